@@ -1,0 +1,132 @@
+/* Growing byte buffer; see buf.h for the sticky error. Capacity doubles, so appending is amortised constant. */
+#include "base/buf.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { FIRST_CAPACITY = 256 };
+
+void buf_fini(struct buf *b)
+{
+    free(b->data);
+    *b = BUF_INIT;
+}
+
+void buf_clear(struct buf *b)
+{
+    b->len = 0;
+    b->error = 0;
+}
+
+static int grow(struct buf *b, size_t need)
+{
+    size_t cap = b->cap == 0 ? FIRST_CAPACITY : b->cap;
+    while (cap < need) {
+        if (cap > SIZE_MAX / 2) {
+            b->error = -ENOMEM;
+            return b->error;
+        }
+        cap *= 2;
+    }
+    char *data = realloc(b->data, cap);
+    if (data == NULL) {
+        b->error = -ENOMEM;
+        return b->error;
+    }
+    b->data = data;
+    b->cap = cap;
+    return 0;
+}
+
+int buf_reserve(struct buf *b, size_t extra)
+{
+    if (b->error != 0)
+        return b->error;
+    if (extra <= b->cap - b->len)
+        return 0;
+    if (extra > SIZE_MAX - b->len) {
+        b->error = -ENOMEM;
+        return b->error;
+    }
+    return grow(b, b->len + extra);
+}
+
+void buf_append(struct buf *b, const void *bytes, size_t n)
+{
+    if (n == 0 || buf_reserve(b, n) != 0)
+        return;
+    memcpy(b->data + b->len, bytes, n);
+    b->len += n;
+}
+
+void buf_append_span(struct buf *b, struct span s)
+{
+    buf_append(b, s.data, s.len);
+}
+
+void buf_append_str(struct buf *b, const char *text)
+{
+    buf_append(b, text, strlen(text));
+}
+
+void buf_append_char(struct buf *b, char c)
+{
+    buf_append(b, &c, 1);
+}
+
+size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX])
+{
+    char reversed[INT64_DIGITS_MAX];
+    size_t n = 0;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    do {
+        reversed[n++] = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest != 0);
+    if (value < 0)
+        reversed[n++] = '-';
+    for (size_t i = 0; i < n; i++)
+        out[i] = reversed[n - 1 - i];
+    return n;
+}
+
+void buf_append_int(struct buf *b, int64_t value)
+{
+    char digits[INT64_DIGITS_MAX];
+    buf_append(b, digits, format_int64(value, digits));
+}
+
+void buf_printf(struct buf *b, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (n < 0)
+        b->error = -ENOMEM;
+    /* One byte more than the text: vsnprintf ends what it writes with a NUL that is not counted. */
+    if (n >= 0 && buf_reserve(b, (size_t)n + 1) == 0) {
+        (void)vsnprintf(b->data + b->len, (size_t)n + 1, format, again);
+        b->len += (size_t)n;
+    }
+    va_end(again);
+}
+
+void buf_consume(struct buf *b, size_t n)
+{
+    b->len -= n;
+    if (n > 0 && b->len > 0)
+        memmove(b->data, b->data + n, b->len);
+}
+
+const char *buf_c_str(struct buf *b)
+{
+    if (buf_reserve(b, 1) != 0)
+        return NULL;
+    b->data[b->len] = '\0';
+    return b->data;
+}

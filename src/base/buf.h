@@ -1,0 +1,59 @@
+/*
+ * A growing byte buffer with a sticky error.
+ *
+ * Appending never reports failure by itself: the first allocation that fails marks the buffer, further
+ * appends do nothing, and the writer asks once, at the end, with buf_error(). So code that composes a
+ * document reads as the document does, and no allocation goes unchecked.
+ */
+#ifndef BASE_BUF_H
+#define BASE_BUF_H
+
+#include "base/span.h"
+
+#include <stdint.h>
+
+struct buf {
+    char *data; /* owned; NULL until the first byte is appended */
+    size_t len;
+    size_t cap;
+    int error; /* 0, or -ENOMEM for ever once an allocation failed */
+};
+
+#define BUF_INIT ((struct buf){0})
+
+void buf_fini(struct buf *b);
+
+/* Empties the buffer and forgives its error; the memory is kept for the next use. */
+void buf_clear(struct buf *b);
+
+/* Makes room for `extra` more bytes. Returns 0 or -ENOMEM (then also sticky). */
+int buf_reserve(struct buf *b, size_t extra);
+
+void buf_append(struct buf *b, const void *bytes, size_t n);
+void buf_append_span(struct buf *b, struct span s);
+void buf_append_str(struct buf *b, const char *text);
+void buf_append_char(struct buf *b, char c);
+void buf_append_int(struct buf *b, int64_t value);
+void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Drops the first `n` bytes (at most the length) and moves the rest to the front. */
+void buf_consume(struct buf *b, size_t n);
+
+/* Appends a NUL that the length does not count; returns the text, borrowed until the next change, or NULL. */
+const char *buf_c_str(struct buf *b);
+
+static inline int buf_error(const struct buf *b)
+{
+    return b->error;
+}
+
+static inline struct span buf_span(const struct buf *b)
+{
+    return (struct span){b->data == NULL ? "" : b->data, b->len};
+}
+
+/* The decimal digits of `value`, without a NUL. `out` takes INT64_DIGITS_MAX bytes; returns how many were used. */
+enum { INT64_DIGITS_MAX = 20 };
+size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX]);
+
+#endif

@@ -1,0 +1,38 @@
+/* SHA-256 by OpenSSL; see digest.h. */
+#include "base/digest.h"
+
+#include <errno.h>
+#include <openssl/sha.h>
+
+int digest_sha256(struct span bytes, struct digest *out)
+{
+    static const unsigned char nothing[1];
+    const unsigned char *data = bytes.len == 0 ? nothing : (const unsigned char *)bytes.data;
+    return SHA256(data, bytes.len, out->bytes) == NULL ? -ENOMEM : 0;
+}
+
+void digest_hex_prefix(const struct digest *d, char *out, size_t n)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < n; i++) {
+        unsigned char byte = d->bytes[i / 2];
+        out[i] = digits[i % 2 == 0 ? byte >> 4 : byte & 15];
+    }
+}
+
+void digest_hex(const struct digest *d, char out[DIGEST_HEX_LEN])
+{
+    digest_hex_prefix(d, out, DIGEST_HEX_LEN);
+}
+
+bool digest_is_hex(struct span text)
+{
+    if (text.len != DIGEST_HEX_LEN)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i];
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+            return false;
+    }
+    return true;
+}

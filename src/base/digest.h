@@ -1,0 +1,25 @@
+/* SHA-256 (FIPS 180-4) by OpenSSL, and its lower-case hexadecimal form. */
+#ifndef BASE_DIGEST_H
+#define BASE_DIGEST_H
+
+#include "base/span.h"
+
+enum { DIGEST_LEN = 32, DIGEST_HEX_LEN = 64 };
+
+struct digest {
+    unsigned char bytes[DIGEST_LEN];
+};
+
+/* Returns 0, or -ENOMEM when OpenSSL could not get memory. */
+int digest_sha256(struct span bytes, struct digest *out) __attribute__((warn_unused_result));
+
+/* Writes the 64 digits, without a NUL. */
+void digest_hex(const struct digest *d, char out[DIGEST_HEX_LEN]);
+
+/* Writes the first `n` digits, at most 64. */
+void digest_hex_prefix(const struct digest *d, char *out, size_t n);
+
+/* True when `text` is exactly 64 lower-case hexadecimal digits. */
+bool digest_is_hex(struct span text);
+
+#endif

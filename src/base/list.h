@@ -1,0 +1,58 @@
+/*
+ * An intrusive, circular, doubly linked list. The links live in what is listed, so that linking and
+ * unlinking never allocate and never fail. A link that is in no list points to itself.
+ */
+#ifndef BASE_LIST_H
+#define BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct list {
+    struct list *next;
+    struct list *prev;
+};
+
+/* The structure of `type` whose member `member` is at `link`. */
+#define LIST_ENTRY(link, type, member) ((type *)(void *)((char *)(link) - offsetof(type, member)))
+
+static inline void list_init(struct list *l)
+{
+    l->next = l;
+    l->prev = l;
+}
+
+static inline bool list_empty(const struct list *l)
+{
+    return l->next == l;
+}
+
+static inline void list_append(struct list *head, struct list *link)
+{
+    link->prev = head->prev;
+    link->next = head;
+    head->prev->next = link;
+    head->prev = link;
+}
+
+/* Safe on a link that is in no list. */
+static inline void list_remove(struct list *link)
+{
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+    list_init(link);
+}
+
+/* Moves everything in `from` to the end of `to`; `from` is empty afterwards. */
+static inline void list_splice(struct list *to, struct list *from)
+{
+    if (list_empty(from))
+        return;
+    from->next->prev = to->prev;
+    to->prev->next = from->next;
+    from->prev->next = to;
+    to->prev = from->prev;
+    list_init(from);
+}
+
+#endif

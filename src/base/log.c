@@ -1,0 +1,254 @@
+/*
+ * The log sink: composing lines, a bounded ring under a mutex, and the thread that drains it; see log.h.
+ *
+ * The lock is held for one memcpy. The thread writes outside the lock, so a blocked descriptor blocks only it.
+ */
+#include "base/log.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/json.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RING_SIZE = 1 << 20, CHUNK_SIZE = 1 << 16 };
+
+static struct sink {
+    pthread_mutex_t lock;
+    pthread_cond_t filled;  /* there are lines, or the end has come */
+    pthread_cond_t drained; /* the thread has ended */
+    pthread_t thread;
+    atomic_int level; /* -1 while there is no thread */
+    int fd;
+    bool stopping, ended;
+    size_t head, used; /* of the ring, in bytes */
+    char *ring;
+    atomic_uint_least64_t dropped;
+} sink = {.lock = PTHREAD_MUTEX_INITIALIZER,
+          .filled = PTHREAD_COND_INITIALIZER,
+          .drained = PTHREAD_COND_INITIALIZER,
+          .level = -1};
+
+static void write_all(int fd, const char *data, size_t n)
+{
+    while (n > 0) {
+        ssize_t done = write(fd, data, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0 && errno == EAGAIN) { /* somebody made the shared descriptor non-blocking */
+            (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+            continue;
+        }
+        if (done <= 0)
+            return;
+        data += done;
+        n -= (size_t)done;
+    }
+}
+
+/* Takes the contiguous bytes at the front of the ring, at most a chunk. Called with the lock held. */
+static size_t take_chunk(char *chunk)
+{
+    size_t n = sink.used < CHUNK_SIZE ? sink.used : CHUNK_SIZE;
+    if (n > RING_SIZE - sink.head)
+        n = RING_SIZE - sink.head;
+    memcpy(chunk, sink.ring + sink.head, n);
+    sink.head = (sink.head + n) % RING_SIZE;
+    sink.used -= n;
+    return n;
+}
+
+static void *drain(void *arg)
+{
+    char *chunk = arg;
+    pthread_mutex_lock(&sink.lock);
+    for (;;) {
+        while (sink.used == 0 && !sink.stopping)
+            pthread_cond_wait(&sink.filled, &sink.lock);
+        if (sink.used == 0)
+            break;
+        size_t n = take_chunk(chunk);
+        pthread_mutex_unlock(&sink.lock);
+        write_all(sink.fd, chunk, n);
+        pthread_mutex_lock(&sink.lock);
+    }
+    sink.ended = true;
+    pthread_cond_signal(&sink.drained);
+    pthread_mutex_unlock(&sink.lock);
+    free(chunk);
+    return NULL;
+}
+
+/* Signals are for the main thread: the writer must not be interrupted by them. */
+static int start_thread(char *chunk)
+{
+    sigset_t all;
+    sigset_t old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int err = pthread_create(&sink.thread, NULL, drain, chunk);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return -err;
+}
+
+/* The sink is free when it was never started, or its thread has ended (a blocked one may outlive log_stop). */
+static int claim_sink(void)
+{
+    if (atomic_load(&sink.level) >= 0)
+        return -EALREADY;
+    pthread_mutex_lock(&sink.lock);
+    bool busy = sink.ring != NULL && !sink.ended;
+    if (!busy) {
+        free(sink.ring);
+        sink.ring = NULL;
+    }
+    pthread_mutex_unlock(&sink.lock);
+    return busy ? -EBUSY : 0;
+}
+
+int log_start(int fd, enum log_level level)
+{
+    int err = claim_sink();
+    if (err != 0)
+        return err;
+    char *chunk = malloc(CHUNK_SIZE);
+    sink.ring = malloc(RING_SIZE);
+    if (chunk == NULL || sink.ring == NULL) {
+        free(chunk);
+        free(sink.ring);
+        sink.ring = NULL;
+        return -ENOMEM;
+    }
+    sink.fd = fd;
+    sink.head = sink.used = 0;
+    sink.stopping = sink.ended = false;
+    err = start_thread(chunk);
+    if (err != 0) {
+        free(chunk);
+        free(sink.ring);
+        sink.ring = NULL;
+        return err;
+    }
+    atomic_store(&sink.level, (int)level);
+    return 0;
+}
+
+void log_stop(void)
+{
+    if (atomic_exchange(&sink.level, -1) < 0)
+        return;
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 1;
+    pthread_mutex_lock(&sink.lock);
+    sink.stopping = true;
+    pthread_cond_signal(&sink.filled);
+    int err = 0;
+    while (!sink.ended && err == 0)
+        err = pthread_cond_timedwait(&sink.drained, &sink.lock, &until);
+    bool ended = sink.ended;
+    pthread_mutex_unlock(&sink.lock);
+    if (!ended) { /* blocked in write for good: it must not keep the process, nor lose its memory under it */
+        pthread_detach(sink.thread);
+        return;
+    }
+    pthread_join(sink.thread, NULL);
+    free(sink.ring);
+    sink.ring = NULL;
+}
+
+uint64_t log_dropped(void)
+{
+    return atomic_load(&sink.dropped);
+}
+
+static void enqueue(const char *line, size_t n)
+{
+    pthread_mutex_lock(&sink.lock);
+    if (sink.ring == NULL || sink.stopping || n > RING_SIZE - sink.used) {
+        atomic_fetch_add(&sink.dropped, 1);
+        pthread_mutex_unlock(&sink.lock);
+        return;
+    }
+    size_t tail = (sink.head + sink.used) % RING_SIZE;
+    size_t first = n < RING_SIZE - tail ? n : RING_SIZE - tail;
+    memcpy(sink.ring + tail, line, first);
+    memcpy(sink.ring, line + first, n - first);
+    bool was_empty = sink.used == 0;
+    sink.used += n;
+    if (was_empty)
+        pthread_cond_signal(&sink.filled);
+    pthread_mutex_unlock(&sink.lock);
+}
+
+/* Appends `name` and a value that is already JSON, when they fit beside the closing "}\n". */
+static void add_field(struct log_line *line, const char *name, struct span json)
+{
+    size_t name_len = strlen(name);
+    size_t need = name_len + json.len + 4;
+    if (need > sizeof line->text - 2 - line->len)
+        return;
+    char *p = line->text + line->len;
+    *p++ = line->len == 0 ? '{' : ',';
+    *p++ = '"';
+    memcpy(p, name, name_len);
+    p += name_len;
+    *p++ = '"';
+    *p++ = ':';
+    memcpy(p, json.data, json.len);
+    line->len += need;
+}
+
+bool log_begin(struct log_line *line, enum log_level level, const char *message)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    if ((int)level > atomic_load_explicit(&sink.level, memory_order_relaxed))
+        return false;
+    line->len = 0;
+    char stamp[CLOCK_STAMP_LEN];
+    clock_stamp_utc(stamp);
+    log_str(line, "ts", (struct span){stamp, sizeof stamp});
+    log_str(line, "level", span_of(names[level]));
+    log_str(line, "msg", span_of(message));
+    return true;
+}
+
+void log_str(struct log_line *line, const char *name, struct span value)
+{
+    struct buf json = BUF_INIT;
+    json_write_string(&json, value);
+    if (buf_error(&json) == 0)
+        add_field(line, name, buf_span(&json));
+    buf_fini(&json);
+}
+
+void log_int(struct log_line *line, const char *name, int64_t value)
+{
+    char digits[INT64_DIGITS_MAX];
+    size_t n = format_int64(value, digits);
+    add_field(line, name, (struct span){digits, n});
+}
+
+void log_end(struct log_line *line)
+{
+    if (line->len == 0) /* not one field could be composed: no memory */
+        return;
+    memcpy(line->text + line->len, "}\n", 2);
+    enqueue(line->text, line->len + 2);
+}
+
+void log_text(enum log_level level, const char *message, const char *name, const char *detail)
+{
+    struct log_line line;
+    if (!log_begin(&line, level, message))
+        return;
+    if (detail != NULL)
+        log_str(&line, name, span_of(detail));
+    log_end(&line);
+}

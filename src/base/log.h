@@ -1,0 +1,51 @@
+/*
+ * Logging: one JSON object a line, written by a thread of its own.
+ *
+ * A caller composes a line on its stack and hands it over; a bounded queue stands between it and the file
+ * descriptor, so that a reader who does not read costs lines (counted), never time. The sink is the one mutable
+ * global of the program. API keys are never given to it: there is no call that could print one.
+ *
+ *     struct log_line line;
+ *     if (log_begin(&line, LOG_INFO, "redis connected")) {
+ *         log_int(&line, "worker", 1);
+ *         log_end(&line);
+ *     }
+ */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include "base/span.h"
+
+#include <stdint.h>
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+enum { LOG_LINE_MAX = 4096 }; /* bytes, with the newline; fields that do not fit are left out */
+
+struct log_line {
+    size_t len;
+    char text[LOG_LINE_MAX];
+};
+
+/*
+ * Starts the writer thread on `fd`, which stays the caller's. Until then, and after log_stop, lines are discarded.
+ * Returns 0 or a negative errno: -EALREADY when it runs, -EBUSY when an earlier thread is still blocked in a write.
+ */
+int log_start(int fd, enum log_level level) __attribute__((warn_unused_result));
+
+/* Writes out what is queued, for at most a second, and ends the thread. */
+void log_stop(void);
+
+/* Lines lost since the start because the queue was full. */
+uint64_t log_dropped(void);
+
+/* False when nobody wants this level: then the line must not be used. `message` is a constant text. */
+bool log_begin(struct log_line *line, enum log_level level, const char *message);
+void log_str(struct log_line *line, const char *name, struct span value);
+void log_int(struct log_line *line, const char *name, int64_t value);
+void log_end(struct log_line *line);
+
+/* A line with one text field, for the common case; `detail` may be NULL. */
+void log_text(enum log_level level, const char *message, const char *name, const char *detail);
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * Counters and gauges, one table for the struct, the exposition and the documentation.
+ *
+ * Each worker owns one struct metrics and is its only writer; the admin listener reads and adds them up. So an
+ * update is a plain load and store (relaxed atomics keep it defined), never a locked instruction.
+ */
+#ifndef BASE_METRICS_H
+#define BASE_METRICS_H
+
+#include "base/buf.h"
+
+#include <stdatomic.h>
+
+/* X(name, type, help): exposed as channeld_<name>. */
+#define METRICS(X)                                                                                                   \
+    X(requests_total, counter, "Requests answered, whatever the status.")                                            \
+    X(requests_refused_total, counter, "Requests refused before routing: malformed, too large or too slow.")         \
+    X(requests_failed_total, counter, "Requests answered with 500.")                                                 \
+    X(connections_open, gauge, "Client connections open now.")                                                       \
+    X(connections_accepted_total, counter, "Client connections accepted.")                                           \
+    X(connections_refused_total, counter, "Client connections refused because the limit was reached.")               \
+    X(connections_timed_out_total, counter, "Client connections closed because a deadline passed.")                  \
+    X(redis_connected, gauge, "Redis connections that are ready, of one a worker.")                                  \
+    X(redis_connects_total, counter, "Redis connections that became ready.")                                         \
+    X(redis_disconnects_total, counter, "Redis connections lost or refused.")                                        \
+    X(redis_commands_total, counter, "Commands sent to Redis for requests.")                                         \
+    X(redis_error_replies_total, counter, "Error replies of Redis to commands of requests.")                         \
+    X(request_timeouts_total, counter, "Requests that Redis did not answer within the request timeout.")             \
+    X(dangling_index_entries_total, counter, "Index members left out of a page because they have no channel.")       \
+    X(unreadable_values_total, counter, "Stored values that were served as absent because they do not parse.")
+
+struct metrics {
+#define METRICS_FIELD(name, type, help) _Atomic uint64_t name;
+    METRICS(METRICS_FIELD)
+#undef METRICS_FIELD
+};
+
+/* To be called by the owning thread alone. */
+static inline void metric_add(_Atomic uint64_t *m, uint64_t n)
+{
+    uint64_t now = atomic_load_explicit(m, memory_order_relaxed);
+    atomic_store_explicit(m, now + n, memory_order_relaxed);
+}
+
+static inline void metric_sub(_Atomic uint64_t *m, uint64_t n)
+{
+    uint64_t now = atomic_load_explicit(m, memory_order_relaxed);
+    atomic_store_explicit(m, now - n, memory_order_relaxed);
+}
+
+/* Adds `from` to `to`, metric by metric. `to` belongs to the caller. */
+void metrics_accumulate(struct metrics *to, const struct metrics *from);
+
+/* Writes all metrics in the Prometheus text format, version 0.0.4. */
+void metrics_write(struct buf *out, const struct metrics *m);
+
+#endif

@@ -1,0 +1,98 @@
+/* Strict readers of numbers, durations and sizes; see parse.h. */
+#include "base/parse.h"
+
+#include <errno.h>
+
+struct unit {
+    struct span name;
+    int64_t factor;
+};
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Reads digits as a negative number: its range is one wider than the positive one. */
+static int read_digits_negated(struct span digits, int64_t *out)
+{
+    int64_t value = 0;
+    for (size_t i = 0; i < digits.len; i++) {
+        if (!is_digit(digits.data[i]))
+            return -EINVAL;
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_sub_overflow(value, digits.data[i] - '0', &value))
+            return -ERANGE;
+    }
+    *out = value;
+    return 0;
+}
+
+/* All digits must be seen before the range is judged: "99999999999999999999x" is no number at all. */
+static bool all_digits(struct span text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (!is_digit(text.data[i]))
+            return false;
+    return text.len > 0;
+}
+
+int parse_int64(struct span text, int64_t *out)
+{
+    bool negative = text.len > 0 && text.data[0] == '-';
+    struct span digits = negative ? span_skip(text, 1) : text;
+    if (!all_digits(digits))
+        return -EINVAL;
+    if (digits.data[0] == '0' && (digits.len > 1 || negative))
+        return -EINVAL;
+    int64_t value = 0;
+    int err = read_digits_negated(digits, &value);
+    if (err != 0)
+        return err;
+    if (!negative && __builtin_sub_overflow((int64_t)0, value, &value))
+        return -ERANGE;
+    *out = value;
+    return 0;
+}
+
+typedef bool same_text(struct span a, struct span b);
+
+static int parse_with_unit(struct span text, const struct unit *units, size_t count, same_text *same, int64_t *out)
+{
+    size_t n = 0;
+    while (n < text.len && is_digit(text.data[n]))
+        n++;
+    int64_t number = 0;
+    int err = parse_int64((struct span){text.data, n}, &number);
+    if (err != 0)
+        return err;
+    struct span name = span_skip(text, n);
+    for (size_t i = 0; i < count; i++) {
+        if (!same(name, units[i].name))
+            continue;
+        int64_t value = 0;
+        if (__builtin_mul_overflow(number, units[i].factor, &value))
+            return -ERANGE;
+        *out = value;
+        return 0;
+    }
+    return -EINVAL;
+}
+
+int parse_duration_ms(struct span text, int64_t *out)
+{
+    static const struct unit units[] = {
+        {{"ms", 2}, 1}, {{"s", 1}, 1000}, {{"m", 1}, 60 * 1000}, {{"h", 1}, 60 * 60 * 1000}};
+    if (span_equal(text, SPAN("0"))) {
+        *out = 0;
+        return 0;
+    }
+    return parse_with_unit(text, units, sizeof units / sizeof units[0], span_equal, out);
+}
+
+int parse_size(struct span text, int64_t *out)
+{
+    static const struct unit units[] = {
+        {{"", 0}, 1}, {{"b", 1}, 1}, {{"kib", 3}, 1 << 10}, {{"mib", 3}, 1 << 20}, {{"gib", 3}, 1 << 30}};
+    return parse_with_unit(text, units, sizeof units / sizeof units[0], span_equal_nocase, out);
+}

@@ -1,0 +1,249 @@
+/* Reading settings by their table; see settings.h. Printing them is in settings_print.c. */
+#include "base/settings.h"
+
+#include "base/parse.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { FILE_VALUE_MAX = 64 * 1024, ENV_NAME_MAX = 128 };
+
+/* One run of settings_read. */
+struct reader {
+    const struct settings *settings;
+    char *target;
+    struct buf *error;
+};
+
+/* A value and what to call it in an error. */
+struct source {
+    const char *called;
+    const char *value;
+};
+
+static int complain(const struct reader *r, const char *called, const char *what)
+{
+    buf_printf(r->error, "%s: %s", called, what);
+    return -EINVAL;
+}
+
+static int set_text(const struct reader *r, const struct setting *s, const char *value)
+{
+    char *copy = strdup(value);
+    if (copy == NULL)
+        return -ENOMEM;
+    char **slot = (char **)(void *)(r->target + s->offset);
+    free(*slot);
+    *slot = copy;
+    return 0;
+}
+
+static int parse_number(const struct setting *s, struct span text, int64_t *out)
+{
+    if (s->type == SETTING_DURATION)
+        return parse_duration_ms(text, out);
+    if (s->type == SETTING_SIZE)
+        return parse_size(text, out);
+    return parse_int64(text, out);
+}
+
+static int set_number(const struct reader *r, const struct setting *s, struct source from)
+{
+    static const char *const expected[] = {[SETTING_COUNT] = "a whole number is expected",
+                                           [SETTING_SIZE] = "a size is expected, such as 65536 or 64MiB",
+                                           [SETTING_DURATION] = "a duration is expected, such as 500ms or 30s"};
+    int64_t value = 0;
+    if (parse_number(s, span_of(from.value), &value) != 0)
+        return complain(r, from.called, expected[s->type]);
+    if (value < s->min || (s->max != 0 && value > s->max)) {
+        buf_printf(r->error, "%s: must be at least %lld", from.called, (long long)s->min);
+        if (s->max != 0)
+            buf_printf(r->error, " and at most %lld", (long long)s->max);
+        if (s->type == SETTING_DURATION)
+            buf_append_str(r->error, " milliseconds");
+        return -EINVAL;
+    }
+    memcpy(r->target + s->offset, &value, sizeof value);
+    return 0;
+}
+
+static int set_value(const struct reader *r, const struct setting *s, struct source from)
+{
+    if (s->type == SETTING_TEXT || s->type == SETTING_URL || s->type == SETTING_SECRET)
+        return set_text(r, s, from.value);
+    return set_number(r, s, from);
+}
+
+static ssize_t read_file(const char *path, char *out, size_t room)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    size_t used = 0;
+    ssize_t n = 0;
+    while (used < room && (n = read(fd, out + used, room - used)) > 0)
+        used += (size_t)n;
+    int err = n < 0 ? -errno : 0;
+    close(fd);
+    if (err != 0)
+        return err;
+    return used == room ? -EFBIG : (ssize_t)used;
+}
+
+/* The length of `text` without its newline, which is LF or CR LF. */
+static size_t without_newline(const char *text, size_t n)
+{
+    if (n == 0 || text[n - 1] != '\n')
+        return n;
+    n--;
+    return n > 0 && text[n - 1] == '\r' ? n - 1 : n;
+}
+
+static int set_from_file(const struct reader *r, const struct setting *s, struct source path)
+{
+    char *text = malloc(FILE_VALUE_MAX + 1);
+    if (text == NULL)
+        return -ENOMEM;
+    ssize_t n = read_file(path.value, text, FILE_VALUE_MAX + 1);
+    if (n < 0) {
+        buf_printf(r->error, "%s: cannot read %s: %s", path.called, path.value, strerror((int)-n));
+        free(text);
+        return -EINVAL;
+    }
+    n = (ssize_t)without_newline(text, (size_t)n);
+    text[n] = '\0';
+    int err = strlen(text) == (size_t)n ? set_value(r, s, (struct source){path.called, text})
+                                        : complain(r, path.called, "the file holds a NUL byte");
+    explicit_bzero(text, FILE_VALUE_MAX + 1);
+    free(text);
+    return err;
+}
+
+static void env_name(const struct setting *s, const char *suffix, char out[ENV_NAME_MAX])
+{
+    (void)snprintf(out, ENV_NAME_MAX, "CHANNELD_%s%s", s->name, suffix);
+    for (char *p = out; *p != '\0'; p++)
+        *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
+}
+
+static int read_fallback_and_env(const struct reader *r, const struct setting *s)
+{
+    char name[ENV_NAME_MAX];
+    char file_name[ENV_NAME_MAX];
+    env_name(s, "", name);
+    env_name(s, "_FILE", file_name);
+    const char *value = getenv(name);
+    const char *path = s->from_file ? getenv(file_name) : NULL;
+    if (value != NULL && path != NULL) {
+        buf_printf(r->error, "%s and %s: set one of them, not both", name, file_name);
+        return -EINVAL;
+    }
+    if (path != NULL)
+        return set_from_file(r, s, (struct source){file_name, path});
+    if (value != NULL)
+        return set_value(r, s, (struct source){name, value});
+    return set_value(r, s, (struct source){s->name, s->fallback});
+}
+
+/* Finds the setting of a flag's name (without the hyphens); *is_file tells the -file form. */
+static const struct setting *find_flag(const struct settings *all, struct span name, bool *is_file)
+{
+    static const struct span suffix = {"-file", 5};
+    for (size_t i = 0; i < all->count; i++) {
+        const struct setting *s = &all->table[i];
+        struct span own = span_of(s->name);
+        *is_file = false;
+        if (span_equal(name, own))
+            return s;
+        *is_file = s->from_file && name.len == own.len + suffix.len && span_starts_with(name, own) &&
+                   span_equal(span_skip(name, own.len), suffix);
+        if (*is_file)
+            return s;
+    }
+    return NULL;
+}
+
+/* Reads the flag argv[*at]; *at moves to its last word. `seen` counts value and file forms of each setting. */
+static int read_flag(const struct reader *r, int argc, char **argv, int *at, unsigned char *seen)
+{
+    char *flag = argv[*at];
+    struct span name = span_of(flag + 2);
+    name.len = span_find(name, '=');
+    bool is_file = false;
+    const struct setting *s = find_flag(r->settings, name, &is_file);
+    if (s == NULL) {
+        buf_printf(r->error, "--%.*s: unknown option (--help lists them all)", (int)name.len, name.data);
+        return -EINVAL;
+    }
+    char called[ENV_NAME_MAX];
+    (void)snprintf(called, sizeof called, "--%.*s", (int)name.len, name.data);
+    const char *value = name.data[name.len] == '=' ? name.data + name.len + 1 : NULL;
+    if (value == NULL && *at + 1 < argc)
+        value = argv[++*at];
+    if (value == NULL)
+        return complain(r, called, "a value is expected");
+    unsigned char *mine = &seen[s - r->settings->table];
+    *mine |= is_file ? 2 : 1;
+    if (*mine == 3)
+        return complain(r, called, "give the value or its file, not both");
+    struct source from = {called, value};
+    return is_file ? set_from_file(r, s, from) : set_value(r, s, from);
+}
+
+static bool read_switch(const char *word, const char *const *switches, unsigned *switched)
+{
+    for (unsigned i = 0; switches != NULL && switches[i] != NULL; i++) {
+        if (strcmp(word, switches[i]) != 0)
+            continue;
+        *switched |= 1U << i;
+        return true;
+    }
+    return false;
+}
+
+int settings_read(const struct settings *s, void *target, int argc, char **argv, const char *const *switches,
+                  unsigned *switched, char **rest, struct buf *error)
+{
+    struct reader r = {s, target, error};
+    int err = 0;
+    for (size_t i = 0; i < s->count && err == 0; i++)
+        err = read_fallback_and_env(&r, &s->table[i]);
+    if (err != 0)
+        return err;
+    unsigned char *seen = calloc(s->count, 1);
+    if (seen == NULL)
+        return -ENOMEM;
+    int words = 0;
+    bool flags = true;
+    for (int i = 1; i < argc && err == 0; i++) {
+        if (flags && strcmp(argv[i], "--") == 0)
+            flags = false;
+        else if (flags && read_switch(argv[i], switches, switched))
+            continue;
+        else if (flags && strncmp(argv[i], "--", 2) == 0)
+            err = read_flag(&r, argc, argv, &i, seen);
+        else
+            rest[words++] = argv[i];
+    }
+    free(seen);
+    return err != 0 ? err : words;
+}
+
+void settings_fini(const struct settings *s, void *target)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        const struct setting *one = &s->table[i];
+        if (one->type != SETTING_TEXT && one->type != SETTING_URL && one->type != SETTING_SECRET)
+            continue;
+        char **slot = (char **)(void *)((char *)target + one->offset);
+        if (*slot != NULL)
+            explicit_bzero(*slot, strlen(*slot));
+        free(*slot);
+        *slot = NULL;
+    }
+}

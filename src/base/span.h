@@ -1,0 +1,68 @@
+/*
+ * A borrowed run of bytes: a pointer and a length, never NUL-terminated by promise.
+ *
+ * `data == NULL` means "absent" and is different from an empty run. A span owns nothing; its header says
+ * nowhere how long it lives, the function that hands it out does.
+ */
+#ifndef BASE_SPAN_H
+#define BASE_SPAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+struct span {
+    const char *data;
+    size_t len;
+};
+
+/* A span over a string literal (or any array whose last byte is not part of the text). */
+#define SPAN(literal) ((struct span){(literal), sizeof(literal) - 1})
+#define SPAN_ABSENT ((struct span){NULL, 0})
+
+static inline struct span span_of(const char *text)
+{
+    return (struct span){text, strlen(text)};
+}
+
+static inline bool span_equal(struct span a, struct span b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+/* Compares ASCII letters without case. */
+static inline bool span_equal_nocase(struct span a, struct span b)
+{
+    return a.len == b.len && (a.len == 0 || strncasecmp(a.data, b.data, a.len) == 0);
+}
+
+static inline bool span_starts_with(struct span s, struct span start)
+{
+    return s.len >= start.len && (start.len == 0 || memcmp(s.data, start.data, start.len) == 0);
+}
+
+/* The rest of `s` after its first `n` bytes; `n` is at most `s.len`. */
+static inline struct span span_skip(struct span s, size_t n)
+{
+    return (struct span){s.data + n, s.len - n};
+}
+
+/* The position of `byte` in `s`, or `s.len` when it is not there. */
+static inline size_t span_find(struct span s, char byte)
+{
+    const char *at = s.len == 0 ? NULL : memchr(s.data, byte, s.len);
+    return at == NULL ? s.len : (size_t)(at - s.data);
+}
+
+/* `s` without the spaces and tabs at both ends (optional whitespace, RFC 9110 section 5.6.3). */
+static inline struct span span_trim(struct span s)
+{
+    while (s.len > 0 && (*s.data == ' ' || *s.data == '\t'))
+        s = span_skip(s, 1);
+    while (s.len > 0 && (s.data[s.len - 1] == ' ' || s.data[s.len - 1] == '\t'))
+        s.len--;
+    return s;
+}
+
+#endif
