@@ -1,0 +1,33 @@
+/* The finished bodies of the API: the contract's response envelope around channels and errors. */
+#ifndef MODEL_DOCUMENT_H
+#define MODEL_DOCUMENT_H
+
+#include "base/blob.h"
+#include "base/buf.h"
+
+enum { PAGE_SIZE = 100 };
+
+/* Where a page stands: `page` from 1, `last` at least 1, `count` items on it (at most PAGE_SIZE). */
+struct page_info {
+    int64_t page;
+    int64_t last;
+    int count;
+    bool has_next;
+};
+
+/* The number of the last page of an index of `entries` members; an empty index has one, empty page. */
+int64_t page_last(int64_t entries);
+
+/* The rank of the first item of `page` (from 1), kept below INT64_MAX - PAGE_SIZE for pages beyond all reason. */
+int64_t page_first_rank(int64_t page);
+
+/* The two ends of a body around what the caller writes between them. */
+void document_begin_card(struct buf *out);
+void document_end_card(struct buf *out);
+void document_begin_page(struct buf *out);
+void document_end_page(struct buf *out, const struct page_info *info);
+
+/* {"success":false,"error":"<text>"}. Owned by the caller; NULL when out of memory. */
+struct blob *document_error(const char *text);
+
+#endif

@@ -1,0 +1,111 @@
+/*
+ * Reading and writing followers_history; see history.h.
+ *
+ * Only the latest days are kept while reading, in a small sorted array, so that a history of any length costs no
+ * memory of its own.
+ */
+#include "model/history.h"
+
+#include "model/datetime.h"
+
+#include <errno.h>
+#include <yyjson.h>
+
+struct day {
+    struct span date;
+    int64_t count;
+};
+
+struct days {
+    size_t used;
+    struct day day[HISTORY_DAYS_MAX]; /* ascending; equal-length dates compare as text */
+};
+
+static void insert(struct days *days, struct day day)
+{
+    size_t at = days->used;
+    while (at > 0 && memcmp(day.date.data, days->day[at - 1].date.data, day.date.len) < 0)
+        at--;
+    if (at > 0 && span_equal(days->day[at - 1].date, day.date)) {
+        days->day[at - 1] = day;
+        return;
+    }
+    if (days->used < HISTORY_DAYS_MAX) {
+        memmove(&days->day[at + 1], &days->day[at], (days->used - at) * sizeof day);
+        days->day[at] = day;
+        days->used++;
+        return;
+    }
+    if (at == 0)
+        return; /* older than all that are kept */
+    memmove(&days->day[0], &days->day[1], (at - 1) * sizeof day);
+    days->day[at - 1] = day;
+}
+
+static bool read_day(yyjson_val *key, yyjson_val *value, struct day *out)
+{
+    out->date = (struct span){yyjson_get_str(key), yyjson_get_len(key)};
+    if (!date_valid(out->date))
+        return false;
+    if (yyjson_is_uint(value) && yyjson_get_uint(value) > (uint64_t)INT64_MAX)
+        return false;
+    if (!yyjson_is_int(value))
+        return false;
+    out->count = yyjson_get_sint(value);
+    return true;
+}
+
+static int read_days(yyjson_val *object, struct days *days)
+{
+    if (!yyjson_is_obj(object))
+        return -EINVAL;
+    yyjson_obj_iter iter;
+    yyjson_obj_iter_init(object, &iter);
+    yyjson_val *key = NULL;
+    while ((key = yyjson_obj_iter_next(&iter)) != NULL) {
+        struct day day;
+        if (!read_day(key, yyjson_obj_iter_get_val(key), &day))
+            return -EINVAL;
+        insert(days, day);
+    }
+    return 0;
+}
+
+static void write_days(struct buf *out, const struct days *days)
+{
+    buf_append_char(out, '{');
+    for (size_t i = 0; i < days->used; i++) {
+        if (i > 0)
+            buf_append_char(out, ',');
+        buf_append_char(out, '"');
+        buf_append_span(out, days->day[i].date);
+        buf_append_str(out, "\":");
+        buf_append_int(out, days->day[i].count);
+    }
+    buf_append_char(out, '}');
+}
+
+int history_write(struct buf *out, struct span stored)
+{
+    /* Ten days take well under this; longer texts fall back to the heap. */
+    enum { ARENA = 8192 };
+    char arena[ARENA];
+    yyjson_alc pool;
+    bool small = yyjson_read_max_memory_usage(stored.len, YYJSON_READ_NOFLAG) < ARENA - 512 &&
+                 yyjson_alc_pool_init(&pool, arena, sizeof arena);
+    char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
+    yyjson_read_err problem;
+    yyjson_doc *doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, small ? &pool : NULL, &problem);
+    if (doc == NULL && problem.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION) {
+        out->error = -ENOMEM;
+        return 0;
+    }
+    if (doc == NULL)
+        return -EINVAL;
+    struct days days = {0};
+    int err = read_days(yyjson_doc_get_root(doc), &days);
+    if (err == 0)
+        write_days(out, &days);
+    yyjson_doc_free(doc);
+    return err;
+}

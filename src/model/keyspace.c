@@ -1,0 +1,91 @@
+/* Key names; see keyspace.h. */
+#include "model/keyspace.h"
+
+#include <errno.h>
+
+static const struct span CARD = {"card:", 5};
+static const struct span LINK = {"link:", 5};
+
+int keyspace_init(struct keyspace *k, struct span prefix)
+{
+    if (prefix.len == 0 || prefix.len > KEYSPACE_PREFIX_MAX)
+        return -EINVAL;
+    for (size_t i = 0; i < prefix.len; i++)
+        if (prefix.data[i] <= ' ' || prefix.data[i] > '~')
+            return -EINVAL;
+    k->prefix_len = prefix.len;
+    memcpy(k->prefix, prefix.data, prefix.len);
+    return 0;
+}
+
+static void append(const struct keyspace *k, struct buf *out, struct span name)
+{
+    buf_append_span(out, keyspace_prefix(k));
+    buf_append_span(out, name);
+}
+
+void keyspace_card(const struct keyspace *k, struct buf *out, int64_t id)
+{
+    append(k, out, CARD);
+    buf_append_int(out, id);
+}
+
+void keyspace_link(const struct keyspace *k, struct buf *out, struct span link)
+{
+    append(k, out, LINK);
+    buf_append_span(out, link);
+}
+
+void keyspace_index(const struct keyspace *k, struct buf *out)
+{
+    append(k, out, SPAN("index"));
+}
+
+void keyspace_index_next(const struct keyspace *k, struct buf *out)
+{
+    append(k, out, SPAN("index.next"));
+}
+
+void keyspace_api_keys(const struct keyspace *k, struct buf *out)
+{
+    append(k, out, SPAN("api_keys"));
+}
+
+static void append_pattern(const struct keyspace *k, struct buf *out, struct span name)
+{
+    for (size_t i = 0; i < k->prefix_len; i++) {
+        if (strchr("*?[]^\\", k->prefix[i]) != NULL)
+            buf_append_char(out, '\\');
+        buf_append_char(out, k->prefix[i]);
+    }
+    buf_append_span(out, name);
+    buf_append_char(out, '*');
+}
+
+void keyspace_card_pattern(const struct keyspace *k, struct buf *out)
+{
+    append_pattern(k, out, CARD);
+}
+
+void keyspace_link_pattern(const struct keyspace *k, struct buf *out)
+{
+    append_pattern(k, out, LINK);
+}
+
+static struct span rest_after(const struct keyspace *k, struct span key, struct span name)
+{
+    if (!span_starts_with(key, keyspace_prefix(k)))
+        return SPAN_ABSENT;
+    key = span_skip(key, k->prefix_len);
+    return span_starts_with(key, name) ? span_skip(key, name.len) : SPAN_ABSENT;
+}
+
+struct span keyspace_card_id(const struct keyspace *k, struct span key)
+{
+    return rest_after(k, key, CARD);
+}
+
+struct span keyspace_link_of(const struct keyspace *k, struct span key)
+{
+    return rest_after(k, key, LINK);
+}

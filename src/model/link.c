@@ -1,0 +1,65 @@
+/* Link normalisation; see link.h. */
+#include "model/link.h"
+
+#include <errno.h>
+
+struct scheme {
+    struct span start;
+    struct span port;
+};
+
+static const struct scheme SCHEMES[] = {{{"https://", 8}, {"443", 3}}, {{"http://", 7}, {"80", 2}}};
+
+static const struct scheme *find_scheme(struct span link)
+{
+    for (size_t i = 0; i < sizeof SCHEMES / sizeof SCHEMES[0]; i++) {
+        struct span start = SCHEMES[i].start;
+        if (link.len >= start.len && span_equal_nocase((struct span){link.data, start.len}, start))
+            return &SCHEMES[i];
+    }
+    return NULL;
+}
+
+/* A port that is another than the scheme's own makes it another server. */
+static bool host_matches(const struct link_hosts *hosts, const struct scheme *scheme, struct span authority)
+{
+    struct span host = {authority.data, span_find(authority, ':')};
+    if (host.len < authority.len) {
+        struct span port = span_skip(authority, host.len + 1);
+        if (port.len > 0 && !span_equal(port, scheme->port))
+            return false;
+    }
+    return span_equal_nocase(host, hosts->channel_host) || span_equal_nocase(host, hosts->web_host);
+}
+
+int link_normalise(const struct link_hosts *hosts, struct span link, struct buf *out)
+{
+    link.len = span_find(link, '#');
+    link.len = span_find(link, '?');
+    const struct scheme *scheme = find_scheme(link);
+    if (scheme == NULL)
+        return -ENOENT;
+    struct span rest = span_skip(link, scheme->start.len);
+    struct span authority = {rest.data, span_find(rest, '/')};
+    if (authority.len == rest.len || !host_matches(hosts, scheme, authority))
+        return -ENOENT;
+    struct span slug = span_skip(rest, authority.len + 1);
+    while (slug.len > 0 && slug.data[slug.len - 1] == '/')
+        slug.len--;
+    if (slug.len == 0)
+        return -ENOENT;
+    buf_append_str(out, "https://");
+    buf_append_span(out, hosts->channel_host);
+    buf_append_char(out, '/');
+    buf_append_span(out, slug);
+    return 0;
+}
+
+bool link_is_stored_shape(const struct link_hosts *hosts, struct span link)
+{
+    struct buf shape = BUF_INIT;
+    bool same = link_normalise(hosts, link, &shape) == 0 && buf_error(&shape) == 0 &&
+                span_equal(buf_span(&shape), link);
+    buf_fini(&shape);
+    return same;
+}
