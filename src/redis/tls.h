@@ -1,0 +1,26 @@
+/*
+ * TLS to Redis: hiredis checks a certificate's chain but not whose it is, so the session is made here, with the
+ * host name to be checked, and handed to hiredis.
+ */
+#ifndef REDIS_TLS_H
+#define REDIS_TLS_H
+
+#include "redis/target.h"
+
+#include <hiredis/hiredis.h>
+
+struct ssl_ctx_st; /* OpenSSL's SSL_CTX */
+
+/*
+ * The TLS settings of a target, to be shared by its connections. Owned by the caller (redis_tls_free).
+ * Returns 0, -ENOMEM, or -EINVAL with a message in `error`. For a target without TLS *out is NULL.
+ */
+int redis_tls_new(const struct redis_target *t, const struct redis_options *options, struct ssl_ctx_st **out,
+                  struct buf *error) __attribute__((warn_unused_result));
+
+void redis_tls_free(struct ssl_ctx_st *tls);
+
+/* Starts TLS on a connection that was just opened, blocking or not. Returns 0 or -EPROTO. */
+int redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host) __attribute__((warn_unused_result));
+
+#endif
