@@ -1,0 +1,108 @@
+/*
+ * One question on its way to Redis and back: which commands it takes, and what their replies amount to.
+ *
+ * A fetch sends a batch of commands, counts the replies, and goes on to its next batch or ends. When the connection is
+ * lost meanwhile it starts over on the next one: all it does is read. It is internal to the store.
+ */
+#ifndef STORE_FETCH_H
+#define STORE_FETCH_H
+
+#include "store/store.h"
+
+#include "model/channel.h"
+#include "model/document.h"
+#include "store/rconn.h"
+
+/* What a fetch shares with the others of its store. */
+struct fetch_context {
+    struct rconn *rconn;
+    const struct keyspace *keyspace;
+    struct metrics *metrics;
+    struct buf key; /* scratch for key names */
+    /* Ids whose unreadable values were logged, by hash: bounded, and each channel is news only once. */
+    int64_t reported[1024];
+    bool reported_any[1024];
+    uint64_t error_logged_ms; /* when an error reply was last logged */
+};
+
+enum fetch_step { FETCH_FIRST, FETCH_LINKED_CARD, FETCH_PAGE_ITEMS };
+
+struct fetch {
+    struct list link;     /* in the store's waiting list while it has not been sent */
+    struct list deadline; /* in the store's list by deadline while somebody waits for it */
+    uint64_t deadline_ms; /* monotonic */
+    struct store_request *request; /* NULL once answered or forgotten */
+    struct fetch_context *context;
+    void (*ended)(struct fetch *f); /* the store's: all replies are in and `answer` is complete, or lost is set */
+
+    unsigned owed; /* replies that have not come yet */
+    bool lost;     /* the connection went before they all came */
+    bool failed;   /* Redis answered one of them with an error */
+    bool refused;  /* the key is not valid */
+    bool found;
+    struct store_answer answer;
+
+    enum fetch_step step;
+    int64_t id; /* of the card */
+    struct buf body;
+    bool page_read_again;
+    bool page_has_next;
+    int64_t page_entries;  /* members of the index */
+    int page_ids;          /* of those below */
+    int page_item;         /* the next whose reply comes */
+    int page_written;      /* items in the body */
+    int page_missing;      /* ids without a channel */
+    int64_t page_id[PAGE_SIZE];
+
+    char digest[DIGEST_HEX_LEN];
+    enum store_target target;
+    int64_t number;
+    size_t link_len;
+    char link_text[];
+};
+
+/* A fetch for `question`, not yet sent. Owned by the caller; NULL when out of memory. */
+struct fetch *fetch_new(struct fetch_context *context, const struct store_question *question);
+void fetch_free(struct fetch *f);
+
+/*
+ * Sends its first batch, also again after a loss. Returns 0, or a negative errno when not one command could be sent: then
+ * nothing will come. When only some could be sent, the failure is told as an answer, after their replies.
+ */
+int fetch_start(struct fetch *f) __attribute__((warn_unused_result));
+
+/* --- between fetch.c and what it fetches (fetch_card.c, fetch_page.c) --- */
+
+/* Sends a command and counts its reply. A failure marks the fetch as failed. */
+void fetch_send(struct fetch *f, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn);
+
+/* Every reply passes here first; true when there is something to be read in it. */
+bool fetch_accept(struct fetch *f, const redisReply *reply);
+
+/* To be called last in every reply function: goes on when all replies are in. */
+void fetch_settle(struct fetch *f);
+
+/* The key of the card of `id`, in the scratch buffer. */
+struct span fetch_card_key(struct fetch *f, int64_t id);
+
+/* HMGET of all fields of a shape. */
+void fetch_send_hmget(struct fetch *f, int64_t id, enum channel_shape shape, rconn_reply_fn fn);
+
+/* Reads the reply of that HMGET; false when it holds no channel (or is no such reply, which fails the fetch). */
+bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape shape, struct channel_row *row);
+
+/* Counts, and logs once a channel, the fields whose value did not parse. */
+void fetch_report_unreadable(struct fetch *f, int64_t id, unsigned fields);
+
+void fetch_card_send(struct fetch *f);      /* HMGET of f->id */
+void fetch_link_send(struct fetch *f);      /* GET of the link */
+void fetch_page_send(struct fetch *f);      /* size of the index and ids of the page */
+void fetch_page_send_items(struct fetch *f); /* HMGET of each */
+
+/* True when the page must be read again because of a race with the loader. */
+bool fetch_page_must_read_again(struct fetch *f);
+
+/* Writes the end of the body and the answer. */
+void fetch_page_finish(struct fetch *f);
+
+#endif

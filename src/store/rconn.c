@@ -1,0 +1,387 @@
+/*
+ * The life of a Redis connection as a state machine; see rconn.h.
+ *
+ *     WAITING -> RESOLVING -> CONNECTING -> GREETING -> READY
+ *        ^___________|____________|____________|_________|       (whatever fails goes back to WAITING)
+ *
+ * One timer serves all states: the pause before an attempt, the deadline of an attempt, the heartbeat when ready.
+ * A silence that is too long is believed only at a second look, after the loop has polled once more: when this process
+ * was stopped and continued, the replies may lie in the socket already.
+ */
+#include "store/rconn.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "store/expected.h"
+#include "store/resolve.h"
+#include "store/socket.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+enum { SECOND_LOOK_MS = 10, DB_DIGITS_MAX = 16 };
+
+enum state { WAITING, RESOLVING, CONNECTING, GREETING, READY, CLOSED };
+
+struct rconn {
+    uv_loop_t *loop;
+    struct rconn_options options;
+    enum state state;
+    uv_timer_t timer;
+    uv_prepare_t flusher; /* runs before the loop polls: writes what the turn has queued */
+    int open_handles;     /* of the two above */
+    struct resolver resolver;
+    int next_address; /* to try, of the resolver's */
+    struct redis_socket *socket; /* NULL unless CONNECTING or later */
+    struct expected expected;
+    int greetings_owed;
+    bool unsent;  /* commands were queued since the last flush */
+    bool suspect; /* the silence was too long at the last look */
+    unsigned failures; /* in a row, for the back-off */
+    unsigned seed;
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+static void enter(struct rconn *c, enum state next);
+static void attempt_failed(struct rconn *c, const char *why);
+
+static void log_connection(const struct rconn *c, enum log_level level, const char *message, const char *why)
+{
+    struct log_line line;
+    if (!log_begin(&line, level, message))
+        return;
+    struct buf where = BUF_INIT;
+    redis_target_describe(c->options.target, &where);
+    log_str(&line, "redis", buf_span(&where));
+    log_str(&line, "client", span_of(c->options.client_name));
+    if (why != NULL)
+        log_str(&line, "reason", span_of(why));
+    log_end(&line);
+    buf_fini(&where);
+}
+
+/* Half of the pause is fixed, half is chance: workers and replicas must not come back in step. */
+static uint64_t backoff_ms(struct rconn *c)
+{
+    uint64_t pause = RCONN_BACKOFF_MIN_MS;
+    for (unsigned i = 1; i < c->failures && pause < RCONN_BACKOFF_MAX_MS; i++)
+        pause *= 2;
+    if (pause > RCONN_BACKOFF_MAX_MS)
+        pause = RCONN_BACKOFF_MAX_MS;
+    return pause / 2 + (uint64_t)rand_r(&c->seed) % (pause / 2 + 1);
+}
+
+/* Tells every command that was not answered, oldest first. They cannot send: the state says not ready. */
+static void disappoint_all(struct rconn *c)
+{
+    while (expected_oldest(&c->expected) != NULL) {
+        struct expected_reply owed = expected_pop(&c->expected);
+        owed.fn(owed.arg, NULL);
+    }
+}
+
+static void drop_socket(struct rconn *c)
+{
+    if (c->socket == NULL)
+        return;
+    redis_socket_close(c->socket);
+    c->socket = NULL;
+    c->unsent = false;
+    disappoint_all(c);
+}
+
+static void attempt_failed(struct rconn *c, const char *why)
+{
+    bool was_ready = c->state == READY;
+    bool more_addresses = c->state == CONNECTING && c->next_address < c->resolver.count;
+    metric_add(&c->options.metrics->redis_disconnects_total, 1);
+    c->failures++;
+    /* The first failure is news; those that follow every second while Redis is away are not. */
+    log_connection(c, was_ready || c->failures == 1 ? LOG_WARN : LOG_DEBUG,
+                   was_ready ? "redis connection lost" : "redis connection failed", why);
+    if (was_ready)
+        metric_sub(&c->options.metrics->redis_connected, 1);
+    c->state = WAITING;
+    drop_socket(c);
+    if (was_ready)
+        c->options.on_lost(c->options.arg);
+    enter(c, more_addresses ? CONNECTING : WAITING);
+}
+
+static int send_expecting(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn,
+                          void *arg)
+{
+    int err = expected_reserve(&c->expected);
+    if (err == 0)
+        err = redis_socket_send(c->socket, argc, argv, lengths);
+    if (err != 0)
+        return err;
+    expected_push(&c->expected, (struct expected_reply){fn, arg, clock_now_ms()});
+    c->unsent = true;
+    return 0;
+}
+
+int rconn_send(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn, void *arg)
+{
+    if (c->state != READY)
+        return -ENOTCONN;
+    return send_expecting(c, argc, argv, lengths, fn, arg);
+}
+
+/* HELLO, SELECT and PING must all succeed: PING is what tells that Redis has loaded its data and may be read. */
+static void on_greeted(void *arg, const redisReply *reply)
+{
+    struct rconn *c = arg;
+    if (reply == NULL || c->state != GREETING)
+        return;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        attempt_failed(c, reply->str);
+        return;
+    }
+    if (--c->greetings_owed == 0)
+        enter(c, READY);
+}
+
+static int greet(struct rconn *c)
+{
+    const char *hello[REDIS_HELLO_ARGS_MAX];
+    int argc = redis_target_hello(c->options.target, c->options.client_name, hello);
+    c->greetings_owed = 2;
+    int err = send_expecting(c, argc, hello, NULL, on_greeted, c);
+    if (err == 0 && c->options.target->db != 0) {
+        char db[DB_DIGITS_MAX];
+        (void)snprintf(db, sizeof db, "%d", c->options.target->db);
+        c->greetings_owed++;
+        err = send_expecting(c, 2, (const char *[]){"SELECT", db}, NULL, on_greeted, c);
+    }
+    if (err == 0)
+        err = send_expecting(c, 1, (const char *[]){"PING"}, NULL, on_greeted, c);
+    return err;
+}
+
+static void on_connected(void *arg)
+{
+    enter(arg, GREETING);
+}
+
+static void on_reply(void *arg, const redisReply *reply)
+{
+    struct rconn *c = arg;
+    c->suspect = false;
+    if (reply->type == REDIS_REPLY_PUSH)
+        return; /* nothing is subscribed to */
+    if (expected_oldest(&c->expected) == NULL) {
+        attempt_failed(c, reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply that nobody asked for");
+        return;
+    }
+    struct expected_reply owed = expected_pop(&c->expected);
+    owed.fn(owed.arg, reply);
+}
+
+static void on_failed(void *arg, const char *why)
+{
+    attempt_failed(arg, why);
+}
+
+static void connect_next(struct rconn *c)
+{
+    bool named = c->options.target->transport != REDIS_TRANSPORT_UNIX;
+    const char *address = named ? c->resolver.address[c->next_address++] : NULL;
+    const struct socket_events events = {on_connected, on_reply, on_failed, c};
+    int err = redis_socket_open(c->loop, c->options.target, c->options.tls, address, &events, &c->socket);
+    if (err != 0)
+        attempt_failed(c, strerror(-err));
+}
+
+/* The last of the handles and a look-up that cannot be recalled ends the memory. */
+static void free_after_closing(struct rconn *c)
+{
+    void (*closed)(void *arg) = c->closed;
+    void *arg = c->closed_arg;
+    expected_fini(&c->expected);
+    free(c);
+    closed(arg);
+}
+
+static void on_resolved(void *arg, int err)
+{
+    struct rconn *c = arg;
+    if (c->state == CLOSED) {
+        if (c->open_handles == 0)
+            free_after_closing(c);
+        return;
+    }
+    if (c->state != RESOLVING)
+        return; /* came after its deadline; the next attempt asks again */
+    c->next_address = 0;
+    if (err != 0)
+        attempt_failed(c, uv_strerror(err));
+    else
+        enter(c, CONNECTING);
+}
+
+static void resolve(struct rconn *c)
+{
+    if (c->options.target->transport == REDIS_TRANSPORT_UNIX) {
+        enter(c, CONNECTING);
+        return;
+    }
+    if (c->resolver.busy) { /* a look-up that outlived its attempt: wait for it */
+        enter(c, WAITING);
+        return;
+    }
+    int err = resolver_start(&c->resolver, c->loop, c->options.target->host, on_resolved, c);
+    if (err != 0)
+        attempt_failed(c, uv_strerror(err));
+}
+
+static void on_pong(void *arg, const redisReply *reply)
+{
+    (void)arg;
+    (void)reply; /* that it came is all there is to know */
+}
+
+static void on_timer(uv_timer_t *timer);
+
+static void start_timer(struct rconn *c, uint64_t ms)
+{
+    (void)uv_timer_start(&c->timer, on_timer, ms, 0); /* fails only without a callback or on a closing handle */
+}
+
+static void heartbeat(struct rconn *c)
+{
+    const struct expected_reply *oldest = expected_oldest(&c->expected);
+    bool silent = oldest != NULL && clock_now_ms() - oldest->sent_ms >= RCONN_SILENCE_MAX_MS;
+    if (silent && c->suspect) {
+        attempt_failed(c, "no reply in time");
+        return;
+    }
+    c->suspect = silent;
+    if (silent) {
+        start_timer(c, SECOND_LOOK_MS);
+        return;
+    }
+    if (oldest == NULL && send_expecting(c, 1, (const char *[]){"PING"}, NULL, on_pong, c) != 0) {
+        attempt_failed(c, "out of memory");
+        return;
+    }
+    start_timer(c, RCONN_HEARTBEAT_MS);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct rconn *c = timer->data;
+    switch (c->state) {
+    case WAITING:
+        enter(c, RESOLVING);
+        break;
+    case RESOLVING:
+        resolver_cancel(&c->resolver);
+        attempt_failed(c, "the name was not resolved in time");
+        break;
+    case CONNECTING:
+    case GREETING:
+        attempt_failed(c, "no connection in time");
+        break;
+    case READY:
+        heartbeat(c);
+        break;
+    case CLOSED:
+        break;
+    }
+}
+
+static void become_ready(struct rconn *c)
+{
+    c->failures = 0;
+    c->suspect = false;
+    metric_add(&c->options.metrics->redis_connects_total, 1);
+    metric_add(&c->options.metrics->redis_connected, 1);
+    log_connection(c, LOG_INFO, "redis connected", NULL);
+    start_timer(c, RCONN_HEARTBEAT_MS);
+    c->options.on_ready(c->options.arg);
+}
+
+/* Every change of state passes here. */
+static void enter(struct rconn *c, enum state next)
+{
+    c->state = next;
+    switch (next) {
+    case WAITING:
+        start_timer(c, backoff_ms(c));
+        break;
+    case RESOLVING:
+        start_timer(c, RCONN_CONNECT_TIMEOUT_MS);
+        resolve(c);
+        break;
+    case CONNECTING:
+        start_timer(c, RCONN_CONNECT_TIMEOUT_MS);
+        connect_next(c);
+        break;
+    case GREETING:
+        if (greet(c) != 0)
+            attempt_failed(c, "out of memory");
+        break;
+    case READY:
+        become_ready(c);
+        break;
+    case CLOSED:
+        resolver_cancel(&c->resolver);
+        drop_socket(c);
+        break;
+    }
+}
+
+static void on_prepare(uv_prepare_t *flusher)
+{
+    struct rconn *c = flusher->data;
+    if (!c->unsent || c->socket == NULL)
+        return;
+    c->unsent = false;
+    redis_socket_flush(c->socket);
+}
+
+int rconn_new(uv_loop_t *loop, const struct rconn_options *options, struct rconn **out)
+{
+    struct rconn *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return -ENOMEM;
+    c->loop = loop;
+    c->options = *options;
+    if (getrandom(&c->seed, sizeof c->seed, GRND_NONBLOCK) < 0)
+        c->seed = (unsigned)clock_now_ns();
+    (void)uv_timer_init(loop, &c->timer); /* neither can fail */
+    (void)uv_prepare_init(loop, &c->flusher);
+    c->timer.data = c->flusher.data = c;
+    c->open_handles = 2;
+    (void)uv_prepare_start(&c->flusher, on_prepare);
+    enter(c, RESOLVING);
+    *out = c;
+    return 0;
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct rconn *c = handle->data;
+    c->open_handles--;
+    if (c->open_handles == 0 && !c->resolver.busy)
+        free_after_closing(c);
+}
+
+void rconn_close(struct rconn *c, void (*closed)(void *arg), void *arg)
+{
+    if (c->state == READY)
+        metric_sub(&c->options.metrics->redis_connected, 1);
+    c->closed = closed;
+    c->closed_arg = arg;
+    enter(c, CLOSED);
+    uv_close((uv_handle_t *)&c->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&c->flusher, on_handle_closed);
+}
+
+bool rconn_is_ready(const struct rconn *c)
+{
+    return c->state == READY;
+}

@@ -1,0 +1,64 @@
+/*
+ * One lasting connection to Redis: it connects, greets, watches over and reconnects by itself.
+ *
+ * Built on a non-blocking hiredis context (its sockets, TLS, command format and reply parser) driven by libuv. The
+ * asynchronous wrapper of hiredis is not used: replies and pushes are needed in strict stream order, a context must be
+ * closable at any time, and what a server sends must never reach an assertion.
+ *
+ * Commands are answered in the order in which they were sent. When the connection is lost, every command that was not
+ * answered is told so, in order, and then the owner. Everything happens on the loop's thread.
+ */
+#ifndef STORE_RCONN_H
+#define STORE_RCONN_H
+
+#include "base/metrics.h"
+#include "redis/target.h"
+
+#include <hiredis/hiredis.h>
+#include <uv.h>
+
+struct rconn;
+struct ssl_ctx_st;
+
+/* `reply` is borrowed until the function returns; NULL when the connection was lost before the reply came. */
+typedef void (*rconn_reply_fn)(void *arg, const redisReply *reply);
+
+struct rconn_options {
+    const struct redis_target *target; /* borrowed while the connection lives */
+    struct ssl_ctx_st *tls;            /* borrowed; NULL without TLS */
+    const char *client_name;           /* borrowed; shown by CLIENT LIST */
+    struct metrics *metrics;           /* borrowed */
+    void (*on_ready)(void *arg);       /* commands can be sent */
+    void (*on_lost)(void *arg);        /* they cannot any more */
+    void *arg;
+};
+
+/* Time to resolve, connect and greet, in milliseconds; then the next address or attempt. */
+enum { RCONN_CONNECT_TIMEOUT_MS = 2000 };
+
+/* The pause before a new attempt grows from the first to the second, with jitter, in milliseconds. */
+enum { RCONN_BACKOFF_MIN_MS = 50, RCONN_BACKOFF_MAX_MS = 1000 };
+
+/* A PING is sent every so often; a command that waits longer than the limit for its reply ends the connection. */
+enum { RCONN_HEARTBEAT_MS = 1000, RCONN_SILENCE_MAX_MS = 2000 };
+
+/* Starts connecting. Owned by the caller, who ends it with rconn_close. Returns 0 or a negative errno. */
+int rconn_new(uv_loop_t *loop, const struct rconn_options *options, struct rconn **out)
+    __attribute__((warn_unused_result));
+
+/*
+ * Ends the connection for good; commands under way are told that it is lost, on_lost is not called. `closed` is called
+ * from the loop when the memory is gone.
+ */
+void rconn_close(struct rconn *c, void (*closed)(void *arg), void *arg);
+
+bool rconn_is_ready(const struct rconn *c);
+
+/*
+ * Queues one command; everything queued in one turn of the loop leaves in one write. Returns 0, -ENOTCONN when the
+ * connection is not ready, or -ENOMEM. The arguments are copied.
+ */
+int rconn_send(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn, void *arg)
+    __attribute__((warn_unused_result));
+
+#endif

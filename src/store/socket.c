@@ -1,0 +1,216 @@
+/* A polled, non-blocking hiredis context; see socket.h. */
+#include "store/socket.h"
+
+#include "redis/tls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hiredis/sds.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+/* hiredis reads 16 KiB at a time; a page of summaries takes several. More than this waits for the next turn. */
+enum { READS_PER_EVENT = 8 };
+
+static void fail(struct redis_socket *s, const char *why)
+{
+    if (!s->closing)
+        s->events.on_failed(s->events.arg, why);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static void poll_for(struct redis_socket *s, bool writable)
+{
+    s->polling_writable = writable;
+    int events = UV_READABLE | (writable ? UV_WRITABLE : 0);
+    int err = uv_poll_start(&s->poll, events, on_poll);
+    if (err != 0)
+        fail(s, uv_strerror(err));
+}
+
+/* The first writable event tells how connect() ended. */
+static bool finish_connecting(struct redis_socket *s)
+{
+    int err = 0;
+    socklen_t len = sizeof err;
+    if (getsockopt(s->context->fd, SOL_SOCKET, SO_ERROR, &err, &len) != 0)
+        err = errno;
+    if (err != 0) {
+        fail(s, strerror(err));
+        return false;
+    }
+    s->connected = true;
+    poll_for(s, false);
+    if (!s->closing)
+        s->events.on_connected(s->events.arg);
+    return !s->closing;
+}
+
+/* Hands over every complete reply. False when the socket was closed or failed meanwhile. */
+static bool deliver(struct redis_socket *s)
+{
+    for (;;) {
+        void *reply = NULL;
+        if (redisGetReplyFromReader(s->context, &reply) != REDIS_OK) {
+            fail(s, s->context->errstr);
+            return false;
+        }
+        if (reply == NULL)
+            return true;
+        s->events.on_reply(s->events.arg, reply);
+        freeReplyObject(reply);
+        if (s->closing)
+            return false;
+    }
+}
+
+static bool read_available(struct redis_socket *s)
+{
+    for (int i = 0; i < READS_PER_EVENT; i++) {
+        size_t before = s->context->reader->len;
+        if (redisBufferRead(s->context) != REDIS_OK) {
+            /* What came before the end is still the truth: replies and pushes first, then the loss. */
+            char why[sizeof s->context->errstr];
+            memcpy(why, s->context->errstr, sizeof why);
+            s->context->err = 0;
+            if (deliver(s))
+                fail(s, why);
+            return false;
+        }
+        bool more = s->context->reader->len > before;
+        if (!deliver(s))
+            return false;
+        if (!more)
+            return true;
+    }
+    return true;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct redis_socket *s = poll->data;
+    if (status != 0) {
+        fail(s, uv_strerror(status));
+        return;
+    }
+    if (!s->connected && !finish_connecting(s))
+        return;
+    if ((events & UV_READABLE) != 0 && !read_available(s))
+        return;
+    if (sdslen(s->context->obuf) > 0)
+        redis_socket_flush(s);
+    else if (s->polling_writable)
+        poll_for(s, false);
+}
+
+void redis_socket_flush(struct redis_socket *s)
+{
+    if (!s->connected || s->closing)
+        return;
+    int done = 0;
+    size_t before = sdslen(s->context->obuf);
+    if (redisBufferWrite(s->context, &done) != REDIS_OK) {
+        fail(s, s->context->errstr);
+        return;
+    }
+    /* Where TLS must first read (its handshake), the socket is writable all the time: wait for what it will read. */
+    bool progress = sdslen(s->context->obuf) < before;
+    bool wait_writable = done == 0 && (!s->tls || progress);
+    if (wait_writable != s->polling_writable)
+        poll_for(s, wait_writable);
+}
+
+int redis_socket_send(struct redis_socket *s, int argc, const char **argv, const size_t *lengths)
+{
+    return redisAppendCommandArgv(s->context, argc, argv, lengths) == REDIS_OK ? 0 : -ENOMEM;
+}
+
+static redisContext *connect_to(const struct redis_target *target, const char *address)
+{
+    redisOptions options = {.options = REDIS_OPT_NONBLOCK | REDIS_OPT_NO_PUSH_AUTOFREE};
+    if (target->transport == REDIS_TRANSPORT_UNIX)
+        REDIS_OPTIONS_SET_UNIX(&options, target->path);
+    else
+        REDIS_OPTIONS_SET_TCP(&options, address, target->port);
+    return redisConnectWithOptions(&options);
+}
+
+/* What hiredis leaves out: not inherited by children, no waiting for full segments. */
+static void tune(const redisContext *context, enum redis_transport transport)
+{
+    int flags = fcntl(context->fd, F_GETFD);
+    if (flags >= 0)
+        (void)fcntl(context->fd, F_SETFD, flags | FD_CLOEXEC);
+    if (transport != REDIS_TRANSPORT_UNIX)
+        (void)setsockopt(context->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+}
+
+static int open_context(const struct redis_target *target, struct ssl_ctx_st *tls, const char *address,
+                        redisContext **out)
+{
+    redisContext *context = connect_to(target, address);
+    if (context == NULL)
+        return -ENOMEM;
+    int err = 0;
+    if (context->err != 0)
+        err = context->err == REDIS_ERR_IO && errno != 0 ? -errno : -ECONNREFUSED;
+    if (err == 0)
+        tune(context, target->transport);
+    if (err == 0 && tls != NULL)
+        err = redis_tls_start(context, tls, target->host);
+    if (err != 0) {
+        redisFree(context);
+        return err;
+    }
+    *out = context;
+    return 0;
+}
+
+int redis_socket_open(uv_loop_t *loop, const struct redis_target *target, struct ssl_ctx_st *tls, const char *address,
+                      const struct socket_events *events, struct redis_socket **out)
+{
+    struct redis_socket *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return -ENOMEM;
+    s->events = *events;
+    s->tls = tls != NULL;
+    int err = open_context(target, tls, address, &s->context);
+    if (err != 0) {
+        free(s);
+        return err;
+    }
+    err = uv_poll_init(loop, &s->poll, s->context->fd);
+    if (err != 0) {
+        redisFree(s->context);
+        free(s);
+        return err;
+    }
+    s->poll.data = s;
+    s->polling_writable = true;
+    err = uv_poll_start(&s->poll, UV_READABLE | UV_WRITABLE, on_poll);
+    if (err != 0) {
+        redis_socket_close(s);
+        return err;
+    }
+    *out = s;
+    return 0;
+}
+
+/* The context goes with the handle: an event that is being delivered may still be looking at it. */
+static void on_closed(uv_handle_t *handle)
+{
+    struct redis_socket *s = handle->data;
+    redisFree(s->context);
+    free(s);
+}
+
+void redis_socket_close(struct redis_socket *s)
+{
+    if (s->closing)
+        return;
+    s->closing = true;
+    uv_close((uv_handle_t *)&s->poll, on_closed);
+}

@@ -1,0 +1,91 @@
+/*
+ * The one door to the data: "get me this, on behalf of this key".
+ *
+ * A question carries the digest of the caller's API key and what is wanted; the answer says in one go whether the key
+ * is valid and what was found, so that authorisation and data travel to Redis together. Where the answer is known at
+ * once it is given at once, without a callback. What stands behind (one connection now) is no concern of the caller.
+ *
+ * A store belongs to one loop and one thread.
+ */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include "base/blob.h"
+#include "base/digest.h"
+#include "base/list.h"
+#include "base/metrics.h"
+#include "model/keyspace.h"
+#include "redis/target.h"
+
+#include <uv.h>
+
+struct ssl_ctx_st;
+struct store;
+
+struct store_options {
+    const struct redis_target *target; /* borrowed while the store lives, as are all pointers here */
+    struct ssl_ctx_st *tls;            /* NULL without TLS */
+    const char *client_name;
+    const struct keyspace *keyspace;
+    struct metrics *metrics;
+    uint64_t request_timeout_ms;
+    void (*on_connection)(void *arg, bool ready); /* the connection came or went */
+    void *arg;
+};
+
+enum store_target {
+    STORE_NOTHING,      /* only whether the key is valid */
+    STORE_CARD,         /* the card of channel `number` */
+    STORE_CARD_BY_LINK, /* the card of the channel whose link, in stored shape, is `link` */
+    STORE_PAGE          /* page `number` (from 1) of the list */
+};
+
+struct store_question {
+    struct digest key; /* of the caller's API key */
+    enum store_target target;
+    int64_t number;
+    struct span link; /* borrowed during the call */
+};
+
+enum store_status {
+    STORE_FOUND,
+    STORE_NOT_FOUND,
+    STORE_KEY_REFUSED,  /* the key is not valid; nothing else is told */
+    STORE_UNAVAILABLE,  /* Redis is away, too slow, or answered with an error */
+    STORE_OUT_OF_MEMORY
+};
+
+struct store_answer {
+    enum store_status status;
+    struct blob *body;  /* STORE_FOUND of a card or page: one reference, for the receiver. NULL otherwise */
+    int64_t last_page;  /* STORE_FOUND of a page */
+};
+
+/*
+ * A question under way: embedded by the asker, who fills `done` and `arg`. It must stay until `done` was called or
+ * store_forget has returned.
+ */
+struct store_request {
+    void (*done)(void *arg, const struct store_answer *answer);
+    void *arg;
+    struct fetch *fetch; /* the store's own */
+};
+
+/* Starts connecting. Owned by the caller, who ends it with store_close. Returns 0 or a negative errno. */
+int store_new(uv_loop_t *loop, const struct store_options *options, struct store **out)
+    __attribute__((warn_unused_result));
+
+/* Ends it; no question may be under way. `closed` is called from the loop when the memory is gone. */
+void store_close(struct store *s, void (*closed)(void *arg), void *arg);
+
+/*
+ * Asks. True when *answer holds the answer already (`done` is not called then); false when `done` will be called from
+ * the loop, within the request timeout.
+ */
+bool store_ask(struct store *s, struct store_request *request, const struct store_question *question,
+               struct store_answer *answer) __attribute__((warn_unused_result));
+
+/* The asker has gone: `done` will not be called. */
+void store_forget(struct store_request *request);
+
+#endif
