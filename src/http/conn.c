@@ -1,0 +1,348 @@
+/* Client connections; see conn.h for their states. Every entry from the loop ends in settle(). */
+#include "http/conn.h"
+
+#include "base/clock.h"
+#include "http/etag.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { SPARES_MAX = 256, SPARE_TEXT_MAX = 4096 };
+
+/* --- exchanges ---------------------------------------------------------------------------------------------- */
+
+static struct http_exchange *take_exchange(struct http_conn *c)
+{
+    struct http_server *s = c->server;
+    struct http_exchange *x = s->spare;
+    if (x != NULL) {
+        s->spare = x->next_spare;
+        s->spares--;
+    } else {
+        x = calloc(1, sizeof *x + s->options.handler.state_size);
+        if (x == NULL)
+            return NULL;
+    }
+    http_parser_init(&x->parser, &s->limits);
+    x->conn = c;
+    x->close = false;
+    x->continued = false;
+    return x;
+}
+
+static void give_exchange_back(struct http_conn *c)
+{
+    struct http_server *s = c->server;
+    struct http_exchange *x = c->exchange;
+    c->exchange = NULL;
+    if (x->parser.text.cap > SPARE_TEXT_MAX || s->spares == SPARES_MAX) {
+        http_parser_fini(&x->parser);
+        free(x);
+        return;
+    }
+    x->next_spare = s->spare;
+    s->spare = x;
+    s->spares++;
+}
+
+const struct http_request *http_exchange_request(const struct http_exchange *x)
+{
+    return &x->parser.request;
+}
+
+void *http_exchange_state(struct http_exchange *x)
+{
+    return x->state;
+}
+
+uint64_t http_exchange_began_ns(const struct http_exchange *x)
+{
+    return x->began_ns;
+}
+
+/* --- reading, writing, deadlines ---------------------------------------------------------------------------- */
+
+static void settle(struct http_conn *c);
+static void resume(struct http_conn *c);
+static void take_input(struct http_conn *c, struct span bytes);
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+{
+    (void)suggested;
+    struct http_conn *c = handle->data;
+    *out = uv_buf_init(c->server->read_buffer, sizeof c->server->read_buffer);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *input)
+{
+    struct http_conn *c = stream->data;
+    if (n < 0)
+        http_conn_close(c);
+    else if (n > 0 && c->state == CONN_READING)
+        take_input(c, (struct span){input->base, (size_t)n});
+}
+
+static void set_reading(struct http_conn *c, bool on)
+{
+    if (c->reading == on)
+        return;
+    c->reading = on;
+    if (!on)
+        (void)uv_read_stop((uv_stream_t *)&c->tcp);
+    else if (uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) != 0)
+        http_conn_close(c);
+}
+
+static void set_deadline(struct http_conn *c, enum http_deadline_kind kind)
+{
+    if (c->deadline.kind != kind)
+        http_deadline_set(&c->server->deadlines, &c->deadline, kind, uv_now(c->server->loop));
+}
+
+static void on_written(uv_stream_t *stream, int status)
+{
+    struct http_conn *c = stream->data;
+    c->writing = false;
+    if (c->state == CONN_CLOSING)
+        return;
+    http_deadline_clear(&c->deadline);
+    if (status != 0)
+        http_conn_close(c);
+    else
+        resume(c);
+}
+
+static void flush(struct http_conn *c)
+{
+    int result = http_output_flush(&c->server->output, (uv_stream_t *)&c->tcp, on_written);
+    if (result < 0)
+        http_conn_close(c);
+    else if (result > 0)
+        c->writing = true;
+}
+
+/* Our side is shut; the client's is read to its end. */
+static void linger(struct http_conn *c)
+{
+    uv_os_fd_t fd = -1;
+    c->state = CONN_LINGERING;
+    if (uv_fileno((uv_handle_t *)&c->tcp, &fd) != 0 || shutdown(fd, SHUT_WR) != 0) {
+        http_conn_close(c);
+        return;
+    }
+    set_deadline(c, DEADLINE_LINGER);
+    set_reading(c, true);
+}
+
+/* Writes what there is, then sees to it that the connection waits for the right thing, and not for ever. */
+static void settle(struct http_conn *c)
+{
+    if (c->state == CONN_CLOSING)
+        return;
+    flush(c);
+    if (c->state == CONN_CLOSING)
+        return;
+    if (c->writing) {
+        set_reading(c, false);
+        set_deadline(c, DEADLINE_WRITE);
+        return;
+    }
+    if (c->state == CONN_HANDLING) {
+        set_reading(c, false);
+        http_deadline_clear(&c->deadline);
+    } else if (c->state == CONN_READING) {
+        set_deadline(c, c->exchange == NULL && c->served ? DEADLINE_IDLE : DEADLINE_HEAD);
+        set_reading(c, true);
+    } else if (c->state == CONN_ENDING) {
+        linger(c);
+    }
+}
+
+/* --- requests ----------------------------------------------------------------------------------------------- */
+
+static void refuse(struct http_conn *c, int status)
+{
+    c->exchange->close = true;
+    c->exchange->began_ns = clock_now_ns();
+    c->state = CONN_HANDLING;
+    metric_add(&c->server->options.metrics->requests_refused_total, 1);
+    c->server->options.handler.refuse(c->server->options.handler.arg, c->exchange, status);
+}
+
+static void handle(struct http_conn *c)
+{
+    c->exchange->began_ns = clock_now_ns();
+    c->state = CONN_HANDLING;
+    c->server->options.handler.handle(c->server->options.handler.arg, c->exchange);
+}
+
+static void invite_content(struct http_conn *c)
+{
+    if (c->exchange->continued || !http_parser_wants_continue(&c->exchange->parser))
+        return;
+    c->exchange->continued = true;
+    buf_append_str(&c->server->output.heads, "HTTP/1.1 100 Continue\r\n\r\n");
+    http_output_add(&c->server->output, NULL);
+}
+
+/* Reads on in the current request, or begins one; returns what it left of the input. */
+static struct span advance(struct http_conn *c, struct span bytes)
+{
+    if (c->exchange == NULL)
+        c->exchange = take_exchange(c);
+    if (c->exchange == NULL) {
+        http_conn_close(c);
+        return bytes;
+    }
+    size_t used = 0;
+    enum http_progress progress = http_parser_feed(&c->exchange->parser, bytes, &used);
+    if (progress == HTTP_COMPLETE)
+        handle(c);
+    else if (progress == HTTP_REFUSED)
+        refuse(c, c->exchange->parser.refusal);
+    else
+        invite_content(c);
+    return span_skip(bytes, used);
+}
+
+/* Serves as many requests as the input holds, until one has to wait for its answer or the client for its reading. */
+static void take_input(struct http_conn *c, struct span bytes)
+{
+    c->processing = true;
+    while (bytes.len > 0 && c->state == CONN_READING && !c->writing) {
+        bytes = advance(c, bytes);
+        if (http_output_full(&c->server->output))
+            flush(c);
+    }
+    c->processing = false;
+    bool wanted = c->state == CONN_HANDLING || c->state == CONN_READING;
+    if (bytes.len > 0 && wanted) {
+        buf_append_span(&c->leftover, bytes);
+        if (buf_error(&c->leftover) != 0)
+            http_conn_close(c);
+    }
+    settle(c);
+}
+
+/* Goes on after an answer that came later, or after a write. */
+static void resume(struct http_conn *c)
+{
+    if (c->state != CONN_READING || c->writing || c->leftover.len == 0) {
+        settle(c);
+        return;
+    }
+    struct buf input = c->leftover;
+    c->leftover = BUF_INIT;
+    take_input(c, buf_span(&input));
+    buf_fini(&input);
+}
+
+int http_exchange_status(const struct http_exchange *x, const struct http_response *r)
+{
+    struct span listed = x->parser.request.field[HTTP_FIELD_IF_NONE_MATCH];
+    bool conditional = r->status == 200 && r->body != NULL && r->body->has_etag && listed.data != NULL;
+    return conditional && http_etag_listed(listed, blob_etag(r->body)) ? 304 : r->status;
+}
+
+void http_exchange_respond(struct http_exchange *x, const struct http_response *response)
+{
+    struct http_conn *c = x->conn;
+    struct http_server *s = c->server;
+    struct http_response r = *response;
+    const struct http_request *request = &x->parser.request;
+    r.status = http_exchange_status(x, response);
+    bool close = x->close || !request->keep_alive || s->announcing_close;
+    const struct http_head_context context = {http_date_span(&s->date), request->minor_version, close};
+    http_response_write_head(&s->output.heads, &r, &context);
+    bool bodiless = request->method == METHOD_HEAD || r.status == 304 || r.status == 204;
+    http_output_add(&s->output, bodiless ? NULL : r.body);
+    metric_add(&s->options.metrics->requests_total, 1);
+    give_exchange_back(c);
+    http_deadline_clear(&c->deadline);
+    c->served = true;
+    c->state = close ? CONN_ENDING : CONN_READING;
+    if (!c->processing)
+        resume(c);
+}
+
+/* --- opening and closing ------------------------------------------------------------------------------------ */
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct http_conn *c = handle->data;
+    http_server_conn_closed(c->server, c);
+    buf_fini(&c->leftover);
+    free(c);
+}
+
+void http_conn_close(struct http_conn *c)
+{
+    if (c->state == CONN_CLOSING)
+        return;
+    bool handling = c->state == CONN_HANDLING;
+    c->state = CONN_CLOSING;
+    http_deadline_clear(&c->deadline);
+    if (c->exchange != NULL) {
+        if (handling)
+            c->server->options.handler.abandon(c->server->options.handler.arg, c->exchange);
+        give_exchange_back(c);
+    }
+    uv_close((uv_handle_t *)&c->tcp, on_closed);
+}
+
+static void turn_away(struct http_conn *c)
+{
+    c->exchange = take_exchange(c);
+    if (c->exchange == NULL)
+        http_conn_close(c);
+    else
+        refuse(c, 503);
+}
+
+void http_conn_open(struct http_server *s, int fd, bool over_limit)
+{
+    struct http_conn *c = calloc(1, sizeof *c);
+    if (c == NULL || uv_tcp_init(s->loop, &c->tcp) != 0) {
+        free(c);
+        close(fd);
+        return;
+    }
+    c->tcp.data = c;
+    c->server = s;
+    c->over_limit = over_limit;
+    http_deadline_init(&c->deadline);
+    list_append(&s->conns, &c->link);
+    s->open_parts++;
+    s->refusals += over_limit;
+    atomic_fetch_add_explicit(s->options.open_connections, 1, memory_order_relaxed);
+    metric_add(&s->options.metrics->connections_open, 1);
+    if (uv_tcp_open(&c->tcp, fd) != 0) {
+        close(fd);
+        http_conn_close(c);
+    } else if (over_limit) {
+        turn_away(c);
+    } else {
+        settle(c);
+    }
+}
+
+void http_conn_end_if_idle(struct http_conn *c)
+{
+    if (c->state != CONN_READING || c->exchange != NULL || c->writing || !c->served)
+        return;
+    c->state = CONN_ENDING;
+    http_deadline_clear(&c->deadline);
+    settle(c);
+}
+
+void http_conn_expire(struct http_conn *c)
+{
+    enum http_deadline_kind kind = c->deadline.kind;
+    if (kind != DEADLINE_LINGER)
+        metric_add(&c->server->options.metrics->connections_timed_out_total, 1);
+    if (kind == DEADLINE_HEAD && c->exchange != NULL)
+        refuse(c, 408);
+    else
+        http_conn_close(c);
+}

@@ -1,0 +1,91 @@
+/*
+ * One client connection, and what the connections of a server share. Internal to http/.
+ *
+ *     READING --request complete--> HANDLING --answered--> READING
+ *        |                              \--answered, and it was the last--> ENDING --written--> LINGERING --> CLOSING
+ *
+ * `writing` runs beside these states: an answer the client does not take. While it lasts, nothing is read and no
+ * further request begins. In LINGERING our side is shut and what still comes is thrown away, for a while: closing at
+ * once would reset the connection under an answer that the client has not read yet (RFC 9112 section 9.6).
+ */
+#ifndef HTTP_CONN_H
+#define HTTP_CONN_H
+
+#include "base/list.h"
+#include "http/date.h"
+#include "http/deadlines.h"
+#include "http/listener.h"
+#include "http/output.h"
+#include "http/parser.h"
+#include "http/server.h"
+
+enum { HTTP_READ_BUFFER = 64 * 1024 };
+enum { HTTP_LINGER_MS = 2000 };
+enum { HTTP_REFUSALS_MAX = 64 }; /* connections over the limit that are told so; more are just closed */
+
+struct http_exchange {
+    struct http_parser parser;
+    struct http_conn *conn;
+    struct http_exchange *next_spare;
+    uint64_t began_ns;
+    bool close;     /* the connection ends with this answer, whatever the client asks for */
+    bool continued; /* "100 Continue" was sent */
+    max_align_t state[];
+};
+
+struct http_server {
+    struct http_server_options options;
+    struct http_limits limits;
+    uv_loop_t *loop;
+    struct http_listener listener;
+    bool listening;
+    bool announcing_close;
+    uv_timer_t tick;
+    struct http_date date;
+    struct http_deadlines deadlines;
+    struct list conns;
+    int refusals; /* open connections that are over the limit */
+    struct http_exchange *spare; /* exchanges for reuse */
+    int spares;
+    struct http_output output;
+    int open_parts; /* listener, tick and connections that are not closed yet */
+    void (*finished)(void *arg);
+    void *finished_arg;
+    void (*closed)(void *arg);
+    void *closed_arg;
+    char read_buffer[HTTP_READ_BUFFER];
+};
+
+enum conn_state { CONN_READING, CONN_HANDLING, CONN_ENDING, CONN_LINGERING, CONN_CLOSING };
+
+struct http_conn {
+    uv_tcp_t tcp;
+    struct http_server *server;
+    struct list link;
+    struct http_deadline deadline;
+    struct http_exchange *exchange; /* the request that is being read or handled; NULL between two */
+    struct buf leftover;            /* input behind a request that is being handled */
+    enum conn_state state;
+    bool reading;
+    bool writing;
+    bool processing; /* http_conn is at work on input: an answer given now is written when it is through */
+    bool served;     /* has had an answer */
+    bool over_limit;
+};
+
+/* Takes over `fd`; on any failure it is closed. `over_limit`: the client is told so and sent away. */
+void http_conn_open(struct http_server *s, int fd, bool over_limit);
+
+/* Ends a connection that is between two requests. */
+void http_conn_end_if_idle(struct http_conn *c);
+
+/* A deadline has passed. */
+void http_conn_expire(struct http_conn *c);
+
+/* Closes at once. The memory goes in the loop. */
+void http_conn_close(struct http_conn *c);
+
+/* The server's: a connection's memory is about to go. */
+void http_server_conn_closed(struct http_server *s, struct http_conn *c);
+
+#endif

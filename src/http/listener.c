@@ -1,0 +1,121 @@
+/* Listening and accepting; see listener.h. */
+#include "http/listener.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+enum { BACKLOG = 4096, ACCEPTS_PER_EVENT = 64, PAUSE_MS = 100 };
+
+static void on_readable(uv_poll_t *poll, int status, int events);
+
+/* Accepted sockets inherit TCP_NODELAY, which saves a call for each. */
+static int prepare_socket(int fd, const struct addr *address, bool reuse_port)
+{
+    const int on = 1;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        (reuse_port && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) ||
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0 ||
+        bind(fd, addr_sockaddr(address), addr_len(address)) != 0 || listen(fd, BACKLOG) != 0)
+        return -errno;
+    return 0;
+}
+
+static int open_socket(const struct addr *address, bool reuse_port)
+{
+    int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    int err = prepare_socket(fd, address, reuse_port);
+    if (err == 0)
+        return fd;
+    close(fd);
+    return err;
+}
+
+static void on_pause_over(uv_timer_t *pause)
+{
+    struct http_listener *l = pause->data;
+    (void)uv_poll_start(&l->poll, UV_READABLE, on_readable);
+}
+
+/* Without this the loop would spin: the queue stays readable while nothing can be accepted. */
+static void pause_accepting(struct http_listener *l, int err)
+{
+    log_text(LOG_ERROR, "cannot accept connections, pausing", "reason", strerror(err));
+    (void)uv_poll_stop(&l->poll);
+    (void)uv_timer_start(&l->pause, on_pause_over, PAUSE_MS, 0);
+}
+
+/* True when one was accepted, or failed by itself and the next may do better. */
+static bool accept_one(struct http_listener *l)
+{
+    int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+        l->on_connection(l->arg, fd);
+        return true;
+    }
+    if (errno == EAGAIN)
+        return false;
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+        pause_accepting(l, errno);
+        return false;
+    }
+    return true; /* ECONNABORTED, EINTR and network errors are that connection's own (accept(2)) */
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    (void)events;
+    struct http_listener *l = poll->data;
+    if (status < 0)
+        return;
+    for (int i = 0; i < ACCEPTS_PER_EVENT && accept_one(l); i++)
+        continue;
+}
+
+void http_listener_accept_all(struct http_listener *l)
+{
+    while (accept_one(l))
+        continue;
+}
+
+int http_listener_open(struct http_listener *l, uv_loop_t *loop, const struct addr *address, bool reuse_port,
+                       void (*on_connection)(void *arg, int fd), void *arg)
+{
+    int fd = open_socket(address, reuse_port);
+    if (fd < 0)
+        return fd;
+    int err = uv_poll_init(loop, &l->poll, fd);
+    if (err != 0) {
+        close(fd);
+        return err;
+    }
+    (void)uv_timer_init(loop, &l->pause); /* cannot fail */
+    l->poll.data = l->pause.data = l;
+    l->fd = fd;
+    l->open_handles = 2;
+    l->on_connection = on_connection;
+    l->arg = arg;
+    (void)uv_poll_start(&l->poll, UV_READABLE, on_readable); /* fails only on a closing handle */
+    return 0;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct http_listener *l = handle->data;
+    if (--l->open_handles == 0)
+        l->closed(l->arg);
+}
+
+void http_listener_close(struct http_listener *l, void (*closed)(void *arg))
+{
+    l->closed = closed;
+    uv_close((uv_handle_t *)&l->poll, on_closed);
+    uv_close((uv_handle_t *)&l->pause, on_closed);
+    close(l->fd);
+    l->fd = -1;
+}

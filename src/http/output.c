@@ -1,0 +1,133 @@
+/* Gathered writing; see output.h. */
+#include "http/output.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* What the kernel did not take at once. */
+struct pending_write {
+    uv_write_t request;
+    void (*done)(uv_stream_t *stream, int status);
+    unsigned body_count;
+    struct blob *body[HTTP_OUTPUT_MAX];
+    char heads[]; /* copies of the unsent ones */
+};
+
+void http_output_add(struct http_output *o, struct blob *body)
+{
+    o->answer[o->count].head_end = o->heads.len;
+    o->answer[o->count].body = body == NULL ? NULL : blob_ref(body);
+    o->count++;
+}
+
+static void clear(struct http_output *o)
+{
+    for (unsigned i = 0; i < o->count; i++)
+        blob_unref(o->answer[i].body);
+    o->count = 0;
+    buf_clear(&o->heads);
+}
+
+void http_output_fini(struct http_output *o)
+{
+    clear(o);
+    buf_fini(&o->heads);
+}
+
+/* Lists the pieces: head, body, head, body ... A body follows its head in *heads only where there is one. */
+static unsigned gather(const struct http_output *o, uv_buf_t *pieces)
+{
+    unsigned n = 0;
+    size_t start = 0;
+    for (unsigned i = 0; i < o->count; i++) {
+        size_t end = o->answer[i].head_end;
+        pieces[n++] = uv_buf_init(o->heads.data + start, (unsigned)(end - start));
+        if (o->answer[i].body != NULL)
+            pieces[n++] = uv_buf_init(o->answer[i].body->data, (unsigned)o->answer[i].body->len);
+        start = end;
+    }
+    return n;
+}
+
+/* Drops the first `sent` bytes from the pieces; returns how many pieces were used up. */
+static unsigned skip_sent(uv_buf_t *pieces, unsigned count, size_t sent)
+{
+    unsigned first = 0;
+    while (first < count && sent >= pieces[first].len)
+        sent -= pieces[first++].len;
+    if (first < count) {
+        pieces[first].base += sent;
+        pieces[first].len -= sent;
+    }
+    return first;
+}
+
+static void free_pending(struct pending_write *w)
+{
+    for (unsigned i = 0; i < w->body_count; i++)
+        blob_unref(w->body[i]);
+    free(w);
+}
+
+static void on_written(uv_write_t *request, int status)
+{
+    struct pending_write *w = request->data;
+    void (*done)(uv_stream_t *stream, int status) = w->done;
+    uv_stream_t *stream = request->handle;
+    free_pending(w);
+    done(stream, status);
+}
+
+/* Heads are copied, since their buffer is needed again at once; bodies go over with their references. */
+static struct pending_write *detach(struct http_output *o, uv_buf_t *pieces, unsigned count)
+{
+    const char *low = o->heads.data;
+    const char *high = low + o->heads.len;
+    struct pending_write *w = malloc(sizeof *w + o->heads.len);
+    if (w == NULL)
+        return NULL;
+    memcpy(w->heads, low, o->heads.len);
+    for (unsigned i = 0; i < count; i++)
+        if (pieces[i].base >= low && pieces[i].base < high)
+            pieces[i].base = w->heads + (pieces[i].base - low);
+    w->body_count = o->count;
+    for (unsigned i = 0; i < o->count; i++) {
+        w->body[i] = o->answer[i].body;
+        o->answer[i].body = NULL;
+    }
+    return w;
+}
+
+int http_output_flush(struct http_output *o, uv_stream_t *stream, void (*done)(uv_stream_t *stream, int status))
+{
+    if (o->count == 0)
+        return 0;
+    uv_buf_t pieces[2 * HTTP_OUTPUT_MAX];
+    if (buf_error(&o->heads) != 0) {
+        clear(o);
+        return -ENOMEM;
+    }
+    unsigned count = gather(o, pieces);
+    int sent = uv_try_write(stream, pieces, count);
+    if (sent < 0 && sent != UV_EAGAIN) {
+        clear(o);
+        return sent;
+    }
+    unsigned first = skip_sent(pieces, count, sent < 0 ? 0 : (size_t)sent);
+    if (first == count) {
+        clear(o);
+        return 0;
+    }
+    struct pending_write *w = detach(o, pieces + first, count - first);
+    clear(o);
+    if (w == NULL)
+        return -ENOMEM;
+    w->done = done;
+    w->request.data = w;
+    int err = uv_write(&w->request, stream, pieces + first, count - first, on_written);
+    if (err != 0) {
+        free_pending(w);
+        return err;
+    }
+    return 1;
+}

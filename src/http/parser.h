@@ -1,0 +1,59 @@
+/*
+ * Bytes to requests: llhttp, strict, with our limits and our reading of what a request must not be. No sockets here.
+ *
+ * One parser reads one request: http_parser_init, then http_parser_feed until it is done or refused. What follows the
+ * request in the input is left alone, for the next one.
+ */
+#ifndef HTTP_PARSER_H
+#define HTTP_PARSER_H
+
+#include "base/buf.h"
+#include "http/request.h"
+
+#include <llhttp.h>
+
+struct http_limits {
+    size_t head_max; /* bytes of request line and header section, the empty line included */
+    size_t body_max; /* bytes of content, which is read and dropped */
+};
+
+struct http_piece {
+    bool present;
+    size_t start, len; /* in `text` */
+};
+
+struct http_parser {
+    llhttp_t llhttp;
+    const struct http_limits *limits; /* borrowed */
+    struct buf text;                  /* target and field values; the memory is kept between requests */
+    struct http_piece target;
+    struct http_piece piece[HTTP_FIELD_COUNT];
+    char name[32]; /* of the field being read, as far as it could be one of ours */
+    size_t name_len;
+    int field;       /* of the value being read; -1 when it is dropped */
+    bool duplicate;  /* that value does not count: the field came before */
+    size_t head_len; /* bytes so far */
+    size_t body_len; /* content */
+    size_t tail_len; /* bytes after those in which the head ended: content and its framing */
+    bool target_done, head_done, complete;
+    bool host_repeated;
+    int refusal; /* HTTP status, or 0 */
+    struct http_request request;
+};
+
+enum http_progress { HTTP_NEED_MORE, HTTP_COMPLETE, HTTP_REFUSED };
+
+/* `p` is zeroed before its first use. */
+void http_parser_init(struct http_parser *p, const struct http_limits *limits);
+void http_parser_fini(struct http_parser *p);
+
+/*
+ * Reads from `bytes`; *used says how many were taken. HTTP_COMPLETE: `request` is filled. HTTP_REFUSED: `refusal` is the
+ * status to answer with, after which nothing else on the connection can be trusted; of the request, only `method` is set.
+ */
+enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, size_t *used);
+
+/* True once the client waits for "100 Continue" before it sends the content (RFC 9110 section 10.1.1). */
+bool http_parser_wants_continue(const struct http_parser *p);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * An HTTP/1.1 server on one loop: a listener, its connections, their deadlines. Knows nothing of what is served.
+ */
+#ifndef HTTP_SERVER_H
+#define HTTP_SERVER_H
+
+#include "base/addr.h"
+#include "base/metrics.h"
+#include "http/exchange.h"
+
+#include <stdatomic.h>
+#include <uv.h>
+
+struct http_server;
+
+struct http_server_options {
+    struct http_handler handler;
+    struct metrics *metrics; /* borrowed, as are all pointers here */
+    size_t head_max, body_max;
+    uint64_t head_timeout_ms;  /* from the first byte of a request (or the opening) to its last */
+    uint64_t idle_timeout_ms;  /* between requests */
+    uint64_t write_timeout_ms; /* from the moment a client does not take an answer until it has it all */
+    int max_connections;
+    atomic_int *open_connections; /* counted against the maximum; may be shared by several servers */
+    bool reuse_port;              /* several servers listen on one address */
+};
+
+/* Owned by the caller, who ends it with http_server_close. Returns 0 or a negative errno. */
+int http_server_new(uv_loop_t *loop, const struct http_server_options *options, struct http_server **out)
+    __attribute__((warn_unused_result));
+
+/* Returns 0 or a negative errno (-EADDRINUSE, -EACCES ...). Once a server. */
+int http_server_listen(struct http_server *s, const struct addr *address) __attribute__((warn_unused_result));
+
+/* From now on every answer says "Connection: close". */
+void http_server_announce_close(struct http_server *s);
+
+/* Accepts whatever the kernel has queued, then closes the listener. */
+void http_server_stop_listening(struct http_server *s);
+
+/* Closes connections between two requests; calls `finished` from the loop once the last connection has ended. */
+void http_server_finish(struct http_server *s, void (*finished)(void *arg), void *arg);
+
+/* Ends it with all its connections, at once. `closed` is called from the loop when the memory is gone. */
+void http_server_close(struct http_server *s, void (*closed)(void *arg), void *arg);
+
+#endif
