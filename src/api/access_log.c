@@ -1,0 +1,73 @@
+/* Access log lines; see access_log.h. */
+#include "api/access_log.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+
+enum { REQUEST_ID_MAX = 128, TRACEPARENT_LEN = 55, TRACE_ID_LEN = 32 };
+
+int access_log_parse_mode(struct span text, enum access_log_mode *out)
+{
+    static const char *const names[] = {[ACCESS_LOG_OFF] = "off", [ACCESS_LOG_ERRORS] = "errors",
+                                        [ACCESS_LOG_ALL] = "all"};
+    for (int i = ACCESS_LOG_OFF; i <= ACCESS_LOG_ALL; i++) {
+        if (!span_equal(text, span_of(names[i])))
+            continue;
+        *out = (enum access_log_mode)i;
+        return 0;
+    }
+    return -EINVAL;
+}
+
+bool request_id_valid(struct span id)
+{
+    for (size_t i = 0; i < id.len; i++) {
+        char c = id.data[i];
+        bool alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!alnum && c != '_' && c != '.' && c != '-')
+            return false;
+    }
+    return id.len >= 1 && id.len <= REQUEST_ID_MAX;
+}
+
+static bool hex_at(struct span s, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++) {
+        char c = s.data[i];
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+            return false;
+    }
+    return true;
+}
+
+struct span trace_id_of(struct span t)
+{
+    static const char zeros[] = "00000000000000000000000000000000";
+    bool shaped = t.len == TRACEPARENT_LEN && span_starts_with(t, SPAN("00-")) && t.data[35] == '-' &&
+                  t.data[52] == '-' && hex_at(t, 3, 35) && hex_at(t, 36, 52) && hex_at(t, 53, 55);
+    if (!shaped || memcmp(t.data + 3, zeros, TRACE_ID_LEN) == 0)
+        return SPAN_ABSENT;
+    return (struct span){t.data + 3, TRACE_ID_LEN};
+}
+
+void access_log_write(const struct access_record *record)
+{
+    static const char *const methods[] = {"GET", "HEAD", "OPTIONS", "other"};
+    struct log_line line;
+    if (!log_begin(&line, LOG_INFO, "request"))
+        return;
+    log_str(&line, "method", span_of(methods[record->method]));
+    log_str(&line, "route", span_of(record->route));
+    log_int(&line, "status", record->status);
+    log_int(&line, "bytes", (int64_t)record->bytes);
+    log_int(&line, "duration_us", (int64_t)record->duration_us);
+    if (record->key.data != NULL)
+        log_str(&line, "key", record->key);
+    if (request_id_valid(record->request_id))
+        log_str(&line, "request_id", record->request_id);
+    struct span trace = trace_id_of(record->traceparent);
+    if (trace.data != NULL)
+        log_str(&line, "trace_id", trace);
+    log_end(&line);
+}

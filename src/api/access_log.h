@@ -1,0 +1,39 @@
+/* One line a request, for those that are wanted. No line can hold a key: only the start of its digest is given. */
+#ifndef API_ACCESS_LOG_H
+#define API_ACCESS_LOG_H
+
+#include "http/exchange.h"
+
+enum access_log_mode { ACCESS_LOG_OFF, ACCESS_LOG_ERRORS, ACCESS_LOG_ALL };
+
+enum { ACCESS_LOG_KEY_DIGITS = 8 }; /* of the key's digest, in hex */
+
+struct access_record {
+    enum http_method method;
+    const char *route;
+    int status;
+    size_t bytes;         /* of content */
+    uint64_t duration_us; /* from the complete request to its answer */
+    struct span key;      /* start of the digest, or absent */
+    struct span request_id;
+    struct span traceparent;
+};
+
+/* Reads "off", "errors" or "all". Returns 0 or -EINVAL. */
+int access_log_parse_mode(struct span text, enum access_log_mode *out) __attribute__((warn_unused_result));
+
+/* "errors" are the statuses from 400 on. */
+static inline bool access_log_wants(enum access_log_mode mode, int status)
+{
+    return mode == ACCESS_LOG_ALL || (mode == ACCESS_LOG_ERRORS && status >= 400);
+}
+
+void access_log_write(const struct access_record *record);
+
+/* True for 1 to 128 of A-Z a-z 0-9 _ . - : such a request id is echoed and logged. */
+bool request_id_valid(struct span id);
+
+/* The trace id in a traceparent field (W3C Trace Context, version 00): 32 hexadecimal digits, or absent. */
+struct span trace_id_of(struct span traceparent);
+
+#endif

@@ -1,0 +1,209 @@
+/* The endpoints; see api.h. What a request asks for is read in question.c. */
+#include "api/api.h"
+
+#include "api/errors.h"
+#include "api/page_links.h"
+#include "api/question.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct api {
+    struct api_options options;
+    struct api_errors errors;
+    struct buf scratch; /* of the request that is being read */
+    struct buf links;   /* the Link field of the answer that is being written */
+};
+
+/* What is kept of a request until its answer; lives in the exchange. */
+struct call {
+    struct api *api;
+    struct http_exchange *exchange;
+    struct store_request request;
+    enum route route;
+    enum api_error then; /* what is answered once the key is known to be valid; NONE: what the store finds */
+    int64_t page;
+    bool has_key;
+    char key[ACCESS_LOG_KEY_DIGITS];
+};
+
+static void log_call(const struct call *call, const struct http_request *request, const struct http_response *r,
+                     int status)
+{
+    bool bodiless = request->method == METHOD_HEAD || status == 304 || r->body == NULL;
+    const struct access_record record = {
+        .method = request->method,
+        .route = route_name(call->route),
+        .status = status,
+        .bytes = bodiless ? 0 : r->body->len,
+        .duration_us = (clock_now_ns() - http_exchange_began_ns(call->exchange)) / 1000,
+        .key = call->has_key ? (struct span){call->key, sizeof call->key} : SPAN_ABSENT,
+        .request_id = request->field[HTTP_FIELD_REQUEST_ID],
+        .traceparent = request->field[HTTP_FIELD_TRACEPARENT],
+    };
+    access_log_write(&record);
+}
+
+/* Every answer leaves here. */
+static void respond(struct call *call, struct http_response *r)
+{
+    struct api *a = call->api;
+    const struct http_request *request = http_exchange_request(call->exchange);
+    struct span id = request->field[HTTP_FIELD_REQUEST_ID];
+    if (request_id_valid(id))
+        http_response_add(r, "X-Request-Id", id);
+    cors_add_fields(&a->options.cors, request, r);
+    int status = http_exchange_status(call->exchange, r);
+    if (access_log_wants(a->options.access_log, status))
+        log_call(call, request, r, status);
+    if (status == 500)
+        metric_add(&a->options.metrics->requests_failed_total, 1);
+    http_exchange_respond(call->exchange, r); /* the call is gone after this */
+}
+
+static void respond_error(struct call *call, enum api_error error)
+{
+    struct api *a = call->api;
+    struct http_response r = {.status = api_error_status(error), .body = a->errors.body[error]};
+    http_response_add(&r, "Cache-Control", SPAN("no-store"));
+    if (r.status == 401)
+        http_response_add(&r, "WWW-Authenticate", SPAN("ApiKey realm=\"channeld\", header=\"X-Api-Key\""));
+    if (r.status == 405)
+        http_response_add(&r, "Allow", cors_enabled(&a->options.cors) ? SPAN("GET, HEAD, OPTIONS") : SPAN("GET, HEAD"));
+    if (r.status == 500 || r.status == 503)
+        http_response_add(&r, "Retry-After", SPAN("1"));
+    respond(call, &r);
+}
+
+static void respond_preflight(struct call *call)
+{
+    struct http_response r = {.status = 204};
+    cors_add_preflight_fields(&call->api->options.cors, http_exchange_request(call->exchange), &r);
+    respond(call, &r);
+}
+
+static void respond_found(struct call *call, const struct store_answer *answer)
+{
+    struct api *a = call->api;
+    struct http_response r = {.status = 200, .body = answer->body};
+    http_response_add(&r, "Cache-Control", SPAN("private, no-cache"));
+    if (call->route == ROUTE_LIST) {
+        buf_clear(&a->links);
+        page_links_write(&a->links, a->options.base_path, call->page, answer->last_page);
+        if (buf_error(&a->links) == 0)
+            http_response_add(&r, "Link", buf_span(&a->links));
+    }
+    respond(call, &r);
+}
+
+static void on_answer(void *arg, const struct store_answer *answer)
+{
+    struct call *call = arg;
+    switch (answer->status) {
+    case STORE_FOUND:
+        if (call->then != API_ERROR_NONE)
+            respond_error(call, call->then);
+        else
+            respond_found(call, answer);
+        blob_unref(answer->body);
+        break;
+    case STORE_NOT_FOUND:
+        respond_error(call, API_ERROR_CHANNEL_NOT_FOUND);
+        break;
+    case STORE_KEY_REFUSED:
+        respond_error(call, API_ERROR_UNAUTHORIZED);
+        break;
+    case STORE_UNAVAILABLE:
+    case STORE_OUT_OF_MEMORY:
+        respond_error(call, API_ERROR_INTERNAL);
+        break;
+    }
+}
+
+static void ask_store(struct call *call, const struct question *q)
+{
+    struct store_answer answer;
+    digest_hex_prefix(&q->store.key, call->key, sizeof call->key);
+    call->has_key = true;
+    call->then = q->error;
+    call->page = q->store.number;
+    call->request = (struct store_request){.done = on_answer, .arg = call};
+    if (store_ask(call->api->options.store, &call->request, &q->store, &answer))
+        on_answer(call, &answer);
+}
+
+static void handle(void *arg, struct http_exchange *x)
+{
+    struct api *a = arg;
+    struct call *call = http_exchange_state(x);
+    const struct http_request *request = http_exchange_request(x);
+    *call = (struct call){.api = a, .exchange = x};
+    struct span id = SPAN_ABSENT;
+    call->route = route_match(a->options.base_path, request->path, &id);
+    if (call->route == ROUTE_NONE) {
+        respond_error(call, API_ERROR_PATH_NOT_FOUND);
+        return;
+    }
+    if (request->method == METHOD_OPTIONS && cors_enabled(&a->options.cors)) {
+        respond_preflight(call);
+        return;
+    }
+    if (request->method != METHOD_GET && request->method != METHOD_HEAD) {
+        respond_error(call, API_ERROR_METHOD_NOT_ALLOWED);
+        return;
+    }
+    struct question q;
+    int err = question_read(&q, request, call->route, id, &a->options.hosts, &a->scratch);
+    if (err == -ENOENT)
+        respond_error(call, API_ERROR_UNAUTHORIZED);
+    else if (err != 0)
+        respond_error(call, API_ERROR_INTERNAL);
+    else
+        ask_store(call, &q);
+}
+
+static void refuse(void *arg, struct http_exchange *x, int status)
+{
+    struct call *call = http_exchange_state(x);
+    *call = (struct call){.api = arg, .exchange = x};
+    respond_error(call, api_error_for_refusal(status));
+}
+
+static void abandon(void *arg, struct http_exchange *x)
+{
+    (void)arg;
+    struct call *call = http_exchange_state(x);
+    store_forget(&call->request);
+}
+
+int api_new(const struct api_options *options, struct api **out)
+{
+    struct api *a = calloc(1, sizeof *a);
+    if (a == NULL)
+        return -ENOMEM;
+    a->options = *options;
+    int err = api_errors_init(&a->errors);
+    if (err != 0) {
+        api_free(a);
+        return err;
+    }
+    *out = a;
+    return 0;
+}
+
+void api_free(struct api *a)
+{
+    if (a == NULL)
+        return;
+    api_errors_fini(&a->errors);
+    buf_fini(&a->scratch);
+    buf_fini(&a->links);
+    free(a);
+}
+
+struct http_handler api_handler(struct api *a)
+{
+    return (struct http_handler){
+        .arg = a, .state_size = sizeof(struct call), .handle = handle, .refuse = refuse, .abandon = abandon};
+}

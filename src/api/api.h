@@ -1,0 +1,33 @@
+/*
+ * The contract's three endpoints as an HTTP handler: route, method, key, parameters, data - in this order.
+ *
+ * One api belongs to one worker. The prefix `api_` of what is public here is the layer's own name.
+ */
+#ifndef API_API_H
+#define API_API_H
+
+#include "api/access_log.h"
+#include "api/cors.h"
+#include "http/exchange.h"
+#include "model/link.h"
+#include "store/store.h"
+
+struct api;
+
+struct api_options {
+    struct store *store;         /* borrowed, as are all pointers here */
+    struct metrics *metrics;
+    struct span base_path;       /* begins and ends with a slash */
+    struct link_hosts hosts;
+    struct cors cors;
+    enum access_log_mode access_log;
+};
+
+/* Owned by the caller, who frees it with api_free after the server that uses it. Returns 0 or -ENOMEM. */
+int api_new(const struct api_options *options, struct api **out) __attribute__((warn_unused_result));
+void api_free(struct api *a);
+
+/* The handler to give to the HTTP server; borrows `a`. */
+struct http_handler api_handler(struct api *a);
+
+#endif

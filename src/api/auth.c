@@ -1,0 +1,28 @@
+/* Finding the API key; see auth.h. */
+#include "api/auth.h"
+
+#include "base/uri.h"
+
+#include <errno.h>
+
+static int digest_of_key(struct span key, struct digest *out)
+{
+    return key.len == 0 ? -ENOENT : digest_sha256(key, out);
+}
+
+int auth_digest(const struct http_request *request, struct buf *scratch, struct digest *out)
+{
+    struct span header = request->field[HTTP_FIELD_API_KEY];
+    if (header.data != NULL)
+        return digest_of_key(header, out);
+    struct span encoded = uri_query_find(request->query, SPAN("api_key"));
+    if (encoded.len == 0)
+        return -ENOENT;
+    buf_clear(scratch);
+    if (buf_reserve(scratch, encoded.len) != 0)
+        return -ENOMEM;
+    size_t n = uri_decode(encoded, scratch->data);
+    int err = digest_of_key((struct span){scratch->data, n}, out);
+    explicit_bzero(scratch->data, n);
+    return err;
+}

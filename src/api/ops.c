@@ -1,0 +1,112 @@
+/* Health, metrics and version; see ops.h. */
+#include "api/ops.h"
+
+#include "base/json.h"
+#include "version.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static const char TEXT[] = "text/plain; charset=utf-8";
+static const char PROMETHEUS[] = "text/plain; version=0.0.4; charset=utf-8";
+
+struct ops {
+    struct ops_source source;
+    struct buf body;
+};
+
+static void respond(struct ops *o, struct http_exchange *x, int status, const char *type)
+{
+    struct http_response r = {.status = status, .content_type = type};
+    r.body = buf_error(&o->body) == 0 ? blob_new(buf_span(&o->body)) : NULL;
+    if (r.body == NULL)
+        r.status = 500;
+    http_response_add(&r, "Cache-Control", SPAN("no-store"));
+    if (status == 405)
+        http_response_add(&r, "Allow", SPAN("GET, HEAD"));
+    http_exchange_respond(x, &r);
+    blob_unref(r.body);
+}
+
+/* `?verbose` lists the checks; without it the verdict is one word, which is what probes read. */
+static void respond_check(struct ops *o, struct http_exchange *x, bool (*check)(void *arg, struct buf *why))
+{
+    struct span query = http_exchange_request(x)->query;
+    bool verbose = span_equal(query, SPAN("verbose")) || span_starts_with(query, SPAN("verbose="));
+    bool good = check(o->source.arg, verbose ? &o->body : NULL);
+    buf_append_str(&o->body, good ? "ok\n" : "not ok\n");
+    respond(o, x, good ? 200 : 503, TEXT);
+}
+
+static void respond_version(struct ops *o, struct http_exchange *x)
+{
+    buf_append_str(&o->body, "{\"name\":\"channeld\",\"version\":");
+    json_write_string(&o->body, span_of(CHANNELD_VERSION));
+    buf_append_str(&o->body, "}\n");
+    respond(o, x, 200, NULL);
+}
+
+static void respond_text(struct ops *o, struct http_exchange *x, int status, const char *text)
+{
+    buf_append_str(&o->body, text);
+    respond(o, x, status, TEXT);
+}
+
+static void handle(void *arg, struct http_exchange *x)
+{
+    struct ops *o = arg;
+    const struct http_request *request = http_exchange_request(x);
+    buf_clear(&o->body);
+    if (request->method != METHOD_GET && request->method != METHOD_HEAD) {
+        respond_text(o, x, 405, "method not allowed\n");
+    } else if (span_equal(request->path, SPAN("/livez"))) {
+        respond_check(o, x, o->source.is_live);
+    } else if (span_equal(request->path, SPAN("/readyz"))) {
+        respond_check(o, x, o->source.is_ready);
+    } else if (span_equal(request->path, SPAN("/startupz"))) {
+        respond_check(o, x, o->source.is_started);
+    } else if (span_equal(request->path, SPAN("/version"))) {
+        respond_version(o, x);
+    } else if (span_equal(request->path, SPAN("/metrics"))) {
+        o->source.write_metrics(o->source.arg, &o->body);
+        respond(o, x, 200, PROMETHEUS);
+    } else {
+        respond_text(o, x, 404, "not found\n");
+    }
+}
+
+static void refuse(void *arg, struct http_exchange *x, int status)
+{
+    struct ops *o = arg;
+    buf_clear(&o->body);
+    respond_text(o, x, status, "request refused\n");
+}
+
+static void abandon(void *arg, struct http_exchange *x)
+{
+    (void)arg;
+    (void)x; /* every answer is given at once */
+}
+
+int ops_new(const struct ops_source *source, struct ops **out)
+{
+    struct ops *o = calloc(1, sizeof *o);
+    if (o == NULL)
+        return -ENOMEM;
+    o->source = *source;
+    *out = o;
+    return 0;
+}
+
+void ops_free(struct ops *o)
+{
+    if (o == NULL)
+        return;
+    buf_fini(&o->body);
+    free(o);
+}
+
+struct http_handler ops_handler(struct ops *o)
+{
+    return (struct http_handler){.arg = o, .handle = handle, .refuse = refuse, .abandon = abandon};
+}
