@@ -1,0 +1,96 @@
+/* The operator's view: health from the workers' atomics, metrics added up. See server_internal.h and api/ops.h. */
+#include "app/server_internal.h"
+
+#include "base/clock.h"
+
+/* The admin listener has a small limit of its own, so that it answers whatever the public one goes through. */
+enum { ADMIN_CONNECTIONS_MAX = 256, ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
+
+/* A loop that has not turned for so long is stuck. */
+enum { LIVE_LIMIT_MS = 10 * 1000 };
+
+static void report(struct buf *why, bool good, const char *name, const char *reason)
+{
+    if (why != NULL)
+        buf_printf(why, good ? "[+]%s ok\n" : "[-]%s %s\n", name, reason);
+}
+
+static bool is_live(void *arg, struct buf *why)
+{
+    const struct server *s = arg;
+    uint64_t now = clock_now_ms();
+    bool live = true;
+    for (int i = 0; i < s->worker_count; i++) {
+        uint64_t ticked = worker_status(s->workers[i]).ticked_ms;
+        live = live && (ticked >= now || now - ticked < LIVE_LIMIT_MS);
+    }
+    report(why, live, "workers", "a worker's loop does not turn");
+    return live;
+}
+
+/* Connected, or lost for no longer than the stale limit. */
+static bool redis_usable(const struct server *s)
+{
+    uint64_t now = clock_now_ms();
+    uint64_t limit = (uint64_t)s->config->values.stale_limit;
+    for (int i = 0; i < s->worker_count; i++) {
+        struct worker_status w = worker_status(s->workers[i]);
+        bool lately = w.redis_seen && (w.redis_lost_ms >= now || now - w.redis_lost_ms < limit);
+        if (!w.redis_ready && !lately)
+            return false;
+    }
+    return true;
+}
+
+static bool is_ready(void *arg, struct buf *why)
+{
+    const struct server *s = arg;
+    bool serving = s->state == SERVER_SERVING;
+    bool usable = redis_usable(s);
+    report(why, serving, "serving", "draining");
+    report(why, usable, "redis", "not connected");
+    return serving && usable;
+}
+
+/* The listeners are bound and the workers run before the admin listener answers at all. */
+static bool is_started(void *arg, struct buf *why)
+{
+    (void)arg;
+    report(why, true, "workers", "");
+    return true;
+}
+
+static void write_metrics(void *arg, struct buf *out)
+{
+    const struct server *s = arg;
+    struct metrics sum = {0};
+    for (int i = 0; i < s->worker_count; i++)
+        metrics_accumulate(&sum, worker_metrics(s->workers[i]));
+    metrics_write(out, &sum);
+}
+
+struct ops_source admin_source(struct server *s)
+{
+    return (struct ops_source){.arg = s,
+                               .is_live = is_live,
+                               .is_ready = is_ready,
+                               .is_started = is_started,
+                               .write_metrics = write_metrics};
+}
+
+int admin_open(struct server *s)
+{
+    const struct http_server_options options = {
+        .handler = ops_handler(s->ops),
+        .metrics = &s->admin_metrics,
+        .head_max = ADMIN_HEAD_MAX,
+        .body_max = 0,
+        .head_timeout_ms = ADMIN_TIMEOUT_MS,
+        .idle_timeout_ms = (uint64_t)s->config->values.idle_timeout,
+        .write_timeout_ms = ADMIN_TIMEOUT_MS,
+        .max_connections = ADMIN_CONNECTIONS_MAX,
+        .open_connections = &s->admin_connections,
+    };
+    int err = http_server_new(&s->loop, &options, &s->admin);
+    return err != 0 ? err : http_server_listen(s->admin, &s->config->admin_listen);
+}

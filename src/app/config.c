@@ -1,0 +1,203 @@
+/* Reading and checking the settings; see config.h. */
+#include "app/config.h"
+
+#include "app/cpus.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define AT(member) offsetof(struct config_values, member)
+enum { DAY_MS = 24 * 60 * 60 * 1000 };
+
+static const struct setting TABLE[] = {
+    {"listen", SETTING_TEXT, AT(listen), "0.0.0.0:8080", 0, 0, false,
+     "Address of the public API, such as 0.0.0.0:8080 or [::]:8080"},
+    {"admin-listen", SETTING_TEXT, AT(admin_listen), "0.0.0.0:8081", 0, 0, false,
+     "Address of /livez, /readyz, /startupz, /metrics and /version; keep it private"},
+    {"base-path", SETTING_TEXT, AT(base_path), "/api/", 0, 0, false, "Path prefix of the API"},
+    REDIS_SETTINGS(struct config_values, redis),
+    {"redis-prefix", SETTING_TEXT, AT(redis_prefix), "channels:", 0, 0, false, "What all keys in Redis begin with"},
+    {"channel-host", SETTING_TEXT, AT(channel_host), "max.ru", 0, 0, false, "Host of stored channel links"},
+    {"web-host", SETTING_TEXT, AT(web_host), "web.max.ru", 0, 0, false,
+     "Host of the web client, whose links find the same channels"},
+    {"workers", SETTING_COUNT, AT(workers), "0", 0, 1024, false,
+     "Threads that serve; 0: as many as the processors granted to this process"},
+    {"request-timeout", SETTING_DURATION, AT(request_timeout), "2s", 10, 10 * 60 * 1000, false,
+     "Longest wait for Redis before a request is answered with 500"},
+    {"stale-limit", SETTING_DURATION, AT(stale_limit), "30s", 0, DAY_MS, false,
+     "How long the process stays ready after it lost Redis"},
+    {"header-timeout", SETTING_DURATION, AT(header_timeout), "10s", 100, DAY_MS, false,
+     "Longest time from the first byte of a request (or the opening of a connection) to its last"},
+    {"idle-timeout", SETTING_DURATION, AT(idle_timeout), "75s", 100, DAY_MS, false,
+     "How long a connection may stay open between two requests"},
+    {"write-timeout", SETTING_DURATION, AT(write_timeout), "30s", 100, DAY_MS, false,
+     "Longest time for a client to take an answer"},
+    {"max-header-size", SETTING_SIZE, AT(max_header_size), "16KiB", 1024, 1 << 20, false,
+     "Largest request line and header section"},
+    {"max-body-size", SETTING_SIZE, AT(max_body_size), "64KiB", 0, 1 << 30, false,
+     "Largest request content, which is read and dropped"},
+    {"max-connections", SETTING_COUNT, AT(max_connections), "10000", 1, 1000000, false,
+     "Open client connections; more are answered with 503"},
+    {"drain-delay", SETTING_DURATION, AT(drain_delay), "5s", 0, DAY_MS, false,
+     "After SIGTERM: how long to go on serving, not ready, before the listeners close"},
+    {"drain-timeout", SETTING_DURATION, AT(drain_timeout), "20s", 0, DAY_MS, false,
+     "After that: how long requests under way may take"},
+    {"log-level", SETTING_TEXT, AT(log_level), "info", 0, 0, false, "error, warn, info or debug"},
+    {"access-log", SETTING_TEXT, AT(access_log), "errors", 0, 0, false, "off, errors (status 400 and above) or all"},
+    {"cors-origins", SETTING_TEXT, AT(cors_origins), "", 0, 0, false,
+     "Origins whose pages may call the API, separated by commas, or *"},
+};
+
+static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0]};
+
+static int bad(struct buf *error, const char *name, const char *what)
+{
+    buf_append_str(error, "CHANNELD_");
+    for (; *name != '\0'; name++)
+        buf_append_char(error, *name == '-' ? '_' : (char)toupper((unsigned char)*name));
+    buf_printf(error, ": %s", what);
+    return -EINVAL;
+}
+
+static int check_address(struct buf *error, const char *name, const char *text, struct addr *out)
+{
+    if (addr_parse(span_of(text), out) == 0 && addr_port(out) != 0)
+        return 0;
+    return bad(error, name, "an address with a port is expected, such as 127.0.0.1:8080 or [::]:8080");
+}
+
+static bool is_path_char(char c)
+{
+    return isalnum((unsigned char)c) || strchr("/-._~", c) != NULL;
+}
+
+/* A slash at either end may be left out. */
+static int check_base_path(struct config *c, struct buf *error)
+{
+    const char *text = c->values.base_path;
+    size_t len = strlen(text);
+    for (size_t i = 0; i < len; i++)
+        if (!is_path_char(text[i]) || (text[i] == '/' && i > 0 && text[i - 1] == '/'))
+            return bad(error, "base-path", "a path of letters, digits and -._~/ is expected, such as /api/");
+    if (len > CONFIG_BASE_PATH_MAX - 1)
+        return bad(error, "base-path", "is too long");
+    size_t n = 0;
+    if (text[0] != '/')
+        c->base_path[n++] = '/';
+    memcpy(c->base_path + n, text, len);
+    n += len;
+    if (c->base_path[n - 1] != '/')
+        c->base_path[n++] = '/';
+    c->base_path[n] = '\0';
+    return 0;
+}
+
+/* Hosts are compared without case; they are kept in lower case, which is the stored shape. */
+static int check_host(struct buf *error, const char *name, char *text, struct span *out)
+{
+    for (char *p = text; *p != '\0'; p++) {
+        *p = (char)tolower((unsigned char)*p);
+        if (!isalnum((unsigned char)*p) && *p != '-' && *p != '.')
+            return bad(error, name, "a host name is expected");
+    }
+    *out = span_of(text);
+    return out->len > 0 ? 0 : bad(error, name, "a host name is expected");
+}
+
+static int check_log_level(struct config *c, struct buf *error)
+{
+    static const char *const names[] = {[LOG_ERROR] = "error", [LOG_WARN] = "warn", [LOG_INFO] = "info",
+                                        [LOG_DEBUG] = "debug"};
+    for (int i = LOG_ERROR; i <= LOG_DEBUG; i++) {
+        if (strcmp(c->values.log_level, names[i]) != 0)
+            continue;
+        c->log_level = (enum log_level)i;
+        return 0;
+    }
+    return bad(error, "log-level", "error, warn, info or debug is expected");
+}
+
+static int check_redis(struct config *c, struct buf *error)
+{
+    const char *why = NULL;
+    int err = redis_target_init(&c->redis, &c->values.redis, &why);
+    if (err == -EINVAL)
+        return bad(error, "redis-url", why);
+    if (err != 0)
+        return err;
+    if ((c->values.redis.cert_file[0] == '\0') != (c->values.redis.key_file[0] == '\0'))
+        return bad(error, "redis-cert-file", "a client certificate needs its key, and a key its certificate");
+    if (keyspace_init(&c->keyspace, span_of(c->values.redis_prefix)) != 0)
+        return bad(error, "redis-prefix", "1 to 64 visible ASCII characters are expected");
+    return 0;
+}
+
+static int check(struct config *c, struct buf *error)
+{
+    int err = check_address(error, "listen", c->values.listen, &c->listen);
+    if (err == 0)
+        err = check_address(error, "admin-listen", c->values.admin_listen, &c->admin_listen);
+    if (err == 0)
+        err = check_base_path(c, error);
+    if (err == 0)
+        err = check_redis(c, error);
+    if (err == 0)
+        err = check_host(error, "channel-host", c->values.channel_host, &c->hosts.channel_host);
+    if (err == 0)
+        err = check_host(error, "web-host", c->values.web_host, &c->hosts.web_host);
+    if (err == 0)
+        err = check_log_level(c, error);
+    if (err == 0 && access_log_parse_mode(span_of(c->values.access_log), &c->access_log) != 0)
+        err = bad(error, "access-log", "off, errors or all is expected");
+    c->cors.origins = span_of(c->values.cors_origins);
+    if (err == 0 && !cors_origins_valid(c->cors.origins))
+        err = bad(error, "cors-origins", "origins such as https://example.org are expected, separated by commas, or *");
+    c->workers = c->values.workers > 0 ? (int)c->values.workers : cpus_available();
+    return err;
+}
+
+int config_read(struct config *c, int argc, char **argv, struct buf *error)
+{
+    static const char *const switches[] = {"--check", "--help", "--version", NULL};
+    unsigned switched = 0;
+    char **words = calloc((size_t)argc + 1, sizeof *words);
+    if (words == NULL)
+        return -ENOMEM;
+    int count = settings_read(&SETTINGS, &c->values, argc, argv, switches, &switched, words, error);
+    if (count > 0)
+        buf_printf(error, "%s: unexpected (--help lists what is)", words[0]);
+    free(words);
+    if ((switched & 2) != 0)
+        return CONFIG_HELP;
+    if ((switched & 4) != 0)
+        return CONFIG_VERSION;
+    if (count != 0)
+        return count > 0 ? -EINVAL : count;
+    int err = check(c, error);
+    if (err != 0)
+        return err;
+    return (switched & 1) != 0 ? CONFIG_CHECK : CONFIG_RUN;
+}
+
+void config_fini(struct config *c)
+{
+    redis_target_fini(&c->redis);
+    settings_fini(&SETTINGS, &c->values);
+}
+
+void config_write_help(struct buf *out)
+{
+    buf_append_str(out, "channeld: a read-only JSON API over public channels kept in Redis\n\n"
+                        "usage: channeld [--SETTING VALUE]...\n\n"
+                        "  --check    check the settings, print what is in force, and exit\n"
+                        "  --version  print the version and exit\n"
+                        "  --help     print this and exit\n\n"
+                        "Each setting is a flag or an environment variable; the flag wins. Defaults are in brackets.\n\n");
+    settings_write_help(&SETTINGS, out);
+}
+
+void config_write_values(const struct config *c, struct buf *out)
+{
+    settings_write_values(&SETTINGS, &c->values, out);
+}

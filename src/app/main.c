@@ -1,0 +1,69 @@
+/* channeld: reads its settings, serves until told to stop. Exit codes: 0 fine, 1 could not run, 2 bad settings. */
+#include "app/config.h"
+#include "app/server.h"
+#include "version.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { EXIT_FINE = 0, EXIT_CANNOT_RUN = 1, EXIT_BAD_SETTINGS = 2 };
+
+static int complain(struct buf *error, int code)
+{
+    const char *text = buf_c_str(error);
+    (void)fprintf(stderr, "channeld: %s\n", text == NULL ? "out of memory" : text);
+    return code;
+}
+
+static int print(struct buf *text)
+{
+    bool written = buf_error(text) == 0 && fwrite(text->data, 1, text->len, stdout) == text->len && fflush(stdout) == 0;
+    buf_fini(text);
+    return written ? EXIT_FINE : EXIT_CANNOT_RUN;
+}
+
+static int serve(const struct config *config, struct buf *error)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    int err = log_start(STDOUT_FILENO, config->log_level);
+    if (err == 0)
+        err = server_run(config, error);
+    log_stop();
+    if (err == 0)
+        return EXIT_FINE;
+    if (error->len == 0)
+        buf_append_str(error, strerror(-err));
+    return complain(error, EXIT_CANNOT_RUN);
+}
+
+static int run(struct config *config, int argc, char **argv, struct buf *error)
+{
+    struct buf text = BUF_INIT;
+    switch (config_read(config, argc, argv, error)) {
+    case CONFIG_RUN:
+        return serve(config, error);
+    case CONFIG_CHECK:
+        config_write_values(config, &text);
+        return print(&text);
+    case CONFIG_HELP:
+        config_write_help(&text);
+        return print(&text);
+    case CONFIG_VERSION:
+        buf_append_str(&text, "channeld " CHANNELD_VERSION "\n");
+        return print(&text);
+    default:
+        return complain(error, EXIT_BAD_SETTINGS);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct config config = {0};
+    struct buf error = BUF_INIT;
+    int code = run(&config, argc, argv, &error);
+    buf_fini(&error);
+    config_fini(&config);
+    return code;
+}

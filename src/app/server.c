@@ -1,0 +1,241 @@
+/* Starting, draining and ending the process; see server.h. */
+#include "app/server.h"
+
+#include "app/server_internal.h"
+#include "base/log.h"
+#include "redis/tls.h"
+#include "version.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Descriptors beside client connections: admin connections, listeners, Redis, loops, refusals. */
+enum { DESCRIPTORS_RESERVED = 512, DESCRIPTORS_PER_WORKER = 80 };
+
+static void enter(struct server *s, enum server_state next);
+
+static void order_all(struct server *s, enum worker_order order)
+{
+    for (int i = 0; i < s->worker_count; i++)
+        worker_order(s->workers[i], order);
+}
+
+static bool all_finished(const struct server *s)
+{
+    for (int i = 0; i < s->worker_count; i++)
+        if (!worker_finished(s->workers[i]))
+            return false;
+    return true;
+}
+
+static void on_changed(uv_async_t *changed)
+{
+    struct server *s = changed->data;
+    if (s->state == SERVER_FINISHING && all_finished(s))
+        enter(s, SERVER_EXITING);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct server *s = timer->data;
+    if (s->state == SERVER_ANNOUNCING) {
+        enter(s, SERVER_FINISHING);
+    } else if (s->state == SERVER_FINISHING) {
+        log_text(LOG_WARN, "drain timeout: closing connections with requests under way", NULL, NULL);
+        enter(s, SERVER_EXITING);
+    }
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct server *s = handle->data;
+    if (s->state != SERVER_SERVING)
+        _exit(128 + number); /* asked a second time: at once */
+    enter(s, SERVER_ANNOUNCING);
+}
+
+static void on_admin_closed(void *arg)
+{
+    struct server *s = arg;
+    s->admin = NULL;
+}
+
+/* Closes what keeps the loop running. `changed` stays open while workers may still send it. */
+static void close_handles(struct server *s)
+{
+    uv_unref((uv_handle_t *)&s->changed);
+    uv_close((uv_handle_t *)&s->timer, NULL);
+    uv_close((uv_handle_t *)&s->sigterm, NULL);
+    uv_close((uv_handle_t *)&s->sigint, NULL);
+    if (s->admin != NULL)
+        http_server_close(s->admin, on_admin_closed, s);
+}
+
+/* Every change of state passes here. */
+static void enter(struct server *s, enum server_state next)
+{
+    const struct config_values *v = &s->config->values;
+    s->state = next;
+    switch (next) {
+    case SERVER_SERVING:
+        break;
+    case SERVER_ANNOUNCING:
+        log_text(LOG_INFO, "draining: not ready any more, still serving", NULL, NULL);
+        order_all(s, WORKER_ANNOUNCE_CLOSE);
+        (void)uv_timer_start(&s->timer, on_timer, (uint64_t)v->drain_delay, 0);
+        break;
+    case SERVER_FINISHING:
+        log_text(LOG_INFO, "draining: listeners closed", NULL, NULL);
+        order_all(s, WORKER_FINISH);
+        (void)uv_timer_start(&s->timer, on_timer, (uint64_t)v->drain_timeout, 0);
+        break;
+    case SERVER_EXITING:
+        order_all(s, WORKER_EXIT);
+        close_handles(s);
+        break;
+    }
+}
+
+static int open_handles(struct server *s)
+{
+    int err = uv_async_init(&s->loop, &s->changed, on_changed);
+    if (err != 0)
+        return err;
+    (void)uv_timer_init(&s->loop, &s->timer); /* neither timers nor signals fail to be made on a new loop */
+    (void)uv_signal_init(&s->loop, &s->sigterm);
+    (void)uv_signal_init(&s->loop, &s->sigint);
+    s->changed.data = s->timer.data = s->sigterm.data = s->sigint.data = s;
+    err = uv_signal_start(&s->sigterm, on_signal, SIGTERM);
+    if (err == 0)
+        err = uv_signal_start(&s->sigint, on_signal, SIGINT);
+    return err;
+}
+
+/* As many descriptors as the system grants; if those do not suffice, fewer connections, rather than none when it counts. */
+static int affordable_connections(const struct config *c)
+{
+    struct rlimit limit;
+    int wanted = (int)c->values.max_connections;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return wanted;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    rlim_t reserved = DESCRIPTORS_RESERVED + (rlim_t)c->workers * DESCRIPTORS_PER_WORKER;
+    rlim_t left = limit.rlim_max > reserved ? limit.rlim_max - reserved : limit.rlim_max / 2;
+    if (limit.rlim_max == RLIM_INFINITY || left >= (rlim_t)wanted)
+        return wanted;
+    struct log_line line;
+    if (log_begin(&line, LOG_WARN, "too few descriptors for max-connections, which is lowered")) {
+        log_int(&line, "descriptors", (int64_t)limit.rlim_max);
+        log_int(&line, "connections", (int64_t)left);
+        log_end(&line);
+    }
+    return (int)left;
+}
+
+static int make_workers(struct server *s)
+{
+    struct worker_options options = {.config = s->config,
+                                     .tls = s->tls,
+                                     .open_connections = &s->open_connections,
+                                     .max_connections = affordable_connections(s->config),
+                                     .changed = &s->changed};
+    s->workers = calloc((size_t)s->config->workers, sizeof(struct worker *));
+    if (s->workers == NULL)
+        return -ENOMEM;
+    int err = 0;
+    for (int i = 0; i < s->config->workers && err == 0; i++) {
+        options.number = i;
+        err = worker_new(&options, &s->workers[i]);
+        s->worker_count += err == 0;
+    }
+    return err;
+}
+
+static int start_workers(struct server *s)
+{
+    int err = 0;
+    for (int i = 0; i < s->worker_count && err == 0; i++)
+        err = worker_start(s->workers[i]);
+    return err;
+}
+
+static int fail(struct buf *error, const char *setting, const char *value, int err)
+{
+    buf_printf(error, "%s %s: %s", setting, value, strerror(-err));
+    return err;
+}
+
+static int start(struct server *s, struct buf *error)
+{
+    const struct config_values *v = &s->config->values;
+    const struct ops_source source = admin_source(s);
+    int err = redis_tls_new(&s->config->redis, &v->redis, &s->tls, error);
+    if (err == 0)
+        err = open_handles(s);
+    if (err == 0)
+        err = ops_new(&source, &s->ops);
+    if (err != 0)
+        return err;
+    err = make_workers(s);
+    if (err != 0)
+        return fail(error, "CHANNELD_LISTEN", v->listen, err);
+    err = admin_open(s);
+    if (err != 0)
+        return fail(error, "CHANNELD_ADMIN_LISTEN", v->admin_listen, err);
+    return start_workers(s);
+}
+
+static void log_started(const struct server *s)
+{
+    struct log_line line;
+    if (!log_begin(&line, LOG_INFO, "channeld started"))
+        return;
+    log_str(&line, "version", span_of(CHANNELD_VERSION));
+    log_str(&line, "listen", span_of(s->config->values.listen));
+    log_str(&line, "admin_listen", span_of(s->config->values.admin_listen));
+    log_int(&line, "workers", s->worker_count);
+    log_end(&line);
+}
+
+static void release(struct server *s)
+{
+    for (int i = 0; i < s->worker_count; i++)
+        worker_free(s->workers[i]);
+    free(s->workers);
+    uv_close((uv_handle_t *)&s->changed, NULL);
+    (void)uv_run(&s->loop, UV_RUN_DEFAULT);
+    int err = uv_loop_close(&s->loop);
+    assert(err == 0); /* a handle that was not closed is a leak in our own order of ending */
+    (void)err;
+    ops_free(s->ops);
+    redis_tls_free(s->tls);
+    free(s);
+}
+
+int server_run(const struct config *config, struct buf *error)
+{
+    struct server *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return -ENOMEM;
+    s->config = config;
+    int err = uv_loop_init(&s->loop);
+    if (err != 0) {
+        free(s);
+        return err;
+    }
+    err = start(s, error);
+    if (err == 0)
+        log_started(s);
+    else
+        enter(s, SERVER_EXITING);
+    (void)uv_run(&s->loop, UV_RUN_DEFAULT);
+    release(s);
+    if (err == 0)
+        log_text(LOG_INFO, "channeld stopped", NULL, NULL);
+    return err;
+}

@@ -1,0 +1,34 @@
+/* What server.c and its view for operators, admin.c, share. */
+#ifndef APP_SERVER_INTERNAL_H
+#define APP_SERVER_INTERNAL_H
+
+#include "api/ops.h"
+#include "app/worker.h"
+#include "http/server.h"
+
+enum server_state { SERVER_SERVING, SERVER_ANNOUNCING, SERVER_FINISHING, SERVER_EXITING };
+
+struct server {
+    const struct config *config;
+    struct ssl_ctx_st *tls;
+    uv_loop_t loop;
+    uv_async_t changed;
+    uv_timer_t timer;
+    uv_signal_t sigterm, sigint;
+    enum server_state state;
+    atomic_int open_connections;
+    int worker_count; /* of those below that exist */
+    struct worker **workers;
+    struct ops *ops;
+    struct http_server *admin;
+    atomic_int admin_connections;
+    struct metrics admin_metrics; /* of the admin listener itself; not part of what it shows */
+};
+
+/* How the process looks to its operator. */
+struct ops_source admin_source(struct server *s);
+
+/* Makes the admin listener. Returns 0 or a negative errno. */
+int admin_open(struct server *s) __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,253 @@
+/* Workers; see worker.h. */
+#include "app/worker.h"
+
+#include "api/api.h"
+#include "base/clock.h"
+#include "http/server.h"
+#include "store/store.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { TICK_MS = 500, CLIENT_NAME_MAX = 32 };
+
+struct worker {
+    struct worker_options options;
+    char client_name[CLIENT_NAME_MAX];
+    uv_loop_t loop;
+    uv_thread_t thread;
+    bool started;
+    uv_async_t wake;
+    uv_timer_t tick;
+    struct store *store;
+    struct api *api;
+    struct http_server *server;
+    enum worker_order obeyed;
+    atomic_int order;
+    atomic_bool finished;
+    atomic_bool redis_ready, redis_seen;
+    _Atomic uint64_t redis_lost_ms, ticked_ms;
+    struct metrics metrics;
+};
+
+static void on_connection(void *arg, bool ready)
+{
+    struct worker *w = arg;
+    if (ready)
+        atomic_store(&w->redis_seen, true);
+    else
+        atomic_store(&w->redis_lost_ms, clock_now_ms());
+    atomic_store(&w->redis_ready, ready);
+}
+
+static void on_tick(uv_timer_t *tick)
+{
+    struct worker *w = tick->data;
+    atomic_store_explicit(&w->ticked_ms, clock_now_ms(), memory_order_relaxed);
+}
+
+static void on_finished(void *arg)
+{
+    struct worker *w = arg;
+    atomic_store(&w->finished, true);
+    (void)uv_async_send(w->options.changed);
+}
+
+/* Ending goes from the outside in: connections, then what they ask, then the handles that remain. */
+static void on_store_closed(void *arg)
+{
+    struct worker *w = arg;
+    w->store = NULL;
+    uv_close((uv_handle_t *)&w->tick, NULL);
+    uv_close((uv_handle_t *)&w->wake, NULL);
+}
+
+static void on_server_closed(void *arg)
+{
+    struct worker *w = arg;
+    w->server = NULL;
+    if (w->store != NULL)
+        store_close(w->store, on_store_closed, w);
+    else
+        on_store_closed(w);
+}
+
+static void shut_down(struct worker *w)
+{
+    if (w->server != NULL)
+        http_server_close(w->server, on_server_closed, w);
+    else
+        on_server_closed(w);
+}
+
+static void obey(struct worker *w, enum worker_order order)
+{
+    switch (order) {
+    case WORKER_SERVE:
+        break;
+    case WORKER_ANNOUNCE_CLOSE:
+        http_server_announce_close(w->server);
+        break;
+    case WORKER_FINISH:
+        http_server_stop_listening(w->server);
+        http_server_finish(w->server, on_finished, w);
+        break;
+    case WORKER_EXIT:
+        shut_down(w);
+        break;
+    }
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    struct worker *w = wake->data;
+    enum worker_order wanted = (enum worker_order)atomic_load(&w->order);
+    while (w->obeyed < wanted)
+        obey(w, ++w->obeyed);
+}
+
+static int make_store(struct worker *w)
+{
+    const struct config *c = w->options.config;
+    const struct store_options options = {
+        .target = &c->redis,
+        .tls = w->options.tls,
+        .client_name = w->client_name,
+        .keyspace = &c->keyspace,
+        .metrics = &w->metrics,
+        .request_timeout_ms = (uint64_t)c->values.request_timeout,
+        .on_connection = on_connection,
+        .arg = w,
+    };
+    return store_new(&w->loop, &options, &w->store);
+}
+
+static int make_api(struct worker *w)
+{
+    const struct config *c = w->options.config;
+    const struct api_options options = {
+        .store = w->store,
+        .metrics = &w->metrics,
+        .base_path = span_of(c->base_path),
+        .hosts = c->hosts,
+        .cors = c->cors,
+        .access_log = c->access_log,
+    };
+    return api_new(&options, &w->api);
+}
+
+static int make_server(struct worker *w)
+{
+    const struct config_values *v = &w->options.config->values;
+    const struct http_server_options options = {
+        .handler = api_handler(w->api),
+        .metrics = &w->metrics,
+        .head_max = (size_t)v->max_header_size,
+        .body_max = (size_t)v->max_body_size,
+        .head_timeout_ms = (uint64_t)v->header_timeout,
+        .idle_timeout_ms = (uint64_t)v->idle_timeout,
+        .write_timeout_ms = (uint64_t)v->write_timeout,
+        .max_connections = w->options.max_connections,
+        .open_connections = w->options.open_connections,
+        .reuse_port = true,
+    };
+    int err = http_server_new(&w->loop, &options, &w->server);
+    return err != 0 ? err : http_server_listen(w->server, &w->options.config->listen);
+}
+
+static int make_parts(struct worker *w)
+{
+    int err = uv_async_init(&w->loop, &w->wake, on_wake);
+    if (err != 0)
+        return err;
+    (void)uv_timer_init(&w->loop, &w->tick); /* cannot fail */
+    w->wake.data = w->tick.data = w;
+    (void)uv_timer_start(&w->tick, on_tick, 0, TICK_MS);
+    err = make_store(w);
+    if (err == 0)
+        err = make_api(w);
+    if (err == 0)
+        err = make_server(w);
+    if (err != 0)
+        shut_down(w);
+    return err;
+}
+
+int worker_new(const struct worker_options *options, struct worker **out)
+{
+    struct worker *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return -ENOMEM;
+    w->options = *options;
+    (void)snprintf(w->client_name, sizeof w->client_name, "channeld-%d", options->number);
+    atomic_store(&w->ticked_ms, clock_now_ms());
+    int err = uv_loop_init(&w->loop);
+    if (err != 0) {
+        free(w);
+        return err;
+    }
+    err = make_parts(w);
+    if (err != 0) {
+        worker_free(w);
+        return err;
+    }
+    *out = w;
+    return 0;
+}
+
+static void run(void *arg)
+{
+    struct worker *w = arg;
+    (void)uv_run(&w->loop, UV_RUN_DEFAULT);
+}
+
+int worker_start(struct worker *w)
+{
+    int err = uv_thread_create(&w->thread, run, w);
+    w->started = err == 0;
+    return err;
+}
+
+void worker_order(struct worker *w, enum worker_order order)
+{
+    atomic_store(&w->order, (int)order);
+    (void)uv_async_send(&w->wake);
+}
+
+struct worker_status worker_status(const struct worker *w)
+{
+    return (struct worker_status){
+        .redis_ready = atomic_load(&w->redis_ready),
+        .redis_seen = atomic_load(&w->redis_seen),
+        .redis_lost_ms = atomic_load(&w->redis_lost_ms),
+        .ticked_ms = atomic_load_explicit(&w->ticked_ms, memory_order_relaxed),
+    };
+}
+
+const struct metrics *worker_metrics(const struct worker *w)
+{
+    return &w->metrics;
+}
+
+bool worker_finished(const struct worker *w)
+{
+    return atomic_load(&w->finished);
+}
+
+void worker_free(struct worker *w)
+{
+    if (w->started) {
+        (void)uv_thread_join(&w->thread);
+    } else {
+        if (w->server != NULL)
+            shut_down(w); /* a complete worker whose thread never ran */
+        (void)uv_run(&w->loop, UV_RUN_DEFAULT);
+    }
+    int err = uv_loop_close(&w->loop);
+    assert(err == 0); /* a handle that was not closed is a leak in our own order of ending */
+    (void)err;
+    api_free(w->api);
+    free(w);
+}
