@@ -1,0 +1,76 @@
+/*
+ * The connection to Redis: blocking, pipelined, with a time limit on everything.
+ *
+ * Commands are queued with client_send() and go out together when the next reply is asked for; replies come
+ * in the order of the commands. The first failure (a lost connection, silence, an error reply, no memory)
+ * leaves its reason in client_error(), and then the connection is of no more use.
+ */
+#ifndef CTL_CLIENT_H
+#define CTL_CLIENT_H
+
+#include "ctl/options.h"
+
+#include <hiredis/hiredis.h>
+
+struct client {
+    redisContext *redis;
+    struct ssl_ctx_st *tls;
+    struct redis_target target;
+    const struct keyspace *keys;
+    struct buf index, index_next, api_keys; /* names of keys */
+    struct buf key;                         /* the card or link key of the command being made */
+    struct buf out;                         /* commands that hiredis has not got yet */
+    struct buf error;
+};
+
+/*
+ * Connects, authenticates and selects the database. Returns EXIT_FINE or, after saying on stderr what is
+ * wrong, EXIT_USAGE or EXIT_FAILED. `o` must outlive the client; client_close is due in every case.
+ */
+int client_open(struct client *c, const struct options *o) __attribute__((warn_unused_result));
+
+void client_close(struct client *c);
+
+/* Borrowed until the next of the two. */
+struct span client_card_key(struct client *c, int64_t id);
+struct span client_link_key(struct client *c, struct span link);
+
+/* Queues a command. When memory is short, the next reply fails. */
+void client_send(struct client *c, size_t count, const struct span *words);
+#define CLIENT_SEND(c, ...) \
+    client_send((c), sizeof((struct span[]){__VA_ARGS__}) / sizeof(struct span), (struct span[]){__VA_ARGS__})
+
+/* Puts the queued commands on their way, so that Redis works on them meanwhile. Returns 0 or -EIO. */
+int client_push(struct client *c) __attribute__((warn_unused_result));
+
+/*
+ * The next reply, owned (freeReplyObject). NULL after a failure; an error reply, or one inside the reply of
+ * EXEC, is a failure too.
+ */
+redisReply *client_receive(struct client *c) __attribute__((warn_unused_result));
+
+/* The same, but the error reply that the key holds another kind of value is handed out. */
+redisReply *client_receive_or_wrongtype(struct client *c) __attribute__((warn_unused_result));
+
+/* Receives a reply of which only the success matters. Returns 0 or -EIO. */
+int client_receive_done(struct client *c) __attribute__((warn_unused_result));
+
+/* Receives an integer. Returns 0 or -EIO. */
+int client_receive_integer(struct client *c, int64_t *out) __attribute__((warn_unused_result));
+
+/* Makes `format` the reason of a failure. Returns -EIO. */
+int client_fail(struct client *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Why the last call failed, in words. */
+const char *client_error(struct client *c);
+
+/* Says client_error() on stderr. Returns EXIT_FAILED. */
+int client_complain(struct client *c);
+
+/* The text of a string reply, borrowed; absent when it is nil or something else. */
+struct span reply_text(const redisReply *reply);
+
+/* True when the reply is the text of that number. */
+bool reply_is_id(const redisReply *reply, int64_t id);
+
+#endif

@@ -1,0 +1,35 @@
+/* The lines of a file, read in pieces: memory stays bounded by the longest line that is accepted. */
+#ifndef CTL_LINES_H
+#define CTL_LINES_H
+
+#include "base/buf.h"
+
+enum { LINE_BYTES_MAX = 1024 * 1024 };
+
+struct lines {
+    int fd;
+    bool skipping;   /* within a line that is too long */
+    bool ended;      /* the file has no more bytes */
+    size_t at;       /* where the next line begins in `read` */
+    size_t searched; /* no newline stands before this place */
+    int64_t number;  /* of the line given last, from 1 */
+    int64_t bytes;   /* read so far */
+    struct buf read;
+};
+
+/* Opens `path`; "-" is standard input. Returns 0 or a negative errno. lines_close is due in every case. */
+int lines_open(struct lines *l, const char *path) __attribute__((warn_unused_result));
+
+void lines_close(struct lines *l);
+
+/* The size of the file in bytes; 0 when it is none that has a size. */
+int64_t lines_total(const struct lines *l);
+
+/*
+ * The next line without its newline, borrowed until the next call; a last line without newline counts.
+ * Returns 1, 0 at the end, -EMSGSIZE for a line above LINE_BYTES_MAX (it is skipped, go on), -EINTR when a
+ * signal came (call again), or another negative errno.
+ */
+int lines_next(struct lines *l, struct span *line) __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,50 @@
+/* channelctl: reads what is asked for and calls the command. */
+#include "ctl/command.h"
+#include "version.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+static const struct {
+    const char *name;
+    int (*run)(const struct options *o, int words, char **word);
+    bool replace, count, seed; /* which flags it knows */
+} COMMANDS[] = {
+    {"load", command_load, .replace = true},
+    {"keys", command_keys, .count = true},
+    {"verify", command_verify, .replace = false},
+    {"sample", command_sample, .seed = true},
+};
+
+static int run(const struct options *o)
+{
+    if (o->words == 0)
+        return usage_error("a command is expected: load, keys, verify or sample");
+    for (size_t i = 0; i < sizeof COMMANDS / sizeof COMMANDS[0]; i++) {
+        if (strcmp(o->word[0], COMMANDS[i].name) != 0)
+            continue;
+        if ((o->switched & SWITCH_REPLACE) != 0 && !COMMANDS[i].replace)
+            return usage_error("--replace belongs to load");
+        if (o->count != NULL && !COMMANDS[i].count)
+            return usage_error("--count belongs to keys issue");
+        if (o->seed != NULL && !COMMANDS[i].seed)
+            return usage_error("--seed belongs to sample");
+        return COMMANDS[i].run(o, o->words - 1, o->word + 1);
+    }
+    return usage_error("%s: no such command", o->word[0]);
+}
+
+int main(int argc, char **argv)
+{
+    (void)signal(SIGPIPE, SIG_IGN); /* a lost peer is an error of write(), not our end */
+    struct options options;
+    int code = options_read(&options, argc, argv);
+    if (code == EXIT_FINE && (options.switched & SWITCH_HELP) != 0)
+        code = options_print_help();
+    else if (code == EXIT_FINE && (options.switched & SWITCH_VERSION) != 0)
+        code = puts("channelctl " CHANNELD_VERSION) < 0 || fflush(stdout) != 0 ? EXIT_FAILED : EXIT_FINE;
+    else if (code == EXIT_FINE)
+        code = run(&options);
+    options_fini(&options);
+    return code;
+}

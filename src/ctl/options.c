@@ -1,0 +1,148 @@
+/* channelctl's command line and environment; see options.h. */
+#include "ctl/options.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct setting TABLE[] = {
+    REDIS_SETTINGS(struct options, redis),
+    {"redis-prefix", SETTING_TEXT, offsetof(struct options, redis_prefix), "channels:", 0, 0, false,
+     "What the name of every key in Redis begins with"},
+    {"channel-host", SETTING_TEXT, offsetof(struct options, channel_host), "max.ru", 0, 0, false,
+     "Host of channel links"},
+    {"web-host", SETTING_TEXT, offsetof(struct options, web_host), "web.max.ru", 0, 0, false,
+     "Host of the same links in the web client"},
+};
+
+static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0]};
+
+/* In the order of the SWITCH_ bits. */
+static const char *const SWITCHES[] = {"--replace", "--help", "--version", NULL};
+
+static const char HELP[] =
+    "channelctl: loads channels into Redis for channeld, issues its API keys, checks what is there\n"
+    "\n"
+    "usage: channelctl [settings] COMMAND\n"
+    "\n"
+    "  load FILE|- [--replace]   load channels from NDJSON, one card a line as the API returns it;\n"
+    "                            --replace makes the file the whole catalogue and removes what it lacks\n"
+    "  keys issue [--count N]    make API keys and print them, this once\n"
+    "  keys revoke KEY|DIGEST    end the validity of a key, named by itself or by its SHA-256\n"
+    "  keys list                 print the SHA-256 digests of all valid keys\n"
+    "  verify                    check that index, cards and links agree and that every value can be read\n"
+    "  sample N [--seed S]       write N made-up channels as NDJSON, the same ones for the same seed\n"
+    "\n"
+    "  --help                    print this and exit\n"
+    "  --version                 print the version and exit\n"
+    "\n"
+    "Exit codes: 0 done, 1 failed or something was refused, 2 wrong usage or settings, 130 interrupted.\n"
+    "\n"
+    "Settings (flags win over the environment):\n";
+
+int usage_error(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)fputs("channelctl: ", stderr);
+    (void)vfprintf(stderr, format, args);
+    (void)fputs(" (channelctl --help tells more)\n", stderr);
+    va_end(args);
+    return EXIT_USAGE;
+}
+
+int options_print_help(void)
+{
+    struct buf help = BUF_INIT;
+    buf_append_str(&help, HELP);
+    settings_write_help(&SETTINGS, &help);
+    bool done =
+        buf_error(&help) == 0 && fwrite(help.data, 1, help.len, stdout) == help.len && fflush(stdout) == 0;
+    buf_fini(&help);
+    return done ? EXIT_FINE : EXIT_FAILED;
+}
+
+/* When argv[*at] is the flag `name`, with its value after "=" or in the next word: sets *value, moves *at. */
+static bool take_flag(const char *name, int argc, char **argv, int *at, const char **value)
+{
+    size_t length = strlen(name);
+    if (strncmp(argv[*at], name, length) != 0)
+        return false;
+    const char *rest = argv[*at] + length;
+    if (*rest == '=')
+        *value = rest + 1;
+    else if (*rest == '\0')
+        *value = *at + 1 < argc ? argv[++*at] : "";
+    else
+        return false;
+    return true;
+}
+
+/* Takes the flags that belong to one command out of argv, as they have no variable in the environment. */
+static int take_own_flags(struct options *o, int argc, char **argv, char **others)
+{
+    int kept = 0;
+    bool flags = true;
+    for (int i = 0; i < argc; i++) {
+        flags = flags && strcmp(argv[i], "--") != 0;
+        if (flags && (take_flag("--count", argc, argv, &i, &o->count) ||
+                      take_flag("--seed", argc, argv, &i, &o->seed)))
+            continue;
+        others[kept++] = argv[i];
+    }
+    return kept;
+}
+
+static int read_settings(struct options *o, int argc, char **argv)
+{
+    struct buf error = BUF_INIT;
+    int words = settings_read(&SETTINGS, o, argc, argv, SWITCHES, &o->switched, o->word, &error);
+    int code = EXIT_FINE;
+    if (words == -EINVAL)
+        code = usage_error("%s", buf_c_str(&error));
+    else if (words < 0)
+        code = EXIT_FAILED;
+    else
+        o->words = words;
+    buf_fini(&error);
+    return code;
+}
+
+static bool is_host(const char *text)
+{
+    return *text != '\0' && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.-")] == '\0';
+}
+
+static int check(struct options *o)
+{
+    if (keyspace_init(&o->keys, span_of(o->redis_prefix)) != 0)
+        return usage_error("redis-prefix: 1 to %d visible ASCII characters are expected",
+                           KEYSPACE_PREFIX_MAX);
+    if (!is_host(o->channel_host))
+        return usage_error("channel-host: a host name in lower case is expected");
+    if (!is_host(o->web_host))
+        return usage_error("web-host: a host name in lower case is expected");
+    o->hosts = (struct link_hosts){span_of(o->channel_host), span_of(o->web_host)};
+    return EXIT_FINE;
+}
+
+int options_read(struct options *o, int argc, char **argv)
+{
+    *o = (struct options){0};
+    size_t room = (size_t)argc + 1;
+    char **others = calloc(room, sizeof *others);
+    o->word = calloc(room, sizeof *o->word);
+    int code = EXIT_FAILED;
+    if (others != NULL && o->word != NULL)
+        code = read_settings(o, take_own_flags(o, argc, argv, others), others);
+    free(others);
+    bool told = (o->switched & (SWITCH_HELP | SWITCH_VERSION)) != 0;
+    return code == EXIT_FINE && !told ? check(o) : code;
+}
+
+void options_fini(struct options *o)
+{
+    settings_fini(&SETTINGS, o);
+    free(o->word);
+}
