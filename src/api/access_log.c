@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-enum { REQUEST_ID_MAX = 128, TRACEPARENT_LEN = 55, TRACE_ID_LEN = 32 };
+enum { REQUEST_ID_MAX = 128, TRACEPARENT_LEN = 55, TRACE_ID_LEN = 32, PARENT_ID_LEN = 16 };
 
 int access_log_parse_mode(struct span text, enum access_log_mode *out)
 {
@@ -46,7 +46,7 @@ struct span trace_id_of(struct span t)
     static const char zeros[] = "00000000000000000000000000000000";
     bool shaped = t.len == TRACEPARENT_LEN && span_starts_with(t, SPAN("00-")) && t.data[35] == '-' &&
                   t.data[52] == '-' && hex_at(t, 3, 35) && hex_at(t, 36, 52) && hex_at(t, 53, 55);
-    if (!shaped || memcmp(t.data + 3, zeros, TRACE_ID_LEN) == 0)
+    if (!shaped || memcmp(t.data + 3, zeros, TRACE_ID_LEN) == 0 || memcmp(t.data + 36, zeros, PARENT_ID_LEN) == 0)
         return SPAN_ABSENT;
     return (struct span){t.data + 3, TRACE_ID_LEN};
 }

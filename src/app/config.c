@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #define AT(member) offsetof(struct config_values, member)
-enum { DAY_MS = 24 * 60 * 60 * 1000 };
+enum { TEN_MINUTES_MS = 10 * 60 * 1000, DAY_MS = 24 * 60 * 60 * 1000 };
 
 static const struct setting TABLE[] = {
     {"listen", SETTING_TEXT, AT(listen), "0.0.0.0:8080", 0, 0, false,
@@ -23,7 +23,7 @@ static const struct setting TABLE[] = {
      "Host of the web client, whose links find the same channels"},
     {"workers", SETTING_COUNT, AT(workers), "0", 0, 1024, false,
      "Threads that serve; 0: as many as the processors granted to this process"},
-    {"request-timeout", SETTING_DURATION, AT(request_timeout), "2s", 10, 10 * 60 * 1000, false,
+    {"request-timeout", SETTING_DURATION, AT(request_timeout), "2s", 10, TEN_MINUTES_MS, false,
      "Longest wait for Redis before a request is answered with 500"},
     {"stale-limit", SETTING_DURATION, AT(stale_limit), "30s", 0, DAY_MS, false,
      "How long the process stays ready after it lost Redis"},

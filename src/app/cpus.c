@@ -1,9 +1,11 @@
 /* Counting processors; see cpus.h. In a container the cgroup file system shows the container's own group at its root. */
 #include "app/cpus.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static bool read_line(const char *path, char *out, int size)
 {
@@ -15,28 +17,41 @@ static bool read_line(const char *path, char *out, int size)
     return read;
 }
 
+/* The number at *text, which moves behind it; 0 when there is none ("max"). */
+static long long take_number(const char **text)
+{
+    char *end = NULL;
+    long long n = strtoll(*text, &end, 10);
+    *text = end;
+    return n;
+}
+
 static int rounded_up(long long quota, long long period)
 {
-    return quota <= 0 || period <= 0 ? 0 : (int)((quota + period - 1) / period);
+    if (quota <= 0 || period <= 0)
+        return 0;
+    long long count = (quota - 1) / period + 1;
+    return count > INT_MAX ? INT_MAX : (int)count;
 }
 
 int cpus_from_cpu_max(const char *text)
 {
-    long long quota = 0;
-    long long period = 0;
-    return sscanf(text, "%lld %lld", &quota, &period) == 2 ? rounded_up(quota, period) : 0; /* "max ..." reads as none */
+    long long quota = take_number(&text);
+    long long period = take_number(&text);
+    return rounded_up(quota, period);
+}
+
+static long long number_in(const char *path)
+{
+    char line[32];
+    const char *text = line;
+    return read_line(path, line, sizeof line) ? take_number(&text) : 0;
 }
 
 static int quota_v1(void)
 {
-    char quota[32];
-    char period[32];
-    long long q = 0;
-    long long p = 0;
-    if (!read_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", quota, sizeof quota) ||
-        !read_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period, sizeof period))
-        return 0;
-    return sscanf(quota, "%lld", &q) == 1 && sscanf(period, "%lld", &p) == 1 ? rounded_up(q, p) : 0;
+    return rounded_up(number_in("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+                      number_in("/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
 }
 
 static int quota(void)

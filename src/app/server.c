@@ -174,9 +174,9 @@ static int start(struct server *s, struct buf *error)
 {
     const struct config_values *v = &s->config->values;
     const struct ops_source source = admin_source(s);
-    int err = redis_tls_new(&s->config->redis, &v->redis, &s->tls, error);
+    int err = open_handles(s); /* first: what closes them does not ask whether they were opened */
     if (err == 0)
-        err = open_handles(s);
+        err = redis_tls_new(&s->config->redis, &v->redis, &s->tls, error);
     if (err == 0)
         err = ops_new(&source, &s->ops);
     if (err != 0)

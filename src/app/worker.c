@@ -25,6 +25,7 @@ struct worker {
     struct api *api;
     struct http_server *server;
     enum worker_order obeyed;
+    bool ending; /* shut_down was called, or there is nothing to be closed */
     atomic_int order;
     atomic_bool finished;
     atomic_bool redis_ready, redis_seen;
@@ -76,6 +77,9 @@ static void on_server_closed(void *arg)
 
 static void shut_down(struct worker *w)
 {
+    if (w->ending)
+        return;
+    w->ending = true;
     if (w->server != NULL)
         http_server_close(w->server, on_server_closed, w);
     else
@@ -104,7 +108,7 @@ static void on_wake(uv_async_t *wake)
 {
     struct worker *w = wake->data;
     enum worker_order wanted = (enum worker_order)atomic_load(&w->order);
-    while (w->obeyed < wanted)
+    while (w->obeyed < wanted && !w->ending)
         obey(w, ++w->obeyed);
 }
 
@@ -160,6 +164,7 @@ static int make_server(struct worker *w)
 static int make_parts(struct worker *w)
 {
     int err = uv_async_init(&w->loop, &w->wake, on_wake);
+    w->ending = err != 0;
     if (err != 0)
         return err;
     (void)uv_timer_init(&w->loop, &w->tick); /* cannot fail */
@@ -241,8 +246,7 @@ void worker_free(struct worker *w)
     if (w->started) {
         (void)uv_thread_join(&w->thread);
     } else {
-        if (w->server != NULL)
-            shut_down(w); /* a complete worker whose thread never ran */
+        shut_down(w); /* a complete worker whose thread never ran */
         (void)uv_run(&w->loop, UV_RUN_DEFAULT);
     }
     int err = uv_loop_close(&w->loop);

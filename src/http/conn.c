@@ -103,14 +103,15 @@ static void set_deadline(struct http_conn *c, enum http_deadline_kind kind)
 static void on_written(uv_stream_t *stream, int status)
 {
     struct http_conn *c = stream->data;
-    c->writing = false;
+    c->writing--;
     if (c->state == CONN_CLOSING)
         return;
-    http_deadline_clear(&c->deadline);
-    if (status != 0)
+    if (status != 0) {
         http_conn_close(c);
-    else
+    } else if (c->writing == 0) {
+        http_deadline_clear(&c->deadline);
         resume(c);
+    }
 }
 
 static void flush(struct http_conn *c)
@@ -119,7 +120,7 @@ static void flush(struct http_conn *c)
     if (result < 0)
         http_conn_close(c);
     else if (result > 0)
-        c->writing = true;
+        c->writing++;
 }
 
 /* Our side is shut; the client's is read to its end. */
@@ -135,19 +136,29 @@ static void linger(struct http_conn *c)
     set_reading(c, true);
 }
 
+/* Nothing of a request has come, and one was answered before: the connection may end without a loss. */
+static bool between_requests(const struct http_conn *c)
+{
+    return c->state == CONN_READING && c->exchange == NULL && c->leftover.len == 0 && c->served;
+}
+
 /* Writes what there is, then sees to it that the connection waits for the right thing, and not for ever. */
 static void settle(struct http_conn *c)
 {
-    if (c->state == CONN_CLOSING)
+    if (c->state == CONN_CLOSING) {
+        http_output_clear(&c->server->output); /* it must not reach the connection whose turn is next */
         return;
+    }
     flush(c);
     if (c->state == CONN_CLOSING)
         return;
-    if (c->writing) {
+    if (c->writing > 0) {
         set_reading(c, false);
         set_deadline(c, DEADLINE_WRITE);
         return;
     }
+    if (c->server->finished != NULL && between_requests(c))
+        c->state = CONN_ENDING;
     if (c->state == CONN_HANDLING) {
         set_reading(c, false);
         http_deadline_clear(&c->deadline);
@@ -210,7 +221,7 @@ static struct span advance(struct http_conn *c, struct span bytes)
 static void take_input(struct http_conn *c, struct span bytes)
 {
     c->processing = true;
-    while (bytes.len > 0 && c->state == CONN_READING && !c->writing) {
+    while (bytes.len > 0 && c->state == CONN_READING && c->writing == 0) {
         bytes = advance(c, bytes);
         if (http_output_full(&c->server->output))
             flush(c);
@@ -228,7 +239,7 @@ static void take_input(struct http_conn *c, struct span bytes)
 /* Goes on after an answer that came later, or after a write. */
 static void resume(struct http_conn *c)
 {
-    if (c->state != CONN_READING || c->writing || c->leftover.len == 0) {
+    if (c->state != CONN_READING || c->writing > 0 || c->leftover.len == 0) {
         settle(c);
         return;
     }
@@ -259,7 +270,8 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
     http_output_add(&s->output, bodiless ? NULL : r.body);
     metric_add(&s->options.metrics->requests_total, 1);
     give_exchange_back(c);
-    http_deadline_clear(&c->deadline);
+    if (c->writing == 0) /* otherwise it is that of the answers before, which are not taken yet */
+        http_deadline_clear(&c->deadline);
     c->served = true;
     c->state = close ? CONN_ENDING : CONN_READING;
     if (!c->processing)
@@ -315,7 +327,7 @@ void http_conn_open(struct http_server *s, int fd, bool over_limit)
     list_append(&s->conns, &c->link);
     s->open_parts++;
     s->refusals += over_limit;
-    atomic_fetch_add_explicit(s->options.open_connections, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(s->options.open_connections, over_limit ? 0 : 1, memory_order_relaxed);
     metric_add(&s->options.metrics->connections_open, 1);
     if (uv_tcp_open(&c->tcp, fd) != 0) {
         close(fd);
@@ -329,11 +341,9 @@ void http_conn_open(struct http_server *s, int fd, bool over_limit)
 
 void http_conn_end_if_idle(struct http_conn *c)
 {
-    if (c->state != CONN_READING || c->exchange != NULL || c->writing || !c->served)
+    if (!between_requests(c) || c->writing > 0)
         return;
-    c->state = CONN_ENDING;
-    http_deadline_clear(&c->deadline);
-    settle(c);
+    http_conn_close(c); /* all it was sent has been taken or is with the kernel: there is nothing to linger for */
 }
 
 void http_conn_expire(struct http_conn *c)

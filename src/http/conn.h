@@ -67,7 +67,7 @@ struct http_conn {
     struct buf leftover;            /* input behind a request that is being handled */
     enum conn_state state;
     bool reading;
-    bool writing;
+    unsigned writing; /* writes under way: an answer that came later may queue behind one */
     bool processing; /* http_conn is at work on input: an answer given now is written when it is through */
     bool served;     /* has had an answer */
     bool over_limit;

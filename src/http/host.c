@@ -1,6 +1,8 @@
 /* Validation of Host; see host.h. */
 #include "http/host.h"
 
+#include "base/uri.h"
+
 static bool is_alnum(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -12,7 +14,7 @@ static bool is_name(struct span s)
     for (size_t i = 0; i < s.len; i++)
         if (!is_alnum(s.data[i]) && (s.data[i] == '\0' || strchr("-._~!$&'()*+,;=%", s.data[i]) == NULL))
             return false;
-    return s.len > 0;
+    return s.len > 0 && uri_escapes_valid(s);
 }
 
 static bool is_bracketed(struct span s)

@@ -20,7 +20,7 @@ void http_output_add(struct http_output *o, struct blob *body)
     o->count++;
 }
 
-static void clear(struct http_output *o)
+void http_output_clear(struct http_output *o)
 {
     for (unsigned i = 0; i < o->count; i++)
         blob_unref(o->answer[i].body);
@@ -30,7 +30,7 @@ static void clear(struct http_output *o)
 
 void http_output_fini(struct http_output *o)
 {
-    clear(o);
+    http_output_clear(o);
     buf_fini(&o->heads);
 }
 
@@ -104,22 +104,22 @@ int http_output_flush(struct http_output *o, uv_stream_t *stream, void (*done)(u
         return 0;
     uv_buf_t pieces[2 * HTTP_OUTPUT_MAX];
     if (buf_error(&o->heads) != 0) {
-        clear(o);
+        http_output_clear(o);
         return -ENOMEM;
     }
     unsigned count = gather(o, pieces);
     int sent = uv_try_write(stream, pieces, count);
     if (sent < 0 && sent != UV_EAGAIN) {
-        clear(o);
+        http_output_clear(o);
         return sent;
     }
     unsigned first = skip_sent(pieces, count, sent < 0 ? 0 : (size_t)sent);
     if (first == count) {
-        clear(o);
+        http_output_clear(o);
         return 0;
     }
     struct pending_write *w = detach(o, pieces + first, count - first);
-    clear(o);
+    http_output_clear(o);
     if (w == NULL)
         return -ENOMEM;
     w->done = done;

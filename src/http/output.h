@@ -26,6 +26,9 @@ struct http_output {
 
 void http_output_fini(struct http_output *o);
 
+/* Empties it unwritten. */
+void http_output_clear(struct http_output *o);
+
 /* True when there may be no room for one more request's answer and the "100 Continue" before it. */
 static inline bool http_output_full(const struct http_output *o)
 {

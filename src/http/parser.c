@@ -36,6 +36,33 @@ static struct span piece_span(const struct http_parser *p, const struct http_pie
     return piece->present ? (struct span){p->text.data + piece->start, piece->len} : SPAN_ABSENT;
 }
 
+static int on_method(llhttp_t *l, const char *at, size_t n)
+{
+    (void)at;
+    parser_of(l)->method_begun = n > 0;
+    return 0;
+}
+
+static enum http_method method_of(const llhttp_t *l)
+{
+    switch (l->method) {
+    case HTTP_GET:
+        return METHOD_GET;
+    case HTTP_HEAD:
+        return METHOD_HEAD;
+    case HTTP_OPTIONS:
+        return METHOD_OPTIONS;
+    default:
+        return METHOD_OTHER;
+    }
+}
+
+static int on_method_complete(llhttp_t *l)
+{
+    parser_of(l)->request.method = method_of(l);
+    return 0;
+}
+
 static int on_url(llhttp_t *l, const char *at, size_t n)
 {
     struct http_parser *p = parser_of(l);
@@ -44,16 +71,32 @@ static int on_url(llhttp_t *l, const char *at, size_t n)
     return piece_extend(p, &p->target, at, n);
 }
 
-static int on_url_complete(llhttp_t *l)
+/* llhttp reads RTSP/1.0 as it reads HTTP/1.0, and does not tell which it was. */
+static int on_version(llhttp_t *l, const char *at, size_t n)
 {
-    parser_of(l)->target_done = true;
+    (void)n;
+    struct http_parser *p = parser_of(l);
+    size_t here = (size_t)(at - p->slice);
+    char c = here >= HTTP_PROTOCOL_TAIL ? at[-HTTP_PROTOCOL_TAIL] : p->last[here];
+    if (!p->version_begun && c != "HTTP/"[sizeof "HTTP/" - 1 - HTTP_PROTOCOL_TAIL])
+        return refuse(p, 400);
+    p->version_begun = true;
     return 0;
+}
+
+static void remember_last(struct http_parser *p, struct span slice)
+{
+    size_t n = slice.len < sizeof p->last ? slice.len : sizeof p->last;
+    memmove(p->last, p->last + n, sizeof p->last - n);
+    memcpy(p->last + sizeof p->last - n, slice.data + slice.len - n, n);
 }
 
 static int on_version_complete(llhttp_t *l)
 {
+    struct http_parser *p = parser_of(l);
+    p->line_done = true;
     bool known = l->http_major == 1 && l->http_minor <= 1;
-    return known ? 0 : refuse(parser_of(l), 505);
+    return known ? 0 : refuse(p, 505);
 }
 
 static int on_header_field(llhttp_t *l, const char *at, size_t n)
@@ -85,10 +128,12 @@ static int piece_reopen(struct http_parser *p, struct http_piece *piece)
     struct http_piece before = *piece;
     if (buf_reserve(&p->text, before.len + 2) != 0)
         return refuse(p, 500);
-    piece->start = p->text.len;
-    piece->len = before.len + 2;
-    buf_append(&p->text, p->text.data + before.start, before.len);
+    if (before.start + before.len != p->text.len) { /* once for each other field in between, so copies stay few */
+        piece->start = p->text.len;
+        buf_append(&p->text, p->text.data + before.start, before.len);
+    }
     buf_append_str(&p->text, ", ");
+    piece->len += 2;
     return 0;
 }
 
@@ -131,25 +176,18 @@ static int judge_head(struct http_parser *p)
     bool host_needed = l->http_minor == 1;
     if (p->host_repeated || (host.data == NULL ? host_needed : !http_host_valid(host)))
         return 400;
-    if (l->http_minor == 0 && (l->flags & F_TRANSFER_ENCODING) != 0)
+    bool coded = p->request.field[HTTP_FIELD_TRANSFER_ENCODING].data != NULL; /* also when it is empty */
+    if (coded && (l->http_minor == 0 || (l->flags & F_CHUNKED) == 0))
         return 400;
     if ((l->flags & F_CONTENT_LENGTH) != 0 && l->content_length > p->limits->body_max)
         return 413;
     return 0;
 }
 
-static enum http_method method_of(const llhttp_t *l)
+/* RFC 9112 section 9.3: "close" wins. What follows a CONNECT is no request. */
+static bool wants_keep_alive(const llhttp_t *l)
 {
-    switch (l->method) {
-    case HTTP_GET:
-        return METHOD_GET;
-    case HTTP_HEAD:
-        return METHOD_HEAD;
-    case HTTP_OPTIONS:
-        return METHOD_OPTIONS;
-    default:
-        return METHOD_OTHER;
-    }
+    return llhttp_should_keep_alive(l) != 0 && (l->flags & F_CONNECTION_CLOSE) == 0 && l->method != HTTP_CONNECT;
 }
 
 static int on_headers_complete(llhttp_t *l)
@@ -157,16 +195,18 @@ static int on_headers_complete(llhttp_t *l)
     struct http_parser *p = parser_of(l);
     struct http_request *r = &p->request;
     p->head_done = true;
-    r->method = method_of(l);
     r->minor_version = l->http_minor;
-    r->keep_alive = llhttp_should_keep_alive(l) != 0;
+    r->keep_alive = wants_keep_alive(l);
     for (int i = 0; i < HTTP_FIELD_COUNT; i++)
         r->field[i] = p->piece[i].present ? span_trim(piece_span(p, &p->piece[i])) : SPAN_ABSENT;
     int status = judge_head(p);
     if (status != 0)
         return refuse(p, status);
     char *target = p->text.data + p->target.start;
-    return http_target_split(target, p->target.len, &r->path, &r->query) == 0 ? 0 : refuse(p, 400);
+    if (http_target_split(target, p->target.len, &r->path, &r->query) != 0)
+        return refuse(p, 400);
+    bool has_content = (l->flags & F_CHUNKED) != 0 || l->content_length > 0;
+    return has_content ? HPE_PAUSED : 0; /* so that head and content are counted apart */
 }
 
 static int on_body(llhttp_t *l, const char *at, size_t n)
@@ -186,8 +226,10 @@ static int on_message_complete(llhttp_t *l)
 void http_parser_init(struct http_parser *p, const struct http_limits *limits)
 {
     static const llhttp_settings_t settings = {
+        .on_method = on_method,
+        .on_method_complete = on_method_complete,
         .on_url = on_url,
-        .on_url_complete = on_url_complete,
+        .on_version = on_version,
         .on_version_complete = on_version_complete,
         .on_header_field = on_header_field,
         .on_header_field_complete = on_header_field_complete,
@@ -215,17 +257,29 @@ static bool is_token_char(char c)
     return alnum || (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
 }
 
-/* What llhttp stopped at: a token it does not know is a method we do not know; the rest is no HTTP/1. */
-static int status_of_error(struct http_parser *p, llhttp_errno_t err, struct span rest)
+/* llhttp stopped at input.data[at]: inside a token, or at the space behind one. It knows no method of that name. */
+static bool is_unknown_method(const struct http_parser *p, struct span input, size_t at)
 {
+    if (at >= input.len)
+        return false;
+    bool begun = at > 0 ? is_token_char(input.data[at - 1]) : p->method_begun;
+    return is_token_char(input.data[at]) || (begun && input.data[at] == ' ');
+}
+
+/* What llhttp says to what is no HTTP/1 request; RTSP's methods are none of HTTP's. */
+static int status_of_error(struct http_parser *p, llhttp_errno_t err, struct span input, size_t at)
+{
+    const char *reason = llhttp_get_error_reason(&p->llhttp);
     if (p->refusal != 0)
         return p->refusal;
     if (err == HPE_PAUSED_H2_UPGRADE)
         return 505;
     if (err == HPE_INVALID_METHOD)
-        return rest.len > 0 && is_token_char(rest.data[0]) ? 501 : 400;
+        return is_unknown_method(p, input, at) ? 501 : 400;
     if (err == HPE_INVALID_VERSION)
-        return strcmp(llhttp_get_error_reason(&p->llhttp), "Invalid HTTP version") == 0 ? 505 : 400;
+        return strcmp(reason, "Invalid HTTP version") == 0 ? 505 : 400;
+    if (err == HPE_INVALID_CONSTANT && strcmp(reason, "Invalid method for HTTP/x.x request") == 0)
+        return 501;
     return 400;
 }
 
@@ -238,17 +292,15 @@ static size_t slice_length(const struct http_parser *p, size_t available)
     return available < left ? available : left;
 }
 
-/* Chunk sizes, extensions and trailers are bounded as the content itself is. */
-static bool framing_too_large(const struct http_parser *p, size_t after_head)
+/* Chunk sizes and extensions are bounded as the content itself is, trailers as the head is. */
+static bool framing_too_large(const struct http_parser *p)
 {
-    return after_head > p->body_len && after_head - p->body_len > p->limits->body_max;
+    return p->tail_len - p->body_len > p->limits->body_max + p->limits->head_max;
 }
 
 static enum http_progress refused(struct http_parser *p, int status)
 {
     p->refusal = status;
-    if (!p->head_done && p->target.present) /* the method was complete before the target began */
-        p->request.method = method_of(&p->llhttp);
     return HTTP_REFUSED;
 }
 
@@ -259,8 +311,9 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
         struct span rest = span_skip(bytes, *used);
         rest.len = slice_length(p, rest.len);
         if (rest.len == 0)
-            return refused(p, p->target_done ? 431 : 414);
+            return refused(p, p->line_done ? 431 : 414);
         bool in_head = !p->head_done;
+        p->slice = rest.data;
         llhttp_errno_t err = llhttp_execute(&p->llhttp, rest.data, rest.len);
         size_t taken = err == HPE_OK ? rest.len : (size_t)(llhttp_get_error_pos(&p->llhttp) - rest.data);
         *used += taken;
@@ -268,12 +321,16 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
             p->head_len += taken;
         else
             p->tail_len += taken;
+        if (!p->version_begun)
+            remember_last(p, (struct span){rest.data, taken});
+        if (p->refusal == 0 && framing_too_large(p))
+            return refused(p, 413);
         if (p->complete)
             return HTTP_COMPLETE;
-        if (err != HPE_OK)
-            return refused(p, status_of_error(p, err, span_skip(rest, taken)));
-        if (framing_too_large(p, p->tail_len))
-            return refused(p, 413);
+        if (err == HPE_PAUSED)
+            llhttp_resume(&p->llhttp);
+        else if (err != HPE_OK)
+            return refused(p, status_of_error(p, err, rest, taken));
     }
     return HTTP_NEED_MORE;
 }

@@ -22,10 +22,15 @@ struct http_piece {
     size_t start, len; /* in `text` */
 };
 
+/* How far before its version a protocol's name is told from others: HTTP/, RTSP/ and ICE/ are all known to llhttp. */
+enum { HTTP_PROTOCOL_TAIL = 3 };
+
 struct http_parser {
     llhttp_t llhttp;
     const struct http_limits *limits; /* borrowed */
     struct buf text;                  /* target and field values; the memory is kept between requests */
+    const char *slice; /* what llhttp is reading from now */
+    char last[HTTP_PROTOCOL_TAIL]; /* the bytes before that */
     struct http_piece target;
     struct http_piece piece[HTTP_FIELD_COUNT];
     char name[32]; /* of the field being read, as far as it could be one of ours */
@@ -34,8 +39,8 @@ struct http_parser {
     bool duplicate;  /* that value does not count: the field came before */
     size_t head_len; /* bytes so far */
     size_t body_len; /* content */
-    size_t tail_len; /* bytes after those in which the head ended: content and its framing */
-    bool target_done, head_done, complete;
+    size_t tail_len; /* bytes after the head: content and its framing */
+    bool method_begun, line_done, version_begun, head_done, complete;
     bool host_repeated;
     int refusal; /* HTTP status, or 0 */
     struct http_request request;

@@ -10,6 +10,7 @@ enum http_method { METHOD_GET, METHOD_HEAD, METHOD_OPTIONS, METHOD_OTHER };
 /* X(NAME, "name"): the header fields whose values are kept. All others are read and forgotten. */
 #define HTTP_REQUEST_FIELDS(X)                                                                                       \
     X(HOST, "host")                                                                                                  \
+    X(TRANSFER_ENCODING, "transfer-encoding")                                                                        \
     X(EXPECT, "expect")                                                                                              \
     X(IF_NONE_MATCH, "if-none-match")                                                                                \
     X(ORIGIN, "origin")                                                                                              \

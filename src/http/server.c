@@ -101,7 +101,7 @@ void http_server_conn_closed(struct http_server *s, struct http_conn *c)
 {
     list_remove(&c->link);
     s->refusals -= c->over_limit;
-    atomic_fetch_sub_explicit(s->options.open_connections, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(s->options.open_connections, c->over_limit ? 0 : 1, memory_order_relaxed);
     metric_sub(&s->options.metrics->connections_open, 1);
     on_part_closed(s);
 }

@@ -67,7 +67,7 @@ static int read_port(struct redis_target *t, struct span text, const char **why)
 static int read_host(struct redis_target *t, struct span authority, const char **why)
 {
     struct span host = authority;
-    struct span rest = SPAN_ABSENT;
+    struct span rest;
     if (authority.len > 0 && authority.data[0] == '[') {
         size_t close = span_find(authority, ']');
         if (close == authority.len) {

@@ -22,6 +22,7 @@ struct redis_options {
 };
 
 /* Rows of a settings table for a struct redis_options that stands at `member` of `type`. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a member designator takes none */
 #define REDIS_SETTINGS(type, member)                                                                                 \
     {"redis-url", SETTING_URL, offsetof(type, member.url), "redis://127.0.0.1:6379/0", 0, 0, true,                  \
      "The Redis that holds the channels: redis://, rediss:// (TLS) or unix://"},                                     \
@@ -35,6 +36,7 @@ struct redis_options {
         "redis-key-file", SETTING_TEXT, offsetof(type, member.key_file), "", 0, 0, false,                           \
             "Key (PEM) of the client certificate"                                                                    \
     }
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 enum redis_transport { REDIS_TRANSPORT_TCP, REDIS_TRANSPORT_TLS, REDIS_TRANSPORT_UNIX };
 

@@ -95,7 +95,8 @@ static void drop_socket(struct rconn *c)
 static void attempt_failed(struct rconn *c, const char *why)
 {
     bool was_ready = c->state == READY;
-    bool more_addresses = c->state == CONNECTING && c->next_address < c->resolver.count;
+    bool attempting = c->state == CONNECTING || c->state == GREETING;
+    bool more_addresses = attempting && c->next_address < c->resolver.count;
     metric_add(&c->options.metrics->redis_disconnects_total, 1);
     c->failures++;
     /* The first failure is news; those that follow every second while Redis is away are not. */
@@ -105,9 +106,10 @@ static void attempt_failed(struct rconn *c, const char *why)
         metric_sub(&c->options.metrics->redis_connected, 1);
     c->state = WAITING;
     drop_socket(c);
-    if (was_ready)
+    if (was_ready && c->state == WAITING)
         c->options.on_lost(c->options.arg);
-    enter(c, more_addresses ? CONNECTING : WAITING);
+    if (c->state == WAITING) /* and not closed by one of those that were told */
+        enter(c, more_addresses ? CONNECTING : WAITING);
 }
 
 static int send_expecting(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn,
@@ -228,6 +230,11 @@ static void resolve(struct rconn *c)
         enter(c, CONNECTING);
         return;
     }
+    if (resolver_take_numeric(&c->resolver, c->options.target->host)) {
+        c->next_address = 0;
+        enter(c, CONNECTING);
+        return;
+    }
     if (c->resolver.busy) { /* a look-up that outlived its attempt: wait for it */
         enter(c, WAITING);
         return;
@@ -253,7 +260,8 @@ static void start_timer(struct rconn *c, uint64_t ms)
 static void heartbeat(struct rconn *c)
 {
     const struct expected_reply *oldest = expected_oldest(&c->expected);
-    bool silent = oldest != NULL && clock_now_ms() - oldest->sent_ms >= RCONN_SILENCE_MAX_MS;
+    uint64_t silence = oldest == NULL ? 0 : clock_now_ms() - oldest->sent_ms;
+    bool silent = silence >= RCONN_SILENCE_MAX_MS;
     if (silent && c->suspect) {
         attempt_failed(c, "no reply in time");
         return;
@@ -267,7 +275,8 @@ static void heartbeat(struct rconn *c)
         attempt_failed(c, "out of memory");
         return;
     }
-    start_timer(c, RCONN_HEARTBEAT_MS);
+    uint64_t left = RCONN_SILENCE_MAX_MS - silence;
+    start_timer(c, left < RCONN_HEARTBEAT_MS ? left : RCONN_HEARTBEAT_MS);
 }
 
 static void on_timer(uv_timer_t *timer)

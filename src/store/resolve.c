@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <stdio.h>
 
 static void add(struct resolver *r, const struct addrinfo *info)
 {
@@ -30,6 +31,16 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
     if (status == 0 && r->count == 0)
         status = UV_EAI_NODATA;
     r->done(r->arg, status);
+}
+
+bool resolver_take_numeric(struct resolver *r, const char *host)
+{
+    unsigned char raw[sizeof(struct in6_addr)];
+    if (inet_pton(AF_INET, host, raw) != 1 && inet_pton(AF_INET6, host, raw) != 1)
+        return false;
+    (void)snprintf(r->address[0], sizeof r->address[0], "%s", host);
+    r->count = 1;
+    return true;
 }
 
 int resolver_start(struct resolver *r, uv_loop_t *loop, const char *host, void (*done)(void *arg, int err), void *arg)

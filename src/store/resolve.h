@@ -18,6 +18,9 @@ struct resolver {
     char address[RESOLVE_ADDRESSES_MAX][INET6_ADDRSTRLEN]; /* numeric, in the system's order of preference */
 };
 
+/* Takes `host` as it is when it is a numeric address already: nothing to look up. False when it is a name. */
+bool resolver_take_numeric(struct resolver *r, const char *host);
+
 /*
  * Looks `host` up; `done` is called once from the loop, with 0 or a negative uv error (UV_ECANCELED after
  * resolver_cancel), and not at all when this returns an error. The resolver must not be freed while busy.

@@ -31,13 +31,18 @@ static void poll_for(struct redis_socket *s, bool writable)
         fail(s, uv_strerror(err));
 }
 
-/* The first writable event tells how connect() ended. */
-static bool finish_connecting(struct redis_socket *s)
+/* What the system holds against the socket, as an errno; 0 when nothing. */
+static int pending_error(const struct redis_socket *s)
 {
     int err = 0;
     socklen_t len = sizeof err;
-    if (getsockopt(s->context->fd, SOL_SOCKET, SO_ERROR, &err, &len) != 0)
-        err = errno;
+    return getsockopt(s->context->fd, SOL_SOCKET, SO_ERROR, &err, &len) == 0 ? err : errno;
+}
+
+/* The first writable event tells how connect() ended. */
+static bool finish_connecting(struct redis_socket *s)
+{
+    int err = pending_error(s);
     if (err != 0) {
         fail(s, strerror(err));
         return false;
@@ -92,8 +97,9 @@ static bool read_available(struct redis_socket *s)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct redis_socket *s = poll->data;
-    if (status != 0) {
-        fail(s, uv_strerror(status));
+    if (status != 0) { /* libuv calls every error EBADF */
+        int err = pending_error(s);
+        fail(s, err != 0 ? strerror(err) : uv_strerror(status));
         return;
     }
     if (!s->connected && !finish_connecting(s))

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "store/fetch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -36,6 +37,7 @@ static void arm_timer(struct store *s)
 static void answer(struct fetch *f, const struct store_answer *a)
 {
     struct store_request *request = f->request;
+    assert(request != NULL);
     f->request = NULL;
     list_remove(&f->deadline);
     request->fetch = NULL;
