@@ -1,0 +1,114 @@
+/* The admin listener: health, version and metrics, on a port of its own. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fixture.h"
+
+static int start(void **state)
+{
+    *state = fixture_new(5, NULL);
+    return 0;
+}
+
+static void health_is_good_when_all_is_well(void **state)
+{
+    static const char *const paths[] = {"/livez",          "/readyz",  "/startupz",
+                                        "/readyz?verbose", "/version", "/metrics"};
+    struct fixture *fixture = *state;
+    for (size_t i = 0; i < TEST_COUNT(paths); i++) {
+        int status = server_admin_status(&fixture->server, paths[i]);
+        if (status != 200)
+            fail_msg("%s: %d", paths[i], status);
+    }
+}
+
+static void health_needs_no_key_and_knows_no_api(void **state)
+{
+    struct fixture *fixture = *state;
+    assert_int_equal(server_admin_status(&fixture->server, "/api/channels/"), 404);
+    assert_int_equal(server_admin_status(&fixture->server, "/"), 404);
+    assert_int_equal(server_admin_status(&fixture->server, "/livez/more"), 404);
+}
+
+static void version_is_told(void **state)
+{
+    struct fixture *fixture = *state;
+    struct http_response response;
+    http_get(fixture->server.admin_port, "/version", NULL, &response);
+    assert_int_equal(response.status, 200);
+    assert_true(response.body_length > 0);
+    http_response_free(&response);
+}
+
+static void metrics_are_in_the_text_format(void **state)
+{
+    struct fixture *fixture = *state;
+    struct http_response response;
+    char *rest = NULL;
+    http_get(fixture->server.admin_port, "/metrics", NULL, &response);
+    assert_non_null(http_header(&response, "Content-Type"));
+    assert_ptr_equal(strstr(http_header(&response, "Content-Type"), "text/plain"),
+                     http_header(&response, "Content-Type"));
+    assert_int_equal(response.body[response.body_length - 1], '\n');
+    for (char *line = strtok_r(response.body, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        char *end = NULL;
+        if (line[0] == '#')
+            continue;
+        assert_int_equal(strncmp(line, "channeld_", 9), 0);
+        const char *value = strrchr(line, ' ');
+        assert_non_null(value);
+        (void)strtod(value + 1, &end);
+        assert_string_equal(end, "");
+    }
+    http_response_free(&response);
+}
+
+static void requests_are_counted(void **state)
+{
+    struct fixture *fixture = *state;
+    double before = server_metric(&fixture->server, "channeld_requests_total");
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(fixture_status(fixture, i % 2 == 0 ? "channels/" : "channel/by-id/4242/"),
+                         i % 2 == 0 ? 200 : 404);
+    server_await_metric(&fixture->server, "channeld_requests_total", before + 10);
+}
+
+static void admin_connections_are_kept(void **state)
+{
+    struct fixture *fixture = *state;
+    struct http_conn conn;
+    assert_int_equal(http_open(&conn, fixture->server.admin_port), 0);
+    for (int i = 0; i < 5; i++) {
+        struct http_response response;
+        assert_int_equal(http_exchange(&conn, "GET", "/livez", NULL, &response), 0);
+        assert_int_equal(response.status, 200);
+        http_response_free(&response);
+    }
+    http_close(&conn);
+}
+
+static void redis_connection_is_named_and_one_a_worker(void **state)
+{
+    struct fixture *fixture = *state;
+    char *clients = redis_text(&fixture->redis, "CLIENT LIST");
+    assert_int_equal(text_count(clients, "name=channeld"), 2);
+    free(clients);
+    double connected = server_metric(&fixture->server, "channeld_redis_connected");
+    assert_true(connected > 1.5 && connected < 2.5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(health_is_good_when_all_is_well),
+        cmocka_unit_test(health_needs_no_key_and_knows_no_api),
+        cmocka_unit_test(version_is_told),
+        cmocka_unit_test(metrics_are_in_the_text_format),
+        cmocka_unit_test(requests_are_counted),
+        cmocka_unit_test(admin_connections_are_kept),
+        cmocka_unit_test(redis_connection_is_named_and_one_a_worker),
+    };
+    return cmocka_run_group_tests(tests, start, fixture_teardown);
+}

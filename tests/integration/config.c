@@ -1,0 +1,228 @@
+/* Settings: help, check, what is refused, and which source wins. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fixture.h"
+
+static struct tempdir dir;
+
+static int start(void **state)
+{
+    (void)state;
+    tempdir_init(&dir);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    tempdir_fini(&dir);
+    return 0;
+}
+
+/* Runs channeld with up to three arguments and one variable; what it wrote is owned by the caller. */
+static int run(const char *const *args, const char *variable, char **output, char **errors)
+{
+    struct process process;
+    const char *const env[] = {variable, NULL};
+    int status = server_run_tool(&process, &dir, "CHANNELD_BIN", args, env);
+    *output = process_stdout(&process);
+    *errors = process_stderr(&process);
+    return status;
+}
+
+static void help_lists_every_setting(void **state)
+{
+    static const char *const settings[][2] = {
+        {"CHANNELD_LISTEN", "--listen"},
+        {"CHANNELD_ADMIN_LISTEN", "--admin-listen"},
+        {"CHANNELD_BASE_PATH", "--base-path"},
+        {"CHANNELD_REDIS_URL", "--redis-url"},
+        {"CHANNELD_REDIS_PASSWORD", "--redis-password"},
+        {"CHANNELD_REDIS_PREFIX", "--redis-prefix"},
+        {"CHANNELD_CHANNEL_HOST", "--channel-host"},
+        {"CHANNELD_WEB_HOST", "--web-host"},
+        {"CHANNELD_WORKERS", "--workers"},
+        {"CHANNELD_STALE_LIMIT", "--stale-limit"},
+        {"CHANNELD_REQUEST_TIMEOUT", "--request-timeout"},
+        {"CHANNELD_WRITE_TIMEOUT", "--write-timeout"},
+        {"CHANNELD_MAX_HEADER_SIZE", "--max-header-size"},
+        {"CHANNELD_MAX_BODY_SIZE", "--max-body-size"},
+        {"CHANNELD_HEADER_TIMEOUT", "--header-timeout"},
+        {"CHANNELD_IDLE_TIMEOUT", "--idle-timeout"},
+        {"CHANNELD_MAX_CONNECTIONS", "--max-connections"},
+        {"CHANNELD_DRAIN_DELAY", "--drain-delay"},
+        {"CHANNELD_DRAIN_TIMEOUT", "--drain-timeout"},
+        {"CHANNELD_LOG_LEVEL", "--log-level"},
+        {"CHANNELD_ACCESS_LOG", "--access-log"},
+        {"CHANNELD_CORS_ORIGINS", "--cors-origins"},
+    };
+    static const char *const args[] = {"--help", NULL};
+    char *output = NULL;
+    char *errors = NULL;
+    (void)state;
+    assert_int_equal(run(args, NULL, &output, &errors), 0);
+    assert_string_equal(errors, "");
+    for (size_t i = 0; i < TEST_COUNT(settings); i++) {
+        if (strstr(output, settings[i][0]) == NULL || strstr(output, settings[i][1]) == NULL)
+            fail_msg("%s is not in the help", settings[i][0]);
+    }
+    free(output);
+    free(errors);
+}
+
+static void version_is_printed(void **state)
+{
+    static const char *const args[] = {"--version", NULL};
+    char *output = NULL;
+    char *errors = NULL;
+    (void)state;
+    assert_int_equal(run(args, NULL, &output, &errors), 0);
+    assert_non_null(strstr(output, "channeld"));
+    free(output);
+    free(errors);
+}
+
+static void check_prints_what_is_in_force_with_secrets_masked(void **state)
+{
+    static const char *const args[] = {"--check", "--workers=3", NULL};
+    char *output = NULL;
+    char *errors = NULL;
+    (void)state;
+    assert_int_equal(
+        run(args, "CHANNELD_REDIS_URL=redis://someone:tOpSeCrEt@redis.example:7000/4", &output, &errors), 0);
+    assert_null(strstr(output, "tOpSeCrEt"));
+    assert_null(strstr(errors, "tOpSeCrEt"));
+    assert_non_null(strstr(output, "redis.example:7000"));
+    assert_non_null(strstr(output, "workers"));
+    free(output);
+    free(errors);
+    assert_int_equal(run(args, "CHANNELD_REDIS_PASSWORD=tOpSeCrEt", &output, &errors), 0);
+    assert_null(strstr(output, "tOpSeCrEt"));
+    free(output);
+    free(errors);
+}
+
+static void bad_values_are_refused_naming_the_setting(void **state)
+{
+    static const struct {
+        const char *variable;
+        const char *name; /* without prefix, as the flag has it */
+    } bad[] = {
+        {"CHANNELD_LISTEN=nonsense", "listen"},
+        {"CHANNELD_LISTEN=127.0.0.1:99999", "listen"},
+        {"CHANNELD_ADMIN_LISTEN=:x", "admin-listen"},
+        {"CHANNELD_REDIS_URL=http://127.0.0.1", "redis-url"},
+        {"CHANNELD_REDIS_URL=redis://127.0.0.1:6379/x", "redis-url"},
+        {"CHANNELD_WORKERS=2000", "workers"},
+        {"CHANNELD_WORKERS=many", "workers"},
+        {"CHANNELD_WORKERS=-1", "workers"},
+        {"CHANNELD_MAX_BODY_SIZE=64XB", "max-body-size"},
+        {"CHANNELD_MAX_HEADER_SIZE=big", "max-header-size"},
+        {"CHANNELD_STALE_LIMIT=30", "stale-limit"},
+        {"CHANNELD_REQUEST_TIMEOUT=soon", "request-timeout"},
+        {"CHANNELD_REQUEST_TIMEOUT=-1s", "request-timeout"},
+        {"CHANNELD_DRAIN_DELAY=1y", "drain-delay"},
+        {"CHANNELD_MAX_CONNECTIONS=0", "max-connections"},
+        {"CHANNELD_REDIS_PREFIX=", "redis-prefix"},
+        {"CHANNELD_CHANNEL_HOST=a/b", "channel-host"},
+        {"CHANNELD_CORS_ORIGINS=nonsense", "cors-origins"},
+        {"CHANNELD_LOG_LEVEL=loud", "log-level"},
+        {"CHANNELD_ACCESS_LOG=some", "access-log"},
+        {"CHANNELD_REDIS_URL_FILE=/nonexistent/file", "redis-url"},
+    };
+    static const char *const args[] = {"--check", NULL};
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+        char *output = NULL;
+        char *errors = NULL;
+        int status = run(args, bad[i].variable, &output, &errors);
+        if (status != 2)
+            fail_msg("%s: exit status %d", bad[i].variable, status);
+        char *variable = text_printf("%.*s", (int)strcspn(bad[i].variable, "="), bad[i].variable);
+        if (strstr(errors, bad[i].name) == NULL && strstr(errors, variable) == NULL)
+            fail_msg("%s is not named: %s", variable, errors);
+        free(variable);
+        free(output);
+        free(errors);
+    }
+}
+
+static void bad_values_do_not_start_it(void **state)
+{
+    static const char *const args[] = {NULL};
+    char *output = NULL;
+    char *errors = NULL;
+    (void)state;
+    assert_int_equal(run(args, "CHANNELD_WORKERS=many", &output, &errors), 2);
+    free(output);
+    free(errors);
+}
+
+static void unknown_flags_and_words_are_refused(void **state)
+{
+    static const char *const wrong[][3] = {{"--frobnicate", NULL}, {"--frobnicate=1", NULL},
+                                           {"word", NULL},         {"--listen", NULL},
+                                           {"-x", NULL},           {"--check", "word", NULL}};
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(wrong); i++) {
+        char *output = NULL;
+        char *errors = NULL;
+        int status = run(wrong[i], NULL, &output, &errors);
+        if (status != 2)
+            fail_msg("%s: exit status %d", wrong[i][0], status);
+        assert_true(strlen(errors) > 0);
+        free(output);
+        free(errors);
+    }
+}
+
+static void assert_check_shows(const char *const *args, const char *variable, const char *expected)
+{
+    char *output = NULL;
+    char *errors = NULL;
+    assert_int_equal(run(args, variable, &output, &errors), 0);
+    if (strstr(output, expected) == NULL)
+        fail_msg("no %s in %s", expected, output);
+    free(output);
+    free(errors);
+}
+
+static void flags_win_over_the_environment(void **state)
+{
+    static const char *const none[] = {"--check", NULL};
+    static const char *const with_equals[] = {"--check", "--channel-host=flag.example", NULL};
+    static const char *const with_value[] = {"--check", "--channel-host", "flag.example", NULL};
+    (void)state;
+    assert_check_shows(none, "CHANNELD_CHANNEL_HOST=environment.example", "environment.example");
+    assert_check_shows(with_equals, "CHANNELD_CHANNEL_HOST=environment.example", "flag.example");
+    assert_check_shows(with_value, "CHANNELD_CHANNEL_HOST=environment.example", "flag.example");
+}
+
+static void url_can_come_from_a_file(void **state)
+{
+    static const char *const args[] = {"--check", NULL};
+    char *path = text_printf("%s/url", dir.path);
+    char *variable = text_printf("CHANNELD_REDIS_URL_FILE=%s", path);
+    (void)state;
+    assert_true(text_write_file(path, "redis://from-a-file.example:6380/2\n"));
+    assert_check_shows(args, variable, "from-a-file.example:6380");
+    free(variable);
+    free(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(help_lists_every_setting),
+        cmocka_unit_test(version_is_printed),
+        cmocka_unit_test(check_prints_what_is_in_force_with_secrets_masked),
+        cmocka_unit_test(bad_values_are_refused_naming_the_setting),
+        cmocka_unit_test(bad_values_do_not_start_it),
+        cmocka_unit_test(unknown_flags_and_words_are_refused),
+        cmocka_unit_test(flags_win_over_the_environment),
+        cmocka_unit_test(url_can_come_from_a_file),
+    };
+    return cmocka_run_group_tests(tests, start, end);
+}

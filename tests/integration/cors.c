@@ -1,0 +1,153 @@
+/* Requests from web pages of other origins: off by default, on for the origins that are named. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fixture.h"
+
+#define PREFLIGHT "Access-Control-Request-Method: GET\r\nAccess-Control-Request-Headers: x-api-key\r\n"
+
+static int start(void **state)
+{
+    static const char *const env[] = {"CHANNELD_CORS_ORIGINS=https://app.example,http://localhost:3000",
+                                      NULL};
+    *state = fixture_new(3, env);
+    return 0;
+}
+
+static void get_with_origin(struct fixture *fixture, const char *method, const char *origin, const char *more,
+                            struct http_response *response)
+{
+    char *headers = text_printf("Origin: %s\r\n%s", origin, more);
+    http_call(fixture->server.port, method, "/api/channels/", headers, response);
+    free(headers);
+}
+
+static void off_by_default(void **state)
+{
+    struct fixture *fixture = fixture_new(1, NULL);
+    struct http_response response;
+    (void)state;
+    get_with_origin(fixture, "GET", "https://app.example", FIXTURE_AUTH, &response);
+    assert_int_equal(response.status, 200);
+    assert_null(http_header(&response, "Access-Control-Allow-Origin"));
+    http_response_free(&response);
+    get_with_origin(fixture, "OPTIONS", "https://app.example", PREFLIGHT, &response);
+    assert_int_equal(response.status, 405);
+    assert_null(http_header(&response, "Access-Control-Allow-Origin"));
+    http_response_free(&response);
+    fixture_free(fixture);
+}
+
+static void named_origins_are_allowed(void **state)
+{
+    static const char *const origins[] = {"https://app.example", "http://localhost:3000"};
+    for (size_t i = 0; i < TEST_COUNT(origins); i++) {
+        struct http_response response;
+        get_with_origin(*state, "GET", origins[i], FIXTURE_AUTH, &response);
+        assert_int_equal(response.status, 200);
+        assert_string_equal(http_header(&response, "Access-Control-Allow-Origin"), origins[i]);
+        assert_non_null(http_header(&response, "Vary"));
+        assert_non_null(strcasestr(http_header(&response, "Vary"), "Origin"));
+        assert_null(http_header(&response, "Access-Control-Allow-Credentials"));
+        http_response_free(&response);
+    }
+}
+
+/* A page has to be able to read why it was refused. */
+static void errors_can_be_read_by_named_origins(void **state)
+{
+    struct http_response response;
+    get_with_origin(*state, "GET", "https://app.example", "", &response);
+    assert_int_equal(response.status, 401);
+    assert_string_equal(http_header(&response, "Access-Control-Allow-Origin"), "https://app.example");
+    http_response_free(&response);
+}
+
+static void other_origins_are_not_allowed(void **state)
+{
+    static const char *const origins[] = {
+        "https://other.example",    "http://app.example", "https://app.example:8443",
+        "https://app.example.evil", "https://app.exampl", "null",
+        "https://x.app.example",    "http://localhost",
+    };
+    for (size_t i = 0; i < TEST_COUNT(origins); i++) {
+        struct http_response response;
+        get_with_origin(*state, "GET", origins[i], FIXTURE_AUTH, &response);
+        assert_int_equal(response.status, 200);
+        assert_null(http_header(&response, "Access-Control-Allow-Origin"));
+        http_response_free(&response);
+        get_with_origin(*state, "OPTIONS", origins[i], PREFLIGHT, &response);
+        assert_null(http_header(&response, "Access-Control-Allow-Origin"));
+        http_response_free(&response);
+    }
+}
+
+static void asterisk_allows_every_origin(void **state)
+{
+    static const char *const env[] = {"CHANNELD_CORS_ORIGINS=*", NULL};
+    struct fixture *fixture = fixture_new(1, env);
+    struct http_response response;
+    (void)state;
+    get_with_origin(fixture, "GET", "https://any.example", FIXTURE_AUTH, &response);
+    assert_int_equal(response.status, 200);
+    const char *allowed = http_header(&response, "Access-Control-Allow-Origin");
+    assert_non_null(allowed);
+    assert_true(strcmp(allowed, "*") == 0 || strcmp(allowed, "https://any.example") == 0);
+    http_response_free(&response);
+    fixture_free(fixture);
+}
+
+static void requests_without_an_origin_are_served(void **state)
+{
+    struct http_response response;
+    fixture_get(*state, "channels/", &response);
+    assert_int_equal(response.status, 200);
+    assert_null(http_header(&response, "Access-Control-Allow-Origin"));
+    http_response_free(&response);
+}
+
+static void preflight_is_answered_without_a_key(void **state)
+{
+    struct http_response response;
+    get_with_origin(*state, "OPTIONS", "https://app.example", PREFLIGHT, &response);
+    assert_int_equal(response.status, 204);
+    assert_string_equal(http_header(&response, "Access-Control-Allow-Origin"), "https://app.example");
+    assert_non_null(http_header(&response, "Access-Control-Allow-Methods"));
+    assert_non_null(strstr(http_header(&response, "Access-Control-Allow-Methods"), "GET"));
+    assert_non_null(http_header(&response, "Access-Control-Allow-Headers"));
+    assert_non_null(strcasestr(http_header(&response, "Access-Control-Allow-Headers"), "x-api-key"));
+    http_response_free(&response);
+}
+
+static void preflight_leaves_the_connection_in_step(void **state)
+{
+    struct fixture *fixture = *state;
+    struct http_conn conn;
+    struct http_response response;
+    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    assert_int_equal(http_exchange(&conn, "OPTIONS", "/api/channels/",
+                                   "Origin: https://app.example\r\n" PREFLIGHT, &response),
+                     0);
+    assert_int_equal(response.status, 204);
+    http_response_free(&response);
+    assert_int_equal(http_exchange(&conn, "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    http_close(&conn);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(off_by_default),
+        cmocka_unit_test(named_origins_are_allowed),
+        cmocka_unit_test(errors_can_be_read_by_named_origins),
+        cmocka_unit_test(other_origins_are_not_allowed),
+        cmocka_unit_test(asterisk_allows_every_origin),
+        cmocka_unit_test(requests_without_an_origin_are_served),
+        cmocka_unit_test(preflight_is_answered_without_a_key),
+        cmocka_unit_test(preflight_leaves_the_connection_in_step),
+    };
+    return cmocka_run_group_tests(tests, start, fixture_teardown);
+}

@@ -1,0 +1,187 @@
+/* SIGTERM: first no longer ready, then no longer listening, then gone. */
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fixture.h"
+#include "support/net.h"
+
+enum { DELAY_MS = 1500 };
+
+static struct fixture *begin(const char *delay, const char *timeout)
+{
+    char *delay_setting = text_printf("CHANNELD_DRAIN_DELAY=%s", delay);
+    char *timeout_setting = text_printf("CHANNELD_DRAIN_TIMEOUT=%s", timeout);
+    const char *env[] = {delay_setting, timeout_setting, "CHANNELD_REQUEST_TIMEOUT=5s", NULL};
+    struct fixture *fixture = fixture_new(3, env);
+    free(delay_setting);
+    free(timeout_setting);
+    return fixture;
+}
+
+static void terminate(struct fixture *fixture)
+{
+    process_signal(&fixture->server.process, SIGTERM);
+}
+
+static void open_and_ask(struct fixture *fixture, struct http_conn *conn, struct http_response *response)
+{
+    assert_int_equal(http_open(conn, fixture->server.port), 0);
+    assert_int_equal(http_exchange(conn, "GET", "/api/channels/", FIXTURE_AUTH, response), 0);
+    assert_int_equal(response->status, 200);
+}
+
+static void not_ready_at_once_but_alive_and_serving(void **state)
+{
+    struct fixture *fixture = begin("1500ms", "10s");
+    struct http_conn kept;
+    struct http_conn fresh;
+    struct http_response response;
+    (void)state;
+    open_and_ask(fixture, &kept, &response);
+    assert_null(http_header(&response, "Connection"));
+    http_response_free(&response);
+    int64_t began = wait_now_ms();
+    terminate(fixture);
+    server_await_admin(&fixture->server, "/readyz", 503);
+    assert_in_range(wait_now_ms() - began, 0, wait_slack_ms());
+    assert_int_equal(server_admin_status(&fixture->server, "/livez"), 200);
+    assert_int_equal(http_exchange(&kept, "GET", "/api/channel/by-id/0/", FIXTURE_AUTH, &response), 0);
+    assert_int_equal(response.status, 200);
+    assert_string_equal(http_header(&response, "Connection"), "close");
+    assert_int_equal(http_read_eof(&kept), 0);
+    http_response_free(&response);
+    open_and_ask(fixture, &fresh, &response);
+    assert_string_equal(http_header(&response, "Connection"), "close");
+    assert_int_equal(http_read_eof(&fresh), 0);
+    http_response_free(&response);
+    assert_int_equal(server_admin_status(&fixture->server, "/livez"), 200);
+    server_expect_exit(&fixture->server, 0);
+    assert_in_range(wait_now_ms() - began, DELAY_MS - 100, DELAY_MS + 2 * wait_slack_ms());
+    assert_false(net_is_listening(fixture->server.port));
+    http_close(&kept);
+    http_close(&fresh);
+    fixture_free(fixture);
+}
+
+/* Their clients take their time to close their end; the timeout of 20 s must not be spent on them. */
+static void idle_connections_do_not_hold_it_up(void **state)
+{
+    struct fixture *fixture = begin("0s", "20s");
+    struct http_conn conns[5];
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(conns); i++) {
+        struct http_response response;
+        open_and_ask(fixture, &conns[i], &response);
+        http_response_free(&response);
+    }
+    int64_t began = wait_now_ms();
+    terminate(fixture);
+    server_expect_exit(&fixture->server, 0);
+    assert_in_range(wait_now_ms() - began, 0, 4000);
+    for (size_t i = 0; i < TEST_COUNT(conns); i++) {
+        assert_int_equal(http_read_eof(&conns[i]), 0);
+        http_close(&conns[i]);
+    }
+    fixture_free(fixture);
+}
+
+static void request_in_flight_is_finished(void **state)
+{
+    struct fixture *fixture = begin("0s", "10s");
+    struct http_conn conn;
+    struct http_response response;
+    char *request = http_format("GET", "/api/channel/by-id/0/", FIXTURE_AUTH);
+    (void)state;
+    redis_pause(&fixture->redis);
+    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    assert_int_equal(http_send_text(&conn, request), 0);
+    assert_false(http_is_readable(&conn, 200));
+    terminate(fixture);
+    assert_false(http_is_readable(&conn, 300));
+    redis_resume(&fixture->redis);
+    assert_int_equal(http_read(&conn, false, &response), 0);
+    assert_int_equal(response.status, 200);
+    assert_string_equal(http_header(&response, "Connection"), "close");
+    assert_int_equal(json_integer_at(response.body, "data.max_channel_id"), 0);
+    server_expect_exit(&fixture->server, 0);
+    http_response_free(&response);
+    http_close(&conn);
+    free(request);
+    fixture_free(fixture);
+}
+
+static void request_that_never_ends_is_left_behind_after_the_timeout(void **state)
+{
+    struct fixture *fixture = begin("0s", "1s");
+    struct http_conn conn;
+    (void)state;
+    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    assert_int_equal(http_send_text(&conn, "GET /api/channels/ HTTP/1.1\r\nHost: a\r\n"), 0);
+    assert_false(http_is_readable(&conn, 50));
+    int64_t began = wait_now_ms();
+    terminate(fixture);
+    server_expect_exit(&fixture->server, 0);
+    assert_in_range(wait_now_ms() - began, 0, 1000 + 2 * wait_slack_ms());
+    http_close(&conn);
+    fixture_free(fixture);
+}
+
+static void client_that_does_not_read_is_left_behind_after_the_timeout(void **state)
+{
+    struct fixture *fixture = begin("0s", "1s");
+    struct http_conn conn;
+    char *text = text_repeat('x', 8000000);
+    (void)state;
+    redis_do(&fixture->redis, "HSET channels:card:900 max_channel_id 900 description %s", text);
+    char *request = http_format("GET", "/api/channel/by-id/900/", FIXTURE_AUTH);
+    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(http_send_text(&conn, request), 0);
+    assert_true(http_is_readable(&conn, WAIT_DEADLINE_MS));
+    int64_t began = wait_now_ms();
+    terminate(fixture);
+    server_expect_exit(&fixture->server, 0);
+    assert_in_range(wait_now_ms() - began, 0, 1000 + 2 * wait_slack_ms());
+    http_close(&conn);
+    free(request);
+    free(text);
+    fixture_free(fixture);
+}
+
+static void second_signal_ends_it_at_once(void **state)
+{
+    struct fixture *fixture = begin("60s", "90s");
+    (void)state;
+    int64_t began = wait_now_ms();
+    terminate(fixture);
+    server_await_admin(&fixture->server, "/readyz", 503);
+    terminate(fixture);
+    assert_true(process_wait(&fixture->server.process, WAIT_DEADLINE_MS) >= 0);
+    assert_in_range(wait_now_ms() - began, 0, 2 * wait_slack_ms());
+    fixture_free(fixture);
+}
+
+static void interrupt_drains_too(void **state)
+{
+    struct fixture *fixture = begin("0s", "10s");
+    (void)state;
+    process_signal(&fixture->server.process, SIGINT);
+    server_expect_exit(&fixture->server, 0);
+    fixture_free(fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(not_ready_at_once_but_alive_and_serving),
+        cmocka_unit_test(idle_connections_do_not_hold_it_up),
+        cmocka_unit_test(request_in_flight_is_finished),
+        cmocka_unit_test(request_that_never_ends_is_left_behind_after_the_timeout),
+        cmocka_unit_test(client_that_does_not_read_is_left_behind_after_the_timeout),
+        cmocka_unit_test(second_signal_ends_it_at_once),
+        cmocka_unit_test(interrupt_drains_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

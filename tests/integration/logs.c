@@ -1,0 +1,154 @@
+/* Logs: one JSON object a line, requests as asked for, and never a key. */
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fixture.h"
+
+#define TRACE_ID  "4bf92f3577b34da6a3ce929d0e0e4736"
+#define WRONG_KEY "wrong-key-that-must-not-show"
+
+static struct fixture *begin(const char *access_log)
+{
+    char *setting = text_printf("CHANNELD_ACCESS_LOG=%s", access_log);
+    const char *env[] = {setting, "CHANNELD_LOG_LEVEL=debug", "CHANNELD_REQUEST_TIMEOUT=200ms", NULL};
+    struct fixture *fixture = fixture_new(2, env);
+    free(setting);
+    return fixture;
+}
+
+/* Stops channeld, so that all is written, and gives its log; frees the fixture. Owned. */
+static char *finish(struct fixture *fixture)
+{
+    process_signal(&fixture->server.process, SIGTERM);
+    server_expect_exit(&fixture->server, 0);
+    char *log = server_log(&fixture->server);
+    char *errors = process_stderr(&fixture->server.process);
+    log = text_append(log, errors);
+    free(errors);
+    fixture_free(fixture);
+    return log;
+}
+
+/* Every way in which a key can reach the server, right and wrong. */
+static void send_keys_in_every_way(struct fixture *fixture)
+{
+    static const char *const targets[] = {
+        "/api/channels/?api_key=" FIXTURE_KEY,
+        "/api/channels/?api_key=" WRONG_KEY "&page=0",
+        "/api/channels/?page=0&api_key=" FIXTURE_KEY,
+        "/api/channel/by-id/x/?api_key=" FIXTURE_KEY "&api_key=" WRONG_KEY,
+        "/nothing?api_key=" FIXTURE_KEY,
+        "/api/channel/by-id/4242/?a=b&api_key=%30123456789abcdef-the-key-of-the-tests",
+    };
+    static const char refused[] =
+        "GET /api/channels/?api_key=" FIXTURE_KEY " HTTP/1.1\r\nX-Api-Key: " FIXTURE_KEY "\r\n\r\n";
+    for (size_t i = 0; i < TEST_COUNT(targets); i++) {
+        struct http_response response;
+        http_get(fixture->server.port, targets[i], NULL, &response);
+        http_response_free(&response);
+        http_get(fixture->server.port, targets[i], "X-Api-Key: " WRONG_KEY "\r\n", &response);
+        http_response_free(&response);
+        http_get(fixture->server.port, targets[i], FIXTURE_AUTH, &response);
+        http_response_free(&response);
+    }
+    http_expect_refusal(fixture->server.port, refused, strlen(refused), 400);
+}
+
+static void keys_never_show(void **state)
+{
+    struct fixture *fixture = begin("all");
+    char digest[65];
+    (void)state;
+    send_keys_in_every_way(fixture);
+    redis_pause(&fixture->redis);
+    send_keys_in_every_way(fixture);
+    redis_resume(&fixture->redis);
+    char *log = finish(fixture);
+    catalogue_digest(FIXTURE_KEY, digest);
+    assert_true(strlen(log) > 0);
+    assert_null(strstr(log, FIXTURE_KEY));
+    assert_null(strstr(log, "the-key-of-the-tests"));
+    assert_null(strstr(log, WRONG_KEY));
+    assert_null(strstr(log, digest));
+    free(log);
+}
+
+static void every_line_is_a_json_object(void **state)
+{
+    struct fixture *fixture = begin("all");
+    char *rest = NULL;
+    (void)state;
+    send_keys_in_every_way(fixture);
+    (void)fixture_status(fixture, "nothing/%22%5C%0a\"\\");
+    char *log = finish(fixture);
+    for (char *line = strtok_r(log, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        assert_int_equal(line[0], '{');
+        free(json_at(line, ""));
+    }
+    free(log);
+}
+
+static void access_log_of_all_has_every_request_with_its_trace(void **state)
+{
+    struct fixture *fixture = begin("all");
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(http_get_status(fixture->server.port, "/api/channels/",
+                                         FIXTURE_AUTH "traceparent: 00-" TRACE_ID "-00f067aa0ba902b7-01\r\n"),
+                         200);
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", "traceparent: nonsense\r\n"),
+                     401);
+    char *log = finish(fixture);
+    assert_int_equal(text_count(log, TRACE_ID), 5);
+    assert_int_equal(text_count(log, "nonsense"), 0);
+    free(log);
+}
+
+static void access_log_off_has_no_request(void **state)
+{
+    struct fixture *fixture = begin("off");
+    (void)state;
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/",
+                                     FIXTURE_AUTH "traceparent: 00-" TRACE_ID "-00f067aa0ba902b7-01\r\n"),
+                     200);
+    redis_do(&fixture->redis, "SET channels:card:5 text");
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channel/by-id/5/",
+                                     FIXTURE_AUTH "traceparent: 00-" TRACE_ID "-00f067aa0ba902b7-01\r\n"),
+                     500);
+    char *log = finish(fixture);
+    assert_int_equal(text_count(log, TRACE_ID), 0);
+    free(log);
+}
+
+static void access_log_of_errors_has_failures_and_no_successes(void **state)
+{
+    struct fixture *fixture = begin("errors");
+    (void)state;
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/",
+                                     FIXTURE_AUTH "traceparent: 00-" TRACE_ID "-00f067aa0ba902b7-01\r\n"),
+                     200);
+    redis_do(&fixture->redis, "SET channels:card:5 text");
+    assert_int_equal(
+        http_get_status(fixture->server.port, "/api/channel/by-id/5/",
+                        FIXTURE_AUTH
+                        "traceparent: 00-ffffffffffffffffffffffffffffff77-00f067aa0ba902b7-01\r\n"),
+        500);
+    char *log = finish(fixture);
+    assert_int_equal(text_count(log, TRACE_ID), 0);
+    assert_int_equal(text_count(log, "ffffffffffffffffffffffffffffff77"), 1);
+    free(log);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_never_show),
+        cmocka_unit_test(every_line_is_a_json_object),
+        cmocka_unit_test(access_log_of_all_has_every_request_with_its_trace),
+        cmocka_unit_test(access_log_off_has_no_request),
+        cmocka_unit_test(access_log_of_errors_has_failures_and_no_successes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,228 @@
+/* Values in Redis that are not what they should be: never a broken answer, and never unnoticed. */
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fixture.h"
+
+#define UNREADABLE "channeld_unreadable_values_total"
+
+static int start(void **state)
+{
+    *state = fixture_new(1, NULL);
+    return 0;
+}
+
+/* Stores one field of a channel of its own and returns what the card shows for it, owned. */
+static char *shown(struct fixture *fixture, const char *field, const char *value, size_t length)
+{
+    static long long id = 1000000;
+    id++;
+    redis_do(&fixture->redis, "HSET channels:card:%lld max_channel_id %lld title t %s %b", id, id, field,
+             value, length);
+    char *path = text_printf("channel/by-id/%lld/", id);
+    char *where = text_printf("data.%s", field);
+    char *body = fixture_body(fixture, path);
+    char *text = json_at(body, where);
+    free(body);
+    free(where);
+    free(path);
+    return text;
+}
+
+static void assert_shown(struct fixture *fixture, const char *field, const char *value, const char *expected)
+{
+    char *text = shown(fixture, field, value, strlen(value));
+    if (strcmp(text, expected) != 0)
+        fail_msg("%s '%s' is shown as %s, expected %s", field, value, text, expected);
+    free(text);
+}
+
+/* Asserts that it is shown as `expected` and counted exactly once for the one request. */
+static void assert_unreadable(struct fixture *fixture, const char *field, const char *value,
+                              const char *expected)
+{
+    double before = server_metric(&fixture->server, UNREADABLE);
+    assert_shown(fixture, field, value, expected);
+    double counted = server_metric(&fixture->server, UNREADABLE) - before;
+    if (counted < 1 || counted > 1)
+        fail_msg("%s '%s' is counted %g times", field, value, counted);
+}
+
+static void integers_that_do_not_parse_are_null_and_counted(void **state)
+{
+    static const char *const values[] = {
+        "",    "abc", "1.5", "1e3",  " 1", "1 ", "9223372036854775808", "-9223372036854775809",
+        "0x1", "1\n", "-",   "null",
+    };
+    for (size_t i = 0; i < TEST_COUNT(values); i++)
+        assert_unreadable(*state, "views_24h", values[i], "null");
+    assert_unreadable(*state, "followers_cnt_today", "many", "null");
+    assert_unreadable(*state, "is_a_plus_flag", "true", "null");
+    assert_unreadable(*state, "er_48h", "5%", "null");
+}
+
+static void integers_that_parse_are_shown_and_not_counted(void **state)
+{
+    struct fixture *fixture = *state;
+    double before = server_metric(&fixture->server, UNREADABLE);
+    assert_shown(fixture, "views_24h", "0", "0");
+    assert_shown(fixture, "views_24h", "-7", "-7");
+    assert_shown(fixture, "views_24h", "9223372036854775807", "9223372036854775807");
+    assert_shown(fixture, "views_24h", "-9223372036854775808", "-9223372036854775808");
+    assert_true(server_metric(&fixture->server, UNREADABLE) - before < 0.5);
+}
+
+static void dates_that_do_not_parse_are_null_and_counted(void **state)
+{
+    static const char *const values[] = {
+        "",
+        "yesterday",
+        "2026-11-20",
+        "2026-11-20 10:06:06",
+        "2026-11-20T10:06:06Z",
+        "2026-11-20T10:06:06.5",
+        "2026-11-20T10:06",
+        "2026-13-20T10:06:06",
+        "2026-02-30T10:06:06",
+        "2026-11-20T24:00:01",
+        "2026-11-20T10:60:06",
+        "2026-11-20T10:06:06\n",
+        "1763633166",
+    };
+    for (size_t i = 0; i < TEST_COUNT(values); i++)
+        assert_unreadable(*state, "updated_at", values[i], "null");
+}
+
+static void dates_that_parse_are_shown(void **state)
+{
+    assert_shown(*state, "updated_at", "2026-11-20T10:06:06", "\"2026-11-20T10:06:06\"");
+    assert_shown(*state, "updated_at", "2024-02-29T00:00:00", "\"2024-02-29T00:00:00\"");
+    assert_shown(*state, "updated_at", "1999-12-31T23:59:59", "\"1999-12-31T23:59:59\"");
+}
+
+static void history_that_does_not_parse_is_empty_and_counted(void **state)
+{
+    static const char *const values[] = {
+        "",
+        "{",
+        "[]",
+        "12",
+        "null",
+        "not json",
+        "{\"2026-11-20\":1}x",
+        "{\"2026-11-20\":\"1\"}",
+        "{\"2026-11-20\":1.5}",
+        "{\"2026-11-20\":null}",
+        "{\"20.11.2026\":1}",
+        "{\"2026-02-30\":1}",
+        "{\"2026-11-20\":9223372036854775808}",
+        "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+    };
+    for (size_t i = 0; i < TEST_COUNT(values); i++)
+        assert_unreadable(*state, "followers_history", values[i], "{}");
+}
+
+static void history_is_shown_ascending(void **state)
+{
+    assert_shown(*state, "followers_history", "{}", "{}");
+    assert_shown(*state, "followers_history", " { \"2026-11-20\" : 3 , \"2026-11-18\":-1,\"2026-11-19\":0 } ",
+                 "{\"2026-11-18\":-1,\"2026-11-19\":0,\"2026-11-20\":3}");
+}
+
+static void history_of_exactly_ten_days_is_whole(void **state)
+{
+    char *history = text_printf("{");
+    for (int day = 1; day <= 10; day++) {
+        char *entry = text_printf("%s\"2026-03-%02d\":%d", day > 1 ? "," : "", day, day);
+        history = text_append(history, entry);
+        free(entry);
+    }
+    history = text_append(history, "}");
+    assert_shown(*state, "followers_history", history, history);
+    free(history);
+}
+
+static void longer_history_keeps_the_latest_ten_days(void **state)
+{
+    assert_shown(*state, "followers_history",
+                 "{\"2026-03-09\":9,\"2026-03-01\":1,\"2026-03-10\":10,\"2026-03-02\":2,\"2026-03-08\":8,"
+                 "\"2026-03-12\":12,\"2026-03-03\":3,\"2026-03-07\":7,\"2026-03-04\":4,\"2026-03-11\":11,"
+                 "\"2026-03-05\":5,\"2026-03-06\":6}",
+                 "{\"2026-03-03\":3,\"2026-03-04\":4,\"2026-03-05\":5,\"2026-03-06\":6,\"2026-03-07\":7,"
+                 "\"2026-03-08\":8,\"2026-03-09\":9,\"2026-03-10\":10,\"2026-03-11\":11,\"2026-03-12\":12}");
+}
+
+static void bad_utf8_becomes_replacement_characters(void **state)
+{
+    static const struct {
+        const char *stored;
+        const char *shown;
+    } cases[] = {
+        {"a\xFF"
+         "b",
+         "\"a\xEF\xBF\xBD"
+         "b\""},
+        {"\x80", "\"\xEF\xBF\xBD\""},
+        {"a\xE2\x82", "\"a\xEF\xBF\xBD\""},
+        {"\xF0\x9F\x98"
+         "x",
+         "\"\xEF\xBF\xBDx\""},
+        {"\xC0\xAF", "\"\xEF\xBF\xBD\xEF\xBF\xBD\""},
+        {"\xED\xA0\x80", "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\""},
+        {"\xF4\x90\x80\x80", "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\""},
+        {"ok \xF0\x9F\x98\x80", "\"ok \xF0\x9F\x98\x80\""},
+    };
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        assert_shown(*state, "title", cases[i].stored, cases[i].shown);
+        assert_shown(*state, "category", cases[i].stored, cases[i].shown);
+    }
+}
+
+static void list_shows_unreadable_values_as_null_too(void **state)
+{
+    struct fixture *fixture = *state;
+    redis_do(&fixture->redis, "HSET channels:card:77 max_channel_id 77 title \xFF updated_at never");
+    redis_do(&fixture->redis, "ZADD channels:index 1000 77");
+    char *body = fixture_body(fixture, "channels/");
+    json_assert_at(body, "data.1",
+                   "{\"max_channel_id\":77,\"title\":\"\xEF\xBF\xBD\",\"description\":null,\"avatar\":null,"
+                   "\"link\":null,\"updated_at\":null}");
+    free(body);
+}
+
+static void unreadable_values_are_logged_once_a_channel(void **state)
+{
+    static const char *const env[] = {"CHANNELD_WORKERS=1", NULL};
+    struct fixture *fixture = fixture_new(1, env);
+    (void)state;
+    redis_do(&fixture->redis, "HSET channels:card:880088 max_channel_id 880088 title t views_24h many");
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(fixture_status(fixture, "channel/by-id/880088/"), 200);
+    process_signal(&fixture->server.process, SIGTERM);
+    server_expect_exit(&fixture->server, 0);
+    char *log = server_log(&fixture->server);
+    if (text_count(log, "880088") != 1)
+        fail_msg("not once in: %s", log);
+    free(log);
+    fixture_free(fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(integers_that_do_not_parse_are_null_and_counted),
+        cmocka_unit_test(integers_that_parse_are_shown_and_not_counted),
+        cmocka_unit_test(dates_that_do_not_parse_are_null_and_counted),
+        cmocka_unit_test(dates_that_parse_are_shown),
+        cmocka_unit_test(history_that_does_not_parse_is_empty_and_counted),
+        cmocka_unit_test(history_is_shown_ascending),
+        cmocka_unit_test(history_of_exactly_ten_days_is_whole),
+        cmocka_unit_test(longer_history_keeps_the_latest_ten_days),
+        cmocka_unit_test(bad_utf8_becomes_replacement_characters),
+        cmocka_unit_test(list_shows_unreadable_values_as_null_too),
+        cmocka_unit_test(unreadable_values_are_logged_once_a_channel),
+    };
+    return cmocka_run_group_tests(tests, start, fixture_teardown);
+}

@@ -1,0 +1,24 @@
+#ifndef TEST_SUPPORT_NET_H
+#define TEST_SUPPORT_NET_H
+
+#include <stdbool.h>
+
+/* TCP on 127.0.0.1. All descriptors are close-on-exec. */
+
+/*
+ * A port that nobody uses and, while this program lives, nobody else gets: it stays bound (not listening)
+ * with SO_REUSEADDR and SO_REUSEPORT, which lets a server bind it too, again and again, and keeps it from
+ * being handed out as anyone's ephemeral port. Fails the test when there is none.
+ */
+int net_reserve_port(void);
+
+/* A connected, blocking socket with TCP_NODELAY, or a negative errno (-ECONNREFUSED when nobody listens). */
+int net_connect(int port);
+
+/* A listening socket on the port, or a negative errno. */
+int net_listen(int port);
+
+/* True when someone accepts connections there. */
+bool net_is_listening(int port);
+
+#endif

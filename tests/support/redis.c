@@ -1,0 +1,200 @@
+/* A redis-server for a test, and commands to it over hiredis' blocking API. */
+
+#include "support/redis.h"
+
+#include <errno.h>
+#include <hiredis/hiredis.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "support/net.h"
+#include "support/test.h"
+#include "support/text.h"
+#include "support/wait.h"
+
+enum { CONNECT_TIMEOUT_S = 5 };
+
+static void redis_add_arg(struct redis *redis, const char *arg)
+{
+    size_t used = 0;
+    while (redis->args[used] != NULL)
+        used++;
+    if (used >= REDIS_ARGS_MAX || strlen(arg) >= sizeof redis->args_text[0]) {
+        fail_msg("too many or too long arguments for redis-server");
+        return;
+    }
+    (void)snprintf(redis->args_text[used], sizeof redis->args_text[used], "%s", arg);
+    redis->args[used] = redis->args_text[used];
+}
+
+void redis_disconnect(struct redis *redis)
+{
+    if (redis->connection != NULL)
+        redisFree(redis->connection);
+    redis->connection = NULL;
+}
+
+/* Connects and authenticates; false when the server does not take connections (yet). */
+static bool redis_connect(struct redis *redis)
+{
+    struct timeval timeout = {.tv_sec = CONNECT_TIMEOUT_S};
+    if (redis->connection != NULL)
+        return true;
+    redis->connection = redisConnectWithTimeout("127.0.0.1", redis->port, timeout);
+    if (redis->connection == NULL || redis->connection->err != 0) {
+        redis_disconnect(redis);
+        return false;
+    }
+    (void)redisSetTimeout(redis->connection, timeout);
+    if (redis->password != NULL)
+        freeReplyObject(redisCommand(redis->connection, "AUTH %s", redis->password));
+    return true;
+}
+
+/* Answers PING, and with something else than "still loading". */
+static bool redis_is_ready(void *arg)
+{
+    struct redis *redis = arg;
+    bool ready = false;
+    if (redis_connect(redis)) {
+        redisReply *reply = redisCommand(redis->connection, "PING");
+        ready = reply != NULL && reply->type == REDIS_REPLY_STATUS;
+        freeReplyObject(reply);
+        if (!ready)
+            redis_disconnect(redis);
+    }
+    return ready || !process_is_running(&redis->process);
+}
+
+static void redis_launch(struct redis *redis)
+{
+    struct process_spec spec = {.name = "redis", .dir = redis->dir.path, .argv = redis->args};
+    process_start(&redis->process, &spec);
+    if (wait_until(redis_is_ready, redis, WAIT_DEADLINE_MS) && process_is_running(&redis->process))
+        return;
+    char *output = process_stdout(&redis->process);
+    print_error("%s\n", output);
+    free(output);
+    fail_msg("redis-server does not start on port %d", redis->port);
+}
+
+void redis_prepare(struct redis *redis, const char *const *extra)
+{
+    memset(redis, 0, sizeof *redis);
+    tempdir_init(&redis->dir);
+    redis->port = net_reserve_port();
+    (void)snprintf(redis->url, sizeof redis->url, "redis://127.0.0.1:%d/0", redis->port);
+    char port[16];
+    (void)snprintf(port, sizeof port, "%d", redis->port);
+    const char *const base[] = {"redis-server",  "--port", port, "--bind",       "127.0.0.1", "--dir",
+                                redis->dir.path, "--save", "",   "--appendonly", "no"};
+    for (size_t i = 0; i < TEST_COUNT(base); i++)
+        redis_add_arg(redis, base[i]);
+    for (size_t i = 0; extra != NULL && extra[i] != NULL; i++) {
+        redis_add_arg(redis, extra[i]);
+        if (strcmp(extra[i], "--requirepass") == 0 && extra[i + 1] != NULL)
+            redis->password = extra[i + 1];
+    }
+}
+
+void redis_start(struct redis *redis, const char *const *extra)
+{
+    redis_prepare(redis, extra);
+    redis_launch(redis);
+}
+
+void redis_stop(struct redis *redis)
+{
+    redis_kill(redis);
+    tempdir_fini(&redis->dir);
+}
+
+void redis_kill(struct redis *redis)
+{
+    redis_disconnect(redis);
+    process_kill(&redis->process);
+}
+
+void redis_restart(struct redis *redis)
+{
+    redis_kill(redis);
+    redis_launch(redis);
+}
+
+void redis_pause(struct redis *redis)
+{
+    process_signal(&redis->process, SIGSTOP);
+    /* The signal is asynchronous: wait until the kernel reports the stop. */
+    (void)waitid(P_PID, (id_t)redis->process.pid, &(siginfo_t){0}, WSTOPPED);
+}
+
+void redis_resume(struct redis *redis)
+{
+    process_signal(&redis->process, SIGCONT);
+}
+
+/* The reply, owned; fails the test without one and for an error. */
+static redisReply *redis_check(struct redis *redis, void *result)
+{
+    redisReply *reply = result;
+    if (reply == NULL) {
+        char error[128];
+        (void)snprintf(error, sizeof error, "%s", redis->connection->errstr);
+        redis_disconnect(redis);
+        fail_msg("redis-server does not answer: %s", error);
+    } else if (reply->type == REDIS_REPLY_ERROR) {
+        fail_msg("redis-server refuses: %s", reply->str);
+    }
+    return reply;
+}
+
+static redisReply *redis_vcommand(struct redis *redis, const char *format, va_list args)
+{
+    if (!redis_connect(redis))
+        fail_msg("redis-server does not take connections");
+    return redis_check(redis, redisvCommand(redis->connection, format, args));
+}
+
+void redis_do(struct redis *redis, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    freeReplyObject(redis_vcommand(redis, format, args));
+    va_end(args);
+}
+
+void redis_do_argv(struct redis *redis, size_t count, const char *const *args, const size_t *lengths)
+{
+    const char **arguments = NULL;
+    memcpy(&arguments, &args, sizeof arguments); /* hiredis wants them non-const and changes nothing */
+    if (!redis_connect(redis))
+        fail_msg("redis-server does not take connections");
+    freeReplyObject(redis_check(redis, redisCommandArgv(redis->connection, (int)count, arguments, lengths)));
+}
+
+long long redis_integer(struct redis *redis, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    redisReply *reply = redis_vcommand(redis, format, args);
+    va_end(args);
+    assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+    long long value = reply->integer;
+    freeReplyObject(reply);
+    return value;
+}
+
+char *redis_text(struct redis *redis, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    redisReply *reply = redis_vcommand(redis, format, args);
+    va_end(args);
+    char *text = reply->type == REDIS_REPLY_NIL ? NULL : text_printf("%s", reply->str);
+    freeReplyObject(reply);
+    return text;
+}

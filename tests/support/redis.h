@@ -1,0 +1,66 @@
+#ifndef TEST_SUPPORT_REDIS_H
+#define TEST_SUPPORT_REDIS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "support/process.h"
+#include "support/tempdir.h"
+
+/*
+ * A real redis-server of a test's own, on a port of its own, in a directory of its own, without persistence
+ * unless its arguments say so. Commands go over one connection, which is made again after a restart.
+ * Every function fails the test when it cannot do its work.
+ */
+
+enum { REDIS_ARGS_MAX = 32 };
+
+struct redis {
+    struct tempdir dir;
+    struct process process;
+    int port;
+    char url[64];                       /* redis://127.0.0.1:<port>/0 */
+    char args_text[REDIS_ARGS_MAX][64]; /* the command line, for restarts */
+    const char *args[REDIS_ARGS_MAX + 1];
+    const char *password;            /* from --requirepass, or NULL */
+    struct redisContext *connection; /* NULL until the first command */
+};
+
+/*
+ * Starts one and waits until it answers. `extra` are further arguments ("--requirepass", "secret", ...),
+ * NULL-terminated, or NULL; they are copied.
+ */
+void redis_start(struct redis *redis, const char *const *extra);
+
+/* Reserves port and directory but starts nothing yet: redis_restart() does. */
+void redis_prepare(struct redis *redis, const char *const *extra);
+
+/* Ends it and removes its directory. Harmless when done twice. */
+void redis_stop(struct redis *redis);
+
+/* Ends the server only (SIGKILL), to be started again by redis_restart(). */
+void redis_kill(struct redis *redis);
+
+/* Starts the server again, on the same port and with the same directory and arguments. */
+void redis_restart(struct redis *redis);
+
+/* Closes the connection; the next command makes a new one. */
+void redis_disconnect(struct redis *redis);
+
+/* SIGSTOP and SIGCONT: the server keeps its connections but does not answer. */
+void redis_pause(struct redis *redis);
+void redis_resume(struct redis *redis);
+
+/* Runs a command (hiredis format: %s, %b with data and size_t, %lld); an error reply fails the test. */
+void redis_do(struct redis *redis, const char *format, ...);
+
+/* The same for arguments given as vectors; lengths may be NULL for text. */
+void redis_do_argv(struct redis *redis, size_t count, const char *const *args, const size_t *lengths);
+
+/* The same, and returns the integer that it replied. */
+long long redis_integer(struct redis *redis, const char *format, ...);
+
+/* The same, and returns the string that it replied, owned; NULL for nil. */
+char *redis_text(struct redis *redis, const char *format, ...);
+
+#endif

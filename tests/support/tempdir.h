@@ -1,0 +1,18 @@
+#ifndef TEST_SUPPORT_TEMPDIR_H
+#define TEST_SUPPORT_TEMPDIR_H
+
+/* A private directory for a test's files. What is left when the program exits is removed then. */
+
+enum { TEMPDIR_PATH_SIZE = 64 };
+
+struct tempdir {
+    char path[TEMPDIR_PATH_SIZE];
+};
+
+/* Makes a fresh directory below $TMPDIR or /tmp; fails the test when it cannot. */
+void tempdir_init(struct tempdir *dir);
+
+/* Removes it with all it holds. Harmless when done twice. */
+void tempdir_fini(struct tempdir *dir);
+
+#endif

@@ -1,0 +1,66 @@
+/* Waiting for conditions, with deadlines. */
+
+#include "support/wait.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+enum { POLL_INTERVAL_MS = 5, SLACK_MS = 700 };
+
+static int wait_scale(void)
+{
+    const char *text = getenv("TEST_TIME_SCALE");
+    long scale = text != NULL ? strtol(text, NULL, 10) : 1;
+    return scale >= 1 && scale <= 1000 ? (int)scale : 1;
+}
+
+int64_t wait_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t wait_deadline(int ms)
+{
+    return wait_now_ms() + (int64_t)ms * wait_scale();
+}
+
+int wait_left_ms(int64_t deadline)
+{
+    int64_t left = deadline - wait_now_ms();
+    return left > 0 ? (int)left : 0;
+}
+
+int wait_slack_ms(void)
+{
+    return SLACK_MS * wait_scale();
+}
+
+static void wait_interval(void)
+{
+    struct timespec interval = {.tv_nsec = POLL_INTERVAL_MS * 1000000L};
+    nanosleep(&interval, NULL);
+}
+
+bool wait_until(bool (*condition)(void *arg), void *arg, int ms)
+{
+    int64_t deadline = wait_deadline(ms);
+    while (!condition(arg)) {
+        if (wait_left_ms(deadline) == 0)
+            return false;
+        wait_interval();
+    }
+    return true;
+}
+
+bool wait_holds(bool (*condition)(void *arg), void *arg, int ms)
+{
+    int64_t end = wait_now_ms() + ms;
+    while (condition(arg)) {
+        if (wait_left_ms(end) == 0)
+            return true;
+        wait_interval();
+    }
+    return false;
+}

@@ -1,0 +1,34 @@
+#ifndef TEST_SUPPORT_WAIT_H
+#define TEST_SUPPORT_WAIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Time in tests: conditions with deadlines, never a plain sleep.
+ *
+ * Deadlines are multiplied by TEST_TIME_SCALE (a whole number, default 1), for runs under valgrind and on
+ * slow machines. Times that a test *measures* are not scaled; wait_slack_ms() is what to allow on top.
+ */
+
+enum { WAIT_DEADLINE_MS = 10000 }; /* how long anything that ought to happen at once may take */
+
+/* Milliseconds by the monotonic clock. */
+int64_t wait_now_ms(void);
+
+/* The deadline that lies `ms` (scaled) ahead, for wait_left_ms(). */
+int64_t wait_deadline(int ms);
+
+/* Milliseconds left until the deadline, 0 when it has passed: fit for poll(). */
+int wait_left_ms(int64_t deadline);
+
+/* What to allow on top of a bound that the product promises: scheduling on a busy machine. */
+int wait_slack_ms(void);
+
+/* Polls the condition every few milliseconds; false when `ms` (scaled) pass without it. Any thread. */
+bool wait_until(bool (*condition)(void *arg), void *arg, int ms);
+
+/* True when the condition holds during the whole time of `ms`: for what must not happen. Any thread. */
+bool wait_holds(bool (*condition)(void *arg), void *arg, int ms);
+
+#endif
