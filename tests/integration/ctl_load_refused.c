@@ -62,9 +62,6 @@ static const char *const accepted[] = {
     "\"er_24h\":9223372036854775807",
     "\"followers_history\":null",
     "\"followers_history\":{}",
-    "\"followers_history\":{\"2026-11-09\":-1,\"2026-11-10\":0,\"2026-11-11\":1,\"2026-11-12\":2,\"2026-11-"
-    "13\":3,"
-    "\"2026-11-14\":4,\"2026-11-15\":5,\"2026-11-16\":6,\"2026-11-17\":7,\"2026-11-18\":8,\"2026-11-19\":9}",
     "\"updated_at\":\"2028-02-29T23:59:59\"",
     "\"updated_at\":null",
 };
@@ -136,6 +133,20 @@ static void each_rule_refuses_what_is_wrong(void **state)
     assert_int_equal(redis_integer(&redis, "DBSIZE"), 0);
 }
 
+static void history_of_more_days_is_kept_as_it_is(void **state)
+{
+    static const char days[] = "{\"2026-11-09\":-1,\"2026-11-10\":0,\"2026-11-11\":1,\"2026-11-12\":2,"
+                               "\"2026-11-13\":3,\"2026-11-14\":4,\"2026-11-15\":5,\"2026-11-16\":6,"
+                               "\"2026-11-17\":7,\"2026-11-18\":8,\"2026-11-19\":9}";
+    char *line = text_printf("{\"max_channel_id\":1,\"followers_history\":%s}\n", days);
+    (void)state;
+    ctl_expect_load(&redis, line, NULL, 0);
+    char *stored = redis_text(&redis, "HGET channels:card:1 followers_history");
+    assert_string_equal(stored, days);
+    free(stored);
+    free(line);
+}
+
 static void id_is_required(void **state)
 {
     static const char *const lines[] = {"{}\n", "{\"max_channel_id\":null}\n", "{\"max_channel_id\":\"1\"}\n",
@@ -193,7 +204,7 @@ static void lines_up_to_the_limit_are_loaded(void **state)
     char *text = line_of(LIMIT, 1);
     (void)state;
     char *longer = line_of(LIMIT + 1, 2);
-    char *much_longer = line_of(5 * LIMIT, 3);
+    char *much_longer = line_of((size_t)5 * LIMIT, 3);
     text = text_append(text, longer);
     text = text_append(text, much_longer);
     text = text_append(text, "{\"max_channel_id\":4}\n{\"max_channel_id\":\"five\"}\n");
@@ -216,6 +227,7 @@ int main(void)
         cmocka_unit_test_setup(bad_lines_are_named_and_the_rest_is_loaded, empty),
         cmocka_unit_test_setup(each_rule_accepts_what_is_right, empty),
         cmocka_unit_test_setup(each_rule_refuses_what_is_wrong, empty),
+        cmocka_unit_test_setup(history_of_more_days_is_kept_as_it_is, empty),
         cmocka_unit_test_setup(id_is_required, empty),
         cmocka_unit_test_setup(only_the_first_problems_are_printed, empty),
         cmocka_unit_test_setup(control_characters_of_names_are_not_printed, empty),
