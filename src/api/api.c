@@ -12,6 +12,7 @@
 struct api {
     struct api_options options;
     struct api_errors errors;
+    struct key_memo memo;
     struct buf scratch; /* of the request that is being read */
     struct buf links;   /* the Link field of the answer that is being written */
 };
@@ -25,20 +26,22 @@ struct call {
     enum api_error then; /* what is answered once the key is known to be valid; NONE: what the store finds */
     int64_t page;
     bool has_key;
-    char key[ACCESS_LOG_KEY_DIGITS];
+    struct digest key;
 };
 
 static void log_call(const struct call *call, const struct http_request *request, const struct http_response *r,
                      int status)
 {
     bool bodiless = request->method == METHOD_HEAD || status == 304 || r->body == NULL;
+    char key[ACCESS_LOG_KEY_DIGITS];
+    digest_hex_prefix(&call->key, key, sizeof key);
     const struct access_record record = {
         .method = request->method,
         .route = route_name(call->route),
         .status = status,
         .bytes = bodiless ? 0 : r->body->len,
         .duration_us = (clock_now_ns() - http_exchange_began_ns(call->exchange)) / 1000,
-        .key = call->has_key ? (struct span){call->key, sizeof call->key} : SPAN_ABSENT,
+        .key = call->has_key ? (struct span){key, sizeof key} : SPAN_ABSENT,
         .request_id = request->field[HTTP_FIELD_REQUEST_ID],
         .traceparent = request->field[HTTP_FIELD_TRACEPARENT],
     };
@@ -52,7 +55,7 @@ static void respond(struct call *call, struct http_response *r)
     const struct http_request *request = http_exchange_request(call->exchange);
     struct span id = request->field[HTTP_FIELD_REQUEST_ID];
     if (request_id_valid(id))
-        http_response_add(r, "X-Request-Id", id);
+        http_response_add(r, SPAN("X-Request-Id"), id);
     cors_add_fields(&a->options.cors, request, r);
     int status = http_exchange_status(call->exchange, r);
     if (access_log_wants(a->options.access_log, status))
@@ -66,13 +69,13 @@ static void respond_error(struct call *call, enum api_error error)
 {
     struct api *a = call->api;
     struct http_response r = {.status = api_error_status(error), .body = a->errors.body[error]};
-    http_response_add(&r, "Cache-Control", SPAN("no-store"));
+    http_response_add(&r, SPAN("Cache-Control"), SPAN("no-store"));
     if (r.status == 401)
-        http_response_add(&r, "WWW-Authenticate", SPAN("ApiKey realm=\"channeld\", header=\"X-Api-Key\""));
+        http_response_add(&r, SPAN("WWW-Authenticate"), SPAN("ApiKey realm=\"channeld\", header=\"X-Api-Key\""));
     if (r.status == 405)
-        http_response_add(&r, "Allow", cors_enabled(&a->options.cors) ? SPAN("GET, HEAD, OPTIONS") : SPAN("GET, HEAD"));
+        http_response_add(&r, SPAN("Allow"), cors_enabled(&a->options.cors) ? SPAN("GET, HEAD, OPTIONS") : SPAN("GET, HEAD"));
     if (r.status == 500 || r.status == 503)
-        http_response_add(&r, "Retry-After", SPAN("1"));
+        http_response_add(&r, SPAN("Retry-After"), SPAN("1"));
     respond(call, &r);
 }
 
@@ -87,12 +90,12 @@ static void respond_found(struct call *call, const struct store_answer *answer)
 {
     struct api *a = call->api;
     struct http_response r = {.status = 200, .body = answer->body};
-    http_response_add(&r, "Cache-Control", SPAN("private, no-cache"));
+    http_response_add(&r, SPAN("Cache-Control"), SPAN("private, no-cache"));
     if (call->route == ROUTE_LIST) {
         buf_clear(&a->links);
         page_links_write(&a->links, a->options.base_path, call->page, answer->last_page);
         if (buf_error(&a->links) == 0)
-            http_response_add(&r, "Link", buf_span(&a->links));
+            http_response_add(&r, SPAN("Link"), buf_span(&a->links));
     }
     respond(call, &r);
 }
@@ -124,7 +127,7 @@ static void on_answer(void *arg, const struct store_answer *answer)
 static void ask_store(struct call *call, const struct question *q)
 {
     struct store_answer answer;
-    digest_hex_prefix(&q->store.key, call->key, sizeof call->key);
+    call->key = q->store.key;
     call->has_key = true;
     call->then = q->error;
     call->page = q->store.number;
@@ -154,7 +157,8 @@ static void handle(void *arg, struct http_exchange *x)
         return;
     }
     struct question q;
-    int err = question_read(&q, request, call->route, id, &a->options.hosts, &a->scratch);
+    const struct question_context context = {&a->options.hosts, &a->memo, &a->scratch};
+    int err = question_read(&q, request, call->route, id, &context);
     if (err == -ENOENT)
         respond_error(call, API_ERROR_UNAUTHORIZED);
     else if (err != 0)
@@ -197,6 +201,7 @@ void api_free(struct api *a)
     if (a == NULL)
         return;
     api_errors_fini(&a->errors);
+    key_memo_fini(&a->memo);
     buf_fini(&a->scratch);
     buf_fini(&a->links);
     free(a);

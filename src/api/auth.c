@@ -5,16 +5,16 @@
 
 #include <errno.h>
 
-static int digest_of_key(struct span key, struct digest *out)
+static int digest_of_key(struct key_memo *memo, struct span key, struct digest *out)
 {
-    return key.len == 0 ? -ENOENT : digest_sha256(key, out);
+    return key.len == 0 ? -ENOENT : key_memo_digest(memo, key, out);
 }
 
-int auth_digest(const struct http_request *request, struct buf *scratch, struct digest *out)
+int auth_digest(const struct http_request *request, struct key_memo *memo, struct buf *scratch, struct digest *out)
 {
     struct span header = request->field[HTTP_FIELD_API_KEY];
     if (header.data != NULL)
-        return digest_of_key(header, out);
+        return digest_of_key(memo, header, out);
     struct span encoded = uri_query_find(request->query, SPAN("api_key"));
     if (encoded.len == 0)
         return -ENOENT;
@@ -22,7 +22,7 @@ int auth_digest(const struct http_request *request, struct buf *scratch, struct 
     if (buf_reserve(scratch, encoded.len) != 0)
         return -ENOMEM;
     size_t n = uri_decode(encoded, scratch->data);
-    int err = digest_of_key((struct span){scratch->data, n}, out);
+    int err = digest_of_key(memo, (struct span){scratch->data, n}, out);
     explicit_bzero(scratch->data, n);
     return err;
 }

@@ -21,9 +21,9 @@ static void respond(struct ops *o, struct http_exchange *x, int status, const ch
     r.body = buf_error(&o->body) == 0 ? blob_new(buf_span(&o->body)) : NULL;
     if (r.body == NULL)
         r.status = 500;
-    http_response_add(&r, "Cache-Control", SPAN("no-store"));
+    http_response_add(&r, SPAN("Cache-Control"), SPAN("no-store"));
     if (status == 405)
-        http_response_add(&r, "Allow", SPAN("GET, HEAD"));
+        http_response_add(&r, SPAN("Allow"), SPAN("GET, HEAD"));
     http_exchange_respond(x, &r);
     blob_unref(r.body);
 }

@@ -65,10 +65,11 @@ static void read_link(struct question *q, const struct http_request *request, co
 }
 
 int question_read(struct question *q, const struct http_request *request, enum route route, struct span id,
-                  const struct link_hosts *hosts, struct buf *scratch)
+                  const struct question_context *context)
 {
     *q = (struct question){.error = API_ERROR_NONE};
-    int err = auth_digest(request, scratch, &q->store.key);
+    struct buf *scratch = context->scratch;
+    int err = auth_digest(request, context->memo, scratch, &q->store.key);
     if (err != 0)
         return err;
     buf_clear(scratch);
@@ -77,6 +78,6 @@ int question_read(struct question *q, const struct http_request *request, enum r
     else if (route == ROUTE_CARD_BY_ID)
         read_id(q, id);
     else
-        read_link(q, request, hosts, scratch);
+        read_link(q, request, context->hosts, scratch);
     return buf_error(scratch);
 }

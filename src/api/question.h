@@ -3,6 +3,7 @@
 #define API_QUESTION_H
 
 #include "api/errors.h"
+#include "api/key_memo.h"
 #include "api/routes.h"
 #include "http/request.h"
 #include "model/link.h"
@@ -17,11 +18,18 @@ struct question {
     enum api_error error;
 };
 
+/* What reading needs beside the request. The scratch buffer is changed; so is the memo. */
+struct question_context {
+    const struct link_hosts *hosts;
+    struct key_memo *memo;
+    struct buf *scratch;
+};
+
 /*
- * Reads `request`, which matched `route` with the path segment `id`. The question borrows from `scratch`.
+ * Reads `request`, which matched `route` with the path segment `id`. The question borrows from the scratch buffer.
  * Returns 0, -ENOENT when there is no key, or -ENOMEM.
  */
 int question_read(struct question *q, const struct http_request *request, enum route route, struct span id,
-                  const struct link_hosts *hosts, struct buf *scratch) __attribute__((warn_unused_result));
+                  const struct question_context *context) __attribute__((warn_unused_result));
 
 #endif

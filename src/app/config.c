@@ -2,6 +2,7 @@
 #include "app/config.h"
 
 #include "app/cpus.h"
+#include "base/parse.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -25,8 +26,12 @@ static const struct setting TABLE[] = {
      "Threads that serve; 0: as many as the processors granted to this process"},
     {"request-timeout", SETTING_DURATION, AT(request_timeout), "2s", 10, TEN_MINUTES_MS, false,
      "Longest wait for Redis before a request is answered with 500"},
+    {"cache-size", SETTING_SIZE, AT(cache_size), "64MiB", 0, (int64_t)1 << 40, false,
+     "Memory for what was read from Redis, split among the workers; 0: every request reads Redis"},
     {"stale-limit", SETTING_DURATION, AT(stale_limit), "30s", 0, DAY_MS, false,
-     "How long the process stays ready after it lost Redis"},
+     "How long, after Redis was lost, answers may come from memory and the process stays ready"},
+    {"stale-keys-limit", SETTING_TEXT, AT(stale_keys_limit), "same", 0, 0, false,
+     "The same for API keys: how long a key may still work; a duration, or same as stale-limit"},
     {"header-timeout", SETTING_DURATION, AT(header_timeout), "10s", 100, DAY_MS, false,
      "Longest time from the first byte of a request (or the opening of a connection) to its last"},
     {"idle-timeout", SETTING_DURATION, AT(idle_timeout), "75s", 100, DAY_MS, false,
@@ -133,6 +138,15 @@ static int check_redis(struct config *c, struct buf *error)
     return 0;
 }
 
+static int check_stale_keys_limit(struct config *c, struct buf *error)
+{
+    struct span text = span_of(c->values.stale_keys_limit);
+    c->stale_keys_limit = c->values.stale_limit;
+    if (span_equal(text, SPAN("same")) || parse_duration_ms(text, &c->stale_keys_limit) == 0)
+        return 0;
+    return bad(error, "stale-keys-limit", "a duration such as 30s is expected, or same");
+}
+
 static int check(struct config *c, struct buf *error)
 {
     int err = check_address(error, "listen", c->values.listen, &c->listen);
@@ -150,6 +164,8 @@ static int check(struct config *c, struct buf *error)
         err = check_log_level(c, error);
     if (err == 0 && access_log_parse_mode(span_of(c->values.access_log), &c->access_log) != 0)
         err = bad(error, "access-log", "off, errors or all is expected");
+    if (err == 0)
+        err = check_stale_keys_limit(c, error);
     c->cors.origins = span_of(c->values.cors_origins);
     if (err == 0 && !cors_origins_valid(c->cors.origins))
         err = bad(error, "cors-origins", "origins such as https://example.org are expected, separated by commas, or *");

@@ -19,7 +19,8 @@ struct config_values {
     struct redis_options redis;
     char *redis_prefix, *channel_host, *web_host;
     int64_t workers;
-    int64_t request_timeout, stale_limit;
+    int64_t request_timeout, cache_size, stale_limit;
+    char *stale_keys_limit;
     int64_t header_timeout, idle_timeout, write_timeout;
     int64_t max_header_size, max_body_size, max_connections;
     int64_t drain_delay, drain_timeout;
@@ -36,7 +37,8 @@ struct config {
     struct cors cors;
     enum log_level log_level;
     enum access_log_mode access_log;
-    int workers; /* at least 1 */
+    int64_t stale_keys_limit; /* milliseconds */
+    int workers;              /* at least 1 */
 };
 
 enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_HELP, CONFIG_VERSION };

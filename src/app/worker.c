@@ -122,6 +122,9 @@ static int make_store(struct worker *w)
         .keyspace = &c->keyspace,
         .metrics = &w->metrics,
         .request_timeout_ms = (uint64_t)c->values.request_timeout,
+        .cache_size = (size_t)(c->values.cache_size / c->workers),
+        .stale_limit_ms = (uint64_t)c->values.stale_limit,
+        .stale_keys_limit_ms = (uint64_t)c->stale_keys_limit,
         .on_connection = on_connection,
         .arg = w,
     };

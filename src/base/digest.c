@@ -36,3 +36,17 @@ bool digest_is_hex(struct span text)
     }
     return true;
 }
+
+static unsigned char digit_value(char c)
+{
+    return (unsigned char)(c <= '9' ? c - '0' : c - 'a' + 10);
+}
+
+bool digest_from_hex(struct span text, struct digest *out)
+{
+    if (!digest_is_hex(text))
+        return false;
+    for (size_t i = 0; i < DIGEST_LEN; i++)
+        out->bytes[i] = (unsigned char)(digit_value(text.data[2 * i]) << 4 | digit_value(text.data[2 * i + 1]));
+    return true;
+}

@@ -22,4 +22,7 @@ void digest_hex_prefix(const struct digest *d, char *out, size_t n);
 /* True when `text` is exactly 64 lower-case hexadecimal digits. */
 bool digest_is_hex(struct span text);
 
+/* The digest that such a text writes; false, with *out untouched, when it is none. */
+bool digest_from_hex(struct span text, struct digest *out);
+
 #endif

@@ -25,6 +25,16 @@
     X(redis_disconnects_total, counter, "Redis connections lost or refused.")                                        \
     X(redis_commands_total, counter, "Commands sent to Redis for requests.")                                         \
     X(redis_error_replies_total, counter, "Error replies of Redis to commands of requests.")                         \
+    X(redis_tracking_refused_total, counter, "Redis connections on which tracking was refused, so that nothing is cached.") \
+    X(cache_hits_total, counter, "Requests answered from memory.")                                                   \
+    X(cache_misses_total, counter, "Requests for which Redis was asked.")                                            \
+    X(cache_coalesced_total, counter, "Requests that joined one that was already asking Redis the same.")            \
+    X(cache_stale_total, counter, "Requests answered from memory while Redis was away.")                             \
+    X(cache_invalidations_total, counter, "Keys that Redis said have changed.")                                      \
+    X(cache_flushes_total, counter, "Times that everything cached was dropped at once.")                             \
+    X(cache_evictions_total, counter, "Entries dropped to stay within the cache's size.")                            \
+    X(cache_entries, gauge, "Entries in the caches.")                                                                \
+    X(cache_bytes, gauge, "Bytes that the caches hold, as the allocator counts.")                                    \
     X(request_timeouts_total, counter, "Requests that Redis did not answer within the request timeout.")             \
     X(dangling_index_entries_total, counter, "Index members left out of a page because they have no channel.")       \
     X(unreadable_values_total, counter, "Stored values that were served as absent because they do not parse.")
@@ -46,6 +56,11 @@ static inline void metric_sub(_Atomic uint64_t *m, uint64_t n)
 {
     uint64_t now = atomic_load_explicit(m, memory_order_relaxed);
     atomic_store_explicit(m, now - n, memory_order_relaxed);
+}
+
+static inline void metric_set(_Atomic uint64_t *m, uint64_t value)
+{
+    atomic_store_explicit(m, value, memory_order_relaxed);
 }
 
 /* Adds `from` to `to`, metric by metric. `to` belongs to the caller. */

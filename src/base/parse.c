@@ -13,21 +13,6 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Reads digits as a negative number: its range is one wider than the positive one. */
-static int read_digits_negated(struct span digits, int64_t *out)
-{
-    int64_t value = 0;
-    for (size_t i = 0; i < digits.len; i++) {
-        if (!is_digit(digits.data[i]))
-            return -EINVAL;
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_sub_overflow(value, digits.data[i] - '0', &value))
-            return -ERANGE;
-    }
-    *out = value;
-    return 0;
-}
-
 /* All digits must be seen before the range is judged: "99999999999999999999x" is no number at all. */
 static bool all_digits(struct span text)
 {
@@ -35,6 +20,22 @@ static bool all_digits(struct span text)
         if (!is_digit(text.data[i]))
             return false;
     return text.len > 0;
+}
+
+/* Nineteen digits do not overflow 64 bits without sign, but may be too large with it. */
+static int read_digits(struct span digits, bool negative, int64_t *out)
+{
+    enum { DIGITS_MAX = 19 };
+    uint64_t limit = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
+    uint64_t value = 0;
+    if (digits.len > DIGITS_MAX)
+        return -ERANGE;
+    for (size_t i = 0; i < digits.len; i++)
+        value = value * 10 + (uint64_t)(digits.data[i] - '0');
+    if (value > limit)
+        return -ERANGE;
+    *out = (int64_t)(negative ? 0 - value : value);
+    return 0;
 }
 
 int parse_int64(struct span text, int64_t *out)
@@ -45,14 +46,7 @@ int parse_int64(struct span text, int64_t *out)
         return -EINVAL;
     if (digits.data[0] == '0' && (digits.len > 1 || negative))
         return -EINVAL;
-    int64_t value = 0;
-    int err = read_digits_negated(digits, &value);
-    if (err != 0)
-        return err;
-    if (!negative && __builtin_sub_overflow((int64_t)0, value, &value))
-        return -ERANGE;
-    *out = value;
-    return 0;
+    return read_digits(digits, negative, out);
 }
 
 typedef bool same_text(struct span a, struct span b);

@@ -9,7 +9,7 @@
 enum { HTTP_RESPONSE_FIELDS_MAX = 12 };
 
 struct http_field {
-    const char *name; /* as it is to be written */
+    struct span name; /* as it is to be written */
     struct span value;
 };
 
@@ -21,8 +21,8 @@ struct http_response {
     struct http_field field[HTTP_RESPONSE_FIELDS_MAX];
 };
 
-/* Adds a field; the value is borrowed until the response is given. What is beyond the maximum is a bug. */
-void http_response_add(struct http_response *r, const char *name, struct span value);
+/* Adds a field; name and value are borrowed until the response is given. What is beyond the maximum is a bug. */
+void http_response_add(struct http_response *r, struct span name, struct span value);
 
 /* What the head depends on beside the response itself. */
 struct http_head_context {

@@ -5,13 +5,30 @@
 
 #include <errno.h>
 
+enum byte_class { FORBIDDEN = 1, PERCENT = 2 };
+
+/* What no target may hold: control bytes, space, and the number sign of a fragment. */
+static const unsigned char CLASS[256] = {[0x00 ... 0x20] = FORBIDDEN, ['#'] = FORBIDDEN, [0x7F] = FORBIDDEN,
+                                         ['%'] = PERCENT};
+
+static unsigned classes_in(struct span s)
+{
+    unsigned seen = 0;
+    for (size_t i = 0; i < s.len; i++)
+        seen |= CLASS[(unsigned char)s.data[i]];
+    return seen;
+}
+
+static bool is_control(char c)
+{
+    return (unsigned char)c < 0x20 || c == 0x7F;
+}
+
 static bool has_control(struct span s)
 {
-    for (size_t i = 0; i < s.len; i++) {
-        unsigned char c = (unsigned char)s.data[i];
-        if (c < 0x20 || c == 0x7F)
+    for (size_t i = 0; i < s.len; i++)
+        if (is_control(s.data[i]))
             return true;
-    }
     return false;
 }
 
@@ -26,25 +43,37 @@ static size_t scheme_length(struct span target)
     return 0;
 }
 
+/* Where the path begins in absolute form: behind the authority. 0 in all other forms. */
+static size_t path_start(struct span target)
+{
+    if (target.data[0] == '/')
+        return 0;
+    size_t at = scheme_length(target);
+    if (at > 0)
+        while (at < target.len && target.data[at] != '/' && target.data[at] != '?')
+            at++;
+    return at;
+}
+
 int http_target_split(char *target, size_t len, struct span *path, struct span *query)
 {
     static const struct span root = {"/", 1};
     struct span all = {target, len};
-    if (len == 0 || has_control(all) || span_find(all, '#') < len || span_find(all, ' ') < len)
+    unsigned seen = classes_in(all);
+    if (len == 0 || (seen & FORBIDDEN) != 0)
         return -EINVAL;
-    size_t skip = scheme_length(all);
-    if (skip > 0) {
-        while (skip < len && target[skip] != '/' && target[skip] != '?')
-            skip++;
-    }
-    size_t path_len = span_find(span_skip(all, skip), '?');
-    size_t question = skip + path_len;
+    size_t question = span_find(all, '?');
+    size_t start = path_start(all);
     *query = question < len ? span_skip(all, question + 1) : SPAN_ABSENT;
-    struct span raw = {target + skip, path_len};
-    if (!uri_escapes_valid(raw))
-        return -EINVAL;
-    *path = (struct span){target + skip, uri_decode(raw, target + skip)};
+    *path = (struct span){target + start, question - start};
+    if ((seen & PERCENT) != 0) {
+        if (!uri_escapes_valid(*path))
+            return -EINVAL;
+        path->len = uri_decode(*path, target + start);
+        if (has_control(*path))
+            return -EINVAL;
+    }
     if (path->len == 0)
         *path = root;
-    return has_control(*path) ? -EINVAL : 0;
+    return 0;
 }

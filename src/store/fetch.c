@@ -9,15 +9,24 @@
 
 enum { ERROR_LOG_INTERVAL_MS = 1000 };
 
-struct fetch *fetch_new(struct fetch_context *context, const struct store_question *question)
+struct fetch *fetch_new(struct store *s, const struct store_question *question, bool needs_verdict,
+                        struct page_fetch *known)
 {
+    bool paged = question->target == STORE_PAGE;
+    struct page_fetch *page = paged && known == NULL ? page_fetch_new(question->number) : known;
     struct fetch *f = calloc(1, sizeof *f + question->link.len);
-    if (f == NULL)
+    if (f == NULL || (paged && page == NULL)) {
+        page_fetch_free(page);
+        free(f);
         return NULL;
+    }
     list_init(&f->link);
-    list_init(&f->deadline);
-    f->context = context;
-    digest_hex(&question->key, f->digest);
+    list_init(&f->requests);
+    f->store = s;
+    f->needs_verdict = needs_verdict;
+    f->step = known == NULL ? FETCH_FIRST : FETCH_PAGE_ITEMS;
+    f->page = page;
+    f->key = question->key;
     f->target = question->target;
     f->number = question->number;
     f->link_len = question->link.len;
@@ -29,8 +38,9 @@ struct fetch *fetch_new(struct fetch_context *context, const struct store_questi
 void fetch_free(struct fetch *f)
 {
     list_remove(&f->link);
-    list_remove(&f->deadline);
-    buf_fini(&f->body);
+    join_remove(f->store, f);
+    page_fetch_free(f->page);
+    blob_unref(f->answer.body);
     free(f);
 }
 
@@ -38,21 +48,21 @@ void fetch_send(struct fetch *f, int argc, const char **argv, const size_t *leng
 {
     if (f->failed)
         return;
-    if (buf_error(&f->context->key) != 0 || rconn_send(f->context->rconn, argc, argv, lengths, fn, f) != 0) {
+    if (buf_error(&f->store->key) != 0 || rconn_send(f->store->rconn, argc, argv, lengths, fn, f) != 0) {
         f->failed = true;
         return;
     }
     f->owed++;
-    metric_add(&f->context->metrics->redis_commands_total, 1);
+    metric_add(&f->store->options.metrics->redis_commands_total, 1);
 }
 
 static void report_error(struct fetch *f, const redisReply *reply)
 {
-    metric_add(&f->context->metrics->redis_error_replies_total, 1);
+    metric_add(&f->store->options.metrics->redis_error_replies_total, 1);
     uint64_t now = clock_now_ms();
-    if (now - f->context->error_logged_ms < ERROR_LOG_INTERVAL_MS)
+    if (now - f->store->error_logged_ms < ERROR_LOG_INTERVAL_MS)
         return;
-    f->context->error_logged_ms = now;
+    f->store->error_logged_ms = now;
     log_text(LOG_ERROR, "redis answered with an error", "reply", reply->str);
 }
 
@@ -75,21 +85,25 @@ static void on_verdict(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
     if (fetch_accept(f, reply)) {
-        if (reply->type != REDIS_REPLY_INTEGER)
+        if (reply->type != REDIS_REPLY_INTEGER) {
             f->failed = true;
-        else
+        } else {
             f->refused = reply->integer != 1;
+            memory_keep_verdict(f->store, &f->key, !f->refused);
+        }
     }
     fetch_settle(f);
 }
 
 static void send_verdict(struct fetch *f)
 {
-    struct buf *key = &f->context->key;
+    struct buf *key = &f->store->key;
+    char hex[DIGEST_HEX_LEN];
+    digest_hex(&f->key, hex);
     buf_clear(key);
-    keyspace_api_keys(f->context->keyspace, key);
-    const char *argv[] = {"SISMEMBER", key->data, f->digest};
-    const size_t lengths[] = {9, key->len, sizeof f->digest};
+    keyspace_api_keys(f->store->options.keyspace, key);
+    const char *argv[] = {"SISMEMBER", key->data, hex};
+    const size_t lengths[] = {9, key->len, sizeof hex};
     fetch_send(f, 3, argv, lengths, on_verdict);
 }
 
@@ -107,25 +121,32 @@ static void send_target(struct fetch *f)
         fetch_link_send(f);
         break;
     case STORE_PAGE:
-        fetch_page_send(f);
+        if (f->step == FETCH_PAGE_ITEMS)
+            fetch_page_send_items(f);
+        else
+            fetch_page_send(f);
         break;
     }
 }
 
 int fetch_start(struct fetch *f)
 {
-    f->lost = f->failed = f->refused = f->found = f->page_read_again = false;
-    f->step = FETCH_FIRST;
+    if (f->lost) {
+        f->step = FETCH_FIRST; /* what was known belonged to the connection that was lost */
+        if (f->page != NULL)
+            f->page->read_again = false;
+    }
+    f->lost = f->failed = f->refused = f->found = false;
     blob_unref(f->answer.body);
     f->answer = (struct store_answer){0};
-    send_verdict(f);
-    if (f->failed)
-        return -ENOMEM;
-    send_target(f);
-    return 0;
+    if (f->needs_verdict)
+        send_verdict(f);
+    if (!f->failed)
+        send_target(f);
+    return f->owed == 0 ? -ENOMEM : 0;
 }
 
-/* The next batch, or the end of the body. False when there is nothing more to send. */
+/* The next batch. False when there is nothing more to send. */
 static bool advance(struct fetch *f)
 {
     if (f->target == STORE_CARD_BY_LINK && f->step == FETCH_FIRST && f->found) {
@@ -152,19 +173,16 @@ static void conclude(struct fetch *f)
     else
         a->status = f->found ? STORE_FOUND : STORE_NOT_FOUND;
     if (a->status == STORE_FOUND && f->target == STORE_PAGE)
-        fetch_page_finish(f);
-    if (a->status == STORE_FOUND && f->target != STORE_NOTHING) {
-        a->body = buf_error(&f->body) == 0 ? blob_new_tagged(buf_span(&f->body)) : NULL;
-        if (a->body == NULL)
-            a->status = STORE_OUT_OF_MEMORY;
-    }
+        a->body = page_fetch_compose(f->page, f->store, &a->last_page);
+    if (a->status == STORE_FOUND && f->target != STORE_NOTHING && a->body == NULL)
+        a->status = STORE_OUT_OF_MEMORY;
 }
 
 void fetch_settle(struct fetch *f)
 {
     if (f->owed > 0)
         return;
-    bool goes_on = !f->lost && !f->failed && !f->refused && f->request != NULL && advance(f);
+    bool goes_on = !f->lost && !f->failed && !f->refused && !list_empty(&f->requests) && advance(f);
     if (goes_on)
         return;
     if (!f->lost)
@@ -176,13 +194,13 @@ void fetch_report_unreadable(struct fetch *f, int64_t id, unsigned fields)
 {
     if (fields == 0)
         return;
-    struct fetch_context *c = f->context;
-    metric_add(&c->metrics->unreadable_values_total, (uint64_t)__builtin_popcount(fields));
+    struct store *s = f->store;
+    metric_add(&s->options.metrics->unreadable_values_total, (uint64_t)__builtin_popcount(fields));
     size_t slot = ((uint64_t)id * 0x9E3779B97F4A7C15U) >> 54; /* the top ten bits of a Fibonacci hash */
-    if (c->reported_any[slot] && c->reported[slot] == id)
+    if (s->reported_any[slot] && s->reported[slot] == id)
         return;
-    c->reported_any[slot] = true;
-    c->reported[slot] = id;
+    s->reported_any[slot] = true;
+    s->reported[slot] = id;
     struct log_line line;
     if (!log_begin(&line, LOG_WARN, "unreadable value in redis, served as absent"))
         return;

@@ -1,68 +1,52 @@
 /*
  * One question on its way to Redis and back: which commands it takes, and what their replies amount to.
  *
- * A fetch sends a batch of commands, counts the replies, and goes on to its next batch or ends. When the connection is
- * lost meanwhile it starts over on the next one: all it does is read. It is internal to the store.
+ * A fetch sends a batch of commands, counts the replies, and goes on to its next batch or ends. What a reply says is
+ * remembered at once, in stream order with the invalidations. When the connection is lost meanwhile the fetch starts
+ * over on the next one: all it does is read. Internal to the store.
  */
 #ifndef STORE_FETCH_H
 #define STORE_FETCH_H
 
-#include "store/store.h"
-
 #include "model/channel.h"
-#include "model/document.h"
-#include "store/rconn.h"
-
-/* What a fetch shares with the others of its store. */
-struct fetch_context {
-    struct rconn *rconn;
-    const struct keyspace *keyspace;
-    struct metrics *metrics;
-    struct buf key; /* scratch for key names */
-    /* Ids whose unreadable values were logged, by hash: bounded, and each channel is news only once. */
-    int64_t reported[1024];
-    bool reported_any[1024];
-    uint64_t error_logged_ms; /* when an error reply was last logged */
-};
+#include "store/page_fetch.h"
+#include "store/store_internal.h"
 
 enum fetch_step { FETCH_FIRST, FETCH_LINKED_CARD, FETCH_PAGE_ITEMS };
 
 struct fetch {
     struct list link;     /* in the store's waiting list while it has not been sent */
-    struct list deadline; /* in the store's list by deadline while somebody waits for it */
-    uint64_t deadline_ms; /* monotonic */
-    struct store_request *request; /* NULL once answered or forgotten */
-    struct fetch_context *context;
-    void (*ended)(struct fetch *f); /* the store's: all replies are in and `answer` is complete, or lost is set */
+    struct list requests; /* those who wait for the answer */
+    struct fetch *join_chain;
+    bool joinable; /* in the table of those that may be joined */
+    struct store *store;
+    void (*ended)(struct fetch *f); /* the store's: all replies are in and `answer` is complete, or `lost` is set */
 
-    unsigned owed; /* replies that have not come yet */
-    bool lost;     /* the connection went before they all came */
-    bool failed;   /* Redis answered one of them with an error */
-    bool refused;  /* the key is not valid */
+    bool needs_verdict; /* the key is asked about too; such a fetch has one request */
+    unsigned owed;      /* replies that have not come yet */
+    bool lost;          /* the connection went before they all came */
+    bool failed;        /* Redis answered one of them with an error */
+    bool refused;       /* the key is not valid */
     bool found;
-    struct store_answer answer;
+    struct store_answer answer; /* owns its body */
 
     enum fetch_step step;
-    int64_t id; /* of the card */
-    struct buf body;
-    bool page_read_again;
-    bool page_has_next;
-    int64_t page_entries;  /* members of the index */
-    int page_ids;          /* of those below */
-    int page_item;         /* the next whose reply comes */
-    int page_written;      /* items in the body */
-    int page_missing;      /* ids without a channel */
-    int64_t page_id[PAGE_SIZE];
+    int64_t id;              /* of the card */
+    struct page_fetch *page; /* of STORE_PAGE; owned */
 
-    char digest[DIGEST_HEX_LEN];
+    struct digest key;
     enum store_target target;
     int64_t number;
     size_t link_len;
     char link_text[];
 };
 
-/* A fetch for `question`, not yet sent. Owned by the caller; NULL when out of memory. */
-struct fetch *fetch_new(struct fetch_context *context, const struct store_question *question);
+/*
+ * A fetch for `question`, not yet sent. `known` (for a page; may be NULL) is taken over: its list of channels is current.
+ * Owned by the caller; NULL when out of memory.
+ */
+struct fetch *fetch_new(struct store *s, const struct store_question *question, bool needs_verdict,
+                        struct page_fetch *known);
 void fetch_free(struct fetch *f);
 
 /*
@@ -82,9 +66,6 @@ bool fetch_accept(struct fetch *f, const redisReply *reply);
 /* To be called last in every reply function: goes on when all replies are in. */
 void fetch_settle(struct fetch *f);
 
-/* The key of the card of `id`, in the scratch buffer. */
-struct span fetch_card_key(struct fetch *f, int64_t id);
-
 /* HMGET of all fields of a shape. */
 void fetch_send_hmget(struct fetch *f, int64_t id, enum channel_shape shape, rconn_reply_fn fn);
 
@@ -94,15 +75,12 @@ bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape
 /* Counts, and logs once a channel, the fields whose value did not parse. */
 void fetch_report_unreadable(struct fetch *f, int64_t id, unsigned fields);
 
-void fetch_card_send(struct fetch *f);      /* HMGET of f->id */
-void fetch_link_send(struct fetch *f);      /* GET of the link */
-void fetch_page_send(struct fetch *f);      /* size of the index and ids of the page */
-void fetch_page_send_items(struct fetch *f); /* HMGET of each */
+void fetch_card_send(struct fetch *f);       /* HMGET of f->id */
+void fetch_link_send(struct fetch *f);       /* GET of the link */
+void fetch_page_send(struct fetch *f);       /* size of the index and ids of the page */
+void fetch_page_send_items(struct fetch *f); /* HMGET of each that is not remembered */
 
 /* True when the page must be read again because of a race with the loader. */
 bool fetch_page_must_read_again(struct fetch *f);
-
-/* Writes the end of the body and the answer. */
-void fetch_page_finish(struct fetch *f);
 
 #endif

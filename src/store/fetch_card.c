@@ -3,17 +3,17 @@
 
 #include "base/parse.h"
 
-struct span fetch_card_key(struct fetch *f, int64_t id)
+static struct span card_key(struct fetch *f, int64_t id)
 {
-    struct buf *key = &f->context->key;
+    struct buf *key = &f->store->key;
     buf_clear(key);
-    keyspace_card(f->context->keyspace, key, id);
+    keyspace_card(f->store->options.keyspace, key, id);
     return buf_span(key);
 }
 
 void fetch_send_hmget(struct fetch *f, int64_t id, enum channel_shape shape, rconn_reply_fn fn)
 {
-    struct span key = fetch_card_key(f, id);
+    struct span key = card_key(f, id);
     const char *argv[2 + CHANNEL_FIELD_COUNT] = {"HMGET", key.data};
     size_t lengths[2 + CHANNEL_FIELD_COUNT] = {5, key.len};
     size_t count = 0;
@@ -45,17 +45,38 @@ bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape
     return !f->failed && !channel_row_is_empty(row, shape);
 }
 
+static struct blob *write_card(struct fetch *f, const struct channel_row *row)
+{
+    struct buf text = BUF_INIT;
+    document_begin_card(&text);
+    fetch_report_unreadable(f, f->id, channel_write(&text, row, CHANNEL_CARD));
+    document_end_card(&text);
+    struct blob *body = buf_error(&text) == 0 ? blob_new_tagged(buf_span(&text)) : NULL;
+    buf_fini(&text);
+    return body;
+}
+
+static void read_card(struct fetch *f, const redisReply *reply)
+{
+    struct channel_row row;
+    struct cache *cache = &f->store->cache;
+    bool keep = coherence_keeps(f->store);
+    f->found = fetch_read_row(f, reply, CHANNEL_CARD, &row);
+    if (f->failed)
+        return;
+    if (f->found)
+        f->answer.body = write_card(f, &row);
+    if (keep && f->answer.body != NULL)
+        cache_put(cache, CACHE_CARD, cache_key_of(&f->id), f->answer.body, 0);
+    else if (keep && !f->found)
+        cache_put_absent(cache, CACHE_CARD, cache_key_of(&f->id));
+}
+
 static void on_card(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    struct channel_row row;
-    if (fetch_accept(f, reply) && fetch_read_row(f, reply, CHANNEL_CARD, &row)) {
-        f->found = true;
-        buf_clear(&f->body);
-        document_begin_card(&f->body);
-        fetch_report_unreadable(f, f->id, channel_write(&f->body, &row, CHANNEL_CARD));
-        document_end_card(&f->body);
-    }
+    if (fetch_accept(f, reply))
+        read_card(f, reply);
     fetch_settle(f);
 }
 
@@ -64,24 +85,37 @@ void fetch_card_send(struct fetch *f)
     fetch_send_hmget(f, f->id, CHANNEL_CARD, on_card);
 }
 
+static void read_link(struct fetch *f, const redisReply *reply)
+{
+    struct cache *cache = &f->store->cache;
+    struct span link = {f->link_text, f->link_len};
+    bool keep = coherence_keeps(f->store);
+    if (reply->type == REDIS_REPLY_STRING) {
+        f->found = parse_int64((struct span){reply->str, reply->len}, &f->id) == 0;
+        if (!f->found)
+            metric_add(&f->store->options.metrics->unreadable_values_total, 1);
+    } else if (reply->type != REDIS_REPLY_NIL) {
+        f->failed = true;
+        return;
+    }
+    if (keep && f->found)
+        cache_put(cache, CACHE_LINK, link, NULL, f->id);
+    else if (keep)
+        cache_put_absent(cache, CACHE_LINK, link);
+}
+
 static void on_link(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    if (fetch_accept(f, reply)) {
-        if (reply->type == REDIS_REPLY_STRING)
-            f->found = parse_int64((struct span){reply->str, reply->len}, &f->id) == 0;
-        else if (reply->type != REDIS_REPLY_NIL)
-            f->failed = true;
-        if (reply->type == REDIS_REPLY_STRING && !f->found)
-            metric_add(&f->context->metrics->unreadable_values_total, 1);
-    }
+    if (fetch_accept(f, reply))
+        read_link(f, reply);
     fetch_settle(f);
 }
 
 void fetch_link_send(struct fetch *f)
 {
-    struct buf *key = &f->context->key;
+    struct buf *key = &f->store->key;
     buf_clear(key);
-    keyspace_link(f->context->keyspace, key, (struct span){f->link_text, f->link_len});
+    keyspace_link(f->store->options.keyspace, key, (struct span){f->link_text, f->link_len});
     fetch_send(f, 2, (const char *[]){"GET", key->data}, (const size_t[]){3, key->len}, on_link);
 }

@@ -11,11 +11,14 @@
 static void on_total(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
+    struct store *s = f->store;
     if (fetch_accept(f, reply)) {
         if (reply->type == REDIS_REPLY_INTEGER)
-            f->page_entries = reply->integer;
+            f->page->entries = reply->integer;
         else
             f->failed = true;
+        s->index_known = !f->failed && coherence_keeps(s);
+        s->index_entries = f->page->entries;
     }
     fetch_settle(f);
 }
@@ -23,18 +26,19 @@ static void on_total(void *arg, const redisReply *reply)
 /* One more id than fits is asked for: it tells whether a further page exists, in the same breath. */
 static void read_ids(struct fetch *f, const redisReply *reply)
 {
-    f->page_has_next = reply->elements > PAGE_SIZE;
-    size_t count = f->page_has_next ? PAGE_SIZE : reply->elements;
+    struct page_fetch *p = f->page;
+    p->has_next = reply->elements > PAGE_SIZE;
+    size_t count = p->has_next ? PAGE_SIZE : reply->elements;
     for (size_t i = 0; i < count; i++) {
         const redisReply *member = reply->element[i];
         if (member->type != REDIS_REPLY_STRING) {
             f->failed = true;
             return;
         }
-        if (parse_int64((struct span){member->str, member->len}, &f->page_id[f->page_ids]) == 0)
-            f->page_ids++;
+        if (parse_int64((struct span){member->str, member->len}, &p->id[p->count]) == 0)
+            p->count++;
         else
-            f->page_missing++;
+            p->strangers++;
     }
 }
 
@@ -51,14 +55,20 @@ static void on_ids(void *arg, const redisReply *reply)
     fetch_settle(f);
 }
 
+/* From here on invalidations matter to the page. */
+static void watch(struct fetch *f)
+{
+    list_remove(&f->page->link);
+    list_append(&f->store->page_fetches, &f->page->link);
+}
+
 void fetch_page_send(struct fetch *f)
 {
-    f->page_ids = f->page_item = f->page_written = f->page_missing = 0;
-    buf_clear(&f->body);
-    document_begin_page(&f->body);
-    struct buf *key = &f->context->key;
+    page_fetch_reset(f->page);
+    watch(f);
+    struct buf *key = &f->store->key;
     buf_clear(key);
-    keyspace_index(f->context->keyspace, key);
+    keyspace_index(f->store->options.keyspace, key);
     fetch_send(f, 2, (const char *[]){"ZCARD", key->data}, (const size_t[]){5, key->len}, on_total);
     char first[INT64_DIGITS_MAX];
     char last[INT64_DIGITS_MAX];
@@ -70,47 +80,55 @@ void fetch_page_send(struct fetch *f)
     fetch_send(f, 4, argv, lengths, on_ids);
 }
 
+static struct blob *write_summary(struct fetch *f, int64_t id, const struct channel_row *row)
+{
+    struct buf text = BUF_INIT;
+    fetch_report_unreadable(f, id, channel_write(&text, row, CHANNEL_SUMMARY));
+    struct blob *summary = buf_error(&text) == 0 ? blob_new(buf_span(&text)) : NULL;
+    buf_fini(&text);
+    return summary;
+}
+
+static void read_item(struct fetch *f, int at, const redisReply *reply)
+{
+    struct channel_row row;
+    struct page_fetch *p = f->page;
+    if (!fetch_read_row(f, reply, CHANNEL_SUMMARY, &row)) {
+        p->absent[at] = true;
+        return;
+    }
+    p->item[at] = write_summary(f, p->id[at], &row);
+    if (p->item[at] == NULL)
+        f->failed = true;
+    else if (coherence_keeps(f->store))
+        cache_put(&f->store->cache, CACHE_SUMMARY, cache_key_of(&p->id[at]), p->item[at], 0);
+}
+
 static void on_item(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    struct channel_row row;
-    int64_t id = f->page_id[f->page_item++];
-    if (fetch_accept(f, reply)) {
-        if (fetch_read_row(f, reply, CHANNEL_SUMMARY, &row)) {
-            if (f->page_written++ > 0)
-                buf_append_char(&f->body, ',');
-            fetch_report_unreadable(f, id, channel_write(&f->body, &row, CHANNEL_SUMMARY));
-        } else {
-            f->page_missing++;
-        }
-    }
+    int at = page_fetch_next(f->page); /* replies come in the order in which the items were asked for */
+    if (fetch_accept(f, reply))
+        read_item(f, at, reply);
     fetch_settle(f);
 }
 
 void fetch_page_send_items(struct fetch *f)
 {
-    for (int i = 0; i < f->page_ids; i++)
-        fetch_send_hmget(f, f->page_id[i], CHANNEL_SUMMARY, on_item);
+    struct page_fetch *p = f->page;
+    watch(f);
+    f->found = true;
+    (void)page_fetch_gather(p, f->store);
+    int at = -1;
+    while ((at = page_fetch_next(p)) >= 0)
+        fetch_send_hmget(f, p->id[at], CHANNEL_SUMMARY, on_item);
+    p->next = 0;
 }
 
 bool fetch_page_must_read_again(struct fetch *f)
 {
-    if (f->page_missing == 0 || f->page_read_again)
+    if (page_fetch_missing(f->page) == 0 || f->page->read_again)
         return false;
-    f->page_read_again = true;
+    f->page->read_again = true;
     return true;
-}
-
-void fetch_page_finish(struct fetch *f)
-{
-    metric_add(&f->context->metrics->dangling_index_entries_total, (uint64_t)f->page_missing);
-    int64_t last = page_last(f->page_entries);
-    /* The two were read one after the other; the page must not contradict itself. */
-    if (f->page_has_next && last <= f->number)
-        last = f->number + 1;
-    else if (!f->page_has_next && last > f->number)
-        last = f->number;
-    const struct page_info info = {f->number, last, f->page_written, f->page_has_next};
-    document_end_page(&f->body, &info);
-    f->answer.last_page = last;
 }

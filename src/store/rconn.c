@@ -8,44 +8,16 @@
  * A silence that is too long is believed only at a second look, after the loop has polled once more: when this process
  * was stopped and continued, the replies may lie in the socket already.
  */
-#include "store/rconn.h"
+#include "store/rconn_internal.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "store/expected.h"
-#include "store/resolve.h"
-#include "store/socket.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
-enum { SECOND_LOOK_MS = 10, DB_DIGITS_MAX = 16 };
-
-enum state { WAITING, RESOLVING, CONNECTING, GREETING, READY, CLOSED };
-
-struct rconn {
-    uv_loop_t *loop;
-    struct rconn_options options;
-    enum state state;
-    uv_timer_t timer;
-    uv_prepare_t flusher; /* runs before the loop polls: writes what the turn has queued */
-    int open_handles;     /* of the two above */
-    struct resolver resolver;
-    int next_address; /* to try, of the resolver's */
-    struct redis_socket *socket; /* NULL unless CONNECTING or later */
-    struct expected expected;
-    int greetings_owed;
-    bool unsent;  /* commands were queued since the last flush */
-    bool suspect; /* the silence was too long at the last look */
-    unsigned failures; /* in a row, for the back-off */
-    unsigned seed;
-    void (*closed)(void *arg);
-    void *closed_arg;
-};
-
-static void enter(struct rconn *c, enum state next);
-static void attempt_failed(struct rconn *c, const char *why);
+static void enter(struct rconn *c, enum rconn_state next);
 
 static void log_connection(const struct rconn *c, enum log_level level, const char *message, const char *why)
 {
@@ -92,10 +64,10 @@ static void drop_socket(struct rconn *c)
     disappoint_all(c);
 }
 
-static void attempt_failed(struct rconn *c, const char *why)
+void rconn_fail(struct rconn *c, const char *why)
 {
-    bool was_ready = c->state == READY;
-    bool attempting = c->state == CONNECTING || c->state == GREETING;
+    bool was_ready = c->state == RCONN_READY;
+    bool attempting = c->state == RCONN_CONNECTING || c->state == RCONN_GREETING;
     bool more_addresses = attempting && c->next_address < c->resolver.count;
     metric_add(&c->options.metrics->redis_disconnects_total, 1);
     c->failures++;
@@ -104,16 +76,15 @@ static void attempt_failed(struct rconn *c, const char *why)
                    was_ready ? "redis connection lost" : "redis connection failed", why);
     if (was_ready)
         metric_sub(&c->options.metrics->redis_connected, 1);
-    c->state = WAITING;
-    drop_socket(c);
-    if (was_ready && c->state == WAITING)
+    c->state = RCONN_WAITING;
+    if (was_ready)
         c->options.on_lost(c->options.arg);
-    if (c->state == WAITING) /* and not closed by one of those that were told */
-        enter(c, more_addresses ? CONNECTING : WAITING);
+    drop_socket(c);
+    if (c->state == RCONN_WAITING) /* and not closed by one of those that were told */
+        enter(c, more_addresses ? RCONN_CONNECTING : RCONN_WAITING);
 }
 
-static int send_expecting(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn,
-                          void *arg)
+int rconn_send_now(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn, void *arg)
 {
     int err = expected_reserve(&c->expected);
     if (err == 0)
@@ -127,55 +98,27 @@ static int send_expecting(struct rconn *c, int argc, const char **argv, const si
 
 int rconn_send(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn, void *arg)
 {
-    if (c->state != READY)
+    if (c->state != RCONN_READY)
         return -ENOTCONN;
-    return send_expecting(c, argc, argv, lengths, fn, arg);
-}
-
-/* HELLO, SELECT and PING must all succeed: PING is what tells that Redis has loaded its data and may be read. */
-static void on_greeted(void *arg, const redisReply *reply)
-{
-    struct rconn *c = arg;
-    if (reply == NULL || c->state != GREETING)
-        return;
-    if (reply->type == REDIS_REPLY_ERROR) {
-        attempt_failed(c, reply->str);
-        return;
-    }
-    if (--c->greetings_owed == 0)
-        enter(c, READY);
-}
-
-static int greet(struct rconn *c)
-{
-    const char *hello[REDIS_HELLO_ARGS_MAX];
-    int argc = redis_target_hello(c->options.target, c->options.client_name, hello);
-    c->greetings_owed = 2;
-    int err = send_expecting(c, argc, hello, NULL, on_greeted, c);
-    if (err == 0 && c->options.target->db != 0) {
-        char db[DB_DIGITS_MAX];
-        (void)snprintf(db, sizeof db, "%d", c->options.target->db);
-        c->greetings_owed++;
-        err = send_expecting(c, 2, (const char *[]){"SELECT", db}, NULL, on_greeted, c);
-    }
-    if (err == 0)
-        err = send_expecting(c, 1, (const char *[]){"PING"}, NULL, on_greeted, c);
-    return err;
+    return rconn_send_now(c, argc, argv, lengths, fn, arg);
 }
 
 static void on_connected(void *arg)
 {
-    enter(arg, GREETING);
+    enter(arg, RCONN_GREETING);
 }
 
 static void on_reply(void *arg, const redisReply *reply)
 {
     struct rconn *c = arg;
     c->suspect = false;
-    if (reply->type == REDIS_REPLY_PUSH)
-        return; /* nothing is subscribed to */
+    if (reply->type == REDIS_REPLY_PUSH) {
+        if (c->state == RCONN_READY)
+            c->options.on_push(c->options.arg, reply);
+        return;
+    }
     if (expected_oldest(&c->expected) == NULL) {
-        attempt_failed(c, reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply that nobody asked for");
+        rconn_fail(c, reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply that nobody asked for");
         return;
     }
     struct expected_reply owed = expected_pop(&c->expected);
@@ -184,7 +127,7 @@ static void on_reply(void *arg, const redisReply *reply)
 
 static void on_failed(void *arg, const char *why)
 {
-    attempt_failed(arg, why);
+    rconn_fail(arg, why);
 }
 
 static void connect_next(struct rconn *c)
@@ -194,7 +137,7 @@ static void connect_next(struct rconn *c)
     const struct socket_events events = {on_connected, on_reply, on_failed, c};
     int err = redis_socket_open(c->loop, c->options.target, c->options.tls, address, &events, &c->socket);
     if (err != 0)
-        attempt_failed(c, strerror(-err));
+        rconn_fail(c, strerror(-err));
 }
 
 /* The last of the handles and a look-up that cannot be recalled ends the memory. */
@@ -210,94 +153,66 @@ static void free_after_closing(struct rconn *c)
 static void on_resolved(void *arg, int err)
 {
     struct rconn *c = arg;
-    if (c->state == CLOSED) {
+    if (c->state == RCONN_CLOSED) {
         if (c->open_handles == 0)
             free_after_closing(c);
         return;
     }
-    if (c->state != RESOLVING)
+    if (c->state != RCONN_RESOLVING)
         return; /* came after its deadline; the next attempt asks again */
     c->next_address = 0;
     if (err != 0)
-        attempt_failed(c, uv_strerror(err));
+        rconn_fail(c, uv_strerror(err));
     else
-        enter(c, CONNECTING);
+        enter(c, RCONN_CONNECTING);
 }
 
 static void resolve(struct rconn *c)
 {
     if (c->options.target->transport == REDIS_TRANSPORT_UNIX) {
-        enter(c, CONNECTING);
+        enter(c, RCONN_CONNECTING);
         return;
     }
     if (resolver_take_numeric(&c->resolver, c->options.target->host)) {
         c->next_address = 0;
-        enter(c, CONNECTING);
+        enter(c, RCONN_CONNECTING);
         return;
     }
     if (c->resolver.busy) { /* a look-up that outlived its attempt: wait for it */
-        enter(c, WAITING);
+        enter(c, RCONN_WAITING);
         return;
     }
     int err = resolver_start(&c->resolver, c->loop, c->options.target->host, on_resolved, c);
     if (err != 0)
-        attempt_failed(c, uv_strerror(err));
-}
-
-static void on_pong(void *arg, const redisReply *reply)
-{
-    (void)arg;
-    (void)reply; /* that it came is all there is to know */
+        rconn_fail(c, uv_strerror(err));
 }
 
 static void on_timer(uv_timer_t *timer);
 
-static void start_timer(struct rconn *c, uint64_t ms)
+void rconn_start_timer(struct rconn *c, uint64_t ms)
 {
     (void)uv_timer_start(&c->timer, on_timer, ms, 0); /* fails only without a callback or on a closing handle */
-}
-
-static void heartbeat(struct rconn *c)
-{
-    const struct expected_reply *oldest = expected_oldest(&c->expected);
-    uint64_t silence = oldest == NULL ? 0 : clock_now_ms() - oldest->sent_ms;
-    bool silent = silence >= RCONN_SILENCE_MAX_MS;
-    if (silent && c->suspect) {
-        attempt_failed(c, "no reply in time");
-        return;
-    }
-    c->suspect = silent;
-    if (silent) {
-        start_timer(c, SECOND_LOOK_MS);
-        return;
-    }
-    if (oldest == NULL && send_expecting(c, 1, (const char *[]){"PING"}, NULL, on_pong, c) != 0) {
-        attempt_failed(c, "out of memory");
-        return;
-    }
-    uint64_t left = RCONN_SILENCE_MAX_MS - silence;
-    start_timer(c, left < RCONN_HEARTBEAT_MS ? left : RCONN_HEARTBEAT_MS);
 }
 
 static void on_timer(uv_timer_t *timer)
 {
     struct rconn *c = timer->data;
     switch (c->state) {
-    case WAITING:
-        enter(c, RESOLVING);
+    case RCONN_WAITING:
+        enter(c, RCONN_RESOLVING);
         break;
-    case RESOLVING:
+    case RCONN_RESOLVING:
         resolver_cancel(&c->resolver);
-        attempt_failed(c, "the name was not resolved in time");
+        rconn_fail(c, "the name was not resolved in time");
         break;
-    case CONNECTING:
-    case GREETING:
-        attempt_failed(c, "no connection in time");
+    case RCONN_CONNECTING:
+    case RCONN_GREETING:
+        rconn_fail(c, "no connection in time");
         break;
-    case READY:
-        heartbeat(c);
+    case RCONN_READY:
+        rconn_heartbeat(c);
         break;
-    case CLOSED:
+    case RCONN_CLOSED:
         break;
     }
 }
@@ -309,34 +224,38 @@ static void become_ready(struct rconn *c)
     metric_add(&c->options.metrics->redis_connects_total, 1);
     metric_add(&c->options.metrics->redis_connected, 1);
     log_connection(c, LOG_INFO, "redis connected", NULL);
-    start_timer(c, RCONN_HEARTBEAT_MS);
+    rconn_start_timer(c, RCONN_HEARTBEAT_MS);
     c->options.on_ready(c->options.arg);
 }
 
+void rconn_greeted(struct rconn *c)
+{
+    enter(c, RCONN_READY);
+}
+
 /* Every change of state passes here. */
-static void enter(struct rconn *c, enum state next)
+static void enter(struct rconn *c, enum rconn_state next)
 {
     c->state = next;
     switch (next) {
-    case WAITING:
-        start_timer(c, backoff_ms(c));
+    case RCONN_WAITING:
+        rconn_start_timer(c, backoff_ms(c));
         break;
-    case RESOLVING:
-        start_timer(c, RCONN_CONNECT_TIMEOUT_MS);
+    case RCONN_RESOLVING:
+        rconn_start_timer(c, RCONN_CONNECT_TIMEOUT_MS);
         resolve(c);
         break;
-    case CONNECTING:
-        start_timer(c, RCONN_CONNECT_TIMEOUT_MS);
+    case RCONN_CONNECTING:
+        rconn_start_timer(c, RCONN_CONNECT_TIMEOUT_MS);
         connect_next(c);
         break;
-    case GREETING:
-        if (greet(c) != 0)
-            attempt_failed(c, "out of memory");
+    case RCONN_GREETING:
+        rconn_greet(c);
         break;
-    case READY:
+    case RCONN_READY:
         become_ready(c);
         break;
-    case CLOSED:
+    case RCONN_CLOSED:
         resolver_cancel(&c->resolver);
         drop_socket(c);
         break;
@@ -366,7 +285,7 @@ int rconn_new(uv_loop_t *loop, const struct rconn_options *options, struct rconn
     c->timer.data = c->flusher.data = c;
     c->open_handles = 2;
     (void)uv_prepare_start(&c->flusher, on_prepare);
-    enter(c, RESOLVING);
+    enter(c, RCONN_RESOLVING);
     *out = c;
     return 0;
 }
@@ -381,16 +300,26 @@ static void on_handle_closed(uv_handle_t *handle)
 
 void rconn_close(struct rconn *c, void (*closed)(void *arg), void *arg)
 {
-    if (c->state == READY)
+    if (c->state == RCONN_READY)
         metric_sub(&c->options.metrics->redis_connected, 1);
     c->closed = closed;
     c->closed_arg = arg;
-    enter(c, CLOSED);
+    enter(c, RCONN_CLOSED);
     uv_close((uv_handle_t *)&c->timer, on_handle_closed);
     uv_close((uv_handle_t *)&c->flusher, on_handle_closed);
 }
 
 bool rconn_is_ready(const struct rconn *c)
 {
-    return c->state == READY;
+    return c->state == RCONN_READY;
+}
+
+bool rconn_is_tracking(const struct rconn *c)
+{
+    return c->state == RCONN_READY && c->tracking;
+}
+
+uint64_t rconn_proven_ms(const struct rconn *c)
+{
+    return c->proven_ms;
 }

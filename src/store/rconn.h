@@ -5,8 +5,8 @@
  * asynchronous wrapper of hiredis is not used: replies and pushes are needed in strict stream order, a context must be
  * closable at any time, and what a server sends must never reach an assertion.
  *
- * Commands are answered in the order in which they were sent. When the connection is lost, every command that was not
- * answered is told so, in order, and then the owner. Everything happens on the loop's thread.
+ * Commands are answered in the order in which they were sent. When the connection is lost, the owner is told, and then every
+ * command that was not answered, in order. Everything happens on the loop's thread.
  */
 #ifndef STORE_RCONN_H
 #define STORE_RCONN_H
@@ -29,7 +29,9 @@ struct rconn_options {
     const char *client_name;           /* borrowed; shown by CLIENT LIST */
     struct metrics *metrics;           /* borrowed */
     void (*on_ready)(void *arg);       /* commands can be sent */
-    void (*on_lost)(void *arg);        /* they cannot any more */
+    void (*on_lost)(void *arg);        /* they cannot any more; before those under way are told */
+    struct span tracking_prefix;       /* ask to be told of changes to keys that begin so; absent: do not */
+    void (*on_push)(void *arg, const redisReply *push); /* in stream order with the replies; borrowed */
     void *arg;
 };
 
@@ -53,6 +55,15 @@ int rconn_new(uv_loop_t *loop, const struct rconn_options *options, struct rconn
 void rconn_close(struct rconn *c, void (*closed)(void *arg), void *arg);
 
 bool rconn_is_ready(const struct rconn *c);
+
+/* True while the connection is ready and Redis has agreed to push invalidations on it. */
+bool rconn_is_tracking(const struct rconn *c);
+
+/*
+ * Until when the stream is known to be whole: the sending time of the last PING that was answered, in milliseconds of the
+ * monotonic clock. Whatever Redis pushed before then has been delivered.
+ */
+uint64_t rconn_proven_ms(const struct rconn *c);
 
 /*
  * Queues one command; everything queued in one turn of the loop leaves in one write. Returns 0, -ENOTCONN when the

@@ -4,20 +4,8 @@
 #include "base/clock.h"
 #include "store/fetch.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-
-struct store {
-    struct store_options options;
-    struct fetch_context context;
-    struct list waiting;     /* fetches for which there is no connection, oldest first */
-    struct list by_deadline; /* all for which somebody waits: one timeout for all, so in order of arrival */
-    uv_timer_t timer;        /* runs until the first deadline */
-    int open_parts;          /* the timer and the connection, while closing */
-    void (*closed)(void *arg);
-    void *closed_arg;
-};
 
 static void on_deadline(uv_timer_t *timer);
 
@@ -27,21 +15,27 @@ static void arm_timer(struct store *s)
         (void)uv_timer_stop(&s->timer);
         return;
     }
-    const struct fetch *first = LIST_ENTRY(s->by_deadline.next, struct fetch, deadline);
+    const struct store_request *first = LIST_ENTRY(s->by_deadline.next, struct store_request, deadline);
     uint64_t now = clock_now_ms();
     uv_update_time(s->timer.loop); /* its own idea of now may be as old as the turn of the loop */
     (void)uv_timer_start(&s->timer, on_deadline, first->deadline_ms > now ? first->deadline_ms - now : 0, 0);
 }
 
-/* Takes the request off the fetch and gives it its answer. The fetch may live on, waiting for replies. */
-static void answer(struct fetch *f, const struct store_answer *a)
+static void detach(struct store_request *request)
 {
-    struct store_request *request = f->request;
-    assert(request != NULL);
-    f->request = NULL;
-    list_remove(&f->deadline);
+    list_remove(&request->link_in_fetch);
+    list_remove(&request->deadline);
     request->fetch = NULL;
-    request->done(request->arg, a);
+    free(request->link);
+    request->link = NULL;
+}
+
+/* Nobody waits for it any more: if it was not sent, it need not be; otherwise the last of its replies ends it. */
+static void release_if_unwanted(struct fetch *f)
+{
+    bool unsent = !list_empty(&f->link);
+    if (list_empty(&f->requests) && unsent)
+        fetch_free(f);
 }
 
 static void on_deadline(uv_timer_t *timer)
@@ -49,60 +43,174 @@ static void on_deadline(uv_timer_t *timer)
     struct store *s = timer->data;
     uint64_t now = clock_now_ms();
     while (!list_empty(&s->by_deadline)) {
-        struct fetch *f = LIST_ENTRY(s->by_deadline.next, struct fetch, deadline);
-        if (f->deadline_ms > now)
+        struct store_request *r = LIST_ENTRY(s->by_deadline.next, struct store_request, deadline);
+        struct fetch *f = r->fetch;
+        if (r->deadline_ms > now)
             break;
         metric_add(&s->options.metrics->request_timeouts_total, 1);
-        bool sent = list_empty(&f->link);
-        answer(f, &(struct store_answer){.status = STORE_UNAVAILABLE});
-        if (!sent)
-            fetch_free(f);
+        detach(r);
+        release_if_unwanted(f);
+        r->done(r->arg, &(struct store_answer){.status = STORE_UNAVAILABLE});
     }
     arm_timer(s);
 }
 
-static struct store *store_of(struct fetch *f)
-{
-    return LIST_ENTRY(f->context, struct store, context);
-}
+/* --- fetches ------------------------------------------------------------------------------------------------- */
 
-/* Sends it, or leaves it waiting for a connection. */
-static void dispatch(struct store *s, struct fetch *f)
+static void on_fetch_ended(struct fetch *f);
+
+/* Sends it, or leaves it waiting for a connection. Returns 0, or -ENOMEM when there is one but nothing could be sent. */
+static int dispatch(struct store *s, struct fetch *f)
 {
     list_remove(&f->link);
-    if (rconn_is_ready(s->context.rconn) && fetch_start(f) == 0)
-        return;
+    if (rconn_is_ready(s->rconn))
+        return fetch_start(f);
     list_append(&s->waiting, &f->link);
+    return 0;
+}
+
+/* The fetch that will answer: one under way, or a new one. NULL when out of memory. */
+static struct fetch *find_fetch(struct store *s, const struct store_question *q, struct memory_gap *gap)
+{
+    bool shared = !gap->needs_verdict; /* then the lease is fresh, the connection ready and tracking */
+    struct fetch *f = shared ? join_find(s, q) : NULL;
+    if (f != NULL) {
+        page_fetch_free(gap->known);
+        metric_add(&s->options.metrics->cache_coalesced_total, 1);
+        return f;
+    }
+    f = fetch_new(s, q, gap->needs_verdict, gap->known);
+    if (f == NULL)
+        return NULL;
+    f->ended = on_fetch_ended;
+    if (shared)
+        join_add(s, f);
+    metric_add(&s->options.metrics->cache_misses_total, 1);
+    return f;
+}
+
+/* Keeps the link that was asked for, in case the question must be put anew. Returns 0 or -ENOMEM. */
+static int keep_link(struct store_request *request, struct span link)
+{
+    request->link = malloc(link.len);
+    if (request->link == NULL)
+        return -ENOMEM;
+    memcpy(request->link, link.data, link.len);
+    request->link_len = link.len;
+    return 0;
+}
+
+/* True when *answer holds the answer; otherwise the request waits for its fetch. */
+static bool ask(struct store *s, struct store_request *request, const struct store_question *question,
+                struct store_answer *answer)
+{
+    struct memory_gap gap;
+    struct store_question q = *question;
+    if (memory_answer(s, &q, answer, &gap))
+        return true;
+    answer->status = STORE_OUT_OF_MEMORY;
+    if (gap.linked && keep_link(request, question->link) != 0)
+        return true;
+    struct fetch *f = find_fetch(s, &q, &gap);
+    if (f == NULL)
+        return true;
+    bool unsent = f->owed == 0 && list_empty(&f->requests);
+    request->fetch = f;
+    list_append(&f->requests, &request->link_in_fetch);
+    if (!unsent || dispatch(s, f) == 0)
+        return false;
+    detach(request);
+    fetch_free(f);
+    return true;
+}
+
+/* Those who wait for a lost fetch ask anew: memory may do, otherwise they wait for the next connection. */
+static void ask_anew(struct fetch *f)
+{
+    struct store *s = f->store;
+    while (!list_empty(&f->requests)) {
+        struct store_request *r = LIST_ENTRY(f->requests.next, struct store_request, link_in_fetch);
+        struct store_question q = {r->key, f->target, f->number, {f->link_text, f->link_len}};
+        char *link = r->link;
+        if (link != NULL)
+            q = (struct store_question){r->key, STORE_CARD_BY_LINK, 0, {link, r->link_len}};
+        struct store_answer answer;
+        list_remove(&r->link_in_fetch);
+        r->link = NULL;
+        bool answered = ask(s, r, &q, &answer);
+        free(link);
+        if (!answered)
+            continue;
+        detach(r);
+        r->done(r->arg, &answer);
+    }
+}
+
+static void answer_all(struct fetch *f)
+{
+    while (!list_empty(&f->requests)) {
+        struct store_request *r = LIST_ENTRY(f->requests.next, struct store_request, link_in_fetch);
+        struct store_answer answer = f->answer;
+        if (answer.body != NULL)
+            answer.body = blob_ref(answer.body);
+        detach(r);
+        r->done(r->arg, &answer);
+    }
 }
 
 static void on_fetch_ended(struct fetch *f)
 {
-    if (f->request != NULL && f->lost) { /* still wanted: it waits for the next connection */
-        dispatch(store_of(f), f);
-        return;
-    }
-    if (f->request != NULL)
-        answer(f, &f->answer);
+    join_remove(f->store, f);
+    if (f->lost)
+        ask_anew(f);
     else
-        blob_unref(f->answer.body);
+        answer_all(f);
     fetch_free(f);
 }
+
+/* --- the connection ------------------------------------------------------------------------------------------ */
 
 static void on_ready(void *arg)
 {
     struct store *s = arg;
     struct list waiting;
+    coherence_begin(s);
     list_init(&waiting);
     list_splice(&waiting, &s->waiting);
-    while (!list_empty(&waiting))
-        dispatch(s, LIST_ENTRY(waiting.next, struct fetch, link));
+    while (!list_empty(&waiting)) {
+        struct fetch *f = LIST_ENTRY(waiting.next, struct fetch, link);
+        if (dispatch(s, f) != 0)
+            list_append(&s->waiting, &f->link); /* until its deadline */
+    }
     s->options.on_connection(s->options.arg, true);
 }
 
 static void on_lost(void *arg)
 {
     struct store *s = arg;
+    coherence_lost(s);
     s->options.on_connection(s->options.arg, false);
+}
+
+static void on_push(void *arg, const redisReply *push)
+{
+    coherence_push(arg, push);
+}
+
+static int open_connection(struct store *s, uv_loop_t *loop)
+{
+    const struct rconn_options options = {
+        .target = s->options.target,
+        .tls = s->options.tls,
+        .client_name = s->options.client_name,
+        .metrics = s->options.metrics,
+        .tracking_prefix = s->options.cache_size > 0 ? keyspace_prefix(s->options.keyspace) : SPAN_ABSENT,
+        .on_ready = on_ready,
+        .on_lost = on_lost,
+        .on_push = on_push,
+        .arg = s,
+    };
+    return rconn_new(loop, &options, &s->rconn);
 }
 
 int store_new(uv_loop_t *loop, const struct store_options *options, struct store **out)
@@ -111,14 +219,15 @@ int store_new(uv_loop_t *loop, const struct store_options *options, struct store
     if (s == NULL)
         return -ENOMEM;
     s->options = *options;
-    s->context.keyspace = options->keyspace;
-    s->context.metrics = options->metrics;
     list_init(&s->waiting);
     list_init(&s->by_deadline);
-    const struct rconn_options connection = {options->target, options->tls, options->client_name, options->metrics,
-                                             on_ready,        on_lost,      s};
-    int err = rconn_new(loop, &connection, &s->context.rconn);
+    list_init(&s->page_fetches);
+    keyring_init(&s->keyring);
+    int err = cache_init(&s->cache, options->cache_size, options->metrics);
+    if (err == 0)
+        err = open_connection(s, loop);
     if (err != 0) {
+        cache_fini(&s->cache);
         free(s);
         return err;
     }
@@ -134,7 +243,9 @@ static void on_part_closed(struct store *s)
         return;
     void (*closed)(void *arg) = s->closed;
     void *arg = s->closed_arg;
-    buf_fini(&s->context.key);
+    cache_fini(&s->cache);
+    keyring_fini(&s->keyring);
+    buf_fini(&s->key);
     free(s);
     closed(arg);
 }
@@ -154,25 +265,25 @@ void store_close(struct store *s, void (*closed)(void *arg), void *arg)
     s->closed = closed;
     s->closed_arg = arg;
     s->open_parts = 2;
-    rconn_close(s->context.rconn, on_rconn_closed, s);
+    rconn_close(s->rconn, on_rconn_closed, s);
     uv_close((uv_handle_t *)&s->timer, on_timer_closed);
 }
 
+/* --- questions ----------------------------------------------------------------------------------------------- */
+
 bool store_ask(struct store *s, struct store_request *request, const struct store_question *question,
-               struct store_answer *answer_now)
+               struct store_answer *answer)
 {
-    struct fetch *f = fetch_new(&s->context, question);
-    if (f == NULL) {
-        *answer_now = (struct store_answer){.status = STORE_OUT_OF_MEMORY};
+    request->fetch = NULL;
+    request->link = NULL;
+    request->key = question->key;
+    list_init(&request->link_in_fetch);
+    list_init(&request->deadline);
+    if (ask(s, request, question, answer))
         return true;
-    }
-    f->request = request;
-    f->ended = on_fetch_ended;
-    f->deadline_ms = clock_now_ms() + s->options.request_timeout_ms;
-    request->fetch = f;
+    request->deadline_ms = clock_now_ms() + s->options.request_timeout_ms;
     bool first = list_empty(&s->by_deadline);
-    list_append(&s->by_deadline, &f->deadline);
-    dispatch(s, f);
+    list_append(&s->by_deadline, &request->deadline);
     if (first)
         arm_timer(s);
     return false;
@@ -183,10 +294,6 @@ void store_forget(struct store_request *request)
     struct fetch *f = request->fetch;
     if (f == NULL)
         return;
-    request->fetch = NULL;
-    f->request = NULL;
-    list_remove(&f->deadline);
-    if (list_empty(&f->link))
-        return; /* its replies are on their way; the last of them frees it */
-    fetch_free(f);
+    detach(request);
+    release_if_unwanted(f);
 }

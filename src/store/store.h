@@ -3,7 +3,8 @@
  *
  * A question carries the digest of the caller's API key and what is wanted; the answer says in one go whether the key
  * is valid and what was found, so that authorisation and data travel to Redis together. Where the answer is known at
- * once it is given at once, without a callback. What stands behind (one connection now) is no concern of the caller.
+ * once it is given at once, without a callback. What stands behind (memory kept true by Redis'
+ * invalidations, one connection) is no concern of the caller.
  *
  * A store belongs to one loop and one thread.
  */
@@ -29,6 +30,9 @@ struct store_options {
     const struct keyspace *keyspace;
     struct metrics *metrics;
     uint64_t request_timeout_ms;
+    size_t cache_size;             /* bytes; 0: nothing is remembered and every question goes to Redis */
+    uint64_t stale_limit_ms;       /* how long memory may answer after the connection was lost */
+    uint64_t stale_keys_limit_ms;  /* the same for verdicts on keys; at most the former counts */
     void (*on_connection)(void *arg, bool ready); /* the connection came or went */
     void *arg;
 };
@@ -68,7 +72,13 @@ struct store_answer {
 struct store_request {
     void (*done)(void *arg, const struct store_answer *answer);
     void *arg;
-    struct fetch *fetch; /* the store's own */
+    /* The store's own. */
+    struct fetch *fetch;
+    struct list link_in_fetch, deadline;
+    uint64_t deadline_ms;
+    struct digest key;
+    char *link; /* owned; the link that was asked for, where memory knows its channel and the fetch is of the card */
+    size_t link_len;
 };
 
 /* Starts connecting. Owned by the caller, who ends it with store_close. Returns 0 or a negative errno. */

@@ -1,0 +1,109 @@
+/*
+ * What a worker remembers of Redis: finished bodies, summaries, where links lead, verdicts on keys.
+ *
+ * The cache is a table bounded by bytes, as the allocator really spends them. It knows nothing of when an entry is true:
+ * the store puts in what a reply says and drops what an invalidation names (see coherence.h). Entries that say "there is
+ * none" have a small budget of their own, so that bogus ids and links cannot push out what exists.
+ */
+#ifndef STORE_CACHE_H
+#define STORE_CACHE_H
+
+#include "base/blob.h"
+#include "base/digest.h"
+#include "base/metrics.h"
+#include "model/document.h"
+#include "store/sieve.h"
+
+enum cache_kind {
+    CACHE_CARD,    /* by id: `body` is the finished card */
+    CACHE_SUMMARY, /* by id: `body` is the channel's JSON object in a page */
+    CACHE_LINK,    /* by link in stored shape: `value` is the id */
+    CACHE_VERDICT, /* by digest of a key: `value` is the epoch for which the verdict holds */
+    CACHE_PAGE     /* by number: `page`, and `body` while all of it is current */
+};
+
+/* Bytes that name an entry within its kind: an int64_t, a link, a digest. */
+static inline struct span cache_key_of(const int64_t *number)
+{
+    return (struct span){(const char *)number, sizeof *number};
+}
+
+struct cache_page;
+
+/* One member of a page: leads from a channel to the page that shows it. */
+struct cache_member {
+    struct cache_member *chain;
+    struct cache_page *page;
+    int64_t id;
+};
+
+struct cache_page {
+    struct list link; /* in the cache's list of pages */
+    struct cache_entry *entry;
+    struct page_info info;
+    int member_count;
+    struct cache_member member[]; /* in the order of the page */
+};
+
+struct cache_entry {
+    struct sieve_node node;
+    bool negative; /* there is no such thing; `body` and `value` mean nothing */
+    unsigned char kind;
+    unsigned key_len;
+    size_t cost; /* bytes */
+    uint64_t hash;
+    struct cache_entry *chain;
+    struct blob *body; /* one reference, or NULL */
+    union {
+        int64_t value;
+        struct cache_page *page; /* owned */
+    };
+    char key[];
+};
+
+struct cache_pool {
+    struct sieve sieve;
+    size_t budget, used; /* bytes */
+};
+
+struct cache {
+    struct metrics *metrics;
+    struct cache_pool positive, negative;
+    struct cache_entry **bucket; /* bucket_count of them, a power of two */
+    size_t bucket_count, entries;
+    struct cache_member **member_bucket; /* CACHE_MEMBER_BUCKETS of them */
+    struct list pages;
+    uint64_t seed; /* of the hash, by chance: keys come from clients */
+};
+
+enum { CACHE_MEMBER_BUCKETS = 1 << 14 };
+
+/* The part of the budget that negative entries may use: one byte in so many. */
+enum { CACHE_NEGATIVE_PART = 16 };
+
+/* Returns 0 or -ENOMEM; cache_fini is due in both cases. A budget of 0 keeps nothing. */
+int cache_init(struct cache *c, size_t budget, struct metrics *metrics) __attribute__((warn_unused_result));
+void cache_fini(struct cache *c);
+
+/* The entry, marked as used; NULL when there is none. Borrowed until the cache is next changed. */
+struct cache_entry *cache_find(struct cache *c, enum cache_kind kind, struct span key);
+
+/*
+ * Puts an entry in, in the place of one with the same key. Takes a reference of `body`, which may be NULL. What does not
+ * fit, or finds no memory, is not kept: a cache may forget.
+ */
+void cache_put(struct cache *c, enum cache_kind kind, struct span key, struct blob *body, int64_t value);
+void cache_put_absent(struct cache *c, enum cache_kind kind, struct span key);
+/* `ids` are all channels that the page depends on: those shown, and those that the index names but have no card. */
+void cache_put_page(struct cache *c, const struct page_info *info, const int64_t *ids, int id_count,
+                    struct blob *body);
+
+void cache_drop(struct cache *c, enum cache_kind kind, struct span key);
+
+/* Takes the body off the page that shows channel `id`: its list of channels stays. */
+void cache_outdate_page_of(struct cache *c, int64_t id);
+
+void cache_drop_pages(struct cache *c);
+void cache_clear(struct cache *c);
+
+#endif

@@ -1,0 +1,24 @@
+/* What cache.c and cache_page.c share. */
+#ifndef STORE_CACHE_INTERNAL_H
+#define STORE_CACHE_INTERNAL_H
+
+#include "store/cache.h"
+
+/* Bytes that the allocator spends on a block; 0 for NULL. */
+size_t cache_block_size(void *block);
+
+/* A new, empty entry in the place of any old one; NULL when nothing can be kept. cache_settle is due. */
+struct cache_entry *cache_insert(struct cache *c, enum cache_kind kind, struct span key, bool negative);
+
+/* Counts the bytes of a filled entry and makes room for them; the entry may be gone afterwards. */
+void cache_settle(struct cache *c, struct cache_entry *e);
+
+/* Counts again after an entry has lost a part. */
+void cache_recount(struct cache *c, struct cache_entry *e);
+
+void cache_remove(struct cache *c, struct cache_entry *e);
+
+/* Takes a page out of the lists and frees it. NULL is allowed. */
+void cache_page_free(struct cache *c, struct cache_page *page);
+
+#endif

@@ -1,0 +1,196 @@
+/*
+ * Keeping memory true. See store_internal.h and docs/architecture.md.
+ *
+ * One connection carries both our reads and Redis' invalidations. Redis queues the invalidations of a turn after that
+ * turn's replies and before it writes either, so on the stream
+ *   - a reply that is older than a write stands before that write's invalidation: what it said is dropped in time;
+ *   - a reply that stands behind an invalidation knows of the write: it may be remembered;
+ *   - the writer's acknowledgement does not leave before the invalidation is queued: who has read it is at most one
+ *     network delay ahead of us.
+ * Hence the only rule for what one key says: apply replies and pushes strictly in stream order. A page is made of several
+ * keys read one after the other; if one of them is named while it is being put together, it is answered but not
+ * remembered. What is written while there is no connection is never told, so a new connection begins with nothing.
+ */
+#include "store/fetch.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/parse.h"
+
+static void ask_for_keys(struct store *s);
+
+bool coherence_keeps(const struct store *s)
+{
+    return s->options.cache_size > 0 && rconn_is_tracking(s->rconn);
+}
+
+/* --- what changes --------------------------------------------------------------------------------------------- */
+
+static void overtake(struct store *s, struct page_fetch *p)
+{
+    p->overtaken = true;
+    const struct store_question q = {.target = STORE_PAGE, .number = p->number};
+    struct fetch *f = join_find(s, &q);
+    if (f != NULL && f->page == p)
+        join_remove(s, f);
+}
+
+static bool shows(const struct page_fetch *p, int64_t id)
+{
+    for (int i = 0; i < p->count; i++)
+        if (p->id[i] == id)
+            return true;
+    return false;
+}
+
+static void unjoin(struct store *s, const struct store_question *q)
+{
+    struct fetch *f = join_find(s, q);
+    if (f != NULL)
+        join_remove(s, f);
+}
+
+static void card_changed(struct store *s, int64_t id)
+{
+    cache_drop(&s->cache, CACHE_CARD, cache_key_of(&id));
+    cache_drop(&s->cache, CACHE_SUMMARY, cache_key_of(&id));
+    cache_outdate_page_of(&s->cache, id);
+    unjoin(s, &(struct store_question){.target = STORE_CARD, .number = id});
+    for (struct list *l = s->page_fetches.next; l != &s->page_fetches; l = l->next) {
+        struct page_fetch *p = LIST_ENTRY(l, struct page_fetch, link);
+        if (shows(p, id))
+            overtake(s, p);
+    }
+}
+
+static void link_changed(struct store *s, struct span link)
+{
+    cache_drop(&s->cache, CACHE_LINK, link);
+    unjoin(s, &(struct store_question){.target = STORE_CARD_BY_LINK, .link = link});
+}
+
+static void index_changed(struct store *s)
+{
+    s->index_known = false;
+    cache_drop_pages(&s->cache);
+    for (struct list *l = s->page_fetches.next; l != &s->page_fetches; l = l->next)
+        overtake(s, LIST_ENTRY(l, struct page_fetch, link));
+}
+
+static void keys_changed(struct store *s)
+{
+    keyring_forget(&s->keyring);
+    s->verdict_epoch++;
+    ask_for_keys(s);
+}
+
+static void forget_everything(struct store *s)
+{
+    metric_add(&s->options.metrics->cache_flushes_total, 1);
+    cache_clear(&s->cache);
+    index_changed(s);
+    join_remove_all(s);
+    keyring_forget(&s->keyring);
+    s->verdict_epoch++;
+}
+
+static bool is_named(struct store *s, struct span key, void (*append)(const struct keyspace *k, struct buf *out))
+{
+    buf_clear(&s->key);
+    append(s->options.keyspace, &s->key);
+    return buf_error(&s->key) != 0 || span_equal(buf_span(&s->key), key); /* in doubt: changed */
+}
+
+static void key_changed(struct store *s, struct span key)
+{
+    int64_t id = 0;
+    struct span card = keyspace_card_id(s->options.keyspace, key);
+    struct span link = keyspace_link_of(s->options.keyspace, key);
+    metric_add(&s->options.metrics->cache_invalidations_total, 1);
+    if (card.data != NULL) {
+        if (parse_int64(card, &id) == 0)
+            card_changed(s, id);
+    } else if (link.data != NULL) {
+        link_changed(s, link);
+    } else {
+        if (is_named(s, key, keyspace_index))
+            index_changed(s);
+        if (is_named(s, key, keyspace_api_keys))
+            keys_changed(s);
+    }
+}
+
+void coherence_push(struct store *s, const redisReply *push)
+{
+    if (push->elements < 2 || push->element[0]->type != REDIS_REPLY_STRING ||
+        !span_equal((struct span){push->element[0]->str, push->element[0]->len}, SPAN("invalidate")))
+        return;
+    const redisReply *keys = push->element[1];
+    if (keys->type != REDIS_REPLY_ARRAY) { /* null: FLUSHALL, or a replica's full resynchronisation */
+        forget_everything(s);
+        ask_for_keys(s);
+        return;
+    }
+    for (size_t i = 0; i < keys->elements; i++)
+        if (keys->element[i]->type == REDIS_REPLY_STRING)
+            key_changed(s, (struct span){keys->element[i]->str, keys->element[i]->len});
+}
+
+/* --- the set of keys ------------------------------------------------------------------------------------------ */
+
+static void on_members(void *arg, const redisReply *reply)
+{
+    struct store *s = arg;
+    uint64_t unreadable = 0;
+    s->keyring_asked = false;
+    if (reply == NULL)
+        return;
+    if (keyring_load(&s->keyring, reply, &unreadable) != 0)
+        log_text(LOG_WARN, "the API keys cannot be read: each is asked about", NULL, NULL);
+    metric_add(&s->options.metrics->unreadable_values_total, unreadable);
+}
+
+static void send_for_keys(struct store *s, const char *command, rconn_reply_fn fn)
+{
+    buf_clear(&s->key);
+    keyspace_api_keys(s->options.keyspace, &s->key);
+    const char *argv[] = {command, s->key.data};
+    const size_t lengths[] = {strlen(command), s->key.len};
+    s->keyring_asked = buf_error(&s->key) == 0 && rconn_send(s->rconn, 2, argv, lengths, fn, s) == 0;
+}
+
+static void on_size(void *arg, const redisReply *reply)
+{
+    struct store *s = arg;
+    s->keyring_asked = false;
+    if (reply == NULL || reply->type != REDIS_REPLY_INTEGER)
+        return;
+    s->keys_large = reply->integer > KEYRING_MAX;
+    if (!s->keys_large)
+        send_for_keys(s, "SMEMBERS", on_members);
+}
+
+/*
+ * A reading that is under way already will do: had it been before the change, its reply would stand before the
+ * invalidation that brought us here.
+ */
+static void ask_for_keys(struct store *s)
+{
+    if (!s->keyring_asked)
+        send_for_keys(s, "SCARD", on_size);
+}
+
+/* --- connections ---------------------------------------------------------------------------------------------- */
+
+void coherence_begin(struct store *s)
+{
+    forget_everything(s);
+    s->coherent = coherence_keeps(s);
+    if (s->coherent)
+        ask_for_keys(s);
+}
+
+void coherence_lost(struct store *s)
+{
+    s->lost_ms = clock_now_ms();
+}

@@ -1,0 +1,75 @@
+/* Open addressing over digests, which are as good as random numbers already; see keyring.h. */
+#include "store/keyring.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void keyring_init(struct keyring *k)
+{
+    *k = (struct keyring){0};
+}
+
+void keyring_fini(struct keyring *k)
+{
+    keyring_forget(k);
+}
+
+void keyring_forget(struct keyring *k)
+{
+    free(k->slot);
+    free(k->taken);
+    *k = (struct keyring){0};
+}
+
+/* Where `key` is, or the free place where it would be. */
+static size_t place_of(const struct keyring *k, const struct digest *key)
+{
+    uint64_t start = 0;
+    memcpy(&start, key->bytes, sizeof start);
+    size_t at = start & (k->capacity - 1);
+    while (k->taken[at] && memcmp(k->slot[at].bytes, key->bytes, DIGEST_LEN) != 0)
+        at = (at + 1) & (k->capacity - 1);
+    return at;
+}
+
+static int allocate(struct keyring *k, size_t digests)
+{
+    k->capacity = 16;
+    while (k->capacity < 2 * digests)
+        k->capacity *= 2;
+    k->slot = calloc(k->capacity, sizeof *k->slot);
+    k->taken = calloc(k->capacity, sizeof *k->taken);
+    return k->slot == NULL || k->taken == NULL ? -ENOMEM : 0;
+}
+
+int keyring_load(struct keyring *k, const redisReply *members, uint64_t *unreadable)
+{
+    keyring_forget(k);
+    *unreadable = 0;
+    if (members->type != REDIS_REPLY_SET && members->type != REDIS_REPLY_ARRAY)
+        return -EINVAL;
+    if (allocate(k, members->elements) != 0) {
+        keyring_forget(k);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < members->elements; i++) {
+        const redisReply *member = members->element[i];
+        struct digest d;
+        if (member->type != REDIS_REPLY_STRING || !digest_from_hex((struct span){member->str, member->len}, &d)) {
+            (*unreadable)++;
+            continue;
+        }
+        size_t at = place_of(k, &d);
+        k->slot[at] = d;
+        k->taken[at] = true;
+    }
+    k->loaded = true;
+    return 0;
+}
+
+enum verdict keyring_verdict(const struct keyring *k, const struct digest *key)
+{
+    if (!k->loaded)
+        return VERDICT_UNKNOWN;
+    return k->taken[place_of(k, key)] ? VERDICT_VALID : VERDICT_REFUSED;
+}

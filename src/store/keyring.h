@@ -1,0 +1,42 @@
+/*
+ * The digests of all valid API keys, held whole, so that a flood of wrong keys costs Redis nothing.
+ *
+ * The set is read by SMEMBERS and dropped when Redis says that it has changed; until it is read again nothing is known.
+ * A set above KEYRING_MAX is not held: then each key is asked about, and the store remembers bounded verdicts.
+ *
+ * Looking a digest up takes a time that depends on the digest, not on the key: who sends a key cannot choose its digest.
+ */
+#ifndef STORE_KEYRING_H
+#define STORE_KEYRING_H
+
+#include "base/digest.h"
+
+#include <hiredis/hiredis.h>
+
+enum { KEYRING_MAX = 100000 };
+
+enum verdict { VERDICT_UNKNOWN, VERDICT_VALID, VERDICT_REFUSED };
+
+struct keyring {
+    bool loaded;
+    size_t capacity; /* a power of two, at least twice the digests; 0 when nothing is held */
+    struct digest *slot;
+    bool *taken;
+};
+
+void keyring_init(struct keyring *k);
+void keyring_fini(struct keyring *k);
+
+/* Forgets everything: every verdict is unknown. */
+void keyring_forget(struct keyring *k);
+
+/*
+ * Takes over the members of the set, an array or set reply of hex digests; a member that is none is skipped and counted in
+ * *unreadable. Returns 0, -EINVAL for another reply, or -ENOMEM; on error everything is forgotten.
+ */
+int keyring_load(struct keyring *k, const redisReply *members, uint64_t *unreadable)
+    __attribute__((warn_unused_result));
+
+enum verdict keyring_verdict(const struct keyring *k, const struct digest *key);
+
+#endif

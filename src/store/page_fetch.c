@@ -1,0 +1,107 @@
+/* Putting pages together; see page_fetch.h. */
+#include "store/page_fetch.h"
+
+#include "store/store_internal.h"
+
+#include <stdlib.h>
+
+struct page_fetch *page_fetch_new(int64_t number)
+{
+    struct page_fetch *p = calloc(1, sizeof *p);
+    if (p == NULL)
+        return NULL;
+    list_init(&p->link);
+    p->number = number;
+    return p;
+}
+
+static void drop_items(struct page_fetch *p)
+{
+    for (int i = 0; i < p->count; i++) {
+        blob_unref(p->item[i]);
+        p->item[i] = NULL;
+    }
+}
+
+void page_fetch_free(struct page_fetch *p)
+{
+    if (p == NULL)
+        return;
+    drop_items(p);
+    list_remove(&p->link);
+    free(p);
+}
+
+void page_fetch_reset(struct page_fetch *p)
+{
+    drop_items(p);
+    p->count = p->next = p->strangers = 0;
+    p->overtaken = false;
+}
+
+int page_fetch_gather(struct page_fetch *p, struct store *s)
+{
+    int needed = 0;
+    for (int i = 0; i < p->count; i++) {
+        struct cache_entry *e = cache_find(&s->cache, CACHE_SUMMARY, cache_key_of(&p->id[i]));
+        p->absent[i] = false;
+        if (e != NULL && e->body != NULL && p->item[i] == NULL)
+            p->item[i] = blob_ref(e->body);
+        needed += p->item[i] == NULL;
+    }
+    p->next = 0;
+    return needed;
+}
+
+int page_fetch_next(struct page_fetch *p)
+{
+    while (p->next < p->count && p->item[p->next] != NULL)
+        p->next++;
+    return p->next < p->count ? p->next++ : -1;
+}
+
+int page_fetch_missing(const struct page_fetch *p)
+{
+    int missing = p->strangers;
+    for (int i = 0; i < p->count; i++)
+        missing += p->absent[i];
+    return missing;
+}
+
+/* The size of the index and the ids were read one after the other; the page must not contradict itself. */
+static int64_t last_page(const struct page_fetch *p)
+{
+    int64_t last = page_last(p->entries);
+    if (p->has_next && last <= p->number)
+        return p->number + 1;
+    if (!p->has_next && last > p->number)
+        return p->number;
+    return last;
+}
+
+static void write_items(const struct page_fetch *p, struct buf *out, int *written)
+{
+    for (int i = 0; i < p->count; i++) {
+        if (p->item[i] == NULL)
+            continue;
+        if ((*written)++ > 0)
+            buf_append_char(out, ',');
+        buf_append(out, p->item[i]->data, p->item[i]->len);
+    }
+}
+
+struct blob *page_fetch_compose(struct page_fetch *p, struct store *s, int64_t *last)
+{
+    struct page_info info = {.page = p->number, .last = last_page(p), .has_next = p->has_next};
+    struct buf text = BUF_INIT;
+    document_begin_page(&text);
+    write_items(p, &text, &info.count);
+    document_end_page(&text, &info);
+    struct blob *body = buf_error(&text) == 0 ? blob_new_tagged(buf_span(&text)) : NULL;
+    buf_fini(&text);
+    if (body != NULL && coherence_keeps(s) && !p->overtaken)
+        cache_put_page(&s->cache, &info, p->id, p->count, body);
+    metric_add(&s->options.metrics->dangling_index_entries_total, (uint64_t)page_fetch_missing(p));
+    *last = info.last;
+    return body;
+}

@@ -1,0 +1,65 @@
+/* What rconn.c (the states of a connection) and rconn_talk.c (what it says for itself) share. */
+#ifndef STORE_RCONN_INTERNAL_H
+#define STORE_RCONN_INTERNAL_H
+
+#include "store/expected.h"
+#include "store/rconn.h"
+#include "store/resolve.h"
+#include "store/socket.h"
+
+enum rconn_state {
+    RCONN_WAITING,
+    RCONN_RESOLVING,
+    RCONN_CONNECTING,
+    RCONN_GREETING,
+    RCONN_READY,
+    RCONN_CLOSED
+};
+
+struct rconn {
+    uv_loop_t *loop;
+    struct rconn_options options;
+    enum rconn_state state;
+    uv_timer_t timer;
+    uv_prepare_t flusher; /* runs before the loop polls: writes what the turn has queued */
+    int open_handles;     /* of the two above */
+    struct resolver resolver;
+    int next_address;            /* to try, of the resolver's */
+    struct redis_socket *socket; /* NULL unless CONNECTING or later */
+    struct expected expected;
+    int greetings_owed;
+    bool tracking;      /* this connection is told what changes */
+    bool ping_owed;     /* a heartbeat is under way */
+    uint64_t ping_sent_ms;
+    uint64_t proven_ms; /* when the last answered PING was sent */
+    bool unsent;        /* commands were queued since the last flush */
+    bool suspect;       /* the silence was too long at the last look */
+    unsigned failures;  /* in a row, for the back-off */
+    unsigned seed;
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+/* --- rconn.c --- */
+
+/* The attempt, or the connection, has ended: all that waits is told, and the next attempt is prepared. */
+void rconn_fail(struct rconn *c, const char *why);
+
+/* The greeting is over. */
+void rconn_greeted(struct rconn *c);
+
+void rconn_start_timer(struct rconn *c, uint64_t ms);
+
+/* As rconn_send, in any state that has a socket. */
+int rconn_send_now(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn, void *arg)
+    __attribute__((warn_unused_result));
+
+/* --- rconn_talk.c --- */
+
+/* Says HELLO and what follows it; rconn_greeted or rconn_fail comes of it. */
+void rconn_greet(struct rconn *c);
+
+/* To be called when the timer runs out on a ready connection: looks for a silence, sends a PING, sets the timer. */
+void rconn_heartbeat(struct rconn *c);
+
+#endif

@@ -1,0 +1,92 @@
+/* What the files of the store share: its own state, and one question on its way to Redis. */
+#ifndef STORE_STORE_INTERNAL_H
+#define STORE_STORE_INTERNAL_H
+
+#include "store/cache.h"
+#include "store/keyring.h"
+#include "store/rconn.h"
+#include "store/store.h"
+
+enum { STORE_JOIN_BUCKETS = 1024, STORE_REPORTED = 1024 };
+
+struct page_fetch;
+
+struct store {
+    struct store_options options;
+    struct rconn *rconn;
+    struct buf key; /* scratch for key names */
+
+    struct cache cache;
+    struct keyring keyring;
+    bool keyring_asked;    /* its members are on their way */
+    bool keys_large;       /* there are too many to be held: verdicts are remembered one by one */
+    int64_t verdict_epoch; /* grows with each change of the set: remembered verdicts hold for one epoch */
+    bool index_known;
+    int64_t index_entries;
+    bool coherent;    /* what is cached was kept true until the connection was lost, or is being kept true */
+    uint64_t lost_ms; /* monotonic; when it was lost */
+
+    struct list waiting;      /* fetches for which there is no connection, oldest first */
+    struct list by_deadline;  /* requests: one timeout for all, so in order of arrival */
+    struct list page_fetches; /* pages being put together */
+    struct fetch *joinable[STORE_JOIN_BUCKETS];
+    uv_timer_t timer; /* runs until the first deadline */
+
+    /* Ids whose unreadable values were logged, by hash: bounded, and each channel is news only once. */
+    int64_t reported[STORE_REPORTED];
+    bool reported_any[STORE_REPORTED];
+    uint64_t error_logged_ms; /* when an error reply was last logged */
+
+    int open_parts; /* the timer and the connection, while closing */
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+/* --- memory.c: what can be said without asking Redis --------------------------------------------------------- */
+
+/* What memory leaves for Redis to answer. */
+struct memory_gap {
+    bool needs_verdict;       /* whether the key is valid must be asked too */
+    struct page_fetch *known; /* the page's list of channels, for the receiver to own; NULL where it is not known */
+    bool linked;              /* the question was for a link whose channel is known, and is now for its card */
+};
+
+/*
+ * Answers from memory; false when Redis must be asked: then *gap says for what, and *q is what to ask: a link whose channel
+ * is known becomes a card.
+ */
+bool memory_answer(struct store *s, struct store_question *q, struct store_answer *answer,
+                   struct memory_gap *gap);
+
+/* Remembers what Redis said of a key, where the whole set is not held. */
+void memory_keep_verdict(struct store *s, const struct digest *key, bool valid);
+
+/* --- coherence.c: keeping memory true ------------------------------------------------------------------------ */
+
+/* A new connection: nothing that an older one brought may be answered from now on. */
+void coherence_begin(struct store *s);
+
+/* The connection was lost. */
+void coherence_lost(struct store *s);
+
+/* What Redis pushes: keys that have changed, or everything. */
+void coherence_push(struct store *s, const redisReply *push);
+
+/* True when replies may be remembered: invalidations come on this connection. */
+bool coherence_keeps(const struct store *s);
+
+/*
+ * An entry is served without asking only for so long after the sending of the last PING that was answered, in
+ * milliseconds: a process that was stopped must hear what it missed before it speaks from memory.
+ */
+enum { COHERENCE_LEASE_MS = 3000 };
+
+/* --- join.c: one request to Redis for all who ask the same at a time ------------------------------------------ */
+
+/* The fetch that a question may join, or NULL. */
+struct fetch *join_find(struct store *s, const struct store_question *q);
+void join_add(struct store *s, struct fetch *f);
+void join_remove(struct store *s, struct fetch *f);
+void join_remove_all(struct store *s);
+
+#endif
