@@ -13,13 +13,11 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Reads digits as a negative number: its range is one wider than the positive one. */
+/* Reads what all_digits() has passed as a negative number: its range is one wider than the positive one. */
 static int read_digits_negated(struct span digits, int64_t *out)
 {
     int64_t value = 0;
     for (size_t i = 0; i < digits.len; i++) {
-        if (!is_digit(digits.data[i]))
-            return -EINVAL;
         if (__builtin_mul_overflow(value, 10, &value) ||
             __builtin_sub_overflow(value, digits.data[i] - '0', &value))
             return -ERANGE;
