@@ -1,6 +1,8 @@
 /* Errors: bodies that parse, statuses that HTTP has a text for, and one for every way to be refused. */
 #include "api/errors.h"
 
+#include "base/buf.h"
+
 #include <stdlib.h>
 
 #include "http/response.h"
@@ -12,11 +14,13 @@ TEST(every_body_is_the_contracts_envelope_around_a_text_of_its_own)
     struct api_errors e;
     assert_int_equal(api_errors_init(&e), 0);
     for (int i = 0; i < API_ERROR_COUNT; i++) {
-        char *text = strndup(e.body[i]->data, e.body[i]->len);
+        struct buf body = BUF_INIT;
+        buf_append(&body, e.body[i]->data, e.body[i]->len);
+        const char *text = buf_c_str(&body);
         assert_non_null(text);
         json_assert_error(text);
         json_assert_at(text, "success", "false");
-        free(text);
+        buf_fini(&body);
         assert_false(e.body[i]->has_etag);
         for (int j = 0; j < i; j++)
             assert_false(span_equal((struct span){e.body[i]->data, e.body[i]->len},

@@ -89,6 +89,14 @@ TEST(printf_fits_exactly_at_the_capacity_and_one_beyond)
     }
 }
 
+TEST(printing_nothing_is_no_error)
+{
+    struct buf b = BUF_INIT;
+    buf_printf(&b, "%s", "");
+    assert_buf(&b, "");
+    buf_fini(&b);
+}
+
 TEST(reserve_makes_room_without_changing_the_length)
 {
     struct buf b = BUF_INIT;
@@ -223,6 +231,7 @@ int main(void)
         cmocka_unit_test(bytes_survive_every_growth),
         cmocka_unit_test(nul_bytes_are_bytes_like_others),
         cmocka_unit_test(printf_fits_exactly_at_the_capacity_and_one_beyond),
+        cmocka_unit_test(printing_nothing_is_no_error),
         cmocka_unit_test(reserve_makes_room_without_changing_the_length),
         cmocka_unit_test(a_failed_reserve_is_remembered_and_keeps_the_bytes),
         cmocka_unit_test(each_size_that_cannot_be_had_fails_alike),

@@ -12,7 +12,8 @@ static void assert_all(bool valid(struct span), bool expected, const char *const
 
 TEST(dates_that_exist_are_valid)
 {
-    static const char *const texts[] = {"2026-11-21", "2026-01-01", "2026-12-31", "0001-01-01", "9999-12-31"};
+    static const char *const texts[] = {"2026-11-21", "2026-01-01", "2026-12-31",
+                                        "0000-01-01", "0001-01-01", "9999-12-31"};
     assert_all(date_valid, true, texts, TEST_COUNT(texts));
 }
 

@@ -200,8 +200,7 @@ TEST(an_offered_upgrade_is_ignored)
         GET "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
         GET "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 3\r\n\r\nabc",
-        "POST / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\nTransfer-Encoding: "
-        "chunked\r\n\r\n0\r\n\r\n",
+        GET "Connection: Upgrade\r\nUpgrade: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     };
     struct fed f = {0};
     for (size_t i = 0; i < TEST_COUNT(rows); i++)

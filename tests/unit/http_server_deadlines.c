@@ -77,7 +77,7 @@ TEST(the_time_for_a_request_is_total_so_that_dribbling_does_not_help)
 TEST(each_request_has_its_time_anew)
 {
     world_init(&w);
-    w.options.head_timeout_ms = 2 * SHORT_MS;
+    w.options.head_timeout_ms = 2 * (uint64_t)SHORT_MS;
     world_open(&w);
     struct client *c = client_open(&w);
     for (int i = 0; i < 5; i++) {
@@ -93,7 +93,7 @@ TEST(each_request_has_its_time_anew)
 TEST(an_idle_connection_is_closed_after_the_idle_timeout_alone)
 {
     world_init(&w);
-    w.options.idle_timeout_ms = 3 * SHORT_MS;
+    w.options.idle_timeout_ms = 3 * (uint64_t)SHORT_MS;
     w.options.head_timeout_ms = SHORT_MS;
     world_open(&w);
     struct client *c = client_open(&w);
@@ -194,7 +194,7 @@ TEST(a_request_that_waits_behind_an_answer_nobody_takes_is_abandoned)
 TEST(a_later_answer_does_not_move_the_deadline_of_those_before)
 {
     world_init(&w);
-    w.options.write_timeout_ms = 2 * SHORT_MS;
+    w.options.write_timeout_ms = 2 * (uint64_t)SHORT_MS;
     world_open(&w);
     struct client *c = client_open(&w);
     c->reads = false;

@@ -83,14 +83,22 @@ TEST(version_6_addresses_lose_their_brackets)
                   .port = 7000, .user = "u", .password = "p");
 }
 
-TEST(user_and_password_may_come_alone)
+TEST(a_password_may_come_without_user_or_be_empty)
 {
     ASSERT_TARGET("redis://alice:s3cret@db", .host = "db", .port = 6379, .user = "alice",
                   .password = "s3cret");
     ASSERT_TARGET("redis://:s3cret@db", .host = "db", .port = 6379, .password = "s3cret");
-    ASSERT_TARGET("redis://alice@db", .host = "db", .port = 6379, .user = "alice");
     ASSERT_TARGET("redis://alice:@db", .host = "db", .port = 6379, .user = "alice", .password = "");
     ASSERT_TARGET("redis://@db", .host = "db", .port = 6379);
+}
+
+TEST(a_user_without_password_is_refused_rather_than_taken_for_the_default_user)
+{
+    struct redis_target t;
+    const char *why = NULL;
+    assert_int_equal(init(&t, "redis://alice@db", "", &why), -EINVAL);
+    assert_string_equal(why, "a user needs a password (an empty one is written user:@host)");
+    redis_target_fini(&t);
 }
 
 TEST(user_and_password_are_decoded_once)
@@ -140,6 +148,23 @@ TEST(ports_and_databases_hold_from_both_sides)
             fail_msg("%s is judged wrong", cases[i].url);
         redis_target_fini(&t);
     }
+}
+
+TEST(the_path_of_a_socket_fits_its_address_or_is_refused)
+{
+    enum { LONGEST = 107 }; /* 108 bytes with the NUL, unix(7) */
+    struct redis_target t;
+    const char *why = NULL;
+    char *url = text_printf("unix:///");
+    while (strlen(url) < strlen("unix://") + LONGEST)
+        url = text_append(url, "s");
+    assert_int_equal(init(&t, url, "", &why), 0);
+    assert_int_equal(strlen(t.path), LONGEST);
+    redis_target_fini(&t);
+    url = text_append(url, "s");
+    assert_int_equal(init(&t, url, "", &why), -EINVAL);
+    redis_target_fini(&t);
+    free(url);
 }
 
 TEST(what_is_no_redis_address_is_refused_with_a_reason)
@@ -288,11 +313,13 @@ int main(void)
         cmocka_unit_test(host_port_and_database_have_defaults),
         cmocka_unit_test(the_scheme_chooses_the_transport),
         cmocka_unit_test(version_6_addresses_lose_their_brackets),
-        cmocka_unit_test(user_and_password_may_come_alone),
+        cmocka_unit_test(a_password_may_come_without_user_or_be_empty),
+        cmocka_unit_test(a_user_without_password_is_refused_rather_than_taken_for_the_default_user),
         cmocka_unit_test(user_and_password_are_decoded_once),
         cmocka_unit_test(the_last_at_sign_ends_the_password),
         cmocka_unit_test(sockets_take_user_database_and_escapes),
         cmocka_unit_test(ports_and_databases_hold_from_both_sides),
+        cmocka_unit_test(the_path_of_a_socket_fits_its_address_or_is_refused),
         cmocka_unit_test(what_is_no_redis_address_is_refused_with_a_reason),
         cmocka_unit_test(the_separate_password_is_for_urls_without_one),
         cmocka_unit_test(descriptions_hold_no_secret),

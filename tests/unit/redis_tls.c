@@ -66,6 +66,7 @@ static void write_certificate(const char *path, EVP_PKEY *key)
 static int make_files(void **state)
 {
     (void)state;
+    (void)signal(SIGPIPE, SIG_IGN); /* as the programs do: a peer that hangs up is an error, not an end */
     tempdir_init(&dir);
     (void)snprintf(files.ca, sizeof files.ca, "%s/ca.pem", dir.path);
     (void)snprintf(files.key, sizeof files.key, "%s/key.pem", dir.path);
@@ -148,29 +149,29 @@ TEST(good_files_are_taken)
 
 TEST(a_missing_file_names_its_setting)
 {
-    assert_refused(MISSING, EMPTY, EMPTY, "redis-ca-file:", MISSING);
-    assert_refused(EMPTY, MISSING, files.key, "redis-cert-file:", MISSING);
-    assert_refused(EMPTY, files.ca, MISSING, "redis-key-file:", MISSING);
+    assert_refused(MISSING, EMPTY, EMPTY, "CHANNELD_REDIS_CA_FILE:", MISSING);
+    assert_refused(EMPTY, MISSING, files.key, "CHANNELD_REDIS_CERT_FILE:", MISSING);
+    assert_refused(EMPTY, files.ca, MISSING, "CHANNELD_REDIS_KEY_FILE:", MISSING);
 }
 
 TEST(a_file_of_something_else_names_its_setting)
 {
-    assert_refused(files.garbage, EMPTY, EMPTY, "redis-ca-file:", files.garbage);
-    assert_refused(EMPTY, files.garbage, files.key, "redis-cert-file:", files.garbage);
-    assert_refused(EMPTY, files.ca, files.garbage, "redis-key-file:", files.garbage);
+    assert_refused(files.garbage, EMPTY, EMPTY, "CHANNELD_REDIS_CA_FILE:", files.garbage);
+    assert_refused(EMPTY, files.garbage, files.key, "CHANNELD_REDIS_CERT_FILE:", files.garbage);
+    assert_refused(EMPTY, files.ca, files.garbage, "CHANNELD_REDIS_KEY_FILE:", files.garbage);
 }
 
 TEST(certificate_and_key_belong_together)
 {
-    assert_refused(EMPTY, files.ca, files.other_key, "redis-key-file:", "mismatch");
-    assert_refused(EMPTY, files.ca, EMPTY, "redis-key-file:", "");
-    assert_refused(EMPTY, EMPTY, files.key, "redis-cert-file:", "");
+    assert_refused(EMPTY, files.ca, files.other_key, "CHANNELD_REDIS_KEY_FILE:", "mismatch");
+    assert_refused(EMPTY, files.ca, EMPTY, "CHANNELD_REDIS_KEY_FILE:", "");
+    assert_refused(EMPTY, EMPTY, files.key, "CHANNELD_REDIS_CERT_FILE:", "");
 }
 
 TEST(an_error_tells_its_own_reason_not_an_earlier_one)
 {
-    assert_refused(EMPTY, files.ca, files.other_key, "redis-key-file:", "mismatch");
-    assert_refused(MISSING, EMPTY, EMPTY, "redis-ca-file:", "No such file");
+    assert_refused(EMPTY, files.ca, files.other_key, "CHANNELD_REDIS_KEY_FILE:", "mismatch");
+    assert_refused(MISSING, EMPTY, EMPTY, "CHANNELD_REDIS_CA_FILE:", "No such file");
 }
 
 struct server {

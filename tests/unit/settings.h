@@ -2,6 +2,7 @@
 #ifndef TEST_UNIT_SETTINGS_H
 #define TEST_UNIT_SETTINGS_H
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/settings.h"
@@ -65,10 +66,32 @@ static inline void run_fini(struct run *r)
 static inline void assert_run_failed(struct run *r, const char *called)
 {
     const char *message = buf_c_str(&r->error);
-    assert_int_equal(r->result, -22);
+    assert_int_equal(r->result, -EINVAL);
     assert_non_null(message);
     if (strncmp(message, called, strlen(called)) != 0 || message[strlen(called)] != ':')
         fail_msg("\"%s\" does not name %s", message, called);
 }
+
+/* Removes all of the table's variables from the environment: the setup and teardown of each test. */
+static inline int clean_environment(void **state)
+{
+    static const char *const VARIABLES[] = {
+        "CHANNELD_CHANNEL_HOST",   "CHANNELD_CHANNEL_HOST_FILE", "CHANNELD_REDIS_URL",
+        "CHANNELD_REDIS_URL_FILE", "CHANNELD_PASSWORD",          "CHANNELD_PASSWORD_FILE",
+        "CHANNELD_WORKERS",        "CHANNELD_WORKERS_FILE",      "CHANNELD_CACHE_SIZE",
+        "CHANNELD_TIMEOUT",
+    };
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(VARIABLES); i++)
+        unsetenv(VARIABLES[i]);
+    return 0;
+}
+
+static inline void set(const char *variable, const char *value)
+{
+    assert_int_equal(setenv(variable, value, 1), 0);
+}
+
+#define CLEAN(test) cmocka_unit_test_setup_teardown(test, clean_environment, clean_environment)
 
 #endif

@@ -122,13 +122,13 @@ TEST(a_password_is_masked_whole_whatever_is_in_it)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(help_tells_flag_variable_file_help_and_default),
-        cmocka_unit_test(values_are_shown_in_the_notation_they_are_given_in),
-        cmocka_unit_test(an_empty_secret_shows_as_empty),
-        cmocka_unit_test(sizes_and_durations_are_shown_in_the_largest_exact_unit),
-        cmocka_unit_test(urls_without_password_are_shown_as_they_are),
-        cmocka_unit_test(the_password_of_a_url_is_masked),
-        cmocka_unit_test(a_password_is_masked_whole_whatever_is_in_it),
+        CLEAN(help_tells_flag_variable_file_help_and_default),
+        CLEAN(values_are_shown_in_the_notation_they_are_given_in),
+        CLEAN(an_empty_secret_shows_as_empty),
+        CLEAN(sizes_and_durations_are_shown_in_the_largest_exact_unit),
+        CLEAN(urls_without_password_are_shown_as_they_are),
+        CLEAN(the_password_of_a_url_is_masked),
+        CLEAN(a_password_is_masked_whole_whatever_is_in_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ TEST(replies_come_in_the_order_of_the_commands)
     SESSION_UNTIL(session.answered == COUNT);
     for (int i = 0; i < COUNT; i++) {
         assert_int_equal(session.asked[i].replies, 1);
-        assert_int_equal(atoi(session.asked[i].text), i);
+        assert_int_equal(strtol(session.asked[i].text, NULL, 10), i);
     }
     session_end();
 }
