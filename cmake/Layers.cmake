@@ -6,12 +6,6 @@
 function(channeld_layer NAME)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS")
     set(target channeld_${NAME})
-    foreach(source IN LISTS arg_SOURCES) # UNFINISHED: remove this loop
-        if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source})
-            list(REMOVE_ITEM arg_SOURCES ${source})
-            message(STATUS "not written yet: ${CMAKE_CURRENT_SOURCE_DIR}/${source}")
-        endif()
-    endforeach()
     add_library(${target} STATIC ${arg_SOURCES})
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
     target_link_libraries(${target} PRIVATE channeld_options PUBLIC ${arg_DEPENDS})

@@ -3,10 +3,6 @@
 # channeld_unit_test(NAME LIBS channeld_base ...)
 function(channeld_unit_test NAME)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBS")
-    if(NOT EXISTS ${PROJECT_SOURCE_DIR}/tests/unit/${NAME}.c) # UNFINISHED: remove this block
-        message(STATUS "not written yet: tests/unit/${NAME}.c")
-        return()
-    endif()
     channeld_test_program(unit ${NAME} ${arg_LIBS})
     set_tests_properties(unit.${NAME} PROPERTIES TIMEOUT 60)
 endfunction()
@@ -14,10 +10,6 @@ endfunction()
 # channeld_integration_test(NAME [LIBS ...]): finds the programs under test in CHANNELD_BIN and CHANNELCTL_BIN.
 function(channeld_integration_test NAME)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBS")
-    if(NOT EXISTS ${PROJECT_SOURCE_DIR}/tests/integration/${NAME}.c OR NOT TARGET channeld OR NOT TARGET channelctl) # UNFINISHED: remove this block
-        message(STATUS "not written yet: tests/integration/${NAME}.c or a program")
-        return()
-    endif()
     channeld_test_program(integration ${NAME} test_support ${arg_LIBS})
     add_dependencies(integration_${NAME} channeld channelctl)
     set_tests_properties(integration.${NAME} PROPERTIES

@@ -173,9 +173,24 @@ static int check(struct config *c, struct buf *error)
     return err;
 }
 
+/* Whoever asks for help gets it, whatever else is wrong. */
+static int asked_to_tell(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--help") == 0)
+            return CONFIG_HELP;
+        if (strcmp(argv[i], "--version") == 0)
+            return CONFIG_VERSION;
+    }
+    return CONFIG_RUN;
+}
+
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
 {
-    static const char *const switches[] = {"--check", "--help", "--version", NULL};
+    int told = asked_to_tell(argc, argv);
+    if (told != CONFIG_RUN)
+        return told;
+    static const char *const switches[] = {"--check", NULL};
     unsigned switched = 0;
     char **words = calloc((size_t)argc + 1, sizeof *words);
     if (words == NULL)
@@ -184,10 +199,6 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
     if (count > 0)
         buf_printf(error, "%s: unexpected (--help lists what is)", words[0]);
     free(words);
-    if ((switched & 2) != 0)
-        return CONFIG_HELP;
-    if ((switched & 4) != 0)
-        return CONFIG_VERSION;
     if (count != 0)
         return count > 0 ? -EINVAL : count;
     int err = check(c, error);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/un.h>
 
 enum { DEFAULT_PORT = 6379, PORT_MAX = 65535, DB_MAX = 1 << 20 };
 
@@ -142,7 +143,12 @@ static int read_unix(struct redis_target *t, struct span rest, const char **why)
     }
     if (err != 0)
         return err;
-    return copy_decoded(name, &t->path, why);
+    err = copy_decoded(name, &t->path, why);
+    if (err == 0 && strlen(t->path) >= sizeof((struct sockaddr_un *)0)->sun_path) {
+        *why = "the path of the socket is too long";
+        return -EINVAL;
+    }
+    return err;
 }
 
 static int read_url(struct redis_target *t, struct span url, const char **why)
@@ -175,6 +181,10 @@ int redis_target_init(struct redis_target *out, const struct redis_options *opti
         out->password = strdup(options->password);
         if (out->password == NULL)
             return -ENOMEM;
+    }
+    if (out->user != NULL && out->password == NULL) {
+        *why = "a user needs a password (an empty one is written user:@host)";
+        return -EINVAL;
     }
     if (out->user == NULL)
         out->user = strdup("default");

@@ -5,7 +5,7 @@
  *     rediss://...                                   TLS; the certificate must be valid for the host
  *     unix:///path/to/socket[?db=N]                  local socket; unix://user:password@/path likewise
  *
- * A user without password and a password without user (`redis://:secret@host`) are allowed; user and password are
+ * A password without user (`redis://:secret@host`) is the default user's; a user without password is an error. Both are
  * percent-decoded once.
  */
 #ifndef REDIS_TARGET_H

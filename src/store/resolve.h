@@ -22,7 +22,7 @@ struct resolver {
 bool resolver_take_numeric(struct resolver *r, const char *host);
 
 /*
- * Looks `host` up; `done` is called once from the loop, with 0 or a negative uv error (UV_ECANCELED after
+ * Looks `host` up; `done` is called once from the loop, with 0 or a negative uv error (UV_EAI_CANCELED after
  * resolver_cancel), and not at all when this returns an error. The resolver must not be freed while busy.
  */
 int resolver_start(struct resolver *r, uv_loop_t *loop, const char *host, void (*done)(void *arg, int err), void *arg)

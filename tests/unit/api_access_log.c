@@ -1,0 +1,154 @@
+/* The access log: which lines are wanted, what they say, and what is never in them. */
+#include "api/access_log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "support/json.h"
+#include "unit/check.h"
+
+TEST(the_three_modes_are_read_and_nothing_else)
+{
+    static const char *const others[] = {"", "OFF", "error", "all ", "alls", "none", "0"};
+    enum access_log_mode mode = ACCESS_LOG_ALL;
+    assert_int_equal(access_log_parse_mode(SPAN("off"), &mode), 0);
+    assert_int_equal(mode, ACCESS_LOG_OFF);
+    assert_int_equal(access_log_parse_mode(SPAN("errors"), &mode), 0);
+    assert_int_equal(mode, ACCESS_LOG_ERRORS);
+    assert_int_equal(access_log_parse_mode(SPAN("all"), &mode), 0);
+    assert_int_equal(mode, ACCESS_LOG_ALL);
+    for (size_t i = 0; i < TEST_COUNT(others); i++)
+        assert_int_equal(access_log_parse_mode(span_of(others[i]), &mode), -EINVAL);
+}
+
+TEST(errors_are_the_statuses_from_400_on)
+{
+    assert_true(access_log_wants(ACCESS_LOG_ALL, 200));
+    assert_true(access_log_wants(ACCESS_LOG_ALL, 500));
+    assert_false(access_log_wants(ACCESS_LOG_ERRORS, 200));
+    assert_false(access_log_wants(ACCESS_LOG_ERRORS, 399));
+    assert_true(access_log_wants(ACCESS_LOG_ERRORS, 400));
+    assert_false(access_log_wants(ACCESS_LOG_OFF, 500));
+}
+
+TEST(a_request_id_is_1_to_128_harmless_characters)
+{
+    char long_id[130];
+    memset(long_id, 'a', sizeof long_id);
+    assert_true(request_id_valid(SPAN("abcXYZ019_.-")));
+    assert_true(request_id_valid(SPAN("a")));
+    assert_true(request_id_valid((struct span){long_id, 128}));
+    assert_false(request_id_valid((struct span){long_id, 129}));
+    assert_false(request_id_valid(SPAN("")));
+    assert_false(request_id_valid(SPAN_ABSENT));
+    for (int c = 0; c < 256; c++) {
+        char text[] = {'a', (char)c, 'b'};
+        bool harmless = c > 0 && c < 128 &&
+                        strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", c);
+        assert_int_equal(request_id_valid((struct span){text, 3}), harmless);
+    }
+}
+
+TEST(the_trace_id_is_taken_from_a_valid_traceparent_alone)
+{
+#define TRACE  "4bf92f3577b34da6a3ce929d0e0e4736"
+#define PARENT "00f067aa0ba902b7"
+    static const char *const invalid[] = {
+        "",
+        TRACE,
+        "00-" TRACE "-" PARENT,
+        "00-" TRACE "-" PARENT "-1",
+        "00-" TRACE "-" PARENT "-01-more",
+        "00-" TRACE "-" PARENT "-01 ",
+        "01-" TRACE "-" PARENT "-01",
+        "ff-" TRACE "-" PARENT "-01",
+        "00_" TRACE "-" PARENT "-01",
+        "00-" TRACE "_" PARENT "-01",
+        "00-" TRACE "-" PARENT "_01",
+        "00-4BF92F3577B34DA6A3CE929D0E0E4736-" PARENT "-01",
+        "00-4bf92f3577b34da6a3ce929d0e0e473g-" PARENT "-01",
+        "00-" TRACE "-00F067AA0BA902B7-01",
+        "00-" TRACE "-" PARENT "-0x",
+        "00-00000000000000000000000000000000-" PARENT "-01",
+        "00-" TRACE "-0000000000000000-01",
+    };
+    assert_span(trace_id_of(SPAN("00-" TRACE "-" PARENT "-01")), TRACE);
+    assert_span(trace_id_of(SPAN("00-" TRACE "-" PARENT "-00")), TRACE);
+    assert_span(trace_id_of(SPAN_ABSENT), NULL);
+    for (size_t i = 0; i < TEST_COUNT(invalid); i++)
+        if (trace_id_of(span_of(invalid[i])).data != NULL)
+            fail_msg("\"%s\" is taken", invalid[i]);
+}
+
+/* Writes one record and returns its line, owned. */
+static char *line_of(const struct access_record *record)
+{
+    static char text[LOG_LINE_MAX + 1];
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(log_start(ends[1], LOG_INFO), 0);
+    access_log_write(record);
+    log_stop();
+    ssize_t n = read(ends[0], text, sizeof text - 1);
+    assert_true(n > 0);
+    text[n] = '\0';
+    close(ends[0]);
+    close(ends[1]);
+    return strdup(text);
+}
+
+TEST(a_line_tells_all_that_is_known)
+{
+    const struct access_record record = {
+        .method = METHOD_HEAD,
+        .route = "list",
+        .status = 200,
+        .bytes = 1234,
+        .duration_us = 56,
+        .key = SPAN("01234567"),
+        .request_id = SPAN("id-1"),
+        .traceparent = SPAN("00-" TRACE "-" PARENT "-01"),
+    };
+    char *line = line_of(&record);
+    json_assert_at(line, "method", "\"HEAD\"");
+    json_assert_at(line, "route", "\"list\"");
+    json_assert_at(line, "status", "200");
+    json_assert_at(line, "bytes", "1234");
+    json_assert_at(line, "duration_us", "56");
+    json_assert_at(line, "key", "\"01234567\"");
+    json_assert_at(line, "request_id", "\"id-1\"");
+    json_assert_at(line, "trace_id", "\"" TRACE "\"");
+    free(line);
+}
+
+TEST(what_is_absent_or_invalid_is_left_out)
+{
+    const struct access_record record = {
+        .method = METHOD_OTHER,
+        .route = "none",
+        .status = 400,
+        .request_id = SPAN("not\nvalid"),
+        .traceparent = SPAN("nonsense"),
+    };
+    char *line = line_of(&record);
+    assert_null(json_at(line, "key"));
+    assert_null(json_at(line, "request_id"));
+    assert_null(json_at(line, "trace_id"));
+    json_assert_at(line, "method", "\"other\"");
+    free(line);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_three_modes_are_read_and_nothing_else),
+        cmocka_unit_test(errors_are_the_statuses_from_400_on),
+        cmocka_unit_test(a_request_id_is_1_to_128_harmless_characters),
+        cmocka_unit_test(the_trace_id_is_taken_from_a_valid_traceparent_alone),
+        cmocka_unit_test(a_line_tells_all_that_is_known),
+        cmocka_unit_test(what_is_absent_or_invalid_is_left_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

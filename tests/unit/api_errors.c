@@ -1,0 +1,79 @@
+/* Errors: bodies that parse, statuses that HTTP has a text for, and one for every way to be refused. */
+#include "api/errors.h"
+
+#include "base/buf.h"
+
+#include <stdlib.h>
+
+#include "http/response.h"
+#include "support/json.h"
+#include "unit/check.h"
+
+TEST(every_body_is_the_contracts_envelope_around_a_text_of_its_own)
+{
+    struct api_errors e;
+    assert_int_equal(api_errors_init(&e), 0);
+    for (int i = 0; i < API_ERROR_COUNT; i++) {
+        struct buf body = BUF_INIT;
+        buf_append(&body, e.body[i]->data, e.body[i]->len);
+        const char *text = buf_c_str(&body);
+        assert_non_null(text);
+        json_assert_error(text);
+        json_assert_at(text, "success", "false");
+        buf_fini(&body);
+        assert_false(e.body[i]->has_etag);
+        for (int j = 0; j < i; j++)
+            assert_false(span_equal((struct span){e.body[i]->data, e.body[i]->len},
+                                    (struct span){e.body[j]->data, e.body[j]->len}));
+    }
+    api_errors_fini(&e);
+}
+
+TEST(the_texts_of_the_contract_are_what_it_says)
+{
+    struct api_errors e;
+    assert_int_equal(api_errors_init(&e), 0);
+    struct span internal = {e.body[API_ERROR_INTERNAL]->data, e.body[API_ERROR_INTERNAL]->len};
+    struct span missing = {e.body[API_ERROR_CHANNEL_NOT_FOUND]->data,
+                           e.body[API_ERROR_CHANNEL_NOT_FOUND]->len};
+    assert_span(internal, "{\"success\":false,\"error\":\"Internal server error\"}");
+    assert_span(missing, "{\"success\":false,\"error\":\"Channel not found\"}");
+    api_errors_fini(&e);
+}
+
+TEST(every_status_is_one_that_http_knows)
+{
+    for (int i = 0; i < API_ERROR_COUNT; i++) {
+        int status = api_error_status((enum api_error)i);
+        assert_true(status >= 400 && status <= 599);
+        assert_string_not_equal(http_status_text(status), "Unknown");
+    }
+}
+
+TEST(every_refusal_is_answered_with_its_own_status)
+{
+    static const int refusals[] = {400, 408, 413, 414, 431, 500, 501, 503, 505};
+    for (size_t i = 0; i < TEST_COUNT(refusals); i++)
+        assert_int_equal(api_error_status(api_error_for_refusal(refusals[i])), refusals[i]);
+    assert_int_equal(api_error_for_refusal(400), API_ERROR_MALFORMED); /* none of the 400s about parameters */
+    assert_int_equal(api_error_for_refusal(418), API_ERROR_INTERNAL);
+    assert_int_equal(api_error_for_refusal(404), API_ERROR_INTERNAL);
+}
+
+TEST(ending_what_was_begun_in_part_is_harmless)
+{
+    struct api_errors e = {{NULL}};
+    api_errors_fini(&e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_body_is_the_contracts_envelope_around_a_text_of_its_own),
+        cmocka_unit_test(the_texts_of_the_contract_are_what_it_says),
+        cmocka_unit_test(every_status_is_one_that_http_knows),
+        cmocka_unit_test(every_refusal_is_answered_with_its_own_status),
+        cmocka_unit_test(ending_what_was_begun_in_part_is_harmless),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

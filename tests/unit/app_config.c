@@ -1,0 +1,361 @@
+/* The settings of channeld: defaults, where values come from, what is refused and how it is named. */
+#include "app/config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "support/tempdir.h"
+#include "support/text.h"
+#include "unit/check.h"
+
+enum { WORDS = 12 };
+
+struct reading {
+    struct config config;
+    struct buf error;
+    int result;
+};
+
+static void read_words(struct reading *r, const char *const *words)
+{
+    char *argv[WORDS] = {NULL};
+    int argc = 0;
+    for (; words[argc] != NULL; argc++) {
+        assert_true(argc + 1 < WORDS);
+        argv[argc] = (char *)(uintptr_t)words[argc]; /* not written to */
+    }
+    *r = (struct reading){.error = BUF_INIT};
+    r->result = config_read(&r->config, argc, argv, &r->error);
+}
+
+#define READ(r, ...)  read_words((r), (const char *const[]){"channeld", __VA_ARGS__, NULL})
+#define READ_PLAIN(r) read_words((r), (const char *const[]){"channeld", NULL})
+
+static void reading_fini(struct reading *r)
+{
+    config_fini(&r->config);
+    buf_fini(&r->error);
+}
+
+/* The setting is refused as flag and as variable, by a message that names it. */
+static void expect_refused(const char *flag, const char *variable, const char *value)
+{
+    struct reading r;
+    READ(&r, flag, value);
+    const char *message = buf_c_str(&r.error);
+    if (r.result != -EINVAL || (strstr(message, variable) != message && strstr(message, flag) != message))
+        fail_msg("%s %s: %d, \"%s\"", flag, value, r.result, message);
+    reading_fini(&r);
+    assert_int_equal(setenv(variable, value, 1), 0);
+    READ_PLAIN(&r);
+    message = buf_c_str(&r.error);
+    assert_int_equal(unsetenv(variable), 0);
+    if (r.result != -EINVAL || strstr(message, variable) != message)
+        fail_msg("%s=%s: %d, \"%s\"", variable, value, r.result, message);
+    reading_fini(&r);
+}
+
+static void expect_taken(const char *flag, const char *value)
+{
+    struct reading r;
+    READ(&r, flag, value);
+    if (r.result != CONFIG_RUN)
+        fail_msg("%s %s: %s", flag, value, buf_c_str(&r.error));
+    reading_fini(&r);
+}
+
+TEST(the_defaults_are_those_of_the_manual)
+{
+    struct reading r;
+    READ_PLAIN(&r);
+    assert_int_equal(r.result, CONFIG_RUN);
+    const struct config *c = &r.config;
+    const struct config_values *v = &c->values;
+    assert_string_equal(v->listen, "0.0.0.0:8080");
+    assert_int_equal(addr_port(&c->listen), 8080);
+    assert_int_equal(addr_port(&c->admin_listen), 8081);
+    assert_string_equal(c->base_path, "/api/");
+    assert_string_equal(c->redis.host, "127.0.0.1");
+    assert_int_equal(c->redis.port, 6379);
+    assert_int_equal(c->redis.db, 0);
+    assert_null(c->redis.password);
+    assert_span(keyspace_prefix(&c->keyspace), "channels:");
+    assert_span(c->hosts.channel_host, "max.ru");
+    assert_span(c->hosts.web_host, "web.max.ru");
+    assert_true(c->workers >= 1);
+    assert_int_equal(v->request_timeout, 2000);
+    assert_int_equal(v->stale_limit, 30000);
+    assert_int_equal(v->header_timeout, 10000);
+    assert_int_equal(v->idle_timeout, 75000);
+    assert_int_equal(v->max_header_size, 16 * 1024);
+    assert_int_equal(v->max_body_size, 64 * 1024);
+    assert_int_equal(v->max_connections, 10000);
+    assert_int_equal(v->drain_delay, 5000);
+    assert_int_equal(v->drain_timeout, 20000);
+    assert_int_equal(c->log_level, LOG_INFO);
+    assert_int_equal(c->access_log, ACCESS_LOG_ERRORS);
+    assert_false(cors_enabled(&c->cors));
+    reading_fini(&r);
+}
+
+TEST(flags_win_over_the_environment_and_that_over_the_defaults)
+{
+    struct reading r;
+    assert_int_equal(setenv("CHANNELD_LISTEN", "127.0.0.1:1", 1), 0);
+    assert_int_equal(setenv("CHANNELD_WORKERS", "7", 1), 0);
+    READ(&r, "--workers", "3");
+    assert_int_equal(r.result, CONFIG_RUN);
+    assert_int_equal(r.config.workers, 3);
+    assert_int_equal(addr_port(&r.config.listen), 1);
+    assert_int_equal(addr_port(&r.config.admin_listen), 8081);
+    reading_fini(&r);
+    assert_int_equal(unsetenv("CHANNELD_LISTEN"), 0);
+    assert_int_equal(unsetenv("CHANNELD_WORKERS"), 0);
+}
+
+TEST(the_base_path_begins_and_ends_with_a_slash_whatever_is_given)
+{
+    static const char *const rows[][2] = {{"/", "/"},
+                                          {"", "/"},
+                                          {"api", "/api/"},
+                                          {"/api", "/api/"},
+                                          {"api/", "/api/"},
+                                          {"/api/", "/api/"},
+                                          {"/a/b-c/v1.0_~", "/a/b-c/v1.0_~/"}};
+    static const char *const wrong[] = {"//",     "/a//b",     "/a b",  "/a?b",  "/a#b",
+                                        "/a%20b", "/\xC3\xA9", "/a\"b", "/a\\b", "/a\nb"};
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct reading r;
+        READ(&r, "--base-path", rows[i][0]);
+        assert_int_equal(r.result, CONFIG_RUN);
+        assert_string_equal(r.config.base_path, rows[i][1]);
+        reading_fini(&r);
+    }
+    for (size_t i = 0; i < TEST_COUNT(wrong); i++)
+        expect_refused("--base-path", "CHANNELD_BASE_PATH", wrong[i]);
+}
+
+TEST(the_base_path_has_a_longest_length)
+{
+    for (size_t len = CONFIG_BASE_PATH_MAX - 2; len <= CONFIG_BASE_PATH_MAX; len++) {
+        char *path = text_repeat('a', len);
+        if (len < CONFIG_BASE_PATH_MAX)
+            expect_taken("--base-path", path);
+        else
+            expect_refused("--base-path", "CHANNELD_BASE_PATH", path);
+        free(path);
+    }
+}
+
+TEST(bad_values_are_refused_by_name)
+{
+    static const char *const rows[][3] = {
+        {"--listen", "CHANNELD_LISTEN", "8080"},
+        {"--listen", "CHANNELD_LISTEN", "localhost:8080"},
+        {"--listen", "CHANNELD_LISTEN", "127.0.0.1:0"},
+        {"--listen", "CHANNELD_LISTEN", "127.0.0.1:65536"},
+        {"--admin-listen", "CHANNELD_ADMIN_LISTEN", ""},
+        {"--redis-url", "CHANNELD_REDIS_URL", "http://127.0.0.1"},
+        {"--redis-url", "CHANNELD_REDIS_URL", "redis://"},
+        {"--redis-url", "CHANNELD_REDIS_URL", "redis://h:0"},
+        {"--redis-url", "CHANNELD_REDIS_URL", "redis://h/x"},
+        {"--redis-cert-file", "CHANNELD_REDIS_CERT_FILE", "/cert-without-key.pem"},
+        {"--redis-prefix", "CHANNELD_REDIS_PREFIX", ""},
+        {"--redis-prefix", "CHANNELD_REDIS_PREFIX", "a b"},
+        {"--channel-host", "CHANNELD_CHANNEL_HOST", ""},
+        {"--channel-host", "CHANNELD_CHANNEL_HOST", "https://max.ru"},
+        {"--web-host", "CHANNELD_WEB_HOST", "web.max.ru:443"},
+        {"--workers", "CHANNELD_WORKERS", "-1"},
+        {"--workers", "CHANNELD_WORKERS", "1025"},
+        {"--workers", "CHANNELD_WORKERS", "two"},
+        {"--request-timeout", "CHANNELD_REQUEST_TIMEOUT", "9ms"},
+        {"--request-timeout", "CHANNELD_REQUEST_TIMEOUT", "601s"},
+        {"--request-timeout", "CHANNELD_REQUEST_TIMEOUT", "2"},
+        {"--stale-limit", "CHANNELD_STALE_LIMIT", "25h"},
+        {"--header-timeout", "CHANNELD_HEADER_TIMEOUT", "99ms"},
+        {"--idle-timeout", "CHANNELD_IDLE_TIMEOUT", "0"},
+        {"--write-timeout", "CHANNELD_WRITE_TIMEOUT", "-1s"},
+        {"--max-header-size", "CHANNELD_MAX_HEADER_SIZE", "1023"},
+        {"--max-header-size", "CHANNELD_MAX_HEADER_SIZE", "2MiB"},
+        {"--max-body-size", "CHANNELD_MAX_BODY_SIZE", "1GB"},
+        {"--max-connections", "CHANNELD_MAX_CONNECTIONS", "0"},
+        {"--drain-delay", "CHANNELD_DRAIN_DELAY", "soon"},
+        {"--drain-timeout", "CHANNELD_DRAIN_TIMEOUT", ""},
+        {"--log-level", "CHANNELD_LOG_LEVEL", "INFO"},
+        {"--access-log", "CHANNELD_ACCESS_LOG", "some"},
+        {"--cors-origins", "CHANNELD_CORS_ORIGINS", "example.org"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++)
+        expect_refused(rows[i][0], rows[i][1], rows[i][2]);
+}
+
+TEST(values_at_the_limits_are_taken)
+{
+    static const char *const rows[][2] = {
+        {"--listen", "[::]:65535"},
+        {"--listen", ":1"},
+        {"--workers", "1024"},
+        {"--workers", "0"},
+        {"--request-timeout", "10ms"},
+        {"--request-timeout", "10m"},
+        {"--stale-limit", "0"},
+        {"--stale-limit", "24h"},
+        {"--max-header-size", "1024"},
+        {"--max-header-size", "1MiB"},
+        {"--max-body-size", "0"},
+        {"--max-body-size", "1GiB"},
+        {"--max-connections", "1"},
+        {"--max-connections", "1000000"},
+        {"--drain-delay", "0"},
+        {"--drain-timeout", "0"},
+        {"--log-level", "error"},
+        {"--log-level", "warn"},
+        {"--log-level", "debug"},
+        {"--access-log", "off"},
+        {"--access-log", "all"},
+        {"--cors-origins", "*"},
+        {"--cors-origins", "https://a.example,http://b.example:81"},
+        {"--redis-url", "unix:///run/redis.sock?db=3"},
+        {"--redis-url", "rediss://user:pw@h:1/2"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++)
+        expect_taken(rows[i][0], rows[i][1]);
+}
+
+TEST(hosts_are_kept_in_lower_case)
+{
+    struct reading r;
+    READ(&r, "--channel-host", "MAX.Example", "--web-host=Web.MAX.Example");
+    assert_int_equal(r.result, CONFIG_RUN);
+    assert_span(r.config.hosts.channel_host, "max.example");
+    assert_span(r.config.hosts.web_host, "web.max.example");
+    reading_fini(&r);
+}
+
+TEST(secrets_come_from_files_and_are_never_shown)
+{
+    struct reading r;
+    struct tempdir dir;
+    struct buf out = BUF_INIT;
+    tempdir_init(&dir);
+    char *path = text_printf("%s/url", dir.path);
+    assert_true(text_write_file(path, "redis://user:hush1@127.0.0.1:6380/2\n"));
+    READ(&r, "--redis-url-file", path, "--redis-password", "hush2", "--check");
+    assert_int_equal(r.result, CONFIG_CHECK);
+    assert_int_equal(r.config.redis.port, 6380);
+    assert_string_equal(r.config.redis.password, "hush1");
+    config_write_values(&r.config, &out);
+    assert_non_null(strstr(buf_c_str(&out), "redis-url = redis://user:********@127.0.0.1:6380/2\n"));
+    assert_non_null(strstr(buf_c_str(&out), "redis-password = ********\n"));
+    assert_null(strstr(buf_c_str(&out), "hush"));
+    buf_fini(&out);
+    reading_fini(&r);
+    free(path);
+    tempdir_fini(&dir);
+}
+
+TEST(an_error_about_a_url_does_not_show_its_password)
+{
+    struct reading r;
+    READ(&r, "--redis-url", "redis://user:hush@host:port/0");
+    assert_int_equal(r.result, -EINVAL);
+    assert_null(strstr(buf_c_str(&r.error), "hush"));
+    reading_fini(&r);
+}
+
+TEST(the_password_of_its_own_is_used_when_the_url_has_none)
+{
+    struct reading r;
+    READ(&r, "--redis-url", "redis://host", "--redis-password", "secret");
+    assert_int_equal(r.result, CONFIG_RUN);
+    assert_string_equal(r.config.redis.password, "secret");
+    assert_string_equal(r.config.redis.user, "default");
+    reading_fini(&r);
+}
+
+TEST(what_is_asked_for_is_told)
+{
+    struct reading r;
+    READ(&r, "--check");
+    assert_int_equal(r.result, CONFIG_CHECK);
+    reading_fini(&r);
+    READ(&r, "--version", "--check");
+    assert_int_equal(r.result, CONFIG_VERSION);
+    reading_fini(&r);
+    READ(&r, "--listen", "nonsense", "--help");
+    assert_int_equal(r.result, CONFIG_HELP);
+    reading_fini(&r);
+    READ(&r, "--check", "--listen", "nonsense");
+    assert_int_equal(r.result, -EINVAL);
+    reading_fini(&r);
+}
+
+TEST(unknown_flags_and_stray_words_are_refused_by_name)
+{
+    struct reading r;
+    READ(&r, "--bogus", "1");
+    assert_int_equal(r.result, -EINVAL);
+    assert_non_null(strstr(buf_c_str(&r.error), "--bogus"));
+    reading_fini(&r);
+    READ(&r, "stray");
+    assert_int_equal(r.result, -EINVAL);
+    assert_non_null(strstr(buf_c_str(&r.error), "stray"));
+    reading_fini(&r);
+    READ(&r, "--workers");
+    assert_int_equal(r.result, -EINVAL);
+    assert_non_null(strstr(buf_c_str(&r.error), "--workers"));
+    reading_fini(&r);
+}
+
+TEST(help_lists_every_setting_that_check_prints)
+{
+    struct reading r;
+    struct buf help = BUF_INIT;
+    struct buf values = BUF_INIT;
+    READ(&r, "--check");
+    assert_int_equal(r.result, CONFIG_CHECK);
+    config_write_help(&help);
+    config_write_values(&r.config, &values);
+    char *rest = NULL;
+    char *copy = strdup(buf_c_str(&values));
+    int count = 0;
+    for (char *line = strtok_r(copy, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        char flag[64];
+        (void)snprintf(flag, sizeof flag, "--%.*s ", (int)strcspn(line, " "), line);
+        if (strstr(buf_c_str(&help), flag) == NULL)
+            fail_msg("--help does not tell of %s", flag);
+        count++;
+    }
+    assert_true(count > 20);
+    free(copy);
+    buf_fini(&help);
+    buf_fini(&values);
+    reading_fini(&r);
+}
+
+/* None of the test runner's own settings may be seen. */
+static int clear_environment(void **state)
+{
+    (void)state;
+    return clearenv();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_defaults_are_those_of_the_manual),
+        cmocka_unit_test(flags_win_over_the_environment_and_that_over_the_defaults),
+        cmocka_unit_test(the_base_path_begins_and_ends_with_a_slash_whatever_is_given),
+        cmocka_unit_test(the_base_path_has_a_longest_length),
+        cmocka_unit_test(bad_values_are_refused_by_name),
+        cmocka_unit_test(values_at_the_limits_are_taken),
+        cmocka_unit_test(hosts_are_kept_in_lower_case),
+        cmocka_unit_test(secrets_come_from_files_and_are_never_shown),
+        cmocka_unit_test(an_error_about_a_url_does_not_show_its_password),
+        cmocka_unit_test(the_password_of_its_own_is_used_when_the_url_has_none),
+        cmocka_unit_test(what_is_asked_for_is_told),
+        cmocka_unit_test(unknown_flags_and_stray_words_are_refused_by_name),
+        cmocka_unit_test(help_lists_every_setting_that_check_prints),
+    };
+    return cmocka_run_group_tests(tests, clear_environment, NULL);
+}

@@ -1,0 +1,81 @@
+/* Shared bodies: the bytes are copies, the tag follows them, and the last owner frees. */
+#include "base/blob.h"
+
+#include "unit/check.h"
+
+TEST(a_blob_keeps_a_copy_of_its_bytes)
+{
+    char source[] = "body";
+    struct blob *b = blob_new(span_of(source));
+    assert_non_null(b);
+    source[0] = 'X';
+    assert_int_equal(b->len, 4);
+    assert_memory_equal(b->data, "body", 4);
+    assert_int_equal(b->refs, 1);
+    assert_span(blob_etag(b), NULL);
+    blob_unref(b);
+}
+
+TEST(an_empty_blob_is_a_blob)
+{
+    struct blob *empty = blob_new(SPAN(""));
+    struct blob *absent = blob_new_tagged(SPAN_ABSENT);
+    assert_non_null(empty);
+    assert_non_null(absent);
+    assert_int_equal(empty->len, 0);
+    assert_int_equal(absent->len, 0);
+    assert_span(blob_etag(absent), "\"e3b0c44298fc1c149afbf4c8996fb924\"");
+    blob_unref(empty);
+    blob_unref(absent);
+}
+
+TEST(a_length_that_overflows_is_refused)
+{
+    assert_null(blob_new((struct span){"", SIZE_MAX}));
+    assert_null(blob_new((struct span){"", SIZE_MAX - sizeof(struct blob) + 1}));
+}
+
+TEST(the_tag_is_the_start_of_the_sha256_in_quotes)
+{
+    struct blob *b = blob_new_tagged(SPAN("abc"));
+    assert_non_null(b);
+    assert_span(blob_etag(b), "\"ba7816bf8f01cfea414140de5dae2223\"");
+    blob_unref(b);
+}
+
+TEST(equal_bytes_have_equal_tags_and_others_do_not)
+{
+    struct blob *one = blob_new_tagged(SPAN("page 1"));
+    struct blob *same = blob_new_tagged(SPAN("page 1"));
+    struct blob *other = blob_new_tagged(SPAN("page 2"));
+    assert_true(span_equal(blob_etag(one), blob_etag(same)));
+    assert_false(span_equal(blob_etag(one), blob_etag(other)));
+    blob_unref(one);
+    blob_unref(same);
+    blob_unref(other);
+}
+
+TEST(a_blob_lives_until_its_last_reference_is_given_back)
+{
+    struct blob *b = blob_new_tagged(SPAN("shared"));
+    assert_ptr_equal(blob_ref(b), b);
+    assert_int_equal(b->refs, 2);
+    blob_unref(b);
+    assert_memory_equal(b->data, "shared", 6); /* a sanitizer would object to freed memory */
+    assert_int_equal(b->refs, 1);
+    blob_unref(b);
+    blob_unref(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_blob_keeps_a_copy_of_its_bytes),
+        cmocka_unit_test(an_empty_blob_is_a_blob),
+        cmocka_unit_test(a_length_that_overflows_is_refused),
+        cmocka_unit_test(the_tag_is_the_start_of_the_sha256_in_quotes),
+        cmocka_unit_test(equal_bytes_have_equal_tags_and_others_do_not),
+        cmocka_unit_test(a_blob_lives_until_its_last_reference_is_given_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

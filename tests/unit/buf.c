@@ -1,0 +1,246 @@
+/* The growing buffer: what is appended is there, and one failure is remembered until the buffer is cleared.
+ */
+#include "base/buf.h"
+
+#include <errno.h>
+#include <wchar.h>
+
+#include "unit/check.h"
+
+/* Asked by the sanitizers: a size that cannot be had gives NULL, as it does without them. */
+const char *__asan_default_options(void);
+const char *__tsan_default_options(void);
+
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
+const char *__tsan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
+TEST(a_new_buffer_is_empty_and_owns_nothing)
+{
+    struct buf b = BUF_INIT;
+    assert_null(b.data);
+    assert_buf(&b, "");
+    assert_non_null(buf_span(&b).data);
+    buf_fini(&b);
+}
+
+TEST(appending_nothing_allocates_nothing)
+{
+    struct buf b = BUF_INIT;
+    buf_append(&b, NULL, 0);
+    buf_append_span(&b, SPAN_ABSENT);
+    buf_append_str(&b, "");
+    assert_null(b.data);
+    assert_int_equal(buf_error(&b), 0);
+}
+
+TEST(each_way_of_appending_adds_its_bytes)
+{
+    struct buf b = BUF_INIT;
+    buf_append(&b, "ab", 2);
+    buf_append_span(&b, SPAN("cd"));
+    buf_append_str(&b, "ef");
+    buf_append_char(&b, 'g');
+    buf_append_int(&b, -17);
+    buf_printf(&b, "[%s %d]", "x", 5);
+    assert_buf(&b, "abcdefg-17[x 5]");
+    buf_fini(&b);
+}
+
+TEST(bytes_survive_every_growth)
+{
+    struct buf b = BUF_INIT;
+    for (int i = 0; i < 100000; i++)
+        buf_append_char(&b, (char)('a' + i % 26));
+    assert_int_equal(buf_error(&b), 0);
+    assert_int_equal(b.len, 100000);
+    assert_true(b.cap >= b.len);
+    for (int i = 0; i < 100000; i++)
+        if (b.data[i] != (char)('a' + i % 26))
+            fail_msg("byte %d changed", i);
+    buf_fini(&b);
+}
+
+TEST(nul_bytes_are_bytes_like_others)
+{
+    struct buf b = BUF_INIT;
+    buf_append(&b, "a\0b", 3);
+    assert_int_equal(b.len, 3);
+    assert_memory_equal(b.data, "a\0b", 3);
+    buf_fini(&b);
+}
+
+TEST(printf_fits_exactly_at_the_capacity_and_one_beyond)
+{
+    for (int fill = 250; fill <= 260; fill++) {
+        struct buf b = BUF_INIT;
+        buf_printf(&b, "%*s", fill, "");
+        buf_printf(&b, "%s", "end");
+        assert_int_equal(buf_error(&b), 0);
+        assert_int_equal(b.len, fill + 3);
+        assert_memory_equal(b.data + fill, "end", 3);
+        buf_fini(&b);
+    }
+}
+
+TEST(printing_nothing_is_no_error)
+{
+    struct buf b = BUF_INIT;
+    buf_printf(&b, "%s", "");
+    assert_buf(&b, "");
+    buf_fini(&b);
+}
+
+TEST(reserve_makes_room_without_changing_the_length)
+{
+    struct buf b = BUF_INIT;
+    assert_int_equal(buf_reserve(&b, 1000), 0);
+    assert_int_equal(b.len, 0);
+    assert_true(b.cap >= 1000);
+    char *before = b.data;
+    for (int i = 0; i < 1000; i++)
+        buf_append_char(&b, 'x');
+    assert_ptr_equal(b.data, before);
+    buf_fini(&b);
+}
+
+TEST(a_failed_reserve_is_remembered_and_keeps_the_bytes)
+{
+    struct buf b = BUF_INIT;
+    buf_append_str(&b, "kept");
+    assert_int_equal(buf_reserve(&b, SIZE_MAX), -ENOMEM); /* the length itself would overflow */
+    assert_int_equal(buf_error(&b), -ENOMEM);
+    buf_append_str(&b, "lost");
+    buf_append_char(&b, '!');
+    buf_append_int(&b, 1);
+    buf_printf(&b, "%d", 1);
+    assert_int_equal(buf_reserve(&b, 1), -ENOMEM);
+    assert_null(buf_c_str(&b));
+    assert_span(buf_span(&b), "kept");
+    buf_fini(&b);
+    assert_int_equal(buf_error(&b), 0);
+}
+
+TEST(each_size_that_cannot_be_had_fails_alike)
+{
+    static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / 2 + 2, SIZE_MAX / 2, SIZE_MAX / 4};
+    for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
+        struct buf b = BUF_INIT;
+        assert_int_equal(buf_reserve(&b, sizes[i]), -ENOMEM);
+        assert_null(b.data);
+        buf_fini(&b);
+    }
+}
+
+TEST(a_format_that_cannot_be_written_marks_the_buffer)
+{
+    struct buf b = BUF_INIT;
+    buf_append_str(&b, "kept");
+    buf_printf(&b, "%lc", (wint_t)0x416); /* not in the character set of the C locale */
+    assert_int_equal(buf_error(&b), -ENOMEM);
+    assert_span(buf_span(&b), "kept");
+    buf_fini(&b);
+}
+
+TEST(clearing_forgives_and_keeps_the_memory)
+{
+    struct buf b = BUF_INIT;
+    buf_append_str(&b, "old");
+    char *before = b.data;
+    assert_int_equal(buf_reserve(&b, SIZE_MAX), -ENOMEM);
+    buf_clear(&b);
+    buf_append_str(&b, "new");
+    assert_buf(&b, "new");
+    assert_ptr_equal(b.data, before);
+    buf_fini(&b);
+}
+
+TEST(consuming_moves_the_rest_to_the_front)
+{
+    struct buf b = BUF_INIT;
+    buf_append_str(&b, "abcdef");
+    buf_consume(&b, 0);
+    assert_buf(&b, "abcdef");
+    buf_consume(&b, 2);
+    assert_buf(&b, "cdef");
+    buf_append_str(&b, "gh");
+    assert_buf(&b, "cdefgh");
+    buf_consume(&b, 6);
+    assert_buf(&b, "");
+    buf_fini(&b);
+}
+
+TEST(consuming_nothing_of_a_new_buffer_is_allowed)
+{
+    struct buf b = BUF_INIT;
+    buf_consume(&b, 0);
+    assert_buf(&b, "");
+}
+
+TEST(the_c_string_ends_and_the_nul_is_not_counted)
+{
+    struct buf b = BUF_INIT;
+    assert_string_equal(buf_c_str(&b), "");
+    for (int i = 0; i < 300; i++) { /* crosses the first capacity: the NUL needs room too */
+        buf_append_char(&b, 'x');
+        assert_int_equal(strlen(buf_c_str(&b)), b.len);
+    }
+    assert_int_equal(b.len, 300);
+    buf_fini(&b);
+}
+
+TEST(integers_are_written_over_the_full_range)
+{
+    static const struct {
+        int64_t value;
+        const char *text;
+    } cases[] = {
+        {0, "0"},
+        {-1, "-1"},
+        {9, "9"},
+        {10, "10"},
+        {-10, "-10"},
+        {1000000, "1000000"},
+        {INT64_MAX, "9223372036854775807"},
+        {INT64_MIN + 1, "-9223372036854775807"},
+        {INT64_MIN, "-9223372036854775808"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        char digits[INT64_DIGITS_MAX];
+        size_t n = format_int64(cases[i].value, digits);
+        assert_span(((struct span){digits, n}), cases[i].text);
+        struct buf b = BUF_INIT;
+        buf_append_int(&b, cases[i].value);
+        assert_buf(&b, cases[i].text);
+        buf_fini(&b);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_new_buffer_is_empty_and_owns_nothing),
+        cmocka_unit_test(appending_nothing_allocates_nothing),
+        cmocka_unit_test(each_way_of_appending_adds_its_bytes),
+        cmocka_unit_test(bytes_survive_every_growth),
+        cmocka_unit_test(nul_bytes_are_bytes_like_others),
+        cmocka_unit_test(printf_fits_exactly_at_the_capacity_and_one_beyond),
+        cmocka_unit_test(printing_nothing_is_no_error),
+        cmocka_unit_test(reserve_makes_room_without_changing_the_length),
+        cmocka_unit_test(a_failed_reserve_is_remembered_and_keeps_the_bytes),
+        cmocka_unit_test(each_size_that_cannot_be_had_fails_alike),
+        cmocka_unit_test(a_format_that_cannot_be_written_marks_the_buffer),
+        cmocka_unit_test(clearing_forgives_and_keeps_the_memory),
+        cmocka_unit_test(consuming_moves_the_rest_to_the_front),
+        cmocka_unit_test(consuming_nothing_of_a_new_buffer_is_allowed),
+        cmocka_unit_test(the_c_string_ends_and_the_nul_is_not_counted),
+        cmocka_unit_test(integers_are_written_over_the_full_range),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,311 @@
+/* Channels as JSON: the members and their order are the contract's, and one bad value spoils only itself. */
+#include "model/channel.h"
+
+#include <yyjson.h>
+
+#include "support/json.h"
+#include "unit/check.h"
+
+static const char *const CARD_ORDER[] = {"max_channel_id",
+                                         "title",
+                                         "description",
+                                         "avatar",
+                                         "link",
+                                         "category",
+                                         "category2",
+                                         "followers_cnt_today",
+                                         "followers_history",
+                                         "is_a_plus_flag",
+                                         "views_24h",
+                                         "views_48h",
+                                         "er_24h",
+                                         "er_48h",
+                                         "updated_at"};
+static const char *const SUMMARY_ORDER[] = {"max_channel_id", "title", "description",
+                                            "avatar",         "link",  "updated_at"};
+
+static struct channel_row full_row(void)
+{
+    struct channel_row row = {{{NULL, 0}}};
+    row.value[CHANNEL_FIELD_max_channel_id] = SPAN("-1001");
+    row.value[CHANNEL_FIELD_title] = SPAN("Новости \"дня\"");
+    row.value[CHANNEL_FIELD_description] = SPAN("");
+    row.value[CHANNEL_FIELD_avatar] = SPAN("https://i.example/a.png");
+    row.value[CHANNEL_FIELD_link] = SPAN("https://max.ru/news");
+    row.value[CHANNEL_FIELD_category] = SPAN("news");
+    row.value[CHANNEL_FIELD_category2] = SPAN("media");
+    row.value[CHANNEL_FIELD_followers_cnt_today] = SPAN("1500");
+    row.value[CHANNEL_FIELD_followers_history] = SPAN("{\"2026-11-21\": 1500, \"2026-11-20\": 1499}");
+    row.value[CHANNEL_FIELD_is_a_plus_flag] = SPAN("1");
+    row.value[CHANNEL_FIELD_views_24h] = SPAN("10");
+    row.value[CHANNEL_FIELD_views_48h] = SPAN("20");
+    row.value[CHANNEL_FIELD_er_24h] = SPAN("3");
+    row.value[CHANNEL_FIELD_er_48h] = SPAN("4");
+    row.value[CHANNEL_FIELD_updated_at] = SPAN("2026-11-21T10:06:06");
+    return row;
+}
+
+static void assert_written(const struct channel_row *row, enum channel_shape shape, unsigned unreadable,
+                           const char *expected)
+{
+    struct buf out = BUF_INIT;
+    assert_int_equal(channel_write(&out, row, shape), unreadable);
+    assert_buf(&out, expected);
+    buf_fini(&out);
+}
+
+TEST(a_full_card_is_written_in_the_contracts_order)
+{
+    struct channel_row row = full_row();
+    assert_written(
+        &row, CHANNEL_CARD, 0,
+        "{\"max_channel_id\":-1001,\"title\":\"Новости \\\"дня\\\"\",\"description\":\"\","
+        "\"avatar\":\"https://i.example/a.png\",\"link\":\"https://max.ru/news\",\"category\":\"news\","
+        "\"category2\":\"media\",\"followers_cnt_today\":1500,"
+        "\"followers_history\":{\"2026-11-20\":1499,\"2026-11-21\":1500},\"is_a_plus_flag\":1,"
+        "\"views_24h\":10,\"views_48h\":20,\"er_24h\":3,\"er_48h\":4,"
+        "\"updated_at\":\"2026-11-21T10:06:06\"}");
+}
+
+TEST(a_summary_has_its_six_members)
+{
+    struct channel_row row = full_row();
+    assert_written(&row, CHANNEL_SUMMARY, 0,
+                   "{\"max_channel_id\":-1001,\"title\":\"Новости \\\"дня\\\"\",\"description\":\"\","
+                   "\"avatar\":\"https://i.example/a.png\",\"link\":\"https://max.ru/news\","
+                   "\"updated_at\":\"2026-11-21T10:06:06\"}");
+}
+
+static void assert_order(enum channel_shape shape, const char *const *names, size_t expected)
+{
+    size_t count = 0;
+    const enum channel_field *fields = channel_shape_fields(shape, &count);
+    assert_int_equal(count, expected);
+    for (size_t i = 0; i < count; i++)
+        assert_span(channel_field_name(fields[i]), names[i]);
+}
+
+TEST(the_shapes_list_the_contracts_fields)
+{
+    assert_order(CHANNEL_CARD, CARD_ORDER, TEST_COUNT(CARD_ORDER));
+    assert_order(CHANNEL_SUMMARY, SUMMARY_ORDER, TEST_COUNT(SUMMARY_ORDER));
+    assert_int_equal(CHANNEL_FIELD_COUNT, TEST_COUNT(CARD_ORDER));
+}
+
+TEST(the_summary_has_the_fields_that_the_table_marks)
+{
+    static const bool marked[] = {
+#define MARK(name, type, in_summary) in_summary,
+        CHANNEL_FIELDS(MARK)
+#undef MARK
+    };
+    size_t count = 0;
+    const enum channel_field *fields = channel_shape_fields(CHANNEL_SUMMARY, &count);
+    size_t at = 0;
+    for (unsigned f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        if (marked[f])
+            assert_int_equal(fields[at++], f);
+    assert_int_equal(at, count);
+}
+
+TEST(each_field_has_its_type)
+{
+    assert_int_equal(channel_field_type(CHANNEL_FIELD_max_channel_id), CHANNEL_INTEGER);
+    assert_int_equal(channel_field_type(CHANNEL_FIELD_title), CHANNEL_TEXT);
+    assert_int_equal(channel_field_type(CHANNEL_FIELD_followers_history), CHANNEL_HISTORY);
+    assert_int_equal(channel_field_type(CHANNEL_FIELD_updated_at), CHANNEL_DATETIME);
+    assert_int_equal(channel_field_type(CHANNEL_FIELD_is_a_plus_flag), CHANNEL_INTEGER);
+}
+
+TEST(absent_fields_are_null_and_an_absent_history_is_empty)
+{
+    struct channel_row row = {{{NULL, 0}}};
+    assert_written(
+        &row, CHANNEL_CARD, 0,
+        "{\"max_channel_id\":null,\"title\":null,\"description\":null,\"avatar\":null,\"link\":null,"
+        "\"category\":null,\"category2\":null,\"followers_cnt_today\":null,\"followers_history\":{},"
+        "\"is_a_plus_flag\":null,\"views_24h\":null,\"views_48h\":null,\"er_24h\":null,\"er_48h\":null,"
+        "\"updated_at\":null}");
+    assert_written(
+        &row, CHANNEL_SUMMARY, 0,
+        "{\"max_channel_id\":null,\"title\":null,\"description\":null,\"avatar\":null,\"link\":null,"
+        "\"updated_at\":null}");
+}
+
+/* Writes a full card but for one field; that field alone must be reported and come as `expected`. */
+static void assert_field(enum channel_field field, struct span stored, const char *expected, bool readable)
+{
+    struct channel_row row = full_row();
+    struct buf out = BUF_INIT;
+    struct span name = channel_field_name(field);
+    char path[32];
+    (void)snprintf(path, sizeof path, "%.*s", (int)name.len, name.data);
+    row.value[field] = stored;
+    unsigned unreadable = channel_write(&out, &row, CHANNEL_CARD);
+    if (unreadable != (readable ? 0 : 1U << field))
+        fail_msg("%s = \"%.*s\": unreadable is %x", path, (int)stored.len, stored.data, unreadable);
+    json_assert_at(buf_c_str(&out), path, expected);
+    yyjson_doc *doc = yyjson_read(out.data, out.len, YYJSON_READ_NOFLAG);
+    assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(doc)), CHANNEL_FIELD_COUNT);
+    yyjson_doc_free(doc);
+    buf_fini(&out);
+}
+
+TEST(bad_values_of_every_integer_become_null)
+{
+    static const struct span bad[] = {{"", 0},
+                                      {"abc", 3},
+                                      {"1.5", 3},
+                                      {"1e3", 3},
+                                      {"+1", 2},
+                                      {"-0", 2},
+                                      {"007", 3},
+                                      {" 1", 2},
+                                      {"1 ", 2},
+                                      {"1\n", 2},
+                                      {"1\0", 2},
+                                      {"0x10", 4},
+                                      {"NaN", 3},
+                                      {"null", 4},
+                                      {"true", 4},
+                                      {"-", 1},
+                                      {"9223372036854775808", 19},
+                                      {"-9223372036854775809", 20}};
+    for (unsigned f = 0; f < CHANNEL_FIELD_COUNT; f++) {
+        if (channel_field_type((enum channel_field)f) != CHANNEL_INTEGER)
+            continue;
+        for (size_t i = 0; i < TEST_COUNT(bad); i++)
+            assert_field((enum channel_field)f, bad[i], "null", false);
+    }
+}
+
+TEST(extremes_of_every_integer_are_written_as_stored)
+{
+    static const char *const good[] = {"0", "-1", "9223372036854775807", "-9223372036854775808",
+                                       "9007199254740993"};
+    for (unsigned f = 0; f < CHANNEL_FIELD_COUNT; f++) {
+        if (channel_field_type((enum channel_field)f) != CHANNEL_INTEGER)
+            continue;
+        for (size_t i = 0; i < TEST_COUNT(good); i++) {
+            assert_field((enum channel_field)f, span_of(good[i]), good[i], true);
+            struct channel_row row = {{{NULL, 0}}};
+            struct buf out = BUF_INIT;
+            row.value[f] = span_of(good[i]);
+            assert_int_equal(channel_write(&out, &row, CHANNEL_CARD), 0);
+            assert_non_null(strstr(buf_c_str(&out), good[i])); /* digit by digit, not by way of a double */
+            buf_fini(&out);
+        }
+    }
+}
+
+TEST(bad_dates_become_null)
+{
+    static const char *const bad[] = {"",
+                                      "2026-11-21",
+                                      "2026-11-21 10:06:06",
+                                      "2026-11-21T10:06:06Z",
+                                      "2026-02-30T10:06:06",
+                                      "2026-11-21T24:00:00",
+                                      "1790000000",
+                                      "null"};
+    for (size_t i = 0; i < TEST_COUNT(bad); i++)
+        assert_field(CHANNEL_FIELD_updated_at, span_of(bad[i]), "null", false);
+    assert_field(CHANNEL_FIELD_updated_at, SPAN("2024-02-29T23:59:59"), "\"2024-02-29T23:59:59\"", true);
+}
+
+TEST(bad_histories_become_empty)
+{
+    static const char *const bad[] = {"",
+                                      "null",
+                                      "[]",
+                                      "{\"2026-11-21\":1.5}",
+                                      "{\"2026-11-31\":1}",
+                                      "{\"2026-11-21\":9223372036854775808}",
+                                      "{\"2026-11-21\":1"};
+    for (size_t i = 0; i < TEST_COUNT(bad); i++)
+        assert_field(CHANNEL_FIELD_followers_history, span_of(bad[i]), "{}", false);
+    assert_field(CHANNEL_FIELD_followers_history, SPAN("{}"), "{}", true);
+}
+
+TEST(any_text_is_a_text)
+{
+    for (unsigned f = 0; f < CHANNEL_FIELD_COUNT; f++) {
+        if (channel_field_type((enum channel_field)f) != CHANNEL_TEXT)
+            continue;
+        assert_field((enum channel_field)f, SPAN(""), "\"\"", true);
+        assert_field((enum channel_field)f, SPAN("null"), "\"null\"", true);
+        assert_field((enum channel_field)f, SPAN("12"), "\"12\"", true);
+        assert_field((enum channel_field)f, SPAN("a\"b\\c\n\x01"), "\"a\\\"b\\\\c\\n\\u0001\"", true);
+        assert_field((enum channel_field)f, SPAN("频道 📣"), "\"频道 📣\"", true);
+        assert_field((enum channel_field)f, SPAN("a\xFF\xC3"), "\"a\xEF\xBF\xBD\xEF\xBF\xBD\"", true);
+    }
+}
+
+TEST(several_bad_values_are_reported_together)
+{
+    struct channel_row row = full_row();
+    struct buf out = BUF_INIT;
+    row.value[CHANNEL_FIELD_max_channel_id] = SPAN("x");
+    row.value[CHANNEL_FIELD_er_48h] = SPAN("x");
+    row.value[CHANNEL_FIELD_updated_at] = SPAN("x");
+    unsigned summary = 1U << CHANNEL_FIELD_max_channel_id | 1U << CHANNEL_FIELD_updated_at;
+    assert_int_equal(channel_write(&out, &row, CHANNEL_CARD), summary | 1U << CHANNEL_FIELD_er_48h);
+    assert_int_equal(channel_write(&out, &row, CHANNEL_SUMMARY), summary); /* not what it does not show */
+    buf_fini(&out);
+}
+
+TEST(a_row_is_empty_when_no_field_of_the_shape_is_there)
+{
+    struct channel_row row = {{{NULL, 0}}};
+    assert_true(channel_row_is_empty(&row, CHANNEL_CARD));
+    assert_true(channel_row_is_empty(&row, CHANNEL_SUMMARY));
+    row.value[CHANNEL_FIELD_er_48h] = SPAN("");
+    assert_false(channel_row_is_empty(&row, CHANNEL_CARD));
+    assert_true(channel_row_is_empty(&row, CHANNEL_SUMMARY));
+    row.value[CHANNEL_FIELD_title] = SPAN("");
+    assert_false(channel_row_is_empty(&row, CHANNEL_SUMMARY));
+}
+
+TEST(random_bytes_in_every_field_still_make_a_valid_card)
+{
+    uint64_t seed = 4711;
+    for (int round = 0; round < 2000; round++) {
+        char bytes[CHANNEL_FIELD_COUNT][24];
+        struct channel_row row = {{{NULL, 0}}};
+        struct buf out = BUF_INIT;
+        for (unsigned f = 0; f < CHANNEL_FIELD_COUNT; f++) {
+            size_t n = check_random(&seed) % sizeof bytes[f];
+            for (size_t i = 0; i < n; i++)
+                bytes[f][i] = (char)(check_random(&seed) & 0xFF);
+            if (check_random(&seed) % 4 != 0)
+                row.value[f] = (struct span){bytes[f], n};
+        }
+        (void)channel_write(&out, &row, CHANNEL_CARD);
+        yyjson_doc *doc = yyjson_read(out.data, out.len, YYJSON_READ_NOFLAG);
+        assert_non_null(doc);
+        assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(doc)), CHANNEL_FIELD_COUNT);
+        yyjson_doc_free(doc);
+        buf_fini(&out);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_full_card_is_written_in_the_contracts_order),
+        cmocka_unit_test(a_summary_has_its_six_members),
+        cmocka_unit_test(the_shapes_list_the_contracts_fields),
+        cmocka_unit_test(the_summary_has_the_fields_that_the_table_marks),
+        cmocka_unit_test(each_field_has_its_type),
+        cmocka_unit_test(absent_fields_are_null_and_an_absent_history_is_empty),
+        cmocka_unit_test(bad_values_of_every_integer_become_null),
+        cmocka_unit_test(extremes_of_every_integer_are_written_as_stored),
+        cmocka_unit_test(bad_dates_become_null),
+        cmocka_unit_test(bad_histories_become_empty),
+        cmocka_unit_test(any_text_is_a_text),
+        cmocka_unit_test(several_bad_values_are_reported_together),
+        cmocka_unit_test(a_row_is_empty_when_no_field_of_the_shape_is_there),
+        cmocka_unit_test(random_bytes_in_every_field_still_make_a_valid_card),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

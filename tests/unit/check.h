@@ -1,0 +1,48 @@
+/* What the unit tests share: test functions without boilerplate, and assertions on bytes. */
+#ifndef TEST_UNIT_CHECK_H
+#define TEST_UNIT_CHECK_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "support/test.h"
+
+/* Opens a test function; none of these tests needs state. */
+#define TEST(name) static void name(void **unused __attribute__((unused)))
+
+static inline void check_bytes(struct span actual, struct span expected, const char *file, int line)
+{
+    if (span_equal(actual, expected) && (actual.data == NULL) == (expected.data == NULL))
+        return;
+    struct span shown[2] = {actual, expected};
+    for (int i = 0; i < 2; i++)
+        if (shown[i].data == NULL)
+            shown[i] = SPAN("(absent)");
+    print_error("\"%.*s\", not \"%.*s\"\n", (int)shown[0].len, shown[0].data, (int)shown[1].len,
+                shown[1].data);
+    _fail(file, line);
+}
+
+/* The span holds the text, and is absent only when the text is NULL. */
+#define assert_span(actual, text)                                                                         \
+    check_bytes((actual), (text) == NULL ? SPAN_ABSENT : span_of((text) == NULL ? "" : (text)), __FILE__, \
+                __LINE__)
+
+/* The buffer holds the text and no error. */
+#define assert_buf(buffer, text)                                          \
+    do {                                                                  \
+        assert_int_equal(buf_error(buffer), 0);                           \
+        check_bytes(buf_span(buffer), span_of(text), __FILE__, __LINE__); \
+    } while (0)
+
+/* A small generator with a fixed seed (xorshift64*): every run sees the same bytes. */
+static inline uint32_t check_random(uint64_t *seed)
+{
+    *seed ^= *seed >> 12;
+    *seed ^= *seed << 25;
+    *seed ^= *seed >> 27;
+    return (uint32_t)((*seed * UINT64_C(0x2545F4914F6CDD1D)) >> 32);
+}
+
+#endif

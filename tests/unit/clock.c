@@ -1,0 +1,54 @@
+/* Clocks: the monotonic one goes forward, the stamp is RFC 3339 and tells the present. */
+#include "base/clock.h"
+
+#include <time.h>
+
+#include "unit/check.h"
+
+TEST(the_monotonic_clock_never_goes_back)
+{
+    uint64_t last = clock_now_ns();
+    assert_true(last > 0);
+    for (int i = 0; i < 100000; i++) {
+        uint64_t now = clock_now_ns();
+        assert_true(now >= last);
+        last = now;
+    }
+}
+
+TEST(a_sleep_of_20_ms_is_seen_by_both_units)
+{
+    uint64_t ns = clock_now_ns();
+    uint64_t ms = clock_now_ms();
+    assert_int_equal(nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL), 0);
+    assert_true(clock_now_ns() - ns >= 20000000);
+    assert_true(clock_now_ms() - ms >= 19);
+    assert_true(clock_now_ms() - ms < 10000);
+}
+
+TEST(the_stamp_has_its_shape_and_the_present_second)
+{
+    char stamp[CLOCK_STAMP_LEN + 1] = {0};
+    time_t before = time(NULL);
+    clock_stamp_utc(stamp);
+    time_t after = time(NULL);
+    assert_int_equal(strlen(stamp), CLOCK_STAMP_LEN);
+    struct tm tm = {0};
+    const char *rest = strptime(stamp, "%Y-%m-%dT%H:%M:%S", &tm);
+    assert_non_null(rest);
+    time_t told = timegm(&tm);
+    assert_true(told >= before - 1 && told <= after);
+    assert_int_equal(rest[0], '.');
+    assert_int_equal(strspn(rest + 1, "0123456789"), 3);
+    assert_string_equal(rest + 4, "Z");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_monotonic_clock_never_goes_back),
+        cmocka_unit_test(a_sleep_of_20_ms_is_seen_by_both_units),
+        cmocka_unit_test(the_stamp_has_its_shape_and_the_present_second),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

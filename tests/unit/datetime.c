@@ -1,0 +1,101 @@
+/* Dates: only those that exist, in the one spelling of the contract. */
+#include "model/datetime.h"
+
+#include "unit/check.h"
+
+static void assert_all(bool valid(struct span), bool expected, const char *const *texts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (valid(span_of(texts[i])) != expected)
+            fail_msg("\"%s\" is judged wrong", texts[i]);
+}
+
+TEST(dates_that_exist_are_valid)
+{
+    static const char *const texts[] = {"2026-11-21", "2026-01-01", "2026-12-31",
+                                        "0000-01-01", "0001-01-01", "9999-12-31"};
+    assert_all(date_valid, true, texts, TEST_COUNT(texts));
+}
+
+TEST(each_month_ends_on_its_last_day)
+{
+    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    for (int month = 1; month <= 12; month++) {
+        for (int day = 0; day <= 32; day++) {
+            char text[32];
+            (void)snprintf(text, sizeof text, "2026-%02d-%02d", month, day);
+            assert_int_equal(date_valid(span_of(text)), day >= 1 && day <= days[month - 1]);
+        }
+    }
+}
+
+TEST(leap_years_follow_the_gregorian_rule)
+{
+    static const char *const leap[] = {"2024-02-29", "2000-02-29", "2400-02-29", "1600-02-29"};
+    static const char *const common[] = {"2023-02-29", "2025-02-29", "1900-02-29", "2100-02-29",
+                                         "2024-02-30"};
+    assert_all(date_valid, true, leap, TEST_COUNT(leap));
+    assert_all(date_valid, false, common, TEST_COUNT(common));
+}
+
+TEST(other_spellings_are_no_dates)
+{
+    static const char *const texts[] = {
+        "",           "2026",       "2026-11-2",  "2026-11-211", "2026-1-21",  "26-11-21",
+        "2026/11/21", "2026-11/21", "20261121",   "21-11-2026",  "2026-00-21", "2026-13-21",
+        "2026-11-00", "2026-11-31", "-026-11-21", "+026-11-21",  "2026-+1-21", "2026- 1-21",
+        "2026-11-2x", "x026-11-21", " 2026-11-2", "2026-11-21T", "2026-11-21 "};
+    assert_all(date_valid, false, texts, TEST_COUNT(texts));
+    assert_false(date_valid(SPAN_ABSENT));
+    assert_false(date_valid((struct span){"2026-11-21", 9}));
+}
+
+TEST(date_times_go_from_midnight_to_the_last_second)
+{
+    static const char *const texts[] = {"2026-11-21T10:06:06", "2026-11-21T00:00:00", "2026-11-21T23:59:59",
+                                        "2024-02-29T12:00:00"};
+    assert_all(datetime_valid, true, texts, TEST_COUNT(texts));
+}
+
+TEST(other_spellings_are_no_date_times)
+{
+    static const char *const texts[] = {
+        "",
+        "2026-11-21",
+        "2026-11-21T10:06",
+        "2026-11-21T10:06:6",
+        "2026-11-21T10:06:066",
+        "2026-11-21T24:00:00",
+        "2026-11-21T10:60:00",
+        "2026-11-21T10:06:60",
+        "2026-11-21T-1:06:06",
+        "2026-11-21T10:-6:06",
+        "2026-11-21 10:06:06",
+        "2026-11-21t10:06:06",
+        "2026-11-21T10.06.06",
+        "2026-11-21T10:06.06",
+        "2026-11-21T100606",
+        "2026-11-21T10:06:06Z",
+        "2026-11-21T10:06:06.000",
+        "2026-11-21T10:06:06+03:00",
+        "2026-02-29T10:06:06",
+        "2026-11-31T10:06:06",
+        "2026-11-21Tab:cd:ef",
+        "0x26-11-21T10:06:06",
+    };
+    assert_all(datetime_valid, false, texts, TEST_COUNT(texts));
+    assert_false(datetime_valid(SPAN_ABSENT));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dates_that_exist_are_valid),
+        cmocka_unit_test(each_month_ends_on_its_last_day),
+        cmocka_unit_test(leap_years_follow_the_gregorian_rule),
+        cmocka_unit_test(other_spellings_are_no_dates),
+        cmocka_unit_test(date_times_go_from_midnight_to_the_last_second),
+        cmocka_unit_test(other_spellings_are_no_date_times),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,272 @@
+/* The follower history: the latest ten days, ascending, whatever order and length the stored text has. */
+#include "model/history.h"
+
+#include <errno.h>
+
+#include "unit/check.h"
+
+static void assert_history(const char *stored, const char *expected)
+{
+    struct buf out = BUF_INIT;
+    assert_int_equal(history_write(&out, span_of(stored)), 0);
+    assert_buf(&out, expected);
+    buf_fini(&out);
+}
+
+static void assert_unreadable(struct span stored)
+{
+    struct buf out = BUF_INIT;
+    buf_append_str(&out, "before");
+    if (history_write(&out, stored) != -EINVAL)
+        fail_msg("accepted: %.*s", (int)stored.len, stored.data);
+    assert_buf(&out, "before");
+    buf_fini(&out);
+}
+
+/* Appends `"2026-<month>-<day>":<count>` with a comma before it when it is not the first. */
+static void add_day(struct buf *out, int month, int day, int count)
+{
+    if (out->len > 1)
+        buf_append_char(out, ',');
+    buf_printf(out, "\"2026-%02d-%02d\":%d", month, day, count);
+}
+
+TEST(an_empty_object_stays_empty)
+{
+    assert_history("{}", "{}");
+    assert_history(" { } \n", "{}");
+}
+
+TEST(days_are_written_without_spaces_in_order)
+{
+    assert_history("{\"2026-11-21\": 5}", "{\"2026-11-21\":5}");
+    assert_history("{ \"2026-11-21\" : 3 ,\n\"2026-11-20\" : 2, \"2025-12-31\": 1 }",
+                   "{\"2025-12-31\":1,\"2026-11-20\":2,\"2026-11-21\":3}");
+}
+
+TEST(counts_keep_the_full_range)
+{
+    assert_history("{\"2026-11-21\":9223372036854775807}", "{\"2026-11-21\":9223372036854775807}");
+    assert_history("{\"2026-11-21\":-9223372036854775808}", "{\"2026-11-21\":-9223372036854775808}");
+    assert_history("{\"2026-11-21\":0,\"2026-11-22\":-1}", "{\"2026-11-21\":0,\"2026-11-22\":-1}");
+    assert_history("{\"2026-11-21\":9007199254740993}", "{\"2026-11-21\":9007199254740993}");
+}
+
+TEST(one_beyond_the_range_is_unreadable)
+{
+    assert_unreadable(SPAN("{\"2026-11-21\":9223372036854775808}"));
+    assert_unreadable(SPAN("{\"2026-11-21\":-9223372036854775809}"));
+    assert_unreadable(SPAN("{\"2026-11-21\":18446744073709551615}"));
+    assert_unreadable(SPAN("{\"2026-11-21\":18446744073709551616}"));
+}
+
+TEST(ten_days_are_kept_and_of_eleven_the_oldest_goes)
+{
+    struct buf ten = BUF_INIT;
+    struct buf eleven = BUF_INIT;
+    buf_append_char(&ten, '{');
+    buf_append_char(&eleven, '{');
+    add_day(&eleven, 10, 31, 99);
+    for (int day = 1; day <= HISTORY_DAYS_MAX; day++) {
+        add_day(&ten, 11, day, day);
+        add_day(&eleven, 11, day, day);
+    }
+    buf_append_char(&ten, '}');
+    buf_append_char(&eleven, '}');
+    assert_history(buf_c_str(&ten), buf_c_str(&ten));
+    assert_history(buf_c_str(&eleven), buf_c_str(&ten));
+    buf_fini(&ten);
+    buf_fini(&eleven);
+}
+
+TEST(the_latest_ten_are_found_in_any_order)
+{
+    enum { DAYS = 30 };
+    struct buf expected = BUF_INIT;
+    buf_append_char(&expected, '{');
+    for (int day = DAYS - HISTORY_DAYS_MAX + 1; day <= DAYS; day++)
+        add_day(&expected, 11, day, day);
+    buf_append_char(&expected, '}');
+    uint64_t seed = 11;
+    for (int round = 0; round < 500; round++) {
+        int order[DAYS];
+        struct buf stored = BUF_INIT;
+        buf_append_char(&stored, '{');
+        for (int i = 0; i < DAYS; i++) { /* a shuffle, inside out */
+            uint32_t j = check_random(&seed) % (uint32_t)(i + 1);
+            order[i] = order[j];
+            order[j] = i + 1;
+        }
+        for (int i = 0; i < DAYS; i++)
+            add_day(&stored, 11, order[i], order[i]);
+        buf_append_char(&stored, '}');
+        assert_history(buf_c_str(&stored), buf_c_str(&expected));
+        buf_fini(&stored);
+    }
+    buf_fini(&expected);
+}
+
+TEST(ascending_and_descending_texts_give_the_same)
+{
+    struct buf down = BUF_INIT;
+    struct buf expected = BUF_INIT;
+    buf_append_char(&down, '{');
+    buf_append_char(&expected, '{');
+    for (int day = 28; day >= 1; day--)
+        add_day(&down, 2, day, day);
+    for (int day = 19; day <= 28; day++)
+        add_day(&expected, 2, day, day);
+    buf_append_char(&down, '}');
+    buf_append_char(&expected, '}');
+    assert_history(buf_c_str(&down), buf_c_str(&expected));
+    buf_fini(&down);
+    buf_fini(&expected);
+}
+
+TEST(a_day_named_twice_counts_with_its_last_value)
+{
+    assert_history("{\"2026-11-21\":1,\"2026-11-21\":2}", "{\"2026-11-21\":2}");
+    assert_history("{\"2026-11-21\":1,\"2026-11-20\":7,\"2026-11-21\":2}",
+                   "{\"2026-11-20\":7,\"2026-11-21\":2}");
+    struct buf stored = BUF_INIT;
+    struct buf expected = BUF_INIT;
+    buf_append_char(&stored, '{');
+    buf_append_char(&expected, '{');
+    for (int day = 1; day <= 10; day++) {
+        add_day(&stored, 11, day, 0);
+        add_day(&expected, 11, day, day);
+    }
+    for (int day = 10; day >= 1; day--) /* none may push out another */
+        add_day(&stored, 11, day, day);
+    buf_append_char(&stored, '}');
+    buf_append_char(&expected, '}');
+    assert_history(buf_c_str(&stored), buf_c_str(&expected));
+    buf_fini(&stored);
+    buf_fini(&expected);
+}
+
+TEST(a_text_of_any_length_is_read)
+{
+    struct buf stored = BUF_INIT;
+    buf_append_char(&stored, '{');
+    for (int year = 1000; year < 9000; year++) { /* far beyond what fits on the stack */
+        if (stored.len > 1)
+            buf_append_char(&stored, ',');
+        buf_printf(&stored, "\"%d-01-01\":%d", year, year);
+    }
+    buf_append_char(&stored, '}');
+    assert_history(buf_c_str(&stored),
+                   "{\"8990-01-01\":8990,\"8991-01-01\":8991,\"8992-01-01\":8992,\"8993-01-01\":8993,"
+                   "\"8994-01-01\":8994,\"8995-01-01\":8995,\"8996-01-01\":8996,\"8997-01-01\":8997,"
+                   "\"8998-01-01\":8998,\"8999-01-01\":8999}");
+    buf_fini(&stored);
+}
+
+TEST(every_length_around_the_stack_buffer_is_read)
+{
+    struct buf stored = BUF_INIT;
+    for (int spaces = 0; spaces < 9000; spaces += 7) {
+        buf_clear(&stored);
+        buf_printf(&stored, "{\"2026-11-21\":1%*s}", spaces, "");
+        assert_history(buf_c_str(&stored), "{\"2026-11-21\":1}");
+    }
+    for (int days = 1; days < 400; days++) {
+        struct buf out = BUF_INIT;
+        buf_clear(&stored);
+        for (int i = 0; i < days; i++)
+            buf_printf(&stored, "%s\"%d-01-01\":%d", i == 0 ? "{" : ",", 2000 + i, i);
+        buf_append_char(&stored, '}');
+        assert_int_equal(history_write(&out, buf_span(&stored)), 0);
+        buf_fini(&out);
+    }
+    buf_fini(&stored);
+}
+
+TEST(escaped_names_are_names)
+{
+    assert_history("{\"2026\\u002d11-21\":1}", "{\"2026-11-21\":1}");
+}
+
+TEST(what_is_no_object_is_unreadable)
+{
+    static const char *const texts[] = {
+        "",  " ", "null", "[]",       "12",    "\"2026-11-21\"", "true", "[[\"2026-11-21\",1]]",
+        "{", "}", "{]",   "not json", "\"{}\""};
+    for (size_t i = 0; i < TEST_COUNT(texts); i++)
+        assert_unreadable(span_of(texts[i]));
+    assert_unreadable(SPAN_ABSENT);
+}
+
+TEST(broken_objects_are_unreadable)
+{
+    static const char *const texts[] = {
+        "{\"2026-11-21\":1,}",   "{\"2026-11-21\":1} x", "{\"2026-11-21\"}",    "{2026-11-21:1}",
+        "{'2026-11-21':1}",      "{\"2026-11-21\":01}",  "{\"2026-11-21\":+1}", "{\"2026-11-21\":0x1}",
+        "{\"2026-11-21\":1}{}",  "{\"2026-11-21\":1",    "\xEF\xBB\xBF{}",      "{\"2026-11-21\":1 /* */}",
+        "{\"2026-11-2\xFF\":1}", "{\"2026-11-21\":NaN}",
+    };
+    for (size_t i = 0; i < TEST_COUNT(texts); i++)
+        assert_unreadable(span_of(texts[i]));
+    assert_unreadable(SPAN("{\"2026-11-21\":1}\0"));
+}
+
+TEST(values_that_are_no_integers_are_unreadable)
+{
+    static const char *const values[] = {"1.0",  "1.5", "1e3", "\"1\"", "null",
+                                         "true", "{}",  "[]",  "[1]",   "{\"2026-11-20\":1}"};
+    for (size_t i = 0; i < TEST_COUNT(values); i++) {
+        struct buf stored = BUF_INIT;
+        buf_printf(&stored, "{\"2026-11-20\":7,\"2026-11-21\":%s}", values[i]);
+        assert_unreadable(buf_span(&stored));
+        buf_fini(&stored);
+    }
+}
+
+TEST(names_that_are_no_dates_are_unreadable)
+{
+    static const char *const names[] = {"",           "2026-11-31", "2026-02-29",  "2026-11-21T00:00:00",
+                                        "21.11.2026", "today",      "2026-11-21 ", "2026-11-2"};
+    for (size_t i = 0; i < TEST_COUNT(names); i++) {
+        struct buf stored = BUF_INIT;
+        buf_printf(&stored, "{\"2026-11-20\":7,\"%s\":1}", names[i]);
+        assert_unreadable(buf_span(&stored));
+        buf_fini(&stored);
+    }
+}
+
+TEST(deep_nesting_does_no_harm)
+{
+    enum { DEPTH = 100000 };
+    struct buf stored = BUF_INIT;
+    for (int i = 0; i < DEPTH; i++)
+        buf_append_str(&stored, "{\"2026-11-21\":");
+    assert_unreadable(buf_span(&stored));
+    buf_append_char(&stored, '1');
+    for (int i = 0; i < DEPTH; i++)
+        buf_append_char(&stored, '}');
+    assert_unreadable(buf_span(&stored));
+    buf_fini(&stored);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_object_stays_empty),
+        cmocka_unit_test(days_are_written_without_spaces_in_order),
+        cmocka_unit_test(counts_keep_the_full_range),
+        cmocka_unit_test(one_beyond_the_range_is_unreadable),
+        cmocka_unit_test(ten_days_are_kept_and_of_eleven_the_oldest_goes),
+        cmocka_unit_test(the_latest_ten_are_found_in_any_order),
+        cmocka_unit_test(ascending_and_descending_texts_give_the_same),
+        cmocka_unit_test(a_day_named_twice_counts_with_its_last_value),
+        cmocka_unit_test(a_text_of_any_length_is_read),
+        cmocka_unit_test(every_length_around_the_stack_buffer_is_read),
+        cmocka_unit_test(escaped_names_are_names),
+        cmocka_unit_test(what_is_no_object_is_unreadable),
+        cmocka_unit_test(broken_objects_are_unreadable),
+        cmocka_unit_test(values_that_are_no_integers_are_unreadable),
+        cmocka_unit_test(names_that_are_no_dates_are_unreadable),
+        cmocka_unit_test(deep_nesting_does_no_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

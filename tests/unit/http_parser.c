@@ -1,0 +1,338 @@
+/* What is a request and what is refused, however the bytes are cut. */
+#include "unit/http_feed.h"
+
+enum { NEEDS_MORE = 0, COMPLETE = 1 }; /* or the status of the refusal */
+
+struct shape {
+    struct span input;
+    int outcome;
+};
+
+#define SHAPE(text, outcome)                  \
+    {                                         \
+        {(text), sizeof(text) - 1}, (outcome) \
+    }
+#define HOST "Host: a\r\n"
+
+static int outcome_of(const struct fed *f)
+{
+    if (f->progress == HTTP_REFUSED)
+        return f->parser.refusal;
+    return f->progress == HTTP_COMPLETE ? COMPLETE : NEEDS_MORE;
+}
+
+static void print_input(struct span s)
+{
+    char text[512];
+    size_t n = 0;
+    for (size_t i = 0; i < s.len && n + 5 < sizeof text; i++) {
+        unsigned char c = (unsigned char)s.data[i];
+        bool plain = c >= 0x20 && c < 0x7F;
+        n += (size_t)snprintf(text + n, sizeof text - n, plain ? "%c" : "\\x%02x", c);
+    }
+    text[n] = '\0';
+    print_error("input: %s\n", text);
+}
+
+static void check_shapes(const struct shape *shapes, size_t count)
+{
+    struct fed f = {0};
+    int wrong = 0;
+    for (size_t i = 0; i < count; i++) {
+        feed_whole(&f, &FEED_LIMITS, shapes[i].input);
+        if (outcome_of(&f) != shapes[i].outcome) {
+            print_input(shapes[i].input);
+            print_error("outcome: %d, not %d\n", outcome_of(&f), shapes[i].outcome);
+            wrong++;
+            continue;
+        }
+        feed_every_way(&f, &FEED_LIMITS, shapes[i].input);
+    }
+    feed_fini(&f);
+    assert_int_equal(wrong, 0);
+}
+
+#define CHECK_SHAPES(shapes) check_shapes((shapes), TEST_COUNT(shapes))
+
+TEST(every_method_that_http_knows_is_read)
+{
+    static const struct shape shapes[] = {
+        SHAPE("GET / HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("HEAD / HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("OPTIONS * HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("PUT / HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("DELETE / HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("PATCH / HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("TRACE / HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("M-SEARCH / HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("PROPFIND / HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("CONNECT a:443 HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+    };
+    CHECK_SHAPES(shapes);
+}
+
+TEST(a_method_that_nobody_knows_is_501_and_what_is_no_token_is_400)
+{
+    static const struct shape shapes[] = {
+        SHAPE("BREW / HTTP/1.1\r\n" HOST "\r\n", 501),
+        SHAPE("get / HTTP/1.1\r\n" HOST "\r\n", 501),
+        SHAPE("GETX / HTTP/1.1\r\n" HOST "\r\n", 501),
+        SHAPE("GE / HTTP/1.1\r\n" HOST "\r\n", 501),
+        SHAPE("P / HTTP/1.1\r\n" HOST "\r\n", 501),
+        SHAPE("XX", 501),
+        SHAPE("|~!#$%&'*+-.^_` / HTTP/1.1\r\n", 501),
+        SHAPE("Get / HTTP/1.1\r\n" HOST "\r\n", 501),
+        SHAPE("DESCRIBE / HTTP/1.1\r\n" HOST "\r\n", 501),
+        SHAPE("(GET) / HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("G(T / HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE(" GET / HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("\r\n / HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET\t/ HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET\r\n\r\n", 400),
+        SHAPE("\0GET / HTTP/1.1\r\n", 400),
+        SHAPE("G\0ET / HTTP/1.1\r\n", 400),
+        SHAPE("\xC3\x84 / HTTP/1.1\r\n", 400),
+        SHAPE("GET\xFF / HTTP/1.1\r\n", 400),
+        SHAPE("{\"page\": 1}", 400),
+        SHAPE("\x16\x03\x01\x02\x00\x01", 400), /* TLS */
+    };
+    CHECK_SHAPES(shapes);
+}
+
+TEST(versions_other_than_1_0_and_1_1_are_505_and_what_is_no_version_is_400)
+{
+    static const struct shape shapes[] = {
+        SHAPE("GET / HTTP/1.0\r\n\r\n", COMPLETE),
+        SHAPE("GET / HTTP/1.0\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("GET / HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("GET / HTTP/0.9\r\n" HOST "\r\n", 505),
+        SHAPE("GET / HTTP/2.0\r\n" HOST "\r\n", 505),
+        SHAPE("GET / HTTP/3.0\r\n" HOST "\r\n", 505),
+        SHAPE("GET / HTTP/1.2\r\n" HOST "\r\n", 505),
+        SHAPE("GET / HTTP/0.0\r\n" HOST "\r\n", 505),
+        SHAPE("GET / HTTP/9.9\r\n" HOST "\r\n", 505),
+        SHAPE("GET /\r\n\r\n", 505),
+        SHAPE("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
+        SHAPE("GET / HTTP/x\r\n" HOST "\r\n", 400),
+        SHAPE("GET / HTTP/1.x\r\n" HOST "\r\n", 400),
+        SHAPE("GET / HTTP/1\r\n" HOST "\r\n", 400),
+        SHAPE("GET / HTTP/11.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET / HTTP/1.10\r\n" HOST "\r\n", 400),
+        SHAPE("GET / HTTP/1,1\r\n" HOST "\r\n", 400),
+        SHAPE("GET / http/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET / HTTPS/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET / ICE/1.0\r\n" HOST "\r\n", 400),
+        SHAPE("GET / RTSP/1.0\r\n" HOST "\r\n", 400),
+        SHAPE("OPTIONS * RTSP/1.0\r\n\r\n", 400),
+        SHAPE("SOURCE / ICE/1.0\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1 \r\n" HOST "\r\n", 400),
+        SHAPE("GET / HTTP/1.1x\r\n" HOST "\r\n", 400),
+        SHAPE("GET / HTTP/1.1 x\r\n" HOST "\r\n", 400),
+        SHAPE("GET  /  HTTP/1.1\r\n" HOST "\r\n",
+              COMPLETE), /* more spaces than one: RFC 9112 section 3 allows it */
+        SHAPE("GET  HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET / x HTTP/1.1\r\n" HOST "\r\n", 400),
+    };
+    CHECK_SHAPES(shapes);
+}
+
+TEST(a_1_1_request_has_exactly_one_valid_host)
+{
+    static const struct shape shapes[] = {
+        SHAPE("GET / HTTP/1.1\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost:\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: \t \r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a, b\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: u@a\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: \xC3\xA4\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a\r\nX: y\r\nHOST: b\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.0\r\nHost: a b\r\n\r\n", 400),
+        SHAPE("GET http://a/ HTTP/1.1\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nhOsT:[::1]:80\r\n\r\n", COMPLETE),
+    };
+    CHECK_SHAPES(shapes);
+}
+
+TEST(the_length_of_a_message_is_stated_in_one_way_only)
+{
+    static const struct shape shapes[] = {
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\nab", COMPLETE),
+        SHAPE("GET / HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\nab", COMPLETE),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Content-Length: 0\r\n\r\n", COMPLETE),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\na", NEEDS_MORE),
+        SHAPE("POST / HTTP/1.0\r\nContent-Length: 2\r\n\r\nab", COMPLETE),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Content-Length: 2\r\nContent-Length: 2\r\n\r\nab", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Content-Length: 2\r\nContent-Length: 3\r\n\r\nab", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Content-Length: 2, 2\r\n\r\nab", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Content-Length: -1\r\n\r\n", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Content-Length: +1\r\n\r\na", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Content-Length: 0x1\r\n\r\na", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Content-Length: 1 1\r\n\r\na", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Content-Length:\r\n\r\n", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Content-Length: 18446744073709551616\r\n\r\n", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Content-Length: 18446744073709551615\r\n\r\n", 413),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip\r\nContent-Length: 2\r\n\r\nab", 400),
+        SHAPE("POST / HTTP/1.0\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip\r\n\r\n", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked, gzip\r\n\r\n", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: xchunked\r\n\r\n", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunkedx\r\n\r\n", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding:\r\n\r\n", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: ,\r\n\r\n", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding:\r\nContent-Length: 1\r\n\r\na", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Content-Length: 1\r\nTransfer-Encoding:\r\n\r\na", 400),
+        SHAPE("POST / HTTP/1.0\r\nTransfer-Encoding:\r\n\r\n", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\nTransfer-Encoding: gzip\r\n\r\n",
+              400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\nTransfer-Encoding:\r\n\r\n0\r\n\r\n",
+              COMPLETE),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", 400),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip, Chunked\r\n\r\n0\r\n\r\n", COMPLETE),
+        SHAPE("POST / HTTP/1.1\r\n" HOST
+              "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+              COMPLETE),
+        SHAPE("GET / HTTP/1.1\r\n" HOST "Transfer-Encoding : chunked\r\n\r\n", 400),
+    };
+    CHECK_SHAPES(shapes);
+}
+
+TEST(chunked_content_is_read_to_its_end)
+{
+#define CHUNKED "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n"
+    static const struct shape shapes[] = {
+        SHAPE(CHUNKED "0\r\n\r\n", COMPLETE),
+        SHAPE(CHUNKED "3\r\nabc\r\n0\r\n\r\n", COMPLETE),
+        SHAPE(CHUNKED "A\r\n0123456789\r\n000a\r\n0123456789\r\n0\r\n\r\n", COMPLETE),
+        SHAPE(CHUNKED "1;name=value\r\na\r\n0;x=\"quoted text\"\r\n\r\n", COMPLETE),
+        SHAPE(CHUNKED "0\r\nTrailer: yes\r\nHost: b\r\n\r\n", COMPLETE),
+        SHAPE(CHUNKED "0\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+        SHAPE(CHUNKED "3\r\nabc\r\n", NEEDS_MORE),
+        SHAPE(CHUNKED "0\r\n", NEEDS_MORE),
+        SHAPE(CHUNKED "3\r\nabcd\r\n0\r\n\r\n", 400),
+        SHAPE(CHUNKED "3\nabc\r\n0\r\n\r\n", 400),
+        SHAPE(CHUNKED "3\r\nabc0\r\n\r\n", 400),
+        SHAPE(CHUNKED "3 \r\nabc\r\n0\r\n\r\n", 400),
+        SHAPE(CHUNKED "\r\n", 400),
+        SHAPE(CHUNKED "-1\r\n\r\n", 400),
+        SHAPE(CHUNKED "0x1\r\na\r\n0\r\n\r\n", 400),
+        SHAPE(CHUNKED "g\r\n", 400),
+        SHAPE(CHUNKED "10000000000000000\r\n", 400),
+        SHAPE(CHUNKED "FFFFFFFFFFFFFFFFF\r\n", 400),
+        SHAPE(CHUNKED "1;a\nb\r\na\r\n0\r\n\r\n", 400),
+        SHAPE(CHUNKED "1;a\0b\r\na\r\n0\r\n\r\n", 400),
+    };
+    CHECK_SHAPES(shapes);
+}
+
+TEST(lines_end_in_cr_lf_and_fields_are_not_folded)
+{
+    static const struct shape shapes[] = {
+        SHAPE("GET / HTTP/1.1\n" HOST "\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r" HOST "\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a\r\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a\r\n\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a\r\n\rX", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a\rX: y\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\n\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a\r\nX: y\r\n z\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a\r\nX: y\r\n\tz\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\n Host: a\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\n: a\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHo st: a\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a\r\nX\xE9: y\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a\r\nX\0: y\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a\r\nX: y\0z\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a\r\nX: y\x01z\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a\r\nX: y\x7Fz\r\n\r\n", 400),
+        SHAPE("GET / HTTP/1.1\r\nHost: a\r\nX: caf\xC3\xA9 \xFF\r\n\r\n", COMPLETE),
+        SHAPE("GET / HTTP/1.1\r\nHost: a\r\nX: \ty\t\r\n\r\n", COMPLETE),
+        SHAPE("GET / HTTP/1.1\r\nHost: a\r\nX:\r\n\r\n", COMPLETE),
+        SHAPE("\r\n\r\nGET / HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+    };
+    CHECK_SHAPES(shapes);
+}
+
+TEST(targets_of_every_form_are_taken_and_broken_ones_are_refused)
+{
+    static const struct shape shapes[] = {
+        SHAPE("GET /a?b=c&d HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("GET http://b:80/c?d HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("GET HTTPS://b HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("GET /a?%zz HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("GET /a#b HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET /a?b#c HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET # HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET /%zz HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET /% HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET /%00 HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET /a\0b HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET /a\x01"
+              "b HTTP/1.1\r\n" HOST "\r\n",
+              400),
+        SHAPE("GET /a\x7F HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET /a\tb HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET /a\fb HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET /\xC3\xA9 HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET /?\xFF HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("HEAD /\xFF HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET a HTTP/1.1\r\n" HOST "\r\n", 400),
+    };
+    CHECK_SHAPES(shapes);
+}
+
+TEST(every_cut_of_an_unfinished_request_asks_for_more)
+{
+    const struct span request = SPAN("GET /api/?a=b HTTP/1.1\r\nHost: a\r\nX-Api-Key: k\r\n\r\n");
+    struct fed f = {0};
+    for (size_t n = 0; n < request.len; n++) {
+        feed_every_way(&f, &FEED_LIMITS, (struct span){request.data, n});
+        assert_int_equal(f.progress, HTTP_NEED_MORE);
+    }
+    feed_whole(&f, &FEED_LIMITS, request);
+    assert_int_equal(f.progress, HTTP_COMPLETE);
+    feed_fini(&f);
+}
+
+TEST(a_thousand_random_changes_of_a_request_end_alike_however_they_are_cut)
+{
+    static const char request[] =
+        "POST /a?b HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;x\r\na\r\n0\r\n\r\n";
+    static const char odd[] = "\r\n\t :;,#%\0\x7F\xFFG/1";
+    uint64_t seed = 1;
+    struct fed f = {0};
+    for (int i = 0; i < 1000; i++) {
+        char text[sizeof request];
+        memcpy(text, request, sizeof request);
+        for (uint32_t n = 1 + check_random(&seed) % 2; n > 0; n--)
+            text[check_random(&seed) % (sizeof request - 1)] = odd[check_random(&seed) % (sizeof odd - 1)];
+        feed_every_way(&f, &FEED_LIMITS, (struct span){text, sizeof request - 1});
+    }
+    feed_fini(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_method_that_http_knows_is_read),
+        cmocka_unit_test(a_method_that_nobody_knows_is_501_and_what_is_no_token_is_400),
+        cmocka_unit_test(versions_other_than_1_0_and_1_1_are_505_and_what_is_no_version_is_400),
+        cmocka_unit_test(a_1_1_request_has_exactly_one_valid_host),
+        cmocka_unit_test(the_length_of_a_message_is_stated_in_one_way_only),
+        cmocka_unit_test(chunked_content_is_read_to_its_end),
+        cmocka_unit_test(lines_end_in_cr_lf_and_fields_are_not_folded),
+        cmocka_unit_test(targets_of_every_form_are_taken_and_broken_ones_are_refused),
+        cmocka_unit_test(every_cut_of_an_unfinished_request_asks_for_more),
+        cmocka_unit_test(a_thousand_random_changes_of_a_request_end_alike_however_they_are_cut),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,295 @@
+/* What a request says: target, fields, persistence, where it ends. */
+#include "unit/http_feed.h"
+
+#define GET "GET / HTTP/1.1\r\nHost: a\r\n"
+
+/* Feeds every way and hands the request over; it must be complete and end with the input. */
+static const struct http_request *read_request(struct fed *f, const char *text)
+{
+    feed_every_way(f, &FEED_LIMITS, span_of(text));
+    assert_int_equal(f->progress, HTTP_COMPLETE);
+    assert_int_equal(f->used, strlen(text));
+    return &f->parser.request;
+}
+
+TEST(path_and_query_are_split_and_only_the_path_is_decoded)
+{
+    static const struct {
+        const char *target, *path, *query;
+    } rows[] = {
+        {"/", "/", NULL},
+        {"/a/b?c=%41&d", "/a/b", "c=%41&d"},
+        {"/%41%2fb?", "/A/b", ""},
+        {"/a%3Fb?c?d", "/a?b", "c?d"},
+        {"http://other:80/a%20b?c", "/a b", "c"},
+        {"HTTPS://other", "/", NULL},
+        {"http://other?c", "/", "c"},
+        {"/+;@:!$&'()*,=~_-.", "/+;@:!$&'()*,=~_-.", NULL},
+    };
+    struct fed f = {0};
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        char text[128];
+        (void)snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", rows[i].target);
+        const struct http_request *r = read_request(&f, text);
+        assert_span(r->path, rows[i].path);
+        assert_span(r->query, rows[i].query);
+    }
+    feed_fini(&f);
+}
+
+TEST(methods_are_told_apart)
+{
+    static const struct {
+        const char *request;
+        enum http_method method;
+    } rows[] = {
+        {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_GET},
+        {"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_HEAD},
+        {"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OPTIONS},
+        {"POST / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER},
+        {"DELETE / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER},
+        {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER},
+    };
+    struct fed f = {0};
+    for (size_t i = 0; i < TEST_COUNT(rows); i++)
+        assert_int_equal(read_request(&f, rows[i].request)->method, rows[i].method);
+    feed_fini(&f);
+}
+
+TEST(a_refused_request_still_tells_its_method_so_that_head_gets_no_content)
+{
+    static const char *const heads[] = {"HEAD /a\x01 HTTP/1.1\r\n", "HEAD / HTTP/3.0\r\n",
+                                        "HEAD / HTTP/1.1\r\n\r\n", "HEAD / HTTP/1.1\r\nHost : a\r\n",
+                                        "HEAD / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999\r\n\r\n"};
+    struct fed f = {0};
+    for (size_t i = 0; i < TEST_COUNT(heads); i++) {
+        feed_every_way(&f, &FEED_LIMITS, span_of(heads[i]));
+        assert_int_equal(f.progress, HTTP_REFUSED);
+        assert_int_equal(f.parser.request.method, METHOD_HEAD);
+    }
+    feed_fini(&f);
+}
+
+TEST(our_fields_are_kept_whatever_their_case_and_without_white_space)
+{
+    struct fed f = {0};
+    const struct http_request *r =
+        read_request(&f, "GET / HTTP/1.1\r\nhOST:a:80\r\nx-API-key: \t key \t \r\nIF-NONE-MATCH:\"x\"\r\n"
+                         "Origin: https://o\r\nAccess-Control-Request-Method: GET\r\ntraceparent: 00-1\r\n"
+                         "X-Request-Id:\r\nUser-Agent: u\r\nX-Api-Keys: no\r\nX-Api-Ke: no\r\n\r\n");
+    assert_span(r->field[HTTP_FIELD_HOST], "a:80");
+    assert_span(r->field[HTTP_FIELD_API_KEY], "key");
+    assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"x\"");
+    assert_span(r->field[HTTP_FIELD_ORIGIN], "https://o");
+    assert_span(r->field[HTTP_FIELD_REQUEST_METHOD], "GET");
+    assert_span(r->field[HTTP_FIELD_TRACEPARENT], "00-1");
+    assert_span(r->field[HTTP_FIELD_REQUEST_ID], "");
+    assert_span(r->field[HTTP_FIELD_EXPECT], NULL);
+    feed_fini(&f);
+}
+
+TEST(names_longer_than_any_of_ours_are_dropped)
+{
+    struct fed f = {0};
+    struct buf b = BUF_INIT;
+    for (size_t n = 25; n < 80; n++) {
+        buf_clear(&b);
+        buf_append_str(&b, GET "access-control-request-method");
+        for (size_t i = 29; i < n; i++)
+            buf_append_char(&b, 'x');
+        buf_append_str(&b, ": GET\r\nX-Api-Key: k\r\n\r\n");
+        const struct http_request *r = read_request(&f, buf_c_str(&b));
+        assert_span(r->field[HTTP_FIELD_REQUEST_METHOD], n <= 29 ? "GET" : NULL);
+        assert_span(r->field[HTTP_FIELD_API_KEY], "k");
+    }
+    buf_fini(&b);
+    feed_fini(&f);
+}
+
+TEST(the_first_of_a_repeated_field_counts_even_when_it_is_empty)
+{
+    struct fed f = {0};
+    const struct http_request *r = read_request(&f, GET "X-Api-Key: one\r\nX-Api-Key: two\r\n\r\n");
+    assert_span(r->field[HTTP_FIELD_API_KEY], "one");
+    r = read_request(&f, GET "X-Api-Key:\r\nX-Api-Key: two\r\nX-Request-Id: id\r\n\r\n");
+    assert_span(r->field[HTTP_FIELD_API_KEY], "");
+    assert_span(r->field[HTTP_FIELD_REQUEST_ID], "id");
+    feed_fini(&f);
+}
+
+TEST(if_none_match_is_joined_across_fields)
+{
+    struct fed f = {0};
+    const struct http_request *r =
+        read_request(&f, GET "If-None-Match: \"a\"\r\nIf-None-Match: \"b\"\r\n\r\n");
+    assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"a\", \"b\"");
+    r = read_request(&f, GET "If-None-Match: \"a\"\r\nX-Api-Key: k\r\nIf-None-Match: \"b\"\r\nOrigin: o\r\n"
+                             "If-None-Match: W/\"c\"\r\nX-Api-Key: l\r\n\r\n");
+    assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"a\", \"b\", W/\"c\"");
+    assert_span(r->field[HTTP_FIELD_API_KEY], "k");
+    assert_span(r->field[HTTP_FIELD_ORIGIN], "o");
+    feed_fini(&f);
+}
+
+/* Values of every length around the sizes to which the text buffer grows. */
+TEST(joining_moves_the_text_safely_when_the_buffer_grows)
+{
+    struct fed f = {0};
+    struct buf b = BUF_INIT;
+    for (size_t n = 60; n < 140; n++) {
+        char tag[160];
+        memset(tag, 'x', n);
+        tag[n] = '\0';
+        buf_clear(&b);
+        buf_printf(&b, GET "If-None-Match: %s\r\nX-Api-Key: %s\r\nIf-None-Match: %s\r\n\r\n", tag, tag, tag);
+        feed_fini(&f); /* a fresh buffer each time */
+        feed_whole(&f, &FEED_LIMITS, buf_span(&b));
+        assert_int_equal(f.progress, HTTP_COMPLETE);
+        buf_clear(&b);
+        buf_printf(&b, "%s, %s", tag, tag);
+        assert_span(f.parser.request.field[HTTP_FIELD_IF_NONE_MATCH], buf_c_str(&b));
+        assert_span(f.parser.request.field[HTTP_FIELD_API_KEY], tag);
+    }
+    buf_fini(&b);
+    feed_fini(&f);
+}
+
+TEST(trailers_change_nothing)
+{
+    struct fed f = {0};
+    const struct http_request *r = read_request(
+        &f, "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nIf-None-Match: \"a\"\r\n\r\n"
+            "1\r\nx\r\n0\r\nHost: b\r\nX-Api-Key: k\r\nIf-None-Match: \"b\"\r\n\r\n");
+    assert_span(r->field[HTTP_FIELD_HOST], "a");
+    assert_span(r->field[HTTP_FIELD_API_KEY], NULL);
+    assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"a\"");
+    feed_fini(&f);
+}
+
+TEST(persistence_follows_version_and_connection)
+{
+    static const struct {
+        const char *request;
+        bool keep_alive;
+    } rows[] = {
+        {GET "\r\n", true},
+        {GET "Connection: close\r\n\r\n", false},
+        {GET "Connection: CLOSE\r\n\r\n", false},
+        {GET "Connection: keep-alive, close\r\n\r\n", false},
+        {GET "Connection: keep-alive\r\nConnection: close\r\n\r\n", false},
+        {GET "Connection: x-close\r\n\r\n", true},
+        {GET "Connection: keep-alive\r\n\r\n", true},
+        {"GET / HTTP/1.0\r\n\r\n", false},
+        {"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", true},
+        {"GET / HTTP/1.0\r\nConnection: close\r\n\r\n", false},
+        {"GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", false},
+        {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", false},
+    };
+    struct fed f = {0};
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        const struct http_request *r = read_request(&f, rows[i].request);
+        if (r->keep_alive != rows[i].keep_alive)
+            fail_msg("keep_alive is %d after\n%s", r->keep_alive, rows[i].request);
+    }
+    feed_fini(&f);
+}
+
+TEST(an_offered_upgrade_is_ignored)
+{
+    static const char *const rows[] = {
+        GET "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
+        GET "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 3\r\n\r\nabc",
+        GET "Connection: Upgrade\r\nUpgrade: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    };
+    struct fed f = {0};
+    for (size_t i = 0; i < TEST_COUNT(rows); i++)
+        assert_true(read_request(&f, rows[i])->keep_alive);
+    feed_fini(&f);
+}
+
+TEST(what_follows_a_request_is_left_for_the_next_one)
+{
+    static const char *const requests[] = {
+        GET "\r\n",
+        "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nGET /",
+        "POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nT: u\r\n\r\n",
+        "\r\nHEAD /d HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+    };
+    struct fed f = {0};
+    struct buf all = BUF_INIT;
+    for (size_t i = 0; i < TEST_COUNT(requests); i++)
+        buf_append_str(&all, requests[i]);
+    struct span rest = buf_span(&all);
+    for (size_t i = 0; i < TEST_COUNT(requests); i++) {
+        feed_every_way(&f, &FEED_LIMITS, rest);
+        assert_int_equal(f.progress, HTTP_COMPLETE);
+        assert_int_equal(f.used, strlen(requests[i]));
+        rest = span_skip(rest, f.used);
+    }
+    assert_int_equal(rest.len, 0);
+    buf_fini(&all);
+    feed_fini(&f);
+}
+
+static bool wants_continue_after(const char *text)
+{
+    struct fed f = {0};
+    feed_whole(&f, &FEED_LIMITS, span_of(text));
+    bool wants = http_parser_wants_continue(&f.parser);
+    feed_fini(&f);
+    return wants;
+}
+
+TEST(a_client_that_waits_for_100_is_seen_once_the_head_is_there)
+{
+#define POST "POST / HTTP/1.1\r\nHost: a\r\nExpect: "
+    assert_true(wants_continue_after(POST "100-continue\r\nContent-Length: 3\r\n\r\n"));
+    assert_true(wants_continue_after(POST "100-Continue\r\nTransfer-Encoding: chunked\r\n\r\n"));
+    assert_false(wants_continue_after(POST "100-continue\r\nContent-Length: 3\r\n\r"));
+    assert_false(wants_continue_after(POST "100-continue\r\nContent-Length: 3\r\n\r\na"));
+    assert_false(wants_continue_after(POST "100-continue\r\nTransfer-Encoding: chunked\r\n\r\n3"));
+    assert_false(wants_continue_after(POST "100-continue\r\nContent-Length: 3\r\n\r\nabc"));
+    assert_false(wants_continue_after(POST "100-continue\r\nContent-Length: 0\r\n\r\n"));
+    assert_false(wants_continue_after(POST "100-continue\r\n\r\n"));
+    assert_false(wants_continue_after(POST "200-ok\r\nContent-Length: 3\r\n\r\n"));
+    assert_false(wants_continue_after("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n"));
+    assert_false(
+        wants_continue_after("POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"));
+}
+
+TEST(a_parser_is_used_again_without_a_trace_of_the_request_before)
+{
+    struct fed f = {0};
+    feed_whole(&f, &FEED_LIMITS, SPAN("HEAD /x?y HTTP/1.0\r\nHost: b\r\nX-Api-Key: k\r\nExpect: e\r\nOri"));
+    const struct http_request *r = read_request(&f, GET "\r\n");
+    assert_int_equal(r->method, METHOD_GET);
+    assert_int_equal(r->minor_version, 1);
+    assert_span(r->path, "/");
+    assert_span(r->query, NULL);
+    assert_span(r->field[HTTP_FIELD_API_KEY], NULL);
+    assert_span(r->field[HTTP_FIELD_EXPECT], NULL);
+    assert_span(r->field[HTTP_FIELD_HOST], "a");
+    feed_fini(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(path_and_query_are_split_and_only_the_path_is_decoded),
+        cmocka_unit_test(methods_are_told_apart),
+        cmocka_unit_test(a_refused_request_still_tells_its_method_so_that_head_gets_no_content),
+        cmocka_unit_test(our_fields_are_kept_whatever_their_case_and_without_white_space),
+        cmocka_unit_test(names_longer_than_any_of_ours_are_dropped),
+        cmocka_unit_test(the_first_of_a_repeated_field_counts_even_when_it_is_empty),
+        cmocka_unit_test(if_none_match_is_joined_across_fields),
+        cmocka_unit_test(joining_moves_the_text_safely_when_the_buffer_grows),
+        cmocka_unit_test(trailers_change_nothing),
+        cmocka_unit_test(persistence_follows_version_and_connection),
+        cmocka_unit_test(an_offered_upgrade_is_ignored),
+        cmocka_unit_test(what_follows_a_request_is_left_for_the_next_one),
+        cmocka_unit_test(a_client_that_waits_for_100_is_seen_once_the_head_is_there),
+        cmocka_unit_test(a_parser_is_used_again_without_a_trace_of_the_request_before),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

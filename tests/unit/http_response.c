@@ -1,0 +1,131 @@
+/* Heads, byte for byte. */
+#include "http/response.h"
+
+#include "unit/check.h"
+
+static const struct http_head_context KEEP = {{"Sat, 21 Nov 2026 10:00:00 GMT", 29}, 1, false};
+static const struct http_head_context CLOSE = {{"Sat, 21 Nov 2026 10:00:00 GMT", 29}, 1, true};
+static const struct http_head_context KEEP_1_0 = {{"Sat, 21 Nov 2026 10:00:00 GMT", 29}, 0, false};
+static const struct http_head_context CLOSE_1_0 = {{"Sat, 21 Nov 2026 10:00:00 GMT", 29}, 0, true};
+
+#define DATE "Date: Sat, 21 Nov 2026 10:00:00 GMT\r\n"
+
+static void expect(const struct http_response *r, const struct http_head_context *context, const char *head)
+{
+    struct buf out = BUF_INIT;
+    http_response_write_head(&out, r, context);
+    assert_buf(&out, head);
+    buf_fini(&out);
+}
+
+TEST(a_200_has_type_length_tag_and_the_fields_that_were_added)
+{
+    struct blob *body = blob_new_tagged(SPAN("{}"));
+    assert_non_null(body);
+    struct http_response r = {.status = 200, .body = body};
+    http_response_add(&r, "Cache-Control", SPAN("private, no-cache"));
+    http_response_add(&r, "X-Request-Id", SPAN("id-1"));
+    expect(&r, &KEEP,
+           "HTTP/1.1 200 OK\r\n" DATE "Content-Type: application/json\r\nContent-Length: 2\r\n"
+           "X-Content-Type-Options: nosniff\r\nETag: \"44136fa355b3678a1146ad16f7e8649e\"\r\n"
+           "Cache-Control: private, no-cache\r\nX-Request-Id: id-1\r\n\r\n");
+    blob_unref(body);
+}
+
+TEST(a_body_without_tag_has_no_etag_and_its_own_type)
+{
+    struct blob *body = blob_new(SPAN("ok\n"));
+    assert_non_null(body);
+    struct http_response r = {.status = 503, .body = body, .content_type = "text/plain"};
+    expect(&r, &KEEP,
+           "HTTP/1.1 503 Service Unavailable\r\n" DATE "Content-Type: text/plain\r\nContent-Length: 3\r\n"
+           "X-Content-Type-Options: nosniff\r\n\r\n");
+    blob_unref(body);
+}
+
+TEST(a_missing_body_has_length_0)
+{
+    struct http_response r = {.status = 500};
+    expect(&r, &KEEP,
+           "HTTP/1.1 500 Internal Server Error\r\n" DATE
+           "Content-Type: application/json\r\nContent-Length: 0\r\n"
+           "X-Content-Type-Options: nosniff\r\n\r\n");
+}
+
+TEST(a_204_has_neither_type_nor_length)
+{
+    struct http_response r = {.status = 204};
+    expect(&r, &KEEP, "HTTP/1.1 204 No Content\r\n" DATE "X-Content-Type-Options: nosniff\r\n\r\n");
+}
+
+TEST(a_304_has_the_tag_but_neither_type_nor_length)
+{
+    struct blob *body = blob_new_tagged(SPAN("{}"));
+    assert_non_null(body);
+    struct http_response r = {.status = 304, .body = body};
+    http_response_add(&r, "Cache-Control", SPAN("private, no-cache"));
+    expect(&r, &KEEP,
+           "HTTP/1.1 304 Not Modified\r\n" DATE "X-Content-Type-Options: nosniff\r\n"
+           "ETag: \"44136fa355b3678a1146ad16f7e8649e\"\r\nCache-Control: private, no-cache\r\n\r\n");
+    blob_unref(body);
+}
+
+TEST(connection_is_stated_when_it_is_not_what_the_version_implies)
+{
+    struct http_response r = {.status = 204};
+#define HEAD "HTTP/1.1 204 No Content\r\n" DATE "X-Content-Type-Options: nosniff\r\n"
+    expect(&r, &KEEP, HEAD "\r\n");
+    expect(&r, &CLOSE, HEAD "Connection: close\r\n\r\n");
+    expect(&r, &KEEP_1_0, HEAD "Connection: keep-alive\r\n\r\n");
+    expect(&r, &CLOSE_1_0, HEAD "Connection: close\r\n\r\n");
+}
+
+TEST(as_many_fields_as_there_is_room_for_are_written)
+{
+    struct http_response r = {.status = 204};
+    struct buf expected = BUF_INIT;
+    buf_append_str(&expected, HEAD);
+    for (int i = 0; i < HTTP_RESPONSE_FIELDS_MAX; i++) {
+        http_response_add(&r, "X", SPAN("y"));
+        buf_append_str(&expected, "X: y\r\n");
+    }
+    buf_append_str(&expected, "\r\n");
+    expect(&r, &KEEP, buf_c_str(&expected));
+    buf_fini(&expected);
+}
+
+TEST(heads_are_appended_one_after_the_other)
+{
+    struct buf out = BUF_INIT;
+    struct http_response r = {.status = 204};
+    http_response_write_head(&out, &r, &KEEP);
+    http_response_write_head(&out, &r, &CLOSE);
+    assert_buf(&out, HEAD "\r\n" HEAD "Connection: close\r\n\r\n");
+    buf_fini(&out);
+}
+
+TEST(every_status_that_is_sent_has_its_text)
+{
+    static const int sent[] = {200, 204, 304, 400, 401, 404, 405, 408, 413, 414, 431, 500, 501, 503, 505};
+    for (size_t i = 0; i < TEST_COUNT(sent); i++)
+        assert_string_not_equal(http_status_text(sent[i]), "Unknown");
+    assert_string_equal(http_status_text(404), "Not Found");
+    assert_string_equal(http_status_text(0), "Unknown");
+    assert_string_equal(http_status_text(299), "Unknown");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_200_has_type_length_tag_and_the_fields_that_were_added),
+        cmocka_unit_test(a_body_without_tag_has_no_etag_and_its_own_type),
+        cmocka_unit_test(a_missing_body_has_length_0),
+        cmocka_unit_test(a_204_has_neither_type_nor_length),
+        cmocka_unit_test(a_304_has_the_tag_but_neither_type_nor_length),
+        cmocka_unit_test(connection_is_stated_when_it_is_not_what_the_version_implies),
+        cmocka_unit_test(as_many_fields_as_there_is_room_for_are_written),
+        cmocka_unit_test(heads_are_appended_one_after_the_other),
+        cmocka_unit_test(every_status_that_is_sent_has_its_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,107 @@
+/* Request targets: every form, decoded in place, and what is refused. */
+#include "http/target.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "unit/check.h"
+
+struct split {
+    char *copy; /* of exactly the target's size */
+    struct span path, query;
+    int err;
+};
+
+static struct split split(struct span target)
+{
+    struct split s = {.copy = malloc(target.len + (target.len == 0))};
+    assert_non_null(s.copy);
+    memcpy(s.copy, target.data, target.len);
+    s.err = http_target_split(s.copy, target.len, &s.path, &s.query);
+    return s;
+}
+
+TEST(path_and_query_are_told_apart)
+{
+    static const struct {
+        const char *target, *path, *query;
+    } rows[] = {
+        {"/", "/", NULL},
+        {"/?", "/", ""},
+        {"?a", "/", "a"},
+        {"/a/b/", "/a/b/", NULL},
+        {"/a?b?c", "/a", "b?c"},
+        {"//a", "//a", NULL},
+        {"/a/../b/./c", "/a/../b/./c", NULL},
+        {"*", "*", NULL},
+        {"host:443", "host:443", NULL},
+        {"/a:b@c", "/a:b@c", NULL},
+        {"/http://x/", "/http://x/", NULL},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct split s = split(span_of(rows[i].target));
+        assert_int_equal(s.err, 0);
+        assert_span(s.path, rows[i].path);
+        assert_span(s.query, rows[i].query);
+        free(s.copy);
+    }
+}
+
+TEST(the_absolute_form_is_read_as_its_path)
+{
+    static const struct {
+        const char *target, *path, *query;
+    } rows[] = {
+        {"http://h/", "/", NULL},       {"http://h", "/", NULL},           {"http://h?q", "/", "q"},
+        {"HTTP://h:80/a?b", "/a", "b"}, {"hTTps://[::1]:1/a", "/a", NULL}, {"http:///a", "/a", NULL},
+        {"http://h//a", "//a", NULL},   {"https://", "/", NULL},           {"ftp://h/a", "ftp://h/a", NULL},
+        {"http:/a", "http:/a", NULL},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct split s = split(span_of(rows[i].target));
+        assert_int_equal(s.err, 0);
+        assert_span(s.path, rows[i].path);
+        assert_span(s.query, rows[i].query);
+        free(s.copy);
+    }
+}
+
+TEST(the_path_is_decoded_once_and_the_query_stays_as_sent)
+{
+    struct split s = split(SPAN("/%61%2Fb%3f%23%252F?%61=%zz&%"));
+    assert_int_equal(s.err, 0);
+    assert_span(s.path, "/a/b?#%2F");
+    assert_span(s.query, "%61=%zz&%");
+    free(s.copy);
+    s = split(SPAN("/%D0%B6%ff+"));
+    assert_int_equal(s.err, 0);
+    assert_span(s.path, "/\xD0\xB6\xFF+");
+    free(s.copy);
+}
+
+TEST(fragments_controls_spaces_and_broken_escapes_are_refused)
+{
+    static const struct span rows[] = {
+        {"", 0},       {"#", 1},    {"/#", 2},    {"/a?b#", 5}, {"http://h#/a", 11}, {"/a b", 4},
+        {"/a?b c", 6}, {"/\t", 2},  {"/\0", 2},   {"/a?\n", 4}, {"/\x7F", 2},        {"/\x1F", 2},
+        {"/%", 2},     {"/%4", 3},  {"/%4?a", 5}, {"/%g0", 4},  {"/%0g", 4},         {"/%%20", 5},
+        {"/a%", 3},    {"/%00", 4}, {"/%1f", 4},  {"/%7F", 4},  {"/a%0d%0ab", 9},    {"/%09", 4},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct split s = split(rows[i]);
+        if (s.err != -EINVAL)
+            fail_msg("%s: %d", rows[i].data, s.err);
+        free(s.copy);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(path_and_query_are_told_apart),
+        cmocka_unit_test(the_absolute_form_is_read_as_its_path),
+        cmocka_unit_test(the_path_is_decoded_once_and_the_query_stays_as_sent),
+        cmocka_unit_test(fragments_controls_spaces_and_broken_escapes_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,149 @@
+/* Key names: the four shapes of the schema, and the way back from a key to what it names. */
+#include "model/keyspace.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+
+#include "unit/check.h"
+
+static struct keyspace with_prefix(const char *prefix)
+{
+    struct keyspace k;
+    assert_int_equal(keyspace_init(&k, span_of(prefix)), 0);
+    return k;
+}
+
+TEST(keys_are_as_the_schema_names_them)
+{
+    struct keyspace k = with_prefix("channels:");
+    struct buf out = BUF_INIT;
+    assert_span(keyspace_prefix(&k), "channels:");
+    keyspace_card(&k, &out, 42);
+    assert_buf(&out, "channels:card:42");
+    buf_clear(&out);
+    keyspace_link(&k, &out, SPAN("https://max.ru/news"));
+    assert_buf(&out, "channels:link:https://max.ru/news");
+    buf_clear(&out);
+    keyspace_index(&k, &out);
+    assert_buf(&out, "channels:index");
+    buf_clear(&out);
+    keyspace_index_next(&k, &out);
+    assert_buf(&out, "channels:index.next");
+    buf_clear(&out);
+    keyspace_api_keys(&k, &out);
+    assert_buf(&out, "channels:api_keys");
+    buf_fini(&out);
+}
+
+TEST(identifiers_keep_the_full_range)
+{
+    struct keyspace k = with_prefix("p");
+    struct buf out = BUF_INIT;
+    keyspace_card(&k, &out, INT64_MIN);
+    assert_buf(&out, "pcard:-9223372036854775808");
+    buf_clear(&out);
+    keyspace_card(&k, &out, INT64_MAX);
+    assert_buf(&out, "pcard:9223372036854775807");
+    buf_fini(&out);
+}
+
+TEST(a_key_is_added_to_what_is_there)
+{
+    struct keyspace k = with_prefix("p:");
+    struct buf out = BUF_INIT;
+    keyspace_index(&k, &out);
+    keyspace_api_keys(&k, &out);
+    assert_buf(&out, "p:indexp:api_keys");
+    buf_fini(&out);
+}
+
+TEST(a_prefix_has_1_to_64_characters)
+{
+    struct keyspace k;
+    char text[KEYSPACE_PREFIX_MAX + 1];
+    memset(text, 'p', sizeof text);
+    assert_int_equal(keyspace_init(&k, SPAN("")), -EINVAL);
+    assert_int_equal(keyspace_init(&k, SPAN_ABSENT), -EINVAL);
+    assert_int_equal(keyspace_init(&k, (struct span){text, 1}), 0);
+    assert_int_equal(keyspace_init(&k, (struct span){text, KEYSPACE_PREFIX_MAX}), 0);
+    assert_true(span_equal(keyspace_prefix(&k), (struct span){text, KEYSPACE_PREFIX_MAX}));
+    assert_int_equal(keyspace_init(&k, (struct span){text, KEYSPACE_PREFIX_MAX + 1}), -EINVAL);
+}
+
+TEST(a_prefix_is_visible_ascii)
+{
+    for (int c = 0; c < 256; c++) {
+        struct keyspace k;
+        char text[3] = {'a', (char)c, 'b'};
+        assert_int_equal(keyspace_init(&k, (struct span){text, 3}), c > 0x20 && c < 0x7F ? 0 : -EINVAL);
+    }
+}
+
+TEST(a_card_key_leads_back_to_its_id)
+{
+    struct keyspace k = with_prefix("channels:");
+    assert_span(keyspace_card_id(&k, SPAN("channels:card:42")), "42");
+    assert_span(keyspace_card_id(&k, SPAN("channels:card:-1")), "-1");
+    assert_span(keyspace_card_id(&k, SPAN("channels:card:")), "");
+    assert_span(keyspace_card_id(&k, SPAN("channels:card")), NULL);
+    assert_span(keyspace_card_id(&k, SPAN("channels:link:x")), NULL);
+    assert_span(keyspace_card_id(&k, SPAN("channels:index")), NULL);
+    assert_span(keyspace_card_id(&k, SPAN("other:card:42")), NULL);
+    assert_span(keyspace_card_id(&k, SPAN("card:42")), NULL);
+    assert_span(keyspace_card_id(&k, SPAN("channels:")), NULL);
+    assert_span(keyspace_card_id(&k, SPAN("")), NULL);
+    assert_span(keyspace_card_id(&k, SPAN_ABSENT), NULL);
+}
+
+TEST(a_link_key_leads_back_to_its_link)
+{
+    struct keyspace k = with_prefix("channels:");
+    assert_span(keyspace_link_of(&k, SPAN("channels:link:https://max.ru/a")), "https://max.ru/a");
+    assert_span(keyspace_link_of(&k, SPAN("channels:card:42")), NULL);
+    assert_span(keyspace_link_of(&k, SPAN("channels:api_keys")), NULL);
+    assert_span(keyspace_link_of(&k, SPAN("channels:xlink:a")), NULL);
+}
+
+TEST(patterns_find_all_keys_of_their_kind)
+{
+    struct keyspace k = with_prefix("channels:");
+    struct buf out = BUF_INIT;
+    keyspace_card_pattern(&k, &out);
+    assert_buf(&out, "channels:card:*");
+    buf_clear(&out);
+    keyspace_link_pattern(&k, &out);
+    assert_buf(&out, "channels:link:*");
+    buf_fini(&out);
+}
+
+TEST(a_prefix_stands_for_itself_in_a_pattern)
+{
+    static const char *const prefixes[] = {"*", "?", "[a-z]", "[^a]", "\\", "a*b?c[d]e^f\\g"};
+    for (size_t i = 0; i < TEST_COUNT(prefixes); i++) {
+        struct keyspace k = with_prefix(prefixes[i]);
+        struct buf pattern = BUF_INIT;
+        struct buf key = BUF_INIT;
+        keyspace_card_pattern(&k, &pattern);
+        keyspace_card(&k, &key, 1);
+        assert_int_equal(fnmatch(buf_c_str(&pattern), buf_c_str(&key), 0), 0);
+        assert_int_equal(fnmatch(buf_c_str(&pattern), "acard:1", 0), FNM_NOMATCH);
+        buf_fini(&pattern);
+        buf_fini(&key);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_are_as_the_schema_names_them),
+        cmocka_unit_test(identifiers_keep_the_full_range),
+        cmocka_unit_test(a_key_is_added_to_what_is_there),
+        cmocka_unit_test(a_prefix_has_1_to_64_characters),
+        cmocka_unit_test(a_prefix_is_visible_ascii),
+        cmocka_unit_test(a_card_key_leads_back_to_its_id),
+        cmocka_unit_test(a_link_key_leads_back_to_its_link),
+        cmocka_unit_test(patterns_find_all_keys_of_their_kind),
+        cmocka_unit_test(a_prefix_stands_for_itself_in_a_pattern),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,210 @@
+/* Links: which spellings lead to the stored shape, and which find nothing. */
+#include "model/link.h"
+
+#include <errno.h>
+
+#include "unit/check.h"
+
+static const struct link_hosts HOSTS = {{"max.ru", 6}, {"web.max.ru", 10}};
+
+static void assert_found(const char *link, const char *stored)
+{
+    struct buf out = BUF_INIT;
+    if (link_normalise(&HOSTS, span_of(link), &out) != 0)
+        fail_msg("%s finds nothing", link);
+    assert_buf(&out, stored);
+    buf_fini(&out);
+}
+
+static void assert_nothing(const char *link)
+{
+    struct buf out = BUF_INIT;
+    if (link_normalise(&HOSTS, span_of(link), &out) != -ENOENT)
+        fail_msg("%s finds %.*s", link, (int)out.len, out.data);
+    assert_int_equal(out.len, 0);
+    buf_fini(&out);
+}
+
+TEST(both_hosts_lead_to_the_stored_shape)
+{
+    assert_found("https://max.ru/news", "https://max.ru/news");
+    assert_found("https://web.max.ru/news", "https://max.ru/news");
+}
+
+TEST(other_hosts_find_nothing)
+{
+    assert_nothing("https://example.org/news");
+    assert_nothing("https://www.max.ru/news");
+    assert_nothing("https://max.ru.evil.org/news");
+    assert_nothing("https://evilmax.ru/news");
+    assert_nothing("https://web.web.max.ru/news");
+    assert_nothing("https://max.ru./news");
+    assert_nothing("https:///news");
+    assert_nothing("https://max.r/news");
+}
+
+TEST(the_scheme_is_http_or_https_in_any_case)
+{
+    assert_found("http://max.ru/news", "https://max.ru/news");
+    assert_found("HTTPS://max.ru/news", "https://max.ru/news");
+    assert_found("HtTp://max.ru/news", "https://max.ru/news");
+    assert_nothing("ftp://max.ru/news");
+    assert_nothing("//max.ru/news");
+    assert_nothing("max.ru/news");
+    assert_nothing("/news");
+    assert_nothing("news");
+    assert_nothing("httpss://max.ru/news");
+    assert_nothing("https:/max.ru/news");
+    assert_nothing("https:max.ru/news");
+    assert_nothing(" https://max.ru/news");
+}
+
+TEST(the_host_is_compared_without_case)
+{
+    assert_found("https://MAX.ru/news", "https://max.ru/news");
+    assert_found("https://Web.Max.RU/news", "https://max.ru/news");
+}
+
+TEST(only_the_schemes_own_port_is_accepted)
+{
+    assert_found("https://max.ru:443/news", "https://max.ru/news");
+    assert_found("https://web.max.ru:443/news", "https://max.ru/news");
+    assert_found("http://max.ru:80/news", "https://max.ru/news");
+    assert_found("https://max.ru:/news", "https://max.ru/news");
+    assert_nothing("https://max.ru:80/news");
+    assert_nothing("http://max.ru:443/news");
+    assert_nothing("https://max.ru:4430/news");
+    assert_nothing("https://max.ru:44/news");
+    assert_nothing("https://max.ru:0443/news");
+    assert_nothing("https://max.ru:443:443/news");
+    assert_nothing("https://max.ru:x/news");
+}
+
+TEST(user_information_finds_nothing)
+{
+    assert_nothing("https://user@max.ru/news");
+    assert_nothing("https://user:password@max.ru/news");
+    assert_nothing("https://@max.ru/news");
+    assert_nothing("https://max.ru@evil.org/news");
+    assert_nothing("https://max.ru:443@evil.org/news");
+}
+
+TEST(query_and_fragment_are_dropped)
+{
+    assert_found("https://max.ru/news?utm=1", "https://max.ru/news");
+    assert_found("https://max.ru/news?", "https://max.ru/news");
+    assert_found("https://max.ru/news#top", "https://max.ru/news");
+    assert_found("https://max.ru/news#", "https://max.ru/news");
+    assert_found("https://max.ru/news?a=b#c", "https://max.ru/news");
+    assert_found("https://max.ru/news#c?a=b", "https://max.ru/news");
+    assert_found("https://max.ru/news/?a=/x/", "https://max.ru/news");
+}
+
+TEST(trailing_slashes_are_dropped)
+{
+    assert_found("https://max.ru/news/", "https://max.ru/news");
+    assert_found("https://max.ru/news///", "https://max.ru/news");
+    assert_found("https://max.ru/news/#top", "https://max.ru/news");
+}
+
+TEST(no_slug_finds_nothing)
+{
+    assert_nothing("");
+    assert_nothing("https://");
+    assert_nothing("https://max.ru");
+    assert_nothing("https://max.ru/");
+    assert_nothing("https://max.ru///");
+    assert_nothing("https://max.ru?news");
+    assert_nothing("https://max.ru#/news");
+    assert_nothing("https://max.ru/?news");
+    assert_nothing("https://max.ru/#news");
+    struct buf out = BUF_INIT;
+    assert_int_equal(link_normalise(&HOSTS, SPAN_ABSENT, &out), -ENOENT);
+}
+
+TEST(the_slug_is_taken_byte_by_byte)
+{
+    assert_found("https://max.ru/News", "https://max.ru/News");
+    assert_found("https://max.ru/новости", "https://max.ru/новости");
+    assert_found("https://max.ru/a%2Fb", "https://max.ru/a%2Fb");
+    assert_found("https://max.ru/a+b c", "https://max.ru/a+b c");
+    assert_found("https://max.ru/a/b", "https://max.ru/a/b");
+    assert_found("https://max.ru//news", "https://max.ru//news");
+    assert_found("https://max.ru/join/@x:y", "https://max.ru/join/@x:y");
+    assert_found("https://max.ru/../x", "https://max.ru/../x");
+    assert_found("https://max.ru/\xFF", "https://max.ru/\xFF");
+}
+
+TEST(the_result_is_added_to_what_is_there)
+{
+    struct buf out = BUF_INIT;
+    buf_append_str(&out, "channels:link:");
+    assert_int_equal(link_normalise(&HOSTS, SPAN("http://web.max.ru/news"), &out), 0);
+    assert_buf(&out, "channels:link:https://max.ru/news");
+    buf_fini(&out);
+}
+
+TEST(normalising_twice_changes_nothing)
+{
+    static const char *const links[] = {"HTTP://WEB.MAX.RU:80/a/b//?q#f", "https://max.ru//a",
+                                        "https://max.ru/%25"};
+    for (size_t i = 0; i < TEST_COUNT(links); i++) {
+        struct buf once = BUF_INIT;
+        assert_int_equal(link_normalise(&HOSTS, span_of(links[i]), &once), 0);
+        assert_true(link_is_stored_shape(&HOSTS, buf_span(&once)));
+        buf_fini(&once);
+    }
+}
+
+TEST(only_the_very_stored_shape_is_the_stored_shape)
+{
+    assert_true(link_is_stored_shape(&HOSTS, SPAN("https://max.ru/news")));
+    assert_true(link_is_stored_shape(&HOSTS, SPAN("https://max.ru/News")));
+    static const char *const others[] = {"https://web.max.ru/news",
+                                         "http://max.ru/news",
+                                         "https://MAX.ru/news",
+                                         "https://max.ru/news/",
+                                         "https://max.ru/news?",
+                                         "https://max.ru/news#",
+                                         "https://max.ru:443/news",
+                                         "HTTPS://max.ru/news",
+                                         "https://max.ru/",
+                                         "https://other.ru/news",
+                                         "https://max.ru:/news",
+                                         "news",
+                                         ""};
+    for (size_t i = 0; i < TEST_COUNT(others); i++)
+        if (link_is_stored_shape(&HOSTS, span_of(others[i])))
+            fail_msg("%s", others[i]);
+}
+
+TEST(both_hosts_may_be_the_same)
+{
+    const struct link_hosts same = {{"max.ru", 6}, {"max.ru", 6}};
+    struct buf out = BUF_INIT;
+    assert_int_equal(link_normalise(&same, SPAN("https://max.ru/news"), &out), 0);
+    assert_int_equal(link_normalise(&same, SPAN("https://web.max.ru/news"), &out), -ENOENT);
+    assert_buf(&out, "https://max.ru/news");
+    buf_fini(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_hosts_lead_to_the_stored_shape),
+        cmocka_unit_test(other_hosts_find_nothing),
+        cmocka_unit_test(the_scheme_is_http_or_https_in_any_case),
+        cmocka_unit_test(the_host_is_compared_without_case),
+        cmocka_unit_test(only_the_schemes_own_port_is_accepted),
+        cmocka_unit_test(user_information_finds_nothing),
+        cmocka_unit_test(query_and_fragment_are_dropped),
+        cmocka_unit_test(trailing_slashes_are_dropped),
+        cmocka_unit_test(no_slug_finds_nothing),
+        cmocka_unit_test(the_slug_is_taken_byte_by_byte),
+        cmocka_unit_test(the_result_is_added_to_what_is_there),
+        cmocka_unit_test(normalising_twice_changes_nothing),
+        cmocka_unit_test(only_the_very_stored_shape_is_the_stored_shape),
+        cmocka_unit_test(both_hosts_may_be_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,364 @@
+/* The log: each line is one JSON object, and a reader who does not read costs lines, never time. */
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+#include <yyjson.h>
+
+#include "base/clock.h"
+#include "unit/check.h"
+
+enum { PAUSE_NS = 5000000, PATIENCE_MS = 5000 };
+
+struct ends {
+    int read;
+    int write;
+};
+
+static struct ends open_pipe(void)
+{
+    int fds[2];
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    return (struct ends){fds[0], fds[1]};
+}
+
+/* Reads until the other end is closed. */
+static void read_all(int fd, struct buf *out)
+{
+    char chunk[65536];
+    ssize_t n = 0;
+    while ((n = read(fd, chunk, sizeof chunk)) > 0)
+        buf_append(out, chunk, (size_t)n);
+    assert_int_equal(n, 0);
+    assert_int_equal(buf_error(out), 0);
+}
+
+/* Stops the log and gives all it wrote. */
+static void collect(struct ends p, struct buf *out)
+{
+    log_stop();
+    close(p.write);
+    read_all(p.read, out);
+    close(p.read);
+}
+
+/* Takes one line off the front of `text`; it must be a JSON object with the three members that all have. */
+static yyjson_doc *take_line(struct span *text)
+{
+    size_t n = span_find(*text, '\n');
+    assert_true(n < text->len);
+    assert_true(n < LOG_LINE_MAX);
+    yyjson_doc *doc = yyjson_read(text->data, n, YYJSON_READ_NOFLAG);
+    if (doc == NULL)
+        fail_msg("not JSON: %.*s", (int)n, text->data);
+    yyjson_val *root = yyjson_doc_get_root(doc);
+    assert_int_equal(yyjson_get_len(yyjson_obj_get(root, "ts")), CLOCK_STAMP_LEN);
+    assert_true(yyjson_is_str(yyjson_obj_get(root, "level")));
+    assert_true(yyjson_is_str(yyjson_obj_get(root, "msg")));
+    *text = span_skip(*text, n + 1);
+    return doc;
+}
+
+static const char *text_of(yyjson_doc *doc, const char *name)
+{
+    return yyjson_get_str(yyjson_obj_get(yyjson_doc_get_root(doc), name));
+}
+
+TEST(lines_are_json_objects_in_order)
+{
+    struct ends p = open_pipe();
+    struct log_line line;
+    struct buf out = BUF_INIT;
+    assert_int_equal(log_start(p.write, LOG_INFO), 0);
+    assert_true(log_begin(&line, LOG_INFO, "redis connected"));
+    log_int(&line, "worker", -1);
+    log_str(&line, "target", SPAN("host\"\n\xFF"));
+    log_end(&line);
+    log_text(LOG_ERROR, "second", "why", "timeout");
+    log_text(LOG_WARN, "third", "why", NULL);
+    collect(p, &out);
+    struct span rest = buf_span(&out);
+    yyjson_doc *doc = take_line(&rest);
+    assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(doc)), 5);
+    assert_string_equal(text_of(doc, "level"), "info");
+    assert_string_equal(text_of(doc, "msg"), "redis connected");
+    assert_string_equal(text_of(doc, "target"), "host\"\n\xEF\xBF\xBD");
+    assert_int_equal(yyjson_get_sint(yyjson_obj_get(yyjson_doc_get_root(doc), "worker")), -1);
+    yyjson_doc_free(doc);
+    doc = take_line(&rest);
+    assert_string_equal(text_of(doc, "level"), "error");
+    assert_string_equal(text_of(doc, "why"), "timeout");
+    yyjson_doc_free(doc);
+    doc = take_line(&rest);
+    assert_string_equal(text_of(doc, "level"), "warn");
+    assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(doc)), 3);
+    yyjson_doc_free(doc);
+    assert_int_equal(rest.len, 0);
+    buf_fini(&out);
+}
+
+TEST(levels_beyond_the_chosen_one_are_not_wanted)
+{
+    for (int chosen = LOG_ERROR; chosen <= LOG_DEBUG; chosen++) {
+        struct ends p = open_pipe();
+        struct log_line line;
+        struct buf out = BUF_INIT;
+        assert_int_equal(log_start(p.write, (enum log_level)chosen), 0);
+        for (int level = LOG_ERROR; level <= LOG_DEBUG; level++)
+            assert_int_equal(log_begin(&line, (enum log_level)level, "probe"), level <= chosen);
+        collect(p, &out);
+        assert_int_equal(out.len, 0); /* begun, never ended */
+        buf_fini(&out);
+    }
+}
+
+TEST(without_a_sink_lines_are_discarded)
+{
+    struct log_line line;
+    uint64_t dropped = log_dropped();
+    assert_false(log_begin(&line, LOG_ERROR, "early"));
+    log_text(LOG_ERROR, "early", "why", "not started");
+    log_stop();
+    assert_int_equal(log_dropped(), dropped);
+}
+
+TEST(a_second_start_is_refused_while_the_first_runs)
+{
+    struct ends p = open_pipe();
+    struct buf out = BUF_INIT;
+    assert_int_equal(log_start(p.write, LOG_INFO), 0);
+    assert_int_equal(log_start(p.write, LOG_INFO), -EALREADY);
+    log_text(LOG_INFO, "once", NULL, NULL);
+    collect(p, &out);
+    struct span rest = buf_span(&out);
+    yyjson_doc_free(take_line(&rest));
+    assert_int_equal(rest.len, 0);
+    buf_fini(&out);
+}
+
+TEST(fields_that_do_not_fit_are_left_out)
+{
+    static char big[LOG_LINE_MAX * 2];
+    memset(big, 'x', sizeof big);
+    for (size_t n = LOG_LINE_MAX - 150; n < LOG_LINE_MAX + 10; n++) {
+        struct ends p = open_pipe();
+        struct log_line line;
+        struct buf out = BUF_INIT;
+        assert_int_equal(log_start(p.write, LOG_INFO), 0);
+        assert_true(log_begin(&line, LOG_INFO, "long"));
+        log_str(&line, "big", (struct span){big, n});
+        log_int(&line, "after", 7);
+        log_str(&line, "huge", (struct span){big, sizeof big});
+        log_end(&line);
+        collect(p, &out);
+        assert_true(out.len <= LOG_LINE_MAX);
+        struct span rest = buf_span(&out);
+        yyjson_doc *doc = take_line(&rest);
+        const char *written = text_of(doc, "big");
+        assert_true(written == NULL || strlen(written) == n);
+        assert_true(written != NULL || n > LOG_LINE_MAX - 120);
+        assert_true(written == NULL || n < LOG_LINE_MAX);
+        assert_null(text_of(doc, "huge"));
+        yyjson_doc_free(doc);
+        buf_fini(&out);
+    }
+}
+
+/* Writes lines of about 1 KB until `count` are through; returns the milliseconds of the slowest. */
+static uint64_t flood(int count)
+{
+    static char filler[1000];
+    uint64_t slowest = 0;
+    memset(filler, 'f', sizeof filler);
+    for (int i = 0; i < count; i++) {
+        struct log_line line;
+        uint64_t start = clock_now_ms();
+        assert_true(log_begin(&line, LOG_INFO, "flood"));
+        log_int(&line, "n", i);
+        log_str(&line, "filler", (struct span){filler, sizeof filler});
+        log_end(&line);
+        uint64_t took = clock_now_ms() - start;
+        slowest = took > slowest ? took : slowest;
+    }
+    return slowest;
+}
+
+struct reader {
+    int fd;
+    struct buf out;
+};
+
+static void *read_late(void *arg)
+{
+    struct reader *r = arg;
+    (void)nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    read_all(r->fd, &r->out);
+    return NULL;
+}
+
+TEST(a_late_reader_gets_whole_lines_and_the_rest_is_counted)
+{
+    enum { LINES = 5000 }; /* several times what pipe and queue hold */
+    struct ends p = open_pipe();
+    uint64_t before = log_dropped();
+    assert_int_equal(log_start(p.write, LOG_INFO), 0);
+    assert_true(flood(LINES) < 1000);
+    uint64_t dropped = log_dropped() - before;
+    assert_true(dropped > 0);
+    assert_true(dropped < LINES);
+    struct reader r = {p.read, BUF_INIT};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, read_late, &r), 0);
+    log_stop();
+    close(p.write);
+    pthread_join(thread, NULL);
+    close(p.read);
+    struct span rest = buf_span(&r.out);
+    int64_t last = -1;
+    uint64_t lines = 0;
+    for (; rest.len > 0; lines++) {
+        yyjson_doc *doc = take_line(&rest);
+        int64_t n = yyjson_get_sint(yyjson_obj_get(yyjson_doc_get_root(doc), "n"));
+        assert_true(n > last);
+        last = n;
+        yyjson_doc_free(doc);
+    }
+    assert_int_equal(lines + dropped, LINES);
+    buf_fini(&r.out);
+}
+
+TEST(lines_go_on_after_a_full_queue_was_read)
+{
+    struct ends p = open_pipe();
+    assert_int_equal(log_start(p.write, LOG_INFO), 0);
+    struct reader r = {p.read, BUF_INIT};
+    flood(5000);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, read_late, &r), 0);
+    (void)nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    log_text(LOG_INFO, "the last", NULL, NULL);
+    log_stop();
+    close(p.write);
+    pthread_join(thread, NULL);
+    close(p.read);
+    buf_append_char(&r.out, '\0');
+    assert_non_null(strstr(r.out.data, "\"msg\":\"the last\"}\n"));
+    buf_fini(&r.out);
+}
+
+static void *log_many(void *arg)
+{
+    const int *worker = arg;
+    for (int i = 0; i < 500; i++) {
+        struct log_line line;
+        if (!log_begin(&line, LOG_INFO, "concurrent"))
+            continue;
+        log_int(&line, "worker", *worker);
+        log_end(&line);
+    }
+    return NULL;
+}
+
+TEST(lines_of_several_threads_do_not_mix)
+{
+    enum { THREADS = 4 };
+    struct ends p = open_pipe();
+    int numbers[THREADS];
+    pthread_t threads[THREADS];
+    pthread_t reading;
+    struct reader r = {p.read, BUF_INIT};
+    assert_int_equal(log_start(p.write, LOG_INFO), 0);
+    assert_int_equal(pthread_create(&reading, NULL, read_late, &r), 0);
+    for (int i = 0; i < THREADS; i++) {
+        numbers[i] = i;
+        assert_int_equal(pthread_create(&threads[i], NULL, log_many, &numbers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    log_stop();
+    close(p.write);
+    pthread_join(reading, NULL);
+    close(p.read);
+    int seen[THREADS] = {0};
+    struct span rest = buf_span(&r.out);
+    while (rest.len > 0) {
+        yyjson_doc *doc = take_line(&rest);
+        seen[yyjson_get_sint(yyjson_obj_get(yyjson_doc_get_root(doc), "worker"))]++;
+        yyjson_doc_free(doc);
+    }
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(seen[i], 500);
+    buf_fini(&r.out);
+}
+
+TEST(a_descriptor_that_became_non_blocking_loses_nothing)
+{
+    struct ends p = open_pipe();
+    assert_int_equal(fcntl(p.write, F_SETFL, O_NONBLOCK), 0);
+    struct reader r = {p.read, BUF_INIT};
+    pthread_t thread;
+    uint64_t before = log_dropped();
+    assert_int_equal(log_start(p.write, LOG_INFO), 0);
+    flood(300); /* more than the pipe, less than the queue */
+    assert_int_equal(pthread_create(&thread, NULL, read_late, &r), 0);
+    log_stop();
+    close(p.write);
+    pthread_join(thread, NULL);
+    close(p.read);
+    assert_int_equal(log_dropped(), before);
+    int lines = 0;
+    for (struct span rest = buf_span(&r.out); rest.len > 0; lines++)
+        yyjson_doc_free(take_line(&rest));
+    assert_int_equal(lines, 300);
+    buf_fini(&r.out);
+}
+
+TEST(stopping_gives_up_after_a_second_on_a_pipe_that_nobody_reads)
+{
+    struct ends p = open_pipe();
+    uint64_t before = log_dropped();
+    assert_int_equal(log_start(p.write, LOG_INFO), 0);
+    assert_true(flood(3000) < 1000);
+    assert_true(log_dropped() > before);
+    uint64_t start = clock_now_ms();
+    log_stop();
+    uint64_t took = clock_now_ms() - start;
+    assert_true(took >= 900);
+    assert_true(took < 2500);
+    struct log_line line;
+    assert_false(log_begin(&line, LOG_ERROR, "after"));
+    log_stop(); /* a second time does nothing */
+
+    /* The thread still hangs in its write: nothing may start over it until it has gone. */
+    assert_int_equal(log_start(p.write, LOG_INFO), -EBUSY);
+    close(p.read);
+    int err = -EBUSY;
+    for (start = clock_now_ms(); err == -EBUSY && clock_now_ms() - start < PATIENCE_MS;) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+        err = log_start(p.write, LOG_INFO);
+    }
+    assert_int_equal(err, 0);
+    log_stop();
+    close(p.write);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_a_sink_lines_are_discarded),
+        cmocka_unit_test(lines_are_json_objects_in_order),
+        cmocka_unit_test(levels_beyond_the_chosen_one_are_not_wanted),
+        cmocka_unit_test(a_second_start_is_refused_while_the_first_runs),
+        cmocka_unit_test(fields_that_do_not_fit_are_left_out),
+        cmocka_unit_test(a_late_reader_gets_whole_lines_and_the_rest_is_counted),
+        cmocka_unit_test(lines_go_on_after_a_full_queue_was_read),
+        cmocka_unit_test(lines_of_several_threads_do_not_mix),
+        cmocka_unit_test(a_descriptor_that_became_non_blocking_loses_nothing),
+        cmocka_unit_test(stopping_gives_up_after_a_second_on_a_pipe_that_nobody_reads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

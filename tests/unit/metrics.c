@@ -1,0 +1,99 @@
+/* Metrics: counting, adding up, and the text format that Prometheus reads. */
+#include "base/metrics.h"
+
+#include <inttypes.h>
+#include <regex.h>
+
+#include "unit/check.h"
+
+TEST(counting_goes_up_and_down)
+{
+    struct metrics m = {0};
+    metric_add(&m.connections_open, 3);
+    metric_sub(&m.connections_open, 1);
+    metric_add(&m.requests_total, 0);
+    assert_int_equal(atomic_load(&m.connections_open), 2);
+    assert_int_equal(atomic_load(&m.requests_total), 0);
+}
+
+TEST(adding_up_touches_every_metric)
+{
+    struct metrics sum = {0};
+    struct metrics worker = {0};
+    uint64_t n = 0;
+#define FILL(name, type, help) metric_add(&worker.name, ++n);
+    METRICS(FILL)
+#undef FILL
+    metrics_accumulate(&sum, &worker);
+    metrics_accumulate(&sum, &worker);
+    n = 0;
+#define CHECK(name, type, help) assert_int_equal(atomic_load(&sum.name), 2 * ++n);
+    METRICS(CHECK)
+#undef CHECK
+}
+
+TEST(each_metric_has_help_type_and_value)
+{
+    struct metrics m = {0};
+    struct buf expected = BUF_INIT;
+    struct buf out = BUF_INIT;
+    uint64_t n = UINT64_MAX - 100; /* the widest values there are */
+#define FILL(name, type, help)                                                                            \
+    metric_add(&m.name, ++n);                                                                             \
+    buf_printf(&expected,                                                                                 \
+               "# HELP channeld_" #name " " help "\n# TYPE channeld_" #name " " #type "\nchanneld_" #name \
+               " %" PRIu64 "\n",                                                                          \
+               n);
+    METRICS(FILL)
+#undef FILL
+    metrics_write(&out, &m);
+    assert_buf(&out, buf_c_str(&expected));
+    buf_fini(&expected);
+    buf_fini(&out);
+}
+
+TEST(the_start_of_the_exposition_is_known_by_heart)
+{
+    struct metrics m = {0};
+    struct buf out = BUF_INIT;
+    metric_add(&m.requests_total, 12);
+    metrics_write(&out, &m);
+    assert_true(span_starts_with(
+        buf_span(&out), SPAN("# HELP channeld_requests_total Requests answered, whatever the status.\n"
+                             "# TYPE channeld_requests_total counter\n"
+                             "channeld_requests_total 12\n")));
+    buf_fini(&out);
+}
+
+TEST(names_and_helps_are_fit_for_prometheus)
+{
+    regex_t counter;
+    regex_t gauge;
+    assert_int_equal(regcomp(&counter, "^[a-z][a-z0-9_]*_total$", REG_EXTENDED | REG_NOSUB), 0);
+    assert_int_equal(regcomp(&gauge, "^[a-z][a-z0-9_]*$", REG_EXTENDED | REG_NOSUB), 0);
+#define CHECK(name, type, help)                                        \
+    if (strcmp(#type, "counter") == 0) {                               \
+        assert_int_equal(regexec(&counter, #name, 0, NULL, 0), 0);     \
+    } else {                                                           \
+        assert_string_equal(#type, "gauge");                           \
+        assert_int_equal(regexec(&gauge, #name, 0, NULL, 0), 0);       \
+        assert_int_not_equal(regexec(&counter, #name, 0, NULL, 0), 0); \
+    }                                                                  \
+    assert_null(strpbrk(help, "\\\n"));
+    METRICS(CHECK)
+#undef CHECK
+    regfree(&counter);
+    regfree(&gauge);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counting_goes_up_and_down),
+        cmocka_unit_test(adding_up_touches_every_metric),
+        cmocka_unit_test(each_metric_has_help_type_and_value),
+        cmocka_unit_test(the_start_of_the_exposition_is_known_by_heart),
+        cmocka_unit_test(names_and_helps_are_fit_for_prometheus),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

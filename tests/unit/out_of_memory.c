@@ -1,0 +1,316 @@
+/*
+ * Memory that runs out: each allocation of each call fails in turn, and every time the call says so, leaks
+ * nothing and leaves something that works.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <yyjson.h>
+
+#include "base/log.h"
+#include "base/settings.h"
+#include "model/channel.h"
+#include "model/document.h"
+#include "model/history.h"
+#include "model/link.h"
+#include "redis/target.h"
+#include "redis/tls.h"
+#include "unit/check.h"
+
+static int countdown; /* the allocation that fails, counted from 1; 0: none */
+static bool always;   /* every one fails */
+static bool failed;   /* one did */
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t max);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t max);
+
+static bool fails_now(void)
+{
+    if (!always && (countdown == 0 || --countdown > 0))
+        return false;
+    failed = true;
+    errno = ENOMEM;
+    return true;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails_now() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails_now() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return fails_now() ? NULL : __real_realloc(old, size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return fails_now() ? NULL : __real_strdup(text);
+}
+
+char *__wrap_strndup(const char *text, size_t max)
+{
+    return fails_now() ? NULL : __real_strndup(text, max);
+}
+
+/* Runs `attempt` with the first, the second, ... allocation failing, until one run needs no more of them. */
+static void with_each_failure(void attempt(bool *out_of_memory))
+{
+    enum { ENOUGH = 1000 };
+    for (int n = 1; n < ENOUGH; n++) {
+        bool out_of_memory = false;
+        failed = false;
+        countdown = n;
+        attempt(&out_of_memory);
+        countdown = 0;
+        assert_int_equal(out_of_memory, failed);
+        if (!failed) {
+            assert_true(n > 1);
+            return;
+        }
+    }
+    fail_msg("no end of allocations");
+}
+
+static void append_much(bool *out_of_memory)
+{
+    struct buf b = BUF_INIT;
+    for (int i = 0; i < 500; i++)
+        buf_printf(&b, "%d ", i);
+    *out_of_memory = buf_error(&b) == -ENOMEM;
+    assert_true(*out_of_memory == (buf_c_str(&b) == NULL));
+    buf_fini(&b);
+}
+
+TEST(a_buffer_remembers)
+{
+    with_each_failure(append_much);
+}
+
+static void make_error(bool *out_of_memory)
+{
+    struct blob *b = document_error("channel not found");
+    struct blob *tagged = blob_new_tagged(SPAN("body"));
+    *out_of_memory = b == NULL || tagged == NULL;
+    blob_unref(b);
+    blob_unref(tagged);
+}
+
+TEST(a_body_is_not_made)
+{
+    with_each_failure(make_error);
+}
+
+/* A history that needs the heap. */
+static const char *long_history(void)
+{
+    static char text[32 * 1024];
+    size_t used = 0;
+    for (int i = 0; i < 1000; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%04d-01-01\":%d", i == 0 ? "{" : ",",
+                                 1000 + i, i);
+    (void)snprintf(text + used, sizeof text - used, "}");
+    return text;
+}
+
+static void write_history(bool *out_of_memory)
+{
+    struct buf out = BUF_INIT;
+    assert_int_equal(history_write(&out, span_of(long_history())), 0); /* the value is good */
+    *out_of_memory = buf_error(&out) == -ENOMEM;
+    buf_fini(&out);
+}
+
+TEST(a_history_is_not_taken_for_unreadable)
+{
+    with_each_failure(write_history);
+}
+
+static void write_channel(bool *out_of_memory)
+{
+    struct channel_row row = {{{NULL, 0}}};
+    struct buf out = BUF_INIT;
+    row.value[CHANNEL_FIELD_title] = SPAN("title");
+    row.value[CHANNEL_FIELD_followers_history] = span_of(long_history());
+    assert_int_equal(channel_write(&out, &row, CHANNEL_CARD), 0);
+    *out_of_memory = buf_error(&out) == -ENOMEM;
+    buf_fini(&out);
+}
+
+TEST(a_channel_is_in_error_not_incomplete)
+{
+    with_each_failure(write_channel);
+}
+
+static void normalise_link(bool *out_of_memory)
+{
+    const struct link_hosts hosts = {{"max.ru", 6}, {"web.max.ru", 10}};
+    struct buf out = BUF_INIT;
+    assert_int_equal(link_normalise(&hosts, SPAN("https://web.max.ru/news"), &out), 0);
+    *out_of_memory = buf_error(&out) == -ENOMEM;
+    if (!link_is_stored_shape(&hosts, SPAN("https://max.ru/news")))
+        *out_of_memory = true;
+    buf_fini(&out);
+}
+
+TEST(a_link_is_in_error)
+{
+    with_each_failure(normalise_link);
+}
+
+static struct redis_options plain_options(char *url)
+{
+    static char empty[] = "";
+    static char password[] = "s3cret";
+    return (struct redis_options){url, password, empty, empty, empty};
+}
+
+static void read_targets(bool *out_of_memory)
+{
+    static const char *const urls[] = {"redis://db", "rediss://user:password@[::1]:1/2",
+                                       "unix://:password@/run/s"};
+    for (size_t i = 0; i < TEST_COUNT(urls); i++) {
+        struct redis_target t;
+        const char *why = NULL;
+        char url[64];
+        (void)snprintf(url, sizeof url, "%s", urls[i]);
+        struct redis_options options = plain_options(url);
+        int err = redis_target_init(&t, &options, &why);
+        if (err != 0)
+            assert_int_equal(err, -ENOMEM);
+        *out_of_memory = *out_of_memory || err == -ENOMEM;
+        redis_target_fini(&t);
+    }
+}
+
+TEST(a_redis_address_is_out_of_memory_not_wrong)
+{
+    with_each_failure(read_targets);
+}
+
+struct values {
+    struct redis_options redis;
+    int64_t workers;
+};
+
+static void read_settings(bool *out_of_memory)
+{
+    static const struct setting table[] = {
+        REDIS_SETTINGS(struct values, redis),
+        {"workers", SETTING_COUNT, offsetof(struct values, workers), "4", 1, 64, true, "Threads"}};
+    const struct settings all = {table, TEST_COUNT(table)};
+    char words[][32] = {"channeld", "--redis-password-file", "/dev/null", "--redis-url=redis://db", "word"};
+    char *argv[] = {words[0], words[1], words[2], words[3], words[4], NULL};
+    char *rest[5] = {NULL};
+    struct values v = {.workers = 0};
+    struct buf error = BUF_INIT;
+    int result = settings_read(&all, &v, 5, argv, NULL, NULL, rest, &error);
+    *out_of_memory = result == -ENOMEM;
+    if (!*out_of_memory)
+        assert_int_equal(result, 1);
+    assert_int_equal(error.len, 0);
+    settings_fini(&all, &v);
+    buf_fini(&error);
+}
+
+TEST(settings_are_out_of_memory_not_wrong)
+{
+    with_each_failure(read_settings);
+}
+
+/* One line through the log; `fail_at` counts from the start of the line, 0 fails nothing. */
+static void log_one(int fail_at, struct buf *out)
+{
+    int fds[2];
+    struct log_line line;
+    char chunk[LOG_LINE_MAX];
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(log_start(fds[1], LOG_INFO), 0);
+    failed = false;
+    countdown = fail_at;
+    assert_true(log_begin(&line, LOG_INFO, "message"));
+    log_str(&line, "name", SPAN("value"));
+    log_end(&line);
+    countdown = 0;
+    log_stop();
+    close(fds[1]);
+    ssize_t n = read(fds[0], chunk, sizeof chunk);
+    assert_true(n >= 0);
+    buf_append(out, chunk, (size_t)n);
+    close(fds[0]);
+}
+
+TEST(a_log_line_lacks_a_field_and_stays_json)
+{
+    for (int n = 1; n < 10; n++) {
+        struct buf out = BUF_INIT;
+        log_one(n, &out);
+        yyjson_doc *doc = yyjson_read(out.data, out.len, YYJSON_READ_NOFLAG);
+        assert_non_null(doc);
+        assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(doc)), failed ? 3 : 4);
+        yyjson_doc_free(doc);
+        buf_fini(&out);
+    }
+}
+
+TEST(a_log_line_without_any_field_is_not_written)
+{
+    int fds[2];
+    struct log_line line;
+    char chunk[LOG_LINE_MAX];
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(log_start(fds[1], LOG_INFO), 0);
+    always = true;
+    assert_true(log_begin(&line, LOG_INFO, "message"));
+    log_str(&line, "name", SPAN("value"));
+    log_end(&line);
+    always = false;
+    log_stop();
+    close(fds[1]);
+    assert_int_equal(read(fds[0], chunk, sizeof chunk), 0);
+    close(fds[0]);
+}
+
+static void start_log(bool *out_of_memory)
+{
+    int err = log_start(STDERR_FILENO, LOG_ERROR);
+    if (err != 0)
+        assert_int_equal(err, -ENOMEM);
+    *out_of_memory = err == -ENOMEM;
+    log_stop();
+}
+
+TEST(a_log_that_could_not_start_can_start_later)
+{
+    with_each_failure(start_log);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_buffer_remembers),
+        cmocka_unit_test(a_body_is_not_made),
+        cmocka_unit_test(a_history_is_not_taken_for_unreadable),
+        cmocka_unit_test(a_channel_is_in_error_not_incomplete),
+        cmocka_unit_test(a_link_is_in_error),
+        cmocka_unit_test(a_redis_address_is_out_of_memory_not_wrong),
+        cmocka_unit_test(settings_are_out_of_memory_not_wrong),
+        cmocka_unit_test(a_log_line_lacks_a_field_and_stays_json),
+        cmocka_unit_test(a_log_line_without_any_field_is_not_written),
+        cmocka_unit_test(a_log_that_could_not_start_can_start_later),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

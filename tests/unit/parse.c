@@ -1,0 +1,196 @@
+/* Strict numbers: what is accepted can be written back byte for byte, and each limit has two sides. */
+#include "base/parse.h"
+
+#include <errno.h>
+
+#include "unit/check.h"
+
+enum { UNTOUCHED = -4711 };
+
+typedef int parser(struct span text, int64_t *out);
+
+struct accepted {
+    const char *text;
+    int64_t value;
+};
+
+static void assert_accepted(parser *parse, const struct accepted *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        int64_t value = UNTOUCHED;
+        int err = parse(span_of(cases[i].text), &value);
+        if (err != 0 || value != cases[i].value)
+            fail_msg("\"%s\": error %d, value %lld", cases[i].text, err, (long long)value);
+    }
+}
+
+static void assert_refused(parser *parse, int expected, const char *const *texts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        int64_t value = UNTOUCHED;
+        int err = parse(span_of(texts[i]), &value);
+        if (err != expected || value != UNTOUCHED)
+            fail_msg("\"%s\": error %d, value %lld", texts[i], err, (long long)value);
+    }
+}
+
+TEST(canonical_integers_are_read)
+{
+    static const struct accepted cases[] = {
+        {"0", 0},
+        {"1", 1},
+        {"-1", -1},
+        {"10", 10},
+        {"-900", -900},
+        {"9223372036854775806", INT64_MAX - 1},
+        {"9223372036854775807", INT64_MAX},
+        {"-9223372036854775807", INT64_MIN + 1},
+        {"-9223372036854775808", INT64_MIN},
+    };
+    assert_accepted(parse_int64, cases, TEST_COUNT(cases));
+}
+
+TEST(other_spellings_are_no_integers)
+{
+    static const char *const texts[] = {"",    "-",  "-0",  "00",  "007", "-007",    "+1",
+                                        "+",   " 1", "1 ",  "1.0", "1e3", "0x1",     "1_000",
+                                        "--1", "1-", "\t1", "1\n", "abc", "\xD9\xA1"};
+    assert_refused(parse_int64, -EINVAL, texts, TEST_COUNT(texts));
+}
+
+TEST(one_beyond_each_end_is_out_of_range)
+{
+    static const char *const texts[] = {"9223372036854775808",   "-9223372036854775809",
+                                        "9223372036854775810",   "18446744073709551615",
+                                        "18446744073709551616",  "99999999999999999999",
+                                        "-99999999999999999999", "100000000000000000000000000000000000000"};
+    assert_refused(parse_int64, -ERANGE, texts, TEST_COUNT(texts));
+}
+
+TEST(a_long_text_with_a_wrong_byte_is_no_number_at_all)
+{
+    static const char *const texts[] = {"99999999999999999999x", "x99999999999999999999"};
+    assert_refused(parse_int64, -EINVAL, texts, TEST_COUNT(texts));
+}
+
+TEST(a_nul_byte_or_nothing_is_no_integer)
+{
+    int64_t value = UNTOUCHED;
+    assert_int_equal(parse_int64(SPAN("1\0"), &value), -EINVAL);
+    assert_int_equal(parse_int64(SPAN_ABSENT, &value), -EINVAL);
+    assert_int_equal(parse_duration_ms(SPAN_ABSENT, &value), -EINVAL);
+    assert_int_equal(parse_size(SPAN_ABSENT, &value), -EINVAL);
+    assert_int_equal(value, UNTOUCHED);
+}
+
+TEST(only_the_given_bytes_are_read)
+{
+    int64_t value = 0;
+    assert_int_equal(parse_int64((struct span){"123456", 3}, &value), 0);
+    assert_int_equal(value, 123);
+    assert_int_equal(parse_duration_ms((struct span){"5ms", 1}, &value), -EINVAL);
+    assert_int_equal(parse_duration_ms((struct span){"5ms", 2}, &value), 0);
+    assert_int_equal(value, 300000);
+}
+
+TEST(what_is_accepted_is_written_back_byte_for_byte)
+{
+    uint64_t seed = 7;
+    for (int i = 0; i < 10000; i++) {
+        int64_t value = (int64_t)((uint64_t)check_random(&seed) << 32 | check_random(&seed));
+        value >>= check_random(&seed) % 64;
+        char digits[INT64_DIGITS_MAX];
+        size_t n = format_int64(value, digits);
+        int64_t again = 0;
+        assert_int_equal(parse_int64((struct span){digits, n}, &again), 0);
+        assert_int_equal(again, value);
+    }
+}
+
+TEST(durations_are_milliseconds)
+{
+    static const struct accepted cases[] = {
+        {"0", 0},
+        {"0ms", 0},
+        {"0s", 0},
+        {"1ms", 1},
+        {"500ms", 500},
+        {"30s", 30000},
+        {"2m", 120000},
+        {"1h", 3600000},
+        {"9223372036854775807ms", INT64_MAX},
+        {"9223372036854775s", INT64_C(9223372036854775000)},
+        {"153722867280912m", INT64_C(9223372036854720000)},
+        {"2562047788015h", INT64_C(9223372036854000000)},
+    };
+    assert_accepted(parse_duration_ms, cases, TEST_COUNT(cases));
+}
+
+TEST(durations_need_a_number_and_a_unit)
+{
+    static const char *const texts[] = {"",     "1",   "00",  "s",   "ms",   "-1s",  "-0s",
+                                        "+1s",  "01s", " 1s", "1 s", "1s ",  "1.5s", "1d",
+                                        "1sec", "1S",  "1M",  "1MS", "1m1s", "1s\n"};
+    assert_refused(parse_duration_ms, -EINVAL, texts, TEST_COUNT(texts));
+}
+
+TEST(durations_end_where_milliseconds_do)
+{
+    static const char *const texts[] = {"9223372036854775808ms", "9223372036854776s", "153722867280913m",
+                                        "2562047788016h", "99999999999999999999s"};
+    assert_refused(parse_duration_ms, -ERANGE, texts, TEST_COUNT(texts));
+}
+
+TEST(sizes_are_bytes_by_powers_of_1024_without_case)
+{
+    static const struct accepted cases[] = {
+        {"0", 0},
+        {"16384", 16384},
+        {"1B", 1},
+        {"1b", 1},
+        {"1KiB", 1024},
+        {"64MiB", 64 << 20},
+        {"64mib", 64 << 20},
+        {"64MIB", 64 << 20},
+        {"2GiB", INT64_C(2) << 30},
+        {"9223372036854775807", INT64_MAX},
+        {"9007199254740991KiB", INT64_MAX - 1023},
+        {"8796093022207MiB", INT64_MAX - ((1 << 20) - 1)},
+        {"8589934591GiB", INT64_MAX - ((1 << 30) - 1)},
+    };
+    assert_accepted(parse_size, cases, TEST_COUNT(cases));
+}
+
+TEST(sizes_with_other_units_are_refused)
+{
+    static const char *const texts[] = {"",    "MiB",   "-1",    "+1",     "01",  "1K",   "1M",   "1KB",
+                                        "1MB", "1 MiB", "1MiB ", "1.5MiB", "1Ki", "1TiB", "0x10", "1MiBs"};
+    assert_refused(parse_size, -EINVAL, texts, TEST_COUNT(texts));
+}
+
+TEST(sizes_end_where_bytes_do)
+{
+    static const char *const texts[] = {"9223372036854775808", "9007199254740992KiB", "8796093022208MiB",
+                                        "8589934592GiB"};
+    assert_refused(parse_size, -ERANGE, texts, TEST_COUNT(texts));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(canonical_integers_are_read),
+        cmocka_unit_test(other_spellings_are_no_integers),
+        cmocka_unit_test(one_beyond_each_end_is_out_of_range),
+        cmocka_unit_test(a_long_text_with_a_wrong_byte_is_no_number_at_all),
+        cmocka_unit_test(a_nul_byte_or_nothing_is_no_integer),
+        cmocka_unit_test(only_the_given_bytes_are_read),
+        cmocka_unit_test(what_is_accepted_is_written_back_byte_for_byte),
+        cmocka_unit_test(durations_are_milliseconds),
+        cmocka_unit_test(durations_need_a_number_and_a_unit),
+        cmocka_unit_test(durations_end_where_milliseconds_do),
+        cmocka_unit_test(sizes_are_bytes_by_powers_of_1024_without_case),
+        cmocka_unit_test(sizes_with_other_units_are_refused),
+        cmocka_unit_test(sizes_end_where_bytes_do),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

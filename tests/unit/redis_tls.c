@@ -1,0 +1,264 @@
+/* TLS: a file that cannot be used is named by its setting, and a server by another name is no server. */
+#include "redis/tls.h"
+
+#include <errno.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "support/tempdir.h"
+#include "unit/check.h"
+
+static struct tempdir dir;
+
+struct files {
+    char ca[TEMPDIR_PATH_SIZE + 16];
+    char key[TEMPDIR_PATH_SIZE + 16];
+    char other_key[TEMPDIR_PATH_SIZE + 16];
+    char garbage[TEMPDIR_PATH_SIZE + 16];
+};
+
+static struct files files;
+
+static char EMPTY[] = "";
+static char MISSING[] = "/nonexistent/file.pem";
+
+static EVP_PKEY *write_key(const char *path)
+{
+    EVP_PKEY *key = EVP_PKEY_Q_keygen(NULL, NULL, "EC", "P-256");
+    FILE *f = fopen(path, "we");
+    assert_non_null(key);
+    assert_non_null(f);
+    assert_int_equal(PEM_write_PrivateKey(f, key, NULL, NULL, 0, NULL, NULL), 1);
+    assert_int_equal(fclose(f), 0);
+    return key;
+}
+
+/* A certificate that signs itself: it serves as authority, as server and as client certificate. */
+static void write_certificate(const char *path, EVP_PKEY *key)
+{
+    X509 *cert = X509_new();
+    FILE *f = fopen(path, "we");
+    assert_non_null(cert);
+    assert_non_null(f);
+    ASN1_INTEGER_set(X509_get_serialNumber(cert), 1);
+    X509_gmtime_adj(X509_getm_notBefore(cert), 0);
+    X509_gmtime_adj(X509_getm_notAfter(cert), 3600);
+    X509_set_pubkey(cert, key);
+    X509_NAME_add_entry_by_txt(X509_get_subject_name(cert), "CN", MBSTRING_ASC,
+                               (const unsigned char *)"redis", -1, -1, 0);
+    X509_EXTENSION *names =
+        X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, "DNS:redis.example,IP:127.0.0.1,IP:::1");
+    assert_non_null(names);
+    assert_int_equal(X509_add_ext(cert, names, -1), 1);
+    X509_EXTENSION_free(names);
+    X509_set_issuer_name(cert, X509_get_subject_name(cert));
+    assert_true(X509_sign(cert, key, EVP_sha256()) > 0);
+    assert_int_equal(PEM_write_X509(f, cert), 1);
+    assert_int_equal(fclose(f), 0);
+    X509_free(cert);
+}
+
+static int make_files(void **state)
+{
+    (void)state;
+    (void)signal(SIGPIPE, SIG_IGN); /* as the programs do: a peer that hangs up is an error, not an end */
+    tempdir_init(&dir);
+    (void)snprintf(files.ca, sizeof files.ca, "%s/ca.pem", dir.path);
+    (void)snprintf(files.key, sizeof files.key, "%s/key.pem", dir.path);
+    (void)snprintf(files.other_key, sizeof files.other_key, "%s/other.pem", dir.path);
+    (void)snprintf(files.garbage, sizeof files.garbage, "%s/garbage.pem", dir.path);
+    EVP_PKEY *key = write_key(files.key);
+    write_certificate(files.ca, key);
+    EVP_PKEY_free(key);
+    EVP_PKEY_free(write_key(files.other_key));
+    FILE *f = fopen(files.garbage, "we");
+    assert_non_null(f);
+    assert_true(fputs("no certificate\n", f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    return 0;
+}
+
+static int remove_files(void **state)
+{
+    (void)state;
+    tempdir_fini(&dir);
+    return 0;
+}
+
+/* Runs redis_tls_new for a target of that transport; the caller frees what comes of it. */
+static int make(enum redis_transport transport, char *ca, char *cert, char *key, struct ssl_ctx_st **out,
+                struct buf *error)
+{
+    const struct redis_target target = {.transport = transport, .host = EMPTY};
+    const struct redis_options options = {EMPTY, EMPTY, ca, cert, key};
+    return redis_tls_new(&target, &options, out, error);
+}
+
+static void assert_made(char *ca, char *cert, char *key)
+{
+    struct ssl_ctx_st *tls = NULL;
+    struct buf error = BUF_INIT;
+    int err = make(REDIS_TRANSPORT_TLS, ca, cert, key, &tls, &error);
+    if (err != 0)
+        fail_msg("%s", buf_c_str(&error));
+    assert_non_null(tls);
+    assert_int_equal(error.len, 0);
+    redis_tls_free(tls);
+}
+
+static void assert_refused(char *ca, char *cert, char *key, const char *setting, const char *reason)
+{
+    struct ssl_ctx_st *tls = NULL;
+    struct buf error = BUF_INIT;
+    assert_int_equal(make(REDIS_TRANSPORT_TLS, ca, cert, key, &tls, &error), -EINVAL);
+    assert_null(tls);
+    const char *message = buf_c_str(&error);
+    if (strncmp(message, setting, strlen(setting)) != 0 || strstr(message, reason) == NULL)
+        fail_msg("\"%s\" tells neither %s nor %s", message, setting, reason);
+    buf_fini(&error);
+}
+
+TEST(other_transports_need_no_tls)
+{
+    static const enum redis_transport plain[] = {REDIS_TRANSPORT_TCP, REDIS_TRANSPORT_UNIX};
+    for (size_t i = 0; i < TEST_COUNT(plain); i++) {
+        struct buf error = BUF_INIT;
+        struct ssl_ctx_st *tls = (struct ssl_ctx_st *)(void *)&error; /* to be overwritten */
+        assert_int_equal(make(plain[i], MISSING, MISSING, MISSING, &tls, &error), 0);
+        assert_null(tls);
+        assert_int_equal(error.len, 0);
+        redis_tls_free(tls);
+    }
+}
+
+TEST(the_systems_authorities_are_the_default)
+{
+    assert_made(EMPTY, EMPTY, EMPTY);
+}
+
+TEST(good_files_are_taken)
+{
+    assert_made(files.ca, EMPTY, EMPTY);
+    assert_made(files.ca, files.ca, files.key);
+}
+
+TEST(a_missing_file_names_its_setting)
+{
+    assert_refused(MISSING, EMPTY, EMPTY, "CHANNELD_REDIS_CA_FILE:", MISSING);
+    assert_refused(EMPTY, MISSING, files.key, "CHANNELD_REDIS_CERT_FILE:", MISSING);
+    assert_refused(EMPTY, files.ca, MISSING, "CHANNELD_REDIS_KEY_FILE:", MISSING);
+}
+
+TEST(a_file_of_something_else_names_its_setting)
+{
+    assert_refused(files.garbage, EMPTY, EMPTY, "CHANNELD_REDIS_CA_FILE:", files.garbage);
+    assert_refused(EMPTY, files.garbage, files.key, "CHANNELD_REDIS_CERT_FILE:", files.garbage);
+    assert_refused(EMPTY, files.ca, files.garbage, "CHANNELD_REDIS_KEY_FILE:", files.garbage);
+}
+
+TEST(certificate_and_key_belong_together)
+{
+    assert_refused(EMPTY, files.ca, files.other_key, "CHANNELD_REDIS_KEY_FILE:", "mismatch");
+    assert_refused(EMPTY, files.ca, EMPTY, "CHANNELD_REDIS_KEY_FILE:", "");
+    assert_refused(EMPTY, EMPTY, files.key, "CHANNELD_REDIS_CERT_FILE:", "");
+}
+
+TEST(an_error_tells_its_own_reason_not_an_earlier_one)
+{
+    assert_refused(EMPTY, files.ca, files.other_key, "CHANNELD_REDIS_KEY_FILE:", "mismatch");
+    assert_refused(MISSING, EMPTY, EMPTY, "CHANNELD_REDIS_CA_FILE:", "No such file");
+}
+
+struct server {
+    SSL_CTX *ctx;
+    int fd;
+    char asked_for[64]; /* the name that the client sent */
+};
+
+static void *serve(void *arg)
+{
+    struct server *s = arg;
+    SSL *ssl = SSL_new(s->ctx);
+    char byte = 0;
+    if (SSL_set_fd(ssl, s->fd) == 1 && SSL_accept(ssl) == 1)
+        (void)SSL_read(ssl, &byte, 1); /* until the client has gone */
+    const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+    (void)snprintf(s->asked_for, sizeof s->asked_for, "%s", name == NULL ? "" : name);
+    SSL_free(ssl);
+    close(s->fd);
+    return NULL;
+}
+
+/* Connects to a server with our certificate as if it were `host`; returns what redis_tls_start said. */
+static int connect_as(const char *host, const char *ca, char *asked_for)
+{
+    struct ssl_ctx_st *tls = NULL;
+    struct buf error = BUF_INIT;
+    struct server server = {.ctx = SSL_CTX_new(TLS_server_method())};
+    pthread_t thread;
+    int fds[2];
+    assert_int_equal(make(REDIS_TRANSPORT_TLS, (char *)(uintptr_t)ca, EMPTY, EMPTY, &tls, &error), 0);
+    assert_int_equal(SSL_CTX_use_certificate_chain_file(server.ctx, files.ca), 1);
+    assert_int_equal(SSL_CTX_use_PrivateKey_file(server.ctx, files.key, SSL_FILETYPE_PEM), 1);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    server.fd = fds[1];
+    assert_int_equal(pthread_create(&thread, NULL, serve, &server), 0);
+    redisContext *c = redisConnectFd(fds[0]);
+    assert_non_null(c);
+    int err = redis_tls_start(c, tls, host);
+    redisFree(c);
+    pthread_join(thread, NULL);
+    SSL_CTX_free(server.ctx);
+    redis_tls_free(tls);
+    (void)strcpy(asked_for, server.asked_for);
+    return err;
+}
+
+TEST(a_server_is_accepted_by_the_names_of_its_certificate)
+{
+    char asked_for[64];
+    assert_int_equal(connect_as("redis.example", files.ca, asked_for), 0);
+    assert_string_equal(asked_for, "redis.example");
+    assert_int_equal(connect_as("127.0.0.1", files.ca, asked_for), 0);
+    assert_string_equal(asked_for, ""); /* an address must not be sent as a name */
+    assert_int_equal(connect_as("::1", files.ca, asked_for), 0);
+    assert_string_equal(asked_for, "");
+}
+
+TEST(a_server_by_another_name_is_refused)
+{
+    static const char *const hosts[] = {"other.example", "redis.example.org", "x.redis.example", "127.0.0.2",
+                                        "::2"};
+    char asked_for[64];
+    for (size_t i = 0; i < TEST_COUNT(hosts); i++)
+        assert_int_equal(connect_as(hosts[i], files.ca, asked_for), -EPROTO);
+}
+
+TEST(a_certificate_of_an_unknown_authority_is_refused)
+{
+    char asked_for[64];
+    assert_int_equal(connect_as("redis.example", "", asked_for), -EPROTO);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_transports_need_no_tls),
+        cmocka_unit_test(the_systems_authorities_are_the_default),
+        cmocka_unit_test(good_files_are_taken),
+        cmocka_unit_test(a_missing_file_names_its_setting),
+        cmocka_unit_test(a_file_of_something_else_names_its_setting),
+        cmocka_unit_test(certificate_and_key_belong_together),
+        cmocka_unit_test(an_error_tells_its_own_reason_not_an_earlier_one),
+        cmocka_unit_test(a_server_is_accepted_by_the_names_of_its_certificate),
+        cmocka_unit_test(a_server_by_another_name_is_refused),
+        cmocka_unit_test(a_certificate_of_an_unknown_authority_is_refused),
+    };
+    (void)signal(SIGPIPE, SIG_IGN); /* as the programs do: a peer that has gone is an error, not an end */
+    return cmocka_run_group_tests(tests, make_files, remove_files);
+}

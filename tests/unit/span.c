@@ -1,0 +1,80 @@
+/* Spans: absent is not empty, and no function reads what does not belong to it. */
+#include "base/span.h"
+
+#include "unit/check.h"
+
+TEST(absent_is_not_empty)
+{
+    assert_null(SPAN_ABSENT.data);
+    assert_non_null(SPAN("").data);
+    assert_int_equal(SPAN("").len, 0);
+}
+
+TEST(equality_is_by_length_and_bytes)
+{
+    assert_true(span_equal(SPAN("abc"), SPAN("abc")));
+    assert_true(span_equal(SPAN("a\0b"), SPAN("a\0b")));
+    assert_false(span_equal(SPAN("a\0b"), SPAN("a\0c")));
+    assert_false(span_equal(SPAN("abc"), SPAN("ab")));
+    assert_false(span_equal(SPAN("abc"), SPAN("ABC")));
+    assert_true(span_equal(SPAN_ABSENT, SPAN_ABSENT));
+    assert_true(span_equal(SPAN_ABSENT, SPAN("")));
+}
+
+TEST(equality_without_case_is_for_letters_only)
+{
+    assert_true(span_equal_nocase(SPAN("Host"), SPAN("hOST")));
+    assert_false(span_equal_nocase(SPAN("Host"), SPAN("Hosts")));
+    assert_false(span_equal_nocase(SPAN("["), SPAN("{"))); /* apart by the bit that makes case in letters */
+    assert_true(span_equal_nocase(SPAN_ABSENT, SPAN("")));
+}
+
+TEST(a_start_may_be_all_or_nothing)
+{
+    assert_true(span_starts_with(SPAN("abc"), SPAN("ab")));
+    assert_true(span_starts_with(SPAN("abc"), SPAN("abc")));
+    assert_true(span_starts_with(SPAN("abc"), SPAN("")));
+    assert_true(span_starts_with(SPAN_ABSENT, SPAN("")));
+    assert_false(span_starts_with(SPAN("abc"), SPAN("abcd")));
+    assert_false(span_starts_with(SPAN("abc"), SPAN("b")));
+}
+
+TEST(skipping_goes_up_to_the_end)
+{
+    assert_span(span_skip(SPAN("abc"), 0), "abc");
+    assert_span(span_skip(SPAN("abc"), 1), "bc");
+    assert_span(span_skip(SPAN("abc"), 3), "");
+}
+
+TEST(finding_a_missing_byte_gives_the_length)
+{
+    assert_int_equal(span_find(SPAN("a:b:"), ':'), 1);
+    assert_int_equal(span_find(SPAN("abc"), ':'), 3);
+    assert_int_equal(span_find(SPAN(""), ':'), 0);
+    assert_int_equal(span_find(SPAN_ABSENT, ':'), 0);
+    assert_int_equal(span_find((struct span){"ab:", 2}, ':'), 2);
+}
+
+TEST(trimming_takes_spaces_and_tabs_from_both_ends)
+{
+    assert_span(span_trim(SPAN(" \t a b\t ")), "a b");
+    assert_span(span_trim(SPAN("a")), "a");
+    assert_span(span_trim(SPAN(" \t ")), "");
+    assert_span(span_trim(SPAN("")), "");
+    assert_span(span_trim(SPAN("\na\r")), "\na\r");
+    assert_span(span_trim(SPAN_ABSENT), NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(absent_is_not_empty),
+        cmocka_unit_test(equality_is_by_length_and_bytes),
+        cmocka_unit_test(equality_without_case_is_for_letters_only),
+        cmocka_unit_test(a_start_may_be_all_or_nothing),
+        cmocka_unit_test(skipping_goes_up_to_the_end),
+        cmocka_unit_test(finding_a_missing_byte_gives_the_length),
+        cmocka_unit_test(trimming_takes_spaces_and_tabs_from_both_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,145 @@
+/* Looking names up: those that exist, those that do not, addresses that are none, and changing one's mind. */
+#include "store/resolve.h"
+
+#include "unit/check.h"
+
+static uv_loop_t loop;
+static struct resolver resolver;
+static int calls;
+static int result;
+
+static void on_done(void *arg, int err)
+{
+    assert_ptr_equal(arg, &calls);
+    assert_false(resolver.busy);
+    calls++;
+    result = err;
+}
+
+static void begin(void)
+{
+    calls = 0;
+    result = 1;
+    resolver = (struct resolver){.busy = false};
+    assert_int_equal(uv_loop_init(&loop), 0);
+}
+
+static void end(void)
+{
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+static int start(const char *host)
+{
+    return resolver_start(&resolver, &loop, host, on_done, &calls);
+}
+
+static bool has_address(const char *text)
+{
+    for (int i = 0; i < resolver.count; i++)
+        if (strcmp(resolver.address[i], text) == 0)
+            return true;
+    return false;
+}
+
+TEST(localhost_is_found)
+{
+    begin();
+    assert_int_equal(start("localhost"), 0);
+    assert_true(resolver.busy);
+    assert_int_equal(calls, 0);
+    end();
+    assert_int_equal(calls, 1);
+    assert_int_equal(result, 0);
+    assert_true(resolver.count >= 1);
+    assert_true(has_address("127.0.0.1") || has_address("::1"));
+}
+
+TEST(a_look_up_replaces_what_the_one_before_found)
+{
+    begin();
+    assert_int_equal(start("127.0.0.1"), 0);
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(resolver.count, 1);
+    assert_int_equal(start("::1"), 0);
+    end();
+    assert_int_equal(calls, 2);
+    assert_int_equal(resolver.count, 1);
+    assert_string_equal(resolver.address[0], "::1");
+}
+
+TEST(a_name_that_does_not_exist_is_an_error)
+{
+    begin();
+    assert_int_equal(start("no-such-name.invalid"), 0);
+    end();
+    assert_int_equal(calls, 1);
+    assert_true(result < 0);
+    assert_int_equal(resolver.count, 0);
+}
+
+TEST(a_name_that_cannot_be_one_is_an_error_in_one_way_or_the_other)
+{
+    char name[2000];
+    memset(name, 'a', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    begin();
+    int err = start(name);
+    end();
+    if (err == 0)
+        assert_true(calls == 1 && result < 0);
+    else
+        assert_int_equal(calls, 0);
+    assert_false(resolver.busy);
+}
+
+TEST(after_cancelling_it_is_called_all_the_same)
+{
+    begin();
+    resolver_cancel(&resolver); /* nothing is under way: harmless */
+    assert_int_equal(start("localhost"), 0);
+    resolver_cancel(&resolver);
+    assert_int_equal(calls, 0);
+    end();
+    assert_int_equal(calls, 1);
+    assert_true(result == UV_EAI_CANCELED || result == 0); /* it may have begun already */
+    resolver_cancel(&resolver);
+}
+
+TEST(numeric_addresses_need_no_look_up)
+{
+    static const char *const numeric[] = {"127.0.0.1",
+                                          "0.0.0.0",
+                                          "::1",
+                                          "::",
+                                          "fe80::1",
+                                          "::ffff:1.2.3.4",
+                                          "1111:2222:3333:4444:5555:6666:7777:8888"};
+    static const char *const names[] = {"",           "localhost",   "127.1", "1",
+                                        "127.0.0.1.", "127.0.0.256", "[::1]", "::g",
+                                        "fe80::1%lo", "0x7f.0.0.1"};
+    begin();
+    for (size_t i = 0; i < TEST_COUNT(numeric); i++) {
+        resolver.count = 5;
+        assert_true(resolver_take_numeric(&resolver, numeric[i]));
+        assert_int_equal(resolver.count, 1);
+        assert_string_equal(resolver.address[0], numeric[i]);
+    }
+    for (size_t i = 0; i < TEST_COUNT(names); i++)
+        assert_false(resolver_take_numeric(&resolver, names[i]));
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(localhost_is_found),
+        cmocka_unit_test(a_look_up_replaces_what_the_one_before_found),
+        cmocka_unit_test(a_name_that_does_not_exist_is_an_error),
+        cmocka_unit_test(a_name_that_cannot_be_one_is_an_error_in_one_way_or_the_other),
+        cmocka_unit_test(after_cancelling_it_is_called_all_the_same),
+        cmocka_unit_test(numeric_addresses_need_no_look_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

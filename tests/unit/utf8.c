@@ -1,0 +1,181 @@
+/*
+ * UTF-8 against a second definition: the bits of each sequence, taken apart, must make a code point that this
+ * length may hold. The product goes by the table of well-formed sequences; here nothing is copied from it.
+ */
+#include "base/utf8.h"
+
+#include "unit/check.h"
+
+static int encode(uint32_t point, char out[4])
+{
+    if (point < 0x80) {
+        out[0] = (char)point;
+        return 1;
+    }
+    int length = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+    for (int i = length - 1; i > 0; i--) {
+        out[i] = (char)(0x80 | (point & 0x3F));
+        point >>= 6;
+    }
+    out[0] = (char)((0xF00 >> length & 0xFF) | point);
+    return length;
+}
+
+/* True when any code point from `low` to `high` belongs in a sequence of `length` bytes. */
+static bool holds_character(uint32_t low, uint32_t high, int length)
+{
+    static const uint32_t first[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (low < first[length])
+        low = first[length];
+    if (low >= 0xD800 && low <= 0xDFFF)
+        low = 0xE000;
+    if (high > 0x10FFFF)
+        high = 0x10FFFF;
+    return low <= high;
+}
+
+/* The length of the character at the start, or minus that of the longest start of a character. */
+static int expected_step(const unsigned char *s, int n)
+{
+    if (s[0] < 0x80)
+        return 1;
+    int length = s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
+    if (length == 0)
+        return -1;
+    uint32_t bits = s[0] & (0x7FU >> length);
+    int good = 0;
+    for (int i = 1; i <= length; i++) {
+        int missing = 6 * (length - i);
+        if (!holds_character(bits << missing, (bits << missing) | ((1U << missing) - 1), length))
+            break;
+        good = i;
+        if (i == n || i == length || s[i] >> 6 != 2)
+            break;
+        bits = bits << 6 | (s[i] & 0x3F);
+    }
+    return good == length ? length : good == 0 ? -1 : -good;
+}
+
+static void assert_step(const char *bytes, size_t n, int expected)
+{
+    int step = utf8_step((struct span){bytes, n});
+    if (step != expected)
+        fail_msg("%zu bytes %02x %02x %02x %02x: %d, not %d", n, (unsigned char)bytes[0],
+                 n > 1 ? (unsigned char)bytes[1] : 0U, n > 2 ? (unsigned char)bytes[2] : 0U,
+                 n > 3 ? (unsigned char)bytes[3] : 0U, step, expected);
+}
+
+TEST(every_code_point_is_one_character_and_surrogates_are_none)
+{
+    for (uint32_t point = 0; point <= 0x10FFFF; point++) {
+        char bytes[4];
+        int length = encode(point, bytes);
+        bool surrogate = point >= 0xD800 && point <= 0xDFFF;
+        assert_step(bytes, (size_t)length, surrogate ? -1 : length);
+        if (utf8_valid((struct span){bytes, (size_t)length}) == surrogate)
+            fail_msg("U+%04X is judged wrong", (unsigned)point);
+    }
+}
+
+TEST(the_ends_of_each_class_are_well_formed)
+{
+    static const char *const texts[] = {"\x01",
+                                        "\x7F",
+                                        "\xC2\x80",
+                                        "\xDF\xBF",
+                                        "\xE0\xA0\x80",
+                                        "\xE0\xBF\xBF",
+                                        "\xE1\x80\x80",
+                                        "\xEC\xBF\xBF",
+                                        "\xED\x80\x80",
+                                        "\xED\x9F\xBF",
+                                        "\xEE\x80\x80",
+                                        "\xEF\xBF\xBF",
+                                        "\xF0\x90\x80\x80",
+                                        "\xF0\xBF\xBF\xBF",
+                                        "\xF1\x80\x80\x80",
+                                        "\xF3\xBF\xBF\xBF",
+                                        "\xF4\x80\x80\x80",
+                                        "\xF4\x8F\xBF\xBF"};
+    for (size_t i = 0; i < TEST_COUNT(texts); i++) {
+        assert_step(texts[i], strlen(texts[i]), (int)strlen(texts[i]));
+        assert_true(utf8_valid(span_of(texts[i])));
+    }
+}
+
+TEST(each_ill_formed_class_gives_the_length_of_its_bad_start)
+{
+    static const struct {
+        const char *bytes;
+        int step;
+    } cases[] = {
+        {"\x80", -1}, /* a continuation alone */
+        {"\xBF", -1},
+        {"\xC0\x80", -1}, /* overlong forms */
+        {"\xC1\xBF", -1},
+        {"\xE0\x80\x80", -1},
+        {"\xE0\x9F\xBF", -1},
+        {"\xF0\x80\x80\x80", -1},
+        {"\xF0\x8F\xBF\xBF", -1},
+        {"\xED\xA0\x80", -1}, /* surrogates */
+        {"\xED\xBF\xBF", -1},
+        {"\xF4\x90\x80\x80", -1}, /* above U+10FFFF */
+        {"\xF5\x80\x80\x80", -1},
+        {"\xF8\x88\x80\x80", -1},
+        {"\xFE", -1},
+        {"\xFF", -1},
+        {"\xC2", -1}, /* truncated */
+        {"\xE1\x80", -2},
+        {"\xF1\x80", -2},
+        {"\xF1\x80\x80", -3},
+        {"\xC2\x41", -1}, /* broken off by another character */
+        {"\xE1\x80\x41", -2},
+        {"\xE1\x80\xE1", -2},
+        {"\xF1\x80\x80\x41", -3},
+        {"\xF1\x80\x41\x80", -2},
+        {"\xF0\x90\x80\xC0", -3},
+    };
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        assert_step(cases[i].bytes, strlen(cases[i].bytes), cases[i].step);
+        assert_false(utf8_valid(span_of(cases[i].bytes)));
+    }
+}
+
+TEST(all_short_sequences_agree_with_the_second_definition)
+{
+    static const unsigned char edges[] = {0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF,
+                                          0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE,
+                                          0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF};
+    size_t count = TEST_COUNT(edges);
+    for (size_t code = 0; code < count * count * count * count; code++) {
+        unsigned char bytes[4];
+        size_t rest = code;
+        for (int i = 0; i < 4; i++) {
+            bytes[i] = edges[rest % count];
+            rest /= count;
+        }
+        for (int n = 1; n <= 4; n++)
+            assert_step((const char *)bytes, (size_t)n, expected_step(bytes, n));
+    }
+}
+
+TEST(a_text_is_valid_as_a_whole_or_not)
+{
+    assert_true(utf8_valid(SPAN("")));
+    assert_true(utf8_valid(SPAN_ABSENT));
+    assert_true(utf8_valid(SPAN("plain, Каналы, 频道, 📣, \0 too")));
+    assert_false(utf8_valid(SPAN("plain, then \xD0")));
+    assert_false(utf8_valid(SPAN("\xD0 first")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_code_point_is_one_character_and_surrogates_are_none),
+        cmocka_unit_test(the_ends_of_each_class_are_well_formed),
+        cmocka_unit_test(each_ill_formed_class_gives_the_length_of_its_bad_start),
+        cmocka_unit_test(all_short_sequences_agree_with_the_second_definition),
+        cmocka_unit_test(a_text_is_valid_as_a_whole_or_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
