@@ -113,7 +113,7 @@ static void on_reply(void *arg, const redisReply *reply)
     struct rconn *c = arg;
     c->suspect = false;
     if (reply->type == REDIS_REPLY_PUSH) {
-        if (c->state == RCONN_READY)
+        if (c->state == RCONN_READY && c->options.on_push != NULL)
             c->options.on_push(c->options.arg, reply);
         return;
     }

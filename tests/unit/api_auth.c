@@ -11,12 +11,14 @@ static struct span span_or_absent(const char *text)
     return text == NULL ? SPAN_ABSENT : span_of(text);
 }
 
+static struct key_memo memo;
+
 static int digest_for(const char *header, const char *query, struct digest *out)
 {
     struct buf scratch = BUF_INIT;
     struct http_request r = {.query = span_or_absent(query)};
     r.field[HTTP_FIELD_API_KEY] = span_or_absent(header);
-    int err = auth_digest(&r, &scratch, out);
+    int err = auth_digest(&r, &memo, &scratch, out);
     buf_fini(&scratch);
     return err;
 }
@@ -85,7 +87,7 @@ TEST(the_decoded_key_is_wiped)
     struct http_request r = {.query = SPAN("api_key=a-very-secret-key")};
     assert_int_equal(buf_reserve(&scratch, 256), 0);
     memset(scratch.data, 'x', 256);
-    assert_int_equal(auth_digest(&r, &scratch, &d), 0);
+    assert_int_equal(auth_digest(&r, &memo, &scratch, &d), 0);
     assert_null(memmem(scratch.data, 256, "secret", 6));
     buf_fini(&scratch);
 }

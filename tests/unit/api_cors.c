@@ -7,7 +7,7 @@ static const char *value_of(const struct http_response *r, const char *name)
 {
     static char text[256];
     for (unsigned i = 0; i < r->field_count; i++) {
-        if (strcmp(r->field[i].name, name) != 0)
+        if (!span_equal(r->field[i].name, span_of(name)))
             continue;
         (void)snprintf(text, sizeof text, "%.*s", (int)r->field[i].value.len, r->field[i].value.data);
         return text;

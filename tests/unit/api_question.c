@@ -7,6 +7,8 @@
 
 static const struct link_hosts HOSTS = {{"max.ru", 6}, {"web.max.ru", 10}};
 static struct buf scratch;
+static struct key_memo memo;
+static const struct question_context CONTEXT = {&HOSTS, &memo, &scratch};
 
 static int ask(struct question *q, enum route route, const char *query, const char *id)
 {
@@ -14,7 +16,7 @@ static int ask(struct question *q, enum route route, const char *query, const ch
     r.field[HTTP_FIELD_API_KEY] = SPAN("key");
     if (query != NULL)
         r.query = span_of(query);
-    return question_read(q, &r, route, id == NULL ? SPAN_ABSENT : span_of(id), &HOSTS, &scratch);
+    return question_read(q, &r, route, id == NULL ? SPAN_ABSENT : span_of(id), &CONTEXT);
 }
 
 static void expect_page(const char *query, int64_t page)
@@ -146,7 +148,7 @@ TEST(without_a_key_nothing_is_asked_whatever_the_parameters)
     for (size_t i = 0; i < TEST_COUNT(routes); i++) {
         struct question q;
         struct http_request r = {.method = METHOD_GET, .query = SPAN("page=0")};
-        assert_int_equal(question_read(&q, &r, routes[i], SPAN("x"), &HOSTS, &scratch), -ENOENT);
+        assert_int_equal(question_read(&q, &r, routes[i], SPAN("x"), &CONTEXT), -ENOENT);
     }
 }
 

@@ -23,8 +23,8 @@ TEST(a_200_has_type_length_tag_and_the_fields_that_were_added)
     struct blob *body = blob_new_tagged(SPAN("{}"));
     assert_non_null(body);
     struct http_response r = {.status = 200, .body = body};
-    http_response_add(&r, "Cache-Control", SPAN("private, no-cache"));
-    http_response_add(&r, "X-Request-Id", SPAN("id-1"));
+    http_response_add(&r, SPAN("Cache-Control"), SPAN("private, no-cache"));
+    http_response_add(&r, SPAN("X-Request-Id"), SPAN("id-1"));
     expect(&r, &KEEP,
            "HTTP/1.1 200 OK\r\n" DATE "Content-Type: application/json\r\nContent-Length: 2\r\n"
            "X-Content-Type-Options: nosniff\r\nETag: \"44136fa355b3678a1146ad16f7e8649e\"\r\n"
@@ -63,7 +63,7 @@ TEST(a_304_has_the_tag_but_neither_type_nor_length)
     struct blob *body = blob_new_tagged(SPAN("{}"));
     assert_non_null(body);
     struct http_response r = {.status = 304, .body = body};
-    http_response_add(&r, "Cache-Control", SPAN("private, no-cache"));
+    http_response_add(&r, SPAN("Cache-Control"), SPAN("private, no-cache"));
     expect(&r, &KEEP,
            "HTTP/1.1 304 Not Modified\r\n" DATE "X-Content-Type-Options: nosniff\r\n"
            "ETag: \"44136fa355b3678a1146ad16f7e8649e\"\r\nCache-Control: private, no-cache\r\n\r\n");
@@ -86,7 +86,7 @@ TEST(as_many_fields_as_there_is_room_for_are_written)
     struct buf expected = BUF_INIT;
     buf_append_str(&expected, HEAD);
     for (int i = 0; i < HTTP_RESPONSE_FIELDS_MAX; i++) {
-        http_response_add(&r, "X", SPAN("y"));
+        http_response_add(&r, SPAN("X"), SPAN("y"));
         buf_append_str(&expected, "X: y\r\n");
     }
     buf_append_str(&expected, "\r\n");

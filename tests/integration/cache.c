@@ -1,0 +1,256 @@
+/* What is remembered, that it is true again as soon as Redis has changed, and what it may be used for without Redis. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fixture.h"
+
+static const char *const ONE_WORKER[] = {"CHANNELD_WORKERS=1", NULL};
+static const char *const NO_CACHE[] = {"CHANNELD_WORKERS=1", "CHANNELD_CACHE_SIZE=0", NULL};
+
+static double commands(struct fixture *f)
+{
+    return server_metric(&f->server, "channeld_redis_commands_total");
+}
+
+/* Waits until an answer holds the text: what changed must show without any further cause. */
+struct expectation {
+    struct fixture *fixture;
+    const char *path;
+    const char *text;
+    bool wanted;
+};
+
+static bool shows(void *arg)
+{
+    struct expectation *e = arg;
+    struct http_response response;
+    fixture_get(e->fixture, e->path, &response);
+    bool found = response.body != NULL && strstr(response.body, e->text) != NULL;
+    http_response_free(&response);
+    return found == e->wanted;
+}
+
+static void await(struct fixture *f, const char *path, const char *text, bool wanted)
+{
+    struct expectation e = {f, path, text, wanted};
+    if (!wait_until(shows, &e, 2000))
+        fail_msg("%s: %s \"%s\"", path, wanted ? "never shows" : "still shows", text);
+}
+
+static void repeated_requests_cost_redis_nothing(void **state)
+{
+    static const char *const paths[] = {"channel/by-id/5/", "channel/by-link/?link=https://max.ru/five",
+                                        "channel/by-link/?link=https://web.max.ru/five", "channels/",
+                                        "channels/?page=9"};
+    struct fixture *f = fixture_new(3, ONE_WORKER);
+    (void)state;
+    catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/five\"}", 5);
+    for (size_t i = 0; i < TEST_COUNT(paths); i++)
+        assert_int_equal(fixture_status(f, paths[i]), 200);
+    double before = commands(f);
+    double hits = server_metric(&f->server, "channeld_cache_hits_total");
+    for (int round = 0; round < 10; round++)
+        for (size_t i = 0; i < TEST_COUNT(paths); i++)
+            assert_int_equal(fixture_status(f, paths[i]), 200);
+    assert_true(commands(f) == before);
+    assert_true(server_metric(&f->server, "channeld_cache_hits_total") == hits + 50);
+    fixture_free(f);
+}
+
+static void wrong_keys_and_missing_channels_cost_redis_nothing(void **state)
+{
+    struct fixture *f = fixture_new(3, ONE_WORKER);
+    struct http_response response;
+    (void)state;
+    assert_int_equal(fixture_status(f, "channel/by-id/404/"), 404);
+    assert_int_equal(fixture_status(f, "channel/by-link/?link=https://max.ru/nobody"), 404);
+    double before = commands(f);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(fixture_status(f, "channel/by-id/404/"), 404);
+        assert_int_equal(fixture_status(f, "channel/by-link/?link=https://max.ru/nobody"), 404);
+        http_get(f->server.port, "/api/channels/", "X-Api-Key: wrong\r\n", &response);
+        assert_int_equal(response.status, 401);
+        http_response_free(&response);
+    }
+    assert_true(commands(f) == before);
+    fixture_free(f);
+}
+
+static void without_a_cache_every_request_reads_redis(void **state)
+{
+    struct fixture *f = fixture_new(3, NO_CACHE);
+    (void)state;
+    catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", 5);
+    double before = commands(f);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(fixture_status(f, "channel/by-id/5/"), 200);
+    assert_true(commands(f) == before + 20); /* key and card */
+    redis_do(&f->redis, "HSET channels:card:5 title changed");
+    char *body = fixture_body(f, "channel/by-id/5/"); /* at once, without waiting */
+    assert_non_null(strstr(body, "changed"));
+    free(body);
+    fixture_free(f);
+}
+
+static void a_changed_card_shows_everywhere(void **state)
+{
+    struct fixture *f = fixture_new(3, ONE_WORKER);
+    (void)state;
+    catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/five\"}", 5);
+    for (int version = 0; version < 5; version++) {
+        char title[32];
+        (void)snprintf(title, sizeof title, "version-%d", version);
+        await(f, "channels/", "\"max_channel_id\":5", true);
+        redis_do(&f->redis, "HSET channels:card:5 title %s", title);
+        await(f, "channel/by-id/5/", title, true);
+        await(f, "channel/by-link/?link=https://max.ru/five", title, true);
+        await(f, "channels/", title, true);
+    }
+    fixture_free(f);
+}
+
+/* Of the other channels of the page nothing is read again. */
+static void a_changed_card_costs_its_page_one_read(void **state)
+{
+    struct fixture *f = fixture_new(100, ONE_WORKER);
+    (void)state;
+    catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", -1);
+    await(f, "channels/", "\"five\"", true);
+    double before = commands(f);
+    redis_do(&f->redis, "HSET channels:card:5 title changed");
+    await(f, "channels/", "\"changed\"", true);
+    assert_true(commands(f) == before + 1);
+    fixture_free(f);
+}
+
+static void a_changed_index_keeps_the_summaries(void **state)
+{
+    struct fixture *f = fixture_new(100, ONE_WORKER);
+    (void)state;
+    assert_int_equal(fixture_status(f, "channels/"), 200);
+    double before = commands(f);
+    catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"first\"}", -1);
+    await(f, "channels/", "\"first\"", true);
+    assert_true(commands(f) <= before + 2 * 3); /* size, ids, the new one; twice if the card came in between */
+    redis_do(&f->redis, "ZREM channels:index 5");
+    await(f, "channels/", "\"first\"", false);
+    fixture_free(f);
+}
+
+static void what_did_not_exist_appears(void **state)
+{
+    struct fixture *f = fixture_new(1, ONE_WORKER);
+    (void)state;
+    assert_int_equal(fixture_status(f, "channel/by-id/5/"), 404);
+    assert_int_equal(fixture_status(f, "channel/by-link/?link=https://max.ru/five"), 404);
+    catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/five\"}", 5);
+    await(f, "channel/by-id/5/", "five", true);
+    await(f, "channel/by-link/?link=https://max.ru/five", "five", true);
+    redis_do(&f->redis, "DEL channels:card:5");
+    await(f, "channel/by-id/5/", "not found", true);
+    await(f, "channel/by-link/?link=https://max.ru/five", "not found", true);
+    fixture_free(f);
+}
+
+/* A channel that the index names before it has a card shows on its page as soon as it has one. */
+static void a_card_that_comes_after_the_index_joins_its_page(void **state)
+{
+    struct fixture *f = fixture_new(3, ONE_WORKER);
+    (void)state;
+    redis_do(&f->redis, "ZADD channels:index -1 5");
+    await(f, "channels/", "\"count\":3", true);
+    redis_do(&f->redis, "HSET channels:card:5 max_channel_id 5 title late");
+    await(f, "channels/", "\"late\"", true);
+    fixture_free(f);
+}
+
+static void a_revoked_key_stops_and_a_new_one_works(void **state)
+{
+    struct fixture *f = fixture_new(1, ONE_WORKER);
+    char digest[65];
+    (void)state;
+    assert_int_equal(fixture_status(f, "channels/"), 200);
+    catalogue_digest(FIXTURE_KEY, digest);
+    redis_do(&f->redis, "SREM channels:api_keys %s", digest);
+    await(f, "channels/", "Invalid or missing API key", true);
+    redis_do(&f->redis, "SADD channels:api_keys %s", digest);
+    await(f, "channels/", "\"success\":true", true);
+    fixture_free(f);
+}
+
+static void flushall_empties_the_memory_too(void **state)
+{
+    struct fixture *f = fixture_new(3, ONE_WORKER);
+    (void)state;
+    assert_int_equal(fixture_status(f, "channels/"), 200);
+    redis_do(&f->redis, "FLUSHALL");
+    await(f, "channels/", "Invalid or missing API key", true);
+    catalogue_issue_key(&f->redis, FIXTURE_KEY);
+    await(f, "channels/", "\"count\":0", true);
+    fixture_free(f);
+}
+
+/* A new connection knows nothing of what was written meanwhile, so nothing of before may be answered. */
+static void a_new_connection_begins_with_nothing(void **state)
+{
+    struct fixture *f = fixture_new(3, ONE_WORKER);
+    (void)state;
+    catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"old\"}", 5);
+    await(f, "channel/by-id/5/", "\"old\"", true);
+    redis_do_argv(&f->redis, 4, (const char *const[]){"CLIENT", "KILL", "TYPE", "normal"}, NULL);
+    redis_do(&f->redis, "HSET channels:card:5 title new");
+    await(f, "channel/by-id/5/", "\"new\"", true);
+    fixture_free(f);
+}
+
+static void memory_answers_while_redis_is_away_but_not_for_ever(void **state)
+{
+    static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=1s", "CHANNELD_REQUEST_TIMEOUT=300ms",
+                                      NULL};
+    struct fixture *f = fixture_new(3, env);
+    (void)state;
+    catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", 5);
+    assert_int_equal(fixture_status(f, "channel/by-id/5/"), 200);
+    redis_kill(&f->redis);
+    server_await_metric_below(&f->server, "channeld_redis_connected", 0);
+    assert_int_equal(fixture_status(f, "channel/by-id/5/"), 200);
+    assert_true(server_metric(&f->server, "channeld_cache_stale_total") >= 1);
+    assert_int_equal(fixture_status(f, "channel/by-id/6/"), 500); /* not in memory */
+    await(f, "channel/by-id/5/", "Internal server error", true);
+    fixture_free(f);
+}
+
+static void keys_may_be_trusted_for_less_time_than_data(void **state)
+{
+    static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_STALE_KEYS_LIMIT=0",
+                                      "CHANNELD_REQUEST_TIMEOUT=300ms", NULL};
+    struct fixture *f = fixture_new(3, env);
+    (void)state;
+    assert_int_equal(fixture_status(f, "channels/"), 200);
+    redis_kill(&f->redis);
+    server_await_metric_below(&f->server, "channeld_redis_connected", 0);
+    await(f, "channels/", "Internal server error", true);
+    fixture_free(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(repeated_requests_cost_redis_nothing),
+        cmocka_unit_test(wrong_keys_and_missing_channels_cost_redis_nothing),
+        cmocka_unit_test(without_a_cache_every_request_reads_redis),
+        cmocka_unit_test(a_changed_card_shows_everywhere),
+        cmocka_unit_test(a_changed_card_costs_its_page_one_read),
+        cmocka_unit_test(a_changed_index_keeps_the_summaries),
+        cmocka_unit_test(what_did_not_exist_appears),
+        cmocka_unit_test(a_card_that_comes_after_the_index_joins_its_page),
+        cmocka_unit_test(a_revoked_key_stops_and_a_new_one_works),
+        cmocka_unit_test(flushall_empties_the_memory_too),
+        cmocka_unit_test(a_new_connection_begins_with_nothing),
+        cmocka_unit_test(memory_answers_while_redis_is_away_but_not_for_ever),
+        cmocka_unit_test(keys_may_be_trusted_for_less_time_than_data),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

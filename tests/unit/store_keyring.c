@@ -1,0 +1,112 @@
+/* The ring knows exactly the digests it was given. */
+#include "store/keyring.h"
+
+#include "unit/check.h"
+
+enum { KEYS = 1000 };
+
+static char hex[KEYS][DIGEST_HEX_LEN];
+static redisReply member[KEYS];
+static redisReply *members[KEYS];
+static struct keyring ring;
+
+static struct digest digest_of_number(int i)
+{
+    struct digest d;
+    assert_int_equal(digest_sha256((struct span){(const char *)&i, sizeof i}, &d), 0);
+    return d;
+}
+
+static redisReply set_of(size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct digest d = digest_of_number((int)i);
+        digest_hex(&d, hex[i]);
+        member[i] = (redisReply){.type = REDIS_REPLY_STRING, .str = hex[i], .len = DIGEST_HEX_LEN};
+        members[i] = &member[i];
+    }
+    return (redisReply){.type = REDIS_REPLY_SET, .elements = count, .element = members};
+}
+
+static enum verdict verdict_of_number(int i)
+{
+    struct digest d = digest_of_number(i);
+    return keyring_verdict(&ring, &d);
+}
+
+TEST(before_it_is_loaded_every_verdict_is_unknown)
+{
+    keyring_init(&ring);
+    assert_int_equal(verdict_of_number(1), VERDICT_UNKNOWN);
+    keyring_fini(&ring);
+}
+
+TEST(every_member_is_valid_and_nothing_else)
+{
+    const redisReply set = set_of(KEYS);
+    uint64_t unreadable = 1;
+    assert_int_equal(keyring_load(&ring, &set, &unreadable), 0);
+    assert_int_equal(unreadable, 0);
+    for (int i = 0; i < KEYS; i++)
+        assert_int_equal(verdict_of_number(i), VERDICT_VALID);
+    for (int i = KEYS; i < 3 * KEYS; i++)
+        assert_int_equal(verdict_of_number(i), VERDICT_REFUSED);
+    keyring_fini(&ring);
+}
+
+TEST(an_empty_set_refuses_everything)
+{
+    const redisReply set = set_of(0);
+    uint64_t unreadable = 0;
+    assert_int_equal(keyring_load(&ring, &set, &unreadable), 0);
+    assert_int_equal(verdict_of_number(0), VERDICT_REFUSED);
+    keyring_fini(&ring);
+}
+
+TEST(loading_again_forgets_what_was_there)
+{
+    redisReply set = set_of(KEYS);
+    uint64_t unreadable = 0;
+    assert_int_equal(keyring_load(&ring, &set, &unreadable), 0);
+    set.elements = 1;
+    assert_int_equal(keyring_load(&ring, &set, &unreadable), 0);
+    assert_int_equal(verdict_of_number(0), VERDICT_VALID);
+    assert_int_equal(verdict_of_number(1), VERDICT_REFUSED);
+    keyring_forget(&ring);
+    assert_int_equal(verdict_of_number(0), VERDICT_UNKNOWN);
+}
+
+TEST(members_that_are_no_digests_are_counted_and_skipped)
+{
+    const redisReply set = set_of(3);
+    uint64_t unreadable = 0;
+    member[0].len--;
+    member[1].str[5] = 'G';
+    assert_int_equal(keyring_load(&ring, &set, &unreadable), 0);
+    assert_int_equal(unreadable, 2);
+    assert_int_equal(verdict_of_number(2), VERDICT_VALID);
+    keyring_fini(&ring);
+}
+
+TEST(an_error_reply_leaves_nothing_known)
+{
+    const redisReply set = set_of(KEYS);
+    const redisReply error = {.type = REDIS_REPLY_ERROR};
+    uint64_t unreadable = 0;
+    assert_int_equal(keyring_load(&ring, &set, &unreadable), 0);
+    assert_int_not_equal(keyring_load(&ring, &error, &unreadable), 0);
+    assert_int_equal(verdict_of_number(0), VERDICT_UNKNOWN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(before_it_is_loaded_every_verdict_is_unknown),
+        cmocka_unit_test(every_member_is_valid_and_nothing_else),
+        cmocka_unit_test(an_empty_set_refuses_everything),
+        cmocka_unit_test(loading_again_forgets_what_was_there),
+        cmocka_unit_test(members_that_are_no_digests_are_counted_and_skipped),
+        cmocka_unit_test(an_error_reply_leaves_nothing_known),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
