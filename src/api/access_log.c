@@ -9,8 +9,8 @@ enum { REQUEST_ID_MAX = 128, TRACEPARENT_LEN = 55, TRACE_ID_LEN = 32, PARENT_ID_
 
 int access_log_parse_mode(struct span text, enum access_log_mode *out)
 {
-    static const char *const names[] = {[ACCESS_LOG_OFF] = "off", [ACCESS_LOG_ERRORS] = "errors",
-                                        [ACCESS_LOG_ALL] = "all"};
+    static const char *const names[] = {
+        [ACCESS_LOG_OFF] = "off", [ACCESS_LOG_ERRORS] = "errors", [ACCESS_LOG_ALL] = "all"};
     for (int i = ACCESS_LOG_OFF; i <= ACCESS_LOG_ALL; i++) {
         if (!span_equal(text, span_of(names[i])))
             continue;
@@ -46,7 +46,8 @@ struct span trace_id_of(struct span t)
     static const char zeros[] = "00000000000000000000000000000000";
     bool shaped = t.len == TRACEPARENT_LEN && span_starts_with(t, SPAN("00-")) && t.data[35] == '-' &&
                   t.data[52] == '-' && hex_at(t, 3, 35) && hex_at(t, 36, 52) && hex_at(t, 53, 55);
-    if (!shaped || memcmp(t.data + 3, zeros, TRACE_ID_LEN) == 0 || memcmp(t.data + 36, zeros, PARENT_ID_LEN) == 0)
+    if (!shaped || memcmp(t.data + 3, zeros, TRACE_ID_LEN) == 0 ||
+        memcmp(t.data + 36, zeros, PARENT_ID_LEN) == 0)
         return SPAN_ABSENT;
     return (struct span){t.data + 3, TRACE_ID_LEN};
 }

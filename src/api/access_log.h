@@ -1,4 +1,5 @@
-/* One line a request, for those that are wanted. No line can hold a key: only the start of its digest is given. */
+/* One line a request, for those that are wanted. No line can hold a key: only the start of its digest is
+ * given. */
 #ifndef API_ACCESS_LOG_H
 #define API_ACCESS_LOG_H
 

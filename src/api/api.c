@@ -29,8 +29,8 @@ struct call {
     struct digest key;
 };
 
-static void log_call(const struct call *call, const struct http_request *request, const struct http_response *r,
-                     int status)
+static void log_call(const struct call *call, const struct http_request *request,
+                     const struct http_response *r, int status)
 {
     bool bodiless = request->method == METHOD_HEAD || status == 304 || r->body == NULL;
     char key[ACCESS_LOG_KEY_DIGITS];
@@ -71,9 +71,11 @@ static void respond_error(struct call *call, enum api_error error)
     struct http_response r = {.status = api_error_status(error), .body = a->errors.body[error]};
     http_response_add(&r, SPAN("Cache-Control"), SPAN("no-store"));
     if (r.status == 401)
-        http_response_add(&r, SPAN("WWW-Authenticate"), SPAN("ApiKey realm=\"channeld\", header=\"X-Api-Key\""));
+        http_response_add(&r, SPAN("WWW-Authenticate"),
+                          SPAN("ApiKey realm=\"channeld\", header=\"X-Api-Key\""));
     if (r.status == 405)
-        http_response_add(&r, SPAN("Allow"), cors_enabled(&a->options.cors) ? SPAN("GET, HEAD, OPTIONS") : SPAN("GET, HEAD"));
+        http_response_add(&r, SPAN("Allow"),
+                          cors_enabled(&a->options.cors) ? SPAN("GET, HEAD, OPTIONS") : SPAN("GET, HEAD"));
     if (r.status == 500 || r.status == 503)
         http_response_add(&r, SPAN("Retry-After"), SPAN("1"));
     respond(call, &r);

@@ -15,9 +15,9 @@
 struct api;
 
 struct api_options {
-    struct store *store;         /* borrowed, as are all pointers here */
+    struct store *store; /* borrowed, as are all pointers here */
     struct metrics *metrics;
-    struct span base_path;       /* begins and ends with a slash */
+    struct span base_path; /* begins and ends with a slash */
     struct link_hosts hosts;
     struct cors cors;
     enum access_log_mode access_log;

@@ -10,7 +10,8 @@ static int digest_of_key(struct key_memo *memo, struct span key, struct digest *
     return key.len == 0 ? -ENOENT : key_memo_digest(memo, key, out);
 }
 
-int auth_digest(const struct http_request *request, struct key_memo *memo, struct buf *scratch, struct digest *out)
+int auth_digest(const struct http_request *request, struct key_memo *memo, struct buf *scratch,
+                struct digest *out)
 {
     struct span header = request->field[HTTP_FIELD_API_KEY];
     if (header.data != NULL)

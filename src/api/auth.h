@@ -7,10 +7,11 @@
 #include "http/request.h"
 
 /*
- * Finds the key in the header X-Api-Key or, when that is not sent, in the query parameter api_key, and takes its
- * digest. `scratch` is used for decoding and wiped. Returns 0, -ENOENT when there is no key or an empty one, or -ENOMEM.
+ * Finds the key in the header X-Api-Key or, when that is not sent, in the query parameter api_key, and takes
+ * its digest. `scratch` is used for decoding and wiped. Returns 0, -ENOENT when there is no key or an empty
+ * one, or -ENOMEM.
  */
-int auth_digest(const struct http_request *request, struct key_memo *memo, struct buf *scratch, struct digest *out)
-    __attribute__((warn_unused_result));
+int auth_digest(const struct http_request *request, struct key_memo *memo, struct buf *scratch,
+                struct digest *out) __attribute__((warn_unused_result));
 
 #endif

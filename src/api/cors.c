@@ -57,14 +57,18 @@ void cors_add_fields(const struct cors *c, const struct http_request *request, s
     if (!allowed(c, origin))
         return;
     http_response_add(r, SPAN("Access-Control-Allow-Origin"), any_origin(c) ? SPAN("*") : origin);
-    http_response_add(r, SPAN("Access-Control-Expose-Headers"), SPAN("ETag, Link, Retry-After, X-Request-Id"));
+    http_response_add(r, SPAN("Access-Control-Expose-Headers"),
+                      SPAN("ETag, Link, Retry-After, X-Request-Id"));
 }
 
-void cors_add_preflight_fields(const struct cors *c, const struct http_request *request, struct http_response *r)
+void cors_add_preflight_fields(const struct cors *c, const struct http_request *request,
+                               struct http_response *r)
 {
-    if (!allowed(c, request->field[HTTP_FIELD_ORIGIN]) || request->field[HTTP_FIELD_REQUEST_METHOD].data == NULL)
+    if (!allowed(c, request->field[HTTP_FIELD_ORIGIN]) ||
+        request->field[HTTP_FIELD_REQUEST_METHOD].data == NULL)
         return;
     http_response_add(r, SPAN("Access-Control-Allow-Methods"), SPAN("GET, HEAD"));
-    http_response_add(r, SPAN("Access-Control-Allow-Headers"), SPAN("If-None-Match, Traceparent, X-Api-Key, X-Request-Id"));
+    http_response_add(r, SPAN("Access-Control-Allow-Headers"),
+                      SPAN("If-None-Match, Traceparent, X-Api-Key, X-Request-Id"));
     http_response_add(r, SPAN("Access-Control-Max-Age"), SPAN("86400"));
 }

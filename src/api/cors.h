@@ -20,6 +20,7 @@ bool cors_origins_valid(struct span origins);
 void cors_add_fields(const struct cors *c, const struct http_request *request, struct http_response *r);
 
 /* Adds what the answer to a preflight request needs beside that. */
-void cors_add_preflight_fields(const struct cors *c, const struct http_request *request, struct http_response *r);
+void cors_add_preflight_fields(const struct cors *c, const struct http_request *request,
+                               struct http_response *r);
 
 #endif

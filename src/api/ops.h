@@ -1,6 +1,6 @@
 /*
- * The operator's endpoints as an HTTP handler, for a listener of their own: /livez, /readyz, /startupz, /metrics,
- * /version. They need no key and must never be on the public port.
+ * The operator's endpoints as an HTTP handler, for a listener of their own: /livez, /readyz, /startupz,
+ * /metrics, /version. They need no key and must never be on the public port.
  */
 #ifndef API_OPS_H
 #define API_OPS_H
@@ -11,7 +11,8 @@
 /* What the process tells about itself. Each function is called on the thread of the admin listener. */
 struct ops_source {
     void *arg;
-    /* Each returns the verdict and, when `why` is given, appends one line a check: "[+]name ok\n" or "[-]name reason\n". */
+    /* Each returns the verdict and, when `why` is given, appends one line a check: "[+]name ok\n" or "[-]name
+     * reason\n". */
     bool (*is_live)(void *arg, struct buf *why);
     bool (*is_ready)(void *arg, struct buf *why);
     bool (*is_started)(void *arg, struct buf *why);

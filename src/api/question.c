@@ -13,7 +13,8 @@ static void give_up(struct question *q, enum api_error error)
     q->store.target = STORE_NOTHING;
 }
 
-/* Appends the decoded value of a parameter to `scratch`; absent when the parameter is, or when memory is out. */
+/* Appends the decoded value of a parameter to `scratch`; absent when the parameter is, or when memory is out.
+ */
 static struct span read_parameter(struct span query, struct span name, struct buf *scratch)
 {
     struct span encoded = uri_query_find(query, name);

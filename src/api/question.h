@@ -12,8 +12,8 @@
 struct question {
     struct store_question store;
     /*
-     * What must be answered if the key is valid, whatever the store holds: a bad parameter, or a link that can be
-     * nobody's. Then the store is asked about the key alone. API_ERROR_NONE otherwise.
+     * What must be answered if the key is valid, whatever the store holds: a bad parameter, or a link that
+     * can be nobody's. Then the store is asked about the key alone. API_ERROR_NONE otherwise.
      */
     enum api_error error;
 };
@@ -26,8 +26,8 @@ struct question_context {
 };
 
 /*
- * Reads `request`, which matched `route` with the path segment `id`. The question borrows from the scratch buffer.
- * Returns 0, -ENOENT when there is no key, or -ENOMEM.
+ * Reads `request`, which matched `route` with the path segment `id`. The question borrows from the scratch
+ * buffer. Returns 0, -ENOENT when there is no key, or -ENOMEM.
  */
 int question_read(struct question *q, const struct http_request *request, enum route route, struct span id,
                   const struct question_context *context) __attribute__((warn_unused_result));

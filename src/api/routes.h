@@ -7,8 +7,8 @@
 enum route { ROUTE_NONE, ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD_BY_LINK };
 
 /*
- * Which route `path` (decoded) is under `base_path` (begins and ends with a slash). For a card by id, *id is the path
- * segment that should be one, not empty and borrowed from `path`.
+ * Which route `path` (decoded) is under `base_path` (begins and ends with a slash). For a card by id, *id is
+ * the path segment that should be one, not empty and borrowed from `path`.
  */
 enum route route_match(struct span base_path, struct span path, struct span *id);
 

@@ -1,9 +1,11 @@
-/* The operator's view: health from the workers' atomics, metrics added up. See server_internal.h and api/ops.h. */
+/* The operator's view: health from the workers' atomics, metrics added up. See server_internal.h and
+ * api/ops.h. */
 #include "app/server_internal.h"
 
 #include "base/clock.h"
 
-/* The admin listener has a small limit of its own, so that it answers whatever the public one goes through. */
+/* The admin listener has a small limit of its own, so that it answers whatever the public one goes through.
+ */
 enum { ADMIN_CONNECTIONS_MAX = 256, ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
 
 /* A loop that has not turned for so long is stuck. */

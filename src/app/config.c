@@ -18,7 +18,8 @@ static const struct setting TABLE[] = {
      "Address of /livez, /readyz, /startupz, /metrics and /version; keep it private"},
     {"base-path", SETTING_TEXT, AT(base_path), "/api/", 0, 0, false, "Path prefix of the API"},
     REDIS_SETTINGS(struct config_values, redis),
-    {"redis-prefix", SETTING_TEXT, AT(redis_prefix), "channels:", 0, 0, false, "What all keys in Redis begin with"},
+    {"redis-prefix", SETTING_TEXT, AT(redis_prefix), "channels:", 0, 0, false,
+     "What all keys in Redis begin with"},
     {"channel-host", SETTING_TEXT, AT(channel_host), "max.ru", 0, 0, false, "Host of stored channel links"},
     {"web-host", SETTING_TEXT, AT(web_host), "web.max.ru", 0, 0, false,
      "Host of the web client, whose links find the same channels"},
@@ -49,7 +50,8 @@ static const struct setting TABLE[] = {
     {"drain-timeout", SETTING_DURATION, AT(drain_timeout), "20s", 0, DAY_MS, false,
      "After that: how long requests under way may take"},
     {"log-level", SETTING_TEXT, AT(log_level), "info", 0, 0, false, "error, warn, info or debug"},
-    {"access-log", SETTING_TEXT, AT(access_log), "errors", 0, 0, false, "off, errors (status 400 and above) or all"},
+    {"access-log", SETTING_TEXT, AT(access_log), "errors", 0, 0, false,
+     "off, errors (status 400 and above) or all"},
     {"cors-origins", SETTING_TEXT, AT(cors_origins), "", 0, 0, false,
      "Origins whose pages may call the API, separated by commas, or *"},
 };
@@ -112,8 +114,8 @@ static int check_host(struct buf *error, const char *name, char *text, struct sp
 
 static int check_log_level(struct config *c, struct buf *error)
 {
-    static const char *const names[] = {[LOG_ERROR] = "error", [LOG_WARN] = "warn", [LOG_INFO] = "info",
-                                        [LOG_DEBUG] = "debug"};
+    static const char *const names[] = {
+        [LOG_ERROR] = "error", [LOG_WARN] = "warn", [LOG_INFO] = "info", [LOG_DEBUG] = "debug"};
     for (int i = LOG_ERROR; i <= LOG_DEBUG; i++) {
         if (strcmp(c->values.log_level, names[i]) != 0)
             continue;
@@ -168,7 +170,8 @@ static int check(struct config *c, struct buf *error)
         err = check_stale_keys_limit(c, error);
     c->cors.origins = span_of(c->values.cors_origins);
     if (err == 0 && !cors_origins_valid(c->cors.origins))
-        err = bad(error, "cors-origins", "origins such as https://example.org are expected, separated by commas, or *");
+        err = bad(error, "cors-origins",
+                  "origins such as https://example.org are expected, separated by commas, or *");
     c->workers = c->values.workers > 0 ? (int)c->values.workers : cpus_available();
     return err;
 }
@@ -215,12 +218,14 @@ void config_fini(struct config *c)
 
 void config_write_help(struct buf *out)
 {
-    buf_append_str(out, "channeld: a read-only JSON API over public channels kept in Redis\n\n"
-                        "usage: channeld [--SETTING VALUE]...\n\n"
-                        "  --check    check the settings, print what is in force, and exit\n"
-                        "  --version  print the version and exit\n"
-                        "  --help     print this and exit\n\n"
-                        "Each setting is a flag or an environment variable; the flag wins. Defaults are in brackets.\n\n");
+    buf_append_str(
+        out,
+        "channeld: a read-only JSON API over public channels kept in Redis\n\n"
+        "usage: channeld [--SETTING VALUE]...\n\n"
+        "  --check    check the settings, print what is in force, and exit\n"
+        "  --version  print the version and exit\n"
+        "  --help     print this and exit\n\n"
+        "Each setting is a flag or an environment variable; the flag wins. Defaults are in brackets.\n\n");
     settings_write_help(&SETTINGS, out);
 }
 

@@ -44,10 +44,11 @@ struct config {
 enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_HELP, CONFIG_VERSION };
 
 /*
- * Reads and checks everything. Returns what the command line asks for, or -EINVAL or -ENOMEM with a message in `error`
- * that names the setting. config_fini is due in every case. `c` is zeroed by the caller.
+ * Reads and checks everything. Returns what the command line asks for, or -EINVAL or -ENOMEM with a message
+ * in `error` that names the setting. config_fini is due in every case. `c` is zeroed by the caller.
  */
-int config_read(struct config *c, int argc, char **argv, struct buf *error) __attribute__((warn_unused_result));
+int config_read(struct config *c, int argc, char **argv, struct buf *error)
+    __attribute__((warn_unused_result));
 void config_fini(struct config *c);
 
 /* The text of --help, and of --check. */

@@ -1,4 +1,5 @@
-/* Counting processors; see cpus.h. In a container the cgroup file system shows the container's own group at its root. */
+/* Counting processors; see cpus.h. In a container the cgroup file system shows the container's own group at
+ * its root. */
 #include "app/cpus.h"
 
 #include <limits.h>

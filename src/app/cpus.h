@@ -1,4 +1,5 @@
-/* How many processors this process may really use: affinity and cgroup quota, which libuv before 1.49 ignores. */
+/* How many processors this process may really use: affinity and cgroup quota, which libuv before 1.49
+ * ignores. */
 #ifndef APP_CPUS_H
 #define APP_CPUS_H
 

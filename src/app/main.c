@@ -1,4 +1,5 @@
-/* channeld: reads its settings, serves until told to stop. Exit codes: 0 fine, 1 could not run, 2 bad settings. */
+/* channeld: reads its settings, serves until told to stop. Exit codes: 0 fine, 1 could not run, 2 bad
+ * settings. */
 #include "app/config.h"
 #include "app/server.h"
 #include "version.h"
@@ -19,7 +20,8 @@ static int complain(struct buf *error, int code)
 
 static int print(struct buf *text)
 {
-    bool written = buf_error(text) == 0 && fwrite(text->data, 1, text->len, stdout) == text->len && fflush(stdout) == 0;
+    bool written =
+        buf_error(text) == 0 && fwrite(text->data, 1, text->len, stdout) == text->len && fflush(stdout) == 0;
     buf_fini(text);
     return written ? EXIT_FINE : EXIT_CANNOT_RUN;
 }

@@ -115,7 +115,8 @@ static int open_handles(struct server *s)
     return err;
 }
 
-/* As many descriptors as the system grants; if those do not suffice, fewer connections, rather than none when it counts. */
+/* As many descriptors as the system grants; if those do not suffice, fewer connections, rather than none when
+ * it counts. */
 static int affordable_connections(const struct config *c)
 {
     struct rlimit limit;

@@ -9,8 +9,8 @@
 #include "app/config.h"
 
 /*
- * Serves until told to stop. Returns 0 after a drain, or a negative errno with a message in `error` when it could not
- * start.
+ * Serves until told to stop. Returns 0 after a drain, or a negative errno with a message in `error` when it
+ * could not start.
  */
 int server_run(const struct config *config, struct buf *error) __attribute__((warn_unused_result));
 

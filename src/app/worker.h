@@ -1,5 +1,6 @@
 /*
- * A worker: one thread with its own loop, listener, connections, Redis connection and metrics. Workers share nothing.
+ * A worker: one thread with its own loop, listener, connections, Redis connection and metrics. Workers share
+ * nothing.
  *
  * The main thread makes and starts workers, gives them orders and reads their atomics; nothing else crosses.
  */
@@ -28,16 +29,16 @@ struct worker_options {
     struct ssl_ctx_st *tls;
     atomic_int *open_connections; /* of the whole process */
     int max_connections;
-    int number;                   /* from 0 */
-    uv_async_t *changed;          /* sent whenever worker_finished or worker_exited may have changed */
+    int number;          /* from 0 */
+    uv_async_t *changed; /* sent whenever worker_finished or worker_exited may have changed */
 };
 
 /* What a worker shows to other threads. */
 struct worker_status {
     bool redis_ready;
-    bool redis_seen;          /* it was ready at least once */
-    uint64_t redis_lost_ms;   /* monotonic; when it was lost, if it is not ready but was seen */
-    uint64_t ticked_ms;       /* monotonic; when the loop last turned */
+    bool redis_seen;        /* it was ready at least once */
+    uint64_t redis_lost_ms; /* monotonic; when it was lost, if it is not ready but was seen */
+    uint64_t ticked_ms;     /* monotonic; when the loop last turned */
 };
 
 /* Makes everything and binds the listener. Owned by the caller. Returns 0 or a negative errno. */

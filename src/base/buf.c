@@ -1,4 +1,5 @@
-/* Growing byte buffer; see buf.h for the sticky error. Capacity doubles, so appending is amortised constant. */
+/* Growing byte buffer; see buf.h for the sticky error. Capacity doubles, so appending is amortised constant.
+ */
 #include "base/buf.h"
 
 #include <errno.h>

@@ -52,7 +52,8 @@ static inline struct span buf_span(const struct buf *b)
     return (struct span){b->data == NULL ? "" : b->data, b->len};
 }
 
-/* The decimal digits of `value`, without a NUL. `out` takes INT64_DIGITS_MAX bytes; returns how many were used. */
+/* The decimal digits of `value`, without a NUL. `out` takes INT64_DIGITS_MAX bytes; returns how many were
+ * used. */
 enum { INT64_DIGITS_MAX = 20 };
 size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX]);
 

@@ -19,7 +19,7 @@ void clock_stamp_utc(char out[CLOCK_STAMP_LEN])
     (void)clock_gettime(CLOCK_REALTIME, &ts);
     (void)gmtime_r(&ts.tv_sec, &tm);
     char text[96]; /* room for what the compiler thinks an int can print as */
-    (void)snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ", tm.tm_year + 1900, tm.tm_mon + 1,
-                   tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, ts.tv_nsec / 1000000);
+    (void)snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ", tm.tm_year + 1900,
+                   tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, ts.tv_nsec / 1000000);
     memcpy(out, text, CLOCK_STAMP_LEN);
 }

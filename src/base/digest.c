@@ -47,6 +47,7 @@ bool digest_from_hex(struct span text, struct digest *out)
     if (!digest_is_hex(text))
         return false;
     for (size_t i = 0; i < DIGEST_LEN; i++)
-        out->bytes[i] = (unsigned char)(digit_value(text.data[2 * i]) << 4 | digit_value(text.data[2 * i + 1]));
+        out->bytes[i] =
+            (unsigned char)(digit_value(text.data[2 * i]) << 4 | digit_value(text.data[2 * i + 1]));
     return true;
 }

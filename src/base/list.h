@@ -14,7 +14,7 @@ struct list {
 };
 
 /* The structure of `type` whose member `member` is at `link`. */
-#define LIST_ENTRY(link, type, member) ((type *)(void *)((char *)(link) - offsetof(type, member)))
+#define LIST_ENTRY(link, type, member) ((type *)(void *)((char *)(link)-offsetof(type, member)))
 
 static inline void list_init(struct list *l)
 {

@@ -1,7 +1,8 @@
 /*
  * The log sink: composing lines, a bounded ring under a mutex, and the thread that drains it; see log.h.
  *
- * The lock is held for one memcpy. The thread writes outside the lock, so a blocked descriptor blocks only it.
+ * The lock is held for one memcpy. The thread writes outside the lock, so a blocked descriptor blocks only
+ * it.
  */
 #include "base/log.h"
 
@@ -97,7 +98,8 @@ static int start_thread(char *chunk)
     return -err;
 }
 
-/* The sink is free when it was never started, or its thread has ended (a blocked one may outlive log_stop). */
+/* The sink is free when it was never started, or its thread has ended (a blocked one may outlive log_stop).
+ */
 static int claim_sink(void)
 {
     if (atomic_load(&sink.level) >= 0)

@@ -2,8 +2,8 @@
  * Logging: one JSON object a line, written by a thread of its own.
  *
  * A caller composes a line on its stack and hands it over; a bounded queue stands between it and the file
- * descriptor, so that a reader who does not read costs lines (counted), never time. The sink is the one mutable
- * global of the program. API keys are never given to it: there is no call that could print one.
+ * descriptor, so that a reader who does not read costs lines (counted), never time. The sink is the one
+ * mutable global of the program. API keys are never given to it: there is no call that could print one.
  *
  *     struct log_line line;
  *     if (log_begin(&line, LOG_INFO, "redis connected")) {
@@ -28,8 +28,9 @@ struct log_line {
 };
 
 /*
- * Starts the writer thread on `fd`, which stays the caller's. Until then, and after log_stop, lines are discarded.
- * Returns 0 or a negative errno: -EALREADY when it runs, -EBUSY when an earlier thread is still blocked in a write.
+ * Starts the writer thread on `fd`, which stays the caller's. Until then, and after log_stop, lines are
+ * discarded. Returns 0 or a negative errno: -EALREADY when it runs, -EBUSY when an earlier thread is still
+ * blocked in a write.
  */
 int log_start(int fd, enum log_level level) __attribute__((warn_unused_result));
 

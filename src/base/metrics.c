@@ -10,13 +10,13 @@ void metrics_accumulate(struct metrics *to, const struct metrics *from)
 
 static void write_one(struct buf *out, const char *name, const char *type, const char *help, uint64_t value)
 {
-    buf_printf(out, "# HELP channeld_%s %s\n# TYPE channeld_%s %s\nchanneld_%s %llu\n", name, help, name, type, name,
-               (unsigned long long)value);
+    buf_printf(out, "# HELP channeld_%s %s\n# TYPE channeld_%s %s\nchanneld_%s %llu\n", name, help, name,
+               type, name, (unsigned long long)value);
 }
 
 void metrics_write(struct buf *out, const struct metrics *m)
 {
-#define WRITE(name, type, help)                                                                                      \
+#define WRITE(name, type, help) \
     write_one(out, #name, #type, help, atomic_load_explicit(&m->name, memory_order_relaxed));
     METRICS(WRITE)
 #undef WRITE

@@ -51,7 +51,8 @@ int parse_int64(struct span text, int64_t *out)
 
 typedef bool same_text(struct span a, struct span b);
 
-static int parse_with_unit(struct span text, const struct unit *units, size_t count, same_text *same, int64_t *out)
+static int parse_with_unit(struct span text, const struct unit *units, size_t count, same_text *same,
+                           int64_t *out)
 {
     size_t n = 0;
     while (n < text.len && is_digit(text.data[n]))

@@ -56,7 +56,8 @@ static int set_number(const struct reader *r, const struct setting *s, struct so
 {
     static const char *const expected[] = {[SETTING_COUNT] = "a whole number is expected",
                                            [SETTING_SIZE] = "a size is expected, such as 65536 or 64MiB",
-                                           [SETTING_DURATION] = "a duration is expected, such as 500ms or 30s"};
+                                           [SETTING_DURATION] =
+                                               "a duration is expected, such as 500ms or 30s"};
     int64_t value = 0;
     if (parse_number(s, span_of(from.value), &value) != 0)
         return complain(r, from.called, expected[s->type]);
@@ -168,7 +169,8 @@ static const struct setting *find_flag(const struct settings *all, struct span n
     return NULL;
 }
 
-/* Reads the flag argv[*at]; *at moves to its last word. `seen` counts value and file forms of each setting. */
+/* Reads the flag argv[*at]; *at moves to its last word. `seen` counts value and file forms of each setting.
+ */
 static int read_flag(const struct reader *r, int argc, char **argv, int *at, unsigned char *seen)
 {
     char *flag = argv[*at];

@@ -3,8 +3,9 @@
  *
  * A setting `redis-url` is the flag `--redis-url VALUE` (or `--redis-url=VALUE`) and the environment variable
  * CHANNELD_REDIS_URL; flags win. Where the table allows it the value can come from a file instead, named by
- * `--redis-url-file` or CHANNELD_REDIS_URL_FILE (one trailing newline is not part of it); giving both at the same
- * level is an error. The same table makes `--help` and `--check`, so that they cannot disagree with what is read.
+ * `--redis-url-file` or CHANNELD_REDIS_URL_FILE (one trailing newline is not part of it); giving both at the
+ * same level is an error. The same table makes `--help` and `--check`, so that they cannot disagree with what
+ * is read.
  */
 #ifndef BASE_SETTINGS_H
 #define BASE_SETTINGS_H
@@ -36,11 +37,11 @@ struct settings {
 };
 
 /*
- * Reads argv[1..] and the environment into `target` (zeroed by the caller). What is no setting is left for the
- * caller: words go to `rest` (room for argc) and flags without value that are in `switches` (NULL-terminated) set the
- * bit of their place in *switched. "--" ends the flags.
- * Returns the number of words in `rest`, or -EINVAL with a message in `error` that names the setting, or -ENOMEM.
- * settings_fini is due in every case.
+ * Reads argv[1..] and the environment into `target` (zeroed by the caller). What is no setting is left for
+ * the caller: words go to `rest` (room for argc) and flags without value that are in `switches`
+ * (NULL-terminated) set the bit of their place in *switched. "--" ends the flags. Returns the number of words
+ * in `rest`, or -EINVAL with a message in `error` that names the setting, or -ENOMEM. settings_fini is due in
+ * every case.
  */
 int settings_read(const struct settings *s, void *target, int argc, char **argv, const char *const *switches,
                   unsigned *switched, char **rest, struct buf *error) __attribute__((warn_unused_result));

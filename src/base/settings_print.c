@@ -14,9 +14,9 @@ static void write_env_name(struct buf *out, const char *name)
 
 void settings_write_help(const struct settings *s, struct buf *out)
 {
-    static const char *const kinds[] = {[SETTING_TEXT] = "TEXT",   [SETTING_URL] = "URL",   [SETTING_SECRET] = "TEXT",
-                                        [SETTING_COUNT] = "NUMBER", [SETTING_SIZE] = "SIZE",
-                                        [SETTING_DURATION] = "DURATION"};
+    static const char *const kinds[] = {
+        [SETTING_TEXT] = "TEXT",    [SETTING_URL] = "URL",   [SETTING_SECRET] = "TEXT",
+        [SETTING_COUNT] = "NUMBER", [SETTING_SIZE] = "SIZE", [SETTING_DURATION] = "DURATION"};
     for (size_t i = 0; i < s->count; i++) {
         const struct setting *one = &s->table[i];
         buf_printf(out, "  --%s %s\n      ", one->name, kinds[one->type]);
@@ -31,8 +31,8 @@ void settings_write_help(const struct settings *s, struct buf *out)
 }
 
 /*
- * `scheme://user:password@host`: the password is what stands between the first colon and the last at-sign, wherever
- * that is: a password with a slash that should have been encoded must not show either.
+ * `scheme://user:password@host`: the password is what stands between the first colon and the last at-sign,
+ * wherever that is: a password with a slash that should have been encoded must not show either.
  */
 static void write_url(struct buf *out, const char *url)
 {

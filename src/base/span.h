@@ -19,7 +19,7 @@ struct span {
 
 /* A span over a string literal (or any array whose last byte is not part of the text). */
 #define SPAN(literal) ((struct span){(literal), sizeof(literal) - 1})
-#define SPAN_ABSENT ((struct span){NULL, 0})
+#define SPAN_ABSENT   ((struct span){NULL, 0})
 
 static inline struct span span_of(const char *text)
 {

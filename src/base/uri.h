@@ -14,9 +14,9 @@ size_t uri_decode(struct span in, char *out);
 bool uri_escapes_valid(struct span s);
 
 /*
- * The value of the first parameter called `name` in a query string (`a=1&b=2`, without the question mark), still
- * encoded and borrowed from `query`; names are compared after decoding. A parameter without `=` has an empty
- * value; when there is none of that name, the span is absent.
+ * The value of the first parameter called `name` in a query string (`a=1&b=2`, without the question mark),
+ * still encoded and borrowed from `query`; names are compared after decoding. A parameter without `=` has an
+ * empty value; when there is none of that name, the span is absent.
  */
 struct span uri_query_find(struct span query, struct span name);
 

@@ -4,8 +4,8 @@
 #include <stdint.h>
 
 struct lead {
-    int length;          /* bytes in the character, 0 when no character starts so */
-    uint8_t low, high;   /* bounds of the second byte */
+    int length;        /* bytes in the character, 0 when no character starts so */
+    uint8_t low, high; /* bounds of the second byte */
 };
 
 static struct lead lead_of(uint8_t b)

@@ -10,7 +10,8 @@
 
 enum { SPARES_MAX = 256, SPARE_TEXT_MAX = 4096 };
 
-/* --- exchanges ---------------------------------------------------------------------------------------------- */
+/* --- exchanges
+ * ---------------------------------------------------------------------------------------------- */
 
 static struct http_exchange *take_exchange(struct http_conn *c)
 {
@@ -61,7 +62,8 @@ uint64_t http_exchange_began_ns(const struct http_exchange *x)
     return x->began_ns;
 }
 
-/* --- reading, writing, deadlines ---------------------------------------------------------------------------- */
+/* --- reading, writing, deadlines
+ * ---------------------------------------------------------------------------- */
 
 static void settle(struct http_conn *c);
 static void resume(struct http_conn *c);
@@ -170,7 +172,8 @@ static void settle(struct http_conn *c)
     }
 }
 
-/* --- requests ----------------------------------------------------------------------------------------------- */
+/* --- requests
+ * ----------------------------------------------------------------------------------------------- */
 
 static void refuse(struct http_conn *c, int status)
 {
@@ -217,7 +220,8 @@ static struct span advance(struct http_conn *c, struct span bytes)
     return span_skip(bytes, used);
 }
 
-/* Serves as many requests as the input holds, until one has to wait for its answer or the client for its reading. */
+/* Serves as many requests as the input holds, until one has to wait for its answer or the client for its
+ * reading. */
 static void take_input(struct http_conn *c, struct span bytes)
 {
     c->processing = true;
@@ -278,7 +282,8 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
         resume(c);
 }
 
-/* --- opening and closing ------------------------------------------------------------------------------------ */
+/* --- opening and closing
+ * ------------------------------------------------------------------------------------ */
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -343,7 +348,8 @@ void http_conn_end_if_idle(struct http_conn *c)
 {
     if (!between_requests(c) || c->writing > 0)
         return;
-    http_conn_close(c); /* all it was sent has been taken or is with the kernel: there is nothing to linger for */
+    http_conn_close(
+        c); /* all it was sent has been taken or is with the kernel: there is nothing to linger for */
 }
 
 void http_conn_expire(struct http_conn *c)

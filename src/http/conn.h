@@ -2,11 +2,13 @@
  * One client connection, and what the connections of a server share. Internal to http/.
  *
  *     READING --request complete--> HANDLING --answered--> READING
- *        |                              \--answered, and it was the last--> ENDING --written--> LINGERING --> CLOSING
+ *        |                              \--answered, and it was the last--> ENDING --written--> LINGERING -->
+ * CLOSING
  *
- * `writing` runs beside these states: an answer the client does not take. While it lasts, nothing is read and no
- * further request begins. In LINGERING our side is shut and what still comes is thrown away, for a while: closing at
- * once would reset the connection under an answer that the client has not read yet (RFC 9112 section 9.6).
+ * `writing` runs beside these states: an answer the client does not take. While it lasts, nothing is read and
+ * no further request begins. In LINGERING our side is shut and what still comes is thrown away, for a while:
+ * closing at once would reset the connection under an answer that the client has not read yet (RFC 9112
+ * section 9.6).
  */
 #ifndef HTTP_CONN_H
 #define HTTP_CONN_H
@@ -44,7 +46,7 @@ struct http_server {
     struct http_date date;
     struct http_deadlines deadlines;
     struct list conns;
-    int refusals; /* open connections that are over the limit */
+    int refusals;                /* open connections that are over the limit */
     struct http_exchange *spare; /* exchanges for reuse */
     int spares;
     struct http_output output;
@@ -68,8 +70,8 @@ struct http_conn {
     enum conn_state state;
     bool reading;
     unsigned writing; /* writes under way: an answer that came later may queue behind one */
-    bool processing; /* http_conn is at work on input: an answer given now is written when it is through */
-    bool served;     /* has had an answer */
+    bool processing;  /* http_conn is at work on input: an answer given now is written when it is through */
+    bool served;      /* has had an answer */
     bool over_limit;
 };
 

@@ -1,6 +1,6 @@
 /*
- * Deadlines of connections. Each kind has one timeout for all, so a queue in order of arrival is in order of expiry:
- * setting and clearing are constant time, and one coarse timer looks at the fronts alone.
+ * Deadlines of connections. Each kind has one timeout for all, so a queue in order of arrival is in order of
+ * expiry: setting and clearing are constant time, and one coarse timer looks at the fronts alone.
  */
 #ifndef HTTP_DEADLINES_H
 #define HTTP_DEADLINES_H
@@ -9,7 +9,14 @@
 
 #include <stdint.h>
 
-enum http_deadline_kind { DEADLINE_HEAD, DEADLINE_IDLE, DEADLINE_WRITE, DEADLINE_LINGER, DEADLINE_KINDS, DEADLINE_NONE };
+enum http_deadline_kind {
+    DEADLINE_HEAD,
+    DEADLINE_IDLE,
+    DEADLINE_WRITE,
+    DEADLINE_LINGER,
+    DEADLINE_KINDS,
+    DEADLINE_NONE
+};
 
 /* To be embedded in what has a deadline. */
 struct http_deadline {

@@ -1,8 +1,9 @@
 /*
  * One request and its answer, between a connection and the handler.
  *
- * A handler is called with a complete request and answers it with http_exchange_respond, at once or later. Until then
- * the connection reads nothing more. A handler that answers later may learn that nobody waits any more (abandon).
+ * A handler is called with a complete request and answers it with http_exchange_respond, at once or later.
+ * Until then the connection reads nothing more. A handler that answers later may learn that nobody waits any
+ * more (abandon).
  */
 #ifndef HTTP_EXCHANGE_H
 #define HTTP_EXCHANGE_H
@@ -22,7 +23,8 @@ struct http_handler {
     /* A complete request. Must answer it, now or later. */
     void (*handle)(void *arg, struct http_exchange *x);
 
-    /* A request that cannot be served with `status` as the reason. Must answer at once; the connection then closes. */
+    /* A request that cannot be served with `status` as the reason. Must answer at once; the connection then
+     * closes. */
     void (*refuse)(void *arg, struct http_exchange *x, int status);
 
     /* The client has gone before the answer: the exchange ends when this returns. */

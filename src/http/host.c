@@ -12,7 +12,8 @@ static bool is_alnum(char c)
 static bool is_name(struct span s)
 {
     for (size_t i = 0; i < s.len; i++)
-        if (!is_alnum(s.data[i]) && s.data[i] != '.' && (s.data[i] == '\0' || strchr("-._~!$&'()*+,;=%", s.data[i]) == NULL))
+        if (!is_alnum(s.data[i]) && s.data[i] != '.' &&
+            (s.data[i] == '\0' || strchr("-._~!$&'()*+,;=%", s.data[i]) == NULL))
             return false;
     return s.len > 0 && uri_escapes_valid(s);
 }

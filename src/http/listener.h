@@ -1,8 +1,8 @@
 /*
  * A listening socket, polled by the loop.
  *
- * libuv's own accept is not used: after a failed accept it may stop for good, and a drain must be able to take all that
- * the kernel has queued before the socket is closed.
+ * libuv's own accept is not used: after a failed accept it may stop for good, and a drain must be able to
+ * take all that the kernel has queued before the socket is closed.
  */
 #ifndef HTTP_LISTENER_H
 #define HTTP_LISTENER_H
@@ -23,7 +23,8 @@ struct http_listener {
 
 /* Returns 0 or a negative errno; then nothing is to be closed. */
 int http_listener_open(struct http_listener *l, uv_loop_t *loop, const struct addr *address, bool reuse_port,
-                       void (*on_connection)(void *arg, int fd), void *arg) __attribute__((warn_unused_result));
+                       void (*on_connection)(void *arg, int fd), void *arg)
+    __attribute__((warn_unused_result));
 
 /* Accepts until the queue is empty. */
 void http_listener_accept_all(struct http_listener *l);

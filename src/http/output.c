@@ -72,7 +72,7 @@ static void free_pending(struct pending_write *w)
 static void on_written(uv_write_t *request, int status)
 {
     struct pending_write *w = request->data;
-    void (*done)(uv_stream_t *stream, int status) = w->done;
+    void (*done)(uv_stream_t * stream, int status) = w->done;
     uv_stream_t *stream = request->handle;
     free_pending(w);
     done(stream, status);
@@ -98,7 +98,8 @@ static struct pending_write *detach(struct http_output *o, uv_buf_t *pieces, uns
     return w;
 }
 
-int http_output_flush(struct http_output *o, uv_stream_t *stream, void (*done)(uv_stream_t *stream, int status))
+int http_output_flush(struct http_output *o, uv_stream_t *stream,
+                      void (*done)(uv_stream_t *stream, int status))
 {
     if (o->count == 0)
         return 0;

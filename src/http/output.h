@@ -1,9 +1,9 @@
 /*
  * Answers collected to be written together: heads in one buffer, bodies by reference.
  *
- * One output serves all connections of a loop: it is filled while the input of one connection is worked on, and
- * emptied into that connection before the next one's turn. What the socket does not take at once moves into a write of
- * its own, which owns it until it is done.
+ * One output serves all connections of a loop: it is filled while the input of one connection is worked on,
+ * and emptied into that connection before the next one's turn. What the socket does not take at once moves
+ * into a write of its own, which owns it until it is done.
  */
 #ifndef HTTP_OUTPUT_H
 #define HTTP_OUTPUT_H
@@ -35,14 +35,16 @@ static inline bool http_output_full(const struct http_output *o)
     return o->count + 2 > HTTP_OUTPUT_MAX;
 }
 
-/* Ends an answer whose head was appended to o->heads. Takes a reference of `body`, which may be NULL. Not when full. */
+/* Ends an answer whose head was appended to o->heads. Takes a reference of `body`, which may be NULL. Not
+ * when full. */
 void http_output_add(struct http_output *o, struct blob *body);
 
 /*
- * Writes everything to `stream` and empties the output. Returns 0 when all of it is with the kernel, 1 when a write is
- * under way: then `done` is called with its status once it ended; or a negative errno (the rest is dropped).
+ * Writes everything to `stream` and empties the output. Returns 0 when all of it is with the kernel, 1 when a
+ * write is under way: then `done` is called with its status once it ended; or a negative errno (the rest is
+ * dropped).
  */
-int http_output_flush(struct http_output *o, uv_stream_t *stream, void (*done)(uv_stream_t *stream, int status))
-    __attribute__((warn_unused_result));
+int http_output_flush(struct http_output *o, uv_stream_t *stream,
+                      void (*done)(uv_stream_t *stream, int status)) __attribute__((warn_unused_result));
 
 #endif

@@ -1,4 +1,5 @@
-/* Reading requests with llhttp; see parser.h. Its callbacks only collect; judgement is passed in on_head(). */
+/* Reading requests with llhttp; see parser.h. Its callbacks only collect; judgement is passed in on_head().
+ */
 #include "http/parser.h"
 
 #include "http/host.h"
@@ -128,7 +129,8 @@ static int piece_reopen(struct http_parser *p, struct http_piece *piece)
     struct http_piece before = *piece;
     if (buf_reserve(&p->text, before.len + 2) != 0)
         return refuse(p, 500);
-    if (before.start + before.len != p->text.len) { /* once for each other field in between, so copies stay few */
+    if (before.start + before.len !=
+        p->text.len) { /* once for each other field in between, so copies stay few */
         piece->start = p->text.len;
         buf_append(&p->text, p->text.data + before.start, before.len);
     }
@@ -140,7 +142,9 @@ static int piece_reopen(struct http_parser *p, struct http_piece *piece)
 static int on_header_field_complete(llhttp_t *l)
 {
     struct http_parser *p = parser_of(l);
-    p->field = p->head_done ? -1 : find_field((struct span){p->name, p->name_len}); /* no trailer means anything here */
+    p->field = p->head_done
+                   ? -1
+                   : find_field((struct span){p->name, p->name_len}); /* no trailer means anything here */
     p->name_len = 0;
     if (p->field < 0)
         return 0;
@@ -187,7 +191,8 @@ static int judge_head(struct http_parser *p)
 /* RFC 9112 section 9.3: "close" wins. What follows a CONNECT is no request. */
 static bool wants_keep_alive(const llhttp_t *l)
 {
-    return llhttp_should_keep_alive(l) != 0 && (l->flags & F_CONNECTION_CLOSE) == 0 && l->method != HTTP_CONNECT;
+    return llhttp_should_keep_alive(l) != 0 && (l->flags & F_CONNECTION_CLOSE) == 0 &&
+           l->method != HTTP_CONNECT;
 }
 
 static int on_headers_complete(llhttp_t *l)
@@ -257,7 +262,8 @@ static bool is_token_char(char c)
     return alnum || (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
 }
 
-/* llhttp stopped at input.data[at]: inside a token, or at the space behind one. It knows no method of that name. */
+/* llhttp stopped at input.data[at]: inside a token, or at the space behind one. It knows no method of that
+ * name. */
 static bool is_unknown_method(const struct http_parser *p, struct span input, size_t at)
 {
     if (at >= input.len)
@@ -337,6 +343,7 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
 
 bool http_parser_wants_continue(const struct http_parser *p)
 {
-    return p->head_done && !p->complete && p->tail_len == 0 && p->body_len == 0 && p->request.minor_version == 1 &&
+    return p->head_done && !p->complete && p->tail_len == 0 && p->body_len == 0 &&
+           p->request.minor_version == 1 &&
            span_equal_nocase(p->request.field[HTTP_FIELD_EXPECT], SPAN("100-continue"));
 }

@@ -1,8 +1,9 @@
 /*
- * Bytes to requests: llhttp, strict, with our limits and our reading of what a request must not be. No sockets here.
+ * Bytes to requests: llhttp, strict, with our limits and our reading of what a request must not be. No
+ * sockets here.
  *
- * One parser reads one request: http_parser_init, then http_parser_feed until it is done or refused. What follows the
- * request in the input is left alone, for the next one.
+ * One parser reads one request: http_parser_init, then http_parser_feed until it is done or refused. What
+ * follows the request in the input is left alone, for the next one.
  */
 #ifndef HTTP_PARSER_H
 #define HTTP_PARSER_H
@@ -22,15 +23,16 @@ struct http_piece {
     size_t start, len; /* in `text` */
 };
 
-/* How far before its version a protocol's name is told from others: HTTP/, RTSP/ and ICE/ are all known to llhttp. */
+/* How far before its version a protocol's name is told from others: HTTP/, RTSP/ and ICE/ are all known to
+ * llhttp. */
 enum { HTTP_PROTOCOL_TAIL = 3 };
 
 struct http_parser {
     llhttp_t llhttp;
     const struct http_limits *limits; /* borrowed */
     struct buf text;                  /* target and field values; the memory is kept between requests */
-    const char *slice; /* what llhttp is reading from now */
-    char last[HTTP_PROTOCOL_TAIL]; /* the bytes before that */
+    const char *slice;                /* what llhttp is reading from now */
+    char last[HTTP_PROTOCOL_TAIL];    /* the bytes before that */
     struct http_piece target;
     struct http_piece piece[HTTP_FIELD_COUNT];
     char name[32]; /* of the field being read, as far as it could be one of ours */
@@ -53,8 +55,9 @@ void http_parser_init(struct http_parser *p, const struct http_limits *limits);
 void http_parser_fini(struct http_parser *p);
 
 /*
- * Reads from `bytes`; *used says how many were taken. HTTP_COMPLETE: `request` is filled. HTTP_REFUSED: `refusal` is the
- * status to answer with, after which nothing else on the connection can be trusted; of the request, only `method` is set.
+ * Reads from `bytes`; *used says how many were taken. HTTP_COMPLETE: `request` is filled. HTTP_REFUSED:
+ * `refusal` is the status to answer with, after which nothing else on the connection can be trusted; of the
+ * request, only `method` is set.
  */
 enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, size_t *used);
 

@@ -8,15 +8,15 @@
 enum http_method { METHOD_GET, METHOD_HEAD, METHOD_OPTIONS, METHOD_OTHER };
 
 /* X(NAME, "name"): the header fields whose values are kept. All others are read and forgotten. */
-#define HTTP_REQUEST_FIELDS(X)                                                                                       \
-    X(HOST, "host")                                                                                                  \
-    X(TRANSFER_ENCODING, "transfer-encoding")                                                                        \
-    X(EXPECT, "expect")                                                                                              \
-    X(IF_NONE_MATCH, "if-none-match")                                                                                \
-    X(ORIGIN, "origin")                                                                                              \
-    X(REQUEST_METHOD, "access-control-request-method")                                                               \
-    X(TRACEPARENT, "traceparent")                                                                                    \
-    X(API_KEY, "x-api-key")                                                                                          \
+#define HTTP_REQUEST_FIELDS(X)                         \
+    X(HOST, "host")                                    \
+    X(TRANSFER_ENCODING, "transfer-encoding")          \
+    X(EXPECT, "expect")                                \
+    X(IF_NONE_MATCH, "if-none-match")                  \
+    X(ORIGIN, "origin")                                \
+    X(REQUEST_METHOD, "access-control-request-method") \
+    X(TRACEPARENT, "traceparent")                      \
+    X(API_KEY, "x-api-key")                            \
     X(REQUEST_ID, "x-request-id")
 
 enum http_request_field {
@@ -31,11 +31,12 @@ struct http_request {
     enum http_method method;
     int minor_version; /* of HTTP/1 */
     bool keep_alive;   /* what the client asks for */
-    struct span path;  /* percent-decoded; begins with a slash, or is what another form of target leaves ("*") */
+    struct span
+        path; /* percent-decoded; begins with a slash, or is what another form of target leaves ("*") */
     struct span query; /* as sent, without the question mark; absent when there is none */
     /*
-     * Without the white space around them; absent when not sent. Where a field is repeated the first one counts, but
-     * If-None-Match, which is a list, is joined.
+     * Without the white space around them; absent when not sent. Where a field is repeated the first one
+     * counts, but If-None-Match, which is a list, is joined.
      */
     struct span field[HTTP_FIELD_COUNT];
 };

@@ -98,7 +98,8 @@ static void put_fields(struct buf *out, const struct http_response *r)
     }
 }
 
-void http_response_write_head(struct buf *out, const struct http_response *r, const struct http_head_context *context)
+void http_response_write_head(struct buf *out, const struct http_response *r,
+                              const struct http_head_context *context)
 {
     if (buf_reserve(out, room_needed(r)) != 0)
         return;

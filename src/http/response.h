@@ -21,7 +21,8 @@ struct http_response {
     struct http_field field[HTTP_RESPONSE_FIELDS_MAX];
 };
 
-/* Adds a field; name and value are borrowed until the response is given. What is beyond the maximum is a bug. */
+/* Adds a field; name and value are borrowed until the response is given. What is beyond the maximum is a bug.
+ */
 void http_response_add(struct http_response *r, struct span name, struct span value);
 
 /* What the head depends on beside the response itself. */
@@ -32,10 +33,11 @@ struct http_head_context {
 };
 
 /*
- * Appends the status line and header section. The entity tag of the body is sent with it; a status without content
- * (204, 304) has neither type nor length.
+ * Appends the status line and header section. The entity tag of the body is sent with it; a status without
+ * content (204, 304) has neither type nor length.
  */
-void http_response_write_head(struct buf *out, const struct http_response *r, const struct http_head_context *context);
+void http_response_write_head(struct buf *out, const struct http_response *r,
+                              const struct http_head_context *context);
 
 /* "Not Found" for 404; "Unknown" for what this program never sends. */
 const char *http_status_text(int status);

@@ -1,5 +1,6 @@
 /*
- * An HTTP/1.1 server on one loop: a listener, its connections, their deadlines. Knows nothing of what is served.
+ * An HTTP/1.1 server on one loop: a listener, its connections, their deadlines. Knows nothing of what is
+ * served.
  */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
@@ -38,7 +39,8 @@ void http_server_announce_close(struct http_server *s);
 /* Accepts whatever the kernel has queued, then closes the listener. */
 void http_server_stop_listening(struct http_server *s);
 
-/* Closes connections between two requests; calls `finished` from the loop once the last connection has ended. */
+/* Closes connections between two requests; calls `finished` from the loop once the last connection has ended.
+ */
 void http_server_finish(struct http_server *s, void (*finished)(void *arg), void *arg);
 
 /* Ends it with all its connections, at once. `closed` is called from the loop when the memory is gone. */

@@ -8,8 +8,8 @@
 enum byte_class { FORBIDDEN = 1, PERCENT = 2 };
 
 /* What no target may hold: control bytes, space, and the number sign of a fragment. */
-static const unsigned char CLASS[256] = {[0x00 ... 0x20] = FORBIDDEN, ['#'] = FORBIDDEN, [0x7F] = FORBIDDEN,
-                                         ['%'] = PERCENT};
+static const unsigned char CLASS[256] = {
+    [0x00 ... 0x20] = FORBIDDEN, ['#'] = FORBIDDEN, [0x7F] = FORBIDDEN, ['%'] = PERCENT};
 
 static unsigned classes_in(struct span s)
 {

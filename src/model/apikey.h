@@ -9,7 +9,8 @@
 
 #include "base/digest.h"
 
-/* "ck_" and 43 characters of base64url (RFC 4648 section 5, no padding): 256 bits. Never mistaken for a digest. */
+/* "ck_" and 43 characters of base64url (RFC 4648 section 5, no padding): 256 bits. Never mistaken for a
+ * digest. */
 enum { APIKEY_LEN = 46 };
 
 /* A new key from the kernel's generator, without a NUL. Returns 0 or a negative errno. */

@@ -46,7 +46,8 @@ enum channel_type channel_field_type(enum channel_field f)
 const enum channel_field *channel_shape_fields(enum channel_shape shape, size_t *count)
 {
     bool card = shape == CHANNEL_CARD;
-    *count = card ? sizeof CARD_FIELDS / sizeof CARD_FIELDS[0] : sizeof SUMMARY_FIELDS / sizeof SUMMARY_FIELDS[0];
+    *count =
+        card ? sizeof CARD_FIELDS / sizeof CARD_FIELDS[0] : sizeof SUMMARY_FIELDS / sizeof SUMMARY_FIELDS[0];
     return card ? CARD_FIELDS : SUMMARY_FIELDS;
 }
 

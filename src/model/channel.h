@@ -1,9 +1,9 @@
 /*
- * A channel as Redis holds it and as the API shows it: the one place that knows the field names, their types and
- * their order (contract, "Resources and their fields").
+ * A channel as Redis holds it and as the API shows it: the one place that knows the field names, their types
+ * and their order (contract, "Resources and their fields").
  *
- * Redis gives text; each value is written as its type asks. What is absent becomes null (the history: {}); what does
- * not parse is treated as absent and reported, so that one bad value never breaks a response.
+ * Redis gives text; each value is written as its type asks. What is absent becomes null (the history: {});
+ * what does not parse is treated as absent and reported, so that one bad value never breaks a response.
  */
 #ifndef MODEL_CHANNEL_H
 #define MODEL_CHANNEL_H
@@ -17,22 +17,23 @@ enum channel_type {
     CHANNEL_HISTORY   /* a JSON object {"YYYY-MM-DD": int64, ...} */
 };
 
-/* X(name, type, in_summary), in the order of the members of a card. A summary has the marked ones, same order. */
-#define CHANNEL_FIELDS(X)                                                                                            \
-    X(max_channel_id, CHANNEL_INTEGER, 1)                                                                            \
-    X(title, CHANNEL_TEXT, 1)                                                                                        \
-    X(description, CHANNEL_TEXT, 1)                                                                                  \
-    X(avatar, CHANNEL_TEXT, 1)                                                                                       \
-    X(link, CHANNEL_TEXT, 1)                                                                                         \
-    X(category, CHANNEL_TEXT, 0)                                                                                     \
-    X(category2, CHANNEL_TEXT, 0)                                                                                    \
-    X(followers_cnt_today, CHANNEL_INTEGER, 0)                                                                       \
-    X(followers_history, CHANNEL_HISTORY, 0)                                                                         \
-    X(is_a_plus_flag, CHANNEL_INTEGER, 0)                                                                            \
-    X(views_24h, CHANNEL_INTEGER, 0)                                                                                 \
-    X(views_48h, CHANNEL_INTEGER, 0)                                                                                 \
-    X(er_24h, CHANNEL_INTEGER, 0)                                                                                    \
-    X(er_48h, CHANNEL_INTEGER, 0)                                                                                    \
+/* X(name, type, in_summary), in the order of the members of a card. A summary has the marked ones, same
+ * order. */
+#define CHANNEL_FIELDS(X)                      \
+    X(max_channel_id, CHANNEL_INTEGER, 1)      \
+    X(title, CHANNEL_TEXT, 1)                  \
+    X(description, CHANNEL_TEXT, 1)            \
+    X(avatar, CHANNEL_TEXT, 1)                 \
+    X(link, CHANNEL_TEXT, 1)                   \
+    X(category, CHANNEL_TEXT, 0)               \
+    X(category2, CHANNEL_TEXT, 0)              \
+    X(followers_cnt_today, CHANNEL_INTEGER, 0) \
+    X(followers_history, CHANNEL_HISTORY, 0)   \
+    X(is_a_plus_flag, CHANNEL_INTEGER, 0)      \
+    X(views_24h, CHANNEL_INTEGER, 0)           \
+    X(views_48h, CHANNEL_INTEGER, 0)           \
+    X(er_24h, CHANNEL_INTEGER, 0)              \
+    X(er_48h, CHANNEL_INTEGER, 0)              \
     X(updated_at, CHANNEL_DATETIME, 1)
 
 enum channel_field {
@@ -58,8 +59,8 @@ struct channel_row {
 };
 
 /*
- * Writes the JSON object of `row` in the given shape. Returns the set of fields whose value did not parse, as bits
- * (1 << field); 0 when all was well.
+ * Writes the JSON object of `row` in the given shape. Returns the set of fields whose value did not parse, as
+ * bits (1 << field); 0 when all was well.
  */
 unsigned channel_write(struct buf *out, const struct channel_row *row, enum channel_shape shape);
 

@@ -18,7 +18,8 @@ struct page_info {
 /* The number of the last page of an index of `entries` members; an empty index has one, empty page. */
 int64_t page_last(int64_t entries);
 
-/* The rank of the first item of `page` (from 1), kept below INT64_MAX - PAGE_SIZE for pages beyond all reason. */
+/* The rank of the first item of `page` (from 1), kept below INT64_MAX - PAGE_SIZE for pages beyond all
+ * reason. */
 int64_t page_first_rank(int64_t page);
 
 /* The two ends of a body around what the caller writes between them. */

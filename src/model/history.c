@@ -1,8 +1,8 @@
 /*
  * Reading and writing followers_history; see history.h.
  *
- * Only the latest days are kept while reading, in a small sorted array, so that a history of any length costs no
- * memory of its own.
+ * Only the latest days are kept while reading, in a small sorted array, so that a history of any length costs
+ * no memory of its own.
  */
 #include "model/history.h"
 

@@ -27,8 +27,9 @@ static inline struct span keyspace_prefix(const struct keyspace *k)
 void keyspace_card(const struct keyspace *k, struct buf *out, int64_t id);       /* hash */
 void keyspace_link(const struct keyspace *k, struct buf *out, struct span link); /* string */
 void keyspace_index(const struct keyspace *k, struct buf *out);                  /* sorted set */
-void keyspace_index_next(const struct keyspace *k, struct buf *out); /* sorted set being built by a replacing load */
-void keyspace_api_keys(const struct keyspace *k, struct buf *out);   /* set */
+void keyspace_index_next(const struct keyspace *k,
+                         struct buf *out); /* sorted set being built by a replacing load */
+void keyspace_api_keys(const struct keyspace *k, struct buf *out); /* set */
 
 /* Each appends the glob pattern that SCAN finds all keys of its kind with. */
 void keyspace_card_pattern(const struct keyspace *k, struct buf *out);

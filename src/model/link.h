@@ -14,10 +14,10 @@ struct link_hosts {
 };
 
 /*
- * Appends the stored shape of `link` (already percent-decoded) to `out`. Accepted: scheme http or https and host in
- * any case, a port that is the scheme's own (or empty), no user-info; fragment, query and trailing slashes are
- * dropped; the slug is taken byte by byte.
- * Returns 0, or -ENOENT when it is no link of these hosts, so that nothing can be found by it.
+ * Appends the stored shape of `link` (already percent-decoded) to `out`. Accepted: scheme http or https and
+ * host in any case, a port that is the scheme's own (or empty), no user-info; fragment, query and trailing
+ * slashes are dropped; the slug is taken byte by byte. Returns 0, or -ENOENT when it is no link of these
+ * hosts, so that nothing can be found by it.
  */
 int link_normalise(const struct link_hosts *hosts, struct span link, struct buf *out)
     __attribute__((warn_unused_result));

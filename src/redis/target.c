@@ -210,7 +210,8 @@ void redis_target_describe(const struct redis_target *t, struct buf *out)
         buf_printf(out, strchr(t->host, ':') != NULL ? "[%s]:%d/%d" : "%s:%d/%d", t->host, t->port, t->db);
 }
 
-int redis_target_hello(const struct redis_target *t, const char *client_name, const char *argv[REDIS_HELLO_ARGS_MAX])
+int redis_target_hello(const struct redis_target *t, const char *client_name,
+                       const char *argv[REDIS_HELLO_ARGS_MAX])
 {
     int n = 0;
     argv[n++] = "HELLO";

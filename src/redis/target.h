@@ -5,8 +5,8 @@
  *     rediss://...                                   TLS; the certificate must be valid for the host
  *     unix:///path/to/socket[?db=N]                  local socket; unix://user:password@/path likewise
  *
- * A password without user (`redis://:secret@host`) is the default user's; a user without password is an error. Both are
- * percent-decoded once.
+ * A password without user (`redis://:secret@host`) is the default user's; a user without password is an
+ * error. Both are percent-decoded once.
  */
 #ifndef REDIS_TARGET_H
 #define REDIS_TARGET_H
@@ -16,25 +16,49 @@
 /* Filled from settings; the strings are owned by them. */
 struct redis_options {
     char *url;
-    char *password; /* used when the URL has none */
-    char *ca_file;  /* certificate authorities in PEM; empty: the system's */
+    char *password;             /* used when the URL has none */
+    char *ca_file;              /* certificate authorities in PEM; empty: the system's */
     char *cert_file, *key_file; /* client certificate and its key in PEM; empty: none */
 };
 
 /* Rows of a settings table for a struct redis_options that stands at `member` of `type`. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): a member designator takes none */
-#define REDIS_SETTINGS(type, member)                                                                                 \
-    {"redis-url", SETTING_URL, offsetof(type, member.url), "redis://127.0.0.1:6379/0", 0, 0, true,                  \
-     "The Redis that holds the channels: redis://, rediss:// (TLS) or unix://"},                                     \
-        {"redis-password", SETTING_SECRET, offsetof(type, member.password), "", 0, 0, true,                         \
-         "Password, when the URL has none"},                                                                         \
-        {"redis-ca-file", SETTING_TEXT, offsetof(type, member.ca_file), "", 0, 0, false,                            \
-         "Certificate authorities (PEM) that rediss:// trusts instead of the system's"},                             \
-        {"redis-cert-file", SETTING_TEXT, offsetof(type, member.cert_file), "", 0, 0, false,                        \
-         "Client certificate (PEM) for rediss://"},                                                                  \
-    {                                                                                                                \
-        "redis-key-file", SETTING_TEXT, offsetof(type, member.key_file), "", 0, 0, false,                           \
-            "Key (PEM) of the client certificate"                                                                    \
+#define REDIS_SETTINGS(type, member)                                                      \
+    {"redis-url",                                                                         \
+     SETTING_URL,                                                                         \
+     offsetof(type, member.url),                                                          \
+     "redis://127.0.0.1:6379/0",                                                          \
+     0,                                                                                   \
+     0,                                                                                   \
+     true,                                                                                \
+     "The Redis that holds the channels: redis://, rediss:// (TLS) or unix://"},          \
+        {"redis-password",                                                                \
+         SETTING_SECRET,                                                                  \
+         offsetof(type, member.password),                                                 \
+         "",                                                                              \
+         0,                                                                               \
+         0,                                                                               \
+         true,                                                                            \
+         "Password, when the URL has none"},                                              \
+        {"redis-ca-file",                                                                 \
+         SETTING_TEXT,                                                                    \
+         offsetof(type, member.ca_file),                                                  \
+         "",                                                                              \
+         0,                                                                               \
+         0,                                                                               \
+         false,                                                                           \
+         "Certificate authorities (PEM) that rediss:// trusts instead of the system's"},  \
+        {"redis-cert-file",                                                               \
+         SETTING_TEXT,                                                                    \
+         offsetof(type, member.cert_file),                                                \
+         "",                                                                              \
+         0,                                                                               \
+         0,                                                                               \
+         false,                                                                           \
+         "Client certificate (PEM) for rediss://"},                                       \
+    {                                                                                     \
+        "redis-key-file", SETTING_TEXT, offsetof(type, member.key_file), "", 0, 0, false, \
+            "Key (PEM) of the client certificate"                                         \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 
@@ -51,8 +75,8 @@ struct redis_target {
 };
 
 /*
- * Fills `out` from `options`. Returns 0, -ENOMEM, or -EINVAL with a reason in *why (constant text, never naming a
- * secret). redis_target_fini is due in every case.
+ * Fills `out` from `options`. Returns 0, -ENOMEM, or -EINVAL with a reason in *why (constant text, never
+ * naming a secret). redis_target_fini is due in every case.
  */
 int redis_target_init(struct redis_target *out, const struct redis_options *options, const char **why)
     __attribute__((warn_unused_result));
@@ -67,6 +91,7 @@ void redis_target_describe(const struct redis_target *t, struct buf *out);
  * `argv` takes REDIS_HELLO_ARGS_MAX borrowed pointers; returns how many were set.
  */
 enum { REDIS_HELLO_ARGS_MAX = 7 };
-int redis_target_hello(const struct redis_target *t, const char *client_name, const char *argv[REDIS_HELLO_ARGS_MAX]);
+int redis_target_hello(const struct redis_target *t, const char *client_name,
+                       const char *argv[REDIS_HELLO_ARGS_MAX]);
 
 #endif

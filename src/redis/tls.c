@@ -19,8 +19,12 @@ static int explain(struct buf *error, const char *setting, const char *file)
 static int trust(SSL_CTX *ctx, const char *ca_file, struct buf *error)
 {
     if (ca_file[0] == '\0')
-        return SSL_CTX_set_default_verify_paths(ctx) == 1 ? 0 : explain(error, "CHANNELD_REDIS_URL", "the system's certificates");
-    return SSL_CTX_load_verify_locations(ctx, ca_file, NULL) == 1 ? 0 : explain(error, "CHANNELD_REDIS_CA_FILE", ca_file);
+        return SSL_CTX_set_default_verify_paths(ctx) == 1
+                   ? 0
+                   : explain(error, "CHANNELD_REDIS_URL", "the system's certificates");
+    return SSL_CTX_load_verify_locations(ctx, ca_file, NULL) == 1
+               ? 0
+               : explain(error, "CHANNELD_REDIS_CA_FILE", ca_file);
 }
 
 static int present(SSL_CTX *ctx, const struct redis_options *o, struct buf *error)
@@ -29,7 +33,8 @@ static int present(SSL_CTX *ctx, const struct redis_options *o, struct buf *erro
         return 0;
     if (SSL_CTX_use_certificate_chain_file(ctx, o->cert_file) != 1)
         return explain(error, "CHANNELD_REDIS_CERT_FILE", o->cert_file);
-    if (SSL_CTX_use_PrivateKey_file(ctx, o->key_file, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ctx) != 1)
+    if (SSL_CTX_use_PrivateKey_file(ctx, o->key_file, SSL_FILETYPE_PEM) != 1 ||
+        SSL_CTX_check_private_key(ctx) != 1)
         return explain(error, "CHANNELD_REDIS_KEY_FILE", o->key_file);
     return 0;
 }
@@ -76,7 +81,8 @@ static bool send_name(SSL *ssl, const char *host)
     return SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, name) == 1;
 }
 
-/* The certificate must name the host; a name is also sent (SNI), an address must not be (RFC 6066 section 3). */
+/* The certificate must name the host; a name is also sent (SNI), an address must not be (RFC 6066 section 3).
+ */
 static bool expect_host(SSL *ssl, const char *host)
 {
     if (is_address(host))

@@ -1,6 +1,6 @@
 /*
- * TLS to Redis: hiredis checks a certificate's chain but not whose it is, so the session is made here, with the
- * host name to be checked, and handed to hiredis.
+ * TLS to Redis: hiredis checks a certificate's chain but not whose it is, so the session is made here, with
+ * the host name to be checked, and handed to hiredis.
  */
 #ifndef REDIS_TLS_H
 #define REDIS_TLS_H
@@ -21,6 +21,7 @@ int redis_tls_new(const struct redis_target *t, const struct redis_options *opti
 void redis_tls_free(struct ssl_ctx_st *tls);
 
 /* Starts TLS on a connection that was just opened, blocking or not. Returns 0 or -EPROTO. */
-int redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host) __attribute__((warn_unused_result));
+int redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host)
+    __attribute__((warn_unused_result));
 
 #endif

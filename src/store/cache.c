@@ -43,7 +43,8 @@ void cache_fini(struct cache *c)
     free(c->member_bucket);
 }
 
-/* --- the table ---------------------------------------------------------------------------------------------- */
+/* --- the table
+ * ---------------------------------------------------------------------------------------------- */
 
 /* Multiplies to 128 bits and folds: each bit of the input reaches each bit of the result. */
 static uint64_t fold(uint64_t a, uint64_t b)
@@ -73,7 +74,8 @@ static struct cache_entry **slot_of(struct cache *c, uint64_t hash)
 static struct cache_entry *lookup(struct cache *c, enum cache_kind kind, struct span key, uint64_t hash)
 {
     struct cache_entry *e = *slot_of(c, hash);
-    while (e != NULL && !(e->hash == hash && e->kind == kind && span_equal((struct span){e->key, e->key_len}, key)))
+    while (e != NULL &&
+           !(e->hash == hash && e->kind == kind && span_equal((struct span){e->key, e->key_len}, key)))
         e = e->chain;
     return e;
 }
@@ -99,7 +101,8 @@ static void grow(struct cache *c)
     c->bucket_count = count;
 }
 
-/* --- entries ------------------------------------------------------------------------------------------------ */
+/* --- entries
+ * ------------------------------------------------------------------------------------------------ */
 
 static struct cache_pool *pool_of(struct cache *c, const struct cache_entry *e)
 {

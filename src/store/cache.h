@@ -1,9 +1,10 @@
 /*
  * What a worker remembers of Redis: finished bodies, summaries, where links lead, verdicts on keys.
  *
- * The cache is a table bounded by bytes, as the allocator really spends them. It knows nothing of when an entry is true:
- * the store puts in what a reply says and drops what an invalidation names (see coherence.h). Entries that say "there is
- * none" have a small budget of their own, so that bogus ids and links cannot push out what exists.
+ * The cache is a table bounded by bytes, as the allocator really spends them. It knows nothing of when an
+ * entry is true: the store puts in what a reply says and drops what an invalidation names (see coherence.h).
+ * Entries that say "there is none" have a small budget of their own, so that bogus ids and links cannot push
+ * out what exists.
  */
 #ifndef STORE_CACHE_H
 #define STORE_CACHE_H
@@ -89,12 +90,13 @@ void cache_fini(struct cache *c);
 struct cache_entry *cache_find(struct cache *c, enum cache_kind kind, struct span key);
 
 /*
- * Puts an entry in, in the place of one with the same key. Takes a reference of `body`, which may be NULL. What does not
- * fit, or finds no memory, is not kept: a cache may forget.
+ * Puts an entry in, in the place of one with the same key. Takes a reference of `body`, which may be NULL.
+ * What does not fit, or finds no memory, is not kept: a cache may forget.
  */
 void cache_put(struct cache *c, enum cache_kind kind, struct span key, struct blob *body, int64_t value);
 void cache_put_absent(struct cache *c, enum cache_kind kind, struct span key);
-/* `ids` are all channels that the page depends on: those shown, and those that the index names but have no card. */
+/* `ids` are all channels that the page depends on: those shown, and those that the index names but have no
+ * card. */
 void cache_put_page(struct cache *c, const struct page_info *info, const int64_t *ids, int id_count,
                     struct blob *body);
 

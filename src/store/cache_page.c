@@ -1,6 +1,7 @@
 /*
- * Cached pages. A page remembers its channels, and each channel leads back to its page, so that a change of one channel
- * finds the one body it makes untrue. The list of channels stays: only that channel has to be read again.
+ * Cached pages. A page remembers its channels, and each channel leads back to its page, so that a change of
+ * one channel finds the one body it makes untrue. The list of channels stays: only that channel has to be
+ * read again.
  */
 #include "store/cache_internal.h"
 
@@ -37,7 +38,8 @@ void cache_page_free(struct cache *c, struct cache_page *page)
     free(page);
 }
 
-static struct cache_page *page_new(struct cache *c, const struct page_info *info, const int64_t *ids, int id_count)
+static struct cache_page *page_new(struct cache *c, const struct page_info *info, const int64_t *ids,
+                                   int id_count)
 {
     struct cache_page *page = calloc(1, sizeof *page + (size_t)id_count * sizeof page->member[0]);
     if (page == NULL)

@@ -1,15 +1,16 @@
 /*
  * Keeping memory true. See store_internal.h and docs/architecture.md.
  *
- * One connection carries both our reads and Redis' invalidations. Redis queues the invalidations of a turn after that
- * turn's replies and before it writes either, so on the stream
- *   - a reply that is older than a write stands before that write's invalidation: what it said is dropped in time;
+ * One connection carries both our reads and Redis' invalidations. Redis queues the invalidations of a turn
+ * after that turn's replies and before it writes either, so on the stream
+ *   - a reply that is older than a write stands before that write's invalidation: what it said is dropped in
+ * time;
  *   - a reply that stands behind an invalidation knows of the write: it may be remembered;
- *   - the writer's acknowledgement does not leave before the invalidation is queued: who has read it is at most one
- *     network delay ahead of us.
- * Hence the only rule for what one key says: apply replies and pushes strictly in stream order. A page is made of several
- * keys read one after the other; if one of them is named while it is being put together, it is answered but not
- * remembered. What is written while there is no connection is never told, so a new connection begins with nothing.
+ *   - the writer's acknowledgement does not leave before the invalidation is queued: who has read it is at
+ * most one network delay ahead of us. Hence the only rule for what one key says: apply replies and pushes
+ * strictly in stream order. A page is made of several keys read one after the other; if one of them is named
+ * while it is being put together, it is answered but not remembered. What is written while there is no
+ * connection is never told, so a new connection begins with nothing.
  */
 #include "store/fetch.h"
 
@@ -26,7 +27,8 @@ bool coherence_keeps(const struct store *s)
     return s->options.cache_size > 0 && rconn_is_tracking(s->rconn);
 }
 
-/* --- what changes --------------------------------------------------------------------------------------------- */
+/* --- what changes
+ * --------------------------------------------------------------------------------------------- */
 
 static void overtake(struct store *s, struct page_fetch *p)
 {
@@ -96,7 +98,8 @@ static void forget_everything(struct store *s)
     s->verdict_epoch++;
 }
 
-static bool is_named(struct store *s, struct span key, void (*append)(const struct keyspace *k, struct buf *out))
+static bool is_named(struct store *s, struct span key,
+                     void (*append)(const struct keyspace *k, struct buf *out))
 {
     buf_clear(&s->key);
     append(s->options.keyspace, &s->key);
@@ -150,7 +153,8 @@ void coherence_push(struct store *s, const redisReply *push)
             key_changed(s, (struct span){keys->element[i]->str, keys->element[i]->len});
 }
 
-/* --- the set of keys ------------------------------------------------------------------------------------------ */
+/* --- the set of keys
+ * ------------------------------------------------------------------------------------------ */
 
 static void on_members(void *arg, const redisReply *reply)
 {
@@ -185,8 +189,8 @@ static void on_size(void *arg, const redisReply *reply)
 }
 
 /*
- * A reading that is under way already will do: had it been before the change, its reply would stand before the
- * invalidation that brought us here.
+ * A reading that is under way already will do: had it been before the change, its reply would stand before
+ * the invalidation that brought us here.
  */
 static void ask_for_keys(struct store *s)
 {
@@ -194,7 +198,8 @@ static void ask_for_keys(struct store *s)
         send_for_keys(s, "SCARD", on_size);
 }
 
-/* --- connections ---------------------------------------------------------------------------------------------- */
+/* --- connections
+ * ---------------------------------------------------------------------------------------------- */
 
 void coherence_begin(struct store *s)
 {

@@ -1,4 +1,5 @@
-/* The queue of replies that a connection still owes: who asked, and when. A ring that grows and keeps its memory. */
+/* The queue of replies that a connection still owes: who asked, and when. A ring that grows and keeps its
+ * memory. */
 #ifndef STORE_EXPECTED_H
 #define STORE_EXPECTED_H
 

@@ -1,9 +1,9 @@
 /*
  * One question on its way to Redis and back: which commands it takes, and what their replies amount to.
  *
- * A fetch sends a batch of commands, counts the replies, and goes on to its next batch or ends. What a reply says is
- * remembered at once, in stream order with the invalidations. When the connection is lost meanwhile the fetch starts
- * over on the next one: all it does is read. Internal to the store.
+ * A fetch sends a batch of commands, counts the replies, and goes on to its next batch or ends. What a reply
+ * says is remembered at once, in stream order with the invalidations. When the connection is lost meanwhile
+ * the fetch starts over on the next one: all it does is read. Internal to the store.
  */
 #ifndef STORE_FETCH_H
 #define STORE_FETCH_H
@@ -20,7 +20,8 @@ struct fetch {
     struct fetch *join_chain;
     bool joinable; /* in the table of those that may be joined */
     struct store *store;
-    void (*ended)(struct fetch *f); /* the store's: all replies are in and `answer` is complete, or `lost` is set */
+    void (*ended)(
+        struct fetch *f); /* the store's: all replies are in and `answer` is complete, or `lost` is set */
 
     bool needs_verdict; /* the key is asked about too; such a fetch has one request */
     unsigned owed;      /* replies that have not come yet */
@@ -42,16 +43,17 @@ struct fetch {
 };
 
 /*
- * A fetch for `question`, not yet sent. `known` (for a page; may be NULL) is taken over: its list of channels is current.
- * Owned by the caller; NULL when out of memory.
+ * A fetch for `question`, not yet sent. `known` (for a page; may be NULL) is taken over: its list of channels
+ * is current. Owned by the caller; NULL when out of memory.
  */
 struct fetch *fetch_new(struct store *s, const struct store_question *question, bool needs_verdict,
                         struct page_fetch *known);
 void fetch_free(struct fetch *f);
 
 /*
- * Sends its first batch, also again after a loss. Returns 0, or a negative errno when not one command could be sent: then
- * nothing will come. When only some could be sent, the failure is told as an answer, after their replies.
+ * Sends its first batch, also again after a loss. Returns 0, or a negative errno when not one command could
+ * be sent: then nothing will come. When only some could be sent, the failure is told as an answer, after
+ * their replies.
  */
 int fetch_start(struct fetch *f) __attribute__((warn_unused_result));
 
@@ -69,8 +71,10 @@ void fetch_settle(struct fetch *f);
 /* HMGET of all fields of a shape. */
 void fetch_send_hmget(struct fetch *f, int64_t id, enum channel_shape shape, rconn_reply_fn fn);
 
-/* Reads the reply of that HMGET; false when it holds no channel (or is no such reply, which fails the fetch). */
-bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape shape, struct channel_row *row);
+/* Reads the reply of that HMGET; false when it holds no channel (or is no such reply, which fails the fetch).
+ */
+bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape shape,
+                    struct channel_row *row);
 
 /* Counts, and logs once a channel, the fields whose value did not parse. */
 void fetch_report_unreadable(struct fetch *f, int64_t id, unsigned fields);

@@ -26,7 +26,8 @@ void fetch_send_hmget(struct fetch *f, int64_t id, enum channel_shape shape, rco
     fetch_send(f, (int)(2 + count), argv, lengths, fn);
 }
 
-bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape shape, struct channel_row *row)
+bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape shape,
+                    struct channel_row *row)
 {
     size_t count = 0;
     const enum channel_field *fields = channel_shape_fields(shape, &count);

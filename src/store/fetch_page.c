@@ -1,8 +1,8 @@
 /*
  * Fetching a page of the list: the size of the index, the ids of the page, the summary of each. See fetch.h.
  *
- * The index and the cards are read one after the other, so a loader may remove a channel in between. Then the page is
- * read again, once; what is missing still has no channel behind it and is left out, and counted.
+ * The index and the cards are read one after the other, so a loader may remove a channel in between. Then the
+ * page is read again, once; what is missing still has no channel behind it and is left out, and counted.
  */
 #include "store/fetch.h"
 

@@ -24,7 +24,8 @@ static struct fetch **slot_of(struct store *s, const struct fetch *f)
 struct fetch *join_find(struct store *s, const struct store_question *q)
 {
     struct fetch *f = s->joinable[bucket_of(q->target, q->number, q->link)];
-    while (f != NULL && !(f->target == q->target && f->number == q->number && span_equal(link_of(f), q->link)))
+    while (f != NULL &&
+           !(f->target == q->target && f->number == q->number && span_equal(link_of(f), q->link)))
         f = f->join_chain;
     return f;
 }

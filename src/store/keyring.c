@@ -55,7 +55,8 @@ int keyring_load(struct keyring *k, const redisReply *members, uint64_t *unreada
     for (size_t i = 0; i < members->elements; i++) {
         const redisReply *member = members->element[i];
         struct digest d;
-        if (member->type != REDIS_REPLY_STRING || !digest_from_hex((struct span){member->str, member->len}, &d)) {
+        if (member->type != REDIS_REPLY_STRING ||
+            !digest_from_hex((struct span){member->str, member->len}, &d)) {
             (*unreadable)++;
             continue;
         }

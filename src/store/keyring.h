@@ -1,10 +1,12 @@
 /*
  * The digests of all valid API keys, held whole, so that a flood of wrong keys costs Redis nothing.
  *
- * The set is read by SMEMBERS and dropped when Redis says that it has changed; until it is read again nothing is known.
- * A set above KEYRING_MAX is not held: then each key is asked about, and the store remembers bounded verdicts.
+ * The set is read by SMEMBERS and dropped when Redis says that it has changed; until it is read again nothing
+ * is known. A set above KEYRING_MAX is not held: then each key is asked about, and the store remembers
+ * bounded verdicts.
  *
- * Looking a digest up takes a time that depends on the digest, not on the key: who sends a key cannot choose its digest.
+ * Looking a digest up takes a time that depends on the digest, not on the key: who sends a key cannot choose
+ * its digest.
  */
 #ifndef STORE_KEYRING_H
 #define STORE_KEYRING_H
@@ -31,8 +33,9 @@ void keyring_fini(struct keyring *k);
 void keyring_forget(struct keyring *k);
 
 /*
- * Takes over the members of the set, an array or set reply of hex digests; a member that is none is skipped and counted in
- * *unreadable. Returns 0, -EINVAL for another reply, or -ENOMEM; on error everything is forgotten.
+ * Takes over the members of the set, an array or set reply of hex digests; a member that is none is skipped
+ * and counted in *unreadable. Returns 0, -EINVAL for another reply, or -ENOMEM; on error everything is
+ * forgotten.
  */
 int keyring_load(struct keyring *k, const redisReply *members, uint64_t *unreadable)
     __attribute__((warn_unused_result));

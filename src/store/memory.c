@@ -1,9 +1,10 @@
 /*
  * Answers from memory, and when memory may speak at all. See store_internal.h.
  *
- * FRESH: connected, tracking, and the stream is proven whole within the lease. STALE: the connection was lost, but not
- * for long enough. NONE: Redis has to be asked. A fetch that was begun without asking about the key rests on a fresh
- * verdict: while the connection is away, or the lease has run out, each question asks for its own.
+ * FRESH: connected, tracking, and the stream is proven whole within the lease. STALE: the connection was
+ * lost, but not for long enough. NONE: Redis has to be asked. A fetch that was begun without asking about the
+ * key rests on a fresh verdict: while the connection is away, or the lease has run out, each question asks
+ * for its own.
  */
 #include "store/page_fetch.h"
 #include "store/store_internal.h"
@@ -23,9 +24,11 @@ static enum freshness freshness_of(const struct store *s, uint64_t now)
     return now <= s->lost_ms + s->options.stale_limit_ms ? STALE : NONE;
 }
 
-/* --- keys --------------------------------------------------------------------------------------------------- */
+/* --- keys
+ * --------------------------------------------------------------------------------------------------- */
 
-/* A remembered verdict is named by its epoch as well, so that a change of the set makes all of them unreachable. */
+/* A remembered verdict is named by its epoch as well, so that a change of the set makes all of them
+ * unreachable. */
 struct verdict_key {
     struct digest digest;
     int64_t epoch;
@@ -36,7 +39,8 @@ static struct span name_of(const struct verdict_key *k)
     return (struct span){(const char *)k, sizeof *k};
 }
 
-static enum verdict verdict_of(struct store *s, const struct digest *key, enum freshness freshness, uint64_t now)
+static enum verdict verdict_of(struct store *s, const struct digest *key, enum freshness freshness,
+                               uint64_t now)
 {
     if (freshness == NONE || (freshness == STALE && now > s->lost_ms + s->options.stale_keys_limit_ms))
         return VERDICT_UNKNOWN;
@@ -60,7 +64,8 @@ void memory_keep_verdict(struct store *s, const struct digest *key, bool valid)
         cache_put_absent(&s->cache, CACHE_VERDICT, name_of(&name));
 }
 
-/* --- cards, links, pages ------------------------------------------------------------------------------------ */
+/* --- cards, links, pages
+ * ------------------------------------------------------------------------------------ */
 
 static bool card_from_memory(struct store *s, int64_t id, struct store_answer *answer)
 {
@@ -121,7 +126,8 @@ static struct page_fetch *known_page(struct store *s, const struct cache_entry *
     return p;
 }
 
-static bool page_from_memory(struct store *s, int64_t number, struct store_answer *answer, struct page_fetch **known)
+static bool page_from_memory(struct store *s, int64_t number, struct store_answer *answer,
+                             struct page_fetch **known)
 {
     const struct cache_entry *e = cache_find(&s->cache, CACHE_PAGE, cache_key_of(&number));
     if (e == NULL)
@@ -156,7 +162,8 @@ static bool target_from_memory(struct store *s, struct store_question *q, struct
     return false;
 }
 
-bool memory_answer(struct store *s, struct store_question *q, struct store_answer *answer, struct memory_gap *gap)
+bool memory_answer(struct store *s, struct store_question *q, struct store_answer *answer,
+                   struct memory_gap *gap)
 {
     *answer = (struct store_answer){0};
     *gap = (struct memory_gap){.needs_verdict = true};

@@ -1,8 +1,8 @@
 /*
  * A page being put together: its channels in order, and the summaries that are there so far.
  *
- * While that goes on, invalidations may name the index or one of the channels. Then the page is still a true answer for
- * those who asked before, but it is not remembered, and nobody else may join.
+ * While that goes on, invalidations may name the index or one of the channels. Then the page is still a true
+ * answer for those who asked before, but it is not remembered, and nobody else may join.
  */
 #ifndef STORE_PAGE_FETCH_H
 #define STORE_PAGE_FETCH_H
@@ -19,9 +19,9 @@ struct page_fetch {
     int64_t number;
     int64_t entries; /* members of the index */
     bool has_next;
-    int count;                    /* channels below */
-    int next;                     /* where to look for the next one without summary */
-    int strangers;                /* members of the index that are no ids */
+    int count;     /* channels below */
+    int next;      /* where to look for the next one without summary */
+    int strangers; /* members of the index that are no ids */
     int64_t id[PAGE_SIZE];
     bool absent[PAGE_SIZE];       /* there is no such channel */
     struct blob *item[PAGE_SIZE]; /* summaries, one reference each; NULL where not there yet, or absent */
@@ -43,8 +43,8 @@ int page_fetch_next(struct page_fetch *p);
 int page_fetch_missing(const struct page_fetch *p);
 
 /*
- * Writes the body of a complete page and remembers it, unless it was overtaken. Returns the body (one reference, for the
- * caller) or NULL when out of memory; *last is the number of the last page.
+ * Writes the body of a complete page and remembers it, unless it was overtaken. Returns the body (one
+ * reference, for the caller) or NULL when out of memory; *last is the number of the last page.
  */
 struct blob *page_fetch_compose(struct page_fetch *p, struct store *s, int64_t *last);
 

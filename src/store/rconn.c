@@ -4,9 +4,9 @@
  *     WAITING -> RESOLVING -> CONNECTING -> GREETING -> READY
  *        ^___________|____________|____________|_________|       (whatever fails goes back to WAITING)
  *
- * One timer serves all states: the pause before an attempt, the deadline of an attempt, the heartbeat when ready.
- * A silence that is too long is believed only at a second look, after the loop has polled once more: when this process
- * was stopped and continued, the replies may lie in the socket already.
+ * One timer serves all states: the pause before an attempt, the deadline of an attempt, the heartbeat when
+ * ready. A silence that is too long is believed only at a second look, after the loop has polled once more:
+ * when this process was stopped and continued, the replies may lie in the socket already.
  */
 #include "store/rconn_internal.h"
 
@@ -84,7 +84,8 @@ void rconn_fail(struct rconn *c, const char *why)
         enter(c, more_addresses ? RCONN_CONNECTING : RCONN_WAITING);
 }
 
-int rconn_send_now(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn, void *arg)
+int rconn_send_now(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn,
+                   void *arg)
 {
     int err = expected_reserve(&c->expected);
     if (err == 0)
@@ -96,7 +97,8 @@ int rconn_send_now(struct rconn *c, int argc, const char **argv, const size_t *l
     return 0;
 }
 
-int rconn_send(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn, void *arg)
+int rconn_send(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn,
+               void *arg)
 {
     if (c->state != RCONN_READY)
         return -ENOTCONN;
@@ -191,7 +193,8 @@ static void on_timer(uv_timer_t *timer);
 
 void rconn_start_timer(struct rconn *c, uint64_t ms)
 {
-    (void)uv_timer_start(&c->timer, on_timer, ms, 0); /* fails only without a callback or on a closing handle */
+    (void)uv_timer_start(&c->timer, on_timer, ms,
+                         0); /* fails only without a callback or on a closing handle */
 }
 
 static void on_timer(uv_timer_t *timer)

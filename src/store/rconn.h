@@ -1,12 +1,12 @@
 /*
  * One lasting connection to Redis: it connects, greets, watches over and reconnects by itself.
  *
- * Built on a non-blocking hiredis context (its sockets, TLS, command format and reply parser) driven by libuv. The
- * asynchronous wrapper of hiredis is not used: replies and pushes are needed in strict stream order, a context must be
- * closable at any time, and what a server sends must never reach an assertion.
+ * Built on a non-blocking hiredis context (its sockets, TLS, command format and reply parser) driven by
+ * libuv. The asynchronous wrapper of hiredis is not used: replies and pushes are needed in strict stream
+ * order, a context must be closable at any time, and what a server sends must never reach an assertion.
  *
- * Commands are answered in the order in which they were sent. When the connection is lost, the owner is told, and then every
- * command that was not answered, in order. Everything happens on the loop's thread.
+ * Commands are answered in the order in which they were sent. When the connection is lost, the owner is told,
+ * and then every command that was not answered, in order. Everything happens on the loop's thread.
  */
 #ifndef STORE_RCONN_H
 #define STORE_RCONN_H
@@ -41,7 +41,8 @@ enum { RCONN_CONNECT_TIMEOUT_MS = 2000 };
 /* The pause before a new attempt grows from the first to the second, with jitter, in milliseconds. */
 enum { RCONN_BACKOFF_MIN_MS = 50, RCONN_BACKOFF_MAX_MS = 1000 };
 
-/* A PING is sent every so often; a command that waits longer than the limit for its reply ends the connection. */
+/* A PING is sent every so often; a command that waits longer than the limit for its reply ends the
+ * connection. */
 enum { RCONN_HEARTBEAT_MS = 1000, RCONN_SILENCE_MAX_MS = 2000 };
 
 /* Starts connecting. Owned by the caller, who ends it with rconn_close. Returns 0 or a negative errno. */
@@ -49,8 +50,8 @@ int rconn_new(uv_loop_t *loop, const struct rconn_options *options, struct rconn
     __attribute__((warn_unused_result));
 
 /*
- * Ends the connection for good; commands under way are told that it is lost, on_lost is not called. `closed` is called
- * from the loop when the memory is gone.
+ * Ends the connection for good; commands under way are told that it is lost, on_lost is not called. `closed`
+ * is called from the loop when the memory is gone.
  */
 void rconn_close(struct rconn *c, void (*closed)(void *arg), void *arg);
 
@@ -60,16 +61,16 @@ bool rconn_is_ready(const struct rconn *c);
 bool rconn_is_tracking(const struct rconn *c);
 
 /*
- * Until when the stream is known to be whole: the sending time of the last PING that was answered, in milliseconds of the
- * monotonic clock. Whatever Redis pushed before then has been delivered.
+ * Until when the stream is known to be whole: the sending time of the last PING that was answered, in
+ * milliseconds of the monotonic clock. Whatever Redis pushed before then has been delivered.
  */
 uint64_t rconn_proven_ms(const struct rconn *c);
 
 /*
- * Queues one command; everything queued in one turn of the loop leaves in one write. Returns 0, -ENOTCONN when the
- * connection is not ready, or -ENOMEM. The arguments are copied.
+ * Queues one command; everything queued in one turn of the loop leaves in one write. Returns 0, -ENOTCONN
+ * when the connection is not ready, or -ENOMEM. The arguments are copied.
  */
-int rconn_send(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn, void *arg)
-    __attribute__((warn_unused_result));
+int rconn_send(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn,
+               void *arg) __attribute__((warn_unused_result));
 
 #endif

@@ -28,8 +28,8 @@ struct rconn {
     struct redis_socket *socket; /* NULL unless CONNECTING or later */
     struct expected expected;
     int greetings_owed;
-    bool tracking;      /* this connection is told what changes */
-    bool ping_owed;     /* a heartbeat is under way */
+    bool tracking;  /* this connection is told what changes */
+    bool ping_owed; /* a heartbeat is under way */
     uint64_t ping_sent_ms;
     uint64_t proven_ms; /* when the last answered PING was sent */
     bool unsent;        /* commands were queued since the last flush */
@@ -51,15 +51,16 @@ void rconn_greeted(struct rconn *c);
 void rconn_start_timer(struct rconn *c, uint64_t ms);
 
 /* As rconn_send, in any state that has a socket. */
-int rconn_send_now(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn, void *arg)
-    __attribute__((warn_unused_result));
+int rconn_send_now(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn,
+                   void *arg) __attribute__((warn_unused_result));
 
 /* --- rconn_talk.c --- */
 
 /* Says HELLO and what follows it; rconn_greeted or rconn_fail comes of it. */
 void rconn_greet(struct rconn *c);
 
-/* To be called when the timer runs out on a ready connection: looks for a silence, sends a PING, sets the timer. */
+/* To be called when the timer runs out on a ready connection: looks for a silence, sends a PING, sets the
+ * timer. */
 void rconn_heartbeat(struct rconn *c);
 
 #endif

@@ -1,8 +1,9 @@
 /*
  * What a connection says for itself: the greeting and the heartbeat. See rconn_internal.h.
  *
- * HELLO (with authentication and name), SELECT and PING must all succeed: PING is what tells that Redis has loaded its
- * data and may be read. Tracking is asked for before the PING; when it is refused the connection serves without.
+ * HELLO (with authentication and name), SELECT and PING must all succeed: PING is what tells that Redis has
+ * loaded its data and may be read. Tracking is asked for before the PING; when it is refused the connection
+ * serves without.
  */
 #include "store/rconn_internal.h"
 
@@ -36,7 +37,8 @@ static void on_tracking(void *arg, const redisReply *reply)
     c->tracking = reply->type != REDIS_REPLY_ERROR;
     if (!c->tracking) {
         metric_add(&c->options.metrics->redis_tracking_refused_total, 1);
-        log_text(LOG_WARN, "redis refuses tracking: nothing is cached on this connection", "reason", reply->str);
+        log_text(LOG_WARN, "redis refuses tracking: nothing is cached on this connection", "reason",
+                 reply->str);
     }
     count_greeting(c);
 }

@@ -43,7 +43,8 @@ bool resolver_take_numeric(struct resolver *r, const char *host)
     return true;
 }
 
-int resolver_start(struct resolver *r, uv_loop_t *loop, const char *host, void (*done)(void *arg, int err), void *arg)
+int resolver_start(struct resolver *r, uv_loop_t *loop, const char *host, void (*done)(void *arg, int err),
+                   void *arg)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     r->request.data = r;

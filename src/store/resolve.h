@@ -14,7 +14,7 @@ struct resolver {
     bool busy;
     void (*done)(void *arg, int err);
     void *arg;
-    int count;                                               /* addresses found */
+    int count;                                             /* addresses found */
     char address[RESOLVE_ADDRESSES_MAX][INET6_ADDRSTRLEN]; /* numeric, in the system's order of preference */
 };
 
@@ -25,8 +25,8 @@ bool resolver_take_numeric(struct resolver *r, const char *host);
  * Looks `host` up; `done` is called once from the loop, with 0 or a negative uv error (UV_EAI_CANCELED after
  * resolver_cancel), and not at all when this returns an error. The resolver must not be freed while busy.
  */
-int resolver_start(struct resolver *r, uv_loop_t *loop, const char *host, void (*done)(void *arg, int err), void *arg)
-    __attribute__((warn_unused_result));
+int resolver_start(struct resolver *r, uv_loop_t *loop, const char *host, void (*done)(void *arg, int err),
+                   void *arg) __attribute__((warn_unused_result));
 
 /* Asks for an early end; `done` is still called. */
 void resolver_cancel(struct resolver *r);

@@ -1,6 +1,7 @@
 /*
- * SIEVE eviction (Zhang et al., NSDI 2024): a queue in order of arrival, a mark that a hit sets, and a hand that walks
- * from the oldest to the newest, taking marks away and evicting the first it finds without one. A hit moves nothing.
+ * SIEVE eviction (Zhang et al., NSDI 2024): a queue in order of arrival, a mark that a hit sets, and a hand
+ * that walks from the oldest to the newest, taking marks away and evicting the first it finds without one. A
+ * hit moves nothing.
  */
 #ifndef STORE_SIEVE_H
 #define STORE_SIEVE_H
@@ -14,7 +15,7 @@ struct sieve_node {
 };
 
 struct sieve {
-    struct list queue;      /* oldest first */
+    struct list queue;       /* oldest first */
     struct sieve_node *hand; /* where the next search begins; NULL: at the oldest */
 };
 

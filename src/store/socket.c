@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-/* hiredis reads 16 KiB at a time; a page of summaries takes several. More than this waits for the next turn. */
+/* hiredis reads 16 KiB at a time; a page of summaries takes several. More than this waits for the next turn.
+ */
 enum { READS_PER_EVENT = 8 };
 
 static void fail(struct redis_socket *s, const char *why)
@@ -122,7 +123,8 @@ void redis_socket_flush(struct redis_socket *s)
         fail(s, s->context->errstr);
         return;
     }
-    /* Where TLS must first read (its handshake), the socket is writable all the time: wait for what it will read. */
+    /* Where TLS must first read (its handshake), the socket is writable all the time: wait for what it will
+     * read. */
     bool progress = sdslen(s->context->obuf) < before;
     bool wait_writable = done == 0 && (!s->tls || progress);
     if (wait_writable != s->polling_writable)
@@ -175,8 +177,8 @@ static int open_context(const struct redis_target *target, struct ssl_ctx_st *tl
     return 0;
 }
 
-int redis_socket_open(uv_loop_t *loop, const struct redis_target *target, struct ssl_ctx_st *tls, const char *address,
-                      const struct socket_events *events, struct redis_socket **out)
+int redis_socket_open(uv_loop_t *loop, const struct redis_target *target, struct ssl_ctx_st *tls,
+                      const char *address, const struct socket_events *events, struct redis_socket **out)
 {
     struct redis_socket *s = calloc(1, sizeof *s);
     if (s == NULL)

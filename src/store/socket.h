@@ -1,8 +1,8 @@
 /*
  * One attempt at a connection: a non-blocking hiredis context, polled by the loop.
  *
- * It lives from the first SYN to the loss of the connection. rconn makes a new one for each attempt, so that nothing of
- * an old connection (half a reply, a queued command) can ever reach a new one.
+ * It lives from the first SYN to the loss of the connection. rconn makes a new one for each attempt, so that
+ * nothing of an old connection (half a reply, a queued command) can ever reach a new one.
  */
 #ifndef STORE_SOCKET_H
 #define STORE_SOCKET_H
@@ -17,7 +17,7 @@ struct ssl_ctx_st;
 struct socket_events {
     void (*on_connected)(void *arg);
     void (*on_reply)(void *arg, const redisReply *reply); /* replies and pushes, in stream order; borrowed */
-    void (*on_failed)(void *arg, const char *why);        /* once; `why` is borrowed until the function returns */
+    void (*on_failed)(void *arg, const char *why); /* once; `why` is borrowed until the function returns */
     void *arg;
 };
 
@@ -32,11 +32,11 @@ struct redis_socket {
 };
 
 /*
- * Opens a connection to `address` (a numeric address, or the socket path of the target). Returns 0, -ENOMEM, or the
- * negative errno with which the system refused at once.
+ * Opens a connection to `address` (a numeric address, or the socket path of the target). Returns 0, -ENOMEM,
+ * or the negative errno with which the system refused at once.
  */
-int redis_socket_open(uv_loop_t *loop, const struct redis_target *target, struct ssl_ctx_st *tls, const char *address,
-                      const struct socket_events *events, struct redis_socket **out)
+int redis_socket_open(uv_loop_t *loop, const struct redis_target *target, struct ssl_ctx_st *tls,
+                      const char *address, const struct socket_events *events, struct redis_socket **out)
     __attribute__((warn_unused_result));
 
 /* Closes and frees; no event comes after this, and it may be called from within one. */

@@ -30,7 +30,8 @@ static void detach(struct store_request *request)
     request->link = NULL;
 }
 
-/* Nobody waits for it any more: if it was not sent, it need not be; otherwise the last of its replies ends it. */
+/* Nobody waits for it any more: if it was not sent, it need not be; otherwise the last of its replies ends
+ * it. */
 static void release_if_unwanted(struct fetch *f)
 {
     bool unsent = !list_empty(&f->link);
@@ -55,11 +56,13 @@ static void on_deadline(uv_timer_t *timer)
     arm_timer(s);
 }
 
-/* --- fetches ------------------------------------------------------------------------------------------------- */
+/* --- fetches
+ * ------------------------------------------------------------------------------------------------- */
 
 static void on_fetch_ended(struct fetch *f);
 
-/* Sends it, or leaves it waiting for a connection. Returns 0, or -ENOMEM when there is one but nothing could be sent. */
+/* Sends it, or leaves it waiting for a connection. Returns 0, or -ENOMEM when there is one but nothing could
+ * be sent. */
 static int dispatch(struct store *s, struct fetch *f)
 {
     list_remove(&f->link);
@@ -168,7 +171,8 @@ static void on_fetch_ended(struct fetch *f)
     fetch_free(f);
 }
 
-/* --- the connection ------------------------------------------------------------------------------------------ */
+/* --- the connection
+ * ------------------------------------------------------------------------------------------ */
 
 static void on_ready(void *arg)
 {
@@ -269,7 +273,8 @@ void store_close(struct store *s, void (*closed)(void *arg), void *arg)
     uv_close((uv_handle_t *)&s->timer, on_timer_closed);
 }
 
-/* --- questions ----------------------------------------------------------------------------------------------- */
+/* --- questions
+ * ----------------------------------------------------------------------------------------------- */
 
 bool store_ask(struct store *s, struct store_request *request, const struct store_question *question,
                struct store_answer *answer)

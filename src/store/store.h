@@ -1,10 +1,10 @@
 /*
  * The one door to the data: "get me this, on behalf of this key".
  *
- * A question carries the digest of the caller's API key and what is wanted; the answer says in one go whether the key
- * is valid and what was found, so that authorisation and data travel to Redis together. Where the answer is known at
- * once it is given at once, without a callback. What stands behind (memory kept true by Redis'
- * invalidations, one connection) is no concern of the caller.
+ * A question carries the digest of the caller's API key and what is wanted; the answer says in one go whether
+ * the key is valid and what was found, so that authorisation and data travel to Redis together. Where the
+ * answer is known at once it is given at once, without a callback. What stands behind (memory kept true by
+ * Redis' invalidations, one connection) is no concern of the caller.
  *
  * A store belongs to one loop and one thread.
  */
@@ -30,9 +30,9 @@ struct store_options {
     const struct keyspace *keyspace;
     struct metrics *metrics;
     uint64_t request_timeout_ms;
-    size_t cache_size;             /* bytes; 0: nothing is remembered and every question goes to Redis */
-    uint64_t stale_limit_ms;       /* how long memory may answer after the connection was lost */
-    uint64_t stale_keys_limit_ms;  /* the same for verdicts on keys; at most the former counts */
+    size_t cache_size;            /* bytes; 0: nothing is remembered and every question goes to Redis */
+    uint64_t stale_limit_ms;      /* how long memory may answer after the connection was lost */
+    uint64_t stale_keys_limit_ms; /* the same for verdicts on keys; at most the former counts */
     void (*on_connection)(void *arg, bool ready); /* the connection came or went */
     void *arg;
 };
@@ -54,20 +54,20 @@ struct store_question {
 enum store_status {
     STORE_FOUND,
     STORE_NOT_FOUND,
-    STORE_KEY_REFUSED,  /* the key is not valid; nothing else is told */
-    STORE_UNAVAILABLE,  /* Redis is away, too slow, or answered with an error */
+    STORE_KEY_REFUSED, /* the key is not valid; nothing else is told */
+    STORE_UNAVAILABLE, /* Redis is away, too slow, or answered with an error */
     STORE_OUT_OF_MEMORY
 };
 
 struct store_answer {
     enum store_status status;
-    struct blob *body;  /* STORE_FOUND of a card or page: one reference, for the receiver. NULL otherwise */
-    int64_t last_page;  /* STORE_FOUND of a page */
+    struct blob *body; /* STORE_FOUND of a card or page: one reference, for the receiver. NULL otherwise */
+    int64_t last_page; /* STORE_FOUND of a page */
 };
 
 /*
- * A question under way: embedded by the asker, who fills `done` and `arg`. It must stay until `done` was called or
- * store_forget has returned.
+ * A question under way: embedded by the asker, who fills `done` and `arg`. It must stay until `done` was
+ * called or store_forget has returned.
  */
 struct store_request {
     void (*done)(void *arg, const struct store_answer *answer);
@@ -77,7 +77,8 @@ struct store_request {
     struct list link_in_fetch, deadline;
     uint64_t deadline_ms;
     struct digest key;
-    char *link; /* owned; the link that was asked for, where memory knows its channel and the fetch is of the card */
+    char *link; /* owned; the link that was asked for, where memory knows its channel and the fetch is of the
+                   card */
     size_t link_len;
 };
 
@@ -89,8 +90,8 @@ int store_new(uv_loop_t *loop, const struct store_options *options, struct store
 void store_close(struct store *s, void (*closed)(void *arg), void *arg);
 
 /*
- * Asks. True when *answer holds the answer already (`done` is not called then); false when `done` will be called from
- * the loop, within the request timeout.
+ * Asks. True when *answer holds the answer already (`done` is not called then); false when `done` will be
+ * called from the loop, within the request timeout.
  */
 bool store_ask(struct store *s, struct store_request *request, const struct store_question *question,
                struct store_answer *answer) __attribute__((warn_unused_result));

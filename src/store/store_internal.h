@@ -42,18 +42,20 @@ struct store {
     void *closed_arg;
 };
 
-/* --- memory.c: what can be said without asking Redis --------------------------------------------------------- */
+/* --- memory.c: what can be said without asking Redis
+ * --------------------------------------------------------- */
 
 /* What memory leaves for Redis to answer. */
 struct memory_gap {
-    bool needs_verdict;       /* whether the key is valid must be asked too */
-    struct page_fetch *known; /* the page's list of channels, for the receiver to own; NULL where it is not known */
-    bool linked;              /* the question was for a link whose channel is known, and is now for its card */
+    bool needs_verdict; /* whether the key is valid must be asked too */
+    struct page_fetch
+        *known;  /* the page's list of channels, for the receiver to own; NULL where it is not known */
+    bool linked; /* the question was for a link whose channel is known, and is now for its card */
 };
 
 /*
- * Answers from memory; false when Redis must be asked: then *gap says for what, and *q is what to ask: a link whose channel
- * is known becomes a card.
+ * Answers from memory; false when Redis must be asked: then *gap says for what, and *q is what to ask: a link
+ * whose channel is known becomes a card.
  */
 bool memory_answer(struct store *s, struct store_question *q, struct store_answer *answer,
                    struct memory_gap *gap);
@@ -61,7 +63,8 @@ bool memory_answer(struct store *s, struct store_question *q, struct store_answe
 /* Remembers what Redis said of a key, where the whole set is not held. */
 void memory_keep_verdict(struct store *s, const struct digest *key, bool valid);
 
-/* --- coherence.c: keeping memory true ------------------------------------------------------------------------ */
+/* --- coherence.c: keeping memory true
+ * ------------------------------------------------------------------------ */
 
 /* A new connection: nothing that an older one brought may be answered from now on. */
 void coherence_begin(struct store *s);
@@ -81,7 +84,8 @@ bool coherence_keeps(const struct store *s);
  */
 enum { COHERENCE_LEASE_MS = 3000 };
 
-/* --- join.c: one request to Redis for all who ask the same at a time ------------------------------------------ */
+/* --- join.c: one request to Redis for all who ask the same at a time
+ * ------------------------------------------ */
 
 /* The fetch that a question may join, or NULL. */
 struct fetch *join_find(struct store *s, const struct store_question *q);

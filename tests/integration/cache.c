@@ -1,4 +1,5 @@
-/* What is remembered, that it is true again as soon as Redis has changed, and what it may be used for without Redis. */
+/* What is remembered, that it is true again as soon as Redis has changed, and what it may be used for without
+ * Redis. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,7 +134,8 @@ static void a_changed_index_keeps_the_summaries(void **state)
     double before = commands(f);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"first\"}", -1);
     await(f, "channels/", "\"first\"", true);
-    assert_true(commands(f) <= before + 2 * 3); /* size, ids, the new one; twice if the card came in between */
+    assert_true(commands(f) <=
+                before + 2 * 3); /* size, ids, the new one; twice if the card came in between */
     redis_do(&f->redis, "ZREM channels:index 5");
     await(f, "channels/", "\"first\"", false);
     fixture_free(f);
@@ -207,8 +209,8 @@ static void a_new_connection_begins_with_nothing(void **state)
 
 static void memory_answers_while_redis_is_away_but_not_for_ever(void **state)
 {
-    static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=1s", "CHANNELD_REQUEST_TIMEOUT=300ms",
-                                      NULL};
+    static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=1s",
+                                      "CHANNELD_REQUEST_TIMEOUT=300ms", NULL};
     struct fixture *f = fixture_new(3, env);
     (void)state;
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", 5);
