@@ -1,0 +1,219 @@
+/* The faults one by one; see faults.h. */
+
+#include "coherence/faults.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "coherence/clock.h"
+
+enum {
+    PAUSE_MS = 200,
+    STOP_MS = 500,
+    STOP_LONG_MS = 4000,
+    RESTART_MS = 50,
+    DOWN_MS = 3000,
+    FREEZE_MS = 1000,
+    FREEZE_LONG_MS = 4000,
+    POLL_MS = 5,
+    STEADY_MS = 60,
+    RECOVERY_S = 10,
+};
+
+static void fault_sleep(int ms)
+{
+    clock_sleep((int64_t)ms * CLOCK_MS);
+}
+
+/* ---- recovery ---- */
+
+static bool fault_all_connected(struct stage *stage)
+{
+    return server_metric(&stage->server, "channeld_redis_connected") >= stage->options->workers;
+}
+
+/*
+ * Waits until every worker is connected, and so for a while without a further connection being made (a worker
+ * that has not noticed its loss yet looks connected), and at least `connects` were made in all.
+ */
+static void fault_await_connected(struct stage *stage, double connects)
+{
+    int64_t deadline = clock_now() + (int64_t)RECOVERY_S * CLOCK_S;
+    while (clock_now() < deadline) {
+        double before = server_metric(&stage->server, "channeld_redis_connects_total");
+        if (before >= connects && fault_all_connected(stage)) {
+            weather_connected(stage->weather);
+            fault_sleep(STEADY_MS);
+            if (fault_all_connected(stage) &&
+                server_metric(&stage->server, "channeld_redis_connects_total") <= before)
+                return;
+        }
+        fault_sleep(POLL_MS);
+    }
+    report_violation(stage->report, VIOLATION_RECOVERY, "not connected to Redis again %d s after %s",
+                     RECOVERY_S, weather_now(stage->weather));
+}
+
+void fault_await_reload(struct stage *stage)
+{
+    while (atomic_load(&stage->world->reloaded) < stage->options->writers)
+        fault_sleep(1);
+}
+
+/* ---- faults ---- */
+
+/* CLIENT KILL of every client whose name begins with channeld; returns how many there were. */
+static int fault_kill_clients(struct stage *stage)
+{
+    int killed = 0;
+    char *rest = NULL;
+    char *list = redis_text(&stage->redis, "CLIENT LIST");
+    for (char *line = strtok_r(list, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        if (strncmp(line, "id=", 3) != 0 || strstr(line, " name=channeld") == NULL)
+            continue;
+        char id[24] = "";
+        memcpy(id, line + 3, strspn(line + 3, "0123456789") % sizeof id);
+        killed += (int)redis_integer(&stage->redis, "CLIENT KILL ID %s", id);
+    }
+    free(list);
+    return killed;
+}
+
+static void fault_kill(struct stage *stage)
+{
+    double connects = server_metric(&stage->server, "channeld_redis_connects_total");
+    weather_begin(stage->weather, FAULT_KILL, RULE_CUT_OFF);
+    int killed = fault_kill_clients(stage);
+    weather_lift(stage->weather);
+    if (killed < stage->options->workers)
+        report_violation(stage->report, VIOLATION_RECOVERY, "%d of %d workers had a connection to kill",
+                         killed, stage->options->workers);
+    fault_await_connected(stage, connects + killed);
+    weather_end(stage->weather);
+}
+
+static void fault_pause(struct stage *stage, enum fault_kind kind)
+{
+    weather_begin(stage->weather, kind, RULE_COHERENT);
+    redis_do(&stage->redis, "CLIENT PAUSE %d %s", (int)PAUSE_MS, kind == FAULT_PAUSE ? "ALL" : "WRITE");
+    fault_sleep(PAUSE_MS);
+    weather_lift(stage->weather);
+    redis_do(&stage->redis, "PING");
+    weather_end(stage->weather);
+}
+
+/* Stopped between its acknowledgement of a change and the invalidation, Redis keeps the latter to itself. */
+static void fault_stop(struct stage *stage, enum fault_kind kind, int ms)
+{
+    weather_begin(stage->weather, kind, RULE_CUT_OFF);
+    redis_pause(&stage->redis);
+    weather_go_dark(stage->weather);
+    fault_sleep(ms);
+    weather_brighten(stage->weather);
+    redis_resume(&stage->redis);
+    weather_lift(stage->weather);
+    redis_do(&stage->redis, "PING");
+    fault_await_connected(stage, 0);
+    weather_end(stage->weather);
+}
+
+/* The writers write everything again, as another catalogue. */
+static void fault_begin_reload(struct stage *stage)
+{
+    atomic_store(&stage->world->reloaded, 0);
+    atomic_fetch_add(&stage->world->generation, 1);
+}
+
+/* Changes under way when Redis is killed have happened or not; nobody will ever know. */
+static void fault_restart(struct stage *stage, enum fault_kind kind, int ms)
+{
+    struct world *world = stage->world;
+    double connects = server_metric(&stage->server, "channeld_redis_connects_total");
+    weather_begin(stage->weather, kind, RULE_CUT_OFF);
+    weather_wipe(stage->weather);
+    atomic_store(&world->redis_up, false);
+    redis_kill(&stage->redis);
+    weather_go_dark(stage->weather);
+    fault_sleep(ms);
+    (void)pthread_rwlock_wrlock(&world->gate);
+    world_issue_loss(world, clock_now());
+    weather_brighten(stage->weather);
+    redis_restart(&stage->redis);
+    world_acknowledge_loss(world, clock_now());
+    fault_begin_reload(stage);
+    atomic_store(&world->redis_up, true);
+    (void)pthread_rwlock_unlock(&world->gate);
+    weather_lift(stage->weather);
+    fault_await_connected(stage, connects + stage->options->workers);
+    fault_await_reload(stage);
+    weather_reloaded(stage->weather);
+    weather_end(stage->weather);
+}
+
+static void fault_flush(struct stage *stage)
+{
+    struct world *world = stage->world;
+    weather_begin(stage->weather, FAULT_FLUSH, RULE_COHERENT);
+    weather_wipe(stage->weather);
+    (void)pthread_rwlock_wrlock(&world->gate);
+    world_issue_loss(world, clock_now());
+    redis_do(&stage->redis, "FLUSHALL");
+    world_acknowledge_loss(world, clock_now());
+    fault_begin_reload(stage);
+    (void)pthread_rwlock_unlock(&world->gate);
+    weather_lift(stage->weather);
+    fault_await_reload(stage);
+    weather_reloaded(stage->weather);
+    weather_end(stage->weather);
+}
+
+/* The requests of the readers wait for channeld meanwhile, so it is asked the moment it continues. */
+static void fault_freeze(struct stage *stage, enum fault_kind kind, int ms)
+{
+    weather_begin(stage->weather, kind, RULE_LEASE);
+    process_signal(&stage->server.process, SIGSTOP);
+    (void)waitid(P_PID, (id_t)stage->server.process.pid, &(siginfo_t){0}, WSTOPPED);
+    fault_sleep(ms);
+    process_signal(&stage->server.process, SIGCONT);
+    weather_lift(stage->weather);
+    fault_await_connected(stage, 0);
+    weather_end(stage->weather);
+}
+
+void fault_run(struct stage *stage, enum fault_kind kind)
+{
+    switch (kind) {
+    case FAULT_KILL:
+        fault_kill(stage);
+        break;
+    case FAULT_PAUSE:
+    case FAULT_PAUSE_WRITE:
+        fault_pause(stage, kind);
+        break;
+    case FAULT_STOP:
+        fault_stop(stage, kind, STOP_MS);
+        break;
+    case FAULT_STOP_LONG:
+        fault_stop(stage, kind, STOP_LONG_MS);
+        break;
+    case FAULT_RESTART:
+        fault_restart(stage, kind, RESTART_MS);
+        break;
+    case FAULT_DOWN:
+        fault_restart(stage, kind, DOWN_MS);
+        break;
+    case FAULT_FLUSH:
+        fault_flush(stage);
+        break;
+    case FAULT_FREEZE:
+        fault_freeze(stage, kind, FREEZE_MS);
+        break;
+    case FAULT_FREEZE_LONG:
+        fault_freeze(stage, kind, FREEZE_LONG_MS);
+        break;
+    case FAULT_KINDS:
+        break;
+    }
+}
