@@ -172,6 +172,10 @@ static void conclude(struct fetch *f)
         a->status = STORE_KEY_REFUSED;
     else
         a->status = f->found ? STORE_FOUND : STORE_NOT_FOUND;
+    if (a->status != STORE_FOUND) { /* a card that came along with a refused key is for nobody */
+        blob_unref(a->body);
+        a->body = NULL;
+    }
     if (a->status == STORE_FOUND && f->target == STORE_PAGE)
         a->body = page_fetch_compose(f->page, f->store, &a->last_page);
     if (a->status == STORE_FOUND && f->target != STORE_NOTHING && a->body == NULL)

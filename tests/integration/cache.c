@@ -95,6 +95,18 @@ static void without_a_cache_every_request_reads_redis(void **state)
     fixture_free(f);
 }
 
+/* Its card comes along with the verdict on the key; it must neither be told nor kept for ever. */
+static void a_wrong_key_gets_nothing_of_an_existing_card(void **state)
+{
+    struct fixture *f = fixture_new(3, NO_CACHE);
+    (void)state;
+    catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", 5);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(http_get_status(f->server.port, "/api/channel/by-id/5/", "X-Api-Key: wrong\r\n"),
+                         401);
+    fixture_free(f); /* under AddressSanitizer a leak is an exit code other than 0 */
+}
+
 static void a_changed_card_shows_everywhere(void **state)
 {
     struct fixture *f = fixture_new(3, ONE_WORKER);
@@ -243,6 +255,7 @@ int main(void)
         cmocka_unit_test(repeated_requests_cost_redis_nothing),
         cmocka_unit_test(wrong_keys_and_missing_channels_cost_redis_nothing),
         cmocka_unit_test(without_a_cache_every_request_reads_redis),
+        cmocka_unit_test(a_wrong_key_gets_nothing_of_an_existing_card),
         cmocka_unit_test(a_changed_card_shows_everywhere),
         cmocka_unit_test(a_changed_card_costs_its_page_one_read),
         cmocka_unit_test(a_changed_index_keeps_the_summaries),
