@@ -14,6 +14,13 @@ else()
     channeld_third_party(hiredis_static ROOT "${source}"
         SOURCES alloc.c async.c hiredis.c net.c read.c sds.c sockcompat.c ssl.c)
     target_link_libraries(hiredis_static PUBLIC dep_openssl)
+    # It reads into 16 KiB of stack at a time: zeroing them each time was a quarter of an uncached request.
+    include(CheckCCompilerFlag)
+    check_c_compiler_flag(-ftrivial-auto-var-init=uninitialized HAVE_AUTO_VAR_INIT_UNINITIALIZED)
+    if(HAVE_AUTO_VAR_INIT_UNINITIALIZED)
+        set_source_files_properties("${source}/hiredis.c" PROPERTIES
+            COMPILE_OPTIONS -ftrivial-auto-var-init=uninitialized)
+    endif()
 
     # The headers where an installed hiredis has them.
     file(COPY "${source}/" DESTINATION "${root}/include/hiredis"

@@ -13,7 +13,7 @@
 
 /* hiredis reads 16 KiB at a time; a page of summaries takes several. More than this waits for the next turn.
  */
-enum { READS_PER_EVENT = 8 };
+enum { READ_SIZE = 16 * 1024, READS_PER_EVENT = 8 };
 
 static void fail(struct redis_socket *s, const char *why)
 {
@@ -86,7 +86,7 @@ static bool read_available(struct redis_socket *s)
                 fail(s, why);
             return false;
         }
-        bool more = s->context->reader->len > before;
+        bool more = s->context->reader->len - before >= READ_SIZE; /* a short read has taken all there was */
         if (!deliver(s))
             return false;
         if (!more)
