@@ -1,0 +1,138 @@
+# shellcheck shell=bash
+# What bench/run measures: how each server is started, where it listens for which route. Needs lib.sh.
+#
+#   floor          the same card for every id and link, the same page for every page: nothing is decided
+#   floor-cold     every card and page, a random one: the same bytes as the servers send, from memory as cold
+#   nginx-return   nginx giving the floor's card from its configuration, and the floor's page from an open file
+#   nginx-lua      nginx with Lua over Redis
+#   fastify        Fastify with ioredis
+#   pipeline       the floor of uncached reads: the Redis commands of channeld, the fields sent as they come (by-id only)
+#   channeld       with a cache that holds everything
+#   channeld-64M   with the cache's default size, which the 100,000 cards do not fit into
+#   channeld-0     without a cache
+all_servers=(floor floor-cold nginx-return nginx-lua fastify pipeline channeld channeld-64M channeld-0)
+all_routes=(by-id by-link list)
+
+serves() { [[ $1 != pipeline || $2 == by-id ]]; } # SERVER ROUTE
+
+port_for() { # SERVER ROUTE
+    case $1-$2 in
+        floor*-list) echo "${port_of[$1-page]}" ;;
+        floor*) echo "${port_of[$1-card]}" ;;
+        *) echo "${port_of[$1]}" ;;
+    esac
+}
+
+pid_for() { # SERVER ROUTE
+    case $1-$2 in
+        floor*-list) echo "${pid_of[$1-page]}" ;;
+        floor*) echo "${pid_of[$1-card]}" ;;
+        *) echo "${pid_of[$1]}" ;;
+    esac
+}
+
+# The line of a file whose first word is the median of all.
+median_line() { LC_ALL=C sort -n "$1" | awk '{ line[NR] = $0 } END { print line[int((NR + 1) / 2)] }'; }
+
+# Takes down whole answers of channeld, as they come over the wire: one after the other into FILE, their sizes into
+# FILE.sizes, for each line of TARGETS.
+capture() { # PORT TARGETS FILE
+    { echo "header = \"X-Api-Key: $key\""; sed "s|.*|url = \"http://127.0.0.1:$1&\"|" "$2"; } >"$tmp/capture.conf"
+    curl -sSi --globoff -K "$tmp/capture.conf" -w '%{stderr}%{size_download}\n' >"$3" 2>"$3.sizes"
+}
+
+# The answers for the floors: all cards and pages, and one of each that is as long as most.
+capture_answers() {
+    say "taking down channeld's answers"
+    start_channeld capture "$server_core" default 1
+    local port=${port_of[capture]} kind target
+    for kind in by-id list; do
+        capture "$port" "$tmp/$kind" "$tmp/$kind.answers"
+        # Not one with a dollar sign: nginx would take that for a variable of its own.
+        paste -d ' ' "$tmp/$kind.answers.sizes" "$tmp/$kind" >"$tmp/sized"
+        if [[ $kind == by-id ]]; then
+            paste -d ' ' "$tmp/sized" "$tmp/samples.ndjson" | grep -vF '$' | cut -d ' ' -f 1,2 >"$tmp/sized.plain"
+            mv "$tmp/sized.plain" "$tmp/sized"
+        fi
+        read -r _ target < <(median_line "$tmp/sized")
+        answer_to "$target" "$port" >"$tmp/$kind.answer"
+        sed '1,/^\r$/d' "$tmp/$kind.answer" >"$tmp/$kind.json"
+    done
+    stop capture
+}
+
+start_floor() { # SERVER CARD PAGE
+    assign_port "$1-card"
+    start "$1-card" "$server_core" "$tools/floor" "${port_of[$1-card]}" "$2"
+    assign_port "$1-page"
+    start "$1-page" "$server_core" "$tools/floor" "${port_of[$1-page]}" "$3"
+    wait_for_port "$1-card"
+    wait_for_port "$1-page"
+}
+
+start_nginx() { # NAME
+    local text card dir=$tmp/$1.d
+    assign_port "$1"
+    mkdir "$dir"
+    card=$(<"$tmp/by-id.json")
+    card=${card//\\/\\\\}
+    card=${card//\'/\\\'}
+    cp "$tmp/list.json" "$dir/page.json"
+    text=$(<"$bench/peers/$1.conf")
+    text=${text//@USER@/"$(id -un)"}
+    text=${text//@DIR@/"$dir"}
+    text=${text//@BENCH@/"$bench"}
+    text=${text//@PORT@/"${port_of[$1]}"}
+    text=${text//@REDIS_PORT@/"${port_of[redis]}"}
+    text=${text//@CARD@/"$card"}
+    printf '%s\n' "$text" >"$dir/nginx.conf"
+    start "$1" "$server_core" "$(command -v nginx || echo /usr/sbin/nginx)" -p "$dir" -c "$dir/nginx.conf"
+    wait_for_port "$1"
+}
+
+start_fastify() {
+    [[ -d $bench/peers/fastify/node_modules ]] || die "fastify is not installed; bench/setup does it"
+    assign_port fastify
+    NODE_ENV=production start fastify "$server_core" node "$bench/peers/fastify/index.js" "${port_of[fastify]}" \
+        "${port_of[redis]}"
+    wait_for_port fastify
+}
+
+start_pipeline() {
+    assign_port pipeline
+    start pipeline "$server_core" "$tools/pipeline" "${port_of[pipeline]}" "${port_of[redis]}" "$digest"
+    wait_for_port pipeline
+}
+
+start_server() {
+    case $1 in
+        floor) start_floor floor "$tmp/by-id.answer" "$tmp/list.answer" ;;
+        floor-cold) start_floor floor-cold "$tmp/by-id.answers" "$tmp/list.answers" ;;
+        nginx-return | nginx-lua) start_nginx "$1" ;;
+        fastify) start_fastify ;;
+        pipeline) start_pipeline ;;
+        channeld) start_channeld channeld "$server_core" 512MiB 1 ;;
+        channeld-64M) start_channeld channeld-64M "$server_core" 64MiB 1 ;;
+        channeld-0) start_channeld channeld-0 "$server_core" 0 1 ;;
+        *) die "no server is called $1; there are ${all_servers[*]}" ;;
+    esac
+}
+
+# A peer that answers something else than channeld would be measured for nothing.
+check_peers() { # SERVERS...
+    start_channeld check "$server_core" default 1
+    local name
+    for name in "$@"; do
+        case $name in
+            nginx-lua | fastify)
+                node "$bench/peers/check.js" "${port_of[check]}" "${port_of[$name]}" "$key" "$tmp/by-id" \
+                    "$tmp/by-link" "$tmp/list" || die "$name does not do what channeld does"
+                ;;
+            nginx-return)
+                curl -sS "http://127.0.0.1:${port_of[$name]}/api/channel/by-id/1/" | cmp - "$tmp/by-id.json"
+                curl -sS "http://127.0.0.1:${port_of[$name]}/api/channels/" | cmp - "$tmp/list.json"
+                ;;
+        esac
+    done
+    stop check
+}
