@@ -60,9 +60,7 @@ static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0]};
 
 static int bad(struct buf *error, const char *name, const char *what)
 {
-    buf_append_str(error, "CHANNELD_");
-    for (; *name != '\0'; name++)
-        buf_append_char(error, *name == '-' ? '_' : (char)toupper((unsigned char)*name));
+    settings_write_variable(error, name);
     buf_printf(error, ": %s", what);
     return -EINVAL;
 }

@@ -48,6 +48,9 @@ int settings_read(const struct settings *s, void *target, int argc, char **argv,
 
 void settings_fini(const struct settings *s, void *target);
 
+/* The environment variable of a setting: "redis-url" gives CHANNELD_REDIS_URL. */
+void settings_write_variable(struct buf *out, const char *name);
+
 /* One paragraph a setting: flag, variable, default, help. */
 void settings_write_help(const struct settings *s, struct buf *out);
 

@@ -10,8 +10,7 @@
 
 enum { SPARES_MAX = 256, SPARE_TEXT_MAX = 4096 };
 
-/* --- exchanges
- * ---------------------------------------------------------------------------------------------- */
+/* --- exchanges --- */
 
 static struct http_exchange *take_exchange(struct http_conn *c)
 {
@@ -62,8 +61,7 @@ uint64_t http_exchange_began_ns(const struct http_exchange *x)
     return x->began_ns;
 }
 
-/* --- reading, writing, deadlines
- * ---------------------------------------------------------------------------- */
+/* --- reading, writing, deadlines --- */
 
 static void settle(struct http_conn *c);
 static void resume(struct http_conn *c);
@@ -172,8 +170,7 @@ static void settle(struct http_conn *c)
     }
 }
 
-/* --- requests
- * ----------------------------------------------------------------------------------------------- */
+/* --- requests --- */
 
 static void refuse(struct http_conn *c, int status)
 {
@@ -282,8 +279,7 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
         resume(c);
 }
 
-/* --- opening and closing
- * ------------------------------------------------------------------------------------ */
+/* --- opening and closing --- */
 
 static void on_closed(uv_handle_t *handle)
 {

@@ -43,8 +43,7 @@ void cache_fini(struct cache *c)
     free(c->member_bucket);
 }
 
-/* --- the table
- * ---------------------------------------------------------------------------------------------- */
+/* --- the table --- */
 
 /* Multiplies to 128 bits and folds: each bit of the input reaches each bit of the result. */
 static uint64_t fold(uint64_t a, uint64_t b)
@@ -101,8 +100,7 @@ static void grow(struct cache *c)
     c->bucket_count = count;
 }
 
-/* --- entries
- * ------------------------------------------------------------------------------------------------ */
+/* --- entries --- */
 
 static struct cache_pool *pool_of(struct cache *c, const struct cache_entry *e)
 {

@@ -27,8 +27,7 @@ bool coherence_keeps(const struct store *s)
     return s->options.cache_size > 0 && rconn_is_tracking(s->rconn);
 }
 
-/* --- what changes
- * --------------------------------------------------------------------------------------------- */
+/* --- what changes --- */
 
 static void overtake(struct store *s, struct page_fetch *p)
 {
@@ -153,8 +152,7 @@ void coherence_push(struct store *s, const redisReply *push)
             key_changed(s, (struct span){keys->element[i]->str, keys->element[i]->len});
 }
 
-/* --- the set of keys
- * ------------------------------------------------------------------------------------------ */
+/* --- the set of keys --- */
 
 static void on_members(void *arg, const redisReply *reply)
 {
@@ -198,8 +196,7 @@ static void ask_for_keys(struct store *s)
         send_for_keys(s, "SCARD", on_size);
 }
 
-/* --- connections
- * ---------------------------------------------------------------------------------------------- */
+/* --- connections --- */
 
 void coherence_begin(struct store *s)
 {

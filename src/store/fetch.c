@@ -131,14 +131,6 @@ static void send_target(struct fetch *f)
 
 int fetch_start(struct fetch *f)
 {
-    if (f->lost) {
-        f->step = FETCH_FIRST; /* what was known belonged to the connection that was lost */
-        if (f->page != NULL)
-            f->page->read_again = false;
-    }
-    f->lost = f->failed = f->refused = f->found = false;
-    blob_unref(f->answer.body);
-    f->answer = (struct store_answer){0};
     if (f->needs_verdict)
         send_verdict(f);
     if (!f->failed)
@@ -152,6 +144,7 @@ static bool advance(struct fetch *f)
     if (f->target == STORE_CARD_BY_LINK && f->step == FETCH_FIRST && f->found) {
         f->step = FETCH_LINKED_CARD;
         f->found = false;
+        join_remove(f->store, f); /* who asks now knows where the link leads, and will ask for the card */
         fetch_card_send(f);
     } else if (f->target == STORE_PAGE && f->step == FETCH_FIRST) {
         f->step = FETCH_PAGE_ITEMS;

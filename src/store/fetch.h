@@ -2,8 +2,8 @@
  * One question on its way to Redis and back: which commands it takes, and what their replies amount to.
  *
  * A fetch sends a batch of commands, counts the replies, and goes on to its next batch or ends. What a reply
- * says is remembered at once, in stream order with the invalidations. When the connection is lost meanwhile
- * the fetch starts over on the next one: all it does is read. Internal to the store.
+ * says is remembered at once, in stream order with the invalidations. A fetch lives on one connection: when
+ * that is lost, those who wait ask anew. Internal to the store.
  */
 #ifndef STORE_FETCH_H
 #define STORE_FETCH_H
@@ -51,7 +51,7 @@ struct fetch *fetch_new(struct store *s, const struct store_question *question, 
 void fetch_free(struct fetch *f);
 
 /*
- * Sends its first batch, also again after a loss. Returns 0, or a negative errno when not one command could
+ * Sends its first batch. Returns 0, or a negative errno when not one command could
  * be sent: then nothing will come. When only some could be sent, the failure is told as an answer, after
  * their replies.
  */

@@ -24,8 +24,7 @@ static enum freshness freshness_of(const struct store *s, uint64_t now)
     return now <= s->lost_ms + s->options.stale_limit_ms ? STALE : NONE;
 }
 
-/* --- keys
- * --------------------------------------------------------------------------------------------------- */
+/* --- keys --- */
 
 /* A remembered verdict is named by its epoch as well, so that a change of the set makes all of them
  * unreachable. */
@@ -64,8 +63,7 @@ void memory_keep_verdict(struct store *s, const struct digest *key, bool valid)
         cache_put_absent(&s->cache, CACHE_VERDICT, name_of(&name));
 }
 
-/* --- cards, links, pages
- * ------------------------------------------------------------------------------------ */
+/* --- cards, links, pages --- */
 
 static bool card_from_memory(struct store *s, int64_t id, struct store_answer *answer)
 {

@@ -56,8 +56,7 @@ static void on_deadline(uv_timer_t *timer)
     arm_timer(s);
 }
 
-/* --- fetches
- * ------------------------------------------------------------------------------------------------- */
+/* --- fetches --- */
 
 static void on_fetch_ended(struct fetch *f);
 
@@ -171,8 +170,7 @@ static void on_fetch_ended(struct fetch *f)
     fetch_free(f);
 }
 
-/* --- the connection
- * ------------------------------------------------------------------------------------------ */
+/* --- the connection --- */
 
 static void on_ready(void *arg)
 {
@@ -273,8 +271,7 @@ void store_close(struct store *s, void (*closed)(void *arg), void *arg)
     uv_close((uv_handle_t *)&s->timer, on_timer_closed);
 }
 
-/* --- questions
- * ----------------------------------------------------------------------------------------------- */
+/* --- questions --- */
 
 bool store_ask(struct store *s, struct store_request *request, const struct store_question *question,
                struct store_answer *answer)

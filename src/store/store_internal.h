@@ -42,8 +42,7 @@ struct store {
     void *closed_arg;
 };
 
-/* --- memory.c: what can be said without asking Redis
- * --------------------------------------------------------- */
+/* --- memory.c: what can be said without asking Redis --- */
 
 /* What memory leaves for Redis to answer. */
 struct memory_gap {
@@ -63,8 +62,7 @@ bool memory_answer(struct store *s, struct store_question *q, struct store_answe
 /* Remembers what Redis said of a key, where the whole set is not held. */
 void memory_keep_verdict(struct store *s, const struct digest *key, bool valid);
 
-/* --- coherence.c: keeping memory true
- * ------------------------------------------------------------------------ */
+/* --- coherence.c: keeping memory true --- */
 
 /* A new connection: nothing that an older one brought may be answered from now on. */
 void coherence_begin(struct store *s);
@@ -84,8 +82,7 @@ bool coherence_keeps(const struct store *s);
  */
 enum { COHERENCE_LEASE_MS = 3000 };
 
-/* --- join.c: one request to Redis for all who ask the same at a time
- * ------------------------------------------ */
+/* --- join.c: one request to Redis for all who ask the same at a time --- */
 
 /* The fetch that a question may join, or NULL. */
 struct fetch *join_find(struct store *s, const struct store_question *q);
