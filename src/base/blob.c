@@ -5,14 +5,17 @@
 
 #include <stdlib.h>
 
-struct blob *blob_new(struct span bytes)
+static struct blob *make(struct span bytes, size_t front)
 {
-    if (bytes.len > SIZE_MAX - sizeof(struct blob))
+    if (bytes.len > SIZE_MAX - sizeof(struct blob) - front)
         return NULL;
-    struct blob *b = malloc(sizeof *b + bytes.len);
-    if (b == NULL)
+    char *block = malloc(front + sizeof(struct blob) + bytes.len);
+    if (block == NULL)
         return NULL;
+    struct blob *b = (struct blob *)(void *)(block + front);
     b->refs = 1;
+    b->front = (uint16_t)front;
+    b->front_taken = false;
     b->has_etag = false;
     b->len = bytes.len;
     if (bytes.len > 0)
@@ -20,12 +23,22 @@ struct blob *blob_new(struct span bytes)
     return b;
 }
 
+struct blob *blob_new(struct span bytes)
+{
+    return make(bytes, 0);
+}
+
 struct blob *blob_new_tagged(struct span bytes)
+{
+    return blob_new_fronted(bytes, 0);
+}
+
+struct blob *blob_new_fronted(struct span bytes, size_t front)
 {
     struct digest d;
     if (digest_sha256(bytes, &d) != 0)
         return NULL;
-    struct blob *b = blob_new(bytes);
+    struct blob *b = make(bytes, front);
     if (b == NULL)
         return NULL;
     char hex[DIGEST_HEX_LEN];
@@ -37,6 +50,14 @@ struct blob *blob_new_tagged(struct span bytes)
     return b;
 }
 
+void *blob_take_front(struct blob *b, size_t size)
+{
+    if (b->front_taken || b->front < size)
+        return NULL;
+    b->front_taken = true;
+    return blob_block(b);
+}
+
 struct blob *blob_ref(struct blob *b)
 {
     b->refs++;
@@ -46,5 +67,5 @@ struct blob *blob_ref(struct blob *b)
 void blob_unref(struct blob *b)
 {
     if (b != NULL && --b->refs == 0)
-        free(b);
+        free(blob_block(b));
 }

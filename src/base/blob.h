@@ -16,17 +16,38 @@ enum { BLOB_ETAG_LEN = 34 };
 
 struct blob {
     uint32_t refs;
+    uint16_t front; /* bytes of the same block that lie before this */
     bool has_etag;
+    bool front_taken;
     char etag[BLOB_ETAG_LEN];
     size_t len;
     char data[];
 };
+
+/* Rounds the size of a front up to what blob_new_fronted takes. */
+#define BLOB_FRONT_ALIGN(size) (((size) + 15) / 16 * 16)
 
 /* A copy of `bytes` without entity tag. Owned by the caller (one reference); NULL when out of memory. */
 struct blob *blob_new(struct span bytes);
 
 /* The same with its entity tag. */
 struct blob *blob_new_tagged(struct span bytes);
+
+/*
+ * The same as blob_new_tagged with `front` free bytes before it, a multiple of 16 and at most UINT16_MAX:
+ * memory for whoever keeps the blob, which lives as long as the blob does.
+ */
+struct blob *blob_new_fronted(struct span bytes, size_t front);
+
+/* The front for the caller's use, who holds a reference as long; NULL when it is taken or smaller than
+ * `size`. */
+void *blob_take_front(struct blob *b, size_t size);
+
+/* The allocator's block that the blob is in. */
+static inline void *blob_block(struct blob *b)
+{
+    return (char *)b - b->front;
+}
 
 /* Takes one more reference; returns `b`. */
 struct blob *blob_ref(struct blob *b);

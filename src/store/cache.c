@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-enum { FIRST_BUCKETS = 1024 };
-
 /* What malloc spends on a block: what it can use of it, and its header. */
 size_t cache_block_size(void *block)
 {
@@ -28,18 +26,14 @@ int cache_init(struct cache *c, size_t budget, struct metrics *metrics)
         return 0;
     if (getrandom(&c->seed, sizeof c->seed, GRND_NONBLOCK) < 0)
         c->seed = (uint64_t)(uintptr_t)c;
-    c->bucket = calloc(FIRST_BUCKETS, sizeof *c->bucket);
     c->member_bucket = calloc(CACHE_MEMBER_BUCKETS, sizeof *c->member_bucket);
-    if (c->bucket == NULL || c->member_bucket == NULL)
-        return -ENOMEM;
-    c->bucket_count = FIRST_BUCKETS;
-    return 0;
+    return c->member_bucket == NULL ? -ENOMEM : table_init(&c->table);
 }
 
 void cache_fini(struct cache *c)
 {
     cache_clear(c);
-    free(c->bucket);
+    table_fini(&c->table);
     free(c->member_bucket);
 }
 
@@ -65,39 +59,25 @@ static uint64_t hash_of(const struct cache *c, enum cache_kind kind, struct span
     return fold(h, 0xE7037ED1A0B428DBU);
 }
 
-static struct cache_entry **slot_of(struct cache *c, uint64_t hash)
+/* The lines of memory in which a card's entry ends and its body begins come together, not one by one. */
+static inline void fetch_ahead(const struct cache_entry *e)
 {
-    return &c->bucket[hash & (c->bucket_count - 1)];
+    enum { LINE = 64 };
+    __builtin_prefetch((const char *)e + LINE);
+    __builtin_prefetch((const char *)e + 2 * LINE);
 }
 
-static struct cache_entry *lookup(struct cache *c, enum cache_kind kind, struct span key, uint64_t hash)
+static struct cache_entry *lookup(const struct cache *c, enum cache_kind kind, struct span key, uint64_t hash)
 {
-    struct cache_entry *e = *slot_of(c, hash);
-    while (e != NULL &&
-           !(e->hash == hash && e->kind == kind && span_equal((struct span){e->key, e->key_len}, key)))
-        e = e->chain;
-    return e;
-}
-
-/* A table that cannot grow gets slower, not wrong. Its own bytes count with the positive entries. */
-static void grow(struct cache *c)
-{
-    size_t count = c->bucket_count * 2;
-    struct cache_entry **bucket = calloc(count, sizeof *bucket);
-    if (bucket == NULL)
-        return;
-    for (size_t i = 0; i < c->bucket_count; i++) {
-        struct cache_entry *next = NULL;
-        for (struct cache_entry *e = c->bucket[i]; e != NULL; e = next) {
-            next = e->chain;
-            e->chain = bucket[e->hash & (count - 1)];
-            bucket[e->hash & (count - 1)] = e;
-        }
+    const struct table_slot *slot = table_next(&c->table, hash, hash);
+    while (slot != NULL) {
+        struct cache_entry *e = slot->entry;
+        fetch_ahead(e);
+        if (e->kind == kind && span_equal((struct span){e->key, e->key_len}, key))
+            return e;
+        slot = table_next(&c->table, hash, table_index(&c->table, slot) + 1);
     }
-    free(c->bucket);
-    c->positive.used += (count - c->bucket_count) * sizeof *bucket;
-    c->bucket = bucket;
-    c->bucket_count = count;
+    return NULL;
 }
 
 /* --- entries --- */
@@ -107,35 +87,52 @@ static struct cache_pool *pool_of(struct cache *c, const struct cache_entry *e)
     return e->negative ? &c->negative : &c->positive;
 }
 
+static void *block_of(struct cache_entry *e)
+{
+    return e->in_front ? NULL : e;
+}
+
+static size_t body_size(struct blob *body)
+{
+    return body == NULL ? 0 : cache_block_size(blob_block(body));
+}
+
 static void set_cost(struct cache *c, struct cache_entry *e)
 {
     struct cache_pool *pool = pool_of(c, e);
     pool->used -= e->cost;
-    e->cost = cache_block_size(e) + cache_block_size(e->body);
+    e->cost = cache_block_size(block_of(e)) + body_size(e->body);
     if (e->kind == CACHE_PAGE)
         e->cost += cache_block_size(e->page);
     pool->used += e->cost;
 }
 
-static void unlink_entry(struct cache *c, struct cache_entry *e)
+/* An entry in front of its body goes with it, when the last connection has written it. */
+static void free_entry(struct cache_entry *e)
 {
-    struct cache_entry **at = slot_of(c, e->hash);
-    while (*at != e)
-        at = &(*at)->chain;
-    *at = e->chain;
+    void *block = block_of(e);
+    blob_unref(e->body);
+    free(block);
+}
+
+/* Takes apart what cache_find_linked has brought together. */
+static void part(struct cache_entry *e)
+{
+    if (e->peer != NULL)
+        e->peer->peer = NULL;
+    e->peer = NULL;
 }
 
 static void remove_entry(struct cache *c, struct cache_entry *e)
 {
     struct cache_pool *pool = pool_of(c, e);
-    unlink_entry(c, e);
+    table_remove(&c->table, e->hash, e);
     sieve_remove(&pool->sieve, &e->node);
+    part(e);
     pool->used -= e->cost;
-    c->entries--;
     if (e->kind == CACHE_PAGE)
         cache_page_free(c, e->page);
-    blob_unref(e->body);
-    free(e);
+    free_entry(e);
     metric_sub(&c->metrics->cache_entries, 1);
 }
 
@@ -158,7 +155,7 @@ static void make_room(struct cache *c, struct cache_pool *pool)
 
 struct cache_entry *cache_find(struct cache *c, enum cache_kind kind, struct span key)
 {
-    if (c->entries == 0)
+    if (c->table.used == 0)
         return NULL;
     struct cache_entry *e = lookup(c, kind, key, hash_of(c, kind, key));
     if (e != NULL)
@@ -166,26 +163,55 @@ struct cache_entry *cache_find(struct cache *c, enum cache_kind kind, struct spa
     return e;
 }
 
-struct cache_entry *cache_insert(struct cache *c, enum cache_kind kind, struct span key, bool negative)
+struct cache_entry *cache_find_linked(struct cache *c, struct cache_entry *link)
 {
-    if (c->bucket == NULL)
-        return NULL;
-    cache_drop(c, kind, key);
-    struct cache_entry *e = calloc(1, sizeof *e + key.len);
+    struct cache_entry *card = link->peer;
+    if (card != NULL) {
+        fetch_ahead(card);
+        sieve_hit(&card->node);
+        return card;
+    }
+    card = cache_find(c, CACHE_CARD, cache_key_of(&link->value));
+    if (card != NULL) {
+        part(card);
+        card->peer = link;
+        link->peer = card;
+    }
+    return card;
+}
+
+static struct cache_entry *entry_new(const struct cache_draft *d)
+{
+    size_t size = sizeof(struct cache_entry) + d->key.len;
+    void *front = d->body == NULL ? NULL : blob_take_front(d->body, size);
+    struct cache_entry *e = front != NULL ? front : malloc(size);
     if (e == NULL)
         return NULL;
-    e->kind = (unsigned char)kind;
-    e->negative = negative;
-    e->hash = hash_of(c, kind, key);
-    e->key_len = (unsigned)key.len;
-    memcpy(e->key, key.data, key.len);
-    if (c->entries >= c->bucket_count)
-        grow(c);
-    struct cache_entry **slot = slot_of(c, e->hash);
-    e->chain = *slot;
-    *slot = e;
+    *e = (struct cache_entry){
+        .negative = d->negative, .in_front = front != NULL, .kind = (unsigned char)d->kind};
+    e->key_len = (unsigned)d->key.len;
+    e->body = d->body == NULL ? NULL : blob_ref(d->body);
+    memcpy(e->key, d->key.data, d->key.len);
+    return e;
+}
+
+struct cache_entry *cache_insert(struct cache *c, const struct cache_draft *draft)
+{
+    if (c->table.capacity == 0)
+        return NULL;
+    cache_drop(c, draft->kind, draft->key);
+    struct cache_entry *e = entry_new(draft);
+    if (e == NULL)
+        return NULL;
+    size_t table_before = table_bytes(&c->table);
+    e->hash = hash_of(c, draft->kind, draft->key);
+    if (table_add(&c->table, e->hash, e) != 0) {
+        free_entry(e);
+        return NULL;
+    }
+    c->positive.used +=
+        table_bytes(&c->table) - table_before; /* as it grows it takes room from what it holds */
     sieve_add(&pool_of(c, e)->sieve, &e->node);
-    c->entries++;
     metric_add(&c->metrics->cache_entries, 1);
     return e;
 }
@@ -202,24 +228,25 @@ void cache_settle(struct cache *c, struct cache_entry *e)
 
 void cache_put(struct cache *c, enum cache_kind kind, struct span key, struct blob *body, int64_t value)
 {
-    struct cache_entry *e = cache_insert(c, kind, key, false);
+    const struct cache_draft draft = {kind, false, key, body};
+    struct cache_entry *e = cache_insert(c, &draft);
     if (e == NULL)
         return;
-    e->body = body == NULL ? NULL : blob_ref(body);
     e->value = value;
     cache_settle(c, e);
 }
 
 void cache_put_absent(struct cache *c, enum cache_kind kind, struct span key)
 {
-    struct cache_entry *e = cache_insert(c, kind, key, true);
+    const struct cache_draft draft = {kind, true, key, NULL};
+    struct cache_entry *e = cache_insert(c, &draft);
     if (e != NULL)
         cache_settle(c, e);
 }
 
 void cache_drop(struct cache *c, enum cache_kind kind, struct span key)
 {
-    if (c->entries == 0)
+    if (c->table.used == 0)
         return;
     struct cache_entry *e = lookup(c, kind, key, hash_of(c, kind, key));
     if (e == NULL)

@@ -14,6 +14,7 @@
 #include "base/metrics.h"
 #include "model/document.h"
 #include "store/sieve.h"
+#include "store/table.h"
 
 enum cache_kind {
     CACHE_CARD,    /* by id: `body` is the finished card */
@@ -46,14 +47,20 @@ struct cache_page {
     struct cache_member member[]; /* in the order of the page */
 };
 
+/*
+ * What a hit looks at comes last, so that it is as close as can be to the body, where the entry lies in front
+ * of it (see cache_put).
+ */
 struct cache_entry {
-    struct sieve_node node;
-    bool negative; /* there is no such thing; `body` and `value` mean nothing */
-    unsigned char kind;
-    unsigned key_len;
     size_t cost; /* bytes */
     uint64_t hash;
-    struct cache_entry *chain;
+    struct sieve_node node;
+    bool negative; /* there is no such thing; `body` and `value` mean nothing */
+    bool in_front; /* the entry's own memory is the front of `body` */
+    unsigned char kind;
+    unsigned key_len;
+    struct cache_entry
+        *peer;         /* of a link: its card, where that was found; of a card: the link that found it */
     struct blob *body; /* one reference, or NULL */
     union {
         int64_t value;
@@ -61,6 +68,9 @@ struct cache_entry {
     };
     char key[];
 };
+
+/* The front that a body needs (see blob.h) for its entry to lie there, when its key is a number. */
+enum { CACHE_FRONT = BLOB_FRONT_ALIGN(sizeof(struct cache_entry) + sizeof(int64_t)) };
 
 struct cache_pool {
     struct sieve sieve;
@@ -70,8 +80,7 @@ struct cache_pool {
 struct cache {
     struct metrics *metrics;
     struct cache_pool positive, negative;
-    struct cache_entry **bucket; /* bucket_count of them, a power of two */
-    size_t bucket_count, entries;
+    struct table table;
     struct cache_member **member_bucket; /* CACHE_MEMBER_BUCKETS of them */
     struct list pages;
     uint64_t seed; /* of the hash, by chance: keys come from clients */
@@ -89,9 +98,15 @@ void cache_fini(struct cache *c);
 /* The entry, marked as used; NULL when there is none. Borrowed until the cache is next changed. */
 struct cache_entry *cache_find(struct cache *c, enum cache_kind kind, struct span key);
 
+/* The same for the card that `link`, a positive entry, leads to. The two remember each other: the next time
+ * it is one step. */
+struct cache_entry *cache_find_linked(struct cache *c, struct cache_entry *link);
+
 /*
  * Puts an entry in, in the place of one with the same key. Takes a reference of `body`, which may be NULL.
- * What does not fit, or finds no memory, is not kept: a cache may forget.
+ * What does not fit, or finds no memory, is not kept: a cache may forget. If `body` has a front that is free
+ * and large enough, the entry is made there: one block of memory instead of two, and a hit finds the body
+ * right behind the entry.
  */
 void cache_put(struct cache *c, enum cache_kind kind, struct span key, struct blob *body, int64_t value);
 void cache_put_absent(struct cache *c, enum cache_kind kind, struct span key);

@@ -7,8 +7,16 @@
 /* Bytes that the allocator spends on a block; 0 for NULL. */
 size_t cache_block_size(void *block);
 
-/* A new, empty entry in the place of any old one; NULL when nothing can be kept. cache_settle is due. */
-struct cache_entry *cache_insert(struct cache *c, enum cache_kind kind, struct span key, bool negative);
+/* What is to be kept, before it is. */
+struct cache_draft {
+    enum cache_kind kind;
+    bool negative;
+    struct span key;
+    struct blob *body; /* the entry takes a reference; may be NULL */
+};
+
+/* A new entry in the place of any old one; NULL when nothing can be kept. cache_settle is due. */
+struct cache_entry *cache_insert(struct cache *c, const struct cache_draft *draft);
 
 /* Counts the bytes of a filled entry and makes room for them; the entry may be gone afterwards. */
 void cache_settle(struct cache *c, struct cache_entry *e);

@@ -57,7 +57,8 @@ static struct cache_page *page_new(struct cache *c, const struct page_info *info
 void cache_put_page(struct cache *c, const struct page_info *info, const int64_t *ids, int id_count,
                     struct blob *body)
 {
-    struct cache_entry *e = cache_insert(c, CACHE_PAGE, cache_key_of(&info->page), false);
+    const struct cache_draft draft = {CACHE_PAGE, false, cache_key_of(&info->page), body};
+    struct cache_entry *e = cache_insert(c, &draft);
     if (e == NULL)
         return;
     e->page = page_new(c, info, ids, id_count);
@@ -66,7 +67,6 @@ void cache_put_page(struct cache *c, const struct page_info *info, const int64_t
         return;
     }
     e->page->entry = e;
-    e->body = blob_ref(body);
     cache_settle(c, e);
 }
 

@@ -46,13 +46,13 @@ bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape
     return !f->failed && !channel_row_is_empty(row, shape);
 }
 
-static struct blob *write_card(struct fetch *f, const struct channel_row *row)
+static struct blob *write_card(struct fetch *f, const struct channel_row *row, size_t front)
 {
     struct buf text = BUF_INIT;
     document_begin_card(&text);
     fetch_report_unreadable(f, f->id, channel_write(&text, row, CHANNEL_CARD));
     document_end_card(&text);
-    struct blob *body = buf_error(&text) == 0 ? blob_new_tagged(buf_span(&text)) : NULL;
+    struct blob *body = buf_error(&text) == 0 ? blob_new_fronted(buf_span(&text), front) : NULL;
     buf_fini(&text);
     return body;
 }
@@ -66,7 +66,7 @@ static void read_card(struct fetch *f, const redisReply *reply)
     if (f->failed)
         return;
     if (f->found)
-        f->answer.body = write_card(f, &row);
+        f->answer.body = write_card(f, &row, keep ? CACHE_FRONT : 0);
     if (keep && f->answer.body != NULL)
         cache_put(cache, CACHE_CARD, cache_key_of(&f->id), f->answer.body, 0);
     else if (keep && !f->found)

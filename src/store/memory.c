@@ -65,9 +65,9 @@ void memory_keep_verdict(struct store *s, const struct digest *key, bool valid)
 
 /* --- cards, links, pages --- */
 
-static bool card_from_memory(struct store *s, int64_t id, struct store_answer *answer)
+/* `e` may be NULL: nothing is known of the card. */
+static bool answer_card(const struct cache_entry *e, struct store_answer *answer)
 {
-    const struct cache_entry *e = cache_find(&s->cache, CACHE_CARD, cache_key_of(&id));
     if (e == NULL)
         return false;
     answer->status = e->negative ? STORE_NOT_FOUND : STORE_FOUND;
@@ -78,7 +78,7 @@ static bool card_from_memory(struct store *s, int64_t id, struct store_answer *a
 /* Where the link leads is written to *q: what may follow is a question for the card alone. */
 static bool link_from_memory(struct store *s, struct store_question *q, struct store_answer *answer)
 {
-    const struct cache_entry *e = cache_find(&s->cache, CACHE_LINK, q->link);
+    struct cache_entry *e = cache_find(&s->cache, CACHE_LINK, q->link);
     if (e == NULL)
         return false;
     if (e->negative) {
@@ -86,7 +86,7 @@ static bool link_from_memory(struct store *s, struct store_question *q, struct s
         return true;
     }
     *q = (struct store_question){.key = q->key, .target = STORE_CARD, .number = e->value};
-    return card_from_memory(s, q->number, answer);
+    return answer_card(cache_find_linked(&s->cache, e), answer);
 }
 
 static bool compose(struct store *s, struct page_fetch *p, struct store_answer *answer)
@@ -151,7 +151,7 @@ static bool target_from_memory(struct store *s, struct store_question *q, struct
         answer->status = STORE_FOUND;
         return true;
     case STORE_CARD:
-        return card_from_memory(s, q->number, answer);
+        return answer_card(cache_find(&s->cache, CACHE_CARD, cache_key_of(&q->number)), answer);
     case STORE_CARD_BY_LINK:
         return link_from_memory(s, q, answer);
     case STORE_PAGE:

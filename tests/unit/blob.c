@@ -43,6 +43,23 @@ TEST(the_tag_is_the_start_of_the_sha256_in_quotes)
     blob_unref(b);
 }
 
+TEST(a_front_lies_before_the_blob_and_is_given_out_once)
+{
+    struct blob *b = blob_new_fronted(SPAN("abc"), 48);
+    assert_non_null(b);
+    assert_null(blob_take_front(b, 49));
+    char *front = blob_take_front(b, 48);
+    assert_ptr_equal(front + 48, b);
+    memset(front, 'x', 48);
+    assert_null(blob_take_front(b, 1));
+    assert_memory_equal(b->data, "abc", 3);
+    assert_span(blob_etag(b), "\"ba7816bf8f01cfea414140de5dae2223\"");
+    blob_unref(b);
+    struct blob *plain = blob_new(SPAN("abc"));
+    assert_null(blob_take_front(plain, 1));
+    blob_unref(plain);
+}
+
 TEST(equal_bytes_have_equal_tags_and_others_do_not)
 {
     struct blob *one = blob_new_tagged(SPAN("page 1"));
@@ -74,6 +91,7 @@ int main(void)
         cmocka_unit_test(an_empty_blob_is_a_blob),
         cmocka_unit_test(a_length_that_overflows_is_refused),
         cmocka_unit_test(the_tag_is_the_start_of_the_sha256_in_quotes),
+        cmocka_unit_test(a_front_lies_before_the_blob_and_is_given_out_once),
         cmocka_unit_test(equal_bytes_have_equal_tags_and_others_do_not),
         cmocka_unit_test(a_blob_lives_until_its_last_reference_is_given_back),
     };

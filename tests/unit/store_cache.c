@@ -98,6 +98,59 @@ TEST(a_body_outlives_its_entry_for_who_holds_it)
     blob_unref(held);
 }
 
+TEST(a_body_with_a_front_holds_its_entry_and_outlives_it)
+{
+    int64_t id = 3;
+    struct blob *body = blob_new_fronted(SPAN("three"), CACHE_FRONT);
+    cache_put(&cache, CACHE_CARD, cache_key_of(&id), body, 0);
+    assert_ptr_equal(card(3), blob_block(body));
+    assert_ptr_equal(card(3)->body, body);
+    size_t one_block = cache.positive.used;
+    cache_drop(&cache, CACHE_CARD, cache_key_of(&id));
+    assert_null(card(3));
+    assert_memory_equal(body->data, "three", 5);
+    blob_unref(body);
+    put_card(3, "three");
+    assert_true(cache.positive.used >= one_block);
+}
+
+TEST(a_front_serves_one_entry_only)
+{
+    int64_t id = 1;
+    int64_t other = 2;
+    struct blob *body = blob_new_fronted(SPAN("shared"), CACHE_FRONT);
+    cache_put(&cache, CACHE_CARD, cache_key_of(&id), body, 0);
+    cache_put(&cache, CACHE_CARD, cache_key_of(&other), body, 0);
+    assert_ptr_not_equal(card(2), card(1));
+    cache_drop(&cache, CACHE_CARD, cache_key_of(&id));
+    assert_ptr_equal(card(2)->body, body);
+    blob_unref(body);
+    assert_memory_equal(card(2)->body->data, "shared", 6);
+}
+
+TEST(a_link_finds_its_card_as_long_as_both_are_there)
+{
+    static const struct span link = {"https://max.ru/x", 16};
+    static const struct span alias = {"https://max.ru/y", 16};
+    int64_t id = 7;
+    cache_put(&cache, CACHE_LINK, link, NULL, id);
+    cache_put(&cache, CACHE_LINK, alias, NULL, id);
+    assert_null(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, link)));
+    put_card(id, "old");
+    for (int i = 0; i < 2; i++) {
+        assert_ptr_equal(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, link)), card(id));
+        assert_ptr_equal(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, alias)), card(id));
+    }
+    put_card(id, "new");
+    assert_memory_equal(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, alias))->body->data, "new",
+                        3);
+    cache_drop(&cache, CACHE_LINK, alias);
+    assert_memory_equal(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, link))->body->data, "new",
+                        3);
+    cache_drop(&cache, CACHE_CARD, cache_key_of(&id));
+    assert_null(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, link)));
+}
+
 TEST(the_bytes_stay_within_the_budget_and_the_oldest_go)
 {
     char text[1000];
@@ -205,6 +258,9 @@ int main(void)
         IN_A_CACHE(the_later_of_two_entries_counts),
         IN_A_CACHE(what_is_dropped_is_gone),
         IN_A_CACHE(a_body_outlives_its_entry_for_who_holds_it),
+        IN_A_CACHE(a_body_with_a_front_holds_its_entry_and_outlives_it),
+        IN_A_CACHE(a_front_serves_one_entry_only),
+        IN_A_CACHE(a_link_finds_its_card_as_long_as_both_are_there),
         IN_A_CACHE(the_bytes_stay_within_the_budget_and_the_oldest_go),
         IN_A_CACHE(what_does_not_exist_cannot_push_out_what_does),
         IN_A_CACHE(an_entry_larger_than_the_budget_pushes_out_nothing),
