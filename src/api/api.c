@@ -30,7 +30,7 @@ struct call {
 };
 
 static void log_call(const struct call *call, const struct http_request *request,
-                     const struct http_response *r, int status)
+                     const struct http_response *r, int status, uint64_t duration_ns)
 {
     bool bodiless = request->method == METHOD_HEAD || status == 304 || r->body == NULL;
     char key[ACCESS_LOG_KEY_DIGITS];
@@ -40,7 +40,7 @@ static void log_call(const struct call *call, const struct http_request *request
         .route = route_name(call->route),
         .status = status,
         .bytes = bodiless ? 0 : r->body->len,
-        .duration_us = (clock_now_ns() - http_exchange_began_ns(call->exchange)) / 1000,
+        .duration_us = duration_ns / 1000,
         .key = call->has_key ? (struct span){key, sizeof key} : SPAN_ABSENT,
         .request_id = request->field[HTTP_FIELD_REQUEST_ID],
         .traceparent = request->field[HTTP_FIELD_TRACEPARENT],
@@ -58,10 +58,11 @@ static void respond(struct call *call, struct http_response *r)
         http_response_add(r, SPAN("X-Request-Id"), id);
     cors_add_fields(&a->options.cors, request, r);
     int status = http_exchange_status(call->exchange, r);
+    uint64_t duration_ns = clock_now_ns() - http_exchange_began_ns(call->exchange);
+    traffic_count(a->options.traffic, call->route, status, duration_ns);
+    metric_sub(&a->options.metrics->requests_in_flight, 1);
     if (access_log_wants(a->options.access_log, status))
-        log_call(call, request, r, status);
-    if (status == 500)
-        metric_add(&a->options.metrics->requests_failed_total, 1);
+        log_call(call, request, r, status, duration_ns);
     http_exchange_respond(call->exchange, r); /* the call is gone after this */
 }
 
@@ -102,9 +103,17 @@ static void respond_found(struct call *call, const struct store_answer *answer)
     respond(call, &r);
 }
 
+static enum auth_outcome outcome_of(enum store_status status)
+{
+    if (status == STORE_KEY_REFUSED)
+        return AUTH_INVALID;
+    return status == STORE_FOUND || status == STORE_NOT_FOUND ? AUTH_VALID : AUTH_UNAVAILABLE;
+}
+
 static void on_answer(void *arg, const struct store_answer *answer)
 {
     struct call *call = arg;
+    traffic_count_key(call->api->options.traffic, outcome_of(answer->status));
     switch (answer->status) {
     case STORE_FOUND:
         if (call->then != API_ERROR_NONE)
@@ -138,12 +147,19 @@ static void ask_store(struct call *call, const struct question *q)
         on_answer(call, &answer);
 }
 
+static void respond_without_key(struct call *call)
+{
+    traffic_count_key(call->api->options.traffic, AUTH_MISSING);
+    respond_error(call, API_ERROR_UNAUTHORIZED);
+}
+
 static void handle(void *arg, struct http_exchange *x)
 {
     struct api *a = arg;
     struct call *call = http_exchange_state(x);
     const struct http_request *request = http_exchange_request(x);
     *call = (struct call){.api = a, .exchange = x};
+    metric_add(&a->options.metrics->requests_in_flight, 1);
     struct span id = SPAN_ABSENT;
     call->route = route_match(a->options.base_path, request->path, &id);
     if (call->route == ROUTE_NONE) {
@@ -162,7 +178,7 @@ static void handle(void *arg, struct http_exchange *x)
     const struct question_context context = {&a->options.hosts, &a->memo, &a->scratch};
     int err = question_read(&q, request, call->route, id, &context);
     if (err == -ENOENT)
-        respond_error(call, API_ERROR_UNAUTHORIZED);
+        respond_without_key(call);
     else if (err != 0)
         respond_error(call, API_ERROR_INTERNAL);
     else
@@ -171,15 +187,18 @@ static void handle(void *arg, struct http_exchange *x)
 
 static void refuse(void *arg, struct http_exchange *x, int status)
 {
+    struct api *a = arg;
     struct call *call = http_exchange_state(x);
-    *call = (struct call){.api = arg, .exchange = x};
+    *call = (struct call){.api = a, .exchange = x};
+    metric_add(&a->options.metrics->requests_in_flight, 1);
     respond_error(call, api_error_for_refusal(status));
 }
 
 static void abandon(void *arg, struct http_exchange *x)
 {
-    (void)arg;
+    struct api *a = arg;
     struct call *call = http_exchange_state(x);
+    metric_sub(&a->options.metrics->requests_in_flight, 1);
     store_forget(&call->request);
 }
 

@@ -8,6 +8,7 @@
 
 #include "api/access_log.h"
 #include "api/cors.h"
+#include "api/traffic.h"
 #include "http/exchange.h"
 #include "model/link.h"
 #include "store/store.h"
@@ -17,6 +18,7 @@ struct api;
 struct api_options {
     struct store *store; /* borrowed, as are all pointers here */
     struct metrics *metrics;
+    struct traffic *traffic;
     struct span base_path; /* begins and ends with a slash */
     struct link_hosts hosts;
     struct cors cors;

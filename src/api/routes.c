@@ -27,6 +27,6 @@ enum route route_match(struct span base_path, struct span path, struct span *id)
 
 const char *route_name(enum route r)
 {
-    static const char *const names[] = {"none", "list", "card_by_id", "card_by_link"};
+    static const char *const names[] = {"other", "list", "card_by_id", "card_by_link"};
     return names[r];
 }

@@ -4,7 +4,7 @@
 
 #include "base/span.h"
 
-enum route { ROUTE_NONE, ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD_BY_LINK };
+enum route { ROUTE_NONE, ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD_BY_LINK, ROUTE_COUNT };
 
 /*
  * Which route `path` (decoded) is under `base_path` (begins and ends with a slash). For a card by id, *id is

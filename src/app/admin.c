@@ -2,7 +2,10 @@
  * api/ops.h. */
 #include "app/server_internal.h"
 
+#include "app/process.h"
 #include "base/clock.h"
+#include "base/log.h"
+#include "version.h"
 
 /* The admin listener has a small limit of its own, so that it answers whatever the public one goes through.
  */
@@ -62,13 +65,44 @@ static bool is_started(void *arg, struct buf *why)
     return true;
 }
 
-static void write_metrics(void *arg, struct buf *out)
+static void write_traffic(const struct server *s, struct buf *out)
 {
-    const struct server *s = arg;
+    struct traffic sum = {0};
+    for (int i = 0; i < s->worker_count; i++)
+        traffic_accumulate(&sum, worker_traffic(s->workers[i]));
+    traffic_write(out, &sum);
+}
+
+static void write_sums(const struct server *s, struct buf *out)
+{
     struct metrics sum = {0};
     for (int i = 0; i < s->worker_count; i++)
         metrics_accumulate(&sum, worker_metrics(s->workers[i]));
     metrics_write(out, &sum);
+}
+
+static void write_workers(const struct server *s, struct buf *out)
+{
+    metrics_write_one(out, "workers", "gauge", "Worker threads.", (uint64_t)s->worker_count);
+    metrics_write_head(out, "worker_redis_connected", "gauge",
+                       "1 while the worker's Redis connection is ready.");
+    for (int i = 0; i < s->worker_count; i++)
+        buf_printf(out, "channeld_worker_redis_connected{worker=\"%d\"} %d\n", i,
+                   worker_status(s->workers[i]).redis_ready ? 1 : 0);
+}
+
+static void write_metrics(void *arg, struct buf *out)
+{
+    struct server *s = arg;
+    write_traffic(s, out);
+    write_sums(s, out);
+    write_workers(s, out);
+    metrics_write_one(out, "ready", "gauge", "1 while /readyz answers 200.", is_ready(s, NULL) ? 1 : 0);
+    metrics_write_one(out, "log_lines_dropped_total", "counter",
+                      "Log lines lost because nobody read them in time.", log_dropped());
+    metrics_write_head(out, "build_info", "gauge", "Always 1; the label tells the version.");
+    buf_append_str(out, "channeld_build_info{version=\"" CHANNELD_VERSION "\"} 1\n");
+    process_write_metrics(out);
 }
 
 struct ops_source admin_source(struct server *s)

@@ -31,6 +31,7 @@ struct worker {
     atomic_bool redis_ready, redis_seen;
     _Atomic uint64_t redis_lost_ms, ticked_ms;
     struct metrics metrics;
+    struct traffic traffic;
 };
 
 static void on_connection(void *arg, bool ready)
@@ -137,6 +138,7 @@ static int make_api(struct worker *w)
     const struct api_options options = {
         .store = w->store,
         .metrics = &w->metrics,
+        .traffic = &w->traffic,
         .base_path = span_of(c->base_path),
         .hosts = c->hosts,
         .cors = c->cors,
@@ -237,6 +239,11 @@ struct worker_status worker_status(const struct worker *w)
 const struct metrics *worker_metrics(const struct worker *w)
 {
     return &w->metrics;
+}
+
+const struct traffic *worker_traffic(const struct worker *w)
+{
+    return &w->traffic;
 }
 
 bool worker_finished(const struct worker *w)

@@ -7,6 +7,7 @@
 #ifndef APP_WORKER_H
 #define APP_WORKER_H
 
+#include "api/traffic.h"
 #include "app/config.h"
 #include "base/metrics.h"
 
@@ -51,6 +52,7 @@ int worker_start(struct worker *w) __attribute__((warn_unused_result));
 void worker_order(struct worker *w, enum worker_order order);
 struct worker_status worker_status(const struct worker *w);
 const struct metrics *worker_metrics(const struct worker *w);
+const struct traffic *worker_traffic(const struct worker *w);
 bool worker_finished(const struct worker *w); /* after WORKER_FINISH: no connection is left */
 
 /* Waits for the thread (if it was started, WORKER_EXIT must have been given) and frees. */

@@ -3,21 +3,29 @@
 
 void metrics_accumulate(struct metrics *to, const struct metrics *from)
 {
-#define ADD(name, type, help) metric_add(&to->name, atomic_load_explicit(&from->name, memory_order_relaxed));
+#define ADD(name, type, help) metric_add(&to->name, metric_get(&from->name));
     METRICS(ADD)
 #undef ADD
+    histogram_accumulate(&to->redis_command_duration, &from->redis_command_duration);
 }
 
-static void write_one(struct buf *out, const char *name, const char *type, const char *help, uint64_t value)
+void metrics_write_head(struct buf *out, const char *name, const char *type, const char *help)
 {
-    buf_printf(out, "# HELP channeld_%s %s\n# TYPE channeld_%s %s\nchanneld_%s %llu\n", name, help, name,
-               type, name, (unsigned long long)value);
+    buf_printf(out, "# HELP channeld_%s %s\n# TYPE channeld_%s %s\n", name, help, name, type);
+}
+
+void metrics_write_one(struct buf *out, const char *name, const char *type, const char *help, uint64_t value)
+{
+    metrics_write_head(out, name, type, help);
+    buf_printf(out, "channeld_%s %llu\n", name, (unsigned long long)value);
 }
 
 void metrics_write(struct buf *out, const struct metrics *m)
 {
-#define WRITE(name, type, help) \
-    write_one(out, #name, #type, help, atomic_load_explicit(&m->name, memory_order_relaxed));
+#define WRITE(name, type, help) metrics_write_one(out, #name, #type, help, metric_get(&m->name));
     METRICS(WRITE)
 #undef WRITE
+    metrics_write_head(out, "redis_command_duration_seconds", "histogram",
+                       "Time from queueing a command for Redis to its reply.");
+    histogram_write(out, "redis_command_duration_seconds", "", &m->redis_command_duration);
 }

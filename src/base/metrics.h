@@ -8,14 +8,13 @@
 #define BASE_METRICS_H
 
 #include "base/buf.h"
+#include "base/histogram.h"
 
 #include <stdatomic.h>
 
 /* X(name, type, help): exposed as channeld_<name>. */
 #define METRICS(X)                                                                                           \
-    X(requests_total, counter, "Requests answered, whatever the status.")                                    \
     X(requests_refused_total, counter, "Requests refused before routing: malformed, too large or too slow.") \
-    X(requests_failed_total, counter, "Requests answered with 500.")                                         \
     X(connections_open, gauge, "Client connections open now.")                                               \
     X(connections_accepted_total, counter, "Client connections accepted.")                                   \
     X(connections_refused_total, counter, "Client connections refused because the limit was reached.")       \
@@ -36,6 +35,7 @@
     X(cache_evictions_total, counter, "Entries dropped to stay within the cache's size.")                    \
     X(cache_entries, gauge, "Entries in the caches.")                                                        \
     X(cache_bytes, gauge, "Bytes that the caches hold, as the allocator counts.")                            \
+    X(requests_in_flight, gauge, "Requests that have come and are not answered yet.")                        \
     X(request_timeouts_total, counter, "Requests that Redis did not answer within the request timeout.")     \
     X(dangling_index_entries_total, counter,                                                                 \
       "Index members left out of a page because they have no channel.")                                      \
@@ -45,6 +45,7 @@ struct metrics {
 #define METRICS_FIELD(name, type, help) _Atomic uint64_t name;
     METRICS(METRICS_FIELD)
 #undef METRICS_FIELD
+    struct histogram redis_command_duration;
 };
 
 /* To be called by the owning thread alone. */
@@ -65,8 +66,21 @@ static inline void metric_set(_Atomic uint64_t *m, uint64_t value)
     atomic_store_explicit(m, value, memory_order_relaxed);
 }
 
+/* From any thread. */
+static inline uint64_t metric_get(const _Atomic uint64_t *m)
+{
+    return atomic_load_explicit(m, memory_order_relaxed);
+}
+
 /* Adds `from` to `to`, metric by metric. `to` belongs to the caller. */
 void metrics_accumulate(struct metrics *to, const struct metrics *from);
+
+/* Writes the head of the metric channeld_<name>: `type` is counter, gauge or histogram, `help` without line
+ * ends. */
+void metrics_write_head(struct buf *out, const char *name, const char *type, const char *help);
+
+/* Writes a metric of one sample. */
+void metrics_write_one(struct buf *out, const char *name, const char *type, const char *help, uint64_t value);
 
 /* Writes all metrics in the Prometheus text format, version 0.0.4. */
 void metrics_write(struct buf *out, const struct metrics *m);

@@ -269,7 +269,6 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
     http_response_write_head(&s->output.heads, &r, &context);
     bool bodiless = request->method == METHOD_HEAD || r.status == 304 || r.status == 204;
     http_output_add(&s->output, bodiless ? NULL : r.body);
-    metric_add(&s->options.metrics->requests_total, 1);
     give_exchange_back(c);
     if (c->writing == 0) /* otherwise it is that of the answers before, which are not taken yet */
         http_deadline_clear(&c->deadline);

@@ -7,6 +7,8 @@
 
 enum { CHANNELS = 60, REQUEST_TIMEOUT_MS = 500, RECOVERY_MS = 2000 };
 
+static const char FAILED[] = "channeld_requests_total{route=\"card_by_id\",status=\"500\"}";
+
 static int start(void **state)
 {
     static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=500ms", NULL};
@@ -72,7 +74,7 @@ static void stalled_redis_is_500_in_time_and_right_again_afterwards(void **state
     assert_int_equal(server_admin_status(&fixture->server, "/livez"), 200);
     expect_recovery(fixture);
     expect_right_cards(fixture);
-    assert_true(server_metric(&fixture->server, "channeld_requests_failed_total") >= 6);
+    assert_true(server_metric(&fixture->server, FAILED) >= 6);
 }
 
 static void pause_shorter_than_the_timeout_costs_no_request(void **state)

@@ -127,7 +127,7 @@ TEST(what_is_absent_or_invalid_is_left_out)
 {
     const struct access_record record = {
         .method = METHOD_OTHER,
-        .route = "none",
+        .route = "other",
         .status = 400,
         .request_id = SPAN("not\nvalid"),
         .traceparent = SPAN("nonsense"),

