@@ -41,15 +41,25 @@ static bool hex_at(struct span s, size_t from, size_t to)
     return true;
 }
 
-struct span trace_id_of(struct span t)
+struct trace_ids trace_ids_of(struct span t)
 {
     static const char zeros[] = "00000000000000000000000000000000";
     bool shaped = t.len == TRACEPARENT_LEN && span_starts_with(t, SPAN("00-")) && t.data[35] == '-' &&
                   t.data[52] == '-' && hex_at(t, 3, 35) && hex_at(t, 36, 52) && hex_at(t, 53, 55);
     if (!shaped || memcmp(t.data + 3, zeros, TRACE_ID_LEN) == 0 ||
         memcmp(t.data + 36, zeros, PARENT_ID_LEN) == 0)
-        return SPAN_ABSENT;
-    return (struct span){t.data + 3, TRACE_ID_LEN};
+        return (struct trace_ids){SPAN_ABSENT, SPAN_ABSENT};
+    return (struct trace_ids){{t.data + 3, TRACE_ID_LEN}, {t.data + 36, PARENT_ID_LEN}};
+}
+
+const char *access_log_cache_name(enum store_source source)
+{
+    static const char *const names[STORE_SOURCES] = {[STORE_SOURCE_NONE] = "none",
+                                                     [STORE_SOURCE_MEMORY] = "hit",
+                                                     [STORE_SOURCE_STALE_MEMORY] = "stale",
+                                                     [STORE_SOURCE_REDIS] = "miss",
+                                                     [STORE_SOURCE_SHARED] = "joined"};
+    return names[source];
 }
 
 void access_log_write(const struct access_record *record)
@@ -63,12 +73,15 @@ void access_log_write(const struct access_record *record)
     log_int(&line, "status", record->status);
     log_int(&line, "bytes", (int64_t)record->bytes);
     log_int(&line, "duration_us", (int64_t)record->duration_us);
+    log_str(&line, "cache", span_of(record->cache));
     if (record->key.data != NULL)
         log_str(&line, "key", record->key);
     if (request_id_valid(record->request_id))
         log_str(&line, "request_id", record->request_id);
-    struct span trace = trace_id_of(record->traceparent);
-    if (trace.data != NULL)
-        log_str(&line, "trace_id", trace);
+    struct trace_ids ids = trace_ids_of(record->traceparent);
+    if (ids.trace.data != NULL) {
+        log_str(&line, "trace_id", ids.trace);
+        log_str(&line, "parent_id", ids.parent);
+    }
     log_end(&line);
 }

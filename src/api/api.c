@@ -23,6 +23,7 @@ struct call {
     struct http_exchange *exchange;
     struct store_request request;
     enum route route;
+    enum store_source source;
     enum api_error then; /* what is answered once the key is known to be valid; NONE: what the store finds */
     int64_t page;
     bool has_key;
@@ -41,6 +42,7 @@ static void log_call(const struct call *call, const struct http_request *request
         .status = status,
         .bytes = bodiless ? 0 : r->body->len,
         .duration_us = duration_ns / 1000,
+        .cache = access_log_cache_name(call->source),
         .key = call->has_key ? (struct span){key, sizeof key} : SPAN_ABSENT,
         .request_id = request->field[HTTP_FIELD_REQUEST_ID],
         .traceparent = request->field[HTTP_FIELD_TRACEPARENT],
@@ -113,6 +115,7 @@ static enum auth_outcome outcome_of(enum store_status status)
 static void on_answer(void *arg, const struct store_answer *answer)
 {
     struct call *call = arg;
+    call->source = answer->source;
     traffic_count_key(call->api->options.traffic, outcome_of(answer->status));
     switch (answer->status) {
     case STORE_FOUND:

@@ -131,7 +131,9 @@ static bool page_from_memory(struct store *s, int64_t number, struct store_answe
     if (e == NULL)
         return page_beyond(s, number, answer);
     if (e->body != NULL) {
-        *answer = (struct store_answer){STORE_FOUND, blob_ref(e->body), e->page->info.last};
+        answer->status = STORE_FOUND;
+        answer->body = blob_ref(e->body);
+        answer->last_page = e->page->info.last;
         return true;
     }
     struct page_fetch *p = known_page(s, e);
@@ -179,6 +181,7 @@ bool memory_answer(struct store *s, struct store_question *q, struct store_answe
     if (answered) {
         struct metrics *m = s->options.metrics;
         metric_add(freshness == FRESH ? &m->cache_hits_total : &m->cache_stale_total, 1);
+        answer->source = freshness == FRESH ? STORE_SOURCE_MEMORY : STORE_SOURCE_STALE_MEMORY;
     } else if (freshness == FRESH) {
         gap->needs_verdict = false;
         gap->linked = asked.target != q->target;

@@ -39,6 +39,11 @@ static void release_if_unwanted(struct fetch *f)
         fetch_free(f);
 }
 
+static enum store_source source_of(const struct store_request *request)
+{
+    return request->shared ? STORE_SOURCE_SHARED : STORE_SOURCE_REDIS;
+}
+
 static void on_deadline(uv_timer_t *timer)
 {
     struct store *s = timer->data;
@@ -51,7 +56,7 @@ static void on_deadline(uv_timer_t *timer)
         metric_add(&s->options.metrics->request_timeouts_total, 1);
         detach(r);
         release_if_unwanted(f);
-        r->done(r->arg, &(struct store_answer){.status = STORE_UNAVAILABLE});
+        r->done(r->arg, &(struct store_answer){.status = STORE_UNAVAILABLE, .source = source_of(r)});
     }
     arm_timer(s);
 }
@@ -118,6 +123,7 @@ static bool ask(struct store *s, struct store_request *request, const struct sto
         return true;
     bool unsent = f->owed == 0 && list_empty(&f->requests);
     request->fetch = f;
+    request->shared = !unsent;
     list_append(&f->requests, &request->link_in_fetch);
     if (!unsent || dispatch(s, f) == 0)
         return false;
@@ -153,6 +159,7 @@ static void answer_all(struct fetch *f)
     while (!list_empty(&f->requests)) {
         struct store_request *r = LIST_ENTRY(f->requests.next, struct store_request, link_in_fetch);
         struct store_answer answer = f->answer;
+        answer.source = source_of(r);
         if (answer.body != NULL)
             answer.body = blob_ref(answer.body);
         detach(r);

@@ -59,8 +59,19 @@ enum store_status {
     STORE_OUT_OF_MEMORY
 };
 
+/* Where an answer came from. */
+enum store_source {
+    STORE_SOURCE_NONE,         /* nobody was asked */
+    STORE_SOURCE_MEMORY,       /* what Redis said, and has not taken back */
+    STORE_SOURCE_STALE_MEMORY, /* the same while Redis is away */
+    STORE_SOURCE_REDIS,
+    STORE_SOURCE_SHARED, /* Redis, asked by another who wanted to know the same */
+    STORE_SOURCES
+};
+
 struct store_answer {
     enum store_status status;
+    enum store_source source;
     struct blob *body; /* STORE_FOUND of a card or page: one reference, for the receiver. NULL otherwise */
     int64_t last_page; /* STORE_FOUND of a page */
 };
@@ -76,6 +87,7 @@ struct store_request {
     struct fetch *fetch;
     struct list link_in_fetch, deadline;
     uint64_t deadline_ms;
+    bool shared; /* the fetch was under way already */
     struct digest key;
     char *link; /* owned; the link that was asked for, where memory knows its channel and the fetch is of the
                    card */

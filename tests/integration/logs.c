@@ -141,6 +141,33 @@ static void access_log_of_errors_has_failures_and_no_successes(void **state)
     free(log);
 }
 
+/* One worker, so that the second request of a thing finds what the first has read. */
+static void access_log_tells_where_answers_came_from(void **state)
+{
+    static const char *const env[] = {"CHANNELD_ACCESS_LOG=all", "CHANNELD_WORKERS=1",
+                                      "CHANNELD_REQUEST_TIMEOUT=300ms", NULL};
+    struct fixture *fixture = fixture_new(2, env);
+    (void)state;
+    assert_int_equal(fixture_status(fixture, "channel/by-id/99/"), 404);
+    assert_int_equal(fixture_status(fixture, "channel/by-id/99/"), 404);
+    assert_int_equal(fixture_status(fixture, "nowhere"), 404);
+    redis_stop(&fixture->redis);
+    server_await_metric_below(&fixture->server, "channeld_redis_connected", 0);
+    assert_int_equal(fixture_status(fixture, "channel/by-id/99/"), 404);
+    assert_int_equal(fixture_status(fixture, "channel/by-id/98/"), 500);
+    char *log = finish(fixture);
+    static const char *const expected[] = {"\"cache\":\"miss\"", "\"cache\":\"hit\"", "\"cache\":\"none\"",
+                                           "\"cache\":\"stale\"", "\"cache\":\"miss\""};
+    const char *at = log;
+    for (size_t i = 0; i < TEST_COUNT(expected); i++) {
+        at = strstr(at, "\"cache\":");
+        assert_non_null(at);
+        assert_int_equal(strncmp(at, expected[i], strlen(expected[i])), 0);
+        at++;
+    }
+    free(log);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +175,7 @@ int main(void)
         cmocka_unit_test(every_line_is_a_json_object),
         cmocka_unit_test(access_log_of_all_has_every_request_with_its_trace),
         cmocka_unit_test(access_log_off_has_no_request),
+        cmocka_unit_test(access_log_tells_where_answers_came_from),
         cmocka_unit_test(access_log_of_errors_has_failures_and_no_successes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

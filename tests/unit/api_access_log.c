@@ -51,7 +51,7 @@ TEST(a_request_id_is_1_to_128_harmless_characters)
     }
 }
 
-TEST(the_trace_id_is_taken_from_a_valid_traceparent_alone)
+TEST(the_trace_ids_are_taken_from_a_valid_traceparent_alone)
 {
 #define TRACE  "4bf92f3577b34da6a3ce929d0e0e4736"
 #define PARENT "00f067aa0ba902b7"
@@ -74,11 +74,13 @@ TEST(the_trace_id_is_taken_from_a_valid_traceparent_alone)
         "00-00000000000000000000000000000000-" PARENT "-01",
         "00-" TRACE "-0000000000000000-01",
     };
-    assert_span(trace_id_of(SPAN("00-" TRACE "-" PARENT "-01")), TRACE);
-    assert_span(trace_id_of(SPAN("00-" TRACE "-" PARENT "-00")), TRACE);
-    assert_span(trace_id_of(SPAN_ABSENT), NULL);
+    assert_span(trace_ids_of(SPAN("00-" TRACE "-" PARENT "-01")).trace, TRACE);
+    assert_span(trace_ids_of(SPAN("00-" TRACE "-" PARENT "-01")).parent, PARENT);
+    assert_span(trace_ids_of(SPAN("00-" TRACE "-" PARENT "-00")).trace, TRACE);
+    assert_span(trace_ids_of(SPAN_ABSENT).trace, NULL);
     for (size_t i = 0; i < TEST_COUNT(invalid); i++)
-        if (trace_id_of(span_of(invalid[i])).data != NULL)
+        if (trace_ids_of(span_of(invalid[i])).trace.data != NULL ||
+            trace_ids_of(span_of(invalid[i])).parent.data != NULL)
             fail_msg("\"%s\" is taken", invalid[i]);
 }
 
@@ -107,6 +109,7 @@ TEST(a_line_tells_all_that_is_known)
         .status = 200,
         .bytes = 1234,
         .duration_us = 56,
+        .cache = "hit",
         .key = SPAN("01234567"),
         .request_id = SPAN("id-1"),
         .traceparent = SPAN("00-" TRACE "-" PARENT "-01"),
@@ -119,7 +122,9 @@ TEST(a_line_tells_all_that_is_known)
     json_assert_at(line, "duration_us", "56");
     json_assert_at(line, "key", "\"01234567\"");
     json_assert_at(line, "request_id", "\"id-1\"");
+    json_assert_at(line, "cache", "\"hit\"");
     json_assert_at(line, "trace_id", "\"" TRACE "\"");
+    json_assert_at(line, "parent_id", "\"" PARENT "\"");
     free(line);
 }
 
@@ -129,6 +134,7 @@ TEST(what_is_absent_or_invalid_is_left_out)
         .method = METHOD_OTHER,
         .route = "other",
         .status = 400,
+        .cache = "none",
         .request_id = SPAN("not\nvalid"),
         .traceparent = SPAN("nonsense"),
     };
@@ -146,7 +152,7 @@ int main(void)
         cmocka_unit_test(the_three_modes_are_read_and_nothing_else),
         cmocka_unit_test(errors_are_the_statuses_from_400_on),
         cmocka_unit_test(a_request_id_is_1_to_128_harmless_characters),
-        cmocka_unit_test(the_trace_id_is_taken_from_a_valid_traceparent_alone),
+        cmocka_unit_test(the_trace_ids_are_taken_from_a_valid_traceparent_alone),
         cmocka_unit_test(a_line_tells_all_that_is_known),
         cmocka_unit_test(what_is_absent_or_invalid_is_left_out),
     };
