@@ -30,14 +30,20 @@ need() {
 
 declare -A pid_of port_of
 
+# What was printed is shown only when it fails.
+build_tools() {
+    local log
+    log=$(cmake -S "$bench" -B "$tools" 2>&1 && cmake --build "$tools" 2>&1) ||
+        { say "$log"; die "the benches' programs cannot be built"; }
+}
+
 begin() {
     ulimit -n "$(ulimit -Hn)"
     tmp=$(mktemp -d)
     trap end EXIT
     trap 'exit 130' INT TERM
     need cmake redis-server redis-cli curl taskset
-    cmake -S "$bench" -B "$tools" >"$tmp/build.log" && cmake --build "$tools" >>"$tmp/build.log" ||
-        { cat "$tmp/build.log" >&2; die "the benches' programs cannot be built"; }
+    build_tools
     [[ -x $programs/channeld ]] || die "no channeld in $programs; build it with: cmake --build --preset release"
 }
 
