@@ -21,75 +21,51 @@ void buf_clear(struct buf *b)
     b->error = 0;
 }
 
-static int grow(struct buf *b, size_t need)
+static int fail(struct buf *b)
 {
+    b->error = -ENOMEM;
+    return b->error;
+}
+
+int buf_grow(struct buf *b, size_t extra)
+{
+    if (b->error != 0)
+        return b->error;
+    if (extra > SIZE_MAX - b->len)
+        return fail(b);
     size_t cap = b->cap == 0 ? FIRST_CAPACITY : b->cap;
-    while (cap < need) {
-        if (cap > SIZE_MAX / 2) {
-            b->error = -ENOMEM;
-            return b->error;
-        }
+    while (cap < b->len + extra) {
+        if (cap > SIZE_MAX / 2)
+            return fail(b);
         cap *= 2;
     }
     char *data = realloc(b->data, cap);
-    if (data == NULL) {
-        b->error = -ENOMEM;
-        return b->error;
-    }
+    if (data == NULL)
+        return fail(b);
     b->data = data;
     b->cap = cap;
     return 0;
 }
 
-int buf_reserve(struct buf *b, size_t extra)
+/* Of a number below 10^19. */
+static size_t count_digits(uint64_t value)
 {
-    if (b->error != 0)
-        return b->error;
-    if (extra <= b->cap - b->len)
-        return 0;
-    if (extra > SIZE_MAX - b->len) {
-        b->error = -ENOMEM;
-        return b->error;
-    }
-    return grow(b, b->len + extra);
-}
-
-void buf_append(struct buf *b, const void *bytes, size_t n)
-{
-    if (n == 0 || buf_reserve(b, n) != 0)
-        return;
-    memcpy(b->data + b->len, bytes, n);
-    b->len += n;
-}
-
-void buf_append_span(struct buf *b, struct span s)
-{
-    buf_append(b, s.data, s.len);
-}
-
-void buf_append_str(struct buf *b, const char *text)
-{
-    buf_append(b, text, strlen(text));
-}
-
-void buf_append_char(struct buf *b, char c)
-{
-    buf_append(b, &c, 1);
+    size_t n = 1;
+    for (uint64_t power = 10; value >= power; power *= 10)
+        n++;
+    return n;
 }
 
 size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX])
 {
-    char reversed[INT64_DIGITS_MAX];
-    size_t n = 0;
     uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    size_t n = count_digits(rest) + (value < 0);
+    char *at = out + n;
+    out[0] = '-'; /* which the first digit replaces where there is no sign */
     do {
-        reversed[n++] = (char)('0' + rest % 10);
+        *--at = (char)('0' + rest % 10);
         rest /= 10;
     } while (rest != 0);
-    if (value < 0)
-        reversed[n++] = '-';
-    for (size_t i = 0; i < n; i++)
-        out[i] = reversed[n - 1 - i];
     return n;
 }
 

@@ -26,13 +26,39 @@ void buf_fini(struct buf *b);
 /* Empties the buffer and forgives its error; the memory is kept for the next use. */
 void buf_clear(struct buf *b);
 
-/* Makes room for `extra` more bytes. Returns 0 or -ENOMEM (then also sticky). */
-int buf_reserve(struct buf *b, size_t extra);
+/* What buf_reserve does when the room is not there. */
+int buf_grow(struct buf *b, size_t extra);
 
-void buf_append(struct buf *b, const void *bytes, size_t n);
-void buf_append_span(struct buf *b, struct span s);
-void buf_append_str(struct buf *b, const char *text);
-void buf_append_char(struct buf *b, char c);
+/* Makes room for `extra` more bytes. Returns 0 or -ENOMEM (then also sticky). */
+static inline int buf_reserve(struct buf *b, size_t extra)
+{
+    return b->error == 0 && extra <= b->cap - b->len ? 0 : buf_grow(b, extra);
+}
+
+/* Here, so that of a constant text no more is left than a few stores. */
+static inline void buf_append(struct buf *b, const void *bytes, size_t n)
+{
+    if (n == 0 || buf_reserve(b, n) != 0)
+        return;
+    memcpy(b->data + b->len, bytes, n);
+    b->len += n;
+}
+
+static inline void buf_append_span(struct buf *b, struct span s)
+{
+    buf_append(b, s.data, s.len);
+}
+
+static inline void buf_append_str(struct buf *b, const char *text)
+{
+    buf_append(b, text, strlen(text));
+}
+
+static inline void buf_append_char(struct buf *b, char c)
+{
+    buf_append(b, &c, 1);
+}
+
 void buf_append_int(struct buf *b, int64_t value);
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -222,6 +222,22 @@ TEST(integers_are_written_over_the_full_range)
     }
 }
 
+TEST(integers_have_as_many_digits_as_they_need)
+{
+    int64_t power = 1;
+    for (int digits = 1; digits <= 19; digits++) {
+        const int64_t values[] = {power, power - 1, power + 1, -power, 1 - power, -power - 1};
+        for (size_t i = 0; i < TEST_COUNT(values); i++) {
+            char expected[INT64_DIGITS_MAX + 1];
+            char written[INT64_DIGITS_MAX];
+            (void)snprintf(expected, sizeof expected, "%lld", (long long)values[i]);
+            size_t n = format_int64(values[i], written);
+            assert_span(((struct span){written, n}), expected);
+        }
+        power = digits < 19 ? power * 10 : power;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +257,7 @@ int main(void)
         cmocka_unit_test(consuming_nothing_of_a_new_buffer_is_allowed),
         cmocka_unit_test(the_c_string_ends_and_the_nul_is_not_counted),
         cmocka_unit_test(integers_are_written_over_the_full_range),
+        cmocka_unit_test(integers_have_as_many_digits_as_they_need),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
