@@ -13,40 +13,28 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* All digits must be seen before the range is judged: "99999999999999999999x" is no number at all. */
-static bool all_digits(struct span text)
-{
-    for (size_t i = 0; i < text.len; i++)
-        if (!is_digit(text.data[i]))
-            return false;
-    return text.len > 0;
-}
-
 /* Nineteen digits do not overflow 64 bits without sign, but may be too large with it. */
-static int read_digits(struct span digits, bool negative, int64_t *out)
-{
-    enum { DIGITS_MAX = 19 };
-    uint64_t limit = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
-    uint64_t value = 0;
-    if (digits.len > DIGITS_MAX)
-        return -ERANGE;
-    for (size_t i = 0; i < digits.len; i++)
-        value = value * 10 + (uint64_t)(digits.data[i] - '0');
-    if (value > limit)
-        return -ERANGE;
-    *out = (int64_t)(negative ? 0 - value : value);
-    return 0;
-}
+enum { DIGITS_MAX = 19 };
 
+/* All digits must be seen before the range is judged: "99999999999999999999x" is no number at all. */
 int parse_int64(struct span text, int64_t *out)
 {
     bool negative = text.len > 0 && text.data[0] == '-';
     struct span digits = negative ? span_skip(text, 1) : text;
-    if (!all_digits(digits))
+    uint64_t limit = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
+    uint64_t value = 0;
+    for (size_t i = 0; i < digits.len; i++) {
+        unsigned digit = (unsigned)(unsigned char)digits.data[i] - '0';
+        if (digit > 9)
+            return -EINVAL;
+        value = value * 10 + digit;
+    }
+    if (digits.len == 0 || (digits.data[0] == '0' && (digits.len > 1 || negative)))
         return -EINVAL;
-    if (digits.data[0] == '0' && (digits.len > 1 || negative))
-        return -EINVAL;
-    return read_digits(digits, negative, out);
+    if (digits.len > DIGITS_MAX || value > limit)
+        return -ERANGE;
+    *out = (int64_t)(negative ? 0 - value : value);
+    return 0;
 }
 
 typedef bool same_text(struct span a, struct span b);
