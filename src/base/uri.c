@@ -30,7 +30,10 @@ static char take_decoded(struct span *s)
 
 size_t uri_decode(struct span in, char *out)
 {
-    size_t n = 0;
+    size_t n = span_find(in, '%');
+    if (n > 0)
+        memmove(out, in.data, n);
+    in = span_skip(in, n);
     while (in.len > 0)
         out[n++] = take_decoded(&in);
     return n;

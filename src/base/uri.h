@@ -5,8 +5,9 @@
 #include "base/span.h"
 
 /*
- * Decodes each %XX once into `out`, which takes `in.len` bytes. A plus sign stays a plus sign; a percent sign
- * that two hexadecimal digits do not follow stays itself. Returns the decoded length.
+ * Decodes each %XX once into `out`, which takes `in.len` bytes and may be where `in` is. A plus sign stays a
+ * plus sign; a percent sign that two hexadecimal digits do not follow stays itself. Returns the decoded
+ * length.
  */
 size_t uri_decode(struct span in, char *out);
 
