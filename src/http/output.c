@@ -41,9 +41,9 @@ static unsigned gather(const struct http_output *o, uv_buf_t *pieces)
     size_t start = 0;
     for (unsigned i = 0; i < o->count; i++) {
         size_t end = o->answer[i].head_end;
-        pieces[n++] = uv_buf_init(o->heads.data + start, (unsigned)(end - start));
+        pieces[n++] = (uv_buf_t){.base = o->heads.data + start, .len = end - start};
         if (o->answer[i].body != NULL)
-            pieces[n++] = uv_buf_init(o->answer[i].body->data, (unsigned)o->answer[i].body->len);
+            pieces[n++] = (uv_buf_t){.base = o->answer[i].body->data, .len = o->answer[i].body->len};
         start = end;
     }
     return n;
@@ -103,11 +103,11 @@ int http_output_flush(struct http_output *o, uv_stream_t *stream,
 {
     if (o->count == 0)
         return 0;
-    uv_buf_t pieces[2 * HTTP_OUTPUT_MAX];
     if (buf_error(&o->heads) != 0) {
         http_output_clear(o);
         return -ENOMEM;
     }
+    uv_buf_t *pieces = o->piece;
     unsigned count = gather(o, pieces);
     int sent = uv_try_write(stream, pieces, count);
     if (sent < 0 && sent != UV_EAGAIN) {
