@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
@@ -46,6 +47,22 @@ static inline bool span_starts_with(struct span s, struct span start)
 static inline struct span span_skip(struct span s, size_t n)
 {
     return (struct span){s.data + n, s.len - n};
+}
+
+/* Eight bytes at once, for what looks at many; in which order they stand in the word is the machine's. */
+static inline uint64_t span_word(const char *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
+/* Copies `s` to `at`, where there is room for it; returns where it ends. */
+static inline char *span_put(struct span s, char *at)
+{
+    if (s.len > 0)
+        memcpy(at, s.data, s.len);
+    return at + s.len;
 }
 
 /* The position of `byte` in `s`, or `s.len` when it is not there. */

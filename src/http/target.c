@@ -11,12 +11,29 @@ enum byte_class { FORBIDDEN = 1, PERCENT = 2 };
 static const unsigned char CLASS[256] = {
     [0x00 ... 0x20] = FORBIDDEN, ['#'] = FORBIDDEN, [0x7F] = FORBIDDEN, ['%'] = PERCENT};
 
-static unsigned classes_in(struct span s)
+/* True when all bytes are from '&' to '~', where CLASS has nothing: any other sets a high bit in one of the
+ * terms. */
+static bool is_plain(uint64_t word)
+{
+    const uint64_t each = 0x0101010101010101;
+    return ((word | (word - each * '&') | (word + each)) & each * 0x80) == 0;
+}
+
+static unsigned classes_of_bytes(struct span s)
 {
     unsigned seen = 0;
     for (size_t i = 0; i < s.len; i++)
         seen |= CLASS[(unsigned char)s.data[i]];
     return seen;
+}
+
+static unsigned classes_in(struct span s)
+{
+    unsigned seen = 0;
+    for (; s.len >= sizeof(uint64_t); s = span_skip(s, sizeof(uint64_t)))
+        if (!is_plain(span_word(s.data)))
+            seen |= classes_of_bytes((struct span){s.data, sizeof(uint64_t)});
+    return seen | classes_of_bytes(s);
 }
 
 static bool is_control(char c)

@@ -95,6 +95,22 @@ TEST(fragments_controls_spaces_and_broken_escapes_are_refused)
     }
 }
 
+/* Targets are looked at in words, and what is left of them in bytes. */
+TEST(a_byte_is_judged_alike_wherever_it_stands)
+{
+    for (int c = 0; c < 256; c++) {
+        bool forbidden = c <= 0x20 || c == '#' || c == 0x7F;
+        for (size_t at = 2; at < 20; at++) {
+            char target[] = "/?a&b~c=defghijklmno";
+            target[at] = (char)c;
+            struct split s = split(SPAN(target));
+            if (s.err != (forbidden ? -EINVAL : 0))
+                fail_msg("byte %d at %zu: %d", c, at, s.err);
+            free(s.copy);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -102,6 +118,7 @@ int main(void)
         cmocka_unit_test(the_absolute_form_is_read_as_its_path),
         cmocka_unit_test(the_path_is_decoded_once_and_the_query_stays_as_sent),
         cmocka_unit_test(fragments_controls_spaces_and_broken_escapes_are_refused),
+        cmocka_unit_test(a_byte_is_judged_alike_wherever_it_stands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
