@@ -13,8 +13,9 @@ struct api {
     struct api_options options;
     struct api_errors errors;
     struct key_memo memo;
-    struct buf scratch; /* of the request that is being read */
-    struct buf links;   /* the Link field of the answer that is being written */
+    struct buf scratch;            /* of the request that is being read */
+    struct buf links;              /* the Link field of the answer that is being written */
+    struct http_response response; /* that answer; on the stack, all of it would be zeroed each time */
 };
 
 /* What is kept of a request until its answer; lives in the exchange. */
@@ -31,15 +32,15 @@ struct call {
 };
 
 static void log_call(const struct call *call, const struct http_request *request,
-                     const struct http_response *r, int status, uint64_t duration_ns)
+                     const struct http_response *r, uint64_t duration_ns)
 {
-    bool bodiless = request->method == METHOD_HEAD || status == 304 || r->body == NULL;
+    bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->body == NULL;
     char key[ACCESS_LOG_KEY_DIGITS];
     digest_hex_prefix(&call->key, key, sizeof key);
     const struct access_record record = {
         .method = request->method,
         .route = route_name(call->route),
-        .status = status,
+        .status = r->status,
         .bytes = bodiless ? 0 : r->body->len,
         .duration_us = duration_ns / 1000,
         .cache = access_log_cache_name(call->source),
@@ -50,59 +51,67 @@ static void log_call(const struct call *call, const struct http_request *request
     access_log_write(&record);
 }
 
+static struct http_response *begin_response(struct api *a, int status, struct blob *body)
+{
+    http_response_begin(&a->response, status, body);
+    return &a->response;
+}
+
 /* Every answer leaves here. */
-static void respond(struct call *call, struct http_response *r)
+static void respond(struct call *call)
 {
     struct api *a = call->api;
+    struct http_response *r = &a->response;
     const struct http_request *request = http_exchange_request(call->exchange);
     struct span id = request->field[HTTP_FIELD_REQUEST_ID];
     if (request_id_valid(id))
         http_response_add(r, SPAN("X-Request-Id"), id);
     cors_add_fields(&a->options.cors, request, r);
-    int status = http_exchange_status(call->exchange, r);
+    r->status = http_exchange_status(call->exchange, r);
     uint64_t duration_ns = clock_now_ns() - http_exchange_began_ns(call->exchange);
-    traffic_count(a->options.traffic, call->route, status, duration_ns);
+    traffic_count(a->options.traffic, call->route, r->status, duration_ns);
     metric_sub(&a->options.metrics->requests_in_flight, 1);
-    if (access_log_wants(a->options.access_log, status))
-        log_call(call, request, r, status, duration_ns);
+    if (access_log_wants(a->options.access_log, r->status))
+        log_call(call, request, r, duration_ns);
     http_exchange_respond(call->exchange, r); /* the call is gone after this */
 }
 
 static void respond_error(struct call *call, enum api_error error)
 {
     struct api *a = call->api;
-    struct http_response r = {.status = api_error_status(error), .body = a->errors.body[error]};
-    http_response_add(&r, SPAN("Cache-Control"), SPAN("no-store"));
-    if (r.status == 401)
-        http_response_add(&r, SPAN("WWW-Authenticate"),
+    struct http_response *r = begin_response(a, api_error_status(error), a->errors.body[error]);
+    http_response_add(r, SPAN("Cache-Control"), SPAN("no-store"));
+    if (r->status == 401)
+        http_response_add(r, SPAN("WWW-Authenticate"),
                           SPAN("ApiKey realm=\"channeld\", header=\"X-Api-Key\""));
-    if (r.status == 405)
-        http_response_add(&r, SPAN("Allow"),
+    if (r->status == 405)
+        http_response_add(r, SPAN("Allow"),
                           cors_enabled(&a->options.cors) ? SPAN("GET, HEAD, OPTIONS") : SPAN("GET, HEAD"));
-    if (r.status == 500 || r.status == 503)
-        http_response_add(&r, SPAN("Retry-After"), SPAN("1"));
-    respond(call, &r);
+    if (r->status == 500 || r->status == 503)
+        http_response_add(r, SPAN("Retry-After"), SPAN("1"));
+    respond(call);
 }
 
 static void respond_preflight(struct call *call)
 {
-    struct http_response r = {.status = 204};
-    cors_add_preflight_fields(&call->api->options.cors, http_exchange_request(call->exchange), &r);
-    respond(call, &r);
+    struct api *a = call->api;
+    struct http_response *r = begin_response(a, 204, NULL);
+    cors_add_preflight_fields(&a->options.cors, http_exchange_request(call->exchange), r);
+    respond(call);
 }
 
 static void respond_found(struct call *call, const struct store_answer *answer)
 {
     struct api *a = call->api;
-    struct http_response r = {.status = 200, .body = answer->body};
-    http_response_add(&r, SPAN("Cache-Control"), SPAN("private, no-cache"));
+    struct http_response *r = begin_response(a, 200, answer->body);
+    http_response_add(r, SPAN("Cache-Control"), SPAN("private, no-cache"));
     if (call->route == ROUTE_LIST) {
         buf_clear(&a->links);
         page_links_write(&a->links, a->options.base_path, call->page, answer->last_page);
         if (buf_error(&a->links) == 0)
-            http_response_add(&r, SPAN("Link"), buf_span(&a->links));
+            http_response_add(r, SPAN("Link"), buf_span(&a->links));
     }
-    respond(call, &r);
+    respond(call);
 }
 
 static enum auth_outcome outcome_of(enum store_status status)
@@ -145,7 +154,8 @@ static void ask_store(struct call *call, const struct question *q)
     call->has_key = true;
     call->then = q->error;
     call->page = q->store.number;
-    call->request = (struct store_request){.done = on_answer, .arg = call};
+    call->request.done = on_answer;
+    call->request.arg = call;
     if (store_ask(call->api->options.store, &call->request, &q->store, &answer))
         on_answer(call, &answer);
 }
@@ -156,13 +166,25 @@ static void respond_without_key(struct call *call)
     respond_error(call, API_ERROR_UNAUTHORIZED);
 }
 
+/* The state of `x` still holds what the last call left there. */
+static struct call *begin_call(struct api *a, struct http_exchange *x)
+{
+    struct call *call = http_exchange_state(x);
+    call->api = a;
+    call->exchange = x;
+    call->route = ROUTE_NONE;
+    call->source = STORE_SOURCE_NONE;
+    call->then = API_ERROR_NONE;
+    call->has_key = false;
+    metric_add(&a->options.metrics->requests_in_flight, 1);
+    return call;
+}
+
 static void handle(void *arg, struct http_exchange *x)
 {
     struct api *a = arg;
-    struct call *call = http_exchange_state(x);
+    struct call *call = begin_call(a, x);
     const struct http_request *request = http_exchange_request(x);
-    *call = (struct call){.api = a, .exchange = x};
-    metric_add(&a->options.metrics->requests_in_flight, 1);
     struct span id = SPAN_ABSENT;
     call->route = route_match(a->options.base_path, request->path, &id);
     if (call->route == ROUTE_NONE) {
@@ -190,10 +212,7 @@ static void handle(void *arg, struct http_exchange *x)
 
 static void refuse(void *arg, struct http_exchange *x, int status)
 {
-    struct api *a = arg;
-    struct call *call = http_exchange_state(x);
-    *call = (struct call){.api = a, .exchange = x};
-    metric_add(&a->options.metrics->requests_in_flight, 1);
+    struct call *call = begin_call(arg, x);
     respond_error(call, api_error_for_refusal(status));
 }
 

@@ -71,7 +71,7 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     (void)suggested;
     struct http_conn *c = handle->data;
-    *out = uv_buf_init(c->server->read_buffer, sizeof c->server->read_buffer);
+    *out = (uv_buf_t){.base = c->server->read_buffer, .len = sizeof c->server->read_buffer};
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *input)
@@ -257,18 +257,17 @@ int http_exchange_status(const struct http_exchange *x, const struct http_respon
     return conditional && http_etag_listed(listed, blob_etag(r->body)) ? 304 : r->status;
 }
 
-void http_exchange_respond(struct http_exchange *x, const struct http_response *response)
+void http_exchange_respond(struct http_exchange *x, struct http_response *r)
 {
     struct http_conn *c = x->conn;
     struct http_server *s = c->server;
-    struct http_response r = *response;
     const struct http_request *request = &x->parser.request;
-    r.status = http_exchange_status(x, response);
+    r->status = http_exchange_status(x, r);
     bool close = x->close || !request->keep_alive || s->announcing_close;
     const struct http_head_context context = {http_date_span(&s->date), request->minor_version, close};
-    http_response_write_head(&s->output.heads, &r, &context);
-    bool bodiless = request->method == METHOD_HEAD || r.status == 304 || r.status == 204;
-    http_output_add(&s->output, bodiless ? NULL : r.body);
+    http_response_write_head(&s->output.heads, r, &context);
+    bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->status == 204;
+    http_output_add(&s->output, bodiless ? NULL : r->body);
     give_exchange_back(c);
     if (c->writing == 0) /* otherwise it is that of the answers before, which are not taken yet */
         http_deadline_clear(&c->deadline);

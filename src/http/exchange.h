@@ -45,7 +45,10 @@ uint64_t http_exchange_began_ns(const struct http_exchange *x);
  */
 int http_exchange_status(const struct http_exchange *x, const struct http_response *response);
 
-/* Answers. The exchange and the spans of its request are gone afterwards. */
-void http_exchange_respond(struct http_exchange *x, const struct http_response *response);
+/*
+ * Answers; the response's status becomes the one with which it leaves. The exchange and the spans of its
+ * request are gone afterwards.
+ */
+void http_exchange_respond(struct http_exchange *x, struct http_response *response);
 
 #endif

@@ -48,54 +48,62 @@ static size_t room_needed(const struct http_response *r)
     return need;
 }
 
-/* Appends without asking for room, which is there. */
-static inline void put(struct buf *out, struct span s)
+static char *put_number(int64_t n, char *at)
 {
-    memcpy(out->data + out->len, s.data, s.len);
-    out->len += s.len;
+    return at + format_int64(n, at);
 }
 
-static inline void put_number(struct buf *out, int64_t n)
+static char *put_status_line(char *at, int status)
 {
-    out->len += format_int64(n, out->data + out->len);
+    if (status == 200)
+        return span_put(SPAN("HTTP/1.1 200 OK\r\n"), at);
+    at = span_put(SPAN("HTTP/1.1 "), at);
+    at = put_number(status, at);
+    at = span_put(SPAN(" "), at);
+    at = span_put(span_of(http_status_text(status)), at);
+    return span_put(SPAN("\r\n"), at);
 }
 
-static void put_status_line(struct buf *out, int status)
-{
-    if (status == 200) {
-        put(out, SPAN("HTTP/1.1 200 OK\r\n"));
-        return;
-    }
-    put(out, SPAN("HTTP/1.1 "));
-    put_number(out, status);
-    put(out, SPAN(" "));
-    put(out, span_of(http_status_text(status)));
-    put(out, SPAN("\r\n"));
-}
-
-static void put_content_fields(struct buf *out, const struct http_response *r)
+static char *put_content_fields(char *at, const struct http_response *r)
 {
     if (r->status == 204 || r->status == 304)
-        return;
+        return at;
     if (r->content_type == NULL) {
-        put(out, SPAN("Content-Type: application/json\r\nContent-Length: "));
+        at = span_put(SPAN("Content-Type: application/json\r\nContent-Length: "), at);
     } else {
-        put(out, SPAN("Content-Type: "));
-        put(out, span_of(r->content_type));
-        put(out, SPAN("\r\nContent-Length: "));
+        at = span_put(SPAN("Content-Type: "), at);
+        at = span_put(span_of(r->content_type), at);
+        at = span_put(SPAN("\r\nContent-Length: "), at);
     }
-    put_number(out, r->body == NULL ? 0 : (int64_t)r->body->len);
-    put(out, SPAN("\r\n"));
+    at = put_number(r->body == NULL ? 0 : (int64_t)r->body->len, at);
+    return span_put(SPAN("\r\n"), at);
 }
 
-static void put_fields(struct buf *out, const struct http_response *r)
+static char *put_etag(char *at, const struct blob *body)
+{
+    if (body == NULL || !body->has_etag)
+        return at;
+    at = span_put(SPAN("ETag: "), at);
+    at = span_put((struct span){body->etag, BLOB_ETAG_LEN}, at);
+    return span_put(SPAN("\r\n"), at);
+}
+
+static char *put_fields(char *at, const struct http_response *r)
 {
     for (unsigned i = 0; i < r->field_count; i++) {
-        put(out, r->field[i].name);
-        put(out, SPAN(": "));
-        put(out, r->field[i].value);
-        put(out, SPAN("\r\n"));
+        at = span_put(r->field[i].name, at);
+        at = span_put(SPAN(": "), at);
+        at = span_put(r->field[i].value, at);
+        at = span_put(SPAN("\r\n"), at);
     }
+    return at;
+}
+
+static char *put_connection(char *at, const struct http_head_context *context)
+{
+    if (context->close)
+        return span_put(SPAN("Connection: close\r\n"), at);
+    return context->minor_version == 0 ? span_put(SPAN("Connection: keep-alive\r\n"), at) : at;
 }
 
 void http_response_write_head(struct buf *out, const struct http_response *r,
@@ -103,21 +111,15 @@ void http_response_write_head(struct buf *out, const struct http_response *r,
 {
     if (buf_reserve(out, room_needed(r)) != 0)
         return;
-    put_status_line(out, r->status);
-    put(out, SPAN("Date: "));
-    put(out, context->date);
-    put(out, SPAN("\r\n"));
-    put_content_fields(out, r);
-    put(out, SPAN("X-Content-Type-Options: nosniff\r\n"));
-    if (r->body != NULL && r->body->has_etag) {
-        put(out, SPAN("ETag: "));
-        put(out, blob_etag(r->body));
-        put(out, SPAN("\r\n"));
-    }
-    put_fields(out, r);
-    if (context->close)
-        put(out, SPAN("Connection: close\r\n"));
-    else if (context->minor_version == 0)
-        put(out, SPAN("Connection: keep-alive\r\n"));
-    put(out, SPAN("\r\n"));
+    char *at = put_status_line(out->data + out->len, r->status);
+    at = span_put(SPAN("Date: "), at);
+    at = span_put(context->date, at);
+    at = span_put(SPAN("\r\n"), at);
+    at = put_content_fields(at, r);
+    at = span_put(SPAN("X-Content-Type-Options: nosniff\r\n"), at);
+    at = put_etag(at, r->body);
+    at = put_fields(at, r);
+    at = put_connection(at, context);
+    at = span_put(SPAN("\r\n"), at);
+    out->len = (size_t)(at - out->data);
 }

@@ -21,6 +21,18 @@ struct http_response {
     struct http_field field[HTTP_RESPONSE_FIELDS_MAX];
 };
 
+/*
+ * Makes `r` a response without fields and of the default type. For one that is used again and again: what it
+ * has room for is not cleared.
+ */
+static inline void http_response_begin(struct http_response *r, int status, struct blob *body)
+{
+    r->status = status;
+    r->body = body;
+    r->content_type = NULL;
+    r->field_count = 0;
+}
+
 /* Adds a field; name and value are borrowed until the response is given. What is beyond the maximum is a bug.
  */
 void http_response_add(struct http_response *r, struct span name, struct span value);
