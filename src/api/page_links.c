@@ -1,28 +1,34 @@
 /* Writing Link; see page_links.h. */
 #include "api/page_links.h"
 
-static void write_link(struct buf *out, struct span base_path, int64_t page, const char *relation)
+/* Links in a field, and room for what each has beside the base path and its number. */
+enum { LINKS_MAX = 4, LINK_BASE_MAX = 64 };
+
+static char *put_link(char *at, struct span base_path, int64_t page, struct span relation)
 {
-    buf_append_str(out, "<");
-    buf_append_span(out, base_path);
-    buf_append_str(out, "channels/?page=");
-    buf_append_int(out, page);
-    buf_append_str(out, ">; rel=\"");
-    buf_append_str(out, relation);
-    buf_append_char(out, '"');
+    at = span_put(SPAN("<"), at);
+    at = span_put(base_path, at);
+    at = span_put(SPAN("channels/?page="), at);
+    at += format_int64(page, at);
+    at = span_put(SPAN(">; rel=\""), at);
+    at = span_put(relation, at);
+    return span_put(SPAN("\""), at);
 }
 
 void page_links_write(struct buf *out, struct span base_path, int64_t page, int64_t last)
 {
-    write_link(out, base_path, 1, "first");
+    if (buf_reserve(out, LINKS_MAX * (LINK_BASE_MAX + base_path.len + INT64_DIGITS_MAX)) != 0)
+        return;
+    char *at = put_link(out->data + out->len, base_path, 1, SPAN("first"));
     if (page > 1) {
-        buf_append_str(out, ", ");
-        write_link(out, base_path, page - 1 < last ? page - 1 : last, "prev");
+        at = span_put(SPAN(", "), at);
+        at = put_link(at, base_path, page - 1 < last ? page - 1 : last, SPAN("prev"));
     }
     if (page < last) {
-        buf_append_str(out, ", ");
-        write_link(out, base_path, page + 1, "next");
+        at = span_put(SPAN(", "), at);
+        at = put_link(at, base_path, page + 1, SPAN("next"));
     }
-    buf_append_str(out, ", ");
-    write_link(out, base_path, last, "last");
+    at = span_put(SPAN(", "), at);
+    at = put_link(at, base_path, last, SPAN("last"));
+    out->len = (size_t)(at - out->data);
 }
