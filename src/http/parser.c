@@ -16,31 +16,13 @@ static int refuse(struct http_parser *p, int status)
     return HPE_USER;
 }
 
-static void piece_begin(struct http_parser *p, struct http_piece *piece)
-{
-    piece->present = true;
-    piece->start = p->text.len;
-    piece->len = 0;
-}
-
-static int piece_extend(struct http_parser *p, struct http_piece *piece, const char *at, size_t n)
+/* Adds to `text`, and to the length of the part of it that is being read. */
+static int collect(struct http_parser *p, size_t *len, const char *at, size_t n)
 {
     buf_append(&p->text, at, n);
     if (buf_error(&p->text) != 0)
         return refuse(p, 500);
-    piece->len += n;
-    return 0;
-}
-
-static struct span piece_span(const struct http_parser *p, const struct http_piece *piece)
-{
-    return piece->present ? (struct span){p->text.data + piece->start, piece->len} : SPAN_ABSENT;
-}
-
-static int on_method(llhttp_t *l, const char *at, size_t n)
-{
-    (void)at;
-    parser_of(l)->method_begun = n > 0;
+    *len += n;
     return 0;
 }
 
@@ -67,9 +49,7 @@ static int on_method_complete(llhttp_t *l)
 static int on_url(llhttp_t *l, const char *at, size_t n)
 {
     struct http_parser *p = parser_of(l);
-    if (!p->target.present)
-        piece_begin(p, &p->target);
-    return piece_extend(p, &p->target, at, n);
+    return collect(p, &p->now.target_len, at, n);
 }
 
 /* llhttp reads RTSP/1.0 as it reads HTTP/1.0, and does not tell which it was. */
@@ -78,24 +58,24 @@ static int on_version(llhttp_t *l, const char *at, size_t n)
     (void)n;
     struct http_parser *p = parser_of(l);
     size_t here = (size_t)(at - p->slice);
-    char c = here >= HTTP_PROTOCOL_TAIL ? at[-HTTP_PROTOCOL_TAIL] : p->last[here];
-    if (!p->version_begun && c != "HTTP/"[sizeof "HTTP/" - 1 - HTTP_PROTOCOL_TAIL])
+    char c = here >= HTTP_PROTOCOL_TAIL ? at[-HTTP_PROTOCOL_TAIL] : p->now.last[here];
+    if (!p->now.version_begun && c != "HTTP/"[sizeof "HTTP/" - 1 - HTTP_PROTOCOL_TAIL])
         return refuse(p, 400);
-    p->version_begun = true;
+    p->now.version_begun = true;
     return 0;
 }
 
-static void remember_last(struct http_parser *p, struct span slice)
+static void remember_last(char last[HTTP_PROTOCOL_TAIL], struct span slice)
 {
-    size_t n = slice.len < sizeof p->last ? slice.len : sizeof p->last;
-    memmove(p->last, p->last + n, sizeof p->last - n);
-    memcpy(p->last + sizeof p->last - n, slice.data + slice.len - n, n);
+    size_t n = slice.len < HTTP_PROTOCOL_TAIL ? slice.len : HTTP_PROTOCOL_TAIL;
+    memmove(last, last + n, HTTP_PROTOCOL_TAIL - n);
+    memcpy(last + HTTP_PROTOCOL_TAIL - n, slice.data + slice.len - n, n);
 }
 
 static int on_version_complete(llhttp_t *l)
 {
     struct http_parser *p = parser_of(l);
-    p->line_done = true;
+    p->now.line_done = true;
     bool known = l->http_major == 1 && l->http_minor <= 1;
     return known ? 0 : refuse(p, 505);
 }
@@ -103,22 +83,34 @@ static int on_version_complete(llhttp_t *l)
 static int on_header_field(llhttp_t *l, const char *at, size_t n)
 {
     struct http_parser *p = parser_of(l);
-    size_t room = sizeof p->name - p->name_len;
+    size_t room = sizeof p->name - p->now.name_len;
     size_t kept = n < room ? n : room; /* a longer name is none of ours; a full array matches nothing */
-    memcpy(p->name + p->name_len, at, kept);
-    p->name_len += kept;
+    memcpy(p->name + p->now.name_len, at, kept);
+    p->now.name_len += kept;
     return 0;
 }
 
-static int find_field(struct span name)
+/* Of tokens, padded with zeros: what differs in the bit of the case alone are letters there. */
+static bool same_name(const char a[HTTP_NAME_MAX], const char b[HTTP_NAME_MAX])
 {
-    static const struct span names[] = {
-#define NAME(symbol, text) {text, sizeof(text) - 1},
-        HTTP_REQUEST_FIELDS(NAME)
-#undef NAME
+    uint64_t difference = 0;
+    for (size_t i = 0; i < HTTP_NAME_MAX; i += sizeof difference)
+        difference |= span_word(a + i) ^ span_word(b + i);
+    return (difference & ~UINT64_C(0x2020202020202020)) == 0;
+}
+
+static int find_field(const char name[HTTP_NAME_MAX], size_t len)
+{
+    static const struct {
+        size_t len;
+        char name[HTTP_NAME_MAX];
+    } known[] = {
+#define KNOWN(symbol, text) {sizeof(text) - 1, text},
+        HTTP_REQUEST_FIELDS(KNOWN)
+#undef KNOWN
     };
     for (int i = 0; i < HTTP_FIELD_COUNT; i++)
-        if (span_equal_nocase(name, names[i]))
+        if (len == known[i].len && same_name(name, known[i].name))
             return i;
     return -1;
 }
@@ -142,32 +134,47 @@ static int piece_reopen(struct http_parser *p, struct http_piece *piece)
 static int on_header_field_complete(llhttp_t *l)
 {
     struct http_parser *p = parser_of(l);
-    p->field = p->head_done
-                   ? -1
-                   : find_field((struct span){p->name, p->name_len}); /* no trailer means anything here */
-    p->name_len = 0;
-    if (p->field < 0)
+    /* No trailer means anything here. */
+    p->now.field = p->now.head_done ? -1 : find_field(p->name, p->now.name_len);
+    p->now.name_len = 0;
+    memset(p->name, 0, sizeof p->name);
+    if (p->now.field < 0)
         return 0;
-    struct http_piece *piece = &p->piece[p->field];
-    p->duplicate = piece->present;
-    if (!p->duplicate) {
-        piece_begin(p, piece);
+    struct http_piece *piece = &p->piece[p->now.field];
+    unsigned bit = 1U << p->now.field;
+    p->now.duplicate = (p->now.fields & bit) != 0;
+    p->now.fields |= bit;
+    if (!p->now.duplicate) {
+        *piece = (struct http_piece){.start = p->text.len};
         return 0;
     }
-    if (p->field == HTTP_FIELD_HOST)
-        p->host_repeated = true;
-    if (p->field != HTTP_FIELD_IF_NONE_MATCH)
+    if (p->now.field == HTTP_FIELD_HOST)
+        p->now.host_repeated = true;
+    if (p->now.field != HTTP_FIELD_IF_NONE_MATCH)
         return 0;
-    p->duplicate = false;
+    p->now.duplicate = false;
     return piece_reopen(p, piece);
 }
 
 static int on_header_value(llhttp_t *l, const char *at, size_t n)
 {
     struct http_parser *p = parser_of(l);
-    if (p->field < 0 || p->duplicate)
+    if (p->now.field < 0 || p->now.duplicate)
         return 0;
-    return piece_extend(p, &p->piece[p->field], at, n);
+    return collect(p, &p->piece[p->now.field].len, at, n);
+}
+
+static bool host_valid(struct http_parser *p, struct span host)
+{
+    if (host.len > 0 && span_equal(host, (struct span){p->host, p->host_len}))
+        return true;
+    if (!http_host_valid(host))
+        return false;
+    if (host.len <= sizeof p->host) {
+        memcpy(p->host, host.data, host.len);
+        p->host_len = host.len;
+    }
+    return true;
 }
 
 /* RFC 9112 sections 2.3, 3.2 and 6.1. */
@@ -178,7 +185,7 @@ static int judge_head(struct http_parser *p)
         return 505;
     struct span host = p->request.field[HTTP_FIELD_HOST];
     bool host_needed = l->http_minor == 1;
-    if (p->host_repeated || (host.data == NULL ? host_needed : !http_host_valid(host)))
+    if (p->now.host_repeated || (host.data == NULL ? host_needed : !host_valid(p, host)))
         return 400;
     bool coded = p->request.field[HTTP_FIELD_TRANSFER_ENCODING].data != NULL; /* also when it is empty */
     if (coded && (l->http_minor == 0 || (l->flags & F_CHUNKED) == 0))
@@ -195,20 +202,27 @@ static bool wants_keep_alive(const llhttp_t *l)
            l->method != HTTP_CONNECT;
 }
 
+/* The text has all its bytes and moves no more. */
+static void set_fields(struct http_parser *p)
+{
+    for (unsigned left = p->now.fields; left != 0; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        p->request.field[i] = span_trim((struct span){p->text.data + p->piece[i].start, p->piece[i].len});
+    }
+}
+
 static int on_headers_complete(llhttp_t *l)
 {
     struct http_parser *p = parser_of(l);
     struct http_request *r = &p->request;
-    p->head_done = true;
+    p->now.head_done = true;
     r->minor_version = l->http_minor;
     r->keep_alive = wants_keep_alive(l);
-    for (int i = 0; i < HTTP_FIELD_COUNT; i++)
-        r->field[i] = p->piece[i].present ? span_trim(piece_span(p, &p->piece[i])) : SPAN_ABSENT;
+    set_fields(p);
     int status = judge_head(p);
     if (status != 0)
         return refuse(p, status);
-    char *target = p->text.data + p->target.start;
-    if (http_target_split(target, p->target.len, &r->path, &r->query) != 0)
+    if (http_target_split(p->text.data, p->now.target_len, &r->path, &r->query) != 0)
         return refuse(p, 400);
     bool has_content = (l->flags & F_CHUNKED) != 0 || l->content_length > 0;
     return has_content ? HPE_PAUSED : 0; /* so that head and content are counted apart */
@@ -218,20 +232,19 @@ static int on_body(llhttp_t *l, const char *at, size_t n)
 {
     (void)at;
     struct http_parser *p = parser_of(l);
-    p->body_len += n;
-    return p->body_len > p->limits->body_max ? refuse(p, 413) : 0;
+    p->now.body_len += n;
+    return p->now.body_len > p->limits->body_max ? refuse(p, 413) : 0;
 }
 
 static int on_message_complete(llhttp_t *l)
 {
-    parser_of(l)->complete = true;
+    parser_of(l)->now.complete = true;
     return HPE_PAUSED;
 }
 
 void http_parser_init(struct http_parser *p, const struct http_limits *limits)
 {
     static const llhttp_settings_t settings = {
-        .on_method = on_method,
         .on_method_complete = on_method_complete,
         .on_url = on_url,
         .on_version = on_version,
@@ -243,10 +256,12 @@ void http_parser_init(struct http_parser *p, const struct http_limits *limits)
         .on_body = on_body,
         .on_message_complete = on_message_complete,
     };
-    struct buf text = p->text;
-    buf_clear(&text);
-    *p = (struct http_parser){.limits = limits, .text = text, .field = -1};
-    p->request.method = METHOD_OTHER;
+    p->limits = limits;
+    buf_clear(&p->text);
+    p->now = (struct http_reading){.field = -1};
+    memset(p->name, 0, sizeof p->name);
+    p->refusal = 0;
+    p->request = (struct http_request){.method = METHOD_OTHER};
     llhttp_init(&p->llhttp, HTTP_REQUEST, &settings);
     p->llhttp.data = p;
 }
@@ -268,8 +283,8 @@ static bool is_unknown_method(const struct http_parser *p, struct span input, si
 {
     if (at >= input.len)
         return false;
-    bool begun = at > 0 ? is_token_char(input.data[at - 1]) : p->method_begun;
-    return is_token_char(input.data[at]) || (begun && input.data[at] == ' ');
+    char before = at > 0 ? input.data[at - 1] : p->now.last[HTTP_PROTOCOL_TAIL - 1];
+    return is_token_char(input.data[at]) || (is_token_char(before) && input.data[at] == ' ');
 }
 
 /* What llhttp says to what is no HTTP/1 request; RTSP's methods are none of HTTP's. */
@@ -292,16 +307,16 @@ static int status_of_error(struct http_parser *p, llhttp_errno_t err, struct spa
 /* Of the head, llhttp is given no more than the limit leaves, so that the count is exact. */
 static size_t slice_length(const struct http_parser *p, size_t available)
 {
-    if (p->head_done)
+    if (p->now.head_done)
         return available;
-    size_t left = p->limits->head_max - p->head_len;
+    size_t left = p->limits->head_max - p->now.head_len;
     return available < left ? available : left;
 }
 
 /* Chunk sizes and extensions are bounded as the content itself is, trailers as the head is. */
 static bool framing_too_large(const struct http_parser *p)
 {
-    return p->tail_len - p->body_len > p->limits->body_max + p->limits->head_max;
+    return p->now.tail_len - p->now.body_len > p->limits->body_max + p->limits->head_max;
 }
 
 static enum http_progress refused(struct http_parser *p, int status)
@@ -317,21 +332,21 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
         struct span rest = span_skip(bytes, *used);
         rest.len = slice_length(p, rest.len);
         if (rest.len == 0)
-            return refused(p, p->line_done ? 431 : 414);
-        bool in_head = !p->head_done;
+            return refused(p, p->now.line_done ? 431 : 414);
+        bool in_head = !p->now.head_done;
         p->slice = rest.data;
         llhttp_errno_t err = llhttp_execute(&p->llhttp, rest.data, rest.len);
         size_t taken = err == HPE_OK ? rest.len : (size_t)(llhttp_get_error_pos(&p->llhttp) - rest.data);
         *used += taken;
         if (in_head)
-            p->head_len += taken;
+            p->now.head_len += taken;
         else
-            p->tail_len += taken;
-        if (!p->version_begun)
-            remember_last(p, (struct span){rest.data, taken});
+            p->now.tail_len += taken;
+        if (!p->now.version_begun)
+            remember_last(p->now.last, (struct span){rest.data, taken});
         if (p->refusal == 0 && framing_too_large(p))
             return refused(p, 413);
-        if (p->complete)
+        if (p->now.complete)
             return HTTP_COMPLETE;
         if (err == HPE_PAUSED)
             llhttp_resume(&p->llhttp);
@@ -343,7 +358,7 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
 
 bool http_parser_wants_continue(const struct http_parser *p)
 {
-    return p->head_done && !p->complete && p->tail_len == 0 && p->body_len == 0 &&
+    return p->now.head_done && !p->now.complete && p->now.tail_len == 0 && p->now.body_len == 0 &&
            p->request.minor_version == 1 &&
            span_equal_nocase(p->request.field[HTTP_FIELD_EXPECT], SPAN("100-continue"));
 }

@@ -18,8 +18,10 @@ struct http_limits {
     size_t body_max; /* bytes of content, which is read and dropped */
 };
 
+/* Longer names are none of ours; longer hosts are judged each time. */
+enum { HTTP_NAME_MAX = 32, HTTP_HOST_MAX = 64 };
+
 struct http_piece {
-    bool present;
     size_t start, len; /* in `text` */
 };
 
@@ -27,23 +29,31 @@ struct http_piece {
  * llhttp. */
 enum { HTTP_PROTOCOL_TAIL = 3 };
 
+/* How far a request has come. */
+struct http_reading {
+    char last[HTTP_PROTOCOL_TAIL]; /* the bytes before what llhttp is reading from now */
+    bool line_done, version_begun, head_done, complete;
+    bool host_repeated;
+    bool duplicate;    /* the value being read does not count: the field came before */
+    int field;         /* of that value; -1 when it is dropped */
+    unsigned fields;   /* that have come: a bit for each enum http_request_field */
+    size_t target_len; /* the target is what `text` begins with */
+    size_t name_len;
+    size_t head_len; /* bytes so far */
+    size_t body_len; /* content */
+    size_t tail_len; /* bytes after the head: content and its framing */
+};
+
 struct http_parser {
     llhttp_t llhttp;
     const struct http_limits *limits; /* borrowed */
     struct buf text;                  /* target and field values; the memory is kept between requests */
     const char *slice;                /* what llhttp is reading from now */
-    char last[HTTP_PROTOCOL_TAIL];    /* the bytes before that */
-    struct http_piece target;
-    struct http_piece piece[HTTP_FIELD_COUNT];
-    char name[32]; /* of the field being read, as far as it could be one of ours */
-    size_t name_len;
-    int field;       /* of the value being read; -1 when it is dropped */
-    bool duplicate;  /* that value does not count: the field came before */
-    size_t head_len; /* bytes so far */
-    size_t body_len; /* content */
-    size_t tail_len; /* bytes after the head: content and its framing */
-    bool method_begun, line_done, version_begun, head_done, complete;
-    bool host_repeated;
+    char name[HTTP_NAME_MAX];         /* of the field being read, as far as it could be ours; then zeros */
+    struct http_piece piece[HTTP_FIELD_COUNT]; /* of the fields that have come */
+    char host[HTTP_HOST_MAX];                  /* the last one found valid: the next is mostly the same */
+    size_t host_len;                           /* 0: none */
+    struct http_reading now;
     int refusal; /* HTTP status, or 0 */
     struct http_request request;
 };

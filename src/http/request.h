@@ -7,16 +7,19 @@
 /* Methods that somebody here answers; every other one that HTTP knows is METHOD_OTHER. */
 enum http_method { METHOD_GET, METHOD_HEAD, METHOD_OPTIONS, METHOD_OTHER };
 
-/* X(NAME, "name"): the header fields whose values are kept. All others are read and forgotten. */
+/*
+ * X(NAME, "name"): the header fields whose values are kept. All others are read and forgotten. They are
+ * looked for in this order, so those of every request come first.
+ */
 #define HTTP_REQUEST_FIELDS(X)                         \
     X(HOST, "host")                                    \
+    X(API_KEY, "x-api-key")                            \
     X(TRANSFER_ENCODING, "transfer-encoding")          \
     X(EXPECT, "expect")                                \
     X(IF_NONE_MATCH, "if-none-match")                  \
     X(ORIGIN, "origin")                                \
     X(REQUEST_METHOD, "access-control-request-method") \
     X(TRACEPARENT, "traceparent")                      \
-    X(API_KEY, "x-api-key")                            \
     X(REQUEST_ID, "x-request-id")
 
 enum http_request_field {

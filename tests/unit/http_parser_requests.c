@@ -88,6 +88,25 @@ TEST(our_fields_are_kept_whatever_their_case_and_without_white_space)
     feed_fini(&f);
 }
 
+TEST(another_byte_anywhere_makes_another_name)
+{
+    static const char tokens[] =
+        "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    struct fed f = {0};
+    for (size_t at = 0; at < sizeof "x-api-key" - 1; at++) {
+        for (size_t i = 0; i < sizeof tokens - 1; i++) {
+            char text[] = GET "x-api-key: k\r\n\r\n";
+            char *byte = text + sizeof GET - 1 + at;
+            bool same =
+                tokens[i] == *byte || (tokens[i] >= 'A' && tokens[i] <= 'Z' && (tokens[i] | 0x20) == *byte);
+            *byte = tokens[i];
+            const struct http_request *r = read_request(&f, text);
+            assert_span(r->field[HTTP_FIELD_API_KEY], same ? "k" : NULL);
+        }
+    }
+    feed_fini(&f);
+}
+
 TEST(names_longer_than_any_of_ours_are_dropped)
 {
     struct fed f = {0};
@@ -273,6 +292,46 @@ TEST(a_parser_is_used_again_without_a_trace_of_the_request_before)
     feed_fini(&f);
 }
 
+TEST(a_host_is_judged_in_each_request)
+{
+    static const struct {
+        const char *host;
+        bool valid;
+    } rows[] = {{"a.example:80", true},
+                {"a.example:80", true},
+                {"a.example:8x", false},
+                {"a.example:80", true},
+                {"a.example", true},
+                {"a.exampl/", false},
+                {"", false},
+                {"a.example:80/", false}};
+    struct fed f = {0};
+    struct buf b = BUF_INIT;
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        buf_clear(&b);
+        buf_printf(&b, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", rows[i].host);
+        feed_whole(&f, &FEED_LIMITS, buf_span(&b));
+        assert_int_equal(f.progress, rows[i].valid ? HTTP_COMPLETE : HTTP_REFUSED);
+    }
+    buf_fini(&b);
+    feed_fini(&f);
+}
+
+TEST(a_host_of_any_length_is_taken)
+{
+    struct fed f = {0};
+    struct buf b = BUF_INIT;
+    for (size_t n = HTTP_HOST_MAX - 2; n < HTTP_HOST_MAX + 2; n++) {
+        for (int again = 0; again < 2; again++) {
+            buf_clear(&b);
+            buf_printf(&b, "GET / HTTP/1.1\r\nHost: %0*d\r\n\r\n", (int)n, 1);
+            assert_int_equal(read_request(&f, buf_c_str(&b))->field[HTTP_FIELD_HOST].len, n);
+        }
+    }
+    buf_fini(&b);
+    feed_fini(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +339,7 @@ int main(void)
         cmocka_unit_test(methods_are_told_apart),
         cmocka_unit_test(a_refused_request_still_tells_its_method_so_that_head_gets_no_content),
         cmocka_unit_test(our_fields_are_kept_whatever_their_case_and_without_white_space),
+        cmocka_unit_test(another_byte_anywhere_makes_another_name),
         cmocka_unit_test(names_longer_than_any_of_ours_are_dropped),
         cmocka_unit_test(the_first_of_a_repeated_field_counts_even_when_it_is_empty),
         cmocka_unit_test(if_none_match_is_joined_across_fields),
@@ -290,6 +350,8 @@ int main(void)
         cmocka_unit_test(what_follows_a_request_is_left_for_the_next_one),
         cmocka_unit_test(a_client_that_waits_for_100_is_seen_once_the_head_is_there),
         cmocka_unit_test(a_parser_is_used_again_without_a_trace_of_the_request_before),
+        cmocka_unit_test(a_host_is_judged_in_each_request),
+        cmocka_unit_test(a_host_of_any_length_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
