@@ -65,6 +65,7 @@ uint64_t http_exchange_began_ns(const struct http_exchange *x)
 
 static void settle(struct http_conn *c);
 static void resume(struct http_conn *c);
+static void set_reading(struct http_conn *c, bool on);
 static void take_input(struct http_conn *c, struct span bytes);
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
@@ -74,13 +75,27 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     *out = (uv_buf_t){.base = c->server->read_buffer, .len = sizeof c->server->read_buffer};
 }
 
+static void keep_input(struct http_conn *c, struct span bytes)
+{
+    buf_append_span(&c->leftover, bytes);
+    if (buf_error(&c->leftover) != 0)
+        http_conn_close(c);
+}
+
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *input)
 {
     struct http_conn *c = stream->data;
-    if (n < 0)
+    if (n == UV_EOF && c->state == CONN_HANDLING) {
+        set_reading(c,
+                    false); /* the client may still be waiting for its answer; its end will be read again */
+    } else if (n < 0) {
         http_conn_close(c);
-    else if (n > 0 && c->state == CONN_READING)
+    } else if (n > 0 && c->state == CONN_HANDLING) {
+        keep_input(c, (struct span){input->base, (size_t)n});
+        settle(c);
+    } else if (n > 0 && c->state == CONN_READING) {
         take_input(c, (struct span){input->base, (size_t)n});
+    }
 }
 
 static void set_reading(struct http_conn *c, bool on)
@@ -160,7 +175,8 @@ static void settle(struct http_conn *c)
     if (c->server->finished != NULL && between_requests(c))
         c->state = CONN_ENDING;
     if (c->state == CONN_HANDLING) {
-        set_reading(c, false);
+        if (c->leftover.len > 0) /* one read's worth waits already, and that is enough */
+            set_reading(c, false);
         http_deadline_clear(&c->deadline);
     } else if (c->state == CONN_READING) {
         set_deadline(c, c->exchange == NULL && c->served ? DEADLINE_IDLE : DEADLINE_HEAD);
@@ -229,11 +245,8 @@ static void take_input(struct http_conn *c, struct span bytes)
     }
     c->processing = false;
     bool wanted = c->state == CONN_HANDLING || c->state == CONN_READING;
-    if (bytes.len > 0 && wanted) {
-        buf_append_span(&c->leftover, bytes);
-        if (buf_error(&c->leftover) != 0)
-            http_conn_close(c);
-    }
+    if (bytes.len > 0 && wanted)
+        keep_input(c, bytes);
     settle(c);
 }
 

@@ -5,6 +5,10 @@
  *        |                              \--answered, and it was the last--> ENDING --written--> LINGERING -->
  * CLOSING
  *
+ * In HANDLING one more read is taken and kept for later, then none: asking the kernel not to tell, and then
+ * to tell again, would cost two system calls a request. So a reset is seen at once; the end of the client's
+ * input is not the end of its interest, and it gets its answer.
+ *
  * `writing` runs beside these states: an answer the client does not take. While it lasts, nothing is read and
  * no further request begins. In LINGERING our side is shut and what still comes is thrown away, for a while:
  * closing at once would reset the connection under an answer that the client has not read yet (RFC 9112

@@ -209,11 +209,58 @@ TEST(a_client_that_goes_before_its_answer_costs_nothing_but_the_answer)
         else
             client_reset(c);
         world_turn_for(&w, 30);
-        if (w.later_count == 1) /* nothing is read meanwhile, so it may not have been noticed */
+        assert_int_equal(w.abandoned, i); /* a reset is final; an end of input may be half a close */
+        if (w.later_count == 1)
             world_answer(&w, 0);
         WORLD_UNTIL(&w, w.metrics.connections_open == 0);
     }
     assert_int_equal(w.later_count, 0);
+    world_fini(&w);
+}
+
+TEST(what_comes_while_an_answer_is_awaited_is_served_behind_it)
+{
+    begin();
+    struct client *c = client_open(&w);
+    client_send(c, GET("/later?a") "GET /no");
+    WORLD_UNTIL(&w, w.later_count == 1);
+    client_send(c, "w?b HTTP/1.1\r\nHost: a\r\n\r\n");
+    world_turn_for(&w, 20);
+    client_send(c, GET("/later?c"));
+    world_turn_for(&w, 20);
+    assert_int_equal(w.handled, 1);
+    world_answer(&w, 0);
+    WORLD_UNTIL(&w, w.later_count == 1);
+    client_send(c, GET("/now?d") "GET /no");
+    world_turn_for(&w, 20);
+    client_send(c, "w?e HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_int_equal(shutdown(c->fd, SHUT_WR), 0);
+    world_turn_for(&w, 20);
+    world_answer(&w, 0);
+    WORLD_UNTIL(&w, c->ended);
+    client_expect_bodies(c, "a b c d e");
+    assert_int_equal(w.abandoned, 0);
+    world_fini(&w);
+}
+
+TEST(no_more_than_one_read_is_kept_while_an_answer_is_awaited)
+{
+    begin();
+    struct client *c = client_open(&w);
+    client_send(c, GET("/later?a"));
+    WORLD_UNTIL(&w, w.later_count == 1);
+    static char much[4096];
+    memset(much, 'x', sizeof much);
+    for (ssize_t n = 0; n >= 0;) { /* until the kernel takes no more */
+        n = send(c->fd, much, sizeof much, MSG_DONTWAIT | MSG_NOSIGNAL);
+        world_turn_for(&w, n < 0 ? 50 : 0);
+    }
+    assert_int_equal(w.later_count, 1);
+    const struct http_conn *conn = LIST_ENTRY(w.server->conns.next, struct http_conn, link);
+    assert_in_range(conn->leftover.len, 1, HTTP_READ_BUFFER);
+    client_close(c);
+    world_answer(&w, 0);
+    WORLD_UNTIL(&w, w.metrics.connections_open == 0);
     world_fini(&w);
 }
 
@@ -326,6 +373,8 @@ int main(void)
         cmocka_unit_test(a_client_that_waits_with_its_content_is_invited_once),
         cmocka_unit_test(a_client_that_has_finished_sending_gets_its_late_answer),
         cmocka_unit_test(a_client_that_goes_before_its_answer_costs_nothing_but_the_answer),
+        cmocka_unit_test(what_comes_while_an_answer_is_awaited_is_served_behind_it),
+        cmocka_unit_test(no_more_than_one_read_is_kept_while_an_answer_is_awaited),
         cmocka_unit_test(a_slow_reader_gets_every_byte_and_is_not_read_from_meanwhile),
         cmocka_unit_test(a_last_answer_behind_one_that_is_not_taken_yet_arrives_complete),
         cmocka_unit_test(connections_over_the_limit_are_told_so_and_make_no_others_wait),
