@@ -119,6 +119,7 @@ endfunction()
 
 include(${PROJECT_SOURCE_DIR}/deps/openssl.cmake)
 include(${PROJECT_SOURCE_DIR}/deps/libuv.cmake)
+include(${PROJECT_SOURCE_DIR}/deps/xxhash.cmake)
 include(${PROJECT_SOURCE_DIR}/deps/llhttp.cmake)
 include(${PROJECT_SOURCE_DIR}/deps/hiredis.cmake)
 include(${PROJECT_SOURCE_DIR}/deps/yyjson.cmake)

@@ -11,7 +11,11 @@
 
 #include <stdint.h>
 
-/* A strong entity tag (RFC 9110 section 8.8.3): 128 bits of the body's SHA-256 in hex, in quotes. */
+/*
+ * A strong entity tag (RFC 9110 section 8.8.3): the body's XXH3 of 128 bits in hex, in quotes, the same on
+ * every machine. It tells versions of one resource apart and defends against nobody: who could make two of
+ * them collide would hide a change of their own text from caches that have the one before.
+ */
 enum { BLOB_ETAG_LEN = 34 };
 
 struct blob {

@@ -1,6 +1,8 @@
 /* SHA-256 by OpenSSL; see digest.h. */
 #include "base/digest.h"
 
+#include "base/hex.h"
+
 #include <errno.h>
 #include <openssl/sha.h>
 
@@ -13,16 +15,14 @@ int digest_sha256(struct span bytes, struct digest *out)
 
 void digest_hex_prefix(const struct digest *d, char *out, size_t n)
 {
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < n; i++) {
-        unsigned char byte = d->bytes[i / 2];
-        out[i] = digits[i % 2 == 0 ? byte >> 4 : byte & 15];
-    }
+    char hex[DIGEST_HEX_LEN];
+    digest_hex(d, hex);
+    memcpy(out, hex, n);
 }
 
 void digest_hex(const struct digest *d, char out[DIGEST_HEX_LEN])
 {
-    digest_hex_prefix(d, out, DIGEST_HEX_LEN);
+    hex_write(d->bytes, sizeof d->bytes, out);
 }
 
 bool digest_is_hex(struct span text)
