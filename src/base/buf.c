@@ -21,6 +21,13 @@ void buf_clear(struct buf *b)
     b->error = 0;
 }
 
+void buf_recycle(struct buf *b, size_t keep)
+{
+    if (b->cap > keep)
+        buf_fini(b);
+    buf_clear(b);
+}
+
 static int fail(struct buf *b)
 {
     b->error = -ENOMEM;

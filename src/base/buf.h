@@ -26,6 +26,9 @@ void buf_fini(struct buf *b);
 /* Empties the buffer and forgives its error; the memory is kept for the next use. */
 void buf_clear(struct buf *b);
 
+/* The same, but gives the memory back where it is more than `keep` bytes: after a rare large use. */
+void buf_recycle(struct buf *b, size_t keep);
+
 /* What buf_reserve does when the room is not there. */
 int buf_grow(struct buf *b, size_t extra);
 

@@ -3,6 +3,8 @@
 
 #include "base/utf8.h"
 
+#include <stdint.h>
+
 static const char REPLACEMENT[] = "\xEF\xBF\xBD"; /* U+FFFD */
 
 static bool is_plain(unsigned char c)
@@ -25,22 +27,62 @@ static void write_escape(struct buf *out, unsigned char c)
     buf_append(out, (char[]){'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]}, 6);
 }
 
+/*
+ * True when all eight bytes are plain: for each, the highest bit is set in one of the four terms if it is
+ * not. A subtraction borrows from the next byte only where this one has been found out already.
+ */
+static bool is_plain_word(const char *at)
+{
+    const uint64_t each = 0x0101010101010101U;
+    uint64_t word = 0;
+    memcpy(&word, at, sizeof word);
+    uint64_t control = word - each * 0x20;
+    uint64_t quote = (word ^ each * '"') - each;
+    uint64_t solidus = (word ^ each * '\\') - each;
+    return ((word | control | quote | solidus) & each * 0x80) == 0;
+}
+
+/* True for four characters of two bytes each of U+0400 to U+07FF: all the leads from D0 to DF are valid. */
+static bool is_cyrillic_word(const char *at)
+{
+    static const char bits[] = "\xF0\xC0\xF0\xC0\xF0\xC0\xF0\xC0";
+    static const char values[] = "\xD0\x80\xD0\x80\xD0\x80\xD0\x80";
+    uint64_t word = 0;
+    uint64_t mask = 0;
+    uint64_t expected = 0;
+    memcpy(&word, at, sizeof word);
+    memcpy(&mask, bits, sizeof mask);
+    memcpy(&expected, values, sizeof expected);
+    return (word & mask) == expected;
+}
+
+/* The length of the plain character that starts here, or 0. Those of two bytes, such as Cyrillic, at once. */
+static size_t plain_step(struct span s)
+{
+    unsigned char c = (unsigned char)s.data[0];
+    if (c < 0x80)
+        return is_plain(c);
+    if (c >= 0xC2 && c < 0xE0)
+        return s.len > 1 && ((unsigned char)s.data[1] & 0xC0) == 0x80 ? 2 : 0;
+    int step = utf8_step(s);
+    return step < 0 ? 0 : (size_t)step;
+}
+
 /* The length of the longest start of `s` that can be copied as it is. */
 static size_t plain_run(struct span s)
 {
     size_t n = 0;
     while (n < s.len) {
-        unsigned char c = (unsigned char)s.data[n];
-        if (is_plain(c)) {
-            n++;
+        bool ascii = (unsigned char)s.data[n] < 0x80;
+        bool whole_word = s.len - n >= sizeof(uint64_t);
+        if (whole_word && (ascii ? is_plain_word(s.data + n) : is_cyrillic_word(s.data + n))) {
+            n += sizeof(uint64_t);
             continue;
         }
-        if (c < 0x80)
+        size_t step = plain_step(span_skip(s, n));
+        if (step == 0)
             return n;
-        int step = utf8_step(span_skip(s, n));
-        if (step < 0)
-            return n;
-        n += (size_t)step;
+        n += step;
     }
     return n;
 }

@@ -8,12 +8,12 @@
 
 struct field_info {
     struct span name;
-    struct span member; /* `"name":` */
+    struct span member; /* `,"name":` */
     enum channel_type type;
 };
 
 static const struct field_info FIELDS[CHANNEL_FIELD_COUNT] = {
-#define INFO(name, type, in_summary) {{#name, sizeof #name - 1}, {"\"" #name "\":", sizeof #name + 2}, type},
+#define INFO(name, type, in_summary) {{#name, sizeof #name - 1}, {",\"" #name "\":", sizeof #name + 3}, type},
     CHANNEL_FIELDS(INFO)
 #undef INFO
 };
@@ -74,7 +74,9 @@ static bool write_datetime(struct buf *out, struct span text)
 {
     if (!datetime_valid(text))
         return false;
-    json_write_string(out, text);
+    buf_append_char(out, '"');
+    buf_append_span(out, text); /* nothing in it needs an escape */
+    buf_append_char(out, '"');
     return true;
 }
 
@@ -108,9 +110,7 @@ unsigned channel_write(struct buf *out, const struct channel_row *row, enum chan
     for (size_t i = 0; i < count; i++) {
         const struct field_info *info = &FIELDS[fields[i]];
         struct span text = row->value[fields[i]];
-        if (i > 0)
-            buf_append_char(out, ',');
-        buf_append_span(out, info->member);
+        buf_append_span(out, i == 0 ? span_skip(info->member, 1) : info->member);
         if (text.data != NULL && write_present(out, info->type, text))
             continue;
         write_absent(out, info->type);

@@ -1,11 +1,14 @@
 /*
  * Reading and writing followers_history; see history.h.
  *
- * Only the latest days are kept while reading, in a small sorted array, so that a history of any length costs
+ * Nearly every history is stored in the form in which it is shown: without spaces, ascending, numbers as they
+ * are printed here. That is checked, and then the text is copied. Any other goes through a JSON parser; of it
+ * only the latest days are kept while reading, in a small sorted array, so that a history of any length costs
  * no memory of its own.
  */
 #include "model/history.h"
 
+#include "base/parse.h"
 #include "model/datetime.h"
 
 #include <errno.h>
@@ -85,7 +88,7 @@ static void write_days(struct buf *out, const struct days *days)
     buf_append_char(out, '}');
 }
 
-int history_write(struct buf *out, struct span stored)
+static int write_parsed(struct buf *out, struct span stored)
 {
     /* Ten days take well under this; longer texts fall back to the heap. */
     enum { ARENA = 8192 };
@@ -108,4 +111,53 @@ int history_write(struct buf *out, struct span stored)
         write_days(out, &days);
     yyjson_doc_free(doc);
     return err;
+}
+
+/* --- the form in which it is shown --- */
+
+enum { DATE_LEN = 10, DAY_HEAD = DATE_LEN + 3 }; /* "YYYY-MM-DD": */
+
+/* The length of the day that `text` starts with, or 0 when it starts with none. */
+static size_t shown_day(struct span text)
+{
+    if (text.len <= DAY_HEAD || text.data[0] != '"' || text.data[DAY_HEAD - 2] != '"' ||
+        text.data[DAY_HEAD - 1] != ':' || !date_valid((struct span){text.data + 1, DATE_LEN}))
+        return 0;
+    size_t end = DAY_HEAD;
+    while (end < text.len && text.data[end] != ',' && text.data[end] != '}')
+        end++;
+    int64_t count = 0;
+    return parse_int64((struct span){text.data + DAY_HEAD, end - DAY_HEAD}, &count) == 0 ? end : 0;
+}
+
+/* The latest days of a text in that form, joined by commas; absent when it has another form, or no days. */
+static struct span shown_days(struct span text)
+{
+    size_t start[HISTORY_DAYS_MAX]; /* of the last so many days; a ring */
+    size_t count = 0;
+    size_t at = 1;
+    for (;; at++) {
+        size_t len = at < text.len ? shown_day(span_skip(text, at)) : 0;
+        size_t before = count == 0 ? 0 : start[(count - 1) % HISTORY_DAYS_MAX];
+        if (len == 0 || (count > 0 && memcmp(text.data + before, text.data + at, DATE_LEN + 1) >= 0))
+            return SPAN_ABSENT;
+        start[count++ % HISTORY_DAYS_MAX] = at;
+        at += len;
+        if (at == text.len || text.data[at] == '}')
+            break;
+    }
+    size_t first = count > HISTORY_DAYS_MAX ? start[count % HISTORY_DAYS_MAX] : 1;
+    bool whole = at + 1 == text.len && text.data[0] == '{';
+    return whole ? (struct span){text.data + first, at - first} : SPAN_ABSENT;
+}
+
+int history_write(struct buf *out, struct span stored)
+{
+    struct span days = shown_days(stored);
+    if (days.data == NULL)
+        return write_parsed(out, stored);
+    buf_append_char(out, '{');
+    buf_append_span(out, days);
+    buf_append_char(out, '}');
+    return 0;
 }

@@ -162,6 +162,49 @@ TEST(a_text_of_any_length_is_read)
     buf_fini(&stored);
 }
 
+/* What begins with a space is parsed as JSON. What does not may be copied: that must make no difference. */
+static void compare_with_parsed(struct span stored)
+{
+    struct buf spaced = BUF_INIT;
+    struct buf parsed = BUF_INIT;
+    struct buf out = BUF_INIT;
+    buf_append_char(&spaced, ' ');
+    buf_append_span(&spaced, stored);
+    int expected = history_write(&parsed, buf_span(&spaced));
+    if (history_write(&out, stored) != expected || !span_equal(buf_span(&out), buf_span(&parsed)))
+        fail_msg("%.*s gives %.*s", (int)stored.len, stored.data, (int)out.len, out.len > 0 ? out.data : "");
+    buf_fini(&spaced);
+    buf_fini(&parsed);
+    buf_fini(&out);
+}
+
+TEST(a_text_that_needs_no_change_is_checked_as_any_other)
+{
+    static const char alphabet[] = "{}\",:- 0123456789eE.+n\\x\n";
+    uint64_t seed = 5;
+    int readable = 0;
+    for (int round = 0; round < 60000; round++) {
+        struct buf stored = BUF_INIT;
+        struct buf out = BUF_INIT;
+        int first = 1 + (int)(check_random(&seed) % 9);
+        int last = first + (int)(check_random(&seed) % 14);
+        buf_append_char(&stored, '{');
+        for (int day = first; day <= last; day++)
+            add_day(&stored, 11, day, (int)(check_random(&seed) % 100));
+        buf_append_char(&stored, '}');
+        for (uint32_t i = check_random(&seed) % 3; i > 0; i--)
+            stored.data[check_random(&seed) % stored.len] =
+                alphabet[check_random(&seed) % (sizeof alphabet - 1)];
+        if (check_random(&seed) % 4 == 0)
+            stored.len = check_random(&seed) % stored.len;
+        compare_with_parsed(buf_span(&stored));
+        readable += history_write(&out, buf_span(&stored)) == 0;
+        buf_fini(&stored);
+        buf_fini(&out);
+    }
+    assert_in_range(readable, 10000, 50000);
+}
+
 TEST(every_length_around_the_stack_buffer_is_read)
 {
     struct buf stored = BUF_INIT;
@@ -174,8 +217,9 @@ TEST(every_length_around_the_stack_buffer_is_read)
         struct buf out = BUF_INIT;
         buf_clear(&stored);
         for (int i = 0; i < days; i++)
-            buf_printf(&stored, "%s\"%d-01-01\":%d", i == 0 ? "{" : ",", 2000 + i, i);
+            buf_printf(&stored, "%s\"%d-01-01\":%d", i == 0 ? "{ " : ",", 2000 + i, i);
         buf_append_char(&stored, '}');
+        compare_with_parsed(buf_span(&stored));
         assert_int_equal(history_write(&out, buf_span(&stored)), 0);
         buf_fini(&out);
     }
@@ -260,6 +304,7 @@ int main(void)
         cmocka_unit_test(ascending_and_descending_texts_give_the_same),
         cmocka_unit_test(a_day_named_twice_counts_with_its_last_value),
         cmocka_unit_test(a_text_of_any_length_is_read),
+        cmocka_unit_test(a_text_that_needs_no_change_is_checked_as_any_other),
         cmocka_unit_test(every_length_around_the_stack_buffer_is_read),
         cmocka_unit_test(escaped_names_are_names),
         cmocka_unit_test(what_is_no_object_is_unreadable),

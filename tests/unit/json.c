@@ -148,6 +148,68 @@ TEST(random_bytes_always_make_valid_json)
     }
 }
 
+static void write_parts(struct buf *out, struct span text, size_t at, size_t len)
+{
+    json_write_escaped(out, (struct span){text.data, at});
+    json_write_escaped(out, (struct span){text.data + at, len});
+    json_write_escaped(out, span_skip(text, at + len));
+}
+
+/* Runs are looked at several bytes at a time; a byte in their midst is still seen. */
+TEST(every_byte_at_every_place_of_a_run_is_treated_alike)
+{
+    for (size_t len = 1; len <= 26; len++)
+        for (size_t at = 0; at < len; at++)
+            for (int byte = 0; byte < 256; byte++) {
+                char text[26];
+                struct buf whole = BUF_INIT;
+                struct buf parts = BUF_INIT;
+                memset(text, at % 2 == 0 ? 'a' : 0x7F, sizeof text);
+                text[at] = (char)byte;
+                json_write_escaped(&whole, (struct span){text, len});
+                write_parts(&parts, (struct span){text, len}, at, 1);
+                assert_true(span_equal(buf_span(&whole), buf_span(&parts)));
+                buf_fini(&whole);
+                buf_fini(&parts);
+            }
+}
+
+/* The same within a run of Cyrillic letters: a byte that is changed breaks no more than its own letter. */
+TEST(every_byte_at_every_place_of_a_cyrillic_run_is_treated_alike)
+{
+    enum { LETTERS = 10 };
+    for (size_t at = 0; at < 2 * LETTERS; at++)
+        for (int byte = 0; byte < 256; byte++) {
+            char text[2 * LETTERS];
+            struct buf whole = BUF_INIT;
+            struct buf parts = BUF_INIT;
+            for (size_t i = 0; i < LETTERS; i++)
+                memcpy(text + 2 * i, i % 2 == 0 ? "\xD0\x96" : "\xD1\x8F", 2);
+            text[at] = (char)byte;
+            json_write_escaped(&whole, (struct span){text, sizeof text});
+            write_parts(&parts, (struct span){text, sizeof text}, at / 2 * 2, 2);
+            if (at % 2 == 1 || byte < 0xE0) /* otherwise the lead asks for more than its own letter */
+                assert_true(span_equal(buf_span(&whole), buf_span(&parts)));
+            buf_fini(&whole);
+            buf_fini(&parts);
+        }
+}
+
+TEST(every_pair_of_bytes_beyond_ascii_is_a_character_or_is_replaced)
+{
+    for (int first = 0x80; first < 0x100; first++)
+        for (int second = 0; second < 0x100; second++) {
+            const char text[] = {'a', (char)first, (char)second, 'b'};
+            bool valid = first >= 0xC2 && first < 0xE0 && second >= 0x80 && second < 0xC0;
+            struct buf out = BUF_INIT;
+            json_write_escaped(&out, (struct span){text, sizeof text});
+            if (valid)
+                assert_memory_equal(out.data, text, sizeof text);
+            assert_int_equal(memmem(out.data, out.len, "\xEF\xBF\xBD", 3) == NULL, valid);
+            buf_fini(&out);
+        }
+}
+
 TEST(every_valid_character_is_read_back)
 {
     static const char text[] =
@@ -172,6 +234,9 @@ int main(void)
         cmocka_unit_test(the_writer_adds_to_what_is_there),
         cmocka_unit_test(a_buffer_in_error_stays_in_error),
         cmocka_unit_test(random_bytes_always_make_valid_json),
+        cmocka_unit_test(every_byte_at_every_place_of_a_run_is_treated_alike),
+        cmocka_unit_test(every_byte_at_every_place_of_a_cyrillic_run_is_treated_alike),
+        cmocka_unit_test(every_pair_of_bytes_beyond_ascii_is_a_character_or_is_replaced),
         cmocka_unit_test(every_valid_character_is_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

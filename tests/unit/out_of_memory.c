@@ -114,13 +114,13 @@ TEST(a_body_is_not_made)
     with_each_failure(make_error);
 }
 
-/* A history that needs the heap. */
+/* A history that must be parsed, and needs the heap. */
 static const char *long_history(void)
 {
     static char text[32 * 1024];
     size_t used = 0;
     for (int i = 0; i < 1000; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%04d-01-01\":%d", i == 0 ? "{" : ",",
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%04d-01-01\":%d", i == 0 ? "{ " : ",",
                                  1000 + i, i);
     (void)snprintf(text + used, sizeof text - used, "}");
     return text;
