@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "store/command.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -44,11 +45,24 @@ void fetch_free(struct fetch *f)
     free(f);
 }
 
-void fetch_send(struct fetch *f, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn)
+void fetch_begin_command(struct fetch *f, size_t count, struct span name)
 {
+    struct store *s = f->store;
+    buf_clear(&s->command);
+    command_begin(&s->command, count);
+    command_add(&s->command, name);
+    command_add(&s->command, buf_span(&s->key));
+    if (buf_error(&s->key) != 0)
+        s->command.error = buf_error(&s->key);
+}
+
+void fetch_send(struct fetch *f, rconn_reply_fn fn)
+{
+    struct store *s = f->store;
     if (f->failed)
         return;
-    if (buf_error(&f->store->key) != 0 || rconn_send(f->store->rconn, argc, argv, lengths, fn, f) != 0) {
+    bool composed = buf_error(&s->command) == 0;
+    if (!composed || rconn_send_command(s->rconn, buf_span(&s->command), fn, f) != 0) {
         f->failed = true;
         return;
     }
@@ -97,14 +111,10 @@ static void on_verdict(void *arg, const redisReply *reply)
 
 static void send_verdict(struct fetch *f)
 {
-    struct buf *key = &f->store->key;
-    char hex[DIGEST_HEX_LEN];
-    digest_hex(&f->key, hex);
-    buf_clear(key);
-    keyspace_api_keys(f->store->options.keyspace, key);
-    const char *argv[] = {"SISMEMBER", key->data, hex};
-    const size_t lengths[] = {9, key->len, sizeof hex};
-    fetch_send(f, 3, argv, lengths, on_verdict);
+    struct store *s = f->store;
+    buf_clear(&s->command);
+    fetch_command_sismember(&s->commands, &s->command, &f->key);
+    fetch_send(f, on_verdict);
 }
 
 static void send_target(struct fetch *f)

@@ -59,8 +59,12 @@ int fetch_start(struct fetch *f) __attribute__((warn_unused_result));
 
 /* --- between fetch.c and what it fetches (fetch_card.c, fetch_page.c) --- */
 
-/* Sends a command and counts its reply. A failure marks the fetch as failed. */
-void fetch_send(struct fetch *f, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn);
+/* Composes in the store's `command` the first two of `count` words: a name, and the key that is in its `key`.
+ */
+void fetch_begin_command(struct fetch *f, size_t count, struct span name);
+
+/* Sends the store's `command` and counts its reply. A failure marks the fetch as failed. */
+void fetch_send(struct fetch *f, rconn_reply_fn fn);
 
 /* Every reply passes here first; true when there is something to be read in it. */
 bool fetch_accept(struct fetch *f, const redisReply *reply);

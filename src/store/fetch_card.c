@@ -3,27 +3,16 @@
 
 #include "base/parse.h"
 
-static struct span card_key(struct fetch *f, int64_t id)
-{
-    struct buf *key = &f->store->key;
-    buf_clear(key);
-    keyspace_card(f->store->options.keyspace, key, id);
-    return buf_span(key);
-}
-
 void fetch_send_hmget(struct fetch *f, int64_t id, enum channel_shape shape, rconn_reply_fn fn)
 {
-    struct span key = card_key(f, id);
-    const char *argv[2 + CHANNEL_FIELD_COUNT] = {"HMGET", key.data};
-    size_t lengths[2 + CHANNEL_FIELD_COUNT] = {5, key.len};
-    size_t count = 0;
-    const enum channel_field *fields = channel_shape_fields(shape, &count);
-    for (size_t i = 0; i < count; i++) {
-        struct span name = channel_field_name(fields[i]);
-        argv[2 + i] = name.data;
-        lengths[2 + i] = name.len;
-    }
-    fetch_send(f, (int)(2 + count), argv, lengths, fn);
+    struct store *s = f->store;
+    buf_clear(&s->key);
+    keyspace_card(s->options.keyspace, &s->key, id);
+    buf_clear(&s->command);
+    fetch_command_hmget(&s->commands, &s->command, shape, buf_span(&s->key));
+    if (buf_error(&s->key) != 0)
+        s->command.error = buf_error(&s->key);
+    fetch_send(f, fn);
 }
 
 bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape shape,
@@ -48,13 +37,12 @@ bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape
 
 static struct blob *write_card(struct fetch *f, const struct channel_row *row, size_t front)
 {
-    struct buf text = BUF_INIT;
-    document_begin_card(&text);
-    fetch_report_unreadable(f, f->id, channel_write(&text, row, CHANNEL_CARD));
-    document_end_card(&text);
-    struct blob *body = buf_error(&text) == 0 ? blob_new_fronted(buf_span(&text), front) : NULL;
-    buf_fini(&text);
-    return body;
+    struct buf *text = &f->store->text;
+    buf_recycle(text, STORE_TEXT_KEPT);
+    document_begin_card(text);
+    fetch_report_unreadable(f, f->id, channel_write(text, row, CHANNEL_CARD));
+    document_end_card(text);
+    return buf_error(text) == 0 ? blob_new_fronted(buf_span(text), front) : NULL;
 }
 
 static void read_card(struct fetch *f, const redisReply *reply)
@@ -118,5 +106,6 @@ void fetch_link_send(struct fetch *f)
     struct buf *key = &f->store->key;
     buf_clear(key);
     keyspace_link(f->store->options.keyspace, key, (struct span){f->link_text, f->link_len});
-    fetch_send(f, 2, (const char *[]){"GET", key->data}, (const size_t[]){3, key->len}, on_link);
+    fetch_begin_command(f, 2, SPAN("GET"));
+    fetch_send(f, on_link);
 }

@@ -7,6 +7,7 @@
 #include "store/fetch.h"
 
 #include "base/parse.h"
+#include "store/command.h"
 
 static void on_total(void *arg, const redisReply *reply)
 {
@@ -62,6 +63,12 @@ static void watch(struct fetch *f)
     list_append(&f->store->page_fetches, &f->page->link);
 }
 
+static void add_number(struct buf *command, int64_t number)
+{
+    char digits[INT64_DIGITS_MAX];
+    command_add(command, (struct span){digits, format_int64(number, digits)});
+}
+
 void fetch_page_send(struct fetch *f)
 {
     page_fetch_reset(f->page);
@@ -69,24 +76,21 @@ void fetch_page_send(struct fetch *f)
     struct buf *key = &f->store->key;
     buf_clear(key);
     keyspace_index(f->store->options.keyspace, key);
-    fetch_send(f, 2, (const char *[]){"ZCARD", key->data}, (const size_t[]){5, key->len}, on_total);
-    char first[INT64_DIGITS_MAX];
-    char last[INT64_DIGITS_MAX];
+    fetch_begin_command(f, 2, SPAN("ZCARD"));
+    fetch_send(f, on_total);
     int64_t rank = page_first_rank(f->number);
-    size_t first_len = format_int64(rank, first);
-    size_t last_len = format_int64(rank + PAGE_SIZE, last);
-    const char *argv[] = {"ZRANGE", key->data, first, last};
-    const size_t lengths[] = {6, key->len, first_len, last_len};
-    fetch_send(f, 4, argv, lengths, on_ids);
+    fetch_begin_command(f, 4, SPAN("ZRANGE"));
+    add_number(&f->store->command, rank);
+    add_number(&f->store->command, rank + PAGE_SIZE);
+    fetch_send(f, on_ids);
 }
 
 static struct blob *write_summary(struct fetch *f, int64_t id, const struct channel_row *row)
 {
-    struct buf text = BUF_INIT;
-    fetch_report_unreadable(f, id, channel_write(&text, row, CHANNEL_SUMMARY));
-    struct blob *summary = buf_error(&text) == 0 ? blob_new(buf_span(&text)) : NULL;
-    buf_fini(&text);
-    return summary;
+    struct buf *text = &f->store->text;
+    buf_recycle(text, STORE_TEXT_KEPT);
+    fetch_report_unreadable(f, id, channel_write(text, row, CHANNEL_SUMMARY));
+    return buf_error(text) == 0 ? blob_new(buf_span(text)) : NULL;
 }
 
 static void read_item(struct fetch *f, int at, const redisReply *reply)

@@ -93,12 +93,12 @@ static void write_items(const struct page_fetch *p, struct buf *out, int *writte
 struct blob *page_fetch_compose(struct page_fetch *p, struct store *s, int64_t *last)
 {
     struct page_info info = {.page = p->number, .last = last_page(p), .has_next = p->has_next};
-    struct buf text = BUF_INIT;
-    document_begin_page(&text);
-    write_items(p, &text, &info.count);
-    document_end_page(&text, &info);
-    struct blob *body = buf_error(&text) == 0 ? blob_new_tagged(buf_span(&text)) : NULL;
-    buf_fini(&text);
+    struct buf *text = &s->text;
+    buf_recycle(text, STORE_TEXT_KEPT);
+    document_begin_page(text);
+    write_items(p, text, &info.count);
+    document_end_page(text, &info);
+    struct blob *body = buf_error(text) == 0 ? blob_new_tagged(buf_span(text)) : NULL;
     if (body != NULL && coherence_keeps(s) && !p->overtaken)
         cache_put_page(&s->cache, &info, p->id, p->count, body);
     metric_add(&s->options.metrics->dangling_index_entries_total, (uint64_t)page_fetch_missing(p));

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "store/command.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -84,17 +85,36 @@ void rconn_fail(struct rconn *c, const char *why)
         enter(c, more_addresses ? RCONN_CONNECTING : RCONN_WAITING);
 }
 
-int rconn_send_now(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn,
-                   void *arg)
+/* The clock is read once for all commands that leave together. */
+static int queue(struct rconn *c, struct span command, rconn_reply_fn fn, void *arg)
 {
     int err = expected_reserve(&c->expected);
     if (err == 0)
-        err = redis_socket_send(c->socket, argc, argv, lengths);
+        err = redis_socket_send(c->socket, command);
     if (err != 0)
         return err;
-    expected_push(&c->expected, (struct expected_reply){fn, arg, clock_now_ms()});
+    if (!c->unsent)
+        c->unsent_since_ms = clock_now_ms();
     c->unsent = true;
+    expected_push(&c->expected, (struct expected_reply){fn, arg, c->unsent_since_ms});
     return 0;
+}
+
+int rconn_send_now(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn,
+                   void *arg)
+{
+    struct buf command = BUF_INIT;
+    command_write(&command, argc, argv, lengths);
+    int err = buf_error(&command);
+    if (err == 0)
+        err = queue(c, buf_span(&command), fn, arg);
+    buf_fini(&command);
+    return err;
+}
+
+int rconn_send_command(struct rconn *c, struct span command, rconn_reply_fn fn, void *arg)
+{
+    return c->state == RCONN_READY ? queue(c, command, fn, arg) : -ENOTCONN;
 }
 
 int rconn_send(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn,

@@ -73,4 +73,8 @@ uint64_t rconn_proven_ms(const struct rconn *c);
 int rconn_send(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn,
                void *arg) __attribute__((warn_unused_result));
 
+/* The same with one command as command_begin and command_add (command.h) make it. */
+int rconn_send_command(struct rconn *c, struct span command, rconn_reply_fn fn, void *arg)
+    __attribute__((warn_unused_result));
+
 #endif

@@ -33,8 +33,9 @@ struct rconn {
     uint64_t ping_sent_ms;
     uint64_t proven_ms; /* when the last answered PING was sent */
     bool unsent;        /* commands were queued since the last flush */
-    bool suspect;       /* the silence was too long at the last look */
-    unsigned failures;  /* in a row, for the back-off */
+    uint64_t unsent_since_ms;
+    bool suspect;      /* the silence was too long at the last look */
+    unsigned failures; /* in a row, for the back-off */
     unsigned seed;
     void (*closed)(void *arg);
     void *closed_arg;

@@ -11,14 +11,21 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-/* hiredis reads 16 KiB at a time; a page of summaries takes several. More than this waits for the next turn.
+/*
+ * More than TURN_MAX waits for the next turn. The parser is fed in small slices, since it moves what is left
+ * of its input to the front after almost every reply. Of TLS no more than a record comes at a time.
  */
-enum { READ_SIZE = 16 * 1024, READS_PER_EVENT = 8 };
+enum { TURN_MAX = 128 * 1024, FEED_SIZE = 4 * 1024, TLS_RECORD = 16 * 1024, QUEUE_KEPT = 256 * 1024 };
 
 static void fail(struct redis_socket *s, const char *why)
 {
     if (!s->closing)
         s->events.on_failed(s->events.arg, why);
+}
+
+static size_t unsent(const struct redis_socket *s)
+{
+    return s->queued.len + sdslen(s->context->obuf);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events);
@@ -60,37 +67,48 @@ static bool deliver(struct redis_socket *s)
 {
     for (;;) {
         void *reply = NULL;
-        if (redisGetReplyFromReader(s->context, &reply) != REDIS_OK) {
-            fail(s, s->context->errstr);
+        if (redisReaderGetReply(s->context->reader, &reply) != REDIS_OK) {
+            fail(s, s->context->reader->errstr);
             return false;
         }
         if (reply == NULL)
             return true;
         s->events.on_reply(s->events.arg, reply);
-        freeReplyObject(reply);
+        reply_pool_clear(&s->replies);
         if (s->closing)
             return false;
     }
 }
 
-static bool read_available(struct redis_socket *s)
+static bool parse(struct redis_socket *s, size_t len)
 {
-    for (int i = 0; i < READS_PER_EVENT; i++) {
-        size_t before = s->context->reader->len;
-        if (redisBufferRead(s->context) != REDIS_OK) {
-            /* What came before the end is still the truth: replies and pushes first, then the loss. */
-            char why[sizeof s->context->errstr];
-            memcpy(why, s->context->errstr, sizeof why);
-            s->context->err = 0;
-            if (deliver(s))
-                fail(s, why);
+    for (size_t at = 0; at < len; at += FEED_SIZE) {
+        size_t n = len - at < FEED_SIZE ? len - at : FEED_SIZE;
+        if (redisReaderFeed(s->context->reader, s->input + at, n) != REDIS_OK) {
+            fail(s, s->context->reader->errstr);
             return false;
         }
-        bool more = s->context->reader->len - before >= READ_SIZE; /* a short read has taken all there was */
         if (!deliver(s))
             return false;
-        if (!more)
+    }
+    return true;
+}
+
+/* What came before the end of the stream has been delivered when the end is read. */
+static bool read_available(struct redis_socket *s)
+{
+    size_t full = s->tls ? TLS_RECORD : sizeof s->input; /* a shorter read has taken all there was */
+    for (size_t total = 0; total < TURN_MAX;) {
+        ssize_t n = s->context->funcs->read(s->context, s->input, sizeof s->input);
+        if (n < 0) {
+            fail(s, s->context->errstr);
+            return false;
+        }
+        if (!parse(s, (size_t)n))
+            return false;
+        if ((size_t)n < full)
             return true;
+        total += (size_t)n;
     }
     return true;
 }
@@ -107,10 +125,22 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         return;
     if ((events & UV_READABLE) != 0 && !read_available(s))
         return;
-    if (sdslen(s->context->obuf) > 0)
+    if (unsent(s) > 0)
         redis_socket_flush(s);
     else if (s->polling_writable)
         poll_for(s, false);
+}
+
+/* hiredis frees its output when all of it is written, so it is given everything at once. */
+static int hand_over(struct redis_socket *s)
+{
+    struct span commands = buf_span(&s->queued);
+    if (commands.len == 0)
+        return 0;
+    if (redisAppendFormattedCommand(s->context, commands.data, commands.len) != REDIS_OK)
+        return -ENOMEM;
+    buf_recycle(&s->queued, QUEUE_KEPT);
+    return 0;
 }
 
 void redis_socket_flush(struct redis_socket *s)
@@ -118,22 +148,27 @@ void redis_socket_flush(struct redis_socket *s)
     if (!s->connected || s->closing)
         return;
     int done = 0;
-    size_t before = sdslen(s->context->obuf);
-    if (redisBufferWrite(s->context, &done) != REDIS_OK) {
+    size_t before = unsent(s);
+    if (hand_over(s) != 0 || redisBufferWrite(s->context, &done) != REDIS_OK) {
         fail(s, s->context->errstr);
         return;
     }
     /* Where TLS must first read (its handshake), the socket is writable all the time: wait for what it will
      * read. */
-    bool progress = sdslen(s->context->obuf) < before;
+    bool progress = unsent(s) < before;
     bool wait_writable = done == 0 && (!s->tls || progress);
     if (wait_writable != s->polling_writable)
         poll_for(s, wait_writable);
 }
 
-int redis_socket_send(struct redis_socket *s, int argc, const char **argv, const size_t *lengths)
+int redis_socket_send(struct redis_socket *s, struct span command)
 {
-    return redisAppendCommandArgv(s->context, argc, argv, lengths) == REDIS_OK ? 0 : -ENOMEM;
+    int err = buf_reserve(&s->queued, command.len);
+    if (err == 0)
+        buf_append_span(&s->queued, command);
+    else
+        s->queued.error = 0; /* this command is not sent; those before and after it are */
+    return err;
 }
 
 static redisContext *connect_to(const struct redis_target *target, const char *address)
@@ -196,6 +231,7 @@ int redis_socket_open(uv_loop_t *loop, const struct redis_target *target, struct
         free(s);
         return err;
     }
+    reply_pool_serve(&s->replies, s->context->reader);
     s->poll.data = s;
     s->polling_writable = true;
     err = uv_poll_start(&s->poll, UV_READABLE | UV_WRITABLE, on_poll);
@@ -212,6 +248,8 @@ static void on_closed(uv_handle_t *handle)
 {
     struct redis_socket *s = handle->data;
     redisFree(s->context);
+    reply_pool_fini(&s->replies);
+    buf_fini(&s->queued);
     free(s);
 }
 

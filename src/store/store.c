@@ -9,12 +9,11 @@
 
 static void on_deadline(uv_timer_t *timer);
 
+/* All deadlines are as far away: a timer that runs already runs out in time, and is not set anew for each. */
 static void arm_timer(struct store *s)
 {
-    if (list_empty(&s->by_deadline)) {
-        (void)uv_timer_stop(&s->timer);
+    if (list_empty(&s->by_deadline) || uv_is_active((const uv_handle_t *)&s->timer))
         return;
-    }
     const struct store_request *first = LIST_ENTRY(s->by_deadline.next, struct store_request, deadline);
     uint64_t now = clock_now_ms();
     uv_update_time(s->timer.loop); /* its own idea of now may be as old as the turn of the loop */
@@ -234,8 +233,11 @@ int store_new(uv_loop_t *loop, const struct store_options *options, struct store
     keyring_init(&s->keyring);
     int err = cache_init(&s->cache, options->cache_size, options->metrics);
     if (err == 0)
+        err = fetch_commands_init(&s->commands, options->keyspace);
+    if (err == 0)
         err = open_connection(s, loop);
     if (err != 0) {
+        fetch_commands_fini(&s->commands);
         cache_fini(&s->cache);
         free(s);
         return err;
@@ -254,7 +256,10 @@ static void on_part_closed(struct store *s)
     void *arg = s->closed_arg;
     cache_fini(&s->cache);
     keyring_fini(&s->keyring);
+    fetch_commands_fini(&s->commands);
     buf_fini(&s->key);
+    buf_fini(&s->command);
+    buf_fini(&s->text);
     free(s);
     closed(arg);
 }
@@ -291,10 +296,8 @@ bool store_ask(struct store *s, struct store_request *request, const struct stor
     if (ask(s, request, question, answer))
         return true;
     request->deadline_ms = clock_now_ms() + s->options.request_timeout_ms;
-    bool first = list_empty(&s->by_deadline);
     list_append(&s->by_deadline, &request->deadline);
-    if (first)
-        arm_timer(s);
+    arm_timer(s);
     return false;
 }
 

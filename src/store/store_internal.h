@@ -3,18 +3,22 @@
 #define STORE_STORE_INTERNAL_H
 
 #include "store/cache.h"
+#include "store/fetch_command.h"
 #include "store/keyring.h"
 #include "store/rconn.h"
 #include "store/store.h"
 
-enum { STORE_JOIN_BUCKETS = 1024, STORE_REPORTED = 1024 };
+enum { STORE_JOIN_BUCKETS = 1024, STORE_REPORTED = 1024, STORE_TEXT_KEPT = 256 * 1024 };
 
 struct page_fetch;
 
 struct store {
     struct store_options options;
     struct rconn *rconn;
-    struct buf key; /* scratch for key names */
+    struct buf key;     /* scratch for key names */
+    struct buf command; /* scratch for a command */
+    struct buf text;    /* scratch for a body, which is copied when its length is known */
+    struct fetch_commands commands;
 
     struct cache cache;
     struct keyring keyring;
