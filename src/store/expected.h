@@ -8,7 +8,7 @@
 struct expected_reply {
     rconn_reply_fn fn;
     void *arg;
-    uint64_t sent_ms; /* monotonic */
+    uint64_t sent_ns; /* monotonic */
 };
 
 struct expected {

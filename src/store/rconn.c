@@ -94,9 +94,9 @@ static int queue(struct rconn *c, struct span command, rconn_reply_fn fn, void *
     if (err != 0)
         return err;
     if (!c->unsent)
-        c->unsent_since_ms = clock_now_ms();
+        c->unsent_since_ns = clock_now_ns();
     c->unsent = true;
-    expected_push(&c->expected, (struct expected_reply){fn, arg, c->unsent_since_ms});
+    expected_push(&c->expected, (struct expected_reply){fn, arg, c->unsent_since_ns});
     return 0;
 }
 
@@ -144,6 +144,9 @@ static void on_reply(void *arg, const redisReply *reply)
         return;
     }
     struct expected_reply owed = expected_pop(&c->expected);
+    uint64_t read_ns = c->socket->read_ns;
+    histogram_observe(&c->options.metrics->redis_command_duration,
+                      read_ns > owed.sent_ns ? read_ns - owed.sent_ns : 0);
     owed.fn(owed.arg, reply);
 }
 

@@ -33,7 +33,7 @@ struct rconn {
     uint64_t ping_sent_ms;
     uint64_t proven_ms; /* when the last answered PING was sent */
     bool unsent;        /* commands were queued since the last flush */
-    uint64_t unsent_since_ms;
+    uint64_t unsent_since_ns;
     bool suspect;      /* the silence was too long at the last look */
     unsigned failures; /* in a row, for the back-off */
     unsigned seed;

@@ -1,6 +1,7 @@
 /* A polled, non-blocking hiredis context; see socket.h. */
 #include "store/socket.h"
 
+#include "base/clock.h"
 #include "redis/tls.h"
 
 #include <errno.h>
@@ -104,6 +105,7 @@ static bool read_available(struct redis_socket *s)
             fail(s, s->context->errstr);
             return false;
         }
+        s->read_ns = clock_now_ns();
         if (!parse(s, (size_t)n))
             return false;
         if ((size_t)n < full)

@@ -35,6 +35,7 @@ struct redis_socket {
     struct reply_pool replies;
     struct buf queued; /* commands that wait for the next flush */
     struct socket_events events;
+    uint64_t read_ns; /* when something was last read, by the monotonic clock */
     bool tls;
     bool connected;
     bool polling_writable;

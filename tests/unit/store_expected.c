@@ -32,8 +32,8 @@ TEST(what_was_sent_first_is_answered_first)
     for (uint64_t i = 0; i < 1000; i++)
         push(&q, i);
     for (uint64_t i = 0; i < 1000; i++) {
-        assert_int_equal(expected_oldest(&q)->sent_ms, i);
-        assert_int_equal(expected_pop(&q).sent_ms, i);
+        assert_int_equal(expected_oldest(&q)->sent_ns, i);
+        assert_int_equal(expected_pop(&q).sent_ns, i);
     }
     assert_null(expected_oldest(&q));
     expected_fini(&q);
@@ -51,7 +51,7 @@ TEST(growing_keeps_the_order_wherever_the_ring_begins)
         for (uint64_t i = 0; i < 300; i++)
             push(&q, i);
         for (uint64_t i = 0; i < 300; i++)
-            assert_int_equal(expected_pop(&q).sent_ms, i);
+            assert_int_equal(expected_pop(&q).sent_ns, i);
         expected_fini(&q);
     }
 }
@@ -66,7 +66,7 @@ TEST(a_queue_that_fills_and_empties_keeps_its_memory)
         if (in - out < 60 && check_random(&seed) % 2 == 0)
             push(&q, in++);
         else if (in > out)
-            assert_int_equal(expected_pop(&q).sent_ms, out++);
+            assert_int_equal(expected_pop(&q).sent_ns, out++);
     }
     assert_true(q.capacity <= 64);
     expected_fini(&q);
