@@ -2,7 +2,7 @@
  * One request and its answer, between a connection and the handler.
  *
  * A handler is called with a complete request and answers it with http_exchange_respond, at once or later.
- * Until then the connection reads nothing more. A handler that answers later may learn that nobody waits any
+ * Until then no further request begins. A handler that answers later may learn that nobody waits any
  * more (abandon).
  */
 #ifndef HTTP_EXCHANGE_H
