@@ -186,17 +186,20 @@ static int asked_to_tell(int argc, char **argv)
     return CONFIG_RUN;
 }
 
+/* In the order of their bits. */
+static const char *const SWITCHES[] = {"--check", "--probe", NULL};
+enum { SWITCH_CHECK = 1, SWITCH_PROBE = 2 };
+
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
 {
     int told = asked_to_tell(argc, argv);
     if (told != CONFIG_RUN)
         return told;
-    static const char *const switches[] = {"--check", NULL};
     unsigned switched = 0;
     char **words = calloc((size_t)argc + 1, sizeof *words);
     if (words == NULL)
         return -ENOMEM;
-    int count = settings_read(&SETTINGS, &c->values, argc, argv, switches, &switched, words, error);
+    int count = settings_read(&SETTINGS, &c->values, argc, argv, SWITCHES, &switched, words, error);
     if (count > 0)
         buf_printf(error, "%s: unexpected (--help lists what is)", words[0]);
     free(words);
@@ -205,7 +208,9 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
     int err = check(c, error);
     if (err != 0)
         return err;
-    return (switched & 1) != 0 ? CONFIG_CHECK : CONFIG_RUN;
+    if ((switched & SWITCH_CHECK) != 0)
+        return CONFIG_CHECK;
+    return (switched & SWITCH_PROBE) != 0 ? CONFIG_PROBE : CONFIG_RUN;
 }
 
 void config_fini(struct config *c)
@@ -221,6 +226,7 @@ void config_write_help(struct buf *out)
         "channeld: a read-only JSON API over public channels kept in Redis\n\n"
         "usage: channeld [--SETTING VALUE]...\n\n"
         "  --check    check the settings, print what is in force, and exit\n"
+        "  --probe    ask the channeld that runs with these settings whether it is ready: exit code 0 or 1\n"
         "  --version  print the version and exit\n"
         "  --help     print this and exit\n\n"
         "Each setting is a flag or an environment variable; the flag wins. Defaults are in brackets.\n\n");

@@ -41,7 +41,7 @@ struct config {
     int workers;              /* at least 1 */
 };
 
-enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_HELP, CONFIG_VERSION };
+enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_PROBE, CONFIG_HELP, CONFIG_VERSION };
 
 /*
  * Reads and checks everything. Returns what the command line asks for, or -EINVAL or -ENOMEM with a message

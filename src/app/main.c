@@ -1,6 +1,7 @@
-/* channeld: reads its settings, serves until told to stop. Exit codes: 0 fine, 1 could not run, 2 bad
- * settings. */
+/* channeld: reads its settings, serves until told to stop. Exit codes: 0 fine, 1 could not run or (--probe)
+ * is not ready, 2 bad settings. */
 #include "app/config.h"
+#include "app/probe.h"
 #include "app/server.h"
 #include "version.h"
 
@@ -40,6 +41,11 @@ static int serve(const struct config *config, struct buf *error)
     return complain(error, EXIT_CANNOT_RUN);
 }
 
+static int probe(const struct config *config, struct buf *error)
+{
+    return probe_ready(&config->admin_listen, error) == 0 ? EXIT_FINE : complain(error, EXIT_CANNOT_RUN);
+}
+
 static int run(struct config *config, int argc, char **argv, struct buf *error)
 {
     struct buf text = BUF_INIT;
@@ -49,6 +55,8 @@ static int run(struct config *config, int argc, char **argv, struct buf *error)
     case CONFIG_CHECK:
         config_write_values(config, &text);
         return print(&text);
+    case CONFIG_PROBE:
+        return probe(config, error);
     case CONFIG_HELP:
         config_write_help(&text);
         return print(&text);

@@ -279,6 +279,10 @@ TEST(what_is_asked_for_is_told)
     READ(&r, "--check");
     assert_int_equal(r.result, CONFIG_CHECK);
     reading_fini(&r);
+    READ(&r, "--probe", "--admin-listen", "[::1]:9000");
+    assert_int_equal(r.result, CONFIG_PROBE);
+    assert_int_equal(addr_port(&r.config.admin_listen), 9000);
+    reading_fini(&r);
     READ(&r, "--version", "--check");
     assert_int_equal(r.result, CONFIG_VERSION);
     reading_fini(&r);

@@ -1,0 +1,145 @@
+/* The health check; see probe.h. Blocking sockets do: the process has nothing else to wait for. */
+#include "app/probe.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <unistd.h>
+
+#define REQUEST "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+enum { STATUS_AT = 9, STATUS_LEN = 3, ANSWER_MAX = 1024 }; /* "HTTP/1.1 200 OK" */
+
+/* Waits until the socket can do one of `events`. Returns 0 or -ETIMEDOUT. */
+static int wait_for(int fd, short events, uint64_t deadline)
+{
+    struct pollfd polled = {.fd = fd, .events = events};
+    for (;;) {
+        uint64_t now = clock_now_ms();
+        if (now >= deadline)
+            return -ETIMEDOUT;
+        int n = poll(&polled, 1, (int)(deadline - now));
+        if (n > 0)
+            return 0;
+        if (n < 0 && errno != EINTR)
+            return -errno;
+    }
+}
+
+static int finish_connecting(int fd, uint64_t deadline)
+{
+    int failure = 0;
+    socklen_t len = sizeof failure;
+    int err = errno == EINPROGRESS ? wait_for(fd, POLLOUT, deadline) : -errno;
+    if (err == 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &len) != 0)
+        err = -errno;
+    return err != 0 ? err : -failure;
+}
+
+/* Returns a connected socket or a negative errno. */
+static int open_socket(const struct addr *to, uint64_t deadline)
+{
+    int fd = socket(to->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    int err = 0;
+    if (connect(fd, addr_sockaddr(to), addr_len(to)) != 0)
+        err = finish_connecting(fd, deadline);
+    if (err == 0)
+        return fd;
+    (void)close(fd);
+    return err;
+}
+
+static bool listens_everywhere(const struct addr *a)
+{
+    const void *storage = &a->storage;
+    if (a->storage.ss_family == AF_INET6)
+        return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)storage)->sin6_addr);
+    return ((const struct sockaddr_in *)storage)->sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
+static struct addr loopback(int family, unsigned port)
+{
+    struct addr a = {0};
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((in_port_t)port)};
+    v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    v6.sin6_addr = in6addr_loopback;
+    if (family == AF_INET6)
+        memcpy(&a.storage, &v6, sizeof v6);
+    else
+        memcpy(&a.storage, &v4, sizeof v4);
+    return a;
+}
+
+/* A listener on [::] takes both families, and containers often have no IPv6 loopback. */
+static int open_connection(const struct addr *admin, uint64_t deadline)
+{
+    if (!listens_everywhere(admin))
+        return open_socket(admin, deadline);
+    struct addr to = loopback(admin->storage.ss_family, addr_port(admin));
+    int fd = open_socket(&to, deadline);
+    if (fd >= 0 || admin->storage.ss_family == AF_INET)
+        return fd;
+    to = loopback(AF_INET, addr_port(admin));
+    return open_socket(&to, deadline);
+}
+
+/* Reads to the end of the answer, or as much of it as fits. Returns its length or a negative errno. */
+static ssize_t receive(int fd, char answer[ANSWER_MAX], uint64_t deadline)
+{
+    size_t len = 0;
+    while (len < ANSWER_MAX) {
+        int err = wait_for(fd, POLLIN, deadline);
+        if (err != 0)
+            return err;
+        ssize_t n = recv(fd, answer + len, ANSWER_MAX - len, 0);
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        len += (size_t)n;
+    }
+    return (ssize_t)len;
+}
+
+static int judge(struct span answer, struct buf *error)
+{
+    if (answer.len < STATUS_AT + STATUS_LEN || !span_starts_with(answer, SPAN("HTTP/1."))) {
+        buf_append_str(error, "what answers on the admin address does not speak HTTP");
+        return -EPROTO;
+    }
+    struct span status = {answer.data + STATUS_AT, STATUS_LEN};
+    if (span_equal(status, SPAN("200")))
+        return 0;
+    buf_printf(error, "not ready: /readyz answers %.*s", (int)status.len, status.data);
+    return -EAGAIN;
+}
+
+static int ask(int fd, uint64_t deadline, struct buf *error)
+{
+    char answer[ANSWER_MAX];
+    ssize_t got = -EIO;
+    if (send(fd, REQUEST, sizeof REQUEST - 1, MSG_NOSIGNAL) == (ssize_t)(sizeof REQUEST - 1))
+        got = receive(fd, answer, deadline);
+    if (got >= 0)
+        return judge((struct span){answer, (size_t)got}, error);
+    buf_printf(error, "no answer from the admin address: %s", strerror((int)-got));
+    return (int)got;
+}
+
+int probe_ready(const struct addr *admin, struct buf *error)
+{
+    uint64_t deadline = clock_now_ms() + PROBE_TIMEOUT_MS;
+    int fd = open_connection(admin, deadline);
+    if (fd < 0) {
+        buf_printf(error, "cannot connect to the admin address: %s", strerror(-fd));
+        return fd;
+    }
+    int err = ask(fd, deadline, error);
+    (void)close(fd);
+    return err;
+}
