@@ -17,6 +17,11 @@ int lines_open(struct lines *l, const char *path)
     return l->fd < 0 ? -errno : 0;
 }
 
+void lines_open_source(struct lines *l, lines_source source, void *arg)
+{
+    *l = (struct lines){.fd = -1, .source = source, .source_arg = arg};
+}
+
 void lines_close(struct lines *l)
 {
     if (l->fd > STDIN_FILENO)
@@ -30,11 +35,8 @@ int64_t lines_total(const struct lines *l)
     return fstat(l->fd, &st) == 0 && S_ISREG(st.st_mode) ? (int64_t)st.st_size : 0;
 }
 
-static int read_piece(struct lines *l)
+static int read_file(struct lines *l)
 {
-    buf_consume(&l->read, l->at);
-    l->searched -= l->at;
-    l->at = 0;
     int err = buf_reserve(&l->read, PIECE);
     if (err != 0)
         return err;
@@ -42,8 +44,20 @@ static int read_piece(struct lines *l)
     if (n < 0)
         return -errno;
     l->read.len += (size_t)n;
-    l->bytes += n;
-    l->ended = n == 0;
+    return 0;
+}
+
+static int read_piece(struct lines *l)
+{
+    buf_consume(&l->read, l->at);
+    l->searched -= l->at;
+    l->at = 0;
+    size_t had = l->read.len;
+    int err = l->source != NULL ? l->source(l->source_arg, &l->read) : read_file(l);
+    if (err != 0)
+        return err;
+    l->bytes += (int64_t)(l->read.len - had);
+    l->ended = l->read.len == had;
     return 0;
 }
 

@@ -1,4 +1,5 @@
-/* The lines of a file, read in pieces: memory stays bounded by the longest line that is accepted. */
+/* The lines of a file (or of what is made up on the way), read in pieces: memory stays bounded by the longest
+ * line that is accepted. */
 #ifndef CTL_LINES_H
 #define CTL_LINES_H
 
@@ -6,8 +7,13 @@
 
 enum { LINE_BYTES_MAX = 1024 * 1024 };
 
+/* Appends the next bytes to `out`, none at the end. Returns 0 or a negative errno. */
+typedef int (*lines_source)(void *arg, struct buf *out);
+
 struct lines {
     int fd;
+    lines_source source; /* instead of fd, or NULL */
+    void *source_arg;
     bool skipping;   /* within a line that is too long */
     bool ended;      /* the file has no more bytes */
     size_t at;       /* where the next line begins in `read` */
@@ -19,6 +25,9 @@ struct lines {
 
 /* Opens `path`; "-" is standard input. Returns 0 or a negative errno. lines_close is due in every case. */
 int lines_open(struct lines *l, const char *path) __attribute__((warn_unused_result));
+
+/* Lines that `source` makes; `arg` is borrowed until lines_close. */
+void lines_open_source(struct lines *l, lines_source source, void *arg);
 
 void lines_close(struct lines *l);
 

@@ -13,6 +13,7 @@
 #include "ctl/lines.h"
 #include "ctl/progress.h"
 #include "ctl/prune.h"
+#include "ctl/sample.h"
 #include "ctl/writer.h"
 
 #include <errno.h>
@@ -21,6 +22,7 @@ struct load {
     const struct options *options;
     const char *file;
     struct lines lines;
+    struct samples *samples; /* owned; instead of a file, or NULL */
     struct client client;
     struct writer writer;
     struct report report;
@@ -200,21 +202,45 @@ static int run(struct load *l)
     return exit_code(l);
 }
 
+static int make_piece(void *arg, struct buf *out)
+{
+    return samples_next(arg, out);
+}
+
+static int open_samples(struct load *l, const char *count)
+{
+    int code = EXIT_FINE;
+    l->file = "sample";
+    l->samples = samples_new(l->options, count, &code);
+    lines_open_source(&l->lines, make_piece, l->samples);
+    return code;
+}
+
+static int open_file(struct load *l, const char *path)
+{
+    l->file = path;
+    int err = lines_open(&l->lines, path);
+    if (err == 0)
+        return EXIT_FINE;
+    (void)fprintf(stderr, "channelctl: cannot read %s: %s\n", path, strerror(-err));
+    return EXIT_FAILED;
+}
+
 int command_load(const struct options *o, int words, char **word)
 {
-    if (words != 1)
-        return usage_error("load: one file is expected, or - for standard input");
-    struct load l = {.options = o, .file = word[0]};
-    int err = lines_open(&l.lines, l.file);
-    if (err != 0) {
-        (void)fprintf(stderr, "channelctl: cannot read %s: %s\n", l.file, strerror(-err));
-        return EXIT_FAILED;
-    }
-    int code = client_open(&l.client, o);
+    if (words != (o->sample == NULL ? 1 : 0))
+        return usage_error("load: one file is expected, or - for standard input, or --sample N");
+    if (o->seed != NULL && o->sample == NULL)
+        return usage_error("load: --seed belongs to --sample");
+    struct load l = {.options = o};
+    int code = o->sample != NULL ? open_samples(&l, o->sample) : open_file(&l, word[0]);
+    if (code == EXIT_FINE)
+        code = client_open(&l.client, o);
     if (code == EXIT_FINE)
         code = run(&l);
     writer_fini(&l.writer);
     client_close(&l.client);
     lines_close(&l.lines);
+    samples_free(l.samples);
     return code;
 }

@@ -8,9 +8,9 @@
 static const struct {
     const char *name;
     int (*run)(const struct options *o, int words, char **word);
-    bool replace, count, seed; /* which flags it knows */
+    bool replace, count, sample, seed; /* which flags it knows */
 } COMMANDS[] = {
-    {"load", command_load, .replace = true},
+    {"load", command_load, .replace = true, .sample = true, .seed = true},
     {"keys", command_keys, .count = true},
     {"verify", command_verify, .replace = false},
     {"sample", command_sample, .seed = true},
@@ -27,8 +27,10 @@ static int run(const struct options *o)
             return usage_error("--replace belongs to load");
         if (o->count != NULL && !COMMANDS[i].count)
             return usage_error("--count belongs to keys issue");
+        if (o->sample != NULL && !COMMANDS[i].sample)
+            return usage_error("--sample belongs to load");
         if (o->seed != NULL && !COMMANDS[i].seed)
-            return usage_error("--seed belongs to sample");
+            return usage_error("--seed belongs to sample and load --sample");
         return COMMANDS[i].run(o, o->words - 1, o->word + 1);
     }
     return usage_error("%s: no such command", o->word[0]);

@@ -28,6 +28,8 @@ static const char HELP[] =
     "\n"
     "  load FILE|- [--replace]   load channels from NDJSON, one card a line as the API returns it;\n"
     "                            --replace makes the file the whole catalogue and removes what it lacks\n"
+    "  load --sample N [--seed S] [--replace]\n"
+    "                            load made-up channels, those that sample writes\n"
     "  keys issue [--count N]    make API keys and print them, this once\n"
     "  keys revoke KEY|DIGEST    end the validity of a key, named by itself or by its SHA-256\n"
     "  keys list                 print the SHA-256 digests of all valid keys\n"
@@ -87,6 +89,7 @@ static int take_own_flags(struct options *o, int argc, char **argv, char **other
     for (int i = 0; i < argc; i++) {
         flags = flags && strcmp(argv[i], "--") != 0;
         if (flags && (take_flag("--count", argc, argv, &i, &o->count) ||
+                      take_flag("--sample", argc, argv, &i, &o->sample) ||
                       take_flag("--seed", argc, argv, &i, &o->seed)))
             continue;
         others[kept++] = argv[i];

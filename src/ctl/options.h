@@ -20,7 +20,8 @@ struct options {
     char *web_host;
 
     unsigned switched;
-    const char *count; /* NULL when not given; so is the next one. Borrowed from argv */
+    const char *count; /* NULL when not given; so are the next ones. Borrowed from argv */
+    const char *sample;
     const char *seed;
     int words;
     char **word; /* the command and its words; owned array of borrowed words */

@@ -1,4 +1,7 @@
-/* channelctl sample: made-up channels as NDJSON, written by the code that writes the API's answers. */
+/* Made-up channels, written by the code that writes the API's answers, and channelctl sample; see sample.h.
+ */
+#include "ctl/sample.h"
+
 #include "base/parse.h"
 #include "ctl/command.h"
 #include "ctl/sample_text.h"
@@ -7,8 +10,9 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-enum { SAMPLE_MAX = 100 * 1000 * 1000, FIRST_DAY = 11, OUT_PIECE = 128 * 1024, SECONDS_A_DAY = 86400 };
+enum { SAMPLE_MAX = 100 * 1000 * 1000, FIRST_DAY = 11, PIECE = 128 * 1024, SECONDS_A_DAY = 86400 };
 
 /* The month that every sample's history and update lie in. */
 #define MONTH "2026-11-"
@@ -129,63 +133,93 @@ static void write_draft(const struct draft *d, struct buf *out)
     buf_append_char(out, '\n');
 }
 
-static void make_channel(struct draft *d, struct prng *p, const struct options *o, int64_t n, struct buf *out)
+struct samples {
+    const struct options *options;
+    struct prng prng;
+    struct draft draft;
+    int64_t made, count;
+};
+
+static void make_channel(struct samples *s, struct buf *out)
 {
+    struct draft *d = &s->draft;
+    struct prng *p = &s->prng;
     *d = (struct draft){.text = d->text};
     buf_clear(&d->text);
-    put_id(d, p, n);
+    put_id(d, p, s->made);
     put_texts(d, p);
     if (!prng_chance(p, 1))
-        put_link(d, p, o, n);
+        put_link(d, p, s->options, s->made);
     put_numbers(d, p);
     put_update(d, p);
+    s->made++;
     if (buf_error(&d->text) != 0)
         out->error = buf_error(&d->text);
     else
         write_draft(d, out);
 }
 
-/* Returns 0 or a negative errno. */
-static int put_out(struct buf *out)
+struct samples *samples_new(const struct options *o, const char *count, int *code)
 {
-    if (buf_error(out) != 0)
-        return buf_error(out);
-    errno = EIO;
-    if (out->len > 0 && fwrite(out->data, 1, out->len, stdout) != out->len)
-        return -errno;
-    buf_clear(out);
-    return 0;
+    int64_t n = 0;
+    int64_t seed = 1;
+    *code = EXIT_USAGE;
+    if (parse_int64(span_of(count), &n) != 0 || n < 0 || n > SAMPLE_MAX)
+        usage_error("sample: one number up to %d is expected", SAMPLE_MAX);
+    else if (o->seed != NULL && parse_int64(span_of(o->seed), &seed) != 0)
+        usage_error("--seed: a whole number is expected");
+    else
+        *code = EXIT_FINE;
+    struct samples *s = *code == EXIT_FINE ? malloc(sizeof *s) : NULL;
+    if (s != NULL)
+        *s =
+            (struct samples){.options = o, .prng = {(uint64_t)seed}, .draft = {.text = BUF_INIT}, .count = n};
+    else if (*code == EXIT_FINE)
+        *code = EXIT_FAILED;
+    return s;
 }
 
-static int write_samples(const struct options *o, int64_t count, uint64_t seed)
+void samples_free(struct samples *s)
 {
-    struct prng p = {seed};
-    struct draft draft = {.text = BUF_INIT};
+    if (s != NULL)
+        buf_fini(&s->draft.text);
+    free(s);
+}
+
+int samples_next(struct samples *s, struct buf *out)
+{
+    size_t end = out->len + PIECE;
+    while (s->made < s->count && out->len < end && buf_error(out) == 0)
+        make_channel(s, out);
+    return buf_error(out);
+}
+
+/* Returns 0 or a negative errno. */
+static int print(struct samples *s)
+{
     struct buf out = BUF_INIT;
     int err = 0;
-    for (int64_t n = 0; n < count && err == 0; n++) {
-        make_channel(&draft, &p, o, n, &out);
-        if (out.len >= OUT_PIECE || buf_error(&out) != 0)
-            err = put_out(&out);
-    }
-    if (err == 0)
-        err = put_out(&out);
+    do {
+        buf_clear(&out);
+        err = samples_next(s, &out);
+        errno = EIO;
+        if (err == 0 && out.len > 0 && fwrite(out.data, 1, out.len, stdout) != out.len)
+            err = -errno;
+    } while (err == 0 && out.len > 0);
     if (err == 0 && fflush(stdout) != 0)
         err = -errno;
-    buf_fini(&draft.text);
     buf_fini(&out);
     return err;
 }
 
 int command_sample(const struct options *o, int words, char **word)
 {
-    int64_t count = 0;
-    int64_t seed = 1;
-    if (words != 1 || parse_int64(span_of(word[0]), &count) != 0 || count < 0 || count > SAMPLE_MAX)
-        return usage_error("sample: one number up to %d is expected", SAMPLE_MAX);
-    if (o->seed != NULL && parse_int64(span_of(o->seed), &seed) != 0)
-        return usage_error("--seed: a whole number is expected");
-    int err = write_samples(o, count, (uint64_t)seed);
+    int code = EXIT_FINE;
+    struct samples *s = samples_new(o, words == 1 ? word[0] : "", &code);
+    if (s == NULL)
+        return code;
+    int err = print(s);
+    samples_free(s);
     if (err == 0)
         return EXIT_FINE;
     (void)fprintf(stderr, "channelctl: cannot write to standard output: %s\n", strerror(-err));

@@ -75,6 +75,23 @@ static void samples_are_loaded_whole(void **state)
     free(text);
 }
 
+static void samples_are_loaded_without_a_file(void **state)
+{
+    static const char *const args[] = {"load", "--sample", "3000", "--seed=7", "--replace", NULL};
+    (void)state;
+    char *text = sample("3000", "7");
+    redis_do(&redis, "FLUSHALL");
+    struct ctl_run run = ctl_run(&redis, args);
+    assert_int_equal(run.status, 0);
+    ctl_expect_text(run.out, "loaded 3000 channels (0 unchanged, 0 refused, 0 removed)");
+    assert_string_equal(run.err, "");
+    ctl_run_free(&run);
+    run = ctl_load(&redis, text, NULL);
+    ctl_expect_text(run.out, "loaded 0 channels (3000 unchanged, 0 refused)");
+    ctl_run_free(&run);
+    free(text);
+}
+
 static void samples_are_varied(void **state)
 {
     static const char *const parts[] = {"\\n",
@@ -130,6 +147,7 @@ int main(void)
         cmocka_unit_test(samples_are_the_same_for_the_same_seed),
         cmocka_unit_test(fewer_samples_are_the_first_ones),
         cmocka_unit_test(samples_are_loaded_whole),
+        cmocka_unit_test(samples_are_loaded_without_a_file),
         cmocka_unit_test(samples_are_varied),
         cmocka_unit_test(samples_have_the_shape_of_a_card),
         cmocka_unit_test(links_have_the_configured_host),
