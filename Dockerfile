@@ -1,0 +1,54 @@
+# channeld and channelctl in an image that holds nothing but them and the libraries they need.
+#
+#   docker build -t channeld .                       the image
+#   docker build --target test .                     builds and runs all tests in it (release)
+#   docker buildx build --platform linux/amd64,linux/arm64 ...
+
+ARG BASE=debian:trixie-slim
+
+# --- What building takes. Kept as a layer until this list changes. ---
+FROM ${BASE} AS tools
+RUN apt-get -qq update && \
+    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
+        binutils ca-certificates cmake gcc libc6-dev ninja-build \
+        libhiredis-dev libllhttp-dev libssl-dev libuv1-dev libxxhash-dev libyyjson-dev >/dev/null && \
+    rm -rf /var/lib/apt/lists/* /var/cache/apt/archives
+WORKDIR /src
+
+# --- The programs. ---
+FROM tools AS build
+COPY CMakeLists.txt CMakePresets.json ./
+COPY cmake cmake
+COPY deps deps
+COPY src src
+RUN cmake --preset release -DCHANNELD_TESTS=OFF && cmake --build --preset release
+COPY deploy/image/collect deploy/image/collect
+COPY LICENSE ./
+RUN deploy/image/collect /root-of-image build/release/channeld build/release/channelctl
+
+# --- The tests: docker build --target test . ---
+FROM tools AS test
+RUN apt-get -qq update && \
+    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
+        curl libcmocka-dev openssl pkg-config python3 redis-server redis-tools valgrind >/dev/null && \
+    rm -rf /var/lib/apt/lists/* /var/cache/apt/archives
+COPY . .
+RUN scripts/test --preset release
+
+# --- The image. ---
+FROM scratch
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+ARG SOURCE=
+LABEL org.opencontainers.image.title="channeld" \
+      org.opencontainers.image.description="A read-only JSON API over public channels kept in Redis" \
+      org.opencontainers.image.licenses="MIT" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+COPY --from=build /root-of-image /
+USER 65532:65532
+EXPOSE 8080 8081
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=5s --timeout=3s --start-period=10s --retries=2 CMD ["/usr/bin/channeld", "--probe"]
+ENTRYPOINT ["/usr/bin/channeld"]
