@@ -1,6 +1,7 @@
 /* Access log lines; see access_log.h. */
 #include "api/access_log.h"
 
+#include "base/hex.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -33,12 +34,7 @@ bool request_id_valid(struct span id)
 
 static bool hex_at(struct span s, size_t from, size_t to)
 {
-    for (size_t i = from; i < to; i++) {
-        char c = s.data[i];
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
-            return false;
-    }
-    return true;
+    return hex_valid((struct span){s.data + from, to - from});
 }
 
 struct trace_ids trace_ids_of(struct span t)
@@ -52,19 +48,14 @@ struct trace_ids trace_ids_of(struct span t)
     return (struct trace_ids){{t.data + 3, TRACE_ID_LEN}, {t.data + 36, PARENT_ID_LEN}};
 }
 
-const char *access_log_cache_name(enum store_source source)
-{
-    static const char *const names[STORE_SOURCES] = {[STORE_SOURCE_NONE] = "none",
-                                                     [STORE_SOURCE_MEMORY] = "hit",
-                                                     [STORE_SOURCE_STALE_MEMORY] = "stale",
-                                                     [STORE_SOURCE_REDIS] = "miss",
-                                                     [STORE_SOURCE_SHARED] = "joined"};
-    return names[source];
-}
-
 void access_log_write(const struct access_record *record)
 {
     static const char *const methods[] = {"GET", "HEAD", "OPTIONS", "other"};
+    static const char *const caches[STORE_SOURCES] = {[STORE_SOURCE_NONE] = "none",
+                                                      [STORE_SOURCE_MEMORY] = "hit",
+                                                      [STORE_SOURCE_STALE_MEMORY] = "stale",
+                                                      [STORE_SOURCE_REDIS] = "miss",
+                                                      [STORE_SOURCE_SHARED] = "joined"};
     struct log_line line;
     if (!log_begin(&line, LOG_INFO, "request"))
         return;
@@ -73,7 +64,7 @@ void access_log_write(const struct access_record *record)
     log_int(&line, "status", record->status);
     log_int(&line, "bytes", (int64_t)record->bytes);
     log_int(&line, "duration_us", (int64_t)record->duration_us);
-    log_str(&line, "cache", span_of(record->cache));
+    log_str(&line, "cache", span_of(caches[record->source]));
     if (record->key.data != NULL)
         log_str(&line, "key", record->key);
     if (request_id_valid(record->request_id))

@@ -16,8 +16,8 @@ struct access_record {
     int status;
     size_t bytes;         /* of content */
     uint64_t duration_us; /* from the complete request to its answer */
-    const char *cache;    /* where the data came from: see access_log_cache_name */
-    struct span key;      /* start of the digest, or absent */
+    enum store_source source;
+    struct span key; /* start of the digest, or absent */
     struct span request_id;
     struct span traceparent;
 };
@@ -35,10 +35,6 @@ void access_log_write(const struct access_record *record);
 
 /* True for 1 to 128 of A-Z a-z 0-9 _ . - : such a request id is echoed and logged. */
 bool request_id_valid(struct span id);
-
-/* "hit" (memory), "stale" (memory while Redis was away), "miss" (Redis), "joined" (another's question),
- * "none". */
-const char *access_log_cache_name(enum store_source source);
 
 /* Of a traceparent field (W3C Trace Context, version 00), 32 and 16 hexadecimal digits; both absent when it
  * is not valid. */

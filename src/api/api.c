@@ -43,7 +43,7 @@ static void log_call(const struct call *call, const struct http_request *request
         .status = r->status,
         .bytes = bodiless ? 0 : r->body->len,
         .duration_us = duration_ns / 1000,
-        .cache = access_log_cache_name(call->source),
+        .source = call->source,
         .key = call->has_key ? (struct span){key, sizeof key} : SPAN_ABSENT,
         .request_id = request->field[HTTP_FIELD_REQUEST_ID],
         .traceparent = request->field[HTTP_FIELD_TRACEPARENT],

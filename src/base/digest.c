@@ -27,14 +27,7 @@ void digest_hex(const struct digest *d, char out[DIGEST_HEX_LEN])
 
 bool digest_is_hex(struct span text)
 {
-    if (text.len != DIGEST_HEX_LEN)
-        return false;
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.data[i];
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
-            return false;
-    }
-    return true;
+    return text.len == DIGEST_HEX_LEN && hex_valid(text);
 }
 
 static unsigned char digit_value(char c)

@@ -34,8 +34,7 @@ static void write_escape(struct buf *out, unsigned char c)
 static bool is_plain_word(const char *at)
 {
     const uint64_t each = 0x0101010101010101U;
-    uint64_t word = 0;
-    memcpy(&word, at, sizeof word);
+    uint64_t word = span_word(at);
     uint64_t control = word - each * 0x20;
     uint64_t quote = (word ^ each * '"') - each;
     uint64_t solidus = (word ^ each * '\\') - each;
@@ -47,13 +46,7 @@ static bool is_cyrillic_word(const char *at)
 {
     static const char bits[] = "\xF0\xC0\xF0\xC0\xF0\xC0\xF0\xC0";
     static const char values[] = "\xD0\x80\xD0\x80\xD0\x80\xD0\x80";
-    uint64_t word = 0;
-    uint64_t mask = 0;
-    uint64_t expected = 0;
-    memcpy(&word, at, sizeof word);
-    memcpy(&mask, bits, sizeof mask);
-    memcpy(&expected, values, sizeof expected);
-    return (word & mask) == expected;
+    return (span_word(at) & span_word(bits)) == span_word(values);
 }
 
 /* The length of the plain character that starts here, or 0. Those of two bytes, such as Cyrillic, at once. */

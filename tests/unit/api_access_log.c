@@ -109,7 +109,7 @@ TEST(a_line_tells_all_that_is_known)
         .status = 200,
         .bytes = 1234,
         .duration_us = 56,
-        .cache = "hit",
+        .source = STORE_SOURCE_MEMORY,
         .key = SPAN("01234567"),
         .request_id = SPAN("id-1"),
         .traceparent = SPAN("00-" TRACE "-" PARENT "-01"),
@@ -134,7 +134,7 @@ TEST(what_is_absent_or_invalid_is_left_out)
         .method = METHOD_OTHER,
         .route = "other",
         .status = 400,
-        .cache = "none",
+        .source = STORE_SOURCE_NONE,
         .request_id = SPAN("not\nvalid"),
         .traceparent = SPAN("nonsense"),
     };
