@@ -37,7 +37,7 @@ void traffic_accumulate(struct traffic *to, const struct traffic *from)
 
 static void write_requests(struct buf *out, const struct traffic *t)
 {
-    metrics_write_head(out, "requests_total", "counter", "Requests answered, by route and status.");
+    metrics_write_head(out, "channeld_requests_total", "counter", "Requests answered, by route and status.");
     for (int route = 0; route < ROUTE_COUNT; route++) {
         for (int i = 0; i <= TRAFFIC_STATUS_COUNT; i++) {
             uint64_t count = metric_get(&t->requests[route][i]);
@@ -51,12 +51,12 @@ static void write_requests(struct buf *out, const struct traffic *t)
 
 static void write_durations(struct buf *out, const struct traffic *t)
 {
-    metrics_write_head(out, "request_duration_seconds", "histogram",
+    metrics_write_head(out, "channeld_request_duration_seconds", "histogram",
                        "Time from a complete request to its answer, by route.");
     for (int route = 0; route < ROUTE_COUNT; route++) {
         char labels[64];
         (void)snprintf(labels, sizeof labels, "route=\"%s\"", route_name((enum route)route));
-        histogram_write(out, "request_duration_seconds", labels, &t->duration[route]);
+        histogram_write(out, "channeld_request_duration_seconds", labels, &t->duration[route]);
     }
 }
 
@@ -64,7 +64,7 @@ static void write_keys(struct buf *out, const struct traffic *t)
 {
     static const char *const outcomes[AUTH_OUTCOMES] = {"valid", "missing", "invalid", "unavailable"};
     metrics_write_head(
-        out, "auth_total", "counter",
+        out, "channeld_auth_total", "counter",
         "Requests to the API's routes by what came of their key; unavailable: neither Redis nor "
         "memory could tell.");
     for (int i = 0; i < AUTH_OUTCOMES; i++)

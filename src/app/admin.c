@@ -83,8 +83,8 @@ static void write_sums(const struct server *s, struct buf *out)
 
 static void write_workers(const struct server *s, struct buf *out)
 {
-    metrics_write_one(out, "workers", "gauge", "Worker threads.", (uint64_t)s->worker_count);
-    metrics_write_head(out, "worker_redis_connected", "gauge",
+    metrics_write_one(out, "channeld_workers", "gauge", "Worker threads.", (uint64_t)s->worker_count);
+    metrics_write_head(out, "channeld_worker_redis_connected", "gauge",
                        "1 while the worker's Redis connection is ready.");
     for (int i = 0; i < s->worker_count; i++)
         buf_printf(out, "channeld_worker_redis_connected{worker=\"%d\"} %d\n", i,
@@ -97,10 +97,11 @@ static void write_metrics(void *arg, struct buf *out)
     write_traffic(s, out);
     write_sums(s, out);
     write_workers(s, out);
-    metrics_write_one(out, "ready", "gauge", "1 while /readyz answers 200.", is_ready(s, NULL) ? 1 : 0);
-    metrics_write_one(out, "log_lines_dropped_total", "counter",
+    metrics_write_one(out, "channeld_ready", "gauge", "1 while /readyz answers 200.",
+                      is_ready(s, NULL) ? 1 : 0);
+    metrics_write_one(out, "channeld_log_lines_dropped_total", "counter",
                       "Log lines lost because nobody read them in time.", log_dropped());
-    metrics_write_head(out, "build_info", "gauge", "Always 1; the label tells the version.");
+    metrics_write_head(out, "channeld_build_info", "gauge", "Always 1; the label tells the version.");
     buf_append_str(out, "channeld_build_info{version=\"" CHANNELD_VERSION "\"} 1\n");
     process_write_metrics(out);
 }

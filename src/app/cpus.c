@@ -2,21 +2,13 @@
  * its root. */
 #include "app/cpus.h"
 
+#include "base/file.h"
+
 #include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static bool read_line(const char *path, char *out, int size)
-{
-    FILE *f = fopen(path, "re");
-    if (f == NULL)
-        return false;
-    bool read = fgets(out, size, f) != NULL;
-    (void)fclose(f);
-    return read;
-}
 
 /* The number at *text, which moves behind it; 0 when there is none ("max"). */
 static long long take_number(const char **text)
@@ -46,7 +38,7 @@ static long long number_in(const char *path)
 {
     char line[32];
     const char *text = line;
-    return read_line(path, line, sizeof line) ? take_number(&text) : 0;
+    return file_first_line(path, line, sizeof line) ? take_number(&text) : 0;
 }
 
 static int quota_v1(void)
@@ -58,7 +50,8 @@ static int quota_v1(void)
 static int quota(void)
 {
     char line[64];
-    return read_line("/sys/fs/cgroup/cpu.max", line, sizeof line) ? cpus_from_cpu_max(line) : quota_v1();
+    return file_first_line("/sys/fs/cgroup/cpu.max", line, sizeof line) ? cpus_from_cpu_max(line)
+                                                                        : quota_v1();
 }
 
 int cpus_available(void)

@@ -37,13 +37,13 @@ void histogram_write(struct buf *out, const char *name, const char *labels, cons
     uint64_t count = 0;
     for (int i = 0; i <= HISTOGRAM_BUCKETS; i++) {
         count += metric_get(&h->bucket[i]);
-        buf_printf(out, "channeld_%s_bucket{%s%sle=\"%s\"} %llu\n", name, labels, comma, BOUND_TEXT[i],
+        buf_printf(out, "%s_bucket{%s%sle=\"%s\"} %llu\n", name, labels, comma, BOUND_TEXT[i],
                    (unsigned long long)count);
     }
     uint64_t sum = metric_get(&h->sum_ns);
     const char *open = labels[0] == '\0' ? "" : "{";
     const char *close = labels[0] == '\0' ? "" : "}";
-    buf_printf(out, "channeld_%s_sum%s%s%s %llu.%09llu\n", name, open, labels, close,
+    buf_printf(out, "%s_sum%s%s%s %llu.%09llu\n", name, open, labels, close,
                (unsigned long long)(sum / 1000000000), (unsigned long long)(sum % 1000000000));
-    buf_printf(out, "channeld_%s_count%s%s%s %llu\n", name, open, labels, close, (unsigned long long)count);
+    buf_printf(out, "%s_count%s%s%s %llu\n", name, open, labels, close, (unsigned long long)count);
 }

@@ -34,8 +34,8 @@ enum { HISTOGRAM_BUCKETS = 0 HISTOGRAM_BOUNDS(HISTOGRAM_COUNT) };
 #undef HISTOGRAM_COUNT
 
 struct histogram {
-    _Atomic uint64_t
-        bucket[HISTOGRAM_BUCKETS + 1]; /* each for itself; the last is for what is above all bounds */
+    /* Each for itself; the last is for what is above all bounds. */
+    _Atomic uint64_t bucket[HISTOGRAM_BUCKETS + 1];
     _Atomic uint64_t sum_ns;
 };
 
@@ -46,7 +46,7 @@ void histogram_observe(struct histogram *h, uint64_t ns);
 void histogram_accumulate(struct histogram *to, const struct histogram *from);
 
 /*
- * Writes the samples of the metric channeld_<name> (in seconds) in the Prometheus text format, without its
+ * Writes the samples of a metric (in seconds) in the Prometheus text format, without its
  * HELP and TYPE. `labels`: as they stand in braces, e.g. `route="list"`; empty for none.
  */
 void histogram_write(struct buf *out, const char *name, const char *labels, const struct histogram *h);

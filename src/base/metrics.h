@@ -75,8 +75,7 @@ static inline uint64_t metric_get(const _Atomic uint64_t *m)
 /* Adds `from` to `to`, metric by metric. `to` belongs to the caller. */
 void metrics_accumulate(struct metrics *to, const struct metrics *from);
 
-/* Writes the head of the metric channeld_<name>: `type` is counter, gauge or histogram, `help` without line
- * ends. */
+/* Writes the head of a metric: `type` is counter, gauge or histogram, `help` without line ends. */
 void metrics_write_head(struct buf *out, const char *name, const char *type, const char *help);
 
 /* Writes a metric of one sample. */

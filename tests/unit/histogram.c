@@ -40,7 +40,7 @@ TEST(buckets_are_written_cumulatively_with_sum_and_count)
     histogram_observe(&h, 40000);
     histogram_observe(&h, 60000);
     histogram_observe(&h, 3000000001);
-    histogram_write(&out, "d_seconds", "route=\"list\"", &h);
+    histogram_write(&out, "channeld_d_seconds", "route=\"list\"", &h);
     const char *text = buf_c_str(&out);
     assert_non_null(strstr(text, "channeld_d_seconds_bucket{route=\"list\",le=\"0.00005\"} 1\n"));
     assert_non_null(strstr(text, "channeld_d_seconds_bucket{route=\"list\",le=\"0.0001\"} 2\n"));
@@ -49,7 +49,7 @@ TEST(buckets_are_written_cumulatively_with_sum_and_count)
                                  "channeld_d_seconds_sum{route=\"list\"} 3.000100001\n"
                                  "channeld_d_seconds_count{route=\"list\"} 3\n"));
     buf_clear(&out);
-    histogram_write(&out, "d_seconds", "", &h);
+    histogram_write(&out, "channeld_d_seconds", "", &h);
     text = buf_c_str(&out);
     assert_non_null(
         strstr(text, "channeld_d_seconds_bucket{le=\"+Inf\"} 3\nchanneld_d_seconds_sum 3.000100001\n"));
