@@ -86,8 +86,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *input)
 {
     struct http_conn *c = stream->data;
     if (n == UV_EOF && c->state == CONN_HANDLING) {
-        set_reading(c,
-                    false); /* the client may still be waiting for its answer; its end will be read again */
+        /* The client may still be waiting for its answer; its end will be read again. */
+        set_reading(c, false);
     } else if (n < 0) {
         http_conn_close(c);
     } else if (n > 0 && c->state == CONN_HANDLING) {

@@ -22,8 +22,8 @@ struct http_output {
         size_t head_end;   /* in `heads`; the head begins where the one before ends */
         struct blob *body; /* one reference, or NULL */
     } answer[HTTP_OUTPUT_MAX];
-    uv_buf_t
-        piece[2 * HTTP_OUTPUT_MAX]; /* used by a flush; on its stack, all of it would be zeroed each time */
+    /* Used by a flush; on its stack, all of it would be zeroed each time. */
+    uv_buf_t piece[2 * HTTP_OUTPUT_MAX];
 };
 
 void http_output_fini(struct http_output *o);

@@ -199,18 +199,21 @@ struct cache_entry *cache_insert(struct cache *c, const struct cache_draft *draf
 {
     if (c->table.capacity == 0)
         return NULL;
-    cache_drop(c, draft->kind, draft->key);
+    uint64_t hash = hash_of(c, draft->kind, draft->key);
+    struct cache_entry *old = lookup(c, draft->kind, draft->key, hash);
+    if (old != NULL)
+        cache_remove(c, old);
     struct cache_entry *e = entry_new(draft);
     if (e == NULL)
         return NULL;
     size_t table_before = table_bytes(&c->table);
-    e->hash = hash_of(c, draft->kind, draft->key);
-    if (table_add(&c->table, e->hash, e) != 0) {
+    e->hash = hash;
+    if (table_add(&c->table, hash, e) != 0) {
         free_entry(e);
         return NULL;
     }
-    c->positive.used +=
-        table_bytes(&c->table) - table_before; /* as it grows it takes room from what it holds */
+    /* As it grows the table takes room from what it holds. */
+    c->positive.used += table_bytes(&c->table) - table_before;
     sieve_add(&pool_of(c, e)->sieve, &e->node);
     metric_add(&c->metrics->cache_entries, 1);
     return e;

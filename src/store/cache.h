@@ -59,9 +59,8 @@ struct cache_entry {
     bool in_front; /* the entry's own memory is the front of `body` */
     unsigned char kind;
     unsigned key_len;
-    struct cache_entry
-        *peer;         /* of a link: its card, where that was found; of a card: the link that found it */
-    struct blob *body; /* one reference, or NULL */
+    struct cache_entry *peer; /* of a link: its card, once found; of a card: the link that found it */
+    struct blob *body;        /* one reference, or NULL */
     union {
         int64_t value;
         struct cache_page *page; /* owned */

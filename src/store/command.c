@@ -23,6 +23,13 @@ void command_add(struct buf *out, struct span word)
     buf_append(out, "\r\n", 2);
 }
 
+void command_add_buf(struct buf *out, const struct buf *word)
+{
+    command_add(out, buf_span(word));
+    if (buf_error(word) != 0)
+        out->error = buf_error(word);
+}
+
 void command_write(struct buf *out, int argc, const char **argv, const size_t *lengths)
 {
     command_begin(out, (size_t)argc);

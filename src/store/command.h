@@ -14,6 +14,9 @@ void command_begin(struct buf *out, size_t count);
 /* Appends the next word. */
 void command_add(struct buf *out, struct span word);
 
+/* The same; a lack of memory in `word` becomes that of `out`. */
+void command_add_buf(struct buf *out, const struct buf *word);
+
 /* A whole command; `lengths` may be NULL: then the words end with a NUL. */
 void command_write(struct buf *out, int argc, const char **argv, const size_t *lengths);
 

@@ -51,9 +51,7 @@ void fetch_begin_command(struct fetch *f, size_t count, struct span name)
     buf_clear(&s->command);
     command_begin(&s->command, count);
     command_add(&s->command, name);
-    command_add(&s->command, buf_span(&s->key));
-    if (buf_error(&s->key) != 0)
-        s->command.error = buf_error(&s->key);
+    command_add_buf(&s->command, &s->key);
 }
 
 void fetch_send(struct fetch *f, rconn_reply_fn fn)

@@ -9,9 +9,7 @@ void fetch_send_hmget(struct fetch *f, int64_t id, enum channel_shape shape, rco
     buf_clear(&s->key);
     keyspace_card(s->options.keyspace, &s->key, id);
     buf_clear(&s->command);
-    fetch_command_hmget(&s->commands, &s->command, shape, buf_span(&s->key));
-    if (buf_error(&s->key) != 0)
-        s->command.error = buf_error(&s->key);
+    fetch_command_hmget(&s->commands, &s->command, shape, &s->key);
     fetch_send(f, fn);
 }
 

@@ -25,9 +25,9 @@ static int init_sismember(struct fetch_commands *c, const struct keyspace *k)
     keyspace_api_keys(k, &key);
     command_begin(&c->sismember, 3);
     command_add(&c->sismember, SPAN("SISMEMBER"));
-    command_add(&c->sismember, buf_span(&key));
+    command_add_buf(&c->sismember, &key);
     command_add(&c->sismember, (struct span){digest, sizeof digest});
-    int err = buf_error(&key) != 0 ? buf_error(&key) : buf_error(&c->sismember);
+    int err = buf_error(&c->sismember);
     buf_fini(&key);
     if (err == 0)
         c->sismember.len -= sizeof digest + 2;
@@ -51,12 +51,12 @@ void fetch_commands_fini(struct fetch_commands *c)
 }
 
 void fetch_command_hmget(const struct fetch_commands *c, struct buf *out, enum channel_shape shape,
-                         struct span key)
+                         const struct buf *key)
 {
     struct span text = buf_span(&c->hmget[shape].text);
     size_t head = c->hmget[shape].head;
     buf_append(out, text.data, head);
-    command_add(out, key);
+    command_add_buf(out, key);
     buf_append_span(out, span_skip(text, head));
 }
 

@@ -22,9 +22,9 @@ int fetch_commands_init(struct fetch_commands *c, const struct keyspace *k)
     __attribute__((warn_unused_result));
 void fetch_commands_fini(struct fetch_commands *c);
 
-/* Appends HMGET of all fields of a shape. */
+/* Appends HMGET of all fields of a shape; a lack of memory in `key` becomes that of `out`. */
 void fetch_command_hmget(const struct fetch_commands *c, struct buf *out, enum channel_shape shape,
-                         struct span key);
+                         const struct buf *key);
 
 /* Appends SISMEMBER of an API key among those that are valid. */
 void fetch_command_sismember(const struct fetch_commands *c, struct buf *out, const struct digest *key);

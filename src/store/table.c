@@ -23,9 +23,10 @@ void table_fini(struct table *t)
 
 static void place(struct table *t, struct table_slot new)
 {
-    size_t at = new.hash &(t->capacity - 1);
+    size_t mask = t->capacity - 1;
+    size_t at = new.hash &mask;
     while (t->slot[at].entry != NULL)
-        at = (at + 1) & (t->capacity - 1);
+        at = (at + 1) & mask;
     t->slot[at] = new;
 }
 

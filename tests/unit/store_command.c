@@ -64,13 +64,16 @@ TEST(the_fields_of_both_shapes_are_asked_for)
             size_t lengths[2 + CHANNEL_FIELD_COUNT] = {5, strlen(ids[i])};
             size_t count = 0;
             struct buf out = BUF_INIT;
+            struct buf key = BUF_INIT;
             const enum channel_field *fields = channel_shape_fields((enum channel_shape)shape, &count);
             for (size_t f = 0; f < count; f++) {
                 argv[2 + f] = channel_field_name(fields[f]).data;
                 lengths[2 + f] = channel_field_name(fields[f]).len;
             }
-            fetch_command_hmget(&commands, &out, (enum channel_shape)shape, span_of(ids[i]));
+            buf_append_str(&key, ids[i]);
+            fetch_command_hmget(&commands, &out, (enum channel_shape)shape, &key);
             assert_as_hiredis(&out, (int)(2 + count), argv, lengths);
+            buf_fini(&key);
             buf_fini(&out);
         }
     }
