@@ -34,10 +34,12 @@ static const struct policy *const policies[POLICIES] = {[SIEVE] = &policy_sieve,
 
 static const uint32_t percents[SIZES] = {1, 5, 10, 25, 50};
 
+/* Whose requests are counted: all in the whole stream, its warm-up too; all after it; of those the readers'
+ * alone. */
+enum requests { EVER, COUNTED, READERS, SPANS };
+
 struct tally {
-    uint32_t ever;    /* hits in the whole stream, its warm-up too */
-    uint32_t counted; /* hits after the warm-up */
-    uint32_t readers; /* those of them that are not the crawler's */
+    uint32_t hits[SPANS];
 };
 
 struct results {
@@ -60,9 +62,10 @@ static struct tally simulate(const struct stream *stream, uint32_t capacity, con
     for (uint32_t at = 0; at < stream->length; at++) {
         if (!policy->ask(&s, at))
             continue;
-        t.ever++;
-        t.counted += at >= stream->options.warm_up;
-        t.readers += at >= stream->options.warm_up && !stream_is_crawled(stream, at);
+        bool counted = at >= stream->options.warm_up;
+        t.hits[EVER]++;
+        t.hits[COUNTED] += counted;
+        t.hits[READERS] += counted && !stream_is_crawled(stream, at);
     }
     simulation_fini(&s);
     return t;
@@ -88,7 +91,7 @@ static void check_optimum(const struct results *r)
         const struct tally *best = &r->tally[size][OPTIMUM];
         for (int p = 0; p < POLICIES; p++) {
             const struct tally *other = &r->tally[size][p];
-            if (other->ever > best->ever || other->counted > best->counted)
+            if (other->hits[EVER] > best->hits[EVER] || other->hits[COUNTED] > best->hits[COUNTED])
                 die("%s beats the optimum in a cache of %u%%", policies[p]->name, percents[size]);
         }
     }
@@ -99,7 +102,7 @@ static void check_law(const struct results *r)
 {
     const struct stream *s = r->stream;
     for (int size = 0; size < SIZES; size++) {
-        double share = (double)r->tally[size][POPULAR].counted / s->options.counted;
+        double share = (double)r->tally[size][POPULAR].hits[COUNTED] / s->options.counted;
         double law = s->cumulative[capacity_of(s, size) - 1];
         if (fabs(share - law) > TOLERANCE)
             die("the most popular %u%% are asked for by %.4f of requests, not %.4f", percents[size], share,
@@ -126,25 +129,15 @@ static void show_line(const struct stream *s, int size, const double *hits, uint
            100 * hits[SIEVE] / hits[POPULAR], 100 * hits[SIEVE] / hits[OPTIMUM]);
 }
 
-static void show_counted(const struct results *r)
+/* `requests`: how many there were of them. */
+static void show(const struct results *r, enum requests whose, uint32_t requests)
 {
     show_heading();
     for (int size = 0; size < SIZES; size++) {
         double hits[POLICIES];
         for (int p = 0; p < POLICIES; p++)
-            hits[p] = r->tally[size][p].counted;
-        show_line(r->stream, size, hits, r->stream->options.counted);
-    }
-}
-
-static void show_readers(const struct results *r)
-{
-    show_heading();
-    for (int size = 0; size < SIZES; size++) {
-        double hits[POLICIES];
-        for (int p = 0; p < POLICIES; p++)
-            hits[p] = r->tally[size][p].readers;
-        show_line(r->stream, size, hits, r->stream->options.counted - r->stream->options.objects);
+            hits[p] = r->tally[size][p].hits[whose];
+        show_line(r->stream, size, hits, requests);
     }
 }
 
@@ -160,7 +153,7 @@ static void without_crawler(struct stream_options options)
     check_law(&results);
     printf("Zipf(%g) over %u objects: hits of %u requests, after %u of warm-up\n\n", options.skew,
            options.objects, options.counted, options.warm_up);
-    show_counted(&results);
+    show(&results, COUNTED, stream.options.counted);
     stream_fini(&stream);
 }
 
@@ -175,9 +168,9 @@ static void with_crawler(struct stream_options options)
     printf("\nThe same readers while a crawler asks for each object once, every %dth request of %u: hits of "
            "all\n\n",
            CRAWLER_TURN, stream.options.counted);
-    show_counted(&results);
+    show(&results, COUNTED, stream.options.counted);
     printf("\nHits of the readers' requests alone in this time\n\n");
-    show_readers(&results);
+    show(&results, READERS, stream.options.counted - stream.options.objects);
     stream_fini(&stream);
 }
 
