@@ -1,4 +1,5 @@
-# The two kinds of tests. Each is one program, tests/<kind>/NAME.c, and one ctest entry, <kind>.NAME.
+# The kinds of tests. Each test is one program, tests/<kind>/NAME.c, and one ctest entry, <kind>.NAME. Those labelled
+# "slow" run in scripts/test --all only.
 
 # channeld_unit_test(NAME LIBS channeld_base ...)
 function(channeld_unit_test NAME)
@@ -7,14 +8,17 @@ function(channeld_unit_test NAME)
     set_tests_properties(unit.${NAME} PROPERTIES TIMEOUT 60)
 endfunction()
 
-# channeld_integration_test(NAME [LIBS ...]): finds the programs under test in CHANNELD_BIN and CHANNELCTL_BIN.
-function(channeld_integration_test NAME)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBS")
-    channeld_test_program(integration ${NAME} test_support ${arg_LIBS})
-    add_dependencies(integration_${NAME} channeld channelctl)
-    set_tests_properties(integration.${NAME} PROPERTIES
+# channeld_service_test(KIND NAME [SLOW] [LIBS ...]): finds the programs under test in CHANNELD_BIN and CHANNELCTL_BIN.
+function(channeld_service_test KIND NAME)
+    cmake_parse_arguments(PARSE_ARGV 2 arg "SLOW" "" "LIBS")
+    channeld_test_program(${KIND} ${NAME} test_support ${arg_LIBS})
+    add_dependencies(${KIND}_${NAME} channeld channelctl)
+    set_tests_properties(${KIND}.${NAME} PROPERTIES
         TIMEOUT 120
         ENVIRONMENT "CHANNELD_BIN=$<TARGET_FILE:channeld>;CHANNELCTL_BIN=$<TARGET_FILE:channelctl>")
+    if(arg_SLOW)
+        set_tests_properties(${KIND}.${NAME} PROPERTIES LABELS "${KIND};slow" TIMEOUT 600)
+    endif()
 endfunction()
 
 function(channeld_test_program KIND NAME)
