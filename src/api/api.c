@@ -124,8 +124,12 @@ static enum auth_outcome outcome_of(enum store_status status)
 static void on_answer(void *arg, const struct store_answer *answer)
 {
     struct call *call = arg;
+    struct api *a = call->api;
+    enum auth_outcome outcome = outcome_of(answer->status);
     call->source = answer->source;
-    traffic_count_key(call->api->options.traffic, outcome_of(answer->status));
+    traffic_count_key(a->options.traffic, outcome);
+    if (outcome == AUTH_VALID)
+        key_memo_keep(&a->memo, &call->key);
     switch (answer->status) {
     case STORE_FOUND:
         if (call->then != API_ERROR_NONE)

@@ -1,15 +1,22 @@
 /* Remembered digests; see key_memo.h. */
 #include "api/key_memo.h"
 
+#include "base/secret.h"
+
 #include <stdint.h>
 
+static struct span key_of(const struct key_memo_entry *e)
+{
+    return (struct span){e->key, e->len};
+}
+
 /* Any spread will do: a clash costs one hash. The last bytes of a key are as random as any. */
-static unsigned place_of(struct span key)
+static struct key_memo_entry *place_of(struct key_memo *m, struct span key)
 {
     uint64_t tail = 0;
     size_t n = key.len < sizeof tail ? key.len : sizeof tail;
     memcpy(&tail, key.data + key.len - n, n);
-    return (unsigned)((tail * 0x9E3779B97F4A7C15U) >> 56);
+    return &m->slot[(tail * 0x9E3779B97F4A7C15U) >> 56];
 }
 
 _Static_assert(KEY_MEMO_SLOTS == 1 << (64 - 56), "the place is the top bits of the product");
@@ -18,18 +25,26 @@ int key_memo_digest(struct key_memo *m, struct span key, struct digest *out)
 {
     if (key.len > KEY_MEMO_MAX)
         return digest_sha256(key, out);
-    unsigned at = place_of(key);
-    if (m->slot[at].len == key.len && memcmp(m->slot[at].key, key.data, key.len) == 0) {
-        *out = m->slot[at].digest;
+    const struct key_memo_entry *kept = place_of(m, key);
+    if (secret_equal(key_of(kept), key)) {
+        *out = kept->digest;
         return 0;
     }
     int err = digest_sha256(key, out);
     if (err != 0)
         return err;
-    m->slot[at].len = (unsigned char)key.len;
-    memcpy(m->slot[at].key, key.data, key.len);
-    m->slot[at].digest = *out;
+    m->latest.len = (unsigned char)key.len;
+    memcpy(m->latest.key, key.data, key.len);
+    m->latest.digest = *out;
     return 0;
+}
+
+void key_memo_keep(struct key_memo *m, const struct digest *digest)
+{
+    if (m->latest.len == 0 || memcmp(&m->latest.digest, digest, sizeof *digest) != 0)
+        return;
+    *place_of(m, key_of(&m->latest)) = m->latest;
+    m->latest = (struct key_memo_entry){0};
 }
 
 void key_memo_fini(struct key_memo *m)
