@@ -52,6 +52,8 @@ static const struct setting TABLE[] = {
     {"log-level", SETTING_TEXT, AT(log_level), "info", 0, 0, false, "error, warn, info or debug"},
     {"access-log", SETTING_TEXT, AT(access_log), "errors", 0, 0, false,
      "off, errors (status 400 and above) or all"},
+    {"core-dumps", SETTING_TEXT, AT(core_dumps), "off", 0, 0, false,
+     "on: core dumps and debuggers may see this process' memory, API keys included; off: they may not"},
     {"cors-origins", SETTING_TEXT, AT(cors_origins), "", 0, 0, false,
      "Origins whose pages may call the API, separated by commas, or *"},
 };
@@ -123,6 +125,14 @@ static int check_log_level(struct config *c, struct buf *error)
     return bad(error, "log-level", "error, warn, info or debug is expected");
 }
 
+static int check_core_dumps(struct config *c, struct buf *error)
+{
+    c->core_dumps = strcmp(c->values.core_dumps, "on") == 0;
+    if (c->core_dumps || strcmp(c->values.core_dumps, "off") == 0)
+        return 0;
+    return bad(error, "core-dumps", "on or off is expected");
+}
+
 static int check_redis(struct config *c, struct buf *error)
 {
     const char *why = NULL;
@@ -166,6 +176,8 @@ static int check(struct config *c, struct buf *error)
         err = bad(error, "access-log", "off, errors or all is expected");
     if (err == 0)
         err = check_stale_keys_limit(c, error);
+    if (err == 0)
+        err = check_core_dumps(c, error);
     c->cors.origins = span_of(c->values.cors_origins);
     if (err == 0 && !cors_origins_valid(c->cors.origins))
         err = bad(error, "cors-origins",

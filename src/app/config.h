@@ -24,7 +24,7 @@ struct config_values {
     int64_t header_timeout, idle_timeout, write_timeout;
     int64_t max_header_size, max_body_size, max_connections;
     int64_t drain_delay, drain_timeout;
-    char *log_level, *access_log, *cors_origins;
+    char *log_level, *access_log, *core_dumps, *cors_origins;
 };
 
 struct config {
@@ -39,6 +39,7 @@ struct config {
     enum access_log_mode access_log;
     int64_t stale_keys_limit; /* milliseconds */
     int workers;              /* at least 1 */
+    bool core_dumps;
 };
 
 enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_PROBE, CONFIG_HELP, CONFIG_VERSION };

@@ -3,6 +3,7 @@
 #include "app/config.h"
 #include "app/probe.h"
 #include "app/server.h"
+#include "base/secret.h"
 #include "version.h"
 
 #include <errno.h>
@@ -30,6 +31,8 @@ static int print(struct buf *text)
 static int serve(const struct config *config, struct buf *error)
 {
     (void)signal(SIGPIPE, SIG_IGN);
+    if (config->core_dumps)
+        secret_allow_dumps();
     int err = log_start(STDOUT_FILENO, config->log_level);
     if (err == 0)
         err = server_run(config, error);
@@ -72,6 +75,7 @@ int main(int argc, char **argv)
 {
     struct config config = {0};
     struct buf error = BUF_INIT;
+    secret_forbid_dumps();
     int code = run(&config, argc, argv, &error);
     buf_fini(&error);
     config_fini(&config);

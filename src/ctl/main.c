@@ -1,4 +1,5 @@
 /* channelctl: reads what is asked for and calls the command. */
+#include "base/secret.h"
 #include "ctl/command.h"
 #include "version.h"
 
@@ -39,6 +40,7 @@ static int run(const struct options *o)
 int main(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN); /* a lost peer is an error of write(), not our end */
+    secret_forbid_dumps();
     struct options options;
     int code = options_read(&options, argc, argv);
     if (code == EXIT_FINE && (options.switched & SWITCH_HELP) != 0)

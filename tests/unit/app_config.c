@@ -183,6 +183,7 @@ TEST(bad_values_are_refused_by_name)
         {"--drain-timeout", "CHANNELD_DRAIN_TIMEOUT", ""},
         {"--log-level", "CHANNELD_LOG_LEVEL", "INFO"},
         {"--access-log", "CHANNELD_ACCESS_LOG", "some"},
+        {"--core-dumps", "CHANNELD_CORE_DUMPS", "yes"},
         {"--cors-origins", "CHANNELD_CORS_ORIGINS", "example.org"},
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++)
@@ -211,6 +212,7 @@ TEST(values_at_the_limits_are_taken)
         {"--log-level", "error"},
         {"--log-level", "warn"},
         {"--log-level", "debug"},
+        {"--core-dumps", "on"},
         {"--access-log", "off"},
         {"--access-log", "all"},
         {"--cors-origins", "*"},

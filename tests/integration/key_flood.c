@@ -1,0 +1,104 @@
+/* Thousands of wrong keys, each another: they cost no memory, and valid keys do not notice them. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fixture.h"
+
+enum { WRONG_KEYS = 20000, PIPELINE = 50, MANY_KEYS = 100001, SLACK_BYTES = 8 << 20 };
+
+/* One worker: what was remembered for one request is remembered for all. */
+static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_CACHE_SIZE=1MiB", NULL};
+
+/* So many requests with a wrong key each, all refused. */
+static void flood(struct fixture *fixture, int count)
+{
+    struct http_conn conn;
+    struct http_response response;
+    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    for (int sent = 0; sent < count; sent += PIPELINE) {
+        for (int i = 0; i < PIPELINE; i++) {
+            char *request = text_printf(
+                "GET /api/channel/by-id/0/ HTTP/1.1\r\nHost: a\r\nX-Api-Key: wrong-%d\r\n\r\n", sent + i);
+            assert_int_equal(http_send_text(&conn, request), 0);
+            free(request);
+        }
+        for (int i = 0; i < PIPELINE; i++) {
+            assert_int_equal(http_read(&conn, false, &response), 0);
+            assert_int_equal(response.status, 401);
+            http_response_free(&response);
+        }
+    }
+    http_close(&conn);
+}
+
+/* How often Redis was asked for this since it was started. */
+static long long calls_of(struct fixture *fixture, const char *command)
+{
+    char *all = redis_text(&fixture->redis, "INFO commandstats");
+    char *name = text_printf("cmdstat_%s:calls=", command);
+    const char *at = strstr(all, name);
+    long long calls = at == NULL ? 0 : strtoll(at + strlen(name), NULL, 10);
+    free(name);
+    free(all);
+    return calls;
+}
+
+static void wrong_keys_cost_neither_redis_nor_memory(void **state)
+{
+    struct fixture *fixture = fixture_new(3, env);
+    (void)state;
+    assert_int_equal(fixture_status(fixture, "channel/by-id/0/"), 200);
+    flood(fixture, WRONG_KEYS / 10);
+    long long asked = calls_of(fixture, "sismember");
+    double resident = server_metric(&fixture->server, "process_resident_memory_bytes");
+    flood(fixture, WRONG_KEYS);
+    assert_int_equal(calls_of(fixture, "sismember"), asked);
+#ifndef __SANITIZE_ADDRESS__ /* which keeps what was freed for a while */
+    assert_true(server_metric(&fixture->server, "process_resident_memory_bytes") < resident + SLACK_BYTES);
+#else
+    (void)resident;
+#endif
+    fixture_free(fixture);
+}
+
+/* More digests than are held: each is asked about once, and verdicts are remembered. */
+static struct fixture *begin_with_many_keys(void)
+{
+    struct fixture *fixture = fixture_new(3, env);
+    redis_do(&fixture->redis, "EVAL %s 0 %d",
+             "for i = 1, tonumber(ARGV[1]) do redis.call('SADD', 'channels:api_keys', "
+             "string.format('%064x', i)) end",
+             MANY_KEYS);
+    return fixture;
+}
+
+static bool costs_nothing(void *arg)
+{
+    struct fixture *fixture = arg;
+    long long asked = calls_of(fixture, "sismember");
+    assert_int_equal(fixture_status(fixture, "channel/by-id/0/"), 200);
+    return calls_of(fixture, "sismember") == asked;
+}
+
+static void wrong_keys_push_out_no_verdict_on_a_valid_one(void **state)
+{
+    struct fixture *fixture = begin_with_many_keys();
+    (void)state;
+    assert_true(wait_until(costs_nothing, fixture, WAIT_DEADLINE_MS));
+    long long asked = calls_of(fixture, "sismember");
+    flood(fixture, WRONG_KEYS);
+    assert_true(calls_of(fixture, "sismember") >= asked + WRONG_KEYS); /* the flood was one */
+    assert_true(costs_nothing(fixture));
+    assert_true(server_metric(&fixture->server, "channeld_cache_bytes") <= 1 << 20);
+    fixture_free(fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_keys_cost_neither_redis_nor_memory),
+        cmocka_unit_test(wrong_keys_push_out_no_verdict_on_a_valid_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
