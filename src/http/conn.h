@@ -47,6 +47,7 @@ struct http_server {
     bool listening;
     bool announcing_close;
     uv_timer_t tick;
+    uint64_t ticked_ms; /* when the loop was at the last tick */
     struct http_date date;
     struct http_deadlines deadlines;
     struct list conns;

@@ -8,15 +8,20 @@
 #include <unistd.h>
 
 /* Deadlines are looked at, and Date is brought up to date, this often. */
-enum { TICK_MS = 200 };
+enum { TICK_MS = 100 };
 
+/*
+ * A deadline counts when it had passed at the tick before: since then all sockets have been read. When the
+ * process was stopped and continued, what its clients sent in time may lie there.
+ */
 static void on_tick(uv_timer_t *tick)
 {
     struct http_server *s = tick->data;
     struct http_deadline *d = NULL;
     http_date_refresh(&s->date);
-    while ((d = http_deadlines_passed(&s->deadlines, uv_now(s->loop))) != NULL)
+    while ((d = http_deadlines_passed(&s->deadlines, s->ticked_ms)) != NULL)
         http_conn_expire(LIST_ENTRY(d, struct http_conn, deadline));
+    s->ticked_ms = uv_now(s->loop);
 }
 
 int http_server_new(uv_loop_t *loop, const struct http_server_options *options, struct http_server **out)
@@ -37,6 +42,7 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
     (void)uv_timer_init(loop, &s->tick); /* cannot fail */
     s->tick.data = s;
     s->open_parts = 1;
+    s->ticked_ms = uv_now(loop);
     (void)uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
     *out = s;
     return 0;

@@ -74,6 +74,28 @@ TEST(the_time_for_a_request_is_total_so_that_dribbling_does_not_help)
     world_fini(&w);
 }
 
+static bool standing_still(void *arg)
+{
+    (void)arg;
+    return true;
+}
+
+/* As when the process was stopped and continued: the time is over, but what came in time was not read yet. */
+TEST(what_came_before_the_deadline_counts_though_it_is_read_after)
+{
+    world_init(&w);
+    w.options.head_timeout_ms = SHORT_MS;
+    world_open(&w);
+    struct client *c = client_open(&w);
+    WORLD_UNTIL(&w, w.metrics.connections_open == 1);
+    client_send(c, "GET /now?x HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_true(wait_holds(standing_still, NULL, 2 * SHORT_MS));
+    WORLD_UNTIL(&w, c->ended || c->in.len > 0);
+    client_expect_bodies(c, "x");
+    assert_int_equal(w.metrics.connections_timed_out_total, 0);
+    world_fini(&w);
+}
+
 TEST(each_request_has_its_time_anew)
 {
     world_init(&w);
@@ -236,6 +258,7 @@ int main(void)
         cmocka_unit_test(an_unfinished_request_is_answered_with_408),
         cmocka_unit_test(unfinished_content_is_answered_with_408),
         cmocka_unit_test(the_time_for_a_request_is_total_so_that_dribbling_does_not_help),
+        cmocka_unit_test(what_came_before_the_deadline_counts_though_it_is_read_after),
         cmocka_unit_test(each_request_has_its_time_anew),
         cmocka_unit_test(an_idle_connection_is_closed_after_the_idle_timeout_alone),
         cmocka_unit_test(the_first_byte_of_a_request_ends_idleness),
