@@ -187,10 +187,10 @@ void fetch_settle(struct fetch *f)
 {
     if (f->owed > 0)
         return;
-    bool goes_on = !f->lost && !f->failed && !f->refused && !list_empty(&f->requests) && advance(f);
-    if (goes_on)
+    bool wanted = !f->lost && !list_empty(&f->requests);
+    if (wanted && !f->failed && !f->refused && advance(f))
         return;
-    if (!f->lost)
+    if (wanted) /* what everybody has given up is half done: not to be remembered */
         conclude(f);
     f->ended(f);
 }

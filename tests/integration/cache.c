@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "support/fixture.h"
 
@@ -206,6 +207,31 @@ static void flushall_empties_the_memory_too(void **state)
     fixture_free(f);
 }
 
+/* Its first replies come when nobody waits for it any more: what was read by then is not the page. */
+static void a_page_that_was_given_up_half_way_is_not_remembered(void **state)
+{
+    struct fixture *f = fixture_new(3, ONE_WORKER);
+    struct http_conn conn;
+    (void)state;
+    assert_int_equal(fixture_status(f, "channel/by-id/0/"), 200); /* the keys are known */
+    double asked = commands(f);
+    redis_pause(&f->redis);
+    assert_int_equal(http_open(&conn, f->server.port), 0);
+    assert_int_equal(http_send_text(&conn, "GET /api/channels/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH "\r\n"),
+                     0);
+    server_await_metric(&f->server, "channeld_redis_commands_total", asked + 1);
+    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    (void)setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    http_close(&conn);
+    server_await_metric_below(&f->server, "channeld_requests_in_flight", 0);
+    redis_resume(&f->redis);
+    assert_int_equal(fixture_status(f, "channel/by-id/777/"), 404); /* this reply stands behind those */
+    char *body = fixture_body(f, "channels/");
+    assert_non_null(strstr(body, "\"count\":3"));
+    free(body);
+    fixture_free(f);
+}
+
 /* A new connection knows nothing of what was written meanwhile, so nothing of before may be answered. */
 static void a_new_connection_begins_with_nothing(void **state)
 {
@@ -263,6 +289,7 @@ int main(void)
         cmocka_unit_test(a_card_that_comes_after_the_index_joins_its_page),
         cmocka_unit_test(a_revoked_key_stops_and_a_new_one_works),
         cmocka_unit_test(flushall_empties_the_memory_too),
+        cmocka_unit_test(a_page_that_was_given_up_half_way_is_not_remembered),
         cmocka_unit_test(a_new_connection_begins_with_nothing),
         cmocka_unit_test(memory_answers_while_redis_is_away_but_not_for_ever),
         cmocka_unit_test(keys_may_be_trusted_for_less_time_than_data),
