@@ -24,6 +24,7 @@ struct options {
     bool faults[FAULT_KINDS];
     bool verbose;
     const char *cache_size; /* CHANNELD_CACHE_SIZE, or NULL: its default */
+    const char *const *env; /* further settings of channeld, NULL-terminated, or NULL */
 
     /* What makes a run fail, to show that it can. */
     bool expect_violations;

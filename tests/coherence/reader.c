@@ -78,6 +78,7 @@ static int reader_take_answers(struct reader *reader, struct lane *lane, int64_t
             return taken;
         const struct question *question = &lane->question[lane->answered - 1];
         reply.reply.received = now;
+        latency_add(&reader->latency, now - question->sent);
         if (check_reply(&reader->checker, question, &reply.reply, &seen) && reply.reply.status == 200)
             reader_remember(reader, lane, question, &reply, &seen);
     }
@@ -107,7 +108,7 @@ static int reader_ask_all(struct reader *reader, bool finished)
     if (reader->due < now - (int64_t)LAG_MS * CLOCK_MS)
         reader->due = now;
     for (int i = 0; i < reader->options->connections; i++) {
-        struct lane *lane = &reader->lanes[i];
+        struct lane *lane = &reader->lanes[(reader->first + i) % reader->options->connections];
         bool idle = lane->answered == lane->asked;
         if (idle && !finished && lane->fd < 0)
             reader_open(reader, lane);
@@ -115,6 +116,7 @@ static int reader_ask_all(struct reader *reader, bool finished)
             reader_ask(reader, lane);
         busy += lane->answered != lane->asked;
     }
+    reader->first = (reader->first + 1) % reader->options->connections; /* at a pace, the last would starve */
     return busy;
 }
 

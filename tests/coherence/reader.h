@@ -8,6 +8,7 @@
 
 #include "coherence/checks.h"
 #include "coherence/lane.h"
+#include "coherence/latency.h"
 #include "coherence/options.h"
 
 /* A thread that asks over several connections as fast as it gets answers, and has each judged. */
@@ -19,8 +20,10 @@ struct reader {
     uint64_t chance;
     int poller;
     struct lane *lanes;
+    int first;   /* of the lanes, to be put to work */
     int64_t due; /* when the next batch may be sent, if there is a pace */
     struct tally tally;
+    struct latency latency;
     pthread_t thread;
     atomic_bool *finished;
 };

@@ -173,16 +173,31 @@ static double server_sample(const char *line, const char *name)
     return value != NULL ? strtod(value + 1, NULL) : 0;
 }
 
-double server_metric(struct server *server, const char *name)
+char *server_metrics(struct server *server)
 {
     struct http_response response;
-    double sum = 0;
-    char *rest = NULL;
     http_get(server->admin_port, "/metrics", NULL, &response);
     assert_int_equal(response.status, 200);
-    for (char *line = strtok_r(response.body, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
-        sum += server_sample(line, name);
+    char *text = text_printf("%s", response.body);
     http_response_free(&response);
+    return text;
+}
+
+double server_metric_in(const char *metrics, const char *name)
+{
+    double sum = 0;
+    for (const char *line = metrics; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        sum += server_sample(line, name);
+    }
+    return sum;
+}
+
+double server_metric(struct server *server, const char *name)
+{
+    char *metrics = server_metrics(server);
+    double sum = server_metric_in(metrics, name);
+    free(metrics);
     return sum;
 }
 

@@ -50,6 +50,10 @@ int server_admin_status(struct server *server, const char *path);
 /* Waits until the admin listener gives that status for the path; fails the test otherwise. */
 void server_await_admin(struct server *server, const char *path, int status);
 
+/* All metrics as /metrics gives them, owned; and the value of one in there, as below. */
+char *server_metrics(struct server *server);
+double server_metric_in(const char *metrics, const char *name);
+
 /* The value of a metric, summed up over its label sets; 0 when it is absent. */
 double server_metric(struct server *server, const char *name);
 
