@@ -21,9 +21,11 @@ enum { VERBATIM_HEAD = 4 }; /* "txt:" before the text of a verbatim string */
 static struct reply_chunk *add_chunk(struct reply_pool *pool, size_t needed)
 {
     size_t size = needed > REPLY_CHUNK ? needed : REPLY_CHUNK;
-    struct reply_chunk *chunk = size > SIZE_MAX - sizeof *chunk ? NULL : malloc(sizeof *chunk + size);
+    pool->exceeded = size > REPLY_BYTES_MAX - pool->size;
+    struct reply_chunk *chunk = pool->exceeded ? NULL : malloc(sizeof *chunk + size);
     if (chunk == NULL)
         return NULL;
+    pool->size += size;
     chunk->older = pool->chunk;
     chunk->size = size;
     pool->chunk = chunk;
@@ -134,26 +136,35 @@ void reply_pool_serve(struct reply_pool *pool, redisReader *reader)
                                                   create_nil,    create_bool,  free_object};
     reader->fn = &functions;
     reader->privdata = pool;
+    reader->maxelements = REPLY_ELEMENTS_MAX;
+}
+
+/* A text is counted out; a line is searched for its end anew with each piece that comes. */
+bool reply_pool_exceeded(const struct reply_pool *pool, const redisReader *reader)
+{
+    int type = reader->ridx >= 0 ? reader->task[reader->ridx]->type : -1;
+    bool text = type == REDIS_REPLY_STRING || type == REDIS_REPLY_VERB;
+    return pool->exceeded || reader->len - reader->pos > (text ? REPLY_BYTES_MAX : REPLY_LINE_MAX);
+}
+
+static void drop_newest(struct reply_pool *pool)
+{
+    struct reply_chunk *chunk = pool->chunk;
+    pool->chunk = chunk->older;
+    pool->size -= chunk->size;
+    free(chunk);
 }
 
 void reply_pool_clear(struct reply_pool *pool)
 {
-    struct reply_chunk *chunk = pool->chunk;
-    while (chunk != NULL && (chunk->older != NULL || chunk->size > REPLY_CHUNK)) {
-        struct reply_chunk *older = chunk->older;
-        free(chunk);
-        chunk = older;
-    }
-    pool->chunk = chunk;
-    pool->left = chunk == NULL ? 0 : chunk->size;
+    while (pool->chunk != NULL && (pool->chunk->older != NULL || pool->chunk->size > REPLY_CHUNK))
+        drop_newest(pool);
+    pool->left = pool->size;
 }
 
 void reply_pool_fini(struct reply_pool *pool)
 {
-    while (pool->chunk != NULL) {
-        struct reply_chunk *older = pool->chunk->older;
-        free(pool->chunk);
-        pool->chunk = older;
-    }
+    while (pool->chunk != NULL)
+        drop_newest(pool);
     pool->left = 0;
 }

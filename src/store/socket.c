@@ -68,12 +68,14 @@ static bool deliver(struct redis_socket *s)
 {
     for (;;) {
         void *reply = NULL;
-        if (redisReaderGetReply(s->context->reader, &reply) != REDIS_OK) {
-            fail(s, s->context->reader->errstr);
-            return false;
+        redisReader *reader = s->context->reader;
+        bool broken = redisReaderGetReply(reader, &reply) != REDIS_OK;
+        if (reply == NULL) {
+            bool exceeded = reply_pool_exceeded(&s->replies, reader);
+            if (broken || exceeded)
+                fail(s, exceeded ? "a reply that is too large" : reader->errstr);
+            return !broken && !exceeded;
         }
-        if (reply == NULL)
-            return true;
         s->events.on_reply(s->events.arg, reply);
         reply_pool_clear(&s->replies);
         if (s->closing)

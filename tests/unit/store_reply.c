@@ -160,6 +160,64 @@ TEST(an_array_beyond_all_memory_is_an_error)
     reply_pool_fini(&pool);
 }
 
+/* The reader is fed `bytes`, and says whether the reply is too large. */
+static bool is_too_large(redisReader *reader, const struct reply_pool *pool, const char *bytes, size_t n)
+{
+    void *reply = NULL;
+    feed(reader, bytes, n);
+    bool broken = redisReaderGetReply(reader, &reply) != REDIS_OK;
+    assert_null(reply);
+    bool exceeded = reply_pool_exceeded(pool, reader);
+    assert_true(exceeded || !broken);
+    return exceeded;
+}
+
+TEST(what_is_announced_is_not_allocated)
+{
+    struct reply_pool pool = {0};
+    void *reply = NULL;
+    redisReader *reader = new_reader(&pool);
+    feed(reader, "*1048577\r\n", 10);
+    assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_ERR);
+    assert_int_equal(pool.size, 0);
+    redisReaderFree(reader);
+
+    reader = new_reader(&pool);
+    int arrays = 0;
+    while (!is_too_large(reader, &pool, "*1048576\r\n", 10))
+        assert_true(++arrays < 9); /* of 8 MiB each */
+    assert_in_range(pool.size, 1, REPLY_BYTES_MAX);
+    redisReaderFree(reader);
+    reply_pool_fini(&pool);
+}
+
+TEST(what_does_not_end_is_not_waited_for)
+{
+    enum { PIECE = 1 << 14 };
+    static const struct {
+        const char *start, *piece;
+        size_t most;
+    } kinds[] = {{"$500000000\r\n", "", REPLY_BYTES_MAX},
+                 {"+", "", REPLY_LINE_MAX},
+                 {"*2\r\n-ERR ", "", REPLY_LINE_MAX},
+                 {"*1000000\r\n", ":1\r\n", REPLY_BYTES_MAX}};
+    for (size_t i = 0; i < TEST_COUNT(kinds); i++) {
+        struct reply_pool pool = {0};
+        redisReader *reader = new_reader(&pool);
+        struct buf piece = BUF_INIT;
+        size_t held = 0;
+        while (piece.len < PIECE)
+            buf_append_str(&piece, kinds[i].piece[0] == '\0' ? "x" : kinds[i].piece);
+        assert_false(is_too_large(reader, &pool, kinds[i].start, strlen(kinds[i].start)));
+        while (!is_too_large(reader, &pool, piece.data, piece.len))
+            held = pool.size + reader->len - reader->pos;
+        assert_in_range(held, kinds[i].most / 2, kinds[i].most + REPLY_CHUNK);
+        redisReaderFree(reader);
+        reply_pool_fini(&pool);
+        buf_fini(&piece);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +225,8 @@ int main(void)
         cmocka_unit_test(a_large_reply_is_whole_and_gives_its_memory_back),
         cmocka_unit_test(a_reply_that_never_ends_costs_nothing),
         cmocka_unit_test(an_array_beyond_all_memory_is_an_error),
+        cmocka_unit_test(what_is_announced_is_not_allocated),
+        cmocka_unit_test(what_does_not_end_is_not_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
