@@ -1,0 +1,125 @@
+/* Holding bodies against the contract; see contract.h. */
+#include "fuzz/contract.h"
+
+#include "fuzz/fuzz.h"
+
+const struct contract_member CONTRACT_CARD[CONTRACT_MEMBERS] = {
+    {"max_channel_id", CONTRACT_INTEGER, true},
+    {"title", CONTRACT_TEXT, true},
+    {"description", CONTRACT_TEXT, true},
+    {"avatar", CONTRACT_TEXT, true},
+    {"link", CONTRACT_TEXT, true},
+    {"category", CONTRACT_TEXT, false},
+    {"category2", CONTRACT_TEXT, false},
+    {"followers_cnt_today", CONTRACT_INTEGER, false},
+    {"followers_history", CONTRACT_HISTORY, false},
+    {"is_a_plus_flag", CONTRACT_INTEGER, false},
+    {"views_24h", CONTRACT_INTEGER, false},
+    {"views_48h", CONTRACT_INTEGER, false},
+    {"er_24h", CONTRACT_INTEGER, false},
+    {"er_48h", CONTRACT_INTEGER, false},
+    {"updated_at", CONTRACT_DATETIME, true},
+};
+
+static bool is_int64(yyjson_val *value)
+{
+    return yyjson_is_sint(value) || (yyjson_is_uint(value) && yyjson_get_uint(value) <= (uint64_t)INT64_MAX);
+}
+
+/* True when `text` has a digit for each 0 of `shape`, and its other characters. */
+static bool has_shape(yyjson_val *text, const char *shape)
+{
+    const char *at = yyjson_get_str(text);
+    if (at == NULL || yyjson_get_len(text) != strlen(shape))
+        return false;
+    for (size_t i = 0; shape[i] != '\0'; i++)
+        if (shape[i] == '0' ? at[i] < '0' || at[i] > '9' : at[i] != shape[i])
+            return false;
+    return true;
+}
+
+static void check_history(yyjson_val *history)
+{
+    yyjson_obj_iter iter;
+    yyjson_val *day = NULL;
+    const char *before = "";
+    FUZZ_CHECK(yyjson_is_obj(history));
+    FUZZ_CHECK(yyjson_obj_size(history) <= 10);
+    yyjson_obj_iter_init(history, &iter);
+    while ((day = yyjson_obj_iter_next(&iter)) != NULL) {
+        FUZZ_CHECK(has_shape(day, "0000-00-00"));
+        FUZZ_CHECK(strcmp(before, yyjson_get_str(day)) < 0);
+        FUZZ_CHECK(is_int64(yyjson_obj_iter_get_val(day)));
+        before = yyjson_get_str(day);
+    }
+}
+
+static void check_member(yyjson_val *value, enum contract_kind kind)
+{
+    if (kind == CONTRACT_HISTORY)
+        check_history(value);
+    else if (kind == CONTRACT_TEXT)
+        FUZZ_CHECK(yyjson_is_null(value) || yyjson_is_str(value));
+    else if (kind == CONTRACT_INTEGER)
+        FUZZ_CHECK(yyjson_is_null(value) || is_int64(value));
+    else
+        FUZZ_CHECK(yyjson_is_null(value) || has_shape(value, "0000-00-00T00:00:00"));
+}
+
+void contract_check_channel(yyjson_val *channel, bool summary)
+{
+    yyjson_obj_iter iter;
+    FUZZ_CHECK(yyjson_is_obj(channel));
+    yyjson_obj_iter_init(channel, &iter);
+    for (int i = 0; i < CONTRACT_MEMBERS; i++) {
+        if (summary && !CONTRACT_CARD[i].in_summary)
+            continue;
+        yyjson_val *name = yyjson_obj_iter_next(&iter);
+        FUZZ_CHECK(yyjson_equals_str(name, CONTRACT_CARD[i].name));
+        check_member(yyjson_obj_iter_get_val(name), CONTRACT_CARD[i].kind);
+    }
+    FUZZ_CHECK(yyjson_obj_iter_next(&iter) == NULL);
+}
+
+static void check_page(yyjson_val *body)
+{
+    yyjson_val *items = yyjson_obj_get(body, "data");
+    yyjson_val *pagination = yyjson_obj_get(body, "pagination");
+    FUZZ_CHECK(yyjson_obj_size(body) == 3 && yyjson_obj_size(pagination) == 4);
+    FUZZ_CHECK(yyjson_arr_size(items) <= 100);
+    FUZZ_CHECK(yyjson_get_sint(yyjson_obj_get(pagination, "page")) >= 1);
+    FUZZ_CHECK(yyjson_get_int(yyjson_obj_get(pagination, "per_page")) == 100);
+    FUZZ_CHECK(yyjson_get_uint(yyjson_obj_get(pagination, "count")) == yyjson_arr_size(items));
+    FUZZ_CHECK(yyjson_is_bool(yyjson_obj_get(pagination, "has_next")));
+    size_t i = 0;
+    size_t count = 0;
+    yyjson_val *item = NULL;
+    yyjson_arr_foreach(items, i, count, item) contract_check_channel(item, true);
+}
+
+static void check_success(yyjson_val *body)
+{
+    yyjson_val *data = yyjson_obj_get(body, "data");
+    if (yyjson_is_arr(data)) {
+        check_page(body);
+        return;
+    }
+    FUZZ_CHECK(yyjson_obj_size(body) == 2);
+    contract_check_channel(data, false);
+}
+
+void contract_check_body(struct span body, int status)
+{
+    yyjson_doc *doc = yyjson_read(body.data, body.len, YYJSON_READ_NOFLAG); /* it checks UTF-8 too */
+    FUZZ_CHECK(doc != NULL);
+    yyjson_val *root = yyjson_doc_get_root(doc);
+    yyjson_val *success = yyjson_obj_get(root, "success");
+    FUZZ_CHECK(yyjson_is_bool(success) && yyjson_get_bool(success) == (status == 200));
+    if (status == 200) {
+        check_success(root);
+    } else {
+        FUZZ_CHECK(yyjson_obj_size(root) == 2);
+        FUZZ_CHECK(yyjson_get_len(yyjson_obj_get(root, "error")) > 0);
+    }
+    yyjson_doc_free(doc);
+}

@@ -1,0 +1,30 @@
+/*
+ * The shapes of the API's bodies, written down once more, from the contract and not from the code: whatever
+ * the service says is held against this.
+ */
+#ifndef TEST_FUZZ_CONTRACT_H
+#define TEST_FUZZ_CONTRACT_H
+
+#include "base/span.h"
+
+#include <yyjson.h>
+
+enum contract_kind { CONTRACT_TEXT, CONTRACT_INTEGER, CONTRACT_HISTORY, CONTRACT_DATETIME };
+
+struct contract_member {
+    const char *name;
+    enum contract_kind kind;
+    bool in_summary;
+};
+
+enum { CONTRACT_MEMBERS = 15 };
+extern const struct contract_member CONTRACT_CARD[CONTRACT_MEMBERS];
+
+/* Aborts unless `channel` is an object of exactly the members of its shape, in their order and of their
+ * types. */
+void contract_check_channel(yyjson_val *channel, bool summary);
+
+/* Aborts unless `body` is JSON in UTF-8 of the shape that goes with the status. */
+void contract_check_body(struct span body, int status);
+
+#endif

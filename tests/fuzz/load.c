@@ -1,0 +1,133 @@
+/*
+ * Files of channels: what `channelctl load` accepts of a line is shown by the API just as it stood there, and
+ * is accepted again; and a file falls into the same lines however it is read.
+ *
+ * An input is such a file. How large the pieces are that it is read in follows from its length.
+ */
+#include "ctl/card.h"
+#include "ctl/lines.h"
+#include "fuzz/contract.h"
+#include "fuzz/fuzz.h"
+
+#include <errno.h>
+
+static const struct link_hosts HOSTS = {{"max.ru", 6}, {"web.max.ru", 10}};
+
+struct pieces {
+    struct span rest;
+    size_t each;
+};
+
+static int next_piece(void *arg, struct buf *out)
+{
+    struct pieces *p = arg;
+    size_t n = p->rest.len < p->each ? p->rest.len : p->each;
+    buf_append(out, p->rest.data, n);
+    p->rest = span_skip(p->rest, n);
+    return buf_error(out);
+}
+
+static int read_card(struct span line, struct buf *arena, struct card *card)
+{
+    static FILE *nowhere;
+    struct report report;
+    if (nowhere == NULL)
+        nowhere = fopen("/dev/null", "w");
+    report_init(&report, nowhere);
+    buf_clear(arena);
+    FUZZ_CHECK(buf_reserve(arena, line.len) == 0);
+    const char *arena_at = arena->data;
+    const struct card_source from = {"file", 1, &report};
+    int err = card_read(&from, &HOSTS, line, arena, card);
+    FUZZ_CHECK(err == 0 || err == -EINVAL);
+    FUZZ_CHECK((err == 0) == (report.problems == 0));
+    FUZZ_CHECK(arena->data == arena_at && (err == 0 || arena->len == 0));
+    return err;
+}
+
+/* The latest ten days, of which each counts with the value that was given last. */
+static void check_history(yyjson_val *given, yyjson_val *shown)
+{
+    yyjson_obj_iter iter;
+    yyjson_val *day = NULL;
+    yyjson_obj_iter_init(given, &iter);
+    while ((day = yyjson_obj_iter_next(&iter)) != NULL) {
+        yyjson_val *kept = yyjson_obj_getn(shown, yyjson_get_str(day), yyjson_get_len(day));
+        const char *oldest = yyjson_get_str(unsafe_yyjson_get_first(shown));
+        FUZZ_CHECK(kept != NULL || (yyjson_obj_size(shown) == 10 && strcmp(yyjson_get_str(day), oldest) < 0));
+    }
+    yyjson_obj_iter_init(shown, &iter);
+    while ((day = yyjson_obj_iter_next(&iter)) != NULL) {
+        yyjson_val *last = NULL;
+        yyjson_obj_iter all;
+        yyjson_val *key = NULL;
+        yyjson_obj_iter_init(given, &all);
+        while ((key = yyjson_obj_iter_next(&all)) != NULL)
+            if (yyjson_equals_strn(key, yyjson_get_str(day), yyjson_get_len(day)))
+                last = yyjson_obj_iter_get_val(key);
+        FUZZ_CHECK(last != NULL && yyjson_get_sint(last) == yyjson_get_sint(yyjson_obj_iter_get_val(day)));
+    }
+}
+
+static void check_member(const struct contract_member *m, yyjson_val *given, yyjson_val *shown)
+{
+    if (given == NULL || yyjson_is_null(given))
+        FUZZ_CHECK(m->kind == CONTRACT_HISTORY ? yyjson_obj_size(shown) == 0 : yyjson_is_null(shown));
+    else if (m->kind == CONTRACT_HISTORY)
+        check_history(given, shown);
+    else if (m->kind == CONTRACT_INTEGER)
+        FUZZ_CHECK(yyjson_is_int(shown) && yyjson_get_sint(given) == yyjson_get_sint(shown));
+    else
+        FUZZ_CHECK(yyjson_equals_strn(shown, yyjson_get_str(given), yyjson_get_len(given)));
+}
+
+/* `shown` is what the API makes of the row, one line of JSON. */
+static void check_same(struct span line, struct span shown)
+{
+    yyjson_doc *given = yyjson_read(line.data, line.len, YYJSON_READ_NOFLAG);
+    yyjson_doc *api = yyjson_read(shown.data, shown.len, YYJSON_READ_NOFLAG);
+    FUZZ_CHECK(given != NULL && api != NULL);
+    contract_check_channel(yyjson_doc_get_root(api), false);
+    for (int i = 0; i < CONTRACT_MEMBERS; i++)
+        check_member(&CONTRACT_CARD[i], yyjson_obj_get(yyjson_doc_get_root(given), CONTRACT_CARD[i].name),
+                     yyjson_obj_get(yyjson_doc_get_root(api), CONTRACT_CARD[i].name));
+    yyjson_doc_free(given);
+    yyjson_doc_free(api);
+}
+
+static void check_line(struct span line)
+{
+    struct buf arena = BUF_INIT;
+    struct buf shown = BUF_INIT;
+    struct buf again = BUF_INIT;
+    struct card card;
+    if (read_card(line, &arena, &card) == 0) {
+        FUZZ_CHECK(channel_write(&shown, &card.row, CHANNEL_CARD) == 0);
+        check_same(line, buf_span(&shown));
+        FUZZ_CHECK(read_card(buf_span(&shown), &arena, &card) == 0);
+        FUZZ_CHECK(channel_write(&again, &card.row, CHANNEL_CARD) == 0);
+        FUZZ_CHECK(span_equal(buf_span(&shown), buf_span(&again)));
+    }
+    buf_fini(&arena);
+    buf_fini(&shown);
+    buf_fini(&again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct span rest = fuzz_input(data, size);
+    struct pieces pieces = {rest, size % 61 + 1};
+    struct lines lines;
+    struct span line = SPAN_ABSENT;
+    int64_t number = 0;
+    lines_open_source(&lines, next_piece, &pieces);
+    while (rest.len > 0) {
+        struct span expected = fuzz_take(&rest, '\n');
+        FUZZ_CHECK(lines_next(&lines, &line) == 1);
+        FUZZ_CHECK(span_equal(line, expected) && lines.number == ++number);
+        check_line(line);
+    }
+    FUZZ_CHECK(lines_next(&lines, &line) == 0 && lines.bytes == (int64_t)size);
+    lines_close(&lines);
+    return 0;
+}

@@ -1,0 +1,121 @@
+/*
+ * Request targets to questions: a target is split and decoded, its parameters are looked for in a second,
+ * plain way, and what is asked of the store is always something that can be stored.
+ *
+ * An input is the target; behind a newline the value of X-Api-Key.
+ */
+#include "api/question.h"
+#include "base/uri.h"
+#include "fuzz/fuzz.h"
+#include "http/target.h"
+
+#include <errno.h>
+
+static const struct link_hosts HOSTS = {{"max.ru", 6}, {"web.max.ru", 10}};
+static struct key_memo memo;
+
+static bool within(struct span part, struct span all)
+{
+    return part.data >= all.data && part.data + part.len <= all.data + all.len;
+}
+
+/* Hexadecimal digits by the C library, decoding into a new buffer. */
+static void decode_plainly(struct span in, struct buf *out)
+{
+    buf_clear(out);
+    for (size_t i = 0; i < in.len; i++) {
+        const char digits[] = {i + 1 < in.len ? in.data[i + 1] : '\0', i + 2 < in.len ? in.data[i + 2] : '\0',
+                               '\0'};
+        bool escape = in.data[i] == '%' && strspn(digits, "0123456789abcdefABCDEF") == 2;
+        buf_append_char(out, escape ? (char)strtoul(digits, NULL, 16) : in.data[i]);
+        i += escape ? 2 : 0;
+    }
+}
+
+static struct span find_plainly(struct span query, struct span wanted)
+{
+    struct buf name = BUF_INIT;
+    struct span found = SPAN_ABSENT;
+    while (query.len > 0 && found.data == NULL) {
+        struct span value = fuzz_take(&query, '&');
+        struct span encoded = fuzz_take(&value, '=');
+        decode_plainly(encoded, &name);
+        if (span_equal(buf_span(&name), wanted))
+            found = value;
+    }
+    buf_fini(&name);
+    return found;
+}
+
+static void check_decoding(struct span text)
+{
+    struct buf plain = BUF_INIT;
+    char *in_place = fuzz_copy(text);
+    decode_plainly(text, &plain);
+    size_t n = uri_decode((struct span){in_place, text.len}, in_place);
+    FUZZ_CHECK(span_equal((struct span){in_place, n}, buf_span(&plain)));
+    free(in_place);
+    buf_fini(&plain);
+}
+
+static void check_parameters(struct span query)
+{
+    static const struct span names[] = {{"api_key", 7}, {"page", 4}, {"link", 4}, {"", 0}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct span found = uri_query_find(query, names[i]);
+        struct span expected = find_plainly(query, names[i]);
+        FUZZ_CHECK((found.data == NULL) == (expected.data == NULL));
+        FUZZ_CHECK(found.data == NULL || (within(found, query) && span_equal(found, expected)));
+    }
+}
+
+static void check_question(const struct question *q, enum route route, struct span id)
+{
+    char digits[INT64_DIGITS_MAX];
+    if (q->error != API_ERROR_NONE) {
+        FUZZ_CHECK(q->store.target == STORE_NOTHING);
+    } else if (route == ROUTE_LIST) {
+        FUZZ_CHECK(q->store.target == STORE_PAGE && q->store.number >= 1);
+    } else if (route == ROUTE_CARD_BY_ID) {
+        FUZZ_CHECK(q->store.target == STORE_CARD);
+        FUZZ_CHECK(span_equal((struct span){digits, format_int64(q->store.number, digits)}, id));
+    } else {
+        FUZZ_CHECK(q->store.target == STORE_CARD_BY_LINK);
+        FUZZ_CHECK(link_is_stored_shape(&HOSTS, q->store.link));
+    }
+}
+
+static void ask(struct span path, struct span query, struct span key)
+{
+    struct http_request request = {.path = path, .query = query};
+    struct buf scratch = BUF_INIT;
+    struct span id = SPAN_ABSENT;
+    struct question q;
+    request.field[HTTP_FIELD_API_KEY] = key;
+    enum route route = route_match(SPAN("/api/"), path, &id);
+    const struct question_context context = {&HOSTS, &memo, &scratch};
+    int err = route == ROUTE_NONE ? -ENOENT : question_read(&q, &request, route, id, &context);
+    FUZZ_CHECK(err == 0 || err == -ENOENT);
+    if (err == 0)
+        check_question(&q, route, id);
+    buf_fini(&scratch);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct span key = fuzz_input(data, size);
+    struct span sent = fuzz_take(&key, '\n');
+    struct span path = SPAN_ABSENT;
+    struct span query = SPAN_ABSENT;
+    check_decoding(sent);
+    check_parameters(sent);
+    char *target = fuzz_copy(sent);
+    if (http_target_split(target, sent.len, &path, &query) == 0) {
+        struct span all = {target, sent.len};
+        FUZZ_CHECK(path.len > 0 && (within(path, all) || span_equal(path, SPAN("/"))));
+        FUZZ_CHECK(query.data == NULL || within(query, all));
+        ask(path, query, key.len > 0 ? key : SPAN_ABSENT);
+    }
+    free(target);
+    return 0;
+}

@@ -1,0 +1,285 @@
+/*
+ * A Redis that lies: the real store and its connection over a socket pair, and a server that says anything,
+ * cut anywhere. Nothing breaks, nothing is lost, everything ends, and whatever the store answers is either a
+ * failure or of the contract's shape.
+ *
+ * An input is a line of moves and then what the server says. Moves:
+ *     g   the server answers one greeting honestly       c d   ask for card 1 or 2
+ *     x   it closes the connection                       l     ask for a card by link
+ *     t   time passes: the connection's timer            p q   ask for page 1 or 2
+ *     u   time passes: the timer of the requests         k     ask whether a key is valid
+ *     f   whoever asked first goes away                  *     the server says all that is left
+ * Any other byte: the server says so many bytes ('@' is 1, 'A' 2, '0' 49).
+ */
+#include "base/clock.h"
+#include "fuzz/contract.h"
+#include "fuzz/fuzz.h"
+#include "store/rconn_internal.h"
+#include "store/store_internal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { ASKED_MAX = 32, MOVES_MAX = 256, TURNS_MAX = 2000, CACHE_BYTES = 256 * 1024 };
+
+redisContext *__real_redisConnectWithOptions(const redisOptions *options);
+redisContext *__wrap_redisConnectWithOptions(const redisOptions *options);
+
+static uint64_t now_ns = 1000000000000;
+
+/* Time is what the input makes of it. */
+uint64_t clock_now_ns(void)
+{
+    return now_ns;
+}
+
+void clock_stamp_utc(char out[CLOCK_STAMP_LEN])
+{
+    memset(out, '0', CLOCK_STAMP_LEN);
+}
+
+static void let_pass(uint64_t ms)
+{
+    now_ns += ms * 1000000;
+}
+
+struct asked {
+    struct store_request request;
+    enum store_target target;
+    bool waits;
+};
+
+static struct world {
+    uv_loop_t loop;
+    struct redis_target target;
+    struct keyspace keyspace;
+    struct metrics metrics;
+    struct store *store;
+    int peer;         /* the server's end; -1: none */
+    struct span left; /* what it has not said yet */
+    struct asked asked[ASKED_MAX];
+    int asked_count;
+    bool closed;
+} w;
+
+redisContext *__wrap_redisConnectWithOptions(const redisOptions *options)
+{
+    int pair[2];
+    redisOptions mine = *options;
+    FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
+    if (w.peer >= 0)
+        close(w.peer);
+    w.peer = pair[1];
+    mine.type = REDIS_CONN_USERFD;
+    mine.endpoint.fd = pair[0];
+    return __real_redisConnectWithOptions(&mine);
+}
+
+static void turn(void)
+{
+    char chunk[4096];
+    for (int i = 0; i < 2; i++)
+        (void)uv_run(&w.loop, UV_RUN_NOWAIT);
+    while (w.peer >= 0 && read(w.peer, chunk, sizeof chunk) > 0) {
+    }
+}
+
+static void say(struct span bytes)
+{
+    for (int turns = 0; bytes.len > 0 && w.peer >= 0; turns++) {
+        ssize_t n = send(w.peer, bytes.data, bytes.len, MSG_NOSIGNAL);
+        FUZZ_CHECK(turns < TURNS_MAX);
+        if (n < 0 && errno != EAGAIN)
+            return;
+        bytes = n > 0 ? span_skip(bytes, (size_t)n) : bytes;
+        turn();
+    }
+}
+
+static void say_some(size_t n)
+{
+    n = n < w.left.len ? n : w.left.len;
+    say((struct span){w.left.data, n});
+    w.left = span_skip(w.left, n);
+}
+
+static void hang_up(void)
+{
+    if (w.peer >= 0)
+        close(w.peer);
+    w.peer = -1;
+    turn();
+}
+
+/* --- questions --- */
+
+static void check_answer(const struct asked *a, const struct store_answer *answer)
+{
+    bool bodied = answer->status == STORE_FOUND && a->target != STORE_NOTHING;
+    FUZZ_CHECK(answer->status <= STORE_OUT_OF_MEMORY && answer->source < STORE_SOURCES);
+    FUZZ_CHECK((answer->body != NULL) == bodied);
+    if (!bodied)
+        return;
+    FUZZ_CHECK(answer->body->has_etag);
+    contract_check_body((struct span){answer->body->data, answer->body->len}, 200);
+    FUZZ_CHECK(a->target != STORE_PAGE || answer->last_page >= 1);
+    blob_unref(answer->body);
+}
+
+static void on_answer(void *arg, const struct store_answer *answer)
+{
+    struct asked *a = arg;
+    FUZZ_CHECK(a->waits);
+    a->waits = false;
+    check_answer(a, answer);
+}
+
+static void ask(enum store_target target, int64_t number)
+{
+    struct store_answer answer;
+    struct store_question q = {.target = target, .number = number, .link = SPAN("https://max.ru/news")};
+    if (w.asked_count == ASKED_MAX)
+        return;
+    struct asked *a = &w.asked[w.asked_count++];
+    memset(&q.key, 'k', sizeof q.key);
+    *a = (struct asked){.request = {.done = on_answer, .arg = a}, .target = target, .waits = true};
+    if (store_ask(w.store, &a->request, &q, &answer)) {
+        a->waits = false;
+        check_answer(a, &answer);
+    }
+}
+
+/* The first `count` of those who wait go away. */
+static void forget(int count)
+{
+    for (int i = 0; i < w.asked_count && count > 0; i++) {
+        if (!w.asked[i].waits)
+            continue;
+        store_forget(&w.asked[i].request);
+        w.asked[i].waits = false;
+        count--;
+    }
+}
+
+/* --- moves --- */
+
+/* A timer that runs is over now. */
+static void run_out(uv_timer_t *timer, uint64_t ms)
+{
+    if (!uv_is_active((const uv_handle_t *)timer))
+        return;
+    let_pass(ms);
+    uv_timer_cb callback = timer->timer_cb;
+    (void)uv_timer_stop(timer);
+    callback(timer);
+}
+
+static void move(char what)
+{
+    switch (what) {
+    case 'g':
+        say(SPAN("+OK\r\n"));
+        break;
+    case 'x':
+        hang_up();
+        break;
+    case 't':
+        run_out(&w.store->rconn->timer, 1000);
+        break;
+    case 'u':
+        run_out(&w.store->timer, 500);
+        break;
+    case 'c':
+    case 'd':
+        ask(STORE_CARD, what - 'c' + 1);
+        break;
+    case 'l':
+        ask(STORE_CARD_BY_LINK, 0);
+        break;
+    case 'p':
+    case 'q':
+        ask(STORE_PAGE, what - 'p' + 1);
+        break;
+    case 'k':
+        ask(STORE_NOTHING, 0);
+        break;
+    case 'f':
+        forget(1);
+        break;
+    case '*':
+        say_some(w.left.len);
+        break;
+    default:
+        say_some((unsigned char)what % 64 + 1);
+    }
+    turn();
+}
+
+/* --- one run --- */
+
+static void on_connection(void *arg, bool ready)
+{
+    (void)arg;
+    (void)ready;
+}
+
+static void on_closed(void *arg)
+{
+    (void)arg;
+    w.closed = true;
+}
+
+static void begin(void)
+{
+    static bool begun;
+    static char host[] = "127.0.0.1";
+    static char user[] = "default";
+    if (!begun) {
+        FUZZ_CHECK(uv_loop_init(&w.loop) == 0 && keyspace_init(&w.keyspace, SPAN("channels:")) == 0);
+        w.target = (struct redis_target){.host = host, .port = 6379, .user = user};
+        (void)signal(SIGPIPE, SIG_IGN);
+        begun = true;
+    }
+    w.peer = -1;
+    w.asked_count = 0;
+    w.closed = false;
+    w.metrics = (struct metrics){0};
+    const struct store_options options = {
+        .target = &w.target,
+        .client_name = "fuzz",
+        .keyspace = &w.keyspace,
+        .metrics = &w.metrics,
+        .request_timeout_ms = 500,
+        .cache_size = CACHE_BYTES,
+        .stale_limit_ms = 30000,
+        .stale_keys_limit_ms = 30000,
+        .on_connection = on_connection,
+    };
+    FUZZ_CHECK(store_new(&w.loop, &options, &w.store) == 0);
+}
+
+static void end(void)
+{
+    forget(ASKED_MAX);
+    hang_up();
+    store_close(w.store, on_closed, NULL);
+    (void)uv_run(&w.loop, UV_RUN_DEFAULT);
+    FUZZ_CHECK(w.closed && uv_loop_alive(&w.loop) == 0);
+    FUZZ_CHECK(w.metrics.redis_connected == 0 && w.metrics.cache_bytes == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct span input = fuzz_input(data, size);
+    struct span moves = fuzz_take(&input, '\n');
+    begin();
+    w.left = input;
+    turn();
+    for (size_t i = 0; i < moves.len && i < MOVES_MAX; i++)
+        move(moves.data[i]);
+    say_some(w.left.len);
+    end();
+    return 0;
+}

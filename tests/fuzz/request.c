@@ -1,0 +1,378 @@
+/*
+ * Bytes in, bytes out: the real server, connections and API over a socket pair. The same bytes are sent at
+ * once and in pieces, with a store that answers at once and one that answers later: the client must get the
+ * same, one well-formed answer for each request, in order, and nothing after a refusal.
+ *
+ * An input is a line of cuts and then what the client sends. Each byte of that line is the length of a piece:
+ * '@' is 1, 'A' 2, '0' 49. What is left goes in one.
+ */
+#include "api/api.h"
+#include "base/clock.h"
+#include "fuzz/contract.h"
+#include "fuzz/fuzz.h"
+#include "http/conn.h"
+#include "model/channel.h"
+#include "model/document.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Small limits, so that small inputs reach them. */
+enum { HEAD_MAX = 768, BODY_MAX = 256, INPUT_MAX = 16 * 1024, TURNS_MAX = 20000, REQUESTS_MAX = 1024 };
+
+/* --- a store that holds three channels, one link, and one key --- */
+
+static struct blob *card_body;
+static struct blob *page_body;
+static struct digest good_key, lost_key;
+static bool answers_later;
+static struct list late; /* questions that wait for their answer */
+static long found;       /* answers with a body */
+
+static bool same_key(const struct digest *a, const struct digest *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+static bool exists(const struct store_question *q)
+{
+    if (q->target == STORE_CARD)
+        return q->number >= 1 && q->number <= 3;
+    if (q->target == STORE_CARD_BY_LINK)
+        return span_equal(q->link, SPAN("https://max.ru/news"));
+    return true;
+}
+
+static struct store_answer answer_to(const struct store_question *q)
+{
+    struct store_answer a = {.status = STORE_FOUND, .source = STORE_SOURCE_MEMORY, .last_page = 3};
+    if (same_key(&q->key, &lost_key))
+        a.status = q->target == STORE_NOTHING ? STORE_UNAVAILABLE : STORE_OUT_OF_MEMORY;
+    else if (!same_key(&q->key, &good_key))
+        a.status = STORE_KEY_REFUSED;
+    else if (!exists(q))
+        a.status = STORE_NOT_FOUND;
+    if (a.status == STORE_FOUND && q->target != STORE_NOTHING) {
+        a.body = blob_ref(q->target == STORE_PAGE ? page_body : card_body);
+        found++;
+    }
+    return a;
+}
+
+/* A question that is answered later: what its answer will be is kept in the request itself. */
+static struct store_answer promised[1];
+
+bool store_ask(struct store *s, struct store_request *request, const struct store_question *question,
+               struct store_answer *answer)
+{
+    (void)s;
+    list_init(&request->link_in_fetch);
+    if (!answers_later) {
+        *answer = answer_to(question);
+        return true;
+    }
+    FUZZ_CHECK(list_empty(&late)); /* one request at a time a connection */
+    promised[0] = answer_to(question);
+    list_append(&late, &request->link_in_fetch);
+    return false;
+}
+
+static void keep_promise(void)
+{
+    if (list_empty(&late))
+        return;
+    struct store_request *request = LIST_ENTRY(late.next, struct store_request, link_in_fetch);
+    list_remove(&request->link_in_fetch);
+    request->done(request->arg, &promised[0]);
+}
+
+void store_forget(struct store_request *request)
+{
+    FUZZ_CHECK(!list_empty(&request->link_in_fetch));
+    list_remove(&request->link_in_fetch);
+    found -= promised[0].body != NULL;
+    blob_unref(promised[0].body);
+}
+
+/* --- the server --- */
+
+static uv_loop_t loop;
+static struct http_server *server;
+static struct metrics metrics;
+static struct traffic traffic;
+static atomic_int open_connections;
+static struct http_limits limits = {HEAD_MAX, BODY_MAX};
+
+static void make_bodies(void)
+{
+    struct channel_row row = {{{NULL, 0}}};
+    struct buf text = BUF_INIT;
+    row.value[CHANNEL_FIELD_max_channel_id] = SPAN("1");
+    row.value[CHANNEL_FIELD_title] = SPAN("News");
+    document_begin_card(&text);
+    (void)channel_write(&text, &row, CHANNEL_CARD);
+    document_end_card(&text);
+    card_body = blob_new_tagged(buf_span(&text));
+    buf_clear(&text);
+    document_begin_page(&text);
+    (void)channel_write(&text, &row, CHANNEL_SUMMARY);
+    document_end_page(&text, &(struct page_info){.page = 1, .last = 3, .count = 1, .has_next = true});
+    page_body = blob_new_tagged(buf_span(&text));
+    buf_fini(&text);
+    FUZZ_CHECK(card_body != NULL && page_body != NULL);
+    FUZZ_CHECK(digest_sha256(SPAN("good"), &good_key) == 0 && digest_sha256(SPAN("lost"), &lost_key) == 0);
+}
+
+static void start_server(void)
+{
+    struct api *api = NULL;
+    const struct api_options options = {
+        .metrics = &metrics,
+        .traffic = &traffic,
+        .base_path = SPAN("/api/"),
+        .hosts = {{"max.ru", 6}, {"web.max.ru", 10}},
+        .cors = {SPAN("https://a.example, https://b.example")},
+    };
+    FUZZ_CHECK(uv_loop_init(&loop) == 0 && api_new(&options, &api) == 0);
+    const struct http_server_options http = {
+        .handler = api_handler(api),
+        .metrics = &metrics,
+        .head_max = HEAD_MAX,
+        .body_max = BODY_MAX,
+        .head_timeout_ms = 60000,
+        .idle_timeout_ms = 60000,
+        .write_timeout_ms = 60000,
+        .max_connections = 10,
+        .open_connections = &open_connections,
+    };
+    FUZZ_CHECK(http_server_new(&loop, &http, &server) == 0);
+    (void)uv_timer_stop(&server->tick); /* time stands still: deadlines and Date depend on nothing */
+    (void)signal(SIGPIPE, SIG_IGN);
+    list_init(&late);
+    make_bodies();
+}
+
+/* --- the client --- */
+
+struct client {
+    int fd;
+    bool refused_input; /* the server has closed its side of reading */
+    bool ended;
+    struct buf in;
+};
+
+static void turn(struct client *c)
+{
+    char chunk[16 * 1024];
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    keep_promise();
+    ssize_t n = 0;
+    while (!c->ended && (n = read(c->fd, chunk, sizeof chunk)) > 0)
+        buf_append(&c->in, chunk, (size_t)n);
+    c->ended = c->ended || n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+static void send_piece(struct client *c, struct span piece)
+{
+    for (int turns = 0; piece.len > 0 && !c->refused_input; turns++) {
+        ssize_t n = send(c->fd, piece.data, piece.len, MSG_NOSIGNAL);
+        FUZZ_CHECK(turns < TURNS_MAX);
+        c->refused_input = n < 0 && errno != EAGAIN;
+        piece = n > 0 ? span_skip(piece, (size_t)n) : piece;
+        turn(c);
+    }
+}
+
+/* Sends everything, ends its side, and reads until the server has ended its own. */
+static void converse(struct span cuts, struct span bytes, struct buf *out)
+{
+    int pair[2];
+    struct client c = {.in = BUF_INIT};
+    FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
+    c.fd = pair[1];
+    http_conn_open(server, pair[0], false);
+    for (size_t i = 0; i < cuts.len && bytes.len > 0; i++) {
+        size_t n = (unsigned char)cuts.data[i] % 64 + 1;
+        n = n < bytes.len ? n : bytes.len;
+        send_piece(&c, (struct span){bytes.data, n});
+        bytes = span_skip(bytes, n);
+    }
+    send_piece(&c, bytes);
+    (void)shutdown(c.fd, SHUT_WR);
+    for (int turns = 0; !c.ended; turns++) {
+        FUZZ_CHECK(turns < TURNS_MAX); /* it hangs */
+        turn(&c);
+    }
+    close(c.fd);
+    for (int turns = 0; metrics.connections_open > 0; turns++) {
+        FUZZ_CHECK(turns < TURNS_MAX);
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    FUZZ_CHECK(metrics.requests_in_flight == 0 && list_empty(&late) && buf_error(&c.in) == 0);
+    *out = c.in;
+}
+
+/* --- what the client is owed --- */
+
+struct owed {
+    int count;
+    bool closes; /* the last one ends the connection */
+    struct {
+        enum http_method method;
+        int refusal;
+    } request[REQUESTS_MAX];
+};
+
+/* By the parser alone, which is fed everything at once. */
+static void find_requests(struct span bytes, struct owed *owed)
+{
+    static struct http_parser parser;
+    *owed = (struct owed){.count = 0};
+    while (bytes.len > 0 && !owed->closes && owed->count < REQUESTS_MAX) {
+        size_t used = 0;
+        http_parser_init(&parser, &limits);
+        enum http_progress progress = http_parser_feed(&parser, bytes, &used);
+        FUZZ_CHECK(used <= bytes.len);
+        if (progress == HTTP_NEED_MORE)
+            break;
+        owed->request[owed->count].method = parser.request.method;
+        owed->request[owed->count++].refusal = progress == HTTP_REFUSED ? parser.refusal : 0;
+        owed->closes = progress == HTTP_REFUSED || !parser.request.keep_alive;
+        bytes = span_skip(bytes, used);
+    }
+}
+
+struct answer {
+    int status;
+    struct span head; /* the fields, each with its line end */
+    struct span body;
+};
+
+/* The value of the field, absent when there is none; a field is there at most once. */
+static struct span field(const struct answer *a, const char *name)
+{
+    struct span rest = a->head;
+    struct span found_value = SPAN_ABSENT;
+    while (rest.len > 0) {
+        struct span line = fuzz_take(&rest, '\n');
+        struct span key = {line.data, span_find(line, ':')};
+        if (!span_equal_nocase(key, span_of(name)))
+            continue;
+        FUZZ_CHECK(found_value.data == NULL);
+        found_value = span_trim((struct span){line.data + key.len + 1, line.len - key.len - 2});
+    }
+    return found_value;
+}
+
+/* Every line of the head is "Name: value" without control characters, and ends with CR LF. */
+static void check_head(struct span head)
+{
+    while (head.len > 0) {
+        struct span line = fuzz_take(&head, '\n');
+        size_t name = span_find(line, ':');
+        FUZZ_CHECK(name > 0 && name + 2 < line.len && line.data[line.len - 1] == '\r');
+        for (size_t i = 0; i + 1 < line.len; i++)
+            FUZZ_CHECK((unsigned char)line.data[i] >= 0x20 && line.data[i] != 0x7F);
+    }
+}
+
+static size_t content_length(const struct answer *a)
+{
+    struct span text = field(a, "Content-Length");
+    size_t n = 0;
+    FUZZ_CHECK((text.data == NULL) == (a->status == 204 || a->status == 304));
+    for (size_t i = 0; i < text.len; i++) {
+        FUZZ_CHECK(text.data[i] >= '0' && text.data[i] <= '9' && n < INPUT_MAX);
+        n = n * 10 + (size_t)(text.data[i] - '0');
+    }
+    return n;
+}
+
+/* Takes one answer off the front of `in`. */
+static void take_answer(struct span *in, enum http_method method, struct answer *a)
+{
+    const char *end = memmem(in->data, in->len, "\r\n\r\n", 4);
+    FUZZ_CHECK(end != NULL && span_starts_with(*in, SPAN("HTTP/1.1 ")));
+    struct span all = {in->data, (size_t)(end - in->data) + 2};
+    *in = span_skip(*in, all.len + 2);
+    *a = (struct answer){.status = 0, .head = all};
+    struct span line = fuzz_take(&a->head, '\n');
+    FUZZ_CHECK(line.len > 13 && line.data[12] == ' ');
+    for (int i = 9; i < 12; i++)
+        a->status = a->status * 10 + (line.data[i] - '0');
+    check_head(a->head);
+    size_t n = content_length(a);
+    a->body = (struct span){in->data, method == METHOD_HEAD ? 0 : n};
+    FUZZ_CHECK(a->body.len <= in->len);
+    *in = span_skip(*in, a->body.len);
+    if (n > 0 && method != METHOD_HEAD)
+        contract_check_body(a->body, a->status);
+}
+
+static void check_answer(const struct answer *a, const struct owed *owed, int at)
+{
+    bool last = at + 1 == owed->count && owed->closes;
+    bool says_close = span_equal(field(a, "Connection"), SPAN("close"));
+    FUZZ_CHECK(says_close == last);
+    FUZZ_CHECK(field(a, "Date").len == 29);
+    if (owed->request[at].refusal != 0)
+        FUZZ_CHECK(a->status == owed->request[at].refusal);
+    if (a->status != 204 && a->status != 304)
+        FUZZ_CHECK(span_equal(field(a, "Content-Type"), SPAN("application/json")));
+    FUZZ_CHECK((field(a, "ETag").data != NULL) == (a->status == 200 || a->status == 304));
+    FUZZ_CHECK((field(a, "WWW-Authenticate").data != NULL) == (a->status == 401));
+    FUZZ_CHECK((field(a, "Allow").data != NULL) == (a->status == 405));
+}
+
+/* Checks all answers; what is left in `answers` are those, without "100 Continue". */
+static void check_answers(struct buf *answers, const struct owed *owed)
+{
+    static const struct span interim = {"HTTP/1.1 100 Continue\r\n\r\n", 25};
+    struct buf final = BUF_INIT;
+    struct span in = buf_span(answers);
+    long bodies = 0;
+    for (int i = 0; i < owed->count; i++) {
+        struct answer a;
+        while (span_starts_with(in, interim))
+            in = span_skip(in, interim.len);
+        const char *start = in.data;
+        take_answer(&in, owed->request[i].method, &a);
+        check_answer(&a, owed, i);
+        bodies += a.status == 200 || a.status == 304;
+        buf_append(&final, start, (size_t)(in.data - start));
+    }
+    while (span_starts_with(in, interim))
+        in = span_skip(in, interim.len);
+    FUZZ_CHECK(in.len == 0);
+    FUZZ_CHECK(bodies == found); /* each was found with a valid key */
+    buf_fini(answers);
+    *answers = final;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct span bytes = fuzz_input(data, size);
+    struct span cuts = fuzz_take(&bytes, '\n');
+    struct buf whole = BUF_INIT;
+    struct buf pieces = BUF_INIT;
+    struct owed owed;
+    if (server == NULL)
+        start_server();
+    if (size > INPUT_MAX)
+        return -1;
+    find_requests(bytes, &owed);
+    answers_later = false;
+    found = 0;
+    converse(SPAN(""), bytes, &whole);
+    check_answers(&whole, &owed);
+    answers_later = true;
+    found = 0;
+    converse(cuts, bytes, &pieces);
+    check_answers(&pieces, &owed);
+    FUZZ_CHECK(span_equal(buf_span(&whole), buf_span(&pieces)));
+    buf_fini(&whole);
+    buf_fini(&pieces);
+    return 0;
+}

@@ -1,0 +1,158 @@
+/*
+ * What Redis may hold to JSON: whatever the values are, a body of the contract's shape comes out; and what is
+ * right comes out as it went in.
+ *
+ * An input is a row: values that begin with the letter of their field ('a' is the first) and end with the
+ * byte 0x1F.
+ */
+#include "base/json.h"
+#include "base/parse.h"
+#include "base/utf8.h"
+#include "fuzz/contract.h"
+#include "fuzz/fuzz.h"
+#include "model/channel.h"
+#include "model/datetime.h"
+#include "model/document.h"
+#include "model/history.h"
+
+enum { VALUE_END = 0x1F };
+
+static void read_row(struct span input, struct channel_row *row)
+{
+    while (input.len > 0) {
+        struct span value = fuzz_take(&input, VALUE_END);
+        if (value.len > 0 && value.data[0] >= 'a' && value.data[0] < 'a' + CHANNEL_FIELD_COUNT)
+            row->value[value.data[0] - 'a'] = span_skip(value, 1);
+    }
+}
+
+/* The days that are stored, sorted and cut in another way than history.c does it. */
+struct plain_days {
+    size_t count;
+    struct {
+        char date[11];
+        int64_t number;
+    } day[64];
+};
+
+static int compare_days(const void *a, const void *b)
+{
+    return memcmp(a, b, 10);
+}
+
+/* False when this plain reader cannot hold it, or it is no history. */
+static bool read_plainly(struct span stored, struct plain_days *days)
+{
+    yyjson_doc *doc = yyjson_read(stored.data, stored.len, YYJSON_READ_NOFLAG);
+    yyjson_obj_iter iter;
+    yyjson_val *key = NULL;
+    bool fits = yyjson_obj_iter_init(yyjson_doc_get_root(doc), &iter);
+    *days = (struct plain_days){.count = 0};
+    while (fits && (key = yyjson_obj_iter_next(&iter)) != NULL) {
+        size_t at = 0;
+        while (at < days->count && !yyjson_equals_str(key, days->day[at].date))
+            at++;
+        days->count += at == days->count;
+        fits = yyjson_get_len(key) == 10 && days->count <= 63;
+        if (!fits)
+            break;
+        memcpy(days->day[at].date, yyjson_get_str(key), 11);
+        days->day[at].number = yyjson_get_sint(yyjson_obj_iter_get_val(key));
+    }
+    yyjson_doc_free(doc);
+    qsort(days->day, days->count, sizeof days->day[0], compare_days);
+    return fits;
+}
+
+static void check_history_value(yyjson_val *shown, struct span stored)
+{
+    struct plain_days days;
+    if (!read_plainly(stored, &days))
+        return;
+    size_t first = days.count > 10 ? days.count - 10 : 0;
+    FUZZ_CHECK(yyjson_obj_size(shown) == days.count - first);
+    for (size_t i = first; i < days.count; i++)
+        FUZZ_CHECK(yyjson_get_sint(yyjson_obj_get(shown, days.day[i].date)) == days.day[i].number);
+}
+
+static void check_value(yyjson_val *shown, enum contract_kind kind, struct span stored, bool unreadable)
+{
+    bool empty = yyjson_is_null(shown) || (kind == CONTRACT_HISTORY && yyjson_obj_size(shown) == 0);
+    struct span text = {yyjson_get_str(shown), yyjson_get_len(shown)};
+    int64_t number = 0;
+    if (stored.data == NULL || unreadable) {
+        FUZZ_CHECK(empty && (stored.data != NULL || !unreadable));
+        return;
+    }
+    if (kind == CONTRACT_TEXT)
+        FUZZ_CHECK(!utf8_valid(stored) || span_equal(text, stored));
+    else if (kind == CONTRACT_INTEGER)
+        FUZZ_CHECK(parse_int64(stored, &number) == 0 && yyjson_get_sint(shown) == number);
+    else if (kind == CONTRACT_DATETIME)
+        FUZZ_CHECK(span_equal(text, stored));
+    else
+        check_history_value(shown, stored);
+}
+
+static void check_shape(const struct channel_row *row, enum channel_shape shape)
+{
+    struct buf out = BUF_INIT;
+    unsigned unreadable = channel_write(&out, row, shape);
+    FUZZ_CHECK(buf_error(&out) == 0);
+    yyjson_doc *doc = yyjson_read(out.data, out.len, YYJSON_READ_NOFLAG);
+    FUZZ_CHECK(doc != NULL);
+    yyjson_val *channel = yyjson_doc_get_root(doc);
+    contract_check_channel(channel, shape == CHANNEL_SUMMARY);
+    for (int i = 0; i < CONTRACT_MEMBERS; i++) {
+        const struct contract_member *m = &CONTRACT_CARD[i];
+        bool bad = (unreadable & 1U << i) != 0;
+        if (shape == CHANNEL_CARD || m->in_summary)
+            check_value(yyjson_obj_get(channel, m->name), m->kind, row->value[i], bad);
+        else
+            FUZZ_CHECK(!bad);
+    }
+    yyjson_doc_free(doc);
+    buf_fini(&out);
+}
+
+/* Behind a space it is not in the form in which it is shown: the parser must read the same in it. */
+static void check_both_ways(struct span stored)
+{
+    struct buf spaced = BUF_INIT;
+    struct buf direct = BUF_INIT;
+    struct buf parsed = BUF_INIT;
+    buf_append_char(&spaced, ' ');
+    buf_append_span(&spaced, stored);
+    int one = history_write(&direct, stored);
+    int other = history_write(&parsed, buf_span(&spaced));
+    FUZZ_CHECK(one == other && span_equal(buf_span(&direct), buf_span(&parsed)));
+    FUZZ_CHECK(one == 0 || direct.len == 0);
+    buf_fini(&spaced);
+    buf_fini(&direct);
+    buf_fini(&parsed);
+}
+
+static void check_page(const struct channel_row *row)
+{
+    struct buf out = BUF_INIT;
+    const struct page_info info = {.page = 1, .last = 1, .count = 2};
+    document_begin_page(&out);
+    (void)channel_write(&out, row, CHANNEL_SUMMARY);
+    buf_append_char(&out, ',');
+    (void)channel_write(&out, row, CHANNEL_SUMMARY);
+    document_end_page(&out, &info);
+    contract_check_body(buf_span(&out), 200);
+    buf_fini(&out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct channel_row row = {{{NULL, 0}}};
+    read_row(fuzz_input(data, size), &row);
+    check_shape(&row, CHANNEL_CARD);
+    check_shape(&row, CHANNEL_SUMMARY);
+    if (row.value[CHANNEL_FIELD_followers_history].data != NULL)
+        check_both_ways(row.value[CHANNEL_FIELD_followers_history]);
+    check_page(&row);
+    return 0;
+}
