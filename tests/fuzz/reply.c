@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ASKED_MAX = 32, MOVES_MAX = 256, TURNS_MAX = 2000, CACHE_BYTES = 256 * 1024 };
+enum { ASKED_MAX = 32, MOVES_MAX = 64, TURNS_MAX = 2000, CACHE_BYTES = 256 * 1024 };
 
 redisContext *__real_redisConnectWithOptions(const redisOptions *options);
 redisContext *__wrap_redisConnectWithOptions(const redisOptions *options);
