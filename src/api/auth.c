@@ -7,7 +7,10 @@
 
 static int digest_of_key(struct key_memo *memo, struct span key, struct digest *out)
 {
-    return key.len == 0 ? -ENOENT : key_memo_digest(memo, key, out);
+    if (key.len == 0)
+        return -ENOENT;
+    key_memo_digest(memo, key, out);
+    return 0;
 }
 
 int auth_digest(const struct http_request *request, struct key_memo *memo, struct buf *scratch,

@@ -21,22 +21,21 @@ static struct key_memo_entry *place_of(struct key_memo *m, struct span key)
 
 _Static_assert(KEY_MEMO_SLOTS == 1 << (64 - 56), "the place is the top bits of the product");
 
-int key_memo_digest(struct key_memo *m, struct span key, struct digest *out)
+void key_memo_digest(struct key_memo *m, struct span key, struct digest *out)
 {
-    if (key.len > KEY_MEMO_MAX)
-        return digest_sha256(key, out);
+    if (key.len > KEY_MEMO_MAX) {
+        digest_sha256(key, out);
+        return;
+    }
     const struct key_memo_entry *kept = place_of(m, key);
     if (secret_equal(key_of(kept), key)) {
         *out = kept->digest;
-        return 0;
+        return;
     }
-    int err = digest_sha256(key, out);
-    if (err != 0)
-        return err;
+    digest_sha256(key, out);
     m->latest.len = (unsigned char)key.len;
     memcpy(m->latest.key, key.data, key.len);
     m->latest.digest = *out;
-    return 0;
 }
 
 void key_memo_keep(struct key_memo *m, const struct digest *digest)

@@ -25,9 +25,8 @@ struct key_memo {
     struct key_memo_entry latest; /* what was hashed last, until it is known to be valid */
 };
 
-/* The digest of `key`, which is not empty. Returns 0 or -ENOMEM. */
-int key_memo_digest(struct key_memo *m, struct span key, struct digest *out)
-    __attribute__((warn_unused_result));
+/* The digest of `key`, which is not empty. */
+void key_memo_digest(struct key_memo *m, struct span key, struct digest *out);
 
 /* The key with this digest is valid: it is kept, if it was the latest to be hashed. */
 void key_memo_keep(struct key_memo *m, const struct digest *digest);

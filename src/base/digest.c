@@ -1,16 +1,23 @@
-/* SHA-256 by OpenSSL; see digest.h. */
+/*
+ * SHA-256 by OpenSSL; see digest.h.
+ *
+ * By its low-level functions: they work in place, while what OpenSSL 3 recommends instead (and its SHA256()
+ * as well) looks the algorithm up and allocates each time, and crashes in there when memory runs out.
+ */
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/digest.h"
 
 #include "base/hex.h"
 
-#include <errno.h>
 #include <openssl/sha.h>
 
-int digest_sha256(struct span bytes, struct digest *out)
+void digest_sha256(struct span bytes, struct digest *out)
 {
-    static const unsigned char nothing[1];
-    const unsigned char *data = bytes.len == 0 ? nothing : (const unsigned char *)bytes.data;
-    return SHA256(data, bytes.len, out->bytes) == NULL ? -ENOMEM : 0;
+    SHA256_CTX context;
+    (void)SHA256_Init(&context); /* none of these can fail */
+    (void)SHA256_Update(&context, bytes.data, bytes.len);
+    (void)SHA256_Final(out->bytes, &context);
+    explicit_bzero(&context, sizeof context);
 }
 
 void digest_hex_prefix(const struct digest *d, char *out, size_t n)

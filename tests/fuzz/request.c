@@ -122,7 +122,8 @@ static void make_bodies(void)
     page_body = blob_new_tagged(buf_span(&text));
     buf_fini(&text);
     FUZZ_CHECK(card_body != NULL && page_body != NULL);
-    FUZZ_CHECK(digest_sha256(SPAN("good"), &good_key) == 0 && digest_sha256(SPAN("lost"), &lost_key) == 0);
+    digest_sha256(SPAN("good"), &good_key);
+    digest_sha256(SPAN("lost"), &lost_key);
 }
 
 static void start_server(void)

@@ -28,7 +28,7 @@ static void expect_key(const char *header, const char *query, struct span key)
     struct digest found;
     struct digest expected;
     assert_int_equal(digest_for(header, query, &found), 0);
-    assert_int_equal(digest_sha256(key, &expected), 0);
+    digest_sha256(key, &expected);
     assert_memory_equal(found.bytes, expected.bytes, DIGEST_LEN);
 }
 

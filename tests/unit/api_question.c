@@ -157,7 +157,7 @@ TEST(the_question_carries_the_digest_of_the_key)
     struct question q;
     struct digest expected;
     assert_int_equal(ask(&q, ROUTE_LIST, NULL, NULL), 0);
-    assert_int_equal(digest_sha256(SPAN("key"), &expected), 0);
+    digest_sha256(SPAN("key"), &expected);
     assert_memory_equal(q.store.key.bytes, expected.bytes, DIGEST_LEN);
 }
 

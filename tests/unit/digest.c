@@ -9,7 +9,7 @@ static void assert_digest(struct span bytes, const char *expected)
 {
     struct digest d;
     char hex[DIGEST_HEX_LEN];
-    assert_int_equal(digest_sha256(bytes, &d), 0);
+    digest_sha256(bytes, &d);
     digest_hex(&d, hex);
     assert_span(((struct span){hex, sizeof hex}), expected);
     assert_true(digest_is_hex((struct span){hex, sizeof hex}));

@@ -13,7 +13,7 @@ static struct keyring ring;
 static struct digest digest_of_number(int i)
 {
     struct digest d;
-    assert_int_equal(digest_sha256((struct span){(const char *)&i, sizeof i}, &d), 0);
+    digest_sha256((struct span){(const char *)&i, sizeof i}, &d);
     return d;
 }
 
