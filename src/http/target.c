@@ -2,6 +2,7 @@
 #include "http/target.h"
 
 #include "base/uri.h"
+#include "http/host.h"
 
 #include <errno.h>
 
@@ -60,16 +61,21 @@ static size_t scheme_length(struct span target)
     return 0;
 }
 
-/* Where the path begins in absolute form: behind the authority. 0 in all other forms. */
-static size_t path_start(struct span target)
+/*
+ * Where the path begins in absolute form: behind the authority, which takes the place of Host and so must be
+ * as good as one (RFC 9110 sections 4.2.1 and 4.2.4). 0 in all other forms.
+ */
+static int find_path(struct span target, size_t *start)
 {
-    if (target.data[0] == '/')
+    size_t at = target.data[0] == '/' ? 0 : scheme_length(target);
+    *start = at;
+    if (at == 0)
         return 0;
-    size_t at = scheme_length(target);
-    if (at > 0)
-        while (at < target.len && target.data[at] != '/' && target.data[at] != '?')
-            at++;
-    return at;
+    while (at < target.len && target.data[at] != '/' && target.data[at] != '?')
+        at++;
+    struct span authority = {target.data + *start, at - *start};
+    *start = at;
+    return http_host_valid(authority) ? 0 : -EINVAL;
 }
 
 int http_target_split(char *target, size_t len, struct span *path, struct span *query)
@@ -80,7 +86,9 @@ int http_target_split(char *target, size_t len, struct span *path, struct span *
     if (len == 0 || (seen & FORBIDDEN) != 0)
         return -EINVAL;
     size_t question = span_find(all, '?');
-    size_t start = path_start(all);
+    size_t start = 0;
+    if (find_path(all, &start) != 0)
+        return -EINVAL;
     *query = question < len ? span_skip(all, question + 1) : SPAN_ABSENT;
     *path = (struct span){target + start, question - start};
     if ((seen & PERCENT) != 0) {

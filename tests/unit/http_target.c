@@ -53,8 +53,8 @@ TEST(the_absolute_form_is_read_as_its_path)
         const char *target, *path, *query;
     } rows[] = {
         {"http://h/", "/", NULL},       {"http://h", "/", NULL},           {"http://h?q", "/", "q"},
-        {"HTTP://h:80/a?b", "/a", "b"}, {"hTTps://[::1]:1/a", "/a", NULL}, {"http:///a", "/a", NULL},
-        {"http://h//a", "//a", NULL},   {"https://", "/", NULL},           {"ftp://h/a", "ftp://h/a", NULL},
+        {"HTTP://h:80/a?b", "/a", "b"}, {"hTTps://[::1]:1/a", "/a", NULL}, {"http://h:/a", "/a", NULL},
+        {"http://h//a", "//a", NULL},   {"https://h", "/", NULL},          {"ftp://h/a", "ftp://h/a", NULL},
         {"http:/a", "http:/a", NULL},
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
@@ -62,6 +62,17 @@ TEST(the_absolute_form_is_read_as_its_path)
         assert_int_equal(s.err, 0);
         assert_span(s.path, rows[i].path);
         assert_span(s.query, rows[i].query);
+        free(s.copy);
+    }
+}
+
+TEST(an_authority_that_is_no_valid_host_is_refused)
+{
+    static const char *const targets[] = {"http:///a",    "https://",   "http://?q",     "http://u@h/a",
+                                          "http://h:x/a", "http://[/a", "http://h\\x/a", "http://:80/"};
+    for (size_t i = 0; i < TEST_COUNT(targets); i++) {
+        struct split s = split(span_of(targets[i]));
+        assert_int_equal(s.err, -EINVAL);
         free(s.copy);
     }
 }
@@ -116,6 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(path_and_query_are_told_apart),
         cmocka_unit_test(the_absolute_form_is_read_as_its_path),
+        cmocka_unit_test(an_authority_that_is_no_valid_host_is_refused),
         cmocka_unit_test(the_path_is_decoded_once_and_the_query_stays_as_sent),
         cmocka_unit_test(fragments_controls_spaces_and_broken_escapes_are_refused),
         cmocka_unit_test(a_byte_is_judged_alike_wherever_it_stands),
