@@ -148,8 +148,8 @@ static int on_header_field_complete(llhttp_t *l)
         *piece = (struct http_piece){.start = p->text.len};
         return 0;
     }
-    if (p->now.field == HTTP_FIELD_HOST)
-        p->now.host_repeated = true;
+    if (p->now.field == HTTP_FIELD_HOST || p->now.field == HTTP_FIELD_TRANSFER_ENCODING)
+        p->now.ambiguous = true;
     if (p->now.field != HTTP_FIELD_IF_NONE_MATCH)
         return 0;
     p->now.duplicate = false;
@@ -177,7 +177,15 @@ static bool host_valid(struct http_parser *p, struct span host)
     return true;
 }
 
-/* RFC 9112 sections 2.3, 3.2 and 6.1. */
+/* RFC 9112 section 6.1. To llhttp any list that ends in "chunked" will do; we know no other coding. */
+static int judge_coding(const struct http_parser *p, struct span coding)
+{
+    if (p->llhttp.http_minor == 0 || (p->llhttp.flags & F_CHUNKED) == 0)
+        return 400;
+    return span_equal_nocase(coding, SPAN("chunked")) ? 0 : 501;
+}
+
+/* RFC 9112 sections 2.3 and 3.2. */
 static int judge_head(struct http_parser *p)
 {
     const llhttp_t *l = &p->llhttp;
@@ -185,11 +193,12 @@ static int judge_head(struct http_parser *p)
         return 505;
     struct span host = p->request.field[HTTP_FIELD_HOST];
     bool host_needed = l->http_minor == 1;
-    if (p->now.host_repeated || (host.data == NULL ? host_needed : !host_valid(p, host)))
+    if (p->now.ambiguous || (host.data == NULL ? host_needed : !host_valid(p, host)))
         return 400;
-    bool coded = p->request.field[HTTP_FIELD_TRANSFER_ENCODING].data != NULL; /* also when it is empty */
-    if (coded && (l->http_minor == 0 || (l->flags & F_CHUNKED) == 0))
-        return 400;
+    struct span coding = p->request.field[HTTP_FIELD_TRANSFER_ENCODING];
+    int status = coding.data == NULL ? 0 : judge_coding(p, coding); /* also an empty one */
+    if (status != 0)
+        return status;
     if ((l->flags & F_CONTENT_LENGTH) != 0 && l->content_length > p->limits->body_max)
         return 413;
     return 0;
@@ -304,6 +313,20 @@ static int status_of_error(struct http_parser *p, llhttp_errno_t err, struct spa
     return 400;
 }
 
+/* Empty lines before a request are skipped (RFC 9112 section 2.2); llhttp would skip halves of line ends too.
+ */
+static bool opens_well(struct http_parser *p, struct span input)
+{
+    for (size_t i = 0; i < input.len && !p->now.line_begun; i++) {
+        char c = input.data[i];
+        if (p->now.cr_open ? c != '\n' : c == '\n')
+            return false;
+        p->now.cr_open = c == '\r';
+        p->now.line_begun = c != '\r' && c != '\n';
+    }
+    return true;
+}
+
 /* Of the head, llhttp is given no more than the limit leaves, so that the count is exact. */
 static size_t slice_length(const struct http_parser *p, size_t available)
 {
@@ -333,6 +356,8 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
         rest.len = slice_length(p, rest.len);
         if (rest.len == 0)
             return refused(p, p->now.line_done ? 431 : 414);
+        if (!p->now.line_begun && !opens_well(p, rest))
+            return refused(p, 400);
         bool in_head = !p->now.head_done;
         p->slice = rest.data;
         llhttp_errno_t err = llhttp_execute(&p->llhttp, rest.data, rest.len);

@@ -32,8 +32,9 @@ enum { HTTP_PROTOCOL_TAIL = 3 };
 /* How far a request has come. */
 struct http_reading {
     char last[HTTP_PROTOCOL_TAIL]; /* the bytes before what llhttp is reading from now */
-    bool line_done, version_begun, head_done, complete;
-    bool host_repeated;
+    bool cr_open;                  /* the first half of an empty line before the request has come */
+    bool line_begun, version_begun, line_done, head_done, complete;
+    bool ambiguous;    /* Host or Transfer-Encoding came twice */
     bool duplicate;    /* the value being read does not count: the field came before */
     int field;         /* of that value; -1 when it is dropped */
     unsigned fields;   /* that have come: a bit for each enum http_request_field */

@@ -192,12 +192,14 @@ TEST(the_length_of_a_message_is_stated_in_one_way_only)
         SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\nTransfer-Encoding: gzip\r\n\r\n",
               400),
         SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\nTransfer-Encoding:\r\n\r\n0\r\n\r\n",
-              COMPLETE),
+              400),
         SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", 400),
-        SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip, Chunked\r\n\r\n0\r\n\r\n", COMPLETE),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: Chunked\r\n\r\n0\r\n\r\n", COMPLETE),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip, Chunked\r\n\r\n0\r\n\r\n", 501),
+        SHAPE("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: , chunked\r\n\r\n0\r\n\r\n", 501),
         SHAPE("POST / HTTP/1.1\r\n" HOST
               "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-              COMPLETE),
+              400),
         SHAPE("GET / HTTP/1.1\r\n" HOST "Transfer-Encoding : chunked\r\n\r\n", 400),
     };
     CHECK_SHAPES(shapes);
@@ -258,6 +260,10 @@ TEST(lines_end_in_cr_lf_and_fields_are_not_folded)
         SHAPE("GET / HTTP/1.1\r\nHost: a\r\nX: \ty\t\r\n\r\n", COMPLETE),
         SHAPE("GET / HTTP/1.1\r\nHost: a\r\nX:\r\n\r\n", COMPLETE),
         SHAPE("\r\n\r\nGET / HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("\rGET / HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("\nGET / HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("\r\n\rGET / HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("\r\r\nGET / HTTP/1.1\r\n" HOST "\r\n", 400),
     };
     CHECK_SHAPES(shapes);
 }
@@ -268,6 +274,10 @@ TEST(targets_of_every_form_are_taken_and_broken_ones_are_refused)
         SHAPE("GET /a?b=c&d HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
         SHAPE("GET http://b:80/c?d HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
         SHAPE("GET HTTPS://b HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
+        SHAPE("GET http:///c HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET http://?c HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET http://u@b/c HTTP/1.1\r\n" HOST "\r\n", 400),
+        SHAPE("GET http://b:x/c HTTP/1.1\r\n" HOST "\r\n", 400),
         SHAPE("GET /a?%zz HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
         SHAPE("GET /a#b HTTP/1.1\r\n" HOST "\r\n", 400),
         SHAPE("GET /a?b#c HTTP/1.1\r\n" HOST "\r\n", 400),
