@@ -1,0 +1,52 @@
+/* Targets: RFC 9112 section 3.2, RFC 3986. What a path decodes to is compared as it is: nothing is
+ * normalised. */
+
+#include "hostile/shape_list.h"
+
+#define UNKNOWN "404, tail 200"
+
+const struct shape shapes_of_targets[] = {
+    SHAPE("absolute form, another host", SERVED, TARGET("http://other.example/api/channels/")),
+    SHAPE("absolute form with a user", REFUSED, TARGET("http://user:secret@other/api/channels/")),
+    SHAPE("absolute form in IPv6", SERVED, TARGET("http://[::1]:80/api/channels/")),
+    SHAPE("absolute form without a host", REFUSED, TARGET("http:///api/channels/")),
+    SHAPE("absolute form, another scheme", UNKNOWN, TARGET("ftp://a/api/channels/")),
+    SHAPE("absolute form, a file", UNKNOWN, TARGET("file:///etc/passwd")),
+    SHAPE("absolute form without a path", UNKNOWN, TARGET("http://a")),
+    SHAPE("authority form", REFUSED, TARGET("a:80")),
+    SHAPE("asterisk", UNKNOWN, TARGET("*")),
+    SHAPE("no slash", REFUSED, TARGET("api/channels/")),
+    SHAPE("two slashes", UNKNOWN, TARGET("//api/channels/")),
+    SHAPE("two slashes inside", UNKNOWN, TARGET("/api//channels/")),
+    SHAPE("dot segment", UNKNOWN, TARGET("/api/./channels/")),
+    SHAPE("dot segments", UNKNOWN, TARGET("/api/x/../channels/")),
+    SHAPE("dot segments out of the root", UNKNOWN, TARGET("/../../../../etc/passwd")),
+    SHAPE("encoded dot segments", UNKNOWN, TARGET("/%2e%2e/%2e%2e/etc/passwd")),
+    SHAPE("encoded slash", SERVED, TARGET("/api%2fchannels%2F")),
+    SHAPE("encoded letters", SERVED, TARGET("/%61pi/%63hannels/")),
+    SHAPE("encoded twice", UNKNOWN, TARGET("/api/%2563hannels/")),
+    SHAPE("encoded NUL", REFUSED, TARGET("/api/channels/%00")),
+    SHAPE("encoded line break", REFUSED, TARGET("/api/channels/%0d%0aX: y")),
+    SHAPE("encoded line break without a space", REFUSED, TARGET("/api/channels/%0d%0aX:y")),
+    SHAPE("encoded question mark", UNKNOWN, TARGET("/api/channels/%3fpage=1")),
+    SHAPE("encoded, overlong", UNKNOWN, TARGET("/api%c0%afchannels/")),
+    SHAPE("encoded, no UTF-8", UNKNOWN, TARGET("/api/%ff%fe/")),
+    SHAPE("percent alone", REFUSED, TARGET("/api/channels/%")),
+    SHAPE("percent and one digit", REFUSED, TARGET("/api/channels/%4")),
+    SHAPE("percent and no digits", REFUSED, TARGET("/api/channels/%zz")),
+    SHAPE("percent and u", REFUSED, TARGET("/api/%u0063hannels/")),
+    SHAPE("parameters of a segment", UNKNOWN, TARGET("/api/channels;a=b/")),
+    SHAPE("backslash", UNKNOWN, TARGET("/api\\channels/")),
+    SHAPE("capitals", UNKNOWN, TARGET("/API/channels/")),
+    SHAPE("fragment", REFUSED, TARGET("/api/channels/#x")),
+    SHAPE("space", REFUSED, TARGET("/api/chan nels/")),
+    SHAPE("NUL", REFUSED, TARGET("/api/channels/\0")),
+    SHAPE("tab", REFUSED, TARGET("/api/chan\tnels/")),
+    SHAPE("byte above ASCII", REFUSED, TARGET("/api/\xc3\xa4/")),
+    SHAPE("byte above ASCII in the query", REFUSED, TARGET("/api/channels/?x=\xff")),
+    SHAPE("NUL in the query", REFUSED, TARGET("/api/channels/?x=\0")),
+    SHAPE("encoded NUL in a parameter", "400, tail 200", TARGET("/api/channels/?page=1%00")),
+    SHAPE("percent alone in an unknown parameter", SERVED, TARGET("/api/channels/?x=%")),
+    SHAPE("quotes and brackets", UNKNOWN, TARGET("/api/<script>\"'{}|^`")),
+    SHAPES_END,
+};
