@@ -157,6 +157,15 @@ static bool between_requests(const struct http_conn *c)
     return c->state == CONN_READING && c->exchange == NULL && c->leftover.len == 0 && c->served;
 }
 
+static enum http_deadline_kind reading_deadline(const struct http_conn *c)
+{
+    if (c->exchange != NULL)
+        return DEADLINE_HEAD;
+    if (c->served)
+        return DEADLINE_IDLE;
+    return c->server->finished != NULL ? DEADLINE_LAST_CALL : DEADLINE_HEAD;
+}
+
 /* Writes what there is, then sees to it that the connection waits for the right thing, and not for ever. */
 static void settle(struct http_conn *c)
 {
@@ -179,7 +188,7 @@ static void settle(struct http_conn *c)
             set_reading(c, false);
         http_deadline_clear(&c->deadline);
     } else if (c->state == CONN_READING) {
-        set_deadline(c, c->exchange == NULL && c->served ? DEADLINE_IDLE : DEADLINE_HEAD);
+        set_deadline(c, reading_deadline(c));
         set_reading(c, true);
     } else if (c->state == CONN_ENDING) {
         linger(c);
@@ -351,18 +360,20 @@ void http_conn_open(struct http_server *s, int fd, bool over_limit)
     }
 }
 
-void http_conn_end_if_idle(struct http_conn *c)
+void http_conn_finish(struct http_conn *c)
 {
-    if (!between_requests(c) || c->writing > 0)
+    if (c->state != CONN_READING || c->writing > 0)
         return;
-    http_conn_close(
-        c); /* all it was sent has been taken or is with the kernel: there is nothing to linger for */
+    if (between_requests(c))
+        http_conn_close(c); /* it has all answers, or the kernel has: there is nothing to linger for */
+    else
+        set_deadline(c, reading_deadline(c));
 }
 
 void http_conn_expire(struct http_conn *c)
 {
     enum http_deadline_kind kind = c->deadline.kind;
-    if (kind != DEADLINE_LINGER)
+    if (kind != DEADLINE_LINGER && kind != DEADLINE_LAST_CALL)
         metric_add(&c->server->options.metrics->connections_timed_out_total, 1);
     if (kind == DEADLINE_HEAD && c->exchange != NULL)
         refuse(c, 408);

@@ -27,6 +27,11 @@
 
 enum { HTTP_READ_BUFFER = 64 * 1024 };
 enum { HTTP_LINGER_MS = 2000 };
+
+/* While the server finishes, a connection on which nothing has come yet may begin a request for so long: its
+ * client may be one that has just connected, and would not try again as it does on a connection that was
+ * kept. */
+enum { HTTP_LAST_CALL_MS = 1000 };
 enum { HTTP_REFUSALS_MAX = 64 }; /* connections over the limit that are told so; more are just closed */
 
 struct http_exchange {
@@ -83,8 +88,8 @@ struct http_conn {
 /* Takes over `fd`; on any failure it is closed. `over_limit`: the client is told so and sent away. */
 void http_conn_open(struct http_server *s, int fd, bool over_limit);
 
-/* Ends a connection that is between two requests. */
-void http_conn_end_if_idle(struct http_conn *c);
+/* The server finishes: ends a connection that is between two requests, hurries one that never began any. */
+void http_conn_finish(struct http_conn *c);
 
 /* A deadline has passed. */
 void http_conn_expire(struct http_conn *c);

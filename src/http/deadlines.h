@@ -14,6 +14,7 @@ enum http_deadline_kind {
     DEADLINE_IDLE,
     DEADLINE_WRITE,
     DEADLINE_LINGER,
+    DEADLINE_LAST_CALL, /* while the server finishes: for the first byte of a connection */
     DEADLINE_KINDS,
     DEADLINE_NONE
 };

@@ -38,6 +38,7 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
     s->deadlines.timeout_ms[DEADLINE_IDLE] = options->idle_timeout_ms;
     s->deadlines.timeout_ms[DEADLINE_WRITE] = options->write_timeout_ms;
     s->deadlines.timeout_ms[DEADLINE_LINGER] = HTTP_LINGER_MS;
+    s->deadlines.timeout_ms[DEADLINE_LAST_CALL] = HTTP_LAST_CALL_MS;
     http_date_refresh(&s->date);
     (void)uv_timer_init(loop, &s->tick); /* cannot fail */
     s->tick.data = s;
@@ -137,7 +138,7 @@ void http_server_finish(struct http_server *s, void (*finished)(void *arg), void
     struct list *next = NULL;
     for (struct list *l = s->conns.next; l != &s->conns; l = next) {
         next = l->next;
-        http_conn_end_if_idle(LIST_ENTRY(l, struct http_conn, link));
+        http_conn_finish(LIST_ENTRY(l, struct http_conn, link));
     }
 }
 

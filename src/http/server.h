@@ -39,7 +39,8 @@ void http_server_announce_close(struct http_server *s);
 /* Accepts whatever the kernel has queued, then closes the listener. */
 void http_server_stop_listening(struct http_server *s);
 
-/* Closes connections between two requests; calls `finished` from the loop once the last connection has ended.
+/* Closes connections between two requests, and those that never begin one, a second later; calls `finished`
+ * from the loop once the last connection has ended.
  */
 void http_server_finish(struct http_server *s, void (*finished)(void *arg), void *arg);
 

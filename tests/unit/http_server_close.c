@@ -165,6 +165,34 @@ TEST(finishing_ends_the_idle_at_once_and_waits_for_the_others)
     world_fini(&w);
 }
 
+/* One that has just connected may still speak, and is then served as long as that takes. */
+TEST(finishing_waits_a_second_for_the_first_byte_of_a_connection)
+{
+    begin();
+    struct client *silent = client_open(&w);
+    struct client *late = client_open(&w);
+    WORLD_UNTIL(&w, w.metrics.connections_open == 2);
+    http_server_announce_close(w.server);
+    http_server_stop_listening(w.server);
+    http_server_finish(w.server, world_on_finished, &w);
+    int64_t began = wait_now_ms();
+    world_turn_for(&w, HTTP_LAST_CALL_MS / 2);
+    assert_false(silent->ended);
+    client_send(late, "GET /now?a HTTP/1.1\r\n");
+    WORLD_UNTIL(&w, silent->ended);
+    assert_in_range(wait_now_ms() - began, HTTP_LAST_CALL_MS - 50, HTTP_LAST_CALL_MS + wait_slack_ms());
+    assert_int_equal(silent->error, 0);
+    assert_false(late->ended);
+    client_send(late, "Host: a\r\n\r\n");
+    WORLD_UNTIL(&w, late->ended);
+    client_expect_bodies(late, "a");
+    client_close(late);
+    client_close(silent);
+    WORLD_UNTIL(&w, w.finished == 1);
+    assert_int_equal(w.metrics.connections_timed_out_total, 0);
+    world_fini(&w);
+}
+
 /* Its answer was given before the announcement, so it does not say that the connection closes; it does all
  * the same. */
 TEST(a_connection_whose_answer_is_being_written_ends_after_it)
@@ -239,6 +267,7 @@ int main(void)
         cmocka_unit_test(what_the_kernel_has_queued_is_served_before_the_listener_closes),
         cmocka_unit_test(finishing_without_connections_is_finished_already),
         cmocka_unit_test(finishing_ends_the_idle_at_once_and_waits_for_the_others),
+        cmocka_unit_test(finishing_waits_a_second_for_the_first_byte_of_a_connection),
         cmocka_unit_test(a_connection_whose_answer_is_being_written_ends_after_it),
         cmocka_unit_test(closing_ends_connections_in_every_state_and_abandons_each_waiting_request_once),
         cmocka_unit_test(closing_while_finishing_does_not_say_finished),
