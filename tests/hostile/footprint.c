@@ -1,0 +1,104 @@
+/* Figures from /proc/PID; see footprint.h. */
+
+#include "hostile/footprint.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/test.h"
+#include "support/text.h"
+#include "support/wait.h"
+
+/* /proc/PID/<name>, owned; fails the test when there is none. */
+static char *footprint_read(pid_t pid, const char *name)
+{
+    char *path = text_printf("/proc/%d/%s", (int)pid, name);
+    char *text = text_read_file(path);
+    free(path);
+    if (text[0] == '\0')
+        fail_msg("no /proc/%d/%s", (int)pid, name);
+    return text;
+}
+
+static long footprint_status(const char *status, const char *name)
+{
+    const char *line = strstr(status, name);
+    return line != NULL ? strtol(line + strlen(name), NULL, 10) : 0;
+}
+
+/* utime and stime are the 12th and 13th field behind the name, which is in parentheses (proc_pid_stat(5)). */
+static int64_t footprint_cpu_ms(const char *stat)
+{
+    unsigned long user = 0;
+    unsigned long system = 0;
+    const char *rest = strrchr(stat, ')');
+    assert_non_null(rest);
+    assert_int_equal(sscanf(rest + 1, " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %lu", &user, &system),
+                     2);
+    return (int64_t)(user + system) * 1000 / sysconf(_SC_CLK_TCK);
+}
+
+static int footprint_descriptors(pid_t pid)
+{
+    char *path = text_printf("/proc/%d/fd", (int)pid);
+    DIR *dir = opendir(path);
+    int count = 0;
+    free(path);
+    assert_non_null(dir);
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir))
+        count += entry->d_name[0] != '.';
+    (void)closedir(dir);
+    return count;
+}
+
+struct footprint footprint_of(pid_t pid)
+{
+    char *status = footprint_read(pid, "status");
+    char *stat = footprint_read(pid, "stat");
+    struct footprint footprint = {
+        .resident_kib = footprint_status(status, "VmRSS:"),
+        .peak_kib = footprint_status(status, "VmHWM:"),
+        .descriptors = footprint_descriptors(pid),
+        .cpu_ms = footprint_cpu_ms(stat),
+    };
+    free(stat);
+    free(status);
+    return footprint;
+}
+
+void footprint_print(const char *when, const struct footprint *footprint)
+{
+    print_message("%s: %ld KiB resident (peak %ld), %d descriptors, %d ms of processor time\n", when,
+                  footprint->resident_kib, footprint->peak_kib, footprint->descriptors,
+                  (int)footprint->cpu_ms);
+}
+
+struct footprint_expectation {
+    pid_t pid;
+    int at_most;
+};
+
+static bool footprint_is_small(void *arg)
+{
+    struct footprint_expectation *expected = arg;
+    return footprint_descriptors(expected->pid) <= expected->at_most;
+}
+
+void footprint_await_descriptors(pid_t pid, int at_most)
+{
+    struct footprint_expectation expected = {pid, at_most};
+    if (!wait_until(footprint_is_small, &expected, WAIT_DEADLINE_MS))
+        fail_msg("%d descriptors, expected at most %d", footprint_descriptors(pid), at_most);
+}
+
+bool footprint_is_telling(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return false;
+#else
+    return getenv("TEST_WRAPPER") == NULL;
+#endif
+}

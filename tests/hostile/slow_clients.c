@@ -1,0 +1,151 @@
+/*
+ * Hundreds of clients that send or read a byte now and then: each is gone within a second of its deadline,
+ * however busy it looks, and nobody else notices.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "hostile/crowd.h"
+#include "hostile/footprint.h"
+#include "hostile/witness.h"
+#include "support/fixture.h"
+
+enum { CROWD = 300, TIMEOUT_MS = 2000, LATE_MS = 1000, DRIP_MS = 100, LONG_TEXT = 4000000 };
+
+static int start(void **state)
+{
+    static const char *const env[] = {"CHANNELD_HEADER_TIMEOUT=2s", "CHANNELD_WRITE_TIMEOUT=2s", NULL};
+    struct fixture *fixture = fixture_new(3, env);
+    char *text = text_repeat('x', LONG_TEXT);
+    redis_do(&fixture->redis, "HSET channels:card:900 max_channel_id 900 description %s", text);
+    free(text);
+    *state = fixture;
+    return 0;
+}
+
+struct attack {
+    const char *opening; /* what each client sends at first */
+    const char *drip;    /* and then now and then */
+    int status;          /* of the answer that it gets at its deadline */
+};
+
+static void assert_ended_in_time(const struct crowd_end *end)
+{
+    print_message(
+        "%d connections ended between %d and %d ms, the deadline being %d: %d with an answer, %d reset\n",
+        CROWD - end->left, (int)end->first_ms, (int)end->last_ms, TIMEOUT_MS, end->answered, end->reset);
+    assert_int_equal(end->left, 0);
+    assert_int_equal(end->answered, CROWD);
+    assert_in_range(end->first_ms, TIMEOUT_MS - wait_slack_ms(), TIMEOUT_MS + LATE_MS + wait_slack_ms());
+    assert_in_range(end->last_ms, 0, TIMEOUT_MS + LATE_MS + wait_slack_ms());
+}
+
+static void withstand(struct fixture *fixture, const struct attack *attack)
+{
+    struct crowd crowd;
+    pid_t pid = fixture->server.process.pid;
+    struct witness *witness = witness_new(fixture->server.port);
+    struct witness_view calm = witness_look_long(witness);
+    struct footprint before = footprint_of(pid);
+    crowd_open(&crowd, fixture->server.port, CROWD, 0);
+    crowd_send(&crowd, attack->opening, strlen(attack->opening));
+    struct crowd_end end =
+        crowd_watch(&crowd, attack->status, attack->drip, DRIP_MS, TIMEOUT_MS + WAIT_DEADLINE_MS);
+    struct witness_view attacked = witness_look(witness);
+    struct footprint after = footprint_of(pid);
+    footprint_print("before", &before);
+    footprint_print("after", &after);
+    assert_ended_in_time(&end);
+    witness_expect_unharmed(&calm, &attacked);
+    witness_free(witness);
+    crowd_close(&crowd);
+    footprint_await_descriptors(pid, before.descriptors);
+}
+
+static void heads_that_drip_are_408_in_time(void **state)
+{
+    static const struct attack attack = {"GET /api/channels/ HTTP/1.1\r\nHost: a\r\nX: ", "x", 408};
+    withstand(*state, &attack);
+}
+
+static void request_lines_that_drip_are_408_in_time(void **state)
+{
+    static const struct attack attack = {"GET /", "x", 408};
+    withstand(*state, &attack);
+}
+
+static void bodies_that_drip_are_408_in_time(void **state)
+{
+    static const struct attack attack = {
+        "POST /api/channels/ HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n", "x", 408};
+    withstand(*state, &attack);
+}
+
+static void chunks_that_drip_are_408_in_time(void **state)
+{
+    static const struct attack attack = {
+        "POST /api/channels/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nfff\r\n", "x", 408};
+    withstand(*state, &attack);
+}
+
+static void chunk_extensions_that_drip_are_408_in_time(void **state)
+{
+    static const struct attack attack = {
+        "POST /api/channels/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;x", "x", 408};
+    withstand(*state, &attack);
+}
+
+static void trailers_that_drip_are_408_in_time(void **state)
+{
+    static const struct attack attack = {
+        "POST /api/channels/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ", "x", 408};
+    withstand(*state, &attack);
+}
+
+/* The answers of 4 MB are one and the same in the server's memory; its kernel holds what it took of them. */
+static void answers_that_are_not_read_end_in_time(void **state)
+{
+    enum { READERS = 100 };
+    struct fixture *fixture = *state;
+    struct crowd crowd;
+    pid_t pid = fixture->server.process.pid;
+    char *request = http_format("GET", "/api/channel/by-id/900/", FIXTURE_AUTH);
+    struct witness *witness = witness_new(fixture->server.port);
+    struct witness_view calm = witness_look_long(witness);
+    double timed_out = server_metric(&fixture->server, "channeld_connections_timed_out_total");
+    struct footprint before = footprint_of(pid);
+    crowd_open(&crowd, fixture->server.port, READERS, 4096);
+    for (int i = 0; i < 4; i++)
+        crowd_send(&crowd, request, strlen(request));
+    int64_t began = wait_now_ms();
+    server_await_metric(&fixture->server, "channeld_connections_timed_out_total", timed_out + READERS);
+    int took = (int)(wait_now_ms() - began);
+    struct witness_view attacked = witness_look(witness);
+    struct footprint after = footprint_of(pid);
+    print_message("%d connections ended within %d ms, the deadline being %d\n", READERS, took, TIMEOUT_MS);
+    footprint_print("before", &before);
+    footprint_print("after", &after);
+    assert_in_range(took, TIMEOUT_MS - wait_slack_ms(), TIMEOUT_MS + LATE_MS + wait_slack_ms());
+    witness_expect_unharmed(&calm, &attacked);
+    if (footprint_is_telling())
+        assert_in_range(after.peak_kib, 0, before.peak_kib + 20L * LONG_TEXT / 1024);
+    witness_free(witness);
+    footprint_await_descriptors(pid, before.descriptors);
+    crowd_close(&crowd);
+    free(request);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(heads_that_drip_are_408_in_time),
+        cmocka_unit_test(request_lines_that_drip_are_408_in_time),
+        cmocka_unit_test(bodies_that_drip_are_408_in_time),
+        cmocka_unit_test(chunks_that_drip_are_408_in_time),
+        cmocka_unit_test(chunk_extensions_that_drip_are_408_in_time),
+        cmocka_unit_test(trailers_that_drip_are_408_in_time),
+        cmocka_unit_test(answers_that_are_not_read_end_in_time),
+    };
+    return cmocka_run_group_tests(tests, start, fixture_teardown);
+}

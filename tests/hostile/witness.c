@@ -1,0 +1,144 @@
+/* Clients who only want their answers; see witness.h. */
+
+#include "hostile/witness.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "support/fixture.h"
+
+enum { CLIENTS = 4, PAUSE_US = 2000, SAMPLES_MAX = 1 << 20, ENOUGH = 800 };
+
+struct witness {
+    int port;
+    atomic_bool ends;
+    pthread_t thread[CLIENTS];
+    pthread_mutex_t lock; /* of what follows */
+    int *sample_us;
+    int samples;
+    int failures;
+};
+
+static int64_t now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static void note(struct witness *w, bool good, int64_t took_us)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    if (!good)
+        w->failures++;
+    else if (w->samples < SAMPLES_MAX)
+        w->sample_us[w->samples++] = (int)took_us;
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+static bool ask(struct http_conn *conn)
+{
+    struct http_response response;
+    if (http_exchange(conn, "GET", "/api/channel/by-id/0/", FIXTURE_AUTH, &response) != 0)
+        return false;
+    bool good = response.status == 200;
+    http_response_free(&response);
+    return good;
+}
+
+static void *work(void *arg)
+{
+    struct witness *w = arg;
+    const struct timespec pause = {.tv_nsec = PAUSE_US * 1000L};
+    struct http_conn conn = {.fd = -1};
+    while (!atomic_load(&w->ends)) {
+        int64_t began = now_us();
+        bool good = (conn.fd >= 0 || http_open(&conn, w->port) == 0) && ask(&conn);
+        note(w, good, now_us() - began);
+        if (!good)
+            http_close(&conn);
+        nanosleep(&pause, NULL);
+    }
+    http_close(&conn);
+    return NULL;
+}
+
+struct witness *witness_new(int port)
+{
+    struct witness *w = calloc(1, sizeof *w);
+    if (w == NULL || (w->sample_us = calloc(SAMPLES_MAX, sizeof *w->sample_us)) == NULL)
+        abort();
+    w->port = port;
+    (void)pthread_mutex_init(&w->lock, NULL);
+    for (int i = 0; i < CLIENTS; i++)
+        assert_int_equal(pthread_create(&w->thread[i], NULL, work, w), 0);
+    return w;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const int *left = a;
+    const int *right = b;
+    return (*left > *right) - (*left < *right);
+}
+
+struct witness_view witness_look(struct witness *w)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    struct witness_view view = {.requests = w->samples, .failures = w->failures};
+    qsort(w->sample_us, (size_t)w->samples, sizeof *w->sample_us, compare);
+    if (w->samples > 0) {
+        view.p50_us = w->sample_us[w->samples / 2];
+        view.p99_us = w->sample_us[(int64_t)w->samples * 99 / 100];
+        view.max_us = w->sample_us[w->samples - 1];
+    }
+    w->samples = 0;
+    w->failures = 0;
+    (void)pthread_mutex_unlock(&w->lock);
+    return view;
+}
+
+static bool has_enough(void *arg)
+{
+    struct witness *w = arg;
+    (void)pthread_mutex_lock(&w->lock);
+    bool enough = w->samples + w->failures >= ENOUGH;
+    (void)pthread_mutex_unlock(&w->lock);
+    return enough;
+}
+
+struct witness_view witness_look_long(struct witness *w)
+{
+    (void)witness_look(w);
+    if (!wait_until(has_enough, w, WAIT_DEADLINE_MS))
+        fail_msg("well-behaved clients get no answers");
+    return witness_look(w);
+}
+
+void witness_free(struct witness *w)
+{
+    atomic_store(&w->ends, true);
+    for (int i = 0; i < CLIENTS; i++)
+        (void)pthread_join(w->thread[i], NULL);
+    (void)pthread_mutex_destroy(&w->lock);
+    free(w->sample_us);
+    free(w);
+}
+
+static void print_view(const char *when, const struct witness_view *view)
+{
+    print_message("others %s: %d requests, %d failed, p50 %d us, p99 %d us, max %d us\n", when,
+                  view->requests, view->failures, view->p50_us, view->p99_us, view->max_us);
+}
+
+void witness_expect_unharmed(const struct witness_view *calm, const struct witness_view *attacked)
+{
+    print_view("before", calm);
+    print_view("meanwhile", attacked);
+    assert_int_equal(attacked->failures, 0);
+    assert_true(attacked->requests > 0);
+    assert_in_range(attacked->p99_us, 0, 2 * calm->p99_us + wait_slack_ms() * 1000);
+}
