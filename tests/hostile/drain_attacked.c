@@ -1,0 +1,139 @@
+/* SIGTERM while clients mean no good: the drain keeps to its time and ends with 0. */
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hostile/crowd.h"
+#include "support/fixture.h"
+#include "support/net.h"
+
+enum { CROWD = 500, LAST_CALL_MS = 1000, FLOODERS = 4 };
+
+static struct fixture *begin(const char *timeout)
+{
+    char *setting = text_printf("CHANNELD_DRAIN_TIMEOUT=%s", timeout);
+    const char *env[] = {setting, "CHANNELD_HEADER_TIMEOUT=60s", NULL};
+    struct fixture *fixture = fixture_new(3, env);
+    free(setting);
+    return fixture;
+}
+
+/* Returns how long the process took to exit with 0. */
+static int drain(struct fixture *fixture)
+{
+    int64_t began = wait_now_ms();
+    process_signal(&fixture->server.process, SIGTERM);
+    server_expect_exit(&fixture->server, 0);
+    int took = (int)(wait_now_ms() - began);
+    print_message("drained within %d ms\n", took);
+    return took;
+}
+
+static void connections_that_never_spoke_end_after_a_second(void **state)
+{
+    struct fixture *fixture = begin("20s");
+    struct crowd crowd;
+    (void)state;
+    crowd_open(&crowd, fixture->server.port, CROWD, 0);
+    server_await_metric(&fixture->server, "channeld_connections_open", CROWD);
+    assert_in_range(drain(fixture), LAST_CALL_MS - 100, LAST_CALL_MS + 2 * wait_slack_ms());
+    struct crowd_end end = crowd_watch(&crowd, 0, NULL, 0, WAIT_DEADLINE_MS);
+    assert_int_equal(end.left, 0);
+    assert_int_equal(end.reset, 0);
+    crowd_close(&crowd);
+    fixture_free(fixture);
+}
+
+static bool no_longer_listens(void *arg)
+{
+    struct fixture *fixture = arg;
+    return !net_is_listening(fixture->server.port);
+}
+
+static void client_that_has_just_connected_is_served(void **state)
+{
+    struct fixture *fixture = begin("20s");
+    struct http_conn conn;
+    struct http_response response;
+    (void)state;
+    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    server_await_metric(&fixture->server, "channeld_connections_open", 1);
+    process_signal(&fixture->server.process, SIGTERM);
+    assert_true(wait_until(no_longer_listens, fixture, WAIT_DEADLINE_MS));
+    assert_int_equal(http_exchange(&conn, "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    http_close(&conn);
+    server_expect_exit(&fixture->server, 0);
+    fixture_free(fixture);
+}
+
+static void heads_that_never_end_are_left_behind(void **state)
+{
+    static const char half[] = "GET /api/channels/ HTTP/1.1\r\nX: ";
+    struct fixture *fixture = begin("2s");
+    struct crowd crowd;
+    (void)state;
+    crowd_open(&crowd, fixture->server.port, CROWD, 0);
+    crowd_send(&crowd, half, strlen(half));
+    server_await_metric(&fixture->server, "channeld_connections_open", CROWD);
+    assert_in_range(drain(fixture), 0, 2000 + 2 * wait_slack_ms());
+    crowd_close(&crowd);
+    fixture_free(fixture);
+}
+
+struct flood {
+    int port;
+    atomic_bool ends;
+    atomic_int connected;
+};
+
+static void *connect_and_close(void *arg)
+{
+    struct flood *flood = arg;
+    while (!atomic_load(&flood->ends)) {
+        struct http_conn conn;
+        if (http_open(&conn, flood->port) == 0)
+            atomic_fetch_add(&flood->connected, 1);
+        http_close(&conn);
+    }
+    return NULL;
+}
+
+static bool flood_runs(void *arg)
+{
+    struct flood *flood = arg;
+    return atomic_load(&flood->connected) > 1000;
+}
+
+/* The listeners take all that the kernel has queued before they close: that must have an end. */
+static void flood_of_new_connections_does_not_hold_it_up(void **state)
+{
+    struct fixture *fixture = begin("20s");
+    struct flood flood = {.port = fixture->server.port};
+    pthread_t thread[FLOODERS];
+    (void)state;
+    for (int i = 0; i < FLOODERS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, connect_and_close, &flood), 0);
+    assert_true(wait_until(flood_runs, &flood, WAIT_DEADLINE_MS));
+    int took = drain(fixture);
+    atomic_store(&flood.ends, true);
+    for (int i = 0; i < FLOODERS; i++)
+        (void)pthread_join(thread[i], NULL);
+    assert_in_range(took, 0, LAST_CALL_MS + 3 * wait_slack_ms());
+    fixture_free(fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(connections_that_never_spoke_end_after_a_second),
+        cmocka_unit_test(client_that_has_just_connected_is_served),
+        cmocka_unit_test(heads_that_never_end_are_left_behind),
+        cmocka_unit_test(flood_of_new_connections_does_not_hold_it_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

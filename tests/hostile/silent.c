@@ -1,0 +1,82 @@
+/* Ten thousand connections that never say a word: what they cost, what others notice, when they are gone. */
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "hostile/crowd.h"
+#include "hostile/footprint.h"
+#include "hostile/witness.h"
+#include "support/fixture.h"
+
+enum { WANTED = 10000, RESERVE = 1500, TIMEOUT_MS = 3000, LATE_MS = 1000, KIB_EACH = 2, WAVES = 3 };
+
+static int start(void **state)
+{
+    static const char *const env[] = {"CHANNELD_HEADER_TIMEOUT=3s", "CHANNELD_MAX_CONNECTIONS=12000", NULL};
+    *state = fixture_new(3, env);
+    return 0;
+}
+
+/* As many as the descriptors of this process and of the server, which are granted alike, allow. */
+static size_t affordable(void)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_true(limit.rlim_max > RESERVE * 2);
+    return limit.rlim_max < WANTED + RESERVE ? limit.rlim_max - RESERVE : WANTED;
+}
+
+/* Returns what the server held resident while they were there. */
+static long withstand_wave(struct fixture *fixture, size_t size)
+{
+    struct crowd crowd;
+    pid_t pid = fixture->server.process.pid;
+    struct footprint before = footprint_of(pid);
+    crowd_open(&crowd, fixture->server.port, size, 0);
+    server_await_metric(&fixture->server, "channeld_connections_open", (double)size);
+    struct footprint during = footprint_of(pid);
+    struct crowd_end end = crowd_watch(&crowd, 0, NULL, 0, TIMEOUT_MS + WAIT_DEADLINE_MS);
+    print_message("%zu silent connections: %ld KiB, ended between %d and %d ms after the last had come\n",
+                  size, during.resident_kib - before.resident_kib, (int)end.first_ms, (int)end.last_ms);
+    assert_int_equal(end.left, 0);
+    assert_int_equal(end.reset, 0);
+    assert_in_range(end.last_ms, 0, TIMEOUT_MS + LATE_MS + wait_slack_ms());
+    crowd_close(&crowd);
+    footprint_await_descriptors(pid, before.descriptors);
+    return during.resident_kib;
+}
+
+static void thousands_of_silent_connections_are_cheap_and_gone_in_time(void **state)
+{
+    struct fixture *fixture = *state;
+    pid_t pid = fixture->server.process.pid;
+    size_t size = affordable();
+    long peak[WAVES];
+    struct witness *witness = witness_new(fixture->server.port);
+    struct witness_view calm = witness_look_long(witness);
+    struct footprint before = footprint_of(pid);
+    for (int i = 0; i < WAVES; i++)
+        peak[i] = withstand_wave(fixture, size);
+    struct witness_view attacked = witness_look(witness);
+    struct footprint after = footprint_of(pid);
+    footprint_print("before", &before);
+    footprint_print("after", &after);
+    witness_expect_unharmed(&calm, &attacked);
+    witness_free(witness);
+    if (!footprint_is_telling())
+        return;
+    assert_in_range(peak[0] - before.resident_kib, 0, (long)size * KIB_EACH);
+    /* Memory that was not given back would add up. */
+    assert_in_range(peak[WAVES - 1], 0, peak[0] + (long)size * KIB_EACH / 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(thousands_of_silent_connections_are_cheap_and_gone_in_time),
+    };
+    return cmocka_run_group_tests(tests, start, fixture_teardown);
+}
