@@ -1,0 +1,60 @@
+/* Twenty thousand clients that connect and are gone again: nothing may stay behind of any of them. */
+
+#include <sys/socket.h>
+
+#include "hostile/footprint.h"
+#include "hostile/witness.h"
+#include "support/fixture.h"
+#include "support/net.h"
+
+enum { ROUNDS = 4, ROUND = 5000, GROWTH_KIB = 256 };
+
+static int start(void **state)
+{
+    *state = fixture_new(3, NULL);
+    return 0;
+}
+
+/* Ends every other one by a reset, so that this machine does not run out of ports. */
+static void come_and_go(struct fixture *fixture)
+{
+    const struct linger now = {.l_onoff = 1};
+    for (int i = 0; i < ROUND; i++) {
+        struct http_conn conn;
+        assert_int_equal(http_open(&conn, fixture->server.port), 0);
+        if (i % 2 == 0)
+            (void)setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+        http_close(&conn);
+    }
+    server_await_metric_below(&fixture->server, "channeld_connections_open", 8);
+}
+
+static void clients_that_come_and_go_leave_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    pid_t pid = fixture->server.process.pid;
+    struct witness *witness = witness_new(fixture->server.port);
+    struct witness_view calm = witness_look_long(witness);
+    come_and_go(fixture); /* what is kept for reuse is there from now on */
+    struct footprint before = footprint_of(pid);
+    for (int i = 1; i < ROUNDS; i++)
+        come_and_go(fixture);
+    struct witness_view attacked = witness_look(witness);
+    struct footprint after = footprint_of(pid);
+    footprint_print("after 5000", &before);
+    footprint_print("after 20000", &after);
+    witness_expect_unharmed(&calm, &attacked);
+    footprint_await_descriptors(pid, before.descriptors);
+    witness_free(witness);
+    assert_true(server_metric(&fixture->server, "channeld_connections_accepted_total") >= ROUNDS * ROUND);
+    if (footprint_is_telling())
+        assert_in_range(after.resident_kib, 0, before.resident_kib + GROWTH_KIB);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(clients_that_come_and_go_leave_nothing),
+    };
+    return cmocka_run_group_tests(tests, start, fixture_teardown);
+}

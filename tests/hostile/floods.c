@@ -1,0 +1,176 @@
+/* A megabyte of what a server should not have to bear, and clients who ask much and read nothing. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hostile/crowd.h"
+#include "hostile/footprint.h"
+#include "hostile/witness.h"
+#include "support/fixture.h"
+
+enum { MEGABYTE = 1000000, GREEDY = 100, WRITE_TIMEOUT_MS = 2000 };
+
+/* In the kernel's buffers, and in the process, for each client that does not read. */
+enum { UNSENT_KIB = 300, UNREAD_KIB = 300, HELD_KIB = 200 };
+
+static int start(void **state)
+{
+    static const char *const env[] = {"CHANNELD_WRITE_TIMEOUT=2s", NULL};
+    *state = fixture_new(300, env);
+    return 0;
+}
+
+/* The text again and again, up to about a megabyte; owned. */
+static char *megabyte_of(const char *text)
+{
+    size_t length = strlen(text);
+    size_t count = MEGABYTE / length;
+    char *all = text_repeat(' ', count * length);
+    for (size_t i = 0; i < count; i++)
+        memcpy(all + i * length, text, length);
+    return all;
+}
+
+/* One refusal and the end, however much else comes. */
+static void assert_refused(struct fixture *fixture, const char *text, int status)
+{
+    char *all = megabyte_of(text);
+    http_expect_refusal(fixture->server.port, all, strlen(all), status);
+    free(all);
+    assert_int_equal(fixture_status(fixture, "channels/"), 200);
+}
+
+static void megabytes_of_garbage_get_one_refusal(void **state)
+{
+    assert_refused(*state, "garbage ", 501);
+    assert_refused(*state, "\x01\x02\xff", 400);
+    assert_refused(*state, "GET / HTTP/1.1\r\n", 400);
+    assert_refused(*state, "\r\n", 414);
+    assert_refused(*state, "G", 501);
+    assert_refused(*state, "GET /////", 400);
+}
+
+static void megabyte_of_fields_is_431(void **state)
+{
+    static const char *const fields[] = {
+        "a:\r\n",          "a:b\r\n", "Host: a\r\n", "Cookie: a=b\r\n", "If-None-Match: \"a\"\r\n",
+        "X-Api-Key: k\r\n"};
+    struct fixture *fixture = *state;
+    for (size_t i = 0; i < TEST_COUNT(fields); i++) {
+        char *all = megabyte_of(fields[i]);
+        char *request = text_printf("GET /api/channels/ HTTP/1.1\r\nHost: a\r\n%s\r\n", all);
+        http_expect_refusal(fixture->server.port, request, strlen(request), 431);
+        free(request);
+        free(all);
+    }
+}
+
+static void garbage_behind_good_requests_gets_one_refusal(void **state)
+{
+    struct fixture *fixture = *state;
+    struct http_conn conn;
+    struct http_response response;
+    char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
+    char *garbage = megabyte_of("\xff garbage");
+    char *all = text_printf("%s%s%s", request, request, garbage);
+    const int statuses[] = {200, 200, 400};
+    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    (void)http_send_text(&conn, all);
+    for (size_t i = 0; i < TEST_COUNT(statuses); i++) {
+        assert_int_equal(http_read(&conn, false, &response), 0);
+        assert_int_equal(response.status, statuses[i]);
+        http_response_free(&response);
+    }
+    assert_int_equal(http_read_eof(&conn), 0);
+    http_close(&conn);
+    free(all);
+    free(garbage);
+    free(request);
+}
+
+struct queues {
+    long sent_kib;     /* answers that clients did not take */
+    long received_kib; /* requests that were not read */
+};
+
+/* What the kernel holds for the connections of that local port (proc_net(5)). */
+static struct queues queues_of(int port)
+{
+    struct queues queues = {0};
+    char *rest = NULL;
+    char *table = text_read_file("/proc/net/tcp");
+    for (char *line = strtok_r(table, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        unsigned local = 0;
+        unsigned long sent = 0;
+        unsigned long received = 0;
+        if (sscanf(line, " %*d: %*8x:%4x %*x:%*x %*x %lx:%lx", &local, &sent, &received) == 3 &&
+            local == (unsigned)port) {
+            queues.sent_kib += (long)(sent / 1024);
+            queues.received_kib += (long)(received / 1024);
+        }
+    }
+    free(table);
+    return queues;
+}
+
+/* Pipelines what is answered at length over many connections, and reads nothing. */
+static void withstand_greed(struct fixture *fixture, const char *headers)
+{
+    struct crowd crowd;
+    pid_t pid = fixture->server.process.pid;
+    char *request = http_format("GET", "/api/channels/", headers);
+    char *all = megabyte_of(request);
+    struct witness *witness = witness_new(fixture->server.port);
+    struct witness_view calm = witness_look_long(witness);
+    double timed_out = server_metric(&fixture->server, "channeld_connections_timed_out_total");
+    struct footprint before = footprint_of(pid);
+    crowd_open(&crowd, fixture->server.port, GREEDY, 4096);
+    for (int i = 0; i < 3; i++)
+        crowd_send(&crowd, all, strlen(all));
+    struct queues queues = queues_of(fixture->server.port);
+    struct footprint during = footprint_of(pid);
+    server_await_metric(&fixture->server, "channeld_connections_timed_out_total", timed_out + GREEDY);
+    int took = (int)(wait_now_ms() - crowd.began_ms);
+    struct witness_view attacked = witness_look(witness);
+    struct footprint after = footprint_of(pid);
+    print_message(
+        "%d clients: %ld KiB of answers, %ld KiB of requests in the kernel; all ended within %d ms\n", GREEDY,
+        queues.sent_kib, queues.received_kib, took);
+    footprint_print("before", &before);
+    footprint_print("meanwhile", &during);
+    footprint_print("after", &after);
+    witness_expect_unharmed(&calm, &attacked);
+    assert_in_range(queues.sent_kib, 0, GREEDY * UNSENT_KIB);
+    assert_in_range(queues.received_kib, 0, GREEDY * UNREAD_KIB);
+    assert_in_range(took, 0, WRITE_TIMEOUT_MS + 1000 + 3 * wait_slack_ms());
+    if (footprint_is_telling())
+        assert_in_range(after.peak_kib, 0, before.resident_kib + GREEDY * (long)HELD_KIB);
+    witness_free(witness);
+    footprint_await_descriptors(pid, before.descriptors);
+    crowd_close(&crowd);
+    free(all);
+    free(request);
+}
+
+static void clients_that_pipeline_and_never_read_take_little_memory(void **state)
+{
+    withstand_greed(*state, FIXTURE_AUTH);
+}
+
+static void clients_without_a_key_that_never_read_take_little_memory(void **state)
+{
+    withstand_greed(*state, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(megabytes_of_garbage_get_one_refusal),
+        cmocka_unit_test(megabyte_of_fields_is_431),
+        cmocka_unit_test(garbage_behind_good_requests_gets_one_refusal),
+        cmocka_unit_test(clients_that_pipeline_and_never_read_take_little_memory),
+        cmocka_unit_test(clients_without_a_key_that_never_read_take_little_memory),
+    };
+    return cmocka_run_group_tests(tests, start, fixture_teardown);
+}
