@@ -1,26 +1,37 @@
-/* A delaying proxy: one thread accepts, one thread a connection copies. */
+/* A bad line on demand: one thread accepts, one thread a connection copies both ways. */
 
 #include "support/proxy.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "support/net.h"
+#include "support/proxy_pipe.h"
 #include "support/test.h"
 
-enum { PROXY_CONNECTIONS_MAX = 64, PROXY_TICK_MS = 20, PROXY_BUFFER = 16384 };
+enum { PROXY_CONNECTIONS_MAX = 64, PROXY_TICK_MS = 5, PROXY_BLOCKED_MS = 1 };
+
+/* What has been ordered for a connection and is to be done by its thread. */
+enum proxy_order { ORDER_NONE, ORDER_RESET, ORDER_FINISH, ORDER_SWALLOW };
 
 struct proxy_link {
     struct proxy *proxy;
     int client;
     unsigned seed;
     pthread_t thread;
+    bool used;            /* the acceptor's: there is a thread to be joined */
+    atomic_bool done;     /* it has ended */
+    atomic_int order;     /* enum proxy_order */
+    atomic_bool swallows; /* nothing comes any more */
+    struct proxy_pipe up, down;
 };
 
 struct proxy {
@@ -28,105 +39,223 @@ struct proxy {
     int port;
     int target_port;
     atomic_size_t slice;
+    atomic_size_t rate;
     atomic_int delay_ms;
+    atomic_int latency_ms;
+    atomic_int hole; /* enum proxy_way */
+    atomic_bool refusing;
     atomic_int connections;
     atomic_bool stopping;
+    pthread_mutex_t lock; /* the three below */
+    bool armed;
+    size_t strike_after;
+    enum proxy_order strike;
     pthread_t acceptor;
     struct proxy_link links[PROXY_CONNECTIONS_MAX];
 };
 
-static void proxy_pause(int ms)
+static enum proxy_order order_of(enum proxy_fault fault)
 {
-    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
-    nanosleep(&time, NULL);
+    switch (fault) {
+    case PROXY_RESET:
+        return ORDER_RESET;
+    case PROXY_FINISH:
+        return ORDER_FINISH;
+    case PROXY_SWALLOW:
+        return ORDER_SWALLOW;
+    }
+    return ORDER_NONE;
 }
 
-static bool proxy_send(int fd, const char *data, size_t length)
+/* Closing with nothing to linger for sends a reset. */
+static void proxy_reset(int fd)
 {
-    while (length > 0) {
-        ssize_t sent = send(fd, data, length, MSG_NOSIGNAL);
-        if (sent <= 0)
+    struct linger linger = {.l_onoff = 1};
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+}
+
+/* ---- one connection ---- */
+
+static bool link_is_holed(const struct proxy_link *link, enum proxy_way way)
+{
+    return atomic_load(&link->swallows) || (atomic_load(&link->proxy->hole) & (int)way) != 0;
+}
+
+/* Of `length` answer bytes those that may go before the fault that was ordered; orders it with the last. */
+static size_t link_before_strike(struct proxy_link *link, size_t length)
+{
+    struct proxy *proxy = link->proxy;
+    (void)pthread_mutex_lock(&proxy->lock);
+    if (proxy->armed && length >= proxy->strike_after) {
+        length = proxy->strike_after;
+        proxy->armed = false;
+        atomic_store(&link->order, (int)proxy->strike);
+    } else if (proxy->armed) {
+        proxy->strike_after -= length;
+    }
+    (void)pthread_mutex_unlock(&proxy->lock);
+    return length;
+}
+
+/* False when the connection has to end now. */
+static bool link_obey(struct proxy_link *link)
+{
+    switch ((enum proxy_order)atomic_exchange(&link->order, ORDER_NONE)) {
+    case ORDER_NONE:
+        return true;
+    case ORDER_RESET:
+        proxy_reset(link->client);
+        return false;
+    case ORDER_FINISH:
+        (void)shutdown(link->client, SHUT_WR);
+        link->down.finished = true;
+        return true;
+    case ORDER_SWALLOW:
+        atomic_store(&link->swallows, true);
+        return true;
+    }
+    return false;
+}
+
+static bool link_send_up(struct proxy_link *link)
+{
+    size_t sent = 1;
+    size_t length = 0;
+    while (sent > 0 && (length = proxy_pipe_due(&link->up)) > 0) {
+        if (!proxy_pipe_send(&link->up, length, &sent))
             return false;
-        data += sent;
-        length -= (size_t)sent;
     }
     return true;
 }
 
-/* Late, and in pieces of random sizes. */
-static bool proxy_send_slowly(struct proxy_link *link, const char *data, size_t length)
+/* In pieces of random sizes, until something was ordered or the socket takes no more. */
+static bool link_send_down(struct proxy_link *link)
+{
+    size_t length = 0;
+    while (atomic_load(&link->order) == ORDER_NONE && !link->down.finished &&
+           (length = proxy_pipe_due(&link->down)) > 0) {
+        size_t slice = atomic_load(&link->proxy->slice);
+        if (slice > 0 && length > slice)
+            length = 1 + (size_t)rand_r(&link->seed) % slice;
+        length = link_before_strike(link, length);
+        while (length > 0) {
+            size_t sent = 0;
+            if (!proxy_pipe_send(&link->down, length, &sent))
+                return false;
+            length -= sent;
+            if (sent == 0)
+                (void)poll(NULL, 0, PROXY_BLOCKED_MS);
+            if (atomic_load(&link->proxy->stopping))
+                return false;
+        }
+        if (slice > 0)
+            (void)sched_yield();
+    }
+    return true;
+}
+
+static int link_delay(struct proxy_link *link)
 {
     int delay = atomic_load(&link->proxy->delay_ms);
-    if (delay > 0)
-        proxy_pause(rand_r(&link->seed) % (delay + 1));
-    size_t slice = atomic_load(&link->proxy->slice);
-    while (length > 0) {
-        size_t piece = slice > 0 ? 1 + (size_t)rand_r(&link->seed) % slice : length;
-        if (piece > length)
-            piece = length;
-        if (!proxy_send(link->client, data, piece))
-            return false;
-        data += piece;
-        length -= piece;
-    }
-    return true;
+    return atomic_load(&link->proxy->latency_ms) + (delay > 0 ? rand_r(&link->seed) % (delay + 1) : 0);
 }
 
-static bool proxy_copy(struct proxy_link *link, int from, int to, bool slowly)
+/* One turn: reads what has come, passes on what is due. False when the connection is at its end. */
+static bool link_turn(struct proxy_link *link)
 {
-    char buffer[PROXY_BUFFER];
-    ssize_t got = recv(from, buffer, sizeof buffer, 0);
-    if (got <= 0)
+    bool up = !link_is_holed(link, PROXY_UP);
+    bool down = !link_is_holed(link, PROXY_DOWN);
+    struct pollfd fds[2] = {{.fd = up && !link->up.ended ? link->client : -1, .events = POLLIN},
+                            {.fd = down && !link->down.ended ? link->down.from : -1, .events = POLLIN}};
+    int wait = up ? proxy_pipe_wait(&link->up, PROXY_TICK_MS) : PROXY_TICK_MS;
+    if (poll(fds, 2, down ? proxy_pipe_wait(&link->down, wait) : wait) < 0 && errno != EINTR)
         return false;
-    return slowly ? proxy_send_slowly(link, buffer, (size_t)got) : proxy_send(to, buffer, (size_t)got);
+    if (fds[0].revents != 0 && !proxy_pipe_fill(&link->up, atomic_load(&link->proxy->latency_ms), 0))
+        return false;
+    if (fds[1].revents != 0 &&
+        !proxy_pipe_fill(&link->down, link_delay(link), atomic_load(&link->proxy->rate)))
+        return false;
+    if (up && !link_send_up(link))
+        return false;
+    if (down && !link_send_down(link))
+        return false;
+    proxy_pipe_finish(&link->up);
+    proxy_pipe_finish(&link->down);
+    return link_obey(link) && !(link->up.finished && link->down.finished);
 }
 
 static void *proxy_run_link(void *arg)
 {
     struct proxy_link *link = arg;
     int server = net_connect(link->proxy->target_port);
-    bool open = server >= 0;
-    while (open && !atomic_load(&link->proxy->stopping)) {
-        struct pollfd fds[2] = {{.fd = link->client, .events = POLLIN}, {.fd = server, .events = POLLIN}};
-        if (poll(fds, 2, PROXY_TICK_MS) <= 0)
-            continue;
-        if (fds[0].revents != 0)
-            open = proxy_copy(link, link->client, server, false);
-        if (open && fds[1].revents != 0)
-            open = proxy_copy(link, server, link->client, true);
-    }
+    link->up = (struct proxy_pipe){.from = link->client, .to = server};
+    link->down = (struct proxy_pipe){.from = server, .to = link->client};
+    if (server < 0)
+        proxy_reset(link->client);
+    while (server >= 0 && !atomic_load(&link->proxy->stopping) && link_turn(link))
+        continue;
+    proxy_pipe_fini(&link->up);
+    proxy_pipe_fini(&link->down);
     if (server >= 0)
         (void)close(server);
     (void)close(link->client);
+    atomic_store(&link->done, true);
     return NULL;
 }
 
-static void proxy_accept(struct proxy *proxy, int *used)
+/* ---- all of them ---- */
+
+/* A place that is free, or whose connection has ended; NULL when there is none. */
+static struct proxy_link *proxy_place(struct proxy *proxy)
+{
+    for (int i = 0; i < PROXY_CONNECTIONS_MAX; i++) {
+        struct proxy_link *link = &proxy->links[i];
+        if (link->used && !atomic_load(&link->done))
+            continue;
+        if (link->used)
+            (void)pthread_join(link->thread, NULL);
+        link->used = false;
+        return link;
+    }
+    return NULL;
+}
+
+static void proxy_accept(struct proxy *proxy)
 {
     int client = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC);
+    struct proxy_link *link = proxy_place(proxy);
     if (client < 0)
         return;
-    struct proxy_link *link = &proxy->links[*used];
-    *link = (struct proxy_link){.proxy = proxy, .client = client, .seed = (unsigned)*used + 1};
-    if (pthread_create(&link->thread, NULL, proxy_run_link, link) != 0) {
+    if (atomic_load(&proxy->refusing) || link == NULL) {
+        proxy_reset(client);
         (void)close(client);
         return;
     }
-    (*used)++;
-    atomic_fetch_add(&proxy->connections, 1);
+    (void)setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    int number = atomic_fetch_add(&proxy->connections, 1);
+    link->proxy = proxy;
+    link->client = client;
+    link->seed = (unsigned)number + 1;
+    atomic_store(&link->done, false);
+    atomic_store(&link->order, ORDER_NONE);
+    atomic_store(&link->swallows, false);
+    link->used = pthread_create(&link->thread, NULL, proxy_run_link, link) == 0;
+    if (!link->used)
+        (void)close(client);
 }
 
 static void *proxy_run(void *arg)
 {
     struct proxy *proxy = arg;
-    int used = 0;
     while (!atomic_load(&proxy->stopping)) {
         struct pollfd pollfd = {.fd = proxy->listener, .events = POLLIN};
-        if (poll(&pollfd, 1, PROXY_TICK_MS) > 0 && used < PROXY_CONNECTIONS_MAX)
-            proxy_accept(proxy, &used);
+        if (poll(&pollfd, 1, PROXY_TICK_MS) > 0)
+            proxy_accept(proxy);
     }
-    for (int i = 0; i < used; i++)
-        (void)pthread_join(proxy->links[i].thread, NULL);
+    for (int i = 0; i < PROXY_CONNECTIONS_MAX; i++) {
+        if (proxy->links[i].used)
+            (void)pthread_join(proxy->links[i].thread, NULL);
+    }
     return NULL;
 }
 
@@ -140,6 +269,7 @@ struct proxy *proxy_new(int target_port, int delay_ms, size_t slice)
     proxy->target_port = target_port;
     atomic_store(&proxy->slice, slice);
     atomic_store(&proxy->delay_ms, delay_ms);
+    assert_int_equal(pthread_mutex_init(&proxy->lock, NULL), 0);
     assert_true(proxy->listener >= 0);
     assert_int_equal(pthread_create(&proxy->acceptor, NULL, proxy_run, proxy), 0);
     return proxy;
@@ -160,6 +290,67 @@ void proxy_set_slice(struct proxy *proxy, size_t slice)
     atomic_store(&proxy->slice, slice);
 }
 
+void proxy_set_latency(struct proxy *proxy, int ms)
+{
+    atomic_store(&proxy->latency_ms, ms);
+}
+
+void proxy_set_rate(struct proxy *proxy, size_t bytes_per_second)
+{
+    atomic_store(&proxy->rate, bytes_per_second);
+}
+
+void proxy_set_hole(struct proxy *proxy, enum proxy_way ways)
+{
+    atomic_store(&proxy->hole, (int)ways);
+}
+
+void proxy_set_refusing(struct proxy *proxy, bool refusing)
+{
+    atomic_store(&proxy->refusing, refusing);
+}
+
+void proxy_strike(struct proxy *proxy, enum proxy_fault fault)
+{
+    for (int i = 0; i < PROXY_CONNECTIONS_MAX; i++)
+        atomic_store(&proxy->links[i].order, (int)order_of(fault));
+}
+
+static void proxy_arm(struct proxy *proxy, bool armed, size_t bytes, enum proxy_order order)
+{
+    (void)pthread_mutex_lock(&proxy->lock);
+    proxy->armed = armed;
+    proxy->strike_after = bytes;
+    proxy->strike = order;
+    (void)pthread_mutex_unlock(&proxy->lock);
+}
+
+void proxy_strike_after(struct proxy *proxy, size_t bytes, enum proxy_fault fault)
+{
+    proxy_arm(proxy, true, bytes, order_of(fault));
+}
+
+bool proxy_has_struck(struct proxy *proxy)
+{
+    (void)pthread_mutex_lock(&proxy->lock);
+    bool armed = proxy->armed;
+    (void)pthread_mutex_unlock(&proxy->lock);
+    return !armed;
+}
+
+void proxy_heal(struct proxy *proxy)
+{
+    proxy_arm(proxy, false, 0, ORDER_NONE);
+    proxy_set_delay(proxy, 0);
+    proxy_set_slice(proxy, 0);
+    proxy_set_latency(proxy, 0);
+    proxy_set_rate(proxy, 0);
+    proxy_set_refusing(proxy, false);
+    proxy_set_hole(proxy, PROXY_NONE);
+    for (int i = 0; i < PROXY_CONNECTIONS_MAX; i++)
+        atomic_store(&proxy->links[i].swallows, false);
+}
+
 int proxy_connections(const struct proxy *proxy)
 {
     return atomic_load(&proxy->connections);
@@ -170,5 +361,6 @@ void proxy_free(struct proxy *proxy)
     atomic_store(&proxy->stopping, true);
     (void)pthread_join(proxy->acceptor, NULL);
     (void)close(proxy->listener);
+    (void)pthread_mutex_destroy(&proxy->lock);
     free(proxy);
 }
