@@ -1,0 +1,145 @@
+/* redis-server killed, and started again: with its data, empty, and with other data. */
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "faults/stage.h"
+
+enum { STALE_LIMIT_MS = 2000, ROUNDS = 3, WATCH_MS = 300 };
+
+static const char *const env[] = {"CHANNELD_STALE_LIMIT=2s", NULL};
+
+static int begin(void **state)
+{
+    struct stage *stage = stage_new(&(struct stage_plan){.env = env});
+    /* There is no automatic persistence: this is what comes back. */
+    redis_do(&stage->fixture.redis, "SAVE");
+    *state = stage;
+    return 0;
+}
+
+static void cached_answers_go_on_for_the_stale_limit_then_500(void **state)
+{
+    struct stage *stage = *state;
+    struct server *server = &stage->fixture.server;
+    struct load *load = load_start(stage);
+    load_mark(load);
+    int64_t killed = wait_now_ms();
+    redis_kill(&stage->fixture.redis);
+    int noticed = stage_await_lost(stage, killed);
+    assert_in_range(noticed, 0, wait_slack_ms());
+    assert_int_equal(server_admin_status(server, "/readyz"), 200);
+    load_watch(load, STALE_LIMIT_MS - 500);
+    load_expect_cached_right(load);
+    load_mark_end(load);
+    server_await_admin(server, "/readyz", 503);
+    assert_in_range(wait_now_ms() - killed, STALE_LIMIT_MS, STALE_LIMIT_MS + wait_slack_ms());
+    stage_expect_unavailable(stage, "channel/by-id/1/");
+    load_mark(load);
+    load_watch(load, wait_slack_ms());
+    assert_int_equal(load_tally(load, LOAD_CACHED).right, 0);
+    assert_int_equal(server_admin_status(server, "/livez"), 200);
+    load_mark(load);
+    redis_restart(&stage->fixture.redis);
+    int recovered = load_await_recovery(load, STAGE_RECOVERY_MS);
+    stage_report(stage, "redis killed", noticed, recovered);
+    server_await_admin(server, "/readyz", 200);
+    load_expect_all_right(load);
+}
+
+static void short_outage_costs_no_request(void **state)
+{
+    struct stage *stage = *state;
+    struct load *load = load_start(stage);
+    for (int i = 0; i < ROUNDS; i++) {
+        load_mark(load);
+        redis_restart(&stage->fixture.redis);
+        int recovered = load_await_recovery(load, STAGE_RECOVERY_MS);
+        (void)stage_await_connected(stage, 0);
+        load_watch(load, WATCH_MS);
+        load_expect_cached_right(load);
+        assert_int_equal(load_tally(load, LOAD_UNCACHED).failed, 0);
+        load_mark_end(load);
+        stage_report(stage, "redis restarted at once", -1, recovered);
+    }
+    load_expect_all_right(load);
+}
+
+/* Once connected to what is empty now, nothing of the old is answered: there is no key, so 401. */
+static void nothing_of_the_old_is_answered_by_an_empty_redis(void **state)
+{
+    static const char *const paths[] = {"channel/by-id/1/", "channel/by-link/?link=https://max.ru/c2",
+                                        "channels/", "channel/by-id/0/"};
+    struct stage *stage = *state;
+    for (int round = 0; round < 4; round++) { /* both workers remember */
+        for (size_t i = 0; i < TEST_COUNT(paths); i++)
+            (void)fixture_status(&stage->fixture, paths[i]);
+    }
+    redis_kill(&stage->fixture.redis);
+    char *dump = text_printf("%s/dump.rdb", stage->fixture.redis.dir.path);
+    assert_int_equal(remove(dump), 0);
+    free(dump);
+    redis_restart(&stage->fixture.redis);
+    (void)stage_await_connected(stage, 0);
+    for (int round = 0; round < 8; round++) {
+        for (size_t i = 0; i < TEST_COUNT(paths); i++)
+            assert_int_equal(fixture_status(&stage->fixture, paths[i]), 401);
+    }
+    catalogue_issue_key(&stage->fixture.redis, FIXTURE_KEY);
+    for (int round = 0; round < 8; round++) {
+        assert_int_equal(fixture_status(&stage->fixture, paths[0]), 404);
+        assert_int_equal(fixture_status(&stage->fixture, paths[1]), 404);
+        char *list = fixture_body(&stage->fixture, paths[2]);
+        json_assert_at(list, "pagination.count", "0");
+        free(list);
+    }
+    stage_write(&stage->fixture.redis, 2);
+    for (int round = 0; round < 8; round++)
+        stage_expect(stage, paths[0], stage_card(1, 2));
+}
+
+/* Lets the server come back with the catalogue in another version. */
+static void restart_with(struct stage *stage, int version)
+{
+    struct redis other;
+    redis_start(&other, NULL);
+    stage_write(&other, version);
+    redis_do(&other, "SAVE");
+    redis_kill(&other);
+    char *from = text_printf("%s/dump.rdb", other.dir.path);
+    char *to = text_printf("%s/dump.rdb", stage->fixture.redis.dir.path);
+    redis_kill(&stage->fixture.redis);
+    assert_int_equal(rename(from, to), 0);
+    redis_restart(&stage->fixture.redis);
+    free(from);
+    free(to);
+    redis_stop(&other);
+}
+
+static void old_data_is_never_answered_once_connected_to_other_data(void **state)
+{
+    struct stage *stage = *state;
+    struct load *load = load_start(stage);
+    for (int version = 2; version < 2 + ROUNDS; version++) {
+        load_permit_version(load, version);
+        restart_with(stage, version);
+        (void)stage_await_connected(stage, 0);
+        load_require_version(load, version);
+        load_expect_all_right(load);
+        load_expect_cached_right(load);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(cached_answers_go_on_for_the_stale_limit_then_500, begin,
+                                        stage_teardown),
+        cmocka_unit_test_setup_teardown(short_outage_costs_no_request, begin, stage_teardown),
+        cmocka_unit_test_setup_teardown(nothing_of_the_old_is_answered_by_an_empty_redis, begin,
+                                        stage_teardown),
+        cmocka_unit_test_setup_teardown(old_data_is_never_answered_once_connected_to_other_data, begin,
+                                        stage_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
