@@ -206,7 +206,10 @@ void coherence_begin(struct store *s)
         ask_for_keys(s);
 }
 
+/* Who was stopped meanwhile notices late: what was known then is as old as the lease tells. */
 void coherence_lost(struct store *s)
 {
-    s->lost_ms = clock_now_ms();
+    uint64_t now = clock_now_ms();
+    uint64_t leased = rconn_proven_ms(s->rconn) + COHERENCE_LEASE_MS;
+    s->lost_ms = now < leased ? now : leased;
 }

@@ -1,0 +1,128 @@
+/*
+ * channeld itself stopped (SIGSTOP: a frozen container, a paused virtual machine) while the data changes, and
+ * asked the moment it goes on: from memory it may answer what is up to one lease old, and nothing older.
+ */
+
+#include <stdlib.h>
+
+#include "faults/chorus.h"
+
+enum { ROUNDS = 12, HASTY_MS = 120 };
+
+static const char card[] = "channel/by-id/1/";
+
+static int begin(void **state)
+{
+    *state = stage_new(NULL);
+    return 0;
+}
+
+/* Half of the questions lie in the sockets already, the others are asked at once. */
+static void nothing_older_than_the_lease_is_answered_after_a_stop(void **state)
+{
+    struct stage *stage = *state;
+    struct chorus before;
+    struct chorus after;
+    chorus_open(&before, stage);
+    chorus_open(&after, stage);
+    chorus_ask(&before, card, 200, stage_card(1, 1));
+    stage_freeze(stage);
+    stage_write(&stage->fixture.redis, 2);
+    chorus_send(&before, card);
+    stage_let_pass(STAGE_LEASE_MS + 100);
+    stage_thaw(stage);
+    chorus_ask(&after, card, 200, stage_card(1, 2));
+    chorus_expect(&before, 200, stage_card(1, 2));
+    chorus_close(&before);
+    chorus_close(&after);
+}
+
+static void revoked_key_is_refused_after_a_stop(void **state)
+{
+    struct stage *stage = *state;
+    struct chorus before;
+    struct chorus after;
+    chorus_open(&before, stage);
+    chorus_open(&after, stage);
+    chorus_ask(&before, card, 200, stage_card(1, 1));
+    stage_freeze(stage);
+    redis_do(&stage->fixture.redis, "DEL channels:api_keys");
+    catalogue_issue_key(&stage->fixture.redis, "another");
+    chorus_send(&before, card);
+    stage_let_pass(STAGE_LEASE_MS + 100);
+    stage_thaw(stage);
+    chorus_ask(&after, card, 401, NULL);
+    chorus_expect(&before, 401, NULL);
+    chorus_close(&before);
+    chorus_close(&after);
+}
+
+/* Of a connection that was cut meanwhile nothing can be heard of what was missed. */
+static void nothing_older_than_the_stale_limit_is_answered_after_a_stop_without_redis(void **state)
+{
+    static const char *const env[] = {"CHANNELD_STALE_LIMIT=100ms", NULL};
+    struct stage *stage = stage_new(&(struct stage_plan){.env = env});
+    struct chorus chorus;
+    *state = stage;
+    chorus_open(&chorus, stage);
+    chorus_ask(&chorus, card, 200, stage_card(1, 1));
+    stage_freeze(stage);
+    redis_do(&stage->fixture.redis, "CLIENT KILL TYPE normal SKIPME yes");
+    stage_write(&stage->fixture.redis, 2);
+    chorus_send(&chorus, card);
+    stage_let_pass(STAGE_LEASE_MS + 200);
+    stage_thaw(stage);
+    chorus_expect(&chorus, 200, stage_card(1, 2));
+    chorus_close(&chorus);
+}
+
+struct hasty {
+    struct chorus chorus;
+    int version;
+};
+
+/* True when all are answered with the version; the one before it is all that may come instead. */
+static bool all_know(void *arg)
+{
+    struct hasty *hasty = arg;
+    char *now = stage_card(1, hasty->version);
+    char *before = stage_card(1, hasty->version - 1);
+    chorus_send(&hasty->chorus, card);
+    int known = chorus_count(&hasty->chorus, now, before);
+    free(before);
+    free(now);
+    return known == CHORUS_SIZE;
+}
+
+/* Within the lease what was known before may be answered once more, until what Redis told meanwhile is read.
+ */
+static void short_stops_leave_nothing_old_behind(void **state)
+{
+    struct stage *stage = *state;
+    struct hasty hasty = {.version = 1};
+    chorus_open(&hasty.chorus, stage);
+    chorus_ask(&hasty.chorus, card, 200, stage_card(1, 1));
+    for (int round = 0; round < ROUNDS; round++) {
+        stage_freeze(stage);
+        char *title = text_printf("v%d of 1", ++hasty.version);
+        redis_do(&stage->fixture.redis, "HSET channels:card:1 title %s", title);
+        free(title);
+        stage_let_pass(HASTY_MS * (round % 3));
+        stage_thaw(stage);
+        assert_true(wait_until(all_know, &hasty, wait_slack_ms()));
+    }
+    chorus_close(&hasty.chorus);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(nothing_older_than_the_lease_is_answered_after_a_stop, begin,
+                                        stage_teardown),
+        cmocka_unit_test_setup_teardown(revoked_key_is_refused_after_a_stop, begin, stage_teardown),
+        cmocka_unit_test_teardown(nothing_older_than_the_stale_limit_is_answered_after_a_stop_without_redis,
+                                  stage_teardown),
+        cmocka_unit_test_setup_teardown(short_stops_leave_nothing_old_behind, begin, stage_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
