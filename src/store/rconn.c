@@ -5,8 +5,9 @@
  *        ^___________|____________|____________|_________|       (whatever fails goes back to WAITING)
  *
  * One timer serves all states: the pause before an attempt, the deadline of an attempt, the heartbeat when
- * ready. A silence that is too long is believed only at a second look, after the loop has polled once more:
- * when this process was stopped and continued, the replies may lie in the socket already.
+ * ready. A silence that is too long is believed only at a second look, after the loop has polled once more
+ * and read all there was: when this process was stopped and continued, the replies may lie in the socket
+ * already.
  */
 #include "store/rconn_internal.h"
 
@@ -133,12 +134,12 @@ static void on_connected(void *arg)
 static void on_reply(void *arg, const redisReply *reply)
 {
     struct rconn *c = arg;
-    c->suspect = false;
     if (reply->type == REDIS_REPLY_PUSH) {
         if (c->state == RCONN_READY && c->options.on_push != NULL)
             c->options.on_push(c->options.arg, reply);
         return;
     }
+    c->suspect = false; /* a push does not clear it: commands may be lost where changes are still told */
     if (expected_oldest(&c->expected) == NULL) {
         rconn_fail(c, reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply that nobody asked for");
         return;

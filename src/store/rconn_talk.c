@@ -104,7 +104,7 @@ void rconn_heartbeat(struct rconn *c)
     const struct expected_reply *oldest = expected_oldest(&c->expected);
     uint64_t silence = oldest == NULL ? 0 : (clock_now_ns() - oldest->sent_ns) / 1000000;
     bool silent = silence >= RCONN_SILENCE_MAX_MS;
-    if (silent && c->suspect) {
+    if (silent && c->suspect && !c->socket->more) {
         rconn_fail(c, "no reply in time");
         return;
     }

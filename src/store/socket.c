@@ -110,7 +110,8 @@ static bool read_available(struct redis_socket *s)
         s->read_ns = clock_now_ns();
         if (!parse(s, (size_t)n))
             return false;
-        if ((size_t)n < full)
+        s->more = (size_t)n == full;
+        if (!s->more)
             return true;
         total += (size_t)n;
     }

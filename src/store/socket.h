@@ -36,6 +36,7 @@ struct redis_socket {
     struct buf queued; /* commands that wait for the next flush */
     struct socket_events events;
     uint64_t read_ns; /* when something was last read, by the monotonic clock */
+    bool more;        /* the last turn did not read all there was */
     bool tls;
     bool connected;
     bool polling_writable;

@@ -1,0 +1,106 @@
+/* A line on which nothing comes through any more while connections stay open: both ways, or one way alone. */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "faults/outage.h"
+
+enum { LASTS_MS = 4000 };
+
+static int begin(void **state)
+{
+    struct stage *stage = stage_new(&(struct stage_plan){.line = true});
+    *state = stage;
+    (void)load_start(stage);
+    return 0;
+}
+
+static void hole_both(struct stage *stage)
+{
+    proxy_set_hole(stage->proxy, PROXY_BOTH);
+}
+
+static void hole_up(struct stage *stage)
+{
+    proxy_set_hole(stage->proxy, PROXY_UP);
+}
+
+static void hole_down(struct stage *stage)
+{
+    proxy_set_hole(stage->proxy, PROXY_DOWN);
+}
+
+static void heal(struct stage *stage)
+{
+    proxy_heal(stage->proxy);
+}
+
+static void nothing_comes_through(void **state)
+{
+    outage_run(*state,
+               &(struct outage){
+                   .name = "line: hole both ways", .begin = hole_both, .end = heal, .lasts_ms = LASTS_MS});
+}
+
+static void no_answer_comes_back(void **state)
+{
+    outage_run(*state,
+               &(struct outage){
+                   .name = "line: hole for answers", .begin = hole_down, .end = heal, .lasts_ms = LASTS_MS});
+}
+
+/* Writes as fast as it can to a key that nobody asks for: channeld hears of each. */
+static struct {
+    struct redis redis;
+    pthread_t thread;
+    bool running;
+    atomic_bool stopping;
+} chatter;
+
+static void *run_chatter(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&chatter.stopping))
+        redis_do(&chatter.redis, "HSET channels:card:777 title chatter");
+    redis_disconnect(&chatter.redis);
+    return NULL;
+}
+
+static int begin_with_chatter(void **state)
+{
+    (void)begin(state);
+    struct stage *stage = *state;
+    chatter.redis = stage->fixture.redis;
+    chatter.redis.connection = NULL;
+    chatter.running = pthread_create(&chatter.thread, NULL, run_chatter, NULL) == 0;
+    return chatter.running ? 0 : -1;
+}
+
+static int end_with_chatter(void **state)
+{
+    atomic_store(&chatter.stopping, true);
+    if (chatter.running)
+        (void)pthread_join(chatter.thread, NULL);
+    return stage_teardown(state);
+}
+
+/* Redis goes on telling what has changed, so the line is anything but silent; but no question is answered. */
+static void no_question_arrives_while_changes_are_told(void **state)
+{
+    outage_run(*state, &(struct outage){.name = "line: hole for questions, changes told",
+                                        .begin = hole_up,
+                                        .end = heal,
+                                        .lasts_ms = LASTS_MS});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(nothing_comes_through, begin, stage_teardown),
+        cmocka_unit_test_setup_teardown(no_answer_comes_back, begin, stage_teardown),
+        cmocka_unit_test_setup_teardown(no_question_arrives_while_changes_are_told, begin_with_chatter,
+                                        end_with_chatter),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
