@@ -2,8 +2,9 @@
  * What a connection says for itself: the greeting and the heartbeat. See rconn_internal.h.
  *
  * HELLO (with authentication and name), SELECT and PING must all succeed: PING is what tells that Redis has
- * loaded its data and may be read. Tracking is asked for before the PING; when it is refused the connection
- * serves without.
+ * loaded its data and may be read. Where a later one is refused (a script that does not end, a replica that
+ * has lost its master) Redis is as good as away: the connection has ended, and memory goes on for the stale
+ * limit. Tracking is asked for before the PING; when it is refused the connection serves without.
  */
 #include "store/rconn_internal.h"
 
@@ -18,12 +19,18 @@ static void count_greeting(struct rconn *c)
         rconn_greeted(c);
 }
 
+/* A master that cannot save to its disk answers every PING with MISCONF, but may be read as ever. */
+static bool refuses(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "MISCONF ", 8) != 0;
+}
+
 static void on_greeted(void *arg, const redisReply *reply)
 {
     struct rconn *c = arg;
     if (reply == NULL || c->state != RCONN_GREETING)
         return;
-    if (reply->type == REDIS_REPLY_ERROR)
+    if (refuses(reply))
         rconn_fail(c, reply->str);
     else
         count_greeting(c);
@@ -86,7 +93,11 @@ static void on_pong(void *arg, const redisReply *reply)
 {
     struct rconn *c = arg;
     c->ping_owed = false;
-    if (reply != NULL && reply->type != REDIS_REPLY_ERROR)
+    if (reply == NULL)
+        return;
+    if (refuses(reply))
+        rconn_fail(c, reply->str);
+    else
         c->proven_ms = c->ping_sent_ms;
 }
 
