@@ -20,6 +20,8 @@
 
 #include <stdlib.h>
 
+enum { KEYRING_RETRY_MS = 1000 };
+
 static void ask_for_keys(struct store *s);
 
 bool coherence_keeps(const struct store *s)
@@ -192,8 +194,17 @@ static void on_size(void *arg, const redisReply *reply)
  */
 static void ask_for_keys(struct store *s)
 {
-    if (!s->keyring_asked)
-        send_for_keys(s, "SCARD", on_size);
+    if (s->keyring_asked)
+        return;
+    s->keyring_asked_ms = clock_now_ms();
+    send_for_keys(s, "SCARD", on_size);
+}
+
+void coherence_reread_keys(struct store *s)
+{
+    bool known = s->keyring.loaded || s->keys_large;
+    if (!known && coherence_keeps(s) && clock_now_ms() - s->keyring_asked_ms >= KEYRING_RETRY_MS)
+        ask_for_keys(s);
 }
 
 /* --- connections --- */

@@ -22,9 +22,10 @@ struct store {
 
     struct cache cache;
     struct keyring keyring;
-    bool keyring_asked;    /* its members are on their way */
-    bool keys_large;       /* there are too many to be held: verdicts are remembered one by one */
-    int64_t verdict_epoch; /* grows with each change of the set: remembered verdicts hold for one epoch */
+    bool keyring_asked;        /* its members are on their way */
+    uint64_t keyring_asked_ms; /* monotonic; since when, or when they last were */
+    bool keys_large;           /* there are too many to be held: verdicts are remembered one by one */
+    int64_t verdict_epoch;     /* grows with each change of the set: remembered verdicts hold for one epoch */
     bool index_known;
     int64_t index_entries;
     bool coherent;    /* what is cached was kept true until the connection was lost, or is being kept true */
@@ -76,6 +77,10 @@ void coherence_lost(struct store *s);
 
 /* What Redis pushes: keys that have changed, or everything. */
 void coherence_push(struct store *s, const redisReply *push);
+
+/* Redis has answered about a single key: the set that could not be read (refused, no memory) may be readable
+ * again. Asks for it every now and then. */
+void coherence_reread_keys(struct store *s);
 
 /* True when replies may be remembered: invalidations come on this connection. */
 bool coherence_keeps(const struct store *s);
