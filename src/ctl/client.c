@@ -125,7 +125,7 @@ static const redisReply *find_error(const redisReply *reply)
 /* Turns a reply that is, or has, an error into a failure; frees it. */
 static redisReply *refuse(struct client *c, redisReply *reply)
 {
-    (void)client_fail(c, "Redis refused: %s", find_error(reply)->str);
+    (void)client_fail(c, "Redis refused: %s", redis_target_discreet(&c->target, find_error(reply)->str));
     freeReplyObject(reply);
     return NULL;
 }

@@ -5,8 +5,11 @@
 #include "base/uri.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/un.h>
+
+enum { QUOTED = 16 }; /* so many bytes of a password are the password */
 
 enum { DEFAULT_PORT = 6379, PORT_MAX = 65535, DB_MAX = 1 << 20 };
 
@@ -208,6 +211,21 @@ void redis_target_describe(const struct redis_target *t, struct buf *out)
         buf_printf(out, "%s", t->path);
     else
         buf_printf(out, strchr(t->host, ':') != NULL ? "[%s]:%d/%d" : "%s:%d/%d", t->host, t->port, t->db);
+}
+
+/* Redis quotes but the beginning of a long argument, so its beginning is enough. */
+static bool quotes(const char *said, const char *secret)
+{
+    char start[QUOTED + 1];
+    if (secret == NULL || secret[0] == '\0')
+        return false;
+    (void)snprintf(start, sizeof start, "%s", secret);
+    return strstr(said, start) != NULL;
+}
+
+const char *redis_target_discreet(const struct redis_target *t, const char *said)
+{
+    return quotes(said, t->password) ? "an error that quotes the password; is it older than Redis 6?" : said;
 }
 
 int redis_target_hello(const struct redis_target *t, const char *client_name,

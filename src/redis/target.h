@@ -87,6 +87,12 @@ void redis_target_fini(struct redis_target *t);
 void redis_target_describe(const struct redis_target *t, struct buf *out);
 
 /*
+ * What a peer said, for logs: a constant text in its stead where it quotes a password (a Redis that does not
+ * know HELLO repeats its arguments).
+ */
+const char *redis_target_discreet(const struct redis_target *t, const char *said);
+
+/*
  * The arguments of the first command on a connection: HELLO 3 with authentication and client name.
  * `argv` takes REDIS_HELLO_ARGS_MAX borrowed pointers; returns how many were set.
  */

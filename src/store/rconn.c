@@ -31,7 +31,7 @@ static void log_connection(const struct rconn *c, enum log_level level, const ch
     log_str(&line, "redis", buf_span(&where));
     log_str(&line, "client", span_of(c->options.client_name));
     if (why != NULL)
-        log_str(&line, "reason", span_of(why));
+        log_str(&line, "reason", span_of(redis_target_discreet(c->options.target, why)));
     log_end(&line);
     buf_fini(&where);
 }

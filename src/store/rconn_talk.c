@@ -45,7 +45,7 @@ static void on_tracking(void *arg, const redisReply *reply)
     if (!c->tracking) {
         metric_add(&c->options.metrics->redis_tracking_refused_total, 1);
         log_text(LOG_WARN, "redis refuses tracking: nothing is cached on this connection", "reason",
-                 reply->str);
+                 redis_target_discreet(c->options.target, reply->str));
     }
     count_greeting(c);
 }

@@ -146,6 +146,36 @@ static void right_password_opens_redis(void **state)
     tempdir_fini(&dir);
 }
 
+/* A Redis that does not know HELLO (before 6) repeats its arguments, of which one is the password. */
+static void password_is_not_logged_when_redis_quotes_it(void **state)
+{
+    static const char *const args[] = {"--rename-command", "HELLO", "", NULL};
+    static const char *const env[] = {"CHANNELD_REDIS_PASSWORD=hUsH", NULL};
+    static const char *const command[] = {"keys", "list", NULL};
+    struct redis redis;
+    struct server server;
+    struct process tool;
+    (void)state;
+    redis_start(&redis, args);
+    struct server_spec spec = {.redis_url = redis.url, .env = env, .wait = SERVER_WAIT_LISTENING};
+    server_start(&server, &spec);
+    server_await_metric(&server, "channeld_redis_disconnects_total", 2);
+    char *log = server_log(&server);
+    assert_non_null(strstr(log, "redis connection failed"));
+    assert_null(strstr(log, "hUsH"));
+    free(log);
+    server_stop(&server);
+    char *url = text_printf("CHANNELD_REDIS_URL=%s", redis.url);
+    const char *const tool_env[] = {env[0], url, NULL};
+    assert_int_equal(server_run_tool(&tool, &redis.dir, "CHANNELCTL_BIN", command, tool_env), 1);
+    char *errors = process_stderr(&tool);
+    assert_non_null(strstr(errors, "Redis refused"));
+    assert_null(strstr(errors, "hUsH"));
+    free(errors);
+    free(url);
+    redis_stop(&redis);
+}
+
 static void missing_permission_is_500_and_heals(void **state)
 {
     struct fixture *fixture = fixture_new(3, NULL);
@@ -206,6 +236,7 @@ int main(void)
         cmocka_unit_test(missing_password_is_500_and_never_401),
         cmocka_unit_test(wrong_password_is_500_and_never_401),
         cmocka_unit_test(right_password_opens_redis),
+        cmocka_unit_test(password_is_not_logged_when_redis_quotes_it),
         cmocka_unit_test(missing_permission_is_500_and_heals),
         cmocka_unit_test(busy_redis_is_500_and_heals),
     };
