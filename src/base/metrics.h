@@ -26,6 +26,8 @@
     X(redis_error_replies_total, counter, "Error replies of Redis to commands of requests.")                 \
     X(redis_tracking_refused_total, counter,                                                                 \
       "Redis connections on which tracking was refused, so that nothing is cached.")                         \
+    X(redis_moves_total, counter, "Times that Sentinel named another Redis than the one in use.")            \
+    X(sentinels_connected, gauge, "Conversations with a Sentinel that answers, of one a worker.")            \
     X(cache_hits_total, counter, "Requests answered from memory.")                                           \
     X(cache_misses_total, counter, "Requests for which Redis was asked.")                                    \
     X(cache_coalesced_total, counter, "Requests that joined one that was already asking Redis the same.")    \

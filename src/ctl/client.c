@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <sys/time.h>
 
-enum { CONNECT_TIMEOUT_S = 5, COMMAND_TIMEOUT_S = 30 };
+static const struct client_limits LIMITS = {.connect = {.tv_sec = 5}, .command = {.tv_sec = 30}};
 
 static const char CLIENT_NAME[] = "channelctl";
 
@@ -84,7 +84,7 @@ static int flush(struct client *c)
 static int explain_loss(struct client *c)
 {
     if (errno == EAGAIN)
-        return client_fail(c, "Redis did not answer within %d s", COMMAND_TIMEOUT_S);
+        return client_fail(c, "no answer in time");
     return client_fail(c, "the connection to Redis was lost: %s", c->redis->errstr);
 }
 
@@ -179,54 +179,67 @@ bool reply_is_id(const redisReply *reply, int64_t id)
     return reply->type == REDIS_REPLY_STRING && span_equal(reply_text(reply), text);
 }
 
-static int start_tls(struct client *c)
+static int start_tls(struct client *c, const char *host)
 {
     errno = 0;
-    if (redis_tls_start(c->redis, c->tls, c->target.host) == 0)
+    if (redis_tls_start(c->redis, c->tls, host) == 0)
         return 0;
     if (errno == EAGAIN)
         return explain_loss(c);
     return client_fail(c, "TLS: %s", c->redis->err != 0 ? c->redis->errstr : "cannot be started");
 }
 
-static int dial(struct client *c)
+static int dial(struct client *c, const struct redis_target *t, const struct client_limits *limits)
 {
-    struct timeval limit = {.tv_sec = CONNECT_TIMEOUT_S};
-    const struct redis_target *t = &c->target;
-    c->redis = t->transport == REDIS_TRANSPORT_UNIX ? redisConnectUnixWithTimeout(t->path, limit)
-                                                    : redisConnectWithTimeout(t->host, t->port, limit);
+    c->redis = t->transport == REDIS_TRANSPORT_UNIX
+                   ? redisConnectUnixWithTimeout(t->path, limits->connect)
+                   : redisConnectWithTimeout(t->host, t->port, limits->connect);
     if (c->redis == NULL)
         return client_fail(c, "out of memory");
     if (c->redis->err != 0)
         return client_fail(c, "%s", c->redis->errstr);
-    if (redisSetTimeout(c->redis, (struct timeval){.tv_sec = COMMAND_TIMEOUT_S}) != REDIS_OK)
+    if (redisSetTimeout(c->redis, limits->command) != REDIS_OK)
         return client_fail(c, "%s", c->redis->errstr);
-    return c->tls != NULL ? start_tls(c) : 0;
+    return c->tls != NULL ? start_tls(c, t->host) : 0;
 }
 
-static int greet(struct client *c)
+static int greet(struct client *c, const struct redis_target *t)
 {
     const char *hello[REDIS_HELLO_ARGS_MAX];
     struct span words[REDIS_HELLO_ARGS_MAX];
-    int count = redis_target_hello(&c->target, CLIENT_NAME, hello);
+    int count = redis_target_hello(t, CLIENT_NAME, hello);
     for (int i = 0; i < count; i++)
         words[i] = span_of(hello[i]);
     client_send(c, (size_t)count, words);
     int err = client_receive_done(c);
     if (c->out.data != NULL)
         explicit_bzero(c->out.data, c->out.cap); /* the password was in there */
-    if (err != 0 || c->target.db == 0)
+    if (err != 0 || t->db == 0)
         return err;
     char digits[INT64_DIGITS_MAX];
-    CLIENT_SEND(c, SPAN("SELECT"), (struct span){digits, format_int64(c->target.db, digits)});
+    CLIENT_SEND(c, SPAN("SELECT"), (struct span){digits, format_int64(t->db, digits)});
     return client_receive_done(c);
+}
+
+int client_dial(struct client *c, const struct redis_target *t, const struct client_limits *limits)
+{
+    client_hang_up(c);
+    int err = dial(c, t, limits);
+    return err != 0 ? err : greet(c, t);
+}
+
+void client_hang_up(struct client *c)
+{
+    if (c->redis != NULL)
+        redisFree(c->redis);
+    c->redis = NULL;
+    buf_clear(&c->out);
 }
 
 static int connect_to_target(struct client *c)
 {
-    int err = dial(c);
-    if (err == 0)
-        err = greet(c);
+    bool told = c->target.sentinels.count == 0;
+    int err = told ? client_dial(c, &c->target, &LIMITS) : client_dial_master(c, &LIMITS);
     if (err == 0)
         return EXIT_FINE;
     struct buf where = BUF_INIT;
@@ -265,8 +278,7 @@ int client_open(struct client *c, const struct options *o)
 
 void client_close(struct client *c)
 {
-    if (c->redis != NULL)
-        redisFree(c->redis);
+    client_hang_up(c);
     redis_tls_free(c->tls);
     redis_target_fini(&c->target);
     buf_fini(&c->index);

@@ -11,6 +11,7 @@
 #include "ctl/options.h"
 
 #include <hiredis/hiredis.h>
+#include <sys/time.h>
 
 struct client {
     redisContext *redis;
@@ -42,6 +43,21 @@ void client_send(struct client *c, size_t count, const struct span *words);
 
 /* Puts the queued commands on their way, so that Redis works on them meanwhile. Returns 0 or -EIO. */
 int client_push(struct client *c) __attribute__((warn_unused_result));
+
+/* How long a connection, and then each reply, may take. */
+struct client_limits {
+    struct timeval connect, command;
+};
+
+/* Connects to `t`, greets and selects the database; what was connected before is left. Returns 0 or -EIO. */
+int client_dial(struct client *c, const struct redis_target *t, const struct client_limits *limits)
+    __attribute__((warn_unused_result));
+
+/* The same with whom the target's Sentinels call the master (sentinel.c). */
+int client_dial_master(struct client *c, const struct client_limits *limits)
+    __attribute__((warn_unused_result));
+
+void client_hang_up(struct client *c);
 
 /*
  * The next reply, owned (freeReplyObject). NULL after a failure; an error reply, or one inside the reply of

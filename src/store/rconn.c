@@ -1,8 +1,9 @@
 /*
  * The life of a Redis connection as a state machine; see rconn.h.
  *
- *     WAITING -> RESOLVING -> CONNECTING -> GREETING -> READY
- *        ^___________|____________|____________|_________|       (whatever fails goes back to WAITING)
+ *     WAITING -> LOCATING -> RESOLVING -> CONNECTING -> GREETING -> READY
+ *        ^__________|____________|____________|____________|_________|     (whatever fails goes back to
+ * WAITING)
  *
  * One timer serves all states: the pause before an attempt, the deadline of an attempt, the heartbeat when
  * ready. A silence that is too long is believed only at a second look, after the loop has polled once more
@@ -27,7 +28,7 @@ static void log_connection(const struct rconn *c, enum log_level level, const ch
     if (!log_begin(&line, level, message))
         return;
     struct buf where = BUF_INIT;
-    redis_target_describe(c->options.target, &where);
+    redis_target_describe(&c->where, &where);
     log_str(&line, "redis", buf_span(&where));
     log_str(&line, "client", span_of(c->options.client_name));
     if (why != NULL)
@@ -66,6 +67,20 @@ static void drop_socket(struct rconn *c)
     disappoint_all(c);
 }
 
+/* Ends what there is, tells those who were told that it is there, and goes on. */
+static void leave(struct rconn *c, enum rconn_state next)
+{
+    bool was_ready = c->state == RCONN_READY;
+    if (was_ready)
+        metric_sub(&c->options.metrics->redis_connected, 1);
+    c->state = RCONN_WAITING;
+    if (was_ready)
+        c->options.on_lost(c->options.arg);
+    drop_socket(c);
+    if (c->state == RCONN_WAITING) /* and not closed by one of those that were told */
+        enter(c, next);
+}
+
 void rconn_fail(struct rconn *c, const char *why)
 {
     bool was_ready = c->state == RCONN_READY;
@@ -76,14 +91,23 @@ void rconn_fail(struct rconn *c, const char *why)
     /* The first failure is news; those that follow every second while Redis is away are not. */
     log_connection(c, was_ready || c->failures == 1 ? LOG_WARN : LOG_DEBUG,
                    was_ready ? "redis connection lost" : "redis connection failed", why);
-    if (was_ready)
-        metric_sub(&c->options.metrics->redis_connected, 1);
-    c->state = RCONN_WAITING;
-    if (was_ready)
-        c->options.on_lost(c->options.arg);
-    drop_socket(c);
-    if (c->state == RCONN_WAITING) /* and not closed by one of those that were told */
-        enter(c, more_addresses ? RCONN_CONNECTING : RCONN_WAITING);
+    if (!was_ready && c->state != RCONN_LOCATING && !more_addresses)
+        rconn_doubt(c);
+    leave(c, more_addresses ? RCONN_CONNECTING : RCONN_WAITING);
+}
+
+void rconn_move(struct rconn *c, const char *why)
+{
+    metric_add(&c->options.metrics->redis_moves_total, 1);
+    log_connection(c, LOG_INFO, "redis connection left for another", why);
+    c->failures = c->refused = 0;
+    resolver_cancel(&c->resolver);
+    leave(c, RCONN_LOCATING);
+}
+
+void rconn_go(struct rconn *c)
+{
+    enter(c, RCONN_RESOLVING);
 }
 
 /* The clock is read once for all commands that leave together. */
@@ -158,10 +182,10 @@ static void on_failed(void *arg, const char *why)
 
 static void connect_next(struct rconn *c)
 {
-    bool named = c->options.target->transport != REDIS_TRANSPORT_UNIX;
+    bool named = c->where.transport != REDIS_TRANSPORT_UNIX;
     const char *address = named ? c->resolver.address[c->next_address++] : NULL;
     const struct socket_events events = {on_connected, on_reply, on_failed, c};
-    int err = redis_socket_open(c->loop, c->options.target, c->options.tls, address, &events, &c->socket);
+    int err = redis_socket_open(c->loop, &c->where, c->options.tls, address, &events, &c->socket);
     if (err != 0)
         rconn_fail(c, strerror(-err));
 }
@@ -195,11 +219,11 @@ static void on_resolved(void *arg, int err)
 
 static void resolve(struct rconn *c)
 {
-    if (c->options.target->transport == REDIS_TRANSPORT_UNIX) {
+    if (c->where.transport == REDIS_TRANSPORT_UNIX) {
         enter(c, RCONN_CONNECTING);
         return;
     }
-    if (resolver_take_numeric(&c->resolver, c->options.target->host)) {
+    if (resolver_take_numeric(&c->resolver, c->where.host)) {
         c->next_address = 0;
         enter(c, RCONN_CONNECTING);
         return;
@@ -208,7 +232,7 @@ static void resolve(struct rconn *c)
         enter(c, RCONN_WAITING);
         return;
     }
-    int err = resolver_start(&c->resolver, c->loop, c->options.target->host, on_resolved, c);
+    int err = resolver_start(&c->resolver, c->loop, c->where.host, on_resolved, c);
     if (err != 0)
         rconn_fail(c, uv_strerror(err));
 }
@@ -226,7 +250,7 @@ static void on_timer(uv_timer_t *timer)
     struct rconn *c = timer->data;
     switch (c->state) {
     case RCONN_WAITING:
-        enter(c, RCONN_RESOLVING);
+        enter(c, RCONN_LOCATING);
         break;
     case RCONN_RESOLVING:
         resolver_cancel(&c->resolver);
@@ -239,6 +263,7 @@ static void on_timer(uv_timer_t *timer)
     case RCONN_READY:
         rconn_heartbeat(c);
         break;
+    case RCONN_LOCATING: /* has no timer: the watch has its own */
     case RCONN_CLOSED:
         break;
     }
@@ -246,7 +271,8 @@ static void on_timer(uv_timer_t *timer)
 
 static void become_ready(struct rconn *c)
 {
-    c->failures = 0;
+    c->failures = c->refused = 0;
+    c->ready_ms = clock_now_ms();
     c->suspect = false;
     metric_add(&c->options.metrics->redis_connects_total, 1);
     metric_add(&c->options.metrics->redis_connected, 1);
@@ -267,6 +293,10 @@ static void enter(struct rconn *c, enum rconn_state next)
     switch (next) {
     case RCONN_WAITING:
         rconn_start_timer(c, backoff_ms(c));
+        break;
+    case RCONN_LOCATING:
+        (void)uv_timer_stop(&c->timer); /* cannot fail */
+        rconn_locate(c);
         break;
     case RCONN_RESOLVING:
         rconn_start_timer(c, RCONN_CONNECT_TIMEOUT_MS);
@@ -307,22 +337,32 @@ int rconn_new(uv_loop_t *loop, const struct rconn_options *options, struct rconn
     c->options = *options;
     if (getrandom(&c->seed, sizeof c->seed, GRND_NONBLOCK) < 0)
         c->seed = (unsigned)clock_now_ns();
+    int err = rconn_follow(c);
+    if (err != 0) {
+        free(c);
+        return err;
+    }
     (void)uv_timer_init(loop, &c->timer); /* neither can fail */
     (void)uv_prepare_init(loop, &c->flusher);
     c->timer.data = c->flusher.data = c;
-    c->open_handles = 2;
+    c->open_handles = c->watch != NULL ? 3 : 2;
     (void)uv_prepare_start(&c->flusher, on_prepare);
-    enter(c, RCONN_RESOLVING);
+    enter(c, RCONN_LOCATING);
     *out = c;
     return 0;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_part_closed(void *arg)
 {
-    struct rconn *c = handle->data;
+    struct rconn *c = arg;
     c->open_handles--;
     if (c->open_handles == 0 && !c->resolver.busy)
         free_after_closing(c);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    on_part_closed(handle->data);
 }
 
 void rconn_close(struct rconn *c, void (*closed)(void *arg), void *arg)
@@ -332,6 +372,8 @@ void rconn_close(struct rconn *c, void (*closed)(void *arg), void *arg)
     c->closed = closed;
     c->closed_arg = arg;
     enter(c, RCONN_CLOSED);
+    if (c->watch != NULL)
+        sentinel_watch_close(c->watch, on_part_closed, c);
     uv_close((uv_handle_t *)&c->timer, on_handle_closed);
     uv_close((uv_handle_t *)&c->flusher, on_handle_closed);
 }

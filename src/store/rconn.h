@@ -24,7 +24,7 @@ struct ssl_ctx_st;
 typedef void (*rconn_reply_fn)(void *arg, const redisReply *reply);
 
 struct rconn_options {
-    const struct redis_target *target; /* borrowed while the connection lives */
+    const struct redis_target *target; /* borrowed while the connection lives; may have Sentinels */
     struct ssl_ctx_st *tls;            /* borrowed; NULL without TLS */
     const char *client_name;           /* borrowed; shown by CLIENT LIST */
     struct metrics *metrics;           /* borrowed */

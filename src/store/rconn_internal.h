@@ -1,14 +1,17 @@
-/* What rconn.c (the states of a connection) and rconn_talk.c (what it says for itself) share. */
+/* What rconn.c (the states of a connection), rconn_talk.c (what it says for itself) and rconn_follow.c (which
+ * Redis it goes to) share. */
 #ifndef STORE_RCONN_INTERNAL_H
 #define STORE_RCONN_INTERNAL_H
 
 #include "store/expected.h"
 #include "store/rconn.h"
 #include "store/resolve.h"
+#include "store/sentinel_watch.h"
 #include "store/socket.h"
 
 enum rconn_state {
     RCONN_WAITING,
+    RCONN_LOCATING,
     RCONN_RESOLVING,
     RCONN_CONNECTING,
     RCONN_GREETING,
@@ -21,8 +24,16 @@ struct rconn {
     struct rconn_options options;
     enum rconn_state state;
     uv_timer_t timer;
-    uv_prepare_t flusher; /* runs before the loop polls: writes what the turn has queued */
-    int open_handles;     /* of the two above */
+    uv_prepare_t flusher;         /* runs before the loop polls: writes what the turn has queued */
+    int open_handles;             /* of the two above, and the watch */
+    struct redis_target where;    /* this attempt's, or this connection's; borrows */
+    struct sentinel_watch *watch; /* NULL without Sentinels; what follows is of use with them only */
+    struct redis_address place;   /* what `where` borrows */
+    struct redis_address master;  /* whom Sentinel called the master when the place was chosen */
+    bool at_master;               /* the place is the master's, be it for want of a replica */
+    unsigned turn;                /* with which replica the choice begins */
+    unsigned refused;             /* attempts in a row that led nowhere */
+    uint64_t ready_ms;            /* when this connection became ready */
     struct resolver resolver;
     int next_address;            /* to try, of the resolver's */
     struct redis_socket *socket; /* NULL unless CONNECTING or later */
@@ -46,6 +57,12 @@ struct rconn {
 /* The attempt, or the connection, has ended: all that waits is told, and the next attempt is prepared. */
 void rconn_fail(struct rconn *c, const char *why);
 
+/* Sentinel wants another: goes there, without a pause. */
+void rconn_move(struct rconn *c, const char *why);
+
+/* It is known where: goes there. */
+void rconn_go(struct rconn *c);
+
 /* The greeting is over. */
 void rconn_greeted(struct rconn *c);
 
@@ -54,6 +71,20 @@ void rconn_start_timer(struct rconn *c, uint64_t ms);
 /* As rconn_send, in any state that has a socket. */
 int rconn_send_now(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn,
                    void *arg) __attribute__((warn_unused_result));
+
+/* --- rconn_follow.c --- */
+
+/* Prepares to follow Sentinels, where the target has them. Returns 0 or -ENOMEM. */
+int rconn_follow(struct rconn *c) __attribute__((warn_unused_result));
+
+/* Finds out where to connect; rconn_go or rconn_fail comes of it, perhaps before this returns. */
+void rconn_locate(struct rconn *c);
+
+/* An attempt led nowhere. */
+void rconn_doubt(struct rconn *c);
+
+/* Why what ROLE replied is not what was looked for; NULL when it is. */
+const char *rconn_role_objection(const struct rconn *c, const redisReply *reply);
 
 /* --- rconn_talk.c --- */
 

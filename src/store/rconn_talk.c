@@ -2,9 +2,10 @@
  * What a connection says for itself: the greeting and the heartbeat. See rconn_internal.h.
  *
  * HELLO (with authentication and name), SELECT and PING must all succeed: PING is what tells that Redis has
- * loaded its data and may be read. Where a later one is refused (a script that does not end, a replica that
- * has lost its master) Redis is as good as away: the connection has ended, and memory goes on for the stale
- * limit. Tracking is asked for before the PING; when it is refused the connection serves without.
+ * loaded its data and may be read. Where Sentinel has named it, ROLE must be what was looked for. Where a
+ * later PING is refused (a script that does not end, a replica that has lost its master) Redis is as good as
+ * away: the connection has ended, and memory goes on for the stale limit. Tracking is asked for before the
+ * PING; when it is refused the connection serves without.
  */
 #include "store/rconn_internal.h"
 
@@ -12,6 +13,9 @@
 #include "base/log.h"
 
 enum { SECOND_LOOK_MS = 10, DB_DIGITS_MAX = 16 };
+
+/* Asked where Sentinel said whom to find: is it the one? */
+static const char *ROLE[] = {"ROLE"};
 
 static void count_greeting(struct rconn *c)
 {
@@ -50,6 +54,19 @@ static void on_tracking(void *arg, const redisReply *reply)
     count_greeting(c);
 }
 
+/* In the greeting and with every heartbeat. */
+static void on_role(void *arg, const redisReply *reply)
+{
+    struct rconn *c = arg;
+    if (reply == NULL)
+        return;
+    const char *objection = rconn_role_objection(c, reply);
+    if (objection != NULL)
+        rconn_fail(c, objection);
+    else if (c->state == RCONN_GREETING)
+        count_greeting(c);
+}
+
 static int say(struct rconn *c, int argc, const char **argv, rconn_reply_fn fn)
 {
     c->greetings_owed++;
@@ -75,6 +92,8 @@ static int say_all(struct rconn *c)
     (void)snprintf(db, sizeof db, "%d", c->options.target->db);
     if (err == 0 && c->options.target->db != 0)
         err = say(c, 2, (const char *[]){"SELECT", db}, on_greeted);
+    if (err == 0 && c->watch != NULL)
+        err = say(c, 1, ROLE, on_role);
     if (err == 0)
         err = ask_for_tracking(c);
     c->proven_ms = clock_now_ms();
@@ -107,7 +126,10 @@ static int ping(struct rconn *c)
         return 0;
     c->ping_owed = true;
     c->ping_sent_ms = clock_now_ms();
-    return rconn_send_now(c, 1, (const char *[]){"PING"}, NULL, on_pong, c);
+    int err = 0;
+    if (c->watch != NULL) /* first: the answer to PING prolongs the trust in memory */
+        err = rconn_send_now(c, 1, ROLE, NULL, on_role, c);
+    return err != 0 ? err : rconn_send_now(c, 1, (const char *[]){"PING"}, NULL, on_pong, c);
 }
 
 void rconn_heartbeat(struct rconn *c)

@@ -21,7 +21,7 @@ enum { VERBATIM_HEAD = 4 }; /* "txt:" before the text of a verbatim string */
 static struct reply_chunk *add_chunk(struct reply_pool *pool, size_t needed)
 {
     size_t size = needed > REPLY_CHUNK ? needed : REPLY_CHUNK;
-    pool->exceeded = size > REPLY_BYTES_MAX - pool->size;
+    pool->exceeded = size > pool->bytes_max - pool->size;
     struct reply_chunk *chunk = pool->exceeded ? NULL : malloc(sizeof *chunk + size);
     if (chunk == NULL)
         return NULL;
@@ -137,6 +137,7 @@ void reply_pool_serve(struct reply_pool *pool, redisReader *reader)
     reader->fn = &functions;
     reader->privdata = pool;
     reader->maxelements = REPLY_ELEMENTS_MAX;
+    pool->bytes_max = REPLY_BYTES_MAX;
 }
 
 /* A text is counted out; a line is searched for its end anew with each piece that comes. */
@@ -144,7 +145,7 @@ bool reply_pool_exceeded(const struct reply_pool *pool, const redisReader *reade
 {
     int type = reader->ridx >= 0 ? reader->task[reader->ridx]->type : -1;
     bool text = type == REDIS_REPLY_STRING || type == REDIS_REPLY_VERB;
-    return pool->exceeded || reader->len - reader->pos > (text ? REPLY_BYTES_MAX : REPLY_LINE_MAX);
+    return pool->exceeded || reader->len - reader->pos > (text ? pool->bytes_max : REPLY_LINE_MAX);
 }
 
 static void drop_newest(struct reply_pool *pool)

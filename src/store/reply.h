@@ -21,6 +21,7 @@ struct reply_pool {
     struct reply_chunk *chunk; /* owned; the newest first, the one that is kept last */
     size_t left;               /* bytes at the end of the newest that are free */
     size_t size;               /* of all chunks */
+    size_t bytes_max;          /* that one reply may be; REPLY_BYTES_MAX until it is set */
     bool exceeded;             /* a reply wanted more than it may have */
 };
 

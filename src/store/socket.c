@@ -248,6 +248,12 @@ int redis_socket_open(uv_loop_t *loop, const struct redis_target *target, struct
     return 0;
 }
 
+void redis_socket_limit(struct redis_socket *s, size_t bytes_max, long long elements_max)
+{
+    s->replies.bytes_max = bytes_max;
+    s->context->reader->maxelements = elements_max;
+}
+
 /* The context goes with the handle: an event that is being delivered may still be looking at it. */
 static void on_closed(uv_handle_t *handle)
 {

@@ -52,6 +52,9 @@ int redis_socket_open(uv_loop_t *loop, const struct redis_target *target, struct
                       const char *address, const struct socket_events *events, struct redis_socket **out)
     __attribute__((warn_unused_result));
 
+/* Stricter limits than those of every reply (reply.h), for one that answers no more than a few lines. */
+void redis_socket_limit(struct redis_socket *s, size_t bytes_max, long long elements_max);
+
 /* Closes and frees; no event comes after this, and it may be called from within one. */
 void redis_socket_close(struct redis_socket *s);
 

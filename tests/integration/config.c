@@ -40,6 +40,7 @@ static void help_lists_every_setting(void **state)
         {"CHANNELD_BASE_PATH", "--base-path"},
         {"CHANNELD_REDIS_URL", "--redis-url"},
         {"CHANNELD_REDIS_PASSWORD", "--redis-password"},
+        {"CHANNELD_REDIS_SENTINEL_PASSWORD", "--redis-sentinel-password"},
         {"CHANNELD_REDIS_PREFIX", "--redis-prefix"},
         {"CHANNELD_CHANNEL_HOST", "--channel-host"},
         {"CHANNELD_WEB_HOST", "--web-host"},

@@ -198,3 +198,25 @@ char *redis_text(struct redis *redis, const char *format, ...)
     freeReplyObject(reply);
     return text;
 }
+
+static char *redis_join(char *text, const redisReply *reply)
+{
+    if (reply->str != NULL) {
+        text = text_append(text, text[0] != '\0' ? " " : "");
+        return text_append(text, reply->str);
+    }
+    for (size_t i = 0; i < reply->elements; i++)
+        text = redis_join(text, reply->element[i]);
+    return text;
+}
+
+char *redis_words(struct redis *redis, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    redisReply *reply = redis_vcommand(redis, format, args);
+    va_end(args);
+    char *text = redis_join(text_printf("%s", ""), reply);
+    freeReplyObject(reply);
+    return text;
+}

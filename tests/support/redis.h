@@ -63,4 +63,7 @@ long long redis_integer(struct redis *redis, const char *format, ...);
 /* The same, and returns the string that it replied, owned; NULL for nil. */
 char *redis_text(struct redis *redis, const char *format, ...);
 
+/* The same, and returns all texts of a reply made of arrays, joined by spaces, owned. */
+char *redis_words(struct redis *redis, const char *format, ...);
+
 #endif

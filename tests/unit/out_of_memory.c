@@ -175,13 +175,15 @@ static struct redis_options plain_options(char *url)
 {
     static char empty[] = "";
     static char password[] = "s3cret";
-    return (struct redis_options){url, password, empty, empty, empty};
+    static char user[] = "watcher";
+    return (struct redis_options){url, password, empty, empty, empty, user, password};
 }
 
 static void read_targets(bool *out_of_memory)
 {
     static const char *const urls[] = {"redis://db", "rediss://user:password@[::1]:1/2",
-                                       "unix://:password@/run/s"};
+                                       "unix://:password@/run/s",
+                                       "redis+sentinel://u:p@a,b:1/mymaster/2?role=replica"};
     for (size_t i = 0; i < TEST_COUNT(urls); i++) {
         struct redis_target t;
         const char *why = NULL;

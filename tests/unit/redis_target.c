@@ -14,7 +14,9 @@ static int init(struct redis_target *t, const char *url, const char *password, c
                                     .password = (char *)(uintptr_t)password,
                                     .ca_file = (char[]){""},
                                     .cert_file = (char[]){""},
-                                    .key_file = (char[]){""}};
+                                    .key_file = (char[]){""},
+                                    .sentinel_user = (char[]){""},
+                                    .sentinel_password = (char[]){""}};
     int err = redis_target_init(t, &options, why);
     free(own);
     return err;
@@ -203,6 +205,25 @@ TEST(what_is_no_redis_address_is_refused_with_a_reason)
         "redis://:%00s3cret@db",
         "redis://us%00er:s3cret@db",
         "unix:///run%00/s",
+        "redis+sentinel://",
+        "redis+sentinel://a",
+        "redis+sentinel://a/",
+        "redis+sentinel://a//0",
+        "redis+sentinel://a?role=replica",
+        "redis+sentinel:///mymaster",
+        "redis+sentinel://,/mymaster",
+        "redis+sentinel://a,/mymaster",
+        "redis+sentinel://,a/mymaster",
+        "redis+sentinel://a:0/mymaster",
+        "redis+sentinel://a:1:2/mymaster",
+        "redis+sentinel://a/my%20master",
+        "redis+sentinel://a/my%00master",
+        "redis+sentinel://a/mymaster/x",
+        "redis+sentinel://a/mymaster/0/1",
+        "redis+sentinel://a/mymaster?role=s3cret",
+        "redis+sentinel://a/mymaster?role=",
+        "redis+sentinel://alice@a/mymaster",
+        "redis+sentinel://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17/m",
     };
     for (size_t i = 0; i < TEST_COUNT(urls); i++) {
         struct redis_target t;
@@ -214,6 +235,85 @@ TEST(what_is_no_redis_address_is_refused_with_a_reason)
         assert_null(strstr(why, "cret"));
         redis_target_fini(&t);
     }
+}
+
+/* What the sentinels of a target are, in one text: "host:port host:port master role". */
+static void assert_sentinels(const char *url, const char *expected, int db)
+{
+    struct redis_target t;
+    struct buf out = BUF_INIT;
+    const char *why = NULL;
+    if (init(&t, url, "", &why) != 0)
+        fail_msg("%s: %s", url, why);
+    for (int i = 0; i < t.sentinels.count; i++)
+        buf_printf(&out, "%s:%d ", t.sentinels.at[i].host, t.sentinels.at[i].port);
+    buf_printf(&out, "%s %s", t.sentinels.master, t.sentinels.replica ? "replica" : "master");
+    assert_buf(&out, expected);
+    assert_null(t.host);
+    assert_int_equal(t.db, db);
+    buf_fini(&out);
+    redis_target_fini(&t);
+}
+
+TEST(sentinels_are_a_list_with_the_name_of_a_master)
+{
+    assert_sentinels("redis+sentinel://a/mymaster", "a:26379 mymaster master", 0);
+    assert_sentinels("redis+sentinel://a,b:1,[::1],[::2]:2/m/3", "a:26379 b:1 ::1:26379 ::2:2 m master", 3);
+    assert_sentinels("redis+sentinel://a/m?role=replica", "a:26379 m replica", 0);
+    assert_sentinels("redis+sentinel://a/m/4?x=y&role=replica", "a:26379 m replica", 4);
+    assert_sentinels("redis+sentinel://a/m/?role=master", "a:26379 m master", 0);
+    assert_sentinels("redis+sentinel://a/my%2Dmaster", "a:26379 my-master master", 0);
+    assert_sentinels("rediss+sentinel://u:p@a,b/m", "a:26379 b:26379 m master", 0);
+}
+
+TEST(the_credentials_of_redis_are_not_those_of_its_sentinels)
+{
+    static char url[] = "rediss+sentinel://alice:s3cret@a,b:7/m/3";
+    struct redis_options options = {.url = url,
+                                    .password = (char[]){"other"},
+                                    .sentinel_user = (char[]){""},
+                                    .sentinel_password = (char[]){"watchword"}};
+    struct redis_target t;
+    const char *why = NULL;
+    assert_int_equal(redis_target_init(&t, &options, &why), 0);
+    struct redis_target sentinel = redis_target_sentinel(&t, 1);
+    assert_string_equal(sentinel.host, "b");
+    assert_int_equal(sentinel.port, 7);
+    assert_string_equal(sentinel.user, "default");
+    assert_string_equal(sentinel.password, "watchword");
+    assert_int_equal(sentinel.db, 0);
+    assert_int_equal(sentinel.transport, REDIS_TRANSPORT_TLS);
+    struct redis_target there = redis_target_at(&t, (char[]){"10.0.0.1"}, 6380);
+    assert_string_equal(there.host, "10.0.0.1");
+    assert_int_equal(there.port, 6380);
+    assert_string_equal(there.user, "alice");
+    assert_string_equal(there.password, "s3cret");
+    assert_int_equal(there.db, 3);
+    redis_target_fini(&t);
+    options.sentinel_user = (char[]){"bob"};
+    assert_int_equal(redis_target_init(&t, &options, &why), 0);
+    assert_string_equal(redis_target_sentinel(&t, 0).user, "bob");
+    redis_target_fini(&t);
+    options.sentinel_password = (char[]){""};
+    assert_int_equal(redis_target_init(&t, &options, &why), -EINVAL);
+    redis_target_fini(&t);
+}
+
+TEST(what_a_peer_says_is_withheld_when_it_quotes_a_password)
+{
+    struct redis_target t;
+    const char *why = NULL;
+    assert_int_equal(init(&t, "redis+sentinel://a/m", "hush", &why), 0);
+    t.sentinels.password = strdup("a-password-that-is-cut-short-when-quoted");
+    assert_non_null(t.sentinels.password);
+    static const char fine[] = "WRONGPASS invalid username-password pair";
+    assert_ptr_equal(redis_target_discreet(&t, fine), fine);
+    assert_null(strstr(redis_target_discreet(&t, "ERR 'HELLO' 'hush'"), "hush"));
+    assert_null(strstr(redis_target_discreet(&t, "ERR 'a-password-that-is-cut'"), "a-pass"));
+    redis_target_fini(&t);
+    assert_int_equal(init(&t, "redis://a", "", &why), 0);
+    assert_ptr_equal(redis_target_discreet(&t, fine), fine);
+    redis_target_fini(&t);
 }
 
 TEST(the_separate_password_is_for_urls_without_one)
@@ -242,6 +342,7 @@ TEST(descriptions_hold_no_secret)
         {"rediss://:s3cret@db", "db:6379/0"},
         {"redis://[::1]:7000", "[::1]:7000/0"},
         {"unix://alice:s3cret@/run/redis.sock?db=1", "/run/redis.sock"},
+        {"redis+sentinel://alice:s3cret@a,b/mymaster/2", "mymaster/2 by Sentinel"},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         struct redis_target t;
@@ -295,13 +396,17 @@ TEST(the_settings_rows_fill_the_options)
                     (char[]){"--redis-cert-file=/cert"},
                     (char[]){"--redis-key-file=/key"},
                     (char[]){"--redis-password=s3cret"},
+                    (char[]){"--redis-sentinel-user=bob"},
+                    (char[]){"--redis-sentinel-password=watchword"},
                     NULL};
-    assert_int_equal(settings_read(&all, &p, 5, argv, NULL, NULL, rest, &error), 0);
+    assert_int_equal(settings_read(&all, &p, 7, argv, NULL, NULL, rest, &error), 0);
     assert_string_equal(p.redis.url, "redis://127.0.0.1:6379/0");
     assert_string_equal(p.redis.password, "s3cret");
     assert_string_equal(p.redis.ca_file, "/ca");
     assert_string_equal(p.redis.cert_file, "/cert");
     assert_string_equal(p.redis.key_file, "/key");
+    assert_string_equal(p.redis.sentinel_user, "bob");
+    assert_string_equal(p.redis.sentinel_password, "watchword");
     assert_int_equal(p.before, 0);
     settings_fini(&all, &p);
     buf_fini(&error);
@@ -321,6 +426,9 @@ int main(void)
         cmocka_unit_test(ports_and_databases_hold_from_both_sides),
         cmocka_unit_test(the_path_of_a_socket_fits_its_address_or_is_refused),
         cmocka_unit_test(what_is_no_redis_address_is_refused_with_a_reason),
+        cmocka_unit_test(sentinels_are_a_list_with_the_name_of_a_master),
+        cmocka_unit_test(the_credentials_of_redis_are_not_those_of_its_sentinels),
+        cmocka_unit_test(what_a_peer_says_is_withheld_when_it_quotes_a_password),
         cmocka_unit_test(the_separate_password_is_for_urls_without_one),
         cmocka_unit_test(descriptions_hold_no_secret),
         cmocka_unit_test(hello_authenticates_only_with_a_password),

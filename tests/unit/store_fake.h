@@ -39,7 +39,7 @@ struct fake {
     int accepted;
     struct buf log; /* commands as they came: words joined by spaces, one a line */
     /* What it answers. */
-    const char *hello, *select, *ping;
+    const char *hello, *select, *ping, *role, *subscribe, *sentinel;
     bool mute;        /* nothing at all */
     size_t slice;     /* bytes that leave in one turn; 0: all */
     long close_after; /* bytes sent, then it closes; ALL: never */
@@ -47,8 +47,14 @@ struct fake {
 
 static inline void fake_init(struct fake *f)
 {
-    *f = (struct fake){
-        .listener = -1, .hello = HELLO_REPLY, .select = "+OK\r\n", .ping = "+PONG\r\n", .close_after = ALL};
+    *f = (struct fake){.listener = -1,
+                       .hello = HELLO_REPLY,
+                       .select = "+OK\r\n",
+                       .ping = "+PONG\r\n",
+                       .role = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n",
+                       .subscribe = ">3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n",
+                       .sentinel = "*-1\r\n",
+                       .close_after = ALL};
     for (int i = 0; i < FAKE_CONNS_MAX; i++)
         f->conn[i].fd = -1;
     (void)signal(SIGPIPE, SIG_IGN); /* as the program does */
@@ -137,9 +143,12 @@ static inline void fake_answer(struct fake *f, struct fake_conn *c, const redisR
     } else if (strcmp(name, "FAIL") == 0) {
         buf_append_str(&c->out, "-WRONGTYPE no\r\n");
     } else {
-        buf_append_str(&c->out, strcmp(name, "HELLO") == 0    ? f->hello
-                                : strcmp(name, "SELECT") == 0 ? f->select
-                                                              : f->ping);
+        buf_append_str(&c->out, strcmp(name, "HELLO") == 0       ? f->hello
+                                : strcmp(name, "SELECT") == 0    ? f->select
+                                : strcmp(name, "ROLE") == 0      ? f->role
+                                : strcmp(name, "SUBSCRIBE") == 0 ? f->subscribe
+                                : strcmp(name, "SENTINEL") == 0  ? f->sentinel
+                                                                 : f->ping);
     }
 }
 

@@ -1,0 +1,14 @@
+/* Reading Redis addresses; see target.h for their forms. */
+#ifndef REDIS_URL_H
+#define REDIS_URL_H
+
+#include "redis/target.h"
+
+/*
+ * Fills what `url` says into the zeroed `t`; user and password stay NULL where it has none. Returns 0,
+ * -ENOMEM, or -EINVAL with a reason in *why; redis_target_fini is due in every case.
+ */
+int redis_url_read(struct redis_target *t, struct span url, const char **why)
+    __attribute__((warn_unused_result));
+
+#endif

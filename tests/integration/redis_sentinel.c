@@ -1,0 +1,279 @@
+/* Redis behind Sentinels: found by them, whichever of them answers, as master or as replica. */
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/fixture.h"
+#include "support/net.h"
+#include "support/sentinel.h"
+
+/* Refused or silent Sentinels cost half a second each. */
+enum { DETOUR_MS = 500, READY_MS = 2000 };
+
+static struct sentinel_world world;
+
+static int start(void **state)
+{
+    (void)state;
+    sentinel_world_start(&world, 1, 1);
+    catalogue_issue_key(&world.redis[0], FIXTURE_KEY);
+    catalogue_put(&world.redis[0], "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
+    assert_int_equal(redis_integer(&world.redis[0], "WAIT 1 %d", WAIT_DEADLINE_MS / 2), 1); /* the replica */
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    sentinel_world_stop(&world);
+    return 0;
+}
+
+/* How many workers' connections that Redis has. */
+static size_t connections_of(struct redis *redis)
+{
+    char *list = redis_text(redis, "CLIENT LIST TYPE normal");
+    size_t count = text_count(list, "name=channeld");
+    free(list);
+    return count;
+}
+
+static void begin(struct fixture *fixture, const char *url, const char *setting)
+{
+    const char *env[] = {setting, NULL};
+    struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
+    memset(fixture, 0, sizeof *fixture);
+    server_start(&fixture->server, &spec);
+    server_await_metric(&fixture->server, "channeld_redis_connected", 2);
+    assert_int_equal(fixture_status(fixture, "channel/by-id/1/"), 200);
+    assert_int_equal(fixture_status(fixture, "channels/"), 200);
+}
+
+static void end(struct fixture *fixture)
+{
+    server_stop(&fixture->server);
+}
+
+static void expect_only(struct fixture *fixture, int redis)
+{
+    assert_int_equal(connections_of(&world.redis[redis]), 2);
+    assert_int_equal(connections_of(&world.redis[1 - redis]), 0);
+    end(fixture);
+}
+
+static void master_is_found(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    begin(&fixture, world.url, NULL);
+    server_await_metric(&fixture.server, "channeld_sentinels_connected", 2);
+    expect_only(&fixture, 0);
+}
+
+static void replica_is_found(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    char *url = text_printf("%s?role=replica", world.url);
+    begin(&fixture, url, NULL);
+    free(url);
+    /* And it hears of changes: the cache is on. */
+    assert_int_equal((int)server_metric(&fixture.server, "channeld_redis_tracking_refused_total"), 0);
+    expect_only(&fixture, 1);
+}
+
+/* One URL with another Sentinel before the good one. */
+static void expect_detour(const char *first, int at_most_ms)
+{
+    struct fixture fixture;
+    char *url =
+        text_printf("redis+sentinel://%s,127.0.0.1:%d/" SENTINEL_MASTER, first, world.sentinel[0].port);
+    int64_t began = wait_now_ms();
+    begin(&fixture, url, NULL);
+    assert_in_range(wait_now_ms() - began, 0, at_most_ms + READY_MS + wait_slack_ms());
+    free(url);
+    expect_only(&fixture, 0);
+}
+
+static void dead_sentinel_is_passed_over(void **state)
+{
+    (void)state;
+    char *dead = text_printf("127.0.0.1:%d", net_reserve_port());
+    expect_detour(dead, 0);
+    free(dead);
+}
+
+static void unknown_host_is_passed_over(void **state)
+{
+    (void)state;
+    expect_detour("nobody.invalid", DETOUR_MS);
+}
+
+static void silent_sentinel_is_passed_over(void **state)
+{
+    (void)state;
+    int port = net_reserve_port();
+    int listener = net_listen(port); /* connections are made, and nobody ever answers */
+    assert_true(listener >= 0);
+    char *silent = text_printf("127.0.0.1:%d", port);
+    expect_detour(silent, DETOUR_MS);
+    free(silent);
+    (void)close(listener);
+}
+
+static void sentinel_that_knows_no_such_master_is_passed_over(void **state)
+{
+    (void)state;
+    struct redis other;
+    sentinel_start(&other, &(struct sentinel_spec){"another", world.redis[1].port, 1, NULL});
+    char *first = text_printf("127.0.0.1:%d", other.port);
+    expect_detour(first, 0);
+    free(first);
+    redis_stop(&other);
+}
+
+/* It names a replica, which says by ROLE that it is no master. */
+static void sentinel_that_names_no_master_is_passed_over(void **state)
+{
+    (void)state;
+    struct redis other;
+    struct redis liar;
+    redis_start(&liar, NULL);
+    redis_do(&liar, "REPLICAOF 127.0.0.1 %d", world.redis[0].port);
+    sentinel_start(&other, &(struct sentinel_spec){SENTINEL_MASTER, liar.port, 2, NULL});
+    struct fixture fixture;
+    char *url = text_printf("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER, other.port,
+                            world.sentinel[0].port);
+    begin(&fixture, url, NULL);
+    free(url);
+    assert_int_equal(connections_of(&liar), 0);
+    expect_only(&fixture, 0);
+    redis_stop(&other);
+    redis_stop(&liar);
+}
+
+static void a_host_name_of_several_addresses_is_found(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    char *url = text_printf("redis+sentinel://localhost:%d/" SENTINEL_MASTER, world.sentinel[0].port);
+    begin(&fixture, url, NULL);
+    free(url);
+    expect_only(&fixture, 0);
+}
+
+/* ---- passwords ---- */
+
+static void sentinels_have_a_password_of_their_own(void **state)
+{
+    struct redis guarded;
+    struct fixture fixture;
+    (void)state;
+    sentinel_start(&guarded, &(struct sentinel_spec){SENTINEL_MASTER, world.redis[0].port, 2, "wAtChWoRd"});
+    char *url = text_printf("redis+sentinel://127.0.0.1:%d/" SENTINEL_MASTER, guarded.port);
+    char *path = text_printf("%s/password", guarded.dir.path);
+    char *setting = text_printf("CHANNELD_REDIS_SENTINEL_PASSWORD_FILE=%s", path);
+    assert_true(text_write_file(path, "wAtChWoRd\n"));
+    begin(&fixture, url, setting);
+    expect_only(&fixture, 0);
+    free(setting);
+    free(path);
+    free(url);
+    redis_stop(&guarded);
+}
+
+static void a_wrong_password_is_said_and_not_shown(void **state)
+{
+    struct redis guarded;
+    struct server server;
+    static const char *const env[] = {"CHANNELD_REDIS_SENTINEL_PASSWORD=mIsTaKeN", NULL};
+    (void)state;
+    sentinel_start(&guarded, &(struct sentinel_spec){SENTINEL_MASTER, world.redis[0].port, 2, "wAtChWoRd"});
+    char *url = text_printf("redis+sentinel://:hUsH@127.0.0.1:%d/" SENTINEL_MASTER, guarded.port);
+    struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_LISTENING};
+    server_start(&server, &spec);
+    server_await_metric(&server, "channeld_redis_disconnects_total", 2);
+    assert_int_equal(server_admin_status(&server, "/readyz"), 503);
+    char *log = server_log(&server);
+    assert_non_null(strstr(log, "no sentinel can say where redis is"));
+    assert_non_null(strstr(log, "WRONGPASS"));
+    assert_null(strstr(log, "mIsTaKeN"));
+    assert_null(strstr(log, "hUsH"));
+    free(log);
+    server_stop(&server);
+    free(url);
+    redis_stop(&guarded);
+}
+
+/* ---- channelctl ---- */
+
+static int run_tool(const char *url, const char *variable, struct process *process)
+{
+    const char *args[] = {"--redis-url", url, "keys", "issue", NULL};
+    const char *env[] = {variable, NULL};
+    return server_run_tool(process, &world.redis[0].dir, "CHANNELCTL_BIN", args, env);
+}
+
+/* The key is written to the master, whatever role the URL names, and whoever stands before the good Sentinel.
+ */
+static void channelctl_finds_the_master(void **state)
+{
+    struct process tool;
+    (void)state;
+    long long keys = redis_integer(&world.redis[0], "SCARD channels:api_keys");
+    char *url = text_printf("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER "/0?role=replica",
+                            net_reserve_port(), world.sentinel[0].port);
+    assert_int_equal(run_tool(url, NULL, &tool), 0);
+    assert_int_equal(redis_integer(&world.redis[0], "SCARD channels:api_keys"), keys + 1);
+    free(url);
+}
+
+static void channelctl_says_why_there_is_no_master(void **state)
+{
+    struct process tool;
+    (void)state;
+    char *url = text_printf("redis+sentinel://127.0.0.1:%d/nobody", world.sentinel[0].port);
+    assert_int_equal(run_tool(url, NULL, &tool), 1);
+    char *errors = process_stderr(&tool);
+    assert_non_null(strstr(errors, "it knows no master of that name"));
+    free(errors);
+    free(url);
+}
+
+static void channelctl_knows_the_sentinels_password(void **state)
+{
+    struct redis guarded;
+    struct process tool;
+    (void)state;
+    sentinel_start(&guarded, &(struct sentinel_spec){SENTINEL_MASTER, world.redis[0].port, 2, "wAtChWoRd"});
+    char *url = text_printf("redis+sentinel://127.0.0.1:%d/" SENTINEL_MASTER, guarded.port);
+    assert_int_equal(run_tool(url, "CHANNELD_REDIS_SENTINEL_PASSWORD=wAtChWoRd", &tool), 0);
+    assert_int_equal(run_tool(url, "CHANNELD_REDIS_SENTINEL_PASSWORD=mIsTaKeN", &tool), 1);
+    char *errors = process_stderr(&tool);
+    assert_non_null(strstr(errors, "WRONGPASS"));
+    assert_null(strstr(errors, "mIsTaKeN"));
+    free(errors);
+    free(url);
+    redis_stop(&guarded);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(master_is_found),
+        cmocka_unit_test(replica_is_found),
+        cmocka_unit_test(dead_sentinel_is_passed_over),
+        cmocka_unit_test(unknown_host_is_passed_over),
+        cmocka_unit_test(silent_sentinel_is_passed_over),
+        cmocka_unit_test(sentinel_that_knows_no_such_master_is_passed_over),
+        cmocka_unit_test(sentinel_that_names_no_master_is_passed_over),
+        cmocka_unit_test(a_host_name_of_several_addresses_is_found),
+        cmocka_unit_test(sentinels_have_a_password_of_their_own),
+        cmocka_unit_test(a_wrong_password_is_said_and_not_shown),
+        cmocka_unit_test(channelctl_finds_the_master),
+        cmocka_unit_test(channelctl_says_why_there_is_no_master),
+        cmocka_unit_test(channelctl_knows_the_sentinels_password),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

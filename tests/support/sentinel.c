@@ -1,0 +1,173 @@
+/* Sentinels: configuration files, and waiting until they have found everybody. */
+
+#include "support/sentinel.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/net.h"
+#include "support/test.h"
+#include "support/text.h"
+#include "support/wait.h"
+
+/* They greet each other every two seconds, and look for replicas every ten; a failover takes some seconds. */
+enum { ACQUAINTANCE_MS = 30000 };
+
+static void write_configuration(const struct redis *sentinel, const struct sentinel_spec *spec)
+{
+    char *text = text_printf("port %d\nbind 127.0.0.1\ndir %s\n"
+                             "sentinel monitor %s 127.0.0.1 %d %d\n"
+                             "sentinel down-after-milliseconds %s 500\n"
+                             "sentinel failover-timeout %s 3000\n",
+                             sentinel->port, sentinel->dir.path, spec->master, spec->port, spec->quorum,
+                             spec->master, spec->master);
+    if (spec->password != NULL) {
+        char *line = text_printf("requirepass %s\n", spec->password);
+        text = text_append(text, line);
+        free(line);
+    }
+    assert_true(text_write_file(sentinel->args[1], text));
+    free(text);
+}
+
+void sentinel_start(struct redis *sentinel, const struct sentinel_spec *spec)
+{
+    memset(sentinel, 0, sizeof *sentinel);
+    tempdir_init(&sentinel->dir);
+    sentinel->port = net_reserve_port();
+    sentinel->password = spec->password;
+    const char *const args[] = {"redis-server", NULL, "--sentinel"};
+    for (size_t i = 0; i < TEST_COUNT(args); i++) {
+        if (args[i] != NULL)
+            (void)snprintf(sentinel->args_text[i], sizeof sentinel->args_text[i], "%s", args[i]);
+        sentinel->args[i] = sentinel->args_text[i];
+    }
+    size_t size = sizeof sentinel->args_text[1];
+    int n = snprintf(sentinel->args_text[1], size, "%s/sentinel.conf", sentinel->dir.path);
+    assert_in_range(n, 1, size - 1);
+    write_configuration(sentinel, spec);
+    redis_restart(sentinel);
+}
+
+/* ---- a world ---- */
+
+struct sentinel_expectation {
+    struct sentinel_world *world;
+    int subject; /* a Redis or a Sentinel */
+    int master;
+};
+
+static bool sentinel_is_linked(void *arg)
+{
+    struct sentinel_expectation *e = arg;
+    char *info = redis_text(&e->world->redis[e->subject], "INFO replication");
+    bool linked = strstr(info, "master_link_status:up") != NULL;
+    free(info);
+    return linked;
+}
+
+void sentinel_world_await_link(struct sentinel_world *world, int replica)
+{
+    struct sentinel_expectation e = {.world = world, .subject = replica};
+    if (!wait_until(sentinel_is_linked, &e, WAIT_DEADLINE_MS))
+        fail_msg("replica %d is not linked to its master", replica);
+}
+
+/* "master0:name=mymaster,status=ok,address=127.0.0.1:1234,slaves=2,sentinels=3" */
+static bool sentinel_knows_all(void *arg)
+{
+    struct sentinel_expectation *e = arg;
+    char *info = redis_text(&e->world->sentinel[e->subject], "INFO sentinel");
+    char *wanted = text_printf("status=ok,address=127.0.0.1:%d,slaves=%d,sentinels=%d",
+                               e->world->redis[0].port, e->world->redis_count - 1, e->world->sentinel_count);
+    char *replicas = redis_words(&e->world->sentinel[e->subject], "SENTINEL REPLICAS " SENTINEL_MASTER);
+    size_t linked = text_count(replicas, "master-link-status ok");
+    bool knows = strstr(info, wanted) != NULL && linked + 1 == (size_t)e->world->redis_count;
+    free(replicas);
+    free(wanted);
+    free(info);
+    return knows;
+}
+
+/* Without the pause of five seconds in which further replicas could join. */
+static void sentinel_world_start_redis(struct sentinel_world *world, int replicas)
+{
+    static const char *const master_args[] = {"--repl-diskless-sync-delay", "0", NULL};
+    redis_start(&world->redis[0], master_args);
+    world->redis_count = 1;
+    char port[16];
+    (void)snprintf(port, sizeof port, "%d", world->redis[0].port);
+    const char *const args[] = {"--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1", port, NULL};
+    for (int i = 0; i < replicas; i++)
+        redis_start(&world->redis[world->redis_count++], args);
+    for (int i = 1; i < world->redis_count; i++)
+        sentinel_world_await_link(world, i);
+}
+
+void sentinel_world_start(struct sentinel_world *world, int replicas, int sentinels)
+{
+    memset(world, 0, sizeof *world);
+    sentinel_world_start_redis(world, replicas);
+    struct sentinel_spec spec = {
+        .master = SENTINEL_MASTER, .port = world->redis[0].port, .quorum = sentinels / 2 + 1};
+    size_t used = (size_t)snprintf(world->url, sizeof world->url, "redis+sentinel://");
+    for (int i = 0; i < sentinels; i++) {
+        sentinel_start(&world->sentinel[i], &spec);
+        world->sentinel_count++;
+        used += (size_t)snprintf(world->url + used, sizeof world->url - used, "%s127.0.0.1:%d",
+                                 i == 0 ? "" : ",", world->sentinel[i].port);
+    }
+    (void)snprintf(world->url + used, sizeof world->url - used, "/" SENTINEL_MASTER "/0");
+    for (int i = 0; i < sentinels; i++) {
+        struct sentinel_expectation e = {.world = world, .subject = i};
+        if (!wait_until(sentinel_knows_all, &e, ACQUAINTANCE_MS))
+            fail_msg("Sentinel %d does not find everybody", i);
+    }
+}
+
+void sentinel_world_stop(struct sentinel_world *world)
+{
+    for (int i = 0; i < world->sentinel_count; i++)
+        redis_stop(&world->sentinel[i]);
+    for (int i = 0; i < world->redis_count; i++)
+        redis_stop(&world->redis[i]);
+    world->sentinel_count = world->redis_count = 0;
+}
+
+int sentinel_world_master(struct sentinel_world *world, int sentinel)
+{
+    int master = -1;
+    char *info = redis_text(&world->sentinel[sentinel], "INFO sentinel");
+    for (int i = 0; i < world->redis_count; i++) {
+        char *wanted = text_printf("address=127.0.0.1:%d,", world->redis[i].port);
+        if (strstr(info, wanted) != NULL)
+            master = i;
+        free(wanted);
+    }
+    free(info);
+    return master;
+}
+
+static bool sentinel_has_switched(void *arg)
+{
+    struct sentinel_expectation *e = arg;
+    for (int i = 0; i < e->world->sentinel_count; i++) {
+        if (!process_is_running(&e->world->sentinel[i].process))
+            continue;
+        int master = sentinel_world_master(e->world, i);
+        if (master < 0 || master == e->subject)
+            return false;
+        e->master = master;
+    }
+    return true;
+}
+
+int sentinel_world_await_other(struct sentinel_world *world, int old_master)
+{
+    struct sentinel_expectation e = {.world = world, .subject = old_master, .master = -1};
+    if (!wait_until(sentinel_has_switched, &e, ACQUAINTANCE_MS))
+        fail_msg("the Sentinels do not replace master %d", old_master);
+    return e.master;
+}

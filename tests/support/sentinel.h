@@ -1,0 +1,51 @@
+#ifndef TEST_SUPPORT_SENTINEL_H
+#define TEST_SUPPORT_SENTINEL_H
+
+#include "support/redis.h"
+
+/*
+ * Real Sentinels, and a master with replicas that they watch. A Sentinel is a redis-server too, so all of
+ * redis.h works with it: commands, pausing, killing, restarting. Every function fails the test when it cannot
+ * do its work.
+ */
+
+#define SENTINEL_MASTER "mymaster" /* what they call the master */
+
+enum { SENTINEL_REDIS_MAX = 3, SENTINEL_COUNT_MAX = 3 };
+
+struct sentinel_spec {
+    const char *master; /* the name */
+    int port;           /* where the master is, on 127.0.0.1 */
+    int quorum;
+    const char *password; /* that it asks its clients for, or NULL */
+};
+
+/* Starts one and waits until it answers. */
+void sentinel_start(struct redis *sentinel, const struct sentinel_spec *spec);
+
+struct sentinel_world {
+    struct redis redis[SENTINEL_REDIS_MAX]; /* the first begins as the master */
+    struct redis sentinel[SENTINEL_COUNT_MAX];
+    int redis_count, sentinel_count;
+    char url[192]; /* redis+sentinel://... of all Sentinels, without a role */
+};
+
+/*
+ * Starts them and waits until the replicas are linked, and each Sentinel knows the other ones and the
+ * replicas. One that is down for half a second is replaced.
+ */
+void sentinel_world_start(struct sentinel_world *world, int replicas, int sentinels);
+
+/* Ends them all. */
+void sentinel_world_stop(struct sentinel_world *world);
+
+/* Which Redis that Sentinel calls the master; -1 when it is none of ours. */
+int sentinel_world_master(struct sentinel_world *world, int sentinel);
+
+/* Waits until all Sentinels (that run) call another the master than that one; returns it. */
+int sentinel_world_await_other(struct sentinel_world *world, int old_master);
+
+/* Waits until the replica is linked to a master. */
+void sentinel_world_await_link(struct sentinel_world *world, int replica);
+
+#endif
