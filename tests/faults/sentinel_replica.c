@@ -1,0 +1,171 @@
+/* Reading from replicas that Sentinels name: one that is lost, cut off or alone is left for another. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fixture.h"
+#include "support/sentinel.h"
+
+enum { MOVE_MS = 3000, STAND_IN_MS = 30000 };
+
+static struct sentinel_world world;
+static struct fixture fixture;
+
+/* One worker, so that it is at one place. */
+static int set_up_with(int replicas)
+{
+    static const char *const env[] = {"CHANNELD_WORKERS=1", NULL};
+    memset(&fixture, 0, sizeof fixture);
+    sentinel_world_start(&world, replicas, 1);
+    catalogue_issue_key(&world.redis[0], FIXTURE_KEY);
+    catalogue_put(&world.redis[0], "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
+    assert_int_equal(redis_integer(&world.redis[0], "WAIT %d %d", replicas, WAIT_DEADLINE_MS / 2), replicas);
+    /* Nobody is to be promoted: these tests are about replicas. */
+    redis_do(&world.sentinel[0], "SENTINEL SET " SENTINEL_MASTER " quorum 5");
+    char *url = text_printf("%s?role=replica", world.url);
+    struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
+    server_start(&fixture.server, &spec);
+    free(url);
+    return 0;
+}
+
+static int set_up_two_replicas(void **state)
+{
+    (void)state;
+    return set_up_with(2);
+}
+
+static int set_up_one_replica(void **state)
+{
+    (void)state;
+    return set_up_with(1);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    if (fixture.server.process.pid != 0)
+        server_stop(&fixture.server);
+    server_kill(&fixture.server);
+    sentinel_world_stop(&world);
+    return 0;
+}
+
+static bool is_connected_to(int redis)
+{
+    if (!process_is_running(&world.redis[redis].process))
+        return false;
+    redis_disconnect(&world.redis[redis]);
+    char *list = redis_text(&world.redis[redis], "CLIENT LIST TYPE normal");
+    bool is = strstr(list, "name=channeld") != NULL;
+    free(list);
+    return is;
+}
+
+/* Where it is connected; -1 when nowhere. */
+static int place(void)
+{
+    for (int i = 0; i < world.redis_count; i++)
+        if (is_connected_to(i))
+            return i;
+    return -1;
+}
+
+static bool is_at(void *arg)
+{
+    return is_connected_to(*(int *)arg) && fixture_status(&fixture, "channel/by-id/1/") == 200;
+}
+
+static void expect_move_to(int redis, int at_most_ms)
+{
+    if (!wait_until(is_at, &redis, at_most_ms + wait_slack_ms()))
+        fail_msg("it is at %d, not at %d", place(), redis);
+    assert_int_equal(fixture_status(&fixture, "channel/by-id/404/"), 404); /* which it had to ask */
+}
+
+static void killed_replica_is_left_for_the_other(void **state)
+{
+    (void)state;
+    int first = place();
+    assert_in_range(first, 1, 2);
+    redis_kill(&world.redis[first]);
+    expect_move_to(3 - first, MOVE_MS);
+}
+
+static void stalled_replica_is_left_for_the_other(void **state)
+{
+    (void)state;
+    int first = place();
+    assert_in_range(first, 1, 2);
+    redis_pause(&world.redis[first]);
+    server_await_metric(&fixture.server, "channeld_redis_connects_total", 2);
+    assert_true(is_connected_to(3 - first) || is_connected_to(0));
+    redis_resume(&world.redis[first]);
+}
+
+/* It answers as ever, and hears nothing any more. */
+static void replica_that_has_lost_its_master_is_left_for_the_other(void **state)
+{
+    (void)state;
+    int first = place();
+    assert_in_range(first, 1, 2);
+    redis_do(&world.redis[first], "REPLICAOF 127.0.0.1 1");
+    expect_move_to(3 - first, MOVE_MS);
+}
+
+static void promoted_replica_is_left_for_the_other(void **state)
+{
+    (void)state;
+    int first = place();
+    assert_in_range(first, 1, 2);
+    redis_do(&world.redis[first], "REPLICAOF NO ONE");
+    expect_move_to(3 - first, MOVE_MS);
+}
+
+/* The master is the last resort, and only for a while. */
+static void master_stands_in_until_there_is_a_replica_again(void **state)
+{
+    (void)state;
+    assert_int_equal(place(), 1);
+    redis_kill(&world.redis[1]);
+    expect_move_to(0, MOVE_MS);
+    redis_restart(&world.redis[1]);
+    sentinel_world_await_link(&world, 1);
+    int64_t began = wait_now_ms();
+    expect_move_to(1, STAND_IN_MS + 2 * MOVE_MS);
+    assert_true(wait_now_ms() - began > STAND_IN_MS / 2);
+    assert_int_equal((int)server_metric(&fixture.server, "channeld_redis_moves_total"), 1);
+}
+
+/* What nobody replicates any more may be the past: better none than that, and memory for the stale limit. */
+static void without_any_master_there_is_no_connection(void **state)
+{
+    (void)state;
+    assert_int_equal(place(), 1);
+    assert_int_equal(fixture_status(&fixture, "channel/by-id/1/"), 200);
+    redis_kill(&world.redis[0]);
+    server_await_metric_below(&fixture.server, "channeld_redis_connected", 0);
+    assert_int_equal(fixture_status(&fixture, "channel/by-id/1/"), 200);
+    assert_int_equal(fixture_status(&fixture, "channel/by-id/404/"), 500);
+    redis_restart(&world.redis[0]);
+    sentinel_world_await_link(&world, 1);
+    server_await_metric(&fixture.server, "channeld_redis_connected", 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(killed_replica_is_left_for_the_other, set_up_two_replicas, tear_down),
+        cmocka_unit_test_setup_teardown(stalled_replica_is_left_for_the_other, set_up_two_replicas,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(replica_that_has_lost_its_master_is_left_for_the_other,
+                                        set_up_two_replicas, tear_down),
+        cmocka_unit_test_setup_teardown(promoted_replica_is_left_for_the_other, set_up_two_replicas,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(master_stands_in_until_there_is_a_replica_again, set_up_one_replica,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(without_any_master_there_is_no_connection, set_up_one_replica,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
