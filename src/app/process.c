@@ -10,23 +10,29 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* What the kernel tells in /proc/self/stat that is wanted here (proc_pid_stat(5)). */
-struct stat_figures {
-    unsigned long threads, virtual_bytes, resident_pages;
-    unsigned long long start_ticks; /* after the system's start */
+/* The fields of /proc/self/stat that are wanted here, by their numbers in proc_pid_stat(5). */
+enum {
+    STAT_STATE = 3,
+    STAT_THREADS = 20,
+    STAT_START_TICKS = 22,
+    STAT_VIRTUAL_BYTES,
+    STAT_RESIDENT_PAGES,
+    STAT_END
 };
 
 /* The second field, the name, may hold anything, but ends with the last parenthesis. */
-static bool read_stat(struct stat_figures *s)
+static bool read_stat(unsigned long long field[STAT_END])
 {
     char line[1024];
-    if (!file_first_line("/proc/self/stat", line, sizeof line))
+    char *rest = file_first_line("/proc/self/stat", line, sizeof line) ? strrchr(line, ')') : NULL;
+    if (rest == NULL)
         return false;
-    const char *rest = strrchr(line, ')');
-    return rest != NULL &&
-           sscanf(rest + 1,
-                  " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %*s %llu %lu %lu",
-                  &s->threads, &s->start_ticks, &s->virtual_bytes, &s->resident_pages) == 4;
+    int at = STAT_STATE;
+    for (char *word = strtok_r(rest + 1, " ", &rest); word != NULL && at < STAT_END; at++) {
+        field[at] = strtoull(word, NULL, 10);
+        word = strtok_r(NULL, " ", &rest);
+    }
+    return at == STAT_END;
 }
 
 /* When the system started, in seconds since 1970; 0 when it is not told. */
@@ -46,22 +52,22 @@ static unsigned long long boot_time(void)
 
 static void write_stat(struct buf *out)
 {
-    struct stat_figures s;
-    if (!read_stat(&s))
+    unsigned long long field[STAT_END];
+    if (!read_stat(field))
         return;
     metrics_write_one(out, "process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes.",
-                      s.virtual_bytes);
+                      field[STAT_VIRTUAL_BYTES]);
     metrics_write_one(out, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.",
-                      (unsigned long long)s.resident_pages * (unsigned long long)sysconf(_SC_PAGESIZE));
-    metrics_write_one(out, "process_threads", "gauge", "Threads of the process.", s.threads);
+                      field[STAT_RESIDENT_PAGES] * (unsigned long long)sysconf(_SC_PAGESIZE));
+    metrics_write_one(out, "process_threads", "gauge", "Threads of the process.", field[STAT_THREADS]);
     unsigned long long ticks = (unsigned long long)sysconf(_SC_CLK_TCK);
     unsigned long long boot = boot_time();
     if (boot == 0)
         return;
     metrics_write_head(out, "process_start_time_seconds", "gauge",
                        "Start of the process since the Unix epoch in seconds.");
-    buf_printf(out, "process_start_time_seconds %llu.%02llu\n", boot + s.start_ticks / ticks,
-               s.start_ticks % ticks * 100 / ticks);
+    buf_printf(out, "process_start_time_seconds %llu.%02llu\n", boot + field[STAT_START_TICKS] / ticks,
+               field[STAT_START_TICKS] % ticks * 100 / ticks);
 }
 
 static void write_cpu(struct buf *out)

@@ -79,7 +79,8 @@ size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX])
 void buf_append_int(struct buf *b, int64_t value)
 {
     char digits[INT64_DIGITS_MAX];
-    buf_append(b, digits, format_int64(value, digits));
+    size_t n = format_int64(value, digits);
+    buf_append(b, digits, n);
 }
 
 void buf_printf(struct buf *b, const char *format, ...)

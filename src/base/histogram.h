@@ -29,7 +29,7 @@
     X(1000000, "1")         \
     X(2500000, "2.5")
 
-#define HISTOGRAM_COUNT(us, text) +1
+#define HISTOGRAM_COUNT(us, text) +1 /* NOLINT(bugprone-macro-parentheses): a summand */
 enum { HISTOGRAM_BUCKETS = 0 HISTOGRAM_BOUNDS(HISTOGRAM_COUNT) };
 #undef HISTOGRAM_COUNT
 

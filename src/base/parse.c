@@ -65,7 +65,7 @@ static int parse_with_unit(struct span text, const struct unit *units, size_t co
 int parse_duration_ms(struct span text, int64_t *out)
 {
     static const struct unit units[] = {
-        {{"ms", 2}, 1}, {{"s", 1}, 1000}, {{"m", 1}, 60 * 1000}, {{"h", 1}, 60 * 60 * 1000}};
+        {{"ms", 2}, 1}, {{"s", 1}, 1000}, {{"m", 1}, 60000}, {{"h", 1}, 3600000}};
     if (span_equal(text, SPAN("0"))) {
         *out = 0;
         return 0;

@@ -124,7 +124,7 @@ static int find_field(struct span name)
 
 static void read_member(struct reader *r, yyjson_val *key, yyjson_val *value)
 {
-    struct span name = {yyjson_get_str(key), yyjson_get_len(key)};
+    struct span name = {unsafe_yyjson_get_str(key), unsafe_yyjson_get_len(key)}; /* keys are strings */
     int f = find_field(name);
     if (f < 0) {
         refuse(r, name, "no such field");

@@ -28,7 +28,8 @@ static const enum channel_field SUMMARY_FIELDS[] = {CHANNEL_FIELD_max_channel_id
                                                     CHANNEL_FIELD_description,    CHANNEL_FIELD_avatar,
                                                     CHANNEL_FIELD_link,           CHANNEL_FIELD_updated_at};
 
-#define COUNT_SUMMARY(name, type, in_summary) +(in_summary)
+#define COUNT_SUMMARY(name, type, in_summary) \
+    +(in_summary) /* NOLINT(bugprone-macro-parentheses): a summand */
 _Static_assert(sizeof SUMMARY_FIELDS / sizeof SUMMARY_FIELDS[0] == 0 CHANNEL_FIELDS(COUNT_SUMMARY),
                "SUMMARY_FIELDS must list the fields marked in the table");
 #undef COUNT_SUMMARY

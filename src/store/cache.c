@@ -26,6 +26,7 @@ int cache_init(struct cache *c, size_t budget, struct metrics *metrics)
         return 0;
     if (getrandom(&c->seed, sizeof c->seed, GRND_NONBLOCK) < 0)
         c->seed = (uint64_t)(uintptr_t)c;
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): these are pointers */
     c->member_bucket = calloc(CACHE_MEMBER_BUCKETS, sizeof *c->member_bucket);
     return c->member_bucket == NULL ? -ENOMEM : table_init(&c->table);
 }
@@ -64,7 +65,7 @@ static inline void fetch_ahead(const struct cache_entry *e)
 {
     enum { LINE = 64 };
     __builtin_prefetch((const char *)e + LINE);
-    __builtin_prefetch((const char *)e + 2 * LINE);
+    __builtin_prefetch((const char *)e + LINE + LINE);
 }
 
 static struct cache_entry *lookup(const struct cache *c, enum cache_kind kind, struct span key, uint64_t hash)

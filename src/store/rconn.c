@@ -68,7 +68,8 @@ static void drop_socket(struct rconn *c)
 }
 
 /* Ends what there is, tells those who were told that it is there, and goes on. */
-static void leave(struct rconn *c, enum rconn_state next)
+static void leave(struct rconn *c,
+                  enum rconn_state next) /* NOLINT(misc-no-recursion): one address deeper each time */
 {
     bool was_ready = c->state == RCONN_READY;
     if (was_ready)
@@ -81,7 +82,7 @@ static void leave(struct rconn *c, enum rconn_state next)
         enter(c, next);
 }
 
-void rconn_fail(struct rconn *c, const char *why)
+void rconn_fail(struct rconn *c, const char *why) /* NOLINT(misc-no-recursion): as above */
 {
     bool was_ready = c->state == RCONN_READY;
     bool attempting = c->state == RCONN_CONNECTING || c->state == RCONN_GREETING;
@@ -180,7 +181,7 @@ static void on_failed(void *arg, const char *why)
     rconn_fail(arg, why);
 }
 
-static void connect_next(struct rconn *c)
+static void connect_next(struct rconn *c) /* NOLINT(misc-no-recursion): one address deeper each time */
 {
     bool named = c->where.transport != REDIS_TRANSPORT_UNIX;
     const char *address = named ? c->resolver.address[c->next_address++] : NULL;
@@ -217,7 +218,7 @@ static void on_resolved(void *arg, int err)
         enter(c, RCONN_CONNECTING);
 }
 
-static void resolve(struct rconn *c)
+static void resolve(struct rconn *c) /* NOLINT(misc-no-recursion): one address deeper each time */
 {
     if (c->where.transport == REDIS_TRANSPORT_UNIX) {
         enter(c, RCONN_CONNECTING);
@@ -287,7 +288,8 @@ void rconn_greeted(struct rconn *c)
 }
 
 /* Every change of state passes here. */
-static void enter(struct rconn *c, enum rconn_state next)
+static void enter(struct rconn *c,
+                  enum rconn_state next) /* NOLINT(misc-no-recursion): one address deeper each time */
 {
     c->state = next;
     switch (next) {

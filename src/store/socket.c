@@ -178,7 +178,8 @@ int redis_socket_send(struct redis_socket *s, struct span command)
 
 static redisContext *connect_to(const struct redis_target *target, const char *address)
 {
-    redisOptions options = {.options = REDIS_OPT_NONBLOCK | REDIS_OPT_NO_PUSH_AUTOFREE};
+    redisOptions options = {0};
+    options.options = REDIS_OPT_NONBLOCK | REDIS_OPT_NO_PUSH_AUTOFREE;
     if (target->transport == REDIS_TRANSPORT_UNIX)
         REDIS_OPTIONS_SET_UNIX(&options, target->path);
     else

@@ -99,7 +99,7 @@ static struct fetch *find_fetch(struct store *s, const struct store_question *q,
 static int keep_link(struct store_request *request, struct span link)
 {
     request->link = malloc(link.len);
-    if (request->link == NULL)
+    if (request->link == NULL) /* ANALYZER(malloc-leak): the request owns it, and outlives this function */
         return -ENOMEM;
     memcpy(request->link, link.data, link.len);
     request->link_len = link.len;

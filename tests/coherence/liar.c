@@ -90,9 +90,9 @@ static void liar_remember(struct dialogue *dialogue, size_t length, int64_t aske
     free(lie->request);
     free(lie->answer);
     lie->request = liar_copy(dialogue->request, length);
-    lie->request_length = length;
+    lie->request_length = length; /* ANALYZER(malloc-leak): the slot is the liar's */
     lie->answer = liar_copy(dialogue->answer, dialogue->answer_used);
-    lie->answer_length = dialogue->answer_used;
+    lie->answer_length = dialogue->answer_used; /* ANALYZER(malloc-leak): as above */
     lie->asked = asked;
     (void)pthread_mutex_unlock(&liar->lock);
 }

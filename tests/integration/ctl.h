@@ -39,6 +39,7 @@ static inline void ctl_start(struct process *process, struct redis *redis, const
     char *url = text_printf("CHANNELD_REDIS_URL=%s", redis->url);
     const char *const env[] = {url, NULL};
     struct process_spec spec = {.name = "ctl", .dir = redis->dir.path, .argv = argv, .env = env};
+    /* cppcheck-suppress ctuuninitvar ; written, not read */
     (void)snprintf(process->out_path, sizeof process->out_path, "%s/ctl.out", redis->dir.path);
     (void)snprintf(process->err_path, sizeof process->err_path, "%s/ctl.err", redis->dir.path);
     (void)remove(process->out_path);

@@ -24,10 +24,13 @@ static inline void check_bytes(struct span actual, struct span expected, const c
     _fail(file, line);
 }
 
+static inline void check_text(struct span actual, const char *expected, const char *file, int line)
+{
+    check_bytes(actual, expected == NULL ? SPAN_ABSENT : span_of(expected), file, line);
+}
+
 /* The span holds the text, and is absent only when the text is NULL. */
-#define assert_span(actual, text)                                                                         \
-    check_bytes((actual), (text) == NULL ? SPAN_ABSENT : span_of((text) == NULL ? "" : (text)), __FILE__, \
-                __LINE__)
+#define assert_span(actual, text) check_text((actual), (text), __FILE__, __LINE__)
 
 /* The buffer holds the text and no error. */
 #define assert_buf(buffer, text)                                          \

@@ -89,7 +89,7 @@ TEST(the_latest_ten_are_found_in_any_order)
     buf_append_char(&expected, '}');
     uint64_t seed = 11;
     for (int round = 0; round < 500; round++) {
-        int order[DAYS];
+        int order[DAYS] = {0};
         struct buf stored = BUF_INIT;
         buf_append_char(&stored, '{');
         for (int i = 0; i < DAYS; i++) { /* a shuffle, inside out */

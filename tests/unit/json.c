@@ -178,7 +178,7 @@ TEST(every_byte_at_every_place_of_a_run_is_treated_alike)
 TEST(every_byte_at_every_place_of_a_cyrillic_run_is_treated_alike)
 {
     enum { LETTERS = 10 };
-    for (size_t at = 0; at < 2 * LETTERS; at++)
+    for (size_t at = 0; at < (size_t)2 * LETTERS; at++)
         for (int byte = 0; byte < 256; byte++) {
             char text[2 * LETTERS];
             struct buf whole = BUF_INIT;

@@ -36,7 +36,9 @@ static void assert_numbers(const struct list *head, const char *expected)
 TEST(appended_links_keep_their_order)
 {
     struct list head;
-    struct item a = make(1), b = make(2), c = make(3);
+    struct item a = make(1);
+    struct item b = make(2);
+    struct item c = make(3);
     list_init(&head);
     assert_numbers(&head, "");
     list_append(&head, &a.link);
@@ -49,7 +51,9 @@ TEST(appended_links_keep_their_order)
 TEST(any_link_can_be_removed)
 {
     struct list head;
-    struct item a = make(1), b = make(2), c = make(3);
+    struct item a = make(1);
+    struct item b = make(2);
+    struct item c = make(3);
     list_init(&head);
     list_append(&head, &a.link);
     list_append(&head, &b.link);
@@ -65,7 +69,8 @@ TEST(any_link_can_be_removed)
 TEST(removing_twice_or_what_was_never_listed_does_nothing)
 {
     struct list head;
-    struct item a = make(1), b = make(2);
+    struct item a = make(1);
+    struct item b = make(2);
     list_init(&head);
     list_init(&b.link);
     list_append(&head, &a.link);
@@ -79,7 +84,8 @@ TEST(removing_twice_or_what_was_never_listed_does_nothing)
 TEST(a_removed_link_can_be_listed_again)
 {
     struct list head;
-    struct item a = make(1), b = make(2);
+    struct item a = make(1);
+    struct item b = make(2);
     list_init(&head);
     list_append(&head, &a.link);
     list_append(&head, &b.link);
@@ -92,7 +98,10 @@ TEST(splicing_moves_all_to_the_end)
 {
     struct list to;
     struct list from;
-    struct item a = make(1), b = make(2), c = make(3), d = make(4);
+    struct item a = make(1);
+    struct item b = make(2);
+    struct item c = make(3);
+    struct item d = make(4);
     list_init(&to);
     list_init(&from);
     list_append(&to, &a.link);
