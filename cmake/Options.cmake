@@ -91,7 +91,8 @@ if(CHANNELD_SANITIZE)
     target_link_options(channeld_sanitizers INTERFACE -fsanitize=${CHANNELD_SANITIZE})
 endif()
 if(CHANNELD_COVERAGE)
-    target_compile_options(channeld_sanitizers INTERFACE --coverage -O0)
+    # Threads count in the same counters.
+    target_compile_options(channeld_sanitizers INTERFACE --coverage -fprofile-update=atomic -O0)
     target_link_options(channeld_sanitizers INTERFACE --coverage)
 endif()
 
