@@ -95,7 +95,7 @@ static void nothing_of_the_old_is_answered_by_an_empty_redis(void **state)
     }
     stage_write(&stage->fixture.redis, 2);
     for (int round = 0; round < 8; round++)
-        stage_expect(stage, paths[0], stage_card(1, 2));
+        stage_await(stage, paths[0], stage_card(1, 2));
 }
 
 /* Lets the server come back with the catalogue in another version. */

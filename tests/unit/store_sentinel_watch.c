@@ -180,7 +180,7 @@ TEST(an_answer_without_end_is_cut)
     assert_non_null(said);
     rewind(log);
     assert_true(fread(said, 1, PIECE - 1, log) > 0);
-    assert_non_null(strstr(said, "a reply that is too long"));
+    assert_non_null(strstr(said, "a reply that is too large"));
     (void)fclose(log);
     free(said);
     free(piece);
