@@ -121,7 +121,9 @@ static bool read_available(struct redis_socket *s)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct redis_socket *s = poll->data;
-    if (status != 0) { /* libuv calls every error EBADF */
+    if (status != 0) { /* libuv calls every error EBADF; Redis may have said why before it reset */
+        if (s->connected && !read_available(s))
+            return;
         int err = pending_error(s);
         fail(s, err != 0 ? strerror(err) : uv_strerror(status));
         return;

@@ -61,7 +61,7 @@ TEST(it_may_go_after_any_byte)
     assert_true(bytes > (long)sizeof HELLO_REPLY + 20);
 }
 
-TEST(replies_that_came_before_the_end_are_read_before_it)
+static void expect_replies_before_the_end(bool reset)
 {
     begin_ready();
     assert_int_equal(session_ask("ECHO", "a"), 0);
@@ -69,12 +69,25 @@ TEST(replies_that_came_before_the_end_are_read_before_it)
     assert_int_equal(session_ask("HANG", NULL), 0);
     (void)uv_run(&session.loop, UV_RUN_NOWAIT); /* sends them */
     fake_turn(&fake);                           /* answers two and closes, before the loop turns again */
+    const struct linger none = {.l_onoff = 1};
+    for (int i = 0; reset && i < FAKE_CONNS_MAX; i++)
+        (void)setsockopt(fake.conn[i].fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
     fake_drop_all(&fake);
     SESSION_UNTIL(session.lost == 1);
     assert_int_equal(session.asked[0].replies, 1);
     assert_int_equal(session.asked[1].replies, 1);
     assert_int_equal(session.asked[2].losses, 1);
     session_end();
+}
+
+TEST(replies_that_came_before_the_end_are_read_before_it)
+{
+    expect_replies_before_the_end(false);
+}
+
+TEST(replies_that_came_before_a_reset_are_read_before_it)
+{
+    expect_replies_before_the_end(true);
 }
 
 TEST(a_silent_redis_is_given_up_after_the_limit_and_not_before)
@@ -197,6 +210,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_may_go_after_any_byte),
         cmocka_unit_test(replies_that_came_before_the_end_are_read_before_it),
+        cmocka_unit_test(replies_that_came_before_a_reset_are_read_before_it),
         cmocka_unit_test(a_silent_redis_is_given_up_after_the_limit_and_not_before),
         cmocka_unit_test(silence_is_noticed_without_any_command),
         cmocka_unit_test(a_redis_that_answers_slowly_is_kept),
