@@ -20,7 +20,7 @@
 
 #include <stdlib.h>
 
-enum { KEYRING_RETRY_MS = 1000 };
+enum { KEYRING_RETRY_MS = 100 };
 
 static void ask_for_keys(struct store *s);
 

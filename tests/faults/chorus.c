@@ -61,3 +61,53 @@ void chorus_ask(struct chorus *chorus, const char *path, int status, char *body)
     chorus_send(chorus, path);
     chorus_expect(chorus, status, body);
 }
+
+struct expectation {
+    struct chorus *chorus;
+    const char *path;
+    int status;
+    const char *body;
+};
+
+static bool is_answered_so(void *arg)
+{
+    const struct expectation *expected = arg;
+    int same = 0;
+    chorus_send(expected->chorus, expected->path);
+    for (int i = 0; i < CHORUS_SIZE; i++) {
+        struct http_response response;
+        assert_int_equal(http_read(&expected->chorus->conns[i], false, &response), 0);
+        same += response.status == expected->status &&
+                (expected->body == NULL || strcmp(response.body, expected->body) == 0);
+        http_response_free(&response);
+    }
+    return same == CHORUS_SIZE;
+}
+
+void chorus_await(struct chorus *chorus, const char *path, int status, char *body)
+{
+    struct expectation expected = {chorus, path, status, body};
+    if (!wait_until(is_answered_so, &expected, wait_slack_ms()))
+        fail_msg("%s does not become %d %.90s", path, status, body != NULL ? body : "");
+    free(body);
+}
+
+bool chorus_is_from_memory(struct stage *stage)
+{
+    struct chorus chorus;
+    double before = server_metric(&stage->fixture.server, "channeld_redis_commands_total");
+    chorus_open(&chorus, stage);
+    chorus_ask(&chorus, "channel/by-id/1/", 200, stage_card(1, 1));
+    chorus_close(&chorus);
+    return server_metric(&stage->fixture.server, "channeld_redis_commands_total") <= before;
+}
+
+static bool is_from_memory(void *arg)
+{
+    return chorus_is_from_memory(arg);
+}
+
+void chorus_await_memory(struct stage *stage)
+{
+    assert_true(wait_until(is_from_memory, stage, WAIT_DEADLINE_MS));
+}

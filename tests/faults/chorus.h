@@ -29,4 +29,11 @@ int chorus_count(struct chorus *chorus, const char *body, const char *instead);
 /* All of it: asks, and expects. */
 void chorus_ask(struct chorus *chorus, const char *path, int status, char *body);
 
+/* Asks until every answer is that, which has to be soon: for what Redis has just acknowledged. */
+void chorus_await(struct chorus *chorus, const char *path, int status, char *body);
+
+/* True when a chorus of its own was answered by memory alone; and waits until that is so. */
+bool chorus_is_from_memory(struct stage *stage);
+void chorus_await_memory(struct stage *stage);
+
 #endif

@@ -51,7 +51,7 @@ struct load_tally load_tally_of_fault(struct load *load, enum load_kind kind);
 /* Lets them work for so long; fails at once when something is wrong, or an answer later than the timeout. */
 void load_watch(struct load *load, int ms);
 
-/* Fails unless, since the mark, every answer from memory was right (and there were some). */
+/* Fails unless, since the mark, every answer from memory was right. */
 void load_expect_cached_right(struct load *load);
 
 /* Waits for the first right answer to an uncached question; returns its time after the mark. Fails when that

@@ -25,10 +25,12 @@ void outage_run(struct stage *stage, const struct outage *outage)
     int left = outage->lasts_ms - (int)(wait_now_ms() - began);
     load_watch(load, left > 0 ? left : 0);
     load_expect_cached_right(load);
+    assert_true(load_tally(load, LOAD_CACHED).right > 0);
     assert_int_equal(server_admin_status(&stage->fixture.server, "/livez"), 200);
     assert_int_equal(server_admin_status(&stage->fixture.server, "/readyz"), 200);
-    load_mark_end(load);
     outage->end(stage);
+    load_expect_cached_right(load);
+    load_mark_end(load);
     int bound = outage->recovery_ms > 0 ? outage->recovery_ms : STAGE_RECOVERY_MS;
     int recovered = load_await_recovery(load, bound);
     load_expect_cached_right(load);

@@ -8,7 +8,7 @@
 struct outage {
     const char *name;
     void (*begin)(struct stage *stage);
-    void (*end)(struct stage *stage);
+    void (*end)(struct stage *stage); /* returns when Redis can be asked again */
     int lasts_ms;
     int recovery_ms; /* after its end an uncached question is answered within this; 0: STAGE_RECOVERY_MS */
     bool unnoticed;  /* connections survive it */

@@ -118,30 +118,6 @@ void stage_expect(struct stage *stage, const char *path, char *body)
     free(body);
 }
 
-struct awaited {
-    struct stage *stage;
-    const char *path;
-    const char *body;
-};
-
-static bool is_answered(void *arg)
-{
-    const struct awaited *awaited = arg;
-    struct http_response response;
-    fixture_get(&awaited->stage->fixture, awaited->path, &response);
-    bool same = response.status == 200 && strcmp(response.body, awaited->body) == 0;
-    http_response_free(&response);
-    return same;
-}
-
-void stage_await(struct stage *stage, const char *path, char *body)
-{
-    struct awaited awaited = {stage, path, body};
-    if (!wait_until(is_answered, &awaited, WAIT_DEADLINE_MS))
-        stage_expect(stage, path, text_printf("%s", body));
-    free(body);
-}
-
 void stage_expect_unavailable(struct stage *stage, const char *path)
 {
     struct http_response response;

@@ -52,10 +52,7 @@ char *stage_page(int number, int version);
 /* Fails unless the path gets 200 with this body, which it frees. */
 void stage_expect(struct stage *stage, const char *path, char *body);
 
-/* Waits for that: a worker hears of a change one network delay after its writer does. */
-void stage_await(struct stage *stage, const char *path, char *body);
-
-/* Fails unless the path gets 500 as the contract wants it, within the request timeout. */
+/* The same for 500 as the contract wants it, within the request timeout. */
 void stage_expect_unavailable(struct stage *stage, const char *path);
 
 /* SIGSTOP and SIGCONT to channeld; it has stopped when the first returns. */

@@ -1,6 +1,5 @@
-/* Error replies of Redis: always a 500, never a 401 or 404, and nothing is left of them afterwards. */
+/* A Redis that wants a password or denies rights: always a 500, never a 401 or 404. More in tests/faults. */
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,70 +13,6 @@ static void assert_internal_error(struct fixture *fixture, const char *path)
         fail_msg("%s: %d", path, response.status);
     json_assert_same(response.body, "{\"success\":false,\"error\":\"Internal server error\"}");
     http_response_free(&response);
-}
-
-static void wrong_type_of_a_card_is_500_for_it_alone(void **state)
-{
-    struct fixture *fixture = fixture_new(3, NULL);
-    (void)state;
-    redis_do(&fixture->redis, "SET channels:card:5 text");
-    redis_do(&fixture->redis, "SET channels:link:https://max.ru/five 5");
-    assert_internal_error(fixture, "channel/by-id/5/");
-    assert_internal_error(fixture, "channel/by-link/?link=https://max.ru/five");
-    assert_int_equal(fixture_status(fixture, "channel/by-id/0/"), 200);
-    assert_int_equal(fixture_status(fixture, "channels/"), 200);
-    fixture_free(fixture);
-}
-
-static void wrong_type_of_a_card_in_the_list_is_500(void **state)
-{
-    struct fixture *fixture = fixture_new(3, NULL);
-    (void)state;
-    redis_do(&fixture->redis, "SET channels:card:5 text");
-    redis_do(&fixture->redis, "ZADD channels:index 1.5 5");
-    assert_internal_error(fixture, "channels/");
-    fixture_free(fixture);
-}
-
-static void wrong_type_of_index_and_link_is_500(void **state)
-{
-    struct fixture *fixture = fixture_new(3, NULL);
-    (void)state;
-    redis_do(&fixture->redis, "DEL channels:index");
-    redis_do(&fixture->redis, "SET channels:index text");
-    redis_do(&fixture->redis, "HSET channels:link:https://max.ru/hash a b");
-    assert_internal_error(fixture, "channels/");
-    assert_internal_error(fixture, "channel/by-link/?link=https://max.ru/hash");
-    assert_int_equal(fixture_status(fixture, "channel/by-id/0/"), 200);
-    fixture_free(fixture);
-}
-
-static void errors_are_not_remembered(void **state)
-{
-    struct fixture *fixture = fixture_new(1, NULL);
-    (void)state;
-    redis_do(&fixture->redis, "SET channels:card:5 text");
-    assert_internal_error(fixture, "channel/by-id/5/");
-    redis_do(&fixture->redis, "DEL channels:card:5");
-    catalogue_put(&fixture->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", 5);
-    assert_int_equal(fixture_status(fixture, "channel/by-id/5/"), 200);
-    fixture_free(fixture);
-}
-
-/* The set of keys that cannot be read says nothing about the key. */
-static void wrong_type_of_the_keys_is_500_and_never_401(void **state)
-{
-    struct fixture fixture;
-    struct server_spec spec = {.wait = SERVER_WAIT_LISTENING};
-    (void)state;
-    memset(&fixture, 0, sizeof fixture);
-    redis_start(&fixture.redis, NULL);
-    redis_do(&fixture.redis, "SET channels:api_keys text");
-    spec.redis_url = fixture.redis.url;
-    server_start(&fixture.server, &spec);
-    assert_internal_error(&fixture, "channels/");
-    server_stop(&fixture.server);
-    redis_stop(&fixture.redis);
 }
 
 /* channeld against a Redis that wants a password, with that URL and setting. */
@@ -188,57 +123,14 @@ static void missing_permission_is_500_and_heals(void **state)
     fixture_free(fixture);
 }
 
-/* Runs for about a second; Redis answers everybody else with BUSY meanwhile. */
-static void *run_long_script(void *arg)
-{
-    redis_do(arg, "EVAL %s 0", "local x = 0 for i = 1, 60000000 do x = x + i end return x");
-    return NULL;
-}
-
-static bool refuses_busily(void *arg)
-{
-    struct fixture *fixture = arg;
-    return server_metric(&fixture->server, "channeld_redis_error_replies_total") > 0;
-}
-
-static void busy_redis_is_500_and_heals(void **state)
-{
-    static const char *const args[] = {"--lua-time-limit", "50", NULL};
-    struct fixture *fixture = fixture_new_with_redis(3, NULL, args);
-    struct redis other = fixture->redis;
-    pthread_t thread;
-    (void)state;
-    other.connection = NULL;
-    redis_do(&other, "PING");
-    assert_int_equal(pthread_create(&thread, NULL, run_long_script, &other), 0);
-    for (int i = 0; i < 200 && !refuses_busily(fixture); i++) {
-        char *path = text_printf("channel/by-id/%d/", 5000 + i);
-        int status = fixture_status(fixture, path);
-        assert_true(status == 500 || status == 404);
-        free(path);
-    }
-    assert_true(refuses_busily(fixture));
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(fixture_status(fixture, "channel/by-id/0/"), 200);
-    assert_int_equal(fixture_status(fixture, "channel/by-id/4999/"), 404);
-    redis_disconnect(&other);
-    fixture_free(fixture);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_type_of_a_card_is_500_for_it_alone),
-        cmocka_unit_test(wrong_type_of_a_card_in_the_list_is_500),
-        cmocka_unit_test(wrong_type_of_index_and_link_is_500),
-        cmocka_unit_test(errors_are_not_remembered),
-        cmocka_unit_test(wrong_type_of_the_keys_is_500_and_never_401),
         cmocka_unit_test(missing_password_is_500_and_never_401),
         cmocka_unit_test(wrong_password_is_500_and_never_401),
         cmocka_unit_test(right_password_opens_redis),
         cmocka_unit_test(password_is_not_logged_when_redis_quotes_it),
         cmocka_unit_test(missing_permission_is_500_and_heals),
-        cmocka_unit_test(busy_redis_is_500_and_heals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

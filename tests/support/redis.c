@@ -70,10 +70,14 @@ static bool redis_is_ready(void *arg)
     return ready || !process_is_running(&redis->process);
 }
 
-static void redis_launch(struct redis *redis)
+void redis_launch(struct redis *redis)
 {
     struct process_spec spec = {.name = "redis", .dir = redis->dir.path, .argv = redis->args};
     process_start(&redis->process, &spec);
+}
+
+void redis_await(struct redis *redis)
+{
     if (wait_until(redis_is_ready, redis, WAIT_DEADLINE_MS) && process_is_running(&redis->process))
         return;
     char *output = process_stdout(&redis->process);
@@ -105,6 +109,7 @@ void redis_start(struct redis *redis, const char *const *extra)
 {
     redis_prepare(redis, extra);
     redis_launch(redis);
+    redis_await(redis);
 }
 
 void redis_stop(struct redis *redis)
@@ -123,6 +128,7 @@ void redis_restart(struct redis *redis)
 {
     redis_kill(redis);
     redis_launch(redis);
+    redis_await(redis);
 }
 
 void redis_pause(struct redis *redis)

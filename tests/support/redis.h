@@ -44,6 +44,10 @@ void redis_kill(struct redis *redis);
 /* Starts the server again, on the same port and with the same directory and arguments. */
 void redis_restart(struct redis *redis);
 
+/* The two halves of that, for a server that has ended: starts it; waits until it has loaded and answers. */
+void redis_launch(struct redis *redis);
+void redis_await(struct redis *redis);
+
 /* Closes the connection; the next command makes a new one. */
 void redis_disconnect(struct redis *redis);
 
