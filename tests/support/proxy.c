@@ -45,6 +45,7 @@ struct proxy {
     atomic_int hole; /* enum proxy_way */
     atomic_bool refusing;
     atomic_int connections;
+    atomic_size_t answered;
     atomic_bool stopping;
     pthread_mutex_t lock; /* the three below */
     bool armed;
@@ -143,6 +144,7 @@ static bool link_send_down(struct proxy_link *link)
             if (!proxy_pipe_send(&link->down, length, &sent))
                 return false;
             length -= sent;
+            atomic_fetch_add(&link->proxy->answered, sent);
             if (sent == 0)
                 (void)poll(NULL, 0, PROXY_BLOCKED_MS);
             if (atomic_load(&link->proxy->stopping))
@@ -349,6 +351,11 @@ void proxy_heal(struct proxy *proxy)
     proxy_set_hole(proxy, PROXY_NONE);
     for (int i = 0; i < PROXY_CONNECTIONS_MAX; i++)
         atomic_store(&proxy->links[i].swallows, false);
+}
+
+size_t proxy_answered(const struct proxy *proxy)
+{
+    return atomic_load(&proxy->answered);
 }
 
 int proxy_connections(const struct proxy *proxy)

@@ -1,0 +1,110 @@
+/* A line that is long, narrow, or delivers byte by byte: answers take longer and are the same. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "faults/chorus.h"
+#include "faults/outage.h"
+
+enum { LATENCY_MS = 200, LASTS_MS = 2500, RATE = 20000, KEYS = 20000 };
+
+static int begin(void **state)
+{
+    struct stage *stage = stage_new(&(struct stage_plan){.line = true});
+    *state = stage;
+    return 0;
+}
+
+static void stretch(struct stage *stage)
+{
+    proxy_set_latency(stage->proxy, LATENCY_MS);
+}
+
+static void slice(struct stage *stage)
+{
+    proxy_set_slice(stage->proxy, 1);
+}
+
+static void narrow(struct stage *stage)
+{
+    proxy_set_rate(stage->proxy, RATE);
+}
+
+static void heal(struct stage *stage)
+{
+    proxy_heal(stage->proxy);
+}
+
+static void expect_nothing_failed(struct stage *stage)
+{
+    assert_int_equal(load_tally_of_fault(stage->load, LOAD_UNCACHED).failed, 0);
+    assert_true(load_tally_of_fault(stage->load, LOAD_UNCACHED).right > 0);
+}
+
+/* 400 ms a question: a page of unknown channels takes three of them, a link two. */
+static void latency_of_200_ms_each_way(void **state)
+{
+    struct stage *stage = *state;
+    (void)load_start(stage);
+    outage_run(stage, &(struct outage){.name = "line: 200 ms each way",
+                                       .begin = stretch,
+                                       .end = heal,
+                                       .lasts_ms = LASTS_MS,
+                                       .unnoticed = true});
+    expect_nothing_failed(stage);
+}
+
+static void connects_and_answers_over_200_ms_each_way(void **state)
+{
+    struct stage *stage = *state;
+    stretch(stage);
+    proxy_strike(stage->proxy, PROXY_RESET);
+    int64_t began = wait_now_ms();
+    (void)stage_await_lost(stage, began);
+    int took = stage_await_connected(stage, began);
+    assert_in_range(took, 0, 2 * 2 * LATENCY_MS + wait_slack_ms());
+    began = wait_now_ms();
+    stage_expect(stage, "channels/", stage_page(1, 1));
+    stage_expect(stage, "channel/by-link/?link=https://max.ru/c7", stage_card(7, 1));
+    stage_expect(stage, "channel/by-id/8/", stage_card(8, 1));
+    print_message("line: 200 ms each way: connected after %d ms, a page, a link and a card in %d ms\n", took,
+                  (int)(wait_now_ms() - began));
+}
+
+static void answers_byte_by_byte(void **state)
+{
+    struct stage *stage = *state;
+    slice(stage);
+    stage_expect(stage, "channels/", stage_page(1, 1));
+    stage_expect(stage, "channels/?page=2", stage_page(2, 1));
+    (void)load_start(stage);
+    outage_run(stage, &(struct outage){.name = "line: single bytes",
+                                       .begin = slice,
+                                       .end = heal,
+                                       .lasts_ms = LASTS_MS,
+                                       .unnoticed = true});
+    expect_nothing_failed(stage);
+}
+
+/* Narrower than the clients want it: they get what comes through in time. */
+static void narrow_line(void **state)
+{
+    struct stage *stage = *state;
+    (void)load_start(stage);
+    outage_run(
+        stage,
+        &(struct outage){
+            .name = "line: 20 kB/s", .begin = narrow, .end = heal, .lasts_ms = LASTS_MS, .unnoticed = true});
+    assert_true(load_tally_of_fault(stage->load, LOAD_UNCACHED).right > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(latency_of_200_ms_each_way, begin, stage_teardown),
+        cmocka_unit_test_setup_teardown(connects_and_answers_over_200_ms_each_way, begin, stage_teardown),
+        cmocka_unit_test_setup_teardown(answers_byte_by_byte, begin, stage_teardown),
+        cmocka_unit_test_setup_teardown(narrow_line, begin, stage_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
