@@ -21,7 +21,7 @@ static enum freshness freshness_of(const struct store *s, uint64_t now)
         return NONE;
     if (rconn_is_ready(s->rconn))
         return now <= rconn_proven_ms(s->rconn) + COHERENCE_LEASE_MS ? FRESH : NONE;
-    return now <= s->lost_ms + s->options.stale_limit_ms ? STALE : NONE;
+    return now < s->lost_ms + s->options.stale_limit_ms ? STALE : NONE;
 }
 
 /* --- keys --- */
@@ -41,7 +41,7 @@ static struct span name_of(const struct verdict_key *k)
 static enum verdict verdict_of(struct store *s, const struct digest *key, enum freshness freshness,
                                uint64_t now)
 {
-    if (freshness == NONE || (freshness == STALE && now > s->lost_ms + s->options.stale_keys_limit_ms))
+    if (freshness == NONE || (freshness == STALE && now >= s->lost_ms + s->options.stale_keys_limit_ms))
         return VERDICT_UNKNOWN;
     if (!s->keys_large)
         return keyring_verdict(&s->keyring, key);

@@ -1,0 +1,173 @@
+/*
+ * The connection to Redis while memory runs out: what Redis pushes, the reading of the keys, and each step of
+ * a reconnection. Whatever fails, no answer is older than what Redis holds, a revoked key does not work, and
+ * the connection comes back.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "oom/memory.h"
+#include "support/fixture.h"
+
+/* A failure that has not come within THROUGH_MS will not: what is tried is through. */
+enum { CHANNELS = 20, SAMPLE = 3, ENOUGH = 200, THROUGH_MS = 200 };
+
+static const char OTHER_KEY[] = "another-key-that-comes-and-goes";
+
+static struct memory memory;
+
+static int start(void **state)
+{
+    memory_init(&memory);
+    const char *const env[] = {memory.preload, memory.file, "CHANNELD_WORKERS=1", NULL};
+    *state = fixture_new(CHANNELS, env);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)fixture_teardown(state);
+    memory_fini(&memory);
+    return 0;
+}
+
+static bool has_failed(void *arg)
+{
+    (void)arg;
+    return memory_failures(&memory) > 0;
+}
+
+/* --- what is changed in Redis, and what must be seen of it then --- */
+
+struct turn {
+    struct fixture *fixture;
+    int number;
+};
+
+static void change_title(const struct turn *turn)
+{
+    char *key = text_printf("channels:card:%lld", (long long)catalogue_id(SAMPLE));
+    char *title = text_printf("turn %d", turn->number);
+    const char *const args[] = {"HSET", key, "title", title};
+    redis_do_argv(&turn->fixture->redis, TEST_COUNT(args), args, NULL);
+    free(title);
+    free(key);
+}
+
+/* False for a 500; an old title is none of the answers that are allowed. */
+static bool shows_title(void *arg)
+{
+    const struct turn *turn = arg;
+    struct http_response response;
+    char *path = text_printf("channel/by-id/%lld/", (long long)catalogue_id(SAMPLE));
+    char *expected = text_printf("\"title\":\"turn %d\"", turn->number);
+    fixture_get(turn->fixture, path, &response);
+    bool served = response.status == 200;
+    assert_true(served || response.status == 500);
+    if (served && strstr(response.body, expected) == NULL)
+        fail_msg("turn %d: an old answer: %s", turn->number, response.body);
+    http_response_free(&response);
+    free(expected);
+    free(path);
+    return served;
+}
+
+/* It is valid in odd turns. */
+static void change_keys(const struct turn *turn)
+{
+    char digest[65];
+    catalogue_digest(OTHER_KEY, digest);
+    redis_do(&turn->fixture->redis, "%s channels:api_keys %s", turn->number % 2 == 1 ? "SADD" : "SREM",
+             digest);
+}
+
+static bool judges_the_key(void *arg)
+{
+    const struct turn *turn = arg;
+    char *header = text_printf("X-Api-Key: %s\r\n", OTHER_KEY);
+    int status = http_get_status(turn->fixture->server.port, "/api/channels/", header);
+    free(header);
+    if (status != 500)
+        assert_int_equal(status, turn->number % 2 == 1 ? 200 : 401);
+    return status != 500;
+}
+
+/* Redis ends the connection of the server: all it has is that of the worker. */
+static void end_connection(const struct turn *turn)
+{
+    change_title(turn);
+    redis_do(&turn->fixture->redis, "CLIENT KILL TYPE normal SKIPME yes");
+    redis_do(&turn->fixture->redis, "CLIENT KILL TYPE pubsub SKIPME yes");
+}
+
+/* --- each allocation that follows a change --- */
+
+static void expect_recovery(struct turn *turn, bool (*is_right)(void *arg), int n)
+{
+    if (!process_is_running(&turn->fixture->server.process))
+        fail_msg("allocation %d failed, and the server has ended with %d", n,
+                 turn->fixture->server.process.status);
+    if (!wait_until(is_right, turn, WAIT_DEADLINE_MS))
+        fail_msg("allocation %d failed, and the server does not recover", n);
+    server_await_metric(&turn->fixture->server, "channeld_redis_connected", 1);
+    assert_true(is_right(turn));
+}
+
+/* Returns how many there were. */
+static int fail_each(struct fixture *fixture, void (*change)(const struct turn *turn),
+                     bool (*is_right)(void *arg), enum memory_failure how)
+{
+    static struct turn turn;
+    bool failed = true;
+    int n = 0;
+    turn.fixture = fixture;
+    while (failed) {
+        turn.number++;
+        memory_fail(&memory, ++n, how);
+        change(&turn);
+        failed = wait_until(has_failed, NULL, THROUGH_MS);
+        (void)memory_restore(&memory);
+        expect_recovery(&turn, is_right, n);
+        assert_true(n < ENOUGH);
+    }
+    return n - 1;
+}
+
+static void fail_all(struct fixture *fixture, const char *what, void (*change)(const struct turn *turn),
+                     bool (*is_right)(void *arg))
+{
+    for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++) {
+        int count = fail_each(fixture, change, is_right, how);
+        int64_t live = memory_live(&memory);
+        (void)fail_each(fixture, change, is_right, how);
+        if (!memory_await_live(&memory, live))
+            fail_msg("%s: %lld blocks became %lld", what, (long long)live, (long long)memory_live(&memory));
+        print_message("%s: %d allocations, each failed twice\n", what, count);
+    }
+}
+
+static void no_change_of_a_card_is_missed(void **state)
+{
+    fail_all(*state, "a card changes", change_title, shows_title);
+}
+
+static void no_change_of_the_keys_is_missed(void **state)
+{
+    fail_all(*state, "the keys change", change_keys, judges_the_key);
+}
+
+static void a_lost_connection_comes_back(void **state)
+{
+    fail_all(*state, "a reconnection", end_connection, shows_title);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(no_change_of_a_card_is_missed, start, end),
+        cmocka_unit_test_setup_teardown(no_change_of_the_keys_is_missed, start, end),
+        cmocka_unit_test_setup_teardown(a_lost_connection_comes_back, start, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

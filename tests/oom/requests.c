@@ -1,0 +1,210 @@
+/*
+ * Requests while memory runs out: each allocation that a request costs fails in turn, once or together with
+ * all after it. The client gets its answer, a 500, or a closed connection; whoever asks next is served; and
+ * nothing is left behind.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "oom/memory.h"
+#include "support/fixture.h"
+
+enum { CHANNELS = 120, SAMPLE = 7, ENOUGH = 400 };
+
+static struct memory memory;
+
+/* One kind of request; in its path, %s is the id or the encoded link of a channel. */
+struct route {
+    const char *name, *method, *path;
+    int status;
+    bool admin, linked;
+    const char *headers;
+};
+
+#define KEY FIXTURE_AUTH
+static const struct route ROUTES[] = {
+    {"card by id", "GET", "/api/channel/by-id/%s/", 200, false, false, KEY},
+    {"card by link", "GET", "/api/channel/by-link/?link=%s", 200, false, true, KEY},
+    {"list", "GET", "/api/channels/", 200, false, false, KEY},
+    {"last page", "GET", "/api/channels/?page=2&api_key=" FIXTURE_KEY, 200, false, false, NULL},
+    {"not modified", "GET", "/api/channel/by-id/%s/", 304, false, false, KEY "If-None-Match: *\r\n"},
+    {"HEAD", "HEAD", "/api/channel/by-id/%s/", 200, false, false, KEY},
+    {"no such channel", "GET", "/api/channel/by-id/123456789123/", 404, false, false, KEY},
+    {"no such link", "GET", "/api/channel/by-link/?link=https%%3A%%2F%%2Fmax.ru%%2Fno", 404, false, false,
+     KEY},
+    {"wrong key", "GET", "/api/channels/", 401, false, false, "X-Api-Key: wrong\r\n"},
+    {"no key", "GET", "/api/channels/", 401, false, false, NULL},
+    {"bad parameter", "GET", "/api/channels/?page=0", 400, false, false, KEY},
+    {"no such path", "GET", "/nothing", 404, false, false, KEY},
+    {"refused method", "DELETE", "/api/channels/", 405, false, false, KEY},
+    {"refused request", "GET", "/%%", 400, false, false, KEY "Host: b\r\n"},
+    {"metrics", "GET", "/metrics", 200, true, false, NULL},
+    {"readyz", "GET", "/readyz?verbose", 200, true, false, NULL},
+    {"livez", "GET", "/livez", 200, true, false, NULL},
+    {"version", "GET", "/version", 200, true, false, NULL},
+};
+
+static char *target_of(const struct route *route)
+{
+    char *link = catalogue_link(SAMPLE);
+    char *encoded = text_percent_encode(link);
+    char *id = text_printf("%lld", (long long)catalogue_id(SAMPLE));
+    char *target = NULL;
+    const char *argument = route->linked ? encoded : id;
+    const char *hole = strstr(route->path, "%s");
+    size_t before = hole != NULL ? (size_t)(hole - route->path) : strlen(route->path);
+    target = text_printf("%.*s%s%s", (int)before, route->path, hole != NULL ? argument : "",
+                         hole != NULL ? hole + 2 : "");
+    for (char *p = target; (p = strstr(p, "%%")) != NULL; p++)
+        memmove(p, p + 1, strlen(p));
+    free(link);
+    free(encoded);
+    free(id);
+    return target;
+}
+
+/* What memory knows of the sample, its page, the index and the keys is out of date, and the server knows it.
+ */
+static void make_cold(struct fixture *fixture)
+{
+    enum { CHANGED = 9 };
+    static int turn;
+    struct redis *redis = &fixture->redis;
+    char *link = catalogue_link(SAMPLE);
+    long long id = (long long)catalogue_id(SAMPLE);
+    double before = server_metric(&fixture->server, "channeld_cache_invalidations_total");
+    redis_do(redis, "HSET channels:card:%lld category2 turn", id);
+    redis_do(redis, "SET channels:link:%s %lld", link, id);
+    redis_do(redis, "ZADD channels:index %d %lld", 1000000 + ++turn, (long long)catalogue_id(CHANNELS - 1));
+    redis_do(redis, turn % 2 == 1 ? "SADD channels:api_keys other" : "SREM channels:api_keys other");
+    redis_do(redis, "HSET channels:card:123456789123 title gone");
+    redis_do(redis, "DEL channels:card:123456789123");
+    redis_do(redis, "SET channels:link:https://max.ru/no 1");
+    redis_do(redis, "DEL channels:link:https://max.ru/no");
+    redis_do(redis, "HSET channels:card:%lld category2 turn", (long long)catalogue_id(0));
+    server_await_metric(&fixture->server, "channeld_cache_invalidations_total", before + CHANGED);
+    free(link);
+}
+
+static void check_outcome(const struct route *route, int error, const struct http_response *response, int n)
+{
+    if (error != 0 || response->status == route->status || response->status == 500)
+        return;
+    fail_msg("%s: allocation %d failed, the answer was %d", route->name, n, response->status);
+}
+
+static void expect_service(struct fixture *fixture, const struct route *route, const char *target, int n)
+{
+    struct http_response response;
+    int port = route->admin ? fixture->server.admin_port : fixture->server.port;
+    int error = http_try(port, route->method, target, route->headers, &response);
+    if (!process_is_running(&fixture->server.process))
+        fail_msg("%s: allocation %d failed, and the server has ended with %d", route->name, n,
+                 fixture->server.process.status);
+    if (error != 0 || response.status != route->status)
+        fail_msg("%s: after the failure of allocation %d the next one gets %d", route->name, n,
+                 error != 0 ? error : response.status);
+    if (response.body_length > 0 && response.status == 200 && !route->admin)
+        json_assert_at(response.body, "success", "true");
+    http_response_free(&response);
+}
+
+/* With the first, the second, ... allocation failing, until there are no more; returns how many there were.
+ */
+static int fail_each(struct fixture *fixture, const struct route *route, enum memory_failure how, bool cold)
+{
+    char *target = target_of(route);
+    int port = route->admin ? fixture->server.admin_port : fixture->server.port;
+    int n = 0;
+    expect_service(fixture, route, target, n);
+    do {
+        struct http_response response;
+        if (cold)
+            make_cold(fixture);
+        memory_fail(&memory, ++n, how);
+        int error = http_try(port, route->method, target, route->headers, &response);
+        int failures = memory_restore(&memory);
+        check_outcome(route, error, &response, n);
+        if (error == 0)
+            http_response_free(&response);
+        expect_service(fixture, route, target, n);
+        if (failures == 0)
+            break;
+    } while (n < ENOUGH);
+    assert_true(n < ENOUGH);
+    free(target);
+    return n - 1;
+}
+
+/* Twice: what is kept for good is there after the first time. */
+static void fail_all(struct fixture *fixture, enum memory_failure how, bool cold)
+{
+    for (size_t i = 0; i < TEST_COUNT(ROUTES); i++) {
+        const struct route *route = &ROUTES[i];
+        if (cold && route->admin)
+            continue;
+        int count = fail_each(fixture, route, how, cold);
+        int64_t live = memory_live(&memory);
+        (void)fail_each(fixture, route, how, cold);
+        if (!memory_await_live(&memory, live))
+            fail_msg("%s: %lld blocks became %lld", route->name, (long long)live,
+                     (long long)memory_live(&memory));
+        print_message("%s: %d allocations, each failed twice\n", route->name, count);
+    }
+}
+
+static struct fixture *start(const char *cache_size)
+{
+    memory_init(&memory);
+    const char *const env[] = {memory.preload, memory.file, "CHANNELD_WORKERS=1", cache_size, NULL};
+    return fixture_new(CHANNELS, env);
+}
+
+static int start_with_cache(void **state)
+{
+    *state = start("CHANNELD_CACHE_SIZE=8MiB");
+    return 0;
+}
+
+static int start_without_cache(void **state)
+{
+    *state = start("CHANNELD_CACHE_SIZE=0");
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)fixture_teardown(state);
+    memory_fini(&memory);
+    return 0;
+}
+
+static void answers_from_memory_survive_any_failure(void **state)
+{
+    for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
+        fail_all(*state, how, false);
+}
+
+static void answers_that_are_read_anew_survive_any_failure(void **state)
+{
+    for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
+        fail_all(*state, how, true);
+}
+
+static void answers_without_cache_survive_any_failure(void **state)
+{
+    for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
+        fail_all(*state, how, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(answers_from_memory_survive_any_failure, start_with_cache, end),
+        cmocka_unit_test_setup_teardown(answers_that_are_read_anew_survive_any_failure, start_with_cache,
+                                        end),
+        cmocka_unit_test_setup_teardown(answers_without_cache_survive_any_failure, start_without_cache, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
