@@ -85,6 +85,8 @@ static int explain_loss(struct client *c)
 {
     if (errno == EAGAIN)
         return client_fail(c, "no answer in time");
+    if (c->tls != NULL)
+        redis_tls_explain(c->redis);
     return client_fail(c, "the connection to Redis was lost: %s", c->redis->errstr);
 }
 
@@ -186,7 +188,7 @@ static int start_tls(struct client *c, const char *host)
         return 0;
     if (errno == EAGAIN)
         return explain_loss(c);
-    return client_fail(c, "TLS: %s", c->redis->err != 0 ? c->redis->errstr : "cannot be started");
+    return client_fail(c, "%s", c->redis->errstr);
 }
 
 static int dial(struct client *c, const struct redis_target *t, const struct client_limits *limits)

@@ -7,6 +7,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stdint.h>
+#include <stdio.h>
 
 static int explain(struct buf *error, const char *setting, const char *file)
 {
@@ -39,6 +40,15 @@ static int present(SSL_CTX *ctx, const struct redis_options *o, struct buf *erro
     return 0;
 }
 
+/* What is wrong with a certificate is not among the errors that OpenSSL lists, until it is put there. */
+static int on_verified(int good, X509_STORE_CTX *store)
+{
+    if (good == 0)
+        ERR_raise_data(ERR_LIB_X509, X509_R_CERTIFICATE_VERIFICATION_FAILED, "%s",
+                       X509_verify_cert_error_string(X509_STORE_CTX_get_error(store)));
+    return good;
+}
+
 int redis_tls_new(const struct redis_target *t, const struct redis_options *options, struct ssl_ctx_st **out,
                   struct buf *error)
 {
@@ -49,7 +59,7 @@ int redis_tls_new(const struct redis_target *t, const struct redis_options *opti
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
     if (ctx == NULL)
         return -ENOMEM;
-    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, on_verified);
     int err = SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1 ? 0 : -EINVAL;
     if (err == 0)
         err = trust(ctx, options->ca_file, error);
@@ -90,17 +100,42 @@ static bool expect_host(SSL *ssl, const char *host)
     return SSL_set1_host(ssl, host) == 1 && send_name(ssl, host);
 }
 
+/* Where the peer has hung up on us, what it said before that (an alert) may not have been read. */
+static void hear_last_words(redisContext *c)
+{
+    char said[256];
+    char known[sizeof c->errstr];
+    memcpy(known, c->errstr, sizeof known);
+    if (c->privctx != NULL)
+        (void)c->funcs->read(c, said, sizeof said);
+    memcpy(c->errstr, known, sizeof known);
+}
+
+void redis_tls_explain(redisContext *c)
+{
+    if (ERR_peek_error() == 0)
+        hear_last_words(c);
+    const char *details = NULL;
+    int flags = 0;
+    unsigned long code = ERR_peek_error_data(&details, &flags); /* the first is the cause of the others */
+    if (code != 0) {
+        const char *reason = ERR_reason_error_string(code);
+        bool detailed = (flags & ERR_TXT_STRING) != 0 && details[0] != '\0';
+        (void)snprintf(c->errstr, sizeof c->errstr, "TLS: %s%s%s", reason == NULL ? "failed" : reason,
+                       detailed ? ": " : "", detailed ? details : "");
+    }
+    ERR_clear_error();
+}
+
 int redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host)
 {
+    ERR_clear_error();
     SSL *ssl = SSL_new(tls);
-    if (ssl == NULL)
-        return -EPROTO;
-    if (!expect_host(ssl, host)) {
-        SSL_free(ssl);
-        return -EPROTO;
-    }
-    if (redisInitiateSSL(c, ssl) == REDIS_OK)
+    if (ssl != NULL && expect_host(ssl, host) && redisInitiateSSL(c, ssl) == REDIS_OK)
         return 0; /* the session now belongs to the connection */
+    if (c->err == 0)
+        (void)snprintf(c->errstr, sizeof c->errstr, "TLS cannot be started");
+    redis_tls_explain(c);
     SSL_free(ssl);
     return -EPROTO;
 }

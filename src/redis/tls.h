@@ -20,8 +20,18 @@ int redis_tls_new(const struct redis_target *t, const struct redis_options *opti
 
 void redis_tls_free(struct ssl_ctx_st *tls);
 
-/* Starts TLS on a connection that was just opened, blocking or not. Returns 0 or -EPROTO. */
+/*
+ * Starts TLS on a connection that is open, blocking or not. Returns 0 or -EPROTO, and then c->errstr says
+ * why. `host` is copied.
+ */
 int redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host)
     __attribute__((warn_unused_result));
+
+/*
+ * To be called when reading or writing has failed on a connection with TLS: c->errstr becomes what OpenSSL
+ * knows of the reason, which hiredis does not ask for. It also clears that knowledge, which belongs to the
+ * thread: the next connection to find it would take it for its own.
+ */
+void redis_tls_explain(redisContext *c);
 
 #endif

@@ -9,6 +9,7 @@
 #include <hiredis/sds.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -22,6 +23,14 @@ static void fail(struct redis_socket *s, const char *why)
 {
     if (!s->closing)
         s->events.on_failed(s->events.arg, why);
+}
+
+/* The connection has failed where it was read or written. */
+static void fail_io(struct redis_socket *s)
+{
+    if (s->tls != NULL)
+        redis_tls_explain(s->context);
+    fail(s, s->context->errstr);
 }
 
 static size_t unsent(const struct redis_socket *s)
@@ -57,6 +66,10 @@ static bool finish_connecting(struct redis_socket *s)
         return false;
     }
     s->connected = true;
+    if (s->tls != NULL && redis_tls_start(s->context, s->tls, s->host) != 0) {
+        fail(s, s->context->errstr);
+        return false;
+    }
     poll_for(s, false);
     if (!s->closing)
         s->events.on_connected(s->events.arg);
@@ -100,11 +113,11 @@ static bool parse(struct redis_socket *s, size_t len)
 /* What came before the end of the stream has been delivered when the end is read. */
 static bool read_available(struct redis_socket *s)
 {
-    size_t full = s->tls ? TLS_RECORD : sizeof s->input; /* a shorter read has taken all there was */
+    size_t full = s->tls != NULL ? TLS_RECORD : sizeof s->input; /* a shorter read has taken all there was */
     for (size_t total = 0; total < TURN_MAX;) {
         ssize_t n = s->context->funcs->read(s->context, s->input, sizeof s->input);
         if (n < 0) {
-            fail(s, s->context->errstr);
+            fail_io(s);
             return false;
         }
         s->read_ns = clock_now_ns();
@@ -118,14 +131,21 @@ static bool read_available(struct redis_socket *s)
     return true;
 }
 
+/* libuv calls every error EBADF. */
+static void fail_polled(struct redis_socket *s, int status)
+{
+    int err = pending_error(s);
+    const char *why = err != 0 ? strerror(err) : uv_strerror(status);
+    (void)snprintf(s->context->errstr, sizeof s->context->errstr, "%s", why);
+    fail_io(s);
+}
+
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct redis_socket *s = poll->data;
-    if (status != 0) { /* libuv calls every error EBADF; Redis may have said why before it reset */
-        if (s->connected && !read_available(s))
-            return;
-        int err = pending_error(s);
-        fail(s, err != 0 ? strerror(err) : uv_strerror(status));
+    if (status != 0) {
+        if (!s->connected || read_available(s)) /* Redis may have said why before it reset */
+            fail_polled(s, status);
         return;
     }
     if (!s->connected && !finish_connecting(s))
@@ -157,13 +177,13 @@ void redis_socket_flush(struct redis_socket *s)
     int done = 0;
     size_t before = unsent(s);
     if (hand_over(s) != 0 || redisBufferWrite(s->context, &done) != REDIS_OK) {
-        fail(s, s->context->errstr);
+        fail_io(s);
         return;
     }
     /* Where TLS must first read (its handshake), the socket is writable all the time: wait for what it will
      * read. */
     bool progress = unsent(s) < before;
-    bool wait_writable = done == 0 && (!s->tls || progress);
+    bool wait_writable = done == 0 && (s->tls == NULL || progress);
     if (wait_writable != s->polling_writable)
         poll_for(s, wait_writable);
 }
@@ -199,8 +219,7 @@ static void tune(const redisContext *context, enum redis_transport transport)
         (void)setsockopt(context->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 }
 
-static int open_context(const struct redis_target *target, struct ssl_ctx_st *tls, const char *address,
-                        redisContext **out)
+static int open_context(const struct redis_target *target, const char *address, redisContext **out)
 {
     redisContext *context = connect_to(target, address);
     if (context == NULL)
@@ -208,14 +227,11 @@ static int open_context(const struct redis_target *target, struct ssl_ctx_st *tl
     int err = 0;
     if (context->err != 0)
         err = context->err == REDIS_ERR_IO && errno != 0 ? -errno : -ECONNREFUSED;
-    if (err == 0)
-        tune(context, target->transport);
-    if (err == 0 && tls != NULL)
-        err = redis_tls_start(context, tls, target->host);
     if (err != 0) {
         redisFree(context);
         return err;
     }
+    tune(context, target->transport);
     *out = context;
     return 0;
 }
@@ -227,8 +243,9 @@ int redis_socket_open(uv_loop_t *loop, const struct redis_target *target, struct
     if (s == NULL)
         return -ENOMEM;
     s->events = *events;
-    s->tls = tls != NULL;
-    int err = open_context(target, tls, address, &s->context);
+    s->tls = tls;
+    s->host = target->host;
+    int err = open_context(target, address, &s->context);
     if (err != 0) {
         free(s);
         return err;

@@ -35,9 +35,10 @@ struct redis_socket {
     struct reply_pool replies;
     struct buf queued; /* commands that wait for the next flush */
     struct socket_events events;
-    uint64_t read_ns; /* when something was last read, by the monotonic clock */
-    bool more;        /* the last turn did not read all there was */
-    bool tls;
+    uint64_t read_ns;       /* when something was last read, by the monotonic clock */
+    bool more;              /* the last turn did not read all there was */
+    struct ssl_ctx_st *tls; /* borrowed, as is the host that it is for; NULL without TLS */
+    const char *host;
     bool connected;
     bool polling_writable;
     bool closing;
@@ -45,8 +46,9 @@ struct redis_socket {
 };
 
 /*
- * Opens a connection to `address` (a numeric address, or the socket path of the target). Returns 0, -ENOMEM,
- * or the negative errno with which the system refused at once.
+ * Opens a connection to `address` (a numeric address, or the socket path of the target). `tls` and the
+ * target's host are borrowed while it lives. Returns 0, -ENOMEM, or the negative errno with which the system
+ * refused at once.
  */
 int redis_socket_open(uv_loop_t *loop, const struct redis_target *target, struct ssl_ctx_st *tls,
                       const char *address, const struct socket_events *events, struct redis_socket **out)

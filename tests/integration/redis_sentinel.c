@@ -126,7 +126,7 @@ static void sentinel_that_knows_no_such_master_is_passed_over(void **state)
 {
     (void)state;
     struct redis other;
-    sentinel_start(&other, &(struct sentinel_spec){"another", world.redis[1].port, 1, NULL});
+    sentinel_start(&other, &(struct sentinel_spec){"another", world.redis[1].port, 1, NULL, NULL});
     char *first = text_printf("127.0.0.1:%d", other.port);
     expect_detour(first, 0);
     free(first);
@@ -141,7 +141,7 @@ static void sentinel_that_names_no_master_is_passed_over(void **state)
     struct redis liar;
     redis_start(&liar, NULL);
     redis_do(&liar, "REPLICAOF 127.0.0.1 %d", world.redis[0].port);
-    sentinel_start(&other, &(struct sentinel_spec){SENTINEL_MASTER, liar.port, 2, NULL});
+    sentinel_start(&other, &(struct sentinel_spec){SENTINEL_MASTER, liar.port, 2, NULL, NULL});
     struct fixture fixture;
     char *url = text_printf("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER, other.port,
                             world.sentinel[0].port);
@@ -170,7 +170,8 @@ static void sentinels_have_a_password_of_their_own(void **state)
     struct redis guarded;
     struct fixture fixture;
     (void)state;
-    sentinel_start(&guarded, &(struct sentinel_spec){SENTINEL_MASTER, world.redis[0].port, 2, "wAtChWoRd"});
+    sentinel_start(&guarded,
+                   &(struct sentinel_spec){SENTINEL_MASTER, world.redis[0].port, 2, "wAtChWoRd", NULL});
     char *url = text_printf("redis+sentinel://127.0.0.1:%d/" SENTINEL_MASTER, guarded.port);
     char *path = text_printf("%s/password", guarded.dir.path);
     char *setting = text_printf("CHANNELD_REDIS_SENTINEL_PASSWORD_FILE=%s", path);
@@ -189,7 +190,8 @@ static void a_wrong_password_is_said_and_not_shown(void **state)
     struct server server;
     static const char *const env[] = {"CHANNELD_REDIS_SENTINEL_PASSWORD=mIsTaKeN", NULL};
     (void)state;
-    sentinel_start(&guarded, &(struct sentinel_spec){SENTINEL_MASTER, world.redis[0].port, 2, "wAtChWoRd"});
+    sentinel_start(&guarded,
+                   &(struct sentinel_spec){SENTINEL_MASTER, world.redis[0].port, 2, "wAtChWoRd", NULL});
     char *url = text_printf("redis+sentinel://:hUsH@127.0.0.1:%d/" SENTINEL_MASTER, guarded.port);
     struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_LISTENING};
     server_start(&server, &spec);
@@ -246,7 +248,8 @@ static void channelctl_knows_the_sentinels_password(void **state)
     struct redis guarded;
     struct process tool;
     (void)state;
-    sentinel_start(&guarded, &(struct sentinel_spec){SENTINEL_MASTER, world.redis[0].port, 2, "wAtChWoRd"});
+    sentinel_start(&guarded,
+                   &(struct sentinel_spec){SENTINEL_MASTER, world.redis[0].port, 2, "wAtChWoRd", NULL});
     char *url = text_printf("redis+sentinel://127.0.0.1:%d/" SENTINEL_MASTER, guarded.port);
     assert_int_equal(run_tool(url, "CHANNELD_REDIS_SENTINEL_PASSWORD=wAtChWoRd", &tool), 0);
     assert_int_equal(run_tool(url, "CHANNELD_REDIS_SENTINEL_PASSWORD=mIsTaKeN", &tool), 1);

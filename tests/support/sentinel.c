@@ -28,6 +28,7 @@ static void write_configuration(const struct redis *sentinel, const struct senti
         text = text_append(text, line);
         free(line);
     }
+    text = text_append(text, spec->extra != NULL ? spec->extra : "");
     assert_true(text_write_file(sentinel->args[1], text));
     free(text);
 }

@@ -18,6 +18,7 @@ struct sentinel_spec {
     int port;           /* where the master is, on 127.0.0.1 */
     int quorum;
     const char *password; /* that it asks its clients for, or NULL */
+    const char *extra;    /* further lines of its configuration, or NULL */
 };
 
 /* Starts one and waits until it answers. */

@@ -1,0 +1,262 @@
+/* Redis over TLS: whose certificate is believed, and that nobody else's is. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/certs.h"
+#include "support/fixture.h"
+#include "support/net.h"
+#include "support/sentinel.h"
+
+enum { VALID = 30, EXPIRED = -2 };
+
+static struct tempdir dir;
+static struct certs_pair authority, stranger; /* who signs, and who signs for others */
+static struct certs_pair client;
+
+static int make_authorities(void **state)
+{
+    (void)state;
+    tempdir_init(&dir);
+    certs_make_authority(&dir, "authority", &authority);
+    certs_make_authority(&dir, "stranger", &stranger);
+    certs_make(&dir, "client", &authority, "DNS:channeld.example", VALID, &client);
+    return 0;
+}
+
+static int remove_files(void **state)
+{
+    (void)state;
+    tempdir_fini(&dir);
+    return 0;
+}
+
+/* A Redis with a TLS port beside its plain one, through which the test speaks to it. */
+struct guarded {
+    struct redis redis;
+    int port;
+};
+
+static void guarded_start(struct guarded *g, const struct certs_pair *cert, const char *auth_clients)
+{
+    char port[16];
+    g->port = net_reserve_port();
+    (void)snprintf(port, sizeof port, "%d", g->port);
+    const char *args[] = {"--tls-port",
+                          port,
+                          "--tls-cert-file",
+                          cert->cert,
+                          "--tls-key-file",
+                          cert->key,
+                          "--tls-ca-cert-file",
+                          authority.cert,
+                          "--tls-auth-clients",
+                          auth_clients,
+                          NULL};
+    redis_start(&g->redis, args);
+    catalogue_issue_key(&g->redis, FIXTURE_KEY);
+    catalogue_put(&g->redis, "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
+}
+
+/* A URL for that host, and the settings. Owned, all of it. */
+struct settings {
+    char *url;
+    char *text[4];
+    const char *env[5];
+};
+
+static void settings_make(struct settings *s, const char *url, const char *ca, const struct certs_pair *own)
+{
+    memset(s, 0, sizeof *s);
+    s->text[0] = text_printf("CHANNELD_REDIS_URL=%s", url);
+    s->text[1] = text_printf("CHANNELD_REDIS_CA_FILE=%s", ca);
+    s->text[2] = text_printf("CHANNELD_REDIS_CERT_FILE=%s", own != NULL ? own->cert : "");
+    s->text[3] = text_printf("CHANNELD_REDIS_KEY_FILE=%s", own != NULL ? own->key : "");
+    for (size_t i = 0; i < TEST_COUNT(s->text); i++)
+        s->env[i] = s->text[i];
+    s->url = text_printf("%s", url);
+}
+
+static void settings_free(struct settings *s)
+{
+    for (size_t i = 0; i < TEST_COUNT(s->text); i++)
+        free(s->text[i]);
+    free(s->url);
+}
+
+static int list_keys(const struct settings *s, char **errors)
+{
+    static const char *const args[] = {"keys", "list", NULL};
+    struct process tool;
+    int status = server_run_tool(&tool, &dir, "CHANNELCTL_BIN", args, s->env);
+    *errors = process_stderr(&tool);
+    return status;
+}
+
+/* Both programs work with it, the one with its cache. */
+static void expect_served_by(const char *url, const struct certs_pair *own)
+{
+    struct settings s;
+    struct fixture fixture;
+    char *errors = NULL;
+    settings_make(&s, url, authority.cert, own);
+    struct server_spec spec = {.redis_url = url, .env = s.env, .wait = SERVER_WAIT_READY};
+    memset(&fixture, 0, sizeof fixture);
+    server_start(&fixture.server, &spec);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(fixture_status(&fixture, "channel/by-id/1/"), 200);
+    assert_true(server_metric(&fixture.server, "channeld_cache_hits_total") > 0);
+    server_stop(&fixture.server);
+    if (list_keys(&s, &errors) != 0)
+        fail_msg("channelctl: %s", errors);
+    free(errors);
+    settings_free(&s);
+}
+
+static void expect_served(struct guarded *g, const char *host, const struct certs_pair *own)
+{
+    char *url = text_printf("rediss://%s:%d", host, g->port);
+    expect_served_by(url, own);
+    free(url);
+}
+
+static void expect_reason(char *text, const char *reason)
+{
+    if (strstr(text, reason) == NULL)
+        fail_msg("no '%s' in: %s", reason, text);
+    free(text);
+}
+
+/* Neither program speaks to it, and both say why. */
+static void expect_refused(const char *url, const char *ca, const struct certs_pair *own, const char *reason)
+{
+    struct settings s;
+    struct server server;
+    char *errors = NULL;
+    settings_make(&s, url, ca, own);
+    struct server_spec spec = {.redis_url = url, .env = s.env, .wait = SERVER_WAIT_LISTENING};
+    server_start(&server, &spec);
+    server_await_metric(&server, "channeld_redis_disconnects_total", 4);
+    assert_int_equal(server_admin_status(&server, "/readyz"), 503);
+    expect_reason(server_log(&server), reason);
+    server_stop(&server);
+    assert_int_equal(list_keys(&s, &errors), 1);
+    expect_reason(errors, reason);
+    settings_free(&s);
+}
+
+static void expect_refused_at(struct guarded *g, const char *host, const char *ca,
+                              const struct certs_pair *own, const char *reason)
+{
+    char *url = text_printf("rediss://%s:%d", host, g->port);
+    expect_refused(url, ca, own, reason);
+    free(url);
+}
+
+static void certificate_for_the_host_name_is_believed(void **state)
+{
+    struct certs_pair cert;
+    struct guarded g;
+    (void)state;
+    certs_make(&dir, "named", &authority, "DNS:localhost", VALID, &cert);
+    guarded_start(&g, &cert, "no");
+    expect_served(&g, "localhost", NULL);
+    expect_refused_at(&g, "127.0.0.1", authority.cert, NULL, "IP address mismatch");
+    redis_stop(&g.redis);
+}
+
+static void certificate_for_the_address_is_believed(void **state)
+{
+    struct certs_pair cert;
+    struct guarded g;
+    (void)state;
+    certs_make(&dir, "addressed", &authority, "IP:127.0.0.1", VALID, &cert);
+    guarded_start(&g, &cert, "no");
+    expect_served(&g, "127.0.0.1", NULL);
+    expect_refused_at(&g, "localhost", authority.cert, NULL, "hostname mismatch");
+    redis_stop(&g.redis);
+}
+
+static void certificate_for_another_name_is_refused(void **state)
+{
+    struct certs_pair cert;
+    struct guarded g;
+    (void)state;
+    certs_make(&dir, "other", &authority, "DNS:other.example", VALID, &cert);
+    guarded_start(&g, &cert, "no");
+    expect_refused_at(&g, "localhost", authority.cert, NULL, "hostname mismatch");
+    redis_stop(&g.redis);
+}
+
+static void certificate_of_an_unknown_authority_is_refused(void **state)
+{
+    struct certs_pair cert;
+    struct guarded g;
+    (void)state;
+    certs_make(&dir, "good", &authority, "DNS:localhost", VALID, &cert);
+    guarded_start(&g, &cert, "no");
+    expect_refused_at(&g, "localhost", stranger.cert, NULL, "certificate verification failed");
+    expect_refused_at(&g, "localhost", "", NULL, "certificate verification failed"); /* the system's */
+    redis_stop(&g.redis);
+}
+
+static void expired_certificate_is_refused(void **state)
+{
+    struct certs_pair cert;
+    struct guarded g;
+    (void)state;
+    certs_make(&dir, "expired", &authority, "DNS:localhost", EXPIRED, &cert);
+    guarded_start(&g, &cert, "no");
+    expect_refused_at(&g, "localhost", authority.cert, NULL, "certificate has expired");
+    redis_stop(&g.redis);
+}
+
+static void redis_that_wants_a_certificate_gets_ours(void **state)
+{
+    struct certs_pair cert;
+    struct guarded g;
+    (void)state;
+    certs_make(&dir, "demanding", &authority, "DNS:localhost", VALID, &cert);
+    guarded_start(&g, &cert, "yes");
+    expect_served(&g, "localhost", &client);
+    expect_refused_at(&g, "localhost", authority.cert, NULL, "certificate required");
+    redis_stop(&g.redis);
+}
+
+/* Sentinels and Redis both: the address that Sentinel tells must be in Redis' certificate. */
+static void sentinels_speak_tls_too(void **state)
+{
+    struct certs_pair cert;
+    struct guarded g;
+    struct redis sentinel;
+    (void)state;
+    certs_make(&dir, "both", &authority, "DNS:localhost,IP:127.0.0.1", VALID, &cert);
+    guarded_start(&g, &cert, "no");
+    int port = net_reserve_port();
+    char *extra = text_printf("tls-port %d\ntls-replication yes\ntls-cert-file %s\ntls-key-file %s\n"
+                              "tls-ca-cert-file %s\ntls-auth-clients no\n",
+                              port, cert.cert, cert.key, authority.cert);
+    sentinel_start(&sentinel, &(struct sentinel_spec){SENTINEL_MASTER, g.port, 1, NULL, extra});
+    char *url = text_printf("rediss+sentinel://localhost:%d/" SENTINEL_MASTER, port);
+    expect_served_by(url, NULL);
+    expect_refused(url, stranger.cert, NULL, "certificate verification failed");
+    free(url);
+    free(extra);
+    redis_stop(&sentinel);
+    redis_stop(&g.redis);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(certificate_for_the_host_name_is_believed),
+        cmocka_unit_test(certificate_for_the_address_is_believed),
+        cmocka_unit_test(certificate_for_another_name_is_refused),
+        cmocka_unit_test(certificate_of_an_unknown_authority_is_refused),
+        cmocka_unit_test(expired_certificate_is_refused),
+        cmocka_unit_test(redis_that_wants_a_certificate_gets_ours),
+        cmocka_unit_test(sentinels_speak_tls_too),
+    };
+    return cmocka_run_group_tests(tests, make_authorities, remove_files);
+}
