@@ -1,0 +1,277 @@
+/* A Redis whose users may do what docs/operations.md says, and nothing else; and one whose users may do less.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fixture.h"
+#include "support/sentinel.h"
+
+enum { RULES_MAX = 64, CHANNELS = 250, MANY_KEYS = 100001, RECOVERY_MS = 3000 };
+
+#define CARD "channel/by-id/-9223372036854775808/"
+
+/* Gives the server the user that the documentation has on the line "user <name> ..."; `extra` rules follow.
+ */
+static void make_user(struct redis *redis, const char *name, const char *const *extra)
+{
+    const char *rules[RULES_MAX] = {"ACL", "SETUSER"};
+    size_t count = 2;
+    char *text = text_read_file(process_require_env("OPERATIONS_MD"));
+    char *start = text_printf("\nuser %s ", name);
+    char *line = strstr(text, start);
+    char *rest = NULL;
+    if (line == NULL)
+        fail_msg("the documentation has no user %s", name);
+    char *rule = strtok_r(strtok_r(line, "\n", &rest), " ", &rest);
+    while ((rule = strtok_r(NULL, " ", &rest)) != NULL && count < RULES_MAX)
+        rules[count++] = rule;
+    for (size_t i = 0; extra != NULL && extra[i] != NULL && count < RULES_MAX; i++)
+        rules[count++] = extra[i];
+    assert_in_range(count, 5, RULES_MAX - 1);
+    redis_do_argv(redis, count, rules, NULL);
+    free(start);
+    free(text);
+}
+
+static void begin(struct fixture *f, const char *const *extra, enum server_wait wait)
+{
+    static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=500ms", NULL};
+    memset(f, 0, sizeof *f);
+    redis_start(&f->redis, NULL);
+    catalogue_issue_key(&f->redis, FIXTURE_KEY);
+    catalogue_put_samples(&f->redis, CHANNELS);
+    make_user(&f->redis, "channeld", extra);
+    char *url = text_printf("redis://channeld:SECRET@127.0.0.1:%d", f->redis.port);
+    struct server_spec spec = {.redis_url = url, .env = env, .wait = wait};
+    server_start(&f->server, &spec);
+    free(url);
+}
+
+static void end(struct fixture *f)
+{
+    server_stop(&f->server);
+    redis_stop(&f->redis);
+}
+
+static double commands(struct fixture *f)
+{
+    return server_metric(&f->server, "channeld_redis_commands_total");
+}
+
+static void ask_for_everything(struct fixture *f)
+{
+    char *link = catalogue_link(1);
+    char *encoded = text_percent_encode(link);
+    char *by_link = text_printf("channel/by-link/?link=%s", encoded);
+    const char *const paths[] = {CARD, by_link, "channels/", "channels/?page=3", "channels/?page=9"};
+    for (size_t i = 0; i < TEST_COUNT(paths); i++)
+        assert_int_equal(fixture_status(f, paths[i]), 200);
+    assert_int_equal(fixture_status(f, "channel/by-id/424242/"), 404);
+    assert_int_equal(http_get_status(f->server.port, "/api/" CARD, "X-Api-Key: wrong\r\n"), 401);
+    free(by_link);
+    free(encoded);
+    free(link);
+}
+
+static void documented_user_can_do_everything_with_the_cache_on(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f, NULL, SERVER_WAIT_READY);
+    ask_for_everything(&f);
+    double before = commands(&f);
+    ask_for_everything(&f);
+    assert_true(commands(&f) == before);
+    assert_int_equal((int)server_metric(&f.server, "channeld_redis_tracking_refused_total"), 0);
+    assert_int_equal((int)server_metric(&f.server, "channeld_redis_error_replies_total"), 0);
+    char *denials = redis_words(&f.redis, "ACL LOG");
+    assert_string_equal(denials, "");
+    free(denials);
+    end(&f);
+}
+
+static void documented_user_can_do_it_with_more_keys_than_are_held(void **state)
+{
+    static const char script[] =
+        "for i = 1, ARGV[1] do redis.call('SADD', KEYS[1], string.format('%064x', i)) end";
+    struct fixture f;
+    (void)state;
+    begin(&f, NULL, SERVER_WAIT_READY);
+    redis_do(&f.redis, "EVAL %s 1 channels:api_keys %d", script, MANY_KEYS);
+    ask_for_everything(&f);
+    ask_for_everything(&f);
+    assert_int_equal((int)server_metric(&f.server, "channeld_redis_error_replies_total"), 0);
+    end(&f);
+}
+
+/* Not a key beyond the prefix, not a command that writes. */
+static void documented_user_can_do_nothing_else(void **state)
+{
+    static const char *const refused[] = {"get other:key",      "set channels:card:1 x",
+                                          "del channels:index", "keys *",
+                                          "flushall",           "config get port"};
+    struct fixture f;
+    (void)state;
+    begin(&f, NULL, SERVER_WAIT_READY);
+    for (size_t i = 0; i < TEST_COUNT(refused); i++) {
+        char *command = text_printf("ACL DRYRUN channeld %s", refused[i]);
+        char *verdict = redis_words(&f.redis, command);
+        if (strstr(verdict, "no permissions") == NULL && strstr(verdict, "access") == NULL)
+            fail_msg("%s: %s", refused[i], verdict);
+        free(verdict);
+        free(command);
+    }
+    end(&f);
+}
+
+static void without_tracking_it_works_without_cache(void **state)
+{
+    static const char *const less[] = {"-client|tracking", NULL};
+    struct fixture f;
+    (void)state;
+    begin(&f, less, SERVER_WAIT_READY);
+    ask_for_everything(&f);
+    double before = commands(&f);
+    ask_for_everything(&f);
+    assert_true(commands(&f) > before);
+    assert_int_equal((int)server_metric(&f.server, "channeld_redis_tracking_refused_total"), 1);
+    end(&f);
+}
+
+/* ---- mistakes, and what mends them ---- */
+
+static bool is_served(void *arg)
+{
+    return fixture_status(arg, CARD) == 200;
+}
+
+static void expect_500s(struct fixture *f)
+{
+    char *link = catalogue_link(7);
+    char *by_link = text_printf("channel/by-link/?link=%s", link);
+    const char *const paths[] = {"channels/?page=2", "channel/by-id/424242/", by_link};
+    for (size_t i = 0; i < TEST_COUNT(paths); i++)
+        assert_int_equal(fixture_status(f, paths[i]), 500);
+    free(by_link);
+    free(link);
+}
+
+static void wrong_password_is_500_until_it_is_mended(void **state)
+{
+    static const char *const another[] = {"<SECRET", ">ANOTHER", NULL};
+    struct fixture f;
+    (void)state;
+    begin(&f, another, SERVER_WAIT_LISTENING);
+    expect_500s(&f);
+    assert_int_equal(fixture_status(&f, CARD), 500);
+    assert_int_equal(http_get_status(f.server.port, "/api/" CARD, "X-Api-Key: wrong\r\n"), 500);
+    assert_int_equal(server_admin_status(&f.server, "/readyz"), 503);
+    make_user(&f.redis, "channeld", NULL);
+    assert_true(wait_until(is_served, &f, RECOVERY_MS));
+    server_await_admin(&f.server, "/readyz", 200);
+    end(&f);
+}
+
+/* Redis ends the connections of a user that is deleted. */
+static void deleted_user_is_500_for_what_is_not_cached_until_it_is_back(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f, NULL, SERVER_WAIT_READY);
+    assert_int_equal(fixture_status(&f, CARD), 200);
+    redis_do(&f.redis, "ACL DELUSER channeld");
+    server_await_metric_below(&f.server, "channeld_redis_connected", 0);
+    expect_500s(&f);
+    assert_int_equal(fixture_status(&f, CARD), 200);
+    make_user(&f.redis, "channeld", NULL);
+    server_await_metric(&f.server, "channeld_redis_connected", 1);
+    ask_for_everything(&f);
+    end(&f);
+}
+
+/* ---- the loader, and Sentinels ---- */
+
+static void expect_tool(struct redis *redis, const char *url, const char *a, const char *b, const char *c)
+{
+    const char *const args[] = {"--redis-url", url, a, b, c, NULL};
+    struct process tool;
+    if (server_run_tool(&tool, &redis->dir, "CHANNELCTL_BIN", args, NULL) != 0) {
+        char *errors = process_stderr(&tool);
+        fail_msg("channelctl %s %s: %s", a, b, errors);
+    }
+}
+
+static void work_as_loader(struct redis *redis, const char *url)
+{
+    char *file = text_printf("%s/channels.ndjson", redis->dir.path);
+    catalogue_write_file(file, 30);
+    expect_tool(redis, url, "load", file, NULL);
+    catalogue_write_file(file, 20);
+    expect_tool(redis, url, "load", file, "--replace");
+    expect_tool(redis, url, "verify", NULL, NULL);
+    expect_tool(redis, url, "keys", "issue", NULL);
+    expect_tool(redis, url, "keys", "list", NULL);
+    char *key = redis_text(redis, "SRANDMEMBER channels:api_keys");
+    expect_tool(redis, url, "keys", "revoke", key);
+    assert_int_equal(redis_integer(redis, "ZCARD channels:index"), 20);
+    free(key);
+    free(file);
+}
+
+static void documented_loader_can_load_verify_and_issue_keys(void **state)
+{
+    struct redis redis;
+    (void)state;
+    redis_start(&redis, NULL);
+    make_user(&redis, "loader", NULL);
+    char *url = text_printf("redis://loader:OTHER@127.0.0.1:%d", redis.port);
+    work_as_loader(&redis, url);
+    free(url);
+    redis_stop(&redis);
+}
+
+static void documented_users_are_enough_with_sentinels(void **state)
+{
+    static const char *const env[] = {"CHANNELD_REDIS_SENTINEL_USER=watcher",
+                                      "CHANNELD_REDIS_SENTINEL_PASSWORD=THIRD", NULL};
+    struct redis redis;
+    struct redis sentinel;
+    struct fixture f;
+    (void)state;
+    memset(&f, 0, sizeof f);
+    redis_start(&redis, NULL);
+    catalogue_issue_key(&redis, FIXTURE_KEY);
+    catalogue_put(&redis, "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
+    make_user(&redis, "channeld", NULL);
+    sentinel_start(&sentinel, &(struct sentinel_spec){SENTINEL_MASTER, redis.port, 1, NULL, NULL});
+    make_user(&sentinel, "watcher", NULL);
+    char *url = text_printf(
+        "redis+sentinel://channeld:SECRET@127.0.0.1:%d/" SENTINEL_MASTER "/0?role=replica", sentinel.port);
+    struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
+    server_start(&f.server, &spec);
+    assert_int_equal(fixture_status(&f, "channel/by-id/1/"), 200);
+    assert_int_equal(fixture_status(&f, "channels/"), 200);
+    char *list = redis_text(&sentinel, "CLIENT LIST");
+    assert_int_equal(text_count(list, "sub=1 "), 2); /* a worker each: they are told of switches */
+    free(list);
+    server_stop(&f.server);
+    free(url);
+    redis_stop(&sentinel);
+    redis_stop(&redis);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(documented_user_can_do_everything_with_the_cache_on),
+        cmocka_unit_test(documented_user_can_do_it_with_more_keys_than_are_held),
+        cmocka_unit_test(documented_user_can_do_nothing_else),
+        cmocka_unit_test(without_tracking_it_works_without_cache),
+        cmocka_unit_test(wrong_password_is_500_until_it_is_mended),
+        cmocka_unit_test(deleted_user_is_500_for_what_is_not_cached_until_it_is_back),
+        cmocka_unit_test(documented_loader_can_load_verify_and_issue_keys),
+        cmocka_unit_test(documented_users_are_enough_with_sentinels),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
