@@ -1,5 +1,6 @@
 /* The ways of naming a Redis: address, host name, database, Unix socket, and a prefix of its own. */
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,23 +46,128 @@ static void database_number_is_selected(void **state)
     redis_stop(&redis);
 }
 
-static void unix_socket_is_used(void **state)
-{
+/* A Redis with a socket, and the one card in its database 5 too. */
+struct local {
     struct redis redis;
     struct tempdir dir;
-    (void)state;
-    tempdir_init(&dir);
-    char *path = text_printf("%s/r.sock", dir.path);
-    const char *args[] = {"--unixsocket", path, NULL};
-    redis_start(&redis, args);
-    catalogue_issue_key(&redis, FIXTURE_KEY);
-    catalogue_put(&redis, "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
-    char *url = text_printf("unix://%s", path);
+    char *path;
+};
+
+static void local_start(struct local *l, const char *password)
+{
+    tempdir_init(&l->dir);
+    l->path = text_printf("%s/r.sock", l->dir.path);
+    const char *args[] = {"--unixsocket", l->path, password != NULL ? "--requirepass" : NULL, password, NULL};
+    redis_start(&l->redis, args);
+    for (int db = 0; db <= 5; db += 5) {
+        redis_do(&l->redis, "SELECT %d", db);
+        catalogue_issue_key(&l->redis, FIXTURE_KEY);
+        catalogue_put(&l->redis, "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
+    }
+}
+
+static void local_stop(struct local *l)
+{
+    redis_stop(&l->redis);
+    tempdir_fini(&l->dir);
+    free(l->path);
+}
+
+static int list_keys(struct local *l, const char *url, char **errors)
+{
+    const char *args[] = {"--redis-url", url, "keys", "list", NULL};
+    struct process tool;
+    int status = server_run_tool(&tool, &l->dir, "CHANNELCTL_BIN", args, NULL);
+    *errors = process_stderr(&tool);
+    return status;
+}
+
+/* Both programs work through "unix://<who>@<path><query>". */
+static void assert_local_serves(struct local *l, const char *who, const char *query)
+{
+    char *errors = NULL;
+    char *url = text_printf("unix://%s%s%s", who, l->path, query);
     assert_serves(url, NULL);
+    if (list_keys(l, url, &errors) != 0)
+        fail_msg("channelctl: %s", errors);
+    free(errors);
     free(url);
-    free(path);
-    redis_stop(&redis);
-    tempdir_fini(&dir);
+}
+
+static void unix_socket_is_used(void **state)
+{
+    struct local l;
+    (void)state;
+    local_start(&l, NULL);
+    assert_local_serves(&l, "", "");
+    assert_local_serves(&l, "", "?db=5");
+    local_stop(&l);
+}
+
+static void unix_socket_takes_user_password_and_database(void **state)
+{
+    struct local l;
+    (void)state;
+    local_start(&l, "s3cret/@");
+    redis_do(&l.redis, "ACL SETUSER alice on >hush allkeys allcommands");
+    assert_local_serves(&l, ":s3cret%2F%40@", "");
+    assert_local_serves(&l, "default:s3cret%2F%40@", "?db=5");
+    assert_local_serves(&l, "alice:hush@", "?db=5");
+    local_stop(&l);
+}
+
+static bool serves(void *arg)
+{
+    return fixture_status(arg, "channel/by-id/1/") == 200;
+}
+
+/* The socket's file is made anew; until then there is none, or one where nobody listens. */
+static void unix_socket_that_goes_and_comes_is_found_again(void **state)
+{
+    static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=500ms", "CHANNELD_STALE_LIMIT=0s", NULL};
+    struct local l;
+    struct fixture fixture;
+    (void)state;
+    local_start(&l, NULL);
+    char *url = text_printf("unix://%s", l.path);
+    struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
+    memset(&fixture, 0, sizeof fixture);
+    server_start(&fixture.server, &spec);
+    redis_do(&l.redis, "SAVE");
+    redis_kill(&l.redis); /* leaves the file behind */
+    server_await_admin(&fixture.server, "/readyz", 503);
+    assert_int_equal(fixture_status(&fixture, "channel/by-id/1/"), 500);
+    assert_int_equal(remove(l.path), 0);
+    server_await_metric(&fixture.server, "channeld_redis_disconnects_total", 8);
+    redis_restart(&l.redis);
+    assert_true(wait_until(serves, &fixture, WAIT_DEADLINE_MS));
+    server_stop(&fixture.server);
+    free(url);
+    local_stop(&l);
+}
+
+static void unix_socket_with_a_wrong_password_is_no_redis(void **state)
+{
+    struct local l;
+    struct server server;
+    char *errors = NULL;
+    (void)state;
+    local_start(&l, "s3cret");
+    char *url = text_printf("unix://:wrong@%s", l.path);
+    struct server_spec spec = {.redis_url = url, .wait = SERVER_WAIT_LISTENING};
+    server_start(&server, &spec);
+    server_await_metric(&server, "channeld_redis_disconnects_total", 2);
+    assert_int_equal(server_admin_status(&server, "/readyz"), 503);
+    char *log = server_log(&server);
+    assert_non_null(strstr(log, "WRONGPASS"));
+    assert_non_null(strstr(log, l.path));
+    free(log);
+    server_stop(&server);
+    assert_int_equal(list_keys(&l, url, &errors), 1);
+    assert_non_null(strstr(errors, "WRONGPASS"));
+    free(errors);
+    free(url);
+    local_stop(&l);
 }
 
 static void prefix_is_respected(void **state)
@@ -86,6 +192,9 @@ int main(void)
         cmocka_unit_test(host_name_is_resolved),
         cmocka_unit_test(database_number_is_selected),
         cmocka_unit_test(unix_socket_is_used),
+        cmocka_unit_test(unix_socket_takes_user_password_and_database),
+        cmocka_unit_test(unix_socket_that_goes_and_comes_is_found_again),
+        cmocka_unit_test(unix_socket_with_a_wrong_password_is_no_redis),
         cmocka_unit_test(prefix_is_respected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
