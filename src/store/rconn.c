@@ -2,8 +2,7 @@
  * The life of a Redis connection as a state machine; see rconn.h.
  *
  *     WAITING -> LOCATING -> RESOLVING -> CONNECTING -> GREETING -> READY
- *        ^__________|____________|____________|____________|_________|     (whatever fails goes back to
- * WAITING)
+ *        ^___________|____________|____________|____________|__________|    (whatever fails goes back there)
  *
  * One timer serves all states: the pause before an attempt, the deadline of an attempt, the heartbeat when
  * ready. A silence that is too long is believed only at a second look, after the loop has polled once more

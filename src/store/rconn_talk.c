@@ -14,9 +14,6 @@
 
 enum { SECOND_LOOK_MS = 10, DB_DIGITS_MAX = 16 };
 
-/* Asked where Sentinel said whom to find: is it the one? */
-static const char *ROLE[] = {"ROLE"};
-
 static void count_greeting(struct rconn *c)
 {
     if (--c->greetings_owed == 0)
@@ -93,7 +90,7 @@ static int say_all(struct rconn *c)
     if (err == 0 && c->options.target->db != 0)
         err = say(c, 2, (const char *[]){"SELECT", db}, on_greeted);
     if (err == 0 && c->watch != NULL)
-        err = say(c, 1, ROLE, on_role);
+        err = say(c, 1, (const char *[]){"ROLE"}, on_role);
     if (err == 0)
         err = ask_for_tracking(c);
     c->proven_ms = clock_now_ms();
@@ -128,7 +125,7 @@ static int ping(struct rconn *c)
     c->ping_sent_ms = clock_now_ms();
     int err = 0;
     if (c->watch != NULL) /* first: the answer to PING prolongs the trust in memory */
-        err = rconn_send_now(c, 1, ROLE, NULL, on_role, c);
+        err = rconn_send_now(c, 1, (const char *[]){"ROLE"}, NULL, on_role, c);
     return err != 0 ? err : rconn_send_now(c, 1, (const char *[]){"PING"}, NULL, on_pong, c);
 }
 

@@ -224,6 +224,19 @@ static void redis_that_wants_a_certificate_gets_ours(void **state)
     redis_stop(&g.redis);
 }
 
+/* A Sentinel with TLS; returns its port. */
+static int guarded_sentinel_start(struct redis *sentinel, const struct guarded *g,
+                                  const struct certs_pair *cert)
+{
+    int port = net_reserve_port();
+    char *extra = text_printf("tls-port %d\ntls-replication yes\ntls-cert-file %s\ntls-key-file %s\n"
+                              "tls-ca-cert-file %s\ntls-auth-clients no\n",
+                              port, cert->cert, cert->key, authority.cert);
+    sentinel_start(sentinel, &(struct sentinel_spec){SENTINEL_MASTER, g->port, 2, NULL, extra});
+    free(extra);
+    return port;
+}
+
 /* Sentinels and Redis both: the address that Sentinel tells must be in Redis' certificate. */
 static void sentinels_speak_tls_too(void **state)
 {
@@ -233,17 +246,55 @@ static void sentinels_speak_tls_too(void **state)
     (void)state;
     certs_make(&dir, "both", &authority, "DNS:localhost,IP:127.0.0.1", VALID, &cert);
     guarded_start(&g, &cert, "no");
-    int port = net_reserve_port();
-    char *extra = text_printf("tls-port %d\ntls-replication yes\ntls-cert-file %s\ntls-key-file %s\n"
-                              "tls-ca-cert-file %s\ntls-auth-clients no\n",
-                              port, cert.cert, cert.key, authority.cert);
-    sentinel_start(&sentinel, &(struct sentinel_spec){SENTINEL_MASTER, g.port, 1, NULL, extra});
+    int port = guarded_sentinel_start(&sentinel, &g, &cert);
     char *url = text_printf("rediss+sentinel://localhost:%d/" SENTINEL_MASTER, port);
     expect_served_by(url, NULL);
     expect_refused(url, stranger.cert, NULL, "certificate verification failed");
     free(url);
-    free(extra);
     redis_stop(&sentinel);
+    redis_stop(&g.redis);
+}
+
+static bool has_lost_no_connection(void *arg)
+{
+    struct server *server = arg;
+    return (int)server_metric(server, "channeld_redis_disconnects_total") == 0;
+}
+
+/* Both are in one thread, and OpenSSL keeps its errors by thread. */
+static void certificate_that_is_refused_does_no_harm_to_another_connection(void **state)
+{
+    enum { SEVERAL_ATTEMPTS_MS = 4000 };
+    struct certs_pair cert;
+    struct certs_pair foreign;
+    struct guarded g;
+    struct redis good;
+    struct redis bad;
+    struct settings s;
+    struct server server;
+    (void)state;
+    certs_make(&dir, "good", &authority, "IP:127.0.0.1", VALID, &cert);
+    certs_make(&dir, "bad", &stranger, "IP:127.0.0.1", VALID, &foreign);
+    guarded_start(&g, &cert, "no");
+    int good_port = guarded_sentinel_start(&good, &g, &cert);
+    int bad_port = guarded_sentinel_start(&bad, &g, &foreign);
+    char *url =
+        text_printf("rediss+sentinel://127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER, good_port, bad_port);
+    settings_make(&s, url, authority.cert, NULL);
+    struct server_spec spec = {.redis_url = url, .env = s.env, .wait = SERVER_WAIT_READY};
+    server_start(&server, &spec);
+    redis_kill(&good);
+    server_await_metric_below(&server, "channeld_sentinels_connected", 0);
+    assert_true(wait_holds(has_lost_no_connection, &server, SEVERAL_ATTEMPTS_MS));
+    assert_int_equal((int)server_metric(&server, "channeld_redis_connected"), 2);
+    char *log = server_log(&server);
+    assert_non_null(strstr(log, "no sentinel can say where redis is"));
+    free(log);
+    server_stop(&server);
+    settings_free(&s);
+    free(url);
+    redis_stop(&bad);
+    redis_stop(&good);
     redis_stop(&g.redis);
 }
 
@@ -257,6 +308,7 @@ int main(void)
         cmocka_unit_test(expired_certificate_is_refused),
         cmocka_unit_test(redis_that_wants_a_certificate_gets_ours),
         cmocka_unit_test(sentinels_speak_tls_too),
+        cmocka_unit_test(certificate_that_is_refused_does_no_harm_to_another_connection),
     };
     return cmocka_run_group_tests(tests, make_authorities, remove_files);
 }
