@@ -9,7 +9,12 @@
 
 /* The admin listener has a small limit of its own, so that it answers whatever the public one goes through.
  */
-enum { ADMIN_CONNECTIONS_MAX = 256, ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
+enum {
+    ADMIN_CONNECTIONS_MAX = 256,
+    ADMIN_REFUSALS_MAX = 16,
+    ADMIN_HEAD_MAX = 16 * 1024,
+    ADMIN_TIMEOUT_MS = 10 * 1000
+};
 
 /* A loop that has not turned for so long is stuck. */
 enum { LIVE_LIMIT_MS = 10 * 1000 };
@@ -126,6 +131,7 @@ int admin_open(struct server *s)
         .idle_timeout_ms = (uint64_t)s->config->values.idle_timeout,
         .write_timeout_ms = ADMIN_TIMEOUT_MS,
         .max_connections = ADMIN_CONNECTIONS_MAX,
+        .max_refusals = ADMIN_REFUSALS_MAX,
         .open_connections = &s->admin_connections,
     };
     int err = http_server_new(&s->loop, &options, &s->admin);

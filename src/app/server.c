@@ -13,8 +13,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Descriptors beside client connections: admin connections, listeners, Redis, loops, refusals. */
-enum { DESCRIPTORS_RESERVED = 512, DESCRIPTORS_PER_WORKER = 80 };
+/* Descriptors beside client connections: admin connections and loops; refusals, listener, Redis and loop of
+ * each worker.
+ */
+enum { DESCRIPTORS_RESERVED = 512, DESCRIPTORS_PER_WORKER = 80, REFUSALS_PER_WORKER = 64 };
 
 static void enter(struct server *s, enum server_state next);
 
@@ -115,36 +117,52 @@ static int open_handles(struct server *s)
     return err;
 }
 
-/* As many descriptors as the system grants; if those do not suffice, fewer connections, rather than none when
- * it counts. */
-static int affordable_connections(const struct config *c)
+static void log_few_descriptors(rlim_t granted, int connections)
+{
+    struct log_line line;
+    if (!log_begin(&line, LOG_WARN, "too few descriptors for max-connections, which is lowered"))
+        return;
+    log_int(&line, "descriptors", (int64_t)granted);
+    log_int(&line, "connections", connections);
+    log_end(&line);
+}
+
+/*
+ * Asks for as many descriptors as the system grants. If those do not suffice, clients get fewer rather than
+ * none when it counts: where even the reserve is out of reach, half of them for connections and an eighth for
+ * refusals, so that the rest is always there for Redis and the operator.
+ */
+static void share_descriptors(const struct config *c, struct worker_options *options)
 {
     struct rlimit limit;
     int wanted = (int)c->values.max_connections;
+    options->max_connections = wanted;
+    options->max_refusals = REFUSALS_PER_WORKER;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return wanted;
+        return;
     limit.rlim_cur = limit.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &limit);
+    rlim_t granted = limit.rlim_max;
     rlim_t reserved = DESCRIPTORS_RESERVED + (rlim_t)c->workers * DESCRIPTORS_PER_WORKER;
-    rlim_t left = limit.rlim_max > reserved ? limit.rlim_max - reserved : limit.rlim_max / 2;
-    if (limit.rlim_max == RLIM_INFINITY || left >= (rlim_t)wanted)
-        return wanted;
-    struct log_line line;
-    if (log_begin(&line, LOG_WARN, "too few descriptors for max-connections, which is lowered")) {
-        log_int(&line, "descriptors", (int64_t)limit.rlim_max);
-        log_int(&line, "connections", (int64_t)left);
-        log_end(&line);
+    if (granted == RLIM_INFINITY || granted >= reserved + (rlim_t)wanted)
+        return;
+    rlim_t left = granted - reserved;
+    if (granted < 2 * reserved) {
+        rlim_t refusals = granted / 8 / (rlim_t)c->workers;
+        left = granted / 2;
+        options->max_refusals = refusals < REFUSALS_PER_WORKER ? (int)refusals : REFUSALS_PER_WORKER;
     }
-    return (int)left;
+    if (left >= (rlim_t)wanted)
+        return;
+    options->max_connections = (int)left;
+    log_few_descriptors(granted, options->max_connections);
 }
 
 static int make_workers(struct server *s)
 {
-    struct worker_options options = {.config = s->config,
-                                     .tls = s->tls,
-                                     .open_connections = &s->open_connections,
-                                     .max_connections = affordable_connections(s->config),
-                                     .changed = &s->changed};
+    struct worker_options options = {
+        .config = s->config, .tls = s->tls, .open_connections = &s->open_connections, .changed = &s->changed};
+    share_descriptors(s->config, &options);
     s->workers = calloc((size_t)s->config->workers, sizeof(struct worker *));
     if (s->workers == NULL)
         return -ENOMEM;

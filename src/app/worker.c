@@ -159,6 +159,7 @@ static int make_server(struct worker *w)
         .idle_timeout_ms = (uint64_t)v->idle_timeout,
         .write_timeout_ms = (uint64_t)v->write_timeout,
         .max_connections = w->options.max_connections,
+        .max_refusals = w->options.max_refusals,
         .open_connections = w->options.open_connections,
         .reuse_port = true,
     };

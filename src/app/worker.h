@@ -29,9 +29,10 @@ struct worker_options {
     const struct config *config; /* borrowed while the worker lives, as are all pointers here */
     struct ssl_ctx_st *tls;
     atomic_int *open_connections; /* of the whole process */
-    int max_connections;
-    int number;          /* from 0 */
-    uv_async_t *changed; /* sent whenever worker_finished or worker_exited may have changed */
+    int max_connections;          /* of the whole process */
+    int max_refusals;             /* of this worker: connections beyond those that are told so */
+    int number;                   /* from 0 */
+    uv_async_t *changed;          /* sent whenever worker_finished or worker_exited may have changed */
 };
 
 /* What a worker shows to other threads. */

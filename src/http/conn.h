@@ -32,7 +32,6 @@ enum { HTTP_LINGER_MS = 2000 };
  * client may be one that has just connected, and would not try again as it does on a connection that was
  * kept. */
 enum { HTTP_LAST_CALL_MS = 1000 };
-enum { HTTP_REFUSALS_MAX = 64 }; /* connections over the limit that are told so; more are just closed */
 
 struct http_exchange {
     struct http_parser parser;

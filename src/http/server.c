@@ -56,7 +56,7 @@ static void on_connection(void *arg, int fd)
     int open = atomic_load_explicit(s->options.open_connections, memory_order_relaxed);
     bool over_limit = open >= s->options.max_connections;
     metric_add(over_limit ? &m->connections_refused_total : &m->connections_accepted_total, 1);
-    if (over_limit && s->refusals >= HTTP_REFUSALS_MAX)
+    if (over_limit && s->refusals >= s->options.max_refusals)
         close(fd);
     else
         http_conn_open(s, fd, over_limit);

@@ -22,6 +22,7 @@ struct http_server_options {
     uint64_t idle_timeout_ms;  /* between requests */
     uint64_t write_timeout_ms; /* from the moment a client does not take an answer until it has it all */
     int max_connections;
+    int max_refusals; /* of connections beyond it, these are told so at a time; others are just closed */
     atomic_int *open_connections; /* counted against the maximum; may be shared by several servers */
     bool reuse_port;              /* several servers listen on one address */
 };

@@ -128,6 +128,7 @@ static inline void world_init(struct world *w)
         .idle_timeout_ms = 60000,
         .write_timeout_ms = 60000,
         .max_connections = 1000,
+        .max_refusals = 64,
         .open_connections = &w->open,
     };
     for (int i = 0; i < CLIENTS_MAX; i++)
