@@ -370,6 +370,17 @@ void http_conn_finish(struct http_conn *c)
         set_deadline(c, reading_deadline(c));
 }
 
+/* What the kernel has not sent goes with it: it would go on trying for minutes, for a client that does not
+ * read. */
+static void reset(struct http_conn *c)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    uv_os_fd_t fd = -1;
+    if (uv_fileno((uv_handle_t *)&c->tcp, &fd) == 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    http_conn_close(c);
+}
+
 void http_conn_expire(struct http_conn *c)
 {
     enum http_deadline_kind kind = c->deadline.kind;
@@ -377,6 +388,8 @@ void http_conn_expire(struct http_conn *c)
         metric_add(&c->server->options.metrics->connections_timed_out_total, 1);
     if (kind == DEADLINE_HEAD && c->exchange != NULL)
         refuse(c, 408);
+    else if (kind == DEADLINE_WRITE)
+        reset(c);
     else
         http_conn_close(c);
 }

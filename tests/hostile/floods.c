@@ -1,6 +1,5 @@
 /* A megabyte of what a server should not have to bear, and clients who ask much and read nothing. */
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,31 +88,6 @@ static void garbage_behind_good_requests_gets_one_refusal(void **state)
     free(request);
 }
 
-struct queues {
-    long sent_kib;     /* answers that clients did not take */
-    long received_kib; /* requests that were not read */
-};
-
-/* What the kernel holds for the connections of that local port (proc_net(5)). */
-static struct queues queues_of(int port)
-{
-    struct queues queues = {0};
-    char *rest = NULL;
-    char *table = text_read_file("/proc/net/tcp");
-    for (char *line = strtok_r(table, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        unsigned local = 0;
-        unsigned long sent = 0;
-        unsigned long received = 0;
-        if (sscanf(line, " %*d: %*8x:%4x %*x:%*x %*x %lx:%lx", &local, &sent, &received) == 3 &&
-            local == (unsigned)port) {
-            queues.sent_kib += (long)(sent / 1024);
-            queues.received_kib += (long)(received / 1024);
-        }
-    }
-    free(table);
-    return queues;
-}
-
 /* Pipelines what is answered at length over many connections, and reads nothing. */
 static void withstand_greed(struct fixture *fixture, const char *headers)
 {
@@ -128,7 +102,7 @@ static void withstand_greed(struct fixture *fixture, const char *headers)
     crowd_open(&crowd, fixture->server.port, GREEDY, 4096);
     for (int i = 0; i < 3; i++)
         crowd_send(&crowd, all, strlen(all));
-    struct queues queues = queues_of(fixture->server.port);
+    struct footprint_queues queues = footprint_queues_of(fixture->server.port);
     struct footprint during = footprint_of(pid);
     server_await_metric(&fixture->server, "channeld_connections_timed_out_total", timed_out + GREEDY);
     int took = (int)(wait_now_ms() - crowd.began_ms);

@@ -76,6 +76,26 @@ void footprint_print(const char *when, const struct footprint *footprint)
                   (int)footprint->cpu_ms);
 }
 
+/* The fields are described in proc_net(5). */
+struct footprint_queues footprint_queues_of(int port)
+{
+    struct footprint_queues queues = {0};
+    char *rest = NULL;
+    char *table = text_read_file("/proc/net/tcp");
+    for (char *line = strtok_r(table, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        unsigned local = 0;
+        unsigned long sent = 0;
+        unsigned long received = 0;
+        if (sscanf(line, " %*d: %*8x:%4x %*x:%*x %*x %lx:%lx", &local, &sent, &received) == 3 &&
+            local == (unsigned)port) {
+            queues.sent_kib += (long)(sent / 1024);
+            queues.received_kib += (long)(received / 1024);
+        }
+    }
+    free(table);
+    return queues;
+}
+
 struct footprint_expectation {
     pid_t pid;
     int at_most;

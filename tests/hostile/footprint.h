@@ -23,6 +23,14 @@ void footprint_print(const char *when, const struct footprint *footprint);
 /* Waits until the process has at most that many descriptors open; fails the test otherwise. */
 void footprint_await_descriptors(pid_t pid, int at_most);
 
+struct footprint_queues {
+    long sent_kib;     /* answers that clients did not take */
+    long received_kib; /* requests that were not read */
+};
+
+/* What the kernel holds for the connections of that local port, also those that the process has closed. */
+struct footprint_queues footprint_queues_of(int port);
+
 /* False where memory figures tell nothing of the product: under a sanitizer, which keeps what is freed. */
 bool footprint_is_telling(void);
 

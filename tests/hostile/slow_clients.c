@@ -128,10 +128,12 @@ static void answers_that_are_not_read_end_in_time(void **state)
     footprint_print("after", &after);
     assert_in_range(took, TIMEOUT_MS - wait_slack_ms(), TIMEOUT_MS + LATE_MS + wait_slack_ms());
     witness_expect_unharmed(&calm, &attacked);
+    footprint_await_descriptors(pid, before.descriptors);
+    /* Nor does the kernel go on trying to send. */
+    assert_in_range(footprint_queues_of(fixture->server.port).sent_kib, 0, 100);
     if (footprint_is_telling())
         assert_in_range(after.peak_kib, 0, before.peak_kib + 20L * LONG_TEXT / 1024);
     witness_free(witness);
-    footprint_await_descriptors(pid, before.descriptors);
     crowd_close(&crowd);
     free(request);
 }
