@@ -3,9 +3,9 @@
 
 #include "base/clock.h"
 #include "http/etag.h"
+#include "http/socket.h"
 
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 enum { SPARES_MAX = 256, SPARE_TEXT_MAX = 4096 };
@@ -141,9 +141,8 @@ static void flush(struct http_conn *c)
 /* Our side is shut; the client's is read to its end. */
 static void linger(struct http_conn *c)
 {
-    uv_os_fd_t fd = -1;
     c->state = CONN_LINGERING;
-    if (uv_fileno((uv_handle_t *)&c->tcp, &fd) != 0 || shutdown(fd, SHUT_WR) != 0) {
+    if (http_socket_shut(&c->tcp) != 0) {
         http_conn_close(c);
         return;
     }
@@ -370,26 +369,22 @@ void http_conn_finish(struct http_conn *c)
         set_deadline(c, reading_deadline(c));
 }
 
-/* What the kernel has not sent goes with it: it would go on trying for minutes, for a client that does not
- * read. */
-static void reset(struct http_conn *c)
-{
-    const struct linger at_once = {.l_onoff = 1};
-    uv_os_fd_t fd = -1;
-    if (uv_fileno((uv_handle_t *)&c->tcp, &fd) == 0)
-        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    http_conn_close(c);
-}
-
+/* An answer that the kernel still has may be taken as slowly as one that still is here. */
 void http_conn_expire(struct http_conn *c)
 {
     enum http_deadline_kind kind = c->deadline.kind;
+    bool unsent = http_socket_has_unsent(&c->tcp);
+    if (kind == DEADLINE_LINGER && unsent) {
+        set_deadline(c, DEADLINE_WRITE);
+        return;
+    }
     if (kind != DEADLINE_LINGER && kind != DEADLINE_LAST_CALL)
         metric_add(&c->server->options.metrics->connections_timed_out_total, 1);
-    if (kind == DEADLINE_HEAD && c->exchange != NULL)
+    if (kind == DEADLINE_HEAD && c->exchange != NULL) {
         refuse(c, 408);
-    else if (kind == DEADLINE_WRITE)
-        reset(c);
-    else
-        http_conn_close(c);
+        return;
+    }
+    if (unsent)
+        http_socket_drop_unsent(&c->tcp);
+    http_conn_close(c);
 }

@@ -12,7 +12,7 @@
  * `writing` runs beside these states: an answer the client does not take. While it lasts, nothing is read and
  * no further request begins. In LINGERING our side is shut and what still comes is thrown away, for a while:
  * closing at once would reset the connection under an answer that the client has not read yet (RFC 9112
- * section 9.6).
+ * section 9.6). An answer that the client does not take by then has the write timeout, as any other.
  */
 #ifndef HTTP_CONN_H
 #define HTTP_CONN_H

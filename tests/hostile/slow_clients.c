@@ -11,14 +11,25 @@
 #include "hostile/witness.h"
 #include "support/fixture.h"
 
-enum { CROWD = 300, TIMEOUT_MS = 2000, LATE_MS = 1000, DRIP_MS = 100, LONG_TEXT = 4000000 };
+enum {
+    CROWD = 300,
+    TIMEOUT_MS = 2000,
+    LATE_MS = 1000,
+    LINGER_MS = 2000,
+    DRIP_MS = 100,
+    LONG_TEXT = 4000000,
+    KERNEL_TEXT = 150000
+};
 
 static int start(void **state)
 {
-    static const char *const env[] = {"CHANNELD_HEADER_TIMEOUT=2s", "CHANNELD_WRITE_TIMEOUT=2s", NULL};
+    static const char *const env[] = {"CHANNELD_HEADER_TIMEOUT=2s", "CHANNELD_WRITE_TIMEOUT=2s",
+                                      "CHANNELD_IDLE_TIMEOUT=2s", NULL};
     struct fixture *fixture = fixture_new(3, env);
     char *text = text_repeat('x', LONG_TEXT);
     redis_do(&fixture->redis, "HSET channels:card:900 max_channel_id 900 description %s", text);
+    text[KERNEL_TEXT] = '\0';
+    redis_do(&fixture->redis, "HSET channels:card:901 max_channel_id 901 description %s", text);
     free(text);
     *state = fixture;
     return 0;
@@ -138,6 +149,49 @@ static void answers_that_are_not_read_end_in_time(void **state)
     free(request);
 }
 
+static bool kernel_has_all(void *arg)
+{
+    struct fixture *fixture = arg;
+    return footprint_queues_of(fixture->server.port).sent_kib > 100L * KERNEL_TEXT / 1024 * 9 / 10;
+}
+
+static bool kernel_has_let_go(void *arg)
+{
+    struct fixture *fixture = arg;
+    return footprint_queues_of(fixture->server.port).sent_kib < 100;
+}
+
+/* The kernel has the answer as a whole, and for the server that is all: it must not stay there for long. */
+static void assert_kernel_lets_go(struct fixture *fixture, const char *headers, int deadline_ms)
+{
+    enum { READERS = 100 };
+    struct crowd crowd;
+    pid_t pid = fixture->server.process.pid;
+    struct footprint before = footprint_of(pid);
+    char *request = http_format("GET", "/api/channel/by-id/901/", headers);
+    crowd_open(&crowd, fixture->server.port, READERS, 4096);
+    crowd_send(&crowd, request, strlen(request));
+    server_await_metric(&fixture->server, "channeld_connections_open", READERS);
+    assert_true(wait_until(kernel_has_all, fixture, WAIT_DEADLINE_MS));
+    assert_true(wait_until(kernel_has_let_go, fixture, WAIT_DEADLINE_MS));
+    int took = (int)(wait_now_ms() - crowd.began_ms);
+    print_message("the kernel let go of %d answers within %d ms\n", READERS, took);
+    assert_in_range(took, 0, deadline_ms + LATE_MS + wait_slack_ms());
+    footprint_await_descriptors(pid, before.descriptors);
+    crowd_close(&crowd);
+    free(request);
+}
+
+static void last_answers_that_are_not_read_end_in_time(void **state)
+{
+    assert_kernel_lets_go(*state, FIXTURE_AUTH "Connection: close\r\n", LINGER_MS + TIMEOUT_MS);
+}
+
+static void kept_connections_whose_answer_is_not_read_end_in_time(void **state)
+{
+    assert_kernel_lets_go(*state, FIXTURE_AUTH, TIMEOUT_MS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +202,8 @@ int main(void)
         cmocka_unit_test(chunk_extensions_that_drip_are_408_in_time),
         cmocka_unit_test(trailers_that_drip_are_408_in_time),
         cmocka_unit_test(answers_that_are_not_read_end_in_time),
+        cmocka_unit_test(last_answers_that_are_not_read_end_in_time),
+        cmocka_unit_test(kept_connections_whose_answer_is_not_read_end_in_time),
     };
     return cmocka_run_group_tests(tests, start, fixture_teardown);
 }
