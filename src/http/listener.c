@@ -55,7 +55,9 @@ static void on_pause_over(uv_timer_t *pause)
 /* Without this the loop would spin: the queue stays readable while nothing can be accepted. */
 static void pause_accepting(struct http_listener *l, int err)
 {
-    log_text(LOG_ERROR, "cannot accept connections, pausing", "reason", strerror(err));
+    if (!l->starved)
+        log_text(LOG_ERROR, "cannot accept connections, pausing", "reason", strerror(err));
+    l->starved = true;
     (void)uv_poll_stop(&l->poll);
     (void)uv_timer_start(&l->pause, on_pause_over, PAUSE_MS, 0);
 }
@@ -65,6 +67,7 @@ static bool accept_one(struct http_listener *l)
 {
     int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
+        l->starved = false;
         l->on_connection(l->arg, fd);
         return true;
     }
@@ -108,6 +111,7 @@ int http_listener_open(struct http_listener *l, uv_loop_t *loop, const struct ad
     l->poll.data = l->pause.data = l;
     l->fd = fd;
     l->open_handles = 2;
+    l->starved = false;
     l->on_connection = on_connection;
     l->arg = arg;
     (void)uv_poll_start(&l->poll, UV_READABLE, on_readable); /* fails only on a closing handle */

@@ -15,6 +15,7 @@ struct http_listener {
     uv_poll_t poll;
     uv_timer_t pause; /* runs while the system has no descriptor or memory for another connection */
     int fd;
+    bool starved;                             /* nothing could be accepted since that was logged */
     void (*on_connection)(void *arg, int fd); /* takes over the descriptor */
     void *arg;
     int open_handles;
