@@ -31,6 +31,18 @@ static void health_needs_no_key_and_knows_no_api(void **state)
     assert_int_equal(server_admin_status(&fixture->server, "/livez/more"), 404);
 }
 
+static void what_is_not_a_get_is_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    struct http_response response;
+    http_call(fixture->server.admin_port, "DELETE", "/livez", NULL, &response);
+    assert_int_equal(response.status, 405);
+    assert_string_equal(http_header(&response, "Allow"), "GET, HEAD");
+    http_response_free(&response);
+    static const char without_host[] = "GET /livez HTTP/1.1\r\n\r\n";
+    http_expect_refusal(fixture->server.admin_port, without_host, sizeof without_host - 1, 400);
+}
+
 static void version_is_told(void **state)
 {
     struct fixture *fixture = *state;
@@ -104,6 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(health_is_good_when_all_is_well),
         cmocka_unit_test(health_needs_no_key_and_knows_no_api),
+        cmocka_unit_test(what_is_not_a_get_is_refused),
         cmocka_unit_test(version_is_told),
         cmocka_unit_test(metrics_are_in_the_text_format),
         cmocka_unit_test(requests_are_counted),

@@ -1,0 +1,92 @@
+/* Descriptors that run out: fewer connections are promised, and those that wait are let in as soon as there
+ * is room. */
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "support/fixture.h"
+
+static bool says(struct server *server, const char *text)
+{
+    char *log = server_log(server);
+    bool found = strstr(log, text) != NULL;
+    free(log);
+    return found;
+}
+
+static bool says_that_it_pauses(void *server)
+{
+    return says(server, "cannot accept connections, pausing");
+}
+
+static void limit_descriptors(struct fixture *fixture, rlim_t count)
+{
+    struct rlimit limit;
+    assert_int_equal(prlimit(fixture->server.process.pid, RLIMIT_NOFILE, NULL, &limit), 0);
+    limit.rlim_cur = count;
+    assert_int_equal(prlimit(fixture->server.process.pid, RLIMIT_NOFILE, &limit, NULL), 0);
+}
+
+/* The kernel takes the connection, and its request, into the queue of the listener. */
+static void a_connection_that_cannot_be_accepted_waits(void **state)
+{
+    struct fixture *fixture = fixture_new(3, NULL);
+    struct http_conn kept;
+    struct http_conn waiting;
+    struct http_response response;
+    (void)state;
+    assert_int_equal(http_open(&kept, fixture->server.port), 0);
+    assert_int_equal(http_exchange(&kept, "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
+    http_response_free(&response);
+    limit_descriptors(fixture, 3);
+    char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
+    assert_int_equal(http_open(&waiting, fixture->server.port), 0);
+    assert_int_equal(http_send_text(&waiting, request), 0);
+    assert_true(wait_until(says_that_it_pauses, &fixture->server, WAIT_DEADLINE_MS));
+    assert_int_equal(http_exchange(&kept, "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    assert_false(http_is_readable(&waiting, 0));
+    limit_descriptors(fixture, 1024);
+    assert_int_equal(http_read(&waiting, false, &response), 0);
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    http_close(&waiting);
+    http_close(&kept);
+    free(request);
+    fixture_free(fixture);
+}
+
+/* 512 are reserved, and 80 for each worker. */
+static void fewer_descriptors_than_connections_are_obeyed_and_told(void **state)
+{
+    enum { LEFT = 700 - 512 - 80 };
+    static const char *const env[] = {"CHANNELD_MAX_CONNECTIONS=10000", "CHANNELD_WORKERS=1", NULL};
+    struct http_conn conns[LEFT];
+    struct http_response response;
+    (void)state;
+    assert_int_equal(setenv("TEST_WRAPPER", "prlimit --nofile=700:700", 1), 0);
+    struct fixture *fixture = fixture_new(1, env);
+    assert_int_equal(unsetenv("TEST_WRAPPER"), 0);
+    assert_true(says(&fixture->server, "too few descriptors for max-connections, which is lowered"));
+    for (int i = 0; i < LEFT; i++) {
+        assert_int_equal(http_open(&conns[i], fixture->server.port), 0);
+        assert_int_equal(http_exchange(&conns[i], "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
+        assert_int_equal(response.status, 200);
+        http_response_free(&response);
+    }
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", FIXTURE_AUTH), 503);
+    for (int i = 0; i < LEFT; i++)
+        http_close(&conns[i]);
+    fixture_free(fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_connection_that_cannot_be_accepted_waits),
+        cmocka_unit_test(fewer_descriptors_than_connections_are_obeyed_and_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,78 @@
+/* More keys than a worker holds: verdicts are remembered one by one, and forgotten with the set's next
+ * change. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fixture.h"
+
+enum { KEYS = 100001, CHANNELS = 3 };
+
+static const char ISSUE[] =
+    "for i = 1, ARGV[1] do redis.call('SADD', KEYS[1], string.format('%064x', i)) end";
+
+static int start(void **state)
+{
+    struct fixture *fixture = fixture_new(CHANNELS, NULL);
+    redis_do(&fixture->redis, "EVAL %s 1 channels:api_keys %d", ISSUE, (int)KEYS);
+    assert_true(redis_integer(&fixture->redis, "SCARD channels:api_keys") > KEYS);
+    *state = fixture;
+    return 0;
+}
+
+static int status(struct fixture *fixture, const char *headers)
+{
+    return http_get_status(fixture->server.port, "/api/channels/", headers);
+}
+
+static long long asked(struct fixture *fixture)
+{
+    char *stats = redis_text(&fixture->redis, "INFO commandstats");
+    const char *at = strstr(stats, "cmdstat_sismember:calls=");
+    long long calls = at == NULL ? 0 : strtoll(strchr(at, '=') + 1, NULL, 10);
+    free(stats);
+    return calls;
+}
+
+static void a_key_is_asked_about_once(void **state)
+{
+    struct fixture *fixture = *state;
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(status(fixture, FIXTURE_AUTH), 200);
+    assert_in_range(asked(fixture), 1, 4); /* each worker, and again where the set was still being read */
+}
+
+static void a_wrong_key_is_asked_about_once(void **state)
+{
+    struct fixture *fixture = *state;
+    long long before = asked(fixture);
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(status(fixture, "X-Api-Key: wrong\r\n"), 401);
+    assert_in_range(asked(fixture) - before, 1, 2);
+}
+
+static void a_key_issued_or_revoked_counts_at_once(void **state)
+{
+    static const char auth[] = "X-Api-Key: another\r\n";
+    struct fixture *fixture = *state;
+    char digest[65];
+    catalogue_digest("another", digest);
+    for (int round = 0; round < 5; round++) {
+        redis_do(&fixture->redis, "SADD channels:api_keys %s", digest);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(status(fixture, auth), 200);
+        redis_do(&fixture->redis, "SREM channels:api_keys %s", digest);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(status(fixture, auth), 401);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_key_is_asked_about_once),
+        cmocka_unit_test(a_wrong_key_is_asked_about_once),
+        cmocka_unit_test(a_key_issued_or_revoked_counts_at_once),
+    };
+    return cmocka_run_group_tests(tests, start, fixture_teardown);
+}

@@ -1,0 +1,108 @@
+/* Names that take their time: the look-up outlives the attempt, or the connection itself, and harms neither.
+ */
+#include <dlfcn.h>
+#include <netdb.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "unit/store_fake.h"
+
+enum { POOL_SIZE = 4 }; /* libuv's threads for look-ups and other work */
+
+static const char NAME[] = "localhost";
+
+static struct fake redis;
+static atomic_int look_ups;
+static atomic_bool held; /* the next look-ups wait at the gate */
+static sem_t gate;
+
+/* In libc's place, also for libuv: the real one, when the gate opens. (hiredis has it read addresses as
+ * well.) */
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **found)
+{
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    bool is_name = strcmp(node, NAME) == 0;
+    look_ups += is_name;
+    if (is_name && held)
+        (void)sem_wait(&gate);
+    return real(node, service, hints, found);
+}
+
+static void begin(bool hold)
+{
+    look_ups = 0;
+    held = hold;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    fake_open(&redis);
+    session_begin(&redis, NAME);
+}
+
+static void open_gate(int times)
+{
+    held = false;
+    for (int i = 0; i < times; i++)
+        (void)sem_post(&gate);
+}
+
+TEST(a_look_up_that_outlives_its_attempt_is_waited_for)
+{
+    begin(true);
+    session_connect();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total == 1);
+    session_turn_for(2 * RCONN_BACKOFF_MIN_MS); /* the next attempts find it under way */
+    assert_int_equal(look_ups, 1);
+    open_gate(1);
+    SESSION_UNTIL(session.ready == 1);
+    assert_int_equal(look_ups, 2); /* what came too late was not taken for an answer */
+    session_end();
+}
+
+static void occupy(uv_work_t *work)
+{
+    (void)work;
+    (void)sem_wait(&gate);
+}
+
+static void on_free(uv_work_t *work, int status)
+{
+    (void)work;
+    assert_int_equal(status, 0);
+}
+
+TEST(a_look_up_that_had_no_turn_is_recalled)
+{
+    uv_work_t work[POOL_SIZE];
+    begin(false);
+    for (int i = 0; i < POOL_SIZE; i++)
+        assert_int_equal(uv_queue_work(&session.loop, &work[i], occupy, on_free), 0);
+    session_connect();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total == 1);
+    assert_int_equal(look_ups, 0);
+    open_gate(POOL_SIZE);
+    SESSION_UNTIL(session.ready == 1);
+    assert_int_equal(look_ups, 1);
+    session_end();
+}
+
+TEST(closing_does_not_wait_in_vain_nor_free_too_early)
+{
+    begin(true);
+    session_connect();
+    SESSION_UNTIL(look_ups == 1);
+    session_close();
+    session_turn_for(50);
+    assert_int_equal(session.closed, 0);
+    open_gate(1);
+    session_end(); /* asserts that it is closed, and that nothing is left */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_look_up_that_outlives_its_attempt_is_waited_for),
+        cmocka_unit_test(a_look_up_that_had_no_turn_is_recalled),
+        cmocka_unit_test(closing_does_not_wait_in_vain_nor_free_too_early),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
