@@ -20,6 +20,11 @@ static bool says_that_it_pauses(void *server)
     return says(server, "cannot accept connections, pausing");
 }
 
+static bool says_that_it_takes_fewer(void *server)
+{
+    return says(server, "too few descriptors for max-connections, which is lowered");
+}
+
 static void limit_descriptors(struct fixture *fixture, rlim_t count)
 {
     struct rlimit limit;
@@ -69,7 +74,7 @@ static void fewer_descriptors_than_connections_are_obeyed_and_told(void **state)
     assert_int_equal(setenv("TEST_WRAPPER", "prlimit --nofile=700:700", 1), 0);
     struct fixture *fixture = fixture_new(1, env);
     assert_int_equal(unsetenv("TEST_WRAPPER"), 0);
-    assert_true(says(&fixture->server, "too few descriptors for max-connections, which is lowered"));
+    assert_true(wait_until(says_that_it_takes_fewer, &fixture->server, WAIT_DEADLINE_MS));
     for (int i = 0; i < LEFT; i++) {
         assert_int_equal(http_open(&conns[i], fixture->server.port), 0);
         assert_int_equal(http_exchange(&conns[i], "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
