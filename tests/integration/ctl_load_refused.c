@@ -33,18 +33,19 @@ static void bad_lines_are_named_and_the_rest_is_loaded(void **state)
                                "{\"title\":\"no id\"}\n"
                                "\n"
                                "{\"max_channel_id\":5,\"updated_at\":\"yesterday\"}\n"
-                               "{\"max_channel_id\":6,\"title\":\"six\"}\n";
+                               "{\"max_channel_id\":6,\"title\":\"six\"}\n"
+                               "[7]\n";
     static const char *const named[] = {
-        "file.ndjson:2: views_24h: a 64-bit integer", "file.ndjson:2: avatar: a string",
-        "file.ndjson:3: a JSON object is expected",
-        "file.ndjson:4: max_channel_id: ", "file.ndjson:6: updated_at: YYYY-MM-DDTHH:MM:SS"};
+        "file.ndjson:2: views_24h: a 64-bit integer",     "file.ndjson:2: avatar: a string",
+        "file.ndjson:3: a JSON object is expected",       "file.ndjson:4: max_channel_id: ",
+        "file.ndjson:6: updated_at: YYYY-MM-DDTHH:MM:SS", "file.ndjson:8: a JSON object is expected"};
     (void)state;
     struct ctl_run run = ctl_load(&redis, text, NULL);
     assert_int_equal(run.status, 1);
     for (size_t i = 0; i < TEST_COUNT(named); i++)
         ctl_expect_text(run.err, named[i]);
     assert_int_equal(text_count(run.err, "\n"), TEST_COUNT(named));
-    ctl_expect_text(run.out, "loaded 2 channels (0 unchanged, 4 refused)");
+    ctl_expect_text(run.out, "loaded 2 channels (0 unchanged, 5 refused)");
     ctl_expect_index(&redis, "1 6");
     ctl_run_free(&run);
 }

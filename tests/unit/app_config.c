@@ -172,6 +172,7 @@ TEST(bad_values_are_refused_by_name)
         {"--request-timeout", "CHANNELD_REQUEST_TIMEOUT", "601s"},
         {"--request-timeout", "CHANNELD_REQUEST_TIMEOUT", "2"},
         {"--stale-limit", "CHANNELD_STALE_LIMIT", "25h"},
+        {"--stale-keys-limit", "CHANNELD_STALE_KEYS_LIMIT", "soon"},
         {"--header-timeout", "CHANNELD_HEADER_TIMEOUT", "99ms"},
         {"--idle-timeout", "CHANNELD_IDLE_TIMEOUT", "0"},
         {"--write-timeout", "CHANNELD_WRITE_TIMEOUT", "-1s"},

@@ -1,0 +1,68 @@
+/* Standard output that cannot be written to is a failure, not a silent loss: /dev/full refuses every byte. */
+
+#include "integration/ctl.h"
+
+static struct redis redis;
+
+static int start(void **state)
+{
+    (void)state;
+    redis_start(&redis, NULL);
+    catalogue_put_samples(&redis, 3);
+    catalogue_issue_key(&redis, "some-key");
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    redis_stop(&redis);
+    return 0;
+}
+
+static void expect_failure(const char *words)
+{
+    char *line = text_printf("exec %s %s >/dev/full", process_require_env("CHANNELCTL_BIN"), words);
+    char *url = text_printf("CHANNELD_REDIS_URL=%s", redis.url);
+    const char *const argv[] = {"sh", "-c", line, NULL};
+    const char *const env[] = {url, NULL};
+    const struct process_spec spec = {.name = "full", .dir = redis.dir.path, .argv = argv, .env = env};
+    struct process process;
+    int status = process_run(&process, &spec);
+    char *err = process_stderr(&process);
+    if (status != 1 || strstr(err, "No space left on device") == NULL)
+        fail_msg("channelctl %s: %d: %s", words, status, err);
+    free(err);
+    free(url);
+    free(line);
+}
+
+static void a_sample_that_is_lost_is_a_failure(void **state)
+{
+    (void)state;
+    expect_failure("sample 1");
+    expect_failure("sample 100000");
+}
+
+static void a_key_that_nobody_saw_is_a_failure(void **state)
+{
+    (void)state;
+    expect_failure("keys issue");
+    expect_failure("keys issue --count 5000");
+}
+
+static void a_list_that_is_lost_is_a_failure(void **state)
+{
+    (void)state;
+    expect_failure("keys list");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sample_that_is_lost_is_a_failure),
+        cmocka_unit_test(a_key_that_nobody_saw_is_a_failure),
+        cmocka_unit_test(a_list_that_is_lost_is_a_failure),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
