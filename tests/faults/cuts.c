@@ -82,6 +82,7 @@ static size_t measure(struct stage *stage, enum cuts_question question)
 void cuts_run(struct stage *stage, const struct cuts *cuts)
 {
     size_t size = measure(stage, cuts->question);
+    assert_true(size > 200);
     int made = 0;
     int struck = 0;
     int failed = 0;

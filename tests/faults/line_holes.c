@@ -1,4 +1,5 @@
-/* A line on which nothing comes through any more while connections stay open: both ways, or one way alone. */
+/* A line on which nothing comes through any more while connections stay open, both ways or one way alone; and
+ * one on which none can be made. */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -6,7 +7,7 @@
 
 #include "faults/outage.h"
 
-enum { LASTS_MS = 4000 };
+enum { LASTS_MS = 4000, RESETS_MS = 1500 };
 
 static int begin(void **state)
 {
@@ -48,6 +49,20 @@ static void no_answer_comes_back(void **state)
     outage_run(*state,
                &(struct outage){
                    .name = "line: hole for answers", .begin = hole_down, .end = heal, .lasts_ms = LASTS_MS});
+}
+
+static void reset_all(struct stage *stage)
+{
+    proxy_set_refusing(stage->proxy, true);
+    proxy_strike(stage->proxy, PROXY_RESET);
+}
+
+static void connections_are_reset(void **state)
+{
+    outage_run(*state, &(struct outage){.name = "line: connections reset, old and new",
+                                        .begin = reset_all,
+                                        .end = heal,
+                                        .lasts_ms = RESETS_MS});
 }
 
 /* Writes as fast as it can to a key that nobody asks for: channeld hears of each. */
@@ -99,6 +114,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(nothing_comes_through, begin, stage_teardown),
         cmocka_unit_test_setup_teardown(no_answer_comes_back, begin, stage_teardown),
+        cmocka_unit_test_setup_teardown(connections_are_reset, begin, stage_teardown),
         cmocka_unit_test_setup_teardown(no_question_arrives_while_changes_are_told, begin_with_chatter,
                                         end_with_chatter),
     };

@@ -9,9 +9,7 @@ static int outage_await_notice(struct stage *stage, int64_t began)
 {
     int noticed = stage_await_lost(stage, began);
     assert_in_range(noticed, 0, STAGE_NOTICE_MS + wait_slack_ms());
-    char *log = server_log(&stage->fixture.server);
-    assert_non_null(strstr(log, "redis connection lost"));
-    free(log);
+    stage_await_logged(stage, "redis connection lost");
     return noticed;
 }
 

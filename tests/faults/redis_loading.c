@@ -38,9 +38,7 @@ static void loading_costs_memory_nothing(void **state)
                                        .begin = restart_slowly,
                                        .end = await_loaded,
                                        .lasts_ms = 500});
-    char *log = server_log(&stage->fixture.server);
-    assert_non_null(strstr(log, "LOADING"));
-    free(log);
+    stage_await_logged(stage, "LOADING");
 }
 
 int main(void)

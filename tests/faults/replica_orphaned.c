@@ -66,9 +66,7 @@ static void replica_without_master_is_as_good_as_away(void **state)
                                        .begin = kill_master,
                                        .end = bring_master_back,
                                        .lasts_ms = LASTS_MS});
-    char *log = server_log(&stage->fixture.server);
-    assert_non_null(strstr(log, "MASTERDOWN"));
-    free(log);
+    stage_await_logged(stage, "MASTERDOWN");
 }
 
 /* A replica refuses what is written to it, not what is read. */

@@ -38,14 +38,18 @@ struct stage *stage_new(const struct stage_plan *plan)
         abort();
     if (plan == NULL)
         plan = &plain;
-    redis_start(&stage->fixture.redis, plan->redis_args);
+    if (plan->network && !netns_open(&stage->netns)) {
+        free(stage);
+        skip();
+    }
+    redis_start_in(&stage->fixture.redis, plan->network ? &stage->netns : NULL, plan->redis_args);
     stage_write(&stage->fixture.redis, 1);
     int port = stage->fixture.redis.port;
     if (plan->line) {
         stage->proxy = proxy_new(port, 0, 0);
         port = proxy_port(stage->proxy);
     }
-    char *url = text_printf("redis://127.0.0.1:%d/0", port);
+    char *url = text_printf("redis://%s:%d/0", plan->line ? "127.0.0.1" : stage->fixture.redis.host, port);
     struct server_spec spec = {.redis_url = url, .env = plan->env, .wait = SERVER_WAIT_READY};
     server_start(&stage->fixture.server, &spec);
     free(url);
@@ -61,6 +65,7 @@ void stage_free(struct stage *stage)
     if (stage->proxy != NULL)
         proxy_free(stage->proxy);
     redis_stop(&stage->fixture.redis);
+    netns_close(&stage->netns);
     free(stage);
 }
 
@@ -175,6 +180,27 @@ int stage_await_connected(struct stage *stage, int64_t since)
     double workers = server_metric(&stage->fixture.server, "channeld_workers");
     server_await_metric(&stage->fixture.server, "channeld_redis_connected", workers);
     return (int)(wait_now_ms() - since);
+}
+
+struct logged {
+    struct stage *stage;
+    const char *text;
+};
+
+static bool stage_has_logged(void *arg)
+{
+    const struct logged *logged = arg;
+    char *log = server_log(&logged->stage->fixture.server);
+    bool has = strstr(log, logged->text) != NULL;
+    free(log);
+    return has;
+}
+
+void stage_await_logged(struct stage *stage, const char *text)
+{
+    struct logged logged = {stage, text};
+    if (!wait_until(stage_has_logged, &logged, WAIT_DEADLINE_MS))
+        fail_msg("channeld does not log \"%s\"", text);
 }
 
 void stage_report(struct stage *stage, const char *fault, int noticed_ms, int recovered_ms)

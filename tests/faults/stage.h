@@ -26,6 +26,7 @@ enum {
 struct stage {
     struct fixture fixture;
     struct proxy *proxy; /* NULL without a line */
+    struct netns netns;  /* with a name where Redis is in one */
     struct load *load;   /* NULL, or at work: ended with the stage */
 };
 
@@ -33,6 +34,7 @@ struct stage_plan {
     const char *const *env;        /* settings of channeld, NULL-terminated, or NULL */
     const char *const *redis_args; /* the same of Redis */
     bool line;                     /* a proxy stands between the two */
+    bool network; /* Redis is in a network of its own; the test is skipped where that cannot be */
 };
 
 /* Owned. `plan` may be NULL. Version 1 of the catalogue is in Redis, and channeld is ready. */
@@ -65,6 +67,9 @@ void stage_let_pass(int ms);
 /* Waits until no worker is connected to Redis, or all are; returns how long after `since` that was, in ms. */
 int stage_await_lost(struct stage *stage, int64_t since);
 int stage_await_connected(struct stage *stage, int64_t since);
+
+/* Waits until channeld has logged that. */
+void stage_await_logged(struct stage *stage, const char *text);
 
 /* The path of a channel that nobody has asked for, owned. */
 char *stage_spare_path(long long *id);

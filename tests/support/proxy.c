@@ -95,6 +95,7 @@ static size_t link_before_strike(struct proxy_link *link, size_t length)
         proxy->strike_after -= length;
     }
     (void)pthread_mutex_unlock(&proxy->lock);
+    atomic_fetch_add(&proxy->answered, length);
     return length;
 }
 
@@ -144,7 +145,6 @@ static bool link_send_down(struct proxy_link *link)
             if (!proxy_pipe_send(&link->down, length, &sent))
                 return false;
             length -= sent;
-            atomic_fetch_add(&link->proxy->answered, sent);
             if (sent == 0)
                 (void)poll(NULL, 0, PROXY_BLOCKED_MS);
             if (atomic_load(&link->proxy->stopping))

@@ -55,7 +55,7 @@ bool proxy_has_struck(struct proxy *proxy);
 /* A good line again, for old and new connections. */
 void proxy_heal(struct proxy *proxy);
 
-/* How many bytes of answers have gone on so far. */
+/* How many bytes of answers have gone on so far, or are just going. */
 size_t proxy_answered(const struct proxy *proxy);
 
 /* How many connections were made so far. */

@@ -44,7 +44,7 @@ static bool redis_connect(struct redis *redis)
     struct timeval timeout = {.tv_sec = CONNECT_TIMEOUT_S};
     if (redis->connection != NULL)
         return true;
-    redis->connection = redisConnectWithTimeout("127.0.0.1", redis->port, timeout);
+    redis->connection = redisConnectWithTimeout(redis->host, redis->port, timeout);
     if (redis->connection == NULL || redis->connection->err != 0) {
         redis_disconnect(redis);
         return false;
@@ -86,18 +86,28 @@ void redis_await(struct redis *redis)
     fail_msg("redis-server does not start on port %d", redis->port);
 }
 
-void redis_prepare(struct redis *redis, const char *const *extra)
+static void redis_add_args(struct redis *redis, const char *const *args, size_t count)
 {
+    for (size_t i = 0; i < count; i++)
+        redis_add_arg(redis, args[i]);
+}
+
+/* Its address, and what its command line consists of; `netns` may be NULL. */
+static void redis_compose(struct redis *redis, const struct netns *netns, const char *const *extra)
+{
+    char port[16];
     memset(redis, 0, sizeof *redis);
     tempdir_init(&redis->dir);
     redis->port = net_reserve_port();
-    (void)snprintf(redis->url, sizeof redis->url, "redis://127.0.0.1:%d/0", redis->port);
-    char port[16];
+    (void)snprintf(redis->host, sizeof redis->host, "%s", netns != NULL ? netns->address : "127.0.0.1");
+    (void)snprintf(redis->url, sizeof redis->url, "redis://%s:%d/0", redis->host, redis->port);
     (void)snprintf(port, sizeof port, "%d", redis->port);
-    const char *const base[] = {"redis-server",  "--port", port, "--bind",       "127.0.0.1", "--dir",
-                                redis->dir.path, "--save", "",   "--appendonly", "no"};
-    for (size_t i = 0; i < TEST_COUNT(base); i++)
-        redis_add_arg(redis, base[i]);
+    if (netns != NULL)
+        redis_add_args(redis, (const char *[]){"ip", "netns", "exec", netns->name}, 4);
+    const char *const base[] = {
+        "redis-server",     "--port", port,           "--bind", redis->host, "--dir", redis->dir.path,
+        "--protected-mode", "no",     "--appendonly", "no",     "--save",    ""};
+    redis_add_args(redis, base, TEST_COUNT(base));
     for (size_t i = 0; extra != NULL && extra[i] != NULL; i++) {
         redis_add_arg(redis, extra[i]);
         if (strcmp(extra[i], "--requirepass") == 0 && extra[i + 1] != NULL)
@@ -105,9 +115,19 @@ void redis_prepare(struct redis *redis, const char *const *extra)
     }
 }
 
+void redis_prepare(struct redis *redis, const char *const *extra)
+{
+    redis_compose(redis, NULL, extra);
+}
+
 void redis_start(struct redis *redis, const char *const *extra)
 {
-    redis_prepare(redis, extra);
+    redis_start_in(redis, NULL, extra);
+}
+
+void redis_start_in(struct redis *redis, const struct netns *netns, const char *const *extra)
+{
+    redis_compose(redis, netns, extra);
     redis_launch(redis);
     redis_await(redis);
 }

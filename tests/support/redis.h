@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "support/netns.h"
 #include "support/process.h"
 #include "support/tempdir.h"
 
@@ -18,8 +19,9 @@ enum { REDIS_ARGS_MAX = 32 };
 struct redis {
     struct tempdir dir;
     struct process process;
+    char host[16]; /* 127.0.0.1, unless it runs in a network of its own */
     int port;
-    char url[64];                       /* redis://127.0.0.1:<port>/0 */
+    char url[64];                       /* redis://<host>:<port>/0 */
     char args_text[REDIS_ARGS_MAX][64]; /* the command line, for restarts */
     const char *args[REDIS_ARGS_MAX + 1];
     const char *password;            /* from --requirepass, or NULL */
@@ -31,6 +33,9 @@ struct redis {
  * NULL-terminated, or NULL; they are copied.
  */
 void redis_start(struct redis *redis, const char *const *extra);
+
+/* The same in a network of its own, which has to outlive it. */
+void redis_start_in(struct redis *redis, const struct netns *netns, const char *const *extra);
 
 /* Reserves port and directory but starts nothing yet: redis_restart() does. */
 void redis_prepare(struct redis *redis, const char *const *extra);
