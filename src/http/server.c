@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Deadlines are looked at, and Date is brought up to date, this often. */
-enum { TICK_MS = 100 };
+/* Deadlines are looked at, and Date is brought up to date, this often. When thousands have passed at once,
+ * others get their turn in between. */
+enum { TICK_MS = 100, EXPIRIES_PER_TURN = 200 };
 
 /*
  * A deadline counts when it had passed at the tick before: since then all sockets have been read. When the
@@ -19,9 +20,13 @@ static void on_tick(uv_timer_t *tick)
     struct http_server *s = tick->data;
     struct http_deadline *d = NULL;
     http_date_refresh(&s->date);
-    while ((d = http_deadlines_passed(&s->deadlines, s->ticked_ms)) != NULL)
+    int turn = 0;
+    while (turn < EXPIRIES_PER_TURN && (d = http_deadlines_passed(&s->deadlines, s->ticked_ms)) != NULL) {
         http_conn_expire(LIST_ENTRY(d, struct http_conn, deadline));
+        turn++;
+    }
     s->ticked_ms = uv_now(s->loop);
+    (void)uv_timer_start(tick, on_tick, turn == EXPIRIES_PER_TURN ? 1 : TICK_MS, 0);
 }
 
 int http_server_new(uv_loop_t *loop, const struct http_server_options *options, struct http_server **out)
@@ -44,7 +49,7 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
     s->tick.data = s;
     s->open_parts = 1;
     s->ticked_ms = uv_now(loop);
-    (void)uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
+    (void)uv_timer_start(&s->tick, on_tick, TICK_MS, 0);
     *out = s;
     return 0;
 }

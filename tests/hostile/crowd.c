@@ -52,12 +52,22 @@ void crowd_open(struct crowd *crowd, int port, size_t size, int receive_buffer)
     crowd->began_ms = wait_now_ms();
 }
 
+static void crowd_send_one(struct crowd_member *member, const char *bytes, size_t length)
+{
+    if (member->fd >= 0)
+        (void)send(member->fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 void crowd_send(struct crowd *crowd, const char *bytes, size_t length)
 {
-    for (size_t i = 0; i < crowd->size; i++) {
-        if (crowd->member[i].fd >= 0)
-            (void)send(crowd->member[i].fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT);
-    }
+    for (size_t i = 0; i < crowd->size; i++)
+        crowd_send_one(&crowd->member[i], bytes, length);
+}
+
+void crowd_send_in_turn(struct crowd *crowd, const char *const *text, size_t count)
+{
+    for (size_t i = 0; i < crowd->size; i++)
+        crowd_send_one(&crowd->member[i], text[i % count], strlen(text[i % count]));
 }
 
 static void crowd_end_one(struct crowd *crowd, struct crowd_member *member, struct crowd_end *end, int error)

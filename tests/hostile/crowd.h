@@ -28,6 +28,9 @@ void crowd_open(struct crowd *crowd, int port, size_t size, int receive_buffer);
  */
 void crowd_send(struct crowd *crowd, const char *bytes, size_t length);
 
+/* Sends the first text on the first connection, the second on the second, and so on all around. */
+void crowd_send_in_turn(struct crowd *crowd, const char *const *text, size_t count);
+
 /*
  * Reads all connections until the server has ended them or `ms` (scaled) have passed. Every `interval_ms` it
  * sends the byte of `drip` on each of them, when that is not NULL. Counts those that were answered with that

@@ -9,7 +9,7 @@
 #include "hostile/witness.h"
 #include "support/fixture.h"
 
-enum { WANTED = 10000, RESERVE = 1500, TIMEOUT_MS = 3000, LATE_MS = 1000, KIB_EACH = 2, WAVES = 3 };
+enum { WANTED = 10000, RESERVE = 1500, TIMEOUT_MS = 3000, LATE_MS = 1000, KIB_EACH = 2, WAVES = 2 };
 
 static int start(void **state)
 {
