@@ -67,8 +67,8 @@ static void drop_socket(struct rconn *c)
 }
 
 /* Ends what there is, tells those who were told that it is there, and goes on. */
-static void leave(struct rconn *c,
-                  enum rconn_state next) /* NOLINT(misc-no-recursion): one address deeper each time */
+/* NOLINTNEXTLINE(misc-no-recursion): one address deeper each time */
+static void leave(struct rconn *c, enum rconn_state next)
 {
     bool was_ready = c->state == RCONN_READY;
     if (was_ready)
@@ -81,7 +81,8 @@ static void leave(struct rconn *c,
         enter(c, next);
 }
 
-void rconn_fail(struct rconn *c, const char *why) /* NOLINT(misc-no-recursion): as above */
+/* NOLINTNEXTLINE(misc-no-recursion): one address deeper each time */
+void rconn_fail(struct rconn *c, const char *why)
 {
     bool was_ready = c->state == RCONN_READY;
     bool attempting = c->state == RCONN_CONNECTING || c->state == RCONN_GREETING;
@@ -180,7 +181,8 @@ static void on_failed(void *arg, const char *why)
     rconn_fail(arg, why);
 }
 
-static void connect_next(struct rconn *c) /* NOLINT(misc-no-recursion): one address deeper each time */
+/* NOLINTNEXTLINE(misc-no-recursion): one address deeper each time */
+static void connect_next(struct rconn *c)
 {
     bool named = c->where.transport != REDIS_TRANSPORT_UNIX;
     const char *address = named ? c->resolver.address[c->next_address++] : NULL;
@@ -217,7 +219,8 @@ static void on_resolved(void *arg, int err)
         enter(c, RCONN_CONNECTING);
 }
 
-static void resolve(struct rconn *c) /* NOLINT(misc-no-recursion): one address deeper each time */
+/* NOLINTNEXTLINE(misc-no-recursion): one address deeper each time */
+static void resolve(struct rconn *c)
 {
     if (c->where.transport == REDIS_TRANSPORT_UNIX) {
         enter(c, RCONN_CONNECTING);
@@ -287,8 +290,8 @@ void rconn_greeted(struct rconn *c)
 }
 
 /* Every change of state passes here. */
-static void enter(struct rconn *c,
-                  enum rconn_state next) /* NOLINT(misc-no-recursion): one address deeper each time */
+/* NOLINTNEXTLINE(misc-no-recursion): one address deeper each time */
+static void enter(struct rconn *c, enum rconn_state next)
 {
     c->state = next;
     switch (next) {

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "store/fetch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -52,6 +53,7 @@ static void on_deadline(uv_timer_t *timer)
         struct fetch *f = r->fetch;
         if (r->deadline_ms > now)
             break;
+        assert(f != NULL); /* detach() ends both the deadline and the fetch */
         metric_add(&s->options.metrics->request_timeouts_total, 1);
         detach(r);
         release_if_unwanted(f);

@@ -18,15 +18,15 @@ static sem_t gate;
 
 /* In libc's place, also for libuv: the real one, when the gate opens. (hiredis has it read addresses as
  * well.) */
-int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **found)
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *req, struct addrinfo **pai)
 {
     int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = NULL;
     *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
-    bool is_name = strcmp(node, NAME) == 0;
+    bool is_name = strcmp(name, NAME) == 0;
     look_ups += is_name;
     if (is_name && held)
         (void)sem_wait(&gate);
-    return real(node, service, hints, found);
+    return real(name, service, req, pai);
 }
 
 static void begin(bool hold)
