@@ -1,0 +1,110 @@
+/*
+ * A Redis that answers with something else than was asked for: one of its commands is replaced by another, of
+ * another type. That is an error and no data: 500, never 401 or 404, and never remembered.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "integration/ctl.h"
+#include "support/fixture.h"
+
+static const char *const CACHED[] = {"CHANNELD_WORKERS=1", NULL};
+static const char *const UNCACHED[] = {"CHANNELD_WORKERS=1", "CHANNELD_CACHE_SIZE=0", NULL};
+
+/* Where `victim` is asked for, Redis does what `impostor` does. */
+static struct fixture *begin(const char *victim, const char *impostor, const char *const *env)
+{
+    const char *const args[] = {"--rename-command", victim, "GENUINE", "--rename-command",
+                                impostor,           victim, NULL};
+    return fixture_new_with_redis(3, env, args);
+}
+
+static void wrong_data_is_an_internal_error(void **state)
+{
+    static const struct {
+        const char *victim, *impostor, *path;
+    } rows[] = {
+        {"GET", "STRLEN", "channel/by-link/?link=https://max.ru/sample_1"}, /* a number for a text */
+        {"HMGET", "EXISTS", "channel/by-id/0/"},                            /* a number for a list */
+        {"HMGET", "EXISTS", "channels/"},
+        {"ZCARD", "TYPE", "channels/"}, /* a text for a number */
+        {"ZRANGE", "EXISTS", "channels/"},
+    };
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct fixture *fixture = begin(rows[i].victim, rows[i].impostor, CACHED);
+        for (int n = 0; n < 2; n++) {
+            int status = fixture_status(fixture, rows[i].path);
+            if (status != 500)
+                fail_msg("%s by %s: %s is %d", rows[i].victim, rows[i].impostor, rows[i].path, status);
+        }
+        fixture_free(fixture);
+    }
+}
+
+static void a_verdict_that_is_none_neither_admits_nor_refuses(void **state)
+{
+    struct fixture *fixture = begin("SISMEMBER", "SMISMEMBER", UNCACHED);
+    (void)state;
+    assert_int_equal(fixture_status(fixture, "channels/"), 500);
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", "X-Api-Key: wrong\r\n"), 500);
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", NULL), 401);
+    fixture_free(fixture);
+}
+
+/* Then each key is asked about. */
+static void a_set_of_keys_that_is_none_is_not_believed(void **state)
+{
+    static const char *const victims[] = {"SCARD", "SMEMBERS"};
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(victims); i++) {
+        struct fixture *fixture = begin(victims[i], "TYPE", CACHED);
+        for (int n = 0; n < 3; n++) {
+            assert_int_equal(fixture_status(fixture, "channels/"), 200);
+            assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", "X-Api-Key: wrong\r\n"),
+                             401);
+        }
+        fixture_free(fixture);
+    }
+}
+
+static void channelctl_fails_and_says_so(void **state)
+{
+    static const struct {
+        const char *victim, *impostor, *operation;
+    } rows[] = {
+        {"SCAN", "EXISTS", "verify"},
+        {"ZSCAN", "EXISTS", "verify"},
+        {"ZCARD", "TYPE", "verify"},
+        {"HMGET", "EXISTS", "load"},
+    };
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        const char *const args[] = {"--rename-command", rows[i].victim, "GENUINE", "--rename-command",
+                                    rows[i].impostor,   rows[i].victim, NULL};
+        struct redis redis;
+        redis_start(&redis, args);
+        char *file = text_printf("%s/file", redis.dir.path);
+        catalogue_write_file(file, 3);
+        const char *const words[] = {rows[i].operation, strcmp(rows[i].operation, "load") == 0 ? file : NULL,
+                                     NULL};
+        struct ctl_run run = ctl_run(&redis, words);
+        if (run.status != 1 || strstr(run.err, "Redis answered with something unexpected") == NULL)
+            fail_msg("%s by %s: %d: %s%s", rows[i].victim, rows[i].impostor, run.status, run.out, run.err);
+        ctl_run_free(&run);
+        free(file);
+        redis_stop(&redis);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_data_is_an_internal_error),
+        cmocka_unit_test(a_verdict_that_is_none_neither_admits_nor_refuses),
+        cmocka_unit_test(a_set_of_keys_that_is_none_is_not_believed),
+        cmocka_unit_test(channelctl_fails_and_says_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
