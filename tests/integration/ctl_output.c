@@ -1,4 +1,5 @@
-/* Standard output that cannot be written to is a failure, not a silent loss: /dev/full refuses every byte. */
+/* What cannot be done is a failure, not a silent loss: output that is refused (/dev/full), a Redis that is
+ * not there. */
 
 #include "integration/ctl.h"
 
@@ -57,12 +58,33 @@ static void a_list_that_is_lost_is_a_failure(void **state)
     expect_failure("keys list");
 }
 
+static void without_redis_nothing_is_done_and_that_is_said(void **state)
+{
+    static const char *const commands[][4] = {{"verify"},
+                                              {"keys", "list"},
+                                              {"keys", "issue"},
+                                              {"keys", "revoke", "some-key"},
+                                              {"load", "/dev/null"}};
+    (void)state;
+    struct redis nobody;
+    redis_prepare(&nobody, NULL);
+    for (size_t i = 0; i < TEST_COUNT(commands); i++) {
+        struct ctl_run run = ctl_run(&nobody, commands[i]);
+        assert_int_equal(run.status, 1);
+        ctl_expect_text(run.err, "Connection refused");
+        assert_string_equal(run.out, "");
+        ctl_run_free(&run);
+    }
+    redis_stop(&nobody);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sample_that_is_lost_is_a_failure),
         cmocka_unit_test(a_key_that_nobody_saw_is_a_failure),
         cmocka_unit_test(a_list_that_is_lost_is_a_failure),
+        cmocka_unit_test(without_redis_nothing_is_done_and_that_is_said),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -53,6 +53,23 @@ static void a_verdict_that_is_none_neither_admits_nor_refuses(void **state)
     fixture_free(fixture);
 }
 
+/* An index of 101 that says it has one entry: what was read counts, and the page does not contradict itself.
+ */
+static void a_page_agrees_with_itself(void **state)
+{
+    static const char *const args[] = {"--rename-command", "ZCARD", "GENUINE", "--rename-command",
+                                       "EXISTS",           "ZCARD", NULL};
+    struct fixture *fixture = fixture_new_with_redis(101, CACHED, args);
+    struct http_response response;
+    (void)state;
+    fixture_get(fixture, "channels/", &response);
+    assert_int_equal(response.status, 200);
+    assert_non_null(strstr(response.body, "\"count\":100,\"has_next\":true"));
+    assert_non_null(strstr(http_header(&response, "Link"), "page=2>; rel=\"last\""));
+    http_response_free(&response);
+    fixture_free(fixture);
+}
+
 /* Then each key is asked about. */
 static void a_set_of_keys_that_is_none_is_not_believed(void **state)
 {
@@ -103,6 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_data_is_an_internal_error),
         cmocka_unit_test(a_verdict_that_is_none_neither_admits_nor_refuses),
+        cmocka_unit_test(a_page_agrees_with_itself),
         cmocka_unit_test(a_set_of_keys_that_is_none_is_not_believed),
         cmocka_unit_test(channelctl_fails_and_says_so),
     };
