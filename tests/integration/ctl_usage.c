@@ -48,6 +48,7 @@ static void wrong_usage_is_told_apart(void **state)
         {"keys", "issue", "x", NULL},
         {"keys", "issue", "--count", "0", NULL},
         {"keys", "issue", "--count=x", NULL},
+        {"keys", "issue", "--counting", "3", NULL},
         {"keys", "list", "--count", "1", NULL},
         {"keys", "revoke", NULL},
         {"verify", "--redis-url", "http://x", NULL},
