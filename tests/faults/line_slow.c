@@ -6,7 +6,7 @@
 #include "faults/chorus.h"
 #include "faults/outage.h"
 
-enum { LATENCY_MS = 200, LASTS_MS = 2500, RATE = 20000, KEYS = 20000 };
+enum { LATENCY_MS = 200, LASTS_MS = 2500, RATE = 20000, KEYS = 20000, KEYS_RATE = 400000 };
 
 static int begin(void **state)
 {
@@ -98,12 +98,41 @@ static void narrow_line(void **state)
     assert_true(load_tally_of_fault(stage->load, LOAD_UNCACHED).right > 0);
 }
 
+/* More keys than would come through while channeld is patient: they are asked about one by one. */
+static void many_keys_over_a_narrow_line(void **state)
+{
+    static const char wrong[] = "X-Api-Key: wrong\r\n";
+    struct stage *stage = *state;
+    struct redis *redis = &stage->fixture.redis;
+    redis_do(redis, "EVAL %s 0 %d",
+             "for i = 1, tonumber(ARGV[1]) do redis.call('SADD', 'channels:api_keys', redis.sha1hex(i) .. "
+             "string.sub(redis.sha1hex(-i), 1, 24)) end return 1",
+             KEYS);
+    double lost = server_metric(&stage->fixture.server, "channeld_redis_disconnects_total");
+    proxy_set_rate(stage->proxy, KEYS_RATE);
+    proxy_strike(stage->proxy, PROXY_RESET);
+    server_await_metric(&stage->fixture.server, "channeld_redis_disconnects_total", lost + 2);
+    int64_t began = wait_now_ms();
+    chorus_await_memory(stage);
+    int took = (int)(wait_now_ms() - began);
+    assert_in_range(took, 0, STAGE_TIMEOUT_MS + wait_slack_ms());
+    print_message("line: %d keys, %d kB/s: answers from memory after %d ms\n", KEYS, KEYS_RATE / 1000, took);
+    assert_int_equal(http_get_status(stage->fixture.server.port, "/api/channels/", wrong), 401);
+    struct chorus chorus;
+    chorus_open(&chorus, stage);
+    redis_do(redis, "DEL channels:api_keys");
+    chorus_await(&chorus, "channel/by-id/1/", 401, NULL);
+    chorus_close(&chorus);
+    assert_true(server_metric(&stage->fixture.server, "channeld_redis_disconnects_total") <= lost + 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(latency_of_200_ms_each_way, begin, stage_teardown),
         cmocka_unit_test_setup_teardown(connects_and_answers_over_200_ms_each_way, begin, stage_teardown),
         cmocka_unit_test_setup_teardown(answers_byte_by_byte, begin, stage_teardown),
+        cmocka_unit_test_setup_teardown(many_keys_over_a_narrow_line, begin, stage_teardown),
         cmocka_unit_test_setup_teardown(narrow_line, begin, stage_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
