@@ -58,7 +58,7 @@ void load_expect_cached_right(struct load *load);
  * is later than `bound_ms` and the slack, or anything was wrong. */
 int load_await_recovery(struct load *load, int bound_ms);
 
-/* Lets them work for a while: nothing fails any more. */
+/* Lets them work for a while: nothing fails any more, and all that is to be in memory is there again. */
 void load_expect_all_right(struct load *load);
 
 #endif
