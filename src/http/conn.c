@@ -8,59 +8,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { SPARES_MAX = 256, SPARE_TEXT_MAX = 4096 };
-
-/* --- exchanges --- */
-
-static struct http_exchange *take_exchange(struct http_conn *c)
-{
-    struct http_server *s = c->server;
-    struct http_exchange *x = s->spare;
-    if (x != NULL) {
-        s->spare = x->next_spare;
-        s->spares--;
-    } else {
-        x = calloc(1, sizeof *x + s->options.handler.state_size);
-        if (x == NULL)
-            return NULL;
-    }
-    http_parser_init(&x->parser, &s->limits);
-    x->conn = c;
-    x->close = false;
-    x->continued = false;
-    return x;
-}
-
-static void give_exchange_back(struct http_conn *c)
-{
-    struct http_server *s = c->server;
-    struct http_exchange *x = c->exchange;
-    c->exchange = NULL;
-    if (x->parser.text.cap > SPARE_TEXT_MAX || s->spares == SPARES_MAX) {
-        http_parser_fini(&x->parser);
-        free(x);
-        return;
-    }
-    x->next_spare = s->spare;
-    s->spare = x;
-    s->spares++;
-}
-
-const struct http_request *http_exchange_request(const struct http_exchange *x)
-{
-    return &x->parser.request;
-}
-
-void *http_exchange_state(struct http_exchange *x)
-{
-    return x->state;
-}
-
-uint64_t http_exchange_began_ns(const struct http_exchange *x)
-{
-    return x->began_ns;
-}
-
 /* --- reading, writing, deadlines --- */
 
 static void settle(struct http_conn *c);
@@ -225,7 +172,7 @@ static void invite_content(struct http_conn *c)
 static struct span advance(struct http_conn *c, struct span bytes)
 {
     if (c->exchange == NULL)
-        c->exchange = take_exchange(c);
+        c->exchange = http_exchange_take(c);
     if (c->exchange == NULL) {
         http_conn_close(c);
         return bytes;
@@ -289,7 +236,7 @@ void http_exchange_respond(struct http_exchange *x, struct http_response *r)
     http_response_write_head(&s->output.heads, r, &context);
     bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->status == 204;
     http_output_add(&s->output, bodiless ? NULL : r->body);
-    give_exchange_back(c);
+    http_exchange_give_back(c);
     if (c->writing == 0) /* otherwise it is that of the answers before, which are not taken yet */
         http_deadline_clear(&c->deadline);
     c->served = true;
@@ -318,14 +265,14 @@ void http_conn_close(struct http_conn *c)
     if (c->exchange != NULL) {
         if (handling)
             c->server->options.handler.abandon(c->server->options.handler.arg, c->exchange);
-        give_exchange_back(c);
+        http_exchange_give_back(c);
     }
     uv_close((uv_handle_t *)&c->tcp, on_closed);
 }
 
 static void turn_away(struct http_conn *c)
 {
-    c->exchange = take_exchange(c);
+    c->exchange = http_exchange_take(c);
     if (c->exchange == NULL)
         http_conn_close(c);
     else

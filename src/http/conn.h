@@ -84,6 +84,14 @@ struct http_conn {
     bool over_limit;
 };
 
+/* An exchange for the next request of the connection; NULL when there is no memory. */
+struct http_exchange *http_exchange_take(struct http_conn *c);
+
+/* The connection's exchange has ended. */
+void http_exchange_give_back(struct http_conn *c);
+
+void http_exchange_free_spares(struct http_server *s);
+
 /* Takes over `fd`; on any failure it is closed. `over_limit`: the client is told so and sent away. */
 void http_conn_open(struct http_server *s, int fd, bool over_limit);
 

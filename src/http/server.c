@@ -84,12 +84,7 @@ void http_server_announce_close(struct http_server *s)
 
 static void free_server(struct http_server *s)
 {
-    while (s->spare != NULL) {
-        struct http_exchange *x = s->spare;
-        s->spare = x->next_spare;
-        http_parser_fini(&x->parser);
-        free(x);
-    }
+    http_exchange_free_spares(s);
     http_output_fini(&s->output);
     void (*closed)(void *arg) = s->closed;
     void *arg = s->closed_arg;
