@@ -11,7 +11,6 @@
 /* --- reading, writing, deadlines --- */
 
 static void settle(struct http_conn *c);
-static void resume(struct http_conn *c);
 static void set_reading(struct http_conn *c, bool on);
 static void take_input(struct http_conn *c, struct span bytes);
 
@@ -72,7 +71,7 @@ static void on_written(uv_stream_t *stream, int status)
         http_conn_close(c);
     } else if (c->writing == 0) {
         http_deadline_clear(&c->deadline);
-        resume(c);
+        http_conn_resume(c);
     }
 }
 
@@ -112,6 +111,16 @@ static enum http_deadline_kind reading_deadline(const struct http_conn *c)
     return c->server->finished != NULL ? DEADLINE_LAST_CALL : DEADLINE_HEAD;
 }
 
+/* It has had its turn; in the next one it goes on with what it has sent already. */
+static void wait_for_turn(struct http_conn *c)
+{
+    struct http_server *s = c->server;
+    set_reading(c, false);
+    if (list_empty(&s->waiting))
+        (void)uv_idle_start(&s->next_turn, http_server_on_turn); /* fails without a callback only */
+    list_append(&s->waiting, &c->turn);
+}
+
 /* Writes what there is, then sees to it that the connection waits for the right thing, and not for ever. */
 static void settle(struct http_conn *c)
 {
@@ -133,6 +142,8 @@ static void settle(struct http_conn *c)
         if (c->leftover.len > 0) /* one read's worth waits already, and that is enough */
             set_reading(c, false);
         http_deadline_clear(&c->deadline);
+    } else if (c->state == CONN_READING && c->leftover.len > 0) {
+        wait_for_turn(c);
     } else if (c->state == CONN_READING) {
         set_deadline(c, reading_deadline(c));
         set_reading(c, true);
@@ -188,16 +199,13 @@ static struct span advance(struct http_conn *c, struct span bytes)
     return span_skip(bytes, used);
 }
 
-/* Serves as many requests as the input holds, until one has to wait for its answer or the client for its
- * reading. */
+/* Serves as many requests as the input holds, until one has to wait for its answer, the client for its
+ * reading, or all others for their turn. */
 static void take_input(struct http_conn *c, struct span bytes)
 {
     c->processing = true;
-    while (bytes.len > 0 && c->state == CONN_READING && c->writing == 0) {
+    while (bytes.len > 0 && c->state == CONN_READING && !http_output_full(&c->server->output))
         bytes = advance(c, bytes);
-        if (http_output_full(&c->server->output))
-            flush(c);
-    }
     c->processing = false;
     bool wanted = c->state == CONN_HANDLING || c->state == CONN_READING;
     if (bytes.len > 0 && wanted)
@@ -205,9 +213,9 @@ static void take_input(struct http_conn *c, struct span bytes)
     settle(c);
 }
 
-/* Goes on after an answer that came later, or after a write. */
-static void resume(struct http_conn *c)
+void http_conn_resume(struct http_conn *c)
 {
+    list_remove(&c->turn);
     if (c->state != CONN_READING || c->writing > 0 || c->leftover.len == 0) {
         settle(c);
         return;
@@ -242,7 +250,7 @@ void http_exchange_respond(struct http_exchange *x, struct http_response *r)
     c->served = true;
     c->state = close ? CONN_ENDING : CONN_READING;
     if (!c->processing)
-        resume(c);
+        http_conn_resume(c);
 }
 
 /* --- opening and closing --- */
@@ -262,6 +270,7 @@ void http_conn_close(struct http_conn *c)
     bool handling = c->state == CONN_HANDLING;
     c->state = CONN_CLOSING;
     http_deadline_clear(&c->deadline);
+    list_remove(&c->turn);
     if (c->exchange != NULL) {
         if (handling)
             c->server->options.handler.abandon(c->server->options.handler.arg, c->exchange);
@@ -291,6 +300,7 @@ void http_conn_open(struct http_server *s, int fd, bool over_limit)
     c->server = s;
     c->over_limit = over_limit;
     http_deadline_init(&c->deadline);
+    list_init(&c->turn);
     list_append(&s->conns, &c->link);
     s->open_parts++;
     s->refusals += over_limit;

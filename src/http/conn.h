@@ -55,11 +55,13 @@ struct http_server {
     struct http_date date;
     struct http_deadlines deadlines;
     struct list conns;
+    struct list waiting;         /* connections that have sent more than they may have answered in one turn */
+    uv_idle_t next_turn;         /* runs while there are any */
     int refusals;                /* open connections that are over the limit */
     struct http_exchange *spare; /* exchanges for reuse */
     int spares;
     struct http_output output;
-    int open_parts; /* listener, tick and connections that are not closed yet */
+    int open_parts; /* listener, tick, turns and connections that are not closed yet */
     void (*finished)(void *arg);
     void *finished_arg;
     void (*closed)(void *arg);
@@ -73,6 +75,7 @@ struct http_conn {
     uv_tcp_t tcp;
     struct http_server *server;
     struct list link;
+    struct list turn; /* among those that wait for their turn, or in no list */
     struct http_deadline deadline;
     struct http_exchange *exchange; /* the request that is being read or handled; NULL between two */
     struct buf leftover;            /* input behind a request that is being handled */
@@ -95,6 +98,9 @@ void http_exchange_free_spares(struct http_server *s);
 /* Takes over `fd`; on any failure it is closed. `over_limit`: the client is told so and sent away. */
 void http_conn_open(struct http_server *s, int fd, bool over_limit);
 
+/* Goes on after an answer that came later, after a write, or when its turn has come. */
+void http_conn_resume(struct http_conn *c);
+
 /* The server finishes: ends a connection that is between two requests, hurries one that never began any. */
 void http_conn_finish(struct http_conn *c);
 
@@ -103,6 +109,9 @@ void http_conn_expire(struct http_conn *c);
 
 /* Closes at once. The memory goes in the loop. */
 void http_conn_close(struct http_conn *c);
+
+/* The server's: the next turn has come for those that wait for it. */
+void http_server_on_turn(uv_idle_t *next_turn);
 
 /* The server's: a connection's memory is about to go. */
 void http_server_conn_closed(struct http_server *s, struct http_conn *c);

@@ -29,6 +29,17 @@ static void on_tick(uv_timer_t *tick)
     (void)uv_timer_start(tick, on_tick, turn == EXPIRIES_PER_TURN ? 1 : TICK_MS, 0);
 }
 
+void http_server_on_turn(uv_idle_t *next_turn)
+{
+    struct http_server *s = next_turn->data;
+    struct list turn;
+    list_init(&turn);
+    list_splice(&turn, &s->waiting); /* who is not through after it waits for the one after */
+    (void)uv_idle_stop(next_turn);
+    while (!list_empty(&turn))
+        http_conn_resume(LIST_ENTRY(turn.next, struct http_conn, turn));
+}
+
 int http_server_new(uv_loop_t *loop, const struct http_server_options *options, struct http_server **out)
 {
     struct http_server *s = calloc(1, sizeof *s);
@@ -38,6 +49,7 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
     s->options = *options;
     s->limits = (struct http_limits){options->head_max, options->body_max};
     list_init(&s->conns);
+    list_init(&s->waiting);
     http_deadlines_init(&s->deadlines);
     s->deadlines.timeout_ms[DEADLINE_HEAD] = options->head_timeout_ms;
     s->deadlines.timeout_ms[DEADLINE_IDLE] = options->idle_timeout_ms;
@@ -45,9 +57,10 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
     s->deadlines.timeout_ms[DEADLINE_LINGER] = HTTP_LINGER_MS;
     s->deadlines.timeout_ms[DEADLINE_LAST_CALL] = HTTP_LAST_CALL_MS;
     http_date_refresh(&s->date);
-    (void)uv_timer_init(loop, &s->tick); /* cannot fail */
-    s->tick.data = s;
-    s->open_parts = 1;
+    (void)uv_timer_init(loop, &s->tick); /* cannot fail, nor can the next */
+    (void)uv_idle_init(loop, &s->next_turn);
+    s->tick.data = s->next_turn.data = s;
+    s->open_parts = 2;
     s->ticked_ms = uv_now(loop);
     (void)uv_timer_start(&s->tick, on_tick, TICK_MS, 0);
     *out = s;
@@ -142,9 +155,9 @@ void http_server_finish(struct http_server *s, void (*finished)(void *arg), void
     }
 }
 
-static void on_tick_closed(uv_handle_t *tick)
+static void on_handle_closed(uv_handle_t *handle)
 {
-    on_part_closed(tick->data);
+    on_part_closed(handle->data);
 }
 
 void http_server_close(struct http_server *s, void (*closed)(void *arg), void *arg)
@@ -161,5 +174,6 @@ void http_server_close(struct http_server *s, void (*closed)(void *arg), void *a
         next = l->next;
         http_conn_close(LIST_ENTRY(l, struct http_conn, link));
     }
-    uv_close((uv_handle_t *)&s->tick, on_tick_closed);
+    uv_close((uv_handle_t *)&s->tick, on_handle_closed);
+    uv_close((uv_handle_t *)&s->next_turn, on_handle_closed);
 }

@@ -20,6 +20,7 @@ struct crowd_member {
     int fd; /* -1: ended */
     char head[HEAD_SIZE];
     size_t length; /* of what came, as far as it is kept in `head` */
+    size_t pumped; /* of the bytes of crowd_pump() */
 };
 
 static int crowd_connect(int port, int receive_buffer)
@@ -133,6 +134,20 @@ struct crowd_end crowd_watch(struct crowd *crowd, int status, const char *drip, 
     end.left = (int)crowd_list(crowd, list);
     free(list);
     return end;
+}
+
+void crowd_pump(struct crowd *crowd, const char *bytes, size_t length)
+{
+    char answers[64 * 1024];
+    for (size_t i = 0; i < crowd->size; i++) {
+        struct crowd_member *member = &crowd->member[i];
+        ssize_t sent =
+            send(member->fd, bytes + member->pumped, length - member->pumped, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent > 0)
+            member->pumped = (member->pumped + (size_t)sent) % length;
+        while (recv(member->fd, answers, sizeof answers, MSG_DONTWAIT) == sizeof answers)
+            continue;
+    }
 }
 
 void crowd_close(struct crowd *crowd)

@@ -38,6 +38,9 @@ void crowd_send_in_turn(struct crowd *crowd, const char *const *text, size_t cou
  */
 struct crowd_end crowd_watch(struct crowd *crowd, int status, const char *drip, int interval_ms, int ms);
 
+/* Sends more of the bytes, again and again from where each connection stopped, and drops what has come. */
+void crowd_pump(struct crowd *crowd, const char *bytes, size_t length);
+
 void crowd_close(struct crowd *crowd);
 
 #endif

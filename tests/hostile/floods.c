@@ -137,6 +137,30 @@ static void clients_without_a_key_that_never_read_take_little_memory(void **stat
     withstand_greed(*state, NULL);
 }
 
+/* They read what they get, too: all the time there is more to do for them than for everybody else. */
+static void clients_that_pipeline_without_end_let_others_have_their_turn(void **state)
+{
+    enum { PIPELINERS = 64, ATTACK_MS = 2000 };
+    struct fixture *fixture = *state;
+    struct crowd crowd;
+    char *request = http_format("GET", "/api/channel/by-id/0/", NULL);
+    char *all = megabyte_of(request);
+    struct witness *witness = witness_new(fixture->server.port);
+    struct witness_view calm = witness_look_long(witness);
+    int64_t until = wait_now_ms() + ATTACK_MS;
+    size_t whole = MEGABYTE / strlen(request) * strlen(request);
+    crowd_open(&crowd, fixture->server.port, PIPELINERS, 0);
+    while (wait_now_ms() < until) {
+        crowd_pump(&crowd, all, whole);
+    }
+    struct witness_view attacked = witness_look(witness);
+    witness_expect_unharmed(&calm, &attacked);
+    witness_free(witness);
+    crowd_close(&crowd);
+    free(all);
+    free(request);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +168,7 @@ int main(void)
         cmocka_unit_test(megabyte_of_fields_is_431),
         cmocka_unit_test(garbage_behind_good_requests_gets_one_refusal),
         cmocka_unit_test(clients_that_pipeline_and_never_read_take_little_memory),
+        cmocka_unit_test(clients_that_pipeline_without_end_let_others_have_their_turn),
         cmocka_unit_test(clients_without_a_key_that_never_read_take_little_memory),
     };
     return cmocka_run_group_tests(tests, start, fixture_teardown);
