@@ -25,7 +25,9 @@
 #include "http/parser.h"
 #include "http/server.h"
 
-enum { HTTP_READ_BUFFER = 64 * 1024 };
+enum {
+    HTTP_READ_BUFFER = 16 * 1024
+}; /* also what a connection keeps at most of requests that have to wait */
 enum { HTTP_LINGER_MS = 2000 };
 
 /* While the server finishes, a connection on which nothing has come yet may begin a request for so long: its
