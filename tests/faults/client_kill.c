@@ -6,7 +6,7 @@
 
 #include "faults/outage.h"
 
-enum { KILLS = 40, KILL_EVERY_MS = 25, PAUSE_WRITE_MS = 1500, PAUSE_ALL_MS = 3500 };
+enum { KILLS = 25, KILL_EVERY_MS = 25, PAUSE_WRITE_MS = 1000, PAUSE_ALL_MS = 3200 };
 
 static int begin(void **state)
 {

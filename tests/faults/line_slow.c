@@ -6,7 +6,7 @@
 #include "faults/chorus.h"
 #include "faults/outage.h"
 
-enum { LATENCY_MS = 200, LASTS_MS = 2500, RATE = 20000, KEYS = 20000, KEYS_RATE = 400000 };
+enum { LATENCY_MS = 200, LASTS_MS = 1500, RATE = 20000, KEYS = 20000, KEYS_RATE = 400000 };
 
 static int begin(void **state)
 {

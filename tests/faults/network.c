@@ -5,7 +5,13 @@
 
 #include "faults/outage.h"
 
-enum { LASTS_MS = 4000, LOSS_MS = 2500, LOSS_PERCENT = 5, BLACK_HOLE_RECOVERY_MS = 2 * STAGE_RECOVERY_MS };
+enum {
+    LASTS_MS = 3300,
+    RESETS_MS = 1500,
+    LOSS_MS = 1500,
+    LOSS_PERCENT = 5,
+    BLACK_HOLE_RECOVERY_MS = 2 * STAGE_RECOVERY_MS
+};
 
 static struct stage *begin(void **state)
 {
@@ -45,7 +51,7 @@ static void resets(void **state)
 {
     outage_run(
         begin(state),
-        &(struct outage){.name = "network: resets", .begin = refuse, .end = heal, .lasts_ms = LASTS_MS});
+        &(struct outage){.name = "network: resets", .begin = refuse, .end = heal, .lasts_ms = RESETS_MS});
 }
 
 static void lose(struct stage *stage)

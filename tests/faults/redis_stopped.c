@@ -3,7 +3,7 @@
 
 #include "faults/outage.h"
 
-enum { LASTS_MS = 4000, BRIEF_MS = 1000, PAUSES = 3 };
+enum { LASTS_MS = 3300, BRIEF_MS = 1000, PAUSES = 2 };
 
 static int begin(void **state)
 {

@@ -11,7 +11,7 @@
 #include "faults/chorus.h"
 #include "faults/outage.h"
 
-enum { LASTS_MS = 4000 };
+enum { LASTS_MS = 3400 };
 
 static struct redis master;
 

@@ -116,6 +116,31 @@ TEST(silence_is_noticed_without_any_command)
     session_end();
 }
 
+TEST(a_refused_heartbeat_ends_the_connection)
+{
+    begin_ready();
+    fake.ping = "-BUSY Redis is busy running a script.\r\n";
+    int64_t began = wait_now_ms();
+    SESSION_UNTIL(session.lost == 1);
+    assert_true(wait_now_ms() - began <= RCONN_HEARTBEAT_MS + wait_slack_ms());
+    fake.ping = "+PONG\r\n";
+    SESSION_UNTIL(session.ready == 2);
+    session_end();
+}
+
+/* Such a Redis may be read: only writes are refused, and PING. */
+TEST(a_redis_that_cannot_save_is_kept_and_connected_to)
+{
+    begin();
+    fake.ping = "-MISCONF Redis is configured to save RDB snapshots\r\n";
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    session_turn_for(2 * RCONN_HEARTBEAT_MS + RCONN_HEARTBEAT_MS / 2);
+    assert_int_equal(session.lost, 0);
+    assert_true(rconn_proven_ms(session.rconn) + 2 * RCONN_HEARTBEAT_MS >= (uint64_t)wait_now_ms());
+    session_end();
+}
+
 /* Each reply takes its time, but none longer than the limit. */
 TEST(a_redis_that_answers_slowly_is_kept)
 {
@@ -213,6 +238,8 @@ int main(void)
         cmocka_unit_test(replies_that_came_before_a_reset_are_read_before_it),
         cmocka_unit_test(a_silent_redis_is_given_up_after_the_limit_and_not_before),
         cmocka_unit_test(silence_is_noticed_without_any_command),
+        cmocka_unit_test(a_refused_heartbeat_ends_the_connection),
+        cmocka_unit_test(a_redis_that_cannot_save_is_kept_and_connected_to),
         cmocka_unit_test(a_redis_that_answers_slowly_is_kept),
         cmocka_unit_test(after_a_stop_what_lies_in_the_socket_is_read_first),
         cmocka_unit_test(a_greeting_that_is_not_answered_is_given_up),
