@@ -14,12 +14,13 @@ enum load_kind { LOAD_CACHED, LOAD_UNCACHED, LOAD_KINDS };
 
 enum { LOAD_CLIENTS = 4, LOAD_WRONG_SIZE = 256 }; /* of each kind */
 
-/* What happened since a mark. */
+/* What happened since a mark; of the uncached questions those that were asked since. */
 struct load_tally {
     int right;
     int failed; /* 500s */
     int wrong;  /* everything else: another status, another body, no answer, one that is too old */
     int slowest_ms;
+    char slowest[LOAD_WRONG_SIZE];
     int first_right_ms; /* after the mark, of a question sent after it; -1: none yet */
     int last_failed_ms; /* the same */
     char first_wrong[LOAD_WRONG_SIZE];
