@@ -15,6 +15,7 @@ static struct fake redis;
 static atomic_int look_ups;
 static atomic_bool held; /* the next look-ups wait at the gate */
 static sem_t gate;
+static atomic_int unknown; /* so many look-ups find nothing */
 
 /* In libc's place, also for libuv: the real one, when the gate opens. (hiredis has it read addresses as
  * well.) */
@@ -26,12 +27,15 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *re
     look_ups += is_name;
     if (is_name && held)
         (void)sem_wait(&gate);
+    if (is_name && look_ups <= unknown)
+        return EAI_NONAME;
     return real(name, service, req, pai);
 }
 
 static void begin(bool hold)
 {
     look_ups = 0;
+    unknown = 0;
     held = hold;
     assert_int_equal(sem_init(&gate, 0, 0), 0);
     fake_open(&redis);
@@ -97,11 +101,23 @@ TEST(closing_does_not_wait_in_vain_nor_free_too_early)
     session_end(); /* asserts that it is closed, and that nothing is left */
 }
 
+TEST(a_name_that_is_not_known_is_asked_for_again)
+{
+    begin(false);
+    unknown = 2;
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    assert_int_equal(look_ups, 3);
+    assert_true(session.metrics.redis_disconnects_total >= 2);
+    session_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_look_up_that_outlives_its_attempt_is_waited_for),
         cmocka_unit_test(a_look_up_that_had_no_turn_is_recalled),
+        cmocka_unit_test(a_name_that_is_not_known_is_asked_for_again),
         cmocka_unit_test(closing_does_not_wait_in_vain_nor_free_too_early),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
