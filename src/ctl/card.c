@@ -88,15 +88,20 @@ static const char *read_datetime(struct reader *r, yyjson_val *value, struct spa
 /* Kept as compact JSON with all its days; whether it can be read is for the code to say that will read it. */
 static const char *read_history(struct reader *r, yyjson_val *value, struct span *out)
 {
+    static const char expected[] = "an object of YYYY-MM-DD dates and 64-bit integers, or null, is expected";
+    if (!yyjson_is_obj(value))
+        return expected;
     struct buf days = BUF_INIT;
     size_t length = 0;
-    char *text = yyjson_is_obj(value) ? yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &length) : NULL;
+    char *text = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &length); /* what was read can be written */
     bool valid = text != NULL && history_write(&days, (struct span){text, length}) == 0;
-    if (valid)
+    if (text == NULL || buf_error(&days) != 0)
+        r->error = -ENOMEM;
+    else if (valid)
         *out = keep(r, (struct span){text, length});
     buf_fini(&days);
     free(text);
-    return valid ? NULL : "an object of YYYY-MM-DD dates and 64-bit integers, or null, is expected";
+    return valid || r->error != 0 ? NULL : expected;
 }
 
 static const char *read_value(struct reader *r, enum channel_field f, yyjson_val *value, struct span *out)

@@ -54,15 +54,24 @@ int usage_error(const char *format, ...)
     return EXIT_USAGE;
 }
 
+int memory_error(void)
+{
+    (void)fputs("channelctl: out of memory\n", stderr);
+    return EXIT_FAILED;
+}
+
 int options_print_help(void)
 {
     struct buf help = BUF_INIT;
     buf_append_str(&help, HELP);
     settings_write_help(&SETTINGS, &help);
-    bool done =
-        buf_error(&help) == 0 && fwrite(help.data, 1, help.len, stdout) == help.len && fflush(stdout) == 0;
+    int code = EXIT_FINE;
+    if (buf_error(&help) != 0)
+        code = memory_error();
+    else if (fwrite(help.data, 1, help.len, stdout) != help.len || fflush(stdout) != 0)
+        code = EXIT_FAILED;
     buf_fini(&help);
-    return done ? EXIT_FINE : EXIT_FAILED;
+    return code;
 }
 
 /* When argv[*at] is the flag `name`, with its value after "=" or in the next word: sets *value, moves *at. */
@@ -102,10 +111,10 @@ static int read_settings(struct options *o, int argc, char **argv)
     struct buf error = BUF_INIT;
     int words = settings_read(&SETTINGS, o, argc, argv, SWITCHES, &o->switched, o->word, &error);
     int code = EXIT_FINE;
-    if (words == -EINVAL)
+    if (words == -EINVAL && buf_error(&error) == 0)
         code = usage_error("%s", buf_c_str(&error));
     else if (words < 0)
-        code = EXIT_FAILED;
+        code = memory_error();
     else
         o->words = words;
     buf_fini(&error);
@@ -136,9 +145,9 @@ int options_read(struct options *o, int argc, char **argv)
     size_t room = (size_t)argc + 1;
     char **others = calloc(room, sizeof *others);
     o->word = calloc(room, sizeof *o->word);
-    int code = EXIT_FAILED;
-    if (others != NULL && o->word != NULL)
-        code = read_settings(o, take_own_flags(o, argc, argv, others), others);
+    bool room_is_there = others != NULL && o->word != NULL;
+    int code =
+        room_is_there ? read_settings(o, take_own_flags(o, argc, argv, others), others) : memory_error();
     free(others);
     bool told = (o->switched & (SWITCH_HELP | SWITCH_VERSION)) != 0;
     return code == EXIT_FINE && !told ? check(o) : code;

@@ -41,6 +41,9 @@ void options_fini(struct options *o);
 /* The text of --help, on stdout. Returns the exit code. */
 int options_print_help(void);
 
+/* Says on stderr that memory is out. Returns EXIT_FAILED. */
+int memory_error(void);
+
 /* Says on stderr what is wrong with the command line. Returns EXIT_USAGE. */
 int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -175,7 +175,7 @@ struct samples *samples_new(const struct options *o, const char *count, int *cod
         *s =
             (struct samples){.options = o, .prng = {(uint64_t)seed}, .draft = {.text = BUF_INIT}, .count = n};
     else if (*code == EXIT_FINE)
-        *code = EXIT_FAILED;
+        *code = memory_error();
     return s;
 }
 
