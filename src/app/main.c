@@ -1,6 +1,7 @@
 /* channeld: reads its settings, serves until told to stop. Exit codes: 0 fine, 1 could not run or (--probe)
  * is not ready, 2 bad settings. */
 #include "app/config.h"
+#include "app/loop.h"
 #include "app/probe.h"
 #include "app/server.h"
 #include "base/secret.h"
@@ -16,7 +17,8 @@ enum { EXIT_FINE = 0, EXIT_CANNOT_RUN = 1, EXIT_BAD_SETTINGS = 2 };
 static int complain(struct buf *error, int code)
 {
     const char *text = buf_c_str(error);
-    (void)fprintf(stderr, "channeld: %s\n", text == NULL ? "out of memory" : text);
+    bool told = text != NULL && *text != '\0'; /* every other failure leaves a message */
+    (void)fprintf(stderr, "channeld: %s\n", told ? text : "out of memory");
     return code;
 }
 
@@ -24,6 +26,8 @@ static int print(struct buf *text)
 {
     bool written =
         buf_error(text) == 0 && fwrite(text->data, 1, text->len, stdout) == text->len && fflush(stdout) == 0;
+    if (!written)
+        (void)fprintf(stderr, "channeld: %s\n", buf_error(text) != 0 ? "out of memory" : strerror(errno));
     buf_fini(text);
     return written ? EXIT_FINE : EXIT_CANNOT_RUN;
 }
@@ -33,7 +37,9 @@ static int serve(const struct config *config, struct buf *error)
     (void)signal(SIGPIPE, SIG_IGN);
     if (config->core_dumps)
         secret_allow_dumps();
-    int err = log_start(STDOUT_FILENO, config->log_level);
+    int err = loop_prepare();
+    if (err == 0)
+        err = log_start(STDOUT_FILENO, config->log_level);
     if (err == 0)
         err = server_run(config, error);
     log_stop();
@@ -66,6 +72,8 @@ static int run(struct config *config, int argc, char **argv, struct buf *error)
     case CONFIG_VERSION:
         buf_append_str(&text, "channeld " CHANNELD_VERSION "\n");
         return print(&text);
+    case -ENOMEM:
+        return complain(error, EXIT_CANNOT_RUN);
     default:
         return complain(error, EXIT_BAD_SETTINGS);
     }

@@ -1,6 +1,7 @@
 /* Starting, draining and ending the process; see server.h. */
 #include "app/server.h"
 
+#include "app/loop.h"
 #include "app/server_internal.h"
 #include "base/log.h"
 #include "redis/tls.h"
@@ -117,52 +118,58 @@ static int open_handles(struct server *s)
     return err;
 }
 
-static void log_few_descriptors(rlim_t granted, int connections)
+static void log_few_descriptors(int granted, int connections)
 {
     struct log_line line;
     if (!log_begin(&line, LOG_WARN, "too few descriptors for max-connections, which is lowered"))
         return;
-    log_int(&line, "descriptors", (int64_t)granted);
+    log_int(&line, "descriptors", granted);
     log_int(&line, "connections", connections);
     log_end(&line);
 }
 
-/*
- * Asks for as many descriptors as the system grants. If those do not suffice, clients get fewer rather than
- * none when it counts: where even the reserve is out of reach, half of them for connections and an eighth for
- * refusals, so that the rest is always there for Redis and the operator.
- */
-static void share_descriptors(const struct config *c, struct worker_options *options)
+/* Asks for as many descriptors as the system grants, and returns how many that are, at most `enough`. */
+static int claim_descriptors(int enough)
 {
     struct rlimit limit;
-    int wanted = (int)c->values.max_connections;
-    options->max_connections = wanted;
-    options->max_refusals = REFUSALS_PER_WORKER;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return;
+        return enough;
     limit.rlim_cur = limit.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &limit);
-    rlim_t granted = limit.rlim_max;
-    rlim_t reserved = DESCRIPTORS_RESERVED + (rlim_t)c->workers * DESCRIPTORS_PER_WORKER;
-    if (granted == RLIM_INFINITY || granted >= reserved + (rlim_t)wanted)
-        return;
-    rlim_t left = granted - reserved;
-    if (granted < 2 * reserved) {
-        rlim_t refusals = granted / 8 / (rlim_t)c->workers;
-        left = granted / 2;
-        options->max_refusals = refusals < REFUSALS_PER_WORKER ? (int)refusals : REFUSALS_PER_WORKER;
+    return limit.rlim_max == RLIM_INFINITY || limit.rlim_max > (rlim_t)enough ? enough : (int)limit.rlim_max;
+}
+
+/*
+ * If there are too few descriptors, clients get fewer rather than none when it counts: where even the reserve
+ * is out of reach, half of them for connections and an eighth for refusals, so that the rest is always there
+ * for Redis and the operator.
+ */
+static void share_descriptors(struct server *s)
+{
+    int workers = s->config->workers;
+    int wanted = (int)s->config->values.max_connections;
+    int reserved = DESCRIPTORS_RESERVED + workers * DESCRIPTORS_PER_WORKER;
+    s->descriptors = claim_descriptors(reserved + wanted);
+    s->max_connections = s->descriptors - reserved;
+    s->max_refusals = REFUSALS_PER_WORKER;
+    if (s->max_connections < wanted && s->descriptors < 2 * reserved) {
+        int refusals = s->descriptors / 8 / workers;
+        s->max_connections = s->descriptors / 2 < wanted ? s->descriptors / 2 : wanted;
+        s->max_refusals = refusals < REFUSALS_PER_WORKER ? refusals : REFUSALS_PER_WORKER;
     }
-    if (left >= (rlim_t)wanted)
-        return;
-    options->max_connections = (int)left;
-    log_few_descriptors(granted, options->max_connections);
+    if (s->max_connections < wanted)
+        log_few_descriptors(s->descriptors, s->max_connections);
 }
 
 static int make_workers(struct server *s)
 {
-    struct worker_options options = {
-        .config = s->config, .tls = s->tls, .open_connections = &s->open_connections, .changed = &s->changed};
-    share_descriptors(s->config, &options);
+    struct worker_options options = {.config = s->config,
+                                     .tls = s->tls,
+                                     .open_connections = &s->open_connections,
+                                     .max_connections = s->max_connections,
+                                     .max_refusals = s->max_refusals,
+                                     .descriptors = s->descriptors,
+                                     .changed = &s->changed};
     s->workers = calloc((size_t)s->config->workers, sizeof(struct worker *));
     if (s->workers == NULL)
         return -ENOMEM;
@@ -242,7 +249,8 @@ int server_run(const struct config *config, struct buf *error)
     if (s == NULL)
         return -ENOMEM;
     s->config = config;
-    int err = uv_loop_init(&s->loop);
+    share_descriptors(s);
+    int err = loop_open(&s->loop, s->descriptors);
     if (err != 0) {
         free(s);
         return err;

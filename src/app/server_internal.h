@@ -16,6 +16,9 @@ struct server {
     uv_timer_t timer;
     uv_signal_t sigterm, sigint;
     enum server_state state;
+    int descriptors; /* that all of the process may have open */
+    int max_connections;
+    int max_refusals; /* of each worker: connections beyond those that are told so */
     atomic_int open_connections;
     int worker_count; /* of those below that exist */
     struct worker **workers;

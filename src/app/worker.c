@@ -2,6 +2,7 @@
 #include "app/worker.h"
 
 #include "api/api.h"
+#include "app/loop.h"
 #include "base/clock.h"
 #include "http/server.h"
 #include "store/store.h"
@@ -194,7 +195,7 @@ int worker_new(const struct worker_options *options, struct worker **out)
     w->options = *options;
     (void)snprintf(w->client_name, sizeof w->client_name, "channeld-%d", options->number);
     atomic_store(&w->ticked_ms, clock_now_ms());
-    int err = uv_loop_init(&w->loop);
+    int err = loop_open(&w->loop, options->descriptors);
     if (err != 0) {
         free(w);
         return err;

@@ -31,6 +31,7 @@ struct worker_options {
     atomic_int *open_connections; /* of the whole process */
     int max_connections;          /* of the whole process */
     int max_refusals;             /* of this worker: connections beyond those that are told so */
+    int descriptors;              /* that the process may have open */
     int number;                   /* from 0 */
     uv_async_t *changed;          /* sent whenever worker_finished or worker_exited may have changed */
 };

@@ -1,0 +1,78 @@
+/*
+ * Opening loops; see loop.h.
+ *
+ * libuv keeps a table by descriptor and grows it with realloc when a higher one comes; where there is no
+ * memory for that it calls abort(), whoever's connection it was. (It reallocs nothing else that we use; what
+ * else it cannot allocate it reports.) So a loop gets its table at full size before it serves, and if not
+ * even that can be had, the process ends with a message.
+ */
+#include "app/loop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { EXIT_CANNOT_RUN = 1 };
+
+static void *realloc_or_end(void *old, size_t size)
+{
+    static const char message[] = "channeld: out of memory\n";
+    void *block = realloc(old, size);
+    if (block != NULL)
+        return block;
+    ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
+    (void)written;
+    _exit(EXIT_CANNOT_RUN);
+}
+
+int loop_prepare(void)
+{
+    return uv_replace_allocator(malloc, realloc_or_end, calloc, free);
+}
+
+static void on_event(uv_poll_t *poll, int status, int events)
+{
+    (void)poll;
+    (void)status;
+    (void)events;
+}
+
+/* Polls the descriptor, though not for long. */
+static int touch(uv_loop_t *loop, int fd)
+{
+    uv_poll_t poll;
+    int err = uv_poll_init(loop, &poll, fd);
+    if (err != 0)
+        return err;
+    err = uv_poll_start(&poll, UV_READABLE, on_event);
+    uv_close((uv_handle_t *)&poll, NULL);
+    (void)uv_run(loop, UV_RUN_DEFAULT);
+    return err;
+}
+
+static int make_room(uv_loop_t *loop, int descriptors)
+{
+    int event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (event < 0)
+        return -errno;
+    int highest = fcntl(event, F_DUPFD_CLOEXEC, descriptors - 1);
+    int err =
+        highest >= 0 ? touch(loop, highest) : 0; /* the system does not grant so many: so they cannot come */
+    if (highest >= 0)
+        close(highest);
+    close(event);
+    return err;
+}
+
+int loop_open(uv_loop_t *loop, int descriptors)
+{
+    int err = uv_loop_init(loop);
+    if (err != 0)
+        return err;
+    err = make_room(loop, descriptors);
+    if (err != 0)
+        (void)uv_loop_close(loop);
+    return err;
+}
