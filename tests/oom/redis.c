@@ -20,7 +20,8 @@ static struct memory memory;
 static int start(void **state)
 {
     memory_init(&memory);
-    const char *const env[] = {memory.preload, memory.file, "CHANNELD_WORKERS=1", NULL};
+    const char *const env[] = {memory.preload, memory.file, "CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=0s",
+                               NULL};
     *state = fixture_new(CHANNELS, env);
     return 0;
 }
@@ -53,6 +54,19 @@ static void change_title(const struct turn *turn)
     redis_do_argv(&turn->fixture->redis, TEST_COUNT(args), args, NULL);
     free(title);
     free(key);
+}
+
+/* In one transaction with a key of so long a name that the push does not fit into the memory that is kept. */
+static void change_much(const struct turn *turn)
+{
+    enum { LONG = 20000 };
+    char *name = text_repeat('x', LONG);
+    redis_do(&turn->fixture->redis, "MULTI");
+    change_title(turn);
+    redis_do(&turn->fixture->redis, "SET channels:link:%s 1", name);
+    redis_do(&turn->fixture->redis, "DEL channels:link:%s", name);
+    redis_do(&turn->fixture->redis, "EXEC");
+    free(name);
 }
 
 /* False for a 500; an old title is none of the answers that are allowed. */
@@ -144,12 +158,13 @@ static void fail_all(struct fixture *fixture, const char *what, void (*change)(c
         if (!memory_await_live(&memory, live))
             fail_msg("%s: %lld blocks became %lld", what, (long long)live, (long long)memory_live(&memory));
         print_message("%s: %d allocations, each failed twice\n", what, count);
+        assert_true(count > 0);
     }
 }
 
 static void no_change_of_a_card_is_missed(void **state)
 {
-    fail_all(*state, "a card changes", change_title, shows_title);
+    fail_all(*state, "a card changes", change_much, shows_title);
 }
 
 static void no_change_of_the_keys_is_missed(void **state)

@@ -198,6 +198,39 @@ static void answers_without_cache_survive_any_failure(void **state)
         fail_all(*state, how, false);
 }
 
+/* A connection that stays, with one request. */
+static void open_and_ask(struct fixture *fixture, struct http_conn *conn)
+{
+    struct http_response response;
+    char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
+    bool answered = http_open(conn, fixture->server.port) == 0 && http_send_text(conn, request) == 0 &&
+                    http_read(conn, false, &response) == 0;
+    free(request);
+    if (!answered)
+        fail_msg("no answer; running: %d", process_is_running(&fixture->server.process));
+    http_response_free(&response);
+}
+
+/* Each has a higher descriptor than the one before; what it makes the loop allocate for that is the second
+ * thing. */
+static void more_connections_than_ever_before_survive_a_failure_each(void **state)
+{
+    enum { CONNECTIONS = 300 };
+    struct fixture *fixture = *state;
+    struct http_conn conn[CONNECTIONS];
+    int open = 0;
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", FIXTURE_AUTH),
+                     200); /* now a hit */
+    for (; open < CONNECTIONS; open++) {
+        memory_fail(&memory, 2, MEMORY_ONCE);
+        open_and_ask(fixture, &conn[open]);
+        (void)memory_restore(&memory);
+    }
+    for (int i = 0; i < open; i++)
+        http_close(&conn[i]);
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", FIXTURE_AUTH), 200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +238,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(answers_that_are_read_anew_survive_any_failure, start_with_cache,
                                         end),
         cmocka_unit_test_setup_teardown(answers_without_cache_survive_any_failure, start_without_cache, end),
+        cmocka_unit_test_setup_teardown(more_connections_than_ever_before_survive_a_failure_each,
+                                        start_with_cache, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

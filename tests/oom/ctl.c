@@ -1,0 +1,96 @@
+/*
+ * channelctl while memory runs out: each command ends with a message and a status of its own, or does its
+ * work; and whatever was begun can be done again.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "oom/memory.h"
+#include "support/fixture.h"
+
+enum { CHANNELS = 8, ENOUGH = 5000, ARGS_MAX = 6 };
+
+static struct memory memory;
+static struct redis redis;
+static char *file; /* of channels */
+
+static int start(void **state)
+{
+    (void)state;
+    memory_init(&memory);
+    redis_start(&redis, NULL);
+    file = text_printf("%s/channels.ndjson", memory.dir.path);
+    catalogue_write_file(file, CHANNELS);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    free(file);
+    redis_stop(&redis);
+    memory_fini(&memory);
+    return 0;
+}
+
+static int run(struct process *process, const char *const *args)
+{
+    char *url = text_printf("CHANNELD_REDIS_URL=%s", redis.url);
+    const char *const env[] = {memory.preload, memory.file, url, NULL};
+    int status = server_run_tool(process, &memory.dir, "CHANNELCTL_BIN", args, env);
+    free(url);
+    return status;
+}
+
+static void expect_a_reason(const struct process *process, const char *command, int n)
+{
+    char *errors = process_stderr(process);
+    if (process->status > 2)
+        fail_msg("%s: allocation %d failed, and it ended with %d: %s", command, n, process->status, errors);
+    if (process->status != 0 && (strncmp(errors, "channelctl: ", 12) != 0 || strlen(errors) < 14))
+        fail_msg("%s: allocation %d failed, and it ended without saying so: \"%s\"", command, n, errors);
+    free(errors);
+}
+
+static void fail_each(const char *const *args, enum memory_failure how)
+{
+    struct process process;
+    int failures = 0;
+    int n = 0;
+    int ended = 0;
+    do {
+        memory_fail(&memory, ++n, how);
+        int status = run(&process, args);
+        failures = memory_restore(&memory);
+        expect_a_reason(&process, args[0], n);
+        ended += status != 0;
+        assert_true(failures > 0 || status == 0);
+        assert_true(n < ENOUGH);
+    } while (failures > 0);
+    print_message("%s: %d allocations, %d ended it\n", args[0], n - 1, ended);
+    assert_int_equal(run(&process, args), 0);
+}
+
+static void each_command_ends_with_a_reason_or_does_its_work(void **state)
+{
+    (void)state;
+    const char *const commands[][ARGS_MAX] = {
+        {"load", file},   {"load", file, "--replace"},
+        {"verify"},       {"keys", "issue"},
+        {"keys", "list"}, {"sample", "5"},
+        {"--version"},    {"--help"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(commands); i++)
+        for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
+            fail_each(commands[i], how);
+    assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), CHANNELS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_command_ends_with_a_reason_or_does_its_work, start, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,125 @@
+/*
+ * Starting while memory runs out: channeld ends with a message and a status of its own, or serves; it never
+ * crashes.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "oom/memory.h"
+#include "support/fixture.h"
+
+enum { CHANNELS = 3, ENOUGH = 2000 };
+
+static struct memory memory;
+static struct redis redis;
+
+static int start(void **state)
+{
+    (void)state;
+    memory_init(&memory);
+    redis_start(&redis, NULL);
+    catalogue_issue_key(&redis, FIXTURE_KEY);
+    catalogue_put_samples(&redis, CHANNELS);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    redis_stop(&redis);
+    memory_fini(&memory);
+    return 0;
+}
+
+static bool has_failed_or_ended(void *arg)
+{
+    struct server *server = arg;
+    return memory_failures(&memory) > 0 || !process_is_running(&server->process) ||
+           server_admin_status(server, "/readyz") == 200;
+}
+
+static bool is_ready_or_has_ended(void *arg)
+{
+    struct server *server = arg;
+    return !process_is_running(&server->process) || server_admin_status(server, "/readyz") == 200;
+}
+
+static void expect_a_reason(struct server *server, int n)
+{
+    char *log = process_stdout(&server->process);
+    char *errors = process_stderr(&server->process);
+    int status = server->process.status;
+    if (status != 1 && status != 2)
+        fail_msg("allocation %d failed, and the start ended with %d: %s%s", n, status, log, errors);
+    if (strncmp(errors, "channeld: ", 10) != 0 || strlen(errors) < 12) /* with the newline */
+        fail_msg("allocation %d failed, and the start ended without saying so: \"%s\" \"%s\"", n, log,
+                 errors);
+    free(errors);
+    free(log);
+}
+
+static void expect_service(struct server *server)
+{
+    http_get_status(server->port, "/api/channels/", FIXTURE_AUTH);
+    assert_int_equal(http_get_status(server->port, "/api/channels/", FIXTURE_AUTH), 200);
+    server_stop(server);
+}
+
+/* True when an allocation failed. */
+static bool start_with_failure(const char *const *env, int n, enum memory_failure how, int *ended)
+{
+    struct server server;
+    struct server_spec spec = {.redis_url = redis.url, .env = env, .wait = SERVER_WAIT_NOTHING};
+    memory_fail(&memory, n, how);
+    server_start(&server, &spec);
+    bool settled = wait_until(has_failed_or_ended, &server, WAIT_DEADLINE_MS);
+    if (how == MEMORY_LASTING && process_is_running(&server.process))
+        (void)process_wait(&server.process, 50); /* it has a chance to end by itself, or goes on without */
+    int failures = memory_restore(&memory);
+    assert_true(settled && wait_until(is_ready_or_has_ended, &server, WAIT_DEADLINE_MS));
+    if (process_is_running(&server.process)) {
+        expect_service(&server);
+    } else {
+        expect_a_reason(&server, n);
+        *ended += 1;
+        server_kill(&server);
+    }
+    return failures > 0;
+}
+
+static void start_with_each_failure(const char *host, enum memory_failure how)
+{
+    char *url = text_printf("CHANNELD_REDIS_URL=redis://%s:%d/0", host, redis.port);
+    const char *const env[] = {memory.preload, memory.file, url, NULL};
+    int ended = 0;
+    int n = 0;
+    do
+        n++;
+    while (n < ENOUGH && start_with_failure(env, n, how, &ended));
+    print_message("%d allocations at start: %d ended it, with the others it served\n", n - 1, ended);
+    assert_true(n > 10 && n < ENOUGH);
+    free(url);
+}
+
+static void one_failure_ends_the_start_with_a_reason_or_does_no_harm(void **state)
+{
+    (void)state;
+    start_with_each_failure("127.0.0.1", MEMORY_ONCE);
+}
+
+static void lasting_failures_end_the_start_with_a_reason_or_are_got_over(void **state)
+{
+    (void)state;
+    start_with_each_failure("127.0.0.1", MEMORY_LASTING);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_failure_ends_the_start_with_a_reason_or_does_no_harm, start, end),
+        cmocka_unit_test_setup_teardown(lasting_failures_end_the_start_with_a_reason_or_are_got_over, start,
+                                        end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
