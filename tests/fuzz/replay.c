@@ -1,6 +1,9 @@
 /*
  * Runs a fuzz target over files and folders of files, for compilers without libFuzzer: seeds, and whatever
  * once broke something, are tests of every build.
+ *
+ *     TARGET FILE...              each as it is
+ *     TARGET --insert X FILE...   each with X and '@', X and 'A', ... at every place of its first line
  */
 #include "fuzz/fuzz.h"
 
@@ -8,7 +11,34 @@
 #include <errno.h>
 #include <sys/stat.h>
 
+enum { INSERTED_MAX = 48 };
+
 static int replayed;
+static char inserted; /* 0: nothing is */
+
+static void run(struct span bytes)
+{
+    char *exact = fuzz_copy(bytes);
+    (void)LLVMFuzzerTestOneInput((const uint8_t *)exact, bytes.len);
+    free(exact);
+    replayed++;
+}
+
+static void run_with_insertions(struct span bytes)
+{
+    struct buf changed = BUF_INIT;
+    for (size_t at = 0; at <= span_find(bytes, '\n'); at++) {
+        for (int n = 0; n < INSERTED_MAX; n++) {
+            buf_clear(&changed);
+            buf_append(&changed, bytes.data, at);
+            buf_append_char(&changed, inserted);
+            buf_append_char(&changed, (char)('@' + n));
+            buf_append_span(&changed, span_skip(bytes, at));
+            run(buf_span(&changed));
+        }
+    }
+    buf_fini(&changed);
+}
 
 static void replay_file(const char *path)
 {
@@ -22,11 +52,11 @@ static void replay_file(const char *path)
     FUZZ_CHECK(ferror(f) == 0 && buf_error(&bytes) == 0);
     (void)fclose(f);
     (void)fprintf(stderr, "%s: %zu bytes\n", path, bytes.len);
-    char *exact = fuzz_copy(buf_span(&bytes));
-    (void)LLVMFuzzerTestOneInput((const uint8_t *)exact, bytes.len);
-    free(exact);
+    if (inserted != 0)
+        run_with_insertions(buf_span(&bytes));
+    else
+        run(buf_span(&bytes));
     buf_fini(&bytes);
-    replayed++;
 }
 
 static void replay(const char *path);
@@ -57,7 +87,12 @@ static void replay(const char *path)
 
 int main(int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++)
+    int first = 1;
+    if (argc > 2 && strcmp(argv[1], "--insert") == 0) {
+        inserted = argv[2][0];
+        first = 3;
+    }
+    for (int i = first; i < argc; i++)
         replay(argv[i]);
     (void)fprintf(stderr, "%d inputs\n", replayed);
     return replayed > 0 ? 0 : 1;

@@ -9,7 +9,8 @@
  *     t   time passes: the connection's timer            p q   ask for page 1 or 2
  *     u   time passes: the timer of the requests         k     ask whether a key is valid
  *     f   whoever asked first goes away                  *     the server says all that is left
- * Any other byte: the server says so many bytes ('@' is 1, 'A' 2, '0' 49).
+ *     m   of the allocations from now on, one fails: the next byte tells which ('@' is the first, 'A' the
+ * second) Any other byte: the server says so many bytes ('@' is 1, 'A' 2, '0' 49).
  */
 #include "base/clock.h"
 #include "fuzz/contract.h"
@@ -27,9 +28,45 @@ enum { ASKED_MAX = 32, MOVES_MAX = 64, TURNS_MAX = 2000, CACHE_BYTES = 256 * 102
 redisContext *__real_redisConnectWithOptions(const redisOptions *options);
 redisContext *__wrap_redisConnectWithOptions(const redisOptions *options);
 
+/* --- memory that runs out, for what the store does --- */
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+static bool at_work;       /* the store is, and not this file */
+static unsigned countdown; /* to the allocation that fails; 0: none */
+
+static bool fails_now(void)
+{
+    if (!at_work || countdown == 0 || --countdown > 0)
+        return false;
+    errno = ENOMEM;
+    return true;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails_now() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails_now() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return fails_now() ? NULL : __real_realloc(old, size);
+}
+
+/* --- time that passes as the input wants --- */
+
 static uint64_t now_ns = 1000000000000;
 
-/* Time is what the input makes of it. */
 uint64_t clock_now_ns(void)
 {
     return now_ns;
@@ -50,6 +87,8 @@ struct asked {
     enum store_target target;
     bool waits;
 };
+
+/* --- the world --- */
 
 static struct world {
     uv_loop_t loop;
@@ -74,14 +113,19 @@ redisContext *__wrap_redisConnectWithOptions(const redisOptions *options)
     w.peer = pair[1];
     mine.type = REDIS_CONN_USERFD;
     mine.endpoint.fd = pair[0];
-    return __real_redisConnectWithOptions(&mine);
+    redisContext *context = __real_redisConnectWithOptions(&mine);
+    if (context == NULL)
+        close(pair[0]);
+    return context;
 }
 
 static void turn(void)
 {
     char chunk[4096];
+    at_work = true;
     for (int i = 0; i < 2; i++)
         (void)uv_run(&w.loop, UV_RUN_NOWAIT);
+    at_work = false;
     while (w.peer >= 0 && read(w.peer, chunk, sizeof chunk) > 0) {
     }
 }
@@ -131,9 +175,12 @@ static void check_answer(const struct asked *a, const struct store_answer *answe
 static void on_answer(void *arg, const struct store_answer *answer)
 {
     struct asked *a = arg;
+    bool was_at_work = at_work;
+    at_work = false;
     FUZZ_CHECK(a->waits);
     a->waits = false;
     check_answer(a, answer);
+    at_work = was_at_work;
 }
 
 static void ask(enum store_target target, int64_t number)
@@ -145,7 +192,10 @@ static void ask(enum store_target target, int64_t number)
     struct asked *a = &w.asked[w.asked_count++];
     memset(&q.key, 'k', sizeof q.key);
     *a = (struct asked){.request = {.done = on_answer, .arg = a}, .target = target, .waits = true};
-    if (store_ask(w.store, &a->request, &q, &answer)) {
+    at_work = true;
+    bool answered = store_ask(w.store, &a->request, &q, &answer);
+    at_work = false;
+    if (answered) {
         a->waits = false;
         check_answer(a, &answer);
     }
@@ -173,7 +223,14 @@ static void run_out(uv_timer_t *timer, uint64_t ms)
     let_pass(ms);
     uv_timer_cb callback = timer->timer_cb;
     (void)uv_timer_stop(timer);
+    at_work = true;
     callback(timer);
+    at_work = false;
+}
+
+static unsigned length_of(char c)
+{
+    return (unsigned char)c % 64 + 1;
 }
 
 static void move(char what)
@@ -212,7 +269,7 @@ static void move(char what)
         say_some(w.left.len);
         break;
     default:
-        say_some((unsigned char)what % 64 + 1);
+        say_some(length_of(what));
     }
     turn();
 }
@@ -245,6 +302,7 @@ static void begin(void)
     w.peer = -1;
     w.asked_count = 0;
     w.closed = false;
+    countdown = 0;
     w.metrics = (struct metrics){0};
     const struct store_options options = {
         .target = &w.target,
@@ -277,8 +335,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     begin();
     w.left = input;
     turn();
-    for (size_t i = 0; i < moves.len && i < MOVES_MAX; i++)
-        move(moves.data[i]);
+    for (size_t i = 0; i < moves.len && i < MOVES_MAX; i++) {
+        if (moves.data[i] == 'm' && i + 1 < moves.len)
+            countdown = length_of(moves.data[++i]);
+        else
+            move(moves.data[i]);
+    }
     say_some(w.left.len);
     end();
     return 0;
