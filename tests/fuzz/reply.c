@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
+#include "fuzz/memory.h"
 #include "store/rconn_internal.h"
 #include "store/store_internal.h"
 
@@ -27,41 +28,6 @@ enum { ASKED_MAX = 32, MOVES_MAX = 64, TURNS_MAX = 2000, CACHE_BYTES = 256 * 102
 
 redisContext *__real_redisConnectWithOptions(const redisOptions *options);
 redisContext *__wrap_redisConnectWithOptions(const redisOptions *options);
-
-/* --- memory that runs out, for what the store does --- */
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
-static bool at_work;       /* the store is, and not this file */
-static unsigned countdown; /* to the allocation that fails; 0: none */
-
-static bool fails_now(void)
-{
-    if (!at_work || countdown == 0 || --countdown > 0)
-        return false;
-    errno = ENOMEM;
-    return true;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails_now() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails_now() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails_now() ? NULL : __real_realloc(old, size);
-}
 
 /* --- time that passes as the input wants --- */
 

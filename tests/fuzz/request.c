@@ -4,12 +4,15 @@
  * same, one well-formed answer for each request, in order, and nothing after a refusal.
  *
  * An input is a line of cuts and then what the client sends. Each byte of that line is the length of a piece:
- * '@' is 1, 'A' 2, '0' 49. What is left goes in one.
+ * '@' is 1, 'A' 2, '0' 49. What is left goes in one. Where an 'm' stands in it, the bytes are sent once more
+ * and one allocation fails, which the byte behind the 'm' tells ('@' is the first): then answers may be
+ * missing or 500, but none is that to another request.
  */
 #include "api/api.h"
 #include "base/clock.h"
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
+#include "fuzz/memory.h"
 #include "http/conn.h"
 #include "model/channel.h"
 #include "model/document.h"
@@ -167,8 +170,10 @@ struct client {
 static void turn(struct client *c)
 {
     char chunk[16 * 1024];
+    at_work = true;
     (void)uv_run(&loop, UV_RUN_NOWAIT);
     keep_promise();
+    at_work = false;
     ssize_t n = 0;
     while (!c->ended && (n = read(c->fd, chunk, sizeof chunk)) > 0)
         buf_append(&c->in, chunk, (size_t)n);
@@ -193,7 +198,9 @@ static void converse(struct span cuts, struct span bytes, struct buf *out)
     struct client c = {.in = BUF_INIT};
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
     c.fd = pair[1];
+    at_work = true;
     http_conn_open(server, pair[0], false);
+    at_work = false;
     for (size_t i = 0; i < cuts.len && bytes.len > 0; i++) {
         size_t n = (unsigned char)cuts.data[i] % 64 + 1;
         n = n < bytes.len ? n : bytes.len;
@@ -223,6 +230,7 @@ struct owed {
     struct {
         enum http_method method;
         int refusal;
+        int status; /* with which it was answered */
     } request[REQUESTS_MAX];
 };
 
@@ -244,6 +252,8 @@ static void find_requests(struct span bytes, struct owed *owed)
         bytes = span_skip(bytes, used);
     }
 }
+
+static const struct span INTERIM = {"HTTP/1.1 100 Continue\r\n\r\n", 25};
 
 struct answer {
     int status;
@@ -328,28 +338,64 @@ static void check_answer(const struct answer *a, const struct owed *owed, int at
 }
 
 /* Checks all answers; what is left in `answers` are those, without "100 Continue". */
-static void check_answers(struct buf *answers, const struct owed *owed)
+static void check_answers(struct buf *answers, struct owed *owed)
 {
-    static const struct span interim = {"HTTP/1.1 100 Continue\r\n\r\n", 25};
     struct buf final = BUF_INIT;
     struct span in = buf_span(answers);
     long bodies = 0;
     for (int i = 0; i < owed->count; i++) {
         struct answer a;
-        while (span_starts_with(in, interim))
-            in = span_skip(in, interim.len);
+        while (span_starts_with(in, INTERIM))
+            in = span_skip(in, INTERIM.len);
         const char *start = in.data;
         take_answer(&in, owed->request[i].method, &a);
         check_answer(&a, owed, i);
+        owed->request[i].status = a.status;
         bodies += a.status == 200 || a.status == 304;
         buf_append(&final, start, (size_t)(in.data - start));
     }
-    while (span_starts_with(in, interim))
-        in = span_skip(in, interim.len);
+    while (span_starts_with(in, INTERIM))
+        in = span_skip(in, INTERIM.len);
     FUZZ_CHECK(in.len == 0);
     FUZZ_CHECK(bodies == found); /* each was found with a valid key */
     buf_fini(answers);
     *answers = final;
+}
+
+/* True when a whole answer stands at the front of `in`: the connection may have ended in the middle of one.
+ */
+static bool is_whole(struct span in, enum http_method method)
+{
+    const char *end = memmem(in.data, in.len, "\r\n\r\n", 4);
+    const char *length = memmem(in.data, in.len, "Content-Length: ", 16);
+    if (end == NULL)
+        return false;
+    size_t head = (size_t)(end - in.data) + 4;
+    size_t body =
+        length != NULL && length < end && method != METHOD_HEAD ? strtoul(length + 16, NULL, 10) : 0;
+    return in.len >= head + body;
+}
+
+/* The same conversation with the n-th allocation failing. */
+static void check_without_memory(struct span bytes, unsigned n, const struct owed *owed)
+{
+    struct buf answers = BUF_INIT;
+    answers_later = false;
+    found = 0;
+    countdown = n;
+    converse(SPAN(""), bytes, &answers);
+    countdown = 0;
+    struct span in = buf_span(&answers);
+    for (int i = 0; i < owed->count; i++) {
+        struct answer a;
+        while (span_starts_with(in, INTERIM))
+            in = span_skip(in, INTERIM.len);
+        if (!is_whole(in, owed->request[i].method))
+            break;
+        take_answer(&in, owed->request[i].method, &a);
+        FUZZ_CHECK(a.status == owed->request[i].status || a.status == 500);
+    }
+    buf_fini(&answers);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -373,6 +419,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     converse(cuts, bytes, &pieces);
     check_answers(&pieces, &owed);
     FUZZ_CHECK(span_equal(buf_span(&whole), buf_span(&pieces)));
+    size_t memory = span_find(cuts, 'm');
+    if (memory + 1 < cuts.len)
+        check_without_memory(bytes, (unsigned char)cuts.data[memory + 1] % 64 + 1, &owed);
     buf_fini(&whole);
     buf_fini(&pieces);
     return 0;

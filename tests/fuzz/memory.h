@@ -1,0 +1,45 @@
+/*
+ * Memory that runs out: for a target that is linked with --wrap for malloc, calloc and realloc. Only what is
+ * allocated while the code under test is at work can fail.
+ */
+#ifndef TEST_FUZZ_MEMORY_H
+#define TEST_FUZZ_MEMORY_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+static bool at_work;       /* the code under test is, and not the target */
+static unsigned countdown; /* to the allocation that fails; 0: none */
+
+static bool fails_now(void)
+{
+    if (!at_work || countdown == 0 || --countdown > 0)
+        return false;
+    errno = ENOMEM;
+    return true;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails_now() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails_now() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return fails_now() ? NULL : __real_realloc(old, size);
+}
+
+#endif
