@@ -149,7 +149,7 @@ static struct scene scene;
 
 static int set_up(void **state)
 {
-    static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=500ms", NULL};
+    static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=1s", NULL};
     (void)state;
     memset(&scene, 0, sizeof scene);
     sentinel_world_start(&scene.world, 2, 3);

@@ -83,6 +83,24 @@ static void expect_move_to(int redis, int at_most_ms)
     assert_int_equal(fixture_status(&fixture, "channel/by-id/404/"), 404); /* which it had to ask */
 }
 
+/* With sixteen workers the odds that one of two replicas is left out by chance are one to thirty thousand. */
+static void workers_share_the_replicas(void **state)
+{
+    static const char *const env[] = {"CHANNELD_WORKERS=16", NULL};
+    struct server many;
+    (void)state;
+    server_stop(&fixture.server);
+    char *url = text_printf("%s?role=replica", world.url);
+    struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
+    server_start(&many, &spec);
+    server_await_metric(&many, "channeld_redis_connected", 16);
+    assert_false(is_connected_to(0));
+    assert_true(is_connected_to(1));
+    assert_true(is_connected_to(2));
+    server_stop(&many);
+    free(url);
+}
+
 static void killed_replica_is_left_for_the_other(void **state)
 {
     (void)state;
@@ -155,6 +173,7 @@ static void without_any_master_there_is_no_connection(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(workers_share_the_replicas, set_up_two_replicas, tear_down),
         cmocka_unit_test_setup_teardown(killed_replica_is_left_for_the_other, set_up_two_replicas, tear_down),
         cmocka_unit_test_setup_teardown(stalled_replica_is_left_for_the_other, set_up_two_replicas,
                                         tear_down),

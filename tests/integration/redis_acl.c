@@ -7,7 +7,7 @@
 #include "support/fixture.h"
 #include "support/sentinel.h"
 
-enum { RULES_MAX = 64, CHANNELS = 250, MANY_KEYS = 100001, RECOVERY_MS = 3000 };
+enum { RULES_MAX = 64, CHANNELS = 250, MANY_KEYS = 100001, RECOVERY_MS = 5000 };
 
 #define CARD "channel/by-id/-9223372036854775808/"
 
@@ -23,8 +23,8 @@ static void make_user(struct redis *redis, const char *name, const char *const *
     char *rest = NULL;
     if (line == NULL)
         fail_msg("the documentation has no user %s", name);
-    char *rule = strtok_r(strtok_r(line, "\n", &rest), " ", &rest);
-    while ((rule = strtok_r(NULL, " ", &rest)) != NULL && count < RULES_MAX)
+    char *rule = strtok_r(strtok_r(line, "\n", &rest), " ", &rest); /* "user" */
+    while (rule != NULL && (rule = strtok_r(NULL, " ", &rest)) != NULL && count < RULES_MAX)
         rules[count++] = rule;
     for (size_t i = 0; extra != NULL && extra[i] != NULL && count < RULES_MAX; i++)
         rules[count++] = extra[i];
@@ -36,7 +36,7 @@ static void make_user(struct redis *redis, const char *name, const char *const *
 
 static void begin(struct fixture *f, const char *const *extra, enum server_wait wait)
 {
-    static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=500ms", NULL};
+    static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=1s", NULL};
     memset(f, 0, sizeof *f);
     redis_start(&f->redis, NULL);
     catalogue_issue_key(&f->redis, FIXTURE_KEY);
@@ -150,7 +150,7 @@ static void expect_500s(struct fixture *f)
 {
     char *link = catalogue_link(7);
     char *by_link = text_printf("channel/by-link/?link=%s", link);
-    const char *const paths[] = {"channels/?page=2", "channel/by-id/424242/", by_link};
+    const char *const paths[] = {"channels/?page=2", by_link};
     for (size_t i = 0; i < TEST_COUNT(paths); i++)
         assert_int_equal(fixture_status(f, paths[i]), 500);
     free(by_link);
@@ -186,7 +186,7 @@ static void deleted_user_is_500_for_what_is_not_cached_until_it_is_back(void **s
     assert_int_equal(fixture_status(&f, CARD), 200);
     make_user(&f.redis, "channeld", NULL);
     server_await_metric(&f.server, "channeld_redis_connected", 1);
-    ask_for_everything(&f);
+    assert_int_equal(fixture_status(&f, "channel/by-id/424242/"), 404);
     end(&f);
 }
 

@@ -9,7 +9,7 @@
 #include "support/sentinel.h"
 
 /* Refused or silent Sentinels cost half a second each. */
-enum { DETOUR_MS = 500, READY_MS = 2000 };
+enum { DETOUR_MS = 500, READY_MS = 4000 };
 
 static struct sentinel_world world;
 

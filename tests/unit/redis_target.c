@@ -169,6 +169,20 @@ TEST(the_path_of_a_socket_fits_its_address_or_is_refused)
     free(url);
 }
 
+static void assert_refused(const char *const *urls, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct redis_target t;
+        const char *why = NULL;
+        if (init(&t, urls[i], "", &why) != -EINVAL)
+            fail_msg("%s was accepted", urls[i]);
+        assert_non_null(why);
+        assert_true(strlen(why) > 0);
+        assert_null(strstr(why, "cret"));
+        redis_target_fini(&t);
+    }
+}
+
 TEST(what_is_no_redis_address_is_refused_with_a_reason)
 {
     static const char *const urls[] = {
@@ -205,6 +219,13 @@ TEST(what_is_no_redis_address_is_refused_with_a_reason)
         "redis://:%00s3cret@db",
         "redis://us%00er:s3cret@db",
         "unix:///run%00/s",
+    };
+    assert_refused(urls, TEST_COUNT(urls));
+}
+
+TEST(what_names_no_sentinels_or_no_master_is_refused_with_a_reason)
+{
+    static const char *const urls[] = {
         "redis+sentinel://",
         "redis+sentinel://a",
         "redis+sentinel://a/",
@@ -225,16 +246,7 @@ TEST(what_is_no_redis_address_is_refused_with_a_reason)
         "redis+sentinel://alice@a/mymaster",
         "redis+sentinel://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17/m",
     };
-    for (size_t i = 0; i < TEST_COUNT(urls); i++) {
-        struct redis_target t;
-        const char *why = NULL;
-        if (init(&t, urls[i], "", &why) != -EINVAL)
-            fail_msg("%s was accepted", urls[i]);
-        assert_non_null(why);
-        assert_true(strlen(why) > 0);
-        assert_null(strstr(why, "cret"));
-        redis_target_fini(&t);
-    }
+    assert_refused(urls, TEST_COUNT(urls));
 }
 
 /* What the sentinels of a target are, in one text: "host:port host:port master role". */
@@ -426,6 +438,7 @@ int main(void)
         cmocka_unit_test(ports_and_databases_hold_from_both_sides),
         cmocka_unit_test(the_path_of_a_socket_fits_its_address_or_is_refused),
         cmocka_unit_test(what_is_no_redis_address_is_refused_with_a_reason),
+        cmocka_unit_test(what_names_no_sentinels_or_no_master_is_refused_with_a_reason),
         cmocka_unit_test(sentinels_are_a_list_with_the_name_of_a_master),
         cmocka_unit_test(the_credentials_of_redis_are_not_those_of_its_sentinels),
         cmocka_unit_test(what_a_peer_says_is_withheld_when_it_quotes_a_password),

@@ -219,7 +219,7 @@ TEST(a_sentinel_that_goes_leaves_the_connection_alone)
 /* Whatever it is about to do, it can be closed: the loop ends with nothing left. */
 TEST(it_can_be_closed_at_any_time)
 {
-    for (int turns = 0; turns < 40; turns++) {
+    for (int turns = 0; turns < 20; turns++) {
         begin(NULL);
         sentinel.slice = 7; /* so that there are many steps */
         session_connect();
