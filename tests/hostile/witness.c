@@ -128,7 +128,7 @@ void witness_free(struct witness *w)
     free(w);
 }
 
-static void print_view(const char *when, const struct witness_view *view)
+void witness_print(const char *when, const struct witness_view *view)
 {
     print_message("others %s: %d requests, %d failed, p50 %d us, p99 %d us, max %d us\n", when,
                   view->requests, view->failures, view->p50_us, view->p99_us, view->max_us);
@@ -136,8 +136,8 @@ static void print_view(const char *when, const struct witness_view *view)
 
 void witness_expect_unharmed(const struct witness_view *calm, const struct witness_view *attacked)
 {
-    print_view("before", calm);
-    print_view("meanwhile", attacked);
+    witness_print("before", calm);
+    witness_print("meanwhile", attacked);
     assert_int_equal(attacked->failures, 0);
     assert_true(attacked->requests > 0);
     assert_in_range(attacked->p99_us, 0, 2 * calm->p99_us + wait_slack_ms() * 1000);

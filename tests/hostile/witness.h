@@ -26,6 +26,8 @@ struct witness_view witness_look_long(struct witness *witness);
 
 void witness_free(struct witness *witness);
 
+void witness_print(const char *when, const struct witness_view *view);
+
 /* Prints both, and fails the test unless nothing failed and the p99 stayed within twice the calm one. */
 void witness_expect_unharmed(const struct witness_view *calm, const struct witness_view *attacked);
 

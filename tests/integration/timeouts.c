@@ -143,7 +143,8 @@ static void body_that_does_not_come_ends_the_connection(void **state)
 /* A client that asks and does not take the answer holds its place no longer than this. */
 static void client_that_does_not_take_its_answer_is_dropped(void **state)
 {
-    static const char *const env[] = {"CHANNELD_WRITE_TIMEOUT=1s", NULL};
+    /* Sanitizers take their time for such a card. */
+    static const char *const env[] = {"CHANNELD_WRITE_TIMEOUT=1s", "CHANNELD_REQUEST_TIMEOUT=20s", NULL};
     struct fixture *fixture = fixture_new(1, env);
     struct http_conn conn;
     char *text = text_repeat('x', 16000000);
