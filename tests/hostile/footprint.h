@@ -20,8 +20,11 @@ struct footprint footprint_of(pid_t pid);
 /* Prints it behind the words, for the record. */
 void footprint_print(const char *when, const struct footprint *footprint);
 
-/* Waits until the process has at most that many descriptors open; fails the test otherwise. */
-void footprint_await_descriptors(pid_t pid, int at_most);
+/*
+ * Waits until the process has so many descriptors open as it had, but for a few: those of others' connections
+ * come and go. Fails the test otherwise.
+ */
+void footprint_await_descriptors(pid_t pid, int before);
 
 struct footprint_queues {
     long sent_kib;     /* answers that clients did not take */
