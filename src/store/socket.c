@@ -9,7 +9,6 @@
 #include <hiredis/sds.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -131,21 +130,14 @@ static bool read_available(struct redis_socket *s)
     return true;
 }
 
-/* libuv calls every error EBADF. */
-static void fail_polled(struct redis_socket *s, int status)
-{
-    int err = pending_error(s);
-    const char *why = err != 0 ? strerror(err) : uv_strerror(status);
-    (void)snprintf(s->context->errstr, sizeof s->context->errstr, "%s", why);
-    fail_io(s);
-}
-
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct redis_socket *s = poll->data;
-    if (status != 0) {
-        if (!s->connected || read_available(s)) /* Redis may have said why before it reset */
-            fail_polled(s, status);
+    if (status != 0) { /* libuv calls every error EBADF; Redis may have said why before it reset */
+        if (s->connected && !read_available(s))
+            return;
+        int err = pending_error(s);
+        fail(s, err != 0 ? strerror(err) : uv_strerror(status));
         return;
     }
     if (!s->connected && !finish_connecting(s))

@@ -127,6 +127,22 @@ static inline void fake_say(struct fake *f, const char *bytes)
     buf_append_str(&fake_current(f)->out, bytes);
 }
 
+/* What it has to say to that command: that to PING, where there is nothing else. */
+static inline const char *fake_word(const struct fake *f, const char *name)
+{
+    const struct {
+        const char *name, *word;
+    } words[] = {{"HELLO", f->hello},
+                 {"SELECT", f->select},
+                 {"ROLE", f->role},
+                 {"SUBSCRIBE", f->subscribe},
+                 {"SENTINEL", f->sentinel}};
+    for (size_t i = 0; i < TEST_COUNT(words); i++)
+        if (strcmp(words[i].name, name) == 0)
+            return words[i].word;
+    return f->ping;
+}
+
 /* ECHO x gives x, FAIL an error, HANG nothing. */
 static inline void fake_answer(struct fake *f, struct fake_conn *c, const redisReply *command)
 {
@@ -143,12 +159,7 @@ static inline void fake_answer(struct fake *f, struct fake_conn *c, const redisR
     } else if (strcmp(name, "FAIL") == 0) {
         buf_append_str(&c->out, "-WRONGTYPE no\r\n");
     } else {
-        buf_append_str(&c->out, strcmp(name, "HELLO") == 0       ? f->hello
-                                : strcmp(name, "SELECT") == 0    ? f->select
-                                : strcmp(name, "ROLE") == 0      ? f->role
-                                : strcmp(name, "SUBSCRIBE") == 0 ? f->subscribe
-                                : strcmp(name, "SENTINEL") == 0  ? f->sentinel
-                                                                 : f->ping);
+        buf_append_str(&c->out, fake_word(f, name));
     }
 }
 
