@@ -76,6 +76,23 @@ static void nothing_older_than_the_stale_limit_is_answered_after_a_stop_without_
     chorus_close(&chorus);
 }
 
+/* Questions that lie in the sockets came before the deadlines that passed meanwhile. */
+static void questions_are_answered_after_a_stop_beyond_the_idle_timeout(void **state)
+{
+    static const char *const env[] = {"CHANNELD_IDLE_TIMEOUT=1s", NULL};
+    struct stage *stage = stage_new(&(struct stage_plan){.env = env});
+    struct chorus chorus;
+    *state = stage;
+    chorus_open(&chorus, stage);
+    chorus_ask(&chorus, card, 200, stage_card(1, 1));
+    stage_freeze(stage);
+    chorus_send(&chorus, card);
+    stage_let_pass(1500);
+    stage_thaw(stage);
+    chorus_expect(&chorus, 200, stage_card(1, 1));
+    chorus_close(&chorus);
+}
+
 struct hasty {
     struct chorus chorus;
     int version;
@@ -121,6 +138,8 @@ int main(void)
                                         stage_teardown),
         cmocka_unit_test_setup_teardown(revoked_key_is_refused_after_a_stop, begin, stage_teardown),
         cmocka_unit_test_teardown(nothing_older_than_the_stale_limit_is_answered_after_a_stop_without_redis,
+                                  stage_teardown),
+        cmocka_unit_test_teardown(questions_are_answered_after_a_stop_beyond_the_idle_timeout,
                                   stage_teardown),
         cmocka_unit_test_setup_teardown(short_stops_leave_nothing_old_behind, begin, stage_teardown),
     };
