@@ -5,22 +5,22 @@
 #include "base/blob.h"
 
 /* X(NAME, status, text). Texts are short, stable and never echo what the client sent. */
-#define API_ERRORS(X)                                                 \
-    X(BAD_PAGE, 400, "Parameter page must be a positive integer")     \
-    X(BAD_CHANNEL_ID, 400, "Parameter channel_id must be an integer") \
-    X(LINK_MISSING, 400, "Parameter link is required")                \
-    X(MALFORMED, 400, "Malformed request")                            \
-    X(UNAUTHORIZED, 401, "Invalid or missing API key")                \
-    X(CHANNEL_NOT_FOUND, 404, "Channel not found")                    \
-    X(PATH_NOT_FOUND, 404, "Path not found")                          \
-    X(METHOD_NOT_ALLOWED, 405, "Method not allowed")                  \
-    X(REQUEST_TIMEOUT, 408, "Request was not received in time")       \
-    X(CONTENT_TOO_LARGE, 413, "Request content is too large")         \
-    X(URI_TOO_LONG, 414, "Request target is too long")                \
-    X(HEAD_TOO_LARGE, 431, "Request header fields are too large")     \
-    X(INTERNAL, 500, "Internal server error")                         \
-    X(NOT_IMPLEMENTED, 501, "Method not implemented")                 \
-    X(OVERLOADED, 503, "Too many connections")                        \
+#define API_ERRORS(X)                                                    \
+    X(BAD_PAGE, 400, "Parameter page must be a positive integer")        \
+    X(BAD_CHANNEL_ID, 400, "Parameter channel_id must be an integer")    \
+    X(LINK_MISSING, 400, "Parameter link is required")                   \
+    X(MALFORMED, 400, "Malformed request")                               \
+    X(UNAUTHORIZED, 401, "Invalid or missing API key")                   \
+    X(CHANNEL_NOT_FOUND, 404, "Channel not found")                       \
+    X(PATH_NOT_FOUND, 404, "Path not found")                             \
+    X(METHOD_NOT_ALLOWED, 405, "Method not allowed")                     \
+    X(REQUEST_TIMEOUT, 408, "Request was not received in time")          \
+    X(CONTENT_TOO_LARGE, 413, "Request content is too large")            \
+    X(URI_TOO_LONG, 414, "Request target is too long")                   \
+    X(HEAD_TOO_LARGE, 431, "Request header fields are too large")        \
+    X(INTERNAL, 500, "Internal server error")                            \
+    X(NOT_IMPLEMENTED, 501, "Method or transfer coding not implemented") \
+    X(OVERLOADED, 503, "Too many connections")                           \
     X(HTTP_VERSION, 505, "HTTP version not supported")
 
 enum api_error {
