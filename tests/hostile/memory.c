@@ -10,7 +10,7 @@
 #include "hostile/footprint.h"
 #include "support/fixture.h"
 
-enum { LARGE = 40000000, ROUNDS = 3 };
+enum { LARGE = 40000000, ROUNDS = 2 };
 
 static int start(void **state)
 {

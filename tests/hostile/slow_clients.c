@@ -14,6 +14,7 @@
 enum {
     CROWD = 600,
     TIMEOUT_MS = 1000,
+    IDLE_MS = 2000,
     LATE_MS = 1000,
     LINGER_MS = 2000,
     DRIP_MS = 100,
@@ -24,7 +25,7 @@ enum {
 static int start(void **state)
 {
     static const char *const env[] = {"CHANNELD_HEADER_TIMEOUT=1s", "CHANNELD_WRITE_TIMEOUT=1s",
-                                      "CHANNELD_IDLE_TIMEOUT=1s", NULL};
+                                      "CHANNELD_IDLE_TIMEOUT=2s", NULL};
     struct fixture *fixture = fixture_new(3, env);
     char *text = text_repeat('x', LONG_TEXT);
     redis_do(&fixture->redis, "HSET channels:card:900 max_channel_id 900 description %s", text);
@@ -156,7 +157,7 @@ static void last_answers_that_are_not_read_end_in_time(void **state)
 
 static void kept_connections_whose_answer_is_not_read_end_in_time(void **state)
 {
-    assert_kernel_lets_go(*state, FIXTURE_AUTH, TIMEOUT_MS);
+    assert_kernel_lets_go(*state, FIXTURE_AUTH, IDLE_MS);
 }
 
 int main(void)
