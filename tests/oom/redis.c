@@ -27,6 +27,25 @@ static int start(void **state)
     return 0;
 }
 
+/* Redis by a name, which is looked up anew for each connection. */
+static int start_named(void **state)
+{
+    memory_init(&memory);
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    const char *const env[] = {memory.preload, memory.file, "CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=0s",
+                               NULL};
+    assert_non_null(fixture);
+    redis_start(&fixture->redis, NULL);
+    catalogue_issue_key(&fixture->redis, FIXTURE_KEY);
+    catalogue_put_samples(&fixture->redis, CHANNELS);
+    char *url = text_printf("redis://localhost:%d/0", fixture->redis.port);
+    const struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
+    server_start(&fixture->server, &spec);
+    free(url);
+    *state = fixture;
+    return 0;
+}
+
 static void make_certificate(const char *cert, const char *key)
 {
     struct process process;
@@ -234,6 +253,11 @@ static void a_lost_connection_comes_back(void **state)
     fail_all(*state, "a reconnection", end_connection, shows_title);
 }
 
+static void a_lost_connection_to_a_named_redis_comes_back(void **state)
+{
+    fail_all(*state, "a reconnection by name", end_connection, shows_title);
+}
+
 /* A handshake takes hundreds of allocations, nearly all of them OpenSSL's: some are tried. */
 static void a_lost_connection_with_tls_comes_back(void **state)
 {
@@ -249,6 +273,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_change_of_a_card_is_missed, start, end),
         cmocka_unit_test_setup_teardown(no_change_of_the_keys_is_missed, start, end),
         cmocka_unit_test_setup_teardown(a_lost_connection_comes_back, start, end),
+        cmocka_unit_test_setup_teardown(a_lost_connection_to_a_named_redis_comes_back, start_named, end),
         cmocka_unit_test_setup_teardown(a_lost_connection_with_tls_comes_back, start_with_tls, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
