@@ -67,7 +67,6 @@ static void drop_socket(struct rconn *c)
 }
 
 /* Ends what there is, tells those who were told that it is there, and goes on. */
-/* NOLINTNEXTLINE(misc-no-recursion): one address deeper each time */
 static void leave(struct rconn *c, enum rconn_state next)
 {
     bool was_ready = c->state == RCONN_READY;
@@ -81,7 +80,6 @@ static void leave(struct rconn *c, enum rconn_state next)
         enter(c, next);
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): one address deeper each time */
 void rconn_fail(struct rconn *c, const char *why)
 {
     bool was_ready = c->state == RCONN_READY;
@@ -181,7 +179,6 @@ static void on_failed(void *arg, const char *why)
     rconn_fail(arg, why);
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): one address deeper each time */
 static void connect_next(struct rconn *c)
 {
     bool named = c->where.transport != REDIS_TRANSPORT_UNIX;
@@ -219,7 +216,6 @@ static void on_resolved(void *arg, int err)
         enter(c, RCONN_CONNECTING);
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): one address deeper each time */
 static void resolve(struct rconn *c)
 {
     if (c->where.transport == REDIS_TRANSPORT_UNIX) {
@@ -290,7 +286,6 @@ void rconn_greeted(struct rconn *c)
 }
 
 /* Every change of state passes here. */
-/* NOLINTNEXTLINE(misc-no-recursion): one address deeper each time */
 static void enter(struct rconn *c, enum rconn_state next)
 {
     c->state = next;

@@ -87,7 +87,6 @@ static void log_refusal(const struct sentinel_watch *w, enum log_level level, co
 }
 
 /* Goes on with the next address of this Sentinel, or with the next Sentinel; false when all were asked. */
-/* NOLINTNEXTLINE(misc-no-recursion): one address deeper each time */
 static bool turn_to_next(struct sentinel_watch *w)
 {
     struct lookup *l = &w->lookup[w->current];
@@ -113,7 +112,6 @@ static void tell_silence(struct sentinel_watch *w, struct span who, const char *
 }
 
 /* This Sentinel has no answer; `why` may be what it said. */
-/* NOLINTNEXTLINE(misc-no-recursion): one address deeper each time */
 static void fail(struct sentinel_watch *w, const char *why)
 {
     struct redis_target sentinel = redis_target_sentinel(w->target, w->current);
@@ -246,7 +244,6 @@ static void on_failed(void *arg, const char *why)
 
 /* --- states --- */
 
-/* NOLINTNEXTLINE(misc-no-recursion): one address deeper each time */
 static void connect_next(struct sentinel_watch *w)
 {
     const struct socket_events events = {on_connected, on_reply, on_failed, w};
@@ -296,7 +293,6 @@ static void on_resolved(void *arg, int err)
         connect_next(w);
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): one address deeper each time */
 static void resolve(struct sentinel_watch *w)
 {
     struct lookup *l = &w->lookup[w->current];
@@ -329,7 +325,6 @@ static void on_timer(uv_timer_t *timer)
 }
 
 /* Every change of state passes here. */
-/* NOLINTNEXTLINE(misc-no-recursion): one address deeper each time */
 static void enter(struct sentinel_watch *w, enum watch_state next)
 {
     w->state = next;

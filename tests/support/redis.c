@@ -225,7 +225,6 @@ char *redis_text(struct redis *redis, const char *format, ...)
     return text;
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): as deep as the reply is */
 static char *redis_join(char *text, const redisReply *reply)
 {
     if (reply->str != NULL) {

@@ -35,7 +35,6 @@ static const char EVERYTHING[] =
     "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n$4\r\ndeep\r\n";
 enum { REPLIES = 23 };
 
-/* NOLINTNEXTLINE(misc-no-recursion): as deep as the longest line above */
 static void assert_same(const redisReply *ours, const redisReply *theirs)
 {
     assert_int_equal(ours->type, theirs->type);
