@@ -37,6 +37,7 @@ void sentinel_start(struct redis *sentinel, const struct sentinel_spec *spec)
 {
     memset(sentinel, 0, sizeof *sentinel);
     tempdir_init(&sentinel->dir);
+    (void)snprintf(sentinel->host, sizeof sentinel->host, "127.0.0.1");
     sentinel->port = net_reserve_port();
     sentinel->password = spec->password;
     const char *const args[] = {"redis-server", NULL, "--sentinel"};
