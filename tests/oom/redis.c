@@ -12,7 +12,7 @@
 #include "support/net.h"
 
 /* A failure that has not come within THROUGH_MS will not: what is tried is through. */
-enum { CHANNELS = 20, SAMPLE = 3, ENOUGH = 10000, THROUGH_MS = 1000 };
+enum { CHANNELS = 20, SAMPLE = 3, ENOUGH = 10000, THROUGH_MS = 1000, TIMES_MAX = 4 };
 
 static const char OTHER_KEY[] = "another-key-that-comes-and-goes";
 
@@ -224,16 +224,20 @@ static int fail_each(struct fixture *fixture, void (*change)(const struct turn *
     return n - 1;
 }
 
+/* Something may be left for good after the first times (a thread's own), but not each time. */
 static void fail_all(struct fixture *fixture, const char *what, void (*change)(const struct turn *turn),
                      bool (*is_right)(void *arg))
 {
     for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++) {
         int count = fail_each(fixture, change, is_right, how, 1);
-        int64_t live = memory_live(&memory);
-        (void)fail_each(fixture, change, is_right, how, 1);
-        if (!memory_await_live(&memory, live))
-            fail_msg("%s: %lld blocks became %lld", what, (long long)live, (long long)memory_live(&memory));
-        print_message("%s: %d allocations, each failed twice\n", what, count);
+        for (int times = 1, kept = true; kept; times++) {
+            int64_t live = memory_live(&memory);
+            (void)fail_each(fixture, change, is_right, how, 1);
+            kept = !memory_await_live(&memory, live);
+            if (kept && times == TIMES_MAX)
+                fail_msg("%s: each time more is left: %lld blocks", what, (long long)memory_live(&memory));
+        }
+        print_message("%s: %d allocations, each failed\n", what, count);
         assert_true(count > 0);
     }
 }
