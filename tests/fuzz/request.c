@@ -10,7 +10,7 @@
  */
 #include "api/api.h"
 #include "base/clock.h"
-#include "fuzz/contract.h"
+#include "fuzz/answer.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/memory.h"
 #include "http/conn.h"
@@ -253,88 +253,19 @@ static void find_requests(struct span bytes, struct owed *owed)
     }
 }
 
-static const struct span INTERIM = {"HTTP/1.1 100 Continue\r\n\r\n", 25};
-
-struct answer {
-    int status;
-    struct span head; /* the fields, each with its line end */
-    struct span body;
-};
-
-/* The value of the field, absent when there is none; a field is there at most once. */
-static struct span field(const struct answer *a, const char *name)
-{
-    struct span rest = a->head;
-    struct span found_value = SPAN_ABSENT;
-    while (rest.len > 0) {
-        struct span line = fuzz_take(&rest, '\n');
-        struct span key = {line.data, span_find(line, ':')};
-        if (!span_equal_nocase(key, span_of(name)))
-            continue;
-        FUZZ_CHECK(found_value.data == NULL);
-        found_value = span_trim((struct span){line.data + key.len + 1, line.len - key.len - 2});
-    }
-    return found_value;
-}
-
-/* Every line of the head is "Name: value" without control characters, and ends with CR LF. */
-static void check_head(struct span head)
-{
-    while (head.len > 0) {
-        struct span line = fuzz_take(&head, '\n');
-        size_t name = span_find(line, ':');
-        FUZZ_CHECK(name > 0 && name + 2 < line.len && line.data[line.len - 1] == '\r');
-        for (size_t i = 0; i + 1 < line.len; i++)
-            FUZZ_CHECK((unsigned char)line.data[i] >= 0x20 && line.data[i] != 0x7F);
-    }
-}
-
-static size_t content_length(const struct answer *a)
-{
-    struct span text = field(a, "Content-Length");
-    size_t n = 0;
-    FUZZ_CHECK((text.data == NULL) == (a->status == 204 || a->status == 304));
-    for (size_t i = 0; i < text.len; i++) {
-        FUZZ_CHECK(text.data[i] >= '0' && text.data[i] <= '9' && n < INPUT_MAX);
-        n = n * 10 + (size_t)(text.data[i] - '0');
-    }
-    return n;
-}
-
-/* Takes one answer off the front of `in`. */
-static void take_answer(struct span *in, enum http_method method, struct answer *a)
-{
-    const char *end = memmem(in->data, in->len, "\r\n\r\n", 4);
-    FUZZ_CHECK(end != NULL && span_starts_with(*in, SPAN("HTTP/1.1 ")));
-    struct span all = {in->data, (size_t)(end - in->data) + 2};
-    *in = span_skip(*in, all.len + 2);
-    *a = (struct answer){.status = 0, .head = all};
-    struct span line = fuzz_take(&a->head, '\n');
-    FUZZ_CHECK(line.len > 13 && line.data[12] == ' ');
-    for (int i = 9; i < 12; i++)
-        a->status = a->status * 10 + (line.data[i] - '0');
-    check_head(a->head);
-    size_t n = content_length(a);
-    a->body = (struct span){in->data, method == METHOD_HEAD ? 0 : n};
-    FUZZ_CHECK(a->body.len <= in->len);
-    *in = span_skip(*in, a->body.len);
-    if (n > 0 && method != METHOD_HEAD)
-        contract_check_body(a->body, a->status);
-}
-
 static void check_answer(const struct answer *a, const struct owed *owed, int at)
 {
     bool last = at + 1 == owed->count && owed->closes;
-    bool says_close = span_equal(field(a, "Connection"), SPAN("close"));
+    bool says_close = span_equal(answer_field(a, "Connection"), SPAN("close"));
     FUZZ_CHECK(says_close == last);
-    FUZZ_CHECK(field(a, "Date").len == 29);
+    FUZZ_CHECK(answer_field(a, "Date").len == 29);
     if (owed->request[at].refusal != 0)
         FUZZ_CHECK(a->status == owed->request[at].refusal);
     if (a->status != 204 && a->status != 304)
-        FUZZ_CHECK(span_equal(field(a, "Content-Type"), SPAN("application/json")));
-    FUZZ_CHECK((field(a, "ETag").data != NULL) == (a->status == 200 || a->status == 304));
-    FUZZ_CHECK((field(a, "WWW-Authenticate").data != NULL) == (a->status == 401));
-    FUZZ_CHECK((field(a, "Allow").data != NULL) == (a->status == 405));
+        FUZZ_CHECK(span_equal(answer_field(a, "Content-Type"), SPAN("application/json")));
+    FUZZ_CHECK((answer_field(a, "ETag").data != NULL) == (a->status == 200 || a->status == 304));
+    FUZZ_CHECK((answer_field(a, "WWW-Authenticate").data != NULL) == (a->status == 401));
+    FUZZ_CHECK((answer_field(a, "Allow").data != NULL) == (a->status == 405));
 }
 
 /* Checks all answers; what is left in `answers` are those, without "100 Continue". */
@@ -345,35 +276,19 @@ static void check_answers(struct buf *answers, struct owed *owed)
     long bodies = 0;
     for (int i = 0; i < owed->count; i++) {
         struct answer a;
-        while (span_starts_with(in, INTERIM))
-            in = span_skip(in, INTERIM.len);
+        in = answer_skip_interim(in);
         const char *start = in.data;
-        take_answer(&in, owed->request[i].method, &a);
+        answer_take(&in, owed->request[i].method, &a);
         check_answer(&a, owed, i);
         owed->request[i].status = a.status;
         bodies += a.status == 200 || a.status == 304;
         buf_append(&final, start, (size_t)(in.data - start));
     }
-    while (span_starts_with(in, INTERIM))
-        in = span_skip(in, INTERIM.len);
+    in = answer_skip_interim(in);
     FUZZ_CHECK(in.len == 0);
     FUZZ_CHECK(bodies == found); /* each was found with a valid key */
     buf_fini(answers);
     *answers = final;
-}
-
-/* True when a whole answer stands at the front of `in`: the connection may have ended in the middle of one.
- */
-static bool is_whole(struct span in, enum http_method method)
-{
-    const char *end = memmem(in.data, in.len, "\r\n\r\n", 4);
-    const char *length = memmem(in.data, in.len, "Content-Length: ", 16);
-    if (end == NULL)
-        return false;
-    size_t head = (size_t)(end - in.data) + 4;
-    size_t body =
-        length != NULL && length < end && method != METHOD_HEAD ? strtoul(length + 16, NULL, 10) : 0;
-    return in.len >= head + body;
 }
 
 /* The same conversation with the n-th allocation failing. */
@@ -388,11 +303,10 @@ static void check_without_memory(struct span bytes, unsigned n, const struct owe
     struct span in = buf_span(&answers);
     for (int i = 0; i < owed->count; i++) {
         struct answer a;
-        while (span_starts_with(in, INTERIM))
-            in = span_skip(in, INTERIM.len);
-        if (!is_whole(in, owed->request[i].method))
+        in = answer_skip_interim(in);
+        if (!answer_is_whole(in, owed->request[i].method))
             break;
-        take_answer(&in, owed->request[i].method, &a);
+        answer_take(&in, owed->request[i].method, &a);
         FUZZ_CHECK(a.status == owed->request[i].status || a.status == 500);
     }
     buf_fini(&answers);
