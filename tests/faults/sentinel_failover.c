@@ -228,10 +228,8 @@ static void change_title(int master)
     redis_do(&scene.world.redis[master], "HSET channels:card:0 title %s", "after the failover");
 }
 
-static void killed_master_costs_no_cached_answer_and_others_a_second_more_than_the_failover(void **state)
+static void expect_killed_master_replaced(void)
 {
-    (void)state;
-    start_clients(&scene);
     int64_t fault_ms = wait_now_ms();
     redis_kill(&scene.world.redis[0]);
     int master = sentinel_world_await_other(&scene.world, 0);
@@ -243,6 +241,23 @@ static void killed_master_costs_no_cached_answer_and_others_a_second_more_than_t
     assert_bounds(fault_ms, switched_ms);
     change_title(master);
     assert_true(wait_until(is_of_the_new_master, NULL, FOLLOW_MS));
+}
+
+static void killed_master_costs_no_cached_answer_and_others_a_second_more_than_the_failover(void **state)
+{
+    (void)state;
+    start_clients(&scene);
+    expect_killed_master_replaced();
+}
+
+/* The first of the list, to which all workers speak, goes with the master: as with one machine for both. */
+static void sentinel_that_goes_with_the_master_changes_nothing(void **state)
+{
+    (void)state;
+    start_clients(&scene);
+    redis_kill(&scene.world.sentinel[0]);
+    expect_killed_master_replaced();
+    server_await_metric(&scene.fixture.server, "channeld_sentinels_connected", 2);
 }
 
 /* It wakes up with the connections and the data that it had. */
@@ -288,6 +303,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             killed_master_costs_no_cached_answer_and_others_a_second_more_than_the_failover, set_up,
             tear_down),
+        cmocka_unit_test_setup_teardown(sentinel_that_goes_with_the_master_changes_nothing, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(stalled_master_that_wakes_up_is_not_listened_to, set_up, tear_down),
         cmocka_unit_test_setup_teardown(ordered_failover_costs_nothing, set_up, tear_down),
     };
