@@ -8,7 +8,7 @@
 #include "support/fixture.h"
 #include "support/sentinel.h"
 
-enum { CLIENTS = 4, CHANNELS = 20, FOLLOW_MS = 1000, UNKNOWN_IDS = 1000000 };
+enum { CLIENTS = 4, CHANNELS = 20, FOLLOW_MS = 1000, PACE_MS = 5, UNKNOWN_IDS = 1000000 };
 
 struct scene;
 
@@ -80,6 +80,8 @@ static void *run_client(void *arg)
             judge(client, n, &response);
         http_response_free(&response);
         free(target);
+        /* Not as fast as can be: Sentinels that get no processor time do nothing for half a minute. */
+        (void)http_is_readable(&conn, PACE_MS);
         if (client->next % UNKNOWN_IDS == CHANNELS)
             atomic_store(&client->warm, true);
     }
@@ -149,7 +151,7 @@ static struct scene scene;
 
 static int set_up(void **state)
 {
-    static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=1s", NULL};
+    static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=1s", "CHANNELD_STALE_LIMIT=2m", NULL};
     (void)state;
     memset(&scene, 0, sizeof scene);
     sentinel_world_start(&scene.world, 2, 3);
@@ -228,6 +230,25 @@ static void change_title(int master)
     redis_do(&scene.world.redis[master], "HSET channels:card:0 title %s", "after the failover");
 }
 
+/* What is written there is answered. On a busy machine Sentinels may replace the new master too: then there.
+ */
+static void expect_answers_of(int master)
+{
+    for (;;) {
+        change_title(master);
+        if (wait_until(is_of_the_new_master, NULL, FOLLOW_MS + wait_slack_ms()))
+            return;
+        int now = sentinel_world_await_other(&scene.world, 0);
+        if (now == master)
+            break;
+        master = now;
+    }
+    char *log = server_log(&scene.fixture.server);
+    print_error("%s", log);
+    free(log);
+    fail_msg("not all answers are those of master %d", master);
+}
+
 static void expect_killed_master_replaced(void)
 {
     int64_t fault_ms = wait_now_ms();
@@ -239,8 +260,7 @@ static void expect_killed_master_replaced(void)
     let_work(FOLLOW_MS);
     stop_clients(&scene);
     assert_bounds(fault_ms, switched_ms);
-    change_title(master);
-    assert_true(wait_until(is_of_the_new_master, NULL, FOLLOW_MS));
+    expect_answers_of(master);
 }
 
 static void killed_master_costs_no_cached_answer_and_others_a_second_more_than_the_failover(void **state)
@@ -273,8 +293,7 @@ static void stalled_master_that_wakes_up_is_not_listened_to(void **state)
     assert_true(wait_until(everybody_is_served, &scene, FOLLOW_MS + wait_slack_ms()));
     stop_clients(&scene);
     assert_bounds(fault_ms, switched_ms);
-    change_title(master);
-    assert_true(wait_until(is_of_the_new_master, NULL, FOLLOW_MS));
+    expect_answers_of(master);
     assert_in_range(wait_now_ms() - switched_ms, 0, 2 * FOLLOW_MS + 2 * wait_slack_ms());
     redis_resume(&scene.world.redis[0]);
     assert_true(wait_holds(is_of_the_new_master, NULL, 3 * FOLLOW_MS));
@@ -286,15 +305,13 @@ static void ordered_failover_costs_nothing(void **state)
     (void)state;
     start_clients(&scene);
     int64_t fault_ms = wait_now_ms();
-    redis_do(&scene.world.sentinel[0], "SENTINEL FAILOVER " SENTINEL_MASTER);
-    int master = sentinel_world_await_other(&scene.world, 0);
+    int master = sentinel_world_fail_over(&scene.world, 0);
     int64_t switched_ms = wait_now_ms();
     print_message("failover: %lld ms\n", (long long)(switched_ms - fault_ms));
     let_work(FOLLOW_MS);
     stop_clients(&scene);
     assert_bounds(fault_ms, switched_ms);
-    change_title(master);
-    assert_true(wait_until(is_of_the_new_master, NULL, FOLLOW_MS));
+    expect_answers_of(master);
 }
 
 int main(void)

@@ -12,8 +12,11 @@
 #include "support/text.h"
 #include "support/wait.h"
 
-/* They greet each other every two seconds, and look for replicas every ten; a failover takes some seconds. */
-enum { ACQUAINTANCE_MS = 30000 };
+/*
+ * They greet each other every two seconds, and look for replicas every ten. A failover takes some seconds, on
+ * a busy machine many: a Sentinel whose clock has jumped (it calls that TILT) does nothing for half a minute.
+ */
+enum { ACQUAINTANCE_MS = 60000, ORDERS_MAX = 5 };
 
 static void write_configuration(const struct redis *sentinel, const struct sentinel_spec *spec)
 {
@@ -164,6 +167,21 @@ static bool sentinel_has_switched(void *arg)
         e->master = master;
     }
     return true;
+}
+
+int sentinel_world_fail_over(struct sentinel_world *world, int old_master)
+{
+    struct sentinel_expectation e = {.world = world, .subject = old_master, .master = -1};
+    for (int i = 0; i < ORDERS_MAX; i++) {
+        char *state = redis_words(&world->sentinel[0], "SENTINEL MASTER " SENTINEL_MASTER);
+        if (strstr(state, "failover_in_progress") == NULL)
+            redis_do(&world->sentinel[0], "SENTINEL FAILOVER " SENTINEL_MASTER);
+        free(state);
+        if (wait_until(sentinel_has_switched, &e, WAIT_DEADLINE_MS))
+            return e.master;
+    }
+    fail_msg("the Sentinels do not replace master %d when told to", old_master);
+    return -1;
 }
 
 int sentinel_world_await_other(struct sentinel_world *world, int old_master)

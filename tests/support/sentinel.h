@@ -46,6 +46,10 @@ int sentinel_world_master(struct sentinel_world *world, int sentinel);
 /* Waits until all Sentinels (that run) call another the master than that one; returns it. */
 int sentinel_world_await_other(struct sentinel_world *world, int old_master);
 
+/* Orders a failover and waits for it likewise; a Sentinel gives up one that takes long, then it is ordered
+ * again. */
+int sentinel_world_fail_over(struct sentinel_world *world, int old_master);
+
 /* Waits until the replica is linked to a master. */
 void sentinel_world_await_link(struct sentinel_world *world, int replica);
 
