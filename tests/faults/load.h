@@ -49,6 +49,10 @@ struct load_tally load_tally(struct load *load, enum load_kind kind);
 void load_mark_end(struct load *load);
 struct load_tally load_tally_of_fault(struct load *load, enum load_kind kind);
 
+/* What to allow on top of a bound: wait_slack_ms(), and how long this machine has kept somebody waiting for a
+ * processor since the start of the clients. */
+int load_slack_ms(struct load *load);
+
 /* Lets them work for so long; fails at once when something is wrong, or an answer later than the timeout. */
 void load_watch(struct load *load, int ms);
 
