@@ -14,7 +14,7 @@
 #include "support/test.h"
 #include "support/text.h"
 
-enum { NETNS_WORDS_MAX = 24, NETNS_SUBNETS = 1 << 15 };
+enum { NETNS_WORDS_MAX = 24, NETNS_SUBNETS = 1 << 15, NETNS_PER_TEST = 8 };
 
 static const char netns_prefix[] = "chd";
 static const char netns_folder[] = "/run/netns";
@@ -87,8 +87,11 @@ static void netns_remove_leftovers(struct netns *netns)
 static void netns_choose(struct netns *netns)
 {
     unsigned pid = (unsigned)getpid();
-    unsigned subnet = pid % NETNS_SUBNETS;
-    (void)snprintf(netns->name, sizeof netns->name, "%s%u", netns_prefix, pid);
+    static unsigned
+        opened; /* none is used twice by one program: what the kernel knows of the last may linger */
+    unsigned number = opened++ % NETNS_PER_TEST;
+    unsigned subnet = (pid * NETNS_PER_TEST + number) % NETNS_SUBNETS;
+    (void)snprintf(netns->name, sizeof netns->name, "%s%ux%u", netns_prefix, pid, number);
     (void)snprintf(netns->near, sizeof netns->near, "198.%u.%u.%u", 18 + (subnet >> 14), (subnet >> 6) & 255,
                    (subnet & 63) * 4 + 1);
     (void)snprintf(netns->address, sizeof netns->address, "198.%u.%u.%u", 18 + (subnet >> 14),
