@@ -23,7 +23,9 @@ enum { UNSENT_MAX = 256 * 1024, UNREAD_MAX = 128 * 1024 };
 /* Accepted sockets inherit the options, which saves calls for each. */
 static int prepare_socket(int fd, const struct addr *address, bool reuse_port)
 {
-    const int on = 1, unsent = UNSENT_MAX, unread = UNREAD_MAX;
+    const int on = 1;
+    const int unsent = UNSENT_MAX;
+    const int unread = UNREAD_MAX;
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         (reuse_port && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) ||
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0 ||

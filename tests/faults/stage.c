@@ -41,6 +41,7 @@ struct stage *stage_new(const struct stage_plan *plan)
     if (plan->network && !netns_open(&stage->netns)) {
         free(stage);
         skip();
+        return NULL;
     }
     redis_start_in(&stage->fixture.redis, plan->network ? &stage->netns : NULL, plan->redis_args);
     stage_write(&stage->fixture.redis, 1);

@@ -91,10 +91,10 @@ static void check_page(yyjson_val *body)
     FUZZ_CHECK(yyjson_get_int(yyjson_obj_get(pagination, "per_page")) == 100);
     FUZZ_CHECK(yyjson_get_uint(yyjson_obj_get(pagination, "count")) == yyjson_arr_size(items));
     FUZZ_CHECK(yyjson_is_bool(yyjson_obj_get(pagination, "has_next")));
-    size_t i = 0;
-    size_t count = 0;
-    yyjson_val *item = NULL;
-    yyjson_arr_foreach(items, i, count, item) contract_check_channel(item, true);
+    yyjson_arr_iter each;
+    FUZZ_CHECK(yyjson_arr_iter_init(items, &each));
+    for (yyjson_val *item = yyjson_arr_iter_next(&each); item != NULL; item = yyjson_arr_iter_next(&each))
+        contract_check_channel(item, true);
 }
 
 static void check_success(yyjson_val *body)

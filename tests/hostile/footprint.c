@@ -29,15 +29,24 @@ static long footprint_status(const char *status, const char *name)
     return line != NULL ? strtol(line + strlen(name), NULL, 10) : 0;
 }
 
+/* What follows the n-th field behind `text`, where fields are separated by spaces. */
+static const char *footprint_skip(const char *text, int fields)
+{
+    for (int i = 0; i < fields; i++) {
+        text += strspn(text, " ");
+        text += strcspn(text, " ");
+    }
+    return text;
+}
+
 /* utime and stime are the 12th and 13th field behind the name, which is in parentheses (proc_pid_stat(5)). */
 static int64_t footprint_cpu_ms(const char *stat)
 {
-    unsigned long user = 0;
-    unsigned long system = 0;
-    const char *rest = strrchr(stat, ')');
-    assert_non_null(rest);
-    assert_int_equal(sscanf(rest + 1, " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %lu", &user, &system),
-                     2);
+    const char *name = strrchr(stat, ')');
+    char *rest = NULL;
+    assert_non_null(name);
+    unsigned long user = strtoul(footprint_skip(name + 1, 11), &rest, 10);
+    unsigned long system = strtoul(rest, NULL, 10);
     return (int64_t)(user + system) * 1000 / sysconf(_SC_CLK_TCK);
 }
 
@@ -83,14 +92,12 @@ struct footprint_queues footprint_queues_of(int port)
     char *rest = NULL;
     char *table = text_read_file("/proc/net/tcp");
     for (char *line = strtok_r(table, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        unsigned local = 0;
-        unsigned long sent = 0;
-        unsigned long received = 0;
-        if (sscanf(line, " %*d: %*8x:%4x %*x:%*x %*x %lx:%lx", &local, &sent, &received) == 3 &&
-            local == (unsigned)port) {
-            queues.sent_kib += (long)(sent / 1024);
-            queues.received_kib += (long)(received / 1024);
-        }
+        char *local = strchr(footprint_skip(line, 1) + 1, ':');
+        char *queued = NULL;
+        if (local == NULL || strtol(local + 1, NULL, 16) != port)
+            continue;
+        queues.sent_kib += (long)(strtoul(footprint_skip(line, 4), &queued, 16) / 1024);
+        queues.received_kib += (long)(strtoul(queued + 1, NULL, 16) / 1024);
     }
     free(table);
     return queues;

@@ -146,7 +146,7 @@ static void reset_at_every_byte_of_an_answer_leaves_nothing(void **state)
 /* Redis does not answer meanwhile: the requests are abandoned at all stages of waiting. */
 static void resets_while_redis_is_asked_leave_nothing(void **state)
 {
-    enum { CLIENTS = 200 };
+    enum { CLIENTS = 200, CLIENTS_LEFT = CLIENTS / 2 };
     struct fixture *fixture = *state;
     struct http_conn conns[CLIENTS];
     struct footprint before = footprint_of(fixture->server.process.pid);
@@ -162,7 +162,7 @@ static void resets_while_redis_is_asked_leave_nothing(void **state)
     server_await_metric(&fixture->server, "channeld_requests_in_flight", CLIENTS);
     for (int i = 0; i < CLIENTS; i += 2)
         reset(&conns[i]);
-    server_await_metric_below(&fixture->server, "channeld_requests_in_flight", CLIENTS / 2);
+    server_await_metric_below(&fixture->server, "channeld_requests_in_flight", CLIENTS_LEFT);
     redis_resume(&fixture->redis);
     for (int i = 1; i < CLIENTS; i += 2) {
         struct http_response response;

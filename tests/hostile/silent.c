@@ -25,7 +25,7 @@ static size_t affordable(void)
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     limit.rlim_cur = limit.rlim_max;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    if (limit.rlim_max <= 2 * RESERVE)
+    if (limit.rlim_max <= (rlim_t)2 * RESERVE)
         skip();
     return limit.rlim_max < WANTED + RESERVE ? limit.rlim_max - RESERVE : WANTED;
 }

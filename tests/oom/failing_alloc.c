@@ -61,45 +61,45 @@ void *malloc(size_t size)
     return fails() ? NULL : counted(__libc_malloc(size));
 }
 
-void *calloc(size_t count, size_t size)
+void *calloc(size_t nmemb, size_t size)
 {
-    return fails() ? NULL : counted(__libc_calloc(count, size));
+    return fails() ? NULL : counted(__libc_calloc(nmemb, size));
 }
 
-void *realloc(void *old, size_t size)
+void *realloc(void *ptr, size_t size)
 {
     if (fails())
         return NULL;
-    void *block = __libc_realloc(old, size);
-    if (old == NULL)
+    void *block = __libc_realloc(ptr, size);
+    if (ptr == NULL)
         return counted(block);
     if (size == 0 && block == NULL)
         atomic_fetch_sub(&shared->live, 1);
     return block;
 }
 
-void *memalign(size_t align, size_t size)
+void *memalign(size_t alignment, size_t size)
 {
-    return fails() ? NULL : counted(__libc_memalign(align, size));
+    return fails() ? NULL : counted(__libc_memalign(alignment, size));
 }
 
-void *aligned_alloc(size_t align, size_t size)
+void *aligned_alloc(size_t alignment, size_t size)
 {
-    return memalign(align, size);
+    return memalign(alignment, size);
 }
 
-int posix_memalign(void **out, size_t align, size_t size)
+int posix_memalign(void **memptr, size_t alignment, size_t size)
 {
-    void *block = memalign(align, size);
+    void *block = memalign(alignment, size);
     if (block == NULL)
         return ENOMEM;
-    *out = block;
+    *memptr = block;
     return 0;
 }
 
-void free(void *block)
+void free(void *ptr)
 {
-    if (block != NULL)
+    if (ptr != NULL)
         atomic_fetch_sub(&shared->live, 1);
-    __libc_free(block);
+    __libc_free(ptr);
 }

@@ -154,10 +154,8 @@ static void act(struct vandal *v)
     } else if (dice == 0) {
         leave(c, true);
     } else if (dice == 1) {
-        leave(c, false);
-    } else if (dice == 2) {
         (void)shutdown(c->fd, SHUT_WR);
-    } else if (!go_on(c)) {
+    } else if (dice == 2 || !go_on(c)) {
         leave(c, false);
     }
     (void)atomic_fetch_add_explicit(&v->acts, 1, memory_order_relaxed);

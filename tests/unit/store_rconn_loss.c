@@ -137,7 +137,7 @@ TEST(a_redis_that_cannot_save_is_kept_and_connected_to)
     SESSION_UNTIL(session.ready == 1);
     session_turn_for(2 * RCONN_HEARTBEAT_MS + RCONN_HEARTBEAT_MS / 2);
     assert_int_equal(session.lost, 0);
-    assert_true(rconn_proven_ms(session.rconn) + 2 * RCONN_HEARTBEAT_MS >= (uint64_t)wait_now_ms());
+    assert_true(rconn_proven_ms(session.rconn) + 2 * (uint64_t)RCONN_HEARTBEAT_MS >= (uint64_t)wait_now_ms());
     session_end();
 }
 
