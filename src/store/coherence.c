@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 enum { KEYRING_RETRY_MS = 100 };
@@ -163,7 +164,9 @@ static void on_members(void *arg, const redisReply *reply)
     s->keyring_asked = false;
     if (reply == NULL)
         return;
-    if (keyring_load(&s->keyring, reply, &unreadable) != 0)
+    int err = keyring_load(&s->keyring, reply, &unreadable);
+    s->keys_large = err == -E2BIG; /* it has grown since its size was read */
+    if (err != 0 && !s->keys_large)
         log_text(LOG_WARN, "the API keys cannot be read: each is asked about", NULL, NULL);
     metric_add(&s->options.metrics->unreadable_values_total, unreadable);
 }

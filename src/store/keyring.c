@@ -1,12 +1,21 @@
-/* Open addressing over digests, which are as good as random numbers already; see keyring.h. */
+/*
+ * Open addressing over digests; see keyring.h.
+ *
+ * Digests are as good as random numbers, but whoever fills the set may write anything that looks like one:
+ * where one lies is hashed with a seed, so that none can be made to lie where all others do.
+ */
 #include "store/keyring.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/random.h>
+#include <xxhash.h>
 
 void keyring_init(struct keyring *k)
 {
     *k = (struct keyring){0};
+    if (getrandom(&k->seed, sizeof k->seed, GRND_NONBLOCK) < 0)
+        k->seed = (uint64_t)(uintptr_t)k;
 }
 
 void keyring_fini(struct keyring *k)
@@ -18,15 +27,13 @@ void keyring_forget(struct keyring *k)
 {
     free(k->slot);
     free(k->taken);
-    *k = (struct keyring){0};
+    *k = (struct keyring){.seed = k->seed};
 }
 
 /* Where `key` is, or the free place where it would be. */
 static size_t place_of(const struct keyring *k, const struct digest *key)
 {
-    uint64_t start = 0;
-    memcpy(&start, key->bytes, sizeof start);
-    size_t at = start & (k->capacity - 1);
+    size_t at = XXH3_64bits_withSeed(key->bytes, DIGEST_LEN, k->seed) & (k->capacity - 1);
     while (k->taken[at] && memcmp(k->slot[at].bytes, key->bytes, DIGEST_LEN) != 0)
         at = (at + 1) & (k->capacity - 1);
     return at;
@@ -48,6 +55,8 @@ int keyring_load(struct keyring *k, const redisReply *members, uint64_t *unreada
     *unreadable = 0;
     if (members->type != REDIS_REPLY_SET && members->type != REDIS_REPLY_ARRAY)
         return -EINVAL;
+    if (members->elements > KEYRING_MAX)
+        return -E2BIG;
     if (allocate(k, members->elements) != 0) {
         keyring_forget(k);
         return -ENOMEM;

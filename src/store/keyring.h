@@ -25,6 +25,7 @@ struct keyring {
     size_t capacity; /* a power of two, at least twice the digests; 0 when nothing is held */
     struct digest *slot;
     bool *taken;
+    uint64_t seed; /* of the hash, by chance */
 };
 
 void keyring_init(struct keyring *k);
@@ -35,8 +36,8 @@ void keyring_forget(struct keyring *k);
 
 /*
  * Takes over the members of the set, an array or set reply of hex digests; a member that is none is skipped
- * and counted in *unreadable. Returns 0, -EINVAL for another reply, or -ENOMEM; on error everything is
- * forgotten.
+ * and counted in *unreadable. Returns 0, -EINVAL for another reply, -E2BIG for more than KEYRING_MAX, or
+ * -ENOMEM; on error everything is forgotten.
  */
 int keyring_load(struct keyring *k, const redisReply *members, uint64_t *unreadable)
     __attribute__((warn_unused_result));

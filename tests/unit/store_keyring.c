@@ -1,6 +1,8 @@
 /* The ring knows exactly the digests it was given. */
 #include "store/keyring.h"
 
+#include <errno.h>
+
 #include "unit/check.h"
 
 enum { KEYS = 1000 };
@@ -54,6 +56,38 @@ TEST(every_member_is_valid_and_nothing_else)
     keyring_fini(&ring);
 }
 
+/* A million comparisons instead of a few thousand, were they to lie side by side; with as many as are held it
+ * would be minutes. */
+TEST(members_that_are_much_alike_are_spread)
+{
+    redisReply set = set_of(KEYS);
+    uint64_t unreadable = 0;
+    int longest = 0;
+    int run = 0;
+    for (int i = 0; i < KEYS; i++) {
+        char text[DIGEST_HEX_LEN + 1];
+        (void)snprintf(text, sizeof text, "%064x", i);
+        memcpy(hex[i], text, DIGEST_HEX_LEN);
+    }
+    keyring_init(&ring);
+    assert_int_equal(keyring_load(&ring, &set, &unreadable), 0);
+    for (size_t at = 0; at < ring.capacity; at++) {
+        run = ring.taken[at] ? run + 1 : 0;
+        longest = run > longest ? run : longest;
+    }
+    assert_in_range(longest, 1, KEYS / 10);
+    keyring_fini(&ring);
+}
+
+TEST(a_set_that_is_too_large_is_not_held)
+{
+    redisReply set = set_of(1);
+    uint64_t unreadable = 0;
+    set.elements = KEYRING_MAX + 1;
+    assert_int_equal(keyring_load(&ring, &set, &unreadable), -E2BIG);
+    assert_int_equal(verdict_of_number(0), VERDICT_UNKNOWN);
+}
+
 TEST(an_empty_set_refuses_everything)
 {
     const redisReply set = set_of(0);
@@ -103,6 +137,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_it_is_loaded_every_verdict_is_unknown),
         cmocka_unit_test(every_member_is_valid_and_nothing_else),
+        cmocka_unit_test(members_that_are_much_alike_are_spread),
+        cmocka_unit_test(a_set_that_is_too_large_is_not_held),
         cmocka_unit_test(an_empty_set_refuses_everything),
         cmocka_unit_test(loading_again_forgets_what_was_there),
         cmocka_unit_test(members_that_are_no_digests_are_counted_and_skipped),
