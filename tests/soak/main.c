@@ -66,6 +66,7 @@ static void read_options(struct soak *soak, int argc, char **argv)
                                           {"curve", required_argument, NULL, 'c'},
                                           {NULL, 0, NULL, 0}};
     soak->seconds = SECONDS;
+    soak->interval_s = 1; /* of longer ones hardly any is without a fault */
     soak->seed = 1;
     for (int flag; (flag = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         if (flag == 's')
@@ -79,8 +80,6 @@ static void read_options(struct soak *soak, int argc, char **argv)
         else
             usage();
     }
-    if (soak->interval_s == 0)
-        soak->interval_s = soak->seconds < 100 ? 1 : 5;
 }
 
 static void choose_load(struct options *o, const struct soak *soak)
