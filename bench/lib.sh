@@ -128,7 +128,7 @@ load_samples() {
 
 # --- channeld --------------------------------------------------------------------------------------------------------
 
-has_setting() { "$programs/channeld" --help | grep -qE "^ +--$1( |\$)"; }
+has_setting() { grep -qE "^ +--$1( |\$)" <<<"$("$programs/channeld" --help)"; } # whole: grep stops reading early
 
 # channeld_command NAME CACHE WORKERS [SETTINGS...]: sets $command. CACHE: default, or a value of --cache-size.
 # The drain delay is for load balancers, and there is none.
