@@ -28,3 +28,17 @@ function(channeld_test_program KIND NAME)
     add_test(NAME ${KIND}.${NAME} COMMAND ${target})
     set_tests_properties(${KIND}.${NAME} PROPERTIES LABELS ${KIND})
 endfunction()
+
+# channeld_lone_test(KIND NAME TIMEOUT SECONDS [SLOW] ARG...): the program KIND with arguments, and nothing beside it.
+function(channeld_lone_test KIND NAME)
+    cmake_parse_arguments(PARSE_ARGV 2 arg "SLOW" "TIMEOUT" "")
+    add_test(NAME ${KIND}.${NAME} COMMAND ${KIND} ${arg_UNPARSED_ARGUMENTS})
+    set_tests_properties(${KIND}.${NAME} PROPERTIES
+        LABELS ${KIND}
+        TIMEOUT ${arg_TIMEOUT}
+        RUN_SERIAL ON
+        ENVIRONMENT "CHANNELD_BIN=$<TARGET_FILE:channeld>")
+    if(arg_SLOW)
+        set_tests_properties(${KIND}.${NAME} PROPERTIES LABELS "${KIND};slow")
+    endif()
+endfunction()

@@ -7,10 +7,8 @@
 
 #include <errno.h>
 
-static const struct client_limits SENTINEL_LIMITS = {.connect = {.tv_usec = 500000},
-                                                     .command = {.tv_usec = 500000}};
-
-enum { ANSWER_ELEMENTS_MAX = 1024 };
+static const struct client_limits SENTINEL_LIMITS = {.connect = {.tv_usec = SENTINEL_PATIENCE_MS * 1000L},
+                                                     .command = {.tv_usec = SENTINEL_PATIENCE_MS * 1000L}};
 
 static int read_master(struct client *c, struct redis_address *out)
 {
@@ -28,7 +26,7 @@ static int ask(struct client *c, int n, struct redis_address *out)
     int err = client_dial(c, &sentinel, &SENTINEL_LIMITS);
     if (err != 0)
         return err;
-    c->redis->reader->maxelements = ANSWER_ELEMENTS_MAX;
+    c->redis->reader->maxelements = SENTINEL_ELEMENTS_MAX;
     CLIENT_SEND(c, SPAN("SENTINEL"), SPAN("GET-MASTER-ADDR-BY-NAME"), span_of(c->target.sentinels.master));
     return read_master(c, out);
 }

@@ -80,7 +80,7 @@ struct http_conn {
     struct list turn; /* among those that wait for their turn, or in no list */
     struct http_deadline deadline;
     struct http_exchange *exchange; /* the request that is being read or handled; NULL between two */
-    struct buf leftover;            /* input behind a request that is being handled */
+    struct buf leftover;            /* input that waits: for an answer, a write, or a turn */
     enum conn_state state;
     bool reading;
     unsigned writing; /* writes under way: an answer that came later may queue behind one */

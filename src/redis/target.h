@@ -5,9 +5,9 @@
  *     rediss://...                                   TLS; the certificate must be valid for the host
  *     unix:///path/to/socket[?db=N]                  local socket; unix://user:password@/path likewise
  *     redis+sentinel://[user[:password]@]host[:port],host2[:port],.../master[/db][?role=replica]
- *                                                    whom those Sentinels call the master of that name, or
- * one of its replicas rediss+sentinel://...                          the same where Sentinels and Redis speak
- * TLS
+ *         whom those Sentinels call the master of that name, or one of its replicas
+ *
+ *     rediss+sentinel://...                          the same where Sentinels and Redis speak TLS
  *
  * A password without user (`redis://:secret@host`) is the default user's; a user without password is an
  * error. Both are percent-decoded once. They are for Redis: Sentinels have settings of their own.

@@ -14,8 +14,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { ANSWER_ELEMENTS_MAX = 1024 };
-
 static void connect_next(struct sentinel_watch *w);
 static void on_timer(uv_timer_t *timer);
 
@@ -107,7 +105,7 @@ static void connect_next(struct sentinel_watch *w)
     if (err != 0)
         sentinel_fail(w, strerror(-err));
     else
-        redis_socket_limit(w->socket, SENTINEL_ANSWER_MAX, ANSWER_ELEMENTS_MAX);
+        redis_socket_limit(w->socket, SENTINEL_ANSWER_MAX, SENTINEL_ELEMENTS_MAX);
 }
 
 /* The timer's and the look-ups' ends are awaited. */

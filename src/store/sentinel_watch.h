@@ -17,9 +17,8 @@
 struct sentinel_watch;
 struct ssl_ctx_st;
 
-/* For all that one Sentinel is given: to be found, to connect, to answer. And how often it is asked. In ms.
- */
-enum { SENTINEL_PATIENCE_MS = 500, SENTINEL_INTERVAL_MS = 1000 };
+/* How often a Sentinel is asked, in ms. To be found, to connect and to answer it has SENTINEL_PATIENCE_MS. */
+enum { SENTINEL_INTERVAL_MS = 1000 };
 
 /* An answer longer than this, in bytes, is none. */
 enum { SENTINEL_ANSWER_MAX = 1024 * 1024 };

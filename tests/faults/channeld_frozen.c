@@ -57,16 +57,23 @@ static void revoked_key_is_refused_after_a_stop(void **state)
     chorus_close(&after);
 }
 
+/* A stage with these settings, whose channeld was stopped when the chorus had been answered from memory. */
+static struct stage *freeze_another(void **state, const char *const *env, struct chorus *chorus)
+{
+    struct stage *stage = stage_new(&(struct stage_plan){.env = env});
+    *state = stage;
+    chorus_open(chorus, stage);
+    chorus_ask(chorus, card, 200, stage_card(1, 1));
+    stage_freeze(stage);
+    return stage;
+}
+
 /* Of a connection that was cut meanwhile nothing can be heard of what was missed. */
 static void nothing_older_than_the_stale_limit_is_answered_after_a_stop_without_redis(void **state)
 {
     static const char *const env[] = {"CHANNELD_STALE_LIMIT=100ms", NULL};
-    struct stage *stage = stage_new(&(struct stage_plan){.env = env});
     struct chorus chorus;
-    *state = stage;
-    chorus_open(&chorus, stage);
-    chorus_ask(&chorus, card, 200, stage_card(1, 1));
-    stage_freeze(stage);
+    struct stage *stage = freeze_another(state, env, &chorus);
     redis_do(&stage->fixture.redis, "CLIENT KILL TYPE normal SKIPME yes");
     stage_write(&stage->fixture.redis, 2);
     chorus_send(&chorus, card);
@@ -80,12 +87,8 @@ static void nothing_older_than_the_stale_limit_is_answered_after_a_stop_without_
 static void questions_are_answered_after_a_stop_beyond_the_idle_timeout(void **state)
 {
     static const char *const env[] = {"CHANNELD_IDLE_TIMEOUT=1s", NULL};
-    struct stage *stage = stage_new(&(struct stage_plan){.env = env});
     struct chorus chorus;
-    *state = stage;
-    chorus_open(&chorus, stage);
-    chorus_ask(&chorus, card, 200, stage_card(1, 1));
-    stage_freeze(stage);
+    struct stage *stage = freeze_another(state, env, &chorus);
     chorus_send(&chorus, card);
     stage_let_pass(1500);
     stage_thaw(stage);

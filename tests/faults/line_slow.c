@@ -104,10 +104,7 @@ static void many_keys_over_a_narrow_line(void **state)
     static const char wrong[] = "X-Api-Key: wrong\r\n";
     struct stage *stage = *state;
     struct redis *redis = &stage->fixture.redis;
-    redis_do(redis, "EVAL %s 0 %d",
-             "for i = 1, tonumber(ARGV[1]) do redis.call('SADD', 'channels:api_keys', redis.sha1hex(i) .. "
-             "string.sub(redis.sha1hex(-i), 1, 24)) end return 1",
-             KEYS);
+    catalogue_issue_keys(redis, KEYS);
     double lost = server_metric(&stage->fixture.server, "channeld_redis_disconnects_total");
     proxy_set_rate(stage->proxy, KEYS_RATE);
     proxy_strike(stage->proxy, PROXY_RESET);

@@ -9,13 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
 static bool at_work;       /* the code under test is, and not the target */
 static unsigned countdown; /* to the allocation that fails; 0: none */
 
@@ -27,19 +20,6 @@ static bool fails_now(void)
     return true;
 }
 
-void *__wrap_malloc(size_t size)
-{
-    return fails_now() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails_now() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails_now() ? NULL : __real_realloc(old, size);
-}
+#include "support/failing_malloc.h"
 
 #endif

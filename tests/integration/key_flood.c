@@ -66,10 +66,7 @@ static void wrong_keys_cost_neither_redis_nor_memory(void **state)
 static struct fixture *begin_with_many_keys(void)
 {
     struct fixture *fixture = fixture_new(3, env);
-    redis_do(&fixture->redis, "EVAL %s 0 %d",
-             "for i = 1, tonumber(ARGV[1]) do redis.call('SADD', 'channels:api_keys', "
-             "string.format('%064x', i)) end",
-             MANY_KEYS);
+    catalogue_issue_keys(&fixture->redis, MANY_KEYS);
     return fixture;
 }
 

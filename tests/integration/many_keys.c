@@ -8,13 +8,10 @@
 
 enum { KEYS = 100001, CHANNELS = 3 };
 
-static const char ISSUE[] =
-    "for i = 1, ARGV[1] do redis.call('SADD', KEYS[1], string.format('%064x', i)) end";
-
 static int start(void **state)
 {
     struct fixture *fixture = fixture_new(CHANNELS, NULL);
-    redis_do(&fixture->redis, "EVAL %s 1 channels:api_keys %d", ISSUE, (int)KEYS);
+    catalogue_issue_keys(&fixture->redis, KEYS);
     assert_true(redis_integer(&fixture->redis, "SCARD channels:api_keys") > KEYS);
     *state = fixture;
     return 0;

@@ -93,12 +93,10 @@ static void documented_user_can_do_everything_with_the_cache_on(void **state)
 
 static void documented_user_can_do_it_with_more_keys_than_are_held(void **state)
 {
-    static const char script[] =
-        "for i = 1, ARGV[1] do redis.call('SADD', KEYS[1], string.format('%064x', i)) end";
     struct fixture f;
     (void)state;
     begin(&f, NULL, SERVER_WAIT_READY);
-    redis_do(&f.redis, "EVAL %s 1 channels:api_keys %d", script, MANY_KEYS);
+    catalogue_issue_keys(&f.redis, MANY_KEYS);
     ask_for_everything(&f);
     ask_for_everything(&f);
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_error_replies_total"), 0);

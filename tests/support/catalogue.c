@@ -219,3 +219,11 @@ void catalogue_issue_key(struct redis *redis, const char *key)
     catalogue_digest(key, digest);
     redis_do(redis, "SADD channels:api_keys %s", digest);
 }
+
+void catalogue_issue_keys(struct redis *redis, int count)
+{
+    static const char script[] =
+        "for i = 1, tonumber(ARGV[1]) do redis.call('SADD', 'channels:api_keys', redis.sha1hex(i) .. "
+        "string.sub(redis.sha1hex(-i), 1, 24)) end return 1";
+    redis_do(redis, "EVAL %s 0 %d", script, count);
+}

@@ -37,6 +37,9 @@ void catalogue_put_samples(struct redis *redis, size_t count);
 /* Makes the key valid: its SHA-256 goes into the set of keys. */
 void catalogue_issue_key(struct redis *redis, const char *key);
 
+/* Makes so many further keys valid, which nobody knows. */
+void catalogue_issue_keys(struct redis *redis, int count);
+
 /* The lower-case hex SHA-256 of the text. */
 void catalogue_digest(const char *text, char digest[65]);
 

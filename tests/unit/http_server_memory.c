@@ -11,13 +11,6 @@ static bool armed;    /* the server is at work, not the test */
 static int countdown; /* the allocation that fails, counted from 1 */
 static bool failed;
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
 static bool fails_now(void)
 {
     if (!armed || countdown == 0 || --countdown > 0)
@@ -27,20 +20,7 @@ static bool fails_now(void)
     return true;
 }
 
-void *__wrap_malloc(size_t size)
-{
-    return fails_now() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails_now() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails_now() ? NULL : __real_realloc(old, size);
-}
+#include "support/failing_malloc.h"
 
 /* Like those of the world, but with bodies that are there already. */
 static void respond(struct http_exchange *x, int status, char letter)
