@@ -8,11 +8,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* Requests of what has just come that are answered at once while others wait for their turn. */
+enum { FIRST_FEW = 4 };
+
 /* --- reading, writing, deadlines --- */
 
 static void settle(struct http_conn *c);
 static void set_reading(struct http_conn *c, bool on);
-static void take_input(struct http_conn *c, struct span bytes);
+static void take_input(struct http_conn *c, struct span bytes, unsigned most);
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
@@ -40,7 +43,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *input)
         keep_input(c, (struct span){input->base, (size_t)n});
         settle(c);
     } else if (n > 0 && c->state == CONN_READING) {
-        take_input(c, (struct span){input->base, (size_t)n});
+        bool others_wait = !list_empty(&c->server->waiting);
+        take_input(c, (struct span){input->base, (size_t)n}, others_wait ? FIRST_FEW : HTTP_OUTPUT_MAX);
     }
 }
 
@@ -71,7 +75,7 @@ static void on_written(uv_stream_t *stream, int status)
         http_conn_close(c);
     } else if (c->writing == 0) {
         http_deadline_clear(&c->deadline);
-        http_conn_resume(c);
+        settle(c);
     }
 }
 
@@ -114,11 +118,9 @@ static enum http_deadline_kind reading_deadline(const struct http_conn *c)
 /* It has had its turn; in the next one it goes on with what it has sent already. */
 static void wait_for_turn(struct http_conn *c)
 {
-    struct http_server *s = c->server;
     set_reading(c, false);
-    if (list_empty(&s->waiting))
-        (void)uv_idle_start(&s->next_turn, http_server_on_turn); /* fails without a callback only */
-    list_append(&s->waiting, &c->turn);
+    list_append(&c->server->waiting, &c->turn);
+    http_server_want_turn(c->server);
 }
 
 /* Writes what there is, then sees to it that the connection waits for the right thing, and not for ever. */
@@ -167,6 +169,7 @@ static void handle(struct http_conn *c)
 {
     c->exchange->began_ns = clock_now_ns();
     c->state = CONN_HANDLING;
+    c->server->requests++;
     c->server->options.handler.handle(c->server->options.handler.arg, c->exchange);
 }
 
@@ -199,12 +202,12 @@ static struct span advance(struct http_conn *c, struct span bytes)
     return span_skip(bytes, used);
 }
 
-/* Serves as many requests as the input holds, until one has to wait for its answer, the client for its
- * reading, or all others for their turn. */
-static void take_input(struct http_conn *c, struct span bytes)
+/* Serves so many requests of the input, if it holds them, and none of them has to wait for its answer. */
+static void take_input(struct http_conn *c, struct span bytes, unsigned most)
 {
+    const struct http_output *output = &c->server->output;
     c->processing = true;
-    while (bytes.len > 0 && c->state == CONN_READING && !http_output_full(&c->server->output))
+    while (bytes.len > 0 && c->state == CONN_READING && output->count < most && !http_output_full(output))
         bytes = advance(c, bytes);
     c->processing = false;
     bool wanted = c->state == CONN_HANDLING || c->state == CONN_READING;
@@ -222,7 +225,7 @@ void http_conn_resume(struct http_conn *c)
     }
     struct buf input = c->leftover;
     c->leftover = BUF_INIT;
-    take_input(c, buf_span(&input));
+    take_input(c, buf_span(&input), HTTP_OUTPUT_MAX);
     buf_fini(&input);
 }
 

@@ -53,12 +53,14 @@ struct http_server {
     bool listening;
     bool announcing_close;
     uv_timer_t tick;
-    uint64_t ticked_ms; /* when the loop was at the last tick */
+    uint64_t ticked_ms;  /* when the loop was at the last tick */
+    uint64_t overdue_ms; /* and at the one before: what should have been done by then is due */
     struct http_date date;
     struct http_deadlines deadlines;
     struct list conns;
     struct list waiting;         /* connections that have sent more than they may have answered in one turn */
-    uv_idle_t next_turn;         /* runs while there are any */
+    uv_idle_t turn;              /* runs while there are any, or deadlines that are due */
+    unsigned requests;           /* since connections were accepted */
     int refusals;                /* open connections that are over the limit */
     struct http_exchange *spare; /* exchanges for reuse */
     int spares;
@@ -112,8 +114,8 @@ void http_conn_expire(struct http_conn *c);
 /* Closes at once. The memory goes in the loop. */
 void http_conn_close(struct http_conn *c);
 
-/* The server's: the next turn has come for those that wait for it. */
-void http_server_on_turn(uv_idle_t *next_turn);
+/* The server's: there is something to do that may wait until all sockets have been looked at. */
+void http_server_want_turn(struct http_server *s);
 
 /* The server's: a connection's memory is about to go. */
 void http_server_conn_closed(struct http_server *s, struct http_conn *c);

@@ -8,7 +8,7 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
-enum { BACKLOG = 4096, ACCEPTS_PER_EVENT = 64, PAUSE_MS = 100 };
+enum { BACKLOG = 4096, PAUSE_MS = 100 };
 
 static void on_readable(uv_poll_t *poll, int status, int events);
 
@@ -70,7 +70,7 @@ static bool accept_one(struct http_listener *l)
     int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
         l->starved = false;
-        l->on_connection(l->arg, fd);
+        l->owner.connection(l->owner.arg, fd);
         return true;
     }
     if (errno == EAGAIN)
@@ -88,7 +88,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     struct http_listener *l = poll->data;
     if (status < 0)
         return;
-    for (int i = 0; i < ACCEPTS_PER_EVENT && accept_one(l); i++)
+    for (int left = l->owner.welcome(l->owner.arg); left > 0 && accept_one(l); left--)
         continue;
 }
 
@@ -99,7 +99,7 @@ void http_listener_accept_all(struct http_listener *l)
 }
 
 int http_listener_open(struct http_listener *l, uv_loop_t *loop, const struct addr *address, bool reuse_port,
-                       void (*on_connection)(void *arg, int fd), void *arg)
+                       const struct http_listener_owner *owner)
 {
     int fd = open_socket(address, reuse_port);
     if (fd < 0)
@@ -114,8 +114,7 @@ int http_listener_open(struct http_listener *l, uv_loop_t *loop, const struct ad
     l->fd = fd;
     l->open_handles = 2;
     l->starved = false;
-    l->on_connection = on_connection;
-    l->arg = arg;
+    l->owner = *owner;
     (void)uv_poll_start(&l->poll, UV_READABLE, on_readable); /* fails only on a closing handle */
     return 0;
 }
@@ -124,12 +123,11 @@ static void on_closed(uv_handle_t *handle)
 {
     struct http_listener *l = handle->data;
     if (--l->open_handles == 0)
-        l->closed(l->arg);
+        l->owner.closed(l->owner.arg);
 }
 
-void http_listener_close(struct http_listener *l, void (*closed)(void *arg))
+void http_listener_close(struct http_listener *l)
 {
-    l->closed = closed;
     uv_close((uv_handle_t *)&l->poll, on_closed);
     uv_close((uv_handle_t *)&l->pause, on_closed);
     close(l->fd);

@@ -17,6 +17,7 @@ void http_output_add(struct http_output *o, struct blob *body)
 {
     o->answer[o->count].head_end = o->heads.len;
     o->answer[o->count].body = body == NULL ? NULL : blob_ref(body);
+    o->body_bytes += body == NULL ? 0 : body->len;
     o->count++;
 }
 
@@ -25,6 +26,7 @@ void http_output_clear(struct http_output *o)
     for (unsigned i = 0; i < o->count; i++)
         blob_unref(o->answer[i].body);
     o->count = 0;
+    o->body_bytes = 0;
     buf_clear(&o->heads);
 }
 

@@ -13,11 +13,13 @@
 
 #include <uv.h>
 
-enum { HTTP_OUTPUT_MAX = 64 }; /* answers in one write */
+/* What one write is made of at most: so many answers, and no further one after so many bytes. */
+enum { HTTP_OUTPUT_MAX = 32, HTTP_OUTPUT_BYTES = 128 * 1024 };
 
 struct http_output {
     struct buf heads;
     unsigned count;
+    size_t body_bytes;
     struct {
         size_t head_end;   /* in `heads`; the head begins where the one before ends */
         struct blob *body; /* one reference, or NULL */
@@ -31,10 +33,11 @@ void http_output_fini(struct http_output *o);
 /* Empties it unwritten. */
 void http_output_clear(struct http_output *o);
 
-/* True when there may be no room for one more request's answer and the "100 Continue" before it. */
+/* True when it is enough for one write, or there may be no room for one more request's answer and the
+ * "100 Continue" before it. */
 static inline bool http_output_full(const struct http_output *o)
 {
-    return o->count + 2 > HTTP_OUTPUT_MAX;
+    return o->count + 2 > HTTP_OUTPUT_MAX || o->heads.len + o->body_bytes >= HTTP_OUTPUT_BYTES;
 }
 
 /* Ends an answer whose head was appended to o->heads. Takes a reference of `body`, which may be NULL. Not

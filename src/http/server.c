@@ -1,15 +1,24 @@
 /* The server around its connections: accepting, ticking, ending. See server.h and conn.h. */
 #include "http/server.h"
 
+#include "base/clock.h"
 #include "http/conn.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Deadlines are looked at, and Date is brought up to date, this often. When thousands have passed at once,
- * others get their turn in between. */
-enum { TICK_MS = 100, EXPIRIES_PER_TURN = 200 };
+/* Deadlines are looked at, and Date is brought up to date, this often. */
+enum { TICK_MS = 100 };
+
+/* Connections that are accepted before all other sockets are looked at: one for so many requests since the
+ * last. */
+enum { REQUESTS_PER_WELCOME = 4, WELCOME_MIN = 4, WELCOME_MAX = 64 };
+
+/* How long a turn may take, but for what it ends with: then all sockets are looked at, before the next.
+ * Connections whose deadline is over are few in it: the kernel frees what they hold when they are closed,
+ * which is after the turn. */
+enum { TURN_NS = 50 * 1000, EXPIRIES_PER_TURN = 2 };
 
 /*
  * A deadline counts when it had passed at the tick before: since then all sockets have been read. When the
@@ -18,26 +27,51 @@ enum { TICK_MS = 100, EXPIRIES_PER_TURN = 200 };
 static void on_tick(uv_timer_t *tick)
 {
     struct http_server *s = tick->data;
-    struct http_deadline *d = NULL;
     http_date_refresh(&s->date);
-    int turn = 0;
-    while (turn < EXPIRIES_PER_TURN && (d = http_deadlines_passed(&s->deadlines, s->ticked_ms)) != NULL) {
-        http_conn_expire(LIST_ENTRY(d, struct http_conn, deadline));
-        turn++;
-    }
+    s->overdue_ms = s->ticked_ms;
     s->ticked_ms = uv_now(s->loop);
-    (void)uv_timer_start(tick, on_tick, turn == EXPIRIES_PER_TURN ? 1 : TICK_MS, 0);
+    if (http_deadlines_passed(&s->deadlines, s->overdue_ms) != NULL)
+        http_server_want_turn(s);
 }
 
-void http_server_on_turn(uv_idle_t *next_turn)
+static bool expire_one(struct http_server *s)
 {
-    struct http_server *s = next_turn->data;
-    struct list turn;
-    list_init(&turn);
-    list_splice(&turn, &s->waiting); /* who is not through after it waits for the one after */
-    (void)uv_idle_stop(next_turn);
-    while (!list_empty(&turn))
-        http_conn_resume(LIST_ENTRY(turn.next, struct http_conn, turn));
+    struct http_deadline *d = http_deadlines_passed(&s->deadlines, s->overdue_ms);
+    if (d == NULL)
+        return false;
+    http_conn_expire(LIST_ENTRY(d, struct http_conn, deadline));
+    return true;
+}
+
+static bool serve_one(struct http_server *s)
+{
+    if (list_empty(&s->waiting))
+        return false;
+    http_conn_resume(
+        LIST_ENTRY(s->waiting.next, struct http_conn, turn)); /* goes to the end if it has more */
+    return true;
+}
+
+/* Whoever has little to ask is served between two of these, and does not wait for those who have much. */
+static void on_turn(uv_idle_t *turn)
+{
+    struct http_server *s = turn->data;
+    uint64_t until_ns = clock_now_ns() + TURN_NS;
+    bool more = false;
+    for (int i = 0; i < EXPIRIES_PER_TURN && expire_one(s); i++)
+        more = true;
+    while (serve_one(s)) {
+        more = true;
+        if (clock_now_ns() >= until_ns)
+            break;
+    }
+    if (!more)
+        (void)uv_idle_stop(turn);
+}
+
+void http_server_want_turn(struct http_server *s)
+{
+    (void)uv_idle_start(&s->turn, on_turn); /* fails without a callback only */
 }
 
 int http_server_new(uv_loop_t *loop, const struct http_server_options *options, struct http_server **out)
@@ -58,41 +92,13 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
     s->deadlines.timeout_ms[DEADLINE_LAST_CALL] = HTTP_LAST_CALL_MS;
     http_date_refresh(&s->date);
     (void)uv_timer_init(loop, &s->tick); /* cannot fail, nor can the next */
-    (void)uv_idle_init(loop, &s->next_turn);
-    s->tick.data = s->next_turn.data = s;
+    (void)uv_idle_init(loop, &s->turn);
+    s->tick.data = s->turn.data = s;
     s->open_parts = 2;
     s->ticked_ms = uv_now(loop);
-    (void)uv_timer_start(&s->tick, on_tick, TICK_MS, 0);
+    (void)uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
     *out = s;
     return 0;
-}
-
-static void on_connection(void *arg, int fd)
-{
-    struct http_server *s = arg;
-    struct metrics *m = s->options.metrics;
-    int open = atomic_load_explicit(s->options.open_connections, memory_order_relaxed);
-    bool over_limit = open >= s->options.max_connections;
-    metric_add(over_limit ? &m->connections_refused_total : &m->connections_accepted_total, 1);
-    if (over_limit && s->refusals >= s->options.max_refusals)
-        close(fd);
-    else
-        http_conn_open(s, fd, over_limit);
-}
-
-int http_server_listen(struct http_server *s, const struct addr *address)
-{
-    int err = http_listener_open(&s->listener, s->loop, address, s->options.reuse_port, on_connection, s);
-    if (err != 0)
-        return err;
-    s->listening = true;
-    s->open_parts++;
-    return 0;
-}
-
-void http_server_announce_close(struct http_server *s)
-{
-    s->announcing_close = true;
 }
 
 static void free_server(struct http_server *s)
@@ -117,6 +123,52 @@ static void on_part_closed(struct http_server *s)
         free_server(s);
 }
 
+/* In proportion to what is asked of us: those who only come keep nobody waiting, and those who ask much do
+ * not keep others from coming. */
+static int welcome(void *arg)
+{
+    struct http_server *s = arg;
+    unsigned share = s->requests / REQUESTS_PER_WELCOME;
+    s->requests = 0;
+    if (share < WELCOME_MIN)
+        return WELCOME_MIN;
+    return share > WELCOME_MAX ? WELCOME_MAX : (int)share;
+}
+
+static void on_connection(void *arg, int fd)
+{
+    struct http_server *s = arg;
+    struct metrics *m = s->options.metrics;
+    int open = atomic_load_explicit(s->options.open_connections, memory_order_relaxed);
+    bool over_limit = open >= s->options.max_connections;
+    metric_add(over_limit ? &m->connections_refused_total : &m->connections_accepted_total, 1);
+    if (over_limit && s->refusals >= s->options.max_refusals)
+        close(fd);
+    else
+        http_conn_open(s, fd, over_limit);
+}
+
+static void on_listener_closed(void *arg)
+{
+    on_part_closed(arg);
+}
+
+int http_server_listen(struct http_server *s, const struct addr *address)
+{
+    const struct http_listener_owner self = {welcome, on_connection, on_listener_closed, s};
+    int err = http_listener_open(&s->listener, s->loop, address, s->options.reuse_port, &self);
+    if (err != 0)
+        return err;
+    s->listening = true;
+    s->open_parts++;
+    return 0;
+}
+
+void http_server_announce_close(struct http_server *s)
+{
+    s->announcing_close = true;
+}
+
 void http_server_conn_closed(struct http_server *s, struct http_conn *c)
 {
     list_remove(&c->link);
@@ -126,18 +178,13 @@ void http_server_conn_closed(struct http_server *s, struct http_conn *c)
     on_part_closed(s);
 }
 
-static void on_listener_closed(void *arg)
-{
-    on_part_closed(arg);
-}
-
 void http_server_stop_listening(struct http_server *s)
 {
     if (!s->listening)
         return;
     s->listening = false;
     http_listener_accept_all(&s->listener);
-    http_listener_close(&s->listener, on_listener_closed);
+    http_listener_close(&s->listener);
 }
 
 void http_server_finish(struct http_server *s, void (*finished)(void *arg), void *arg)
@@ -167,7 +214,7 @@ void http_server_close(struct http_server *s, void (*closed)(void *arg), void *a
     s->finished = NULL;
     if (s->listening) {
         s->listening = false;
-        http_listener_close(&s->listener, on_listener_closed);
+        http_listener_close(&s->listener);
     }
     struct list *next = NULL;
     for (struct list *l = s->conns.next; l != &s->conns; l = next) {
@@ -175,5 +222,5 @@ void http_server_close(struct http_server *s, void (*closed)(void *arg), void *a
         http_conn_close(LIST_ENTRY(l, struct http_conn, link));
     }
     uv_close((uv_handle_t *)&s->tick, on_handle_closed);
-    uv_close((uv_handle_t *)&s->next_turn, on_handle_closed);
+    uv_close((uv_handle_t *)&s->turn, on_handle_closed);
 }

@@ -228,7 +228,7 @@ static void open_in_every_state(void)
     client_send(c[2], GET("/now?a"));                     /* idle */
     client_send(c[3], GET("/later?b") GET("/now?never")); /* waits for its answer, with more behind it */
     client_send(c[4], GET("/big"));                       /* an answer that is not taken */
-    client_send(c[5], GET("/big") GET("/later?c"));       /* the same, with a request behind it */
+    client_send(c[5], GET("/mid") GET("/later?c"));       /* the same, with a request behind it */
     client_send(c[6], "GET /now?d HTTP/1.0\r\n\r\n");     /* lingers */
     WORLD_UNTIL(&w, w.handled == 6 && c[6]->ended);
     world_turn_for(&w, 20);
@@ -238,7 +238,9 @@ static void open_in_every_state(void)
 
 TEST(closing_ends_connections_in_every_state_and_abandons_each_waiting_request_once)
 {
-    begin();
+    world_init(&w);
+    w.tight = true;
+    world_open(&w);
     open_in_every_state();
     world_fini(&w); /* asserts that nothing is left */
     assert_int_equal(w.abandoned, 2);
@@ -247,7 +249,9 @@ TEST(closing_ends_connections_in_every_state_and_abandons_each_waiting_request_o
 
 TEST(closing_while_finishing_does_not_say_finished)
 {
-    begin();
+    world_init(&w);
+    w.tight = true;
+    world_open(&w);
     open_in_every_state();
     http_server_announce_close(w.server);
     http_server_stop_listening(w.server);

@@ -200,11 +200,12 @@ TEST(a_client_that_takes_its_answer_too_slowly_is_closed)
 TEST(a_request_that_waits_behind_an_answer_nobody_takes_is_abandoned)
 {
     world_init(&w);
+    w.tight = true;
     w.options.write_timeout_ms = SHORT_MS;
     world_open(&w);
     struct client *c = client_open(&w);
     c->reads = false;
-    client_send(c, GET("/big") GET("/later?a"));
+    client_send(c, GET("/mid") GET("/later?a"));
     WORLD_UNTIL(&w, w.later_count == 1);
     WORLD_UNTIL(&w, w.metrics.connections_open == 0);
     assert_int_equal(w.abandoned, 1);
@@ -216,11 +217,12 @@ TEST(a_request_that_waits_behind_an_answer_nobody_takes_is_abandoned)
 TEST(a_later_answer_does_not_move_the_deadline_of_those_before)
 {
     world_init(&w);
+    w.tight = true;
     w.options.write_timeout_ms = 2 * (uint64_t)SHORT_MS;
     world_open(&w);
     struct client *c = client_open(&w);
     c->reads = false;
-    client_send(c, GET("/big") GET("/later?a"));
+    client_send(c, GET("/mid") GET("/later?a"));
     WORLD_UNTIL(&w, w.later_count == 1);
     int64_t began = wait_now_ms();
     world_turn_for(&w, SHORT_MS);

@@ -4,6 +4,7 @@
  *
  *     /now     answers at once with the query as its body
  *     /later   answers with the query when the test says so (world_answer), or never
+ *     /mid     answers at once with MID_SIZE bytes: as many as may be written together with another answer
  *     /big     answers at once with BIG_SIZE bytes
  */
 #ifndef TEST_UNIT_HTTP_WORLD_H
@@ -23,7 +24,7 @@
 #include "support/wait.h"
 #include "unit/check.h"
 
-enum { BIG_SIZE = 8 * 1024 * 1024, LATER_MAX = 64, CLIENTS_MAX = 256 };
+enum { BIG_SIZE = 8 * 1024 * 1024, MID_SIZE = HTTP_OUTPUT_BYTES - 1024, LATER_MAX = 64, CLIENTS_MAX = 256 };
 
 struct client {
     int fd;     /* -1: not open */
@@ -40,7 +41,8 @@ struct world {
     struct metrics metrics;
     atomic_int open;
     int port;
-    struct blob *big;
+    struct blob *big, *mid;
+    bool tight;                             /* the kernel holds little for anybody */
     struct http_exchange *later[LATER_MAX]; /* not answered yet, in order of arrival */
     int later_count;
     int handled, refused, abandoned, finished, closed;
@@ -72,6 +74,8 @@ static inline void world_handle(void *arg, struct http_exchange *x)
     if (span_equal(r->path, SPAN("/later"))) {
         assert_true(w->later_count < LATER_MAX);
         w->later[w->later_count++] = x;
+    } else if (span_equal(r->path, SPAN("/mid"))) {
+        http_exchange_respond(x, &(struct http_response){.status = 200, .body = w->mid});
     } else if (span_equal(r->path, SPAN("/big"))) {
         http_exchange_respond(x, &(struct http_response){.status = 200, .body = w->big});
     } else {
@@ -146,7 +150,8 @@ static inline void world_open(struct world *w)
     for (size_t i = 0; i < BIG_SIZE; i++)
         big[i] = (char)('A' + i % 26);
     w->big = blob_new((struct span){big, BIG_SIZE});
-    assert_non_null(w->big);
+    w->mid = blob_new((struct span){big, MID_SIZE});
+    assert_true(w->big != NULL && w->mid != NULL);
     free(big);
     assert_int_equal(uv_loop_init(&w->loop), 0);
     assert_int_equal(http_server_new(&w->loop, &w->options, &w->server), 0);
@@ -154,6 +159,9 @@ static inline void world_open(struct world *w)
     assert_int_equal(http_server_listen(w->server, &address), 0);
     assert_int_equal(getsockname(w->server->listener.fd, (struct sockaddr *)&in, &len), 0);
     w->port = ntohs(in.sin_port);
+    if (w->tight)
+        assert_int_equal(setsockopt(w->server->listener.fd, SOL_SOCKET, SO_SNDBUF, &(int){4096}, sizeof(int)),
+                         0);
 }
 
 /* --- clients ----------------------------------------------------------------------------------------------
@@ -220,7 +228,7 @@ static inline struct client *client_open(struct world *w)
     in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){64 * 1024}, sizeof(int));
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){w->tight ? 4096 : 64 * 1024}, sizeof(int));
     assert_int_equal(connect(fd, (struct sockaddr *)&in, sizeof in), 0);
     assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
     buf_fini(&c->in);
@@ -306,7 +314,9 @@ static inline void world_fini(struct world *w)
     assert_int_equal(w->metrics.connections_open, 0);
     assert_int_equal(w->open, 0);
     assert_int_equal(w->big->refs, 1);
+    assert_int_equal(w->mid->refs, 1);
     blob_unref(w->big);
+    blob_unref(w->mid);
     for (int i = 0; i < CLIENTS_MAX; i++) {
         if (w->client[i].fd >= 0)
             close(w->client[i].fd);
