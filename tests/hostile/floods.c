@@ -95,7 +95,7 @@ static void withstand_greed(struct fixture *fixture, const char *headers)
     pid_t pid = fixture->server.process.pid;
     char *request = http_format("GET", "/api/channels/", headers);
     char *all = megabyte_of(request);
-    struct witness *witness = witness_new(fixture->server.port);
+    struct witness *witness = witness_new(&fixture->server);
     struct witness_view calm = witness_look_long(witness);
     double timed_out = server_metric(&fixture->server, "channeld_connections_timed_out_total");
     struct footprint before = footprint_of(pid);
@@ -141,12 +141,12 @@ static void clients_without_a_key_that_never_read_take_little_memory(void **stat
 /* They read what they get, too: all the time there is more to do for them than for everybody else. */
 static void clients_that_pipeline_without_end_let_others_have_their_turn(void **state)
 {
-    enum { PIPELINERS = 64, ATTACK_MS = 2000, TURN_MS = 100 };
+    enum { PIPELINERS = 64, ATTACK_MS = 2000 };
     struct fixture *fixture = *state;
     struct crowd crowd;
     char *request = http_format("GET", "/api/channel/by-id/0/", NULL);
     char *all = megabyte_of(request);
-    struct witness *witness = witness_new(fixture->server.port);
+    struct witness *witness = witness_new(&fixture->server);
     struct witness_view calm = witness_look_long(witness);
     int64_t until = wait_now_ms() + ATTACK_MS;
     size_t whole = MEGABYTE / strlen(request) * strlen(request);
@@ -155,16 +155,11 @@ static void clients_that_pipeline_without_end_let_others_have_their_turn(void **
         crowd_pump(&crowd, all, whole);
     }
     struct witness_view attacked = witness_look(witness);
-    witness_print("before", &calm);
-    witness_print("meanwhile", &attacked);
+    witness_expect_unharmed(&calm, &attacked);
     witness_free(witness);
     crowd_close(&crowd);
     free(all);
     free(request);
-    assert_int_equal(attacked.failures, 0);
-    assert_true(attacked.requests > 0);
-    if (footprint_is_telling()) /* sanitizers make each of the others' requests dear */
-        assert_in_range(attacked.p50_us, 0, 1000 * TURN_MS);
 }
 
 int main(void)

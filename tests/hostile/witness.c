@@ -3,6 +3,7 @@
 #include "hostile/witness.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,15 +68,30 @@ static void *work(void *arg)
     return NULL;
 }
 
-struct witness *witness_new(int port)
+/*
+ * An attack's own work must not keep them from a processor: it is the server that they wait for. So they are
+ * where the server is, and first where that is permitted.
+ */
+static void give_precedence(pthread_t thread, const struct server *server)
+{
+    const struct sched_param first = {.sched_priority = 1};
+    cpu_set_t cpus;
+    if (sched_getaffinity(server->process.pid, sizeof cpus, &cpus) == 0)
+        (void)pthread_setaffinity_np(thread, sizeof cpus, &cpus);
+    (void)pthread_setschedparam(thread, SCHED_FIFO, &first);
+}
+
+struct witness *witness_new(const struct server *server)
 {
     struct witness *w = calloc(1, sizeof *w);
     if (w == NULL || (w->sample_us = calloc(SAMPLES_MAX, sizeof *w->sample_us)) == NULL)
         abort();
-    w->port = port;
+    w->port = server->port;
     (void)pthread_mutex_init(&w->lock, NULL);
-    for (int i = 0; i < CLIENTS; i++)
+    for (int i = 0; i < CLIENTS; i++) {
         assert_int_equal(pthread_create(&w->thread[i], NULL, work, w), 0);
+        give_precedence(w->thread[i], server);
+    }
     return w;
 }
 

@@ -1,6 +1,8 @@
 #ifndef TEST_HOSTILE_WITNESS_H
 #define TEST_HOSTILE_WITNESS_H
 
+#include "support/server.h"
+
 /*
  * Well-behaved clients in threads of their own, each with a kept connection and a request every few
  * milliseconds: what they see is how an attack on the server looks to everybody else.
@@ -16,7 +18,7 @@ struct witness_view {
 };
 
 /* Begins. Owned; ended by witness_free(). */
-struct witness *witness_new(int port);
+struct witness *witness_new(const struct server *server);
 
 /* What was seen since the last call, or since the beginning. */
 struct witness_view witness_look(struct witness *witness);
