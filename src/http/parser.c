@@ -77,7 +77,9 @@ static int on_version_complete(llhttp_t *l)
     struct http_parser *p = parser_of(l);
     p->now.line_done = true;
     bool known = l->http_major == 1 && l->http_minor <= 1;
-    return known ? 0 : refuse(p, 505);
+    if (!known)
+        return refuse(p, 505);
+    return l->method == HTTP_PRI ? refuse(p, 501) : 0; /* llhttp knows it, as what HTTP/2 begins with */
 }
 
 static int on_header_field(llhttp_t *l, const char *at, size_t n)
@@ -302,8 +304,6 @@ static int status_of_error(struct http_parser *p, llhttp_errno_t err, struct spa
     const char *reason = llhttp_get_error_reason(&p->llhttp);
     if (p->refusal != 0)
         return p->refusal;
-    if (err == HPE_PAUSED_H2_UPGRADE)
-        return 505;
     if (err == HPE_INVALID_METHOD)
         return is_unknown_method(p, input, at) ? 501 : 400;
     if (err == HPE_INVALID_VERSION)

@@ -84,6 +84,9 @@ TEST(a_method_that_nobody_knows_is_501_and_what_is_no_token_is_400)
         SHAPE("|~!#$%&'*+-.^_` / HTTP/1.1\r\n", 501),
         SHAPE("Get / HTTP/1.1\r\n" HOST "\r\n", 501),
         SHAPE("DESCRIBE / HTTP/1.1\r\n" HOST "\r\n", 501),
+        SHAPE("PRI / HTTP/1.1\r\n" HOST "\r\n", 501), /* of HTTP/2 alone */
+        SHAPE("PRI * HTTP/1.0\r\n" HOST "\r\n", 501),
+        SHAPE("PRI * HTTP/1.1\r\n\r\nSM\r\n\r\n", 501),
         SHAPE("(GET) / HTTP/1.1\r\n" HOST "\r\n", 400),
         SHAPE("G(T / HTTP/1.1\r\n" HOST "\r\n", 400),
         SHAPE(" GET / HTTP/1.1\r\n" HOST "\r\n", 400),
