@@ -3,6 +3,7 @@
 #include "ctl/command.h"
 #include "version.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -46,7 +47,8 @@ int main(int argc, char **argv)
     if (code == EXIT_FINE && (options.switched & SWITCH_HELP) != 0)
         code = options_print_help();
     else if (code == EXIT_FINE && (options.switched & SWITCH_VERSION) != 0)
-        code = puts("channelctl " CHANNELD_VERSION) < 0 || fflush(stdout) != 0 ? EXIT_FAILED : EXIT_FINE;
+        code = puts("channelctl " CHANNELD_VERSION) < 0 || fflush(stdout) != 0 ? output_error(-errno)
+                                                                               : EXIT_FINE;
     else if (code == EXIT_FINE)
         code = run(&options);
     options_fini(&options);

@@ -60,6 +60,12 @@ int memory_error(void)
     return EXIT_FAILED;
 }
 
+int output_error(int err)
+{
+    (void)fprintf(stderr, "channelctl: cannot write to standard output: %s\n", strerror(-err));
+    return EXIT_FAILED;
+}
+
 int options_print_help(void)
 {
     struct buf help = BUF_INIT;
@@ -69,7 +75,7 @@ int options_print_help(void)
     if (buf_error(&help) != 0)
         code = memory_error();
     else if (fwrite(help.data, 1, help.len, stdout) != help.len || fflush(stdout) != 0)
-        code = EXIT_FAILED;
+        code = output_error(-errno);
     buf_fini(&help);
     return code;
 }

@@ -44,6 +44,9 @@ int options_print_help(void);
 /* Says on stderr that memory is out. Returns EXIT_FAILED. */
 int memory_error(void);
 
+/* Says on stderr that stdout took less than everything, for that negative errno. Returns EXIT_FAILED. */
+int output_error(int err);
+
 /* Says on stderr what is wrong with the command line. Returns EXIT_USAGE. */
 int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

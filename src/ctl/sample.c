@@ -220,8 +220,5 @@ int command_sample(const struct options *o, int words, char **word)
         return code;
     int err = print(s);
     samples_free(s);
-    if (err == 0)
-        return EXIT_FINE;
-    (void)fprintf(stderr, "channelctl: cannot write to standard output: %s\n", strerror(-err));
-    return EXIT_FAILED;
+    return err == 0 ? EXIT_FINE : output_error(err);
 }

@@ -58,6 +58,13 @@ static void a_list_that_is_lost_is_a_failure(void **state)
     expect_failure("keys list");
 }
 
+static void a_help_that_is_lost_is_a_failure(void **state)
+{
+    (void)state;
+    expect_failure("--help");
+    expect_failure("--version");
+}
+
 static void without_redis_nothing_is_done_and_that_is_said(void **state)
 {
     static const char *const commands[][4] = {{"verify"},
@@ -84,6 +91,7 @@ int main(void)
         cmocka_unit_test(a_sample_that_is_lost_is_a_failure),
         cmocka_unit_test(a_key_that_nobody_saw_is_a_failure),
         cmocka_unit_test(a_list_that_is_lost_is_a_failure),
+        cmocka_unit_test(a_help_that_is_lost_is_a_failure),
         cmocka_unit_test(without_redis_nothing_is_done_and_that_is_said),
     };
     return cmocka_run_group_tests(tests, start, stop);
