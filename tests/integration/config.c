@@ -105,6 +105,24 @@ static void check_prints_what_is_in_force_with_secrets_masked(void **state)
     free(errors);
 }
 
+static void output_that_is_lost_is_a_failure(void **state)
+{
+    static const char *const words[] = {"--help", "--version", "--check"};
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(words); i++) {
+        struct process process;
+        char *command = text_printf("exec %s %s >/dev/full", process_require_env("CHANNELD_BIN"), words[i]);
+        const char *const argv[] = {"sh", "-c", command, NULL};
+        const struct process_spec spec = {.name = "full", .dir = dir.path, .argv = argv};
+        int status = process_run(&process, &spec);
+        char *errors = process_stderr(&process);
+        if (status != 1 || strstr(errors, "No space left on device") == NULL)
+            fail_msg("%s: %d: %s", words[i], status, errors);
+        free(errors);
+        free(command);
+    }
+}
+
 static void bad_values_are_refused_naming_the_setting(void **state)
 {
     static const struct {
@@ -219,6 +237,7 @@ int main(void)
         cmocka_unit_test(help_lists_every_setting),
         cmocka_unit_test(version_is_printed),
         cmocka_unit_test(check_prints_what_is_in_force_with_secrets_masked),
+        cmocka_unit_test(output_that_is_lost_is_a_failure),
         cmocka_unit_test(bad_values_are_refused_naming_the_setting),
         cmocka_unit_test(bad_values_do_not_start_it),
         cmocka_unit_test(unknown_flags_and_words_are_refused),
