@@ -104,6 +104,13 @@ static void dead_sentinel_is_passed_over(void **state)
     free(dead);
 }
 
+/* No connection to it can even be begun. */
+static void unreachable_sentinel_is_passed_over(void **state)
+{
+    (void)state;
+    expect_detour("255.255.255.255:26379", 0);
+}
+
 static void unknown_host_is_passed_over(void **state)
 {
     (void)state;
@@ -231,6 +238,68 @@ static void channelctl_finds_the_master(void **state)
     free(url);
 }
 
+/* Runs it with one URL that names another Sentinel before the good one, and with one that names only that
+ * one. */
+static void expect_detour_of_tool(const char *scheme, int port, const char *reason)
+{
+    struct process tool;
+    char *both = text_printf("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER, port,
+                             world.sentinel[0].port);
+    char *alone = text_printf("%s://127.0.0.1:%d/" SENTINEL_MASTER, scheme, port);
+    assert_int_equal(run_tool(both, NULL, &tool), 0);
+    int64_t began = wait_now_ms();
+    assert_int_equal(run_tool(alone, NULL, &tool), 1);
+    assert_in_range(wait_now_ms() - began, 0, DETOUR_MS + wait_slack_ms());
+    char *errors = process_stderr(&tool);
+    if (strstr(errors, reason) == NULL)
+        fail_msg("no '%s' in: %s", reason, errors);
+    free(errors);
+    free(alone);
+    free(both);
+}
+
+static void channelctl_does_not_wait_for_a_silent_sentinel(void **state)
+{
+    (void)state;
+    int port = net_reserve_port();
+    int listener = net_listen(port); /* connections are made, and nobody ever answers */
+    assert_true(listener >= 0);
+    expect_detour_of_tool("redis+sentinel", port, "no answer in time");
+    expect_detour_of_tool("rediss+sentinel", port, "no answer in time");
+    (void)close(listener);
+}
+
+static void channelctl_passes_over_a_sentinel_that_may_not_tell(void **state)
+{
+    struct redis other;
+    (void)state;
+    sentinel_start(&other, &(struct sentinel_spec){SENTINEL_MASTER, world.redis[0].port, 2, NULL,
+                                                   "user default on nopass ~* &* +@all -sentinel\n"});
+    expect_detour_of_tool("redis+sentinel", other.port, "NOPERM");
+    redis_stop(&other);
+}
+
+/* Who does not tell its role may be a replica, and that takes no key. */
+static void channelctl_believes_no_master_that_does_not_say_so(void **state)
+{
+    static const char *const args[] = {"--rename-command", "ROLE", "GENUINE", NULL};
+    struct redis mute;
+    struct redis sentinel;
+    struct process tool;
+    (void)state;
+    redis_start(&mute, args);
+    sentinel_start(&sentinel, &(struct sentinel_spec){SENTINEL_MASTER, mute.port, 2, NULL, NULL});
+    char *url = text_printf("redis+sentinel://127.0.0.1:%d/" SENTINEL_MASTER, sentinel.port);
+    assert_int_equal(run_tool(url, NULL, &tool), 1);
+    char *errors = process_stderr(&tool);
+    assert_non_null(strstr(errors, "unknown command"));
+    assert_int_equal(redis_integer(&mute, "EXISTS channels:api_keys"), 0);
+    free(errors);
+    free(url);
+    redis_stop(&sentinel);
+    redis_stop(&mute);
+}
+
 static void channelctl_says_why_there_is_no_master(void **state)
 {
     struct process tool;
@@ -267,6 +336,7 @@ int main(void)
         cmocka_unit_test(master_is_found),
         cmocka_unit_test(replica_is_found),
         cmocka_unit_test(dead_sentinel_is_passed_over),
+        cmocka_unit_test(unreachable_sentinel_is_passed_over),
         cmocka_unit_test(unknown_host_is_passed_over),
         cmocka_unit_test(silent_sentinel_is_passed_over),
         cmocka_unit_test(sentinel_that_knows_no_such_master_is_passed_over),
@@ -275,6 +345,9 @@ int main(void)
         cmocka_unit_test(sentinels_have_a_password_of_their_own),
         cmocka_unit_test(a_wrong_password_is_said_and_not_shown),
         cmocka_unit_test(channelctl_finds_the_master),
+        cmocka_unit_test(channelctl_does_not_wait_for_a_silent_sentinel),
+        cmocka_unit_test(channelctl_passes_over_a_sentinel_that_may_not_tell),
+        cmocka_unit_test(channelctl_believes_no_master_that_does_not_say_so),
         cmocka_unit_test(channelctl_says_why_there_is_no_master),
         cmocka_unit_test(channelctl_knows_the_sentinels_password),
     };
