@@ -168,6 +168,22 @@ static void access_log_tells_where_answers_came_from(void **state)
     free(log);
 }
 
+/* Whatever else is asked for. */
+static void nothing_below_the_level_is_written(void **state)
+{
+    static const char *const env[] = {"CHANNELD_ACCESS_LOG=all", "CHANNELD_LOG_LEVEL=error", NULL};
+    struct fixture *fixture = fixture_new(2, env);
+    (void)state;
+    redis_do(&fixture->redis, "HSET channels:card:1 max_channel_id 1 views_24h many");
+    assert_int_equal(fixture_status(fixture, "channel/by-id/1/"), 200);
+    server_await_metric(&fixture->server, "channeld_unreadable_values_total", 1);
+    redis_stop(&fixture->redis);
+    server_await_metric_below(&fixture->server, "channeld_redis_connected", 0);
+    char *log = finish(fixture);
+    assert_string_equal(log, "");
+    free(log);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +193,7 @@ int main(void)
         cmocka_unit_test(access_log_off_has_no_request),
         cmocka_unit_test(access_log_tells_where_answers_came_from),
         cmocka_unit_test(access_log_of_errors_has_failures_and_no_successes),
+        cmocka_unit_test(nothing_below_the_level_is_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,7 +83,7 @@ static void nobody_listening_is_exit_code_1(void **state)
 
 struct impostor {
     int listener;
-    const char *answer;
+    const char *answer; /* NULL: a reset */
 };
 
 static void *answer_once(void *arg)
@@ -91,8 +91,11 @@ static void *answer_once(void *arg)
     const struct impostor *impostor = arg;
     char request[256];
     int fd = accept(impostor->listener, NULL, NULL);
-    if (fd >= 0 && recv(fd, request, sizeof request, 0) > 0)
+    ssize_t asked = fd >= 0 ? recv(fd, request, sizeof request, 0) : -1;
+    if (asked > 0 && impostor->answer != NULL)
         (void)send(fd, impostor->answer, strlen(impostor->answer), MSG_NOSIGNAL);
+    else if (asked > 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1}, sizeof(struct linger));
     (void)close(fd);
     return NULL;
 }
@@ -115,6 +118,11 @@ static void other_answers_are_exit_code_1(void **state)
     expect_failure_of_impostor(*state, "HTTP/1.1 2", "does not speak HTTP");
     expect_failure_of_impostor(*state, "SSH-2.0-OpenSSH_9.2\r\n", "does not speak HTTP");
     expect_failure_of_impostor(*state, "", "does not speak HTTP");
+}
+
+static void a_lost_connection_is_exit_code_1(void **state)
+{
+    expect_failure_of_impostor(*state, NULL, "no answer from the admin address: Connection reset by peer");
 }
 
 /* The kernel takes the connection, and then nobody answers. */
@@ -157,6 +165,7 @@ int main(void)
         cmocka_unit_test(the_environment_is_read_as_by_the_server),
         cmocka_unit_test(nobody_listening_is_exit_code_1),
         cmocka_unit_test(other_answers_are_exit_code_1),
+        cmocka_unit_test(a_lost_connection_is_exit_code_1),
         cmocka_unit_test(silence_is_exit_code_1_after_two_seconds),
         cmocka_unit_test(draining_is_exit_code_1),
         cmocka_unit_test(a_lost_redis_is_exit_code_1),
