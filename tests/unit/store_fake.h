@@ -229,7 +229,7 @@ struct asked {
 struct session {
     uv_loop_t loop;
     struct fake *fake;
-    struct fake *other; /* a second one, or NULL */
+    struct fake *other, *third; /* further ones, or NULL */
     struct redis_target target;
     struct metrics metrics;
     struct rconn *rconn;
@@ -304,6 +304,26 @@ static inline void session_begin(struct fake *f, const char *host)
     assert_int_equal(uv_loop_init(&session.loop), 0);
 }
 
+/* A session that finds its Redis by one Sentinel, at another fake. `truth` is made to be its answer. */
+static inline void session_begin_by_sentinel(struct fake *f, struct fake *sentinel, const char *host,
+                                             char truth[64])
+{
+    static char any_host[64];
+    static char master[] = "mymaster";
+    static char user[] = "default";
+    char port[16];
+    int digits = snprintf(port, sizeof port, "%d", f->port);
+    (void)snprintf(truth, 64, "*2\r\n$9\r\n127.0.0.1\r\n$%d\r\n%s\r\n", digits, port);
+    (void)snprintf(any_host, sizeof any_host, "%s", host);
+    sentinel->sentinel = truth;
+    session_begin(f, "");
+    session.other = sentinel;
+    session.target =
+        (struct redis_target){.user = user, .sentinels = {.count = 1, .master = master, .user = user}};
+    session.target.sentinels.at[0].host = any_host;
+    session.target.sentinels.at[0].port = sentinel->port;
+}
+
 static inline void session_connect(void)
 {
     const struct rconn_options options = {.target = &session.target,
@@ -327,6 +347,8 @@ static inline void session_turn(void)
     fake_turn(session.fake);
     if (session.other != NULL)
         fake_turn(session.other);
+    if (session.third != NULL)
+        fake_turn(session.third);
     (void)uv_run(&session.loop, UV_RUN_NOWAIT);
 }
 

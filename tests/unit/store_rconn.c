@@ -1,6 +1,9 @@
 /* A connection to Redis: greeting, replies in order, pushes, errors, and what is no Redis at all. */
 #include "support/tempdir.h"
+#include "support/text.h"
 #include "unit/store_fake.h"
+
+enum { LARGE = 32 * 1024 * 1024 };
 
 static struct fake fake;
 
@@ -114,6 +117,21 @@ TEST(replies_in_single_bytes_are_the_same_replies)
     }
     assert_int_equal(session.lost, 0);
     session_end();
+}
+
+/* Far more than the system takes at once, so that the rest waits until the peer has read some. */
+TEST(what_does_not_fit_into_the_socket_goes_out_in_the_end)
+{
+    char *large = text_repeat('x', LARGE);
+    begin_ready();
+    assert_int_equal(session_ask("SET", large), 0);
+    assert_int_equal(session_ask("ECHO", "behind"), 0);
+    SESSION_UNTIL(session.answered == 2);
+    assert_string_equal(session.asked[1].text, "behind");
+    assert_int_equal(text_count(buf_c_str(&fake.log), large), 1);
+    assert_int_equal(session.lost, 0);
+    session_end();
+    free(large);
 }
 
 TEST(arguments_are_counted_bytes)
@@ -255,6 +273,7 @@ int main(void)
         cmocka_unit_test(a_local_socket_that_is_not_there_is_tried_again),
         cmocka_unit_test(replies_come_in_the_order_of_the_commands),
         cmocka_unit_test(replies_in_single_bytes_are_the_same_replies),
+        cmocka_unit_test(what_does_not_fit_into_the_socket_goes_out_in_the_end),
         cmocka_unit_test(arguments_are_counted_bytes),
         cmocka_unit_test(an_error_is_a_reply_and_the_connection_goes_on),
         cmocka_unit_test(commands_may_be_sent_from_a_reply),

@@ -104,6 +104,29 @@ TEST(when_the_first_is_good_the_second_is_left_alone)
     end();
 }
 
+/* The first one names nobody, so the second one is asked, at once. */
+TEST(the_second_address_of_a_sentinel_is_asked_as_well)
+{
+    static struct fake redis;
+    static char truth[64];
+    look_ups = 0;
+    fake_open(&redis);
+    fake_open(&good);
+    fake_init(&bad);
+    fake_listen(&bad, "127.0.0.2", good.port);
+    session_begin_by_sentinel(&redis, &good, "sentinel.example", truth);
+    session.third = &bad;
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    assert_int_equal(bad.accepted, 1);
+    assert_int_equal(good.accepted, 1);
+    assert_int_equal(look_ups, 1);
+    assert_int_equal(session.metrics.redis_disconnects_total, 0);
+    session_end();
+    fake_fini(&good);
+    fake_fini(&bad);
+}
+
 TEST(when_none_is_good_the_name_is_looked_up_again)
 {
     begin();
@@ -124,6 +147,7 @@ int main(void)
         cmocka_unit_test(the_first_refuses_the_greeting),
         cmocka_unit_test(the_first_is_silent),
         cmocka_unit_test(when_the_first_is_good_the_second_is_left_alone),
+        cmocka_unit_test(the_second_address_of_a_sentinel_is_asked_as_well),
         cmocka_unit_test(when_none_is_good_the_name_is_looked_up_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

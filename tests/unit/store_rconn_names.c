@@ -1,4 +1,6 @@
-/* Names that take their time: the look-up outlives the attempt, or the connection itself, and harms neither.
+/*
+ * Names that take their time: the look-up outlives the attempt, or the connection itself, and harms neither.
+ * Redis' own name, and that of a Sentinel.
  */
 #include <dlfcn.h>
 #include <netdb.h>
@@ -12,6 +14,8 @@ enum { POOL_SIZE = 4 }; /* libuv's threads for look-ups and other work */
 static const char NAME[] = "localhost";
 
 static struct fake redis;
+static struct fake sentinel;
+static char truth[64]; /* where Redis is, as the Sentinel says it */
 static atomic_int look_ups;
 static atomic_bool held; /* the next look-ups wait at the gate */
 static sem_t gate;
@@ -32,14 +36,34 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *re
     return real(name, service, req, pai);
 }
 
-static void begin(bool hold)
+static void shut_gate(bool hold)
 {
     look_ups = 0;
     unknown = 0;
     held = hold;
     assert_int_equal(sem_init(&gate, 0, 0), 0);
+}
+
+static void begin(bool hold)
+{
+    shut_gate(hold);
     fake_open(&redis);
     session_begin(&redis, NAME);
+}
+
+static void begin_by_sentinel(bool hold)
+{
+    shut_gate(hold);
+    fake_open(&redis);
+    fake_open(&sentinel);
+    session_begin_by_sentinel(&redis, &sentinel, NAME, truth);
+}
+
+static void end_by_sentinel(void)
+{
+    session_end();
+    session.other = NULL;
+    fake_fini(&sentinel);
 }
 
 static void open_gate(int times)
@@ -112,6 +136,32 @@ TEST(a_name_that_is_not_known_is_asked_for_again)
     session_end();
 }
 
+/* The next attempt waits for it, and takes what it finds, so that a slow name is found in the end. */
+TEST(a_sentinels_name_that_takes_longer_than_an_attempt_is_found)
+{
+    begin_by_sentinel(true);
+    session_connect();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total == 2);
+    assert_int_equal(look_ups, 1);
+    assert_int_equal(sentinel.accepted, 0);
+    open_gate(1);
+    SESSION_UNTIL(session.ready == 1);
+    assert_int_equal(look_ups, 1);
+    end_by_sentinel();
+}
+
+TEST(closing_waits_for_the_look_up_of_a_sentinel)
+{
+    begin_by_sentinel(true);
+    session_connect();
+    SESSION_UNTIL(look_ups == 1);
+    session_close();
+    session_turn_for(50);
+    assert_int_equal(session.closed, 0);
+    open_gate(1);
+    end_by_sentinel();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -119,6 +169,8 @@ int main(void)
         cmocka_unit_test(a_look_up_that_had_no_turn_is_recalled),
         cmocka_unit_test(a_name_that_is_not_known_is_asked_for_again),
         cmocka_unit_test(closing_does_not_wait_in_vain_nor_free_too_early),
+        cmocka_unit_test(a_sentinels_name_that_takes_longer_than_an_attempt_is_found),
+        cmocka_unit_test(closing_waits_for_the_look_up_of_a_sentinel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

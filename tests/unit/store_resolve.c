@@ -1,12 +1,48 @@
 /* Looking names up: those that exist, those that do not, addresses that are none, and changing one's mind. */
-#include "store/resolve.h"
+#include <dlfcn.h>
+#include <netdb.h>
 
+#include "store/resolve.h"
 #include "unit/check.h"
+
+#define CROWD "crowd.example"
+
+enum { CROWD_SIZE = RESOLVE_ADDRESSES_MAX + 3 };
 
 static uv_loop_t loop;
 static struct resolver resolver;
 static int calls;
 static int result;
+
+/* One address of the crowd; borrowed until the next call. */
+static const char *member(int n)
+{
+    static char text[32];
+    (void)snprintf(text, sizeof text, "127.0.0.%d", n);
+    return text;
+}
+
+typedef int look_up(const char *name, const char *service, const struct addrinfo *req, struct addrinfo **pai);
+
+static int look_up_crowd(look_up *real, const struct addrinfo *req, struct addrinfo **pai)
+{
+    int err = 0;
+    struct addrinfo **last = pai;
+    for (int i = 1; i <= CROWD_SIZE && err == 0; i++) {
+        err = real(member(i), NULL, req, last);
+        if (err == 0)
+            last = &(*last)->ai_next;
+    }
+    return err;
+}
+
+/* In libc's place: knows one name more. */
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *req, struct addrinfo **pai)
+{
+    look_up *real = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    return strcmp(name, CROWD) == 0 ? look_up_crowd(real, req, pai) : real(name, service, req, pai);
+}
 
 static void on_done(void *arg, int err)
 {
@@ -67,6 +103,18 @@ TEST(a_look_up_replaces_what_the_one_before_found)
     assert_int_equal(calls, 2);
     assert_int_equal(resolver.count, 1);
     assert_string_equal(resolver.address[0], "::1");
+}
+
+TEST(of_more_addresses_than_fit_the_first_ones_are_kept)
+{
+    begin();
+    assert_int_equal(start(CROWD), 0);
+    end();
+    assert_int_equal(result, 0);
+    assert_int_equal(resolver.count, RESOLVE_ADDRESSES_MAX);
+    assert_string_equal(resolver.address[0], "127.0.0.1");
+    for (int i = 1; i <= CROWD_SIZE; i++)
+        assert_int_equal(has_address(member(i)), i <= RESOLVE_ADDRESSES_MAX);
 }
 
 TEST(a_name_that_does_not_exist_is_an_error)
@@ -136,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(localhost_is_found),
         cmocka_unit_test(a_look_up_replaces_what_the_one_before_found),
+        cmocka_unit_test(of_more_addresses_than_fit_the_first_ones_are_kept),
         cmocka_unit_test(a_name_that_does_not_exist_is_an_error),
         cmocka_unit_test(a_name_that_cannot_be_one_is_an_error_in_one_way_or_the_other),
         cmocka_unit_test(after_cancelling_it_is_called_all_the_same),

@@ -12,21 +12,11 @@ static char truth[64]; /* the answer that names `redis` */
 /* A conversation with one Sentinel, which has an answer already. */
 static void begin(const char *answer)
 {
-    static char host[] = "127.0.0.1";
-    static char master[] = "mymaster";
-    static char user[] = "default";
     fake_open(&redis);
     fake_open(&sentinel);
-    char port[16];
-    int digits = snprintf(port, sizeof port, "%d", redis.port);
-    (void)snprintf(truth, sizeof truth, "*2\r\n$9\r\n127.0.0.1\r\n$%d\r\n%s\r\n", digits, port);
-    sentinel.sentinel = answer == NULL ? truth : answer;
-    session_begin(&redis, "");
-    session.other = &sentinel;
-    session.target =
-        (struct redis_target){.user = user, .sentinels = {.count = 1, .master = master, .user = user}};
-    session.target.sentinels.at[0].host = host;
-    session.target.sentinels.at[0].port = sentinel.port;
+    session_begin_by_sentinel(&redis, &sentinel, "127.0.0.1", truth);
+    if (answer != NULL)
+        sentinel.sentinel = answer;
 }
 
 static void end(void)
@@ -199,6 +189,23 @@ TEST(silence_is_not_waited_for_for_long)
     end();
 }
 
+/* It is left, since what it says next would be taken for the answer to another question; and asked anew. */
+TEST(a_reply_that_nobody_asked_for_is_not_believed)
+{
+    static const char *const replies[] = {"+OK\r\n", "-ERR no\r\n", "*-1\r\n"};
+    for (size_t i = 0; i < TEST_COUNT(replies); i++) {
+        begin(NULL);
+        session_connect();
+        SESSION_UNTIL(session.ready == 1 && session.metrics.sentinels_connected == 1);
+        fake_say(&sentinel, replies[i]);
+        SESSION_UNTIL(session.metrics.sentinels_connected == 0);
+        SESSION_UNTIL(session.metrics.sentinels_connected == 1);
+        assert_int_equal(sentinel.accepted, 2);
+        assert_int_equal(session.lost, 0);
+        end();
+    }
+}
+
 /* A Sentinel that is lost costs nothing while its Redis is there. */
 TEST(a_sentinel_that_goes_leaves_the_connection_alone)
 {
@@ -240,6 +247,7 @@ int main(void)
         cmocka_unit_test(lies_are_refused),
         cmocka_unit_test(an_answer_without_end_is_cut),
         cmocka_unit_test(silence_is_not_waited_for_for_long),
+        cmocka_unit_test(a_reply_that_nobody_asked_for_is_not_believed),
         cmocka_unit_test(a_sentinel_that_goes_leaves_the_connection_alone),
         cmocka_unit_test(it_can_be_closed_at_any_time),
     };
