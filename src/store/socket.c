@@ -146,8 +146,6 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         return;
     if (unsent(s) > 0)
         redis_socket_flush(s);
-    else if (s->polling_writable)
-        poll_for(s, false);
 }
 
 /* hiredis frees its output when all of it is written, so it is given everything at once. */
@@ -278,8 +276,6 @@ static void on_closed(uv_handle_t *handle)
 
 void redis_socket_close(struct redis_socket *s)
 {
-    if (s->closing)
-        return;
     s->closing = true;
     uv_close((uv_handle_t *)&s->poll, on_closed);
 }
