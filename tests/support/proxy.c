@@ -172,9 +172,11 @@ static bool link_turn(struct proxy_link *link)
     int wait = up ? proxy_pipe_wait(&link->up, PROXY_TICK_MS) : PROXY_TICK_MS;
     if (poll(fds, 2, down ? proxy_pipe_wait(&link->down, wait) : wait) < 0 && errno != EINTR)
         return false;
-    if (fds[0].revents != 0 && !proxy_pipe_fill(&link->up, atomic_load(&link->proxy->latency_ms), 0))
+    up = up && !link_is_holed(link, PROXY_UP); /* a hole may have opened meanwhile */
+    down = down && !link_is_holed(link, PROXY_DOWN);
+    if (up && fds[0].revents != 0 && !proxy_pipe_fill(&link->up, atomic_load(&link->proxy->latency_ms), 0))
         return false;
-    if (fds[1].revents != 0 &&
+    if (down && fds[1].revents != 0 &&
         !proxy_pipe_fill(&link->down, link_delay(link), atomic_load(&link->proxy->rate)))
         return false;
     if (up && !link_send_up(link))
