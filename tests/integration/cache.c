@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "support/fixture.h"
+#include "support/proxy.h"
 
 static const char *const ONE_WORKER[] = {"CHANNELD_WORKERS=1", NULL};
 static const char *const NO_CACHE[] = {"CHANNELD_WORKERS=1", "CHANNELD_CACHE_SIZE=0", NULL};
@@ -137,6 +138,51 @@ static void a_changed_card_costs_its_page_one_read(void **state)
     await(f, "channels/", "\"changed\"", true);
     assert_true(commands(f) == before + 1);
     fixture_free(f);
+}
+
+/*
+ * What a page is made of changes while Redis is asked for it, and what is read then is the new value: only
+ * the page as a whole is not remembered. The next one is put together without Redis.
+ */
+static void a_page_that_was_overtaken_is_made_of_what_was_read(void **state)
+{
+    static const char invalidations[] = "channeld_cache_invalidations_total";
+    struct fixture f;
+    struct http_conn conn;
+    struct http_response response;
+    (void)state;
+    redis_start(&f.redis, NULL);
+    catalogue_issue_key(&f.redis, FIXTURE_KEY);
+    catalogue_put_samples(&f.redis, 3);
+    struct proxy *line = proxy_new(f.redis.port, 0, 0);
+    char *url = text_printf("redis://127.0.0.1:%d", proxy_port(line));
+    server_start(&f.server, &(struct server_spec){url, ONE_WORKER, SERVER_WAIT_READY});
+    assert_int_equal(fixture_status(&f, "channels/"), 200);
+    double told = server_metric(&f.server, invalidations);
+    redis_do(&f.redis, "HSET channels:card:%lld title first", (long long)catalogue_id(1));
+    server_await_metric(&f.server, invalidations, told + 1);
+    double asked = commands(&f);
+    proxy_set_hole(line, PROXY_UP);
+    char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
+    assert_int_equal(http_open(&conn, f.server.port), 0);
+    assert_int_equal(http_send_text(&conn, request), 0);
+    server_await_metric(&f.server, "channeld_redis_commands_total", asked + 1);
+    redis_do(&f.redis, "HSET channels:card:%lld title second", (long long)catalogue_id(1));
+    server_await_metric(&f.server, invalidations, told + 2);
+    proxy_heal(line);
+    assert_int_equal(http_read(&conn, false, &response), 0);
+    assert_non_null(strstr(response.body, "\"second\""));
+    char *again = fixture_body(&f, "channels/");
+    assert_string_equal(again, response.body);
+    assert_true(commands(&f) == asked + 1);
+    http_response_free(&response);
+    http_close(&conn);
+    server_stop(&f.server);
+    proxy_free(line);
+    redis_stop(&f.redis);
+    free(again);
+    free(request);
+    free(url);
 }
 
 static void a_changed_index_keeps_the_summaries(void **state)
@@ -284,6 +330,7 @@ int main(void)
         cmocka_unit_test(a_wrong_key_gets_nothing_of_an_existing_card),
         cmocka_unit_test(a_changed_card_shows_everywhere),
         cmocka_unit_test(a_changed_card_costs_its_page_one_read),
+        cmocka_unit_test(a_page_that_was_overtaken_is_made_of_what_was_read),
         cmocka_unit_test(a_changed_index_keeps_the_summaries),
         cmocka_unit_test(what_did_not_exist_appears),
         cmocka_unit_test(a_card_that_comes_after_the_index_joins_its_page),
