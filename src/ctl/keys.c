@@ -67,7 +67,7 @@ static int revoke(struct client *c, const struct options *o, struct span key)
         (void)fputs("channelctl: there is no such key\n", stderr);
         return EXIT_FAILED;
     }
-    return puts("revoked") < 0 || fflush(stdout) != 0 ? EXIT_FAILED : EXIT_FINE;
+    return puts("revoked") < 0 || fflush(stdout) != 0 ? output_error(-errno) : EXIT_FINE;
 }
 
 static int compare(const void *a, const void *b)
@@ -93,7 +93,7 @@ static int list(struct client *c, const struct options *o)
     for (size_t i = 0; i < reply->elements; i++)
         (void)puts(report_excerpt(reply_text(reply->element[i]), text));
     freeReplyObject(reply);
-    return fflush(stdout) == 0 && ferror(stdout) == 0 ? EXIT_FINE : EXIT_FAILED;
+    return fflush(stdout) == 0 && ferror(stdout) == 0 ? EXIT_FINE : output_error(-errno);
 }
 
 int command_keys(const struct options *o, int words, char **word)

@@ -203,7 +203,9 @@ static int conclude(const struct verify *v)
     else
         (void)printf("%lld channels, %lld problems\n", (long long)v->channels, (long long)v->report.problems);
     bool told = fflush(stdout) == 0 && ferror(stdout) == 0;
-    return told && v->report.problems == 0 ? EXIT_FINE : EXIT_FAILED;
+    if (!told)
+        return output_error(-errno);
+    return v->report.problems == 0 ? EXIT_FINE : EXIT_FAILED;
 }
 
 int command_verify(const struct options *o, int words, char **word)

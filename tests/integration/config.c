@@ -113,7 +113,7 @@ static void output_that_is_lost_is_a_failure(void **state)
         struct process process;
         char *command = text_printf("exec %s %s >/dev/full", process_require_env("CHANNELD_BIN"), words[i]);
         const char *const argv[] = {"sh", "-c", command, NULL};
-        const struct process_spec spec = {.name = "full", .dir = dir.path, .argv = argv};
+        const struct process_spec spec = {.name = words[i] + 2, .dir = dir.path, .argv = argv};
         int status = process_run(&process, &spec);
         char *errors = process_stderr(&process);
         if (status != 1 || strstr(errors, "No space left on device") == NULL)
