@@ -18,7 +18,7 @@ static void arm_timer(struct store *s)
     const struct store_request *first = LIST_ENTRY(s->by_deadline.next, struct store_request, deadline);
     uint64_t now = clock_now_ms();
     uv_update_time(s->timer.loop); /* its own idea of now may be as old as the turn of the loop */
-    (void)uv_timer_start(&s->timer, on_deadline, first->deadline_ms > now ? first->deadline_ms - now : 0, 0);
+    (void)uv_timer_start(&s->timer, on_deadline, first->deadline_ms > now ? first->deadline_ms - now : 1, 0);
 }
 
 static void detach(struct store_request *request)
@@ -44,14 +44,19 @@ static enum store_source source_of(const struct store_request *request)
     return request->shared ? STORE_SOURCE_SHARED : STORE_SOURCE_REDIS;
 }
 
+/*
+ * A deadline counts when it had passed at the look before: since then the loop has polled and read all there
+ * was. When this process was stopped and continued, the reply may lie in the socket.
+ */
 static void on_deadline(uv_timer_t *timer)
 {
     struct store *s = timer->data;
-    uint64_t now = clock_now_ms();
+    uint64_t passed_ms = s->looked_ms;
+    s->looked_ms = clock_now_ms();
     while (!list_empty(&s->by_deadline)) {
         struct store_request *r = LIST_ENTRY(s->by_deadline.next, struct store_request, deadline);
         struct fetch *f = r->fetch;
-        if (r->deadline_ms > now)
+        if (r->deadline_ms > passed_ms)
             break;
         assert(f != NULL); /* detach() ends both the deadline and the fetch */
         metric_add(&s->options.metrics->request_timeouts_total, 1);

@@ -35,7 +35,8 @@ struct store {
     struct list by_deadline;  /* requests: one timeout for all, so in order of arrival */
     struct list page_fetches; /* pages being put together */
     struct fetch *joinable[STORE_JOIN_BUCKETS];
-    uv_timer_t timer; /* runs until the first deadline */
+    uv_timer_t timer;   /* runs until the first deadline, and a moment longer */
+    uint64_t looked_ms; /* monotonic; when it last ran out */
 
     /* Ids whose unreadable values were logged, by hash: bounded, and each channel is news only once. */
     int64_t reported[STORE_REPORTED];

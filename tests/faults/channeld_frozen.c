@@ -96,6 +96,29 @@ static void questions_are_answered_after_a_stop_beyond_the_idle_timeout(void **s
     chorus_close(&chorus);
 }
 
+/* What Redis replied lies in the sockets, and came before those deadlines. */
+static void questions_to_redis_are_answered_after_a_stop_beyond_the_request_timeout(void **state)
+{
+    static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=1s", NULL};
+    struct chorus chorus;
+    long long id = 0;
+    char *spare = stage_spare_path(&id);
+    struct stage *stage = stage_new(&(struct stage_plan){.env = env});
+    *state = stage;
+    chorus_open(&chorus, stage);
+    chorus_ask(&chorus, card, 200, stage_card(1, 1));
+    redis_pause(&stage->fixture.redis);
+    chorus_send(&chorus, spare);
+    server_await_metric(&stage->fixture.server, "channeld_requests_in_flight", CHORUS_SIZE);
+    stage_freeze(stage);
+    redis_resume(&stage->fixture.redis);
+    stage_let_pass(1500);
+    stage_thaw(stage);
+    chorus_expect(&chorus, 200, stage_card(id, 1));
+    chorus_close(&chorus);
+    free(spare);
+}
+
 struct hasty {
     struct chorus chorus;
     int version;
@@ -143,6 +166,8 @@ int main(void)
         cmocka_unit_test_teardown(nothing_older_than_the_stale_limit_is_answered_after_a_stop_without_redis,
                                   stage_teardown),
         cmocka_unit_test_teardown(questions_are_answered_after_a_stop_beyond_the_idle_timeout,
+                                  stage_teardown),
+        cmocka_unit_test_teardown(questions_to_redis_are_answered_after_a_stop_beyond_the_request_timeout,
                                   stage_teardown),
         cmocka_unit_test_setup_teardown(short_stops_leave_nothing_old_behind, begin, stage_teardown),
     };
