@@ -21,10 +21,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { KEYRING_RETRY_MS = 100 };
-
-static void ask_for_keys(struct store *s);
-
 bool coherence_keeps(const struct store *s)
 {
     return s->options.cache_size > 0 && rconn_is_tracking(s->rconn);
@@ -87,7 +83,7 @@ static void keys_changed(struct store *s)
 {
     keyring_forget(&s->keyring);
     s->verdict_epoch++;
-    ask_for_keys(s);
+    keyring_fetch_begin(s);
 }
 
 static void forget_everything(struct store *s)
@@ -147,67 +143,12 @@ void coherence_push(struct store *s, const redisReply *push)
     const redisReply *keys = push->element[1];
     if (keys->type != REDIS_REPLY_ARRAY) { /* null: FLUSHALL, or a replica's full resynchronisation */
         forget_everything(s);
-        ask_for_keys(s);
+        keyring_fetch_begin(s);
         return;
     }
     for (size_t i = 0; i < keys->elements; i++)
         if (keys->element[i]->type == REDIS_REPLY_STRING)
             key_changed(s, (struct span){keys->element[i]->str, keys->element[i]->len});
-}
-
-/* --- the set of keys --- */
-
-static void on_members(void *arg, const redisReply *reply)
-{
-    struct store *s = arg;
-    uint64_t unreadable = 0;
-    s->keyring_asked = false;
-    if (reply == NULL)
-        return;
-    int err = keyring_load(&s->keyring, reply, &unreadable);
-    s->keys_large = err == -E2BIG; /* it has grown since its size was read */
-    if (err != 0 && !s->keys_large)
-        log_text(LOG_WARN, "the API keys cannot be read: each is asked about", NULL, NULL);
-    metric_add(&s->options.metrics->unreadable_values_total, unreadable);
-}
-
-static void send_for_keys(struct store *s, const char *command, rconn_reply_fn fn)
-{
-    buf_clear(&s->key);
-    keyspace_api_keys(s->options.keyspace, &s->key);
-    const char *argv[] = {command, s->key.data};
-    const size_t lengths[] = {strlen(command), s->key.len};
-    s->keyring_asked = buf_error(&s->key) == 0 && rconn_send(s->rconn, 2, argv, lengths, fn, s) == 0;
-}
-
-static void on_size(void *arg, const redisReply *reply)
-{
-    struct store *s = arg;
-    s->keyring_asked = false;
-    if (reply == NULL || reply->type != REDIS_REPLY_INTEGER)
-        return;
-    s->keys_large = reply->integer > KEYRING_MAX;
-    if (!s->keys_large)
-        send_for_keys(s, "SMEMBERS", on_members);
-}
-
-/*
- * A reading that is under way already will do: had it been before the change, its reply would stand before
- * the invalidation that brought us here.
- */
-static void ask_for_keys(struct store *s)
-{
-    if (s->keyring_asked)
-        return;
-    s->keyring_asked_ms = clock_now_ms();
-    send_for_keys(s, "SCARD", on_size);
-}
-
-void coherence_reread_keys(struct store *s)
-{
-    bool known = s->keyring.loaded || s->keys_large;
-    if (!known && coherence_keeps(s) && clock_now_ms() - s->keyring_asked_ms >= KEYRING_RETRY_MS)
-        ask_for_keys(s);
 }
 
 /* --- connections --- */
@@ -217,7 +158,7 @@ void coherence_begin(struct store *s)
     forget_everything(s);
     s->coherent = coherence_keeps(s);
     if (s->coherent)
-        ask_for_keys(s);
+        keyring_fetch_begin(s);
 }
 
 /* Who was stopped meanwhile notices late: what was known then is as old as the lease tells. */

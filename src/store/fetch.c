@@ -102,7 +102,7 @@ static void on_verdict(void *arg, const redisReply *reply)
         } else {
             f->refused = reply->integer != 1;
             memory_keep_verdict(f->store, &f->key, !f->refused);
-            coherence_reread_keys(f->store);
+            keyring_fetch_retry(f->store);
         }
     }
     fetch_settle(f);

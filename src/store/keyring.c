@@ -39,42 +39,75 @@ static size_t place_of(const struct keyring *k, const struct digest *key)
     return at;
 }
 
-static int allocate(struct keyring *k, size_t digests)
+int keyring_begin(struct keyring *k, size_t size)
 {
+    keyring_forget(k);
+    if (size > KEYRING_MAX)
+        return -E2BIG;
+    k->room = size;
     k->capacity = 16;
-    while (k->capacity < 2 * digests)
+    while (k->capacity < 2 * size)
         k->capacity *= 2;
     k->slot = calloc(k->capacity, sizeof *k->slot);
     k->taken = calloc(k->capacity, sizeof *k->taken);
-    return k->slot == NULL || k->taken == NULL ? -ENOMEM : 0;
+    if (k->slot != NULL && k->taken != NULL)
+        return 0;
+    keyring_forget(k);
+    return -ENOMEM;
 }
 
-int keyring_load(struct keyring *k, const redisReply *members, uint64_t *unreadable)
+static int add_one(struct keyring *k, const struct digest *d)
 {
-    keyring_forget(k);
-    *unreadable = 0;
+    size_t at = place_of(k, d);
+    if (k->taken[at])
+        return 0;
+    if (k->room == 0)
+        return -E2BIG;
+    k->room--;
+    k->slot[at] = *d;
+    k->taken[at] = true;
+    return 0;
+}
+
+static int add_all(struct keyring *k, const redisReply *members, uint64_t *unreadable)
+{
     if (members->type != REDIS_REPLY_SET && members->type != REDIS_REPLY_ARRAY)
         return -EINVAL;
-    if (members->elements > KEYRING_MAX)
-        return -E2BIG;
-    if (allocate(k, members->elements) != 0) {
-        keyring_forget(k);
-        return -ENOMEM;
-    }
     for (size_t i = 0; i < members->elements; i++) {
         const redisReply *member = members->element[i];
         struct digest d;
         if (member->type != REDIS_REPLY_STRING ||
-            !digest_from_hex((struct span){member->str, member->len}, &d)) {
+            !digest_from_hex((struct span){member->str, member->len}, &d))
             (*unreadable)++;
-            continue;
-        }
-        size_t at = place_of(k, &d);
-        k->slot[at] = d;
-        k->taken[at] = true;
+        else if (add_one(k, &d) != 0)
+            return -E2BIG;
     }
-    k->loaded = true;
     return 0;
+}
+
+int keyring_add(struct keyring *k, const redisReply *members, uint64_t *unreadable)
+{
+    int err = add_all(k, members, unreadable);
+    if (err != 0)
+        keyring_forget(k);
+    return err;
+}
+
+void keyring_seal(struct keyring *k)
+{
+    k->loaded = true;
+}
+
+int keyring_load(struct keyring *k, const redisReply *members, uint64_t *unreadable)
+{
+    bool is_list = members->type == REDIS_REPLY_SET || members->type == REDIS_REPLY_ARRAY;
+    *unreadable = 0;
+    int err = keyring_begin(k, is_list ? members->elements : 0);
+    if (err == 0)
+        err = keyring_add(k, members, unreadable);
+    if (err == 0)
+        keyring_seal(k);
+    return err;
 }
 
 enum verdict keyring_verdict(const struct keyring *k, const struct digest *key)

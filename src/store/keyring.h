@@ -1,10 +1,9 @@
 /*
  * The digests of all valid API keys, held whole, so that a flood of wrong keys costs Redis nothing.
  *
- * The set is read by SMEMBERS and dropped when Redis says that it has changed; until it is read again nothing
- * is known. A set above KEYRING_MAX is not held: then each key is asked about, and the store remembers
- * bounded verdicts. So the reply stays below a megabyte: what waits behind it must not wait for long, when
- * all workers of all replicas read the set at once because a key was issued or Redis has come back.
+ * The set is read (keyring_fetch.c) and dropped when Redis says that it has changed; until it is read again
+ * nothing is known. A set above KEYRING_MAX is not held: then each key is asked about, and the store
+ * remembers bounded verdicts.
  *
  * Looking a digest up takes a time that depends on the digest, not on the key: who sends a key cannot choose
  * its digest.
@@ -16,12 +15,13 @@
 
 #include <hiredis/hiredis.h>
 
-enum { KEYRING_MAX = 10000 };
+enum { KEYRING_MAX = 100000 };
 
 enum verdict { VERDICT_UNKNOWN, VERDICT_VALID, VERDICT_REFUSED };
 
 struct keyring {
     bool loaded;
+    size_t room;     /* for so many digests more */
     size_t capacity; /* a power of two, at least twice the digests; 0 when nothing is held */
     struct digest *slot;
     bool *taken;
@@ -41,6 +41,16 @@ void keyring_forget(struct keyring *k);
  */
 int keyring_load(struct keyring *k, const redisReply *members, uint64_t *unreadable)
     __attribute__((warn_unused_result));
+
+/*
+ * The same in portions: keyring_begin for at most `size` digests, keyring_add for each portion, keyring_seal;
+ * before it every verdict is unknown. A digest may come more than once. They return what keyring_load
+ * returns, -E2BIG also when more come than `size`.
+ */
+int keyring_begin(struct keyring *k, size_t size) __attribute__((warn_unused_result));
+int keyring_add(struct keyring *k, const redisReply *members, uint64_t *unreadable)
+    __attribute__((warn_unused_result));
+void keyring_seal(struct keyring *k);
 
 enum verdict keyring_verdict(const struct keyring *k, const struct digest *key);
 

@@ -12,6 +12,17 @@ enum { STORE_JOIN_BUCKETS = 1024, STORE_REPORTED = 1024, STORE_TEXT_KEPT = 256 *
 
 struct page_fetch;
 
+enum { KEYRING_CURSOR_MAX = 20 };
+
+/* The reading of the set of keys. */
+struct keyring_fetch {
+    bool under_way;
+    bool outdated;     /* the set has changed since its first portion was asked for */
+    uint64_t asked_ms; /* monotonic; when the last reading began, or turned out to be in vain */
+    char cursor[KEYRING_CURSOR_MAX + 1]; /* where SSCAN goes on */
+    int portions_left;                   /* that it may take */
+};
+
 struct store {
     struct store_options options;
     struct rconn *rconn;
@@ -22,10 +33,9 @@ struct store {
 
     struct cache cache;
     struct keyring keyring;
-    bool keyring_asked;        /* its members are on their way */
-    uint64_t keyring_asked_ms; /* monotonic; since when, or when they last were */
-    bool keys_large;           /* there are too many to be held: verdicts are remembered one by one */
-    int64_t verdict_epoch;     /* grows with each change of the set: remembered verdicts hold for one epoch */
+    struct keyring_fetch keyring_fetch;
+    bool keys_large;       /* the set cannot be held: verdicts are remembered one by one */
+    int64_t verdict_epoch; /* grows with each change of the set: remembered verdicts hold for one epoch */
     bool index_known;
     int64_t index_entries;
     bool coherent;    /* what is cached was kept true until the connection was lost, or is being kept true */
@@ -79,10 +89,6 @@ void coherence_lost(struct store *s);
 /* What Redis pushes: keys that have changed, or everything. */
 void coherence_push(struct store *s, const redisReply *push);
 
-/* Redis has answered about a single key: the set that could not be read (refused, no memory) may be readable
- * again. Asks for it every now and then. */
-void coherence_reread_keys(struct store *s);
-
 /* True when replies may be remembered: invalidations come on this connection. */
 bool coherence_keeps(const struct store *s);
 
@@ -91,6 +97,15 @@ bool coherence_keeps(const struct store *s);
  * milliseconds: a process that was stopped must hear what it missed before it speaks from memory.
  */
 enum { COHERENCE_LEASE_MS = 3000 };
+
+/* --- keyring_fetch.c: reading the set of keys --- */
+
+/* The set is not known, or no more as it was: reads it, at once or after the reading that is under way. */
+void keyring_fetch_begin(struct store *s);
+
+/* Redis has answered about a single key: the set that could not be read (it changed meanwhile, was refused,
+ * or there was no memory) may be readable now. Begins every now and then. */
+void keyring_fetch_retry(struct store *s);
 
 /* --- join.c: one request to Redis for all who ask the same at a time --- */
 

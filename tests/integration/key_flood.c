@@ -5,7 +5,7 @@
 
 #include "support/fixture.h"
 
-enum { WRONG_KEYS = 20000, PIPELINE = 50, MANY_KEYS = 100001, SLACK_BYTES = 8 << 20 };
+enum { WRONG_KEYS = 20000, PIPELINE = 50, HELD_KEYS = 100000, MANY_KEYS = 100001, SLACK_BYTES = 8 << 20 };
 
 /* One worker: what was remembered for one request is remembered for all. */
 static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_CACHE_SIZE=1MiB", NULL};
@@ -62,20 +62,35 @@ static void wrong_keys_cost_neither_redis_nor_memory(void **state)
     fixture_free(fixture);
 }
 
-/* More digests than are held: each is asked about once, and verdicts are remembered. */
-static struct fixture *begin_with_many_keys(void)
-{
-    struct fixture *fixture = fixture_new(3, env);
-    catalogue_issue_keys(&fixture->redis, MANY_KEYS);
-    return fixture;
-}
-
 static bool costs_nothing(void *arg)
 {
     struct fixture *fixture = arg;
     long long asked = calls_of(fixture, "sismember");
     assert_int_equal(fixture_status(fixture, "channel/by-id/0/"), 200);
     return calls_of(fixture, "sismember") == asked;
+}
+
+/* As many as are held. */
+static void wrong_keys_beside_many_good_ones_do_not_cost_redis(void **state)
+{
+    struct fixture *fixture = fixture_new(3, env);
+    (void)state;
+    catalogue_issue_keys(&fixture->redis, HELD_KEYS - 1); /* and the one that asks */
+    assert_int_equal(redis_integer(&fixture->redis, "SCARD channels:api_keys"), HELD_KEYS);
+    assert_true(wait_until(costs_nothing, fixture, WAIT_DEADLINE_MS));
+    long long asked = calls_of(fixture, "sismember");
+    flood(fixture, WRONG_KEYS);
+    assert_int_equal(calls_of(fixture, "sismember"), asked);
+    assert_true(calls_of(fixture, "sscan") > 0);
+    fixture_free(fixture);
+}
+
+/* More digests than are held: each is asked about once, and verdicts are remembered. */
+static struct fixture *begin_with_many_keys(void)
+{
+    struct fixture *fixture = fixture_new(3, env);
+    catalogue_issue_keys(&fixture->redis, MANY_KEYS);
+    return fixture;
 }
 
 static void wrong_keys_push_out_no_verdict_on_a_valid_one(void **state)
@@ -95,6 +110,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_keys_cost_neither_redis_nor_memory),
+        cmocka_unit_test(wrong_keys_beside_many_good_ones_do_not_cost_redis),
         cmocka_unit_test(wrong_keys_push_out_no_verdict_on_a_valid_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

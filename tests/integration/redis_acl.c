@@ -7,7 +7,7 @@
 #include "support/fixture.h"
 #include "support/sentinel.h"
 
-enum { RULES_MAX = 64, CHANNELS = 250, MANY_KEYS = 100001, RECOVERY_MS = 5000 };
+enum { RULES_MAX = 64, CHANNELS = 250, HELD_KEYS = 20000, MANY_KEYS = 100001, RECOVERY_MS = 5000 };
 
 #define CARD "channel/by-id/-9223372036854775808/"
 
@@ -100,6 +100,43 @@ static void documented_user_can_do_it_with_more_keys_than_are_held(void **state)
     ask_for_everything(&f);
     ask_for_everything(&f);
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_error_replies_total"), 0);
+    end(&f);
+}
+
+static bool asks_nothing(void *arg)
+{
+    struct fixture *f = arg;
+    double before = commands(f);
+    assert_int_equal(fixture_status(f, CARD), 200);
+    return commands(f) == before;
+}
+
+static void documented_user_can_read_many_keys(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f, NULL, SERVER_WAIT_READY);
+    catalogue_issue_keys(&f.redis, HELD_KEYS);
+    assert_true(wait_until(asks_nothing, &f, WAIT_DEADLINE_MS));
+    assert_int_equal(http_get_status(f.server.port, "/api/" CARD, "X-Api-Key: wrong\r\n"), 401);
+    assert_true(asks_nothing(&f));
+    assert_int_equal((int)server_metric(&f.server, "channeld_redis_error_replies_total"), 0);
+    end(&f);
+}
+
+static void without_sscan_each_of_many_keys_is_asked_about_once(void **state)
+{
+    static const char *const less[] = {"-sscan", NULL};
+    struct fixture f;
+    (void)state;
+    begin(&f, less, SERVER_WAIT_READY);
+    catalogue_issue_keys(&f.redis, HELD_KEYS);
+    assert_true(wait_until(asks_nothing, &f, WAIT_DEADLINE_MS));
+    assert_int_equal(http_get_status(f.server.port, "/api/" CARD, "X-Api-Key: wrong\r\n"), 401);
+    assert_true(asks_nothing(&f));
+    char *denials = redis_words(&f.redis, "ACL LOG");
+    assert_non_null(strstr(denials, "sscan"));
+    free(denials);
     end(&f);
 }
 
@@ -264,6 +301,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(documented_user_can_do_everything_with_the_cache_on),
         cmocka_unit_test(documented_user_can_do_it_with_more_keys_than_are_held),
+        cmocka_unit_test(documented_user_can_read_many_keys),
+        cmocka_unit_test(without_sscan_each_of_many_keys_is_asked_about_once),
         cmocka_unit_test(documented_user_can_do_nothing_else),
         cmocka_unit_test(without_tracking_it_works_without_cache),
         cmocka_unit_test(wrong_password_is_500_until_it_is_mended),

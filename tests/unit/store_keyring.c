@@ -88,6 +88,35 @@ TEST(a_set_that_is_too_large_is_not_held)
     assert_int_equal(verdict_of_number(0), VERDICT_UNKNOWN);
 }
 
+/* One of the digests comes twice, as SSCAN may give them. */
+TEST(a_set_in_portions_is_unknown_until_it_is_sealed)
+{
+    enum { PORTION = 100 };
+    redisReply portion = set_of(KEYS);
+    uint64_t unreadable = 0;
+    assert_int_equal(keyring_begin(&ring, KEYS), 0);
+    for (int i = 0; i < KEYS; i += PORTION) {
+        portion.elements = i + PORTION < KEYS ? PORTION + 1 : PORTION;
+        portion.element = &members[i];
+        assert_int_equal(keyring_add(&ring, &portion, &unreadable), 0);
+        assert_int_equal(verdict_of_number(0), VERDICT_UNKNOWN);
+    }
+    keyring_seal(&ring);
+    for (int i = 0; i < 2 * KEYS; i++)
+        assert_int_equal(verdict_of_number(i), i < KEYS ? VERDICT_VALID : VERDICT_REFUSED);
+    keyring_fini(&ring);
+}
+
+TEST(more_than_was_announced_is_not_held)
+{
+    const redisReply set = set_of(KEYS);
+    uint64_t unreadable = 0;
+    assert_int_equal(keyring_begin(&ring, KEYS - 1), 0);
+    assert_int_equal(keyring_add(&ring, &set, &unreadable), -E2BIG);
+    assert_int_equal(keyring_begin(&ring, KEYRING_MAX + 1), -E2BIG);
+    assert_int_equal(verdict_of_number(0), VERDICT_UNKNOWN);
+}
+
 TEST(an_empty_set_refuses_everything)
 {
     const redisReply set = set_of(0);
@@ -139,6 +168,8 @@ int main(void)
         cmocka_unit_test(every_member_is_valid_and_nothing_else),
         cmocka_unit_test(members_that_are_much_alike_are_spread),
         cmocka_unit_test(a_set_that_is_too_large_is_not_held),
+        cmocka_unit_test(a_set_in_portions_is_unknown_until_it_is_sealed),
+        cmocka_unit_test(more_than_was_announced_is_not_held),
         cmocka_unit_test(an_empty_set_refuses_everything),
         cmocka_unit_test(loading_again_forgets_what_was_there),
         cmocka_unit_test(members_that_are_no_digests_are_counted_and_skipped),
