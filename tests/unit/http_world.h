@@ -159,8 +159,9 @@ static inline void world_open(struct world *w)
     assert_int_equal(http_server_listen(w->server, &address), 0);
     assert_int_equal(getsockname(w->server->listener.fd, (struct sockaddr *)&in, &len), 0);
     w->port = ntohs(in.sin_port);
+    const int unsent = 4096;
     if (w->tight)
-        assert_int_equal(setsockopt(w->server->listener.fd, SOL_SOCKET, SO_SNDBUF, &(int){4096}, sizeof(int)),
+        assert_int_equal(setsockopt(w->server->listener.fd, SOL_SOCKET, SO_SNDBUF, &unsent, sizeof unsent),
                          0);
 }
 
@@ -228,7 +229,8 @@ static inline struct client *client_open(struct world *w)
     in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){w->tight ? 4096 : 64 * 1024}, sizeof(int));
+    const int unread = w->tight ? 4096 : 64 * 1024;
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &unread, sizeof unread);
     assert_int_equal(connect(fd, (struct sockaddr *)&in, sizeof in), 0);
     assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
     buf_fini(&c->in);
