@@ -87,8 +87,9 @@ static void keep_promise(void)
     if (list_empty(&late))
         return;
     struct store_request *request = LIST_ENTRY(late.next, struct store_request, link_in_fetch);
+    struct store_answer answer = promised[0]; /* meanwhile the next question may be asked */
     list_remove(&request->link_in_fetch);
-    request->done(request->arg, &promised[0]);
+    request->done(request->arg, &answer);
 }
 
 void store_forget(struct store_request *request)
@@ -338,5 +339,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_without_memory(bytes, (unsigned char)cuts.data[memory + 1] % 64 + 1, &owed);
     buf_fini(&whole);
     buf_fini(&pieces);
+    FUZZ_CHECK(card_body->refs == 1 && page_body->refs == 1);
     return 0;
 }
