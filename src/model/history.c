@@ -88,17 +88,31 @@ static void write_days(struct buf *out, const struct days *days)
     buf_append_char(out, '}');
 }
 
+/*
+ * Ten days take well under an arena on the stack. Longer texts go to the heap, and those that the arena turns
+ * out to be too small for: yyjson says what it will hold at most, but not what it needs to move that.
+ */
+static yyjson_doc *parse(struct span stored, yyjson_alc *pool, void *arena, size_t arena_size,
+                         yyjson_read_err *problem)
+{
+    char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
+    yyjson_doc *doc = NULL;
+    if (yyjson_read_max_memory_usage(stored.len, YYJSON_READ_NOFLAG) < arena_size &&
+        yyjson_alc_pool_init(pool, arena, arena_size))
+        doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, pool, problem);
+    else
+        problem->code = YYJSON_READ_ERROR_MEMORY_ALLOCATION;
+    if (doc == NULL && problem->code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+        doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, NULL, problem);
+    return doc;
+}
+
 static int write_parsed(struct buf *out, struct span stored)
 {
-    /* Ten days take well under this; longer texts fall back to the heap. */
-    enum { ARENA = 8192 };
-    char arena[ARENA];
-    yyjson_alc pool;
-    bool small = yyjson_read_max_memory_usage(stored.len, YYJSON_READ_NOFLAG) < ARENA - 512 &&
-                 yyjson_alc_pool_init(&pool, arena, sizeof arena);
-    char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
+    char arena[8192];
+    yyjson_alc pool; /* lives as long as the document */
     yyjson_read_err problem;
-    yyjson_doc *doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, small ? &pool : NULL, &problem);
+    yyjson_doc *doc = parse(stored, &pool, arena, sizeof arena, &problem);
     if (doc == NULL && problem.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION) {
         out->error = -ENOMEM;
         return 0;

@@ -278,6 +278,17 @@ TEST(names_that_are_no_dates_are_unreadable)
     }
 }
 
+/* The parser moves what it has read so far when there is more than it thought: that takes room as well. */
+TEST(nesting_of_every_depth_around_the_stack_buffer_is_unreadable)
+{
+    struct buf stored = BUF_INIT;
+    for (int depth = 1; depth < 1500; depth++) {
+        buf_append_char(&stored, '[');
+        assert_unreadable(buf_span(&stored));
+    }
+    buf_fini(&stored);
+}
+
 TEST(deep_nesting_does_no_harm)
 {
     enum { DEPTH = 100000 };
@@ -311,6 +322,7 @@ int main(void)
         cmocka_unit_test(broken_objects_are_unreadable),
         cmocka_unit_test(values_that_are_no_integers_are_unreadable),
         cmocka_unit_test(names_that_are_no_dates_are_unreadable),
+        cmocka_unit_test(nesting_of_every_depth_around_the_stack_buffer_is_unreadable),
         cmocka_unit_test(deep_nesting_does_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
