@@ -67,7 +67,8 @@ static int revoke(struct client *c, const struct options *o, struct span key)
         (void)fputs("channelctl: there is no such key\n", stderr);
         return EXIT_FAILED;
     }
-    return puts("revoked") < 0 || fflush(stdout) != 0 ? output_error(-errno) : EXIT_FINE;
+    (void)puts("revoked");
+    return output_end();
 }
 
 static int compare(const void *a, const void *b)
@@ -93,7 +94,7 @@ static int list(struct client *c, const struct options *o)
     for (size_t i = 0; i < reply->elements; i++)
         (void)puts(report_excerpt(reply_text(reply->element[i]), text));
     freeReplyObject(reply);
-    return fflush(stdout) == 0 && ferror(stdout) == 0 ? EXIT_FINE : output_error(-errno);
+    return output_end();
 }
 
 int command_keys(const struct options *o, int words, char **word)

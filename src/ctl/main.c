@@ -3,7 +3,6 @@
 #include "ctl/command.h"
 #include "version.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -38,6 +37,12 @@ static int run(const struct options *o)
     return usage_error("%s: no such command", o->word[0]);
 }
 
+static int print_version(void)
+{
+    (void)puts("channelctl " CHANNELD_VERSION);
+    return output_end();
+}
+
 int main(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN); /* a lost peer is an error of write(), not our end */
@@ -47,8 +52,7 @@ int main(int argc, char **argv)
     if (code == EXIT_FINE && (options.switched & SWITCH_HELP) != 0)
         code = options_print_help();
     else if (code == EXIT_FINE && (options.switched & SWITCH_VERSION) != 0)
-        code = puts("channelctl " CHANNELD_VERSION) < 0 || fflush(stdout) != 0 ? output_error(-errno)
-                                                                               : EXIT_FINE;
+        code = print_version();
     else if (code == EXIT_FINE)
         code = run(&options);
     options_fini(&options);

@@ -66,16 +66,19 @@ int output_error(int err)
     return EXIT_FAILED;
 }
 
+int output_end(void)
+{
+    return fflush(stdout) == 0 && ferror(stdout) == 0 ? EXIT_FINE : output_error(-errno);
+}
+
 int options_print_help(void)
 {
     struct buf help = BUF_INIT;
     buf_append_str(&help, HELP);
     settings_write_help(&SETTINGS, &help);
-    int code = EXIT_FINE;
-    if (buf_error(&help) != 0)
-        code = memory_error();
-    else if (fwrite(help.data, 1, help.len, stdout) != help.len || fflush(stdout) != 0)
-        code = output_error(-errno);
+    if (buf_error(&help) == 0)
+        (void)fwrite(help.data, 1, help.len, stdout);
+    int code = buf_error(&help) == 0 ? output_end() : memory_error();
     buf_fini(&help);
     return code;
 }

@@ -47,6 +47,10 @@ int memory_error(void);
 /* Says on stderr that stdout took less than everything, for that negative errno. Returns EXIT_FAILED. */
 int output_error(int err);
 
+/* The end of what is printed: returns EXIT_FINE when stdout took everything, or what output_error() returns.
+ */
+int output_end(void);
+
 /* Says on stderr what is wrong with the command line. Returns EXIT_USAGE. */
 int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -202,10 +202,8 @@ static int conclude(const struct verify *v)
         (void)printf("%lld channels, no problem\n", (long long)v->channels);
     else
         (void)printf("%lld channels, %lld problems\n", (long long)v->channels, (long long)v->report.problems);
-    bool told = fflush(stdout) == 0 && ferror(stdout) == 0;
-    if (!told)
-        return output_error(-errno);
-    return v->report.problems == 0 ? EXIT_FINE : EXIT_FAILED;
+    int code = output_end();
+    return v->report.problems == 0 ? code : EXIT_FAILED;
 }
 
 int command_verify(const struct options *o, int words, char **word)

@@ -57,13 +57,20 @@ static void revoked_key_is_refused_after_a_stop(void **state)
     chorus_close(&after);
 }
 
-/* A stage with these settings, whose channeld was stopped when the chorus had been answered from memory. */
-static struct stage *freeze_another(void **state, const char *const *env, struct chorus *chorus)
+/* A stage with these settings, and a chorus that has been answered. */
+static struct stage *begin_another(void **state, const char *const *env, struct chorus *chorus)
 {
     struct stage *stage = stage_new(&(struct stage_plan){.env = env});
     *state = stage;
     chorus_open(chorus, stage);
     chorus_ask(chorus, card, 200, stage_card(1, 1));
+    return stage;
+}
+
+/* The same; channeld was stopped then. */
+static struct stage *freeze_another(void **state, const char *const *env, struct chorus *chorus)
+{
+    struct stage *stage = begin_another(state, env, chorus);
     stage_freeze(stage);
     return stage;
 }
@@ -103,10 +110,7 @@ static void questions_to_redis_are_answered_after_a_stop_beyond_the_request_time
     struct chorus chorus;
     long long id = 0;
     char *spare = stage_spare_path(&id);
-    struct stage *stage = stage_new(&(struct stage_plan){.env = env});
-    *state = stage;
-    chorus_open(&chorus, stage);
-    chorus_ask(&chorus, card, 200, stage_card(1, 1));
+    struct stage *stage = begin_another(state, env, &chorus);
     redis_pause(&stage->fixture.redis);
     chorus_send(&chorus, spare);
     server_await_metric(&stage->fixture.server, "channeld_requests_in_flight", CHORUS_SIZE);

@@ -84,17 +84,6 @@ static void what_became_null_is_removed(void **state)
     ctl_expect_sound(&redis);
 }
 
-static long long calls_of(const char *command)
-{
-    char *stats = redis_text(&redis, "INFO commandstats");
-    char *name = text_printf("cmdstat_%s:calls=", command);
-    const char *at = strstr(stats, name);
-    long long calls = at != NULL ? strtoll(at + strlen(name), NULL, 10) : 0;
-    free(name);
-    free(stats);
-    return calls;
-}
-
 static void each_channel_is_one_transaction(void **state)
 {
     char *path = text_printf("%s/many.ndjson", redis.dir.path);
@@ -102,8 +91,8 @@ static void each_channel_is_one_transaction(void **state)
     (void)state;
     catalogue_write_file(path, 1000);
     ctl_expect_status(&redis, args, 0);
-    assert_int_equal(calls_of("exec"), 1000);
-    assert_int_equal(calls_of("hset"), 1000);
+    assert_int_equal(redis_calls(&redis, "exec"), 1000);
+    assert_int_equal(redis_calls(&redis, "hset"), 1000);
     ctl_expect_sound(&redis);
     free(path);
 }
@@ -120,8 +109,8 @@ static void unchanged_channels_are_not_written(void **state)
     struct ctl_run run = ctl_run(&redis, args);
     assert_int_equal(run.status, 0);
     ctl_expect_text(run.out, "loaded 1 channels (599 unchanged, 0 refused)");
-    assert_int_equal(calls_of("exec"), 1);
-    assert_int_equal(calls_of("zadd"), 0);
+    assert_int_equal(redis_calls(&redis, "exec"), 1);
+    assert_int_equal(redis_calls(&redis, "zadd"), 0);
     ctl_run_free(&run);
     free(path);
 }

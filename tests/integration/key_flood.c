@@ -1,7 +1,6 @@
 /* Thousands of wrong keys, each another: they cost no memory, and valid keys do not notice them. */
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "support/fixture.h"
 
@@ -32,28 +31,16 @@ static void flood(struct fixture *fixture, int count)
     http_close(&conn);
 }
 
-/* How often Redis was asked for this since it was started. */
-static long long calls_of(struct fixture *fixture, const char *command)
-{
-    char *all = redis_text(&fixture->redis, "INFO commandstats");
-    char *name = text_printf("cmdstat_%s:calls=", command);
-    const char *at = strstr(all, name);
-    long long calls = at == NULL ? 0 : strtoll(at + strlen(name), NULL, 10);
-    free(name);
-    free(all);
-    return calls;
-}
-
 static void wrong_keys_cost_neither_redis_nor_memory(void **state)
 {
     struct fixture *fixture = fixture_new(3, env);
     (void)state;
     assert_int_equal(fixture_status(fixture, "channel/by-id/0/"), 200);
     flood(fixture, WRONG_KEYS / 10);
-    long long asked = calls_of(fixture, "sismember");
+    long long asked = redis_calls(&fixture->redis, "sismember");
     double resident = server_metric(&fixture->server, "process_resident_memory_bytes");
     flood(fixture, WRONG_KEYS);
-    assert_int_equal(calls_of(fixture, "sismember"), asked);
+    assert_int_equal(redis_calls(&fixture->redis, "sismember"), asked);
 #ifndef __SANITIZE_ADDRESS__ /* which keeps what was freed for a while */
     assert_true(server_metric(&fixture->server, "process_resident_memory_bytes") < resident + SLACK_BYTES);
 #else
@@ -65,9 +52,9 @@ static void wrong_keys_cost_neither_redis_nor_memory(void **state)
 static bool costs_nothing(void *arg)
 {
     struct fixture *fixture = arg;
-    long long asked = calls_of(fixture, "sismember");
+    long long asked = redis_calls(&fixture->redis, "sismember");
     assert_int_equal(fixture_status(fixture, "channel/by-id/0/"), 200);
-    return calls_of(fixture, "sismember") == asked;
+    return redis_calls(&fixture->redis, "sismember") == asked;
 }
 
 /* As many as are held. */
@@ -78,10 +65,10 @@ static void wrong_keys_beside_many_good_ones_do_not_cost_redis(void **state)
     catalogue_issue_keys(&fixture->redis, HELD_KEYS - 1); /* and the one that asks */
     assert_int_equal(redis_integer(&fixture->redis, "SCARD channels:api_keys"), HELD_KEYS);
     assert_true(wait_until(costs_nothing, fixture, WAIT_DEADLINE_MS));
-    long long asked = calls_of(fixture, "sismember");
+    long long asked = redis_calls(&fixture->redis, "sismember");
     flood(fixture, WRONG_KEYS);
-    assert_int_equal(calls_of(fixture, "sismember"), asked);
-    assert_true(calls_of(fixture, "sscan") > 0);
+    assert_int_equal(redis_calls(&fixture->redis, "sismember"), asked);
+    assert_true(redis_calls(&fixture->redis, "sscan") > 0);
     fixture_free(fixture);
 }
 
@@ -98,9 +85,9 @@ static void wrong_keys_push_out_no_verdict_on_a_valid_one(void **state)
     struct fixture *fixture = begin_with_many_keys();
     (void)state;
     assert_true(wait_until(costs_nothing, fixture, WAIT_DEADLINE_MS));
-    long long asked = calls_of(fixture, "sismember");
+    long long asked = redis_calls(&fixture->redis, "sismember");
     flood(fixture, WRONG_KEYS);
-    assert_true(calls_of(fixture, "sismember") >= asked + WRONG_KEYS); /* the flood was one */
+    assert_true(redis_calls(&fixture->redis, "sismember") >= asked + WRONG_KEYS); /* the flood was one */
     assert_true(costs_nothing(fixture));
     assert_true(server_metric(&fixture->server, "channeld_cache_bytes") <= 1 << 20);
     fixture_free(fixture);

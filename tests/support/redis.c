@@ -225,6 +225,17 @@ char *redis_text(struct redis *redis, const char *format, ...)
     return text;
 }
 
+long long redis_calls(struct redis *redis, const char *command)
+{
+    char *stats = redis_text(redis, "INFO commandstats");
+    char *name = text_printf("cmdstat_%s:calls=", command);
+    const char *at = stats != NULL ? strstr(stats, name) : NULL;
+    long long calls = at != NULL ? strtoll(at + strlen(name), NULL, 10) : 0;
+    free(name);
+    free(stats);
+    return calls;
+}
+
 static char *redis_join(char *text, const redisReply *reply)
 {
     if (reply->str != NULL) {

@@ -69,7 +69,10 @@ void redis_do_argv(struct redis *redis, size_t count, const char *const *args, c
 /* The same, and returns the integer that it replied. */
 long long redis_integer(struct redis *redis, const char *format, ...);
 
-/* The same, and returns the string that it replied, owned; NULL for nil. */
+/* How often the command ("sscan") has been called since the server started, by INFO commandstats. */
+long long redis_calls(struct redis *redis, const char *command);
+
+/* As redis_do, and returns the string that it replied, owned; NULL for nil. */
 char *redis_text(struct redis *redis, const char *format, ...);
 
 /* The same, and returns all texts of a reply made of arrays, joined by spaces, owned. */

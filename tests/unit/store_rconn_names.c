@@ -113,16 +113,22 @@ TEST(a_look_up_that_had_no_turn_is_recalled)
     session_end();
 }
 
-TEST(closing_does_not_wait_in_vain_nor_free_too_early)
+/* The session's end asserts that it is closed then, and that nothing is left. */
+static void close_during_look_up(void)
 {
-    begin(true);
     session_connect();
     SESSION_UNTIL(look_ups == 1);
     session_close();
     session_turn_for(50);
     assert_int_equal(session.closed, 0);
     open_gate(1);
-    session_end(); /* asserts that it is closed, and that nothing is left */
+}
+
+TEST(closing_does_not_wait_in_vain_nor_free_too_early)
+{
+    begin(true);
+    close_during_look_up();
+    session_end();
 }
 
 TEST(a_name_that_is_not_known_is_asked_for_again)
@@ -153,12 +159,7 @@ TEST(a_sentinels_name_that_takes_longer_than_an_attempt_is_found)
 TEST(closing_waits_for_the_look_up_of_a_sentinel)
 {
     begin_by_sentinel(true);
-    session_connect();
-    SESSION_UNTIL(look_ups == 1);
-    session_close();
-    session_turn_for(50);
-    assert_int_equal(session.closed, 0);
-    open_gate(1);
+    close_during_look_up();
     end_by_sentinel();
 }
 
