@@ -20,6 +20,14 @@
 
 enum { RING_SIZE = 1 << 20, CHUNK_SIZE = 1 << 16 };
 
+/* The thread gathers lines for so long, or until there are so many bytes: to be woken for each would cost
+ * more than the line. */
+enum { GATHER_NS = 2 * 1000 * 1000, GATHER_SIZE = RING_SIZE / 4 };
+
+enum { STOP_NS = 1000 * 1000 * 1000 }; /* the end waits so long for a reader who does not read */
+
+enum { PLAIN_MAX = 128 }; /* bytes of a value that is composed without allocating */
+
 static struct sink {
     pthread_mutex_t lock;
     pthread_cond_t filled;  /* there are lines, or the end has come */
@@ -65,15 +73,41 @@ static size_t take_chunk(char *chunk)
     return n;
 }
 
+static struct timespec wall_clock_in(long ns)
+{
+    enum { SECOND_NS = 1000 * 1000 * 1000 };
+    struct timespec at;
+    (void)clock_gettime(CLOCK_REALTIME, &at);
+    at.tv_sec += (at.tv_nsec + ns) / SECOND_NS;
+    at.tv_nsec = (at.tv_nsec + ns) % SECOND_NS;
+    return at;
+}
+
+/* Called with the lock held, as the next. */
+static void gather(void)
+{
+    struct timespec until = wall_clock_in(GATHER_NS);
+    int err = 0;
+    while (sink.used < GATHER_SIZE && !sink.stopping && err == 0)
+        err = pthread_cond_timedwait(&sink.filled, &sink.lock, &until);
+}
+
+/* Waits until there are lines, and a little longer for more; false when the end has come instead. */
+static bool await_lines(void)
+{
+    if (sink.used > 0)
+        return true;
+    while (sink.used == 0 && !sink.stopping)
+        pthread_cond_wait(&sink.filled, &sink.lock);
+    gather();
+    return sink.used > 0;
+}
+
 static void *drain(void *arg)
 {
     char *chunk = arg;
     pthread_mutex_lock(&sink.lock);
-    for (;;) {
-        while (sink.used == 0 && !sink.stopping)
-            pthread_cond_wait(&sink.filled, &sink.lock);
-        if (sink.used == 0)
-            break;
+    while (await_lines()) {
         size_t n = take_chunk(chunk);
         pthread_mutex_unlock(&sink.lock);
         write_all(sink.fd, chunk, n);
@@ -145,9 +179,7 @@ void log_stop(void)
 {
     if (atomic_exchange(&sink.level, -1) < 0)
         return;
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 1;
+    struct timespec until = wall_clock_in(STOP_NS);
     pthread_mutex_lock(&sink.lock);
     sink.stopping = true;
     pthread_cond_signal(&sink.filled);
@@ -182,9 +214,9 @@ static void enqueue(const char *line, size_t n)
     size_t first = n < RING_SIZE - tail ? n : RING_SIZE - tail;
     memcpy(sink.ring + tail, line, first);
     memcpy(sink.ring, line + first, n - first);
-    bool was_empty = sink.used == 0;
+    size_t before = sink.used;
     sink.used += n;
-    if (was_empty)
+    if (before == 0 || (before < GATHER_SIZE && sink.used >= GATHER_SIZE))
         pthread_cond_signal(&sink.filled);
     pthread_mutex_unlock(&sink.lock);
 }
@@ -221,8 +253,26 @@ bool log_begin(struct log_line *line, enum log_level level, const char *message)
     return true;
 }
 
+/* Such a text is its own JSON but for the quotes: all names and most values are. */
+static bool is_plain(struct span text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i];
+        if (c < ' ' || c > '~' || c == '"' || c == '\\')
+            return false;
+    }
+    return true;
+}
+
 void log_str(struct log_line *line, const char *name, struct span value)
 {
+    char quoted[PLAIN_MAX + 2];
+    if (value.len <= PLAIN_MAX && is_plain(value)) {
+        quoted[0] = quoted[value.len + 1] = '"';
+        memcpy(quoted + 1, value.data, value.len);
+        add_field(line, name, (struct span){quoted, value.len + 2});
+        return;
+    }
     struct buf json = BUF_INIT;
     json_write_string(&json, value);
     if (buf_error(&json) == 0)
@@ -239,8 +289,6 @@ void log_int(struct log_line *line, const char *name, int64_t value)
 
 void log_end(struct log_line *line)
 {
-    if (line->len == 0) /* not one field could be composed: no memory */
-        return;
     memcpy(line->text + line->len, "}\n", 2);
     enqueue(line->text, line->len + 2);
 }
