@@ -8,20 +8,19 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Requests of what has just come that are answered at once while others wait for their turn. */
-enum { FIRST_FEW = 4 };
-
 /* --- reading, writing, deadlines --- */
 
 static void settle(struct http_conn *c);
 static void set_reading(struct http_conn *c, bool on);
-static void take_input(struct http_conn *c, struct span bytes, unsigned most);
+static void take_input(struct http_conn *c, struct span bytes);
 
+/* libuv goes on reading while the buffer is filled: no memory for more makes it look at the others first. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     (void)suggested;
     struct http_conn *c = handle->data;
-    *out = (uv_buf_t){.base = c->server->read_buffer, .len = sizeof c->server->read_buffer};
+    size_t room = c->has_read ? 0 : sizeof c->server->read_buffer;
+    *out = (uv_buf_t){.base = c->server->read_buffer, .len = room};
 }
 
 static void keep_input(struct http_conn *c, struct span bytes)
@@ -31,9 +30,31 @@ static void keep_input(struct http_conn *c, struct span bytes)
         http_conn_close(c);
 }
 
+/* More than one request, or at least more than a head. */
+static bool is_pipelined(struct span input)
+{
+    static const char head_end[] = "\r\n\r\n";
+    const char *found = memmem(input.data, input.len, head_end, sizeof head_end - 1);
+    return found != NULL && found + sizeof head_end - 1 < input.data + input.len;
+}
+
+/* Who asks one thing has the answer at once; who asks many stands behind others who do. */
+static void on_input(struct http_conn *c, struct span input)
+{
+    if (list_empty(&c->server->waiting) || !is_pipelined(input)) {
+        take_input(c, input);
+        return;
+    }
+    keep_input(c, input);
+    settle(c);
+}
+
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *input)
 {
     struct http_conn *c = stream->data;
+    c->has_read = n > 0 && (size_t)n == input->len;
+    if (n == UV_ENOBUFS) /* see on_alloc() */
+        return;
     if (n == UV_EOF && c->state == CONN_HANDLING) {
         /* The client may still be waiting for its answer; its end will be read again. */
         set_reading(c, false);
@@ -43,8 +64,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *input)
         keep_input(c, (struct span){input->base, (size_t)n});
         settle(c);
     } else if (n > 0 && c->state == CONN_READING) {
-        bool others_wait = !list_empty(&c->server->waiting);
-        take_input(c, (struct span){input->base, (size_t)n}, others_wait ? FIRST_FEW : HTTP_OUTPUT_MAX);
+        on_input(c, (struct span){input->base, (size_t)n});
     }
 }
 
@@ -53,6 +73,7 @@ static void set_reading(struct http_conn *c, bool on)
     if (c->reading == on)
         return;
     c->reading = on;
+    c->has_read = false;
     if (!on)
         (void)uv_read_stop((uv_stream_t *)&c->tcp);
     else if (uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) != 0)
@@ -202,12 +223,12 @@ static struct span advance(struct http_conn *c, struct span bytes)
     return span_skip(bytes, used);
 }
 
-/* Serves so many requests of the input, if it holds them, and none of them has to wait for its answer. */
-static void take_input(struct http_conn *c, struct span bytes, unsigned most)
+/* Serves as many requests as one write may answer, if none of them has to wait for its answer. */
+static void take_input(struct http_conn *c, struct span bytes)
 {
     const struct http_output *output = &c->server->output;
     c->processing = true;
-    while (bytes.len > 0 && c->state == CONN_READING && output->count < most && !http_output_full(output))
+    while (bytes.len > 0 && c->state == CONN_READING && !http_output_full(output))
         bytes = advance(c, bytes);
     c->processing = false;
     bool wanted = c->state == CONN_HANDLING || c->state == CONN_READING;
@@ -225,7 +246,7 @@ void http_conn_resume(struct http_conn *c)
     }
     struct buf input = c->leftover;
     c->leftover = BUF_INIT;
-    take_input(c, buf_span(&input), HTTP_OUTPUT_MAX);
+    take_input(c, buf_span(&input));
     buf_fini(&input);
 }
 

@@ -85,6 +85,7 @@ struct http_conn {
     struct buf leftover;            /* input that waits: for an answer, a write, or a turn */
     enum conn_state state;
     bool reading;
+    bool has_read;    /* as much as one read takes: then it is the others' turn */
     unsigned writing; /* writes under way: an answer that came later may queue behind one */
     bool processing;  /* http_conn is at work on input: an answer given now is written when it is through */
     bool served;      /* has had an answer */

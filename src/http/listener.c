@@ -18,7 +18,7 @@ static void on_readable(uv_poll_t *poll, int status, int events);
  * grants 4 and 6 MiB, which a client that pipelines and never reads would make use of on each of its
  * connections.
  */
-enum { UNSENT_MAX = 256 * 1024, UNREAD_MAX = 128 * 1024 };
+enum { UNSENT_MAX = 64 * 1024, UNREAD_MAX = 128 * 1024 };
 
 /* Accepted sockets inherit the options, which saves calls for each. */
 static int prepare_socket(int fd, const struct addr *address, bool reuse_port)

@@ -14,7 +14,7 @@
 #include <uv.h>
 
 /* What one write is made of at most: so many answers, and no further one after so many bytes. */
-enum { HTTP_OUTPUT_MAX = 32, HTTP_OUTPUT_BYTES = 128 * 1024 };
+enum { HTTP_OUTPUT_MAX = 32, HTTP_OUTPUT_BYTES = 64 * 1024 };
 
 struct http_output {
     struct buf heads;

@@ -11,7 +11,7 @@
 enum { MEGABYTE = 1000000, GREEDY = 100, WRITE_TIMEOUT_MS = 2000 };
 
 /* In the kernel's buffers, and in the process, for each client that does not read. */
-enum { UNSENT_KIB = 300, UNREAD_KIB = 300, HELD_KIB = 100 };
+enum { UNSENT_KIB = 150, UNREAD_KIB = 300, HELD_KIB = 100 };
 
 static int start(void **state)
 {

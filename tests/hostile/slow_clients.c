@@ -19,7 +19,7 @@ enum {
     LINGER_MS = 2000,
     DRIP_MS = 100,
     LONG_TEXT = 4000000,
-    KERNEL_TEXT = 150000
+    KERNEL_TEXT = 40000
 };
 
 static int start(void **state)
