@@ -12,10 +12,11 @@
 #include "hostile/footprint.h"
 #include "support/fixture.h"
 
-enum { CLIENTS = 4, PAUSE_US = 2000, SAMPLES_MAX = 1 << 20, ENOUGH = 800 };
+enum { CLIENTS = 4, PAUSE_US = 2000, SAMPLES_MAX = 1 << 20, ENOUGH = 800, ENOUGH_MAX = 100000 };
 
 struct witness {
     int port;
+    int enough;
     atomic_bool ends;
     pthread_t thread[CLIENTS];
     pthread_mutex_t lock; /* of what follows */
@@ -81,12 +82,22 @@ static void give_precedence(pthread_t thread, const struct server *server)
     (void)pthread_setschedparam(thread, SCHED_FIFO, &first);
 }
 
+/* A bench asks for more: the p99 of 800 hangs on eight of them. */
+static int enough_requests(void)
+{
+    const char *text = getenv("TEST_WITNESS_REQUESTS");
+    long wanted = text != NULL ? strtol(text, NULL, 10) : ENOUGH;
+    assert_in_range(wanted, 1, ENOUGH_MAX);
+    return (int)wanted;
+}
+
 struct witness *witness_new(const struct server *server)
 {
     struct witness *w = calloc(1, sizeof *w);
     if (w == NULL || (w->sample_us = calloc(SAMPLES_MAX, sizeof *w->sample_us)) == NULL)
         abort();
     w->port = server->port;
+    w->enough = enough_requests();
     (void)pthread_mutex_init(&w->lock, NULL);
     for (int i = 0; i < CLIENTS; i++) {
         assert_int_equal(pthread_create(&w->thread[i], NULL, work, w), 0);
@@ -122,7 +133,7 @@ static bool has_enough(void *arg)
 {
     struct witness *w = arg;
     (void)pthread_mutex_lock(&w->lock);
-    bool enough = w->samples + w->failures >= ENOUGH;
+    bool enough = w->samples + w->failures >= w->enough;
     (void)pthread_mutex_unlock(&w->lock);
     return enough;
 }

@@ -218,14 +218,14 @@ static bool server_has_metric(void *arg)
 void server_await_metric(struct server *server, const char *name, double at_least)
 {
     struct metric_expectation expected = {server, name, at_least, DBL_MAX};
-    if (!wait_until(server_has_metric, &expected, WAIT_DEADLINE_MS))
+    if (!wait_until_politely(server_has_metric, &expected, WAIT_DEADLINE_MS))
         fail_msg("%s is %g, expected %g", name, server_metric(server, name), at_least);
 }
 
 void server_await_metric_below(struct server *server, const char *name, double at_most)
 {
     struct metric_expectation expected = {server, name, -DBL_MAX, at_most};
-    if (!wait_until(server_has_metric, &expected, WAIT_DEADLINE_MS))
+    if (!wait_until_politely(server_has_metric, &expected, WAIT_DEADLINE_MS))
         fail_msg("%s is %g, expected at most %g", name, server_metric(server, name), at_most);
 }
 

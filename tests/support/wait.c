@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { POLL_INTERVAL_MS = 5, SLACK_MS = 700 };
+enum { POLL_INTERVAL_MS = 5, POLL_INTERVAL_MAX_MS = 100, SLACK_MS = 700 };
 
 static int wait_scale(void)
 {
@@ -37,21 +37,32 @@ int wait_slack_ms(void)
     return SLACK_MS * wait_scale();
 }
 
-static void wait_interval(void)
+static void wait_interval(int ms)
 {
-    struct timespec interval = {.tv_nsec = POLL_INTERVAL_MS * 1000000L};
+    struct timespec interval = {.tv_nsec = ms * 1000000L};
     nanosleep(&interval, NULL);
+}
+
+/* The interval doubles until it is the longest. */
+static bool wait_polling(bool (*condition)(void *arg), void *arg, int ms, int longest_ms)
+{
+    int64_t deadline = wait_deadline(ms);
+    for (int interval = POLL_INTERVAL_MS; !condition(arg); interval *= interval < longest_ms ? 2 : 1) {
+        if (wait_left_ms(deadline) == 0)
+            return false;
+        wait_interval(interval < longest_ms ? interval : longest_ms);
+    }
+    return true;
 }
 
 bool wait_until(bool (*condition)(void *arg), void *arg, int ms)
 {
-    int64_t deadline = wait_deadline(ms);
-    while (!condition(arg)) {
-        if (wait_left_ms(deadline) == 0)
-            return false;
-        wait_interval();
-    }
-    return true;
+    return wait_polling(condition, arg, ms, POLL_INTERVAL_MS);
+}
+
+bool wait_until_politely(bool (*condition)(void *arg), void *arg, int ms)
+{
+    return wait_polling(condition, arg, ms, POLL_INTERVAL_MAX_MS);
 }
 
 bool wait_holds(bool (*condition)(void *arg), void *arg, int ms)
@@ -60,7 +71,7 @@ bool wait_holds(bool (*condition)(void *arg), void *arg, int ms)
     while (condition(arg)) {
         if (wait_left_ms(end) == 0)
             return true;
-        wait_interval();
+        wait_interval(POLL_INTERVAL_MS);
     }
     return false;
 }
