@@ -140,12 +140,27 @@ void reply_pool_serve(struct reply_pool *pool, redisReader *reader)
     pool->bytes_max = REPLY_BYTES_MAX;
 }
 
+/* The reader is at the length of a text. Above the limit it does not matter how far. */
+static size_t announced(const redisReader *reader, size_t limit)
+{
+    size_t length = 0;
+    for (size_t i = reader->pos; i < reader->len && length <= limit; i++) {
+        char c = reader->buf[i];
+        if (c < '0' || c > '9')
+            break;
+        length = length * 10 + (size_t)(c - '0');
+    }
+    return length;
+}
+
 /* A text is counted out; a line is searched for its end anew with each piece that comes. */
 bool reply_pool_exceeded(const struct reply_pool *pool, const redisReader *reader)
 {
     int type = reader->ridx >= 0 ? reader->task[reader->ridx]->type : -1;
     bool text = type == REDIS_REPLY_STRING || type == REDIS_REPLY_VERB;
-    return pool->exceeded || reader->len - reader->pos > (text ? pool->bytes_max : REPLY_LINE_MAX);
+    if (pool->exceeded || reader->len - reader->pos > (text ? pool->bytes_max : REPLY_LINE_MAX))
+        return true;
+    return text && announced(reader, pool->bytes_max) > pool->bytes_max;
 }
 
 static void drop_newest(struct reply_pool *pool)

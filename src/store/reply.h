@@ -31,8 +31,8 @@ enum {
 
 /*
  * The most that one reply may be: of the members of each array in it, of the memory it takes (and of a text
- * that has not come to its end), and of a line. The largest that is needed is a push that names all channels
- * of a transaction.
+ * that has not come to its end, or is announced), and of a line. The largest that is needed is a push that
+ * names all channels of a transaction.
  */
 enum { REPLY_ELEMENTS_MAX = 1 << 20, REPLY_BYTES_MAX = 64 << 20, REPLY_LINE_MAX = 64 << 10 };
 

@@ -191,13 +191,31 @@ TEST(what_is_announced_is_not_allocated)
     reply_pool_fini(&pool);
 }
 
+TEST(a_text_that_is_announced_as_too_long_is_not_waited_for)
+{
+    static const struct {
+        const char *start;
+        bool too_large;
+    } texts[] = {{"$67108864\r\n", false},           {"$67108865\r\n", true},
+                 {"*2\r\n=67108865\r\n", true},      {"$67108865", true},
+                 {"$9223372036854775807\r\n", true}, {"%1\r\n$9223372036854775806\r\n", true}};
+    for (size_t i = 0; i < TEST_COUNT(texts); i++) {
+        struct reply_pool pool = {0};
+        redisReader *reader = new_reader(&pool);
+        const char *start = texts[i].start;
+        assert_int_equal(is_too_large(reader, &pool, start, strlen(start)), texts[i].too_large);
+        redisReaderFree(reader);
+        reply_pool_fini(&pool);
+    }
+}
+
 TEST(what_does_not_end_is_not_waited_for)
 {
     enum { PIECE = 1 << 14 };
     static const struct {
         const char *start, *piece;
         size_t most;
-    } kinds[] = {{"$500000000\r\n", "", REPLY_BYTES_MAX},
+    } kinds[] = {{"$67108864\r\n", "", REPLY_BYTES_MAX},
                  {"+", "", REPLY_LINE_MAX},
                  {"*2\r\n-ERR ", "", REPLY_LINE_MAX},
                  {"*1000000\r\n", ":1\r\n", REPLY_BYTES_MAX}};
@@ -226,6 +244,7 @@ int main(void)
         cmocka_unit_test(a_reply_that_never_ends_costs_nothing),
         cmocka_unit_test(an_array_beyond_all_memory_is_an_error),
         cmocka_unit_test(what_is_announced_is_not_allocated),
+        cmocka_unit_test(a_text_that_is_announced_as_too_long_is_not_waited_for),
         cmocka_unit_test(what_does_not_end_is_not_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
