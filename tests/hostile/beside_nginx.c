@@ -24,7 +24,7 @@ static void table(void **state)
 {
     struct fixture *fixture = *state;
     struct nginx nginx;
-    nginx_start(&nginx);
+    nginx_start(&nginx, "");
     (void)printf("| shape | channeld | nginx |\n|---|---|---|\n");
     for (size_t i = 0; shape_lists[i] != NULL; i++) {
         for (const struct shape *shape = shape_lists[i]; shape->name != NULL; shape++)

@@ -35,7 +35,7 @@ static void clients_that_come_and_go_leave_nothing(void **state)
 {
     struct fixture *fixture = *state;
     pid_t pid = fixture->server.process.pid;
-    struct witness *witness = witness_new(&fixture->server);
+    struct witness *witness = witness_new(fixture->server.port, fixture->server.process.pid);
     struct witness_view calm = witness_look_long(witness);
     come_and_go(fixture); /* what is kept for reuse is there from now on */
     struct footprint before = footprint_of(pid);

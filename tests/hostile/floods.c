@@ -95,7 +95,7 @@ static void withstand_greed(struct fixture *fixture, const char *headers)
     pid_t pid = fixture->server.process.pid;
     char *request = http_format("GET", "/api/channels/", headers);
     char *all = megabyte_of(request);
-    struct witness *witness = witness_new(&fixture->server);
+    struct witness *witness = witness_new(fixture->server.port, fixture->server.process.pid);
     struct witness_view calm = witness_look_long(witness);
     double timed_out = server_metric(&fixture->server, "channeld_connections_timed_out_total");
     struct footprint before = footprint_of(pid);
@@ -146,7 +146,7 @@ static void clients_that_pipeline_without_end_let_others_have_their_turn(void **
     struct crowd crowd;
     char *request = http_format("GET", "/api/channel/by-id/0/", NULL);
     char *all = megabyte_of(request);
-    struct witness *witness = witness_new(&fixture->server);
+    struct witness *witness = witness_new(fixture->server.port, fixture->server.process.pid);
     struct witness_view calm = witness_look_long(witness);
     int64_t until = wait_now_ms() + ATTACK_MS;
     size_t whole = MEGABYTE / strlen(request) * strlen(request);

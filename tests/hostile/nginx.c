@@ -16,6 +16,7 @@ static const char configuration[] = "daemon off;\n"
                                     "user root;\n"
                                     "pid nginx.pid;\n"
                                     "error_log stderr;\n"
+                                    "worker_rlimit_nofile 20000;\n"
                                     "events { worker_connections 16000; }\n"
                                     "http {\n"
                                     "  access_log off;\n"
@@ -25,7 +26,8 @@ static const char configuration[] = "daemon off;\n"
                                     "  uwsgi_temp_path uwsgi;\n"
                                     "  scgi_temp_path scgi;\n"
                                     "  server {\n"
-                                    "    listen 127.0.0.1:%d;\n"
+                                    "    listen 127.0.0.1:%d backlog=4096;\n"
+                                    "    %s\n"
                                     "    location / {\n"
                                     "      add_header X-Request-Id $http_x_request_id always;\n"
                                     "      return 200 \"{}\";\n"
@@ -39,13 +41,13 @@ static bool nginx_is_listening(void *arg)
     return !process_is_running(&nginx->process) || net_is_listening(nginx->port);
 }
 
-void nginx_start(struct nginx *nginx)
+void nginx_start(struct nginx *nginx, const char *settings)
 {
     memset(nginx, 0, sizeof *nginx);
     tempdir_init(&nginx->dir);
     nginx->port = net_reserve_port();
     char *path = text_printf("%s/nginx.conf", nginx->dir.path);
-    char *text = text_printf(configuration, nginx->port);
+    char *text = text_printf(configuration, nginx->port, settings);
     const char *argv[] = {"nginx", "-e", "stderr", "-p", nginx->dir.path, "-c", path, NULL};
     struct process_spec spec = {.name = "nginx", .dir = nginx->dir.path, .argv = argv};
     assert_true(text_write_file(path, text));

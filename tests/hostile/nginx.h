@@ -4,7 +4,7 @@
 #include "support/process.h"
 #include "support/tempdir.h"
 
-/* This machine's nginx with its defaults, answering every path with 200, to compare with. */
+/* This machine's nginx, one process, answering every path with 200, to compare with. */
 
 struct nginx {
     struct tempdir dir;
@@ -12,8 +12,9 @@ struct nginx {
     int port;
 };
 
-/* Starts one and waits until it listens; fails the test when it does not. */
-void nginx_start(struct nginx *nginx);
+/* Starts one and waits until it listens; fails the test when it does not. `settings` of its server, or "" for
+ * the defaults. */
+void nginx_start(struct nginx *nginx, const char *settings);
 
 void nginx_stop(struct nginx *nginx);
 

@@ -65,7 +65,7 @@ static void clients_that_drip_get_408_in_time(void **state)
     struct fixture *fixture = *state;
     struct crowd crowd;
     pid_t pid = fixture->server.process.pid;
-    struct witness *witness = witness_new(&fixture->server);
+    struct witness *witness = witness_new(fixture->server.port, fixture->server.process.pid);
     struct witness_view calm = witness_look_long(witness);
     struct footprint before = footprint_of(pid);
     crowd_open(&crowd, fixture->server.port, CROWD, 0);
@@ -90,7 +90,7 @@ static void answers_that_are_not_read_end_in_time(void **state)
     struct crowd crowd;
     pid_t pid = fixture->server.process.pid;
     char *request = http_format("GET", "/api/channel/by-id/900/", FIXTURE_AUTH);
-    struct witness *witness = witness_new(&fixture->server);
+    struct witness *witness = witness_new(fixture->server.port, fixture->server.process.pid);
     struct witness_view calm = witness_look_long(witness);
     double timed_out = server_metric(&fixture->server, "channeld_connections_timed_out_total");
     struct footprint before = footprint_of(pid);

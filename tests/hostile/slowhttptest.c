@@ -65,7 +65,7 @@ static void withstand(struct fixture *fixture, void (*await)(struct fixture *fix
 {
     pid_t pid = fixture->server.process.pid;
     struct process tool = {0};
-    struct witness *witness = witness_new(&fixture->server);
+    struct witness *witness = witness_new(fixture->server.port, fixture->server.process.pid);
     struct witness_view calm = witness_look_long(witness);
     struct footprint before = footprint_of(pid);
     int64_t began = wait_now_ms();

@@ -73,11 +73,11 @@ static void *work(void *arg)
  * An attack's own work must not keep them from a processor: it is the server that they wait for. So they are
  * where the server is, and first where that is permitted.
  */
-static void give_precedence(pthread_t thread, const struct server *server)
+static void give_precedence(pthread_t thread, pid_t server)
 {
     const struct sched_param first = {.sched_priority = 1};
     cpu_set_t cpus;
-    if (sched_getaffinity(server->process.pid, sizeof cpus, &cpus) == 0)
+    if (sched_getaffinity(server, sizeof cpus, &cpus) == 0)
         (void)pthread_setaffinity_np(thread, sizeof cpus, &cpus);
     (void)pthread_setschedparam(thread, SCHED_FIFO, &first);
 }
@@ -91,17 +91,17 @@ static int enough_requests(void)
     return (int)wanted;
 }
 
-struct witness *witness_new(const struct server *server)
+struct witness *witness_new(int port, pid_t pid)
 {
     struct witness *w = calloc(1, sizeof *w);
     if (w == NULL || (w->sample_us = calloc(SAMPLES_MAX, sizeof *w->sample_us)) == NULL)
         abort();
-    w->port = server->port;
+    w->port = port;
     w->enough = enough_requests();
     (void)pthread_mutex_init(&w->lock, NULL);
     for (int i = 0; i < CLIENTS; i++) {
         assert_int_equal(pthread_create(&w->thread[i], NULL, work, w), 0);
-        give_precedence(w->thread[i], server);
+        give_precedence(w->thread[i], pid);
     }
     return w;
 }

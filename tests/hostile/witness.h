@@ -1,7 +1,7 @@
 #ifndef TEST_HOSTILE_WITNESS_H
 #define TEST_HOSTILE_WITNESS_H
 
-#include "support/server.h"
+#include <sys/types.h>
 
 /*
  * Well-behaved clients in threads of their own, each with a kept connection and a request every few
@@ -17,8 +17,8 @@ struct witness_view {
     int p50_us, p99_us, max_us;
 };
 
-/* Begins. Owned; ended by witness_free(). */
-struct witness *witness_new(const struct server *server);
+/* Begins, at the server that is that process and listens there. Owned; ended by witness_free(). */
+struct witness *witness_new(int port, pid_t pid);
 
 /* What was seen since the last call, or since the beginning. */
 struct witness_view witness_look(struct witness *witness);
