@@ -94,7 +94,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 
 void http_listener_accept_all(struct http_listener *l)
 {
-    while (accept_one(l))
+    for (int left = BACKLOG + 1; left > 0 && accept_one(l); left--)
         continue;
 }
 

@@ -32,7 +32,7 @@ struct http_listener {
 int http_listener_open(struct http_listener *l, uv_loop_t *loop, const struct addr *address, bool reuse_port,
                        const struct http_listener_owner *owner) __attribute__((warn_unused_result));
 
-/* Accepts until the queue is empty. */
+/* Accepts all that the queue can hold, and not what comes into it meanwhile without end. */
 void http_listener_accept_all(struct http_listener *l);
 
 /* The owner is told from the loop when it is over. */
