@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FIRST_CAPACITY = 256 };
+enum { FIRST_CAPACITY = 256, PRINT_ROOM = 128 };
 
 void buf_fini(struct buf *b)
 {
@@ -83,18 +83,23 @@ void buf_append_int(struct buf *b, int64_t value)
     buf_append(b, digits, n);
 }
 
+/* Mostly the first try fits; one byte more than the text is needed, for a NUL that is not counted. */
 void buf_printf(struct buf *b, const char *format, ...)
 {
+    if (buf_reserve(b, PRINT_ROOM) != 0)
+        return;
     va_list args;
     va_start(args, format);
     va_list again;
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    size_t room = b->cap - b->len;
+    int n = vsnprintf(b->data + b->len, room, format, args);
     va_end(args);
-    if (n < 0)
+    if (n < 0) {
         b->error = -ENOMEM;
-    /* One byte more than the text: vsnprintf ends what it writes with a NUL that is not counted. */
-    if (n >= 0 && buf_reserve(b, (size_t)n + 1) == 0) {
+    } else if ((size_t)n < room) {
+        b->len += (size_t)n;
+    } else if (buf_reserve(b, (size_t)n + 1) == 0) {
         (void)vsnprintf(b->data + b->len, (size_t)n + 1, format, again);
         b->len += (size_t)n;
     }
