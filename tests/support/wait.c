@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { POLL_INTERVAL_MS = 5, POLL_INTERVAL_MAX_MS = 100, SLACK_MS = 700 };
+enum { POLL_INTERVAL_MS = 5, POLL_INTERVAL_MAX_MS = 200, SLACK_MS = 700 };
 
 static int wait_scale(void)
 {

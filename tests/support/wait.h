@@ -28,7 +28,7 @@ int wait_slack_ms(void);
 /* Polls the condition every few milliseconds; false when `ms` (scaled) pass without it. Any thread. */
 bool wait_until(bool (*condition)(void *arg), void *arg, int ms);
 
-/* The same, less and less often, down to ten times a second: to ask costs the one who is measured. */
+/* The same, less and less often, down to five times a second: to ask costs the one who is measured. */
 bool wait_until_politely(bool (*condition)(void *arg), void *arg, int ms);
 
 /* True when the condition holds during the whole time of `ms`: for what must not happen. Any thread. */
