@@ -183,25 +183,9 @@ int stage_await_connected(struct stage *stage, int64_t since)
     return (int)(wait_now_ms() - since);
 }
 
-struct logged {
-    struct stage *stage;
-    const char *text;
-};
-
-static bool stage_has_logged(void *arg)
-{
-    const struct logged *logged = arg;
-    char *log = server_log(&logged->stage->fixture.server);
-    bool has = strstr(log, logged->text) != NULL;
-    free(log);
-    return has;
-}
-
 void stage_await_logged(struct stage *stage, const char *text)
 {
-    struct logged logged = {stage, text};
-    if (!wait_until(stage_has_logged, &logged, WAIT_DEADLINE_MS))
-        fail_msg("channeld does not log \"%s\"", text);
+    server_await_log(&stage->fixture.server, text);
 }
 
 void stage_report(struct stage *stage, const char *fault, int noticed_ms, int recovered_ms)

@@ -139,7 +139,7 @@ static void expect_refused(const char *url, const char *ca, const struct certs_p
     server_start(&server, &spec);
     server_await_metric(&server, "channeld_redis_disconnects_total", 4);
     assert_int_equal(server_admin_status(&server, "/readyz"), 503);
-    expect_reason(server_log(&server), reason);
+    server_await_log(&server, reason);
     server_stop(&server);
     assert_int_equal(list_keys(&s, &errors), 1);
     expect_reason(errors, reason);
@@ -287,9 +287,7 @@ static void certificate_that_is_refused_does_no_harm_to_another_connection(void 
     server_await_metric_below(&server, "channeld_sentinels_connected", 0);
     assert_true(wait_holds(has_lost_no_connection, &server, SEVERAL_ATTEMPTS_MS));
     assert_int_equal((int)server_metric(&server, "channeld_redis_connected"), 2);
-    char *log = server_log(&server);
-    assert_non_null(strstr(log, "no sentinel can say where redis is"));
-    free(log);
+    server_await_log(&server, "no sentinel can say where redis is");
     server_stop(&server);
     settings_free(&s);
     free(url);

@@ -234,6 +234,27 @@ char *server_log(struct server *server)
     return process_stdout(&server->process);
 }
 
+struct log_expectation {
+    struct server *server;
+    const char *text;
+};
+
+static bool server_has_logged(void *arg)
+{
+    const struct log_expectation *expected = arg;
+    char *log = server_log(expected->server);
+    bool has = strstr(log, expected->text) != NULL;
+    free(log);
+    return has;
+}
+
+void server_await_log(struct server *server, const char *text)
+{
+    struct log_expectation expected = {server, text};
+    if (!wait_until(server_has_logged, &expected, WAIT_DEADLINE_MS))
+        fail_msg("channeld does not log \"%s\", but: %s", text, server_log(server));
+}
+
 int server_run_tool(struct process *process, const struct tempdir *dir, const char *variable,
                     const char *const *args, const char *const *env)
 {

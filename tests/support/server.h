@@ -63,8 +63,11 @@ void server_await_metric(struct server *server, const char *name, double at_leas
 /* The same for a metric that has to fall to the value. */
 void server_await_metric_below(struct server *server, const char *name, double at_most);
 
-/* What it logged so far (stdout), owned. */
+/* What it logged so far (stdout), owned. Lines come a moment after what they tell of. */
 char *server_log(struct server *server);
+
+/* Waits until the text stands in what it logged; fails the test otherwise. */
+void server_await_log(struct server *server, const char *text);
 
 /* Runs channeld or channelctl ($<variable>) with the arguments and environment to its end; returns its
  * status. */
