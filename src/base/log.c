@@ -73,11 +73,11 @@ static size_t take_chunk(char *chunk)
     return n;
 }
 
-static struct timespec wall_clock_in(long ns)
+static struct timespec time_in(long ns)
 {
     enum { SECOND_NS = 1000 * 1000 * 1000 };
     struct timespec at;
-    (void)clock_gettime(CLOCK_REALTIME, &at);
+    (void)clock_gettime(CLOCK_MONOTONIC, &at); /* the wall clock may be set meanwhile */
     at.tv_sec += (at.tv_nsec + ns) / SECOND_NS;
     at.tv_nsec = (at.tv_nsec + ns) % SECOND_NS;
     return at;
@@ -86,10 +86,10 @@ static struct timespec wall_clock_in(long ns)
 /* Called with the lock held, as the next. */
 static void gather(void)
 {
-    struct timespec until = wall_clock_in(GATHER_NS);
+    struct timespec until = time_in(GATHER_NS);
     int err = 0;
     while (sink.used < GATHER_SIZE && !sink.stopping && err == 0)
-        err = pthread_cond_timedwait(&sink.filled, &sink.lock, &until);
+        err = pthread_cond_clockwait(&sink.filled, &sink.lock, CLOCK_MONOTONIC, &until);
 }
 
 /* Waits until there are lines, and a little longer for more; false when the end has come instead. */
@@ -179,13 +179,13 @@ void log_stop(void)
 {
     if (atomic_exchange(&sink.level, -1) < 0)
         return;
-    struct timespec until = wall_clock_in(STOP_NS);
+    struct timespec until = time_in(STOP_NS);
     pthread_mutex_lock(&sink.lock);
     sink.stopping = true;
     pthread_cond_signal(&sink.filled);
     int err = 0;
     while (!sink.ended && err == 0)
-        err = pthread_cond_timedwait(&sink.drained, &sink.lock, &until);
+        err = pthread_cond_clockwait(&sink.drained, &sink.lock, CLOCK_MONOTONIC, &until);
     bool ended = sink.ended;
     pthread_mutex_unlock(&sink.lock);
     if (!ended) { /* blocked in write for good: it must not keep the process, nor lose its memory under it */
