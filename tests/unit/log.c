@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 #include <yyjson.h>
@@ -66,6 +67,37 @@ static yyjson_doc *take_line(struct span *text)
 static const char *text_of(yyjson_doc *doc, const char *name)
 {
     return yyjson_get_str(yyjson_obj_get(yyjson_doc_get_root(doc), name));
+}
+
+static void spin_us(uint64_t us)
+{
+    for (uint64_t until = clock_now_ns() + us * 1000; clock_now_ns() < until;)
+        continue;
+}
+
+/* Each write is a packet here; the thread has the time to write each line for itself. */
+TEST(lines_that_come_close_together_are_written_together)
+{
+    enum { LINES = 100, PAUSE_US = 100 };
+    int fds[2];
+    char chunk[1 << 16];
+    int lines = 0;
+    int writes = 0;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, fds), 0);
+    assert_int_equal(log_start(fds[1], LOG_INFO), 0);
+    for (int i = 0; i < LINES; i++) {
+        log_text(LOG_INFO, "one of many", NULL, NULL);
+        spin_us(PAUSE_US);
+    }
+    log_stop();
+    for (ssize_t n = 0; (n = read(fds[0], chunk, sizeof chunk)) > 0; writes++) {
+        for (ssize_t at = 0; at < n; at++)
+            lines += chunk[at] == '\n';
+    }
+    assert_int_equal(lines, LINES);
+    assert_in_range(writes, 1, LINES / 2);
+    close(fds[0]);
+    close(fds[1]);
 }
 
 TEST(lines_are_json_objects_in_order)
@@ -350,6 +382,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_sink_lines_are_discarded),
+        cmocka_unit_test(lines_that_come_close_together_are_written_together),
         cmocka_unit_test(lines_are_json_objects_in_order),
         cmocka_unit_test(levels_beyond_the_chosen_one_are_not_wanted),
         cmocka_unit_test(a_second_start_is_refused_while_the_first_runs),
