@@ -136,9 +136,12 @@ static enum http_deadline_kind reading_deadline(const struct http_conn *c)
     return c->server->finished != NULL ? DEADLINE_LAST_CALL : DEADLINE_HEAD;
 }
 
-/* It has had its turn; in the next one it goes on with what it has sent already. */
+/* In its next turn it goes on with what it has sent already. Between requests no deadline is left: the next
+ * has come. Within one it stays, or who sends it slowly would have it anew each time. */
 static void wait_for_turn(struct http_conn *c)
 {
+    if (c->exchange == NULL)
+        http_deadline_clear(&c->deadline);
     set_reading(c, false);
     list_append(&c->server->waiting, &c->turn);
     http_server_want_turn(c->server);

@@ -49,6 +49,26 @@ TEST(a_connection_that_waits_for_its_turn_may_go_and_may_be_closed)
     world_fini(&w); /* asserts that nothing is left */
 }
 
+/* Its next request has come; that others are served first is not its fault. */
+TEST(who_waits_for_its_turn_is_not_idle)
+{
+    struct client *second = NULL;
+    begin();
+    struct client *greedy = pipeline_beside_another(&second);
+    client_receive(second);
+    client_expect_bodies(second, "b");
+    client_send(second, GET("/now?c") GET("/now?d"));
+    (void)uv_run(&w.loop, UV_RUN_NOWAIT);
+    assert_false(list_empty(&w.server->waiting));
+    struct http_conn *last = LIST_ENTRY(w.server->waiting.prev, struct http_conn, turn);
+    assert_true(last->leftover.len > 0);
+    assert_int_equal(last->deadline.kind, DEADLINE_NONE);
+    WORLD_UNTIL(&w, client_count(greedy, "\r\n\r\na") == 1000);
+    client_receive(second);
+    client_expect_bodies(second, "b c d");
+    world_fini(&w);
+}
+
 /* Each has more than one turn's worth of requests with the server. */
 static void open_pipelines(int count)
 {
@@ -193,6 +213,7 @@ int main(void)
         cmocka_unit_test(many_deadlines_at_once_leave_others_their_turn),
         cmocka_unit_test(large_answers_are_not_made_before_those_in_front_are_taken),
         cmocka_unit_test(a_long_pipeline_is_served_in_turn_with_others),
+        cmocka_unit_test(who_waits_for_its_turn_is_not_idle),
         cmocka_unit_test(a_connection_that_waits_for_its_turn_may_go_and_may_be_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
