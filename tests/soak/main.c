@@ -148,6 +148,7 @@ static bool soak_run(struct soak *soak)
     run_start(run);
     server_await_metric(server, "channeld_redis_connected", run->options.workers);
     greet_workers(server);
+    server_await_metric_below(server, "channeld_connections_open", 0);
     struct sample before = witness_look(server);
     struct stillness end = {.server = server, .descriptors = before.descriptors};
     run_start_readers(run);
