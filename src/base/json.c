@@ -80,6 +80,11 @@ static size_t plain_run(struct span s)
     return n;
 }
 
+bool json_is_plain(struct span text)
+{
+    return plain_run(text) == text.len;
+}
+
 void json_write_escaped(struct buf *out, struct span text)
 {
     while (text.len > 0) {

@@ -12,6 +12,9 @@
 /* `text` in quotation marks. */
 void json_write_string(struct buf *out, struct span text);
 
+/* True when the text is its own JSON but for the quotation marks. */
+bool json_is_plain(struct span text);
+
 /* The characters of a JSON string without the quotation marks. */
 void json_write_escaped(struct buf *out, struct span text);
 

@@ -253,21 +253,10 @@ bool log_begin(struct log_line *line, enum log_level level, const char *message)
     return true;
 }
 
-/* Such a text is its own JSON but for the quotes: all names and most values are. */
-static bool is_plain(struct span text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.data[i];
-        if (c < ' ' || c > '~' || c == '"' || c == '\\')
-            return false;
-    }
-    return true;
-}
-
 void log_str(struct log_line *line, const char *name, struct span value)
 {
     char quoted[PLAIN_MAX + 2];
-    if (value.len <= PLAIN_MAX && is_plain(value)) {
+    if (value.len <= PLAIN_MAX && json_is_plain(value)) { /* as all names and most values are */
         quoted[0] = quoted[value.len + 1] = '"';
         memcpy(quoted + 1, value.data, value.len);
         add_field(line, name, (struct span){quoted, value.len + 2});
