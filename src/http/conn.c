@@ -41,7 +41,8 @@ static bool is_pipelined(struct span input)
 /* Who asks one thing has the answer at once; who asks many stands behind others who do. */
 static void on_input(struct http_conn *c, struct span input)
 {
-    if (list_empty(&c->server->waiting) || !is_pipelined(input)) {
+    bool behind_others = !list_empty(&c->server->waiting) && is_pipelined(input);
+    if (c->state == CONN_READING && !behind_others) {
         take_input(c, input);
         return;
     }
@@ -60,10 +61,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *input)
         set_reading(c, false);
     } else if (n < 0) {
         http_conn_close(c);
-    } else if (n > 0 && c->state == CONN_HANDLING) {
-        keep_input(c, (struct span){input->base, (size_t)n});
-        settle(c);
-    } else if (n > 0 && c->state == CONN_READING) {
+    } else if (n > 0 && (c->state == CONN_HANDLING || c->state == CONN_READING)) {
         on_input(c, (struct span){input->base, (size_t)n});
     }
 }

@@ -82,20 +82,23 @@ static bool accept_one(struct http_listener *l)
     return true; /* ECONNABORTED, EINTR and network errors are that connection's own (accept(2)) */
 }
 
+static void accept_at_most(struct http_listener *l, int count)
+{
+    while (count > 0 && accept_one(l))
+        count--;
+}
+
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     (void)events;
     struct http_listener *l = poll->data;
-    if (status < 0)
-        return;
-    for (int left = l->owner.welcome(l->owner.arg); left > 0 && accept_one(l); left--)
-        continue;
+    if (status == 0)
+        accept_at_most(l, l->owner.welcome(l->owner.arg));
 }
 
 void http_listener_accept_all(struct http_listener *l)
 {
-    for (int left = BACKLOG + 1; left > 0 && accept_one(l); left--)
-        continue;
+    accept_at_most(l, BACKLOG + 1);
 }
 
 int http_listener_open(struct http_listener *l, uv_loop_t *loop, const struct addr *address, bool reuse_port,
