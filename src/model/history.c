@@ -96,15 +96,13 @@ static yyjson_doc *parse(struct span stored, yyjson_alc *pool, void *arena, size
                          yyjson_read_err *problem)
 {
     char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
-    yyjson_doc *doc = NULL;
     if (yyjson_read_max_memory_usage(stored.len, YYJSON_READ_NOFLAG) < arena_size &&
-        yyjson_alc_pool_init(pool, arena, arena_size))
-        doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, pool, problem);
-    else
-        problem->code = YYJSON_READ_ERROR_MEMORY_ALLOCATION;
-    if (doc == NULL && problem->code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
-        doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, NULL, problem);
-    return doc;
+        yyjson_alc_pool_init(pool, arena, arena_size)) {
+        yyjson_doc *doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, pool, problem);
+        if (doc != NULL || problem->code != YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+            return doc;
+    }
+    return yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, NULL, problem);
 }
 
 static int write_parsed(struct buf *out, struct span stored)
