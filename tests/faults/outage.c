@@ -9,7 +9,7 @@ static int outage_await_notice(struct stage *stage, int64_t began)
 {
     int noticed = stage_await_lost(stage, began);
     assert_in_range(noticed, 0, STAGE_NOTICE_MS + load_slack_ms(stage->load));
-    stage_await_logged(stage, "redis connection lost");
+    server_await_log(&stage->fixture.server, "redis connection lost");
     return noticed;
 }
 

@@ -38,7 +38,7 @@ static void loading_costs_memory_nothing(void **state)
                                        .begin = restart_slowly,
                                        .end = await_loaded,
                                        .lasts_ms = 500});
-    stage_await_logged(stage, "LOADING");
+    server_await_log(&stage->fixture.server, "LOADING");
 }
 
 int main(void)

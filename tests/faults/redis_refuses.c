@@ -102,7 +102,7 @@ static void full_before_channeld_comes(void **state)
     stage_expect_unavailable(stage, "channel/by-id/1/");
     assert_int_equal(server_admin_status(server, "/readyz"), 503);
     assert_int_equal(server_admin_status(server, "/livez"), 200);
-    stage_await_logged(stage, "max number of clients reached");
+    server_await_log(&stage->fixture.server, "max number of clients reached");
     int64_t roomy = wait_now_ms();
     redis_do(&stage->fixture.redis, "CONFIG SET maxclients 1000");
     int took = stage_await_connected(stage, roomy);

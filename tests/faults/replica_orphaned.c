@@ -66,7 +66,7 @@ static void replica_without_master_is_as_good_as_away(void **state)
                                        .begin = kill_master,
                                        .end = bring_master_back,
                                        .lasts_ms = LASTS_MS});
-    stage_await_logged(stage, "MASTERDOWN");
+    server_await_log(&stage->fixture.server, "MASTERDOWN");
 }
 
 /* A replica refuses what is written to it, not what is read. */

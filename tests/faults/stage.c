@@ -183,11 +183,6 @@ int stage_await_connected(struct stage *stage, int64_t since)
     return (int)(wait_now_ms() - since);
 }
 
-void stage_await_logged(struct stage *stage, const char *text)
-{
-    server_await_log(&stage->fixture.server, text);
-}
-
 void stage_report(struct stage *stage, const char *fault, int noticed_ms, int recovered_ms)
 {
     struct load_tally cached = load_tally_of_fault(stage->load, LOAD_CACHED);

@@ -68,9 +68,6 @@ void stage_let_pass(int ms);
 int stage_await_lost(struct stage *stage, int64_t since);
 int stage_await_connected(struct stage *stage, int64_t since);
 
-/* Waits until channeld has logged that. */
-void stage_await_logged(struct stage *stage, const char *text);
-
 /* The path of a channel that nobody has asked for, owned. */
 char *stage_spare_path(long long *id);
 

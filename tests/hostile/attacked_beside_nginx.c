@@ -4,72 +4,48 @@
  */
 
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 
+#include "hostile/attacks.h"
 #include "hostile/crowd.h"
 #include "hostile/nginx.h"
 #include "hostile/witness.h"
 #include "support/fixture.h"
-#include "support/net.h"
 
-enum { TIMEOUT_MS = 4000, FOR_MS = 2000, MEGABYTE = 1000000, THIRD_OF_PAGE = 4000 };
+enum { TIMEOUT_MS = 4000, FOR_MS = 2000, THIRD_OF_PAGE = 4000 };
 
 static void connect_and_leave(int port)
 {
     enum { VISITORS = 15000 };
-    const struct linger now = {.l_onoff = 1};
-    for (int i = 0; i < VISITORS; i++) {
-        struct http_conn conn;
-        assert_int_equal(http_open(&conn, port), 0);
-        if (i % 2 == 0)
-            (void)setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-        http_close(&conn);
-    }
+    attack_come_and_go(port, VISITORS);
 }
 
-/* The request again and again, as often as it fits into a megabyte; owned. */
-static char *megabyte_of_requests(const char *path, size_t *length)
+static void pipeline(struct crowd *crowd, const char *path,
+                     void (*send)(struct crowd *, const char *, size_t))
 {
     char *request = http_format("GET", path, FIXTURE_AUTH);
-    size_t each = strlen(request);
-    *length = MEGABYTE / each * each;
-    char *all = text_repeat(' ', *length);
-    for (size_t at = 0; at < *length; at += each)
-        memcpy(all + at, request, each);
+    char *all = attack_megabyte_of(request);
+    crowd_keep_sending(crowd, send, all, strlen(all), FOR_MS);
+    crowd_close(crowd);
+    free(all);
     free(request);
-    return all;
 }
 
 static void pipeline_without_end(int port)
 {
     enum { PIPELINERS = 64 };
     struct crowd crowd;
-    size_t length = 0;
-    char *all = megabyte_of_requests("/api/channel/by-id/0/", &length);
     crowd_open(&crowd, port, PIPELINERS, 0);
-    for (int64_t until = wait_now_ms() + FOR_MS; wait_now_ms() < until;)
-        crowd_pump(&crowd, all, length);
-    crowd_close(&crowd);
-    free(all);
+    pipeline(&crowd, "/api/channel/by-id/0/", crowd_pump);
 }
 
 static void pipeline_pages_and_never_read(int port)
 {
-    enum { GREEDY = 100 };
+    enum { GREEDY = 100, RECEIVE_BUFFER = 4096 };
     struct crowd crowd;
-    size_t length = 0;
-    char *all = megabyte_of_requests("/api/channels/", &length);
-    crowd_open(&crowd, port, GREEDY, 4096);
-    for (int64_t until = wait_now_ms() + FOR_MS; wait_now_ms() < until;) {
-        crowd_send(&crowd, all, length);
-        (void)crowd_watch(&crowd, 0, NULL, 0, 0);
-    }
-    crowd_close(&crowd);
-    free(all);
+    crowd_open(&crowd, port, GREEDY, RECEIVE_BUFFER);
+    pipeline(&crowd, "/api/channels/", crowd_send);
 }
 
 static void connect_and_say_nothing(int port)
@@ -114,14 +90,6 @@ static void attack_one(const struct attack *attack, const char *server, int port
                   calm.p99_us, attacked.p99_us, attacked.failures);
 }
 
-static void take_descriptors(void)
-{
-    struct rlimit limit;
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    limit.rlim_cur = limit.rlim_max;
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-}
-
 /* With the timeouts of start() and pages as long as channeld's. A connection may ask for ever. */
 static void start_nginx_beside(struct nginx *nginx, pid_t channeld)
 {
@@ -142,7 +110,7 @@ static void attack_both(void **state)
 {
     struct fixture *fixture = *state;
     struct nginx nginx;
-    take_descriptors();
+    (void)attack_take_descriptors();
     start_nginx_beside(&nginx, fixture->server.process.pid);
     for (size_t i = 0; i < TEST_COUNT(attacks); i++) {
         attack_one(&attacks[i], "channeld", fixture->server.port, fixture->server.process.pid);

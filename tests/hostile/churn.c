@@ -1,11 +1,9 @@
 /* Twenty thousand clients that connect and are gone again: nothing may stay behind of any of them. */
 
-#include <sys/socket.h>
-
+#include "hostile/attacks.h"
 #include "hostile/footprint.h"
 #include "hostile/witness.h"
 #include "support/fixture.h"
-#include "support/net.h"
 
 enum { ROUNDS = 4, ROUND = 5000, GROWTH_KIB = 256 };
 
@@ -15,18 +13,10 @@ static int start(void **state)
     return 0;
 }
 
-/* Ends every other one by a reset, so that this machine does not run out of ports. */
 static void come_and_go(struct fixture *fixture)
 {
-    const struct linger now = {.l_onoff = 1};
     double accepted = server_metric(&fixture->server, "channeld_connections_accepted_total");
-    for (int i = 0; i < ROUND; i++) {
-        struct http_conn conn;
-        assert_int_equal(http_open(&conn, fixture->server.port), 0);
-        if (i % 2 == 0)
-            (void)setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-        http_close(&conn);
-    }
+    attack_come_and_go(fixture->server.port, ROUND);
     server_await_metric(&fixture->server, "channeld_connections_accepted_total", accepted + ROUND);
     server_await_metric_below(&fixture->server, "channeld_connections_open", 8);
 }

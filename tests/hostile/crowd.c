@@ -150,6 +150,13 @@ void crowd_pump(struct crowd *crowd, const char *bytes, size_t length)
     }
 }
 
+void crowd_keep_sending(struct crowd *crowd, void (*send)(struct crowd *, const char *, size_t),
+                        const char *bytes, size_t length, int ms)
+{
+    for (int64_t until = wait_now_ms() + ms; wait_now_ms() < until;)
+        send(crowd, bytes, length);
+}
+
 void crowd_close(struct crowd *crowd)
 {
     for (size_t i = 0; i < crowd->size; i++) {

@@ -41,6 +41,10 @@ struct crowd_end crowd_watch(struct crowd *crowd, int status, const char *drip, 
 /* Sends more of the bytes, again and again from where each connection stopped, and drops what has come. */
 void crowd_pump(struct crowd *crowd, const char *bytes, size_t length);
 
+/* Does that, crowd_send() or crowd_pump(), all the time for so long. */
+void crowd_keep_sending(struct crowd *crowd, void (*send)(struct crowd *, const char *, size_t),
+                        const char *bytes, size_t length, int ms);
+
 void crowd_close(struct crowd *crowd);
 
 #endif

@@ -3,12 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hostile/attacks.h"
 #include "hostile/crowd.h"
 #include "hostile/footprint.h"
 #include "hostile/witness.h"
 #include "support/fixture.h"
 
-enum { MEGABYTE = 1000000, GREEDY = 100, WRITE_TIMEOUT_MS = 2000 };
+enum { GREEDY = 100, WRITE_TIMEOUT_MS = 2000 };
 
 /* In the kernel's buffers, and in the process, for each client that does not read. */
 enum { UNSENT_KIB = 150, UNREAD_KIB = 300, HELD_KIB = 100 };
@@ -20,21 +21,10 @@ static int start(void **state)
     return 0;
 }
 
-/* The text again and again, up to about a megabyte; owned. */
-static char *megabyte_of(const char *text)
-{
-    size_t length = strlen(text);
-    size_t count = MEGABYTE / length;
-    char *all = text_repeat(' ', count * length);
-    for (size_t i = 0; i < count; i++)
-        memcpy(all + i * length, text, length);
-    return all;
-}
-
 /* One refusal and the end, however much else comes. */
 static void assert_refused(struct fixture *fixture, const char *text, int status)
 {
-    char *all = megabyte_of(text);
+    char *all = attack_megabyte_of(text);
     http_expect_refusal(fixture->server.port, all, strlen(all), status);
     free(all);
     assert_int_equal(fixture_status(fixture, "channels/"), 200);
@@ -57,7 +47,7 @@ static void megabyte_of_fields_is_431(void **state)
         "X-Api-Key: k\r\n"};
     struct fixture *fixture = *state;
     for (size_t i = 0; i < TEST_COUNT(fields); i++) {
-        char *all = megabyte_of(fields[i]);
+        char *all = attack_megabyte_of(fields[i]);
         char *request = text_printf("GET /api/channels/ HTTP/1.1\r\nHost: a\r\n%s\r\n", all);
         http_expect_refusal(fixture->server.port, request, strlen(request), 431);
         free(request);
@@ -71,7 +61,7 @@ static void garbage_behind_good_requests_gets_one_refusal(void **state)
     struct http_conn conn;
     struct http_response response;
     char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
-    char *garbage = megabyte_of("\xff garbage");
+    char *garbage = attack_megabyte_of("\xff garbage");
     char *all = text_printf("%s%s%s", request, request, garbage);
     const int statuses[] = {200, 200, 400};
     assert_int_equal(http_open(&conn, fixture->server.port), 0);
@@ -94,7 +84,7 @@ static void withstand_greed(struct fixture *fixture, const char *headers)
     struct crowd crowd;
     pid_t pid = fixture->server.process.pid;
     char *request = http_format("GET", "/api/channels/", headers);
-    char *all = megabyte_of(request);
+    char *all = attack_megabyte_of(request);
     struct witness *witness = witness_new(fixture->server.port, fixture->server.process.pid);
     struct witness_view calm = witness_look_long(witness);
     double timed_out = server_metric(&fixture->server, "channeld_connections_timed_out_total");
@@ -145,15 +135,11 @@ static void clients_that_pipeline_without_end_let_others_have_their_turn(void **
     struct fixture *fixture = *state;
     struct crowd crowd;
     char *request = http_format("GET", "/api/channel/by-id/0/", NULL);
-    char *all = megabyte_of(request);
+    char *all = attack_megabyte_of(request);
     struct witness *witness = witness_new(fixture->server.port, fixture->server.process.pid);
     struct witness_view calm = witness_look_long(witness);
-    int64_t until = wait_now_ms() + ATTACK_MS;
-    size_t whole = MEGABYTE / strlen(request) * strlen(request);
     crowd_open(&crowd, fixture->server.port, PIPELINERS, 0);
-    while (wait_now_ms() < until) {
-        crowd_pump(&crowd, all, whole);
-    }
+    crowd_keep_sending(&crowd, crowd_pump, all, strlen(all), ATTACK_MS);
     struct witness_view attacked = witness_look(witness);
     witness_expect_unharmed(&calm, &attacked);
     witness_free(witness);

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
+#include "hostile/attacks.h"
 #include "hostile/crowd.h"
 #include "hostile/footprint.h"
 #include "hostile/witness.h"
@@ -21,13 +21,10 @@ static int start(void **state)
 /* As many as the descriptors of this process and of the server, which are granted alike, allow. */
 static size_t affordable(void)
 {
-    struct rlimit limit;
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    limit.rlim_cur = limit.rlim_max;
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    if (limit.rlim_max <= (rlim_t)2 * RESERVE)
+    size_t limit = attack_take_descriptors();
+    if (limit <= (size_t)2 * RESERVE)
         skip();
-    return limit.rlim_max < WANTED + RESERVE ? limit.rlim_max - RESERVE : WANTED;
+    return limit < WANTED + RESERVE ? limit - RESERVE : WANTED;
 }
 
 /* Returns what the server held resident while they were there. */

@@ -2,28 +2,9 @@
  * is room. */
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include "support/fixture.h"
-
-static bool says(struct server *server, const char *text)
-{
-    char *log = server_log(server);
-    bool found = strstr(log, text) != NULL;
-    free(log);
-    return found;
-}
-
-static bool says_that_it_pauses(void *server)
-{
-    return says(server, "cannot accept connections, pausing");
-}
-
-static bool says_that_it_takes_fewer(void *server)
-{
-    return says(server, "too few descriptors for max-connections, which is lowered");
-}
 
 static void limit_descriptors(struct fixture *fixture, rlim_t count)
 {
@@ -48,7 +29,7 @@ static void a_connection_that_cannot_be_accepted_waits(void **state)
     char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
     assert_int_equal(http_open(&waiting, fixture->server.port), 0);
     assert_int_equal(http_send_text(&waiting, request), 0);
-    assert_true(wait_until(says_that_it_pauses, &fixture->server, WAIT_DEADLINE_MS));
+    server_await_log(&fixture->server, "cannot accept connections, pausing");
     assert_int_equal(http_exchange(&kept, "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
     assert_int_equal(response.status, 200);
     http_response_free(&response);
@@ -74,7 +55,7 @@ static void fewer_descriptors_than_connections_are_obeyed_and_told(void **state)
     assert_int_equal(setenv("TEST_WRAPPER", "prlimit --nofile=700:700", 1), 0);
     struct fixture *fixture = fixture_new(1, env);
     assert_int_equal(unsetenv("TEST_WRAPPER"), 0);
-    assert_true(wait_until(says_that_it_takes_fewer, &fixture->server, WAIT_DEADLINE_MS));
+    server_await_log(&fixture->server, "too few descriptors for max-connections, which is lowered");
     for (int i = 0; i < LEFT; i++) {
         assert_int_equal(http_open(&conns[i], fixture->server.port), 0);
         assert_int_equal(http_exchange(&conns[i], "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);

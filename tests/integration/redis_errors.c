@@ -94,6 +94,7 @@ static void password_is_not_logged_when_redis_quotes_it(void **state)
     redis_start(&redis, args);
     struct server_spec spec = {.redis_url = redis.url, .env = env, .wait = SERVER_WAIT_LISTENING};
     server_start(&server, &spec);
+    server_await_metric(&server, "channeld_redis_disconnects_total", 2);
     server_await_log(&server, "redis connection failed");
     char *log = server_log(&server);
     assert_null(strstr(log, "hUsH"));

@@ -47,10 +47,12 @@ static void wait_interval(int ms)
 static bool wait_polling(bool (*condition)(void *arg), void *arg, int ms, int longest_ms)
 {
     int64_t deadline = wait_deadline(ms);
-    for (int interval = POLL_INTERVAL_MS; !condition(arg); interval *= interval < longest_ms ? 2 : 1) {
+    int interval_ms = POLL_INTERVAL_MS;
+    while (!condition(arg)) {
         if (wait_left_ms(deadline) == 0)
             return false;
-        wait_interval(interval < longest_ms ? interval : longest_ms);
+        wait_interval(interval_ms);
+        interval_ms = 2 * interval_ms < longest_ms ? 2 * interval_ms : longest_ms;
     }
     return true;
 }
