@@ -61,7 +61,7 @@ TEST(the_start_of_the_exposition_is_known_by_heart)
     assert_true(span_starts_with(
         buf_span(&out),
         SPAN("# HELP channeld_requests_refused_total Requests refused before routing: malformed, "
-             "too large or too slow.\n"
+             "too large, too slow, or one connection too many.\n"
              "# TYPE channeld_requests_refused_total counter\n"
              "channeld_requests_refused_total 12\n")));
     buf_fini(&out);
