@@ -35,14 +35,24 @@ void traffic_accumulate(struct traffic *to, const struct traffic *from)
         metric_add(&to->auth[i], metric_get(&from->auth[i]));
 }
 
+/*
+ * What alerts and ratios look at begins at 0: a series that begins with its first event has no rate to show
+ * for it. A refused connection is no route's.
+ */
+static bool is_shown_always(int route, int status)
+{
+    if (route == ROUTE_NONE)
+        return status == 500 || status == 503;
+    return status == 200 || status == 401 || status == 404 || status == 500;
+}
+
 static void write_requests(struct buf *out, const struct traffic *t)
 {
     metrics_write_head(out, "channeld_requests_total", "counter", "Requests answered, by route and status.");
     for (int route = 0; route < ROUTE_COUNT; route++) {
         for (int i = 0; i <= TRAFFIC_STATUS_COUNT; i++) {
             uint64_t count = metric_get(&t->requests[route][i]);
-            bool shown_always = route != ROUTE_NONE && STATUSES[i] == 200;
-            if (count > 0 || shown_always)
+            if (count > 0 || is_shown_always(route, STATUSES[i]))
                 buf_printf(out, "channeld_requests_total{route=\"%s\",status=\"%d\"} %llu\n",
                            route_name((enum route)route), STATUSES[i], (unsigned long long)count);
         }

@@ -46,7 +46,8 @@ void traffic_accumulate(struct traffic *to, const struct traffic *from);
 
 /*
  * Writes the metrics in the Prometheus text format. Of the statuses, those that a route has given at least
- * once, and 200 for each route of the API, so that a ratio has something to be a ratio of.
+ * once, and from the start those that alerts look at: 200, 401, 404 and 500 of each route of the API, 500 and
+ * 503 of `other`.
  */
 void traffic_write(struct buf *out, const struct traffic *t);
 

@@ -32,11 +32,27 @@ TEST(each_answer_is_counted_under_its_route_and_status)
         written(&t, "\nchanneld_request_duration_seconds_bucket{route=\"card_by_link\",le=\"0.0001\"} 1\n"));
 }
 
-TEST(statuses_that_never_came_are_left_out_but_for_200)
+/* rate() sees nothing of an increase with which a series begins. */
+TEST(what_alerts_look_at_begins_at_0)
+{
+    static const char *const routes[] = {"list", "card_by_id", "card_by_link"};
+    static const int statuses[] = {200, 401, 404, 500};
+    struct traffic t = {0};
+    for (size_t r = 0; r < TEST_COUNT(routes); r++) {
+        for (size_t i = 0; i < TEST_COUNT(statuses); i++) {
+            char line[80];
+            (void)snprintf(line, sizeof line, "{route=\"%s\",status=\"%d\"} 0\n", routes[r], statuses[i]);
+            assert_true(written(&t, line));
+        }
+    }
+    assert_true(written(&t, "{route=\"other\",status=\"500\"} 0\n"));
+    assert_true(written(&t, "{route=\"other\",status=\"503\"} 0\n"));
+}
+
+TEST(other_statuses_that_never_came_are_left_out)
 {
     struct traffic t = {0};
-    assert_true(written(&t, "{route=\"card_by_id\",status=\"200\"} 0\n"));
-    assert_false(written(&t, "{route=\"card_by_id\",status=\"500\"}"));
+    assert_false(written(&t, "{route=\"card_by_id\",status=\"400\"}"));
     assert_false(written(&t, "{route=\"other\",status=\"200\"}"));
 }
 
@@ -85,7 +101,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_answer_is_counted_under_its_route_and_status),
-        cmocka_unit_test(statuses_that_never_came_are_left_out_but_for_200),
+        cmocka_unit_test(what_alerts_look_at_begins_at_0),
+        cmocka_unit_test(other_statuses_that_never_came_are_left_out),
         cmocka_unit_test(every_status_that_can_be_sent_has_a_place_of_its_own),
         cmocka_unit_test(outcomes_of_keys_are_counted),
         cmocka_unit_test(adding_up_loses_nothing),
