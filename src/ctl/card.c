@@ -110,6 +110,7 @@ static const char *read_value(struct reader *r, enum channel_field f, yyjson_val
     case CHANNEL_TEXT:
         return read_text(r, f, value, out);
     case CHANNEL_INTEGER:
+    case CHANNEL_FLAG:
         return read_integer(r, f, value, out);
     case CHANNEL_DATETIME:
         return read_datetime(r, value, out);

@@ -71,6 +71,14 @@ static bool write_integer(struct buf *out, struct span text)
     return true;
 }
 
+static bool write_flag(struct buf *out, struct span text)
+{
+    if (!span_equal(text, SPAN("0")) && !span_equal(text, SPAN("1")))
+        return false;
+    buf_append_span(out, text);
+    return true;
+}
+
 static bool write_datetime(struct buf *out, struct span text)
 {
     if (!datetime_valid(text))
@@ -89,6 +97,8 @@ static bool write_present(struct buf *out, enum channel_type type, struct span t
         return true;
     case CHANNEL_INTEGER:
         return write_integer(out, text);
+    case CHANNEL_FLAG:
+        return write_flag(out, text);
     case CHANNEL_DATETIME:
         return write_datetime(out, text);
     case CHANNEL_HISTORY:

@@ -13,6 +13,7 @@
 enum channel_type {
     CHANNEL_TEXT,     /* any bytes; bad UTF-8 is repaired when written */
     CHANNEL_INTEGER,  /* canonical decimal int64 */
+    CHANNEL_FLAG,     /* 0 or 1 */
     CHANNEL_DATETIME, /* YYYY-MM-DDTHH:MM:SS, a date that exists */
     CHANNEL_HISTORY   /* a JSON object {"YYYY-MM-DD": int64, ...} */
 };
@@ -29,7 +30,7 @@ enum channel_type {
     X(category2, CHANNEL_TEXT, 0)              \
     X(followers_cnt_today, CHANNEL_INTEGER, 0) \
     X(followers_history, CHANNEL_HISTORY, 0)   \
-    X(is_a_plus_flag, CHANNEL_INTEGER, 0)      \
+    X(is_a_plus_flag, CHANNEL_FLAG, 0)         \
     X(views_24h, CHANNEL_INTEGER, 0)           \
     X(views_48h, CHANNEL_INTEGER, 0)           \
     X(er_24h, CHANNEL_INTEGER, 0)              \
@@ -64,7 +65,10 @@ struct channel_row {
  */
 unsigned channel_write(struct buf *out, const struct channel_row *row, enum channel_shape shape);
 
-/* True when no field of the shape is present: Redis answers so for a hash that does not exist. */
+/*
+ * True when no field of the shape is present: Redis answers so for a hash that does not exist. A channel
+ * exists when its row is not empty as a summary: the list and the card by id go by the same rule.
+ */
 bool channel_row_is_empty(const struct channel_row *row, enum channel_shape shape);
 
 #endif

@@ -13,7 +13,7 @@ const struct contract_member CONTRACT_CARD[CONTRACT_MEMBERS] = {
     {"category2", CONTRACT_TEXT, false},
     {"followers_cnt_today", CONTRACT_INTEGER, false},
     {"followers_history", CONTRACT_HISTORY, false},
-    {"is_a_plus_flag", CONTRACT_INTEGER, false},
+    {"is_a_plus_flag", CONTRACT_FLAG, false},
     {"views_24h", CONTRACT_INTEGER, false},
     {"views_48h", CONTRACT_INTEGER, false},
     {"er_24h", CONTRACT_INTEGER, false},
@@ -62,6 +62,8 @@ static void check_member(yyjson_val *value, enum contract_kind kind)
         FUZZ_CHECK(yyjson_is_null(value) || yyjson_is_str(value));
     else if (kind == CONTRACT_INTEGER)
         FUZZ_CHECK(yyjson_is_null(value) || is_int64(value));
+    else if (kind == CONTRACT_FLAG)
+        FUZZ_CHECK(yyjson_is_null(value) || (yyjson_is_uint(value) && yyjson_get_uint(value) <= 1));
     else
         FUZZ_CHECK(yyjson_is_null(value) || has_shape(value, "0000-00-00T00:00:00"));
 }

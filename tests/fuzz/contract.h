@@ -9,7 +9,7 @@
 
 #include <yyjson.h>
 
-enum contract_kind { CONTRACT_TEXT, CONTRACT_INTEGER, CONTRACT_HISTORY, CONTRACT_DATETIME };
+enum contract_kind { CONTRACT_TEXT, CONTRACT_INTEGER, CONTRACT_FLAG, CONTRACT_HISTORY, CONTRACT_DATETIME };
 
 struct contract_member {
     const char *name;

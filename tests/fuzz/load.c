@@ -75,7 +75,7 @@ static void check_member(const struct contract_member *m, yyjson_val *given, yyj
         FUZZ_CHECK(m->kind == CONTRACT_HISTORY ? yyjson_obj_size(shown) == 0 : yyjson_is_null(shown));
     else if (m->kind == CONTRACT_HISTORY)
         check_history(given, shown);
-    else if (m->kind == CONTRACT_INTEGER)
+    else if (m->kind == CONTRACT_INTEGER || m->kind == CONTRACT_FLAG)
         FUZZ_CHECK(yyjson_is_int(shown) && yyjson_get_sint(given) == yyjson_get_sint(shown));
     else
         FUZZ_CHECK(yyjson_equals_strn(shown, yyjson_get_str(given), yyjson_get_len(given)));

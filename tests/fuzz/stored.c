@@ -86,7 +86,7 @@ static void check_value(yyjson_val *shown, enum contract_kind kind, struct span 
     }
     if (kind == CONTRACT_TEXT)
         FUZZ_CHECK(!utf8_valid(stored) || span_equal(text, stored));
-    else if (kind == CONTRACT_INTEGER)
+    else if (kind == CONTRACT_INTEGER || kind == CONTRACT_FLAG)
         FUZZ_CHECK(parse_int64(stored, &number) == 0 && yyjson_get_sint(shown) == number);
     else if (kind == CONTRACT_DATETIME)
         FUZZ_CHECK(span_equal(text, stored));

@@ -114,7 +114,7 @@ TEST(each_field_has_its_type)
     assert_int_equal(channel_field_type(CHANNEL_FIELD_title), CHANNEL_TEXT);
     assert_int_equal(channel_field_type(CHANNEL_FIELD_followers_history), CHANNEL_HISTORY);
     assert_int_equal(channel_field_type(CHANNEL_FIELD_updated_at), CHANNEL_DATETIME);
-    assert_int_equal(channel_field_type(CHANNEL_FIELD_is_a_plus_flag), CHANNEL_INTEGER);
+    assert_int_equal(channel_field_type(CHANNEL_FIELD_is_a_plus_flag), CHANNEL_FLAG);
 }
 
 TEST(absent_fields_are_null_and_an_absent_history_is_empty)
@@ -196,6 +196,17 @@ TEST(extremes_of_every_integer_are_written_as_stored)
             buf_fini(&out);
         }
     }
+}
+
+TEST(a_flag_is_0_or_1)
+{
+    static const char *const bad[] = {"",   "2",  "-1", "10",  "00",   "01",   "1 ",
+                                      " 1", "+1", "-0", "0.0", "true", "\xFF", "9223372036854775807"};
+    for (size_t i = 0; i < TEST_COUNT(bad); i++)
+        assert_field(CHANNEL_FIELD_is_a_plus_flag, span_of(bad[i]), "null", false);
+    assert_field(CHANNEL_FIELD_is_a_plus_flag, (struct span){"1\0", 2}, "null", false);
+    assert_field(CHANNEL_FIELD_is_a_plus_flag, SPAN("0"), "0", true);
+    assert_field(CHANNEL_FIELD_is_a_plus_flag, SPAN("1"), "1", true);
 }
 
 TEST(bad_dates_become_null)
@@ -300,6 +311,7 @@ int main(void)
         cmocka_unit_test(absent_fields_are_null_and_an_absent_history_is_empty),
         cmocka_unit_test(bad_values_of_every_integer_become_null),
         cmocka_unit_test(extremes_of_every_integer_are_written_as_stored),
+        cmocka_unit_test(a_flag_is_0_or_1),
         cmocka_unit_test(bad_dates_become_null),
         cmocka_unit_test(bad_histories_become_empty),
         cmocka_unit_test(any_text_is_a_text),
