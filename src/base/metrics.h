@@ -41,7 +41,7 @@
     X(requests_in_flight, gauge, "Requests that have come and are not answered yet.")                     \
     X(request_timeouts_total, counter, "Requests that Redis did not answer within the request timeout.")  \
     X(dangling_index_entries_total, counter,                                                              \
-      "Index members left out of a page because they have no channel.")                                   \
+      "Index members left out of a page because they have no card, or one that is not a hash.")           \
     X(unreadable_values_total, counter, "Stored values that were served as absent because they do not parse.")
 
 struct metrics {

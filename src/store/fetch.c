@@ -196,19 +196,36 @@ void fetch_settle(struct fetch *f)
     f->ended(f);
 }
 
+static bool is_news(struct store *s, int64_t id, enum store_report kind)
+{
+    size_t slot = ((uint64_t)id * 0x9E3779B97F4A7C15U) >> 54; /* the top ten bits of a Fibonacci hash */
+    if (s->reported[slot].kind == kind && s->reported[slot].id == id)
+        return false;
+    s->reported[slot].kind = kind;
+    s->reported[slot].id = id;
+    return true;
+}
+
+void fetch_report_left_out(struct store *s, int64_t id, const char *why)
+{
+    struct log_line line;
+    if (!is_news(s, id, STORE_REPORT_LEFT_OUT) ||
+        !log_begin(&line, LOG_WARN, "index member left out of its page"))
+        return;
+    log_int(&line, "channel", id);
+    log_str(&line, "reason", span_of(why));
+    log_end(&line);
+}
+
 void fetch_report_unreadable(struct fetch *f, int64_t id, unsigned fields)
 {
     if (fields == 0)
         return;
     struct store *s = f->store;
     metric_add(&s->options.metrics->unreadable_values_total, (uint64_t)__builtin_popcount(fields));
-    size_t slot = ((uint64_t)id * 0x9E3779B97F4A7C15U) >> 54; /* the top ten bits of a Fibonacci hash */
-    if (s->reported_any[slot] && s->reported[slot] == id)
-        return;
-    s->reported_any[slot] = true;
-    s->reported[slot] = id;
     struct log_line line;
-    if (!log_begin(&line, LOG_WARN, "unreadable value in redis, served as absent"))
+    if (!is_news(s, id, STORE_REPORT_UNREADABLE) ||
+        !log_begin(&line, LOG_WARN, "unreadable value in redis, served as absent"))
         return;
     log_int(&line, "channel", id);
     log_str(&line, "field", channel_field_name((enum channel_field)__builtin_ctz(fields)));

@@ -83,6 +83,9 @@ bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape
 /* Counts, and logs once a channel, the fields whose value did not parse. */
 void fetch_report_unreadable(struct fetch *f, int64_t id, unsigned fields);
 
+/* Logs, once a channel, that a member of the index is left out of its page. */
+void fetch_report_left_out(struct store *s, int64_t id, const char *why);
+
 void fetch_card_send(struct fetch *f);       /* HMGET of f->id */
 void fetch_link_send(struct fetch *f);       /* GET of the link */
 void fetch_page_send(struct fetch *f);       /* size of the index and ids of the page */

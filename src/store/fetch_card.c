@@ -30,7 +30,7 @@ bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape
         else if (value->type != REDIS_REPLY_NIL)
             f->failed = true;
     }
-    return !f->failed && !channel_row_is_empty(row, shape);
+    return !f->failed && !channel_row_is_empty(row, CHANNEL_SUMMARY);
 }
 
 static struct blob *write_card(struct fetch *f, const struct channel_row *row, size_t front)

@@ -2,7 +2,8 @@
  * Fetching a page of the list: the size of the index, the ids of the page, the summary of each. See fetch.h.
  *
  * The index and the cards are read one after the other, so a loader may remove a channel in between. Then the
- * page is read again, once; what is missing still has no channel behind it and is left out, and counted.
+ * page is read again, once; what is missing still has no channel behind it and is left out, counted and
+ * logged. So is a card of the wrong type.
  */
 #include "store/fetch.h"
 
@@ -98,7 +99,7 @@ static void read_item(struct fetch *f, int at, const redisReply *reply)
     struct channel_row row;
     struct page_fetch *p = f->page;
     if (!fetch_read_row(f, reply, CHANNEL_SUMMARY, &row)) {
-        p->absent[at] = true;
+        p->gap[at] = PAGE_GAP_ABSENT;
         return;
     }
     p->item[at] = write_summary(f, p->id[at], &row);
@@ -108,12 +109,22 @@ static void read_item(struct fetch *f, int at, const redisReply *reply)
         cache_put(&f->store->cache, CACHE_SUMMARY, cache_key_of(&p->id[at]), p->item[at], 0);
 }
 
+/* One broken card costs itself, not its page. */
+static bool is_wrong_type(const redisReply *reply)
+{
+    return reply != NULL && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE ", 10) == 0;
+}
+
 static void on_item(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
     int at = page_fetch_next(f->page); /* replies come in the order in which the items were asked for */
-    if (fetch_accept(f, reply))
+    if (is_wrong_type(reply)) {
+        f->owed--;
+        f->page->gap[at] = PAGE_GAP_WRONG_TYPE;
+    } else if (fetch_accept(f, reply)) {
         read_item(f, at, reply);
+    }
     fetch_settle(f);
 }
 
@@ -131,7 +142,7 @@ void fetch_page_send_items(struct fetch *f)
 
 bool fetch_page_must_read_again(struct fetch *f)
 {
-    if (page_fetch_missing(f->page) == 0 || f->page->read_again)
+    if (f->page->read_again || !page_fetch_is_incomplete(f->page))
         return false;
     f->page->read_again = true;
     return true;

@@ -1,7 +1,7 @@
 /* Putting pages together; see page_fetch.h. */
 #include "store/page_fetch.h"
 
-#include "store/store_internal.h"
+#include "store/fetch.h"
 
 #include <stdlib.h>
 
@@ -44,7 +44,7 @@ int page_fetch_gather(struct page_fetch *p, struct store *s)
     int needed = 0;
     for (int i = 0; i < p->count; i++) {
         struct cache_entry *e = cache_find(&s->cache, CACHE_SUMMARY, cache_key_of(&p->id[i]));
-        p->absent[i] = false;
+        p->gap[i] = PAGE_GAP_NONE;
         if (e != NULL && e->body != NULL && p->item[i] == NULL)
             p->item[i] = blob_ref(e->body);
         needed += p->item[i] == NULL;
@@ -60,12 +60,26 @@ int page_fetch_next(struct page_fetch *p)
     return p->next < p->count ? p->next++ : -1;
 }
 
-int page_fetch_missing(const struct page_fetch *p)
+bool page_fetch_is_incomplete(const struct page_fetch *p)
 {
-    int missing = p->strangers;
+    bool incomplete = p->strangers > 0;
     for (int i = 0; i < p->count; i++)
-        missing += p->absent[i];
-    return missing;
+        incomplete = incomplete || p->gap[i] == PAGE_GAP_ABSENT;
+    return incomplete;
+}
+
+/* Counts the members of the index that are left out, and logs each id once. */
+static void report_gaps(const struct page_fetch *p, struct store *s)
+{
+    int left_out = p->strangers;
+    for (int i = 0; i < p->count; i++) {
+        if (p->gap[i] == PAGE_GAP_NONE)
+            continue;
+        left_out++;
+        fetch_report_left_out(s, p->id[i],
+                              p->gap[i] == PAGE_GAP_WRONG_TYPE ? "its card is not a hash" : "no card");
+    }
+    metric_add(&s->options.metrics->dangling_index_entries_total, (uint64_t)left_out);
 }
 
 /* The size of the index and the ids were read one after the other; the page must not contradict itself. */
@@ -101,7 +115,7 @@ struct blob *page_fetch_compose(struct page_fetch *p, struct store *s, int64_t *
     struct blob *body = buf_error(text) == 0 ? blob_new_tagged(buf_span(text)) : NULL;
     if (body != NULL && coherence_keeps(s) && !p->overtaken)
         cache_put_page(&s->cache, &info, p->id, p->count, body);
-    metric_add(&s->options.metrics->dangling_index_entries_total, (uint64_t)page_fetch_missing(p));
+    report_gaps(p, s);
     *last = info.last;
     return body;
 }

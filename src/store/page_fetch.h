@@ -12,6 +12,9 @@
 
 struct store;
 
+/* Why a channel of the index is left out of its page. */
+enum page_gap { PAGE_GAP_NONE, PAGE_GAP_ABSENT /* there is no such channel */, PAGE_GAP_WRONG_TYPE };
+
 struct page_fetch {
     struct list link; /* in the store's list while invalidations matter to it */
     bool overtaken;   /* one did */
@@ -23,7 +26,7 @@ struct page_fetch {
     int next;      /* where to look for the next one without summary */
     int strangers; /* members of the index that are no ids */
     int64_t id[PAGE_SIZE];
-    bool absent[PAGE_SIZE];       /* there is no such channel */
+    enum page_gap gap[PAGE_SIZE];
     struct blob *item[PAGE_SIZE]; /* summaries, one reference each; NULL where not there yet, or absent */
 };
 
@@ -39,8 +42,8 @@ int page_fetch_gather(struct page_fetch *p, struct store *s);
 /* The place of the next channel whose summary is needed, or -1. Moves on. */
 int page_fetch_next(struct page_fetch *p);
 
-/* Channels and strangers that will be left out. */
-int page_fetch_missing(const struct page_fetch *p);
+/* True when a member of the index has no channel: when both were read, a loader may have been at work. */
+bool page_fetch_is_incomplete(const struct page_fetch *p);
 
 /*
  * Writes the body of a complete page and remembers it, unless it was overtaken. Returns the body (one

@@ -10,6 +10,9 @@
 
 enum { STORE_JOIN_BUCKETS = 1024, STORE_REPORTED = 1024, STORE_TEXT_KEPT = 256 * 1024 };
 
+/* What was logged of a channel. */
+enum store_report { STORE_REPORT_NONE, STORE_REPORT_UNREADABLE, STORE_REPORT_LEFT_OUT };
+
 struct page_fetch;
 
 enum { KEYRING_CURSOR_MAX = 20 };
@@ -48,9 +51,11 @@ struct store {
     uv_timer_t timer;   /* runs until the first deadline, and a moment longer */
     uint64_t looked_ms; /* monotonic; when it last ran out */
 
-    /* Ids whose unreadable values were logged, by hash: bounded, and each channel is news only once. */
-    int64_t reported[STORE_REPORTED];
-    bool reported_any[STORE_REPORTED];
+    /* Channels of which something was logged, by hash: bounded, and each is news only once. */
+    struct {
+        enum store_report kind;
+        int64_t id;
+    } reported[STORE_REPORTED];
     uint64_t error_logged_ms; /* when an error reply was last logged */
 
     int open_parts; /* the timer and the connection, while closing */

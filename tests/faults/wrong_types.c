@@ -1,6 +1,7 @@
 /*
  * Keys of another type than the loader writes, under each name that is read: 500 and nothing else, for what
- * needs that key alone, not remembered, and right again as soon as the key is.
+ * needs that key alone, not remembered, and right again as soon as the key is. A page does not need any one
+ * of its cards: it is answered without it.
  */
 
 #include <stdlib.h>
@@ -19,8 +20,8 @@ struct wrong_type {
 static const struct wrong_type wrong_types[] = {
     {"channels:card:1", "SET channels:card:1 text", "channel/by-id/1/", 0},
     {"channels:card:1", "ZADD channels:card:1 1 one", "channel/by-link/?link=https://max.ru/c1", 0},
-    {"channels:card:1", "SADD channels:card:1 one", "channels/", 1},
-    {"channels:card:105", "LPUSH channels:card:105 one", "channels/?page=2", 2},
+    {"channels:card:1", "SADD channels:card:1 one", "channel/by-id/1/", 0},
+    {"channels:card:1", "LPUSH channels:card:1 one", "channel/by-link/?link=https://web.max.ru/c1", 0},
     {"channels:index", "SET channels:index text", "channels/", 1},
     {"channels:index", "HSET channels:index a b", "channels/?page=2", 2},
     {"channels:link:https://max.ru/c1", "HSET channels:link:https://max.ru/c1 a b",
