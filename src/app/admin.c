@@ -8,13 +8,9 @@
 #include "version.h"
 
 /* The admin listener has a small limit of its own, so that it answers whatever the public one goes through.
+ * At the limit a new connection replaces the oldest idle one.
  */
-enum {
-    ADMIN_CONNECTIONS_MAX = 256,
-    ADMIN_REFUSALS_MAX = 16,
-    ADMIN_HEAD_MAX = 16 * 1024,
-    ADMIN_TIMEOUT_MS = 10 * 1000
-};
+enum { ADMIN_REFUSALS_MAX = 16, ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
 
 /* A loop that has not turned for so long is stuck. */
 enum { LIVE_LIMIT_MS = 10 * 1000 };
@@ -128,11 +124,13 @@ int admin_open(struct server *s)
         .head_max = ADMIN_HEAD_MAX,
         .body_max = 0,
         .head_timeout_ms = ADMIN_TIMEOUT_MS,
-        .idle_timeout_ms = (uint64_t)s->config->values.idle_timeout,
+        .idle_timeout_ms = ADMIN_TIMEOUT_MS,
         .write_timeout_ms = ADMIN_TIMEOUT_MS,
-        .max_connections = ADMIN_CONNECTIONS_MAX,
+        .max_connections = s->max_admin_connections,
         .max_refusals = ADMIN_REFUSALS_MAX,
         .open_connections = &s->admin_connections,
+        .close_each = true,
+        .evict_idle = true,
     };
     int err = http_server_new(&s->loop, &options, &s->admin);
     return err != 0 ? err : http_server_listen(s->admin, &s->config->admin_listen);

@@ -17,7 +17,12 @@
 /* Descriptors beside client connections: admin connections and loops; refusals, listener, Redis and loop of
  * each worker.
  */
-enum { DESCRIPTORS_RESERVED = 512, DESCRIPTORS_PER_WORKER = 80, REFUSALS_PER_WORKER = 64 };
+enum {
+    DESCRIPTORS_RESERVED = 512,
+    DESCRIPTORS_PER_WORKER = 80,
+    REFUSALS_PER_WORKER = 64,
+    ADMIN_CONNECTIONS_MAX = 256
+};
 
 static void enter(struct server *s, enum server_state next);
 
@@ -139,10 +144,15 @@ static int claim_descriptors(int enough)
     return limit.rlim_max == RLIM_INFINITY || limit.rlim_max > (rlim_t)enough ? enough : (int)limit.rlim_max;
 }
 
+static int min_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+
 /*
  * If there are too few descriptors, clients get fewer rather than none when it counts: where even the reserve
- * is out of reach, half of them for connections and an eighth for refusals, so that the rest is always there
- * for Redis and the operator.
+ * is out of reach, half of them for connections, an eighth for refusals and an eighth for the operator, so
+ * that the rest is always there for Redis.
  */
 static void share_descriptors(struct server *s)
 {
@@ -152,10 +162,12 @@ static void share_descriptors(struct server *s)
     s->descriptors = claim_descriptors(reserved + wanted);
     s->max_connections = s->descriptors - reserved;
     s->max_refusals = REFUSALS_PER_WORKER;
+    s->max_admin_connections = ADMIN_CONNECTIONS_MAX;
     if (s->max_connections < wanted && s->descriptors < 2 * reserved) {
-        int refusals = s->descriptors / 8 / workers;
-        s->max_connections = s->descriptors / 2 < wanted ? s->descriptors / 2 : wanted;
-        s->max_refusals = refusals < REFUSALS_PER_WORKER ? refusals : REFUSALS_PER_WORKER;
+        int eighth = s->descriptors / 8;
+        s->max_connections = min_int(s->descriptors / 2, wanted);
+        s->max_refusals = min_int(eighth / workers, REFUSALS_PER_WORKER);
+        s->max_admin_connections = min_int(eighth, ADMIN_CONNECTIONS_MAX);
     }
     if (s->max_connections < wanted)
         log_few_descriptors(s->descriptors, s->max_connections);

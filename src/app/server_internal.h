@@ -19,6 +19,7 @@ struct server {
     int descriptors; /* that all of the process may have open */
     int max_connections;
     int max_refusals; /* of each worker: connections beyond those that are told so */
+    int max_admin_connections;
     atomic_int open_connections;
     int worker_count; /* of those below that exist */
     struct worker **workers;

@@ -81,6 +81,7 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
         return -ENOMEM;
     s->loop = loop;
     s->options = *options;
+    s->announcing_close = options->close_each;
     s->limits = (struct http_limits){options->head_max, options->body_max};
     list_init(&s->conns);
     list_init(&s->waiting);
@@ -135,12 +136,39 @@ static int welcome(void *arg)
     return share > WELCOME_MAX ? WELCOME_MAX : (int)share;
 }
 
+/* The oldest connection that waits for a request or for the client to close; or the oldest whose client does
+ * not take its answer. */
+static struct http_conn *oldest_idle(const struct http_server *s)
+{
+    struct http_conn *writing = NULL;
+    for (struct list *l = s->conns.next; l != &s->conns; l = l->next) {
+        struct http_conn *c = LIST_ENTRY(l, struct http_conn, link);
+        if (c->state == CONN_CLOSING || c->state == CONN_HANDLING)
+            continue;
+        if (c->writing == 0)
+            return c;
+        if (writing == NULL)
+            writing = c;
+    }
+    return writing;
+}
+
+static bool evict_one(struct http_server *s)
+{
+    struct http_conn *c = oldest_idle(s);
+    if (c != NULL)
+        http_conn_close(c);
+    return c != NULL;
+}
+
 static void on_connection(void *arg, int fd)
 {
     struct http_server *s = arg;
     struct metrics *m = s->options.metrics;
     int open = atomic_load_explicit(s->options.open_connections, memory_order_relaxed);
     bool over_limit = open >= s->options.max_connections;
+    if (over_limit && s->options.evict_idle)
+        over_limit = !evict_one(s);
     metric_add(over_limit ? &m->connections_refused_total : &m->connections_accepted_total, 1);
     if (over_limit && s->refusals >= s->options.max_refusals)
         close(fd);

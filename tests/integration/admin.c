@@ -2,8 +2,20 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "support/fixture.h"
+
+enum { OCCUPANTS = 1000 };
+
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_true(limit.rlim_max > (rlim_t)OCCUPANTS * 2);
+}
 
 static int start(void **state)
 {
@@ -87,18 +99,58 @@ static void requests_are_counted(void **state)
     server_await_metric(&fixture->server, "channeld_requests_total", before + 10);
 }
 
-static void admin_connections_are_kept(void **state)
+static void answers_close_their_connection(void **state)
 {
     struct fixture *fixture = *state;
     struct http_conn conn;
+    struct http_response response;
     assert_int_equal(http_open(&conn, fixture->server.admin_port), 0);
-    for (int i = 0; i < 5; i++) {
-        struct http_response response;
-        assert_int_equal(http_exchange(&conn, "GET", "/livez", NULL, &response), 0);
-        assert_int_equal(response.status, 200);
-        http_response_free(&response);
-    }
+    assert_int_equal(http_exchange(&conn, "GET", "/livez", NULL, &response), 0);
+    assert_int_equal(response.status, 200);
+    assert_string_equal(http_header(&response, "Connection"), "close");
+    http_response_free(&response);
+    assert_int_equal(http_read_eof(&conn), 0);
     http_close(&conn);
+}
+
+/* More than the admin listener takes, each having sent `text`; those that were closed already are passed
+ * over. */
+static void occupy(struct fixture *fixture, struct http_conn conns[OCCUPANTS], const char *text)
+{
+    for (int i = 0; i < OCCUPANTS; i++) {
+        assert_int_equal(http_open(&conns[i], fixture->server.admin_port), 0);
+        (void)http_send_text(&conns[i], text);
+    }
+}
+
+static void send_each(struct http_conn conns[OCCUPANTS], const char *text)
+{
+    for (int i = 0; i < OCCUPANTS; i++)
+        (void)http_send_text(&conns[i], text);
+}
+
+static void probes_are_answered_while_others_hold_connections(void **state)
+{
+    /* idle; a head that goes on and on; an answer that is not read */
+    static const char *const sent[] = {
+        "", "GET /livez HTTP/1.1\r\nX: ", "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"};
+    struct fixture *fixture = *state;
+    struct http_conn *conns = calloc(OCCUPANTS, sizeof *conns);
+    assert_non_null(conns);
+    raise_descriptor_limit();
+    for (size_t i = 0; i < TEST_COUNT(sent); i++) {
+        occupy(fixture, conns, sent[i]);
+        for (int round = 0; round < 3; round++) {
+            assert_int_equal(server_admin_status(&fixture->server, "/livez"), 200);
+            assert_int_equal(server_admin_status(&fixture->server, "/readyz"), 200);
+            assert_true(server_metric(&fixture->server, "process_open_fds") < OCCUPANTS);
+            if (i == 1)
+                send_each(conns, "x");
+        }
+        for (int c = 0; c < OCCUPANTS; c++)
+            http_close(&conns[c]);
+    }
+    free(conns);
 }
 
 static void redis_connection_is_named_and_one_a_worker(void **state)
@@ -120,7 +172,8 @@ int main(void)
         cmocka_unit_test(version_is_told),
         cmocka_unit_test(metrics_are_in_the_text_format),
         cmocka_unit_test(requests_are_counted),
-        cmocka_unit_test(admin_connections_are_kept),
+        cmocka_unit_test(answers_close_their_connection),
+        cmocka_unit_test(probes_are_answered_while_others_hold_connections),
         cmocka_unit_test(redis_connection_is_named_and_one_a_worker),
     };
     return cmocka_run_group_tests(tests, start, fixture_teardown);
