@@ -37,11 +37,21 @@ static bool hex_at(struct span s, size_t from, size_t to)
     return hex_valid((struct span){s.data + from, to - from});
 }
 
+/* Version 00 has one length; a later one may go on behind a hyphen; ff is no version. */
+static bool traceparent_length_valid(struct span t)
+{
+    if (t.len < TRACEPARENT_LEN || !hex_at(t, 0, 2) || span_starts_with(t, SPAN("ff")))
+        return false;
+    if (t.len == TRACEPARENT_LEN)
+        return true;
+    return !span_starts_with(t, SPAN("00")) && t.data[TRACEPARENT_LEN] == '-';
+}
+
 struct trace_ids trace_ids_of(struct span t)
 {
     static const char zeros[] = "00000000000000000000000000000000";
-    bool shaped = t.len == TRACEPARENT_LEN && span_starts_with(t, SPAN("00-")) && t.data[35] == '-' &&
-                  t.data[52] == '-' && hex_at(t, 3, 35) && hex_at(t, 36, 52) && hex_at(t, 53, 55);
+    bool shaped = traceparent_length_valid(t) && t.data[2] == '-' && t.data[35] == '-' && t.data[52] == '-' &&
+                  hex_at(t, 3, 35) && hex_at(t, 36, 52) && hex_at(t, 53, 55);
     if (!shaped || memcmp(t.data + 3, zeros, TRACE_ID_LEN) == 0 ||
         memcmp(t.data + 36, zeros, PARENT_ID_LEN) == 0)
         return (struct trace_ids){SPAN_ABSENT, SPAN_ABSENT};

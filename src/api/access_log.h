@@ -36,8 +36,8 @@ void access_log_write(const struct access_record *record);
 /* True for 1 to 128 of A-Z a-z 0-9 _ . - : such a request id is echoed and logged. */
 bool request_id_valid(struct span id);
 
-/* Of a traceparent field (W3C Trace Context, version 00), 32 and 16 hexadecimal digits; both absent when it
- * is not valid. */
+/* Of a traceparent field, 32 and 16 hexadecimal digits; both absent when it is not valid. Of a later version
+ * than 00 the first 55 characters are read (W3C Trace Context, "Versioning of traceparent"). */
 struct trace_ids {
     struct span trace, parent;
 };

@@ -62,8 +62,16 @@ TEST(the_trace_ids_are_taken_from_a_valid_traceparent_alone)
         "00-" TRACE "-" PARENT "-1",
         "00-" TRACE "-" PARENT "-01-more",
         "00-" TRACE "-" PARENT "-01 ",
-        "01-" TRACE "-" PARENT "-01",
         "ff-" TRACE "-" PARENT "-01",
+        "ff-" TRACE "-" PARENT "-01-more",
+        "FF-" TRACE "-" PARENT "-01",
+        "0g-" TRACE "-" PARENT "-01",
+        "0-" TRACE "-" PARENT "-01",
+        "01-" TRACE "-" PARENT "-0",
+        "01-" TRACE "-" PARENT "-01more",
+        "01-" TRACE "-" PARENT "-011",
+        "01-" TRACE "-" PARENT "--01",
+        "01-" TRACE "-0000000000000000-01",
         "00_" TRACE "-" PARENT "-01",
         "00-" TRACE "_" PARENT "-01",
         "00-" TRACE "-" PARENT "_01",
@@ -78,6 +86,12 @@ TEST(the_trace_ids_are_taken_from_a_valid_traceparent_alone)
     assert_span(trace_ids_of(SPAN("00-" TRACE "-" PARENT "-01")).parent, PARENT);
     assert_span(trace_ids_of(SPAN("00-" TRACE "-" PARENT "-00")).trace, TRACE);
     assert_span(trace_ids_of(SPAN_ABSENT).trace, NULL);
+    static const char *const later[] = {"01-" TRACE "-" PARENT "-01", "cc-" TRACE "-" PARENT "-01-",
+                                        "fe-" TRACE "-" PARENT "-01-what-the-future-will-be-like"};
+    for (size_t i = 0; i < TEST_COUNT(later); i++) {
+        assert_span(trace_ids_of(span_of(later[i])).trace, TRACE);
+        assert_span(trace_ids_of(span_of(later[i])).parent, PARENT);
+    }
     for (size_t i = 0; i < TEST_COUNT(invalid); i++)
         if (trace_ids_of(span_of(invalid[i])).trace.data != NULL ||
             trace_ids_of(span_of(invalid[i])).parent.data != NULL)
