@@ -38,10 +38,21 @@ static bool is_pipelined(struct span input)
     return found != NULL && found + sizeof head_end - 1 < input.data + input.len;
 }
 
+/* An empty line is not the beginning of a request: no deadline is set or cleared for it. */
+static struct span skip_empty_lines(struct http_conn *c, struct span input)
+{
+    bool between = c->state == CONN_READING && c->exchange == NULL;
+    return between ? span_skip(input, http_skip_empty_lines(input, &c->half_line)) : input;
+}
+
 /* Who asks one thing has the answer at once; who asks many stands behind others who do. */
 static void on_input(struct http_conn *c, struct span input)
 {
-    bool behind_others = !list_empty(&c->server->waiting) && is_pipelined(input);
+    bool behind_others = false;
+    if (!list_empty(&c->server->waiting)) {
+        input = skip_empty_lines(c, input);
+        behind_others = is_pipelined(input);
+    }
     if (c->state == CONN_READING && !behind_others) {
         take_input(c, input);
         return;
@@ -204,9 +215,25 @@ static void invite_content(struct http_conn *c)
     http_output_add(&c->server->output, NULL);
 }
 
+/* Half an empty line before a request is no request. */
+static struct span advance_empty_lines(struct http_conn *c, struct span bytes)
+{
+    bytes = skip_empty_lines(c, bytes);
+    if (bytes.len == 0 || !c->half_line)
+        return bytes;
+    c->exchange = http_exchange_take(c);
+    if (c->exchange == NULL)
+        http_conn_close(c);
+    else
+        refuse(c, 400);
+    return bytes;
+}
+
 /* Reads on in the current request, or begins one; returns what it left of the input. */
 static struct span advance(struct http_conn *c, struct span bytes)
 {
+    if (c->exchange == NULL && (*bytes.data == '\r' || c->half_line))
+        return advance_empty_lines(c, bytes);
     if (c->exchange == NULL)
         c->exchange = http_exchange_take(c);
     if (c->exchange == NULL) {

@@ -87,6 +87,7 @@ struct http_conn {
     bool reading;
     bool has_read;    /* as much as one read takes: then it is the others' turn */
     unsigned writing; /* writes under way: an answer that came later may queue behind one */
+    bool half_line;   /* the CR of an empty line between two requests has come, and not its LF */
     bool processing;  /* http_conn is at work on input: an answer given now is written when it is through */
     bool served;      /* has had an answer */
     bool over_limit;

@@ -35,7 +35,8 @@ void http_exchange_give_back(struct http_conn *c)
     struct http_server *s = c->server;
     struct http_exchange *x = c->exchange;
     c->exchange = NULL;
-    if (x->parser.text.cap > SPARE_TEXT_MAX || s->spares == SPARES_MAX) {
+    size_t kept = x->parser.text.cap + x->parser.etags.cap;
+    if (kept > SPARE_TEXT_MAX || s->spares == SPARES_MAX) {
         free_exchange(x);
         return;
     }

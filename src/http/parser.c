@@ -16,11 +16,11 @@ static int refuse(struct http_parser *p, int status)
     return HPE_USER;
 }
 
-/* Adds to `text`, and to the length of the part of it that is being read. */
-static int collect(struct http_parser *p, size_t *len, const char *at, size_t n)
+/* Adds to what is kept, and to the length of the part of it that is being read. */
+static int collect(struct http_parser *p, struct buf *kept, size_t *len, const char *at, size_t n)
 {
-    buf_append(&p->text, at, n);
-    if (buf_error(&p->text) != 0)
+    buf_append(kept, at, n);
+    if (buf_error(kept) != 0)
         return refuse(p, 500);
     *len += n;
     return 0;
@@ -49,7 +49,7 @@ static int on_method_complete(llhttp_t *l)
 static int on_url(llhttp_t *l, const char *at, size_t n)
 {
     struct http_parser *p = parser_of(l);
-    return collect(p, &p->now.target_len, at, n);
+    return collect(p, &p->text, &p->now.target_len, at, n);
 }
 
 /* llhttp reads RTSP/1.0 as it reads HTTP/1.0, and does not tell which it was. */
@@ -117,53 +117,68 @@ static int find_field(const char name[HTTP_NAME_MAX], size_t len)
     return -1;
 }
 
-/* A list that goes on in a second field: its text moves to the end of the buffer, where it can grow. */
-static int piece_reopen(struct http_parser *p, struct http_piece *piece)
+/* Without the white space around it. The text has all its bytes, and does not move while the span is used. */
+static struct span value_of(const struct http_parser *p, int field)
 {
-    struct http_piece before = *piece;
-    if (buf_reserve(&p->text, before.len + 2) != 0)
-        return refuse(p, 500);
-    if (before.start + before.len !=
-        p->text.len) { /* once for each other field in between, so copies stay few */
-        piece->start = p->text.len;
-        buf_append(&p->text, p->text.data + before.start, before.len);
+    return span_trim((struct span){p->text.data + p->piece[field].start, p->piece[field].len});
+}
+
+/* One key that is sent twice is one key; two keys are none (RFC 9110 section 5.3). */
+static void end_repeated_key(struct http_parser *p)
+{
+    p->now.ambiguous |= !span_equal(value_of(p, HTTP_FIELD_API_KEY), value_of(p, HTTP_REPEATED_KEY));
+    p->text.len = p->piece[HTTP_REPEATED_KEY].start;
+}
+
+static int on_repeated_field(struct http_parser *p)
+{
+    switch (p->now.field) {
+    case HTTP_FIELD_HOST:
+    case HTTP_FIELD_TRANSFER_ENCODING:
+        p->now.ambiguous = true;
+        break;
+    case HTTP_FIELD_API_KEY:
+        p->now.field = HTTP_REPEATED_KEY;
+        p->piece[HTTP_REPEATED_KEY] = (struct http_piece){.start = p->text.len};
+        return 0;
+    case HTTP_FIELD_IF_NONE_MATCH: /* a list: it goes on */
+        buf_append_str(&p->etags, ", ");
+        return buf_error(&p->etags) == 0 ? 0 : refuse(p, 500);
+    default:
+        break;
     }
-    buf_append_str(&p->text, ", ");
-    piece->len += 2;
+    p->now.field = -1;
     return 0;
 }
 
 static int on_header_field_complete(llhttp_t *l)
 {
     struct http_parser *p = parser_of(l);
+    if (p->now.field == HTTP_REPEATED_KEY)
+        end_repeated_key(p);
     /* No trailer means anything here. */
     p->now.field = p->now.head_done ? -1 : find_field(p->name, p->now.name_len);
     p->now.name_len = 0;
     memset(p->name, 0, sizeof p->name);
     if (p->now.field < 0)
         return 0;
-    struct http_piece *piece = &p->piece[p->now.field];
     unsigned bit = 1U << p->now.field;
-    p->now.duplicate = (p->now.fields & bit) != 0;
+    if ((p->now.fields & bit) != 0)
+        return on_repeated_field(p);
     p->now.fields |= bit;
-    if (!p->now.duplicate) {
-        *piece = (struct http_piece){.start = p->text.len};
-        return 0;
-    }
-    if (p->now.field == HTTP_FIELD_HOST || p->now.field == HTTP_FIELD_TRANSFER_ENCODING)
-        p->now.ambiguous = true;
-    if (p->now.field != HTTP_FIELD_IF_NONE_MATCH)
-        return 0;
-    p->now.duplicate = false;
-    return piece_reopen(p, piece);
+    p->piece[p->now.field] = (struct http_piece){.start = p->text.len};
+    if (p->now.field == HTTP_FIELD_IF_NONE_MATCH)
+        buf_clear(&p->etags);
+    return 0;
 }
 
 static int on_header_value(llhttp_t *l, const char *at, size_t n)
 {
     struct http_parser *p = parser_of(l);
-    if (p->now.field < 0 || p->now.duplicate)
+    if (p->now.field < 0)
         return 0;
-    return collect(p, &p->piece[p->now.field].len, at, n);
+    struct buf *kept = p->now.field == HTTP_FIELD_IF_NONE_MATCH ? &p->etags : &p->text;
+    return collect(p, kept, &p->piece[p->now.field].len, at, n);
 }
 
 static bool host_valid(struct http_parser *p, struct span host)
@@ -216,16 +231,21 @@ static bool wants_keep_alive(const llhttp_t *l)
 /* The text has all its bytes and moves no more. */
 static void set_fields(struct http_parser *p)
 {
-    for (unsigned left = p->now.fields; left != 0; left &= left - 1) {
+    const unsigned etags = 1U << HTTP_FIELD_IF_NONE_MATCH;
+    for (unsigned left = p->now.fields & ~etags; left != 0; left &= left - 1) {
         int i = __builtin_ctz(left);
-        p->request.field[i] = span_trim((struct span){p->text.data + p->piece[i].start, p->piece[i].len});
+        p->request.field[i] = value_of(p, i);
     }
+    if ((p->now.fields & etags) != 0)
+        p->request.field[HTTP_FIELD_IF_NONE_MATCH] = span_trim(buf_span(&p->etags));
 }
 
 static int on_headers_complete(llhttp_t *l)
 {
     struct http_parser *p = parser_of(l);
     struct http_request *r = &p->request;
+    if (p->now.field == HTTP_REPEATED_KEY)
+        end_repeated_key(p);
     p->now.head_done = true;
     r->minor_version = l->http_minor;
     r->keep_alive = wants_keep_alive(l);
@@ -280,6 +300,7 @@ void http_parser_init(struct http_parser *p, const struct http_limits *limits)
 void http_parser_fini(struct http_parser *p)
 {
     buf_fini(&p->text);
+    buf_fini(&p->etags);
 }
 
 static bool is_token_char(char c)
@@ -313,18 +334,11 @@ static int status_of_error(struct http_parser *p, llhttp_errno_t err, struct spa
     return 400;
 }
 
-/* Empty lines before a request are skipped (RFC 9112 section 2.2); llhttp would skip halves of line ends too.
- */
-static bool opens_well(struct http_parser *p, struct span input)
+/* Empty lines were skipped before; llhttp would skip halves of them too. */
+static bool begins_line(struct http_parser *p, char first)
 {
-    for (size_t i = 0; i < input.len && !p->now.line_begun; i++) {
-        char c = input.data[i];
-        if (p->now.cr_open ? c != '\n' : c == '\n')
-            return false;
-        p->now.cr_open = c == '\r';
-        p->now.line_begun = c != '\r' && c != '\n';
-    }
-    return true;
+    p->now.line_begun = true;
+    return first != '\r' && first != '\n';
 }
 
 /* Of the head, llhttp is given no more than the limit leaves, so that the count is exact. */
@@ -356,7 +370,7 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
         rest.len = slice_length(p, rest.len);
         if (rest.len == 0)
             return refused(p, p->now.line_done ? 431 : 414);
-        if (!p->now.line_begun && !opens_well(p, rest))
+        if (!p->now.line_begun && !begins_line(p, *rest.data))
             return refused(p, 400);
         bool in_head = !p->now.head_done;
         p->slice = rest.data;

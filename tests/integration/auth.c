@@ -92,6 +92,21 @@ static void header_wins_over_query_even_when_wrong(void **state)
     assert_int_equal(status_of(*state, "/api/channels/?api_key=wrong", FIXTURE_AUTH), 200);
 }
 
+/* Whichever of the two was picked, a proxy that checks keys may pick the other. */
+static void of_two_different_keys_none_is_picked(void **state)
+{
+    static const char *const headers[] = {
+        FIXTURE_AUTH "X-Api-Key: wrong\r\n",
+        "X-Api-Key: wrong\r\n" FIXTURE_AUTH,
+        FIXTURE_AUTH FIXTURE_AUTH "x-api-key:\r\n",
+    };
+    for (size_t i = 0; i < TEST_COUNT(headers); i++)
+        assert_int_equal(status_of(*state, "/api/channels/", headers[i]), 400);
+    assert_int_equal(status_of(*state, "/api/channels/", FIXTURE_AUTH FIXTURE_AUTH), 200);
+    assert_int_equal(status_of(*state, "/api/channels/", "X-Api-Key: " FIXTURE_KEY ", " FIXTURE_KEY "\r\n"),
+                     401);
+}
+
 static void first_key_in_query_counts(void **state)
 {
     assert_int_equal(status_of(*state, "/api/channels/?api_key=" FIXTURE_KEY "&api_key=wrong", NULL), 200);
@@ -150,6 +165,7 @@ int main(void)
         cmocka_unit_test(wrong_keys_are_refused),
         cmocka_unit_test(stored_digest_is_no_key),
         cmocka_unit_test(header_wins_over_query_even_when_wrong),
+        cmocka_unit_test(of_two_different_keys_none_is_picked),
         cmocka_unit_test(first_key_in_query_counts),
         cmocka_unit_test(key_is_checked_before_parameters),
         cmocka_unit_test(key_is_checked_before_existence),

@@ -13,6 +13,7 @@ static const struct http_limits FEED_LIMITS = {16384, 65536};
 struct fed {
     enum http_progress progress;
     size_t used;
+    bool half_line;
     struct http_parser parser;
 };
 
@@ -20,6 +21,18 @@ struct fed {
  */
 static inline void feed_piece(struct fed *f, struct span bytes)
 {
+    if (!f->parser.now.line_begun) {
+        size_t empty = http_skip_empty_lines(bytes, &f->half_line);
+        f->used += empty;
+        bytes = span_skip(bytes, empty);
+        if (bytes.len == 0)
+            return;
+        if (f->half_line) { /* as the connection does */
+            f->progress = HTTP_REFUSED;
+            f->parser.refusal = 400;
+            return;
+        }
+    }
     char *copy = malloc(bytes.len > 0 ? bytes.len : 1);
     size_t used = 0;
     assert_non_null(copy);
@@ -37,6 +50,7 @@ static inline void feed_begin(struct fed *f, const struct http_limits *limits)
 {
     f->progress = HTTP_NEED_MORE;
     f->used = 0;
+    f->half_line = false;
     http_parser_init(&f->parser, limits);
 }
 

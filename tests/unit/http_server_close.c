@@ -145,6 +145,7 @@ TEST(finishing_ends_the_idle_at_once_and_waits_for_the_others)
     struct client *busy = client_open(&w);
     client_send(idle, GET("/now?a"));
     WORLD_UNTIL(&w, client_count(idle, "\r\n\r\na") == 1);
+    client_send(idle, "\r\n"); /* of no request */
     client_send(busy, GET("/later?b"));
     WORLD_UNTIL(&w, w.later_count == 1);
     http_server_announce_close(w.server);

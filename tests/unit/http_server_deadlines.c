@@ -143,6 +143,65 @@ TEST(the_first_byte_of_a_request_ends_idleness)
     world_fini(&w);
 }
 
+/* RFC 9112 section 2.2: an empty line belongs to no request. */
+TEST(an_empty_line_does_not_begin_a_request)
+{
+    static const char *const lines[] = {"\r\n", "\r", "\r\n\r\n\r\n"};
+    for (size_t i = 0; i < TEST_COUNT(lines); i++) {
+        world_init(&w);
+        w.options.head_timeout_ms = SHORT_MS;
+        w.options.idle_timeout_ms = 3 * (uint64_t)SHORT_MS;
+        world_open(&w);
+        struct client *c = client_open(&w);
+        client_send(c, GET("/now?a"));
+        client_send(c, lines[i]);
+        WORLD_UNTIL(&w, c->ended);
+        client_expect_bodies(c, "a");
+        assert_int_equal(w.refused, 0);
+        world_fini(&w);
+    }
+}
+
+TEST(empty_lines_without_end_do_not_keep_a_connection_open)
+{
+    world_init(&w);
+    w.options.idle_timeout_ms = SHORT_MS;
+    world_open(&w);
+    struct client *c = client_open(&w);
+    client_send(c, GET("/now?a"));
+    int64_t until = wait_deadline(WAIT_DEADLINE_MS);
+    while (!c->ended) {
+        (void)send(c->fd, "\r\n\r\n\r\n", 5, MSG_NOSIGNAL); /* an odd number, so that halves are among them */
+        (void)send(c->fd, "\n\r\n", 3, MSG_NOSIGNAL);
+        world_turn_for(&w, 10);
+        assert_true(wait_left_ms(until) > 0);
+    }
+    client_expect_bodies(c, "a");
+    assert_int_equal(w.refused, 0);
+    assert_int_equal(w.metrics.connections_timed_out_total, 1);
+    world_fini(&w);
+}
+
+TEST(empty_lines_around_a_request_change_nothing)
+{
+    world_init(&w);
+    world_open(&w);
+    struct client *c = client_open(&w);
+    client_send(c, "\r\n\r\n" GET("/now?a") "\r\n" GET("/later?b") "\r\n\r");
+    WORLD_UNTIL(&w, w.later_count == 1);
+    world_answer(&w, 0);
+    client_send(c, "\n\r\n" GET("/now?c"));
+    WORLD_UNTIL(&w, client_count(c, "\r\n\r\nc") == 1);
+    client_expect_bodies(c, "a b c");
+    client_send(c, "\r");
+    world_turn_for(&w, 20);
+    client_send(c, GET("/now?d"));
+    WORLD_UNTIL(&w, c->ended);
+    client_expect_bodies(c, "a b c refused");
+    assert_int_equal(client_count(c, "HTTP/1.1 400"), 1);
+    world_fini(&w);
+}
+
 TEST(a_request_may_wait_for_its_answer_longer_than_any_of_the_clients_deadlines)
 {
     world_init(&w);
@@ -264,6 +323,9 @@ int main(void)
         cmocka_unit_test(each_request_has_its_time_anew),
         cmocka_unit_test(an_idle_connection_is_closed_after_the_idle_timeout_alone),
         cmocka_unit_test(the_first_byte_of_a_request_ends_idleness),
+        cmocka_unit_test(an_empty_line_does_not_begin_a_request),
+        cmocka_unit_test(empty_lines_without_end_do_not_keep_a_connection_open),
+        cmocka_unit_test(empty_lines_around_a_request_change_nothing),
         cmocka_unit_test(a_request_may_wait_for_its_answer_longer_than_any_of_the_clients_deadlines),
         cmocka_unit_test(a_client_that_does_not_take_its_answer_is_closed),
         cmocka_unit_test(a_client_that_takes_its_answer_too_slowly_is_closed),
