@@ -5,6 +5,7 @@ void sieve_init(struct sieve *s)
 {
     list_init(&s->queue);
     s->hand = NULL;
+    s->steps = SIEVE_STEPS_MAX;
 }
 
 void sieve_add(struct sieve *s, struct sieve_node *n)
@@ -31,14 +32,23 @@ struct sieve_node *sieve_victim(struct sieve *s)
 {
     if (list_empty(&s->queue))
         return NULL;
-    for (;;) {
+    s->steps += SIEVE_STEPS;
+    if (s->steps > SIEVE_STEPS_MAX)
+        s->steps = SIEVE_STEPS_MAX;
+    for (;; s->steps--) {
         struct sieve_node *n = s->hand;
         if (n == NULL)
             n = LIST_ENTRY(s->queue.next, struct sieve_node, link);
         s->hand = n;
-        if (!n->visited)
+        if (!n->visited || s->steps == 0)
             return n;
         n->visited = false;
         s->hand = newer(s, n);
     }
+}
+
+void sieve_take_all(struct sieve *s, struct list *to)
+{
+    list_splice(to, &s->queue);
+    s->hand = NULL;
 }
