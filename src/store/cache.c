@@ -14,28 +14,42 @@ size_t cache_block_size(void *block)
     return block == NULL ? 0 : malloc_usable_size(block) + sizeof(size_t);
 }
 
+static void pool_init(struct cache_pool *pool, size_t budget)
+{
+    sieve_init(&pool->sieve);
+    list_init(&pool->dead);
+    pool->budget = budget;
+}
+
 int cache_init(struct cache *c, size_t budget, struct metrics *metrics)
 {
     *c = (struct cache){.metrics = metrics};
-    sieve_init(&c->positive.sieve);
-    sieve_init(&c->negative.sieve);
+    pool_init(&c->negative, budget / CACHE_NEGATIVE_PART);
+    pool_init(&c->positive, budget - c->negative.budget);
     list_init(&c->pages);
-    c->negative.budget = budget / CACHE_NEGATIVE_PART;
-    c->positive.budget = budget - c->negative.budget;
+    list_init(&c->dead_pages);
+    list_init(&c->cleared_pages);
     if (budget == 0)
         return 0;
     if (getrandom(&c->seed, sizeof c->seed, GRND_NONBLOCK) < 0)
         c->seed = (uint64_t)(uintptr_t)c;
-    /* NOLINTNEXTLINE(bugprone-sizeof-expression): these are pointers */
-    c->member_bucket = calloc(CACHE_MEMBER_BUCKETS, sizeof *c->member_bucket);
-    return c->member_bucket == NULL ? -ENOMEM : table_init(&c->table);
+    int err = table_init(&c->table);
+    return err != 0 ? err : table_init(&c->members);
 }
 
 void cache_fini(struct cache *c)
 {
+    enum { MANY = 1024 };
     cache_clear(c);
+    while (cache_reclaim(c, MANY) == MANY)
+        ;
     table_fini(&c->table);
-    free(c->member_bucket);
+    table_fini(&c->members);
+}
+
+static bool keeps_anything(const struct cache *c)
+{
+    return c->members.directory != NULL;
 }
 
 /* --- the table --- */
@@ -47,7 +61,7 @@ static uint64_t fold(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static uint64_t hash_of(const struct cache *c, enum cache_kind kind, struct span key)
+uint64_t cache_hash(const struct cache *c, enum cache_kind kind, struct span key)
 {
     uint64_t h = c->seed ^ ((uint64_t)kind + 1) * 0x9E3779B97F4A7C15U ^ key.len;
     while (key.len > 0) {
@@ -70,13 +84,13 @@ static inline void fetch_ahead(const struct cache_entry *e)
 
 static struct cache_entry *lookup(const struct cache *c, enum cache_kind kind, struct span key, uint64_t hash)
 {
-    const struct table_slot *slot = table_next(&c->table, hash, hash);
+    const struct table_slot *slot = table_find(&c->table, hash);
     while (slot != NULL) {
         struct cache_entry *e = slot->entry;
         fetch_ahead(e);
         if (e->kind == kind && span_equal((struct span){e->key, e->key_len}, key))
             return e;
-        slot = table_next(&c->table, hash, table_index(&c->table, slot) + 1);
+        slot = table_find_next(&c->table, slot);
     }
     return NULL;
 }
@@ -124,17 +138,22 @@ static void part(struct cache_entry *e)
     e->peer = NULL;
 }
 
-static void remove_entry(struct cache *c, struct cache_entry *e)
+/* The last of it, when it is in no list and no table any more. */
+static void release(struct cache *c, struct cache_entry *e)
 {
-    struct cache_pool *pool = pool_of(c, e);
-    table_remove(&c->table, e->hash, e);
-    sieve_remove(&pool->sieve, &e->node);
     part(e);
-    pool->used -= e->cost;
+    pool_of(c, e)->used -= e->cost;
     if (e->kind == CACHE_PAGE)
         cache_page_free(c, e->page);
     free_entry(e);
     metric_sub(&c->metrics->cache_entries, 1);
+}
+
+static void remove_entry(struct cache *c, struct cache_entry *e)
+{
+    table_remove(&c->table, e->hash, e);
+    sieve_remove(&pool_of(c, e)->sieve, &e->node);
+    release(c, e);
 }
 
 static void publish_size(struct cache *c)
@@ -142,25 +161,90 @@ static void publish_size(struct cache *c)
     metric_set(&c->metrics->cache_bytes, c->positive.used + c->negative.used);
 }
 
+/* --- what is dead, and what is too much --- */
+
+/* Frees one of what was cleared of this pool. False when there is nothing. */
+static bool free_cleared(struct cache *c, struct cache_pool *pool)
+{
+    if (list_empty(&pool->dead))
+        return false;
+    struct sieve_node *node = LIST_ENTRY(pool->dead.prev, struct sieve_node, link);
+    list_remove(&node->link);
+    release(c, LIST_ENTRY(node, struct cache_entry, node));
+    return true;
+}
+
+/* Frees one thing that is dead and counts among the bytes of this pool. False when there is nothing. */
+static bool free_dead(struct cache *c, struct cache_pool *pool)
+{
+    if (free_cleared(c, pool))
+        return true;
+    if (pool != &c->positive)
+        return false;
+    if (!list_empty(&c->dead_pages)) {
+        remove_entry(c, LIST_ENTRY(c->dead_pages.next, struct cache_page, link)->entry);
+        return true;
+    }
+    if (c->dead_segments == NULL)
+        return false;
+    table_free_dead(&c->dead_segments);
+    c->positive.used -= sizeof(struct table_segment);
+    return true;
+}
+
+static bool evict(struct cache *c, struct cache_pool *pool)
+{
+    struct sieve_node *victim = sieve_victim(&pool->sieve);
+    if (victim == NULL)
+        return false;
+    remove_entry(c, LIST_ENTRY(victim, struct cache_entry, node));
+    metric_add(&c->metrics->cache_evictions_total, 1);
+    return true;
+}
+
 static void make_room(struct cache *c, struct cache_pool *pool)
 {
-    while (pool->used > pool->budget) {
-        struct sieve_node *victim = sieve_victim(&pool->sieve);
-        if (victim == NULL)
+    for (int i = 0; i < CACHE_ROOM_STEPS && pool->used > pool->budget; i++)
+        if (!free_dead(c, pool) && !evict(c, pool))
             break;
-        remove_entry(c, LIST_ENTRY(victim, struct cache_entry, node));
-        metric_add(&c->metrics->cache_evictions_total, 1);
-    }
     publish_size(c);
 }
+
+static bool is_over_budget(const struct cache_pool *pool)
+{
+    return pool->used > pool->budget && !list_empty(&pool->sieve.queue);
+}
+
+bool cache_has_excess(const struct cache *c)
+{
+    return !list_empty(&c->dead_pages) || c->dead_segments != NULL || !list_empty(&c->positive.dead) ||
+           !list_empty(&c->negative.dead) || is_over_budget(&c->positive) || is_over_budget(&c->negative);
+}
+
+static bool reclaim_one(struct cache *c, struct cache_pool *pool)
+{
+    return free_dead(c, pool) || (is_over_budget(pool) && evict(c, pool));
+}
+
+int cache_reclaim(struct cache *c, int steps)
+{
+    int done = 0;
+    while (done < steps && (reclaim_one(c, &c->positive) || reclaim_one(c, &c->negative)))
+        done++;
+    publish_size(c);
+    return done;
+}
+
+/* --- looking up --- */
 
 struct cache_entry *cache_find(struct cache *c, enum cache_kind kind, struct span key)
 {
     if (c->table.used == 0)
         return NULL;
-    struct cache_entry *e = lookup(c, kind, key, hash_of(c, kind, key));
-    if (e != NULL)
-        sieve_hit(&e->node);
+    struct cache_entry *e = lookup(c, kind, key, cache_hash(c, kind, key));
+    if (e == NULL || (kind == CACHE_PAGE && !cache_page_is_current(c, e->page)))
+        return NULL;
+    sieve_hit(&e->node);
     return e;
 }
 
@@ -181,6 +265,8 @@ struct cache_entry *cache_find_linked(struct cache *c, struct cache_entry *link)
     return card;
 }
 
+/* --- putting in and dropping --- */
+
 static struct cache_entry *entry_new(const struct cache_draft *d)
 {
     size_t size = sizeof(struct cache_entry) + d->key.len;
@@ -198,9 +284,9 @@ static struct cache_entry *entry_new(const struct cache_draft *d)
 
 struct cache_entry *cache_insert(struct cache *c, const struct cache_draft *draft)
 {
-    if (c->table.capacity == 0)
+    if (!keeps_anything(c))
         return NULL;
-    uint64_t hash = hash_of(c, draft->kind, draft->key);
+    uint64_t hash = cache_hash(c, draft->kind, draft->key);
     struct cache_entry *old = lookup(c, draft->kind, draft->key, hash);
     if (old != NULL)
         cache_remove(c, old);
@@ -213,8 +299,7 @@ struct cache_entry *cache_insert(struct cache *c, const struct cache_draft *draf
         free_entry(e);
         return NULL;
     }
-    /* As it grows the table takes room from what it holds. */
-    c->positive.used += table_bytes(&c->table) - table_before;
+    cache_count_growth(c, &c->table, table_before);
     sieve_add(&pool_of(c, e)->sieve, &e->node);
     metric_add(&c->metrics->cache_entries, 1);
     return e;
@@ -223,9 +308,11 @@ struct cache_entry *cache_insert(struct cache *c, const struct cache_draft *draf
 /* An entry larger than the whole budget would push out everything and then itself. */
 void cache_settle(struct cache *c, struct cache_entry *e)
 {
-    set_cost(c, e);
+    enum { EXCESS_PART = 16 };
     struct cache_pool *pool = pool_of(c, e);
-    if (e->cost > pool->budget)
+    bool behind = pool->used > pool->budget + pool->budget / EXCESS_PART;
+    set_cost(c, e);
+    if (behind || e->cost > pool->budget)
         remove_entry(c, e);
     make_room(c, pool);
 }
@@ -252,7 +339,7 @@ void cache_drop(struct cache *c, enum cache_kind kind, struct span key)
 {
     if (c->table.used == 0)
         return;
-    struct cache_entry *e = lookup(c, kind, key, hash_of(c, kind, key));
+    struct cache_entry *e = lookup(c, kind, key, cache_hash(c, kind, key));
     if (e == NULL)
         return;
     remove_entry(c, e);
@@ -271,16 +358,32 @@ void cache_recount(struct cache *c, struct cache_entry *e)
     publish_size(c);
 }
 
-static void clear_pool(struct cache *c, struct cache_pool *pool)
+/* The segments of a table count among the bytes until they are freed, its directory does no more. */
+static void clear_table(struct cache *c, struct table *t)
 {
-    struct sieve_node *n = NULL;
-    while ((n = sieve_victim(&pool->sieve)) != NULL)
-        remove_entry(c, LIST_ENTRY(n, struct cache_entry, node));
+    size_t before = table_bytes(t);
+    size_t segments = t->segment_count;
+    table_clear(t, &c->dead_segments);
+    size_t dead = (segments - t->segment_count) * sizeof(struct table_segment);
+    c->positive.used -= before - dead - table_bytes(t);
+}
+
+void cache_drop_pages(struct cache *c)
+{
+    if (list_empty(&c->pages))
+        return;
+    c->page_epoch++;
+    list_splice(&c->dead_pages, &c->pages);
+    clear_table(c, &c->members);
 }
 
 void cache_clear(struct cache *c)
 {
-    clear_pool(c, &c->positive);
-    clear_pool(c, &c->negative);
-    publish_size(c);
+    if (!keeps_anything(c))
+        return;
+    cache_drop_pages(c);
+    list_splice(&c->cleared_pages, &c->dead_pages);
+    sieve_take_all(&c->positive.sieve, &c->positive.dead);
+    sieve_take_all(&c->negative.sieve, &c->negative.dead);
+    clear_table(c, &c->table);
 }

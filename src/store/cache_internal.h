@@ -26,7 +26,19 @@ void cache_recount(struct cache *c, struct cache_entry *e);
 
 void cache_remove(struct cache *c, struct cache_entry *e);
 
-/* Takes a page out of the lists and frees it. NULL is allowed. */
+/* Takes a page out of the lists and frees it; its entry is still whole. NULL is allowed. */
 void cache_page_free(struct cache *c, struct cache_page *page);
+
+/* True when no dropping of all pages has come since it was put in. */
+static inline bool cache_page_is_current(const struct cache *c, const struct cache_page *page)
+{
+    return page->epoch == c->page_epoch;
+}
+
+/* To be called around an addition to one of the tables: as they grow they take room from what they hold. */
+static inline void cache_count_growth(struct cache *c, const struct table *t, size_t bytes_before)
+{
+    c->positive.used += table_bytes(t) - bytes_before;
+}
 
 #endif

@@ -7,50 +7,63 @@
 
 #include <stdlib.h>
 
-static struct cache_member **member_slot(struct cache *c, int64_t id)
+/* Each step can be undone, so different ids have different hashes. */
+uint64_t cache_hash_id(const struct cache *c, int64_t id)
 {
-    uint64_t mixed = ((uint64_t)id ^ c->seed) * 0x9E3779B97F4A7C15U;
-    return &c->member_bucket[(mixed >> 40) & (CACHE_MEMBER_BUCKETS - 1)];
+    uint64_t h = ((uint64_t)id ^ c->seed) * 0x9E3779B97F4A7C15U;
+    h = (h ^ h >> 32) * 0xD6E8FEB86659FD93U;
+    return h ^ h >> 32;
 }
 
-static void link_member(struct cache *c, struct cache_member *m)
+static void unlink_members(struct cache *c, const struct cache_page *page, int count)
 {
-    struct cache_member **slot = member_slot(c, m->id);
-    m->chain = *slot;
-    *slot = m;
+    for (int i = 0; i < count; i++)
+        table_remove(&c->members, cache_hash_id(c, page->member[i]), page->entry);
 }
 
-static void unlink_member(struct cache *c, struct cache_member *m)
+/* Returns 0 or -ENOMEM; then none is linked. */
+static int link_members(struct cache *c, const struct cache_page *page)
 {
-    struct cache_member **at = member_slot(c, m->id);
-    while (*at != m)
-        at = &(*at)->chain;
-    *at = m->chain;
+    int err = 0;
+    int linked = 0;
+    size_t bytes_before = table_bytes(&c->members);
+    while (linked < page->member_count && err == 0) {
+        err = table_add(&c->members, cache_hash_id(c, page->member[linked]), page->entry);
+        linked += err == 0;
+    }
+    cache_count_growth(c, &c->members, bytes_before);
+    if (err != 0)
+        unlink_members(c, page, linked);
+    return err;
 }
 
 void cache_page_free(struct cache *c, struct cache_page *page)
 {
     if (page == NULL)
         return;
-    for (int i = 0; i < page->member_count; i++)
-        unlink_member(c, &page->member[i]);
+    if (cache_page_is_current(c, page))
+        unlink_members(c, page, page->member_count);
     list_remove(&page->link);
     free(page);
 }
 
-static struct cache_page *page_new(struct cache *c, const struct page_info *info, const int64_t *ids,
-                                   int id_count)
+static struct cache_page *page_new(struct cache *c, struct cache_entry *e, const struct page_info *info,
+                                   const int64_t *ids, int id_count)
 {
     struct cache_page *page = calloc(1, sizeof *page + (size_t)id_count * sizeof page->member[0]);
     if (page == NULL)
         return NULL;
+    page->entry = e;
+    page->epoch = c->page_epoch;
     page->info = *info;
     page->member_count = id_count;
-    list_append(&c->pages, &page->link);
-    for (int i = 0; i < id_count; i++) {
-        page->member[i] = (struct cache_member){NULL, page, ids[i]};
-        link_member(c, &page->member[i]);
+    if (id_count > 0)
+        memcpy(page->member, ids, (size_t)id_count * sizeof page->member[0]);
+    if (link_members(c, page) != 0) {
+        free(page);
+        return NULL;
     }
+    list_append(&c->pages, &page->link);
     return page;
 }
 
@@ -61,12 +74,11 @@ void cache_put_page(struct cache *c, const struct page_info *info, const int64_t
     struct cache_entry *e = cache_insert(c, &draft);
     if (e == NULL)
         return;
-    e->page = page_new(c, info, ids, id_count);
+    e->page = page_new(c, e, info, ids, id_count);
     if (e->page == NULL) {
         cache_remove(c, e);
         return;
     }
-    e->page->entry = e;
     cache_settle(c, e);
 }
 
@@ -74,18 +86,13 @@ void cache_outdate_page_of(struct cache *c, int64_t id)
 {
     if (list_empty(&c->pages))
         return;
-    for (struct cache_member *m = *member_slot(c, id); m != NULL; m = m->chain) {
-        struct cache_entry *e = m->page->entry;
-        if (m->id != id || e->body == NULL)
+    const struct table_slot *slot = table_find(&c->members, cache_hash_id(c, id));
+    for (; slot != NULL; slot = table_find_next(&c->members, slot)) {
+        struct cache_entry *e = slot->entry;
+        if (e->body == NULL)
             continue;
         blob_unref(e->body);
         e->body = NULL;
         cache_recount(c, e);
     }
-}
-
-void cache_drop_pages(struct cache *c)
-{
-    while (!list_empty(&c->pages))
-        cache_remove(c, LIST_ENTRY(c->pages.next, struct cache_page, link)->entry);
 }

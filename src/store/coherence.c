@@ -30,19 +30,13 @@ bool coherence_keeps(const struct store *s)
 
 static void overtake(struct store *s, struct page_fetch *p)
 {
+    if (p->overtaken)
+        return;
     p->overtaken = true;
     const struct store_question q = {.target = STORE_PAGE, .number = p->number};
     struct fetch *f = join_find(s, &q);
     if (f != NULL && f->page == p)
         join_remove(s, f);
-}
-
-static bool shows(const struct page_fetch *p, int64_t id)
-{
-    for (int i = 0; i < p->count; i++)
-        if (p->id[i] == id)
-            return true;
-    return false;
 }
 
 static void unjoin(struct store *s, const struct store_question *q)
@@ -58,11 +52,9 @@ static void card_changed(struct store *s, int64_t id)
     cache_drop(&s->cache, CACHE_SUMMARY, cache_key_of(&id));
     cache_outdate_page_of(&s->cache, id);
     unjoin(s, &(struct store_question){.target = STORE_CARD, .number = id});
-    for (struct list *l = s->page_fetches.next; l != &s->page_fetches; l = l->next) {
-        struct page_fetch *p = LIST_ENTRY(l, struct page_fetch, link);
-        if (shows(p, id))
-            overtake(s, p);
-    }
+    const struct table_slot *slot = table_find(&s->page_members, cache_hash_id(&s->cache, id));
+    for (; slot != NULL; slot = table_find_next(&s->page_members, slot))
+        overtake(s, slot->entry);
 }
 
 static void link_changed(struct store *s, struct span link)
@@ -74,9 +66,8 @@ static void link_changed(struct store *s, struct span link)
 static void index_changed(struct store *s)
 {
     s->index_known = false;
+    s->index_epoch++; /* pages that are being put together are overtaken, and nobody joins them */
     cache_drop_pages(&s->cache);
-    for (struct list *l = s->page_fetches.next; l != &s->page_fetches; l = l->next)
-        overtake(s, LIST_ENTRY(l, struct page_fetch, link));
 }
 
 static void keys_changed(struct store *s)
@@ -91,7 +82,7 @@ static void forget_everything(struct store *s)
     metric_add(&s->options.metrics->cache_flushes_total, 1);
     cache_clear(&s->cache);
     index_changed(s);
-    join_remove_all(s);
+    s->flush_epoch++; /* nobody joins what is under way */
     keyring_forget(&s->keyring);
     s->verdict_epoch++;
 }

@@ -14,7 +14,7 @@ struct fetch *fetch_new(struct store *s, const struct store_question *question, 
                         struct page_fetch *known)
 {
     bool paged = question->target == STORE_PAGE;
-    struct page_fetch *page = paged && known == NULL ? page_fetch_new(question->number) : known;
+    struct page_fetch *page = paged && known == NULL ? page_fetch_new(s, question->number) : known;
     struct fetch *f = calloc(1, sizeof *f + question->link.len);
     if (f == NULL || (paged && page == NULL)) {
         page_fetch_free(page);
@@ -179,7 +179,7 @@ static void conclude(struct fetch *f)
         a->body = NULL;
     }
     if (a->status == STORE_FOUND && f->target == STORE_PAGE)
-        a->body = page_fetch_compose(f->page, f->store, &a->last_page);
+        a->body = page_fetch_compose(f->page, &a->last_page);
     if (a->status == STORE_FOUND && f->target != STORE_NOTHING && a->body == NULL)
         a->status = STORE_OUT_OF_MEMORY;
 }

@@ -17,8 +17,9 @@ enum fetch_step { FETCH_FIRST, FETCH_LINKED_CARD, FETCH_PAGE_ITEMS };
 struct fetch {
     struct list link;     /* in the store's waiting list while it has not been sent */
     struct list requests; /* those who wait for the answer */
-    struct fetch *join_chain;
-    bool joinable; /* in the table of those that may be joined */
+    bool joinable;        /* in the table of those that may be joined */
+    uint64_t join_hash;
+    uint64_t join_epoch; /* see join.c */
     struct store *store;
     void (*ended)(
         struct fetch *f); /* the store's: all replies are in and `answer` is complete, or `lost` is set */

@@ -57,13 +57,6 @@ static void on_ids(void *arg, const redisReply *reply)
     fetch_settle(f);
 }
 
-/* From here on invalidations matter to the page. */
-static void watch(struct fetch *f)
-{
-    list_remove(&f->page->link);
-    list_append(&f->store->page_fetches, &f->page->link);
-}
-
 static void add_number(struct buf *command, int64_t number)
 {
     char digits[INT64_DIGITS_MAX];
@@ -73,7 +66,6 @@ static void add_number(struct buf *command, int64_t number)
 void fetch_page_send(struct fetch *f)
 {
     page_fetch_reset(f->page);
-    watch(f);
     struct buf *key = &f->store->key;
     buf_clear(key);
     keyspace_index(f->store->options.keyspace, key);
@@ -131,9 +123,9 @@ static void on_item(void *arg, const redisReply *reply)
 void fetch_page_send_items(struct fetch *f)
 {
     struct page_fetch *p = f->page;
-    watch(f);
     f->found = true;
-    (void)page_fetch_gather(p, f->store);
+    page_fetch_watch(p);
+    (void)page_fetch_gather(p);
     int at = -1;
     while ((at = page_fetch_next(p)) >= 0)
         fetch_send_hmget(f, p->id[at], CHANNEL_SUMMARY, on_item);

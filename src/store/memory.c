@@ -89,9 +89,9 @@ static bool link_from_memory(struct store *s, struct store_question *q, struct s
     return answer_card(cache_find_linked(&s->cache, e), answer);
 }
 
-static bool compose(struct store *s, struct page_fetch *p, struct store_answer *answer)
+static bool compose(struct page_fetch *p, struct store_answer *answer)
 {
-    answer->body = page_fetch_compose(p, s, &answer->last_page);
+    answer->body = page_fetch_compose(p, &answer->last_page);
     answer->status = answer->body != NULL ? STORE_FOUND : STORE_OUT_OF_MEMORY;
     page_fetch_free(p);
     return true;
@@ -102,25 +102,25 @@ static bool page_beyond(struct store *s, int64_t number, struct store_answer *an
 {
     if (!s->index_known || number <= page_last(s->index_entries))
         return false;
-    struct page_fetch *p = page_fetch_new(number);
+    struct page_fetch *p = page_fetch_new(s, number);
     if (p == NULL)
         return false;
     p->entries = s->index_entries;
     p->overtaken = true;
-    return compose(s, p, answer);
+    return compose(p, answer);
 }
 
 /* The channels of a page whose body is not true any more, with the summaries that still are. */
 static struct page_fetch *known_page(struct store *s, const struct cache_entry *e)
 {
-    struct page_fetch *p = page_fetch_new(e->page->info.page);
+    struct page_fetch *p = page_fetch_new(s, e->page->info.page);
     if (p == NULL)
         return NULL;
     p->entries = s->index_entries;
     p->has_next = e->page->info.has_next;
     p->count = e->page->member_count;
     for (int i = 0; i < p->count; i++)
-        p->id[i] = e->page->member[i].id;
+        p->id[i] = e->page->member[i];
     return p;
 }
 
@@ -139,8 +139,8 @@ static bool page_from_memory(struct store *s, int64_t number, struct store_answe
     struct page_fetch *p = known_page(s, e);
     if (p == NULL)
         return false;
-    if (page_fetch_gather(p, s) == 0)
-        return compose(s, p, answer);
+    if (page_fetch_gather(p) == 0)
+        return compose(p, answer);
     *known = p;
     return false;
 }

@@ -5,14 +5,53 @@
 
 #include <stdlib.h>
 
-struct page_fetch *page_fetch_new(int64_t number)
+struct page_fetch *page_fetch_new(struct store *s, int64_t number)
 {
     struct page_fetch *p = calloc(1, sizeof *p);
     if (p == NULL)
         return NULL;
-    list_init(&p->link);
+    p->store = s;
     p->number = number;
+    p->index_epoch = s->index_epoch;
     return p;
+}
+
+/* What has grown for many pages at a time is given back when there is none any more. */
+static void shrink(struct table *t)
+{
+    struct table_segment *unused = NULL;
+    if (t->used > 0 || t->segment_count == 1)
+        return;
+    table_clear(t, &unused);
+    while (unused != NULL)
+        table_free_dead(&unused);
+}
+
+static void unwatch(struct page_fetch *p)
+{
+    struct store *s = p->store;
+    for (; p->watched > 0; p->watched--)
+        table_remove(&s->page_members, cache_hash_id(&s->cache, p->id[p->watched - 1]), p);
+    shrink(&s->page_members);
+}
+
+/* A page that cannot be found is as good as overtaken. Where nothing is remembered, nothing needs to be
+ * found. */
+void page_fetch_watch(struct page_fetch *p)
+{
+    struct store *s = p->store;
+    if (!coherence_keeps(s))
+        return;
+    while (p->watched < p->count && !p->overtaken) {
+        uint64_t hash = cache_hash_id(&s->cache, p->id[p->watched]);
+        p->overtaken = table_add(&s->page_members, hash, p) != 0;
+        p->watched += !p->overtaken;
+    }
+}
+
+bool page_fetch_is_overtaken(const struct page_fetch *p)
+{
+    return p->overtaken || p->index_epoch != p->store->index_epoch;
 }
 
 static void drop_items(struct page_fetch *p)
@@ -27,20 +66,23 @@ void page_fetch_free(struct page_fetch *p)
 {
     if (p == NULL)
         return;
+    unwatch(p);
     drop_items(p);
-    list_remove(&p->link);
     free(p);
 }
 
 void page_fetch_reset(struct page_fetch *p)
 {
+    unwatch(p);
     drop_items(p);
     p->count = p->next = p->strangers = 0;
     p->overtaken = false;
+    p->index_epoch = p->store->index_epoch;
 }
 
-int page_fetch_gather(struct page_fetch *p, struct store *s)
+int page_fetch_gather(struct page_fetch *p)
 {
+    struct store *s = p->store;
     int needed = 0;
     for (int i = 0; i < p->count; i++) {
         struct cache_entry *e = cache_find(&s->cache, CACHE_SUMMARY, cache_key_of(&p->id[i]));
@@ -69,8 +111,9 @@ bool page_fetch_is_incomplete(const struct page_fetch *p)
 }
 
 /* Counts the members of the index that are left out, and logs each id once. */
-static void report_gaps(const struct page_fetch *p, struct store *s)
+static void report_gaps(const struct page_fetch *p)
 {
+    struct store *s = p->store;
     int left_out = p->strangers;
     for (int i = 0; i < p->count; i++) {
         if (p->gap[i] == PAGE_GAP_NONE)
@@ -104,8 +147,9 @@ static void write_items(const struct page_fetch *p, struct buf *out, int *writte
     }
 }
 
-struct blob *page_fetch_compose(struct page_fetch *p, struct store *s, int64_t *last)
+struct blob *page_fetch_compose(struct page_fetch *p, int64_t *last)
 {
+    struct store *s = p->store;
     struct page_info info = {.page = p->number, .last = last_page(p), .has_next = p->has_next};
     struct buf *text = &s->text;
     buf_recycle(text, STORE_TEXT_KEPT);
@@ -113,9 +157,9 @@ struct blob *page_fetch_compose(struct page_fetch *p, struct store *s, int64_t *
     write_items(p, text, &info.count);
     document_end_page(text, &info);
     struct blob *body = buf_error(text) == 0 ? blob_new_tagged(buf_span(text)) : NULL;
-    if (body != NULL && coherence_keeps(s) && !p->overtaken)
+    if (body != NULL && coherence_keeps(s) && !page_fetch_is_overtaken(p))
         cache_put_page(&s->cache, &info, p->id, p->count, body);
-    report_gaps(p, s);
+    report_gaps(p);
     *last = info.last;
     return body;
 }

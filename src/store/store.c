@@ -67,6 +67,25 @@ static void on_deadline(uv_timer_t *timer)
     arm_timer(s);
 }
 
+/* --- freeing what the cache has dropped --- */
+
+/* Between two looks at the sockets no more than so much is freed: about a tenth of a millisecond's worth. */
+enum { RECLAIM_STEPS = 256 };
+
+static void on_reclaim(uv_idle_t *idle)
+{
+    struct store *s = idle->data;
+    if (cache_reclaim(&s->cache, RECLAIM_STEPS) < RECLAIM_STEPS)
+        (void)uv_idle_stop(idle);
+}
+
+/* To be called when something was put into the cache or dropped. */
+static void reclaim_later(struct store *s)
+{
+    if (cache_has_excess(&s->cache))
+        (void)uv_idle_start(&s->reclaim, on_reclaim); /* fails without a callback only */
+}
+
 /* --- fetches --- */
 
 static void on_fetch_ended(struct fetch *f);
@@ -176,6 +195,7 @@ static void answer_all(struct fetch *f)
 static void on_fetch_ended(struct fetch *f)
 {
     join_remove(f->store, f);
+    reclaim_later(f->store);
     if (f->lost)
         ask_anew(f);
     else
@@ -190,6 +210,7 @@ static void on_ready(void *arg)
     struct store *s = arg;
     struct list waiting;
     coherence_begin(s);
+    reclaim_later(s);
     list_init(&waiting);
     list_splice(&waiting, &s->waiting);
     while (!list_empty(&waiting)) {
@@ -210,6 +231,7 @@ static void on_lost(void *arg)
 static void on_push(void *arg, const redisReply *push)
 {
     coherence_push(arg, push);
+    reclaim_later(arg);
 }
 
 static int open_connection(struct store *s, uv_loop_t *loop)
@@ -228,6 +250,13 @@ static int open_connection(struct store *s, uv_loop_t *loop)
     return rconn_new(loop, &options, &s->rconn);
 }
 
+static void fini_tables(struct store *s)
+{
+    table_fini(&s->joinable);
+    table_fini(&s->page_members);
+    cache_fini(&s->cache);
+}
+
 int store_new(uv_loop_t *loop, const struct store_options *options, struct store **out)
 {
     struct store *s = calloc(1, sizeof *s);
@@ -236,21 +265,25 @@ int store_new(uv_loop_t *loop, const struct store_options *options, struct store
     s->options = *options;
     list_init(&s->waiting);
     list_init(&s->by_deadline);
-    list_init(&s->page_fetches);
     keyring_init(&s->keyring);
     int err = cache_init(&s->cache, options->cache_size, options->metrics);
+    if (err == 0)
+        err = table_init(&s->joinable);
+    if (err == 0)
+        err = table_init(&s->page_members);
     if (err == 0)
         err = fetch_commands_init(&s->commands, options->keyspace);
     if (err == 0)
         err = open_connection(s, loop);
     if (err != 0) {
         fetch_commands_fini(&s->commands);
-        cache_fini(&s->cache);
+        fini_tables(s);
         free(s);
         return err;
     }
-    (void)uv_timer_init(loop, &s->timer); /* cannot fail */
-    s->timer.data = s;
+    (void)uv_timer_init(loop, &s->timer); /* neither can fail */
+    (void)uv_idle_init(loop, &s->reclaim);
+    s->timer.data = s->reclaim.data = s;
     *out = s;
     return 0;
 }
@@ -261,7 +294,7 @@ static void on_part_closed(struct store *s)
         return;
     void (*closed)(void *arg) = s->closed;
     void *arg = s->closed_arg;
-    cache_fini(&s->cache);
+    fini_tables(s);
     keyring_fini(&s->keyring);
     fetch_commands_fini(&s->commands);
     buf_fini(&s->key);
@@ -271,9 +304,9 @@ static void on_part_closed(struct store *s)
     closed(arg);
 }
 
-static void on_timer_closed(uv_handle_t *timer)
+static void on_handle_closed(uv_handle_t *handle)
 {
-    on_part_closed(timer->data);
+    on_part_closed(handle->data);
 }
 
 static void on_rconn_closed(void *arg)
@@ -285,9 +318,10 @@ void store_close(struct store *s, void (*closed)(void *arg), void *arg)
 {
     s->closed = closed;
     s->closed_arg = arg;
-    s->open_parts = 2;
+    s->open_parts = 3;
     rconn_close(s->rconn, on_rconn_closed, s);
-    uv_close((uv_handle_t *)&s->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&s->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&s->reclaim, on_handle_closed);
 }
 
 /* --- questions --- */

@@ -8,7 +8,7 @@
 #include "store/rconn.h"
 #include "store/store.h"
 
-enum { STORE_JOIN_BUCKETS = 1024, STORE_REPORTED = 1024, STORE_TEXT_KEPT = 256 * 1024 };
+enum { STORE_REPORTED = 1024, STORE_TEXT_KEPT = 256 * 1024 };
 
 /* What was logged of a channel. */
 enum store_report { STORE_REPORT_NONE, STORE_REPORT_UNREADABLE, STORE_REPORT_LEFT_OUT };
@@ -44,12 +44,15 @@ struct store {
     bool coherent;    /* what is cached was kept true until the connection was lost, or is being kept true */
     uint64_t lost_ms; /* monotonic; when it was lost, or the lease had run out before */
 
-    struct list waiting;      /* fetches for which there is no connection, oldest first */
-    struct list by_deadline;  /* requests: one timeout for all, so in order of arrival */
-    struct list page_fetches; /* pages being put together */
-    struct fetch *joinable[STORE_JOIN_BUCKETS];
-    uv_timer_t timer;   /* runs until the first deadline, and a moment longer */
-    uint64_t looked_ms; /* monotonic; when it last ran out */
+    struct list waiting;       /* fetches for which there is no connection, oldest first */
+    struct list by_deadline;   /* requests: one timeout for all, so in order of arrival */
+    struct table joinable;     /* fetches that others may join, by cache_hash; see join.c */
+    struct table page_members; /* pages being put together, by cache_hash_id of each channel */
+    uint64_t index_epoch;      /* grows when the index changes: what was read of an older one is overtaken */
+    uint64_t flush_epoch;      /* grows when everything is dropped, as does index_epoch */
+    uv_timer_t timer;          /* runs until the first deadline, and a moment longer */
+    uv_idle_t reclaim;         /* runs while the cache has something to free */
+    uint64_t looked_ms;        /* monotonic; when it last ran out */
 
     /* Channels of which something was logged, by hash: bounded, and each is news only once. */
     struct {
@@ -58,7 +61,7 @@ struct store {
     } reported[STORE_REPORTED];
     uint64_t error_logged_ms; /* when an error reply was last logged */
 
-    int open_parts; /* the timer and the connection, while closing */
+    int open_parts; /* the timer, the idle handle and the connection, while closing */
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -114,10 +117,9 @@ void keyring_fetch_retry(struct store *s);
 
 /* --- join.c: one request to Redis for all who ask the same at a time --- */
 
-/* The fetch that a question may join, or NULL. */
+/* The fetch that a question may join, or NULL. None that began in an older epoch is found. */
 struct fetch *join_find(struct store *s, const struct store_question *q);
 void join_add(struct store *s, struct fetch *f);
 void join_remove(struct store *s, struct fetch *f);
-void join_remove_all(struct store *s);
 
 #endif

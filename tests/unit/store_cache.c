@@ -33,6 +33,15 @@ static void put_card(int64_t id, const char *text)
     blob_unref(body);
 }
 
+static void put_text(int64_t id, size_t len)
+{
+    char *text = calloc(1, len + 1);
+    assert_non_null(text);
+    memset(text, 'x', len);
+    put_card(id, text);
+    free(text);
+}
+
 static struct cache_entry *card(int64_t id)
 {
     return cache_find(&cache, CACHE_CARD, cache_key_of(&id));
@@ -177,12 +186,8 @@ TEST(what_does_not_exist_cannot_push_out_what_does)
 
 TEST(an_entry_larger_than_the_budget_pushes_out_nothing)
 {
-    char *text = calloc(1, BUDGET + 1);
-    assert_non_null(text);
-    memset(text, 'x', BUDGET);
     put_card(1, "small");
-    put_card(2, text);
-    free(text);
+    put_text(2, BUDGET);
     assert_null(card(2));
     assert_non_null(card(1));
 }
@@ -194,7 +199,7 @@ TEST(a_changed_channel_takes_the_body_off_its_page_alone)
     cache_outdate_page_of(&cache, 150);
     assert_null(page(1)->body);
     assert_int_equal(page(1)->page->member_count, 100);
-    assert_int_equal(page(1)->page->member[50].id, 150);
+    assert_int_equal(page(1)->page->member[50], 150);
     assert_non_null(page(2)->body);
     cache_outdate_page_of(&cache, 250);
     assert_non_null(page(2)->body);
@@ -221,6 +226,111 @@ TEST(dropping_the_pages_leaves_the_rest)
     assert_non_null(card(1));
 }
 
+/* Reclaims all there is, no more than so many steps a time; returns how many steps there were. */
+static int reclaim(int at_once)
+{
+    int all = 0;
+    while (cache_has_excess(&cache)) {
+        int64_t before = (int64_t)metrics.cache_entries;
+        int steps = cache_reclaim(&cache, at_once);
+        assert_in_range(steps, 1, at_once);
+        assert_in_range(before - (int64_t)metrics.cache_entries, 0, at_once);
+        all += steps;
+    }
+    assert_int_equal(cache_reclaim(&cache, at_once), 0);
+    return all;
+}
+
+TEST(dropped_pages_are_dead_at_once_and_freed_in_steps)
+{
+    enum { PAGES = 10 };
+    size_t without = cache.positive.used;
+    for (int64_t n = 1; n <= PAGES; n++)
+        put_page(n, 100 * n, 100);
+    cache_drop_pages(&cache);
+    assert_true(cache.positive.used > without);
+    for (int64_t n = 1; n <= PAGES; n++)
+        assert_null(page(n));
+    put_page(3, 100, 100); /* of the new index: it takes the place of a dead one */
+    cache_outdate_page_of(&cache, 999);
+    assert_non_null(page(3)->body);
+    assert_int_equal(reclaim(2), PAGES - 1);
+    assert_null(page(4));
+    cache_outdate_page_of(&cache, 150);
+    assert_null(page(3)->body);
+    cache_drop_pages(&cache);
+    (void)reclaim(1);
+    assert_int_equal(cache.positive.used, without);
+}
+
+TEST(what_was_cleared_is_never_found_and_freed_in_steps)
+{
+    static const struct span link = {"https://max.ru/x", 16};
+    enum { CARDS = 2000, STEP = 7 };
+    size_t without = cache.positive.used;
+    for (int64_t id = 0; id < CARDS; id++)
+        put_card(id, "old");
+    cache_put(&cache, CACHE_LINK, link, NULL, 5);
+    assert_non_null(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, link)));
+    put_page(1, 0, 100);
+    cache_drop_pages(&cache);
+    put_page(2, 100, 100);
+    size_t before = metrics.cache_bytes;
+    cache_clear(&cache);
+    assert_int_equal(metrics.cache_bytes, before); /* until it is freed */
+    for (int64_t id = 0; id < CARDS; id++) {
+        assert_null(card(id));
+        if (id % 100 == 0)
+            put_card(id, "new");
+        if (id % 2 == 0)
+            (void)cache_reclaim(&cache, 1);
+    }
+    assert_true(reclaim(STEP) > CARDS / 3);
+    for (int64_t id = 0; id < CARDS; id += 100)
+        assert_memory_equal(card(id)->body->data, "new", 3);
+    assert_int_equal(metrics.cache_entries, CARDS / 100);
+    cache_clear(&cache);
+    (void)reclaim(STEP);
+    assert_int_equal(cache.positive.used, without);
+}
+
+TEST(what_is_dead_goes_before_anything_is_evicted)
+{
+    enum { SIZE = 1000, CARDS = BUDGET / SIZE / 2 };
+    for (int64_t id = 0; id < CARDS; id++)
+        put_text(id, SIZE);
+    assert_int_equal(metrics.cache_evictions_total, 0);
+    for (int round = 0; round < 3; round++) {
+        cache_clear(&cache);
+        for (int64_t id = 0; id < CARDS; id++) {
+            put_text(id, SIZE);
+            assert_true(cache.positive.used <= cache.positive.budget);
+        }
+    }
+    assert_int_equal(metrics.cache_evictions_total, 0);
+    assert_non_null(card(0));
+}
+
+TEST(room_for_a_large_entry_is_made_in_steps)
+{
+    enum { SMALL = 100, LARGE = BUDGET / 2 };
+    int64_t id = 0;
+    while (metrics.cache_evictions_total == 0)
+        put_text(id++, SMALL);
+    uint64_t before = metrics.cache_evictions_total;
+    put_text(-1, LARGE);
+    assert_int_equal(metrics.cache_evictions_total, before + CACHE_ROOM_STEPS);
+    assert_non_null(card(-1));
+    assert_true(cache.positive.used > cache.positive.budget + LARGE / 2);
+    put_text(-2, LARGE); /* too much is owed already */
+    assert_null(card(-2));
+    assert_true(cache_has_excess(&cache));
+    assert_true(reclaim(CACHE_ROOM_STEPS) > 0);
+    assert_true(cache.positive.used <= cache.positive.budget);
+    put_text(-3, SMALL);
+    assert_non_null(card(-3));
+}
+
 TEST(clearing_leaves_nothing)
 {
     int64_t id = 5;
@@ -231,6 +341,7 @@ TEST(clearing_leaves_nothing)
     assert_null(card(1));
     assert_null(card(5));
     assert_null(page(1));
+    (void)reclaim(1);
     assert_int_equal(metrics.cache_bytes, 0);
 }
 
@@ -267,6 +378,10 @@ int main(void)
         IN_A_CACHE(a_changed_channel_takes_the_body_off_its_page_alone),
         IN_A_CACHE(a_page_put_again_replaces_its_members),
         IN_A_CACHE(dropping_the_pages_leaves_the_rest),
+        IN_A_CACHE(dropped_pages_are_dead_at_once_and_freed_in_steps),
+        IN_A_CACHE(what_was_cleared_is_never_found_and_freed_in_steps),
+        IN_A_CACHE(what_is_dead_goes_before_anything_is_evicted),
+        IN_A_CACHE(room_for_a_large_entry_is_made_in_steps),
         IN_A_CACHE(clearing_leaves_nothing),
         IN_A_CACHE(without_a_budget_nothing_is_kept),
     };
