@@ -41,7 +41,7 @@ static void on_connection(void *arg, bool ready)
     if (ready)
         atomic_store(&w->redis_seen, true);
     else
-        atomic_store(&w->redis_lost_ms, clock_now_ms());
+        atomic_store(&w->redis_lost_ms, store_lost_ms(w->store));
     atomic_store(&w->redis_ready, ready);
 }
 

@@ -44,10 +44,21 @@
       "Index members left out of a page because they have no card, or one that is not a hash.")           \
     X(unreadable_values_total, counter, "Stored values that were served as absent because they do not parse.")
 
+/* The same for gauges of which the largest counts, not the sum, where those of several workers are added up.
+ */
+#define METRICS_LARGEST(X)              \
+    X(redis_replica_lag_seconds, gauge, \
+      "Seconds since the replica in use heard its master; of all workers the largest, 0 at a master.")
+
+/* What the Redis of a ready connection is; channeld_redis_role counts connections by it. */
+enum metrics_role { METRICS_ROLE_UNKNOWN, METRICS_ROLE_MASTER, METRICS_ROLE_REPLICA, METRICS_ROLES };
+
 struct metrics {
 #define METRICS_FIELD(name, type, help) _Atomic uint64_t name;
     METRICS(METRICS_FIELD)
+    METRICS_LARGEST(METRICS_FIELD)
 #undef METRICS_FIELD
+    _Atomic uint64_t redis_role[METRICS_ROLES];
     struct histogram redis_command_duration;
 };
 
@@ -75,7 +86,7 @@ static inline uint64_t metric_get(const _Atomic uint64_t *m)
     return atomic_load_explicit(m, memory_order_relaxed);
 }
 
-/* Adds `from` to `to`, metric by metric. `to` belongs to the caller. */
+/* Adds `from` to `to`, metric by metric (of METRICS_LARGEST the larger). `to` belongs to the caller. */
 void metrics_accumulate(struct metrics *to, const struct metrics *from);
 
 /* Writes the head of a metric: `type` is counter, gauge or histogram, `help` without line ends. */

@@ -4,6 +4,7 @@
  */
 #include "redis/sentinel.h"
 #include "ctl/client.h"
+#include "redis/role.h"
 
 #include <errno.h>
 

@@ -1,4 +1,4 @@
-/* Replies of Sentinel and ROLE; see sentinel.h. */
+/* Replies of Sentinel; see sentinel.h. */
 #include "redis/sentinel.h"
 
 #include "base/parse.h"
@@ -7,7 +7,7 @@
 
 enum { PORT_MAX = 65535 };
 
-static struct span text_of(const redisReply *reply)
+struct span redis_text(const redisReply *reply)
 {
     bool text = reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS;
     return text ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
@@ -28,14 +28,19 @@ static bool is_host(struct span host)
     return true;
 }
 
+bool redis_address_set(struct redis_address *out, struct span host, int64_t port)
+{
+    if (!is_host(host) || port < 1 || port > PORT_MAX)
+        return false;
+    *span_put(host, out->host) = '\0';
+    out->port = (int)port;
+    return true;
+}
+
 static bool read_address(struct span host, struct span port, struct redis_address *out)
 {
     int64_t number = 0;
-    if (!is_host(host) || parse_int64(port, &number) != 0 || number < 1 || number > PORT_MAX)
-        return false;
-    *span_put(host, out->host) = '\0';
-    out->port = (int)number;
-    return true;
+    return parse_int64(port, &number) == 0 && redis_address_set(out, host, number);
 }
 
 const char *sentinel_read_master(const redisReply *reply, struct redis_address *out)
@@ -43,17 +48,16 @@ const char *sentinel_read_master(const redisReply *reply, struct redis_address *
     if (reply->type == REDIS_REPLY_NIL)
         return "it knows no master of that name";
     bool pair = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
-    if (pair && read_address(text_of(reply->element[0]), text_of(reply->element[1]), out))
+    if (pair && read_address(redis_text(reply->element[0]), redis_text(reply->element[1]), out))
         return NULL;
     return "its answer is no address";
 }
 
-/* A member of an object, which comes as a map or as an array of names and values. */
-static struct span member(const redisReply *object, struct span name)
+struct span redis_member(const redisReply *object, struct span name)
 {
     for (size_t i = 0; i + 1 < object->elements; i += 2)
-        if (span_equal(text_of(object->element[i]), name))
-            return text_of(object->element[i + 1]);
+        if (span_equal(redis_text(object->element[i]), name))
+            return redis_text(object->element[i + 1]);
     return SPAN_ABSENT;
 }
 
@@ -70,13 +74,13 @@ static bool has_flag(struct span flags, struct span flag)
 
 static bool is_healthy(const redisReply *replica)
 {
-    struct span flags = member(replica, SPAN("flags"));
+    struct span flags = redis_member(replica, SPAN("flags"));
     return has_flag(flags, SPAN("slave")) && !has_flag(flags, SPAN("s_down")) &&
            !has_flag(flags, SPAN("o_down")) && !has_flag(flags, SPAN("disconnected")) &&
-           span_equal(member(replica, SPAN("master-link-status")), SPAN("ok"));
+           span_equal(redis_member(replica, SPAN("master-link-status")), SPAN("ok"));
 }
 
-static bool is_object(const redisReply *reply)
+bool redis_is_object(const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_ARRAY || reply->type == REDIS_REPLY_MAP;
 }
@@ -88,21 +92,10 @@ const char *sentinel_read_replicas(const redisReply *reply, struct sentinel_answ
         return "its answer is no list of replicas";
     for (size_t i = 0; i < reply->elements && out->replicas < SENTINEL_REPLICAS_MAX; i++) {
         const redisReply *one = reply->element[i];
-        if (is_object(one) && is_healthy(one) &&
-            read_address(member(one, SPAN("ip")), member(one, SPAN("port")), &out->replica[out->replicas]))
+        if (redis_is_object(one) && is_healthy(one) &&
+            read_address(redis_member(one, SPAN("ip")), redis_member(one, SPAN("port")),
+                         &out->replica[out->replicas]))
             out->replicas++;
     }
     return NULL;
-}
-
-const char *redis_role_objection(const redisReply *reply, bool replica)
-{
-    bool list = reply->type == REDIS_REPLY_ARRAY && reply->elements > 0;
-    struct span role = list ? text_of(reply->element[0]) : SPAN_ABSENT;
-    if (!replica)
-        return span_equal(role, SPAN("master")) ? NULL : "it is not a master";
-    if (!span_equal(role, SPAN("slave")) || reply->elements < 4)
-        return "it is not a replica";
-    return span_equal(text_of(reply->element[3]), SPAN("connected")) ? NULL
-                                                                     : "its link to the master is down";
 }

@@ -1,5 +1,5 @@
 /*
- * What Sentinels say, and what a Redis says of its own role: commands and the shapes of their replies.
+ * What Sentinels say: commands and the shapes of their replies. What a Redis says of itself is in role.h.
  *
  * Nothing in a reply is believed for being there: whatever a server sends, of any type and length, either is
  * an address that can be connected to, or is refused with a reason in our own words.
@@ -10,6 +10,7 @@
 #include "base/span.h"
 
 #include <hiredis/hiredis.h>
+#include <stdint.h>
 
 enum { REDIS_HOST_SIZE = 256, SENTINEL_REPLICAS_MAX = 32 };
 
@@ -38,8 +39,16 @@ const char *sentinel_read_master(const redisReply *reply, struct redis_address *
  */
 const char *sentinel_read_replicas(const redisReply *reply, struct sentinel_answer *out);
 
-/* ROLE: NULL when it is a master, or, where `replica`, a replica whose link to its master is up; or why not.
- */
-const char *redis_role_objection(const redisReply *reply, bool replica);
+/* --- of any reply --- */
+
+/* The text of a reply; absent when it is none. Borrowed, as is the next. */
+struct span redis_text(const redisReply *reply);
+
+/* A member of an object, which comes as a map or as an array of names and values; absent when it has none. */
+struct span redis_member(const redisReply *object, struct span name);
+bool redis_is_object(const redisReply *reply);
+
+/* False, with *out untouched, when it is not an address that can be connected to. */
+bool redis_address_set(struct redis_address *out, struct span host, int64_t port);
 
 #endif

@@ -152,10 +152,17 @@ void coherence_begin(struct store *s)
         keyring_fetch_begin(s);
 }
 
-/* Who was stopped meanwhile notices late: what was known then is as old as the lease tells. */
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * Who was stopped meanwhile notices late: what was known then is as old as the lease tells. What a replica
+ * without master served is as old as what it last heard.
+ */
 void coherence_lost(struct store *s)
 {
-    uint64_t now = clock_now_ms();
     uint64_t leased = rconn_proven_ms(s->rconn) + COHERENCE_LEASE_MS;
-    s->lost_ms = now < leased ? now : leased;
+    s->lost_ms = earlier(clock_now_ms(), earlier(leased, rconn_good_ms(s->rconn)));
 }

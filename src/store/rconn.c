@@ -12,7 +12,6 @@
 #include "store/rconn_internal.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "store/command.h"
 
 #include <errno.h>
@@ -21,7 +20,7 @@
 
 static void enter(struct rconn *c, enum rconn_state next);
 
-static void log_connection(const struct rconn *c, enum log_level level, const char *message, const char *why)
+void rconn_log(const struct rconn *c, enum log_level level, const char *message, const char *why)
 {
     struct log_line line;
     if (!log_begin(&line, level, message))
@@ -56,6 +55,15 @@ static void disappoint_all(struct rconn *c)
     }
 }
 
+static void count_ready(struct rconn *c, bool ready)
+{
+    if (ready)
+        metric_add(&c->options.metrics->redis_connected, 1);
+    else
+        metric_sub(&c->options.metrics->redis_connected, 1);
+    rconn_count_role(c, ready);
+}
+
 static void drop_socket(struct rconn *c)
 {
     if (c->socket == NULL)
@@ -71,7 +79,7 @@ static void leave(struct rconn *c, enum rconn_state next)
 {
     bool was_ready = c->state == RCONN_READY;
     if (was_ready)
-        metric_sub(&c->options.metrics->redis_connected, 1);
+        count_ready(c, false);
     c->state = RCONN_WAITING;
     if (was_ready)
         c->options.on_lost(c->options.arg);
@@ -88,8 +96,8 @@ void rconn_fail(struct rconn *c, const char *why)
     metric_add(&c->options.metrics->redis_disconnects_total, 1);
     c->failures++;
     /* The first failure is news; those that follow every second while Redis is away are not. */
-    log_connection(c, was_ready || c->failures == 1 ? LOG_WARN : LOG_DEBUG,
-                   was_ready ? "redis connection lost" : "redis connection failed", why);
+    rconn_log(c, was_ready || c->failures == 1 ? LOG_WARN : LOG_DEBUG,
+              was_ready ? "redis connection lost" : "redis connection failed", why);
     if (!was_ready && c->state != RCONN_LOCATING && !more_addresses)
         rconn_doubt(c);
     leave(c, more_addresses ? RCONN_CONNECTING : RCONN_WAITING);
@@ -98,7 +106,7 @@ void rconn_fail(struct rconn *c, const char *why)
 void rconn_move(struct rconn *c, const char *why)
 {
     metric_add(&c->options.metrics->redis_moves_total, 1);
-    log_connection(c, LOG_INFO, "redis connection left for another", why);
+    rconn_log(c, LOG_INFO, "redis connection left for another", why);
     c->failures = c->refused = 0;
     resolver_cancel(&c->resolver);
     leave(c, RCONN_LOCATING);
@@ -274,8 +282,8 @@ static void become_ready(struct rconn *c)
     c->ready_ms = clock_now_ms();
     c->suspect = false;
     metric_add(&c->options.metrics->redis_connects_total, 1);
-    metric_add(&c->options.metrics->redis_connected, 1);
-    log_connection(c, LOG_INFO, "redis connected", NULL);
+    count_ready(c, true);
+    rconn_log(c, LOG_INFO, "redis connected", NULL);
     rconn_start_timer(c, RCONN_HEARTBEAT_MS);
     c->options.on_ready(c->options.arg);
 }
@@ -367,7 +375,7 @@ static void on_handle_closed(uv_handle_t *handle)
 void rconn_close(struct rconn *c, void (*closed)(void *arg), void *arg)
 {
     if (c->state == RCONN_READY)
-        metric_sub(&c->options.metrics->redis_connected, 1);
+        count_ready(c, false);
     c->closed = closed;
     c->closed_arg = arg;
     enter(c, RCONN_CLOSED);
@@ -390,4 +398,9 @@ bool rconn_is_tracking(const struct rconn *c)
 uint64_t rconn_proven_ms(const struct rconn *c)
 {
     return c->proven_ms;
+}
+
+uint64_t rconn_good_ms(const struct rconn *c)
+{
+    return c->good_ms;
 }

@@ -67,6 +67,13 @@ bool rconn_is_tracking(const struct rconn *c);
 uint64_t rconn_proven_ms(const struct rconn *c);
 
 /*
+ * Until when what Redis served was known to be good, in milliseconds of the monotonic clock; UINT64_MAX while
+ * nothing speaks against it. At a replica that is when it last heard its master; where a server has changed
+ * its role, the last heartbeat before. For on_lost: what is in memory is as old as that.
+ */
+uint64_t rconn_good_ms(const struct rconn *c);
+
+/*
  * Queues one command; everything queued in one turn of the loop leaves in one write. Returns 0, -ENOTCONN
  * when the connection is not ready, or -ENOMEM. The arguments are copied.
  */

@@ -81,8 +81,3 @@ void rconn_doubt(struct rconn *c)
     if (c->watch != NULL && c->refused % ATTEMPTS_PER_SENTINEL == 0)
         sentinel_watch_doubt(c->watch);
 }
-
-const char *rconn_role_objection(const struct rconn *c, const redisReply *reply)
-{
-    return reply->type == REDIS_REPLY_ERROR ? reply->str : redis_role_objection(reply, !c->at_master);
-}

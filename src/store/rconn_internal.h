@@ -3,6 +3,8 @@
 #ifndef STORE_RCONN_INTERNAL_H
 #define STORE_RCONN_INTERNAL_H
 
+#include "base/log.h"
+#include "redis/role.h"
 #include "store/expected.h"
 #include "store/rconn.h"
 #include "store/resolve.h"
@@ -38,10 +40,17 @@ struct rconn {
     int next_address;            /* to try, of the resolver's */
     struct redis_socket *socket; /* NULL unless CONNECTING or later */
     struct expected expected;
+    int step; /* of the handshake */
     int greetings_owed;
-    bool tracking;  /* this connection is told what changes */
-    bool ping_owed; /* a heartbeat is under way */
-    uint64_t ping_sent_ms;
+    const char *untrackable; /* why this Redis is not asked to tell what changes; NULL when it is */
+    bool tracking;           /* this connection is told what changes */
+    struct redis_role role;  /* what this connection's Redis says it is; unknown where asking is denied */
+    bool role_denied, link_denied;               /* ROLE, INFO: on this connection */
+    bool role_denial_logged, link_denial_logged; /* once in a life */
+    uint64_t good_ms;   /* until when this Redis was known to be good: a master, or a replica that heard its
+                           master; UINT64_MAX for as long as the connection lasts */
+    bool ping_owed;     /* a heartbeat is under way */
+    uint64_t asked_ms;  /* when the heartbeat, or the last step of the handshake, was sent */
     uint64_t proven_ms; /* when the last answered PING was sent */
     bool unsent;        /* commands were queued since the last flush */
     uint64_t unsent_since_ns;
@@ -68,6 +77,9 @@ void rconn_greeted(struct rconn *c);
 
 void rconn_start_timer(struct rconn *c, uint64_t ms);
 
+/* A line about this connection; `why` may be NULL. */
+void rconn_log(const struct rconn *c, enum log_level level, const char *message, const char *why);
+
 /* As rconn_send, in any state that has a socket. */
 int rconn_send_now(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn,
                    void *arg) __attribute__((warn_unused_result));
@@ -83,13 +95,13 @@ void rconn_locate(struct rconn *c);
 /* An attempt led nowhere. */
 void rconn_doubt(struct rconn *c);
 
-/* Why what ROLE replied is not what was looked for; NULL when it is. */
-const char *rconn_role_objection(const struct rconn *c, const redisReply *reply);
-
 /* --- rconn_talk.c --- */
 
 /* Says HELLO and what follows it; rconn_greeted or rconn_fail comes of it. */
 void rconn_greet(struct rconn *c);
+
+/* Counts the connection's Redis by its role, or no more. */
+void rconn_count_role(struct rconn *c, bool ready);
 
 /* To be called when the timer runs out on a ready connection: looks for a silence, sends a PING, sets the
  * timer. */

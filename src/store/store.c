@@ -324,6 +324,11 @@ void store_close(struct store *s, void (*closed)(void *arg), void *arg)
     uv_close((uv_handle_t *)&s->reclaim, on_handle_closed);
 }
 
+uint64_t store_lost_ms(const struct store *s)
+{
+    return s->lost_ms;
+}
+
 /* --- questions --- */
 
 bool store_ask(struct store *s, struct store_request *request, const struct store_question *question,

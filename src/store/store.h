@@ -102,6 +102,12 @@ int store_new(uv_loop_t *loop, const struct store_options *options, struct store
 void store_close(struct store *s, void (*closed)(void *arg), void *arg);
 
 /*
+ * When the connection was lost, or what Redis served was last known to be good, in milliseconds of the
+ * monotonic clock: the stale limits count from then. To be asked while there is none.
+ */
+uint64_t store_lost_ms(const struct store *s);
+
+/*
  * Asks. True when *answer holds the answer already (`done` is not called then); false when `done` will be
  * called from the loop, within the request timeout.
  */

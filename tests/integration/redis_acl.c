@@ -176,6 +176,62 @@ static void without_tracking_it_works_without_cache(void **state)
     end(&f);
 }
 
+/* Who may not ask what Redis is serves without knowing it, and says so. */
+static void without_role_it_works_and_the_role_is_unknown(void **state)
+{
+    static const char *const less[] = {"-role", NULL};
+    struct fixture f;
+    (void)state;
+    begin(&f, less, SERVER_WAIT_READY);
+    ask_for_everything(&f);
+    assert_int_equal((int)server_metric(&f.server, "channeld_redis_role{role=\"unknown\"}"), 1);
+    assert_int_equal((int)server_metric(&f.server, "channeld_redis_role{role=\"master\"}"), 0);
+    server_await_log(&f.server, "redis denies ROLE");
+    end(&f);
+}
+
+static bool is_at_replica(void *arg)
+{
+    struct fixture *f = arg;
+    return server_metric(&f->server, "channeld_redis_role{role=\"replica\"}") == 1;
+}
+
+/* The user's Redis becomes a replica of another one with the same content; `denial` is logged, or NULL. */
+static void expect_served_at_a_replica(const char *const *extra, const char *denial)
+{
+    struct fixture f;
+    struct redis master;
+    static const char *const args[] = {"--repl-diskless-sync-delay", "0", NULL};
+    redis_start(&master, args);
+    catalogue_issue_key(&master, FIXTURE_KEY);
+    catalogue_put_samples(&master, CHANNELS);
+    begin(&f, extra, SERVER_WAIT_READY);
+    redis_do(&f.redis, "REPLICAOF 127.0.0.1 %d", master.port);
+    assert_true(wait_until(is_at_replica, &f, WAIT_DEADLINE_MS));
+    ask_for_everything(&f);
+    char *denials = redis_words(&f.redis, "ACL LOG");
+    if (denial == NULL)
+        assert_string_equal(denials, "");
+    else
+        server_await_log(&f.server, denial);
+    free(denials);
+    end(&f);
+    redis_stop(&master);
+}
+
+static void documented_user_is_enough_at_a_replica(void **state)
+{
+    (void)state;
+    expect_served_at_a_replica(NULL, NULL);
+}
+
+static void without_info_a_replica_serves(void **state)
+{
+    static const char *const less[] = {"-info", NULL};
+    (void)state;
+    expect_served_at_a_replica(less, "redis denies INFO");
+}
+
 /* ---- mistakes, and what mends them ---- */
 
 static bool is_served(void *arg)
@@ -307,6 +363,9 @@ int main(void)
         cmocka_unit_test(without_sscan_each_of_many_keys_is_asked_about_once),
         cmocka_unit_test(documented_user_can_do_nothing_else),
         cmocka_unit_test(without_tracking_it_works_without_cache),
+        cmocka_unit_test(without_role_it_works_and_the_role_is_unknown),
+        cmocka_unit_test(documented_user_is_enough_at_a_replica),
+        cmocka_unit_test(without_info_a_replica_serves),
         cmocka_unit_test(wrong_password_is_500_until_it_is_mended),
         cmocka_unit_test(deleted_user_is_500_for_what_is_not_cached_until_it_is_back),
         cmocka_unit_test(documented_loader_can_load_verify_and_issue_keys),

@@ -32,6 +32,25 @@ TEST(adding_up_touches_every_metric)
 #undef CHECK
 }
 
+TEST(of_some_metrics_the_largest_counts)
+{
+    struct metrics sum = {0};
+    struct metrics workers[3] = {
+        {.redis_replica_lag_seconds = 4, .redis_role = {[METRICS_ROLE_MASTER] = 1}},
+        {.redis_replica_lag_seconds = 9, .redis_role = {[METRICS_ROLE_REPLICA] = 1}},
+        {.redis_replica_lag_seconds = 2, .redis_role = {[METRICS_ROLE_REPLICA] = 1}}};
+    struct buf out = BUF_INIT;
+    for (int i = 0; i < 3; i++)
+        metrics_accumulate(&sum, &workers[i]);
+    metrics_write(&out, &sum);
+    const char *text = buf_c_str(&out);
+    assert_non_null(strstr(text, "\nchanneld_redis_replica_lag_seconds 9\n"));
+    assert_non_null(strstr(text, "\nchanneld_redis_role{role=\"unknown\"} 0\n"));
+    assert_non_null(strstr(text, "\nchanneld_redis_role{role=\"master\"} 1\n"));
+    assert_non_null(strstr(text, "\nchanneld_redis_role{role=\"replica\"} 2\n"));
+    buf_fini(&out);
+}
+
 TEST(each_metric_has_help_type_and_value)
 {
     struct metrics m = {0};
@@ -81,6 +100,7 @@ TEST(names_and_helps_are_fit_for_prometheus)
 {
 #define CHECK(name, type, help) check_name(#name, #type, help);
     METRICS(CHECK)
+    METRICS_LARGEST(CHECK)
 #undef CHECK
 }
 
@@ -89,6 +109,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counting_goes_up_and_down),
         cmocka_unit_test(adding_up_touches_every_metric),
+        cmocka_unit_test(of_some_metrics_the_largest_counts),
         cmocka_unit_test(each_metric_has_help_type_and_value),
         cmocka_unit_test(the_start_of_the_exposition_is_known_by_heart),
         cmocka_unit_test(names_and_helps_are_fit_for_prometheus),

@@ -189,40 +189,6 @@ TEST(what_is_no_list_is_refused)
     }
 }
 
-static bool role_is(const char *bytes, bool as_replica)
-{
-    redisReply *reply = parse(bytes);
-    bool is = redis_role_objection(reply, as_replica) == NULL;
-    freeReplyObject(reply);
-    return is;
-}
-
-TEST(a_role_is_what_was_looked_for_or_not)
-{
-    static const char master[] = "*3\r\n$6\r\nmaster\r\n:100\r\n*0\r\n";
-    static const char linked[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n";
-    static const char cut[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$7\r\nconnect\r\n:7\r\n";
-    assert_true(role_is(master, false));
-    assert_false(role_is(master, true));
-    assert_true(role_is(linked, true));
-    assert_false(role_is(linked, false));
-    assert_false(role_is(cut, true));
-    assert_false(role_is(cut, false));
-    static const char *const lies[] = {"*0\r\n",
-                                       "*1\r\n:1\r\n",
-                                       "+master\r\n",
-                                       "*1\r\n$5\r\nslave\r\n",
-                                       "*4\r\n$5\r\nslave\r\n_\r\n_\r\n_\r\n",
-                                       "*-1\r\n",
-                                       "-NOPERM no\r\n",
-                                       "*1\r\n*1\r\n$6\r\nmaster\r\n",
-                                       "*1\r\n$8\r\nsentinel\r\n"};
-    for (size_t i = 0; i < TEST_COUNT(lies); i++) {
-        assert_false(role_is(lies[i], false));
-        assert_false(role_is(lies[i], true));
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,7 +200,6 @@ int main(void)
         cmocka_unit_test(of_a_list_what_cannot_be_read_is_left_out),
         cmocka_unit_test(more_replicas_than_there_is_room_for_are_left_out),
         cmocka_unit_test(what_is_no_list_is_refused),
-        cmocka_unit_test(a_role_is_what_was_looked_for_or_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

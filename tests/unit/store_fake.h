@@ -23,7 +23,8 @@
 
 enum { FAKE_CONNS_MAX = 8, ALL = -1 };
 
-static const char HELLO_REPLY[] = "%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$5\r\nproto\r\n:3\r\n";
+static const char HELLO_REPLY[] =
+    "%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.5\r\n$5\r\nproto\r\n:3\r\n";
 
 struct fake_conn {
     int fd; /* -1: not open */
@@ -39,7 +40,7 @@ struct fake {
     int accepted;
     struct buf log; /* commands as they came: words joined by spaces, one a line */
     /* What it answers. */
-    const char *hello, *select, *ping, *role, *subscribe, *sentinel;
+    const char *hello, *select, *ping, *role, *info, *tracking, *subscribe, *sentinel;
     bool mute;        /* nothing at all */
     size_t slice;     /* bytes that leave in one turn; 0: all */
     long close_after; /* bytes sent, then it closes; ALL: never */
@@ -52,6 +53,8 @@ static inline void fake_init(struct fake *f)
                        .select = "+OK\r\n",
                        .ping = "+PONG\r\n",
                        .role = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n",
+                       .info = "$0\r\n\r\n",
+                       .tracking = "+OK\r\n",
                        .subscribe = ">3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n",
                        .sentinel = "*-1\r\n",
                        .close_after = ALL};
@@ -132,10 +135,8 @@ static inline const char *fake_word(const struct fake *f, const char *name)
 {
     const struct {
         const char *name, *word;
-    } words[] = {{"HELLO", f->hello},
-                 {"SELECT", f->select},
-                 {"ROLE", f->role},
-                 {"SUBSCRIBE", f->subscribe},
+    } words[] = {{"HELLO", f->hello},      {"SELECT", f->select},   {"ROLE", f->role},
+                 {"INFO", f->info},        {"CLIENT", f->tracking}, {"SUBSCRIBE", f->subscribe},
                  {"SENTINEL", f->sentinel}};
     for (size_t i = 0; i < TEST_COUNT(words); i++)
         if (strcmp(words[i].name, name) == 0)
@@ -232,6 +233,7 @@ struct session {
     struct fake *other, *third; /* further ones, or NULL */
     struct redis_target target;
     struct metrics metrics;
+    struct span tracking_prefix;
     struct rconn *rconn;
     int ready, lost, closed;
     bool closing;
@@ -329,6 +331,7 @@ static inline void session_connect(void)
     const struct rconn_options options = {.target = &session.target,
                                           .client_name = "test",
                                           .metrics = &session.metrics,
+                                          .tracking_prefix = session.tracking_prefix,
                                           .on_ready = session_on_ready,
                                           .on_lost = session_on_lost};
     assert_int_equal(rconn_new(&session.loop, &options, &session.rconn), 0);

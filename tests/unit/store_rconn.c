@@ -28,7 +28,7 @@ TEST(it_greets_and_is_ready)
     assert_int_equal(session_ask("ECHO", "early"), -ENOTCONN);
     SESSION_UNTIL(session.ready == 1);
     assert_true(rconn_is_ready(session.rconn));
-    assert_buf(&fake.log, "HELLO 3 SETNAME test\nPING\n");
+    assert_buf(&fake.log, "HELLO 3 SETNAME test\nROLE\nPING\n");
     assert_int_equal(session.metrics.redis_connects_total, 1);
     assert_int_equal(session.metrics.redis_connected, 1);
     assert_int_equal(session.metrics.redis_disconnects_total, 0);
@@ -46,7 +46,7 @@ TEST(it_authenticates_and_selects)
     session.target.db = 12;
     session_connect();
     SESSION_UNTIL(session.ready == 1);
-    assert_buf(&fake.log, "HELLO 3 AUTH reader secret SETNAME test\nSELECT 12\nPING\n");
+    assert_buf(&fake.log, "HELLO 3 AUTH reader secret SETNAME test\nSELECT 12\nROLE\nPING\n");
     session_end();
 }
 

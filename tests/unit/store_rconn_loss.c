@@ -112,7 +112,7 @@ TEST(silence_is_noticed_without_any_command)
     SESSION_UNTIL(session.lost == 1);
     int64_t took = wait_now_ms() - began;
     assert_true(took <= RCONN_HEARTBEAT_MS + RCONN_SILENCE_MAX_MS + wait_slack_ms());
-    assert_non_null(strstr(buf_c_str(&fake.log), "PING\nPING\n")); /* the greeting's and the heartbeat's */
+    assert_non_null(strstr(buf_c_str(&fake.log), "PING\nROLE\nPING\n")); /* the greeting's and the heartbeat's */
     session_end();
 }
 

@@ -1,0 +1,202 @@
+/*
+ * A plain address behind which there is a replica, or a master that is made one: what it serves without its
+ * master is the past, and a key that the master has revoked works for no longer than the stale limit.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fixture.h"
+#include "support/proxy.h"
+
+enum { STALE_LIMIT_MS = 2000, NOTICE_MS = 2000, SECOND_MS = 1000 };
+
+#define CARD "channel/by-id/1/"
+
+static struct redis master;
+static struct proxy *line; /* between the replica and its master */
+static struct fixture f;   /* its Redis is the replica */
+
+static bool is_linked(void *arg)
+{
+    char *info = redis_text(arg, "INFO replication");
+    bool linked = strstr(info, "master_link_status:up") != NULL;
+    free(info);
+    return linked;
+}
+
+static void start_channeld(void)
+{
+    static const char *const env[] = {"CHANNELD_WORKERS=2", "CHANNELD_STALE_LIMIT=2s",
+                                      "CHANNELD_REQUEST_TIMEOUT=1s", NULL};
+    struct server_spec spec = {.redis_url = f.redis.url, .env = env, .wait = SERVER_WAIT_READY};
+    server_start(&f.server, &spec);
+}
+
+/* A master that is heard every second, a replica behind a line. */
+static int set_up(void **state)
+{
+    static const char *const master_args[] = {"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period",
+                                              "1", NULL};
+    (void)state;
+    memset(&f, 0, sizeof f);
+    redis_start(&master, master_args);
+    catalogue_issue_key(&master, FIXTURE_KEY);
+    catalogue_put_samples(&master, 10);
+    catalogue_put(&master, "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
+    line = proxy_new(master.port, 0, 0);
+    redis_start(&f.redis, NULL);
+    redis_do(&f.redis, "REPLICAOF 127.0.0.1 %d", proxy_port(line));
+    assert_true(wait_until(is_linked, &f.redis, WAIT_DEADLINE_MS));
+    start_channeld();
+    assert_int_equal(fixture_status(&f, CARD), 200);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    if (f.server.process.pid != 0)
+        server_stop(&f.server);
+    server_kill(&f.server);
+    redis_stop(&f.redis);
+    proxy_free(line);
+    redis_stop(&master);
+    return 0;
+}
+
+static void revoke_all(struct redis *redis)
+{
+    redis_do(redis, "DEL channels:api_keys");
+}
+
+static bool is_not_served(void *arg)
+{
+    (void)arg;
+    return fixture_status(&f, CARD) != 200;
+}
+
+static bool is_unauthorised(void *arg)
+{
+    (void)arg;
+    return fixture_status(&f, CARD) == 401;
+}
+
+static double role(const char *name)
+{
+    char *metric = text_printf("channeld_redis_role{role=\"%s\"}", name);
+    double value = server_metric(&f.server, metric);
+    free(metric);
+    return value;
+}
+
+/* The key goes on working for the stale limit, and no longer; then nobody is ready. */
+static void expect_end_within(int limit_ms)
+{
+    revoke_all(&master);
+    assert_true(wait_until(is_not_served, NULL, limit_ms + wait_slack_ms()));
+    assert_int_equal(fixture_status(&f, CARD), 500);
+    server_await_admin(&f.server, "/readyz", 503);
+    assert_int_equal((int)server_metric(&f.server, "channeld_redis_connected"), 0);
+    assert_int_equal((int)(role("replica") + role("master") + role("unknown")), 0);
+}
+
+static void expect_truth_again(void)
+{
+    assert_true(wait_until(is_unauthorised, NULL, WAIT_DEADLINE_MS));
+    server_await_metric(&f.server, "channeld_redis_role{role=\"replica\"}", 2);
+}
+
+static void revoked_key_works_on_a_linked_replica_no_longer_than_it_travels(void **state)
+{
+    (void)state;
+    assert_int_equal((int)role("replica"), 2);
+    assert_int_equal((int)(role("master") + role("unknown")), 0);
+    revoke_all(&master);
+    assert_true(wait_until(is_unauthorised, NULL, wait_slack_ms()));
+    assert_in_range((int)server_metric(&f.server, "channeld_redis_replica_lag_seconds"), 0, 3);
+    assert_int_equal((int)server_metric(&f.server, "channeld_redis_disconnects_total"), 0);
+}
+
+static void replica_whose_link_breaks_is_lost_from_when_it_last_heard_its_master(void **state)
+{
+    (void)state;
+    proxy_set_refusing(line, true);
+    proxy_strike(line, PROXY_RESET);
+    expect_end_within(STALE_LIMIT_MS + NOTICE_MS);
+    server_await_log(&f.server, "its link to the master is down");
+    proxy_heal(line);
+    expect_truth_again();
+}
+
+/* Nothing comes any more, and the link is up all the while: a master speaks every ten seconds at least. */
+static void replica_whose_master_falls_silent_is_lost_when_no_ping_explains_it(void **state)
+{
+    enum { SILENCE_MAX_S = 15 };
+    (void)state;
+    proxy_set_hole(line, PROXY_BOTH);
+    expect_end_within((SILENCE_MAX_S + 1) * SECOND_MS + NOTICE_MS);
+    server_await_log(&f.server, "its master has been silent for too long");
+    assert_true(is_linked(&f.redis));
+    proxy_heal(line);
+    expect_truth_again();
+}
+
+static void replica_without_link_is_not_taken_into_use(void **state)
+{
+    static const char *const env[] = {"CHANNELD_WORKERS=1", NULL};
+    struct server late;
+    (void)state;
+    proxy_set_refusing(line, true);
+    proxy_strike(line, PROXY_RESET);
+    struct server_spec spec = {.redis_url = f.redis.url, .env = env, .wait = SERVER_WAIT_LISTENING};
+    server_start(&late, &spec);
+    server_await_metric(&late, "channeld_redis_disconnects_total", 3);
+    assert_int_equal(server_admin_status(&late, "/readyz"), 503);
+    proxy_heal(line);
+    server_await_admin(&late, "/readyz", 200);
+    server_stop(&late);
+}
+
+/* Behind the same address there is now a replica of another: what the old one said counts no more. */
+static void master_that_is_demoted_is_connected_to_anew(void **state)
+{
+    (void)state;
+    redis_do(&f.redis, "REPLICAOF NO ONE");
+    server_await_metric(&f.server, "channeld_redis_role{role=\"master\"}", 2);
+    assert_int_equal(fixture_status(&f, CARD), 200);
+    double before = server_metric(&f.server, "channeld_redis_connects_total");
+    revoke_all(&master);
+    redis_do(&f.redis, "REPLICAOF 127.0.0.1 %d", proxy_port(line));
+    assert_true(wait_until(is_unauthorised, NULL, WAIT_DEADLINE_MS));
+    server_await_metric(&f.server, "channeld_redis_role{role=\"replica\"}", 2);
+    assert_true(server_metric(&f.server, "channeld_redis_connects_total") >= before + 2);
+}
+
+/* And if it never finds that other one: the past is served for the stale limit. */
+static void master_that_is_demoted_to_nothing_is_lost(void **state)
+{
+    (void)state;
+    redis_do(&f.redis, "REPLICAOF NO ONE");
+    server_await_metric(&f.server, "channeld_redis_role{role=\"master\"}", 2);
+    assert_int_equal(fixture_status(&f, CARD), 200);
+    proxy_set_refusing(line, true);
+    redis_do(&f.redis, "REPLICAOF 127.0.0.1 %d", proxy_port(line));
+    expect_end_within(STALE_LIMIT_MS + NOTICE_MS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(revoked_key_works_on_a_linked_replica_no_longer_than_it_travels,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(replica_whose_link_breaks_is_lost_from_when_it_last_heard_its_master,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(replica_whose_master_falls_silent_is_lost_when_no_ping_explains_it,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(replica_without_link_is_not_taken_into_use, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(master_that_is_demoted_is_connected_to_anew, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(master_that_is_demoted_to_nothing_is_lost, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
