@@ -1,6 +1,10 @@
 /* CORS header fields; see cors.h. */
 #include "api/cors.h"
 
+#include "base/parse.h"
+
+#include <arpa/inet.h>
+
 /* Takes the next origin off the list, without the white space around it. */
 static struct span take_origin(struct span *list)
 {
@@ -9,26 +13,81 @@ static struct span take_origin(struct span *list)
     return span_trim(one);
 }
 
-static bool origin_valid(struct span origin)
+static bool is_host_char(char c)
 {
-    static const struct span schemes[] = {{"https://", 8}, {"http://", 7}};
-    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
-        if (!span_starts_with(origin, schemes[i]))
-            continue;
-        struct span host = span_skip(origin, schemes[i].len);
-        return host.len > 0 && span_find(host, '/') == host.len && span_find(host, ' ') == host.len;
-    }
-    return false;
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
 }
 
-bool cors_origins_valid(struct span origins)
+static bool is_host(struct span host)
+{
+    for (size_t i = 0; i < host.len; i++)
+        if (!is_host_char(host.data[i]))
+            return false;
+    return host.len > 0;
+}
+
+/* An address in brackets, written as browsers write it. */
+static bool is_ipv6(struct span host)
+{
+    char text[INET6_ADDRSTRLEN];
+    char canonical[INET6_ADDRSTRLEN];
+    struct in6_addr address;
+    if (host.len < 2 || host.len - 2 >= sizeof text || host.data[host.len - 1] != ']')
+        return false;
+    *span_put((struct span){host.data + 1, host.len - 2}, text) = '\0';
+    return inet_pton(AF_INET6, text, &address) == 1 &&
+           inet_ntop(AF_INET6, &address, canonical, sizeof canonical) != NULL && strcmp(text, canonical) == 0;
+}
+
+/* NULL when it is one that a browser would send, or else the reason. The default port is never sent. */
+static const char *port_error(struct span port, int64_t fallback)
+{
+    int64_t number = 0;
+    if (parse_int64(port, &number) != 0 || number < 0 || number > UINT16_MAX)
+        return "an origin's port is a number up to 65535";
+    return number == fallback ? "an origin does not name the default port of its scheme" : NULL;
+}
+
+/* Browsers write an origin in one way (HTML, "serialization of an origin"), and it is compared byte by byte.
+ */
+static const char *origin_error(struct span origin)
+{
+    static const struct {
+        struct span text;
+        int64_t port;
+    } schemes[] = {{{"https://", 8}, 443}, {{"http://", 7}, 80}};
+    size_t i = 0;
+    while (i < 2 && !span_starts_with(origin, schemes[i].text))
+        i++;
+    if (i == 2)
+        return "an origin begins with https:// or http://, in lower case";
+    struct span host = span_skip(origin, schemes[i].text.len);
+    if (span_find(host, '/') < host.len)
+        return "an origin has no path, not even a slash at its end";
+    bool bracketed = host.len > 0 && host.data[0] == '[';
+    size_t end = bracketed ? span_find(host, ']') : 0;
+    struct span after = span_skip(host, end);
+    size_t colon = end + span_find(after, ':');
+    struct span port = span_skip(host, colon);
+    host.len = colon;
+    if (bracketed ? !is_ipv6(host) : !is_host(host))
+        return "an origin's host is in lower case, of ASCII letters, digits, hyphens and dots, or a "
+               "shortened IPv6 "
+               "address in brackets";
+    return port.len == 0 ? NULL : port_error(span_skip(port, 1), schemes[i].port);
+}
+
+const char *cors_origins_error(struct span origins, struct span *which)
 {
     if (span_equal(span_trim(origins), SPAN("*")))
-        return true;
-    while (origins.len > 0)
-        if (!origin_valid(take_origin(&origins)))
-            return false;
-    return true;
+        return NULL;
+    while (origins.len > 0) {
+        *which = take_origin(&origins);
+        const char *error = span_equal(*which, SPAN("*")) ? "* stands alone" : origin_error(*which);
+        if (error != NULL)
+            return error;
+    }
+    return NULL;
 }
 
 static bool any_origin(const struct cors *c)
@@ -51,12 +110,13 @@ void cors_add_fields(const struct cors *c, const struct http_request *request, s
 {
     if (!cors_enabled(c))
         return;
-    if (!any_origin(c))
-        http_response_add(r, SPAN("Vary"), SPAN("Origin"));
+    bool any = any_origin(c);
     struct span origin = request->field[HTTP_FIELD_ORIGIN];
-    if (!allowed(c, origin))
+    if (!any)
+        http_response_add(r, SPAN("Vary"), SPAN("Origin"));
+    if (!any && !allowed(c, origin))
         return;
-    http_response_add(r, SPAN("Access-Control-Allow-Origin"), any_origin(c) ? SPAN("*") : origin);
+    http_response_add(r, SPAN("Access-Control-Allow-Origin"), any ? SPAN("*") : origin);
     http_response_add(r, SPAN("Access-Control-Expose-Headers"),
                       SPAN("ETag, Link, Retry-After, X-Request-Id"));
 }
@@ -69,6 +129,6 @@ void cors_add_preflight_fields(const struct cors *c, const struct http_request *
         return;
     http_response_add(r, SPAN("Access-Control-Allow-Methods"), SPAN("GET, HEAD"));
     http_response_add(r, SPAN("Access-Control-Allow-Headers"),
-                      SPAN("If-None-Match, Traceparent, X-Api-Key, X-Request-Id"));
+                      SPAN("Baggage, If-None-Match, Traceparent, Tracestate, X-Api-Key, X-Request-Id"));
     http_response_add(r, SPAN("Access-Control-Max-Age"), SPAN("86400"));
 }

@@ -157,6 +157,20 @@ static int check_stale_keys_limit(struct config *c, struct buf *error)
     return bad(error, "stale-keys-limit", "a duration such as 30s is expected, or same");
 }
 
+static int check_cors(struct config *c, struct buf *error)
+{
+    struct span which = SPAN_ABSENT;
+    c->cors.origins = span_of(c->values.cors_origins);
+    const char *why = cors_origins_error(c->cors.origins, &which);
+    if (why == NULL)
+        return 0;
+    int err = bad(error, "cors-origins", why);
+    buf_append_str(error, ": \"");
+    buf_append_span(error, which);
+    buf_append_str(error, "\"; origins such as https://example.org are expected, separated by commas, or *");
+    return err;
+}
+
 static int check(struct config *c, struct buf *error)
 {
     int err = check_address(error, "listen", c->values.listen, &c->listen);
@@ -178,10 +192,8 @@ static int check(struct config *c, struct buf *error)
         err = check_stale_keys_limit(c, error);
     if (err == 0)
         err = check_core_dumps(c, error);
-    c->cors.origins = span_of(c->values.cors_origins);
-    if (err == 0 && !cors_origins_valid(c->cors.origins))
-        err = bad(error, "cors-origins",
-                  "origins such as https://example.org are expected, separated by commas, or *");
+    if (err == 0)
+        err = check_cors(c, error);
     c->workers = c->values.workers > 0 ? (int)c->values.workers : cpus_available();
     return err;
 }

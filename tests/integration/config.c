@@ -147,6 +147,7 @@ static void bad_values_are_refused_naming_the_setting(void **state)
         {"CHANNELD_REDIS_PREFIX=", "redis-prefix"},
         {"CHANNELD_CHANNEL_HOST=a/b", "channel-host"},
         {"CHANNELD_CORS_ORIGINS=nonsense", "cors-origins"},
+        {"CHANNELD_CORS_ORIGINS=https://app.example/", "cors-origins"},
         {"CHANNELD_LOG_LEVEL=loud", "log-level"},
         {"CHANNELD_ACCESS_LOG=some", "access-log"},
         {"CHANNELD_REDIS_URL_FILE=/nonexistent/file", "redis-url"},

@@ -93,7 +93,10 @@ static void asterisk_allows_every_origin(void **state)
     assert_int_equal(response.status, 200);
     const char *allowed = http_header(&response, "Access-Control-Allow-Origin");
     assert_non_null(allowed);
-    assert_true(strcmp(allowed, "*") == 0 || strcmp(allowed, "https://any.example") == 0);
+    assert_string_equal(allowed, "*");
+    http_response_free(&response);
+    fixture_get(fixture, "channels/", &response); /* a cache may give it to a page */
+    assert_string_equal(http_header(&response, "Access-Control-Allow-Origin"), "*");
     http_response_free(&response);
     fixture_free(fixture);
 }
@@ -116,7 +119,9 @@ static void preflight_is_answered_without_a_key(void **state)
     assert_non_null(http_header(&response, "Access-Control-Allow-Methods"));
     assert_non_null(strstr(http_header(&response, "Access-Control-Allow-Methods"), "GET"));
     assert_non_null(http_header(&response, "Access-Control-Allow-Headers"));
-    assert_non_null(strcasestr(http_header(&response, "Access-Control-Allow-Headers"), "x-api-key"));
+    static const char *const fields[] = {"x-api-key", "traceparent", "tracestate", "baggage"};
+    for (size_t i = 0; i < TEST_COUNT(fields); i++)
+        assert_non_null(strcasestr(http_header(&response, "Access-Control-Allow-Headers"), fields[i]));
     http_response_free(&response);
 }
 
