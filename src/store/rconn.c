@@ -197,7 +197,6 @@ static void connect_next(struct rconn *c)
         rconn_fail(c, strerror(-err));
 }
 
-/* The last of the handles and a look-up that cannot be recalled ends the memory. */
 static void free_after_closing(struct rconn *c)
 {
     void (*closed)(void *arg) = c->closed;
@@ -207,19 +206,14 @@ static void free_after_closing(struct rconn *c)
     closed(arg);
 }
 
-static void on_resolved(void *arg, int err)
+static void on_resolved(void *arg, const char *error)
 {
     struct rconn *c = arg;
-    if (c->state == RCONN_CLOSED) {
-        if (c->open_handles == 0)
-            free_after_closing(c);
-        return;
-    }
     if (c->state != RCONN_RESOLVING)
         return; /* came after its deadline; the next attempt asks again */
     c->next_address = 0;
-    if (err != 0)
-        rconn_fail(c, uv_strerror(err));
+    if (error != NULL)
+        rconn_fail(c, error);
     else
         enter(c, RCONN_CONNECTING);
 }
@@ -235,7 +229,7 @@ static void resolve(struct rconn *c)
         enter(c, RCONN_CONNECTING);
         return;
     }
-    if (c->resolver.busy) { /* a look-up that outlived its attempt: wait for it */
+    if (resolver_busy(&c->resolver)) { /* a look-up that outlived its attempt: wait for it */
         enter(c, RCONN_WAITING);
         return;
     }
@@ -260,7 +254,6 @@ static void on_timer(uv_timer_t *timer)
         enter(c, RCONN_LOCATING);
         break;
     case RCONN_RESOLVING:
-        resolver_cancel(&c->resolver);
         rconn_fail(c, "the name was not resolved in time");
         break;
     case RCONN_CONNECTING:
@@ -363,7 +356,7 @@ static void on_part_closed(void *arg)
 {
     struct rconn *c = arg;
     c->open_handles--;
-    if (c->open_handles == 0 && !c->resolver.busy)
+    if (c->open_handles == 0)
         free_after_closing(c);
 }
 

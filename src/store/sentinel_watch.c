@@ -52,7 +52,7 @@ static bool turn_to_next(struct sentinel_watch *w)
 {
     struct lookup *l = &w->lookup[w->current];
     drop_socket(w);
-    if (l->next < l->resolver.count && !l->resolver.busy) {
+    if (l->next < l->resolver.count && !resolver_busy(&l->resolver)) {
         connect_next(w);
         return true;
     }
@@ -108,34 +108,16 @@ static void connect_next(struct sentinel_watch *w)
         redis_socket_limit(w->socket, SENTINEL_ANSWER_MAX, SENTINEL_ELEMENTS_MAX);
 }
 
-/* The timer's and the look-ups' ends are awaited. */
-static void free_when_closed(struct sentinel_watch *w)
-{
-    bool busy = !w->timer_closed;
-    for (int i = 0; i < w->target->sentinels.count; i++)
-        busy = busy || w->lookup[i].resolver.busy;
-    if (busy)
-        return;
-    void (*closed)(void *arg) = w->closed;
-    void *arg = w->closed_arg;
-    free(w);
-    closed(arg);
-}
-
-static void on_resolved(void *arg, int err)
+static void on_resolved(void *arg, const char *error)
 {
     struct lookup *l = arg;
     struct sentinel_watch *w = l->watch;
-    if (w->state == WATCH_CLOSED) {
-        free_when_closed(w);
-        return;
-    }
     bool awaited = w->state == WATCH_RESOLVING && l == &w->lookup[w->current];
-    l->late = !awaited && err == 0; /* where names take long, the next attempt begins with this */
+    l->late = !awaited && error == NULL; /* where names take long, the next attempt begins with this */
     if (!awaited)
         return;
-    if (err != 0)
-        sentinel_fail(w, uv_strerror(err));
+    if (error != NULL)
+        sentinel_fail(w, error);
     else
         connect_next(w);
 }
@@ -150,7 +132,7 @@ static void resolve(struct sentinel_watch *w)
         connect_next(w);
         return;
     }
-    if (l->resolver.busy) /* with a look-up that outlived its attempt; this one waits for it */
+    if (resolver_busy(&l->resolver)) /* with a look-up that outlived its attempt; this one waits for it */
         return;
     l->resolver.count = 0;
     int err = resolver_start(&l->resolver, w->loop, host, on_resolved, l);
@@ -223,8 +205,10 @@ void sentinel_watch_doubt(struct sentinel_watch *w)
 static void on_timer_closed(uv_handle_t *timer)
 {
     struct sentinel_watch *w = timer->data;
-    w->timer_closed = true;
-    free_when_closed(w);
+    void (*closed)(void *arg) = w->closed;
+    void *arg = w->closed_arg;
+    free(w);
+    closed(arg);
 }
 
 void sentinel_watch_close(struct sentinel_watch *w, void (*closed)(void *arg), void *arg)

@@ -8,7 +8,7 @@
 
 enum watch_state { WATCH_PAUSING, WATCH_RESOLVING, WATCH_ASKING, WATCH_LISTENING, WATCH_CLOSED };
 
-/* One look-up a Sentinel: one that cannot be recalled must not hold up those of the others. */
+/* One look-up a Sentinel: one that takes long must not hold up those of the others. */
 struct lookup {
     struct sentinel_watch *watch;
     struct resolver resolver;
@@ -28,7 +28,6 @@ struct sentinel_watch {
     int refused; /* how many had no answer, in a row */
     bool silent; /* none had an answer the last time that all were asked */
     uv_timer_t timer;
-    bool timer_closed;
     struct redis_socket *socket;                      /* NULL but in ASKING and LISTENING */
     bool greeted, subscribing, master_known, counted; /* of this conversation; the last: in the metric */
     struct sentinel_answer answer;
