@@ -37,7 +37,7 @@ static bool is_live(void *arg, struct buf *why)
 /* Connected, or lost for no longer than the stale limit. */
 static bool redis_usable(const struct server *s)
 {
-    uint64_t now = clock_now_ms();
+    uint64_t now = clock_boot_ms();
     uint64_t limit = (uint64_t)s->config->values.stale_limit;
     for (int i = 0; i < s->worker_count; i++) {
         struct worker_status w = worker_status(s->workers[i]);

@@ -40,7 +40,8 @@ struct worker_options {
 struct worker_status {
     bool redis_ready;
     bool redis_seen;        /* it was ready at least once */
-    uint64_t redis_lost_ms; /* monotonic; when it was lost (store_lost_ms), if it is not ready but was seen */
+    uint64_t redis_lost_ms; /* by the boot clock; when it was lost (store_lost_ms), if it is not ready but was
+                               seen */
     uint64_t ticked_ms;     /* monotonic; when the loop last turned */
 };
 

@@ -164,5 +164,5 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 void coherence_lost(struct store *s)
 {
     uint64_t leased = rconn_proven_ms(s->rconn) + COHERENCE_LEASE_MS;
-    s->lost_ms = earlier(clock_now_ms(), earlier(leased, rconn_good_ms(s->rconn)));
+    s->lost_ms = earlier(clock_boot_ms(), earlier(leased, rconn_good_ms(s->rconn)));
 }

@@ -167,7 +167,7 @@ bool memory_answer(struct store *s, struct store_question *q, struct store_answe
 {
     *answer = (struct store_answer){0};
     *gap = (struct memory_gap){.needs_verdict = true};
-    uint64_t now = clock_now_ms();
+    uint64_t now = clock_boot_ms();
     enum freshness freshness = freshness_of(s, now);
     enum verdict verdict = verdict_of(s, &q->key, freshness, now);
     if (verdict == VERDICT_UNKNOWN)

@@ -62,12 +62,12 @@ bool rconn_is_tracking(const struct rconn *c);
 
 /*
  * Until when the stream is known to be whole: the sending time of the last PING that was answered, in
- * milliseconds of the monotonic clock. Whatever Redis pushed before then has been delivered.
+ * milliseconds of the boot clock (clock.h). Whatever Redis pushed before then has been delivered.
  */
 uint64_t rconn_proven_ms(const struct rconn *c);
 
 /*
- * Until when what Redis served was known to be good, in milliseconds of the monotonic clock; UINT64_MAX while
+ * Until when what Redis served was known to be good, in milliseconds of the boot clock; UINT64_MAX while
  * nothing speaks against it. At a replica that is when it last heard its master; where a server has changed
  * its role, the last heartbeat before. For on_lost: what is in memory is as old as that.
  */

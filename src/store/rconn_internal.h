@@ -50,7 +50,8 @@ struct rconn {
     uint64_t good_ms;   /* until when this Redis was known to be good: a master, or a replica that heard its
                            master; UINT64_MAX for as long as the connection lasts */
     bool ping_owed;     /* a heartbeat is under way */
-    uint64_t asked_ms;  /* when the heartbeat, or the last step of the handshake, was sent */
+    uint64_t asked_ms;  /* when the heartbeat, or the last step of the handshake, was sent; as all of the
+                           following by the boot clock */
     uint64_t proven_ms; /* when the last answered PING was sent */
     bool unsent;        /* commands were queued since the last flush */
     uint64_t unsent_since_ns;

@@ -246,7 +246,7 @@ static int introduce(struct rconn *c)
 static int subscribe(struct rconn *c)
 {
     int err = 0;
-    c->asked_ms = c->proven_ms = clock_now_ms();
+    c->asked_ms = c->proven_ms = clock_boot_ms();
     if (c->role.kind == REDIS_ROLE_REPLICA) {
         c->greetings_owed++;
         err = ask_link(c);
@@ -296,7 +296,7 @@ static int ping(struct rconn *c)
     if (c->ping_owed)
         return 0;
     c->ping_owed = true;
-    c->asked_ms = clock_now_ms();
+    c->asked_ms = clock_boot_ms();
     int err = c->role_denied ? 0 : ask_role(c);
     if (err == 0 && c->role.kind == REDIS_ROLE_REPLICA && !c->link_denied)
         err = ask_link(c);

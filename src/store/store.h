@@ -103,7 +103,7 @@ void store_close(struct store *s, void (*closed)(void *arg), void *arg);
 
 /*
  * When the connection was lost, or what Redis served was last known to be good, in milliseconds of the
- * monotonic clock: the stale limits count from then. To be asked while there is none.
+ * boot clock (clock.h): the stale limits count from then. To be asked while there is none.
  */
 uint64_t store_lost_ms(const struct store *s);
 

@@ -42,7 +42,7 @@ struct store {
     bool index_known;
     int64_t index_entries;
     bool coherent;    /* what is cached was kept true until the connection was lost, or is being kept true */
-    uint64_t lost_ms; /* monotonic; when it was lost, or the lease had run out before */
+    uint64_t lost_ms; /* by the boot clock; when it was lost, or the lease had run out before */
 
     struct list waiting;       /* fetches for which there is no connection, oldest first */
     struct list by_deadline;   /* requests: one timeout for all, so in order of arrival */

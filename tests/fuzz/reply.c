@@ -4,7 +4,8 @@
  * failure or of the contract's shape.
  *
  * An input is a line of moves and then what the server says. Moves:
- *     g   the server answers one greeting honestly       c d   ask for card 1 or 2
+ *     g   the server does a part of the handshake        c d   ask for card 1 or 2
+ *         as it should; three are all of it
  *     x   it closes the connection                       l     ask for a card by link
  *     t   time passes: the connection's timer            p q   ask for page 1 or 2
  *     u   time passes: the timer of the requests         k     ask whether a key is valid
@@ -38,6 +39,11 @@ uint64_t clock_now_ns(void)
     return now_ns;
 }
 
+uint64_t clock_boot_ms(void)
+{
+    return now_ns / 1000000;
+}
+
 void clock_stamp_utc(char out[CLOCK_STAMP_LEN])
 {
     memset(out, '0', CLOCK_STAMP_LEN);
@@ -62,8 +68,10 @@ static struct world {
     struct keyspace keyspace;
     struct metrics metrics;
     struct store *store;
-    int peer;         /* the server's end; -1: none */
-    struct span left; /* what it has not said yet */
+    int peer;          /* the server's end; -1: none */
+    int greeted;       /* parts of the handshake that it did, and nothing else so far; -1: something else */
+    bool memory_fails; /* at some allocation of this run */
+    struct span left;  /* what it has not said yet */
     struct asked asked[ASKED_MAX];
     int asked_count;
     bool closed;
@@ -77,6 +85,7 @@ redisContext *__wrap_redisConnectWithOptions(const redisOptions *options)
     if (w.peer >= 0)
         close(w.peer);
     w.peer = pair[1];
+    w.greeted = 0;
     mine.type = REDIS_CONN_USERFD;
     mine.endpoint.fd = pair[0];
     redisContext *context = __real_redisConnectWithOptions(&mine);
@@ -108,8 +117,26 @@ static void say(struct span bytes)
     }
 }
 
+/* The handshake of a master: a seed that begins with "ggg" has a connection that is ready. */
+static void greet(void)
+{
+    static const struct span parts[] = {
+        SPAN("%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.5\r\n"
+             "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"),
+        SPAN("+OK\r\n"), SPAN("+PONG\r\n")};
+    enum { PARTS = sizeof parts / sizeof parts[0] };
+    int part = w.greeted;
+    say(part >= 0 && part < PARTS ? parts[part] : SPAN("+OK\r\n"));
+    if (part < 0 || w.greeted != part || w.peer < 0)
+        return;
+    w.greeted++;
+    turn();
+    FUZZ_CHECK(w.greeted != PARTS || w.memory_fails || rconn_is_tracking(w.store->rconn));
+}
+
 static void say_some(size_t n)
 {
+    w.greeted = -1;
     n = n < w.left.len ? n : w.left.len;
     say((struct span){w.left.data, n});
     w.left = span_skip(w.left, n);
@@ -186,6 +213,7 @@ static void run_out(uv_timer_t *timer, uint64_t ms)
 {
     if (!uv_is_active((const uv_handle_t *)timer))
         return;
+    w.greeted = -1;
     let_pass(ms);
     uv_timer_cb callback = timer->timer_cb;
     (void)uv_timer_stop(timer);
@@ -203,7 +231,7 @@ static void move(char what)
 {
     switch (what) {
     case 'g':
-        say(SPAN("+OK\r\n"));
+        greet();
         break;
     case 'x':
         hang_up();
@@ -267,6 +295,7 @@ static void begin(void)
     }
     w.peer = -1;
     w.asked_count = 0;
+    w.memory_fails = false;
     w.closed = false;
     countdown = 0;
     w.metrics = (struct metrics){0};
@@ -302,10 +331,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     w.left = input;
     turn();
     for (size_t i = 0; i < moves.len && i < MOVES_MAX; i++) {
-        if (moves.data[i] == 'm' && i + 1 < moves.len)
+        if (moves.data[i] == 'm' && i + 1 < moves.len) {
             countdown = length_of(moves.data[++i]);
-        else
+            w.memory_fails = true;
+        } else {
             move(moves.data[i]);
+        }
     }
     say_some(w.left.len);
     end();

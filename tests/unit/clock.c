@@ -26,6 +26,17 @@ TEST(a_sleep_of_20_ms_is_seen_by_both_units)
     assert_true(clock_now_ms() - ms < 10000);
 }
 
+/* Which counts what the machine was suspended for, and the monotonic clock does not. */
+TEST(the_boot_clock_is_never_behind_the_monotonic_one)
+{
+    for (int i = 0; i < 1000; i++) {
+        uint64_t ms = clock_now_ms();
+        uint64_t boot_ms = clock_boot_ms();
+        assert_true(boot_ms >= ms);
+        assert_true(clock_boot_ms() >= boot_ms);
+    }
+}
+
 /* Not time(), which may lag behind by a tick of the kernel. */
 static time_t present_second(void)
 {
@@ -56,6 +67,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_monotonic_clock_never_goes_back),
         cmocka_unit_test(a_sleep_of_20_ms_is_seen_by_both_units),
+        cmocka_unit_test(the_boot_clock_is_never_behind_the_monotonic_one),
         cmocka_unit_test(the_stamp_has_its_shape_and_the_present_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
