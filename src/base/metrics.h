@@ -46,9 +46,11 @@
 
 /* The same for gauges of which the largest counts, not the sum, where those of several workers are added up.
  */
-#define METRICS_LARGEST(X)              \
-    X(redis_replica_lag_seconds, gauge, \
-      "Seconds since the replica in use heard its master; of all workers the largest, 0 at a master.")
+#define METRICS_LARGEST(X)                                                                             \
+    X(redis_replica_lag_seconds, gauge,                                                                \
+      "Seconds since the replica in use heard its master; of all workers the largest, 0 at a master.") \
+    X(catalogue_updated_timestamp_seconds, gauge,                                                      \
+      "Newest updated_at read from Redis since the start, as seconds since 1970; 0 before the first.")
 
 /* What the Redis of a ready connection is; channeld_redis_role counts connections by it. */
 enum metrics_role { METRICS_ROLE_UNKNOWN, METRICS_ROLE_MASTER, METRICS_ROLE_REPLICA, METRICS_ROLES };

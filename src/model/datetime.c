@@ -1,7 +1,9 @@
-/* Date validation; see datetime.h. */
+/* Dates; see datetime.h. */
 #include "model/datetime.h"
 
-enum { DATE_LEN = 10, DATETIME_LEN = 19 };
+#include <time.h>
+
+enum { DATE_LEN = 10 };
 
 /* The two-digit or four-digit number at `s`, or -1. */
 static int number(const char *s, int digits)
@@ -45,4 +47,16 @@ bool datetime_valid(struct span text)
     const char *t = text.data;
     return t[10] == 'T' && below(t + 11, 24) && t[13] == ':' && below(t + 14, 60) && t[16] == ':' &&
            below(t + 17, 60);
+}
+
+int64_t datetime_to_unix(struct span text)
+{
+    const char *t = text.data;
+    struct tm tm = {.tm_year = number(t, 4) - 1900,
+                    .tm_mon = number(t + 5, 2) - 1,
+                    .tm_mday = number(t + 8, 2),
+                    .tm_hour = number(t + 11, 2),
+                    .tm_min = number(t + 14, 2),
+                    .tm_sec = number(t + 17, 2)};
+    return timegm(&tm);
 }

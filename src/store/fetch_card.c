@@ -3,6 +3,25 @@
 
 #include "base/parse.h"
 
+#include <time.h>
+
+/* Dates from the future, by more than a time zone, are a loader's mistake: they would hide that it has
+ * stopped. */
+enum { ZONE_MAX_S = 14 * 3600 };
+
+/* The newest updated_at tells when the loader last did something. Valid date-times compare as text. */
+static void note_update(struct store *s, struct span updated_at)
+{
+    if (updated_at.len != DATETIME_LEN || memcmp(updated_at.data, s->newest_update, DATETIME_LEN) <= 0 ||
+        !datetime_valid(updated_at))
+        return;
+    int64_t updated_s = datetime_to_unix(updated_at);
+    if (updated_s < 0 || updated_s > (int64_t)time(NULL) + ZONE_MAX_S)
+        return;
+    memcpy(s->newest_update, updated_at.data, DATETIME_LEN);
+    metric_set(&s->options.metrics->catalogue_updated_timestamp_seconds, (uint64_t)updated_s);
+}
+
 void fetch_send_hmget(struct fetch *f, int64_t id, enum channel_shape shape, rconn_reply_fn fn)
 {
     struct store *s = f->store;
@@ -30,6 +49,7 @@ bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape
         else if (value->type != REDIS_REPLY_NIL)
             f->failed = true;
     }
+    note_update(f->store, row->value[CHANNEL_FIELD_updated_at]);
     return !f->failed && !channel_row_is_empty(row, CHANNEL_SUMMARY);
 }
 

@@ -2,6 +2,7 @@
 #ifndef STORE_STORE_INTERNAL_H
 #define STORE_STORE_INTERNAL_H
 
+#include "model/datetime.h"
 #include "store/cache.h"
 #include "store/fetch_command.h"
 #include "store/keyring.h"
@@ -59,7 +60,8 @@ struct store {
         enum store_report kind;
         int64_t id;
     } reported[STORE_REPORTED];
-    uint64_t error_logged_ms; /* when an error reply was last logged */
+    uint64_t error_logged_ms;         /* when an error reply was last logged */
+    char newest_update[DATETIME_LEN]; /* the latest updated_at read from Redis; zeros before the first */
 
     int open_parts; /* the timer, the idle handle and the connection, while closing */
     void (*closed)(void *arg);

@@ -54,6 +54,25 @@ static void each_request_is_counted_once_by_route_and_status(void **state)
     expect_exactly(f, "channeld_requests_in_flight", 0);
 }
 
+/* Of what was read: invalid dates and those of the far future do not count. */
+static void newest_update_of_what_was_read_is_shown(void **state)
+{
+    struct fixture *f = *state;
+    const char *metric = "channeld_catalogue_updated_timestamp_seconds";
+    redis_do(&f->redis, "DEL channels:index");
+    redis_do(&f->redis, "HSET channels:card:901 title a updated_at 2020-11-01T00:00:00");
+    redis_do(&f->redis, "HSET channels:card:902 title b updated_at 2020-11-03T00:00:00");
+    redis_do(&f->redis, "HSET channels:card:903 title c updated_at 2020-11-02T00:00:00");
+    redis_do(&f->redis, "HSET channels:card:904 title d updated_at 9999-11-02T00:00:00");
+    redis_do(&f->redis, "HSET channels:card:905 title e updated_at 2020-11-31T00:00:00");
+    expect_exactly(f, metric, 0);
+    assert_int_equal(fixture_status(f, "channel/by-id/901/"), 200);
+    expect_exactly(f, metric, 1604188800);
+    redis_do(&f->redis, "ZADD channels:index 1 901 2 902 3 903 4 904 5 905");
+    assert_int_equal(fixture_status(f, "channels/"), 200);
+    expect_exactly(f, metric, 1604361600);
+}
+
 /* A request that waits for Redis is in flight; so it is no more when its client has gone or it was answered.
  */
 static void requests_in_flight_are_those_that_wait(void **state)
@@ -137,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_request_is_counted_once_by_route_and_status, set_up,
                                         fixture_teardown),
+        cmocka_unit_test_setup_teardown(newest_update_of_what_was_read_is_shown, set_up, fixture_teardown),
         cmocka_unit_test_setup_teardown(requests_in_flight_are_those_that_wait, set_up, fixture_teardown),
         cmocka_unit_test_setup_teardown(redis_commands_and_their_times_are_counted, set_up, fixture_teardown),
         cmocka_unit_test_setup_teardown(the_process_is_described, set_up, fixture_teardown),

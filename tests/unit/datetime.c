@@ -87,6 +87,15 @@ TEST(other_spellings_are_no_date_times)
     assert_false(datetime_valid(SPAN_ABSENT));
 }
 
+TEST(date_times_are_seconds_since_1970_in_utc)
+{
+    assert_int_equal(datetime_to_unix(SPAN("1970-01-01T00:00:00")), 0);
+    assert_int_equal(datetime_to_unix(SPAN("1969-12-31T23:59:59")), -1);
+    assert_int_equal(datetime_to_unix(SPAN("2000-03-01T00:00:00")), 951868800);
+    assert_int_equal(datetime_to_unix(SPAN("2026-11-21T10:06:06")), 1795255566);
+    assert_int_equal(datetime_to_unix(SPAN("9999-12-31T23:59:59")), 253402300799);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -96,6 +105,7 @@ int main(void)
         cmocka_unit_test(other_spellings_are_no_dates),
         cmocka_unit_test(date_times_go_from_midnight_to_the_last_second),
         cmocka_unit_test(other_spellings_are_no_date_times),
+        cmocka_unit_test(date_times_are_seconds_since_1970_in_utc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
