@@ -64,6 +64,9 @@ static inline void fake_init(struct fake *f)
 }
 
 /* Listens on a numeric address; port 0: any. */
+/* Bytes that the system holds for a peer that has not read them yet. */
+enum { FAKE_RCVBUF = 64 * 1024 };
+
 static inline void fake_listen(struct fake *f, const char *host, int port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -72,6 +75,7 @@ static inline void fake_listen(struct fake *f, const char *host, int port)
     f->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     assert_true(f->listener >= 0);
     (void)setsockopt(f->listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
+    (void)setsockopt(f->listener, SOL_SOCKET, SO_RCVBUF, &(int){FAKE_RCVBUF}, sizeof(int));
     assert_int_equal(bind(f->listener, (struct sockaddr *)&address, len), 0);
     assert_int_equal(listen(f->listener, 16), 0);
     assert_int_equal(getsockname(f->listener, (struct sockaddr *)&address, &len), 0);

@@ -3,7 +3,7 @@
 #include "support/text.h"
 #include "unit/store_fake.h"
 
-enum { LARGE = 32 * 1024 * 1024 };
+enum { LARGE = 8 * 1024 * 1024 };
 
 static struct fake fake;
 
