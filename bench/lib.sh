@@ -109,6 +109,7 @@ start_redis() {
         --dir "$tmp" --hash-max-listpack-value 1024
     wait_for_port redis
     export CHANNELD_REDIS_URL=redis://127.0.0.1:${port_of[redis]}/0
+    export CHANNELD_MAX_CONNECTION_AGE=0 # the loads keep their connections
 }
 
 # Loads COUNT channels, issues $key and writes the targets: $tmp/by-id, $tmp/by-link, $tmp/list.

@@ -39,6 +39,9 @@ static const struct setting TABLE[] = {
      "How long a connection may stay open between two requests"},
     {"write-timeout", SETTING_DURATION, AT(write_timeout), "30s", 100, DAY_MS, false,
      "Longest time for a client to take an answer"},
+    {"max-connection-age", SETTING_DURATION, AT(max_connection_age), "5m", 0, DAY_MS, false,
+     "Age, give or take a tenth, from which on the next answer ends a connection, so that clients spread; 0: "
+     "never"},
     {"max-header-size", SETTING_SIZE, AT(max_header_size), "16KiB", 1024, 1 << 20, false,
      "Largest request line and header section"},
     {"max-body-size", SETTING_SIZE, AT(max_body_size), "64KiB", 0, 1 << 30, false,

@@ -21,7 +21,7 @@ struct config_values {
     int64_t workers;
     int64_t request_timeout, cache_size, stale_limit;
     char *stale_keys_limit;
-    int64_t header_timeout, idle_timeout, write_timeout;
+    int64_t header_timeout, idle_timeout, write_timeout, max_connection_age;
     int64_t max_header_size, max_body_size, max_connections;
     int64_t drain_delay, drain_timeout;
     char *log_level, *access_log, *core_dumps, *cors_origins;

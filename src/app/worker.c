@@ -158,6 +158,7 @@ static int make_server(struct worker *w)
         .body_max = (size_t)v->max_body_size,
         .head_timeout_ms = (uint64_t)v->header_timeout,
         .idle_timeout_ms = (uint64_t)v->idle_timeout,
+        .max_connection_age_ms = (uint64_t)v->max_connection_age,
         .write_timeout_ms = (uint64_t)v->write_timeout,
         .max_connections = w->options.max_connections,
         .max_refusals = w->options.max_refusals,

@@ -20,6 +20,7 @@
     X(connections_accepted_total, counter, "Client connections accepted.")                                \
     X(connections_refused_total, counter, "Client connections refused because the limit was reached.")    \
     X(connections_timed_out_total, counter, "Client connections closed because a deadline passed.")       \
+    X(connections_retired_total, counter, "Client connections ended because of their age.")               \
     X(redis_connected, gauge, "Redis connections that are ready, of one a worker.")                       \
     X(redis_connects_total, counter, "Redis connections that became ready.")                              \
     X(redis_disconnects_total, counter, "Redis connections lost or refused.")                             \

@@ -198,8 +198,9 @@ static void refuse(struct http_conn *c, int status)
     c->server->options.handler.refuse(c->server->options.handler.arg, c->exchange, status);
 }
 
-static void handle(struct http_conn *c)
+static void handle(struct http_conn *c, bool followed)
 {
+    c->exchange->followed = followed;
     c->exchange->began_ns = clock_now_ns();
     c->state = CONN_HANDLING;
     c->server->requests++;
@@ -243,7 +244,7 @@ static struct span advance(struct http_conn *c, struct span bytes)
     size_t used = 0;
     enum http_progress progress = http_parser_feed(&c->exchange->parser, bytes, &used);
     if (progress == HTTP_COMPLETE)
-        handle(c);
+        handle(c, used < bytes.len);
     else if (progress == HTTP_REFUSED)
         refuse(c, c->exchange->parser.refusal);
     else
@@ -285,6 +286,19 @@ int http_exchange_status(const struct http_exchange *x, const struct http_respon
     return conditional && http_etag_listed(listed, blob_etag(r->body)) ? 304 : r->status;
 }
 
+/*
+ * What stands behind the last answer is lost (RFC 9112 section 9.6). So the age of a connection counts when
+ * its client has nothing else under way; one that always has gets as long again.
+ */
+static bool has_retired(const struct http_conn *c)
+{
+    const struct http_server *s = c->server;
+    if (s->ticked_ms < c->retire_ms)
+        return false;
+    bool followed = c->exchange->followed || c->leftover.len > 0;
+    return !followed || s->ticked_ms - c->retire_ms >= s->options.max_connection_age_ms;
+}
+
 void http_exchange_respond(struct http_exchange *x, struct http_response *r)
 {
     struct http_conn *c = x->conn;
@@ -292,6 +306,10 @@ void http_exchange_respond(struct http_exchange *x, struct http_response *r)
     const struct http_request *request = &x->parser.request;
     r->status = http_exchange_status(x, r);
     bool close = x->close || !request->keep_alive || s->announcing_close;
+    if (!close && has_retired(c)) {
+        close = true;
+        metric_add(&s->options.metrics->connections_retired_total, 1);
+    }
     const struct http_head_context context = {http_date_span(&s->date), request->minor_version, close};
     http_response_write_head(&s->output.heads, r, &context);
     bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->status == 204;
@@ -351,6 +369,7 @@ void http_conn_open(struct http_server *s, int fd, bool over_limit)
     c->tcp.data = c;
     c->server = s;
     c->over_limit = over_limit;
+    c->retire_ms = http_server_retire_ms(s);
     http_deadline_init(&c->deadline);
     list_init(&c->turn);
     list_append(&s->conns, &c->link);

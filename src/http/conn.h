@@ -41,6 +41,7 @@ struct http_exchange {
     struct http_exchange *next_spare;
     uint64_t began_ns;
     bool close;     /* the connection ends with this answer, whatever the client asks for */
+    bool followed;  /* more input of the client stands behind this request */
     bool continued; /* "100 Continue" was sent */
     max_align_t state[];
 };
@@ -61,6 +62,7 @@ struct http_server {
     struct list waiting;         /* connections that have sent more than they may have answered in one turn */
     uv_idle_t turn;              /* runs while there are any, or deadlines that are due */
     unsigned requests;           /* since connections were accepted */
+    uint64_t random;             /* state of the generator by which the ages of connections differ */
     int refusals;                /* open connections that are over the limit */
     struct http_exchange *spare; /* exchanges for reuse */
     int spares;
@@ -82,6 +84,7 @@ struct http_conn {
     struct list turn; /* among those that wait for their turn, or in no list */
     struct http_deadline deadline;
     struct http_exchange *exchange; /* the request that is being read or handled; NULL between two */
+    uint64_t retire_ms;             /* of the loop's clock: from then on the next answer is the last */
     struct buf leftover;            /* input that waits: for an answer, a write, or a turn */
     enum conn_state state;
     bool reading;
@@ -115,6 +118,9 @@ void http_conn_expire(struct http_conn *c);
 
 /* Closes at once. The memory goes in the loop. */
 void http_conn_close(struct http_conn *c);
+
+/* The server's: when a connection that is opened now is old enough to end. */
+uint64_t http_server_retire_ms(struct http_server *s);
 
 /* The server's: there is something to do that may wait until all sockets have been looked at. */
 void http_server_want_turn(struct http_server *s);

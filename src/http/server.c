@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 /* Deadlines are looked at, and Date is brought up to date, this often. */
@@ -92,6 +93,8 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
     s->deadlines.timeout_ms[DEADLINE_LINGER] = HTTP_LINGER_MS;
     s->deadlines.timeout_ms[DEADLINE_LAST_CALL] = HTTP_LAST_CALL_MS;
     http_date_refresh(&s->date);
+    if (getrandom(&s->random, sizeof s->random, GRND_NONBLOCK) < 0)
+        s->random = clock_now_ns();
     (void)uv_timer_init(loop, &s->tick); /* cannot fail, nor can the next */
     (void)uv_idle_init(loop, &s->turn);
     s->tick.data = s->turn.data = s;
@@ -190,6 +193,18 @@ int http_server_listen(struct http_server *s, const struct addr *address)
     s->listening = true;
     s->open_parts++;
     return 0;
+}
+
+/* Connections that came together, after a restart for one, do not end together: their ages spread over a
+ * fifth. */
+uint64_t http_server_retire_ms(struct http_server *s)
+{
+    uint64_t age = s->options.max_connection_age_ms;
+    if (age == 0)
+        return UINT64_MAX;
+    s->random =
+        s->random * 6364136223846793005U + 1442695040888963407U; /* Knuth's MMIX: its high bits are good */
+    return uv_now(s->loop) + age - age / 10 + (s->random >> 32) % (age / 5 + 1);
 }
 
 void http_server_announce_close(struct http_server *s)

@@ -18,9 +18,11 @@ struct http_server_options {
     struct http_handler handler;
     struct metrics *metrics; /* borrowed, as are all pointers here */
     size_t head_max, body_max;
-    uint64_t head_timeout_ms;  /* from the first byte of a request (or the opening) to its last */
-    uint64_t idle_timeout_ms;  /* between requests */
-    uint64_t write_timeout_ms; /* from the moment a client does not take an answer until it has it all */
+    uint64_t head_timeout_ms;       /* from the first byte of a request (or the opening) to its last */
+    uint64_t idle_timeout_ms;       /* between requests */
+    uint64_t max_connection_age_ms; /* give or take a tenth: from then on the next answer ends a connection;
+                                       0: never */
+    uint64_t write_timeout_ms;      /* from the moment a client does not take an answer until it has it all */
     int max_connections;
     int max_refusals; /* of connections beyond it, these are told so at a time; others are just closed */
     atomic_int *open_connections; /* counted against the maximum; may be shared by several servers */

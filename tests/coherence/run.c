@@ -39,11 +39,12 @@ static void run_start_channeld(struct run *run)
         text_printf("CHANNELD_WORKERS=%d", run->options.workers),
         text_printf("CHANNELD_STALE_LIMIT=%dms", run->options.stale_limit_ms),
         text_printf("CHANNELD_REQUEST_TIMEOUT=%dms", (int)WEATHER_REQUEST_TIMEOUT_MS),
+        text_printf("CHANNELD_MAX_CONNECTION_AGE=0"), /* a lane is one connection */
         text_printf("CHANNELD_CACHE_SIZE=%s", run->options.cache_size != NULL ? run->options.cache_size : ""),
     };
     size_t used = 0;
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        if (i < 3 || run->options.cache_size != NULL)
+        if (i < 4 || run->options.cache_size != NULL)
             env[used++] = own[i];
     }
     if (run->options.ignore_invalidations)

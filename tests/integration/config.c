@@ -53,6 +53,7 @@ static void help_lists_every_setting(void **state)
         {"CHANNELD_HEADER_TIMEOUT", "--header-timeout"},
         {"CHANNELD_IDLE_TIMEOUT", "--idle-timeout"},
         {"CHANNELD_MAX_CONNECTIONS", "--max-connections"},
+        {"CHANNELD_MAX_CONNECTION_AGE", "--max-connection-age"},
         {"CHANNELD_DRAIN_DELAY", "--drain-delay"},
         {"CHANNELD_DRAIN_TIMEOUT", "--drain-timeout"},
         {"CHANNELD_LOG_LEVEL", "--log-level"},

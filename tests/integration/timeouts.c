@@ -108,6 +108,32 @@ static void busy_connection_outlives_both_timeouts(void **state)
     http_close(&conn);
 }
 
+/* A client that keeps its connection gets every answer, the last of them with the notice, and comes again. */
+static void old_connection_ends_with_an_answer(void **state)
+{
+    static const char *const env[] = {"CHANNELD_MAX_CONNECTION_AGE=200ms", NULL};
+    struct fixture *fixture = fixture_new(3, env);
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        struct http_conn conn;
+        int64_t until = wait_deadline(WAIT_DEADLINE_MS);
+        bool last = false;
+        assert_int_equal(http_open(&conn, fixture->server.port), 0);
+        while (!last) {
+            struct http_response response;
+            assert_int_equal(http_exchange(&conn, "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
+            assert_int_equal(response.status, 200);
+            last = http_header(&response, "Connection") != NULL;
+            http_response_free(&response);
+            assert_true(wait_left_ms(until) > 0);
+        }
+        assert_int_equal(http_read_eof(&conn), 0);
+        http_close(&conn);
+    }
+    server_await_metric(&fixture->server, "channeld_connections_retired_total", 3);
+    fixture_free(fixture);
+}
+
 /* The second request of a connection has a deadline of its own. */
 static void unfinished_second_head_is_408(void **state)
 {
@@ -176,6 +202,7 @@ int main(void)
         cmocka_unit_test(silent_connection_ends_in_time),
         cmocka_unit_test(idle_connection_is_closed_without_a_word),
         cmocka_unit_test(busy_connection_outlives_both_timeouts),
+        cmocka_unit_test(old_connection_ends_with_an_answer),
         cmocka_unit_test(unfinished_second_head_is_408),
         cmocka_unit_test(body_that_does_not_come_ends_the_connection),
         cmocka_unit_test(client_that_does_not_take_its_answer_is_dropped),

@@ -102,6 +102,121 @@ TEST(after_the_announcement_every_answer_is_the_last_of_its_connection)
     world_fini(&w);
 }
 
+enum { AGE_MS = 200 };
+
+static void begin_with_age(uint64_t age_ms)
+{
+    world_init(&w);
+    w.options.max_connection_age_ms = age_ms;
+    world_open(&w);
+}
+
+static struct http_conn *only_conn(void)
+{
+    return LIST_ENTRY(w.server->conns.next, struct http_conn, link);
+}
+
+/* A client whose connection has reached its age, and that has had one answer. */
+static struct client *open_old(void)
+{
+    begin_with_age(AGE_MS);
+    struct client *c = client_open(&w);
+    client_send(c, GET("/now?young"));
+    WORLD_UNTIL(&w, client_count(c, "\r\n\r\nyoung") == 1);
+    WORLD_UNTIL(&w, w.server->ticked_ms >= only_conn()->retire_ms);
+    return c;
+}
+
+TEST(an_old_connection_ends_with_its_next_answer_and_not_without_one)
+{
+    struct client *c = open_old();
+    assert_false(c->ended); /* its next request is not lost */
+    assert_int_equal(client_count(c, "Connection: close"), 0);
+    client_send(c, GET("/now?old"));
+    WORLD_UNTIL(&w, c->ended);
+    client_expect_bodies(c, "young old");
+    assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
+    assert_int_equal(c->error, 0);
+    assert_int_equal(w.metrics.connections_retired_total, 1);
+    client_close(c);
+    WORLD_UNTIL(&w, w.metrics.connections_open == 0); /* no deadline had to pass */
+    assert_int_equal(w.metrics.connections_timed_out_total, 0);
+    world_fini(&w);
+}
+
+TEST(an_answer_that_comes_late_may_be_the_last)
+{
+    begin_with_age(AGE_MS);
+    struct client *c = client_open(&w);
+    client_send(c, GET("/later?a"));
+    WORLD_UNTIL(&w, w.later_count == 1 && w.server->ticked_ms >= only_conn()->retire_ms);
+    world_answer(&w, 0);
+    WORLD_UNTIL(&w, c->ended);
+    client_expect_bodies(c, "a");
+    assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
+    world_fini(&w);
+}
+
+TEST(what_stands_behind_an_old_connections_answer_is_answered_first)
+{
+    struct client *c = open_old();
+    client_send(c, GET("/now?a") GET("/later?b") GET("/now?c") GET("/now?d"));
+    WORLD_UNTIL(&w, w.later_count == 1);
+    world_answer(&w, 0);
+    WORLD_UNTIL(&w, c->ended);
+    client_expect_bodies(c, "young a b c d");
+    assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
+    world_fini(&w);
+}
+
+/* It has always sent more than was answered, and still does not stay for ever. */
+TEST(a_client_that_pipelines_without_end_gets_its_age_twice)
+{
+    enum { MANY = 300, GAP_MS = 5 };
+    struct client *c = open_old();
+    struct buf requests = BUF_INIT;
+    for (int i = 0; i < MANY; i++)
+        buf_append_str(&requests, GET("/later?0"));
+    assert_true(requests.len < HTTP_READ_BUFFER); /* all of it is read at once */
+    client_send(c, buf_c_str(&requests));
+    buf_fini(&requests);
+    const uint64_t retire_ms = only_conn()->retire_ms;
+    int answered = 0;
+    for (; !c->ended; answered++) {
+        WORLD_UNTIL(&w, c->ended || w.later_count == 1);
+        world_turn_for(&w, GAP_MS);
+        if (w.later_count == 1)
+            world_answer(&w, 0);
+        assert_true(answered < MANY);
+    }
+    assert_true(w.server->ticked_ms >= retire_ms + AGE_MS);
+    assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
+    world_fini(&w);
+}
+
+TEST(ages_are_spread_and_none_is_no_age)
+{
+    enum { COUNT = 100, LONG_MS = 1000000 };
+    begin_with_age(LONG_MS);
+    uint64_t now = uv_now(&w.loop);
+    uint64_t low = UINT64_MAX;
+    uint64_t high = 0;
+    for (int i = 0; i < COUNT; i++) {
+        uint64_t age = http_server_retire_ms(w.server) - now;
+        assert_in_range(age, LONG_MS - LONG_MS / 10, LONG_MS + LONG_MS / 10);
+        low = age < low ? age : low;
+        high = age > high ? age : high;
+    }
+    assert_true(high - low > LONG_MS / 10);
+    world_fini(&w);
+    begin_with_age(0);
+    assert_int_equal(http_server_retire_ms(w.server), UINT64_MAX);
+    world_fini(&w);
+    begin_with_age(1);
+    assert_in_range(http_server_retire_ms(w.server), uv_now(&w.loop) + 1, uv_now(&w.loop) + 1);
+    world_fini(&w);
+}
+
 TEST(what_the_kernel_has_queued_is_served_before_the_listener_closes)
 {
     enum { COUNT = 150 }; /* more than the loop accepts in one turn */
@@ -269,6 +384,11 @@ int main(void)
         cmocka_unit_test(an_address_in_use_is_an_error_after_which_the_server_ends_as_ever),
         cmocka_unit_test(listeners_share_an_address_when_asked_to),
         cmocka_unit_test(after_the_announcement_every_answer_is_the_last_of_its_connection),
+        cmocka_unit_test(an_old_connection_ends_with_its_next_answer_and_not_without_one),
+        cmocka_unit_test(an_answer_that_comes_late_may_be_the_last),
+        cmocka_unit_test(what_stands_behind_an_old_connections_answer_is_answered_first),
+        cmocka_unit_test(a_client_that_pipelines_without_end_gets_its_age_twice),
+        cmocka_unit_test(ages_are_spread_and_none_is_no_age),
         cmocka_unit_test(what_the_kernel_has_queued_is_served_before_the_listener_closes),
         cmocka_unit_test(finishing_without_connections_is_finished_already),
         cmocka_unit_test(finishing_ends_the_idle_at_once_and_waits_for_the_others),
