@@ -72,12 +72,29 @@ static bool has_flag(struct span flags, struct span flag)
     return false;
 }
 
-static bool is_healthy(const redisReply *replica)
+static bool is_down(struct span flags)
 {
+    return has_flag(flags, SPAN("s_down")) || has_flag(flags, SPAN("o_down")) ||
+           has_flag(flags, SPAN("disconnected"));
+}
+
+static void add_address(const struct redis_address *address, struct redis_address *list, int *count)
+{
+    if (*count < SENTINEL_REPLICAS_MAX)
+        list[(*count)++] = *address;
+}
+
+static void read_replica(const redisReply *replica, struct sentinel_answer *out)
+{
+    struct redis_address address;
     struct span flags = redis_member(replica, SPAN("flags"));
-    return has_flag(flags, SPAN("slave")) && !has_flag(flags, SPAN("s_down")) &&
-           !has_flag(flags, SPAN("o_down")) && !has_flag(flags, SPAN("disconnected")) &&
-           span_equal(redis_member(replica, SPAN("master-link-status")), SPAN("ok"));
+    if (!has_flag(flags, SPAN("slave")) ||
+        !read_address(redis_member(replica, SPAN("ip")), redis_member(replica, SPAN("port")), &address))
+        return;
+    if (is_down(flags))
+        add_address(&address, out->down, &out->downs);
+    else if (span_equal(redis_member(replica, SPAN("master-link-status")), SPAN("ok")))
+        add_address(&address, out->replica, &out->replicas);
 }
 
 bool redis_is_object(const redisReply *reply)
@@ -87,15 +104,11 @@ bool redis_is_object(const redisReply *reply)
 
 const char *sentinel_read_replicas(const redisReply *reply, struct sentinel_answer *out)
 {
-    out->replicas = 0;
+    out->replicas = out->downs = 0;
     if (reply->type != REDIS_REPLY_ARRAY)
         return "its answer is no list of replicas";
-    for (size_t i = 0; i < reply->elements && out->replicas < SENTINEL_REPLICAS_MAX; i++) {
-        const redisReply *one = reply->element[i];
-        if (redis_is_object(one) && is_healthy(one) &&
-            read_address(redis_member(one, SPAN("ip")), redis_member(one, SPAN("port")),
-                         &out->replica[out->replicas]))
-            out->replicas++;
-    }
+    for (size_t i = 0; i < reply->elements; i++)
+        if (redis_is_object(reply->element[i]))
+            read_replica(reply->element[i], out);
     return NULL;
 }

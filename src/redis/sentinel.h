@@ -25,7 +25,8 @@ struct redis_address {
 struct sentinel_answer {
     struct redis_address master;
     struct redis_address replica[SENTINEL_REPLICAS_MAX]; /* the healthy ones; asked for only where wanted */
-    int replicas;
+    struct redis_address down[SENTINEL_REPLICAS_MAX];    /* those that it calls down, or disconnected */
+    int replicas, downs;
 };
 
 bool redis_address_equal(const struct redis_address *a, const struct redis_address *b);
@@ -34,8 +35,8 @@ bool redis_address_equal(const struct redis_address *a, const struct redis_addre
 const char *sentinel_read_master(const redisReply *reply, struct redis_address *out);
 
 /*
- * SENTINEL REPLICAS: those that Sentinel holds for up and linked to their master. One that cannot be read is
- * left out. Returns NULL, or why there is no list.
+ * SENTINEL REPLICAS: those that Sentinel holds for up and linked to their master, and those that it holds for
+ * down. One that cannot be read is left out. Returns NULL, or why there is no list.
  */
 const char *sentinel_read_replicas(const redisReply *reply, struct sentinel_answer *out);
 

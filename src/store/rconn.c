@@ -314,6 +314,8 @@ static void enter(struct rconn *c, enum rconn_state next)
         break;
     case RCONN_CLOSED:
         resolver_cancel(&c->resolver);
+        resolver_cancel(&c->masters.side[0]);
+        resolver_cancel(&c->masters.side[1]);
         drop_socket(c);
         break;
     }

@@ -30,7 +30,9 @@ struct rconn_options {
     struct metrics *metrics;           /* borrowed */
     void (*on_ready)(void *arg);       /* commands can be sent */
     void (*on_lost)(void *arg);        /* they cannot any more; before those under way are told */
-    struct span tracking_prefix;       /* ask to be told of changes to keys that begin so; absent: do not */
+    /* How long, in milliseconds, a replica may be used that follows another master than Sentinel names. */
+    uint64_t stale_limit_ms;
+    struct span tracking_prefix; /* ask to be told of changes to keys that begin so; absent: do not */
     void (*on_push)(void *arg, const redisReply *push); /* in stream order with the replies; borrowed */
     void *arg;
 };

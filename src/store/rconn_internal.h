@@ -21,6 +21,15 @@ enum rconn_state {
     RCONN_CLOSED
 };
 
+/* Whether two addresses lead to the same place, where they have to be looked up. */
+struct comparison {
+    struct resolver side[2];
+    struct redis_address of[2];
+    int owed; /* look-ups under way */
+    bool equal;
+    uint64_t made_ms; /* by the boot clock; 0: never */
+};
+
 struct rconn {
     uv_loop_t *loop;
     struct rconn_options options;
@@ -31,8 +40,9 @@ struct rconn {
     struct redis_target where;    /* this attempt's, or this connection's; borrows */
     struct sentinel_watch *watch; /* NULL without Sentinels; what follows is of use with them only */
     struct redis_address place;   /* what `where` borrows */
-    struct redis_address master;  /* whom Sentinel called the master when the place was chosen */
+    struct redis_address master;  /* whom Sentinel calls the master */
     bool at_master;               /* the place is the master's, be it for want of a replica */
+    struct comparison masters;    /* that one, and whom the replica follows */
     unsigned turn;                /* with which replica the choice begins */
     unsigned refused;             /* attempts in a row that led nowhere */
     uint64_t ready_ms;            /* when this connection became ready */
@@ -47,13 +57,17 @@ struct rconn {
     struct redis_role role;  /* what this connection's Redis says it is; unknown where asking is denied */
     bool role_denied, link_denied;               /* ROLE, INFO: on this connection */
     bool role_denial_logged, link_denial_logged; /* once in a life */
-    uint64_t good_ms;   /* until when this Redis was known to be good: a master, or a replica that heard its
-                           master; UINT64_MAX for as long as the connection lasts */
-    bool ping_owed;     /* a heartbeat is under way */
-    uint64_t asked_ms;  /* when the heartbeat, or the last step of the handshake, was sent; as all of the
-                           following by the boot clock */
-    uint64_t proven_ms; /* when the last answered PING was sent */
-    bool unsent;        /* commands were queued since the last flush */
+    /* By the boot clock, all of this connection; 0: not so. */
+    uint64_t agreed_ms;  /* when Sentinel last named this master, or the replica was last seen to follow it */
+    uint64_t doubted_ms; /* since when the replica follows another, or it is not known whom */
+    uint64_t down_ms;    /* since when Sentinel calls the replica down */
+    uint64_t good_ms;    /* until when this Redis was known to be good: a master, or a replica that heard its
+                            master; UINT64_MAX for as long as the connection lasts */
+    bool ping_owed;      /* a heartbeat is under way */
+    uint64_t asked_ms;   /* when the heartbeat, or the last step of the handshake, was sent; as all of the
+                            following by the boot clock */
+    uint64_t proven_ms;  /* when the last answered PING was sent */
+    bool unsent;         /* commands were queued since the last flush */
     uint64_t unsent_since_ns;
     bool suspect;      /* the silence was too long at the last look */
     unsigned failures; /* in a row, for the back-off */
@@ -92,6 +106,12 @@ int rconn_follow(struct rconn *c) __attribute__((warn_unused_result));
 
 /* Finds out where to connect; rconn_go or rconn_fail comes of it, perhaps before this returns. */
 void rconn_locate(struct rconn *c);
+
+/* A new connection: nothing is known of it. */
+void rconn_follow_begin(struct rconn *c);
+
+/* Why Sentinel's word speaks against the replica, whose role has just been read; NULL where nothing does. */
+const char *rconn_follow_objection(struct rconn *c);
 
 /* An attempt led nowhere. */
 void rconn_doubt(struct rconn *c);

@@ -73,6 +73,12 @@ static const char *role_objection(const struct rconn *c, const struct redis_role
     return role->kind == REDIS_ROLE_REPLICA && !role->linked ? "its link to the master is down" : NULL;
 }
 
+/* The replica heard its master then; but what it heard counts for as long as that is the right master. */
+static void set_good(struct rconn *c, uint64_t ms)
+{
+    c->good_ms = c->doubted_ms != 0 && c->doubted_ms < ms ? c->doubted_ms : ms;
+}
+
 /* Returns NULL, or why the connection is of no use. */
 static const char *take_role(struct rconn *c, const redisReply *reply)
 {
@@ -93,8 +99,8 @@ static const char *take_role(struct rconn *c, const redisReply *reply)
         return objection;
     c->role = role;
     if (role.kind == REDIS_ROLE_REPLICA && c->link_denied)
-        c->good_ms = c->asked_ms;
-    return NULL;
+        set_good(c, c->asked_ms);
+    return rconn_follow_objection(c);
 }
 
 static const char *take_link(struct rconn *c, const redisReply *reply)
@@ -108,7 +114,7 @@ static const char *take_link(struct rconn *c, const redisReply *reply)
         c->link_denied = true;
         log_denial(c, &c->link_denial_logged, "redis denies INFO: a master that is silent is not noticed",
                    reply);
-        c->good_ms = c->asked_ms;
+        set_good(c, c->asked_ms);
         return NULL;
     }
     const char *objection = redis_read_link(reply, &link);
@@ -117,7 +123,7 @@ static const char *take_link(struct rconn *c, const redisReply *reply)
     if (objection != NULL)
         return objection;
     uint64_t silent_ms = (uint64_t)(link.silent_s + 1) * SECOND_MS; /* it is rounded */
-    c->good_ms = c->asked_ms > silent_ms ? c->asked_ms - silent_ms : 0;
+    set_good(c, c->asked_ms > silent_ms ? c->asked_ms - silent_ms : 0);
     metric_set(&c->options.metrics->redis_replica_lag_seconds, (uint64_t)link.silent_s);
     return NULL;
 }
@@ -273,6 +279,8 @@ void rconn_greet(struct rconn *c)
     c->untrackable = NULL;
     c->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
     c->good_ms = UINT64_MAX;
+    c->asked_ms = clock_boot_ms();
+    rconn_follow_begin(c);
     next_step(c);
 }
 

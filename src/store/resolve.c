@@ -101,11 +101,20 @@ static void on_finished(uv_async_t *finished)
 bool resolver_take_numeric(struct resolver *r, const char *host)
 {
     unsigned char raw[sizeof(struct in6_addr)];
-    if (inet_pton(AF_INET, host, raw) != 1 && inet_pton(AF_INET6, host, raw) != 1)
+    int family = inet_pton(AF_INET, host, raw) == 1 ? AF_INET : AF_INET6;
+    if (family == AF_INET6 && inet_pton(AF_INET6, host, raw) != 1)
         return false;
-    (void)snprintf(r->address[0], sizeof r->address[0], "%s", host);
-    r->count = 1;
+    r->count = inet_ntop(family, raw, r->address[0], sizeof r->address[0]) != NULL; /* there is room for it */
     return true;
+}
+
+bool resolver_meets(const struct resolver *a, const struct resolver *b)
+{
+    for (int i = 0; i < a->count; i++)
+        for (int k = 0; k < b->count; k++)
+            if (strcmp(a->address[i], b->address[k]) == 0)
+                return true;
+    return false;
 }
 
 /* Signals are for the main thread. Returns 0 or a negative errno. */

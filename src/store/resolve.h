@@ -21,7 +21,7 @@ struct resolver {
     char address[RESOLVE_ADDRESSES_MAX][INET6_ADDRSTRLEN]; /* numeric, in the system's order of preference */
 };
 
-/* Takes `host` as it is when it is a numeric address already: nothing to look up. False when it is a name. */
+/* Takes `host` when it is a numeric address already: nothing to look up. False when it is a name. */
 bool resolver_take_numeric(struct resolver *r, const char *host);
 
 /*
@@ -35,6 +35,9 @@ static inline bool resolver_busy(const struct resolver *r)
 {
     return r->query != NULL;
 }
+
+/* True when both have found the same address. */
+bool resolver_meets(const struct resolver *a, const struct resolver *b);
 
 /* Abandons the look-up, if one is under way: `done` is not called, and the resolver may be freed. Its thread
  * lasts until getaddrinfo returns. */

@@ -241,6 +241,9 @@ static int open_connection(struct store *s, uv_loop_t *loop)
         .tls = s->options.tls,
         .client_name = s->options.client_name,
         .metrics = s->options.metrics,
+        .stale_limit_ms = s->options.stale_limit_ms < s->options.stale_keys_limit_ms
+                              ? s->options.stale_limit_ms
+                              : s->options.stale_keys_limit_ms,
         .tracking_prefix = s->options.cache_size > 0 ? keyspace_prefix(s->options.keyspace) : SPAN_ABSENT,
         .on_ready = on_ready,
         .on_lost = on_lost,

@@ -6,15 +6,24 @@
 #include "support/fixture.h"
 #include "support/sentinel.h"
 
-enum { MOVE_MS = 3000, STAND_IN_MS = 30000 };
+enum { MOVE_MS = 3000, STAND_IN_MS = 30000, GRACE_MS = 5000 };
 
 static struct sentinel_world world;
 static struct fixture fixture;
 
-/* One worker, so that it is at one place. */
-static int set_up_with(int replicas)
+/* One worker, so that it is at one place. `user` is "name:password@", or nothing. */
+static void start_channeld(const char *user)
 {
     static const char *const env[] = {"CHANNELD_WORKERS=1", NULL};
+    static const char scheme[] = "redis+sentinel://";
+    char *url = text_printf("%s%s%s?role=replica", scheme, user, world.url + strlen(scheme));
+    struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
+    server_start(&fixture.server, &spec);
+    free(url);
+}
+
+static int set_up_with(int replicas)
+{
     memset(&fixture, 0, sizeof fixture);
     sentinel_world_start(&world, replicas, 1);
     catalogue_issue_key(&world.redis[0], FIXTURE_KEY);
@@ -22,10 +31,7 @@ static int set_up_with(int replicas)
     assert_int_equal(redis_integer(&world.redis[0], "WAIT %d %d", replicas, WAIT_DEADLINE_MS / 2), replicas);
     /* Nobody is to be promoted: these tests are about replicas. */
     redis_do(&world.sentinel[0], "SENTINEL SET " SENTINEL_MASTER " quorum 5");
-    char *url = text_printf("%s?role=replica", world.url);
-    struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
-    server_start(&fixture.server, &spec);
-    free(url);
+    start_channeld("");
     return 0;
 }
 
@@ -81,6 +87,12 @@ static void expect_move_to(int redis, int at_most_ms)
     if (!wait_until(is_at, &redis, at_most_ms + wait_slack_ms()))
         fail_msg("it is at %d, not at %d", place(), redis);
     assert_int_equal(fixture_status(&fixture, "channel/by-id/404/"), 404); /* which it had to ask */
+}
+
+static bool is_revoked(void *arg)
+{
+    (void)arg;
+    return fixture_status(&fixture, "channel/by-id/1/") == 401;
 }
 
 /* With sixteen workers the odds that one of two replicas is left out by chance are one to thirty thousand. */
@@ -170,6 +182,42 @@ static void without_any_master_there_is_no_connection(void **state)
     server_await_metric(&fixture.server, "channeld_redis_connected", 1);
 }
 
+/* Sentinel monitors another one by now; who followed the old master goes on doing so, and is well. */
+static void replica_of_a_deposed_master_is_left(void **state)
+{
+    (void)state;
+    int first = place();
+    assert_in_range(first, 1, 2);
+    int promoted = 3 - first;
+    assert_int_equal(fixture_status(&fixture, "channel/by-id/1/"), 200);
+    redis_do(&world.redis[promoted], "REPLICAOF NO ONE");
+    redis_do(&world.sentinel[0], "SENTINEL REMOVE " SENTINEL_MASTER);
+    redis_do(&world.sentinel[0], "SENTINEL MONITOR " SENTINEL_MASTER " 127.0.0.1 %d 5",
+             world.redis[promoted].port);
+    redis_do(&world.redis[promoted], "DEL channels:api_keys");
+    if (!wait_until(is_revoked, NULL, GRACE_MS + MOVE_MS + wait_slack_ms()))
+        fail_msg("it is at %d, not at %d", place(), promoted);
+    assert_true(is_connected_to(promoted));
+    sentinel_world_await_link(&world, first); /* which is as well as ever */
+    server_await_log(&fixture.server, "it follows another master than Sentinel names");
+}
+
+/* Which Sentinel cannot ping any more, while it replicates as ever. */
+static void replica_that_sentinel_calls_down_is_left_for_the_other(void **state)
+{
+    (void)state;
+    server_stop(&fixture.server);
+    for (int i = 0; i < world.redis_count; i++)
+        redis_do(&world.redis[i], "ACL SETUSER app on >secret ~* +@all");
+    start_channeld("app:secret@");
+    int first = place();
+    assert_in_range(first, 1, 2);
+    redis_do(&world.redis[first], "ACL SETUSER default -ping");
+    expect_move_to(3 - first, GRACE_MS + MOVE_MS);
+    server_await_log(&fixture.server, "Sentinel calls it down");
+    redis_do(&world.redis[first], "ACL SETUSER default +ping");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +229,9 @@ int main(void)
                                         set_up_two_replicas, tear_down),
         cmocka_unit_test_setup_teardown(promoted_replica_is_left_for_the_other, set_up_two_replicas,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(replica_of_a_deposed_master_is_left, set_up_two_replicas, tear_down),
+        cmocka_unit_test_setup_teardown(replica_that_sentinel_calls_down_is_left_for_the_other,
+                                        set_up_two_replicas, tear_down),
         cmocka_unit_test_setup_teardown(master_stands_in_until_there_is_a_replica_again, set_up_one_replica,
                                         tear_down),
         cmocka_unit_test_setup_teardown(without_any_master_there_is_no_connection, set_up_one_replica,

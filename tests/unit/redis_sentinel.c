@@ -113,7 +113,8 @@ static char *replica(char kind, const char *port, const char *flags, const char 
     return text;
 }
 
-static int healthy(const char *flags, const char *link)
+/* How many such replicas are taken of two, or are down. */
+static int count_replicas(const char *flags, const char *link, bool down)
 {
     struct sentinel_answer answer;
     int count = 0;
@@ -122,12 +123,32 @@ static int healthy(const char *flags, const char *link)
         char *list = text_printf("*1\r\n%s", one);
         redisReply *reply = parse(list);
         assert_null(sentinel_read_replicas(reply, &answer));
-        count += answer.replicas;
+        count += down ? answer.downs : answer.replicas;
         freeReplyObject(reply);
         free(list);
         free(one);
     }
     return count;
+}
+
+static int healthy(const char *flags, const char *link)
+{
+    return count_replicas(flags, link, false);
+}
+
+static int down(const char *flags, const char *link)
+{
+    return count_replicas(flags, link, true);
+}
+
+TEST(replicas_that_are_called_down_are_told_from_those_that_are_behind)
+{
+    assert_int_equal(down("s_down,slave", "ok"), 2);
+    assert_int_equal(down("slave,o_down", "err"), 2);
+    assert_int_equal(down("slave,disconnected", "ok"), 2);
+    assert_int_equal(down("slave", "err"), 0);
+    assert_int_equal(down("slave", "ok"), 0);
+    assert_int_equal(down("master,s_down", "ok"), 0);
 }
 
 TEST(replicas_that_are_up_and_linked_are_taken)
@@ -197,6 +218,7 @@ int main(void)
         cmocka_unit_test(what_is_no_address_is_refused),
         cmocka_unit_test(a_host_is_as_long_as_a_name_may_be),
         cmocka_unit_test(replicas_that_are_up_and_linked_are_taken),
+        cmocka_unit_test(replicas_that_are_called_down_are_told_from_those_that_are_behind),
         cmocka_unit_test(of_a_list_what_cannot_be_read_is_left_out),
         cmocka_unit_test(more_replicas_than_there_is_room_for_are_left_out),
         cmocka_unit_test(what_is_no_list_is_refused),

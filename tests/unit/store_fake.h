@@ -40,7 +40,7 @@ struct fake {
     int accepted;
     struct buf log; /* commands as they came: words joined by spaces, one a line */
     /* What it answers. */
-    const char *hello, *select, *ping, *role, *info, *tracking, *subscribe, *sentinel;
+    const char *hello, *select, *ping, *role, *info, *tracking, *subscribe, *sentinel, *replicas;
     bool mute;        /* nothing at all */
     size_t slice;     /* bytes that leave in one turn; 0: all */
     long close_after; /* bytes sent, then it closes; ALL: never */
@@ -57,6 +57,7 @@ static inline void fake_init(struct fake *f)
                        .tracking = "+OK\r\n",
                        .subscribe = ">3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n",
                        .sentinel = "*-1\r\n",
+                       .replicas = "*0\r\n",
                        .close_after = ALL};
     for (int i = 0; i < FAKE_CONNS_MAX; i++)
         f->conn[i].fd = -1;
@@ -148,6 +149,12 @@ static inline const char *fake_word(const struct fake *f, const char *name)
     return f->ping;
 }
 
+static inline bool fake_is_for_replicas(const redisReply *command)
+{
+    return command->elements > 1 && strcmp(command->element[0]->str, "SENTINEL") == 0 &&
+           strcmp(command->element[1]->str, "REPLICAS") == 0;
+}
+
 /* ECHO x gives x, FAIL an error, HANG nothing. */
 static inline void fake_answer(struct fake *f, struct fake_conn *c, const redisReply *command)
 {
@@ -164,7 +171,7 @@ static inline void fake_answer(struct fake *f, struct fake_conn *c, const redisR
     } else if (strcmp(name, "FAIL") == 0) {
         buf_append_str(&c->out, "-WRONGTYPE no\r\n");
     } else {
-        buf_append_str(&c->out, fake_word(f, name));
+        buf_append_str(&c->out, fake_is_for_replicas(command) ? f->replicas : fake_word(f, name));
     }
 }
 
@@ -238,6 +245,7 @@ struct session {
     struct redis_target target;
     struct metrics metrics;
     struct span tracking_prefix;
+    uint64_t stale_limit_ms;
     struct rconn *rconn;
     int ready, lost, closed;
     bool closing;
@@ -336,6 +344,7 @@ static inline void session_connect(void)
                                           .client_name = "test",
                                           .metrics = &session.metrics,
                                           .tracking_prefix = session.tracking_prefix,
+                                          .stale_limit_ms = session.stale_limit_ms,
                                           .on_ready = session_on_ready,
                                           .on_lost = session_on_lost};
     assert_int_equal(rconn_new(&session.loop, &options, &session.rconn), 0);
