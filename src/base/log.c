@@ -291,3 +291,30 @@ void log_text(enum log_level level, const char *message, const char *name, const
         log_str(&line, name, span_of(detail));
     log_end(&line);
 }
+
+/* FNV-1a. */
+static uint64_t hash_of(const char *text)
+{
+    uint64_t hash = 14695981039346656037U;
+    for (; *text != '\0'; text++)
+        hash = (hash ^ (unsigned char)*text) * 1099511628211U;
+    return hash;
+}
+
+bool log_reason_is_due(struct log_reasons *reasons, const char *reason, uint64_t now_ms)
+{
+    uint64_t hash = hash_of(reason);
+    size_t at = 0; /* its place: where it is, or where the oldest is */
+    for (size_t i = 0; i < LOG_REASONS_MAX; i++) {
+        bool known = reasons->recent[i].logged_ms != 0 && reasons->recent[i].hash == hash;
+        if (known && now_ms - reasons->recent[i].logged_ms < LOG_REPEAT_MS)
+            return false;
+        if (known || reasons->recent[i].logged_ms < reasons->recent[at].logged_ms)
+            at = i;
+        if (known)
+            break;
+    }
+    reasons->recent[at].hash = hash;
+    reasons->recent[at].logged_ms = now_ms;
+    return true;
+}

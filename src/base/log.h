@@ -49,4 +49,20 @@ void log_end(struct log_line *line);
 /* A line with one text field, for the common case; `detail` may be NULL. */
 void log_text(enum log_level level, const char *message, const char *name, const char *detail);
 
+/*
+ * Reasons of a trouble that lasts: each is worth a line when it first occurs and once a minute from then on,
+ * and the attempts in between are not. Zero is a trouble that has just begun.
+ */
+enum { LOG_REASONS_MAX = 8, LOG_REPEAT_MS = 60 * 1000 };
+
+struct log_reasons {
+    struct {
+        uint64_t hash;
+        uint64_t logged_ms; /* 0: free */
+    } recent[LOG_REASONS_MAX];
+};
+
+/* True when the reason is to be logged now, by the monotonic clock; it is then taken for logged. */
+bool log_reason_is_due(struct log_reasons *reasons, const char *reason, uint64_t now_ms);
+
 #endif

@@ -107,11 +107,22 @@ static bool quotes(const char *said, const char *secret)
     return strstr(said, start) != NULL;
 }
 
+/*
+ * Only an ERR can quote: what it objects to is our command, and Redis before 6, which does not know HELLO,
+ * repeats its arguments. Every other code stands for a condition and has a constant text (WRONGPASS, NOAUTH,
+ * LOADING), in which a password such as "password" or "user" is a word like any other; so have our own
+ * reasons.
+ */
 const char *redis_target_discreet(const struct redis_target *t, const char *said)
 {
-    if (!quotes(said, t->password) && !quotes(said, t->sentinels.password))
+    struct span text = span_of(said);
+    bool constant = !span_starts_with(text, SPAN("ERR ")) ||
+                    span_starts_with(text, SPAN("ERR max number of clients reached"));
+    if (constant || (!quotes(said, t->password) && !quotes(said, t->sentinels.password)))
         return said;
-    return "an error that quotes the password; is it older than Redis 6?";
+    if (span_starts_with(text, SPAN("ERR unknown command")))
+        return "ERR unknown command HELLO: Redis older than 6";
+    return "ERR with a text that repeats the password, and is withheld";
 }
 
 int redis_target_hello(const struct redis_target *t, const char *client_name,

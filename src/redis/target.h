@@ -131,8 +131,8 @@ struct redis_target redis_target_sentinel(const struct redis_target *t, int n);
 void redis_target_describe(const struct redis_target *t, struct buf *out);
 
 /*
- * What a peer said, for logs: a constant text in its stead where it quotes a password (a Redis that does not
- * know HELLO repeats its arguments).
+ * What a peer said, or a reason of our own, for logs: a constant text in its stead where it quotes a password
+ * (a Redis that does not know HELLO repeats its arguments).
  */
 const char *redis_target_discreet(const struct redis_target *t, const char *said);
 

@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+static const char NOT_RESOLVED[] = "the name was not resolved in time";
+
 static void enter(struct rconn *c, enum rconn_state next);
 
 void rconn_log(const struct rconn *c, enum log_level level, const char *message, const char *why)
@@ -95,8 +97,8 @@ void rconn_fail(struct rconn *c, const char *why)
     bool more_addresses = attempting && c->next_address < c->resolver.count;
     metric_add(&c->options.metrics->redis_disconnects_total, 1);
     c->failures++;
-    /* The first failure is news; those that follow every second while Redis is away are not. */
-    rconn_log(c, was_ready || c->failures == 1 ? LOG_WARN : LOG_DEBUG,
+    bool due = log_reason_is_due(&c->reasons, why, clock_now_ms());
+    rconn_log(c, was_ready || due ? LOG_WARN : LOG_DEBUG,
               was_ready ? "redis connection lost" : "redis connection failed", why);
     if (!was_ready && c->state != RCONN_LOCATING && !more_addresses)
         rconn_doubt(c);
@@ -230,7 +232,7 @@ static void resolve(struct rconn *c)
         return;
     }
     if (resolver_busy(&c->resolver)) { /* a look-up that outlived its attempt: wait for it */
-        enter(c, RCONN_WAITING);
+        rconn_fail(c, NOT_RESOLVED);
         return;
     }
     int err = resolver_start(&c->resolver, c->loop, c->where.host, on_resolved, c);
@@ -254,7 +256,7 @@ static void on_timer(uv_timer_t *timer)
         enter(c, RCONN_LOCATING);
         break;
     case RCONN_RESOLVING:
-        rconn_fail(c, "the name was not resolved in time");
+        rconn_fail(c, NOT_RESOLVED);
         break;
     case RCONN_CONNECTING:
     case RCONN_GREETING:
@@ -272,6 +274,7 @@ static void on_timer(uv_timer_t *timer)
 static void become_ready(struct rconn *c)
 {
     c->failures = c->refused = 0;
+    c->reasons = (struct log_reasons){0};
     c->ready_ms = clock_now_ms();
     c->suspect = false;
     metric_add(&c->options.metrics->redis_connects_total, 1);

@@ -69,8 +69,9 @@ struct rconn {
     uint64_t proven_ms;  /* when the last answered PING was sent */
     bool unsent;         /* commands were queued since the last flush */
     uint64_t unsent_since_ns;
-    bool suspect;      /* the silence was too long at the last look */
-    unsigned failures; /* in a row, for the back-off */
+    bool suspect;               /* the silence was too long at the last look */
+    unsigned failures;          /* in a row, for the back-off */
+    struct log_reasons reasons; /* since the connection was last ready */
     unsigned seed;
     void (*closed)(void *arg);
     void *closed_arg;

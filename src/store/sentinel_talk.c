@@ -66,6 +66,7 @@ static void have_answer(struct sentinel_watch *w)
     if (w->silent)
         log_text(LOG_INFO, "sentinel answers again", "client", w->client_name);
     w->silent = false;
+    w->reasons = (struct log_reasons){0};
     w->refused = 0;
     sentinel_enter(w, WATCH_LISTENING);
     w->events.on_answer(w->events.arg, &w->answer);

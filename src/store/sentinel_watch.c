@@ -9,6 +9,7 @@
  */
 #include "store/sentinel_watch_internal.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -66,7 +67,7 @@ static bool turn_to_next(struct sentinel_watch *w)
 
 static void tell_silence(struct sentinel_watch *w, struct span who, const char *why)
 {
-    if (!w->silent)
+    if (log_reason_is_due(&w->reasons, why, clock_now_ms()))
         log_refusal(w, LOG_WARN, "no sentinel can say where redis is", who, why);
     w->silent = true;
     w->events.on_silence(w->events.arg, why);

@@ -2,6 +2,7 @@
 #ifndef STORE_SENTINEL_WATCH_INTERNAL_H
 #define STORE_SENTINEL_WATCH_INTERNAL_H
 
+#include "base/log.h"
 #include "store/resolve.h"
 #include "store/sentinel_watch.h"
 #include "store/socket.h"
@@ -24,9 +25,10 @@ struct sentinel_watch {
     struct metrics *metrics;
     struct sentinel_events events;
     enum watch_state state;
-    int current; /* the Sentinel that is, or will be, spoken to */
-    int refused; /* how many had no answer, in a row */
-    bool silent; /* none had an answer the last time that all were asked */
+    int current;                /* the Sentinel that is, or will be, spoken to */
+    int refused;                /* how many had no answer, in a row */
+    bool silent;                /* none had an answer the last time that all were asked */
+    struct log_reasons reasons; /* since one had an answer */
     uv_timer_t timer;
     struct redis_socket *socket;                      /* NULL but in ASKING and LISTENING */
     bool greeted, subscribing, master_known, counted; /* of this conversation; the last: in the metric */

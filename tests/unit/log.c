@@ -378,6 +378,34 @@ TEST(stopping_gives_up_after_a_second_on_a_pipe_that_nobody_reads)
     close(p.write);
 }
 
+TEST(a_reason_is_due_when_it_is_new_and_once_a_minute)
+{
+    struct log_reasons reasons = {0};
+    uint64_t now = 5000;
+    assert_true(log_reason_is_due(&reasons, "Connection refused", now));
+    for (int i = 1; i < 60; i++)
+        assert_false(log_reason_is_due(&reasons, "Connection refused", now + (uint64_t)i * 1000));
+    assert_true(log_reason_is_due(&reasons, "WRONGPASS", now + 30000));
+    assert_true(log_reason_is_due(&reasons, "Connection refused", now + LOG_REPEAT_MS));
+    assert_false(log_reason_is_due(&reasons, "Connection refused", now + LOG_REPEAT_MS + 1));
+    assert_false(log_reason_is_due(&reasons, "WRONGPASS", now + LOG_REPEAT_MS + 1));
+    assert_true(log_reason_is_due(&reasons, "", now));
+    assert_false(log_reason_is_due(&reasons, "", now));
+}
+
+/* As where the addresses of a name fail each in its own way. */
+TEST(reasons_that_take_turns_are_due_once_each)
+{
+    static const char *const texts[LOG_REASONS_MAX] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+    struct log_reasons reasons = {0};
+    for (size_t round = 0; round < 10; round++)
+        for (size_t i = 0; i < LOG_REASONS_MAX; i++)
+            assert_int_equal(log_reason_is_due(&reasons, texts[i], 1 + round * 100 + i), round == 0);
+    assert_true(log_reason_is_due(&reasons, "one too many", 2000)); /* in the oldest's place */
+    assert_true(log_reason_is_due(&reasons, "a", 2001));
+    assert_false(log_reason_is_due(&reasons, "h", 2002));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +420,8 @@ int main(void)
         cmocka_unit_test(lines_of_several_threads_do_not_mix),
         cmocka_unit_test(a_descriptor_that_became_non_blocking_loses_nothing),
         cmocka_unit_test(stopping_gives_up_after_a_second_on_a_pipe_that_nobody_reads),
+        cmocka_unit_test(a_reason_is_due_when_it_is_new_and_once_a_minute),
+        cmocka_unit_test(reasons_that_take_turns_are_due_once_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -328,6 +328,34 @@ TEST(what_a_peer_says_is_withheld_when_it_quotes_a_password)
     redis_target_fini(&t);
 }
 
+/* Many a password is a word of Redis' own texts. */
+TEST(a_text_that_quotes_nothing_is_told_whatever_the_password_is)
+{
+    static const char *const texts[] = {
+        "WRONGPASS invalid username-password pair or user is disabled.",
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH option",
+        "DENIED Redis is running in protected mode because no password is set for the default user.",
+        "ERR max number of clients reached",
+        "LOADING Redis is loading the dataset in memory",
+        "Connection refused",
+        "no connection in time",
+        "the name was not resolved in time"};
+    static const char *const passwords[] = {"password", "pass", "user", "Redis",
+                                            "clients",  "time", "e",    "Connection"};
+    for (size_t i = 0; i < TEST_COUNT(passwords); i++) {
+        struct redis_target t;
+        const char *why = NULL;
+        assert_int_equal(init(&t, "redis://a", passwords[i], &why), 0);
+        for (size_t k = 0; k < TEST_COUNT(texts); k++)
+            assert_ptr_equal(redis_target_discreet(&t, texts[k]), texts[k]);
+        const char *told = redis_target_discreet(
+            &t, "ERR unknown command `HELLO`, with args beginning with: `3`, `AUTH`, `default`, `password`, "
+                "`pass`, `user`, `Redis`, `clients`, `time`, `e`, `Connection`, ");
+        assert_string_equal(told, "ERR unknown command HELLO: Redis older than 6");
+        redis_target_fini(&t);
+    }
+}
+
 TEST(the_separate_password_is_for_urls_without_one)
 {
     struct redis_target t;
@@ -441,6 +469,7 @@ int main(void)
         cmocka_unit_test(what_names_no_sentinels_or_no_master_is_refused_with_a_reason),
         cmocka_unit_test(sentinels_are_a_list_with_the_name_of_a_master),
         cmocka_unit_test(the_credentials_of_redis_are_not_those_of_its_sentinels),
+        cmocka_unit_test(a_text_that_quotes_nothing_is_told_whatever_the_password_is),
         cmocka_unit_test(what_a_peer_says_is_withheld_when_it_quotes_a_password),
         cmocka_unit_test(the_separate_password_is_for_urls_without_one),
         cmocka_unit_test(descriptions_hold_no_secret),
