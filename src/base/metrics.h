@@ -26,6 +26,8 @@
     X(redis_disconnects_total, counter, "Redis connections lost or refused.")                             \
     X(redis_commands_total, counter, "Commands sent to Redis for requests.")                              \
     X(redis_error_replies_total, counter, "Error replies of Redis to commands of requests.")              \
+    X(redis_oversize_replies_total, counter,                                                              \
+      "Replies of Redis that were too large, or too long in coming, to be read.")                         \
     X(redis_tracking_refused_total, counter,                                                              \
       "Redis connections on which tracking was refused, so that nothing is cached.")                      \
     X(redis_moves_total, counter, "Times that Sentinel named another Redis than the one in use.")         \
@@ -42,7 +44,7 @@
     X(requests_in_flight, gauge, "Requests that have come and are not answered yet.")                     \
     X(request_timeouts_total, counter, "Requests that Redis did not answer within the request timeout.")  \
     X(dangling_index_entries_total, counter,                                                              \
-      "Index members left out of a page because they have no card, or one that is not a hash.")           \
+      "Index members left out of a page because they have no card, or a broken one.")                     \
     X(unreadable_values_total, counter, "Stored values that were served as absent because they do not parse.")
 
 /* The same for gauges of which the largest counts, not the sum, where those of several workers are added up.

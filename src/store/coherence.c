@@ -124,22 +124,26 @@ static bool is_deaf(void)
 #endif
 }
 
-void coherence_push(struct store *s, const redisReply *push)
+/*
+ * A push that names many keys is applied as its elements arrive. That is right because each element can only
+ * drop what is remembered, so applying it early is a drop that comes early. Nothing that is read in between
+ * can be remembered wrongly: no reply stands within a push, so whatever is asked for after the first element
+ * is answered by a reply behind the last one. And what the rest of the push has yet to name is served as it
+ * was before the push, by which no client goes back in time: a newer value is read from behind the push only.
+ * When the connection ends within a push, the next one begins with nothing.
+ */
+void coherence_push(struct store *s, struct span kind, const redisReply *element)
 {
-    if (is_deaf())
+    if (is_deaf() || !span_equal(kind, SPAN("invalidate")))
         return;
-    if (push->elements < 2 || push->element[0]->type != REDIS_REPLY_STRING ||
-        !span_equal((struct span){push->element[0]->str, push->element[0]->len}, SPAN("invalidate")))
-        return;
-    const redisReply *keys = push->element[1];
-    if (keys->type != REDIS_REPLY_ARRAY) { /* null: FLUSHALL, or a replica's full resynchronisation */
-        forget_everything(s);
-        keyring_fetch_begin(s);
+    if (element->type == REDIS_REPLY_STRING) {
+        key_changed(s, (struct span){element->str, element->len});
         return;
     }
-    for (size_t i = 0; i < keys->elements; i++)
-        if (keys->element[i]->type == REDIS_REPLY_STRING)
-            key_changed(s, (struct span){keys->element[i]->str, keys->element[i]->len});
+    /* Null: FLUSHALL, or a replica's full resynchronisation. In doubt (a name too long to be read): the same.
+     */
+    forget_everything(s);
+    keyring_fetch_begin(s);
 }
 
 /* --- connections --- */

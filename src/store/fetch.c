@@ -3,10 +3,12 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "redis/resp.h"
 #include "store/command.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <xxhash.h>
 
 enum { ERROR_LOG_INTERVAL_MS = 1000 };
 
@@ -78,11 +80,52 @@ static void report_error(struct fetch *f, const redisReply *reply)
     log_text(LOG_ERROR, "redis answered with an error", "reply", reply->str);
 }
 
+static bool is_news(struct store *s, int64_t id, enum store_report kind)
+{
+    size_t slot = ((uint64_t)id * 0x9E3779B97F4A7C15U) >> 54; /* the top ten bits of a Fibonacci hash */
+    if (s->reported[slot].kind == kind && s->reported[slot].id == id)
+        return false;
+    s->reported[slot].kind = kind;
+    s->reported[slot].id = id;
+    return true;
+}
+
+/* The key that the reply at hand is about: that of the data, since a verdict is one number. */
+static void append_key(const struct fetch *f, struct buf *out)
+{
+    const struct keyspace *keyspace = f->store->options.keyspace;
+    if (f->target == STORE_PAGE) /* its items do not come here */
+        keyspace_index(keyspace, out);
+    else if (f->target == STORE_CARD_BY_LINK && f->step == FETCH_FIRST)
+        keyspace_link(keyspace, out, (struct span){f->link_text, f->link_len});
+    else
+        keyspace_card(keyspace, out, f->id);
+}
+
+static void report_oversize(struct fetch *f)
+{
+    struct store *s = f->store;
+    buf_clear(&s->key);
+    append_key(f, &s->key);
+    struct span key = buf_span(&s->key);
+    struct log_line line;
+    if (!is_news(s, (int64_t)XXH3_64bits(key.data, key.len), STORE_REPORT_OVERSIZE) ||
+        !log_begin(&line, LOG_ERROR, resp_oversize.str))
+        return;
+    log_str(&line, "key", key);
+    log_end(&line);
+}
+
 bool fetch_accept(struct fetch *f, const redisReply *reply)
 {
     f->owed--;
     if (reply == NULL) {
         f->lost = true;
+        return false;
+    }
+    if (resp_is_oversize(reply)) {
+        report_oversize(f);
+        f->failed = true;
         return false;
     }
     if (reply->type == REDIS_REPLY_ERROR) {
@@ -194,16 +237,6 @@ void fetch_settle(struct fetch *f)
     if (wanted) /* what everybody has given up is half done: not to be remembered */
         conclude(f);
     f->ended(f);
-}
-
-static bool is_news(struct store *s, int64_t id, enum store_report kind)
-{
-    size_t slot = ((uint64_t)id * 0x9E3779B97F4A7C15U) >> 54; /* the top ten bits of a Fibonacci hash */
-    if (s->reported[slot].kind == kind && s->reported[slot].id == id)
-        return false;
-    s->reported[slot].kind = kind;
-    s->reported[slot].id = id;
-    return true;
 }
 
 void fetch_report_left_out(struct store *s, int64_t id, const char *why)

@@ -3,11 +3,12 @@
  *
  * The index and the cards are read one after the other, so a loader may remove a channel in between. Then the
  * page is read again, once; what is missing still has no channel behind it and is left out, counted and
- * logged. So is a card of the wrong type.
+ * logged. So is a card of the wrong type, or one that is too large.
  */
 #include "store/fetch.h"
 
 #include "base/parse.h"
+#include "redis/resp.h"
 #include "store/command.h"
 
 static void on_total(void *arg, const redisReply *reply)
@@ -102,18 +103,23 @@ static void read_item(struct fetch *f, int at, const redisReply *reply)
 }
 
 /* One broken card costs itself, not its page. */
-static bool is_wrong_type(const redisReply *reply)
+static enum page_gap gap_of(const redisReply *reply)
 {
-    return reply != NULL && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE ", 10) == 0;
+    if (resp_is_oversize(reply))
+        return PAGE_GAP_OVERSIZE;
+    bool wrong_type =
+        reply != NULL && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE ", 10) == 0;
+    return wrong_type ? PAGE_GAP_WRONG_TYPE : PAGE_GAP_NONE;
 }
 
 static void on_item(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
     int at = page_fetch_next(f->page); /* replies come in the order in which the items were asked for */
-    if (is_wrong_type(reply)) {
+    enum page_gap gap = gap_of(reply);
+    if (gap != PAGE_GAP_NONE) {
         f->owed--;
-        f->page->gap[at] = PAGE_GAP_WRONG_TYPE;
+        f->page->gap[at] = gap;
     } else if (fetch_accept(f, reply)) {
         read_item(f, at, reply);
     }

@@ -9,6 +9,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "redis/resp.h"
 #include "store/fetch.h"
 
 #include <errno.h>
@@ -43,8 +44,8 @@ static void read_at_once(struct store *s, const redisReply *members)
 {
     uint64_t unreadable = 0;
     int err = keyring_load(&s->keyring, members, &unreadable);
-    s->keys_large = err == -E2BIG; /* it has grown since its size was read */
-    if (err != 0 && !s->keys_large)
+    s->keys_large = err == -E2BIG || resp_is_oversize(members); /* it has grown since its size was read */
+    if (err != 0 && err != -E2BIG)
         log_unreadable();
     metric_add(&s->options.metrics->unreadable_values_total, unreadable);
 }

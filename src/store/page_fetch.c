@@ -110,6 +110,18 @@ bool page_fetch_is_incomplete(const struct page_fetch *p)
     return incomplete;
 }
 
+static const char *describe_gap(enum page_gap gap)
+{
+    switch (gap) {
+    case PAGE_GAP_WRONG_TYPE:
+        return "its card is not a hash";
+    case PAGE_GAP_OVERSIZE:
+        return "its card is too large";
+    default:
+        return "no card";
+    }
+}
+
 /* Counts the members of the index that are left out, and logs each id once. */
 static void report_gaps(const struct page_fetch *p)
 {
@@ -119,8 +131,7 @@ static void report_gaps(const struct page_fetch *p)
         if (p->gap[i] == PAGE_GAP_NONE)
             continue;
         left_out++;
-        fetch_report_left_out(s, p->id[i],
-                              p->gap[i] == PAGE_GAP_WRONG_TYPE ? "its card is not a hash" : "no card");
+        fetch_report_left_out(s, p->id[i], describe_gap(p->gap[i]));
     }
     metric_add(&s->options.metrics->dangling_index_entries_total, (uint64_t)left_out);
 }

@@ -13,7 +13,12 @@
 struct store;
 
 /* Why a channel of the index is left out of its page. */
-enum page_gap { PAGE_GAP_NONE, PAGE_GAP_ABSENT /* there is no such channel */, PAGE_GAP_WRONG_TYPE };
+enum page_gap {
+    PAGE_GAP_NONE,
+    PAGE_GAP_ABSENT /* there is no such channel */,
+    PAGE_GAP_WRONG_TYPE,
+    PAGE_GAP_OVERSIZE
+};
 
 struct page_fetch {
     struct store *store;

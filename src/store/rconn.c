@@ -105,6 +105,18 @@ void rconn_fail(struct rconn *c, const char *why)
     leave(c, more_addresses ? RCONN_CONNECTING : RCONN_WAITING);
 }
 
+/* Were the command told of a loss it would be sent again on the next connection, which would end the same
+ * way.
+ */
+void rconn_fail_reply(struct rconn *c)
+{
+    struct expected_reply owed = expected_pop(&c->expected);
+    metric_add(&c->options.metrics->redis_oversize_replies_total, 1);
+    owed.fn(owed.arg, &resp_oversize);
+    if (c->state == RCONN_READY) /* and not closed by the one that was told */
+        rconn_fail(c, "a reply did not end in time");
+}
+
 void rconn_move(struct rconn *c, const char *why)
 {
     metric_add(&c->options.metrics->redis_moves_total, 1);
@@ -167,12 +179,8 @@ static void on_connected(void *arg)
 static void on_reply(void *arg, const redisReply *reply)
 {
     struct rconn *c = arg;
-    if (reply->type == REDIS_REPLY_PUSH) {
-        if (c->state == RCONN_READY && c->options.on_push != NULL)
-            c->options.on_push(c->options.arg, reply);
-        return;
-    }
     c->suspect = false; /* a push does not clear it: commands may be lost where changes are still told */
+    c->reply_heartbeats = 0;
     if (expected_oldest(&c->expected) == NULL) {
         rconn_fail(c, reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply that nobody asked for");
         return;
@@ -181,7 +189,16 @@ static void on_reply(void *arg, const redisReply *reply)
     uint64_t read_ns = c->socket->read_ns;
     histogram_observe(&c->options.metrics->redis_command_duration,
                       read_ns > owed.sent_ns ? read_ns - owed.sent_ns : 0);
+    if (resp_is_oversize(reply))
+        metric_add(&c->options.metrics->redis_oversize_replies_total, 1);
     owed.fn(owed.arg, reply);
+}
+
+static void on_push(void *arg, struct span kind, const redisReply *element)
+{
+    struct rconn *c = arg;
+    if (c->state == RCONN_READY && c->options.on_push != NULL)
+        c->options.on_push(c->options.arg, kind, element);
 }
 
 static void on_failed(void *arg, const char *why)
@@ -193,7 +210,7 @@ static void connect_next(struct rconn *c)
 {
     bool named = c->where.transport != REDIS_TRANSPORT_UNIX;
     const char *address = named ? c->resolver.address[c->next_address++] : NULL;
-    const struct socket_events events = {on_connected, on_reply, on_failed, c};
+    const struct socket_events events = {on_connected, on_reply, on_push, on_failed, c};
     int err = redis_socket_open(c->loop, &c->where, c->options.tls, address, &events, &c->socket);
     if (err != 0)
         rconn_fail(c, strerror(-err));
@@ -277,6 +294,7 @@ static void become_ready(struct rconn *c)
     c->reasons = (struct log_reasons){0};
     c->ready_ms = clock_now_ms();
     c->suspect = false;
+    c->reply_heartbeats = 0;
     metric_add(&c->options.metrics->redis_connects_total, 1);
     count_ready(c, true);
     rconn_log(c, LOG_INFO, "redis connected", NULL);

@@ -20,7 +20,10 @@
 struct rconn;
 struct ssl_ctx_st;
 
-/* `reply` is borrowed until the function returns; NULL when the connection was lost before the reply came. */
+/*
+ * `reply` is borrowed until the function returns; NULL when the connection was lost before the reply came. A
+ * reply that was too large, or did not end in time, is an error for which resp_is_oversize (resp.h) is true.
+ */
 typedef void (*rconn_reply_fn)(void *arg, const redisReply *reply);
 
 struct rconn_options {
@@ -33,7 +36,8 @@ struct rconn_options {
     /* How long, in milliseconds, a replica may be used that follows another master than Sentinel names. */
     uint64_t stale_limit_ms;
     struct span tracking_prefix; /* ask to be told of changes to keys that begin so; absent: do not */
-    void (*on_push)(void *arg, const redisReply *push); /* in stream order with the replies; borrowed */
+    /* One element of a push, as it arrives, in stream order with the replies; borrowed. See resp.h. */
+    void (*on_push)(void *arg, struct span kind, const redisReply *element);
     void *arg;
 };
 
@@ -43,9 +47,11 @@ enum { RCONN_CONNECT_TIMEOUT_MS = 2000 };
 /* The pause before a new attempt grows from the first to the second, with jitter, in milliseconds. */
 enum { RCONN_BACKOFF_MIN_MS = 50, RCONN_BACKOFF_MAX_MS = 1000 };
 
-/* A PING is sent every so often; a command that waits longer than the limit for its reply ends the
- * connection. */
-enum { RCONN_HEARTBEAT_MS = 1000, RCONN_SILENCE_MAX_MS = 2000 };
+/*
+ * A PING is sent every so often; a command that waits longer than the limit for its reply, or for more of it,
+ * ends the connection. So does a reply that has not ended after so many heartbeats.
+ */
+enum { RCONN_HEARTBEAT_MS = 1000, RCONN_SILENCE_MAX_MS = 2000, RCONN_REPLY_HEARTBEATS_MAX = 10 };
 
 /* Starts connecting. Owned by the caller, who ends it with rconn_close. Returns 0 or a negative errno. */
 int rconn_new(uv_loop_t *loop, const struct rconn_options *options, struct rconn **out)

@@ -70,6 +70,7 @@ struct rconn {
     bool unsent;         /* commands were queued since the last flush */
     uint64_t unsent_since_ns;
     bool suspect;               /* the silence was too long at the last look */
+    int reply_heartbeats;       /* that have passed since the last reply ended, while the next was arriving */
     unsigned failures;          /* in a row, for the back-off */
     struct log_reasons reasons; /* since the connection was last ready */
     unsigned seed;
@@ -81,6 +82,10 @@ struct rconn {
 
 /* The attempt, or the connection, has ended: all that waits is told, and the next attempt is prepared. */
 void rconn_fail(struct rconn *c, const char *why);
+
+/* The reply that is arriving takes too long: its command fails, and all others are told that the connection
+ * is lost. */
+void rconn_fail_reply(struct rconn *c);
 
 /* Sentinel wants another: goes there, without a pause. */
 void rconn_move(struct rconn *c, const char *why);

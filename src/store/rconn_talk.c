@@ -311,10 +311,28 @@ static int ping(struct rconn *c)
     return err != 0 ? err : rconn_send_now(c, 1, (const char *[]){"PING"}, NULL, on_pong, c);
 }
 
-void rconn_heartbeat(struct rconn *c)
+/* How long the oldest command has waited for its reply, or for more of it. */
+static uint64_t silence_ms(const struct rconn *c)
 {
     const struct expected_reply *oldest = expected_oldest(&c->expected);
-    uint64_t silence = oldest == NULL ? 0 : (clock_now_ns() - oldest->sent_ns) / 1000000;
+    if (oldest == NULL)
+        return 0;
+    uint64_t progress_ns = c->socket->progress_ns;
+    uint64_t since_ns = progress_ns > oldest->sent_ns ? progress_ns : oldest->sent_ns;
+    return (clock_now_ns() - since_ns) / 1000000;
+}
+
+/* A large reply may take longer than the limit while it makes progress, but not for ever. */
+static bool reply_takes_too_long(struct rconn *c)
+{
+    if (expected_oldest(&c->expected) == NULL || !resp_in_reply(&c->socket->parser))
+        return false;
+    return ++c->reply_heartbeats > RCONN_REPLY_HEARTBEATS_MAX;
+}
+
+void rconn_heartbeat(struct rconn *c)
+{
+    uint64_t silence = silence_ms(c);
     bool silent = silence >= RCONN_SILENCE_MAX_MS;
     if (silent && c->suspect && !c->socket->more) {
         rconn_fail(c, "no reply in time");
@@ -323,6 +341,10 @@ void rconn_heartbeat(struct rconn *c)
     c->suspect = silent;
     if (silent) {
         rconn_start_timer(c, SECOND_LOOK_MS);
+        return;
+    }
+    if (reply_takes_too_long(c)) {
+        rconn_fail_reply(c);
         return;
     }
     if (ping(c) != 0) {

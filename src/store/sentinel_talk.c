@@ -91,15 +91,14 @@ static void take_answer(struct sentinel_watch *w, const redisReply *reply)
         have_answer(w);
 }
 
-/* "subscribe" confirms; whatever is published is a reason to ask. */
-static void take_push(struct sentinel_watch *w, const redisReply *push)
+/* "subscribe" confirms; whatever is published is a reason to ask, once for all the elements of the push. */
+void sentinel_take_push(void *arg, struct span kind, const redisReply *element)
 {
-    const redisReply *kind = push->elements > 0 ? push->element[0] : push;
-    if (kind->type != REDIS_REPLY_STRING)
-        return;
-    if (strcmp(kind->str, "subscribe") == 0)
+    struct sentinel_watch *w = arg;
+    (void)element;
+    if (span_equal(kind, SPAN("subscribe")))
         w->subscribing = false;
-    else if (strcmp(kind->str, "message") == 0 && w->state == WATCH_LISTENING)
+    else if (span_equal(kind, SPAN("message")) && w->state == WATCH_LISTENING)
         sentinel_ask(w);
 }
 
@@ -107,9 +106,7 @@ void sentinel_take(void *arg, const redisReply *reply)
 {
     struct sentinel_watch *w = arg;
     bool error = reply->type == REDIS_REPLY_ERROR;
-    if (reply->type == REDIS_REPLY_PUSH)
-        take_push(w, reply);
-    else if (w->state != WATCH_ASKING)
+    if (w->state != WATCH_ASKING)
         sentinel_fail(w, error ? reply->str : "a reply that nobody asked for");
     else if (!w->greeted && error)
         sentinel_fail(w, reply->str);

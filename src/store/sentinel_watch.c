@@ -94,7 +94,7 @@ static void on_failed(void *arg, const char *why)
 
 static void connect_next(struct sentinel_watch *w)
 {
-    const struct socket_events events = {sentinel_greet, sentinel_take, on_failed, w};
+    const struct socket_events events = {sentinel_greet, sentinel_take, sentinel_take_push, on_failed, w};
     struct redis_target sentinel = redis_target_sentinel(w->target, w->current);
     struct lookup *l = &w->lookup[w->current];
     sentinel_enter(w, WATCH_ASKING);

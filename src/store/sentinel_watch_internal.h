@@ -50,9 +50,10 @@ void sentinel_start_timer(struct sentinel_watch *w, uint64_t ms);
 
 /* --- sentinel_talk.c --- */
 
-/* Events of the connection to a Sentinel: begins the conversation; takes a reply or push. */
+/* Events of the connection to a Sentinel: begins the conversation; takes a reply; takes a push. */
 void sentinel_greet(void *arg);
 void sentinel_take(void *arg, const redisReply *reply);
+void sentinel_take_push(void *arg, struct span kind, const redisReply *element);
 
 /* Asks again, on a connection that listens. */
 void sentinel_ask(struct sentinel_watch *w);

@@ -12,11 +12,8 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-/*
- * More than TURN_MAX waits for the next turn. The parser is fed in small slices, since it moves what is left
- * of its input to the front after almost every reply. Of TLS no more than a record comes at a time.
- */
-enum { TURN_MAX = 128 * 1024, FEED_SIZE = 4 * 1024, TLS_RECORD = 16 * 1024, QUEUE_KEPT = 256 * 1024 };
+/* More than TURN_MAX waits for the next turn. Of TLS no more than a record comes at a time. */
+enum { TURN_MAX = 128 * 1024, TLS_RECORD = 16 * 1024, QUEUE_KEPT = 256 * 1024 };
 
 static void fail(struct redis_socket *s, const char *why)
 {
@@ -75,38 +72,29 @@ static bool finish_connecting(struct redis_socket *s)
     return !s->closing;
 }
 
-/* Hands over every complete reply. False when the socket was closed or failed meanwhile. */
-static bool deliver(struct redis_socket *s)
+/* Hands over all that is complete in what was read. False when the socket was closed or failed meanwhile. */
+static bool deliver(struct redis_socket *s, struct span input)
 {
+    if (resp_in_reply(&s->parser))
+        s->progress_ns = s->read_ns;
     for (;;) {
-        void *reply = NULL;
-        redisReader *reader = s->context->reader;
-        bool broken = redisReaderGetReply(reader, &reply) != REDIS_OK;
-        if (reply == NULL) {
-            bool exceeded = reply_pool_exceeded(&s->replies, reader);
-            if (broken || exceeded)
-                fail(s, exceeded ? "a reply that is too large" : reader->errstr);
-            return !broken && !exceeded;
+        const redisReply *reply = NULL;
+        switch (resp_parse(&s->parser, &input, &reply)) {
+        case RESP_INCOMPLETE:
+            return true;
+        case RESP_REPLY:
+            s->events.on_reply(s->events.arg, reply);
+            break;
+        case RESP_PUSH_ELEMENT:
+            s->events.on_push(s->events.arg, resp_push_kind(&s->parser), reply);
+            break;
+        case RESP_ERROR:
+            fail(s, s->parser.error);
+            return false;
         }
-        s->events.on_reply(s->events.arg, reply);
-        reply_pool_clear(&s->replies);
         if (s->closing)
             return false;
     }
-}
-
-static bool parse(struct redis_socket *s, size_t len)
-{
-    for (size_t at = 0; at < len; at += FEED_SIZE) {
-        size_t n = len - at < FEED_SIZE ? len - at : FEED_SIZE;
-        if (redisReaderFeed(s->context->reader, s->input + at, n) != REDIS_OK) {
-            fail(s, s->context->reader->errstr);
-            return false;
-        }
-        if (!deliver(s))
-            return false;
-    }
-    return true;
 }
 
 /* What came before the end of the stream has been delivered when the end is read. */
@@ -120,7 +108,7 @@ static bool read_available(struct redis_socket *s)
             return false;
         }
         s->read_ns = clock_now_ns();
-        if (!parse(s, (size_t)n))
+        if (!deliver(s, (struct span){s->input, (size_t)n}))
             return false;
         s->more = (size_t)n == full;
         if (!s->more)
@@ -246,7 +234,7 @@ int redis_socket_open(uv_loop_t *loop, const struct redis_target *target, struct
         free(s);
         return err;
     }
-    reply_pool_serve(&s->replies, s->context->reader);
+    resp_init(&s->parser);
     s->poll.data = s;
     s->polling_writable = true;
     err = uv_poll_start(&s->poll, UV_READABLE | UV_WRITABLE, on_poll);
@@ -258,10 +246,10 @@ int redis_socket_open(uv_loop_t *loop, const struct redis_target *target, struct
     return 0;
 }
 
-void redis_socket_limit(struct redis_socket *s, size_t bytes_max, long long elements_max)
+void redis_socket_limit(struct redis_socket *s, size_t bytes_max, uint64_t elements_max)
 {
-    s->replies.bytes_max = bytes_max;
-    s->context->reader->maxelements = elements_max;
+    s->parser.bytes_max = bytes_max;
+    s->parser.elements_max = elements_max;
 }
 
 /* The context goes with the handle: an event that is being delivered may still be looking at it. */
@@ -269,7 +257,7 @@ static void on_closed(uv_handle_t *handle)
 {
     struct redis_socket *s = handle->data;
     redisFree(s->context);
-    reply_pool_fini(&s->replies);
+    resp_fini(&s->parser);
     buf_fini(&s->queued);
     free(s);
 }

@@ -228,9 +228,9 @@ static void on_lost(void *arg)
     s->options.on_connection(s->options.arg, false);
 }
 
-static void on_push(void *arg, const redisReply *push)
+static void on_push(void *arg, struct span kind, const redisReply *element)
 {
-    coherence_push(arg, push);
+    coherence_push(arg, kind, element);
     reclaim_later(arg);
 }
 

@@ -12,7 +12,12 @@
 enum { STORE_REPORTED = 1024, STORE_TEXT_KEPT = 256 * 1024 };
 
 /* What was logged of a channel. */
-enum store_report { STORE_REPORT_NONE, STORE_REPORT_UNREADABLE, STORE_REPORT_LEFT_OUT };
+enum store_report {
+    STORE_REPORT_NONE,
+    STORE_REPORT_UNREADABLE,
+    STORE_REPORT_LEFT_OUT,
+    STORE_REPORT_OVERSIZE
+};
 
 struct page_fetch;
 
@@ -55,7 +60,8 @@ struct store {
     uv_idle_t reclaim;         /* runs while the cache has something to free */
     uint64_t looked_ms;        /* monotonic; when it last ran out */
 
-    /* Channels of which something was logged, by hash: bounded, and each is news only once. */
+    /* Channels (or hashes of keys) of which something was logged, by hash: bounded, and each is news only
+     * once. */
     struct {
         enum store_report kind;
         int64_t id;
@@ -96,8 +102,8 @@ void coherence_begin(struct store *s);
 /* The connection was lost. */
 void coherence_lost(struct store *s);
 
-/* What Redis pushes: keys that have changed, or everything. */
-void coherence_push(struct store *s, const redisReply *push);
+/* An element of what Redis pushes: a key that has changed, or everything. */
+void coherence_push(struct store *s, struct span kind, const redisReply *element);
 
 /* True when replies may be remembered: invalidations come on this connection. */
 bool coherence_keeps(const struct store *s);

@@ -161,6 +161,80 @@ TEST(a_redis_that_answers_slowly_is_kept)
     session_end();
 }
 
+/* One turn in which the server goes on with what it says, little by little. */
+static void drip(const char *piece)
+{
+    struct fake_conn *c = fake_current(&fake);
+    if (c->out.len == 0)
+        buf_append_str(&c->out, piece);
+    session_turn();
+    (void)poll(NULL, 0, 5);
+}
+
+/* The heartbeat waits behind it. */
+TEST(a_large_reply_is_waited_for_while_more_of_it_comes)
+{
+    enum { SIZE = 1 << 20, WHILE_MS = RCONN_SILENCE_MAX_MS + 2 * RCONN_HEARTBEAT_MS };
+    static char rest[SIZE];
+    begin_ready();
+    fake.mute = true;
+    assert_int_equal(session_ask("HANG", NULL), 0);
+    buf_printf(&fake_current(&fake)->out, "$%d\r\n", SIZE);
+    int64_t until = wait_now_ms() + WHILE_MS;
+    int sent = 0;
+    for (; wait_now_ms() < until; sent++) {
+        SESSION_UNTIL(fake_current(&fake)->out.len == 0);
+        drip("x");
+    }
+    SESSION_UNTIL(fake_current(&fake)->out.len == 0);
+    assert_int_equal(session.lost, 0);
+    assert_non_null(strstr(buf_c_str(&fake.log), "PING\n"));
+    memset(rest, 'x', sizeof rest);
+    buf_append(&fake_current(&fake)->out, rest, (size_t)(SIZE - sent));
+    fake_say(&fake, "\r\n+PONG\r\n");
+    fake.mute = false;
+    SESSION_UNTIL(session.asked[0].replies == 1);
+    session_end();
+}
+
+/* Sent again on the next connection it would end that one, too. */
+TEST(a_reply_that_does_not_end_fails_its_command_alone)
+{
+    enum { AT_LEAST_MS = (RCONN_REPLY_HEARTBEATS_MAX - 1) * RCONN_HEARTBEAT_MS };
+    begin_ready();
+    fake.mute = true;
+    assert_int_equal(session_ask("HANG", NULL), 0);
+    assert_int_equal(session_ask("HANG", NULL), 0);
+    fake_say(&fake, "*2\r\n$500000000\r\n");
+    int64_t began = wait_now_ms();
+    while (session.lost == 0)
+        drip("x");
+    assert_true(wait_now_ms() - began >= AT_LEAST_MS);
+    assert_int_equal(session.asked[0].errors, 1);
+    assert_int_equal(session.asked[1].losses, 1);
+    assert_int_equal(session.metrics.redis_oversize_replies_total, 1);
+    fake.mute = false;
+    SESSION_UNTIL(session.ready == 2);
+    session_end();
+}
+
+/* Commands may be lost where changes are still told. */
+TEST(pushes_are_no_progress)
+{
+    begin_ready();
+    fake.mute = true;
+    assert_int_equal(session_ask("HANG", NULL), 0);
+    fake_say(&fake, ">2\r\n$10\r\ninvalidate\r\n*1000000\r\n");
+    int64_t began = wait_now_ms();
+    while (session.lost == 0)
+        drip("$1\r\nk\r\n");
+    assert_in_range(wait_now_ms() - began, RCONN_SILENCE_MAX_MS - 1, RCONN_SILENCE_MAX_MS + wait_slack_ms());
+    assert_int_equal(session.asked[0].losses, 1);
+    fake.mute = false;
+    SESSION_UNTIL(session.ready == 2);
+    session_end();
+}
+
 /* This process was stopped for longer than the limit; the replies lie in the socket and are read before it
  * judges. */
 TEST(after_a_stop_what_lies_in_the_socket_is_read_first)
@@ -243,6 +317,9 @@ int main(void)
         cmocka_unit_test(a_refused_heartbeat_ends_the_connection),
         cmocka_unit_test(a_redis_that_cannot_save_is_kept_and_connected_to),
         cmocka_unit_test(a_redis_that_answers_slowly_is_kept),
+        cmocka_unit_test(a_large_reply_is_waited_for_while_more_of_it_comes),
+        cmocka_unit_test(a_reply_that_does_not_end_fails_its_command_alone),
+        cmocka_unit_test(pushes_are_no_progress),
         cmocka_unit_test(after_a_stop_what_lies_in_the_socket_is_read_first),
         cmocka_unit_test(a_greeting_that_is_not_answered_is_given_up),
         cmocka_unit_test(attempts_come_at_growing_intervals_and_at_short_ones_again_after_success),

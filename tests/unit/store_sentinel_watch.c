@@ -2,6 +2,7 @@
 #include "store/sentinel_watch.h"
 
 #include "base/log.h"
+#include "redis/resp.h"
 #include "support/text.h"
 #include "unit/store_fake.h"
 
@@ -151,17 +152,19 @@ static void pour(const char *piece)
             buf_append_str(&sentinel.conn[i].out, piece);
 }
 
-TEST(an_answer_without_end_is_cut)
+/* What was logged while `answer` came three times, and went on without end where `pours` is true. Owned. */
+static char *log_of(const char *answer, bool pours)
 {
     enum { PIECE = 256 * 1024, ATTEMPTS = 3 };
     char *piece = text_repeat('x', PIECE);
     FILE *log = tmpfile();
     assert_non_null(log);
     assert_int_equal(log_start(fileno(log), LOG_DEBUG), 0);
-    begin("$500000000\r\n");
+    begin(answer);
     session_connect();
     while (session.metrics.redis_disconnects_total < ATTEMPTS) {
-        pour(piece);
+        if (pours)
+            pour(piece);
         session_turn();
     }
     end();
@@ -170,10 +173,28 @@ TEST(an_answer_without_end_is_cut)
     assert_non_null(said);
     rewind(log);
     assert_true(fread(said, 1, PIECE - 1, log) > 0);
-    assert_non_null(strstr(said, "a reply that is too large"));
     (void)fclose(log);
-    free(said);
     free(piece);
+    return said;
+}
+
+TEST(an_answer_without_end_is_cut)
+{
+    char *said = log_of("$500000000\r\n", true);
+    assert_non_null(strstr(said, "no answer in time"));
+    free(said);
+}
+
+TEST(an_answer_that_is_too_large_is_refused)
+{
+    char *text = text_repeat('x', SENTINEL_ANSWER_MAX);
+    struct buf answer = BUF_INIT;
+    buf_printf(&answer, "$%d\r\n%s\r\n", SENTINEL_ANSWER_MAX, text);
+    char *said = log_of(buf_c_str(&answer), false);
+    assert_non_null(strstr(said, resp_oversize.str));
+    free(said);
+    buf_fini(&answer);
+    free(text);
 }
 
 TEST(silence_is_not_waited_for_for_long)
@@ -246,6 +267,7 @@ int main(void)
         cmocka_unit_test(a_master_that_is_none_any_more_is_left),
         cmocka_unit_test(lies_are_refused),
         cmocka_unit_test(an_answer_without_end_is_cut),
+        cmocka_unit_test(an_answer_that_is_too_large_is_refused),
         cmocka_unit_test(silence_is_not_waited_for_for_long),
         cmocka_unit_test(a_reply_that_nobody_asked_for_is_not_believed),
         cmocka_unit_test(a_sentinel_that_goes_leaves_the_connection_alone),

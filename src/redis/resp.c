@@ -1,0 +1,441 @@
+/*
+ * RESP3; see resp.h.
+ *
+ * A reply is built level by level. Where a part of it exceeds a limit, what has been built is given back, and
+ * from there to its end only items are counted: an array adds as many as it announces, so no stack is needed.
+ * The elements of a push are counted in the same way. The length of everything that needs memory is announced
+ * before its content, so a limit is known to be exceeded before anything is allocated, and a bulk string is
+ * written where it stays.
+ */
+#include "redis/resp.h"
+
+#include "base/parse.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdalign.h>
+#include <stdlib.h>
+
+struct resp_chunk {
+    struct resp_chunk *older;
+    size_t size;
+    alignas(redisReply) char bytes[];
+};
+
+enum { LINE_END = 2, VERBATIM_FORMAT = 4 }; /* "\r\n"; "txt:" before the text of a verbatim string */
+
+static const uint64_t ITEMS_MAX = UINT64_MAX / 4;
+
+static char oversize_text[] = "a reply that is too large";
+const redisReply resp_oversize = {
+    .type = REDIS_REPLY_ERROR, .str = oversize_text, .len = sizeof oversize_text - 1};
+
+static bool fail(struct resp_parser *p, const char *why)
+{
+    p->error = why;
+    p->result = RESP_ERROR;
+    return false;
+}
+
+/* --- memory --- */
+
+static bool add_chunk(struct resp_parser *p, size_t needed)
+{
+    size_t size = needed > RESP_CHUNK ? needed : RESP_CHUNK;
+    p->exceeded = size > p->bytes_max - p->pool_size;
+    struct resp_chunk *chunk = p->exceeded ? NULL : malloc(sizeof *chunk + size);
+    if (chunk == NULL)
+        return false;
+    chunk->older = p->chunk;
+    chunk->size = size;
+    p->chunk = chunk;
+    p->pool_size += size;
+    p->pool_left = size;
+    return true;
+}
+
+/* Aligned for all that replies are made of. NULL: `exceeded` tells whether it is too much, or there is none.
+ */
+static void *take(struct resp_parser *p, size_t size)
+{
+    size_t align = alignof(redisReply);
+    size = (size + align - 1) / align * align;
+    if (size > p->pool_left && !add_chunk(p, size))
+        return NULL;
+    char *at = p->chunk->bytes + (p->chunk->size - p->pool_left);
+    p->pool_left -= size;
+    return at;
+}
+
+static void drop_newest(struct resp_parser *p)
+{
+    struct resp_chunk *chunk = p->chunk;
+    p->chunk = chunk->older;
+    p->pool_size -= chunk->size;
+    free(chunk);
+}
+
+/* Ends the life of all that was built. */
+static void clear_pool(struct resp_parser *p)
+{
+    while (p->chunk != NULL && (p->chunk->older != NULL || p->chunk->size > RESP_CHUNK))
+        drop_newest(p);
+    p->pool_left = p->pool_size;
+}
+
+/* The reply at hand is too large: from the current item to its end nothing is kept. */
+static void begin_skipping(struct resp_parser *p)
+{
+    p->items_left = 1;
+    for (int i = 0; i < p->depth; i++)
+        p->items_left += p->level[i].array->elements - p->level[i].filled - 1;
+    p->depth = 0;
+    p->mode = RESP_SKIPPING;
+    clear_pool(p);
+}
+
+static redisReply *refuse(struct resp_parser *p)
+{
+    if (p->mode == RESP_BUILDING)
+        begin_skipping(p);
+    return (redisReply *)(uintptr_t)&resp_oversize;
+}
+
+/* A reply with `extra` bytes behind it; resp_oversize where nothing is kept; NULL when parsing has failed. */
+static redisReply *make(struct resp_parser *p, int type, uint64_t extra)
+{
+    if (p->mode == RESP_SKIPPING || extra > p->bytes_max)
+        return refuse(p);
+    redisReply *reply = take(p, sizeof *reply + (size_t)extra);
+    if (reply == NULL && p->exceeded)
+        return refuse(p);
+    if (reply == NULL)
+        (void)fail(p, "out of memory");
+    else
+        *reply = (redisReply){.type = type};
+    return reply;
+}
+
+/* Its text is to be written. */
+static redisReply *make_text(struct resp_parser *p, int type, uint64_t len)
+{
+    redisReply *reply = make(p, type, len + 1);
+    if (reply == NULL || resp_is_oversize(reply))
+        return reply;
+    reply->str = (char *)(reply + 1);
+    reply->len = (size_t)len;
+    reply->str[len] = '\0';
+    return reply;
+}
+
+/* Its elements are to be filled in. */
+static redisReply *make_array(struct resp_parser *p, int type, uint64_t elements)
+{
+    if (elements > p->elements_max || p->depth == RESP_DEPTH_MAX)
+        return refuse(p);
+    redisReply *reply = make(p, type, elements * sizeof(redisReply *));
+    if (reply == NULL || resp_is_oversize(reply))
+        return reply;
+    reply->elements = (size_t)elements;
+    reply->element = elements == 0 ? NULL : (redisReply **)(void *)(reply + 1);
+    return reply;
+}
+
+/* --- items that are complete --- */
+
+static void emit(struct resp_parser *p, enum resp_result result, const redisReply *item)
+{
+    p->result = result;
+    p->item = item;
+}
+
+/* One item less to come of what is skipped or pushed. */
+static void count_item(struct resp_parser *p)
+{
+    assert(p->items_left > 0);
+    if (--p->items_left > 0)
+        return;
+    if (p->mode == RESP_SKIPPING)
+        emit(p, RESP_REPLY, &resp_oversize);
+    p->mode = RESP_BUILDING;
+}
+
+/* With the last element of an array the array is complete, too. */
+static void place_item(struct resp_parser *p, redisReply *item)
+{
+    while (p->depth > 0) {
+        struct resp_level *level = &p->level[p->depth - 1];
+        level->array->element[level->filled++] = item;
+        if (level->filled < level->array->elements)
+            return;
+        item = level->array;
+        p->depth--;
+    }
+    emit(p, RESP_REPLY, item);
+}
+
+static void set_kind(struct resp_parser *p, const redisReply *item)
+{
+    p->kind_known = true;
+    if (item->type == REDIS_REPLY_STRING) {
+        p->kind_len = item->len < RESP_KIND_MAX ? item->len : RESP_KIND_MAX;
+        memcpy(p->kind, item->str, p->kind_len);
+    }
+    clear_pool(p); /* a push may end here, without a result */
+}
+
+/* An item that is no array, or an array without elements. */
+static void finish_item(struct resp_parser *p, redisReply *item)
+{
+    if (p->mode == RESP_BUILDING) {
+        place_item(p, item);
+        return;
+    }
+    if (p->mode == RESP_PUSHING && p->kind_known)
+        emit(p, RESP_PUSH_ELEMENT, item);
+    else if (p->mode == RESP_PUSHING)
+        set_kind(p, item);
+    count_item(p);
+}
+
+/* --- items as they begin --- */
+
+static bool read_text(struct resp_parser *p, int type, struct span text)
+{
+    if (span_find(text, '\r') < text.len)
+        return fail(p, "a line that does not end with CR LF");
+    redisReply *item = make_text(p, type, text.len);
+    if (item == NULL)
+        return false;
+    if (!resp_is_oversize(item)) {
+        (void)span_put(text, item->str);
+        if (type == REDIS_REPLY_DOUBLE)
+            item->dval = strtod(item->str, NULL);
+    }
+    finish_item(p, item);
+    return true;
+}
+
+static bool read_number(struct resp_parser *p, int type, int64_t value)
+{
+    redisReply *item = make(p, type, 0);
+    if (item == NULL)
+        return false;
+    if (!resp_is_oversize(item))
+        item->integer = value;
+    finish_item(p, item);
+    return true;
+}
+
+static bool begin_bulk(struct resp_parser *p, int type, int64_t len)
+{
+    if (len < -1 || (len == -1 && type != REDIS_REPLY_STRING))
+        return fail(p, "a bulk string of a negative length");
+    if (len == -1)
+        return read_number(p, REDIS_REPLY_NIL, 0);
+    p->bulk = make_text(p, type, (uint64_t)len);
+    p->bulk_left = (uint64_t)len + LINE_END;
+    return p->bulk != NULL;
+}
+
+static bool begin_push(struct resp_parser *p, int64_t elements)
+{
+    p->kind_known = false;
+    p->kind_len = 0;
+    p->items_left = (uint64_t)elements;
+    p->mode = elements > 0 ? RESP_PUSHING : RESP_BUILDING;
+    return true;
+}
+
+/* An array within a push, or within what is skipped: its elements count as those of what is around it. */
+static bool count_elements(struct resp_parser *p, uint64_t elements)
+{
+    if (elements > ITEMS_MAX - p->items_left)
+        return fail(p, "more elements than can be counted");
+    p->items_left += elements;
+    p->kind_known = true;
+    count_item(p);
+    return true;
+}
+
+static bool begin_array(struct resp_parser *p, int type, int64_t announced)
+{
+    if (announced == -1 && type == REDIS_REPLY_ARRAY)
+        return read_number(p, REDIS_REPLY_NIL, 0);
+    if (announced < 0)
+        return fail(p, "an array of a negative length");
+    if (type == REDIS_REPLY_PUSH && p->mode == RESP_BUILDING && p->depth == 0)
+        return begin_push(p, announced);
+    uint64_t elements = (uint64_t)announced * (type == REDIS_REPLY_MAP ? 2 : 1);
+    if (p->mode != RESP_BUILDING)
+        return count_elements(p, elements);
+    redisReply *array = make_array(p, type, elements);
+    if (array == NULL)
+        return false;
+    if (resp_is_oversize(array))
+        return count_elements(p, elements);
+    if (elements == 0)
+        finish_item(p, array);
+    else
+        p->level[p->depth++] = (struct resp_level){.array = array};
+    return true;
+}
+
+/* 0: none. */
+static int type_of(char c)
+{
+    static const unsigned char types[UCHAR_MAX + 1] = {
+        ['$'] = REDIS_REPLY_STRING, ['='] = REDIS_REPLY_VERB,    ['+'] = REDIS_REPLY_STATUS,
+        ['-'] = REDIS_REPLY_ERROR,  [':'] = REDIS_REPLY_INTEGER, [','] = REDIS_REPLY_DOUBLE,
+        ['('] = REDIS_REPLY_BIGNUM, ['#'] = REDIS_REPLY_BOOL,    ['_'] = REDIS_REPLY_NIL,
+        ['*'] = REDIS_REPLY_ARRAY,  ['~'] = REDIS_REPLY_SET,     ['%'] = REDIS_REPLY_MAP,
+        ['>'] = REDIS_REPLY_PUSH};
+    return types[(unsigned char)c];
+}
+
+/* The first line of an item, which is all of it but for bulk strings and arrays. */
+static bool begin_item(struct resp_parser *p, struct span line)
+{
+    int type = line.len > 0 ? type_of(line.data[0]) : 0;
+    if (type == 0)
+        return fail(p, "a reply of an unknown type");
+    struct span text = span_skip(line, 1);
+    if (type == REDIS_REPLY_STATUS || type == REDIS_REPLY_ERROR || type == REDIS_REPLY_DOUBLE ||
+        type == REDIS_REPLY_BIGNUM)
+        return read_text(p, type, text);
+    if (type == REDIS_REPLY_NIL)
+        return text.len == 0 ? read_number(p, type, 0) : fail(p, "a null with a value");
+    if (type == REDIS_REPLY_BOOL) {
+        bool is_true = span_equal_nocase(text, SPAN("t"));
+        return is_true || span_equal_nocase(text, SPAN("f")) ? read_number(p, type, is_true)
+                                                             : fail(p, "a bool with another value");
+    }
+    int64_t number = 0;
+    if (parse_int64(text, &number) != 0)
+        return fail(p, "a number that is none");
+    if (type == REDIS_REPLY_INTEGER)
+        return read_number(p, type, number);
+    if (type == REDIS_REPLY_STRING || type == REDIS_REPLY_VERB)
+        return begin_bulk(p, type, number);
+    return begin_array(p, type, number);
+}
+
+/* --- input --- */
+
+static void skip(struct span *input, size_t n)
+{
+    *input = span_skip(*input, n);
+}
+
+/* Takes a line, which is borrowed until the next one is. False when it has not ended, or is none. */
+static bool take_line(struct resp_parser *p, struct span *input, struct span *line)
+{
+    size_t n = span_find(*input, '\n');
+    bool ended = n < input->len;
+    *line = (struct span){input->data, n};
+    if (p->line.len + n > RESP_LINE_MAX)
+        return fail(p, "a line that does not end");
+    if (!ended || p->line.len > 0) {
+        buf_append(&p->line, input->data, n);
+        if (buf_error(&p->line) != 0)
+            return fail(p, "out of memory");
+        *line = buf_span(&p->line);
+    }
+    skip(input, ended ? n + 1 : n);
+    if (!ended)
+        return false;
+    if (line->len == 0 || line->data[line->len - 1] != '\r')
+        return fail(p, "a line that does not end with CR LF");
+    line->len--;
+    return true;
+}
+
+static bool read_line(struct resp_parser *p, struct span *input)
+{
+    struct span line;
+    if (!take_line(p, input, &line))
+        return false;
+    bool went_on = begin_item(p, line);
+    if (p->line.len > 0)
+        buf_recycle(&p->line, RESP_CHUNK);
+    return went_on;
+}
+
+/* "txt:" before the text is a part of it on the wire alone. */
+static bool finish_verbatim(struct resp_parser *p, redisReply *item)
+{
+    if (item->len < VERBATIM_FORMAT || item->str[VERBATIM_FORMAT - 1] != ':')
+        return fail(p, "a verbatim string without a format");
+    memcpy(item->vtype, item->str, VERBATIM_FORMAT - 1);
+    item->str += VERBATIM_FORMAT;
+    item->len -= VERBATIM_FORMAT;
+    return true;
+}
+
+static bool finish_bulk(struct resp_parser *p)
+{
+    redisReply *item = p->bulk;
+    p->bulk = NULL;
+    if (item->type == REDIS_REPLY_VERB && !finish_verbatim(p, item))
+        return false;
+    finish_item(p, item);
+    return true;
+}
+
+/* False when its end has not come, or is none. */
+static bool read_bulk(struct resp_parser *p, struct span *input)
+{
+    if (p->bulk_left > LINE_END) {
+        uint64_t content = p->bulk_left - LINE_END;
+        size_t n = input->len < content ? input->len : (size_t)content;
+        if (!resp_is_oversize(p->bulk))
+            (void)span_put((struct span){input->data, n}, p->bulk->str + (p->bulk->len - content));
+        p->bulk_left -= n;
+        skip(input, n);
+    }
+    for (; p->bulk_left > 0 && p->bulk_left <= LINE_END && input->len > 0; p->bulk_left--) {
+        if (input->data[0] != (p->bulk_left == LINE_END ? '\r' : '\n'))
+            return fail(p, "a bulk string that is longer than it says");
+        skip(input, 1);
+    }
+    return p->bulk_left == 0 && finish_bulk(p);
+}
+
+enum resp_result resp_parse(struct resp_parser *p, struct span *input, const redisReply **reply)
+{
+    if (p->result == RESP_ERROR)
+        return RESP_ERROR;
+    if (p->result != RESP_INCOMPLETE)
+        clear_pool(p);
+    p->result = RESP_INCOMPLETE;
+    while (p->result == RESP_INCOMPLETE && input->len > 0 &&
+           (p->bulk != NULL ? read_bulk(p, input) : read_line(p, input))) {
+    }
+    *reply = p->item;
+    return p->result;
+}
+
+struct span resp_push_kind(const struct resp_parser *p)
+{
+    return (struct span){p->kind, p->kind_len};
+}
+
+bool resp_in_reply(const struct resp_parser *p)
+{
+    if (p->mode != RESP_BUILDING)
+        return p->mode == RESP_SKIPPING;
+    return p->depth > 0 || p->bulk != NULL || (p->line.len > 0 && p->line.data[0] != '>');
+}
+
+void resp_init(struct resp_parser *p)
+{
+    *p = (struct resp_parser){.bytes_max = RESP_BYTES_MAX, .elements_max = RESP_ELEMENTS_MAX};
+}
+
+void resp_fini(struct resp_parser *p)
+{
+    while (p->chunk != NULL)
+        drop_newest(p);
+    buf_fini(&p->line);
+    resp_init(p);
+}

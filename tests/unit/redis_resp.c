@@ -1,0 +1,427 @@
+/*
+ * Replies are those that hiredis makes, whatever comes and however it is cut. One that is too large is
+ * skipped, in bounded memory, and those behind it are as ever. Pushes come element by element.
+ */
+#include "redis/resp.h"
+
+#include <stdlib.h>
+
+#include "unit/check.h"
+
+static const char EVERYTHING[] =
+    "$5\r\nhello\r\n"
+    "$0\r\n\r\n"
+    "$-1\r\n"
+    "*-1\r\n"
+    "_\r\n"
+    ":-42\r\n"
+    "+OK\r\n"
+    "-ERR no\r\n"
+    "#t\r\n"
+    "#f\r\n"
+    ",1.25\r\n"
+    ",-inf\r\n"
+    "(123456789012345678901234567890\r\n"
+    "=8\r\ntxt:text\r\n"
+    "=4\r\nmkd:\r\n"
+    "*0\r\n"
+    "%0\r\n"
+    "*3\r\n$1\r\na\r\n$-1\r\n:7\r\n"
+    "%2\r\n+k\r\n*2\r\n:1\r\n:2\r\n+l\r\n~1\r\n#t\r\n"
+    "~2\r\n$1\r\nx\r\n$2\r\nyz\r\n"
+    "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n$4\r\ndeep\r\n";
+enum { REPLIES = 21 };
+
+static void assert_same(const redisReply *ours, const redisReply *theirs)
+{
+    assert_int_equal(ours->type, theirs->type);
+    assert_int_equal(ours->integer, theirs->integer);
+    assert_memory_equal(&ours->dval, &theirs->dval, sizeof ours->dval);
+    assert_int_equal(ours->len, theirs->len);
+    assert_int_equal(ours->str == NULL, theirs->str == NULL);
+    if (ours->str != NULL)
+        assert_memory_equal(ours->str, theirs->str, ours->len + 1);
+    assert_string_equal(ours->vtype, theirs->vtype);
+    assert_int_equal(ours->elements, theirs->elements);
+    for (size_t i = 0; i < ours->elements; i++)
+        assert_same(ours->element[i], theirs->element[i]);
+}
+
+static struct resp_parser parser;
+
+static void begin(void)
+{
+    resp_init(&parser);
+}
+
+static void end(void)
+{
+    resp_fini(&parser);
+}
+
+/* The next reply in *input, or NULL where there is no complete one. */
+static const redisReply *next(struct span *input)
+{
+    const redisReply *reply = NULL;
+    switch (resp_parse(&parser, input, &reply)) {
+    case RESP_INCOMPLETE:
+        assert_int_equal(input->len, 0);
+        return NULL;
+    case RESP_REPLY:
+        return reply;
+    default:
+        fail_msg("%s", parser.error == NULL ? "a push" : parser.error);
+    }
+    return NULL;
+}
+
+static const char *next_text(struct span *input)
+{
+    const redisReply *reply = next(input);
+    return reply == NULL || reply->str == NULL ? "" : reply->str;
+}
+
+/* What comes of `text` is not looked at; false when it is an error. */
+static bool parses(struct span text)
+{
+    const redisReply *reply = NULL;
+    enum resp_result result = RESP_INCOMPLETE;
+    while (text.len > 0 && result != RESP_ERROR)
+        result = resp_parse(&parser, &text, &reply);
+    return result != RESP_ERROR;
+}
+
+TEST(every_kind_of_reply_is_as_hiredis_makes_it_however_it_is_cut)
+{
+    size_t size = sizeof EVERYTHING - 1;
+    for (size_t slice = 1; slice <= size; slice++) {
+        redisReader *theirs = redisReaderCreate();
+        int seen = 0;
+        begin();
+        for (size_t at = 0; at < size; at += slice) {
+            struct span piece = {EVERYTHING + at, size - at < slice ? size - at : slice};
+            assert_int_equal(redisReaderFeed(theirs, piece.data, piece.len), REDIS_OK);
+            for (const redisReply *reply = NULL; (reply = next(&piece)) != NULL; seen++) {
+                void *same = NULL;
+                assert_int_equal(redisReaderGetReply(theirs, &same), REDIS_OK);
+                assert_non_null(same);
+                assert_same(reply, same);
+                freeReplyObject(same);
+            }
+        }
+        assert_int_equal(seen, REPLIES);
+        assert_false(resp_in_reply(&parser));
+        redisReaderFree(theirs);
+        end();
+    }
+}
+
+/* A set of many members, and a text of a megabyte. */
+TEST(a_large_reply_is_whole_and_gives_its_memory_back)
+{
+    enum { MEMBERS = 100000, LONG = 1 << 20 };
+    struct buf text = BUF_INIT;
+    begin();
+    buf_printf(&text, "~%d\r\n", MEMBERS);
+    for (int i = 0; i < MEMBERS; i++)
+        buf_printf(&text, "$6\r\n%06d\r\n", i);
+    buf_printf(&text, "$%d\r\n%*s\r\n+after\r\n", LONG, LONG, "x");
+    struct span input = buf_span(&text);
+    const redisReply *reply = next(&input);
+    assert_int_equal(reply->elements, MEMBERS);
+    for (int i = 0; i < MEMBERS; i++) {
+        char expected[16];
+        (void)snprintf(expected, sizeof expected, "%06d", i);
+        assert_string_equal(reply->element[i]->str, expected);
+    }
+    reply = next(&input);
+    assert_int_equal(reply->len, LONG);
+    assert_int_equal(strlen(reply->str), LONG);
+    assert_string_equal(next_text(&input), "after");
+    assert_in_range(parser.pool_size, 1, RESP_CHUNK);
+    end();
+    buf_fini(&text);
+}
+
+TEST(a_reply_that_does_not_end_leaks_nothing)
+{
+    static const char *const starts[] = {"*3\r\n$1\r\na\r\n", "*2\r\n:1\r\n", "%1\r\n+k\r\n:1", "$5\r\nhel",
+                                         ">2\r\n$1\r\na\r\n$4\r\nb"};
+    for (size_t i = 0; i < TEST_COUNT(starts); i++) {
+        begin();
+        assert_true(parses(span_of(starts[i])));
+        assert_int_equal(resp_in_reply(&parser), starts[i][0] != '>');
+        end();
+    }
+}
+
+TEST(what_is_no_resp_is_an_error_for_ever)
+{
+    static const char *const wrong[] = {"?\r\n",
+                                        "\r\n",
+                                        "+a\n",
+                                        "+a\rb\r\n",
+                                        ":1x\r\n",
+                                        ":\r\n",
+                                        ":+1\r\n",
+                                        "$1x\r\n",
+                                        "$-2\r\n",
+                                        "=-1\r\n",
+                                        "*-2\r\n",
+                                        "%-1\r\n",
+                                        ">-1\r\n",
+                                        "*1\r\n?\r\n",
+                                        "$1\r\nabc\r\n",
+                                        "$1\r\na\rb",
+                                        "_x\r\n",
+                                        "#x\r\n",
+                                        "#\r\n",
+                                        "=3\r\nabc\r\n",
+                                        "=4\r\nabcd\r\n",
+                                        "|1\r\n+a\r\n+b\r\n",
+                                        "$?\r\n",
+                                        "*?\r\n",
+                                        "$9223372036854775808\r\n",
+                                        ">1\r\n*9223372036854775807\r\n*9223372036854775807\r\n"};
+    for (size_t i = 0; i < TEST_COUNT(wrong); i++) {
+        begin();
+        if (parses(span_of(wrong[i])))
+            fail_msg("taken: %s", wrong[i]);
+        assert_non_null(parser.error);
+        assert_false(parses(SPAN("+OK\r\n")));
+        end();
+    }
+}
+
+TEST(a_line_without_an_end_is_an_error)
+{
+    static const char *const starts[] = {"+", "*2\r\n-ERR ", "$", ">1\r\n+"};
+    static char piece[1 << 12];
+    memset(piece, '1', sizeof piece);
+    for (size_t i = 0; i < TEST_COUNT(starts); i++) {
+        size_t held = 0;
+        begin();
+        assert_true(parses(span_of(starts[i])));
+        while (parses((struct span){piece, sizeof piece}))
+            held += sizeof piece;
+        assert_in_range(held, RESP_LINE_MAX - sizeof piece, RESP_LINE_MAX);
+        assert_string_equal(parser.error, "a line that does not end");
+        end();
+    }
+}
+
+/* --- replies that are too large --- */
+
+/* `text`, cut in pieces, is one reply that is too large; a small one behind it is read as ever. */
+static void check_oversize(struct span text, size_t slice)
+{
+    struct span after = SPAN("+after\r\n");
+    const redisReply *reply = NULL;
+    while (text.len > 0) {
+        struct span piece = {text.data, text.len < slice ? text.len : slice};
+        assert_null(reply);
+        reply = next(&piece);
+        assert_int_equal(piece.len, 0);
+        text = span_skip(text, text.len < slice ? text.len : slice);
+        assert_int_equal(resp_in_reply(&parser), reply == NULL);
+    }
+    assert_ptr_equal(reply, &resp_oversize);
+    assert_in_range(parser.pool_size, 0, parser.bytes_max);
+    assert_string_equal(next_text(&after), "after");
+    assert_in_range(parser.pool_size, 0, RESP_CHUNK);
+}
+
+/* The limits are low, so that each part of a reply can be the one that is too much. */
+TEST(an_oversize_reply_is_skipped_to_its_end_wherever_it_is_cut)
+{
+    enum { BYTES = 20000, ELEMENTS = 8, FILL = 30000 };
+    static const struct {
+        const char *start;
+        char fill; /* this often, FILL times in all */
+        const char *rest;
+    } rows[] = {
+        {"$30000\r\n", 'x', "\r\n"},
+        {"=30000\r\n", 'x', "\r\n"},
+        {"*3\r\n$1\r\na\r\n$30000\r\n", '\n', "\r\n$1\r\nc\r\n"},
+        {"%2\r\n+a\r\n~2\r\n#t\r\n$30000\r\n", '\r', "\r\n_\r\n*2\r\n*0\r\n*1\r\n,1.5\r\n"},
+        {"*9\r\n+1\r\n:2\r\n_\r\n%1\r\n+4\r\n$30000\r\n", '*', "\r\n$-1\r\n*-1\r\n#t\r\n(8\r\n*0\r\n"},
+        {"*2\r\n*9\r\n+1\r\n+2\r\n+3\r\n+4\r\n+5\r\n+6\r\n+7\r\n+8\r\n$30000\r\n", ' ', "\r\n+b\r\n"},
+        {"%5\r\n+1\r\n+2\r\n+3\r\n+4\r\n+5\r\n+6\r\n+7\r\n+8\r\n+9\r\n$30000\r\n", 0, "\r\n"},
+        {"*3\r\n+a\r\n+", 'a', "\r\n:5\r\n"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct buf text = BUF_INIT;
+        buf_append_str(&text, rows[i].start);
+        for (int n = 0; n < FILL; n++)
+            buf_append_char(&text, rows[i].fill);
+        buf_append_str(&text, rows[i].rest);
+        for (size_t slice = 1; slice <= text.len; slice += slice < 100 ? 1 : slice) {
+            begin();
+            parser.bytes_max = BYTES;
+            parser.elements_max = ELEMENTS;
+            check_oversize(buf_span(&text), slice);
+            end();
+        }
+        buf_fini(&text);
+    }
+}
+
+/* Many that are small are too much together, too, as are levels within levels. */
+TEST(the_sum_of_all_parts_is_bounded)
+{
+    enum { MANY = 2000, DEEP = 10000 };
+    struct buf text = BUF_INIT;
+    buf_printf(&text, "*%d\r\n", MANY);
+    for (int i = 0; i < MANY; i++)
+        buf_append_str(&text, "*1\r\n$5\r\nhello\r\n");
+    begin();
+    parser.bytes_max = 100000;
+    check_oversize(buf_span(&text), 1000);
+    end();
+    buf_clear(&text);
+    for (int i = 0; i < DEEP; i++)
+        buf_append_str(&text, "*2\r\n:1\r\n");
+    buf_append_str(&text, ":2\r\n");
+    begin();
+    check_oversize(buf_span(&text), 1000);
+    end();
+    buf_fini(&text);
+}
+
+TEST(what_is_announced_is_not_allocated)
+{
+    static const char *const rows[] = {"$67108865\r\n",
+                                       "=67108865\r\n",
+                                       "*1048577\r\n",
+                                       "%524289\r\n",
+                                       "$9223372036854775807\r\n",
+                                       "*1000000000000\r\n",
+                                       "*2\r\n:1\r\n~1000000000000\r\n"};
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        begin();
+        assert_true(parses(span_of(rows[i])));
+        assert_true(resp_in_reply(&parser));
+        assert_in_range(parser.pool_size, 0, RESP_CHUNK);
+        end();
+    }
+    begin(); /* arrays of 8 MiB each */
+    for (int i = 0; i < 20; i++) {
+        assert_true(parses(SPAN("*1048576\r\n")));
+        assert_in_range(parser.pool_size, 0, RESP_BYTES_MAX);
+    }
+    assert_in_range(parser.pool_size, 0, RESP_CHUNK); /* nothing of it is kept any more */
+    end();
+}
+
+/* --- pushes --- */
+
+static const char PUSHES[] = ">2\r\n$10\r\ninvalidate\r\n*3\r\n$1\r\na\r\n$-1\r\n$2\r\nbc\r\n"
+                             ">2\r\n$10\r\ninvalidate\r\n_\r\n"
+                             "+between\r\n"
+                             ">2\r\n$10\r\ninvalidate\r\n*0\r\n"
+                             ">1\r\n$5\r\nalone\r\n"
+                             ">0\r\n"
+                             ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n%1\r\n+k\r\n*2\r\n:1\r\n:2\r\n"
+                             ">2\r\n*2\r\n$10\r\ninvalidate\r\n:2\r\n$1\r\nx\r\n"
+                             ">2\r\n$38\r\nthe name of this push is far too long.\r\n#t\r\n"
+                             ":7\r\n";
+static const char ELEMENTS[] = "invalidate/a invalidate/nil invalidate/bc invalidate/nil between message/c "
+                               "message/k message/1 message/2 /invalidate /2 /x "
+                               "the name of this push is far too/1 7 ";
+
+static void append_value(struct buf *out, const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_NIL)
+        buf_append_str(out, "nil ");
+    else if (reply->str != NULL)
+        buf_printf(out, "%s ", reply->str);
+    else
+        buf_printf(out, "%lld ", reply->integer);
+}
+
+TEST(the_elements_of_a_push_come_one_by_one_however_it_is_cut)
+{
+    size_t size = sizeof PUSHES - 1;
+    for (size_t slice = 1; slice <= size; slice++) {
+        struct buf seen = BUF_INIT;
+        begin();
+        for (size_t at = 0; at < size; at += slice) {
+            struct span piece = {PUSHES + at, size - at < slice ? size - at : slice};
+            const redisReply *reply = NULL;
+            enum resp_result result = RESP_INCOMPLETE;
+            while ((result = resp_parse(&parser, &piece, &reply)) != RESP_INCOMPLETE) {
+                struct span kind = resp_push_kind(&parser);
+                assert_int_not_equal(result, RESP_ERROR);
+                if (result == RESP_PUSH_ELEMENT)
+                    buf_printf(&seen, "%.*s/", (int)kind.len, kind.data);
+                append_value(&seen, reply);
+            }
+        }
+        assert_string_equal(buf_c_str(&seen), ELEMENTS);
+        buf_fini(&seen);
+        end();
+    }
+}
+
+/* More elements than any reply may have, and more bytes; one of them is too large for itself. */
+TEST(a_push_of_any_size_takes_no_memory)
+{
+    enum { KEYS = 2 * RESP_ELEMENTS_MAX, LARGE = 40000 };
+    static char large[LARGE];
+    struct buf text = BUF_INIT;
+    struct span input = SPAN(">2\r\n$10\r\ninvalidate\r\n*2097153\r\n");
+    const redisReply *reply = NULL;
+    begin();
+    parser.bytes_max = LARGE;
+    assert_int_equal(resp_parse(&parser, &input, &reply), RESP_INCOMPLETE);
+    for (int i = 0; i < KEYS; i++) {
+        char key[64];
+        int len = snprintf(key, sizeof key, "$38\r\nchannels:card:%024d\r\n", i);
+        input = (struct span){key, (size_t)len};
+        assert_int_equal(resp_parse(&parser, &input, &reply), RESP_PUSH_ELEMENT);
+        assert_int_equal(reply->len, 38);
+        assert_false(resp_in_reply(&parser));
+    }
+    assert_in_range(parser.pool_size, 0, RESP_CHUNK);
+    memset(large, 'k', sizeof large);
+    buf_printf(&text, "$%d\r\n", LARGE);
+    buf_append(&text, large, sizeof large);
+    buf_append_str(&text, "\r\n:1\r\n");
+    input = buf_span(&text);
+    assert_int_equal(resp_parse(&parser, &input, &reply), RESP_PUSH_ELEMENT);
+    assert_ptr_equal(reply, &resp_oversize);
+    assert_int_equal(resp_parse(&parser, &input, &reply), RESP_REPLY);
+    assert_int_equal(reply->integer, 1);
+    buf_fini(&text);
+    end();
+}
+
+/* A push without elements has no result after which its memory would be used again. */
+TEST(pushes_without_elements_take_no_memory)
+{
+    enum { BYTES = 4 * RESP_CHUNK };
+    begin();
+    parser.bytes_max = BYTES;
+    for (int i = 0; i < 10000; i++)
+        assert_true(parses(SPAN(">1\r\n$10\r\ninvalidate\r\n")));
+    assert_in_range(parser.pool_size, 0, RESP_CHUNK);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_of_reply_is_as_hiredis_makes_it_however_it_is_cut),
+        cmocka_unit_test(a_large_reply_is_whole_and_gives_its_memory_back),
+        cmocka_unit_test(a_reply_that_does_not_end_leaks_nothing),
+        cmocka_unit_test(what_is_no_resp_is_an_error_for_ever),
+        cmocka_unit_test(a_line_without_an_end_is_an_error),
+        cmocka_unit_test(an_oversize_reply_is_skipped_to_its_end_wherever_it_is_cut),
+        cmocka_unit_test(the_sum_of_all_parts_is_bounded),
+        cmocka_unit_test(what_is_announced_is_not_allocated),
+        cmocka_unit_test(the_elements_of_a_push_come_one_by_one_however_it_is_cut),
+        cmocka_unit_test(a_push_of_any_size_takes_no_memory),
+        cmocka_unit_test(pushes_without_elements_take_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
