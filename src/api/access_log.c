@@ -67,7 +67,7 @@ void access_log_write(const struct access_record *record)
                                                       [STORE_SOURCE_REDIS] = "miss",
                                                       [STORE_SOURCE_SHARED] = "joined"};
     struct log_line line;
-    if (!log_begin(&line, LOG_INFO, "request"))
+    if (!log_begin(&line, LOG_ACCESS, "request"))
         return;
     log_str(&line, "method", span_of(methods[record->method]));
     log_str(&line, "route", span_of(record->route));

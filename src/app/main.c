@@ -35,6 +35,7 @@ static int print(struct buf *text)
 static int serve(const struct config *config, struct buf *error)
 {
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a log file at its limit is an error of write(), as a full disk is */
     if (config->core_dumps)
         secret_allow_dumps();
     int err = loop_prepare();

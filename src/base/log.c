@@ -44,10 +44,12 @@ static struct sink {
           .drained = PTHREAD_COND_INITIALIZER,
           .level = -1};
 
-static void write_all(int fd, const char *data, size_t n)
+/* Returns how many bytes were written: fewer than n after an error. */
+static size_t write_all(int fd, const char *data, size_t n)
 {
-    while (n > 0) {
-        ssize_t done = write(fd, data, n);
+    size_t written = 0;
+    while (written < n) {
+        ssize_t done = write(fd, data + written, n - written);
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0 && errno == EAGAIN) { /* somebody made the shared descriptor non-blocking */
@@ -55,19 +57,44 @@ static void write_all(int fd, const char *data, size_t n)
             continue;
         }
         if (done <= 0)
-            return;
-        data += done;
-        n -= (size_t)done;
+            break;
+        written += (size_t)done;
     }
+    return written;
 }
 
-/* Takes the contiguous bytes at the front of the ring, at most a chunk. Called with the lock held. */
+static uint64_t count_lines(const char *data, size_t n)
+{
+    uint64_t lines = 0;
+    for (size_t i = 0; i < n; i++)
+        lines += data[i] == '\n';
+    return lines;
+}
+
+/*
+ * Writes whole lines. Those that cannot be written (a full disk, a pipe without reader) are counted. *torn:
+ * what was written ends within a line; that one is ended before the next begins.
+ */
+static void write_lines(const char *data, size_t n, bool *torn)
+{
+    if (*torn)
+        *torn = write_all(sink.fd, "\n", 1) == 0;
+    size_t written = *torn ? 0 : write_all(sink.fd, data, n);
+    if (written > 0)
+        *torn = data[written - 1] != '\n';
+    if (written < n)
+        atomic_fetch_add(&sink.dropped, count_lines(data + written, n - written));
+}
+
+/* Takes whole lines off the front of the ring, at most a chunk of them. Called with the lock held. */
 static size_t take_chunk(char *chunk)
 {
     size_t n = sink.used < CHUNK_SIZE ? sink.used : CHUNK_SIZE;
-    if (n > RING_SIZE - sink.head)
-        n = RING_SIZE - sink.head;
-    memcpy(chunk, sink.ring + sink.head, n);
+    size_t first = n < RING_SIZE - sink.head ? n : RING_SIZE - sink.head;
+    memcpy(chunk, sink.ring + sink.head, first);
+    memcpy(chunk + first, sink.ring, n - first);
+    while (chunk[n - 1] != '\n') /* a line is shorter than a chunk */
+        n--;
     sink.head = (sink.head + n) % RING_SIZE;
     sink.used -= n;
     return n;
@@ -106,11 +133,12 @@ static bool await_lines(void)
 static void *drain(void *arg)
 {
     char *chunk = arg;
+    bool torn = false;
     pthread_mutex_lock(&sink.lock);
     while (await_lines()) {
         size_t n = take_chunk(chunk);
         pthread_mutex_unlock(&sink.lock);
-        write_all(sink.fd, chunk, n);
+        write_lines(chunk, n, &torn);
         pthread_mutex_lock(&sink.lock);
     }
     sink.ended = true;
@@ -241,7 +269,11 @@ static void add_field(struct log_line *line, const char *name, struct span json)
 
 bool log_begin(struct log_line *line, enum log_level level, const char *message)
 {
-    static const char *const names[] = {"error", "warn", "info", "debug"};
+    static const char *const names[] = {[LOG_ACCESS] = "info",
+                                        [LOG_ERROR] = "error",
+                                        [LOG_WARN] = "warn",
+                                        [LOG_INFO] = "info",
+                                        [LOG_DEBUG] = "debug"};
     if ((int)level > atomic_load_explicit(&sink.level, memory_order_relaxed))
         return false;
     line->len = 0;

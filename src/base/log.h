@@ -18,7 +18,8 @@
 
 #include <stdint.h>
 
-enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+/* LOG_ACCESS is no level but the access log, which has a setting of its own: it is written at any level. */
+enum log_level { LOG_ACCESS, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 enum { LOG_LINE_MAX = 4096 }; /* bytes, with the newline; fields that do not fit are left out */
 
@@ -37,7 +38,7 @@ int log_start(int fd, enum log_level level) __attribute__((warn_unused_result));
 /* Writes out what is queued, for at most a second, and ends the thread. */
 void log_stop(void);
 
-/* Lines lost since the start because the queue was full. */
+/* Lines lost since the start: the queue was full, or they could not be written. */
 uint64_t log_dropped(void);
 
 /* False when nobody wants this level: then the line must not be used. `message` is a constant text. */

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -263,6 +265,94 @@ TEST(a_late_reader_gets_whole_lines_and_the_rest_is_counted)
     buf_fini(&r.out);
 }
 
+static uint64_t lost_of(int fd, int lines)
+{
+    uint64_t before = log_dropped();
+    assert_int_equal(log_start(fd, LOG_INFO), 0);
+    for (int i = 0; i < lines; i++)
+        log_text(LOG_INFO, "one of many", NULL, NULL);
+    log_stop();
+    return log_dropped() - before;
+}
+
+TEST(lines_that_cannot_be_written_are_counted)
+{
+    enum { LINES = 2000 }; /* several chunks */
+    int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    struct ends broken = open_pipe();
+    assert_true(full >= 0);
+    assert_ptr_not_equal(signal(SIGPIPE, SIG_IGN), SIG_ERR);
+    close(broken.read);
+    assert_int_equal(lost_of(full, LINES), LINES);
+    assert_int_equal(lost_of(broken.write, LINES), LINES);
+    close(full);
+    close(broken.write);
+}
+
+static void limit_file_size(rlim_t size)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = size;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static bool await_lost(uint64_t count)
+{
+    for (int waited = 0; waited < PATIENCE_MS && log_dropped() < count; waited++)
+        spin_us(1000);
+    return log_dropped() == count;
+}
+
+/* What is written ends within a line; the first line after the disk has room again begins on a line of its
+ * own. */
+TEST(a_line_of_which_half_was_written_does_not_spoil_the_next)
+{
+    enum { ROOM = 20 };
+    char name[] = "/tmp/channeld-log-XXXXXX";
+    char text[1024];
+    int fd = mkstemp(name);
+    uint64_t before = log_dropped();
+    assert_true(fd >= 0);
+    unlink(name);
+    assert_ptr_not_equal(signal(SIGXFSZ, SIG_IGN), SIG_ERR);
+    limit_file_size(ROOM);
+    assert_int_equal(log_start(fd, LOG_INFO), 0);
+    log_text(LOG_INFO, "cut short", NULL, NULL);
+    assert_true(await_lost(before + 1));
+    limit_file_size(RLIM_INFINITY);
+    log_text(LOG_INFO, "whole", NULL, NULL);
+    log_stop();
+    assert_int_equal(log_dropped(), before + 1);
+    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    close(fd);
+    assert_true(n > ROOM);
+    assert_int_equal(text[ROOM], '\n');
+    struct span rest = {text + ROOM + 1, (size_t)n - ROOM - 1};
+    yyjson_doc *doc = take_line(&rest);
+    assert_string_equal(text_of(doc, "msg"), "whole");
+    assert_int_equal(rest.len, 0);
+    yyjson_doc_free(doc);
+}
+
+TEST(the_access_log_does_not_depend_on_the_level)
+{
+    struct ends p = open_pipe();
+    struct log_line line;
+    struct buf out = BUF_INIT;
+    assert_false(log_begin(&line, LOG_ACCESS, "too early"));
+    assert_int_equal(log_start(p.write, LOG_ERROR), 0);
+    assert_true(log_begin(&line, LOG_ACCESS, "request"));
+    log_end(&line);
+    collect(p, &out);
+    struct span rest = buf_span(&out);
+    yyjson_doc *doc = take_line(&rest);
+    assert_string_equal(text_of(doc, "level"), "info");
+    assert_int_equal(rest.len, 0);
+    yyjson_doc_free(doc);
+    buf_fini(&out);
+}
+
 TEST(lines_go_on_after_a_full_queue_was_read)
 {
     struct ends p = open_pipe();
@@ -416,6 +506,9 @@ int main(void)
         cmocka_unit_test(a_second_start_is_refused_while_the_first_runs),
         cmocka_unit_test(fields_that_do_not_fit_are_left_out),
         cmocka_unit_test(a_late_reader_gets_whole_lines_and_the_rest_is_counted),
+        cmocka_unit_test(lines_that_cannot_be_written_are_counted),
+        cmocka_unit_test(a_line_of_which_half_was_written_does_not_spoil_the_next),
+        cmocka_unit_test(the_access_log_does_not_depend_on_the_level),
         cmocka_unit_test(lines_go_on_after_a_full_queue_was_read),
         cmocka_unit_test(lines_of_several_threads_do_not_mix),
         cmocka_unit_test(a_descriptor_that_became_non_blocking_loses_nothing),
