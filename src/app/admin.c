@@ -101,7 +101,8 @@ static void write_metrics(void *arg, struct buf *out)
     metrics_write_one(out, "channeld_ready", "gauge", "1 while /readyz answers 200.",
                       is_ready(s, NULL) ? 1 : 0);
     metrics_write_one(out, "channeld_log_lines_dropped_total", "counter",
-                      "Log lines lost: nobody read them in time, or they could not be written.", log_dropped());
+                      "Log lines lost: nobody read them in time, or they could not be written.",
+                      log_dropped());
     metrics_write_head(out, "channeld_build_info", "gauge", "Always 1; the label tells the version.");
     buf_append_str(out, "channeld_build_info{version=\"" CHANNELD_VERSION "\"} 1\n");
     process_write_metrics(out);

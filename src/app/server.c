@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -66,16 +67,36 @@ static void on_signal(uv_signal_t *handle, int number)
     enter(s, SERVER_ANNOUNCING);
 }
 
+/* What can be read again while it runs is read again here: so far nothing. Never ends the process. */
+static void on_hangup(uv_signal_t *handle, int number)
+{
+    (void)handle;
+    (void)number;
+    log_text(LOG_INFO, "SIGHUP received", "reloaded", "nothing");
+}
+
+/* libuv gives a signal its default action back when the handle is closed. Other threads have it blocked, or
+ * have ended. */
+static void block_hangup(void)
+{
+    sigset_t hangup;
+    sigemptyset(&hangup);
+    sigaddset(&hangup, SIGHUP);
+    (void)pthread_sigmask(SIG_BLOCK, &hangup, NULL);
+}
+
 static void on_admin_closed(void *arg)
 {
     struct server *s = arg;
     s->admin = NULL;
 }
 
-/* Closes what keeps the loop running. `changed` stays open while workers may still send it. */
+/* Closes what keeps the loop running. `changed` and `sighup` stay open until the workers have ended: they may
+ * still send the one, and the other must not find its default action. */
 static void close_handles(struct server *s)
 {
     uv_unref((uv_handle_t *)&s->changed);
+    uv_unref((uv_handle_t *)&s->sighup);
     uv_close((uv_handle_t *)&s->timer, NULL);
     uv_close((uv_handle_t *)&s->sigterm, NULL);
     uv_close((uv_handle_t *)&s->sigint, NULL);
@@ -116,10 +137,13 @@ static int open_handles(struct server *s)
     (void)uv_timer_init(&s->loop, &s->timer); /* neither timers nor signals fail to be made on a new loop */
     (void)uv_signal_init(&s->loop, &s->sigterm);
     (void)uv_signal_init(&s->loop, &s->sigint);
+    (void)uv_signal_init(&s->loop, &s->sighup);
     s->changed.data = s->timer.data = s->sigterm.data = s->sigint.data = s;
     err = uv_signal_start(&s->sigterm, on_signal, SIGTERM);
     if (err == 0)
         err = uv_signal_start(&s->sigint, on_signal, SIGINT);
+    if (err == 0)
+        err = uv_signal_start(&s->sighup, on_hangup, SIGHUP);
     return err;
 }
 
@@ -245,7 +269,9 @@ static void release(struct server *s)
     for (int i = 0; i < s->worker_count; i++)
         worker_free(s->workers[i]);
     free(s->workers);
+    block_hangup();
     uv_close((uv_handle_t *)&s->changed, NULL);
+    uv_close((uv_handle_t *)&s->sighup, NULL);
     (void)uv_run(&s->loop, UV_RUN_DEFAULT);
     int err = uv_loop_close(&s->loop);
     assert(err == 0); /* a handle that was not closed is a leak in our own order of ending */

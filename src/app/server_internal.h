@@ -14,7 +14,7 @@ struct server {
     uv_loop_t loop;
     uv_async_t changed;
     uv_timer_t timer;
-    uv_signal_t sigterm, sigint;
+    uv_signal_t sigterm, sigint, sighup;
     enum server_state state;
     int descriptors; /* that all of the process may have open */
     int max_connections;

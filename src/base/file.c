@@ -1,7 +1,23 @@
-/* Reading small files; see file.h. */
+/* Small files and the standard descriptors; see file.h. */
 #include "base/file.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
+
+int file_open_standard_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0)
+            continue;
+        int flags = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+        if (open("/dev/null", flags) <
+            0) /* NOLINT(android-cloexec-open): takes the lowest number, which is fd */
+            return -errno;
+    }
+    return 0;
+}
 
 bool file_first_line(const char *path, char *out, int size)
 {

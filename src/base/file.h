@@ -1,8 +1,15 @@
-/* Small text files of the system: /proc, control groups. */
+/* Small text files of the system (/proc, control groups) and the standard descriptors. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
 #include <stdbool.h>
+
+/*
+ * To be called before anything else is opened: where descriptor 0, 1 or 2 is closed, opens /dev/null there,
+ * so that no socket takes its place and is read, written or closed for it. It is opened the other way round:
+ * reading standard input and writing standard output or error go on failing. Returns 0 or a negative errno.
+ */
+int file_open_standard_descriptors(void) __attribute__((warn_unused_result));
 
 /* The first line, with its newline, cut to `size` - 1 bytes and ended with NUL. False when it cannot be read.
  */

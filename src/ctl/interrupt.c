@@ -11,14 +11,22 @@ static void note(int number)
     caught = number;
 }
 
-void interrupt_watch(void)
+static void watch(int number)
 {
     /* No SA_RESTART, so that waiting for input ends; SA_RESETHAND, so that the second one kills. */
     struct sigaction action = {.sa_flags = (int)SA_RESETHAND};
+    struct sigaction before;
     action.sa_handler = note;
     (void)sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
+    if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        (void)sigaction(number, &action, NULL);
+}
+
+void interrupt_watch(void)
+{
+    watch(SIGINT);
+    watch(SIGTERM);
+    watch(SIGHUP);
 }
 
 int interrupt_signal(void)

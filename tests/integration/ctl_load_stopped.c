@@ -89,17 +89,24 @@ static void interrupted_replace_replaces_nothing(void **state)
     interrupted_load_keeps_what_it_has("--replace");
 }
 
-static void terminated_load_exits_accordingly(void **state)
+static void load_exits_accordingly(int signal)
 {
     struct process process;
-    (void)state;
     int fd = start_load(&process, NULL);
-    process_signal(&process, SIGTERM);
+    process_signal(&process, signal);
     struct ctl_run run = ctl_finish(&process);
-    assert_int_equal(run.status, 143);
+    assert_int_equal(run.status, 128 + signal);
+    ctl_expect_text(run.err, "stopped after line ");
     ctl_expect_sound(&redis);
     ctl_run_free(&run);
     (void)close(fd);
+}
+
+static void terminated_load_exits_accordingly(void **state)
+{
+    (void)state;
+    load_exits_accordingly(SIGTERM);
+    load_exits_accordingly(SIGHUP);
 }
 
 static void lost_redis_ends_the_load(void **state)

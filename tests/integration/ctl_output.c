@@ -21,9 +21,9 @@ static int stop(void **state)
     return 0;
 }
 
-static void expect_failure(const char *words)
+static void expect_failure_with(const char *words, const char *redirection, const char *reason)
 {
-    char *line = text_printf("exec %s %s >/dev/full", process_require_env("CHANNELCTL_BIN"), words);
+    char *line = text_printf("exec %s %s %s", process_require_env("CHANNELCTL_BIN"), words, redirection);
     char *url = text_printf("CHANNELD_REDIS_URL=%s", redis.url);
     const char *const argv[] = {"sh", "-c", line, NULL};
     char *said = text_printf("%s/full.err", redis.dir.path); /* by the one before */
@@ -33,12 +33,28 @@ static void expect_failure(const char *words)
     struct process process;
     int status = process_run(&process, &spec);
     char *err = process_stderr(&process);
-    if (status != 1 || strstr(err, "No space left on device") == NULL)
+    if (status != 1 || strstr(err, reason) == NULL)
         fail_msg("channelctl %s: %d: %s", words, status, err);
     free(err);
     free(said);
     free(url);
     free(line);
+}
+
+static void expect_failure(const char *words)
+{
+    expect_failure_with(words, ">/dev/full", "No space left on device");
+}
+
+/* The descriptor is not taken by the connection to Redis, which would then be read or written in its place.
+ */
+static void a_closed_descriptor_is_a_failure(void **state)
+{
+    (void)state;
+    expect_failure_with("keys issue", ">&-", "Bad file descriptor");
+    expect_failure_with("sample 1", ">&-", "Bad file descriptor");
+    expect_failure_with("load --replace -", "<&-", "Bad file descriptor");
+    expect_failure_with("load --replace -", "<&- >&-", "Bad file descriptor");
 }
 
 static void a_sample_that_is_lost_is_a_failure(void **state)
@@ -92,6 +108,7 @@ static void without_redis_nothing_is_done_and_that_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_closed_descriptor_is_a_failure),
         cmocka_unit_test(a_sample_that_is_lost_is_a_failure),
         cmocka_unit_test(a_key_that_nobody_saw_is_a_failure),
         cmocka_unit_test(a_list_that_is_lost_is_a_failure),

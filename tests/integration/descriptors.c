@@ -68,10 +68,44 @@ static void fewer_descriptors_than_connections_are_obeyed_and_told(void **state)
     fixture_free(fixture);
 }
 
+static void serves_without(const char *closed)
+{
+    struct tempdir dir;
+    tempdir_init(&dir);
+    char *script = text_printf("%s/without", dir.path);
+    char *wrapper = text_printf("sh %s", script);
+    char *text = text_printf("exec \"$@\" %s\n", closed);
+    assert_true(text_write_file(script, text));
+    assert_int_equal(setenv("TEST_WRAPPER", wrapper, 1), 0);
+    struct fixture *fixture = fixture_new(3, NULL);
+    assert_int_equal(unsetenv("TEST_WRAPPER"), 0);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(fixture_status(fixture, "channels/"), 200);
+    server_stop(&fixture->server);
+    fixture_free(fixture);
+    free(text);
+    free(wrapper);
+    free(script);
+    tempdir_fini(&dir);
+}
+
+/* libuv ends the process when it is to close one of the first three. */
+static void closed_standard_descriptors_are_replaced(void **state)
+{
+    (void)state;
+    if (getenv("TEST_WRAPPER") != NULL)
+        skip();
+    serves_without("<&-");
+    serves_without(">&-");
+    serves_without("2>&-");
+    serves_without("<&- >&- 2>&-");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_connection_that_cannot_be_accepted_waits),
+        cmocka_unit_test(closed_standard_descriptors_are_replaced),
         cmocka_unit_test(fewer_descriptors_than_connections_are_obeyed_and_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

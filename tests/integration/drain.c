@@ -163,6 +163,37 @@ static void second_signal_ends_it_at_once(void **state)
     fixture_free(fixture);
 }
 
+static void hang_up(struct fixture *fixture)
+{
+    process_signal(&fixture->server.process, SIGHUP);
+}
+
+/* Neither while it serves, nor while it drains, nor until it has ended. */
+static void hangup_ends_nothing(void **state)
+{
+    struct fixture *fixture = begin("0s", "60s");
+    struct http_conn slow;
+    struct http_response response;
+    (void)state;
+    hang_up(fixture);
+    server_await_log(&fixture->server, "SIGHUP received");
+    assert_int_equal(server_admin_status(&fixture->server, "/readyz"), 200);
+    assert_int_equal(http_open(&slow, fixture->server.port), 0);
+    assert_int_equal(http_send_text(&slow, "GET /api/channels/ HTTP/1.1\r\n"), 0);
+    terminate(fixture);
+    server_await_admin(&fixture->server, "/readyz", 503);
+    hang_up(fixture);
+    assert_int_equal(http_send_text(&slow, "Host: a\r\n\r\n"), 0);
+    assert_int_equal(http_read(&slow, false, &response), 0);
+    assert_int_equal(response.status, 401);
+    http_response_free(&response);
+    while (process_is_running(&fixture->server.process))
+        (void)kill(fixture->server.process.pid, SIGHUP);
+    server_expect_exit(&fixture->server, 0);
+    http_close(&slow);
+    fixture_free(fixture);
+}
+
 static void interrupt_drains_too(void **state)
 {
     struct fixture *fixture = begin("0s", "10s");
@@ -181,6 +212,7 @@ int main(void)
         cmocka_unit_test(request_that_never_ends_is_left_behind_after_the_timeout),
         cmocka_unit_test(client_that_does_not_read_is_left_behind_after_the_timeout),
         cmocka_unit_test(second_signal_ends_it_at_once),
+        cmocka_unit_test(hangup_ends_nothing),
         cmocka_unit_test(interrupt_drains_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
