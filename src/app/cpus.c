@@ -1,5 +1,11 @@
-/* Counting processors; see cpus.h. In a container the cgroup file system shows the container's own group at
- * its root. */
+/*
+ * Counting processors; see cpus.h.
+ *
+ * A process gets the least that its own control group and all groups above it grant: systemd's CPUQuota= may
+ * stand at a slice. /proc/self/cgroup names the group, /proc/self/mountinfo says where its hierarchy is
+ * mounted and from which group on. In a container that is usually the container's own group; what stands
+ * above it cannot be seen.
+ */
 #include "app/cpus.h"
 
 #include "base/file.h"
@@ -9,6 +15,14 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* The paths of this process in the hierarchy of version 2 and in that of version 1 with the controller "cpu".
+ * Owned; NULL where it is in none. */
+struct groups {
+    char *unified;
+    char *cpu;
+};
 
 /* The number at *text, which moves behind it; 0 when there is none ("max"). */
 static long long take_number(const char **text)
@@ -34,31 +48,157 @@ int cpus_from_cpu_max(const char *text)
     return rounded_up(quota, period);
 }
 
-static long long number_in(const char *path)
+static bool read_first_line(const char *directory, const char *name, char *out, int size)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/%s", directory, name);
+    return n > 0 && n < (int)sizeof path && file_first_line(path, out, size);
+}
+
+static long long number_in(const char *directory, const char *name)
 {
     char line[32];
     const char *text = line;
-    return file_first_line(path, line, sizeof line) ? take_number(&text) : 0;
+    return read_first_line(directory, name, line, sizeof line) ? take_number(&text) : 0;
 }
 
-static int quota_v1(void)
-{
-    return rounded_up(number_in("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
-                      number_in("/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
-}
-
-static int quota(void)
+/* Of one group, whichever version it is of; 0 for no quota. */
+static int quota_of(const char *directory)
 {
     char line[64];
-    return file_first_line("/sys/fs/cgroup/cpu.max", line, sizeof line) ? cpus_from_cpu_max(line)
-                                                                        : quota_v1();
+    if (read_first_line(directory, "cpu.max", line, sizeof line))
+        return cpus_from_cpu_max(line);
+    return rounded_up(number_in(directory, "cpu.cfs_quota_us"), number_in(directory, "cpu.cfs_period_us"));
+}
+
+/* The lesser of two quotas, where 0 is none. */
+static int lesser(int a, int b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+/* Of the group at `path` below `mount`, and of those between. */
+static int least_quota(const char *mount, const char *path)
+{
+    char directory[PATH_MAX];
+    size_t top = strlen(mount);
+    int n = snprintf(directory, sizeof directory, "%s%s", mount, path);
+    int least = 0;
+    if (n < 0 || n >= (int)sizeof directory)
+        return 0;
+    for (char *end = directory + n; end != NULL; end = strrchr(directory + top, '/')) {
+        *end = '\0';
+        least = lesser(least, quota_of(directory));
+    }
+    return least;
+}
+
+/* Where `group` is below a mount that shows the hierarchy from `root` on; the mount itself where it is not
+ * below. */
+static const char *path_below(const char *root, const char *group)
+{
+    size_t n = strcmp(root, "/") == 0 ? 0 : strlen(root);
+    if (strncmp(group, root, n) != 0 || (group[n] != '/' && group[n] != '\0') || strstr(group, "/..") != NULL)
+        return "";
+    return strcmp(group + n, "/") == 0 ? "" : group + n;
+}
+
+/* Cuts `list`. */
+static bool has_word(char *list, const char *separators, const char *word)
+{
+    char *rest = NULL;
+    for (char *one = strtok_r(list, separators, &rest); one != NULL; one = strtok_r(NULL, separators, &rest))
+        if (strcmp(one, word) == 0)
+            return true;
+    return false;
+}
+
+static FILE *open_below(const char *root, const char *name)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s%s", root, name);
+    return n > 0 && n < (int)sizeof path ? fopen(path, "re") : NULL;
+}
+
+/* "4:cpu,cpuacct:/path" of version 1, "0::/path" of version 2. Cuts `line`. */
+static void take_group(struct groups *g, char *line)
+{
+    char *path = line;
+    (void)strsep(&path, ":");
+    char *controllers = path != NULL ? strsep(&path, ":") : NULL;
+    if (path == NULL)
+        return;
+    size_t n = strcspn(path, "\n");
+    if (controllers[0] == '\0' && g->unified == NULL)
+        g->unified = strndup(path, n);
+    else if (g->cpu == NULL && has_word(controllers, ",", "cpu"))
+        g->cpu = strndup(path, n);
+}
+
+static struct groups read_groups(const char *root)
+{
+    struct groups g = {NULL, NULL};
+    char *line = NULL;
+    size_t size = 0;
+    FILE *file = open_below(root, "/proc/self/cgroup");
+    while (file != NULL && getline(&line, &size, file) > 0)
+        take_group(&g, line);
+    free(line);
+    if (file != NULL)
+        (void)fclose(file);
+    return g;
+}
+
+/*
+ * The least quota by one line of mountinfo (proc_pid_mountinfo(5)), which is cut:
+ * ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS... - TYPE SOURCE SUPEROPTIONS
+ */
+static int quota_by_mount(const char *root, char *line, const struct groups *g)
+{
+    enum { FIELD_ROOT = 3, FIELD_MOUNT = 4 };
+    char *field[FIELD_MOUNT + 1] = {NULL};
+    char *rest = strstr(line, " - ");
+    if (rest == NULL)
+        return 0;
+    *rest = '\0';
+    rest += 3;
+    for (int i = 0; i <= FIELD_MOUNT && line != NULL; i++)
+        field[i] = strsep(&line, " ");
+    const char *type = strsep(&rest, " ");
+    const char *group = NULL;
+    if (strcmp(type, "cgroup2") == 0)
+        group = g->unified;
+    else if (strcmp(type, "cgroup") == 0 && rest != NULL && has_word(rest, " ,\n", "cpu"))
+        group = g->cpu;
+    char mount[PATH_MAX];
+    if (group == NULL || field[FIELD_MOUNT] == NULL ||
+        snprintf(mount, sizeof mount, "%s%s", root, field[FIELD_MOUNT]) >= (int)sizeof mount)
+        return 0;
+    return least_quota(mount, path_below(field[FIELD_ROOT], group));
+}
+
+int cpus_granted(const char *root)
+{
+    struct groups g = read_groups(root);
+    char *line = NULL;
+    size_t size = 0;
+    int least = 0;
+    FILE *file = open_below(root, "/proc/self/mountinfo");
+    while (file != NULL && getline(&line, &size, file) > 0)
+        least = lesser(least, quota_by_mount(root, line, &g));
+    free(line);
+    if (file != NULL)
+        (void)fclose(file);
+    free(g.unified);
+    free(g.cpu);
+    return least;
 }
 
 int cpus_available(void)
 {
     cpu_set_t set;
     int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    int granted = quota();
+    int granted = cpus_granted("");
     if (granted > 0 && granted < count)
         count = granted;
     return count < 1 ? 1 : count;

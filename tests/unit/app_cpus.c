@@ -1,9 +1,16 @@
-/* Counting processors: what the text of cpu.max grants, and that there is always one. */
+/* Counting processors: quotas of control groups on the way up, affinity, and that there is always one. */
 #include "app/cpus.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <sched.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "support/tempdir.h"
+#include "support/text.h"
 #include "unit/check.h"
 
 TEST(a_quota_counts_up_to_whole_processors)
@@ -34,6 +41,154 @@ TEST(numbers_beyond_reason_do_not_overflow)
     assert_int_equal(cpus_from_cpu_max("99999999999999999999999 100000\n"), INT_MAX);
 }
 
+/* A file of the tree, with the folders it needs. */
+static void put(const struct tempdir *root, const char *name, const char *text)
+{
+    char *path = text_printf("%s%s", root->path, name);
+    for (char *slash = strchr(path + strlen(root->path) + 1, '/'); slash != NULL;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
+        *slash = '/';
+    }
+    assert_true(text_write_file(path, text));
+    free(path);
+}
+
+#define UNIFIED "31 23 0:27 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+
+struct file {
+    const char *name;
+    const char *text;
+};
+
+/* What is granted where these are the files of the system; a list ends with NULL. */
+static int granted(const struct file *files)
+{
+    struct tempdir root;
+    tempdir_init(&root);
+    for (; files->name != NULL; files++)
+        put(&root, files->name, files->text);
+    int count = cpus_granted(root.path);
+    tempdir_fini(&root);
+    return count;
+}
+
+#define GRANTED(...) granted((const struct file[]){__VA_ARGS__, {NULL, NULL}})
+
+TEST(the_least_quota_on_the_way_up_counts)
+{
+    static const struct file mounts = {"/proc/self/mountinfo",
+                                       "25 1 8:1 / / rw - ext4 /dev/sda1 rw\n" UNIFIED};
+    static const struct file own = {"/proc/self/cgroup", "0::/system.slice/channeld.service\n"};
+    static const struct file service = {"/sys/fs/cgroup/system.slice/channeld.service/cpu.max",
+                                        "400000 100000\n"};
+    static const struct file slice = {"/sys/fs/cgroup/system.slice/cpu.max", "150000 100000\n"};
+    static const struct file top = {"/sys/fs/cgroup/cpu.max", "300000 100000\n"};
+    static const struct file none = {"/sys/fs/cgroup/system.slice/cpu.max", "max 100000\n"};
+    static const struct file beside = {"/sys/fs/cgroup/other.slice/cpu.max", "100000 100000\n"};
+    assert_int_equal(GRANTED(mounts, own, service, slice, top), 2);
+    assert_int_equal(GRANTED(mounts, own, service, top), 3);
+    assert_int_equal(GRANTED(mounts, own, service, none), 4);
+    assert_int_equal(GRANTED(mounts, own, slice, beside), 2);
+    assert_int_equal(GRANTED(mounts, own, none, beside), 0);
+    assert_int_equal(GRANTED(mounts, own), 0);
+    assert_int_equal(GRANTED(mounts, top), 0);
+    assert_int_equal(GRANTED(own, top), 0);
+}
+
+TEST(version_1_has_its_quotas_in_the_hierarchy_of_the_controller)
+{
+    static const struct file mounts = {
+        "/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
+                                "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+                                "33 31 0:30 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
+                                "34 31 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"};
+    static const struct file own = {"/proc/self/cgroup",
+                                    "4:cpuset:/a\n3:cpu,cpuacct:/a/b\n1:name=systemd:/c\n0::/d\n"};
+    static const struct file inner = {"/sys/fs/cgroup/cpu,cpuacct/a/b/cpu.cfs_quota_us", "-1\n"};
+    static const struct file inner_period = {"/sys/fs/cgroup/cpu,cpuacct/a/b/cpu.cfs_period_us", "100000\n"};
+    static const struct file outer = {"/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "50000\n"};
+    static const struct file outer_period = {"/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "20000\n"};
+    static const struct file unified = {"/sys/fs/cgroup/unified/d/cpu.max", "100000 100000\n"};
+    assert_int_equal(GRANTED(mounts, own, inner, inner_period, outer, outer_period), 3);
+    assert_int_equal(GRANTED(mounts, own, inner, inner_period), 0);
+    assert_int_equal(GRANTED(mounts, own, outer, outer_period, unified), 1);
+}
+
+/* Without a namespace of control groups a container sees its path on the host, and its own group at the
+ * mount. */
+TEST(a_mount_that_shows_a_part_of_the_hierarchy_is_followed)
+{
+    static const struct file mounts = {
+        "/proc/self/mountinfo", "31 23 0:27 /docker/abc /sys/fs/cgroup ro master:9 - cgroup2 cgroup ro\n"};
+    static const struct file top = {"/sys/fs/cgroup/cpu.max", "200000 100000\n"};
+    static const struct file inner = {"/sys/fs/cgroup/inner/cpu.max", "100000 100000\n"};
+    assert_int_equal(GRANTED(mounts, top, inner, {"/proc/self/cgroup", "0::/docker/abc\n"}), 2);
+    assert_int_equal(GRANTED(mounts, top, inner, {"/proc/self/cgroup", "0::/docker/abc/inner\n"}), 1);
+    assert_int_equal(GRANTED(mounts, top, inner, {"/proc/self/cgroup", "0::/docker/abcdef/inner\n"}), 2);
+    assert_int_equal(GRANTED(mounts, top, inner, {"/proc/self/cgroup", "0::/../../inner\n"}), 2);
+    assert_int_equal(GRANTED(mounts, top, inner, {"/proc/self/cgroup", "0::/\n"}), 2);
+}
+
+TEST(files_that_say_something_else_are_passed_over)
+{
+    static const struct file top = {"/sys/fs/cgroup/cpu.max", "200000 100000\n"};
+    static const char *const mounts[] = {
+        "", "\n", " - \n", "31 - cgroup2", "31 23 0:27 /\n", "- - - - - - cgroup2\n"};
+    static const char *const groups[] = {"", "\n", "0", "0:\n", "::", "0::", "x:cpu\n"};
+    for (size_t i = 0; i < TEST_COUNT(mounts); i++)
+        assert_int_equal(GRANTED(top, {"/proc/self/cgroup", "0::/\n"}, {"/proc/self/mountinfo", mounts[i]}),
+                         0);
+    for (size_t i = 0; i < TEST_COUNT(groups); i++) {
+        int count = GRANTED(top, {"/proc/self/cgroup", groups[i]}, {"/proc/self/mountinfo", UNIFIED});
+        assert_true(count == 0 || count == 2);
+    }
+}
+
+static bool write_below(const char *directory, const char *name, const char *text)
+{
+    char *path = text_printf("%s/%s", directory, name);
+    bool written = text_write_file(path, text);
+    free(path);
+    return written;
+}
+
+/* In a process of its own, which enters the group: what it is granted, or 0 where it may not. */
+static int granted_inside(const char *group)
+{
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(write_below(group, "cgroup.procs", "0") ? cpus_granted("") : 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* With groups of the real system, where they can be made: the quota stands one above the process. */
+TEST(the_quota_of_a_real_group_above_counts)
+{
+    static const char *const hierarchies[] = {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup"};
+    int count = 0;
+    for (size_t i = 0; i < TEST_COUNT(hierarchies) && count == 0; i++) {
+        char *outer = text_printf("%s/channeld-test-%d", hierarchies[i], (int)getpid());
+        char *inner = text_printf("%s/inner", outer);
+        if (mkdir(outer, 0700) == 0 && mkdir(inner, 0700) == 0 &&
+            (write_below(outer, "cpu.cfs_quota_us", "250000") ||
+             write_below(outer, "cpu.max", "250000 100000")))
+            count = granted_inside(inner);
+        (void)rmdir(inner);
+        (void)rmdir(outer);
+        free(inner);
+        free(outer);
+    }
+    if (count == 0)
+        skip();
+    assert_int_equal(count, 3);
+}
+
 TEST(affinity_is_a_limit)
 {
     cpu_set_t all;
@@ -56,6 +211,11 @@ int main(void)
         cmocka_unit_test(a_quota_counts_up_to_whole_processors),
         cmocka_unit_test(no_quota_is_none_and_so_is_what_is_none),
         cmocka_unit_test(numbers_beyond_reason_do_not_overflow),
+        cmocka_unit_test(the_least_quota_on_the_way_up_counts),
+        cmocka_unit_test(version_1_has_its_quotas_in_the_hierarchy_of_the_controller),
+        cmocka_unit_test(a_mount_that_shows_a_part_of_the_hierarchy_is_followed),
+        cmocka_unit_test(files_that_say_something_else_are_passed_over),
+        cmocka_unit_test(the_quota_of_a_real_group_above_counts),
         cmocka_unit_test(affinity_is_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
