@@ -12,9 +12,9 @@
 enum { TEN_MINUTES_MS = 10 * 60 * 1000, DAY_MS = 24 * 60 * 60 * 1000 };
 
 static const struct setting TABLE[] = {
-    {"listen", SETTING_TEXT, AT(listen), "0.0.0.0:8080", 0, 0, false,
-     "Address of the public API, such as 0.0.0.0:8080 or [::]:8080"},
-    {"admin-listen", SETTING_TEXT, AT(admin_listen), "0.0.0.0:8081", 0, 0, false,
+    {"listen", SETTING_TEXT, AT(listen), ":8080", 0, 0, false,
+     "Address of the public API, such as 127.0.0.1:8080; without a host every address of IPv6 and IPv4"},
+    {"admin-listen", SETTING_TEXT, AT(admin_listen), ":8081", 0, 0, false,
      "Address of /livez, /readyz, /startupz, /metrics and /version; keep it private"},
     {"base-path", SETTING_TEXT, AT(base_path), "/api/", 0, 0, false, "Path prefix of the API"},
     REDIS_SETTINGS(struct config_values, redis),

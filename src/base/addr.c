@@ -46,7 +46,8 @@ int addr_parse(struct span text, struct addr *out)
     if (colon == 0 || parse_port(span_skip(text, colon), &port) != 0)
         return -EINVAL;
     struct span name = {text.data, colon - 1};
-    if (name.len == 0)
+    out->any_family = name.len == 0;
+    if (out->any_family)
         return set_v6("::", port, out);
     bool bracketed = name.len >= 2 && name.data[0] == '[' && name.data[name.len - 1] == ']';
     if (bracketed)
@@ -57,6 +58,14 @@ int addr_parse(struct span text, struct addr *out)
     memcpy(host, name.data, name.len);
     host[name.len] = '\0';
     return bracketed ? set_v6(host, port, out) : set_v4(host, port, out);
+}
+
+struct addr addr_any_v4(unsigned port)
+{
+    struct addr any = {0};
+    const struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port)};
+    memcpy(&any.storage, &in, sizeof in);
+    return any;
 }
 
 unsigned addr_port(const struct addr *a)

@@ -24,10 +24,13 @@ enum { UNSENT_MAX = 64 * 1024, UNREAD_MAX = 128 * 1024 };
 static int prepare_socket(int fd, const struct addr *address, bool reuse_port)
 {
     const int on = 1;
+    const int off = 0;
+    bool v6 = address->storage.ss_family == AF_INET6;
     const int unsent = UNSENT_MAX;
     const int unread = UNREAD_MAX;
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         (reuse_port && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) ||
+        (v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0 ||
         setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent) != 0 ||
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &unread, sizeof unread) != 0 ||
@@ -36,7 +39,7 @@ static int prepare_socket(int fd, const struct addr *address, bool reuse_port)
     return 0;
 }
 
-static int open_socket(const struct addr *address, bool reuse_port)
+static int open_at(const struct addr *address, bool reuse_port)
 {
     int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -46,6 +49,16 @@ static int open_socket(const struct addr *address, bool reuse_port)
         return fd;
     close(fd);
     return err;
+}
+
+/* A system, or a sandbox, without IPv6 has no such sockets, or no such addresses. */
+static int open_socket(const struct addr *address, bool reuse_port)
+{
+    int fd = open_at(address, reuse_port);
+    if (!address->any_family || (fd != -EAFNOSUPPORT && fd != -EADDRNOTAVAIL))
+        return fd;
+    struct addr v4 = addr_any_v4(addr_port(address));
+    return open_at(&v4, reuse_port);
 }
 
 static void on_pause_over(uv_timer_t *pause)

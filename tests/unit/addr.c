@@ -46,7 +46,15 @@ TEST(version_6_addresses_stand_in_brackets)
 
 TEST(no_host_means_every_address)
 {
+    struct addr a;
     assert_addr(":8080", AF_INET6, "::", 8080);
+    assert_int_equal(addr_parse(SPAN(":8080"), &a), 0);
+    assert_true(a.any_family);
+    assert_int_equal(addr_parse(SPAN("[::]:8080"), &a), 0);
+    assert_false(a.any_family);
+    a = addr_any_v4(8080);
+    assert_int_equal(a.storage.ss_family, AF_INET);
+    assert_int_equal(addr_port(&a), 8080);
 }
 
 TEST(ports_go_from_0_to_65535)

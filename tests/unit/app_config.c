@@ -71,7 +71,7 @@ TEST(the_defaults_are_those_of_the_manual)
     assert_int_equal(r.result, CONFIG_RUN);
     const struct config *c = &r.config;
     const struct config_values *v = &c->values;
-    assert_string_equal(v->listen, "0.0.0.0:8080");
+    assert_string_equal(v->listen, ":8080");
     assert_int_equal(addr_port(&c->listen), 8080);
     assert_int_equal(addr_port(&c->admin_listen), 8081);
     assert_string_equal(c->base_path, "/api/");
