@@ -62,19 +62,21 @@ static const struct setting TABLE[] = {
 };
 
 static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0]};
+_Static_assert(sizeof TABLE / sizeof TABLE[0] <= CONFIG_SETTINGS_MAX, "config.sources is too short");
 
-static int bad(struct buf *error, const char *name, const char *what)
+static int bad(const struct config *c, struct buf *error, const char *name, const char *what)
 {
-    settings_write_variable(error, name);
+    config_write_source(c, name, error);
     buf_printf(error, ": %s", what);
     return -EINVAL;
 }
 
-static int check_address(struct buf *error, const char *name, const char *text, struct addr *out)
+static int check_address(const struct config *c, struct buf *error, const char *name, const char *text,
+                         struct addr *out)
 {
     if (addr_parse(span_of(text), out) == 0 && addr_port(out) != 0)
         return 0;
-    return bad(error, name, "an address with a port is expected, such as 127.0.0.1:8080 or [::]:8080");
+    return bad(c, error, name, "an address with a port is expected, such as 127.0.0.1:8080 or [::]:8080");
 }
 
 static bool is_path_char(char c)
@@ -89,9 +91,10 @@ static int check_base_path(struct config *c, struct buf *error)
     size_t len = strlen(text);
     for (size_t i = 0; i < len; i++)
         if (!is_path_char(text[i]) || (text[i] == '/' && i > 0 && text[i - 1] == '/'))
-            return bad(error, "base-path", "a path of letters, digits and -._~/ is expected, such as /api/");
+            return bad(c, error, "base-path",
+                       "a path of letters, digits and -._~/ is expected, such as /api/");
     if (len > CONFIG_BASE_PATH_MAX - 1)
-        return bad(error, "base-path", "is too long");
+        return bad(c, error, "base-path", "is too long");
     size_t n = 0;
     if (text[0] != '/')
         c->base_path[n++] = '/';
@@ -100,19 +103,25 @@ static int check_base_path(struct config *c, struct buf *error)
     if (c->base_path[n - 1] != '/')
         c->base_path[n++] = '/';
     c->base_path[n] = '\0';
+    char *effective = strdup(c->base_path);
+    if (effective == NULL)
+        return -ENOMEM;
+    free(c->values.base_path);
+    c->values.base_path = effective; /* what --check shows */
     return 0;
 }
 
 /* Hosts are compared without case; they are kept in lower case, which is the stored shape. */
-static int check_host(struct buf *error, const char *name, char *text, struct span *out)
+static int check_host(const struct config *c, struct buf *error, const char *name, char *text,
+                      struct span *out)
 {
     for (char *p = text; *p != '\0'; p++) {
         *p = (char)tolower((unsigned char)*p);
         if (!isalnum((unsigned char)*p) && *p != '-' && *p != '.')
-            return bad(error, name, "a host name is expected");
+            return bad(c, error, name, "a host name is expected");
     }
     *out = span_of(text);
-    return out->len > 0 ? 0 : bad(error, name, "a host name is expected");
+    return out->len > 0 ? 0 : bad(c, error, name, "a host name is expected");
 }
 
 static int check_log_level(struct config *c, struct buf *error)
@@ -125,7 +134,7 @@ static int check_log_level(struct config *c, struct buf *error)
         c->log_level = (enum log_level)i;
         return 0;
     }
-    return bad(error, "log-level", "error, warn, info or debug is expected");
+    return bad(c, error, "log-level", "error, warn, info or debug is expected");
 }
 
 static int check_core_dumps(struct config *c, struct buf *error)
@@ -133,21 +142,25 @@ static int check_core_dumps(struct config *c, struct buf *error)
     c->core_dumps = strcmp(c->values.core_dumps, "on") == 0;
     if (c->core_dumps || strcmp(c->values.core_dumps, "off") == 0)
         return 0;
-    return bad(error, "core-dumps", "on or off is expected");
+    return bad(c, error, "core-dumps", "on or off is expected");
 }
 
 static int check_redis(struct config *c, struct buf *error)
 {
-    const char *why = NULL;
+    struct buf why = BUF_INIT;
     int err = redis_target_init(&c->redis, &c->values.redis, &why);
+    const char *text = buf_c_str(&why);
     if (err == -EINVAL)
-        return bad(error, "redis-url", why);
+        err = text != NULL ? bad(c, error, "redis-url", text) : -ENOMEM;
+    buf_fini(&why);
     if (err != 0)
         return err;
-    if ((c->values.redis.cert_file[0] == '\0') != (c->values.redis.key_file[0] == '\0'))
-        return bad(error, "redis-cert-file", "a client certificate needs its key, and a key its certificate");
+    bool has_cert = c->values.redis.cert_file[0] != '\0';
+    if (has_cert != (c->values.redis.key_file[0] != '\0'))
+        return bad(c, error, has_cert ? "redis-cert-file" : "redis-key-file",
+                   "a client certificate needs its key, and a key its certificate");
     if (keyspace_init(&c->keyspace, span_of(c->values.redis_prefix)) != 0)
-        return bad(error, "redis-prefix", "1 to 64 visible ASCII characters are expected");
+        return bad(c, error, "redis-prefix", "1 to 64 visible ASCII characters are expected");
     return 0;
 }
 
@@ -157,7 +170,7 @@ static int check_stale_keys_limit(struct config *c, struct buf *error)
     c->stale_keys_limit = c->values.stale_limit;
     if (span_equal(text, SPAN("same")) || parse_duration_ms(text, &c->stale_keys_limit) == 0)
         return 0;
-    return bad(error, "stale-keys-limit", "a duration such as 30s is expected, or same");
+    return bad(c, error, "stale-keys-limit", "a duration such as 30s is expected, or same");
 }
 
 static int check_cors(struct config *c, struct buf *error)
@@ -167,7 +180,7 @@ static int check_cors(struct config *c, struct buf *error)
     const char *why = cors_origins_error(c->cors.origins, &which);
     if (why == NULL)
         return 0;
-    int err = bad(error, "cors-origins", why);
+    int err = bad(c, error, "cors-origins", why);
     buf_append_str(error, ": \"");
     buf_append_span(error, which);
     buf_append_str(error, "\"; origins such as https://example.org are expected, separated by commas, or *");
@@ -176,21 +189,21 @@ static int check_cors(struct config *c, struct buf *error)
 
 static int check(struct config *c, struct buf *error)
 {
-    int err = check_address(error, "listen", c->values.listen, &c->listen);
+    int err = check_address(c, error, "listen", c->values.listen, &c->listen);
     if (err == 0)
-        err = check_address(error, "admin-listen", c->values.admin_listen, &c->admin_listen);
+        err = check_address(c, error, "admin-listen", c->values.admin_listen, &c->admin_listen);
     if (err == 0)
         err = check_base_path(c, error);
     if (err == 0)
         err = check_redis(c, error);
     if (err == 0)
-        err = check_host(error, "channel-host", c->values.channel_host, &c->hosts.channel_host);
+        err = check_host(c, error, "channel-host", c->values.channel_host, &c->hosts.channel_host);
     if (err == 0)
-        err = check_host(error, "web-host", c->values.web_host, &c->hosts.web_host);
+        err = check_host(c, error, "web-host", c->values.web_host, &c->hosts.web_host);
     if (err == 0)
         err = check_log_level(c, error);
     if (err == 0 && access_log_parse_mode(span_of(c->values.access_log), &c->access_log) != 0)
-        err = bad(error, "access-log", "off, errors or all is expected");
+        err = bad(c, error, "access-log", "off, errors or all is expected");
     if (err == 0)
         err = check_stale_keys_limit(c, error);
     if (err == 0)
@@ -222,11 +235,12 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
     int told = asked_to_tell(argc, argv);
     if (told != CONFIG_RUN)
         return told;
-    unsigned switched = 0;
     char **words = calloc((size_t)argc + 1, sizeof *words);
     if (words == NULL)
         return -ENOMEM;
-    int count = settings_read(&SETTINGS, &c->values, argc, argv, SWITCHES, &switched, words, error);
+    struct settings_args args = {
+        .argc = argc, .argv = argv, .switches = SWITCHES, .rest = words, .sources = c->sources};
+    int count = settings_read(&SETTINGS, &c->values, &args, error);
     if (count > 0)
         buf_printf(error, "%s: unexpected (--help lists what is)", words[0]);
     free(words);
@@ -235,9 +249,9 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
     int err = check(c, error);
     if (err != 0)
         return err;
-    if ((switched & SWITCH_CHECK) != 0)
+    if ((args.switched & SWITCH_CHECK) != 0)
         return CONFIG_CHECK;
-    return (switched & SWITCH_PROBE) != 0 ? CONFIG_PROBE : CONFIG_RUN;
+    return (args.switched & SWITCH_PROBE) != 0 ? CONFIG_PROBE : CONFIG_RUN;
 }
 
 void config_fini(struct config *c)
@@ -256,8 +270,40 @@ void config_write_help(struct buf *out)
         "  --probe    ask the channeld that runs with these settings whether it is ready: exit code 0 or 1\n"
         "  --version  print the version and exit\n"
         "  --help     print this and exit\n\n"
+        "Exit codes: 0 drained, or done; 1 could not run, or (--probe) is not ready; 2 wrong settings;\n"
+        "128 and its number after a second signal.\n\n"
         "Each setting is a flag or an environment variable; the flag wins. Defaults are in brackets.\n\n");
     settings_write_help(&SETTINGS, out);
+}
+
+void config_write_source(const struct config *c, const char *name, struct buf *out)
+{
+    settings_write_source(out, &SETTINGS, c->sources, name);
+}
+
+/* Variables of the same prefix that belong to scripts/setup, the tests and benchmarks, and deploy's compose
+ * file. */
+static bool is_of_others(struct span name)
+{
+    static const char *const names[] = {"CHANNELD_DEPS_DIR", "CHANNELD_IMAGE", "CHANNELD_PUBLISH"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (span_equal(name, span_of(names[i])))
+            return true;
+    return span_starts_with(name, SPAN("CHANNELD_BENCH_")) || span_starts_with(name, SPAN("CHANNELD_TEST_"));
+}
+
+struct span config_next_unknown(size_t *at)
+{
+    struct span name;
+    do
+        name = settings_next_unknown(&SETTINGS, SPAN("CHANNELD_"), at);
+    while (name.data != NULL && is_of_others(name));
+    return name;
+}
+
+void config_write_unknown(struct span variable, struct buf *out)
+{
+    settings_write_unknown(out, &SETTINGS, variable);
 }
 
 void config_write_values(const struct config *c, struct buf *out)

@@ -11,7 +11,7 @@
 #include "model/link.h"
 #include "redis/target.h"
 
-enum { CONFIG_BASE_PATH_MAX = 128 };
+enum { CONFIG_BASE_PATH_MAX = 128, CONFIG_SETTINGS_MAX = 64 };
 
 /* As read; see the table in config.c for what each is. Owned strings, bytes, milliseconds. */
 struct config_values {
@@ -29,6 +29,7 @@ struct config_values {
 
 struct config {
     struct config_values values;
+    unsigned char sources[CONFIG_SETTINGS_MAX]; /* of the values: an enum setting_source for each */
     struct addr listen, admin_listen;
     char base_path[CONFIG_BASE_PATH_MAX + 2]; /* begins and ends with a slash */
     struct redis_target redis;
@@ -51,6 +52,14 @@ enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_PROBE, CONFIG_HELP, CONFI
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
     __attribute__((warn_unused_result));
 void config_fini(struct config *c);
+
+/* What gave the setting `name` its value: --listen or CHANNELD_LISTEN. */
+void config_write_source(const struct config *c, const char *name, struct buf *out);
+
+/* The next variable in the environment that is no setting, as settings_next_unknown; and what to say of it.
+ */
+struct span config_next_unknown(size_t *at);
+void config_write_unknown(struct span variable, struct buf *out);
 
 /* The text of --help, and of --check. */
 void config_write_help(struct buf *out);

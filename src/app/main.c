@@ -33,6 +33,25 @@ static int print(struct buf *text)
     return written ? EXIT_FINE : EXIT_CANNOT_RUN;
 }
 
+/* In the log of a server, and on standard error with --check. */
+static void warn_of_unknown_variables(bool to_log)
+{
+    size_t at = 0;
+    for (;;) {
+        struct span name = config_next_unknown(&at);
+        if (name.data == NULL)
+            return;
+        struct buf text = BUF_INIT;
+        config_write_unknown(name, &text);
+        const char *said = buf_c_str(&text);
+        if (said != NULL && to_log)
+            log_text(LOG_WARN, "unknown setting in the environment", "reason", said);
+        else if (said != NULL)
+            (void)fprintf(stderr, "channeld: warning: %s\n", said);
+        buf_fini(&text);
+    }
+}
+
 static int serve(const struct config *config, struct buf *error)
 {
     (void)signal(SIGPIPE, SIG_IGN);
@@ -43,8 +62,10 @@ static int serve(const struct config *config, struct buf *error)
     int err = loop_prepare();
     if (err == 0)
         err = log_start(STDOUT_FILENO, config->log_level);
-    if (err == 0)
+    if (err == 0) {
+        warn_of_unknown_variables(true);
         err = server_run(config, error);
+    }
     log_stop();
     if (err == 0)
         return EXIT_FINE;
@@ -65,6 +86,7 @@ static int run(struct config *config, int argc, char **argv, struct buf *error)
     case CONFIG_RUN:
         return serve(config, error);
     case CONFIG_CHECK:
+        warn_of_unknown_variables(false);
         config_write_values(config, &text);
         return print(&text);
     case CONFIG_PROBE:

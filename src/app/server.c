@@ -226,9 +226,10 @@ static int start_workers(struct server *s)
     return err;
 }
 
-static int fail(struct buf *error, const char *setting, const char *value, int err)
+static int fail(const struct server *s, struct buf *error, const char *setting, const char *value, int err)
 {
-    buf_printf(error, "%s %s: %s", setting, value, strerror(-err));
+    config_write_source(s->config, setting, error);
+    buf_printf(error, " %s: %s", value, strerror(-err));
     return err;
 }
 
@@ -245,10 +246,10 @@ static int start(struct server *s, struct buf *error)
         return err;
     err = make_workers(s);
     if (err != 0)
-        return fail(error, "CHANNELD_LISTEN", v->listen, err);
+        return fail(s, error, "listen", v->listen, err);
     err = admin_open(s);
     if (err != 0)
-        return fail(error, "CHANNELD_ADMIN_LISTEN", v->admin_listen, err);
+        return fail(s, error, "admin-listen", v->admin_listen, err);
     return start_workers(s);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@ enum { FILE_VALUE_MAX = 64 * 1024, ENV_NAME_MAX = 128 };
 /* One run of settings_read. */
 struct reader {
     const struct settings *settings;
+    struct settings_args *args;
     char *target;
     struct buf *error;
 };
@@ -132,8 +134,9 @@ static void env_name(const struct setting *s, const char *suffix, char out[ENV_N
         *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
 }
 
-static int read_fallback_and_env(const struct reader *r, const struct setting *s)
+static int read_variable_or_default(const struct reader *r, size_t i)
 {
+    const struct setting *s = &r->settings->table[i];
     char name[ENV_NAME_MAX];
     char file_name[ENV_NAME_MAX];
     env_name(s, "", name);
@@ -144,10 +147,14 @@ static int read_fallback_and_env(const struct reader *r, const struct setting *s
         buf_printf(r->error, "%s and %s: set one of them, not both", name, file_name);
         return -EINVAL;
     }
-    if (path != NULL)
+    if (path != NULL) {
+        r->args->sources[i] = SETTING_VARIABLE_FILE;
         return set_from_file(r, s, (struct source){file_name, path});
-    if (value != NULL)
+    }
+    if (value != NULL) {
+        r->args->sources[i] = SETTING_VARIABLE;
         return set_value(r, s, (struct source){name, value});
+    }
     return set_value(r, s, (struct source){s->name, s->fallback});
 }
 
@@ -169,12 +176,11 @@ static const struct setting *find_flag(const struct settings *all, struct span n
     return NULL;
 }
 
-/* Reads the flag argv[*at]; *at moves to its last word. `seen` counts value and file forms of each setting.
- */
-static int read_flag(const struct reader *r, int argc, char **argv, int *at, unsigned char *seen)
+/* Reads the flag argv[*at]; *at moves to its last word. */
+static int read_flag(const struct reader *r, int *at)
 {
-    char *flag = argv[*at];
-    struct span name = span_of(flag + 2);
+    const struct settings_args *args = r->args;
+    struct span name = span_of(args->argv[*at] + 2);
     name.len = span_find(name, '=');
     bool is_file = false;
     const struct setting *s = find_flag(r->settings, name, &is_file);
@@ -185,14 +191,14 @@ static int read_flag(const struct reader *r, int argc, char **argv, int *at, uns
     char called[ENV_NAME_MAX];
     (void)snprintf(called, sizeof called, "--%.*s", (int)name.len, name.data);
     const char *value = name.data[name.len] == '=' ? name.data + name.len + 1 : NULL;
-    if (value == NULL && *at + 1 < argc)
-        value = argv[++*at];
+    if (value == NULL && *at + 1 < args->argc)
+        value = args->argv[++*at];
     if (value == NULL)
         return complain(r, called, "a value is expected");
-    unsigned char *mine = &seen[s - r->settings->table];
-    *mine |= is_file ? 2 : 1;
-    if (*mine == 3)
+    unsigned char *source = &args->sources[s - r->settings->table];
+    if (*source == (is_file ? SETTING_FLAG : SETTING_FLAG_FILE))
         return complain(r, called, "give the value or its file, not both");
+    *source = is_file ? SETTING_FLAG_FILE : SETTING_FLAG;
     struct source from = {called, value};
     return is_file ? set_from_file(r, s, from) : set_value(r, s, from);
 }
@@ -208,32 +214,148 @@ static bool read_switch(const char *word, const char *const *switches, unsigned 
     return false;
 }
 
-int settings_read(const struct settings *s, void *target, int argc, char **argv, const char *const *switches,
-                  unsigned *switched, char **rest, struct buf *error)
+/* Returns the number of words that are no flags, or a negative errno. */
+static int read_words(const struct reader *r)
 {
-    struct reader r = {s, target, error};
-    int err = 0;
-    for (size_t i = 0; i < s->count && err == 0; i++)
-        err = read_fallback_and_env(&r, &s->table[i]);
-    if (err != 0)
-        return err;
-    unsigned char *seen = calloc(s->count + 1, 1); /* of nothing it may be NULL */
-    if (seen == NULL)
-        return -ENOMEM;
+    struct settings_args *args = r->args;
     int words = 0;
     bool flags = true;
-    for (int i = 1; i < argc && err == 0; i++) {
-        if (flags && strcmp(argv[i], "--") == 0)
+    for (int i = 1; i < args->argc; i++) {
+        char *word = args->argv[i];
+        int err = 0;
+        if (flags && strcmp(word, "--") == 0)
             flags = false;
-        else if (flags && read_switch(argv[i], switches, switched))
+        else if (flags && read_switch(word, args->switches, &args->switched))
             continue;
-        else if (flags && strncmp(argv[i], "--", 2) == 0)
-            err = read_flag(&r, argc, argv, &i, seen);
+        else if (flags && strncmp(word, "--", 2) == 0)
+            err = read_flag(r, &i);
         else
-            rest[words++] = argv[i];
+            args->rest[words++] = word;
+        if (err != 0)
+            return err;
     }
-    free(seen);
-    return err != 0 ? err : words;
+    return words;
+}
+
+int settings_read(const struct settings *s, void *target, struct settings_args *args, struct buf *error)
+{
+    const struct reader r = {s, args, target, error};
+    memset(args->sources, SETTING_DEFAULT, s->count);
+    int words = read_words(&r);
+    for (size_t i = 0; i < s->count && words >= 0; i++) {
+        if (args->sources[i] != SETTING_DEFAULT)
+            continue;
+        int err = read_variable_or_default(&r, i);
+        if (err != 0)
+            words = err;
+    }
+    return words;
+}
+
+/* --- variables that are no settings --- */
+
+static bool ends_with(struct span text, struct span end)
+{
+    return text.len >= end.len && span_equal(span_skip(text, text.len - end.len), end);
+}
+
+/*
+ * For a Service called channeld Kubernetes sets CHANNELD_SERVICE_HOST, CHANNELD_SERVICE_PORT, ..._PORT_HTTP,
+ * CHANNELD_PORT=tcp://10.0.0.1:8080, CHANNELD_PORT_8080_TCP, ..._TCP_ADDR and so on.
+ */
+static bool is_service_link(struct span name, struct span value)
+{
+    if (ends_with(name, SPAN("_SERVICE_HOST")) || memmem(name.data, name.len, "_SERVICE_PORT", 13) != NULL)
+        return true;
+    if (ends_with(name, SPAN("_PORT")) && memmem(value.data, value.len, "://", 3) != NULL)
+        return true;
+    const char *port = memmem(name.data, name.len, "_PORT_", 6);
+    return port != NULL && isdigit((unsigned char)port[6]);
+}
+
+static bool is_variable(const struct settings *s, struct span name)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        char known[ENV_NAME_MAX];
+        env_name(&s->table[i], "", known);
+        if (span_equal(name, span_of(known)))
+            return true;
+        env_name(&s->table[i], "_FILE", known);
+        if (s->table[i].from_file && span_equal(name, span_of(known)))
+            return true;
+    }
+    return false;
+}
+
+struct span settings_next_unknown(const struct settings *s, struct span prefix, size_t *at)
+{
+    while (environ != NULL && environ[*at] != NULL) {
+        struct span entry = span_of(environ[(*at)++]);
+        struct span name = {entry.data, span_find(entry, '=')};
+        struct span value = span_skip(entry, name.len);
+        if (span_starts_with(name, prefix) && !is_service_link(name, value) && !is_variable(s, name))
+            return name;
+    }
+    return SPAN_ABSENT;
+}
+
+/* How many characters must be put in, left out or replaced to make one of the other (Levenshtein's distance).
+ */
+static size_t distance(struct span a, const char *b)
+{
+    size_t row[ENV_NAME_MAX + 1];
+    size_t width = strlen(b);
+    if (a.len > ENV_NAME_MAX)
+        return ENV_NAME_MAX;
+    for (size_t j = 0; j <= width; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a.len; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= width; j++) {
+            size_t replaced = diagonal + (a.data[i - 1] != b[j - 1]);
+            size_t other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            diagonal = row[j];
+            row[j] = replaced < other ? replaced : other;
+        }
+    }
+    return row[width];
+}
+
+void settings_write_unknown(struct buf *out, const struct settings *s, struct span variable)
+{
+    enum { TYPING_ERRORS = 2 };
+    size_t least = TYPING_ERRORS + 1;
+    char nearest[ENV_NAME_MAX] = "";
+    for (size_t i = 0; i < s->count; i++) {
+        char known[ENV_NAME_MAX];
+        env_name(&s->table[i], "", known);
+        size_t errors = distance(variable, known);
+        if (errors >= least)
+            continue;
+        least = errors;
+        memcpy(nearest, known, sizeof nearest);
+    }
+    buf_append_span(out, variable);
+    buf_append_str(out, ": no such setting");
+    if (nearest[0] != '\0')
+        buf_printf(out, " (%s?)", nearest);
+}
+
+void settings_write_source(struct buf *out, const struct settings *s, const unsigned char *sources,
+                           const char *name)
+{
+    size_t i = 0;
+    while (i < s->count && strcmp(s->table[i].name, name) != 0)
+        i++;
+    assert(i < s->count);
+    bool is_file = sources[i] == SETTING_FLAG_FILE || sources[i] == SETTING_VARIABLE_FILE;
+    char variable[ENV_NAME_MAX];
+    env_name(&s->table[i], is_file ? "_FILE" : "", variable);
+    if (sources[i] == SETTING_FLAG || sources[i] == SETTING_FLAG_FILE)
+        buf_printf(out, "--%s%s", name, is_file ? "-file" : "");
+    else
+        buf_append_str(out, variable);
 }
 
 void settings_fini(const struct settings *s, void *target)

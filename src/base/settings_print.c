@@ -5,7 +5,7 @@
 
 static const char MASK[] = "********";
 
-void settings_write_variable(struct buf *out, const char *name)
+static void write_variable(struct buf *out, const char *name)
 {
     buf_append_str(out, "CHANNELD_");
     for (; *name != '\0'; name++)
@@ -20,10 +20,10 @@ void settings_write_help(const struct settings *s, struct buf *out)
     for (size_t i = 0; i < s->count; i++) {
         const struct setting *one = &s->table[i];
         buf_printf(out, "  --%s %s\n      ", one->name, kinds[one->type]);
-        settings_write_variable(out, one->name);
+        write_variable(out, one->name);
         if (one->from_file) {
             buf_append_str(out, ", or from a file by ");
-            settings_write_variable(out, one->name);
+            write_variable(out, one->name);
             buf_append_str(out, "_FILE");
         }
         buf_printf(out, "\n      %s [%s]\n", one->help, one->fallback[0] != '\0' ? one->fallback : "none");

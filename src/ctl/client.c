@@ -253,10 +253,9 @@ static int connect_to_target(struct client *c)
 
 static int configure(struct client *c, const struct options *o)
 {
-    const char *why = NULL;
-    int err = redis_target_init(&c->target, &o->redis, &why);
+    int err = redis_target_init(&c->target, &o->redis, &c->error);
     if (err == -EINVAL)
-        return usage_error("redis-url: %s", why);
+        return settings_error(o, "redis-url", client_error(c));
     if (err == 0)
         err = redis_tls_new(&c->target, &o->redis, &c->tls, &c->error);
     if (err == -EINVAL)

@@ -17,6 +17,7 @@ static const struct setting TABLE[] = {
 };
 
 static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0]};
+_Static_assert(sizeof TABLE / sizeof TABLE[0] <= OPTIONS_SETTINGS_MAX, "options.sources is too short");
 
 /* In the order of the SWITCH_ bits. */
 static const char *const SWITCHES[] = {"--replace", "--help", "--version", NULL};
@@ -39,7 +40,9 @@ static const char HELP[] =
     "  --help                    print this and exit\n"
     "  --version                 print the version and exit\n"
     "\n"
-    "Exit codes: 0 done, 1 failed or something was refused, 2 wrong usage or settings, 130 interrupted.\n"
+    "Exit codes: 0 done, 1 failed or something was refused, 2 wrong usage or settings; stopped by a signal: "
+    "128 and\n"
+    "its number (130 by Ctrl-C).\n"
     "\n"
     "Settings (flags win over the environment):\n";
 
@@ -115,10 +118,39 @@ static int take_own_flags(struct options *o, int argc, char **argv, char **other
     return kept;
 }
 
+int settings_error(const struct options *o, const char *name, const char *what)
+{
+    struct buf source = BUF_INIT;
+    settings_write_source(&source, &SETTINGS, o->sources, name);
+    const char *text = buf_c_str(&source);
+    int code = text != NULL ? usage_error("%s: %s", text, what) : memory_error();
+    buf_fini(&source);
+    return code;
+}
+
+/* Of those that it shares with channeld: the others mean nothing to it. */
+static void warn_of_unknown_variables(void)
+{
+    size_t at = 0;
+    for (;;) {
+        struct span name = settings_next_unknown(&SETTINGS, SPAN("CHANNELD_REDIS_"), &at);
+        if (name.data == NULL)
+            return;
+        struct buf text = BUF_INIT;
+        settings_write_unknown(&text, &SETTINGS, name);
+        if (buf_c_str(&text) != NULL)
+            (void)fprintf(stderr, "channelctl: warning: %s\n", buf_c_str(&text));
+        buf_fini(&text);
+    }
+}
+
 static int read_settings(struct options *o, int argc, char **argv)
 {
     struct buf error = BUF_INIT;
-    int words = settings_read(&SETTINGS, o, argc, argv, SWITCHES, &o->switched, o->word, &error);
+    struct settings_args args = {
+        .argc = argc, .argv = argv, .switches = SWITCHES, .rest = o->word, .sources = o->sources};
+    int words = settings_read(&SETTINGS, o, &args, &error);
+    o->switched = args.switched;
     int code = EXIT_FINE;
     if (words == -EINVAL && buf_error(&error) == 0)
         code = usage_error("%s", buf_c_str(&error));
@@ -138,12 +170,12 @@ static bool is_host(const char *text)
 static int check(struct options *o)
 {
     if (keyspace_init(&o->keys, span_of(o->redis_prefix)) != 0)
-        return usage_error("redis-prefix: 1 to %d visible ASCII characters are expected",
-                           KEYSPACE_PREFIX_MAX);
+        return settings_error(o, "redis-prefix", "1 to 64 visible ASCII characters are expected");
     if (!is_host(o->channel_host))
-        return usage_error("channel-host: a host name in lower case is expected");
+        return settings_error(o, "channel-host", "a host name in lower case is expected");
     if (!is_host(o->web_host))
-        return usage_error("web-host: a host name in lower case is expected");
+        return settings_error(o, "web-host", "a host name in lower case is expected");
+    warn_of_unknown_variables();
     o->hosts = (struct link_hosts){span_of(o->channel_host), span_of(o->web_host)};
     return EXIT_FINE;
 }

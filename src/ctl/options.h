@@ -13,12 +13,15 @@ enum { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 /* Flags without value, as bits of options.switched. */
 enum { SWITCH_REPLACE = 1, SWITCH_HELP = 2, SWITCH_VERSION = 4 };
 
+enum { OPTIONS_SETTINGS_MAX = 32 };
+
 struct options {
     struct redis_options redis;
     char *redis_prefix;
     char *channel_host;
     char *web_host;
 
+    unsigned char sources[OPTIONS_SETTINGS_MAX]; /* of its settings: see settings.h */
     unsigned switched;
     const char *count; /* NULL when not given; so are the next ones. Borrowed from argv */
     const char *sample;
@@ -50,6 +53,10 @@ int output_error(int err);
 /* The end of what is printed: returns EXIT_FINE when stdout took everything, or what output_error() returns.
  */
 int output_end(void);
+
+/* Says on stderr what is wrong with the setting `name`, by the flag or variable that gave it. Returns
+ * EXIT_USAGE. */
+int settings_error(const struct options *o, const char *name, const char *what);
 
 /* Says on stderr what is wrong with the command line. Returns EXIT_USAGE. */
 int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -33,19 +33,29 @@ static int complete_sentinels(struct redis_sentinels *s, const struct redis_opti
     return err != 0 || s->count == 0 ? err : complete(&s->user, &s->password, options->sentinel_password);
 }
 
-int redis_target_init(struct redis_target *out, const struct redis_options *options, const char **why)
+static int invalid(struct buf *why, const char *text)
+{
+    buf_append_str(why, text);
+    return -EINVAL;
+}
+
+int redis_target_init(struct redis_target *out, const struct redis_options *options, struct buf *why)
 {
     *out = (struct redis_target){0};
-    *why = "is not a Redis address";
     int err = redis_url_read(out, span_of(options->url), why);
+    if (err == -EINVAL && why->len == 0)
+        return invalid(why, "is not a Redis address");
     if (err != 0)
         return err;
-    *why = "a user needs a password (an empty one is written user:@host)";
     err = complete(&out->user, &out->password, options->password);
-    if (err != 0)
-        return err;
-    *why = "a user towards the Sentinels (redis-sentinel-user) needs a password (redis-sentinel-password)";
-    return complete_sentinels(&out->sentinels, options);
+    if (err == -EINVAL)
+        return invalid(why, "a user needs a password (an empty one is written user:@host)");
+    if (err == 0)
+        err = complete_sentinels(&out->sentinels, options);
+    if (err == -EINVAL)
+        return invalid(why, "a user towards the Sentinels (redis-sentinel-user) needs a password "
+                            "(redis-sentinel-password)");
+    return err;
 }
 
 static void free_secret(char *secret)

@@ -113,10 +113,10 @@ struct redis_target {
 };
 
 /*
- * Fills `out` from `options`. Returns 0, -ENOMEM, or -EINVAL with a reason in *why (constant text, never
- * naming a secret). redis_target_fini is due in every case.
+ * Fills `out` from `options`. Returns 0, -ENOMEM, or -EINVAL with a reason in `why`, which never holds a
+ * secret. redis_target_fini is due in every case.
  */
-int redis_target_init(struct redis_target *out, const struct redis_options *options, const char **why)
+int redis_target_init(struct redis_target *out, const struct redis_options *options, struct buf *why)
     __attribute__((warn_unused_result));
 
 void redis_target_fini(struct redis_target *t);

@@ -4,11 +4,59 @@
 #include "base/parse.h"
 #include "base/uri.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/un.h>
 
-enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379, PORT_MAX = 65535, DB_MAX = 1 << 20 };
+enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379, PORT_MAX = 65535, DB_MAX = 1 << 20, OPTION_NAME_MAX = 32 };
+
+static int invalid(struct buf *why, const char *text)
+{
+    buf_append_str(why, text);
+    return -EINVAL;
+}
+
+static bool is_option_name(struct span name)
+{
+    for (size_t i = 0; i < name.len; i++)
+        if (!isalnum((unsigned char)name.data[i]) && name.data[i] != '_' && name.data[i] != '-')
+            return false;
+    return name.len > 0 && name.len <= OPTION_NAME_MAX;
+}
+
+/* What stands before an at-sign may be the rest of a password that was not percent-encoded: it is not named.
+ */
+static int unknown_option(struct span name, struct span query, struct buf *why)
+{
+    if (!is_option_name(name) || span_find(query, '@') < query.len)
+        return invalid(why, "has an unknown option behind its question mark");
+    buf_printf(why, "unknown option %.*s", (int)name.len, name.data);
+    return -EINVAL;
+}
+
+/* All of `query`, which begins with its question mark or is empty, must be the one option `known`, or none.
+ */
+static int check_options(struct span query, struct span known, struct buf *why)
+{
+    for (struct span rest = query; rest.len > 0;) {
+        rest = span_skip(rest, 1); /* the question mark, or an ampersand */
+        struct span one = {rest.data, span_find(rest, '&')};
+        struct span name = {one.data, span_find(one, '=')};
+        if (one.len > 0 && !span_equal(name, known))
+            return unknown_option(name, query, why);
+        rest = span_skip(rest, one.len);
+    }
+    return 0;
+}
+
+/* Takes the query off the end of `text`. */
+static struct span take_query(struct span *text)
+{
+    struct span query = span_skip(*text, span_find(*text, '?'));
+    text->len -= query.len;
+    return query;
+}
 
 static char *copy(struct span s)
 {
@@ -16,7 +64,7 @@ static char *copy(struct span s)
 }
 
 /* *out becomes `s` decoded once, owned. A NUL byte in it (%00) would cut it short. */
-static int copy_decoded(struct span s, char **out, const char **why)
+static int copy_decoded(struct span s, char **out, struct buf *why)
 {
     char *text = malloc(s.len + 1);
     if (text == NULL)
@@ -26,11 +74,10 @@ static int copy_decoded(struct span s, char **out, const char **why)
     *out = text; /* freed by redis_target_fini in any case */
     if (strlen(text) == n)
         return 0;
-    *why = "must not hold a NUL byte";
-    return -EINVAL;
+    return invalid(why, "must not hold a NUL byte");
 }
 
-static int read_userinfo(struct redis_target *t, struct span info, const char **why)
+static int read_userinfo(struct redis_target *t, struct span info, struct buf *why)
 {
     struct span user = {info.data, span_find(info, ':')};
     int err = 0;
@@ -42,7 +89,7 @@ static int read_userinfo(struct redis_target *t, struct span info, const char **
 }
 
 /* Takes `user:password@` off the front of the authority. */
-static int take_userinfo(struct redis_target *t, struct span *authority, const char **why)
+static int take_userinfo(struct redis_target *t, struct span *authority, struct buf *why)
 {
     size_t at = authority->len;
     while (at > 0 && authority->data[at - 1] != '@')
@@ -54,27 +101,25 @@ static int take_userinfo(struct redis_target *t, struct span *authority, const c
     return read_userinfo(t, info, why);
 }
 
-static int read_port(struct span text, int *out, const char **why)
+static int read_port(struct span text, int *out, struct buf *why)
 {
     int64_t port = 0;
     if (parse_int64(text, &port) != 0 || port < 1 || port > PORT_MAX) {
-        *why = "the port must be a number from 1 to 65535";
-        return -EINVAL;
+        return invalid(why, "the port must be a number from 1 to 65535");
     }
     *out = (int)port;
     return 0;
 }
 
 /* host[:port], where *port is the default; *out is owned. */
-static int read_host(struct span authority, char **out, int *port, const char **why)
+static int read_host(struct span authority, char **out, int *port, struct buf *why)
 {
     struct span host = authority;
     struct span rest;
     if (authority.len > 0 && authority.data[0] == '[') {
         size_t close = span_find(authority, ']');
         if (close == authority.len) {
-            *why = "an IPv6 address must end with ]";
-            return -EINVAL;
+            return invalid(why, "an IPv6 address must end with ]");
         }
         host = (struct span){authority.data + 1, close - 1};
         rest = span_skip(authority, close + 1);
@@ -83,12 +128,10 @@ static int read_host(struct span authority, char **out, int *port, const char **
         rest = span_skip(authority, host.len);
     }
     if (host.len == 0) {
-        *why = "the host is missing";
-        return -EINVAL;
+        return invalid(why, "the host is missing");
     }
     if (span_find(host, '?') < host.len || span_find(host, '#') < host.len) {
-        *why = "a query or fragment does not belong here; the database is written /N";
-        return -EINVAL;
+        return invalid(why, "a query or fragment does not belong here");
     }
     if (rest.len > 0) {
         int err = rest.data[0] == ':' ? read_port(span_skip(rest, 1), port, why) : -EINVAL;
@@ -99,25 +142,26 @@ static int read_host(struct span authority, char **out, int *port, const char **
     return *out == NULL ? -ENOMEM : 0;
 }
 
-static int read_db(struct redis_target *t, struct span text, const char **why)
+static int read_db(struct redis_target *t, struct span text, struct buf *why)
 {
     if (text.len == 0)
         return 0;
     int64_t db = 0;
     if (parse_int64(text, &db) != 0 || db < 0 || db > DB_MAX) {
-        *why = "the database must be a number, 0 or more";
-        return -EINVAL;
+        return invalid(why, "the database must be a number, 0 or more");
     }
     t->db = (int)db;
     return 0;
 }
 
-static int read_network(struct redis_target *t, struct span rest, const char **why)
+static int read_network(struct redis_target *t, struct span rest, struct buf *why)
 {
     struct span authority = {rest.data, span_find(rest, '/')};
     struct span path = span_skip(rest, authority.len);
     int err = take_userinfo(t, &authority, why);
     t->port = REDIS_PORT;
+    if (err == 0)
+        err = check_options(take_query(path.len > 0 ? &path : &authority), SPAN_ABSENT, why);
     if (err == 0)
         err = read_host(authority, &t->host, &t->port, why);
     if (err == 0 && path.len > 0)
@@ -126,13 +170,12 @@ static int read_network(struct redis_target *t, struct span rest, const char **w
 }
 
 /* host[:port],host[:port],... */
-static int read_sentinels(struct redis_sentinels *s, struct span list, const char **why)
+static int read_sentinels(struct redis_sentinels *s, struct span list, struct buf *why)
 {
     for (;;) {
         struct span one = {list.data, span_find(list, ',')};
         if (s->count == REDIS_SENTINELS_MAX) {
-            *why = "more than 16 Sentinels";
-            return -EINVAL;
+            return invalid(why, "more than 16 Sentinels");
         }
         int n = s->count++;
         s->at[n].port = SENTINEL_PORT;
@@ -143,7 +186,7 @@ static int read_sentinels(struct redis_sentinels *s, struct span list, const cha
     }
 }
 
-static int read_master(struct redis_sentinels *s, struct span name, const char **why)
+static int read_master(struct redis_sentinels *s, struct span name, struct buf *why)
 {
     int err = copy_decoded(name, &s->master, why);
     if (err != 0)
@@ -153,27 +196,26 @@ static int read_master(struct redis_sentinels *s, struct span name, const char *
         good = good && *p > ' ' && *p <= '~';
     if (good)
         return 0;
-    *why = "the name of the master is missing: redis+sentinel://host,host/NAME";
-    return -EINVAL;
+    return invalid(why, "the name of the master is missing: redis+sentinel://host,host/NAME");
 }
 
-static int read_role(struct redis_sentinels *s, struct span query, const char **why)
+static int read_role(struct redis_sentinels *s, struct span query, struct buf *why)
 {
     struct span role = uri_query_find(query, SPAN("role"));
     s->replica = span_equal(role, SPAN("replica"));
     if (s->replica || role.data == NULL || span_equal(role, SPAN("master")))
         return 0;
-    *why = "the role is master or replica";
-    return -EINVAL;
+    return invalid(why, "the role is master or replica");
 }
 
-static int read_by_sentinel(struct redis_target *t, struct span rest, const char **why)
+static int read_by_sentinel(struct redis_target *t, struct span rest, struct buf *why)
 {
     struct span authority = {rest.data, span_find(rest, '/')};
     struct span path = span_skip(rest, authority.len);
-    struct span query = span_skip(path, span_find(path, '?'));
-    path.len -= query.len;
+    struct span query = take_query(&path);
     int err = take_userinfo(t, &authority, why);
+    if (err == 0)
+        err = check_options(query, SPAN("role"), why);
     if (err == 0)
         err = read_sentinels(&t->sentinels, authority, why);
     if (err != 0)
@@ -189,7 +231,7 @@ static int read_by_sentinel(struct redis_target *t, struct span rest, const char
     return err;
 }
 
-static int read_unix(struct redis_target *t, struct span rest, const char **why)
+static int read_unix(struct redis_target *t, struct span rest, struct buf *why)
 {
     struct span authority = {rest.data, span_find(rest, '/')};
     struct span path = span_skip(rest, authority.len);
@@ -197,31 +239,29 @@ static int read_unix(struct redis_target *t, struct span rest, const char **why)
     if (err != 0)
         return err;
     if (authority.len > 0 || path.len == 0) {
-        *why = "a socket is written unix:///path";
-        return -EINVAL;
+        return invalid(why, "a socket is written unix:///path");
     }
-    struct span name = {path.data, span_find(path, '?')};
-    struct span query = span_skip(path, name.len);
-    if (query.len > 0) {
+    struct span query = take_query(&path);
+    err = check_options(query, SPAN("db"), why);
+    if (err == 0 && query.len > 0) {
         struct span db = uri_query_find(span_skip(query, 1), SPAN("db"));
         err = read_db(t, db, why);
     }
     if (err != 0)
         return err;
-    err = copy_decoded(name, &t->path, why);
+    err = copy_decoded(path, &t->path, why);
     if (err == 0 && strlen(t->path) >= sizeof((struct sockaddr_un *)0)->sun_path) {
-        *why = "the path of the socket is too long";
-        return -EINVAL;
+        return invalid(why, "the path of the socket is too long");
     }
     return err;
 }
 
-int redis_url_read(struct redis_target *t, struct span url, const char **why)
+int redis_url_read(struct redis_target *t, struct span url, struct buf *why)
 {
     static const struct {
         struct span start;
         enum redis_transport transport;
-        int (*read)(struct redis_target *t, struct span rest, const char **why);
+        int (*read)(struct redis_target *t, struct span rest, struct buf *why);
     } schemes[] = {{{"redis://", 8}, REDIS_TRANSPORT_TCP, read_network},
                    {{"rediss://", 9}, REDIS_TRANSPORT_TLS, read_network},
                    {{"unix://", 7}, REDIS_TRANSPORT_UNIX, read_unix},
@@ -233,6 +273,6 @@ int redis_url_read(struct redis_target *t, struct span url, const char **why)
         t->transport = schemes[i].transport;
         return schemes[i].read(t, span_skip(url, schemes[i].start.len), why);
     }
-    *why = "must begin with redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://";
-    return -EINVAL;
+    return invalid(why,
+                   "must begin with redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://");
 }

@@ -221,6 +221,80 @@ static void flags_win_over_the_environment(void **state)
     assert_check_shows(with_value, "CHANNELD_CHANNEL_HOST=environment.example", "flag.example");
 }
 
+static void a_flag_wins_over_a_bad_value_in_the_environment(void **state)
+{
+    static const char *const args[] = {"--check", "--workers=3", NULL};
+    (void)state;
+    assert_check_shows(args, "CHANNELD_WORKERS=many", "workers = 3");
+}
+
+static void check_shows_the_effective_base_path(void **state)
+{
+    static const char *const args[] = {"--check", "--base-path", "v1/api", NULL};
+    (void)state;
+    assert_check_shows(args, NULL, "base-path = /v1/api/\n");
+}
+
+static void an_error_names_the_flag_or_the_variable(void **state)
+{
+    static const char *const rows[][3] = {
+        {"--listen=80a", NULL, "channeld: --listen: "},
+        {"--redis-url=redis://h/0?rol=replica", NULL, "channeld: --redis-url: unknown option rol"},
+        {"--check", "CHANNELD_LISTEN=80a", "channeld: CHANNELD_LISTEN: "},
+        {"--check", "CHANNELD_REDIS_URL=redis+sentinel://h/m?rol=replica",
+         "channeld: CHANNELD_REDIS_URL: unknown option rol"},
+    };
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        const char *const args[] = {rows[i][0], NULL};
+        char *output = NULL;
+        char *errors = NULL;
+        assert_int_equal(run(args, rows[i][1], &output, &errors), 2);
+        if (strncmp(errors, rows[i][2], strlen(rows[i][2])) != 0)
+            fail_msg("%s %s: %s", rows[i][0], rows[i][1] != NULL ? rows[i][1] : "", errors);
+        free(output);
+        free(errors);
+    }
+}
+
+static void unknown_variables_are_named(void **state)
+{
+    static const char *const args[] = {"--check", NULL};
+    static const char *const env[] = {"CHANNELD_CASH_SIZE=1GiB", "CHANNELD_SERVICE_HOST=10.0.0.1", NULL};
+    char *output = NULL;
+    char *errors = NULL;
+    (void)state;
+    assert_int_equal(run(args, "CHANNELD_CASH_SIZE=1GiB", &output, &errors), 0);
+    assert_string_equal(errors,
+                        "channeld: warning: CHANNELD_CASH_SIZE: no such setting (CHANNELD_CACHE_SIZE?)\n");
+    free(output);
+    free(errors);
+    assert_int_equal(run(args, "CHANNELD_PORT=tcp://10.0.0.1:8080", &output, &errors), 0);
+    assert_string_equal(errors, "");
+    free(output);
+    free(errors);
+    struct fixture *fixture = fixture_new(1, env);
+    server_await_log(&fixture->server, "CHANNELD_CASH_SIZE: no such setting (CHANNELD_CACHE_SIZE?)");
+    char *log = server_log(&fixture->server);
+    assert_int_equal(text_count(log, "no such setting"), 1);
+    free(log);
+    fixture_free(fixture);
+}
+
+static void help_lists_the_exit_codes(void **state)
+{
+    static const char *const args[] = {"--help", NULL};
+    static const char *const programs[] = {"CHANNELD_BIN", "CHANNELCTL_BIN"};
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(programs); i++) {
+        struct process process;
+        assert_int_equal(server_run_tool(&process, &dir, programs[i], args, NULL), 0);
+        char *output = process_stdout(&process);
+        assert_non_null(strstr(output, "\nExit codes: 0 "));
+        free(output);
+    }
+}
+
 static void url_can_come_from_a_file(void **state)
 {
     static const char *const args[] = {"--check", NULL};
@@ -244,6 +318,11 @@ int main(void)
         cmocka_unit_test(bad_values_do_not_start_it),
         cmocka_unit_test(unknown_flags_and_words_are_refused),
         cmocka_unit_test(flags_win_over_the_environment),
+        cmocka_unit_test(a_flag_wins_over_a_bad_value_in_the_environment),
+        cmocka_unit_test(check_shows_the_effective_base_path),
+        cmocka_unit_test(an_error_names_the_flag_or_the_variable),
+        cmocka_unit_test(unknown_variables_are_named),
+        cmocka_unit_test(help_lists_the_exit_codes),
         cmocka_unit_test(url_can_come_from_a_file),
     };
     return cmocka_run_group_tests(tests, start, end);

@@ -60,9 +60,9 @@ TEST(an_address_that_is_taken_is_named_whichever_it_is)
     (void)snprintf(taken_at, sizeof taken_at, "127.0.0.1:%d", port_of(&taken));
     (void)snprintf(free_at, sizeof free_at, "127.0.0.1:%d", port_of(&spare));
     close(spare);
-    expect_failure(taken_at, free_at, "--log-level", "info", -EADDRINUSE, "CHANNELD_LISTEN ");
-    expect_failure(free_at, taken_at, "--log-level", "info", -EADDRINUSE, "CHANNELD_ADMIN_LISTEN ");
-    expect_failure("203.0.113.1:8080", free_at, "--log-level", "info", -EADDRNOTAVAIL, "CHANNELD_LISTEN ");
+    expect_failure(taken_at, free_at, "--log-level", "info", -EADDRINUSE, "--listen ");
+    expect_failure(free_at, taken_at, "--log-level", "info", -EADDRINUSE, "--admin-listen ");
+    expect_failure("203.0.113.1:8080", free_at, "--log-level", "info", -EADDRNOTAVAIL, "--listen ");
     close(taken);
 }
 

@@ -166,7 +166,7 @@ static void read_targets(bool *out_of_memory)
                                        "redis+sentinel://u:p@a,b:1/mymaster/2?role=replica"};
     for (size_t i = 0; i < TEST_COUNT(urls); i++) {
         struct redis_target t;
-        const char *why = NULL;
+        struct buf why = BUF_INIT;
         char url[64];
         (void)snprintf(url, sizeof url, "%s", urls[i]);
         struct redis_options options = plain_options(url);
@@ -175,6 +175,7 @@ static void read_targets(bool *out_of_memory)
             assert_int_equal(err, -ENOMEM);
         *out_of_memory = *out_of_memory || err == -ENOMEM;
         redis_target_fini(&t);
+        buf_fini(&why);
     }
 }
 
@@ -199,7 +200,9 @@ static void read_settings(bool *out_of_memory)
     char *rest[5] = {NULL};
     struct values v = {.workers = 0};
     struct buf error = BUF_INIT;
-    int result = settings_read(&all, &v, 5, argv, NULL, NULL, rest, &error);
+    unsigned char sources[TEST_COUNT(table)];
+    struct settings_args args = {.argc = 5, .argv = argv, .rest = rest, .sources = sources};
+    int result = settings_read(&all, &v, &args, &error);
     *out_of_memory = result == -ENOMEM;
     if (!*out_of_memory)
         assert_int_equal(result, 1);

@@ -7,7 +7,20 @@
 #include "support/text.h"
 #include "unit/check.h"
 
-static int init(struct redis_target *t, const char *url, const char *password, const char **why)
+/* The reason of the last refusal. */
+static char reason[256];
+
+static int init_options(struct redis_target *t, const struct redis_options *options)
+{
+    struct buf why = BUF_INIT;
+    int err = redis_target_init(t, options, &why);
+    assert_true((err == -EINVAL) == (why.len > 0));
+    (void)snprintf(reason, sizeof reason, "%s", buf_c_str(&why));
+    buf_fini(&why);
+    return err;
+}
+
+static int init(struct redis_target *t, const char *url, const char *password)
 {
     char *own = text_printf("%s", url); /* on the heap, so that a sanitizer sees reads beyond it */
     struct redis_options options = {.url = own,
@@ -17,7 +30,7 @@ static int init(struct redis_target *t, const char *url, const char *password, c
                                     .key_file = (char[]){""},
                                     .sentinel_user = (char[]){""},
                                     .sentinel_password = (char[]){""}};
-    int err = redis_target_init(t, &options, why);
+    int err = init_options(t, &options);
     free(own);
     return err;
 }
@@ -42,10 +55,9 @@ static void assert_text(const char *url, const char *actual, const char *expecte
 static void assert_target(const char *url, const struct expected *e)
 {
     struct redis_target t;
-    const char *why = NULL;
-    int err = init(&t, url, "", &why);
+    int err = init(&t, url, "");
     if (err != 0)
-        fail_msg("%s: %s", url, why);
+        fail_msg("%s: %s", url, reason);
     assert_int_equal(t.transport, e->transport);
     assert_text(url, t.host, e->host);
     assert_text(url, t.path, e->path);
@@ -97,9 +109,8 @@ TEST(a_password_may_come_without_user_or_be_empty)
 TEST(a_user_without_password_is_refused_rather_than_taken_for_the_default_user)
 {
     struct redis_target t;
-    const char *why = NULL;
-    assert_int_equal(init(&t, "redis://alice@db", "", &why), -EINVAL);
-    assert_string_equal(why, "a user needs a password (an empty one is written user:@host)");
+    assert_int_equal(init(&t, "redis://alice@db", ""), -EINVAL);
+    assert_string_equal(reason, "a user needs a password (an empty one is written user:@host)");
     redis_target_fini(&t);
 }
 
@@ -123,7 +134,7 @@ TEST(sockets_take_user_database_and_escapes)
     ASSERT_TARGET("unix:///run/redis.sock?db=3", .transport = REDIS_TRANSPORT_UNIX, .path = "/run/redis.sock",
                   .db = 3);
     ASSERT_TARGET("unix:///a%20b%3Fc", .transport = REDIS_TRANSPORT_UNIX, .path = "/a b?c");
-    ASSERT_TARGET("unix:///s?x=1&db=2", .transport = REDIS_TRANSPORT_UNIX, .path = "/s", .db = 2);
+    ASSERT_TARGET("unix:///s?&db=2", .transport = REDIS_TRANSPORT_UNIX, .path = "/s", .db = 2);
     ASSERT_TARGET("unix:///s?", .transport = REDIS_TRANSPORT_UNIX, .path = "/s");
     ASSERT_TARGET("unix:///a@b:c", .transport = REDIS_TRANSPORT_UNIX, .path = "/a@b:c");
     ASSERT_TARGET("unix://alice:s3cret@/run/r.sock?db=1", .transport = REDIS_TRANSPORT_UNIX,
@@ -134,7 +145,6 @@ TEST(sockets_take_user_database_and_escapes)
 TEST(ports_and_databases_hold_from_both_sides)
 {
     struct redis_target t;
-    const char *why = NULL;
     static const struct {
         const char *url;
         int err;
@@ -146,7 +156,7 @@ TEST(ports_and_databases_hold_from_both_sides)
         {"unix:///s?db=0", 0},         {"unix:///s?db=x", -EINVAL},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
-        if (init(&t, cases[i].url, "", &why) != cases[i].err)
+        if (init(&t, cases[i].url, "") != cases[i].err)
             fail_msg("%s is judged wrong", cases[i].url);
         redis_target_fini(&t);
     }
@@ -156,15 +166,14 @@ TEST(the_path_of_a_socket_fits_its_address_or_is_refused)
 {
     enum { LONGEST = 107 }; /* 108 bytes with the NUL, unix(7) */
     struct redis_target t;
-    const char *why = NULL;
     char *url = text_printf("unix:///");
     while (strlen(url) < strlen("unix://") + LONGEST)
         url = text_append(url, "s");
-    assert_int_equal(init(&t, url, "", &why), 0);
+    assert_int_equal(init(&t, url, ""), 0);
     assert_int_equal(strlen(t.path), LONGEST);
     redis_target_fini(&t);
     url = text_append(url, "s");
-    assert_int_equal(init(&t, url, "", &why), -EINVAL);
+    assert_int_equal(init(&t, url, ""), -EINVAL);
     redis_target_fini(&t);
     free(url);
 }
@@ -173,12 +182,10 @@ static void assert_refused(const char *const *urls, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct redis_target t;
-        const char *why = NULL;
-        if (init(&t, urls[i], "", &why) != -EINVAL)
+        if (init(&t, urls[i], "") != -EINVAL)
             fail_msg("%s was accepted", urls[i]);
-        assert_non_null(why);
-        assert_true(strlen(why) > 0);
-        assert_null(strstr(why, "cret"));
+        assert_true(strlen(reason) > 0);
+        assert_null(strstr(reason, "cret"));
         redis_target_fini(&t);
     }
 }
@@ -254,9 +261,8 @@ static void assert_sentinels(const char *url, const char *expected, int db)
 {
     struct redis_target t;
     struct buf out = BUF_INIT;
-    const char *why = NULL;
-    if (init(&t, url, "", &why) != 0)
-        fail_msg("%s: %s", url, why);
+    if (init(&t, url, "") != 0)
+        fail_msg("%s: %s", url, reason);
     for (int i = 0; i < t.sentinels.count; i++)
         buf_printf(&out, "%s:%d ", t.sentinels.at[i].host, t.sentinels.at[i].port);
     buf_printf(&out, "%s %s", t.sentinels.master, t.sentinels.replica ? "replica" : "master");
@@ -272,10 +278,37 @@ TEST(sentinels_are_a_list_with_the_name_of_a_master)
     assert_sentinels("redis+sentinel://a/mymaster", "a:26379 mymaster master", 0);
     assert_sentinels("redis+sentinel://a,b:1,[::1],[::2]:2/m/3", "a:26379 b:1 ::1:26379 ::2:2 m master", 3);
     assert_sentinels("redis+sentinel://a/m?role=replica", "a:26379 m replica", 0);
-    assert_sentinels("redis+sentinel://a/m/4?x=y&role=replica", "a:26379 m replica", 4);
+    assert_sentinels("redis+sentinel://a/m/4?&role=replica", "a:26379 m replica", 4);
     assert_sentinels("redis+sentinel://a/m/?role=master", "a:26379 m master", 0);
     assert_sentinels("redis+sentinel://a/my%2Dmaster", "a:26379 my-master master", 0);
     assert_sentinels("rediss+sentinel://u:p@a,b/m", "a:26379 b:26379 m master", 0);
+}
+
+TEST(an_unknown_option_is_named)
+{
+    static const struct {
+        const char *url;
+        const char *reason;
+    } cases[] = {
+        {"redis+sentinel://a/m?rol=replica", "unknown option rol"},
+        {"redis+sentinel://a/m/0?role=replica&x=1", "unknown option x"},
+        {"redis+sentinel://a/m?Role=replica", "unknown option Role"},
+        {"redis://db/0?db=1", "unknown option db"},
+        {"redis://db?db=1", "unknown option db"},
+        {"redis://db:6379?tls", "unknown option tls"},
+        {"rediss://db/?timeout=1", "unknown option timeout"},
+        {"unix:///run/s?base=1", "unknown option base"},
+        {"unix:///run/s?db=1&&role=replica", "unknown option role"},
+        {"redis://db/0?a%20b", "has an unknown option behind its question mark"},
+        {"redis://db/s?cret@host", "has an unknown option behind its question mark"},
+        {"redis://db/0?a=b&c=cret@host", "has an unknown option behind its question mark"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        struct redis_target t;
+        if (init(&t, cases[i].url, "") != -EINVAL || strcmp(reason, cases[i].reason) != 0)
+            fail_msg("%s: \"%s\"", cases[i].url, reason);
+        redis_target_fini(&t);
+    }
 }
 
 TEST(the_credentials_of_redis_are_not_those_of_its_sentinels)
@@ -286,8 +319,7 @@ TEST(the_credentials_of_redis_are_not_those_of_its_sentinels)
                                     .sentinel_user = (char[]){""},
                                     .sentinel_password = (char[]){"watchword"}};
     struct redis_target t;
-    const char *why = NULL;
-    assert_int_equal(redis_target_init(&t, &options, &why), 0);
+    assert_int_equal(init_options(&t, &options), 0);
     struct redis_target sentinel = redis_target_sentinel(&t, 1);
     assert_string_equal(sentinel.host, "b");
     assert_int_equal(sentinel.port, 7);
@@ -303,19 +335,18 @@ TEST(the_credentials_of_redis_are_not_those_of_its_sentinels)
     assert_int_equal(there.db, 3);
     redis_target_fini(&t);
     options.sentinel_user = (char[]){"bob"};
-    assert_int_equal(redis_target_init(&t, &options, &why), 0);
+    assert_int_equal(init_options(&t, &options), 0);
     assert_string_equal(redis_target_sentinel(&t, 0).user, "bob");
     redis_target_fini(&t);
     options.sentinel_password = (char[]){""};
-    assert_int_equal(redis_target_init(&t, &options, &why), -EINVAL);
+    assert_int_equal(init_options(&t, &options), -EINVAL);
     redis_target_fini(&t);
 }
 
 TEST(what_a_peer_says_is_withheld_when_it_quotes_a_password)
 {
     struct redis_target t;
-    const char *why = NULL;
-    assert_int_equal(init(&t, "redis+sentinel://a/m", "hush", &why), 0);
+    assert_int_equal(init(&t, "redis+sentinel://a/m", "hush"), 0);
     t.sentinels.password = strdup("a-password-that-is-cut-short-when-quoted");
     assert_non_null(t.sentinels.password);
     static const char fine[] = "WRONGPASS invalid username-password pair";
@@ -323,7 +354,7 @@ TEST(what_a_peer_says_is_withheld_when_it_quotes_a_password)
     assert_null(strstr(redis_target_discreet(&t, "ERR 'HELLO' 'hush'"), "hush"));
     assert_null(strstr(redis_target_discreet(&t, "ERR 'a-password-that-is-cut'"), "a-pass"));
     redis_target_fini(&t);
-    assert_int_equal(init(&t, "redis://a", "", &why), 0);
+    assert_int_equal(init(&t, "redis://a", ""), 0);
     assert_ptr_equal(redis_target_discreet(&t, fine), fine);
     redis_target_fini(&t);
 }
@@ -344,8 +375,7 @@ TEST(a_text_that_quotes_nothing_is_told_whatever_the_password_is)
                                             "clients",  "time", "e",    "Connection"};
     for (size_t i = 0; i < TEST_COUNT(passwords); i++) {
         struct redis_target t;
-        const char *why = NULL;
-        assert_int_equal(init(&t, "redis://a", passwords[i], &why), 0);
+        assert_int_equal(init(&t, "redis://a", passwords[i]), 0);
         for (size_t k = 0; k < TEST_COUNT(texts); k++)
             assert_ptr_equal(redis_target_discreet(&t, texts[k]), texts[k]);
         const char *told = redis_target_discreet(
@@ -359,15 +389,14 @@ TEST(a_text_that_quotes_nothing_is_told_whatever_the_password_is)
 TEST(the_separate_password_is_for_urls_without_one)
 {
     struct redis_target t;
-    const char *why = NULL;
-    assert_int_equal(init(&t, "redis://alice@db", "apart", &why), 0);
+    assert_int_equal(init(&t, "redis://alice@db", "apart"), 0);
     assert_string_equal(t.user, "alice");
     assert_string_equal(t.password, "apart");
     redis_target_fini(&t);
-    assert_int_equal(init(&t, "redis://db", "per%41cent", &why), 0);
+    assert_int_equal(init(&t, "redis://db", "per%41cent"), 0);
     assert_string_equal(t.password, "per%41cent"); /* as it is: it is no part of a URL */
     redis_target_fini(&t);
-    assert_int_equal(init(&t, "redis://:inside@db", "apart", &why), 0);
+    assert_int_equal(init(&t, "redis://:inside@db", "apart"), 0);
     assert_string_equal(t.password, "inside");
     redis_target_fini(&t);
 }
@@ -387,8 +416,7 @@ TEST(descriptions_hold_no_secret)
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         struct redis_target t;
         struct buf out = BUF_INIT;
-        const char *why = NULL;
-        assert_int_equal(init(&t, cases[i].url, "other-s3cret", &why), 0);
+        assert_int_equal(init(&t, cases[i].url, "other-s3cret"), 0);
         redis_target_describe(&t, &out);
         assert_buf(&out, cases[i].text);
         buf_fini(&out);
@@ -400,8 +428,7 @@ static void assert_hello(const char *url, const char *const *expected, int count
 {
     struct redis_target t;
     const char *argv[REDIS_HELLO_ARGS_MAX];
-    const char *why = NULL;
-    assert_int_equal(init(&t, url, "", &why), 0);
+    assert_int_equal(init(&t, url, ""), 0);
     assert_int_equal(redis_target_hello(&t, "channeld", argv), count);
     for (int i = 0; i < count; i++)
         assert_string_equal(argv[i], expected[i]);
@@ -439,7 +466,9 @@ TEST(the_settings_rows_fill_the_options)
                     (char[]){"--redis-sentinel-user=bob"},
                     (char[]){"--redis-sentinel-password=watchword"},
                     NULL};
-    assert_int_equal(settings_read(&all, &p, 7, argv, NULL, NULL, rest, &error), 0);
+    unsigned char sources[TEST_COUNT(table)];
+    struct settings_args args = {.argc = 7, .argv = argv, .rest = rest, .sources = sources};
+    assert_int_equal(settings_read(&all, &p, &args, &error), 0);
     assert_string_equal(p.redis.url, "redis://127.0.0.1:6379/0");
     assert_string_equal(p.redis.password, "s3cret");
     assert_string_equal(p.redis.ca_file, "/ca");
@@ -468,6 +497,7 @@ int main(void)
         cmocka_unit_test(what_is_no_redis_address_is_refused_with_a_reason),
         cmocka_unit_test(what_names_no_sentinels_or_no_master_is_refused_with_a_reason),
         cmocka_unit_test(sentinels_are_a_list_with_the_name_of_a_master),
+        cmocka_unit_test(an_unknown_option_is_named),
         cmocka_unit_test(the_credentials_of_redis_are_not_those_of_its_sentinels),
         cmocka_unit_test(a_text_that_quotes_nothing_is_told_whatever_the_password_is),
         cmocka_unit_test(what_a_peer_says_is_withheld_when_it_quotes_a_password),

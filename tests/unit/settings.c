@@ -233,9 +233,124 @@ TEST(switches_may_be_missing)
 {
     struct run r = {.error = BUF_INIT};
     char *argv[] = {(char[]){"channeld"}, (char[]){"--help"}, NULL};
-    r.result = settings_read(&SAMPLE, &r.values, 2, argv, NULL, NULL, r.rest, &r.error);
+    struct settings_args args = {.argc = 2, .argv = argv, .rest = r.rest, .sources = r.sources};
+    r.result = settings_read(&SAMPLE, &r.values, &args, &r.error);
     assert_run_failed(&r, "--help");
     run_fini(&r);
+}
+
+/* What is overridden is not looked at, and cannot be wrong. */
+TEST(a_flag_wins_over_a_variable_that_is_wrong)
+{
+    struct run r;
+    set("CHANNELD_WORKERS", "many");
+    set("CHANNELD_PASSWORD", "one");
+    set("CHANNELD_PASSWORD_FILE", "/nonexistent");
+    RUN(&r, "--workers=3", "--password", "mine");
+    assert_int_equal(r.result, 0);
+    assert_int_equal(r.values.workers, 3);
+    assert_string_equal(r.values.secret, "mine");
+    run_fini(&r);
+    RUN(&r, "--workers=3");
+    assert_int_equal(r.result, -EINVAL);
+    run_fini(&r);
+}
+
+static void assert_source(const struct run *r, const char *name, const char *expected)
+{
+    struct buf source = BUF_INIT;
+    settings_write_source(&source, &SAMPLE, r->sources, name);
+    assert_buf(&source, expected);
+    buf_fini(&source);
+}
+
+TEST(a_setting_is_named_as_it_was_given)
+{
+    struct run r;
+    set("CHANNELD_TIMEOUT", "3s");
+    set("CHANNELD_PASSWORD_FILE", "/dev/null");
+    set("CHANNELD_CACHE_SIZE", "1");
+    RUN(&r, "--workers=3", "--redis-url-file", "/dev/null", "--cache-size=2");
+    assert_int_equal(r.result, 0);
+    assert_source(&r, "workers", "--workers");
+    assert_source(&r, "redis-url", "--redis-url-file");
+    assert_source(&r, "cache-size", "--cache-size");
+    assert_source(&r, "timeout", "CHANNELD_TIMEOUT");
+    assert_source(&r, "password", "CHANNELD_PASSWORD_FILE");
+    assert_source(&r, "channel-host", "CHANNELD_CHANNEL_HOST");
+    run_fini(&r);
+}
+
+/* The variables that begin with the prefix and are no settings, each with a comma behind. Owned. */
+static struct buf unknown(struct span prefix)
+{
+    struct buf names = BUF_INIT;
+    size_t at = 0;
+    for (struct span name = settings_next_unknown(&SAMPLE, prefix, &at); name.data != NULL;
+         name = settings_next_unknown(&SAMPLE, prefix, &at)) {
+        buf_append_span(&names, name);
+        buf_append_char(&names, ',');
+    }
+    return names;
+}
+
+TEST(variables_that_are_no_settings_are_found)
+{
+    static const char *const links[][2] = {{"SERVICE_HOST", "10.0.0.1"},
+                                           {"SERVICE_PORT", "8080"},
+                                           {"SERVICE_PORT_HTTP", "8080"},
+                                           {"PORT", "tcp://10.0.0.1:8080"},
+                                           {"PORT_8080_TCP", "tcp://10.0.0.1:8080"},
+                                           {"PORT_8080_TCP_PROTO", "tcp"},
+                                           {"PORT_8080_TCP_PORT", "8080"},
+                                           {"PORT_8080_TCP_ADDR", "10.0.0.1"},
+                                           {"ADMIN_SERVICE_HOST", "10.0.0.2"},
+                                           {"ADMIN_PORT_8081_TCP", "tcp://10.0.0.2:8081"}};
+    assert_int_equal(clearenv(), 0);
+    for (size_t i = 0; i < TEST_COUNT(links); i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "CHANNELD_%s", links[i][0]);
+        set(name, links[i][1]);
+    }
+    set("CHANNELD_WORKERS", "3");
+    set("CHANNELD_WORKERS_FILE", "/x");
+    struct buf names = unknown(SPAN("CHANNELD_"));
+    assert_buf(&names, "");
+    buf_fini(&names);
+    set("CHANNELD_CASH_SIZE", "1");
+    set("CHANNELD_CACHE_SIZE_FILE", "1"); /* it has no such form */
+    names = unknown(SPAN("CHANNELD_"));
+    assert_buf(&names, "CHANNELD_CASH_SIZE,CHANNELD_CACHE_SIZE_FILE,");
+    buf_fini(&names);
+    set("CHANNELD_PORT", "8080"); /* somebody's idea of a setting */
+    names = unknown(SPAN("CHANNELD_P"));
+    assert_buf(&names, "CHANNELD_PORT,");
+    buf_fini(&names);
+    assert_int_equal(clearenv(), 0);
+}
+
+static void assert_unknown(const char *name, const char *expected)
+{
+    struct buf text = BUF_INIT;
+    settings_write_unknown(&text, &SAMPLE, span_of(name));
+    assert_buf(&text, expected);
+    buf_fini(&text);
+}
+
+TEST(a_mistyped_variable_is_told_from_others)
+{
+    char longest[4000];
+    assert_unknown("CHANNELD_CASH_SIZE", "CHANNELD_CASH_SIZE: no such setting (CHANNELD_CACHE_SIZE?)");
+    assert_unknown("CHANNELD_REDIS_ULR", "CHANNELD_REDIS_ULR: no such setting (CHANNELD_REDIS_URL?)");
+    assert_unknown("CHANNELD_WORKER", "CHANNELD_WORKER: no such setting (CHANNELD_WORKERS?)");
+    assert_unknown("CHANNELD_X", "CHANNELD_X: no such setting");
+    assert_unknown("CHANNELD_", "CHANNELD_: no such setting");
+    memset(longest, 'A', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    struct buf text = BUF_INIT;
+    settings_write_unknown(&text, &SAMPLE, span_of(longest));
+    assert_null(strchr(buf_c_str(&text), '?'));
+    buf_fini(&text);
 }
 
 int main(void)
@@ -259,6 +374,10 @@ int main(void)
         CLEAN(two_hyphens_end_the_flags),
         CLEAN(a_flag_takes_its_value_even_when_it_looks_like_a_flag),
         CLEAN(switches_may_be_missing),
+        CLEAN(a_flag_wins_over_a_variable_that_is_wrong),
+        CLEAN(a_setting_is_named_as_it_was_given),
+        CLEAN(variables_that_are_no_settings_are_found),
+        CLEAN(a_mistyped_variable_is_told_from_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,7 @@ struct run {
     struct sample values;
     struct buf error;
     char *rest[WORDS_MAX];
+    unsigned char sources[sizeof SAMPLE_TABLE / sizeof SAMPLE_TABLE[0]];
     unsigned switched;
     int result;
 };
@@ -50,7 +51,10 @@ static inline void run_words(struct run *r, const char *const *words)
         argv[argc] = (char *)(uintptr_t)words[argc]; /* not written to */
     }
     *r = (struct run){.error = BUF_INIT};
-    r->result = settings_read(&SAMPLE, &r->values, argc, argv, switches, &r->switched, r->rest, &r->error);
+    struct settings_args args = {
+        .argc = argc, .argv = argv, .switches = switches, .rest = r->rest, .sources = r->sources};
+    r->result = settings_read(&SAMPLE, &r->values, &args, &r->error);
+    r->switched = args.switched;
 }
 
 #define RUN(r, ...)  run_words((r), (const char *const[]){"channeld", __VA_ARGS__, NULL})
