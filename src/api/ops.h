@@ -11,8 +11,8 @@
 /* What the process tells about itself. Each function is called on the thread of the admin listener. */
 struct ops_source {
     void *arg;
-    /* Each returns the verdict and, when `why` is given, appends one line a check: "[+]name ok\n" or "[-]name
-     * reason\n". */
+    /* Each returns the verdict and, when `why` is given, appends one line a check: "[+]name " or, where it
+     * speaks against the verdict, "[-]name ", and what was found: "ok" where there is nothing to tell. */
     bool (*is_live)(void *arg, struct buf *why);
     bool (*is_ready)(void *arg, struct buf *why);
     bool (*is_started)(void *arg, struct buf *why);

@@ -34,28 +34,66 @@ static bool is_live(void *arg, struct buf *why)
     return live;
 }
 
-/* Connected, or lost for no longer than the stale limit. */
-static bool redis_usable(const struct server *s)
+/* How the workers stand with Redis. */
+struct redis_view {
+    int lost;         /* workers without a connection */
+    bool seen;        /* each of them had one before */
+    bool usable;      /* each of them had it within the stale limit */
+    bool missing;     /* one of them found no catalogue */
+    uint64_t away_ms; /* since the first of them lost it */
+};
+
+static struct redis_view look_at_redis(const struct server *s)
 {
     uint64_t now = clock_boot_ms();
-    uint64_t limit = (uint64_t)s->config->values.stale_limit;
+    struct redis_view v = {.seen = true};
     for (int i = 0; i < s->worker_count; i++) {
         struct worker_status w = worker_status(s->workers[i]);
-        bool lately = w.redis_seen && (w.redis_lost_ms >= now || now - w.redis_lost_ms < limit);
-        if (!w.redis_ready && !lately)
-            return false;
+        v.missing = v.missing || metric_get(&worker_metrics(s->workers[i])->catalogue_missing) > 0;
+        if (w.redis_ready)
+            continue;
+        uint64_t away_ms = w.redis_lost_ms < now ? now - w.redis_lost_ms : 0;
+        v.lost++;
+        v.seen = v.seen && w.redis_seen;
+        v.away_ms = away_ms > v.away_ms ? away_ms : v.away_ms;
     }
-    return true;
+    v.usable = v.seen && (v.lost == 0 || v.away_ms < (uint64_t)s->config->values.stale_limit);
+    return v;
+}
+
+static void report_redis(const struct server *s, const struct redis_view *v, struct buf *why)
+{
+    const char *memory = s->config->values.cache_size > 0 ? ", serving from memory" : "";
+    if (v->lost == 0 || !v->seen) {
+        report(why, v->lost == 0, "redis", "not connected yet");
+        return;
+    }
+    buf_printf(why, "[%c]redis lost %llu s ago", v->usable ? '+' : '-',
+               (unsigned long long)v->away_ms / 1000);
+    if (v->lost < s->worker_count)
+        buf_printf(why, " by %d of %d workers", v->lost, s->worker_count);
+    buf_printf(why, "%s\n", v->usable ? memory : ", longer than the stale limit");
+}
+
+static void report_catalogue(const struct redis_view *v, struct buf *why)
+{
+    if (v->missing)
+        buf_printf(why, "[%c]catalogue missing\n", v->usable ? '+' : '-');
+    else
+        report(why, v->seen, "catalogue", "not seen yet");
 }
 
 static bool is_ready(void *arg, struct buf *why)
 {
     const struct server *s = arg;
     bool serving = s->state == SERVER_SERVING;
-    bool usable = redis_usable(s);
+    const struct redis_view redis = look_at_redis(s);
     report(why, serving, "serving", "draining");
-    report(why, usable, "redis", "not connected");
-    return serving && usable;
+    if (why != NULL) {
+        report_redis(s, &redis, why);
+        report_catalogue(&redis, why);
+    }
+    return serving && redis.usable;
 }
 
 /* The listeners are bound and the workers run before the admin listener answers at all. */

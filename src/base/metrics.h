@@ -30,6 +30,7 @@
       "Replies of Redis that were too large, or too long in coming, to be read.")                         \
     X(redis_tracking_refused_total, counter,                                                              \
       "Redis connections on which tracking was refused, so that nothing is cached.")                      \
+    X(catalogue_missing, gauge, "Workers whose Redis holds no catalogue: neither an index nor API keys.") \
     X(redis_moves_total, counter, "Times that Sentinel named another Redis than the one in use.")         \
     X(sentinels_connected, gauge, "Conversations with a Sentinel that answers, of one a worker.")         \
     X(cache_hits_total, counter, "Requests answered from memory.")                                        \

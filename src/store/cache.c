@@ -327,12 +327,14 @@ void cache_put(struct cache *c, enum cache_kind kind, struct span key, struct bl
     cache_settle(c, e);
 }
 
-void cache_put_absent(struct cache *c, enum cache_kind kind, struct span key)
+void cache_put_absent(struct cache *c, enum cache_kind kind, struct span key, int64_t value)
 {
     const struct cache_draft draft = {kind, true, key, NULL};
     struct cache_entry *e = cache_insert(c, &draft);
-    if (e != NULL)
-        cache_settle(c, e);
+    if (e == NULL)
+        return;
+    e->value = value;
+    cache_settle(c, e);
 }
 
 void cache_drop(struct cache *c, enum cache_kind kind, struct span key)

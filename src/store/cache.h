@@ -51,7 +51,7 @@ struct cache_entry {
     size_t cost; /* bytes */
     uint64_t hash;
     struct sieve_node node;
-    bool negative; /* there is no such thing; `body` and `value` mean nothing */
+    bool negative; /* there is no such thing; `value` is the check of the catalogue that tells it for sure */
     bool in_front; /* the entry's own memory is the front of `body` */
     unsigned char kind;
     unsigned key_len;
@@ -116,7 +116,7 @@ struct cache_entry *cache_find_linked(struct cache *c, struct cache_entry *link)
  * right behind the entry.
  */
 void cache_put(struct cache *c, enum cache_kind kind, struct span key, struct blob *body, int64_t value);
-void cache_put_absent(struct cache *c, enum cache_kind kind, struct span key);
+void cache_put_absent(struct cache *c, enum cache_kind kind, struct span key, int64_t value);
 /* `ids` are all channels that the page depends on: those shown, and those that the index names but have no
  * card. */
 void cache_put_page(struct cache *c, const struct page_info *info, const int64_t *ids, int id_count,

@@ -10,7 +10,9 @@
  * most one network delay ahead of us. Hence the only rule for what one key says: apply replies and pushes
  * strictly in stream order. A page is made of several keys read one after the other; if one of them is named
  * while it is being put together, it is answered but not remembered. What is written while there is no
- * connection is never told, so a new connection begins with nothing.
+ * connection is never told, so a new connection begins with nothing. A change of everything, of the index or
+ * of the keys may have left nothing at all: memory is neither used nor dropped for it before a check
+ * (catalogue.c).
  */
 #include "store/fetch.h"
 
@@ -23,7 +25,13 @@
 
 bool coherence_keeps(const struct store *s)
 {
-    return s->options.cache_size > 0 && rconn_is_tracking(s->rconn);
+    return s->options.cache_size > 0 && rconn_is_tracking(s->rconn) &&
+           (s->catalogue.changes & CHANGE_ALL) == 0;
+}
+
+bool coherence_keeps_index(const struct store *s)
+{
+    return coherence_keeps(s) && (s->catalogue.changes & CHANGE_INDEX) == 0;
 }
 
 /* --- what changes --- */
@@ -95,6 +103,37 @@ static bool is_named(struct store *s, struct span key,
     return buf_error(&s->key) != 0 || span_equal(buf_span(&s->key), key); /* in doubt: changed */
 }
 
+/* What is under way knows of the change or not: either way it is not remembered, and nobody new joins. */
+static void index_told(struct store *s)
+{
+    s->index_epoch++;
+    if (!catalogue_doubt(s, CHANGE_INDEX))
+        index_changed(s);
+}
+
+static void everything_told(struct store *s)
+{
+    s->index_epoch++;
+    s->flush_epoch++;
+    (void)catalogue_doubt(s, CHANGE_ALL);
+}
+
+void coherence_apply(struct store *s)
+{
+    unsigned changes = s->catalogue.changes;
+    s->catalogue.changes = 0;
+    if ((changes & CHANGE_ALL) != 0) {
+        forget_everything(s);
+        keyring_fetch_begin(s);
+    } else {
+        if ((changes & CHANGE_INDEX) != 0)
+            index_changed(s);
+        if ((changes & CHANGE_KEYS) != 0)
+            keys_changed(s);
+    }
+    store_reclaim_later(s);
+}
+
 static void key_changed(struct store *s, struct span key)
 {
     int64_t id = 0;
@@ -108,8 +147,8 @@ static void key_changed(struct store *s, struct span key)
         link_changed(s, link);
     } else {
         if (is_named(s, key, keyspace_index))
-            index_changed(s);
-        if (is_named(s, key, keyspace_api_keys))
+            index_told(s);
+        if (is_named(s, key, keyspace_api_keys) && !catalogue_doubt(s, CHANGE_KEYS))
             keys_changed(s);
     }
 }
@@ -142,14 +181,16 @@ void coherence_push(struct store *s, struct span kind, const redisReply *element
     }
     /* Null: FLUSHALL, or a replica's full resynchronisation. In doubt (a name too long to be read): the same.
      */
-    forget_everything(s);
-    keyring_fetch_begin(s);
+    everything_told(s);
 }
 
 /* --- connections --- */
 
 void coherence_begin(struct store *s)
 {
+    s->catalogue.changes = 0;
+    s->catalogue.missing = false;
+    metric_set(&s->options.metrics->catalogue_missing, 0);
     forget_everything(s);
     s->coherent = coherence_keeps(s);
     if (s->coherent)
@@ -163,10 +204,17 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 /*
  * Who was stopped meanwhile notices late: what was known then is as old as the lease tells. What a replica
- * without master served is as old as what it last heard.
+ * without master served is as old as what it last heard. Where the catalogue is missing memory stays as it
+ * was before Redis told of the change.
  */
 void coherence_lost(struct store *s)
 {
     uint64_t leased = rconn_proven_ms(s->rconn) + COHERENCE_LEASE_MS;
     s->lost_ms = earlier(clock_boot_ms(), earlier(leased, rconn_good_ms(s->rconn)));
+    if (s->catalogue.changes != 0)
+        s->lost_ms = earlier(s->lost_ms, s->catalogue.doubted_ms);
+    if (s->catalogue.missing)
+        s->catalogue.changes = 0;
+    else
+        coherence_apply(s);
 }

@@ -183,6 +183,7 @@ static void send_target(struct fetch *f)
 
 int fetch_start(struct fetch *f)
 {
+    f->doubts = f->store->catalogue.doubts;
     if (f->needs_verdict)
         send_verdict(f);
     if (!f->failed)
@@ -201,14 +202,11 @@ static bool advance(struct fetch *f)
     } else if (f->target == STORE_PAGE && f->step == FETCH_FIRST) {
         f->step = FETCH_PAGE_ITEMS;
         fetch_page_send_items(f);
-    } else if (f->target == STORE_PAGE && fetch_page_must_read_again(f)) {
-        f->step = FETCH_FIRST;
-        fetch_page_send(f);
     }
     return f->owed > 0;
 }
 
-static void conclude(struct fetch *f)
+static void compose_answer(struct fetch *f)
 {
     struct store_answer *a = &f->answer;
     if (f->failed)
@@ -227,6 +225,48 @@ static void conclude(struct fetch *f)
         a->status = STORE_OUT_OF_MEMORY;
 }
 
+/* What everybody has given up is half done: not to be remembered. */
+void fetch_conclude(struct fetch *f)
+{
+    if (!f->lost && !list_empty(&f->requests))
+        compose_answer(f);
+    f->ended(f);
+}
+
+/*
+ * A page is read again in any case: between the index and the cards a loader may have been at work. For the
+ * rest see catalogue.c.
+ */
+static bool must_be_read_again(const struct fetch *f)
+{
+    bool certain = coherence_keeps(f->store) && f->doubts == f->store->catalogue.doubts;
+    bool incomplete = !f->refused && f->page != NULL && page_fetch_is_incomplete(f->page);
+    return !f->again && (incomplete || !certain);
+}
+
+void fetch_confirmed(struct fetch *f)
+{
+    if (list_empty(&f->requests) || !must_be_read_again(f)) {
+        fetch_conclude(f);
+        return;
+    }
+    f->again = true;
+    f->step = FETCH_FIRST;
+    f->found = f->refused = false;
+    blob_unref(f->answer.body);
+    f->answer.body = NULL;
+    if (fetch_start(f) == 0)
+        return;
+    f->failed = true;
+    fetch_conclude(f);
+}
+
+/* What an emptied Redis would answer as well. */
+static bool lacks_something(const struct fetch *f)
+{
+    return f->refused || !f->found || (f->page != NULL && page_fetch_lacks_something(f->page));
+}
+
 void fetch_settle(struct fetch *f)
 {
     if (f->owed > 0)
@@ -234,9 +274,10 @@ void fetch_settle(struct fetch *f)
     bool wanted = !f->lost && !list_empty(&f->requests);
     if (wanted && !f->failed && !f->refused && advance(f))
         return;
-    if (wanted) /* what everybody has given up is half done: not to be remembered */
-        conclude(f);
-    f->ended(f);
+    if (wanted && !f->failed && lacks_something(f))
+        catalogue_await(f);
+    else
+        fetch_conclude(f);
 }
 
 void fetch_report_left_out(struct store *s, int64_t id, const char *why)

@@ -15,7 +15,7 @@
 enum fetch_step { FETCH_FIRST, FETCH_LINKED_CARD, FETCH_PAGE_ITEMS };
 
 struct fetch {
-    struct list link;     /* in the store's waiting list while it has not been sent */
+    struct list link;     /* in a list of those that wait: to be sent, or for a check of the catalogue */
     struct list requests; /* those who wait for the answer */
     bool joinable;        /* in the table of those that may be joined */
     uint64_t join_hash;
@@ -29,6 +29,8 @@ struct fetch {
     bool lost;          /* the connection went before they all came */
     bool failed;        /* Redis answered one of them with an error */
     bool refused;       /* the key is not valid */
+    bool again;         /* for the second and last time, because the first answer lacked something */
+    uint64_t doubts;    /* the catalogue's, when it was sent */
     bool found;
     struct store_answer answer; /* owns its body */
 
@@ -73,6 +75,15 @@ bool fetch_accept(struct fetch *f, const redisReply *reply);
 /* To be called last in every reply function: goes on when all replies are in. */
 void fetch_settle(struct fetch *f);
 
+/* Composes the answer, if anybody waits for it, and ends the fetch. */
+void fetch_conclude(struct fetch *f);
+
+/*
+ * There was a catalogue behind the replies of a fetch that lacks something: it is concluded, or sent once
+ * more.
+ */
+void fetch_confirmed(struct fetch *f);
+
 /* HMGET of all fields of a shape. */
 void fetch_send_hmget(struct fetch *f, int64_t id, enum channel_shape shape, rconn_reply_fn fn);
 
@@ -91,8 +102,5 @@ void fetch_card_send(struct fetch *f);       /* HMGET of f->id */
 void fetch_link_send(struct fetch *f);       /* GET of the link */
 void fetch_page_send(struct fetch *f);       /* size of the index and ids of the page */
 void fetch_page_send_items(struct fetch *f); /* HMGET of each that is not remembered */
-
-/* True when the page must be read again because of a race with the loader. */
-bool fetch_page_must_read_again(struct fetch *f);
 
 #endif

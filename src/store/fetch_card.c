@@ -76,7 +76,7 @@ static void read_card(struct fetch *f, const redisReply *reply)
     if (keep && f->answer.body != NULL)
         cache_put(cache, CACHE_CARD, cache_key_of(&f->id), f->answer.body, 0);
     else if (keep && !f->found)
-        cache_put_absent(cache, CACHE_CARD, cache_key_of(&f->id));
+        cache_put_absent(cache, CACHE_CARD, cache_key_of(&f->id), (int64_t)catalogue_next_check(f->store));
 }
 
 static void on_card(void *arg, const redisReply *reply)
@@ -108,7 +108,7 @@ static void read_link(struct fetch *f, const redisReply *reply)
     if (keep && f->found)
         cache_put(cache, CACHE_LINK, link, NULL, f->id);
     else if (keep)
-        cache_put_absent(cache, CACHE_LINK, link);
+        cache_put_absent(cache, CACHE_LINK, link, (int64_t)catalogue_next_check(f->store));
 }
 
 static void on_link(void *arg, const redisReply *reply)

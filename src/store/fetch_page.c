@@ -20,8 +20,10 @@ static void on_total(void *arg, const redisReply *reply)
             f->page->entries = reply->integer;
         else
             f->failed = true;
-        s->index_known = !f->failed && coherence_keeps(s);
-        s->index_entries = f->page->entries;
+        if (!f->failed && coherence_keeps_index(s)) {
+            s->index_known = true;
+            s->index_entries = f->page->entries;
+        }
     }
     fetch_settle(f);
 }
@@ -136,12 +138,4 @@ void fetch_page_send_items(struct fetch *f)
     while ((at = page_fetch_next(p)) >= 0)
         fetch_send_hmget(f, p->id[at], CHANNEL_SUMMARY, on_item);
     p->next = 0;
-}
-
-bool fetch_page_must_read_again(struct fetch *f)
-{
-    if (f->page->read_again || !page_fetch_is_incomplete(f->page))
-        return false;
-    f->page->read_again = true;
-    return true;
 }

@@ -98,18 +98,6 @@ void keyring_seal(struct keyring *k)
     k->loaded = true;
 }
 
-int keyring_load(struct keyring *k, const redisReply *members, uint64_t *unreadable)
-{
-    bool is_list = members->type == REDIS_REPLY_SET || members->type == REDIS_REPLY_ARRAY;
-    *unreadable = 0;
-    int err = keyring_begin(k, is_list ? members->elements : 0);
-    if (err == 0)
-        err = keyring_add(k, members, unreadable);
-    if (err == 0)
-        keyring_seal(k);
-    return err;
-}
-
 enum verdict keyring_verdict(const struct keyring *k, const struct digest *key)
 {
     if (!k->loaded)

@@ -35,17 +35,11 @@ void keyring_fini(struct keyring *k);
 void keyring_forget(struct keyring *k);
 
 /*
- * Takes over the members of the set, an array or set reply of hex digests; a member that is none is skipped
- * and counted in *unreadable. Returns 0, -EINVAL for another reply, -E2BIG for more than KEYRING_MAX, or
- * -ENOMEM; on error everything is forgotten.
- */
-int keyring_load(struct keyring *k, const redisReply *members, uint64_t *unreadable)
-    __attribute__((warn_unused_result));
-
-/*
- * The same in portions: keyring_begin for at most `size` digests, keyring_add for each portion, keyring_seal;
- * before it every verdict is unknown. A digest may come more than once. They return what keyring_load
- * returns, -E2BIG also when more come than `size`.
+ * Takes over the set in one or more portions: keyring_begin for at most `size` digests, keyring_add for each
+ * portion, an array or set reply of hex digests, keyring_seal; before it every verdict is unknown. A digest
+ * may come more than once; a member that is none is skipped and counted in *unreadable. They return 0,
+ * -EINVAL for another reply, -E2BIG for more than KEYRING_MAX or than `size`, or -ENOMEM; on error everything
+ * is forgotten.
  */
 int keyring_begin(struct keyring *k, size_t size) __attribute__((warn_unused_result));
 int keyring_add(struct keyring *k, const redisReply *members, uint64_t *unreadable)

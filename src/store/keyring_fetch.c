@@ -40,14 +40,26 @@ static void log_unreadable(void)
     log_text(LOG_WARN, "the API keys cannot be read: each is asked about", NULL, NULL);
 }
 
+/* An emptied Redis has an empty set too. */
+static void complete(struct store *s)
+{
+    s->keyring_fetch.complete = true;
+    catalogue_check(s);
+}
+
 static void read_at_once(struct store *s, const redisReply *members)
 {
     uint64_t unreadable = 0;
-    int err = keyring_load(&s->keyring, members, &unreadable);
+    bool is_list = members->type == REDIS_REPLY_SET || members->type == REDIS_REPLY_ARRAY;
+    int err = keyring_begin(&s->keyring, is_list ? members->elements : 0);
+    if (err == 0)
+        err = keyring_add(&s->keyring, members, &unreadable);
     s->keys_large = err == -E2BIG || resp_is_oversize(members); /* it has grown since its size was read */
     if (err != 0 && err != -E2BIG)
         log_unreadable();
     metric_add(&s->options.metrics->unreadable_values_total, unreadable);
+    if (err == 0)
+        complete(s);
 }
 
 static void on_members(void *arg, const redisReply *reply)
@@ -99,7 +111,7 @@ static void on_portion(void *arg, const redisReply *reply)
     }
     int err = take_portion(s, reply);
     if (err == 0 && strcmp(fetch->cursor, "0") == 0)
-        keyring_seal(&s->keyring);
+        complete(s);
     else if (err == 0)
         err = ask(s, "SSCAN", fetch->cursor, on_portion);
     if (err != 0)
@@ -141,16 +153,25 @@ void keyring_fetch_begin(struct store *s)
 {
     struct keyring_fetch *fetch = &s->keyring_fetch;
     fetch->outdated = true;
+    fetch->complete = false;
     if (fetch->under_way)
         return;
     fetch->asked_ms = clock_now_ms();
     (void)ask(s, "SCARD", NULL, on_size); /* if it fails, later */
 }
 
+void keyring_fetch_commit(struct store *s)
+{
+    if (!s->keyring_fetch.complete)
+        return;
+    s->keyring_fetch.complete = false;
+    keyring_seal(&s->keyring);
+}
+
 void keyring_fetch_retry(struct store *s)
 {
     const struct keyring_fetch *fetch = &s->keyring_fetch;
-    bool wanted = !s->keyring.loaded && !s->keys_large && !fetch->under_way;
+    bool wanted = !s->keyring.loaded && !s->keys_large && !fetch->under_way && !fetch->complete;
     if (wanted && coherence_keeps(s) && clock_now_ms() - fetch->asked_ms >= RETRY_MS)
         keyring_fetch_begin(s);
 }

@@ -15,16 +15,29 @@
 
 enum freshness { NONE, STALE, FRESH };
 
+/* Redis has told that it changed, and it is not known yet whether there is anything left. */
+static bool is_doubted(const struct store *s, unsigned changes)
+{
+    return (s->catalogue.changes & changes) != 0;
+}
+
 static enum freshness freshness_of(const struct store *s, uint64_t now)
 {
     if (!s->coherent)
         return NONE;
     if (rconn_is_ready(s->rconn))
-        return now <= rconn_proven_ms(s->rconn) + COHERENCE_LEASE_MS ? FRESH : NONE;
+        return now <= rconn_proven_ms(s->rconn) + COHERENCE_LEASE_MS && !is_doubted(s, CHANGE_ALL) ? FRESH
+                                                                                                   : NONE;
     return now < s->lost_ms + s->options.stale_limit_ms ? STALE : NONE;
 }
 
 /* --- keys --- */
+
+/* What is absent may be so because all of it is missing; until the check it is as if nothing were known. */
+static bool is_told_for_sure(const struct store *s, const struct cache_entry *e)
+{
+    return !e->negative || catalogue_is_confirmed(s, e->value);
+}
 
 /* A remembered verdict is named by its epoch as well, so that a change of the set makes all of them
  * unreachable. */
@@ -43,11 +56,13 @@ static enum verdict verdict_of(struct store *s, const struct digest *key, enum f
 {
     if (freshness == NONE || (freshness == STALE && now >= s->lost_ms + s->options.stale_keys_limit_ms))
         return VERDICT_UNKNOWN;
+    if (is_doubted(s, CHANGE_KEYS))
+        return VERDICT_UNKNOWN;
     if (!s->keys_large)
         return keyring_verdict(&s->keyring, key);
     const struct verdict_key name = {*key, s->verdict_epoch};
     const struct cache_entry *e = cache_find(&s->cache, CACHE_VERDICT, name_of(&name));
-    if (e == NULL)
+    if (e == NULL || !is_told_for_sure(s, e))
         return VERDICT_UNKNOWN;
     return e->negative ? VERDICT_REFUSED : VERDICT_VALID;
 }
@@ -60,15 +75,15 @@ void memory_keep_verdict(struct store *s, const struct digest *key, bool valid)
     if (valid)
         cache_put(&s->cache, CACHE_VERDICT, name_of(&name), NULL, 0);
     else
-        cache_put_absent(&s->cache, CACHE_VERDICT, name_of(&name));
+        cache_put_absent(&s->cache, CACHE_VERDICT, name_of(&name), (int64_t)catalogue_next_check(s));
 }
 
 /* --- cards, links, pages --- */
 
 /* `e` may be NULL: nothing is known of the card. */
-static bool answer_card(const struct cache_entry *e, struct store_answer *answer)
+static bool answer_card(const struct store *s, const struct cache_entry *e, struct store_answer *answer)
 {
-    if (e == NULL)
+    if (e == NULL || !is_told_for_sure(s, e))
         return false;
     answer->status = e->negative ? STORE_NOT_FOUND : STORE_FOUND;
     answer->body = e->negative ? NULL : blob_ref(e->body);
@@ -79,14 +94,14 @@ static bool answer_card(const struct cache_entry *e, struct store_answer *answer
 static bool link_from_memory(struct store *s, struct store_question *q, struct store_answer *answer)
 {
     struct cache_entry *e = cache_find(&s->cache, CACHE_LINK, q->link);
-    if (e == NULL)
+    if (e == NULL || !is_told_for_sure(s, e))
         return false;
     if (e->negative) {
         answer->status = STORE_NOT_FOUND;
         return true;
     }
     *q = (struct store_question){.key = q->key, .target = STORE_CARD, .number = e->value};
-    return answer_card(cache_find_linked(&s->cache, e), answer);
+    return answer_card(s, cache_find_linked(&s->cache, e), answer);
 }
 
 static bool compose(struct page_fetch *p, struct store_answer *answer)
@@ -127,6 +142,8 @@ static struct page_fetch *known_page(struct store *s, const struct cache_entry *
 static bool page_from_memory(struct store *s, int64_t number, struct store_answer *answer,
                              struct page_fetch **known)
 {
+    if (is_doubted(s, CHANGE_INDEX))
+        return false;
     const struct cache_entry *e = cache_find(&s->cache, CACHE_PAGE, cache_key_of(&number));
     if (e == NULL)
         return page_beyond(s, number, answer);
@@ -153,7 +170,7 @@ static bool target_from_memory(struct store *s, struct store_question *q, struct
         answer->status = STORE_FOUND;
         return true;
     case STORE_CARD:
-        return answer_card(cache_find(&s->cache, CACHE_CARD, cache_key_of(&q->number)), answer);
+        return answer_card(s, cache_find(&s->cache, CACHE_CARD, cache_key_of(&q->number)), answer);
     case STORE_CARD_BY_LINK:
         return link_from_memory(s, q, answer);
     case STORE_PAGE:

@@ -110,6 +110,13 @@ bool page_fetch_is_incomplete(const struct page_fetch *p)
     return incomplete;
 }
 
+bool page_fetch_lacks_something(const struct page_fetch *p)
+{
+    if (p->count == 0)
+        return p->entries == 0 || p->number <= page_last(p->entries);
+    return page_fetch_is_incomplete(p);
+}
+
 static const char *describe_gap(enum page_gap gap)
 {
     switch (gap) {
@@ -168,7 +175,7 @@ struct blob *page_fetch_compose(struct page_fetch *p, int64_t *last)
     write_items(p, text, &info.count);
     document_end_page(text, &info);
     struct blob *body = buf_error(text) == 0 ? blob_new_tagged(buf_span(text)) : NULL;
-    if (body != NULL && coherence_keeps(s) && !page_fetch_is_overtaken(p))
+    if (body != NULL && coherence_keeps_index(s) && !page_fetch_is_overtaken(p))
         cache_put_page(&s->cache, &info, p->id, p->count, body);
     report_gaps(p);
     *last = info.last;

@@ -23,7 +23,6 @@ enum page_gap {
 struct page_fetch {
     struct store *store;
     bool overtaken;       /* one of its channels was named */
-    bool read_again;      /* for the second and last time */
     int watched;          /* channels, from the first on, by which the store finds it */
     uint64_t index_epoch; /* the store's, when the index was read */
     int64_t number;
@@ -56,6 +55,9 @@ int page_fetch_next(struct page_fetch *p);
 
 /* True when a member of the index has no channel: when both were read, a loader may have been at work. */
 bool page_fetch_is_incomplete(const struct page_fetch *p);
+
+/* True when it is incomplete, or empty where the index should have had something, if there is an index. */
+bool page_fetch_lacks_something(const struct page_fetch *p);
 
 /*
  * Writes the body of a complete page and remembers it, unless it was overtaken. Returns the body (one

@@ -158,15 +158,21 @@ int rconn_send_now(struct rconn *c, int argc, const char **argv, const size_t *l
     return err;
 }
 
+/* Behind the handshake the owner may look around. */
+static bool is_usable(const struct rconn *c)
+{
+    return c->state == RCONN_READY || (c->state == RCONN_GREETING && c->greetings_owed == 0);
+}
+
 int rconn_send_command(struct rconn *c, struct span command, rconn_reply_fn fn, void *arg)
 {
-    return c->state == RCONN_READY ? queue(c, command, fn, arg) : -ENOTCONN;
+    return is_usable(c) ? queue(c, command, fn, arg) : -ENOTCONN;
 }
 
 int rconn_send(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn,
                void *arg)
 {
-    if (c->state != RCONN_READY)
+    if (!is_usable(c))
         return -ENOTCONN;
     return rconn_send_now(c, argc, argv, lengths, fn, arg);
 }
@@ -303,6 +309,14 @@ static void become_ready(struct rconn *c)
 }
 
 void rconn_greeted(struct rconn *c)
+{
+    if (c->options.on_greeted != NULL)
+        c->options.on_greeted(c->options.arg);
+    else
+        rconn_accept(c);
+}
+
+void rconn_accept(struct rconn *c)
 {
     enter(c, RCONN_READY);
 }

@@ -31,8 +31,14 @@ struct rconn_options {
     struct ssl_ctx_st *tls;            /* borrowed; NULL without TLS */
     const char *client_name;           /* borrowed; shown by CLIENT LIST */
     struct metrics *metrics;           /* borrowed */
-    void (*on_ready)(void *arg);       /* commands can be sent */
-    void (*on_lost)(void *arg);        /* they cannot any more; before those under way are told */
+    /*
+     * The handshake is over, and commands can be sent: the owner looks at what this Redis holds, and
+     * rconn_accept or rconn_fail comes of it within the time to connect. NULL: any will do.
+     */
+    void (*on_greeted)(void *arg);
+    void (*on_ready)(void *arg);     /* commands can be sent */
+    void (*on_heartbeat)(void *arg); /* a PING was answered; may be NULL */
+    void (*on_lost)(void *arg);      /* they cannot any more; before those under way are told */
     /* How long, in milliseconds, a replica may be used that follows another master than Sentinel names. */
     uint64_t stale_limit_ms;
     struct span tracking_prefix; /* ask to be told of changes to keys that begin so; absent: do not */
@@ -62,6 +68,15 @@ int rconn_new(uv_loop_t *loop, const struct rconn_options *options, struct rconn
  * is called from the loop when the memory is gone.
  */
 void rconn_close(struct rconn *c, void (*closed)(void *arg), void *arg);
+
+/* Takes the connection into use. Only after on_greeted. */
+void rconn_accept(struct rconn *c);
+
+/*
+ * The connection, or the attempt, has ended, for the reason that is logged: all that waits is told, and the
+ * next attempt is prepared.
+ */
+void rconn_fail(struct rconn *c, const char *why);
 
 bool rconn_is_ready(const struct rconn *c);
 

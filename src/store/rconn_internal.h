@@ -80,9 +80,6 @@ struct rconn {
 
 /* --- rconn.c --- */
 
-/* The attempt, or the connection, has ended: all that waits is told, and the next attempt is prepared. */
-void rconn_fail(struct rconn *c, const char *why);
-
 /* The reply that is arriving takes too long: its command fails, and all others are told that the connection
  * is lost. */
 void rconn_fail_reply(struct rconn *c);

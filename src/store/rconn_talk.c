@@ -292,10 +292,13 @@ static void on_pong(void *arg, const redisReply *reply)
     c->ping_owed = false;
     if (reply == NULL)
         return;
-    if (refuses(reply))
+    if (refuses(reply)) {
         rconn_fail(c, reply->str);
-    else
-        c->proven_ms = c->asked_ms;
+        return;
+    }
+    c->proven_ms = c->asked_ms;
+    if (c->options.on_heartbeat != NULL)
+        c->options.on_heartbeat(c->options.arg);
 }
 
 /* PING comes last: its answer prolongs the trust in memory. */

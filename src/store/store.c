@@ -79,8 +79,7 @@ static void on_reclaim(uv_idle_t *idle)
         (void)uv_idle_stop(idle);
 }
 
-/* To be called when something was put into the cache or dropped. */
-static void reclaim_later(struct store *s)
+void store_reclaim_later(struct store *s)
 {
     if (cache_has_excess(&s->cache))
         (void)uv_idle_start(&s->reclaim, on_reclaim); /* fails without a callback only */
@@ -195,7 +194,7 @@ static void answer_all(struct fetch *f)
 static void on_fetch_ended(struct fetch *f)
 {
     join_remove(f->store, f);
-    reclaim_later(f->store);
+    store_reclaim_later(f->store);
     if (f->lost)
         ask_anew(f);
     else
@@ -210,7 +209,7 @@ static void on_ready(void *arg)
     struct store *s = arg;
     struct list waiting;
     coherence_begin(s);
-    reclaim_later(s);
+    store_reclaim_later(s);
     list_init(&waiting);
     list_splice(&waiting, &s->waiting);
     while (!list_empty(&waiting)) {
@@ -219,6 +218,17 @@ static void on_ready(void *arg)
             list_append(&s->waiting, &f->link); /* until its deadline */
     }
     s->options.on_connection(s->options.arg, true);
+}
+
+/* The connection is there: what Redis holds decides whether it is taken into use. */
+static void on_greeted(void *arg)
+{
+    catalogue_check(arg);
+}
+
+static void on_heartbeat(void *arg)
+{
+    catalogue_check(arg);
 }
 
 static void on_lost(void *arg)
@@ -231,7 +241,7 @@ static void on_lost(void *arg)
 static void on_push(void *arg, struct span kind, const redisReply *element)
 {
     coherence_push(arg, kind, element);
-    reclaim_later(arg);
+    store_reclaim_later(arg);
 }
 
 static int open_connection(struct store *s, uv_loop_t *loop)
@@ -245,7 +255,9 @@ static int open_connection(struct store *s, uv_loop_t *loop)
                               ? s->options.stale_limit_ms
                               : s->options.stale_keys_limit_ms,
         .tracking_prefix = s->options.cache_size > 0 ? keyspace_prefix(s->options.keyspace) : SPAN_ABSENT,
+        .on_greeted = on_greeted,
         .on_ready = on_ready,
+        .on_heartbeat = on_heartbeat,
         .on_lost = on_lost,
         .on_push = on_push,
         .arg = s,
@@ -268,6 +280,7 @@ int store_new(uv_loop_t *loop, const struct store_options *options, struct store
     s->options = *options;
     list_init(&s->waiting);
     list_init(&s->by_deadline);
+    list_init(&s->catalogue.waiting);
     keyring_init(&s->keyring);
     int err = cache_init(&s->cache, options->cache_size, options->metrics);
     if (err == 0)

@@ -21,11 +21,37 @@ enum store_report {
 
 struct page_fetch;
 
+/* What a reply says of the index or the set of keys. */
+enum catalogue_key {
+    CATALOGUE_KEY_UNKNOWN,
+    CATALOGUE_KEY_FORBIDDEN,
+    CATALOGUE_KEY_ABSENT,
+    CATALOGUE_KEY_PRESENT
+};
+
+/* What Redis has told to have changed. */
+enum catalogue_change { CHANGE_ALL = 1, CHANGE_INDEX = 2, CHANGE_KEYS = 4 };
+
+/* Whether Redis holds a catalogue; see catalogue.c. */
+struct catalogue {
+    bool checking;           /* a check is under way */
+    bool missing;            /* the last check that told found none */
+    bool forbidden;          /* it was logged that the ACL does not permit to see it */
+    enum catalogue_key keys; /* what the first reply said */
+    uint64_t begun, passed;  /* the numbers of the last check, and of the last that found one */
+    unsigned changes;        /* told, but not applied before it is known that there is a catalogue */
+    uint64_t doubts;         /* changes so far that may have left no keys */
+    uint64_t doubted_ms;     /* by the boot clock; when the first of them was told */
+    uint64_t index_doubted_ms, keys_doubted_ms; /* the same; when a change of either was last doubted */
+    struct list waiting;                        /* fetches whose answer lacks something */
+};
+
 enum { KEYRING_CURSOR_MAX = 20 };
 
 /* The reading of the set of keys. */
 struct keyring_fetch {
     bool under_way;
+    bool complete;     /* read to its end, and not valid before the next check of the catalogue */
     bool outdated;     /* the set has changed since its first portion was asked for */
     uint64_t asked_ms; /* monotonic; when the last reading began, or turned out to be in vain */
     char cursor[KEYRING_CURSOR_MAX + 1]; /* where SSCAN goes on */
@@ -43,6 +69,7 @@ struct store {
     struct cache cache;
     struct keyring keyring;
     struct keyring_fetch keyring_fetch;
+    struct catalogue catalogue;
     bool keys_large;       /* the set cannot be held: verdicts are remembered one by one */
     int64_t verdict_epoch; /* grows with each change of the set: remembered verdicts hold for one epoch */
     bool index_known;
@@ -73,6 +100,10 @@ struct store {
     void (*closed)(void *arg);
     void *closed_arg;
 };
+
+/* To be called when something was put into the cache or dropped: what is not needed any more is freed in
+ * steps. */
+void store_reclaim_later(struct store *s);
 
 /* --- memory.c: what can be said without asking Redis --- */
 
@@ -105,8 +136,14 @@ void coherence_lost(struct store *s);
 /* An element of what Redis pushes: a key that has changed, or everything. */
 void coherence_push(struct store *s, struct span kind, const redisReply *element);
 
+/* There is a catalogue: what was told to have changed is dropped. */
+void coherence_apply(struct store *s);
+
 /* True when replies may be remembered: invalidations come on this connection. */
 bool coherence_keeps(const struct store *s);
+
+/* The same for what the index says. */
+bool coherence_keeps_index(const struct store *s);
 
 /*
  * An entry is served without asking only for so long after the sending of the last PING that was answered, in
@@ -114,10 +151,38 @@ bool coherence_keeps(const struct store *s);
  */
 enum { COHERENCE_LEASE_MS = 3000 };
 
+/* --- catalogue.c: whether Redis holds a catalogue at all --- */
+
+/* Checks, unless a check is under way. Where there is none the connection is ended, or not taken into use. */
+void catalogue_check(struct store *s);
+
+/*
+ * The number of the next check: it will tell whether what a reply has just said to be absent is absent, or
+ * the whole catalogue is missing.
+ */
+uint64_t catalogue_next_check(const struct store *s);
+
+static inline bool catalogue_is_confirmed(const struct store *s, int64_t check)
+{
+    return (uint64_t)check <= s->catalogue.passed;
+}
+
+/* The fetch has all its replies, and lacks something: it is concluded when the next check has told. */
+void catalogue_await(struct fetch *f);
+
+/*
+ * True when a change must not be applied yet, because nothing may be left of the catalogue: coherence_apply
+ * will be called, or the connection lost.
+ */
+bool catalogue_doubt(struct store *s, enum catalogue_change change);
+
 /* --- keyring_fetch.c: reading the set of keys --- */
 
 /* The set is not known, or no more as it was: reads it, at once or after the reading that is under way. */
 void keyring_fetch_begin(struct store *s);
+
+/* There is a catalogue: the set that was read is valid. */
+void keyring_fetch_commit(struct store *s);
 
 /* Redis has answered about a single key: the set that could not be read (it changed meanwhile, was refused,
  * or there was no memory) may be readable now. Begins every now and then. */

@@ -126,6 +126,12 @@ static void fault_begin_reload(struct stage *stage)
     atomic_fetch_add(&stage->world->generation, 1);
 }
 
+/* A Redis without any key or index would count as lost until the first of the writers has written. */
+static void fault_plant(struct stage *stage)
+{
+    redis_do(&stage->redis, "SADD channels:api_keys %064d", 0);
+}
+
 /* Changes under way when Redis is killed have happened or not; nobody will ever know. */
 static void fault_restart(struct stage *stage, enum fault_kind kind, int ms)
 {
@@ -141,6 +147,7 @@ static void fault_restart(struct stage *stage, enum fault_kind kind, int ms)
     world_issue_loss(world, clock_now());
     weather_brighten(stage->weather);
     redis_restart(&stage->redis);
+    fault_plant(stage);
     world_acknowledge_loss(world, clock_now());
     fault_begin_reload(stage);
     atomic_store(&world->redis_up, true);
@@ -159,7 +166,10 @@ static void fault_flush(struct stage *stage)
     weather_wipe(stage->weather);
     (void)pthread_rwlock_wrlock(&world->gate);
     world_issue_loss(world, clock_now());
+    redis_do(&stage->redis, "MULTI");
     redis_do(&stage->redis, "FLUSHALL");
+    fault_plant(stage);
+    redis_do(&stage->redis, "EXEC");
     world_acknowledge_loss(world, clock_now());
     fault_begin_reload(stage);
     (void)pthread_rwlock_unlock(&world->gate);

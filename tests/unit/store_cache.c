@@ -82,7 +82,7 @@ TEST(the_later_of_two_entries_counts)
     assert_memory_equal(card(1)->body->data, "new", 3);
     assert_int_equal(metrics.cache_entries, 1);
     int64_t id = 1;
-    cache_put_absent(&cache, CACHE_CARD, cache_key_of(&id));
+    cache_put_absent(&cache, CACHE_CARD, cache_key_of(&id), 0);
     assert_true(card(1)->negative);
     assert_int_equal(metrics.cache_entries, 1);
 }
@@ -179,7 +179,7 @@ TEST(what_does_not_exist_cannot_push_out_what_does)
 {
     put_card(-1, "here");
     for (int64_t id = 0; id < 100000; id++)
-        cache_put_absent(&cache, CACHE_CARD, cache_key_of(&id));
+        cache_put_absent(&cache, CACHE_CARD, cache_key_of(&id), 0);
     assert_non_null(card(-1));
     assert_true(cache.negative.used <= cache.negative.budget);
 }
@@ -336,7 +336,7 @@ TEST(clearing_leaves_nothing)
     int64_t id = 5;
     put_card(1, "one");
     put_page(1, 100, 100);
-    cache_put_absent(&cache, CACHE_CARD, cache_key_of(&id));
+    cache_put_absent(&cache, CACHE_CARD, cache_key_of(&id), 0);
     cache_clear(&cache);
     assert_null(card(1));
     assert_null(card(5));
@@ -352,7 +352,7 @@ TEST(without_a_budget_nothing_is_kept)
     struct blob *body = blob_new(SPAN("x"));
     assert_int_equal(cache_init(&none, 0, &metrics), 0);
     cache_put(&none, CACHE_CARD, cache_key_of(&id), body, 0);
-    cache_put_absent(&none, CACHE_LINK, SPAN("x"));
+    cache_put_absent(&none, CACHE_LINK, SPAN("x"), 0);
     assert_null(cache_find(&none, CACHE_CARD, cache_key_of(&id)));
     cache_outdate_page_of(&none, 1);
     cache_clear(&none);
