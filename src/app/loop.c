@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -27,8 +28,19 @@ static void *realloc_or_end(void *old, size_t size)
     _exit(EXIT_CANNOT_RUN);
 }
 
+/*
+ * glibc's malloc keeps small blocks that are given back in lists of their own, and joins all of them to their
+ * neighbours when a large one comes back: 12 ms for 100,000 links. Without these lists each is joined at
+ * once. (What each thread keeps for itself, a few blocks of each size, stays.)
+ */
+static void spread_work_of_allocator(void)
+{
+    (void)mallopt(M_MXFAST, 0);
+}
+
 int loop_prepare(void)
 {
+    spread_work_of_allocator();
     return uv_replace_allocator(malloc, realloc_or_end, calloc, free);
 }
 

@@ -4,7 +4,8 @@
 
 #include <uv.h>
 
-/* To be called once, before anything else of libuv. Returns 0 or a negative errno. */
+/* To be called once, before anything else of libuv and before threads are started. Returns 0 or a negative
+ * errno. */
 int loop_prepare(void) __attribute__((warn_unused_result));
 
 /*

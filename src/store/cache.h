@@ -82,8 +82,9 @@ struct cache {
     struct list dead_pages;              /* of an older index, still in the table */
     struct list cleared_pages;           /* nobody looks here: cleared pages are reached by their entries */
     struct table_segment *dead_segments; /* of both tables */
-    uint64_t page_epoch;                 /* grows when all pages are dropped */
-    uint64_t seed;                       /* of the hash, by chance: keys come from clients */
+    unsigned freed;      /* entries since the allocator was last made to sort what it got back */
+    uint64_t page_epoch; /* grows when all pages are dropped */
+    uint64_t seed;       /* of the hash, by chance: keys come from clients */
 };
 
 /* The part of the budget that negative entries may use: one byte in so many. */

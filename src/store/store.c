@@ -75,7 +75,8 @@ enum { RECLAIM_STEPS = 256 };
 static void on_reclaim(uv_idle_t *idle)
 {
     struct store *s = idle->data;
-    if (cache_reclaim(&s->cache, RECLAIM_STEPS) < RECLAIM_STEPS)
+    (void)cache_reclaim(&s->cache, RECLAIM_STEPS);
+    if (!cache_has_excess(&s->cache))
         (void)uv_idle_stop(idle);
 }
 
