@@ -22,6 +22,8 @@ struct worker {
     bool started;
     uv_async_t wake;
     uv_timer_t tick;
+    uv_check_t turn_begins; /* right after the sockets, for what was not begun by them */
+    uv_prepare_t turn_ends; /* right before they are looked at again */
     struct store *store;
     struct api *api;
     struct http_server *server;
@@ -51,6 +53,20 @@ static void on_tick(uv_timer_t *tick)
     atomic_store_explicit(&w->ticked_ms, clock_now_ms(), memory_order_relaxed);
 }
 
+/* What the sockets had to say is dealt with, what has closed is next, then timers and what runs every turn.
+ */
+static void on_turn_begins(uv_check_t *check)
+{
+    struct worker *w = check->data;
+    metrics_turn_begins(&w->metrics);
+}
+
+static void on_turn_ends(uv_prepare_t *prepare)
+{
+    struct worker *w = prepare->data;
+    metrics_turn_ends(&w->metrics);
+}
+
 static void on_finished(void *arg)
 {
     struct worker *w = arg;
@@ -63,6 +79,8 @@ static void on_store_closed(void *arg)
 {
     struct worker *w = arg;
     w->store = NULL;
+    uv_close((uv_handle_t *)&w->turn_begins, NULL);
+    uv_close((uv_handle_t *)&w->turn_ends, NULL);
     uv_close((uv_handle_t *)&w->tick, NULL);
     uv_close((uv_handle_t *)&w->wake, NULL);
 }
@@ -175,8 +193,12 @@ static int make_parts(struct worker *w)
     w->ending = err != 0;
     if (err != 0)
         return err;
-    (void)uv_timer_init(&w->loop, &w->tick); /* cannot fail */
-    w->wake.data = w->tick.data = w;
+    (void)uv_timer_init(&w->loop, &w->tick); /* cannot fail, nor can the next */
+    (void)uv_check_init(&w->loop, &w->turn_begins);
+    (void)uv_prepare_init(&w->loop, &w->turn_ends);
+    w->wake.data = w->tick.data = w->turn_begins.data = w->turn_ends.data = w;
+    (void)uv_check_start(&w->turn_begins, on_turn_begins);
+    (void)uv_prepare_start(&w->turn_ends, on_turn_ends); /* the first to start is the last to run */
     (void)uv_timer_start(&w->tick, on_tick, 0, TICK_MS);
     err = make_store(w);
     if (err == 0)

@@ -14,6 +14,16 @@ void metrics_accumulate(struct metrics *to, const struct metrics *from)
     for (int i = 0; i < METRICS_ROLES; i++)
         metric_add(&to->redis_role[i], metric_get(&from->redis_role[i]));
     histogram_accumulate(&to->redis_command_duration, &from->redis_command_duration);
+    histogram_accumulate(&to->loop_lag, &from->loop_lag);
+}
+
+void metrics_turn_ends(struct metrics *m)
+{
+    if (m->turn_began_ns == 0)
+        return;
+    uint64_t now_ns = clock_now_ns();
+    histogram_observe(&m->loop_lag, now_ns > m->turn_began_ns ? now_ns - m->turn_began_ns : 0);
+    m->turn_began_ns = 0;
 }
 
 void metrics_write_head(struct buf *out, const char *name, const char *type, const char *help)
@@ -47,4 +57,7 @@ void metrics_write(struct buf *out, const struct metrics *m)
     metrics_write_head(out, "channeld_redis_command_duration_seconds", "histogram",
                        "Time from queueing a command for Redis to its reply.");
     histogram_write(out, "channeld_redis_command_duration_seconds", "", &m->redis_command_duration);
+    metrics_write_head(out, "channeld_loop_lag_seconds", "histogram",
+                       "Time of a turn of a worker's loop: for so long everybody else waits.");
+    histogram_write(out, "channeld_loop_lag_seconds", "", &m->loop_lag);
 }

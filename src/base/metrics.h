@@ -8,6 +8,7 @@
 #define BASE_METRICS_H
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/histogram.h"
 
 #include <stdatomic.h>
@@ -66,6 +67,9 @@ struct metrics {
 #undef METRICS_FIELD
     _Atomic uint64_t redis_role[METRICS_ROLES];
     struct histogram redis_command_duration;
+    struct histogram loop_lag;
+    uint64_t
+        turn_began_ns; /* for loop_lag, of the owning thread alone; 0: nothing has been done in this turn */
 };
 
 /* To be called by the owning thread alone. */
@@ -91,6 +95,26 @@ static inline uint64_t metric_get(const _Atomic uint64_t *m)
 {
     return atomic_load_explicit(m, memory_order_relaxed);
 }
+
+/*
+ * A turn of the owner's loop lasts from the first thing that is done in it to the next look at the sockets.
+ * Whoever begins something says so, with the time if he has read the clock anyway; the first in a turn
+ * counts.
+ */
+static inline void metrics_turn_begins_at(struct metrics *m, uint64_t now_ns)
+{
+    if (m->turn_began_ns == 0)
+        m->turn_began_ns = now_ns;
+}
+
+static inline void metrics_turn_begins(struct metrics *m)
+{
+    if (m->turn_began_ns == 0)
+        m->turn_began_ns = clock_now_ns();
+}
+
+/* Observes the turn, if one has begun. */
+void metrics_turn_ends(struct metrics *m);
 
 /* Adds `from` to `to`, metric by metric (of METRICS_LARGEST the larger). `to` belongs to the caller. */
 void metrics_accumulate(struct metrics *to, const struct metrics *from);

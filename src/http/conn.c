@@ -189,10 +189,16 @@ static void settle(struct http_conn *c)
 
 /* --- requests --- */
 
+static void begin_exchange(struct http_conn *c)
+{
+    c->exchange->began_ns = clock_now_ns();
+    metrics_turn_begins_at(c->server->options.metrics, c->exchange->began_ns);
+}
+
 static void refuse(struct http_conn *c, int status)
 {
     c->exchange->close = true;
-    c->exchange->began_ns = clock_now_ns();
+    begin_exchange(c);
     c->state = CONN_HANDLING;
     metric_add(&c->server->options.metrics->requests_refused_total, 1);
     c->server->options.handler.refuse(c->server->options.handler.arg, c->exchange, status);
@@ -200,8 +206,8 @@ static void refuse(struct http_conn *c, int status)
 
 static void handle(struct http_conn *c, bool followed)
 {
+    begin_exchange(c);
     c->exchange->followed = followed;
-    c->exchange->began_ns = clock_now_ns();
     c->state = CONN_HANDLING;
     c->server->requests++;
     c->server->options.handler.handle(c->server->options.handler.arg, c->exchange);
@@ -337,6 +343,7 @@ void http_conn_close(struct http_conn *c)
 {
     if (c->state == CONN_CLOSING)
         return;
+    metrics_turn_begins(c->server->options.metrics);
     bool handling = c->state == CONN_HANDLING;
     c->state = CONN_CLOSING;
     http_deadline_clear(&c->deadline);

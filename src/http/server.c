@@ -168,6 +168,7 @@ static void on_connection(void *arg, int fd)
 {
     struct http_server *s = arg;
     struct metrics *m = s->options.metrics;
+    metrics_turn_begins(m);
     int open = atomic_load_explicit(s->options.open_connections, memory_order_relaxed);
     bool over_limit = open >= s->options.max_connections;
     if (over_limit && s->options.evict_idle)

@@ -131,6 +131,8 @@ void rconn_go(struct rconn *c)
     enter(c, RCONN_RESOLVING);
 }
 
+static void on_prepare(uv_prepare_t *flusher);
+
 /* The clock is read once for all commands that leave together. */
 static int queue(struct rconn *c, struct span command, rconn_reply_fn fn, void *arg)
 {
@@ -139,8 +141,10 @@ static int queue(struct rconn *c, struct span command, rconn_reply_fn fn, void *
         err = redis_socket_send(c->socket, command);
     if (err != 0)
         return err;
-    if (!c->unsent)
+    if (!c->unsent) {
         c->unsent_since_ns = clock_now_ns();
+        (void)uv_prepare_start(&c->flusher, on_prepare); /* fails without a callback only */
+    }
     c->unsent = true;
     expected_push(&c->expected, (struct expected_reply){fn, arg, c->unsent_since_ns});
     return 0;
@@ -185,6 +189,7 @@ static void on_connected(void *arg)
 static void on_reply(void *arg, const redisReply *reply)
 {
     struct rconn *c = arg;
+    metrics_turn_begins_at(c->options.metrics, c->socket->read_ns);
     c->suspect = false; /* a push does not clear it: commands may be lost where changes are still told */
     c->reply_heartbeats = 0;
     if (expected_oldest(&c->expected) == NULL) {
@@ -203,13 +208,16 @@ static void on_reply(void *arg, const redisReply *reply)
 static void on_push(void *arg, struct span kind, const redisReply *element)
 {
     struct rconn *c = arg;
+    metrics_turn_begins_at(c->options.metrics, c->socket->read_ns);
     if (c->state == RCONN_READY && c->options.on_push != NULL)
         c->options.on_push(c->options.arg, kind, element);
 }
 
 static void on_failed(void *arg, const char *why)
 {
-    rconn_fail(arg, why);
+    struct rconn *c = arg;
+    metrics_turn_begins(c->options.metrics);
+    rconn_fail(c, why);
 }
 
 static void connect_next(struct rconn *c)
@@ -359,6 +367,7 @@ static void enter(struct rconn *c, enum rconn_state next)
 static void on_prepare(uv_prepare_t *flusher)
 {
     struct rconn *c = flusher->data;
+    (void)uv_prepare_stop(flusher);
     if (!c->unsent || c->socket == NULL)
         return;
     c->unsent = false;
@@ -383,7 +392,6 @@ int rconn_new(uv_loop_t *loop, const struct rconn_options *options, struct rconn
     (void)uv_prepare_init(loop, &c->flusher);
     c->timer.data = c->flusher.data = c;
     c->open_handles = c->watch != NULL ? 3 : 2;
-    (void)uv_prepare_start(&c->flusher, on_prepare);
     enter(c, RCONN_LOCATING);
     *out = c;
     return 0;

@@ -35,7 +35,7 @@ struct rconn {
     struct rconn_options options;
     enum rconn_state state;
     uv_timer_t timer;
-    uv_prepare_t flusher;         /* runs before the loop polls: writes what the turn has queued */
+    uv_prepare_t flusher;         /* runs once before the loop polls: writes what the turn has queued */
     int open_handles;             /* of the two above, and the watch */
     struct redis_target where;    /* this attempt's, or this connection's; borrows */
     struct sentinel_watch *watch; /* NULL without Sentinels; what follows is of use with them only */

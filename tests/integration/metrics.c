@@ -107,6 +107,16 @@ static void redis_commands_and_their_times_are_counted(void **state)
     assert_true(server_metric(&f->server, "channeld_redis_command_duration_seconds_count") > before);
 }
 
+static void turns_of_the_loops_are_observed(void **state)
+{
+    struct fixture *f = *state;
+    double before = server_metric(&f->server, "channeld_loop_lag_seconds_count");
+    assert_int_equal(fixture_status(f, "channel/by-id/123456/"), 404);
+    server_await_metric(&f->server, "channeld_loop_lag_seconds_count", before + 1);
+    assert_true(server_metric(&f->server, "channeld_loop_lag_seconds_bucket{le=\"2.5\"}") > 0);
+    assert_true(server_metric(&f->server, "channeld_loop_lag_seconds_sum") > 0);
+}
+
 static void the_process_is_described(void **state)
 {
     static const char *const names[] = {"process_cpu_seconds_total",
@@ -159,6 +169,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(newest_update_of_what_was_read_is_shown, set_up, fixture_teardown),
         cmocka_unit_test_setup_teardown(requests_in_flight_are_those_that_wait, set_up, fixture_teardown),
         cmocka_unit_test_setup_teardown(redis_commands_and_their_times_are_counted, set_up, fixture_teardown),
+        cmocka_unit_test_setup_teardown(turns_of_the_loops_are_observed, set_up, fixture_teardown),
         cmocka_unit_test_setup_teardown(the_process_is_described, set_up, fixture_teardown),
         cmocka_unit_test_setup_teardown(descriptors_are_counted, set_up, fixture_teardown),
     };

@@ -16,6 +16,27 @@ TEST(counting_goes_up_and_down)
     assert_int_equal(metric_get(&m.requests_refused_total), 0);
 }
 
+TEST(a_turn_is_observed_once_from_its_first_beginning)
+{
+    enum { LONG_AGO_NS = 10 };
+    struct metrics m = {0};
+    metrics_turn_ends(&m); /* nothing has begun */
+    assert_int_equal(m.loop_lag.sum_ns, 0);
+    metrics_turn_begins_at(&m, LONG_AGO_NS);
+    metrics_turn_begins(&m);
+    metrics_turn_begins_at(&m, UINT64_MAX);
+    metrics_turn_ends(&m);
+    metrics_turn_ends(&m);
+    uint64_t lag = m.loop_lag.sum_ns;
+    assert_true(lag > 0 && lag <= clock_now_ns() - LONG_AGO_NS);
+    assert_int_equal(m.loop_lag.bucket[HISTOGRAM_BUCKETS],
+                     1);                    /* this machine has been up for longer than 2.5 s */
+    metrics_turn_begins_at(&m, UINT64_MAX); /* a clock that goes backwards */
+    metrics_turn_ends(&m);
+    assert_int_equal(m.loop_lag.sum_ns, lag);
+    assert_int_equal(m.loop_lag.bucket[0], 1);
+}
+
 TEST(adding_up_touches_every_metric)
 {
     struct metrics sum = {0};
@@ -108,6 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counting_goes_up_and_down),
+        cmocka_unit_test(a_turn_is_observed_once_from_its_first_beginning),
         cmocka_unit_test(adding_up_touches_every_metric),
         cmocka_unit_test(of_some_metrics_the_largest_counts),
         cmocka_unit_test(each_metric_has_help_type_and_value),
