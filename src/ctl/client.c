@@ -1,6 +1,7 @@
 /* The connection to Redis; see client.h. */
 #include "ctl/client.h"
 
+#include "model/channel.h"
 #include "redis/tls.h"
 
 #include <errno.h>
@@ -9,6 +10,9 @@
 #include <sys/time.h>
 
 static const struct client_limits LIMITS = {.connect = {.tv_sec = 5}, .command = {.tv_sec = 30}};
+
+/* For a second connection, after the first one failed. */
+static const struct client_limits AGAIN_LIMITS = {.connect = {.tv_sec = 2}, .command = {.tv_sec = 2}};
 
 static const char CLIENT_NAME[] = "channelctl";
 
@@ -28,6 +32,11 @@ const char *client_error(struct client *c)
 {
     const char *text = buf_c_str(&c->error);
     return text != NULL ? text : "out of memory";
+}
+
+bool client_is_lost(const struct client *c)
+{
+    return c->redis == NULL || c->redis->err != 0;
 }
 
 int client_complain(struct client *c)
@@ -101,7 +110,7 @@ int client_push(struct client *c)
     return err;
 }
 
-static redisReply *receive_any(struct client *c)
+redisReply *client_receive_any(struct client *c)
 {
     if (flush(c) != 0)
         return NULL;
@@ -134,17 +143,15 @@ static redisReply *refuse(struct client *c, redisReply *reply)
 
 redisReply *client_receive_or_wrongtype(struct client *c)
 {
-    redisReply *reply = receive_any(c);
+    redisReply *reply = client_receive_any(c);
     if (reply == NULL || find_error(reply) == NULL)
         return reply;
-    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE ", 10) == 0)
-        return reply;
-    return refuse(c, reply);
+    return reply_is_wrongtype(reply) ? reply : refuse(c, reply);
 }
 
 redisReply *client_receive(struct client *c)
 {
-    redisReply *reply = receive_any(c);
+    redisReply *reply = client_receive_any(c);
     return reply == NULL || find_error(reply) == NULL ? reply : refuse(c, reply);
 }
 
@@ -174,11 +181,50 @@ struct span reply_text(const redisReply *reply)
     return reply->type == REDIS_REPLY_STRING ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
 }
 
+bool reply_has_ttl(const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_INTEGER)
+        return reply->integer >= 0; /* -1: it has none, -2: there is no such key or field */
+    for (size_t i = 0; i < reply->elements; i++)
+        if (reply->element[i]->type == REDIS_REPLY_INTEGER && reply->element[i]->integer >= 0)
+            return true;
+    return false;
+}
+
+bool reply_is_wrongtype(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE ", 10) == 0;
+}
+
 bool reply_is_id(const redisReply *reply, int64_t id)
 {
     char digits[INT64_DIGITS_MAX];
     struct span text = {digits, format_int64(id, digits)};
     return reply->type == REDIS_REPLY_STRING && span_equal(reply_text(reply), text);
+}
+
+void client_send_field_ttls(struct client *c, int64_t id)
+{
+    char digits[INT64_DIGITS_MAX];
+    struct span words[4 + CHANNEL_FIELD_COUNT] = {SPAN("HPEXPIRETIME"), client_card_key(c, id),
+                                                  SPAN("FIELDS")};
+    words[3] = (struct span){digits, format_int64(CHANNEL_FIELD_COUNT, digits)};
+    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        words[4 + f] = channel_field_name((enum channel_field)f);
+    client_send(c, sizeof words / sizeof words[0], words);
+}
+
+int client_probe_field_ttls(struct client *c, enum field_ttls *out)
+{
+    client_send_field_ttls(c, 0);
+    redisReply *reply = client_receive_any(c);
+    if (reply == NULL)
+        return -EIO;
+    *out = FIELD_TTLS_KNOWN;
+    if (reply->type == REDIS_REPLY_ERROR && !reply_is_wrongtype(reply))
+        *out = strncmp(reply->str, "NOPERM", 6) == 0 ? FIELD_TTLS_DENIED : FIELD_TTLS_NONE;
+    freeReplyObject(reply);
+    return 0;
 }
 
 static int start_tls(struct client *c, const char *host)
@@ -238,11 +284,20 @@ void client_hang_up(struct client *c)
     buf_clear(&c->out);
 }
 
-static int connect_to_target(struct client *c)
+static int connect_within(struct client *c, const struct client_limits *limits)
 {
     bool told = c->target.sentinels.count == 0;
-    int err = told ? client_dial(c, &c->target, &LIMITS) : client_dial_master(c, &LIMITS);
-    if (err == 0)
+    return told ? client_dial(c, &c->target, limits) : client_dial_master(c, limits);
+}
+
+int client_reopen(struct client *c)
+{
+    return connect_within(c, &AGAIN_LIMITS);
+}
+
+static int connect_to_target(struct client *c)
+{
+    if (connect_within(c, &LIMITS) == 0)
         return EXIT_FINE;
     struct buf where = BUF_INIT;
     redis_target_describe(&c->target, &where);
@@ -263,7 +318,9 @@ static int configure(struct client *c, const struct options *o)
     keyspace_index(c->keys, &c->index);
     keyspace_index_next(c->keys, &c->index_next);
     keyspace_api_keys(c->keys, &c->api_keys);
-    bool whole = buf_error(&c->index) == 0 && buf_error(&c->index_next) == 0 && buf_error(&c->api_keys) == 0;
+    keyspace_loader(c->keys, &c->loader);
+    bool whole = buf_error(&c->index) == 0 && buf_error(&c->index_next) == 0 &&
+                 buf_error(&c->api_keys) == 0 && buf_error(&c->loader) == 0;
     if (err == 0 && whole)
         return EXIT_FINE;
     (void)client_fail(c, "out of memory");
@@ -285,6 +342,7 @@ void client_close(struct client *c)
     buf_fini(&c->index);
     buf_fini(&c->index_next);
     buf_fini(&c->api_keys);
+    buf_fini(&c->loader);
     buf_fini(&c->key);
     buf_fini(&c->out);
     buf_fini(&c->error);

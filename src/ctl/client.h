@@ -18,9 +18,9 @@ struct client {
     struct ssl_ctx_st *tls;
     struct redis_target target;
     const struct keyspace *keys;
-    struct buf index, index_next, api_keys; /* names of keys */
-    struct buf key;                         /* the card or link key of the command being made */
-    struct buf out;                         /* commands that hiredis has not got yet */
+    struct buf index, index_next, api_keys, loader; /* names of keys */
+    struct buf key;                                 /* the card or link key of the command being made */
+    struct buf out;                                 /* commands that hiredis has not got yet */
     struct buf error;
 };
 
@@ -31,6 +31,9 @@ struct client {
 int client_open(struct client *c, const struct options *o) __attribute__((warn_unused_result));
 
 void client_close(struct client *c);
+
+/* Connects anew after a failure, within a few seconds. Returns 0 or -EIO. */
+int client_reopen(struct client *c) __attribute__((warn_unused_result));
 
 /* Borrowed until the next of the two. */
 struct span client_card_key(struct client *c, int64_t id);
@@ -68,11 +71,29 @@ redisReply *client_receive(struct client *c) __attribute__((warn_unused_result))
 /* The same, but the error reply that the key holds another kind of value is handed out. */
 redisReply *client_receive_or_wrongtype(struct client *c) __attribute__((warn_unused_result));
 
+/* The same, but any error reply is handed out. */
+redisReply *client_receive_any(struct client *c) __attribute__((warn_unused_result));
+
 /* Receives a reply of which only the success matters. Returns 0 or -EIO. */
 int client_receive_done(struct client *c) __attribute__((warn_unused_result));
 
 /* Receives an integer. Returns 0 or -EIO. */
 int client_receive_integer(struct client *c, int64_t *out) __attribute__((warn_unused_result));
+
+/*
+ * Whether hash fields can have a TTL of their own: not before Redis 7.4 and Valkey 9; or the user may not
+ * ask.
+ */
+enum field_ttls { FIELD_TTLS_NONE, FIELD_TTLS_KNOWN, FIELD_TTLS_DENIED };
+
+/* Returns 0 or -EIO. */
+int client_probe_field_ttls(struct client *c, enum field_ttls *out) __attribute__((warn_unused_result));
+
+/* Queues the question for the TTLs of the fields of a card: for reply_has_ttl(), or an error of WRONGTYPE. */
+void client_send_field_ttls(struct client *c, int64_t id);
+
+/* True when the connection itself failed: what was sent last may have been done or not. */
+bool client_is_lost(const struct client *c);
 
 /* Makes `format` the reason of a failure. Returns -EIO. */
 int client_fail(struct client *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -85,6 +106,12 @@ int client_complain(struct client *c);
 
 /* The text of a string reply, borrowed; absent when it is nil or something else. */
 struct span reply_text(const redisReply *reply);
+
+/* True when PTTL, or HPEXPIRETIME for one of its fields, replied that there is a TTL. */
+bool reply_has_ttl(const redisReply *reply);
+
+/* True for the error reply that the key holds another kind of value. */
+bool reply_is_wrongtype(const redisReply *reply);
 
 /* True when the reply is the text of that number. */
 bool reply_is_id(const redisReply *reply, int64_t id);

@@ -1,81 +1,197 @@
-/* channelctl keys: issues, revokes and lists API keys. A key is printed once, when it is made, and is nowhere
- * kept. */
+/* channelctl keys: issues, revokes and lists API keys. A key is printed once, when it is issued, and is
+ * stored nowhere. */
 #include "base/digest.h"
 #include "base/parse.h"
 #include "ctl/client.h"
 #include "ctl/command.h"
+#include "ctl/interrupt.h"
 #include "ctl/report.h"
 #include "model/apikey.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { ISSUE_MAX = 100000 };
 
-static void send_digest(struct client *c, struct span command, struct span key)
+/* The digest of a key as Redis holds it. */
+struct hex_digest {
+    char text[DIGEST_HEX_LEN];
+};
+
+static struct hex_digest digest_of(struct span key)
 {
     struct digest digest;
-    char hex[DIGEST_HEX_LEN];
+    struct hex_digest hex = {{0}};
     digest_sha256(key, &digest);
-    digest_hex(&digest, hex);
-    CLIENT_SEND(c, command, buf_span(&c->api_keys), (struct span){hex, sizeof hex});
+    digest_hex(&digest, hex.text);
+    return hex;
+}
+
+static struct span digest_text(const struct hex_digest *hex)
+{
+    return (struct span){hex->text, sizeof hex->text};
+}
+
+/* As client_receive; says which key holds something else than a set. */
+static redisReply *receive(struct client *c)
+{
+    redisReply *reply = client_receive_or_wrongtype(c);
+    if (reply == NULL || !reply_is_wrongtype(reply))
+        return reply;
+    freeReplyObject(reply);
+    (void)client_fail(c, "%.*s is not a set: delete it, then issue all keys anew", (int)c->api_keys.len,
+                      c->api_keys.data);
+    return NULL;
+}
+
+static int receive_integer(struct client *c, int64_t *out)
+{
+    redisReply *reply = receive(c);
+    if (reply == NULL)
+        return -EIO;
+    int err =
+        reply->type == REDIS_REPLY_INTEGER ? 0 : client_fail(c, "Redis answered with something unexpected");
+    *out = reply->integer;
+    freeReplyObject(reply);
+    return err;
+}
+
+/* --- Issuing --- */
+
+/* Past stdio, so that nothing comes out later. Returns 0 or a negative errno. */
+static int write_out(const char *text, size_t length)
+{
+    while (length > 0) {
+        ssize_t n = write(STDOUT_FILENO, text, length);
+        if (n < 0 && (errno != EINTR || interrupt_signal() != 0))
+            return -errno;
+        if (n > 0) {
+            text += n;
+            length -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+static int remove_key(struct client *c, const struct hex_digest *hex)
+{
+    int64_t removed = 0;
+    CLIENT_SEND(c, SPAN("SREM"), buf_span(&c->api_keys), digest_text(hex));
+    return receive_integer(c, &removed);
+}
+
+/* Nobody has seen the key: it must not stay valid. Makes `why` the reason of the failure. */
+static int take_back(struct client *c, const struct hex_digest *hex, const char *why)
+{
+    char reason[REPORT_EXCERPT_MAX];
+    (void)report_excerpt(span_of(why), reason); /* client_error() changes */
+    int err = client_is_lost(c) ? -EIO : remove_key(c, hex);
+    if (err != 0 && client_reopen(c) == 0)
+        err = remove_key(c, hex);
+    if (err == 0)
+        return client_fail(c, "%s; the key that could not be printed was revoked", reason);
+    return client_fail(c, "%s; a key that was not printed may be valid: channelctl keys revoke %.*s", reason,
+                       DIGEST_HEX_LEN, hex->text);
 }
 
 /* The key is valid before it is printed: nobody gets one that does not work. */
 static int issue_one(struct client *c)
 {
-    char key[APIKEY_LEN + 1] = "";
-    int err = apikey_generate(key);
+    char line[APIKEY_LEN + 1] = "";
+    int err = apikey_generate(line);
     if (err != 0)
         return client_fail(c, "no random numbers: %s", strerror(-err));
-    send_digest(c, SPAN("SADD"), (struct span){key, APIKEY_LEN});
-    err = client_receive_done(c);
-    if (err == 0 && (puts(key) < 0 || fflush(stdout) != 0))
-        err = client_fail(c, "cannot write to standard output: %s", strerror(errno));
-    explicit_bzero(key, sizeof key);
+    line[APIKEY_LEN] = '\n';
+    struct hex_digest hex = digest_of((struct span){line, APIKEY_LEN});
+    int64_t added = 0;
+    CLIENT_SEND(c, SPAN("SADD"), buf_span(&c->api_keys), digest_text(&hex));
+    err = receive_integer(c, &added);
+    if (err != 0 && client_is_lost(c))
+        err = take_back(c, &hex, client_error(c));
+    if (err == 0) {
+        int unwritten = write_out(line, sizeof line);
+        char why[REPORT_EXCERPT_MAX];
+        (void)snprintf(why, sizeof why, "cannot write to standard output: %s", strerror(-unwritten));
+        err = unwritten == 0 ? 0 : take_back(c, &hex, why);
+    }
+    explicit_bzero(line, sizeof line);
     return err;
 }
 
 static int issue(struct client *c, const struct options *o)
 {
     int64_t count = 1;
+    int64_t issued = 0;
     if (o->count != NULL && (parse_int64(span_of(o->count), &count) != 0 || count < 1 || count > ISSUE_MAX))
         return usage_error("--count: a number from 1 to %d is expected", ISSUE_MAX);
     int code = client_open(c, o);
     if (code != EXIT_FINE)
         return code;
+    interrupt_watch(); /* no signal may fall between making a key valid and printing it */
     int err = 0;
-    for (int64_t i = 0; i < count && err == 0; i++)
+    while (issued < count && err == 0 && interrupt_signal() == 0) {
         err = issue_one(c);
-    return err == 0 ? EXIT_FINE : client_complain(c);
+        issued += err == 0;
+    }
+    if (err != 0)
+        (void)client_complain(c);
+    if (count > 1 && issued < count)
+        (void)fprintf(stderr, "channelctl: %lld of %lld keys were issued and printed\n", (long long)issued,
+                      (long long)count);
+    if (interrupt_signal() != 0)
+        return 128 + interrupt_signal();
+    return err == 0 ? EXIT_FINE : EXIT_FAILED;
 }
 
-static int revoke(struct client *c, const struct options *o, struct span key)
+/* --- Revoking --- */
+
+static int revoke_key(struct client *c, const struct options *o, struct span key)
 {
     int64_t removed = 0;
+    struct hex_digest hex = digest_of(key);
     int code = client_open(c, o);
     if (code != EXIT_FINE)
         return code;
     if (digest_is_hex(key))
         CLIENT_SEND(c, SPAN("SREM"), buf_span(&c->api_keys), key);
     else
-        send_digest(c, SPAN("SREM"), key);
-    int err = client_receive_integer(c, &removed);
+        CLIENT_SEND(c, SPAN("SREM"), buf_span(&c->api_keys), digest_text(&hex));
+    int err = receive_integer(c, &removed);
     if (err != 0)
         return client_complain(c);
     if (removed == 0) {
-        (void)fputs("channelctl: there is no such key\n", stderr);
+        (void)fputs("channelctl: no such key\n", stderr);
         return EXIT_FAILED;
     }
     (void)puts("revoked");
     return output_end();
 }
 
+/* --- Listing --- */
+
 static int compare(const void *a, const void *b)
 {
     const redisReply *const *left = a;
     const redisReply *const *right = b;
     return strcmp((*left)->str, (*right)->str);
+}
+
+/* What is no digest may be a key itself: it is not printed. */
+static void print_digests(const redisReply *members)
+{
+    int64_t others = 0;
+    for (size_t i = 0; i < members->elements; i++) {
+        if (digest_is_hex(reply_text(members->element[i])))
+            (void)puts(members->element[i]->str);
+        else
+            others++;
+    }
+    if (others > 0)
+        (void)fprintf(
+            stderr,
+            "channelctl: left out %lld member%s of the set that cannot be a digest (channelctl verify)\n",
+            (long long)others, report_plural(others));
 }
 
 /* In RESP3 SMEMBERS answers with a set. */
@@ -85,14 +201,12 @@ static int list(struct client *c, const struct options *o)
     if (code != EXIT_FINE)
         return code;
     CLIENT_SEND(c, SPAN("SMEMBERS"), buf_span(&c->api_keys));
-    redisReply *reply = client_receive(c);
+    redisReply *reply = receive(c);
     if (reply == NULL)
         return client_complain(c);
     if (reply->elements > 0)
         qsort(reply->element, reply->elements, sizeof(redisReply *), compare);
-    char text[REPORT_EXCERPT_MAX];
-    for (size_t i = 0; i < reply->elements; i++)
-        (void)puts(report_excerpt(reply_text(reply->element[i]), text));
+    print_digests(reply);
     freeReplyObject(reply);
     return output_end();
 }
@@ -107,7 +221,7 @@ int command_keys(const struct options *o, int words, char **word)
     else if (strcmp(what, "issue") == 0 && words == 1)
         code = issue(&c, o);
     else if (strcmp(what, "revoke") == 0 && words == 2)
-        code = revoke(&c, o, span_of(word[1]));
+        code = revoke_key(&c, o, span_of(word[1]));
     else if (strcmp(what, "list") == 0 && words == 1)
         code = list(&c, o);
     else

@@ -22,6 +22,12 @@ void report_problem(struct report *r, const char *format, ...) __attribute__((fo
 /* "and N more", when some were not printed. */
 void report_finish(const struct report *r);
 
+/* The "s" behind all numbers but one. */
+static inline const char *report_plural(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 /*
  * `text` made fit for a terminal and cut to a reasonable length, NUL-terminated: what stands in a file or in
  * Redis must not move the cursor. `out` takes REPORT_EXCERPT_MAX bytes.

@@ -51,6 +51,11 @@ void keyspace_api_keys(const struct keyspace *k, struct buf *out)
     append(k, out, SPAN("api_keys"));
 }
 
+void keyspace_loader(const struct keyspace *k, struct buf *out)
+{
+    append(k, out, SPAN("loader"));
+}
+
 static void append_pattern(const struct keyspace *k, struct buf *out, struct span name)
 {
     for (size_t i = 0; i < k->prefix_len; i++) {

@@ -30,6 +30,7 @@ void keyspace_index(const struct keyspace *k, struct buf *out);                 
 void keyspace_index_next(const struct keyspace *k,
                          struct buf *out); /* sorted set being built by a replacing load */
 void keyspace_api_keys(const struct keyspace *k, struct buf *out); /* set */
+void keyspace_loader(const struct keyspace *k, struct buf *out);   /* string: the lock of the running load */
 
 /* Each appends the glob pattern that SCAN finds all keys of its kind with. */
 void keyspace_card_pattern(const struct keyspace *k, struct buf *out);

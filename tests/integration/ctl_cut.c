@@ -139,6 +139,27 @@ static void what_only_reads_says_that_it_could_not(void **state)
     cut_everywhere(&(struct operation){list, 0, "2 1 9", "2 1 9"});
 }
 
+/* A key that was not printed is not valid. */
+static void a_key_is_issued_on_a_cut_line_or_not(void **state)
+{
+    static const char *const issue[] = {"keys", "issue", NULL};
+    (void)state;
+    fill();
+    size_t before = proxy_answered(line);
+    ctl_expect_status(&beyond, issue, 0);
+    size_t total = proxy_answered(line) - before;
+    for (size_t at = 1; at + SLACK < total; at++) {
+        fill();
+        proxy_strike_after(line, at, at % 2 == 0 ? PROXY_RESET : PROXY_FINISH);
+        struct ctl_run run = ctl_run(&beyond, issue);
+        assert_true(proxy_has_struck(line));
+        assert_int_equal(run.status, 1);
+        assert_string_equal(run.out, "");
+        assert_int_equal(redis_integer(&redis, "SCARD channels:api_keys"), 1);
+        ctl_run_free(&run);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +167,7 @@ int main(void)
         cmocka_unit_test(a_replacement_that_is_cut_is_done_or_not),
         cmocka_unit_test(a_merge_that_is_cut_can_be_repeated),
         cmocka_unit_test(what_only_reads_says_that_it_could_not),
+        cmocka_unit_test(a_key_is_issued_on_a_cut_line_or_not),
     };
     return cmocka_run_group_tests(tests, start, end);
 }

@@ -32,6 +32,9 @@ TEST(keys_are_as_the_schema_names_them)
     buf_clear(&out);
     keyspace_api_keys(&k, &out);
     assert_buf(&out, "channels:api_keys");
+    buf_clear(&out);
+    keyspace_loader(&k, &out);
+    assert_buf(&out, "channels:loader");
     buf_fini(&out);
 }
 
