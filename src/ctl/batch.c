@@ -46,23 +46,28 @@ bool batch_has_link(const struct batch *b, struct span link)
 {
     for (size_t i = 0; i < b->count; i++) {
         struct span own = card_link(&b->entry[i].card);
-        if (own.data != NULL && span_equal(own, link))
+        if (!b->entry[i].refused && own.data != NULL && span_equal(own, link))
             return true;
     }
     return false;
 }
 
-bool batch_conflicts(const struct batch *b, const struct card *card)
+bool batch_has_id(const struct batch *b, int64_t id)
 {
     for (size_t i = 0; i < b->count; i++)
-        if (b->entry[i].card.id == card->id)
+        if (!b->entry[i].refused && b->entry[i].card.id == id)
             return true;
-    return card_link(card).data != NULL && batch_has_link(b, card_link(card));
+    return false;
+}
+
+bool batch_conflicts(const struct batch *b, const struct card *card)
+{
+    return batch_has_id(b, card->id) || (card_link(card).data != NULL && batch_has_link(b, card_link(card)));
 }
 
 void batch_add(struct batch *b, const struct card *card, int64_t line)
 {
     assert(b->count < BATCH_CHANNELS_MAX);
-    b->entry[b->count++] = (struct batch_entry){.card = *card};
+    b->entry[b->count++] = (struct batch_entry){.card = *card, .line = line};
     b->last_line = line;
 }

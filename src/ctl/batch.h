@@ -17,11 +17,17 @@ enum {
 /* A channel and what the writer finds out about it. */
 struct batch_entry {
     struct card card;
+    int64_t line;       /* of the file */
     redisReply *stored; /* the fields that Redis holds, in the order of a card; owned */
+    bool refused;       /* is not written */
     bool listed;        /* stands in the index already */
-    bool changed;       /* card or link key differ from what Redis holds */
-    bool drop_link;     /* its former link's key goes */
-    int commands;       /* between MULTI and EXEC */
+    bool changed;       /* card or link key differ from what Redis holds, or have a TTL */
+    bool expires;       /* card or link key have a TTL */
+    bool taken;         /* the link key names another channel: `owner` */
+    bool contested;     /* ... which an earlier line of the file has given this link */
+    int64_t owner;
+    bool drop_link; /* its former link's key goes */
+    int commands;   /* between MULTI and EXEC */
 };
 
 struct batch {
@@ -44,8 +50,9 @@ bool batch_conflicts(const struct batch *b, const struct card *card);
 /* Adds the card of a line; its row borrows from b->texts. There must be room. */
 void batch_add(struct batch *b, const struct card *card, int64_t line);
 
-/* True when a channel of the batch has this link. */
+/* True when a channel of the batch, and not a refused one, has this link; this id. */
 bool batch_has_link(const struct batch *b, struct span link);
+bool batch_has_id(const struct batch *b, int64_t id);
 
 /* Empties the batch and b->texts. */
 void batch_clear(struct batch *b);

@@ -27,11 +27,15 @@ static double last_score(const redisReply *reply)
 int index_next_score(struct client *c, int64_t *out)
 {
     CLIENT_SEND(c, SPAN("ZREVRANGE"), buf_span(&c->index), SPAN("0"), SPAN("0"), SPAN("WITHSCORES"));
-    redisReply *reply = client_receive(c);
+    redisReply *reply = client_receive_or_wrongtype(c);
     if (reply == NULL)
         return -EIO;
     double last = last_score(reply);
+    bool sorted = !reply_is_wrongtype(reply);
     freeReplyObject(reply);
+    if (!sorted)
+        return client_fail(c, "%.*s is not a sorted set: delete it, or load with --replace",
+                           (int)c->index.len, c->index.data);
     if (!(last >= -SCORE_MAX && last < SCORE_MAX))
         return client_fail(
             c, "the index ends with a score above 2^53, nothing fits behind it: load with --replace");
@@ -65,23 +69,34 @@ static int receive_exec(struct client *c)
     return err;
 }
 
-int index_swap(struct client *c, int64_t members)
+/* Watched and counted, so that no load installs a part that another one, or a loader without lock, has left.
+ */
+static int watch_next(struct client *c, struct lock *lock, int64_t members)
 {
-    /* Watched and counted, so that another load that discarded or fed it cannot make us install a part. */
     int64_t found = 0;
-    CLIENT_SEND(c, SPAN("WATCH"), buf_span(&c->index_next));
-    CLIENT_SEND(c, SPAN("ZCARD"), buf_span(&c->index_next));
-    int err = client_receive_done(c);
-    if (err == 0)
-        err = client_receive_integer(c, &found);
+    int err = lock_watch(lock);
     if (err != 0)
         return err;
-    if (found != members)
-        return client_fail(c, "another load is at work on the same index");
+    CLIENT_SEND(c, SPAN("WATCH"), buf_span(&c->index_next));
+    CLIENT_SEND(c, SPAN("ZCARD"), buf_span(&c->index_next));
+    err = client_receive_done(c);
+    if (err == 0)
+        err = client_receive_integer(c, &found);
+    if (err == 0 && found != members)
+        err = client_fail(c, "another load is at work on the same index");
+    return err;
+}
+
+int index_swap(struct client *c, struct lock *lock, int64_t members)
+{
+    int err = watch_next(c, lock, members);
+    if (err != 0)
+        return err;
     CLIENT_SEND(c, SPAN("MULTI"));
+    CLIENT_SEND(c, SPAN("UNLINK"), buf_span(&c->index));
     CLIENT_SEND(c, SPAN("RENAME"), buf_span(&c->index_next), buf_span(&c->index));
     CLIENT_SEND(c, SPAN("EXEC"));
-    for (int i = 0; i < 2 && err == 0; i++)
+    for (int i = 0; i < 3 && err == 0; i++)
         err = client_receive_done(c);
     return err == 0 ? receive_exec(c) : err;
 }
@@ -108,12 +123,15 @@ static int merge_step(struct client *c, int64_t rank, int64_t score, size_t *mem
     return err;
 }
 
-int index_merge_next(struct client *c)
+int index_merge_next(struct client *c, struct lock *lock)
 {
     int64_t score = 0;
     int err = index_next_score(c, &score);
     size_t members = MERGE_STEP;
-    for (int64_t rank = 0; members == MERGE_STEP && err == 0; rank += MERGE_STEP)
-        err = merge_step(c, rank, score + rank, &members);
+    for (int64_t rank = 0; members == MERGE_STEP && err == 0; rank += MERGE_STEP) {
+        err = lock_renew(lock);
+        if (err == 0)
+            err = merge_step(c, rank, score + rank, &members);
+    }
     return err == 0 ? index_begin_next(c) : err;
 }

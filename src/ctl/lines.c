@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,9 +38,13 @@ int64_t lines_total(const struct lines *l)
 
 static int read_file(struct lines *l)
 {
+    struct pollfd input = {.fd = l->fd, .events = POLLIN};
     int err = buf_reserve(&l->read, PIECE);
     if (err != 0)
         return err;
+    int ready = poll(&input, 1, LINES_WAIT_MS);
+    if (ready <= 0)
+        return ready < 0 ? -errno : -EAGAIN;
     ssize_t n = read(l->fd, l->read.data + l->read.len, PIECE);
     if (n < 0)
         return -errno;

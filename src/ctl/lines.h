@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 
-enum { LINE_BYTES_MAX = 1024 * 1024 };
+enum { LINE_BYTES_MAX = 1024 * 1024, LINES_WAIT_MS = 1000 };
 
 /* Appends the next bytes to `out`, none at the end. Returns 0 or a negative errno. */
 typedef int (*lines_source)(void *arg, struct buf *out);
@@ -37,7 +37,8 @@ int64_t lines_total(const struct lines *l);
 /*
  * The next line without its newline, borrowed until the next call; a last line without newline counts.
  * Returns 1, 0 at the end, -EMSGSIZE for a line above LINE_BYTES_MAX (it is skipped, go on), -EINTR when a
- * signal came (call again), or another negative errno.
+ * signal came, -EAGAIN when nothing came for LINES_WAIT_MS (call again after both), or another negative
+ * errno.
  */
 int lines_next(struct lines *l, struct span *line) __attribute__((warn_unused_result));
 

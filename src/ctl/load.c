@@ -11,6 +11,7 @@
 #include "ctl/index.h"
 #include "ctl/interrupt.h"
 #include "ctl/lines.h"
+#include "ctl/lock.h"
 #include "ctl/progress.h"
 #include "ctl/prune.h"
 #include "ctl/sample.h"
@@ -24,11 +25,12 @@ struct load {
     struct lines lines;
     struct samples *samples; /* owned; instead of a file, or NULL */
     struct client client;
+    struct lock lock;
     struct writer writer;
     struct report report;
     struct progress progress;
     struct prune removed;
-    int64_t refused; /* lines */
+    int64_t refused; /* lines, without those that the writer has refused */
     int stopped;     /* by this signal, or 0 */
     int unread;      /* why the file could not be read to its end: a negative errno, or 0 */
 };
@@ -36,6 +38,11 @@ struct load {
 static int64_t accepted(const struct load *l)
 {
     return l->writer.written + l->writer.unchanged;
+}
+
+static int64_t refused(const struct load *l)
+{
+    return l->refused + l->writer.refused;
 }
 
 static bool is_blank(struct span line)
@@ -92,10 +99,12 @@ static int load_lines(struct load *l)
             err = load_line(l, line);
         else if (got == -EMSGSIZE)
             refuse_long_line(l);
-        else if (got != -EINTR) {
+        else if (got != -EINTR && got != -EAGAIN) {
             l->unread = got;
             break;
         }
+        if (err == 0 && (got == -EAGAIN || lock_is_due(&l->lock)))
+            err = writer_flush(&l->writer); /* renews the lock; who feeds us slowly need not wait either */
         progress_show(&l->progress, accepted(l), l->lines.bytes);
     }
     l->stopped = interrupt_signal();
@@ -110,17 +119,17 @@ static const char *why_not_replaced(const struct load *l)
         return "the load was interrupted";
     if (l->unread != 0)
         return "the file could not be read to its end";
-    if (l->refused > 0)
+    if (refused(l) > 0)
         return "lines were refused";
     return accepted(l) == 0 ? "the file has no channel" : NULL;
 }
 
 static int replace(struct load *l)
 {
-    int err = index_swap(&l->client, l->writer.members);
+    int err = index_swap(&l->client, &l->lock, l->writer.members);
     if (err != 0)
         return err;
-    err = prune_run(&l->client, &l->removed);
+    err = prune_run(&l->client, &l->lock, &l->removed);
     if (err != 0)
         (void)fprintf(stderr, "channelctl: the catalogue was replaced, but not all that is gone was removed; "
                               "the next load --replace does it\n");
@@ -132,7 +141,7 @@ static int finish_replace(struct load *l)
     const char *why = why_not_replaced(l);
     if (why == NULL)
         return replace(l);
-    int err = index_merge_next(&l->client);
+    int err = index_merge_next(&l->client, &l->lock);
     (void)fprintf(stderr, "channelctl: nothing was replaced or removed, because %s%s\n", why,
                   err == 0 && accepted(l) > 0 ? "; what was loaded was added to the catalogue" : "");
     return err;
@@ -143,21 +152,31 @@ static int finish_replace(struct load *l)
 static void print_warnings(const struct load *l)
 {
     const struct writer *w = &l->writer;
+    int64_t repeated = w->setup.replace ? accepted(l) - w->members : 0;
     if (l->unread != 0)
         (void)fprintf(stderr, "channelctl: cannot read %s: %s\n", l->file, strerror(-l->unread));
-    if (w->replace && w->members < accepted(l))
-        (void)fprintf(stderr, "channelctl: %lld lines repeat a channel; the last line of each counts\n",
-                      (long long)(accepted(l) - w->members));
+    if (repeated > 0)
+        (void)fprintf(stderr, "channelctl: %lld line%s repeated a channel; the last line of each counts\n",
+                      (long long)repeated, report_plural(repeated));
     if (w->taken > 0)
-        (void)fprintf(stderr, "channelctl: %lld links named another channel before\n", (long long)w->taken);
+        (void)fprintf(stderr, "channelctl: %lld link%s belonged to another channel before\n",
+                      (long long)w->taken, report_plural(w->taken));
+    if (w->expired > 0)
+        (void)fprintf(stderr, "channelctl: %lld channel%s had a TTL, which was removed\n",
+                      (long long)w->expired, report_plural(w->expired));
+    if (w->index_expired)
+        (void)fprintf(stderr, "channelctl: the index had a TTL, which was removed\n");
+    if (w->field_ttls == FIELD_TTLS_DENIED)
+        (void)fprintf(stderr, "channelctl: TTLs of hash fields were not looked for: Redis does not permit "
+                              "HPEXPIRETIME to this user\n");
 }
 
 static void print_summary(const struct load *l)
 {
     double seconds = progress_seconds(&l->progress);
-    (void)printf("loaded %lld channels (%lld unchanged, %lld refused", (long long)l->writer.written,
-                 (long long)l->writer.unchanged, (long long)l->refused);
-    if (l->writer.replace)
+    (void)printf("loaded %lld channel%s (%lld unchanged, %lld refused", (long long)l->writer.written,
+                 report_plural(l->writer.written), (long long)l->writer.unchanged, (long long)refused(l));
+    if (l->writer.setup.replace)
         (void)printf(", %lld removed", (long long)l->removed.cards);
     (void)printf(") in %.1f s, %.0f/s\n", seconds, (double)accepted(l) / seconds);
     (void)fflush(stdout);
@@ -167,35 +186,55 @@ static int exit_code(const struct load *l)
 {
     if (l->stopped != 0)
         return 128 + l->stopped;
-    bool whole = l->refused == 0 && l->unread == 0 && !(l->writer.replace && accepted(l) == 0);
+    bool whole = refused(l) == 0 && l->unread == 0 && !(l->writer.setup.replace && accepted(l) == 0);
     return whole ? EXIT_FINE : EXIT_FAILED;
 }
 
 static void print_stop(const struct load *l)
 {
-    (void)fprintf(stderr, "channelctl: stopped after line %lld of %s: %lld channels loaded, %lld unchanged\n",
-                  (long long)l->writer.last_line, l->file, (long long)l->writer.written,
-                  (long long)l->writer.unchanged);
+    const struct writer *w = &l->writer;
+    if (w->last_line == 0)
+        (void)fprintf(stderr, "channelctl: stopped before any channel of %s was known to be loaded\n",
+                      l->file);
+    else
+        (void)fprintf(stderr,
+                      "channelctl: stopped after line %lld of %s: %lld channel%s loaded, %lld unchanged\n",
+                      (long long)w->last_line, l->file, (long long)w->written, report_plural(w->written),
+                      (long long)w->unchanged);
 }
 
-static int run(struct load *l)
+/* Returns 0, or -EIO with the reason in client_error(). */
+static int load_file(struct load *l)
 {
-    interrupt_watch();
+    const struct writer_setup setup = {&l->client, &l->lock, l->file, &l->report,
+                                       (l->options->switched & SWITCH_REPLACE) != 0};
     report_init(&l->report, stderr);
     progress_start(&l->progress, lines_total(&l->lines));
-    int err = writer_begin(&l->writer, &l->client, (l->options->switched & SWITCH_REPLACE) != 0);
+    int err = writer_begin(&l->writer, &setup);
     if (err == 0)
         err = load_lines(l);
     progress_end(&l->progress);
     report_finish(&l->report);
     if (err == 0)
         print_warnings(l);
-    if (err == 0 && l->writer.replace)
-        err = finish_replace(l);
-    if (err != 0)
+    return err == 0 && setup.replace ? finish_replace(l) : err;
+}
+
+static int run(struct load *l)
+{
+    interrupt_watch();
+    int err = lock_acquire(&l->lock, &l->client);
+    if (err == 0)
+        err = load_file(l);
+    if (err == -EINTR)
+        l->stopped = interrupt_signal();
+    else if (err != 0)
         (void)client_complain(&l->client);
+    lock_release(&l->lock, err == -EIO);
     if (err != 0 || l->stopped != 0)
         print_stop(l);
+    if (err == -EINTR)
+        return exit_code(l);
     if (err != 0)
         return EXIT_FAILED;
     print_summary(l);

@@ -9,6 +9,7 @@
 
 struct pruner {
     struct client *client;
+    struct lock *lock;
     struct prune *counts;
 };
 
@@ -49,7 +50,9 @@ static int visit_cards(void *arg, redisReply *const *names, size_t count)
     bool *gone = calloc(count + 1, sizeof *gone);
     if (gone == NULL)
         return client_fail(p->client, "out of memory");
-    int err = mark_unlisted(p->client, names, gone, count);
+    int err = lock_renew(p->lock);
+    if (err == 0)
+        err = mark_unlisted(p->client, names, gone, count);
     if (err == 0)
         err = remove_marked(p->client, names, gone, count, &p->counts->cards);
     free(gone);
@@ -63,7 +66,9 @@ static int visit_links(void *arg, redisReply *const *names, size_t count)
     bool *gone = calloc(count + 1, sizeof *gone);
     int err = -ENOMEM;
     if (owner != NULL && gone != NULL) {
-        err = links_check(p->client, names, count, owner);
+        err = lock_renew(p->lock);
+        if (err == 0)
+            err = links_check(p->client, names, count, owner);
         for (size_t i = 0; i < count && err == 0; i++)
             gone[i] = !owner[i].agrees;
         if (err == 0)
@@ -74,10 +79,10 @@ static int visit_links(void *arg, redisReply *const *names, size_t count)
     return err == -ENOMEM ? client_fail(p->client, "out of memory") : err;
 }
 
-int prune_run(struct client *c, struct prune *out)
+int prune_run(struct client *c, struct lock *lock, struct prune *out)
 {
     *out = (struct prune){0};
-    struct pruner pruner = {c, out};
+    struct pruner pruner = {c, lock, out};
     int err = scan_walk(c, SCAN_CARDS, visit_cards, &pruner);
     return err == 0 ? scan_walk(c, SCAN_LINKS, visit_links, &pruner) : err;
 }

@@ -5,7 +5,7 @@
 #ifndef CTL_PRUNE_H
 #define CTL_PRUNE_H
 
-#include "ctl/client.h"
+#include "ctl/lock.h"
 
 struct prune {
     int64_t cards; /* how many were removed */
@@ -13,6 +13,6 @@ struct prune {
 };
 
 /* Returns 0, or -EIO with the reason in client_error(); *out counts what was removed up to then. */
-int prune_run(struct client *c, struct prune *out) __attribute__((warn_unused_result));
+int prune_run(struct client *c, struct lock *lock, struct prune *out) __attribute__((warn_unused_result));
 
 #endif

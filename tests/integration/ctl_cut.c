@@ -9,7 +9,7 @@
 #include "support/proxy.h"
 
 /* From one cut to the next; and by how much the answers of two runs may differ, as numbers in them grow. */
-enum { STEP = 23, SLACK = 16 };
+enum { STEP = 67, SLACK = 16 };
 
 static const char BEFORE[] = "{\"max_channel_id\":2,\"link\":\"https://max.ru/old2\"}\n"
                              "{\"max_channel_id\":1,\"link\":\"https://max.ru/old1\"}\n"
@@ -88,7 +88,8 @@ static void cut(const struct operation *o, size_t at, enum proxy_fault fault)
     fill();
     proxy_strike_after(line, at, fault);
     struct ctl_run run = ctl_run(&beyond, o->args);
-    if (run.status != 1 || strstr(run.err, "the connection to Redis was lost: ") == NULL)
+    bool done = run.status == o->status && is_list(o->after); /* only its lock was left to be given back */
+    if (!done && (run.status != 1 || strstr(run.err, "the connection to Redis was lost: ") == NULL))
         fail_msg("%s, cut after %zu: %d: %s%s", o->args[0], at, run.status, run.out, run.err);
     assert_true(proxy_has_struck(line));
     if (!is_list(o->before) && !is_list(o->after))
@@ -148,7 +149,7 @@ static void a_key_is_issued_on_a_cut_line_or_not(void **state)
     size_t before = proxy_answered(line);
     ctl_expect_status(&beyond, issue, 0);
     size_t total = proxy_answered(line) - before;
-    for (size_t at = 1; at + SLACK < total; at++) {
+    for (size_t at = 1; at + SLACK < total; at += 5) {
         fill();
         proxy_strike_after(line, at, at % 2 == 0 ? PROXY_RESET : PROXY_FINISH);
         struct ctl_run run = ctl_run(&beyond, issue);

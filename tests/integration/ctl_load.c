@@ -91,7 +91,7 @@ static void each_channel_is_one_transaction(void **state)
     (void)state;
     catalogue_write_file(path, 1000);
     ctl_expect_status(&redis, args, 0);
-    assert_int_equal(redis_calls(&redis, "exec"), 1000);
+    assert_int_equal(redis_calls(&redis, "exec"), 1000 + 1); /* and the one that gives the lock back */
     assert_int_equal(redis_calls(&redis, "hset"), 1000);
     ctl_expect_sound(&redis);
     free(path);
@@ -108,8 +108,8 @@ static void unchanged_channels_are_not_written(void **state)
     redis_do(&redis, "CONFIG RESETSTAT");
     struct ctl_run run = ctl_run(&redis, args);
     assert_int_equal(run.status, 0);
-    ctl_expect_text(run.out, "loaded 1 channels (599 unchanged, 0 refused)");
-    assert_int_equal(redis_calls(&redis, "exec"), 1);
+    ctl_expect_text(run.out, "loaded 1 channel (599 unchanged, 0 refused)");
+    assert_int_equal(redis_calls(&redis, "exec"), 1 + 1);
     assert_int_equal(redis_calls(&redis, "zadd"), 0);
     ctl_run_free(&run);
     free(path);
@@ -191,7 +191,7 @@ static void links_can_change_hands(void **state)
                                   "{\"max_channel_id\":2,\"link\":\"https://max.ru/a\"}\n",
                                   NULL);
     assert_int_equal(run.status, 0);
-    ctl_expect_text(run.err, "2 links named another channel before");
+    ctl_expect_text(run.err, "2 links belonged to another channel before");
     ctl_run_free(&run);
     ctl_expect_sound(&redis);
     ctl_expect_load(&redis,
@@ -202,16 +202,121 @@ static void links_can_change_hands(void **state)
     ctl_expect_sound(&redis);
 }
 
-/* Also when nothing is new: the first of the two must not get the link back. */
-static void later_line_of_a_link_wins(void **state)
+/* Who had it before does not matter, nor how far apart the lines are. */
+static void second_line_with_a_link_is_refused_each_time(void **state)
+{
+    (void)state;
+    char *text = text_printf("{\"max_channel_id\":1,\"link\":\"https://max.ru/a\"}\n");
+    for (int i = 10; i < 610; i++) { /* more than a batch */
+        char *line = text_printf("{\"max_channel_id\":%d}\n", i);
+        text = text_append(text, line);
+        free(line);
+    }
+    text = text_append(text, "{\"max_channel_id\":2,\"link\":\"https://max.ru/a\"}\n");
+    ctl_expect_load(&redis, "{\"max_channel_id\":2,\"link\":\"https://max.ru/a\"}\n", NULL, 0);
+    for (int i = 0; i < 3; i++) {
+        struct ctl_run run = ctl_load(&redis, text, NULL);
+        assert_int_equal(run.status, 1);
+        ctl_expect_text(
+            run.err, "file.ndjson:602: link: channel 1 has this link in an earlier line: https://max.ru/a");
+        ctl_expect_text(run.out, i == 0 ? "loaded 601 channels (0 unchanged, 1 refused)"
+                                        : "loaded 0 channels (601 unchanged, 1 refused)");
+        expect_owner("a", "1");
+        ctl_run_free(&run);
+    }
+    free(text);
+}
+
+static void neighbours_cannot_share_a_link_either(void **state)
+{
+    (void)state;
+    struct ctl_run run = ctl_load(&redis,
+                                  "{\"max_channel_id\":0,\"link\":\"https://max.ru/a\"}\n"
+                                  "{\"max_channel_id\":2,\"link\":\"https://max.ru/a\"}\n",
+                                  "--replace");
+    assert_int_equal(run.status, 1);
+    ctl_expect_text(run.err, "file.ndjson:2: link: channel 0 has this link in an earlier line: ");
+    ctl_expect_text(run.err, "nothing was replaced or removed, because lines were refused");
+    expect_owner("a", "0");
+    ctl_expect_sound(&redis);
+    ctl_run_free(&run);
+}
+
+/* A later line of the first channel gives it up: then it is free. */
+static void a_link_that_was_given_up_can_be_taken(void **state)
+{
+    (void)state;
+    ctl_expect_load(&redis,
+                    "{\"max_channel_id\":1,\"link\":\"https://max.ru/a\"}\n"
+                    "{\"max_channel_id\":1,\"link\":\"https://max.ru/b\"}\n"
+                    "{\"max_channel_id\":2,\"link\":\"https://max.ru/a\"}\n",
+                    NULL, 0);
+    expect_owner("a", "2");
+    expect_owner("b", "1");
+    ctl_expect_sound(&redis);
+}
+
+/* Line 4 would free "a" for line 5, but is refused itself. */
+static void a_refused_line_gives_up_nothing(void **state)
+{
+    (void)state;
+    struct ctl_run run = ctl_load(&redis,
+                                  "{\"max_channel_id\":1,\"link\":\"https://max.ru/a\"}\n"
+                                  "{\"max_channel_id\":3,\"link\":\"https://max.ru/c\"}\n"
+                                  "{\"max_channel_id\":3,\"link\":\"https://max.ru/c\",\"title\":\"t\"}\n"
+                                  "{\"max_channel_id\":2,\"link\":\"https://max.ru/a\"}\n"
+                                  "{\"max_channel_id\":1,\"link\":\"https://max.ru/c\"}\n",
+                                  NULL);
+    assert_int_equal(run.status, 1);
+    ctl_expect_text(run.err, "file.ndjson:4: link: channel 1 has this link");
+    ctl_expect_text(run.err, "file.ndjson:5: link: channel 3 has this link");
+    expect_owner("a", "1");
+    expect_owner("c", "3");
+    ctl_expect_sound(&redis);
+    ctl_run_free(&run);
+}
+
+/* A key in the way may be somebody else's: it is named and left alone, and what is good is loaded. */
+static void keys_of_another_type_are_named_with_their_line(void **state)
+{
+    static const char text[] = "{\"max_channel_id\":1,\"title\":\"one\"}\n"
+                               "{\"max_channel_id\":7}\n"
+                               "{\"max_channel_id\":8,\"link\":\"https://max.ru/eight\"}\n";
+    (void)state;
+    redis_do(&redis, "SET channels:card:7 text");
+    redis_do(&redis, "LPUSH channels:link:https://max.ru/eight x");
+    struct ctl_run run = ctl_load(&redis, text, NULL);
+    assert_int_equal(run.status, 1);
+    ctl_expect_text(run.err, "file.ndjson:2: channels:card:7 in Redis is not a hash: delete it");
+    ctl_expect_text(run.err, "file.ndjson:3: channels:link:https://max.ru/eight in Redis is not a string: ");
+    ctl_expect_text(run.out, "loaded 1 channel (0 unchanged, 2 refused)");
+    assert_int_equal(redis_integer(&redis, "STRLEN channels:card:7"), 4);
+    redis_do(&redis, "DEL channels:card:7 channels:link:https://max.ru/eight");
+    ctl_expect_load(&redis, text, NULL, 0);
+    ctl_expect_sound(&redis);
+    ctl_run_free(&run);
+}
+
+static void ttls_are_removed_also_where_nothing_else_changed(void **state)
 {
     static const char text[] = "{\"max_channel_id\":1,\"link\":\"https://max.ru/a\"}\n"
-                               "{\"max_channel_id\":2,\"link\":\"https://max.ru/a\"}\n";
+                               "{\"max_channel_id\":2,\"link\":\"https://max.ru/b\"}\n"
+                               "{\"max_channel_id\":3}\n";
     (void)state;
-    for (int i = 0; i < 3; i++) {
-        ctl_expect_load(&redis, text, NULL, 0);
-        expect_owner("a", "2");
-    }
+    ctl_expect_load(&redis, text, NULL, 0);
+    redis_do(&redis, "EXPIRE channels:card:1 1000");
+    redis_do(&redis, "EXPIRE channels:link:https://max.ru/b 1000");
+    redis_do(&redis, "EXPIRE channels:index 1000");
+    struct ctl_run run = ctl_load(&redis, text, NULL);
+    assert_int_equal(run.status, 0);
+    ctl_expect_text(run.err, "2 channels had a TTL, which was removed\n");
+    ctl_expect_text(run.err, "the index had a TTL, which was removed\n");
+    ctl_expect_text(run.out, "loaded 2 channels (1 unchanged, 0 refused)");
+    assert_int_equal(redis_integer(&redis, "PTTL channels:card:1"), -1);
+    assert_int_equal(redis_integer(&redis, "PTTL channels:link:https://max.ru/b"), -1);
+    assert_int_equal(redis_integer(&redis, "PTTL channels:index"), -1);
+    ctl_expect_sound(&redis);
+    ctl_run_free(&run);
 }
 
 static void former_link_of_another_channel_stays(void **state)
@@ -261,7 +366,12 @@ int main(void)
         cmocka_unit_test_setup(later_line_of_a_channel_wins, empty),
         cmocka_unit_test_setup(new_link_removes_the_key_of_the_old_one, empty),
         cmocka_unit_test_setup(links_can_change_hands, empty),
-        cmocka_unit_test_setup(later_line_of_a_link_wins, empty),
+        cmocka_unit_test_setup(second_line_with_a_link_is_refused_each_time, empty),
+        cmocka_unit_test_setup(neighbours_cannot_share_a_link_either, empty),
+        cmocka_unit_test_setup(a_link_that_was_given_up_can_be_taken, empty),
+        cmocka_unit_test_setup(a_refused_line_gives_up_nothing, empty),
+        cmocka_unit_test_setup(keys_of_another_type_are_named_with_their_line, empty),
+        cmocka_unit_test_setup(ttls_are_removed_also_where_nothing_else_changed, empty),
         cmocka_unit_test_setup(former_link_of_another_channel_stays, empty),
         cmocka_unit_test_setup(other_prefix_and_host_are_used, empty),
         cmocka_unit_test_setup(summary_says_how_much, empty),

@@ -39,7 +39,7 @@ static void what_the_file_lacks_is_removed(void **state)
     (void)state;
     struct ctl_run run = ctl_load(&redis, second, "--replace");
     assert_int_equal(run.status, 0);
-    ctl_expect_text(run.out, "loaded 1 channels (1 unchanged, 0 refused, 1 removed)");
+    ctl_expect_text(run.out, "loaded 1 channel (1 unchanged, 0 refused, 1 removed)");
     ctl_expect_index(&redis, "3 2");
     assert_int_equal(redis_integer(&redis, "EXISTS channels:card:1 channels:link:https://max.ru/one"), 0);
     assert_int_equal(redis_integer(&redis, "SCARD channels:api_keys"), 1);
@@ -139,7 +139,7 @@ static void repeated_channels_count_once(void **state)
     (void)state;
     struct ctl_run run = ctl_load(&redis, text, "--replace");
     assert_int_equal(run.status, 0);
-    ctl_expect_text(run.err, "1 lines repeat a channel");
+    ctl_expect_text(run.err, "1 line repeated a channel");
     ctl_expect_index(&redis, "3 2");
     char *title = redis_text(&redis, "HGET channels:card:3 title");
     assert_string_equal(title, "last");
@@ -231,17 +231,79 @@ static void two_loads_at_once_never_install_a_part(void **state)
     ctl_run_free(&run);
 }
 
+static bool somebody_waits(void *arg)
+{
+    char *err = process_stderr(arg);
+    bool waits = strstr(err, "waiting for another load to end (channelctl on ") != NULL;
+    free(err);
+    return waits;
+}
+
 static void killed_load_leaves_the_old_catalogue(void **state)
 {
     struct process process;
+    char *path = text_printf("%s/second.ndjson", redis.dir.path);
+    const char *args[] = {"load", path, "--replace", NULL};
     (void)state;
+    assert_true(text_write_file(path, second));
     int fd = start_slowly(&process);
     process_kill(&process);
     (void)close(fd);
     ctl_expect_index(&redis, "1 2");
-    ctl_expect_load(&redis, second, "--replace", 0);
+    assert_in_range(redis_integer(&redis, "PTTL channels:loader"), 1, 15000);
+    redis_do(&redis, "PEXPIRE channels:loader 100000"); /* until it is seen to wait */
+    ctl_start(&process, &redis, args);
+    assert_true(wait_until(somebody_waits, &process, WAIT_DEADLINE_MS));
+    redis_do(&redis, "PEXPIRE channels:loader 1");
+    struct ctl_run run = ctl_finish(&process);
+    assert_int_equal(run.status, 0);
     ctl_expect_index(&redis, "3 2");
     assert_int_equal(redis_integer(&redis, "DBSIZE"), 6);
+    ctl_expect_sound(&redis);
+    ctl_run_free(&run);
+    free(path);
+}
+
+static long long lazily_freed(void)
+{
+    char *info = redis_text(&redis, "INFO memory");
+    const char *found = strstr(info, "lazyfreed_objects:");
+    assert_non_null(found);
+    long long count = strtoll(found + strlen("lazyfreed_objects:"), NULL, 10);
+    free(info);
+    return count;
+}
+
+static bool more_is_freed(void *arg)
+{
+    return lazily_freed() > *(long long *)arg;
+}
+
+/* Redis would stand still for as long as it takes to free it. */
+static void the_old_index_is_freed_in_the_background(void **state)
+{
+    enum { CHANNELS = 300 };
+    (void)state;
+    char *text = text_printf("%s", "");
+    for (int i = 0; i < CHANNELS; i++) {
+        char *card = text_printf("{\"max_channel_id\":%d}\n", i);
+        text = text_append(text, card);
+        free(card);
+    }
+    ctl_expect_load(&redis, text, "--replace", 0);
+    long long before = lazily_freed();
+    ctl_expect_load(&redis, text, "--replace", 0);
+    assert_true(wait_until(more_is_freed, &before, WAIT_DEADLINE_MS));
+    ctl_expect_sound(&redis);
+    free(text);
+}
+
+static void an_index_of_another_type_is_replaced(void **state)
+{
+    (void)state;
+    redis_do(&redis, "SET channels:index text");
+    ctl_expect_load(&redis, second, "--replace", 0);
+    ctl_expect_index(&redis, "3 2");
     ctl_expect_sound(&redis);
 }
 
@@ -260,6 +322,8 @@ int main(void)
         cmocka_unit_test_setup(readers_see_the_old_list_until_the_end, load_first),
         cmocka_unit_test_setup(two_loads_at_once_never_install_a_part, load_first),
         cmocka_unit_test_setup(killed_load_leaves_the_old_catalogue, load_first),
+        cmocka_unit_test_setup(the_old_index_is_freed_in_the_background, load_first),
+        cmocka_unit_test_setup(an_index_of_another_type_is_replaced, load_first),
     };
     return cmocka_run_group_tests(tests, start, end);
 }

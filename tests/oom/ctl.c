@@ -20,6 +20,7 @@ static int start(void **state)
     (void)state;
     memory_init(&memory);
     redis_start(&redis, NULL);
+    catalogue_issue_key(&redis, "some-key");
     file = text_printf("%s/channels.ndjson", memory.dir.path);
     catalogue_write_file(file, CHANNELS);
     return 0;
@@ -60,6 +61,7 @@ static void fail_each(const char *const *args, enum memory_failure how)
     int n = 0;
     int ended = 0;
     do {
+        redis_do(&redis, "DEL channels:loader"); /* a load that could not connect again has left it */
         memory_fail(&memory, ++n, how);
         int status = run(&process, args);
         failures = memory_restore(&memory);
@@ -68,6 +70,7 @@ static void fail_each(const char *const *args, enum memory_failure how)
         assert_true(failures > 0 || status == 0);
         assert_true(n < ENOUGH);
     } while (failures > 0);
+    redis_do(&redis, "DEL channels:loader");
     print_message("%s: %d allocations, %d ended it\n", args[0], n - 1, ended);
     assert_int_equal(run(&process, args), 0);
 }
