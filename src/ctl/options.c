@@ -35,7 +35,7 @@ static const char HELP[] =
     "  keys issue [--count N]    make API keys and print them, this once\n"
     "  keys revoke KEY|DIGEST    end the validity of a key, named by itself or by its SHA-256\n"
     "  keys list                 print the SHA-256 digests of all valid keys\n"
-    "  verify                    check that index, cards and links agree and that every value can be read\n"
+    "  verify                    check the whole catalogue: types, values, TTLs, sizes, links, API keys\n"
     "  sample N [--seed S]       write N made-up channels as NDJSON, the same ones for the same seed\n"
     "\n"
     "  --help                    print this and exit\n"

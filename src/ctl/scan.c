@@ -12,6 +12,10 @@ static void send_scan(struct client *c, enum scan_what what, struct span cursor)
         CLIENT_SEND(c, SPAN("ZSCAN"), buf_span(&c->index), cursor, SPAN("COUNT"), PIECE);
         return;
     }
+    if (what == SCAN_API_KEYS) {
+        CLIENT_SEND(c, SPAN("SSCAN"), buf_span(&c->api_keys), cursor, SPAN("COUNT"), PIECE);
+        return;
+    }
     buf_clear(&c->key);
     if (what == SCAN_CARDS)
         keyspace_card_pattern(c->keys, &c->key);

@@ -1,15 +1,16 @@
-/* Walks over all cards, all links or the whole index, a piece at a time, while others may write. */
+/* Walks over all cards, all links, the whole index or all API keys, a piece at a time, while others may
+ * write. */
 #ifndef CTL_SCAN_H
 #define CTL_SCAN_H
 
 #include "ctl/client.h"
 
-enum scan_what { SCAN_CARDS, SCAN_LINKS, SCAN_INDEX };
+enum scan_what { SCAN_CARDS, SCAN_LINKS, SCAN_INDEX, SCAN_API_KEYS };
 
 /*
- * Called with each piece: `count` names of keys, or members of the index, as string replies, borrowed for the
- * call. It may use the client, but must have received all it asked for when it returns: 0, or what ends the
- * walk.
+ * Called with each piece: `count` names of keys, or members of the index or the set, as string replies,
+ * borrowed for the call. It may use the client, but must have received all it asked for when it returns: 0,
+ * or what ends the walk.
  */
 typedef int (*scan_visit)(void *arg, redisReply *const *names, size_t count);
 

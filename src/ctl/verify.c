@@ -1,10 +1,13 @@
 /*
- * channelctl verify: do index, cards and links agree, and can every value be read?
+ * channelctl verify: is the whole catalogue sound? Four walks: over the API keys, the index, the cards and
+ * the link keys. Nothing of Redis is held for longer than a piece of a walk, and no card is read whose size
+ * is not known before.
  *
- * Three walks: over the index (each member and its card), over the cards (is each listed) and over the links.
  * What others change meanwhile may show as a problem: verify when nothing is being loaded.
  */
+#include "base/digest.h"
 #include "base/parse.h"
+#include "base/utf8.h"
 #include "ctl/client.h"
 #include "ctl/command.h"
 #include "ctl/links.h"
@@ -15,160 +18,502 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* channeld takes replies of up to 64 MiB, which is some overhead for each field and the values. */
+static const int64_t CARD_BYTES_MAX = (64 << 20) - (64 << 10);
+
+/* A card that takes less memory than this needs no closer look; so much is read at once. */
+enum { CARD_BYTES_USUAL = 1 << 20, GROUP_BYTES_MAX = 4 << 20 };
+
+enum { TYPE_MAX = 32 }; /* of its name */
+
 struct verify {
     struct client client;
     const struct link_hosts *hosts;
     struct report report;
+    enum field_ttls field_ttls;
+    bool has_index;   /* a sorted set */
     int64_t channels; /* members of the index */
+    int64_t keys;     /* API keys */
     struct buf json;  /* what channel_write makes; only its verdict counts */
 };
 
-static void send_card_questions(struct client *c, redisReply *const *members, size_t count)
+/* A card of a piece of the walk over all of them. */
+struct examined {
+    bool due; /* it is to be read */
+    int64_t id;
+    int64_t bytes;    /* of memory, then of its values when these are many */
+    redisReply *card; /* owned; NULL: not read, or nothing to follow up */
+    int64_t rival;    /* whom its link key names instead */
+    bool has_rival;
+};
+
+static int out_of_memory(struct verify *v)
 {
-    struct span words[2 + CHANNEL_FIELD_COUNT] = {SPAN("HMGET")};
-    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        words[2 + f] = channel_field_name((enum channel_field)f);
+    return client_fail(&v->client, "out of memory");
+}
+
+/* Receives the reply to TYPE: "none", when there is no such key. */
+static int receive_type(struct verify *v, char out[TYPE_MAX])
+{
+    redisReply *reply = client_receive(&v->client);
+    if (reply == NULL)
+        return -EIO;
+    int err = reply->type == REDIS_REPLY_STATUS
+                  ? 0
+                  : client_fail(&v->client, "Redis answered with something unexpected");
+    if (err == 0)
+        (void)snprintf(out, TYPE_MAX, "%s", reply->str);
+    freeReplyObject(reply);
+    return err;
+}
+
+/* --- The keys that there are one of --- */
+
+static void report_ttl(struct verify *v, const char *what, int64_t ttl_ms)
+{
+    if (ttl_ms >= 0)
+        report_problem(&v->report, "%s: has a TTL: it expires in %lld s", what, (long long)(ttl_ms / 1000));
+}
+
+/* Checks the type and the TTL of a key; *sound becomes true when it is a `wanted`. `missing`: what that
+ * means. */
+static int check_key(struct verify *v, struct span key, const char *what, const char *wanted,
+                     const char *missing, bool *sound)
+{
+    char type[TYPE_MAX];
+    char name[REPORT_EXCERPT_MAX];
+    int64_t ttl = 0;
+    CLIENT_SEND(&v->client, SPAN("TYPE"), key);
+    CLIENT_SEND(&v->client, SPAN("PTTL"), key);
+    int err = receive_type(v, type);
+    if (err == 0)
+        err = client_receive_integer(&v->client, &ttl);
+    if (err != 0)
+        return err;
+    *sound = strcmp(type, wanted) == 0;
+    if (strcmp(type, "none") == 0)
+        report_problem(&v->report, "%s: %s", what, missing);
+    else if (!*sound)
+        report_problem(&v->report, "%s: %s is a %s, not a %s", what, report_excerpt(key, name), type, wanted);
+    report_ttl(v, what, ttl);
+    return 0;
+}
+
+/* A load that runs explains what is found. */
+static int tell_of_loader(struct verify *v)
+{
+    char holder[REPORT_EXCERPT_MAX];
+    CLIENT_SEND(&v->client, SPAN("GET"), buf_span(&v->client.loader));
+    redisReply *reply = client_receive_or_wrongtype(&v->client);
+    if (reply == NULL)
+        return -EIO;
+    if (reply->type != REDIS_REPLY_NIL)
+        (void)fprintf(stderr,
+                      "channelctl: a load is running, and what it changes may show as a problem (%s)\n",
+                      report_excerpt(reply_text(reply), holder));
+    freeReplyObject(reply);
+    return 0;
+}
+
+/* --- API keys --- */
+
+/* A member that is no digest may be a key itself: most of it is kept to ourselves. */
+static int visit_api_keys(void *arg, redisReply *const *members, size_t count)
+{
+    enum { SHOWN = 4 };
+    struct verify *v = arg;
+    char shown[REPORT_EXCERPT_MAX];
     for (size_t i = 0; i < count; i++) {
-        int64_t id = 0;
-        if (parse_int64(reply_text(members[i]), &id) != 0)
+        struct span member = reply_text(members[i]);
+        struct span start = {member.data, member.len < SHOWN ? member.len : SHOWN};
+        if (digest_is_hex(member))
+            v->keys++;
+        else
+            report_problem(&v->report,
+                           "api_keys: a member of %zu byte%s is not a SHA-256 in lower-case hex: %s...",
+                           member.len, report_plural((int64_t)member.len), report_excerpt(start, shown));
+    }
+    return 0;
+}
+
+static int check_api_keys(struct verify *v)
+{
+    bool sound = false;
+    int err = check_key(v, buf_span(&v->client.api_keys), "api_keys", "set",
+                        "there are none: every request gets 401 (channelctl keys issue)", &sound);
+    return err == 0 && sound ? scan_walk(&v->client, SCAN_API_KEYS, visit_api_keys, v) : err;
+}
+
+/* --- The index --- */
+
+static int visit_index(void *arg, redisReply *const *members, size_t count)
+{
+    struct verify *v = arg;
+    struct client *c = &v->client;
+    char shown[REPORT_EXCERPT_MAX];
+    char type[TYPE_MAX];
+    int64_t id = 0;
+    int err = 0;
+    for (size_t i = 0; i < count; i++)
+        if (parse_int64(reply_text(members[i]), &id) == 0)
+            CLIENT_SEND(c, SPAN("TYPE"), client_card_key(c, id));
+    for (size_t i = 0; i < count && err == 0; i++) {
+        if (parse_int64(reply_text(members[i]), &id) != 0) {
+            report_problem(&v->report, "index: %s is not a 64-bit integer",
+                           report_excerpt(reply_text(members[i]), shown));
             continue;
-        words[1] = client_card_key(c, id);
-        client_send(c, 2 + CHANNEL_FIELD_COUNT, words);
+        }
+        err = receive_type(v, type);
+        if (err == 0 && strcmp(type, "none") == 0)
+            report_problem(&v->report, "index: channel %lld has no card", (long long)id);
+    }
+    return err;
+}
+
+static int check_index(struct verify *v)
+{
+    int err = check_key(v, buf_span(&v->client.index), "index", "zset",
+                        "there is none: the list of channels is empty", &v->has_index);
+    if (err != 0 || !v->has_index)
+        return err;
+    CLIENT_SEND(&v->client, SPAN("ZCARD"), buf_span(&v->client.index));
+    err = client_receive_integer(&v->client, &v->channels);
+    return err == 0 ? scan_walk(&v->client, SCAN_INDEX, visit_index, v) : err;
+}
+
+/* --- Cards: what can be known before they are read --- */
+
+static void report_card(struct verify *v, int64_t id, const char *what)
+{
+    report_problem(&v->report, "card %lld: %s", (long long)id, what);
+}
+
+static void send_measures(struct verify *v, const struct examined *e)
+{
+    struct client *c = &v->client;
+    char digits[INT64_DIGITS_MAX];
+    struct span key = client_card_key(c, e->id);
+    CLIENT_SEND(c, SPAN("PTTL"), key);
+    CLIENT_SEND(c, SPAN("MEMORY"), SPAN("USAGE"), key, SPAN("SAMPLES"), SPAN("100"));
+    if (v->has_index)
+        CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index),
+                    (struct span){digits, format_int64(e->id, digits)});
+}
+
+static int receive_measures(struct verify *v, struct examined *e)
+{
+    char what[64];
+    int64_t ttl = 0;
+    int err = client_receive_integer(&v->client, &ttl);
+    if (err != 0)
+        return err;
+    (void)snprintf(what, sizeof what, "card %lld", (long long)e->id);
+    report_ttl(v, what, ttl);
+    redisReply *usage = client_receive(&v->client);
+    if (usage == NULL)
+        return -EIO;
+    e->bytes = usage->integer; /* nil, and 0, when the card has gone meanwhile */
+    freeReplyObject(usage);
+    if (!v->has_index)
+        return 0;
+    redisReply *score = client_receive(&v->client);
+    if (score == NULL)
+        return -EIO;
+    if (score->type == REDIS_REPLY_NIL)
+        report_card(v, e->id, "is not in the index");
+    freeReplyObject(score);
+    return 0;
+}
+
+/* The length of all values of a large card. */
+static int measure_values(struct verify *v, struct examined *e)
+{
+    struct client *c = &v->client;
+    int64_t bytes = 0;
+    bool is_hash = true;
+    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        CLIENT_SEND(c, SPAN("HSTRLEN"), client_card_key(c, e->id), channel_field_name((enum channel_field)f));
+    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
+        redisReply *length = client_receive_or_wrongtype(c);
+        if (length == NULL)
+            return -EIO;
+        is_hash = is_hash && !reply_is_wrongtype(length);
+        bytes += length->integer;
+        freeReplyObject(length);
+    }
+    e->due = is_hash && bytes <= CARD_BYTES_MAX;
+    e->bytes = bytes;
+    if (!is_hash)
+        report_card(v, e->id, "is not a hash");
+    else if (!e->due)
+        report_problem(&v->report, "card %lld: its values have %lld bytes: channeld reads at most 64 MiB",
+                       (long long)e->id, (long long)bytes);
+    return 0;
+}
+
+static int measure(struct verify *v, struct examined *e, size_t count)
+{
+    int err = 0;
+    for (size_t i = 0; i < count; i++)
+        if (e[i].due)
+            send_measures(v, &e[i]);
+    for (size_t i = 0; i < count && err == 0; i++)
+        if (e[i].due)
+            err = receive_measures(v, &e[i]);
+    for (size_t i = 0; i < count && err == 0; i++)
+        if (e[i].due && e[i].bytes > CARD_BYTES_USUAL)
+            err = measure_values(v, &e[i]);
+    return err;
+}
+
+/* --- Cards: what is in them --- */
+
+static const char *expectation(enum channel_type type)
+{
+    switch (type) {
+    case CHANNEL_TEXT:
+        return "UTF-8";
+    case CHANNEL_INTEGER:
+        return "a 64-bit integer";
+    case CHANNEL_FLAG:
+        return "0 or 1";
+    case CHANNEL_DATETIME:
+        return "a date and time (YYYY-MM-DDTHH:MM:SS)";
+    case CHANNEL_HISTORY:
+        return "a JSON object of dates and integers";
+    }
+    return "valid";
+}
+
+/* Text that is not UTF-8 is written all the same, with each bad sequence repaired. */
+static void check_values(struct verify *v, int64_t id, const struct channel_row *row)
+{
+    char shown[REPORT_EXCERPT_MAX];
+    buf_clear(&v->json);
+    unsigned invalid = channel_write(&v->json, row, CHANNEL_CARD);
+    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
+        struct span value = row->value[f];
+        enum channel_type type = channel_field_type((enum channel_field)f);
+        bool repaired = type == CHANNEL_TEXT && value.data != NULL && !utf8_valid(value);
+        if (repaired || (invalid & 1U << f) != 0)
+            report_problem(&v->report, "card %lld: %s: %s is not %s", (long long)id,
+                           channel_field_name((enum channel_field)f).data, report_excerpt(value, shown),
+                           expectation(type));
     }
 }
 
 static void check_fields(struct verify *v, int64_t id, const struct channel_row *row)
 {
     char shown[REPORT_EXCERPT_MAX];
-    buf_clear(&v->json);
-    unsigned unreadable = channel_write(&v->json, row, CHANNEL_CARD);
-    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        if ((unreadable & 1U << f) != 0)
-            report_problem(&v->report, "card %lld: %s: cannot be read: %s", (long long)id,
-                           channel_field_name((enum channel_field)f).data,
-                           report_excerpt(row->value[f], shown));
+    check_values(v, id, row);
     struct span own = row->value[CHANNEL_FIELD_max_channel_id];
     int64_t number = 0;
-    if (own.data == NULL || (parse_int64(own, &number) == 0 && number != id))
-        report_problem(&v->report, "card %lld: max_channel_id: is not the card's id", (long long)id);
+    if (own.data == NULL)
+        report_card(v, id, "max_channel_id: is missing");
+    else if (parse_int64(own, &number) == 0 && number != id)
+        report_problem(&v->report, "card %lld: max_channel_id: %lld is not the id in the key", (long long)id,
+                       (long long)number);
     struct span link = row->value[CHANNEL_FIELD_link];
     if (link.data != NULL && !link_is_stored_shape(v->hosts, link))
-        report_problem(&v->report, "card %lld: link: not https://%s/<slug>, so nobody finds it: %s",
-                       (long long)id, v->hosts->channel_host.data, report_excerpt(link, shown));
+        report_problem(&v->report, "card %lld: link: %s is not https://%s/<slug>, so it is never found",
+                       (long long)id, report_excerpt(link, shown), v->hosts->channel_host.data);
 }
 
-/* Checks a card. *out becomes its fields, owned, or NULL when it has none. Returns 0 or -EIO. */
-static int receive_card(struct verify *v, int64_t id, redisReply **out)
+static void check_card(struct verify *v, struct examined *e)
 {
     struct channel_row row = {0};
-    redisReply *reply = client_receive_or_wrongtype(&v->client);
-    if (reply == NULL)
+    for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        row.value[f] = reply_text(e->card->element[f]);
+    if (channel_row_is_empty(&row, CHANNEL_SUMMARY))
+        report_card(v, e->id, "has no field of the summary, so the channel is never found");
+    else
+        check_fields(v, e->id, &row);
+}
+
+static void send_card_reads(struct verify *v, const struct examined *e)
+{
+    struct client *c = &v->client;
+    struct span words[2 + CHANNEL_FIELD_COUNT] = {SPAN("HMGET"), client_card_key(c, e->id)};
+    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        words[2 + f] = channel_field_name((enum channel_field)f);
+    client_send(c, 2 + CHANNEL_FIELD_COUNT, words);
+    if (v->field_ttls == FIELD_TTLS_KNOWN)
+        client_send_field_ttls(c, e->id);
+}
+
+static int receive_field_ttls(struct verify *v, const struct examined *e)
+{
+    redisReply *ttls = client_receive_or_wrongtype(&v->client);
+    if (ttls == NULL)
         return -EIO;
-    bool is_hash = reply->elements == CHANNEL_FIELD_COUNT;
-    for (size_t f = 0; is_hash && f < CHANNEL_FIELD_COUNT; f++)
-        row.value[f] = reply_text(reply->element[f]);
-    *out = NULL;
-    if (!is_hash)
-        report_problem(&v->report, "card %lld: is not a hash", (long long)id);
-    else if (channel_row_is_empty(&row, CHANNEL_CARD))
-        report_problem(&v->report, "index: %lld has no card", (long long)id);
-    else {
-        check_fields(v, id, &row);
-        *out = reply;
-        return 0;
-    }
-    freeReplyObject(reply);
+    for (size_t f = 0; f < CHANNEL_FIELD_COUNT && f < ttls->elements; f++)
+        if (reply_has_ttl(ttls->element[f]))
+            report_problem(&v->report, "card %lld: %s: has a TTL", (long long)e->id,
+                           channel_field_name((enum channel_field)f).data);
+    freeReplyObject(ttls);
     return 0;
 }
 
-static struct span stored_link(const redisReply *card)
+static int receive_card(struct verify *v, struct examined *e)
 {
-    return card == NULL ? SPAN_ABSENT : reply_text(card->element[CHANNEL_FIELD_link]);
+    e->card = client_receive_or_wrongtype(&v->client);
+    if (e->card == NULL)
+        return -EIO;
+    if (e->card->elements == CHANNEL_FIELD_COUNT) {
+        check_card(v, e);
+    } else {
+        report_card(v, e->id, "is not a hash");
+        freeReplyObject(e->card);
+        e->card = NULL;
+    }
+    return v->field_ttls == FIELD_TTLS_KNOWN ? receive_field_ttls(v, e) : 0;
 }
 
-static int check_links_of(struct verify *v, const int64_t *ids, redisReply *const *cards, size_t count)
+/* --- Cards: their links --- */
+
+static struct span link_of(const struct examined *e)
+{
+    return e->card == NULL ? SPAN_ABSENT : reply_text(e->card->element[CHANNEL_FIELD_link]);
+}
+
+/* What the link key of a card holds. */
+static int receive_link_owner(struct verify *v, struct examined *e)
 {
     char shown[REPORT_EXCERPT_MAX];
-    for (size_t i = 0; i < count; i++)
-        if (stored_link(cards[i]).data != NULL)
-            CLIENT_SEND(&v->client, SPAN("GET"), client_link_key(&v->client, stored_link(cards[i])));
-    for (size_t i = 0; i < count; i++) {
-        if (stored_link(cards[i]).data == NULL)
-            continue;
-        redisReply *owner = client_receive_or_wrongtype(&v->client);
-        if (owner == NULL)
-            return -EIO;
-        if (!reply_is_id(owner, ids[i]))
-            report_problem(&v->report, "card %lld: link: its key does not name the card: %s",
-                           (long long)ids[i], report_excerpt(stored_link(cards[i]), shown));
-        freeReplyObject(owner);
-    }
+    redisReply *owner = client_receive_or_wrongtype(&v->client);
+    if (owner == NULL)
+        return -EIO;
+    bool ours = reply_is_id(owner, e->id);
+    e->has_rival = !ours && parse_int64(reply_text(owner), &e->rival) == 0;
+    if (!ours && !e->has_rival)
+        report_problem(&v->report, "card %lld: link: its link key is missing or holds no id: %s",
+                       (long long)e->id, report_excerpt(link_of(e), shown));
+    freeReplyObject(owner);
     return 0;
 }
 
-/* Receives the cards of a piece of the index, in order; ids and cards of those that are sound go to the
- * arrays. */
-static int receive_cards(struct verify *v, redisReply *const *members, size_t count, int64_t *ids,
-                         redisReply **cards)
+/* Whether the channel that the link key names has the same link. */
+static int receive_rival(struct verify *v, const struct examined *e)
 {
     char shown[REPORT_EXCERPT_MAX];
+    redisReply *link = client_receive_or_wrongtype(&v->client);
+    if (link == NULL)
+        return -EIO;
+    bool same = link->type == REDIS_REPLY_STRING && span_equal(reply_text(link), link_of(e));
+    report_problem(&v->report,
+                   same ? "card %lld: link: channel %lld has the same link and its key: %s"
+                        : "card %lld: link: its link key points to channel %lld: %s",
+                   (long long)e->id, (long long)e->rival, report_excerpt(link_of(e), shown));
+    freeReplyObject(link);
+    return 0;
+}
+
+static int check_links_of(struct verify *v, struct examined *e, size_t count)
+{
+    struct client *c = &v->client;
     int err = 0;
-    for (size_t i = 0; i < count && err == 0; i++) {
-        if (parse_int64(reply_text(members[i]), &ids[i]) == 0)
-            err = receive_card(v, ids[i], &cards[i]);
-        else
-            report_problem(&v->report, "index: is no 64-bit integer: %s",
-                           report_excerpt(reply_text(members[i]), shown));
+    for (size_t i = 0; i < count; i++)
+        if (link_of(&e[i]).data != NULL)
+            CLIENT_SEND(c, SPAN("GET"), client_link_key(c, link_of(&e[i])));
+    for (size_t i = 0; i < count && err == 0; i++)
+        if (link_of(&e[i]).data != NULL)
+            err = receive_link_owner(v, &e[i]);
+    for (size_t i = 0; i < count && err == 0; i++)
+        if (e[i].has_rival)
+            CLIENT_SEND(c, SPAN("HGET"), client_card_key(c, e[i].rival),
+                        channel_field_name(CHANNEL_FIELD_link));
+    for (size_t i = 0; i < count && err == 0; i++)
+        if (e[i].has_rival)
+            err = receive_rival(v, &e[i]);
+    return err;
+}
+
+/* --- The walk over cards --- */
+
+static int examine_group(struct verify *v, struct examined *e, size_t count)
+{
+    int err = 0;
+    for (size_t i = 0; i < count; i++)
+        if (e[i].due)
+            send_card_reads(v, &e[i]);
+    for (size_t i = 0; i < count && err == 0; i++)
+        if (e[i].due)
+            err = receive_card(v, &e[i]);
+    if (err == 0)
+        err = check_links_of(v, e, count);
+    for (size_t i = 0; i < count; i++) {
+        freeReplyObject(e[i].card);
+        e[i].card = NULL;
     }
     return err;
 }
 
-static int visit_index(void *arg, redisReply *const *members, size_t count)
+/* In groups that fit into memory, however large the cards are. */
+static int examine(struct verify *v, struct examined *e, size_t count)
 {
-    struct verify *v = arg;
-    int64_t *ids = calloc(count + 1, sizeof(int64_t));
-    redisReply **cards = calloc(count + 1, sizeof(redisReply *));
-    int err = -ENOMEM;
-    if (ids != NULL && cards != NULL) {
-        send_card_questions(&v->client, members, count);
-        err = receive_cards(v, members, count, ids, cards);
-        if (err == 0)
-            err = check_links_of(v, ids, cards, count);
-        for (size_t i = 0; i < count; i++)
-            freeReplyObject(cards[i]);
+    int err = measure(v, e, count);
+    for (size_t from = 0, to = 0; from < count && err == 0; from = to) {
+        int64_t bytes = 0;
+        do
+            bytes += e[to].due ? e[to].bytes : 0;
+        while (++to < count && bytes < GROUP_BYTES_MAX);
+        err = examine_group(v, e + from, to - from);
     }
-    free(cards);
-    free(ids);
-    return err == -ENOMEM ? client_fail(&v->client, "out of memory") : err;
+    return err;
 }
 
 static int visit_cards(void *arg, redisReply *const *keys, size_t count)
 {
     struct verify *v = arg;
-    struct client *c = &v->client;
     char shown[REPORT_EXCERPT_MAX];
-    for (size_t i = 0; i < count; i++)
-        CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), keyspace_card_id(c->keys, reply_text(keys[i])));
+    struct examined *e = calloc(count + 1, sizeof *e);
+    if (e == NULL)
+        return out_of_memory(v);
     for (size_t i = 0; i < count; i++) {
-        redisReply *score = client_receive(c);
-        if (score == NULL)
-            return -EIO;
-        if (score->type == REDIS_REPLY_NIL)
-            report_problem(&v->report, "card %s: is not in the index",
-                           report_excerpt(keyspace_card_id(c->keys, reply_text(keys[i])), shown));
-        freeReplyObject(score);
+        struct span id = keyspace_card_id(v->client.keys, reply_text(keys[i]));
+        e[i].due = parse_int64(id, &e[i].id) == 0;
+        if (!e[i].due)
+            report_problem(&v->report, "card %s: %s", report_excerpt(id, shown),
+                           "its key does not end with a 64-bit integer, so it is never found");
     }
-    return 0;
+    int err = examine(v, e, count);
+    free(e);
+    return err;
 }
+
+/* --- The walk over link keys --- */
 
 static void check_owner(struct verify *v, struct span link, const struct link_owner *owner)
 {
     char shown[REPORT_EXCERPT_MAX];
+    (void)report_excerpt(link, shown);
+    if (!link_is_stored_shape(v->hosts, link))
+        report_problem(&v->report, "link %s: is not https://%s/<slug>, so it is never found", shown,
+                       v->hosts->channel_host.data);
     if (!owner->named)
-        report_problem(&v->report, "link %s: does not hold an id", report_excerpt(link, shown));
+        report_problem(&v->report, "link %s: does not hold a channel's id", shown);
     else if (!owner->agrees)
-        report_problem(&v->report, "link %s: names %lld, whose card is gone or has another link",
-                       report_excerpt(link, shown), (long long)owner->id);
+        report_problem(&v->report, "link %s: points to channel %lld, which has no card or another link",
+                       shown, (long long)owner->id);
+}
+
+static int check_link_ttls(struct verify *v, redisReply *const *keys, size_t count)
+{
+    char shown[REPORT_EXCERPT_MAX];
+    char what[REPORT_EXCERPT_MAX + 8];
+    for (size_t i = 0; i < count; i++)
+        CLIENT_SEND(&v->client, SPAN("PTTL"), reply_text(keys[i]));
+    for (size_t i = 0; i < count; i++) {
+        int64_t ttl = 0;
+        if (client_receive_integer(&v->client, &ttl) != 0)
+            return -EIO;
+        if (ttl < 0)
+            continue;
+        (void)report_excerpt(keyspace_link_of(v->client.keys, reply_text(keys[i])), shown);
+        (void)snprintf(what, sizeof what, "link %s", shown);
+        report_ttl(v, what, ttl);
+    }
+    return 0;
 }
 
 static int visit_links(void *arg, redisReply *const *keys, size_t count)
@@ -176,34 +521,49 @@ static int visit_links(void *arg, redisReply *const *keys, size_t count)
     struct verify *v = arg;
     struct link_owner *owner = calloc(count + 1, sizeof *owner);
     if (owner == NULL)
-        return client_fail(&v->client, "out of memory");
+        return out_of_memory(v);
     int err = links_check(&v->client, keys, count, owner);
     for (size_t i = 0; i < count && err == 0; i++)
         check_owner(v, keyspace_link_of(v->client.keys, reply_text(keys[i])), &owner[i]);
+    if (err == 0)
+        err = check_link_ttls(v, keys, count);
     free(owner);
     return err;
 }
 
+/* --- The whole --- */
+
 static int check_all(struct verify *v)
 {
-    CLIENT_SEND(&v->client, SPAN("ZCARD"), buf_span(&v->client.index));
-    int err = client_receive_integer(&v->client, &v->channels);
+    int err = client_probe_field_ttls(&v->client, &v->field_ttls);
     if (err == 0)
-        err = scan_walk(&v->client, SCAN_INDEX, visit_index, v);
+        err = tell_of_loader(v);
+    if (err == 0)
+        err = check_api_keys(v);
+    if (err == 0)
+        err = check_index(v);
     if (err == 0)
         err = scan_walk(&v->client, SCAN_CARDS, visit_cards, v);
-    return err == 0 ? scan_walk(&v->client, SCAN_LINKS, visit_links, v) : err;
+    if (err == 0)
+        err = scan_walk(&v->client, SCAN_LINKS, visit_links, v);
+    if (err == 0 && v->field_ttls == FIELD_TTLS_DENIED)
+        report_problem(&v->report, "TTLs of hash fields were not looked for: Redis does not permit "
+                                   "HPEXPIRETIME to this user");
+    return err;
 }
 
 static int conclude(const struct verify *v)
 {
+    int64_t problems = v->report.problems;
     report_finish(&v->report);
-    if (v->report.problems == 0)
-        (void)printf("%lld channels, no problem\n", (long long)v->channels);
+    (void)printf("%lld channel%s, %lld API key%s, ", (long long)v->channels, report_plural(v->channels),
+                 (long long)v->keys, report_plural(v->keys));
+    if (problems == 0)
+        (void)puts("no problems found");
     else
-        (void)printf("%lld channels, %lld problems\n", (long long)v->channels, (long long)v->report.problems);
+        (void)printf("%lld problem%s\n", (long long)problems, report_plural(problems));
     int code = output_end();
-    return v->report.problems == 0 ? code : EXIT_FAILED;
+    return problems == 0 ? code : EXIT_FAILED;
 }
 
 int command_verify(const struct options *o, int words, char **word)

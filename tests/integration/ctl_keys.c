@@ -121,6 +121,48 @@ static void many_keys_are_issued_at_once_and_all_differ(void **state)
     free(keys);
 }
 
+static int run_shell(struct fixture *fixture, const char *line)
+{
+    const char *const argv[] = {"sh", "-c", line, NULL};
+    const struct process_spec spec = {.name = "shell", .dir = fixture->redis.dir.path, .argv = argv};
+    struct process process;
+    return process_run(&process, &spec);
+}
+
+/* As docs/operations.md has it: a loader brings the channels back, the list of digests the keys. */
+static void keys_are_restored_from_their_list(void **state)
+{
+    static const char *const list[] = {"keys", "list", NULL};
+    static const char *const load[] = {"load", "--sample=10", "--replace", NULL};
+    static const char *const verify[] = {"verify", NULL};
+    struct fixture *fixture = *state;
+    char *output = NULL;
+    char *digests = NULL;
+    char *key = issue(fixture);
+    char *path = text_printf("%s/api_keys", fixture->redis.dir.path);
+    char *restore =
+        text_printf("xargs redis-cli -p %d SADD channels:api_keys <%s", fixture->redis.port, path);
+    assert_int_equal(run(fixture, list, &digests), 0);
+    assert_true(text_write_file(path, digests));
+    redis_do(&fixture->redis, "FLUSHALL");
+    assert_int_equal(run(fixture, verify, &output), 1);
+    free(output);
+    assert_int_equal(run(fixture, load, &output), 0);
+    free(output);
+    assert_int_equal(run(fixture, verify, &output), 1);
+    assert_non_null(strstr(output, "api_keys: there are none"));
+    free(output);
+    assert_key_gives(fixture, key, 401);
+    assert_int_equal(run_shell(fixture, restore), 0);
+    assert_int_equal(run(fixture, verify, &output), 0);
+    assert_key_gives(fixture, key, 200);
+    free(output);
+    free(restore);
+    free(path);
+    free(key);
+    free(digests);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +171,7 @@ int main(void)
         cmocka_unit_test(revoking_what_is_no_key_fails),
         cmocka_unit_test(only_digests_are_stored_and_listed),
         cmocka_unit_test(many_keys_are_issued_at_once_and_all_differ),
+        cmocka_unit_test(keys_are_restored_from_their_list),
     };
     return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -15,7 +15,7 @@ static const struct operation {
     {{"load", "after"}, "hmget get zscore hset del multi set exec zadd zrevrange pttl pexpire persist"},
     {{"load", "after", "--replace"},
      "hmget get hset del multi set exec zadd unlink watch zcard rename scan zscore pttl pexpire persist"},
-    {{"verify"}, "zscan hmget get scan zscore zcard"},
+    {{"verify"}, "zscan hmget get scan zscore zcard sscan type pttl memory|usage"},
     {{"keys", "issue"}, "sadd"},
     {{"keys", "list"}, "smembers"},
     {{"keys", "revoke", KEY_DIGEST}, "srem"},

@@ -2,6 +2,8 @@
 
 #include "integration/ctl.h"
 
+#include <sys/resource.h>
+
 static struct redis redis;
 
 static int start(void **state)
@@ -22,6 +24,7 @@ static int fill(void **state)
 {
     (void)state;
     redis_do(&redis, "FLUSHALL");
+    catalogue_issue_key(&redis, "a key");
     catalogue_put_samples(&redis, 2500);
     return 0;
 }
@@ -37,46 +40,77 @@ static void sound_catalogue_passes(void **state)
     (void)state;
     struct ctl_run run = verify();
     assert_int_equal(run.status, 0);
-    assert_string_equal(run.out, "2500 channels, no problem\n");
+    assert_string_equal(run.out, "2500 channels, 1 API key, no problems found\n");
+    assert_string_equal(run.err, "");
     ctl_run_free(&run);
 }
 
-static void empty_catalogue_passes(void **state)
+/* Loaders do not bring keys back: a catalogue without keys serves nobody. */
+static void emptied_redis_is_not_sound(void **state)
 {
     (void)state;
     redis_do(&redis, "FLUSHALL");
     struct ctl_run run = verify();
-    assert_int_equal(run.status, 0);
-    assert_string_equal(run.out, "0 channels, no problem\n");
+    assert_int_equal(run.status, 1);
+    assert_string_equal(run.out, "api_keys: there are none: every request gets 401 (channelctl keys issue)\n"
+                                 "index: there is none: the list of channels is empty\n"
+                                 "0 channels, 0 API keys, 2 problems\n");
+    ctl_run_free(&run);
+    catalogue_put_samples(&redis, 1);
+    run = verify();
+    assert_int_equal(run.status, 1);
+    ctl_expect_text(run.out, "1 channel, 0 API keys, 1 problem\n");
     ctl_run_free(&run);
 }
 
 /* One command, and what verify says of it. */
 static const char *const damages[][2] = {
-    {"DEL channels:card:1", "index: 1 has no card"},
-    {"ZADD channels:index 5 01", "index: is no 64-bit integer: 01"},
-    {"ZADD channels:index 5 9223372036854775808", "index: is no 64-bit integer: 9223372036854775808"},
+    {"DEL channels:card:1", "index: channel 1 has no card"},
+    {"ZADD channels:index 5 01", "index: 01 is not a 64-bit integer"},
+    {"ZADD channels:index 5 9223372036854775808", "index: 9223372036854775808 is not a 64-bit integer"},
+    {"EXPIRE channels:index 1000", "index: has a TTL: it expires in "},
+    {"RENAME channels:index elsewhere", "index: there is none: the list of channels is empty"},
     {"ZREM channels:index 1", "card 1: is not in the index"},
     {"HSET channels:card:555 max_channel_id 555", "card 555: is not in the index"},
-    {"HSET channels:card:1 max_channel_id 2", "card 1: max_channel_id: is not the card's id"},
-    {"HDEL channels:card:1 max_channel_id", "card 1: max_channel_id: is not the card's id"},
-    {"HSET channels:card:1 max_channel_id x", "card 1: max_channel_id: cannot be read: x"},
-    {"HSET channels:card:1 views_24h many", "card 1: views_24h: cannot be read: many"},
-    {"HSET channels:card:1 views_24h 1.0", "card 1: views_24h: cannot be read: 1.0"},
-    {"HSET channels:card:1 updated_at 2026-02-30T00:00:00", "card 1: updated_at: cannot be read"},
+    {"HSET channels:card:01 max_channel_id 1", "card 01: its key does not end with a 64-bit integer"},
+    {"EXPIRE channels:card:1 1000", "card 1: has a TTL: it expires in "},
+    {"HSET channels:card:1 max_channel_id 2", "card 1: max_channel_id: 2 is not the id in the key"},
+    {"HDEL channels:card:1 max_channel_id", "card 1: max_channel_id: is missing"},
+    {"HSET channels:card:1 max_channel_id x", "card 1: max_channel_id: x is not a 64-bit integer"},
+    {"HSET channels:card:1 views_24h many", "card 1: views_24h: many is not a 64-bit integer"},
+    {"HSET channels:card:1 views_24h 1.0", "card 1: views_24h: 1.0 is not a 64-bit integer"},
+    {"HSET channels:card:1 is_a_plus_flag 2", "card 1: is_a_plus_flag: 2 is not 0 or 1"},
+    {"HSET channels:card:1 is_a_plus_flag true", "card 1: is_a_plus_flag: true is not 0 or 1"},
+    {"HSET channels:card:1 title a\xFF\xC0z", "card 1: title: a??z is not UTF-8"},
+    {"HSET channels:card:1 category2 \xED\xA0\x80", "card 1: category2: ??? is not UTF-8"},
+    {"HSET channels:card:1 updated_at 2026-02-30T00:00:00",
+     "card 1: updated_at: 2026-02-30T00:00:00 is not a date and time"},
     {"HSET channels:card:1 followers_history {\"2026-11-20\":\"1\"}",
-     "card 1: followers_history: cannot be read"},
-    {"HSET channels:card:1 followers_history \x1B[2J", "card 1: followers_history: cannot be read: ?[2J"},
+     "card 1: followers_history: {\"2026-11-20\":\"1\"} is not a JSON object"},
+    {"HSET channels:card:1 followers_history \x1B[2J",
+     "card 1: followers_history: ?[2J is not a JSON object"},
     {"DEL channels:link:https://max.ru/sample_4",
-     "card 1: link: its key does not name the card: https://max.ru/sample_4"},
-    {"SET channels:link:https://max.ru/sample_4 2", "card 1: link: its key does not name the card"},
-    {"HSET channels:card:1 link https://web.max.ru/x", "card 1: link: not https://max.ru/<slug>"},
+     "card 1: link: its link key is missing or holds no id: https://max.ru/sample_4"},
+    {"SET channels:link:https://max.ru/sample_4 -1",
+     "card 1: link: its link key points to channel -1: https://max.ru/sample_4"},
+    {"HSET channels:card:1 link https://max.ru/sample_3", "card 1: link: channel "},
+    {"HSET channels:card:1 link https://web.max.ru/x",
+     "card 1: link: https://web.max.ru/x is not https://max.ru/<slug>, so it is never found"},
     {"SET channels:link:https://max.ru/stray 999",
-     "link https://max.ru/stray: names 999, whose card is gone"},
+     "link https://max.ru/stray: points to channel 999, which has no card or another link"},
     {"SET channels:link:https://max.ru/stray 1",
-     "link https://max.ru/stray: names 1, whose card is gone or has another"},
-    {"SET channels:link:https://max.ru/stray x", "link https://max.ru/stray: does not hold an id"},
-    {"LPUSH channels:link:https://max.ru/stray x", "link https://max.ru/stray: does not hold an id"},
+     "link https://max.ru/stray: points to channel 1, which has "},
+    {"SET channels:link:https://max.ru/stray x", "link https://max.ru/stray: does not hold a channel's id"},
+    {"LPUSH channels:link:https://max.ru/stray x", "link https://max.ru/stray: does not hold a channel's id"},
+    {"SET channels:link:stray/ 1", "link stray/: is not https://max.ru/<slug>, so it is never found"},
+    {"EXPIRE channels:link:https://max.ru/sample_4 1000",
+     "link https://max.ru/sample_4: has a TTL: it expires in "},
+    {"SADD channels:api_keys abcdef",
+     "api_keys: a member of 6 bytes is not a SHA-256 in lower-case hex: abcd..."},
+    {"SADD channels:api_keys ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789",
+     "api_keys: a member of 64 bytes is not a SHA-256"},
+    {"EXPIRE channels:api_keys 1000", "api_keys: has a TTL: it expires in "},
+    {"DEL channels:api_keys", "api_keys: there are none: every request gets 401"},
 };
 
 static void run_words(const char *command)
@@ -97,6 +131,7 @@ static void each_damage_is_named(void **state)
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(damages); i++) {
         redis_do(&redis, "FLUSHALL");
+        catalogue_issue_key(&redis, "a key");
         catalogue_put_samples(&redis, 6);
         run_words(damages[i][0]);
         struct ctl_run run = verify();
@@ -107,36 +142,107 @@ static void each_damage_is_named(void **state)
     }
 }
 
-static void card_of_another_type_is_named(void **state)
+/* Each of our keys by something that it must not be. */
+static void keys_of_another_type_are_named(void **state)
+{
+    static const char *const rows[][2] = {
+        {"channels:card:1",
+         "card 1: is not a hash\n"
+         "link https://max.ru/sample_4: points to channel 1, which has no card or another link\n"
+         "6 channels, 1 API key, 2 problems\n"},
+        {"channels:index", "index: channels:index is a string, not a zset\n"
+                           "0 channels, 1 API key, 1 problem\n"},
+        {"channels:api_keys", "api_keys: channels:api_keys is a string, not a set\n"
+                              "6 channels, 0 API keys, 1 problem\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        redis_do(&redis, "FLUSHALL");
+        catalogue_issue_key(&redis, "a key");
+        catalogue_put_samples(&redis, 6);
+        redis_do(&redis, "SET %s text", rows[i][0]);
+        struct ctl_run run = verify();
+        assert_int_equal(run.status, 1);
+        assert_string_equal(run.out, rows[i][1]);
+        assert_string_equal(run.err, "");
+        ctl_run_free(&run);
+    }
+}
+
+/* By id such a channel is not found, and in the list it is left out. */
+static void card_without_a_summary_is_named(void **state)
 {
     (void)state;
     redis_do(&redis, "DEL channels:card:1");
-    redis_do(&redis, "SET channels:card:1 text");
+    redis_do(&redis, "HSET channels:card:1 category c views_24h 1");
     struct ctl_run run = verify();
     assert_int_equal(run.status, 1);
-    ctl_expect_text(run.out, "card 1: is not a hash");
+    ctl_expect_text(run.out, "card 1: has no field of the summary");
+    ctl_run_free(&run);
+}
+
+static void link_of_two_channels_is_named(void **state)
+{
+    (void)state;
+    redis_do(&redis, "HSET channels:card:501 max_channel_id 501 link https://max.ru/sample_4");
+    redis_do(&redis, "ZADD channels:index 1 501");
+    struct ctl_run run = verify();
+    assert_int_equal(run.status, 1);
+    assert_string_equal(run.out,
+                        "card 501: link: channel 1 has the same link and its key: https://max.ru/sample_4\n"
+                        "2501 channels, 1 API key, 1 problem\n");
+    ctl_run_free(&run);
+}
+
+/* The largest resident memory of all children so far, in bytes. */
+static long largest_child(void)
+{
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_CHILDREN, &usage), 0);
+    return usage.ru_maxrss * 1024;
+}
+
+/* It is named without being read: ten of them would be 700 MB. */
+static void cards_that_are_too_large_are_named(void **state)
+{
+    enum { SIZE = 70 * 1000 * 1000, COUNT = 10 };
+    (void)state;
+    redis_do(&redis, "HSET channels:card:1 title x");
+    redis_do(
+        &redis, "EVAL %s 0",
+        "local long = string.rep('x', 70000000) "
+        "for i = 5001, 5010 do redis.call('HSET', 'channels:card:' .. i, 'max_channel_id', i, 'title', long) "
+        "redis.call('ZADD', 'channels:index', i, i) end");
+    struct ctl_run run = verify();
+    assert_int_equal(run.status, 1);
+    assert_int_equal(text_count(run.out, ": its values have 70000004 bytes: channeld reads at most 64 MiB\n"),
+                     COUNT);
+    ctl_expect_text(run.out, "2510 channels, 1 API key, 10 problems\n");
+    assert_true(largest_child() < SIZE * 4L); /* under AddressSanitizer, which takes its part */
+    assert_int_equal(redis_integer(&redis, "EXISTS channels:card:5001"), 1);
     ctl_run_free(&run);
 }
 
 static void only_the_first_problems_are_printed(void **state)
 {
     (void)state;
-    redis_do(&redis, "DEL channels:index");
+    redis_do(&redis, "EVAL %s 0",
+             "for _, key in ipairs(redis.call('KEYS', 'channels:card:*')) do redis.call('HDEL', key, "
+             "'max_channel_id') end");
     struct ctl_run run = verify();
     assert_int_equal(run.status, 1);
-    assert_int_equal(text_count(run.out, ": is not in the index\n"), 20);
-    ctl_expect_text(run.out, "and 2480 more\n0 channels, 2500 problems\n");
+    assert_int_equal(text_count(run.out, ": max_channel_id: is missing\n"), 20);
+    ctl_expect_text(run.out, "and 2480 more\n2500 channels, 1 API key, 2500 problems\n");
     ctl_run_free(&run);
 }
 
-static void index_of_another_type_is_a_failure(void **state)
+static void running_load_is_told(void **state)
 {
     (void)state;
-    redis_do(&redis, "DEL channels:index");
-    redis_do(&redis, "SET channels:index text");
+    redis_do(&redis, "SET channels:loader somebody PX 100000");
     struct ctl_run run = verify();
-    assert_int_equal(run.status, 1);
-    ctl_expect_text(run.err, "WRONGTYPE");
+    assert_int_equal(run.status, 0);
+    ctl_expect_text(run.err, "a load is running, and what it changes may show as a problem (somebody)");
     ctl_run_free(&run);
 }
 
@@ -144,11 +250,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(sound_catalogue_passes, fill),
-        cmocka_unit_test_setup(empty_catalogue_passes, fill),
+        cmocka_unit_test_setup(emptied_redis_is_not_sound, fill),
         cmocka_unit_test(each_damage_is_named),
-        cmocka_unit_test_setup(card_of_another_type_is_named, fill),
+        cmocka_unit_test(keys_of_another_type_are_named),
+        cmocka_unit_test_setup(card_without_a_summary_is_named, fill),
+        cmocka_unit_test_setup(link_of_two_channels_is_named, fill),
+        cmocka_unit_test_setup(cards_that_are_too_large_are_named, fill),
         cmocka_unit_test_setup(only_the_first_problems_are_printed, fill),
-        cmocka_unit_test_setup(index_of_another_type_is_a_failure, fill),
+        cmocka_unit_test_setup(running_load_is_told, fill),
     };
     return cmocka_run_group_tests(tests, start, end);
 }

@@ -142,6 +142,16 @@ static void without_sscan_each_of_many_keys_is_asked_about_once(void **state)
     end(&f);
 }
 
+static void expect_denied(struct redis *redis, const char *user, const char *command)
+{
+    char *line = text_printf("ACL DRYRUN %s %s", user, command);
+    char *verdict = redis_words(redis, line);
+    if (strstr(verdict, "no permissions") == NULL && strstr(verdict, "access") == NULL)
+        fail_msg("%s may %s: %s", user, command, verdict);
+    free(verdict);
+    free(line);
+}
+
 /* Not a key beyond the prefix, not a command that writes. */
 static void documented_user_can_do_nothing_else(void **state)
 {
@@ -151,14 +161,8 @@ static void documented_user_can_do_nothing_else(void **state)
     struct fixture f;
     (void)state;
     begin(&f, NULL, SERVER_WAIT_READY);
-    for (size_t i = 0; i < TEST_COUNT(refused); i++) {
-        char *command = text_printf("ACL DRYRUN channeld %s", refused[i]);
-        char *verdict = redis_words(&f.redis, command);
-        if (strstr(verdict, "no permissions") == NULL && strstr(verdict, "access") == NULL)
-            fail_msg("%s: %s", refused[i], verdict);
-        free(verdict);
-        free(command);
-    }
+    for (size_t i = 0; i < TEST_COUNT(refused); i++)
+        expect_denied(&f.redis, "channeld", refused[i]);
     end(&f);
 }
 
@@ -283,7 +287,7 @@ static void deleted_user_is_500_for_what_is_not_cached_until_it_is_back(void **s
     end(&f);
 }
 
-/* ---- the loader, and Sentinels ---- */
+/* ---- channelctl, and Sentinels ---- */
 
 static void expect_tool(struct redis *redis, const char *url, const char *a, const char *b, const char *c)
 {
@@ -295,32 +299,76 @@ static void expect_tool(struct redis *redis, const char *url, const char *a, con
     }
 }
 
-static void work_as_loader(struct redis *redis, const char *url)
+static char *url_of(const struct redis *redis, const char *user, const char *password)
 {
+    return text_printf("redis://%s:%s@127.0.0.1:%d", user, password, redis->port);
+}
+
+static void work_as_loader(struct redis *redis)
+{
+    char *url = url_of(redis, "loader", "OTHER");
     char *file = text_printf("%s/channels.ndjson", redis->dir.path);
     catalogue_write_file(file, 30);
     expect_tool(redis, url, "load", file, NULL);
+    redis_do(redis, "EXPIRE channels:index 1000");
     catalogue_write_file(file, 20);
     expect_tool(redis, url, "load", file, "--replace");
-    expect_tool(redis, url, "verify", NULL, NULL);
+    assert_int_equal(redis_integer(redis, "ZCARD channels:index"), 20);
+    free(file);
+    free(url);
+}
+
+static void work_as_issuer(struct redis *redis)
+{
+    char *url = url_of(redis, "issuer", "FOURTH");
+    expect_tool(redis, url, "keys", "issue", NULL);
     expect_tool(redis, url, "keys", "issue", NULL);
     expect_tool(redis, url, "keys", "list", NULL);
     char *key = redis_text(redis, "SRANDMEMBER channels:api_keys");
     expect_tool(redis, url, "keys", "revoke", key);
-    assert_int_equal(redis_integer(redis, "ZCARD channels:index"), 20);
+    assert_int_equal(redis_integer(redis, "SCARD channels:api_keys"), 1);
     free(key);
-    free(file);
+    free(url);
 }
 
-static void documented_loader_can_load_verify_and_issue_keys(void **state)
+/* A card that needs a closer look is among them. */
+static void work_as_verifier(struct redis *redis)
 {
+    char *url = url_of(redis, "verifier", "FIFTH");
+    redis_do(redis, "EVAL %s 0", "redis.call('HSET', 'channels:card:0', 'title', string.rep('x', 2000000))");
+    expect_tool(redis, url, "verify", NULL, NULL);
+    free(url);
+}
+
+static void each_documented_user_of_channelctl_can_do_its_work_and_no_other(void **state)
+{
+    static const char *const denied[][2] = {
+        {"loader", "sadd channels:api_keys x"},
+        {"loader", "smembers channels:api_keys"},
+        {"loader", "set other:key x"},
+        {"loader", "flushall"},
+        {"issuer", "hmget channels:card:0 x"},
+        {"issuer", "del channels:api_keys"},
+        {"issuer", "sadd channels:index x"},
+        {"verifier", "sadd channels:api_keys x"},
+        {"verifier", "hset channels:card:0 a b"},
+        {"verifier", "get other:key"},
+        {"verifier", "del channels:index"},
+    };
     struct redis redis;
     (void)state;
     redis_start(&redis, NULL);
     make_user(&redis, "loader", NULL);
-    char *url = text_printf("redis://loader:OTHER@127.0.0.1:%d", redis.port);
-    work_as_loader(&redis, url);
-    free(url);
+    make_user(&redis, "issuer", NULL);
+    make_user(&redis, "verifier", NULL);
+    work_as_loader(&redis);
+    work_as_issuer(&redis);
+    work_as_verifier(&redis);
+    char *denials = redis_words(&redis, "ACL LOG");
+    assert_string_equal(denials, "");
+    for (size_t i = 0; i < TEST_COUNT(denied); i++)
+        expect_denied(&redis, denied[i][0], denied[i][1]);
+    free(denials);
     redis_stop(&redis);
 }
 
@@ -368,7 +416,7 @@ int main(void)
         cmocka_unit_test(without_info_a_replica_serves),
         cmocka_unit_test(wrong_password_is_500_until_it_is_mended),
         cmocka_unit_test(deleted_user_is_500_for_what_is_not_cached_until_it_is_back),
-        cmocka_unit_test(documented_loader_can_load_verify_and_issue_keys),
+        cmocka_unit_test(each_documented_user_of_channelctl_can_do_its_work_and_no_other),
         cmocka_unit_test(documented_users_are_enough_with_sentinels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,10 +97,9 @@ static void channelctl_fails_and_says_so(void **state)
     static const struct {
         const char *victim, *impostor, *operation;
     } rows[] = {
-        {"SCAN", "EXISTS", "verify"},
-        {"ZSCAN", "EXISTS", "verify"},
-        {"ZCARD", "TYPE", "verify"},
-        {"HMGET", "EXISTS", "load"},
+        {"SCAN", "EXISTS", "verify"}, {"ZSCAN", "EXISTS", "verify"}, {"SSCAN", "EXISTS", "verify"},
+        {"TYPE", "EXISTS", "verify"}, /* a number is no type */
+        {"ZCARD", "ECHO", "verify"},  {"PTTL", "ECHO", "verify"},    {"HMGET", "EXISTS", "load"},
     };
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
@@ -110,6 +109,8 @@ static void channelctl_fails_and_says_so(void **state)
         redis_start(&redis, args);
         char *file = text_printf("%s/file", redis.dir.path);
         catalogue_write_file(file, 3);
+        catalogue_issue_key(&redis, "a key");
+        catalogue_put_samples(&redis, 3);
         const char *const words[] = {rows[i].operation, strcmp(rows[i].operation, "load") == 0 ? file : NULL,
                                      NULL};
         struct ctl_run run = ctl_run(&redis, words);
