@@ -8,14 +8,18 @@ function(channeld_unit_test NAME)
     set_tests_properties(unit.${NAME} PROPERTIES TIMEOUT 60)
 endfunction()
 
-# channeld_service_test(KIND NAME [SLOW] [LIBS ...]): finds the programs under test in CHANNELD_BIN and CHANNELCTL_BIN.
+# Redis 8 and Valkey, as scripts/setup --tools unpacks them.
+set(CHANNELD_SERVERS ${CHANNELD_DEPS_DIR}/servers)
+
+# channeld_service_test(KIND NAME [SLOW] [LIBS ...]): finds the programs under test in CHANNELD_BIN and CHANNELCTL_BIN,
+# other servers than the system's Redis in CHANNELD_SERVERS.
 function(channeld_service_test KIND NAME)
     cmake_parse_arguments(PARSE_ARGV 2 arg "SLOW" "" "LIBS")
     channeld_test_program(${KIND} ${NAME} test_support ${arg_LIBS})
     add_dependencies(${KIND}_${NAME} channeld channelctl)
     set_tests_properties(${KIND}.${NAME} PROPERTIES
         TIMEOUT 120
-        ENVIRONMENT "CHANNELD_BIN=$<TARGET_FILE:channeld>;CHANNELCTL_BIN=$<TARGET_FILE:channelctl>")
+        ENVIRONMENT "CHANNELD_BIN=$<TARGET_FILE:channeld>;CHANNELCTL_BIN=$<TARGET_FILE:channelctl>;CHANNELD_SERVERS=${CHANNELD_SERVERS}")
     if(arg_SLOW)
         set_tests_properties(${KIND}.${NAME} PROPERTIES LABELS "${KIND};slow" TIMEOUT 600)
     endif()

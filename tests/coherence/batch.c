@@ -82,12 +82,19 @@ int64_t batch_effect(struct batch *batch, struct history *history, int64_t value
     return number;
 }
 
-/* True when it is an answer, whatever it says. */
+/*
+ * True when it is an answer, whatever it says. What a busy script keeps Redis from doing is lost with the
+ * connection: the commands of one change may have been refused in part.
+ */
 static bool batch_take_reply(struct batch *batch)
 {
     redisReply *reply = NULL;
     if (redisGetReply(batch->redis, (void **)&reply) != REDIS_OK || reply == NULL)
         return false;
+    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "BUSY ", 5) == 0) {
+        freeReplyObject(reply);
+        return false;
+    }
     if (reply->type == REDIS_REPLY_ERROR || reply->type == REDIS_REPLY_NIL)
         (void)snprintf(batch->error, sizeof batch->error, "redis refuses: %s",
                        reply->type == REDIS_REPLY_NIL ? "nil" : reply->str);

@@ -17,7 +17,7 @@ enum { BATCH_CHANGES = 32, BATCH_EFFECTS = BATCH_CHANGES * 8 };
 struct batch {
     int port;
     struct redisContext *redis; /* NULL: not connected */
-    bool lost;                  /* the connection went: the changes of this batch may have happened or not */
+    bool lost;                  /* with the connection: the changes of this batch may have happened or not */
     bool losing;                /* the change that is open is recorded, but not sent */
     bool transaction;
     int changes;

@@ -2,12 +2,15 @@
 
 #include "coherence/faults.h"
 
+#include <hiredis/hiredis.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
 #include "coherence/clock.h"
+#include "support/text.h"
 
 enum {
     PAUSE_MS = 200,
@@ -17,6 +20,10 @@ enum {
     DOWN_MS = 3000,
     FREEZE_MS = 1000,
     FREEZE_LONG_MS = 4000,
+    GATHER_MS = 40,
+    SLOW_MS = 200,
+    SCRIPT_LOOPS = 60000000, /* some 400 ms; no clock that a script may read goes on in all versions */
+    SCRIPT_BUSY_MS = 50,
     POLL_MS = 5,
     STEADY_MS = 60,
     RECOVERY_S = 10,
@@ -25,6 +32,53 @@ enum {
 static void fault_sleep(int ms)
 {
     clock_sleep((int64_t)ms * CLOCK_MS);
+}
+
+/* ---- the server ---- */
+
+/* What INFO server says of it, owned; NULL when it does not name that. */
+static char *fault_redis_info(struct stage *stage, const char *name)
+{
+    char *info = redis_text(&stage->redis, "INFO server");
+    const char *at = info != NULL ? strstr(info, name) : NULL;
+    char *value = NULL;
+    if (at != NULL) {
+        at += strlen(name);
+        value = text_printf("%.*s", (int)strcspn(at, "\r\n"), at);
+    }
+    free(info);
+    return value;
+}
+
+/* From version 8 on, of Redis and of Valkey, I/O threads write replies while the turn goes on; see turns.c.
+ */
+static void fault_know_redis(struct stage *stage)
+{
+    char *redis = fault_redis_info(stage, "redis_version:");
+    char *valkey = fault_redis_info(stage, "valkey_version:");
+    char *threads = redis_words(&stage->redis, "CONFIG GET io-threads");
+    const char *version = valkey != NULL ? valkey : redis;
+    stage->splits_turns = strtol(version, NULL, 10) >= 8 && strcmp(threads, "io-threads 1") != 0;
+    printf("server: %s %s, %s\n", valkey != NULL ? "Valkey" : "Redis", version, threads);
+    free(threads);
+    free(valkey);
+    free(redis);
+}
+
+void fault_start_redis(struct stage *stage)
+{
+    enum { ARGS_MAX = 16 };
+    char *text = text_printf("--enable-debug-command yes --busy-reply-threshold %d %s", (int)SCRIPT_BUSY_MS,
+                             stage->options->redis_args != NULL ? stage->options->redis_args : "");
+    const char *args[ARGS_MAX + 1] = {NULL};
+    char *rest = NULL;
+    size_t count = 0;
+    for (char *arg = strtok_r(text, " ", &rest); arg != NULL && count < ARGS_MAX;
+         arg = strtok_r(NULL, " ", &rest))
+        args[count++] = arg;
+    redis_start_program(&stage->redis, stage->options->redis_server, args);
+    free(text);
+    fault_know_redis(stage);
 }
 
 /* ---- recovery ---- */
@@ -159,10 +213,10 @@ static void fault_restart(struct stage *stage, enum fault_kind kind, int ms)
     weather_end(stage->weather);
 }
 
-static void fault_flush(struct stage *stage)
+/* The catalogue is lost, and written again. */
+static void fault_wipe(struct stage *stage)
 {
     struct world *world = stage->world;
-    weather_begin(stage->weather, FAULT_FLUSH, RULE_COHERENT);
     weather_wipe(stage->weather);
     (void)pthread_rwlock_wrlock(&world->gate);
     world_issue_loss(world, clock_now());
@@ -176,6 +230,46 @@ static void fault_flush(struct stage *stage)
     weather_lift(stage->weather);
     fault_await_reload(stage);
     weather_reloaded(stage->weather);
+}
+
+static void fault_flush(struct stage *stage)
+{
+    weather_begin(stage->weather, FAULT_FLUSH, RULE_COHERENT);
+    fault_wipe(stage);
+    weather_end(stage->weather);
+}
+
+/*
+ * A turn of Redis' loop that lasts, with others' changes in it: a shorter one before it lets them come
+ * together.
+ */
+static void fault_slow(struct stage *stage)
+{
+    struct redisContext *gather = redisConnect("127.0.0.1", stage->redis.port);
+    if (gather == NULL || gather->err != 0)
+        abort();
+    weather_begin(stage->weather, FAULT_SLOW, stage->splits_turns ? RULE_LEASE : RULE_COHERENT);
+    if (redisAppendCommand(gather, "DEBUG SLEEP 0.%03d", (int)GATHER_MS) != REDIS_OK ||
+        redisBufferWrite(gather, NULL) != REDIS_OK)
+        abort();
+    fault_sleep(GATHER_MS / 4);
+    redis_do(&stage->redis, "DEBUG SLEEP 0.%03d", (int)SLOW_MS);
+    redisFree(gather);
+    weather_lift(stage->weather);
+    redis_do(&stage->redis, "PING");
+    weather_end(stage->weather);
+}
+
+/*
+ * After SCRIPT_BUSY_MS Redis sends what it owes from the same turn, without the turn's invalidations, and
+ * refuses all commands until the script ends. Changes that it refused are unknown, so all is written again.
+ */
+static void fault_script(struct stage *stage)
+{
+    weather_begin(stage->weather, FAULT_SCRIPT, RULE_CUT_OFF);
+    redis_do(&stage->redis, "EVAL %s 0 %d", "for i = 1, tonumber(ARGV[1]) do end", (int)SCRIPT_LOOPS);
+    fault_wipe(stage);
+    fault_await_connected(stage, 0);
     weather_end(stage->weather);
 }
 
@@ -222,6 +316,12 @@ void fault_run(struct stage *stage, enum fault_kind kind)
         break;
     case FAULT_FREEZE_LONG:
         fault_freeze(stage, kind, FREEZE_LONG_MS);
+        break;
+    case FAULT_SLOW:
+        fault_slow(stage);
+        break;
+    case FAULT_SCRIPT:
+        fault_script(stage);
         break;
     case FAULT_KINDS:
         break;

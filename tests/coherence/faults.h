@@ -19,8 +19,13 @@ struct stage {
     struct weather *weather;
     struct report *report;
     struct redis redis;
+    bool splits_turns; /* this Redis hands acknowledgements out before the invalidations of the turn are
+                          queued */
     struct server server;
 };
+
+/* Starts the Redis that the options ask for, and finds out what it is like; prints its version. */
+void fault_start_redis(struct stage *stage);
 
 /* Causes it, undoes it, and waits until every worker is connected again. */
 void fault_run(struct stage *stage, enum fault_kind kind);

@@ -49,6 +49,8 @@ enum flag {
     FLAG_SEED = 1000,
     FLAG_FAULTS,
     FLAG_CACHE,
+    FLAG_REDIS,
+    FLAG_REDIS_ARGS,
     FLAG_TEAR,
     FLAG_IGNORE,
     FLAG_EXPECT,
@@ -60,6 +62,8 @@ static const struct option flags[] = {
     {"seed", required_argument, NULL, FLAG_SEED},
     {"faults", required_argument, NULL, FLAG_FAULTS},
     {"cache-size", required_argument, NULL, FLAG_CACHE},
+    {"redis-server", required_argument, NULL, FLAG_REDIS},
+    {"redis-args", required_argument, NULL, FLAG_REDIS_ARGS},
     {"tear", no_argument, NULL, FLAG_TEAR},
     {"ignore-invalidations", no_argument, NULL, FLAG_IGNORE},
     {"expect-violations", optional_argument, NULL, FLAG_EXPECT},
@@ -82,6 +86,8 @@ static void options_help(void)
         printf("  --%-22s %s (%d)\n", numbers[i].name, numbers[i].help, numbers[i].initial);
     printf("  --%-22s %s\n", "seed", "of all that is chosen by chance (1)");
     printf("  --%-22s %s\n", "cache-size", "CHANNELD_CACHE_SIZE (channeld's default)");
+    printf("  --%-22s %s\n", "redis-server", "the server's program (redis-server)");
+    printf("  --%-22s %s\n", "redis-args", "further arguments of it, separated by spaces");
     printf("  --%-22s %s", "faults", "none, all, quick, or some of:");
     for (int i = 0; i < FAULT_KINDS; i++)
         printf("%s%s", i == 0 ? " " : ",", weather_fault_name((enum fault_kind)i));
@@ -146,6 +152,12 @@ static void options_take_flag(struct options *options, int flag)
         break;
     case FLAG_CACHE:
         options->cache_size = optarg;
+        break;
+    case FLAG_REDIS:
+        options->redis_server = optarg;
+        break;
+    case FLAG_REDIS_ARGS:
+        options->redis_args = optarg;
         break;
     case FLAG_TEAR:
         options->tear = true;

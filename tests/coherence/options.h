@@ -23,8 +23,10 @@ struct options {
     uint64_t seed;
     bool faults[FAULT_KINDS];
     bool verbose;
-    const char *cache_size; /* CHANNELD_CACHE_SIZE, or NULL: its default */
-    const char *const *env; /* further settings of channeld, NULL-terminated, or NULL */
+    const char *redis_server; /* the program, or NULL: the system's */
+    const char *redis_args;   /* further arguments of it, separated by spaces, or NULL */
+    const char *cache_size;   /* CHANNELD_CACHE_SIZE, or NULL: its default */
+    const char *const *env;   /* further settings of channeld, NULL-terminated, or NULL */
 
     /* What makes a run fail, to show that it can. */
     bool expect_violations;

@@ -67,7 +67,7 @@ void run_start(struct run *run)
     stage->options = &run->options;
     stage->weather = weather_new(&limits);
     stage->world = world_new(run->options.channels, run->options.writers);
-    redis_start(&stage->redis, NULL);
+    fault_start_redis(stage);
     for (int i = 0; i < run->options.writers; i++)
         writer_start(&run->writer[i], &run->options, stage->world, i, stage->redis.port);
     fault_await_reload(stage);

@@ -48,6 +48,8 @@ static const struct {
     [FAULT_FLUSH] = {"flush", true},
     [FAULT_FREEZE] = {"freeze", true},
     [FAULT_FREEZE_LONG] = {"freeze-long", false},
+    [FAULT_SLOW] = {"slow", true},
+    [FAULT_SCRIPT] = {"script", true},
 };
 
 const char *weather_fault_name(enum fault_kind kind)
@@ -199,7 +201,7 @@ static void weather_look_at(const struct weather *weather, const struct fault *f
         outlook->calm = false;
         outlook->fault = fault->kind;
     }
-    if (received >= fault->begin && sent <= aftermath) {
+    if (fault->kind != FAULT_SLOW && received >= fault->begin && sent <= aftermath) {
         outlook->excused = true;
         outlook->fault = fault->kind;
     }

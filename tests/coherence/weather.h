@@ -10,8 +10,10 @@
  * In calm weather an answer knows every change that was acknowledged one bound before its request was sent.
  * While a fault is on that cuts channeld off from Redis, it may answer from memory and knows what was
  * acknowledged one bound before the fault began; but no longer than its stale limit, and after the lease of
- * what it last heard. A fault ends when Redis answers again and every worker is connected to it; one bound
- * after this the weather is calm.
+ * what it last heard. Redis queues the invalidations of a turn of its loop at the turn's end. Where it hands
+ * acknowledgements out before, an answer knows what was acknowledged one bound before the turn began, for the
+ * rest of the turn, and at most for the lease. A fault ends when Redis answers again and every worker is
+ * connected to it; one bound after this the weather is calm.
  */
 
 enum fault_kind {
@@ -25,6 +27,8 @@ enum fault_kind {
     FAULT_FLUSH,       /* FLUSHALL, and other data */
     FAULT_FREEZE,      /* SIGSTOP of channeld, 1 s */
     FAULT_FREEZE_LONG, /* 4 s */
+    FAULT_SLOW,        /* a command that takes Redis 200 ms */
+    FAULT_SCRIPT,      /* a script that runs for so long that Redis answers BUSY meanwhile, and other data */
     FAULT_KINDS,
 };
 

@@ -5,17 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct fixture *fixture_new_with_redis(size_t channels, const char *const *env, const char *const *redis_args)
+struct fixture *fixture_new_with_server(size_t channels, const char *const *env, const char *program,
+                                        const char *const *redis_args)
 {
     struct fixture *fixture = calloc(1, sizeof *fixture);
     if (fixture == NULL)
         abort();
-    redis_start(&fixture->redis, redis_args);
+    redis_start_program(&fixture->redis, program, redis_args);
     catalogue_issue_key(&fixture->redis, FIXTURE_KEY);
     catalogue_put_samples(&fixture->redis, channels);
     struct server_spec spec = {.redis_url = fixture->redis.url, .env = env, .wait = SERVER_WAIT_READY};
     server_start(&fixture->server, &spec);
     return fixture;
+}
+
+struct fixture *fixture_new_with_redis(size_t channels, const char *const *env, const char *const *redis_args)
+{
+    return fixture_new_with_server(channels, env, NULL, redis_args);
 }
 
 struct fixture *fixture_new(size_t channels, const char *const *env)

@@ -32,6 +32,10 @@ struct fixture *fixture_new(size_t channels, const char *const *env);
 struct fixture *fixture_new_with_redis(size_t channels, const char *const *env,
                                        const char *const *redis_args);
 
+/* And with another server than the system's; see redis_start_program(). */
+struct fixture *fixture_new_with_server(size_t channels, const char *const *env, const char *program,
+                                        const char *const *redis_args);
+
 /* Ends both programs, asserting that channeld exits with 0 when it still runs, and frees it. */
 void fixture_free(struct fixture *fixture);
 

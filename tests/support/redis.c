@@ -93,7 +93,8 @@ static void redis_add_args(struct redis *redis, const char *const *args, size_t 
 }
 
 /* Its address, and what its command line consists of; `netns` may be NULL. */
-static void redis_compose(struct redis *redis, const struct netns *netns, const char *const *extra)
+static void redis_compose(struct redis *redis, const struct netns *netns, const char *program,
+                          const char *const *extra)
 {
     char port[16];
     memset(redis, 0, sizeof *redis);
@@ -107,7 +108,10 @@ static void redis_compose(struct redis *redis, const struct netns *netns, const 
     const char *const base[] = {
         "redis-server",     "--port", port,           "--bind", redis->host, "--dir", redis->dir.path,
         "--protected-mode", "no",     "--appendonly", "no",     "--save",    ""};
+    size_t first = netns != NULL ? 4 : 0;
     redis_add_args(redis, base, TEST_COUNT(base));
+    if (program != NULL)
+        redis->args[first] = program;
     for (size_t i = 0; extra != NULL && extra[i] != NULL; i++) {
         redis_add_arg(redis, extra[i]);
         if (strcmp(extra[i], "--requirepass") == 0 && extra[i + 1] != NULL)
@@ -117,7 +121,7 @@ static void redis_compose(struct redis *redis, const struct netns *netns, const 
 
 void redis_prepare(struct redis *redis, const char *const *extra)
 {
-    redis_compose(redis, NULL, extra);
+    redis_compose(redis, NULL, NULL, extra);
 }
 
 void redis_start(struct redis *redis, const char *const *extra)
@@ -125,9 +129,16 @@ void redis_start(struct redis *redis, const char *const *extra)
     redis_start_in(redis, NULL, extra);
 }
 
+void redis_start_program(struct redis *redis, const char *program, const char *const *extra)
+{
+    redis_compose(redis, NULL, program, extra);
+    redis_launch(redis);
+    redis_await(redis);
+}
+
 void redis_start_in(struct redis *redis, const struct netns *netns, const char *const *extra)
 {
-    redis_compose(redis, netns, extra);
+    redis_compose(redis, netns, NULL, extra);
     redis_launch(redis);
     redis_await(redis);
 }

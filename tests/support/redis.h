@@ -34,6 +34,12 @@ struct redis {
  */
 void redis_start(struct redis *redis, const char *const *extra);
 
+/*
+ * The same with another server than the system's, such as Valkey's. `program` is borrowed, a path or a name
+ * in PATH; NULL: the system's.
+ */
+void redis_start_program(struct redis *redis, const char *program, const char *const *extra);
+
 /* The same in a network of its own, which has to outlive it. */
 void redis_start_in(struct redis *redis, const struct netns *netns, const char *const *extra);
 

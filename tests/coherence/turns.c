@@ -1,0 +1,276 @@
+/*
+ * A turn of Redis' loop that lasts. Redis queues the invalidations of a turn at its end. Redis and Valkey
+ * from version 8 on with I/O threads, and any Redis while a script is busy, send acknowledgements before:
+ * until the turn ends, channeld answers from memory what a writer knows to be replaced. Others never do.
+ * Nowhere does it outlast the turn.
+ */
+
+#include <hiredis/hiredis.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/fixture.h"
+
+enum {
+    WRITERS = 6,
+    GATHER_MS = 50, /* a turn in which the commands of the next one come together */
+    EARLY_MS = 500, /* an acknowledgement so long before the end of the slow turn did not wait for it */
+    TRIALS = 10,
+    TRIALS_NEVER = 2,
+};
+
+/* Commands that take about a second: less than what ends channeld's connection, unless Redis answers BUSY
+ * meanwhile. */
+static const char *const SLOW[] = {"DEBUG", "SLEEP", "1"};
+static const char *const SCRIPT[] = {"EVAL", "for i = 1, 150000000 do end", "0"};
+
+struct writer {
+    struct redisContext *redis;
+    int64_t acknowledged; /* when, 0: not yet */
+    bool refused;         /* because a script is busy */
+    bool shown;           /* channeld has shown the change */
+};
+
+struct trial {
+    struct fixture *fixture;
+    struct redisContext *gather;
+    struct redisContext *slow;
+    struct writer writer[WRITERS];
+    int number;
+};
+
+static const char *const ONE_WORKER[] = {"CHANNELD_WORKERS=1", NULL};
+
+static struct redisContext *connect_to(const struct redis *redis)
+{
+    struct redisContext *context = redisConnect(redis->host, redis->port);
+    assert_non_null(context);
+    assert_int_equal(context->err, 0);
+    return context;
+}
+
+/* Sends what was appended. */
+static void flush(struct redisContext *context)
+{
+    int done = 0;
+    while (done == 0)
+        assert_int_equal(redisBufferWrite(context, &done), REDIS_OK);
+}
+
+static bool is_readable(const struct redisContext *context, int ms)
+{
+    struct pollfd fd = {.fd = context->fd, .events = POLLIN};
+    return poll(&fd, 1, ms) == 1;
+}
+
+/* Takes a reply; false for the one error that may come: a script is busy. */
+static bool take_reply(struct redisContext *context)
+{
+    redisReply *reply = NULL;
+    assert_int_equal(redisGetReply(context, (void **)&reply), REDIS_OK);
+    bool good = reply->type != REDIS_REPLY_ERROR;
+    if (!good)
+        assert_int_equal(strncmp(reply->str, "BUSY ", 5), 0);
+    freeReplyObject(reply);
+    return good;
+}
+
+static bool shows_change(const struct trial *trial, int channel)
+{
+    struct http_response response;
+    char *path = text_printf("channel/by-id/%d/", channel);
+    char *title = text_printf("\"title\":\"%d of %d\"", channel, trial->number);
+    fixture_get(trial->fixture, path, &response);
+    bool shown = response.status == 200 && strstr(response.body, title) != NULL;
+    http_response_free(&response);
+    free(title);
+    free(path);
+    return shown;
+}
+
+static bool shows_all(void *arg)
+{
+    const struct trial *trial = arg;
+    bool all = true;
+    for (int i = 0; i < WRITERS; i++)
+        all = shows_change(trial, i) && all;
+    return all;
+}
+
+static void change(struct trial *trial, int channel)
+{
+    struct writer *writer = &trial->writer[channel];
+    *writer = (struct writer){.redis = writer->redis};
+    char *title = text_printf("%d of %d", channel, trial->number);
+    assert_int_equal(redisAppendCommand(writer->redis, "HSET channels:card:%d title %s", channel, title), 0);
+    flush(writer->redis);
+    free(title);
+}
+
+/* Changes and the slow command in one turn, in any order; nothing depends on their really being so. */
+static void begin_turn(struct trial *trial, const char *const *slow)
+{
+    assert_int_equal(redisAppendCommand(trial->gather, "DEBUG SLEEP 0.%03d", (int)GATHER_MS), REDIS_OK);
+    flush(trial->gather);
+    for (int i = 0; i < WRITERS; i++) {
+        change(trial, i);
+        if (i == WRITERS / 2) {
+            assert_int_equal(redisAppendCommand(trial->slow, "%s %s %s", slow[0], slow[1], slow[2]),
+                             REDIS_OK);
+            flush(trial->slow);
+        }
+    }
+}
+
+static void look_at(struct trial *trial, int channel)
+{
+    struct writer *writer = &trial->writer[channel];
+    if (writer->acknowledged == 0 && !writer->refused && is_readable(writer->redis, 0)) {
+        writer->refused = !take_reply(writer->redis);
+        writer->acknowledged = writer->refused ? 0 : wait_now_ms();
+    }
+    if (writer->acknowledged != 0 && !writer->shown)
+        writer->shown = shows_change(trial, channel);
+}
+
+/* True when a change was acknowledged long before the end of the turn, and not shown until then. */
+static bool is_early(struct trial *trial, const char *const *slow)
+{
+    bool early = false;
+    trial->number++;
+    begin_turn(trial, slow);
+    while (!is_readable(trial->slow, 1)) {
+        for (int i = 0; i < WRITERS; i++)
+            look_at(trial, i);
+    }
+    int64_t end = wait_now_ms();
+    for (int i = 0; i < WRITERS; i++) {
+        const struct writer *writer = &trial->writer[i];
+        early =
+            early || (writer->acknowledged != 0 && !writer->shown && end - writer->acknowledged > EARLY_MS);
+    }
+    return early;
+}
+
+/* When the turn is over, so is the exception. */
+static void end_turn(struct trial *trial)
+{
+    assert_true(take_reply(trial->slow));
+    assert_true(take_reply(trial->gather));
+    for (int i = 0; i < WRITERS; i++) {
+        struct writer *writer = &trial->writer[i];
+        if (writer->acknowledged == 0 && !writer->refused)
+            writer->refused = !take_reply(writer->redis);
+        if (writer->refused) {
+            change(trial, i);
+            assert_true(take_reply(writer->redis));
+        }
+    }
+    if (!wait_until(shows_all, trial, 2000))
+        fail_msg("not all changes are shown after the turn");
+}
+
+static void trial_open(struct trial *trial, const char *program, const char *const *args)
+{
+    *trial = (struct trial){.fixture = fixture_new_with_server(0, ONE_WORKER, program, args)};
+    const struct redis *redis = &trial->fixture->redis;
+    trial->gather = connect_to(redis);
+    trial->slow = connect_to(redis);
+    for (int i = 0; i < WRITERS; i++) {
+        trial->writer[i].redis = connect_to(redis);
+        change(trial, i);
+        assert_true(take_reply(trial->writer[i].redis));
+    }
+    assert_true(wait_until(shows_all, trial, 2000));
+}
+
+static void trial_close(struct trial *trial)
+{
+    for (int i = 0; i < WRITERS; i++)
+        redisFree(trial->writer[i].redis);
+    redisFree(trial->slow);
+    redisFree(trial->gather);
+    fixture_free(trial->fixture);
+}
+
+static void expect(const char *program, const char *threads, const char *const *slow, bool expected)
+{
+    const char *const args[] = {
+        "--enable-debug-command", "yes", "--busy-reply-threshold", "20", "--io-threads", threads, NULL};
+    struct trial trial;
+    int early = 0;
+    trial_open(&trial, program, args);
+    for (int i = 0; i < (expected ? TRIALS : TRIALS_NEVER) && early == 0; i++) {
+        early += is_early(&trial, slow);
+        end_turn(&trial);
+    }
+    trial_close(&trial);
+    assert_int_equal(early, expected);
+}
+
+/* The path of a server that scripts/setup --tools has unpacked, owned. */
+static char *unpacked(const char *name)
+{
+    char *path = text_printf("%s/%s", process_require_env("CHANNELD_SERVERS"), name);
+    if (access(path, X_OK) != 0)
+        fail_msg("no %s; run scripts/setup --tools", path);
+    return path;
+}
+
+static void expect_of(const char *name, const char *threads, bool expected)
+{
+    char *path = unpacked(name);
+    expect(path, threads, SLOW, expected);
+    free(path);
+}
+
+static void the_systems_redis_acknowledges_at_the_end_of_the_turn(void **state)
+{
+    (void)state;
+    expect("redis-server", "1", SLOW, false);
+}
+
+static void redis_8_without_threads_acknowledges_at_the_end_of_the_turn(void **state)
+{
+    (void)state;
+    expect_of("redis8-server", "1", false);
+}
+
+static void valkey_without_threads_acknowledges_at_the_end_of_the_turn(void **state)
+{
+    (void)state;
+    expect_of("valkey-server", "1", false);
+}
+
+static void redis_8_with_threads_may_acknowledge_before(void **state)
+{
+    (void)state;
+    expect_of("redis8-server", "4", true);
+}
+
+static void valkey_with_threads_may_acknowledge_before(void **state)
+{
+    (void)state;
+    expect_of("valkey-server", "4", true);
+}
+
+static void any_redis_acknowledges_while_a_script_is_busy(void **state)
+{
+    (void)state;
+    expect("redis-server", "1", SCRIPT, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_systems_redis_acknowledges_at_the_end_of_the_turn),
+        cmocka_unit_test(redis_8_without_threads_acknowledges_at_the_end_of_the_turn),
+        cmocka_unit_test(valkey_without_threads_acknowledges_at_the_end_of_the_turn),
+        cmocka_unit_test(redis_8_with_threads_may_acknowledge_before),
+        cmocka_unit_test(valkey_with_threads_may_acknowledge_before),
+        cmocka_unit_test(any_redis_acknowledges_while_a_script_is_busy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
