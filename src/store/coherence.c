@@ -8,11 +8,17 @@
  *   - a reply that stands behind an invalidation knows of the write: it may be remembered;
  *   - the writer's acknowledgement does not leave before the invalidation is queued: who has read it is at
  * most one network delay ahead of us. Hence the only rule for what one key says: apply replies and pushes
- * strictly in stream order. A page is made of several keys read one after the other; if one of them is named
- * while it is being put together, it is answered but not remembered. What is written while there is no
- * connection is never told, so a new connection begins with nothing. A change of everything, of the index or
- * of the keys may have left nothing at all: memory is neither used nor dropped for it before a check
- * (catalogue.c).
+ * strictly in stream order.
+ *
+ * The last of these has two exceptions, which cost the rest of the turn but not the order on our stream:
+ * Redis and Valkey from version 8 on with io-threads write acknowledgements while the turn goes on, and any
+ * Redis does while a script is busy (longer than busy-reply-threshold). A turn that outlasts the lease leaves
+ * our PING unanswered or refused: memory then speaks as for a Redis that was lost.
+ *
+ * A page is made of several keys read one after the other; if one of them is named while it is being put
+ * together, it is answered but not remembered. What is written while there is no connection is never told, so
+ * a new connection begins with nothing. A change of everything, of the index or of the keys may have left
+ * nothing at all: memory is neither used nor dropped for it before a check (catalogue.c).
  */
 #include "store/fetch.h"
 
