@@ -14,10 +14,19 @@ other_core=${CHANNELD_BENCH_OTHER_CORE:-1}
 say() { printf '%s\n' "$*" >&2; }
 die() { say "${0##*/}: $*"; exit 1; }
 
+# What the script says of itself at its top.
+help() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; }
+
 usage() {
-    sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$1" >&2
+    help >&2
     exit 2
 }
+
+# Here, since it is read with the arguments of the script.
+if [[ ${1:-} == -h || ${1:-} == --help ]]; then
+    help
+    exit 0
+fi
 
 need() {
     local program

@@ -38,6 +38,31 @@ pid_for() { # SERVER ROUTE
     esac
 }
 
+need_nginx() { [[ -x /usr/sbin/nginx ]] || need nginx; } # it is not on every user's path
+
+# Ends with what is missing for the servers, before anything is prepared for them.
+need_for() { # SERVER...
+    local server file
+    for server in "$@"; do
+        case $server in
+            floor | floor-cold | pipeline | channeld | channeld-64M | channeld-0) ;;
+            nginx-return) need_nginx ;;
+            nginx-lua)
+                need_nginx
+                need node
+                for file in /usr/lib/nginx/modules/ngx_http_lua_module.so /usr/share/lua/5.1/nginx/{redis,string}.lua; do
+                    [[ -e $file ]] || die "nginx-lua lacks $file; bench/setup installs it"
+                done
+                ;;
+            fastify)
+                need node
+                [[ -d $bench/peers/fastify/node_modules ]] || die "fastify is not installed; bench/setup does it"
+                ;;
+            *) die "no server is called $server; there are ${all_servers[*]}" ;;
+        esac
+    done
+}
+
 # The line of a file whose first word is the median of all.
 median_line() { LC_ALL=C sort -n "$1" | awk '{ line[NR] = $0 } END { print line[int((NR + 1) / 2)] }'; }
 
@@ -99,7 +124,6 @@ start_nginx() { # NAME
 }
 
 start_fastify() {
-    [[ -d $bench/peers/fastify/node_modules ]] || die "fastify is not installed; bench/setup does it"
     assign_port fastify
     NODE_ENV=production start fastify "$server_core" node "$bench/peers/fastify/index.js" "${port_of[fastify]}" \
         "${port_of[redis]}"
@@ -122,7 +146,6 @@ start_server() {
         channeld) start_channeld channeld "$server_core" 512MiB 1 ;;
         channeld-64M) start_channeld channeld-64M "$server_core" 64MiB 1 ;;
         channeld-0) start_channeld channeld-0 "$server_core" 0 1 ;;
-        *) die "no server is called $1; there are ${all_servers[*]}" ;;
     esac
 }
 

@@ -44,6 +44,8 @@ set(hardening
     -fno-strict-overflow
     -fno-strict-aliasing
     -fstrict-flex-arrays=3)
+# In force only where every object that is linked has it, the C library's start files too (not in Debian 12): what a
+# program has is what `readelf -n` shows of it.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|i.86)$")
     list(APPEND hardening -fcf-protection=full)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
