@@ -1,0 +1,113 @@
+/*
+ * The parser of what Redis sends. The first byte of an input says in which pieces the rest is parsed; what
+ * comes of it must be the same as of the whole at once, in bounded memory. Where no limit is exceeded and
+ * there is no push, hiredis must say the same of it.
+ */
+#include "redis/resp.h"
+#include "fuzz/fuzz.h"
+
+enum { BYTES_MAX = 2 * RESP_CHUNK, ELEMENTS_MAX = 8, PIECE_MAX = 64 };
+
+struct parsed {
+    struct buf seen; /* all results, one after the other */
+    bool plain;      /* no limit was exceeded, no element was pushed, no number was other than an integer */
+    bool failed;
+    size_t replies;
+};
+
+static void note(struct buf *out, const redisReply *reply)
+{
+    buf_printf(out, "%d %lld %zu %zu ", reply->type, reply->integer, reply->len, reply->elements);
+    if (reply->str != NULL) {
+        FUZZ_CHECK(reply->str[reply->len] == '\0');
+        buf_append(out, reply->str, reply->len);
+    }
+    buf_append_char(out, '\n');
+    for (size_t i = 0; i < reply->elements; i++)
+        note(out, reply->element[i]);
+}
+
+/* hiredis looks into the text of these, which nothing asks for. */
+static bool has_other_numbers(const redisReply *reply)
+{
+    bool has = reply->type == REDIS_REPLY_DOUBLE || reply->type == REDIS_REPLY_BIGNUM;
+    for (size_t i = 0; i < reply->elements; i++)
+        has = has || has_other_numbers(reply->element[i]);
+    return has;
+}
+
+static bool take_results(struct resp_parser *p, struct span input, struct parsed *out)
+{
+    for (;;) {
+        const redisReply *reply = NULL;
+        enum resp_result result = resp_parse(p, &input, &reply);
+        FUZZ_CHECK(p->pool_size <= BYTES_MAX && p->line.len <= RESP_LINE_MAX);
+        if (result == RESP_ERROR || result == RESP_INCOMPLETE) {
+            FUZZ_CHECK(result == RESP_ERROR ? p->error != NULL : input.len == 0);
+            out->failed = result == RESP_ERROR;
+            return !out->failed;
+        }
+        if (result == RESP_PUSH_ELEMENT)
+            buf_append_span(&out->seen, resp_push_kind(p));
+        note(&out->seen, reply);
+        out->replies++;
+        out->plain =
+            out->plain && result == RESP_REPLY && !resp_is_oversize(reply) && !has_other_numbers(reply);
+    }
+}
+
+static struct parsed parse(struct span input, size_t piece)
+{
+    struct parsed out = {.plain = true};
+    struct resp_parser p;
+    resp_init(&p);
+    p.bytes_max = BYTES_MAX;
+    p.elements_max = ELEMENTS_MAX;
+    while (input.len > 0) {
+        struct span part = {input.data, input.len < piece ? input.len : piece};
+        char *copy = fuzz_copy(part);
+        bool goes_on = take_results(&p, (struct span){copy, part.len}, &out);
+        free(copy);
+        if (!goes_on)
+            break;
+        input = span_skip(input, part.len);
+    }
+    resp_fini(&p);
+    FUZZ_CHECK(buf_error(&out.seen) == 0);
+    return out;
+}
+
+/* hiredis takes more for RESP than the parser does, so it is asked for as many replies as were found. */
+static void compare_with_hiredis(struct span input, const struct parsed *ours)
+{
+    struct buf theirs = BUF_INIT;
+    redisReader *reader = redisReaderCreate();
+    FUZZ_CHECK(reader != NULL && redisReaderFeed(reader, input.data, input.len) == REDIS_OK);
+    for (size_t i = 0; i < ours->replies; i++) {
+        void *reply = NULL;
+        FUZZ_CHECK(redisReaderGetReply(reader, &reply) == REDIS_OK && reply != NULL);
+        note(&theirs, reply);
+        freeReplyObject(reply);
+    }
+    FUZZ_CHECK(span_equal(buf_span(&theirs), buf_span(&ours->seen)));
+    redisReaderFree(reader);
+    buf_fini(&theirs);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct span input = fuzz_input(data, size);
+    if (input.len == 0)
+        return 0;
+    size_t piece = (unsigned char)input.data[0] % PIECE_MAX + 1;
+    input = span_skip(input, 1);
+    struct parsed whole = parse(input, SIZE_MAX);
+    struct parsed pieces = parse(input, piece);
+    FUZZ_CHECK(whole.failed == pieces.failed && whole.replies == pieces.replies);
+    FUZZ_CHECK(span_equal(buf_span(&whole.seen), buf_span(&pieces.seen)));
+    if (whole.plain && whole.replies > 0 && span_find(input, '>') == input.len)
+        compare_with_hiredis(input, &whole);
+    buf_fini(&whole.seen);
+    buf_fini(&pieces.seen);
+    return 0;
+}
