@@ -47,8 +47,9 @@ static bool take_results(struct resp_parser *p, struct span input, struct parsed
             out->failed = result == RESP_ERROR;
             return !out->failed;
         }
+        struct span kind = resp_push_kind(p);
         if (result == RESP_PUSH_ELEMENT)
-            buf_append_span(&out->seen, resp_push_kind(p));
+            buf_printf(&out->seen, "%.*s ", (int)kind.len, kind.data);
         note(&out->seen, reply);
         out->replies++;
         out->plain =
