@@ -1,5 +1,5 @@
 /*
- * Opening loops; see loop.h.
+ * Opening loops, and what libuv would end the process for; see loop.h.
  *
  * libuv keeps a table by descriptor and grows it with realloc when a higher one comes; where there is no
  * memory for that it calls abort(), whoever's connection it was. (It reallocs nothing else that we use; what
@@ -11,8 +11,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { EXIT_CANNOT_RUN = 1 };
@@ -42,6 +46,48 @@ int loop_prepare(void)
 {
     spread_work_of_allocator();
     return uv_replace_allocator(malloc, realloc_or_end, calloc, free);
+}
+
+static int call_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+    return (int)syscall(SYS_epoll_ctl, epfd, op, fd, event);
+}
+
+/* Of both ends of the connection; false for what is none. */
+static bool end_connection(int fd)
+{
+    int listens = 0;
+    socklen_t len = sizeof listens;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) != 0 || listens != 0)
+        return false;
+    (void)shutdown(fd, SHUT_RDWR);
+    return true;
+}
+
+/*
+ * In the C library's place, for libuv, which calls abort() when this fails: where the kernel has no memory,
+ * or fs.epoll.max_user_watches is reached, which counts for all processes of a user together. A connection
+ * that cannot be polled is shut down, and libuv is told that all is well: it hears no more of that
+ * connection, which then ends by its deadline. Whatever else libuv does with it meanwhile is told the same.
+ * What is no connection (a listener, the loop's own descriptors) is left to libuv: without it the process is
+ * of no use.
+ */
+int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+    int done = call_epoll_ctl(epfd, op, fd, event);
+    if (done != 0 && errno == ENOENT) { /* one that was not polled before */
+        if (op == EPOLL_CTL_DEL)
+            return 0;
+        op = EPOLL_CTL_ADD;
+        done = call_epoll_ctl(epfd, op, fd, event);
+    }
+    if (done == 0 || op != EPOLL_CTL_ADD || (errno != ENOSPC && errno != ENOMEM))
+        return done;
+    int err = errno;
+    if (end_connection(fd))
+        return 0;
+    errno = err;
+    return -1;
 }
 
 static void on_event(uv_poll_t *poll, int status, int events)
