@@ -23,7 +23,7 @@ static int64_t take_number(struct span *text)
     return parse_int64(digits, &number) == 0 ? number : -1;
 }
 
-/* False as well when it is no version. */
+/* False as well when it is no version; it is not absent. */
 static bool is_ordered(struct span version)
 {
     for (int i = 0; i < VERSION_PARTS; i++) {
@@ -43,7 +43,9 @@ const char *redis_hello_objection(const redisReply *reply)
     if (!span_equal(server, SPAN("redis")))
         return NULL;
     struct span version = redis_member(reply, SPAN("version"));
-    return is_ordered(version) ? NULL : "Redis before 7.0.5 sends invalidations out of order with replies";
+    return version.data != NULL && is_ordered(version)
+               ? NULL
+               : "Redis before 7.0.5 sends invalidations out of order with replies";
 }
 
 /* --- ROLE --- */
