@@ -97,9 +97,13 @@ static bool deliver(struct redis_socket *s, struct span input)
     }
 }
 
+/* What is read after so long a time waits for the next turn too: 16 KiB of invalidations take a millisecond. */
+enum { TURN_NS = 1000 * 1000 };
+
 /* What came before the end of the stream has been delivered when the end is read. */
 static bool read_available(struct redis_socket *s)
 {
+    uint64_t began_ns = 0;
     size_t full = s->tls != NULL ? TLS_RECORD : sizeof s->input; /* a shorter read has taken all there was */
     for (size_t total = 0; total < TURN_MAX;) {
         ssize_t n = s->context->funcs->read(s->context, s->input, sizeof s->input);
@@ -112,6 +116,9 @@ static bool read_available(struct redis_socket *s)
             return false;
         s->more = (size_t)n == full;
         if (!s->more)
+            return true;
+        began_ns = began_ns == 0 ? s->read_ns : began_ns;
+        if (clock_now_ns() - began_ns > TURN_NS)
             return true;
         total += (size_t)n;
     }

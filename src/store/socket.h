@@ -29,7 +29,7 @@ struct socket_events {
     void *arg;
 };
 
-enum { SOCKET_READ = 64 * 1024 }; /* bytes taken from the kernel at a time */
+enum { SOCKET_READ = 16 * 1024 }; /* bytes taken from the kernel at a time */
 
 struct redis_socket {
     uv_poll_t poll;
