@@ -189,7 +189,6 @@ static void on_connected(void *arg)
 static void on_reply(void *arg, const redisReply *reply)
 {
     struct rconn *c = arg;
-    metrics_turn_begins_at(c->options.metrics, c->socket->read_ns);
     c->suspect = false; /* a push does not clear it: commands may be lost where changes are still told */
     c->reply_heartbeats = 0;
     if (expected_oldest(&c->expected) == NULL) {
@@ -198,6 +197,7 @@ static void on_reply(void *arg, const redisReply *reply)
     }
     struct expected_reply owed = expected_pop(&c->expected);
     uint64_t read_ns = c->socket->read_ns;
+    metrics_turn_begins_at(c->options.metrics, read_ns);
     histogram_observe(&c->options.metrics->redis_command_duration,
                       read_ns > owed.sent_ns ? read_ns - owed.sent_ns : 0);
     if (resp_is_oversize(reply))
@@ -208,7 +208,6 @@ static void on_reply(void *arg, const redisReply *reply)
 static void on_push(void *arg, struct span kind, const redisReply *element)
 {
     struct rconn *c = arg;
-    metrics_turn_begins_at(c->options.metrics, c->socket->read_ns);
     if (c->state == RCONN_READY && c->options.on_push != NULL)
         c->options.on_push(c->options.arg, kind, element);
 }
