@@ -101,9 +101,8 @@ static bool deliver(struct redis_socket *s, struct span input)
 /* What came before the end of the stream has been delivered when the end is read. */
 static bool read_available(struct redis_socket *s)
 {
-    enum {
-        TURN_NS = 1000 * 1000
-    }; /* 16 KiB of invalidations take as long: the rest waits for the next turn */
+    /* 16 KiB of invalidations take a millisecond; what is there after one waits for the next turn. */
+    enum { TURN_NS = 1000 * 1000 };
     uint64_t began_ns = 0;
     size_t full = s->tls != NULL ? TLS_RECORD : sizeof s->input; /* a shorter read has taken all there was */
     for (size_t total = 0; total < TURN_MAX;) {
