@@ -246,6 +246,52 @@ static void running_load_is_told(void **state)
     ctl_run_free(&run);
 }
 
+/* A Redis that knows TTLs of hash fields: false where scripts/setup --tools has not unpacked one. */
+static bool start_redis_8(struct redis *newer)
+{
+    static char path[4096]; /* for as long as the server */
+    const char *servers = getenv("CHANNELD_SERVERS");
+    (void)snprintf(path, sizeof path, "%s/redis8-server", servers != NULL ? servers : "");
+    if (access(path, X_OK) != 0)
+        return false;
+    redis_prepare(newer, NULL);
+    newer->args[0] = path;
+    redis_launch(newer);
+    redis_await(newer);
+    return true;
+}
+
+static void ttls_of_hash_fields_are_found_and_removed(void **state)
+{
+    static const char *const args[] = {"verify", NULL};
+    static const char text[] = "{\"max_channel_id\":1,\"title\":\"t\"}\n{\"max_channel_id\":2}\n";
+    struct redis newer;
+    (void)state;
+    if (!start_redis_8(&newer)) {
+        skip();
+        return;
+    }
+    catalogue_issue_key(&newer, "a key");
+    ctl_expect_load(&newer, text, NULL, 0);
+    redis_do(&newer, "HPEXPIRE channels:card:1 1000000 FIELDS 1 title");
+    struct ctl_run run = ctl_run(&newer, args);
+    assert_int_equal(run.status, 1);
+    assert_string_equal(run.out, "card 1: title: has a TTL\n2 channels, 1 API key, 1 problem\n");
+    ctl_run_free(&run);
+    run = ctl_load(&newer, text, NULL);
+    assert_int_equal(run.status, 0);
+    ctl_expect_text(run.err, "1 channel had a TTL, which was removed\n");
+    ctl_expect_text(run.out, "loaded 1 channel (1 unchanged, 0 refused)");
+    ctl_run_free(&run);
+    ctl_expect_sound(&newer);
+    redis_do(&newer, "ACL SETUSER default -hpexpiretime");
+    run = ctl_run(&newer, args);
+    assert_int_equal(run.status, 1);
+    ctl_expect_text(run.out, "TTLs of hash fields were not looked for: Redis does not permit HPEXPIRETIME");
+    ctl_run_free(&run);
+    redis_stop(&newer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +304,7 @@ int main(void)
         cmocka_unit_test_setup(cards_that_are_too_large_are_named, fill),
         cmocka_unit_test_setup(only_the_first_problems_are_printed, fill),
         cmocka_unit_test_setup(running_load_is_told, fill),
+        cmocka_unit_test(ttls_of_hash_fields_are_found_and_removed),
     };
     return cmocka_run_group_tests(tests, start, end);
 }
