@@ -1,10 +1,13 @@
 /* Access log lines; see access_log.h. */
 #include "api/access_log.h"
 
+#include "base/clock.h"
 #include "base/hex.h"
 #include "base/log.h"
 
 #include <errno.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 enum { REQUEST_ID_MAX = 128, TRACEPARENT_LEN = 55, TRACE_ID_LEN = 32, PARENT_ID_LEN = 16 };
 
@@ -30,6 +33,30 @@ bool request_id_valid(struct span id)
             return false;
     }
     return id.len >= 1 && id.len <= REQUEST_ID_MAX;
+}
+
+void request_ids_init(struct request_ids *ids)
+{
+    if (getrandom(ids->state, sizeof ids->state, GRND_NONBLOCK) < 0) {
+        ids->state[0] = clock_now_ns();
+        ids->state[1] = (uint64_t)getpid() << 32 ^ (uintptr_t)ids;
+    }
+}
+
+/* SplitMix64: each state is passed once in 2^64 steps, and tells little of the next. */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9E3779B97F4A7C15U;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBU;
+    return z ^ z >> 31;
+}
+
+struct span request_id_next(struct request_ids *ids)
+{
+    const uint64_t id[] = {next_random(&ids->state[0]), next_random(&ids->state[1])};
+    hex_write((const unsigned char *)id, sizeof id, ids->text);
+    return (struct span){ids->text, sizeof ids->text};
 }
 
 static bool hex_at(struct span s, size_t from, size_t to)
@@ -75,9 +102,11 @@ void access_log_write(const struct access_record *record)
     log_int(&line, "bytes", (int64_t)record->bytes);
     log_int(&line, "duration_us", (int64_t)record->duration_us);
     log_str(&line, "cache", span_of(caches[record->source]));
+    if (record->client.len > 0)
+        log_str(&line, "client", record->client);
     if (record->key.data != NULL)
         log_str(&line, "key", record->key);
-    if (request_id_valid(record->request_id))
+    if (record->request_id.data != NULL)
         log_str(&line, "request_id", record->request_id);
     struct trace_ids ids = trace_ids_of(record->traceparent);
     if (ids.trace.data != NULL) {

@@ -17,8 +17,9 @@ struct access_record {
     size_t bytes;         /* of content */
     uint64_t duration_us; /* from the complete request to its answer */
     enum store_source source;
-    struct span key; /* start of the digest, or absent */
-    struct span request_id;
+    struct span client;     /* its address, or absent */
+    struct span key;        /* start of the digest, or absent */
+    struct span request_id; /* valid, or absent */
     struct span traceparent;
 };
 
@@ -35,6 +36,17 @@ void access_log_write(const struct access_record *record);
 
 /* True for 1 to 128 of A-Z a-z 0-9 _ . - : such a request id is echoed and logged. */
 bool request_id_valid(struct span id);
+
+/* Request ids of our own: 32 hexadecimal digits, as good as random, which no two processes have in common. */
+struct request_ids {
+    uint64_t state[2];
+    char text[32];
+};
+
+void request_ids_init(struct request_ids *ids);
+
+/* Borrowed until the next. */
+struct span request_id_next(struct request_ids *ids);
 
 /* Of a traceparent field, 32 and 16 hexadecimal digits; both absent when it is not valid. Of a later version
  * than 00 the first 55 characters are read (W3C Trace Context, "Versioning of traceparent"). */

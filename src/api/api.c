@@ -13,6 +13,7 @@ struct api {
     struct api_options options;
     struct api_errors errors;
     struct key_memo memo;
+    struct request_ids ids;
     struct buf scratch;            /* of the request that is being read */
     struct buf links;              /* the Link field of the answer that is being written */
     struct http_response response; /* that answer; on the stack, all of it would be zeroed each time */
@@ -32,8 +33,14 @@ struct call {
 };
 
 static void log_call(const struct call *call, const struct http_request *request,
-                     const struct http_response *r, uint64_t duration_ns)
+                     const struct http_response *r, struct span request_id, uint64_t duration_ns)
 {
+    char client[IP_TEXT_MAX];
+    size_t client_len = 0;
+    if (call->api->options.log_clients) {
+        struct ip ip = http_exchange_client(call->exchange);
+        client_len = ip_known(&ip) ? ip_write(&ip, client) : 0;
+    }
     bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->body == NULL;
     char key[ACCESS_LOG_KEY_DIGITS];
     digest_hex_prefix(&call->key, key, sizeof key);
@@ -44,8 +51,9 @@ static void log_call(const struct call *call, const struct http_request *request
         .bytes = bodiless ? 0 : r->body->len,
         .duration_us = duration_ns / 1000,
         .source = call->source,
+        .client = {client, client_len},
         .key = call->has_key ? (struct span){key, sizeof key} : SPAN_ABSENT,
-        .request_id = request->field[HTTP_FIELD_REQUEST_ID],
+        .request_id = request_id,
         .traceparent = request->field[HTTP_FIELD_TRACEPARENT],
     };
     access_log_write(&record);
@@ -57,22 +65,32 @@ static struct http_response *begin_response(struct api *a, int status, struct bl
     return &a->response;
 }
 
+/* The client's, or one of ours where somebody may look for the request; absent otherwise. */
+static struct span request_id_of(struct api *a, const struct http_request *request, bool wanted)
+{
+    struct span id = request->field[HTTP_FIELD_REQUEST_ID];
+    if (request_id_valid(id))
+        return id;
+    return wanted ? request_id_next(&a->ids) : SPAN_ABSENT;
+}
+
 /* Every answer leaves here. */
 static void respond(struct call *call)
 {
     struct api *a = call->api;
     struct http_response *r = &a->response;
     const struct http_request *request = http_exchange_request(call->exchange);
-    struct span id = request->field[HTTP_FIELD_REQUEST_ID];
-    if (request_id_valid(id))
+    r->status = http_exchange_status(call->exchange, r);
+    bool logged = access_log_wants(a->options.access_log, r->status);
+    struct span id = request_id_of(a, request, logged || r->status >= 400);
+    if (id.data != NULL)
         http_response_add(r, SPAN("X-Request-Id"), id);
     cors_add_fields(&a->options.cors, request, r);
-    r->status = http_exchange_status(call->exchange, r);
     uint64_t duration_ns = clock_now_ns() - http_exchange_began_ns(call->exchange);
     traffic_count(a->options.traffic, call->route, r->status, duration_ns);
     metric_sub(&a->options.metrics->requests_in_flight, 1);
-    if (access_log_wants(a->options.access_log, r->status))
-        log_call(call, request, r, duration_ns);
+    if (logged)
+        log_call(call, request, r, id, duration_ns);
     http_exchange_respond(call->exchange, r); /* the call is gone after this */
 }
 
@@ -234,6 +252,7 @@ int api_new(const struct api_options *options, struct api **out)
     if (a == NULL)
         return -ENOMEM;
     a->options = *options;
+    request_ids_init(&a->ids);
     int err = api_errors_init(&a->errors);
     if (err != 0) {
         api_free(a);

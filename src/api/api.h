@@ -23,6 +23,7 @@ struct api_options {
     struct link_hosts hosts;
     struct cors cors;
     enum access_log_mode access_log;
+    bool log_clients; /* lines tell the client's address */
 };
 
 /* Owned by the caller, who frees it with api_free after the server that uses it. Returns 0 or -ENOMEM. */

@@ -55,10 +55,15 @@ static const struct setting TABLE[] = {
     {"log-level", SETTING_TEXT, AT(log_level), "info", 0, 0, false, "error, warn, info or debug"},
     {"access-log", SETTING_TEXT, AT(access_log), "errors", 0, 0, false,
      "off, errors (status 400 and above) or all"},
+    {"log-clients", SETTING_TEXT, AT(log_clients), "on", 0, 0, false,
+     "on: lines of the access log tell the client's address; off: they do not"},
     {"core-dumps", SETTING_TEXT, AT(core_dumps), "off", 0, 0, false,
      "on: core dumps and debuggers may see this process' memory, API keys included; off: they may not"},
     {"cors-origins", SETTING_TEXT, AT(cors_origins), "", 0, 0, false,
      "Origins whose pages may call the API, separated by commas, or *"},
+    {"trusted-proxies", SETTING_TEXT, AT(trusted_proxies), "", 0, 0, false,
+     "Networks of the proxies in front, separated by commas, that are believed what they say of client "
+     "addresses"},
 };
 
 static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0]};
@@ -137,12 +142,26 @@ static int check_log_level(struct config *c, struct buf *error)
     return bad(c, error, "log-level", "error, warn, info or debug is expected");
 }
 
-static int check_core_dumps(struct config *c, struct buf *error)
+static int check_switch(const struct config *c, struct buf *error, const char *name, const char *text,
+                        bool *out)
 {
-    c->core_dumps = strcmp(c->values.core_dumps, "on") == 0;
-    if (c->core_dumps || strcmp(c->values.core_dumps, "off") == 0)
+    *out = strcmp(text, "on") == 0;
+    if (*out || strcmp(text, "off") == 0)
         return 0;
-    return bad(c, error, "core-dumps", "on or off is expected");
+    return bad(c, error, name, "on or off is expected");
+}
+
+static int check_trusted_proxies(struct config *c, struct buf *error)
+{
+    struct span which = SPAN_ABSENT;
+    const char *why = ip_networks_parse(span_of(c->values.trusted_proxies), &c->trusted_proxies, &which);
+    if (why == NULL)
+        return 0;
+    int err = bad(c, error, "trusted-proxies", why);
+    buf_append_str(error, ": \"");
+    buf_append_span(error, which);
+    buf_append_str(error, "\"; networks such as 10.0.0.0/8 are expected, separated by commas");
+    return err;
 }
 
 static int check_redis(struct config *c, struct buf *error)
@@ -207,7 +226,11 @@ static int check(struct config *c, struct buf *error)
     if (err == 0)
         err = check_stale_keys_limit(c, error);
     if (err == 0)
-        err = check_core_dumps(c, error);
+        err = check_switch(c, error, "core-dumps", c->values.core_dumps, &c->core_dumps);
+    if (err == 0)
+        err = check_switch(c, error, "log-clients", c->values.log_clients, &c->log_clients);
+    if (err == 0)
+        err = check_trusted_proxies(c, error);
     if (err == 0)
         err = check_cors(c, error);
     c->workers = c->values.workers > 0 ? (int)c->values.workers : cpus_available();

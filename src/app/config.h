@@ -5,6 +5,7 @@
 #include "api/access_log.h"
 #include "api/cors.h"
 #include "base/addr.h"
+#include "base/ip.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "model/keyspace.h"
@@ -24,7 +25,7 @@ struct config_values {
     int64_t header_timeout, idle_timeout, write_timeout, max_connection_age;
     int64_t max_header_size, max_body_size, max_connections;
     int64_t drain_delay, drain_timeout;
-    char *log_level, *access_log, *core_dumps, *cors_origins;
+    char *log_level, *access_log, *log_clients, *core_dumps, *cors_origins, *trusted_proxies;
 };
 
 struct config {
@@ -36,11 +37,12 @@ struct config {
     struct keyspace keyspace;
     struct link_hosts hosts;
     struct cors cors;
+    struct ip_networks trusted_proxies;
     enum log_level log_level;
     enum access_log_mode access_log;
     int64_t stale_keys_limit; /* milliseconds */
     int workers;              /* at least 1 */
-    bool core_dumps;
+    bool log_clients, core_dumps;
 };
 
 enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_PROBE, CONFIG_HELP, CONFIG_VERSION };

@@ -162,13 +162,15 @@ static int make_api(struct worker *w)
         .hosts = c->hosts,
         .cors = c->cors,
         .access_log = c->access_log,
+        .log_clients = c->log_clients,
     };
     return api_new(&options, &w->api);
 }
 
 static int make_server(struct worker *w)
 {
-    const struct config_values *v = &w->options.config->values;
+    const struct config *c = w->options.config;
+    const struct config_values *v = &c->values;
     const struct http_server_options options = {
         .handler = api_handler(w->api),
         .metrics = &w->metrics,
@@ -181,6 +183,7 @@ static int make_server(struct worker *w)
         .max_connections = w->options.max_connections,
         .max_refusals = w->options.max_refusals,
         .open_connections = w->options.open_connections,
+        .trusted_proxies = &c->trusted_proxies,
         .reuse_port = true,
     };
     int err = http_server_new(&w->loop, &options, &w->server);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "http/etag.h"
+#include "http/forwarded.h"
 #include "http/socket.h"
 
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 static void settle(struct http_conn *c);
 static void set_reading(struct http_conn *c, bool on);
 static void take_input(struct http_conn *c, struct span bytes);
+static void refuse_unread(struct http_conn *c, int status);
 
 /* libuv goes on reading while the buffer is filled: no memory for more makes it look at the others first. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
@@ -61,6 +63,26 @@ static void on_input(struct http_conn *c, struct span input)
     settle(c);
 }
 
+/*
+ * A trusted proxy may tell whose bytes it passes on, once and before them. While that is incomplete nothing
+ * is done: the deadline is that of the connection's first request.
+ */
+static void on_first_input(struct http_conn *c, struct span input)
+{
+    size_t used = 0;
+    keep_input(c, input);
+    if (c->state == CONN_CLOSING)
+        return;
+    enum http_proxy_header found = http_proxy_header_read(buf_span(&c->leftover), &used, &c->client);
+    c->proxy_header_due = found == HTTP_PROXY_NEED_MORE;
+    if (found == HTTP_PROXY_INVALID) {
+        refuse_unread(c, 400);
+    } else if (!c->proxy_header_due) {
+        buf_consume(&c->leftover, used);
+        http_conn_resume(c);
+    }
+}
+
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *input)
 {
     struct http_conn *c = stream->data;
@@ -73,7 +95,11 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *input)
     } else if (n < 0) {
         http_conn_close(c);
     } else if (n > 0 && (c->state == CONN_HANDLING || c->state == CONN_READING)) {
-        on_input(c, (struct span){input->base, (size_t)n});
+        const struct span bytes = {input->base, (size_t)n};
+        if (c->proxy_header_due)
+            on_first_input(c, bytes);
+        else
+            on_input(c, bytes);
     }
 }
 
@@ -204,6 +230,16 @@ static void refuse(struct http_conn *c, int status)
     c->server->options.handler.refuse(c->server->options.handler.arg, c->exchange, status);
 }
 
+/* Where no request was read. */
+static void refuse_unread(struct http_conn *c, int status)
+{
+    c->exchange = http_exchange_take(c);
+    if (c->exchange == NULL)
+        http_conn_close(c);
+    else
+        refuse(c, status);
+}
+
 static void handle(struct http_conn *c, bool followed)
 {
     begin_exchange(c);
@@ -226,13 +262,8 @@ static void invite_content(struct http_conn *c)
 static struct span advance_empty_lines(struct http_conn *c, struct span bytes)
 {
     bytes = skip_empty_lines(c, bytes);
-    if (bytes.len == 0 || !c->half_line)
-        return bytes;
-    c->exchange = http_exchange_take(c);
-    if (c->exchange == NULL)
-        http_conn_close(c);
-    else
-        refuse(c, 400);
+    if (bytes.len > 0 && c->half_line)
+        refuse_unread(c, 400);
     return bytes;
 }
 
@@ -356,16 +387,7 @@ void http_conn_close(struct http_conn *c)
     uv_close((uv_handle_t *)&c->tcp, on_closed);
 }
 
-static void turn_away(struct http_conn *c)
-{
-    c->exchange = http_exchange_take(c);
-    if (c->exchange == NULL)
-        http_conn_close(c);
-    else
-        refuse(c, 503);
-}
-
-void http_conn_open(struct http_server *s, int fd, bool over_limit)
+void http_conn_open(struct http_server *s, int fd, struct ip peer, bool over_limit)
 {
     struct http_conn *c = calloc(1, sizeof *c);
     if (c == NULL || uv_tcp_init(s->loop, &c->tcp) != 0) {
@@ -376,6 +398,8 @@ void http_conn_open(struct http_server *s, int fd, bool over_limit)
     c->tcp.data = c;
     c->server = s;
     c->over_limit = over_limit;
+    c->client = peer;
+    c->proxy_header_due = s->limits.forwarded && ip_networks_contain(s->options.trusted_proxies, &peer);
     c->retire_ms = http_server_retire_ms(s);
     http_deadline_init(&c->deadline);
     list_init(&c->turn);
@@ -388,7 +412,7 @@ void http_conn_open(struct http_server *s, int fd, bool over_limit)
         close(fd);
         http_conn_close(c);
     } else if (over_limit) {
-        turn_away(c);
+        refuse_unread(c, 503);
     } else {
         settle(c);
     }

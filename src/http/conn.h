@@ -85,14 +85,16 @@ struct http_conn {
     struct http_deadline deadline;
     struct http_exchange *exchange; /* the request that is being read or handled; NULL between two */
     uint64_t retire_ms;             /* of the loop's clock: from then on the next answer is the last */
-    struct buf leftover;            /* input that waits: for an answer, a write, or a turn */
+    struct ip client;               /* the other end, or whom a PROXY protocol header names */
+    struct buf leftover; /* input that waits: for an answer, a write, a turn, or the rest of a PROXY header */
     enum conn_state state;
     bool reading;
-    bool has_read;    /* as much as one read takes: then it is the others' turn */
-    unsigned writing; /* writes under way: an answer that came later may queue behind one */
-    bool half_line;   /* the CR of an empty line between two requests has come, and not its LF */
-    bool processing;  /* http_conn is at work on input: an answer given now is written when it is through */
-    bool served;      /* has had an answer */
+    bool has_read;         /* as much as one read takes: then it is the others' turn */
+    unsigned writing;      /* writes under way: an answer that came later may queue behind one */
+    bool proxy_header_due; /* a trusted proxy may begin with one, and nothing else has come yet */
+    bool half_line;        /* the CR of an empty line between two requests has come, and not its LF */
+    bool processing; /* http_conn is at work on input: an answer given now is written when it is through */
+    bool served;     /* has had an answer */
     bool over_limit;
 };
 
@@ -104,8 +106,9 @@ void http_exchange_give_back(struct http_conn *c);
 
 void http_exchange_free_spares(struct http_server *s);
 
-/* Takes over `fd`; on any failure it is closed. `over_limit`: the client is told so and sent away. */
-void http_conn_open(struct http_server *s, int fd, bool over_limit);
+/* Takes over `fd`, whose other end is `peer`; on any failure it is closed. `over_limit`: the client is told
+ * so and sent away. */
+void http_conn_open(struct http_server *s, int fd, struct ip peer, bool over_limit);
 
 /* Goes on after an answer that came later, after a write, or when its turn has come. */
 void http_conn_resume(struct http_conn *c);

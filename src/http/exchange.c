@@ -1,5 +1,6 @@
 /* Exchanges: taken for each request, kept for reuse. See exchange.h and conn.h. */
 #include "http/conn.h"
+#include "http/forwarded.h"
 
 #include <stdlib.h>
 
@@ -35,8 +36,7 @@ void http_exchange_give_back(struct http_conn *c)
     struct http_server *s = c->server;
     struct http_exchange *x = c->exchange;
     c->exchange = NULL;
-    size_t kept = x->parser.text.cap + x->parser.etags.cap;
-    if (kept > SPARE_TEXT_MAX || s->spares == SPARES_MAX) {
+    if (http_parser_kept(&x->parser) > SPARE_TEXT_MAX || s->spares == SPARES_MAX) {
         free_exchange(x);
         return;
     }
@@ -57,6 +57,15 @@ void http_exchange_free_spares(struct http_server *s)
 const struct http_request *http_exchange_request(const struct http_exchange *x)
 {
     return &x->parser.request;
+}
+
+struct ip http_exchange_client(const struct http_exchange *x)
+{
+    const struct http_conn *c = x->conn;
+    const struct ip_networks *trusted = c->server->options.trusted_proxies;
+    if (trusted == NULL)
+        return c->client;
+    return http_forwarded_client(x->parser.request.field[HTTP_FIELD_FORWARDED_FOR], &c->client, trusted);
 }
 
 void *http_exchange_state(struct http_exchange *x)

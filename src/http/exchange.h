@@ -8,6 +8,7 @@
 #ifndef HTTP_EXCHANGE_H
 #define HTTP_EXCHANGE_H
 
+#include "base/ip.h"
 #include "http/request.h"
 #include "http/response.h"
 
@@ -38,6 +39,9 @@ void *http_exchange_state(struct http_exchange *x);
 
 /* When the request was complete, in nanoseconds of the monotonic clock. */
 uint64_t http_exchange_began_ns(const struct http_exchange *x);
+
+/* The client's address: the other end of the connection, or the client that trusted proxies tell of. */
+struct ip http_exchange_client(const struct http_exchange *x);
 
 /*
  * The status with which a response will leave: a 200 whose body has an entity tag that the client has already

@@ -80,10 +80,12 @@ static void pause_accepting(struct http_listener *l, int err)
 /* True when one was accepted, or failed by itself and the next may do better. */
 static bool accept_one(struct http_listener *l)
 {
-    int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof peer;
+    int fd = accept4(l->fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
         l->starved = false;
-        l->owner.connection(l->owner.arg, fd);
+        l->owner.connection(l->owner.arg, fd, &peer);
         return true;
     }
     if (errno == EAGAIN)

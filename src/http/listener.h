@@ -14,8 +14,9 @@
 struct http_listener_owner {
     /* How many connections may be accepted now, before all other sockets have their turn. At least one. */
     int (*welcome)(void *arg);
-    void (*connection)(void *arg, int fd); /* takes over the descriptor */
-    void (*closed)(void *arg);             /* after http_listener_close() */
+    /* Takes over the descriptor; `peer` is the other end. */
+    void (*connection)(void *arg, int fd, const struct sockaddr_storage *peer);
+    void (*closed)(void *arg); /* after http_listener_close() */
     void *arg;
 };
 

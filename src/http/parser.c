@@ -130,8 +130,20 @@ static void end_repeated_key(struct http_parser *p)
     p->text.len = p->piece[HTTP_REPEATED_KEY].start;
 }
 
+/* NULL for a field that is no list. */
+static struct buf *list_of(struct http_parser *p, int field)
+{
+    unsigned i = (unsigned)field - HTTP_FIRST_LIST;
+    return i < HTTP_LIST_COUNT ? &p->list[i] : NULL;
+}
+
 static int on_repeated_field(struct http_parser *p)
 {
+    struct buf *list = list_of(p, p->now.field);
+    if (list != NULL) {
+        buf_append_str(list, ", ");
+        return buf_error(list) == 0 ? 0 : refuse(p, 500);
+    }
     switch (p->now.field) {
     case HTTP_FIELD_HOST:
     case HTTP_FIELD_TRANSFER_ENCODING:
@@ -141,13 +153,21 @@ static int on_repeated_field(struct http_parser *p)
         p->now.field = HTTP_REPEATED_KEY;
         p->piece[HTTP_REPEATED_KEY] = (struct http_piece){.start = p->text.len};
         return 0;
-    case HTTP_FIELD_IF_NONE_MATCH: /* a list: it goes on */
-        buf_append_str(&p->etags, ", ");
-        return buf_error(&p->etags) == 0 ? 0 : refuse(p, 500);
     default:
         break;
     }
     p->now.field = -1;
+    return 0;
+}
+
+static int begin_list(struct http_parser *p)
+{
+    if (p->now.field == HTTP_FIELD_FORWARDED_FOR && !p->limits->forwarded) {
+        p->now.fields &= ~(1U << HTTP_FIELD_FORWARDED_FOR);
+        p->now.field = -1;
+        return 0;
+    }
+    buf_clear(list_of(p, p->now.field));
     return 0;
 }
 
@@ -167,8 +187,8 @@ static int on_header_field_complete(llhttp_t *l)
         return on_repeated_field(p);
     p->now.fields |= bit;
     p->piece[p->now.field] = (struct http_piece){.start = p->text.len};
-    if (p->now.field == HTTP_FIELD_IF_NONE_MATCH)
-        buf_clear(&p->etags);
+    if (p->now.field >= HTTP_FIRST_LIST)
+        return begin_list(p);
     return 0;
 }
 
@@ -177,8 +197,8 @@ static int on_header_value(llhttp_t *l, const char *at, size_t n)
     struct http_parser *p = parser_of(l);
     if (p->now.field < 0)
         return 0;
-    struct buf *kept = p->now.field == HTTP_FIELD_IF_NONE_MATCH ? &p->etags : &p->text;
-    return collect(p, kept, &p->piece[p->now.field].len, at, n);
+    struct buf *list = list_of(p, p->now.field);
+    return collect(p, list == NULL ? &p->text : list, &p->piece[p->now.field].len, at, n);
 }
 
 static bool host_valid(struct http_parser *p, struct span host)
@@ -231,13 +251,16 @@ static bool wants_keep_alive(const llhttp_t *l)
 /* The text has all its bytes and moves no more. */
 static void set_fields(struct http_parser *p)
 {
-    const unsigned etags = 1U << HTTP_FIELD_IF_NONE_MATCH;
-    for (unsigned left = p->now.fields & ~etags; left != 0; left &= left - 1) {
+    const unsigned first_list = 1U << HTTP_FIRST_LIST;
+    for (unsigned left = p->now.fields & (first_list - 1); left != 0; left &= left - 1) {
         int i = __builtin_ctz(left);
         p->request.field[i] = value_of(p, i);
     }
-    if ((p->now.fields & etags) != 0)
-        p->request.field[HTTP_FIELD_IF_NONE_MATCH] = span_trim(buf_span(&p->etags));
+    if (p->now.fields < first_list)
+        return;
+    for (int i = 0; i < HTTP_LIST_COUNT; i++)
+        if ((p->now.fields & first_list << i) != 0)
+            p->request.field[HTTP_FIRST_LIST + i] = span_trim(buf_span(&p->list[i]));
 }
 
 static int on_headers_complete(llhttp_t *l)
@@ -300,7 +323,8 @@ void http_parser_init(struct http_parser *p, const struct http_limits *limits)
 void http_parser_fini(struct http_parser *p)
 {
     buf_fini(&p->text);
-    buf_fini(&p->etags);
+    for (int i = 0; i < HTTP_LIST_COUNT; i++)
+        buf_fini(&p->list[i]);
 }
 
 static bool is_token_char(char c)

@@ -16,6 +16,7 @@
 struct http_limits {
     size_t head_max; /* bytes of request line and header section, the empty line included */
     size_t body_max; /* bytes of content, which is read and dropped */
+    bool forwarded;  /* X-Forwarded-For is kept */
 };
 
 /* Stands for an X-Api-Key field behind another, whose value is kept only to be compared. */
@@ -50,7 +51,7 @@ struct http_parser {
     llhttp_t llhttp;
     const struct http_limits *limits; /* borrowed */
     struct buf text;                  /* target and field values; the memory is kept between requests */
-    struct buf etags;                 /* all values of If-None-Match, joined; kept as well */
+    struct buf list[HTTP_LIST_COUNT]; /* the values of each list, joined; kept as well */
     const char *slice;                /* what llhttp is reading from now */
     char name[HTTP_NAME_MAX];         /* of the field being read, as far as it could be ours; then zeros */
     struct http_piece
@@ -80,6 +81,15 @@ static inline size_t http_skip_empty_lines(struct span bytes, bool *half)
 /* `p` is zeroed before its first use. */
 void http_parser_init(struct http_parser *p, const struct http_limits *limits);
 void http_parser_fini(struct http_parser *p);
+
+/* Bytes of memory that it holds on to beside itself. */
+static inline size_t http_parser_kept(const struct http_parser *p)
+{
+    size_t kept = p->text.cap;
+    for (int i = 0; i < HTTP_LIST_COUNT; i++)
+        kept += p->list[i].cap;
+    return kept;
+}
 
 /*
  * Reads from `bytes`, which begin with the request line; *used says how many were taken. HTTP_COMPLETE:

@@ -16,17 +16,20 @@ enum http_method { METHOD_GET, METHOD_HEAD, METHOD_OPTIONS, METHOD_OTHER };
     X(API_KEY, "x-api-key")                            \
     X(TRANSFER_ENCODING, "transfer-encoding")          \
     X(EXPECT, "expect")                                \
-    X(IF_NONE_MATCH, "if-none-match")                  \
     X(ORIGIN, "origin")                                \
     X(REQUEST_METHOD, "access-control-request-method") \
     X(TRACEPARENT, "traceparent")                      \
-    X(REQUEST_ID, "x-request-id")
+    X(REQUEST_ID, "x-request-id")                      \
+    X(IF_NONE_MATCH, "if-none-match")                  \
+    X(FORWARDED_FOR, "x-forwarded-for")
 
 enum http_request_field {
 #define HTTP_REQUEST_ENUM(name, text) HTTP_FIELD_##name,
     HTTP_REQUEST_FIELDS(HTTP_REQUEST_ENUM)
 #undef HTTP_REQUEST_ENUM
-        HTTP_FIELD_COUNT
+        HTTP_FIELD_COUNT,
+    HTTP_FIRST_LIST = HTTP_FIELD_IF_NONE_MATCH, /* this and those behind it are lists: repeated, they go on */
+    HTTP_LIST_COUNT = HTTP_FIELD_COUNT - HTTP_FIRST_LIST
 };
 
 /* All spans are borrowed until the request is answered. */
@@ -39,7 +42,7 @@ struct http_request {
     struct span query; /* as sent, without the question mark; absent when there is none */
     /*
      * Without the white space around them; absent when not sent. Where a field is repeated the first one
-     * counts, but If-None-Match, which is a list, is joined.
+     * counts, but lists are joined.
      */
     struct span field[HTTP_FIELD_COUNT];
 };

@@ -83,7 +83,8 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
     s->loop = loop;
     s->options = *options;
     s->announcing_close = options->close_each;
-    s->limits = (struct http_limits){options->head_max, options->body_max};
+    bool proxies = options->trusted_proxies != NULL && options->trusted_proxies->count > 0;
+    s->limits = (struct http_limits){options->head_max, options->body_max, proxies};
     list_init(&s->conns);
     list_init(&s->waiting);
     http_deadlines_init(&s->deadlines);
@@ -164,7 +165,7 @@ static bool evict_one(struct http_server *s)
     return c != NULL;
 }
 
-static void on_connection(void *arg, int fd)
+static void on_connection(void *arg, int fd, const struct sockaddr_storage *peer)
 {
     struct http_server *s = arg;
     struct metrics *m = s->options.metrics;
@@ -177,7 +178,7 @@ static void on_connection(void *arg, int fd)
     if (over_limit && s->refusals >= s->options.max_refusals)
         close(fd);
     else
-        http_conn_open(s, fd, over_limit);
+        http_conn_open(s, fd, ip_from_sockaddr(peer), over_limit);
 }
 
 static void on_listener_closed(void *arg)

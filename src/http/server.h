@@ -6,6 +6,7 @@
 #define HTTP_SERVER_H
 
 #include "base/addr.h"
+#include "base/ip.h"
 #include "base/metrics.h"
 #include "http/exchange.h"
 
@@ -26,9 +27,10 @@ struct http_server_options {
     int max_connections;
     int max_refusals; /* of connections beyond it, these are told so at a time; others are just closed */
     atomic_int *open_connections; /* counted against the maximum; may be shared by several servers */
-    bool reuse_port;              /* several servers listen on one address */
-    bool close_each;              /* every answer says "Connection: close" */
-    bool evict_idle;              /* at the maximum the oldest idle connection is closed for a new one */
+    const struct ip_networks *trusted_proxies; /* that are believed what they say of clients; may be NULL */
+    bool reuse_port;                           /* several servers listen on one address */
+    bool close_each;                           /* every answer says "Connection: close" */
+    bool evict_idle; /* at the maximum the oldest idle connection is closed for a new one */
 };
 
 /* Owned by the caller, who ends it with http_server_close. Returns 0 or a negative errno. */

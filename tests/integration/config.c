@@ -58,7 +58,9 @@ static void help_lists_every_setting(void **state)
         {"CHANNELD_DRAIN_TIMEOUT", "--drain-timeout"},
         {"CHANNELD_LOG_LEVEL", "--log-level"},
         {"CHANNELD_ACCESS_LOG", "--access-log"},
+        {"CHANNELD_LOG_CLIENTS", "--log-clients"},
         {"CHANNELD_CORS_ORIGINS", "--cors-origins"},
+        {"CHANNELD_TRUSTED_PROXIES", "--trusted-proxies"},
     };
     static const char *const args[] = {"--help", NULL};
     char *output = NULL;
@@ -149,6 +151,9 @@ static void bad_values_are_refused_naming_the_setting(void **state)
         {"CHANNELD_CHANNEL_HOST=a/b", "channel-host"},
         {"CHANNELD_CORS_ORIGINS=nonsense", "cors-origins"},
         {"CHANNELD_CORS_ORIGINS=https://app.example/", "cors-origins"},
+        {"CHANNELD_TRUSTED_PROXIES=proxy.example", "trusted-proxies"},
+        {"CHANNELD_TRUSTED_PROXIES=10.0.0.1/8", "trusted-proxies"},
+        {"CHANNELD_LOG_CLIENTS=yes", "log-clients"},
         {"CHANNELD_LOG_LEVEL=loud", "log-level"},
         {"CHANNELD_ACCESS_LOG=some", "access-log"},
         {"CHANNELD_REDIS_URL_FILE=/nonexistent/file", "redis-url"},

@@ -1,6 +1,7 @@
 /* Logs: one JSON object a line, requests as asked for, and never a key. */
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,6 +104,83 @@ static void access_log_of_all_has_every_request_with_its_trace(void **state)
     char *log = finish(fixture);
     assert_int_equal(text_count(log, TRACE_ID), 5);
     assert_int_equal(text_count(log, "nonsense"), 0);
+    free(log);
+}
+
+/* The line of the log that holds the text, owned; fails the test when there is none. */
+static char *line_with(const char *log, const char *text)
+{
+    const char *at = strstr(log, text);
+    if (at == NULL) {
+        fail_msg("no line with %s", text);
+        return NULL;
+    }
+    const char *begin = at;
+    while (begin > log && begin[-1] != '\n')
+        begin--;
+    return strndup(begin, strcspn(begin, "\n"));
+}
+
+/* Whoever has an error in hand can be told what the log says of it, and who it was. */
+static void an_error_has_an_id_and_its_line_the_client(void **state)
+{
+    struct fixture *fixture = begin("errors");
+    struct http_response response;
+    char id[64] = "";
+    char refused_id[64] = "";
+    (void)state;
+    http_get(fixture->server.port, "/api/channels/", "X-Forwarded-For: 192.0.2.1\r\n", &response);
+    assert_int_equal(response.status, 401);
+    assert_non_null(http_header(&response, "X-Request-Id"));
+    (void)snprintf(id, sizeof id, "%s", http_header(&response, "X-Request-Id"));
+    http_response_free(&response);
+    http_get(fixture->server.port, "/a%zz", "X-Request-Id: not valid\r\n", &response);
+    assert_int_equal(response.status, 400);
+    assert_non_null(http_header(&response, "X-Request-Id"));
+    (void)snprintf(refused_id, sizeof refused_id, "%s", http_header(&response, "X-Request-Id"));
+    http_response_free(&response);
+    fixture_get(fixture, "channels/", &response);
+    assert_int_equal(response.status, 200);
+    assert_null(http_header(&response, "X-Request-Id")); /* nobody asked for one, and nothing is logged */
+    http_response_free(&response);
+    assert_string_not_equal(id, refused_id);
+    char *log = finish(fixture);
+    char *line = line_with(log, id);
+    json_assert_at(line, "status", "401");
+    json_assert_at(line, "client", "\"127.0.0.1\"");
+    free(line);
+    line = line_with(log, refused_id);
+    json_assert_at(line, "status", "400");
+    json_assert_at(line, "client", "\"127.0.0.1\"");
+    free(line);
+    free(log);
+}
+
+static void a_trusted_proxy_is_believed(void **state)
+{
+    static const char *const env[] = {"CHANNELD_TRUSTED_PROXIES=127.0.0.0/8", NULL};
+    struct fixture *fixture = fixture_new(1, env);
+    (void)state;
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/",
+                                     "X-Request-Id: mine\r\nX-Forwarded-For: 198.51.100.1, 2001:db8::7\r\n"),
+                     401);
+    char *log = finish(fixture);
+    char *line = line_with(log, "\"mine\"");
+    json_assert_at(line, "client", "\"2001:db8::7\"");
+    free(line);
+    free(log);
+}
+
+static void clients_are_not_logged_where_they_must_not_be(void **state)
+{
+    static const char *const env[] = {"CHANNELD_LOG_CLIENTS=off", NULL};
+    struct fixture *fixture = fixture_new(1, env);
+    (void)state;
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", "X-Request-Id: mine\r\n"), 401);
+    char *log = finish(fixture);
+    char *line = line_with(log, "\"mine\"");
+    assert_null(json_at(line, "client"));
+    free(line);
     free(log);
 }
 
@@ -212,6 +290,9 @@ int main(void)
         cmocka_unit_test(access_log_of_errors_has_failures_and_no_successes),
         cmocka_unit_test(lines_that_cannot_be_written_cost_nothing_else),
         cmocka_unit_test(nothing_below_the_level_is_written),
+        cmocka_unit_test(an_error_has_an_id_and_its_line_the_client),
+        cmocka_unit_test(a_trusted_proxy_is_believed),
+        cmocka_unit_test(clients_are_not_logged_where_they_must_not_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

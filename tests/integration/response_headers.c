@@ -151,7 +151,7 @@ static void request_id_is_not_carried_over_to_the_next_request(void **state)
     assert_string_equal(http_header(&response, "X-Request-Id"), "one");
     http_response_free(&response);
     assert_int_equal(http_exchange(&conn, "GET", "/nothing", NULL, &response), 0);
-    assert_null(http_header(&response, "X-Request-Id"));
+    assert_string_not_equal(http_header(&response, "X-Request-Id"), "one"); /* an error has one of its own */
     http_response_free(&response);
     http_close(&conn);
 }

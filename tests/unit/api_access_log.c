@@ -124,6 +124,7 @@ TEST(a_line_tells_all_that_is_known)
         .bytes = 1234,
         .duration_us = 56,
         .source = STORE_SOURCE_MEMORY,
+        .client = SPAN("192.0.2.1"),
         .key = SPAN("01234567"),
         .request_id = SPAN("id-1"),
         .traceparent = SPAN("00-" TRACE "-" PARENT "-01"),
@@ -134,6 +135,7 @@ TEST(a_line_tells_all_that_is_known)
     json_assert_at(line, "status", "200");
     json_assert_at(line, "bytes", "1234");
     json_assert_at(line, "duration_us", "56");
+    json_assert_at(line, "client", "\"192.0.2.1\"");
     json_assert_at(line, "key", "\"01234567\"");
     json_assert_at(line, "request_id", "\"id-1\"");
     json_assert_at(line, "cache", "\"hit\"");
@@ -149,15 +151,33 @@ TEST(what_is_absent_or_invalid_is_left_out)
         .route = "other",
         .status = 400,
         .source = STORE_SOURCE_NONE,
-        .request_id = SPAN("not\nvalid"),
         .traceparent = SPAN("nonsense"),
     };
     char *line = line_of(&record);
+    assert_null(json_at(line, "client"));
     assert_null(json_at(line, "key"));
     assert_null(json_at(line, "request_id"));
     assert_null(json_at(line, "trace_id"));
     json_assert_at(line, "method", "\"other\"");
     free(line);
+}
+
+TEST(ids_of_our_own_are_valid_and_all_different)
+{
+    enum { COUNT = 1000 };
+    static char seen[2 * COUNT][33];
+    struct request_ids ids[2];
+    request_ids_init(&ids[0]);
+    request_ids_init(&ids[1]);
+    for (int i = 0; i < 2 * COUNT; i++) {
+        struct span id = request_id_next(&ids[i % 2]);
+        assert_int_equal(id.len, 32);
+        assert_true(request_id_valid(id));
+        (void)span_put(id, seen[i]);
+    }
+    qsort(seen, 2 * (size_t)COUNT, sizeof seen[0], (int (*)(const void *, const void *))strcmp);
+    for (int i = 1; i < 2 * COUNT; i++)
+        assert_string_not_equal(seen[i - 1], seen[i]);
 }
 
 int main(void)
@@ -169,6 +189,7 @@ int main(void)
         cmocka_unit_test(the_trace_ids_are_taken_from_a_valid_traceparent_alone),
         cmocka_unit_test(a_line_tells_all_that_is_known),
         cmocka_unit_test(what_is_absent_or_invalid_is_left_out),
+        cmocka_unit_test(ids_of_our_own_are_valid_and_all_different),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

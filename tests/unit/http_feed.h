@@ -7,7 +7,7 @@
 #include "http/parser.h"
 #include "unit/check.h"
 
-static const struct http_limits FEED_LIMITS = {16384, 65536};
+static const struct http_limits FEED_LIMITS = {16384, 65536, true};
 
 /* What a parser made of some input. */
 struct fed {

@@ -3,7 +3,7 @@
 
 enum { HEAD_MAX = 200, BODY_MAX = 100 };
 
-static const struct http_limits LIMITS = {HEAD_MAX, BODY_MAX};
+static const struct http_limits LIMITS = {HEAD_MAX, BODY_MAX, true};
 
 #define GET     "GET / HTTP/1.1\r\nHost: a\r\n"
 #define CHUNKED "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -137,7 +137,7 @@ TEST(content_in_many_chunks_counts_together)
 
 TEST(without_content_allowed_an_empty_one_may_be_sent)
 {
-    static const struct http_limits none = {HEAD_MAX, 0};
+    static const struct http_limits none = {HEAD_MAX, 0, true};
     struct buf b = BUF_INIT;
     buf_append_str(&b, CHUNKED "0\r\n\r\n");
     expect(&b, &none, 200);

@@ -360,6 +360,125 @@ TEST(of_a_flood_over_the_limit_only_so_many_are_told)
     world_fini(&w);
 }
 
+/* --- who the client is --- */
+
+#define PROXY_HEADER                                                                                        \
+    SPAN("\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0C\xC0\x00\x02\x07\x0A\x00\x00\x01\x30\x39\x1F\x90") /* of        \
+                                                                                                  192.0.2.7 \
+                                                                                                */
+#define FORWARDED(list) "GET /client HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: " list "\r\n\r\n"
+
+static struct ip_networks trusted;
+
+static void begin_behind(const char *proxies)
+{
+    struct span which;
+    assert_null(ip_networks_parse(span_of(proxies), &trusted, &which));
+    world_init(&w);
+    w.options.trusted_proxies = &trusted;
+    world_open(&w);
+}
+
+TEST(the_client_is_the_other_end_of_the_connection)
+{
+    static const char *const proxies[] = {"", "10.0.0.0/8"};
+    for (size_t i = 0; i < TEST_COUNT(proxies); i++) {
+        begin_behind(proxies[i]);
+        struct client *c = client_open(&w);
+        client_send(c, FORWARDED("192.0.2.1") GET("/client"));
+        WORLD_UNTIL(&w, client_count(c, "127.0.0.1") == 2);
+        client_expect_bodies(c, "127.0.0.1 127.0.0.1");
+        struct client *d = client_open(&w);
+        client_send_bytes(d, PROXY_HEADER); /* of somebody who is not trusted it is no HTTP */
+        client_send(d, GET("/client"));
+        WORLD_UNTIL(&w, d->ended);
+        client_expect_bodies(d, "refused");
+        world_fini(&w);
+    }
+}
+
+TEST(a_trusted_proxy_tells_the_client_of_each_request)
+{
+    begin_behind("127.0.0.0/8,10.0.0.0/8");
+    struct client *c = client_open(&w);
+    client_send(c, FORWARDED("198.51.100.1, 192.0.2.1") GET("/client")
+                       FORWARDED("192.0.2.2\r\nX-Forwarded-For: 10.0.0.1"));
+    WORLD_UNTIL(&w, client_count(c, "192.0.2.2") == 1);
+    client_expect_bodies(c, "192.0.2.1 127.0.0.1 192.0.2.2");
+    world_fini(&w);
+}
+
+TEST(a_trusted_proxy_tells_the_client_of_a_connection)
+{
+    begin_behind("127.0.0.0/8,10.0.0.0/8");
+    struct client *c = client_open(&w);
+    client_send_bytes(c, PROXY_HEADER);
+    client_send(c, GET("/client") FORWARDED("198.51.100.1") GET("/later?a"));
+    WORLD_UNTIL(&w, w.later_count == 1);
+    world_answer(&w, 0);
+    WORLD_UNTIL(&w, client_count(c, "\r\n\r\na") == 1);
+    client_expect_bodies(c, "192.0.2.7 192.0.2.7 a"); /* who is not trusted itself */
+    client_send_bytes(c, PROXY_HEADER);
+    WORLD_UNTIL(&w, c->ended); /* it comes once */
+    client_expect_bodies(c, "192.0.2.7 192.0.2.7 a refused");
+    world_fini(&w);
+}
+
+TEST(a_proxy_header_may_come_in_any_pieces)
+{
+    struct buf bytes = BUF_INIT;
+    buf_append_span(&bytes, PROXY_HEADER);
+    buf_append_str(&bytes, GET("/client"));
+    begin_behind("127.0.0.1");
+    for (size_t at = 1; at < PROXY_HEADER.len + 3; at++) {
+        struct client *c = client_open(&w);
+        client_send_bytes(c, (struct span){bytes.data, at});
+        world_turn_for(&w, 2);
+        client_send_bytes(c, span_skip(buf_span(&bytes), at));
+        WORLD_UNTIL(&w, client_count(c, "192.0.2.7") == 1);
+        client_expect_bodies(c, "192.0.2.7");
+        client_close(c);
+    }
+    struct client *c = client_open(&w);
+    for (size_t at = 0; at < bytes.len; at++) {
+        client_send_bytes(c, (struct span){bytes.data + at, 1});
+        world_turn_for(&w, 1);
+    }
+    WORLD_UNTIL(&w, client_count(c, "192.0.2.7") == 1);
+    client_expect_bodies(c, "192.0.2.7");
+    buf_fini(&bytes);
+    world_fini(&w);
+}
+
+TEST(a_trusted_proxy_need_not_tell_and_a_broken_header_is_refused)
+{
+    begin_behind("127.0.0.1");
+    struct client *c = client_open(&w);
+    client_send(c, "\r\n\r\n");
+    world_turn_for(&w, 20);
+    client_send(c, GET("/client"));
+    WORLD_UNTIL(&w, client_count(c, "127.0.0.1") == 1);
+    client_expect_bodies(c, "127.0.0.1");
+    struct client *d = client_open(&w);
+    client_send_bytes(d, SPAN("\r\n\r\n\0\r\nQUIT\n\x21\x11\xFF\xFF"));
+    WORLD_UNTIL(&w, d->ended);
+    client_expect_bodies(d, "refused");
+    assert_int_equal(client_count(d, "HTTP/1.1 400"), 1);
+    world_fini(&w);
+}
+
+TEST(half_a_proxy_header_ends_at_the_deadline_of_a_request)
+{
+    begin_behind("127.0.0.1");
+    w.server->deadlines.timeout_ms[DEADLINE_HEAD] = 200;
+    struct client *c = client_open(&w);
+    client_send_bytes(c, (struct span){PROXY_HEADER.data, 20});
+    WORLD_UNTIL(&w, c->ended);
+    assert_int_equal(c->in.len, 0);
+    assert_int_equal(w.metrics.connections_timed_out_total, 1);
+    world_fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +500,12 @@ int main(void)
         cmocka_unit_test(a_last_answer_behind_one_that_is_not_taken_yet_arrives_complete),
         cmocka_unit_test(connections_over_the_limit_are_told_so_and_make_no_others_wait),
         cmocka_unit_test(of_a_flood_over_the_limit_only_so_many_are_told),
+        cmocka_unit_test(the_client_is_the_other_end_of_the_connection),
+        cmocka_unit_test(a_trusted_proxy_tells_the_client_of_each_request),
+        cmocka_unit_test(a_trusted_proxy_tells_the_client_of_a_connection),
+        cmocka_unit_test(a_proxy_header_may_come_in_any_pieces),
+        cmocka_unit_test(a_trusted_proxy_need_not_tell_and_a_broken_header_is_refused),
+        cmocka_unit_test(half_a_proxy_header_ends_at_the_deadline_of_a_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
  *     /later   answers with the query when the test says so (world_answer), or never
  *     /mid     answers at once with MID_SIZE bytes: as many as may be written together with another answer
  *     /big     answers at once with BIG_SIZE bytes
+ *     /client  answers at once with the client's address
  */
 #ifndef TEST_UNIT_HTTP_WORLD_H
 #define TEST_UNIT_HTTP_WORLD_H
@@ -78,6 +79,10 @@ static inline void world_handle(void *arg, struct http_exchange *x)
         http_exchange_respond(x, &(struct http_response){.status = 200, .body = w->mid});
     } else if (span_equal(r->path, SPAN("/big"))) {
         http_exchange_respond(x, &(struct http_response){.status = 200, .body = w->big});
+    } else if (span_equal(r->path, SPAN("/client"))) {
+        char text[IP_TEXT_MAX];
+        struct ip client = http_exchange_client(x);
+        world_respond(w, x, 200, (struct span){text, ip_write(&client, text)});
     } else {
         world_respond(w, x, 200, r->query.data == NULL ? SPAN("-") : r->query);
     }
@@ -238,9 +243,14 @@ static inline struct client *client_open(struct world *w)
     return c;
 }
 
+static inline void client_send_bytes(struct client *c, struct span bytes)
+{
+    assert_int_equal(send(c->fd, bytes.data, bytes.len, MSG_NOSIGNAL), (ssize_t)bytes.len);
+}
+
 static inline void client_send(struct client *c, const char *text)
 {
-    assert_int_equal(send(c->fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+    client_send_bytes(c, span_of(text));
 }
 
 static inline void client_close(struct client *c)

@@ -1,0 +1,177 @@
+/* What proxies say of their clients: which words count, and that nothing broken is believed. */
+#include "http/forwarded.h"
+
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "unit/check.h"
+
+#define SIGNATURE "\r\n\r\n\0\r\nQUIT\n"
+#define V4             \
+    "\xC0\x00\x02\x07" \
+    "\x0A\x00\x00\x01" \
+    "\x30\x39"         \
+    "\x1F\x90"
+#define V6                                       \
+    "\x20\x01\x0D\xB8\0\0\0\0\0\0\0\0\0\0\0\x01" \
+    "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01"         \
+    "\x30\x39"                                   \
+    "\x1F\x90"
+
+static const char *text_of(const struct ip *ip)
+{
+    static char text[IP_TEXT_MAX + 1];
+    text[ip_write(ip, text)] = '\0';
+    return text;
+}
+
+static struct ip ip_of(const char *text)
+{
+    struct ip ip;
+    assert_int_equal(ip_parse(span_of(text), &ip), 0);
+    return ip;
+}
+
+TEST(a_proxy_header_tells_the_client)
+{
+    static const struct {
+        struct span bytes;
+        const char *client;
+    } rows[] = {
+        {SPAN(SIGNATURE "\x21\x11\0\x0C" V4), "192.0.2.7"},
+        {SPAN(SIGNATURE "\x21\x21\0\x24" V6), "2001:db8::1"},
+        {SPAN(SIGNATURE "\x21\x11\0\x10" V4 "\x04\0\x01x"), "192.0.2.7"}, /* with something else behind */
+        {SPAN(SIGNATURE "\x20\x11\0\x0C" V4), "10.9.9.9"},                /* the proxy's own check */
+        {SPAN(SIGNATURE "\x20\0\0\0"), "10.9.9.9"},
+        {SPAN(SIGNATURE "\x21\0\0\0"), "10.9.9.9"}, /* of an unknown family */
+        {SPAN(SIGNATURE "\x21\x12\0\x0C" V4), "10.9.9.9"},
+        {SPAN(SIGNATURE "\x21\x31\0\x02xx"), "10.9.9.9"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct buf input = BUF_INIT;
+        buf_append_span(&input, rows[i].bytes);
+        for (size_t n = 1; n < input.len; n++) {
+            struct ip client = ip_of("10.9.9.9");
+            size_t used = 0;
+            assert_int_equal(http_proxy_header_read((struct span){input.data, n}, &used, &client),
+                             HTTP_PROXY_NEED_MORE);
+        }
+        buf_append_str(&input, "GET /");
+        struct ip client = ip_of("10.9.9.9");
+        size_t used = 0;
+        assert_int_equal(http_proxy_header_read(buf_span(&input), &used, &client), HTTP_PROXY_READ);
+        assert_int_equal(used, rows[i].bytes.len);
+        assert_string_equal(text_of(&client), rows[i].client);
+        buf_fini(&input);
+    }
+}
+
+static enum http_proxy_header read_header(struct span bytes)
+{
+    struct ip client = ip_of("10.9.9.9");
+    size_t used = 0;
+    enum http_proxy_header found = http_proxy_header_read(bytes, &used, &client);
+    if (found != HTTP_PROXY_READ)
+        assert_string_equal(text_of(&client), "10.9.9.9");
+    return found;
+}
+
+TEST(what_does_not_begin_with_the_signature_is_none)
+{
+    static const struct span rows[] = {SPAN("GET / HTTP/1.1\r\n"),
+                                       SPAN("G"),
+                                       SPAN("\r\n\r\nGET /"),
+                                       SPAN("\r\n\r\n\r\n"),
+                                       SPAN("PROXY TCP4 1.2.3.4 1.2.3.4 1 1\r\n"),
+                                       SPAN("\n"),
+                                       SPAN("\r\n\r\n\0\r\nQUIT\r")};
+    for (size_t i = 0; i < TEST_COUNT(rows); i++)
+        assert_int_equal(read_header(rows[i]), HTTP_PROXY_NONE);
+}
+
+TEST(a_broken_proxy_header_is_not_read)
+{
+    static const struct span rows[] = {
+        SPAN(SIGNATURE "\x21\x11\0\x0B" V4), SPAN(SIGNATURE "\x21\x21\0\x23" V6),
+        SPAN(SIGNATURE "\x21\x11\0\0"),      SPAN(SIGNATURE "\x11\x11\0\x0C" V4),
+        SPAN(SIGNATURE "\x22\x11\0\x0C" V4), SPAN(SIGNATURE "\x31\x11\0\x0C" V4),
+        SPAN(SIGNATURE "\x21\x11\x0F\xF1"),  SPAN(SIGNATURE "\x21\x11\xFF\xFF"),
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++)
+        assert_int_equal(read_header(rows[i]), HTTP_PROXY_INVALID);
+    assert_int_equal(read_header(SPAN(SIGNATURE "\x21\x11\x0F\xF0")), HTTP_PROXY_NEED_MORE); /* 4096 in all */
+}
+
+static void assert_client(const char *forwarded_for, const char *from, const char *client)
+{
+    struct ip_networks trusted;
+    struct span which;
+    struct ip sender = ip_of(from);
+    assert_null(ip_networks_parse(SPAN("10.0.0.0/8,2001:db8::/32"), &trusted, &which));
+    struct span list = forwarded_for == NULL ? SPAN_ABSENT : span_of(forwarded_for);
+    struct ip found = http_forwarded_client(list, &sender, &trusted);
+    if (strcmp(text_of(&found), client) != 0)
+        fail_msg("\"%s\" from %s: %s, not %s", forwarded_for, from, text_of(&found), client);
+}
+
+TEST(the_list_is_walked_past_trusted_proxies_alone)
+{
+    static const char *const rows[][3] = {
+        {"192.0.2.1", "203.0.113.1", "203.0.113.1"}, /* said by nobody who is trusted */
+        {"192.0.2.1", "10.0.0.1", "192.0.2.1"},
+        {"198.51.100.1, 192.0.2.1", "10.0.0.1", "192.0.2.1"}, /* what it claims itself does not count */
+        {"192.0.2.1, 10.0.0.2", "10.0.0.1", "192.0.2.1"},
+        {"198.51.100.1,192.0.2.1 ,10.0.0.3,\t10.0.0.2", "10.0.0.1", "192.0.2.1"},
+        {"10.0.0.3, 10.0.0.2", "10.0.0.1", "10.0.0.3"}, /* all trusted: the farthest */
+        {"", "10.0.0.1", "10.0.0.1"},
+        {NULL, "10.0.0.1", "10.0.0.1"},
+        {"192.0.2.1:4711", "10.0.0.1", "192.0.2.1"},
+        {"2a00::1", "10.0.0.1", "2a00::1"},
+        {"[2a00::1]", "10.0.0.1", "2a00::1"},
+        {"[2a00::1]:4711", "10.0.0.1", "2a00::1"},
+        {"2a00::1, 2001:db8::7", "2001:db8::1", "2a00::1"},
+        {"::ffff:192.0.2.1, ::ffff:10.0.0.2", "10.0.0.1", "192.0.2.1"},
+        {"192.0.2.1, unknown", "10.0.0.1", "10.0.0.1"}, /* nothing is known beyond */
+        {"192.0.2.1, ", "10.0.0.1", "10.0.0.1"},
+        {"192.0.2.1,, 10.0.0.2", "10.0.0.1", "10.0.0.2"},
+        {"[2a00::1", "10.0.0.1", "10.0.0.1"},
+        {"[2a00::1]x", "10.0.0.1", "10.0.0.1"},
+        {"[", "10.0.0.1", "10.0.0.1"},
+        {"192.0.2.1:80:80", "10.0.0.1", "10.0.0.1"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++)
+        assert_client(rows[i][0], rows[i][1], rows[i][2]);
+}
+
+/* Every cut and every changed byte of a header, and random ones: nothing beyond their end is read. */
+TEST(random_headers_end)
+{
+    static const char header[] = SIGNATURE "\x21\x21\0\x28" V6 "\x04\0\x01x";
+    static const char odd[] = "\0\x11\x20\x21\x0C\x24\xFF\r\n";
+    uint64_t seed = 18;
+    for (int i = 0; i < 100000; i++) {
+        size_t len = 1 + check_random(&seed) % (sizeof header - 1);
+        char *bytes = malloc(len);
+        assert_non_null(bytes);
+        memcpy(bytes, header, len);
+        for (uint32_t n = check_random(&seed) % 4; n > 0; n--)
+            bytes[check_random(&seed) % len] = odd[check_random(&seed) % (sizeof odd - 1)];
+        struct ip client = ip_of("10.9.9.9");
+        size_t used = 0;
+        if (http_proxy_header_read((struct span){bytes, len}, &used, &client) == HTTP_PROXY_READ)
+            assert_in_range(used, sizeof SIGNATURE "1234" - 1, len);
+        free(bytes);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_proxy_header_tells_the_client),
+        cmocka_unit_test(what_does_not_begin_with_the_signature_is_none),
+        cmocka_unit_test(a_broken_proxy_header_is_not_read),
+        cmocka_unit_test(the_list_is_walked_past_trusted_proxies_alone),
+        cmocka_unit_test(random_headers_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
