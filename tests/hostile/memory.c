@@ -10,7 +10,7 @@
 #include "hostile/footprint.h"
 #include "support/fixture.h"
 
-enum { LARGE = 40000000, ROUNDS = 2 };
+enum { LARGE = 40000000, ROUNDS = 2, HEADS = 400, HEAD_SIZE = 16 * 1024, HEAD_KIB_MAX = 26 };
 
 static int start(void **state)
 {
@@ -91,9 +91,49 @@ static void requests_fail_one_by_one_and_the_process_goes_on(void **state)
     assert_int_equal(fixture_status(fixture, "channels/"), 200);
 }
 
+static bool all_is_read(void *arg)
+{
+    struct fixture *fixture = arg;
+    return server_metric(&fixture->server, "channeld_connections_open") >= HEADS &&
+           footprint_queues_of(fixture->server.port).received_kib == 0;
+}
+
+/* Lists that go on between other fields that are kept, and never an end: no byte is kept twice. */
+static void unfinished_heads_cost_what_was_sent(void **state)
+{
+    static const char *const fields[] = {"Origin: o", "X-Api-Key: k", "Traceparent: t", "X-Request-Id: i"};
+    static struct http_conn conn[HEADS];
+    struct fixture *fixture = *state;
+    if (fixture == NULL) {
+        skip();
+        return;
+    }
+    char *tags = text_repeat(',', HEAD_SIZE - 400);
+    char *head = text_printf("GET /api/channels/ HTTP/1.1\r\nHost: a\r\nIf-None-Match: %s", tags);
+    free(tags);
+    for (size_t i = 0; i < TEST_COUNT(fields); i++) {
+        char *more = text_printf("\r\n%s\r\nIf-None-Match: x", fields[i]);
+        head = text_append(head, more);
+        free(more);
+    }
+    long before = footprint_of(fixture->server.process.pid).resident_kib;
+    for (int i = 0; i < HEADS; i++) {
+        assert_int_equal(http_open(&conn[i], fixture->server.port), 0);
+        assert_int_equal(http_send_text(&conn[i], head), 0);
+    }
+    free(head);
+    assert_true(wait_until(all_is_read, fixture, WAIT_DEADLINE_MS));
+    long each = (footprint_of(fixture->server.process.pid).resident_kib - before) / HEADS;
+    print_message("an unfinished head of %d KiB: %ld KiB\n", HEAD_SIZE / 1024, each);
+    assert_in_range(each, 0, HEAD_KIB_MAX);
+    for (int i = 0; i < HEADS; i++)
+        http_close(&conn[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unfinished_heads_cost_what_was_sent),
         cmocka_unit_test(requests_fail_one_by_one_and_the_process_goes_on),
     };
     return cmocka_run_group_tests(tests, start, fixture_teardown);

@@ -360,6 +360,41 @@ TEST(of_a_flood_over_the_limit_only_so_many_are_told)
     world_fini(&w);
 }
 
+/* The order of fields that would cost most if lists were copied to where they can grow. */
+static void write_long_head(struct buf *out, size_t size)
+{
+    static const char *const fields[] = {"Origin: o", "X-Api-Key: k",   "X-Api-Key: k",
+                                         "Expect: e", "Traceparent: t", "X-Request-Id: i"};
+    buf_append_str(out, "GET /now HTTP/1.1\r\nHost: a\r\nIf-None-Match: ");
+    while (out->len < size - 300)
+        buf_append_str(out, "\"\",");
+    for (size_t i = 0; i < TEST_COUNT(fields); i++)
+        buf_printf(out, "\r\n%s\r\nIf-None-Match: \"\"", fields[i]);
+}
+
+TEST(an_unfinished_head_costs_no_more_than_its_bytes)
+{
+    enum { HEAD_MAX = 16 * 1024, SPARE = HEAD_MAX / 2 };
+    struct buf head = BUF_INIT;
+    world_init(&w);
+    w.options.head_max = HEAD_MAX;
+    world_open(&w);
+    write_long_head(&head, HEAD_MAX);
+    struct client *c = client_open(&w);
+    client_send_bytes(c, buf_span(&head));
+    struct http_conn *conn = NULL;
+    WORLD_UNTIL(&w, w.metrics.connections_open == 1);
+    conn = LIST_ENTRY(w.server->conns.next, struct http_conn, link);
+    WORLD_UNTIL(&w, conn->exchange != NULL && conn->exchange->parser.now.head_len == head.len);
+    assert_true(conn->leftover.cap + http_parser_kept(&conn->exchange->parser) <= HEAD_MAX + SPARE);
+    client_send(c, "\r\n\r\n");
+    WORLD_UNTIL(&w, client_count(c, "\r\n\r\n-") == 1);
+    assert_null(conn->exchange); /* and nothing of it stays */
+    assert_true(w.server->spare == NULL || http_parser_kept(&w.server->spare->parser) <= HEAD_MAX / 4);
+    buf_fini(&head);
+    world_fini(&w);
+}
+
 /* --- who the client is --- */
 
 #define PROXY_HEADER                                                                                        \
@@ -500,6 +535,7 @@ int main(void)
         cmocka_unit_test(a_last_answer_behind_one_that_is_not_taken_yet_arrives_complete),
         cmocka_unit_test(connections_over_the_limit_are_told_so_and_make_no_others_wait),
         cmocka_unit_test(of_a_flood_over_the_limit_only_so_many_are_told),
+        cmocka_unit_test(an_unfinished_head_costs_no_more_than_its_bytes),
         cmocka_unit_test(the_client_is_the_other_end_of_the_connection),
         cmocka_unit_test(a_trusted_proxy_tells_the_client_of_each_request),
         cmocka_unit_test(a_trusted_proxy_tells_the_client_of_a_connection),
