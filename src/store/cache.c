@@ -268,15 +268,32 @@ int cache_reclaim(struct cache *c, int steps)
 
 /* --- looking up --- */
 
-struct cache_entry *cache_find(struct cache *c, enum cache_kind kind, struct span key)
+static inline struct cache_entry *find(const struct cache *c, enum cache_kind kind, struct span key)
 {
     if (c->table.used == 0)
         return NULL;
     struct cache_entry *e = lookup(c, kind, key, cache_hash(c, kind, key));
-    if (e == NULL || (kind == CACHE_PAGE && !cache_page_is_current(c, e->page)))
-        return NULL;
-    sieve_hit(&e->node);
+    return e != NULL && kind == CACHE_PAGE && !cache_page_is_current(c, e->page) ? NULL : e;
+}
+
+struct cache_entry *cache_find(struct cache *c, enum cache_kind kind, struct span key)
+{
+    struct cache_entry *e = find(c, kind, key);
+    if (e != NULL)
+        sieve_hit(&e->node);
     return e;
+}
+
+const struct cache_entry *cache_peek(const struct cache *c, enum cache_kind kind, struct span key)
+{
+    return find(c, kind, key);
+}
+
+const struct cache_entry *cache_walk(const struct cache *c, size_t *cursor, int steps)
+{
+    const struct cache_entry *e = table_walk(&c->table, cursor, steps);
+    bool dead = e != NULL && e->kind == CACHE_PAGE && !cache_page_is_current(c, e->page);
+    return dead ? NULL : e;
 }
 
 struct cache_entry *cache_find_linked(struct cache *c, struct cache_entry *link)

@@ -103,6 +103,12 @@ uint64_t cache_hash_id(const struct cache *c, int64_t id);
 /* The entry, marked as used; NULL when there is none. Borrowed until the cache is next changed. */
 struct cache_entry *cache_find(struct cache *c, enum cache_kind kind, struct span key);
 
+/* The same without marking it: for who does not use it. */
+const struct cache_entry *cache_peek(const struct cache *c, enum cache_kind kind, struct span key);
+
+/* The next entry in the order of the table, which is random; see table_walk. */
+const struct cache_entry *cache_walk(const struct cache *c, size_t *cursor, int steps);
+
 /* The same for the card that `link`, a positive entry, leads to. The two remember each other: the next time
  * it is one step. */
 struct cache_entry *cache_find_linked(struct cache *c, struct cache_entry *link);

@@ -150,6 +150,8 @@ static void on_keys(void *arg, const redisReply *reply)
     if (!receive(s, reply))
         return;
     s->catalogue.keys = state_of(reply);
+    if (reply->type == REDIS_REPLY_INTEGER)
+        audit_count_keys(s, reply->integer);
     if (s->catalogue.keys == CATALOGUE_KEY_PRESENT)
         conclude(s, CATALOGUE_KEY_PRESENT, CATALOGUE_KEY_UNKNOWN);
     else if (ask(s, SPAN("ZCARD"), keyspace_index, on_index) != 0)

@@ -31,7 +31,7 @@
 
 bool coherence_keeps(const struct store *s)
 {
-    return s->options.cache_size > 0 && rconn_is_tracking(s->rconn) &&
+    return s->options.cache_size > 0 && rconn_is_tracking(s->rconn) && !s->distrusted &&
            (s->catalogue.changes & CHANGE_ALL) == 0;
 }
 
@@ -62,6 +62,7 @@ static void unjoin(struct store *s, const struct store_question *q)
 
 static void card_changed(struct store *s, int64_t id)
 {
+    audit_told(s, CACHE_CARD, id, SPAN_ABSENT);
     cache_drop(&s->cache, CACHE_CARD, cache_key_of(&id));
     cache_drop(&s->cache, CACHE_SUMMARY, cache_key_of(&id));
     cache_outdate_page_of(&s->cache, id);
@@ -73,6 +74,7 @@ static void card_changed(struct store *s, int64_t id)
 
 static void link_changed(struct store *s, struct span link)
 {
+    audit_told(s, CACHE_LINK, 0, link);
     cache_drop(&s->cache, CACHE_LINK, link);
     unjoin(s, &(struct store_question){.target = STORE_CARD_BY_LINK, .link = link});
 }
@@ -113,14 +115,23 @@ static bool is_named(struct store *s, struct span key,
 static void index_told(struct store *s)
 {
     s->index_epoch++;
+    audit_told(s, CACHE_PAGE, 0, SPAN_ABSENT);
     if (!catalogue_doubt(s, CHANGE_INDEX))
         index_changed(s);
+}
+
+static void keys_told(struct store *s)
+{
+    audit_told(s, CACHE_VERDICT, 0, SPAN_ABSENT);
+    if (!catalogue_doubt(s, CHANGE_KEYS))
+        keys_changed(s);
 }
 
 static void everything_told(struct store *s)
 {
     s->index_epoch++;
     s->flush_epoch++;
+    audit_forget(s);
     (void)catalogue_doubt(s, CHANGE_ALL);
 }
 
@@ -155,8 +166,8 @@ static void key_changed(struct store *s, struct span key)
     } else {
         if (is_named(s, key, keyspace_index))
             index_told(s);
-        if (is_named(s, key, keyspace_api_keys) && !catalogue_doubt(s, CHANGE_KEYS))
-            keys_changed(s);
+        if (is_named(s, key, keyspace_api_keys))
+            keys_told(s);
     }
 }
 
@@ -180,7 +191,7 @@ static bool is_deaf(void)
  */
 void coherence_push(struct store *s, struct span kind, const redisReply *element)
 {
-    if (is_deaf() || !span_equal(kind, SPAN("invalidate")))
+    if (is_deaf() || s->distrusted || !span_equal(kind, SPAN("invalidate")))
         return;
     if (element->type == REDIS_REPLY_STRING) {
         key_changed(s, (struct span){element->str, element->len});
@@ -193,10 +204,22 @@ void coherence_push(struct store *s, struct span kind, const redisReply *element
 
 /* --- connections --- */
 
+void coherence_distrust(struct store *s)
+{
+    s->distrusted = true;
+    s->coherent = false;
+    s->catalogue.changes = 0;
+    metric_set(&s->options.metrics->cache_suspended, 1);
+    forget_everything(s);
+    store_reclaim_later(s);
+}
+
 void coherence_begin(struct store *s)
 {
     s->catalogue.changes = 0;
-    s->catalogue.missing = false;
+    s->catalogue.missing = s->distrusted = false;
+    metric_set(&s->options.metrics->cache_suspended, 0);
+    audit_forget(s);
     metric_set(&s->options.metrics->catalogue_missing, 0);
     forget_everything(s);
     s->coherent = coherence_keeps(s);

@@ -23,6 +23,12 @@ void command_add(struct buf *out, struct span word)
     buf_append(out, "\r\n", 2);
 }
 
+void command_add_int(struct buf *out, int64_t number)
+{
+    char digits[INT64_DIGITS_MAX];
+    command_add(out, (struct span){digits, format_int64(number, digits)});
+}
+
 void command_add_buf(struct buf *out, const struct buf *word)
 {
     command_add(out, buf_span(word));

@@ -14,6 +14,9 @@ void command_begin(struct buf *out, size_t count);
 /* Appends the next word. */
 void command_add(struct buf *out, struct span word);
 
+/* The same for a number. */
+void command_add_int(struct buf *out, int64_t number);
+
 /* The same; a lack of memory in `word` becomes that of `out`. */
 void command_add_buf(struct buf *out, const struct buf *word);
 

@@ -87,6 +87,10 @@ void fetch_confirmed(struct fetch *f);
 /* HMGET of all fields of a shape. */
 void fetch_send_hmget(struct fetch *f, int64_t id, enum channel_shape shape, rconn_reply_fn fn);
 
+/* What the reply of that HMGET holds. */
+enum row_state { ROW_INVALID, ROW_ABSENT, ROW_PRESENT };
+enum row_state fetch_parse_row(const redisReply *reply, enum channel_shape shape, struct channel_row *row);
+
 /* Reads the reply of that HMGET; false when it holds no channel (or is no such reply, which fails the fetch).
  */
 bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape shape,

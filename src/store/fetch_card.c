@@ -32,25 +32,32 @@ void fetch_send_hmget(struct fetch *f, int64_t id, enum channel_shape shape, rco
     fetch_send(f, fn);
 }
 
-bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape shape,
-                    struct channel_row *row)
+enum row_state fetch_parse_row(const redisReply *reply, enum channel_shape shape, struct channel_row *row)
 {
     size_t count = 0;
     const enum channel_field *fields = channel_shape_fields(shape, &count);
     *row = (struct channel_row){0};
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != count) {
-        f->failed = true;
-        return false;
-    }
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != count)
+        return ROW_INVALID;
     for (size_t i = 0; i < count; i++) {
         const redisReply *value = reply->element[i];
         if (value->type == REDIS_REPLY_STRING)
             row->value[fields[i]] = (struct span){value->str, value->len};
         else if (value->type != REDIS_REPLY_NIL)
-            f->failed = true;
+            return ROW_INVALID;
     }
+    return channel_row_is_empty(row, CHANNEL_SUMMARY) ? ROW_ABSENT : ROW_PRESENT;
+}
+
+bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape shape,
+                    struct channel_row *row)
+{
+    enum row_state state = fetch_parse_row(reply, shape, row);
+    f->failed = f->failed || state == ROW_INVALID;
+    if (f->failed || state != ROW_PRESENT)
+        return false;
     note_update(f->store, row->value[CHANNEL_FIELD_updated_at]);
-    return !f->failed && !channel_row_is_empty(row, CHANNEL_SUMMARY);
+    return true;
 }
 
 static struct blob *write_card(struct fetch *f, const struct channel_row *row, size_t front)

@@ -60,12 +60,6 @@ static void on_ids(void *arg, const redisReply *reply)
     fetch_settle(f);
 }
 
-static void add_number(struct buf *command, int64_t number)
-{
-    char digits[INT64_DIGITS_MAX];
-    command_add(command, (struct span){digits, format_int64(number, digits)});
-}
-
 void fetch_page_send(struct fetch *f)
 {
     page_fetch_reset(f->page);
@@ -76,8 +70,8 @@ void fetch_page_send(struct fetch *f)
     fetch_send(f, on_total);
     int64_t rank = page_first_rank(f->number);
     fetch_begin_command(f, 4, SPAN("ZRANGE"));
-    add_number(&f->store->command, rank);
-    add_number(&f->store->command, rank + PAGE_SIZE);
+    command_add_int(&f->store->command, rank);
+    command_add_int(&f->store->command, rank + PAGE_SIZE);
     fetch_send(f, on_ids);
 }
 

@@ -51,6 +51,7 @@ static void read_at_once(struct store *s, const redisReply *members)
 {
     uint64_t unreadable = 0;
     bool is_list = members->type == REDIS_REPLY_SET || members->type == REDIS_REPLY_ARRAY;
+    s->keyring_fetch.size = (int64_t)members->elements;
     int err = keyring_begin(&s->keyring, is_list ? members->elements : 0);
     if (err == 0)
         err = keyring_add(&s->keyring, members, &unreadable);
@@ -123,6 +124,7 @@ static void read_in_portions(struct store *s, size_t size)
     struct keyring_fetch *fetch = &s->keyring_fetch;
     fetch->outdated = false;
     fetch->portions_left = PORTIONS_MAX;
+    fetch->size = (int64_t)size;
     int err = keyring_begin(&s->keyring, size);
     if (err == 0)
         err = ask(s, "SSCAN", "0", on_portion);

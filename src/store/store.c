@@ -229,6 +229,7 @@ static void on_greeted(void *arg)
 
 static void on_heartbeat(void *arg)
 {
+    audit_heartbeat(arg);
     catalogue_check(arg);
 }
 
@@ -317,6 +318,7 @@ static void on_part_closed(struct store *s)
     buf_fini(&s->key);
     buf_fini(&s->command);
     buf_fini(&s->text);
+    buf_fini(&s->audit.link);
     free(s);
     closed(arg);
 }

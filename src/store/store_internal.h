@@ -46,6 +46,17 @@ struct catalogue {
     struct list waiting;                        /* fetches whose answer lacks something */
 };
 
+/* The reading again of what is cached; see audit.c. */
+struct audit {
+    bool under_way;
+    enum cache_kind kind; /* of the entry that is, or was last, read again */
+    int64_t number;       /* of the card, the summary or the page */
+    struct buf link;      /* of the link */
+    unsigned entry_waits; /* heartbeats until a difference is proven that no invalidation explains; 0: none */
+    unsigned keys_waits;  /* the same for the size of the set of keys */
+    size_t cursor;        /* where in the table it goes on */
+};
+
 enum { KEYRING_CURSOR_MAX = 20 };
 
 /* The reading of the set of keys. */
@@ -56,6 +67,7 @@ struct keyring_fetch {
     uint64_t asked_ms; /* monotonic; when the last reading began, or turned out to be in vain */
     char cursor[KEYRING_CURSOR_MAX + 1]; /* where SSCAN goes on */
     int portions_left;                   /* that it may take */
+    int64_t size;                        /* of the set that is held, whatever its members are */
 };
 
 struct store {
@@ -70,10 +82,12 @@ struct store {
     struct keyring keyring;
     struct keyring_fetch keyring_fetch;
     struct catalogue catalogue;
+    struct audit audit;
     bool keys_large;       /* the set cannot be held: verdicts are remembered one by one */
     int64_t verdict_epoch; /* grows with each change of the set: remembered verdicts hold for one epoch */
     bool index_known;
     int64_t index_entries;
+    bool distrusted;  /* this connection did not tell of a change: nothing is cached any more */
     bool coherent;    /* what is cached was kept true until the connection was lost, or is being kept true */
     uint64_t lost_ms; /* by the boot clock; when it was lost, or the lease had run out before */
 
@@ -136,6 +150,9 @@ void coherence_lost(struct store *s);
 /* An element of what Redis pushes: a key that has changed, or everything. */
 void coherence_push(struct store *s, struct span kind, const redisReply *element);
 
+/* Redis did not tell of a change: everything is dropped, and nothing remembered on this connection. */
+void coherence_distrust(struct store *s);
+
 /* There is a catalogue: what was told to have changed is dropped. */
 void coherence_apply(struct store *s);
 
@@ -175,6 +192,22 @@ void catalogue_await(struct fetch *f);
  * will be called, or the connection lost.
  */
 bool catalogue_doubt(struct store *s, enum catalogue_change change);
+
+/* --- audit.c: does what is cached still stand in Redis? --- */
+
+/* To be called with each heartbeat that was answered: judges what differed, and reads the next entry again.
+ */
+void audit_heartbeat(struct store *s);
+
+/* Redis says how many keys there are. */
+void audit_count_keys(struct store *s, int64_t count);
+
+/* Redis has told of a change, by which a difference is explained; CACHE_VERDICT stands for the set of keys,
+ * and CACHE_CARD for the summary too. */
+void audit_told(struct store *s, enum cache_kind kind, int64_t number, struct span link);
+
+/* It has told of a change of everything, or the connection is another one. */
+void audit_forget(struct store *s);
 
 /* --- keyring_fetch.c: reading the set of keys --- */
 

@@ -90,6 +90,24 @@ static void take_out(struct table_segment *segment, size_t hole)
     segment->used--;
 }
 
+/* Where several places of the directory lead to one segment, the first of them counts. */
+void *table_walk(const struct table *t, size_t *cursor, int steps)
+{
+    while (t->used > 0 && steps-- > 0) {
+        size_t place = (*cursor >> TABLE_SLOT_BITS) & t->mask;
+        const struct table_segment *segment = t->directory[place];
+        size_t at = *cursor & SLOT_MASK;
+        if (place >> segment->depth != 0) {
+            *cursor = (place + 1) << TABLE_SLOT_BITS;
+            continue;
+        }
+        *cursor = (place << TABLE_SLOT_BITS) + at + 1;
+        if (segment->slot[at].entry != NULL)
+            return segment->slot[at].entry;
+    }
+    return NULL;
+}
+
 /* --- growing --- */
 
 /* Both halves of the larger directory lead to the same segments. Entries whose hashes are equal cannot be

@@ -73,6 +73,12 @@ static inline struct table_slot *table_find_next(const struct table *t, const st
     return table_scan(segment, slot->hash, (size_t)(slot - segment->slot) + 1);
 }
 
+/*
+ * The next entry in the order of the table, and *cursor moves on behind it; at its end it begins anew. NULL
+ * when the next `steps` slots are free. Any cursor will do: 0 to begin with.
+ */
+void *table_walk(const struct table *t, size_t *cursor, int steps);
+
 /* Adds an entry. Returns 0, or -ENOMEM when there is no room for it. */
 int table_add(struct table *t, uint64_t hash, void *entry) __attribute__((warn_unused_result));
 

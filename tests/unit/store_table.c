@@ -149,6 +149,27 @@ TEST(clearing_leaves_all_segments_but_one_to_the_caller)
     table_fini(&t);
 }
 
+/* Twice around, over segments that several places of the directory lead to. */
+TEST(walking_meets_each_entry_once_a_round)
+{
+    static unsigned char met[MANY];
+    struct table t;
+    size_t cursor = 0;
+    memset(met, 0, sizeof met);
+    assert_int_equal(table_init(&t), 0);
+    assert_null(table_walk(&t, &cursor, 10));
+    for (size_t i = 0; i < MANY; i++)
+        add(&t, spread(i), i);
+    for (size_t i = 0; i < (size_t)2 * MANY; i++) {
+        const char *found = table_walk(&t, &cursor, TABLE_SEGMENT_SLOTS);
+        assert_non_null(found);
+        met[found - memory]++;
+    }
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(met[i], 2);
+    table_fini(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +180,7 @@ int main(void)
         cmocka_unit_test(an_addition_splits_one_segment_at_most),
         cmocka_unit_test(entries_with_one_hash_are_refused_when_their_segment_is_full),
         cmocka_unit_test(clearing_leaves_all_segments_but_one_to_the_caller),
+        cmocka_unit_test(walking_meets_each_entry_once_a_round),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,271 @@
+/*
+ * A Redis that accepts CLIENT TRACKING and does not tell what changes is found out by reading what is cached
+ * again. One that does tell never is, whatever changes how fast.
+ */
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fixture.h"
+#include "support/proxy.h"
+
+enum {
+    CHANNELS = 5,
+    NOTICE_MS = 60000,
+    READERS = 4,
+    PAUSE_MS = 30,
+    CHANGE_MS = 37,
+    LATENCY_MS = 5,
+    LASTS_MS = 12000
+};
+
+#define CARD "channel/by-id/0/" /* sample 2 */
+
+static const char FAILURES[] = "channeld_cache_audit_failures_total";
+static const char SUSPENDED[] = "channeld_cache_suspended";
+static const char *const ONE_WORKER[] = {"CHANNELD_WORKERS=1", NULL};
+
+static double commands(struct fixture *f)
+{
+    return server_metric(&f->server, "channeld_redis_commands_total");
+}
+
+static bool is_found_out(void *arg)
+{
+    struct fixture *f = arg;
+    return server_metric(&f->server, FAILURES) >= 1;
+}
+
+static void expect_found_out(struct fixture *f, const char *key)
+{
+    assert_true(wait_until_politely(is_found_out, f, NOTICE_MS));
+    assert_true(server_metric(&f->server, SUSPENDED) >= 1);
+    server_await_log(&f->server, "redis did not tell of a change");
+    char *log = server_log(&f->server);
+    if (strstr(log, key) == NULL)
+        fail_msg("%s is not named: %s", key, log);
+    assert_int_equal(text_count(log, "redis did not tell of a change"), 1);
+    free(log);
+}
+
+/* From now on each request reads Redis, over the same connection. */
+static void expect_uncached(struct fixture *f)
+{
+    double before = commands(f);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(fixture_status(f, CARD), 200);
+    assert_true(commands(f) >= before + 10); /* key and card */
+    assert_true(server_metric(&f->server, "channeld_redis_connects_total") < 2);
+    redis_do(&f->redis, "HSET channels:card:0 title at-once");
+    char *body = fixture_body(f, CARD);
+    assert_non_null(strstr(body, "at-once"));
+    free(body);
+}
+
+/* ---- a server that answers CLIENT itself, as a proxy may ---- */
+
+static struct fixture *begin_deaf(void)
+{
+    static const char *const args[] = {"--rename-command", "CLIENT", "GENUINE", "--rename-command", "TOUCH",
+                                       "CLIENT",           NULL};
+    struct fixture *f = fixture_new_with_redis(CHANNELS, ONE_WORKER, args);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(fixture_status(f, CARD), 200);
+        assert_int_equal(fixture_status(f, "channels/"), 200);
+        assert_int_equal(fixture_status(f, "channel/by-id/424242/"), 404);
+        assert_int_equal(fixture_status(f, "channel/by-link/?link=https://max.ru/sample_1"), 200);
+        assert_int_equal(fixture_status(f, "channel/by-link/?link=https://max.ru/none"), 404);
+    }
+    assert_true(server_metric(&f->server, "channeld_redis_tracking_refused_total") < 1);
+    return f;
+}
+
+static void every_kind_of_change_is_found_out(void **state)
+{
+    static const struct {
+        const char *command, *key;
+    } changes[] = {
+        {"HSET channels:card:0 views_24h 987654321",
+         "\"channels:card:0\""}, /* in the card, not in its summary */
+        {"DEL channels:card:0", "\"channels:card:0\""},
+        {"HSET channels:card:424242 title new", "\"channels:card:424242\""},
+        {"ZADD channels:index -1 1000", "\"channels:index\""},
+        {"SET channels:link:https://max.ru/sample_1 0", "\"channels:link:https://max.ru/sample_1\""},
+        {"SET channels:link:https://max.ru/none 0", "\"channels:link:https://max.ru/none\""},
+        {"SADD channels:api_keys junk", "\"channels:api_keys\""},
+    };
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(changes); i++) {
+        struct fixture *f = begin_deaf();
+        redis_do(&f->redis, changes[i].command);
+        expect_found_out(f, changes[i].key);
+        if (strstr(changes[i].command, "card:0") == NULL)
+            expect_uncached(f);
+        fixture_free(f);
+    }
+}
+
+/* The digest of a key is in no line. */
+static void a_revoked_key_that_is_not_told_of_stops_working(void **state)
+{
+    struct fixture *f = begin_deaf();
+    char digest[65];
+    (void)state;
+    catalogue_digest(FIXTURE_KEY, digest);
+    redis_do(&f->redis, "SREM channels:api_keys %s", digest);
+    expect_found_out(f, "\"channels:api_keys\"");
+    assert_int_equal(fixture_status(f, CARD), 401);
+    char *log = server_log(&f->server);
+    assert_null(strstr(log, digest));
+    free(log);
+    fixture_free(f);
+}
+
+/* A new connection is trusted again. */
+static void a_new_connection_begins_clean(void **state)
+{
+    struct fixture *f = begin_deaf();
+    (void)state;
+    redis_do(&f->redis, "HSET channels:card:0 title other");
+    expect_found_out(f, "channels:card:0");
+    redis_do(&f->redis, "GENUINE KILL TYPE normal SKIPME yes");
+    server_await_metric(&f->server, "channeld_redis_connects_total", 2);
+    server_await_metric_below(&f->server, SUSPENDED, 0);
+    assert_int_equal(fixture_status(f, CARD), 200);
+    double before = commands(f);
+    assert_int_equal(fixture_status(f, CARD), 200);
+    assert_true(commands(f) == before);
+    fixture_free(f);
+}
+
+/* Redis tells nobody about it. */
+static void a_swapped_database_is_found_out(void **state)
+{
+    struct fixture *f = fixture_new(CHANNELS, ONE_WORKER);
+    (void)state;
+    redis_do(&f->redis, "SELECT 1");
+    catalogue_put_samples(&f->redis, CHANNELS);
+    catalogue_issue_key(&f->redis, FIXTURE_KEY);
+    redis_do(&f->redis, "HSET channels:card:0 title swapped");
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(fixture_status(f, CARD), 200);
+    redis_do(&f->redis, "SWAPDB 0 1");
+    redis_do(&f->redis, "SELECT 0");
+    expect_found_out(f, "channels:card:0");
+    expect_uncached(f);
+    fixture_free(f);
+}
+
+/* ---- under heavy change ---- */
+
+struct writer {
+    struct redis redis;
+    atomic_bool stopping;
+};
+
+/*
+ * Everything that is cached changes in one long turn of Redis, back and forth, so that the same values come
+ * again. What is read in the same turn behind it is new, and its reply stands before the invalidations.
+ */
+static const char CHANGE[] =
+    "local round = tonumber(ARGV[1]) "
+    "for i = 2, #ARGV do "
+    "redis.call('HSET', 'channels:card:' .. ARGV[i], 'title', round % 2, 'views_24h', round % 3) "
+    "redis.call('ZADD', 'channels:index', (round + i) % 7, ARGV[i]) "
+    "end "
+    "redis.call('SET', 'channels:link:https://max.ru/sample_1', ARGV[2 + round % (#ARGV - 1)]) "
+    "redis.call(round % 2 == 0 and 'SADD' or 'SREM', 'channels:api_keys', string.format('%064d', round % 10 "
+    "- round % 2)) "
+    "if round % 2 == 0 then redis.call('HSET', 'channels:card:424242', 'title', 't') "
+    "else redis.call('DEL', 'channels:card:424242') end "
+    "return 1";
+
+static void *run_writer(void *arg)
+{
+    struct writer *w = arg;
+    for (unsigned round = 0; !atomic_load(&w->stopping); round++) {
+        redis_do(&w->redis, "EVAL %s 0 %u %lld %lld %lld %lld %lld", CHANGE, round,
+                 (long long)catalogue_id(0), (long long)catalogue_id(1), (long long)catalogue_id(2),
+                 (long long)catalogue_id(3), (long long)catalogue_id(4));
+        (void)poll(NULL, 0, CHANGE_MS); /* for what has changed to be cached again */
+    }
+    return NULL;
+}
+
+struct reader {
+    int port;
+    atomic_bool stopping;
+};
+
+static void *run_reader(void *arg)
+{
+    static const char *const paths[] = {
+        "/api/channel/by-id/0/", "/api/channels/", "/api/channel/by-id/424242/",
+        "/api/channel/by-link/?link=https://max.ru/sample_1", "/api/channel/by-id/-1/"};
+    struct reader *r = arg;
+    for (size_t i = 0; !atomic_load(&r->stopping); i++) {
+        struct http_conn conn;
+        struct http_response response;
+        char *request = http_format("GET", paths[i % TEST_COUNT(paths)], FIXTURE_AUTH);
+        if (http_open(&conn, r->port) == 0) {
+            if (http_send_text(&conn, request) == 0 && http_read(&conn, false, &response) == 0)
+                http_response_free(&response);
+            http_close(&conn);
+        }
+        free(request);
+    }
+    return NULL;
+}
+
+/* The line is slow, so that many changes are on their way while something is read again. */
+static void heavy_change_that_is_told_of_is_never_taken_for_a_lie(void **state)
+{
+    static const char *const env[] = {"CHANNELD_WORKERS=2", NULL};
+    struct fixture f;
+    pthread_t thread[1 + READERS];
+    (void)state;
+    memset(&f, 0, sizeof f);
+    redis_start(&f.redis, NULL);
+    catalogue_put_samples(&f.redis, CHANNELS);
+    catalogue_issue_key(&f.redis, FIXTURE_KEY);
+    struct proxy *line = proxy_new(f.redis.port, 0, 0);
+    proxy_set_latency(line, LATENCY_MS);
+    char *url = text_printf("redis://127.0.0.1:%d", proxy_port(line));
+    server_start(&f.server, &(struct server_spec){url, env, SERVER_WAIT_READY});
+    struct writer writer = {.redis = f.redis};
+    struct reader reader = {.port = f.server.port};
+    writer.redis.connection = NULL;
+    redis_do(&writer.redis, "PING");
+    assert_int_equal(pthread_create(&thread[0], NULL, run_writer, &writer), 0);
+    for (int i = 1; i <= READERS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, run_reader, &reader), 0);
+    (void)poll(NULL, 0, LASTS_MS);
+    atomic_store(&writer.stopping, true);
+    atomic_store(&reader.stopping, true);
+    for (int i = 0; i <= READERS; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    redis_disconnect(&writer.redis);
+    assert_true(server_metric(&f.server, FAILURES) < 1);
+    assert_true(server_metric(&f.server, "channeld_cache_hits_total") > 10);
+    assert_true(server_metric(&f.server, "channeld_cache_invalidations_total") > 100);
+    assert_true(server_metric(&f.server, "channeld_redis_disconnects_total") < 1);
+    server_stop(&f.server);
+    proxy_free(line);
+    redis_stop(&f.redis);
+    free(url);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_of_change_is_found_out),
+        cmocka_unit_test(a_revoked_key_that_is_not_told_of_stops_working),
+        cmocka_unit_test(a_new_connection_begins_clean),
+        cmocka_unit_test(a_swapped_database_is_found_out),
+        cmocka_unit_test(heavy_change_that_is_told_of_is_never_taken_for_a_lie),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
