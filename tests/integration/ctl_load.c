@@ -256,20 +256,19 @@ static void a_link_that_was_given_up_can_be_taken(void **state)
     ctl_expect_sound(&redis);
 }
 
-/* Line 4 would free "a" for line 5, but is refused itself. */
+/* Line 4 would free "a" for line 3, which is written together with it, but is refused itself. */
 static void a_refused_line_gives_up_nothing(void **state)
 {
     (void)state;
     struct ctl_run run = ctl_load(&redis,
                                   "{\"max_channel_id\":1,\"link\":\"https://max.ru/a\"}\n"
                                   "{\"max_channel_id\":3,\"link\":\"https://max.ru/c\"}\n"
-                                  "{\"max_channel_id\":3,\"link\":\"https://max.ru/c\",\"title\":\"t\"}\n"
                                   "{\"max_channel_id\":2,\"link\":\"https://max.ru/a\"}\n"
                                   "{\"max_channel_id\":1,\"link\":\"https://max.ru/c\"}\n",
                                   NULL);
     assert_int_equal(run.status, 1);
-    ctl_expect_text(run.err, "file.ndjson:4: link: channel 1 has this link");
-    ctl_expect_text(run.err, "file.ndjson:5: link: channel 3 has this link");
+    ctl_expect_text(run.err, "file.ndjson:3: link: channel 1 has this link");
+    ctl_expect_text(run.err, "file.ndjson:4: link: channel 3 has this link");
     expect_owner("a", "1");
     expect_owner("c", "3");
     ctl_expect_sound(&redis);
