@@ -149,7 +149,8 @@ static void a_key_is_issued_on_a_cut_line_or_not(void **state)
     size_t before = proxy_answered(line);
     ctl_expect_status(&beyond, issue, 0);
     size_t total = proxy_answered(line) - before;
-    for (size_t at = 1; at < total; at += at + 2 * SLACK < total ? 5 : 1) { /* each byte of the last reply */
+    for (size_t at = 1; at < total;
+         at += at + (size_t)2 * SLACK < total ? 5 : 1) { /* each byte of the last reply */
         fill();
         proxy_strike_after(line, at, at % 2 == 0 ? PROXY_RESET : PROXY_FINISH);
         struct ctl_run run = ctl_run(&beyond, issue);
