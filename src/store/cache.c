@@ -41,7 +41,7 @@ void cache_fini(struct cache *c)
 {
     enum { MANY = 1024 };
     cache_clear(c);
-    while (cache_has_excess(c))
+    for (int steps = 0; steps < CACHE_FINI_STEPS && cache_has_excess(c); steps += MANY)
         (void)cache_reclaim(c, MANY);
     table_fini(&c->table);
     table_fini(&c->members);

@@ -92,6 +92,13 @@ enum { CACHE_NEGATIVE_PART = 16 };
 
 /* Returns 0 or -ENOMEM; cache_fini is due in both cases. A budget of 0 keeps nothing. */
 int cache_init(struct cache *c, size_t budget, struct metrics *metrics) __attribute__((warn_unused_result));
+
+/*
+ * Frees what there is, though not more than CACHE_FINI_STEPS entries: the cache ends with the process, and
+ * the system takes the rest back at once, where freeing gigabytes entry by entry would hold up the exit for
+ * seconds.
+ */
+enum { CACHE_FINI_STEPS = 500 * 1000 };
 void cache_fini(struct cache *c);
 
 /* The hash by which an entry is found; seeded, so that no client can choose keys whose hashes clash. */
