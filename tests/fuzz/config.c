@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <stdint.h>
 
-enum { FLAGS_MAX = 32 };
+enum { FLAGS_MAX = 64 };
 
 struct flags {
     int argc;

@@ -131,6 +131,8 @@ static void greet(void)
         return;
     w.greeted++;
     turn();
+    if (w.greeted == PARTS) /* the handshake is over, and the catalogue is looked for */
+        say(SPAN(":1\r\n"));
     FUZZ_CHECK(w.greeted != PARTS || w.memory_fails || rconn_is_tracking(w.store->rconn));
 }
 
