@@ -39,6 +39,7 @@ static void each_reason_is_logged_when_it_begins(void **state)
     await_attempts(f);
     expect_logged_once(f, "Connection refused");
     redis_restart(&f->redis);
+    catalogue_issue_key(&f->redis, FIXTURE_KEY);
     server_await_metric(&f->server, "channeld_redis_connected", 1);
     redis_do(&f->redis, "CONFIG SET requirepass changed");
     redis_do(&f->redis, "CLIENT KILL TYPE normal SKIPME yes");
