@@ -25,6 +25,12 @@ static bool is_linked(void *arg)
     return linked;
 }
 
+/* A link is up some time before the master sends what is written: it waits for the replica's first ACK. */
+static bool is_replicated(void *arg)
+{
+    return redis_integer(arg, "EXISTS replicated") == 1;
+}
+
 static void start_channeld(void)
 {
     static const char *const env[] = {"CHANNELD_WORKERS=2", "CHANNELD_STALE_LIMIT=2s",
@@ -48,6 +54,8 @@ static int set_up(void **state)
     redis_start(&f.redis, NULL);
     redis_do(&f.redis, "REPLICAOF 127.0.0.1 %d", proxy_port(line));
     assert_true(wait_until(is_linked, &f.redis, WAIT_DEADLINE_MS));
+    redis_do(&master, "SET replicated yes");
+    assert_true(wait_until(is_replicated, &f.redis, WAIT_DEADLINE_MS));
     start_channeld();
     assert_int_equal(fixture_status(&f, CARD), 200);
     return 0;
