@@ -3,8 +3,8 @@
 
 #include "base/metrics.h"
 
-static const uint32_t BOUND_US[HISTOGRAM_BUCKETS] = {
-#define BOUND(us, text) us,
+static const uint64_t BOUND_NS[HISTOGRAM_BUCKETS] = {
+#define BOUND(us, text) (us) * UINT64_C(1000),
     HISTOGRAM_BOUNDS(BOUND)
 #undef BOUND
 };
@@ -18,7 +18,7 @@ static const char *const BOUND_TEXT[HISTOGRAM_BUCKETS + 1] = {
 void histogram_observe(struct histogram *h, uint64_t ns)
 {
     int i = 0; /* most durations are short: the first comparison is nearly always the last */
-    while (i < HISTOGRAM_BUCKETS && ns > (uint64_t)BOUND_US[i] * 1000)
+    while (i < HISTOGRAM_BUCKETS && ns > BOUND_NS[i])
         i++;
     metric_add(&h->bucket[i], 1);
     metric_add(&h->sum_ns, ns);

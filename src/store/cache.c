@@ -68,7 +68,7 @@ static uint64_t word_at(const char *data)
     return word;
 }
 
-uint64_t cache_hash(const struct cache *c, enum cache_kind kind, struct span key)
+static inline uint64_t hash_of(const struct cache *c, enum cache_kind kind, struct span key)
 {
     uint64_t h = c->seed ^ ((uint64_t)kind + 1) * 0x9E3779B97F4A7C15U ^ key.len;
     for (; key.len >= sizeof(uint64_t); key = span_skip(key, sizeof(uint64_t)))
@@ -79,6 +79,11 @@ uint64_t cache_hash(const struct cache *c, enum cache_kind kind, struct span key
         h = fold(h ^ word, 0xA0761D6478BD642FU ^ c->seed);
     }
     return fold(h, 0xE7037ED1A0B428DBU);
+}
+
+uint64_t cache_hash(const struct cache *c, enum cache_kind kind, struct span key)
+{
+    return hash_of(c, kind, key);
 }
 
 /* The lines of memory in which a card's entry ends and its body begins come together, not one by one. */
@@ -272,7 +277,7 @@ static inline struct cache_entry *find(const struct cache *c, enum cache_kind ki
 {
     if (c->table.used == 0)
         return NULL;
-    struct cache_entry *e = lookup(c, kind, key, cache_hash(c, kind, key));
+    struct cache_entry *e = lookup(c, kind, key, hash_of(c, kind, key));
     return e != NULL && kind == CACHE_PAGE && !cache_page_is_current(c, e->page) ? NULL : e;
 }
 
@@ -334,7 +339,7 @@ struct cache_entry *cache_insert(struct cache *c, const struct cache_draft *draf
 {
     if (!keeps_anything(c))
         return NULL;
-    uint64_t hash = cache_hash(c, draft->kind, draft->key);
+    uint64_t hash = hash_of(c, draft->kind, draft->key);
     struct cache_entry *old = lookup(c, draft->kind, draft->key, hash);
     if (old != NULL)
         cache_remove(c, old);
@@ -389,7 +394,7 @@ void cache_drop(struct cache *c, enum cache_kind kind, struct span key)
 {
     if (c->table.used == 0)
         return;
-    struct cache_entry *e = lookup(c, kind, key, cache_hash(c, kind, key));
+    struct cache_entry *e = lookup(c, kind, key, hash_of(c, kind, key));
     if (e == NULL)
         return;
     remove_entry(c, e);
