@@ -2,8 +2,8 @@
 #ifndef CTL_INTERRUPT_H
 #define CTL_INTERRUPT_H
 
-/* From now on the three signals are noted instead of ending the process; a read that they interrupt fails with
- * EINTR. One that is ignored (nohup) stays so. */
+/* From now on the three signals are noted instead of ending the process; a read that they interrupt fails
+ * with EINTR. One that is ignored (nohup) stays so. */
 void interrupt_watch(void);
 
 /* The signal that came, or 0. */

@@ -97,7 +97,6 @@ static bool deliver(struct redis_socket *s, struct span input)
     }
 }
 
-
 /* What came before the end of the stream has been delivered when the end is read. */
 static bool read_available(struct redis_socket *s)
 {
