@@ -164,9 +164,8 @@ int client_receive_done(struct client *c)
     return 0;
 }
 
-int client_receive_integer(struct client *c, int64_t *out)
+int client_take_integer(struct client *c, redisReply *reply, int64_t *out)
 {
-    redisReply *reply = client_receive(c);
     if (reply == NULL)
         return -EIO;
     int err =
@@ -174,6 +173,11 @@ int client_receive_integer(struct client *c, int64_t *out)
     *out = reply->integer;
     freeReplyObject(reply);
     return err;
+}
+
+int client_receive_integer(struct client *c, int64_t *out)
+{
+    return client_take_integer(c, client_receive(c), out);
 }
 
 struct span reply_text(const redisReply *reply)

@@ -80,6 +80,11 @@ int client_receive_done(struct client *c) __attribute__((warn_unused_result));
 /* Receives an integer. Returns 0 or -EIO. */
 int client_receive_integer(struct client *c, int64_t *out) __attribute__((warn_unused_result));
 
+/* The integer of a reply that was received already: frees the reply; NULL, which has been told of, is -EIO.
+ */
+int client_take_integer(struct client *c, redisReply *reply, int64_t *out)
+    __attribute__((warn_unused_result));
+
 /*
  * Whether hash fields can have a TTL of their own: not before Redis 7.4 and Valkey 9; or the user may not
  * ask.
