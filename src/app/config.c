@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define AT(member) offsetof(struct config_values, member)
@@ -98,16 +99,11 @@ static int check_base_path(struct config *c, struct buf *error)
         if (!is_path_char(text[i]) || (text[i] == '/' && i > 0 && text[i - 1] == '/'))
             return bad(c, error, "base-path",
                        "a path of letters, digits and -._~/ is expected, such as /api/");
-    if (len > CONFIG_BASE_PATH_MAX - 1)
+    const char *first = text[0] != '/' ? "/" : "";
+    const char *last = len > 0 && text[len - 1] != '/' ? "/" : "";
+    int n = snprintf(c->base_path, sizeof c->base_path, "%s%s%s", first, text, last);
+    if (n >= (int)sizeof c->base_path)
         return bad(c, error, "base-path", "is too long");
-    size_t n = 0;
-    if (text[0] != '/')
-        c->base_path[n++] = '/';
-    memcpy(c->base_path + n, text, len);
-    n += len;
-    if (c->base_path[n - 1] != '/')
-        c->base_path[n++] = '/';
-    c->base_path[n] = '\0';
     char *effective = strdup(c->base_path);
     if (effective == NULL)
         return -ENOMEM;

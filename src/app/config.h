@@ -32,7 +32,7 @@ struct config {
     struct config_values values;
     unsigned char sources[CONFIG_SETTINGS_MAX]; /* of the values: an enum setting_source for each */
     struct addr listen, admin_listen;
-    char base_path[CONFIG_BASE_PATH_MAX + 2]; /* begins and ends with a slash */
+    char base_path[CONFIG_BASE_PATH_MAX + 1]; /* begins and ends with a slash */
     struct redis_target redis;
     struct keyspace keyspace;
     struct link_hosts hosts;

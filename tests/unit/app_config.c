@@ -136,11 +136,11 @@ TEST(the_base_path_begins_and_ends_with_a_slash_whatever_is_given)
         expect_refused("--base-path", "CHANNELD_BASE_PATH", wrong[i]);
 }
 
-TEST(the_base_path_has_a_longest_length)
+TEST(the_base_path_with_its_slashes_has_a_longest_length)
 {
-    for (size_t len = CONFIG_BASE_PATH_MAX - 2; len <= CONFIG_BASE_PATH_MAX; len++) {
+    for (size_t len = CONFIG_BASE_PATH_MAX - 3; len <= CONFIG_BASE_PATH_MAX - 1; len++) {
         char *path = text_repeat('a', len);
-        if (len < CONFIG_BASE_PATH_MAX)
+        if (len + 2 <= CONFIG_BASE_PATH_MAX)
             expect_taken("--base-path", path);
         else
             expect_refused("--base-path", "CHANNELD_BASE_PATH", path);
@@ -358,7 +358,7 @@ int main(void)
         cmocka_unit_test(the_defaults_are_those_of_the_manual),
         cmocka_unit_test(flags_win_over_the_environment_and_that_over_the_defaults),
         cmocka_unit_test(the_base_path_begins_and_ends_with_a_slash_whatever_is_given),
-        cmocka_unit_test(the_base_path_has_a_longest_length),
+        cmocka_unit_test(the_base_path_with_its_slashes_has_a_longest_length),
         cmocka_unit_test(bad_values_are_refused_by_name),
         cmocka_unit_test(values_at_the_limits_are_taken),
         cmocka_unit_test(hosts_are_kept_in_lower_case),
