@@ -1,12 +1,12 @@
 /*
  * Ways to choose what a full cache forgets, over a cache that counts objects and holds nothing.
  *
- * SIEVE is channeld's own, linked from src/store/sieve.c and used as src/store/cache.c uses it; the others
+ * SIEVE is channeld's own, linked from src/cache/sieve.c and used as src/cache/entries.c uses it; the others
  * are here for comparison.
  */
 #pragma once
 
-#include "store/sieve.h"
+#include "cache/sieve.h"
 #include "stream.h"
 
 struct object {

@@ -4,9 +4,11 @@
 # their path under src/ ("base/buf.h"). What DEPENDS names is seen by the layers above as well;
 # tests/check-layers holds the #include lines to the permitted arrows.
 function(channeld_layer NAME)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS")
     set(target channeld_${NAME})
-    add_library(${target} STATIC ${arg_SOURCES})
+    file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.c)
+    list(REMOVE_ITEM sources main.c)
+    add_library(${target} STATIC ${sources})
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
     target_link_libraries(${target} PRIVATE channeld_options PUBLIC ${arg_DEPENDS})
 endfunction()

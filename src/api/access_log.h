@@ -4,7 +4,7 @@
 #define API_ACCESS_LOG_H
 
 #include "http/exchange.h"
-#include "store/store.h"
+#include "cache/cache.h"
 
 enum access_log_mode { ACCESS_LOG_OFF, ACCESS_LOG_ERRORS, ACCESS_LOG_ALL };
 

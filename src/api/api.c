@@ -3,7 +3,7 @@
 
 #include "api/errors.h"
 #include "api/page_links.h"
-#include "api/question.h"
+#include "api/params.h"
 #include "base/clock.h"
 
 #include <errno.h>

@@ -8,10 +8,10 @@
 
 #include "api/access_log.h"
 #include "api/cors.h"
-#include "api/traffic.h"
+#include "api/request_metrics.h"
 #include "http/exchange.h"
 #include "model/link.h"
-#include "store/store.h"
+#include "cache/cache.h"
 
 struct api;
 

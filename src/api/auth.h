@@ -2,7 +2,7 @@
 #ifndef API_AUTH_H
 #define API_AUTH_H
 
-#include "api/key_memo.h"
+#include "api/digest_cache.h"
 #include "base/buf.h"
 #include "http/request.h"
 

@@ -10,7 +10,7 @@
 #include "base/settings.h"
 #include "model/keyspace.h"
 #include "model/link.h"
-#include "redis/target.h"
+#include "redis/endpoint.h"
 
 enum { CONFIG_BASE_PATH_MAX = 128, CONFIG_SETTINGS_MAX = 64 };
 

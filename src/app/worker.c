@@ -5,7 +5,7 @@
 #include "app/loop.h"
 #include "base/clock.h"
 #include "http/server.h"
-#include "store/store.h"
+#include "cache/cache.h"
 
 #include <assert.h>
 #include <errno.h>

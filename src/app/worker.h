@@ -7,7 +7,7 @@
 #ifndef APP_WORKER_H
 #define APP_WORKER_H
 
-#include "api/traffic.h"
+#include "api/request_metrics.h"
 #include "app/config.h"
 #include "base/metrics.h"
 

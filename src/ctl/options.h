@@ -5,7 +5,7 @@
 
 #include "model/keyspace.h"
 #include "model/link.h"
-#include "redis/target.h"
+#include "redis/endpoint.h"
 
 /* The exit codes; an interrupted command exits with 128 and the signal's number. */
 enum { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };

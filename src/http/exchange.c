@@ -1,5 +1,5 @@
 /* Exchanges: taken for each request, kept for reuse. See exchange.h and conn.h. */
-#include "http/conn.h"
+#include "http/connection.h"
 #include "http/forwarded.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "http/server.h"
 
 #include "base/clock.h"
-#include "http/conn.h"
+#include "http/connection.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #ifndef REDIS_TLS_H
 #define REDIS_TLS_H
 
-#include "redis/target.h"
+#include "redis/endpoint.h"
 
 #include <hiredis/hiredis.h>
 

@@ -2,7 +2,7 @@
 #ifndef REDIS_URL_H
 #define REDIS_URL_H
 
-#include "redis/target.h"
+#include "redis/endpoint.h"
 
 /*
  * Fills what `url` says into the zeroed `t`; user and password stay NULL where it has none. Returns 0,

@@ -4,7 +4,7 @@
  *
  * An input is the target; behind a newline the value of X-Api-Key.
  */
-#include "api/question.h"
+#include "api/params.h"
 #include "base/uri.h"
 #include "fuzz/fuzz.h"
 #include "http/target.h"

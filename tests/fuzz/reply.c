@@ -17,8 +17,8 @@
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/memory.h"
-#include "store/rconn_internal.h"
-#include "store/store_internal.h"
+#include "redis/connection_internal.h"
+#include "cache/cache_internal.h"
 
 #include <errno.h>
 #include <signal.h>

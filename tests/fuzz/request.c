@@ -14,7 +14,7 @@
 #include "fuzz/answer.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/memory.h"
-#include "http/conn.h"
+#include "http/connection.h"
 #include "model/channel.h"
 #include "model/document.h"
 

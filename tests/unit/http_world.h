@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "http/conn.h"
+#include "http/connection.h"
 #include "support/wait.h"
 #include "unit/check.h"
 

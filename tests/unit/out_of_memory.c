@@ -13,7 +13,7 @@
 #include "model/document.h"
 #include "model/history.h"
 #include "model/link.h"
-#include "redis/target.h"
+#include "redis/endpoint.h"
 #include "redis/tls.h"
 #include "unit/check.h"
 

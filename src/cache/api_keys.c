@@ -1,0 +1,106 @@
+/*
+ * Open addressing over digests; see keyring.h.
+ *
+ * Digests are as good as random numbers, but whoever fills the set may write anything that looks like one:
+ * where one lies is hashed with a seed, so that none can be made to lie where all others do.
+ */
+#include "cache/api_keys.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <xxhash.h>
+
+void keyring_init(struct keyring *k)
+{
+    *k = (struct keyring){0};
+    if (getrandom(&k->seed, sizeof k->seed, GRND_NONBLOCK) < 0)
+        k->seed = (uint64_t)(uintptr_t)k;
+}
+
+void keyring_fini(struct keyring *k)
+{
+    keyring_forget(k);
+}
+
+void keyring_forget(struct keyring *k)
+{
+    free(k->slot);
+    free(k->taken);
+    *k = (struct keyring){.seed = k->seed};
+}
+
+/* Where `key` is, or the free place where it would be. */
+static size_t place_of(const struct keyring *k, const struct digest *key)
+{
+    size_t at = XXH3_64bits_withSeed(key->bytes, DIGEST_LEN, k->seed) & (k->capacity - 1);
+    while (k->taken[at] && memcmp(k->slot[at].bytes, key->bytes, DIGEST_LEN) != 0)
+        at = (at + 1) & (k->capacity - 1);
+    return at;
+}
+
+int keyring_begin(struct keyring *k, size_t size)
+{
+    keyring_forget(k);
+    if (size > KEYRING_MAX)
+        return -E2BIG;
+    k->room = size;
+    k->capacity = 16;
+    while (k->capacity < 2 * size)
+        k->capacity *= 2;
+    k->slot = calloc(k->capacity, sizeof *k->slot);
+    k->taken = calloc(k->capacity, sizeof *k->taken);
+    if (k->slot != NULL && k->taken != NULL)
+        return 0;
+    keyring_forget(k);
+    return -ENOMEM;
+}
+
+static int add_one(struct keyring *k, const struct digest *d)
+{
+    size_t at = place_of(k, d);
+    if (k->taken[at])
+        return 0;
+    if (k->room == 0)
+        return -E2BIG;
+    k->room--;
+    k->slot[at] = *d;
+    k->taken[at] = true;
+    return 0;
+}
+
+static int add_all(struct keyring *k, const redisReply *members, uint64_t *unreadable)
+{
+    if (members->type != REDIS_REPLY_SET && members->type != REDIS_REPLY_ARRAY)
+        return -EINVAL;
+    for (size_t i = 0; i < members->elements; i++) {
+        const redisReply *member = members->element[i];
+        struct digest d;
+        if (member->type != REDIS_REPLY_STRING ||
+            !digest_from_hex((struct span){member->str, member->len}, &d))
+            (*unreadable)++;
+        else if (add_one(k, &d) != 0)
+            return -E2BIG;
+    }
+    return 0;
+}
+
+int keyring_add(struct keyring *k, const redisReply *members, uint64_t *unreadable)
+{
+    int err = add_all(k, members, unreadable);
+    if (err != 0)
+        keyring_forget(k);
+    return err;
+}
+
+void keyring_seal(struct keyring *k)
+{
+    k->loaded = true;
+}
+
+enum verdict keyring_verdict(const struct keyring *k, const struct digest *key)
+{
+    if (!k->loaded)
+        return VERDICT_UNKNOWN;
+    return k->taken[place_of(k, key)] ? VERDICT_VALID : VERDICT_REFUSED;
+}

@@ -1,0 +1,179 @@
+/*
+ * Reading the set of keys. See store_internal.h and keyring.h.
+ *
+ * A small set is one reply (SMEMBERS). A large one is read in portions (SSCAN): what is asked in between
+ * waits for one of these and not for megabytes, when all workers of all replicas read the set because a key
+ * was issued or Redis has come back. SSCAN returns every member that was there from its first portion to its
+ * last; and had the set changed between the two, Redis would have said so between their replies. So a reading
+ * without an invalidation is the whole set.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "redis/resp.h"
+#include "cache/fetch.h"
+
+#include <errno.h>
+
+enum { RETRY_MS = 100, AT_ONCE_MAX = 10000 };
+
+/* Redis may give less in a portion than it is asked for, for ever if it lies. */
+static const char portion[] = "1000";
+enum { PORTIONS_MAX = KEYRING_MAX / 100 };
+
+/* `cursor` may be NULL, for a command that has none. */
+static int ask(struct store *s, const char *command, const char *cursor, rconn_reply_fn fn)
+{
+    buf_clear(&s->key);
+    keyspace_api_keys(s->options.keyspace, &s->key);
+    if (buf_error(&s->key) != 0)
+        return -ENOMEM;
+    const char *argv[] = {command, s->key.data, cursor, "COUNT", portion};
+    const size_t lengths[] = {strlen(command), s->key.len, cursor != NULL ? strlen(cursor) : 0,
+                              strlen("COUNT"), strlen(portion)};
+    int err = rconn_send(s->rconn, cursor != NULL ? 5 : 2, argv, lengths, fn, s);
+    s->keyring_fetch.under_way = err == 0;
+    return err;
+}
+
+static void log_unreadable(void)
+{
+    log_text(LOG_WARN, "the API keys cannot be read: each is asked about", NULL, NULL);
+}
+
+/* An emptied Redis has an empty set too. */
+static void complete(struct store *s)
+{
+    s->keyring_fetch.complete = true;
+    catalogue_check(s);
+}
+
+static void read_at_once(struct store *s, const redisReply *members)
+{
+    uint64_t unreadable = 0;
+    bool is_list = members->type == REDIS_REPLY_SET || members->type == REDIS_REPLY_ARRAY;
+    s->keyring_fetch.size = (int64_t)members->elements;
+    int err = keyring_begin(&s->keyring, is_list ? members->elements : 0);
+    if (err == 0)
+        err = keyring_add(&s->keyring, members, &unreadable);
+    s->keys_large = err == -E2BIG || resp_is_oversize(members); /* it has grown since its size was read */
+    if (err != 0 && err != -E2BIG)
+        log_unreadable();
+    metric_add(&s->options.metrics->unreadable_values_total, unreadable);
+    if (err == 0)
+        complete(s);
+}
+
+static void on_members(void *arg, const redisReply *reply)
+{
+    struct store *s = arg;
+    s->keyring_fetch.under_way = false;
+    if (reply != NULL)
+        read_at_once(s, reply);
+}
+
+/* What is refused or too large stays so until the set changes; memory may come back at any time. */
+static void give_up(struct store *s, int err)
+{
+    keyring_forget(&s->keyring);
+    s->keys_large = err != -ENOMEM && err != -ENOTCONN;
+    if (err != -E2BIG)
+        log_unreadable();
+}
+
+/* Returns 0, or a negative errno: then nothing of the set is known. */
+static int take_portion(struct store *s, const redisReply *reply)
+{
+    struct keyring_fetch *fetch = &s->keyring_fetch;
+    uint64_t unreadable = 0;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
+        return -EINVAL;
+    const redisReply *cursor = reply->element[0];
+    if (cursor->type != REDIS_REPLY_STRING || cursor->len > KEYRING_CURSOR_MAX || fetch->portions_left == 0)
+        return -EINVAL;
+    fetch->portions_left--;
+    memcpy(fetch->cursor, cursor->str, cursor->len);
+    fetch->cursor[cursor->len] = '\0';
+    int err = keyring_add(&s->keyring, reply->element[1], &unreadable);
+    metric_add(&s->options.metrics->unreadable_values_total, unreadable);
+    return err;
+}
+
+static void on_portion(void *arg, const redisReply *reply)
+{
+    struct store *s = arg;
+    struct keyring_fetch *fetch = &s->keyring_fetch;
+    fetch->under_way = false;
+    if (reply == NULL)
+        return;
+    if (fetch->outdated) { /* what was read has been forgotten; a set that changes all the time is not read
+                              all the time */
+        fetch->asked_ms = clock_now_ms();
+        return;
+    }
+    int err = take_portion(s, reply);
+    if (err == 0 && strcmp(fetch->cursor, "0") == 0)
+        complete(s);
+    else if (err == 0)
+        err = ask(s, "SSCAN", fetch->cursor, on_portion);
+    if (err != 0)
+        give_up(s, err);
+}
+
+static void read_in_portions(struct store *s, size_t size)
+{
+    struct keyring_fetch *fetch = &s->keyring_fetch;
+    fetch->outdated = false;
+    fetch->portions_left = PORTIONS_MAX;
+    fetch->size = (int64_t)size;
+    int err = keyring_begin(&s->keyring, size);
+    if (err == 0)
+        err = ask(s, "SSCAN", "0", on_portion);
+    if (err != 0)
+        give_up(s, err);
+}
+
+static void on_size(void *arg, const redisReply *reply)
+{
+    struct store *s = arg;
+    s->keyring_fetch.under_way = false;
+    if (reply == NULL || reply->type != REDIS_REPLY_INTEGER)
+        return;
+    s->keys_large = reply->integer > KEYRING_MAX;
+    if (s->keys_large)
+        return;
+    if (reply->integer > AT_ONCE_MAX)
+        read_in_portions(s, (size_t)reply->integer);
+    else
+        (void)ask(s, "SMEMBERS", NULL, on_members); /* if it fails, later */
+}
+
+/*
+ * A reading at once that is under way already will do: had it been before the change, its reply would stand
+ * before the invalidation that brought us here.
+ */
+void keyring_fetch_begin(struct store *s)
+{
+    struct keyring_fetch *fetch = &s->keyring_fetch;
+    fetch->outdated = true;
+    fetch->complete = false;
+    if (fetch->under_way)
+        return;
+    fetch->asked_ms = clock_now_ms();
+    (void)ask(s, "SCARD", NULL, on_size); /* if it fails, later */
+}
+
+void keyring_fetch_commit(struct store *s)
+{
+    if (!s->keyring_fetch.complete)
+        return;
+    s->keyring_fetch.complete = false;
+    keyring_seal(&s->keyring);
+}
+
+void keyring_fetch_retry(struct store *s)
+{
+    const struct keyring_fetch *fetch = &s->keyring_fetch;
+    bool wanted = !s->keyring.loaded && !s->keys_large && !fetch->under_way && !fetch->complete;
+    if (wanted && coherence_keeps(s) && clock_now_ms() - fetch->asked_ms >= RETRY_MS)
+        keyring_fetch_begin(s);
+}

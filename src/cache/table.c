@@ -1,0 +1,198 @@
+/*
+ * Linear probing with removal by shifting back, so that there are no tombstones; see table.h. The low bits of
+ * a hash are the place in a segment, those above choose the segment.
+ */
+#include "cache/table.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOT_MASK = TABLE_SEGMENT_SLOTS - 1, FULL = TABLE_SEGMENT_SLOTS / 4 * 3 };
+
+static struct table_segment *add_segment(struct table *t, unsigned depth)
+{
+    struct table_segment *segment = calloc(1, sizeof *segment);
+    if (segment == NULL)
+        return NULL;
+    segment->depth = depth;
+    if (t->newest != NULL)
+        t->newest->next = segment;
+    else
+        t->oldest = segment;
+    t->newest = segment;
+    t->segment_count++;
+    return segment;
+}
+
+int table_init(struct table *t)
+{
+    *t = (struct table){.directory = NULL};
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): these are pointers */
+    t->directory = malloc(sizeof *t->directory);
+    struct table_segment *first = add_segment(t, 0);
+    if (t->directory == NULL || first == NULL)
+        return -ENOMEM;
+    t->directory[0] = first;
+    return 0;
+}
+
+void table_free_dead(struct table_segment **dead)
+{
+    struct table_segment *segment = *dead;
+    *dead = segment->next;
+    free(segment);
+}
+
+void table_fini(struct table *t)
+{
+    while (t->oldest != NULL)
+        table_free_dead(&t->oldest);
+    free(t->directory);
+    *t = (struct table){.directory = NULL};
+}
+
+static size_t directory_size(const struct table *t)
+{
+    return t->directory == NULL ? 0 : t->mask + 1;
+}
+
+size_t table_bytes(const struct table *t)
+{
+    return directory_size(t) * sizeof(struct table_segment *) +
+           t->segment_count * sizeof(struct table_segment);
+}
+
+/* --- within a segment --- */
+
+static void place(struct table_segment *segment, struct table_slot new)
+{
+    size_t at = new.hash &SLOT_MASK;
+    while (segment->slot[at].entry != NULL)
+        at = (at + 1) & SLOT_MASK;
+    segment->slot[at] = new;
+    segment->used++;
+}
+
+/* What follows without a gap moves back, unless it would come before the place where its search begins. */
+static void take_out(struct table_segment *segment, size_t hole)
+{
+    struct table_slot *slot = segment->slot;
+    for (size_t at = (hole + 1) & SLOT_MASK; slot[at].entry != NULL; at = (at + 1) & SLOT_MASK) {
+        size_t home = slot[at].hash & SLOT_MASK;
+        if (((at - home) & SLOT_MASK) < ((at - hole) & SLOT_MASK))
+            continue;
+        slot[hole] = slot[at];
+        hole = at;
+    }
+    slot[hole].entry = NULL;
+    segment->used--;
+}
+
+/* Where several places of the directory lead to one segment, the first of them counts. */
+void *table_walk(const struct table *t, size_t *cursor, int steps)
+{
+    while (t->used > 0 && steps-- > 0) {
+        size_t place = (*cursor >> TABLE_SLOT_BITS) & t->mask;
+        const struct table_segment *segment = t->directory[place];
+        size_t at = *cursor & SLOT_MASK;
+        if (place >> segment->depth != 0) {
+            *cursor = (place + 1) << TABLE_SLOT_BITS;
+            continue;
+        }
+        *cursor = (place << TABLE_SLOT_BITS) + at + 1;
+        if (segment->slot[at].entry != NULL)
+            return segment->slot[at].entry;
+    }
+    return NULL;
+}
+
+/* --- growing --- */
+
+/* Both halves of the larger directory lead to the same segments. Entries whose hashes are equal cannot be
+ * told apart by more bits: where the directory outgrows the entries, it would not help. */
+static int double_directory(struct table *t)
+{
+    size_t size = directory_size(t);
+    if (size > t->used)
+        return -ENOMEM;
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): these are pointers */
+    struct table_segment **larger = realloc(t->directory, 2 * size * sizeof *larger);
+    if (larger == NULL)
+        return -ENOMEM;
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression) */
+    memcpy(larger + size, larger, size * sizeof *larger);
+    t->directory = larger;
+    t->mask = 2 * size - 1;
+    t->depth++;
+    return 0;
+}
+
+/* Makes a segment of those entries that differ from the others in one more bit of the hash. */
+static void split(struct table *t, struct table_segment *segment, uint64_t hash)
+{
+    if (segment->depth == t->depth && double_directory(t) != 0)
+        return;
+    struct table_segment *other = add_segment(t, segment->depth + 1);
+    if (other == NULL)
+        return;
+    unsigned bit = segment->depth++;
+    for (size_t at = 0; at < TABLE_SEGMENT_SLOTS;) {
+        struct table_slot slot = segment->slot[at];
+        bool moves = slot.entry != NULL && ((slot.hash >> TABLE_SLOT_BITS >> bit) & 1) != 0;
+        if (moves) {
+            place(other, slot);
+            take_out(segment, at); /* which may bring another one here */
+        }
+        at += !moves;
+    }
+    size_t shared = (size_t)1 << bit;
+    for (size_t i = ((hash >> TABLE_SLOT_BITS) & (shared - 1)) | shared; i <= t->mask; i += 2 * shared)
+        t->directory[i] = other;
+}
+
+/* At most three slots of four are taken. A segment that cannot be split gets slower, and is full with one
+ * slot free: that one ends every search. */
+int table_add(struct table *t, uint64_t hash, void *entry)
+{
+    struct table_segment *segment = table_segment_of(t, hash);
+    if (segment->used >= FULL) {
+        split(t, segment, hash);
+        segment = table_segment_of(t, hash);
+    }
+    if (segment->used + 1 >= TABLE_SEGMENT_SLOTS)
+        return -ENOMEM;
+    place(segment, (struct table_slot){hash, entry});
+    t->used++;
+    return 0;
+}
+
+void table_remove(struct table *t, uint64_t hash, const void *entry)
+{
+    struct table_segment *segment = table_segment_of(t, hash);
+    size_t at = hash & SLOT_MASK;
+    while (segment->slot[at].entry != entry || segment->slot[at].hash != hash)
+        at = (at + 1) & SLOT_MASK;
+    take_out(segment, at);
+    t->used--;
+}
+
+void table_clear(struct table *t, struct table_segment **dead)
+{
+    struct table_segment *kept = t->oldest;
+    if (t->newest != kept) {
+        t->newest->next = *dead;
+        *dead = kept->next;
+    }
+    if (t->used > 0 || t->newest != kept)
+        *kept = (struct table_segment){.depth = 0};
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): these are pointers */
+    struct table_segment **smaller = realloc(t->directory, sizeof *smaller);
+    if (smaller != NULL)
+        t->directory = smaller;
+    t->directory[0] = t->newest = kept;
+    t->mask = t->used = 0;
+    t->depth = 0;
+    t->segment_count = 1;
+}

@@ -1,0 +1,275 @@
+/* A polled, non-blocking hiredis context; see socket.h. */
+#include "redis/socket.h"
+
+#include "base/clock.h"
+#include "redis/tls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hiredis/sds.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+/* More than TURN_MAX waits for the next turn. Of TLS no more than a record comes at a time. */
+enum { TURN_MAX = 128 * 1024, TLS_RECORD = 16 * 1024, QUEUE_KEPT = 256 * 1024 };
+
+static void fail(struct redis_socket *s, const char *why)
+{
+    if (!s->closing)
+        s->events.on_failed(s->events.arg, why);
+}
+
+/* The connection has failed where it was read or written. */
+static void fail_io(struct redis_socket *s)
+{
+    if (s->tls != NULL)
+        redis_tls_explain(s->context);
+    fail(s, s->context->errstr);
+}
+
+static size_t unsent(const struct redis_socket *s)
+{
+    return s->queued.len + sdslen(s->context->obuf);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static void poll_for(struct redis_socket *s, bool writable)
+{
+    s->polling_writable = writable;
+    int events = UV_READABLE | (writable ? UV_WRITABLE : 0);
+    int err = uv_poll_start(&s->poll, events, on_poll);
+    if (err != 0)
+        fail(s, uv_strerror(err));
+}
+
+/* What the system holds against the socket, as an errno; 0 when nothing. */
+static int pending_error(const struct redis_socket *s)
+{
+    int err = 0;
+    socklen_t len = sizeof err;
+    return getsockopt(s->context->fd, SOL_SOCKET, SO_ERROR, &err, &len) == 0 ? err : errno;
+}
+
+/* The first writable event tells how connect() ended. */
+static bool finish_connecting(struct redis_socket *s)
+{
+    int err = pending_error(s);
+    if (err != 0) {
+        fail(s, strerror(err));
+        return false;
+    }
+    s->connected = true;
+    if (s->tls != NULL && redis_tls_start(s->context, s->tls, s->host) != 0) {
+        fail(s, s->context->errstr);
+        return false;
+    }
+    poll_for(s, false);
+    if (!s->closing)
+        s->events.on_connected(s->events.arg);
+    return !s->closing;
+}
+
+/* Hands over all that is complete in what was read. False when the socket was closed or failed meanwhile. */
+static bool deliver(struct redis_socket *s, struct span input)
+{
+    if (resp_in_reply(&s->parser))
+        s->progress_ns = s->read_ns;
+    for (;;) {
+        const redisReply *reply = NULL;
+        switch (resp_parse(&s->parser, &input, &reply)) {
+        case RESP_INCOMPLETE:
+            return true;
+        case RESP_REPLY:
+            s->events.on_reply(s->events.arg, reply);
+            break;
+        case RESP_PUSH_ELEMENT:
+            s->events.on_push(s->events.arg, resp_push_kind(&s->parser), reply);
+            break;
+        case RESP_ERROR:
+            fail(s, s->parser.error);
+            return false;
+        }
+        if (s->closing)
+            return false;
+    }
+}
+
+/* What came before the end of the stream has been delivered when the end is read. */
+static bool read_available(struct redis_socket *s)
+{
+    /* 16 KiB of invalidations take a millisecond; what is there after one waits for the next turn. */
+    enum { TURN_NS = 1000 * 1000 };
+    uint64_t began_ns = 0;
+    size_t full = s->tls != NULL ? TLS_RECORD : sizeof s->input; /* a shorter read has taken all there was */
+    for (size_t total = 0; total < TURN_MAX;) {
+        ssize_t n = s->context->funcs->read(s->context, s->input, sizeof s->input);
+        if (n < 0) {
+            fail_io(s);
+            return false;
+        }
+        s->read_ns = clock_now_ns();
+        if (!deliver(s, (struct span){s->input, (size_t)n}))
+            return false;
+        s->more = (size_t)n == full;
+        if (!s->more)
+            return true;
+        began_ns = began_ns == 0 ? s->read_ns : began_ns;
+        if (clock_now_ns() - began_ns > TURN_NS)
+            return true;
+        total += (size_t)n;
+    }
+    return true;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct redis_socket *s = poll->data;
+    if (status != 0) { /* libuv calls every error EBADF; Redis may have said why before it reset */
+        if (s->connected && !read_available(s))
+            return;
+        int err = pending_error(s);
+        fail(s, err != 0 ? strerror(err) : uv_strerror(status));
+        return;
+    }
+    if (!s->connected && !finish_connecting(s))
+        return;
+    if ((events & UV_READABLE) != 0 && !read_available(s))
+        return;
+    if (unsent(s) > 0)
+        redis_socket_flush(s);
+}
+
+/* hiredis frees its output when all of it is written, so it is given everything at once. */
+static int hand_over(struct redis_socket *s)
+{
+    struct span commands = buf_span(&s->queued);
+    if (commands.len == 0)
+        return 0;
+    if (redisAppendFormattedCommand(s->context, commands.data, commands.len) != REDIS_OK)
+        return -ENOMEM;
+    buf_recycle(&s->queued, QUEUE_KEPT);
+    return 0;
+}
+
+void redis_socket_flush(struct redis_socket *s)
+{
+    if (!s->connected || s->closing)
+        return;
+    int done = 0;
+    size_t before = unsent(s);
+    if (hand_over(s) != 0 || redisBufferWrite(s->context, &done) != REDIS_OK) {
+        fail_io(s);
+        return;
+    }
+    /* Where TLS must first read (its handshake), the socket is writable all the time: wait for what it will
+     * read. */
+    bool progress = unsent(s) < before;
+    bool wait_writable = done == 0 && (s->tls == NULL || progress);
+    if (wait_writable != s->polling_writable)
+        poll_for(s, wait_writable);
+}
+
+int redis_socket_send(struct redis_socket *s, struct span command)
+{
+    int err = buf_reserve(&s->queued, command.len);
+    if (err == 0)
+        buf_append_span(&s->queued, command);
+    else
+        s->queued.error = 0; /* this command is not sent; those before and after it are */
+    return err;
+}
+
+static redisContext *connect_to(const struct redis_target *target, const char *address)
+{
+    redisOptions options = {0};
+    options.options = REDIS_OPT_NONBLOCK | REDIS_OPT_NO_PUSH_AUTOFREE;
+    if (target->transport == REDIS_TRANSPORT_UNIX)
+        REDIS_OPTIONS_SET_UNIX(&options, target->path);
+    else
+        REDIS_OPTIONS_SET_TCP(&options, address, target->port);
+    return redisConnectWithOptions(&options);
+}
+
+/* What hiredis leaves out: not inherited by children, no waiting for full segments. */
+static void tune(const redisContext *context, enum redis_transport transport)
+{
+    int flags = fcntl(context->fd, F_GETFD);
+    if (flags >= 0)
+        (void)fcntl(context->fd, F_SETFD, flags | FD_CLOEXEC);
+    if (transport != REDIS_TRANSPORT_UNIX)
+        (void)setsockopt(context->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+}
+
+static int open_context(const struct redis_target *target, const char *address, redisContext **out)
+{
+    redisContext *context = connect_to(target, address);
+    if (context == NULL)
+        return -ENOMEM;
+    int err = 0;
+    if (context->err != 0)
+        err = context->err == REDIS_ERR_IO && errno != 0 ? -errno : -ECONNREFUSED;
+    if (err != 0) {
+        redisFree(context);
+        return err;
+    }
+    tune(context, target->transport);
+    *out = context;
+    return 0;
+}
+
+int redis_socket_open(uv_loop_t *loop, const struct redis_target *target, struct ssl_ctx_st *tls,
+                      const char *address, const struct socket_events *events, struct redis_socket **out)
+{
+    struct redis_socket *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return -ENOMEM;
+    s->events = *events;
+    s->tls = tls;
+    s->host = target->host;
+    int err = open_context(target, address, &s->context);
+    if (err != 0) {
+        free(s);
+        return err;
+    }
+    err = uv_poll_init(loop, &s->poll, s->context->fd);
+    if (err != 0) {
+        redisFree(s->context);
+        free(s);
+        return err;
+    }
+    resp_init(&s->parser);
+    s->poll.data = s;
+    s->polling_writable = true;
+    err = uv_poll_start(&s->poll, UV_READABLE | UV_WRITABLE, on_poll);
+    if (err != 0) {
+        redis_socket_close(s);
+        return err;
+    }
+    *out = s;
+    return 0;
+}
+
+void redis_socket_limit(struct redis_socket *s, size_t bytes_max, uint64_t elements_max)
+{
+    s->parser.bytes_max = bytes_max;
+    s->parser.elements_max = elements_max;
+}
+
+/* The context goes with the handle: an event that is being delivered may still be looking at it. */
+static void on_closed(uv_handle_t *handle)
+{
+    struct redis_socket *s = handle->data;
+    redisFree(s->context);
+    resp_fini(&s->parser);
+    buf_fini(&s->queued);
+    free(s);
+}
+
+void redis_socket_close(struct redis_socket *s)
+{
+    s->closing = true;
+    uv_close((uv_handle_t *)&s->poll, on_closed);
+}

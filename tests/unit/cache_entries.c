@@ -1,0 +1,389 @@
+/* The cache gives back what was put in, drops what it is told to, and stays within its bytes. */
+#include "cache/entries.h"
+
+#include <stdlib.h>
+
+#include "unit/check.h"
+
+enum { BUDGET = 1 << 20 };
+
+static struct metrics metrics;
+static struct cache cache;
+
+static int set_up(void **state)
+{
+    (void)state;
+    metrics = (struct metrics){0};
+    return cache_init(&cache, BUDGET, &metrics);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    cache_fini(&cache);
+    assert_int_equal(metrics.cache_entries, 0);
+    return 0;
+}
+
+static void put_card(int64_t id, const char *text)
+{
+    struct blob *body = blob_new(span_of(text));
+    assert_non_null(body);
+    cache_put(&cache, CACHE_CARD, cache_key_of(&id), body, 0);
+    blob_unref(body);
+}
+
+static void put_text(int64_t id, size_t len)
+{
+    char *text = calloc(1, len + 1);
+    assert_non_null(text);
+    memset(text, 'x', len);
+    put_card(id, text);
+    free(text);
+}
+
+static struct cache_entry *card(int64_t id)
+{
+    return cache_find(&cache, CACHE_CARD, cache_key_of(&id));
+}
+
+static void put_page(int64_t number, int64_t first_id, int count)
+{
+    int64_t ids[PAGE_SIZE];
+    const struct page_info info = {number, 9, count, true};
+    for (int i = 0; i < count; i++)
+        ids[i] = first_id + i;
+    struct blob *body = blob_new(SPAN("a page"));
+    assert_non_null(body);
+    cache_put_page(&cache, &info, ids, count, body);
+    blob_unref(body);
+}
+
+static struct cache_entry *page(int64_t number)
+{
+    return cache_find(&cache, CACHE_PAGE, cache_key_of(&number));
+}
+
+TEST(what_was_put_in_is_found_by_kind_and_key)
+{
+    put_card(7, "seven");
+    cache_put(&cache, CACHE_LINK, SPAN("https://max.ru/x"), NULL, 7);
+    assert_memory_equal(card(7)->body->data, "seven", 5);
+    assert_int_equal(cache_find(&cache, CACHE_LINK, SPAN("https://max.ru/x"))->value, 7);
+    assert_null(card(8));
+    assert_null(cache_find(&cache, CACHE_LINK, SPAN("https://max.ru/")));
+    assert_null(cache_find(&cache, CACHE_VERDICT, SPAN("https://max.ru/x")));
+}
+
+TEST(the_later_of_two_entries_counts)
+{
+    put_card(1, "old");
+    put_card(1, "new");
+    assert_memory_equal(card(1)->body->data, "new", 3);
+    assert_int_equal(metrics.cache_entries, 1);
+    int64_t id = 1;
+    cache_put_absent(&cache, CACHE_CARD, cache_key_of(&id), 0);
+    assert_true(card(1)->negative);
+    assert_int_equal(metrics.cache_entries, 1);
+}
+
+TEST(what_is_dropped_is_gone)
+{
+    int64_t id = 3;
+    put_card(3, "three");
+    cache_drop(&cache, CACHE_CARD, cache_key_of(&id));
+    cache_drop(&cache, CACHE_CARD, cache_key_of(&id));
+    assert_null(card(3));
+    assert_int_equal(cache.positive.used, 0);
+}
+
+TEST(a_body_outlives_its_entry_for_who_holds_it)
+{
+    int64_t id = 3;
+    put_card(3, "three");
+    struct blob *held = blob_ref(card(3)->body);
+    cache_drop(&cache, CACHE_CARD, cache_key_of(&id));
+    assert_memory_equal(held->data, "three", 5);
+    blob_unref(held);
+}
+
+TEST(a_body_with_a_front_holds_its_entry_and_outlives_it)
+{
+    int64_t id = 3;
+    struct blob *body = blob_new_fronted(SPAN("three"), CACHE_FRONT);
+    cache_put(&cache, CACHE_CARD, cache_key_of(&id), body, 0);
+    assert_ptr_equal(card(3), blob_block(body));
+    assert_ptr_equal(card(3)->body, body);
+    size_t one_block = cache.positive.used;
+    cache_drop(&cache, CACHE_CARD, cache_key_of(&id));
+    assert_null(card(3));
+    assert_memory_equal(body->data, "three", 5);
+    blob_unref(body);
+    put_card(3, "three");
+    assert_true(cache.positive.used >= one_block);
+}
+
+TEST(a_front_serves_one_entry_only)
+{
+    int64_t id = 1;
+    int64_t other = 2;
+    struct blob *body = blob_new_fronted(SPAN("shared"), CACHE_FRONT);
+    cache_put(&cache, CACHE_CARD, cache_key_of(&id), body, 0);
+    cache_put(&cache, CACHE_CARD, cache_key_of(&other), body, 0);
+    assert_ptr_not_equal(card(2), card(1));
+    cache_drop(&cache, CACHE_CARD, cache_key_of(&id));
+    assert_ptr_equal(card(2)->body, body);
+    blob_unref(body);
+    assert_memory_equal(card(2)->body->data, "shared", 6);
+}
+
+TEST(a_link_finds_its_card_as_long_as_both_are_there)
+{
+    static const struct span link = {"https://max.ru/x", 16};
+    static const struct span alias = {"https://max.ru/y", 16};
+    int64_t id = 7;
+    cache_put(&cache, CACHE_LINK, link, NULL, id);
+    cache_put(&cache, CACHE_LINK, alias, NULL, id);
+    assert_null(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, link)));
+    put_card(id, "old");
+    for (int i = 0; i < 2; i++) {
+        assert_ptr_equal(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, link)), card(id));
+        assert_ptr_equal(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, alias)), card(id));
+    }
+    put_card(id, "new");
+    assert_memory_equal(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, alias))->body->data, "new",
+                        3);
+    cache_drop(&cache, CACHE_LINK, alias);
+    assert_memory_equal(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, link))->body->data, "new",
+                        3);
+    cache_drop(&cache, CACHE_CARD, cache_key_of(&id));
+    assert_null(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, link)));
+}
+
+TEST(the_bytes_stay_within_the_budget_and_the_oldest_go)
+{
+    char text[1000];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    for (int64_t id = 0; id < 5000; id++) {
+        put_card(id, text);
+        assert_true(cache.positive.used <= cache.positive.budget);
+    }
+    assert_null(card(0));
+    assert_non_null(card(4999));
+    assert_true(metrics.cache_evictions_total > 3000);
+    assert_int_equal(metrics.cache_bytes, cache.positive.used + cache.negative.used);
+}
+
+TEST(what_does_not_exist_cannot_push_out_what_does)
+{
+    put_card(-1, "here");
+    for (int64_t id = 0; id < 100000; id++)
+        cache_put_absent(&cache, CACHE_CARD, cache_key_of(&id), 0);
+    assert_non_null(card(-1));
+    assert_true(cache.negative.used <= cache.negative.budget);
+}
+
+TEST(an_entry_larger_than_the_budget_pushes_out_nothing)
+{
+    put_card(1, "small");
+    put_text(2, BUDGET);
+    assert_null(card(2));
+    assert_non_null(card(1));
+}
+
+TEST(a_changed_channel_takes_the_body_off_its_page_alone)
+{
+    put_page(1, 100, 100);
+    put_page(2, 200, 50);
+    cache_outdate_page_of(&cache, 150);
+    assert_null(page(1)->body);
+    assert_int_equal(page(1)->page->member_count, 100);
+    assert_int_equal(page(1)->page->member[50], 150);
+    assert_non_null(page(2)->body);
+    cache_outdate_page_of(&cache, 250);
+    assert_non_null(page(2)->body);
+}
+
+TEST(a_page_put_again_replaces_its_members)
+{
+    put_page(1, 100, 100);
+    put_page(1, 500, 10);
+    cache_outdate_page_of(&cache, 100);
+    assert_non_null(page(1)->body);
+    cache_outdate_page_of(&cache, 509);
+    assert_null(page(1)->body);
+}
+
+TEST(dropping_the_pages_leaves_the_rest)
+{
+    put_card(1, "one");
+    put_page(1, 100, 100);
+    put_page(2, 200, 100);
+    cache_drop_pages(&cache);
+    assert_null(page(1));
+    assert_null(page(2));
+    assert_non_null(card(1));
+}
+
+/* Reclaims all there is, no more than so many steps a time; returns how many steps there were. */
+static int reclaim(int at_once)
+{
+    int all = 0;
+    while (cache_has_excess(&cache)) {
+        int64_t before = (int64_t)metrics.cache_entries;
+        int steps = cache_reclaim(&cache, at_once);
+        assert_in_range(steps, 1, at_once);
+        assert_in_range(before - (int64_t)metrics.cache_entries, 0, at_once);
+        all += steps;
+    }
+    assert_int_equal(cache_reclaim(&cache, at_once), 0);
+    return all;
+}
+
+TEST(dropped_pages_are_dead_at_once_and_freed_in_steps)
+{
+    enum { PAGES = 10 };
+    size_t without = cache.positive.used;
+    for (int64_t n = 1; n <= PAGES; n++)
+        put_page(n, 100 * n, 100);
+    cache_drop_pages(&cache);
+    assert_true(cache.positive.used > without);
+    for (int64_t n = 1; n <= PAGES; n++)
+        assert_null(page(n));
+    put_page(3, 100, 100); /* of the new index: it takes the place of a dead one */
+    cache_outdate_page_of(&cache, 999);
+    assert_non_null(page(3)->body);
+    assert_int_equal(reclaim(2), PAGES - 1);
+    assert_null(page(4));
+    cache_outdate_page_of(&cache, 150);
+    assert_null(page(3)->body);
+    cache_drop_pages(&cache);
+    (void)reclaim(1);
+    assert_int_equal(cache.positive.used, without);
+}
+
+TEST(what_was_cleared_is_never_found_and_freed_in_steps)
+{
+    static const struct span link = {"https://max.ru/x", 16};
+    enum { CARDS = 2000, STEP = 7 };
+    size_t without = cache.positive.used;
+    for (int64_t id = 0; id < CARDS; id++)
+        put_card(id, "old");
+    cache_put(&cache, CACHE_LINK, link, NULL, 5);
+    assert_non_null(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, link)));
+    put_page(1, 0, 100);
+    cache_drop_pages(&cache);
+    put_page(2, 100, 100);
+    size_t before = metrics.cache_bytes;
+    cache_clear(&cache);
+    assert_int_equal(metrics.cache_bytes, before); /* until it is freed */
+    for (int64_t id = 0; id < CARDS; id++) {
+        assert_null(card(id));
+        if (id % 100 == 0)
+            put_card(id, "new");
+        if (id % 2 == 0)
+            (void)cache_reclaim(&cache, 1);
+    }
+    assert_true(reclaim(STEP) > CARDS / 3);
+    for (int64_t id = 0; id < CARDS; id += 100)
+        assert_memory_equal(card(id)->body->data, "new", 3);
+    assert_int_equal(metrics.cache_entries, CARDS / 100);
+    cache_clear(&cache);
+    (void)reclaim(STEP);
+    assert_int_equal(cache.positive.used, without);
+}
+
+TEST(what_is_dead_goes_before_anything_is_evicted)
+{
+    enum { SIZE = 1000, CARDS = BUDGET / SIZE / 2 };
+    for (int64_t id = 0; id < CARDS; id++)
+        put_text(id, SIZE);
+    assert_int_equal(metrics.cache_evictions_total, 0);
+    for (int round = 0; round < 3; round++) {
+        cache_clear(&cache);
+        for (int64_t id = 0; id < CARDS; id++) {
+            put_text(id, SIZE);
+            assert_true(cache.positive.used <= cache.positive.budget);
+        }
+    }
+    assert_int_equal(metrics.cache_evictions_total, 0);
+    assert_non_null(card(0));
+}
+
+TEST(room_for_a_large_entry_is_made_in_steps)
+{
+    enum { SMALL = 100, LARGE = BUDGET / 2 };
+    int64_t id = 0;
+    while (metrics.cache_evictions_total == 0)
+        put_text(id++, SMALL);
+    uint64_t before = metrics.cache_evictions_total;
+    put_text(-1, LARGE);
+    assert_int_equal(metrics.cache_evictions_total, before + CACHE_ROOM_STEPS);
+    assert_non_null(card(-1));
+    assert_true(cache.positive.used > cache.positive.budget + LARGE / 2);
+    put_text(-2, LARGE); /* too much is owed already */
+    assert_null(card(-2));
+    assert_true(cache_has_excess(&cache));
+    assert_true(reclaim(CACHE_ROOM_STEPS) > 0);
+    assert_true(cache.positive.used <= cache.positive.budget);
+    put_text(-3, SMALL);
+    assert_non_null(card(-3));
+}
+
+TEST(clearing_leaves_nothing)
+{
+    int64_t id = 5;
+    put_card(1, "one");
+    put_page(1, 100, 100);
+    cache_put_absent(&cache, CACHE_CARD, cache_key_of(&id), 0);
+    cache_clear(&cache);
+    assert_null(card(1));
+    assert_null(card(5));
+    assert_null(page(1));
+    (void)reclaim(1);
+    assert_int_equal(metrics.cache_bytes, 0);
+}
+
+TEST(without_a_budget_nothing_is_kept)
+{
+    struct cache none;
+    int64_t id = 1;
+    struct blob *body = blob_new(SPAN("x"));
+    assert_int_equal(cache_init(&none, 0, &metrics), 0);
+    cache_put(&none, CACHE_CARD, cache_key_of(&id), body, 0);
+    cache_put_absent(&none, CACHE_LINK, SPAN("x"), 0);
+    assert_null(cache_find(&none, CACHE_CARD, cache_key_of(&id)));
+    cache_outdate_page_of(&none, 1);
+    cache_clear(&none);
+    cache_fini(&none);
+    blob_unref(body);
+}
+
+#define IN_A_CACHE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_A_CACHE(what_was_put_in_is_found_by_kind_and_key),
+        IN_A_CACHE(the_later_of_two_entries_counts),
+        IN_A_CACHE(what_is_dropped_is_gone),
+        IN_A_CACHE(a_body_outlives_its_entry_for_who_holds_it),
+        IN_A_CACHE(a_body_with_a_front_holds_its_entry_and_outlives_it),
+        IN_A_CACHE(a_front_serves_one_entry_only),
+        IN_A_CACHE(a_link_finds_its_card_as_long_as_both_are_there),
+        IN_A_CACHE(the_bytes_stay_within_the_budget_and_the_oldest_go),
+        IN_A_CACHE(what_does_not_exist_cannot_push_out_what_does),
+        IN_A_CACHE(an_entry_larger_than_the_budget_pushes_out_nothing),
+        IN_A_CACHE(a_changed_channel_takes_the_body_off_its_page_alone),
+        IN_A_CACHE(a_page_put_again_replaces_its_members),
+        IN_A_CACHE(dropping_the_pages_leaves_the_rest),
+        IN_A_CACHE(dropped_pages_are_dead_at_once_and_freed_in_steps),
+        IN_A_CACHE(what_was_cleared_is_never_found_and_freed_in_steps),
+        IN_A_CACHE(what_is_dead_goes_before_anything_is_evicted),
+        IN_A_CACHE(room_for_a_large_entry_is_made_in_steps),
+        IN_A_CACHE(clearing_leaves_nothing),
+        IN_A_CACHE(without_a_budget_nothing_is_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,196 @@
+/* A replica that Sentinel has named: whom it follows is to be the master that Sentinel names, by whatever
+ * name. */
+#include "base/clock.h"
+#include "redis/sentinel_watch.h"
+#include "unit/redis_fake.h"
+
+enum { LIMIT_MS = 2500 }; /* the stale limit, which is less than the grace that there is at most */
+
+static struct fake redis;
+static struct fake sentinel;
+static char master[128];   /* the Sentinel's word about it */
+static char replicas[256]; /* and about the replica, which is `redis` */
+static char role[128];     /* what the replica says */
+
+static void name_master(const char *host, int port)
+{
+    char digits[8];
+    int n = snprintf(digits, sizeof digits, "%d", port);
+    (void)snprintf(master, sizeof master, "*2\r\n$%zu\r\n%s\r\n$%d\r\n%s\r\n", strlen(host), host, n, digits);
+}
+
+static void follow(const char *host, int port)
+{
+    (void)snprintf(role, sizeof role, "*5\r\n$5\r\nslave\r\n$%zu\r\n%s\r\n:%d\r\n$9\r\nconnected\r\n:7\r\n",
+                   strlen(host), host, port);
+}
+
+static void flag_replica(const char *flags)
+{
+    char port[8];
+    int n = snprintf(port, sizeof port, "%d", redis.port);
+    (void)snprintf(
+        replicas, sizeof replicas,
+        "*1\r\n%%4\r\n$2\r\nip\r\n$9\r\n127.0.0.1\r\n$4\r\nport\r\n$%d\r\n%s\r\n$5\r\nflags\r\n$%zu\r\n%s\r\n"
+        "$18\r\nmaster-link-status\r\n$2\r\nok\r\n",
+        n, port, strlen(flags), flags);
+}
+
+/* The master is at a port where nobody listens. */
+static void begin(uint64_t stale_limit_ms)
+{
+    static char unused[64];
+    fake_open(&redis);
+    fake_open(&sentinel);
+    session_begin_by_sentinel(&redis, &sentinel, "127.0.0.1", unused);
+    session.target.sentinels.replica = true;
+    session.stale_limit_ms = stale_limit_ms;
+    name_master("10.0.0.1", 1);
+    follow("10.0.0.1", 1);
+    flag_replica("slave");
+    sentinel.sentinel = master;
+    sentinel.replicas = replicas;
+    redis.role = role;
+    redis.info = "$53\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:0\r\n\r\n";
+}
+
+static void begin_ready(uint64_t stale_limit_ms)
+{
+    begin(stale_limit_ms);
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+}
+
+static void end(void)
+{
+    session_end();
+    session.other = NULL;
+    fake_fini(&sentinel);
+}
+
+TEST(a_replica_of_the_named_master_is_kept)
+{
+    begin_ready(0);
+    session_turn_for(3 * RCONN_HEARTBEAT_MS);
+    assert_int_equal(session.lost, 0);
+    end();
+}
+
+/* With a grace: as long as data may be stale. And its data counts as good until Sentinel changed its mind. */
+TEST(a_replica_of_a_deposed_master_is_left)
+{
+    begin_ready(LIMIT_MS);
+    uint64_t began_ms = clock_boot_ms();
+    name_master("10.0.0.2", 1);
+    SESSION_UNTIL(session.lost == 1);
+    uint64_t took_ms = clock_boot_ms() - began_ms;
+    assert_in_range(took_ms, LIMIT_MS - RCONN_HEARTBEAT_MS,
+                    LIMIT_MS + 2 * RCONN_HEARTBEAT_MS + SENTINEL_INTERVAL_MS + (uint64_t)wait_slack_ms());
+    assert_true(rconn_good_ms(session.rconn) <=
+                began_ms + SENTINEL_INTERVAL_MS + RCONN_HEARTBEAT_MS + (uint64_t)wait_slack_ms());
+    session_turn_for(4 * RCONN_BACKOFF_MIN_MS); /* and is not taken again */
+    assert_int_equal(session.ready, 1);
+    follow("10.0.0.2", 1);
+    SESSION_UNTIL(session.ready == 2);
+    end();
+}
+
+TEST(a_replica_that_follows_in_time_is_kept)
+{
+    begin_ready(LIMIT_MS);
+    name_master("10.0.0.2", 1);
+    session_turn_for(SENTINEL_INTERVAL_MS + SENTINEL_INTERVAL_MS / 4);
+    follow("10.0.0.2", 1);
+    session_turn_for(LIMIT_MS);
+    assert_int_equal(session.lost, 0);
+    end();
+}
+
+static void expect_not_taken(const char *host, int port)
+{
+    begin(LIMIT_MS);
+    follow(host, port);
+    session_connect();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 4);
+    assert_int_equal(session.ready, 0);
+    follow("10.0.0.1", 1);
+    SESSION_UNTIL(session.ready == 1);
+    end();
+}
+
+TEST(a_replica_of_another_master_is_not_taken_into_use)
+{
+    expect_not_taken("10.0.0.2", 1);
+    expect_not_taken("10.0.0.1", 2);
+    expect_not_taken("fe80::1%eth0", 1);
+}
+
+/* As where Sentinel has addresses and replicas have names, or the reverse. */
+TEST(names_are_compared_by_what_they_lead_to)
+{
+    begin(LIMIT_MS);
+    name_master("127.0.0.1", 1);
+    follow("localhost", 1);
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    session_turn_for(LIMIT_MS + 2 * RCONN_HEARTBEAT_MS);
+    name_master("LocalHost", 1);
+    follow("0127.0.0.1.invalid", 1);
+    int64_t began = wait_now_ms();
+    SESSION_UNTIL(session.lost == 1);
+    assert_true(wait_now_ms() - began >= LIMIT_MS - 2 * RCONN_HEARTBEAT_MS);
+    end();
+}
+
+TEST(one_address_has_many_spellings)
+{
+    begin(0);
+    name_master("::1", 1);
+    follow("0:0:0:0:0:0:0:1", 1);
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    session_turn_for(2 * RCONN_HEARTBEAT_MS);
+    assert_int_equal(session.lost, 0);
+    end();
+}
+
+static void expect_left_when(const char *flags)
+{
+    begin_ready(1000);
+    flag_replica(flags);
+    SESSION_UNTIL(session.lost == 1);
+    end();
+}
+
+TEST(a_replica_that_sentinel_calls_down_is_left)
+{
+    expect_left_when("s_down,slave");
+    expect_left_when("slave,disconnected");
+}
+
+/* As for a moment after a Sentinel was started. */
+TEST(a_replica_that_was_called_down_for_a_moment_is_kept)
+{
+    begin_ready(LIMIT_MS);
+    flag_replica("slave,disconnected");
+    session_turn_for(SENTINEL_INTERVAL_MS + SENTINEL_INTERVAL_MS / 4);
+    flag_replica("slave");
+    session_turn_for(LIMIT_MS);
+    assert_int_equal(session.lost, 0);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_replica_of_the_named_master_is_kept),
+        cmocka_unit_test(a_replica_of_a_deposed_master_is_left),
+        cmocka_unit_test(a_replica_that_follows_in_time_is_kept),
+        cmocka_unit_test(a_replica_of_another_master_is_not_taken_into_use),
+        cmocka_unit_test(names_are_compared_by_what_they_lead_to),
+        cmocka_unit_test(one_address_has_many_spellings),
+        cmocka_unit_test(a_replica_that_sentinel_calls_down_is_left),
+        cmocka_unit_test(a_replica_that_was_called_down_for_a_moment_is_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,225 @@
+/* Looking names up: those that exist, those that do not, addresses that are none, and one that hangs. */
+#include <dlfcn.h>
+#include <netdb.h>
+#include <semaphore.h>
+
+#include "redis/resolve.h"
+#include "unit/check.h"
+
+#define CROWD   "crowd.example"
+#define HANGING "hanging.example"
+
+enum { CROWD_SIZE = RESOLVE_ADDRESSES_MAX + 3 };
+
+static uv_loop_t loop;
+static struct resolver resolver;
+static int calls;
+static const char *result;
+static sem_t begun, release; /* of the look-up that hangs */
+
+/* One address of the crowd; borrowed until the next call. */
+static const char *member(int n)
+{
+    static char text[32];
+    (void)snprintf(text, sizeof text, "127.0.0.%d", n);
+    return text;
+}
+
+typedef int look_up(const char *name, const char *service, const struct addrinfo *req, struct addrinfo **pai);
+
+static int look_up_crowd(look_up *real, const struct addrinfo *req, struct addrinfo **pai)
+{
+    int err = 0;
+    struct addrinfo **last = pai;
+    for (int i = 1; i <= CROWD_SIZE && err == 0; i++) {
+        err = real(member(i), NULL, req, last);
+        if (err == 0)
+            last = &(*last)->ai_next;
+    }
+    return err;
+}
+
+/* In libc's place: knows two names more. */
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *req, struct addrinfo **pai)
+{
+    look_up *real = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    if (strcmp(name, HANGING) == 0) {
+        (void)sem_post(&begun);
+        while (sem_wait(&release) != 0)
+            continue;
+        return real("127.0.0.1", NULL, req, pai);
+    }
+    return strcmp(name, CROWD) == 0 ? look_up_crowd(real, req, pai) : real(name, service, req, pai);
+}
+
+static void on_done(void *arg, const char *error)
+{
+    assert_ptr_equal(arg, &calls);
+    assert_false(resolver_busy(&resolver));
+    calls++;
+    result = error;
+}
+
+static void begin(void)
+{
+    calls = 0;
+    result = "not called";
+    resolver = (struct resolver){.query = NULL};
+    assert_int_equal(uv_loop_init(&loop), 0);
+}
+
+static void end(void)
+{
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+static int start(const char *host)
+{
+    return resolver_start(&resolver, &loop, host, on_done, &calls);
+}
+
+static bool has_address(const char *text)
+{
+    for (int i = 0; i < resolver.count; i++)
+        if (strcmp(resolver.address[i], text) == 0)
+            return true;
+    return false;
+}
+
+TEST(localhost_is_found)
+{
+    begin();
+    assert_int_equal(start("localhost"), 0);
+    assert_true(resolver_busy(&resolver));
+    assert_int_equal(calls, 0);
+    end();
+    assert_int_equal(calls, 1);
+    assert_null(result);
+    assert_true(resolver.count >= 1);
+    assert_true(has_address("127.0.0.1") || has_address("::1"));
+}
+
+TEST(a_look_up_replaces_what_the_one_before_found)
+{
+    begin();
+    assert_int_equal(start("127.0.0.1"), 0);
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(resolver.count, 1);
+    assert_int_equal(start("::1"), 0);
+    end();
+    assert_int_equal(calls, 2);
+    assert_int_equal(resolver.count, 1);
+    assert_string_equal(resolver.address[0], "::1");
+}
+
+TEST(of_more_addresses_than_fit_the_first_ones_are_kept)
+{
+    begin();
+    assert_int_equal(start(CROWD), 0);
+    end();
+    assert_null(result);
+    assert_int_equal(resolver.count, RESOLVE_ADDRESSES_MAX);
+    assert_string_equal(resolver.address[0], "127.0.0.1");
+    for (int i = 1; i <= CROWD_SIZE; i++)
+        assert_int_equal(has_address(member(i)), i <= RESOLVE_ADDRESSES_MAX);
+}
+
+TEST(a_name_that_does_not_exist_is_an_error)
+{
+    begin();
+    assert_int_equal(start("no-such-name.invalid"), 0);
+    end();
+    assert_int_equal(calls, 1);
+    assert_non_null(result);
+    assert_int_equal(resolver.count, 0);
+}
+
+TEST(a_name_that_cannot_be_one_is_an_error_in_one_way_or_the_other)
+{
+    char name[2000];
+    memset(name, 'a', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    begin();
+    int err = start(name);
+    end();
+    if (err == 0)
+        assert_true(calls == 1 && result != NULL);
+    else
+        assert_int_equal(calls, 0);
+    assert_false(resolver_busy(&resolver));
+}
+
+/* The loop is closed while the look-up still hangs; that one finds its resolver gone when it returns. */
+TEST(a_look_up_that_hangs_is_abandoned)
+{
+    assert_int_equal(sem_init(&begun, 0, 0), 0);
+    assert_int_equal(sem_init(&release, 0, 0), 0);
+    begin();
+    resolver_cancel(&resolver); /* nothing is under way: harmless */
+    assert_int_equal(start(HANGING), 0);
+    assert_int_equal(sem_wait(&begun), 0);
+    resolver_cancel(&resolver);
+    assert_false(resolver_busy(&resolver));
+    end();
+    assert_int_equal(calls, 0);
+    (void)sem_post(&release);
+    begin();
+    assert_int_equal(start("127.0.0.1"), 0);
+    end();
+    assert_int_equal(calls, 1);
+}
+
+/* One that has ended already, but has not been told of. */
+TEST(a_look_up_is_cancelled_at_any_time)
+{
+    enum { ROUNDS = 50 };
+    for (int i = 0; i < ROUNDS; i++) {
+        begin();
+        assert_int_equal(start("127.0.0.1"), 0);
+        uv_sleep((unsigned)i % 3);
+        resolver_cancel(&resolver);
+        end();
+        assert_int_equal(calls, 0);
+    }
+}
+
+TEST(numeric_addresses_need_no_look_up)
+{
+    static const char *const numeric[] = {"127.0.0.1",
+                                          "0.0.0.0",
+                                          "::1",
+                                          "::",
+                                          "fe80::1",
+                                          "::ffff:1.2.3.4",
+                                          "1111:2222:3333:4444:5555:6666:7777:8888"};
+    static const char *const names[] = {"",           "localhost",   "127.1", "1",
+                                        "127.0.0.1.", "127.0.0.256", "[::1]", "::g",
+                                        "fe80::1%lo", "0x7f.0.0.1"};
+    begin();
+    for (size_t i = 0; i < TEST_COUNT(numeric); i++) {
+        resolver.count = 5;
+        assert_true(resolver_take_numeric(&resolver, numeric[i]));
+        assert_int_equal(resolver.count, 1);
+        assert_string_equal(resolver.address[0], numeric[i]);
+    }
+    for (size_t i = 0; i < TEST_COUNT(names); i++)
+        assert_false(resolver_take_numeric(&resolver, names[i]));
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(localhost_is_found),
+        cmocka_unit_test(a_look_up_replaces_what_the_one_before_found),
+        cmocka_unit_test(of_more_addresses_than_fit_the_first_ones_are_kept),
+        cmocka_unit_test(a_name_that_does_not_exist_is_an_error),
+        cmocka_unit_test(a_name_that_cannot_be_one_is_an_error_in_one_way_or_the_other),
+        cmocka_unit_test(a_look_up_that_hangs_is_abandoned),
+        cmocka_unit_test(a_look_up_is_cancelled_at_any_time),
+        cmocka_unit_test(numeric_addresses_need_no_look_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
