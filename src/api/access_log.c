@@ -88,11 +88,11 @@ struct trace_ids trace_ids_of(struct span t)
 void access_log_write(const struct access_record *record)
 {
     static const char *const methods[] = {"GET", "HEAD", "OPTIONS", "other"};
-    static const char *const caches[STORE_SOURCES] = {[STORE_SOURCE_NONE] = "none",
-                                                      [STORE_SOURCE_MEMORY] = "hit",
-                                                      [STORE_SOURCE_STALE_MEMORY] = "stale",
-                                                      [STORE_SOURCE_REDIS] = "miss",
-                                                      [STORE_SOURCE_SHARED] = "joined"};
+    static const char *const caches[CACHE_SOURCES] = {[CACHE_SOURCE_NONE] = "none",
+                                                      [CACHE_SOURCE_HIT] = "hit",
+                                                      [CACHE_SOURCE_STALE] = "stale",
+                                                      [CACHE_SOURCE_MISS] = "miss",
+                                                      [CACHE_SOURCE_COALESCED] = "joined"};
     struct log_line line;
     if (!log_begin(&line, LOG_ACCESS, "request"))
         return;

@@ -3,8 +3,8 @@
 #ifndef API_ACCESS_LOG_H
 #define API_ACCESS_LOG_H
 
-#include "http/exchange.h"
 #include "cache/cache.h"
+#include "http/exchange.h"
 
 enum access_log_mode { ACCESS_LOG_OFF, ACCESS_LOG_ERRORS, ACCESS_LOG_ALL };
 
@@ -16,7 +16,7 @@ struct access_record {
     int status;
     size_t bytes;         /* of content */
     uint64_t duration_us; /* from the complete request to its answer */
-    enum store_source source;
+    enum cache_source source;
     struct span client;     /* its address, or absent */
     struct span key;        /* start of the digest, or absent */
     struct span request_id; /* valid, or absent */

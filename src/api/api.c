@@ -1,4 +1,4 @@
-/* The endpoints; see api.h. What a request asks for is read in question.c. */
+/* The endpoints; see api.h. What a request asks for is read in params.c. */
 #include "api/api.h"
 
 #include "api/errors.h"
@@ -12,7 +12,7 @@
 struct api {
     struct api_options options;
     struct api_errors errors;
-    struct key_memo memo;
+    struct digest_cache memo;
     struct request_ids ids;
     struct buf scratch;            /* of the request that is being read */
     struct buf links;              /* the Link field of the answer that is being written */
@@ -23,9 +23,9 @@ struct api {
 struct call {
     struct api *api;
     struct http_exchange *exchange;
-    struct store_request request;
+    struct cache_request request;
     enum route route;
-    enum store_source source;
+    enum cache_source source;
     enum api_error then; /* what is answered once the key is known to be valid; NONE: what the store finds */
     int64_t page;
     bool has_key;
@@ -87,7 +87,7 @@ static void respond(struct call *call)
         http_response_add(r, SPAN("X-Request-Id"), id);
     cors_add_fields(&a->options.cors, request, r);
     uint64_t duration_ns = clock_now_ns() - http_exchange_began_ns(call->exchange);
-    traffic_count(a->options.traffic, call->route, r->status, duration_ns);
+    request_metrics_count(a->options.request_metrics, call->route, r->status, duration_ns);
     metric_sub(&a->options.metrics->requests_in_flight, 1);
     if (logged)
         log_call(call, request, r, id, duration_ns);
@@ -118,7 +118,7 @@ static void respond_preflight(struct call *call)
     respond(call);
 }
 
-static void respond_found(struct call *call, const struct store_answer *answer)
+static void respond_found(struct call *call, const struct cache_result *answer)
 {
     struct api *a = call->api;
     struct http_response *r = begin_response(a, 200, answer->body);
@@ -132,59 +132,59 @@ static void respond_found(struct call *call, const struct store_answer *answer)
     respond(call);
 }
 
-static enum auth_outcome outcome_of(enum store_status status)
+static enum auth_outcome outcome_of(enum cache_status status)
 {
-    if (status == STORE_KEY_REFUSED)
+    if (status == CACHE_KEY_INVALID)
         return AUTH_INVALID;
-    return status == STORE_FOUND || status == STORE_NOT_FOUND ? AUTH_VALID : AUTH_UNAVAILABLE;
+    return status == CACHE_FOUND || status == CACHE_NOT_FOUND ? AUTH_VALID : AUTH_UNAVAILABLE;
 }
 
-static void on_answer(void *arg, const struct store_answer *answer)
+static void on_answer(void *arg, const struct cache_result *answer)
 {
     struct call *call = arg;
     struct api *a = call->api;
     enum auth_outcome outcome = outcome_of(answer->status);
     call->source = answer->source;
-    traffic_count_key(a->options.traffic, outcome);
+    request_metrics_count_key(a->options.request_metrics, outcome);
     if (outcome == AUTH_VALID)
-        key_memo_keep(&a->memo, &call->key);
+        digest_cache_put(&a->memo, &call->key);
     switch (answer->status) {
-    case STORE_FOUND:
+    case CACHE_FOUND:
         if (call->then != API_ERROR_NONE)
             respond_error(call, call->then);
         else
             respond_found(call, answer);
         blob_unref(answer->body);
         break;
-    case STORE_NOT_FOUND:
+    case CACHE_NOT_FOUND:
         respond_error(call, API_ERROR_CHANNEL_NOT_FOUND);
         break;
-    case STORE_KEY_REFUSED:
+    case CACHE_KEY_INVALID:
         respond_error(call, API_ERROR_UNAUTHORIZED);
         break;
-    case STORE_UNAVAILABLE:
-    case STORE_OUT_OF_MEMORY:
+    case CACHE_UNAVAILABLE:
+    case CACHE_OUT_OF_MEMORY:
         respond_error(call, API_ERROR_INTERNAL);
         break;
     }
 }
 
-static void ask_store(struct call *call, const struct question *q)
+static void ask_store(struct call *call, const struct params *q)
 {
-    struct store_answer answer;
-    call->key = q->store.key;
+    struct cache_result answer;
+    call->key = q->cache.key;
     call->has_key = true;
     call->then = q->error;
-    call->page = q->store.number;
+    call->page = q->cache.number;
     call->request.done = on_answer;
     call->request.arg = call;
-    if (store_ask(call->api->options.store, &call->request, &q->store, &answer))
+    if (cache_get(call->api->options.cache, &call->request, &q->cache, &answer))
         on_answer(call, &answer);
 }
 
 static void respond_without_key(struct call *call)
 {
-    traffic_count_key(call->api->options.traffic, AUTH_MISSING);
+    request_metrics_count_key(call->api->options.request_metrics, AUTH_MISSING);
     respond_error(call, API_ERROR_UNAUTHORIZED);
 }
 
@@ -195,7 +195,7 @@ static struct call *begin_call(struct api *a, struct http_exchange *x)
     call->api = a;
     call->exchange = x;
     call->route = ROUTE_NONE;
-    call->source = STORE_SOURCE_NONE;
+    call->source = CACHE_SOURCE_NONE;
     call->then = API_ERROR_NONE;
     call->has_key = false;
     metric_add(&a->options.metrics->requests_in_flight, 1);
@@ -221,9 +221,9 @@ static void handle(void *arg, struct http_exchange *x)
         respond_error(call, API_ERROR_METHOD_NOT_ALLOWED);
         return;
     }
-    struct question q;
-    const struct question_context context = {&a->options.hosts, &a->memo, &a->scratch};
-    int err = question_read(&q, request, call->route, id, &context);
+    struct params q;
+    const struct params_context context = {&a->options.hosts, &a->memo, &a->scratch};
+    int err = params_parse(&q, request, call->route, id, &context);
     if (err == -ENOENT)
         respond_without_key(call);
     else if (err != 0)
@@ -235,7 +235,7 @@ static void handle(void *arg, struct http_exchange *x)
 static void refuse(void *arg, struct http_exchange *x, int status)
 {
     struct call *call = begin_call(arg, x);
-    respond_error(call, api_error_for_refusal(status));
+    respond_error(call, api_error_for_status(status));
 }
 
 static void abandon(void *arg, struct http_exchange *x)
@@ -243,7 +243,7 @@ static void abandon(void *arg, struct http_exchange *x)
     struct api *a = arg;
     struct call *call = http_exchange_state(x);
     metric_sub(&a->options.metrics->requests_in_flight, 1);
-    store_forget(&call->request);
+    cache_cancel(&call->request);
 }
 
 int api_new(const struct api_options *options, struct api **out)
@@ -267,7 +267,7 @@ void api_free(struct api *a)
     if (a == NULL)
         return;
     api_errors_fini(&a->errors);
-    key_memo_fini(&a->memo);
+    digest_cache_fini(&a->memo);
     buf_fini(&a->scratch);
     buf_fini(&a->links);
     free(a);

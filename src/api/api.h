@@ -9,16 +9,16 @@
 #include "api/access_log.h"
 #include "api/cors.h"
 #include "api/request_metrics.h"
+#include "cache/cache.h"
 #include "http/exchange.h"
 #include "model/link.h"
-#include "cache/cache.h"
 
 struct api;
 
 struct api_options {
-    struct store *store; /* borrowed, as are all pointers here */
+    struct cache *cache; /* borrowed, as are all pointers here */
     struct metrics *metrics;
-    struct traffic *traffic;
+    struct request_metrics *request_metrics;
     struct span base_path; /* begins and ends with a slash */
     struct link_hosts hosts;
     struct cors cors;

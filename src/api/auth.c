@@ -5,15 +5,15 @@
 
 #include <errno.h>
 
-static int digest_of_key(struct key_memo *memo, struct span key, struct digest *out)
+static int digest_of_key(struct digest_cache *memo, struct span key, struct digest *out)
 {
     if (key.len == 0)
         return -ENOENT;
-    key_memo_digest(memo, key, out);
+    digest_cache_get(memo, key, out);
     return 0;
 }
 
-int auth_digest(const struct http_request *request, struct key_memo *memo, struct buf *scratch,
+int auth_digest(const struct http_request *request, struct digest_cache *memo, struct buf *scratch,
                 struct digest *out)
 {
     struct span header = request->field[HTTP_FIELD_API_KEY];

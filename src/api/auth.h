@@ -11,7 +11,7 @@
  * its digest. `scratch` is used for decoding and wiped. Returns 0, -ENOENT when there is no key or an empty
  * one, or -ENOMEM.
  */
-int auth_digest(const struct http_request *request, struct key_memo *memo, struct buf *scratch,
+int auth_digest(const struct http_request *request, struct digest_cache *memo, struct buf *scratch,
                 struct digest *out) __attribute__((warn_unused_result));
 
 #endif

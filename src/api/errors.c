@@ -36,7 +36,7 @@ int api_error_status(enum api_error error)
     return ERRORS[error].status;
 }
 
-enum api_error api_error_for_refusal(int status)
+enum api_error api_error_for_status(int status)
 {
     if (status == 400)
         return API_ERROR_MALFORMED;

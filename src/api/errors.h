@@ -42,6 +42,6 @@ void api_errors_fini(struct api_errors *e);
 int api_error_status(enum api_error error);
 
 /* The error for a request that HTTP itself refuses with `status`. */
-enum api_error api_error_for_refusal(int status);
+enum api_error api_error_for_status(int status);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reading keys and parameters; see question.h. */
+/* Reading keys and parameters; see params.h. */
 #include "api/params.h"
 
 #include "api/auth.h"
@@ -7,10 +7,10 @@
 
 #include <errno.h>
 
-static void give_up(struct question *q, enum api_error error)
+static void give_up(struct params *q, enum api_error error)
 {
     q->error = error;
-    q->store.target = STORE_NOTHING;
+    q->cache.target = QUERY_AUTH_ONLY;
 }
 
 /* Appends the decoded value of a parameter to `scratch`; absent when the parameter is, or when memory is out.
@@ -26,25 +26,25 @@ static struct span read_parameter(struct span query, struct span name, struct bu
     return (struct span){out, n};
 }
 
-static void read_page(struct question *q, const struct http_request *request, struct buf *scratch)
+static void read_page(struct params *q, const struct http_request *request, struct buf *scratch)
 {
-    q->store.target = STORE_PAGE;
-    q->store.number = 1;
+    q->cache.target = QUERY_PAGE;
+    q->cache.number = 1;
     struct span page = read_parameter(request->query, SPAN("page"), scratch);
     if (page.data == NULL)
         return;
-    if (parse_int64(page, &q->store.number) != 0 || q->store.number < 1)
+    if (parse_int64(page, &q->cache.number) != 0 || q->cache.number < 1)
         give_up(q, API_ERROR_BAD_PAGE);
 }
 
-static void read_id(struct question *q, struct span id)
+static void read_id(struct params *q, struct span id)
 {
-    q->store.target = STORE_CARD;
-    if (parse_int64(id, &q->store.number) != 0)
+    q->cache.target = QUERY_CARD;
+    if (parse_int64(id, &q->cache.number) != 0)
         give_up(q, API_ERROR_BAD_CHANNEL_ID);
 }
 
-static void read_link(struct question *q, const struct http_request *request, const struct link_hosts *hosts,
+static void read_link(struct params *q, const struct http_request *request, const struct link_hosts *hosts,
                       struct buf *scratch)
 {
     struct span link = read_parameter(request->query, SPAN("link"), scratch);
@@ -61,16 +61,16 @@ static void read_link(struct question *q, const struct http_request *request, co
         give_up(q, API_ERROR_CHANNEL_NOT_FOUND);
         return;
     }
-    q->store.target = STORE_CARD_BY_LINK;
-    q->store.link = (struct span){scratch->data + start, scratch->len - start};
+    q->cache.target = QUERY_CARD_BY_LINK;
+    q->cache.link = (struct span){scratch->data + start, scratch->len - start};
 }
 
-int question_read(struct question *q, const struct http_request *request, enum route route, struct span id,
-                  const struct question_context *context)
+int params_parse(struct params *q, const struct http_request *request, enum route route, struct span id,
+                 const struct params_context *context)
 {
-    *q = (struct question){.error = API_ERROR_NONE};
+    *q = (struct params){.error = API_ERROR_NONE};
     struct buf *scratch = context->scratch;
-    int err = auth_digest(request, context->memo, scratch, &q->store.key);
+    int err = auth_digest(request, context->memo, scratch, &q->cache.key);
     if (err != 0)
         return err;
     buf_clear(scratch);

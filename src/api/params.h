@@ -2,15 +2,15 @@
 #ifndef API_PARAMS_H
 #define API_PARAMS_H
 
-#include "api/errors.h"
 #include "api/digest_cache.h"
+#include "api/errors.h"
 #include "api/routes.h"
+#include "cache/cache.h"
 #include "http/request.h"
 #include "model/link.h"
-#include "cache/cache.h"
 
-struct question {
-    struct store_question store;
+struct params {
+    struct cache_query cache;
     /*
      * What must be answered if the key is valid, whatever the store holds: a bad parameter, or a link that
      * can be nobody's. Then the store is asked about the key alone. API_ERROR_NONE otherwise.
@@ -19,9 +19,9 @@ struct question {
 };
 
 /* What reading needs beside the request. The scratch buffer is changed; so is the memo. */
-struct question_context {
+struct params_context {
     const struct link_hosts *hosts;
-    struct key_memo *memo;
+    struct digest_cache *memo;
     struct buf *scratch;
 };
 
@@ -29,7 +29,7 @@ struct question_context {
  * Reads `request`, which matched `route` with the path segment `id`. The question borrows from the scratch
  * buffer. Returns 0, -ENOENT when there is no key, or -ENOMEM.
  */
-int question_read(struct question *q, const struct http_request *request, enum route route, struct span id,
-                  const struct question_context *context) __attribute__((warn_unused_result));
+int params_parse(struct params *q, const struct http_request *request, enum route route, struct span id,
+                 const struct params_context *context) __attribute__((warn_unused_result));
 
 #endif

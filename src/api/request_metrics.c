@@ -1,11 +1,11 @@
-/* Counting answers; see traffic.h. */
+/* Counting answers; see request_metrics.h. */
 #include "api/request_metrics.h"
 
 #include <stdio.h>
 
-static const int STATUSES[TRAFFIC_STATUS_COUNT + 1] = {
+static const int STATUSES[REQUEST_METRICS_STATUS_COUNT + 1] = {
 #define LISTED(status) status,
-    TRAFFIC_STATUSES(LISTED)
+    REQUEST_METRICS_STATUSES(LISTED)
 #undef LISTED
 };
 
@@ -13,21 +13,21 @@ static const int STATUSES[TRAFFIC_STATUS_COUNT + 1] = {
 static int place_of(int status)
 {
     int i = 0;
-    while (i < TRAFFIC_STATUS_COUNT && STATUSES[i] != status)
+    while (i < REQUEST_METRICS_STATUS_COUNT && STATUSES[i] != status)
         i++;
     return i;
 }
 
-void traffic_count(struct traffic *t, enum route route, int status, uint64_t duration_ns)
+void request_metrics_count(struct request_metrics *t, enum route route, int status, uint64_t duration_ns)
 {
     metric_add(&t->requests[route][place_of(status)], 1);
     histogram_observe(&t->duration[route], duration_ns);
 }
 
-void traffic_accumulate(struct traffic *to, const struct traffic *from)
+void request_metrics_accumulate(struct request_metrics *to, const struct request_metrics *from)
 {
     for (int route = 0; route < ROUTE_COUNT; route++) {
-        for (int i = 0; i <= TRAFFIC_STATUS_COUNT; i++)
+        for (int i = 0; i <= REQUEST_METRICS_STATUS_COUNT; i++)
             metric_add(&to->requests[route][i], metric_get(&from->requests[route][i]));
         histogram_accumulate(&to->duration[route], &from->duration[route]);
     }
@@ -46,11 +46,11 @@ static bool is_shown_always(int route, int status)
     return status == 200 || status == 401 || status == 404 || status == 500;
 }
 
-static void write_requests(struct buf *out, const struct traffic *t)
+static void write_requests(struct buf *out, const struct request_metrics *t)
 {
     metrics_write_head(out, "channeld_requests_total", "counter", "Requests answered, by route and status.");
     for (int route = 0; route < ROUTE_COUNT; route++) {
-        for (int i = 0; i <= TRAFFIC_STATUS_COUNT; i++) {
+        for (int i = 0; i <= REQUEST_METRICS_STATUS_COUNT; i++) {
             uint64_t count = metric_get(&t->requests[route][i]);
             if (count > 0 || is_shown_always(route, STATUSES[i]))
                 buf_printf(out, "channeld_requests_total{route=\"%s\",status=\"%d\"} %llu\n",
@@ -59,7 +59,7 @@ static void write_requests(struct buf *out, const struct traffic *t)
     }
 }
 
-static void write_durations(struct buf *out, const struct traffic *t)
+static void write_durations(struct buf *out, const struct request_metrics *t)
 {
     metrics_write_head(out, "channeld_request_duration_seconds", "histogram",
                        "Time from a complete request to its answer, by route.");
@@ -70,7 +70,7 @@ static void write_durations(struct buf *out, const struct traffic *t)
     }
 }
 
-static void write_keys(struct buf *out, const struct traffic *t)
+static void write_keys(struct buf *out, const struct request_metrics *t)
 {
     static const char *const outcomes[AUTH_OUTCOMES] = {"valid", "missing", "invalid", "unavailable"};
     metrics_write_head(
@@ -82,7 +82,7 @@ static void write_keys(struct buf *out, const struct traffic *t)
                    (unsigned long long)metric_get(&t->auth[i]));
 }
 
-void traffic_write(struct buf *out, const struct traffic *t)
+void request_metrics_write(struct buf *out, const struct request_metrics *t)
 {
     write_requests(out, t);
     write_durations(out, t);

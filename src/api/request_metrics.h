@@ -10,12 +10,12 @@
 #include "base/metrics.h"
 
 /* Every status that an answer can have. */
-#define TRAFFIC_STATUSES(X) \
+#define REQUEST_METRICS_STATUSES(X) \
     X(200) X(304) X(401) X(404) X(400) X(500) X(204) X(405) X(408) X(413) X(414) X(431) X(501) X(503) X(505)
 
-#define TRAFFIC_COUNT(status) +1 /* NOLINT(bugprone-macro-parentheses): a summand */
-enum { TRAFFIC_STATUS_COUNT = 0 TRAFFIC_STATUSES(TRAFFIC_COUNT) };
-#undef TRAFFIC_COUNT
+#define REQUEST_METRICS_COUNT(status) +1 /* NOLINT(bugprone-macro-parentheses): a summand */
+enum { REQUEST_METRICS_STATUS_COUNT = 0 REQUEST_METRICS_STATUSES(REQUEST_METRICS_COUNT) };
+#undef REQUEST_METRICS_COUNT
 
 /* What came of the key of a request that asked for data. */
 enum auth_outcome {
@@ -26,29 +26,29 @@ enum auth_outcome {
     AUTH_OUTCOMES
 };
 
-struct traffic {
+struct request_metrics {
     _Atomic uint64_t
-        requests[ROUTE_COUNT][TRAFFIC_STATUS_COUNT + 1]; /* the last: a status not listed, a bug */
+        requests[ROUTE_COUNT][REQUEST_METRICS_STATUS_COUNT + 1]; /* the last: a status not listed, a bug */
     struct histogram duration[ROUTE_COUNT];
     _Atomic uint64_t auth[AUTH_OUTCOMES];
 };
 
 /* `duration_ns`: from the complete request to its answer. */
-void traffic_count(struct traffic *t, enum route route, int status, uint64_t duration_ns);
+void request_metrics_count(struct request_metrics *t, enum route route, int status, uint64_t duration_ns);
 
-static inline void traffic_count_key(struct traffic *t, enum auth_outcome outcome)
+static inline void request_metrics_count_key(struct request_metrics *t, enum auth_outcome outcome)
 {
     metric_add(&t->auth[outcome], 1);
 }
 
 /* Adds `from` to `to`, which belongs to the caller. */
-void traffic_accumulate(struct traffic *to, const struct traffic *from);
+void request_metrics_accumulate(struct request_metrics *to, const struct request_metrics *from);
 
 /*
  * Writes the metrics in the Prometheus text format. Of the statuses, those that a route has given at least
  * once, and from the start those that alerts look at: 200, 401, 404 and 500 of each route of the API, 500 and
  * 503 of `other`.
  */
-void traffic_write(struct buf *out, const struct traffic *t);
+void request_metrics_write(struct buf *out, const struct request_metrics *t);
 
 #endif

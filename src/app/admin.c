@@ -106,10 +106,10 @@ static bool is_started(void *arg, struct buf *why)
 
 static void write_traffic(const struct server *s, struct buf *out)
 {
-    struct traffic sum = {0};
+    struct request_metrics sum = {0};
     for (int i = 0; i < s->worker_count; i++)
-        traffic_accumulate(&sum, worker_traffic(s->workers[i]));
-    traffic_write(out, &sum);
+        request_metrics_accumulate(&sum, worker_traffic(s->workers[i]));
+    request_metrics_write(out, &sum);
 }
 
 static void write_sums(const struct server *s, struct buf *out)

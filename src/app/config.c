@@ -163,7 +163,7 @@ static int check_trusted_proxies(struct config *c, struct buf *error)
 static int check_redis(struct config *c, struct buf *error)
 {
     struct buf why = BUF_INIT;
-    int err = redis_target_init(&c->redis, &c->values.redis, &why);
+    int err = redis_endpoint_init(&c->redis, &c->values.redis, &why);
     const char *text = buf_c_str(&why);
     if (err == -EINVAL)
         err = text != NULL ? bad(c, error, "redis-url", text) : -ENOMEM;
@@ -275,7 +275,7 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
 
 void config_fini(struct config *c)
 {
-    redis_target_fini(&c->redis);
+    redis_endpoint_fini(&c->redis);
     settings_fini(&SETTINGS, &c->values);
 }
 

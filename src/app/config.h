@@ -33,7 +33,7 @@ struct config {
     unsigned char sources[CONFIG_SETTINGS_MAX]; /* of the values: an enum setting_source for each */
     struct addr listen, admin_listen;
     char base_path[CONFIG_BASE_PATH_MAX + 1]; /* begins and ends with a slash */
-    struct redis_target redis;
+    struct redis_endpoint redis;
     struct keyspace keyspace;
     struct link_hosts hosts;
     struct cors cors;

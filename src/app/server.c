@@ -27,10 +27,10 @@ enum {
 
 static void enter(struct server *s, enum server_state next);
 
-static void order_all(struct server *s, enum worker_order order)
+static void order_all(struct server *s, enum worker_command order)
 {
     for (int i = 0; i < s->worker_count; i++)
-        worker_order(s->workers[i], order);
+        worker_command(s->workers[i], order);
 }
 
 static bool all_finished(const struct server *s)

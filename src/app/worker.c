@@ -4,8 +4,8 @@
 #include "api/api.h"
 #include "app/loop.h"
 #include "base/clock.h"
-#include "http/server.h"
 #include "cache/cache.h"
+#include "http/server.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -24,17 +24,17 @@ struct worker {
     uv_timer_t tick;
     uv_check_t turn_begins; /* right after the sockets, for what was not begun by them */
     uv_prepare_t turn_ends; /* right before they are looked at again */
-    struct store *store;
+    struct cache *cache;
     struct api *api;
     struct http_server *server;
-    enum worker_order obeyed;
+    enum worker_command obeyed;
     bool ending; /* shut_down was called, or there is nothing to be closed */
     atomic_int order;
     atomic_bool finished;
     atomic_bool redis_ready, redis_seen;
     _Atomic uint64_t redis_lost_ms, ticked_ms;
     struct metrics metrics;
-    struct traffic traffic;
+    struct request_metrics request_metrics;
 };
 
 static void on_connection(void *arg, bool ready)
@@ -43,7 +43,7 @@ static void on_connection(void *arg, bool ready)
     if (ready)
         atomic_store(&w->redis_seen, true);
     else
-        atomic_store(&w->redis_lost_ms, store_lost_ms(w->store));
+        atomic_store(&w->redis_lost_ms, cache_lost_ms(w->cache));
     atomic_store(&w->redis_ready, ready);
 }
 
@@ -78,7 +78,7 @@ static void on_finished(void *arg)
 static void on_store_closed(void *arg)
 {
     struct worker *w = arg;
-    w->store = NULL;
+    w->cache = NULL;
     uv_close((uv_handle_t *)&w->turn_begins, NULL);
     uv_close((uv_handle_t *)&w->turn_ends, NULL);
     uv_close((uv_handle_t *)&w->tick, NULL);
@@ -89,8 +89,8 @@ static void on_server_closed(void *arg)
 {
     struct worker *w = arg;
     w->server = NULL;
-    if (w->store != NULL)
-        store_close(w->store, on_store_closed, w);
+    if (w->cache != NULL)
+        cache_close(w->cache, on_store_closed, w);
     else
         on_store_closed(w);
 }
@@ -106,7 +106,7 @@ static void shut_down(struct worker *w)
         on_server_closed(w);
 }
 
-static void obey(struct worker *w, enum worker_order order)
+static void obey(struct worker *w, enum worker_command order)
 {
     switch (order) {
     case WORKER_SERVE:
@@ -127,7 +127,7 @@ static void obey(struct worker *w, enum worker_order order)
 static void on_wake(uv_async_t *wake)
 {
     struct worker *w = wake->data;
-    enum worker_order wanted = (enum worker_order)atomic_load(&w->order);
+    enum worker_command wanted = (enum worker_command)atomic_load(&w->order);
     while (w->obeyed < wanted && !w->ending)
         obey(w, ++w->obeyed);
 }
@@ -135,7 +135,7 @@ static void on_wake(uv_async_t *wake)
 static int make_store(struct worker *w)
 {
     const struct config *c = w->options.config;
-    const struct store_options options = {
+    const struct cache_options options = {
         .target = &c->redis,
         .tls = w->options.tls,
         .client_name = w->client_name,
@@ -148,16 +148,16 @@ static int make_store(struct worker *w)
         .on_connection = on_connection,
         .arg = w,
     };
-    return store_new(&w->loop, &options, &w->store);
+    return cache_new(&w->loop, &options, &w->cache);
 }
 
 static int make_api(struct worker *w)
 {
     const struct config *c = w->options.config;
     const struct api_options options = {
-        .store = w->store,
+        .cache = w->cache,
         .metrics = &w->metrics,
-        .traffic = &w->traffic,
+        .request_metrics = &w->request_metrics,
         .base_path = span_of(c->base_path),
         .hosts = c->hosts,
         .cors = c->cors,
@@ -248,7 +248,7 @@ int worker_start(struct worker *w)
     return err;
 }
 
-void worker_order(struct worker *w, enum worker_order order)
+void worker_command(struct worker *w, enum worker_command order)
 {
     atomic_store(&w->order, (int)order);
     (void)uv_async_send(&w->wake);
@@ -269,9 +269,9 @@ const struct metrics *worker_metrics(const struct worker *w)
     return &w->metrics;
 }
 
-const struct traffic *worker_traffic(const struct worker *w)
+const struct request_metrics *worker_traffic(const struct worker *w)
 {
-    return &w->traffic;
+    return &w->request_metrics;
 }
 
 bool worker_finished(const struct worker *w)

@@ -18,7 +18,7 @@ struct ssl_ctx_st;
 struct worker;
 
 /* Orders are given in this order; each includes those before it. */
-enum worker_order {
+enum worker_command {
     WORKER_SERVE,
     WORKER_ANNOUNCE_CLOSE, /* every answer says "Connection: close" */
     WORKER_FINISH,         /* stop listening, end idle connections, let requests under way end */
@@ -40,7 +40,7 @@ struct worker_options {
 struct worker_status {
     bool redis_ready;
     bool redis_seen;        /* it was ready at least once */
-    uint64_t redis_lost_ms; /* by the boot clock; when it was lost (store_lost_ms), if it is not ready but was
+    uint64_t redis_lost_ms; /* by the boot clock; when it was lost (cache_lost_ms), if it is not ready but was
                                seen */
     uint64_t ticked_ms;     /* monotonic; when the loop last turned */
 };
@@ -52,10 +52,10 @@ int worker_new(const struct worker_options *options, struct worker **out) __attr
 int worker_start(struct worker *w) __attribute__((warn_unused_result));
 
 /* From any thread. */
-void worker_order(struct worker *w, enum worker_order order);
+void worker_command(struct worker *w, enum worker_command order);
 struct worker_status worker_status(const struct worker *w);
 const struct metrics *worker_metrics(const struct worker *w);
-const struct traffic *worker_traffic(const struct worker *w);
+const struct request_metrics *worker_traffic(const struct worker *w);
 bool worker_finished(const struct worker *w); /* after WORKER_FINISH: no connection is left */
 
 /* Waits for the thread (if it was started, WORKER_EXIT must have been given) and frees. */

@@ -32,12 +32,12 @@ struct blob *blob_new(struct span bytes)
 
 struct blob *blob_new_tagged(struct span bytes)
 {
-    return blob_new_fronted(bytes, 0);
+    return blob_new_headroom(bytes, 0);
 }
 
 _Static_assert(BLOB_ETAG_LEN == 2 * sizeof(XXH128_canonical_t) + 2, "two digits a byte, in quotes");
 
-struct blob *blob_new_fronted(struct span bytes, size_t front)
+struct blob *blob_new_headroom(struct span bytes, size_t front)
 {
     struct blob *b = make(bytes, front);
     if (b == NULL)
@@ -51,7 +51,7 @@ struct blob *blob_new_fronted(struct span bytes, size_t front)
     return b;
 }
 
-void *blob_take_front(struct blob *b, size_t size)
+void *blob_take_headroom(struct blob *b, size_t size)
 {
     if (b->front_taken || b->front < size)
         return NULL;

@@ -28,8 +28,8 @@ struct blob {
     char data[];
 };
 
-/* Rounds the size of a front up to what blob_new_fronted takes. */
-#define BLOB_FRONT_ALIGN(size) (((size) + 15) / 16 * 16)
+/* Rounds the size of a front up to what blob_new_headroom takes. */
+#define BLOB_HEADROOM_ALIGN(size) (((size) + 15) / 16 * 16)
 
 /* A copy of `bytes` without entity tag. Owned by the caller (one reference); NULL when out of memory. */
 struct blob *blob_new(struct span bytes);
@@ -41,11 +41,11 @@ struct blob *blob_new_tagged(struct span bytes);
  * The same as blob_new_tagged with `front` free bytes before it, a multiple of 16 and at most UINT16_MAX:
  * memory for whoever keeps the blob, which lives as long as the blob does.
  */
-struct blob *blob_new_fronted(struct span bytes, size_t front);
+struct blob *blob_new_headroom(struct span bytes, size_t front);
 
 /* The front for the caller's use, who holds a reference as long; NULL when it is taken or smaller than
  * `size`. */
-void *blob_take_front(struct blob *b, size_t size);
+void *blob_take_headroom(struct blob *b, size_t size);
 
 /* The allocator's block that the blob is in. */
 static inline void *blob_block(struct blob *b)

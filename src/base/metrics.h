@@ -15,13 +15,13 @@
 
 /* X(name, type, help): exposed as channeld_<name>. */
 #define METRICS(X)                                                                                          \
-    X(requests_refused_total, counter,                                                                      \
+    X(requests_rejected_total, counter,                                                                     \
       "Requests refused before routing: malformed, too large, too slow, or one connection too many.")       \
     X(connections_open, gauge, "Client connections open now.")                                              \
     X(connections_accepted_total, counter, "Client connections accepted.")                                  \
-    X(connections_refused_total, counter, "Client connections refused because the limit was reached.")      \
+    X(connections_rejected_total, counter, "Client connections refused because the limit was reached.")     \
     X(connections_timed_out_total, counter, "Client connections closed because a deadline passed.")         \
-    X(connections_retired_total, counter, "Client connections ended because of their age.")                 \
+    X(connections_max_age_reached_total, counter, "Client connections ended because of their age.")         \
     X(redis_connected, gauge, "Redis connections that are ready, of one a worker.")                         \
     X(redis_connects_total, counter, "Redis connections that became ready.")                                \
     X(redis_disconnects_total, counter, "Redis connections lost or refused.")                               \
@@ -32,12 +32,12 @@
     X(redis_tracking_refused_total, counter,                                                                \
       "Redis connections on which tracking was refused, so that nothing is cached.")                        \
     X(catalogue_missing, gauge, "Workers whose Redis holds no catalogue: neither an index nor API keys.")   \
-    X(redis_moves_total, counter, "Times that Sentinel named another Redis than the one in use.")           \
+    X(redis_failovers_total, counter, "Times that Sentinel named another Redis than the one in use.")       \
     X(sentinels_connected, gauge, "Conversations with a Sentinel that answers, of one a worker.")           \
     X(cache_hits_total, counter, "Requests answered from memory.")                                          \
     X(cache_misses_total, counter, "Requests for which Redis was asked.")                                   \
     X(cache_coalesced_total, counter, "Requests that joined one that was already asking Redis the same.")   \
-    X(cache_stale_total, counter, "Requests answered from memory while Redis was away.")                    \
+    X(cache_stale_hits_total, counter, "Requests answered from memory while Redis was away.")               \
     X(cache_invalidations_total, counter, "Keys that Redis said have changed.")                             \
     X(cache_flushes_total, counter, "Times that everything cached was dropped at once.")                    \
     X(cache_evictions_total, counter, "Entries dropped to stay within the cache's size.")                   \
@@ -50,7 +50,7 @@
     X(request_timeouts_total, counter, "Requests that Redis did not answer within the request timeout.")    \
     X(dangling_index_entries_total, counter,                                                                \
       "Index members left out of a page because they have no card, or a broken one.")                       \
-    X(unreadable_values_total, counter, "Stored values that were served as absent because they do not parse.")
+    X(invalid_values_total, counter, "Stored values that were served as absent because they do not parse.")
 
 /* The same for gauges of which the largest counts, not the sum, where those of several workers are added up.
  */

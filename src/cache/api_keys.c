@@ -1,5 +1,5 @@
 /*
- * Open addressing over digests; see keyring.h.
+ * Open addressing over digests; see api_keys.h.
  *
  * Digests are as good as random numbers, but whoever fills the set may write anything that looks like one:
  * where one lies is hashed with a seed, so that none can be made to lie where all others do.
@@ -11,27 +11,27 @@
 #include <sys/random.h>
 #include <xxhash.h>
 
-void keyring_init(struct keyring *k)
+void api_keys_init(struct api_keys *k)
 {
-    *k = (struct keyring){0};
+    *k = (struct api_keys){0};
     if (getrandom(&k->seed, sizeof k->seed, GRND_NONBLOCK) < 0)
         k->seed = (uint64_t)(uintptr_t)k;
 }
 
-void keyring_fini(struct keyring *k)
+void api_keys_fini(struct api_keys *k)
 {
-    keyring_forget(k);
+    api_keys_clear(k);
 }
 
-void keyring_forget(struct keyring *k)
+void api_keys_clear(struct api_keys *k)
 {
     free(k->slot);
     free(k->taken);
-    *k = (struct keyring){.seed = k->seed};
+    *k = (struct api_keys){.seed = k->seed};
 }
 
 /* Where `key` is, or the free place where it would be. */
-static size_t place_of(const struct keyring *k, const struct digest *key)
+static size_t place_of(const struct api_keys *k, const struct digest *key)
 {
     size_t at = XXH3_64bits_withSeed(key->bytes, DIGEST_LEN, k->seed) & (k->capacity - 1);
     while (k->taken[at] && memcmp(k->slot[at].bytes, key->bytes, DIGEST_LEN) != 0)
@@ -39,10 +39,10 @@ static size_t place_of(const struct keyring *k, const struct digest *key)
     return at;
 }
 
-int keyring_begin(struct keyring *k, size_t size)
+int api_keys_begin(struct api_keys *k, size_t size)
 {
-    keyring_forget(k);
-    if (size > KEYRING_MAX)
+    api_keys_clear(k);
+    if (size > API_KEYS_MAX)
         return -E2BIG;
     k->room = size;
     k->capacity = 16;
@@ -52,11 +52,11 @@ int keyring_begin(struct keyring *k, size_t size)
     k->taken = calloc(k->capacity, sizeof *k->taken);
     if (k->slot != NULL && k->taken != NULL)
         return 0;
-    keyring_forget(k);
+    api_keys_clear(k);
     return -ENOMEM;
 }
 
-static int add_one(struct keyring *k, const struct digest *d)
+static int add_one(struct api_keys *k, const struct digest *d)
 {
     size_t at = place_of(k, d);
     if (k->taken[at])
@@ -69,7 +69,7 @@ static int add_one(struct keyring *k, const struct digest *d)
     return 0;
 }
 
-static int add_all(struct keyring *k, const redisReply *members, uint64_t *unreadable)
+static int add_all(struct api_keys *k, const redisReply *members, uint64_t *unreadable)
 {
     if (members->type != REDIS_REPLY_SET && members->type != REDIS_REPLY_ARRAY)
         return -EINVAL;
@@ -85,22 +85,22 @@ static int add_all(struct keyring *k, const redisReply *members, uint64_t *unrea
     return 0;
 }
 
-int keyring_add(struct keyring *k, const redisReply *members, uint64_t *unreadable)
+int api_keys_add(struct api_keys *k, const redisReply *members, uint64_t *unreadable)
 {
     int err = add_all(k, members, unreadable);
     if (err != 0)
-        keyring_forget(k);
+        api_keys_clear(k);
     return err;
 }
 
-void keyring_seal(struct keyring *k)
+void api_keys_seal(struct api_keys *k)
 {
     k->loaded = true;
 }
 
-enum verdict keyring_verdict(const struct keyring *k, const struct digest *key)
+enum auth_result api_keys_check(const struct api_keys *k, const struct digest *key)
 {
     if (!k->loaded)
-        return VERDICT_UNKNOWN;
-    return k->taken[place_of(k, key)] ? VERDICT_VALID : VERDICT_REFUSED;
+        return AUTH_RESULT_UNKNOWN;
+    return k->taken[place_of(k, key)] ? AUTH_RESULT_VALID : AUTH_RESULT_INVALID;
 }

@@ -1,5 +1,5 @@
 /*
- * Reading the set of keys. See store_internal.h and keyring.h.
+ * Reading the set of keys. See cache_internal.h and api_keys.h.
  *
  * A small set is one reply (SMEMBERS). A large one is read in portions (SSCAN): what is asked in between
  * waits for one of these and not for megabytes, when all workers of all replicas read the set because a key
@@ -9,8 +9,8 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "redis/resp.h"
 #include "cache/fetch.h"
+#include "redis/resp.h"
 
 #include <errno.h>
 
@@ -18,10 +18,10 @@ enum { RETRY_MS = 100, AT_ONCE_MAX = 10000 };
 
 /* Redis may give less in a portion than it is asked for, for ever if it lies. */
 static const char portion[] = "1000";
-enum { PORTIONS_MAX = KEYRING_MAX / 100 };
+enum { PORTIONS_MAX = API_KEYS_MAX / 100 };
 
 /* `cursor` may be NULL, for a command that has none. */
-static int ask(struct store *s, const char *command, const char *cursor, rconn_reply_fn fn)
+static int ask(struct cache *s, const char *command, const char *cursor, redis_connection_reply_fn fn)
 {
     buf_clear(&s->key);
     keyspace_api_keys(s->options.keyspace, &s->key);
@@ -30,8 +30,8 @@ static int ask(struct store *s, const char *command, const char *cursor, rconn_r
     const char *argv[] = {command, s->key.data, cursor, "COUNT", portion};
     const size_t lengths[] = {strlen(command), s->key.len, cursor != NULL ? strlen(cursor) : 0,
                               strlen("COUNT"), strlen(portion)};
-    int err = rconn_send(s->rconn, cursor != NULL ? 5 : 2, argv, lengths, fn, s);
-    s->keyring_fetch.under_way = err == 0;
+    int err = redis_connection_send(s->redis_connection, cursor != NULL ? 5 : 2, argv, lengths, fn, s);
+    s->api_keys_fetch.under_way = err == 0;
     return err;
 }
 
@@ -41,67 +41,67 @@ static void log_unreadable(void)
 }
 
 /* An emptied Redis has an empty set too. */
-static void complete(struct store *s)
+static void complete(struct cache *s)
 {
-    s->keyring_fetch.complete = true;
+    s->api_keys_fetch.complete = true;
     catalogue_check(s);
 }
 
-static void read_at_once(struct store *s, const redisReply *members)
+static void read_at_once(struct cache *s, const redisReply *members)
 {
     uint64_t unreadable = 0;
     bool is_list = members->type == REDIS_REPLY_SET || members->type == REDIS_REPLY_ARRAY;
-    s->keyring_fetch.size = (int64_t)members->elements;
-    int err = keyring_begin(&s->keyring, is_list ? members->elements : 0);
+    s->api_keys_fetch.size = (int64_t)members->elements;
+    int err = api_keys_begin(&s->api_keys, is_list ? members->elements : 0);
     if (err == 0)
-        err = keyring_add(&s->keyring, members, &unreadable);
+        err = api_keys_add(&s->api_keys, members, &unreadable);
     s->keys_large = err == -E2BIG || resp_is_oversize(members); /* it has grown since its size was read */
     if (err != 0 && err != -E2BIG)
         log_unreadable();
-    metric_add(&s->options.metrics->unreadable_values_total, unreadable);
+    metric_add(&s->options.metrics->invalid_values_total, unreadable);
     if (err == 0)
         complete(s);
 }
 
 static void on_members(void *arg, const redisReply *reply)
 {
-    struct store *s = arg;
-    s->keyring_fetch.under_way = false;
+    struct cache *s = arg;
+    s->api_keys_fetch.under_way = false;
     if (reply != NULL)
         read_at_once(s, reply);
 }
 
 /* What is refused or too large stays so until the set changes; memory may come back at any time. */
-static void give_up(struct store *s, int err)
+static void give_up(struct cache *s, int err)
 {
-    keyring_forget(&s->keyring);
+    api_keys_clear(&s->api_keys);
     s->keys_large = err != -ENOMEM && err != -ENOTCONN;
     if (err != -E2BIG)
         log_unreadable();
 }
 
 /* Returns 0, or a negative errno: then nothing of the set is known. */
-static int take_portion(struct store *s, const redisReply *reply)
+static int take_portion(struct cache *s, const redisReply *reply)
 {
-    struct keyring_fetch *fetch = &s->keyring_fetch;
+    struct api_keys_fetch *fetch = &s->api_keys_fetch;
     uint64_t unreadable = 0;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
         return -EINVAL;
     const redisReply *cursor = reply->element[0];
-    if (cursor->type != REDIS_REPLY_STRING || cursor->len > KEYRING_CURSOR_MAX || fetch->portions_left == 0)
+    if (cursor->type != REDIS_REPLY_STRING || cursor->len > API_KEYS_CURSOR_MAX || fetch->portions_left == 0)
         return -EINVAL;
     fetch->portions_left--;
     memcpy(fetch->cursor, cursor->str, cursor->len);
     fetch->cursor[cursor->len] = '\0';
-    int err = keyring_add(&s->keyring, reply->element[1], &unreadable);
-    metric_add(&s->options.metrics->unreadable_values_total, unreadable);
+    int err = api_keys_add(&s->api_keys, reply->element[1], &unreadable);
+    metric_add(&s->options.metrics->invalid_values_total, unreadable);
     return err;
 }
 
 static void on_portion(void *arg, const redisReply *reply)
 {
-    struct store *s = arg;
-    struct keyring_fetch *fetch = &s->keyring_fetch;
+    struct cache *s = arg;
+    struct api_keys_fetch *fetch = &s->api_keys_fetch;
     fetch->under_way = false;
     if (reply == NULL)
         return;
@@ -119,13 +119,13 @@ static void on_portion(void *arg, const redisReply *reply)
         give_up(s, err);
 }
 
-static void read_in_portions(struct store *s, size_t size)
+static void read_in_portions(struct cache *s, size_t size)
 {
-    struct keyring_fetch *fetch = &s->keyring_fetch;
+    struct api_keys_fetch *fetch = &s->api_keys_fetch;
     fetch->outdated = false;
     fetch->portions_left = PORTIONS_MAX;
     fetch->size = (int64_t)size;
-    int err = keyring_begin(&s->keyring, size);
+    int err = api_keys_begin(&s->api_keys, size);
     if (err == 0)
         err = ask(s, "SSCAN", "0", on_portion);
     if (err != 0)
@@ -134,11 +134,11 @@ static void read_in_portions(struct store *s, size_t size)
 
 static void on_size(void *arg, const redisReply *reply)
 {
-    struct store *s = arg;
-    s->keyring_fetch.under_way = false;
+    struct cache *s = arg;
+    s->api_keys_fetch.under_way = false;
     if (reply == NULL || reply->type != REDIS_REPLY_INTEGER)
         return;
-    s->keys_large = reply->integer > KEYRING_MAX;
+    s->keys_large = reply->integer > API_KEYS_MAX;
     if (s->keys_large)
         return;
     if (reply->integer > AT_ONCE_MAX)
@@ -151,9 +151,9 @@ static void on_size(void *arg, const redisReply *reply)
  * A reading at once that is under way already will do: had it been before the change, its reply would stand
  * before the invalidation that brought us here.
  */
-void keyring_fetch_begin(struct store *s)
+void api_keys_fetch_begin(struct cache *s)
 {
-    struct keyring_fetch *fetch = &s->keyring_fetch;
+    struct api_keys_fetch *fetch = &s->api_keys_fetch;
     fetch->outdated = true;
     fetch->complete = false;
     if (fetch->under_way)
@@ -162,18 +162,18 @@ void keyring_fetch_begin(struct store *s)
     (void)ask(s, "SCARD", NULL, on_size); /* if it fails, later */
 }
 
-void keyring_fetch_commit(struct store *s)
+void api_keys_fetch_commit(struct cache *s)
 {
-    if (!s->keyring_fetch.complete)
+    if (!s->api_keys_fetch.complete)
         return;
-    s->keyring_fetch.complete = false;
-    keyring_seal(&s->keyring);
+    s->api_keys_fetch.complete = false;
+    api_keys_seal(&s->api_keys);
 }
 
-void keyring_fetch_retry(struct store *s)
+void api_keys_fetch_retry(struct cache *s)
 {
-    const struct keyring_fetch *fetch = &s->keyring_fetch;
-    bool wanted = !s->keyring.loaded && !s->keys_large && !fetch->under_way && !fetch->complete;
-    if (wanted && coherence_keeps(s) && clock_now_ms() - fetch->asked_ms >= RETRY_MS)
-        keyring_fetch_begin(s);
+    const struct api_keys_fetch *fetch = &s->api_keys_fetch;
+    bool wanted = !s->api_keys.loaded && !s->keys_large && !fetch->under_way && !fetch->complete;
+    if (wanted && invalidation_may_store(s) && clock_now_ms() - fetch->asked_ms >= RETRY_MS)
+        api_keys_fetch_begin(s);
 }

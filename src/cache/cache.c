@@ -1,4 +1,4 @@
-/* The door: who waits for what, until when. See store.h; how a question is put to Redis is in fetch.c. */
+/* The door: who waits for what, until when. See cache.h; how a question is put to Redis is in fetch.c. */
 #include "cache/cache.h"
 
 #include "base/clock.h"
@@ -11,17 +11,17 @@
 static void on_deadline(uv_timer_t *timer);
 
 /* All deadlines are as far away: a timer that runs already runs out in time, and is not set anew for each. */
-static void arm_timer(struct store *s)
+static void arm_timer(struct cache *s)
 {
     if (list_empty(&s->by_deadline) || uv_is_active((const uv_handle_t *)&s->timer))
         return;
-    const struct store_request *first = LIST_ENTRY(s->by_deadline.next, struct store_request, deadline);
+    const struct cache_request *first = LIST_ENTRY(s->by_deadline.next, struct cache_request, deadline);
     uint64_t now = clock_now_ms();
     uv_update_time(s->timer.loop); /* its own idea of now may be as old as the turn of the loop */
     (void)uv_timer_start(&s->timer, on_deadline, first->deadline_ms > now ? first->deadline_ms - now : 1, 0);
 }
 
-static void detach(struct store_request *request)
+static void detach(struct cache_request *request)
 {
     list_remove(&request->link_in_fetch);
     list_remove(&request->deadline);
@@ -39,9 +39,9 @@ static void release_if_unwanted(struct fetch *f)
         fetch_free(f);
 }
 
-static enum store_source source_of(const struct store_request *request)
+static enum cache_source source_of(const struct cache_request *request)
 {
-    return request->shared ? STORE_SOURCE_SHARED : STORE_SOURCE_REDIS;
+    return request->shared ? CACHE_SOURCE_COALESCED : CACHE_SOURCE_MISS;
 }
 
 /*
@@ -50,11 +50,11 @@ static enum store_source source_of(const struct store_request *request)
  */
 static void on_deadline(uv_timer_t *timer)
 {
-    struct store *s = timer->data;
+    struct cache *s = timer->data;
     uint64_t passed_ms = s->looked_ms;
     s->looked_ms = clock_now_ms();
     while (!list_empty(&s->by_deadline)) {
-        struct store_request *r = LIST_ENTRY(s->by_deadline.next, struct store_request, deadline);
+        struct cache_request *r = LIST_ENTRY(s->by_deadline.next, struct cache_request, deadline);
         struct fetch *f = r->fetch;
         if (r->deadline_ms > passed_ms)
             break;
@@ -62,7 +62,7 @@ static void on_deadline(uv_timer_t *timer)
         metric_add(&s->options.metrics->request_timeouts_total, 1);
         detach(r);
         release_if_unwanted(f);
-        r->done(r->arg, &(struct store_answer){.status = STORE_UNAVAILABLE, .source = source_of(r)});
+        r->done(r->arg, &(struct cache_result){.status = CACHE_UNAVAILABLE, .source = source_of(r)});
     }
     arm_timer(s);
 }
@@ -74,15 +74,15 @@ enum { RECLAIM_STEPS = 128 };
 
 static void on_reclaim(uv_idle_t *idle)
 {
-    struct store *s = idle->data;
-    (void)cache_reclaim(&s->cache, RECLAIM_STEPS);
-    if (!cache_has_excess(&s->cache))
+    struct cache *s = idle->data;
+    (void)entries_reclaim(&s->entries, RECLAIM_STEPS);
+    if (!entries_has_excess(&s->entries))
         (void)uv_idle_stop(idle);
 }
 
-void store_reclaim_later(struct store *s)
+void cache_schedule_reclaim(struct cache *s)
 {
-    if (cache_has_excess(&s->cache))
+    if (entries_has_excess(&s->entries))
         (void)uv_idle_start(&s->reclaim, on_reclaim); /* fails without a callback only */
 }
 
@@ -92,37 +92,37 @@ static void on_fetch_ended(struct fetch *f);
 
 /* Sends it, or leaves it waiting for a connection. Returns 0, or -ENOMEM when there is one but nothing could
  * be sent. */
-static int dispatch(struct store *s, struct fetch *f)
+static int dispatch(struct cache *s, struct fetch *f)
 {
     list_remove(&f->link);
-    if (rconn_is_ready(s->rconn))
+    if (redis_connection_is_ready(s->redis_connection))
         return fetch_start(f);
     list_append(&s->waiting, &f->link);
     return 0;
 }
 
 /* The fetch that will answer: one under way, or a new one. NULL when out of memory. */
-static struct fetch *find_fetch(struct store *s, const struct store_question *q, struct memory_gap *gap)
+static struct fetch *find_fetch(struct cache *s, const struct cache_query *q, struct cache_miss *gap)
 {
-    bool shared = !gap->needs_verdict; /* then the lease is fresh, the connection ready and tracking */
-    struct fetch *f = shared ? join_find(s, q) : NULL;
+    bool shared = !gap->needs_auth; /* then the lease is fresh, the connection ready and tracking */
+    struct fetch *f = shared ? inflight_find(s, q) : NULL;
     if (f != NULL) {
-        page_fetch_free(gap->known);
+        page_builder_free(gap->known);
         metric_add(&s->options.metrics->cache_coalesced_total, 1);
         return f;
     }
-    f = fetch_new(s, q, gap->needs_verdict, gap->known);
+    f = fetch_new(s, q, gap->needs_auth, gap->known);
     if (f == NULL)
         return NULL;
     f->ended = on_fetch_ended;
     if (shared)
-        join_add(s, f);
+        inflight_add(s, f);
     metric_add(&s->options.metrics->cache_misses_total, 1);
     return f;
 }
 
 /* Keeps the link that was asked for, in case the question must be put anew. Returns 0 or -ENOMEM. */
-static int keep_link(struct store_request *request, struct span link)
+static int keep_link(struct cache_request *request, struct span link)
 {
     request->link = malloc(link.len);
     if (request->link == NULL) /* ANALYZER(malloc-leak): the request owns it, and outlives this function */
@@ -133,15 +133,15 @@ static int keep_link(struct store_request *request, struct span link)
 }
 
 /* True when *answer holds the answer; otherwise the request waits for its fetch. */
-static bool ask(struct store *s, struct store_request *request, const struct store_question *question,
-                struct store_answer *answer)
+static bool ask(struct cache *s, struct cache_request *request, const struct cache_query *params,
+                struct cache_result *answer)
 {
-    struct memory_gap gap;
-    struct store_question q = *question;
-    if (memory_answer(s, &q, answer, &gap))
+    struct cache_miss gap;
+    struct cache_query q = *params;
+    if (cache_lookup(s, &q, answer, &gap))
         return true;
-    answer->status = STORE_OUT_OF_MEMORY;
-    if (gap.linked && keep_link(request, question->link) != 0)
+    answer->status = CACHE_OUT_OF_MEMORY;
+    if (gap.linked && keep_link(request, params->link) != 0)
         return true;
     struct fetch *f = find_fetch(s, &q, &gap);
     if (f == NULL)
@@ -160,14 +160,14 @@ static bool ask(struct store *s, struct store_request *request, const struct sto
 /* Those who wait for a lost fetch ask anew: memory may do, otherwise they wait for the next connection. */
 static void ask_anew(struct fetch *f)
 {
-    struct store *s = f->store;
+    struct cache *s = f->cache;
     while (!list_empty(&f->requests)) {
-        struct store_request *r = LIST_ENTRY(f->requests.next, struct store_request, link_in_fetch);
-        struct store_question q = {r->key, f->target, f->number, {f->link_text, f->link_len}};
+        struct cache_request *r = LIST_ENTRY(f->requests.next, struct cache_request, link_in_fetch);
+        struct cache_query q = {r->key, f->target, f->number, {f->link_text, f->link_len}};
         char *link = r->link;
         if (link != NULL)
-            q = (struct store_question){r->key, STORE_CARD_BY_LINK, 0, {link, r->link_len}};
-        struct store_answer answer;
+            q = (struct cache_query){r->key, QUERY_CARD_BY_LINK, 0, {link, r->link_len}};
+        struct cache_result answer;
         list_remove(&r->link_in_fetch);
         r->link = NULL;
         bool answered = ask(s, r, &q, &answer);
@@ -182,8 +182,8 @@ static void ask_anew(struct fetch *f)
 static void answer_all(struct fetch *f)
 {
     while (!list_empty(&f->requests)) {
-        struct store_request *r = LIST_ENTRY(f->requests.next, struct store_request, link_in_fetch);
-        struct store_answer answer = f->answer;
+        struct cache_request *r = LIST_ENTRY(f->requests.next, struct cache_request, link_in_fetch);
+        struct cache_result answer = f->answer;
         answer.source = source_of(r);
         if (answer.body != NULL)
             answer.body = blob_ref(answer.body);
@@ -194,8 +194,8 @@ static void answer_all(struct fetch *f)
 
 static void on_fetch_ended(struct fetch *f)
 {
-    join_remove(f->store, f);
-    store_reclaim_later(f->store);
+    inflight_remove(f->cache, f);
+    cache_schedule_reclaim(f->cache);
     if (f->lost)
         ask_anew(f);
     else
@@ -207,10 +207,10 @@ static void on_fetch_ended(struct fetch *f)
 
 static void on_ready(void *arg)
 {
-    struct store *s = arg;
+    struct cache *s = arg;
     struct list waiting;
-    coherence_begin(s);
-    store_reclaim_later(s);
+    invalidation_begin(s);
+    cache_schedule_reclaim(s);
     list_init(&waiting);
     list_splice(&waiting, &s->waiting);
     while (!list_empty(&waiting)) {
@@ -222,7 +222,7 @@ static void on_ready(void *arg)
 }
 
 /* The connection is there: what Redis holds decides whether it is taken into use. */
-static void on_greeted(void *arg)
+static void on_handshake_done(void *arg)
 {
     catalogue_check(arg);
 }
@@ -235,20 +235,20 @@ static void on_heartbeat(void *arg)
 
 static void on_lost(void *arg)
 {
-    struct store *s = arg;
-    coherence_lost(s);
+    struct cache *s = arg;
+    invalidation_connection_lost(s);
     s->options.on_connection(s->options.arg, false);
 }
 
 static void on_push(void *arg, struct span kind, const redisReply *element)
 {
-    coherence_push(arg, kind, element);
-    store_reclaim_later(arg);
+    invalidation_push(arg, kind, element);
+    cache_schedule_reclaim(arg);
 }
 
-static int open_connection(struct store *s, uv_loop_t *loop)
+static int open_connection(struct cache *s, uv_loop_t *loop)
 {
-    const struct rconn_options options = {
+    const struct redis_connection_options options = {
         .target = s->options.target,
         .tls = s->options.tls,
         .client_name = s->options.client_name,
@@ -257,36 +257,36 @@ static int open_connection(struct store *s, uv_loop_t *loop)
                               ? s->options.stale_limit_ms
                               : s->options.stale_keys_limit_ms,
         .tracking_prefix = s->options.cache_size > 0 ? keyspace_prefix(s->options.keyspace) : SPAN_ABSENT,
-        .on_greeted = on_greeted,
+        .on_handshake_done = on_handshake_done,
         .on_ready = on_ready,
         .on_heartbeat = on_heartbeat,
         .on_lost = on_lost,
         .on_push = on_push,
         .arg = s,
     };
-    return rconn_new(loop, &options, &s->rconn);
+    return redis_connection_new(loop, &options, &s->redis_connection);
 }
 
-static void fini_tables(struct store *s)
+static void fini_tables(struct cache *s)
 {
-    table_fini(&s->joinable);
+    table_fini(&s->inflight);
     table_fini(&s->page_members);
-    cache_fini(&s->cache);
+    entries_fini(&s->entries);
 }
 
-int store_new(uv_loop_t *loop, const struct store_options *options, struct store **out)
+int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache **out)
 {
-    struct store *s = calloc(1, sizeof *s);
+    struct cache *s = calloc(1, sizeof *s);
     if (s == NULL)
         return -ENOMEM;
     s->options = *options;
     list_init(&s->waiting);
     list_init(&s->by_deadline);
     list_init(&s->catalogue.waiting);
-    keyring_init(&s->keyring);
-    int err = cache_init(&s->cache, options->cache_size, options->metrics);
+    api_keys_init(&s->api_keys);
+    int err = entries_init(&s->entries, options->cache_size, options->metrics);
     if (err == 0)
-        err = table_init(&s->joinable);
+        err = table_init(&s->inflight);
     if (err == 0)
         err = table_init(&s->page_members);
     if (err == 0)
@@ -306,14 +306,14 @@ int store_new(uv_loop_t *loop, const struct store_options *options, struct store
     return 0;
 }
 
-static void on_part_closed(struct store *s)
+static void on_part_closed(struct cache *s)
 {
     if (--s->open_parts > 0)
         return;
     void (*closed)(void *arg) = s->closed;
     void *arg = s->closed_arg;
     fini_tables(s);
-    keyring_fini(&s->keyring);
+    api_keys_fini(&s->api_keys);
     fetch_commands_fini(&s->commands);
     buf_fini(&s->key);
     buf_fini(&s->command);
@@ -328,37 +328,37 @@ static void on_handle_closed(uv_handle_t *handle)
     on_part_closed(handle->data);
 }
 
-static void on_rconn_closed(void *arg)
+static void on_redis_closed(void *arg)
 {
     on_part_closed(arg);
 }
 
-void store_close(struct store *s, void (*closed)(void *arg), void *arg)
+void cache_close(struct cache *s, void (*closed)(void *arg), void *arg)
 {
     s->closed = closed;
     s->closed_arg = arg;
     s->open_parts = 3;
-    rconn_close(s->rconn, on_rconn_closed, s);
+    redis_connection_close(s->redis_connection, on_redis_closed, s);
     uv_close((uv_handle_t *)&s->timer, on_handle_closed);
     uv_close((uv_handle_t *)&s->reclaim, on_handle_closed);
 }
 
-uint64_t store_lost_ms(const struct store *s)
+uint64_t cache_lost_ms(const struct cache *s)
 {
     return s->lost_ms;
 }
 
 /* --- questions --- */
 
-bool store_ask(struct store *s, struct store_request *request, const struct store_question *question,
-               struct store_answer *answer)
+bool cache_get(struct cache *s, struct cache_request *request, const struct cache_query *params,
+               struct cache_result *answer)
 {
     request->fetch = NULL;
     request->link = NULL;
-    request->key = question->key;
+    request->key = params->key;
     list_init(&request->link_in_fetch);
     list_init(&request->deadline);
-    if (ask(s, request, question, answer))
+    if (ask(s, request, params, answer))
         return true;
     request->deadline_ms = clock_now_ms() + s->options.request_timeout_ms;
     list_append(&s->by_deadline, &request->deadline);
@@ -366,7 +366,7 @@ bool store_ask(struct store *s, struct store_request *request, const struct stor
     return false;
 }
 
-void store_forget(struct store_request *request)
+void cache_cancel(struct cache_request *request)
 {
     struct fetch *f = request->fetch;
     if (f == NULL)

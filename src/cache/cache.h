@@ -21,11 +21,11 @@
 #include <uv.h>
 
 struct ssl_ctx_st;
-struct store;
+struct cache;
 
-struct store_options {
-    const struct redis_target *target; /* borrowed while the store lives, as are all pointers here */
-    struct ssl_ctx_st *tls;            /* NULL without TLS */
+struct cache_options {
+    const struct redis_endpoint *target; /* borrowed while the store lives, as are all pointers here */
+    struct ssl_ctx_st *tls;              /* NULL without TLS */
     const char *client_name;
     const struct keyspace *keyspace;
     struct metrics *metrics;
@@ -37,51 +37,51 @@ struct store_options {
     void *arg;
 };
 
-enum store_target {
-    STORE_NOTHING,      /* only whether the key is valid */
-    STORE_CARD,         /* the card of channel `number` */
-    STORE_CARD_BY_LINK, /* the card of the channel whose link, in stored shape, is `link` */
-    STORE_PAGE          /* page `number` (from 1) of the list */
+enum cache_query_type {
+    QUERY_AUTH_ONLY,    /* only whether the key is valid */
+    QUERY_CARD,         /* the card of channel `number` */
+    QUERY_CARD_BY_LINK, /* the card of the channel whose link, in stored shape, is `link` */
+    QUERY_PAGE          /* page `number` (from 1) of the list */
 };
 
-struct store_question {
+struct cache_query {
     struct digest key; /* of the caller's API key */
-    enum store_target target;
+    enum cache_query_type target;
     int64_t number;
     struct span link; /* borrowed during the call */
 };
 
-enum store_status {
-    STORE_FOUND,
-    STORE_NOT_FOUND,
-    STORE_KEY_REFUSED, /* the key is not valid; nothing else is told */
-    STORE_UNAVAILABLE, /* Redis is away, too slow, or answered with an error */
-    STORE_OUT_OF_MEMORY
+enum cache_status {
+    CACHE_FOUND,
+    CACHE_NOT_FOUND,
+    CACHE_KEY_INVALID, /* the key is not valid; nothing else is told */
+    CACHE_UNAVAILABLE, /* Redis is away, too slow, or answered with an error */
+    CACHE_OUT_OF_MEMORY
 };
 
 /* Where an answer came from. */
-enum store_source {
-    STORE_SOURCE_NONE,         /* nobody was asked */
-    STORE_SOURCE_MEMORY,       /* what Redis said, and has not taken back */
-    STORE_SOURCE_STALE_MEMORY, /* the same while Redis is away */
-    STORE_SOURCE_REDIS,
-    STORE_SOURCE_SHARED, /* Redis, asked by another who wanted to know the same */
-    STORE_SOURCES
+enum cache_source {
+    CACHE_SOURCE_NONE,  /* nobody was asked */
+    CACHE_SOURCE_HIT,   /* what Redis said, and has not taken back */
+    CACHE_SOURCE_STALE, /* the same while Redis is away */
+    CACHE_SOURCE_MISS,
+    CACHE_SOURCE_COALESCED, /* Redis, asked by another who wanted to know the same */
+    CACHE_SOURCES
 };
 
-struct store_answer {
-    enum store_status status;
-    enum store_source source;
-    struct blob *body; /* STORE_FOUND of a card or page: one reference, for the receiver. NULL otherwise */
-    int64_t last_page; /* STORE_FOUND of a page */
+struct cache_result {
+    enum cache_status status;
+    enum cache_source source;
+    struct blob *body; /* CACHE_FOUND of a card or page: one reference, for the receiver. NULL otherwise */
+    int64_t last_page; /* CACHE_FOUND of a page */
 };
 
 /*
  * A question under way: embedded by the asker, who fills `done` and `arg`. It must stay until `done` was
- * called or store_forget has returned.
+ * called or cache_cancel has returned.
  */
-struct store_request {
-    void (*done)(void *arg, const struct store_answer *answer);
+struct cache_request {
+    void (*done)(void *arg, const struct cache_result *answer);
     void *arg;
     /* The store's own. */
     struct fetch *fetch;
@@ -94,27 +94,27 @@ struct store_request {
     size_t link_len;
 };
 
-/* Starts connecting. Owned by the caller, who ends it with store_close. Returns 0 or a negative errno. */
-int store_new(uv_loop_t *loop, const struct store_options *options, struct store **out)
+/* Starts connecting. Owned by the caller, who ends it with cache_close. Returns 0 or a negative errno. */
+int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache **out)
     __attribute__((warn_unused_result));
 
 /* Ends it; no question may be under way. `closed` is called from the loop when the memory is gone. */
-void store_close(struct store *s, void (*closed)(void *arg), void *arg);
+void cache_close(struct cache *s, void (*closed)(void *arg), void *arg);
 
 /*
  * When the connection was lost, or what Redis served was last known to be good, in milliseconds of the
  * boot clock (clock.h): the stale limits count from then. To be asked while there is none.
  */
-uint64_t store_lost_ms(const struct store *s);
+uint64_t cache_lost_ms(const struct cache *s);
 
 /*
  * Asks. True when *answer holds the answer already (`done` is not called then); false when `done` will be
  * called from the loop, within the request timeout.
  */
-bool store_ask(struct store *s, struct store_request *request, const struct store_question *question,
-               struct store_answer *answer) __attribute__((warn_unused_result));
+bool cache_get(struct cache *s, struct cache_request *request, const struct cache_query *params,
+               struct cache_result *answer) __attribute__((warn_unused_result));
 
 /* The asker has gone: `done` will not be called. */
-void store_forget(struct store_request *request);
+void cache_cancel(struct cache_request *request);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Whether Redis holds a catalogue at all. See store_internal.h and docs/architecture.md.
+ * Whether Redis holds a catalogue at all. See cache_internal.h and docs/architecture.md.
  *
  * A Redis with neither an index nor a set of keys was emptied, or started without its data: it knows nothing
  * of any channel or key, and "there is none" is no answer. It is as good as one that is still loading: the
@@ -44,7 +44,7 @@ static enum catalogue_key state_of(const redisReply *reply)
 
 enum outcome { FOUND, FAILED, LOST };
 
-static void release_fetches(struct store *s, enum outcome outcome)
+static void release_fetches(struct cache *s, enum outcome outcome)
 {
     struct list waiting;
     list_init(&waiting);
@@ -62,30 +62,30 @@ static void release_fetches(struct store *s, enum outcome outcome)
 }
 
 /* What was told is applied before anybody is answered: an answer may bring the next question. */
-static void on_present(struct store *s)
+static void on_present(struct cache *s)
 {
     struct catalogue *c = &s->catalogue;
     c->passed = c->begun;
-    if (!rconn_is_ready(s->rconn)) {
-        rconn_accept(s->rconn);
+    if (!redis_connection_is_ready(s->redis_connection)) {
+        redis_connection_accept(s->redis_connection);
         return;
     }
-    coherence_apply(s);
-    keyring_fetch_commit(s);
+    invalidation_apply(s);
+    api_keys_fetch_commit(s);
     release_fetches(s, FOUND);
 }
 
 /* Those who wait are told that the connection is lost, by which they ask memory. */
-static void on_missing(struct store *s)
+static void on_missing(struct cache *s)
 {
     s->catalogue.missing = true;
     metric_set(&s->options.metrics->catalogue_missing, 1);
-    rconn_fail(s->rconn, MISSING);
+    redis_connection_fail(s->redis_connection, MISSING);
     release_fetches(s, LOST);
 }
 
 /* Where it cannot be seen, what Redis says of single keys is believed. */
-static void on_forbidden(struct store *s)
+static void on_forbidden(struct cache *s)
 {
     if (!s->catalogue.forbidden)
         log_text(LOG_WARN, "redis does not permit SCARD or ZCARD: a missing catalogue cannot be noticed",
@@ -95,10 +95,10 @@ static void on_forbidden(struct store *s)
 }
 
 /* Neither there nor not there. A new connection is taken into use: what it is asked will fail or not. */
-static void on_unknown(struct store *s)
+static void on_unknown(struct cache *s)
 {
-    if (!rconn_is_ready(s->rconn))
-        rconn_accept(s->rconn);
+    if (!redis_connection_is_ready(s->redis_connection))
+        redis_connection_accept(s->redis_connection);
     else
         release_fetches(s, FAILED);
 }
@@ -107,8 +107,8 @@ static void on_unknown(struct store *s)
 
 static void on_index(void *arg, const redisReply *reply);
 
-static int ask(struct store *s, struct span name, void (*append)(const struct keyspace *k, struct buf *out),
-               rconn_reply_fn fn)
+static int ask(struct cache *s, struct span name, void (*append)(const struct keyspace *k, struct buf *out),
+               redis_connection_reply_fn fn)
 {
     buf_clear(&s->key);
     append(s->options.keyspace, &s->key);
@@ -118,12 +118,12 @@ static int ask(struct store *s, struct span name, void (*append)(const struct ke
     command_add_buf(&s->command, &s->key);
     int err = buf_error(&s->command);
     if (err == 0)
-        err = rconn_send_command(s->rconn, buf_span(&s->command), fn, s);
+        err = redis_connection_send_command(s->redis_connection, buf_span(&s->command), fn, s);
     s->catalogue.checking = err == 0;
     return err;
 }
 
-static void conclude(struct store *s, enum catalogue_key keys, enum catalogue_key index)
+static void conclude(struct cache *s, enum catalogue_key keys, enum catalogue_key index)
 {
     if (keys == CATALOGUE_KEY_PRESENT || index == CATALOGUE_KEY_PRESENT)
         on_present(s);
@@ -136,7 +136,7 @@ static void conclude(struct store *s, enum catalogue_key keys, enum catalogue_ke
 }
 
 /* True when there is a reply; otherwise the connection is lost. */
-static bool receive(struct store *s, const redisReply *reply)
+static bool receive(struct cache *s, const redisReply *reply)
 {
     s->catalogue.checking = false;
     if (reply == NULL)
@@ -146,7 +146,7 @@ static bool receive(struct store *s, const redisReply *reply)
 
 static void on_keys(void *arg, const redisReply *reply)
 {
-    struct store *s = arg;
+    struct cache *s = arg;
     if (!receive(s, reply))
         return;
     s->catalogue.keys = state_of(reply);
@@ -160,12 +160,12 @@ static void on_keys(void *arg, const redisReply *reply)
 
 static void on_index(void *arg, const redisReply *reply)
 {
-    struct store *s = arg;
+    struct cache *s = arg;
     if (receive(s, reply))
         conclude(s, s->catalogue.keys, state_of(reply));
 }
 
-void catalogue_check(struct store *s)
+void catalogue_check(struct cache *s)
 {
     struct catalogue *c = &s->catalogue;
     if (c->checking)
@@ -175,19 +175,19 @@ void catalogue_check(struct store *s)
         on_unknown(s);
 }
 
-uint64_t catalogue_next_check(const struct store *s)
+uint64_t catalogue_next_check(const struct cache *s)
 {
     return s->catalogue.checking ? s->catalogue.begun : s->catalogue.begun + 1;
 }
 
 void catalogue_await(struct fetch *f)
 {
-    struct store *s = f->store;
+    struct cache *s = f->cache;
     list_append(&s->catalogue.waiting, &f->link);
     catalogue_check(s);
 }
 
-bool catalogue_doubt(struct store *s, enum catalogue_change change)
+bool catalogue_defer(struct cache *s, enum catalogue_change change)
 {
     struct catalogue *c = &s->catalogue;
     uint64_t now = clock_boot_ms();

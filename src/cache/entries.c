@@ -1,4 +1,4 @@
-/* The bounded table behind the store; see cache.h. Pages and their members are in cache_page.c. */
+/* The bounded table behind the store; see cache.h. Pages and their members are in entry_page.c. */
 #include "cache/entries.h"
 
 #include "cache/entries_internal.h"
@@ -9,22 +9,22 @@
 #include <sys/random.h>
 
 /* What malloc spends on a block: what it can use of it, and its header. */
-size_t cache_block_size(void *block)
+size_t entries_block_size(void *block)
 {
     return block == NULL ? 0 : malloc_usable_size(block) + sizeof(size_t);
 }
 
-static void pool_init(struct cache_pool *pool, size_t budget)
+static void pool_init(struct entry_pool *pool, size_t budget)
 {
     sieve_init(&pool->sieve);
     list_init(&pool->dead);
     pool->budget = budget;
 }
 
-int cache_init(struct cache *c, size_t budget, struct metrics *metrics)
+int entries_init(struct entries *c, size_t budget, struct metrics *metrics)
 {
-    *c = (struct cache){.metrics = metrics};
-    pool_init(&c->negative, budget / CACHE_NEGATIVE_PART);
+    *c = (struct entries){.metrics = metrics};
+    pool_init(&c->negative, budget / ENTRIES_NEGATIVE_PART);
     pool_init(&c->positive, budget - c->negative.budget);
     list_init(&c->pages);
     list_init(&c->dead_pages);
@@ -37,17 +37,17 @@ int cache_init(struct cache *c, size_t budget, struct metrics *metrics)
     return err != 0 ? err : table_init(&c->members);
 }
 
-void cache_fini(struct cache *c)
+void entries_fini(struct entries *c)
 {
     enum { MANY = 1024 };
-    cache_clear(c);
-    for (int steps = 0; steps < CACHE_FINI_STEPS && cache_has_excess(c); steps += MANY)
-        (void)cache_reclaim(c, MANY);
+    entries_clear(c);
+    for (int steps = 0; steps < ENTRIES_FINI_STEPS && entries_has_excess(c); steps += MANY)
+        (void)entries_reclaim(c, MANY);
     table_fini(&c->table);
     table_fini(&c->members);
 }
 
-static bool keeps_anything(const struct cache *c)
+static bool keeps_anything(const struct entries *c)
 {
     return c->members.directory != NULL;
 }
@@ -68,7 +68,7 @@ static uint64_t word_at(const char *data)
     return word;
 }
 
-static inline uint64_t hash_of(const struct cache *c, enum cache_kind kind, struct span key)
+static inline uint64_t hash_of(const struct entries *c, enum entry_kind kind, struct span key)
 {
     uint64_t h = c->seed ^ ((uint64_t)kind + 1) * 0x9E3779B97F4A7C15U ^ key.len;
     for (; key.len >= sizeof(uint64_t); key = span_skip(key, sizeof(uint64_t)))
@@ -81,13 +81,13 @@ static inline uint64_t hash_of(const struct cache *c, enum cache_kind kind, stru
     return fold(h, 0xE7037ED1A0B428DBU);
 }
 
-uint64_t cache_hash(const struct cache *c, enum cache_kind kind, struct span key)
+uint64_t entries_hash(const struct entries *c, enum entry_kind kind, struct span key)
 {
     return hash_of(c, kind, key);
 }
 
 /* The lines of memory in which a card's entry ends and its body begins come together, not one by one. */
-static inline void fetch_ahead(const struct cache_entry *e)
+static inline void fetch_ahead(const struct entry *e)
 {
     enum { LINE = 64 };
     __builtin_prefetch((const char *)e + LINE);
@@ -95,18 +95,18 @@ static inline void fetch_ahead(const struct cache_entry *e)
 }
 
 /* Most keys are numbers. */
-static inline bool has_key(const struct cache_entry *e, struct span key)
+static inline bool has_key(const struct entry *e, struct span key)
 {
     if (e->key_len == sizeof(uint64_t) && key.len == sizeof(uint64_t))
         return word_at(e->key) == word_at(key.data);
     return span_equal((struct span){e->key, e->key_len}, key);
 }
 
-static struct cache_entry *lookup(const struct cache *c, enum cache_kind kind, struct span key, uint64_t hash)
+static struct entry *lookup(const struct entries *c, enum entry_kind kind, struct span key, uint64_t hash)
 {
     const struct table_slot *slot = table_find(&c->table, hash);
     while (slot != NULL) {
-        struct cache_entry *e = slot->entry;
+        struct entry *e = slot->entry;
         fetch_ahead(e);
         if (e->kind == kind && has_key(e, key))
             return e;
@@ -117,41 +117,41 @@ static struct cache_entry *lookup(const struct cache *c, enum cache_kind kind, s
 
 /* --- entries --- */
 
-static struct cache_pool *pool_of(struct cache *c, const struct cache_entry *e)
+static struct entry_pool *pool_of(struct entries *c, const struct entry *e)
 {
     return e->negative ? &c->negative : &c->positive;
 }
 
-static void *block_of(struct cache_entry *e)
+static void *block_of(struct entry *e)
 {
     return e->in_front ? NULL : e;
 }
 
 static size_t body_size(struct blob *body)
 {
-    return body == NULL ? 0 : cache_block_size(blob_block(body));
+    return body == NULL ? 0 : entries_block_size(blob_block(body));
 }
 
-static void set_cost(struct cache *c, struct cache_entry *e)
+static void set_cost(struct entries *c, struct entry *e)
 {
-    struct cache_pool *pool = pool_of(c, e);
+    struct entry_pool *pool = pool_of(c, e);
     pool->used -= e->cost;
-    e->cost = cache_block_size(block_of(e)) + body_size(e->body);
-    if (e->kind == CACHE_PAGE)
-        e->cost += cache_block_size(e->page);
+    e->cost = entries_block_size(block_of(e)) + body_size(e->body);
+    if (e->kind == ENTRY_PAGE)
+        e->cost += entries_block_size(e->page);
     pool->used += e->cost;
 }
 
 /* An entry in front of its body goes with it, when the last connection has written it. */
-static void free_entry(struct cache_entry *e)
+static void free_entry(struct entry *e)
 {
     void *block = block_of(e);
     blob_unref(e->body);
     free(block);
 }
 
-/* Takes apart what cache_find_linked has brought together. */
-static void part(struct cache_entry *e)
+/* Takes apart what entries_find_linked has brought together. */
+static void part(struct entry *e)
 {
     if (e->peer != NULL)
         e->peer->peer = NULL;
@@ -163,7 +163,7 @@ static void part(struct cache_entry *e)
  * who came next waited for 10 ms when 100,000 cards had changed. So it is asked now and then, for a size that
  * is hardly in the list as it is.
  */
-static void let_allocator_sort(struct cache *c)
+static void let_allocator_sort(struct entries *c)
 {
     enum { FREED_MAX = 512, UNUSUAL_SIZE = 20011 };
     if (++c->freed < FREED_MAX)
@@ -174,25 +174,25 @@ static void let_allocator_sort(struct cache *c)
 }
 
 /* The last of it, when it is in no list and no table any more. */
-static void release(struct cache *c, struct cache_entry *e)
+static void release(struct entries *c, struct entry *e)
 {
     part(e);
     pool_of(c, e)->used -= e->cost;
-    if (e->kind == CACHE_PAGE)
-        cache_page_free(c, e->page);
+    if (e->kind == ENTRY_PAGE)
+        entries_page_free(c, e->page);
     free_entry(e);
     let_allocator_sort(c);
     metric_sub(&c->metrics->cache_entries, 1);
 }
 
-static void remove_entry(struct cache *c, struct cache_entry *e)
+static void remove_entry(struct entries *c, struct entry *e)
 {
     table_remove(&c->table, e->hash, e);
     sieve_remove(&pool_of(c, e)->sieve, &e->node);
     release(c, e);
 }
 
-static void publish_size(struct cache *c)
+static void publish_size(struct entries *c)
 {
     metric_set(&c->metrics->cache_bytes, c->positive.used + c->negative.used);
 }
@@ -200,25 +200,25 @@ static void publish_size(struct cache *c)
 /* --- what is dead, and what is too much --- */
 
 /* Frees one of what was cleared of this pool. False when there is nothing. */
-static bool free_cleared(struct cache *c, struct cache_pool *pool)
+static bool free_cleared(struct entries *c, struct entry_pool *pool)
 {
     if (list_empty(&pool->dead))
         return false;
     struct sieve_node *node = LIST_ENTRY(pool->dead.prev, struct sieve_node, link);
     list_remove(&node->link);
-    release(c, LIST_ENTRY(node, struct cache_entry, node));
+    release(c, LIST_ENTRY(node, struct entry, node));
     return true;
 }
 
 /* Frees one thing that is dead and counts among the bytes of this pool. False when there is nothing. */
-static bool free_dead(struct cache *c, struct cache_pool *pool)
+static bool free_dead(struct entries *c, struct entry_pool *pool)
 {
     if (free_cleared(c, pool))
         return true;
     if (pool != &c->positive)
         return false;
     if (!list_empty(&c->dead_pages)) {
-        remove_entry(c, LIST_ENTRY(c->dead_pages.next, struct cache_page, link)->entry);
+        remove_entry(c, LIST_ENTRY(c->dead_pages.next, struct entry_page, link)->entry);
         return true;
     }
     if (c->dead_segments == NULL)
@@ -228,41 +228,41 @@ static bool free_dead(struct cache *c, struct cache_pool *pool)
     return true;
 }
 
-static bool evict(struct cache *c, struct cache_pool *pool)
+static bool evict(struct entries *c, struct entry_pool *pool)
 {
     struct sieve_node *victim = sieve_victim(&pool->sieve);
     if (victim == NULL)
         return false;
-    remove_entry(c, LIST_ENTRY(victim, struct cache_entry, node));
+    remove_entry(c, LIST_ENTRY(victim, struct entry, node));
     metric_add(&c->metrics->cache_evictions_total, 1);
     return true;
 }
 
-static void make_room(struct cache *c, struct cache_pool *pool)
+static void make_room(struct entries *c, struct entry_pool *pool)
 {
-    for (int i = 0; i < CACHE_ROOM_STEPS && pool->used > pool->budget; i++)
+    for (int i = 0; i < ENTRIES_ROOM_STEPS && pool->used > pool->budget; i++)
         if (!free_dead(c, pool) && !evict(c, pool))
             break;
     publish_size(c);
 }
 
-static bool is_over_budget(const struct cache_pool *pool)
+static bool is_over_budget(const struct entry_pool *pool)
 {
     return pool->used > pool->budget && !list_empty(&pool->sieve.queue);
 }
 
-bool cache_has_excess(const struct cache *c)
+bool entries_has_excess(const struct entries *c)
 {
     return !list_empty(&c->dead_pages) || c->dead_segments != NULL || !list_empty(&c->positive.dead) ||
            !list_empty(&c->negative.dead) || is_over_budget(&c->positive) || is_over_budget(&c->negative);
 }
 
-static bool reclaim_one(struct cache *c, struct cache_pool *pool)
+static bool reclaim_one(struct entries *c, struct entry_pool *pool)
 {
     return free_dead(c, pool) || (is_over_budget(pool) && evict(c, pool));
 }
 
-int cache_reclaim(struct cache *c, int steps)
+int entries_reclaim(struct entries *c, int steps)
 {
     int done = 0;
     while (done < steps && (reclaim_one(c, &c->positive) || reclaim_one(c, &c->negative)))
@@ -273,43 +273,43 @@ int cache_reclaim(struct cache *c, int steps)
 
 /* --- looking up --- */
 
-static inline struct cache_entry *find(const struct cache *c, enum cache_kind kind, struct span key)
+static inline struct entry *find(const struct entries *c, enum entry_kind kind, struct span key)
 {
     if (c->table.used == 0)
         return NULL;
-    struct cache_entry *e = lookup(c, kind, key, hash_of(c, kind, key));
-    return e != NULL && kind == CACHE_PAGE && !cache_page_is_current(c, e->page) ? NULL : e;
+    struct entry *e = lookup(c, kind, key, hash_of(c, kind, key));
+    return e != NULL && kind == ENTRY_PAGE && !entries_page_is_current(c, e->page) ? NULL : e;
 }
 
-struct cache_entry *cache_find(struct cache *c, enum cache_kind kind, struct span key)
+struct entry *entries_find(struct entries *c, enum entry_kind kind, struct span key)
 {
-    struct cache_entry *e = find(c, kind, key);
+    struct entry *e = find(c, kind, key);
     if (e != NULL)
         sieve_hit(&e->node);
     return e;
 }
 
-const struct cache_entry *cache_peek(const struct cache *c, enum cache_kind kind, struct span key)
+const struct entry *entries_peek(const struct entries *c, enum entry_kind kind, struct span key)
 {
     return find(c, kind, key);
 }
 
-const struct cache_entry *cache_walk(const struct cache *c, size_t *cursor, int steps)
+const struct entry *entries_walk(const struct entries *c, size_t *cursor, int steps)
 {
-    const struct cache_entry *e = table_walk(&c->table, cursor, steps);
-    bool dead = e != NULL && e->kind == CACHE_PAGE && !cache_page_is_current(c, e->page);
+    const struct entry *e = table_walk(&c->table, cursor, steps);
+    bool dead = e != NULL && e->kind == ENTRY_PAGE && !entries_page_is_current(c, e->page);
     return dead ? NULL : e;
 }
 
-struct cache_entry *cache_find_linked(struct cache *c, struct cache_entry *link)
+struct entry *entries_find_linked(struct entries *c, struct entry *link)
 {
-    struct cache_entry *card = link->peer;
+    struct entry *card = link->peer;
     if (card != NULL) {
         fetch_ahead(card);
         sieve_hit(&card->node);
         return card;
     }
-    card = cache_find(c, CACHE_CARD, cache_key_of(&link->value));
+    card = entries_find(c, ENTRY_CARD, entries_key_of(&link->value));
     if (card != NULL) {
         part(card);
         card->peer = link;
@@ -320,30 +320,29 @@ struct cache_entry *cache_find_linked(struct cache *c, struct cache_entry *link)
 
 /* --- putting in and dropping --- */
 
-static struct cache_entry *entry_new(const struct cache_draft *d)
+static struct entry *entry_new(const struct insert_params *d)
 {
-    size_t size = sizeof(struct cache_entry) + d->key.len;
-    void *front = d->body == NULL ? NULL : blob_take_front(d->body, size);
-    struct cache_entry *e = front != NULL ? front : malloc(size);
+    size_t size = sizeof(struct entry) + d->key.len;
+    void *front = d->body == NULL ? NULL : blob_take_headroom(d->body, size);
+    struct entry *e = front != NULL ? front : malloc(size);
     if (e == NULL)
         return NULL;
-    *e = (struct cache_entry){
-        .negative = d->negative, .in_front = front != NULL, .kind = (unsigned char)d->kind};
+    *e = (struct entry){.negative = d->negative, .in_front = front != NULL, .kind = (unsigned char)d->kind};
     e->key_len = (unsigned)d->key.len;
     e->body = d->body == NULL ? NULL : blob_ref(d->body);
     memcpy(e->key, d->key.data, d->key.len);
     return e;
 }
 
-struct cache_entry *cache_insert(struct cache *c, const struct cache_draft *draft)
+struct entry *entries_insert(struct entries *c, const struct insert_params *draft)
 {
     if (!keeps_anything(c))
         return NULL;
     uint64_t hash = hash_of(c, draft->kind, draft->key);
-    struct cache_entry *old = lookup(c, draft->kind, draft->key, hash);
+    struct entry *old = lookup(c, draft->kind, draft->key, hash);
     if (old != NULL)
-        cache_remove(c, old);
-    struct cache_entry *e = entry_new(draft);
+        entries_remove(c, old);
+    struct entry *e = entry_new(draft);
     if (e == NULL)
         return NULL;
     size_t table_before = table_bytes(&c->table);
@@ -352,17 +351,17 @@ struct cache_entry *cache_insert(struct cache *c, const struct cache_draft *draf
         free_entry(e);
         return NULL;
     }
-    cache_count_growth(c, &c->table, table_before);
+    entries_count_growth(c, &c->table, table_before);
     sieve_add(&pool_of(c, e)->sieve, &e->node);
     metric_add(&c->metrics->cache_entries, 1);
     return e;
 }
 
 /* An entry larger than the whole budget would push out everything and then itself. */
-void cache_settle(struct cache *c, struct cache_entry *e)
+void entries_settle(struct entries *c, struct entry *e)
 {
     enum { EXCESS_PART = 16 };
-    struct cache_pool *pool = pool_of(c, e);
+    struct entry_pool *pool = pool_of(c, e);
     bool behind = pool->used > pool->budget + pool->budget / EXCESS_PART;
     set_cost(c, e);
     if (behind || e->cost > pool->budget)
@@ -370,51 +369,51 @@ void cache_settle(struct cache *c, struct cache_entry *e)
     make_room(c, pool);
 }
 
-void cache_put(struct cache *c, enum cache_kind kind, struct span key, struct blob *body, int64_t value)
+void entries_put(struct entries *c, enum entry_kind kind, struct span key, struct blob *body, int64_t value)
 {
-    const struct cache_draft draft = {kind, false, key, body};
-    struct cache_entry *e = cache_insert(c, &draft);
+    const struct insert_params draft = {kind, false, key, body};
+    struct entry *e = entries_insert(c, &draft);
     if (e == NULL)
         return;
     e->value = value;
-    cache_settle(c, e);
+    entries_settle(c, e);
 }
 
-void cache_put_absent(struct cache *c, enum cache_kind kind, struct span key, int64_t value)
+void entries_put_absent(struct entries *c, enum entry_kind kind, struct span key, int64_t value)
 {
-    const struct cache_draft draft = {kind, true, key, NULL};
-    struct cache_entry *e = cache_insert(c, &draft);
+    const struct insert_params draft = {kind, true, key, NULL};
+    struct entry *e = entries_insert(c, &draft);
     if (e == NULL)
         return;
     e->value = value;
-    cache_settle(c, e);
+    entries_settle(c, e);
 }
 
-void cache_drop(struct cache *c, enum cache_kind kind, struct span key)
+void entries_drop(struct entries *c, enum entry_kind kind, struct span key)
 {
     if (c->table.used == 0)
         return;
-    struct cache_entry *e = lookup(c, kind, key, hash_of(c, kind, key));
+    struct entry *e = lookup(c, kind, key, hash_of(c, kind, key));
     if (e == NULL)
         return;
     remove_entry(c, e);
     publish_size(c);
 }
 
-void cache_remove(struct cache *c, struct cache_entry *e)
+void entries_remove(struct entries *c, struct entry *e)
 {
     remove_entry(c, e);
     publish_size(c);
 }
 
-void cache_recount(struct cache *c, struct cache_entry *e)
+void entries_recount(struct entries *c, struct entry *e)
 {
     set_cost(c, e);
     publish_size(c);
 }
 
 /* The segments of a table count among the bytes until they are freed, its directory does no more. */
-static void clear_table(struct cache *c, struct table *t)
+static void clear_table(struct entries *c, struct table *t)
 {
     size_t before = table_bytes(t);
     size_t segments = t->segment_count;
@@ -423,7 +422,7 @@ static void clear_table(struct cache *c, struct table *t)
     c->positive.used -= before - dead - table_bytes(t);
 }
 
-void cache_drop_pages(struct cache *c)
+void entries_drop_pages(struct entries *c)
 {
     if (list_empty(&c->pages))
         return;
@@ -432,11 +431,11 @@ void cache_drop_pages(struct cache *c)
     clear_table(c, &c->members);
 }
 
-void cache_clear(struct cache *c)
+void entries_clear(struct entries *c)
 {
     if (!keeps_anything(c))
         return;
-    cache_drop_pages(c);
+    entries_drop_pages(c);
     list_splice(&c->cleared_pages, &c->dead_pages);
     sieve_take_all(&c->positive.sieve, &c->positive.dead);
     sieve_take_all(&c->negative.sieve, &c->negative.dead);

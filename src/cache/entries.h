@@ -2,12 +2,12 @@
  * What a worker remembers of Redis: finished bodies, summaries, where links lead, verdicts on keys.
  *
  * The cache is a table bounded by bytes, as the allocator really spends them. It knows nothing of when an
- * entry is true: the store puts in what a reply says and drops what an invalidation names (see coherence.c).
- * Entries that say "there is none" have a small budget of their own, so that bogus ids and links cannot push
- * out what exists.
+ * entry is true: the store puts in what a reply says and drops what an invalidation names (see
+ * invalidation.c). Entries that say "there is none" have a small budget of their own, so that bogus ids and
+ * links cannot push out what exists.
  *
  * No call takes long, however much is cached. Dropping all pages, or everything, makes entries dead at once:
- * they are not found any more, but still counted among the bytes. They are freed in steps by cache_reclaim,
+ * they are not found any more, but still counted among the bytes. They are freed in steps by entries_reclaim,
  * which is to be called until nothing is left, and before anything alive is evicted.
  */
 #ifndef CACHE_ENTRIES_H
@@ -16,27 +16,27 @@
 #include "base/blob.h"
 #include "base/digest.h"
 #include "base/metrics.h"
-#include "model/document.h"
 #include "cache/sieve.h"
 #include "cache/table.h"
+#include "model/document.h"
 
-enum cache_kind {
-    CACHE_CARD,    /* by id: `body` is the finished card */
-    CACHE_SUMMARY, /* by id: `body` is the channel's JSON object in a page */
-    CACHE_LINK,    /* by link in stored shape: `value` is the id */
-    CACHE_VERDICT, /* by digest of a key: `value` is the epoch for which the verdict holds */
-    CACHE_PAGE     /* by number: `page`, and `body` while all of it is current */
+enum entry_kind {
+    ENTRY_CARD,    /* by id: `body` is the finished card */
+    ENTRY_SUMMARY, /* by id: `body` is the channel's JSON object in a page */
+    ENTRY_LINK,    /* by link in stored shape: `value` is the id */
+    ENTRY_AUTH,    /* by digest of a key: `value` is the epoch for which the verdict holds */
+    ENTRY_PAGE     /* by number: `page`, and `body` while all of it is current */
 };
 
 /* Bytes that name an entry within its kind: an int64_t, a link, a digest. */
-static inline struct span cache_key_of(const int64_t *number)
+static inline struct span entries_key_of(const int64_t *number)
 {
     return (struct span){(const char *)number, sizeof *number};
 }
 
-struct cache_page {
+struct entry_page {
     struct list link; /* in the cache's list of pages, or of dead pages */
-    struct cache_entry *entry;
+    struct entry *entry;
     uint64_t epoch; /* of the index that it shows; dead when that is over */
     struct page_info info;
     int member_count;
@@ -45,9 +45,9 @@ struct cache_page {
 
 /*
  * What a hit looks at comes last, so that it is as close as can be to the body, where the entry lies in front
- * of it (see cache_put).
+ * of it (see entries_put).
  */
-struct cache_entry {
+struct entry {
     size_t cost; /* bytes */
     uint64_t hash;
     struct sieve_node node;
@@ -55,27 +55,27 @@ struct cache_entry {
     bool in_front; /* the entry's own memory is the front of `body` */
     unsigned char kind;
     unsigned key_len;
-    struct cache_entry *peer; /* of a link: its card, once found; of a card: the link that found it */
-    struct blob *body;        /* one reference, or NULL */
+    struct entry *peer; /* of a link: its card, once found; of a card: the link that found it */
+    struct blob *body;  /* one reference, or NULL */
     union {
         int64_t value;
-        struct cache_page *page; /* owned */
+        struct entry_page *page; /* owned */
     };
     char key[];
 };
 
 /* The front that a body needs (see blob.h) for its entry to lie there, when its key is a number. */
-enum { CACHE_FRONT = BLOB_FRONT_ALIGN(sizeof(struct cache_entry) + sizeof(int64_t)) };
+enum { ENTRY_HEADROOM = BLOB_HEADROOM_ALIGN(sizeof(struct entry) + sizeof(int64_t)) };
 
-struct cache_pool {
+struct entry_pool {
     struct sieve sieve;
     struct list dead;    /* entries that were cleared, by their nodes' links; in no table */
     size_t budget, used; /* bytes; those of what is dead count until it is freed */
 };
 
-struct cache {
+struct entries {
     struct metrics *metrics;
-    struct cache_pool positive, negative;
+    struct entry_pool positive, negative;
     struct table table;
     struct table members; /* by a channel's id: the entries of the pages that show it */
     struct list pages;
@@ -88,70 +88,71 @@ struct cache {
 };
 
 /* The part of the budget that negative entries may use: one byte in so many. */
-enum { CACHE_NEGATIVE_PART = 16 };
+enum { ENTRIES_NEGATIVE_PART = 16 };
 
-/* Returns 0 or -ENOMEM; cache_fini is due in both cases. A budget of 0 keeps nothing. */
-int cache_init(struct cache *c, size_t budget, struct metrics *metrics) __attribute__((warn_unused_result));
+/* Returns 0 or -ENOMEM; entries_fini is due in both cases. A budget of 0 keeps nothing. */
+int entries_init(struct entries *c, size_t budget, struct metrics *metrics)
+    __attribute__((warn_unused_result));
 
 /*
- * Frees what there is, though not more than CACHE_FINI_STEPS entries: the cache ends with the process, and
+ * Frees what there is, though not more than ENTRIES_FINI_STEPS entries: the cache ends with the process, and
  * the system takes the rest back at once, where freeing gigabytes entry by entry would hold up the exit for
  * seconds.
  */
-enum { CACHE_FINI_STEPS = 500 * 1000 };
-void cache_fini(struct cache *c);
+enum { ENTRIES_FINI_STEPS = 500 * 1000 };
+void entries_fini(struct entries *c);
 
 /* The hash by which an entry is found; seeded, so that no client can choose keys whose hashes clash. */
-uint64_t cache_hash(const struct cache *c, enum cache_kind kind, struct span key);
+uint64_t entries_hash(const struct entries *c, enum entry_kind kind, struct span key);
 
 /* The same for tables by channel: no two ids have the same hash, so who finds it has found the id. */
-uint64_t cache_hash_id(const struct cache *c, int64_t id);
+uint64_t entries_hash_id(const struct entries *c, int64_t id);
 
 /* The entry, marked as used; NULL when there is none. Borrowed until the cache is next changed. */
-struct cache_entry *cache_find(struct cache *c, enum cache_kind kind, struct span key);
+struct entry *entries_find(struct entries *c, enum entry_kind kind, struct span key);
 
 /* The same without marking it: for who does not use it. */
-const struct cache_entry *cache_peek(const struct cache *c, enum cache_kind kind, struct span key);
+const struct entry *entries_peek(const struct entries *c, enum entry_kind kind, struct span key);
 
 /* The next entry in the order of the table, which is random; see table_walk. */
-const struct cache_entry *cache_walk(const struct cache *c, size_t *cursor, int steps);
+const struct entry *entries_walk(const struct entries *c, size_t *cursor, int steps);
 
 /* The same for the card that `link`, a positive entry, leads to. The two remember each other: the next time
  * it is one step. */
-struct cache_entry *cache_find_linked(struct cache *c, struct cache_entry *link);
+struct entry *entries_find_linked(struct entries *c, struct entry *link);
 
 /*
  * Puts an entry in, in the place of one with the same key. Takes a reference of `body`, which may be NULL.
  * What does not fit, or finds no memory, is not kept: a cache may forget. Making room for an entry takes at
- * most CACHE_ROOM_STEPS evictions; what is more than that is left to cache_reclaim, and while it is more than
- * a sixteenth of the budget nothing is put in: the bytes are never more than the budget, that part of it and
- * one entry. If `body` has a front that is free
- * and large enough, the entry is made there: one block of memory instead of two, and a hit finds the body
- * right behind the entry.
+ * most ENTRIES_ROOM_STEPS evictions; what is more than that is left to entries_reclaim, and while it is more
+ * than a sixteenth of the budget nothing is put in: the bytes are never more than the budget, that part of it
+ * and one entry. If `body` has a front that is free and large enough, the entry is made there: one block of
+ * memory instead of two, and a hit finds the body right behind the entry.
  */
-void cache_put(struct cache *c, enum cache_kind kind, struct span key, struct blob *body, int64_t value);
-void cache_put_absent(struct cache *c, enum cache_kind kind, struct span key, int64_t value);
+void entries_put(struct entries *c, enum entry_kind kind, struct span key, struct blob *body, int64_t value);
+void entries_put_absent(struct entries *c, enum entry_kind kind, struct span key, int64_t value);
 /* `ids` are all channels that the page depends on: those shown, and those that the index names but have no
  * card. */
-void cache_put_page(struct cache *c, const struct page_info *info, const int64_t *ids, int id_count,
-                    struct blob *body);
+void entries_put_page(struct entries *c, const struct page_info *info, const int64_t *ids, int id_count,
+                      struct blob *body);
 
-void cache_drop(struct cache *c, enum cache_kind kind, struct span key);
+void entries_drop(struct entries *c, enum entry_kind kind, struct span key);
 
 /* Takes the body off the page that shows channel `id`: its list of channels stays. */
-void cache_outdate_page_of(struct cache *c, int64_t id);
+void entries_invalidate_page_of(struct entries *c, int64_t id);
 
-/* At once, whatever there is; cache_reclaim frees it. */
-void cache_drop_pages(struct cache *c);
-void cache_clear(struct cache *c);
+/* At once, whatever there is; entries_reclaim frees it. */
+void entries_drop_pages(struct entries *c);
+void entries_clear(struct entries *c);
 
 /* The work of one call; each step frees or evicts one entry, or frees one segment of a table. */
-enum { CACHE_ROOM_STEPS = 256 };
+enum { ENTRIES_ROOM_STEPS = 256 };
 
-/* True while something is dead, or more is held than the budget allows: cache_reclaim has something to do. */
-bool cache_has_excess(const struct cache *c);
+/* True while something is dead, or more is held than the budget allows: entries_reclaim has something to do.
+ */
+bool entries_has_excess(const struct entries *c);
 
 /* Takes up to `steps` steps; returns how many there were to be taken. */
-int cache_reclaim(struct cache *c, int steps);
+int entries_reclaim(struct entries *c, int steps);
 
 #endif

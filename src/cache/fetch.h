@@ -8,38 +8,38 @@
 #ifndef CACHE_FETCH_H
 #define CACHE_FETCH_H
 
-#include "model/channel.h"
-#include "cache/page_builder.h"
 #include "cache/cache_internal.h"
+#include "cache/page_builder.h"
+#include "model/channel.h"
 
 enum fetch_step { FETCH_FIRST, FETCH_LINKED_CARD, FETCH_PAGE_ITEMS };
 
 struct fetch {
     struct list link;     /* in a list of those that wait: to be sent, or for a check of the catalogue */
     struct list requests; /* those who wait for the answer */
-    bool joinable;        /* in the table of those that may be joined */
-    uint64_t join_hash;
-    uint64_t join_epoch; /* see join.c */
-    struct store *store;
+    bool inflight;        /* in the table of those that may be joined */
+    uint64_t inflight_hash;
+    uint64_t inflight_epoch; /* see inflight.c */
+    struct cache *cache;
     void (*ended)(
         struct fetch *f); /* the store's: all replies are in and `answer` is complete, or `lost` is set */
 
-    bool needs_verdict; /* the key is asked about too; such a fetch has one request */
-    unsigned owed;      /* replies that have not come yet */
-    bool lost;          /* the connection went before they all came */
-    bool failed;        /* Redis answered one of them with an error */
-    bool refused;       /* the key is not valid */
-    bool again;         /* for the second and last time, because the first answer lacked something */
-    uint64_t doubts;    /* the catalogue's, when it was sent */
+    bool needs_auth; /* the key is asked about too; such a fetch has one request */
+    unsigned owed;   /* replies that have not come yet */
+    bool lost;       /* the connection went before they all came */
+    bool failed;     /* Redis answered one of them with an error */
+    bool refused;    /* the key is not valid */
+    bool again;      /* for the second and last time, because the first answer lacked something */
+    uint64_t doubts; /* the catalogue's, when it was sent */
     bool found;
-    struct store_answer answer; /* owns its body */
+    struct cache_result answer; /* owns its body */
 
     enum fetch_step step;
-    int64_t id;              /* of the card */
-    struct page_fetch *page; /* of STORE_PAGE; owned */
+    int64_t id;                /* of the card */
+    struct page_builder *page; /* of QUERY_PAGE; owned */
 
     struct digest key;
-    enum store_target target;
+    enum cache_query_type target;
     int64_t number;
     size_t link_len;
     char link_text[];
@@ -49,8 +49,8 @@ struct fetch {
  * A fetch for `question`, not yet sent. `known` (for a page; may be NULL) is taken over: its list of channels
  * is current. Owned by the caller; NULL when out of memory.
  */
-struct fetch *fetch_new(struct store *s, const struct store_question *question, bool needs_verdict,
-                        struct page_fetch *known);
+struct fetch *fetch_new(struct cache *s, const struct cache_query *params, bool needs_auth,
+                        struct page_builder *known);
 void fetch_free(struct fetch *f);
 
 /*
@@ -67,7 +67,7 @@ int fetch_start(struct fetch *f) __attribute__((warn_unused_result));
 void fetch_begin_command(struct fetch *f, size_t count, struct span name);
 
 /* Sends the store's `command` and counts its reply. A failure marks the fetch as failed. */
-void fetch_send(struct fetch *f, rconn_reply_fn fn);
+void fetch_send(struct fetch *f, redis_connection_reply_fn fn);
 
 /* Every reply passes here first; true when there is something to be read in it. */
 bool fetch_accept(struct fetch *f, const redisReply *reply);
@@ -85,7 +85,7 @@ void fetch_conclude(struct fetch *f);
 void fetch_confirmed(struct fetch *f);
 
 /* HMGET of all fields of a shape. */
-void fetch_send_hmget(struct fetch *f, int64_t id, enum channel_shape shape, rconn_reply_fn fn);
+void fetch_send_hmget(struct fetch *f, int64_t id, enum channel_shape shape, redis_connection_reply_fn fn);
 
 /* What the reply of that HMGET holds. */
 enum row_state { ROW_INVALID, ROW_ABSENT, ROW_PRESENT };
@@ -100,7 +100,7 @@ bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape
 void fetch_report_unreadable(struct fetch *f, int64_t id, unsigned fields);
 
 /* Logs, once a channel, that a member of the index is left out of its page. */
-void fetch_report_left_out(struct store *s, int64_t id, const char *why);
+void fetch_report_left_out(struct cache *s, int64_t id, const char *why);
 
 void fetch_card_send(struct fetch *f);       /* HMGET of f->id */
 void fetch_link_send(struct fetch *f);       /* GET of the link */

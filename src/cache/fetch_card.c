@@ -10,7 +10,7 @@
 enum { ZONE_MAX_S = 14 * 3600 };
 
 /* The newest updated_at tells when the loader last did something. Valid date-times compare as text. */
-static void note_update(struct store *s, struct span updated_at)
+static void note_update(struct cache *s, struct span updated_at)
 {
     if (updated_at.len != DATETIME_LEN || memcmp(updated_at.data, s->newest_update, DATETIME_LEN) <= 0 ||
         !datetime_valid(updated_at))
@@ -22,9 +22,9 @@ static void note_update(struct store *s, struct span updated_at)
     metric_set(&s->options.metrics->catalogue_updated_timestamp_seconds, (uint64_t)updated_s);
 }
 
-void fetch_send_hmget(struct fetch *f, int64_t id, enum channel_shape shape, rconn_reply_fn fn)
+void fetch_send_hmget(struct fetch *f, int64_t id, enum channel_shape shape, redis_connection_reply_fn fn)
 {
-    struct store *s = f->store;
+    struct cache *s = f->cache;
     buf_clear(&s->key);
     keyspace_card(s->options.keyspace, &s->key, id);
     buf_clear(&s->command);
@@ -56,34 +56,35 @@ bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape
     f->failed = f->failed || state == ROW_INVALID;
     if (f->failed || state != ROW_PRESENT)
         return false;
-    note_update(f->store, row->value[CHANNEL_FIELD_updated_at]);
+    note_update(f->cache, row->value[CHANNEL_FIELD_updated_at]);
     return true;
 }
 
 static struct blob *write_card(struct fetch *f, const struct channel_row *row, size_t front)
 {
-    struct buf *text = &f->store->text;
-    buf_recycle(text, STORE_TEXT_KEPT);
+    struct buf *text = &f->cache->text;
+    buf_recycle(text, CACHE_TEXT_KEPT);
     document_begin_card(text);
     fetch_report_unreadable(f, f->id, channel_write(text, row, CHANNEL_CARD));
     document_end_card(text);
-    return buf_error(text) == 0 ? blob_new_fronted(buf_span(text), front) : NULL;
+    return buf_error(text) == 0 ? blob_new_headroom(buf_span(text), front) : NULL;
 }
 
 static void read_card(struct fetch *f, const redisReply *reply)
 {
     struct channel_row row;
-    struct cache *cache = &f->store->cache;
-    bool keep = coherence_keeps(f->store);
+    struct entries *entries = &f->cache->entries;
+    bool keep = invalidation_may_store(f->cache);
     f->found = fetch_read_row(f, reply, CHANNEL_CARD, &row);
     if (f->failed)
         return;
     if (f->found)
-        f->answer.body = write_card(f, &row, keep ? CACHE_FRONT : 0);
+        f->answer.body = write_card(f, &row, keep ? ENTRY_HEADROOM : 0);
     if (keep && f->answer.body != NULL)
-        cache_put(cache, CACHE_CARD, cache_key_of(&f->id), f->answer.body, 0);
+        entries_put(entries, ENTRY_CARD, entries_key_of(&f->id), f->answer.body, 0);
     else if (keep && !f->found)
-        cache_put_absent(cache, CACHE_CARD, cache_key_of(&f->id), (int64_t)catalogue_next_check(f->store));
+        entries_put_absent(entries, ENTRY_CARD, entries_key_of(&f->id),
+                           (int64_t)catalogue_next_check(f->cache));
 }
 
 static void on_card(void *arg, const redisReply *reply)
@@ -101,21 +102,21 @@ void fetch_card_send(struct fetch *f)
 
 static void read_link(struct fetch *f, const redisReply *reply)
 {
-    struct cache *cache = &f->store->cache;
+    struct entries *entries = &f->cache->entries;
     struct span link = {f->link_text, f->link_len};
-    bool keep = coherence_keeps(f->store);
+    bool keep = invalidation_may_store(f->cache);
     if (reply->type == REDIS_REPLY_STRING) {
         f->found = parse_int64((struct span){reply->str, reply->len}, &f->id) == 0;
         if (!f->found)
-            metric_add(&f->store->options.metrics->unreadable_values_total, 1);
+            metric_add(&f->cache->options.metrics->invalid_values_total, 1);
     } else if (reply->type != REDIS_REPLY_NIL) {
         f->failed = true;
         return;
     }
     if (keep && f->found)
-        cache_put(cache, CACHE_LINK, link, NULL, f->id);
+        entries_put(entries, ENTRY_LINK, link, NULL, f->id);
     else if (keep)
-        cache_put_absent(cache, CACHE_LINK, link, (int64_t)catalogue_next_check(f->store));
+        entries_put_absent(entries, ENTRY_LINK, link, (int64_t)catalogue_next_check(f->cache));
 }
 
 static void on_link(void *arg, const redisReply *reply)
@@ -128,9 +129,9 @@ static void on_link(void *arg, const redisReply *reply)
 
 void fetch_link_send(struct fetch *f)
 {
-    struct buf *key = &f->store->key;
+    struct buf *key = &f->cache->key;
     buf_clear(key);
-    keyspace_link(f->store->options.keyspace, key, (struct span){f->link_text, f->link_len});
+    keyspace_link(f->cache->options.keyspace, key, (struct span){f->link_text, f->link_len});
     fetch_begin_command(f, 2, SPAN("GET"));
     fetch_send(f, on_link);
 }

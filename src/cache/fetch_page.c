@@ -8,19 +8,19 @@
 #include "cache/fetch.h"
 
 #include "base/parse.h"
-#include "redis/resp.h"
 #include "redis/command.h"
+#include "redis/resp.h"
 
 static void on_total(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    struct store *s = f->store;
+    struct cache *s = f->cache;
     if (fetch_accept(f, reply)) {
         if (reply->type == REDIS_REPLY_INTEGER)
             f->page->entries = reply->integer;
         else
             f->failed = true;
-        if (!f->failed && coherence_keeps_index(s)) {
+        if (!f->failed && invalidation_may_store_index(s)) {
             s->index_known = true;
             s->index_entries = f->page->entries;
         }
@@ -31,7 +31,7 @@ static void on_total(void *arg, const redisReply *reply)
 /* One more id than fits is asked for: it tells whether a further page exists, in the same breath. */
 static void read_ids(struct fetch *f, const redisReply *reply)
 {
-    struct page_fetch *p = f->page;
+    struct page_builder *p = f->page;
     p->has_next = reply->elements > PAGE_SIZE;
     size_t count = p->has_next ? PAGE_SIZE : reply->elements;
     for (size_t i = 0; i < count; i++) {
@@ -62,23 +62,23 @@ static void on_ids(void *arg, const redisReply *reply)
 
 void fetch_page_send(struct fetch *f)
 {
-    page_fetch_reset(f->page);
-    struct buf *key = &f->store->key;
+    page_builder_reset(f->page);
+    struct buf *key = &f->cache->key;
     buf_clear(key);
-    keyspace_index(f->store->options.keyspace, key);
+    keyspace_index(f->cache->options.keyspace, key);
     fetch_begin_command(f, 2, SPAN("ZCARD"));
     fetch_send(f, on_total);
     int64_t rank = page_first_rank(f->number);
     fetch_begin_command(f, 4, SPAN("ZRANGE"));
-    command_add_int(&f->store->command, rank);
-    command_add_int(&f->store->command, rank + PAGE_SIZE);
+    command_add_int(&f->cache->command, rank);
+    command_add_int(&f->cache->command, rank + PAGE_SIZE);
     fetch_send(f, on_ids);
 }
 
 static struct blob *write_summary(struct fetch *f, int64_t id, const struct channel_row *row)
 {
-    struct buf *text = &f->store->text;
-    buf_recycle(text, STORE_TEXT_KEPT);
+    struct buf *text = &f->cache->text;
+    buf_recycle(text, CACHE_TEXT_KEPT);
     fetch_report_unreadable(f, id, channel_write(text, row, CHANNEL_SUMMARY));
     return buf_error(text) == 0 ? blob_new(buf_span(text)) : NULL;
 }
@@ -86,7 +86,7 @@ static struct blob *write_summary(struct fetch *f, int64_t id, const struct chan
 static void read_item(struct fetch *f, int at, const redisReply *reply)
 {
     struct channel_row row;
-    struct page_fetch *p = f->page;
+    struct page_builder *p = f->page;
     if (!fetch_read_row(f, reply, CHANNEL_SUMMARY, &row)) {
         p->gap[at] = PAGE_GAP_ABSENT;
         return;
@@ -94,8 +94,8 @@ static void read_item(struct fetch *f, int at, const redisReply *reply)
     p->item[at] = write_summary(f, p->id[at], &row);
     if (p->item[at] == NULL)
         f->failed = true;
-    else if (coherence_keeps(f->store))
-        cache_put(&f->store->cache, CACHE_SUMMARY, cache_key_of(&p->id[at]), p->item[at], 0);
+    else if (invalidation_may_store(f->cache))
+        entries_put(&f->cache->entries, ENTRY_SUMMARY, entries_key_of(&p->id[at]), p->item[at], 0);
 }
 
 /* One broken card costs itself, not its page. */
@@ -111,7 +111,7 @@ static enum page_gap gap_of(const redisReply *reply)
 static void on_item(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    int at = page_fetch_next(f->page); /* replies come in the order in which the items were asked for */
+    int at = page_builder_next(f->page); /* replies come in the order in which the items were asked for */
     enum page_gap gap = gap_of(reply);
     if (gap != PAGE_GAP_NONE) {
         f->owed--;
@@ -124,12 +124,12 @@ static void on_item(void *arg, const redisReply *reply)
 
 void fetch_page_send_items(struct fetch *f)
 {
-    struct page_fetch *p = f->page;
+    struct page_builder *p = f->page;
     f->found = true;
-    page_fetch_watch(p);
-    (void)page_fetch_gather(p);
+    page_builder_watch(p);
+    (void)page_builder_gather(p);
     int at = -1;
-    while ((at = page_fetch_next(p)) >= 0)
+    while ((at = page_builder_next(p)) >= 0)
         fetch_send_hmget(f, p->id[at], CHANNEL_SUMMARY, on_item);
     p->next = 0;
 }

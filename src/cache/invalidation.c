@@ -1,5 +1,5 @@
 /*
- * Keeping memory true. See store_internal.h and docs/architecture.md.
+ * Keeping memory true. See cache_internal.h and docs/architecture.md.
  *
  * One connection carries both our reads and Redis' invalidations. Redis queues the invalidations of a turn
  * after that turn's replies and before it writes either, so on the stream
@@ -29,81 +29,81 @@
 #include <errno.h>
 #include <stdlib.h>
 
-bool coherence_keeps(const struct store *s)
+bool invalidation_may_store(const struct cache *s)
 {
-    return s->options.cache_size > 0 && rconn_is_tracking(s->rconn) && !s->distrusted &&
+    return s->options.cache_size > 0 && redis_connection_is_tracking(s->redis_connection) && !s->suspended &&
            (s->catalogue.changes & CHANGE_ALL) == 0;
 }
 
-bool coherence_keeps_index(const struct store *s)
+bool invalidation_may_store_index(const struct cache *s)
 {
-    return coherence_keeps(s) && (s->catalogue.changes & CHANGE_INDEX) == 0;
+    return invalidation_may_store(s) && (s->catalogue.changes & CHANGE_INDEX) == 0;
 }
 
 /* --- what changes --- */
 
-static void overtake(struct store *s, struct page_fetch *p)
+static void overtake(struct cache *s, struct page_builder *p)
 {
-    if (p->overtaken)
+    if (p->invalidated)
         return;
-    p->overtaken = true;
-    const struct store_question q = {.target = STORE_PAGE, .number = p->number};
-    struct fetch *f = join_find(s, &q);
+    p->invalidated = true;
+    const struct cache_query q = {.target = QUERY_PAGE, .number = p->number};
+    struct fetch *f = inflight_find(s, &q);
     if (f != NULL && f->page == p)
-        join_remove(s, f);
+        inflight_remove(s, f);
 }
 
-static void unjoin(struct store *s, const struct store_question *q)
+static void unjoin(struct cache *s, const struct cache_query *q)
 {
-    struct fetch *f = join_find(s, q);
+    struct fetch *f = inflight_find(s, q);
     if (f != NULL)
-        join_remove(s, f);
+        inflight_remove(s, f);
 }
 
-static void card_changed(struct store *s, int64_t id)
+static void card_changed(struct cache *s, int64_t id)
 {
-    audit_told(s, CACHE_CARD, id, SPAN_ABSENT);
-    cache_drop(&s->cache, CACHE_CARD, cache_key_of(&id));
-    cache_drop(&s->cache, CACHE_SUMMARY, cache_key_of(&id));
-    cache_outdate_page_of(&s->cache, id);
-    unjoin(s, &(struct store_question){.target = STORE_CARD, .number = id});
-    const struct table_slot *slot = table_find(&s->page_members, cache_hash_id(&s->cache, id));
+    audit_invalidated(s, ENTRY_CARD, id, SPAN_ABSENT);
+    entries_drop(&s->entries, ENTRY_CARD, entries_key_of(&id));
+    entries_drop(&s->entries, ENTRY_SUMMARY, entries_key_of(&id));
+    entries_invalidate_page_of(&s->entries, id);
+    unjoin(s, &(struct cache_query){.target = QUERY_CARD, .number = id});
+    const struct table_slot *slot = table_find(&s->page_members, entries_hash_id(&s->entries, id));
     for (; slot != NULL; slot = table_find_next(&s->page_members, slot))
         overtake(s, slot->entry);
 }
 
-static void link_changed(struct store *s, struct span link)
+static void link_changed(struct cache *s, struct span link)
 {
-    audit_told(s, CACHE_LINK, 0, link);
-    cache_drop(&s->cache, CACHE_LINK, link);
-    unjoin(s, &(struct store_question){.target = STORE_CARD_BY_LINK, .link = link});
+    audit_invalidated(s, ENTRY_LINK, 0, link);
+    entries_drop(&s->entries, ENTRY_LINK, link);
+    unjoin(s, &(struct cache_query){.target = QUERY_CARD_BY_LINK, .link = link});
 }
 
-static void index_changed(struct store *s)
+static void index_changed(struct cache *s)
 {
     s->index_known = false;
     s->index_epoch++; /* pages that are being put together are overtaken, and nobody joins them */
-    cache_drop_pages(&s->cache);
+    entries_drop_pages(&s->entries);
 }
 
-static void keys_changed(struct store *s)
+static void keys_changed(struct cache *s)
 {
-    keyring_forget(&s->keyring);
-    s->verdict_epoch++;
-    keyring_fetch_begin(s);
+    api_keys_clear(&s->api_keys);
+    s->auth_epoch++;
+    api_keys_fetch_begin(s);
 }
 
-static void forget_everything(struct store *s)
+static void forget_everything(struct cache *s)
 {
     metric_add(&s->options.metrics->cache_flushes_total, 1);
-    cache_clear(&s->cache);
+    entries_clear(&s->entries);
     index_changed(s);
     s->flush_epoch++; /* nobody joins what is under way */
-    keyring_forget(&s->keyring);
-    s->verdict_epoch++;
+    api_keys_clear(&s->api_keys);
+    s->auth_epoch++;
 }
 
-static bool is_named(struct store *s, struct span key,
+static bool is_named(struct cache *s, struct span key,
                      void (*append)(const struct keyspace *k, struct buf *out))
 {
     buf_clear(&s->key);
@@ -112,46 +112,46 @@ static bool is_named(struct store *s, struct span key,
 }
 
 /* What is under way knows of the change or not: either way it is not remembered, and nobody new joins. */
-static void index_told(struct store *s)
+static void index_told(struct cache *s)
 {
     s->index_epoch++;
-    audit_told(s, CACHE_PAGE, 0, SPAN_ABSENT);
-    if (!catalogue_doubt(s, CHANGE_INDEX))
+    audit_invalidated(s, ENTRY_PAGE, 0, SPAN_ABSENT);
+    if (!catalogue_defer(s, CHANGE_INDEX))
         index_changed(s);
 }
 
-static void keys_told(struct store *s)
+static void keys_told(struct cache *s)
 {
-    audit_told(s, CACHE_VERDICT, 0, SPAN_ABSENT);
-    if (!catalogue_doubt(s, CHANGE_KEYS))
+    audit_invalidated(s, ENTRY_AUTH, 0, SPAN_ABSENT);
+    if (!catalogue_defer(s, CHANGE_KEYS))
         keys_changed(s);
 }
 
-static void everything_told(struct store *s)
+static void everything_told(struct cache *s)
 {
     s->index_epoch++;
     s->flush_epoch++;
-    audit_forget(s);
-    (void)catalogue_doubt(s, CHANGE_ALL);
+    audit_reset(s);
+    (void)catalogue_defer(s, CHANGE_ALL);
 }
 
-void coherence_apply(struct store *s)
+void invalidation_apply(struct cache *s)
 {
     unsigned changes = s->catalogue.changes;
     s->catalogue.changes = 0;
     if ((changes & CHANGE_ALL) != 0) {
         forget_everything(s);
-        keyring_fetch_begin(s);
+        api_keys_fetch_begin(s);
     } else {
         if ((changes & CHANGE_INDEX) != 0)
             index_changed(s);
         if ((changes & CHANGE_KEYS) != 0)
             keys_changed(s);
     }
-    store_reclaim_later(s);
+    cache_schedule_reclaim(s);
 }
 
-static void key_changed(struct store *s, struct span key)
+static void key_changed(struct cache *s, struct span key)
 {
     int64_t id = 0;
     struct span card = keyspace_card_id(s->options.keyspace, key);
@@ -189,9 +189,9 @@ static bool is_deaf(void)
  * was before the push, by which no client goes back in time: a newer value is read from behind the push only.
  * When the connection ends within a push, the next one begins with nothing.
  */
-void coherence_push(struct store *s, struct span kind, const redisReply *element)
+void invalidation_push(struct cache *s, struct span kind, const redisReply *element)
 {
-    if (is_deaf() || s->distrusted || !span_equal(kind, SPAN("invalidate")))
+    if (is_deaf() || s->suspended || !span_equal(kind, SPAN("invalidate")))
         return;
     if (element->type == REDIS_REPLY_STRING) {
         key_changed(s, (struct span){element->str, element->len});
@@ -204,27 +204,27 @@ void coherence_push(struct store *s, struct span kind, const redisReply *element
 
 /* --- connections --- */
 
-void coherence_distrust(struct store *s)
+void invalidation_suspend(struct cache *s)
 {
-    s->distrusted = true;
+    s->suspended = true;
     s->coherent = false;
     s->catalogue.changes = 0;
     metric_set(&s->options.metrics->cache_suspended, 1);
     forget_everything(s);
-    store_reclaim_later(s);
+    cache_schedule_reclaim(s);
 }
 
-void coherence_begin(struct store *s)
+void invalidation_begin(struct cache *s)
 {
     s->catalogue.changes = 0;
-    s->catalogue.missing = s->distrusted = false;
+    s->catalogue.missing = s->suspended = false;
     metric_set(&s->options.metrics->cache_suspended, 0);
-    audit_forget(s);
+    audit_reset(s);
     metric_set(&s->options.metrics->catalogue_missing, 0);
     forget_everything(s);
-    s->coherent = coherence_keeps(s);
+    s->coherent = invalidation_may_store(s);
     if (s->coherent)
-        keyring_fetch_begin(s);
+        api_keys_fetch_begin(s);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -237,14 +237,14 @@ static uint64_t earlier(uint64_t a, uint64_t b)
  * without master served is as old as what it last heard. Where the catalogue is missing memory stays as it
  * was before Redis told of the change.
  */
-void coherence_lost(struct store *s)
+void invalidation_connection_lost(struct cache *s)
 {
-    uint64_t leased = rconn_proven_ms(s->rconn) + COHERENCE_LEASE_MS;
-    s->lost_ms = earlier(clock_boot_ms(), earlier(leased, rconn_good_ms(s->rconn)));
+    uint64_t leased = redis_connection_last_pong_ms(s->redis_connection) + CACHE_LEASE_MS;
+    s->lost_ms = earlier(clock_boot_ms(), earlier(leased, redis_connection_good_ms(s->redis_connection)));
     if (s->catalogue.changes != 0)
         s->lost_ms = earlier(s->lost_ms, s->catalogue.doubted_ms);
     if (s->catalogue.missing)
         s->catalogue.changes = 0;
     else
-        coherence_apply(s);
+        invalidation_apply(s);
 }

@@ -1,16 +1,16 @@
-/* Putting pages together; see page_fetch.h. */
+/* Putting pages together; see page_builder.h. */
 #include "cache/page_builder.h"
 
 #include "cache/fetch.h"
 
 #include <stdlib.h>
 
-struct page_fetch *page_fetch_new(struct store *s, int64_t number)
+struct page_builder *page_builder_new(struct cache *s, int64_t number)
 {
-    struct page_fetch *p = calloc(1, sizeof *p);
+    struct page_builder *p = calloc(1, sizeof *p);
     if (p == NULL)
         return NULL;
-    p->store = s;
+    p->cache = s;
     p->number = number;
     p->index_epoch = s->index_epoch;
     return p;
@@ -27,34 +27,34 @@ static void shrink(struct table *t)
         table_free_dead(&unused);
 }
 
-static void unwatch(struct page_fetch *p)
+static void unwatch(struct page_builder *p)
 {
-    struct store *s = p->store;
+    struct cache *s = p->cache;
     for (; p->watched > 0; p->watched--)
-        table_remove(&s->page_members, cache_hash_id(&s->cache, p->id[p->watched - 1]), p);
+        table_remove(&s->page_members, entries_hash_id(&s->entries, p->id[p->watched - 1]), p);
     shrink(&s->page_members);
 }
 
 /* A page that cannot be found is as good as overtaken. Where nothing is remembered, nothing needs to be
  * found. */
-void page_fetch_watch(struct page_fetch *p)
+void page_builder_watch(struct page_builder *p)
 {
-    struct store *s = p->store;
-    if (!coherence_keeps(s))
+    struct cache *s = p->cache;
+    if (!invalidation_may_store(s))
         return;
-    while (p->watched < p->count && !p->overtaken) {
-        uint64_t hash = cache_hash_id(&s->cache, p->id[p->watched]);
-        p->overtaken = table_add(&s->page_members, hash, p) != 0;
-        p->watched += !p->overtaken;
+    while (p->watched < p->count && !p->invalidated) {
+        uint64_t hash = entries_hash_id(&s->entries, p->id[p->watched]);
+        p->invalidated = table_add(&s->page_members, hash, p) != 0;
+        p->watched += !p->invalidated;
     }
 }
 
-bool page_fetch_is_overtaken(const struct page_fetch *p)
+bool page_builder_is_overtaken(const struct page_builder *p)
 {
-    return p->overtaken || p->index_epoch != p->store->index_epoch;
+    return p->invalidated || p->index_epoch != p->cache->index_epoch;
 }
 
-static void drop_items(struct page_fetch *p)
+static void drop_items(struct page_builder *p)
 {
     for (int i = 0; i < p->count; i++) {
         blob_unref(p->item[i]);
@@ -62,7 +62,7 @@ static void drop_items(struct page_fetch *p)
     }
 }
 
-void page_fetch_free(struct page_fetch *p)
+void page_builder_free(struct page_builder *p)
 {
     if (p == NULL)
         return;
@@ -71,21 +71,21 @@ void page_fetch_free(struct page_fetch *p)
     free(p);
 }
 
-void page_fetch_reset(struct page_fetch *p)
+void page_builder_reset(struct page_builder *p)
 {
     unwatch(p);
     drop_items(p);
     p->count = p->next = p->strangers = 0;
-    p->overtaken = false;
-    p->index_epoch = p->store->index_epoch;
+    p->invalidated = false;
+    p->index_epoch = p->cache->index_epoch;
 }
 
-int page_fetch_gather(struct page_fetch *p)
+int page_builder_gather(struct page_builder *p)
 {
-    struct store *s = p->store;
+    struct cache *s = p->cache;
     int needed = 0;
     for (int i = 0; i < p->count; i++) {
-        struct cache_entry *e = cache_find(&s->cache, CACHE_SUMMARY, cache_key_of(&p->id[i]));
+        struct entry *e = entries_find(&s->entries, ENTRY_SUMMARY, entries_key_of(&p->id[i]));
         p->gap[i] = PAGE_GAP_NONE;
         if (e != NULL && e->body != NULL && p->item[i] == NULL)
             p->item[i] = blob_ref(e->body);
@@ -95,14 +95,14 @@ int page_fetch_gather(struct page_fetch *p)
     return needed;
 }
 
-int page_fetch_next(struct page_fetch *p)
+int page_builder_next(struct page_builder *p)
 {
     while (p->next < p->count && p->item[p->next] != NULL)
         p->next++;
     return p->next < p->count ? p->next++ : -1;
 }
 
-bool page_fetch_is_incomplete(const struct page_fetch *p)
+bool page_builder_is_incomplete(const struct page_builder *p)
 {
     bool incomplete = p->strangers > 0;
     for (int i = 0; i < p->count; i++)
@@ -110,11 +110,11 @@ bool page_fetch_is_incomplete(const struct page_fetch *p)
     return incomplete;
 }
 
-bool page_fetch_lacks_something(const struct page_fetch *p)
+bool page_builder_lacks_something(const struct page_builder *p)
 {
     if (p->count == 0)
         return p->entries == 0 || p->number <= page_last(p->entries);
-    return page_fetch_is_incomplete(p);
+    return page_builder_is_incomplete(p);
 }
 
 static const char *describe_gap(enum page_gap gap)
@@ -130,9 +130,9 @@ static const char *describe_gap(enum page_gap gap)
 }
 
 /* Counts the members of the index that are left out, and logs each id once. */
-static void report_gaps(const struct page_fetch *p)
+static void report_gaps(const struct page_builder *p)
 {
-    struct store *s = p->store;
+    struct cache *s = p->cache;
     int left_out = p->strangers;
     for (int i = 0; i < p->count; i++) {
         if (p->gap[i] == PAGE_GAP_NONE)
@@ -144,7 +144,7 @@ static void report_gaps(const struct page_fetch *p)
 }
 
 /* The size of the index and the ids were read one after the other; the page must not contradict itself. */
-static int64_t last_page(const struct page_fetch *p)
+static int64_t last_page(const struct page_builder *p)
 {
     int64_t last = page_last(p->entries);
     if (p->has_next && last <= p->number)
@@ -154,7 +154,7 @@ static int64_t last_page(const struct page_fetch *p)
     return last;
 }
 
-static void write_items(const struct page_fetch *p, struct buf *out, int *written)
+static void write_items(const struct page_builder *p, struct buf *out, int *written)
 {
     for (int i = 0; i < p->count; i++) {
         if (p->item[i] == NULL)
@@ -165,18 +165,18 @@ static void write_items(const struct page_fetch *p, struct buf *out, int *writte
     }
 }
 
-struct blob *page_fetch_compose(struct page_fetch *p, int64_t *last)
+struct blob *page_builder_compose(struct page_builder *p, int64_t *last)
 {
-    struct store *s = p->store;
+    struct cache *s = p->cache;
     struct page_info info = {.page = p->number, .last = last_page(p), .has_next = p->has_next};
     struct buf *text = &s->text;
-    buf_recycle(text, STORE_TEXT_KEPT);
+    buf_recycle(text, CACHE_TEXT_KEPT);
     document_begin_page(text);
     write_items(p, text, &info.count);
     document_end_page(text, &info);
     struct blob *body = buf_error(text) == 0 ? blob_new_tagged(buf_span(text)) : NULL;
-    if (body != NULL && coherence_keeps_index(s) && !page_fetch_is_overtaken(p))
-        cache_put_page(&s->cache, &info, p->id, p->count, body);
+    if (body != NULL && invalidation_may_store_index(s) && !page_builder_is_overtaken(p))
+        entries_put_page(&s->entries, &info, p->id, p->count, body);
     report_gaps(p);
     *last = info.last;
     return body;

@@ -10,7 +10,7 @@
 #include "base/blob.h"
 #include "model/document.h"
 
-struct store;
+struct cache;
 
 /* Why a channel of the index is left out of its page. */
 enum page_gap {
@@ -20,9 +20,9 @@ enum page_gap {
     PAGE_GAP_OVERSIZE
 };
 
-struct page_fetch {
-    struct store *store;
-    bool overtaken;       /* one of its channels was named */
+struct page_builder {
+    struct cache *cache;
+    bool invalidated;     /* one of its channels was named */
     int watched;          /* channels, from the first on, by which the store finds it */
     uint64_t index_epoch; /* the store's, when the index was read */
     int64_t number;
@@ -36,33 +36,33 @@ struct page_fetch {
     struct blob *item[PAGE_SIZE]; /* summaries, one reference each; NULL where not there yet, or absent */
 };
 
-struct page_fetch *page_fetch_new(struct store *s, int64_t number);
-void page_fetch_free(struct page_fetch *p);
+struct page_builder *page_builder_new(struct cache *s, int64_t number);
+void page_builder_free(struct page_builder *p);
 
 /* Back to a page of which nothing is known but its number; its index is about to be read. */
-void page_fetch_reset(struct page_fetch *p);
+void page_builder_reset(struct page_builder *p);
 
 /* From here on it is found when one of its channels is named. */
-void page_fetch_watch(struct page_fetch *p);
+void page_builder_watch(struct page_builder *p);
 
-bool page_fetch_is_overtaken(const struct page_fetch *p);
+bool page_builder_is_overtaken(const struct page_builder *p);
 
 /* Takes what is remembered of the summaries; returns how many are still needed. */
-int page_fetch_gather(struct page_fetch *p);
+int page_builder_gather(struct page_builder *p);
 
 /* The place of the next channel whose summary is needed, or -1. Moves on. */
-int page_fetch_next(struct page_fetch *p);
+int page_builder_next(struct page_builder *p);
 
 /* True when a member of the index has no channel: when both were read, a loader may have been at work. */
-bool page_fetch_is_incomplete(const struct page_fetch *p);
+bool page_builder_is_incomplete(const struct page_builder *p);
 
 /* True when it is incomplete, or empty where the index should have had something, if there is an index. */
-bool page_fetch_lacks_something(const struct page_fetch *p);
+bool page_builder_lacks_something(const struct page_builder *p);
 
 /*
  * Writes the body of a complete page and remembers it, unless it was overtaken. Returns the body (one
  * reference, for the caller) or NULL when out of memory; *last is the number of the last page.
  */
-struct blob *page_fetch_compose(struct page_fetch *p, int64_t *last);
+struct blob *page_builder_compose(struct page_builder *p, int64_t *last);
 
 #endif

@@ -88,9 +88,9 @@ static const char *read_datetime(struct reader *r, yyjson_val *value, struct spa
 /* Kept as compact JSON with all its days; whether it can be read is for the code to say that will read it. */
 static const char *read_history(struct reader *r, yyjson_val *value, struct span *out)
 {
-    static const char expected[] = "an object of YYYY-MM-DD dates and 64-bit integers, or null, is expected";
+    static const char pending[] = "an object of YYYY-MM-DD dates and 64-bit integers, or null, is expected";
     if (!yyjson_is_obj(value))
-        return expected;
+        return pending;
     struct buf days = BUF_INIT;
     size_t length = 0;
     char *text = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &length); /* what was read can be written */
@@ -101,7 +101,7 @@ static const char *read_history(struct reader *r, yyjson_val *value, struct span
         *out = keep(r, (struct span){text, length});
     buf_fini(&days);
     free(text);
-    return valid || r->error != 0 ? NULL : expected;
+    return valid || r->error != 0 ? NULL : pending;
 }
 
 static const char *read_value(struct reader *r, enum channel_field f, yyjson_val *value, struct span *out)
@@ -143,9 +143,9 @@ static void read_member(struct reader *r, yyjson_val *key, yyjson_val *value)
     r->seen |= 1U << f;
     if (yyjson_is_null(value) && f != CHANNEL_FIELD_max_channel_id)
         return;
-    const char *expected = read_value(r, (enum channel_field)f, value, &r->card->row.value[f]);
-    if (expected != NULL)
-        refuse(r, name, expected);
+    const char *pending = read_value(r, (enum channel_field)f, value, &r->card->row.value[f]);
+    if (pending != NULL)
+        refuse(r, name, pending);
 }
 
 static void read_object(struct reader *r, yyjson_val *object)

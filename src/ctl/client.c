@@ -136,7 +136,7 @@ static const redisReply *find_error(const redisReply *reply)
 /* Turns a reply that is, or has, an error into a failure; frees it. */
 static redisReply *refuse(struct client *c, redisReply *reply)
 {
-    (void)client_fail(c, "Redis refused: %s", redis_target_discreet(&c->target, find_error(reply)->str));
+    (void)client_fail(c, "Redis refused: %s", redis_endpoint_redact(&c->target, find_error(reply)->str));
     freeReplyObject(reply);
     return NULL;
 }
@@ -241,7 +241,7 @@ static int start_tls(struct client *c, const char *host)
     return client_fail(c, "%s", c->redis->errstr);
 }
 
-static int dial(struct client *c, const struct redis_target *t, const struct client_limits *limits)
+static int dial(struct client *c, const struct redis_endpoint *t, const struct client_limits *limits)
 {
     c->redis = t->transport == REDIS_TRANSPORT_UNIX
                    ? redisConnectUnixWithTimeout(t->path, limits->connect)
@@ -255,11 +255,11 @@ static int dial(struct client *c, const struct redis_target *t, const struct cli
     return c->tls != NULL ? start_tls(c, t->host) : 0;
 }
 
-static int greet(struct client *c, const struct redis_target *t)
+static int greet(struct client *c, const struct redis_endpoint *t)
 {
     const char *hello[REDIS_HELLO_ARGS_MAX];
     struct span words[REDIS_HELLO_ARGS_MAX];
-    int count = redis_target_hello(t, CLIENT_NAME, hello);
+    int count = redis_endpoint_hello(t, CLIENT_NAME, hello);
     for (int i = 0; i < count; i++)
         words[i] = span_of(hello[i]);
     client_send(c, (size_t)count, words);
@@ -273,7 +273,7 @@ static int greet(struct client *c, const struct redis_target *t)
     return client_receive_done(c);
 }
 
-int client_dial(struct client *c, const struct redis_target *t, const struct client_limits *limits)
+int client_dial(struct client *c, const struct redis_endpoint *t, const struct client_limits *limits)
 {
     client_hang_up(c);
     int err = dial(c, t, limits);
@@ -304,7 +304,7 @@ static int connect_to_target(struct client *c)
     if (connect_within(c, &LIMITS) == 0)
         return EXIT_FINE;
     struct buf where = BUF_INIT;
-    redis_target_describe(&c->target, &where);
+    redis_endpoint_describe(&c->target, &where);
     (void)fprintf(stderr, "channelctl: Redis at %s: %s\n", buf_c_str(&where), client_error(c));
     buf_fini(&where);
     return EXIT_FAILED;
@@ -312,7 +312,7 @@ static int connect_to_target(struct client *c)
 
 static int configure(struct client *c, const struct options *o)
 {
-    int err = redis_target_init(&c->target, &o->redis, &c->error);
+    int err = redis_endpoint_init(&c->target, &o->redis, &c->error);
     if (err == -EINVAL)
         return settings_error(o, "redis-url", client_error(c));
     if (err == 0)
@@ -342,7 +342,7 @@ void client_close(struct client *c)
 {
     client_hang_up(c);
     redis_tls_free(c->tls);
-    redis_target_fini(&c->target);
+    redis_endpoint_fini(&c->target);
     buf_fini(&c->index);
     buf_fini(&c->index_next);
     buf_fini(&c->api_keys);

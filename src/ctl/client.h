@@ -16,7 +16,7 @@
 struct client {
     redisContext *redis;
     struct ssl_ctx_st *tls;
-    struct redis_target target;
+    struct redis_endpoint target;
     const struct keyspace *keys;
     struct buf index, index_next, api_keys, loader; /* names of keys */
     struct buf key;                                 /* the card or link key of the command being made */
@@ -53,7 +53,7 @@ struct client_limits {
 };
 
 /* Connects to `t`, greets and selects the database; what was connected before is left. Returns 0 or -EIO. */
-int client_dial(struct client *c, const struct redis_target *t, const struct client_limits *limits)
+int client_dial(struct client *c, const struct redis_endpoint *t, const struct client_limits *limits)
     __attribute__((warn_unused_result));
 
 /* The same with whom the target's Sentinels call the master (sentinel.c). */

@@ -113,12 +113,12 @@ static void refuse(struct writer *w, struct batch_entry *e, const char *format, 
 }
 
 /* The key in the way may be somebody else's: it is not overwritten. */
-static void refuse_type(struct writer *w, struct batch_entry *e, struct span key, const char *expected)
+static void refuse_type(struct writer *w, struct batch_entry *e, struct span key, const char *pending)
 {
     char name[REPORT_EXCERPT_MAX];
     if (!e->refused)
         refuse(w, e, "%s in Redis is not %s: delete it and load the line again", report_excerpt(key, name),
-               expected);
+               pending);
 }
 
 /* --- What Redis holds --- */

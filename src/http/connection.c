@@ -1,4 +1,4 @@
-/* Client connections; see conn.h for their states. Every entry from the loop ends in settle(). */
+/* Client connections; see connection.h for their states. Every entry from the loop ends in settle(). */
 #include "http/connection.h"
 
 #include "base/clock.h"
@@ -11,25 +11,25 @@
 
 /* --- reading, writing, deadlines --- */
 
-static void settle(struct http_conn *c);
-static void set_reading(struct http_conn *c, bool on);
-static void take_input(struct http_conn *c, struct span bytes);
-static void refuse_unread(struct http_conn *c, int status);
+static void settle(struct http_connection *c);
+static void set_reading(struct http_connection *c, bool on);
+static void take_input(struct http_connection *c, struct span bytes);
+static void refuse_unread(struct http_connection *c, int status);
 
 /* libuv goes on reading while the buffer is filled: no memory for more makes it look at the others first. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     (void)suggested;
-    struct http_conn *c = handle->data;
+    struct http_connection *c = handle->data;
     size_t room = c->has_read ? 0 : sizeof c->server->read_buffer;
     *out = (uv_buf_t){.base = c->server->read_buffer, .len = room};
 }
 
-static void keep_input(struct http_conn *c, struct span bytes)
+static void keep_input(struct http_connection *c, struct span bytes)
 {
-    buf_append_span(&c->leftover, bytes);
-    if (buf_error(&c->leftover) != 0)
-        http_conn_close(c);
+    buf_append_span(&c->pending_input, bytes);
+    if (buf_error(&c->pending_input) != 0)
+        http_connection_close(c);
 }
 
 /* More than one request, or at least more than a head. */
@@ -41,21 +41,21 @@ static bool is_pipelined(struct span input)
 }
 
 /* An empty line is not the beginning of a request: no deadline is set or cleared for it. */
-static struct span skip_empty_lines(struct http_conn *c, struct span input)
+static struct span skip_empty_lines(struct http_connection *c, struct span input)
 {
-    bool between = c->state == CONN_READING && c->exchange == NULL;
+    bool between = c->state == HTTP_CONNECTION_READING && c->exchange == NULL;
     return between ? span_skip(input, http_skip_empty_lines(input, &c->half_line)) : input;
 }
 
 /* Who asks one thing has the answer at once; who asks many stands behind others who do. */
-static void on_input(struct http_conn *c, struct span input)
+static void on_input(struct http_connection *c, struct span input)
 {
     bool behind_others = false;
     if (!list_empty(&c->server->waiting)) {
         input = skip_empty_lines(c, input);
         behind_others = is_pipelined(input);
     }
-    if (c->state == CONN_READING && !behind_others) {
+    if (c->state == HTTP_CONNECTION_READING && !behind_others) {
         take_input(c, input);
         return;
     }
@@ -67,34 +67,34 @@ static void on_input(struct http_conn *c, struct span input)
  * A trusted proxy may tell whose bytes it passes on, once and before them. While that is incomplete nothing
  * is done: the deadline is that of the connection's first request.
  */
-static void on_first_input(struct http_conn *c, struct span input)
+static void on_first_input(struct http_connection *c, struct span input)
 {
     size_t used = 0;
     keep_input(c, input);
-    if (c->state == CONN_CLOSING)
+    if (c->state == HTTP_CONNECTION_CLOSING)
         return;
-    enum http_proxy_header found = http_proxy_header_read(buf_span(&c->leftover), &used, &c->client);
+    enum http_proxy_header found = http_proxy_header_read(buf_span(&c->pending_input), &used, &c->client);
     c->proxy_header_due = found == HTTP_PROXY_NEED_MORE;
     if (found == HTTP_PROXY_INVALID) {
         refuse_unread(c, 400);
     } else if (!c->proxy_header_due) {
-        buf_consume(&c->leftover, used);
-        http_conn_resume(c);
+        buf_consume(&c->pending_input, used);
+        http_connection_resume(c);
     }
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *input)
 {
-    struct http_conn *c = stream->data;
+    struct http_connection *c = stream->data;
     c->has_read = n > 0 && (size_t)n == input->len;
     if (n == UV_ENOBUFS) /* see on_alloc() */
         return;
-    if (n == UV_EOF && c->state == CONN_HANDLING) {
+    if (n == UV_EOF && c->state == HTTP_CONNECTION_HANDLING) {
         /* The client may still be waiting for its answer; its end will be read again. */
         set_reading(c, false);
     } else if (n < 0) {
-        http_conn_close(c);
-    } else if (n > 0 && (c->state == CONN_HANDLING || c->state == CONN_READING)) {
+        http_connection_close(c);
+    } else if (n > 0 && (c->state == HTTP_CONNECTION_HANDLING || c->state == HTTP_CONNECTION_READING)) {
         const struct span bytes = {input->base, (size_t)n};
         if (c->proxy_header_due)
             on_first_input(c, bytes);
@@ -103,7 +103,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *input)
     }
 }
 
-static void set_reading(struct http_conn *c, bool on)
+static void set_reading(struct http_connection *c, bool on)
 {
     if (c->reading == on)
         return;
@@ -112,10 +112,10 @@ static void set_reading(struct http_conn *c, bool on)
     if (!on)
         (void)uv_read_stop((uv_stream_t *)&c->tcp);
     else if (uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) != 0)
-        http_conn_close(c);
+        http_connection_close(c);
 }
 
-static void set_deadline(struct http_conn *c, enum http_deadline_kind kind)
+static void set_deadline(struct http_connection *c, enum http_deadline_kind kind)
 {
     if (c->deadline.kind != kind)
         http_deadline_set(&c->server->deadlines, &c->deadline, kind, uv_now(c->server->loop));
@@ -123,33 +123,33 @@ static void set_deadline(struct http_conn *c, enum http_deadline_kind kind)
 
 static void on_written(uv_stream_t *stream, int status)
 {
-    struct http_conn *c = stream->data;
+    struct http_connection *c = stream->data;
     c->writing--;
-    if (c->state == CONN_CLOSING)
+    if (c->state == HTTP_CONNECTION_CLOSING)
         return;
     if (status != 0) {
-        http_conn_close(c);
+        http_connection_close(c);
     } else if (c->writing == 0) {
         http_deadline_clear(&c->deadline);
         settle(c);
     }
 }
 
-static void flush(struct http_conn *c)
+static void flush(struct http_connection *c)
 {
     int result = http_output_flush(&c->server->output, (uv_stream_t *)&c->tcp, on_written);
     if (result < 0)
-        http_conn_close(c);
+        http_connection_close(c);
     else if (result > 0)
         c->writing++;
 }
 
 /* Our side is shut; the client's is read to its end. */
-static void linger(struct http_conn *c)
+static void linger(struct http_connection *c)
 {
-    c->state = CONN_LINGERING;
+    c->state = HTTP_CONNECTION_LINGERING;
     if (http_socket_shut(&c->tcp) != 0) {
-        http_conn_close(c);
+        http_connection_close(c);
         return;
     }
     set_deadline(c, DEADLINE_LINGER);
@@ -157,12 +157,13 @@ static void linger(struct http_conn *c)
 }
 
 /* Nothing of a request has come, and one was answered before: the connection may end without a loss. */
-static bool between_requests(const struct http_conn *c)
+static bool between_requests(const struct http_connection *c)
 {
-    return c->state == CONN_READING && c->exchange == NULL && c->leftover.len == 0 && c->served;
+    return c->state == HTTP_CONNECTION_READING && c->exchange == NULL && c->pending_input.len == 0 &&
+           c->served;
 }
 
-static enum http_deadline_kind reading_deadline(const struct http_conn *c)
+static enum http_deadline_kind reading_deadline(const struct http_connection *c)
 {
     if (c->exchange != NULL)
         return DEADLINE_HEAD;
@@ -173,24 +174,24 @@ static enum http_deadline_kind reading_deadline(const struct http_conn *c)
 
 /* In its next turn it goes on with what it has sent already. Between requests no deadline is left: the next
  * has come. Within one it stays, or who sends it slowly would have it anew each time. */
-static void wait_for_turn(struct http_conn *c)
+static void wait_for_turn(struct http_connection *c)
 {
     if (c->exchange == NULL)
         http_deadline_clear(&c->deadline);
     set_reading(c, false);
     list_append(&c->server->waiting, &c->turn);
-    http_server_want_turn(c->server);
+    http_server_schedule(c->server);
 }
 
 /* Writes what there is, then sees to it that the connection waits for the right thing, and not for ever. */
-static void settle(struct http_conn *c)
+static void settle(struct http_connection *c)
 {
-    if (c->state == CONN_CLOSING) {
+    if (c->state == HTTP_CONNECTION_CLOSING) {
         http_output_clear(&c->server->output); /* it must not reach the connection whose turn is next */
         return;
     }
     flush(c);
-    if (c->state == CONN_CLOSING)
+    if (c->state == HTTP_CONNECTION_CLOSING)
         return;
     if (c->writing > 0) {
         set_reading(c, false);
@@ -198,58 +199,58 @@ static void settle(struct http_conn *c)
         return;
     }
     if (c->server->finished != NULL && between_requests(c))
-        c->state = CONN_ENDING;
-    if (c->state == CONN_HANDLING) {
-        if (c->leftover.len > 0) /* one read's worth waits already, and that is enough */
+        c->state = HTTP_CONNECTION_ENDING;
+    if (c->state == HTTP_CONNECTION_HANDLING) {
+        if (c->pending_input.len > 0) /* one read's worth waits already, and that is enough */
             set_reading(c, false);
         http_deadline_clear(&c->deadline);
-    } else if (c->state == CONN_READING && c->leftover.len > 0) {
+    } else if (c->state == HTTP_CONNECTION_READING && c->pending_input.len > 0) {
         wait_for_turn(c);
-    } else if (c->state == CONN_READING) {
+    } else if (c->state == HTTP_CONNECTION_READING) {
         set_deadline(c, reading_deadline(c));
         set_reading(c, true);
-    } else if (c->state == CONN_ENDING) {
+    } else if (c->state == HTTP_CONNECTION_ENDING) {
         linger(c);
     }
 }
 
 /* --- requests --- */
 
-static void begin_exchange(struct http_conn *c)
+static void begin_exchange(struct http_connection *c)
 {
     c->exchange->began_ns = clock_now_ns();
     metrics_turn_begins_at(c->server->options.metrics, c->exchange->began_ns);
 }
 
-static void refuse(struct http_conn *c, int status)
+static void refuse(struct http_connection *c, int status)
 {
     c->exchange->close = true;
     begin_exchange(c);
-    c->state = CONN_HANDLING;
-    metric_add(&c->server->options.metrics->requests_refused_total, 1);
+    c->state = HTTP_CONNECTION_HANDLING;
+    metric_add(&c->server->options.metrics->requests_rejected_total, 1);
     c->server->options.handler.refuse(c->server->options.handler.arg, c->exchange, status);
 }
 
 /* Where no request was read. */
-static void refuse_unread(struct http_conn *c, int status)
+static void refuse_unread(struct http_connection *c, int status)
 {
     c->exchange = http_exchange_take(c);
     if (c->exchange == NULL)
-        http_conn_close(c);
+        http_connection_close(c);
     else
         refuse(c, status);
 }
 
-static void handle(struct http_conn *c, bool followed)
+static void handle(struct http_connection *c, bool followed)
 {
     begin_exchange(c);
     c->exchange->followed = followed;
-    c->state = CONN_HANDLING;
+    c->state = HTTP_CONNECTION_HANDLING;
     c->server->requests++;
     c->server->options.handler.handle(c->server->options.handler.arg, c->exchange);
 }
 
-static void invite_content(struct http_conn *c)
+static void invite_content(struct http_connection *c)
 {
     if (c->exchange->continued || !http_parser_wants_continue(&c->exchange->parser))
         return;
@@ -259,7 +260,7 @@ static void invite_content(struct http_conn *c)
 }
 
 /* Half an empty line before a request is no request. */
-static struct span advance_empty_lines(struct http_conn *c, struct span bytes)
+static struct span advance_empty_lines(struct http_connection *c, struct span bytes)
 {
     bytes = skip_empty_lines(c, bytes);
     if (bytes.len > 0 && c->half_line)
@@ -268,14 +269,14 @@ static struct span advance_empty_lines(struct http_conn *c, struct span bytes)
 }
 
 /* Reads on in the current request, or begins one; returns what it left of the input. */
-static struct span advance(struct http_conn *c, struct span bytes)
+static struct span advance(struct http_connection *c, struct span bytes)
 {
     if (c->exchange == NULL && (*bytes.data == '\r' || c->half_line))
         return advance_empty_lines(c, bytes);
     if (c->exchange == NULL)
         c->exchange = http_exchange_take(c);
     if (c->exchange == NULL) {
-        http_conn_close(c);
+        http_connection_close(c);
         return bytes;
     }
     size_t used = 0;
@@ -290,28 +291,28 @@ static struct span advance(struct http_conn *c, struct span bytes)
 }
 
 /* Serves as many requests as one write may answer, if none of them has to wait for its answer. */
-static void take_input(struct http_conn *c, struct span bytes)
+static void take_input(struct http_connection *c, struct span bytes)
 {
     const struct http_output *output = &c->server->output;
     c->processing = true;
-    while (bytes.len > 0 && c->state == CONN_READING && !http_output_full(output))
+    while (bytes.len > 0 && c->state == HTTP_CONNECTION_READING && !http_output_full(output))
         bytes = advance(c, bytes);
     c->processing = false;
-    bool wanted = c->state == CONN_HANDLING || c->state == CONN_READING;
+    bool wanted = c->state == HTTP_CONNECTION_HANDLING || c->state == HTTP_CONNECTION_READING;
     if (bytes.len > 0 && wanted)
         keep_input(c, bytes);
     settle(c);
 }
 
-void http_conn_resume(struct http_conn *c)
+void http_connection_resume(struct http_connection *c)
 {
     list_remove(&c->turn);
-    if (c->state != CONN_READING || c->writing > 0 || c->leftover.len == 0) {
+    if (c->state != HTTP_CONNECTION_READING || c->writing > 0 || c->pending_input.len == 0) {
         settle(c);
         return;
     }
-    struct buf input = c->leftover;
-    c->leftover = BUF_INIT;
+    struct buf input = c->pending_input;
+    c->pending_input = BUF_INIT;
     take_input(c, buf_span(&input));
     buf_fini(&input);
 }
@@ -327,25 +328,25 @@ int http_exchange_status(const struct http_exchange *x, const struct http_respon
  * What stands behind the last answer is lost (RFC 9112 section 9.6). So the age of a connection counts when
  * its client has nothing else under way; one that always has gets as long again.
  */
-static bool has_retired(const struct http_conn *c)
+static bool has_retired(const struct http_connection *c)
 {
     const struct http_server *s = c->server;
     if (s->ticked_ms < c->retire_ms)
         return false;
-    bool followed = c->exchange->followed || c->leftover.len > 0;
+    bool followed = c->exchange->followed || c->pending_input.len > 0;
     return !followed || s->ticked_ms - c->retire_ms >= s->options.max_connection_age_ms;
 }
 
 void http_exchange_respond(struct http_exchange *x, struct http_response *r)
 {
-    struct http_conn *c = x->conn;
+    struct http_connection *c = x->conn;
     struct http_server *s = c->server;
     const struct http_request *request = &x->parser.request;
     r->status = http_exchange_status(x, r);
     bool close = x->close || !request->keep_alive || s->announcing_close;
     if (!close && has_retired(c)) {
         close = true;
-        metric_add(&s->options.metrics->connections_retired_total, 1);
+        metric_add(&s->options.metrics->connections_max_age_reached_total, 1);
     }
     const struct http_head_context context = {http_date_span(&s->date), request->minor_version, close};
     http_response_write_head(&s->output.heads, r, &context);
@@ -355,28 +356,28 @@ void http_exchange_respond(struct http_exchange *x, struct http_response *r)
     if (c->writing == 0) /* otherwise it is that of the answers before, which are not taken yet */
         http_deadline_clear(&c->deadline);
     c->served = true;
-    c->state = close ? CONN_ENDING : CONN_READING;
+    c->state = close ? HTTP_CONNECTION_ENDING : HTTP_CONNECTION_READING;
     if (!c->processing)
-        http_conn_resume(c);
+        http_connection_resume(c);
 }
 
 /* --- opening and closing --- */
 
 static void on_closed(uv_handle_t *handle)
 {
-    struct http_conn *c = handle->data;
+    struct http_connection *c = handle->data;
     http_server_conn_closed(c->server, c);
-    buf_fini(&c->leftover);
+    buf_fini(&c->pending_input);
     free(c);
 }
 
-void http_conn_close(struct http_conn *c)
+void http_connection_close(struct http_connection *c)
 {
-    if (c->state == CONN_CLOSING)
+    if (c->state == HTTP_CONNECTION_CLOSING)
         return;
     metrics_turn_begins(c->server->options.metrics);
-    bool handling = c->state == CONN_HANDLING;
-    c->state = CONN_CLOSING;
+    bool handling = c->state == HTTP_CONNECTION_HANDLING;
+    c->state = HTTP_CONNECTION_CLOSING;
     http_deadline_clear(&c->deadline);
     list_remove(&c->turn);
     if (c->exchange != NULL) {
@@ -387,9 +388,9 @@ void http_conn_close(struct http_conn *c)
     uv_close((uv_handle_t *)&c->tcp, on_closed);
 }
 
-void http_conn_open(struct http_server *s, int fd, struct ip peer, bool over_limit)
+void http_connection_open(struct http_server *s, int fd, struct ip peer, bool over_limit)
 {
-    struct http_conn *c = calloc(1, sizeof *c);
+    struct http_connection *c = calloc(1, sizeof *c);
     if (c == NULL || uv_tcp_init(s->loop, &c->tcp) != 0) {
         free(c);
         close(fd);
@@ -410,7 +411,7 @@ void http_conn_open(struct http_server *s, int fd, struct ip peer, bool over_lim
     metric_add(&s->options.metrics->connections_open, 1);
     if (uv_tcp_open(&c->tcp, fd) != 0) {
         close(fd);
-        http_conn_close(c);
+        http_connection_close(c);
     } else if (over_limit) {
         refuse_unread(c, 503);
     } else {
@@ -418,18 +419,18 @@ void http_conn_open(struct http_server *s, int fd, struct ip peer, bool over_lim
     }
 }
 
-void http_conn_finish(struct http_conn *c)
+void http_connection_finish(struct http_connection *c)
 {
-    if (c->state != CONN_READING || c->writing > 0)
+    if (c->state != HTTP_CONNECTION_READING || c->writing > 0)
         return;
     if (between_requests(c))
-        http_conn_close(c); /* it has all answers, or the kernel has: there is nothing to linger for */
+        http_connection_close(c); /* it has all answers, or the kernel has: there is nothing to linger for */
     else
         set_deadline(c, reading_deadline(c));
 }
 
 /* An answer that the kernel still has may be taken as slowly as one that still is here. */
-void http_conn_expire(struct http_conn *c)
+void http_connection_expire(struct http_connection *c)
 {
     enum http_deadline_kind kind = c->deadline.kind;
     bool unsent = http_socket_has_unsent(&c->tcp);
@@ -445,5 +446,5 @@ void http_conn_expire(struct http_conn *c)
     }
     if (unsent)
         http_socket_drop_unsent(&c->tcp);
-    http_conn_close(c);
+    http_connection_close(c);
 }

@@ -37,7 +37,7 @@ enum { HTTP_LAST_CALL_MS = 1000 };
 
 struct http_exchange {
     struct http_parser parser;
-    struct http_conn *conn;
+    struct http_connection *conn;
     struct http_exchange *next_spare;
     uint64_t began_ns;
     bool close;     /* the connection ends with this answer, whatever the client asks for */
@@ -75,9 +75,15 @@ struct http_server {
     char read_buffer[HTTP_READ_BUFFER];
 };
 
-enum conn_state { CONN_READING, CONN_HANDLING, CONN_ENDING, CONN_LINGERING, CONN_CLOSING };
+enum http_connection_state {
+    HTTP_CONNECTION_READING,
+    HTTP_CONNECTION_HANDLING,
+    HTTP_CONNECTION_ENDING,
+    HTTP_CONNECTION_LINGERING,
+    HTTP_CONNECTION_CLOSING
+};
 
-struct http_conn {
+struct http_connection {
     uv_tcp_t tcp;
     struct http_server *server;
     struct list link;
@@ -86,49 +92,51 @@ struct http_conn {
     struct http_exchange *exchange; /* the request that is being read or handled; NULL between two */
     uint64_t retire_ms;             /* of the loop's clock: from then on the next answer is the last */
     struct ip client;               /* the other end, or whom a PROXY protocol header names */
-    struct buf leftover; /* input that waits: for an answer, a write, a turn, or the rest of a PROXY header */
-    enum conn_state state;
+    struct buf
+        pending_input; /* input that waits: for an answer, a write, a turn, or the rest of a PROXY header */
+    enum http_connection_state state;
     bool reading;
     bool has_read;         /* as much as one read takes: then it is the others' turn */
     unsigned writing;      /* writes under way: an answer that came later may queue behind one */
     bool proxy_header_due; /* a trusted proxy may begin with one, and nothing else has come yet */
     bool half_line;        /* the CR of an empty line between two requests has come, and not its LF */
-    bool processing; /* http_conn is at work on input: an answer given now is written when it is through */
+    bool processing; /* http_connection is at work on input: an answer given now is written when it is through
+                      */
     bool served;     /* has had an answer */
     bool over_limit;
 };
 
 /* An exchange for the next request of the connection; NULL when there is no memory. */
-struct http_exchange *http_exchange_take(struct http_conn *c);
+struct http_exchange *http_exchange_take(struct http_connection *c);
 
 /* The connection's exchange has ended. */
-void http_exchange_give_back(struct http_conn *c);
+void http_exchange_give_back(struct http_connection *c);
 
 void http_exchange_free_spares(struct http_server *s);
 
 /* Takes over `fd`, whose other end is `peer`; on any failure it is closed. `over_limit`: the client is told
  * so and sent away. */
-void http_conn_open(struct http_server *s, int fd, struct ip peer, bool over_limit);
+void http_connection_open(struct http_server *s, int fd, struct ip peer, bool over_limit);
 
 /* Goes on after an answer that came later, after a write, or when its turn has come. */
-void http_conn_resume(struct http_conn *c);
+void http_connection_resume(struct http_connection *c);
 
 /* The server finishes: ends a connection that is between two requests, hurries one that never began any. */
-void http_conn_finish(struct http_conn *c);
+void http_connection_finish(struct http_connection *c);
 
 /* A deadline has passed. */
-void http_conn_expire(struct http_conn *c);
+void http_connection_expire(struct http_connection *c);
 
 /* Closes at once. The memory goes in the loop. */
-void http_conn_close(struct http_conn *c);
+void http_connection_close(struct http_connection *c);
 
 /* The server's: when a connection that is opened now is old enough to end. */
 uint64_t http_server_retire_ms(struct http_server *s);
 
 /* The server's: there is something to do that may wait until all sockets have been looked at. */
-void http_server_want_turn(struct http_server *s);
+void http_server_schedule(struct http_server *s);
 
 /* The server's: a connection's memory is about to go. */
-void http_server_conn_closed(struct http_server *s, struct http_conn *c);
+void http_server_conn_closed(struct http_server *s, struct http_connection *c);
 
 #endif

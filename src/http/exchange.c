@@ -1,4 +1,4 @@
-/* Exchanges: taken for each request, kept for reuse. See exchange.h and conn.h. */
+/* Exchanges: taken for each request, kept for reuse. See exchange.h and connection.h. */
 #include "http/connection.h"
 #include "http/forwarded.h"
 
@@ -6,7 +6,7 @@
 
 enum { SPARES_MAX = 256, SPARE_TEXT_MAX = 4096 };
 
-struct http_exchange *http_exchange_take(struct http_conn *c)
+struct http_exchange *http_exchange_take(struct http_connection *c)
 {
     struct http_server *s = c->server;
     struct http_exchange *x = s->spare;
@@ -31,7 +31,7 @@ static void free_exchange(struct http_exchange *x)
     free(x);
 }
 
-void http_exchange_give_back(struct http_conn *c)
+void http_exchange_give_back(struct http_connection *c)
 {
     struct http_server *s = c->server;
     struct http_exchange *x = c->exchange;
@@ -61,7 +61,7 @@ const struct http_request *http_exchange_request(const struct http_exchange *x)
 
 struct ip http_exchange_client(const struct http_exchange *x)
 {
-    const struct http_conn *c = x->conn;
+    const struct http_connection *c = x->conn;
     const struct ip_networks *trusted = c->server->options.trusted_proxies;
     if (trusted == NULL)
         return c->client;

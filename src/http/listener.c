@@ -108,7 +108,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     (void)events;
     struct http_listener *l = poll->data;
     if (status == 0)
-        accept_at_most(l, l->owner.welcome(l->owner.arg));
+        accept_at_most(l, l->owner.accept_budget(l->owner.arg));
 }
 
 void http_listener_accept_all(struct http_listener *l)

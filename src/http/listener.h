@@ -13,7 +13,7 @@
 
 struct http_listener_owner {
     /* How many connections may be accepted now, before all other sockets have their turn. At least one. */
-    int (*welcome)(void *arg);
+    int (*accept_budget)(void *arg);
     /* Takes over the descriptor; `peer` is the other end. */
     void (*connection)(void *arg, int fd, const struct sockaddr_storage *peer);
     void (*closed)(void *arg); /* after http_listener_close() */

@@ -1,4 +1,4 @@
-/* The server around its connections: accepting, ticking, ending. See server.h and conn.h. */
+/* The server around its connections: accepting, ticking, ending. See server.h and connection.h. */
 #include "http/server.h"
 
 #include "base/clock.h"
@@ -32,7 +32,7 @@ static void on_tick(uv_timer_t *tick)
     s->overdue_ms = s->ticked_ms;
     s->ticked_ms = uv_now(s->loop);
     if (http_deadlines_passed(&s->deadlines, s->overdue_ms) != NULL)
-        http_server_want_turn(s);
+        http_server_schedule(s);
 }
 
 static bool expire_one(struct http_server *s)
@@ -40,7 +40,7 @@ static bool expire_one(struct http_server *s)
     struct http_deadline *d = http_deadlines_passed(&s->deadlines, s->overdue_ms);
     if (d == NULL)
         return false;
-    http_conn_expire(LIST_ENTRY(d, struct http_conn, deadline));
+    http_connection_expire(LIST_ENTRY(d, struct http_connection, deadline));
     return true;
 }
 
@@ -48,8 +48,8 @@ static bool serve_one(struct http_server *s)
 {
     if (list_empty(&s->waiting))
         return false;
-    http_conn_resume(
-        LIST_ENTRY(s->waiting.next, struct http_conn, turn)); /* goes to the end if it has more */
+    http_connection_resume(
+        LIST_ENTRY(s->waiting.next, struct http_connection, turn)); /* goes to the end if it has more */
     return true;
 }
 
@@ -70,7 +70,7 @@ static void on_turn(uv_idle_t *turn)
         (void)uv_idle_stop(turn);
 }
 
-void http_server_want_turn(struct http_server *s)
+void http_server_schedule(struct http_server *s)
 {
     (void)uv_idle_start(&s->turn, on_turn); /* fails without a callback only */
 }
@@ -130,7 +130,7 @@ static void on_part_closed(struct http_server *s)
 
 /* In proportion to what is asked of us: those who only come keep nobody waiting, and those who ask much do
  * not keep others from coming. */
-static int welcome(void *arg)
+static int accept_budget(void *arg)
 {
     struct http_server *s = arg;
     unsigned share = s->requests / REQUESTS_PER_WELCOME;
@@ -142,12 +142,12 @@ static int welcome(void *arg)
 
 /* The oldest connection that waits for a request or for the client to close; or the oldest whose client does
  * not take its answer. */
-static struct http_conn *oldest_idle(const struct http_server *s)
+static struct http_connection *oldest_idle(const struct http_server *s)
 {
-    struct http_conn *writing = NULL;
+    struct http_connection *writing = NULL;
     for (struct list *l = s->conns.next; l != &s->conns; l = l->next) {
-        struct http_conn *c = LIST_ENTRY(l, struct http_conn, link);
-        if (c->state == CONN_CLOSING || c->state == CONN_HANDLING)
+        struct http_connection *c = LIST_ENTRY(l, struct http_connection, link);
+        if (c->state == HTTP_CONNECTION_CLOSING || c->state == HTTP_CONNECTION_HANDLING)
             continue;
         if (c->writing == 0)
             return c;
@@ -159,9 +159,9 @@ static struct http_conn *oldest_idle(const struct http_server *s)
 
 static bool evict_one(struct http_server *s)
 {
-    struct http_conn *c = oldest_idle(s);
+    struct http_connection *c = oldest_idle(s);
     if (c != NULL)
-        http_conn_close(c);
+        http_connection_close(c);
     return c != NULL;
 }
 
@@ -174,11 +174,11 @@ static void on_connection(void *arg, int fd, const struct sockaddr_storage *peer
     bool over_limit = open >= s->options.max_connections;
     if (over_limit && s->options.evict_idle)
         over_limit = !evict_one(s);
-    metric_add(over_limit ? &m->connections_refused_total : &m->connections_accepted_total, 1);
+    metric_add(over_limit ? &m->connections_rejected_total : &m->connections_accepted_total, 1);
     if (over_limit && s->refusals >= s->options.max_refusals)
         close(fd);
     else
-        http_conn_open(s, fd, ip_from_sockaddr(peer), over_limit);
+        http_connection_open(s, fd, ip_from_sockaddr(peer), over_limit);
 }
 
 static void on_listener_closed(void *arg)
@@ -188,7 +188,7 @@ static void on_listener_closed(void *arg)
 
 int http_server_listen(struct http_server *s, const struct addr *address)
 {
-    const struct http_listener_owner self = {welcome, on_connection, on_listener_closed, s};
+    const struct http_listener_owner self = {accept_budget, on_connection, on_listener_closed, s};
     int err = http_listener_open(&s->listener, s->loop, address, s->options.reuse_port, &self);
     if (err != 0)
         return err;
@@ -214,7 +214,7 @@ void http_server_announce_close(struct http_server *s)
     s->announcing_close = true;
 }
 
-void http_server_conn_closed(struct http_server *s, struct http_conn *c)
+void http_server_conn_closed(struct http_server *s, struct http_connection *c)
 {
     list_remove(&c->link);
     s->refusals -= c->over_limit;
@@ -243,7 +243,7 @@ void http_server_finish(struct http_server *s, void (*finished)(void *arg), void
     struct list *next = NULL;
     for (struct list *l = s->conns.next; l != &s->conns; l = next) {
         next = l->next;
-        http_conn_finish(LIST_ENTRY(l, struct http_conn, link));
+        http_connection_finish(LIST_ENTRY(l, struct http_connection, link));
     }
 }
 
@@ -264,7 +264,7 @@ void http_server_close(struct http_server *s, void (*closed)(void *arg), void *a
     struct list *next = NULL;
     for (struct list *l = s->conns.next; l != &s->conns; l = next) {
         next = l->next;
-        http_conn_close(LIST_ENTRY(l, struct http_conn, link));
+        http_connection_close(LIST_ENTRY(l, struct http_connection, link));
     }
     uv_close((uv_handle_t *)&s->tick, on_handle_closed);
     uv_close((uv_handle_t *)&s->turn, on_handle_closed);

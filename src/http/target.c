@@ -85,12 +85,12 @@ int http_target_split(char *target, size_t len, struct span *path, struct span *
     unsigned seen = classes_in(all);
     if (len == 0 || (seen & FORBIDDEN) != 0)
         return -EINVAL;
-    size_t question = span_find(all, '?');
+    size_t params = span_find(all, '?');
     size_t start = 0;
     if (find_path(all, &start) != 0)
         return -EINVAL;
-    *query = question < len ? span_skip(all, question + 1) : SPAN_ABSENT;
-    *path = (struct span){target + start, question - start};
+    *query = params < len ? span_skip(all, params + 1) : SPAN_ABSENT;
+    *path = (struct span){target + start, params - start};
     if ((seen & PERCENT) != 0) {
         if (!uri_escapes_valid(*path))
             return -EINVAL;

@@ -17,25 +17,26 @@
 #include <hiredis/hiredis.h>
 #include <uv.h>
 
-struct rconn;
+struct redis_connection;
 struct ssl_ctx_st;
 
 /*
  * `reply` is borrowed until the function returns; NULL when the connection was lost before the reply came. A
  * reply that was too large, or did not end in time, is an error for which resp_is_oversize (resp.h) is true.
  */
-typedef void (*rconn_reply_fn)(void *arg, const redisReply *reply);
+typedef void (*redis_connection_reply_fn)(void *arg, const redisReply *reply);
 
-struct rconn_options {
-    const struct redis_target *target; /* borrowed while the connection lives; may have Sentinels */
-    struct ssl_ctx_st *tls;            /* borrowed; NULL without TLS */
-    const char *client_name;           /* borrowed; shown by CLIENT LIST */
-    struct metrics *metrics;           /* borrowed */
+struct redis_connection_options {
+    const struct redis_endpoint *target; /* borrowed while the connection lives; may have Sentinels */
+    struct ssl_ctx_st *tls;              /* borrowed; NULL without TLS */
+    const char *client_name;             /* borrowed; shown by CLIENT LIST */
+    struct metrics *metrics;             /* borrowed */
     /*
      * The handshake is over, and commands can be sent: the owner looks at what this Redis holds, and
-     * rconn_accept or rconn_fail comes of it within the time to connect. NULL: any will do.
+     * redis_connection_accept or redis_connection_fail comes of it within the time to connect. NULL: any will
+     * do.
      */
-    void (*on_greeted)(void *arg);
+    void (*on_handshake_done)(void *arg);
     void (*on_ready)(void *arg);     /* commands can be sent */
     void (*on_heartbeat)(void *arg); /* a PING was answered; may be NULL */
     void (*on_lost)(void *arg);      /* they cannot any more; before those under way are told */
@@ -48,63 +49,69 @@ struct rconn_options {
 };
 
 /* Time to resolve, connect and greet, in milliseconds; then the next address or attempt. */
-enum { RCONN_CONNECT_TIMEOUT_MS = 2000 };
+enum { REDIS_CONNECTION_CONNECT_TIMEOUT_MS = 2000 };
 
 /* The pause before a new attempt grows from the first to the second, with jitter, in milliseconds. */
-enum { RCONN_BACKOFF_MIN_MS = 50, RCONN_BACKOFF_MAX_MS = 1000 };
+enum { REDIS_CONNECTION_BACKOFF_MIN_MS = 50, REDIS_CONNECTION_BACKOFF_MAX_MS = 1000 };
 
 /*
  * A PING is sent every so often; a command that waits longer than the limit for its reply, or for more of it,
  * ends the connection. So does a reply that has not ended after so many heartbeats.
  */
-enum { RCONN_HEARTBEAT_MS = 1000, RCONN_SILENCE_MAX_MS = 2000, RCONN_REPLY_HEARTBEATS_MAX = 10 };
+enum {
+    REDIS_CONNECTION_HEARTBEAT_MS = 1000,
+    REDIS_CONNECTION_REPLY_TIMEOUT_MS = 2000,
+    REDIS_CONNECTION_REPLY_HEARTBEATS_MAX = 10
+};
 
-/* Starts connecting. Owned by the caller, who ends it with rconn_close. Returns 0 or a negative errno. */
-int rconn_new(uv_loop_t *loop, const struct rconn_options *options, struct rconn **out)
-    __attribute__((warn_unused_result));
+/* Starts connecting. Owned by the caller, who ends it with redis_connection_close. Returns 0 or a negative
+ * errno. */
+int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options *options,
+                         struct redis_connection **out) __attribute__((warn_unused_result));
 
 /*
  * Ends the connection for good; commands under way are told that it is lost, on_lost is not called. `closed`
  * is called from the loop when the memory is gone.
  */
-void rconn_close(struct rconn *c, void (*closed)(void *arg), void *arg);
+void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg), void *arg);
 
-/* Takes the connection into use. Only after on_greeted. */
-void rconn_accept(struct rconn *c);
+/* Takes the connection into use. Only after on_handshake_done. */
+void redis_connection_accept(struct redis_connection *c);
 
 /*
  * The connection, or the attempt, has ended, for the reason that is logged: all that waits is told, and the
  * next attempt is prepared.
  */
-void rconn_fail(struct rconn *c, const char *why);
+void redis_connection_fail(struct redis_connection *c, const char *why);
 
-bool rconn_is_ready(const struct rconn *c);
+bool redis_connection_is_ready(const struct redis_connection *c);
 
 /* True while the connection is ready and Redis has agreed to push invalidations on it. */
-bool rconn_is_tracking(const struct rconn *c);
+bool redis_connection_is_tracking(const struct redis_connection *c);
 
 /*
  * Until when the stream is known to be whole: the sending time of the last PING that was answered, in
  * milliseconds of the boot clock (clock.h). Whatever Redis pushed before then has been delivered.
  */
-uint64_t rconn_proven_ms(const struct rconn *c);
+uint64_t redis_connection_last_pong_ms(const struct redis_connection *c);
 
 /*
  * Until when what Redis served was known to be good, in milliseconds of the boot clock; UINT64_MAX while
  * nothing speaks against it. At a replica that is when it last heard its master; where a server has changed
  * its role, the last heartbeat before. For on_lost: what is in memory is as old as that.
  */
-uint64_t rconn_good_ms(const struct rconn *c);
+uint64_t redis_connection_good_ms(const struct redis_connection *c);
 
 /*
  * Queues one command; everything queued in one turn of the loop leaves in one write. Returns 0, -ENOTCONN
  * when the connection is not ready, or -ENOMEM. The arguments are copied.
  */
-int rconn_send(struct rconn *c, int argc, const char **argv, const size_t *lengths, rconn_reply_fn fn,
-               void *arg) __attribute__((warn_unused_result));
+int redis_connection_send(struct redis_connection *c, int argc, const char **argv, const size_t *lengths,
+                          redis_connection_reply_fn fn, void *arg) __attribute__((warn_unused_result));
 
 /* The same with one command as command_begin and command_add (command.h) make it. */
-int rconn_send_command(struct rconn *c, struct span command, rconn_reply_fn fn, void *arg)
+int redis_connection_send_command(struct redis_connection *c, struct span command,
+                                  redis_connection_reply_fn fn, void *arg)
     __attribute__((warn_unused_result));
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Which Redis: the one of the address, or the one that Sentinels name. See rconn_internal.h.
+ * Which Redis: the one of the address, or the one that Sentinels name. See connection_internal.h.
  *
  * The watch asks a Sentinel every second and whenever it publishes a switch. When the master it names is not
  * the one in use, the connection to that one ends and a new one begins at once: a stalled old master goes on
@@ -30,7 +30,7 @@ enum { GRACE_MS = 5000 };
 enum { COMPARISON_MS = 10000 };
 
 /* Replicas in turn, beginning with any, so that they share the load; after all of them the master. */
-static void choose(struct rconn *c, const struct sentinel_answer *a)
+static void choose(struct redis_connection *c, const struct sentinel_answer *a)
 {
     unsigned replicas = (unsigned)a->replicas;
     unsigned step = c->refused % (replicas + 1); /* no replicas: the master */
@@ -38,10 +38,10 @@ static void choose(struct rconn *c, const struct sentinel_answer *a)
     c->agreed_ms = clock_boot_ms();
     c->at_master = step == replicas;
     c->place = c->at_master ? a->master : a->replica[(c->turn + step) % replicas];
-    c->where = redis_target_at(c->options.target, c->place.host, c->place.port);
+    c->where = redis_endpoint_at(c->options.target, c->place.host, c->place.port);
 }
 
-static bool is_outdated(const struct rconn *c, const struct sentinel_answer *a)
+static bool is_outdated(const struct redis_connection *c, const struct sentinel_answer *a)
 {
     if (!c->at_master) /* but at a replica, which is looked after with the heartbeat */
         return false;
@@ -50,7 +50,7 @@ static bool is_outdated(const struct rconn *c, const struct sentinel_answer *a)
     return a->replicas > 0 && clock_now_ms() - c->ready_ms >= STAND_IN_MS;
 }
 
-static bool is_called_down(const struct rconn *c, const struct sentinel_answer *a)
+static bool is_called_down(const struct redis_connection *c, const struct sentinel_answer *a)
 {
     for (int i = 0; !c->at_master && i < a->downs; i++)
         if (redis_address_equal(&a->down[i], &c->place))
@@ -59,7 +59,7 @@ static bool is_called_down(const struct rconn *c, const struct sentinel_answer *
 }
 
 /* What an answer means for the connection in use. */
-static void take_answer(struct rconn *c, const struct sentinel_answer *a)
+static void take_answer(struct redis_connection *c, const struct sentinel_answer *a)
 {
     uint64_t now = clock_boot_ms();
     if (c->at_master && redis_address_equal(&a->master, &c->place))
@@ -74,44 +74,44 @@ static void take_answer(struct rconn *c, const struct sentinel_answer *a)
         return;
     if (c->agreed_ms < c->good_ms)
         c->good_ms = c->agreed_ms;
-    rconn_move(c, "Sentinel names another");
+    redis_connection_switch(c, "Sentinel names another");
 }
 
 static void on_answer(void *arg, const struct sentinel_answer *a)
 {
-    struct rconn *c = arg;
-    if (c->state == RCONN_LOCATING) {
+    struct redis_connection *c = arg;
+    if (c->state == REDIS_CONNECTION_DISCOVERING) {
         choose(c, a);
-        rconn_go(c);
-    } else if (c->state == RCONN_READY) {
+        redis_connection_connect(c);
+    } else if (c->state == REDIS_CONNECTION_READY) {
         take_answer(c, a);
     } else if (!redis_address_equal(&a->master, &c->master)) {
-        rconn_move(c, "Sentinel names another");
+        redis_connection_switch(c, "Sentinel names another");
     }
 }
 
 static void on_silence(void *arg, const char *why)
 {
-    struct rconn *c = arg;
-    if (c->state == RCONN_LOCATING)
-        rconn_fail(c, why);
+    struct redis_connection *c = arg;
+    if (c->state == REDIS_CONNECTION_DISCOVERING)
+        redis_connection_fail(c, why);
 }
 
-int rconn_follow(struct rconn *c)
+int redis_connection_discovery_init(struct redis_connection *c)
 {
     const struct sentinel_events events = {on_answer, on_silence, c};
-    const struct rconn_options *o = &c->options;
+    const struct redis_connection_options *o = &c->options;
     if (o->target->sentinels.count == 0)
         return 0;
     c->turn = (unsigned)rand_r(&c->seed);
     return sentinel_watch_new(c->loop, o->target, o->tls, o->client_name, o->metrics, &events, &c->watch);
 }
 
-void rconn_locate(struct rconn *c)
+void redis_connection_discover(struct redis_connection *c)
 {
     c->where = *c->options.target;
     if (c->watch == NULL)
-        rconn_go(c);
+        redis_connection_connect(c);
     else
         sentinel_watch_ask(c->watch);
 }
@@ -120,7 +120,7 @@ void rconn_locate(struct rconn *c)
 
 static void on_looked_up(void *arg, const char *error)
 {
-    struct rconn *c = arg;
+    struct redis_connection *c = arg;
     struct comparison *m = &c->masters;
     (void)error; /* then nothing was found */
     if (--m->owed > 0)
@@ -129,7 +129,8 @@ static void on_looked_up(void *arg, const char *error)
     m->made_ms = clock_boot_ms();
 }
 
-static void look_up(struct rconn *c, const struct redis_address *named, const struct redis_address *followed)
+static void look_up(struct redis_connection *c, const struct redis_address *named,
+                    const struct redis_address *followed)
 {
     struct comparison *m = &c->masters;
     m->of[0] = *named;
@@ -145,11 +146,11 @@ static void look_up(struct rconn *c, const struct redis_address *named, const st
     on_looked_up(c, NULL);
 }
 
-enum verdict { SAME, DIFFERENT, NOT_KNOWN_YET };
+enum auth_result { SAME, DIFFERENT, NOT_KNOWN_YET };
 
 /* The same address, or names of the same. */
-static enum verdict compare(struct rconn *c, const struct redis_address *named,
-                            const struct redis_address *followed)
+static enum auth_result compare(struct redis_connection *c, const struct redis_address *named,
+                                const struct redis_address *followed)
 {
     struct comparison *m = &c->masters;
     if (named->port != followed->port)
@@ -168,14 +169,14 @@ static enum verdict compare(struct rconn *c, const struct redis_address *named,
     return m->equal ? SAME : DIFFERENT;
 }
 
-void rconn_follow_begin(struct rconn *c)
+void redis_connection_discovery_reset(struct redis_connection *c)
 {
     c->doubted_ms = c->down_ms = 0;
     if (!c->at_master)
         c->agreed_ms = 0;
 }
 
-const char *rconn_follow_objection(struct rconn *c)
+const char *redis_connection_discovery_check(struct redis_connection *c)
 {
     uint64_t limit = c->options.stale_limit_ms;
     uint64_t grace = limit < GRACE_MS ? limit : GRACE_MS;
@@ -183,8 +184,8 @@ const char *rconn_follow_objection(struct rconn *c)
         return NULL;
     if (c->down_ms != 0 && clock_boot_ms() - c->down_ms >= grace)
         return "Sentinel calls it down";
-    enum verdict verdict = compare(c, &c->master, &c->role.master);
-    if (verdict == SAME) {
+    enum auth_result auth_result = compare(c, &c->master, &c->role.master);
+    if (auth_result == SAME) {
         c->agreed_ms = c->asked_ms;
         c->doubted_ms = 0;
         return NULL;
@@ -192,14 +193,14 @@ const char *rconn_follow_objection(struct rconn *c)
     bool trusted = c->agreed_ms != 0;
     if (c->doubted_ms == 0)
         c->doubted_ms = trusted ? c->agreed_ms : c->asked_ms;
-    if ((trusted || verdict == NOT_KNOWN_YET) && clock_boot_ms() - c->doubted_ms < grace)
+    if ((trusted || auth_result == NOT_KNOWN_YET) && clock_boot_ms() - c->doubted_ms < grace)
         return NULL;
     if (c->doubted_ms < c->good_ms)
         c->good_ms = c->doubted_ms;
     return "it follows another master than Sentinel names";
 }
 
-void rconn_doubt(struct rconn *c)
+void redis_connection_report_failure(struct redis_connection *c)
 {
     c->refused++;
     if (c->watch != NULL && c->refused % ATTEMPTS_PER_SENTINEL == 0)

@@ -1,5 +1,5 @@
 /*
- * What a connection says for itself: the handshake and the heartbeat. See rconn_internal.h.
+ * What a connection says for itself: the handshake and the heartbeat. See connection_internal.h.
  *
  * The handshake is HELLO (with authentication and name), SELECT and ROLE; then, with what those replied,
  * INFO replication at a replica, CLIENT TRACKING and PING. All but TRACKING must succeed: PING is what tells
@@ -30,7 +30,7 @@ static_assert((int)METRICS_ROLE_UNKNOWN == (int)REDIS_ROLE_UNKNOWN &&
 
 /* --- role, and the link to the master --- */
 
-void rconn_count_role(struct rconn *c, bool ready)
+void redis_connection_count_role(struct redis_connection *c, bool ready)
 {
     struct metrics *m = c->options.metrics;
     if (ready) {
@@ -41,28 +41,29 @@ void rconn_count_role(struct rconn *c, bool ready)
     metric_set(&m->redis_replica_lag_seconds, 0);
 }
 
-static void log_denial(const struct rconn *c, bool *logged, const char *message, const redisReply *error)
+static void log_denial(const struct redis_connection *c, bool *logged, const char *message,
+                       const redisReply *error)
 {
     if (!*logged)
-        rconn_log(c, LOG_WARN, message, error->str);
+        redis_connection_log(c, LOG_WARN, message, error->str);
     *logged = true;
 }
 
-static void forget_role(struct rconn *c)
+static void forget_role(struct redis_connection *c)
 {
-    bool counted = c->state == RCONN_READY;
+    bool counted = c->state == REDIS_CONNECTION_READY;
     if (counted)
-        rconn_count_role(c, false);
+        redis_connection_count_role(c, false);
     c->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
     c->good_ms = UINT64_MAX;
     if (counted)
-        rconn_count_role(c, true);
+        redis_connection_count_role(c, true);
 }
 
 /* Why this role will not do; NULL when it will. */
-static const char *role_objection(const struct rconn *c, const struct redis_role *role)
+static const char *role_objection(const struct redis_connection *c, const struct redis_role *role)
 {
-    bool known = c->state == RCONN_READY && c->role.kind != REDIS_ROLE_UNKNOWN;
+    bool known = c->state == REDIS_CONNECTION_READY && c->role.kind != REDIS_ROLE_UNKNOWN;
     if (c->watch != NULL && c->at_master && role->kind != REDIS_ROLE_MASTER)
         return "it is not a master";
     if (c->watch != NULL && !c->at_master && role->kind != REDIS_ROLE_REPLICA)
@@ -74,13 +75,13 @@ static const char *role_objection(const struct rconn *c, const struct redis_role
 }
 
 /* The replica heard its master then; but what it heard counts for as long as that is the right master. */
-static void set_good(struct rconn *c, uint64_t ms)
+static void set_good(struct redis_connection *c, uint64_t ms)
 {
     c->good_ms = c->doubted_ms != 0 && c->doubted_ms < ms ? c->doubted_ms : ms;
 }
 
 /* Returns NULL, or why the connection is of no use. */
-static const char *take_role(struct rconn *c, const redisReply *reply)
+static const char *take_role(struct redis_connection *c, const redisReply *reply)
 {
     struct redis_role role;
     if (reply->type == REDIS_REPLY_ERROR) {
@@ -100,10 +101,10 @@ static const char *take_role(struct rconn *c, const redisReply *reply)
     c->role = role;
     if (role.kind == REDIS_ROLE_REPLICA && c->link_denied)
         set_good(c, c->asked_ms);
-    return rconn_follow_objection(c);
+    return redis_connection_discovery_check(c);
 }
 
-static const char *take_link(struct rconn *c, const redisReply *reply)
+static const char *take_link(struct redis_connection *c, const redisReply *reply)
 {
     struct redis_link link;
     if (c->role.kind != REDIS_ROLE_REPLICA) /* ROLE was denied meanwhile */
@@ -119,7 +120,7 @@ static const char *take_link(struct rconn *c, const redisReply *reply)
     }
     const char *objection = redis_read_link(reply, &link);
     if (objection == NULL)
-        objection = redis_link_objection(&link);
+        objection = redis_link_check(&link);
     if (objection != NULL)
         return objection;
     uint64_t silent_ms = (uint64_t)(link.silent_s + 1) * SECOND_MS; /* it is rounded */
@@ -130,11 +131,11 @@ static const char *take_link(struct rconn *c, const redisReply *reply)
 
 /* --- the handshake --- */
 
-static void next_step(struct rconn *c);
+static void next_step(struct redis_connection *c);
 
-static void count_greeting(struct rconn *c)
+static void count_greeting(struct redis_connection *c)
 {
-    if (--c->greetings_owed == 0)
+    if (--c->handshake_owed == 0)
         next_step(c);
 }
 
@@ -144,36 +145,36 @@ static bool refuses(const redisReply *reply)
     return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "MISCONF ", 8) != 0;
 }
 
-static void on_greeted(void *arg, const redisReply *reply)
+static void on_handshake_done(void *arg, const redisReply *reply)
 {
-    struct rconn *c = arg;
-    if (reply == NULL || c->state != RCONN_GREETING)
+    struct redis_connection *c = arg;
+    if (reply == NULL || c->state != REDIS_CONNECTION_HANDSHAKE)
         return;
     if (refuses(reply))
-        rconn_fail(c, reply->str);
+        redis_connection_fail(c, reply->str);
     else
         count_greeting(c);
 }
 
 static void on_hello(void *arg, const redisReply *reply)
 {
-    struct rconn *c = arg;
+    struct redis_connection *c = arg;
     if (reply != NULL && reply->type != REDIS_REPLY_ERROR)
-        c->untrackable = redis_hello_objection(reply);
-    on_greeted(arg, reply);
+        c->untrackable = redis_hello_check(reply);
+    on_handshake_done(arg, reply);
 }
 
 /* What counts of a reply to ROLE or INFO, in the handshake and with every heartbeat. */
-static void conclude(struct rconn *c, const char *objection)
+static void conclude(struct redis_connection *c, const char *objection)
 {
     if (objection == NULL) {
-        if (c->state == RCONN_GREETING)
+        if (c->state == REDIS_CONNECTION_HANDSHAKE)
             count_greeting(c);
         return;
     }
-    if (c->proven_ms < c->good_ms)
-        c->good_ms = c->proven_ms;
-    rconn_fail(c, objection);
+    if (c->last_pong_ms < c->good_ms)
+        c->good_ms = c->last_pong_ms;
+    redis_connection_fail(c, objection);
 }
 
 static void on_role(void *arg, const redisReply *reply)
@@ -188,16 +189,16 @@ static void on_link(void *arg, const redisReply *reply)
         conclude(arg, take_link(arg, reply));
 }
 
-static void go_untracked(struct rconn *c, const char *message, const char *why)
+static void go_untracked(struct redis_connection *c, const char *message, const char *why)
 {
     metric_add(&c->options.metrics->redis_tracking_refused_total, 1);
-    rconn_log(c, LOG_WARN, message, why);
+    redis_connection_log(c, LOG_WARN, message, why);
 }
 
 static void on_tracking(void *arg, const redisReply *reply)
 {
-    struct rconn *c = arg;
-    if (reply == NULL || c->state != RCONN_GREETING)
+    struct redis_connection *c = arg;
+    if (reply == NULL || c->state != REDIS_CONNECTION_HANDSHAKE)
         return;
     c->tracking = reply->type != REDIS_REPLY_ERROR;
     if (!c->tracking)
@@ -205,23 +206,23 @@ static void on_tracking(void *arg, const redisReply *reply)
     count_greeting(c);
 }
 
-static int say(struct rconn *c, int argc, const char **argv, rconn_reply_fn fn)
+static int say(struct redis_connection *c, int argc, const char **argv, redis_connection_reply_fn fn)
 {
-    c->greetings_owed++;
-    return rconn_send_now(c, argc, argv, NULL, fn, c);
+    c->handshake_owed++;
+    return redis_connection_send_now(c, argc, argv, NULL, fn, c);
 }
 
-static int ask_role(struct rconn *c)
+static int ask_role(struct redis_connection *c)
 {
-    return rconn_send_now(c, 1, (const char *[]){"ROLE"}, NULL, on_role, c);
+    return redis_connection_send_now(c, 1, (const char *[]){"ROLE"}, NULL, on_role, c);
 }
 
-static int ask_link(struct rconn *c)
+static int ask_link(struct redis_connection *c)
 {
-    return rconn_send_now(c, 2, (const char *[]){"INFO", "replication"}, NULL, on_link, c);
+    return redis_connection_send_now(c, 2, (const char *[]){"INFO", "replication"}, NULL, on_link, c);
 }
 
-static int ask_for_tracking(struct rconn *c)
+static int ask_for_tracking(struct redis_connection *c)
 {
     struct span prefix = c->options.tracking_prefix;
     if (prefix.data == NULL)
@@ -233,54 +234,54 @@ static int ask_for_tracking(struct rconn *c)
     }
     const char *argv[] = {"CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", prefix.data};
     const size_t lengths[] = {6, 8, 2, 5, 6, prefix.len};
-    c->greetings_owed++;
-    return rconn_send_now(c, 6, argv, lengths, on_tracking, c);
+    c->handshake_owed++;
+    return redis_connection_send_now(c, 6, argv, lengths, on_tracking, c);
 }
 
-static int introduce(struct rconn *c)
+static int introduce(struct redis_connection *c)
 {
     const char *hello[REDIS_HELLO_ARGS_MAX];
     char db[DB_DIGITS_MAX];
-    int err = say(c, redis_target_hello(c->options.target, c->options.client_name, hello), hello, on_hello);
+    int err = say(c, redis_endpoint_hello(c->options.target, c->options.client_name, hello), hello, on_hello);
     (void)snprintf(db, sizeof db, "%d", c->options.target->db);
     if (err == 0 && c->options.target->db != 0)
-        err = say(c, 2, (const char *[]){"SELECT", db}, on_greeted);
-    c->greetings_owed++;
+        err = say(c, 2, (const char *[]){"SELECT", db}, on_handshake_done);
+    c->handshake_owed++;
     return err != 0 ? err : ask_role(c);
 }
 
-static int subscribe(struct rconn *c)
+static int subscribe(struct redis_connection *c)
 {
     int err = 0;
-    c->asked_ms = c->proven_ms = clock_boot_ms();
+    c->asked_ms = c->last_pong_ms = clock_boot_ms();
     if (c->role.kind == REDIS_ROLE_REPLICA) {
-        c->greetings_owed++;
+        c->handshake_owed++;
         err = ask_link(c);
     }
     if (err == 0)
         err = ask_for_tracking(c);
-    return err != 0 ? err : say(c, 1, (const char *[]){"PING"}, on_greeted);
+    return err != 0 ? err : say(c, 1, (const char *[]){"PING"}, on_handshake_done);
 }
 
 /* Each step begins when the one before has been answered. */
-static void next_step(struct rconn *c)
+static void next_step(struct redis_connection *c)
 {
-    static int (*const steps[])(struct rconn * c) = {introduce, subscribe};
+    static int (*const steps[])(struct redis_connection * c) = {introduce, subscribe};
     if (c->step == sizeof steps / sizeof steps[0])
-        rconn_greeted(c);
+        redis_connection_handshake_done(c);
     else if (steps[c->step++](c) != 0)
-        rconn_fail(c, "out of memory");
+        redis_connection_fail(c, "out of memory");
 }
 
-void rconn_greet(struct rconn *c)
+void redis_connection_handshake(struct redis_connection *c)
 {
-    c->step = c->greetings_owed = 0;
+    c->step = c->handshake_owed = 0;
     c->tracking = c->role_denied = c->link_denied = false;
     c->untrackable = NULL;
     c->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
     c->good_ms = UINT64_MAX;
     c->asked_ms = clock_boot_ms();
-    rconn_follow_begin(c);
+    redis_connection_discovery_reset(c);
     next_step(c);
 }
 
@@ -288,21 +289,21 @@ void rconn_greet(struct rconn *c)
 
 static void on_pong(void *arg, const redisReply *reply)
 {
-    struct rconn *c = arg;
+    struct redis_connection *c = arg;
     c->ping_owed = false;
     if (reply == NULL)
         return;
     if (refuses(reply)) {
-        rconn_fail(c, reply->str);
+        redis_connection_fail(c, reply->str);
         return;
     }
-    c->proven_ms = c->asked_ms;
+    c->last_pong_ms = c->asked_ms;
     if (c->options.on_heartbeat != NULL)
         c->options.on_heartbeat(c->options.arg);
 }
 
 /* PING comes last: its answer prolongs the trust in memory. */
-static int ping(struct rconn *c)
+static int ping(struct redis_connection *c)
 {
     if (c->ping_owed)
         return 0;
@@ -311,13 +312,13 @@ static int ping(struct rconn *c)
     int err = c->role_denied ? 0 : ask_role(c);
     if (err == 0 && c->role.kind == REDIS_ROLE_REPLICA && !c->link_denied)
         err = ask_link(c);
-    return err != 0 ? err : rconn_send_now(c, 1, (const char *[]){"PING"}, NULL, on_pong, c);
+    return err != 0 ? err : redis_connection_send_now(c, 1, (const char *[]){"PING"}, NULL, on_pong, c);
 }
 
 /* How long the oldest command has waited for its reply, or for more of it. */
-static uint64_t silence_ms(const struct rconn *c)
+static uint64_t silence_ms(const struct redis_connection *c)
 {
-    const struct expected_reply *oldest = expected_oldest(&c->expected);
+    const struct pending_command *oldest = pending_oldest(&c->pending);
     if (oldest == NULL)
         return 0;
     uint64_t progress_ns = c->socket->progress_ns;
@@ -326,34 +327,35 @@ static uint64_t silence_ms(const struct rconn *c)
 }
 
 /* A large reply may take longer than the limit while it makes progress, but not for ever. */
-static bool reply_takes_too_long(struct rconn *c)
+static bool reply_takes_too_long(struct redis_connection *c)
 {
-    if (expected_oldest(&c->expected) == NULL || !resp_in_reply(&c->socket->parser))
+    if (pending_oldest(&c->pending) == NULL || !resp_in_reply(&c->socket->parser))
         return false;
-    return ++c->reply_heartbeats > RCONN_REPLY_HEARTBEATS_MAX;
+    return ++c->reply_heartbeats > REDIS_CONNECTION_REPLY_HEARTBEATS_MAX;
 }
 
-void rconn_heartbeat(struct rconn *c)
+void redis_connection_heartbeat(struct redis_connection *c)
 {
     uint64_t silence = silence_ms(c);
-    bool silent = silence >= RCONN_SILENCE_MAX_MS;
-    if (silent && c->suspect && !c->socket->more) {
-        rconn_fail(c, "no reply in time");
+    bool silent = silence >= REDIS_CONNECTION_REPLY_TIMEOUT_MS;
+    if (silent && c->timeout_pending && !c->socket->more) {
+        redis_connection_fail(c, "no reply in time");
         return;
     }
-    c->suspect = silent;
+    c->timeout_pending = silent;
     if (silent) {
-        rconn_start_timer(c, SECOND_LOOK_MS);
+        redis_connection_start_timer(c, SECOND_LOOK_MS);
         return;
     }
     if (reply_takes_too_long(c)) {
-        rconn_fail_reply(c);
+        redis_connection_fail_reply(c);
         return;
     }
     if (ping(c) != 0) {
-        rconn_fail(c, "out of memory");
+        redis_connection_fail(c, "out of memory");
         return;
     }
-    uint64_t left = RCONN_SILENCE_MAX_MS - silence;
-    rconn_start_timer(c, left < RCONN_HEARTBEAT_MS ? left : RCONN_HEARTBEAT_MS);
+    uint64_t left = REDIS_CONNECTION_REPLY_TIMEOUT_MS - silence;
+    redis_connection_start_timer(c,
+                                 left < REDIS_CONNECTION_HEARTBEAT_MS ? left : REDIS_CONNECTION_HEARTBEAT_MS);
 }

@@ -39,9 +39,9 @@ static int invalid(struct buf *why, const char *text)
     return -EINVAL;
 }
 
-int redis_target_init(struct redis_target *out, const struct redis_options *options, struct buf *why)
+int redis_endpoint_init(struct redis_endpoint *out, const struct redis_options *options, struct buf *why)
 {
-    *out = (struct redis_target){0};
+    *out = (struct redis_endpoint){0};
     int err = redis_url_read(out, span_of(options->url), why);
     if (err == -EINVAL && why->len == 0)
         return invalid(why, "is not a Redis address");
@@ -65,7 +65,7 @@ static void free_secret(char *secret)
     free(secret);
 }
 
-void redis_target_fini(struct redis_target *t)
+void redis_endpoint_fini(struct redis_endpoint *t)
 {
     free(t->host);
     free(t->path);
@@ -76,28 +76,28 @@ void redis_target_fini(struct redis_target *t)
     free(t->sentinels.master);
     free(t->sentinels.user);
     free_secret(t->sentinels.password);
-    *t = (struct redis_target){0};
+    *t = (struct redis_endpoint){0};
 }
 
-struct redis_target redis_target_at(const struct redis_target *t, char *host, int port)
+struct redis_endpoint redis_endpoint_at(const struct redis_endpoint *t, char *host, int port)
 {
-    struct redis_target there = *t;
+    struct redis_endpoint there = *t;
     there.host = host;
     there.port = port;
     return there;
 }
 
-struct redis_target redis_target_sentinel(const struct redis_target *t, int n)
+struct redis_endpoint redis_endpoint_sentinel(const struct redis_endpoint *t, int n)
 {
     const struct redis_sentinels *s = &t->sentinels;
-    return (struct redis_target){.transport = t->transport,
-                                 .host = s->at[n].host,
-                                 .port = s->at[n].port,
-                                 .user = s->user,
-                                 .password = s->password};
+    return (struct redis_endpoint){.transport = t->transport,
+                                   .host = s->at[n].host,
+                                   .port = s->at[n].port,
+                                   .user = s->user,
+                                   .password = s->password};
 }
 
-void redis_target_describe(const struct redis_target *t, struct buf *out)
+void redis_endpoint_describe(const struct redis_endpoint *t, struct buf *out)
 {
     if (t->transport == REDIS_TRANSPORT_UNIX)
         buf_printf(out, "%s", t->path);
@@ -123,7 +123,7 @@ static bool quotes(const char *said, const char *secret)
  * LOADING), in which a password such as "password" or "user" is a word like any other; so have our own
  * reasons.
  */
-const char *redis_target_discreet(const struct redis_target *t, const char *said)
+const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *said)
 {
     struct span text = span_of(said);
     bool constant = !span_starts_with(text, SPAN("ERR ")) ||
@@ -135,8 +135,8 @@ const char *redis_target_discreet(const struct redis_target *t, const char *said
     return "ERR with a text that repeats the password, and is withheld";
 }
 
-int redis_target_hello(const struct redis_target *t, const char *client_name,
-                       const char *argv[REDIS_HELLO_ARGS_MAX])
+int redis_endpoint_hello(const struct redis_endpoint *t, const char *client_name,
+                         const char *argv[REDIS_HELLO_ARGS_MAX])
 {
     int n = 0;
     argv[n++] = "HELLO";

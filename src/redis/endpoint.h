@@ -100,7 +100,7 @@ struct redis_sentinels {
     char *password;
 };
 
-struct redis_target {
+struct redis_endpoint {
     enum redis_transport transport;
     char
         *host; /* name or address (no brackets); NULL for a local socket, and where Sentinels must be asked */
@@ -114,34 +114,34 @@ struct redis_target {
 
 /*
  * Fills `out` from `options`. Returns 0, -ENOMEM, or -EINVAL with a reason in `why`, which never holds a
- * secret. redis_target_fini is due in every case.
+ * secret. redis_endpoint_fini is due in every case.
  */
-int redis_target_init(struct redis_target *out, const struct redis_options *options, struct buf *why)
+int redis_endpoint_init(struct redis_endpoint *out, const struct redis_options *options, struct buf *why)
     __attribute__((warn_unused_result));
 
-void redis_target_fini(struct redis_target *t);
+void redis_endpoint_fini(struct redis_endpoint *t);
 
-/* The target at that address. Borrows everything, and is not to be given to redis_target_fini. */
-struct redis_target redis_target_at(const struct redis_target *t, char *host, int port);
+/* The target at that address. Borrows everything, and is not to be given to redis_endpoint_fini. */
+struct redis_endpoint redis_endpoint_at(const struct redis_endpoint *t, char *host, int port);
 
 /* The n-th of the target's Sentinels, spoken to as they want it. Borrowed likewise. */
-struct redis_target redis_target_sentinel(const struct redis_target *t, int n);
+struct redis_endpoint redis_endpoint_sentinel(const struct redis_endpoint *t, int n);
 
 /* "host:port/db", the socket's path, or the name that Sentinels know, for logs: no secret in it. */
-void redis_target_describe(const struct redis_target *t, struct buf *out);
+void redis_endpoint_describe(const struct redis_endpoint *t, struct buf *out);
 
 /*
  * What a peer said, or a reason of our own, for logs: a constant text in its stead where it quotes a password
  * (a Redis that does not know HELLO repeats its arguments).
  */
-const char *redis_target_discreet(const struct redis_target *t, const char *said);
+const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *said);
 
 /*
  * The arguments of the first command on a connection: HELLO 3 with authentication and client name.
  * `argv` takes REDIS_HELLO_ARGS_MAX borrowed pointers; returns how many were set.
  */
 enum { REDIS_HELLO_ARGS_MAX = 7 };
-int redis_target_hello(const struct redis_target *t, const char *client_name,
-                       const char *argv[REDIS_HELLO_ARGS_MAX]);
+int redis_endpoint_hello(const struct redis_endpoint *t, const char *client_name,
+                         const char *argv[REDIS_HELLO_ARGS_MAX]);
 
 #endif

@@ -1,4 +1,4 @@
-/* Queue of owed replies; see expected.h. */
+/* Queue of owed replies; see pending.h. */
 #include "redis/pending.h"
 
 #include <errno.h>
@@ -6,12 +6,12 @@
 
 enum { FIRST_CAPACITY = 64 };
 
-int expected_reserve(struct expected *q)
+int pending_reserve(struct pending *q)
 {
     if (q->used < q->capacity)
         return 0;
     size_t capacity = q->capacity == 0 ? FIRST_CAPACITY : q->capacity * 2;
-    struct expected_reply *ring = calloc(capacity, sizeof *ring);
+    struct pending_command *ring = calloc(capacity, sizeof *ring);
     if (ring == NULL)
         return -ENOMEM;
     for (size_t i = 0; i < q->used; i++)
@@ -23,27 +23,27 @@ int expected_reserve(struct expected *q)
     return 0;
 }
 
-void expected_push(struct expected *q, struct expected_reply reply)
+void pending_push(struct pending *q, struct pending_command reply)
 {
     q->ring[(q->head + q->used) & (q->capacity - 1)] = reply;
     q->used++;
 }
 
-const struct expected_reply *expected_oldest(const struct expected *q)
+const struct pending_command *pending_oldest(const struct pending *q)
 {
     return q->used == 0 ? NULL : &q->ring[q->head];
 }
 
-struct expected_reply expected_pop(struct expected *q)
+struct pending_command pending_pop(struct pending *q)
 {
-    struct expected_reply reply = q->ring[q->head];
+    struct pending_command reply = q->ring[q->head];
     q->head = (q->head + 1) & (q->capacity - 1);
     q->used--;
     return reply;
 }
 
-void expected_fini(struct expected *q)
+void pending_fini(struct pending *q)
 {
     free(q->ring);
-    *q = (struct expected){0};
+    *q = (struct pending){0};
 }

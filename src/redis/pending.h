@@ -5,30 +5,30 @@
 
 #include "redis/connection.h"
 
-struct expected_reply {
-    rconn_reply_fn fn;
+struct pending_command {
+    redis_connection_reply_fn fn;
     void *arg;
     uint64_t sent_ns; /* monotonic */
 };
 
-struct expected {
-    struct expected_reply *ring; /* owned */
-    size_t capacity;             /* a power of two, or 0 */
+struct pending {
+    struct pending_command *ring; /* owned */
+    size_t capacity;              /* a power of two, or 0 */
     size_t head, used;
 };
 
 /* Makes room for one more. Returns 0 or -ENOMEM. */
-int expected_reserve(struct expected *q) __attribute__((warn_unused_result));
+int pending_reserve(struct pending *q) __attribute__((warn_unused_result));
 
-/* Appends; expected_reserve must have succeeded since the last append. */
-void expected_push(struct expected *q, struct expected_reply reply);
+/* Appends; pending_reserve must have succeeded since the last append. */
+void pending_push(struct pending *q, struct pending_command reply);
 
 /* The oldest, or NULL when nothing is owed. Borrowed until the next change. */
-const struct expected_reply *expected_oldest(const struct expected *q);
+const struct pending_command *pending_oldest(const struct pending *q);
 
 /* Takes the oldest off; the queue is not empty. */
-struct expected_reply expected_pop(struct expected *q);
+struct pending_command pending_pop(struct pending *q);
 
-void expected_fini(struct expected *q);
+void pending_fini(struct pending *q);
 
 #endif

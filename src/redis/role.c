@@ -34,7 +34,7 @@ static bool is_ordered(struct span version)
     return true;
 }
 
-const char *redis_hello_objection(const redisReply *reply)
+const char *redis_hello_check(const redisReply *reply)
 {
     bool map = redis_is_object(reply);
     struct span server = map ? redis_member(reply, SPAN("server")) : SPAN_ABSENT;
@@ -78,7 +78,7 @@ const char *redis_read_role(const redisReply *reply, struct redis_role *out)
     return "it is neither a master nor a replica";
 }
 
-const char *redis_role_objection(const redisReply *reply, bool replica)
+const char *redis_role_check(const redisReply *reply, bool replica)
 {
     struct redis_role role;
     const char *objection = redis_read_role(reply, &role);
@@ -122,7 +122,7 @@ const char *redis_read_link(const redisReply *reply, struct redis_link *out)
     return told || !out->up ? NULL : "INFO does not tell when its master last spoke";
 }
 
-const char *redis_link_objection(const struct redis_link *link)
+const char *redis_link_check(const struct redis_link *link)
 {
     if (!link->up)
         return "its link to the master is down";

@@ -35,20 +35,20 @@ struct redis_link {
  * The reply to HELLO: NULL when this server queues invalidations behind the replies that are older, or why it
  * is not known to. Redis does since 7.0.5; servers of another name (Valkey) came later.
  */
-const char *redis_hello_objection(const redisReply *reply);
+const char *redis_hello_check(const redisReply *reply);
 
 /* The reply to ROLE. Returns NULL, or why it was not understood. */
 const char *redis_read_role(const redisReply *reply, struct redis_role *out);
 
 /* The same reply: NULL when it is a master, or, where `replica`, a replica whose link to its master is up; or
  * why not. */
-const char *redis_role_objection(const redisReply *reply, bool replica);
+const char *redis_role_check(const redisReply *reply, bool replica);
 
 /* The reply to INFO replication of a replica. Returns NULL, or why it was not understood. */
 const char *redis_read_link(const redisReply *reply, struct redis_link *out);
 
 /* NULL when the replica hears its master, or why not. */
-const char *redis_link_objection(const struct redis_link *link);
+const char *redis_link_check(const struct redis_link *link);
 
 /* True when the error says that this command is not for us: an ACL forbids it, or the server has none. */
 bool redis_is_denied(const redisReply *error);

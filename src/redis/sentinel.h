@@ -15,7 +15,7 @@
 enum { REDIS_HOST_SIZE = 256, SENTINEL_REPLICAS_MAX = 32 };
 
 /* How long one Sentinel is waited for, in ms; and the most that an array in its answer may hold. */
-enum { SENTINEL_PATIENCE_MS = 500, SENTINEL_ELEMENTS_MAX = 1024 };
+enum { SENTINEL_TIMEOUT_MS = 500, SENTINEL_ELEMENTS_MAX = 1024 };
 
 struct redis_address {
     char host[REDIS_HOST_SIZE]; /* a name or a numeric address: letters, digits and .:_- alone */

@@ -41,9 +41,9 @@ static void send_off(struct sentinel_watch *w, int err)
 void sentinel_greet(void *arg)
 {
     struct sentinel_watch *w = arg;
-    struct redis_target sentinel = redis_target_sentinel(w->target, w->current);
+    struct redis_endpoint sentinel = redis_endpoint_sentinel(w->target, w->current);
     const char *hello[REDIS_HELLO_ARGS_MAX];
-    int err = say(w, redis_target_hello(&sentinel, w->client_name, hello), hello);
+    int err = say(w, redis_endpoint_hello(&sentinel, w->client_name, hello), hello);
     if (err == 0)
         err = say(w, 2, (const char *[]){"SUBSCRIBE", "+switch-master"});
     if (err == 0)
@@ -54,7 +54,7 @@ void sentinel_greet(void *arg)
 void sentinel_ask(struct sentinel_watch *w)
 {
     sentinel_enter(w, WATCH_ASKING);
-    sentinel_start_timer(w, SENTINEL_PATIENCE_MS);
+    sentinel_start_timer(w, SENTINEL_TIMEOUT_MS);
     send_off(w, put_question(w));
 }
 

@@ -75,10 +75,10 @@ static void tell_silence(struct sentinel_watch *w, struct span who, const char *
 
 void sentinel_fail(struct sentinel_watch *w, const char *why)
 {
-    struct redis_target sentinel = redis_target_sentinel(w->target, w->current);
+    struct redis_endpoint sentinel = redis_endpoint_sentinel(w->target, w->current);
     struct buf who = BUF_INIT;
-    why = redis_target_discreet(w->target, why);
-    redis_target_describe(&sentinel, &who);
+    why = redis_endpoint_redact(w->target, why);
+    redis_endpoint_describe(&sentinel, &who);
     log_refusal(w, LOG_DEBUG, "sentinel has no answer", buf_span(&who), why);
     if (!turn_to_next(w))
         tell_silence(w, buf_span(&who), why);
@@ -95,10 +95,10 @@ static void on_failed(void *arg, const char *why)
 static void connect_next(struct sentinel_watch *w)
 {
     const struct socket_events events = {sentinel_greet, sentinel_take, sentinel_take_push, on_failed, w};
-    struct redis_target sentinel = redis_target_sentinel(w->target, w->current);
+    struct redis_endpoint sentinel = redis_endpoint_sentinel(w->target, w->current);
     struct lookup *l = &w->lookup[w->current];
     sentinel_enter(w, WATCH_ASKING);
-    sentinel_start_timer(w, SENTINEL_PATIENCE_MS);
+    sentinel_start_timer(w, SENTINEL_TIMEOUT_MS);
     w->greeted = false;
     w->subscribing = true;
     int err =
@@ -161,11 +161,11 @@ void sentinel_enter(struct sentinel_watch *w, enum watch_state next)
         sentinel_start_timer(w, SENTINEL_INTERVAL_MS);
     if (next != WATCH_RESOLVING)
         return;
-    sentinel_start_timer(w, SENTINEL_PATIENCE_MS);
+    sentinel_start_timer(w, SENTINEL_TIMEOUT_MS);
     resolve(w);
 }
 
-int sentinel_watch_new(uv_loop_t *loop, const struct redis_target *target, struct ssl_ctx_st *tls,
+int sentinel_watch_new(uv_loop_t *loop, const struct redis_endpoint *target, struct ssl_ctx_st *tls,
                        const char *client_name, struct metrics *metrics, const struct sentinel_events *events,
                        struct sentinel_watch **out)
 {

@@ -9,15 +9,15 @@
 #define REDIS_SENTINEL_WATCH_H
 
 #include "base/metrics.h"
-#include "redis/sentinel.h"
 #include "redis/endpoint.h"
+#include "redis/sentinel.h"
 
 #include <uv.h>
 
 struct sentinel_watch;
 struct ssl_ctx_st;
 
-/* How often a Sentinel is asked, in ms. To be found, to connect and to answer it has SENTINEL_PATIENCE_MS. */
+/* How often a Sentinel is asked, in ms. To be found, to connect and to answer it has SENTINEL_TIMEOUT_MS. */
 enum { SENTINEL_INTERVAL_MS = 1000 };
 
 /* An answer longer than this, in bytes, is none. */
@@ -36,7 +36,7 @@ struct sentinel_events {
  * `metrics` are borrowed while it lives. Owned by the caller, who ends it with sentinel_watch_close. Returns
  * 0 or -ENOMEM.
  */
-int sentinel_watch_new(uv_loop_t *loop, const struct redis_target *target, struct ssl_ctx_st *tls,
+int sentinel_watch_new(uv_loop_t *loop, const struct redis_endpoint *target, struct ssl_ctx_st *tls,
                        const char *client_name, struct metrics *metrics, const struct sentinel_events *events,
                        struct sentinel_watch **out) __attribute__((warn_unused_result));
 

@@ -19,7 +19,7 @@ struct lookup {
 
 struct sentinel_watch {
     uv_loop_t *loop;
-    const struct redis_target *target;
+    const struct redis_endpoint *target;
     struct ssl_ctx_st *tls;
     const char *client_name;
     struct metrics *metrics;

@@ -182,7 +182,7 @@ int redis_socket_send(struct redis_socket *s, struct span command)
     return err;
 }
 
-static redisContext *connect_to(const struct redis_target *target, const char *address)
+static redisContext *connect_to(const struct redis_endpoint *target, const char *address)
 {
     redisOptions options = {0};
     options.options = REDIS_OPT_NONBLOCK | REDIS_OPT_NO_PUSH_AUTOFREE;
@@ -203,7 +203,7 @@ static void tune(const redisContext *context, enum redis_transport transport)
         (void)setsockopt(context->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 }
 
-static int open_context(const struct redis_target *target, const char *address, redisContext **out)
+static int open_context(const struct redis_endpoint *target, const char *address, redisContext **out)
 {
     redisContext *context = connect_to(target, address);
     if (context == NULL)
@@ -220,7 +220,7 @@ static int open_context(const struct redis_target *target, const char *address, 
     return 0;
 }
 
-int redis_socket_open(uv_loop_t *loop, const struct redis_target *target, struct ssl_ctx_st *tls,
+int redis_socket_open(uv_loop_t *loop, const struct redis_endpoint *target, struct ssl_ctx_st *tls,
                       const char *address, const struct socket_events *events, struct redis_socket **out)
 {
     struct redis_socket *s = calloc(1, sizeof *s);

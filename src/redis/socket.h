@@ -5,15 +5,15 @@
  * here, and replies are parsed by redis/resp: what hiredis allocates for each of them was a third of what a
  * request without cache costs, and it keeps whatever it is sent.
  *
- * It lives from the first SYN to the loss of the connection. rconn makes a new one for each attempt, so that
- * nothing of an old connection (half a reply, a queued command) can ever reach a new one.
+ * It lives from the first SYN to the loss of the connection. redis_connection makes a new one for each
+ * attempt, so that nothing of an old connection (half a reply, a queued command) can ever reach a new one.
  */
 #ifndef REDIS_SOCKET_H
 #define REDIS_SOCKET_H
 
 #include "base/buf.h"
-#include "redis/resp.h"
 #include "redis/endpoint.h"
+#include "redis/resp.h"
 
 #include <hiredis/hiredis.h>
 #include <uv.h>
@@ -53,7 +53,7 @@ struct redis_socket {
  * target's host are borrowed while it lives. Returns 0, -ENOMEM, or the negative errno with which the system
  * refused at once.
  */
-int redis_socket_open(uv_loop_t *loop, const struct redis_target *target, struct ssl_ctx_st *tls,
+int redis_socket_open(uv_loop_t *loop, const struct redis_endpoint *target, struct ssl_ctx_st *tls,
                       const char *address, const struct socket_events *events, struct redis_socket **out)
     __attribute__((warn_unused_result));
 

@@ -41,16 +41,16 @@ static int present(SSL_CTX *ctx, const struct redis_options *o, struct buf *erro
 }
 
 /* What is wrong with a certificate is not among the errors that OpenSSL lists, until it is put there. */
-static int on_verified(int good, X509_STORE_CTX *store)
+static int on_verified(int good, X509_STORE_CTX *cache)
 {
     if (good == 0)
         ERR_raise_data(ERR_LIB_X509, X509_R_CERTIFICATE_VERIFICATION_FAILED, "%s",
-                       X509_verify_cert_error_string(X509_STORE_CTX_get_error(store)));
+                       X509_verify_cert_error_string(X509_STORE_CTX_get_error(cache)));
     return good;
 }
 
-int redis_tls_new(const struct redis_target *t, const struct redis_options *options, struct ssl_ctx_st **out,
-                  struct buf *error)
+int redis_tls_new(const struct redis_endpoint *t, const struct redis_options *options,
+                  struct ssl_ctx_st **out, struct buf *error)
 {
     *out = NULL;
     if (t->transport != REDIS_TRANSPORT_TLS)

@@ -15,8 +15,8 @@ struct ssl_ctx_st; /* OpenSSL's SSL_CTX */
  * The TLS settings of a target, to be shared by its connections. Owned by the caller (redis_tls_free).
  * Returns 0, -ENOMEM, or -EINVAL with a message in `error`. For a target without TLS *out is NULL.
  */
-int redis_tls_new(const struct redis_target *t, const struct redis_options *options, struct ssl_ctx_st **out,
-                  struct buf *error) __attribute__((warn_unused_result));
+int redis_tls_new(const struct redis_endpoint *t, const struct redis_options *options,
+                  struct ssl_ctx_st **out, struct buf *error) __attribute__((warn_unused_result));
 
 void redis_tls_free(struct ssl_ctx_st *tls);
 

@@ -71,13 +71,13 @@ static int copy_decoded(struct span s, char **out, struct buf *why)
         return -ENOMEM;
     size_t n = uri_decode(s, text);
     text[n] = '\0';
-    *out = text; /* freed by redis_target_fini in any case */
+    *out = text; /* freed by redis_endpoint_fini in any case */
     if (strlen(text) == n)
         return 0;
     return invalid(why, "must not hold a NUL byte");
 }
 
-static int read_userinfo(struct redis_target *t, struct span info, struct buf *why)
+static int read_userinfo(struct redis_endpoint *t, struct span info, struct buf *why)
 {
     struct span user = {info.data, span_find(info, ':')};
     int err = 0;
@@ -89,7 +89,7 @@ static int read_userinfo(struct redis_target *t, struct span info, struct buf *w
 }
 
 /* Takes `user:password@` off the front of the authority. */
-static int take_userinfo(struct redis_target *t, struct span *authority, struct buf *why)
+static int take_userinfo(struct redis_endpoint *t, struct span *authority, struct buf *why)
 {
     size_t at = authority->len;
     while (at > 0 && authority->data[at - 1] != '@')
@@ -142,7 +142,7 @@ static int read_host(struct span authority, char **out, int *port, struct buf *w
     return *out == NULL ? -ENOMEM : 0;
 }
 
-static int read_db(struct redis_target *t, struct span text, struct buf *why)
+static int read_db(struct redis_endpoint *t, struct span text, struct buf *why)
 {
     if (text.len == 0)
         return 0;
@@ -154,7 +154,7 @@ static int read_db(struct redis_target *t, struct span text, struct buf *why)
     return 0;
 }
 
-static int read_network(struct redis_target *t, struct span rest, struct buf *why)
+static int read_network(struct redis_endpoint *t, struct span rest, struct buf *why)
 {
     struct span authority = {rest.data, span_find(rest, '/')};
     struct span path = span_skip(rest, authority.len);
@@ -208,7 +208,7 @@ static int read_role(struct redis_sentinels *s, struct span query, struct buf *w
     return invalid(why, "the role is master or replica");
 }
 
-static int read_by_sentinel(struct redis_target *t, struct span rest, struct buf *why)
+static int read_by_sentinel(struct redis_endpoint *t, struct span rest, struct buf *why)
 {
     struct span authority = {rest.data, span_find(rest, '/')};
     struct span path = span_skip(rest, authority.len);
@@ -231,7 +231,7 @@ static int read_by_sentinel(struct redis_target *t, struct span rest, struct buf
     return err;
 }
 
-static int read_unix(struct redis_target *t, struct span rest, struct buf *why)
+static int read_unix(struct redis_endpoint *t, struct span rest, struct buf *why)
 {
     struct span authority = {rest.data, span_find(rest, '/')};
     struct span path = span_skip(rest, authority.len);
@@ -256,12 +256,12 @@ static int read_unix(struct redis_target *t, struct span rest, struct buf *why)
     return err;
 }
 
-int redis_url_read(struct redis_target *t, struct span url, struct buf *why)
+int redis_url_read(struct redis_endpoint *t, struct span url, struct buf *why)
 {
     static const struct {
         struct span start;
         enum redis_transport transport;
-        int (*read)(struct redis_target *t, struct span rest, struct buf *why);
+        int (*read)(struct redis_endpoint *t, struct span rest, struct buf *why);
     } schemes[] = {{{"redis://", 8}, REDIS_TRANSPORT_TCP, read_network},
                    {{"rediss://", 9}, REDIS_TRANSPORT_TLS, read_network},
                    {{"unix://", 7}, REDIS_TRANSPORT_UNIX, read_unix},

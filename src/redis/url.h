@@ -6,9 +6,9 @@
 
 /*
  * Fills what `url` says into the zeroed `t`; user and password stay NULL where it has none. Returns 0,
- * -ENOMEM, or -EINVAL with a reason in `why`; redis_target_fini is due in every case.
+ * -ENOMEM, or -EINVAL with a reason in `why`; redis_endpoint_fini is due in every case.
  */
-int redis_url_read(struct redis_target *t, struct span url, struct buf *why)
+int redis_url_read(struct redis_endpoint *t, struct span url, struct buf *why)
     __attribute__((warn_unused_result));
 
 #endif

@@ -164,7 +164,7 @@ static void master_stands_in_until_there_is_a_replica_again(void **state)
     int64_t began = wait_now_ms();
     expect_move_to(1, STAND_IN_MS + 2 * MOVE_MS);
     assert_true(wait_now_ms() - began > STAND_IN_MS / 2);
-    assert_int_equal((int)server_metric(&fixture.server, "channeld_redis_moves_total"), 1);
+    assert_int_equal((int)server_metric(&fixture.server, "channeld_redis_failovers_total"), 1);
 }
 
 /* What nobody replicates any more may be the past: better none than that, and memory for the stale limit. */

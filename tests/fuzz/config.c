@@ -47,7 +47,7 @@ static void free_flags(struct flags *f)
 static void print(const struct config *c, struct buf *out)
 {
     config_write_values(c, out);
-    redis_target_describe(&c->redis, out);
+    redis_endpoint_describe(&c->redis, out);
     buf_append_char(out, '\n');
     buf_append_str(out, c->base_path);
     buf_append(out, &c->listen, sizeof c->listen);

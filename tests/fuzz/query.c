@@ -12,7 +12,7 @@
 #include <errno.h>
 
 static const struct link_hosts HOSTS = {{"max.ru", 6}, {"web.max.ru", 10}};
-static struct key_memo memo;
+static struct digest_cache memo;
 
 static bool within(struct span part, struct span all)
 {
@@ -63,25 +63,25 @@ static void check_parameters(struct span query)
     static const struct span names[] = {{"api_key", 7}, {"page", 4}, {"link", 4}, {"", 0}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct span found = uri_query_find(query, names[i]);
-        struct span expected = find_plainly(query, names[i]);
-        FUZZ_CHECK((found.data == NULL) == (expected.data == NULL));
-        FUZZ_CHECK(found.data == NULL || (within(found, query) && span_equal(found, expected)));
+        struct span pending = find_plainly(query, names[i]);
+        FUZZ_CHECK((found.data == NULL) == (pending.data == NULL));
+        FUZZ_CHECK(found.data == NULL || (within(found, query) && span_equal(found, pending)));
     }
 }
 
-static void check_question(const struct question *q, enum route route, struct span id)
+static void check_question(const struct params *q, enum route route, struct span id)
 {
     char digits[INT64_DIGITS_MAX];
     if (q->error != API_ERROR_NONE) {
-        FUZZ_CHECK(q->store.target == STORE_NOTHING);
+        FUZZ_CHECK(q->cache.target == QUERY_AUTH_ONLY);
     } else if (route == ROUTE_LIST) {
-        FUZZ_CHECK(q->store.target == STORE_PAGE && q->store.number >= 1);
+        FUZZ_CHECK(q->cache.target == QUERY_PAGE && q->cache.number >= 1);
     } else if (route == ROUTE_CARD_BY_ID) {
-        FUZZ_CHECK(q->store.target == STORE_CARD);
-        FUZZ_CHECK(span_equal((struct span){digits, format_int64(q->store.number, digits)}, id));
+        FUZZ_CHECK(q->cache.target == QUERY_CARD);
+        FUZZ_CHECK(span_equal((struct span){digits, format_int64(q->cache.number, digits)}, id));
     } else {
-        FUZZ_CHECK(q->store.target == STORE_CARD_BY_LINK);
-        FUZZ_CHECK(link_is_stored_shape(&HOSTS, q->store.link));
+        FUZZ_CHECK(q->cache.target == QUERY_CARD_BY_LINK);
+        FUZZ_CHECK(link_is_stored_shape(&HOSTS, q->cache.link));
     }
 }
 
@@ -90,11 +90,11 @@ static void ask(struct span path, struct span query, struct span key)
     struct http_request request = {.path = path, .query = query};
     struct buf scratch = BUF_INIT;
     struct span id = SPAN_ABSENT;
-    struct question q;
+    struct params q;
     request.field[HTTP_FIELD_API_KEY] = key;
     enum route route = route_match(SPAN("/api/"), path, &id);
-    const struct question_context context = {&HOSTS, &memo, &scratch};
-    int err = route == ROUTE_NONE ? -ENOENT : question_read(&q, &request, route, id, &context);
+    const struct params_context context = {&HOSTS, &memo, &scratch};
+    int err = route == ROUTE_NONE ? -ENOENT : params_parse(&q, &request, route, id, &context);
     FUZZ_CHECK(err == 0 || err == -ENOENT);
     if (err == 0)
         check_question(&q, route, id);

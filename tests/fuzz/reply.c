@@ -14,11 +14,11 @@
  * second) Any other byte: the server says so many bytes ('@' is 1, 'A' 2, '0' 49).
  */
 #include "base/clock.h"
+#include "cache/cache_internal.h"
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/memory.h"
 #include "redis/connection_internal.h"
-#include "cache/cache_internal.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -55,8 +55,8 @@ static void let_pass(uint64_t ms)
 }
 
 struct asked {
-    struct store_request request;
-    enum store_target target;
+    struct cache_request request;
+    enum cache_query_type target;
     bool waits;
 };
 
@@ -64,10 +64,10 @@ struct asked {
 
 static struct world {
     uv_loop_t loop;
-    struct redis_target target;
+    struct redis_endpoint target;
     struct keyspace keyspace;
     struct metrics metrics;
-    struct store *store;
+    struct cache *cache;
     int peer;          /* the server's end; -1: none */
     int greeted;       /* parts of the handshake that it did, and nothing else so far; -1: something else */
     bool memory_fails; /* at some allocation of this run */
@@ -133,7 +133,8 @@ static void greet(void)
     turn();
     if (w.greeted == PARTS) /* the handshake is over, and the catalogue is looked for */
         say(SPAN(":1\r\n"));
-    FUZZ_CHECK(w.greeted != PARTS || w.memory_fails || rconn_is_tracking(w.store->rconn));
+    FUZZ_CHECK(w.greeted != PARTS || w.memory_fails ||
+               redis_connection_is_tracking(w.cache->redis_connection));
 }
 
 static void say_some(size_t n)
@@ -154,20 +155,20 @@ static void hang_up(void)
 
 /* --- questions --- */
 
-static void check_answer(const struct asked *a, const struct store_answer *answer)
+static void check_answer(const struct asked *a, const struct cache_result *answer)
 {
-    bool bodied = answer->status == STORE_FOUND && a->target != STORE_NOTHING;
-    FUZZ_CHECK(answer->status <= STORE_OUT_OF_MEMORY && answer->source < STORE_SOURCES);
+    bool bodied = answer->status == CACHE_FOUND && a->target != QUERY_AUTH_ONLY;
+    FUZZ_CHECK(answer->status <= CACHE_OUT_OF_MEMORY && answer->source < CACHE_SOURCES);
     FUZZ_CHECK((answer->body != NULL) == bodied);
     if (!bodied)
         return;
     FUZZ_CHECK(answer->body->has_etag);
     contract_check_body((struct span){answer->body->data, answer->body->len}, 200);
-    FUZZ_CHECK(a->target != STORE_PAGE || answer->last_page >= 1);
+    FUZZ_CHECK(a->target != QUERY_PAGE || answer->last_page >= 1);
     blob_unref(answer->body);
 }
 
-static void on_answer(void *arg, const struct store_answer *answer)
+static void on_answer(void *arg, const struct cache_result *answer)
 {
     struct asked *a = arg;
     bool was_at_work = at_work;
@@ -178,17 +179,17 @@ static void on_answer(void *arg, const struct store_answer *answer)
     at_work = was_at_work;
 }
 
-static void ask(enum store_target target, int64_t number)
+static void ask(enum cache_query_type target, int64_t number)
 {
-    struct store_answer answer;
-    struct store_question q = {.target = target, .number = number, .link = SPAN("https://max.ru/news")};
+    struct cache_result answer;
+    struct cache_query q = {.target = target, .number = number, .link = SPAN("https://max.ru/news")};
     if (w.asked_count == ASKED_MAX)
         return;
     struct asked *a = &w.asked[w.asked_count++];
     memset(&q.key, 'k', sizeof q.key);
     *a = (struct asked){.request = {.done = on_answer, .arg = a}, .target = target, .waits = true};
     at_work = true;
-    bool answered = store_ask(w.store, &a->request, &q, &answer);
+    bool answered = cache_get(w.cache, &a->request, &q, &answer);
     at_work = false;
     if (answered) {
         a->waits = false;
@@ -202,7 +203,7 @@ static void forget(int count)
     for (int i = 0; i < w.asked_count && count > 0; i++) {
         if (!w.asked[i].waits)
             continue;
-        store_forget(&w.asked[i].request);
+        cache_cancel(&w.asked[i].request);
         w.asked[i].waits = false;
         count--;
     }
@@ -239,24 +240,24 @@ static void move(char what)
         hang_up();
         break;
     case 't':
-        run_out(&w.store->rconn->timer, 1000);
+        run_out(&w.cache->redis_connection->timer, 1000);
         break;
     case 'u':
-        run_out(&w.store->timer, 500);
+        run_out(&w.cache->timer, 500);
         break;
     case 'c':
     case 'd':
-        ask(STORE_CARD, what - 'c' + 1);
+        ask(QUERY_CARD, what - 'c' + 1);
         break;
     case 'l':
-        ask(STORE_CARD_BY_LINK, 0);
+        ask(QUERY_CARD_BY_LINK, 0);
         break;
     case 'p':
     case 'q':
-        ask(STORE_PAGE, what - 'p' + 1);
+        ask(QUERY_PAGE, what - 'p' + 1);
         break;
     case 'k':
-        ask(STORE_NOTHING, 0);
+        ask(QUERY_AUTH_ONLY, 0);
         break;
     case 'f':
         forget(1);
@@ -291,7 +292,7 @@ static void begin(void)
     static char user[] = "default";
     if (!begun) {
         FUZZ_CHECK(uv_loop_init(&w.loop) == 0 && keyspace_init(&w.keyspace, SPAN("channels:")) == 0);
-        w.target = (struct redis_target){.host = host, .port = 6379, .user = user};
+        w.target = (struct redis_endpoint){.host = host, .port = 6379, .user = user};
         (void)signal(SIGPIPE, SIG_IGN);
         begun = true;
     }
@@ -301,7 +302,7 @@ static void begin(void)
     w.closed = false;
     countdown = 0;
     w.metrics = (struct metrics){0};
-    const struct store_options options = {
+    const struct cache_options options = {
         .target = &w.target,
         .client_name = "fuzz",
         .keyspace = &w.keyspace,
@@ -312,14 +313,14 @@ static void begin(void)
         .stale_keys_limit_ms = 30000,
         .on_connection = on_connection,
     };
-    FUZZ_CHECK(store_new(&w.loop, &options, &w.store) == 0);
+    FUZZ_CHECK(cache_new(&w.loop, &options, &w.cache) == 0);
 }
 
 static void end(void)
 {
     forget(ASKED_MAX);
     hang_up();
-    store_close(w.store, on_closed, NULL);
+    cache_close(w.cache, on_closed, NULL);
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
     FUZZ_CHECK(w.closed && uv_loop_alive(&w.loop) == 0);
     FUZZ_CHECK(w.metrics.redis_connected == 0 && w.metrics.cache_bytes == 0);

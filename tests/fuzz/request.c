@@ -40,45 +40,45 @@ static bool same_key(const struct digest *a, const struct digest *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-static bool exists(const struct store_question *q)
+static bool exists(const struct cache_query *q)
 {
-    if (q->target == STORE_CARD)
+    if (q->target == QUERY_CARD)
         return q->number >= 1 && q->number <= 3;
-    if (q->target == STORE_CARD_BY_LINK)
+    if (q->target == QUERY_CARD_BY_LINK)
         return span_equal(q->link, SPAN("https://max.ru/news"));
     return true;
 }
 
-static struct store_answer answer_to(const struct store_question *q)
+static struct cache_result answer_to(const struct cache_query *q)
 {
-    struct store_answer a = {.status = STORE_FOUND, .source = STORE_SOURCE_MEMORY, .last_page = 3};
+    struct cache_result a = {.status = CACHE_FOUND, .source = CACHE_SOURCE_HIT, .last_page = 3};
     if (same_key(&q->key, &lost_key))
-        a.status = q->target == STORE_NOTHING ? STORE_UNAVAILABLE : STORE_OUT_OF_MEMORY;
+        a.status = q->target == QUERY_AUTH_ONLY ? CACHE_UNAVAILABLE : CACHE_OUT_OF_MEMORY;
     else if (!same_key(&q->key, &good_key))
-        a.status = STORE_KEY_REFUSED;
+        a.status = CACHE_KEY_INVALID;
     else if (!exists(q))
-        a.status = STORE_NOT_FOUND;
-    if (a.status == STORE_FOUND && q->target != STORE_NOTHING) {
-        a.body = blob_ref(q->target == STORE_PAGE ? page_body : card_body);
+        a.status = CACHE_NOT_FOUND;
+    if (a.status == CACHE_FOUND && q->target != QUERY_AUTH_ONLY) {
+        a.body = blob_ref(q->target == QUERY_PAGE ? page_body : card_body);
         found++;
     }
     return a;
 }
 
 /* A question that is answered later: what its answer will be is kept in the request itself. */
-static struct store_answer promised[1];
+static struct cache_result promised[1];
 
-bool store_ask(struct store *s, struct store_request *request, const struct store_question *question,
-               struct store_answer *answer)
+bool cache_get(struct cache *s, struct cache_request *request, const struct cache_query *params,
+               struct cache_result *answer)
 {
     (void)s;
     list_init(&request->link_in_fetch);
     if (!answers_later) {
-        *answer = answer_to(question);
+        *answer = answer_to(params);
         return true;
     }
     FUZZ_CHECK(list_empty(&late)); /* one request at a time a connection */
-    promised[0] = answer_to(question);
+    promised[0] = answer_to(params);
     list_append(&late, &request->link_in_fetch);
     return false;
 }
@@ -87,13 +87,13 @@ static void keep_promise(void)
 {
     if (list_empty(&late))
         return;
-    struct store_request *request = LIST_ENTRY(late.next, struct store_request, link_in_fetch);
-    struct store_answer answer = promised[0]; /* meanwhile the next question may be asked */
+    struct cache_request *request = LIST_ENTRY(late.next, struct cache_request, link_in_fetch);
+    struct cache_result answer = promised[0]; /* meanwhile the next question may be asked */
     list_remove(&request->link_in_fetch);
     request->done(request->arg, &answer);
 }
 
-void store_forget(struct store_request *request)
+void cache_cancel(struct cache_request *request)
 {
     FUZZ_CHECK(!list_empty(&request->link_in_fetch));
     list_remove(&request->link_in_fetch);
@@ -106,7 +106,7 @@ void store_forget(struct store_request *request)
 static uv_loop_t loop;
 static struct http_server *server;
 static struct metrics metrics;
-static struct traffic traffic;
+static struct request_metrics request_metrics;
 static atomic_int open_connections;
 static struct http_limits limits = {HEAD_MAX, BODY_MAX, false};
 
@@ -136,7 +136,7 @@ static void start_server(void)
     struct api *api = NULL;
     const struct api_options options = {
         .metrics = &metrics,
-        .traffic = &traffic,
+        .request_metrics = &request_metrics,
         .base_path = SPAN("/api/"),
         .hosts = {{"max.ru", 6}, {"web.max.ru", 10}},
         .cors = {SPAN("https://a.example, https://b.example")},
@@ -201,7 +201,7 @@ static void converse(struct span cuts, struct span bytes, struct buf *out)
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
     c.fd = pair[1];
     at_work = true;
-    http_conn_open(server, pair[0], (struct ip){{0}}, false);
+    http_connection_open(server, pair[0], (struct ip){{0}}, false);
     at_work = false;
     for (size_t i = 0; i < cuts.len && bytes.len > 0; i++) {
         size_t n = (unsigned char)cuts.data[i] % 64 + 1;

@@ -313,7 +313,7 @@ static void memory_answers_while_redis_is_away_but_not_for_ever(void **state)
     redis_kill(&f->redis);
     server_await_metric_below(&f->server, "channeld_redis_connected", 0);
     assert_int_equal(fixture_status(f, "channel/by-id/5/"), 200);
-    assert_true(server_metric(&f->server, "channeld_cache_stale_total") >= 1);
+    assert_true(server_metric(&f->server, "channeld_cache_stale_hits_total") >= 1);
     assert_int_equal(fixture_status(f, "channel/by-id/6/"), 500); /* not in memory */
     await(f, "channel/by-id/5/", "Internal server error", true);
     fixture_free(f);

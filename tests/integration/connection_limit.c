@@ -72,7 +72,7 @@ static void one_more_than_the_limit_gets_503_and_the_end(void **state)
         http_response_free(&response);
         http_close(&extra);
     }
-    assert_true(server_metric(&fixture->server, "channeld_connections_refused_total") >= 10);
+    assert_true(server_metric(&fixture->server, "channeld_connections_rejected_total") >= 10);
     release(conns);
 }
 

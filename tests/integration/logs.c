@@ -270,7 +270,7 @@ static void nothing_below_the_level_is_written(void **state)
     (void)state;
     redis_do(&fixture->redis, "HSET channels:card:1 max_channel_id 1 views_24h many");
     assert_int_equal(fixture_status(fixture, "channel/by-id/1/"), 200);
-    server_await_metric(&fixture->server, "channeld_unreadable_values_total", 1);
+    server_await_metric(&fixture->server, "channeld_invalid_values_total", 1);
     redis_stop(&fixture->redis);
     server_await_metric_below(&fixture->server, "channeld_redis_connected", 0);
     char *log = finish(fixture);

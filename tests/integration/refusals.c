@@ -189,7 +189,7 @@ static void what_is_no_http_is_refused(void **state)
 static void refusals_are_counted(void **state)
 {
     struct fixture *fixture = *state;
-    assert_true(server_metric(&fixture->server, "channeld_requests_refused_total") >= 10);
+    assert_true(server_metric(&fixture->server, "channeld_requests_rejected_total") >= 10);
 }
 
 int main(void)

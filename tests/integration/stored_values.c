@@ -6,7 +6,7 @@
 
 #include "support/fixture.h"
 
-#define UNREADABLE "channeld_unreadable_values_total"
+#define UNREADABLE "channeld_invalid_values_total"
 
 static int start(void **state)
 {

@@ -130,7 +130,7 @@ static void old_connection_ends_with_an_answer(void **state)
         assert_int_equal(http_read_eof(&conn), 0);
         http_close(&conn);
     }
-    server_await_metric(&fixture->server, "channeld_connections_retired_total", 3);
+    server_await_metric(&fixture->server, "channeld_connections_max_age_reached_total", 3);
     fixture_free(fixture);
 }
 

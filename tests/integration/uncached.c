@@ -51,21 +51,21 @@ static void what_is_there_is_found_and_nothing_else(void **state)
 static void a_link_to_nonsense_is_counted_and_not_found(void **state)
 {
     struct fixture *fixture = *state;
-    double before = server_metric(&fixture->server, "channeld_unreadable_values_total");
+    double before = server_metric(&fixture->server, "channeld_invalid_values_total");
     redis_do(&fixture->redis, "SET channels:link:https://max.ru/nonsense many");
     assert_int_equal(fixture_status(fixture, "channel/by-link/?link=https://max.ru/nonsense"), 404);
-    server_await_metric(&fixture->server, "channeld_unreadable_values_total", before + 1);
+    server_await_metric(&fixture->server, "channeld_invalid_values_total", before + 1);
 }
 
 /* Each time it is read it is counted; the log has it once for each worker that read it. */
 static void an_unreadable_value_is_logged_once(void **state)
 {
     struct fixture *fixture = *state;
-    double before = server_metric(&fixture->server, "channeld_unreadable_values_total");
+    double before = server_metric(&fixture->server, "channeld_invalid_values_total");
     redis_do(&fixture->redis, "HSET channels:card:77 max_channel_id 77 views_24h many");
     for (int i = 0; i < 20; i++)
         assert_int_equal(fixture_status(fixture, "channel/by-id/77/"), 200);
-    server_await_metric(&fixture->server, "channeld_unreadable_values_total", before + 20);
+    server_await_metric(&fixture->server, "channeld_invalid_values_total", before + 20);
     process_signal(&fixture->server.process, SIGTERM);
     server_expect_exit(&fixture->server, 0);
     char *log = server_log(&fixture->server);

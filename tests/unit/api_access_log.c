@@ -123,7 +123,7 @@ TEST(a_line_tells_all_that_is_known)
         .status = 200,
         .bytes = 1234,
         .duration_us = 56,
-        .source = STORE_SOURCE_MEMORY,
+        .source = CACHE_SOURCE_HIT,
         .client = SPAN("192.0.2.1"),
         .key = SPAN("01234567"),
         .request_id = SPAN("id-1"),
@@ -150,7 +150,7 @@ TEST(what_is_absent_or_invalid_is_left_out)
         .method = METHOD_OTHER,
         .route = "other",
         .status = 400,
-        .source = STORE_SOURCE_NONE,
+        .source = CACHE_SOURCE_NONE,
         .traceparent = SPAN("nonsense"),
     };
     char *line = line_of(&record);

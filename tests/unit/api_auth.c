@@ -11,7 +11,7 @@ static struct span span_or_absent(const char *text)
     return text == NULL ? SPAN_ABSENT : span_of(text);
 }
 
-static struct key_memo memo;
+static struct digest_cache memo;
 
 static int digest_for(const char *header, const char *query, struct digest *out)
 {
@@ -26,10 +26,10 @@ static int digest_for(const char *header, const char *query, struct digest *out)
 static void expect_key(const char *header, const char *query, struct span key)
 {
     struct digest found;
-    struct digest expected;
+    struct digest pending;
     assert_int_equal(digest_for(header, query, &found), 0);
-    digest_sha256(key, &expected);
-    assert_memory_equal(found.bytes, expected.bytes, DIGEST_LEN);
+    digest_sha256(key, &pending);
+    assert_memory_equal(found.bytes, pending.bytes, DIGEST_LEN);
 }
 
 static void expect_none(const char *header, const char *query)

@@ -3,21 +3,21 @@
 
 #include "unit/check.h"
 
-static struct key_memo memo;
+static struct digest_cache memo;
 
 static void expect_digest(struct span key)
 {
     struct digest found;
-    struct digest expected;
-    key_memo_digest(&memo, key, &found);
-    digest_sha256(key, &expected);
-    assert_memory_equal(found.bytes, expected.bytes, DIGEST_LEN);
+    struct digest pending;
+    digest_cache_get(&memo, key, &found);
+    digest_sha256(key, &pending);
+    assert_memory_equal(found.bytes, pending.bytes, DIGEST_LEN);
 }
 
 static bool is_kept(struct span key)
 {
-    for (size_t i = 0; i < KEY_MEMO_SLOTS; i++) {
-        const struct key_memo_entry *e = &memo.slot[i];
+    for (size_t i = 0; i < DIGEST_CACHE_SLOTS; i++) {
+        const struct digest_cache_entry *e = &memo.slot[i];
         if (span_equal((struct span){e->key, e->len}, key))
             return true;
     }
@@ -27,8 +27,8 @@ static bool is_kept(struct span key)
 static void keep(struct span key)
 {
     struct digest digest;
-    key_memo_digest(&memo, key, &digest);
-    key_memo_keep(&memo, &digest);
+    digest_cache_get(&memo, key, &digest);
+    digest_cache_put(&memo, &digest);
 }
 
 TEST(a_key_has_its_digest_the_first_time_and_every_time)
@@ -43,7 +43,7 @@ TEST(keys_that_share_a_place_do_not_share_a_digest)
 {
     char key[32];
     for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < 4 * KEY_MEMO_SLOTS; i++) {
+        for (int i = 0; i < 4 * DIGEST_CACHE_SLOTS; i++) {
             int n = snprintf(key, sizeof key, "key-%d", i);
             expect_digest((struct span){key, (size_t)n});
             keep((struct span){key, (size_t)n});
@@ -62,7 +62,7 @@ TEST(a_key_is_told_from_its_beginnings_and_its_ends)
 
 TEST(keys_of_any_length_have_their_digest)
 {
-    char key[KEY_MEMO_MAX + 2];
+    char key[DIGEST_CACHE_KEY_MAX + 2];
     memset(key, 'k', sizeof key);
     for (size_t n = 1; n <= sizeof key; n++) {
         expect_digest((struct span){key, n});
@@ -75,7 +75,7 @@ TEST(wrong_keys_take_no_place_and_push_none_out)
 {
     char key[32];
     keep(SPAN("ck_valid"));
-    for (int i = 0; i < 16 * KEY_MEMO_SLOTS; i++) {
+    for (int i = 0; i < 16 * DIGEST_CACHE_SLOTS; i++) {
         int n = snprintf(key, sizeof key, "wrong-%d", i);
         expect_digest((struct span){key, (size_t)n});
         assert_false(is_kept((struct span){key, (size_t)n}));
@@ -87,21 +87,21 @@ TEST(a_key_is_kept_only_by_its_own_digest)
 {
     struct digest first;
     struct digest second;
-    key_memo_digest(&memo, SPAN("ck_first"), &first);
-    key_memo_digest(&memo, SPAN("ck_second"), &second);
-    key_memo_keep(&memo, &first);
+    digest_cache_get(&memo, SPAN("ck_first"), &first);
+    digest_cache_get(&memo, SPAN("ck_second"), &second);
+    digest_cache_put(&memo, &first);
     assert_false(is_kept(SPAN("ck_first")));
     assert_false(is_kept(SPAN("ck_second")));
-    key_memo_keep(&memo, &second);
+    digest_cache_put(&memo, &second);
     assert_true(is_kept(SPAN("ck_second")));
 }
 
 TEST(no_key_is_left_at_the_end)
 {
-    static const struct key_memo empty;
+    static const struct digest_cache empty;
     keep(SPAN("ck_secret"));
     expect_digest(SPAN("ck_other"));
-    key_memo_fini(&memo);
+    digest_cache_fini(&memo);
     assert_memory_equal(&memo, &empty, sizeof memo);
 }
 

@@ -7,33 +7,33 @@
 
 static const struct link_hosts HOSTS = {{"max.ru", 6}, {"web.max.ru", 10}};
 static struct buf scratch;
-static struct key_memo memo;
-static const struct question_context CONTEXT = {&HOSTS, &memo, &scratch};
+static struct digest_cache memo;
+static const struct params_context CONTEXT = {&HOSTS, &memo, &scratch};
 
-static int ask(struct question *q, enum route route, const char *query, const char *id)
+static int ask(struct params *q, enum route route, const char *query, const char *id)
 {
     struct http_request r = {.method = METHOD_GET};
     r.field[HTTP_FIELD_API_KEY] = SPAN("key");
     if (query != NULL)
         r.query = span_of(query);
-    return question_read(q, &r, route, id == NULL ? SPAN_ABSENT : span_of(id), &CONTEXT);
+    return params_parse(q, &r, route, id == NULL ? SPAN_ABSENT : span_of(id), &CONTEXT);
 }
 
 static void expect_page(const char *query, int64_t page)
 {
-    struct question q;
+    struct params q;
     assert_int_equal(ask(&q, ROUTE_LIST, query, NULL), 0);
     assert_int_equal(q.error, API_ERROR_NONE);
-    assert_int_equal(q.store.target, STORE_PAGE);
-    assert_true(q.store.number == page);
+    assert_int_equal(q.cache.target, QUERY_PAGE);
+    assert_true(q.cache.number == page);
 }
 
 static void expect_error(enum route route, const char *query, const char *id, enum api_error error)
 {
-    struct question q;
+    struct params q;
     assert_int_equal(ask(&q, route, query, id), 0);
     assert_int_equal(q.error, error);
-    assert_int_equal(q.store.target, STORE_NOTHING); /* the key is asked about all the same */
+    assert_int_equal(q.cache.target, QUERY_AUTH_ONLY); /* the key is asked about all the same */
 }
 
 TEST(the_list_asks_for_a_page_the_first_without_one)
@@ -85,11 +85,11 @@ TEST(a_card_by_id_takes_every_int64_and_nothing_else)
         "",   "abc", "1.0", "+1",     "-0", "01", "9223372036854775808", "-9223372036854775809",
         " 1", "1 ",  "0x1", "by-link"};
     for (size_t i = 0; i < TEST_COUNT(valid); i++) {
-        struct question q;
+        struct params q;
         assert_int_equal(ask(&q, ROUTE_CARD_BY_ID, "page=0&link=x", valid[i].id), 0);
         assert_int_equal(q.error, API_ERROR_NONE);
-        assert_int_equal(q.store.target, STORE_CARD);
-        assert_true(q.store.number == valid[i].number);
+        assert_int_equal(q.cache.target, QUERY_CARD);
+        assert_true(q.cache.number == valid[i].number);
     }
     for (size_t i = 0; i < TEST_COUNT(invalid); i++)
         expect_error(ROUTE_CARD_BY_ID, NULL, invalid[i], API_ERROR_BAD_CHANNEL_ID);
@@ -97,11 +97,11 @@ TEST(a_card_by_id_takes_every_int64_and_nothing_else)
 
 static void expect_link(const char *query, const char *link)
 {
-    struct question q;
+    struct params q;
     assert_int_equal(ask(&q, ROUTE_CARD_BY_LINK, query, NULL), 0);
     assert_int_equal(q.error, API_ERROR_NONE);
-    assert_int_equal(q.store.target, STORE_CARD_BY_LINK);
-    assert_span(q.store.link, link);
+    assert_int_equal(q.cache.target, QUERY_CARD_BY_LINK);
+    assert_span(q.cache.link, link);
 }
 
 TEST(a_card_by_link_asks_for_the_stored_shape)
@@ -131,14 +131,14 @@ TEST(links_of_every_length_survive_the_growth_of_the_buffer)
 {
     for (size_t n = 1; n < 1200; n++) {
         char query[1300];
-        char expected[1300];
+        char pending[1300];
         char slug[1201];
         memset(slug, 'x', n);
         slug[n] = '\0';
         (void)snprintf(query, sizeof query, "link=http://web.max.ru/%s", slug);
-        (void)snprintf(expected, sizeof expected, "https://max.ru/%s", slug);
+        (void)snprintf(pending, sizeof pending, "https://max.ru/%s", slug);
         buf_fini(&scratch); /* a fresh buffer each time */
-        expect_link(query, expected);
+        expect_link(query, pending);
     }
 }
 
@@ -146,19 +146,19 @@ TEST(without_a_key_nothing_is_asked_whatever_the_parameters)
 {
     static const enum route routes[] = {ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD_BY_LINK};
     for (size_t i = 0; i < TEST_COUNT(routes); i++) {
-        struct question q;
+        struct params q;
         struct http_request r = {.method = METHOD_GET, .query = SPAN("page=0")};
-        assert_int_equal(question_read(&q, &r, routes[i], SPAN("x"), &CONTEXT), -ENOENT);
+        assert_int_equal(params_parse(&q, &r, routes[i], SPAN("x"), &CONTEXT), -ENOENT);
     }
 }
 
 TEST(the_question_carries_the_digest_of_the_key)
 {
-    struct question q;
-    struct digest expected;
+    struct params q;
+    struct digest pending;
     assert_int_equal(ask(&q, ROUTE_LIST, NULL, NULL), 0);
-    digest_sha256(SPAN("key"), &expected);
-    assert_memory_equal(q.store.key.bytes, expected.bytes, DIGEST_LEN);
+    digest_sha256(SPAN("key"), &pending);
+    assert_memory_equal(q.cache.key.bytes, pending.bytes, DIGEST_LEN);
 }
 
 static int free_scratch(void **state)

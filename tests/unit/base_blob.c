@@ -45,18 +45,18 @@ TEST(the_tag_is_the_xxh3_of_the_bytes_in_quotes)
 
 TEST(a_front_lies_before_the_blob_and_is_given_out_once)
 {
-    struct blob *b = blob_new_fronted(SPAN("abc"), 48);
+    struct blob *b = blob_new_headroom(SPAN("abc"), 48);
     assert_non_null(b);
-    assert_null(blob_take_front(b, 49));
-    char *front = blob_take_front(b, 48);
+    assert_null(blob_take_headroom(b, 49));
+    char *front = blob_take_headroom(b, 48);
     assert_ptr_equal(front + 48, b);
     memset(front, 'x', 48);
-    assert_null(blob_take_front(b, 1));
+    assert_null(blob_take_headroom(b, 1));
     assert_memory_equal(b->data, "abc", 3);
     assert_span(blob_etag(b), "\"06b05ab6733a618578af5f94892f3950\"");
     blob_unref(b);
     struct blob *plain = blob_new(SPAN("abc"));
-    assert_null(blob_take_front(plain, 1));
+    assert_null(blob_take_headroom(plain, 1));
     blob_unref(plain);
 }
 

@@ -11,9 +11,9 @@ TEST(counting_goes_up_and_down)
     struct metrics m = {0};
     metric_add(&m.connections_open, 3);
     metric_sub(&m.connections_open, 1);
-    metric_add(&m.requests_refused_total, 0);
+    metric_add(&m.requests_rejected_total, 0);
     assert_int_equal(atomic_load(&m.connections_open), 2);
-    assert_int_equal(metric_get(&m.requests_refused_total), 0);
+    assert_int_equal(metric_get(&m.requests_rejected_total), 0);
 }
 
 TEST(a_turn_is_observed_once_from_its_first_beginning)
@@ -75,20 +75,20 @@ TEST(of_some_metrics_the_largest_counts)
 TEST(each_metric_has_help_type_and_value)
 {
     struct metrics m = {0};
-    struct buf expected = BUF_INIT;
+    struct buf pending = BUF_INIT;
     struct buf out = BUF_INIT;
     uint64_t n = UINT64_MAX - 100; /* the widest values there are */
 #define FILL(name, type, help)                                                                            \
     metric_add(&m.name, ++n);                                                                             \
-    buf_printf(&expected,                                                                                 \
+    buf_printf(&pending,                                                                                  \
                "# HELP channeld_" #name " " help "\n# TYPE channeld_" #name " " #type "\nchanneld_" #name \
                " %" PRIu64 "\n",                                                                          \
                n);
     METRICS(FILL)
 #undef FILL
     metrics_write(&out, &m);
-    assert_true(span_starts_with(buf_span(&out), buf_span(&expected)));
-    buf_fini(&expected);
+    assert_true(span_starts_with(buf_span(&out), buf_span(&pending)));
+    buf_fini(&pending);
     buf_fini(&out);
 }
 
@@ -96,14 +96,14 @@ TEST(the_start_of_the_exposition_is_known_by_heart)
 {
     struct metrics m = {0};
     struct buf out = BUF_INIT;
-    metric_add(&m.requests_refused_total, 12);
+    metric_add(&m.requests_rejected_total, 12);
     metrics_write(&out, &m);
     assert_true(span_starts_with(
         buf_span(&out),
-        SPAN("# HELP channeld_requests_refused_total Requests refused before routing: malformed, "
+        SPAN("# HELP channeld_requests_rejected_total Requests refused before routing: malformed, "
              "too large, too slow, or one connection too many.\n"
-             "# TYPE channeld_requests_refused_total counter\n"
-             "channeld_requests_refused_total 12\n")));
+             "# TYPE channeld_requests_rejected_total counter\n"
+             "channeld_requests_rejected_total 12\n")));
     buf_fini(&out);
 }
 

@@ -256,11 +256,11 @@ TEST(a_flag_wins_over_a_variable_that_is_wrong)
     run_fini(&r);
 }
 
-static void assert_source(const struct run *r, const char *name, const char *expected)
+static void assert_source(const struct run *r, const char *name, const char *pending)
 {
     struct buf source = BUF_INIT;
     settings_write_source(&source, &SAMPLE, r->sources, name);
-    assert_buf(&source, expected);
+    assert_buf(&source, pending);
     buf_fini(&source);
 }
 
@@ -329,11 +329,11 @@ TEST(variables_that_are_no_settings_are_found)
     assert_int_equal(clearenv(), 0);
 }
 
-static void assert_unknown(const char *name, const char *expected)
+static void assert_unknown(const char *name, const char *pending)
 {
     struct buf text = BUF_INIT;
     settings_write_unknown(&text, &SAMPLE, span_of(name));
-    assert_buf(&text, expected);
+    assert_buf(&text, pending);
     buf_fini(&text);
 }
 

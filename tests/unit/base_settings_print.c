@@ -54,7 +54,7 @@ TEST(an_empty_secret_shows_as_empty)
 }
 
 /* The line of `setting` when it is given as `word`. */
-static void assert_line(const char *word, const char *expected)
+static void assert_line(const char *word, const char *pending)
 {
     struct run r;
     struct buf out = BUF_INIT;
@@ -62,8 +62,8 @@ static void assert_line(const char *word, const char *expected)
     assert_int_equal(r.result, 0);
     buf_append_char(&out, '\n');
     settings_write_values(&SAMPLE, &r.values, &out);
-    if (strstr(buf_c_str(&out), expected) == NULL)
-        fail_msg("%s: no line %s in %s", word, expected, out.data);
+    if (strstr(buf_c_str(&out), pending) == NULL)
+        fail_msg("%s: no line %s in %s", word, pending, out.data);
     buf_fini(&out);
     run_fini(&r);
 }

@@ -3,13 +3,13 @@
 
 #include "unit/check.h"
 
-static void assert_decoded(struct span encoded, struct span expected)
+static void assert_decoded(struct span encoded, struct span pending)
 {
     char out[64];
     assert_true(encoded.len <= sizeof out);
     size_t n = uri_decode(encoded, out);
     assert_true(n <= encoded.len);
-    check_bytes((struct span){out, n}, expected, __FILE__, __LINE__);
+    check_bytes((struct span){out, n}, pending, __FILE__, __LINE__);
 }
 
 static struct span find(const char *query, const char *name)

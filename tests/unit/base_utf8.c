@@ -35,7 +35,7 @@ static bool holds_character(uint32_t low, uint32_t high, int length)
 }
 
 /* The length of the character at the start, or minus that of the longest start of a character. */
-static int expected_step(const unsigned char *s, int n)
+static int pending_step(const unsigned char *s, int n)
 {
     if (s[0] < 0x80)
         return 1;
@@ -56,13 +56,13 @@ static int expected_step(const unsigned char *s, int n)
     return good == length ? length : good == 0 ? -1 : -good;
 }
 
-static void assert_step(const char *bytes, size_t n, int expected)
+static void assert_step(const char *bytes, size_t n, int pending)
 {
     int step = utf8_step((struct span){bytes, n});
-    if (step != expected)
+    if (step != pending)
         fail_msg("%zu bytes %02x %02x %02x %02x: %d, not %d", n, (unsigned char)bytes[0],
                  n > 1 ? (unsigned char)bytes[1] : 0U, n > 2 ? (unsigned char)bytes[2] : 0U,
-                 n > 3 ? (unsigned char)bytes[3] : 0U, step, expected);
+                 n > 3 ? (unsigned char)bytes[3] : 0U, step, pending);
 }
 
 TEST(every_code_point_is_one_character_and_surrogates_are_none)
@@ -155,7 +155,7 @@ TEST(all_short_sequences_agree_with_the_second_definition)
             rest /= count;
         }
         for (int n = 1; n <= 4; n++)
-            assert_step((const char *)bytes, (size_t)n, expected_step(bytes, n));
+            assert_step((const char *)bytes, (size_t)n, pending_step(bytes, n));
     }
 }
 

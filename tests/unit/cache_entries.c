@@ -8,19 +8,19 @@
 enum { BUDGET = 1 << 20 };
 
 static struct metrics metrics;
-static struct cache cache;
+static struct entries entries;
 
 static int set_up(void **state)
 {
     (void)state;
     metrics = (struct metrics){0};
-    return cache_init(&cache, BUDGET, &metrics);
+    return entries_init(&entries, BUDGET, &metrics);
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    cache_fini(&cache);
+    entries_fini(&entries);
     assert_int_equal(metrics.cache_entries, 0);
     return 0;
 }
@@ -29,7 +29,7 @@ static void put_card(int64_t id, const char *text)
 {
     struct blob *body = blob_new(span_of(text));
     assert_non_null(body);
-    cache_put(&cache, CACHE_CARD, cache_key_of(&id), body, 0);
+    entries_put(&entries, ENTRY_CARD, entries_key_of(&id), body, 0);
     blob_unref(body);
 }
 
@@ -42,9 +42,9 @@ static void put_text(int64_t id, size_t len)
     free(text);
 }
 
-static struct cache_entry *card(int64_t id)
+static struct entry *card(int64_t id)
 {
-    return cache_find(&cache, CACHE_CARD, cache_key_of(&id));
+    return entries_find(&entries, ENTRY_CARD, entries_key_of(&id));
 }
 
 static void put_page(int64_t number, int64_t first_id, int count)
@@ -55,24 +55,24 @@ static void put_page(int64_t number, int64_t first_id, int count)
         ids[i] = first_id + i;
     struct blob *body = blob_new(SPAN("a page"));
     assert_non_null(body);
-    cache_put_page(&cache, &info, ids, count, body);
+    entries_put_page(&entries, &info, ids, count, body);
     blob_unref(body);
 }
 
-static struct cache_entry *page(int64_t number)
+static struct entry *page(int64_t number)
 {
-    return cache_find(&cache, CACHE_PAGE, cache_key_of(&number));
+    return entries_find(&entries, ENTRY_PAGE, entries_key_of(&number));
 }
 
 TEST(what_was_put_in_is_found_by_kind_and_key)
 {
     put_card(7, "seven");
-    cache_put(&cache, CACHE_LINK, SPAN("https://max.ru/x"), NULL, 7);
+    entries_put(&entries, ENTRY_LINK, SPAN("https://max.ru/x"), NULL, 7);
     assert_memory_equal(card(7)->body->data, "seven", 5);
-    assert_int_equal(cache_find(&cache, CACHE_LINK, SPAN("https://max.ru/x"))->value, 7);
+    assert_int_equal(entries_find(&entries, ENTRY_LINK, SPAN("https://max.ru/x"))->value, 7);
     assert_null(card(8));
-    assert_null(cache_find(&cache, CACHE_LINK, SPAN("https://max.ru/")));
-    assert_null(cache_find(&cache, CACHE_VERDICT, SPAN("https://max.ru/x")));
+    assert_null(entries_find(&entries, ENTRY_LINK, SPAN("https://max.ru/")));
+    assert_null(entries_find(&entries, ENTRY_AUTH, SPAN("https://max.ru/x")));
 }
 
 TEST(the_later_of_two_entries_counts)
@@ -82,7 +82,7 @@ TEST(the_later_of_two_entries_counts)
     assert_memory_equal(card(1)->body->data, "new", 3);
     assert_int_equal(metrics.cache_entries, 1);
     int64_t id = 1;
-    cache_put_absent(&cache, CACHE_CARD, cache_key_of(&id), 0);
+    entries_put_absent(&entries, ENTRY_CARD, entries_key_of(&id), 0);
     assert_true(card(1)->negative);
     assert_int_equal(metrics.cache_entries, 1);
 }
@@ -91,10 +91,10 @@ TEST(what_is_dropped_is_gone)
 {
     int64_t id = 3;
     put_card(3, "three");
-    cache_drop(&cache, CACHE_CARD, cache_key_of(&id));
-    cache_drop(&cache, CACHE_CARD, cache_key_of(&id));
+    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
+    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
     assert_null(card(3));
-    assert_int_equal(cache.positive.used, 0);
+    assert_int_equal(entries.positive.used, 0);
 }
 
 TEST(a_body_outlives_its_entry_for_who_holds_it)
@@ -102,7 +102,7 @@ TEST(a_body_outlives_its_entry_for_who_holds_it)
     int64_t id = 3;
     put_card(3, "three");
     struct blob *held = blob_ref(card(3)->body);
-    cache_drop(&cache, CACHE_CARD, cache_key_of(&id));
+    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
     assert_memory_equal(held->data, "three", 5);
     blob_unref(held);
 }
@@ -110,28 +110,28 @@ TEST(a_body_outlives_its_entry_for_who_holds_it)
 TEST(a_body_with_a_front_holds_its_entry_and_outlives_it)
 {
     int64_t id = 3;
-    struct blob *body = blob_new_fronted(SPAN("three"), CACHE_FRONT);
-    cache_put(&cache, CACHE_CARD, cache_key_of(&id), body, 0);
+    struct blob *body = blob_new_headroom(SPAN("three"), ENTRY_HEADROOM);
+    entries_put(&entries, ENTRY_CARD, entries_key_of(&id), body, 0);
     assert_ptr_equal(card(3), blob_block(body));
     assert_ptr_equal(card(3)->body, body);
-    size_t one_block = cache.positive.used;
-    cache_drop(&cache, CACHE_CARD, cache_key_of(&id));
+    size_t one_block = entries.positive.used;
+    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
     assert_null(card(3));
     assert_memory_equal(body->data, "three", 5);
     blob_unref(body);
     put_card(3, "three");
-    assert_true(cache.positive.used >= one_block);
+    assert_true(entries.positive.used >= one_block);
 }
 
 TEST(a_front_serves_one_entry_only)
 {
     int64_t id = 1;
     int64_t other = 2;
-    struct blob *body = blob_new_fronted(SPAN("shared"), CACHE_FRONT);
-    cache_put(&cache, CACHE_CARD, cache_key_of(&id), body, 0);
-    cache_put(&cache, CACHE_CARD, cache_key_of(&other), body, 0);
+    struct blob *body = blob_new_headroom(SPAN("shared"), ENTRY_HEADROOM);
+    entries_put(&entries, ENTRY_CARD, entries_key_of(&id), body, 0);
+    entries_put(&entries, ENTRY_CARD, entries_key_of(&other), body, 0);
     assert_ptr_not_equal(card(2), card(1));
-    cache_drop(&cache, CACHE_CARD, cache_key_of(&id));
+    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
     assert_ptr_equal(card(2)->body, body);
     blob_unref(body);
     assert_memory_equal(card(2)->body->data, "shared", 6);
@@ -142,22 +142,22 @@ TEST(a_link_finds_its_card_as_long_as_both_are_there)
     static const struct span link = {"https://max.ru/x", 16};
     static const struct span alias = {"https://max.ru/y", 16};
     int64_t id = 7;
-    cache_put(&cache, CACHE_LINK, link, NULL, id);
-    cache_put(&cache, CACHE_LINK, alias, NULL, id);
-    assert_null(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, link)));
+    entries_put(&entries, ENTRY_LINK, link, NULL, id);
+    entries_put(&entries, ENTRY_LINK, alias, NULL, id);
+    assert_null(entries_find_linked(&entries, entries_find(&entries, ENTRY_LINK, link)));
     put_card(id, "old");
     for (int i = 0; i < 2; i++) {
-        assert_ptr_equal(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, link)), card(id));
-        assert_ptr_equal(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, alias)), card(id));
+        assert_ptr_equal(entries_find_linked(&entries, entries_find(&entries, ENTRY_LINK, link)), card(id));
+        assert_ptr_equal(entries_find_linked(&entries, entries_find(&entries, ENTRY_LINK, alias)), card(id));
     }
     put_card(id, "new");
-    assert_memory_equal(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, alias))->body->data, "new",
-                        3);
-    cache_drop(&cache, CACHE_LINK, alias);
-    assert_memory_equal(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, link))->body->data, "new",
-                        3);
-    cache_drop(&cache, CACHE_CARD, cache_key_of(&id));
-    assert_null(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, link)));
+    assert_memory_equal(entries_find_linked(&entries, entries_find(&entries, ENTRY_LINK, alias))->body->data,
+                        "new", 3);
+    entries_drop(&entries, ENTRY_LINK, alias);
+    assert_memory_equal(entries_find_linked(&entries, entries_find(&entries, ENTRY_LINK, link))->body->data,
+                        "new", 3);
+    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
+    assert_null(entries_find_linked(&entries, entries_find(&entries, ENTRY_LINK, link)));
 }
 
 TEST(the_bytes_stay_within_the_budget_and_the_oldest_go)
@@ -167,21 +167,21 @@ TEST(the_bytes_stay_within_the_budget_and_the_oldest_go)
     text[sizeof text - 1] = '\0';
     for (int64_t id = 0; id < 5000; id++) {
         put_card(id, text);
-        assert_true(cache.positive.used <= cache.positive.budget);
+        assert_true(entries.positive.used <= entries.positive.budget);
     }
     assert_null(card(0));
     assert_non_null(card(4999));
     assert_true(metrics.cache_evictions_total > 3000);
-    assert_int_equal(metrics.cache_bytes, cache.positive.used + cache.negative.used);
+    assert_int_equal(metrics.cache_bytes, entries.positive.used + entries.negative.used);
 }
 
 TEST(what_does_not_exist_cannot_push_out_what_does)
 {
     put_card(-1, "here");
     for (int64_t id = 0; id < 100000; id++)
-        cache_put_absent(&cache, CACHE_CARD, cache_key_of(&id), 0);
+        entries_put_absent(&entries, ENTRY_CARD, entries_key_of(&id), 0);
     assert_non_null(card(-1));
-    assert_true(cache.negative.used <= cache.negative.budget);
+    assert_true(entries.negative.used <= entries.negative.budget);
 }
 
 TEST(an_entry_larger_than_the_budget_pushes_out_nothing)
@@ -196,12 +196,12 @@ TEST(a_changed_channel_takes_the_body_off_its_page_alone)
 {
     put_page(1, 100, 100);
     put_page(2, 200, 50);
-    cache_outdate_page_of(&cache, 150);
+    entries_invalidate_page_of(&entries, 150);
     assert_null(page(1)->body);
     assert_int_equal(page(1)->page->member_count, 100);
     assert_int_equal(page(1)->page->member[50], 150);
     assert_non_null(page(2)->body);
-    cache_outdate_page_of(&cache, 250);
+    entries_invalidate_page_of(&entries, 250);
     assert_non_null(page(2)->body);
 }
 
@@ -209,9 +209,9 @@ TEST(a_page_put_again_replaces_its_members)
 {
     put_page(1, 100, 100);
     put_page(1, 500, 10);
-    cache_outdate_page_of(&cache, 100);
+    entries_invalidate_page_of(&entries, 100);
     assert_non_null(page(1)->body);
-    cache_outdate_page_of(&cache, 509);
+    entries_invalidate_page_of(&entries, 509);
     assert_null(page(1)->body);
 }
 
@@ -220,7 +220,7 @@ TEST(dropping_the_pages_leaves_the_rest)
     put_card(1, "one");
     put_page(1, 100, 100);
     put_page(2, 200, 100);
-    cache_drop_pages(&cache);
+    entries_drop_pages(&entries);
     assert_null(page(1));
     assert_null(page(2));
     assert_non_null(card(1));
@@ -230,68 +230,68 @@ TEST(dropping_the_pages_leaves_the_rest)
 static int reclaim(int at_once)
 {
     int all = 0;
-    while (cache_has_excess(&cache)) {
+    while (entries_has_excess(&entries)) {
         int64_t before = (int64_t)metrics.cache_entries;
-        int steps = cache_reclaim(&cache, at_once);
+        int steps = entries_reclaim(&entries, at_once);
         assert_in_range(steps, 1, at_once);
         assert_in_range(before - (int64_t)metrics.cache_entries, 0, at_once);
         all += steps;
     }
-    assert_int_equal(cache_reclaim(&cache, at_once), 0);
+    assert_int_equal(entries_reclaim(&entries, at_once), 0);
     return all;
 }
 
 TEST(dropped_pages_are_dead_at_once_and_freed_in_steps)
 {
     enum { PAGES = 10 };
-    size_t without = cache.positive.used;
+    size_t without = entries.positive.used;
     for (int64_t n = 1; n <= PAGES; n++)
         put_page(n, 100 * n, 100);
-    cache_drop_pages(&cache);
-    assert_true(cache.positive.used > without);
+    entries_drop_pages(&entries);
+    assert_true(entries.positive.used > without);
     for (int64_t n = 1; n <= PAGES; n++)
         assert_null(page(n));
     put_page(3, 100, 100); /* of the new index: it takes the place of a dead one */
-    cache_outdate_page_of(&cache, 999);
+    entries_invalidate_page_of(&entries, 999);
     assert_non_null(page(3)->body);
     assert_int_equal(reclaim(2), PAGES - 1);
     assert_null(page(4));
-    cache_outdate_page_of(&cache, 150);
+    entries_invalidate_page_of(&entries, 150);
     assert_null(page(3)->body);
-    cache_drop_pages(&cache);
+    entries_drop_pages(&entries);
     (void)reclaim(1);
-    assert_int_equal(cache.positive.used, without);
+    assert_int_equal(entries.positive.used, without);
 }
 
 TEST(what_was_cleared_is_never_found_and_freed_in_steps)
 {
     static const struct span link = {"https://max.ru/x", 16};
     enum { CARDS = 2000, STEP = 7 };
-    size_t without = cache.positive.used;
+    size_t without = entries.positive.used;
     for (int64_t id = 0; id < CARDS; id++)
         put_card(id, "old");
-    cache_put(&cache, CACHE_LINK, link, NULL, 5);
-    assert_non_null(cache_find_linked(&cache, cache_find(&cache, CACHE_LINK, link)));
+    entries_put(&entries, ENTRY_LINK, link, NULL, 5);
+    assert_non_null(entries_find_linked(&entries, entries_find(&entries, ENTRY_LINK, link)));
     put_page(1, 0, 100);
-    cache_drop_pages(&cache);
+    entries_drop_pages(&entries);
     put_page(2, 100, 100);
     size_t before = metrics.cache_bytes;
-    cache_clear(&cache);
+    entries_clear(&entries);
     assert_int_equal(metrics.cache_bytes, before); /* until it is freed */
     for (int64_t id = 0; id < CARDS; id++) {
         assert_null(card(id));
         if (id % 100 == 0)
             put_card(id, "new");
         if (id % 2 == 0)
-            (void)cache_reclaim(&cache, 1);
+            (void)entries_reclaim(&entries, 1);
     }
     assert_true(reclaim(STEP) > CARDS / 3);
     for (int64_t id = 0; id < CARDS; id += 100)
         assert_memory_equal(card(id)->body->data, "new", 3);
     assert_int_equal(metrics.cache_entries, CARDS / 100);
-    cache_clear(&cache);
+    entries_clear(&entries);
     (void)reclaim(STEP);
-    assert_int_equal(cache.positive.used, without);
+    assert_int_equal(entries.positive.used, without);
 }
 
 TEST(what_is_dead_goes_before_anything_is_evicted)
@@ -301,10 +301,10 @@ TEST(what_is_dead_goes_before_anything_is_evicted)
         put_text(id, SIZE);
     assert_int_equal(metrics.cache_evictions_total, 0);
     for (int round = 0; round < 3; round++) {
-        cache_clear(&cache);
+        entries_clear(&entries);
         for (int64_t id = 0; id < CARDS; id++) {
             put_text(id, SIZE);
-            assert_true(cache.positive.used <= cache.positive.budget);
+            assert_true(entries.positive.used <= entries.positive.budget);
         }
     }
     assert_int_equal(metrics.cache_evictions_total, 0);
@@ -319,14 +319,14 @@ TEST(room_for_a_large_entry_is_made_in_steps)
         put_text(id++, SMALL);
     uint64_t before = metrics.cache_evictions_total;
     put_text(-1, LARGE);
-    assert_int_equal(metrics.cache_evictions_total, before + CACHE_ROOM_STEPS);
+    assert_int_equal(metrics.cache_evictions_total, before + ENTRIES_ROOM_STEPS);
     assert_non_null(card(-1));
-    assert_true(cache.positive.used > cache.positive.budget + LARGE / 2);
+    assert_true(entries.positive.used > entries.positive.budget + LARGE / 2);
     put_text(-2, LARGE); /* too much is owed already */
     assert_null(card(-2));
-    assert_true(cache_has_excess(&cache));
-    assert_true(reclaim(CACHE_ROOM_STEPS) > 0);
-    assert_true(cache.positive.used <= cache.positive.budget);
+    assert_true(entries_has_excess(&entries));
+    assert_true(reclaim(ENTRIES_ROOM_STEPS) > 0);
+    assert_true(entries.positive.used <= entries.positive.budget);
     put_text(-3, SMALL);
     assert_non_null(card(-3));
 }
@@ -336,8 +336,8 @@ TEST(clearing_leaves_nothing)
     int64_t id = 5;
     put_card(1, "one");
     put_page(1, 100, 100);
-    cache_put_absent(&cache, CACHE_CARD, cache_key_of(&id), 0);
-    cache_clear(&cache);
+    entries_put_absent(&entries, ENTRY_CARD, entries_key_of(&id), 0);
+    entries_clear(&entries);
     assert_null(card(1));
     assert_null(card(5));
     assert_null(page(1));
@@ -347,16 +347,16 @@ TEST(clearing_leaves_nothing)
 
 TEST(without_a_budget_nothing_is_kept)
 {
-    struct cache none;
+    struct entries none;
     int64_t id = 1;
     struct blob *body = blob_new(SPAN("x"));
-    assert_int_equal(cache_init(&none, 0, &metrics), 0);
-    cache_put(&none, CACHE_CARD, cache_key_of(&id), body, 0);
-    cache_put_absent(&none, CACHE_LINK, SPAN("x"), 0);
-    assert_null(cache_find(&none, CACHE_CARD, cache_key_of(&id)));
-    cache_outdate_page_of(&none, 1);
-    cache_clear(&none);
-    cache_fini(&none);
+    assert_int_equal(entries_init(&none, 0, &metrics), 0);
+    entries_put(&none, ENTRY_CARD, entries_key_of(&id), body, 0);
+    entries_put_absent(&none, ENTRY_LINK, SPAN("x"), 0);
+    assert_null(entries_find(&none, ENTRY_CARD, entries_key_of(&id)));
+    entries_invalidate_page_of(&none, 1);
+    entries_clear(&none);
+    entries_fini(&none);
     blob_unref(body);
 }
 

@@ -5,10 +5,10 @@
 
 #include "unit/check.h"
 
-static void assert_excerpt(const char *text, const char *expected)
+static void assert_excerpt(const char *text, const char *pending)
 {
     char out[REPORT_EXCERPT_MAX];
-    assert_string_equal(report_excerpt(span_of(text), out), expected);
+    assert_string_equal(report_excerpt(span_of(text), out), pending);
 }
 
 TEST(what_moves_the_cursor_is_not_shown)

@@ -79,13 +79,13 @@ static struct blob *blob_of(char c, size_t size)
     return b;
 }
 
-static void add(struct http_output *o, struct buf *expected, const char *head, struct blob *body)
+static void add(struct http_output *o, struct buf *pending, const char *head, struct blob *body)
 {
     buf_append_str(&o->heads, head);
     http_output_add(o, body);
-    buf_append_str(expected, head);
+    buf_append_str(pending, head);
     if (body != NULL)
-        buf_append(expected, body->data, body->len);
+        buf_append(pending, body->data, body->len);
 }
 
 static int flush(struct http_output *o, struct wire *w)
@@ -109,25 +109,25 @@ TEST(what_the_kernel_takes_at_once_is_gone_at_once)
 {
     struct wire w;
     struct http_output o = {0};
-    struct buf expected = BUF_INIT;
+    struct buf pending = BUF_INIT;
     struct blob *body = blob_of('b', 100);
     struct blob *empty = blob_of('-', 0);
     wire_open(&w, 0);
-    add(&o, &expected, "one\r\n\r\n", body);
-    add(&o, &expected, "two\r\n\r\n", NULL);
-    add(&o, &expected, "three\r\n\r\n", empty);
-    add(&o, &expected, "four\r\n\r\n", body);
+    add(&o, &pending, "one\r\n\r\n", body);
+    add(&o, &pending, "two\r\n\r\n", NULL);
+    add(&o, &pending, "three\r\n\r\n", empty);
+    add(&o, &pending, "four\r\n\r\n", body);
     assert_int_equal(body->refs, 3);
     assert_int_equal(flush(&o, &w), 0);
     assert_int_equal(body->refs, 1);
     assert_int_equal(empty->refs, 1);
     assert_int_equal(o.count, 0);
     receive(&w);
-    check_bytes(buf_span(&w.received), buf_span(&expected), __FILE__, __LINE__);
+    check_bytes(buf_span(&w.received), buf_span(&pending), __FILE__, __LINE__);
     assert_int_equal(w.done_calls, 0);
     blob_unref(body);
     blob_unref(empty);
-    buf_fini(&expected);
+    buf_fini(&pending);
     http_output_fini(&o);
     wire_close(&w);
 }
@@ -149,14 +149,14 @@ static void write_cut(size_t size)
 {
     struct wire w;
     struct http_output o = {0};
-    struct buf expected = BUF_INIT;
+    struct buf pending = BUF_INIT;
     struct blob *a = blob_of('a', size);
     struct blob *b = blob_of('b', 3);
     wire_open(&w, 4096);
-    add(&o, &expected, "first\r\n\r\n", a);
-    add(&o, &expected, "a head that is somewhat longer\r\n\r\n", b);
-    add(&o, &expected, "bodiless\r\n\r\n", NULL);
-    add(&o, &expected, "last\r\n\r\n", a);
+    add(&o, &pending, "first\r\n\r\n", a);
+    add(&o, &pending, "a head that is somewhat longer\r\n\r\n", b);
+    add(&o, &pending, "bodiless\r\n\r\n", NULL);
+    add(&o, &pending, "last\r\n\r\n", a);
     int result = flush(&o, &w);
     assert_int_equal(o.count, 0);
     assert_int_equal(o.heads.len, 0);
@@ -168,10 +168,10 @@ static void write_cut(size_t size)
     receive(&w);
     assert_int_equal(a->refs, 1);
     assert_int_equal(b->refs, 1);
-    check_bytes(buf_span(&w.received), buf_span(&expected), __FILE__, __LINE__);
+    check_bytes(buf_span(&w.received), buf_span(&pending), __FILE__, __LINE__);
     blob_unref(a);
     blob_unref(b);
-    buf_fini(&expected);
+    buf_fini(&pending);
     http_output_fini(&o);
     wire_close(&w);
 }
@@ -189,19 +189,19 @@ TEST(a_write_that_comes_while_one_is_under_way_follows_it)
 {
     struct wire w;
     struct http_output o = {0};
-    struct buf expected = BUF_INIT;
+    struct buf pending = BUF_INIT;
     struct blob *big = blob_of('x', 500000);
     wire_open(&w, 4096);
     for (int i = 0; i < 3; i++) {
-        add(&o, &expected, i == 0 ? "one\r\n" : i == 1 ? "two\r\n" : "three\r\n", big);
+        add(&o, &pending, i == 0 ? "one\r\n" : i == 1 ? "two\r\n" : "three\r\n", big);
         assert_int_equal(flush(&o, &w), 1);
     }
     run_until_done(&w, 3);
     assert_int_equal(w.done_status, 0);
     assert_int_equal(big->refs, 1);
-    check_bytes(buf_span(&w.received), buf_span(&expected), __FILE__, __LINE__);
+    check_bytes(buf_span(&w.received), buf_span(&pending), __FILE__, __LINE__);
     blob_unref(big);
-    buf_fini(&expected);
+    buf_fini(&pending);
     http_output_fini(&o);
     wire_close(&w);
 }
@@ -210,17 +210,17 @@ TEST(as_many_answers_as_fit_leave_together)
 {
     struct wire w;
     struct http_output o = {0};
-    struct buf expected = BUF_INIT;
+    struct buf pending = BUF_INIT;
     struct blob *body = blob_of('y', 10000);
     wire_open(&w, 4096);
     for (int i = 0; i < HTTP_OUTPUT_MAX; i++)
-        add(&o, &expected, "head\r\n\r\n", body);
+        add(&o, &pending, "head\r\n\r\n", body);
     assert_int_equal(flush(&o, &w), 1);
     run_until_done(&w, 1);
     assert_int_equal(body->refs, 1);
-    check_bytes(buf_span(&w.received), buf_span(&expected), __FILE__, __LINE__);
+    check_bytes(buf_span(&w.received), buf_span(&pending), __FILE__, __LINE__);
     blob_unref(body);
-    buf_fini(&expected);
+    buf_fini(&pending);
     http_output_fini(&o);
     wire_close(&w);
 }
@@ -229,17 +229,17 @@ TEST(a_peer_that_is_gone_is_an_error_and_the_output_is_empty)
 {
     struct wire w;
     struct http_output o = {0};
-    struct buf expected = BUF_INIT;
+    struct buf pending = BUF_INIT;
     struct blob *body = blob_of('z', 10);
     wire_open(&w, 0);
     close(w.peer);
     w.peer = -1;
-    add(&o, &expected, "head\r\n\r\n", body);
+    add(&o, &pending, "head\r\n\r\n", body);
     assert_int_equal(flush(&o, &w), -EPIPE);
     assert_int_equal(o.count, 0);
     assert_int_equal(body->refs, 1);
     blob_unref(body);
-    buf_fini(&expected);
+    buf_fini(&pending);
     http_output_fini(&o);
     wire_close(&w);
 }
@@ -248,10 +248,10 @@ TEST(a_peer_that_goes_during_a_write_is_told_to_its_callback)
 {
     struct wire w;
     struct http_output o = {0};
-    struct buf expected = BUF_INIT;
+    struct buf pending = BUF_INIT;
     struct blob *body = blob_of('z', 500000);
     wire_open(&w, 4096);
-    add(&o, &expected, "head\r\n\r\n", body);
+    add(&o, &pending, "head\r\n\r\n", body);
     assert_int_equal(flush(&o, &w), 1);
     close(w.peer);
     w.peer = -1;
@@ -260,7 +260,7 @@ TEST(a_peer_that_goes_during_a_write_is_told_to_its_callback)
     assert_true(w.done_status < 0);
     assert_int_equal(body->refs, 1);
     blob_unref(body);
-    buf_fini(&expected);
+    buf_fini(&pending);
     http_output_fini(&o);
     wire_close(&w);
 }
@@ -269,11 +269,11 @@ TEST(closing_the_stream_ends_its_writes)
 {
     struct wire w;
     struct http_output o = {0};
-    struct buf expected = BUF_INIT;
+    struct buf pending = BUF_INIT;
     struct blob *body = blob_of('z', 500000);
     wire_open(&w, 4096);
     for (int i = 0; i < 2; i++) {
-        add(&o, &expected, "head\r\n\r\n", body);
+        add(&o, &pending, "head\r\n\r\n", body);
         assert_int_equal(flush(&o, &w), 1);
     }
     uv_close((uv_handle_t *)&w.stream, NULL);
@@ -282,7 +282,7 @@ TEST(closing_the_stream_ends_its_writes)
     assert_int_equal(w.done_status, UV_ECANCELED);
     assert_int_equal(body->refs, 1);
     blob_unref(body);
-    buf_fini(&expected);
+    buf_fini(&pending);
     http_output_fini(&o);
     wire_close(&w);
 }
@@ -290,19 +290,19 @@ TEST(closing_the_stream_ends_its_writes)
 TEST(clearing_gives_everything_back_unwritten)
 {
     struct http_output o = {0};
-    struct buf expected = BUF_INIT;
+    struct buf pending = BUF_INIT;
     struct blob *body = blob_of('z', 10);
-    add(&o, &expected, "head", body);
-    add(&o, &expected, "head", body);
+    add(&o, &pending, "head", body);
+    add(&o, &pending, "head", body);
     http_output_clear(&o);
     assert_int_equal(body->refs, 1);
     assert_int_equal(o.count, 0);
     assert_int_equal(o.heads.len, 0);
-    add(&o, &expected, "head", body);
+    add(&o, &pending, "head", body);
     http_output_fini(&o); /* as does ending it */
     assert_int_equal(body->refs, 1);
     blob_unref(body);
-    buf_fini(&expected);
+    buf_fini(&pending);
 }
 
 int main(void)

@@ -83,15 +83,15 @@ TEST(connection_is_stated_when_it_is_not_what_the_version_implies)
 TEST(as_many_fields_as_there_is_room_for_are_written)
 {
     struct http_response r = {.status = 204};
-    struct buf expected = BUF_INIT;
-    buf_append_str(&expected, HEAD);
+    struct buf pending = BUF_INIT;
+    buf_append_str(&pending, HEAD);
     for (int i = 0; i < HTTP_RESPONSE_FIELDS_MAX; i++) {
         http_response_add(&r, SPAN("X"), SPAN("y"));
-        buf_append_str(&expected, "X: y\r\n");
+        buf_append_str(&pending, "X: y\r\n");
     }
-    buf_append_str(&expected, "\r\n");
-    expect(&r, &KEEP, buf_c_str(&expected));
-    buf_fini(&expected);
+    buf_append_str(&pending, "\r\n");
+    expect(&r, &KEEP, buf_c_str(&pending));
+    buf_fini(&pending);
 }
 
 TEST(heads_are_appended_one_after_the_other)

@@ -122,7 +122,7 @@ TEST(after_a_refusal_there_is_one_answer_and_the_end)
     assert_int_equal(c->error, 0);
     assert_int_equal(w.handled, 1);
     assert_int_equal(w.refused, 1);
-    assert_int_equal(w.metrics.requests_refused_total, 1);
+    assert_int_equal(w.metrics.requests_rejected_total, 1);
     world_fini(&w);
 }
 
@@ -256,8 +256,8 @@ TEST(no_more_than_one_read_is_kept_while_an_answer_is_awaited)
         world_turn_for(&w, n < 0 ? 50 : 0);
     }
     assert_int_equal(w.later_count, 1);
-    const struct http_conn *conn = LIST_ENTRY(w.server->conns.next, struct http_conn, link);
-    assert_in_range(conn->leftover.len, 1, HTTP_READ_BUFFER);
+    const struct http_connection *conn = LIST_ENTRY(w.server->conns.next, struct http_connection, link);
+    assert_in_range(conn->pending_input.len, 1, HTTP_READ_BUFFER);
     client_close(c);
     world_answer(&w, 0);
     WORLD_UNTIL(&w, w.metrics.connections_open == 0);
@@ -323,7 +323,7 @@ TEST(connections_over_the_limit_are_told_so_and_make_no_others_wait)
     WORLD_UNTIL(&w, w.metrics.connections_accepted_total == 2);
     for (int i = 0; i < 3; i++)
         expect_turned_away();
-    assert_int_equal(w.metrics.connections_refused_total, 3);
+    assert_int_equal(w.metrics.connections_rejected_total, 3);
     client_send(a, GET("/now?a"));
     WORLD_UNTIL(&w, client_count(a, "\r\n\r\na") == 1);
     client_close(b); /* the refused ones still linger: they do not take its place */
@@ -347,7 +347,7 @@ TEST(of_a_flood_over_the_limit_only_so_many_are_told)
     struct client *flood[FLOOD];
     for (int i = 0; i < FLOOD; i++)
         flood[i] = client_open(&w);
-    WORLD_UNTIL(&w, w.metrics.connections_refused_total == FLOOD);
+    WORLD_UNTIL(&w, w.metrics.connections_rejected_total == FLOOD);
     world_turn_for(&w, 50);
     int told = 0;
     for (int i = 0; i < FLOOD; i++) {
@@ -382,11 +382,11 @@ TEST(an_unfinished_head_costs_no_more_than_its_bytes)
     write_long_head(&head, HEAD_MAX);
     struct client *c = client_open(&w);
     client_send_bytes(c, buf_span(&head));
-    struct http_conn *conn = NULL;
+    struct http_connection *conn = NULL;
     WORLD_UNTIL(&w, w.metrics.connections_open == 1);
-    conn = LIST_ENTRY(w.server->conns.next, struct http_conn, link);
+    conn = LIST_ENTRY(w.server->conns.next, struct http_connection, link);
     WORLD_UNTIL(&w, conn->exchange != NULL && conn->exchange->parser.now.head_len == head.len);
-    assert_true(conn->leftover.cap + http_parser_kept(&conn->exchange->parser) <= HEAD_MAX + SPARE);
+    assert_true(conn->pending_input.cap + http_parser_kept(&conn->exchange->parser) <= HEAD_MAX + SPARE);
     client_send(c, "\r\n\r\n");
     WORLD_UNTIL(&w, client_count(c, "\r\n\r\n-") == 1);
     assert_null(conn->exchange); /* and nothing of it stays */

@@ -111,9 +111,9 @@ static void begin_with_age(uint64_t age_ms)
     world_open(&w);
 }
 
-static struct http_conn *only_conn(void)
+static struct http_connection *only_conn(void)
 {
-    return LIST_ENTRY(w.server->conns.next, struct http_conn, link);
+    return LIST_ENTRY(w.server->conns.next, struct http_connection, link);
 }
 
 /* A client whose connection has reached its age, and that has had one answer. */
@@ -137,7 +137,7 @@ TEST(an_old_connection_ends_with_its_next_answer_and_not_without_one)
     client_expect_bodies(c, "young old");
     assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
     assert_int_equal(c->error, 0);
-    assert_int_equal(w.metrics.connections_retired_total, 1);
+    assert_int_equal(w.metrics.connections_max_age_reached_total, 1);
     client_close(c);
     WORLD_UNTIL(&w, w.metrics.connections_open == 0); /* no deadline had to pass */
     assert_int_equal(w.metrics.connections_timed_out_total, 0);

@@ -93,16 +93,16 @@ static void read_bodies(struct client *c, char *out, size_t room)
 
 /* What the client got is the start of `expected`, and after it at most a refusal; less only when it was
  * closed. */
-static void check_client(struct client *c, const char *expected)
+static void check_client(struct client *c, const char *pending)
 {
     char bodies[16];
     read_bodies(c, bodies, sizeof bodies);
     size_t n = strlen(bodies);
     if (n > 0 && bodies[n - 1] == '!')
         bodies[--n] = '\0';
-    if (strncmp(bodies, expected, n) != 0)
-        fail_msg("a client of \"%s\" got \"%s\"", expected, bodies);
-    if (n < strlen(expected))
+    if (strncmp(bodies, pending, n) != 0)
+        fail_msg("a client of \"%s\" got \"%s\"", pending, bodies);
+    if (n < strlen(pending))
         assert_true(c->ended);
 }
 

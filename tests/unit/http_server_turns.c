@@ -60,8 +60,8 @@ TEST(who_waits_for_its_turn_is_not_idle)
     client_send(second, GET("/now?c") GET("/now?d"));
     (void)uv_run(&w.loop, UV_RUN_NOWAIT);
     assert_false(list_empty(&w.server->waiting));
-    struct http_conn *last = LIST_ENTRY(w.server->waiting.prev, struct http_conn, turn);
-    assert_true(last->leftover.len > 0);
+    struct http_connection *last = LIST_ENTRY(w.server->waiting.prev, struct http_connection, turn);
+    assert_true(last->pending_input.len > 0);
     assert_int_equal(last->deadline.kind, DEADLINE_NONE);
     WORLD_UNTIL(&w, client_count(greedy, "\r\n\r\na") == 1000);
     client_receive(second);

@@ -278,7 +278,7 @@ static inline int client_count(struct client *c, const char *text)
 }
 
 /* The bodies of all complete answers, joined by spaces, and checks that nothing else is there. */
-static inline void client_expect_bodies(struct client *c, const char *expected)
+static inline void client_expect_bodies(struct client *c, const char *pending)
 {
     struct buf bodies = BUF_INIT;
     assert_non_null(buf_c_str(&c->in)); /* numbers are read as text that ends */
@@ -296,7 +296,7 @@ static inline void client_expect_bodies(struct client *c, const char *expected)
         buf_append(&bodies, rest.data + head, body);
         rest = span_skip(rest, head + body);
     }
-    assert_buf(&bodies, expected);
+    assert_buf(&bodies, pending);
     buf_fini(&bodies);
 }
 

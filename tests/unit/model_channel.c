@@ -46,11 +46,11 @@ static struct channel_row full_row(void)
 }
 
 static void assert_written(const struct channel_row *row, enum channel_shape shape, unsigned unreadable,
-                           const char *expected)
+                           const char *pending)
 {
     struct buf out = BUF_INIT;
     assert_int_equal(channel_write(&out, row, shape), unreadable);
-    assert_buf(&out, expected);
+    assert_buf(&out, pending);
     buf_fini(&out);
 }
 
@@ -76,11 +76,11 @@ TEST(a_summary_has_its_six_members)
                    "\"updated_at\":\"2026-11-21T10:06:06\"}");
 }
 
-static void assert_order(enum channel_shape shape, const char *const *names, size_t expected)
+static void assert_order(enum channel_shape shape, const char *const *names, size_t pending)
 {
     size_t count = 0;
     const enum channel_field *fields = channel_shape_fields(shape, &count);
-    assert_int_equal(count, expected);
+    assert_int_equal(count, pending);
     for (size_t i = 0; i < count; i++)
         assert_span(channel_field_name(fields[i]), names[i]);
 }
@@ -133,7 +133,7 @@ TEST(absent_fields_are_null_and_an_absent_history_is_empty)
 }
 
 /* Writes a full card but for one field; that field alone must be reported and come as `expected`. */
-static void assert_field(enum channel_field field, struct span stored, const char *expected, bool readable)
+static void assert_field(enum channel_field field, struct span stored, const char *pending, bool readable)
 {
     struct channel_row row = full_row();
     struct buf out = BUF_INIT;
@@ -144,7 +144,7 @@ static void assert_field(enum channel_field field, struct span stored, const cha
     unsigned unreadable = channel_write(&out, &row, CHANNEL_CARD);
     if (unreadable != (readable ? 0 : 1U << field))
         fail_msg("%s = \"%.*s\": unreadable is %x", path, (int)stored.len, stored.data, unreadable);
-    json_assert_at(buf_c_str(&out), path, expected);
+    json_assert_at(buf_c_str(&out), path, pending);
     yyjson_doc *doc = yyjson_read(out.data, out.len, YYJSON_READ_NOFLAG);
     assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(doc)), CHANNEL_FIELD_COUNT);
     yyjson_doc_free(doc);

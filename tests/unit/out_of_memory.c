@@ -165,16 +165,16 @@ static void read_targets(bool *out_of_memory)
                                        "unix://:password@/run/s",
                                        "redis+sentinel://u:p@a,b:1/mymaster/2?role=replica"};
     for (size_t i = 0; i < TEST_COUNT(urls); i++) {
-        struct redis_target t;
+        struct redis_endpoint t;
         struct buf why = BUF_INIT;
         char url[64];
         (void)snprintf(url, sizeof url, "%s", urls[i]);
         struct redis_options options = plain_options(url);
-        int err = redis_target_init(&t, &options, &why);
+        int err = redis_endpoint_init(&t, &options, &why);
         if (err != 0)
             assert_int_equal(err, -ENOMEM);
         *out_of_memory = *out_of_memory || err == -ENOMEM;
-        redis_target_fini(&t);
+        redis_endpoint_fini(&t);
         buf_fini(&why);
     }
 }

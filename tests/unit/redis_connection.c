@@ -24,10 +24,10 @@ TEST(it_greets_and_is_ready)
 {
     begin();
     session_connect();
-    assert_false(rconn_is_ready(session.rconn));
+    assert_false(redis_connection_is_ready(session.redis_connection));
     assert_int_equal(session_ask("ECHO", "early"), -ENOTCONN);
     SESSION_UNTIL(session.ready == 1);
-    assert_true(rconn_is_ready(session.rconn));
+    assert_true(redis_connection_is_ready(session.redis_connection));
     assert_buf(&fake.log, "HELLO 3 SETNAME test\nROLE\nPING\n");
     assert_int_equal(session.metrics.redis_connects_total, 1);
     assert_int_equal(session.metrics.redis_connected, 1);
@@ -139,7 +139,9 @@ TEST(arguments_are_counted_bytes)
     begin_ready();
     const char *argv[] = {"ECHO", "a\0b"};
     const size_t lengths[] = {4, 3};
-    assert_int_equal(rconn_send(session.rconn, 2, argv, lengths, session_on_reply, &session.asked[0]), 0);
+    assert_int_equal(redis_connection_send(session.redis_connection, 2, argv, lengths, session_on_reply,
+                                           &session.asked[0]),
+                     0);
     session.asked_count = 1;
     SESSION_UNTIL(session.answered == 1);
     assert_int_equal(session.asked[0].replies, 1);
@@ -247,7 +249,7 @@ static void expect_retry(const char **reply, const char *error)
     session_connect();
     SESSION_UNTIL(session.metrics.redis_disconnects_total >= 3);
     assert_int_equal(session.ready + session.lost, 0);
-    assert_false(rconn_is_ready(session.rconn));
+    assert_false(redis_connection_is_ready(session.redis_connection));
     fake.hello = HELLO_REPLY;
     *reply = good;
     SESSION_UNTIL(session.ready == 1);

@@ -78,7 +78,7 @@ TEST(the_first_is_silent)
     begin();
     fake_listen(&bad, "127.0.0.2", good.port);
     bad.mute = true;
-    expect_second(RCONN_CONNECT_TIMEOUT_MS);
+    expect_second(REDIS_CONNECTION_CONNECT_TIMEOUT_MS);
 }
 
 TEST(when_the_first_is_good_the_second_is_left_alone)

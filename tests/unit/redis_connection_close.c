@@ -161,7 +161,8 @@ static void try_to_send(struct session *s, const redisReply *reply)
     if (reply != NULL)
         return;
     const char *argv[] = {"ECHO", "x"};
-    assert_int_equal(rconn_send(session.rconn, 2, argv, NULL, session_on_reply, NULL), -ENOTCONN);
+    assert_int_equal(redis_connection_send(session.redis_connection, 2, argv, NULL, session_on_reply, NULL),
+                     -ENOTCONN);
     refused_sends++;
 }
 

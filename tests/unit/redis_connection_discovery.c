@@ -71,7 +71,7 @@ static void end(void)
 TEST(a_replica_of_the_named_master_is_kept)
 {
     begin_ready(0);
-    session_turn_for(3 * RCONN_HEARTBEAT_MS);
+    session_turn_for(3 * REDIS_CONNECTION_HEARTBEAT_MS);
     assert_int_equal(session.lost, 0);
     end();
 }
@@ -84,11 +84,12 @@ TEST(a_replica_of_a_deposed_master_is_left)
     name_master("10.0.0.2", 1);
     SESSION_UNTIL(session.lost == 1);
     uint64_t took_ms = clock_boot_ms() - began_ms;
-    assert_in_range(took_ms, LIMIT_MS - RCONN_HEARTBEAT_MS,
-                    LIMIT_MS + 2 * RCONN_HEARTBEAT_MS + SENTINEL_INTERVAL_MS + (uint64_t)wait_slack_ms());
-    assert_true(rconn_good_ms(session.rconn) <=
-                began_ms + SENTINEL_INTERVAL_MS + RCONN_HEARTBEAT_MS + (uint64_t)wait_slack_ms());
-    session_turn_for(4 * RCONN_BACKOFF_MIN_MS); /* and is not taken again */
+    assert_in_range(took_ms, LIMIT_MS - REDIS_CONNECTION_HEARTBEAT_MS,
+                    LIMIT_MS + 2 * REDIS_CONNECTION_HEARTBEAT_MS + SENTINEL_INTERVAL_MS +
+                        (uint64_t)wait_slack_ms());
+    assert_true(redis_connection_good_ms(session.redis_connection) <=
+                began_ms + SENTINEL_INTERVAL_MS + REDIS_CONNECTION_HEARTBEAT_MS + (uint64_t)wait_slack_ms());
+    session_turn_for(4 * REDIS_CONNECTION_BACKOFF_MIN_MS); /* and is not taken again */
     assert_int_equal(session.ready, 1);
     follow("10.0.0.2", 1);
     SESSION_UNTIL(session.ready == 2);
@@ -133,12 +134,12 @@ TEST(names_are_compared_by_what_they_lead_to)
     follow("localhost", 1);
     session_connect();
     SESSION_UNTIL(session.ready == 1);
-    session_turn_for(LIMIT_MS + 2 * RCONN_HEARTBEAT_MS);
+    session_turn_for(LIMIT_MS + 2 * REDIS_CONNECTION_HEARTBEAT_MS);
     name_master("LocalHost", 1);
     follow("0127.0.0.1.invalid", 1);
     int64_t began = wait_now_ms();
     SESSION_UNTIL(session.lost == 1);
-    assert_true(wait_now_ms() - began >= LIMIT_MS - 2 * RCONN_HEARTBEAT_MS);
+    assert_true(wait_now_ms() - began >= LIMIT_MS - 2 * REDIS_CONNECTION_HEARTBEAT_MS);
     end();
 }
 
@@ -149,7 +150,7 @@ TEST(one_address_has_many_spellings)
     follow("0:0:0:0:0:0:0:1", 1);
     session_connect();
     SESSION_UNTIL(session.ready == 1);
-    session_turn_for(2 * RCONN_HEARTBEAT_MS);
+    session_turn_for(2 * REDIS_CONNECTION_HEARTBEAT_MS);
     assert_int_equal(session.lost, 0);
     end();
 }

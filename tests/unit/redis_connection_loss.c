@@ -39,9 +39,10 @@ static bool lose_after(long bytes)
     bool cut = fake.close_after == ALL;
     fake.close_after = ALL;
     SESSION_UNTIL(session.asked_count >= 3 && session.answered == session.asked_count &&
-                  rconn_is_ready(session.rconn));
+                  redis_connection_is_ready(session.redis_connection));
     session_turn_for(5);
-    SESSION_UNTIL(session.answered == session.asked_count && rconn_is_ready(session.rconn));
+    SESSION_UNTIL(session.answered == session.asked_count &&
+                  redis_connection_is_ready(session.redis_connection));
     assert_int_equal(session.ready, session.lost + 1);
     bool gone = false;
     for (size_t i = 0; i < session.asked_count;
@@ -99,8 +100,8 @@ TEST(a_silent_redis_is_given_up_after_the_limit_and_not_before)
     int64_t began = wait_now_ms();
     SESSION_UNTIL(session.lost == 1);
     int64_t took = wait_now_ms() - began;
-    assert_true(took >= RCONN_SILENCE_MAX_MS - 1);
-    assert_true(took <= RCONN_SILENCE_MAX_MS + wait_slack_ms());
+    assert_true(took >= REDIS_CONNECTION_REPLY_TIMEOUT_MS - 1);
+    assert_true(took <= REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
     assert_int_equal(session.asked[0].losses, 1);
     session_end();
 }
@@ -112,7 +113,7 @@ TEST(silence_is_noticed_without_any_command)
     int64_t began = wait_now_ms();
     SESSION_UNTIL(session.lost == 1);
     int64_t took = wait_now_ms() - began;
-    assert_true(took <= RCONN_HEARTBEAT_MS + RCONN_SILENCE_MAX_MS + wait_slack_ms());
+    assert_true(took <= REDIS_CONNECTION_HEARTBEAT_MS + REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
     assert_non_null(
         strstr(buf_c_str(&fake.log), "PING\nROLE\nPING\n")); /* the greeting's and the heartbeat's */
     session_end();
@@ -124,7 +125,7 @@ TEST(a_refused_heartbeat_ends_the_connection)
     fake.ping = "-BUSY Redis is busy running a script.\r\n";
     int64_t began = wait_now_ms();
     SESSION_UNTIL(session.lost == 1);
-    assert_true(wait_now_ms() - began <= RCONN_HEARTBEAT_MS + wait_slack_ms());
+    assert_true(wait_now_ms() - began <= REDIS_CONNECTION_HEARTBEAT_MS + wait_slack_ms());
     fake.ping = "+PONG\r\n";
     SESSION_UNTIL(session.ready == 2);
     session_end();
@@ -137,9 +138,11 @@ TEST(a_redis_that_cannot_save_is_kept_and_connected_to)
     fake.ping = "-MISCONF Redis is configured to save RDB snapshots\r\n";
     session_connect();
     SESSION_UNTIL(session.ready == 1);
-    session_turn_for(2 * RCONN_HEARTBEAT_MS + RCONN_HEARTBEAT_MS / 2);
+    session_turn_for(2 * REDIS_CONNECTION_HEARTBEAT_MS + REDIS_CONNECTION_HEARTBEAT_MS / 2);
     assert_int_equal(session.lost, 0);
-    assert_true(rconn_proven_ms(session.rconn) + 2 * (uint64_t)RCONN_HEARTBEAT_MS >= clock_boot_ms());
+    assert_true(redis_connection_last_pong_ms(session.redis_connection) +
+                    2 * (uint64_t)REDIS_CONNECTION_HEARTBEAT_MS >=
+                clock_boot_ms());
     session_end();
 }
 
@@ -148,7 +151,7 @@ TEST(a_redis_that_answers_slowly_is_kept)
 {
     begin_ready();
     fake.slice = 1;
-    int64_t until = wait_now_ms() + RCONN_SILENCE_MAX_MS + RCONN_HEARTBEAT_MS;
+    int64_t until = wait_now_ms() + REDIS_CONNECTION_REPLY_TIMEOUT_MS + REDIS_CONNECTION_HEARTBEAT_MS;
     while (wait_now_ms() < until) {
         if (session.answered == session.asked_count)
             assert_int_equal(session_ask("ECHO", "a text that takes a while"), 0);
@@ -174,7 +177,7 @@ static void drip(const char *piece)
 /* The heartbeat waits behind it. */
 TEST(a_large_reply_is_waited_for_while_more_of_it_comes)
 {
-    enum { SIZE = 1 << 20, WHILE_MS = RCONN_SILENCE_MAX_MS + 2 * RCONN_HEARTBEAT_MS };
+    enum { SIZE = 1 << 20, WHILE_MS = REDIS_CONNECTION_REPLY_TIMEOUT_MS + 2 * REDIS_CONNECTION_HEARTBEAT_MS };
     static char rest[SIZE];
     begin_ready();
     fake.mute = true;
@@ -200,7 +203,7 @@ TEST(a_large_reply_is_waited_for_while_more_of_it_comes)
 /* Sent again on the next connection it would end that one, too. */
 TEST(a_reply_that_does_not_end_fails_its_command_alone)
 {
-    enum { AT_LEAST_MS = (RCONN_REPLY_HEARTBEATS_MAX - 1) * RCONN_HEARTBEAT_MS };
+    enum { AT_LEAST_MS = (REDIS_CONNECTION_REPLY_HEARTBEATS_MAX - 1) * REDIS_CONNECTION_HEARTBEAT_MS };
     begin_ready();
     fake.mute = true;
     assert_int_equal(session_ask("HANG", NULL), 0);
@@ -228,7 +231,8 @@ TEST(pushes_are_no_progress)
     int64_t began = wait_now_ms();
     while (session.lost == 0)
         drip("$1\r\nk\r\n");
-    assert_in_range(wait_now_ms() - began, RCONN_SILENCE_MAX_MS - 1, RCONN_SILENCE_MAX_MS + wait_slack_ms());
+    assert_in_range(wait_now_ms() - began, REDIS_CONNECTION_REPLY_TIMEOUT_MS - 1,
+                    REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
     assert_int_equal(session.asked[0].losses, 1);
     fake.mute = false;
     SESSION_UNTIL(session.ready == 2);
@@ -243,7 +247,7 @@ TEST(after_a_stop_what_lies_in_the_socket_is_read_first)
     assert_int_equal(session_ask("ECHO", "a"), 0);
     (void)uv_run(&session.loop, UV_RUN_NOWAIT); /* sends it */
     fake_turn(&fake);                           /* answers it */
-    (void)poll(NULL, 0, RCONN_SILENCE_MAX_MS + RCONN_HEARTBEAT_MS + 200);
+    (void)poll(NULL, 0, REDIS_CONNECTION_REPLY_TIMEOUT_MS + REDIS_CONNECTION_HEARTBEAT_MS + 200);
     session_turn_for(100);
     assert_int_equal(session.asked[0].replies, 1);
     assert_int_equal(session.lost, 0);
@@ -259,7 +263,8 @@ TEST(a_greeting_that_is_not_answered_is_given_up)
     int64_t began = wait_now_ms();
     SESSION_UNTIL(session.metrics.redis_disconnects_total == 1);
     int64_t took = wait_now_ms() - began;
-    assert_true(took >= RCONN_CONNECT_TIMEOUT_MS - 1 && took <= RCONN_CONNECT_TIMEOUT_MS + wait_slack_ms());
+    assert_true(took >= REDIS_CONNECTION_CONNECT_TIMEOUT_MS - 1 &&
+                took <= REDIS_CONNECTION_CONNECT_TIMEOUT_MS + wait_slack_ms());
     fake.mute = false;
     SESSION_UNTIL(session.ready == 1);
     assert_int_equal(session.lost, 0);
@@ -282,7 +287,7 @@ TEST(attempts_come_at_growing_intervals_and_at_short_ones_again_after_success)
     int64_t began = wait_now_ms();
     fake_drop_all(&fake);
     SESSION_UNTIL(session.ready == 2);
-    assert_true(wait_now_ms() - began <= RCONN_BACKOFF_MIN_MS + wait_slack_ms());
+    assert_true(wait_now_ms() - began <= REDIS_CONNECTION_BACKOFF_MIN_MS + wait_slack_ms());
     session_end();
 }
 

@@ -81,7 +81,7 @@ TEST(a_look_up_that_outlives_its_attempt_is_waited_for)
     begin(true);
     session_connect();
     SESSION_UNTIL(session.metrics.redis_disconnects_total == 1);
-    session_turn_for(2 * RCONN_BACKOFF_MIN_MS); /* the next attempts find it under way */
+    session_turn_for(2 * REDIS_CONNECTION_BACKOFF_MIN_MS); /* the next attempts find it under way */
     assert_int_equal(look_ups, 1);
     open_gate(1);
     SESSION_UNTIL(session.ready == 1);

@@ -67,7 +67,7 @@ static bool tracks(const char *hello)
     session.tracking_prefix = SPAN("c:");
     session_connect();
     SESSION_UNTIL(session.ready == 1);
-    bool tracking = rconn_is_tracking(session.rconn);
+    bool tracking = redis_connection_is_tracking(session.redis_connection);
     assert_int_equal(times("CLIENT TRACKING ON BCAST PREFIX c:\n"), tracking);
     assert_int_equal(session.metrics.redis_tracking_refused_total, !tracking);
     end();
@@ -89,11 +89,11 @@ TEST(each_connection_is_judged_by_its_own_version)
     session.tracking_prefix = SPAN("c:");
     session_connect();
     SESSION_UNTIL(session.ready == 1);
-    assert_false(rconn_is_tracking(session.rconn));
+    assert_false(redis_connection_is_tracking(session.redis_connection));
     fake.hello = HELLO_REPLY;
     fake_drop_all(&fake);
     SESSION_UNTIL(session.ready == 2);
-    assert_true(rconn_is_tracking(session.rconn));
+    assert_true(redis_connection_is_tracking(session.redis_connection));
     end();
 }
 
@@ -106,7 +106,7 @@ TEST(a_master_is_asked_for_its_role_with_every_heartbeat)
     SESSION_UNTIL(times("PING\n") == 3);
     assert_int_equal(times("ROLE\nPING\n"), 3);
     assert_int_equal(times("INFO"), 0);
-    assert_true(rconn_good_ms(session.rconn) == UINT64_MAX);
+    assert_true(redis_connection_good_ms(session.redis_connection) == UINT64_MAX);
     end();
 }
 
@@ -121,7 +121,7 @@ TEST(a_replica_is_asked_for_its_link_as_well)
     set_link("up", 3);
     SESSION_UNTIL(session.metrics.redis_replica_lag_seconds == 3);
     assert_int_equal(times("ROLE\nINFO replication\nPING\n"), 2);
-    uint64_t good_ms = rconn_good_ms(session.rconn);
+    uint64_t good_ms = redis_connection_good_ms(session.redis_connection);
     assert_in_range(clock_boot_ms() - good_ms, 3000, 4000 + (uint64_t)wait_slack_ms());
     assert_int_equal(session.lost, 0);
     end();
@@ -155,14 +155,14 @@ static void expect_lost_as_of(const char *role, const char *status, int silent_s
     set_link("up", SILENT_BEFORE_S);
     session_connect();
     SESSION_UNTIL(session.ready == 1);
-    uint64_t good_ms = rconn_good_ms(session.rconn);
+    uint64_t good_ms = redis_connection_good_ms(session.redis_connection);
     fake.role = role;
     set_link(status, silent_s);
     SESSION_UNTIL(session.lost == 1);
-    assert_true(rconn_good_ms(session.rconn) == good_ms);
+    assert_true(redis_connection_good_ms(session.redis_connection) == good_ms);
     assert_in_range(clock_boot_ms() - good_ms, SILENT_BEFORE_S * 1000,
-                    SILENT_BEFORE_S * 1000 + 2 * RCONN_HEARTBEAT_MS + (uint64_t)wait_slack_ms());
-    session_turn_for(2 * RCONN_BACKOFF_MIN_MS);
+                    SILENT_BEFORE_S * 1000 + 2 * REDIS_CONNECTION_HEARTBEAT_MS + (uint64_t)wait_slack_ms());
+    session_turn_for(2 * REDIS_CONNECTION_BACKOFF_MIN_MS);
     assert_int_equal(session.ready, 1);
     end();
 }
@@ -178,12 +178,12 @@ TEST(a_replica_that_has_lost_its_master_is_lost_from_when_it_last_heard_it)
 TEST(a_server_that_changes_its_role_is_connected_to_anew)
 {
     begin_ready(MASTER);
-    uint64_t proven_ms = rconn_proven_ms(session.rconn);
+    uint64_t last_pong_ms = redis_connection_last_pong_ms(session.redis_connection);
     fake.role = LINKED;
     set_link("up", 0);
     SESSION_UNTIL(session.lost == 1);
-    assert_in_range(rconn_good_ms(session.rconn), proven_ms,
-                    proven_ms + RCONN_HEARTBEAT_MS + (uint64_t)wait_slack_ms());
+    assert_in_range(redis_connection_good_ms(session.redis_connection), last_pong_ms,
+                    last_pong_ms + REDIS_CONNECTION_HEARTBEAT_MS + (uint64_t)wait_slack_ms());
     SESSION_UNTIL(session.ready == 2);
     expect_role(METRICS_ROLE_REPLICA);
     fake.role = MASTER;
@@ -248,10 +248,12 @@ TEST(without_info_a_replica_is_judged_by_its_role)
     expect_role(METRICS_ROLE_REPLICA);
     SESSION_UNTIL(times("PING\n") == 3);
     assert_int_equal(times("INFO"), 1);
-    assert_true(rconn_good_ms(session.rconn) >= rconn_proven_ms(session.rconn));
+    assert_true(redis_connection_good_ms(session.redis_connection) >=
+                redis_connection_last_pong_ms(session.redis_connection));
     fake.role = CUT_OFF;
     SESSION_UNTIL(session.lost == 1);
-    assert_true(rconn_good_ms(session.rconn) <= rconn_proven_ms(session.rconn));
+    assert_true(redis_connection_good_ms(session.redis_connection) <=
+                redis_connection_last_pong_ms(session.redis_connection));
     fake.role = LINKED;
     SESSION_UNTIL(session.ready == 2);
     assert_int_equal(text_count(logged(ends[0]), "redis denies INFO"), 1);
@@ -269,7 +271,7 @@ TEST(a_role_that_is_denied_from_now_on_is_known_no_more)
     fake.role = DENIED;
     SESSION_UNTIL(session.metrics.redis_role[METRICS_ROLE_UNKNOWN] == 1);
     expect_role(METRICS_ROLE_UNKNOWN);
-    assert_true(rconn_good_ms(session.rconn) == UINT64_MAX);
+    assert_true(redis_connection_good_ms(session.redis_connection) == UINT64_MAX);
     assert_int_equal(session.lost, 0);
     end();
 }

@@ -10,17 +10,17 @@
 /* The reason of the last refusal. */
 static char reason[256];
 
-static int init_options(struct redis_target *t, const struct redis_options *options)
+static int init_options(struct redis_endpoint *t, const struct redis_options *options)
 {
     struct buf why = BUF_INIT;
-    int err = redis_target_init(t, options, &why);
+    int err = redis_endpoint_init(t, options, &why);
     assert_true((err == -EINVAL) == (why.len > 0));
     (void)snprintf(reason, sizeof reason, "%s", buf_c_str(&why));
     buf_fini(&why);
     return err;
 }
 
-static int init(struct redis_target *t, const char *url, const char *password)
+static int init(struct redis_endpoint *t, const char *url, const char *password)
 {
     char *own = text_printf("%s", url); /* on the heap, so that a sanitizer sees reads beyond it */
     struct redis_options options = {.url = own,
@@ -35,7 +35,7 @@ static int init(struct redis_target *t, const char *url, const char *password)
     return err;
 }
 
-struct expected {
+struct pending {
     enum redis_transport transport;
     const char *host;
     int port;
@@ -45,16 +45,16 @@ struct expected {
     const char *password;
 };
 
-static void assert_text(const char *url, const char *actual, const char *expected)
+static void assert_text(const char *url, const char *actual, const char *pending)
 {
-    if (actual == NULL || expected == NULL ? actual != expected : strcmp(actual, expected) != 0)
+    if (actual == NULL || pending == NULL ? actual != pending : strcmp(actual, pending) != 0)
         fail_msg("%s: %s, not %s", url, actual == NULL ? "(none)" : actual,
-                 expected == NULL ? "(none)" : expected);
+                 pending == NULL ? "(none)" : pending);
 }
 
-static void assert_target(const char *url, const struct expected *e)
+static void assert_target(const char *url, const struct pending *e)
 {
-    struct redis_target t;
+    struct redis_endpoint t;
     int err = init(&t, url, "");
     if (err != 0)
         fail_msg("%s: %s", url, reason);
@@ -66,11 +66,11 @@ static void assert_target(const char *url, const struct expected *e)
     assert_int_equal(t.db, e->db);
     if (e->host != NULL)
         assert_int_equal(t.port, e->port);
-    redis_target_fini(&t);
+    redis_endpoint_fini(&t);
     assert_null(t.user);
 }
 
-#define ASSERT_TARGET(url, ...) assert_target((url), &(struct expected){__VA_ARGS__})
+#define ASSERT_TARGET(url, ...) assert_target((url), &(struct pending){__VA_ARGS__})
 
 TEST(host_port_and_database_have_defaults)
 {
@@ -108,10 +108,10 @@ TEST(a_password_may_come_without_user_or_be_empty)
 
 TEST(a_user_without_password_is_refused_rather_than_taken_for_the_default_user)
 {
-    struct redis_target t;
+    struct redis_endpoint t;
     assert_int_equal(init(&t, "redis://alice@db", ""), -EINVAL);
     assert_string_equal(reason, "a user needs a password (an empty one is written user:@host)");
-    redis_target_fini(&t);
+    redis_endpoint_fini(&t);
 }
 
 TEST(user_and_password_are_decoded_once)
@@ -144,7 +144,7 @@ TEST(sockets_take_user_database_and_escapes)
 
 TEST(ports_and_databases_hold_from_both_sides)
 {
-    struct redis_target t;
+    struct redis_endpoint t;
     static const struct {
         const char *url;
         int err;
@@ -158,35 +158,35 @@ TEST(ports_and_databases_hold_from_both_sides)
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         if (init(&t, cases[i].url, "") != cases[i].err)
             fail_msg("%s is judged wrong", cases[i].url);
-        redis_target_fini(&t);
+        redis_endpoint_fini(&t);
     }
 }
 
 TEST(the_path_of_a_socket_fits_its_address_or_is_refused)
 {
     enum { LONGEST = 107 }; /* 108 bytes with the NUL, unix(7) */
-    struct redis_target t;
+    struct redis_endpoint t;
     char *url = text_printf("unix:///");
     while (strlen(url) < strlen("unix://") + LONGEST)
         url = text_append(url, "s");
     assert_int_equal(init(&t, url, ""), 0);
     assert_int_equal(strlen(t.path), LONGEST);
-    redis_target_fini(&t);
+    redis_endpoint_fini(&t);
     url = text_append(url, "s");
     assert_int_equal(init(&t, url, ""), -EINVAL);
-    redis_target_fini(&t);
+    redis_endpoint_fini(&t);
     free(url);
 }
 
 static void assert_refused(const char *const *urls, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        struct redis_target t;
+        struct redis_endpoint t;
         if (init(&t, urls[i], "") != -EINVAL)
             fail_msg("%s was accepted", urls[i]);
         assert_true(strlen(reason) > 0);
         assert_null(strstr(reason, "cret"));
-        redis_target_fini(&t);
+        redis_endpoint_fini(&t);
     }
 }
 
@@ -257,20 +257,20 @@ TEST(what_names_no_sentinels_or_no_master_is_refused_with_a_reason)
 }
 
 /* What the sentinels of a target are, in one text: "host:port host:port master role". */
-static void assert_sentinels(const char *url, const char *expected, int db)
+static void assert_sentinels(const char *url, const char *pending, int db)
 {
-    struct redis_target t;
+    struct redis_endpoint t;
     struct buf out = BUF_INIT;
     if (init(&t, url, "") != 0)
         fail_msg("%s: %s", url, reason);
     for (int i = 0; i < t.sentinels.count; i++)
         buf_printf(&out, "%s:%d ", t.sentinels.at[i].host, t.sentinels.at[i].port);
     buf_printf(&out, "%s %s", t.sentinels.master, t.sentinels.replica ? "replica" : "master");
-    assert_buf(&out, expected);
+    assert_buf(&out, pending);
     assert_null(t.host);
     assert_int_equal(t.db, db);
     buf_fini(&out);
-    redis_target_fini(&t);
+    redis_endpoint_fini(&t);
 }
 
 TEST(sentinels_are_a_list_with_the_name_of_a_master)
@@ -304,10 +304,10 @@ TEST(an_unknown_option_is_named)
         {"redis://db/0?a=b&c=cret@host", "has an unknown option behind its question mark"},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
-        struct redis_target t;
+        struct redis_endpoint t;
         if (init(&t, cases[i].url, "") != -EINVAL || strcmp(reason, cases[i].reason) != 0)
             fail_msg("%s: \"%s\"", cases[i].url, reason);
-        redis_target_fini(&t);
+        redis_endpoint_fini(&t);
     }
 }
 
@@ -318,45 +318,45 @@ TEST(the_credentials_of_redis_are_not_those_of_its_sentinels)
                                     .password = (char[]){"other"},
                                     .sentinel_user = (char[]){""},
                                     .sentinel_password = (char[]){"watchword"}};
-    struct redis_target t;
+    struct redis_endpoint t;
     assert_int_equal(init_options(&t, &options), 0);
-    struct redis_target sentinel = redis_target_sentinel(&t, 1);
+    struct redis_endpoint sentinel = redis_endpoint_sentinel(&t, 1);
     assert_string_equal(sentinel.host, "b");
     assert_int_equal(sentinel.port, 7);
     assert_string_equal(sentinel.user, "default");
     assert_string_equal(sentinel.password, "watchword");
     assert_int_equal(sentinel.db, 0);
     assert_int_equal(sentinel.transport, REDIS_TRANSPORT_TLS);
-    struct redis_target there = redis_target_at(&t, (char[]){"10.0.0.1"}, 6380);
+    struct redis_endpoint there = redis_endpoint_at(&t, (char[]){"10.0.0.1"}, 6380);
     assert_string_equal(there.host, "10.0.0.1");
     assert_int_equal(there.port, 6380);
     assert_string_equal(there.user, "alice");
     assert_string_equal(there.password, "s3cret");
     assert_int_equal(there.db, 3);
-    redis_target_fini(&t);
+    redis_endpoint_fini(&t);
     options.sentinel_user = (char[]){"bob"};
     assert_int_equal(init_options(&t, &options), 0);
-    assert_string_equal(redis_target_sentinel(&t, 0).user, "bob");
-    redis_target_fini(&t);
+    assert_string_equal(redis_endpoint_sentinel(&t, 0).user, "bob");
+    redis_endpoint_fini(&t);
     options.sentinel_password = (char[]){""};
     assert_int_equal(init_options(&t, &options), -EINVAL);
-    redis_target_fini(&t);
+    redis_endpoint_fini(&t);
 }
 
 TEST(what_a_peer_says_is_withheld_when_it_quotes_a_password)
 {
-    struct redis_target t;
+    struct redis_endpoint t;
     assert_int_equal(init(&t, "redis+sentinel://a/m", "hush"), 0);
     t.sentinels.password = strdup("a-password-that-is-cut-short-when-quoted");
     assert_non_null(t.sentinels.password);
     static const char fine[] = "WRONGPASS invalid username-password pair";
-    assert_ptr_equal(redis_target_discreet(&t, fine), fine);
-    assert_null(strstr(redis_target_discreet(&t, "ERR 'HELLO' 'hush'"), "hush"));
-    assert_null(strstr(redis_target_discreet(&t, "ERR 'a-password-that-is-cut'"), "a-pass"));
-    redis_target_fini(&t);
+    assert_ptr_equal(redis_endpoint_redact(&t, fine), fine);
+    assert_null(strstr(redis_endpoint_redact(&t, "ERR 'HELLO' 'hush'"), "hush"));
+    assert_null(strstr(redis_endpoint_redact(&t, "ERR 'a-password-that-is-cut'"), "a-pass"));
+    redis_endpoint_fini(&t);
     assert_int_equal(init(&t, "redis://a", ""), 0);
-    assert_ptr_equal(redis_target_discreet(&t, fine), fine);
-    redis_target_fini(&t);
+    assert_ptr_equal(redis_endpoint_redact(&t, fine), fine);
+    redis_endpoint_fini(&t);
 }
 
 /* Many a password is a word of Redis' own texts. */
@@ -374,31 +374,31 @@ TEST(a_text_that_quotes_nothing_is_told_whatever_the_password_is)
     static const char *const passwords[] = {"password", "pass", "user", "Redis",
                                             "clients",  "time", "e",    "Connection"};
     for (size_t i = 0; i < TEST_COUNT(passwords); i++) {
-        struct redis_target t;
+        struct redis_endpoint t;
         assert_int_equal(init(&t, "redis://a", passwords[i]), 0);
         for (size_t k = 0; k < TEST_COUNT(texts); k++)
-            assert_ptr_equal(redis_target_discreet(&t, texts[k]), texts[k]);
-        const char *told = redis_target_discreet(
+            assert_ptr_equal(redis_endpoint_redact(&t, texts[k]), texts[k]);
+        const char *told = redis_endpoint_redact(
             &t, "ERR unknown command `HELLO`, with args beginning with: `3`, `AUTH`, `default`, `password`, "
                 "`pass`, `user`, `Redis`, `clients`, `time`, `e`, `Connection`, ");
         assert_string_equal(told, "ERR unknown command HELLO: Redis older than 6");
-        redis_target_fini(&t);
+        redis_endpoint_fini(&t);
     }
 }
 
 TEST(the_separate_password_is_for_urls_without_one)
 {
-    struct redis_target t;
+    struct redis_endpoint t;
     assert_int_equal(init(&t, "redis://alice@db", "apart"), 0);
     assert_string_equal(t.user, "alice");
     assert_string_equal(t.password, "apart");
-    redis_target_fini(&t);
+    redis_endpoint_fini(&t);
     assert_int_equal(init(&t, "redis://db", "per%41cent"), 0);
     assert_string_equal(t.password, "per%41cent"); /* as it is: it is no part of a URL */
-    redis_target_fini(&t);
+    redis_endpoint_fini(&t);
     assert_int_equal(init(&t, "redis://:inside@db", "apart"), 0);
     assert_string_equal(t.password, "inside");
-    redis_target_fini(&t);
+    redis_endpoint_fini(&t);
 }
 
 TEST(descriptions_hold_no_secret)
@@ -414,25 +414,25 @@ TEST(descriptions_hold_no_secret)
         {"redis+sentinel://alice:s3cret@a,b/mymaster/2", "mymaster/2 by Sentinel"},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
-        struct redis_target t;
+        struct redis_endpoint t;
         struct buf out = BUF_INIT;
         assert_int_equal(init(&t, cases[i].url, "other-s3cret"), 0);
-        redis_target_describe(&t, &out);
+        redis_endpoint_describe(&t, &out);
         assert_buf(&out, cases[i].text);
         buf_fini(&out);
-        redis_target_fini(&t);
+        redis_endpoint_fini(&t);
     }
 }
 
-static void assert_hello(const char *url, const char *const *expected, int count)
+static void assert_hello(const char *url, const char *const *pending, int count)
 {
-    struct redis_target t;
+    struct redis_endpoint t;
     const char *argv[REDIS_HELLO_ARGS_MAX];
     assert_int_equal(init(&t, url, ""), 0);
-    assert_int_equal(redis_target_hello(&t, "channeld", argv), count);
+    assert_int_equal(redis_endpoint_hello(&t, "channeld", argv), count);
     for (int i = 0; i < count; i++)
-        assert_string_equal(argv[i], expected[i]);
-    redis_target_fini(&t);
+        assert_string_equal(argv[i], pending[i]);
+    redis_endpoint_fini(&t);
 }
 
 TEST(hello_authenticates_only_with_a_password)

@@ -242,11 +242,11 @@ struct session {
     uv_loop_t loop;
     struct fake *fake;
     struct fake *other, *third; /* further ones, or NULL */
-    struct redis_target target;
+    struct redis_endpoint target;
     struct metrics metrics;
     struct span tracking_prefix;
     uint64_t stale_limit_ms;
-    struct rconn *rconn;
+    struct redis_connection *redis_connection;
     int ready, lost, closed;
     bool closing;
     struct asked asked[ASKED_MAX];
@@ -297,13 +297,14 @@ static inline void session_on_reply(void *arg, const redisReply *reply)
         session.during_reply(&session, reply);
 }
 
-/* Asks one command of one or two words; returns what rconn_send did. */
+/* Asks one command of one or two words; returns what redis_connection_send did. */
 static inline int session_ask(const char *name, const char *argument)
 {
     assert_true(session.asked_count < ASKED_MAX);
     struct asked *a = &session.asked[session.asked_count];
     const char *argv[] = {name, argument};
-    int err = rconn_send(session.rconn, argument == NULL ? 1 : 2, argv, NULL, session_on_reply, a);
+    int err = redis_connection_send(session.redis_connection, argument == NULL ? 1 : 2, argv, NULL,
+                                    session_on_reply, a);
     session.asked_count += err == 0;
     return err;
 }
@@ -314,7 +315,7 @@ static inline void session_begin(struct fake *f, const char *host)
     static char user[] = "default";
     (void)snprintf(any_host, sizeof any_host, "%s", host);
     session = (struct session){.fake = f};
-    session.target = (struct redis_target){.host = any_host, .port = f->port, .user = user};
+    session.target = (struct redis_endpoint){.host = any_host, .port = f->port, .user = user};
     assert_int_equal(uv_loop_init(&session.loop), 0);
 }
 
@@ -333,21 +334,21 @@ static inline void session_begin_by_sentinel(struct fake *f, struct fake *sentin
     session_begin(f, "");
     session.other = sentinel;
     session.target =
-        (struct redis_target){.user = user, .sentinels = {.count = 1, .master = master, .user = user}};
+        (struct redis_endpoint){.user = user, .sentinels = {.count = 1, .master = master, .user = user}};
     session.target.sentinels.at[0].host = any_host;
     session.target.sentinels.at[0].port = sentinel->port;
 }
 
 static inline void session_connect(void)
 {
-    const struct rconn_options options = {.target = &session.target,
-                                          .client_name = "test",
-                                          .metrics = &session.metrics,
-                                          .tracking_prefix = session.tracking_prefix,
-                                          .stale_limit_ms = session.stale_limit_ms,
-                                          .on_ready = session_on_ready,
-                                          .on_lost = session_on_lost};
-    assert_int_equal(rconn_new(&session.loop, &options, &session.rconn), 0);
+    const struct redis_connection_options options = {.target = &session.target,
+                                                     .client_name = "test",
+                                                     .metrics = &session.metrics,
+                                                     .tracking_prefix = session.tracking_prefix,
+                                                     .stale_limit_ms = session.stale_limit_ms,
+                                                     .on_ready = session_on_ready,
+                                                     .on_lost = session_on_lost};
+    assert_int_equal(redis_connection_new(&session.loop, &options, &session.redis_connection), 0);
 }
 
 static inline void session_turn(void)
@@ -398,7 +399,7 @@ static inline void session_check_answers(void)
 static inline void session_close(void)
 {
     session.closing = true;
-    rconn_close(session.rconn, session_on_closed, NULL);
+    redis_connection_close(session.redis_connection, session_on_closed, NULL);
 }
 
 /* Closes what is open, and the loop: nothing may be left. */

@@ -9,56 +9,56 @@ static void nobody(void *arg, const redisReply *reply)
     (void)reply;
 }
 
-static void push(struct expected *q, uint64_t number)
+static void push(struct pending *q, uint64_t number)
 {
-    assert_int_equal(expected_reserve(q), 0);
-    expected_push(q, (struct expected_reply){nobody, NULL, number});
+    assert_int_equal(pending_reserve(q), 0);
+    pending_push(q, (struct pending_command){nobody, NULL, number});
 }
 
 TEST(an_empty_queue_owes_nothing)
 {
-    struct expected q = {0};
-    assert_null(expected_oldest(&q));
-    assert_int_equal(expected_reserve(&q), 0);
-    assert_null(expected_oldest(&q));
-    expected_fini(&q);
-    assert_null(expected_oldest(&q));
-    expected_fini(&q); /* harmless */
+    struct pending q = {0};
+    assert_null(pending_oldest(&q));
+    assert_int_equal(pending_reserve(&q), 0);
+    assert_null(pending_oldest(&q));
+    pending_fini(&q);
+    assert_null(pending_oldest(&q));
+    pending_fini(&q); /* harmless */
 }
 
 TEST(what_was_sent_first_is_answered_first)
 {
-    struct expected q = {0};
+    struct pending q = {0};
     for (uint64_t i = 0; i < 1000; i++)
         push(&q, i);
     for (uint64_t i = 0; i < 1000; i++) {
-        assert_int_equal(expected_oldest(&q)->sent_ns, i);
-        assert_int_equal(expected_pop(&q).sent_ns, i);
+        assert_int_equal(pending_oldest(&q)->sent_ns, i);
+        assert_int_equal(pending_pop(&q).sent_ns, i);
     }
-    assert_null(expected_oldest(&q));
-    expected_fini(&q);
+    assert_null(pending_oldest(&q));
+    pending_fini(&q);
 }
 
 /* Grows with its head at every position of the ring. */
 TEST(growing_keeps_the_order_wherever_the_ring_begins)
 {
     for (uint64_t skip = 0; skip < 130; skip++) {
-        struct expected q = {0};
+        struct pending q = {0};
         for (uint64_t i = 0; i < skip; i++) {
             push(&q, 0);
-            (void)expected_pop(&q);
+            (void)pending_pop(&q);
         }
         for (uint64_t i = 0; i < 300; i++)
             push(&q, i);
         for (uint64_t i = 0; i < 300; i++)
-            assert_int_equal(expected_pop(&q).sent_ns, i);
-        expected_fini(&q);
+            assert_int_equal(pending_pop(&q).sent_ns, i);
+        pending_fini(&q);
     }
 }
 
 TEST(a_queue_that_fills_and_empties_keeps_its_memory)
 {
-    struct expected q = {0};
+    struct pending q = {0};
     uint64_t in = 0;
     uint64_t out = 0;
     uint64_t seed = 7;
@@ -66,10 +66,10 @@ TEST(a_queue_that_fills_and_empties_keeps_its_memory)
         if (in - out < 60 && check_random(&seed) % 2 == 0)
             push(&q, in++);
         else if (in > out)
-            assert_int_equal(expected_pop(&q).sent_ns, out++);
+            assert_int_equal(pending_pop(&q).sent_ns, out++);
     }
     assert_true(q.capacity <= 64);
-    expected_fini(&q);
+    pending_fini(&q);
 }
 
 int main(void)

@@ -130,9 +130,9 @@ TEST(a_large_reply_is_whole_and_gives_its_memory_back)
     const redisReply *reply = next(&input);
     assert_int_equal(reply->elements, MEMBERS);
     for (int i = 0; i < MEMBERS; i++) {
-        char expected[16];
-        (void)snprintf(expected, sizeof expected, "%06d", i);
-        assert_string_equal(reply->element[i]->str, expected);
+        char pending[16];
+        (void)snprintf(pending, sizeof pending, "%06d", i);
+        assert_string_equal(reply->element[i]->str, pending);
     }
     reply = next(&input);
     assert_int_equal(reply->len, LONG);

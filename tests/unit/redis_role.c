@@ -25,7 +25,7 @@ static bool is_ordered(const char *server, const char *version)
     char *bytes = text_printf("%%2\r\n$6\r\nserver\r\n$%zu\r\n%s\r\n$7\r\nversion\r\n$%zu\r\n%s\r\n",
                               strlen(server), server, strlen(version), version);
     redisReply *reply = parse(bytes);
-    bool ordered = redis_hello_objection(reply) == NULL;
+    bool ordered = redis_hello_check(reply) == NULL;
     freeReplyObject(reply);
     free(bytes);
     return ordered;
@@ -70,7 +70,7 @@ TEST(a_server_that_does_not_tell_what_it_is_is_not_relied_on)
                                           "%1\r\n$7\r\nversion\r\n$5\r\n8.0.0\r\n"};
     for (size_t i = 0; i < TEST_COUNT(replies); i++) {
         redisReply *reply = parse(replies[i]);
-        assert_non_null(redis_hello_objection(reply));
+        assert_non_null(redis_hello_check(reply));
         freeReplyObject(reply);
     }
 }
@@ -78,7 +78,7 @@ TEST(a_server_that_does_not_tell_what_it_is_is_not_relied_on)
 static bool role_is(const char *bytes, bool as_replica)
 {
     redisReply *reply = parse(bytes);
-    bool is = redis_role_objection(reply, as_replica) == NULL;
+    bool is = redis_role_check(reply, as_replica) == NULL;
     freeReplyObject(reply);
     return is;
 }
@@ -136,7 +136,7 @@ static const char *link_objection(const char *lines)
     redisReply *reply = parse(bytes);
     const char *objection = redis_read_link(reply, &link);
     if (objection == NULL)
-        objection = redis_link_objection(&link);
+        objection = redis_link_check(&link);
     freeReplyObject(reply);
     free(bytes);
     free(info);

@@ -204,7 +204,7 @@ TEST(silence_is_not_waited_for_for_long)
     int64_t began = wait_now_ms();
     session_connect();
     SESSION_UNTIL(session.metrics.redis_disconnects_total >= 1);
-    assert_in_range(wait_now_ms() - began, SENTINEL_PATIENCE_MS / 2, SENTINEL_PATIENCE_MS + wait_slack_ms());
+    assert_in_range(wait_now_ms() - began, SENTINEL_TIMEOUT_MS / 2, SENTINEL_TIMEOUT_MS + wait_slack_ms());
     sentinel.mute = false;
     SESSION_UNTIL(session.ready == 1);
     end();
@@ -236,7 +236,7 @@ TEST(a_sentinel_that_goes_leaves_the_connection_alone)
     fake_stop_listening(&sentinel);
     fake_drop_all(&sentinel);
     SESSION_UNTIL(session.metrics.sentinels_connected == 0);
-    session_turn_for(SENTINEL_INTERVAL_MS + SENTINEL_PATIENCE_MS);
+    session_turn_for(SENTINEL_INTERVAL_MS + SENTINEL_TIMEOUT_MS);
     assert_int_equal(session.lost, 0);
     fake_listen(&sentinel, "127.0.0.1", sentinel.port);
     SESSION_UNTIL(session.metrics.sentinels_connected == 1);

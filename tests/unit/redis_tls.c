@@ -95,7 +95,7 @@ static int remove_files(void **state)
 static int make(enum redis_transport transport, char *ca, char *cert, char *key, struct ssl_ctx_st **out,
                 struct buf *error)
 {
-    const struct redis_target target = {.transport = transport, .host = EMPTY};
+    const struct redis_endpoint target = {.transport = transport, .host = EMPTY};
     const struct redis_options options = {EMPTY, EMPTY, ca, cert, key, EMPTY, EMPTY};
     return redis_tls_new(&target, &options, out, error);
 }
