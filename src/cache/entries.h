@@ -17,7 +17,7 @@
 #include "base/digest.h"
 #include "base/metrics.h"
 #include "cache/sieve.h"
-#include "cache/table.h"
+#include "base/table.h"
 #include "model/document.h"
 
 enum entry_kind {

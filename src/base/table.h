@@ -9,8 +9,8 @@
  * is split in two. So no addition moves more than one segment's slots, however many entries there are, and no
  * block of memory but the directory (8 bytes a segment) grows with the table.
  */
-#ifndef CACHE_TABLE_H
-#define CACHE_TABLE_H
+#ifndef BASE_TABLE_H
+#define BASE_TABLE_H
 
 #include <stddef.h>
 #include <stdint.h>

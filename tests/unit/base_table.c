@@ -1,5 +1,5 @@
 /* The table finds exactly what is in it, whatever was added and removed before, and however hashes clash. */
-#include "cache/table.h"
+#include "base/table.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  * Linear probing with removal by shifting back, so that there are no tombstones; see table.h. The low bits of
  * a hash are the place in a segment, those above choose the segment.
  */
-#include "cache/table.h"
+#include "base/table.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,0 +1,47 @@
+#include "base/wait_group.h"
+#include "unit/check.h"
+
+static void count(void *arg)
+{
+    ++*(int *)arg;
+}
+
+TEST(the_last_to_end_calls_what_waits)
+{
+    struct wait_group group = WAIT_GROUP_INIT;
+    int calls = 0;
+    wait_group_add(&group, 2);
+    wait_group_wait(&group, count, &calls);
+    wait_group_done(&group);
+    assert_int_equal(calls, 0);
+    wait_group_done(&group);
+    assert_int_equal(calls, 1);
+}
+
+TEST(an_empty_group_calls_at_once)
+{
+    struct wait_group group = WAIT_GROUP_INIT;
+    int calls = 0;
+    wait_group_wait(&group, count, &calls);
+    assert_int_equal(calls, 1);
+}
+
+TEST(what_ends_before_anybody_waits_is_not_awaited)
+{
+    struct wait_group group = WAIT_GROUP_INIT;
+    int calls = 0;
+    wait_group_add(&group, 1);
+    wait_group_done(&group);
+    wait_group_wait(&group, count, &calls);
+    assert_int_equal(calls, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_to_end_calls_what_waits),
+        cmocka_unit_test(an_empty_group_calls_at_once),
+        cmocka_unit_test(what_ends_before_anybody_waits_is_not_awaited),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
