@@ -11,6 +11,13 @@ enum { MOVE_MS = 3000, STAND_IN_MS = 30000, GRACE_MS = 5000 };
 static struct sentinel_world world;
 static struct fixture fixture;
 
+static void plant(int replicas)
+{
+    catalogue_issue_key(&world.redis[0], FIXTURE_KEY);
+    catalogue_put(&world.redis[0], "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
+    assert_int_equal(redis_integer(&world.redis[0], "WAIT %d %d", replicas, WAIT_DEADLINE_MS / 2), replicas);
+}
+
 /* One worker, so that it is at one place. `user` is "name:password@", or nothing. */
 static void start_channeld(const char *user)
 {
@@ -26,9 +33,7 @@ static int set_up_with(int replicas)
 {
     memset(&fixture, 0, sizeof fixture);
     sentinel_world_start(&world, replicas, 1);
-    catalogue_issue_key(&world.redis[0], FIXTURE_KEY);
-    catalogue_put(&world.redis[0], "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
-    assert_int_equal(redis_integer(&world.redis[0], "WAIT %d %d", replicas, WAIT_DEADLINE_MS / 2), replicas);
+    plant(replicas);
     /* Nobody is to be promoted: these tests are about replicas. */
     redis_do(&world.sentinel[0], "SENTINEL SET " SENTINEL_MASTER " quorum 5");
     start_channeld("");
@@ -179,6 +184,7 @@ static void without_any_master_there_is_no_connection(void **state)
     assert_int_equal(fixture_status(&fixture, "channel/by-id/404/"), 500);
     redis_restart(&world.redis[0]);
     sentinel_world_await_link(&world, 1);
+    plant(1); /* the master has restarted without its data, and its replica has followed */
     server_await_metric(&fixture.server, "channeld_redis_connected", 1);
 }
 
