@@ -115,9 +115,13 @@ static void write_traffic(const struct server *s, struct buf *out)
 static void write_sums(const struct server *s, struct buf *out)
 {
     struct metrics sum = {0};
+    struct redis_metrics redis = {0};
     for (int i = 0; i < s->worker_count; i++)
         metrics_accumulate(&sum, worker_metrics(s->workers[i]));
     metrics_write(out, &sum);
+    for (int i = 0; i < s->worker_count; i++)
+        redis_metrics_accumulate(&redis, worker_redis_metrics(s->workers[i]));
+    redis_metrics_write(out, &redis);
 }
 
 static void write_workers(const struct server *s, struct buf *out)

@@ -34,6 +34,7 @@ struct worker {
     atomic_bool redis_ready, redis_seen;
     _Atomic uint64_t redis_lost_ms, ticked_ms;
     struct metrics metrics;
+    struct redis_metrics redis_metrics;
     struct request_metrics request_metrics;
 };
 
@@ -64,7 +65,7 @@ static void on_turn_begins(uv_check_t *check)
 static void on_turn_ends(uv_prepare_t *prepare)
 {
     struct worker *w = prepare->data;
-    metrics_turn_ends(&w->metrics);
+    loop_lag_end(&w->metrics.loop_lag);
 }
 
 static void on_finished(void *arg)
@@ -141,6 +142,7 @@ static int make_store(struct worker *w)
         .client_name = w->client_name,
         .keyspace = &c->keyspace,
         .metrics = &w->metrics,
+        .redis_metrics = &w->redis_metrics,
         .request_timeout_ms = (uint64_t)c->values.request_timeout,
         .cache_size = (size_t)(c->values.cache_size / c->workers),
         .stale_limit_ms = (uint64_t)c->values.stale_limit,
@@ -267,6 +269,11 @@ struct worker_status worker_status(const struct worker *w)
 const struct metrics *worker_metrics(const struct worker *w)
 {
     return &w->metrics;
+}
+
+const struct redis_metrics *worker_redis_metrics(const struct worker *w)
+{
+    return &w->redis_metrics;
 }
 
 const struct request_metrics *worker_traffic(const struct worker *w)

@@ -8,8 +8,7 @@
 #define BASE_METRICS_H
 
 #include "base/buf.h"
-#include "base/clock.h"
-#include "base/histogram.h"
+#include "base/loop_lag.h"
 
 #include <stdatomic.h>
 
@@ -22,18 +21,9 @@
     X(connections_rejected_total, counter, "Client connections refused because the limit was reached.")     \
     X(connections_timed_out_total, counter, "Client connections closed because a deadline passed.")         \
     X(connections_max_age_reached_total, counter, "Client connections ended because of their age.")         \
-    X(redis_connected, gauge, "Redis connections that are ready, of one a worker.")                         \
-    X(redis_connects_total, counter, "Redis connections that became ready.")                                \
-    X(redis_disconnects_total, counter, "Redis connections lost or refused.")                               \
     X(redis_commands_total, counter, "Commands sent to Redis for requests.")                                \
     X(redis_error_replies_total, counter, "Error replies of Redis to commands of requests.")                \
-    X(redis_oversize_replies_total, counter,                                                                \
-      "Replies of Redis that were too large, or too long in coming, to be read.")                           \
-    X(redis_tracking_refused_total, counter,                                                                \
-      "Redis connections on which tracking was refused, so that nothing is cached.")                        \
     X(catalogue_missing, gauge, "Workers whose Redis holds no catalogue: neither an index nor API keys.")   \
-    X(redis_failovers_total, counter, "Times that Sentinel named another Redis than the one in use.")       \
-    X(sentinels_connected, gauge, "Conversations with a Sentinel that answers, of one a worker.")           \
     X(cache_hits_total, counter, "Requests answered from memory.")                                          \
     X(cache_misses_total, counter, "Requests for which Redis was asked.")                                   \
     X(cache_coalesced_total, counter, "Requests that joined one that was already asking Redis the same.")   \
@@ -54,25 +44,16 @@
 
 /* The same for gauges of which the largest counts, not the sum, where those of several workers are added up.
  */
-#define METRICS_LARGEST(X)                                                                             \
-    X(redis_replica_lag_seconds, gauge,                                                                \
-      "Seconds since the replica in use heard its master; of all workers the largest, 0 at a master.") \
-    X(catalogue_updated_timestamp_seconds, gauge,                                                      \
+#define METRICS_LARGEST(X)                        \
+    X(catalogue_updated_timestamp_seconds, gauge, \
       "Newest updated_at read from Redis since the start, as seconds since 1970; 0 before the first.")
-
-/* What the Redis of a ready connection is; channeld_redis_role counts connections by it. */
-enum metrics_role { METRICS_ROLE_UNKNOWN, METRICS_ROLE_MASTER, METRICS_ROLE_REPLICA, METRICS_ROLES };
 
 struct metrics {
 #define METRICS_FIELD(name, type, help) _Atomic uint64_t name;
     METRICS(METRICS_FIELD)
     METRICS_LARGEST(METRICS_FIELD)
 #undef METRICS_FIELD
-    _Atomic uint64_t redis_role[METRICS_ROLES];
-    struct histogram redis_command_duration;
-    struct histogram loop_lag;
-    uint64_t
-        turn_began_ns; /* for loop_lag, of the owning thread alone; 0: nothing has been done in this turn */
+    struct loop_lag loop_lag;
 };
 
 /* To be called by the owning thread alone. */
@@ -99,25 +80,15 @@ static inline uint64_t metric_get(const _Atomic uint64_t *m)
     return atomic_load_explicit(m, memory_order_relaxed);
 }
 
-/*
- * A turn of the owner's loop lasts from the first thing that is done in it to the next look at the sockets.
- * Whoever begins something says so, with the time if he has read the clock anyway; the first in a turn
- * counts.
- */
 static inline void metrics_turn_begins_at(struct metrics *m, uint64_t now_ns)
 {
-    if (m->turn_began_ns == 0)
-        m->turn_began_ns = now_ns;
+    loop_lag_begin_at(&m->loop_lag, now_ns);
 }
 
 static inline void metrics_turn_begins(struct metrics *m)
 {
-    if (m->turn_began_ns == 0)
-        m->turn_began_ns = clock_now_ns();
+    loop_lag_begin(&m->loop_lag);
 }
-
-/* Observes the turn, if one has begun. */
-void metrics_turn_ends(struct metrics *m);
 
 /* Adds `from` to `to`, metric by metric (of METRICS_LARGEST the larger). `to` belongs to the caller. */
 void metrics_accumulate(struct metrics *to, const struct metrics *from);

@@ -17,6 +17,7 @@
 #include "base/metrics.h"
 #include "model/keyspace.h"
 #include "redis/endpoint.h"
+#include "redis/metrics.h"
 
 #include <uv.h>
 
@@ -29,6 +30,7 @@ struct cache_options {
     const char *client_name;
     const struct keyspace *keyspace;
     struct metrics *metrics;
+    struct redis_metrics *redis_metrics;
     uint64_t request_timeout_ms;
     size_t cache_size;            /* bytes; 0: nothing is remembered and every question goes to Redis */
     uint64_t stale_limit_ms;      /* how long memory may answer after the connection was lost */

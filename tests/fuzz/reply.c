@@ -67,6 +67,7 @@ static struct world {
     struct redis_endpoint target;
     struct keyspace keyspace;
     struct metrics metrics;
+    struct redis_metrics redis_metrics;
     struct cache *cache;
     int peer;          /* the server's end; -1: none */
     int greeted;       /* parts of the handshake that it did, and nothing else so far; -1: something else */
@@ -302,11 +303,13 @@ static void begin(void)
     w.closed = false;
     countdown = 0;
     w.metrics = (struct metrics){0};
+    w.redis_metrics = (struct redis_metrics){0};
     const struct cache_options options = {
         .target = &w.target,
         .client_name = "fuzz",
         .keyspace = &w.keyspace,
         .metrics = &w.metrics,
+        .redis_metrics = &w.redis_metrics,
         .request_timeout_ms = 500,
         .cache_size = CACHE_BYTES,
         .stale_limit_ms = 30000,
@@ -323,7 +326,7 @@ static void end(void)
     cache_close(w.cache, on_closed, NULL);
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
     FUZZ_CHECK(w.closed && uv_loop_alive(&w.loop) == 0);
-    FUZZ_CHECK(w.metrics.redis_connected == 0 && w.metrics.cache_bytes == 0);
+    FUZZ_CHECK(w.redis_metrics.redis_connected == 0 && w.metrics.cache_bytes == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
