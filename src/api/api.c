@@ -87,7 +87,7 @@ static void respond(struct call *call)
         http_response_add(r, SPAN("X-Request-Id"), id);
     cors_add_fields(&a->options.cors, request, r);
     uint64_t duration_ns = clock_now_ns() - http_exchange_began_ns(call->exchange);
-    request_metrics_count(a->options.request_metrics, call->route, r->status, duration_ns);
+    request_metrics_count(a->options.metrics, call->route, r->status, duration_ns);
     metric_sub(&a->options.metrics->requests_in_flight, 1);
     if (logged)
         log_call(call, request, r, id, duration_ns);
@@ -145,7 +145,7 @@ static void on_answer(void *arg, const struct cache_result *answer)
     struct api *a = call->api;
     enum auth_outcome outcome = outcome_of(answer->status);
     call->source = answer->source;
-    request_metrics_count_key(a->options.request_metrics, outcome);
+    request_metrics_count_key(a->options.metrics, outcome);
     if (outcome == AUTH_VALID)
         digest_cache_put(&a->memo, &call->key);
     switch (answer->status) {
@@ -184,7 +184,7 @@ static void ask_store(struct call *call, const struct params *q)
 
 static void respond_without_key(struct call *call)
 {
-    request_metrics_count_key(call->api->options.request_metrics, AUTH_MISSING);
+    request_metrics_count_key(call->api->options.metrics, AUTH_MISSING);
     respond_error(call, API_ERROR_UNAUTHORIZED);
 }
 

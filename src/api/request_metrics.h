@@ -6,7 +6,6 @@
 #define API_REQUEST_METRICS_H
 
 #include "api/routes.h"
-#include "base/histogram.h"
 #include "base/metrics.h"
 
 /* Every status that an answer can have. */
@@ -26,9 +25,13 @@ enum auth_outcome {
     AUTH_OUTCOMES
 };
 
+/* X(name, kind, help): those without labels; see base/metrics.h. */
+#define API_METRICS(X) X(requests_in_flight, gauge, "Requests that have come and are not answered yet.")
+
 struct request_metrics {
-    _Atomic uint64_t
-        requests[ROUTE_COUNT][REQUEST_METRICS_STATUS_COUNT + 1]; /* the last: a status not listed, a bug */
+    API_METRICS(METRIC_MEMBER)
+    /* The last status: one that is not listed, a bug. */
+    _Atomic uint64_t requests[ROUTE_COUNT][REQUEST_METRICS_STATUS_COUNT + 1];
     struct histogram duration[ROUTE_COUNT];
     _Atomic uint64_t auth[AUTH_OUTCOMES];
 };

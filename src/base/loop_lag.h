@@ -1,18 +1,18 @@
 /*
- * How long the turns of an event loop last: for that long everything else on the loop waits.
+ * Durations of the turns of an event loop: for that long everything else on the loop waits.
  *
- * A turn lasts from the first thing that is done in it to the next look at the sockets. Each part that begins
- * something says so; the first in a turn counts. Of one thread, but for the histogram, which any may read.
+ * A turn lasts from the first thing done in it to the next poll of the sockets. Each entry point of a turn
+ * reports its beginning; the first report counts. Of one thread, but for the histogram, which any may read.
  */
 #ifndef BASE_LOOP_LAG_H
 #define BASE_LOOP_LAG_H
 
 #include "base/clock.h"
-#include "base/histogram.h"
+#include "base/metrics.h"
 
 struct loop_lag {
     struct histogram turns;
-    uint64_t turn_began_ns; /* 0: nothing has been done in this turn */
+    uint64_t turn_began_ns; /* 0: nothing was done in this turn */
 };
 
 /* For a caller that has read the clock anyway. */

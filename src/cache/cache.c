@@ -253,7 +253,7 @@ static int open_connection(struct cache *s, uv_loop_t *loop)
         .tls = s->options.tls,
         .client_name = s->options.client_name,
         .metrics = s->options.redis_metrics,
-        .loop_lag = &s->options.metrics->loop_lag,
+        .loop_lag = s->options.loop_lag,
         .stale_limit_ms = s->options.stale_limit_ms < s->options.stale_keys_limit_ms
                               ? s->options.stale_limit_ms
                               : s->options.stale_keys_limit_ms,

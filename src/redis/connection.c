@@ -203,7 +203,7 @@ static void on_reply(void *arg, const redisReply *reply)
     struct pending_command owed = pending_pop(&c->pending);
     uint64_t read_ns = c->socket->read_ns;
     loop_lag_begin_at(c->options.loop_lag, read_ns);
-    histogram_observe(&c->options.metrics->redis_command_duration,
+    histogram_observe(&c->options.metrics->redis_command_duration_seconds,
                       read_ns > owed.sent_ns ? read_ns - owed.sent_ns : 0);
     if (resp_is_oversize(reply))
         metric_add(&c->options.metrics->redis_oversize_replies_total, 1);

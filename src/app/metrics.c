@@ -1,14 +1,65 @@
-/* Figures from /proc/self and getrusage; see process.h. */
-#include "app/process.h"
+/* Adding up and writing the metrics of workers and of the process; see metrics.h. */
+#include "app/metrics.h"
 
 #include "base/file.h"
-#include "base/metrics.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+/* --- workers --- */
+
+/* clang-format off */
+#define ROW(layer, name, kind, help) \
+    {"channeld_" #name, METRIC_##kind, offsetof(struct worker_metrics, layer.name), help},
+#define HTTP_ROW(name, kind, help)  ROW(http, name, kind, help)
+#define API_ROW(name, kind, help)   ROW(requests, name, kind, help)
+#define REDIS_ROW(name, kind, help) ROW(redis, name, kind, help)
+#define CACHE_ROW(name, kind, help) ROW(cache, name, kind, help)
+
+/* The metrics without labels. */
+static const struct metric TABLE[] = {
+    HTTP_METRICS(HTTP_ROW)
+    API_METRICS(API_ROW)
+    REDIS_METRICS(REDIS_ROW)
+    CACHE_METRICS(CACHE_ROW)
+};
+/* clang-format on */
+
+enum { TABLE_ROWS = sizeof TABLE / sizeof TABLE[0] };
+
+void worker_metrics_accumulate(struct worker_metrics *to, const struct worker_metrics *from)
+{
+    metrics_accumulate(TABLE, TABLE_ROWS, to, from);
+    request_metrics_accumulate(&to->requests, &from->requests);
+    for (int i = 0; i < REDIS_ROLE_KINDS; i++)
+        metric_add(&to->redis.redis_role[i], metric_get(&from->redis.redis_role[i]));
+    histogram_accumulate(&to->loop_lag.turns, &from->loop_lag.turns);
+}
+
+static void write_roles(struct buf *out, const struct redis_metrics *m)
+{
+    static const char *const names[REDIS_ROLE_KINDS] = {"unknown", "master", "replica"};
+    metrics_write_head(out, "channeld_redis_role", "gauge",
+                       "Ready Redis connections by what the server says it is.");
+    for (int i = 0; i < REDIS_ROLE_KINDS; i++)
+        buf_printf(out, "channeld_redis_role{role=\"%s\"} %llu\n", names[i],
+                   (unsigned long long)metric_get(&m->redis_role[i]));
+}
+
+void worker_metrics_write(struct buf *out, const struct worker_metrics *m)
+{
+    request_metrics_write(out, &m->requests);
+    metrics_write(out, TABLE, TABLE_ROWS, m);
+    write_roles(out, &m->redis);
+    metrics_write_head(out, "channeld_loop_lag_seconds", "histogram",
+                       "Time of a turn of a worker's loop: for so long everybody else waits.");
+    histogram_write(out, "channeld_loop_lag_seconds", "", &m->loop_lag.turns);
+}
+
+/* --- the process --- */
 
 /* The fields of /proc/self/stat that are wanted here, by their numbers in proc_pid_stat(5). */
 enum {
@@ -100,7 +151,7 @@ static void write_descriptors(struct buf *out)
         metrics_write_one(out, "process_max_fds", "gauge", "Limit of open file descriptors.", limit.rlim_cur);
 }
 
-void process_write_metrics(struct buf *out)
+void process_metrics_write(struct buf *out)
 {
     write_cpu(out);
     write_stat(out);
