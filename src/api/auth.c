@@ -1,7 +1,7 @@
 /* Finding the API key; see auth.h. */
 #include "api/auth.h"
 
-#include "base/uri.h"
+#include "base/encoding.h"
 
 #include <errno.h>
 

@@ -1,8 +1,6 @@
 /* Remembered digests; see digest_cache.h. */
 #include "api/digest_cache.h"
 
-#include "base/secret.h"
-
 #include <stdint.h>
 
 static struct span key_of(const struct digest_cache_entry *e)

@@ -2,8 +2,8 @@
 #include "api/params.h"
 
 #include "api/auth.h"
+#include "base/encoding.h"
 #include "base/parse.h"
-#include "base/uri.h"
 
 #include <errno.h>
 

@@ -67,7 +67,7 @@ static const struct setting TABLE[] = {
      "addresses"},
 };
 
-static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0]};
+static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0], "CHANNELD_"};
 _Static_assert(sizeof TABLE / sizeof TABLE[0] <= CONFIG_SETTINGS_MAX, "config.sources is too short");
 
 static int bad(const struct config *c, struct buf *error, const char *name, const char *what)

@@ -4,9 +4,8 @@
 
 #include "api/access_log.h"
 #include "api/cors.h"
-#include "base/addr.h"
-#include "base/ip.h"
 #include "base/log.h"
+#include "base/net.h"
 #include "base/settings.h"
 #include "model/keyspace.h"
 #include "model/link.h"

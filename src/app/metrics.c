@@ -1,7 +1,7 @@
 /* Adding up and writing the metrics of workers and of the process; see metrics.h. */
 #include "app/metrics.h"
 
-#include "base/file.h"
+#include "base/process.h"
 
 #include <dirent.h>
 #include <stdio.h>

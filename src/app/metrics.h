@@ -6,7 +6,7 @@
 #define APP_METRICS_H
 
 #include "api/request_metrics.h"
-#include "base/loop_lag.h"
+#include "base/metrics.h"
 #include "cache/metrics.h"
 #include "http/metrics.h"
 #include "redis/metrics.h"

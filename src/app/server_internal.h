@@ -4,7 +4,7 @@
 
 #include "api/ops.h"
 #include "app/worker.h"
-#include "base/loop_lag.h"
+#include "base/metrics.h"
 #include "http/server.h"
 
 enum server_state { SERVER_SERVING, SERVER_ANNOUNCING, SERVER_FINISHING, SERVER_EXITING };

@@ -16,6 +16,7 @@
 #define BASE_METRICS_H
 
 #include "base/buf.h"
+#include "base/clock.h"
 
 #include <stdatomic.h>
 
@@ -81,6 +82,41 @@ void histogram_accumulate(struct histogram *to, const struct histogram *from);
 /* Writes the samples without HELP and TYPE. `labels`: as they stand in braces, e.g. `route="list"`, or empty.
  */
 void histogram_write(struct buf *out, const char *name, const char *labels, const struct histogram *h);
+
+/* --- loop lag --- */
+
+/*
+ * Durations of the turns of an event loop: for that long everything else on the loop waits. A turn lasts from
+ * the first thing done in it to the next poll of the sockets. Each entry point of a turn reports its
+ * beginning; the first report counts.
+ */
+struct loop_lag {
+    struct histogram turns;
+    uint64_t turn_began_ns; /* 0: nothing was done in this turn */
+};
+
+/* For a caller that has read the clock anyway. */
+static inline void loop_lag_begin_at(struct loop_lag *l, uint64_t now_ns)
+{
+    if (l->turn_began_ns == 0)
+        l->turn_began_ns = now_ns;
+}
+
+static inline void loop_lag_begin(struct loop_lag *l)
+{
+    if (l->turn_began_ns == 0)
+        l->turn_began_ns = clock_now_ns();
+}
+
+/* Observes the turn, if one has begun. */
+static inline void loop_lag_end(struct loop_lag *l)
+{
+    if (l->turn_began_ns == 0)
+        return;
+    uint64_t now_ns = clock_now_ns();
+    histogram_observe(&l->turns, now_ns > l->turn_began_ns ? now_ns - l->turn_began_ns : 0);
+    l->turn_began_ns = 0;
+}
 
 /* --- tables --- */
 

@@ -14,7 +14,7 @@
 #include "base/blob.h"
 #include "base/digest.h"
 #include "base/list.h"
-#include "base/loop_lag.h"
+#include "base/metrics.h"
 #include "cache/metrics.h"
 #include "model/keyspace.h"
 #include "redis/endpoint.h"

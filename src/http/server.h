@@ -5,9 +5,8 @@
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
-#include "base/addr.h"
-#include "base/ip.h"
-#include "base/loop_lag.h"
+#include "base/metrics.h"
+#include "base/net.h"
 #include "http/exchange.h"
 #include "http/metrics.h"
 

@@ -11,7 +11,7 @@
 #ifndef REDIS_CONNECTION_H
 #define REDIS_CONNECTION_H
 
-#include "base/loop_lag.h"
+#include "base/metrics.h"
 #include "redis/endpoint.h"
 #include "redis/metrics.h"
 

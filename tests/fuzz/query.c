@@ -5,7 +5,7 @@
  * An input is the target; behind a newline the value of X-Api-Key.
  */
 #include "api/params.h"
-#include "base/uri.h"
+#include "base/encoding.h"
 #include "fuzz/fuzz.h"
 #include "http/target.h"
 

@@ -10,7 +10,7 @@
  */
 #include "api/api.h"
 #include "base/clock.h"
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "fuzz/answer.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/memory.h"

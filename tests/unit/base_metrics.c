@@ -1,5 +1,4 @@
 /* Metrics: counting, histograms, the lag of a loop, adding up, and the text that Prometheus reads. */
-#include "base/loop_lag.h"
 #include "base/metrics.h"
 
 #include <stdlib.h>

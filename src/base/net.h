@@ -1,13 +1,14 @@
 /*
- * IP addresses and networks of both families. An IPv4 address is kept as its IPv4-mapped IPv6 address (RFC
- * 4291 section 2.5.5.2), so that a listener for both families and one for IPv4 see the same clients.
+ * IP addresses, networks, and the addresses of listeners.
+ *
+ * An IPv4 address is kept as its IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2), so that a listener for
+ * both families and one for IPv4 see the same clients.
  */
-#ifndef BASE_IP_H
-#define BASE_IP_H
+#ifndef BASE_NET_H
+#define BASE_NET_H
 
 #include "base/span.h"
 
-#include <stdint.h>
 #include <sys/socket.h>
 
 enum { IP_LEN = 16, IP_TEXT_MAX = 46, IP_NETWORKS_MAX = 64 };
@@ -50,5 +51,35 @@ const char *ip_networks_parse(struct span text, struct ip_networks *out, struct 
     __attribute__((warn_unused_result));
 
 bool ip_networks_contain(const struct ip_networks *networks, const struct ip *ip);
+
+/*
+ * Addresses to listen on:
+ *
+ *     127.0.0.1:8080, [::1]:8080   one address
+ *     0.0.0.0:8080                 every IPv4 address
+ *     [::]:8080                    every IPv6 and IPv4 address
+ *     :8080                        the same, and IPv4 alone where there is no IPv6
+ */
+struct addr {
+    struct sockaddr_storage storage;
+    bool any_family; /* ":8080": [::], or else 0.0.0.0 */
+};
+
+/* Numeric hosts only: a listener must not depend on a name service. Returns 0 or -EINVAL. */
+int addr_parse(struct span text, struct addr *out) __attribute__((warn_unused_result));
+
+/* The port, 0 to 65535, in host order. */
+unsigned addr_port(const struct addr *a);
+
+/* Every address of IPv4. */
+struct addr addr_any_v4(unsigned port);
+
+/* The length that belongs to the family. */
+socklen_t addr_len(const struct addr *a);
+
+static inline const struct sockaddr *addr_sockaddr(const struct addr *a)
+{
+    return (const struct sockaddr *)&a->storage;
+}
 
 #endif
