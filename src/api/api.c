@@ -1,9 +1,8 @@
 /* The endpoints; see api.h. What a request asks for is read in params.c. */
 #include "api/api.h"
 
-#include "api/errors.h"
-#include "api/page_links.h"
 #include "api/params.h"
+#include "api/response.h"
 #include "base/clock.h"
 
 #include <errno.h>
@@ -12,7 +11,7 @@
 struct api {
     struct api_options options;
     struct api_errors errors;
-    struct digest_cache memo;
+    struct digest_cache digests;
     struct request_ids ids;
     struct buf scratch;            /* of the request that is being read */
     struct buf links;              /* the Link field of the answer that is being written */
@@ -147,7 +146,7 @@ static void on_answer(void *arg, const struct cache_result *answer)
     call->source = answer->source;
     request_metrics_count_key(a->options.metrics, outcome);
     if (outcome == AUTH_VALID)
-        digest_cache_put(&a->memo, &call->key);
+        digest_cache_put(&a->digests, &call->key);
     switch (answer->status) {
     case CACHE_FOUND:
         if (call->then != API_ERROR_NONE)
@@ -222,7 +221,7 @@ static void handle(void *arg, struct http_exchange *x)
         return;
     }
     struct params q;
-    const struct params_context context = {&a->options.hosts, &a->memo, &a->scratch};
+    const struct params_context context = {&a->options.hosts, &a->digests, &a->scratch};
     int err = params_parse(&q, request, call->route, id, &context);
     if (err == -ENOENT)
         respond_without_key(call);
@@ -267,7 +266,7 @@ void api_free(struct api *a)
     if (a == NULL)
         return;
     api_errors_fini(&a->errors);
-    digest_cache_fini(&a->memo);
+    digest_cache_fini(&a->digests);
     buf_fini(&a->scratch);
     buf_fini(&a->links);
     free(a);

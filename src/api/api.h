@@ -8,7 +8,7 @@
 
 #include "api/access_log.h"
 #include "api/cors.h"
-#include "api/request_metrics.h"
+#include "api/metrics.h"
 #include "cache/cache.h"
 #include "http/exchange.h"
 #include "model/link.h"

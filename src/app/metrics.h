@@ -5,7 +5,7 @@
 #ifndef APP_METRICS_H
 #define APP_METRICS_H
 
-#include "api/request_metrics.h"
+#include "api/metrics.h"
 #include "base/metrics.h"
 #include "cache/metrics.h"
 #include "http/metrics.h"

@@ -49,7 +49,7 @@ TEST(closed_standard_descriptors_are_opened_and_fail)
 
 TEST(first_line_is_cut_to_its_room)
 {
-    char line[16];
+    char line[32];
     assert_true(file_first_line("/proc/self/comm", line, sizeof line));
     assert_non_null(strchr(line, '\n'));
     assert_true(file_first_line("/proc/self/comm", line, 3));

@@ -1,5 +1,5 @@
 /* Answers are counted by route and status, each in its own place, and none is lost. */
-#include "api/request_metrics.h"
+#include "api/metrics.h"
 
 #include "http/response.h"
 #include "unit/check.h"

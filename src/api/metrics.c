@@ -1,5 +1,5 @@
-/* Counting answers; see request_metrics.h. */
-#include "api/request_metrics.h"
+/* Counting answers; see metrics.h. */
+#include "api/metrics.h"
 
 #include <stdio.h>
 

@@ -2,10 +2,10 @@
  * What was asked and answered, counted: requests by route and status, how long they took, what came of their
  * keys. One struct a worker, which alone writes it; the admin listener reads and adds them up.
  */
-#ifndef API_REQUEST_METRICS_H
-#define API_REQUEST_METRICS_H
+#ifndef API_METRICS_H
+#define API_METRICS_H
 
-#include "api/routes.h"
+#include "api/params.h"
 #include "base/metrics.h"
 
 /* Every status that an answer can have. */

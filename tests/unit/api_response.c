@@ -1,7 +1,5 @@
-/* Errors: bodies that parse, statuses that HTTP has a text for, and one for every way to be refused. */
-#include "api/errors.h"
-
-#include "base/buf.h"
+/* What responses are made of: error bodies and statuses, and the Link field of each page. */
+#include "api/response.h"
 
 #include <stdlib.h>
 
@@ -66,6 +64,53 @@ TEST(ending_what_was_begun_in_part_is_harmless)
     api_errors_fini(&e);
 }
 
+/* --- links --- */
+
+static void expect_links(int64_t page, int64_t last, const char *text)
+{
+    struct buf out = BUF_INIT;
+    page_links_write(&out, SPAN("/api/"), page, last);
+    assert_buf(&out, text);
+    buf_fini(&out);
+}
+
+#define AT(page, relation) "</api/channels/?page=" page ">; rel=\"" relation "\""
+
+TEST(the_only_page_is_first_and_last)
+{
+    expect_links(1, 1, AT("1", "first") ", " AT("1", "last"));
+}
+
+TEST(the_first_has_a_next_the_last_a_prev_and_those_between_have_both)
+{
+    expect_links(1, 3, AT("1", "first") ", " AT("2", "next") ", " AT("3", "last"));
+    expect_links(2, 3, AT("1", "first") ", " AT("1", "prev") ", " AT("3", "next") ", " AT("3", "last"));
+    expect_links(3, 3, AT("1", "first") ", " AT("2", "prev") ", " AT("3", "last"));
+}
+
+TEST(beyond_the_last_page_the_one_before_is_the_last)
+{
+    expect_links(4, 3, AT("1", "first") ", " AT("3", "prev") ", " AT("3", "last"));
+    expect_links(5, 3, AT("1", "first") ", " AT("3", "prev") ", " AT("3", "last"));
+    expect_links(INT64_MAX, 1, AT("1", "first") ", " AT("1", "prev") ", " AT("1", "last"));
+}
+
+TEST(the_largest_numbers_are_written_in_full)
+{
+    expect_links(
+        INT64_MAX, INT64_MAX,
+        AT("1", "first") ", " AT("9223372036854775806", "prev") ", " AT("9223372036854775807", "last"));
+}
+
+TEST(the_base_path_leads_and_the_text_is_appended)
+{
+    struct buf out = BUF_INIT;
+    buf_append_str(&out, "before ");
+    page_links_write(&out, SPAN("/"), 1, 1);
+    assert_buf(&out, "before </channels/?page=1>; rel=\"first\", </channels/?page=1>; rel=\"last\"");
+    buf_fini(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -74,6 +119,11 @@ int main(void)
         cmocka_unit_test(every_status_is_one_that_http_knows),
         cmocka_unit_test(every_refusal_is_answered_with_its_own_status),
         cmocka_unit_test(ending_what_was_begun_in_part_is_harmless),
+        cmocka_unit_test(the_only_page_is_first_and_last),
+        cmocka_unit_test(the_first_has_a_next_the_last_a_prev_and_those_between_have_both),
+        cmocka_unit_test(beyond_the_last_page_the_one_before_is_the_last),
+        cmocka_unit_test(the_largest_numbers_are_written_in_full),
+        cmocka_unit_test(the_base_path_leads_and_the_text_is_appended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

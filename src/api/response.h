@@ -1,10 +1,11 @@
-/* Everything the API says when it cannot serve: statuses and texts in one table, bodies made once. */
-#ifndef API_ERRORS_H
-#define API_ERRORS_H
+/* What responses are made of: the errors of the API in one table, and the Link field of a list page. */
+#ifndef API_RESPONSE_H
+#define API_RESPONSE_H
 
 #include "base/blob.h"
+#include "base/buf.h"
 
-/* X(NAME, status, text). Texts are short, stable and never echo what the client sent. */
+/* X(NAME, status, text). The texts are short, stable and never echo what the client sent. */
 #define API_ERRORS(X)                                                    \
     X(BAD_PAGE, 400, "Parameter page must be a positive integer")        \
     X(BAD_CHANNEL_ID, 400, "Parameter channel_id must be an integer")    \
@@ -43,5 +44,12 @@ int api_error_status(enum api_error error);
 
 /* The error for a request that HTTP itself refuses with `status`. */
 enum api_error api_error_for_status(int status);
+
+/*
+ * Appends the value of the Link field (RFC 8288) for `page` of `last` pages (both from 1; `page` may lie
+ * beyond the last): first, prev, next, last. The targets are relative to the host and hold nothing but the
+ * page number: the request's other parameters may be a key.
+ */
+void page_links_write(struct buf *out, struct span base_path, int64_t page, int64_t last);
 
 #endif
