@@ -13,7 +13,6 @@
 #include "model/channel.h"
 #include "model/datetime.h"
 #include "model/document.h"
-#include "model/history.h"
 
 enum { VALUE_END = 0x1F };
 

@@ -11,7 +11,6 @@
 #include "base/settings.h"
 #include "model/channel.h"
 #include "model/document.h"
-#include "model/history.h"
 #include "model/link.h"
 #include "redis/endpoint.h"
 #include "redis/tls.h"
