@@ -2,7 +2,7 @@
 #include "api/access_log.h"
 
 #include "base/clock.h"
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "base/log.h"
 
 #include <errno.h>

@@ -1,9 +1,8 @@
 /* The endpoints; see api.h. What a request asks for is read in params.c. */
 #include "api/api.h"
 
-#include "api/errors.h"
-#include "api/page_links.h"
 #include "api/params.h"
+#include "api/response.h"
 #include "base/clock.h"
 
 #include <errno.h>
@@ -12,7 +11,7 @@
 struct api {
     struct api_options options;
     struct api_errors errors;
-    struct digest_cache memo;
+    struct digest_cache digests;
     struct request_ids ids;
     struct buf scratch;            /* of the request that is being read */
     struct buf links;              /* the Link field of the answer that is being written */
@@ -87,7 +86,7 @@ static void respond(struct call *call)
         http_response_add(r, SPAN("X-Request-Id"), id);
     cors_add_fields(&a->options.cors, request, r);
     uint64_t duration_ns = clock_now_ns() - http_exchange_began_ns(call->exchange);
-    request_metrics_count(a->options.request_metrics, call->route, r->status, duration_ns);
+    request_metrics_count(a->options.metrics, call->route, r->status, duration_ns);
     metric_sub(&a->options.metrics->requests_in_flight, 1);
     if (logged)
         log_call(call, request, r, id, duration_ns);
@@ -145,9 +144,9 @@ static void on_answer(void *arg, const struct cache_result *answer)
     struct api *a = call->api;
     enum auth_outcome outcome = outcome_of(answer->status);
     call->source = answer->source;
-    request_metrics_count_key(a->options.request_metrics, outcome);
+    request_metrics_count_key(a->options.metrics, outcome);
     if (outcome == AUTH_VALID)
-        digest_cache_put(&a->memo, &call->key);
+        digest_cache_put(&a->digests, &call->key);
     switch (answer->status) {
     case CACHE_FOUND:
         if (call->then != API_ERROR_NONE)
@@ -184,7 +183,7 @@ static void ask_store(struct call *call, const struct params *q)
 
 static void respond_without_key(struct call *call)
 {
-    request_metrics_count_key(call->api->options.request_metrics, AUTH_MISSING);
+    request_metrics_count_key(call->api->options.metrics, AUTH_MISSING);
     respond_error(call, API_ERROR_UNAUTHORIZED);
 }
 
@@ -222,7 +221,7 @@ static void handle(void *arg, struct http_exchange *x)
         return;
     }
     struct params q;
-    const struct params_context context = {&a->options.hosts, &a->memo, &a->scratch};
+    const struct params_context context = {&a->options.hosts, &a->digests, &a->scratch};
     int err = params_parse(&q, request, call->route, id, &context);
     if (err == -ENOENT)
         respond_without_key(call);
@@ -267,7 +266,7 @@ void api_free(struct api *a)
     if (a == NULL)
         return;
     api_errors_fini(&a->errors);
-    digest_cache_fini(&a->memo);
+    digest_cache_fini(&a->digests);
     buf_fini(&a->scratch);
     buf_fini(&a->links);
     free(a);

@@ -8,7 +8,7 @@
 
 #include "api/access_log.h"
 #include "api/cors.h"
-#include "api/request_metrics.h"
+#include "api/metrics.h"
 #include "cache/cache.h"
 #include "http/exchange.h"
 #include "model/link.h"
@@ -17,8 +17,7 @@ struct api;
 
 struct api_options {
     struct cache *cache; /* borrowed, as are all pointers here */
-    struct metrics *metrics;
-    struct request_metrics *request_metrics;
+    struct request_metrics *metrics;
     struct span base_path; /* begins and ends with a slash */
     struct link_hosts hosts;
     struct cors cors;

@@ -1,21 +1,131 @@
-/* Reading keys and parameters; see params.h. */
+/* Routes, API keys and parameters; see params.h. */
 #include "api/params.h"
 
-#include "api/auth.h"
+#include "base/encoding.h"
 #include "base/parse.h"
-#include "base/uri.h"
 
 #include <errno.h>
 
-static void give_up(struct params *q, enum api_error error)
+/* --- routes --- */
+
+static struct span without_last_slash(struct span s)
 {
-    q->error = error;
-    q->cache.target = QUERY_AUTH_ONLY;
+    if (s.len > 0 && s.data[s.len - 1] == '/')
+        s.len--;
+    return s;
 }
 
-/* Appends the decoded value of a parameter to `scratch`; absent when the parameter is, or when memory is out.
- */
-static struct span read_parameter(struct span query, struct span name, struct buf *scratch)
+enum route route_match(struct span base_path, struct span path, struct span *id)
+{
+    static const struct span by_id = {"channel/by-id/", 14};
+    if (!span_starts_with(path, base_path))
+        return ROUTE_NONE;
+    struct span rest = without_last_slash(span_skip(path, base_path.len));
+    if (span_equal(rest, SPAN("channels")))
+        return ROUTE_LIST;
+    if (span_equal(rest, SPAN("channel/by-link")))
+        return ROUTE_CARD_BY_LINK;
+    if (!span_starts_with(rest, by_id))
+        return ROUTE_NONE;
+    *id = span_skip(rest, by_id.len);
+    bool one_segment = id->len > 0 && span_find(*id, '/') == id->len;
+    return one_segment ? ROUTE_CARD_BY_ID : ROUTE_NONE;
+}
+
+const char *route_name(enum route r)
+{
+    static const char *const names[] = {"other", "list", "card_by_id", "card_by_link"};
+    return names[r];
+}
+
+/* --- keys --- */
+
+static struct span key_of(const struct digest_cache_entry *e)
+{
+    return (struct span){e->key, e->len};
+}
+
+/* Any spread will do: a collision costs one hash. The last bytes of a key are as random as any. */
+static struct digest_cache_entry *slot_of(struct digest_cache *c, struct span key)
+{
+    uint64_t tail = 0;
+    size_t n = key.len < sizeof tail ? key.len : sizeof tail;
+    memcpy(&tail, key.data + key.len - n, n);
+    return &c->slot[(tail * 0x9E3779B97F4A7C15U) >> 56];
+}
+
+_Static_assert(DIGEST_CACHE_SLOTS == 1 << (64 - 56), "the slot is the top bits of the product");
+
+/* The digest of `key`, which is not empty. */
+static void digest_cache_get(struct digest_cache *c, struct span key, struct digest *out)
+{
+    if (key.len > DIGEST_CACHE_KEY_MAX) {
+        digest_sha256(key, out);
+        return;
+    }
+    const struct digest_cache_entry *kept = slot_of(c, key);
+    if (secret_equal(key_of(kept), key)) {
+        *out = kept->digest;
+        return;
+    }
+    digest_sha256(key, out);
+    c->latest.len = (unsigned char)key.len;
+    memcpy(c->latest.key, key.data, key.len);
+    c->latest.digest = *out;
+}
+
+void digest_cache_put(struct digest_cache *c, const struct digest *digest)
+{
+    if (c->latest.len == 0 || memcmp(&c->latest.digest, digest, sizeof *digest) != 0)
+        return;
+    *slot_of(c, key_of(&c->latest)) = c->latest;
+    c->latest = (struct digest_cache_entry){0};
+}
+
+void digest_cache_fini(struct digest_cache *c)
+{
+    explicit_bzero(c, sizeof *c);
+}
+
+static int digest_of_key(struct digest_cache *digests, struct span key, struct digest *out)
+{
+    if (key.len == 0)
+        return -ENOENT;
+    digest_cache_get(digests, key, out);
+    return 0;
+}
+
+/* The header wins even when it is empty. */
+static int parse_key(const struct http_request *request, const struct params_context *context,
+                     struct digest *out)
+{
+    struct buf *scratch = context->scratch;
+    struct span header = request->field[HTTP_FIELD_API_KEY];
+    if (header.data != NULL)
+        return digest_of_key(context->digests, header, out);
+    struct span encoded = uri_query_find(request->query, SPAN("api_key"));
+    if (encoded.len == 0)
+        return -ENOENT;
+    buf_clear(scratch);
+    if (buf_reserve(scratch, encoded.len) != 0)
+        return -ENOMEM;
+    size_t n = uri_decode(encoded, scratch->data);
+    int err = digest_of_key(context->digests, (struct span){scratch->data, n}, out);
+    explicit_bzero(scratch->data, n);
+    return err;
+}
+
+/* --- parameters --- */
+
+/* Only the key is looked up. */
+static void fail_if_authorised(struct params *p, enum api_error error)
+{
+    p->error = error;
+    p->cache.target = QUERY_AUTH_ONLY;
+}
+
+/* Appends the decoded value of a parameter to `scratch`; absent when the parameter is, or out of memory. */
+static struct span decode_parameter(struct span query, struct span name, struct buf *scratch)
 {
     struct span encoded = uri_query_find(query, name);
     if (encoded.data == NULL || buf_reserve(scratch, encoded.len + 1) != 0)
@@ -26,59 +136,59 @@ static struct span read_parameter(struct span query, struct span name, struct bu
     return (struct span){out, n};
 }
 
-static void read_page(struct params *q, const struct http_request *request, struct buf *scratch)
+static void parse_page(struct params *p, const struct http_request *request, struct buf *scratch)
 {
-    q->cache.target = QUERY_PAGE;
-    q->cache.number = 1;
-    struct span page = read_parameter(request->query, SPAN("page"), scratch);
+    p->cache.target = QUERY_PAGE;
+    p->cache.number = 1;
+    struct span page = decode_parameter(request->query, SPAN("page"), scratch);
     if (page.data == NULL)
         return;
-    if (parse_int64(page, &q->cache.number) != 0 || q->cache.number < 1)
-        give_up(q, API_ERROR_BAD_PAGE);
+    if (parse_int64(page, &p->cache.number) != 0 || p->cache.number < 1)
+        fail_if_authorised(p, API_ERROR_BAD_PAGE);
 }
 
-static void read_id(struct params *q, struct span id)
+static void parse_id(struct params *p, struct span id)
 {
-    q->cache.target = QUERY_CARD;
-    if (parse_int64(id, &q->cache.number) != 0)
-        give_up(q, API_ERROR_BAD_CHANNEL_ID);
+    p->cache.target = QUERY_CARD;
+    if (parse_int64(id, &p->cache.number) != 0)
+        fail_if_authorised(p, API_ERROR_BAD_CHANNEL_ID);
 }
 
-static void read_link(struct params *q, const struct http_request *request, const struct link_hosts *hosts,
-                      struct buf *scratch)
+static void parse_link(struct params *p, const struct http_request *request, const struct link_hosts *hosts,
+                       struct buf *scratch)
 {
-    struct span link = read_parameter(request->query, SPAN("link"), scratch);
+    struct span link = decode_parameter(request->query, SPAN("link"), scratch);
     if (link.len == 0) {
-        give_up(q, API_ERROR_LINK_MISSING);
+        fail_if_authorised(p, API_ERROR_LINK_MISSING);
         return;
     }
     size_t start = scratch->len;
-    /* Room first, so that appending the stored shape does not move the link it is made from. */
+    /* Room first, so that appending the stored shape does not move the link that it is made from. */
     if (buf_reserve(scratch, link.len + hosts->channel_host.len + sizeof "https:///") != 0)
         return;
     link.data = scratch->data + start - link.len;
     if (link_normalise(hosts, link, scratch) != 0) {
-        give_up(q, API_ERROR_CHANNEL_NOT_FOUND);
+        fail_if_authorised(p, API_ERROR_CHANNEL_NOT_FOUND);
         return;
     }
-    q->cache.target = QUERY_CARD_BY_LINK;
-    q->cache.link = (struct span){scratch->data + start, scratch->len - start};
+    p->cache.target = QUERY_CARD_BY_LINK;
+    p->cache.link = (struct span){scratch->data + start, scratch->len - start};
 }
 
-int params_parse(struct params *q, const struct http_request *request, enum route route, struct span id,
+int params_parse(struct params *p, const struct http_request *request, enum route route, struct span id,
                  const struct params_context *context)
 {
-    *q = (struct params){.error = API_ERROR_NONE};
+    *p = (struct params){.error = API_ERROR_NONE};
     struct buf *scratch = context->scratch;
-    int err = auth_digest(request, context->memo, scratch, &q->cache.key);
+    int err = parse_key(request, context, &p->cache.key);
     if (err != 0)
         return err;
     buf_clear(scratch);
     if (route == ROUTE_LIST)
-        read_page(q, request, scratch);
+        parse_page(p, request, scratch);
     else if (route == ROUTE_CARD_BY_ID)
-        read_id(q, id);
+        parse_id(p, id);
     else
-        read_link(q, request, context->hosts, scratch);
+        parse_link(p, request, context->hosts, scratch);
     return buf_error(scratch);
 }

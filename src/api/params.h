@@ -1,35 +1,79 @@
-/* From a request to a question for the store: the key, and the parameters of each route. */
+/*
+ * From an HTTP request to a cache query: the route, the API key, the parameters of the route.
+ *
+ * The paths lie under a base path; a slash at their end may be missing. The key is the header field X-Api-Key
+ * or, when that is not sent, the query parameter api_key (contract, "Authentication").
+ */
 #ifndef API_PARAMS_H
 #define API_PARAMS_H
 
-#include "api/digest_cache.h"
-#include "api/errors.h"
-#include "api/routes.h"
+#include "api/response.h"
+#include "base/digest.h"
 #include "cache/cache.h"
 #include "http/request.h"
 #include "model/link.h"
 
+enum route { ROUTE_NONE, ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD_BY_LINK, ROUTE_COUNT };
+
+/*
+ * The route of `path` (decoded) under `base_path` (begins and ends with a slash). For a card by id, *id is
+ * the path segment in the id's place, not empty and borrowed from `path`.
+ */
+enum route route_match(struct span base_path, struct span path, struct span *id);
+
+/* A short constant name for logs and metrics. */
+const char *route_name(enum route r);
+
+/*
+ * The digests of valid keys seen lately: the same few keys arrive thousands of times per second, and hashing
+ * each again would be a good part of the cost of a request.
+ *
+ * A fixed table without collision lists: a key has one slot, and replaces the key that was there. Keys longer
+ * than DIGEST_CACHE_KEY_MAX are not kept. Only keys that the owner reports as valid get a slot, so that a
+ * flood of wrong keys evicts none. Keys are compared in constant time. The cache does not tell whether a key
+ * is still valid.
+ */
+enum { DIGEST_CACHE_SLOTS = 256, DIGEST_CACHE_KEY_MAX = 64 };
+
+struct digest_cache_entry {
+    unsigned char len; /* 0: free */
+    char key[DIGEST_CACHE_KEY_MAX];
+    struct digest digest;
+};
+
+struct digest_cache {
+    struct digest_cache_entry slot[DIGEST_CACHE_SLOTS];
+    struct digest_cache_entry latest; /* the key hashed last, until it is known to be valid */
+};
+
+/* The key with this digest is valid: it is kept if it was the latest to be hashed. */
+void digest_cache_put(struct digest_cache *c, const struct digest *digest);
+
+/* Wipes the keys. */
+void digest_cache_fini(struct digest_cache *c);
+
 struct params {
     struct cache_query cache;
     /*
-     * What must be answered if the key is valid, whatever the store holds: a bad parameter, or a link that
-     * can be nobody's. Then the store is asked about the key alone. API_ERROR_NONE otherwise.
+     * The error to answer with if the key is valid, whatever is stored: a bad parameter, or a link that can
+     * be no channel's. The query is then for the key alone. API_ERROR_NONE otherwise.
      */
     enum api_error error;
 };
 
-/* What reading needs beside the request. The scratch buffer is changed; so is the memo. */
+/* What parsing needs beside the request. The scratch buffer and the digest cache are changed. */
 struct params_context {
     const struct link_hosts *hosts;
-    struct digest_cache *memo;
+    struct digest_cache *digests;
     struct buf *scratch;
 };
 
 /*
- * Reads `request`, which matched `route` with the path segment `id`. The question borrows from the scratch
- * buffer. Returns 0, -ENOENT when there is no key, or -ENOMEM.
+ * Parses `request`, which matched `route` with the path segment `id`. The query borrows from the scratch
+ * buffer, in which a decoded key does not remain. Returns 0, -ENOENT when there is no key or an empty one,
+ * or -ENOMEM.
  */
-int params_parse(struct params *q, const struct http_request *request, enum route route, struct span id,
+int params_parse(struct params *p, const struct http_request *request, enum route route, struct span id,
                  const struct params_context *context) __attribute__((warn_unused_result));
 
 #endif

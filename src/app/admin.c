@@ -2,7 +2,6 @@
  * api/ops.h. */
 #include "app/server_internal.h"
 
-#include "app/process.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "version.h"
@@ -49,7 +48,7 @@ static struct redis_view look_at_redis(const struct server *s)
     struct redis_view v = {.seen = true};
     for (int i = 0; i < s->worker_count; i++) {
         struct worker_status w = worker_status(s->workers[i]);
-        v.missing = v.missing || metric_get(&worker_metrics(s->workers[i])->catalogue_missing) > 0;
+        v.missing = v.missing || metric_get(&worker_metrics(s->workers[i])->cache.catalogue_missing) > 0;
         if (w.redis_ready)
             continue;
         uint64_t away_ms = w.redis_lost_ms < now ? now - w.redis_lost_ms : 0;
@@ -104,22 +103,6 @@ static bool is_started(void *arg, struct buf *why)
     return true;
 }
 
-static void write_traffic(const struct server *s, struct buf *out)
-{
-    struct request_metrics sum = {0};
-    for (int i = 0; i < s->worker_count; i++)
-        request_metrics_accumulate(&sum, worker_traffic(s->workers[i]));
-    request_metrics_write(out, &sum);
-}
-
-static void write_sums(const struct server *s, struct buf *out)
-{
-    struct metrics sum = {0};
-    for (int i = 0; i < s->worker_count; i++)
-        metrics_accumulate(&sum, worker_metrics(s->workers[i]));
-    metrics_write(out, &sum);
-}
-
 static void write_workers(const struct server *s, struct buf *out)
 {
     metrics_write_one(out, "channeld_workers", "gauge", "Worker threads.", (uint64_t)s->worker_count);
@@ -133,8 +116,10 @@ static void write_workers(const struct server *s, struct buf *out)
 static void write_metrics(void *arg, struct buf *out)
 {
     struct server *s = arg;
-    write_traffic(s, out);
-    write_sums(s, out);
+    struct worker_metrics sum = {0};
+    for (int i = 0; i < s->worker_count; i++)
+        worker_metrics_accumulate(&sum, worker_metrics(s->workers[i]));
+    worker_metrics_write(out, &sum);
     write_workers(s, out);
     metrics_write_one(out, "channeld_ready", "gauge", "1 while /readyz answers 200.",
                       is_ready(s, NULL) ? 1 : 0);
@@ -143,7 +128,7 @@ static void write_metrics(void *arg, struct buf *out)
                       log_dropped());
     metrics_write_head(out, "channeld_build_info", "gauge", "Always 1; the label tells the version.");
     buf_append_str(out, "channeld_build_info{version=\"" CHANNELD_VERSION "\"} 1\n");
-    process_write_metrics(out);
+    process_metrics_write(out);
 }
 
 struct ops_source admin_source(struct server *s)
@@ -160,6 +145,7 @@ int admin_open(struct server *s)
     const struct http_server_options options = {
         .handler = ops_handler(s->ops),
         .metrics = &s->admin_metrics,
+        .loop_lag = &s->loop_lag,
         .head_max = ADMIN_HEAD_MAX,
         .body_max = 0,
         .head_timeout_ms = ADMIN_TIMEOUT_MS,

@@ -9,65 +9,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define AT(member) offsetof(struct config_values, member)
-enum { TEN_MINUTES_MS = 10 * 60 * 1000, DAY_MS = 24 * 60 * 60 * 1000 };
-
+/* clang-format off */
 static const struct setting TABLE[] = {
-    {"listen", SETTING_TEXT, AT(listen), ":8080", 0, 0, false,
-     "Address of the public API, such as 127.0.0.1:8080; without a host every address of IPv6 and IPv4"},
-    {"admin-listen", SETTING_TEXT, AT(admin_listen), ":8081", 0, 0, false,
-     "Address of /livez, /readyz, /startupz, /metrics and /version; keep it private"},
-    {"base-path", SETTING_TEXT, AT(base_path), "/api/", 0, 0, false, "Path prefix of the API"},
-    REDIS_SETTINGS(struct config_values, redis),
-    {"redis-prefix", SETTING_TEXT, AT(redis_prefix), "channels:", 0, 0, false,
-     "What all keys in Redis begin with"},
-    {"channel-host", SETTING_TEXT, AT(channel_host), "max.ru", 0, 0, false, "Host of stored channel links"},
-    {"web-host", SETTING_TEXT, AT(web_host), "web.max.ru", 0, 0, false,
-     "Host of the web client, whose links find the same channels"},
-    {"workers", SETTING_COUNT, AT(workers), "0", 0, 1024, false,
-     "Threads that serve; 0: as many as the processors granted to this process"},
-    {"request-timeout", SETTING_DURATION, AT(request_timeout), "2s", 10, TEN_MINUTES_MS, false,
-     "Longest wait for Redis before a request is answered with 500"},
-    {"cache-size", SETTING_SIZE, AT(cache_size), "64MiB", 0, (int64_t)1 << 40, false,
-     "Memory for what was read from Redis, split among the workers; 0: every request reads Redis"},
-    {"stale-limit", SETTING_DURATION, AT(stale_limit), "30s", 0, DAY_MS, false,
-     "How long, after Redis was lost, answers may come from memory and the process stays ready"},
-    {"stale-keys-limit", SETTING_TEXT, AT(stale_keys_limit), "same", 0, 0, false,
-     "The same for API keys: how long a key may still work; a duration, or same as stale-limit"},
-    {"header-timeout", SETTING_DURATION, AT(header_timeout), "10s", 100, DAY_MS, false,
-     "Longest time from the first byte of a request (or the opening of a connection) to its last"},
-    {"idle-timeout", SETTING_DURATION, AT(idle_timeout), "75s", 100, DAY_MS, false,
-     "How long a connection may stay open between two requests"},
-    {"write-timeout", SETTING_DURATION, AT(write_timeout), "30s", 100, DAY_MS, false,
-     "Longest time for a client to take an answer"},
-    {"max-connection-age", SETTING_DURATION, AT(max_connection_age), "5m", 0, DAY_MS, false,
-     "Age, give or take a tenth, from which on the next answer ends a connection, so that clients spread; 0: "
-     "never"},
-    {"max-header-size", SETTING_SIZE, AT(max_header_size), "16KiB", 1024, 1 << 20, false,
-     "Largest request line and header section"},
-    {"max-body-size", SETTING_SIZE, AT(max_body_size), "64KiB", 0, 1 << 30, false,
-     "Largest request content, which is read and dropped"},
-    {"max-connections", SETTING_COUNT, AT(max_connections), "10000", 1, 1000000, false,
-     "Open client connections; more are answered with 503"},
-    {"drain-delay", SETTING_DURATION, AT(drain_delay), "5s", 0, DAY_MS, false,
-     "After SIGTERM: how long to go on serving, not ready, before the listeners close"},
-    {"drain-timeout", SETTING_DURATION, AT(drain_timeout), "20s", 0, DAY_MS, false,
-     "After that: how long requests under way may take"},
-    {"log-level", SETTING_TEXT, AT(log_level), "info", 0, 0, false, "error, warn, info or debug"},
-    {"access-log", SETTING_TEXT, AT(access_log), "errors", 0, 0, false,
-     "off, errors (status 400 and above) or all"},
-    {"log-clients", SETTING_TEXT, AT(log_clients), "on", 0, 0, false,
-     "on: lines of the access log tell the client's address; off: they do not"},
-    {"core-dumps", SETTING_TEXT, AT(core_dumps), "off", 0, 0, false,
-     "on: core dumps and debuggers may see this process' memory, API keys included; off: they may not"},
-    {"cors-origins", SETTING_TEXT, AT(cors_origins), "", 0, 0, false,
-     "Origins whose pages may call the API, separated by commas, or *"},
-    {"trusted-proxies", SETTING_TEXT, AT(trusted_proxies), "", 0, 0, false,
-     "Networks of the proxies in front, separated by commas, that are believed what they say of client "
-     "addresses"},
+#define ROW(kind, member, name, fallback, min, max, help) \
+    {name, SETTING_##kind, offsetof(struct config_values, member), fallback, min, max, false, help},
+#define REDIS_ROWS(member) REDIS_SETTINGS(struct config_values, member),
+    CONFIG_SETTINGS(ROW, REDIS_ROWS)
+#undef ROW
+#undef REDIS_ROWS
 };
+/* clang-format on */
 
-static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0]};
+static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0], "CHANNELD_"};
 _Static_assert(sizeof TABLE / sizeof TABLE[0] <= CONFIG_SETTINGS_MAX, "config.sources is too short");
 
 static int bad(const struct config *c, struct buf *error, const char *name, const char *what)
@@ -90,7 +43,7 @@ static bool is_path_char(char c)
     return isalnum((unsigned char)c) || strchr("/-._~", c) != NULL;
 }
 
-/* A slash at either end may be left out. */
+/* A slash at either end may be missing. */
 static int check_base_path(struct config *c, struct buf *error)
 {
     const char *text = c->values.base_path;
@@ -112,7 +65,7 @@ static int check_base_path(struct config *c, struct buf *error)
     return 0;
 }
 
-/* Hosts are compared without case; they are kept in lower case, which is the stored shape. */
+/* Hosts are compared without case; they are kept in lower case, as in stored links. */
 static int check_host(const struct config *c, struct buf *error, const char *name, char *text,
                       struct span *out)
 {
@@ -233,8 +186,8 @@ static int check(struct config *c, struct buf *error)
     return err;
 }
 
-/* Whoever asks for help gets it, whatever else is wrong. */
-static int asked_to_tell(int argc, char **argv)
+/* --help and --version win over all errors. */
+static int find_help_or_version(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--help") == 0)
@@ -245,15 +198,15 @@ static int asked_to_tell(int argc, char **argv)
     return CONFIG_RUN;
 }
 
-/* In the order of their bits. */
+/* The switches, in the order of their bits. */
 static const char *const SWITCHES[] = {"--check", "--probe", NULL};
 enum { SWITCH_CHECK = 1, SWITCH_PROBE = 2 };
 
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
 {
-    int told = asked_to_tell(argc, argv);
-    if (told != CONFIG_RUN)
-        return told;
+    int wanted = find_help_or_version(argc, argv);
+    if (wanted != CONFIG_RUN)
+        return wanted;
     char **words = calloc((size_t)argc + 1, sizeof *words);
     if (words == NULL)
         return -ENOMEM;
@@ -261,7 +214,7 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
         .argc = argc, .argv = argv, .switches = SWITCHES, .rest = words, .sources = c->sources};
     int count = settings_read(&SETTINGS, &c->values, &args, error);
     if (count > 0)
-        buf_printf(error, "%s: unexpected (--help lists what is)", words[0]);
+        buf_printf(error, "%s: unexpected argument (see --help)", words[0]);
     free(words);
     if (count != 0)
         return count > 0 ? -EINVAL : count;
@@ -285,12 +238,12 @@ void config_write_help(struct buf *out)
         out,
         "channeld: a read-only JSON API over public channels kept in Redis\n\n"
         "usage: channeld [--SETTING VALUE]...\n\n"
-        "  --check    check the settings, print what is in force, and exit\n"
-        "  --probe    ask the channeld that runs with these settings whether it is ready: exit code 0 or 1\n"
+        "  --check    check the settings, print those in force, and exit\n"
+        "  --probe    check that the channeld running with these settings is ready: exit code 0 or 1\n"
         "  --version  print the version and exit\n"
         "  --help     print this and exit\n\n"
-        "Exit codes: 0 drained, or done; 1 could not run, or (--probe) is not ready; 2 wrong settings;\n"
-        "128 and its number after a second signal.\n\n"
+        "Exit codes: 0 drained, or done; 1 could not run, or (--probe) not ready; 2 wrong settings;\n"
+        "128 plus its number after a second signal.\n\n"
         "Each setting is a flag or an environment variable; the flag wins. Defaults are in brackets.\n\n");
     settings_write_help(&SETTINGS, out);
 }
@@ -300,9 +253,8 @@ void config_write_source(const struct config *c, const char *name, struct buf *o
     settings_write_source(out, &SETTINGS, c->sources, name);
 }
 
-/* Variables of the same prefix that belong to scripts/setup, the tests and benchmarks, and deploy's compose
- * file. */
-static bool is_of_others(struct span name)
+/* Variables of the same prefix that are used by scripts/setup, tests, benchmarks and the compose file. */
+static bool is_used_elsewhere(struct span name)
 {
     static const char *const names[] = {"CHANNELD_DEPS_DIR", "CHANNELD_IMAGE", "CHANNELD_PUBLISH"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -316,7 +268,7 @@ struct span config_next_unknown(size_t *at)
     struct span name;
     do
         name = settings_next_unknown(&SETTINGS, SPAN("CHANNELD_"), at);
-    while (name.data != NULL && is_of_others(name));
+    while (name.data != NULL && is_used_elsewhere(name));
     return name;
 }
 

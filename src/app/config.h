@@ -1,36 +1,103 @@
-/* The settings of channeld: their table, and what was read, checked and ready to be used. */
+/* The settings of channeld: one table makes the struct, the parser, --help and --check. */
 #ifndef APP_CONFIG_H
 #define APP_CONFIG_H
 
 #include "api/access_log.h"
 #include "api/cors.h"
-#include "base/addr.h"
-#include "base/ip.h"
 #include "base/log.h"
+#include "base/net.h"
 #include "base/settings.h"
 #include "model/keyspace.h"
 #include "model/link.h"
 #include "redis/endpoint.h"
 
-enum { CONFIG_BASE_PATH_MAX = 128, CONFIG_SETTINGS_MAX = 64 };
+/* clang-format off */
+#define CONFIG_MINUTES(n) ((int64_t)(n) * 60 * 1000)
+#define CONFIG_DAY        CONFIG_MINUTES(24 * 60)
 
-/* As read; see the table in config.c for what each is. Owned strings, bytes, milliseconds. */
+/*
+ * X(kind, member, name, default, min, max, help): every setting of channeld, in the order of --help. The row
+ * is the member of config_values, the flag --name, the variable CHANNELD_NAME, its bounds (numbers; sizes in
+ * bytes, durations in milliseconds), and its lines in --help and --check. The README's table must agree
+ * (tests/check-docs). REDIS(member): the settings that channelctl has as well, from redis/endpoint.h.
+ */
+#define CONFIG_SETTINGS(X, REDIS) \
+    X(TEXT, listen, "listen", ":8080", 0, 0, \
+      "Address of the public API, such as 127.0.0.1:8080; without a host, every IPv6 and IPv4 address") \
+    X(TEXT, admin_listen, "admin-listen", ":8081", 0, 0, \
+      "Address of /livez, /readyz, /startupz, /metrics and /version; keep it private") \
+    X(TEXT, base_path, "base-path", "/api/", 0, 0, \
+      "Path prefix of the API") \
+    REDIS(redis) \
+    X(TEXT, redis_prefix, "redis-prefix", "channels:", 0, 0, \
+      "Prefix of every Redis key") \
+    X(TEXT, channel_host, "channel-host", "max.ru", 0, 0, \
+      "Host of stored channel links") \
+    X(TEXT, web_host, "web-host", "web.max.ru", 0, 0, \
+      "Host of the web client; its links find the same channels") \
+    X(COUNT, workers, "workers", "0", 0, 1024, \
+      "Worker threads; 0: one per processor granted to this process") \
+    X(DURATION, request_timeout, "request-timeout", "2s", 10, CONFIG_MINUTES(10), \
+      "Longest wait for Redis before a request is answered with 500") \
+    X(SIZE, cache_size, "cache-size", "64MiB", 0, (int64_t)1 << 40, \
+      "Memory for cached Redis data, split among the workers; 0: no cache, every request reads Redis") \
+    X(DURATION, stale_limit, "stale-limit", "30s", 0, CONFIG_DAY, \
+      "How long cached data is served, and the process stays ready, after Redis was lost") \
+    X(TEXT, stale_keys_limit, "stale-keys-limit", "same", 0, 0, \
+      "The same for API keys: how long a cached key is accepted; a duration, or same as stale-limit") \
+    X(DURATION, header_timeout, "header-timeout", "10s", 100, CONFIG_DAY, \
+      "Longest time from the first byte of a request (or the opening of its connection) to the last") \
+    X(DURATION, idle_timeout, "idle-timeout", "75s", 100, CONFIG_DAY, \
+      "How long a connection may stay open between two requests") \
+    X(DURATION, write_timeout, "write-timeout", "30s", 100, CONFIG_DAY, \
+      "Longest time for a client to receive a response") \
+    X(DURATION, max_connection_age, "max-connection-age", "5m", 0, CONFIG_DAY, \
+      "Age, give or take a tenth, after which the next response closes a connection, so that clients spread; " \
+      "0: never") \
+    X(SIZE, max_header_size, "max-header-size", "16KiB", 1024, 1 << 20, \
+      "Largest request line and header section") \
+    X(SIZE, max_body_size, "max-body-size", "64KiB", 0, 1 << 30, \
+      "Largest request content, which is read and discarded") \
+    X(COUNT, max_connections, "max-connections", "10000", 1, 1000000, \
+      "Limit of open client connections; more are answered with 503") \
+    X(DURATION, drain_delay, "drain-delay", "5s", 0, CONFIG_DAY, \
+      "After SIGTERM: how long to keep serving, not ready, before the listeners close") \
+    X(DURATION, drain_timeout, "drain-timeout", "20s", 0, CONFIG_DAY, \
+      "After that: how long requests in flight may take") \
+    X(TEXT, log_level, "log-level", "info", 0, 0, \
+      "error, warn, info or debug") \
+    X(TEXT, access_log, "access-log", "errors", 0, 0, \
+      "off, errors (status 400 and above) or all") \
+    X(TEXT, log_clients, "log-clients", "on", 0, 0, \
+      "on or off: the client's address in the access log") \
+    X(TEXT, core_dumps, "core-dumps", "off", 0, 0, \
+      "on or off: core dumps and debuggers may read this process' memory, API keys included") \
+    X(TEXT, cors_origins, "cors-origins", "", 0, 0, \
+      "Origins whose pages may call the API, separated by commas, or *") \
+    X(TEXT, trusted_proxies, "trusted-proxies", "", 0, 0, \
+      "Networks of proxies whose forwarded client addresses are trusted, separated by commas")
+/* clang-format on */
+
+#define CONFIG_TYPE_TEXT     char *
+#define CONFIG_TYPE_COUNT    int64_t
+#define CONFIG_TYPE_SIZE     int64_t
+#define CONFIG_TYPE_DURATION int64_t
+
+/* The settings as given: owned strings, numbers, bytes, milliseconds. */
 struct config_values {
-    char *listen, *admin_listen, *base_path;
-    struct redis_options redis;
-    char *redis_prefix, *channel_host, *web_host;
-    int64_t workers;
-    int64_t request_timeout, cache_size, stale_limit;
-    char *stale_keys_limit;
-    int64_t header_timeout, idle_timeout, write_timeout, max_connection_age;
-    int64_t max_header_size, max_body_size, max_connections;
-    int64_t drain_delay, drain_timeout;
-    char *log_level, *access_log, *log_clients, *core_dumps, *cors_origins, *trusted_proxies;
+#define CONFIG_MEMBER(kind, member, name, fallback, min, max, help) CONFIG_TYPE_##kind member;
+#define CONFIG_REDIS_MEMBER(member)                                 struct redis_options member;
+    CONFIG_SETTINGS(CONFIG_MEMBER, CONFIG_REDIS_MEMBER)
+#undef CONFIG_MEMBER
+#undef CONFIG_REDIS_MEMBER
 };
 
+enum { CONFIG_BASE_PATH_MAX = 128, CONFIG_SETTINGS_MAX = 64 };
+
+/* The settings checked and ready for use. */
 struct config {
     struct config_values values;
-    unsigned char sources[CONFIG_SETTINGS_MAX]; /* of the values: an enum setting_source for each */
+    unsigned char sources[CONFIG_SETTINGS_MAX]; /* of the values: an enum setting_source each */
     struct addr listen, admin_listen;
     char base_path[CONFIG_BASE_PATH_MAX + 1]; /* begins and ends with a slash */
     struct redis_endpoint redis;
@@ -48,18 +115,19 @@ struct config {
 enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_PROBE, CONFIG_HELP, CONFIG_VERSION };
 
 /*
- * Reads and checks everything. Returns what the command line asks for, or -EINVAL or -ENOMEM with a message
- * in `error` that names the setting. config_fini is due in every case. `c` is zeroed by the caller.
+ * Reads the command line and the environment, and checks all values. Returns the config_outcome that the
+ * command line asks for, or -EINVAL or -ENOMEM with a message in `error` that names the setting. config_fini
+ * is due in every case. `c` is zeroed by the caller.
  */
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
     __attribute__((warn_unused_result));
 void config_fini(struct config *c);
 
-/* What gave the setting `name` its value: --listen or CHANNELD_LISTEN. */
+/* Writes the source of the value of setting `name`: --listen or CHANNELD_LISTEN. */
 void config_write_source(const struct config *c, const char *name, struct buf *out);
 
-/* The next variable in the environment that is no setting, as settings_next_unknown; and what to say of it.
- */
+/* The next CHANNELD_ variable in the environment that is no setting, as settings_next_unknown; and its
+ * warning. */
 struct span config_next_unknown(size_t *at);
 void config_write_unknown(struct span variable, struct buf *out);
 

@@ -8,7 +8,7 @@
  */
 #include "app/cpus.h"
 
-#include "base/file.h"
+#include "base/process.h"
 
 #include <limits.h>
 #include <sched.h>

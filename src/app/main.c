@@ -4,8 +4,7 @@
 #include "app/loop.h"
 #include "app/probe.h"
 #include "app/server.h"
-#include "base/file.h"
-#include "base/secret.h"
+#include "base/process.h"
 #include "version.h"
 
 #include <errno.h>
@@ -58,7 +57,7 @@ static int serve(const struct config *config, struct buf *error)
     (void)signal(SIGHUP, SIG_IGN);  /* until the server handles it */
     (void)signal(SIGXFSZ, SIG_IGN); /* a log file at its limit is an error of write(), as a full disk is */
     if (config->core_dumps)
-        secret_allow_dumps();
+        process_allow_dumps();
     int err = loop_prepare();
     if (err == 0)
         err = log_start(STDOUT_FILENO, config->log_level);
@@ -108,8 +107,8 @@ int main(int argc, char **argv)
 {
     struct config config = {0};
     struct buf error = BUF_INIT;
-    secret_forbid_dumps();
-    if (file_open_standard_descriptors() != 0)
+    process_forbid_dumps();
+    if (process_open_standard_descriptors() != 0)
         return EXIT_CANNOT_RUN;
     int code = run(&config, argc, argv, &error);
     buf_fini(&error);

@@ -3,8 +3,8 @@
 #ifndef APP_PROBE_H
 #define APP_PROBE_H
 
-#include "base/addr.h"
 #include "base/buf.h"
+#include "base/net.h"
 
 enum { PROBE_TIMEOUT_MS = 2000 };
 

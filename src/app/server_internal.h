@@ -4,6 +4,7 @@
 
 #include "api/ops.h"
 #include "app/worker.h"
+#include "base/metrics.h"
 #include "http/server.h"
 
 enum server_state { SERVER_SERVING, SERVER_ANNOUNCING, SERVER_FINISHING, SERVER_EXITING };
@@ -26,7 +27,9 @@ struct server {
     struct ops *ops;
     struct http_server *admin;
     atomic_int admin_connections;
-    struct metrics admin_metrics; /* of the admin listener itself; not part of what it shows */
+    /* Of the admin listener itself; not part of what it shows. */
+    struct http_metrics admin_metrics;
+    struct loop_lag loop_lag;
 };
 
 /* How the process looks to its operator. */

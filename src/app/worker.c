@@ -33,8 +33,7 @@ struct worker {
     atomic_bool finished;
     atomic_bool redis_ready, redis_seen;
     _Atomic uint64_t redis_lost_ms, ticked_ms;
-    struct metrics metrics;
-    struct request_metrics request_metrics;
+    struct worker_metrics metrics;
 };
 
 static void on_connection(void *arg, bool ready)
@@ -58,13 +57,13 @@ static void on_tick(uv_timer_t *tick)
 static void on_turn_begins(uv_check_t *check)
 {
     struct worker *w = check->data;
-    metrics_turn_begins(&w->metrics);
+    loop_lag_begin(&w->metrics.loop_lag);
 }
 
 static void on_turn_ends(uv_prepare_t *prepare)
 {
     struct worker *w = prepare->data;
-    metrics_turn_ends(&w->metrics);
+    loop_lag_end(&w->metrics.loop_lag);
 }
 
 static void on_finished(void *arg)
@@ -140,7 +139,9 @@ static int make_store(struct worker *w)
         .tls = w->options.tls,
         .client_name = w->client_name,
         .keyspace = &c->keyspace,
-        .metrics = &w->metrics,
+        .metrics = &w->metrics.cache,
+        .redis_metrics = &w->metrics.redis,
+        .loop_lag = &w->metrics.loop_lag,
         .request_timeout_ms = (uint64_t)c->values.request_timeout,
         .cache_size = (size_t)(c->values.cache_size / c->workers),
         .stale_limit_ms = (uint64_t)c->values.stale_limit,
@@ -156,8 +157,7 @@ static int make_api(struct worker *w)
     const struct config *c = w->options.config;
     const struct api_options options = {
         .cache = w->cache,
-        .metrics = &w->metrics,
-        .request_metrics = &w->request_metrics,
+        .metrics = &w->metrics.requests,
         .base_path = span_of(c->base_path),
         .hosts = c->hosts,
         .cors = c->cors,
@@ -173,7 +173,8 @@ static int make_server(struct worker *w)
     const struct config_values *v = &c->values;
     const struct http_server_options options = {
         .handler = api_handler(w->api),
-        .metrics = &w->metrics,
+        .metrics = &w->metrics.http,
+        .loop_lag = &w->metrics.loop_lag,
         .head_max = (size_t)v->max_header_size,
         .body_max = (size_t)v->max_body_size,
         .head_timeout_ms = (uint64_t)v->header_timeout,
@@ -264,14 +265,9 @@ struct worker_status worker_status(const struct worker *w)
     };
 }
 
-const struct metrics *worker_metrics(const struct worker *w)
+const struct worker_metrics *worker_metrics(const struct worker *w)
 {
     return &w->metrics;
-}
-
-const struct request_metrics *worker_traffic(const struct worker *w)
-{
-    return &w->request_metrics;
 }
 
 bool worker_finished(const struct worker *w)

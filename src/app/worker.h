@@ -7,9 +7,8 @@
 #ifndef APP_WORKER_H
 #define APP_WORKER_H
 
-#include "api/request_metrics.h"
 #include "app/config.h"
-#include "base/metrics.h"
+#include "app/metrics.h"
 
 #include <stdatomic.h>
 #include <uv.h>
@@ -54,8 +53,7 @@ int worker_start(struct worker *w) __attribute__((warn_unused_result));
 /* From any thread. */
 void worker_command(struct worker *w, enum worker_command order);
 struct worker_status worker_status(const struct worker *w);
-const struct metrics *worker_metrics(const struct worker *w);
-const struct request_metrics *worker_traffic(const struct worker *w);
+const struct worker_metrics *worker_metrics(const struct worker *w);
 bool worker_finished(const struct worker *w); /* after WORKER_FINISH: no connection is left */
 
 /* Waits for the thread (if it was started, WORKER_EXIT must have been given) and frees. */

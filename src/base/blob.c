@@ -1,7 +1,7 @@
 /* Finished bodies, shared by reference; see blob.h. */
 #include "base/blob.h"
 
-#include "base/hex.h"
+#include "base/encoding.h"
 
 #include <stdlib.h>
 #include <xxhash.h>

@@ -7,7 +7,7 @@
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/digest.h"
 
-#include "base/hex.h"
+#include "base/encoding.h"
 
 #include <openssl/sha.h>
 
@@ -50,4 +50,17 @@ bool digest_from_hex(struct span text, struct digest *out)
         out->bytes[i] =
             (unsigned char)(digit_value(text.data[2 * i]) << 4 | digit_value(text.data[2 * i + 1]));
     return true;
+}
+
+bool secret_equal(struct span a, struct span b)
+{
+    if (a.len != b.len)
+        return false;
+    uint64_t difference = 0;
+    size_t i = 0;
+    for (; i + sizeof difference <= a.len; i += sizeof difference)
+        difference |= span_word(a.data + i) ^ span_word(b.data + i);
+    for (; i < a.len; i++)
+        difference |= (uint64_t)(unsigned char)(a.data[i] ^ b.data[i]);
+    return difference == 0;
 }

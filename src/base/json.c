@@ -1,7 +1,7 @@
 /* JSON text writing; see json.h. Runs of bytes that need nothing done are copied whole. */
 #include "base/json.h"
 
-#include "base/utf8.h"
+#include "base/encoding.h"
 
 #include <stdint.h>
 

@@ -1,29 +1,68 @@
-/* Adding up and writing the metrics; the table is in metrics.h. */
+/* Histograms, and adding up and writing metrics by their tables; see metrics.h. */
 #include "base/metrics.h"
 
-void metrics_accumulate(struct metrics *to, const struct metrics *from)
+static const uint64_t BOUND_NS[HISTOGRAM_BUCKETS] = {
+#define BOUND(us, text) (us) * UINT64_C(1000),
+    HISTOGRAM_BOUNDS(BOUND)
+#undef BOUND
+};
+
+static const char *const BOUND_TEXT[HISTOGRAM_BUCKETS + 1] = {
+#define TEXT(us, text) text,
+    HISTOGRAM_BOUNDS(TEXT)
+#undef TEXT
+        "+Inf"};
+
+void histogram_observe(struct histogram *h, uint64_t ns)
 {
-#define ADD(name, type, help) metric_add(&to->name, metric_get(&from->name));
-    METRICS(ADD)
-#undef ADD
-#define TAKE_LARGER(name, type, help)                    \
-    if (metric_get(&from->name) > metric_get(&to->name)) \
-        metric_set(&to->name, metric_get(&from->name));
-    METRICS_LARGEST(TAKE_LARGER)
-#undef TAKE_LARGER
-    for (int i = 0; i < METRICS_ROLES; i++)
-        metric_add(&to->redis_role[i], metric_get(&from->redis_role[i]));
-    histogram_accumulate(&to->redis_command_duration, &from->redis_command_duration);
-    histogram_accumulate(&to->loop_lag, &from->loop_lag);
+    int i = 0; /* most durations are short: the first comparison is nearly always the last */
+    while (i < HISTOGRAM_BUCKETS && ns > BOUND_NS[i])
+        i++;
+    metric_add(&h->bucket[i], 1);
+    metric_add(&h->sum_ns, ns);
 }
 
-void metrics_turn_ends(struct metrics *m)
+void histogram_accumulate(struct histogram *to, const struct histogram *from)
 {
-    if (m->turn_began_ns == 0)
+    for (int i = 0; i <= HISTOGRAM_BUCKETS; i++)
+        metric_add(&to->bucket[i], metric_get(&from->bucket[i]));
+    metric_add(&to->sum_ns, metric_get(&from->sum_ns));
+}
+
+void histogram_write(struct buf *out, const char *name, const char *labels, const struct histogram *h)
+{
+    const char *comma = labels[0] == '\0' ? "" : ",";
+    uint64_t count = 0;
+    for (int i = 0; i <= HISTOGRAM_BUCKETS; i++) {
+        count += metric_get(&h->bucket[i]);
+        buf_printf(out, "%s_bucket{%s%sle=\"%s\"} %llu\n", name, labels, comma, BOUND_TEXT[i],
+                   (unsigned long long)count);
+    }
+    uint64_t sum = metric_get(&h->sum_ns);
+    const char *open = labels[0] == '\0' ? "" : "{";
+    const char *close = labels[0] == '\0' ? "" : "}";
+    buf_printf(out, "%s_sum%s%s%s %llu.%09llu\n", name, open, labels, close,
+               (unsigned long long)(sum / 1000000000), (unsigned long long)(sum % 1000000000));
+    buf_printf(out, "%s_count%s%s%s %llu\n", name, open, labels, close, (unsigned long long)count);
+}
+
+static void accumulate_one(enum metric_kind kind, void *to, const void *from)
+{
+    if (kind == METRIC_histogram) {
+        histogram_accumulate(to, from);
         return;
-    uint64_t now_ns = clock_now_ns();
-    histogram_observe(&m->loop_lag, now_ns > m->turn_began_ns ? now_ns - m->turn_began_ns : 0);
-    m->turn_began_ns = 0;
+    }
+    uint64_t value = metric_get(from);
+    if (kind != METRIC_gauge_max)
+        metric_add(to, value);
+    else if (value > metric_get(to))
+        metric_set(to, value);
+}
+
+void metrics_accumulate(const struct metric *table, size_t count, void *to, const void *from)
+{
+    for (size_t i = 0; i < count; i++)
+        accumulate_one(table[i].kind, (char *)to + table[i].offset, (const char *)from + table[i].offset);
 }
 
 void metrics_write_head(struct buf *out, const char *name, const char *type, const char *help)
@@ -37,27 +76,19 @@ void metrics_write_one(struct buf *out, const char *name, const char *type, cons
     buf_printf(out, "%s %llu\n", name, (unsigned long long)value);
 }
 
-static void write_roles(struct buf *out, const struct metrics *m)
+void metrics_write(struct buf *out, const struct metric *table, size_t count, const void *values)
 {
-    static const char *const names[METRICS_ROLES] = {"unknown", "master", "replica"};
-    metrics_write_head(out, "channeld_redis_role", "gauge",
-                       "Redis connections that are ready, by what the server says it is.");
-    for (int i = 0; i < METRICS_ROLES; i++)
-        buf_printf(out, "channeld_redis_role{role=\"%s\"} %llu\n", names[i],
-                   (unsigned long long)metric_get(&m->redis_role[i]));
-}
-
-void metrics_write(struct buf *out, const struct metrics *m)
-{
-#define WRITE(name, type, help) metrics_write_one(out, "channeld_" #name, #type, help, metric_get(&m->name));
-    METRICS(WRITE)
-    METRICS_LARGEST(WRITE)
-#undef WRITE
-    write_roles(out, m);
-    metrics_write_head(out, "channeld_redis_command_duration_seconds", "histogram",
-                       "Time from queueing a command for Redis to its reply.");
-    histogram_write(out, "channeld_redis_command_duration_seconds", "", &m->redis_command_duration);
-    metrics_write_head(out, "channeld_loop_lag_seconds", "histogram",
-                       "Time of a turn of a worker's loop: for so long everybody else waits.");
-    histogram_write(out, "channeld_loop_lag_seconds", "", &m->loop_lag);
+    static const char *const types[] = {[METRIC_counter] = "counter",
+                                        [METRIC_gauge] = "gauge",
+                                        [METRIC_gauge_max] = "gauge",
+                                        [METRIC_histogram] = "histogram"};
+    for (size_t i = 0; i < count; i++) {
+        const struct metric *m = &table[i];
+        const void *value = (const char *)values + m->offset;
+        metrics_write_head(out, m->name, types[m->kind], m->help);
+        if (m->kind == METRIC_histogram)
+            histogram_write(out, m->name, "", value);
+        else
+            buf_printf(out, "%s %llu\n", m->name, (unsigned long long)metric_get(value));
+    }
 }

@@ -1,81 +1,27 @@
 /*
- * Counters and gauges, one table for the struct, the exposition and the documentation.
+ * Counters, gauges and histograms, and their exposition in the Prometheus text format, version 0.0.4.
  *
- * Each worker owns one struct metrics and is its only writer; the admin listener reads and adds them up. So
- * an update is a plain load and store (relaxed atomics keep it defined), never a locked instruction.
+ * Each layer lists its metrics in one table, X(name, kind, help), which makes the members of its struct
+ * (METRIC_MEMBER) and the descriptors that add up and write them. The kinds:
+ *
+ *     counter     sums; the name ends in _total
+ *     gauge       sums over the workers
+ *     gauge_max   the largest value of all workers
+ *     histogram   durations in seconds
+ *
+ * Each worker owns one set of values and is its only writer; the admin listener reads them at any time and
+ * adds them up. An update is therefore a plain load and store (relaxed atomics), never a locked instruction.
  */
 #ifndef BASE_METRICS_H
 #define BASE_METRICS_H
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/histogram.h"
 
 #include <stdatomic.h>
 
-/* X(name, type, help): exposed as channeld_<name>. */
-#define METRICS(X)                                                                                          \
-    X(requests_rejected_total, counter,                                                                     \
-      "Requests refused before routing: malformed, too large, too slow, or one connection too many.")       \
-    X(connections_open, gauge, "Client connections open now.")                                              \
-    X(connections_accepted_total, counter, "Client connections accepted.")                                  \
-    X(connections_rejected_total, counter, "Client connections refused because the limit was reached.")     \
-    X(connections_timed_out_total, counter, "Client connections closed because a deadline passed.")         \
-    X(connections_max_age_reached_total, counter, "Client connections ended because of their age.")         \
-    X(redis_connected, gauge, "Redis connections that are ready, of one a worker.")                         \
-    X(redis_connects_total, counter, "Redis connections that became ready.")                                \
-    X(redis_disconnects_total, counter, "Redis connections lost or refused.")                               \
-    X(redis_commands_total, counter, "Commands sent to Redis for requests.")                                \
-    X(redis_error_replies_total, counter, "Error replies of Redis to commands of requests.")                \
-    X(redis_oversize_replies_total, counter,                                                                \
-      "Replies of Redis that were too large, or too long in coming, to be read.")                           \
-    X(redis_tracking_refused_total, counter,                                                                \
-      "Redis connections on which tracking was refused, so that nothing is cached.")                        \
-    X(catalogue_missing, gauge, "Workers whose Redis holds no catalogue: neither an index nor API keys.")   \
-    X(redis_failovers_total, counter, "Times that Sentinel named another Redis than the one in use.")       \
-    X(sentinels_connected, gauge, "Conversations with a Sentinel that answers, of one a worker.")           \
-    X(cache_hits_total, counter, "Requests answered from memory.")                                          \
-    X(cache_misses_total, counter, "Requests for which Redis was asked.")                                   \
-    X(cache_coalesced_total, counter, "Requests that joined one that was already asking Redis the same.")   \
-    X(cache_stale_hits_total, counter, "Requests answered from memory while Redis was away.")               \
-    X(cache_invalidations_total, counter, "Keys that Redis said have changed.")                             \
-    X(cache_flushes_total, counter, "Times that everything cached was dropped at once.")                    \
-    X(cache_evictions_total, counter, "Entries dropped to stay within the cache's size.")                   \
-    X(cache_audit_failures_total, counter, "Times that a cached entry had changed and Redis did not tell.") \
-    X(cache_suspended, gauge,                                                                               \
-      "Workers that cache nothing until their next connection, after such a failure.")                      \
-    X(cache_entries, gauge, "Entries in the caches.")                                                       \
-    X(cache_bytes, gauge, "Bytes that the caches hold, as the allocator counts.")                           \
-    X(requests_in_flight, gauge, "Requests that have come and are not answered yet.")                       \
-    X(request_timeouts_total, counter, "Requests that Redis did not answer within the request timeout.")    \
-    X(dangling_index_entries_total, counter,                                                                \
-      "Index members left out of a page because they have no card, or a broken one.")                       \
-    X(invalid_values_total, counter, "Stored values that were served as absent because they do not parse.")
+/* --- values; written by the owning thread alone, read by any --- */
 
-/* The same for gauges of which the largest counts, not the sum, where those of several workers are added up.
- */
-#define METRICS_LARGEST(X)                                                                             \
-    X(redis_replica_lag_seconds, gauge,                                                                \
-      "Seconds since the replica in use heard its master; of all workers the largest, 0 at a master.") \
-    X(catalogue_updated_timestamp_seconds, gauge,                                                      \
-      "Newest updated_at read from Redis since the start, as seconds since 1970; 0 before the first.")
-
-/* What the Redis of a ready connection is; channeld_redis_role counts connections by it. */
-enum metrics_role { METRICS_ROLE_UNKNOWN, METRICS_ROLE_MASTER, METRICS_ROLE_REPLICA, METRICS_ROLES };
-
-struct metrics {
-#define METRICS_FIELD(name, type, help) _Atomic uint64_t name;
-    METRICS(METRICS_FIELD)
-    METRICS_LARGEST(METRICS_FIELD)
-#undef METRICS_FIELD
-    _Atomic uint64_t redis_role[METRICS_ROLES];
-    struct histogram redis_command_duration;
-    struct histogram loop_lag;
-    uint64_t
-        turn_began_ns; /* for loop_lag, of the owning thread alone; 0: nothing has been done in this turn */
-};
-
-/* To be called by the owning thread alone. */
 static inline void metric_add(_Atomic uint64_t *m, uint64_t n)
 {
     uint64_t now = atomic_load_explicit(m, memory_order_relaxed);
@@ -93,42 +39,115 @@ static inline void metric_set(_Atomic uint64_t *m, uint64_t value)
     atomic_store_explicit(m, value, memory_order_relaxed);
 }
 
-/* From any thread. */
 static inline uint64_t metric_get(const _Atomic uint64_t *m)
 {
     return atomic_load_explicit(m, memory_order_relaxed);
 }
 
-/*
- * A turn of the owner's loop lasts from the first thing that is done in it to the next look at the sockets.
- * Whoever begins something says so, with the time if he has read the clock anyway; the first in a turn
- * counts.
+/* --- histograms --- */
+
+/* X(upper bound in microseconds, the same in seconds as it is exposed), ascending. */
+#define HISTOGRAM_BOUNDS(X) \
+    X(50, "0.00005")        \
+    X(100, "0.0001")        \
+    X(250, "0.00025")       \
+    X(500, "0.0005")        \
+    X(1000, "0.001")        \
+    X(2500, "0.0025")       \
+    X(5000, "0.005")        \
+    X(10000, "0.01")        \
+    X(25000, "0.025")       \
+    X(50000, "0.05")        \
+    X(100000, "0.1")        \
+    X(250000, "0.25")       \
+    X(500000, "0.5")        \
+    X(1000000, "1")         \
+    X(2500000, "2.5")
+
+#define HISTOGRAM_COUNT(us, text) +1 /* NOLINT(bugprone-macro-parentheses): a summand */
+enum { HISTOGRAM_BUCKETS = 0 HISTOGRAM_BOUNDS(HISTOGRAM_COUNT) };
+#undef HISTOGRAM_COUNT
+
+/* A reader may see an observation in its bucket and not yet in the sum. */
+struct histogram {
+    _Atomic uint64_t bucket[HISTOGRAM_BUCKETS + 1]; /* not cumulative; the last: above all bounds */
+    _Atomic uint64_t sum_ns;
+};
+
+void histogram_observe(struct histogram *h, uint64_t ns);
+
+/* Adds `from` to `to`, which belongs to the caller. */
+void histogram_accumulate(struct histogram *to, const struct histogram *from);
+
+/* Writes the samples without HELP and TYPE. `labels`: as they stand in braces, e.g. `route="list"`, or empty.
  */
-static inline void metrics_turn_begins_at(struct metrics *m, uint64_t now_ns)
+void histogram_write(struct buf *out, const char *name, const char *labels, const struct histogram *h);
+
+/* --- loop lag --- */
+
+/*
+ * Durations of the turns of an event loop: for that long everything else on the loop waits. A turn lasts from
+ * the first thing done in it to the next poll of the sockets. Each entry point of a turn reports its
+ * beginning; the first report counts.
+ */
+struct loop_lag {
+    struct histogram turns;
+    uint64_t turn_began_ns; /* 0: nothing was done in this turn */
+};
+
+/* For a caller that has read the clock anyway. */
+static inline void loop_lag_begin_at(struct loop_lag *l, uint64_t now_ns)
 {
-    if (m->turn_began_ns == 0)
-        m->turn_began_ns = now_ns;
+    if (l->turn_began_ns == 0)
+        l->turn_began_ns = now_ns;
 }
 
-static inline void metrics_turn_begins(struct metrics *m)
+static inline void loop_lag_begin(struct loop_lag *l)
 {
-    if (m->turn_began_ns == 0)
-        m->turn_began_ns = clock_now_ns();
+    if (l->turn_began_ns == 0)
+        l->turn_began_ns = clock_now_ns();
 }
 
 /* Observes the turn, if one has begun. */
-void metrics_turn_ends(struct metrics *m);
+static inline void loop_lag_end(struct loop_lag *l)
+{
+    if (l->turn_began_ns == 0)
+        return;
+    uint64_t now_ns = clock_now_ns();
+    histogram_observe(&l->turns, now_ns > l->turn_began_ns ? now_ns - l->turn_began_ns : 0);
+    l->turn_began_ns = 0;
+}
 
-/* Adds `from` to `to`, metric by metric (of METRICS_LARGEST the larger). `to` belongs to the caller. */
-void metrics_accumulate(struct metrics *to, const struct metrics *from);
+/* --- tables --- */
+
+enum metric_kind { METRIC_counter, METRIC_gauge, METRIC_gauge_max, METRIC_histogram };
+
+#define METRIC_TYPE_counter   _Atomic uint64_t
+#define METRIC_TYPE_gauge     _Atomic uint64_t
+#define METRIC_TYPE_gauge_max _Atomic uint64_t
+#define METRIC_TYPE_histogram struct histogram
+
+/* A row of a table as a member of a struct. */
+#define METRIC_MEMBER(name, kind, help) METRIC_TYPE_##kind name;
+
+/* A row of a table as its descriptor: where the value is in the struct that holds it. */
+struct metric {
+    const char *name; /* as exposed */
+    enum metric_kind kind;
+    size_t offset;
+    const char *help; /* one line */
+};
+
+/* Adds `from` to `to`, which belongs to the caller; both are structs that `table` describes. */
+void metrics_accumulate(const struct metric *table, size_t count, void *to, const void *from);
+
+/* Writes all metrics of `table`. */
+void metrics_write(struct buf *out, const struct metric *table, size_t count, const void *values);
 
 /* Writes the head of a metric: `type` is counter, gauge or histogram, `help` without line ends. */
 void metrics_write_head(struct buf *out, const char *name, const char *type, const char *help);
 
 /* Writes a metric of one sample. */
 void metrics_write_one(struct buf *out, const char *name, const char *type, const char *help, uint64_t value);
-
-/* Writes all metrics in the Prometheus text format, version 0.0.4. */
-void metrics_write(struct buf *out, const struct metrics *m);
 
 #endif

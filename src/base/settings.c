@@ -14,6 +14,14 @@
 
 enum { FILE_VALUE_MAX = 64 * 1024, ENV_NAME_MAX = 128 };
 
+static void env_name(const struct settings *all, const struct setting *s, const char *suffix,
+                     char out[ENV_NAME_MAX])
+{
+    (void)snprintf(out, ENV_NAME_MAX, "%s%s%s", all->env_prefix, s->name, suffix);
+    for (char *p = out; *p != '\0'; p++)
+        *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
+}
+
 /* One run of settings_read. */
 struct reader {
     const struct settings *settings;
@@ -127,20 +135,13 @@ static int set_from_file(const struct reader *r, const struct setting *s, struct
     return err;
 }
 
-static void env_name(const struct setting *s, const char *suffix, char out[ENV_NAME_MAX])
-{
-    (void)snprintf(out, ENV_NAME_MAX, "CHANNELD_%s%s", s->name, suffix);
-    for (char *p = out; *p != '\0'; p++)
-        *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
-}
-
 static int read_variable_or_default(const struct reader *r, size_t i)
 {
     const struct setting *s = &r->settings->table[i];
     char name[ENV_NAME_MAX];
     char file_name[ENV_NAME_MAX];
-    env_name(s, "", name);
-    env_name(s, "_FILE", file_name);
+    env_name(r->settings, s, "", name);
+    env_name(r->settings, s, "_FILE", file_name);
     const char *value = getenv(name);
     const char *path = s->from_file ? getenv(file_name) : NULL;
     if (value != NULL && path != NULL) {
@@ -185,7 +186,7 @@ static int read_flag(const struct reader *r, int *at)
     bool is_file = false;
     const struct setting *s = find_flag(r->settings, name, &is_file);
     if (s == NULL) {
-        buf_printf(r->error, "--%.*s: unknown option (--help lists them all)", (int)name.len, name.data);
+        buf_printf(r->error, "--%.*s: unknown option (see --help)", (int)name.len, name.data);
         return -EINVAL;
     }
     char called[ENV_NAME_MAX];
@@ -277,10 +278,10 @@ static bool is_variable(const struct settings *s, struct span name)
 {
     for (size_t i = 0; i < s->count; i++) {
         char known[ENV_NAME_MAX];
-        env_name(&s->table[i], "", known);
+        env_name(s, &s->table[i], "", known);
         if (span_equal(name, span_of(known)))
             return true;
-        env_name(&s->table[i], "_FILE", known);
+        env_name(s, &s->table[i], "_FILE", known);
         if (s->table[i].from_file && span_equal(name, span_of(known)))
             return true;
     }
@@ -329,7 +330,7 @@ void settings_write_unknown(struct buf *out, const struct settings *s, struct sp
     char nearest[ENV_NAME_MAX] = "";
     for (size_t i = 0; i < s->count; i++) {
         char known[ENV_NAME_MAX];
-        env_name(&s->table[i], "", known);
+        env_name(s, &s->table[i], "", known);
         size_t errors = distance(variable, known);
         if (errors >= least)
             continue;
@@ -351,7 +352,7 @@ void settings_write_source(struct buf *out, const struct settings *s, const unsi
     assert(i < s->count);
     bool is_file = sources[i] == SETTING_FLAG_FILE || sources[i] == SETTING_VARIABLE_FILE;
     char variable[ENV_NAME_MAX];
-    env_name(&s->table[i], is_file ? "_FILE" : "", variable);
+    env_name(s, &s->table[i], is_file ? "_FILE" : "", variable);
     if (sources[i] == SETTING_FLAG || sources[i] == SETTING_FLAG_FILE)
         buf_printf(out, "--%s%s", name, is_file ? "-file" : "");
     else
@@ -369,5 +370,106 @@ void settings_fini(const struct settings *s, void *target)
             explicit_bzero(*slot, strlen(*slot));
         free(*slot);
         *slot = NULL;
+    }
+}
+
+/* --- printing --- */
+
+static const char MASK[] = "********";
+
+void settings_write_help(const struct settings *s, struct buf *out)
+{
+    static const char *const kinds[] = {
+        [SETTING_TEXT] = "TEXT",    [SETTING_URL] = "URL",   [SETTING_SECRET] = "TEXT",
+        [SETTING_COUNT] = "NUMBER", [SETTING_SIZE] = "SIZE", [SETTING_DURATION] = "DURATION"};
+    for (size_t i = 0; i < s->count; i++) {
+        const struct setting *one = &s->table[i];
+        char variable[ENV_NAME_MAX];
+        env_name(s, one, "", variable);
+        buf_printf(out, "  --%s %s\n      %s", one->name, kinds[one->type], variable);
+        if (one->from_file)
+            buf_printf(out, ", or from a file by %s_FILE", variable);
+        buf_printf(out, "\n      %s [%s]\n", one->help, one->fallback[0] != '\0' ? one->fallback : "none");
+    }
+}
+
+/*
+ * `scheme://user:password@host`: the password is what stands between the first colon and the last at-sign,
+ * wherever that is: a password with a slash that should have been encoded must not show either.
+ */
+static void write_url(struct buf *out, const char *url)
+{
+    const char *authority = strstr(url, "://");
+    authority = authority == NULL ? url : authority + 3;
+    const char *at = authority + strlen(authority);
+    while (at > authority && at[-1] != '@')
+        at--;
+    if (at == authority) {
+        buf_append_str(out, url);
+        return;
+    }
+    const char *colon = memchr(authority, ':', (size_t)(at - authority));
+    const char *secret = colon == NULL ? at - 1 : colon + 1;
+    buf_append(out, url, (size_t)(secret - url));
+    if (colon != NULL)
+        buf_append_str(out, MASK);
+    buf_append_str(out, at - 1);
+}
+
+static void write_duration(struct buf *out, int64_t ms)
+{
+    if (ms % 1000 == 0)
+        buf_printf(out, "%llds", (long long)(ms / 1000));
+    else
+        buf_printf(out, "%lldms", (long long)ms);
+}
+
+static void write_size(struct buf *out, int64_t bytes)
+{
+    static const char *const units[] = {"", "KiB", "MiB", "GiB"};
+    unsigned unit = 0;
+    while (unit < 3 && bytes != 0 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        unit++;
+    }
+    buf_printf(out, "%lld%s", (long long)bytes, units[unit]);
+}
+
+static void write_value(struct buf *out, const struct setting *s, const char *slot)
+{
+    int64_t number = 0;
+    const char *text = NULL;
+    if (s->type == SETTING_COUNT || s->type == SETTING_SIZE || s->type == SETTING_DURATION)
+        memcpy(&number, slot, sizeof number);
+    else
+        memcpy(&text, slot, sizeof text);
+    switch (s->type) {
+    case SETTING_TEXT:
+        buf_append_str(out, text);
+        break;
+    case SETTING_URL:
+        write_url(out, text);
+        break;
+    case SETTING_SECRET:
+        buf_append_str(out, text[0] == '\0' ? "" : MASK);
+        break;
+    case SETTING_COUNT:
+        buf_append_int(out, number);
+        break;
+    case SETTING_SIZE:
+        write_size(out, number);
+        break;
+    case SETTING_DURATION:
+        write_duration(out, number);
+        break;
+    }
+}
+
+void settings_write_values(const struct settings *s, const void *target, struct buf *out)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        buf_printf(out, "%s = ", s->table[i].name);
+        write_value(out, &s->table[i], (const char *)target + s->table[i].offset);
+        buf_append_char(out, '\n');
     }
 }

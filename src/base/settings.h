@@ -35,6 +35,7 @@ struct setting {
 struct settings {
     const struct setting *table;
     size_t count;
+    const char *env_prefix; /* of the variables, such as "NAME_" */
 };
 
 /* Where the value of a setting comes from. */

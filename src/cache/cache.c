@@ -252,7 +252,8 @@ static int open_connection(struct cache *s, uv_loop_t *loop)
         .target = s->options.target,
         .tls = s->options.tls,
         .client_name = s->options.client_name,
-        .metrics = s->options.metrics,
+        .metrics = s->options.redis_metrics,
+        .loop_lag = s->options.loop_lag,
         .stale_limit_ms = s->options.stale_limit_ms < s->options.stale_keys_limit_ms
                               ? s->options.stale_limit_ms
                               : s->options.stale_keys_limit_ms,

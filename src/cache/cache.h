@@ -15,8 +15,10 @@
 #include "base/digest.h"
 #include "base/list.h"
 #include "base/metrics.h"
+#include "cache/metrics.h"
 #include "model/keyspace.h"
 #include "redis/endpoint.h"
+#include "redis/metrics.h"
 
 #include <uv.h>
 
@@ -28,7 +30,9 @@ struct cache_options {
     struct ssl_ctx_st *tls;              /* NULL without TLS */
     const char *client_name;
     const struct keyspace *keyspace;
-    struct metrics *metrics;
+    struct cache_metrics *metrics;
+    struct redis_metrics *redis_metrics;
+    struct loop_lag *loop_lag;
     uint64_t request_timeout_ms;
     size_t cache_size;            /* bytes; 0: nothing is remembered and every question goes to Redis */
     uint64_t stale_limit_ms;      /* how long memory may answer after the connection was lost */

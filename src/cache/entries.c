@@ -21,7 +21,7 @@ static void pool_init(struct entry_pool *pool, size_t budget)
     pool->budget = budget;
 }
 
-int entries_init(struct entries *c, size_t budget, struct metrics *metrics)
+int entries_init(struct entries *c, size_t budget, struct cache_metrics *metrics)
 {
     *c = (struct entries){.metrics = metrics};
     pool_init(&c->negative, budget / ENTRIES_NEGATIVE_PART);

@@ -15,9 +15,9 @@
 
 #include "base/blob.h"
 #include "base/digest.h"
-#include "base/metrics.h"
-#include "cache/sieve.h"
 #include "base/table.h"
+#include "cache/metrics.h"
+#include "cache/sieve.h"
 #include "model/document.h"
 
 enum entry_kind {
@@ -74,7 +74,7 @@ struct entry_pool {
 };
 
 struct entries {
-    struct metrics *metrics;
+    struct cache_metrics *metrics;
     struct entry_pool positive, negative;
     struct table table;
     struct table members; /* by a channel's id: the entries of the pages that show it */
@@ -91,7 +91,7 @@ struct entries {
 enum { ENTRIES_NEGATIVE_PART = 16 };
 
 /* Returns 0 or -ENOMEM; entries_fini is due in both cases. A budget of 0 keeps nothing. */
-int entries_init(struct entries *c, size_t budget, struct metrics *metrics)
+int entries_init(struct entries *c, size_t budget, struct cache_metrics *metrics)
     __attribute__((warn_unused_result));
 
 /*

@@ -156,7 +156,7 @@ static void key_changed(struct cache *s, struct span key)
     int64_t id = 0;
     struct span card = keyspace_card_id(s->options.keyspace, key);
     struct span link = keyspace_link_of(s->options.keyspace, key);
-    metrics_turn_begins(s->options.metrics);
+    loop_lag_begin(s->options.loop_lag);
     metric_add(&s->options.metrics->cache_invalidations_total, 1);
     if (card.data != NULL) {
         if (parse_int64(card, &id) == 0)

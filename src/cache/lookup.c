@@ -197,7 +197,7 @@ bool cache_lookup(struct cache *s, struct cache_query *q, struct cache_result *a
     else
         answered = target_from_memory(s, &asked, answer, &gap->known);
     if (answered) {
-        struct metrics *m = s->options.metrics;
+        struct cache_metrics *m = s->options.metrics;
         metric_add(freshness == FRESH ? &m->cache_hits_total : &m->cache_stale_hits_total, 1);
         answer->source = freshness == FRESH ? CACHE_SOURCE_HIT : CACHE_SOURCE_STALE;
     } else if (freshness == FRESH) {

@@ -1,8 +1,8 @@
 /* Reading a line of a file of channels; see card.h. */
 #include "ctl/card.h"
 
+#include "model/channel.h"
 #include "model/datetime.h"
-#include "model/history.h"
 
 #include <errno.h>
 #include <stdlib.h>

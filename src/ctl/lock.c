@@ -2,7 +2,7 @@
 #include "ctl/lock.h"
 
 #include "base/clock.h"
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "ctl/interrupt.h"
 #include "ctl/report.h"
 

@@ -1,6 +1,5 @@
 /* channelctl: reads what is asked for and calls the command. */
-#include "base/file.h"
-#include "base/secret.h"
+#include "base/process.h"
 #include "ctl/command.h"
 #include "version.h"
 
@@ -47,8 +46,8 @@ static int print_version(void)
 int main(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN); /* a lost peer is an error of write(), not our end */
-    secret_forbid_dumps();
-    if (file_open_standard_descriptors() != 0)
+    process_forbid_dumps();
+    if (process_open_standard_descriptors() != 0)
         return EXIT_FAILED;
     struct options options;
     int code = options_read(&options, argc, argv);

@@ -16,7 +16,7 @@ static const struct setting TABLE[] = {
      "Host of the same links in the web client"},
 };
 
-static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0]};
+static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0], "CHANNELD_"};
 _Static_assert(sizeof TABLE / sizeof TABLE[0] <= OPTIONS_SETTINGS_MAX, "options.sources is too short");
 
 /* In the order of the SWITCH_ bits. */

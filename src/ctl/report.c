@@ -1,7 +1,7 @@
 /* Printing problems; see report.h. */
 #include "ctl/report.h"
 
-#include "base/utf8.h"
+#include "base/encoding.h"
 #include "ctl/progress.h"
 
 #include <stdarg.h>

@@ -6,7 +6,6 @@
 #include "ctl/command.h"
 #include "ctl/sample_text.h"
 #include "model/channel.h"
-#include "model/history.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
  * What others change meanwhile may show as a problem: verify when nothing is being loaded.
  */
 #include "base/digest.h"
+#include "base/encoding.h"
 #include "base/parse.h"
-#include "base/utf8.h"
 #include "ctl/client.h"
 #include "ctl/command.h"
 #include "ctl/links.h"

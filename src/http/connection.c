@@ -219,7 +219,7 @@ static void settle(struct http_connection *c)
 static void begin_exchange(struct http_connection *c)
 {
     c->exchange->began_ns = clock_now_ns();
-    metrics_turn_begins_at(c->server->options.metrics, c->exchange->began_ns);
+    loop_lag_begin_at(c->server->options.loop_lag, c->exchange->began_ns);
 }
 
 static void refuse(struct http_connection *c, int status)
@@ -375,7 +375,7 @@ void http_connection_close(struct http_connection *c)
 {
     if (c->state == HTTP_CONNECTION_CLOSING)
         return;
-    metrics_turn_begins(c->server->options.metrics);
+    loop_lag_begin(c->server->options.loop_lag);
     bool handling = c->state == HTTP_CONNECTION_HANDLING;
     c->state = HTTP_CONNECTION_CLOSING;
     http_deadline_clear(&c->deadline);

@@ -8,7 +8,7 @@
 #ifndef HTTP_EXCHANGE_H
 #define HTTP_EXCHANGE_H
 
-#include "base/ip.h"
+#include "base/net.h"
 #include "http/request.h"
 #include "http/response.h"
 

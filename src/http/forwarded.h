@@ -6,7 +6,7 @@
 #ifndef HTTP_FORWARDED_H
 #define HTTP_FORWARDED_H
 
-#include "base/ip.h"
+#include "base/net.h"
 
 enum http_proxy_header {
     HTTP_PROXY_NONE,      /* the bytes begin with something else */

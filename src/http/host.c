@@ -1,7 +1,7 @@
 /* Validation of Host; see host.h. */
 #include "http/host.h"
 
-#include "base/uri.h"
+#include "base/encoding.h"
 
 static bool is_alnum(char c)
 {

@@ -7,7 +7,7 @@
 #ifndef HTTP_LISTENER_H
 #define HTTP_LISTENER_H
 
-#include "base/addr.h"
+#include "base/net.h"
 
 #include <uv.h>
 

@@ -168,8 +168,8 @@ static bool evict_one(struct http_server *s)
 static void on_connection(void *arg, int fd, const struct sockaddr_storage *peer)
 {
     struct http_server *s = arg;
-    struct metrics *m = s->options.metrics;
-    metrics_turn_begins(m);
+    struct http_metrics *m = s->options.metrics;
+    loop_lag_begin(s->options.loop_lag);
     int open = atomic_load_explicit(s->options.open_connections, memory_order_relaxed);
     bool over_limit = open >= s->options.max_connections;
     if (over_limit && s->options.evict_idle)

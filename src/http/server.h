@@ -5,10 +5,10 @@
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
-#include "base/addr.h"
-#include "base/ip.h"
 #include "base/metrics.h"
+#include "base/net.h"
 #include "http/exchange.h"
+#include "http/metrics.h"
 
 #include <stdatomic.h>
 #include <uv.h>
@@ -17,7 +17,8 @@ struct http_server;
 
 struct http_server_options {
     struct http_handler handler;
-    struct metrics *metrics; /* borrowed, as are all pointers here */
+    struct http_metrics *metrics; /* borrowed, as are all pointers here */
+    struct loop_lag *loop_lag;
     size_t head_max, body_max;
     uint64_t head_timeout_ms;       /* from the first byte of a request (or the opening) to its last */
     uint64_t idle_timeout_ms;       /* between requests */

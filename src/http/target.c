@@ -1,7 +1,7 @@
 /* Reading request targets; see target.h. */
 #include "http/target.h"
 
-#include "base/uri.h"
+#include "base/encoding.h"
 #include "http/host.h"
 
 #include <errno.h>

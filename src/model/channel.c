@@ -1,10 +1,183 @@
-/* Channel fields: their table and how each type becomes JSON; see channel.h. */
+/*
+ * Channel fields: their table, how each type becomes JSON, and the history; see channel.h.
+ *
+ * Nearly every followers_history is stored in the form in which it is shown: without spaces, ascending,
+ * numbers as they are printed here. That is checked, and then the text is copied. Any other goes through a
+ * JSON parser; only the latest days are kept while reading, in a small sorted array, so that a history of any
+ * length needs no memory of its own.
+ */
 #include "model/channel.h"
 
 #include "base/json.h"
 #include "base/parse.h"
 #include "model/datetime.h"
-#include "model/history.h"
+
+#include <errno.h>
+#include <yyjson.h>
+
+/* --- followers_history --- */
+
+struct day {
+    struct span date;
+    int64_t count;
+};
+
+struct days {
+    size_t used;
+    struct day day[HISTORY_DAYS_MAX]; /* ascending; equal-length dates compare as text */
+};
+
+static void insert(struct days *days, struct day day)
+{
+    size_t at = days->used;
+    while (at > 0 && memcmp(day.date.data, days->day[at - 1].date.data, day.date.len) < 0)
+        at--;
+    if (at > 0 && span_equal(days->day[at - 1].date, day.date)) {
+        days->day[at - 1] = day;
+        return;
+    }
+    if (days->used < HISTORY_DAYS_MAX) {
+        memmove(&days->day[at + 1], &days->day[at], (days->used - at) * sizeof day);
+        days->day[at] = day;
+        days->used++;
+        return;
+    }
+    if (at == 0)
+        return; /* older than all that are kept */
+    memmove(&days->day[0], &days->day[1], (at - 1) * sizeof day);
+    days->day[at - 1] = day;
+}
+
+static bool read_day(yyjson_val *key, yyjson_val *value, struct day *out)
+{
+    out->date = (struct span){yyjson_get_str(key), yyjson_get_len(key)};
+    if (!date_valid(out->date))
+        return false;
+    if (yyjson_is_uint(value) && yyjson_get_uint(value) > (uint64_t)INT64_MAX)
+        return false;
+    if (!yyjson_is_int(value))
+        return false;
+    out->count = yyjson_get_sint(value);
+    return true;
+}
+
+static int read_days(yyjson_val *object, struct days *days)
+{
+    if (!yyjson_is_obj(object))
+        return -EINVAL;
+    yyjson_obj_iter iter;
+    yyjson_obj_iter_init(object, &iter);
+    yyjson_val *key = NULL;
+    while ((key = yyjson_obj_iter_next(&iter)) != NULL) {
+        struct day day;
+        if (!read_day(key, yyjson_obj_iter_get_val(key), &day))
+            return -EINVAL;
+        insert(days, day);
+    }
+    return 0;
+}
+
+static void write_days(struct buf *out, const struct days *days)
+{
+    buf_append_char(out, '{');
+    for (size_t i = 0; i < days->used; i++) {
+        if (i > 0)
+            buf_append_char(out, ',');
+        buf_append_char(out, '"');
+        buf_append_span(out, days->day[i].date);
+        buf_append_str(out, "\":");
+        buf_append_int(out, days->day[i].count);
+    }
+    buf_append_char(out, '}');
+}
+
+/*
+ * Ten days take well under an arena on the stack. Longer texts go to the heap, and those that the arena turns
+ * out to be too small for: yyjson says what it will hold at most, but not what it needs to move that.
+ */
+static yyjson_doc *parse(struct span stored, yyjson_alc *pool, void *arena, size_t arena_size,
+                         yyjson_read_err *problem)
+{
+    char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
+    if (yyjson_read_max_memory_usage(stored.len, YYJSON_READ_NOFLAG) < arena_size &&
+        yyjson_alc_pool_init(pool, arena, arena_size)) {
+        yyjson_doc *doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, pool, problem);
+        if (doc != NULL || problem->code != YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+            return doc;
+    }
+    return yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, NULL, problem);
+}
+
+static int write_parsed(struct buf *out, struct span stored)
+{
+    char arena[8192];
+    yyjson_alc pool; /* lives as long as the document */
+    yyjson_read_err problem;
+    yyjson_doc *doc = parse(stored, &pool, arena, sizeof arena, &problem);
+    if (doc == NULL && problem.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION) {
+        out->error = -ENOMEM;
+        return 0;
+    }
+    if (doc == NULL)
+        return -EINVAL;
+    struct days days = {0};
+    int err = read_days(yyjson_doc_get_root(doc), &days);
+    if (err == 0)
+        write_days(out, &days);
+    yyjson_doc_free(doc);
+    return err;
+}
+
+/* --- the form in which it is shown --- */
+
+enum { DATE_LEN = 10, DAY_HEAD = DATE_LEN + 3 }; /* "YYYY-MM-DD": */
+
+/* The length of the day that `text` starts with, or 0 when it starts with none. */
+static size_t shown_day(struct span text)
+{
+    if (text.len <= DAY_HEAD || text.data[0] != '"' || text.data[DAY_HEAD - 2] != '"' ||
+        text.data[DAY_HEAD - 1] != ':' || !date_valid((struct span){text.data + 1, DATE_LEN}))
+        return 0;
+    size_t end = DAY_HEAD;
+    while (end < text.len && text.data[end] != ',' && text.data[end] != '}')
+        end++;
+    int64_t count = 0;
+    return parse_int64((struct span){text.data + DAY_HEAD, end - DAY_HEAD}, &count) == 0 ? end : 0;
+}
+
+/* The latest days of a text in that form, joined by commas; absent when it has another form, or no days. */
+static struct span shown_days(struct span text)
+{
+    size_t start[HISTORY_DAYS_MAX]; /* of the last so many days; a ring */
+    size_t count = 0;
+    size_t at = 1;
+    for (;; at++) {
+        size_t len = at < text.len ? shown_day(span_skip(text, at)) : 0;
+        size_t before = count == 0 ? 0 : start[(count - 1) % HISTORY_DAYS_MAX];
+        if (len == 0 || (count > 0 && memcmp(text.data + before, text.data + at, DATE_LEN + 1) >= 0))
+            return SPAN_ABSENT;
+        start[count++ % HISTORY_DAYS_MAX] = at;
+        at += len;
+        if (at == text.len || text.data[at] == '}')
+            break;
+    }
+    size_t first = count > HISTORY_DAYS_MAX ? start[count % HISTORY_DAYS_MAX] : 1;
+    bool whole = at + 1 == text.len && text.data[0] == '{';
+    return whole ? (struct span){text.data + first, at - first} : SPAN_ABSENT;
+}
+
+int history_write(struct buf *out, struct span stored)
+{
+    struct span days = shown_days(stored);
+    if (days.data == NULL)
+        return write_parsed(out, stored);
+    buf_append_char(out, '{');
+    buf_append_span(out, days);
+    buf_append_char(out, '}');
+    return 0;
+}
+
+/* --- fields --- */
 
 struct field_info {
     struct span name;

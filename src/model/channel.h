@@ -71,4 +71,14 @@ unsigned channel_write(struct buf *out, const struct channel_row *row, enum chan
  */
 bool channel_row_is_empty(const struct channel_row *row, enum channel_shape shape);
 
+enum { HISTORY_DAYS_MAX = 10 };
+
+/*
+ * Writes `stored`, the text of a followers_history (subscriber counts by day), as a JSON object with the
+ * latest HISTORY_DAYS_MAX days, ascending. A day that is named twice has its last value. Returns 0, or
+ * -EINVAL when `stored` is not an object of existing dates and int64 values: then nothing was written. Lack
+ * of memory is reported by buf_error(out) alone.
+ */
+int history_write(struct buf *out, struct span stored) __attribute__((warn_unused_result));
+
 #endif

@@ -202,8 +202,8 @@ static void on_reply(void *arg, const redisReply *reply)
     }
     struct pending_command owed = pending_pop(&c->pending);
     uint64_t read_ns = c->socket->read_ns;
-    metrics_turn_begins_at(c->options.metrics, read_ns);
-    histogram_observe(&c->options.metrics->redis_command_duration,
+    loop_lag_begin_at(c->options.loop_lag, read_ns);
+    histogram_observe(&c->options.metrics->redis_command_duration_seconds,
                       read_ns > owed.sent_ns ? read_ns - owed.sent_ns : 0);
     if (resp_is_oversize(reply))
         metric_add(&c->options.metrics->redis_oversize_replies_total, 1);
@@ -220,7 +220,7 @@ static void on_push(void *arg, struct span kind, const redisReply *element)
 static void on_failed(void *arg, const char *why)
 {
     struct redis_connection *c = arg;
-    metrics_turn_begins(c->options.metrics);
+    loop_lag_begin(c->options.loop_lag);
     redis_connection_fail(c, why);
 }
 

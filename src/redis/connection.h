@@ -13,6 +13,7 @@
 
 #include "base/metrics.h"
 #include "redis/endpoint.h"
+#include "redis/metrics.h"
 
 #include <hiredis/hiredis.h>
 #include <uv.h>
@@ -30,7 +31,8 @@ struct redis_connection_options {
     const struct redis_endpoint *target; /* borrowed while the connection lives; may have Sentinels */
     struct ssl_ctx_st *tls;              /* borrowed; NULL without TLS */
     const char *client_name;             /* borrowed; shown by CLIENT LIST */
-    struct metrics *metrics;             /* borrowed */
+    struct redis_metrics *metrics;       /* borrowed, as is the next */
+    struct loop_lag *loop_lag;           /* of the loop on which it lives */
     /*
      * The handshake is over, and commands can be sent: the owner looks at what this Redis holds, and
      * redis_connection_accept or redis_connection_fail comes of it within the time to connect. NULL: any will

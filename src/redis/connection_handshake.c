@@ -16,23 +16,16 @@
 
 #include "base/clock.h"
 
-#include <assert.h>
-
 enum { SECOND_LOOK_MS = 10, DB_DIGITS_MAX = 16 };
 
 /* What of a reply's silence is rounding. */
 enum { SECOND_MS = 1000 };
 
-static_assert((int)METRICS_ROLE_UNKNOWN == (int)REDIS_ROLE_UNKNOWN &&
-                  (int)METRICS_ROLE_MASTER == (int)REDIS_ROLE_MASTER &&
-                  (int)METRICS_ROLE_REPLICA == (int)REDIS_ROLE_REPLICA,
-              "roles are counted by their number");
-
 /* --- role, and the link to the master --- */
 
 void redis_connection_count_role(struct redis_connection *c, bool ready)
 {
-    struct metrics *m = c->options.metrics;
+    struct redis_metrics *m = c->options.metrics;
     if (ready) {
         metric_add(&m->redis_role[c->role.kind], 1);
         return;

@@ -8,6 +8,7 @@
 #ifndef REDIS_ROLE_H
 #define REDIS_ROLE_H
 
+#include "redis/metrics.h"
 #include "redis/sentinel.h"
 
 /*
@@ -16,8 +17,6 @@
  * five seconds more, for a master that is busy.
  */
 enum { REDIS_MASTER_SILENCE_MAX_S = 15 };
-
-enum redis_role_kind { REDIS_ROLE_UNKNOWN, REDIS_ROLE_MASTER, REDIS_ROLE_REPLICA, REDIS_ROLE_KINDS };
 
 struct redis_role {
     enum redis_role_kind kind;

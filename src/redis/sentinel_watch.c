@@ -166,8 +166,8 @@ void sentinel_enter(struct sentinel_watch *w, enum watch_state next)
 }
 
 int sentinel_watch_new(uv_loop_t *loop, const struct redis_endpoint *target, struct ssl_ctx_st *tls,
-                       const char *client_name, struct metrics *metrics, const struct sentinel_events *events,
-                       struct sentinel_watch **out)
+                       const char *client_name, struct redis_metrics *metrics,
+                       const struct sentinel_events *events, struct sentinel_watch **out)
 {
     struct sentinel_watch *w = calloc(1, sizeof *w);
     if (w == NULL)

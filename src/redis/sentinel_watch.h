@@ -8,8 +8,8 @@
 #ifndef REDIS_SENTINEL_WATCH_H
 #define REDIS_SENTINEL_WATCH_H
 
-#include "base/metrics.h"
 #include "redis/endpoint.h"
+#include "redis/metrics.h"
 #include "redis/sentinel.h"
 
 #include <uv.h>
@@ -37,8 +37,9 @@ struct sentinel_events {
  * 0 or -ENOMEM.
  */
 int sentinel_watch_new(uv_loop_t *loop, const struct redis_endpoint *target, struct ssl_ctx_st *tls,
-                       const char *client_name, struct metrics *metrics, const struct sentinel_events *events,
-                       struct sentinel_watch **out) __attribute__((warn_unused_result));
+                       const char *client_name, struct redis_metrics *metrics,
+                       const struct sentinel_events *events, struct sentinel_watch **out)
+    __attribute__((warn_unused_result));
 
 /* Wants an answer now: on_answer or on_silence comes, the latter perhaps before this returns. */
 void sentinel_watch_ask(struct sentinel_watch *w);

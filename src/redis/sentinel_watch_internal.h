@@ -22,7 +22,7 @@ struct sentinel_watch {
     const struct redis_endpoint *target;
     struct ssl_ctx_st *tls;
     const char *client_name;
-    struct metrics *metrics;
+    struct redis_metrics *metrics;
     struct sentinel_events events;
     enum watch_state state;
     int current;                /* the Sentinel that is, or will be, spoken to */

@@ -1,8 +1,8 @@
 /* Reading Redis addresses; see target.h for their forms. */
 #include "redis/url.h"
 
+#include "base/encoding.h"
 #include "base/parse.h"
-#include "base/uri.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -5,14 +5,14 @@
  * An input is the target; behind a newline the value of X-Api-Key.
  */
 #include "api/params.h"
-#include "base/uri.h"
+#include "base/encoding.h"
 #include "fuzz/fuzz.h"
 #include "http/target.h"
 
 #include <errno.h>
 
 static const struct link_hosts HOSTS = {{"max.ru", 6}, {"web.max.ru", 10}};
-static struct digest_cache memo;
+static struct digest_cache digests;
 
 static bool within(struct span part, struct span all)
 {
@@ -93,7 +93,7 @@ static void ask(struct span path, struct span query, struct span key)
     struct params q;
     request.field[HTTP_FIELD_API_KEY] = key;
     enum route route = route_match(SPAN("/api/"), path, &id);
-    const struct params_context context = {&HOSTS, &memo, &scratch};
+    const struct params_context context = {&HOSTS, &digests, &scratch};
     int err = route == ROUTE_NONE ? -ENOENT : params_parse(&q, &request, route, id, &context);
     FUZZ_CHECK(err == 0 || err == -ENOENT);
     if (err == 0)

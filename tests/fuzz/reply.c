@@ -66,7 +66,9 @@ static struct world {
     uv_loop_t loop;
     struct redis_endpoint target;
     struct keyspace keyspace;
-    struct metrics metrics;
+    struct cache_metrics metrics;
+    struct redis_metrics redis_metrics;
+    struct loop_lag loop_lag;
     struct cache *cache;
     int peer;          /* the server's end; -1: none */
     int greeted;       /* parts of the handshake that it did, and nothing else so far; -1: something else */
@@ -301,12 +303,15 @@ static void begin(void)
     w.memory_fails = false;
     w.closed = false;
     countdown = 0;
-    w.metrics = (struct metrics){0};
+    w.metrics = (struct cache_metrics){0};
+    w.redis_metrics = (struct redis_metrics){0};
     const struct cache_options options = {
         .target = &w.target,
         .client_name = "fuzz",
         .keyspace = &w.keyspace,
         .metrics = &w.metrics,
+        .redis_metrics = &w.redis_metrics,
+        .loop_lag = &w.loop_lag,
         .request_timeout_ms = 500,
         .cache_size = CACHE_BYTES,
         .stale_limit_ms = 30000,
@@ -323,7 +328,7 @@ static void end(void)
     cache_close(w.cache, on_closed, NULL);
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
     FUZZ_CHECK(w.closed && uv_loop_alive(&w.loop) == 0);
-    FUZZ_CHECK(w.metrics.redis_connected == 0 && w.metrics.cache_bytes == 0);
+    FUZZ_CHECK(w.redis_metrics.redis_connected == 0 && w.metrics.cache_bytes == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -10,7 +10,7 @@
  */
 #include "api/api.h"
 #include "base/clock.h"
-#include "base/hex.h"
+#include "base/encoding.h"
 #include "fuzz/answer.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/memory.h"
@@ -105,7 +105,8 @@ void cache_cancel(struct cache_request *request)
 
 static uv_loop_t loop;
 static struct http_server *server;
-static struct metrics metrics;
+static struct http_metrics metrics;
+static struct loop_lag loop_lag;
 static struct request_metrics request_metrics;
 static atomic_int open_connections;
 static struct http_limits limits = {HEAD_MAX, BODY_MAX, false};
@@ -135,8 +136,7 @@ static void start_server(void)
 {
     struct api *api = NULL;
     const struct api_options options = {
-        .metrics = &metrics,
-        .request_metrics = &request_metrics,
+        .metrics = &request_metrics,
         .base_path = SPAN("/api/"),
         .hosts = {{"max.ru", 6}, {"web.max.ru", 10}},
         .cors = {SPAN("https://a.example, https://b.example")},
@@ -145,6 +145,7 @@ static void start_server(void)
     const struct http_server_options http = {
         .handler = api_handler(api),
         .metrics = &metrics,
+        .loop_lag = &loop_lag,
         .head_max = HEAD_MAX,
         .body_max = BODY_MAX,
         .head_timeout_ms = 60000,
@@ -220,7 +221,7 @@ static void converse(struct span cuts, struct span bytes, struct buf *out)
         FUZZ_CHECK(turns < TURNS_MAX);
         (void)uv_run(&loop, UV_RUN_NOWAIT);
     }
-    FUZZ_CHECK(metrics.requests_in_flight == 0 && list_empty(&late) && buf_error(&c.in) == 0);
+    FUZZ_CHECK(request_metrics.requests_in_flight == 0 && list_empty(&late) && buf_error(&c.in) == 0);
     *out = c.in;
 }
 

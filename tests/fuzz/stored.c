@@ -5,15 +5,14 @@
  * An input is a row: values that begin with the letter of their field ('a' is the first) and end with the
  * byte 0x1F.
  */
+#include "base/encoding.h"
 #include "base/json.h"
 #include "base/parse.h"
-#include "base/utf8.h"
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
 #include "model/channel.h"
 #include "model/datetime.h"
 #include "model/document.h"
-#include "model/history.h"
 
 enum { VALUE_END = 0x1F };
 

@@ -1,4 +1,7 @@
-/* Questions: what each route asks the store for, and which parameters are wrong, key or no key. */
+/*
+ * From requests to queries: routes, where the API key is found, the cache of its digest, and which parameters
+ * are wrong, key or no key.
+ */
 #include "api/params.h"
 
 #include <errno.h>
@@ -7,10 +10,289 @@
 
 static const struct link_hosts HOSTS = {{"max.ru", 6}, {"web.max.ru", 10}};
 static struct buf scratch;
-static struct digest_cache memo;
-static const struct params_context CONTEXT = {&HOSTS, &memo, &scratch};
+static struct digest_cache digests;
+static const struct params_context CONTEXT = {&HOSTS, &digests, &scratch};
 
-static int ask(struct params *q, enum route route, const char *query, const char *id)
+/* --- routes --- */
+
+static void expect_route(const char *base, const char *path, enum route route, const char *id)
+{
+    struct span found = SPAN_ABSENT;
+    enum route r = route_match(span_of(base), span_of(path), &found);
+    if (r != route)
+        fail_msg("%s under %s is %s", path, base, route_name(r));
+    if (route == ROUTE_CARD_BY_ID)
+        assert_span(found, id);
+}
+
+TEST(routes_match_with_and_without_final_slash)
+{
+    static const char *const bases[] = {"/", "/api/", "/a/b-c/v1.0/"};
+    static const struct {
+        const char *path;
+        enum route route;
+        const char *id;
+    } rows[] = {
+        {"channels/", ROUTE_LIST, NULL},
+        {"channels", ROUTE_LIST, NULL},
+        {"channel/by-link/", ROUTE_CARD_BY_LINK, NULL},
+        {"channel/by-link", ROUTE_CARD_BY_LINK, NULL},
+        {"channel/by-id/1/", ROUTE_CARD_BY_ID, "1"},
+        {"channel/by-id/1", ROUTE_CARD_BY_ID, "1"},
+        {"channel/by-id/-9223372036854775808/", ROUTE_CARD_BY_ID, "-9223372036854775808"},
+        {"channel/by-id/no number", ROUTE_CARD_BY_ID, "no number"},
+        {"channel/by-id/by-link/", ROUTE_CARD_BY_ID, "by-link"},
+    };
+    for (size_t b = 0; b < TEST_COUNT(bases); b++) {
+        for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+            char path[128];
+            (void)snprintf(path, sizeof path, "%s%s", bases[b], rows[i].path);
+            expect_route(bases[b], path, rows[i].route, rows[i].id);
+        }
+    }
+}
+
+TEST(other_paths_match_no_route)
+{
+    static const char *const paths[] = {
+        "",
+        "/",
+        "*",
+        "/api",
+        "/api/",
+        "/api//",
+        "/channels/",
+        "api/channels/",
+        "/API/channels/",
+        "/api/Channels/",
+        "/api/channels//",
+        "/api//channels/",
+        "/api/channels/1",
+        "/api/channel/",
+        "/api/channel",
+        "/api/channel/by-id",
+        "/api/channel/by-id/",
+        "/api/channel/by-id//",
+        "/api/channel/by-id/1/2",
+        "/api/channel/by-id/1//",
+        "/api/channel/by-link//",
+        "/api/channel/by-link/x",
+        "/api/channel/by-name/x",
+        "/api/channelsx",
+        "/api/channel/by-idx/1",
+        "/apix/channels/",
+        "/api/../api/channels/",
+        "/api/channels/ ",
+    };
+    for (size_t i = 0; i < TEST_COUNT(paths); i++)
+        expect_route("/api/", paths[i], ROUTE_NONE, NULL);
+}
+
+TEST(route_names_are_distinct)
+{
+    for (int i = ROUTE_NONE; i <= ROUTE_CARD_BY_LINK; i++)
+        for (int j = ROUTE_NONE; j < i; j++)
+            assert_string_not_equal(route_name((enum route)i), route_name((enum route)j));
+}
+
+/* --- keys --- */
+
+/* Absent when NULL. */
+static struct span span_or_absent(const char *text)
+{
+    return text == NULL ? SPAN_ABSENT : span_of(text);
+}
+
+static int digest_for(const char *header, const char *query, struct digest *out)
+{
+    struct params p;
+    struct http_request r = {.query = span_or_absent(query)};
+    r.field[HTTP_FIELD_API_KEY] = span_or_absent(header);
+    int err = params_parse(&p, &r, ROUTE_LIST, SPAN_ABSENT, &CONTEXT);
+    *out = p.cache.key;
+    return err;
+}
+
+static void expect_key(const char *header, const char *query, struct span key)
+{
+    struct digest found;
+    struct digest pending;
+    assert_int_equal(digest_for(header, query, &found), 0);
+    digest_sha256(key, &pending);
+    assert_memory_equal(found.bytes, pending.bytes, DIGEST_LEN);
+}
+
+static void expect_none(const char *header, const char *query)
+{
+    struct digest found;
+    assert_int_equal(digest_for(header, query, &found), -ENOENT);
+}
+
+TEST(key_is_in_the_header_or_the_query)
+{
+    expect_key("secret", NULL, SPAN("secret"));
+    expect_key(NULL, "api_key=secret", SPAN("secret"));
+    expect_key(NULL, "page=1&api_key=secret&link=x", SPAN("secret"));
+    expect_key("a key with spaces", NULL, SPAN("a key with spaces"));
+}
+
+TEST(header_wins_even_when_empty)
+{
+    expect_key("one", "api_key=two", SPAN("one"));
+    expect_none("", "api_key=two");
+}
+
+TEST(missing_and_empty_keys_are_none)
+{
+    expect_none(NULL, NULL);
+    expect_none(NULL, "");
+    expect_none("", NULL);
+    expect_none(NULL, "api_key=");
+    expect_none(NULL, "api_key");
+    expect_none(NULL, "API_KEY=x");
+    expect_none(NULL, "xapi_key=x&api_keyx=x");
+}
+
+TEST(query_key_is_decoded_once_and_the_first_counts)
+{
+    expect_key(NULL, "api_key=%73ecret", SPAN("secret"));
+    expect_key(NULL, "%61pi_key=a%26b%3D%2526", SPAN("a&b=%26"));
+    expect_key(NULL, "api_key=a+b", SPAN("a+b"));
+    expect_key(NULL, "api_key=100%", SPAN("100%"));
+    expect_key(NULL, "api_key=a%00b", SPAN("a\0b"));
+    expect_key(NULL, "api_key=one&api_key=two", SPAN("one"));
+    expect_none(NULL, "api_key=&api_key=two");
+}
+
+TEST(header_key_is_not_decoded)
+{
+    expect_key("%73ecret", NULL, SPAN("%73ecret"));
+}
+
+/* The decoded key is overwritten, although the buffer lives on. */
+TEST(decoded_key_is_wiped)
+{
+    struct params p;
+    struct http_request r = {.query = SPAN("api_key=a-very-secret-key")};
+    assert_int_equal(buf_reserve(&scratch, 256), 0);
+    memset(scratch.data, 'x', 256);
+    assert_int_equal(params_parse(&p, &r, ROUTE_LIST, SPAN_ABSENT, &CONTEXT), 0);
+    assert_null(memmem(scratch.data, 256, "secret", 6));
+}
+
+/* The digest of a key, as a request has it. */
+static void get_digest(struct span key, struct digest *out)
+{
+    struct params p;
+    struct http_request r = {.method = METHOD_GET};
+    r.field[HTTP_FIELD_API_KEY] = key;
+    assert_int_equal(params_parse(&p, &r, ROUTE_LIST, SPAN_ABSENT, &CONTEXT), 0);
+    *out = p.cache.key;
+}
+
+static void expect_digest(struct span key)
+{
+    struct digest found;
+    struct digest pending;
+    get_digest(key, &found);
+    digest_sha256(key, &pending);
+    assert_memory_equal(found.bytes, pending.bytes, DIGEST_LEN);
+}
+
+static bool is_kept(struct span key)
+{
+    for (size_t i = 0; i < DIGEST_CACHE_SLOTS; i++) {
+        const struct digest_cache_entry *e = &digests.slot[i];
+        if (span_equal((struct span){e->key, e->len}, key))
+            return true;
+    }
+    return false;
+}
+
+static void keep(struct span key)
+{
+    struct digest digest;
+    get_digest(key, &digest);
+    digest_cache_put(&digests, &digest);
+}
+
+TEST(digest_is_the_same_cached_or_not)
+{
+    expect_digest(SPAN("ck_one"));
+    keep(SPAN("ck_one"));
+    assert_true(is_kept(SPAN("ck_one")));
+    expect_digest(SPAN("ck_one"));
+}
+
+TEST(keys_of_one_slot_have_digests_of_their_own)
+{
+    char key[32];
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 4 * DIGEST_CACHE_SLOTS; i++) {
+            int n = snprintf(key, sizeof key, "key-%d", i);
+            expect_digest((struct span){key, (size_t)n});
+            keep((struct span){key, (size_t)n});
+        }
+    }
+}
+
+TEST(key_differs_from_its_prefixes_and_suffixes)
+{
+    keep(SPAN("abcdefghijkl"));
+    keep(SPAN("bcdefghijkl"));
+    expect_digest(SPAN("abcdefghijkl"));
+    expect_digest(SPAN("xbcdefghijkl"));
+    expect_digest(SPAN("a"));
+}
+
+TEST(digest_of_keys_of_any_length)
+{
+    char key[DIGEST_CACHE_KEY_MAX + 2];
+    memset(key, 'k', sizeof key);
+    for (size_t n = 1; n <= sizeof key; n++) {
+        expect_digest((struct span){key, n});
+        keep((struct span){key, n});
+        expect_digest((struct span){key, n});
+    }
+}
+
+TEST(wrong_keys_are_not_cached_and_evict_none)
+{
+    char key[32];
+    keep(SPAN("ck_valid"));
+    for (int i = 0; i < 16 * DIGEST_CACHE_SLOTS; i++) {
+        int n = snprintf(key, sizeof key, "wrong-%d", i);
+        expect_digest((struct span){key, (size_t)n});
+        assert_false(is_kept((struct span){key, (size_t)n}));
+    }
+    assert_true(is_kept(SPAN("ck_valid")));
+}
+
+TEST(key_is_cached_only_by_its_own_digest)
+{
+    struct digest first;
+    struct digest second;
+    get_digest(SPAN("ck_first"), &first);
+    get_digest(SPAN("ck_second"), &second);
+    digest_cache_put(&digests, &first);
+    assert_false(is_kept(SPAN("ck_first")));
+    assert_false(is_kept(SPAN("ck_second")));
+    digest_cache_put(&digests, &second);
+    assert_true(is_kept(SPAN("ck_second")));
+}
+
+TEST(keys_are_wiped_at_the_end)
+{
+    static const struct digest_cache empty;
+    keep(SPAN("ck_secret"));
+    expect_digest(SPAN("ck_other"));
+    digest_cache_fini(&digests);
+    assert_memory_equal(&digests, &empty, sizeof digests);
+}
+
+/* --- parameters --- */
+
+static int parse(struct params *q, enum route route, const char *query, const char *id)
 {
     struct http_request r = {.method = METHOD_GET};
     r.field[HTTP_FIELD_API_KEY] = SPAN("key");
@@ -22,7 +304,7 @@ static int ask(struct params *q, enum route route, const char *query, const char
 static void expect_page(const char *query, int64_t page)
 {
     struct params q;
-    assert_int_equal(ask(&q, ROUTE_LIST, query, NULL), 0);
+    assert_int_equal(parse(&q, ROUTE_LIST, query, NULL), 0);
     assert_int_equal(q.error, API_ERROR_NONE);
     assert_int_equal(q.cache.target, QUERY_PAGE);
     assert_true(q.cache.number == page);
@@ -31,12 +313,12 @@ static void expect_page(const char *query, int64_t page)
 static void expect_error(enum route route, const char *query, const char *id, enum api_error error)
 {
     struct params q;
-    assert_int_equal(ask(&q, route, query, id), 0);
+    assert_int_equal(parse(&q, route, query, id), 0);
     assert_int_equal(q.error, error);
     assert_int_equal(q.cache.target, QUERY_AUTH_ONLY); /* the key is asked about all the same */
 }
 
-TEST(the_list_asks_for_a_page_the_first_without_one)
+TEST(list_queries_a_page_by_default_the_first)
 {
     expect_page(NULL, 1);
     expect_page("", 1);
@@ -48,7 +330,7 @@ TEST(the_list_asks_for_a_page_the_first_without_one)
     expect_page("x=y&page=9223372036854775807", INT64_MAX);
 }
 
-TEST(a_page_that_is_no_positive_integer_is_wrong)
+TEST(page_must_be_a_positive_integer)
 {
     static const char *const queries[] = {"page=",
                                           "page",
@@ -71,7 +353,7 @@ TEST(a_page_that_is_no_positive_integer_is_wrong)
         expect_error(ROUTE_LIST, queries[i], NULL, API_ERROR_BAD_PAGE);
 }
 
-TEST(a_card_by_id_takes_every_int64_and_nothing_else)
+TEST(card_by_id_takes_int64_alone)
 {
     static const struct {
         const char *id;
@@ -86,7 +368,7 @@ TEST(a_card_by_id_takes_every_int64_and_nothing_else)
         " 1", "1 ",  "0x1", "by-link"};
     for (size_t i = 0; i < TEST_COUNT(valid); i++) {
         struct params q;
-        assert_int_equal(ask(&q, ROUTE_CARD_BY_ID, "page=0&link=x", valid[i].id), 0);
+        assert_int_equal(parse(&q, ROUTE_CARD_BY_ID, "page=0&link=x", valid[i].id), 0);
         assert_int_equal(q.error, API_ERROR_NONE);
         assert_int_equal(q.cache.target, QUERY_CARD);
         assert_true(q.cache.number == valid[i].number);
@@ -98,13 +380,13 @@ TEST(a_card_by_id_takes_every_int64_and_nothing_else)
 static void expect_link(const char *query, const char *link)
 {
     struct params q;
-    assert_int_equal(ask(&q, ROUTE_CARD_BY_LINK, query, NULL), 0);
+    assert_int_equal(parse(&q, ROUTE_CARD_BY_LINK, query, NULL), 0);
     assert_int_equal(q.error, API_ERROR_NONE);
     assert_int_equal(q.cache.target, QUERY_CARD_BY_LINK);
     assert_span(q.cache.link, link);
 }
 
-TEST(a_card_by_link_asks_for_the_stored_shape)
+TEST(card_by_link_queries_the_stored_shape)
 {
     expect_link("link=https://max.ru/slug", "https://max.ru/slug");
     expect_link("link=https%3A%2F%2Fmax.ru%2Fslug", "https://max.ru/slug");
@@ -113,7 +395,7 @@ TEST(a_card_by_link_asks_for_the_stored_shape)
     expect_link("link=https://max.ru/one&link=https://max.ru/two", "https://max.ru/one");
 }
 
-TEST(a_missing_link_is_wrong_and_a_foreign_one_is_nobodys)
+TEST(missing_link_is_400_and_foreign_link_404)
 {
     expect_error(ROUTE_CARD_BY_LINK, NULL, NULL, API_ERROR_LINK_MISSING);
     expect_error(ROUTE_CARD_BY_LINK, "", NULL, API_ERROR_LINK_MISSING);
@@ -127,7 +409,7 @@ TEST(a_missing_link_is_wrong_and_a_foreign_one_is_nobodys)
 }
 
 /* The stored shape is made behind the decoded link in one buffer, which may have to grow for it. */
-TEST(links_of_every_length_survive_the_growth_of_the_buffer)
+TEST(links_of_any_length_survive_buffer_growth)
 {
     for (size_t n = 1; n < 1200; n++) {
         char query[1300];
@@ -142,7 +424,7 @@ TEST(links_of_every_length_survive_the_growth_of_the_buffer)
     }
 }
 
-TEST(without_a_key_nothing_is_asked_whatever_the_parameters)
+TEST(missing_key_wins_over_bad_parameters)
 {
     static const enum route routes[] = {ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD_BY_LINK};
     for (size_t i = 0; i < TEST_COUNT(routes); i++) {
@@ -152,11 +434,11 @@ TEST(without_a_key_nothing_is_asked_whatever_the_parameters)
     }
 }
 
-TEST(the_question_carries_the_digest_of_the_key)
+TEST(query_has_the_digest_of_the_key)
 {
     struct params q;
     struct digest pending;
-    assert_int_equal(ask(&q, ROUTE_LIST, NULL, NULL), 0);
+    assert_int_equal(parse(&q, ROUTE_LIST, NULL, NULL), 0);
     digest_sha256(SPAN("key"), &pending);
     assert_memory_equal(q.cache.key.bytes, pending.bytes, DIGEST_LEN);
 }
@@ -171,14 +453,30 @@ static int free_scratch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_list_asks_for_a_page_the_first_without_one),
-        cmocka_unit_test(a_page_that_is_no_positive_integer_is_wrong),
-        cmocka_unit_test(a_card_by_id_takes_every_int64_and_nothing_else),
-        cmocka_unit_test(a_card_by_link_asks_for_the_stored_shape),
-        cmocka_unit_test(a_missing_link_is_wrong_and_a_foreign_one_is_nobodys),
-        cmocka_unit_test(links_of_every_length_survive_the_growth_of_the_buffer),
-        cmocka_unit_test(without_a_key_nothing_is_asked_whatever_the_parameters),
-        cmocka_unit_test(the_question_carries_the_digest_of_the_key),
+        cmocka_unit_test(routes_match_with_and_without_final_slash),
+        cmocka_unit_test(other_paths_match_no_route),
+        cmocka_unit_test(route_names_are_distinct),
+        cmocka_unit_test(key_is_in_the_header_or_the_query),
+        cmocka_unit_test(header_wins_even_when_empty),
+        cmocka_unit_test(missing_and_empty_keys_are_none),
+        cmocka_unit_test(query_key_is_decoded_once_and_the_first_counts),
+        cmocka_unit_test(header_key_is_not_decoded),
+        cmocka_unit_test(decoded_key_is_wiped),
+        cmocka_unit_test(digest_is_the_same_cached_or_not),
+        cmocka_unit_test(keys_of_one_slot_have_digests_of_their_own),
+        cmocka_unit_test(key_differs_from_its_prefixes_and_suffixes),
+        cmocka_unit_test(digest_of_keys_of_any_length),
+        cmocka_unit_test(wrong_keys_are_not_cached_and_evict_none),
+        cmocka_unit_test(key_is_cached_only_by_its_own_digest),
+        cmocka_unit_test(keys_are_wiped_at_the_end),
+        cmocka_unit_test(list_queries_a_page_by_default_the_first),
+        cmocka_unit_test(page_must_be_a_positive_integer),
+        cmocka_unit_test(card_by_id_takes_int64_alone),
+        cmocka_unit_test(card_by_link_queries_the_stored_shape),
+        cmocka_unit_test(missing_link_is_400_and_foreign_link_404),
+        cmocka_unit_test(links_of_any_length_survive_buffer_growth),
+        cmocka_unit_test(missing_key_wins_over_bad_parameters),
+        cmocka_unit_test(query_has_the_digest_of_the_key),
     };
     return cmocka_run_group_tests(tests, NULL, free_scratch);
 }

@@ -71,6 +71,37 @@ TEST(only_64_lower_case_digits_are_a_digest)
     }
 }
 
+enum { LENGTHS = 40 };
+
+TEST(secrets_are_equal_when_all_their_bytes_are)
+{
+    const char text[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEF";
+    char copy[sizeof text];
+    memcpy(copy, text, sizeof text);
+    for (size_t n = 0; n <= LENGTHS; n++)
+        assert_true(secret_equal((struct span){text, n}, (struct span){copy, n}));
+}
+
+TEST(secrets_that_differ_in_one_bit_anywhere_are_not_equal)
+{
+    char a[LENGTHS] = {0};
+    char b[LENGTHS] = {0};
+    for (size_t n = 1; n <= LENGTHS; n++) {
+        for (size_t bit = 0; bit < 8 * n; bit++) {
+            b[bit / 8] ^= (char)(1 << bit % 8);
+            assert_false(secret_equal((struct span){a, n}, (struct span){b, n}));
+            b[bit / 8] = 0;
+        }
+    }
+}
+
+TEST(secrets_of_different_length_are_not_equal)
+{
+    assert_false(secret_equal(SPAN("secret"), SPAN("secre")));
+    assert_false(secret_equal(SPAN(""), SPAN("s")));
+    assert_true(secret_equal(SPAN(""), SPAN("")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -79,6 +110,9 @@ int main(void)
         cmocka_unit_test(nothing_at_all_hashes_as_the_empty_text),
         cmocka_unit_test(hex_writes_both_halves_of_each_byte),
         cmocka_unit_test(only_64_lower_case_digits_are_a_digest),
+        cmocka_unit_test(secrets_are_equal_when_all_their_bytes_are),
+        cmocka_unit_test(secrets_that_differ_in_one_bit_anywhere_are_not_equal),
+        cmocka_unit_test(secrets_of_different_length_are_not_equal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 
 #include <yyjson.h>
 
-#include "base/utf8.h"
+#include "base/encoding.h"
 #include "unit/check.h"
 
 static void assert_string(struct span text, const char *pending)

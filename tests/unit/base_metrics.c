@@ -1,140 +1,178 @@
-/* Metrics: counting, adding up, and the text format that Prometheus reads. */
+/* Metrics: counting, histograms, the lag of a loop, adding up, and the text that Prometheus reads. */
 #include "base/metrics.h"
 
-#include <ctype.h>
-#include <inttypes.h>
+#include <stdlib.h>
 
 #include "unit/check.h"
 
-TEST(counting_goes_up_and_down)
+#define SAMPLE_METRICS(X)                         \
+    X(starts_total, counter, "Starts.")           \
+    X(open, gauge, "Open now.")                   \
+    X(lag_seconds, gauge_max, "The largest lag.") \
+    X(wait_seconds, histogram, "Time of waiting.")
+
+struct sample {
+    SAMPLE_METRICS(METRIC_MEMBER)
+};
+
+static const struct metric TABLE[] = {
+#define ROW(name, kind, help) {"x_" #name, METRIC_##kind, offsetof(struct sample, name), help},
+    SAMPLE_METRICS(ROW)
+#undef ROW
+};
+
+enum { ROWS = sizeof TABLE / sizeof TABLE[0] };
+
+TEST(gauge_goes_up_and_down)
 {
-    struct metrics m = {0};
-    metric_add(&m.connections_open, 3);
-    metric_sub(&m.connections_open, 1);
-    metric_add(&m.requests_rejected_total, 0);
-    assert_int_equal(atomic_load(&m.connections_open), 2);
-    assert_int_equal(metric_get(&m.requests_rejected_total), 0);
+    struct sample m = {0};
+    metric_add(&m.open, 3);
+    metric_sub(&m.open, 1);
+    metric_add(&m.starts_total, 0);
+    assert_int_equal(metric_get(&m.open), 2);
+    assert_int_equal(metric_get(&m.starts_total), 0);
+    metric_set(&m.open, UINT64_MAX);
+    assert_int_equal(metric_get(&m.open), UINT64_MAX);
 }
 
-TEST(a_turn_is_observed_once_from_its_first_beginning)
+TEST(a_duration_lands_in_the_first_bucket_that_is_not_below_it)
+{
+    static const struct {
+        uint64_t ns;
+        int bucket;
+    } cases[] = {{0, 0},       {50000, 0},   {50001, 1},       {100000, 1},      {100001, 2},     {999999, 4},
+                 {1000000, 4}, {1000001, 5}, {2500000000, 14}, {2500000001, 15}, {UINT64_MAX, 15}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct histogram h = {0};
+        histogram_observe(&h, cases[i].ns);
+        for (int b = 0; b <= HISTOGRAM_BUCKETS; b++)
+            assert_int_equal(metric_get(&h.bucket[b]), b == cases[i].bucket);
+        assert_int_equal(metric_get(&h.sum_ns), cases[i].ns);
+    }
+}
+
+TEST(bounds_and_their_texts_are_the_same_numbers)
+{
+    uint64_t before = 0;
+#define CHECK(us, text)         \
+    assert_true((us) > before); \
+    before = (us);              \
+    assert_int_equal((uint64_t)(strtod(text, NULL) * 1e6 + 0.5), us);
+    HISTOGRAM_BOUNDS(CHECK)
+#undef CHECK
+}
+
+TEST(buckets_are_written_cumulatively_with_sum_and_count)
+{
+    struct histogram h = {0};
+    struct buf out = BUF_INIT;
+    histogram_observe(&h, 40000);
+    histogram_observe(&h, 60000);
+    histogram_observe(&h, 3000000001);
+    histogram_write(&out, "d_seconds", "route=\"list\"", &h);
+    const char *text = buf_c_str(&out);
+    assert_non_null(strstr(text, "d_seconds_bucket{route=\"list\",le=\"0.00005\"} 1\n"));
+    assert_non_null(strstr(text, "d_seconds_bucket{route=\"list\",le=\"0.0001\"} 2\n"));
+    assert_non_null(strstr(text, "d_seconds_bucket{route=\"list\",le=\"2.5\"} 2\n"));
+    assert_non_null(strstr(text, "d_seconds_bucket{route=\"list\",le=\"+Inf\"} 3\n"
+                                 "d_seconds_sum{route=\"list\"} 3.000100001\n"
+                                 "d_seconds_count{route=\"list\"} 3\n"));
+    buf_clear(&out);
+    histogram_write(&out, "d_seconds", "", &h);
+    text = buf_c_str(&out);
+    assert_non_null(strstr(text, "d_seconds_bucket{le=\"+Inf\"} 3\nd_seconds_sum 3.000100001\n"));
+    buf_fini(&out);
+}
+
+TEST(adding_up_touches_every_bucket)
+{
+    struct histogram sum = {0};
+    struct histogram one = {0};
+    for (int b = 0; b <= HISTOGRAM_BUCKETS; b++)
+        metric_set(&one.bucket[b], (uint64_t)b + 1);
+    metric_set(&one.sum_ns, 77);
+    histogram_accumulate(&sum, &one);
+    histogram_accumulate(&sum, &one);
+    for (int b = 0; b <= HISTOGRAM_BUCKETS; b++)
+        assert_int_equal(metric_get(&sum.bucket[b]), 2 * ((uint64_t)b + 1));
+    assert_int_equal(metric_get(&sum.sum_ns), 154);
+}
+
+TEST(loop_turn_is_observed_once_from_its_first_beginning)
 {
     enum { LONG_AGO_NS = 10 };
-    struct metrics m = {0};
-    metrics_turn_ends(&m); /* nothing has begun */
-    assert_int_equal(m.loop_lag.sum_ns, 0);
-    metrics_turn_begins_at(&m, LONG_AGO_NS);
-    metrics_turn_begins(&m);
-    metrics_turn_begins_at(&m, UINT64_MAX);
-    metrics_turn_ends(&m);
-    metrics_turn_ends(&m);
-    uint64_t lag = m.loop_lag.sum_ns;
+    struct loop_lag l = {0};
+    loop_lag_end(&l); /* nothing has begun */
+    assert_int_equal(l.turns.sum_ns, 0);
+    loop_lag_begin_at(&l, LONG_AGO_NS);
+    loop_lag_begin(&l);
+    loop_lag_begin_at(&l, UINT64_MAX);
+    loop_lag_end(&l);
+    loop_lag_end(&l);
+    uint64_t lag = l.turns.sum_ns;
     assert_true(lag > 0 && lag <= clock_now_ns() - LONG_AGO_NS);
-    assert_int_equal(m.loop_lag.bucket[HISTOGRAM_BUCKETS],
-                     1);                    /* this machine has been up for longer than 2.5 s */
-    metrics_turn_begins_at(&m, UINT64_MAX); /* a clock that goes backwards */
-    metrics_turn_ends(&m);
-    assert_int_equal(m.loop_lag.sum_ns, lag);
-    assert_int_equal(m.loop_lag.bucket[0], 1);
+    assert_int_equal(l.turns.bucket[HISTOGRAM_BUCKETS], 1); /* this machine is up for longer than 2.5 s */
 }
 
-TEST(adding_up_touches_every_metric)
+TEST(loop_turn_of_a_clock_that_goes_backwards_is_zero)
 {
-    struct metrics sum = {0};
-    struct metrics worker = {0};
-    uint64_t n = 0;
-#define FILL(name, type, help) metric_add(&worker.name, ++n);
-    METRICS(FILL)
-#undef FILL
-    metrics_accumulate(&sum, &worker);
-    metrics_accumulate(&sum, &worker);
-    n = 0;
-#define CHECK(name, type, help) assert_int_equal(atomic_load(&sum.name), 2 * ++n);
-    METRICS(CHECK)
-#undef CHECK
+    struct loop_lag l = {0};
+    loop_lag_begin_at(&l, UINT64_MAX);
+    loop_lag_end(&l);
+    assert_int_equal(l.turns.sum_ns, 0);
+    assert_int_equal(l.turns.bucket[0], 1);
 }
 
-TEST(of_some_metrics_the_largest_counts)
+TEST(accumulation_sums_all_but_the_largest)
 {
-    struct metrics sum = {0};
-    struct metrics workers[3] = {
-        {.redis_replica_lag_seconds = 4, .redis_role = {[METRICS_ROLE_MASTER] = 1}},
-        {.redis_replica_lag_seconds = 9, .redis_role = {[METRICS_ROLE_REPLICA] = 1}},
-        {.redis_replica_lag_seconds = 2, .redis_role = {[METRICS_ROLE_REPLICA] = 1}}};
-    struct buf out = BUF_INIT;
+    struct sample sum = {0};
+    struct sample workers[3] = {{.starts_total = 1, .open = 10, .lag_seconds = 4},
+                                {.starts_total = 2, .open = 20, .lag_seconds = 9},
+                                {.starts_total = 4, .open = 40, .lag_seconds = 2}};
+    histogram_observe(&workers[1].wait_seconds, 70);
+    histogram_observe(&workers[2].wait_seconds, 7);
     for (int i = 0; i < 3; i++)
-        metrics_accumulate(&sum, &workers[i]);
-    metrics_write(&out, &sum);
-    const char *text = buf_c_str(&out);
-    assert_non_null(strstr(text, "\nchanneld_redis_replica_lag_seconds 9\n"));
-    assert_non_null(strstr(text, "\nchanneld_redis_role{role=\"unknown\"} 0\n"));
-    assert_non_null(strstr(text, "\nchanneld_redis_role{role=\"master\"} 1\n"));
-    assert_non_null(strstr(text, "\nchanneld_redis_role{role=\"replica\"} 2\n"));
-    buf_fini(&out);
+        metrics_accumulate(TABLE, ROWS, &sum, &workers[i]);
+    assert_int_equal(metric_get(&sum.starts_total), 7);
+    assert_int_equal(metric_get(&sum.open), 70);
+    assert_int_equal(metric_get(&sum.lag_seconds), 9);
+    assert_int_equal(metric_get(&sum.wait_seconds.bucket[0]), 2);
+    assert_int_equal(metric_get(&sum.wait_seconds.sum_ns), 77);
 }
 
-TEST(each_metric_has_help_type_and_value)
+TEST(exposition_has_help_type_and_value_of_each_row)
 {
-    struct metrics m = {0};
-    struct buf pending = BUF_INIT;
+    struct sample m = {.starts_total = 12, .open = UINT64_MAX, .lag_seconds = 3};
     struct buf out = BUF_INIT;
-    uint64_t n = UINT64_MAX - 100; /* the widest values there are */
-#define FILL(name, type, help)                                                                            \
-    metric_add(&m.name, ++n);                                                                             \
-    buf_printf(&pending,                                                                                  \
-               "# HELP channeld_" #name " " help "\n# TYPE channeld_" #name " " #type "\nchanneld_" #name \
-               " %" PRIu64 "\n",                                                                          \
-               n);
-    METRICS(FILL)
-#undef FILL
-    metrics_write(&out, &m);
-    assert_true(span_starts_with(buf_span(&out), buf_span(&pending)));
-    buf_fini(&pending);
+    metrics_write(&out, TABLE, ROWS, &m);
+    assert_true(span_starts_with(buf_span(&out), SPAN("# HELP x_starts_total Starts.\n"
+                                                      "# TYPE x_starts_total counter\n"
+                                                      "x_starts_total 12\n"
+                                                      "# HELP x_open Open now.\n"
+                                                      "# TYPE x_open gauge\n"
+                                                      "x_open 18446744073709551615\n"
+                                                      "# HELP x_lag_seconds The largest lag.\n"
+                                                      "# TYPE x_lag_seconds gauge\n"
+                                                      "x_lag_seconds 3\n"
+                                                      "# HELP x_wait_seconds Time of waiting.\n"
+                                                      "# TYPE x_wait_seconds histogram\n"
+                                                      "x_wait_seconds_bucket{le=\"0.00005\"} 0\n")));
+    assert_non_null(strstr(buf_c_str(&out), "\nx_wait_seconds_sum 0.000000000\nx_wait_seconds_count 0\n"));
     buf_fini(&out);
-}
-
-TEST(the_start_of_the_exposition_is_known_by_heart)
-{
-    struct metrics m = {0};
-    struct buf out = BUF_INIT;
-    metric_add(&m.requests_rejected_total, 12);
-    metrics_write(&out, &m);
-    assert_true(span_starts_with(
-        buf_span(&out),
-        SPAN("# HELP channeld_requests_rejected_total Requests refused before routing: malformed, "
-             "too large, too slow, or one connection too many.\n"
-             "# TYPE channeld_requests_rejected_total counter\n"
-             "channeld_requests_rejected_total 12\n")));
-    buf_fini(&out);
-}
-
-static void check_name(const char *name, const char *type, const char *help)
-{
-    bool total = strlen(name) > 6 && strcmp(name + strlen(name) - 6, "_total") == 0;
-    if (strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name) ||
-        !islower((unsigned char)*name))
-        fail_msg("not a name: %s", name);
-    assert_string_equal(type, total ? "counter" : "gauge");
-    assert_null(strpbrk(help, "\\\n"));
-}
-
-TEST(names_and_helps_are_fit_for_prometheus)
-{
-#define CHECK(name, type, help) check_name(#name, #type, help);
-    METRICS(CHECK)
-    METRICS_LARGEST(CHECK)
-#undef CHECK
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counting_goes_up_and_down),
-        cmocka_unit_test(a_turn_is_observed_once_from_its_first_beginning),
-        cmocka_unit_test(adding_up_touches_every_metric),
-        cmocka_unit_test(of_some_metrics_the_largest_counts),
-        cmocka_unit_test(each_metric_has_help_type_and_value),
-        cmocka_unit_test(the_start_of_the_exposition_is_known_by_heart),
-        cmocka_unit_test(names_and_helps_are_fit_for_prometheus),
+        cmocka_unit_test(gauge_goes_up_and_down),
+        cmocka_unit_test(a_duration_lands_in_the_first_bucket_that_is_not_below_it),
+        cmocka_unit_test(bounds_and_their_texts_are_the_same_numbers),
+        cmocka_unit_test(buckets_are_written_cumulatively_with_sum_and_count),
+        cmocka_unit_test(adding_up_touches_every_bucket),
+        cmocka_unit_test(loop_turn_is_observed_once_from_its_first_beginning),
+        cmocka_unit_test(loop_turn_of_a_clock_that_goes_backwards_is_zero),
+        cmocka_unit_test(accumulation_sums_all_but_the_largest),
+        cmocka_unit_test(exposition_has_help_type_and_value_of_each_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,104 @@
-/* Settings: where a value comes from, which source wins, and errors that name what was wrong. */
-#include "unit/settings.h"
+/*
+ * Settings: where a value comes from, which source wins, what of a file is the value, errors that name what
+ * was wrong; --help and --check show everything in the table, and no secret.
+ */
+#include "base/settings.h"
 
 #include <errno.h>
+#include <stdlib.h>
+
+#include "support/tempdir.h"
+#include "support/text.h"
+#include "unit/check.h"
+
+enum { SWITCH_HELP = 1, SWITCH_CHECK = 2, WORDS_MAX = 16 };
+
+struct sample {
+    char *host;
+    char *url;
+    char *secret;
+    int64_t workers;
+    int64_t cache;
+    int64_t timeout;
+};
+
+static const struct setting SAMPLE_TABLE[] = {
+    {"channel-host", SETTING_TEXT, offsetof(struct sample, host), "max.ru", 0, 0, false, "Host of the links"},
+    {"redis-url", SETTING_URL, offsetof(struct sample, url), "redis://127.0.0.1:6379/0", 0, 0, true,
+     "Where Redis is"},
+    {"password", SETTING_SECRET, offsetof(struct sample, secret), "", 0, 0, true, "The password"},
+    {"workers", SETTING_COUNT, offsetof(struct sample, workers), "4", 1, 64, true, "Threads"},
+    {"cache-size", SETTING_SIZE, offsetof(struct sample, cache), "64MiB", 0, 0, false, "Memory"},
+    {"timeout", SETTING_DURATION, offsetof(struct sample, timeout), "2s", 10, 60000, false, "Timeout"},
+};
+
+static const struct settings SAMPLE = {SAMPLE_TABLE, sizeof SAMPLE_TABLE / sizeof SAMPLE_TABLE[0],
+                                       "CHANNELD_"};
+
+struct run {
+    struct sample values;
+    struct buf error;
+    char *rest[WORDS_MAX];
+    unsigned char sources[sizeof SAMPLE_TABLE / sizeof SAMPLE_TABLE[0]];
+    unsigned switched;
+    int result;
+};
+
+/* Reads the words, which end with NULL, as a program's arguments. */
+static void run_words(struct run *r, const char *const *words)
+{
+    static const char *const switches[] = {"--help", "--check", NULL};
+    char *argv[WORDS_MAX] = {NULL};
+    int argc = 0;
+    for (; words[argc] != NULL; argc++) {
+        assert_true(argc + 1 < WORDS_MAX);
+        argv[argc] = (char *)(uintptr_t)words[argc]; /* not written to */
+    }
+    *r = (struct run){.error = BUF_INIT};
+    struct settings_args args = {
+        .argc = argc, .argv = argv, .switches = switches, .rest = r->rest, .sources = r->sources};
+    r->result = settings_read(&SAMPLE, &r->values, &args, &r->error);
+    r->switched = args.switched;
+}
+
+#define RUN(r, ...)  run_words((r), (const char *const[]){"channeld", __VA_ARGS__, NULL})
+#define RUN_PLAIN(r) run_words((r), (const char *const[]){"channeld", NULL})
+
+static void run_fini(struct run *r)
+{
+    settings_fini(&SAMPLE, &r->values);
+    buf_fini(&r->error);
+}
+
+/* The run failed, and the message begins with the name of what was wrong. */
+static void assert_run_failed(struct run *r, const char *called)
+{
+    const char *message = buf_c_str(&r->error);
+    assert_int_equal(r->result, -EINVAL);
+    assert_non_null(message);
+    if (strncmp(message, called, strlen(called)) != 0 || message[strlen(called)] != ':')
+        fail_msg("\"%s\" does not name %s", message, called);
+}
+
+/* Removes all of the table's variables from the environment: the setup and teardown of each test. */
+static int clean_environment(void **state)
+{
+    static const char *const VARIABLES[] = {
+        "CHANNELD_CHANNEL_HOST",   "CHANNELD_CHANNEL_HOST_FILE", "CHANNELD_REDIS_URL",
+        "CHANNELD_REDIS_URL_FILE", "CHANNELD_PASSWORD",          "CHANNELD_PASSWORD_FILE",
+        "CHANNELD_WORKERS",        "CHANNELD_WORKERS_FILE",      "CHANNELD_CACHE_SIZE",
+        "CHANNELD_TIMEOUT",
+    };
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(VARIABLES); i++)
+        unsetenv(VARIABLES[i]);
+    return 0;
+}
+
+static void set(const char *variable, const char *value)
+{
+    assert_int_equal(setenv(variable, value, 1), 0);
+}
 
 TEST(defaults_hold_when_nothing_is_given)
 {
@@ -353,6 +450,287 @@ TEST(a_mistyped_variable_is_told_from_others)
     buf_fini(&text);
 }
 
+/* --- files --- */
+
+static struct tempdir dir;
+
+/* A file in the tests' folder; the path is borrowed until the next call. */
+static char *file_with(const void *bytes, size_t n)
+{
+    static char path[TEMPDIR_PATH_SIZE + 8];
+    (void)snprintf(path, sizeof path, "%s/value", dir.path);
+    FILE *f = fopen(path, "we");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+static char *file_with_text(const char *text)
+{
+    return file_with(text, strlen(text));
+}
+
+TEST(a_file_gives_the_value_without_its_newline)
+{
+    static const struct {
+        const char *content;
+        const char *value;
+    } cases[] = {
+        {"secret", "secret"},
+        {"secret\n", "secret"},
+        {"secret\r\n", "secret"},
+        {"secret\n\n", "secret\n"},
+        {" secret ", " secret "},
+        {"secret\r", "secret\r"},
+        {"a\nb\n", "a\nb"},
+        {"", ""},
+        {"\n", ""},
+    };
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        struct run r;
+        RUN(&r, "--password-file", file_with_text(cases[i].content));
+        assert_int_equal(r.result, 0);
+        assert_string_equal(r.values.secret, cases[i].value);
+        run_fini(&r);
+    }
+}
+
+TEST(a_file_can_be_named_by_the_environment)
+{
+    struct run r;
+    set("CHANNELD_WORKERS_FILE", file_with_text("12\n"));
+    RUN_PLAIN(&r);
+    assert_int_equal(r.result, 0);
+    assert_int_equal(r.values.workers, 12);
+    run_fini(&r);
+}
+
+TEST(a_file_named_by_a_flag_wins_over_the_environment)
+{
+    struct run r;
+    set("CHANNELD_PASSWORD", "from-env");
+    RUN(&r, "--password-file", file_with_text("from-file\n"));
+    assert_int_equal(r.result, 0);
+    assert_string_equal(r.values.secret, "from-file");
+    run_fini(&r);
+}
+
+TEST(file_forms_are_for_those_settings_that_allow_them)
+{
+    struct run r;
+    RUN(&r, "--channel-host-file", file_with_text("x"));
+    assert_run_failed(&r, "--channel-host-file");
+    run_fini(&r);
+    set("CHANNELD_CHANNEL_HOST_FILE", file_with_text("x"));
+    RUN_PLAIN(&r);
+    assert_int_equal(r.result, 0);
+    assert_string_equal(r.values.host, "max.ru");
+    run_fini(&r);
+}
+
+TEST(a_file_that_cannot_be_read_is_an_error_with_its_name)
+{
+    struct run r;
+    RUN(&r, "--password-file=/nonexistent/password");
+    assert_run_failed(&r, "--password-file");
+    assert_non_null(strstr(buf_c_str(&r.error), "/nonexistent/password: No such file"));
+    run_fini(&r);
+    RUN(&r, "--password-file", dir.path);
+    assert_run_failed(&r, "--password-file");
+    run_fini(&r);
+    set("CHANNELD_PASSWORD_FILE", "/nonexistent/password");
+    RUN_PLAIN(&r);
+    assert_run_failed(&r, "CHANNELD_PASSWORD_FILE");
+    run_fini(&r);
+}
+
+TEST(a_file_may_hold_64_kib_and_no_more)
+{
+    enum { LIMIT = 64 * 1024 };
+    char *text = text_repeat('x', LIMIT + 1);
+    struct run r;
+    RUN(&r, "--password-file", file_with(text, LIMIT));
+    assert_int_equal(r.result, 0);
+    assert_int_equal(strlen(r.values.secret), LIMIT);
+    run_fini(&r);
+    RUN(&r, "--password-file", file_with(text, LIMIT + 1));
+    assert_run_failed(&r, "--password-file");
+    run_fini(&r);
+    free(text);
+}
+
+TEST(a_nul_byte_in_a_file_is_an_error_not_an_end)
+{
+    struct run r;
+    RUN(&r, "--password-file", file_with("sec\0ret", 7));
+    assert_run_failed(&r, "--password-file");
+    run_fini(&r);
+}
+
+TEST(value_and_file_at_one_level_exclude_each_other)
+{
+    struct run r;
+    char *path = file_with_text("from-file");
+    RUN(&r, "--password", "x", "--password-file", path);
+    assert_run_failed(&r, "--password-file");
+    run_fini(&r);
+    RUN(&r, "--password-file", path, "--password", "x");
+    assert_run_failed(&r, "--password");
+    run_fini(&r);
+    set("CHANNELD_PASSWORD", "x");
+    set("CHANNELD_PASSWORD_FILE", path);
+    RUN_PLAIN(&r);
+    assert_int_equal(r.result, -EINVAL);
+    assert_non_null(strstr(buf_c_str(&r.error), "CHANNELD_PASSWORD and CHANNELD_PASSWORD_FILE"));
+    run_fini(&r);
+}
+
+TEST(a_bad_number_in_a_file_names_what_named_the_file)
+{
+    struct run r;
+    set("CHANNELD_WORKERS_FILE", file_with_text("many"));
+    RUN_PLAIN(&r);
+    assert_run_failed(&r, "CHANNELD_WORKERS_FILE");
+    run_fini(&r);
+}
+
+static int open_dir(void **state)
+{
+    (void)state;
+    tempdir_init(&dir);
+    return 0;
+}
+
+static int close_dir(void **state)
+{
+    (void)state;
+    tempdir_fini(&dir);
+    return 0;
+}
+
+/* --- printing --- */
+
+TEST(help_tells_flag_variable_file_help_and_default)
+{
+    struct buf out = BUF_INIT;
+    settings_write_help(&SAMPLE, &out);
+    assert_buf(&out, "  --channel-host TEXT\n"
+                     "      CHANNELD_CHANNEL_HOST\n"
+                     "      Host of the links [max.ru]\n"
+                     "  --redis-url URL\n"
+                     "      CHANNELD_REDIS_URL, or from a file by CHANNELD_REDIS_URL_FILE\n"
+                     "      Where Redis is [redis://127.0.0.1:6379/0]\n"
+                     "  --password TEXT\n"
+                     "      CHANNELD_PASSWORD, or from a file by CHANNELD_PASSWORD_FILE\n"
+                     "      The password [none]\n"
+                     "  --workers NUMBER\n"
+                     "      CHANNELD_WORKERS, or from a file by CHANNELD_WORKERS_FILE\n"
+                     "      Threads [4]\n"
+                     "  --cache-size SIZE\n"
+                     "      CHANNELD_CACHE_SIZE\n"
+                     "      Memory [64MiB]\n"
+                     "  --timeout DURATION\n"
+                     "      CHANNELD_TIMEOUT\n"
+                     "      Timeout [2s]\n");
+    buf_fini(&out);
+}
+
+TEST(values_are_shown_in_the_notation_they_are_given_in)
+{
+    struct run r;
+    struct buf out = BUF_INIT;
+    RUN(&r, "--password=s3cret", "--redis-url=redis://:s3cret@db:6380/1", "--timeout=1500ms");
+    settings_write_values(&SAMPLE, &r.values, &out);
+    assert_buf(&out, "channel-host = max.ru\n"
+                     "redis-url = redis://:********@db:6380/1\n"
+                     "password = ********\n"
+                     "workers = 4\n"
+                     "cache-size = 64MiB\n"
+                     "timeout = 1500ms\n");
+    buf_fini(&out);
+    run_fini(&r);
+}
+
+TEST(an_empty_secret_shows_as_empty)
+{
+    struct run r;
+    struct buf out = BUF_INIT;
+    RUN_PLAIN(&r);
+    settings_write_values(&SAMPLE, &r.values, &out);
+    assert_non_null(strstr(buf_c_str(&out), "\npassword = \n"));
+    buf_fini(&out);
+    run_fini(&r);
+}
+
+/* The line of `setting` when it is given as `word`. */
+static void assert_line(const char *word, const char *pending)
+{
+    struct run r;
+    struct buf out = BUF_INIT;
+    RUN(&r, word);
+    assert_int_equal(r.result, 0);
+    buf_append_char(&out, '\n');
+    settings_write_values(&SAMPLE, &r.values, &out);
+    if (strstr(buf_c_str(&out), pending) == NULL)
+        fail_msg("%s: no line %s in %s", word, pending, out.data);
+    buf_fini(&out);
+    run_fini(&r);
+}
+
+TEST(sizes_and_durations_are_shown_in_the_largest_exact_unit)
+{
+    assert_line("--cache-size=0", "\ncache-size = 0\n");
+    assert_line("--cache-size=1023", "\ncache-size = 1023\n");
+    assert_line("--cache-size=1024", "\ncache-size = 1KiB\n");
+    assert_line("--cache-size=1025", "\ncache-size = 1025\n");
+    assert_line("--cache-size=1GiB", "\ncache-size = 1GiB\n");
+    assert_line("--cache-size=2048GiB", "\ncache-size = 2048GiB\n");
+    assert_line("--timeout=10ms", "\ntimeout = 10ms\n");
+    assert_line("--timeout=1000ms", "\ntimeout = 1s\n");
+    assert_line("--timeout=1m", "\ntimeout = 60s\n");
+}
+
+static void assert_url(const char *url, const char *shown)
+{
+    char word[128];
+    char line[128];
+    (void)snprintf(word, sizeof word, "--redis-url=%s", url);
+    (void)snprintf(line, sizeof line, "\nredis-url = %s\n", shown);
+    assert_line(word, line);
+}
+
+TEST(urls_without_password_are_shown_as_they_are)
+{
+    assert_url("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0");
+    assert_url("redis://[::1]:6379/0", "redis://[::1]:6379/0");
+    assert_url("redis://alice@db/0", "redis://alice@db/0");
+    assert_url("unix:///run/redis.sock?db=1", "unix:///run/redis.sock?db=1");
+    assert_url("", "");
+    assert_url("nonsense", "nonsense");
+}
+
+TEST(the_password_of_a_url_is_masked)
+{
+    assert_url("redis://alice:s3cret@db:6379/0", "redis://alice:********@db:6379/0");
+    assert_url("rediss://:s3cret@db/0", "rediss://:********@db/0");
+    assert_url("redis://alice:@db/0", "redis://alice:********@db/0");
+    assert_url("unix://alice:s3cret@/run/redis.sock", "unix://alice:********@/run/redis.sock");
+    assert_url("redis://:s3cret@[::1]:6379", "redis://:********@[::1]:6379");
+}
+
+TEST(a_password_is_masked_whole_whatever_is_in_it)
+{
+    assert_url("redis://alice:s3@cr@et@db:6379/0", "redis://alice:********@db:6379/0");
+    assert_url("redis://alice:s3:cr:et@db/0", "redis://alice:********@db/0");
+    assert_url("redis://alice:s3/cr/et@db/0", "redis://alice:********@db/0");
+    assert_url("redis://alice:s3?cr#et@db/0", "redis://alice:********@db/0");
+    assert_url("redis://:@@db", "redis://:********@db");
+    assert_url("alice:s3cret@db", "alice:********@db");
+}
+
+#define CLEAN(test) cmocka_unit_test_setup_teardown(test, clean_environment, clean_environment)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +756,22 @@ int main(void)
         CLEAN(a_setting_is_named_as_it_was_given),
         CLEAN(variables_that_are_no_settings_are_found),
         CLEAN(a_mistyped_variable_is_told_from_others),
+        CLEAN(a_file_gives_the_value_without_its_newline),
+        CLEAN(a_file_can_be_named_by_the_environment),
+        CLEAN(a_file_named_by_a_flag_wins_over_the_environment),
+        CLEAN(file_forms_are_for_those_settings_that_allow_them),
+        CLEAN(a_file_that_cannot_be_read_is_an_error_with_its_name),
+        CLEAN(a_file_may_hold_64_kib_and_no_more),
+        CLEAN(a_nul_byte_in_a_file_is_an_error_not_an_end),
+        CLEAN(value_and_file_at_one_level_exclude_each_other),
+        CLEAN(a_bad_number_in_a_file_names_what_named_the_file),
+        CLEAN(help_tells_flag_variable_file_help_and_default),
+        CLEAN(values_are_shown_in_the_notation_they_are_given_in),
+        CLEAN(an_empty_secret_shows_as_empty),
+        CLEAN(sizes_and_durations_are_shown_in_the_largest_exact_unit),
+        CLEAN(urls_without_password_are_shown_as_they_are),
+        CLEAN(the_password_of_a_url_is_masked),
+        CLEAN(a_password_is_masked_whole_whatever_is_in_it),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_dir, close_dir);
 }

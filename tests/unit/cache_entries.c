@@ -7,13 +7,13 @@
 
 enum { BUDGET = 1 << 20 };
 
-static struct metrics metrics;
+static struct cache_metrics metrics;
 static struct entries entries;
 
 static int set_up(void **state)
 {
     (void)state;
-    metrics = (struct metrics){0};
+    metrics = (struct cache_metrics){0};
     return entries_init(&entries, BUDGET, &metrics);
 }
 

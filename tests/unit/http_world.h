@@ -39,7 +39,8 @@ struct world {
     uv_loop_t loop;
     struct http_server *server;
     struct http_server_options options;
-    struct metrics metrics;
+    struct http_metrics metrics;
+    struct loop_lag loop_lag;
     atomic_int open;
     int port;
     struct blob *big, *mid;
@@ -131,6 +132,7 @@ static inline void world_init(struct world *w)
     w->options = (struct http_server_options){
         .handler = {w, sizeof(struct world_state), world_handle, world_refuse, world_abandon},
         .metrics = &w->metrics,
+        .loop_lag = &w->loop_lag,
         .head_max = 4096,
         .body_max = 4096,
         .head_timeout_ms = 60000,

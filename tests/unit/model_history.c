@@ -1,5 +1,5 @@
 /* The follower history: the latest ten days, ascending, whatever order and length the stored text has. */
-#include "model/history.h"
+#include "model/channel.h"
 
 #include <errno.h>
 

@@ -11,7 +11,6 @@
 #include "base/settings.h"
 #include "model/channel.h"
 #include "model/document.h"
-#include "model/history.h"
 #include "model/link.h"
 #include "redis/endpoint.h"
 #include "redis/tls.h"
@@ -194,7 +193,7 @@ static void read_settings(bool *out_of_memory)
     static const struct setting table[] = {
         REDIS_SETTINGS(struct values, redis),
         {"workers", SETTING_COUNT, offsetof(struct values, workers), "4", 1, 64, true, "Threads"}};
-    const struct settings all = {table, TEST_COUNT(table)};
+    const struct settings all = {table, TEST_COUNT(table), "CHANNELD_"};
     char words[][32] = {"channeld", "--redis-password-file", "/dev/null", "--redis-url=redis://db", "word"};
     char *argv[] = {words[0], words[1], words[2], words[3], words[4], NULL};
     char *rest[5] = {NULL};

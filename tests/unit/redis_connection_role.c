@@ -44,16 +44,16 @@ static size_t times(const char *command)
     return text_count(buf_c_str(&fake.log), command);
 }
 
-static void expect_role(enum metrics_role role)
+static void expect_role(enum redis_role_kind role)
 {
-    for (int i = 0; i < METRICS_ROLES; i++)
+    for (int i = 0; i < REDIS_ROLE_KINDS; i++)
         assert_int_equal(session.metrics.redis_role[i], i == (int)role);
 }
 
 static void end(void)
 {
     session_end();
-    for (int i = 0; i < METRICS_ROLES; i++)
+    for (int i = 0; i < REDIS_ROLE_KINDS; i++)
         assert_int_equal(session.metrics.redis_role[i], 0);
     assert_int_equal(session.metrics.redis_replica_lag_seconds, 0);
 }
@@ -102,7 +102,7 @@ TEST(each_connection_is_judged_by_its_own_version)
 TEST(a_master_is_asked_for_its_role_with_every_heartbeat)
 {
     begin_ready(MASTER);
-    expect_role(METRICS_ROLE_MASTER);
+    expect_role(REDIS_ROLE_MASTER);
     SESSION_UNTIL(times("PING\n") == 3);
     assert_int_equal(times("ROLE\nPING\n"), 3);
     assert_int_equal(times("INFO"), 0);
@@ -116,7 +116,7 @@ TEST(a_replica_is_asked_for_its_link_as_well)
     set_link("up", 7);
     session_connect();
     SESSION_UNTIL(session.ready == 1);
-    expect_role(METRICS_ROLE_REPLICA);
+    expect_role(REDIS_ROLE_REPLICA);
     assert_int_equal(session.metrics.redis_replica_lag_seconds, 7);
     set_link("up", 3);
     SESSION_UNTIL(session.metrics.redis_replica_lag_seconds == 3);
@@ -185,10 +185,10 @@ TEST(a_server_that_changes_its_role_is_connected_to_anew)
     assert_in_range(redis_connection_good_ms(session.redis_connection), last_pong_ms,
                     last_pong_ms + REDIS_CONNECTION_HEARTBEAT_MS + (uint64_t)wait_slack_ms());
     SESSION_UNTIL(session.ready == 2);
-    expect_role(METRICS_ROLE_REPLICA);
+    expect_role(REDIS_ROLE_REPLICA);
     fake.role = MASTER;
     SESSION_UNTIL(session.ready == 3);
-    expect_role(METRICS_ROLE_MASTER);
+    expect_role(REDIS_ROLE_MASTER);
     assert_int_equal(session.lost, 2);
     end();
 }
@@ -229,7 +229,7 @@ TEST(without_role_it_serves_and_says_so_once)
 {
     int ends[2];
     begin_logged(ends, DENIED, DENIED);
-    expect_role(METRICS_ROLE_UNKNOWN);
+    expect_role(REDIS_ROLE_UNKNOWN);
     SESSION_UNTIL(times("PING\n") == 3);
     assert_int_equal(times("ROLE\n"), 1);
     fake_drop_all(&fake);
@@ -245,7 +245,7 @@ TEST(without_info_a_replica_is_judged_by_its_role)
 {
     int ends[2];
     begin_logged(ends, LINKED, DENIED);
-    expect_role(METRICS_ROLE_REPLICA);
+    expect_role(REDIS_ROLE_REPLICA);
     SESSION_UNTIL(times("PING\n") == 3);
     assert_int_equal(times("INFO"), 1);
     assert_true(redis_connection_good_ms(session.redis_connection) >=
@@ -269,8 +269,8 @@ TEST(a_role_that_is_denied_from_now_on_is_known_no_more)
     session_connect();
     SESSION_UNTIL(session.ready == 1);
     fake.role = DENIED;
-    SESSION_UNTIL(session.metrics.redis_role[METRICS_ROLE_UNKNOWN] == 1);
-    expect_role(METRICS_ROLE_UNKNOWN);
+    SESSION_UNTIL(session.metrics.redis_role[REDIS_ROLE_UNKNOWN] == 1);
+    expect_role(REDIS_ROLE_UNKNOWN);
     assert_true(redis_connection_good_ms(session.redis_connection) == UINT64_MAX);
     assert_int_equal(session.lost, 0);
     end();

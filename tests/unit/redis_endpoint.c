@@ -454,7 +454,7 @@ struct program {
 TEST(the_settings_rows_fill_the_options)
 {
     static const struct setting table[] = {REDIS_SETTINGS(struct program, redis)};
-    const struct settings all = {table, TEST_COUNT(table)};
+    const struct settings all = {table, TEST_COUNT(table), "CHANNELD_"};
     struct program p = {0};
     struct buf error = BUF_INIT;
     char *rest[8];

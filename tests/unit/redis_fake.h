@@ -243,7 +243,8 @@ struct session {
     struct fake *fake;
     struct fake *other, *third; /* further ones, or NULL */
     struct redis_endpoint target;
-    struct metrics metrics;
+    struct redis_metrics metrics;
+    struct loop_lag loop_lag;
     struct span tracking_prefix;
     uint64_t stale_limit_ms;
     struct redis_connection *redis_connection;
@@ -344,6 +345,7 @@ static inline void session_connect(void)
     const struct redis_connection_options options = {.target = &session.target,
                                                      .client_name = "test",
                                                      .metrics = &session.metrics,
+                                                     .loop_lag = &session.loop_lag,
                                                      .tracking_prefix = session.tracking_prefix,
                                                      .stale_limit_ms = session.stale_limit_ms,
                                                      .on_ready = session_on_ready,

@@ -1,0 +1,90 @@
+/* Counting answers; see metrics.h. */
+#include "api/metrics.h"
+
+#include <stdio.h>
+
+static const int STATUSES[REQUEST_METRICS_STATUS_COUNT + 1] = {
+#define LISTED(status) status,
+    REQUEST_METRICS_STATUSES(LISTED)
+#undef LISTED
+};
+
+/* The most frequent come first in the list. */
+static int place_of(int status)
+{
+    int i = 0;
+    while (i < REQUEST_METRICS_STATUS_COUNT && STATUSES[i] != status)
+        i++;
+    return i;
+}
+
+void request_metrics_count(struct request_metrics *t, enum route route, int status, uint64_t duration_ns)
+{
+    metric_add(&t->requests[route][place_of(status)], 1);
+    histogram_observe(&t->duration[route], duration_ns);
+}
+
+void request_metrics_accumulate(struct request_metrics *to, const struct request_metrics *from)
+{
+    for (int route = 0; route < ROUTE_COUNT; route++) {
+        for (int i = 0; i <= REQUEST_METRICS_STATUS_COUNT; i++)
+            metric_add(&to->requests[route][i], metric_get(&from->requests[route][i]));
+        histogram_accumulate(&to->duration[route], &from->duration[route]);
+    }
+    for (int i = 0; i < AUTH_OUTCOMES; i++)
+        metric_add(&to->auth[i], metric_get(&from->auth[i]));
+}
+
+/*
+ * What alerts and ratios look at begins at 0: a series that begins with its first event has no rate to show
+ * for it. A refused connection is no route's.
+ */
+static bool is_shown_always(int route, int status)
+{
+    if (route == ROUTE_NONE)
+        return status == 500 || status == 503;
+    return status == 200 || status == 401 || status == 404 || status == 500;
+}
+
+static void write_requests(struct buf *out, const struct request_metrics *t)
+{
+    metrics_write_head(out, "channeld_requests_total", "counter", "Requests answered, by route and status.");
+    for (int route = 0; route < ROUTE_COUNT; route++) {
+        for (int i = 0; i <= REQUEST_METRICS_STATUS_COUNT; i++) {
+            uint64_t count = metric_get(&t->requests[route][i]);
+            if (count > 0 || is_shown_always(route, STATUSES[i]))
+                buf_printf(out, "channeld_requests_total{route=\"%s\",status=\"%d\"} %llu\n",
+                           route_name((enum route)route), STATUSES[i], (unsigned long long)count);
+        }
+    }
+}
+
+static void write_durations(struct buf *out, const struct request_metrics *t)
+{
+    metrics_write_head(out, "channeld_request_duration_seconds", "histogram",
+                       "Time from a complete request to its answer, by route.");
+    for (int route = 0; route < ROUTE_COUNT; route++) {
+        char labels[64];
+        (void)snprintf(labels, sizeof labels, "route=\"%s\"", route_name((enum route)route));
+        histogram_write(out, "channeld_request_duration_seconds", labels, &t->duration[route]);
+    }
+}
+
+static void write_keys(struct buf *out, const struct request_metrics *t)
+{
+    static const char *const outcomes[AUTH_OUTCOMES] = {"valid", "missing", "invalid", "unavailable"};
+    metrics_write_head(
+        out, "channeld_auth_total", "counter",
+        "Requests to the API's routes by what came of their key; unavailable: neither Redis nor "
+        "memory could tell.");
+    for (int i = 0; i < AUTH_OUTCOMES; i++)
+        buf_printf(out, "channeld_auth_total{outcome=\"%s\"} %llu\n", outcomes[i],
+                   (unsigned long long)metric_get(&t->auth[i]));
+}
+
+void request_metrics_write(struct buf *out, const struct request_metrics *t)
+{
+    write_requests(out, t);
+    write_durations(out, t);
+    write_keys(out, t);
+}

@@ -1,0 +1,79 @@
+/* Errors and page links; see response.h. */
+#include "api/response.h"
+
+#include "model/document.h"
+
+#include <errno.h>
+
+static const struct {
+    int status;
+    const char *text;
+} ERRORS[API_ERROR_COUNT] = {
+#define ROW(name, status, text) {status, text},
+    API_ERRORS(ROW)
+#undef ROW
+};
+
+int api_errors_init(struct api_errors *e)
+{
+    *e = (struct api_errors){0};
+    for (int i = 0; i < API_ERROR_COUNT; i++) {
+        e->body[i] = document_error(ERRORS[i].text);
+        if (e->body[i] == NULL)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+void api_errors_fini(struct api_errors *e)
+{
+    for (int i = 0; i < API_ERROR_COUNT; i++)
+        blob_unref(e->body[i]);
+}
+
+int api_error_status(enum api_error error)
+{
+    return ERRORS[error].status;
+}
+
+enum api_error api_error_for_status(int status)
+{
+    if (status == 400)
+        return API_ERROR_MALFORMED;
+    for (int i = API_ERROR_REQUEST_TIMEOUT; i < API_ERROR_COUNT; i++)
+        if (ERRORS[i].status == status)
+            return (enum api_error)i;
+    return API_ERROR_INTERNAL;
+}
+
+/* Links per field, and room for what each has beside the base path and its number. */
+enum { LINKS_MAX = 4, LINK_BASE_MAX = 64 };
+
+static char *put_link(char *at, struct span base_path, int64_t page, struct span relation)
+{
+    at = span_put(SPAN("<"), at);
+    at = span_put(base_path, at);
+    at = span_put(SPAN("channels/?page="), at);
+    at += format_int64(page, at);
+    at = span_put(SPAN(">; rel=\""), at);
+    at = span_put(relation, at);
+    return span_put(SPAN("\""), at);
+}
+
+void page_links_write(struct buf *out, struct span base_path, int64_t page, int64_t last)
+{
+    if (buf_reserve(out, LINKS_MAX * (LINK_BASE_MAX + base_path.len + INT64_DIGITS_MAX)) != 0)
+        return;
+    char *at = put_link(out->data + out->len, base_path, 1, SPAN("first"));
+    if (page > 1) {
+        at = span_put(SPAN(", "), at);
+        at = put_link(at, base_path, page - 1 < last ? page - 1 : last, SPAN("prev"));
+    }
+    if (page < last) {
+        at = span_put(SPAN(", "), at);
+        at = put_link(at, base_path, page + 1, SPAN("next"));
+    }
+    at = span_put(SPAN(", "), at);
+    at = put_link(at, base_path, last, SPAN("last"));
+    out->len = (size_t)(at - out->data);
+}

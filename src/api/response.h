@@ -1,0 +1,55 @@
+/* What responses are made of: the errors of the API in one table, and the Link field of a list page. */
+#ifndef API_RESPONSE_H
+#define API_RESPONSE_H
+
+#include "base/blob.h"
+#include "base/buf.h"
+
+/* X(NAME, status, text). The texts are short, stable and never echo what the client sent. */
+#define API_ERRORS(X)                                                    \
+    X(BAD_PAGE, 400, "Parameter page must be a positive integer")        \
+    X(BAD_CHANNEL_ID, 400, "Parameter channel_id must be an integer")    \
+    X(LINK_MISSING, 400, "Parameter link is required")                   \
+    X(MALFORMED, 400, "Malformed request")                               \
+    X(UNAUTHORIZED, 401, "Invalid or missing API key")                   \
+    X(CHANNEL_NOT_FOUND, 404, "Channel not found")                       \
+    X(PATH_NOT_FOUND, 404, "Path not found")                             \
+    X(METHOD_NOT_ALLOWED, 405, "Method not allowed")                     \
+    X(REQUEST_TIMEOUT, 408, "Request was not received in time")          \
+    X(CONTENT_TOO_LARGE, 413, "Request content is too large")            \
+    X(URI_TOO_LONG, 414, "Request target is too long")                   \
+    X(HEAD_TOO_LARGE, 431, "Request header fields are too large")        \
+    X(INTERNAL, 500, "Internal server error")                            \
+    X(NOT_IMPLEMENTED, 501, "Method or transfer coding not implemented") \
+    X(OVERLOADED, 503, "Too many connections")                           \
+    X(HTTP_VERSION, 505, "HTTP version not supported")
+
+enum api_error {
+#define API_ERROR_ENUM(name, status, text) API_ERROR_##name,
+    API_ERRORS(API_ERROR_ENUM)
+#undef API_ERROR_ENUM
+        API_ERROR_COUNT,
+    API_ERROR_NONE = API_ERROR_COUNT
+};
+
+struct api_errors {
+    struct blob *body[API_ERROR_COUNT]; /* owned */
+};
+
+/* Returns 0 or -ENOMEM; api_errors_fini is due in both cases. */
+int api_errors_init(struct api_errors *e) __attribute__((warn_unused_result));
+void api_errors_fini(struct api_errors *e);
+
+int api_error_status(enum api_error error);
+
+/* The error for a request that HTTP itself refuses with `status`. */
+enum api_error api_error_for_status(int status);
+
+/*
+ * Appends the value of the Link field (RFC 8288) for `page` of `last` pages (both from 1; `page` may lie
+ * beyond the last): first, prev, next, last. The targets are relative to the host and hold nothing but the
+ * page number: the request's other parameters may be a key.
+ */
+void page_links_write(struct buf *out, struct span base_path, int64_t page, int64_t last);
+
+#endif

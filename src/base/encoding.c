@@ -1,0 +1,144 @@
+/* Hexadecimal digits, percent-encoding, UTF-8; see encoding.h. */
+#include "base/encoding.h"
+
+/* --- hexadecimal digits --- */
+
+void hex_write(const unsigned char *bytes, size_t n, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = digits[bytes[i] >> 4];
+        out[2 * i + 1] = digits[bytes[i] & 15];
+    }
+}
+
+bool hex_valid(struct span text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i];
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+            return false;
+    }
+    return true;
+}
+
+/* --- percent-encoding --- */
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* Takes one decoded byte off the front of `s`, which is not empty. */
+static char take_decoded(struct span *s)
+{
+    char c = s->data[0];
+    if (c == '%' && s->len >= 3) {
+        int high = hex_value(s->data[1]);
+        int low = hex_value(s->data[2]);
+        if (high >= 0 && low >= 0) {
+            *s = span_skip(*s, 3);
+            return (char)(high * 16 + low);
+        }
+    }
+    *s = span_skip(*s, 1);
+    return c;
+}
+
+size_t uri_decode(struct span in, char *out)
+{
+    size_t n = span_find(in, '%');
+    if (n > 0)
+        memmove(out, in.data, n);
+    in = span_skip(in, n);
+    while (in.len > 0)
+        out[n++] = take_decoded(&in);
+    return n;
+}
+
+bool uri_escapes_valid(struct span s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.data[i] != '%')
+            continue;
+        if (s.len - i < 3 || hex_value(s.data[i + 1]) < 0 || hex_value(s.data[i + 2]) < 0)
+            return false;
+    }
+    return true;
+}
+
+static bool decoded_equals(struct span encoded, struct span name)
+{
+    while (encoded.len > 0 && name.len > 0) {
+        if (take_decoded(&encoded) != name.data[0])
+            return false;
+        name = span_skip(name, 1);
+    }
+    return encoded.len == 0 && name.len == 0;
+}
+
+struct span uri_query_find(struct span query, struct span name)
+{
+    while (query.len > 0) {
+        struct span pair = {query.data, span_find(query, '&')};
+        query = span_skip(query, pair.len < query.len ? pair.len + 1 : pair.len);
+        size_t equals = span_find(pair, '=');
+        if (!decoded_equals((struct span){pair.data, equals}, name))
+            continue;
+        return equals < pair.len ? span_skip(pair, equals + 1) : (struct span){pair.data + equals, 0};
+    }
+    return SPAN_ABSENT;
+}
+
+/* --- UTF-8 --- */
+
+struct lead {
+    int length;        /* bytes in the character, 0 when no character starts so */
+    uint8_t low, high; /* bounds of the second byte */
+};
+
+static struct lead lead_of(uint8_t b)
+{
+    if (b < 0x80)
+        return (struct lead){1, 0, 0};
+    if (b < 0xC2)
+        return (struct lead){0, 0, 0};
+    if (b < 0xE0)
+        return (struct lead){2, 0x80, 0xBF};
+    if (b < 0xF0)
+        return (struct lead){3, b == 0xE0 ? 0xA0 : 0x80, b == 0xED ? 0x9F : 0xBF};
+    if (b < 0xF5)
+        return (struct lead){4, b == 0xF0 ? 0x90 : 0x80, b == 0xF4 ? 0x8F : 0xBF};
+    return (struct lead){0, 0, 0};
+}
+
+int utf8_step(struct span s)
+{
+    const uint8_t *p = (const uint8_t *)s.data;
+    struct lead lead = lead_of(p[0]);
+    if (lead.length <= 1)
+        return lead.length == 1 ? 1 : -1;
+    if (s.len < 2 || p[1] < lead.low || p[1] > lead.high)
+        return -1;
+    for (int i = 2; i < lead.length; i++)
+        if ((size_t)i >= s.len || (p[i] & 0xC0) != 0x80)
+            return -i;
+    return lead.length;
+}
+
+bool utf8_valid(struct span s)
+{
+    while (s.len > 0) {
+        int step = utf8_step(s);
+        if (step < 0)
+            return false;
+        s = span_skip(s, (size_t)step);
+    }
+    return true;
+}

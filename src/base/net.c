@@ -1,0 +1,204 @@
+/* IP addresses, networks and listen addresses; see net.h. */
+#include "base/net.h"
+
+#include "base/parse.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+
+enum { V4_LEN = 4, V4_OFFSET = IP_LEN - V4_LEN, V4_OFFSET_BITS = 8 * V4_OFFSET, IP_BITS = 8 * IP_LEN };
+
+static const uint8_t V4_PREFIX[V4_OFFSET] = {[10] = 0xFF, [11] = 0xFF};
+
+struct ip ip_from_v4(const uint8_t bytes[4])
+{
+    struct ip ip;
+    memcpy(ip.bytes, V4_PREFIX, sizeof V4_PREFIX);
+    memcpy(ip.bytes + V4_OFFSET, bytes, V4_LEN);
+    return ip;
+}
+
+struct ip ip_from_sockaddr(const struct sockaddr_storage *address)
+{
+    struct ip ip = {{0}};
+    if (address->ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
+        ip = ip_from_v4((const uint8_t *)&in->sin_addr);
+    } else if (address->ss_family == AF_INET6) {
+        memcpy(ip.bytes, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, IP_LEN);
+    }
+    return ip;
+}
+
+bool ip_known(const struct ip *ip)
+{
+    static const struct ip none;
+    return memcmp(ip, &none, sizeof none) != 0;
+}
+
+static bool is_v4(const struct ip *ip)
+{
+    return memcmp(ip->bytes, V4_PREFIX, sizeof V4_PREFIX) == 0;
+}
+
+int ip_parse(struct span text, struct ip *out)
+{
+    char copy[IP_TEXT_MAX];
+    uint8_t v4[V4_LEN];
+    if (text.len >= sizeof copy || span_find(text, '\0') < text.len)
+        return -EINVAL;
+    *span_put(text, copy) = '\0';
+    if (inet_pton(AF_INET, copy, v4) == 1) {
+        *out = ip_from_v4(v4);
+        return 0;
+    }
+    struct ip v6;
+    if (inet_pton(AF_INET6, copy, v6.bytes) != 1)
+        return -EINVAL;
+    *out = v6;
+    return 0;
+}
+
+size_t ip_write(const struct ip *ip, char out[IP_TEXT_MAX])
+{
+    char text[IP_TEXT_MAX];
+    const char *written = is_v4(ip) ? inet_ntop(AF_INET, ip->bytes + V4_OFFSET, text, sizeof text)
+                                    : inet_ntop(AF_INET6, ip->bytes, text, sizeof text);
+    struct span s = written == NULL ? SPAN("") : span_of(written);
+    (void)span_put(s, out);
+    return s.len;
+}
+
+/* True when the first `bits` are the same. */
+static bool same_bits(const struct ip *a, const struct ip *b, unsigned bits)
+{
+    unsigned whole = bits / 8;
+    unsigned rest = bits % 8;
+    if (memcmp(a->bytes, b->bytes, whole) != 0)
+        return false;
+    return rest == 0 || ((a->bytes[whole] ^ b->bytes[whole]) >> (8 - rest)) == 0;
+}
+
+static bool has_host_bits(const struct ip_network *n)
+{
+    for (unsigned i = n->bits; i < IP_BITS; i++)
+        if ((n->address.bytes[i / 8] & (0x80 >> i % 8)) != 0)
+            return true;
+    return false;
+}
+
+static const char *parse_network(struct span text, struct ip_network *out)
+{
+    size_t slash = span_find(text, '/');
+    struct span address = {text.data, slash};
+    if (ip_parse(address, &out->address) != 0)
+        return "an IP address or network is expected";
+    bool v4 = span_find(address, ':') == address.len;
+    int64_t most = v4 ? 8 * V4_LEN : IP_BITS;
+    int64_t bits = most;
+    if (slash < text.len && (parse_int64(span_skip(text, slash + 1), &bits) != 0 || bits < 0 || bits > most))
+        return "the length of a network is 0 to 32 for IPv4 and 0 to 128 for IPv6";
+    out->bits = (uint8_t)(bits + (v4 ? V4_OFFSET_BITS : 0));
+    return has_host_bits(out) ? "a network has no bits behind its length" : NULL;
+}
+
+const char *ip_networks_parse(struct span text, struct ip_networks *out, struct span *which)
+{
+    out->count = 0;
+    while (text.len > 0) {
+        size_t comma = span_find(text, ',');
+        *which = span_trim((struct span){text.data, comma});
+        if (out->count == IP_NETWORKS_MAX)
+            return "no more than 64 networks are taken";
+        const char *error = parse_network(*which, &out->network[out->count]);
+        if (error != NULL)
+            return error;
+        out->count++;
+        text = span_skip(text, comma < text.len ? comma + 1 : comma);
+    }
+    return NULL;
+}
+
+bool ip_networks_contain(const struct ip_networks *networks, const struct ip *ip)
+{
+    for (unsigned i = 0; i < networks->count; i++)
+        if (same_bits(&networks->network[i].address, ip, networks->network[i].bits))
+            return true;
+    return false;
+}
+
+/* --- listen addresses --- */
+
+enum { HOST_MAX = INET6_ADDRSTRLEN, PORT_MAX = 65535 };
+
+static int parse_port(struct span text, in_port_t *out)
+{
+    int64_t port = 0;
+    if (parse_int64(text, &port) != 0 || port < 0 || port > PORT_MAX)
+        return -EINVAL;
+    *out = htons((uint16_t)port);
+    return 0;
+}
+
+static int set_v4(const char *host, in_port_t port, struct addr *out)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = port};
+    if (inet_pton(AF_INET, host, &in.sin_addr) != 1)
+        return -EINVAL;
+    memcpy(&out->storage, &in, sizeof in);
+    return 0;
+}
+
+static int set_v6(const char *host, in_port_t port, struct addr *out)
+{
+    struct sockaddr_in6 in = {.sin6_family = AF_INET6, .sin6_port = port};
+    if (inet_pton(AF_INET6, host, &in.sin6_addr) != 1)
+        return -EINVAL;
+    memcpy(&out->storage, &in, sizeof in);
+    return 0;
+}
+
+int addr_parse(struct span text, struct addr *out)
+{
+    *out = (struct addr){0};
+    size_t colon = text.len;
+    while (colon > 0 && text.data[colon - 1] != ':')
+        colon--;
+    in_port_t port = 0;
+    if (colon == 0 || parse_port(span_skip(text, colon), &port) != 0)
+        return -EINVAL;
+    struct span name = {text.data, colon - 1};
+    out->any_family = name.len == 0;
+    if (out->any_family)
+        return set_v6("::", port, out);
+    bool bracketed = name.len >= 2 && name.data[0] == '[' && name.data[name.len - 1] == ']';
+    if (bracketed)
+        name = (struct span){name.data + 1, name.len - 2};
+    char host[HOST_MAX + 1];
+    if (name.len > HOST_MAX)
+        return -EINVAL;
+    memcpy(host, name.data, name.len);
+    host[name.len] = '\0';
+    return bracketed ? set_v6(host, port, out) : set_v4(host, port, out);
+}
+
+struct addr addr_any_v4(unsigned port)
+{
+    struct addr any = {0};
+    const struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port)};
+    memcpy(&any.storage, &in, sizeof in);
+    return any;
+}
+
+unsigned addr_port(const struct addr *a)
+{
+    if (a->storage.ss_family == AF_INET6)
+        return ntohs(((const struct sockaddr_in6 *)(const void *)&a->storage)->sin6_port);
+    return ntohs(((const struct sockaddr_in *)(const void *)&a->storage)->sin_port);
+}
+
+socklen_t addr_len(const struct addr *a)
+{
+    return a->storage.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}

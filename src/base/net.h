@@ -1,0 +1,85 @@
+/*
+ * IP addresses, networks, and the addresses of listeners.
+ *
+ * An IPv4 address is kept as its IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2), so that a listener for
+ * both families and one for IPv4 see the same clients.
+ */
+#ifndef BASE_NET_H
+#define BASE_NET_H
+
+#include "base/span.h"
+
+#include <sys/socket.h>
+
+enum { IP_LEN = 16, IP_TEXT_MAX = 46, IP_NETWORKS_MAX = 64 };
+
+/* All zeros: not known. */
+struct ip {
+    uint8_t bytes[IP_LEN];
+};
+
+struct ip_network {
+    struct ip address;
+    uint8_t bits; /* of the address that count, from the first */
+};
+
+struct ip_networks {
+    unsigned count;
+    struct ip_network network[IP_NETWORKS_MAX];
+};
+
+/* `bytes` in network order. */
+struct ip ip_from_v4(const uint8_t bytes[4]);
+
+/* Not known for any other family than IPv4 and IPv6. */
+struct ip ip_from_sockaddr(const struct sockaddr_storage *address);
+
+bool ip_known(const struct ip *ip);
+
+/* Reads 192.0.2.1 or 2001:db8::1, without brackets, port or zone. Returns 0 or -EINVAL, with *out untouched.
+ */
+int ip_parse(struct span text, struct ip *out) __attribute__((warn_unused_result));
+
+/* Writes the address without a NUL, IPv4 as four numbers; returns the length. */
+size_t ip_write(const struct ip *ip, char out[IP_TEXT_MAX]);
+
+/*
+ * Reads networks separated by commas, 10.0.0.0/8 or 2001:db8::/32; an address without length is a network of
+ * one. NULL, or what is wrong with *which.
+ */
+const char *ip_networks_parse(struct span text, struct ip_networks *out, struct span *which)
+    __attribute__((warn_unused_result));
+
+bool ip_networks_contain(const struct ip_networks *networks, const struct ip *ip);
+
+/*
+ * Addresses to listen on:
+ *
+ *     127.0.0.1:8080, [::1]:8080   one address
+ *     0.0.0.0:8080                 every IPv4 address
+ *     [::]:8080                    every IPv6 and IPv4 address
+ *     :8080                        the same, and IPv4 alone where there is no IPv6
+ */
+struct addr {
+    struct sockaddr_storage storage;
+    bool any_family; /* ":8080": [::], or else 0.0.0.0 */
+};
+
+/* Numeric hosts only: a listener must not depend on a name service. Returns 0 or -EINVAL. */
+int addr_parse(struct span text, struct addr *out) __attribute__((warn_unused_result));
+
+/* The port, 0 to 65535, in host order. */
+unsigned addr_port(const struct addr *a);
+
+/* Every address of IPv4. */
+struct addr addr_any_v4(unsigned port);
+
+/* The length that belongs to the family. */
+socklen_t addr_len(const struct addr *a);
+
+static inline const struct sockaddr *addr_sockaddr(const struct addr *a)
+{
+    return (const struct sockaddr *)&a->storage;
+}
+
+#endif

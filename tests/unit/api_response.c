@@ -1,0 +1,129 @@
+/* What responses are made of: error bodies and statuses, and the Link field of each page. */
+#include "api/response.h"
+
+#include <stdlib.h>
+
+#include "http/response.h"
+#include "support/json.h"
+#include "unit/check.h"
+
+TEST(every_body_is_the_contracts_envelope_around_a_text_of_its_own)
+{
+    struct api_errors e;
+    assert_int_equal(api_errors_init(&e), 0);
+    for (int i = 0; i < API_ERROR_COUNT; i++) {
+        struct buf body = BUF_INIT;
+        buf_append(&body, e.body[i]->data, e.body[i]->len);
+        const char *text = buf_c_str(&body);
+        assert_non_null(text);
+        json_assert_error(text);
+        json_assert_at(text, "success", "false");
+        buf_fini(&body);
+        assert_false(e.body[i]->has_etag);
+        for (int j = 0; j < i; j++)
+            assert_false(span_equal((struct span){e.body[i]->data, e.body[i]->len},
+                                    (struct span){e.body[j]->data, e.body[j]->len}));
+    }
+    api_errors_fini(&e);
+}
+
+TEST(the_texts_of_the_contract_are_what_it_says)
+{
+    struct api_errors e;
+    assert_int_equal(api_errors_init(&e), 0);
+    struct span internal = {e.body[API_ERROR_INTERNAL]->data, e.body[API_ERROR_INTERNAL]->len};
+    struct span missing = {e.body[API_ERROR_CHANNEL_NOT_FOUND]->data,
+                           e.body[API_ERROR_CHANNEL_NOT_FOUND]->len};
+    assert_span(internal, "{\"success\":false,\"error\":\"Internal server error\"}");
+    assert_span(missing, "{\"success\":false,\"error\":\"Channel not found\"}");
+    api_errors_fini(&e);
+}
+
+TEST(every_status_is_one_that_http_knows)
+{
+    for (int i = 0; i < API_ERROR_COUNT; i++) {
+        int status = api_error_status((enum api_error)i);
+        assert_true(status >= 400 && status <= 599);
+        assert_string_not_equal(http_status_text(status), "Unknown");
+    }
+}
+
+TEST(every_refusal_is_answered_with_its_own_status)
+{
+    static const int refusals[] = {400, 408, 413, 414, 431, 500, 501, 503, 505};
+    for (size_t i = 0; i < TEST_COUNT(refusals); i++)
+        assert_int_equal(api_error_status(api_error_for_status(refusals[i])), refusals[i]);
+    assert_int_equal(api_error_for_status(400), API_ERROR_MALFORMED); /* none of the 400s about parameters */
+    assert_int_equal(api_error_for_status(418), API_ERROR_INTERNAL);
+    assert_int_equal(api_error_for_status(404), API_ERROR_INTERNAL);
+}
+
+TEST(ending_what_was_begun_in_part_is_harmless)
+{
+    struct api_errors e = {{NULL}};
+    api_errors_fini(&e);
+}
+
+/* --- links --- */
+
+static void expect_links(int64_t page, int64_t last, const char *text)
+{
+    struct buf out = BUF_INIT;
+    page_links_write(&out, SPAN("/api/"), page, last);
+    assert_buf(&out, text);
+    buf_fini(&out);
+}
+
+#define AT(page, relation) "</api/channels/?page=" page ">; rel=\"" relation "\""
+
+TEST(the_only_page_is_first_and_last)
+{
+    expect_links(1, 1, AT("1", "first") ", " AT("1", "last"));
+}
+
+TEST(the_first_has_a_next_the_last_a_prev_and_those_between_have_both)
+{
+    expect_links(1, 3, AT("1", "first") ", " AT("2", "next") ", " AT("3", "last"));
+    expect_links(2, 3, AT("1", "first") ", " AT("1", "prev") ", " AT("3", "next") ", " AT("3", "last"));
+    expect_links(3, 3, AT("1", "first") ", " AT("2", "prev") ", " AT("3", "last"));
+}
+
+TEST(beyond_the_last_page_the_one_before_is_the_last)
+{
+    expect_links(4, 3, AT("1", "first") ", " AT("3", "prev") ", " AT("3", "last"));
+    expect_links(5, 3, AT("1", "first") ", " AT("3", "prev") ", " AT("3", "last"));
+    expect_links(INT64_MAX, 1, AT("1", "first") ", " AT("1", "prev") ", " AT("1", "last"));
+}
+
+TEST(the_largest_numbers_are_written_in_full)
+{
+    expect_links(
+        INT64_MAX, INT64_MAX,
+        AT("1", "first") ", " AT("9223372036854775806", "prev") ", " AT("9223372036854775807", "last"));
+}
+
+TEST(the_base_path_leads_and_the_text_is_appended)
+{
+    struct buf out = BUF_INIT;
+    buf_append_str(&out, "before ");
+    page_links_write(&out, SPAN("/"), 1, 1);
+    assert_buf(&out, "before </channels/?page=1>; rel=\"first\", </channels/?page=1>; rel=\"last\"");
+    buf_fini(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_body_is_the_contracts_envelope_around_a_text_of_its_own),
+        cmocka_unit_test(the_texts_of_the_contract_are_what_it_says),
+        cmocka_unit_test(every_status_is_one_that_http_knows),
+        cmocka_unit_test(every_refusal_is_answered_with_its_own_status),
+        cmocka_unit_test(ending_what_was_begun_in_part_is_harmless),
+        cmocka_unit_test(the_only_page_is_first_and_last),
+        cmocka_unit_test(the_first_has_a_next_the_last_a_prev_and_those_between_have_both),
+        cmocka_unit_test(beyond_the_last_page_the_one_before_is_the_last),
+        cmocka_unit_test(the_largest_numbers_are_written_in_full),
+        cmocka_unit_test(the_base_path_leads_and_the_text_is_appended),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,133 @@
+/* The exposition of workers and of the process: every metric is summed and written, under a fit name. */
+#include "app/metrics.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "unit/check.h"
+
+/* F(layer, name, kind, help) for each metric without labels. */
+#define HTTP_ALL(name, kind, help)  F(http, name, kind, help)
+#define API_ALL(name, kind, help)   F(requests, name, kind, help)
+#define REDIS_ALL(name, kind, help) F(redis, name, kind, help)
+#define CACHE_ALL(name, kind, help) F(cache, name, kind, help)
+#define ALL_METRICS        \
+    HTTP_METRICS(HTTP_ALL) \
+    API_METRICS(API_ALL)   \
+    REDIS_METRICS(REDIS_ALL) CACHE_METRICS(CACHE_ALL)
+
+static char *exposition_of(const struct worker_metrics *m)
+{
+    struct buf out = BUF_INIT;
+    worker_metrics_write(&out, m);
+    char *text = strdup(buf_c_str(&out));
+    buf_fini(&out);
+    return text;
+}
+
+static double sample(const char *text, const char *name)
+{
+    char start[160];
+    (void)snprintf(start, sizeof start, "\n%s ", name);
+    const char *at = strstr(text, start);
+    if (at == NULL)
+        fail_msg("not exposed: %s", name);
+    return atof(at + strlen(start));
+}
+
+static void set_counter(void *value, uint64_t n)
+{
+    metric_set(value, n);
+}
+
+static void set_histogram(void *value, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        histogram_observe(value, 1);
+}
+
+#define set_gauge     set_counter
+#define set_gauge_max set_counter
+
+TEST(every_metric_of_each_layer_is_summed_and_exposed)
+{
+    struct worker_metrics sum = {0};
+    struct worker_metrics worker = {0};
+    uint64_t n = 0;
+#define F(layer, name, kind, help) set_##kind(&worker.layer.name, ++n);
+    ALL_METRICS
+#undef F
+    worker_metrics_accumulate(&sum, &worker);
+    worker_metrics_accumulate(&sum, &worker);
+    char *text = exposition_of(&sum);
+    n = 0;
+#define F(layer, name, kind, help)                                                                          \
+    n++;                                                                                                    \
+    assert_true(                                                                                            \
+        sample(text, METRIC_##kind == METRIC_histogram ? "channeld_" #name "_count" : "channeld_" #name) == \
+        (double)(METRIC_##kind == METRIC_gauge_max ? n : 2 * n));
+    ALL_METRICS
+#undef F
+    free(text);
+}
+
+TEST(roles_lag_and_requests_are_summed_and_exposed)
+{
+    struct worker_metrics sum = {0};
+    struct worker_metrics workers[3] = {{.redis.redis_role = {[REDIS_ROLE_MASTER] = 1}},
+                                        {.redis.redis_role = {[REDIS_ROLE_REPLICA] = 1}},
+                                        {.redis.redis_role = {[REDIS_ROLE_REPLICA] = 1}}};
+    histogram_observe(&workers[0].loop_lag.turns, 1000);
+    request_metrics_count(&workers[1].requests, ROUTE_LIST, 200, 1000);
+    for (int i = 0; i < 3; i++)
+        worker_metrics_accumulate(&sum, &workers[i]);
+    char *text = exposition_of(&sum);
+    assert_true(sample(text, "channeld_redis_role{role=\"unknown\"}") == 0);
+    assert_true(sample(text, "channeld_redis_role{role=\"master\"}") == 1);
+    assert_true(sample(text, "channeld_redis_role{role=\"replica\"}") == 2);
+    assert_true(sample(text, "channeld_loop_lag_seconds_count") == 1);
+    assert_true(sample(text, "channeld_requests_total{route=\"list\",status=\"200\"}") == 1);
+    free(text);
+}
+
+static void check_name(const char *name, enum metric_kind kind, const char *help)
+{
+    bool total = strlen(name) > 6 && strcmp(name + strlen(name) - 6, "_total") == 0;
+    if (strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name) ||
+        !islower((unsigned char)*name))
+        fail_msg("not a name: %s", name);
+    assert_int_equal(kind == METRIC_counter, total);
+    assert_null(strpbrk(help, "\\\n"));
+    assert_int_equal(help[strlen(help) - 1], '.');
+}
+
+TEST(names_and_help_texts_are_fit_for_prometheus)
+{
+#define F(layer, name, kind, help) check_name(#name, METRIC_##kind, help);
+    ALL_METRICS
+#undef F
+}
+
+TEST(process_metrics_tell_of_this_process)
+{
+    struct buf out = BUF_INIT;
+    process_metrics_write(&out);
+    const char *text = buf_c_str(&out);
+    assert_true(sample(text, "process_resident_memory_bytes") > 1e5);
+    assert_true(sample(text, "process_threads") == 1);
+    assert_true(sample(text, "process_open_fds") >= 3);
+    assert_true(sample(text, "process_start_time_seconds") > 1e9);
+    assert_true(sample(text, "process_cpu_seconds_total") >= 0);
+    buf_fini(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_metric_of_each_layer_is_summed_and_exposed),
+        cmocka_unit_test(roles_lag_and_requests_are_summed_and_exposed),
+        cmocka_unit_test(names_and_help_texts_are_fit_for_prometheus),
+        cmocka_unit_test(process_metrics_tell_of_this_process),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

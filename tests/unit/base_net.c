@@ -1,0 +1,316 @@
+/* IP addresses, networks and listen addresses of both families, and what is none. */
+#include "base/net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "unit/check.h"
+
+static const char *text_of(const struct ip *ip)
+{
+    static char text[IP_TEXT_MAX + 1];
+    text[ip_write(ip, text)] = '\0';
+    return text;
+}
+
+TEST(addresses_are_read_and_written)
+{
+    static const char *const rows[][2] = {
+        {"192.0.2.1", "192.0.2.1"},
+        {"0.0.0.0", "0.0.0.0"},
+        {"255.255.255.255", "255.255.255.255"},
+        {"::1", "::1"},
+        {"2001:DB8:0:0:0:0:0:1", "2001:db8::1"},
+        {"::ffff:192.0.2.1", "192.0.2.1"},
+        {"::ffff:c000:201", "192.0.2.1"},
+        {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct ip ip;
+        assert_int_equal(ip_parse(span_of(rows[i][0]), &ip), 0);
+        assert_string_equal(text_of(&ip), rows[i][1]);
+        assert_true(ip_known(&ip));
+    }
+}
+
+TEST(what_is_no_address_is_refused)
+{
+    static const char *const rows[] = {
+        "",
+        "1.2.3",
+        "1.2.3.4.5",
+        "256.1.1.1",
+        "01.2.3.4",
+        "1.2.3.4 ",
+        " ::1",
+        "[::1]",
+        ":::",
+        "::1%eth0",
+        "1.2.3.4:80",
+        "g::",
+        "unknown",
+        "_hidden",
+        "1:2:3:4:5:6:7:8:9",
+        "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255:aaaaaaaaaaaaaaaaaaaaaaaaa"};
+    struct ip ip = {{7}};
+    for (size_t i = 0; i < TEST_COUNT(rows); i++)
+        if (ip_parse(span_of(rows[i]), &ip) != -EINVAL)
+            fail_msg("\"%s\" is taken", rows[i]);
+    assert_int_equal(ip_parse(SPAN("1.2.3.4\0"), &ip), -EINVAL);
+    assert_int_equal(ip.bytes[0], 7); /* untouched */
+}
+
+TEST(the_address_of_a_socket_is_the_same_whichever_its_family)
+{
+    struct sockaddr_storage s = {.ss_family = AF_INET};
+    assert_int_equal(inet_pton(AF_INET, "192.0.2.1", &((struct sockaddr_in *)(void *)&s)->sin_addr), 1);
+    struct ip v4 = ip_from_sockaddr(&s);
+    s = (struct sockaddr_storage){.ss_family = AF_INET6};
+    assert_int_equal(inet_pton(AF_INET6, "::ffff:192.0.2.1", &((struct sockaddr_in6 *)(void *)&s)->sin6_addr),
+                     1);
+    struct ip v6 = ip_from_sockaddr(&s);
+    assert_memory_equal(&v4, &v6, sizeof v4);
+    assert_string_equal(text_of(&v4), "192.0.2.1");
+    s.ss_family = AF_UNIX;
+    v4 = ip_from_sockaddr(&s);
+    assert_false(ip_known(&v4));
+}
+
+static bool contains(const char *networks, const char *address)
+{
+    struct ip_networks n;
+    struct span which;
+    struct ip ip;
+    const char *error = ip_networks_parse(span_of(networks), &n, &which);
+    if (error != NULL)
+        fail_msg("\"%s\": %s", networks, error);
+    assert_int_equal(ip_parse(span_of(address), &ip), 0);
+    return ip_networks_contain(&n, &ip);
+}
+
+TEST(a_network_holds_what_its_bits_say)
+{
+    static const struct {
+        const char *networks, *in, *out;
+    } rows[] = {
+        {"10.0.0.0/8", "10.255.255.255", "11.0.0.0"},
+        {"10.0.0.0/8", "10.0.0.0", "9.255.255.255"},
+        {"192.0.2.128/25", "192.0.2.128", "192.0.2.127"},
+        {"192.0.2.1", "192.0.2.1", "192.0.2.0"},
+        {"192.0.2.1/32", "192.0.2.1", "192.0.2.2"},
+        {"0.0.0.0/0", "203.0.113.9", "2001:db8::1"},
+        {"::/0", "203.0.113.9", NULL},
+        {"2001:db8::/33", "2001:db8:7fff::", "2001:db8:8000::"},
+        {"::1", "::1", "::2"},
+        {"::ffff:10.0.0.0/104", "10.1.2.3", "11.1.2.3"},
+        {" 10.0.0.0/8 ,\t2001:db8::/32,", "2001:db8:ffff::1", "192.0.2.1"},
+        {"10.0.0.0/8,192.168.0.0/16", "192.168.255.1", "192.169.0.0"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        assert_true(contains(rows[i].networks, rows[i].in));
+        if (rows[i].out != NULL)
+            assert_false(contains(rows[i].networks, rows[i].out));
+    }
+    assert_false(contains("", "127.0.0.1"));
+}
+
+TEST(a_wrong_network_is_named)
+{
+    static const char *const rows[][2] = {
+        {"10.0.0.1/8", "10.0.0.1/8"},
+        {"10.0.0.0/33", "10.0.0.0/33"},
+        {"10.0.0.0/-1", "10.0.0.0/-1"},
+        {"10.0.0.0/08", "10.0.0.0/08"},
+        {"10.0.0.0/", "10.0.0.0/"},
+        {"::/129", "::/129"},
+        {"2001:db8::1/64", "2001:db8::1/64"},
+        {"127.0.0.1,proxy.example", "proxy.example"},
+        {"10/8", "10/8"},
+        {",", ""},
+        {"127.0.0.1,,::1", ""},
+        {"127.0.0.1 ::1", "127.0.0.1 ::1"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct ip_networks n;
+        struct span which = SPAN_ABSENT;
+        if (ip_networks_parse(span_of(rows[i][0]), &n, &which) == NULL)
+            fail_msg("\"%s\" is taken", rows[i][0]);
+        assert_span(which, rows[i][1]);
+    }
+}
+
+TEST(there_is_room_for_so_many_networks)
+{
+    struct buf list = BUF_INIT;
+    struct ip_networks n;
+    struct span which;
+    for (int i = 0; i < IP_NETWORKS_MAX; i++)
+        buf_printf(&list, "%s10.0.0.%d", i == 0 ? "" : ",", i);
+    assert_null(ip_networks_parse(buf_span(&list), &n, &which));
+    assert_int_equal(n.count, IP_NETWORKS_MAX);
+    buf_append_str(&list, ",10.1.0.0");
+    assert_non_null(ip_networks_parse(buf_span(&list), &n, &which));
+    buf_fini(&list);
+}
+
+/* Whatever is taken is written in a form that is read as the same; nothing is read beyond its end. */
+TEST(random_texts_are_refused_or_mean_one_address)
+{
+    static const char letters[] = "0123456789abcdef::::....";
+    uint64_t seed = 20;
+    int taken = 0;
+    for (int i = 0; i < 200000; i++) {
+        size_t len = check_random(&seed) % 12;
+        char *text = malloc(len + 1); /* of its exact size, for AddressSanitizer */
+        struct ip ip;
+        struct ip again;
+        assert_non_null(text);
+        for (size_t j = 0; j < len; j++)
+            text[j] = letters[check_random(&seed) % (sizeof letters - 1)];
+        if (ip_parse((struct span){text, len}, &ip) == 0) {
+            taken++;
+            assert_int_equal(ip_parse(span_of(text_of(&ip)), &again), 0);
+            assert_memory_equal(&ip, &again, sizeof ip);
+        }
+        free(text);
+    }
+    assert_true(taken > 0);
+}
+
+static void assert_addr(const char *text, int family, const char *host, unsigned port)
+{
+    struct addr a;
+    char shown[INET6_ADDRSTRLEN] = "";
+    assert_int_equal(addr_parse(span_of(text), &a), 0);
+    assert_int_equal(a.storage.ss_family, family);
+    assert_int_equal(addr_port(&a), port);
+    const void *raw = NULL;
+    if (family == AF_INET) {
+        assert_int_equal(addr_len(&a), sizeof(struct sockaddr_in));
+        raw = &((const struct sockaddr_in *)(const void *)addr_sockaddr(&a))->sin_addr;
+    } else {
+        assert_int_equal(addr_len(&a), sizeof(struct sockaddr_in6));
+        raw = &((const struct sockaddr_in6 *)(const void *)addr_sockaddr(&a))->sin6_addr;
+    }
+    assert_non_null(inet_ntop(family, raw, shown, sizeof shown));
+    assert_string_equal(shown, host);
+}
+
+TEST(listen_version_4_addresses_are_read)
+{
+    assert_addr("127.0.0.1:8080", AF_INET, "127.0.0.1", 8080);
+    assert_addr("0.0.0.0:8080", AF_INET, "0.0.0.0", 8080);
+    assert_addr("255.255.255.255:1", AF_INET, "255.255.255.255", 1);
+}
+
+TEST(listen_version_6_addresses_stand_in_brackets)
+{
+    assert_addr("[::1]:8080", AF_INET6, "::1", 8080);
+    assert_addr("[::]:80", AF_INET6, "::", 80);
+    assert_addr("[2001:db8::7]:443", AF_INET6, "2001:db8::7", 443);
+    assert_addr("[::ffff:10.0.0.1]:443", AF_INET6, "::ffff:10.0.0.1", 443);
+    assert_addr("[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255]:1", AF_INET6,
+                "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", 1);
+}
+
+TEST(listen_no_host_means_every_address)
+{
+    struct addr a;
+    assert_addr(":8080", AF_INET6, "::", 8080);
+    assert_int_equal(addr_parse(SPAN(":8080"), &a), 0);
+    assert_true(a.any_family);
+    assert_int_equal(addr_parse(SPAN("[::]:8080"), &a), 0);
+    assert_false(a.any_family);
+    a = addr_any_v4(8080);
+    assert_int_equal(a.storage.ss_family, AF_INET);
+    assert_int_equal(addr_port(&a), 8080);
+}
+
+TEST(listen_ports_go_from_0_to_65535)
+{
+    assert_addr("127.0.0.1:0", AF_INET, "127.0.0.1", 0);
+    assert_addr("127.0.0.1:65535", AF_INET, "127.0.0.1", 65535);
+    assert_addr("[::1]:65535", AF_INET6, "::1", 65535);
+}
+
+TEST(listen_what_is_no_address_is_refused)
+{
+    static const char *const texts[] = {"",
+                                        "8080",
+                                        "127.0.0.1",
+                                        "127.0.0.1:",
+                                        "127.0.0.1:65536",
+                                        "127.0.0.1:-1",
+                                        "127.0.0.1:+1",
+                                        "127.0.0.1:080",
+                                        "127.0.0.1:80 ",
+                                        " 127.0.0.1:80",
+                                        "127.0.0.1:http",
+                                        ":",
+                                        "127.0.0:80",
+                                        "256.0.0.1:80",
+                                        "127.0.0.1.1:80",
+                                        "localhost:80",
+                                        "::1",
+                                        "::1:8080",
+                                        "[::1]",
+                                        "[::1]8080",
+                                        "[::1:80",
+                                        "::1]:80",
+                                        "[]:80",
+                                        "[127.0.0.1]:80",
+                                        "[::g]:80",
+                                        "[fe80::1%lo]:1",
+                                        "127.0.0.1:8:8",
+                                        "[[::1]]:80",
+                                        "[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.2555]:1",
+                                        "[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.25555]:1"};
+    for (size_t i = 0; i < TEST_COUNT(texts); i++) {
+        struct addr a;
+        if (addr_parse(span_of(texts[i]), &a) != -EINVAL)
+            fail_msg("\"%s\" was accepted", texts[i]);
+    }
+}
+
+TEST(listen_only_the_given_bytes_are_read)
+{
+    struct addr a;
+    assert_int_equal(addr_parse((struct span){"127.0.0.1:8080", 12}, &a), 0);
+    assert_int_equal(addr_port(&a), 80);
+    assert_int_equal(addr_parse(SPAN_ABSENT, &a), -EINVAL);
+}
+
+TEST(listen_the_kernel_takes_what_was_read)
+{
+    struct addr a;
+    assert_int_equal(addr_parse(SPAN("127.0.0.1:0"), &a), 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, addr_sockaddr(&a), addr_len(&a)), 0);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(addresses_are_read_and_written),
+        cmocka_unit_test(what_is_no_address_is_refused),
+        cmocka_unit_test(the_address_of_a_socket_is_the_same_whichever_its_family),
+        cmocka_unit_test(a_network_holds_what_its_bits_say),
+        cmocka_unit_test(a_wrong_network_is_named),
+        cmocka_unit_test(there_is_room_for_so_many_networks),
+        cmocka_unit_test(random_texts_are_refused_or_mean_one_address),
+        cmocka_unit_test(listen_version_4_addresses_are_read),
+        cmocka_unit_test(listen_version_6_addresses_stand_in_brackets),
+        cmocka_unit_test(listen_no_host_means_every_address),
+        cmocka_unit_test(listen_ports_go_from_0_to_65535),
+        cmocka_unit_test(listen_what_is_no_address_is_refused),
+        cmocka_unit_test(listen_only_the_given_bytes_are_read),
+        cmocka_unit_test(listen_the_kernel_takes_what_was_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
