@@ -9,13 +9,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "hostile/crowd.h"
 #include "hostile/footprint.h"
 #include "support/fixture.h"
 
 enum {
     FEW = 300,
-    CROWD = 600,
+    CLIENTS = 600,
     EATERS = 4,
     HELD = 200,
     HOLD_MS = 500,
@@ -173,7 +172,7 @@ static void no_descriptor_at_all_does_not_make_it_spin(void **state)
 {
     struct fixture *fixture = fixture_new(3, NULL);
     struct http_conn kept;
-    struct crowd crowd;
+    struct http_pool pool;
     struct rlimit all;
     pid_t pid = fixture->server.process.pid;
     (void)state;
@@ -182,7 +181,7 @@ static void no_descriptor_at_all_does_not_make_it_spin(void **state)
     assert_int_equal(prlimit(pid, RLIMIT_NOFILE, NULL, &all), 0);
     struct rlimit none = {.rlim_cur = 3, .rlim_max = all.rlim_max};
     assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &none, NULL), 0);
-    crowd_open(&crowd, fixture->server.port, CROWD, 0);
+    http_pool_open(&pool, fixture->server.port, CLIENTS, 0);
     int cpu = cpu_of_a_second(pid);
     print_message("%d ms of processor time in a second without descriptors\n", cpu);
     if (footprint_is_telling())
@@ -192,10 +191,10 @@ static void no_descriptor_at_all_does_not_make_it_spin(void **state)
     assert_in_range(text_count(log, "cannot accept"), 1, WORKERS); /* said once, not all the time */
     free(log);
     assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &all, NULL), 0);
-    server_await_metric(&fixture->server, "channeld_connections_open", CROWD + 1);
+    server_await_metric(&fixture->server, "channeld_connections_open", CLIENTS + 1);
     assert_served(&kept);
     assert_true(is_let_in(fixture));
-    crowd_close(&crowd);
+    http_pool_close(&pool);
     http_close(&kept);
     fixture_free(fixture);
 }

@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hostile/crowd.h"
 #include "support/fixture.h"
 #include "support/net.h"
 
-enum { CROWD = 500, LAST_CALL_MS = 1000, FLOODERS = 4 };
+enum { CLIENTS = 500, LAST_CALL_MS = 1000, FLOODERS = 4 };
 
 static struct fixture *begin(const char *timeout)
 {
@@ -35,15 +34,15 @@ static int drain(struct fixture *fixture)
 static void connections_that_never_spoke_end_after_a_second(void **state)
 {
     struct fixture *fixture = begin("20s");
-    struct crowd crowd;
+    struct http_pool pool;
     (void)state;
-    crowd_open(&crowd, fixture->server.port, CROWD, 0);
-    server_await_metric(&fixture->server, "channeld_connections_open", CROWD);
+    http_pool_open(&pool, fixture->server.port, CLIENTS, 0);
+    server_await_metric(&fixture->server, "channeld_connections_open", CLIENTS);
     assert_in_range(drain(fixture), LAST_CALL_MS - 100, LAST_CALL_MS + 2 * wait_slack_ms());
-    struct crowd_end end = crowd_watch(&crowd, 0, NULL, 0, WAIT_DEADLINE_MS);
+    struct http_pool_end end = http_pool_await_end(&pool, 0, NULL, 0, WAIT_DEADLINE_MS);
     assert_int_equal(end.left, 0);
     assert_int_equal(end.reset, 0);
-    crowd_close(&crowd);
+    http_pool_close(&pool);
     fixture_free(fixture);
 }
 
@@ -75,13 +74,13 @@ static void heads_that_never_end_are_left_behind(void **state)
 {
     static const char half[] = "GET /api/channels/ HTTP/1.1\r\nX: ";
     struct fixture *fixture = begin("2s");
-    struct crowd crowd;
+    struct http_pool pool;
     (void)state;
-    crowd_open(&crowd, fixture->server.port, CROWD, 0);
-    crowd_send(&crowd, half, strlen(half));
-    server_await_metric(&fixture->server, "channeld_connections_open", CROWD);
+    http_pool_open(&pool, fixture->server.port, CLIENTS, 0);
+    http_pool_send(&pool, half, strlen(half));
+    server_await_metric(&fixture->server, "channeld_connections_open", CLIENTS);
     assert_in_range(drain(fixture), 0, 2000 + 2 * wait_slack_ms());
-    crowd_close(&crowd);
+    http_pool_close(&pool);
     fixture_free(fixture);
 }
 

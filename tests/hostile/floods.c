@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "hostile/attacks.h"
-#include "hostile/crowd.h"
 #include "hostile/footprint.h"
 #include "hostile/witness.h"
 #include "support/fixture.h"
@@ -99,7 +98,7 @@ static void garbage_behind_good_requests_gets_one_refusal(void **state)
 /* Pipelines what is answered at length over many connections, and reads nothing. */
 static void withstand_greed(struct fixture *fixture, const char *headers)
 {
-    struct crowd crowd;
+    struct http_pool pool;
     pid_t pid = fixture->server.process.pid;
     char *request = http_format("GET", "/api/channels/", headers);
     char *all = attack_megabyte_of(request);
@@ -107,13 +106,13 @@ static void withstand_greed(struct fixture *fixture, const char *headers)
     struct witness_view calm = witness_look_long(witness);
     double timed_out = server_metric(&fixture->server, "channeld_connections_timed_out_total");
     struct footprint before = footprint_of(pid);
-    crowd_open(&crowd, fixture->server.port, GREEDY, 4096);
+    http_pool_open(&pool, fixture->server.port, GREEDY, 4096);
     for (int i = footprint_is_telling() ? 3 : 1; i > 0; i--)
-        crowd_send(&crowd, all, strlen(all));
+        http_pool_send(&pool, all, strlen(all));
     struct footprint_queues queues = footprint_queues_of(fixture->server.port);
     struct footprint during = footprint_of(pid);
     server_await_metric(&fixture->server, "channeld_connections_timed_out_total", timed_out + GREEDY);
-    int took = (int)(wait_now_ms() - crowd.began_ms);
+    int took = (int)(wait_now_ms() - pool.began_ms);
     struct witness_view attacked = witness_look(witness);
     struct footprint after = footprint_of(pid);
     print_message(
@@ -131,7 +130,7 @@ static void withstand_greed(struct fixture *fixture, const char *headers)
         assert_in_range(after.peak_kib, 0, before.resident_kib + GREEDY * (long)HELD_KIB);
     witness_free(witness);
     footprint_await_descriptors(pid, before.descriptors);
-    crowd_close(&crowd);
+    http_pool_close(&pool);
     free(all);
     free(request);
 }
@@ -151,17 +150,17 @@ static void clients_that_pipeline_without_end_let_others_have_their_turn(void **
 {
     enum { PIPELINERS = 64, ATTACK_MS = 2000 };
     struct fixture *fixture = *state;
-    struct crowd crowd;
+    struct http_pool pool;
     char *request = http_format("GET", "/api/channel/by-id/0/", NULL);
     char *all = attack_megabyte_of(request);
     struct witness *witness = witness_new(fixture->server.port, fixture->server.process.pid);
     struct witness_view calm = witness_look_long(witness);
-    crowd_open(&crowd, fixture->server.port, PIPELINERS, 0);
-    crowd_keep_sending(&crowd, crowd_pump, all, strlen(all), ATTACK_MS);
+    http_pool_open(&pool, fixture->server.port, PIPELINERS, 0);
+    http_pool_keep_sending(&pool, http_pool_pump, all, strlen(all), ATTACK_MS);
     struct witness_view attacked = witness_look(witness);
     witness_expect_unharmed(&calm, &attacked);
     witness_free(witness);
-    crowd_close(&crowd);
+    http_pool_close(&pool);
     free(all);
     free(request);
 }

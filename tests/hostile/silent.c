@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "hostile/attacks.h"
-#include "hostile/crowd.h"
 #include "hostile/footprint.h"
 #include "hostile/witness.h"
 #include "support/fixture.h"
@@ -30,20 +29,20 @@ static size_t affordable(void)
 /* Returns what the server held resident while they were there. */
 static long withstand_wave(struct fixture *fixture, size_t size)
 {
-    struct crowd crowd;
+    struct http_pool pool;
     pid_t pid = fixture->server.process.pid;
     struct footprint before = footprint_of(pid);
     double accepted = server_metric(&fixture->server, "channeld_connections_accepted_total");
-    crowd_open(&crowd, fixture->server.port, size, 0);
+    http_pool_open(&pool, fixture->server.port, size, 0);
     server_await_metric(&fixture->server, "channeld_connections_accepted_total", accepted + (double)size);
     struct footprint during = footprint_of(pid);
-    struct crowd_end end = crowd_watch(&crowd, 0, NULL, 0, TIMEOUT_MS + WAIT_DEADLINE_MS);
+    struct http_pool_end end = http_pool_await_end(&pool, 0, NULL, 0, TIMEOUT_MS + WAIT_DEADLINE_MS);
     print_message("%zu silent connections: %ld KiB, ended between %d and %d ms after the last had come\n",
                   size, during.resident_kib - before.resident_kib, (int)end.first_ms, (int)end.last_ms);
     assert_int_equal(end.left, 0);
     assert_int_equal(end.reset, 0);
     assert_in_range(end.last_ms, 0, TIMEOUT_MS + LATE_MS + 3 * wait_slack_ms());
-    crowd_close(&crowd);
+    http_pool_close(&pool);
     footprint_await_descriptors(pid, before.descriptors);
     return during.resident_kib;
 }
