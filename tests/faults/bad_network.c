@@ -28,5 +28,5 @@ void bad_network_drop_all(struct stage *stage)
 
 void bad_network_heal(struct stage *stage)
 {
-    netns_heal(&stage->netns);
+    netns_restore(&stage->netns);
 }

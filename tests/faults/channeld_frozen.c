@@ -18,7 +18,7 @@ static int begin(void **state)
 }
 
 /* Half of the questions lie in the sockets already, the others are asked at once. */
-static void nothing_older_than_the_lease_is_answered_after_a_stop(void **state)
+TEST_CASE_WITH(nothing_older_than_the_lease_is_answered_after_a_stop, begin, stage_teardown)
 {
     struct stage *stage = *state;
     struct chorus before;
@@ -37,7 +37,7 @@ static void nothing_older_than_the_lease_is_answered_after_a_stop(void **state)
     chorus_close(&after);
 }
 
-static void revoked_key_is_refused_after_a_stop(void **state)
+TEST_CASE_WITH(revoked_key_is_refused_after_a_stop, begin, stage_teardown)
 {
     struct stage *stage = *state;
     struct chorus before;
@@ -76,7 +76,8 @@ static struct stage *freeze_another(void **state, const char *const *env, struct
 }
 
 /* Of a connection that was cut meanwhile nothing can be heard of what was missed. */
-static void nothing_older_than_the_stale_limit_is_answered_after_a_stop_without_redis(void **state)
+TEST_CASE_WITH(nothing_older_than_the_stale_limit_is_answered_after_a_stop_without_redis, NULL,
+               stage_teardown)
 {
     static const char *const env[] = {"CHANNELD_STALE_LIMIT=100ms", NULL};
     struct chorus chorus;
@@ -91,7 +92,7 @@ static void nothing_older_than_the_stale_limit_is_answered_after_a_stop_without_
 }
 
 /* Questions that lie in the sockets came before the deadlines that passed meanwhile. */
-static void questions_are_answered_after_a_stop_beyond_the_idle_timeout(void **state)
+TEST_CASE_WITH(questions_are_answered_after_a_stop_beyond_the_idle_timeout, NULL, stage_teardown)
 {
     static const char *const env[] = {"CHANNELD_IDLE_TIMEOUT=1s", NULL};
     struct chorus chorus;
@@ -104,7 +105,7 @@ static void questions_are_answered_after_a_stop_beyond_the_idle_timeout(void **s
 }
 
 /* What Redis replied lies in the sockets, and came before those deadlines. */
-static void questions_to_redis_are_answered_after_a_stop_beyond_the_request_timeout(void **state)
+TEST_CASE_WITH(questions_to_redis_are_answered_after_a_stop_beyond_the_request_timeout, NULL, stage_teardown)
 {
     static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=1s", NULL};
     struct chorus chorus;
@@ -143,7 +144,7 @@ static bool all_know(void *arg)
 
 /* Within the lease what was known before may be answered once more, until what Redis told meanwhile is read.
  */
-static void short_stops_leave_nothing_old_behind(void **state)
+TEST_CASE_WITH(short_stops_leave_nothing_old_behind, begin, stage_teardown)
 {
     struct stage *stage = *state;
     struct hasty hasty = {.version = 1};
@@ -159,21 +160,4 @@ static void short_stops_leave_nothing_old_behind(void **state)
         assert_true(wait_until(all_know, &hasty, wait_slack_ms()));
     }
     chorus_close(&hasty.chorus);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nothing_older_than_the_lease_is_answered_after_a_stop, begin,
-                                        stage_teardown),
-        cmocka_unit_test_setup_teardown(revoked_key_is_refused_after_a_stop, begin, stage_teardown),
-        cmocka_unit_test_teardown(nothing_older_than_the_stale_limit_is_answered_after_a_stop_without_redis,
-                                  stage_teardown),
-        cmocka_unit_test_teardown(questions_are_answered_after_a_stop_beyond_the_idle_timeout,
-                                  stage_teardown),
-        cmocka_unit_test_teardown(questions_to_redis_are_answered_after_a_stop_beyond_the_request_timeout,
-                                  stage_teardown),
-        cmocka_unit_test_setup_teardown(short_stops_leave_nothing_old_behind, begin, stage_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

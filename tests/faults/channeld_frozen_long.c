@@ -14,8 +14,14 @@ static char *body_of(size_t path, int version)
     return path == 2 ? stage_page(1, version) : stage_card(1, version);
 }
 
+static int begin(void **state)
+{
+    *state = stage_new(NULL);
+    return 0;
+}
+
 /* The key is withdrawn during each second stop, and comes back with the data of the next. */
-static void many_stops_beyond_the_lease(void **state)
+TEST_CASE_WITH(many_stops_beyond_the_lease, begin, stage_teardown)
 {
     static const int extra_ms[] = {50, 200, 1000, 3000, 7000};
     struct stage *stage = *state;
@@ -40,18 +46,4 @@ static void many_stops_beyond_the_lease(void **state)
             redis_do(&stage->fixture.redis, "RENAME channels:kept channels:api_keys");
     }
     chorus_close(&chorus);
-}
-
-static int begin(void **state)
-{
-    *state = stage_new(NULL);
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(many_stops_beyond_the_lease, begin, stage_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,7 +52,7 @@ static void expect_unharmed(struct stage *stage, const char *what)
     load_expect_all_right(load);
 }
 
-static void each_way_to_kill_costs_no_request(void **state)
+TEST_CASE_WITH(each_way_to_kill_costs_no_request, begin, stage_teardown)
 {
     struct stage *stage = *state;
     struct redis *redis = &stage->fixture.redis;
@@ -70,7 +70,7 @@ static void each_way_to_kill_costs_no_request(void **state)
     expect_unharmed(stage, "CLIENT KILL ADDR, both");
 }
 
-static void killed_again_and_again(void **state)
+TEST_CASE_WITH(killed_again_and_again, begin, stage_teardown)
 {
     struct stage *stage = *state;
     load_mark(stage->load);
@@ -99,7 +99,7 @@ static void await_end(struct stage *stage)
     redis_do(&stage->fixture.redis, "DEL channels:nothing");
 }
 
-static void paused_writes_do_not_matter(void **state)
+TEST_CASE_WITH(paused_writes_do_not_matter, begin, stage_teardown)
 {
     struct stage *stage = *state;
     outage_run(stage, &(struct outage){.name = "CLIENT PAUSE WRITE",
@@ -110,21 +110,10 @@ static void paused_writes_do_not_matter(void **state)
     assert_int_equal(load_tally_of_fault(stage->load, LOAD_UNCACHED).failed, 0);
 }
 
-static void paused_clients_are_an_outage(void **state)
+TEST_CASE_WITH(paused_clients_are_an_outage, begin, stage_teardown)
 {
     outage_run(*state, &(struct outage){.name = "CLIENT PAUSE ALL",
                                         .begin = pause_all,
                                         .end = await_end,
                                         .lasts_ms = PAUSE_ALL_MS});
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_way_to_kill_costs_no_request, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(killed_again_and_again, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(paused_writes_do_not_matter, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(paused_clients_are_an_outage, begin, stage_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,9 +74,9 @@ static int cut_ask(struct stage *stage, struct cut cut)
 static size_t measure(struct stage *stage, enum cuts_question question)
 {
     struct cut cut = cut_prepare(stage, question);
-    size_t before = proxy_answered(stage->proxy);
+    size_t before = proxy_bytes_down(stage->proxy);
     assert_int_equal(cut_ask(stage, cut), 200);
-    return proxy_answered(stage->proxy) - before;
+    return proxy_bytes_down(stage->proxy) - before;
 }
 
 void cuts_run(struct stage *stage, const struct cuts *cuts)
@@ -90,18 +90,18 @@ void cuts_run(struct stage *stage, const struct cuts *cuts)
     for (size_t at = 0; at <= size; at += cuts->step) {
         struct cut cut = cut_prepare(stage, cuts->question);
         int64_t began = wait_now_ms();
-        proxy_strike_after(stage->proxy, at, cuts->fault);
+        proxy_inject_after(stage->proxy, at, cuts->fault);
         failed += cut_ask(stage, cut) == 500;
-        struck += proxy_has_struck(stage->proxy);
+        struck += proxy_has_injected(stage->proxy);
         made++;
-        proxy_heal(stage->proxy);
+        proxy_restore(stage->proxy);
         expect_connected(stage);
         int took = (int)(wait_now_ms() - began);
         slowest = took > slowest ? took : slowest;
     }
     /* The last one may come after the answer, a heartbeat's reply be counted with it. */
     assert_true(struck >= made - 1 - made / 10);
-    if (cuts->fault != PROXY_SWALLOW)
+    if (cuts->fault != PROXY_DROP)
         assert_int_equal(failed, 0);
     print_message(
         "%-40s %d cuts in %zu bytes: %d right, %d failed | the next question was answered after %d ms at the "

@@ -71,6 +71,8 @@ static int give_name_server_back(void **state)
     return 0;
 }
 
+TEST_GROUP(take_private_name_server, give_name_server_back)
+
 static bool is_asked(void *arg)
 {
     struct pollfd polled = {.fd = name_server, .events = POLLIN};
@@ -101,27 +103,16 @@ static void ends_while_a_look_up_hangs(const char *url)
     tempdir_fini(&server.dir);
 }
 
-static void the_drain_does_not_wait_for_the_name_of_redis(void **state)
+TEST_CASE(the_drain_does_not_wait_for_the_name_of_redis)
 {
-    (void)state;
     if (!permitted)
         skip();
     ends_while_a_look_up_hangs("redis://redis.silent.test:6379");
 }
 
-static void the_drain_does_not_wait_for_the_names_of_sentinels(void **state)
+TEST_CASE(the_drain_does_not_wait_for_the_names_of_sentinels)
 {
-    (void)state;
     if (!permitted)
         skip();
     ends_while_a_look_up_hangs("redis+sentinel://one.silent.test,two.silent.test/main");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_drain_does_not_wait_for_the_name_of_redis),
-        cmocka_unit_test(the_drain_does_not_wait_for_the_names_of_sentinels),
-    };
-    return cmocka_run_group_tests(tests, take_private_name_server, give_name_server_back);
 }

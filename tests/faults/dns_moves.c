@@ -47,6 +47,8 @@ static int give_hosts_back(void **state)
     return 0;
 }
 
+TEST_GROUP(take_private_hosts, give_hosts_back)
+
 /* Where it will listen from its next start on, besides 127.0.0.1, by which the test speaks to it. */
 static void move_to(struct redis *redis, const char *from, const char *to)
 {
@@ -77,12 +79,11 @@ static bool shows_second(void *arg)
     return shows(arg, "\"second\"");
 }
 
-static void name_that_moves_is_followed(void **state)
+TEST_CASE(name_that_moves_is_followed)
 {
     static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=200ms", "CHANNELD_STALE_LIMIT=0s", NULL};
     static const char *const args[] = {"--bind", "127.0.0.1", "127.0.0.2", NULL};
     struct fixture f;
-    (void)state;
     if (!permitted)
         skip();
     memset(&f, 0, sizeof f);
@@ -106,12 +107,4 @@ static void name_that_moves_is_followed(void **state)
     server_stop(&f.server);
     redis_stop(&f.redis);
     free(url);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(name_that_moves_is_followed),
-    };
-    return cmocka_run_group_tests(tests, take_private_hosts, give_hosts_back);
 }

@@ -19,21 +19,21 @@ static int begin(void **state)
 
 static void hole_up(struct stage *stage)
 {
-    proxy_set_hole(stage->proxy, PROXY_UP);
+    proxy_set_blackhole(stage->proxy, PROXY_UP);
 }
 
 static void heal(struct stage *stage)
 {
-    proxy_heal(stage->proxy);
+    proxy_restore(stage->proxy);
 }
 
 static void reset_all(struct stage *stage)
 {
     proxy_set_refusing(stage->proxy, true);
-    proxy_strike(stage->proxy, PROXY_RESET);
+    proxy_inject(stage->proxy, PROXY_RESET);
 }
 
-static void connections_are_reset(void **state)
+TEST_CASE_WITH(connections_are_reset, begin, stage_teardown)
 {
     outage_run(*state, &(struct outage){.name = "line: connections reset, old and new",
                                         .begin = reset_all,
@@ -77,20 +77,10 @@ static int end_with_chatter(void **state)
 }
 
 /* Redis goes on telling what has changed, so the line is anything but silent; but no question is answered. */
-static void no_question_arrives_while_changes_are_told(void **state)
+TEST_CASE_WITH(no_question_arrives_while_changes_are_told, begin_with_chatter, end_with_chatter)
 {
     outage_run(*state, &(struct outage){.name = "line: hole for questions, changes told",
                                         .begin = hole_up,
                                         .end = heal,
                                         .lasts_ms = LASTS_MS});
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(connections_are_reset, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(no_question_arrives_while_changes_are_told, begin_with_chatter,
-                                        end_with_chatter),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

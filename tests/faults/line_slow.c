@@ -32,7 +32,7 @@ static void narrow(struct stage *stage)
 
 static void heal(struct stage *stage)
 {
-    proxy_heal(stage->proxy);
+    proxy_restore(stage->proxy);
 }
 
 static void expect_nothing_failed(struct stage *stage)
@@ -42,7 +42,7 @@ static void expect_nothing_failed(struct stage *stage)
 }
 
 /* 400 ms a question: a page of unknown channels takes three of them, a link two. */
-static void latency_of_200_ms_each_way(void **state)
+TEST_CASE_WITH(latency_of_200_ms_each_way, begin, stage_teardown)
 {
     struct stage *stage = *state;
     (void)load_start(stage);
@@ -54,11 +54,11 @@ static void latency_of_200_ms_each_way(void **state)
     expect_nothing_failed(stage);
 }
 
-static void connects_and_answers_over_200_ms_each_way(void **state)
+TEST_CASE_WITH(connects_and_answers_over_200_ms_each_way, begin, stage_teardown)
 {
     struct stage *stage = *state;
     stretch(stage);
-    proxy_strike(stage->proxy, PROXY_RESET);
+    proxy_inject(stage->proxy, PROXY_RESET);
     int64_t began = wait_now_ms();
     (void)stage_await_lost(stage, began);
     int took = stage_await_connected(stage, began);
@@ -71,7 +71,7 @@ static void connects_and_answers_over_200_ms_each_way(void **state)
                   (int)(wait_now_ms() - began));
 }
 
-static void answers_byte_by_byte(void **state)
+TEST_CASE_WITH(answers_byte_by_byte, begin, stage_teardown)
 {
     struct stage *stage = *state;
     slice(stage);
@@ -87,7 +87,7 @@ static void answers_byte_by_byte(void **state)
 }
 
 /* Narrower than the clients want it: they get what comes through in time. */
-static void narrow_line(void **state)
+TEST_CASE_WITH(narrow_line, begin, stage_teardown)
 {
     struct stage *stage = *state;
     (void)load_start(stage);
@@ -100,7 +100,7 @@ static void narrow_line(void **state)
 
 /* More keys than would come through while a request is patient: they are read in portions, and requests in
  * between. */
-static void many_keys_over_a_narrow_line(void **state)
+TEST_CASE_WITH(many_keys_over_a_narrow_line, begin, stage_teardown)
 {
     static const char wrong[] = "X-Api-Key: wrong\r\n";
     struct stage *stage = *state;
@@ -108,7 +108,7 @@ static void many_keys_over_a_narrow_line(void **state)
     catalogue_issue_keys(redis, KEYS);
     double lost = server_metric(&stage->fixture.server, "channeld_redis_disconnects_total");
     proxy_set_rate(stage->proxy, KEYS_RATE);
-    proxy_strike(stage->proxy, PROXY_RESET);
+    proxy_inject(stage->proxy, PROXY_RESET);
     server_await_metric(&stage->fixture.server, "channeld_redis_disconnects_total", lost + 2);
     int64_t began = wait_now_ms();
     int answered = 0;
@@ -125,16 +125,4 @@ static void many_keys_over_a_narrow_line(void **state)
     chorus_await(&chorus, "channel/by-id/1/", 401, NULL);
     chorus_close(&chorus);
     assert_true(server_metric(&stage->fixture.server, "channeld_redis_disconnects_total") <= lost + 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(latency_of_200_ms_each_way, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(connects_and_answers_over_200_ms_each_way, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(answers_byte_by_byte, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(many_keys_over_a_narrow_line, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(narrow_line, begin, stage_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@ enum {
     LOSS_PERCENT = 5,
 };
 
-static void black_hole(void **state)
+TEST_CASE_WITH(black_hole, NULL, stage_teardown)
 {
     outage_run(bad_network_begin(state), &(struct outage){.name = "network: black hole",
                                                           .begin = bad_network_drop_all,
@@ -27,7 +27,7 @@ static void refuse(struct stage *stage)
     netns_refuse(&stage->netns);
 }
 
-static void resets(void **state)
+TEST_CASE_WITH(resets, NULL, stage_teardown)
 {
     outage_run(bad_network_begin(state), &(struct outage){.name = "network: resets",
                                                           .begin = refuse,
@@ -40,21 +40,11 @@ static void lose(struct stage *stage)
     netns_lose(&stage->netns, LOSS_PERCENT);
 }
 
-static void packet_loss(void **state)
+TEST_CASE_WITH(packet_loss, NULL, stage_teardown)
 {
     outage_run(bad_network_begin(state), &(struct outage){.name = "network: 5% of the packets lost, each way",
                                                           .begin = lose,
                                                           .end = bad_network_heal,
                                                           .lasts_ms = LOSS_MS,
                                                           .unnoticed = true});
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(black_hole, stage_teardown),
-        cmocka_unit_test_teardown(resets, stage_teardown),
-        cmocka_unit_test_teardown(packet_loss, stage_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

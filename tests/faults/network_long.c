@@ -5,7 +5,7 @@
 
 enum { LASTS_MS = 10000, LOSS_MS = 30000, ROUNDS = 4 };
 
-static void black_holes(void **state)
+TEST_CASE_WITH(black_holes, NULL, stage_teardown)
 {
     struct stage *stage = bad_network_begin(state);
     for (int i = 0; i < ROUNDS; i++)
@@ -16,7 +16,7 @@ static void black_holes(void **state)
                                            .recovery_ms = BAD_NETWORK_RECOVERY_MS});
 }
 
-static void one_direction_alone(void **state)
+TEST_CASE_WITH(one_direction_alone, NULL, stage_teardown)
 {
     struct stage *stage = bad_network_begin(state);
     outage_run(stage, &(struct outage){.name = "network: nothing gets to redis",
@@ -42,7 +42,7 @@ static void lose_20(struct stage *stage)
 }
 
 /* Connections may be given up now and then: what is in memory does not suffer. */
-static void packet_loss(void **state)
+TEST_CASE_WITH(packet_loss, NULL, stage_teardown)
 {
     struct stage *stage = bad_network_begin(state);
     outage_run(stage, &(struct outage){.name = "network: 5% of the packets lost, each way",
@@ -57,14 +57,4 @@ static void packet_loss(void **state)
                                        .lasts_ms = LOSS_MS,
                                        .recovery_ms = BAD_NETWORK_RECOVERY_MS,
                                        .unnoticed = true});
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(black_holes, stage_teardown),
-        cmocka_unit_test_teardown(one_direction_alone, stage_teardown),
-        cmocka_unit_test_teardown(packet_loss, stage_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

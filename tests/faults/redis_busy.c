@@ -69,18 +69,10 @@ static int end(void **state)
     return stage_teardown(state);
 }
 
-static void endless_script_costs_memory_nothing(void **state)
+TEST_CASE_WITH(endless_script_costs_memory_nothing, begin, end)
 {
     outage_run(*state, &(struct outage){.name = "redis busy with a script",
                                         .begin = start_script,
                                         .end = end_script,
                                         .lasts_ms = LASTS_MS});
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(endless_script_costs_memory_nothing, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

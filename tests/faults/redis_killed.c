@@ -18,7 +18,7 @@ static int begin(void **state)
     return 0;
 }
 
-static void cached_answers_go_on_for_the_stale_limit_then_500(void **state)
+TEST_CASE_WITH(cached_answers_go_on_for_the_stale_limit_then_500, begin, stage_teardown)
 {
     struct stage *stage = *state;
     struct server *server = &stage->fixture.server;
@@ -47,7 +47,7 @@ static void cached_answers_go_on_for_the_stale_limit_then_500(void **state)
     load_expect_all_right(load);
 }
 
-static void short_outage_costs_no_request(void **state)
+TEST_CASE_WITH(short_outage_costs_no_request, begin, stage_teardown)
 {
     struct stage *stage = *state;
     struct load *load = load_start(stage);
@@ -67,7 +67,7 @@ static void short_outage_costs_no_request(void **state)
 
 /* What is empty now is as good as away: memory for the stale limit, then 500. With a key it is a catalogue,
  * if an empty one, and nothing of the old is answered. */
-static void an_empty_redis_is_as_good_as_away(void **state)
+TEST_CASE_WITH(an_empty_redis_is_as_good_as_away, begin, stage_teardown)
 {
     static const char *const paths[] = {"channel/by-id/1/", "channel/by-link/?link=https://max.ru/c2",
                                         "channels/", "channel/by-id/0/"};
@@ -118,7 +118,7 @@ static void restart_with(struct stage *stage, int version)
     redis_stop(&other);
 }
 
-static void old_data_is_never_answered_once_connected_to_other_data(void **state)
+TEST_CASE_WITH(old_data_is_never_answered_once_connected_to_other_data, begin, stage_teardown)
 {
     struct stage *stage = *state;
     struct load *load = load_start(stage);
@@ -130,17 +130,4 @@ static void old_data_is_never_answered_once_connected_to_other_data(void **state
         load_expect_all_right(load);
         load_expect_cached_right(load);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(cached_answers_go_on_for_the_stale_limit_then_500, begin,
-                                        stage_teardown),
-        cmocka_unit_test_setup_teardown(short_outage_costs_no_request, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(an_empty_redis_is_as_good_as_away, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(old_data_is_never_answered_once_connected_to_other_data, begin,
-                                        stage_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

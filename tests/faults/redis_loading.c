@@ -31,7 +31,7 @@ static void await_loaded(struct stage *stage)
     redis_await(&stage->fixture.redis);
 }
 
-static void loading_costs_memory_nothing(void **state)
+TEST_CASE_WITH(loading_costs_memory_nothing, begin, stage_teardown)
 {
     struct stage *stage = *state;
     outage_run(stage, &(struct outage){.name = "redis restarted, loading",
@@ -39,12 +39,4 @@ static void loading_costs_memory_nothing(void **state)
                                        .end = await_loaded,
                                        .lasts_ms = 500});
     server_await_log(&stage->fixture.server, "LOADING");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(loading_costs_memory_nothing, begin, stage_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,7 @@ static void want_no_password(struct stage *stage)
     redis_do(&stage->fixture.redis, "CONFIG SET requirepass %s", "");
 }
 
-static void password_that_is_wanted_suddenly(void **state)
+TEST_CASE_WITH(password_that_is_wanted_suddenly, begin, stage_teardown)
 {
     outage_run(*state, &(struct outage){.name = "redis wants a password (NOAUTH)",
                                         .begin = want_password,
@@ -61,7 +61,7 @@ static void allow_keys(struct stage *stage)
     redis_do(&stage->fixture.redis, "ACL SETUSER default allkeys");
 }
 
-static void rights_to_the_keys_taken_away(void **state)
+TEST_CASE_WITH(rights_to_the_keys_taken_away, begin, stage_teardown)
 {
     outage_run(*state, &(struct outage){.name = "redis denies the keys (NOPERM)",
                                         .begin = deny_keys,
@@ -71,7 +71,7 @@ static void rights_to_the_keys_taken_away(void **state)
 }
 
 /* The set of keys changed while it could not be read: each key is asked about, until it can be read again. */
-static void keys_that_could_not_be_read_are_held_again(void **state)
+TEST_CASE_WITH(keys_that_could_not_be_read_are_held_again, begin_without_load, stage_teardown)
 {
     struct stage *stage = *state;
     struct redis *redis = &stage->fixture.redis;
@@ -91,7 +91,7 @@ static void keys_that_could_not_be_read_are_held_again(void **state)
 
 /* ---- maxclients ---- */
 
-static void full_before_channeld_comes(void **state)
+TEST_CASE_WITH(full_before_channeld_comes, begin_without_load, stage_teardown)
 {
     struct stage *stage = *state;
     struct server *server = &stage->fixture.server;
@@ -109,16 +109,4 @@ static void full_before_channeld_comes(void **state)
     assert_in_range(took, 0, STAGE_RECOVERY_MS + wait_slack_ms());
     stage_expect(stage, "channel/by-id/1/", stage_card(1, 1));
     print_message("redis full before channeld comes: recovered after %d ms\n", took);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(password_that_is_wanted_suddenly, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(rights_to_the_keys_taken_away, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(keys_that_could_not_be_read_are_held_again, begin_without_load,
-                                        stage_teardown),
-        cmocka_unit_test_setup_teardown(full_before_channeld_comes, begin_without_load, stage_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static void allow_all(struct stage *stage)
     redis_do(&stage->fixture.redis, "ACL SETUSER default +@all");
 }
 
-static void all_rights_taken_away(void **state)
+TEST_CASE_WITH(all_rights_taken_away, begin, stage_teardown)
 {
     outage_run(*state, &(struct outage){.name = "redis denies all commands (NOPERM)",
                                         .begin = deny_all,
@@ -64,7 +64,7 @@ static void be_able_to_save(struct stage *stage)
 }
 
 /* Reading goes on: no request fails. */
-static void full_disk_of_redis_costs_nothing(void **state)
+TEST_CASE_WITH(full_disk_of_redis_costs_nothing, begin, stage_teardown)
 {
     struct stage *stage = *state;
     struct outage outage = {.name = "redis cannot save (MISCONF)",
@@ -87,20 +87,10 @@ static void have_room(struct stage *stage)
     redis_do(&stage->fixture.redis, "CONFIG SET maxclients 1000");
 }
 
-static void no_connection_to_be_had(void **state)
+TEST_CASE_WITH(no_connection_to_be_had, begin, stage_teardown)
 {
     outage_run(*state, &(struct outage){.name = "redis full (maxclients)",
                                         .begin = be_full,
                                         .end = have_room,
                                         .lasts_ms = LASTS_MS});
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(all_rights_taken_away, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(full_disk_of_redis_costs_nothing, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(no_connection_to_be_had, begin, stage_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

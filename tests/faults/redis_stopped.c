@@ -23,7 +23,7 @@ static void resume_redis(struct stage *stage)
     redis_resume(&stage->fixture.redis);
 }
 
-static void stop_is_noticed_and_costs_memory_nothing(void **state)
+TEST_CASE_WITH(stop_is_noticed_and_costs_memory_nothing, begin, stage_teardown)
 {
     outage_run(*state,
                &(struct outage){
@@ -31,7 +31,7 @@ static void stop_is_noticed_and_costs_memory_nothing(void **state)
 }
 
 /* No connection is given up, no request is failed. */
-static void brief_stops_cost_nothing(void **state)
+TEST_CASE_WITH(brief_stops_cost_nothing, begin, stage_teardown)
 {
     struct stage *stage = *state;
     double before = server_metric(&stage->fixture.server, "channeld_redis_disconnects_total");
@@ -44,13 +44,4 @@ static void brief_stops_cost_nothing(void **state)
         assert_int_equal(load_tally_of_fault(stage->load, LOAD_UNCACHED).failed, 0);
     }
     assert_true(server_metric(&stage->fixture.server, "channeld_redis_disconnects_total") <= before);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(stop_is_noticed_and_costs_memory_nothing, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(brief_stops_cost_nothing, begin, stage_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static int begin(void **state)
     return 0;
 }
 
-static void long_stops_one_after_another(void **state)
+TEST_CASE_WITH(long_stops_one_after_another, begin, stage_teardown)
 {
     static const int lasts_ms[] = {10000, 5000, 3500, 10000, 6300, 8100};
     for (size_t i = 0; i < TEST_COUNT(lasts_ms); i++)
@@ -31,7 +31,7 @@ static void long_stops_one_after_another(void **state)
 }
 
 /* It may or may not be noticed; what is in memory is answered either way. */
-static void stops_as_long_as_the_patience(void **state)
+TEST_CASE_WITH(stops_as_long_as_the_patience, begin, stage_teardown)
 {
     static const int lasts_ms[] = {1800, 1950, 2000, 2050, 2200, 2900, 3000, 3050};
     for (size_t i = 0; i < TEST_COUNT(lasts_ms); i++)
@@ -40,13 +40,4 @@ static void stops_as_long_as_the_patience(void **state)
                                             .end = resume_redis,
                                             .lasts_ms = lasts_ms[i],
                                             .unnoticed = true});
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(long_stops_one_after_another, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(stops_as_long_as_the_patience, begin, stage_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static void bring_master_back(struct stage *stage)
     assert_true(wait_until(is_in_step, &stage->fixture.redis, WAIT_DEADLINE_MS));
 }
 
-static void replica_without_master_is_as_good_as_away(void **state)
+TEST_CASE_WITH(replica_without_master_is_as_good_as_away, begin, end)
 {
     struct stage *stage = *state;
     outage_run(stage, &(struct outage){.name = "replica without master (MASTERDOWN)",
@@ -70,7 +70,7 @@ static void replica_without_master_is_as_good_as_away(void **state)
 }
 
 /* A replica refuses what is written to it, not what is read. */
-static void read_only_replica_is_read(void **state)
+TEST_CASE_WITH(read_only_replica_is_read, begin, end)
 {
     struct stage *stage = *state;
     redisReply *reply = redisCommand(stage->fixture.redis.connection, "SET channels:x y");
@@ -83,13 +83,4 @@ static void read_only_replica_is_read(void **state)
     stage_let_pass(wait_slack_ms());
     load_require_version(stage->load, 2);
     load_expect_all_right(stage->load);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(replica_without_master_is_as_good_as_away, begin, end),
-        cmocka_unit_test_setup_teardown(read_only_replica_is_read, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

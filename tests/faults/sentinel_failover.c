@@ -27,7 +27,7 @@ struct client {
 };
 
 struct scene {
-    struct sentinel_world world;
+    struct sentinel_cluster cluster;
     struct fixture fixture;
     char *bodies[CHANNELS];
     struct client clients[CLIENTS];
@@ -154,11 +154,11 @@ static int set_up(void **state)
     static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=1s", "CHANNELD_STALE_LIMIT=2m", NULL};
     (void)state;
     memset(&scene, 0, sizeof scene);
-    sentinel_world_start(&scene.world, 2, 3);
-    catalogue_issue_key(&scene.world.redis[0], FIXTURE_KEY);
-    catalogue_put_samples(&scene.world.redis[0], CHANNELS);
-    assert_int_equal(redis_integer(&scene.world.redis[0], "WAIT 2 %d", WAIT_DEADLINE_MS / 2), 2);
-    struct server_spec spec = {.redis_url = scene.world.url, .env = env, .wait = SERVER_WAIT_READY};
+    sentinel_cluster_start(&scene.cluster, 2, 3);
+    catalogue_issue_key(&scene.cluster.redis[0], FIXTURE_KEY);
+    catalogue_put_samples(&scene.cluster.redis[0], CHANNELS);
+    assert_int_equal(redis_integer(&scene.cluster.redis[0], "WAIT 2 %d", WAIT_DEADLINE_MS / 2), 2);
+    struct server_spec spec = {.redis_url = scene.cluster.url, .env = env, .wait = SERVER_WAIT_READY};
     server_start(&scene.fixture.server, &spec);
     server_await_metric(&scene.fixture.server, "channeld_sentinels_connected", 2);
     for (size_t n = 0; n < CHANNELS; n++) {
@@ -176,7 +176,7 @@ static int tear_down(void **state)
     if (scene.fixture.server.process.pid != 0)
         server_stop(&scene.fixture.server);
     server_kill(&scene.fixture.server);
-    sentinel_world_stop(&scene.world);
+    sentinel_cluster_stop(&scene.cluster);
     for (size_t n = 0; n < CHANNELS; n++)
         free(scene.bodies[n]);
     return 0;
@@ -226,8 +226,8 @@ static bool is_of_the_new_master(void *arg)
 
 static void change_title(int master)
 {
-    redis_disconnect(&scene.world.redis[master]); /* Sentinel ends the connections of whom it promotes */
-    redis_do(&scene.world.redis[master], "HSET channels:card:0 title %s", "after the failover");
+    redis_disconnect(&scene.cluster.redis[master]); /* Sentinel ends the connections of whom it promotes */
+    redis_do(&scene.cluster.redis[master], "HSET channels:card:0 title %s", "after the failover");
 }
 
 /* What is written there is answered. On a busy machine Sentinels may replace the new master too: then there.
@@ -238,7 +238,7 @@ static void expect_answers_of(int master)
         change_title(master);
         if (wait_until(is_of_the_new_master, NULL, FOLLOW_MS + wait_slack_ms()))
             return;
-        int now = sentinel_world_await_other(&scene.world, 0);
+        int now = sentinel_cluster_await_other(&scene.cluster, 0);
         if (now == master)
             break;
         master = now;
@@ -252,8 +252,8 @@ static void expect_answers_of(int master)
 static void expect_killed_master_replaced(void)
 {
     int64_t fault_ms = wait_now_ms();
-    redis_kill(&scene.world.redis[0]);
-    int master = sentinel_world_await_other(&scene.world, 0);
+    redis_kill(&scene.cluster.redis[0]);
+    int master = sentinel_cluster_await_other(&scene.cluster, 0);
     int64_t switched_ms = wait_now_ms();
     print_message("failover: %lld ms\n", (long long)(switched_ms - fault_ms));
     assert_true(wait_until(everybody_is_served, &scene, FOLLOW_MS + wait_slack_ms()));
@@ -263,31 +263,29 @@ static void expect_killed_master_replaced(void)
     expect_answers_of(master);
 }
 
-static void killed_master_costs_no_cached_answer_and_others_a_second_more_than_the_failover(void **state)
+TEST_CASE_WITH(killed_master_costs_no_cached_answer_and_others_a_second_more_than_the_failover, set_up,
+               tear_down)
 {
-    (void)state;
     start_clients(&scene);
     expect_killed_master_replaced();
 }
 
 /* The first of the list, to which all workers speak, goes with the master: as with one machine for both. */
-static void sentinel_that_goes_with_the_master_changes_nothing(void **state)
+TEST_CASE_WITH(sentinel_that_goes_with_the_master_changes_nothing, set_up, tear_down)
 {
-    (void)state;
     start_clients(&scene);
-    redis_kill(&scene.world.sentinel[0]);
+    redis_kill(&scene.cluster.sentinel[0]);
     expect_killed_master_replaced();
     server_await_metric(&scene.fixture.server, "channeld_sentinels_connected", 2);
 }
 
 /* It wakes up with the connections and the data that it had. */
-static void stalled_master_that_wakes_up_is_not_listened_to(void **state)
+TEST_CASE_WITH(stalled_master_that_wakes_up_is_not_listened_to, set_up, tear_down)
 {
-    (void)state;
     start_clients(&scene);
     int64_t fault_ms = wait_now_ms();
-    redis_pause(&scene.world.redis[0]);
-    int master = sentinel_world_await_other(&scene.world, 0);
+    redis_pause(&scene.cluster.redis[0]);
+    int master = sentinel_cluster_await_other(&scene.cluster, 0);
     int64_t switched_ms = wait_now_ms();
     print_message("failover: %lld ms\n", (long long)(switched_ms - fault_ms));
     assert_true(wait_until(everybody_is_served, &scene, FOLLOW_MS + wait_slack_ms()));
@@ -295,35 +293,20 @@ static void stalled_master_that_wakes_up_is_not_listened_to(void **state)
     assert_bounds(fault_ms, switched_ms);
     expect_answers_of(master);
     assert_in_range(wait_now_ms() - switched_ms, 0, 2 * FOLLOW_MS + 2 * wait_slack_ms());
-    redis_resume(&scene.world.redis[0]);
+    redis_resume(&scene.cluster.redis[0]);
     assert_true(wait_holds(is_of_the_new_master, NULL, 3 * FOLLOW_MS));
 }
 
 /* An operator's own failover, with everybody alive: nobody notices. */
-static void ordered_failover_costs_nothing(void **state)
+TEST_CASE_WITH(ordered_failover_costs_nothing, set_up, tear_down)
 {
-    (void)state;
     start_clients(&scene);
     int64_t fault_ms = wait_now_ms();
-    int master = sentinel_world_fail_over(&scene.world, 0);
+    int master = sentinel_cluster_fail_over(&scene.cluster, 0);
     int64_t switched_ms = wait_now_ms();
     print_message("failover: %lld ms\n", (long long)(switched_ms - fault_ms));
     let_work(FOLLOW_MS);
     stop_clients(&scene);
     assert_bounds(fault_ms, switched_ms);
     expect_answers_of(master);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            killed_master_costs_no_cached_answer_and_others_a_second_more_than_the_failover, set_up,
-            tear_down),
-        cmocka_unit_test_setup_teardown(sentinel_that_goes_with_the_master_changes_nothing, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(stalled_master_that_wakes_up_is_not_listened_to, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(ordered_failover_costs_nothing, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

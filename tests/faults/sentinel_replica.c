@@ -8,7 +8,7 @@
 
 enum { MOVE_MS = 3000, STAND_IN_MS = 30000, GRACE_MS = 5000 };
 
-static struct sentinel_world world;
+static struct sentinel_cluster cluster;
 static struct fixture fixture;
 
 /* One worker, so that it is at one place. `user` is "name:password@", or nothing. */
@@ -16,7 +16,7 @@ static void start_channeld(const char *user)
 {
     static const char *const env[] = {"CHANNELD_WORKERS=1", NULL};
     static const char scheme[] = "redis+sentinel://";
-    char *url = text_printf("%s%s%s?role=replica", scheme, user, world.url + strlen(scheme));
+    char *url = text_printf("%s%s%s?role=replica", scheme, user, cluster.url + strlen(scheme));
     struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
     server_start(&fixture.server, &spec);
     free(url);
@@ -25,12 +25,13 @@ static void start_channeld(const char *user)
 static int set_up_with(int replicas)
 {
     memset(&fixture, 0, sizeof fixture);
-    sentinel_world_start(&world, replicas, 1);
-    catalogue_issue_key(&world.redis[0], FIXTURE_KEY);
-    catalogue_put(&world.redis[0], "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
-    assert_int_equal(redis_integer(&world.redis[0], "WAIT %d %d", replicas, WAIT_DEADLINE_MS / 2), replicas);
+    sentinel_cluster_start(&cluster, replicas, 1);
+    catalogue_issue_key(&cluster.redis[0], FIXTURE_KEY);
+    catalogue_put(&cluster.redis[0], "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
+    assert_int_equal(redis_integer(&cluster.redis[0], "WAIT %d %d", replicas, WAIT_DEADLINE_MS / 2),
+                     replicas);
     /* Nobody is to be promoted: these tests are about replicas. */
-    redis_do(&world.sentinel[0], "SENTINEL SET " SENTINEL_MASTER " quorum 5");
+    redis_do(&cluster.sentinel[0], "SENTINEL SET " SENTINEL_MASTER " quorum 5");
     start_channeld("");
     return 0;
 }
@@ -53,16 +54,16 @@ static int tear_down(void **state)
     if (fixture.server.process.pid != 0)
         server_stop(&fixture.server);
     server_kill(&fixture.server);
-    sentinel_world_stop(&world);
+    sentinel_cluster_stop(&cluster);
     return 0;
 }
 
 static bool is_connected_to(int redis)
 {
-    if (!process_is_running(&world.redis[redis].process))
+    if (!process_is_running(&cluster.redis[redis].process))
         return false;
-    redis_disconnect(&world.redis[redis]);
-    char *list = redis_text(&world.redis[redis], "CLIENT LIST TYPE normal");
+    redis_disconnect(&cluster.redis[redis]);
+    char *list = redis_text(&cluster.redis[redis], "CLIENT LIST TYPE normal");
     bool is = strstr(list, "name=channeld") != NULL;
     free(list);
     return is;
@@ -71,7 +72,7 @@ static bool is_connected_to(int redis)
 /* Where it is connected; -1 when nowhere. */
 static int place(void)
 {
-    for (int i = 0; i < world.redis_count; i++)
+    for (int i = 0; i < cluster.redis_count; i++)
         if (is_connected_to(i))
             return i;
     return -1;
@@ -96,13 +97,12 @@ static bool is_revoked(void *arg)
 }
 
 /* With sixteen workers the odds that one of two replicas is left out by chance are one to thirty thousand. */
-static void workers_share_the_replicas(void **state)
+TEST_CASE_WITH(workers_share_the_replicas, set_up_two_replicas, tear_down)
 {
     static const char *const env[] = {"CHANNELD_WORKERS=16", NULL};
     struct server many;
-    (void)state;
     server_stop(&fixture.server);
-    char *url = text_printf("%s?role=replica", world.url);
+    char *url = text_printf("%s?role=replica", cluster.url);
     struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
     server_start(&many, &spec);
     server_await_metric(&many, "channeld_redis_connected", 16);
@@ -113,54 +113,49 @@ static void workers_share_the_replicas(void **state)
     free(url);
 }
 
-static void killed_replica_is_left_for_the_other(void **state)
+TEST_CASE_WITH(killed_replica_is_left_for_the_other, set_up_two_replicas, tear_down)
 {
-    (void)state;
     int first = place();
     assert_in_range(first, 1, 2);
-    redis_kill(&world.redis[first]);
+    redis_kill(&cluster.redis[first]);
     expect_move_to(3 - first, MOVE_MS);
 }
 
-static void stalled_replica_is_left_for_the_other(void **state)
+TEST_CASE_WITH(stalled_replica_is_left_for_the_other, set_up_two_replicas, tear_down)
 {
-    (void)state;
     int first = place();
     assert_in_range(first, 1, 2);
-    redis_pause(&world.redis[first]);
+    redis_pause(&cluster.redis[first]);
     server_await_metric(&fixture.server, "channeld_redis_connects_total", 2);
     assert_true(is_connected_to(3 - first) || is_connected_to(0));
-    redis_resume(&world.redis[first]);
+    redis_resume(&cluster.redis[first]);
 }
 
 /* It answers as ever, and hears nothing any more. */
-static void replica_that_has_lost_its_master_is_left_for_the_other(void **state)
+TEST_CASE_WITH(replica_that_has_lost_its_master_is_left_for_the_other, set_up_two_replicas, tear_down)
 {
-    (void)state;
     int first = place();
     assert_in_range(first, 1, 2);
-    redis_do(&world.redis[first], "REPLICAOF 127.0.0.1 1");
+    redis_do(&cluster.redis[first], "REPLICAOF 127.0.0.1 1");
     expect_move_to(3 - first, MOVE_MS);
 }
 
-static void promoted_replica_is_left_for_the_other(void **state)
+TEST_CASE_WITH(promoted_replica_is_left_for_the_other, set_up_two_replicas, tear_down)
 {
-    (void)state;
     int first = place();
     assert_in_range(first, 1, 2);
-    redis_do(&world.redis[first], "REPLICAOF NO ONE");
+    redis_do(&cluster.redis[first], "REPLICAOF NO ONE");
     expect_move_to(3 - first, MOVE_MS);
 }
 
 /* The master is the last resort, and only for a while. */
-static void master_stands_in_until_there_is_a_replica_again(void **state)
+TEST_CASE_WITH(master_stands_in_until_there_is_a_replica_again, set_up_one_replica, tear_down)
 {
-    (void)state;
     assert_int_equal(place(), 1);
-    redis_kill(&world.redis[1]);
+    redis_kill(&cluster.redis[1]);
     expect_move_to(0, MOVE_MS);
-    redis_restart(&world.redis[1]);
-    sentinel_world_await_link(&world, 1);
+    redis_restart(&cluster.redis[1]);
+    sentinel_cluster_await_link(&cluster, 1);
     int64_t began = wait_now_ms();
     expect_move_to(1, STAND_IN_MS + 2 * MOVE_MS);
     assert_true(wait_now_ms() - began > STAND_IN_MS / 2);
@@ -168,74 +163,49 @@ static void master_stands_in_until_there_is_a_replica_again(void **state)
 }
 
 /* What nobody replicates any more may be the past: better none than that, and memory for the stale limit. */
-static void without_any_master_there_is_no_connection(void **state)
+TEST_CASE_WITH(without_any_master_there_is_no_connection, set_up_one_replica, tear_down)
 {
-    (void)state;
     assert_int_equal(place(), 1);
     assert_int_equal(fixture_status(&fixture, "channel/by-id/1/"), 200);
-    redis_kill(&world.redis[0]);
+    redis_kill(&cluster.redis[0]);
     server_await_metric_below(&fixture.server, "channeld_redis_connected", 0);
     assert_int_equal(fixture_status(&fixture, "channel/by-id/1/"), 200);
     assert_int_equal(fixture_status(&fixture, "channel/by-id/404/"), 500);
-    redis_restart(&world.redis[0]);
-    sentinel_world_await_link(&world, 1);
+    redis_restart(&cluster.redis[0]);
+    sentinel_cluster_await_link(&cluster, 1);
     server_await_metric(&fixture.server, "channeld_redis_connected", 1);
 }
 
 /* Sentinel monitors another one by now; who followed the old master goes on doing so, and is well. */
-static void replica_of_a_deposed_master_is_left(void **state)
+TEST_CASE_WITH(replica_of_a_deposed_master_is_left, set_up_two_replicas, tear_down)
 {
-    (void)state;
     int first = place();
     assert_in_range(first, 1, 2);
     int promoted = 3 - first;
     assert_int_equal(fixture_status(&fixture, "channel/by-id/1/"), 200);
-    redis_do(&world.redis[promoted], "REPLICAOF NO ONE");
-    redis_do(&world.sentinel[0], "SENTINEL REMOVE " SENTINEL_MASTER);
-    redis_do(&world.sentinel[0], "SENTINEL MONITOR " SENTINEL_MASTER " 127.0.0.1 %d 5",
-             world.redis[promoted].port);
-    redis_do(&world.redis[promoted], "DEL channels:api_keys");
+    redis_do(&cluster.redis[promoted], "REPLICAOF NO ONE");
+    redis_do(&cluster.sentinel[0], "SENTINEL REMOVE " SENTINEL_MASTER);
+    redis_do(&cluster.sentinel[0], "SENTINEL MONITOR " SENTINEL_MASTER " 127.0.0.1 %d 5",
+             cluster.redis[promoted].port);
+    redis_do(&cluster.redis[promoted], "DEL channels:api_keys");
     if (!wait_until(is_revoked, NULL, GRACE_MS + MOVE_MS + wait_slack_ms()))
         fail_msg("it is at %d, not at %d", place(), promoted);
     assert_true(is_connected_to(promoted));
-    sentinel_world_await_link(&world, first); /* which is as well as ever */
+    sentinel_cluster_await_link(&cluster, first); /* which is as well as ever */
     server_await_log(&fixture.server, "it follows another master than Sentinel names");
 }
 
 /* Which Sentinel cannot ping any more, while it replicates as ever. */
-static void replica_that_sentinel_calls_down_is_left_for_the_other(void **state)
+TEST_CASE_WITH(replica_that_sentinel_calls_down_is_left_for_the_other, set_up_two_replicas, tear_down)
 {
-    (void)state;
     server_stop(&fixture.server);
-    for (int i = 0; i < world.redis_count; i++)
-        redis_do(&world.redis[i], "ACL SETUSER app on >secret ~* +@all");
+    for (int i = 0; i < cluster.redis_count; i++)
+        redis_do(&cluster.redis[i], "ACL SETUSER app on >secret ~* +@all");
     start_channeld("app:secret@");
     int first = place();
     assert_in_range(first, 1, 2);
-    redis_do(&world.redis[first], "ACL SETUSER default -ping");
+    redis_do(&cluster.redis[first], "ACL SETUSER default -ping");
     expect_move_to(3 - first, GRACE_MS + MOVE_MS);
     server_await_log(&fixture.server, "Sentinel calls it down");
-    redis_do(&world.redis[first], "ACL SETUSER default +ping");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(workers_share_the_replicas, set_up_two_replicas, tear_down),
-        cmocka_unit_test_setup_teardown(killed_replica_is_left_for_the_other, set_up_two_replicas, tear_down),
-        cmocka_unit_test_setup_teardown(stalled_replica_is_left_for_the_other, set_up_two_replicas,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(replica_that_has_lost_its_master_is_left_for_the_other,
-                                        set_up_two_replicas, tear_down),
-        cmocka_unit_test_setup_teardown(promoted_replica_is_left_for_the_other, set_up_two_replicas,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(replica_of_a_deposed_master_is_left, set_up_two_replicas, tear_down),
-        cmocka_unit_test_setup_teardown(replica_that_sentinel_calls_down_is_left_for_the_other,
-                                        set_up_two_replicas, tear_down),
-        cmocka_unit_test_setup_teardown(master_stands_in_until_there_is_a_replica_again, set_up_one_replica,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(without_any_master_there_is_no_connection, set_up_one_replica,
-                                        tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    redis_do(&cluster.redis[first], "ACL SETUSER default +ping");
 }

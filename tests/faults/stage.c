@@ -47,7 +47,7 @@ struct stage *stage_new(const struct stage_plan *plan)
     stage_write(&stage->fixture.redis, 1);
     int port = stage->fixture.redis.port;
     if (plan->line) {
-        stage->proxy = proxy_new(port, 0, 0);
+        stage->proxy = proxy_new(port);
         port = proxy_port(stage->proxy);
     }
     char *url = text_printf("redis://%s:%d/0", plan->line ? "127.0.0.1" : stage->fixture.redis.host, port);

@@ -44,7 +44,7 @@ static char *right_body(const struct wrong_type *w)
     return w->page > 0 ? stage_page(w->page, 1) : stage_card(1, 1);
 }
 
-static void wrong_type_is_500_until_it_is_mended(void **state)
+TEST_CASE_WITH(wrong_type_is_500_until_it_is_mended, begin, stage_teardown)
 {
     struct stage *stage = *state;
     struct redis *redis = &stage->fixture.redis;
@@ -68,7 +68,7 @@ static void wrong_type_is_500_until_it_is_mended(void **state)
 }
 
 /* Before channeld has ever read the keys: it says 500 to every key, not 401. */
-static void keys_of_a_wrong_type_from_the_start(void **state)
+TEST_CASE_WITH(keys_of_a_wrong_type_from_the_start, begin, stage_teardown)
 {
     struct stage *stage = *state;
     struct server_spec spec = {.redis_url = stage->fixture.redis.url, .wait = SERVER_WAIT_READY};
@@ -86,7 +86,7 @@ static void keys_of_a_wrong_type_from_the_start(void **state)
 }
 
 /* The rest of the catalogue does not suffer. */
-static void only_what_needs_the_key_fails(void **state)
+TEST_CASE_WITH(only_what_needs_the_key_fails, begin, stage_teardown)
 {
     struct stage *stage = *state;
     struct redis *redis = &stage->fixture.redis;
@@ -102,14 +102,4 @@ static void only_what_needs_the_key_fails(void **state)
     stage_expect_unavailable(stage, "channels/");
     stage_expect_unavailable(stage, "channel/by-link/?link=https://max.ru/c2");
     assert_true(server_metric(&stage->fixture.server, "channeld_redis_error_replies_total") >= 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(wrong_type_is_500_until_it_is_mended, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(keys_of_a_wrong_type_from_the_start, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(only_what_needs_the_key_fails, begin, stage_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,7 +105,7 @@ static void start_nginx_beside(struct nginx *nginx, pid_t channeld)
     free(third);
 }
 
-static void attack_both(void **state)
+TEST_CASE(attack_both)
 {
     struct fixture *fixture = *state;
     struct nginx nginx;
@@ -118,16 +118,4 @@ static void attack_both(void **state)
     nginx_stop(&nginx);
 }
 
-static int start(void **state)
-{
-    static const char *const env[] = {"CHANNELD_HEADER_TIMEOUT=4s", "CHANNELD_WRITE_TIMEOUT=2s",
-                                      "CHANNELD_ACCESS_LOG=off", NULL};
-    *state = fixture_new(300, env);
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(attack_both)};
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
-}
+FIXTURE(300, "CHANNELD_HEADER_TIMEOUT=4s", "CHANNELD_WRITE_TIMEOUT=2s", "CHANNELD_ACCESS_LOG=off", NULL)

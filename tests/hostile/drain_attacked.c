@@ -31,11 +31,10 @@ static int drain(struct fixture *fixture)
     return took;
 }
 
-static void connections_that_never_spoke_end_after_a_second(void **state)
+TEST_CASE(connections_that_never_spoke_end_after_a_second)
 {
     struct fixture *fixture = begin("20s");
     struct http_pool pool;
-    (void)state;
     http_pool_open(&pool, fixture->server.port, CLIENTS, 0);
     server_await_metric(&fixture->server, "channeld_connections_open", CLIENTS);
     assert_in_range(drain(fixture), LAST_CALL_MS - 100, LAST_CALL_MS + 2 * wait_slack_ms());
@@ -52,30 +51,25 @@ static bool no_longer_listens(void *arg)
     return !net_is_listening(fixture->server.port);
 }
 
-static void client_that_has_just_connected_is_served(void **state)
+TEST_CASE(client_that_has_just_connected_is_served)
 {
     struct fixture *fixture = begin("20s");
     struct http_conn conn;
-    struct http_response response;
-    (void)state;
     assert_int_equal(http_open(&conn, fixture->server.port), 0);
     server_await_metric(&fixture->server, "channeld_connections_open", 1);
     process_signal(&fixture->server.process, SIGTERM);
     assert_true(wait_until(no_longer_listens, fixture, WAIT_DEADLINE_MS));
-    assert_int_equal(http_exchange(&conn, "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
-    assert_int_equal(response.status, 200);
-    http_response_free(&response);
+    http_ask(&conn, "GET", "/api/channels/", FIXTURE_AUTH, 200);
     http_close(&conn);
     server_expect_exit(&fixture->server, 0);
     fixture_free(fixture);
 }
 
-static void heads_that_never_end_are_left_behind(void **state)
+TEST_CASE(heads_that_never_end_are_left_behind)
 {
     static const char half[] = "GET /api/channels/ HTTP/1.1\r\nX: ";
     struct fixture *fixture = begin("2s");
     struct http_pool pool;
-    (void)state;
     http_pool_open(&pool, fixture->server.port, CLIENTS, 0);
     http_pool_send(&pool, half, strlen(half));
     server_await_metric(&fixture->server, "channeld_connections_open", CLIENTS);
@@ -109,12 +103,11 @@ static bool flood_runs(void *arg)
 }
 
 /* The listeners take all that the kernel has queued before they close: that must have an end. */
-static void flood_of_new_connections_does_not_hold_it_up(void **state)
+TEST_CASE(flood_of_new_connections_does_not_hold_it_up)
 {
     struct fixture *fixture = begin("20s");
     struct flood flood = {.port = fixture->server.port};
     pthread_t thread[FLOODERS];
-    (void)state;
     for (int i = 0; i < FLOODERS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, connect_and_close, &flood), 0);
     assert_true(wait_until(flood_runs, &flood, WAIT_DEADLINE_MS));
@@ -124,15 +117,4 @@ static void flood_of_new_connections_does_not_hold_it_up(void **state)
         (void)pthread_join(thread[i], NULL);
     assert_in_range(took, 0, LAST_CALL_MS + 3 * wait_slack_ms());
     fixture_free(fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(connections_that_never_spoke_end_after_a_second),
-        cmocka_unit_test(client_that_has_just_connected_is_served),
-        cmocka_unit_test(heads_that_never_end_are_left_behind),
-        cmocka_unit_test(flood_of_new_connections_does_not_hold_it_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

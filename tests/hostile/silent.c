@@ -4,18 +4,13 @@
 #include <string.h>
 
 #include "hostile/attacks.h"
-#include "hostile/footprint.h"
 #include "hostile/witness.h"
 #include "support/fixture.h"
+#include "support/footprint.h"
 
 enum { WANTED = 10000, RESERVE = 1500, TIMEOUT_MS = 4000, LATE_MS = 1000, KIB_EACH = 2, WAVES = 2 };
 
-static int start(void **state)
-{
-    static const char *const env[] = {"CHANNELD_HEADER_TIMEOUT=4s", "CHANNELD_MAX_CONNECTIONS=12000", NULL};
-    *state = fixture_new(3, env);
-    return 0;
-}
+FIXTURE(3, "CHANNELD_HEADER_TIMEOUT=4s", "CHANNELD_MAX_CONNECTIONS=12000", NULL)
 
 /* As many as the descriptors of this process and of the server, which are granted alike, allow. */
 static size_t affordable(void)
@@ -47,7 +42,7 @@ static long withstand_wave(struct fixture *fixture, size_t size)
     return during.resident_kib;
 }
 
-static void thousands_of_silent_connections_are_cheap_and_gone_in_time(void **state)
+TEST_CASE(thousands_of_silent_connections_are_cheap_and_gone_in_time)
 {
     struct fixture *fixture = *state;
     pid_t pid = fixture->server.process.pid;
@@ -64,17 +59,9 @@ static void thousands_of_silent_connections_are_cheap_and_gone_in_time(void **st
     footprint_print("after", &after);
     witness_expect_unharmed(&calm, &attacked);
     witness_free(witness);
-    if (!footprint_is_telling())
+    if (!footprint_is_meaningful())
         return;
     assert_in_range(peak[0] - before.resident_kib, 0, (long)size * KIB_EACH);
     /* Memory that was not given back would add up. */
     assert_in_range(peak[WAVES - 1], 0, peak[0] + (long)size * KIB_EACH / 4);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(thousands_of_silent_connections_are_cheap_and_gone_in_time),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

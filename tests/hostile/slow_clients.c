@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hostile/footprint.h"
 #include "hostile/witness.h"
 #include "support/fixture.h"
+#include "support/footprint.h"
 
 enum {
     CLIENTS = 600,
@@ -35,6 +35,8 @@ static int start(void **state)
     return 0;
 }
 
+TEST_GROUP(start, fixture_teardown)
+
 #define POST    "POST /api/channels/ HTTP/1.1\r\nHost: a\r\n"
 #define CHUNKED POST "Transfer-Encoding: chunked\r\n\r\n"
 
@@ -59,7 +61,7 @@ static void assert_ended_in_time(const struct http_pool_end *end)
     assert_in_range(end->last_ms, 0, TIMEOUT_MS + LATE_MS + 3 * wait_slack_ms());
 }
 
-static void clients_that_drip_get_408_in_time(void **state)
+TEST_CASE(clients_that_drip_get_408_in_time)
 {
     struct fixture *fixture = *state;
     struct http_pool pool;
@@ -82,7 +84,7 @@ static void clients_that_drip_get_408_in_time(void **state)
 }
 
 /* The answers of 4 MB are one and the same in the server's memory; its kernel holds what it took of them. */
-static void answers_that_are_not_read_end_in_time(void **state)
+TEST_CASE(answers_that_are_not_read_end_in_time)
 {
     enum { READERS = 100 };
     struct fixture *fixture = *state;
@@ -109,7 +111,7 @@ static void answers_that_are_not_read_end_in_time(void **state)
     footprint_await_descriptors(pid, before.descriptors);
     /* Nor does the kernel go on trying to send. */
     assert_in_range(footprint_queues_of(fixture->server.port).sent_kib, 0, 100);
-    if (footprint_is_telling())
+    if (footprint_is_meaningful())
         assert_in_range(after.peak_kib, 0, before.peak_kib + 20L * LONG_TEXT / 1024);
     witness_free(witness);
     http_pool_close(&pool);
@@ -150,23 +152,12 @@ static void assert_kernel_lets_go(struct fixture *fixture, const char *headers, 
     free(request);
 }
 
-static void last_answers_that_are_not_read_end_in_time(void **state)
+TEST_CASE(last_answers_that_are_not_read_end_in_time)
 {
     assert_kernel_lets_go(*state, FIXTURE_AUTH "Connection: close\r\n", LINGER_MS + TIMEOUT_MS);
 }
 
-static void kept_connections_whose_answer_is_not_read_end_in_time(void **state)
+TEST_CASE(kept_connections_whose_answer_is_not_read_end_in_time)
 {
     assert_kernel_lets_go(*state, FIXTURE_AUTH, IDLE_MS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clients_that_drip_get_408_in_time),
-        cmocka_unit_test(answers_that_are_not_read_end_in_time),
-        cmocka_unit_test(last_answers_that_are_not_read_end_in_time),
-        cmocka_unit_test(kept_connections_whose_answer_is_not_read_end_in_time),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -377,6 +377,36 @@ int http_get_status(int port, const char *target, const char *headers)
     return status;
 }
 
+void http_expect(struct http_conn *conn, int status)
+{
+    struct http_response response;
+    int error = http_read(conn, false, &response);
+    if (error != 0)
+        fail_msg("no response, %d expected: %s", status, strerror(-error));
+    if (response.status != status)
+        fail_msg("%d, expected %d: %.200s", response.status, status, response.body);
+    http_response_free(&response);
+}
+
+void http_ask(struct http_conn *conn, const char *method, const char *target, const char *headers, int status)
+{
+    struct http_response response;
+    int error = http_exchange(conn, method, target, headers, &response);
+    if (error != 0)
+        fail_msg("%s %s: %s", method, target, strerror(-error));
+    if (response.status != status)
+        fail_msg("%s %s: %d, expected %d: %.200s", method, target, response.status, status, response.body);
+    http_response_free(&response);
+}
+
+void http_start_get(struct http_conn *conn, int port, const char *target, const char *headers)
+{
+    char *request = http_format("GET", target, headers);
+    assert_int_equal(http_open(conn, port), 0);
+    assert_int_equal(http_send_text(conn, request), 0);
+    free(request);
+}
+
 void http_expect_refusal(int port, const char *data, size_t length, int status)
 {
     struct http_conn conn;

@@ -122,6 +122,16 @@ void http_call(int port, const char *method, const char *target, const char *hea
 /* The status that a GET gets; the rest of the response is dropped. */
 int http_get_status(int port, const char *target, const char *headers);
 
+/* Reads one response and asserts its status. */
+void http_expect(struct http_conn *conn, int status);
+
+/* Sends a request over the connection and asserts the status of its response. */
+void http_ask(struct http_conn *conn, const char *method, const char *target, const char *headers,
+              int status);
+
+/* Opens a connection and sends a GET; the response is left to be read. */
+void http_start_get(struct http_conn *conn, int port, const char *target, const char *headers);
+
 /*
  * Sends the bytes as they are over a fresh connection and expects one answer with that status and then the
  * end of the stream, nothing else. Fails the test otherwise.
