@@ -174,7 +174,8 @@ static void end_turn(struct trial *trial)
 
 static void trial_open(struct trial *trial, const char *program, const char *const *args)
 {
-    *trial = (struct trial){.fixture = fixture_new_with_server(0, ONE_WORKER, program, args)};
+    const struct fixture_spec spec = {.env = ONE_WORKER, .program = program, .redis_args = args};
+    *trial = (struct trial){.fixture = fixture_new_with(&spec)};
     const struct redis *redis = &trial->fixture->redis;
     trial->gather = connect_to(redis);
     trial->slow = connect_to(redis);

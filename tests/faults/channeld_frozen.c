@@ -1,179 +1,178 @@
 /*
- * channeld itself stopped (SIGSTOP: a frozen container, a paused virtual machine) while the data changes, and
- * asked the moment it goes on: from memory it may answer what is up to one lease old, and nothing older.
+ * channeld itself is stopped (SIGSTOP: a frozen container, a paused virtual machine) while the data changes,
+ * and gets requests the moment it goes on. Its cache may serve what is up to one lease old, nothing older.
  */
 
 #include <stdlib.h>
 
-#include "faults/chorus.h"
+#include "faults/fanout.h"
 
-enum { ROUNDS = 12, HASTY_MS = 120 };
+enum { ROUNDS = 12, SHORT_STOP_MS = 120, LONG_ROUNDS = 3 };
 
 static const char card[] = "channel/by-id/1/";
+static const char OTHER_KEY[] = "another-key";
 
-static int begin(void **state)
+/* Half of the requests are in the sockets already, the others are sent as soon as it goes on. */
+TEST_CASE_WITH(nothing_older_than_the_lease_is_served_after_a_stop, testbed_setup, testbed_teardown)
 {
-    *state = stage_new(NULL);
-    return 0;
+    struct testbed *bed = *state;
+    struct redis *redis = &bed->fixture.redis;
+    struct fanout before;
+    struct fanout after;
+    struct fanout revoked;
+    char digest[65];
+    catalogue_issue_key(redis, OTHER_KEY);
+    catalogue_digest(OTHER_KEY, digest);
+    fanout_open(&before, bed);
+    fanout_open(&after, bed);
+    fanout_open(&revoked, bed);
+    revoked.headers = "X-Api-Key: another-key\r\n";
+    fanout_ask(&before, card, 200, catalogue_version_card(1, 1));
+    fanout_ask(&revoked, card, 200, catalogue_version_card(1, 1));
+    testbed_freeze(bed);
+    testbed_write(redis, 2);
+    redis_do(redis, "SREM channels:api_keys %s", digest);
+    fanout_send(&before, card);
+    fanout_send(&revoked, card);
+    testbed_sleep(TESTBED_LEASE_MS + 100);
+    testbed_thaw(bed);
+    fanout_ask(&after, card, 200, catalogue_version_card(1, 2));
+    fanout_expect(&before, 200, catalogue_version_card(1, 2));
+    fanout_expect(&revoked, 401, NULL);
+    fanout_ask(&revoked, card, 401, NULL);
+    fanout_close(&before);
+    fanout_close(&after);
+    fanout_close(&revoked);
 }
 
-/* Half of the questions lie in the sockets already, the others are asked at once. */
-static void nothing_older_than_the_lease_is_answered_after_a_stop(void **state)
+/* A testbed with this setting, and a fan-out client whose requests are cached. */
+static struct testbed *begin(void **state, const char *setting, struct fanout *fanout)
 {
-    struct stage *stage = *state;
-    struct chorus before;
-    struct chorus after;
-    chorus_open(&before, stage);
-    chorus_open(&after, stage);
-    chorus_ask(&before, card, 200, stage_card(1, 1));
-    stage_freeze(stage);
-    stage_write(&stage->fixture.redis, 2);
-    chorus_send(&before, card);
-    stage_let_pass(STAGE_LEASE_MS + 100);
-    stage_thaw(stage);
-    chorus_ask(&after, card, 200, stage_card(1, 2));
-    chorus_expect(&before, 200, stage_card(1, 2));
-    chorus_close(&before);
-    chorus_close(&after);
+    const char *const env[] = {setting, NULL};
+    struct testbed *bed = testbed_new(&(struct testbed_spec){.env = env});
+    *state = bed;
+    fanout_open(fanout, bed);
+    fanout_ask(fanout, card, 200, catalogue_version_card(1, 1));
+    return bed;
 }
 
-static void revoked_key_is_refused_after_a_stop(void **state)
+/* On a connection that was closed meanwhile no invalidation arrives. */
+TEST_CASE_WITH(nothing_older_than_the_stale_limit_is_served_after_a_stop_without_redis, NULL,
+               testbed_teardown)
 {
-    struct stage *stage = *state;
-    struct chorus before;
-    struct chorus after;
-    chorus_open(&before, stage);
-    chorus_open(&after, stage);
-    chorus_ask(&before, card, 200, stage_card(1, 1));
-    stage_freeze(stage);
-    redis_do(&stage->fixture.redis, "DEL channels:api_keys");
-    catalogue_issue_key(&stage->fixture.redis, "another");
-    chorus_send(&before, card);
-    stage_let_pass(STAGE_LEASE_MS + 100);
-    stage_thaw(stage);
-    chorus_ask(&after, card, 401, NULL);
-    chorus_expect(&before, 401, NULL);
-    chorus_close(&before);
-    chorus_close(&after);
+    struct fanout fanout;
+    struct testbed *bed = begin(state, "CHANNELD_STALE_LIMIT=100ms", &fanout);
+    testbed_freeze(bed);
+    fixture_kill_connections(&bed->fixture);
+    testbed_write(&bed->fixture.redis, 2);
+    fanout_send(&fanout, card);
+    testbed_sleep(TESTBED_LEASE_MS + 200);
+    testbed_thaw(bed);
+    fanout_expect(&fanout, 200, catalogue_version_card(1, 2));
+    fanout_close(&fanout);
 }
 
-/* A stage with these settings, and a chorus that has been answered. */
-static struct stage *begin_another(void **state, const char *const *env, struct chorus *chorus)
+/* Requests in the sockets arrived before the idle timeout that passed meanwhile. */
+TEST_CASE_WITH(requests_are_answered_after_a_stop_beyond_the_idle_timeout, NULL, testbed_teardown)
 {
-    struct stage *stage = stage_new(&(struct stage_plan){.env = env});
-    *state = stage;
-    chorus_open(chorus, stage);
-    chorus_ask(chorus, card, 200, stage_card(1, 1));
-    return stage;
+    struct fanout fanout;
+    struct testbed *bed = begin(state, "CHANNELD_IDLE_TIMEOUT=1s", &fanout);
+    testbed_freeze(bed);
+    fanout_send(&fanout, card);
+    testbed_sleep(1200);
+    testbed_thaw(bed);
+    fanout_expect(&fanout, 200, catalogue_version_card(1, 1));
+    fanout_close(&fanout);
 }
 
-/* The same; channeld was stopped then. */
-static struct stage *freeze_another(void **state, const char *const *env, struct chorus *chorus)
+/* Replies of Redis in the sockets arrived before the request timeout that passed meanwhile. */
+TEST_CASE_WITH(redis_replies_are_used_after_a_stop_beyond_the_request_timeout, NULL, testbed_teardown)
 {
-    struct stage *stage = begin_another(state, env, chorus);
-    stage_freeze(stage);
-    return stage;
-}
-
-/* Of a connection that was cut meanwhile nothing can be heard of what was missed. */
-static void nothing_older_than_the_stale_limit_is_answered_after_a_stop_without_redis(void **state)
-{
-    static const char *const env[] = {"CHANNELD_STALE_LIMIT=100ms", NULL};
-    struct chorus chorus;
-    struct stage *stage = freeze_another(state, env, &chorus);
-    redis_do(&stage->fixture.redis, "CLIENT KILL TYPE normal SKIPME yes");
-    stage_write(&stage->fixture.redis, 2);
-    chorus_send(&chorus, card);
-    stage_let_pass(STAGE_LEASE_MS + 200);
-    stage_thaw(stage);
-    chorus_expect(&chorus, 200, stage_card(1, 2));
-    chorus_close(&chorus);
-}
-
-/* Questions that lie in the sockets came before the deadlines that passed meanwhile. */
-static void questions_are_answered_after_a_stop_beyond_the_idle_timeout(void **state)
-{
-    static const char *const env[] = {"CHANNELD_IDLE_TIMEOUT=1s", NULL};
-    struct chorus chorus;
-    struct stage *stage = freeze_another(state, env, &chorus);
-    chorus_send(&chorus, card);
-    stage_let_pass(1500);
-    stage_thaw(stage);
-    chorus_expect(&chorus, 200, stage_card(1, 1));
-    chorus_close(&chorus);
-}
-
-/* What Redis replied lies in the sockets, and came before those deadlines. */
-static void questions_to_redis_are_answered_after_a_stop_beyond_the_request_timeout(void **state)
-{
-    static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=1s", NULL};
-    struct chorus chorus;
+    struct fanout fanout;
     long long id = 0;
-    char *spare = stage_spare_path(&id);
-    struct stage *stage = begin_another(state, env, &chorus);
-    redis_pause(&stage->fixture.redis);
-    chorus_send(&chorus, spare);
-    server_await_metric(&stage->fixture.server, "channeld_requests_in_flight", CHORUS_SIZE);
-    stage_freeze(stage);
-    redis_resume(&stage->fixture.redis);
-    stage_let_pass(1500);
-    stage_thaw(stage);
-    chorus_expect(&chorus, 200, stage_card(id, 1));
-    chorus_close(&chorus);
+    char *spare = testbed_spare_path(&id);
+    struct testbed *bed = begin(state, "CHANNELD_REQUEST_TIMEOUT=1s", &fanout);
+    redis_pause(&bed->fixture.redis);
+    fanout_send(&fanout, spare);
+    server_await_metric(&bed->fixture.server, "channeld_requests_in_flight", FANOUT_SIZE);
+    testbed_freeze(bed);
+    redis_resume(&bed->fixture.redis);
+    testbed_sleep(1200);
+    testbed_thaw(bed);
+    fanout_expect(&fanout, 200, catalogue_version_card(id, 1));
+    fanout_close(&fanout);
     free(spare);
 }
 
-struct hasty {
-    struct chorus chorus;
+struct short_stop {
+    struct fanout fanout;
     int version;
 };
 
-/* True when all are answered with the version; the one before it is all that may come instead. */
-static bool all_know(void *arg)
+/* True when every worker serves the version; the one before it is the only other that is allowed. */
+static bool all_serve_the_version(void *arg)
 {
-    struct hasty *hasty = arg;
-    char *now = stage_card(1, hasty->version);
-    char *before = stage_card(1, hasty->version - 1);
-    chorus_send(&hasty->chorus, card);
-    int known = chorus_count(&hasty->chorus, now, before);
+    struct short_stop *stop = arg;
+    char *now = catalogue_version_card(1, stop->version);
+    char *before = catalogue_version_card(1, stop->version - 1);
+    fanout_send(&stop->fanout, card);
+    int current = fanout_count(&stop->fanout, now, before);
     free(before);
     free(now);
-    return known == CHORUS_SIZE;
+    return current == FANOUT_SIZE;
 }
 
-/* Within the lease what was known before may be answered once more, until what Redis told meanwhile is read.
- */
-static void short_stops_leave_nothing_old_behind(void **state)
+/* Within the lease the former version may be served until the invalidation is read. */
+TEST_CASE_WITH(short_stops_leave_nothing_outdated_behind, testbed_setup, testbed_teardown)
 {
-    struct stage *stage = *state;
-    struct hasty hasty = {.version = 1};
-    chorus_open(&hasty.chorus, stage);
-    chorus_ask(&hasty.chorus, card, 200, stage_card(1, 1));
+    struct testbed *bed = *state;
+    struct short_stop stop = {.version = 1};
+    fanout_open(&stop.fanout, bed);
+    fanout_ask(&stop.fanout, card, 200, catalogue_version_card(1, 1));
     for (int round = 0; round < ROUNDS; round++) {
-        stage_freeze(stage);
-        char *title = text_printf("v%d of 1", ++hasty.version);
-        redis_do(&stage->fixture.redis, "HSET channels:card:1 title %s", title);
+        testbed_freeze(bed);
+        char *title = text_printf("v%d of 1", ++stop.version);
+        redis_do(&bed->fixture.redis, "HSET channels:card:1 title %s", title);
         free(title);
-        stage_let_pass(HASTY_MS * (round % 3));
-        stage_thaw(stage);
-        assert_true(wait_until(all_know, &hasty, wait_slack_ms()));
+        testbed_sleep(SHORT_STOP_MS * (round % 3));
+        testbed_thaw(bed);
+        assert_true(wait_until(all_serve_the_version, &stop, WAIT_DEADLINE_MS));
     }
-    chorus_close(&hasty.chorus);
+    fanout_close(&stop.fanout);
 }
 
-int main(void)
+static const char *const paths[] = {"channel/by-id/1/", "channel/by-link/?link=https://max.ru/c1",
+                                    "channels/"};
+
+static char *body_of(size_t path, int version)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nothing_older_than_the_lease_is_answered_after_a_stop, begin,
-                                        stage_teardown),
-        cmocka_unit_test_setup_teardown(revoked_key_is_refused_after_a_stop, begin, stage_teardown),
-        cmocka_unit_test_teardown(nothing_older_than_the_stale_limit_is_answered_after_a_stop_without_redis,
-                                  stage_teardown),
-        cmocka_unit_test_teardown(questions_are_answered_after_a_stop_beyond_the_idle_timeout,
-                                  stage_teardown),
-        cmocka_unit_test_teardown(questions_to_redis_are_answered_after_a_stop_beyond_the_request_timeout,
-                                  stage_teardown),
-        cmocka_unit_test_setup_teardown(short_stops_leave_nothing_old_behind, begin, stage_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return path == 2 ? catalogue_version_page(1, version) : catalogue_version_card(1, version);
+}
+
+/* The key is withdrawn during every second stop, and comes back with the data of the next. */
+SLOW_TEST_WITH(many_stops_beyond_the_lease, testbed_setup, testbed_teardown)
+{
+    static const int extra_ms[] = {50, 200, 1000, 3000, 7000};
+    struct testbed *bed = *state;
+    struct fanout fanout;
+    int version = 1;
+    fanout_open(&fanout, bed);
+    for (int round = 0; round < LONG_ROUNDS * (int)TEST_COUNT(extra_ms); round++) {
+        size_t path = (size_t)round % TEST_COUNT(paths);
+        bool revoked = round % 2 == 1;
+        fanout_ask(&fanout, paths[path], 200, body_of(path, version));
+        testbed_freeze(bed);
+        testbed_write(&bed->fixture.redis, ++version);
+        if (revoked)
+            redis_do(&bed->fixture.redis, "RENAME channels:api_keys channels:kept");
+        fanout_send(&fanout, paths[path]);
+        testbed_sleep(TESTBED_LEASE_MS + extra_ms[(size_t)round % TEST_COUNT(extra_ms)]);
+        int64_t thawed = wait_now_ms();
+        testbed_thaw(bed);
+        fanout_expect(&fanout, revoked ? 401 : 200, revoked ? NULL : body_of(path, version));
+        assert_in_range(wait_now_ms() - thawed, 0, TESTBED_TIMEOUT_MS + wait_slack_ms());
+        if (revoked)
+            redis_do(&bed->fixture.redis, "RENAME channels:kept channels:api_keys");
+    }
+    fanout_close(&fanout);
 }

@@ -1,27 +1,19 @@
-/* Connections that Redis cuts (CLIENT KILL), once and without end, and those that it lets wait (CLIENT
+/* Connections that Redis closes (CLIENT KILL), once and again and again, and those it suspends (CLIENT
  * PAUSE). */
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "faults/outage.h"
+#include "faults/testbed.h"
 
-enum { KILLS = 25, KILL_EVERY_MS = 25, PAUSE_WRITE_MS = 1000, PAUSE_ALL_MS = 3200 };
+enum { KILLS = 25, KILL_INTERVAL_MS = 25 };
 
-static int begin(void **state)
-{
-    struct stage *stage = stage_new(NULL);
-    *state = stage;
-    (void)load_start(stage);
-    return 0;
-}
-
-/* One command for each client of channeld's; `key` is a word of CLIENT LIST, "id" or "addr". */
-static int kill_each(struct stage *stage, const char *key, const char *command)
+/* Runs the command for each connection of channeld; `key` is a field of CLIENT LIST, "id" or "addr". */
+static int kill_each(struct testbed *bed, const char *key, const char *command)
 {
     int killed = 0;
     char *rest = NULL;
-    char *list = redis_text(&stage->fixture.redis, "CLIENT LIST");
+    char *list = redis_text(&bed->fixture.redis, "CLIENT LIST");
     for (char *line = strtok_r(list, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         char value[64] = "";
         char *pattern = text_printf(" %s=", key);
@@ -30,7 +22,7 @@ static int kill_each(struct stage *stage, const char *key, const char *command)
         if (at != NULL && strstr(line, " name=channeld-") != NULL) {
             at += strlen(pattern);
             memcpy(value, at, strcspn(at, " ") % sizeof value);
-            redis_do(&stage->fixture.redis, command, value);
+            redis_do(&bed->fixture.redis, command, value);
             killed++;
         }
         free(spaced);
@@ -40,91 +32,57 @@ static int kill_each(struct stage *stage, const char *key, const char *command)
     return killed;
 }
 
-static void expect_unharmed(struct stage *stage, const char *what)
+static void expect_no_failure(struct testbed *bed, const char *what)
 {
-    struct load *load = stage->load;
-    load_watch(load, 0);
-    load_expect_cached_right(load);
-    assert_int_equal(load_tally(load, LOAD_UNCACHED).failed, 0);
-    load_mark_end(load);
-    int recovered = load_await_recovery(load, STAGE_RECOVERY_MS);
-    stage_report(stage, what, -1, recovered);
-    load_expect_all_right(load);
+    (void)testbed_await_connected(bed, 0);
+    clients_watch(bed->clients, 0);
+    outage_finish(bed, what, -1, TESTBED_RECOVERY_MS);
+    assert_int_equal(clients_tally_of_fault(bed->clients, CLIENTS_UNCACHED).failed, 0);
 }
 
-static void each_way_to_kill_costs_no_request(void **state)
+TEST_CASE_WITH(no_request_fails_when_connections_are_killed, testbed_setup_clients, testbed_teardown)
 {
-    struct stage *stage = *state;
-    struct redis *redis = &stage->fixture.redis;
-    load_mark(stage->load);
-    redis_do(redis, "CLIENT KILL TYPE normal SKIPME yes");
-    (void)stage_await_connected(stage, 0);
-    expect_unharmed(stage, "CLIENT KILL TYPE normal");
-    load_mark(stage->load);
-    assert_int_equal(kill_each(stage, "id", "CLIENT KILL ID %s"), 2);
-    (void)stage_await_connected(stage, 0);
-    expect_unharmed(stage, "CLIENT KILL ID, both");
-    load_mark(stage->load);
-    assert_int_equal(kill_each(stage, "addr", "CLIENT KILL ADDR %s"), 2);
-    (void)stage_await_connected(stage, 0);
-    expect_unharmed(stage, "CLIENT KILL ADDR, both");
-}
-
-static void killed_again_and_again(void **state)
-{
-    struct stage *stage = *state;
-    load_mark(stage->load);
-    double before = server_metric(&stage->fixture.server, "channeld_redis_disconnects_total");
+    struct testbed *bed = *state;
+    struct server *server = &bed->fixture.server;
+    clients_mark(bed->clients);
+    fixture_kill_connections(&bed->fixture);
+    expect_no_failure(bed, "CLIENT KILL TYPE normal");
+    clients_mark(bed->clients);
+    assert_int_equal(kill_each(bed, "id", "CLIENT KILL ID %s"), 2);
+    expect_no_failure(bed, "CLIENT KILL ID, both");
+    clients_mark(bed->clients);
+    assert_int_equal(kill_each(bed, "addr", "CLIENT KILL ADDR %s"), 2);
+    expect_no_failure(bed, "CLIENT KILL ADDR, both");
+    clients_mark(bed->clients);
+    double before = server_metric(server, "channeld_redis_disconnects_total");
     for (int i = 0; i < KILLS; i++) {
-        redis_do(&stage->fixture.redis, "CLIENT KILL TYPE normal SKIPME yes");
-        load_watch(stage->load, KILL_EVERY_MS);
+        fixture_kill_connections(&bed->fixture);
+        clients_watch(bed->clients, KILL_INTERVAL_MS);
     }
-    assert_true(server_metric(&stage->fixture.server, "channeld_redis_disconnects_total") > before + 2);
-    expect_unharmed(stage, "CLIENT KILL every 25 ms");
+    assert_true(server_metric(server, "channeld_redis_disconnects_total") > before + 2);
+    expect_no_failure(bed, "CLIENT KILL every 25 ms");
 }
 
-static void pause_writes(struct stage *stage)
+/* Not answered before the pause is over. */
+static void await_end_of_pause(struct testbed *bed)
 {
-    redis_do(&stage->fixture.redis, "CLIENT PAUSE %d WRITE", PAUSE_WRITE_MS);
+    redis_do(&bed->fixture.redis, "DEL channels:nothing");
 }
 
-static void pause_all(struct stage *stage)
+TEST_CASE_WITH(paused_writes_have_no_effect, testbed_setup_clients, testbed_teardown)
 {
-    redis_do(&stage->fixture.redis, "CLIENT PAUSE %d ALL", PAUSE_ALL_MS);
+    outage_run(*state, &(struct outage){.name = "CLIENT PAUSE WRITE",
+                                        .begin_command = "CLIENT PAUSE 1000 WRITE",
+                                        .end = await_end_of_pause,
+                                        .lasts_ms = 1000,
+                                        .unnoticed = true,
+                                        .harmless = true});
 }
 
-/* What is not answered before the pause is over. */
-static void await_end(struct stage *stage)
-{
-    redis_do(&stage->fixture.redis, "DEL channels:nothing");
-}
-
-static void paused_writes_do_not_matter(void **state)
-{
-    struct stage *stage = *state;
-    outage_run(stage, &(struct outage){.name = "CLIENT PAUSE WRITE",
-                                       .begin = pause_writes,
-                                       .end = await_end,
-                                       .lasts_ms = PAUSE_WRITE_MS,
-                                       .unnoticed = true});
-    assert_int_equal(load_tally_of_fault(stage->load, LOAD_UNCACHED).failed, 0);
-}
-
-static void paused_clients_are_an_outage(void **state)
+TEST_CASE_WITH(paused_clients_are_an_outage, testbed_setup_clients, testbed_teardown)
 {
     outage_run(*state, &(struct outage){.name = "CLIENT PAUSE ALL",
-                                        .begin = pause_all,
-                                        .end = await_end,
-                                        .lasts_ms = PAUSE_ALL_MS});
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_way_to_kill_costs_no_request, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(killed_again_and_again, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(paused_writes_do_not_matter, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(paused_clients_are_an_outage, begin, stage_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+                                        .begin_command = "CLIENT PAUSE 3200 ALL",
+                                        .end = await_end_of_pause,
+                                        .lasts_ms = 3200});
 }

@@ -1,60 +1,100 @@
 /*
- * A network that drops packets, for good or by chance, or refuses them: Redis in a network namespace of its
- * own, where the kernel's own retransmission and time-outs are at work.
+ * A network that drops packets, permanently or at random, or refuses them: Redis is in a network namespace of
+ * its own, where the kernel's own retransmission and timeouts take part.
  */
 
-#include "faults/bad_network.h"
-#include "faults/outage.h"
+#include "faults/testbed.h"
 
-enum {
-    LASTS_MS = 3300,
-    RESETS_MS = 1500,
-    LOSS_MS = 1500,
-    LOSS_PERCENT = 5,
-};
-
-static void black_hole(void **state)
+static void drop_in(struct testbed *bed)
 {
-    outage_run(bad_network_begin(state), &(struct outage){.name = "network: black hole",
-                                                          .begin = bad_network_drop_all,
-                                                          .end = bad_network_heal,
-                                                          .lasts_ms = LASTS_MS,
-                                                          .recovery_ms = BAD_NETWORK_RECOVERY_MS});
+    netns_drop_in(&bed->netns);
 }
 
-static void refuse(struct stage *stage)
+static void drop_out(struct testbed *bed)
 {
-    netns_refuse(&stage->netns);
+    netns_drop_out(&bed->netns);
 }
 
-static void resets(void **state)
+static void drop_all(struct testbed *bed)
 {
-    outage_run(bad_network_begin(state), &(struct outage){.name = "network: resets",
-                                                          .begin = refuse,
-                                                          .end = bad_network_heal,
-                                                          .lasts_ms = RESETS_MS});
+    drop_in(bed);
+    drop_out(bed);
 }
 
-static void lose(struct stage *stage)
+static void refuse(struct testbed *bed)
 {
-    netns_lose(&stage->netns, LOSS_PERCENT);
+    netns_refuse(&bed->netns);
 }
 
-static void packet_loss(void **state)
+static void lose_5(struct testbed *bed)
 {
-    outage_run(bad_network_begin(state), &(struct outage){.name = "network: 5% of the packets lost, each way",
-                                                          .begin = lose,
-                                                          .end = bad_network_heal,
-                                                          .lasts_ms = LOSS_MS,
-                                                          .unnoticed = true});
+    netns_lose(&bed->netns, 5);
 }
 
-int main(void)
+static void lose_20(struct testbed *bed)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(black_hole, stage_teardown),
-        cmocka_unit_test_teardown(resets, stage_teardown),
-        cmocka_unit_test_teardown(packet_loss, stage_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    netns_lose(&bed->netns, 20);
+}
+
+static void restore(struct testbed *bed)
+{
+    netns_restore(&bed->netns);
+}
+
+static const struct outage BLACK_HOLE = {"network: black hole", drop_all, restore, .lasts_ms = 3300};
+static const struct outage RESETS = {"network: resets", refuse, restore, .lasts_ms = 1500};
+static const struct outage NO_REQUESTS = {"network: nothing gets to redis", drop_in, restore,
+                                          .recovery_ms = TESTBED_NETWORK_RECOVERY_MS};
+static const struct outage NO_REPLIES = {"network: nothing comes from redis", drop_out, restore,
+                                         .recovery_ms = TESTBED_NETWORK_RECOVERY_MS};
+/* Connections may be given up now and then: the cache does not suffer. */
+static const struct outage LOSS_5 = {"network: 5% packet loss, each way", lose_5, restore, .lasts_ms = 1500,
+                                     .unnoticed = true};
+static const struct outage LOSS_20 = {"network: 20% packet loss, each way", lose_20, restore,
+                                      .unnoticed = true};
+
+static void run(void **state, const struct outage *outage, int lasts_ms, int rounds)
+{
+    struct testbed *bed = *state;
+    struct outage actual = *outage;
+    if (bed == NULL)
+        bed = testbed_start(state, &(struct testbed_spec){.network = true});
+    actual.recovery_ms = TESTBED_NETWORK_RECOVERY_MS;
+    for (int i = 0; i < rounds; i++) {
+        if (lasts_ms > 0)
+            actual.lasts_ms = lasts_ms + i * 700;
+        outage_run(bed, &actual);
+    }
+}
+
+TEST_CASE_WITH(network_black_hole, NULL, testbed_teardown)
+{
+    run(state, &BLACK_HOLE, 0, 1);
+}
+
+TEST_CASE_WITH(network_resets, NULL, testbed_teardown)
+{
+    run(state, &RESETS, 0, 1);
+}
+
+TEST_CASE_WITH(network_packet_loss, NULL, testbed_teardown)
+{
+    run(state, &LOSS_5, 0, 1);
+}
+
+SLOW_TEST_WITH(network_black_holes_in_a_row, NULL, testbed_teardown)
+{
+    run(state, &BLACK_HOLE, 10000, 4);
+}
+
+SLOW_TEST_WITH(network_black_hole_in_one_direction, NULL, testbed_teardown)
+{
+    run(state, &NO_REQUESTS, 10000, 1);
+    run(state, &NO_REPLIES, 10000, 1);
+}
+
+SLOW_TEST_WITH(network_long_packet_loss, NULL, testbed_teardown)
+{
+    run(state, &LOSS_5, 30000, 1);
+    run(state, &LOSS_20, 30000, 1);
 }

@@ -1,20 +1,20 @@
 /*
- * Keys of another type than the loader writes, under each name that is read: 500 and nothing else, for what
- * needs that key alone, not remembered, and right again as soon as the key is. A page does not need any one
- * of its cards: it is answered without it.
+ * Keys of another type than the loader writes, under each name that is read: 500 for the requests that need
+ * this key, not cached, and right again as soon as the key is. A page does not need any one of its cards: it
+ * is served without it.
  */
 
 #include <stdlib.h>
 
-#include "faults/chorus.h"
+#include "faults/fanout.h"
 
-enum { ROUNDS = 4 };
+enum { ROUNDS = 2 };
 
 struct wrong_type {
-    const char *kept;   /* the key, which is put aside */
-    const char *broken; /* what stands in its place */
-    const char *asked;  /* and what needs it */
-    int page;           /* of the list that is answered when it is right, or 0: channel 1 */
+    const char *kept;   /* the key, which is renamed */
+    const char *broken; /* the command that replaces it */
+    const char *asked;  /* a path that needs it */
+    int page;           /* the expected page of the list, or 0: channel 1 */
 };
 
 static const struct wrong_type wrong_types[] = {
@@ -33,83 +33,65 @@ static const struct wrong_type wrong_types[] = {
     {"channels:api_keys", "ZADD channels:api_keys 1 a", "channel/by-link/?link=https://max.ru/c1", 0},
 };
 
-static int begin(void **state)
-{
-    *state = stage_new(NULL);
-    return 0;
-}
-
 static char *right_body(const struct wrong_type *w)
 {
-    return w->page > 0 ? stage_page(w->page, 1) : stage_card(1, 1);
+    return w->page > 0 ? catalogue_version_page(w->page, 1) : catalogue_version_card(1, 1);
 }
 
-static void wrong_type_is_500_until_it_is_mended(void **state)
+TEST_CASE_WITH(key_of_a_wrong_type_is_500_until_it_is_repaired, testbed_setup, testbed_teardown)
 {
-    struct stage *stage = *state;
-    struct redis *redis = &stage->fixture.redis;
-    struct chorus chorus;
-    chorus_open(&chorus, stage);
+    struct testbed *bed = *state;
+    struct redis *redis = &bed->fixture.redis;
+    struct fanout fanout;
+    fanout_open(&fanout, bed);
     for (size_t i = 0; i < TEST_COUNT(wrong_types); i++)
-        chorus_ask(&chorus, wrong_types[i].asked, 200, right_body(&wrong_types[i]));
+        fanout_ask(&fanout, wrong_types[i].asked, 200, right_body(&wrong_types[i]));
     for (int round = 0; round < ROUNDS * (int)TEST_COUNT(wrong_types); round++) {
         const struct wrong_type *w = &wrong_types[(size_t)round % TEST_COUNT(wrong_types)];
         redis_do(redis, "MULTI");
         redis_do(redis, "RENAME %s aside", w->kept);
         redis_do(redis, w->broken);
         redis_do(redis, "EXEC");
-        chorus_await(&chorus, w->asked, 500, NULL);
-        stage_expect_unavailable(stage, w->asked);
+        fanout_await(&fanout, w->asked, 500, NULL);
+        testbed_expect_unavailable(bed, w->asked);
         redis_do(redis, "RENAME aside %s", w->kept);
-        chorus_await(&chorus, w->asked, 200, right_body(w));
-        chorus_ask(&chorus, w->asked, 200, right_body(w));
+        fanout_await(&fanout, w->asked, 200, right_body(w));
+        fanout_ask(&fanout, w->asked, 200, right_body(w));
     }
-    chorus_close(&chorus);
+    fanout_close(&fanout);
 }
 
-/* Before channeld has ever read the keys: it says 500 to every key, not 401. */
-static void keys_of_a_wrong_type_from_the_start(void **state)
+/* Before channeld has ever read the API keys: every key gets 500, not 401. */
+TEST_CASE_WITH(api_keys_of_a_wrong_type_from_the_start, testbed_setup, testbed_teardown)
 {
-    struct stage *stage = *state;
-    struct server_spec spec = {.redis_url = stage->fixture.redis.url, .wait = SERVER_WAIT_READY};
-    server_stop(&stage->fixture.server);
-    redis_do(&stage->fixture.redis, "RENAME channels:api_keys aside");
-    redis_do(&stage->fixture.redis, "SET channels:api_keys text");
-    server_start(&stage->fixture.server, &spec);
-    stage_expect_unavailable(stage, "channel/by-id/1/");
-    assert_int_equal(http_get_status(stage->fixture.server.port, "/api/channels/", "X-Api-Key: wrong\r\n"),
-                     500);
-    redis_do(&stage->fixture.redis, "RENAME aside channels:api_keys");
-    stage_expect(stage, "channel/by-id/1/", stage_card(1, 1));
-    assert_int_equal(http_get_status(stage->fixture.server.port, "/api/channels/", "X-Api-Key: wrong\r\n"),
-                     401);
+    struct testbed *bed = *state;
+    server_stop(&bed->fixture.server);
+    redis_do(&bed->fixture.redis, "RENAME channels:api_keys aside");
+    redis_do(&bed->fixture.redis, "SET channels:api_keys text");
+    server_start(&bed->fixture.server,
+                 &(struct server_spec){bed->fixture.redis.url, NULL, SERVER_WAIT_READY});
+    testbed_expect_unavailable(bed, "channel/by-id/1/");
+    assert_int_equal(http_get_status(bed->fixture.server.port, "/api/channels/", FIXTURE_WRONG), 500);
+    redis_do(&bed->fixture.redis, "RENAME aside channels:api_keys");
+    testbed_expect(bed, "channel/by-id/1/", catalogue_version_card(1, 1));
+    assert_int_equal(http_get_status(bed->fixture.server.port, "/api/channels/", FIXTURE_WRONG), 401);
 }
 
-/* The rest of the catalogue does not suffer. */
-static void only_what_needs_the_key_fails(void **state)
+/* The rest of the catalogue is served. */
+TEST_CASE_WITH(key_of_a_wrong_type_fails_alone, testbed_setup, testbed_teardown)
 {
-    struct stage *stage = *state;
-    struct redis *redis = &stage->fixture.redis;
+    struct testbed *bed = *state;
+    struct redis *redis = &bed->fixture.redis;
     redis_do(redis, "SET channels:card:1 text");
     redis_do(redis, "SET channels:index text");
     redis_do(redis, "DEL channels:link:https://max.ru/c2");
     redis_do(redis, "HSET channels:link:https://max.ru/c2 a b");
-    stage_expect(stage, "channel/by-id/2/", stage_card(2, 1));
-    stage_expect(stage, "channel/by-link/?link=https://max.ru/c3", stage_card(3, 1));
-    assert_int_equal(fixture_status(&stage->fixture, "channel/by-id/-5/"), 404);
-    assert_int_equal(fixture_status(&stage->fixture, "channel/by-link/?link=https://max.ru/none"), 404);
-    stage_expect_unavailable(stage, "channel/by-id/1/");
-    stage_expect_unavailable(stage, "channels/");
-    stage_expect_unavailable(stage, "channel/by-link/?link=https://max.ru/c2");
-    assert_true(server_metric(&stage->fixture.server, "channeld_redis_error_replies_total") >= 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(wrong_type_is_500_until_it_is_mended, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(keys_of_a_wrong_type_from_the_start, begin, stage_teardown),
-        cmocka_unit_test_setup_teardown(only_what_needs_the_key_fails, begin, stage_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    testbed_expect(bed, "channel/by-id/2/", catalogue_version_card(2, 1));
+    testbed_expect(bed, "channel/by-link/?link=https://max.ru/c3", catalogue_version_card(3, 1));
+    assert_int_equal(fixture_status(&bed->fixture, "channel/by-id/-5/"), 404);
+    assert_int_equal(fixture_status(&bed->fixture, "channel/by-link/?link=https://max.ru/none"), 404);
+    testbed_expect_unavailable(bed, "channel/by-id/1/");
+    testbed_expect_unavailable(bed, "channels/");
+    testbed_expect_unavailable(bed, "channel/by-link/?link=https://max.ru/c2");
+    assert_true(server_metric(&bed->fixture.server, "channeld_redis_error_replies_total") >= 3);
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "hostile/attacks.h"
-#include "hostile/crowd.h"
 #include "hostile/nginx.h"
 #include "hostile/witness.h"
 #include "support/fixture.h"
@@ -21,13 +20,13 @@ static void connect_and_leave(int port)
     attack_come_and_go(port, VISITORS);
 }
 
-static void pipeline(struct crowd *crowd, const char *path,
-                     void (*send)(struct crowd *, const char *, size_t))
+static void pipeline(struct http_pool *pool, const char *path,
+                     void (*send)(struct http_pool *, const char *, size_t))
 {
     char *request = http_format("GET", path, FIXTURE_AUTH);
     char *all = attack_megabyte_of(request);
-    crowd_keep_sending(crowd, send, all, strlen(all), FOR_MS);
-    crowd_close(crowd);
+    http_pool_keep_sending(pool, send, all, strlen(all), FOR_MS);
+    http_pool_close(pool);
     free(all);
     free(request);
 }
@@ -35,37 +34,37 @@ static void pipeline(struct crowd *crowd, const char *path,
 static void pipeline_without_end(int port)
 {
     enum { PIPELINERS = 64 };
-    struct crowd crowd;
-    crowd_open(&crowd, port, PIPELINERS, 0);
-    pipeline(&crowd, "/api/channel/by-id/0/", crowd_pump);
+    struct http_pool pool;
+    http_pool_open(&pool, port, PIPELINERS, 0);
+    pipeline(&pool, "/api/channel/by-id/0/", http_pool_pump);
 }
 
 static void pipeline_pages_and_never_read(int port)
 {
     enum { GREEDY = 100, RECEIVE_BUFFER = 4096 };
-    struct crowd crowd;
-    crowd_open(&crowd, port, GREEDY, RECEIVE_BUFFER);
-    pipeline(&crowd, "/api/channels/", crowd_send);
+    struct http_pool pool;
+    http_pool_open(&pool, port, GREEDY, RECEIVE_BUFFER);
+    pipeline(&pool, "/api/channels/", http_pool_send);
 }
 
 static void connect_and_say_nothing(int port)
 {
     enum { SILENT = 10000 };
-    struct crowd crowd;
-    crowd_open(&crowd, port, SILENT, 0);
-    (void)crowd_watch(&crowd, 0, NULL, 0, 2 * TIMEOUT_MS);
-    crowd_close(&crowd);
+    struct http_pool pool;
+    http_pool_open(&pool, port, SILENT, 0);
+    (void)http_pool_await_end(&pool, 0, NULL, 0, 2 * TIMEOUT_MS);
+    http_pool_close(&pool);
 }
 
 static void drip_heads(int port)
 {
     enum { DRIPPING = 600, INTERVAL_MS = 100 };
     static const char head[] = "GET /api/channels/ HTTP/1.1\r\nHost: a\r\nX: ";
-    struct crowd crowd;
-    crowd_open(&crowd, port, DRIPPING, 0);
-    crowd_send(&crowd, head, sizeof head - 1);
-    (void)crowd_watch(&crowd, 408, "x", INTERVAL_MS, TIMEOUT_MS + FOR_MS);
-    crowd_close(&crowd);
+    struct http_pool pool;
+    http_pool_open(&pool, port, DRIPPING, 0);
+    http_pool_send(&pool, head, sizeof head - 1);
+    (void)http_pool_await_end(&pool, 408, "x", INTERVAL_MS, TIMEOUT_MS + FOR_MS);
+    http_pool_close(&pool);
 }
 
 static const struct attack {
@@ -106,7 +105,7 @@ static void start_nginx_beside(struct nginx *nginx, pid_t channeld)
     free(third);
 }
 
-static void attack_both(void **state)
+TEST_CASE(attack_both)
 {
     struct fixture *fixture = *state;
     struct nginx nginx;
@@ -119,16 +118,4 @@ static void attack_both(void **state)
     nginx_stop(&nginx);
 }
 
-static int start(void **state)
-{
-    static const char *const env[] = {"CHANNELD_HEADER_TIMEOUT=4s", "CHANNELD_WRITE_TIMEOUT=2s",
-                                      "CHANNELD_ACCESS_LOG=off", NULL};
-    *state = fixture_new(300, env);
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(attack_both)};
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
-}
+FIXTURE(300, "CHANNELD_HEADER_TIMEOUT=4s", "CHANNELD_WRITE_TIMEOUT=2s", "CHANNELD_ACCESS_LOG=off", NULL)

@@ -20,7 +20,7 @@ static void print_row(int ours, int theirs, const struct shape *shape)
     free(nginx);
 }
 
-static void table(void **state)
+TEST_CASE(table)
 {
     struct fixture *fixture = *state;
     struct nginx nginx;
@@ -33,14 +33,4 @@ static void table(void **state)
     nginx_stop(&nginx);
 }
 
-static int start(void **state)
-{
-    *state = fixture_new(3, NULL);
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(table)};
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
-}
+FIXTURE(3, NULL)

@@ -1,17 +1,13 @@
 /* Twenty thousand clients that connect and are gone again: nothing may stay behind of any of them. */
 
 #include "hostile/attacks.h"
-#include "hostile/footprint.h"
 #include "hostile/witness.h"
 #include "support/fixture.h"
+#include "support/footprint.h"
 
 enum { ROUNDS = 4, ROUND = 5000, GROWTH_KIB = 256 };
 
-static int start(void **state)
-{
-    *state = fixture_new(3, NULL);
-    return 0;
-}
+FIXTURE(3, NULL)
 
 static void come_and_go(struct fixture *fixture)
 {
@@ -21,7 +17,7 @@ static void come_and_go(struct fixture *fixture)
     server_await_metric_below(&fixture->server, "channeld_connections_open", 8);
 }
 
-static void clients_that_come_and_go_leave_nothing(void **state)
+TEST_CASE(clients_that_come_and_go_leave_nothing)
 {
     struct fixture *fixture = *state;
     pid_t pid = fixture->server.process.pid;
@@ -38,14 +34,6 @@ static void clients_that_come_and_go_leave_nothing(void **state)
     witness_expect_unharmed(&calm, &attacked);
     footprint_await_descriptors(pid, before.descriptors);
     witness_free(witness);
-    if (footprint_is_telling())
+    if (footprint_is_meaningful())
         assert_in_range(after.resident_kib, 0, before.resident_kib + GROWTH_KIB);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clients_that_come_and_go_leave_nothing),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

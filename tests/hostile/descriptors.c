@@ -9,13 +9,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "hostile/crowd.h"
-#include "hostile/footprint.h"
 #include "support/fixture.h"
+#include "support/footprint.h"
 
 enum {
     FEW = 300,
-    CROWD = 600,
+    CLIENTS = 600,
     EATERS = 4,
     HELD = 200,
     HOLD_MS = 500,
@@ -137,12 +136,11 @@ static void start_with_few(void **state)
     free(wrapper);
 }
 
-static void operator_and_redis_get_descriptors_while_clients_eat_them(void **state)
+TEST_CASE(operator_and_redis_get_descriptors_while_clients_eat_them)
 {
     struct fixture *fixture = NULL;
     struct eaters eaters;
     struct http_conn kept;
-    (void)state;
     if (getenv("TEST_WRAPPER") != NULL)
         skip();
     start_with_few((void **)&fixture);
@@ -169,42 +167,32 @@ static void operator_and_redis_get_descriptors_while_clients_eat_them(void **sta
 }
 
 /* The limit falls while it runs: not even what it has kept for its operator is left. */
-static void no_descriptor_at_all_does_not_make_it_spin(void **state)
+TEST_CASE(no_descriptor_at_all_does_not_make_it_spin)
 {
     struct fixture *fixture = fixture_new(3, NULL);
     struct http_conn kept;
-    struct crowd crowd;
+    struct http_pool pool;
     struct rlimit all;
     pid_t pid = fixture->server.process.pid;
-    (void)state;
     assert_int_equal(http_open(&kept, fixture->server.port), 0);
     assert_served(&kept);
     assert_int_equal(prlimit(pid, RLIMIT_NOFILE, NULL, &all), 0);
     struct rlimit none = {.rlim_cur = 3, .rlim_max = all.rlim_max};
     assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &none, NULL), 0);
-    crowd_open(&crowd, fixture->server.port, CROWD, 0);
+    http_pool_open(&pool, fixture->server.port, CLIENTS, 0);
     int cpu = cpu_of_a_second(pid);
     print_message("%d ms of processor time in a second without descriptors\n", cpu);
-    if (footprint_is_telling())
+    if (footprint_is_meaningful())
         assert_in_range(cpu, 0, CPU_MS);
     assert_served(&kept);
     char *log = server_log(&fixture->server);
     assert_in_range(text_count(log, "cannot accept"), 1, WORKERS); /* said once, not all the time */
     free(log);
     assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &all, NULL), 0);
-    server_await_metric(&fixture->server, "channeld_connections_open", CROWD + 1);
+    server_await_metric(&fixture->server, "channeld_connections_open", CLIENTS + 1);
     assert_served(&kept);
     assert_true(is_let_in(fixture));
-    crowd_close(&crowd);
+    http_pool_close(&pool);
     http_close(&kept);
     fixture_free(fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operator_and_redis_get_descriptors_while_clients_eat_them),
-        cmocka_unit_test(no_descriptor_at_all_does_not_make_it_spin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hostile/crowd.h"
 #include "support/fixture.h"
 #include "support/net.h"
 
-enum { CROWD = 500, LAST_CALL_MS = 1000, FLOODERS = 4 };
+enum { CLIENTS = 500, LAST_CALL_MS = 1000, FLOODERS = 4 };
 
 static struct fixture *begin(const char *timeout)
 {
@@ -32,18 +31,17 @@ static int drain(struct fixture *fixture)
     return took;
 }
 
-static void connections_that_never_spoke_end_after_a_second(void **state)
+TEST_CASE(connections_that_never_spoke_end_after_a_second)
 {
     struct fixture *fixture = begin("20s");
-    struct crowd crowd;
-    (void)state;
-    crowd_open(&crowd, fixture->server.port, CROWD, 0);
-    server_await_metric(&fixture->server, "channeld_connections_open", CROWD);
+    struct http_pool pool;
+    http_pool_open(&pool, fixture->server.port, CLIENTS, 0);
+    server_await_metric(&fixture->server, "channeld_connections_open", CLIENTS);
     assert_in_range(drain(fixture), LAST_CALL_MS - 100, LAST_CALL_MS + 2 * wait_slack_ms());
-    struct crowd_end end = crowd_watch(&crowd, 0, NULL, 0, WAIT_DEADLINE_MS);
+    struct http_pool_end end = http_pool_await_end(&pool, 0, NULL, 0, WAIT_DEADLINE_MS);
     assert_int_equal(end.left, 0);
     assert_int_equal(end.reset, 0);
-    crowd_close(&crowd);
+    http_pool_close(&pool);
     fixture_free(fixture);
 }
 
@@ -53,35 +51,30 @@ static bool no_longer_listens(void *arg)
     return !net_is_listening(fixture->server.port);
 }
 
-static void client_that_has_just_connected_is_served(void **state)
+TEST_CASE(client_that_has_just_connected_is_served)
 {
     struct fixture *fixture = begin("20s");
     struct http_conn conn;
-    struct http_response response;
-    (void)state;
     assert_int_equal(http_open(&conn, fixture->server.port), 0);
     server_await_metric(&fixture->server, "channeld_connections_open", 1);
     process_signal(&fixture->server.process, SIGTERM);
     assert_true(wait_until(no_longer_listens, fixture, WAIT_DEADLINE_MS));
-    assert_int_equal(http_exchange(&conn, "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
-    assert_int_equal(response.status, 200);
-    http_response_free(&response);
+    http_ask(&conn, "GET", "/api/channels/", FIXTURE_AUTH, 200);
     http_close(&conn);
     server_expect_exit(&fixture->server, 0);
     fixture_free(fixture);
 }
 
-static void heads_that_never_end_are_left_behind(void **state)
+TEST_CASE(heads_that_never_end_are_left_behind)
 {
     static const char half[] = "GET /api/channels/ HTTP/1.1\r\nX: ";
     struct fixture *fixture = begin("2s");
-    struct crowd crowd;
-    (void)state;
-    crowd_open(&crowd, fixture->server.port, CROWD, 0);
-    crowd_send(&crowd, half, strlen(half));
-    server_await_metric(&fixture->server, "channeld_connections_open", CROWD);
+    struct http_pool pool;
+    http_pool_open(&pool, fixture->server.port, CLIENTS, 0);
+    http_pool_send(&pool, half, strlen(half));
+    server_await_metric(&fixture->server, "channeld_connections_open", CLIENTS);
     assert_in_range(drain(fixture), 0, 2000 + 2 * wait_slack_ms());
-    crowd_close(&crowd);
+    http_pool_close(&pool);
     fixture_free(fixture);
 }
 
@@ -110,12 +103,11 @@ static bool flood_runs(void *arg)
 }
 
 /* The listeners take all that the kernel has queued before they close: that must have an end. */
-static void flood_of_new_connections_does_not_hold_it_up(void **state)
+TEST_CASE(flood_of_new_connections_does_not_hold_it_up)
 {
     struct fixture *fixture = begin("20s");
     struct flood flood = {.port = fixture->server.port};
     pthread_t thread[FLOODERS];
-    (void)state;
     for (int i = 0; i < FLOODERS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, connect_and_close, &flood), 0);
     assert_true(wait_until(flood_runs, &flood, WAIT_DEADLINE_MS));
@@ -125,15 +117,4 @@ static void flood_of_new_connections_does_not_hold_it_up(void **state)
         (void)pthread_join(thread[i], NULL);
     assert_in_range(took, 0, LAST_CALL_MS + 3 * wait_slack_ms());
     fixture_free(fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(connections_that_never_spoke_end_after_a_second),
-        cmocka_unit_test(client_that_has_just_connected_is_served),
-        cmocka_unit_test(heads_that_never_end_are_left_behind),
-        cmocka_unit_test(flood_of_new_connections_does_not_hold_it_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,24 +7,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "hostile/footprint.h"
 #include "support/fixture.h"
+#include "support/footprint.h"
 #include "support/net.h"
 
 #define TARGET "/api/channel/by-id/0/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH
 
 static const char *const requests[] = {
     "GET " TARGET "\r\n",
-    "GET " TARGET "Content-Length: 11\r\n\r\nhello world",
+    "GET " TARGET "Content-Length: 11\r\n\r\nhello cluster",
     "GET " TARGET "Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n",
 };
 
-static int start(void **state)
-{
-    static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=20s", NULL};
-    *state = fixture_new(5, env);
-    return 0;
-}
+FIXTURE(5, "CHANNELD_REQUEST_TIMEOUT=20s", NULL)
 
 /* Ends it so that the server sees a reset, and nothing stays behind in the kernel. */
 static void reset(struct http_conn *conn)
@@ -45,14 +40,11 @@ static void assert_all_ended(struct fixture *fixture)
 static void half_close_at(struct fixture *fixture, const char *request, size_t at)
 {
     struct http_conn conn;
-    struct http_response response;
     assert_int_equal(http_open(&conn, fixture->server.port), 0);
     assert_int_equal(http_send(&conn, request, at), 0);
     assert_int_equal(http_finish(&conn), 0);
     if (at == strlen(request)) {
-        assert_int_equal(http_read(&conn, false, &response), 0);
-        assert_int_equal(response.status, 200);
-        http_response_free(&response);
+        http_expect(&conn, 200);
     }
     int error = http_read_eof(&conn);
     if (error != 0)
@@ -60,7 +52,7 @@ static void half_close_at(struct fixture *fixture, const char *request, size_t a
     http_close(&conn);
 }
 
-static void half_close_at_every_byte_ends_the_connection(void **state)
+TEST_CASE(half_close_at_every_byte_ends_the_connection)
 {
     struct fixture *fixture = *state;
     for (size_t i = 0; i < TEST_COUNT(requests); i++) {
@@ -71,7 +63,7 @@ static void half_close_at_every_byte_ends_the_connection(void **state)
 }
 
 /* The same behind a request that is answered. */
-static void half_close_in_a_second_request_still_gets_the_first_answer(void **state)
+TEST_CASE(half_close_in_a_second_request_still_gets_the_first_answer)
 {
     struct fixture *fixture = *state;
     size_t length = strlen(requests[0]);
@@ -92,7 +84,7 @@ static void half_close_in_a_second_request_still_gets_the_first_answer(void **st
     assert_all_ended(fixture);
 }
 
-static void reset_at_every_byte_of_a_request_leaves_nothing(void **state)
+TEST_CASE(reset_at_every_byte_of_a_request_leaves_nothing)
 {
     struct fixture *fixture = *state;
     struct footprint before = footprint_of(fixture->server.process.pid);
@@ -123,7 +115,7 @@ static bool take(struct http_conn *conn, size_t length)
     return poll(&more, 1, 0) == 1;
 }
 
-static void reset_at_every_byte_of_an_answer_leaves_nothing(void **state)
+TEST_CASE(reset_at_every_byte_of_an_answer_leaves_nothing)
 {
     struct fixture *fixture = *state;
     struct footprint before = footprint_of(fixture->server.process.pid);
@@ -144,7 +136,7 @@ static void reset_at_every_byte_of_an_answer_leaves_nothing(void **state)
 }
 
 /* Redis does not answer meanwhile: the requests are abandoned at all stages of waiting. */
-static void resets_while_redis_is_asked_leave_nothing(void **state)
+TEST_CASE(resets_while_redis_is_asked_leave_nothing)
 {
     enum { CLIENTS = 200, CLIENTS_LEFT = CLIENTS / 2 };
     struct fixture *fixture = *state;
@@ -153,10 +145,7 @@ static void resets_while_redis_is_asked_leave_nothing(void **state)
     redis_pause(&fixture->redis);
     for (int i = 0; i < CLIENTS; i++) {
         char *target = text_printf("/api/channel/by-id/%d/", 1000 + i / 2);
-        char *request = http_format("GET", target, FIXTURE_AUTH);
-        assert_int_equal(http_open(&conns[i], fixture->server.port), 0);
-        assert_int_equal(http_send_text(&conns[i], request), 0);
-        free(request);
+        http_start_get(&conns[i], fixture->server.port, target, FIXTURE_AUTH);
         free(target);
     }
     server_await_metric(&fixture->server, "channeld_requests_in_flight", CLIENTS);
@@ -165,24 +154,9 @@ static void resets_while_redis_is_asked_leave_nothing(void **state)
     server_await_metric_below(&fixture->server, "channeld_requests_in_flight", CLIENTS_LEFT);
     redis_resume(&fixture->redis);
     for (int i = 1; i < CLIENTS; i += 2) {
-        struct http_response response;
-        assert_int_equal(http_read(&conns[i], false, &response), 0);
-        assert_int_equal(response.status, 404);
-        http_response_free(&response);
+        http_expect(&conns[i], 404);
         reset(&conns[i]);
     }
     assert_all_ended(fixture);
     footprint_await_descriptors(fixture->server.process.pid, before.descriptors);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(half_close_at_every_byte_ends_the_connection),
-        cmocka_unit_test(half_close_in_a_second_request_still_gets_the_first_answer),
-        cmocka_unit_test(reset_at_every_byte_of_a_request_leaves_nothing),
-        cmocka_unit_test(reset_at_every_byte_of_an_answer_leaves_nothing),
-        cmocka_unit_test(resets_while_redis_is_asked_leave_nothing),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -15,11 +15,7 @@ struct row {
     int status;
 };
 
-static int start(void **state)
-{
-    *state = fixture_new(CHANNELS, NULL);
-    return 0;
-}
+FIXTURE(CHANNELS, NULL)
 
 static void check(struct fixture *fixture, const struct row *rows, size_t count)
 {
@@ -36,7 +32,7 @@ static void check(struct fixture *fixture, const struct row *rows, size_t count)
     assert_int_equal(wrong, 0);
 }
 
-static void escapes_are_decoded_once_and_strictly(void **state)
+TEST_CASE(escapes_are_decoded_once_and_strictly)
 {
     static const struct row rows[] = {
         {"link=https%3A%2F%2Fmax.ru%2Fsample_1", 200},
@@ -65,7 +61,7 @@ static void escapes_are_decoded_once_and_strictly(void **state)
     check(*state, rows, TEST_COUNT(rows));
 }
 
-static void hosts_are_not_mistaken(void **state)
+TEST_CASE(hosts_are_not_mistaken)
 {
     static const struct row rows[] = {
         {"link=https://max.ru./sample_1", 404},
@@ -99,7 +95,7 @@ static void hosts_are_not_mistaken(void **state)
     check(*state, rows, TEST_COUNT(rows));
 }
 
-static void slugs_are_not_normalised(void **state)
+TEST_CASE(slugs_are_not_normalised)
 {
     static const struct row rows[] = {
         {"link=https://max.ru/./sample_1", 404},
@@ -122,7 +118,7 @@ static void slugs_are_not_normalised(void **state)
     assert_int_equal(redis_integer(&fixture->redis, "ZCARD channels:index"), CHANNELS);
 }
 
-static void parameters_are_not_mixed_up(void **state)
+TEST_CASE(parameters_are_not_mixed_up)
 {
     static const struct row rows[] = {
         {"link=https://max.ru/sample_1&link=https://evil.example/x", 200},
@@ -141,7 +137,7 @@ static void parameters_are_not_mixed_up(void **state)
     check(*state, rows, TEST_COUNT(rows));
 }
 
-static void long_links_find_nothing(void **state)
+TEST_CASE(long_links_find_nothing)
 {
     static const size_t lengths[] = {100, 4000, 15000};
     for (size_t i = 0; i < TEST_COUNT(lengths); i++) {
@@ -151,16 +147,4 @@ static void long_links_find_nothing(void **state)
         free(path);
         free(slug);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(escapes_are_decoded_once_and_strictly),
-        cmocka_unit_test(hosts_are_not_mistaken),
-        cmocka_unit_test(slugs_are_not_normalised),
-        cmocka_unit_test(parameters_are_not_mixed_up),
-        cmocka_unit_test(long_links_find_nothing),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

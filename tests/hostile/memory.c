@@ -7,15 +7,15 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "hostile/footprint.h"
 #include "support/fixture.h"
+#include "support/footprint.h"
 
 enum { LARGE = 40000000, ROUNDS = 2, HEADS = 400, HEAD_SIZE = 16 * 1024, HEAD_KIB_MAX = 26 };
 
 static int start(void **state)
 {
     *state = NULL;
-    if (!footprint_is_telling())
+    if (!footprint_is_meaningful())
         return 0;
     struct fixture *fixture = fixture_new(300, NULL);
     char *text = text_repeat('x', LARGE);
@@ -24,6 +24,8 @@ static int start(void **state)
     *state = fixture;
     return 0;
 }
+
+TEST_GROUP(start, fixture_teardown)
 
 static long virtual_bytes(pid_t pid)
 {
@@ -63,7 +65,7 @@ static bool small_cards_are_served(void *arg)
     return ask(arg, "/api/channel/by-id/0/") == 200;
 }
 
-static void requests_fail_one_by_one_and_the_process_goes_on(void **state)
+TEST_CASE(requests_fail_one_by_one_and_the_process_goes_on)
 {
     struct fixture *fixture = *state;
     if (fixture == NULL) {
@@ -99,7 +101,7 @@ static bool all_is_read(void *arg)
 }
 
 /* Lists that go on between other fields that are kept, and never an end: no byte is kept twice. */
-static void unfinished_heads_cost_what_was_sent(void **state)
+TEST_CASE(unfinished_heads_cost_what_was_sent)
 {
     static const char *const fields[] = {"Origin: o", "X-Api-Key: k", "Traceparent: t", "X-Request-Id: i"};
     static struct http_conn conn[HEADS];
@@ -128,13 +130,4 @@ static void unfinished_heads_cost_what_was_sent(void **state)
     assert_in_range(each, 0, HEAD_KIB_MAX);
     for (int i = 0; i < HEADS; i++)
         http_close(&conn[i]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unfinished_heads_cost_what_was_sent),
-        cmocka_unit_test(requests_fail_one_by_one_and_the_process_goes_on),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hostile/footprint.h"
 #include "hostile/shapes.h"
+#include "support/footprint.h"
 
 enum { ROUNDS = 4000, ROOM = 1024, GROWTH_KIB = 1024 };
 
@@ -20,11 +20,7 @@ static const char with_chunks[] =
     "GET /api/channel/by-link/?link=https%3A%2F%2Fmax.ru%2Fsample_1 HTTP/1.1\r\n" FIELDS
     "Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n";
 
-static int start(void **state)
-{
-    *state = fixture_new(3, NULL);
-    return 0;
-}
+FIXTURE(3, NULL)
 
 static void print_bytes(const struct shape *shape)
 {
@@ -80,7 +76,7 @@ static void put_everywhere(struct fixture *fixture, const char *request, unsigne
     }
 }
 
-static void odd_bytes_are_borne_at_every_place(void **state)
+TEST_CASE(odd_bytes_are_borne_at_every_place)
 {
     static const unsigned char odd[] = {0, 1, '\t', '\n', '\r', ' ', '#', '%', ':', 0x7f, 0x80, 0xc3, 0xff};
     for (size_t i = 0; i < sizeof odd; i++) {
@@ -144,7 +140,7 @@ static void change(char *bytes, size_t *length, uint64_t *seed)
     }
 }
 
-static void requests_changed_at_random_are_borne(void **state)
+TEST_CASE(requests_changed_at_random_are_borne)
 {
     static const char *const requests[] = {plain, with_length, with_chunks};
     struct fixture *fixture = *state;
@@ -164,15 +160,6 @@ static void requests_changed_at_random_are_borne(void **state)
     footprint_print("before", &before);
     footprint_print("after", &after);
     footprint_await_descriptors(pid, before.descriptors);
-    if (footprint_is_telling())
+    if (footprint_is_meaningful())
         assert_in_range(after.resident_kib, 0, before.resident_kib + GROWTH_KIB);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(odd_bytes_are_borne_at_every_place),
-        cmocka_unit_test(requests_changed_at_random_are_borne),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

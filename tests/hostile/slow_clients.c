@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hostile/crowd.h"
-#include "hostile/footprint.h"
 #include "hostile/witness.h"
 #include "support/fixture.h"
+#include "support/footprint.h"
 
 enum {
-    CROWD = 600,
+    CLIENTS = 600,
     TIMEOUT_MS = 1000,
     IDLE_MS = 2000,
     LATE_MS = 1000,
@@ -36,6 +35,8 @@ static int start(void **state)
     return 0;
 }
 
+TEST_GROUP(start, fixture_teardown)
+
 #define POST    "POST /api/channels/ HTTP/1.1\r\nHost: a\r\n"
 #define CHUNKED POST "Transfer-Encoding: chunked\r\n\r\n"
 
@@ -49,28 +50,28 @@ static const char *const openings[] = {
     CHUNKED "0\r\nX: ",                              /* trailer */
 };
 
-static void assert_ended_in_time(const struct crowd_end *end)
+static void assert_ended_in_time(const struct http_pool_end *end)
 {
     print_message(
         "%d connections ended between %d and %d ms, the deadline being %d: %d with an answer, %d reset\n",
-        CROWD - end->left, (int)end->first_ms, (int)end->last_ms, TIMEOUT_MS, end->answered, end->reset);
+        CLIENTS - end->left, (int)end->first_ms, (int)end->last_ms, TIMEOUT_MS, end->answered, end->reset);
     assert_int_equal(end->left, 0);
-    assert_int_equal(end->answered, CROWD);
+    assert_int_equal(end->answered, CLIENTS);
     assert_in_range(end->first_ms, TIMEOUT_MS - wait_slack_ms(), TIMEOUT_MS + LATE_MS + 3 * wait_slack_ms());
     assert_in_range(end->last_ms, 0, TIMEOUT_MS + LATE_MS + 3 * wait_slack_ms());
 }
 
-static void clients_that_drip_get_408_in_time(void **state)
+TEST_CASE(clients_that_drip_get_408_in_time)
 {
     struct fixture *fixture = *state;
-    struct crowd crowd;
+    struct http_pool pool;
     pid_t pid = fixture->server.process.pid;
     struct witness *witness = witness_new(fixture->server.port, fixture->server.process.pid);
     struct witness_view calm = witness_look_long(witness);
     struct footprint before = footprint_of(pid);
-    crowd_open(&crowd, fixture->server.port, CROWD, 0);
-    crowd_send_in_turn(&crowd, openings, TEST_COUNT(openings));
-    struct crowd_end end = crowd_watch(&crowd, 408, "x", DRIP_MS, TIMEOUT_MS + WAIT_DEADLINE_MS);
+    http_pool_open(&pool, fixture->server.port, CLIENTS, 0);
+    http_pool_send_each(&pool, openings, TEST_COUNT(openings));
+    struct http_pool_end end = http_pool_await_end(&pool, 408, "x", DRIP_MS, TIMEOUT_MS + WAIT_DEADLINE_MS);
     struct witness_view attacked = witness_look(witness);
     struct footprint after = footprint_of(pid);
     footprint_print("before", &before);
@@ -78,25 +79,25 @@ static void clients_that_drip_get_408_in_time(void **state)
     assert_ended_in_time(&end);
     witness_expect_unharmed(&calm, &attacked);
     witness_free(witness);
-    crowd_close(&crowd);
+    http_pool_close(&pool);
     footprint_await_descriptors(pid, before.descriptors);
 }
 
 /* The answers of 4 MB are one and the same in the server's memory; its kernel holds what it took of them. */
-static void answers_that_are_not_read_end_in_time(void **state)
+TEST_CASE(answers_that_are_not_read_end_in_time)
 {
     enum { READERS = 100 };
     struct fixture *fixture = *state;
-    struct crowd crowd;
+    struct http_pool pool;
     pid_t pid = fixture->server.process.pid;
     char *request = http_format("GET", "/api/channel/by-id/900/", FIXTURE_AUTH);
     struct witness *witness = witness_new(fixture->server.port, fixture->server.process.pid);
     struct witness_view calm = witness_look_long(witness);
     double timed_out = server_metric(&fixture->server, "channeld_connections_timed_out_total");
     struct footprint before = footprint_of(pid);
-    crowd_open(&crowd, fixture->server.port, READERS, 4096);
+    http_pool_open(&pool, fixture->server.port, READERS, 4096);
     for (int i = 0; i < 4; i++)
-        crowd_send(&crowd, request, strlen(request));
+        http_pool_send(&pool, request, strlen(request));
     int64_t began = wait_now_ms();
     server_await_metric(&fixture->server, "channeld_connections_timed_out_total", timed_out + READERS);
     int took = (int)(wait_now_ms() - began);
@@ -110,10 +111,10 @@ static void answers_that_are_not_read_end_in_time(void **state)
     footprint_await_descriptors(pid, before.descriptors);
     /* Nor does the kernel go on trying to send. */
     assert_in_range(footprint_queues_of(fixture->server.port).sent_kib, 0, 100);
-    if (footprint_is_telling())
+    if (footprint_is_meaningful())
         assert_in_range(after.peak_kib, 0, before.peak_kib + 20L * LONG_TEXT / 1024);
     witness_free(witness);
-    crowd_close(&crowd);
+    http_pool_close(&pool);
     free(request);
 }
 
@@ -134,40 +135,29 @@ static bool kernel_has_let_go(void *arg)
 static void assert_kernel_lets_go(struct fixture *fixture, const char *headers, int deadline_ms)
 {
     enum { READERS = 100 };
-    struct crowd crowd;
+    struct http_pool pool;
     pid_t pid = fixture->server.process.pid;
     struct footprint before = footprint_of(pid);
     char *request = http_format("GET", "/api/channel/by-id/901/", headers);
-    crowd_open(&crowd, fixture->server.port, READERS, 4096);
-    crowd_send(&crowd, request, strlen(request));
+    http_pool_open(&pool, fixture->server.port, READERS, 4096);
+    http_pool_send(&pool, request, strlen(request));
     server_await_metric(&fixture->server, "channeld_connections_open", READERS);
     assert_true(wait_until(kernel_has_all, fixture, WAIT_DEADLINE_MS));
     assert_true(wait_until(kernel_has_let_go, fixture, WAIT_DEADLINE_MS));
-    int took = (int)(wait_now_ms() - crowd.began_ms);
+    int took = (int)(wait_now_ms() - pool.began_ms);
     print_message("the kernel let go of %d answers within %d ms\n", READERS, took);
     assert_in_range(took, 0, deadline_ms + LATE_MS + 5 * wait_slack_ms());
     footprint_await_descriptors(pid, before.descriptors);
-    crowd_close(&crowd);
+    http_pool_close(&pool);
     free(request);
 }
 
-static void last_answers_that_are_not_read_end_in_time(void **state)
+TEST_CASE(last_answers_that_are_not_read_end_in_time)
 {
     assert_kernel_lets_go(*state, FIXTURE_AUTH "Connection: close\r\n", LINGER_MS + TIMEOUT_MS);
 }
 
-static void kept_connections_whose_answer_is_not_read_end_in_time(void **state)
+TEST_CASE(kept_connections_whose_answer_is_not_read_end_in_time)
 {
     assert_kernel_lets_go(*state, FIXTURE_AUTH, IDLE_MS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clients_that_drip_get_408_in_time),
-        cmocka_unit_test(answers_that_are_not_read_end_in_time),
-        cmocka_unit_test(last_answers_that_are_not_read_end_in_time),
-        cmocka_unit_test(kept_connections_whose_answer_is_not_read_end_in_time),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hostile/footprint.h"
 #include "hostile/witness.h"
 #include "support/fixture.h"
+#include "support/footprint.h"
 
 enum { CONNECTIONS = 300, DEADLINE_MS = 3000, LATE_MS = 1000, TOOL_MS = 2000, LONG_TEXT = 4000000 };
 
@@ -20,6 +20,8 @@ static int start(void **state)
     *state = fixture;
     return 0;
 }
+
+TEST_GROUP(start, fixture_teardown)
 
 /* Starts it with 300 connections for at most 30 s. */
 static void start_tool(struct fixture *fixture, struct process *tool, const char *const *options,
@@ -84,30 +86,20 @@ static void withstand(struct fixture *fixture, void (*await)(struct fixture *fix
     footprint_await_descriptors(pid, before.descriptors);
 }
 
-static void slow_heads_end_in_time(void **state)
+TEST_CASE(slow_heads_end_in_time)
 {
     static const char *const options[] = {"-H", "-i", "1"};
     withstand(*state, await_its_end, options, TEST_COUNT(options));
 }
 
-static void slow_bodies_end_in_time(void **state)
+TEST_CASE(slow_bodies_end_in_time)
 {
     static const char *const options[] = {"-B", "-i", "1", "-s", "60000"};
     withstand(*state, await_its_end, options, TEST_COUNT(options));
 }
 
-static void slow_reading_ends_in_time(void **state)
+TEST_CASE(slow_reading_ends_in_time)
 {
     static const char *const options[] = {"-X", "-n", "1", "-z", "5", "-w", "512", "-y", "1024", "-k", "3"};
     withstand(*state, await_timeouts, options, TEST_COUNT(options));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slow_reading_ends_in_time), /* first: it counts timeouts */
-        cmocka_unit_test(slow_heads_end_in_time),
-        cmocka_unit_test(slow_bodies_end_in_time),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -8,11 +8,7 @@
 
 #include "hostile/shapes.h"
 
-static int start(void **state)
-{
-    *state = fixture_new(3, NULL);
-    return 0;
-}
+FIXTURE(3, NULL)
 
 static int count_wrong(struct fixture *fixture, const struct shape *list, size_t piece)
 {
@@ -35,33 +31,22 @@ static void check(struct fixture *fixture, const struct shape *list)
     assert_int_equal(fixture_status(fixture, "channels/"), 200);
 }
 
-static void odd_lengths_and_codings_are_refused(void **state)
+TEST_CASE(odd_lengths_and_codings_are_refused)
 {
     check(*state, shapes_of_length);
 }
 
-static void odd_chunks_are_refused(void **state)
+TEST_CASE(odd_chunks_are_refused)
 {
     check(*state, shapes_of_chunks);
 }
 
-static void odd_lines_versions_and_methods_are_refused(void **state)
+TEST_CASE(odd_lines_versions_and_methods_are_refused)
 {
     check(*state, shapes_of_lines);
 }
 
-static void odd_targets_are_refused_or_found_nowhere(void **state)
+TEST_CASE(odd_targets_are_refused_or_found_nowhere)
 {
     check(*state, shapes_of_targets);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(odd_lengths_and_codings_are_refused),
-        cmocka_unit_test(odd_chunks_are_refused),
-        cmocka_unit_test(odd_lines_versions_and_methods_are_refused),
-        cmocka_unit_test(odd_targets_are_refused_or_found_nowhere),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

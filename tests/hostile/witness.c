@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "hostile/footprint.h"
 #include "support/fixture.h"
+#include "support/footprint.h"
 
 enum { CLIENTS = 4, PAUSE_US = 2000, SAMPLES_MAX = 1 << 20, ENOUGH = 800, ENOUGH_MAX = 100000 };
 
@@ -169,6 +169,6 @@ void witness_expect_unharmed(const struct witness_view *calm, const struct witne
     assert_int_equal(attacked->failures, 0);
     assert_true(attacked->requests > 0);
     /* Sanitizers make all work dear, that for the attackers too. */
-    int slack_ms = (footprint_is_telling() ? 1 : 4) * wait_slack_ms();
+    int slack_ms = (footprint_is_meaningful() ? 1 : 4) * wait_slack_ms();
     assert_in_range(attacked->p99_us, 0, 2 * calm->p99_us + slack_ms * 1000);
 }

@@ -17,13 +17,9 @@ static void raise_descriptor_limit(void)
     assert_true(limit.rlim_max > (rlim_t)OCCUPANTS * 2);
 }
 
-static int start(void **state)
-{
-    *state = fixture_new(5, NULL);
-    return 0;
-}
+FIXTURE(5, NULL)
 
-static void health_is_good_when_all_is_well(void **state)
+TEST_CASE(health_is_good_when_all_is_well)
 {
     static const char *const paths[] = {"/livez",          "/readyz",  "/startupz",
                                         "/readyz?verbose", "/version", "/metrics"};
@@ -35,7 +31,7 @@ static void health_is_good_when_all_is_well(void **state)
     }
 }
 
-static void health_needs_no_key_and_knows_no_api(void **state)
+TEST_CASE(health_needs_no_key_and_knows_no_api)
 {
     struct fixture *fixture = *state;
     assert_int_equal(server_admin_status(&fixture->server, "/api/channels/"), 404);
@@ -43,7 +39,7 @@ static void health_needs_no_key_and_knows_no_api(void **state)
     assert_int_equal(server_admin_status(&fixture->server, "/livez/more"), 404);
 }
 
-static void what_is_not_a_get_is_refused(void **state)
+TEST_CASE(what_is_not_a_get_is_refused)
 {
     struct fixture *fixture = *state;
     struct http_response response;
@@ -55,7 +51,7 @@ static void what_is_not_a_get_is_refused(void **state)
     http_expect_refusal(fixture->server.admin_port, without_host, sizeof without_host - 1, 400);
 }
 
-static void version_is_told(void **state)
+TEST_CASE(version_is_told)
 {
     struct fixture *fixture = *state;
     struct http_response response;
@@ -65,7 +61,7 @@ static void version_is_told(void **state)
     http_response_free(&response);
 }
 
-static void metrics_are_in_the_text_format(void **state)
+TEST_CASE(metrics_are_in_the_text_format)
 {
     struct fixture *fixture = *state;
     struct http_response response;
@@ -89,7 +85,7 @@ static void metrics_are_in_the_text_format(void **state)
     http_response_free(&response);
 }
 
-static void requests_are_counted(void **state)
+TEST_CASE(requests_are_counted)
 {
     struct fixture *fixture = *state;
     double before = server_metric(&fixture->server, "channeld_requests_total");
@@ -99,7 +95,7 @@ static void requests_are_counted(void **state)
     server_await_metric(&fixture->server, "channeld_requests_total", before + 10);
 }
 
-static void answers_close_their_connection(void **state)
+TEST_CASE(answers_close_their_connection)
 {
     struct fixture *fixture = *state;
     struct http_conn conn;
@@ -129,7 +125,7 @@ static void send_each(struct http_conn conns[OCCUPANTS], const char *text)
         (void)http_send_text(&conns[i], text);
 }
 
-static void probes_are_answered_while_others_hold_connections(void **state)
+TEST_CASE(probes_are_answered_while_others_hold_connections)
 {
     /* idle; a head that goes on and on; an answer that is not read */
     static const char *const sent[] = {
@@ -153,7 +149,7 @@ static void probes_are_answered_while_others_hold_connections(void **state)
     free(conns);
 }
 
-static void redis_connection_is_named_and_one_a_worker(void **state)
+TEST_CASE(redis_connection_is_named_and_one_a_worker)
 {
     struct fixture *fixture = *state;
     char *clients = redis_text(&fixture->redis, "CLIENT LIST");
@@ -161,20 +157,4 @@ static void redis_connection_is_named_and_one_a_worker(void **state)
     free(clients);
     double connected = server_metric(&fixture->server, "channeld_redis_connected");
     assert_true(connected > 1.5 && connected < 2.5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(health_is_good_when_all_is_well),
-        cmocka_unit_test(health_needs_no_key_and_knows_no_api),
-        cmocka_unit_test(what_is_not_a_get_is_refused),
-        cmocka_unit_test(version_is_told),
-        cmocka_unit_test(metrics_are_in_the_text_format),
-        cmocka_unit_test(requests_are_counted),
-        cmocka_unit_test(answers_close_their_connection),
-        cmocka_unit_test(probes_are_answered_while_others_hold_connections),
-        cmocka_unit_test(redis_connection_is_named_and_one_a_worker),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

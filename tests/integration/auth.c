@@ -11,18 +11,14 @@ static const char *const endpoints[] = {
     "/api/channel/by-link/?link=https%3A%2F%2Fmax.ru%2Fsample_2",
 };
 
-static int start(void **state)
-{
-    *state = fixture_new(3, NULL);
-    return 0;
-}
+FIXTURE(3, NULL)
 
 static int status_of(struct fixture *fixture, const char *target, const char *headers)
 {
     return http_get_status(fixture->server.port, target, headers);
 }
 
-static void key_in_header_opens_every_endpoint(void **state)
+TEST_CASE(key_in_header_opens_every_endpoint)
 {
     for (size_t i = 0; i < TEST_COUNT(endpoints); i++) {
         assert_int_equal(status_of(*state, endpoints[i], FIXTURE_AUTH), 200);
@@ -30,7 +26,7 @@ static void key_in_header_opens_every_endpoint(void **state)
     }
 }
 
-static void key_in_query_opens_every_endpoint(void **state)
+TEST_CASE(key_in_query_opens_every_endpoint)
 {
     for (size_t i = 0; i < TEST_COUNT(endpoints); i++) {
         char *target =
@@ -40,14 +36,14 @@ static void key_in_query_opens_every_endpoint(void **state)
     }
 }
 
-static void key_in_query_is_percent_decoded(void **state)
+TEST_CASE(key_in_query_is_percent_decoded)
 {
     struct fixture *fixture = *state;
     catalogue_issue_key(&fixture->redis, "a key+with/odd&signs=");
     assert_int_equal(status_of(fixture, "/api/channels/?api_key=a%20key%2Bwith%2Fodd%26signs%3D", NULL), 200);
 }
 
-static void no_key_is_refused_everywhere(void **state)
+TEST_CASE(no_key_is_refused_everywhere)
 {
     struct fixture *fixture = *state;
     for (size_t i = 0; i < TEST_COUNT(endpoints); i++) {
@@ -61,7 +57,7 @@ static void no_key_is_refused_everywhere(void **state)
     }
 }
 
-static void wrong_keys_are_refused(void **state)
+TEST_CASE(wrong_keys_are_refused)
 {
     static const char *const headers[] = {
         "X-Api-Key: wrong\r\n",
@@ -77,7 +73,7 @@ static void wrong_keys_are_refused(void **state)
 }
 
 /* What is stored must open nothing: a leaked copy of Redis lets nobody in. */
-static void stored_digest_is_no_key(void **state)
+TEST_CASE(stored_digest_is_no_key)
 {
     char digest[65];
     catalogue_digest(FIXTURE_KEY, digest);
@@ -86,14 +82,14 @@ static void stored_digest_is_no_key(void **state)
     free(headers);
 }
 
-static void header_wins_over_query_even_when_wrong(void **state)
+TEST_CASE(header_wins_over_query_even_when_wrong)
 {
     assert_int_equal(status_of(*state, "/api/channels/?api_key=" FIXTURE_KEY, "X-Api-Key: wrong\r\n"), 401);
     assert_int_equal(status_of(*state, "/api/channels/?api_key=wrong", FIXTURE_AUTH), 200);
 }
 
 /* Whichever of the two was picked, a proxy that checks keys may pick the other. */
-static void of_two_different_keys_none_is_picked(void **state)
+TEST_CASE(of_two_different_keys_none_is_picked)
 {
     static const char *const headers[] = {
         FIXTURE_AUTH "X-Api-Key: wrong\r\n",
@@ -107,13 +103,13 @@ static void of_two_different_keys_none_is_picked(void **state)
                      401);
 }
 
-static void first_key_in_query_counts(void **state)
+TEST_CASE(first_key_in_query_counts)
 {
     assert_int_equal(status_of(*state, "/api/channels/?api_key=" FIXTURE_KEY "&api_key=wrong", NULL), 200);
     assert_int_equal(status_of(*state, "/api/channels/?api_key=wrong&api_key=" FIXTURE_KEY, NULL), 401);
 }
 
-static void key_is_checked_before_parameters(void **state)
+TEST_CASE(key_is_checked_before_parameters)
 {
     static const char *const bad[] = {
         "/api/channels/?page=0", "/api/channels/?page=abc",     "/api/channel/by-id/abc/",
@@ -125,7 +121,7 @@ static void key_is_checked_before_parameters(void **state)
     }
 }
 
-static void key_is_checked_before_existence(void **state)
+TEST_CASE(key_is_checked_before_existence)
 {
     assert_int_equal(status_of(*state, "/api/channel/by-id/424242/", NULL), 401);
     assert_int_equal(status_of(*state, "/api/channel/by-id/424242/", FIXTURE_AUTH), 404);
@@ -143,7 +139,7 @@ static bool key_gives(void *arg)
            revocation->status;
 }
 
-static void keys_take_effect_and_lose_it_at_once(void **state)
+TEST_CASE(keys_take_effect_and_lose_it_at_once)
 {
     char digest[65];
     struct revocation revocation = {.fixture = *state, .status = 200};
@@ -153,23 +149,4 @@ static void keys_take_effect_and_lose_it_at_once(void **state)
     redis_do(&revocation.fixture->redis, "SREM channels:api_keys %s", digest);
     revocation.status = 401;
     assert_true(wait_until(key_gives, &revocation, 500));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(key_in_header_opens_every_endpoint),
-        cmocka_unit_test(key_in_query_opens_every_endpoint),
-        cmocka_unit_test(key_in_query_is_percent_decoded),
-        cmocka_unit_test(no_key_is_refused_everywhere),
-        cmocka_unit_test(wrong_keys_are_refused),
-        cmocka_unit_test(stored_digest_is_no_key),
-        cmocka_unit_test(header_wins_over_query_even_when_wrong),
-        cmocka_unit_test(of_two_different_keys_none_is_picked),
-        cmocka_unit_test(first_key_in_query_counts),
-        cmocka_unit_test(key_is_checked_before_parameters),
-        cmocka_unit_test(key_is_checked_before_existence),
-        cmocka_unit_test(keys_take_effect_and_lose_it_at_once),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -7,11 +7,7 @@
 
 static const size_t BODY_LIMIT = 65536;
 
-static int start(void **state)
-{
-    *state = fixture_new(3, NULL);
-    return 0;
-}
+FIXTURE(3, NULL)
 
 static char *request_with_length(size_t length)
 {
@@ -44,15 +40,10 @@ static char *request_with_chunks(size_t length, size_t chunk)
 static void assert_served(struct fixture *fixture, char *request)
 {
     struct http_conn conn;
-    struct http_response response;
     assert_int_equal(http_open(&conn, fixture->server.port), 0);
     assert_int_equal(http_send_text(&conn, request), 0);
-    assert_int_equal(http_read(&conn, false, &response), 0);
-    assert_int_equal(response.status, 200);
-    http_response_free(&response);
-    assert_int_equal(http_exchange(&conn, "GET", "/api/channel/by-id/0/", FIXTURE_AUTH, &response), 0);
-    assert_int_equal(response.status, 200);
-    http_response_free(&response);
+    http_expect(&conn, 200);
+    http_ask(&conn, "GET", "/api/channel/by-id/0/", FIXTURE_AUTH, 200);
     http_close(&conn);
     free(request);
 }
@@ -63,20 +54,20 @@ static void assert_refused(struct fixture *fixture, char *request)
     free(request);
 }
 
-static void bodies_up_to_the_limit_are_dropped(void **state)
+TEST_CASE(bodies_up_to_the_limit_are_dropped)
 {
     assert_served(*state, request_with_length(0));
     assert_served(*state, request_with_length(1));
     assert_served(*state, request_with_length(BODY_LIMIT));
 }
 
-static void longer_bodies_are_refused(void **state)
+TEST_CASE(longer_bodies_are_refused)
 {
     assert_refused(*state, request_with_length(BODY_LIMIT + 1));
     assert_refused(*state, request_with_length(BODY_LIMIT * 16));
 }
 
-static void refusal_does_not_wait_for_the_body(void **state)
+TEST_CASE(refusal_does_not_wait_for_the_body)
 {
     assert_refused(
         *state,
@@ -85,7 +76,7 @@ static void refusal_does_not_wait_for_the_body(void **state)
                                        "Content-Length: 9223372036854775807\r\n\r\n"));
 }
 
-static void chunked_bodies_up_to_the_limit_are_dropped(void **state)
+TEST_CASE(chunked_bodies_up_to_the_limit_are_dropped)
 {
     assert_served(*state, request_with_chunks(0, 1));
     assert_served(*state, request_with_chunks(5, 1));
@@ -93,49 +84,33 @@ static void chunked_bodies_up_to_the_limit_are_dropped(void **state)
     assert_served(*state, request_with_chunks(BODY_LIMIT, 1000));
 }
 
-static void longer_chunked_bodies_are_refused(void **state)
+TEST_CASE(longer_chunked_bodies_are_refused)
 {
     assert_refused(*state, request_with_chunks(BODY_LIMIT + 1, BODY_LIMIT + 1));
     assert_refused(*state, request_with_chunks(BODY_LIMIT + 1, 1000));
     assert_refused(*state, request_with_chunks(BODY_LIMIT + 1, BODY_LIMIT));
 }
 
-static void endless_chunks_are_refused(void **state)
+TEST_CASE(endless_chunks_are_refused)
 {
     assert_refused(*state, request_with_chunks(BODY_LIMIT * 8, 4096));
 }
 
 /* Whatever the answer would have been: too much is refused before routing. */
-static void refusal_comes_before_routing(void **state)
+TEST_CASE(refusal_comes_before_routing)
 {
     char *request =
         text_printf("POST /nothing HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n", BODY_LIMIT + 1);
     assert_refused(*state, request);
 }
 
-static void limit_can_be_changed(void **state)
+TEST_CASE(limit_can_be_changed)
 {
     static const char *const env[] = {"CHANNELD_MAX_BODY_SIZE=1KiB", NULL};
     struct fixture *fixture = fixture_new(3, env);
-    (void)state;
     assert_served(fixture, request_with_length(1024));
     assert_refused(fixture, request_with_length(1025));
     assert_served(fixture, request_with_chunks(1024, 100));
     assert_refused(fixture, request_with_chunks(1025, 100));
     fixture_free(fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bodies_up_to_the_limit_are_dropped),
-        cmocka_unit_test(longer_bodies_are_refused),
-        cmocka_unit_test(refusal_does_not_wait_for_the_body),
-        cmocka_unit_test(chunked_bodies_up_to_the_limit_are_dropped),
-        cmocka_unit_test(longer_chunked_bodies_are_refused),
-        cmocka_unit_test(endless_chunks_are_refused),
-        cmocka_unit_test(refusal_comes_before_routing),
-        cmocka_unit_test(limit_can_be_changed),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -42,13 +42,12 @@ static void await(struct fixture *f, const char *path, const char *text, bool wa
         fail_msg("%s: %s \"%s\"", path, wanted ? "never shows" : "still shows", text);
 }
 
-static void repeated_requests_cost_redis_nothing(void **state)
+TEST_CASE(repeated_requests_cost_redis_nothing)
 {
     static const char *const paths[] = {"channel/by-id/5/", "channel/by-link/?link=https://max.ru/five",
                                         "channel/by-link/?link=https://web.max.ru/five", "channels/",
                                         "channels/?page=9"};
     struct fixture *f = fixture_new(3, ONE_WORKER);
-    (void)state;
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/five\"}", 5);
     for (size_t i = 0; i < TEST_COUNT(paths); i++)
         assert_int_equal(fixture_status(f, paths[i]), 200);
@@ -62,11 +61,10 @@ static void repeated_requests_cost_redis_nothing(void **state)
     fixture_free(f);
 }
 
-static void wrong_keys_and_missing_channels_cost_redis_nothing(void **state)
+TEST_CASE(wrong_keys_and_missing_channels_cost_redis_nothing)
 {
     struct fixture *f = fixture_new(3, ONE_WORKER);
     struct http_response response;
-    (void)state;
     assert_int_equal(fixture_status(f, "channel/by-id/404/"), 404);
     assert_int_equal(fixture_status(f, "channel/by-link/?link=https://max.ru/nobody"), 404);
     double before = commands(f);
@@ -81,10 +79,9 @@ static void wrong_keys_and_missing_channels_cost_redis_nothing(void **state)
     fixture_free(f);
 }
 
-static void without_a_cache_every_request_reads_redis(void **state)
+TEST_CASE(without_a_cache_every_request_reads_redis)
 {
     struct fixture *f = fixture_new(3, NO_CACHE);
-    (void)state;
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", 5);
     double before = commands(f);
     for (int i = 0; i < 10; i++)
@@ -98,10 +95,9 @@ static void without_a_cache_every_request_reads_redis(void **state)
 }
 
 /* Its card comes along with the verdict on the key; it must neither be told nor kept for ever. */
-static void a_wrong_key_gets_nothing_of_an_existing_card(void **state)
+TEST_CASE(a_wrong_key_gets_nothing_of_an_existing_card)
 {
     struct fixture *f = fixture_new(3, NO_CACHE);
-    (void)state;
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", 5);
     for (int i = 0; i < 10; i++)
         assert_int_equal(http_get_status(f->server.port, "/api/channel/by-id/5/", "X-Api-Key: wrong\r\n"),
@@ -109,10 +105,9 @@ static void a_wrong_key_gets_nothing_of_an_existing_card(void **state)
     fixture_free(f); /* under AddressSanitizer a leak is an exit code other than 0 */
 }
 
-static void a_changed_card_shows_everywhere(void **state)
+TEST_CASE(a_changed_card_shows_everywhere)
 {
     struct fixture *f = fixture_new(3, ONE_WORKER);
-    (void)state;
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/five\"}", 5);
     for (int version = 0; version < 5; version++) {
         char title[32];
@@ -135,10 +130,9 @@ static bool costs_nothing(void *arg)
 }
 
 /* Of the other channels of the page nothing is read again. */
-static void a_changed_card_costs_its_page_one_read(void **state)
+TEST_CASE(a_changed_card_costs_its_page_one_read)
 {
     struct fixture *f = fixture_new(100, ONE_WORKER);
-    (void)state;
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", -1);
     await(f, "channels/", "\"five\"", true);
     assert_true(wait_until(costs_nothing, f, WAIT_DEADLINE_MS));
@@ -153,17 +147,16 @@ static void a_changed_card_costs_its_page_one_read(void **state)
  * What a page is made of changes while Redis is asked for it, and what is read then is the new value: only
  * the page as a whole is not remembered. The next one is put together without Redis.
  */
-static void a_page_that_was_overtaken_is_made_of_what_was_read(void **state)
+TEST_CASE(a_page_that_was_overtaken_is_made_of_what_was_read)
 {
     static const char invalidations[] = "channeld_cache_invalidations_total";
     struct fixture f;
     struct http_conn conn;
     struct http_response response;
-    (void)state;
     redis_start(&f.redis, NULL);
     catalogue_issue_key(&f.redis, FIXTURE_KEY);
     catalogue_put_samples(&f.redis, 3);
-    struct proxy *line = proxy_new(f.redis.port, 0, 0);
+    struct proxy *line = proxy_new(f.redis.port);
     char *url = text_printf("redis://127.0.0.1:%d", proxy_port(line));
     server_start(&f.server, &(struct server_spec){url, ONE_WORKER, SERVER_WAIT_READY});
     assert_int_equal(fixture_status(&f, "channels/"), 200);
@@ -171,14 +164,12 @@ static void a_page_that_was_overtaken_is_made_of_what_was_read(void **state)
     redis_do(&f.redis, "HSET channels:card:%lld title first", (long long)catalogue_id(1));
     server_await_metric(&f.server, invalidations, told + 1);
     double asked = commands(&f);
-    proxy_set_hole(line, PROXY_UP);
-    char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
-    assert_int_equal(http_open(&conn, f.server.port), 0);
-    assert_int_equal(http_send_text(&conn, request), 0);
+    proxy_set_blackhole(line, PROXY_UP);
+    http_start_get(&conn, f.server.port, "/api/channels/", FIXTURE_AUTH);
     server_await_metric(&f.server, "channeld_redis_commands_total", asked + 1);
     redis_do(&f.redis, "HSET channels:card:%lld title second", (long long)catalogue_id(1));
     server_await_metric(&f.server, invalidations, told + 2);
-    proxy_heal(line);
+    proxy_restore(line);
     assert_int_equal(http_read(&conn, false, &response), 0);
     assert_non_null(strstr(response.body, "\"second\""));
     char *again = fixture_body(&f, "channels/");
@@ -190,14 +181,12 @@ static void a_page_that_was_overtaken_is_made_of_what_was_read(void **state)
     proxy_free(line);
     redis_stop(&f.redis);
     free(again);
-    free(request);
     free(url);
 }
 
-static void a_changed_index_keeps_the_summaries(void **state)
+TEST_CASE(a_changed_index_keeps_the_summaries)
 {
     struct fixture *f = fixture_new(100, ONE_WORKER);
-    (void)state;
     assert_int_equal(fixture_status(f, "channels/"), 200);
     double before = commands(f);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"first\"}", -1);
@@ -209,10 +198,9 @@ static void a_changed_index_keeps_the_summaries(void **state)
     fixture_free(f);
 }
 
-static void what_did_not_exist_appears(void **state)
+TEST_CASE(what_did_not_exist_appears)
 {
     struct fixture *f = fixture_new(1, ONE_WORKER);
-    (void)state;
     assert_int_equal(fixture_status(f, "channel/by-id/5/"), 404);
     assert_int_equal(fixture_status(f, "channel/by-link/?link=https://max.ru/five"), 404);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/five\"}", 5);
@@ -225,10 +213,9 @@ static void what_did_not_exist_appears(void **state)
 }
 
 /* A channel that the index names before it has a card shows on its page as soon as it has one. */
-static void a_card_that_comes_after_the_index_joins_its_page(void **state)
+TEST_CASE(a_card_that_comes_after_the_index_joins_its_page)
 {
     struct fixture *f = fixture_new(3, ONE_WORKER);
-    (void)state;
     redis_do(&f->redis, "ZADD channels:index -1 5");
     await(f, "channels/", "\"count\":3", true);
     redis_do(&f->redis, "HSET channels:card:5 max_channel_id 5 title late");
@@ -236,11 +223,10 @@ static void a_card_that_comes_after_the_index_joins_its_page(void **state)
     fixture_free(f);
 }
 
-static void a_revoked_key_stops_and_a_new_one_works(void **state)
+TEST_CASE(a_revoked_key_stops_and_a_new_one_works)
 {
     struct fixture *f = fixture_new(1, ONE_WORKER);
     char digest[65];
-    (void)state;
     assert_int_equal(fixture_status(f, "channels/"), 200);
     catalogue_digest(FIXTURE_KEY, digest);
     redis_do(&f->redis, "SREM channels:api_keys %s", digest);
@@ -251,10 +237,9 @@ static void a_revoked_key_stops_and_a_new_one_works(void **state)
 }
 
 /* Where it leaves a catalogue; where it does not: no_catalogue.c. */
-static void flushall_empties_the_memory_too(void **state)
+TEST_CASE(flushall_empties_the_memory_too)
 {
     struct fixture *f = fixture_new(3, ONE_WORKER);
-    (void)state;
     assert_int_equal(fixture_status(f, "channels/"), 200);
     redis_do(&f->redis, "MULTI");
     redis_do(&f->redis, "FLUSHALL");
@@ -265,11 +250,10 @@ static void flushall_empties_the_memory_too(void **state)
 }
 
 /* Its first replies come when nobody waits for it any more: what was read by then is not the page. */
-static void a_page_that_was_given_up_half_way_is_not_remembered(void **state)
+TEST_CASE(a_page_that_was_given_up_half_way_is_not_remembered)
 {
     struct fixture *f = fixture_new(3, ONE_WORKER);
     struct http_conn conn;
-    (void)state;
     assert_int_equal(fixture_status(f, "channel/by-id/0/"), 200); /* the keys are known */
     double asked = commands(f);
     redis_pause(&f->redis);
@@ -290,10 +274,9 @@ static void a_page_that_was_given_up_half_way_is_not_remembered(void **state)
 }
 
 /* A new connection knows nothing of what was written meanwhile, so nothing of before may be answered. */
-static void a_new_connection_begins_with_nothing(void **state)
+TEST_CASE(a_new_connection_begins_with_nothing)
 {
     struct fixture *f = fixture_new(3, ONE_WORKER);
-    (void)state;
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"old\"}", 5);
     await(f, "channel/by-id/5/", "\"old\"", true);
     redis_do_argv(&f->redis, 4, (const char *const[]){"CLIENT", "KILL", "TYPE", "normal"}, NULL);
@@ -302,12 +285,11 @@ static void a_new_connection_begins_with_nothing(void **state)
     fixture_free(f);
 }
 
-static void memory_answers_while_redis_is_away_but_not_for_ever(void **state)
+TEST_CASE(memory_answers_while_redis_is_away_but_not_for_ever)
 {
     static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=1s",
                                       "CHANNELD_REQUEST_TIMEOUT=300ms", NULL};
     struct fixture *f = fixture_new(3, env);
-    (void)state;
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", 5);
     assert_int_equal(fixture_status(f, "channel/by-id/5/"), 200);
     redis_kill(&f->redis);
@@ -319,38 +301,14 @@ static void memory_answers_while_redis_is_away_but_not_for_ever(void **state)
     fixture_free(f);
 }
 
-static void keys_may_be_trusted_for_less_time_than_data(void **state)
+TEST_CASE(keys_may_be_trusted_for_less_time_than_data)
 {
     static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_STALE_KEYS_LIMIT=0",
                                       "CHANNELD_REQUEST_TIMEOUT=300ms", NULL};
     struct fixture *f = fixture_new(3, env);
-    (void)state;
     assert_int_equal(fixture_status(f, "channels/"), 200);
     redis_kill(&f->redis);
     server_await_metric_below(&f->server, "channeld_redis_connected", 0);
     await(f, "channels/", "Internal server error", true);
     fixture_free(f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(repeated_requests_cost_redis_nothing),
-        cmocka_unit_test(wrong_keys_and_missing_channels_cost_redis_nothing),
-        cmocka_unit_test(without_a_cache_every_request_reads_redis),
-        cmocka_unit_test(a_wrong_key_gets_nothing_of_an_existing_card),
-        cmocka_unit_test(a_changed_card_shows_everywhere),
-        cmocka_unit_test(a_changed_card_costs_its_page_one_read),
-        cmocka_unit_test(a_page_that_was_overtaken_is_made_of_what_was_read),
-        cmocka_unit_test(a_changed_index_keeps_the_summaries),
-        cmocka_unit_test(what_did_not_exist_appears),
-        cmocka_unit_test(a_card_that_comes_after_the_index_joins_its_page),
-        cmocka_unit_test(a_revoked_key_stops_and_a_new_one_works),
-        cmocka_unit_test(flushall_empties_the_memory_too),
-        cmocka_unit_test(a_page_that_was_given_up_half_way_is_not_remembered),
-        cmocka_unit_test(a_new_connection_begins_with_nothing),
-        cmocka_unit_test(memory_answers_while_redis_is_away_but_not_for_ever),
-        cmocka_unit_test(keys_may_be_trusted_for_less_time_than_data),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

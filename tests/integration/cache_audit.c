@@ -71,7 +71,8 @@ static struct fixture *begin_deaf(void)
 {
     static const char *const args[] = {"--rename-command", "CLIENT", "GENUINE", "--rename-command", "TOUCH",
                                        "CLIENT",           NULL};
-    struct fixture *f = fixture_new_with_redis(CHANNELS, ONE_WORKER, args);
+    struct fixture *f =
+        fixture_new_with(&(struct fixture_spec){.channels = CHANNELS, .env = ONE_WORKER, .redis_args = args});
     for (int i = 0; i < 2; i++) {
         assert_int_equal(fixture_status(f, CARD), 200);
         assert_int_equal(fixture_status(f, "channels/"), 200);
@@ -83,7 +84,7 @@ static struct fixture *begin_deaf(void)
     return f;
 }
 
-static void every_kind_of_change_is_found_out(void **state)
+TEST_CASE(every_kind_of_change_is_found_out)
 {
     static const struct {
         const char *command, *key;
@@ -97,7 +98,6 @@ static void every_kind_of_change_is_found_out(void **state)
         {"SET channels:link:https://max.ru/none 0", "\"channels:link:https://max.ru/none\""},
         {"SADD channels:api_keys junk", "\"channels:api_keys\""},
     };
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(changes); i++) {
         struct fixture *f = begin_deaf();
         redis_do(&f->redis, changes[i].command);
@@ -109,11 +109,10 @@ static void every_kind_of_change_is_found_out(void **state)
 }
 
 /* The digest of a key is in no line. */
-static void a_revoked_key_that_is_not_told_of_stops_working(void **state)
+TEST_CASE(a_revoked_key_that_is_not_told_of_stops_working)
 {
     struct fixture *f = begin_deaf();
     char digest[65];
-    (void)state;
     catalogue_digest(FIXTURE_KEY, digest);
     redis_do(&f->redis, "SREM channels:api_keys %s", digest);
     expect_found_out(f, "\"channels:api_keys\"");
@@ -125,10 +124,9 @@ static void a_revoked_key_that_is_not_told_of_stops_working(void **state)
 }
 
 /* A new connection is trusted again. */
-static void a_new_connection_begins_clean(void **state)
+TEST_CASE(a_new_connection_begins_clean)
 {
     struct fixture *f = begin_deaf();
-    (void)state;
     redis_do(&f->redis, "HSET channels:card:0 title other");
     expect_found_out(f, "channels:card:0");
     redis_do(&f->redis, "GENUINE KILL TYPE normal SKIPME yes");
@@ -142,10 +140,9 @@ static void a_new_connection_begins_clean(void **state)
 }
 
 /* Redis tells nobody about it. */
-static void a_swapped_database_is_found_out(void **state)
+TEST_CASE(a_swapped_database_is_found_out)
 {
     struct fixture *f = fixture_new(CHANNELS, ONE_WORKER);
-    (void)state;
     redis_do(&f->redis, "SELECT 1");
     catalogue_put_samples(&f->redis, CHANNELS);
     catalogue_issue_key(&f->redis, FIXTURE_KEY);
@@ -221,17 +218,16 @@ static void *run_reader(void *arg)
 }
 
 /* The line is slow, so that many changes are on their way while something is read again. */
-static void heavy_change_that_is_told_of_is_never_taken_for_a_lie(void **state)
+TEST_CASE(heavy_change_that_is_told_of_is_never_taken_for_a_lie)
 {
     static const char *const env[] = {"CHANNELD_WORKERS=2", NULL};
     struct fixture f;
     pthread_t thread[1 + READERS];
-    (void)state;
     memset(&f, 0, sizeof f);
     redis_start(&f.redis, NULL);
     catalogue_put_samples(&f.redis, CHANNELS);
     catalogue_issue_key(&f.redis, FIXTURE_KEY);
-    struct proxy *line = proxy_new(f.redis.port, 0, 0);
+    struct proxy *line = proxy_new(f.redis.port);
     proxy_set_latency(line, LATENCY_MS);
     char *url = text_printf("redis://127.0.0.1:%d", proxy_port(line));
     server_start(&f.server, &(struct server_spec){url, env, SERVER_WAIT_READY});
@@ -256,16 +252,4 @@ static void heavy_change_that_is_told_of_is_never_taken_for_a_lie(void **state)
     proxy_free(line);
     redis_stop(&f.redis);
     free(url);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_of_change_is_found_out),
-        cmocka_unit_test(a_revoked_key_that_is_not_told_of_stops_working),
-        cmocka_unit_test(a_new_connection_begins_clean),
-        cmocka_unit_test(a_swapped_database_is_found_out),
-        cmocka_unit_test(heavy_change_that_is_told_of_is_never_taken_for_a_lie),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,13 +8,9 @@
 
 enum { CHANNELS = 40 };
 
-static int start(void **state)
-{
-    *state = fixture_new(CHANNELS, NULL);
-    return 0;
-}
+FIXTURE(CHANNELS, NULL)
 
-static void every_card_is_what_was_loaded(void **state)
+TEST_CASE(every_card_is_what_was_loaded)
 {
     for (size_t n = 0; n < CHANNELS; n++) {
         char *path = text_printf("channel/by-id/%" PRId64 "/", catalogue_id(n));
@@ -25,7 +21,7 @@ static void every_card_is_what_was_loaded(void **state)
     }
 }
 
-static void ids_cover_the_whole_range(void **state)
+TEST_CASE(ids_cover_the_whole_range)
 {
     assert_int_equal(fixture_status(*state, "channel/by-id/9223372036854775807/"), 200);
     assert_int_equal(fixture_status(*state, "channel/by-id/-9223372036854775808/"), 200);
@@ -33,7 +29,7 @@ static void ids_cover_the_whole_range(void **state)
     assert_int_equal(fixture_status(*state, "channel/by-id/0/"), 200);
 }
 
-static void what_is_no_integer_is_a_bad_request(void **state)
+TEST_CASE(what_is_no_integer_is_a_bad_request)
 {
     static const char *const ids[] = {
         "abc",
@@ -62,7 +58,7 @@ static void what_is_no_integer_is_a_bad_request(void **state)
     }
 }
 
-static void unknown_ids_are_not_found(void **state)
+TEST_CASE(unknown_ids_are_not_found)
 {
     static const char *const ids[] = {"42", "-42", "9223372036854775806", "-9223372036854775807"};
     for (size_t i = 0; i < TEST_COUNT(ids); i++) {
@@ -73,7 +69,7 @@ static void unknown_ids_are_not_found(void **state)
 }
 
 /* Error texts never echo what the client sent. */
-static void errors_do_not_echo_the_request(void **state)
+TEST_CASE(errors_do_not_echo_the_request)
 {
     struct http_response response;
     fixture_get(*state, "channel/by-id/echo-this-not/", &response);
@@ -98,7 +94,7 @@ static bool shows_title(void *arg)
     return shown;
 }
 
-static void updates_show_at_once(void **state)
+TEST_CASE(updates_show_at_once)
 {
     struct fixture *fixture = *state;
     struct update update = {.fixture = fixture, .title = "\"new\""};
@@ -107,14 +103,4 @@ static void updates_show_at_once(void **state)
     update.title = "\"newer\"";
     redis_do(&fixture->redis, "HSET channels:card:-1 title newer");
     assert_true(wait_until(shows_title, &update, 500));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_card_is_what_was_loaded),       cmocka_unit_test(ids_cover_the_whole_range),
-        cmocka_unit_test(what_is_no_integer_is_a_bad_request), cmocka_unit_test(unknown_ids_are_not_found),
-        cmocka_unit_test(errors_do_not_echo_the_request),      cmocka_unit_test(updates_show_at_once),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

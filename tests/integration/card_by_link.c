@@ -15,6 +15,8 @@ static int start(void **state)
     return 0;
 }
 
+TEST_GROUP(start, fixture_teardown)
+
 /* The status for the link, percent-encoded as one parameter. */
 static int status_of(struct fixture *fixture, const char *link)
 {
@@ -33,7 +35,7 @@ static void assert_status(struct fixture *fixture, const char *link, int status)
         fail_msg("%s: %d, expected %d", link, actual, status);
 }
 
-static void every_card_is_found_by_its_link_on_both_hosts(void **state)
+TEST_CASE(every_card_is_found_by_its_link_on_both_hosts)
 {
     for (size_t n = 0; n < 20; n++) {
         char *card = catalogue_card(n);
@@ -47,7 +49,7 @@ static void every_card_is_found_by_its_link_on_both_hosts(void **state)
     }
 }
 
-static void other_ways_of_writing_a_link_find_the_channel(void **state)
+TEST_CASE(other_ways_of_writing_a_link_find_the_channel)
 {
     static const char *const links[] = {
         "https://max.ru/sample_5",
@@ -70,7 +72,7 @@ static void other_ways_of_writing_a_link_find_the_channel(void **state)
         assert_status(*state, links[i], 200);
 }
 
-static void what_is_no_link_of_ours_finds_nothing(void **state)
+TEST_CASE(what_is_no_link_of_ours_finds_nothing)
 {
     static const char *const links[] = {
         "https://example.com/sample_5",
@@ -98,7 +100,7 @@ static void what_is_no_link_of_ours_finds_nothing(void **state)
         assert_status(*state, links[i], 404);
 }
 
-static void slug_is_compared_as_it_is(void **state)
+TEST_CASE(slug_is_compared_as_it_is)
 {
     assert_status(*state, "https://max.ru/SAMPLE_5", 404);
     assert_status(*state, "https://max.ru/sample_", 404);
@@ -107,7 +109,7 @@ static void slug_is_compared_as_it_is(void **state)
     assert_status(*state, "https://max.ru/ sample_5", 404);
 }
 
-static void link_is_percent_decoded_once(void **state)
+TEST_CASE(link_is_percent_decoded_once)
 {
     assert_int_equal(fixture_status(*state, "channel/by-link/?link=https://max.ru/%73ample_5"), 200);
     assert_int_equal(fixture_status(*state, "channel/by-link/?link=https://max.ru/%2573ample_5"), 404);
@@ -115,7 +117,7 @@ static void link_is_percent_decoded_once(void **state)
     assert_status(*state, "https://max.ru/\xD0\xBF\xD1\x80 A", 404);
 }
 
-static void missing_or_empty_link_is_a_bad_request(void **state)
+TEST_CASE(missing_or_empty_link_is_a_bad_request)
 {
     assert_int_equal(fixture_status(*state, "channel/by-link/"), 400);
     assert_int_equal(fixture_status(*state, "channel/by-link/?"), 400);
@@ -124,45 +126,28 @@ static void missing_or_empty_link_is_a_bad_request(void **state)
     assert_int_equal(fixture_status(*state, "channel/by-link/?other=https://max.ru/sample_5"), 400);
 }
 
-static void unknown_slug_is_not_found(void **state)
+TEST_CASE(unknown_slug_is_not_found)
 {
     assert_status(*state, "https://max.ru/nobody_has_this", 404);
     assert_status(*state, "https://web.max.ru/nobody_has_this", 404);
 }
 
-static void link_key_without_a_card_is_not_found(void **state)
+TEST_CASE(link_key_without_a_card_is_not_found)
 {
     struct fixture *fixture = *state;
     redis_do(&fixture->redis, "SET channels:link:https://max.ru/orphan 555555");
     assert_status(fixture, "https://max.ru/orphan", 404);
 }
 
-static void hosts_can_be_changed(void **state)
+TEST_CASE(hosts_can_be_changed)
 {
     static const char *const env[] = {"CHANNELD_CHANNEL_HOST=t.example", "CHANNELD_WEB_HOST=web.t.example",
                                       NULL};
     struct fixture *fixture = fixture_new(1, env);
-    (void)state;
     catalogue_put(&fixture->redis,
                   "{\"max_channel_id\":8,\"title\":\"t\",\"link\":\"https://t.example/slug\"}", 8);
     assert_status(fixture, "https://t.example/slug", 200);
     assert_status(fixture, "http://WEB.T.example/slug", 200);
     assert_status(fixture, "https://max.ru/sample_0", 404);
     fixture_free(fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_card_is_found_by_its_link_on_both_hosts),
-        cmocka_unit_test(other_ways_of_writing_a_link_find_the_channel),
-        cmocka_unit_test(what_is_no_link_of_ours_finds_nothing),
-        cmocka_unit_test(slug_is_compared_as_it_is),
-        cmocka_unit_test(link_is_percent_decoded_once),
-        cmocka_unit_test(missing_or_empty_link_is_a_bad_request),
-        cmocka_unit_test(unknown_slug_is_not_found),
-        cmocka_unit_test(link_key_without_a_card_is_not_found),
-        cmocka_unit_test(hosts_can_be_changed),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -11,11 +11,7 @@ static const char *const targets[] = {
     "/api/channel/by-link/?link=https://max.ru/sample_1",
 };
 
-static int start(void **state)
-{
-    *state = fixture_new(5, NULL);
-    return 0;
-}
+FIXTURE(5, NULL)
 
 /* The tag of the resource as it is now, owned. */
 static char *etag_of(struct fixture *fixture, const char *target)
@@ -46,9 +42,7 @@ static int status_with(struct fixture *fixture, const char *target, const char *
     }
     http_response_free(&response);
     /* A body after a 304 would be read as the next answer. */
-    assert_int_equal(http_exchange(&conn, "GET", target, FIXTURE_AUTH, &response), 0);
-    assert_int_equal(response.status, 200);
-    http_response_free(&response);
+    http_ask(&conn, "GET", target, FIXTURE_AUTH, 200);
     http_close(&conn);
     free(etag);
     free(headers);
@@ -72,7 +66,7 @@ static void assert_condition(struct fixture *fixture, const char *format_with_ta
 }
 
 /* @ stands for the current tag. */
-static void matching_tags_are_304(void **state)
+TEST_CASE(matching_tags_are_304)
 {
     static const char *const conditions[] = {
         "@",           "W/@",     "*",          "\"other\", @", "@, \"other\"", "\"other\",W/@,\"another\"",
@@ -82,7 +76,7 @@ static void matching_tags_are_304(void **state)
         assert_condition(*state, conditions[i], 304);
 }
 
-static void other_tags_are_200(void **state)
+TEST_CASE(other_tags_are_200)
 {
     static const char *const conditions[] = {"\"other\"", "W/\"other\"", "\"other\", \"another\"",
                                              "\"\"",      "other",       "\"*\""};
@@ -90,7 +84,7 @@ static void other_tags_are_200(void **state)
         assert_condition(*state, conditions[i], 200);
 }
 
-static void every_worker_gives_the_same_tag(void **state)
+TEST_CASE(every_worker_gives_the_same_tag)
 {
     for (size_t i = 0; i < TEST_COUNT(targets); i++) {
         char *first = etag_of(*state, targets[i]);
@@ -103,7 +97,7 @@ static void every_worker_gives_the_same_tag(void **state)
     }
 }
 
-static void different_content_has_different_tags(void **state)
+TEST_CASE(different_content_has_different_tags)
 {
     char *one = etag_of(*state, "/api/channel/by-id/0/");
     char *two = etag_of(*state, "/api/channel/by-id/-1/");
@@ -126,7 +120,7 @@ static bool has_a_new_tag(void *arg)
     return changed;
 }
 
-static void changed_content_has_a_new_tag(void **state)
+TEST_CASE(changed_content_has_a_new_tag)
 {
     struct fixture *fixture = *state;
     char *old = etag_of(fixture, "/api/channel/by-id/0/");
@@ -138,7 +132,7 @@ static void changed_content_has_a_new_tag(void **state)
 }
 
 /* A condition never hides an error, nor lets anybody in. */
-static void errors_are_not_304(void **state)
+TEST_CASE(errors_are_not_304)
 {
     struct fixture *fixture = *state;
     assert_int_equal(http_get_status(fixture->server.port, "/api/channel/by-id/4242/",
@@ -148,17 +142,4 @@ static void errors_are_not_304(void **state)
     assert_int_equal(
         http_get_status(fixture->server.port, "/api/channels/?page=0", FIXTURE_AUTH "If-None-Match: *\r\n"),
         400);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matching_tags_are_304),
-        cmocka_unit_test(other_tags_are_200),
-        cmocka_unit_test(every_worker_gives_the_same_tag),
-        cmocka_unit_test(different_content_has_different_tags),
-        cmocka_unit_test(changed_content_has_a_new_tag),
-        cmocka_unit_test(errors_are_not_304),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -21,6 +21,8 @@ static int end(void **state)
     return 0;
 }
 
+TEST_GROUP(start, end)
+
 /* Runs channeld with up to three arguments and one variable; what it wrote is owned by the caller. */
 static int run(const char *const *args, const char *variable, char **output, char **errors)
 {
@@ -32,7 +34,7 @@ static int run(const char *const *args, const char *variable, char **output, cha
     return status;
 }
 
-static void help_lists_every_setting(void **state)
+TEST_CASE(help_lists_every_setting)
 {
     static const char *const settings[][2] = {
         {"CHANNELD_LISTEN", "--listen"},
@@ -65,7 +67,6 @@ static void help_lists_every_setting(void **state)
     static const char *const args[] = {"--help", NULL};
     char *output = NULL;
     char *errors = NULL;
-    (void)state;
     assert_int_equal(run(args, NULL, &output, &errors), 0);
     assert_string_equal(errors, "");
     for (size_t i = 0; i < TEST_COUNT(settings); i++) {
@@ -76,24 +77,22 @@ static void help_lists_every_setting(void **state)
     free(errors);
 }
 
-static void version_is_printed(void **state)
+TEST_CASE(version_is_printed)
 {
     static const char *const args[] = {"--version", NULL};
     char *output = NULL;
     char *errors = NULL;
-    (void)state;
     assert_int_equal(run(args, NULL, &output, &errors), 0);
     assert_non_null(strstr(output, "channeld"));
     free(output);
     free(errors);
 }
 
-static void check_prints_what_is_in_force_with_secrets_masked(void **state)
+TEST_CASE(check_prints_what_is_in_force_with_secrets_masked)
 {
     static const char *const args[] = {"--check", "--workers=3", NULL};
     char *output = NULL;
     char *errors = NULL;
-    (void)state;
     assert_int_equal(
         run(args, "CHANNELD_REDIS_URL=redis://someone:tOpSeCrEt@redis.example:7000/4", &output, &errors), 0);
     assert_null(strstr(output, "tOpSeCrEt"));
@@ -108,10 +107,9 @@ static void check_prints_what_is_in_force_with_secrets_masked(void **state)
     free(errors);
 }
 
-static void output_that_is_lost_is_a_failure(void **state)
+TEST_CASE(output_that_is_lost_is_a_failure)
 {
     static const char *const words[] = {"--help", "--version", "--check"};
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(words); i++) {
         struct process process;
         char *command = text_printf("exec %s %s >/dev/full", process_require_env("CHANNELD_BIN"), words[i]);
@@ -126,7 +124,7 @@ static void output_that_is_lost_is_a_failure(void **state)
     }
 }
 
-static void bad_values_are_refused_naming_the_setting(void **state)
+TEST_CASE(bad_values_are_refused_naming_the_setting)
 {
     static const struct {
         const char *variable;
@@ -159,7 +157,6 @@ static void bad_values_are_refused_naming_the_setting(void **state)
         {"CHANNELD_REDIS_URL_FILE=/nonexistent/file", "redis-url"},
     };
     static const char *const args[] = {"--check", NULL};
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(bad); i++) {
         char *output = NULL;
         char *errors = NULL;
@@ -175,23 +172,21 @@ static void bad_values_are_refused_naming_the_setting(void **state)
     }
 }
 
-static void bad_values_do_not_start_it(void **state)
+TEST_CASE(bad_values_do_not_start_it)
 {
     static const char *const args[] = {NULL};
     char *output = NULL;
     char *errors = NULL;
-    (void)state;
     assert_int_equal(run(args, "CHANNELD_WORKERS=many", &output, &errors), 2);
     free(output);
     free(errors);
 }
 
-static void unknown_flags_and_words_are_refused(void **state)
+TEST_CASE(unknown_flags_and_words_are_refused)
 {
     static const char *const wrong[][3] = {{"--frobnicate", NULL}, {"--frobnicate=1", NULL},
                                            {"word", NULL},         {"--listen", NULL},
                                            {"-x", NULL},           {"--check", "word", NULL}};
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(wrong); i++) {
         char *output = NULL;
         char *errors = NULL;
@@ -215,32 +210,29 @@ static void assert_check_shows(const char *const *args, const char *variable, co
     free(errors);
 }
 
-static void flags_win_over_the_environment(void **state)
+TEST_CASE(flags_win_over_the_environment)
 {
     static const char *const none[] = {"--check", NULL};
     static const char *const with_equals[] = {"--check", "--channel-host=flag.example", NULL};
     static const char *const with_value[] = {"--check", "--channel-host", "flag.example", NULL};
-    (void)state;
     assert_check_shows(none, "CHANNELD_CHANNEL_HOST=environment.example", "environment.example");
     assert_check_shows(with_equals, "CHANNELD_CHANNEL_HOST=environment.example", "flag.example");
     assert_check_shows(with_value, "CHANNELD_CHANNEL_HOST=environment.example", "flag.example");
 }
 
-static void a_flag_wins_over_a_bad_value_in_the_environment(void **state)
+TEST_CASE(a_flag_wins_over_a_bad_value_in_the_environment)
 {
     static const char *const args[] = {"--check", "--workers=3", NULL};
-    (void)state;
     assert_check_shows(args, "CHANNELD_WORKERS=many", "workers = 3");
 }
 
-static void check_shows_the_effective_base_path(void **state)
+TEST_CASE(check_shows_the_effective_base_path)
 {
     static const char *const args[] = {"--check", "--base-path", "v1/api", NULL};
-    (void)state;
     assert_check_shows(args, NULL, "base-path = /v1/api/\n");
 }
 
-static void an_error_names_the_flag_or_the_variable(void **state)
+TEST_CASE(an_error_names_the_flag_or_the_variable)
 {
     static const char *const rows[][3] = {
         {"--listen=80a", NULL, "channeld: --listen: "},
@@ -249,7 +241,6 @@ static void an_error_names_the_flag_or_the_variable(void **state)
         {"--check", "CHANNELD_REDIS_URL=redis+sentinel://h/m?rol=replica",
          "channeld: CHANNELD_REDIS_URL: unknown option rol"},
     };
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         const char *const args[] = {rows[i][0], NULL};
         char *output = NULL;
@@ -262,13 +253,12 @@ static void an_error_names_the_flag_or_the_variable(void **state)
     }
 }
 
-static void unknown_variables_are_named(void **state)
+TEST_CASE(unknown_variables_are_named)
 {
     static const char *const args[] = {"--check", NULL};
     static const char *const env[] = {"CHANNELD_CASH_SIZE=1GiB", "CHANNELD_SERVICE_HOST=10.0.0.1", NULL};
     char *output = NULL;
     char *errors = NULL;
-    (void)state;
     assert_int_equal(run(args, "CHANNELD_CASH_SIZE=1GiB", &output, &errors), 0);
     assert_string_equal(errors,
                         "channeld: warning: CHANNELD_CASH_SIZE: no such setting (CHANNELD_CACHE_SIZE?)\n");
@@ -286,11 +276,10 @@ static void unknown_variables_are_named(void **state)
     fixture_free(fixture);
 }
 
-static void help_lists_the_exit_codes(void **state)
+TEST_CASE(help_lists_the_exit_codes)
 {
     static const char *const args[] = {"--help", NULL};
     static const char *const programs[] = {"CHANNELD_BIN", "CHANNELCTL_BIN"};
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(programs); i++) {
         struct process process;
         assert_int_equal(server_run_tool(&process, &dir, programs[i], args, NULL), 0);
@@ -300,35 +289,13 @@ static void help_lists_the_exit_codes(void **state)
     }
 }
 
-static void url_can_come_from_a_file(void **state)
+TEST_CASE(url_can_come_from_a_file)
 {
     static const char *const args[] = {"--check", NULL};
     char *path = text_printf("%s/url", dir.path);
     char *variable = text_printf("CHANNELD_REDIS_URL_FILE=%s", path);
-    (void)state;
     assert_true(text_write_file(path, "redis://from-a-file.example:6380/2\n"));
     assert_check_shows(args, variable, "from-a-file.example:6380");
     free(variable);
     free(path);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(help_lists_every_setting),
-        cmocka_unit_test(version_is_printed),
-        cmocka_unit_test(check_prints_what_is_in_force_with_secrets_masked),
-        cmocka_unit_test(output_that_is_lost_is_a_failure),
-        cmocka_unit_test(bad_values_are_refused_naming_the_setting),
-        cmocka_unit_test(bad_values_do_not_start_it),
-        cmocka_unit_test(unknown_flags_and_words_are_refused),
-        cmocka_unit_test(flags_win_over_the_environment),
-        cmocka_unit_test(a_flag_wins_over_a_bad_value_in_the_environment),
-        cmocka_unit_test(check_shows_the_effective_base_path),
-        cmocka_unit_test(an_error_names_the_flag_or_the_variable),
-        cmocka_unit_test(unknown_variables_are_named),
-        cmocka_unit_test(help_lists_the_exit_codes),
-        cmocka_unit_test(url_can_come_from_a_file),
-    };
-    return cmocka_run_group_tests(tests, start, end);
 }

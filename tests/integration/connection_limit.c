@@ -8,12 +8,7 @@
 
 enum { LIMIT = 6 };
 
-static int start(void **state)
-{
-    static const char *const env[] = {"CHANNELD_MAX_CONNECTIONS=6", NULL};
-    *state = fixture_new(3, env);
-    return 0;
-}
+FIXTURE(3, "CHANNELD_MAX_CONNECTIONS=6", NULL)
 
 /* Opens a connection and makes a request over it: its status, or a negative errno. */
 static int open_and_ask(struct fixture *fixture, struct http_conn *conn)
@@ -55,7 +50,7 @@ static void release(struct http_conn *conns)
         http_close(&conns[i]);
 }
 
-static void one_more_than_the_limit_gets_503_and_the_end(void **state)
+TEST_CASE(one_more_than_the_limit_gets_503_and_the_end)
 {
     struct fixture *fixture = *state;
     struct http_conn conns[LIMIT];
@@ -76,24 +71,21 @@ static void one_more_than_the_limit_gets_503_and_the_end(void **state)
     release(conns);
 }
 
-static void connections_below_the_limit_are_not_disturbed(void **state)
+TEST_CASE(connections_below_the_limit_are_not_disturbed)
 {
     struct fixture *fixture = *state;
     struct http_conn conns[LIMIT];
     struct http_conn extra;
-    struct http_response response;
     fill(fixture, conns);
     assert_int_equal(open_and_ask(fixture, &extra), 503);
     http_close(&extra);
     for (int i = 0; i < LIMIT; i++) {
-        assert_int_equal(http_exchange(&conns[i], "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
-        assert_int_equal(response.status, 200);
-        http_response_free(&response);
+        http_ask(&conns[i], "GET", "/api/channels/", FIXTURE_AUTH, 200);
     }
     release(conns);
 }
 
-static void place_that_becomes_free_is_given_again(void **state)
+TEST_CASE(place_that_becomes_free_is_given_again)
 {
     struct fixture *fixture = *state;
     struct http_conn conns[LIMIT];
@@ -106,7 +98,7 @@ static void place_that_becomes_free_is_given_again(void **state)
     release(conns);
 }
 
-static void admin_listener_answers_at_the_limit(void **state)
+TEST_CASE(admin_listener_answers_at_the_limit)
 {
     struct fixture *fixture = *state;
     struct http_conn conns[LIMIT];
@@ -117,7 +109,7 @@ static void admin_listener_answers_at_the_limit(void **state)
 }
 
 /* Descriptors must come back however a connection ends. */
-static void many_short_connections_leave_nothing_behind(void **state)
+TEST_CASE(many_short_connections_leave_nothing_behind)
 {
     struct fixture *fixture = *state;
     struct http_conn conns[LIMIT];
@@ -132,16 +124,4 @@ static void many_short_connections_leave_nothing_behind(void **state)
     }
     fill(fixture, conns);
     release(conns);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_more_than_the_limit_gets_503_and_the_end),
-        cmocka_unit_test(connections_below_the_limit_are_not_disturbed),
-        cmocka_unit_test(place_that_becomes_free_is_given_again),
-        cmocka_unit_test(admin_listener_answers_at_the_limit),
-        cmocka_unit_test(many_short_connections_leave_nothing_behind),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

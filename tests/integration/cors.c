@@ -7,13 +7,7 @@
 
 #define PREFLIGHT "Access-Control-Request-Method: GET\r\nAccess-Control-Request-Headers: x-api-key\r\n"
 
-static int start(void **state)
-{
-    static const char *const env[] = {"CHANNELD_CORS_ORIGINS=https://app.example,http://localhost:3000",
-                                      NULL};
-    *state = fixture_new(3, env);
-    return 0;
-}
+FIXTURE(3, "CHANNELD_CORS_ORIGINS=https://app.example,http://localhost:3000", NULL)
 
 static void get_with_origin(struct fixture *fixture, const char *method, const char *origin, const char *more,
                             struct http_response *response)
@@ -23,11 +17,10 @@ static void get_with_origin(struct fixture *fixture, const char *method, const c
     free(headers);
 }
 
-static void off_by_default(void **state)
+TEST_CASE(off_by_default)
 {
     struct fixture *fixture = fixture_new(1, NULL);
     struct http_response response;
-    (void)state;
     get_with_origin(fixture, "GET", "https://app.example", FIXTURE_AUTH, &response);
     assert_int_equal(response.status, 200);
     assert_null(http_header(&response, "Access-Control-Allow-Origin"));
@@ -39,7 +32,7 @@ static void off_by_default(void **state)
     fixture_free(fixture);
 }
 
-static void named_origins_are_allowed(void **state)
+TEST_CASE(named_origins_are_allowed)
 {
     static const char *const origins[] = {"https://app.example", "http://localhost:3000"};
     for (size_t i = 0; i < TEST_COUNT(origins); i++) {
@@ -55,7 +48,7 @@ static void named_origins_are_allowed(void **state)
 }
 
 /* A page has to be able to read why it was refused. */
-static void errors_can_be_read_by_named_origins(void **state)
+TEST_CASE(errors_can_be_read_by_named_origins)
 {
     struct http_response response;
     get_with_origin(*state, "GET", "https://app.example", "", &response);
@@ -64,7 +57,7 @@ static void errors_can_be_read_by_named_origins(void **state)
     http_response_free(&response);
 }
 
-static void other_origins_are_not_allowed(void **state)
+TEST_CASE(other_origins_are_not_allowed)
 {
     static const char *const origins[] = {
         "https://other.example",    "http://app.example", "https://app.example:8443",
@@ -83,12 +76,11 @@ static void other_origins_are_not_allowed(void **state)
     }
 }
 
-static void asterisk_allows_every_origin(void **state)
+TEST_CASE(asterisk_allows_every_origin)
 {
     static const char *const env[] = {"CHANNELD_CORS_ORIGINS=*", NULL};
     struct fixture *fixture = fixture_new(1, env);
     struct http_response response;
-    (void)state;
     get_with_origin(fixture, "GET", "https://any.example", FIXTURE_AUTH, &response);
     assert_int_equal(response.status, 200);
     const char *allowed = http_header(&response, "Access-Control-Allow-Origin");
@@ -101,7 +93,7 @@ static void asterisk_allows_every_origin(void **state)
     fixture_free(fixture);
 }
 
-static void requests_without_an_origin_are_served(void **state)
+TEST_CASE(requests_without_an_origin_are_served)
 {
     struct http_response response;
     fixture_get(*state, "channels/", &response);
@@ -110,7 +102,7 @@ static void requests_without_an_origin_are_served(void **state)
     http_response_free(&response);
 }
 
-static void preflight_is_answered_without_a_key(void **state)
+TEST_CASE(preflight_is_answered_without_a_key)
 {
     struct http_response response;
     get_with_origin(*state, "OPTIONS", "https://app.example", PREFLIGHT, &response);
@@ -125,34 +117,12 @@ static void preflight_is_answered_without_a_key(void **state)
     http_response_free(&response);
 }
 
-static void preflight_leaves_the_connection_in_step(void **state)
+TEST_CASE(preflight_leaves_the_connection_in_step)
 {
     struct fixture *fixture = *state;
     struct http_conn conn;
-    struct http_response response;
     assert_int_equal(http_open(&conn, fixture->server.port), 0);
-    assert_int_equal(http_exchange(&conn, "OPTIONS", "/api/channels/",
-                                   "Origin: https://app.example\r\n" PREFLIGHT, &response),
-                     0);
-    assert_int_equal(response.status, 204);
-    http_response_free(&response);
-    assert_int_equal(http_exchange(&conn, "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
-    assert_int_equal(response.status, 200);
-    http_response_free(&response);
+    http_ask(&conn, "OPTIONS", "/api/channels/", "Origin: https://app.example\r\n" PREFLIGHT, 204);
+    http_ask(&conn, "GET", "/api/channels/", FIXTURE_AUTH, 200);
     http_close(&conn);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(off_by_default),
-        cmocka_unit_test(named_origins_are_allowed),
-        cmocka_unit_test(errors_can_be_read_by_named_origins),
-        cmocka_unit_test(other_origins_are_not_allowed),
-        cmocka_unit_test(asterisk_allows_every_origin),
-        cmocka_unit_test(requests_without_an_origin_are_served),
-        cmocka_unit_test(preflight_is_answered_without_a_key),
-        cmocka_unit_test(preflight_leaves_the_connection_in_step),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -28,7 +28,7 @@ static int start(void **state)
 {
     (void)state;
     redis_start(&redis, NULL);
-    line = proxy_new(redis.port, 0, 0);
+    line = proxy_new(redis.port);
     beyond = (struct redis){.dir = redis.dir};
     (void)snprintf(beyond.url, sizeof beyond.url, "redis://127.0.0.1:%d", proxy_port(line));
     good = text_printf("%s/good", redis.dir.path);
@@ -77,21 +77,21 @@ static bool is_list(const char *expected)
 static size_t measure(const struct operation *o)
 {
     fill();
-    size_t before = proxy_answered(line);
+    size_t before = proxy_bytes_down(line);
     ctl_expect_status(&beyond, o->args, o->status);
     assert_true(is_list(o->after));
-    return proxy_answered(line) - before;
+    return proxy_bytes_down(line) - before;
 }
 
 static void cut(const struct operation *o, size_t at, enum proxy_fault fault)
 {
     fill();
-    proxy_strike_after(line, at, fault);
+    proxy_inject_after(line, at, fault);
     struct ctl_run run = ctl_run(&beyond, o->args);
     bool done = run.status == o->status && is_list(o->after); /* only its lock was left to be given back */
     if (!done && (run.status != 1 || strstr(run.err, "the connection to Redis was lost: ") == NULL))
         fail_msg("%s, cut after %zu: %d: %s%s", o->args[0], at, run.status, run.out, run.err);
-    assert_true(proxy_has_struck(line));
+    assert_true(proxy_has_injected(line));
     if (!is_list(o->before) && !is_list(o->after))
         fail_msg("%s, cut after %zu: a list of its own", o->args[0], at);
     ctl_expect_status(&redis, o->args, o->status);
@@ -146,15 +146,15 @@ static void a_key_is_issued_on_a_cut_line_or_not(void **state)
     static const char *const issue[] = {"keys", "issue", NULL};
     (void)state;
     fill();
-    size_t before = proxy_answered(line);
+    size_t before = proxy_bytes_down(line);
     ctl_expect_status(&beyond, issue, 0);
-    size_t total = proxy_answered(line) - before;
+    size_t total = proxy_bytes_down(line) - before;
     for (size_t at = 1; at < total;
          at += at + (size_t)2 * SLACK < total ? 5 : 1) { /* each byte of the last reply */
         fill();
-        proxy_strike_after(line, at, at % 2 == 0 ? PROXY_RESET : PROXY_FINISH);
+        proxy_inject_after(line, at, at % 2 == 0 ? PROXY_RESET : PROXY_FINISH);
         struct ctl_run run = ctl_run(&beyond, issue);
-        assert_true(proxy_has_struck(line));
+        assert_true(proxy_has_injected(line));
         assert_int_equal(run.status, 1);
         assert_string_equal(run.out, "");
         assert_int_equal(redis_integer(&redis, "SCARD channels:api_keys"), 1);

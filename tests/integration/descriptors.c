@@ -15,52 +15,40 @@ static void limit_descriptors(struct fixture *fixture, rlim_t count)
 }
 
 /* The kernel takes the connection, and its request, into the queue of the listener. */
-static void a_connection_that_cannot_be_accepted_waits(void **state)
+TEST_CASE(a_connection_that_cannot_be_accepted_waits)
 {
     struct fixture *fixture = fixture_new(3, NULL);
     struct http_conn kept;
     struct http_conn waiting;
     struct http_response response;
-    (void)state;
     assert_int_equal(http_open(&kept, fixture->server.port), 0);
     assert_int_equal(http_exchange(&kept, "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
     http_response_free(&response);
     limit_descriptors(fixture, 3);
-    char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
-    assert_int_equal(http_open(&waiting, fixture->server.port), 0);
-    assert_int_equal(http_send_text(&waiting, request), 0);
+    http_start_get(&waiting, fixture->server.port, "/api/channels/", FIXTURE_AUTH);
     server_await_log(&fixture->server, "cannot accept connections, pausing");
-    assert_int_equal(http_exchange(&kept, "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
-    assert_int_equal(response.status, 200);
-    http_response_free(&response);
+    http_ask(&kept, "GET", "/api/channels/", FIXTURE_AUTH, 200);
     assert_false(http_is_readable(&waiting, 0));
     limit_descriptors(fixture, 1024);
-    assert_int_equal(http_read(&waiting, false, &response), 0);
-    assert_int_equal(response.status, 200);
-    http_response_free(&response);
+    http_expect(&waiting, 200);
     http_close(&waiting);
     http_close(&kept);
-    free(request);
     fixture_free(fixture);
 }
 
 /* So few that the reserve for all else is out of reach: half of them are for connections. */
-static void fewer_descriptors_than_connections_are_obeyed_and_told(void **state)
+TEST_CASE(fewer_descriptors_than_connections_are_obeyed_and_told)
 {
     enum { LEFT = 700 / 2 };
     static const char *const env[] = {"CHANNELD_MAX_CONNECTIONS=10000", "CHANNELD_WORKERS=1", NULL};
     struct http_conn conns[LEFT];
-    struct http_response response;
-    (void)state;
     assert_int_equal(setenv("TEST_WRAPPER", "prlimit --nofile=700:700", 1), 0);
     struct fixture *fixture = fixture_new(1, env);
     assert_int_equal(unsetenv("TEST_WRAPPER"), 0);
     server_await_log(&fixture->server, "too few descriptors for max-connections, which is lowered");
     for (int i = 0; i < LEFT; i++) {
         assert_int_equal(http_open(&conns[i], fixture->server.port), 0);
-        assert_int_equal(http_exchange(&conns[i], "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
-        assert_int_equal(response.status, 200);
-        http_response_free(&response);
+        http_ask(&conns[i], "GET", "/api/channels/", FIXTURE_AUTH, 200);
     }
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", FIXTURE_AUTH), 503);
     for (int i = 0; i < LEFT; i++)
@@ -90,23 +78,12 @@ static void serves_without(const char *closed)
 }
 
 /* libuv ends the process when it is to close one of the first three. */
-static void closed_standard_descriptors_are_replaced(void **state)
+TEST_CASE(closed_standard_descriptors_are_replaced)
 {
-    (void)state;
     if (getenv("TEST_WRAPPER") != NULL)
         skip();
     serves_without("<&-");
     serves_without(">&-");
     serves_without("2>&-");
     serves_without("<&- >&- 2>&-");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_connection_that_cannot_be_accepted_waits),
-        cmocka_unit_test(closed_standard_descriptors_are_replaced),
-        cmocka_unit_test(fewer_descriptors_than_connections_are_obeyed_and_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,17 +115,8 @@ static void run(const char *drain_delay)
     free(delay);
 }
 
-static void not_one_request_fails(void **state)
+TEST_CASE(not_one_request_fails)
 {
-    (void)state;
     for (int round = 0; round < 3; round++)
         run("2s");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(not_one_request_fails),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,23 +45,12 @@ static void requests_that_wait_for_redis_are_forgotten(const char *cache_size)
     free(cache);
 }
 
-static void with_a_cache(void **state)
+TEST_CASE(with_a_cache)
 {
-    (void)state;
     requests_that_wait_for_redis_are_forgotten("8MiB");
 }
 
-static void without_a_cache(void **state)
+TEST_CASE(without_a_cache)
 {
-    (void)state;
     requests_that_wait_for_redis_are_forgotten("0");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(with_a_cache),
-        cmocka_unit_test(without_a_cache),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,11 +7,7 @@
 
 static const size_t HEAD_LIMIT = 16384;
 
-static int start(void **state)
-{
-    *state = fixture_new(3, NULL);
-    return 0;
-}
+FIXTURE(3, NULL)
 
 /* A request whose head, with the empty line that ends it, has exactly `length` bytes, by a long header.
  * Owned. */
@@ -42,10 +38,7 @@ static void assert_served(struct fixture *fixture, const char *requests, int cou
     assert_int_equal(http_open(&conn, fixture->server.port), 0);
     assert_int_equal(http_send_text(&conn, requests), 0);
     for (int i = 0; i < count; i++) {
-        struct http_response response;
-        assert_int_equal(http_read(&conn, false, &response), 0);
-        assert_int_equal(response.status, 200);
-        http_response_free(&response);
+        http_expect(&conn, 200);
     }
     http_close(&conn);
 }
@@ -56,43 +49,43 @@ static void assert_refused(struct fixture *fixture, char *request, int status)
     free(request);
 }
 
-static void head_of_16384_bytes_is_served(void **state)
+TEST_CASE(head_of_16384_bytes_is_served)
 {
     char *request = head_of(HEAD_LIMIT);
     assert_served(*state, request, 1);
     free(request);
 }
 
-static void head_of_16385_bytes_is_refused(void **state)
+TEST_CASE(head_of_16385_bytes_is_refused)
 {
     assert_refused(*state, head_of(HEAD_LIMIT + 1), 431);
 }
 
-static void much_longer_heads_are_refused(void **state)
+TEST_CASE(much_longer_heads_are_refused)
 {
     assert_refused(*state, head_of(HEAD_LIMIT * 2), 431);
     assert_refused(*state, head_of(HEAD_LIMIT * 20), 431);
 }
 
-static void long_request_line_is_served(void **state)
+TEST_CASE(long_request_line_is_served)
 {
     char *request = line_of(HEAD_LIMIT - 200);
     assert_served(*state, request, 1);
     free(request);
 }
 
-static void request_line_over_the_limit_is_414(void **state)
+TEST_CASE(request_line_over_the_limit_is_414)
 {
     assert_refused(*state, line_of(HEAD_LIMIT + 3), 414);
     assert_refused(*state, line_of(HEAD_LIMIT * 3), 414);
 }
 
-static void request_line_that_fills_the_limit_leaves_no_room_for_headers(void **state)
+TEST_CASE(request_line_that_fills_the_limit_leaves_no_room_for_headers)
 {
     assert_refused(*state, line_of(HEAD_LIMIT), 431);
 }
 
-static void refusal_does_not_wait_for_the_end_of_the_line(void **state)
+TEST_CASE(refusal_does_not_wait_for_the_end_of_the_line)
 {
     struct fixture *fixture = *state;
     char *padding = text_repeat('r', HEAD_LIMIT + 4096);
@@ -101,29 +94,26 @@ static void refusal_does_not_wait_for_the_end_of_the_line(void **state)
     free(padding);
 }
 
-static void limit_counts_pieces_together(void **state)
+TEST_CASE(limit_counts_pieces_together)
 {
     struct fixture *fixture = *state;
     static const size_t extra[] = {0, 1};
     static const int statuses[] = {200, 431};
     for (size_t i = 0; i < TEST_COUNT(extra); i++) {
         struct http_conn conn;
-        struct http_response response;
         char *request = head_of(HEAD_LIMIT + extra[i]);
         assert_int_equal(http_open(&conn, fixture->server.port), 0);
         for (size_t at = 0; at < strlen(request); at += 5000) {
             (void)http_send(&conn, request + at, strnlen(request + at, 5000));
             (void)http_is_readable(&conn, 5);
         }
-        assert_int_equal(http_read(&conn, false, &response), 0);
-        assert_int_equal(response.status, statuses[i]);
-        http_response_free(&response);
+        http_expect(&conn, statuses[i]);
         http_close(&conn);
         free(request);
     }
 }
 
-static void every_pipelined_head_has_the_limit_for_itself(void **state)
+TEST_CASE(every_pipelined_head_has_the_limit_for_itself)
 {
     char *first = head_of(HEAD_LIMIT);
     char *second = head_of(HEAD_LIMIT - 1);
@@ -134,7 +124,7 @@ static void every_pipelined_head_has_the_limit_for_itself(void **state)
     free(first);
 }
 
-static void many_small_headers_are_served(void **state)
+TEST_CASE(many_small_headers_are_served)
 {
     char *request = text_printf("GET /api/channels/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH);
     while (strlen(request) < HEAD_LIMIT - 20)
@@ -144,32 +134,13 @@ static void many_small_headers_are_served(void **state)
     free(request);
 }
 
-static void limit_can_be_changed(void **state)
+TEST_CASE(limit_can_be_changed)
 {
     static const char *const env[] = {"CHANNELD_MAX_HEADER_SIZE=1KiB", NULL};
     struct fixture *fixture = fixture_new(1, env);
     char *request = head_of(1024);
-    (void)state;
     assert_served(fixture, request, 1);
     free(request);
     assert_refused(fixture, head_of(1025), 431);
     fixture_free(fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(head_of_16384_bytes_is_served),
-        cmocka_unit_test(head_of_16385_bytes_is_refused),
-        cmocka_unit_test(much_longer_heads_are_refused),
-        cmocka_unit_test(long_request_line_is_served),
-        cmocka_unit_test(request_line_over_the_limit_is_414),
-        cmocka_unit_test(request_line_that_fills_the_limit_leaves_no_room_for_headers),
-        cmocka_unit_test(refusal_does_not_wait_for_the_end_of_the_line),
-        cmocka_unit_test(limit_counts_pieces_together),
-        cmocka_unit_test(every_pipelined_head_has_the_limit_for_itself),
-        cmocka_unit_test(many_small_headers_are_served),
-        cmocka_unit_test(limit_can_be_changed),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -10,11 +10,7 @@
     "max_channel_id title description avatar link category category2 followers_cnt_today followers_history " \
     "is_a_plus_flag views_24h views_48h er_24h er_48h updated_at"
 
-static int start(void **state)
-{
-    *state = fixture_new(12, NULL);
-    return 0;
-}
+FIXTURE(12, NULL)
 
 static void assert_members(struct fixture *fixture, const char *path, const char *where, const char *expected)
 {
@@ -25,7 +21,7 @@ static void assert_members(struct fixture *fixture, const char *path, const char
     free(body);
 }
 
-static void members_come_in_the_order_of_the_contract(void **state)
+TEST_CASE(members_come_in_the_order_of_the_contract)
 {
     assert_members(*state, "channels/", "", "success data pagination");
     assert_members(*state, "channels/", "data.0", SUMMARY_MEMBERS);
@@ -35,7 +31,7 @@ static void members_come_in_the_order_of_the_contract(void **state)
     assert_members(*state, "channel/by-id/0/", "data", CARD_MEMBERS);
 }
 
-static void absent_fields_are_null_and_history_is_empty(void **state)
+TEST_CASE(absent_fields_are_null_and_history_is_empty)
 {
     struct fixture *fixture = *state;
     catalogue_put(&fixture->redis, "{\"max_channel_id\":500}", 500);
@@ -48,7 +44,7 @@ static void absent_fields_are_null_and_history_is_empty(void **state)
     redis_do(&fixture->redis, "ZREM channels:index 500");
 }
 
-static void empty_text_is_not_null(void **state)
+TEST_CASE(empty_text_is_not_null)
 {
     struct fixture *fixture = *state;
     catalogue_put(&fixture->redis, "{\"max_channel_id\":501,\"title\":\"\",\"category2\":\"\"}", 501);
@@ -59,7 +55,7 @@ static void empty_text_is_not_null(void **state)
     redis_do(&fixture->redis, "ZREM channels:index 501");
 }
 
-static void fields_that_are_not_of_the_contract_are_not_shown(void **state)
+TEST_CASE(fields_that_are_not_of_the_contract_are_not_shown)
 {
     struct fixture *fixture = *state;
     redis_do(&fixture->redis, "HSET channels:card:-1 secret_note hidden owner hidden");
@@ -67,7 +63,7 @@ static void fields_that_are_not_of_the_contract_are_not_shown(void **state)
     assert_members(fixture, "channels/", "data.3", SUMMARY_MEMBERS);
 }
 
-static void numbers_are_written_over_the_full_range(void **state)
+TEST_CASE(numbers_are_written_over_the_full_range)
 {
     char *first = fixture_body(*state, "channel/by-id/9223372036854775807/");
     char *second = fixture_body(*state, "channel/by-id/-9223372036854775808/");
@@ -79,7 +75,7 @@ static void numbers_are_written_over_the_full_range(void **state)
     free(second);
 }
 
-static void text_stays_utf8_without_escapes(void **state)
+TEST_CASE(text_stays_utf8_without_escapes)
 {
     static const char title[] =
         "\xD0\x9F\xD0\xBB \xF0\x9F\x98\x80 \xE4\xB8\xAD \xE2\x80\xA8 \xC2\x80 </script>&'\x7F";
@@ -92,7 +88,7 @@ static void text_stays_utf8_without_escapes(void **state)
 }
 
 /* Every control character, quotes and backslashes: raw ones would break the document. */
-static void control_characters_are_escaped(void **state)
+TEST_CASE(control_characters_are_escaped)
 {
     struct fixture *fixture = *state;
     char title[40];
@@ -114,7 +110,7 @@ static void control_characters_are_escaped(void **state)
     free(body);
 }
 
-static void long_text_comes_whole(void **state)
+TEST_CASE(long_text_comes_whole)
 {
     struct fixture *fixture = *state;
     char *text = text_repeat('x', 300000);
@@ -125,19 +121,4 @@ static void long_text_comes_whole(void **state)
     free(expected);
     free(body);
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_come_in_the_order_of_the_contract),
-        cmocka_unit_test(absent_fields_are_null_and_history_is_empty),
-        cmocka_unit_test(empty_text_is_not_null),
-        cmocka_unit_test(fields_that_are_not_of_the_contract_are_not_shown),
-        cmocka_unit_test(numbers_are_written_over_the_full_range),
-        cmocka_unit_test(text_stays_utf8_without_escapes),
-        cmocka_unit_test(control_characters_are_escaped),
-        cmocka_unit_test(long_text_comes_whole),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

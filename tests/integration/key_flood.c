@@ -13,7 +13,6 @@ static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_CACHE_SIZE=1Mi
 static void flood(struct fixture *fixture, int count)
 {
     struct http_conn conn;
-    struct http_response response;
     assert_int_equal(http_open(&conn, fixture->server.port), 0);
     for (int sent = 0; sent < count; sent += PIPELINE) {
         for (int i = 0; i < PIPELINE; i++) {
@@ -23,18 +22,15 @@ static void flood(struct fixture *fixture, int count)
             free(request);
         }
         for (int i = 0; i < PIPELINE; i++) {
-            assert_int_equal(http_read(&conn, false, &response), 0);
-            assert_int_equal(response.status, 401);
-            http_response_free(&response);
+            http_expect(&conn, 401);
         }
     }
     http_close(&conn);
 }
 
-static void wrong_keys_cost_neither_redis_nor_memory(void **state)
+TEST_CASE(wrong_keys_cost_neither_redis_nor_memory)
 {
     struct fixture *fixture = fixture_new(3, env);
-    (void)state;
     assert_int_equal(fixture_status(fixture, "channel/by-id/0/"), 200);
     flood(fixture, WRONG_KEYS / 10);
     long long asked = redis_calls(&fixture->redis, "sismember");
@@ -58,10 +54,9 @@ static bool costs_nothing(void *arg)
 }
 
 /* As many as are held. */
-static void wrong_keys_beside_many_good_ones_do_not_cost_redis(void **state)
+TEST_CASE(wrong_keys_beside_many_good_ones_do_not_cost_redis)
 {
     struct fixture *fixture = fixture_new(3, env);
-    (void)state;
     catalogue_issue_keys(&fixture->redis, HELD_KEYS - 1); /* and the one that asks */
     assert_int_equal(redis_integer(&fixture->redis, "SCARD channels:api_keys"), HELD_KEYS);
     assert_true(wait_until(costs_nothing, fixture, WAIT_DEADLINE_MS));
@@ -80,10 +75,9 @@ static struct fixture *begin_with_many_keys(void)
     return fixture;
 }
 
-static void wrong_keys_push_out_no_verdict_on_a_valid_one(void **state)
+TEST_CASE(wrong_keys_push_out_no_verdict_on_a_valid_one)
 {
     struct fixture *fixture = begin_with_many_keys();
-    (void)state;
     assert_true(wait_until(costs_nothing, fixture, WAIT_DEADLINE_MS));
     long long asked = redis_calls(&fixture->redis, "sismember");
     flood(fixture, WRONG_KEYS);
@@ -91,14 +85,4 @@ static void wrong_keys_push_out_no_verdict_on_a_valid_one(void **state)
     assert_true(costs_nothing(fixture));
     assert_true(server_metric(&fixture->server, "channeld_cache_bytes") <= 1 << 20);
     fixture_free(fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_keys_cost_neither_redis_nor_memory),
-        cmocka_unit_test(wrong_keys_beside_many_good_ones_do_not_cost_redis),
-        cmocka_unit_test(wrong_keys_push_out_no_verdict_on_a_valid_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hostile/footprint.h"
 #include "support/fixture.h"
+#include "support/footprint.h"
 
 enum { CHANNELS = 150, TOO_LARGE = 70 << 20, KEYS = 100000, NAME_SIZE = 800 };
 
@@ -47,17 +47,11 @@ static void expect_only_the_large_card_to_fail(struct fixture *f)
     for (int i = 0; i < TOGETHER; i++) {
         char *target =
             text_printf("/api/channel/by-id/%lld/", i == LARGE ? 5 : (long long)catalogue_id((size_t)i));
-        char *request = http_format("GET", target, FIXTURE_AUTH);
-        assert_int_equal(http_open(&conn[i], f->server.port), 0);
-        assert_int_equal(http_send_text(&conn[i], request), 0);
-        free(request);
+        http_start_get(&conn[i], f->server.port, target, FIXTURE_AUTH);
         free(target);
     }
     for (int i = 0; i < TOGETHER; i++) {
-        struct http_response response;
-        assert_int_equal(http_read(&conn[i], false, &response), 0);
-        assert_int_equal(response.status, i == LARGE ? 500 : 200);
-        http_response_free(&response);
+        http_expect(&conn[i], i == LARGE ? 500 : 200);
         http_close(&conn[i]);
     }
 }
@@ -88,7 +82,7 @@ static void check_a_large_card(const char *const *env)
     assert_true(metric(f, "channeld_redis_disconnects_total") == 0);
     assert_true(metric(f, "channeld_cache_flushes_total") == flushes);
     long grown_kib = footprint_of(f->server.process.pid).peak_kib - before_kib;
-    if (footprint_is_telling())
+    if (footprint_is_meaningful())
         assert_in_range(grown_kib, 0, KEPT_KIB);
     server_await_log(&f->server, "\"key\":\"channels:card:5\"");
     char *log = server_log(&f->server);
@@ -100,24 +94,21 @@ static void check_a_large_card(const char *const *env)
     fixture_free(f);
 }
 
-static void a_card_that_is_too_large_fails_alone(void **state)
+TEST_CASE(a_card_that_is_too_large_fails_alone)
 {
-    (void)state;
     check_a_large_card(ONE_WORKER);
 }
 
-static void a_card_that_is_too_large_fails_alone_without_a_cache(void **state)
+TEST_CASE(a_card_that_is_too_large_fails_alone_without_a_cache)
 {
-    (void)state;
     check_a_large_card(UNCACHED);
 }
 
 /* Members that are no digests, and one that is too large: keys are asked about one by one. */
-static void a_set_of_keys_that_is_too_large_is_read_once(void **state)
+TEST_CASE(a_set_of_keys_that_is_too_large_is_read_once)
 {
     struct fixture *f = fixture_new(3, ONE_WORKER);
     char *text = text_repeat('x', TOO_LARGE);
-    (void)state;
     redis_do(&f->redis, "SADD channels:api_keys %b", text, (size_t)TOO_LARGE);
     free(text);
     server_await_metric(&f->server, "channeld_redis_oversize_replies_total", 1);
@@ -170,11 +161,10 @@ static void unlink_many(struct fixture *f, const char *link, const char *first, 
     free(args);
 }
 
-static void a_push_of_any_size_is_applied(void **state)
+TEST_CASE(a_push_of_any_size_is_applied)
 {
     enum { KEPT_KIB = 16 * 1024 };
     struct fixture *f = fixture_new(3, ONE_WORKER);
-    (void)state;
     char *link = long_link();
     store_links(f, link);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"first\"}", 5);
@@ -199,18 +189,7 @@ static void a_push_of_any_size_is_applied(void **state)
     assert_true(metric(f, "channeld_cache_flushes_total") == flushes);
     assert_true(metric(f, "channeld_redis_disconnects_total") == 0);
     long grown_kib = footprint_of(f->server.process.pid).peak_kib - before_kib;
-    if (footprint_is_telling())
+    if (footprint_is_meaningful())
         assert_in_range(grown_kib, 0, KEPT_KIB);
     fixture_free(f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_card_that_is_too_large_fails_alone),
-        cmocka_unit_test(a_card_that_is_too_large_fails_alone_without_a_cache),
-        cmocka_unit_test(a_set_of_keys_that_is_too_large_is_read_once),
-        cmocka_unit_test(a_push_of_any_size_is_applied),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,11 +8,7 @@
 
 enum { CHANNELS = 205 };
 
-static int start(void **state)
-{
-    *state = fixture_new(CHANNELS, NULL);
-    return 0;
-}
+FIXTURE(CHANNELS, NULL)
 
 static void assert_page(struct fixture *fixture, const char *path, const char *pagination)
 {
@@ -24,14 +20,14 @@ static void assert_page(struct fixture *fixture, const char *path, const char *p
     free(body);
 }
 
-static void pages_hold_a_hundred(void **state)
+TEST_CASE(pages_hold_a_hundred)
 {
     assert_page(*state, "channels/?page=1", "{\"page\":1,\"per_page\":100,\"count\":100,\"has_next\":true}");
     assert_page(*state, "channels/?page=2", "{\"page\":2,\"per_page\":100,\"count\":100,\"has_next\":true}");
     assert_page(*state, "channels/?page=3", "{\"page\":3,\"per_page\":100,\"count\":5,\"has_next\":false}");
 }
 
-static void first_page_is_the_default(void **state)
+TEST_CASE(first_page_is_the_default)
 {
     char *with = fixture_body(*state, "channels/?page=1");
     char *without = fixture_body(*state, "channels/");
@@ -40,7 +36,7 @@ static void first_page_is_the_default(void **state)
     free(without);
 }
 
-static void every_item_is_the_summary_of_its_channel_in_order(void **state)
+TEST_CASE(every_item_is_the_summary_of_its_channel_in_order)
 {
     size_t n = 0;
     for (int page = 1; page <= 3; page++) {
@@ -64,7 +60,7 @@ static void every_item_is_the_summary_of_its_channel_in_order(void **state)
     assert_int_equal(n, CHANNELS);
 }
 
-static void pages_beyond_the_last_are_empty(void **state)
+TEST_CASE(pages_beyond_the_last_are_empty)
 {
     static const char *const pages[] = {"4", "1000", "92233720368547758", "92233720368547759",
                                         "9223372036854775807"};
@@ -82,7 +78,7 @@ static void pages_beyond_the_last_are_empty(void **state)
     }
 }
 
-static void what_is_no_positive_integer_is_a_bad_request(void **state)
+TEST_CASE(what_is_no_positive_integer_is_a_bad_request)
 {
     static const char *const pages[] = {
         "0",
@@ -111,33 +107,30 @@ static void what_is_no_positive_integer_is_a_bad_request(void **state)
     assert_int_equal(fixture_status(*state, "channels/?page"), 400);
 }
 
-static void exactly_one_full_page_has_no_next(void **state)
+TEST_CASE(exactly_one_full_page_has_no_next)
 {
     struct fixture *fixture = fixture_new(100, NULL);
-    (void)state;
     assert_page(fixture, "channels/", "{\"page\":1,\"per_page\":100,\"count\":100,\"has_next\":false}");
     assert_page(fixture, "channels/?page=2", "{\"page\":2,\"per_page\":100,\"count\":0,\"has_next\":false}");
     fixture_free(fixture);
 }
 
-static void one_more_than_a_page_has_a_next(void **state)
+TEST_CASE(one_more_than_a_page_has_a_next)
 {
     struct fixture *fixture = fixture_new(101, NULL);
-    (void)state;
     assert_page(fixture, "channels/", "{\"page\":1,\"per_page\":100,\"count\":100,\"has_next\":true}");
     assert_page(fixture, "channels/?page=2", "{\"page\":2,\"per_page\":100,\"count\":1,\"has_next\":false}");
     fixture_free(fixture);
 }
 
-static void empty_list_is_a_success(void **state)
+TEST_CASE(empty_list_is_a_success)
 {
     struct fixture *fixture = fixture_new(0, NULL);
-    (void)state;
     assert_page(fixture, "channels/", "{\"page\":1,\"per_page\":100,\"count\":0,\"has_next\":false}");
     fixture_free(fixture);
 }
 
-static void order_is_by_score_and_then_by_member(void **state)
+TEST_CASE(order_is_by_score_and_then_by_member)
 {
     static const struct {
         int64_t id;
@@ -145,7 +138,6 @@ static void order_is_by_score_and_then_by_member(void **state)
     } loaded[] = {{7, 2}, {9, 1}, {10, 1}, {-5, 1}, {3, -4.5}, {1, 1e15}, {2, 2}};
     static const int64_t expected[] = {3, -5, 10, 9, 2, 7, 1};
     struct fixture *fixture = fixture_new(0, NULL);
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(loaded); i++) {
         char *card = text_printf("{\"max_channel_id\":%" PRId64 ",\"title\":\"t\"}", loaded[i].id);
         catalogue_put(&fixture->redis, card, loaded[i].score);
@@ -159,20 +151,4 @@ static void order_is_by_score_and_then_by_member(void **state)
     }
     free(body);
     fixture_free(fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pages_hold_a_hundred),
-        cmocka_unit_test(first_page_is_the_default),
-        cmocka_unit_test(every_item_is_the_summary_of_its_channel_in_order),
-        cmocka_unit_test(pages_beyond_the_last_are_empty),
-        cmocka_unit_test(what_is_no_positive_integer_is_a_bad_request),
-        cmocka_unit_test(exactly_one_full_page_has_no_next),
-        cmocka_unit_test(one_more_than_a_page_has_a_next),
-        cmocka_unit_test(empty_list_is_a_success),
-        cmocka_unit_test(order_is_by_score_and_then_by_member),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

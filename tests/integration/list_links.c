@@ -5,11 +5,7 @@
 
 #include "support/fixture.h"
 
-static int start(void **state)
-{
-    *state = fixture_new(305, NULL);
-    return 0;
-}
+FIXTURE(305, NULL)
 
 /* The target of the link with that relation, owned; NULL when there is none. */
 static char *target_of(const struct http_response *response, const char *relation)
@@ -52,7 +48,7 @@ static void assert_leads_to(struct fixture *fixture, const char *path, const cha
     free(target);
 }
 
-static void first_page_leads_to_next_and_last(void **state)
+TEST_CASE(first_page_leads_to_next_and_last)
 {
     assert_leads_to(*state, "channels/", "first", 1);
     assert_leads_to(*state, "channels/", "prev", 0);
@@ -60,7 +56,7 @@ static void first_page_leads_to_next_and_last(void **state)
     assert_leads_to(*state, "channels/", "last", 4);
 }
 
-static void middle_page_leads_everywhere(void **state)
+TEST_CASE(middle_page_leads_everywhere)
 {
     assert_leads_to(*state, "channels/?page=3", "first", 1);
     assert_leads_to(*state, "channels/?page=3", "prev", 2);
@@ -68,7 +64,7 @@ static void middle_page_leads_everywhere(void **state)
     assert_leads_to(*state, "channels/?page=3", "last", 4);
 }
 
-static void last_page_has_no_next(void **state)
+TEST_CASE(last_page_has_no_next)
 {
     assert_leads_to(*state, "channels/?page=4", "first", 1);
     assert_leads_to(*state, "channels/?page=4", "prev", 3);
@@ -76,13 +72,13 @@ static void last_page_has_no_next(void **state)
     assert_leads_to(*state, "channels/?page=4", "last", 4);
 }
 
-static void page_beyond_the_last_has_no_next(void **state)
+TEST_CASE(page_beyond_the_last_has_no_next)
 {
     assert_leads_to(*state, "channels/?page=9", "next", 0);
     assert_leads_to(*state, "channels/?page=9", "first", 1);
 }
 
-static void key_is_never_in_a_link(void **state)
+TEST_CASE(key_is_never_in_a_link)
 {
     struct fixture *fixture = *state;
     struct http_response response;
@@ -96,24 +92,11 @@ static void key_is_never_in_a_link(void **state)
     http_response_free(&response);
 }
 
-static void cards_have_no_links(void **state)
+TEST_CASE(cards_have_no_links)
 {
     struct http_response response;
     fixture_get(*state, "channel/by-id/0/", &response);
     assert_int_equal(response.status, 200);
     assert_null(http_header(&response, "Link"));
     http_response_free(&response);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(first_page_leads_to_next_and_last),
-        cmocka_unit_test(middle_page_leads_everywhere),
-        cmocka_unit_test(last_page_has_no_next),
-        cmocka_unit_test(page_beyond_the_last_has_no_next),
-        cmocka_unit_test(key_is_never_in_a_link),
-        cmocka_unit_test(cards_have_no_links),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -9,10 +9,9 @@
 
 #define DANGLING "channeld_dangling_index_entries_total"
 
-static void index_entry_without_a_card_is_left_out_and_counted(void **state)
+TEST_CASE(index_entry_without_a_card_is_left_out_and_counted)
 {
     struct fixture *fixture = fixture_new(5, NULL);
-    (void)state;
     redis_do(&fixture->redis, "ZADD channels:index 2.5 123456");
     char *body = fixture_body(fixture, "channels/");
     json_assert_at(body, "pagination", "{\"page\":1,\"per_page\":100,\"count\":5,\"has_next\":false}");
@@ -28,20 +27,18 @@ static void index_entry_without_a_card_is_left_out_and_counted(void **state)
     fixture_free(fixture);
 }
 
-static void complete_pages_count_nothing(void **state)
+TEST_CASE(complete_pages_count_nothing)
 {
     struct fixture *fixture = fixture_new(5, NULL);
-    (void)state;
     free(fixture_body(fixture, "channels/"));
     assert_true(server_metric(&fixture->server, DANGLING) < 0.5);
     fixture_free(fixture);
 }
 
 /* A page is full by its ranks: has_next does not depend on what was left out. */
-static void hole_in_a_full_page_keeps_the_next_one(void **state)
+TEST_CASE(hole_in_a_full_page_keeps_the_next_one)
 {
     struct fixture *fixture = fixture_new(101, NULL);
-    (void)state;
     redis_do(&fixture->redis, "DEL channels:card:%lld", (long long)catalogue_id(7));
     char *body = fixture_body(fixture, "channels/");
     json_assert_at(body, "pagination", "{\"page\":1,\"per_page\":100,\"count\":99,\"has_next\":true}");
@@ -49,10 +46,9 @@ static void hole_in_a_full_page_keeps_the_next_one(void **state)
     fixture_free(fixture);
 }
 
-static void index_entry_that_is_no_id_is_left_out(void **state)
+TEST_CASE(index_entry_that_is_no_id_is_left_out)
 {
     struct fixture *fixture = fixture_new(3, NULL);
-    (void)state;
     redis_do(&fixture->redis, "ZADD channels:index 99 not-an-id");
     char *body = fixture_body(fixture, "channels/");
     assert_int_equal(json_integer_at(body, "pagination.count"), 3);
@@ -87,12 +83,11 @@ static void *run_loader(void *arg)
     return NULL;
 }
 
-static void pages_stay_whole_while_channels_come_and_go(void **state)
+TEST_CASE(pages_stay_whole_while_channels_come_and_go)
 {
     struct fixture *fixture = fixture_new(60, NULL);
     struct loader loader = {.redis = fixture->redis};
     pthread_t thread;
-    (void)state;
     loader.redis.connection = NULL;
     redis_do(&loader.redis, "PING");
     assert_int_equal(pthread_create(&thread, NULL, run_loader, &loader), 0);
@@ -110,16 +105,4 @@ static void pages_stay_whole_while_channels_come_and_go(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
     redis_disconnect(&loader.redis);
     fixture_free(fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(index_entry_without_a_card_is_left_out_and_counted),
-        cmocka_unit_test(complete_pages_count_nothing),
-        cmocka_unit_test(hole_in_a_full_page_keeps_the_next_one),
-        cmocka_unit_test(index_entry_that_is_no_id_is_left_out),
-        cmocka_unit_test(pages_stay_whole_while_channels_come_and_go),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

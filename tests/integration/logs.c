@@ -57,11 +57,10 @@ static void send_keys_in_every_way(struct fixture *fixture)
     http_expect_refusal(fixture->server.port, refused, strlen(refused), 400);
 }
 
-static void keys_never_show(void **state)
+TEST_CASE(keys_never_show)
 {
     struct fixture *fixture = begin("all");
     char digest[65];
-    (void)state;
     send_keys_in_every_way(fixture);
     redis_pause(&fixture->redis);
     send_keys_in_every_way(fixture);
@@ -76,11 +75,10 @@ static void keys_never_show(void **state)
     free(log);
 }
 
-static void every_line_is_a_json_object(void **state)
+TEST_CASE(every_line_is_a_json_object)
 {
     struct fixture *fixture = begin("all");
     char *rest = NULL;
-    (void)state;
     send_keys_in_every_way(fixture);
     (void)fixture_status(fixture, "nothing/%22%5C%0a\"\\");
     char *log = finish(fixture);
@@ -91,10 +89,9 @@ static void every_line_is_a_json_object(void **state)
     free(log);
 }
 
-static void access_log_of_all_has_every_request_with_its_trace(void **state)
+TEST_CASE(access_log_of_all_has_every_request_with_its_trace)
 {
     struct fixture *fixture = begin("all");
-    (void)state;
     for (int i = 0; i < 5; i++)
         assert_int_equal(http_get_status(fixture->server.port, "/api/channels/",
                                          FIXTURE_AUTH "traceparent: 00-" TRACE_ID "-00f067aa0ba902b7-01\r\n"),
@@ -122,13 +119,12 @@ static char *line_with(const char *log, const char *text)
 }
 
 /* Whoever has an error in hand can be told what the log says of it, and who it was. */
-static void an_error_has_an_id_and_its_line_the_client(void **state)
+TEST_CASE(an_error_has_an_id_and_its_line_the_client)
 {
     struct fixture *fixture = begin("errors");
     struct http_response response;
     char id[64] = "";
     char refused_id[64] = "";
-    (void)state;
     http_get(fixture->server.port, "/api/channels/", "X-Forwarded-For: 192.0.2.1\r\n", &response);
     assert_int_equal(response.status, 401);
     assert_non_null(http_header(&response, "X-Request-Id"));
@@ -156,11 +152,10 @@ static void an_error_has_an_id_and_its_line_the_client(void **state)
     free(log);
 }
 
-static void a_trusted_proxy_is_believed(void **state)
+TEST_CASE(a_trusted_proxy_is_believed)
 {
     static const char *const env[] = {"CHANNELD_TRUSTED_PROXIES=127.0.0.0/8", NULL};
     struct fixture *fixture = fixture_new(1, env);
-    (void)state;
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/",
                                      "X-Request-Id: mine\r\nX-Forwarded-For: 198.51.100.1, 2001:db8::7\r\n"),
                      401);
@@ -171,11 +166,10 @@ static void a_trusted_proxy_is_believed(void **state)
     free(log);
 }
 
-static void clients_are_not_logged_where_they_must_not_be(void **state)
+TEST_CASE(clients_are_not_logged_where_they_must_not_be)
 {
     static const char *const env[] = {"CHANNELD_LOG_CLIENTS=off", NULL};
     struct fixture *fixture = fixture_new(1, env);
-    (void)state;
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", "X-Request-Id: mine\r\n"), 401);
     char *log = finish(fixture);
     char *line = line_with(log, "\"mine\"");
@@ -184,10 +178,9 @@ static void clients_are_not_logged_where_they_must_not_be(void **state)
     free(log);
 }
 
-static void access_log_off_has_no_request(void **state)
+TEST_CASE(access_log_off_has_no_request)
 {
     struct fixture *fixture = begin("off");
-    (void)state;
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/",
                                      FIXTURE_AUTH "traceparent: 00-" TRACE_ID "-00f067aa0ba902b7-01\r\n"),
                      200);
@@ -200,10 +193,9 @@ static void access_log_off_has_no_request(void **state)
     free(log);
 }
 
-static void access_log_of_errors_has_failures_and_no_successes(void **state)
+TEST_CASE(access_log_of_errors_has_failures_and_no_successes)
 {
     struct fixture *fixture = begin("errors");
-    (void)state;
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/",
                                      FIXTURE_AUTH "traceparent: 00-" TRACE_ID "-00f067aa0ba902b7-01\r\n"),
                      200);
@@ -220,12 +212,11 @@ static void access_log_of_errors_has_failures_and_no_successes(void **state)
 }
 
 /* One worker, so that the second request of a thing finds what the first has read. */
-static void access_log_tells_where_answers_came_from(void **state)
+TEST_CASE(access_log_tells_where_answers_came_from)
 {
     static const char *const env[] = {"CHANNELD_ACCESS_LOG=all", "CHANNELD_WORKERS=1",
                                       "CHANNELD_REQUEST_TIMEOUT=300ms", NULL};
     struct fixture *fixture = fixture_new(2, env);
-    (void)state;
     assert_int_equal(fixture_status(fixture, "channel/by-id/99/"), 404);
     assert_int_equal(fixture_status(fixture, "channel/by-id/99/"), 404);
     assert_int_equal(fixture_status(fixture, "nowhere"), 404);
@@ -247,10 +238,9 @@ static void access_log_tells_where_answers_came_from(void **state)
 }
 
 /* A log file at its limit, as on a full disk. */
-static void lines_that_cannot_be_written_cost_nothing_else(void **state)
+TEST_CASE(lines_that_cannot_be_written_cost_nothing_else)
 {
     static const char *const env[] = {"CHANNELD_ACCESS_LOG=all", NULL};
-    (void)state;
     if (getenv("TEST_WRAPPER") != NULL)
         skip();
     assert_int_equal(setenv("TEST_WRAPPER", "prlimit --fsize=4096", 1), 0);
@@ -263,11 +253,10 @@ static void lines_that_cannot_be_written_cost_nothing_else(void **state)
 }
 
 /* The access log has a setting of its own. */
-static void nothing_below_the_level_is_written(void **state)
+TEST_CASE(nothing_below_the_level_is_written)
 {
     static const char *const env[] = {"CHANNELD_ACCESS_LOG=all", "CHANNELD_LOG_LEVEL=error", NULL};
     struct fixture *fixture = fixture_new(2, env);
-    (void)state;
     redis_do(&fixture->redis, "HSET channels:card:1 max_channel_id 1 views_24h many");
     assert_int_equal(fixture_status(fixture, "channel/by-id/1/"), 200);
     server_await_metric(&fixture->server, "channeld_invalid_values_total", 1);
@@ -277,22 +266,4 @@ static void nothing_below_the_level_is_written(void **state)
     assert_int_equal(text_count(log, "\n"), 1);
     assert_int_equal(text_count(log, "\"msg\":\"request\""), 1);
     free(log);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_never_show),
-        cmocka_unit_test(every_line_is_a_json_object),
-        cmocka_unit_test(access_log_of_all_has_every_request_with_its_trace),
-        cmocka_unit_test(access_log_off_has_no_request),
-        cmocka_unit_test(access_log_tells_where_answers_came_from),
-        cmocka_unit_test(access_log_of_errors_has_failures_and_no_successes),
-        cmocka_unit_test(lines_that_cannot_be_written_cost_nothing_else),
-        cmocka_unit_test(nothing_below_the_level_is_written),
-        cmocka_unit_test(an_error_has_an_id_and_its_line_the_client),
-        cmocka_unit_test(a_trusted_proxy_is_believed),
-        cmocka_unit_test(clients_are_not_logged_where_they_must_not_be),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

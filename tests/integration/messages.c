@@ -5,11 +5,7 @@
 
 #include "support/fixture.h"
 
-static int start(void **state)
-{
-    *state = fixture_new(10, NULL);
-    return 0;
-}
+FIXTURE(10, NULL)
 
 static void open_connection(struct fixture *fixture, struct http_conn *conn)
 {
@@ -49,7 +45,7 @@ static void assert_head_like_get(struct fixture *fixture, const char *target, co
     http_close(&conn);
 }
 
-static void head_answers_like_get_without_a_body(void **state)
+TEST_CASE(head_answers_like_get_without_a_body)
 {
     assert_head_like_get(*state, "/api/channels/", FIXTURE_AUTH);
     assert_head_like_get(*state, "/api/channel/by-id/0/", FIXTURE_AUTH);
@@ -59,7 +55,7 @@ static void head_answers_like_get_without_a_body(void **state)
     assert_head_like_get(*state, "/nothing", NULL);
 }
 
-static void connection_is_kept_for_many_requests(void **state)
+TEST_CASE(connection_is_kept_for_many_requests)
 {
     struct http_conn conn;
     open_connection(*state, &conn);
@@ -73,7 +69,7 @@ static void connection_is_kept_for_many_requests(void **state)
     http_close(&conn);
 }
 
-static void errors_keep_the_connection(void **state)
+TEST_CASE(errors_keep_the_connection)
 {
     static const char *const targets[] = {"/nothing", "/api/channels/?page=0", "/api/channel/by-id/4242/"};
     struct http_conn conn;
@@ -89,7 +85,7 @@ static void errors_keep_the_connection(void **state)
     http_close(&conn);
 }
 
-static void connection_closes_when_asked(void **state)
+TEST_CASE(connection_closes_when_asked)
 {
     static const char *const headers[] = {
         "Connection: close\r\n",
@@ -111,7 +107,7 @@ static void connection_closes_when_asked(void **state)
     }
 }
 
-static void nothing_is_answered_after_close(void **state)
+TEST_CASE(nothing_is_answered_after_close)
 {
     struct http_conn conn;
     struct http_response response;
@@ -125,7 +121,7 @@ static void nothing_is_answered_after_close(void **state)
     http_close(&conn);
 }
 
-static void http_1_0_closes_by_default_and_needs_no_host(void **state)
+TEST_CASE(http_1_0_closes_by_default_and_needs_no_host)
 {
     struct http_conn conn;
     struct http_response response;
@@ -136,7 +132,7 @@ static void http_1_0_closes_by_default_and_needs_no_host(void **state)
     http_close(&conn);
 }
 
-static void http_1_0_is_kept_when_asked(void **state)
+TEST_CASE(http_1_0_is_kept_when_asked)
 {
     struct http_conn conn;
     struct http_response response;
@@ -151,7 +147,7 @@ static void http_1_0_is_kept_when_asked(void **state)
     http_close(&conn);
 }
 
-static void half_closed_client_gets_its_answer(void **state)
+TEST_CASE(half_closed_client_gets_its_answer)
 {
     struct http_conn conn;
     struct http_response response;
@@ -166,7 +162,7 @@ static void half_closed_client_gets_its_answer(void **state)
     http_close(&conn);
 }
 
-static void empty_lines_before_a_request_are_skipped(void **state)
+TEST_CASE(empty_lines_before_a_request_are_skipped)
 {
     struct http_conn conn;
     struct http_response response;
@@ -174,20 +170,4 @@ static void empty_lines_before_a_request_are_skipped(void **state)
     converse(&conn, "\r\nGET /api/channels/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH "\r\n", 200, &response);
     http_response_free(&response);
     http_close(&conn);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(head_answers_like_get_without_a_body),
-        cmocka_unit_test(connection_is_kept_for_many_requests),
-        cmocka_unit_test(errors_keep_the_connection),
-        cmocka_unit_test(connection_closes_when_asked),
-        cmocka_unit_test(nothing_is_answered_after_close),
-        cmocka_unit_test(http_1_0_closes_by_default_and_needs_no_host),
-        cmocka_unit_test(http_1_0_is_kept_when_asked),
-        cmocka_unit_test(half_closed_client_gets_its_answer),
-        cmocka_unit_test(empty_lines_before_a_request_are_skipped),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -85,10 +85,9 @@ static void end(struct fixture *f)
     redis_stop(&f->redis);
 }
 
-static void it_is_not_ready_before_there_is_one(void **state)
+TEST_CASE(it_is_not_ready_before_there_is_one)
 {
     const char *const *const envs[] = {CACHED, UNCACHED};
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(envs); i++) {
         struct fixture f;
         begin_empty(&f, envs[i]);
@@ -105,10 +104,9 @@ static void it_is_not_ready_before_there_is_one(void **state)
     }
 }
 
-static void half_of_it_is_a_catalogue(void **state)
+TEST_CASE(half_of_it_is_a_catalogue)
 {
     const char *const *const envs[] = {CACHED, UNCACHED};
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(envs); i++) {
         struct fixture f;
         begin_empty(&f, envs[i]);
@@ -168,13 +166,12 @@ static void remember_everything(struct fixture *f, const char *const *paths, siz
     assert_true(server_metric(&f->server, "channeld_redis_commands_total") == before);
 }
 
-static void memory_goes_on_without_it(void **state)
+TEST_CASE(memory_goes_on_without_it)
 {
     static void (*const losses[])(struct redis * redis) = {flush, flush_the_database, delete_both,
                                                            delete_one_by_one, start_without_data};
     static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=300ms",
                                       "CHANNELD_STALE_LIMIT=60s", NULL};
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(losses); i++) {
         struct fixture *f = fixture_new(CHANNELS, env);
         char *link = catalogue_link(1);
@@ -207,12 +204,11 @@ static bool is_unavailable(void *arg)
     return status == 500;
 }
 
-static void memory_ends_with_the_stale_limit(void **state)
+TEST_CASE(memory_ends_with_the_stale_limit)
 {
     static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=300ms",
                                       "CHANNELD_STALE_LIMIT=1s", NULL};
     struct fixture *f = fixture_new(CHANNELS, env);
-    (void)state;
     assert_int_equal(fixture_status(f, CARD), 200);
     redis_do(&f->redis, "FLUSHALL");
     assert_true(wait_until(is_unavailable, f, WAIT_DEADLINE_MS));
@@ -225,10 +221,9 @@ static void memory_ends_with_the_stale_limit(void **state)
 }
 
 /* What memory says is absent was absent before; what Redis says to be absent now is not. */
-static void what_was_not_found_before_stays_so_and_nothing_else(void **state)
+TEST_CASE(what_was_not_found_before_stays_so_and_nothing_else)
 {
     struct fixture *f = fixture_new(CHANNELS, CACHED);
-    (void)state;
     assert_int_equal(fixture_status(f, "channel/by-id/424242/"), 404);
     assert_int_equal(fixture_status(f, "channel/by-id/424242/"), 404);
     redis_do(&f->redis, "FLUSHALL");
@@ -238,10 +233,9 @@ static void what_was_not_found_before_stays_so_and_nothing_else(void **state)
     fixture_free(f);
 }
 
-static void an_idle_uncached_worker_notices_too(void **state)
+TEST_CASE(an_idle_uncached_worker_notices_too)
 {
     struct fixture *f = fixture_new(CHANNELS, UNCACHED);
-    (void)state;
     redis_do(&f->redis, "FLUSHALL");
     await_missing(f);
     assert_int_equal(fixture_status(f, CARD), 500);
@@ -250,10 +244,9 @@ static void an_idle_uncached_worker_notices_too(void **state)
 
 /* ---- what is no loss ---- */
 
-static void a_flush_of_another_database_costs_the_memory_alone(void **state)
+TEST_CASE(a_flush_of_another_database_costs_the_memory_alone)
 {
     struct fixture *f = fixture_new(CHANNELS, CACHED);
-    (void)state;
     assert_int_equal(fixture_status(f, CARD), 200);
     double flushes = server_metric(&f->server, "channeld_cache_flushes_total");
     redis_do(&f->redis, "SELECT 1");
@@ -267,10 +260,9 @@ static void a_flush_of_another_database_costs_the_memory_alone(void **state)
 }
 
 /* Then nothing can be done but to believe Redis; the log says so once. */
-static void without_the_right_to_look_it_is_not_noticed(void **state)
+TEST_CASE(without_the_right_to_look_it_is_not_noticed)
 {
     struct fixture f;
-    (void)state;
     memset(&f, 0, sizeof f);
     redis_start(&f.redis, NULL);
     redis_do(&f.redis, "ACL SETUSER default -scard -zcard");
@@ -286,7 +278,7 @@ static void without_the_right_to_look_it_is_not_noticed(void **state)
 }
 
 /* Redis is asked while it is empty, and is not any more when its answer is looked at. */
-static void what_comes_back_meanwhile_is_read_again(void **state)
+TEST_CASE(what_comes_back_meanwhile_is_read_again)
 {
     static const struct {
         const char *const *env;
@@ -295,7 +287,6 @@ static void what_comes_back_meanwhile_is_read_again(void **state)
                  {CACHED, "channels/", "zcard"},
                  {UNCACHED, CARD, "sismember"},
                  {UNCACHED, "channels/", "sismember"}};
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         struct fixture f;
         struct http_conn conn;
@@ -303,7 +294,7 @@ static void what_comes_back_meanwhile_is_read_again(void **state)
         memset(&f, 0, sizeof f);
         redis_start(&f.redis, NULL);
         put_catalogue(&f);
-        struct proxy *line = proxy_new(f.redis.port, 0, 0);
+        struct proxy *line = proxy_new(f.redis.port);
         char *url = text_printf("redis://127.0.0.1:%d", proxy_port(line));
         const char *const env[] = {"CHANNELD_WORKERS=1",
                                    cases[i].env == UNCACHED ? "CHANNELD_CACHE_SIZE=0" : NULL, NULL};
@@ -312,14 +303,14 @@ static void what_comes_back_meanwhile_is_read_again(void **state)
         long long asked = redis_calls(&f.redis, cases[i].command);
         char *target = text_printf("/api/%s", cases[i].path);
         char *request = http_format("GET", target, FIXTURE_AUTH);
-        proxy_set_hole(line, PROXY_DOWN);
+        proxy_set_blackhole(line, PROXY_DOWN);
         redis_do(&f.redis, "FLUSHALL");
         assert_int_equal(http_open(&conn, f.server.port), 0);
         assert_int_equal(http_send_text(&conn, request), 0);
         while (redis_calls(&f.redis, cases[i].command) == asked)
             assert_false(http_is_readable(&conn, 1));
         put_catalogue(&f);
-        proxy_heal(line);
+        proxy_restore(line);
         assert_int_equal(http_read(&conn, false, &response), 0);
         if (response.status != 200 || strstr(response.body, "\"count\":0") != NULL)
             fail_msg("%zu: %d %s", i, response.status, response.body);
@@ -372,11 +363,10 @@ static void *run_client(void *arg)
 }
 
 /* Whatever is under way when it goes and comes back. */
-static void nobody_is_told_that_nothing_exists(void **state)
+TEST_CASE(nobody_is_told_that_nothing_exists)
 {
     enum { ROUNDS = 15 };
     const char *const *const envs[] = {CACHED, UNCACHED};
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(envs); i++) {
         struct fixture *f = fixture_new(CHANNELS, envs[i]);
         struct clients clients = {.port = f->server.port};
@@ -399,21 +389,4 @@ static void nobody_is_told_that_nothing_exists(void **state)
         assert_true(atomic_load(&clients.answers[200]) > 0);
         fixture_free(f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_not_ready_before_there_is_one),
-        cmocka_unit_test(half_of_it_is_a_catalogue),
-        cmocka_unit_test(memory_goes_on_without_it),
-        cmocka_unit_test(memory_ends_with_the_stale_limit),
-        cmocka_unit_test(what_was_not_found_before_stays_so_and_nothing_else),
-        cmocka_unit_test(an_idle_uncached_worker_notices_too),
-        cmocka_unit_test(a_flush_of_another_database_costs_the_memory_alone),
-        cmocka_unit_test(without_the_right_to_look_it_is_not_noticed),
-        cmocka_unit_test(what_comes_back_meanwhile_is_read_again),
-        cmocka_unit_test(nobody_is_told_that_nothing_exists),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

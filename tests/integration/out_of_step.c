@@ -64,7 +64,7 @@ static int begin(void **state)
     redis_start(&bench->redis, NULL);
     catalogue_issue_key(&bench->redis, FIXTURE_KEY);
     catalogue_put_samples(&bench->redis, CHANNELS);
-    bench->proxy = proxy_new(bench->redis.port, 0, 0);
+    bench->proxy = proxy_new(bench->redis.port);
     char *url = text_printf("redis://127.0.0.1:%d/0", proxy_port(bench->proxy));
     struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
     server_start(&bench->server, &spec);
@@ -88,6 +88,8 @@ static int end(void **state)
     free(bench);
     return 0;
 }
+
+TEST_GROUP(begin, end)
 
 static bool is_right(const struct bench *bench, size_t i, const struct http_response *response)
 {
@@ -147,12 +149,12 @@ static void assert_all_right(struct bench *bench)
     }
 }
 
-static void concurrent_pipelines_are_right_with_a_prompt_redis(void **state)
+TEST_CASE(concurrent_pipelines_are_right_with_a_prompt_redis)
 {
     assert_all_right(*state);
 }
 
-static void concurrent_pipelines_are_right_with_late_answers(void **state)
+TEST_CASE(concurrent_pipelines_are_right_with_late_answers)
 {
     struct bench *bench = *state;
     proxy_set_delay(bench->proxy, 15);
@@ -160,7 +162,7 @@ static void concurrent_pipelines_are_right_with_late_answers(void **state)
     proxy_set_delay(bench->proxy, 0);
 }
 
-static void concurrent_pipelines_are_right_with_answers_in_pieces(void **state)
+TEST_CASE(concurrent_pipelines_are_right_with_answers_in_pieces)
 {
     struct bench *bench = *state;
     proxy_set_slice(bench->proxy, 7);
@@ -172,19 +174,8 @@ static void concurrent_pipelines_are_right_with_answers_in_pieces(void **state)
     proxy_set_delay(bench->proxy, 0);
 }
 
-static void each_worker_has_one_connection_to_redis(void **state)
+TEST_CASE(each_worker_has_one_connection_to_redis)
 {
     struct bench *bench = *state;
     assert_int_equal(proxy_connections(bench->proxy), 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(concurrent_pipelines_are_right_with_a_prompt_redis),
-        cmocka_unit_test(concurrent_pipelines_are_right_with_late_answers),
-        cmocka_unit_test(concurrent_pipelines_are_right_with_answers_in_pieces),
-        cmocka_unit_test(each_worker_has_one_connection_to_redis),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
 }

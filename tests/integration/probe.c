@@ -10,12 +10,7 @@
 #include "support/fixture.h"
 #include "support/net.h"
 
-static int start(void **state)
-{
-    static const char *const env[] = {"CHANNELD_STALE_LIMIT=0s", "CHANNELD_DRAIN_DELAY=500ms", NULL};
-    *state = fixture_new(1, env);
-    return 0;
-}
+FIXTURE(1, "CHANNELD_STALE_LIMIT=0s", "CHANNELD_DRAIN_DELAY=500ms", NULL)
 
 /* Probes with --admin-listen HOST:PORT; what it said on stderr is owned by the caller. */
 static int probe(struct fixture *fixture, const char *host, int port, char **errors)
@@ -50,20 +45,20 @@ static void expect_failure(struct fixture *fixture, int port, const char *messag
     free(errors);
 }
 
-static void ready_is_exit_code_0(void **state)
+TEST_CASE(ready_is_exit_code_0)
 {
     expect_ready(*state, "127.0.0.1");
 }
 
 /* The server of the test listens on 127.0.0.1 only, which is as well where these look. */
-static void every_address_is_asked_on_the_loopback(void **state)
+TEST_CASE(every_address_is_asked_on_the_loopback)
 {
     expect_ready(*state, "0.0.0.0");
     expect_ready(*state, "[::]");
     expect_ready(*state, "");
 }
 
-static void the_environment_is_read_as_by_the_server(void **state)
+TEST_CASE(the_environment_is_read_as_by_the_server)
 {
     struct fixture *fixture = *state;
     struct process process;
@@ -76,7 +71,7 @@ static void the_environment_is_read_as_by_the_server(void **state)
     free(listen);
 }
 
-static void nobody_listening_is_exit_code_1(void **state)
+TEST_CASE(nobody_listening_is_exit_code_1)
 {
     expect_failure(*state, net_reserve_port(), "cannot connect to the admin address: Connection refused");
 }
@@ -112,7 +107,7 @@ static void expect_failure_of_impostor(struct fixture *fixture, const char *answ
     (void)close(impostor.listener);
 }
 
-static void other_answers_are_exit_code_1(void **state)
+TEST_CASE(other_answers_are_exit_code_1)
 {
     expect_failure_of_impostor(*state, "HTTP/1.1 500 No\r\n\r\n", "/readyz answers 500");
     expect_failure_of_impostor(*state, "HTTP/1.1 2", "does not speak HTTP");
@@ -120,13 +115,13 @@ static void other_answers_are_exit_code_1(void **state)
     expect_failure_of_impostor(*state, "", "does not speak HTTP");
 }
 
-static void a_lost_connection_is_exit_code_1(void **state)
+TEST_CASE(a_lost_connection_is_exit_code_1)
 {
     expect_failure_of_impostor(*state, NULL, "no answer from the admin address: Connection reset by peer");
 }
 
 /* The kernel takes the connection, and then nobody answers. */
-static void silence_is_exit_code_1_after_two_seconds(void **state)
+TEST_CASE(silence_is_exit_code_1_after_two_seconds)
 {
     int port = net_reserve_port();
     int listener = net_listen(port);
@@ -137,7 +132,7 @@ static void silence_is_exit_code_1_after_two_seconds(void **state)
     (void)close(listener);
 }
 
-static void a_lost_redis_is_exit_code_1(void **state)
+TEST_CASE(a_lost_redis_is_exit_code_1)
 {
     struct fixture *fixture = *state;
     redis_stop(&fixture->redis);
@@ -145,30 +140,13 @@ static void a_lost_redis_is_exit_code_1(void **state)
     expect_failure(fixture, fixture->server.admin_port, "not ready: /readyz answers 503");
 }
 
-static void draining_is_exit_code_1(void **state)
+TEST_CASE(draining_is_exit_code_1)
 {
     struct fixture *fixture = fixture_new(1, (const char *const[]){"CHANNELD_DRAIN_DELAY=2s", NULL});
-    (void)state;
     expect_ready(fixture, "127.0.0.1");
     process_signal(&fixture->server.process, SIGTERM);
     server_await_admin(&fixture->server, "/readyz", 503);
     expect_failure(fixture, fixture->server.admin_port, "not ready: /readyz answers 503");
     server_expect_exit(&fixture->server, 0);
     fixture_free(fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ready_is_exit_code_0),
-        cmocka_unit_test(every_address_is_asked_on_the_loopback),
-        cmocka_unit_test(the_environment_is_read_as_by_the_server),
-        cmocka_unit_test(nobody_listening_is_exit_code_1),
-        cmocka_unit_test(other_answers_are_exit_code_1),
-        cmocka_unit_test(a_lost_connection_is_exit_code_1),
-        cmocka_unit_test(silence_is_exit_code_1_after_two_seconds),
-        cmocka_unit_test(draining_is_exit_code_1),
-        cmocka_unit_test(a_lost_redis_is_exit_code_1),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -4,11 +4,7 @@
 
 #include "support/fixture.h"
 
-static int start(void **state)
-{
-    *state = fixture_new(150, NULL);
-    return 0;
-}
+FIXTURE(150, NULL)
 
 static void assert_page(struct fixture *fixture, const char *query, int page)
 {
@@ -20,7 +16,7 @@ static void assert_page(struct fixture *fixture, const char *query, int page)
     free(path);
 }
 
-static void first_of_a_repeated_parameter_counts(void **state)
+TEST_CASE(first_of_a_repeated_parameter_counts)
 {
     assert_page(*state, "page=2&page=1", 2);
     assert_page(*state, "page=1&page=2&page=abc", 1);
@@ -34,7 +30,7 @@ static void first_of_a_repeated_parameter_counts(void **state)
         404);
 }
 
-static void unknown_parameters_are_ignored(void **state)
+TEST_CASE(unknown_parameters_are_ignored)
 {
     assert_page(*state, "foo=bar&page=2&x", 2);
     assert_page(*state, "per_page=5", 1);
@@ -43,7 +39,7 @@ static void unknown_parameters_are_ignored(void **state)
     assert_int_equal(fixture_status(*state, "channel/by-id/0/?page=abc&link=&format=xml"), 200);
 }
 
-static void odd_separators_do_no_harm(void **state)
+TEST_CASE(odd_separators_do_no_harm)
 {
     assert_page(*state, "&&page=2&&", 2);
     assert_page(*state, "=&=x&page=2", 2);
@@ -52,27 +48,15 @@ static void odd_separators_do_no_harm(void **state)
     assert_page(*state, "%&%zz=%&page=2", 2);
 }
 
-static void names_and_values_are_percent_decoded(void **state)
+TEST_CASE(names_and_values_are_percent_decoded)
 {
     assert_page(*state, "page=%32", 2);
     assert_page(*state, "p%61ge=2", 2);
 }
 
 /* An encoded separator belongs to the value. */
-static void encoded_separators_do_not_separate(void **state)
+TEST_CASE(encoded_separators_do_not_separate)
 {
     assert_int_equal(fixture_status(*state, "channels/?page=1%26x=1"), 400);
     assert_page(*state, "x=1%26page=2", 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(first_of_a_repeated_parameter_counts),
-        cmocka_unit_test(unknown_parameters_are_ignored),
-        cmocka_unit_test(odd_separators_do_no_harm),
-        cmocka_unit_test(names_and_values_are_percent_decoded),
-        cmocka_unit_test(encoded_separators_do_not_separate),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

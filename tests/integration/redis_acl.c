@@ -74,10 +74,9 @@ static void ask_for_everything(struct fixture *f)
     free(link);
 }
 
-static void documented_user_can_do_everything_with_the_cache_on(void **state)
+TEST_CASE(documented_user_can_do_everything_with_the_cache_on)
 {
     struct fixture f;
-    (void)state;
     begin(&f, NULL, SERVER_WAIT_READY);
     ask_for_everything(&f);
     double before = commands(&f);
@@ -91,10 +90,9 @@ static void documented_user_can_do_everything_with_the_cache_on(void **state)
     end(&f);
 }
 
-static void documented_user_can_do_it_with_more_keys_than_are_held(void **state)
+TEST_CASE(documented_user_can_do_it_with_more_keys_than_are_held)
 {
     struct fixture f;
-    (void)state;
     begin(&f, NULL, SERVER_WAIT_READY);
     catalogue_issue_keys(&f.redis, MANY_KEYS);
     ask_for_everything(&f);
@@ -121,20 +119,18 @@ static void begin_with_many_keys(struct fixture *f, const char *const *extra)
     assert_true(asks_nothing(f));
 }
 
-static void documented_user_can_read_many_keys(void **state)
+TEST_CASE(documented_user_can_read_many_keys)
 {
     struct fixture f;
-    (void)state;
     begin_with_many_keys(&f, NULL);
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_error_replies_total"), 0);
     end(&f);
 }
 
-static void without_sscan_each_of_many_keys_is_asked_about_once(void **state)
+TEST_CASE(without_sscan_each_of_many_keys_is_asked_about_once)
 {
     static const char *const less[] = {"-sscan", NULL};
     struct fixture f;
-    (void)state;
     begin_with_many_keys(&f, less);
     char *denials = redis_words(&f.redis, "ACL LOG");
     assert_non_null(strstr(denials, "sscan"));
@@ -153,24 +149,22 @@ static void expect_denied(struct redis *redis, const char *user, const char *com
 }
 
 /* Not a key beyond the prefix, not a command that writes. */
-static void documented_user_can_do_nothing_else(void **state)
+TEST_CASE(documented_user_can_do_nothing_else)
 {
     static const char *const refused[] = {"get other:key",      "set channels:card:1 x",
                                           "del channels:index", "keys *",
                                           "flushall",           "config get port"};
     struct fixture f;
-    (void)state;
     begin(&f, NULL, SERVER_WAIT_READY);
     for (size_t i = 0; i < TEST_COUNT(refused); i++)
         expect_denied(&f.redis, "channeld", refused[i]);
     end(&f);
 }
 
-static void without_tracking_it_works_without_cache(void **state)
+TEST_CASE(without_tracking_it_works_without_cache)
 {
     static const char *const less[] = {"-client|tracking", NULL};
     struct fixture f;
-    (void)state;
     begin(&f, less, SERVER_WAIT_READY);
     ask_for_everything(&f);
     double before = commands(&f);
@@ -181,11 +175,10 @@ static void without_tracking_it_works_without_cache(void **state)
 }
 
 /* Who may not ask what Redis is serves without knowing it, and says so. */
-static void without_role_it_works_and_the_role_is_unknown(void **state)
+TEST_CASE(without_role_it_works_and_the_role_is_unknown)
 {
     static const char *const less[] = {"-role", NULL};
     struct fixture f;
-    (void)state;
     begin(&f, less, SERVER_WAIT_READY);
     ask_for_everything(&f);
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_role{role=\"unknown\"}"), 1);
@@ -223,16 +216,14 @@ static void expect_served_at_a_replica(const char *const *extra, const char *den
     redis_stop(&master);
 }
 
-static void documented_user_is_enough_at_a_replica(void **state)
+TEST_CASE(documented_user_is_enough_at_a_replica)
 {
-    (void)state;
     expect_served_at_a_replica(NULL, NULL);
 }
 
-static void without_info_a_replica_serves(void **state)
+TEST_CASE(without_info_a_replica_serves)
 {
     static const char *const less[] = {"-info", NULL};
-    (void)state;
     expect_served_at_a_replica(less, "redis denies INFO");
 }
 
@@ -254,11 +245,10 @@ static void expect_500s(struct fixture *f)
     free(link);
 }
 
-static void wrong_password_is_500_until_it_is_mended(void **state)
+TEST_CASE(wrong_password_is_500_until_it_is_mended)
 {
     static const char *const another[] = {"<SECRET", ">ANOTHER", NULL};
     struct fixture f;
-    (void)state;
     begin(&f, another, SERVER_WAIT_LISTENING);
     expect_500s(&f);
     assert_int_equal(fixture_status(&f, CARD), 500);
@@ -271,10 +261,9 @@ static void wrong_password_is_500_until_it_is_mended(void **state)
 }
 
 /* Redis ends the connections of a user that is deleted. */
-static void deleted_user_is_500_for_what_is_not_cached_until_it_is_back(void **state)
+TEST_CASE(deleted_user_is_500_for_what_is_not_cached_until_it_is_back)
 {
     struct fixture f;
-    (void)state;
     begin(&f, NULL, SERVER_WAIT_READY);
     assert_int_equal(fixture_status(&f, CARD), 200);
     redis_do(&f.redis, "ACL DELUSER channeld");
@@ -340,7 +329,7 @@ static void work_as_verifier(struct redis *redis)
     free(url);
 }
 
-static void each_documented_user_of_channelctl_can_do_its_work_and_no_other(void **state)
+TEST_CASE(each_documented_user_of_channelctl_can_do_its_work_and_no_other)
 {
     static const char *const denied[][2] = {
         {"loader", "sadd channels:api_keys x"},
@@ -356,7 +345,6 @@ static void each_documented_user_of_channelctl_can_do_its_work_and_no_other(void
         {"verifier", "del channels:index"},
     };
     struct redis redis;
-    (void)state;
     redis_start(&redis, NULL);
     make_user(&redis, "loader", NULL);
     make_user(&redis, "issuer", NULL);
@@ -372,14 +360,13 @@ static void each_documented_user_of_channelctl_can_do_its_work_and_no_other(void
     redis_stop(&redis);
 }
 
-static void documented_users_are_enough_with_sentinels(void **state)
+TEST_CASE(documented_users_are_enough_with_sentinels)
 {
     static const char *const env[] = {"CHANNELD_REDIS_SENTINEL_USER=watcher",
                                       "CHANNELD_REDIS_SENTINEL_PASSWORD=THIRD", NULL};
     struct redis redis;
     struct redis sentinel;
     struct fixture f;
-    (void)state;
     memset(&f, 0, sizeof f);
     redis_start(&redis, NULL);
     catalogue_issue_key(&redis, FIXTURE_KEY);
@@ -400,24 +387,4 @@ static void documented_users_are_enough_with_sentinels(void **state)
     free(url);
     redis_stop(&sentinel);
     redis_stop(&redis);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(documented_user_can_do_everything_with_the_cache_on),
-        cmocka_unit_test(documented_user_can_do_it_with_more_keys_than_are_held),
-        cmocka_unit_test(documented_user_can_read_many_keys),
-        cmocka_unit_test(without_sscan_each_of_many_keys_is_asked_about_once),
-        cmocka_unit_test(documented_user_can_do_nothing_else),
-        cmocka_unit_test(without_tracking_it_works_without_cache),
-        cmocka_unit_test(without_role_it_works_and_the_role_is_unknown),
-        cmocka_unit_test(documented_user_is_enough_at_a_replica),
-        cmocka_unit_test(without_info_a_replica_serves),
-        cmocka_unit_test(wrong_password_is_500_until_it_is_mended),
-        cmocka_unit_test(deleted_user_is_500_for_what_is_not_cached_until_it_is_back),
-        cmocka_unit_test(each_documented_user_of_channelctl_can_do_its_work_and_no_other),
-        cmocka_unit_test(documented_users_are_enough_with_sentinels),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,10 +26,9 @@ static void end(struct fixture *fixture)
     redis_stop(&fixture->redis);
 }
 
-static void alive_but_not_ready(void **state)
+TEST_CASE(alive_but_not_ready)
 {
     struct fixture fixture;
-    (void)state;
     begin_without_redis(&fixture);
     assert_int_equal(server_admin_status(&fixture.server, "/livez"), 200);
     assert_int_equal(server_admin_status(&fixture.server, "/readyz"), 503);
@@ -38,12 +37,11 @@ static void alive_but_not_ready(void **state)
     end(&fixture);
 }
 
-static void requests_get_500_within_the_request_timeout(void **state)
+TEST_CASE(requests_get_500_within_the_request_timeout)
 {
     static const char *const paths[] = {"channels/", "channel/by-id/0/",
                                         "channel/by-link/?link=https://max.ru/x"};
     struct fixture fixture;
-    (void)state;
     begin_without_redis(&fixture);
     for (size_t i = 0; i < TEST_COUNT(paths); i++) {
         struct http_response response;
@@ -60,10 +58,9 @@ static void requests_get_500_within_the_request_timeout(void **state)
 }
 
 /* What needs no Redis is answered as ever. */
-static void paths_and_methods_are_judged_without_redis(void **state)
+TEST_CASE(paths_and_methods_are_judged_without_redis)
 {
     struct fixture fixture;
-    (void)state;
     begin_without_redis(&fixture);
     assert_int_equal(fixture_status(&fixture, "nothing/"), 404);
     struct http_response response;
@@ -73,19 +70,17 @@ static void paths_and_methods_are_judged_without_redis(void **state)
     end(&fixture);
 }
 
-static void key_that_cannot_be_checked_is_500_and_never_401(void **state)
+TEST_CASE(key_that_cannot_be_checked_is_500_and_never_401)
 {
     struct fixture fixture;
-    (void)state;
     begin_without_redis(&fixture);
     assert_int_equal(http_get_status(fixture.server.port, "/api/channels/", "X-Api-Key: wrong\r\n"), 500);
     end(&fixture);
 }
 
-static void comes_up_when_redis_does(void **state)
+TEST_CASE(comes_up_when_redis_does)
 {
     struct fixture fixture;
-    (void)state;
     begin_without_redis(&fixture);
     assert_int_equal(fixture_status(&fixture, "channels/"), 500);
     redis_restart(&fixture.redis);
@@ -106,14 +101,12 @@ static void comes_up_when_redis_does(void **state)
 }
 
 /* A request that meets no connection waits for one as long as it may. */
-static void waiting_request_is_answered_by_the_new_connection(void **state)
+TEST_CASE(waiting_request_is_answered_by_the_new_connection)
 {
     static const char *const patient[] = {"CHANNELD_REQUEST_TIMEOUT=8s", NULL};
     struct fixture fixture;
     struct http_conn conn;
-    struct http_response response;
     struct server_spec spec = {.env = patient, .wait = SERVER_WAIT_LISTENING};
-    (void)state;
     memset(&fixture, 0, sizeof fixture);
     redis_start(&fixture.redis, NULL);
     catalogue_issue_key(&fixture.redis, FIXTURE_KEY);
@@ -122,42 +115,32 @@ static void waiting_request_is_answered_by_the_new_connection(void **state)
     redis_kill(&fixture.redis);
     spec.redis_url = fixture.redis.url;
     server_start(&fixture.server, &spec);
-    assert_int_equal(http_open(&conn, fixture.server.port), 0);
-    char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
-    assert_int_equal(http_send_text(&conn, request), 0);
+    http_start_get(&conn, fixture.server.port, "/api/channels/", FIXTURE_AUTH);
     assert_false(http_is_readable(&conn, 300));
     redis_restart(&fixture.redis);
-    assert_int_equal(http_read(&conn, false, &response), 0);
-    assert_int_equal(response.status, 200);
-    http_response_free(&response);
+    http_expect(&conn, 200);
     http_close(&conn);
-    free(request);
     end(&fixture);
 }
 
-static void stops_cleanly_without_redis(void **state)
+TEST_CASE(stops_cleanly_without_redis)
 {
     struct fixture fixture;
     struct http_conn conn;
-    (void)state;
     begin_without_redis(&fixture);
-    assert_int_equal(http_open(&conn, fixture.server.port), 0);
-    char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
-    assert_int_equal(http_send_text(&conn, request), 0);
-    free(request);
+    http_start_get(&conn, fixture.server.port, "/api/channels/", FIXTURE_AUTH);
     end(&fixture);
     http_close(&conn);
 }
 
 /* An address that takes connections and never says a word. */
-static void mute_redis_is_500_within_the_request_timeout(void **state)
+TEST_CASE(mute_redis_is_500_within_the_request_timeout)
 {
     struct server server;
     int port = net_reserve_port();
     int listener = net_listen(port);
     char *url = text_printf("redis://127.0.0.1:%d/0", port);
     struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_LISTENING};
-    (void)state;
     assert_true(listener >= 0);
     server_start(&server, &spec);
     int64_t began = wait_now_ms();
@@ -168,19 +151,4 @@ static void mute_redis_is_500_within_the_request_timeout(void **state)
     server_stop(&server);
     (void)close(listener);
     free(url);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alive_but_not_ready),
-        cmocka_unit_test(requests_get_500_within_the_request_timeout),
-        cmocka_unit_test(paths_and_methods_are_judged_without_redis),
-        cmocka_unit_test(key_that_cannot_be_checked_is_500_and_never_401),
-        cmocka_unit_test(comes_up_when_redis_does),
-        cmocka_unit_test(waiting_request_is_answered_by_the_new_connection),
-        cmocka_unit_test(stops_cleanly_without_redis),
-        cmocka_unit_test(mute_redis_is_500_within_the_request_timeout),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,10 +37,9 @@ static void end_with_password(struct fixture *fixture)
     redis_stop(&fixture->redis);
 }
 
-static void missing_password_is_500_and_never_401(void **state)
+TEST_CASE(missing_password_is_500_and_never_401)
 {
     struct fixture fixture;
-    (void)state;
     begin_with_password(&fixture, "", NULL, SERVER_WAIT_LISTENING);
     assert_internal_error(&fixture, "channels/");
     assert_internal_error(&fixture, "channel/by-id/0/");
@@ -49,20 +48,18 @@ static void missing_password_is_500_and_never_401(void **state)
     end_with_password(&fixture);
 }
 
-static void wrong_password_is_500_and_never_401(void **state)
+TEST_CASE(wrong_password_is_500_and_never_401)
 {
     struct fixture fixture;
-    (void)state;
     begin_with_password(&fixture, ":wrong@", NULL, SERVER_WAIT_LISTENING);
     assert_internal_error(&fixture, "channels/");
     end_with_password(&fixture);
 }
 
-static void right_password_opens_redis(void **state)
+TEST_CASE(right_password_opens_redis)
 {
     struct fixture fixture;
     struct tempdir dir;
-    (void)state;
     begin_with_password(&fixture, ":s3cret%2Fpass@", NULL, SERVER_WAIT_READY);
     assert_int_equal(fixture_status(&fixture, "channel/by-id/-9223372036854775808/"), 200);
     end_with_password(&fixture);
@@ -82,7 +79,7 @@ static void right_password_opens_redis(void **state)
 }
 
 /* A Redis that does not know HELLO (before 6) repeats its arguments, of which one is the password. */
-static void password_is_not_logged_when_redis_quotes_it(void **state)
+TEST_CASE(password_is_not_logged_when_redis_quotes_it)
 {
     static const char *const args[] = {"--rename-command", "HELLO", "", NULL};
     static const char *const env[] = {"CHANNELD_REDIS_PASSWORD=hUsH", NULL};
@@ -90,7 +87,6 @@ static void password_is_not_logged_when_redis_quotes_it(void **state)
     struct redis redis;
     struct server server;
     struct process tool;
-    (void)state;
     redis_start(&redis, args);
     struct server_spec spec = {.redis_url = redis.url, .env = env, .wait = SERVER_WAIT_LISTENING};
     server_start(&server, &spec);
@@ -111,26 +107,13 @@ static void password_is_not_logged_when_redis_quotes_it(void **state)
     redis_stop(&redis);
 }
 
-static void missing_permission_is_500_and_heals(void **state)
+TEST_CASE(missing_permission_is_500_and_heals)
 {
     struct fixture *fixture = fixture_new(3, NULL);
-    (void)state;
     redis_do(&fixture->redis, "ACL SETUSER default resetkeys ~elsewhere:*");
     assert_internal_error(fixture, "channel/by-id/0/");
     assert_internal_error(fixture, "channels/");
     redis_do(&fixture->redis, "ACL SETUSER default allkeys");
     assert_int_equal(fixture_status(fixture, "channel/by-id/0/"), 200);
     fixture_free(fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(missing_password_is_500_and_never_401),
-        cmocka_unit_test(wrong_password_is_500_and_never_401),
-        cmocka_unit_test(right_password_opens_redis),
-        cmocka_unit_test(password_is_not_logged_when_redis_quotes_it),
-        cmocka_unit_test(missing_permission_is_500_and_heals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

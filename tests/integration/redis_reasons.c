@@ -31,7 +31,7 @@ static void expect_logged_once(struct fixture *f, const char *reason)
     free(log);
 }
 
-static void each_reason_is_logged_when_it_begins(void **state)
+TEST_CASE_WITH(each_reason_is_logged_when_it_begins, set_up, fixture_teardown)
 {
     struct fixture *f = *state;
     redis_kill(&f->redis);
@@ -54,12 +54,11 @@ static void each_reason_is_logged_when_it_begins(void **state)
 }
 
 /* Words of Redis' own text: it quotes nothing, and is told as it is. */
-static void wrong_password_is_told_whatever_it_is(void **state)
+TEST_CASE(wrong_password_is_told_whatever_it_is)
 {
     static const char *const passwords[] = {"password", "pass", "user"};
     static const char *const redis_args[] = {"--requirepass", "right", NULL};
     struct redis redis;
-    (void)state;
     redis_start(&redis, redis_args);
     for (size_t i = 0; i < TEST_COUNT(passwords); i++) {
         char *setting = text_printf("CHANNELD_REDIS_PASSWORD=%s", passwords[i]);
@@ -72,13 +71,4 @@ static void wrong_password_is_told_whatever_it_is(void **state)
         free(setting);
     }
     redis_stop(&redis);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_reason_is_logged_when_it_begins, set_up, fixture_teardown),
-        cmocka_unit_test(wrong_password_is_told_whatever_it_is),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

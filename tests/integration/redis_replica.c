@@ -50,7 +50,7 @@ static int set_up(void **state)
     catalogue_issue_key(&master, FIXTURE_KEY);
     catalogue_put_samples(&master, 10);
     catalogue_put(&master, "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
-    line = proxy_new(master.port, 0, 0);
+    line = proxy_new(master.port);
     redis_start(&f.redis, NULL);
     redis_do(&f.redis, "REPLICAOF 127.0.0.1 %d", proxy_port(line));
     assert_true(wait_until(is_linked, &f.redis, WAIT_DEADLINE_MS));
@@ -115,9 +115,8 @@ static void expect_truth_again(void)
     server_await_metric(&f.server, "channeld_redis_role{role=\"replica\"}", 2);
 }
 
-static void revoked_key_works_on_a_linked_replica_no_longer_than_it_travels(void **state)
+TEST_CASE_WITH(revoked_key_works_on_a_linked_replica_no_longer_than_it_travels, set_up, tear_down)
 {
-    (void)state;
     assert_int_equal((int)role("replica"), 2);
     assert_int_equal((int)(role("master") + role("unknown")), 0);
     revoke_all(&master);
@@ -126,50 +125,46 @@ static void revoked_key_works_on_a_linked_replica_no_longer_than_it_travels(void
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_disconnects_total"), 0);
 }
 
-static void replica_whose_link_breaks_is_lost_from_when_it_last_heard_its_master(void **state)
+TEST_CASE_WITH(replica_whose_link_breaks_is_lost_from_when_it_last_heard_its_master, set_up, tear_down)
 {
-    (void)state;
     proxy_set_refusing(line, true);
-    proxy_strike(line, PROXY_RESET);
+    proxy_inject(line, PROXY_RESET);
     expect_end_within(STALE_LIMIT_MS + NOTICE_MS);
     server_await_log(&f.server, "its link to the master is down");
-    proxy_heal(line);
+    proxy_restore(line);
     expect_truth_again();
 }
 
 /* Nothing comes any more, and the link is up all the while: a master speaks every ten seconds at least. */
-static void replica_whose_master_falls_silent_is_lost_when_no_ping_explains_it(void **state)
+TEST_CASE_WITH(replica_whose_master_falls_silent_is_lost_when_no_ping_explains_it, set_up, tear_down)
 {
     enum { SILENCE_MAX_S = 15 };
-    (void)state;
-    proxy_set_hole(line, PROXY_BOTH);
+    proxy_set_blackhole(line, PROXY_BOTH);
     expect_end_within((SILENCE_MAX_S + 1) * SECOND_MS + NOTICE_MS);
     server_await_log(&f.server, "its master has been silent for too long");
     assert_true(is_linked(&f.redis));
-    proxy_heal(line);
+    proxy_restore(line);
     expect_truth_again();
 }
 
-static void replica_without_link_is_not_taken_into_use(void **state)
+TEST_CASE_WITH(replica_without_link_is_not_taken_into_use, set_up, tear_down)
 {
     static const char *const env[] = {"CHANNELD_WORKERS=1", NULL};
     struct server late;
-    (void)state;
     proxy_set_refusing(line, true);
-    proxy_strike(line, PROXY_RESET);
+    proxy_inject(line, PROXY_RESET);
     struct server_spec spec = {.redis_url = f.redis.url, .env = env, .wait = SERVER_WAIT_LISTENING};
     server_start(&late, &spec);
     server_await_metric(&late, "channeld_redis_disconnects_total", 3);
     assert_int_equal(server_admin_status(&late, "/readyz"), 503);
-    proxy_heal(line);
+    proxy_restore(line);
     server_await_admin(&late, "/readyz", 200);
     server_stop(&late);
 }
 
 /* Behind the same address there is now a replica of another: what the old one said counts no more. */
-static void master_that_is_demoted_is_connected_to_anew(void **state)
+TEST_CASE_WITH(master_that_is_demoted_is_connected_to_anew, set_up, tear_down)
 {
-    (void)state;
     redis_do(&f.redis, "REPLICAOF NO ONE");
     server_await_metric(&f.server, "channeld_redis_role{role=\"master\"}", 2);
     assert_int_equal(fixture_status(&f, CARD), 200);
@@ -182,29 +177,12 @@ static void master_that_is_demoted_is_connected_to_anew(void **state)
 }
 
 /* And if it never finds that other one: the past is served for the stale limit. */
-static void master_that_is_demoted_to_nothing_is_lost(void **state)
+TEST_CASE_WITH(master_that_is_demoted_to_nothing_is_lost, set_up, tear_down)
 {
-    (void)state;
     redis_do(&f.redis, "REPLICAOF NO ONE");
     server_await_metric(&f.server, "channeld_redis_role{role=\"master\"}", 2);
     assert_int_equal(fixture_status(&f, CARD), 200);
     proxy_set_refusing(line, true);
     redis_do(&f.redis, "REPLICAOF 127.0.0.1 %d", proxy_port(line));
     expect_end_within(STALE_LIMIT_MS + NOTICE_MS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(revoked_key_works_on_a_linked_replica_no_longer_than_it_travels,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(replica_whose_link_breaks_is_lost_from_when_it_last_heard_its_master,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(replica_whose_master_falls_silent_is_lost_when_no_ping_explains_it,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(replica_without_link_is_not_taken_into_use, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(master_that_is_demoted_is_connected_to_anew, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(master_that_is_demoted_to_nothing_is_lost, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

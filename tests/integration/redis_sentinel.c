@@ -11,24 +11,27 @@
 /* Refused or silent Sentinels cost half a second each. */
 enum { DETOUR_MS = 500, READY_MS = 4000 };
 
-static struct sentinel_world world;
+static struct sentinel_cluster cluster;
 
 static int start(void **state)
 {
     (void)state;
-    sentinel_world_start(&world, 1, 1);
-    catalogue_issue_key(&world.redis[0], FIXTURE_KEY);
-    catalogue_put(&world.redis[0], "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
-    assert_int_equal(redis_integer(&world.redis[0], "WAIT 1 %d", WAIT_DEADLINE_MS / 2), 1); /* the replica */
+    sentinel_cluster_start(&cluster, 1, 1);
+    catalogue_issue_key(&cluster.redis[0], FIXTURE_KEY);
+    catalogue_put(&cluster.redis[0], "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
+    assert_int_equal(redis_integer(&cluster.redis[0], "WAIT 1 %d", WAIT_DEADLINE_MS / 2),
+                     1); /* the replica */
     return 0;
 }
 
 static int stop(void **state)
 {
     (void)state;
-    sentinel_world_stop(&world);
+    sentinel_cluster_stop(&cluster);
     return 0;
 }
+
+TEST_GROUP(start, stop)
 
 /* How many workers' connections that Redis has. */
 static size_t connections_of(struct redis *redis)
@@ -57,25 +60,23 @@ static void end(struct fixture *fixture)
 
 static void expect_only(struct fixture *fixture, int redis)
 {
-    assert_int_equal(connections_of(&world.redis[redis]), 2);
-    assert_int_equal(connections_of(&world.redis[1 - redis]), 0);
+    assert_int_equal(connections_of(&cluster.redis[redis]), 2);
+    assert_int_equal(connections_of(&cluster.redis[1 - redis]), 0);
     end(fixture);
 }
 
-static void master_is_found(void **state)
+TEST_CASE(master_is_found)
 {
     struct fixture fixture;
-    (void)state;
-    begin(&fixture, world.url, NULL);
+    begin(&fixture, cluster.url, NULL);
     server_await_metric(&fixture.server, "channeld_sentinels_connected", 2);
     expect_only(&fixture, 0);
 }
 
-static void replica_is_found(void **state)
+TEST_CASE(replica_is_found)
 {
     struct fixture fixture;
-    (void)state;
-    char *url = text_printf("%s?role=replica", world.url);
+    char *url = text_printf("%s?role=replica", cluster.url);
     begin(&fixture, url, NULL);
     free(url);
     /* And it hears of changes: the cache is on. */
@@ -88,7 +89,7 @@ static void expect_detour(const char *first, int at_most_ms)
 {
     struct fixture fixture;
     char *url =
-        text_printf("redis+sentinel://%s,127.0.0.1:%d/" SENTINEL_MASTER, first, world.sentinel[0].port);
+        text_printf("redis+sentinel://%s,127.0.0.1:%d/" SENTINEL_MASTER, first, cluster.sentinel[0].port);
     int64_t began = wait_now_ms();
     begin(&fixture, url, NULL);
     assert_in_range(wait_now_ms() - began, 0, at_most_ms + READY_MS + wait_slack_ms());
@@ -96,30 +97,26 @@ static void expect_detour(const char *first, int at_most_ms)
     expect_only(&fixture, 0);
 }
 
-static void dead_sentinel_is_passed_over(void **state)
+TEST_CASE(dead_sentinel_is_passed_over)
 {
-    (void)state;
     char *dead = text_printf("127.0.0.1:%d", net_reserve_port());
     expect_detour(dead, 0);
     free(dead);
 }
 
 /* No connection to it can even be begun. */
-static void unreachable_sentinel_is_passed_over(void **state)
+TEST_CASE(unreachable_sentinel_is_passed_over)
 {
-    (void)state;
     expect_detour("255.255.255.255:26379", 0);
 }
 
-static void unknown_host_is_passed_over(void **state)
+TEST_CASE(unknown_host_is_passed_over)
 {
-    (void)state;
     expect_detour("nobody.invalid", DETOUR_MS);
 }
 
-static void silent_sentinel_is_passed_over(void **state)
+TEST_CASE(silent_sentinel_is_passed_over)
 {
-    (void)state;
     int port = net_reserve_port();
     int listener = net_listen(port); /* connections are made, and nobody ever answers */
     assert_true(listener >= 0);
@@ -129,11 +126,10 @@ static void silent_sentinel_is_passed_over(void **state)
     (void)close(listener);
 }
 
-static void sentinel_that_knows_no_such_master_is_passed_over(void **state)
+TEST_CASE(sentinel_that_knows_no_such_master_is_passed_over)
 {
-    (void)state;
     struct redis other;
-    sentinel_start(&other, &(struct sentinel_spec){"another", world.redis[1].port, 1, NULL, NULL});
+    sentinel_start(&other, &(struct sentinel_spec){"another", cluster.redis[1].port, 1, NULL, NULL});
     char *first = text_printf("127.0.0.1:%d", other.port);
     expect_detour(first, 0);
     free(first);
@@ -141,17 +137,16 @@ static void sentinel_that_knows_no_such_master_is_passed_over(void **state)
 }
 
 /* It names a replica, which says by ROLE that it is no master. */
-static void sentinel_that_names_no_master_is_passed_over(void **state)
+TEST_CASE(sentinel_that_names_no_master_is_passed_over)
 {
-    (void)state;
     struct redis other;
     struct redis liar;
     redis_start(&liar, NULL);
-    redis_do(&liar, "REPLICAOF 127.0.0.1 %d", world.redis[0].port);
+    redis_do(&liar, "REPLICAOF 127.0.0.1 %d", cluster.redis[0].port);
     sentinel_start(&other, &(struct sentinel_spec){SENTINEL_MASTER, liar.port, 2, NULL, NULL});
     struct fixture fixture;
     char *url = text_printf("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER, other.port,
-                            world.sentinel[0].port);
+                            cluster.sentinel[0].port);
     begin(&fixture, url, NULL);
     free(url);
     assert_int_equal(connections_of(&liar), 0);
@@ -160,11 +155,10 @@ static void sentinel_that_names_no_master_is_passed_over(void **state)
     redis_stop(&liar);
 }
 
-static void a_host_name_of_several_addresses_is_found(void **state)
+TEST_CASE(a_host_name_of_several_addresses_is_found)
 {
     struct fixture fixture;
-    (void)state;
-    char *url = text_printf("redis+sentinel://localhost:%d/" SENTINEL_MASTER, world.sentinel[0].port);
+    char *url = text_printf("redis+sentinel://localhost:%d/" SENTINEL_MASTER, cluster.sentinel[0].port);
     begin(&fixture, url, NULL);
     free(url);
     expect_only(&fixture, 0);
@@ -172,13 +166,12 @@ static void a_host_name_of_several_addresses_is_found(void **state)
 
 /* ---- passwords ---- */
 
-static void sentinels_have_a_password_of_their_own(void **state)
+TEST_CASE(sentinels_have_a_password_of_their_own)
 {
     struct redis guarded;
     struct fixture fixture;
-    (void)state;
     sentinel_start(&guarded,
-                   &(struct sentinel_spec){SENTINEL_MASTER, world.redis[0].port, 2, "wAtChWoRd", NULL});
+                   &(struct sentinel_spec){SENTINEL_MASTER, cluster.redis[0].port, 2, "wAtChWoRd", NULL});
     char *url = text_printf("redis+sentinel://127.0.0.1:%d/" SENTINEL_MASTER, guarded.port);
     char *path = text_printf("%s/password", guarded.dir.path);
     char *setting = text_printf("CHANNELD_REDIS_SENTINEL_PASSWORD_FILE=%s", path);
@@ -191,14 +184,13 @@ static void sentinels_have_a_password_of_their_own(void **state)
     redis_stop(&guarded);
 }
 
-static void a_wrong_password_is_said_and_not_shown(void **state)
+TEST_CASE(a_wrong_password_is_said_and_not_shown)
 {
     struct redis guarded;
     struct server server;
     static const char *const env[] = {"CHANNELD_REDIS_SENTINEL_PASSWORD=mIsTaKeN", NULL};
-    (void)state;
     sentinel_start(&guarded,
-                   &(struct sentinel_spec){SENTINEL_MASTER, world.redis[0].port, 2, "wAtChWoRd", NULL});
+                   &(struct sentinel_spec){SENTINEL_MASTER, cluster.redis[0].port, 2, "wAtChWoRd", NULL});
     char *url = text_printf("redis+sentinel://:hUsH@127.0.0.1:%d/" SENTINEL_MASTER, guarded.port);
     struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_LISTENING};
     server_start(&server, &spec);
@@ -221,20 +213,19 @@ static int run_tool(const char *url, const char *variable, struct process *proce
 {
     const char *args[] = {"--redis-url", url, "keys", "issue", NULL};
     const char *env[] = {variable, NULL};
-    return server_run_tool(process, &world.redis[0].dir, "CHANNELCTL_BIN", args, env);
+    return server_run_tool(process, &cluster.redis[0].dir, "CHANNELCTL_BIN", args, env);
 }
 
 /* The key is written to the master, whatever role the URL names, and whoever stands before the good Sentinel.
  */
-static void channelctl_finds_the_master(void **state)
+TEST_CASE(channelctl_finds_the_master)
 {
     struct process tool;
-    (void)state;
-    long long keys = redis_integer(&world.redis[0], "SCARD channels:api_keys");
+    long long keys = redis_integer(&cluster.redis[0], "SCARD channels:api_keys");
     char *url = text_printf("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER "/0?role=replica",
-                            net_reserve_port(), world.sentinel[0].port);
+                            net_reserve_port(), cluster.sentinel[0].port);
     assert_int_equal(run_tool(url, NULL, &tool), 0);
-    assert_int_equal(redis_integer(&world.redis[0], "SCARD channels:api_keys"), keys + 1);
+    assert_int_equal(redis_integer(&cluster.redis[0], "SCARD channels:api_keys"), keys + 1);
     free(url);
 }
 
@@ -244,7 +235,7 @@ static void expect_detour_of_tool(const char *scheme, int port, const char *reas
 {
     struct process tool;
     char *both = text_printf("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER, port,
-                             world.sentinel[0].port);
+                             cluster.sentinel[0].port);
     char *alone = text_printf("%s://127.0.0.1:%d/" SENTINEL_MASTER, scheme, port);
     assert_int_equal(run_tool(both, NULL, &tool), 0);
     int64_t began = wait_now_ms();
@@ -258,9 +249,8 @@ static void expect_detour_of_tool(const char *scheme, int port, const char *reas
     free(both);
 }
 
-static void channelctl_does_not_wait_for_a_silent_sentinel(void **state)
+TEST_CASE(channelctl_does_not_wait_for_a_silent_sentinel)
 {
-    (void)state;
     int port = net_reserve_port();
     int listener = net_listen(port); /* connections are made, and nobody ever answers */
     assert_true(listener >= 0);
@@ -269,24 +259,22 @@ static void channelctl_does_not_wait_for_a_silent_sentinel(void **state)
     (void)close(listener);
 }
 
-static void channelctl_passes_over_a_sentinel_that_may_not_tell(void **state)
+TEST_CASE(channelctl_passes_over_a_sentinel_that_may_not_tell)
 {
     struct redis other;
-    (void)state;
-    sentinel_start(&other, &(struct sentinel_spec){SENTINEL_MASTER, world.redis[0].port, 2, NULL,
+    sentinel_start(&other, &(struct sentinel_spec){SENTINEL_MASTER, cluster.redis[0].port, 2, NULL,
                                                    "user default on nopass ~* &* +@all -sentinel\n"});
     expect_detour_of_tool("redis+sentinel", other.port, "NOPERM");
     redis_stop(&other);
 }
 
 /* Who does not tell its role may be a replica, and that takes no key. */
-static void channelctl_believes_no_master_that_does_not_say_so(void **state)
+TEST_CASE(channelctl_believes_no_master_that_does_not_say_so)
 {
     static const char *const args[] = {"--rename-command", "ROLE", "GENUINE", NULL};
     struct redis mute;
     struct redis sentinel;
     struct process tool;
-    (void)state;
     redis_start(&mute, args);
     sentinel_start(&sentinel, &(struct sentinel_spec){SENTINEL_MASTER, mute.port, 2, NULL, NULL});
     char *url = text_printf("redis+sentinel://127.0.0.1:%d/" SENTINEL_MASTER, sentinel.port);
@@ -300,11 +288,10 @@ static void channelctl_believes_no_master_that_does_not_say_so(void **state)
     redis_stop(&mute);
 }
 
-static void channelctl_says_why_there_is_no_master(void **state)
+TEST_CASE(channelctl_says_why_there_is_no_master)
 {
     struct process tool;
-    (void)state;
-    char *url = text_printf("redis+sentinel://127.0.0.1:%d/nobody", world.sentinel[0].port);
+    char *url = text_printf("redis+sentinel://127.0.0.1:%d/nobody", cluster.sentinel[0].port);
     assert_int_equal(run_tool(url, NULL, &tool), 1);
     char *errors = process_stderr(&tool);
     assert_non_null(strstr(errors, "it knows no master of that name"));
@@ -312,13 +299,12 @@ static void channelctl_says_why_there_is_no_master(void **state)
     free(url);
 }
 
-static void channelctl_knows_the_sentinels_password(void **state)
+TEST_CASE(channelctl_knows_the_sentinels_password)
 {
     struct redis guarded;
     struct process tool;
-    (void)state;
     sentinel_start(&guarded,
-                   &(struct sentinel_spec){SENTINEL_MASTER, world.redis[0].port, 2, "wAtChWoRd", NULL});
+                   &(struct sentinel_spec){SENTINEL_MASTER, cluster.redis[0].port, 2, "wAtChWoRd", NULL});
     char *url = text_printf("redis+sentinel://127.0.0.1:%d/" SENTINEL_MASTER, guarded.port);
     assert_int_equal(run_tool(url, "CHANNELD_REDIS_SENTINEL_PASSWORD=wAtChWoRd", &tool), 0);
     assert_int_equal(run_tool(url, "CHANNELD_REDIS_SENTINEL_PASSWORD=mIsTaKeN", &tool), 1);
@@ -328,28 +314,4 @@ static void channelctl_knows_the_sentinels_password(void **state)
     free(errors);
     free(url);
     redis_stop(&guarded);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(master_is_found),
-        cmocka_unit_test(replica_is_found),
-        cmocka_unit_test(dead_sentinel_is_passed_over),
-        cmocka_unit_test(unreachable_sentinel_is_passed_over),
-        cmocka_unit_test(unknown_host_is_passed_over),
-        cmocka_unit_test(silent_sentinel_is_passed_over),
-        cmocka_unit_test(sentinel_that_knows_no_such_master_is_passed_over),
-        cmocka_unit_test(sentinel_that_names_no_master_is_passed_over),
-        cmocka_unit_test(a_host_name_of_several_addresses_is_found),
-        cmocka_unit_test(sentinels_have_a_password_of_their_own),
-        cmocka_unit_test(a_wrong_password_is_said_and_not_shown),
-        cmocka_unit_test(channelctl_finds_the_master),
-        cmocka_unit_test(channelctl_does_not_wait_for_a_silent_sentinel),
-        cmocka_unit_test(channelctl_passes_over_a_sentinel_that_may_not_tell),
-        cmocka_unit_test(channelctl_believes_no_master_that_does_not_say_so),
-        cmocka_unit_test(channelctl_says_why_there_is_no_master),
-        cmocka_unit_test(channelctl_knows_the_sentinels_password),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
 }

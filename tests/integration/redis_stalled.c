@@ -9,12 +9,7 @@ enum { CHANNELS = 60, REQUEST_TIMEOUT_MS = 500, RECOVERY_MS = 2000 };
 
 static const char FAILED[] = "channeld_requests_total{route=\"card_by_id\",status=\"500\"}";
 
-static int start(void **state)
-{
-    static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=500ms", NULL};
-    *state = fixture_new(CHANNELS, env);
-    return 0;
-}
+FIXTURE(CHANNELS, "CHANNELD_REQUEST_TIMEOUT=500ms", NULL)
 
 static char *path_of(size_t n)
 {
@@ -65,7 +60,7 @@ static void expect_right_cards(struct fixture *fixture)
     }
 }
 
-static void stalled_redis_is_500_in_time_and_right_again_afterwards(void **state)
+TEST_CASE(stalled_redis_is_500_in_time_and_right_again_afterwards)
 {
     struct fixture *fixture = *state;
     redis_pause(&fixture->redis);
@@ -77,12 +72,11 @@ static void stalled_redis_is_500_in_time_and_right_again_afterwards(void **state
     assert_true(server_metric(&fixture->server, FAILED) >= 6);
 }
 
-static void pause_shorter_than_the_timeout_costs_no_request(void **state)
+TEST_CASE(pause_shorter_than_the_timeout_costs_no_request)
 {
     struct fixture *fixture = fixture_new(3, NULL);
     struct http_conn conn;
     struct http_response response;
-    (void)state;
     char *request = http_format("GET", "/api/channel/by-id/0/", FIXTURE_AUTH);
     redis_pause(&fixture->redis);
     assert_int_equal(http_open(&conn, fixture->server.port), 0);
@@ -98,19 +92,16 @@ static void pause_shorter_than_the_timeout_costs_no_request(void **state)
     fixture_free(fixture);
 }
 
-static void clients_that_leave_while_waiting_do_no_harm(void **state)
+TEST_CASE(clients_that_leave_while_waiting_do_no_harm)
 {
     struct fixture *fixture = *state;
     redis_pause(&fixture->redis);
     for (size_t n = 20; n < 50; n++) {
         struct http_conn conn;
         char *target = text_printf("/api/channel/by-id/%lld/", (long long)catalogue_id(n));
-        char *request = http_format("GET", target, FIXTURE_AUTH);
-        assert_int_equal(http_open(&conn, fixture->server.port), 0);
-        assert_int_equal(http_send_text(&conn, request), 0);
+        http_start_get(&conn, fixture->server.port, target, FIXTURE_AUTH);
         (void)http_is_readable(&conn, 2);
         http_close(&conn);
-        free(request);
         free(target);
     }
     expect_recovery(fixture);
@@ -118,7 +109,7 @@ static void clients_that_leave_while_waiting_do_no_harm(void **state)
 }
 
 /* Pipelined requests that time out one after another still come back in order, then the right ones. */
-static void pipelined_requests_time_out_in_order(void **state)
+TEST_CASE(pipelined_requests_time_out_in_order)
 {
     static const int statuses[] = {500, 404, 500, 405};
     struct fixture *fixture = *state;
@@ -132,23 +123,9 @@ static void pipelined_requests_time_out_in_order(void **state)
                               "POST /api/channels/ HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"),
         0);
     for (size_t i = 0; i < TEST_COUNT(statuses); i++) {
-        struct http_response response;
-        assert_int_equal(http_read(&conn, false, &response), 0);
-        assert_int_equal(response.status, statuses[i]);
-        http_response_free(&response);
+        http_expect(&conn, statuses[i]);
     }
     http_close(&conn);
     expect_recovery(fixture);
     expect_right_cards(fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stalled_redis_is_500_in_time_and_right_again_afterwards),
-        cmocka_unit_test(pause_shorter_than_the_timeout_costs_no_request),
-        cmocka_unit_test(clients_that_leave_while_waiting_do_no_harm),
-        cmocka_unit_test(pipelined_requests_time_out_in_order),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

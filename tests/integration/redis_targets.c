@@ -19,10 +19,9 @@ static void assert_serves(const char *url, const char *setting)
     server_stop(&fixture.server);
 }
 
-static void host_name_is_resolved(void **state)
+TEST_CASE(host_name_is_resolved)
 {
     struct redis redis;
-    (void)state;
     redis_start(&redis, NULL);
     catalogue_issue_key(&redis, FIXTURE_KEY);
     catalogue_put(&redis, "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
@@ -32,10 +31,9 @@ static void host_name_is_resolved(void **state)
     redis_stop(&redis);
 }
 
-static void database_number_is_selected(void **state)
+TEST_CASE(database_number_is_selected)
 {
     struct redis redis;
-    (void)state;
     redis_start(&redis, NULL);
     redis_do(&redis, "SELECT 5");
     catalogue_issue_key(&redis, FIXTURE_KEY);
@@ -94,20 +92,18 @@ static void assert_local_serves(struct local *l, const char *who, const char *qu
     free(url);
 }
 
-static void unix_socket_is_used(void **state)
+TEST_CASE(unix_socket_is_used)
 {
     struct local l;
-    (void)state;
     local_start(&l, NULL);
     assert_local_serves(&l, "", "");
     assert_local_serves(&l, "", "?db=5");
     local_stop(&l);
 }
 
-static void unix_socket_takes_user_password_and_database(void **state)
+TEST_CASE(unix_socket_takes_user_password_and_database)
 {
     struct local l;
-    (void)state;
     local_start(&l, "s3cret/@");
     redis_do(&l.redis, "ACL SETUSER alice on >hush allkeys allcommands");
     assert_local_serves(&l, ":s3cret%2F%40@", "");
@@ -122,12 +118,11 @@ static bool serves(void *arg)
 }
 
 /* The socket's file is made anew; until then there is none, or one where nobody listens. */
-static void unix_socket_that_goes_and_comes_is_found_again(void **state)
+TEST_CASE(unix_socket_that_goes_and_comes_is_found_again)
 {
     static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=500ms", "CHANNELD_STALE_LIMIT=0s", NULL};
     struct local l;
     struct fixture fixture;
-    (void)state;
     local_start(&l, NULL);
     char *url = text_printf("unix://%s", l.path);
     struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
@@ -146,12 +141,11 @@ static void unix_socket_that_goes_and_comes_is_found_again(void **state)
     local_stop(&l);
 }
 
-static void unix_socket_with_a_wrong_password_is_no_redis(void **state)
+TEST_CASE(unix_socket_with_a_wrong_password_is_no_redis)
 {
     struct local l;
     struct server server;
     char *errors = NULL;
-    (void)state;
     local_start(&l, "s3cret");
     char *url = text_printf("unix://:wrong@%s", l.path);
     struct server_spec spec = {.redis_url = url, .wait = SERVER_WAIT_LISTENING};
@@ -168,11 +162,10 @@ static void unix_socket_with_a_wrong_password_is_no_redis(void **state)
     local_stop(&l);
 }
 
-static void prefix_is_respected(void **state)
+TEST_CASE(prefix_is_respected)
 {
     struct redis redis;
     char digest[65];
-    (void)state;
     redis_start(&redis, NULL);
     catalogue_digest(FIXTURE_KEY, digest);
     redis_do(&redis, "SADD other:api_keys %s", digest);
@@ -182,18 +175,4 @@ static void prefix_is_respected(void **state)
     assert_serves(url, "CHANNELD_REDIS_PREFIX=other:");
     free(url);
     redis_stop(&redis);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_name_is_resolved),
-        cmocka_unit_test(database_number_is_selected),
-        cmocka_unit_test(unix_socket_is_used),
-        cmocka_unit_test(unix_socket_takes_user_password_and_database),
-        cmocka_unit_test(unix_socket_that_goes_and_comes_is_found_again),
-        cmocka_unit_test(unix_socket_with_a_wrong_password_is_no_redis),
-        cmocka_unit_test(prefix_is_respected),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

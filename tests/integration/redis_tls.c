@@ -32,6 +32,8 @@ static int remove_files(void **state)
     return 0;
 }
 
+TEST_GROUP(make_authorities, remove_files)
+
 /* A Redis with a TLS port beside its plain one, through which the test speaks to it. */
 struct guarded {
     struct redis redis;
@@ -154,11 +156,10 @@ static void expect_refused_at(struct guarded *g, const char *host, const char *c
     free(url);
 }
 
-static void certificate_for_the_host_name_is_believed(void **state)
+TEST_CASE(certificate_for_the_host_name_is_believed)
 {
     struct certs_pair cert;
     struct guarded g;
-    (void)state;
     certs_make(&dir, "named", &authority, "DNS:localhost", VALID, &cert);
     guarded_start(&g, &cert, "no");
     expect_served(&g, "localhost", NULL);
@@ -166,11 +167,10 @@ static void certificate_for_the_host_name_is_believed(void **state)
     redis_stop(&g.redis);
 }
 
-static void certificate_for_the_address_is_believed(void **state)
+TEST_CASE(certificate_for_the_address_is_believed)
 {
     struct certs_pair cert;
     struct guarded g;
-    (void)state;
     certs_make(&dir, "addressed", &authority, "IP:127.0.0.1", VALID, &cert);
     guarded_start(&g, &cert, "no");
     expect_served(&g, "127.0.0.1", NULL);
@@ -178,22 +178,20 @@ static void certificate_for_the_address_is_believed(void **state)
     redis_stop(&g.redis);
 }
 
-static void certificate_for_another_name_is_refused(void **state)
+TEST_CASE(certificate_for_another_name_is_refused)
 {
     struct certs_pair cert;
     struct guarded g;
-    (void)state;
     certs_make(&dir, "other", &authority, "DNS:other.example", VALID, &cert);
     guarded_start(&g, &cert, "no");
     expect_refused_at(&g, "localhost", authority.cert, NULL, "hostname mismatch");
     redis_stop(&g.redis);
 }
 
-static void certificate_of_an_unknown_authority_is_refused(void **state)
+TEST_CASE(certificate_of_an_unknown_authority_is_refused)
 {
     struct certs_pair cert;
     struct guarded g;
-    (void)state;
     certs_make(&dir, "good", &authority, "DNS:localhost", VALID, &cert);
     guarded_start(&g, &cert, "no");
     expect_refused_at(&g, "localhost", stranger.cert, NULL, "certificate verification failed");
@@ -201,22 +199,20 @@ static void certificate_of_an_unknown_authority_is_refused(void **state)
     redis_stop(&g.redis);
 }
 
-static void expired_certificate_is_refused(void **state)
+TEST_CASE(expired_certificate_is_refused)
 {
     struct certs_pair cert;
     struct guarded g;
-    (void)state;
     certs_make(&dir, "expired", &authority, "DNS:localhost", EXPIRED, &cert);
     guarded_start(&g, &cert, "no");
     expect_refused_at(&g, "localhost", authority.cert, NULL, "certificate has expired");
     redis_stop(&g.redis);
 }
 
-static void redis_that_wants_a_certificate_gets_ours(void **state)
+TEST_CASE(redis_that_wants_a_certificate_gets_ours)
 {
     struct certs_pair cert;
     struct guarded g;
-    (void)state;
     certs_make(&dir, "demanding", &authority, "DNS:localhost", VALID, &cert);
     guarded_start(&g, &cert, "yes");
     expect_served(&g, "localhost", &client);
@@ -238,12 +234,11 @@ static int guarded_sentinel_start(struct redis *sentinel, const struct guarded *
 }
 
 /* Sentinels and Redis both: the address that Sentinel tells must be in Redis' certificate. */
-static void sentinels_speak_tls_too(void **state)
+TEST_CASE(sentinels_speak_tls_too)
 {
     struct certs_pair cert;
     struct guarded g;
     struct redis sentinel;
-    (void)state;
     certs_make(&dir, "both", &authority, "DNS:localhost,IP:127.0.0.1", VALID, &cert);
     guarded_start(&g, &cert, "no");
     int port = guarded_sentinel_start(&sentinel, &g, &cert);
@@ -262,7 +257,7 @@ static bool has_lost_no_connection(void *arg)
 }
 
 /* Both are in one thread, and OpenSSL keeps its errors by thread. */
-static void certificate_that_is_refused_does_no_harm_to_another_connection(void **state)
+TEST_CASE(certificate_that_is_refused_does_no_harm_to_another_connection)
 {
     enum { SEVERAL_ATTEMPTS_MS = 4000 };
     struct certs_pair cert;
@@ -272,7 +267,6 @@ static void certificate_that_is_refused_does_no_harm_to_another_connection(void 
     struct redis bad;
     struct settings s;
     struct server server;
-    (void)state;
     certs_make(&dir, "good", &authority, "IP:127.0.0.1", VALID, &cert);
     certs_make(&dir, "bad", &stranger, "IP:127.0.0.1", VALID, &foreign);
     guarded_start(&g, &cert, "no");
@@ -294,19 +288,4 @@ static void certificate_that_is_refused_does_no_harm_to_another_connection(void 
     redis_stop(&bad);
     redis_stop(&good);
     redis_stop(&g.redis);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(certificate_for_the_host_name_is_believed),
-        cmocka_unit_test(certificate_for_the_address_is_believed),
-        cmocka_unit_test(certificate_for_another_name_is_refused),
-        cmocka_unit_test(certificate_of_an_unknown_authority_is_refused),
-        cmocka_unit_test(expired_certificate_is_refused),
-        cmocka_unit_test(redis_that_wants_a_certificate_gets_ours),
-        cmocka_unit_test(sentinels_speak_tls_too),
-        cmocka_unit_test(certificate_that_is_refused_does_no_harm_to_another_connection),
-    };
-    return cmocka_run_group_tests(tests, make_authorities, remove_files);
 }

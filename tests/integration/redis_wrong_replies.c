@@ -17,10 +17,10 @@ static struct fixture *begin(const char *victim, const char *impostor, const cha
 {
     const char *const args[] = {"--rename-command", victim, "GENUINE", "--rename-command",
                                 impostor,           victim, NULL};
-    return fixture_new_with_redis(3, env, args);
+    return fixture_new_with(&(struct fixture_spec){.channels = 3, .env = env, .redis_args = args});
 }
 
-static void wrong_data_is_an_internal_error(void **state)
+TEST_CASE(wrong_data_is_an_internal_error)
 {
     static const struct {
         const char *victim, *impostor, *path;
@@ -31,7 +31,6 @@ static void wrong_data_is_an_internal_error(void **state)
         {"ZCARD", "TYPE", "channels/"}, /* a text for a number */
         {"ZRANGE", "EXISTS", "channels/"},
     };
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         struct fixture *fixture = begin(rows[i].victim, rows[i].impostor, CACHED);
         for (int n = 0; n < 2; n++) {
@@ -43,10 +42,9 @@ static void wrong_data_is_an_internal_error(void **state)
     }
 }
 
-static void a_verdict_that_is_none_neither_admits_nor_refuses(void **state)
+TEST_CASE(a_verdict_that_is_none_neither_admits_nor_refuses)
 {
     struct fixture *fixture = begin("SISMEMBER", "SMISMEMBER", UNCACHED);
-    (void)state;
     assert_int_equal(fixture_status(fixture, "channels/"), 500);
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", "X-Api-Key: wrong\r\n"), 500);
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", NULL), 401);
@@ -58,7 +56,8 @@ static void expect_page(size_t channels, const char *size, const char *content, 
 {
     const char *const args[] = {
         "--rename-command", "ZCARD", "GENUINE", "--rename-command", size, "ZCARD", NULL};
-    struct fixture *fixture = fixture_new_with_redis(channels, CACHED, args);
+    struct fixture *fixture =
+        fixture_new_with(&(struct fixture_spec){.channels = channels, .env = CACHED, .redis_args = args});
     struct http_response response;
     redis_do(&fixture->redis, "EXPIRE channels:index 1000");
     fixture_get(fixture, "channels/", &response);
@@ -69,18 +68,16 @@ static void expect_page(size_t channels, const char *size, const char *content, 
     fixture_free(fixture);
 }
 
-static void a_page_agrees_with_itself(void **state)
+TEST_CASE(a_page_agrees_with_itself)
 {
-    (void)state;
     expect_page(101, "EXISTS", "\"count\":100,\"has_next\":true", "page=2>; rel=\"last\""); /* 1 entry */
     expect_page(3, "TTL", "\"count\":3,\"has_next\":false", "page=1>; rel=\"last\"");       /* 1000 of them */
 }
 
 /* Then each key is asked about. */
-static void a_set_of_keys_that_is_none_is_not_believed(void **state)
+TEST_CASE(a_set_of_keys_that_is_none_is_not_believed)
 {
     static const char *const victims[] = {"SCARD", "SMEMBERS"};
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(victims); i++) {
         struct fixture *fixture = begin(victims[i], "TYPE", CACHED);
         for (int n = 0; n < 3; n++) {
@@ -92,7 +89,7 @@ static void a_set_of_keys_that_is_none_is_not_believed(void **state)
     }
 }
 
-static void channelctl_fails_and_says_so(void **state)
+TEST_CASE(channelctl_fails_and_says_so)
 {
     static const struct {
         const char *victim, *impostor, *operation;
@@ -101,7 +98,6 @@ static void channelctl_fails_and_says_so(void **state)
         {"TYPE", "EXISTS", "verify"}, /* a number is no type */
         {"ZCARD", "ECHO", "verify"},  {"PTTL", "ECHO", "verify"},    {"HMGET", "EXISTS", "load"},
     };
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         const char *const args[] = {"--rename-command", rows[i].victim, "GENUINE", "--rename-command",
                                     rows[i].impostor,   rows[i].victim, NULL};
@@ -120,16 +116,4 @@ static void channelctl_fails_and_says_so(void **state)
         free(file);
         redis_stop(&redis);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_data_is_an_internal_error),
-        cmocka_unit_test(a_verdict_that_is_none_neither_admits_nor_refuses),
-        cmocka_unit_test(a_page_agrees_with_itself),
-        cmocka_unit_test(a_set_of_keys_that_is_none_is_not_believed),
-        cmocka_unit_test(channelctl_fails_and_says_so),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

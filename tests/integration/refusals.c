@@ -7,11 +7,7 @@
 
 #define GOOD "GET /api/channels/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH "\r\n"
 
-static int start(void **state)
-{
-    *state = fixture_new(3, NULL);
-    return 0;
-}
+FIXTURE(3, NULL)
 
 /* Refused alone, and with good requests behind it, which must not be answered. */
 static void assert_refused(struct fixture *fixture, const char *request, int status)
@@ -53,7 +49,7 @@ static void assert_served(struct fixture *fixture, const char *host)
     free(request);
 }
 
-static void other_versions_are_505(void **state)
+TEST_CASE(other_versions_are_505)
 {
     assert_refused(*state, "GET /api/channels/ HTTP/1.2\r\nHost: a\r\n" FIXTURE_AUTH "\r\n", 505);
     assert_refused(*state, "GET /api/channels/ HTTP/2.0\r\nHost: a\r\n" FIXTURE_AUTH "\r\n", 505);
@@ -61,21 +57,21 @@ static void other_versions_are_505(void **state)
     assert_refused(*state, "GET /api/channels/ HTTP/3.0\r\nHost: a\r\n" FIXTURE_AUTH "\r\n", 505);
 }
 
-static void unknown_methods_are_501(void **state)
+TEST_CASE(unknown_methods_are_501)
 {
     assert_refused(*state, "BREW /api/channels/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH "\r\n", 501);
     assert_refused(*state, "get /api/channels/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH "\r\n", 501);
     assert_refused(*state, "GETX /api/channels/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH "\r\n", 501);
 }
 
-static void missing_or_repeated_host_is_400(void **state)
+TEST_CASE(missing_or_repeated_host_is_400)
 {
     assert_head_refused(*state, FIXTURE_AUTH, 400);
     assert_head_refused(*state, "Host: a\r\nHost: a\r\n" FIXTURE_AUTH, 400);
     assert_head_refused(*state, "Host: a\r\n" FIXTURE_AUTH "host: b\r\n", 400);
 }
 
-static void invalid_host_is_400(void **state)
+TEST_CASE(invalid_host_is_400)
 {
     static const char *const hosts[] = {
         "a b", "a/b", "user@a", "a:port", "a:80:80", "[::1", "::1", "a?b", "a#b", "a\\b", "a%zz", "\"a\"",
@@ -87,7 +83,7 @@ static void invalid_host_is_400(void **state)
     }
 }
 
-static void valid_hosts_are_served(void **state)
+TEST_CASE(valid_hosts_are_served)
 {
     static const char *const hosts[] = {
         "Host: a",     "host:api.example",         "Host: api.example:8080", "Host: 127.0.0.1:80",
@@ -97,7 +93,7 @@ static void valid_hosts_are_served(void **state)
         assert_served(*state, hosts[i]);
 }
 
-static void transfer_encoding_in_1_0_is_400(void **state)
+TEST_CASE(transfer_encoding_in_1_0_is_400)
 {
     assert_refused(*state,
                    "GET /api/channels/ HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n" FIXTURE_AUTH
@@ -105,7 +101,7 @@ static void transfer_encoding_in_1_0_is_400(void **state)
                    400);
 }
 
-static void ambiguous_lengths_are_400(void **state)
+TEST_CASE(ambiguous_lengths_are_400)
 {
     assert_head_refused(*state, "Host: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n", 400);
     assert_head_refused(*state, "Host: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n", 400);
@@ -117,7 +113,7 @@ static void ambiguous_lengths_are_400(void **state)
     assert_head_refused(*state, "Host: a\r\nContent-Length: 99999999999999999999999\r\n", 400);
 }
 
-static void fragment_or_control_bytes_in_the_target_are_400(void **state)
+TEST_CASE(fragment_or_control_bytes_in_the_target_are_400)
 {
     static const char bytes[] = {'#', 1, 8, 11, 27, 31, 127, 0};
     for (size_t i = 0; i < sizeof bytes; i++) {
@@ -127,7 +123,7 @@ static void fragment_or_control_bytes_in_the_target_are_400(void **state)
     }
 }
 
-static void malformed_headers_are_400(void **state)
+TEST_CASE(malformed_headers_are_400)
 {
     assert_head_refused(*state, "Host: a\r\nBad Name: x\r\n", 400);
     assert_head_refused(*state, "Host: a\r\nName : x\r\n", 400);
@@ -138,14 +134,14 @@ static void malformed_headers_are_400(void **state)
     assert_head_refused(*state, " Host: a\r\n", 400);
 }
 
-static void malformed_line_ends_are_400(void **state)
+TEST_CASE(malformed_line_ends_are_400)
 {
     assert_refused(*state, "GET /api/channels/ HTTP/1.1\nHost: a\n\n", 400);
     assert_refused(*state, "GET /api/channels/ HTTP/1.1\r\nHost: a\r\n\rX", 400);
     assert_refused(*state, "GET /api/channels/ HTTP/1.1\r\nHost: a\rX: y\r\n\r\n", 400);
 }
 
-static void malformed_chunks_end_the_connection(void **state)
+TEST_CASE(malformed_chunks_end_the_connection)
 {
     struct fixture *fixture = *state;
     static const char request[] =
@@ -154,7 +150,7 @@ static void malformed_chunks_end_the_connection(void **state)
     http_expect_refusal(fixture->server.port, request, strlen(request), 400);
 }
 
-static void good_requests_before_a_bad_one_are_answered(void **state)
+TEST_CASE(good_requests_before_a_bad_one_are_answered)
 {
     struct fixture *fixture = *state;
     struct http_conn conn;
@@ -162,16 +158,13 @@ static void good_requests_before_a_bad_one_are_answered(void **state)
     assert_int_equal(http_open(&conn, fixture->server.port), 0);
     assert_int_equal(http_send_text(&conn, GOOD GOOD "GET /#x HTTP/1.1\r\nHost: a\r\n\r\n" GOOD GOOD), 0);
     for (size_t i = 0; i < TEST_COUNT(statuses); i++) {
-        struct http_response response;
-        assert_int_equal(http_read(&conn, false, &response), 0);
-        assert_int_equal(response.status, statuses[i]);
-        http_response_free(&response);
+        http_expect(&conn, statuses[i]);
     }
     assert_int_equal(http_read_eof(&conn), 0);
     http_close(&conn);
 }
 
-static void what_is_no_http_is_refused(void **state)
+TEST_CASE(what_is_no_http_is_refused)
 {
     struct fixture *fixture = *state;
     static const char tls[] = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
@@ -186,29 +179,8 @@ static void what_is_no_http_is_refused(void **state)
     http_close(&conn);
 }
 
-static void refusals_are_counted(void **state)
+TEST_CASE(refusals_are_counted)
 {
     struct fixture *fixture = *state;
     assert_true(server_metric(&fixture->server, "channeld_requests_rejected_total") >= 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(other_versions_are_505),
-        cmocka_unit_test(unknown_methods_are_501),
-        cmocka_unit_test(missing_or_repeated_host_is_400),
-        cmocka_unit_test(invalid_host_is_400),
-        cmocka_unit_test(valid_hosts_are_served),
-        cmocka_unit_test(transfer_encoding_in_1_0_is_400),
-        cmocka_unit_test(ambiguous_lengths_are_400),
-        cmocka_unit_test(fragment_or_control_bytes_in_the_target_are_400),
-        cmocka_unit_test(malformed_headers_are_400),
-        cmocka_unit_test(malformed_line_ends_are_400),
-        cmocka_unit_test(malformed_chunks_end_the_connection),
-        cmocka_unit_test(good_requests_before_a_bad_one_are_answered),
-        cmocka_unit_test(what_is_no_http_is_refused),
-        cmocka_unit_test(refusals_are_counted),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

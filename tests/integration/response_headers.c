@@ -21,11 +21,7 @@ static const struct {
     {"/api/channels/", "Host: again\r\n", 400},
 };
 
-static int start(void **state)
-{
-    *state = fixture_new(5, NULL);
-    return 0;
-}
+FIXTURE(5, NULL)
 
 static void get_answer(struct fixture *fixture, size_t i, struct http_response *response)
 {
@@ -46,7 +42,7 @@ static void assert_date(const char *date)
     assert_true(age > -3 && age < 3);
 }
 
-static void every_answer_carries_the_common_headers(void **state)
+TEST_CASE(every_answer_carries_the_common_headers)
 {
     for (size_t i = 0; i < TEST_COUNT(answers); i++) {
         struct http_response response;
@@ -61,7 +57,7 @@ static void every_answer_carries_the_common_headers(void **state)
     }
 }
 
-static void every_body_is_an_envelope(void **state)
+TEST_CASE(every_body_is_an_envelope)
 {
     for (size_t i = 0; i < TEST_COUNT(answers); i++) {
         struct http_response response;
@@ -74,7 +70,7 @@ static void every_body_is_an_envelope(void **state)
     }
 }
 
-static void successes_carry_a_strong_etag_and_cache_control(void **state)
+TEST_CASE(successes_carry_a_strong_etag_and_cache_control)
 {
     for (size_t i = 0; i < TEST_COUNT(answers); i++) {
         struct http_response response;
@@ -93,7 +89,7 @@ static void successes_carry_a_strong_etag_and_cache_control(void **state)
 }
 
 /* No server name, no cookies: nothing that the design does not name. */
-static void answers_do_not_tell_more_than_needed(void **state)
+TEST_CASE(answers_do_not_tell_more_than_needed)
 {
     static const char *const unwanted[] = {"Server", "X-Powered-By", "Set-Cookie", "Transfer-Encoding"};
     struct http_response response;
@@ -122,7 +118,7 @@ static void assert_request_id(struct fixture *fixture, const char *id, bool echo
     }
 }
 
-static void good_request_ids_are_echoed(void **state)
+TEST_CASE(good_request_ids_are_echoed)
 {
     char *longest = text_repeat('r', 128);
     assert_request_id(*state, "a", true);
@@ -131,7 +127,7 @@ static void good_request_ids_are_echoed(void **state)
     free(longest);
 }
 
-static void other_request_ids_are_not_echoed(void **state)
+TEST_CASE(other_request_ids_are_not_echoed)
 {
     char *too_long = text_repeat('r', 129);
     static const char *const ids[] = {"a b", "a/b", "\"a\"", "<script>", "a;b", "\xC3\xA9", "a:b", "a,b"};
@@ -141,7 +137,7 @@ static void other_request_ids_are_not_echoed(void **state)
     free(too_long);
 }
 
-static void request_id_is_not_carried_over_to_the_next_request(void **state)
+TEST_CASE(request_id_is_not_carried_over_to_the_next_request)
 {
     struct fixture *fixture = *state;
     struct http_conn conn;
@@ -154,18 +150,4 @@ static void request_id_is_not_carried_over_to_the_next_request(void **state)
     assert_string_not_equal(http_header(&response, "X-Request-Id"), "one"); /* an error has one of its own */
     http_response_free(&response);
     http_close(&conn);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_answer_carries_the_common_headers),
-        cmocka_unit_test(every_body_is_an_envelope),
-        cmocka_unit_test(successes_carry_a_strong_etag_and_cache_control),
-        cmocka_unit_test(answers_do_not_tell_more_than_needed),
-        cmocka_unit_test(good_request_ids_are_echoed),
-        cmocka_unit_test(other_request_ids_are_not_echoed),
-        cmocka_unit_test(request_id_is_not_carried_over_to_the_next_request),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -5,13 +5,9 @@
 
 #include "support/fixture.h"
 
-static int start(void **state)
-{
-    *state = fixture_new(3, NULL);
-    return 0;
-}
+FIXTURE(3, NULL)
 
-static void unknown_paths_are_not_found_without_a_key(void **state)
+TEST_CASE(unknown_paths_are_not_found_without_a_key)
 {
     static const char *const targets[] = {
         "/",
@@ -40,7 +36,7 @@ static void unknown_paths_are_not_found_without_a_key(void **state)
     }
 }
 
-static void slash_at_the_end_is_optional(void **state)
+TEST_CASE(slash_at_the_end_is_optional)
 {
     static const char *const pairs[][2] = {
         {"channels/", "channels"},
@@ -57,7 +53,7 @@ static void slash_at_the_end_is_optional(void **state)
     }
 }
 
-static void other_methods_are_refused_before_the_key(void **state)
+TEST_CASE(other_methods_are_refused_before_the_key)
 {
     static const char *const methods[] = {"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"};
     static const char *const targets[] = {"/api/channels/", "/api/channel/by-id/0/", "/api/channel/by-link/"};
@@ -73,7 +69,7 @@ static void other_methods_are_refused_before_the_key(void **state)
     }
 }
 
-static void path_is_checked_before_the_method(void **state)
+TEST_CASE(path_is_checked_before_the_method)
 {
     struct fixture *fixture = *state;
     struct http_response response;
@@ -83,69 +79,45 @@ static void path_is_checked_before_the_method(void **state)
     http_response_free(&response);
 }
 
-static void refused_method_leaves_the_connection_open(void **state)
+TEST_CASE(refused_method_leaves_the_connection_open)
 {
     struct fixture *fixture = *state;
     struct http_conn conn;
-    struct http_response response;
     assert_int_equal(http_open(&conn, fixture->server.port), 0);
-    assert_int_equal(http_exchange(&conn, "DELETE", "/api/channels/", NULL, &response), 0);
-    assert_int_equal(response.status, 405);
-    http_response_free(&response);
-    assert_int_equal(http_exchange(&conn, "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
-    assert_int_equal(response.status, 200);
-    http_response_free(&response);
+    http_ask(&conn, "DELETE", "/api/channels/", NULL, 405);
+    http_ask(&conn, "GET", "/api/channels/", FIXTURE_AUTH, 200);
     http_close(&conn);
 }
 
-static void base_path_can_be_changed(void **state)
+TEST_CASE(base_path_can_be_changed)
 {
     static const char *const env[] = {"CHANNELD_BASE_PATH=/v9/data/", NULL};
     struct fixture *fixture = fixture_new(1, env);
-    (void)state;
     assert_int_equal(http_get_status(fixture->server.port, "/v9/data/channels/", FIXTURE_AUTH), 200);
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", FIXTURE_AUTH), 404);
     fixture_free(fixture);
 }
 
-static void base_path_is_completed_with_slashes(void **state)
+TEST_CASE(base_path_is_completed_with_slashes)
 {
     static const char *const env[] = {"CHANNELD_BASE_PATH=v9", NULL};
     struct fixture *fixture = fixture_new(1, env);
-    (void)state;
     assert_int_equal(http_get_status(fixture->server.port, "/v9/channels/", FIXTURE_AUTH), 200);
     fixture_free(fixture);
 }
 
-static void base_path_can_be_the_root(void **state)
+TEST_CASE(base_path_can_be_the_root)
 {
     static const char *const env[] = {"CHANNELD_BASE_PATH=/", NULL};
     struct fixture *fixture = fixture_new(1, env);
-    (void)state;
     assert_int_equal(http_get_status(fixture->server.port, "/channels/", FIXTURE_AUTH), 200);
     fixture_free(fixture);
 }
 
 /* RFC 9112, section 3.2.2: a server has to accept the absolute form. */
-static void absolute_form_is_understood(void **state)
+TEST_CASE(absolute_form_is_understood)
 {
     struct fixture *fixture = *state;
     assert_int_equal(http_get_status(fixture->server.port, "http://api.example/api/channels/", FIXTURE_AUTH),
                      200);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unknown_paths_are_not_found_without_a_key),
-        cmocka_unit_test(slash_at_the_end_is_optional),
-        cmocka_unit_test(other_methods_are_refused_before_the_key),
-        cmocka_unit_test(path_is_checked_before_the_method),
-        cmocka_unit_test(refused_method_leaves_the_connection_open),
-        cmocka_unit_test(base_path_can_be_changed),
-        cmocka_unit_test(base_path_is_completed_with_slashes),
-        cmocka_unit_test(base_path_can_be_the_root),
-        cmocka_unit_test(absolute_form_is_understood),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -8,16 +8,12 @@
 static const char plain[] = "GET /api/channel/by-id/-1/?x=%41 HTTP/1.1\r\nHost: a.example:80\r\n"
                             "X-Request-Id: r-1\r\nX-Api-Key: " FIXTURE_KEY "\r\n\r\n";
 static const char with_length[] = "GET /api/channel/by-id/-1/ HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n"
-                                  "X-Api-Key: " FIXTURE_KEY "\r\n\r\nhello world";
+                                  "X-Api-Key: " FIXTURE_KEY "\r\n\r\nhello cluster";
 static const char with_chunks[] =
     "GET /api/channel/by-id/-1/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
     "X-Api-Key: " FIXTURE_KEY "\r\n\r\n5\r\nhello\r\n1;x=y\r\n!\r\n0\r\nT: v\r\n\r\n";
 
-static int start(void **state)
-{
-    *state = fixture_new(5, NULL);
-    return 0;
-}
+FIXTURE(5, NULL)
 
 static void read_card(struct http_conn *conn)
 {
@@ -47,22 +43,22 @@ static void send_split_everywhere(struct fixture *fixture, const char *request)
     http_close(&conn);
 }
 
-static void request_split_at_every_byte_is_answered(void **state)
+TEST_CASE(request_split_at_every_byte_is_answered)
 {
     send_split_everywhere(*state, plain);
 }
 
-static void request_with_body_split_at_every_byte_is_answered(void **state)
+TEST_CASE(request_with_body_split_at_every_byte_is_answered)
 {
     send_split_everywhere(*state, with_length);
 }
 
-static void chunked_request_split_at_every_byte_is_answered(void **state)
+TEST_CASE(chunked_request_split_at_every_byte_is_answered)
 {
     send_split_everywhere(*state, with_chunks);
 }
 
-static void byte_by_byte_is_answered(void **state)
+TEST_CASE(byte_by_byte_is_answered)
 {
     struct fixture *fixture = *state;
     static const char *const requests[] = {plain, with_length, with_chunks};
@@ -77,7 +73,7 @@ static void byte_by_byte_is_answered(void **state)
 }
 
 /* The end of one request and the start of the next arrive together. */
-static void pieces_across_request_boundaries_are_answered(void **state)
+TEST_CASE(pieces_across_request_boundaries_are_answered)
 {
     struct fixture *fixture = *state;
     struct http_conn conn;
@@ -95,16 +91,4 @@ static void pieces_across_request_boundaries_are_answered(void **state)
         http_close(&conn);
     }
     free(requests);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(request_split_at_every_byte_is_answered),
-        cmocka_unit_test(request_with_body_split_at_every_byte_is_answered),
-        cmocka_unit_test(chunked_request_split_at_every_byte_is_answered),
-        cmocka_unit_test(byte_by_byte_is_answered),
-        cmocka_unit_test(pieces_across_request_boundaries_are_answered),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

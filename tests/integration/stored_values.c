@@ -8,11 +8,7 @@
 
 #define UNREADABLE "channeld_invalid_values_total"
 
-static int start(void **state)
-{
-    *state = fixture_new(1, NULL);
-    return 0;
-}
+FIXTURE(1, NULL)
 
 /* Stores one field of a channel of its own and returns what the card shows for it, owned. */
 static char *shown(struct fixture *fixture, const char *field, const char *value, size_t length)
@@ -50,7 +46,7 @@ static void assert_unreadable(struct fixture *fixture, const char *field, const 
         fail_msg("%s '%s' is counted %g times", field, value, counted);
 }
 
-static void integers_that_do_not_parse_are_null_and_counted(void **state)
+TEST_CASE(integers_that_do_not_parse_are_null_and_counted)
 {
     static const char *const values[] = {
         "",    "abc", "1.5", "1e3",  " 1", "1 ", "9223372036854775808", "-9223372036854775809",
@@ -65,7 +61,7 @@ static void integers_that_do_not_parse_are_null_and_counted(void **state)
     assert_unreadable(*state, "er_48h", "5%", "null");
 }
 
-static void integers_that_parse_are_shown_and_not_counted(void **state)
+TEST_CASE(integers_that_parse_are_shown_and_not_counted)
 {
     struct fixture *fixture = *state;
     double before = server_metric(&fixture->server, UNREADABLE);
@@ -76,7 +72,7 @@ static void integers_that_parse_are_shown_and_not_counted(void **state)
     assert_true(server_metric(&fixture->server, UNREADABLE) - before < 0.5);
 }
 
-static void dates_that_do_not_parse_are_null_and_counted(void **state)
+TEST_CASE(dates_that_do_not_parse_are_null_and_counted)
 {
     static const char *const values[] = {
         "",
@@ -97,14 +93,14 @@ static void dates_that_do_not_parse_are_null_and_counted(void **state)
         assert_unreadable(*state, "updated_at", values[i], "null");
 }
 
-static void dates_that_parse_are_shown(void **state)
+TEST_CASE(dates_that_parse_are_shown)
 {
     assert_shown(*state, "updated_at", "2026-11-20T10:06:06", "\"2026-11-20T10:06:06\"");
     assert_shown(*state, "updated_at", "2024-02-29T00:00:00", "\"2024-02-29T00:00:00\"");
     assert_shown(*state, "updated_at", "1999-12-31T23:59:59", "\"1999-12-31T23:59:59\"");
 }
 
-static void history_that_does_not_parse_is_empty_and_counted(void **state)
+TEST_CASE(history_that_does_not_parse_is_empty_and_counted)
 {
     static const char *const values[] = {
         "",
@@ -126,14 +122,14 @@ static void history_that_does_not_parse_is_empty_and_counted(void **state)
         assert_unreadable(*state, "followers_history", values[i], "{}");
 }
 
-static void history_is_shown_ascending(void **state)
+TEST_CASE(history_is_shown_ascending)
 {
     assert_shown(*state, "followers_history", "{}", "{}");
     assert_shown(*state, "followers_history", " { \"2026-11-20\" : 3 , \"2026-11-18\":-1,\"2026-11-19\":0 } ",
                  "{\"2026-11-18\":-1,\"2026-11-19\":0,\"2026-11-20\":3}");
 }
 
-static void history_of_exactly_ten_days_is_whole(void **state)
+TEST_CASE(history_of_exactly_ten_days_is_whole)
 {
     char *history = text_printf("{");
     for (int day = 1; day <= 10; day++) {
@@ -146,7 +142,7 @@ static void history_of_exactly_ten_days_is_whole(void **state)
     free(history);
 }
 
-static void longer_history_keeps_the_latest_ten_days(void **state)
+TEST_CASE(longer_history_keeps_the_latest_ten_days)
 {
     assert_shown(*state, "followers_history",
                  "{\"2026-03-09\":9,\"2026-03-01\":1,\"2026-03-10\":10,\"2026-03-02\":2,\"2026-03-08\":8,"
@@ -156,7 +152,7 @@ static void longer_history_keeps_the_latest_ten_days(void **state)
                  "\"2026-03-08\":8,\"2026-03-09\":9,\"2026-03-10\":10,\"2026-03-11\":11,\"2026-03-12\":12}");
 }
 
-static void bad_utf8_becomes_replacement_characters(void **state)
+TEST_CASE(bad_utf8_becomes_replacement_characters)
 {
     static const struct {
         const char *stored;
@@ -182,7 +178,7 @@ static void bad_utf8_becomes_replacement_characters(void **state)
     }
 }
 
-static void list_shows_unreadable_values_as_null_too(void **state)
+TEST_CASE(list_shows_unreadable_values_as_null_too)
 {
     struct fixture *fixture = *state;
     redis_do(&fixture->redis, "HSET channels:card:77 max_channel_id 77 title \xFF updated_at never");
@@ -223,7 +219,7 @@ static bool shows_mended(void *arg)
     return found;
 }
 
-static void broken_cards_cost_themselves_and_not_their_page(void **state)
+TEST_CASE(broken_cards_cost_themselves_and_not_their_page)
 {
     static const struct {
         const char *command;
@@ -236,7 +232,6 @@ static void broken_cards_cost_themselves_and_not_their_page(void **state)
         {"HSET channels:card:990099 of_no_use 1", 404, "\"channel\":990099,\"reason\":\"no card\""},
     };
     static const char *const sizes[] = {"CHANNELD_CACHE_SIZE=0", "CHANNELD_CACHE_SIZE=1MiB"};
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cards) * TEST_COUNT(sizes); i++) {
         size_t card = i / TEST_COUNT(sizes);
         const char *const env[] = {"CHANNELD_WORKERS=1", sizes[i % TEST_COUNT(sizes)], NULL};
@@ -249,11 +244,10 @@ static void broken_cards_cost_themselves_and_not_their_page(void **state)
     }
 }
 
-static void unreadable_values_are_logged_once_a_channel(void **state)
+TEST_CASE(unreadable_values_are_logged_once_a_channel)
 {
     static const char *const env[] = {"CHANNELD_WORKERS=1", NULL};
     struct fixture *fixture = fixture_new(1, env);
-    (void)state;
     redis_do(&fixture->redis, "HSET channels:card:880088 max_channel_id 880088 title t views_24h many");
     for (int i = 0; i < 5; i++)
         assert_int_equal(fixture_status(fixture, "channel/by-id/880088/"), 200);
@@ -264,23 +258,4 @@ static void unreadable_values_are_logged_once_a_channel(void **state)
         fail_msg("not once in: %s", log);
     free(log);
     fixture_free(fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers_that_do_not_parse_are_null_and_counted),
-        cmocka_unit_test(integers_that_parse_are_shown_and_not_counted),
-        cmocka_unit_test(dates_that_do_not_parse_are_null_and_counted),
-        cmocka_unit_test(dates_that_parse_are_shown),
-        cmocka_unit_test(history_that_does_not_parse_is_empty_and_counted),
-        cmocka_unit_test(history_is_shown_ascending),
-        cmocka_unit_test(history_of_exactly_ten_days_is_whole),
-        cmocka_unit_test(longer_history_keeps_the_latest_ten_days),
-        cmocka_unit_test(bad_utf8_becomes_replacement_characters),
-        cmocka_unit_test(list_shows_unreadable_values_as_null_too),
-        cmocka_unit_test(broken_cards_cost_themselves_and_not_their_page),
-        cmocka_unit_test(unreadable_values_are_logged_once_a_channel),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

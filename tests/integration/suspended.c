@@ -80,10 +80,9 @@ static bool is_hit_now(void *arg)
 }
 
 /* A heartbeat may come between the leap and the request, so it has several attempts. */
-static void after_it_nothing_is_answered_from_memory_before_redis_has_replied(void **state)
+TEST_CASE_WITH(after_it_nothing_is_answered_from_memory_before_redis_has_replied, set_up, tear_down)
 {
     bool missed = false;
-    (void)state;
     for (int i = 1; i <= ATTEMPTS && !missed; i++) {
         assert_true(wait_until(is_hit_now, NULL, WAIT_DEADLINE_MS));
         suspend_for((int64_t)i * (LEASE_S + 1));
@@ -94,9 +93,8 @@ static void after_it_nothing_is_answered_from_memory_before_redis_has_replied(vo
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_disconnects_total"), 0);
 }
 
-static void stale_limit_counts_it(void **state)
+TEST_CASE_WITH(stale_limit_counts_it, set_up, tear_down)
 {
-    (void)state;
     redis_kill(&f.redis);
     server_await_metric_below(&f.server, "channeld_redis_connected", 0);
     assert_int_equal(fixture_status(&f, CARD), 200);
@@ -105,14 +103,4 @@ static void stale_limit_counts_it(void **state)
     assert_int_equal(fixture_status(&f, CARD), 500);
     assert_int_equal(server_admin_status(&f.server, "/readyz"), 503);
     assert_int_equal(server_admin_status(&f.server, "/livez"), 200);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(after_it_nothing_is_answered_from_memory_before_redis_has_replied,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(stale_limit_counts_it, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,12 +8,7 @@
 
 enum { TIMEOUT_MS = 1000, BUSY_MS = 3000, EARLY_MS = 100 };
 
-static int start(void **state)
-{
-    static const char *const env[] = {"CHANNELD_HEADER_TIMEOUT=1s", "CHANNELD_IDLE_TIMEOUT=1s", NULL};
-    *state = fixture_new(3, env);
-    return 0;
-}
+FIXTURE(3, "CHANNELD_HEADER_TIMEOUT=1s", "CHANNELD_IDLE_TIMEOUT=1s", NULL)
 
 static void assert_took_the_timeout(int64_t began)
 {
@@ -42,7 +37,7 @@ static void assert_timed_out(struct fixture *fixture, const char *text)
     http_close(&conn);
 }
 
-static void unfinished_head_is_408_in_time(void **state)
+TEST_CASE(unfinished_head_is_408_in_time)
 {
     assert_timed_out(*state, "GET /api/channels/ HTTP/1.1\r\nHost: a\r\n");
     assert_timed_out(*state, "GET /api/chan");
@@ -50,24 +45,21 @@ static void unfinished_head_is_408_in_time(void **state)
 }
 
 /* The deadline is a total: a byte now and then does not put it off. */
-static void dripping_head_is_408_in_time(void **state)
+TEST_CASE(dripping_head_is_408_in_time)
 {
     struct fixture *fixture = *state;
     struct http_conn conn;
-    struct http_response response;
     int64_t began = wait_now_ms();
     assert_int_equal(http_open(&conn, fixture->server.port), 0);
     assert_int_equal(http_send_text(&conn, "GET /api/channels/ HTTP/1.1\r\nHost: a\r\nX: "), 0);
     while (!http_is_readable(&conn, 50))
         (void)http_send_text(&conn, "x");
     assert_took_the_timeout(began);
-    assert_int_equal(http_read(&conn, false, &response), 0);
-    assert_int_equal(response.status, 408);
-    http_response_free(&response);
+    http_expect(&conn, 408);
     http_close(&conn);
 }
 
-static void silent_connection_ends_in_time(void **state)
+TEST_CASE(silent_connection_ends_in_time)
 {
     struct fixture *fixture = *state;
     struct http_conn conn;
@@ -78,7 +70,7 @@ static void silent_connection_ends_in_time(void **state)
     http_close(&conn);
 }
 
-static void idle_connection_is_closed_without_a_word(void **state)
+TEST_CASE(idle_connection_is_closed_without_a_word)
 {
     struct fixture *fixture = *state;
     struct http_conn conn;
@@ -92,28 +84,24 @@ static void idle_connection_is_closed_without_a_word(void **state)
     http_close(&conn);
 }
 
-static void busy_connection_outlives_both_timeouts(void **state)
+TEST_CASE(busy_connection_outlives_both_timeouts)
 {
     struct fixture *fixture = *state;
     struct http_conn conn;
     int64_t end = wait_now_ms() + BUSY_MS;
     assert_int_equal(http_open(&conn, fixture->server.port), 0);
     while (wait_now_ms() < end) {
-        struct http_response response;
-        assert_int_equal(http_exchange(&conn, "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
-        assert_int_equal(response.status, 200);
-        http_response_free(&response);
+        http_ask(&conn, "GET", "/api/channels/", FIXTURE_AUTH, 200);
         assert_false(http_is_readable(&conn, TIMEOUT_MS / 4));
     }
     http_close(&conn);
 }
 
 /* A client that keeps its connection gets every answer, the last of them with the notice, and comes again. */
-static void old_connection_ends_with_an_answer(void **state)
+TEST_CASE(old_connection_ends_with_an_answer)
 {
     static const char *const env[] = {"CHANNELD_MAX_CONNECTION_AGE=200ms", NULL};
     struct fixture *fixture = fixture_new(3, env);
-    (void)state;
     for (int round = 0; round < 3; round++) {
         struct http_conn conn;
         int64_t until = wait_deadline(WAIT_DEADLINE_MS);
@@ -135,7 +123,7 @@ static void old_connection_ends_with_an_answer(void **state)
 }
 
 /* The second request of a connection has a deadline of its own. */
-static void unfinished_second_head_is_408(void **state)
+TEST_CASE(unfinished_second_head_is_408)
 {
     struct fixture *fixture = *state;
     struct http_conn conn;
@@ -153,7 +141,7 @@ static void unfinished_second_head_is_408(void **state)
     http_close(&conn);
 }
 
-static void body_that_does_not_come_ends_the_connection(void **state)
+TEST_CASE(body_that_does_not_come_ends_the_connection)
 {
     struct fixture *fixture = *state;
     struct http_conn conn;
@@ -167,46 +155,25 @@ static void body_that_does_not_come_ends_the_connection(void **state)
 }
 
 /* A client that asks and does not take the answer holds its place no longer than this. */
-static void client_that_does_not_take_its_answer_is_dropped(void **state)
+TEST_CASE(client_that_does_not_take_its_answer_is_dropped)
 {
     /* Sanitizers take their time for such a card. */
     static const char *const env[] = {"CHANNELD_WRITE_TIMEOUT=1s", "CHANNELD_REQUEST_TIMEOUT=20s", NULL};
     struct fixture *fixture = fixture_new(1, env);
     struct http_conn conn;
     char *text = text_repeat('x', 16000000);
-    (void)state;
     redis_do(&fixture->redis, "HSET channels:card:900 max_channel_id 900 description %s", text);
-    char *request = http_format("GET", "/api/channel/by-id/900/", FIXTURE_AUTH);
-    assert_int_equal(http_open(&conn, fixture->server.port), 0);
-    assert_int_equal(http_send_text(&conn, request), 0);
+    http_start_get(&conn, fixture->server.port, "/api/channel/by-id/900/", FIXTURE_AUTH);
     assert_true(http_is_readable(&conn, WAIT_DEADLINE_MS));
     server_await_metric(&fixture->server, "channeld_connections_timed_out_total", 1);
     server_await_metric_below(&fixture->server, "channeld_connections_open", 0.5);
     http_close(&conn);
-    free(request);
     free(text);
     fixture_free(fixture);
 }
 
-static void timeouts_are_counted(void **state)
+TEST_CASE(timeouts_are_counted)
 {
     struct fixture *fixture = *state;
     assert_true(server_metric(&fixture->server, "channeld_connections_timed_out_total") >= 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unfinished_head_is_408_in_time),
-        cmocka_unit_test(dripping_head_is_408_in_time),
-        cmocka_unit_test(silent_connection_ends_in_time),
-        cmocka_unit_test(idle_connection_is_closed_without_a_word),
-        cmocka_unit_test(busy_connection_outlives_both_timeouts),
-        cmocka_unit_test(old_connection_ends_with_an_answer),
-        cmocka_unit_test(unfinished_second_head_is_408),
-        cmocka_unit_test(body_that_does_not_come_ends_the_connection),
-        cmocka_unit_test(client_that_does_not_take_its_answer_is_dropped),
-        cmocka_unit_test(timeouts_are_counted),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -5,12 +5,7 @@
 
 #include "support/fixture.h"
 
-static int start(void **state)
-{
-    static const char *const env[] = {"CHANNELD_CACHE_SIZE=0", NULL};
-    *state = fixture_new(3, env);
-    return 0;
-}
+FIXTURE(3, "CHANNELD_CACHE_SIZE=0", NULL)
 
 static int status(struct fixture *fixture, const char *path, const char *headers)
 {
@@ -21,7 +16,7 @@ static int status(struct fixture *fixture, const char *path, const char *headers
 }
 
 /* The key is asked about even where nothing else is: without a valid one no parameter is judged. */
-static void bad_parameters_are_told_to_valid_keys_alone(void **state)
+TEST_CASE(bad_parameters_are_told_to_valid_keys_alone)
 {
     static const char *const bad[] = {"channels/?page=0", "channel/by-id/abc/", "channel/by-link/"};
     struct fixture *fixture = *state;
@@ -32,7 +27,7 @@ static void bad_parameters_are_told_to_valid_keys_alone(void **state)
     }
 }
 
-static void what_is_there_is_found_and_nothing_else(void **state)
+TEST_CASE(what_is_there_is_found_and_nothing_else)
 {
     struct fixture *fixture = *state;
     for (int round = 0; round < 3; round++) {
@@ -48,7 +43,7 @@ static void what_is_there_is_found_and_nothing_else(void **state)
 }
 
 /* A link that leads to no number is the loader's mistake: counted, and not found. */
-static void a_link_to_nonsense_is_counted_and_not_found(void **state)
+TEST_CASE(a_link_to_nonsense_is_counted_and_not_found)
 {
     struct fixture *fixture = *state;
     double before = server_metric(&fixture->server, "channeld_invalid_values_total");
@@ -58,7 +53,7 @@ static void a_link_to_nonsense_is_counted_and_not_found(void **state)
 }
 
 /* Each time it is read it is counted; the log has it once for each worker that read it. */
-static void an_unreadable_value_is_logged_once(void **state)
+TEST_CASE(an_unreadable_value_is_logged_once)
 {
     struct fixture *fixture = *state;
     double before = server_metric(&fixture->server, "channeld_invalid_values_total");
@@ -71,15 +66,4 @@ static void an_unreadable_value_is_logged_once(void **state)
     char *log = server_log(&fixture->server);
     assert_in_range(text_count(log, "unreadable value in redis"), 1, 2);
     free(log);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_parameters_are_told_to_valid_keys_alone),
-        cmocka_unit_test(what_is_there_is_found_and_nothing_else),
-        cmocka_unit_test(a_link_to_nonsense_is_counted_and_not_found),
-        cmocka_unit_test(an_unreadable_value_is_logged_once),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -32,7 +32,9 @@ static int start(void **state)
     return 0;
 }
 
-static void every_card_by_id_equals_its_line(void **state)
+TEST_GROUP(start, fixture_teardown)
+
+TEST_CASE(every_card_by_id_equals_its_line)
 {
     for (size_t n = 0; n < CHANNELS; n++) {
         char *path = text_printf("channel/by-id/%lld/", (long long)catalogue_id(n));
@@ -43,7 +45,7 @@ static void every_card_by_id_equals_its_line(void **state)
     }
 }
 
-static void every_card_by_link_equals_its_line_on_both_hosts(void **state)
+TEST_CASE(every_card_by_link_equals_its_line_on_both_hosts)
 {
     for (size_t n = 0; n < CHANNELS; n++) {
         char *stored = text_printf("channel/by-link/?link=https%%3A%%2F%%2Fmax.ru%%2Fsample_%zu", n);
@@ -73,7 +75,7 @@ static char *all_pages(struct fixture *fixture)
     return all;
 }
 
-static void every_summary_is_in_the_list_once(void **state)
+TEST_CASE(every_summary_is_in_the_list_once)
 {
     char *all = all_pages(*state);
     for (size_t n = 0; n < CHANNELS; n++) {
@@ -91,14 +93,4 @@ static void every_summary_is_in_the_list_once(void **state)
         free(card);
     }
     free(all);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_card_by_id_equals_its_line),
-        cmocka_unit_test(every_card_by_link_equals_its_line_on_both_hosts),
-        cmocka_unit_test(every_summary_is_in_the_list_once),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
 }

@@ -75,9 +75,8 @@ static void fail_each(const char *const *args, enum memory_failure how)
     assert_int_equal(run(&process, args), 0);
 }
 
-static void each_command_ends_with_a_reason_or_does_its_work(void **state)
+TEST_CASE_WITH(each_command_ends_with_a_reason_or_does_its_work, start, end)
 {
-    (void)state;
     const char *const commands[][ARGS_MAX] = {
         {"load", file},   {"load", file, "--replace"},
         {"verify"},       {"keys", "issue"},
@@ -88,12 +87,4 @@ static void each_command_ends_with_a_reason_or_does_its_work(void **state)
         for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
             fail_each(commands[i], how);
     assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), CHANNELS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_command_ends_with_a_reason_or_does_its_work, start, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,7 +92,7 @@ static int start_with_tls(void **state)
     const char *const env[] = {
         memory.preload, memory.file, url, ca, "CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=0s", NULL};
     make_certificate(cert, key);
-    *state = fixture_new_with_redis(CHANNELS, env, args);
+    *state = fixture_new_with(&(struct fixture_spec){.channels = CHANNELS, .env = env, .redis_args = args});
     free(cert);
     free(key);
     free(port);
@@ -242,43 +242,31 @@ static void fail_all(struct fixture *fixture, const char *what, void (*change)(c
     }
 }
 
-static void no_change_of_a_card_is_missed(void **state)
+TEST_CASE_WITH(no_change_of_a_card_is_missed, start, end)
 {
     fail_all(*state, "a card changes", change_much, shows_title);
 }
 
-static void no_change_of_the_keys_is_missed(void **state)
+TEST_CASE_WITH(no_change_of_the_keys_is_missed, start, end)
 {
     fail_all(*state, "the keys change", change_keys, judges_the_key);
 }
 
-static void a_lost_connection_comes_back(void **state)
+TEST_CASE_WITH(a_lost_connection_comes_back, start, end)
 {
     fail_all(*state, "a reconnection", end_connection, shows_title);
 }
 
-static void a_lost_connection_to_a_named_redis_comes_back(void **state)
+TEST_CASE_WITH(a_lost_connection_to_a_named_redis_comes_back, start_named, end)
 {
     fail_all(*state, "a reconnection by name", end_connection, shows_title);
 }
 
 /* A handshake takes hundreds of allocations, nearly all of them OpenSSL's: some are tried. */
-static void a_lost_connection_with_tls_comes_back(void **state)
+TEST_CASE_WITH(a_lost_connection_with_tls_comes_back, start_with_tls, end)
 {
     enum { STEP = 17 };
     for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
         print_message("a reconnection with TLS: one in %d of %d allocations\n", STEP,
                       fail_each(*state, end_connection, shows_title, how, STEP));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(no_change_of_a_card_is_missed, start, end),
-        cmocka_unit_test_setup_teardown(no_change_of_the_keys_is_missed, start, end),
-        cmocka_unit_test_setup_teardown(a_lost_connection_comes_back, start, end),
-        cmocka_unit_test_setup_teardown(a_lost_connection_to_a_named_redis_comes_back, start_named, end),
-        cmocka_unit_test_setup_teardown(a_lost_connection_with_tls_comes_back, start_with_tls, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

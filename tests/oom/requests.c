@@ -183,19 +183,19 @@ static int end(void **state)
     return 0;
 }
 
-static void answers_from_memory_survive_any_failure(void **state)
+TEST_CASE_WITH(answers_from_memory_survive_any_failure, start_with_cache, end)
 {
     for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
         fail_all(*state, how, false);
 }
 
-static void answers_that_are_read_anew_survive_any_failure(void **state)
+TEST_CASE_WITH(answers_that_are_read_anew_survive_any_failure, start_with_cache, end)
 {
     for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
         fail_all(*state, how, true);
 }
 
-static void answers_without_cache_survive_any_failure(void **state)
+TEST_CASE_WITH(answers_without_cache_survive_any_failure, start_without_cache, end)
 {
     for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
         fail_all(*state, how, false);
@@ -216,7 +216,7 @@ static void open_and_ask(struct fixture *fixture, struct http_conn *conn)
 
 /* Each has a higher descriptor than the one before; what it makes the loop allocate for that is the second
  * thing. */
-static void more_connections_than_ever_before_survive_a_failure_each(void **state)
+TEST_CASE_WITH(more_connections_than_ever_before_survive_a_failure_each, start_with_cache, end)
 {
     enum { CONNECTIONS = 300 };
     struct fixture *fixture = *state;
@@ -232,17 +232,4 @@ static void more_connections_than_ever_before_survive_a_failure_each(void **stat
     for (int i = 0; i < open; i++)
         http_close(&conn[i]);
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", FIXTURE_AUTH), 200);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(answers_from_memory_survive_any_failure, start_with_cache, end),
-        cmocka_unit_test_setup_teardown(answers_that_are_read_anew_survive_any_failure, start_with_cache,
-                                        end),
-        cmocka_unit_test_setup_teardown(answers_without_cache_survive_any_failure, start_without_cache, end),
-        cmocka_unit_test_setup_teardown(more_connections_than_ever_before_survive_a_failure_each,
-                                        start_with_cache, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

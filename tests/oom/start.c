@@ -102,24 +102,12 @@ static void start_with_each_failure(const char *host, enum memory_failure how)
     free(url);
 }
 
-static void one_failure_ends_the_start_with_a_reason_or_does_no_harm(void **state)
+TEST_CASE_WITH(one_failure_ends_the_start_with_a_reason_or_does_no_harm, start, end)
 {
-    (void)state;
     start_with_each_failure("127.0.0.1", MEMORY_ONCE);
 }
 
-static void lasting_failures_end_the_start_with_a_reason_or_are_got_over(void **state)
+TEST_CASE_WITH(lasting_failures_end_the_start_with_a_reason_or_are_got_over, start, end)
 {
-    (void)state;
     start_with_each_failure("127.0.0.1", MEMORY_LASTING);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_failure_ends_the_start_with_a_reason_or_does_no_harm, start, end),
-        cmocka_unit_test_setup_teardown(lasting_failures_end_the_start_with_a_reason_or_are_got_over, start,
-                                        end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

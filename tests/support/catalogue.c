@@ -204,6 +204,68 @@ void catalogue_put_samples(struct redis *redis, size_t count)
     }
 }
 
+/* ---- versioned channels ---- */
+
+/* ARGV: version, listed, first spare, spares, digest of the key. */
+static const char write_script[] =
+    "local function put(id) "
+    "  redis.call('HSET', 'channels:card:' .. id, 'max_channel_id', id, 'title', 'v' .. ARGV[1] .. ' of ' .. "
+    "id, "
+    "    'description', string.rep('x', 200), 'link', 'https://max.ru/c' .. id, 'followers_cnt_today', id) "
+    "end "
+    "for i = 1, tonumber(ARGV[2]) do local id = string.format('%d', i) put(id) "
+    "  redis.call('ZADD', 'channels:index', i, id) redis.call('SET', 'channels:link:https://max.ru/c' .. id, "
+    "id) "
+    "end "
+    "for i = 0, tonumber(ARGV[4]) - 1 do put(string.format('%d', tonumber(ARGV[3]) + i)) end "
+    "redis.call('SADD', 'channels:api_keys', ARGV[5]) return 1";
+
+void catalogue_put_version(struct redis *redis, int version, const char *key)
+{
+    char digest[65];
+    catalogue_digest(key, digest);
+    redis_do(redis, "EVAL %s 0 %d %d %d %d %s", write_script, version, CATALOGUE_LISTED, CATALOGUE_SPARE,
+             CATALOGUE_SPARES, digest);
+}
+
+char *catalogue_version_card(long long id, int version)
+{
+    char *description = text_repeat('x', 200);
+    char *body = text_printf(
+        "{\"success\":true,\"data\":{\"max_channel_id\":%lld,\"title\":\"v%d of "
+        "%lld\",\"description\":\"%s\","
+        "\"avatar\":null,\"link\":\"https://max.ru/c%lld\",\"category\":null,\"category2\":null,"
+        "\"followers_cnt_today\":%lld,\"followers_history\":{},\"is_a_plus_flag\":null,\"views_24h\":null,"
+        "\"views_48h\":null,\"er_24h\":null,\"er_48h\":null,\"updated_at\":null}}",
+        id, version, id, description, id, id);
+    free(description);
+    return body;
+}
+
+char *catalogue_version_page(int number, int version)
+{
+    int first = (number - 1) * 100 + 1;
+    int last = number * 100 < CATALOGUE_LISTED ? number * 100 : CATALOGUE_LISTED;
+    char *description = text_repeat('x', 200);
+    char *body = text_printf("{\"success\":true,\"data\":[");
+    for (int id = first; id <= last; id++) {
+        char *item = text_printf("%s{\"max_channel_id\":%d,\"title\":\"v%d of %d\",\"description\":\"%s\","
+                                 "\"avatar\":null,\"link\":\"https://max.ru/c%d\",\"updated_at\":null}",
+                                 id > first ? "," : "", id, version, id, description, id);
+        body = text_append(body, item);
+        free(item);
+    }
+    char *end =
+        text_printf("],\"pagination\":{\"page\":%d,\"per_page\":100,\"count\":%d,\"has_next\":%s}}", number,
+                    last >= first ? last - first + 1 : 0, last < CATALOGUE_LISTED ? "true" : "false");
+    body = text_append(body, end);
+    free(end);
+    free(description);
+    return body;
+}
+
+/* ---- API keys ---- */
+
 void catalogue_digest(const char *text, char digest[65])
 {
     unsigned char bytes[EVP_MAX_MD_SIZE];

@@ -7,8 +7,8 @@
 #include "support/redis.h"
 
 /*
- * Channels for tests. A card is one line of JSON in the very shape that the API returns; putting it into
- * Redis writes what any external loader writes: the hash, the index entry and the link key.
+ * The generator of channels for tests. A card is one line of JSON in the shape that the API returns; putting
+ * it into Redis writes what any external loader writes: the hash, the index entry and the link key.
  */
 
 /* The id of sample n: the ends of int64 come first, then zero, then negative and positive ones. */
@@ -34,10 +34,28 @@ void catalogue_put(struct redis *redis, const char *card, double score);
 /* Puts the samples 0..count-1, in that order. */
 void catalogue_put_samples(struct redis *redis, size_t count);
 
+/* ---- versioned channels ---- */
+
+/*
+ * A catalogue whose content tells its version: every title is "v<version> of <id>". Channels 1 to
+ * CATALOGUE_LISTED are in the list and have links, which makes one full page and a short one; from
+ * CATALOGUE_SPARE on there are channels in no list, to be requested by id once each.
+ */
+enum { CATALOGUE_LISTED = 110, CATALOGUE_SPARE = 1000000, CATALOGUE_SPARES = 20000 };
+
+/* Writes all of it in that version, and issues the key, in one script: no client sees half of it. */
+void catalogue_put_version(struct redis *redis, int version, const char *key);
+
+/* The expected bodies in that version, owned. */
+char *catalogue_version_card(long long id, int version);
+char *catalogue_version_page(int number, int version);
+
+/* ---- API keys ---- */
+
 /* Makes the key valid: its SHA-256 goes into the set of keys. */
 void catalogue_issue_key(struct redis *redis, const char *key);
 
-/* Makes so many further keys valid, which nobody knows. */
+/* Issues so many further keys, which no client has. */
 void catalogue_issue_keys(struct redis *redis, int count);
 
 /* The lower-case hex SHA-256 of the text. */

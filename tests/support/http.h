@@ -3,11 +3,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
- * A raw HTTP/1.1 client that does nothing by itself: it sends the bytes it is given and reads exactly one
- * response at a time (RFC 9112 section 6). Everything has a deadline. Functions that return int give 0 or
- * a negative errno and may be called from any thread.
+ * The HTTP/1.1 client of all tests. It does nothing by itself: it sends the bytes it is given and reads
+ * exactly one response at a time (RFC 9112 section 6). There are three ways to use it: blocking exchanges,
+ * each with a deadline; a pipelined connection whose owner polls the socket; a pool of many connections that
+ * are polled together. Functions that return int give 0 or a negative errno and may be called from any
+ * thread; the others fail the running test.
  */
 
 enum { HTTP_HEADERS_MAX = 48 };
@@ -29,7 +32,9 @@ struct http_response {
 
 struct http_conn {
     int fd; /* -1: closed */
+    /* What was received and not taken yet: `length` bytes from `start` on. */
     char *data;
+    size_t start;
     size_t length;
     size_t capacity;
 };
@@ -39,7 +44,10 @@ struct http_conn {
 int http_open(struct http_conn *conn, int port);
 void http_close(struct http_conn *conn);
 
-/* Sends all bytes. -EPIPE or -ECONNRESET when the server has closed; what it answered can still be read. */
+/* Closes with a reset, so that no state stays behind in the client's kernel. */
+void http_reset(struct http_conn *conn);
+
+/* Sends all bytes. -EPIPE or -ECONNRESET when the server has closed; its answer can still be read. */
 int http_send(struct http_conn *conn, const char *data, size_t length);
 int http_send_text(struct http_conn *conn, const char *text);
 
@@ -60,6 +68,30 @@ int http_read_eof(struct http_conn *conn);
 
 /* The same within `ms` (scaled). */
 int http_read_eof_within(struct http_conn *conn, int ms);
+
+/* ---- a pipelined connection ---- */
+
+/* A response in a buffer; borrowed until the next read. */
+struct http_reply {
+    int status;
+    int minor;        /* of HTTP/1.x */
+    const char *head; /* with the empty line */
+    size_t head_length;
+    const char *body;
+    size_t body_length;
+};
+
+/* Reads what there is without waiting: 1; 0 when there is nothing; a negative errno (-EPIPE at the end). */
+int http_receive(struct http_conn *conn);
+
+/* Takes the next response from what was received: 1; 0 when it is not complete; -EPROTO. */
+int http_take(struct http_conn *conn, bool to_head, struct http_reply *reply);
+
+/* The response at the beginning of the data: 1; 0 when it is not complete; -EPROTO. */
+int http_measure(const char *data, size_t length, bool to_head, struct http_reply *reply);
+
+/* The value of the first header field of that name (any case) and its length, or NULL. */
+const char *http_reply_header(const struct http_reply *reply, const char *name, size_t *length);
 
 /* ---- responses ---- */
 
@@ -90,10 +122,62 @@ void http_call(int port, const char *method, const char *target, const char *hea
 /* The status that a GET gets; the rest of the response is dropped. */
 int http_get_status(int port, const char *target, const char *headers);
 
+/* Reads one response and asserts its status. */
+void http_expect(struct http_conn *conn, int status);
+
+/* Sends a request over the connection and asserts the status of its response. */
+void http_ask(struct http_conn *conn, const char *method, const char *target, const char *headers,
+              int status);
+
+/* Opens a connection and sends a GET; the response is left to be read. */
+void http_start_get(struct http_conn *conn, int port, const char *target, const char *headers);
+
 /*
  * Sends the bytes as they are over a fresh connection and expects one answer with that status and then the
  * end of the stream, nothing else. Fails the test otherwise.
  */
 void http_expect_refusal(int port, const char *data, size_t length, int status);
+
+/* ---- a pool of connections ---- */
+
+/* Many connections that are polled together, from the test's own thread. */
+struct http_pool {
+    size_t size;
+    struct http_pool_member *member;
+    int64_t began_ms; /* when all were connected */
+};
+
+/* How the server ended them; times are in milliseconds since `began_ms`. */
+struct http_pool_end {
+    int answered; /* with the expected status */
+    int reset;    /* without an orderly end */
+    int left;     /* not ended in time */
+    int64_t first_ms, last_ms;
+};
+
+/* Opens `size` connections. `receive_buffer`: SO_RCVBUF in bytes, 0 for the system's default. */
+void http_pool_open(struct http_pool *pool, int port, size_t size, int receive_buffer);
+void http_pool_close(struct http_pool *pool);
+
+/* Sends the bytes on each open connection without waiting; bytes that do not fit into a socket are lost. */
+void http_pool_send(struct http_pool *pool, const char *bytes, size_t length);
+
+/* Sends the first text on the first connection, the second on the second, and so on, round robin. */
+void http_pool_send_each(struct http_pool *pool, const char *const *text, size_t count);
+
+/* Sends more of the bytes, again and again from where each connection stopped, and discards what came. */
+void http_pool_pump(struct http_pool *pool, const char *bytes, size_t length);
+
+/* Repeats http_pool_send() or http_pool_pump() for `ms`. */
+void http_pool_keep_sending(struct http_pool *pool, void (*send)(struct http_pool *, const char *, size_t),
+                            const char *bytes, size_t length, int ms);
+
+/*
+ * Reads all connections until the server has ended them or `ms` (scaled) have passed; counts those that were
+ * answered with that status. Sends the one byte of `drip`, unless that is NULL, on each of them every
+ * `interval_ms`.
+ */
+struct http_pool_end http_pool_await_end(struct http_pool *pool, int status, const char *drip,
+                                         int interval_ms, int ms);
 
 #endif

@@ -53,13 +53,15 @@ int net_reserve_port(void)
     return ntohs(address.sin_port);
 }
 
-int net_connect(int port)
+int net_connect_buffered(int port, int receive_buffer)
 {
     int one = 1;
     struct sockaddr_in address = net_address(port);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
+    if (receive_buffer > 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
     if (connect(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
         int error = errno;
         (void)close(fd);
@@ -67,6 +69,11 @@ int net_connect(int port)
     }
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     return fd;
+}
+
+int net_connect(int port)
+{
+    return net_connect_buffered(port, 0);
 }
 
 int net_listen(int port)

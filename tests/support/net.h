@@ -15,6 +15,9 @@ int net_reserve_port(void);
 /* A connected, blocking socket with TCP_NODELAY, or a negative errno (-ECONNREFUSED when nobody listens). */
 int net_connect(int port);
 
+/* The same with SO_RCVBUF set to so many bytes; 0 for the system's default. */
+int net_connect_buffered(int port, int receive_buffer);
+
 /* A listening socket on the port, or a negative errno. */
 int net_listen(int port);
 

@@ -162,7 +162,7 @@ void netns_refuse(struct netns *netns)
     netns_filter(netns, "-I INPUT -p tcp -j REJECT --reject-with tcp-reset");
 }
 
-void netns_heal(struct netns *netns)
+void netns_restore(struct netns *netns)
 {
     netns_filter(netns, "-F");
 }

@@ -34,6 +34,6 @@ void netns_lose(struct netns *netns, int percent);
 void netns_refuse(struct netns *netns);
 
 /* A good network again. */
-void netns_heal(struct netns *netns);
+void netns_restore(struct netns *netns);
 
 #endif

@@ -1,4 +1,4 @@
-/* A bad line on demand: one thread accepts, one thread a connection copies both ways. */
+/* A TCP proxy with faults on demand: one thread accepts, one thread per connection copies both ways. */
 
 #include "support/proxy.h"
 
@@ -10,27 +10,136 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "support/net.h"
-#include "support/proxy_pipe.h"
 #include "support/test.h"
+#include "support/wait.h"
 
-enum { PROXY_CONNECTIONS_MAX = 64, PROXY_TICK_MS = 5, PROXY_BLOCKED_MS = 1 };
+enum { PROXY_CONNECTIONS_MAX = 64, PROXY_TICK_MS = 5, PROXY_BLOCKED_MS = 1, CHUNK_SIZE = 16384 };
 
-/* What has been ordered for a connection and is to be done by its thread. */
-enum proxy_order { ORDER_NONE, ORDER_RESET, ORDER_FINISH, ORDER_SWALLOW };
+/* ---- one way of one connection ---- */
+
+struct proxy_chunk {
+    struct proxy_chunk *next;
+    int64_t due;
+    size_t length, sent;
+    char data[];
+};
+
+/* One way of one connection: bytes that were read, and when each may be passed on. */
+struct proxy_pipe {
+    int from, to;
+    struct proxy_chunk *first, *last;
+    int64_t last_due; /* milliseconds, monotonic */
+    bool ended;       /* nothing more is read */
+    bool finished;    /* and all of it has gone on, with the end of the stream */
+};
+
+static void proxy_pipe_append(struct proxy_pipe *pipe, const char *data, size_t length, int64_t due)
+{
+    struct proxy_chunk *chunk = malloc(sizeof *chunk + length);
+    if (chunk == NULL)
+        abort();
+    *chunk = (struct proxy_chunk){.due = due, .length = length};
+    memcpy(chunk->data, data, length);
+    if (pipe->last != NULL)
+        pipe->last->next = chunk;
+    else
+        pipe->first = chunk;
+    pipe->last = chunk;
+}
+
+/* Reads once; what was read is due after `delay_ms`, at that rate. False on an error of the socket. */
+static bool proxy_pipe_fill(struct proxy_pipe *pipe, int delay_ms, size_t rate)
+{
+    char buffer[CHUNK_SIZE];
+    ssize_t got = recv(pipe->from, buffer, sizeof buffer, MSG_DONTWAIT);
+    if (got < 0)
+        return errno == EAGAIN || errno == EINTR;
+    if (got == 0) {
+        pipe->ended = true;
+        return true;
+    }
+    int64_t due = wait_now_ms() + delay_ms;
+    if (due < pipe->last_due)
+        due = pipe->last_due;
+    if (rate > 0)
+        due += (int64_t)((size_t)got * 1000 / rate);
+    pipe->last_due = due;
+    proxy_pipe_append(pipe, buffer, (size_t)got, due);
+    return true;
+}
+
+/* Bytes of the first chunk that are due; 0 when there are none. */
+static size_t proxy_pipe_due(const struct proxy_pipe *pipe)
+{
+    const struct proxy_chunk *chunk = pipe->first;
+    return chunk != NULL && chunk->due <= wait_now_ms() ? chunk->length - chunk->sent : 0;
+}
+
+/* Sends the first `length` bytes of what is due, as far as the socket takes them; *sent says how many.
+ * False on an error of the socket. */
+static bool proxy_pipe_send(struct proxy_pipe *pipe, size_t length, size_t *sent)
+{
+    struct proxy_chunk *chunk = pipe->first;
+    ssize_t n = send(pipe->to, chunk->data + chunk->sent, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    *sent = n > 0 ? (size_t)n : 0;
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR;
+    chunk->sent += *sent;
+    if (chunk->sent == chunk->length) {
+        pipe->first = chunk->next;
+        if (pipe->first == NULL)
+            pipe->last = NULL;
+        free(chunk);
+    }
+    return true;
+}
+
+/* Passes the end of the stream on when it has come and nothing is left. */
+static void proxy_pipe_finish(struct proxy_pipe *pipe)
+{
+    if (!pipe->ended || pipe->finished || pipe->first != NULL)
+        return;
+    (void)shutdown(pipe->to, SHUT_WR);
+    pipe->finished = true;
+}
+
+/* Milliseconds until more is due, at most `ms`. */
+static int proxy_pipe_wait(const struct proxy_pipe *pipe, int ms)
+{
+    int64_t left = pipe->first != NULL ? pipe->first->due - wait_now_ms() : ms;
+    if (left > ms)
+        return ms;
+    return left > 0 ? (int)left : 0;
+}
+
+static void proxy_pipe_fini(struct proxy_pipe *pipe)
+{
+    while (pipe->first != NULL) {
+        struct proxy_chunk *chunk = pipe->first;
+        pipe->first = chunk->next;
+        free(chunk);
+    }
+}
+
+/* ---- types ---- */
+
+/* A fault that was requested for a connection; its thread carries it out. */
+enum proxy_order { ORDER_NONE, ORDER_RESET, ORDER_FINISH, ORDER_DROP };
 
 struct proxy_link {
     struct proxy *proxy;
     int client;
     unsigned seed;
     pthread_t thread;
-    bool used;            /* the acceptor's: there is a thread to be joined */
-    atomic_bool done;     /* it has ended */
-    atomic_int order;     /* enum proxy_order */
-    atomic_bool swallows; /* nothing comes any more */
+    bool used;         /* written by the acceptor: there is a thread to be joined */
+    atomic_bool done;  /* it has ended */
+    atomic_int order;  /* enum proxy_order */
+    atomic_bool drops; /* drops everything from now on */
     struct proxy_pipe up, down;
 };
 
@@ -42,15 +151,15 @@ struct proxy {
     atomic_size_t rate;
     atomic_int delay_ms;
     atomic_int latency_ms;
-    atomic_int hole; /* enum proxy_way */
+    atomic_int blackhole; /* enum proxy_way */
     atomic_bool refusing;
     atomic_int connections;
     atomic_size_t answered;
     atomic_bool stopping;
     pthread_mutex_t lock; /* the three below */
     bool armed;
-    size_t strike_after;
-    enum proxy_order strike;
+    size_t fault_after;
+    enum proxy_order fault;
     pthread_t acceptor;
     struct proxy_link links[PROXY_CONNECTIONS_MAX];
 };
@@ -62,8 +171,8 @@ static enum proxy_order order_of(enum proxy_fault fault)
         return ORDER_RESET;
     case PROXY_FINISH:
         return ORDER_FINISH;
-    case PROXY_SWALLOW:
-        return ORDER_SWALLOW;
+    case PROXY_DROP:
+        return ORDER_DROP;
     }
     return ORDER_NONE;
 }
@@ -77,22 +186,22 @@ static void proxy_reset(int fd)
 
 /* ---- one connection ---- */
 
-static bool link_is_holed(const struct proxy_link *link, enum proxy_way way)
+static bool link_is_blackholed(const struct proxy_link *link, enum proxy_way way)
 {
-    return atomic_load(&link->swallows) || (atomic_load(&link->proxy->hole) & (int)way) != 0;
+    return atomic_load(&link->drops) || (atomic_load(&link->proxy->blackhole) & (int)way) != 0;
 }
 
-/* Of `length` answer bytes those that may go before the fault that was ordered; orders it with the last. */
-static size_t link_before_strike(struct proxy_link *link, size_t length)
+/* How many of `length` response bytes may pass before the injected fault; requests it with the last one. */
+static size_t link_before_fault(struct proxy_link *link, size_t length)
 {
     struct proxy *proxy = link->proxy;
     (void)pthread_mutex_lock(&proxy->lock);
-    if (proxy->armed && length >= proxy->strike_after) {
-        length = proxy->strike_after;
+    if (proxy->armed && length >= proxy->fault_after) {
+        length = proxy->fault_after;
         proxy->armed = false;
-        atomic_store(&link->order, (int)proxy->strike);
+        atomic_store(&link->order, (int)proxy->fault);
     } else if (proxy->armed) {
-        proxy->strike_after -= length;
+        proxy->fault_after -= length;
     }
     (void)pthread_mutex_unlock(&proxy->lock);
     atomic_fetch_add(&proxy->answered, length);
@@ -100,7 +209,7 @@ static size_t link_before_strike(struct proxy_link *link, size_t length)
 }
 
 /* False when the connection has to end now. */
-static bool link_obey(struct proxy_link *link)
+static bool link_apply_fault(struct proxy_link *link)
 {
     switch ((enum proxy_order)atomic_exchange(&link->order, ORDER_NONE)) {
     case ORDER_NONE:
@@ -112,8 +221,8 @@ static bool link_obey(struct proxy_link *link)
         (void)shutdown(link->client, SHUT_WR);
         link->down.finished = true;
         return true;
-    case ORDER_SWALLOW:
-        atomic_store(&link->swallows, true);
+    case ORDER_DROP:
+        atomic_store(&link->drops, true);
         return true;
     }
     return false;
@@ -130,7 +239,7 @@ static bool link_send_up(struct proxy_link *link)
     return true;
 }
 
-/* In pieces of random sizes, until something was ordered or the socket takes no more. */
+/* In pieces of random sizes, until a fault was requested or the socket takes no more. */
 static bool link_send_down(struct proxy_link *link)
 {
     size_t length = 0;
@@ -139,7 +248,7 @@ static bool link_send_down(struct proxy_link *link)
         size_t slice = atomic_load(&link->proxy->slice);
         if (slice > 0 && length > slice)
             length = 1 + (size_t)rand_r(&link->seed) % slice;
-        length = link_before_strike(link, length);
+        length = link_before_fault(link, length);
         while (length > 0) {
             size_t sent = 0;
             if (!proxy_pipe_send(&link->down, length, &sent))
@@ -162,18 +271,18 @@ static int link_delay(struct proxy_link *link)
     return atomic_load(&link->proxy->latency_ms) + (delay > 0 ? rand_r(&link->seed) % (delay + 1) : 0);
 }
 
-/* One turn: reads what has come, passes on what is due. False when the connection is at its end. */
+/* One round: reads what has come, passes on what is due. False when the connection has ended. */
 static bool link_turn(struct proxy_link *link)
 {
-    bool up = !link_is_holed(link, PROXY_UP);
-    bool down = !link_is_holed(link, PROXY_DOWN);
+    bool up = !link_is_blackholed(link, PROXY_UP);
+    bool down = !link_is_blackholed(link, PROXY_DOWN);
     struct pollfd fds[2] = {{.fd = up && !link->up.ended ? link->client : -1, .events = POLLIN},
                             {.fd = down && !link->down.ended ? link->down.from : -1, .events = POLLIN}};
     int wait = up ? proxy_pipe_wait(&link->up, PROXY_TICK_MS) : PROXY_TICK_MS;
     if (poll(fds, 2, down ? proxy_pipe_wait(&link->down, wait) : wait) < 0 && errno != EINTR)
         return false;
-    up = up && !link_is_holed(link, PROXY_UP); /* a hole may have opened meanwhile */
-    down = down && !link_is_holed(link, PROXY_DOWN);
+    up = up && !link_is_blackholed(link, PROXY_UP); /* it may have been set meanwhile */
+    down = down && !link_is_blackholed(link, PROXY_DOWN);
     if (up && fds[0].revents != 0 && !proxy_pipe_fill(&link->up, atomic_load(&link->proxy->latency_ms), 0))
         return false;
     if (down && fds[1].revents != 0 &&
@@ -185,7 +294,7 @@ static bool link_turn(struct proxy_link *link)
         return false;
     proxy_pipe_finish(&link->up);
     proxy_pipe_finish(&link->down);
-    return link_obey(link) && !(link->up.finished && link->down.finished);
+    return link_apply_fault(link) && !(link->up.finished && link->down.finished);
 }
 
 static void *proxy_run_link(void *arg)
@@ -207,10 +316,10 @@ static void *proxy_run_link(void *arg)
     return NULL;
 }
 
-/* ---- all of them ---- */
+/* ---- the proxy ---- */
 
-/* A place that is free, or whose connection has ended; NULL when there is none. */
-static struct proxy_link *proxy_place(struct proxy *proxy)
+/* A slot that is free or whose connection has ended; NULL when there is none. */
+static struct proxy_link *proxy_slot(struct proxy *proxy)
 {
     for (int i = 0; i < PROXY_CONNECTIONS_MAX; i++) {
         struct proxy_link *link = &proxy->links[i];
@@ -227,7 +336,7 @@ static struct proxy_link *proxy_place(struct proxy *proxy)
 static void proxy_accept(struct proxy *proxy)
 {
     int client = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC);
-    struct proxy_link *link = proxy_place(proxy);
+    struct proxy_link *link = proxy_slot(proxy);
     if (client < 0)
         return;
     if (atomic_load(&proxy->refusing) || link == NULL) {
@@ -242,7 +351,7 @@ static void proxy_accept(struct proxy *proxy)
     link->seed = (unsigned)number + 1;
     atomic_store(&link->done, false);
     atomic_store(&link->order, ORDER_NONE);
-    atomic_store(&link->swallows, false);
+    atomic_store(&link->drops, false);
     link->used = pthread_create(&link->thread, NULL, proxy_run_link, link) == 0;
     if (!link->used)
         (void)close(client);
@@ -263,7 +372,7 @@ static void *proxy_run(void *arg)
     return NULL;
 }
 
-struct proxy *proxy_new(int target_port, int delay_ms, size_t slice)
+struct proxy *proxy_new(int target_port)
 {
     struct proxy *proxy = calloc(1, sizeof *proxy);
     if (proxy == NULL)
@@ -271,8 +380,6 @@ struct proxy *proxy_new(int target_port, int delay_ms, size_t slice)
     proxy->port = net_reserve_port();
     proxy->listener = net_listen(proxy->port);
     proxy->target_port = target_port;
-    atomic_store(&proxy->slice, slice);
-    atomic_store(&proxy->delay_ms, delay_ms);
     assert_int_equal(pthread_mutex_init(&proxy->lock, NULL), 0);
     assert_true(proxy->listener >= 0);
     assert_int_equal(pthread_create(&proxy->acceptor, NULL, proxy_run, proxy), 0);
@@ -304,9 +411,9 @@ void proxy_set_rate(struct proxy *proxy, size_t bytes_per_second)
     atomic_store(&proxy->rate, bytes_per_second);
 }
 
-void proxy_set_hole(struct proxy *proxy, enum proxy_way ways)
+void proxy_set_blackhole(struct proxy *proxy, enum proxy_way ways)
 {
-    atomic_store(&proxy->hole, (int)ways);
+    atomic_store(&proxy->blackhole, (int)ways);
 }
 
 void proxy_set_refusing(struct proxy *proxy, bool refusing)
@@ -314,7 +421,7 @@ void proxy_set_refusing(struct proxy *proxy, bool refusing)
     atomic_store(&proxy->refusing, refusing);
 }
 
-void proxy_strike(struct proxy *proxy, enum proxy_fault fault)
+void proxy_inject(struct proxy *proxy, enum proxy_fault fault)
 {
     for (int i = 0; i < PROXY_CONNECTIONS_MAX; i++)
         atomic_store(&proxy->links[i].order, (int)order_of(fault));
@@ -324,17 +431,17 @@ static void proxy_arm(struct proxy *proxy, bool armed, size_t bytes, enum proxy_
 {
     (void)pthread_mutex_lock(&proxy->lock);
     proxy->armed = armed;
-    proxy->strike_after = bytes;
-    proxy->strike = order;
+    proxy->fault_after = bytes;
+    proxy->fault = order;
     (void)pthread_mutex_unlock(&proxy->lock);
 }
 
-void proxy_strike_after(struct proxy *proxy, size_t bytes, enum proxy_fault fault)
+void proxy_inject_after(struct proxy *proxy, size_t bytes, enum proxy_fault fault)
 {
     proxy_arm(proxy, true, bytes, order_of(fault));
 }
 
-bool proxy_has_struck(struct proxy *proxy)
+bool proxy_has_injected(struct proxy *proxy)
 {
     (void)pthread_mutex_lock(&proxy->lock);
     bool armed = proxy->armed;
@@ -342,7 +449,7 @@ bool proxy_has_struck(struct proxy *proxy)
     return !armed;
 }
 
-void proxy_heal(struct proxy *proxy)
+void proxy_restore(struct proxy *proxy)
 {
     proxy_arm(proxy, false, 0, ORDER_NONE);
     proxy_set_delay(proxy, 0);
@@ -350,12 +457,12 @@ void proxy_heal(struct proxy *proxy)
     proxy_set_latency(proxy, 0);
     proxy_set_rate(proxy, 0);
     proxy_set_refusing(proxy, false);
-    proxy_set_hole(proxy, PROXY_NONE);
+    proxy_set_blackhole(proxy, PROXY_NONE);
     for (int i = 0; i < PROXY_CONNECTIONS_MAX; i++)
-        atomic_store(&proxy->links[i].swallows, false);
+        atomic_store(&proxy->links[i].drops, false);
 }
 
-size_t proxy_answered(const struct proxy *proxy)
+size_t proxy_bytes_down(const struct proxy *proxy)
 {
     return atomic_load(&proxy->answered);
 }

@@ -5,63 +5,63 @@
 #include <stddef.h>
 
 /*
- * A TCP proxy inside the test: a bad line between channeld and its Redis. Each connection goes at its own
- * pace, so that answers of different connections overlap; within one, order and content are kept, as TCP
- * does. Everything may be changed while connections are open, from any thread.
+ * A TCP proxy inside the test, between channeld and its Redis, that injects network faults. Each connection
+ * has a thread of its own, so that responses of different connections overlap; within one, order and content
+ * are kept, as TCP does. Everything may be changed while connections are open, from any thread.
  */
 
 struct proxy;
 
-/* The ways of the bytes: up to the server, down from it. */
+/* Directions: up to the server, down from it. */
 enum proxy_way { PROXY_NONE = 0, PROXY_UP = 1, PROXY_DOWN = 2, PROXY_BOTH = 3 };
 
-/* What can befall one connection: a reset, the end of the answers (FIN), or nothing coming any more. */
-enum proxy_fault { PROXY_RESET, PROXY_FINISH, PROXY_SWALLOW };
+/* A fault of one connection: a reset, the end of the responses (FIN), or all further bytes dropped. */
+enum proxy_fault { PROXY_RESET, PROXY_FINISH, PROXY_DROP };
 
-/* Starts it on a port of its own; owned. Answers wait up to `delay_ms` and come in up to `slice` bytes. */
-struct proxy *proxy_new(int target_port, int delay_ms, size_t slice);
+/* Starts it on a port of its own; owned. */
+struct proxy *proxy_new(int target_port);
+
+/* Closes all connections and ends its threads. */
+void proxy_free(struct proxy *proxy);
 
 /* The port to connect to. */
 int proxy_port(const struct proxy *proxy);
 
-/* Answers wait up to so long, by chance. */
+/* Responses are delayed by a random time up to `delay_ms`. */
 void proxy_set_delay(struct proxy *proxy, int delay_ms);
 
-/* Answers come in pieces of up to so many bytes; 0 means whole. */
+/* Responses come in pieces of up to `slice` bytes; 0: unchanged. */
 void proxy_set_slice(struct proxy *proxy, size_t slice);
 
-/* Every byte travels exactly so long, each way. */
+/* Every byte is delayed by exactly `ms`, each way. */
 void proxy_set_latency(struct proxy *proxy, int ms);
 
-/* Answers come no faster than so many bytes a second; 0: as fast as can be. */
+/* Limits the rate of responses, in bytes per second; 0: no limit. */
 void proxy_set_rate(struct proxy *proxy, size_t bytes_per_second);
 
-/* Nothing goes these ways, while connections stay open and new ones are taken. What was held back comes when
- * the hole closes. */
-void proxy_set_hole(struct proxy *proxy, enum proxy_way ways);
+/* Nothing passes in these directions, while connections stay open and new ones are accepted. Bytes that were
+ * held back are passed on afterwards. */
+void proxy_set_blackhole(struct proxy *proxy, enum proxy_way ways);
 
 /* New connections are reset at once. */
 void proxy_set_refusing(struct proxy *proxy, bool refusing);
 
-/* Lets it befall all open connections now. */
-void proxy_strike(struct proxy *proxy, enum proxy_fault fault);
+/* Injects the fault into all open connections now. */
+void proxy_inject(struct proxy *proxy, enum proxy_fault fault);
 
-/* Lets it befall, once, the connection that carries the last of the next `bytes` bytes of answers. */
-void proxy_strike_after(struct proxy *proxy, size_t bytes, enum proxy_fault fault);
+/* Injects it, once, into the connection that carries the last of the next `bytes` bytes of responses. */
+void proxy_inject_after(struct proxy *proxy, size_t bytes, enum proxy_fault fault);
 
-/* False until that has happened. */
-bool proxy_has_struck(struct proxy *proxy);
+/* True once that has happened. */
+bool proxy_has_injected(struct proxy *proxy);
 
-/* A good line again, for old and new connections. */
-void proxy_heal(struct proxy *proxy);
+/* Ends all faults, for old and new connections. */
+void proxy_restore(struct proxy *proxy);
 
-/* How many bytes of answers have gone on so far, or are just going. */
-size_t proxy_answered(const struct proxy *proxy);
+/* How many bytes of responses have been passed on so far, or are just being. */
+size_t proxy_bytes_down(const struct proxy *proxy);
 
-/* How many connections were made so far. */
+/* How many connections were accepted so far. */
 int proxy_connections(const struct proxy *proxy);
-
-/* Closes all connections and ends its threads. */
-void proxy_free(struct proxy *proxy);
 
 #endif

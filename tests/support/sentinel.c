@@ -56,10 +56,10 @@ void sentinel_start(struct redis *sentinel, const struct sentinel_spec *spec)
     redis_restart(sentinel);
 }
 
-/* ---- a world ---- */
+/* ---- a cluster ---- */
 
 struct sentinel_expectation {
-    struct sentinel_world *world;
+    struct sentinel_cluster *cluster;
     int subject; /* a Redis or a Sentinel */
     int master;
 };
@@ -67,15 +67,15 @@ struct sentinel_expectation {
 static bool sentinel_is_linked(void *arg)
 {
     struct sentinel_expectation *e = arg;
-    char *info = redis_text(&e->world->redis[e->subject], "INFO replication");
+    char *info = redis_text(&e->cluster->redis[e->subject], "INFO replication");
     bool linked = strstr(info, "master_link_status:up") != NULL;
     free(info);
     return linked;
 }
 
-void sentinel_world_await_link(struct sentinel_world *world, int replica)
+void sentinel_cluster_await_link(struct sentinel_cluster *cluster, int replica)
 {
-    struct sentinel_expectation e = {.world = world, .subject = replica};
+    struct sentinel_expectation e = {.cluster = cluster, .subject = replica};
     if (!wait_until(sentinel_is_linked, &e, WAIT_DEADLINE_MS))
         fail_msg("replica %d is not linked to its master", replica);
 }
@@ -84,12 +84,13 @@ void sentinel_world_await_link(struct sentinel_world *world, int replica)
 static bool sentinel_knows_all(void *arg)
 {
     struct sentinel_expectation *e = arg;
-    char *info = redis_text(&e->world->sentinel[e->subject], "INFO sentinel");
-    char *wanted = text_printf("status=ok,address=127.0.0.1:%d,slaves=%d,sentinels=%d",
-                               e->world->redis[0].port, e->world->redis_count - 1, e->world->sentinel_count);
-    char *replicas = redis_words(&e->world->sentinel[e->subject], "SENTINEL REPLICAS " SENTINEL_MASTER);
+    char *info = redis_text(&e->cluster->sentinel[e->subject], "INFO sentinel");
+    char *wanted =
+        text_printf("status=ok,address=127.0.0.1:%d,slaves=%d,sentinels=%d", e->cluster->redis[0].port,
+                    e->cluster->redis_count - 1, e->cluster->sentinel_count);
+    char *replicas = redis_words(&e->cluster->sentinel[e->subject], "SENTINEL REPLICAS " SENTINEL_MASTER);
     size_t linked = text_count(replicas, "master-link-status ok");
-    bool knows = strstr(info, wanted) != NULL && linked + 1 == (size_t)e->world->redis_count;
+    bool knows = strstr(info, wanted) != NULL && linked + 1 == (size_t)e->cluster->redis_count;
     free(replicas);
     free(wanted);
     free(info);
@@ -97,56 +98,56 @@ static bool sentinel_knows_all(void *arg)
 }
 
 /* Without the pause of five seconds in which further replicas could join. */
-static void sentinel_world_start_redis(struct sentinel_world *world, int replicas)
+static void sentinel_cluster_start_redis(struct sentinel_cluster *cluster, int replicas)
 {
     static const char *const master_args[] = {"--repl-diskless-sync-delay", "0", NULL};
-    redis_start(&world->redis[0], master_args);
-    world->redis_count = 1;
+    redis_start(&cluster->redis[0], master_args);
+    cluster->redis_count = 1;
     char port[16];
-    (void)snprintf(port, sizeof port, "%d", world->redis[0].port);
+    (void)snprintf(port, sizeof port, "%d", cluster->redis[0].port);
     const char *const args[] = {"--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1", port, NULL};
     for (int i = 0; i < replicas; i++)
-        redis_start(&world->redis[world->redis_count++], args);
-    for (int i = 1; i < world->redis_count; i++)
-        sentinel_world_await_link(world, i);
+        redis_start(&cluster->redis[cluster->redis_count++], args);
+    for (int i = 1; i < cluster->redis_count; i++)
+        sentinel_cluster_await_link(cluster, i);
 }
 
-void sentinel_world_start(struct sentinel_world *world, int replicas, int sentinels)
+void sentinel_cluster_start(struct sentinel_cluster *cluster, int replicas, int sentinels)
 {
-    memset(world, 0, sizeof *world);
-    sentinel_world_start_redis(world, replicas);
+    memset(cluster, 0, sizeof *cluster);
+    sentinel_cluster_start_redis(cluster, replicas);
     struct sentinel_spec spec = {
-        .master = SENTINEL_MASTER, .port = world->redis[0].port, .quorum = sentinels / 2 + 1};
-    size_t used = (size_t)snprintf(world->url, sizeof world->url, "redis+sentinel://");
+        .master = SENTINEL_MASTER, .port = cluster->redis[0].port, .quorum = sentinels / 2 + 1};
+    size_t used = (size_t)snprintf(cluster->url, sizeof cluster->url, "redis+sentinel://");
     for (int i = 0; i < sentinels; i++) {
-        sentinel_start(&world->sentinel[i], &spec);
-        world->sentinel_count++;
-        used += (size_t)snprintf(world->url + used, sizeof world->url - used, "%s127.0.0.1:%d",
-                                 i == 0 ? "" : ",", world->sentinel[i].port);
+        sentinel_start(&cluster->sentinel[i], &spec);
+        cluster->sentinel_count++;
+        used += (size_t)snprintf(cluster->url + used, sizeof cluster->url - used, "%s127.0.0.1:%d",
+                                 i == 0 ? "" : ",", cluster->sentinel[i].port);
     }
-    (void)snprintf(world->url + used, sizeof world->url - used, "/" SENTINEL_MASTER "/0");
+    (void)snprintf(cluster->url + used, sizeof cluster->url - used, "/" SENTINEL_MASTER "/0");
     for (int i = 0; i < sentinels; i++) {
-        struct sentinel_expectation e = {.world = world, .subject = i};
+        struct sentinel_expectation e = {.cluster = cluster, .subject = i};
         if (!wait_until(sentinel_knows_all, &e, ACQUAINTANCE_MS))
             fail_msg("Sentinel %d does not find everybody", i);
     }
 }
 
-void sentinel_world_stop(struct sentinel_world *world)
+void sentinel_cluster_stop(struct sentinel_cluster *cluster)
 {
-    for (int i = 0; i < world->sentinel_count; i++)
-        redis_stop(&world->sentinel[i]);
-    for (int i = 0; i < world->redis_count; i++)
-        redis_stop(&world->redis[i]);
-    world->sentinel_count = world->redis_count = 0;
+    for (int i = 0; i < cluster->sentinel_count; i++)
+        redis_stop(&cluster->sentinel[i]);
+    for (int i = 0; i < cluster->redis_count; i++)
+        redis_stop(&cluster->redis[i]);
+    cluster->sentinel_count = cluster->redis_count = 0;
 }
 
-int sentinel_world_master(struct sentinel_world *world, int sentinel)
+int sentinel_cluster_master(struct sentinel_cluster *cluster, int sentinel)
 {
     int master = -1;
-    char *info = redis_text(&world->sentinel[sentinel], "INFO sentinel");
-    for (int i = 0; i < world->redis_count; i++) {
-        char *wanted = text_printf("address=127.0.0.1:%d,", world->redis[i].port);
+    char *info = redis_text(&cluster->sentinel[sentinel], "INFO sentinel");
+    for (int i = 0; i < cluster->redis_count; i++) {
+        char *wanted = text_printf("address=127.0.0.1:%d,", cluster->redis[i].port);
         if (strstr(info, wanted) != NULL)
             master = i;
         free(wanted);
@@ -158,10 +159,10 @@ int sentinel_world_master(struct sentinel_world *world, int sentinel)
 static bool sentinel_has_switched(void *arg)
 {
     struct sentinel_expectation *e = arg;
-    for (int i = 0; i < e->world->sentinel_count; i++) {
-        if (!process_is_running(&e->world->sentinel[i].process))
+    for (int i = 0; i < e->cluster->sentinel_count; i++) {
+        if (!process_is_running(&e->cluster->sentinel[i].process))
             continue;
-        int master = sentinel_world_master(e->world, i);
+        int master = sentinel_cluster_master(e->cluster, i);
         if (master < 0 || master == e->subject)
             return false;
         e->master = master;
@@ -169,13 +170,13 @@ static bool sentinel_has_switched(void *arg)
     return true;
 }
 
-int sentinel_world_fail_over(struct sentinel_world *world, int old_master)
+int sentinel_cluster_fail_over(struct sentinel_cluster *cluster, int old_master)
 {
-    struct sentinel_expectation e = {.world = world, .subject = old_master, .master = -1};
+    struct sentinel_expectation e = {.cluster = cluster, .subject = old_master, .master = -1};
     for (int i = 0; i < ORDERS_MAX; i++) {
-        char *state = redis_words(&world->sentinel[0], "SENTINEL MASTER " SENTINEL_MASTER);
+        char *state = redis_words(&cluster->sentinel[0], "SENTINEL MASTER " SENTINEL_MASTER);
         if (strstr(state, "failover_in_progress") == NULL)
-            redis_do(&world->sentinel[0], "SENTINEL FAILOVER " SENTINEL_MASTER);
+            redis_do(&cluster->sentinel[0], "SENTINEL FAILOVER " SENTINEL_MASTER);
         free(state);
         if (wait_until(sentinel_has_switched, &e, WAIT_DEADLINE_MS))
             return e.master;
@@ -184,9 +185,9 @@ int sentinel_world_fail_over(struct sentinel_world *world, int old_master)
     return -1;
 }
 
-int sentinel_world_await_other(struct sentinel_world *world, int old_master)
+int sentinel_cluster_await_other(struct sentinel_cluster *cluster, int old_master)
 {
-    struct sentinel_expectation e = {.world = world, .subject = old_master, .master = -1};
+    struct sentinel_expectation e = {.cluster = cluster, .subject = old_master, .master = -1};
     if (!wait_until(sentinel_has_switched, &e, ACQUAINTANCE_MS))
         fail_msg("the Sentinels do not replace master %d", old_master);
     return e.master;

@@ -24,7 +24,7 @@ struct sentinel_spec {
 /* Starts one and waits until it answers. */
 void sentinel_start(struct redis *sentinel, const struct sentinel_spec *spec);
 
-struct sentinel_world {
+struct sentinel_cluster {
     struct redis redis[SENTINEL_REDIS_MAX]; /* the first begins as the master */
     struct redis sentinel[SENTINEL_COUNT_MAX];
     int redis_count, sentinel_count;
@@ -35,22 +35,22 @@ struct sentinel_world {
  * Starts them and waits until the replicas are linked, and each Sentinel knows the other ones and the
  * replicas. One that is down for half a second is replaced.
  */
-void sentinel_world_start(struct sentinel_world *world, int replicas, int sentinels);
+void sentinel_cluster_start(struct sentinel_cluster *cluster, int replicas, int sentinels);
 
 /* Ends them all. */
-void sentinel_world_stop(struct sentinel_world *world);
+void sentinel_cluster_stop(struct sentinel_cluster *cluster);
 
 /* Which Redis that Sentinel calls the master; -1 when it is none of ours. */
-int sentinel_world_master(struct sentinel_world *world, int sentinel);
+int sentinel_cluster_master(struct sentinel_cluster *cluster, int sentinel);
 
 /* Waits until all Sentinels (that run) call another the master than that one; returns it. */
-int sentinel_world_await_other(struct sentinel_world *world, int old_master);
+int sentinel_cluster_await_other(struct sentinel_cluster *cluster, int old_master);
 
 /* Orders a failover and waits for it likewise; a Sentinel gives up one that takes long, then it is ordered
  * again. */
-int sentinel_world_fail_over(struct sentinel_world *world, int old_master);
+int sentinel_cluster_fail_over(struct sentinel_cluster *cluster, int old_master);
 
 /* Waits until the replica is linked to a master. */
-void sentinel_world_await_link(struct sentinel_world *world, int replica);
+void sentinel_cluster_await_link(struct sentinel_cluster *cluster, int replica);
 
 #endif

@@ -2,9 +2,21 @@
 #define TEST_SUPPORT_TEST_H
 
 /*
- * What every test includes first: cmocka with the headers it expects to find included before it.
+ * Every test includes this first: cmocka, and the registration of tests.
  *
- * Harness functions that return void or a pointer fail the running test when they cannot do their work;
+ * A test is defined and registered in one place; tests run in the order of their definitions:
+ *
+ *     TEST_CASE(keys_are_compared_whole)
+ *     {
+ *         struct fixture *fixture = *state;
+ *         ...
+ *     }
+ *
+ * TEST_CASE_WITH() adds a setup and a teardown for this test, TEST_GROUP() one pair for the whole program.
+ * The tests of SLOW_TEST() run when the program is called with --slow, and no others then. A program whose
+ * tests are registered needs no main(); one that has its own calls test_run().
+ *
+ * Support functions that return void or a pointer fail the running test when they cannot do their work;
  * they belong to the test's own thread. Those that return int (0 or a negative errno) never touch cmocka
  * and may be called from any thread.
  */
@@ -43,5 +55,32 @@ void test_stop(void) __attribute__((noreturn));
 
 /* Number of elements of an array. */
 #define TEST_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#define TEST_CASE(name)                       TEST_DEFINE(name, NULL, NULL, false)
+#define TEST_CASE_WITH(name, setup, teardown) TEST_DEFINE(name, setup, teardown, false)
+#define SLOW_TEST(name)                       TEST_DEFINE(name, NULL, NULL, true)
+#define SLOW_TEST_WITH(name, setup, teardown) TEST_DEFINE(name, setup, teardown, true)
+
+#define TEST_DEFINE(name, setup, teardown, slow)                                    \
+    static void name(void **state);                                                 \
+    __attribute__((constructor)) static void test_add_##name(void)                  \
+    {                                                                               \
+        static const struct CMUnitTest test = {#name, name, setup, teardown, NULL}; \
+        test_add(&test, slow);                                                      \
+    }                                                                               \
+    static void name(__attribute__((unused)) void **state)
+
+#define TEST_GROUP(setup, teardown)                               \
+    __attribute__((constructor)) static void test_add_group(void) \
+    {                                                             \
+        test_set_group(setup, teardown);                          \
+    }
+
+void test_add(const struct CMUnitTest *test, bool slow);
+void test_set_group(CMFixtureFunction setup, CMFixtureFunction teardown);
+
+/* Runs the registered tests; returns how many failed. Arguments: [--slow] [PATTERN], a shell pattern of
+ * names. */
+int test_run(int argc, char **argv);
 
 #endif

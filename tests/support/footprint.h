@@ -35,6 +35,6 @@ struct footprint_queues {
 struct footprint_queues footprint_queues_of(int port);
 
 /* False where memory figures tell nothing of the product: under a sanitizer, which keeps what is freed. */
-bool footprint_is_telling(void);
+bool footprint_is_meaningful(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* Figures from /proc/PID; see footprint.h. */
 
-#include "hostile/footprint.h"
+#include "support/footprint.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -122,7 +122,7 @@ void footprint_await_descriptors(pid_t pid, int before)
         fail_msg("%d descriptors, expected some %d", footprint_descriptors(pid), before);
 }
 
-bool footprint_is_telling(void)
+bool footprint_is_meaningful(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return false;

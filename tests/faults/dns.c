@@ -1,0 +1,168 @@
+/*
+ * Names of Redis in DNS: a name server that never answers, and a name that moves to another address. The
+ * files of the resolver are replaced in a mount namespace of this program and its children.
+ */
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "support/fixture.h"
+
+enum { DNS_PORT = 53 };
+
+#define NAME_SERVER "127.0.0.9"
+#define NAME        "redis.moving.test"
+
+static struct tempdir dir;
+static int name_server = -1;
+static bool permitted;
+
+/* In place: the file is mounted, not its name. */
+static void point_name_at(const char *address)
+{
+    char *hosts = text_printf("%s/hosts", dir.path);
+    char *text = text_printf("127.0.0.1 localhost\n%s " NAME "\n", address);
+    assert_true(text_write_file(hosts, text));
+    free(text);
+    free(hosts);
+}
+
+static bool mount_over(const char *path, const char *text)
+{
+    char *file = text_printf("%s%s", dir.path, strrchr(path, '/'));
+    bool mounted = text_write_file(file, text) && mount(file, path, NULL, MS_BIND, NULL) == 0;
+    free(file);
+    return mounted;
+}
+
+/* Receives queries and leaves them unanswered. */
+static int open_name_server(void)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(DNS_PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 8)};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, sizeof address) == 0)
+        return fd;
+    if (fd >= 0)
+        (void)close(fd);
+    return -1;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    tempdir_init(&dir);
+    name_server = open_name_server();
+    permitted =
+        name_server >= 0 && unshare(CLONE_NEWNS) == 0 &&
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+        mount_over("/etc/resolv.conf", "nameserver " NAME_SERVER "\noptions timeout:30 attempts:5\n") &&
+        mount_over("/etc/nsswitch.conf", "hosts: files dns\n") && mount_over("/etc/hosts", "");
+    if (!permitted)
+        print_message("no private resolver files: %s\n", strerror(errno));
+    point_name_at("127.0.0.2");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    (void)umount2("/etc/hosts", MNT_DETACH);
+    (void)umount2("/etc/resolv.conf", MNT_DETACH);
+    (void)umount2("/etc/nsswitch.conf", MNT_DETACH);
+    if (name_server >= 0)
+        (void)close(name_server);
+    tempdir_fini(&dir);
+    return 0;
+}
+
+TEST_GROUP(setup, teardown)
+
+static bool is_queried(void *arg)
+{
+    struct pollfd polled = {.fd = name_server, .events = POLLIN};
+    (void)arg;
+    return poll(&polled, 1, 0) == 1;
+}
+
+static void drop_queries(void)
+{
+    char query[512];
+    while (recv(name_server, query, sizeof query, MSG_DONTWAIT) >= 0)
+        continue;
+}
+
+static void expect_drain_during_a_lookup(const char *url)
+{
+    static const char *const env[] = {"CHANNELD_DRAIN_TIMEOUT=1s", NULL};
+    struct fixture f;
+    drop_queries();
+    fixture_serve(&f, url, env, SERVER_WAIT_LISTENING);
+    assert_true(wait_until(is_queried, NULL, WAIT_DEADLINE_MS));
+    char *log = fixture_stop_server(&f);
+    assert_non_null(strstr(log, "channeld stopped"));
+    free(log);
+    fixture_fini(&f);
+}
+
+/* A look-up takes minutes then. */
+TEST_CASE(drain_does_not_wait_for_dns)
+{
+    if (!permitted)
+        skip();
+    expect_drain_during_a_lookup("redis://redis.silent.test:6379");
+    expect_drain_during_a_lookup("redis+sentinel://one.silent.test,two.silent.test/main");
+}
+
+/* The address that it listens on from its next start, besides 127.0.0.1, which the test uses. */
+static void move_to(struct redis *redis, const char *from, const char *to)
+{
+    for (size_t i = 0; i < REDIS_ARGS_MAX; i++)
+        if (strcmp(redis->args_text[i], from) == 0)
+            (void)snprintf(redis->args_text[i], sizeof redis->args_text[i], "%s", to);
+}
+
+static void fill(struct redis *redis, const char *title)
+{
+    catalogue_issue_key(redis, FIXTURE_KEY);
+    char *card = text_printf("{\"max_channel_id\":1,\"title\":\"%s\"}", title);
+    catalogue_put(redis, card, 1);
+    free(card);
+}
+
+/* The name is looked up for every attempt. */
+TEST_CASE(name_of_redis_that_moves_is_followed)
+{
+    static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=200ms", "CHANNELD_STALE_LIMIT=0s", NULL};
+    static const char *const args[] = {"--bind", "127.0.0.1", "127.0.0.2", NULL};
+    struct redis redis;
+    struct fixture f;
+    if (!permitted)
+        skip();
+    redis_start(&redis, args);
+    fill(&redis, "first");
+    char *url = text_printf("redis://" NAME ":%d", redis.port);
+    fixture_serve(&f, url, env, SERVER_WAIT_READY);
+    fixture_await_text(&f, "channel/by-id/1/", "\"first\"", true);
+    redis_kill(&redis);
+    move_to(&redis, "127.0.0.2", "127.0.0.3");
+    redis_restart(&redis);
+    fill(&redis, "second");
+    /* The name still has the old address: several attempts fail. */
+    server_await_metric(&f.server, "channeld_redis_disconnects_total", 8);
+    fixture_expect(&f, "channel/by-id/1/", 500);
+    point_name_at("127.0.0.3");
+    fixture_await_text(&f, "channel/by-id/1/", "\"second\"", true);
+    fixture_fini(&f);
+    redis_stop(&redis);
+    free(url);
+}

@@ -1,0 +1,203 @@
+/* Redis, the network, channeld and the course of an outage; see testbed.h. */
+
+#include "faults/testbed.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+static void testbed_fill(struct redis *redis)
+{
+    testbed_write(redis, 1);
+}
+
+struct testbed *testbed_new(const struct testbed_spec *spec)
+{
+    static const struct testbed_spec plain = {0};
+    struct testbed *bed = calloc(1, sizeof *bed);
+    if (bed == NULL)
+        abort();
+    if (spec == NULL)
+        spec = &plain;
+    if (spec->network && !netns_open(&bed->netns)) {
+        free(bed);
+        skip();
+        return NULL;
+    }
+    const struct fixture_spec fixture = {.env = spec->env,
+                                         .redis_args = spec->redis_args,
+                                         .netns = spec->network ? &bed->netns : NULL,
+                                         .fill = testbed_fill,
+                                         .proxied = spec->proxied};
+    fixture_init(&bed->fixture, &fixture);
+    return bed;
+}
+
+struct testbed *testbed_start(void **state, const struct testbed_spec *spec)
+{
+    struct testbed *bed = testbed_new(spec);
+    *state = bed;
+    bed->clients = clients_start(bed);
+    return bed;
+}
+
+int testbed_setup(void **state)
+{
+    *state = testbed_new(NULL);
+    return 0;
+}
+
+int testbed_setup_clients(void **state)
+{
+    (void)testbed_start(state, NULL);
+    return 0;
+}
+
+int testbed_teardown(void **state)
+{
+    struct testbed *bed = *state;
+    *state = NULL;
+    if (bed == NULL)
+        return 0;
+    clients_free(bed->clients);
+    fixture_fini(&bed->fixture);
+    netns_close(&bed->netns);
+    free(bed);
+    return 0;
+}
+
+void testbed_write(struct redis *redis, int version)
+{
+    catalogue_put_version(redis, version, FIXTURE_KEY);
+}
+
+void testbed_expect(struct testbed *bed, const char *path, char *body)
+{
+    char *actual = fixture_body(&bed->fixture, path);
+    assert_string_equal(actual, body);
+    free(actual);
+    free(body);
+}
+
+void testbed_expect_unavailable(struct testbed *bed, const char *path)
+{
+    int64_t began = wait_now_ms();
+    fixture_expect_unavailable(&bed->fixture, path);
+    assert_in_range(wait_now_ms() - began, 0, TESTBED_TIMEOUT_MS + wait_slack_ms());
+}
+
+char *testbed_spare_path(long long *id)
+{
+    static atomic_llong next;
+    *id = CATALOGUE_SPARE + atomic_fetch_add(&next, 1) % CATALOGUE_SPARES;
+    return text_printf("channel/by-id/%lld/", *id);
+}
+
+/* ---- times ---- */
+
+void testbed_freeze(struct testbed *bed)
+{
+    struct process *process = &bed->fixture.server.process;
+    process_signal(process, SIGSTOP);
+    /* The signal is asynchronous: wait until the kernel reports the stop. */
+    (void)waitid(P_PID, (id_t)process->pid, &(siginfo_t){0}, WSTOPPED);
+}
+
+void testbed_thaw(struct testbed *bed)
+{
+    process_signal(&bed->fixture.server.process, SIGCONT);
+}
+
+static bool testbed_always(void *arg)
+{
+    (void)arg;
+    return true;
+}
+
+void testbed_sleep(int ms)
+{
+    (void)wait_holds(testbed_always, NULL, ms);
+}
+
+int testbed_await_lost(struct testbed *bed, int64_t since)
+{
+    server_await_metric_below(&bed->fixture.server, "channeld_redis_connected", 0.5);
+    return (int)(wait_now_ms() - since);
+}
+
+int testbed_await_connected(struct testbed *bed, int64_t since)
+{
+    double workers = server_metric(&bed->fixture.server, "channeld_workers");
+    server_await_metric(&bed->fixture.server, "channeld_redis_connected", workers);
+    return (int)(wait_now_ms() - since);
+}
+
+/* ---- outages ---- */
+
+static void outage_begin(struct testbed *bed, const struct outage *outage)
+{
+    if (outage->begin_command != NULL)
+        redis_do(&bed->fixture.redis, outage->begin_command);
+    if (outage->kill)
+        fixture_kill_connections(&bed->fixture);
+    if (outage->begin != NULL)
+        outage->begin(bed);
+}
+
+static void outage_end(struct testbed *bed, const struct outage *outage)
+{
+    if (outage->end_command != NULL)
+        redis_do(&bed->fixture.redis, outage->end_command);
+    if (outage->end != NULL)
+        outage->end(bed);
+}
+
+static int outage_await_notice(struct testbed *bed, int64_t began)
+{
+    int noticed = testbed_await_lost(bed, began);
+    assert_in_range(noticed, 0, TESTBED_NOTICE_MS + clients_slack_ms(bed->clients));
+    server_await_log(&bed->fixture.server, "redis connection lost");
+    return noticed;
+}
+
+void outage_report(struct testbed *bed, const char *fault, int noticed_ms, int recovered_ms)
+{
+    struct client_tally cached = clients_tally_of_fault(bed->clients, CLIENTS_CACHED);
+    struct client_tally uncached = clients_tally_of_fault(bed->clients, CLIENTS_UNCACHED);
+    print_message("%-40s cached %d right %d failed | uncached %d right %d failed, slowest %d ms | noticed "
+                  "after %d ms, recovered after %d ms\n",
+                  fault, cached.right, cached.failed, uncached.right, uncached.failed, uncached.slowest_ms,
+                  noticed_ms, recovered_ms);
+}
+
+void outage_finish(struct testbed *bed, const char *name, int noticed_ms, int recovery_ms)
+{
+    clients_expect_cached_right(bed->clients);
+    clients_mark_end(bed->clients);
+    int recovered = clients_await_recovery(bed->clients, recovery_ms);
+    clients_expect_cached_right(bed->clients);
+    outage_report(bed, name, noticed_ms, recovered);
+    clients_expect_all_right(bed->clients);
+}
+
+void outage_run(struct testbed *bed, const struct outage *outage)
+{
+    struct clients *clients = bed->clients;
+    clients_mark(clients);
+    int64_t began = wait_now_ms();
+    outage_begin(bed, outage);
+    int noticed = outage->unnoticed ? -1 : outage_await_notice(bed, began);
+    int left = outage->lasts_ms - (int)(wait_now_ms() - began);
+    clients_watch(clients, left > 0 ? left : 0);
+    clients_expect_cached_right(clients);
+    assert_true(clients_tally(clients, CLIENTS_CACHED).right > 0);
+    assert_int_equal(server_admin_status(&bed->fixture.server, "/livez"), 200);
+    assert_int_equal(server_admin_status(&bed->fixture.server, "/readyz"), 200);
+    outage_end(bed, outage);
+    outage_finish(bed, outage->name, noticed,
+                  outage->recovery_ms > 0 ? outage->recovery_ms : TESTBED_RECOVERY_MS);
+    if (outage->harmless)
+        assert_int_equal(clients_tally_of_fault(bed->clients, CLIENTS_UNCACHED).failed, 0);
+}

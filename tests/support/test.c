@@ -1,0 +1,37 @@
+/* The registered tests of a program; see test.h. */
+
+#include "support/test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TESTS_MAX = 256 };
+
+static struct CMUnitTest quick_tests[TESTS_MAX], slow_tests[TESTS_MAX];
+static size_t quick_count, slow_count;
+static CMFixtureFunction group_setup, group_teardown;
+
+void test_add(const struct CMUnitTest *test, bool slow)
+{
+    struct CMUnitTest *tests = slow ? slow_tests : quick_tests;
+    size_t *count = slow ? &slow_count : &quick_count;
+    if (*count == TESTS_MAX)
+        abort();
+    tests[(*count)++] = *test;
+}
+
+void test_set_group(CMFixtureFunction setup, CMFixtureFunction teardown)
+{
+    group_setup = setup;
+    group_teardown = teardown;
+}
+
+int test_run(int argc, char **argv)
+{
+    bool slow = argc > 1 && strcmp(argv[1], "--slow") == 0;
+    if (argc > 1 + slow)
+        cmocka_set_test_filter(argv[1 + slow]);
+    return _cmocka_run_group_tests(program_invocation_short_name, slow ? slow_tests : quick_tests,
+                                   slow ? slow_count : quick_count, group_setup, group_teardown);
+}

@@ -1,0 +1,8 @@
+/* The main function of programs whose tests are registered (test.h); the others have their own. */
+
+#include "support/test.h"
+
+int main(int argc, char **argv)
+{
+    return test_run(argc, argv);
+}
