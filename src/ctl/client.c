@@ -1,20 +1,34 @@
-/* The connection to Redis; see client.h. */
+/* The connection to Redis and the reads of the catalogue; see client.h. */
 #include "ctl/client.h"
 
+#include "base/parse.h"
+#include "ctl/terminal.h"
 #include "model/channel.h"
+#include "redis/role.h"
+#include "redis/sentinel.h"
 #include "redis/tls.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <sys/time.h>
+
+/* How long connecting, and then each reply, may take. */
+struct client_limits {
+    struct timeval connect, command;
+};
 
 static const struct client_limits LIMITS = {.connect = {.tv_sec = 5}, .command = {.tv_sec = 30}};
 
-/* For a second connection, after the first one failed. */
-static const struct client_limits AGAIN_LIMITS = {.connect = {.tv_sec = 2}, .command = {.tv_sec = 2}};
+/* For another connection after a failure. */
+static const struct client_limits REOPEN_LIMITS = {.connect = {.tv_sec = 2}, .command = {.tv_sec = 2}};
+
+static const struct client_limits SENTINEL_LIMITS = {.connect = {.tv_usec = SENTINEL_TIMEOUT_MS * 1000L},
+                                                     .command = {.tv_usec = SENTINEL_TIMEOUT_MS * 1000L}};
 
 static const char CLIENT_NAME[] = "channelctl";
+
+/* --- Failures --- */
 
 int client_fail(struct client *c, const char *format, ...)
 {
@@ -39,11 +53,23 @@ bool client_is_lost(const struct client *c)
     return c->redis == NULL || c->redis->err != 0;
 }
 
-int client_complain(struct client *c)
+int client_fail_memory(struct client *c)
+{
+    return client_fail(c, "out of memory");
+}
+
+int client_fail_unexpected(struct client *c)
+{
+    return client_fail(c, "unexpected reply from Redis");
+}
+
+int client_print_error(struct client *c)
 {
     (void)fprintf(stderr, "channelctl: %s\n", client_error(c));
     return EXIT_FAILED;
 }
+
+/* --- Commands and replies --- */
 
 struct span client_card_key(struct client *c, int64_t id)
 {
@@ -59,8 +85,8 @@ struct span client_link_key(struct client *c, struct span link)
     return buf_span(&c->key);
 }
 
-/* One number and a line end of the protocol. */
-static void send_count(struct buf *out, char kind, size_t count)
+/* A header line of the Redis protocol: "*3" or "$5". */
+static void append_header(struct buf *out, char kind, size_t count)
 {
     buf_append_char(out, kind);
     buf_append_int(out, (int64_t)count);
@@ -69,21 +95,22 @@ static void send_count(struct buf *out, char kind, size_t count)
 
 void client_send(struct client *c, size_t count, const struct span *words)
 {
-    send_count(&c->out, '*', count);
+    append_header(&c->out, '*', count);
     for (size_t i = 0; i < count; i++) {
-        send_count(&c->out, '$', words[i].len);
+        append_header(&c->out, '$', words[i].len);
         buf_append_span(&c->out, words[i]);
         buf_append_str(&c->out, "\r\n");
     }
-    /* A key that could not be made must not go out cut short. */
     if (buf_error(&c->key) != 0)
-        c->out.error = buf_error(&c->key);
+        c->out.error = buf_error(&c->key); /* the key may be cut short: the command must not be sent */
+    c->owed++;
 }
 
-static int flush(struct client *c)
+/* Gives the queued commands to hiredis. */
+static int append_commands(struct client *c)
 {
     if (buf_error(&c->out) != 0)
-        return client_fail(c, "out of memory");
+        return client_fail_memory(c);
     if (c->out.len > 0 && redisAppendFormattedCommand(c->redis, c->out.data, c->out.len) != REDIS_OK)
         return client_fail(c, "%s", c->redis->errstr);
     buf_clear(&c->out);
@@ -93,15 +120,15 @@ static int flush(struct client *c)
 static int explain_loss(struct client *c)
 {
     if (errno == EAGAIN)
-        return client_fail(c, "no answer in time");
+        return client_fail(c, "no reply in time");
     if (c->tls != NULL)
         redis_tls_explain(c->redis);
     return client_fail(c, "the connection to Redis was lost: %s", c->redis->errstr);
 }
 
-int client_push(struct client *c)
+int client_flush(struct client *c)
 {
-    int err = flush(c);
+    int err = append_commands(c);
     int done = err != 0;
     errno = 0;
     while (done == 0)
@@ -110,11 +137,14 @@ int client_push(struct client *c)
     return err;
 }
 
-redisReply *client_receive_any(struct client *c)
+/* Returns any error reply, too. */
+static redisReply *receive_any(struct client *c)
 {
-    if (flush(c) != 0)
+    if (append_commands(c) != 0)
         return NULL;
     void *reply = NULL;
+    assert(c->owed > 0);
+    c->owed--;
     errno = 0;
     if (redisGetReply(c->redis, &reply) == REDIS_OK)
         return reply;
@@ -133,17 +163,17 @@ static const redisReply *find_error(const redisReply *reply)
     return NULL;
 }
 
-/* Turns a reply that is, or has, an error into a failure; frees it. */
+/* Makes the error in a reply the failure; frees the reply. */
 static redisReply *refuse(struct client *c, redisReply *reply)
 {
-    (void)client_fail(c, "Redis refused: %s", redis_endpoint_redact(&c->target, find_error(reply)->str));
+    (void)client_fail(c, "Redis refused: %s", redis_endpoint_redact(&c->endpoint, find_error(reply)->str));
     freeReplyObject(reply);
     return NULL;
 }
 
 redisReply *client_receive_or_wrongtype(struct client *c)
 {
-    redisReply *reply = client_receive_any(c);
+    redisReply *reply = receive_any(c);
     if (reply == NULL || find_error(reply) == NULL)
         return reply;
     return reply_is_wrongtype(reply) ? reply : refuse(c, reply);
@@ -151,7 +181,7 @@ redisReply *client_receive_or_wrongtype(struct client *c)
 
 redisReply *client_receive(struct client *c)
 {
-    redisReply *reply = client_receive_any(c);
+    redisReply *reply = receive_any(c);
     return reply == NULL || find_error(reply) == NULL ? reply : refuse(c, reply);
 }
 
@@ -168,8 +198,7 @@ int client_take_integer(struct client *c, redisReply *reply, int64_t *out)
 {
     if (reply == NULL)
         return -EIO;
-    int err =
-        reply->type == REDIS_REPLY_INTEGER ? 0 : client_fail(c, "Redis answered with something unexpected");
+    int err = reply->type == REDIS_REPLY_INTEGER ? 0 : client_fail_unexpected(c);
     *out = reply->integer;
     freeReplyObject(reply);
     return err;
@@ -178,11 +207,6 @@ int client_take_integer(struct client *c, redisReply *reply, int64_t *out)
 int client_receive_integer(struct client *c, int64_t *out)
 {
     return client_take_integer(c, client_receive(c), out);
-}
-
-struct span reply_text(const redisReply *reply)
-{
-    return reply->type == REDIS_REPLY_STRING ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
 }
 
 bool reply_has_ttl(const redisReply *reply)
@@ -195,16 +219,204 @@ bool reply_has_ttl(const redisReply *reply)
     return false;
 }
 
-bool reply_is_wrongtype(const redisReply *reply)
-{
-    return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE ", 10) == 0;
-}
-
 bool reply_is_id(const redisReply *reply, int64_t id)
 {
     char digits[INT64_DIGITS_MAX];
     struct span text = {digits, format_int64(id, digits)};
     return reply->type == REDIS_REPLY_STRING && span_equal(reply_text(reply), text);
+}
+
+/* --- Connecting --- */
+
+static int start_tls(struct client *c, const char *host)
+{
+    errno = 0;
+    if (redis_tls_start(c->redis, c->tls, host) == 0)
+        return 0;
+    if (errno == EAGAIN)
+        return explain_loss(c);
+    return client_fail(c, "%s", c->redis->errstr);
+}
+
+static int connect_socket(struct client *c, const struct redis_endpoint *e,
+                          const struct client_limits *limits)
+{
+    c->redis = e->transport == REDIS_TRANSPORT_UNIX
+                   ? redisConnectUnixWithTimeout(e->path, limits->connect)
+                   : redisConnectWithTimeout(e->host, e->port, limits->connect);
+    if (c->redis == NULL)
+        return client_fail_memory(c);
+    if (c->redis->err != 0)
+        return client_fail(c, "%s", c->redis->errstr);
+    if (redisSetTimeout(c->redis, limits->command) != REDIS_OK)
+        return client_fail(c, "%s", c->redis->errstr);
+    return c->tls != NULL ? start_tls(c, e->host) : 0;
+}
+
+/* HELLO with authentication, SELECT. */
+static int handshake(struct client *c, const struct redis_endpoint *e)
+{
+    const char *hello[REDIS_HELLO_ARGS_MAX];
+    struct span words[REDIS_HELLO_ARGS_MAX];
+    int count = redis_endpoint_hello(e, CLIENT_NAME, hello);
+    for (int i = 0; i < count; i++)
+        words[i] = span_of(hello[i]);
+    client_send(c, (size_t)count, words);
+    int err = client_receive_done(c);
+    if (c->out.data != NULL)
+        explicit_bzero(c->out.data, c->out.cap); /* it held the password */
+    if (err != 0 || e->db == 0)
+        return err;
+    char digits[INT64_DIGITS_MAX];
+    CLIENT_SEND(c, SPAN("SELECT"), (struct span){digits, format_int64(e->db, digits)});
+    return client_receive_done(c);
+}
+
+static void disconnect(struct client *c)
+{
+    if (c->redis != NULL)
+        redisFree(c->redis);
+    c->redis = NULL;
+    c->owed = 0;
+    buf_clear(&c->out);
+}
+
+/* Replaces the connection. Returns 0 or -EIO. */
+static int connect_to(struct client *c, const struct redis_endpoint *e, const struct client_limits *limits)
+{
+    disconnect(c);
+    int err = connect_socket(c, e, limits);
+    return err != 0 ? err : handshake(c, e);
+}
+
+/* --- Connecting to the master that Sentinels name --- */
+
+static int query_sentinel(struct client *c, int n, struct redis_address *out)
+{
+    struct redis_endpoint sentinel = redis_endpoint_sentinel(&c->endpoint, n);
+    int err = connect_to(c, &sentinel, &SENTINEL_LIMITS);
+    if (err != 0)
+        return err;
+    c->redis->reader->maxelements = SENTINEL_ELEMENTS_MAX;
+    CLIENT_SEND(c, SPAN("SENTINEL"), SPAN("GET-MASTER-ADDR-BY-NAME"), span_of(c->endpoint.sentinels.master));
+    redisReply *reply = client_receive(c);
+    if (reply == NULL)
+        return -EIO;
+    const char *problem = sentinel_read_master(reply, out);
+    freeReplyObject(reply);
+    return problem == NULL ? 0 : client_fail(c, "%s", problem);
+}
+
+static int check_role(struct client *c)
+{
+    CLIENT_SEND(c, SPAN("ROLE"));
+    redisReply *reply = client_receive(c);
+    if (reply == NULL)
+        return -EIO;
+    const char *problem = redis_role_check(reply, false);
+    freeReplyObject(reply);
+    return problem == NULL ? 0 : client_fail(c, "%s", problem);
+}
+
+/* Puts the address of the server that failed in front of the reason. */
+static void name_failed_server(struct client *c, const struct redis_endpoint *server)
+{
+    struct buf text = BUF_INIT;
+    redis_endpoint_describe(server, &text);
+    buf_printf(&text, ": %s", client_error(c));
+    (void)client_fail(c, "%s", buf_error(&text) == 0 ? buf_c_str(&text) : "out of memory");
+    buf_fini(&text);
+}
+
+/*
+ * Queries the Sentinels in turn; the first address that leads to a master is used. channelctl writes, so the
+ * role in the URL does not apply to it.
+ */
+static int connect_to_master(struct client *c, const struct client_limits *limits)
+{
+    int err = -EIO;
+    for (int i = 0; i < c->endpoint.sentinels.count && err != 0; i++) {
+        struct redis_address master;
+        struct redis_endpoint server = redis_endpoint_sentinel(&c->endpoint, i);
+        err = query_sentinel(c, i, &master);
+        if (err == 0) {
+            server = redis_endpoint_at(&c->endpoint, master.host, master.port);
+            err = connect_to(c, &server, limits);
+            if (err == 0)
+                err = check_role(c);
+        }
+        if (err != 0)
+            name_failed_server(c, &server);
+    }
+    return err;
+}
+
+/* --- Opening and closing --- */
+
+static int connect_within(struct client *c, const struct client_limits *limits)
+{
+    return c->endpoint.sentinels.count == 0 ? connect_to(c, &c->endpoint, limits)
+                                            : connect_to_master(c, limits);
+}
+
+int client_reopen(struct client *c)
+{
+    return connect_within(c, &REOPEN_LIMITS);
+}
+
+static int configure(struct client *c, const struct options *o)
+{
+    int err = redis_endpoint_init(&c->endpoint, &o->redis, &c->error);
+    if (err == -EINVAL)
+        return setting_error(o, "redis-url", client_error(c));
+    if (err == 0)
+        err = redis_tls_new(&c->endpoint, &o->redis, &c->tls, &c->error);
+    if (err == -EINVAL)
+        return usage_error("%s", client_error(c));
+    keyspace_index(c->keys, &c->index);
+    keyspace_index_next(c->keys, &c->index_next);
+    keyspace_api_keys(c->keys, &c->api_keys);
+    keyspace_loader(c->keys, &c->loader);
+    bool complete = buf_error(&c->index) == 0 && buf_error(&c->index_next) == 0 &&
+                    buf_error(&c->api_keys) == 0 && buf_error(&c->loader) == 0;
+    return err == 0 && complete ? EXIT_OK : memory_error();
+}
+
+int client_open(struct client *c, const struct options *o)
+{
+    *c = (struct client){.keys = &o->keys};
+    int code = configure(c, o);
+    if (code != EXIT_OK || connect_within(c, &LIMITS) == 0)
+        return code;
+    struct buf where = BUF_INIT;
+    redis_endpoint_describe(&c->endpoint, &where);
+    (void)fprintf(stderr, "channelctl: Redis at %s: %s\n", buf_c_str(&where), client_error(c));
+    buf_fini(&where);
+    return EXIT_FAILED;
+}
+
+void client_close(struct client *c)
+{
+    disconnect(c);
+    redis_tls_free(c->tls);
+    redis_endpoint_fini(&c->endpoint);
+    buf_fini(&c->index);
+    buf_fini(&c->index_next);
+    buf_fini(&c->api_keys);
+    buf_fini(&c->loader);
+    buf_fini(&c->key);
+    buf_fini(&c->out);
+    buf_fini(&c->error);
+}
+
+/* --- Cards --- */
+
+void client_send_card_read(struct client *c, int64_t id)
+{
+    struct span words[2 + CHANNEL_FIELD_COUNT] = {SPAN("HMGET"), client_card_key(c, id)};
+    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        words[2 + f] = channel_field_name((enum channel_field)f);
+    client_send(c, sizeof words / sizeof words[0], words);
 }
 
 void client_send_field_ttls(struct client *c, int64_t id)
@@ -221,133 +433,125 @@ void client_send_field_ttls(struct client *c, int64_t id)
 int client_probe_field_ttls(struct client *c, enum field_ttls *out)
 {
     client_send_field_ttls(c, 0);
-    redisReply *reply = client_receive_any(c);
+    redisReply *reply = receive_any(c);
     if (reply == NULL)
         return -EIO;
-    *out = FIELD_TTLS_KNOWN;
+    *out = FIELD_TTLS_SUPPORTED;
     if (reply->type == REDIS_REPLY_ERROR && !reply_is_wrongtype(reply))
-        *out = strncmp(reply->str, "NOPERM", 6) == 0 ? FIELD_TTLS_DENIED : FIELD_TTLS_NONE;
+        *out = strncmp(reply->str, "NOPERM", 6) == 0 ? FIELD_TTLS_DENIED : FIELD_TTLS_UNSUPPORTED;
     freeReplyObject(reply);
     return 0;
 }
 
-static int start_tls(struct client *c, const char *host)
+/* --- Scans --- */
+
+/* COUNT: how many elements Redis looks at per command; few, so that other clients do not have to wait. */
+static const struct span SCAN_COUNT = {"1000", 4};
+
+static void send_scan(struct client *c, enum client_scan what, struct span cursor)
 {
-    errno = 0;
-    if (redis_tls_start(c->redis, c->tls, host) == 0)
-        return 0;
-    if (errno == EAGAIN)
-        return explain_loss(c);
-    return client_fail(c, "%s", c->redis->errstr);
+    if (what == SCAN_INDEX) {
+        CLIENT_SEND(c, SPAN("ZSCAN"), buf_span(&c->index), cursor, SPAN("COUNT"), SCAN_COUNT);
+        return;
+    }
+    if (what == SCAN_API_KEYS) {
+        CLIENT_SEND(c, SPAN("SSCAN"), buf_span(&c->api_keys), cursor, SPAN("COUNT"), SCAN_COUNT);
+        return;
+    }
+    buf_clear(&c->key);
+    if (what == SCAN_CARDS)
+        keyspace_card_pattern(c->keys, &c->key);
+    else
+        keyspace_link_pattern(c->keys, &c->key);
+    CLIENT_SEND(c, SPAN("SCAN"), cursor, SPAN("MATCH"), buf_span(&c->key), SPAN("COUNT"), SCAN_COUNT);
 }
 
-static int dial(struct client *c, const struct redis_endpoint *t, const struct client_limits *limits)
+/* Removes the scores, one of which follows each member in the reply to ZSCAN. Returns how many names remain.
+ */
+static size_t keep_names(enum client_scan what, redisReply *list)
 {
-    c->redis = t->transport == REDIS_TRANSPORT_UNIX
-                   ? redisConnectUnixWithTimeout(t->path, limits->connect)
-                   : redisConnectWithTimeout(t->host, t->port, limits->connect);
-    if (c->redis == NULL)
-        return client_fail(c, "out of memory");
-    if (c->redis->err != 0)
-        return client_fail(c, "%s", c->redis->errstr);
-    if (redisSetTimeout(c->redis, limits->command) != REDIS_OK)
-        return client_fail(c, "%s", c->redis->errstr);
-    return c->tls != NULL ? start_tls(c, t->host) : 0;
+    if (what != SCAN_INDEX)
+        return list->elements;
+    for (size_t i = 0; i < list->elements / 2; i++) {
+        redisReply *member = list->element[2 * i];
+        list->element[2 * i] = list->element[i];
+        list->element[i] = member;
+    }
+    return list->elements / 2;
 }
 
-static int greet(struct client *c, const struct redis_endpoint *t)
+/* Receives a batch and visits it; *cursor becomes that of the next batch. */
+static int visit_batch(struct client *c, enum client_scan what, struct buf *cursor, client_visit visit,
+                       void *arg)
 {
-    const char *hello[REDIS_HELLO_ARGS_MAX];
-    struct span words[REDIS_HELLO_ARGS_MAX];
-    int count = redis_endpoint_hello(t, CLIENT_NAME, hello);
-    for (int i = 0; i < count; i++)
-        words[i] = span_of(hello[i]);
-    client_send(c, (size_t)count, words);
-    int err = client_receive_done(c);
-    if (c->out.data != NULL)
-        explicit_bzero(c->out.data, c->out.cap); /* the password was in there */
-    if (err != 0 || t->db == 0)
-        return err;
-    char digits[INT64_DIGITS_MAX];
-    CLIENT_SEND(c, SPAN("SELECT"), (struct span){digits, format_int64(t->db, digits)});
-    return client_receive_done(c);
+    redisReply *reply = client_receive(c);
+    if (reply == NULL)
+        return -EIO;
+    int err = 0;
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2) {
+        redisReply *list = reply->element[1];
+        buf_clear(cursor);
+        buf_append_span(cursor, reply_text(reply->element[0]));
+        err = visit(arg, list->element, keep_names(what, list));
+        assert(err != 0 || c->owed == 0);
+    } else {
+        err = client_fail_unexpected(c);
+    }
+    freeReplyObject(reply);
+    return err;
 }
 
-int client_dial(struct client *c, const struct redis_endpoint *t, const struct client_limits *limits)
+int client_scan(struct client *c, enum client_scan what, client_visit visit, void *arg)
 {
-    client_hang_up(c);
-    int err = dial(c, t, limits);
-    return err != 0 ? err : greet(c, t);
+    struct buf cursor = BUF_INIT;
+    buf_append_char(&cursor, '0');
+    int err = 0;
+    do {
+        send_scan(c, what, buf_span(&cursor));
+        err = visit_batch(c, what, &cursor, visit, arg);
+        if (err == 0 && buf_error(&cursor) != 0)
+            err = client_fail_memory(c);
+    } while (err == 0 && !span_equal(buf_span(&cursor), SPAN("0")));
+    buf_fini(&cursor);
+    return err;
 }
 
-void client_hang_up(struct client *c)
+/* --- Link owners --- */
+
+static int receive_owner(struct client *c, struct link_owner *out)
 {
-    if (c->redis != NULL)
-        redisFree(c->redis);
-    c->redis = NULL;
-    buf_clear(&c->out);
+    redisReply *reply = client_receive_or_wrongtype(c);
+    if (reply == NULL)
+        return -EIO;
+    *out = (struct link_owner){0};
+    out->found = reply->type == REDIS_REPLY_STRING && parse_int64(reply_text(reply), &out->id) == 0;
+    freeReplyObject(reply);
+    return 0;
 }
 
-static int connect_within(struct client *c, const struct client_limits *limits)
+static int receive_owner_link(struct client *c, struct span link, struct link_owner *out)
 {
-    bool told = c->target.sentinels.count == 0;
-    return told ? client_dial(c, &c->target, limits) : client_dial_master(c, limits);
+    redisReply *reply = client_receive_or_wrongtype(c);
+    if (reply == NULL)
+        return -EIO;
+    out->agrees = reply->type == REDIS_REPLY_STRING && span_equal(reply_text(reply), link);
+    freeReplyObject(reply);
+    return 0;
 }
 
-int client_reopen(struct client *c)
+int client_find_link_owners(struct client *c, redisReply *const *keys, size_t count, struct link_owner *out)
 {
-    return connect_within(c, &AGAIN_LIMITS);
-}
-
-static int connect_to_target(struct client *c)
-{
-    if (connect_within(c, &LIMITS) == 0)
-        return EXIT_FINE;
-    struct buf where = BUF_INIT;
-    redis_endpoint_describe(&c->target, &where);
-    (void)fprintf(stderr, "channelctl: Redis at %s: %s\n", buf_c_str(&where), client_error(c));
-    buf_fini(&where);
-    return EXIT_FAILED;
-}
-
-static int configure(struct client *c, const struct options *o)
-{
-    int err = redis_endpoint_init(&c->target, &o->redis, &c->error);
-    if (err == -EINVAL)
-        return settings_error(o, "redis-url", client_error(c));
-    if (err == 0)
-        err = redis_tls_new(&c->target, &o->redis, &c->tls, &c->error);
-    if (err == -EINVAL)
-        return usage_error("%s", client_error(c));
-    keyspace_index(c->keys, &c->index);
-    keyspace_index_next(c->keys, &c->index_next);
-    keyspace_api_keys(c->keys, &c->api_keys);
-    keyspace_loader(c->keys, &c->loader);
-    bool whole = buf_error(&c->index) == 0 && buf_error(&c->index_next) == 0 &&
-                 buf_error(&c->api_keys) == 0 && buf_error(&c->loader) == 0;
-    if (err == 0 && whole)
-        return EXIT_FINE;
-    (void)client_fail(c, "out of memory");
-    return client_complain(c);
-}
-
-int client_open(struct client *c, const struct options *o)
-{
-    *c = (struct client){.keys = &o->keys};
-    int code = configure(c, o);
-    return code == EXIT_FINE ? connect_to_target(c) : code;
-}
-
-void client_close(struct client *c)
-{
-    client_hang_up(c);
-    redis_tls_free(c->tls);
-    redis_endpoint_fini(&c->target);
-    buf_fini(&c->index);
-    buf_fini(&c->index_next);
-    buf_fini(&c->api_keys);
-    buf_fini(&c->loader);
-    buf_fini(&c->key);
-    buf_fini(&c->out);
-    buf_fini(&c->error);
+    int err = 0;
+    for (size_t i = 0; i < count; i++)
+        CLIENT_SEND(c, SPAN("GET"), reply_text(keys[i]));
+    for (size_t i = 0; i < count && err == 0; i++)
+        err = receive_owner(c, &out[i]);
+    for (size_t i = 0; i < count && err == 0; i++)
+        if (out[i].found)
+            CLIENT_SEND(c, SPAN("HGET"), client_card_key(c, out[i].id),
+                        channel_field_name(CHANNEL_FIELD_link));
+    for (size_t i = 0; i < count && err == 0; i++)
+        if (out[i].found)
+            err = receive_owner_link(c, keyspace_link_of(c->keys, reply_text(keys[i])), &out[i]);
+    return err;
 }

@@ -1,66 +1,58 @@
 /*
- * The connection to Redis: blocking, pipelined, with a time limit on everything.
+ * The connection to Redis (blocking, pipelined, with a time limit on every wait), and the reads of the
+ * catalogue that several commands share.
  *
- * Commands are queued with client_send() and go out together when the next reply is asked for; replies come
- * in the order of the commands. The first failure (a lost connection, silence, an error reply, no memory)
- * leaves its reason in client_error(), and then the connection is of no more use.
+ * client_send() queues a command; the queue is sent when the next reply is received. Replies come in the
+ * order of the commands. The first failure (a lost connection, a timeout, an error reply, no memory) leaves
+ * its reason in client_error(), and the connection cannot be used any more.
  */
 #ifndef CTL_CLIENT_H
 #define CTL_CLIENT_H
 
-#include "ctl/options.h"
+#include "ctl/command.h"
 
 #include <hiredis/hiredis.h>
-#include <sys/time.h>
 
 struct client {
+    const struct keyspace *keys;
+    struct buf index, index_next, api_keys, loader; /* names of keys; read-only */
+
+    /* Private from here on. */
     redisContext *redis;
     struct ssl_ctx_st *tls;
-    struct redis_endpoint target;
-    const struct keyspace *keys;
-    struct buf index, index_next, api_keys, loader; /* names of keys */
-    struct buf key;                                 /* the card or link key of the command being made */
-    struct buf out;                                 /* commands that hiredis has not got yet */
+    struct redis_endpoint endpoint;
+    size_t owed;    /* replies to commands that were sent */
+    struct buf key; /* the card or link key of the command that is being composed */
+    struct buf out; /* commands that hiredis does not have yet */
     struct buf error;
 };
 
 /*
- * Connects, authenticates and selects the database. Returns EXIT_FINE or, after saying on stderr what is
- * wrong, EXIT_USAGE or EXIT_FAILED. `o` must outlive the client; client_close is due in every case.
+ * Connects, authenticates and selects the database. Returns EXIT_OK, or prints what is wrong and returns the
+ * exit code. `o` must outlive the client; client_close is due in every case.
  */
 int client_open(struct client *c, const struct options *o) __attribute__((warn_unused_result));
 
 void client_close(struct client *c);
 
-/* Connects anew after a failure, within a few seconds. Returns 0 or -EIO. */
+/* Connects again after a failure, within a few seconds. Returns 0 or -EIO. */
 int client_reopen(struct client *c) __attribute__((warn_unused_result));
 
-/* Borrowed until the next of the two. */
+/* --- Commands --- */
+
+/* The key of a card or link, borrowed until the next call of either. */
 struct span client_card_key(struct client *c, int64_t id);
 struct span client_link_key(struct client *c, struct span link);
 
-/* Queues a command. When memory is short, the next reply fails. */
+/* Queues a command. When memory runs out, the next reply fails. */
 void client_send(struct client *c, size_t count, const struct span *words);
 #define CLIENT_SEND(c, ...) \
     client_send((c), sizeof((struct span[]){__VA_ARGS__}) / sizeof(struct span), (struct span[]){__VA_ARGS__})
 
-/* Puts the queued commands on their way, so that Redis works on them meanwhile. Returns 0 or -EIO. */
-int client_push(struct client *c) __attribute__((warn_unused_result));
+/* Sends the queued commands without waiting for their replies. Returns 0 or -EIO. */
+int client_flush(struct client *c) __attribute__((warn_unused_result));
 
-/* How long a connection, and then each reply, may take. */
-struct client_limits {
-    struct timeval connect, command;
-};
-
-/* Connects to `t`, greets and selects the database; what was connected before is left. Returns 0 or -EIO. */
-int client_dial(struct client *c, const struct redis_endpoint *t, const struct client_limits *limits)
-    __attribute__((warn_unused_result));
-
-/* The same with whom the target's Sentinels call the master (sentinel.c). */
-int client_dial_master(struct client *c, const struct client_limits *limits)
-    __attribute__((warn_unused_result));
-
-void client_hang_up(struct client *c);
+/* --- Replies --- */
 
 /*
  * The next reply, owned (freeReplyObject). NULL after a failure; an error reply, or one inside the reply of
@@ -68,11 +60,8 @@ void client_hang_up(struct client *c);
  */
 redisReply *client_receive(struct client *c) __attribute__((warn_unused_result));
 
-/* The same, but the error reply that the key holds another kind of value is handed out. */
+/* The same, but a WRONGTYPE error reply is returned. */
 redisReply *client_receive_or_wrongtype(struct client *c) __attribute__((warn_unused_result));
-
-/* The same, but any error reply is handed out. */
-redisReply *client_receive_any(struct client *c) __attribute__((warn_unused_result));
 
 /* Receives a reply of which only the success matters. Returns 0 or -EIO. */
 int client_receive_done(struct client *c) __attribute__((warn_unused_result));
@@ -80,45 +69,82 @@ int client_receive_done(struct client *c) __attribute__((warn_unused_result));
 /* Receives an integer. Returns 0 or -EIO. */
 int client_receive_integer(struct client *c, int64_t *out) __attribute__((warn_unused_result));
 
-/* The integer of a reply that was received already: frees the reply; NULL, which has been told of, is -EIO.
- */
+/* Takes the integer out of a reply and frees it. Returns 0 or -EIO; -EIO for NULL, the failure before. */
 int client_take_integer(struct client *c, redisReply *reply, int64_t *out)
     __attribute__((warn_unused_result));
 
-/*
- * Whether hash fields can have a TTL of their own: not before Redis 7.4 and Valkey 9; or the user may not
- * ask.
- */
-enum field_ttls { FIELD_TTLS_NONE, FIELD_TTLS_KNOWN, FIELD_TTLS_DENIED };
-
-/* Returns 0 or -EIO. */
-int client_probe_field_ttls(struct client *c, enum field_ttls *out) __attribute__((warn_unused_result));
-
-/* Queues the question for the TTLs of the fields of a card: for reply_has_ttl(), or an error of WRONGTYPE. */
-void client_send_field_ttls(struct client *c, int64_t id);
-
-/* True when the connection itself failed: what was sent last may have been done or not. */
-bool client_is_lost(const struct client *c);
-
-/* Makes `format` the reason of a failure. Returns -EIO. */
-int client_fail(struct client *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* Why the last call failed, in words. */
-const char *client_error(struct client *c);
-
-/* Says client_error() on stderr. Returns EXIT_FAILED. */
-int client_complain(struct client *c);
-
 /* The text of a string reply, borrowed; absent when it is nil or something else. */
-struct span reply_text(const redisReply *reply);
+static inline struct span reply_text(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_STRING ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
+}
 
 /* True when PTTL, or HPEXPIRETIME for one of its fields, replied that there is a TTL. */
 bool reply_has_ttl(const redisReply *reply);
 
-/* True for the error reply that the key holds another kind of value. */
-bool reply_is_wrongtype(const redisReply *reply);
+static inline bool reply_is_wrongtype(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE ", 10) == 0;
+}
 
 /* True when the reply is the text of that number. */
 bool reply_is_id(const redisReply *reply, int64_t id);
+
+/* --- Failures --- */
+
+/* True when the connection itself failed: whether the last commands were executed is unknown. */
+bool client_is_lost(const struct client *c);
+
+/* Makes `format` the reason of a failure. Returns -EIO. */
+int client_fail(struct client *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int client_fail_memory(struct client *c);
+int client_fail_unexpected(struct client *c);
+
+/* The reason of the last failure. */
+const char *client_error(struct client *c);
+
+/* Prints client_error() on stderr. Returns EXIT_FAILED. */
+int client_print_error(struct client *c);
+
+/* --- The catalogue --- */
+
+/* Queues HMGET of all fields of a card, in the order of enum channel_field. */
+void client_send_card_read(struct client *c, int64_t id);
+
+/* Whether HPEXPIRETIME exists (Redis 7.4, Valkey 9) and this user may run it. */
+enum field_ttls { FIELD_TTLS_UNSUPPORTED, FIELD_TTLS_SUPPORTED, FIELD_TTLS_DENIED };
+
+/* Returns 0 or -EIO. */
+int client_probe_field_ttls(struct client *c, enum field_ttls *out) __attribute__((warn_unused_result));
+
+/* Queues HPEXPIRETIME of all fields of a card: its reply is for reply_has_ttl(), or a WRONGTYPE error. */
+void client_send_field_ttls(struct client *c, int64_t id);
+
+enum client_scan { SCAN_CARDS, SCAN_LINKS, SCAN_INDEX, SCAN_API_KEYS };
+
+/*
+ * Called with each batch of a scan: `count` names of keys, or members of the index or the set, as string
+ * replies, borrowed for the call. It may use the client, but must have received every reply to what it sent
+ * when it returns: 0, or what ends the scan.
+ */
+typedef int (*client_visit)(void *arg, redisReply *const *names, size_t count);
+
+/*
+ * Scans all card keys, link keys, members of the index or API keys, in batches, while others may write. What
+ * exists during the whole scan is visited at least once. Returns 0, -EIO, or what `visit` returned.
+ */
+int client_scan(struct client *c, enum client_scan what, client_visit visit, void *arg)
+    __attribute__((warn_unused_result));
+
+/* The channel that a link key names. */
+struct link_owner {
+    bool found; /* the key holds an id */
+    int64_t id;
+    bool agrees; /* the card of that channel has this link */
+};
+
+/* Looks up `count` link keys into out[0..count-1]. Returns 0 or -EIO. */
+int client_find_link_owners(struct client *c, redisReply *const *keys, size_t count, struct link_owner *out)
+    __attribute__((warn_unused_result));
 
 #endif

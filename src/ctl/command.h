@@ -1,12 +1,40 @@
-/* The commands. Each gets its words without its own name in front and returns the exit code. */
+/* The commands, and what each is called with: settings, flags and words of the command line. */
 #ifndef CTL_COMMAND_H
 #define CTL_COMMAND_H
 
-#include "ctl/options.h"
+#include "base/settings.h"
+#include "model/keyspace.h"
+#include "model/link.h"
+#include "redis/endpoint.h"
 
-int command_load(const struct options *o, int words, char **word);
-int command_keys(const struct options *o, int words, char **word);
-int command_verify(const struct options *o, int words, char **word);
-int command_sample(const struct options *o, int words, char **word);
+/* Flags without a value, as bits of options.flags. */
+enum { FLAG_REPLACE = 1, FLAG_HELP = 2, FLAG_VERSION = 4 };
+
+enum { OPTIONS_SETTINGS_MAX = 32 };
+
+struct options {
+    struct redis_options redis;
+    char *redis_prefix;
+    char *channel_host;
+    char *web_host;
+
+    const struct settings *settings;             /* the table of the values above */
+    unsigned char sources[OPTIONS_SETTINGS_MAX]; /* where each value came from: see settings.h */
+    unsigned flags;
+    const char *count; /* borrowed from argv, as the next two; NULL: not given */
+    const char *sample;
+    const char *seed;
+    int word_count;
+    char **words; /* the command and its arguments; an owned array of borrowed strings */
+
+    struct keyspace keys;
+    struct link_hosts hosts; /* borrows the two hosts above */
+};
+
+/* Each gets the words after its name, and returns the exit code. */
+int command_load(const struct options *o, int count, char **words);
+int command_keys(const struct options *o, int count, char **words);
+int command_verify(const struct options *o, int count, char **words);
+int command_sample(const struct options *o, int count, char **words);
 
 #endif

@@ -1,11 +1,9 @@
-/* channelctl keys: issues, revokes and lists API keys. A key is printed once, when it is issued, and is
- * stored nowhere. */
+/* channelctl keys: issues, revokes and lists API keys. A key is printed once, when it is issued; Redis holds
+ * only its digest. */
 #include "base/digest.h"
 #include "base/parse.h"
 #include "ctl/client.h"
-#include "ctl/command.h"
-#include "ctl/interrupt.h"
-#include "ctl/report.h"
+#include "ctl/terminal.h"
 #include "model/apikey.h"
 
 #include <errno.h>
@@ -14,7 +12,7 @@
 
 enum { ISSUE_MAX = 100000 };
 
-/* The digest of a key as Redis holds it. */
+/* The digest of a key, as Redis holds it. */
 struct hex_digest {
     char text[DIGEST_HEX_LEN];
 };
@@ -33,14 +31,14 @@ static struct span digest_text(const struct hex_digest *hex)
     return (struct span){hex->text, sizeof hex->text};
 }
 
-/* As client_receive; says which key holds something else than a set. */
+/* As client_receive, but the error for a key of another type names the key. */
 static redisReply *receive(struct client *c)
 {
     redisReply *reply = client_receive_or_wrongtype(c);
     if (reply == NULL || !reply_is_wrongtype(reply))
         return reply;
     freeReplyObject(reply);
-    (void)client_fail(c, "%.*s is not a set: delete it, then issue all keys anew", (int)c->api_keys.len,
+    (void)client_fail(c, "%.*s is not a set: delete it, then issue all keys again", (int)c->api_keys.len,
                       c->api_keys.data);
     return NULL;
 }
@@ -52,7 +50,7 @@ static int receive_integer(struct client *c, int64_t *out)
 
 /* --- Issuing --- */
 
-/* Past stdio, so that nothing comes out later. Returns 0 or a negative errno. */
+/* Without stdio, which could write the text later. Returns 0 or a negative errno. */
 static int write_out(const char *text, size_t length)
 {
     while (length > 0) {
@@ -74,39 +72,40 @@ static int remove_key(struct client *c, const struct hex_digest *hex)
     return receive_integer(c, &removed);
 }
 
-/* Nobody has seen the key: it must not stay valid. Makes `why` the reason of the failure. */
-static int take_back(struct client *c, const struct hex_digest *hex, const char *why)
+/* Revokes a key that was not printed. Makes `why` the reason of the failure. */
+static int revoke_unprinted(struct client *c, const struct hex_digest *hex, const char *why)
 {
-    char reason[REPORT_EXCERPT_MAX];
-    (void)report_excerpt(span_of(why), reason); /* client_error() changes */
+    char reason[EXCERPT_MAX];
+    (void)excerpt(span_of(why), reason); /* `why` may be client_error(), which changes */
     int err = client_is_lost(c) ? -EIO : remove_key(c, hex);
     if (err != 0 && client_reopen(c) == 0)
         err = remove_key(c, hex);
     if (err == 0)
         return client_fail(c, "%s; the key that could not be printed was revoked", reason);
-    return client_fail(c, "%s; a key that was not printed may be valid: channelctl keys revoke %.*s", reason,
-                       DIGEST_HEX_LEN, hex->text);
+    return client_fail(
+        c, "%s; a key that was not printed may be valid: revoke it with channelctl keys revoke %.*s", reason,
+        DIGEST_HEX_LEN, hex->text);
 }
 
-/* The key is valid before it is printed: nobody gets one that does not work. */
+/* The key becomes valid before it is printed: every printed key works. */
 static int issue_one(struct client *c)
 {
     char line[APIKEY_LEN + 1] = "";
     int err = apikey_generate(line);
     if (err != 0)
-        return client_fail(c, "no random numbers: %s", strerror(-err));
+        return client_fail(c, "cannot get random numbers: %s", strerror(-err));
     line[APIKEY_LEN] = '\n';
     struct hex_digest hex = digest_of((struct span){line, APIKEY_LEN});
     int64_t added = 0;
     CLIENT_SEND(c, SPAN("SADD"), buf_span(&c->api_keys), digest_text(&hex));
     err = receive_integer(c, &added);
     if (err != 0 && client_is_lost(c))
-        err = take_back(c, &hex, client_error(c));
+        err = revoke_unprinted(c, &hex, client_error(c));
     if (err == 0) {
-        int unwritten = write_out(line, sizeof line);
-        char why[REPORT_EXCERPT_MAX];
-        (void)snprintf(why, sizeof why, "cannot write to standard output: %s", strerror(-unwritten));
-        err = unwritten == 0 ? 0 : take_back(c, &hex, why);
+        int written = write_out(line, sizeof line);
+        char why[EXCERPT_MAX];
+        (void)snprintf(why, sizeof why, "cannot write to standard output: %s", strerror(-written));
+        err = written == 0 ? 0 : revoke_unprinted(c, &hex, why);
     }
     explicit_bzero(line, sizeof line);
     return err;
@@ -117,24 +116,24 @@ static int issue(struct client *c, const struct options *o)
     int64_t count = 1;
     int64_t issued = 0;
     if (o->count != NULL && (parse_int64(span_of(o->count), &count) != 0 || count < 1 || count > ISSUE_MAX))
-        return usage_error("--count: a number from 1 to %d is expected", ISSUE_MAX);
+        return usage_error("--count: expected a number from 1 to %d", ISSUE_MAX);
     int code = client_open(c, o);
-    if (code != EXIT_FINE)
+    if (code != EXIT_OK)
         return code;
-    interrupt_watch(); /* no signal may fall between making a key valid and printing it */
+    interrupt_watch(); /* no signal may end the process before a valid key is printed */
     int err = 0;
     while (issued < count && err == 0 && interrupt_signal() == 0) {
         err = issue_one(c);
         issued += err == 0;
     }
     if (err != 0)
-        (void)client_complain(c);
+        (void)client_print_error(c);
     if (count > 1 && issued < count)
         (void)fprintf(stderr, "channelctl: %lld of %lld keys were issued and printed\n", (long long)issued,
                       (long long)count);
     if (interrupt_signal() != 0)
         return 128 + interrupt_signal();
-    return err == 0 ? EXIT_FINE : EXIT_FAILED;
+    return err == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
 /* --- Revoking --- */
@@ -144,7 +143,7 @@ static int revoke_key(struct client *c, const struct options *o, struct span key
     int64_t removed = 0;
     struct hex_digest hex = digest_of(key);
     int code = client_open(c, o);
-    if (code != EXIT_FINE)
+    if (code != EXIT_OK)
         return code;
     if (digest_is_hex(key))
         CLIENT_SEND(c, SPAN("SREM"), buf_span(&c->api_keys), key);
@@ -152,13 +151,13 @@ static int revoke_key(struct client *c, const struct options *o, struct span key
         CLIENT_SEND(c, SPAN("SREM"), buf_span(&c->api_keys), digest_text(&hex));
     int err = receive_integer(c, &removed);
     if (err != 0)
-        return client_complain(c);
+        return client_print_error(c);
     if (removed == 0) {
-        (void)fputs("channelctl: no such key\n", stderr);
+        (void)fputs("channelctl: API key not found: it was never issued or is already revoked\n", stderr);
         return EXIT_FAILED;
     }
     (void)puts("revoked");
-    return output_end();
+    return output_finish();
 }
 
 /* --- Listing --- */
@@ -170,7 +169,7 @@ static int compare(const void *a, const void *b)
     return strcmp((*left)->str, (*right)->str);
 }
 
-/* What is no digest may be a key itself: it is not printed. */
+/* A member that is not a digest may be a key: it is not printed. */
 static void print_digests(const redisReply *members)
 {
     int64_t others = 0;
@@ -181,44 +180,43 @@ static void print_digests(const redisReply *members)
             others++;
     }
     if (others > 0)
-        (void)fprintf(
-            stderr,
-            "channelctl: left out %lld member%s of the set that cannot be a digest (channelctl verify)\n",
-            (long long)others, report_plural(others));
+        (void)fprintf(stderr,
+                      "channelctl: not listed: %lld member%s of the set that cannot be a digest (see "
+                      "channelctl verify)\n",
+                      (long long)others, plural(others));
 }
 
-/* In RESP3 SMEMBERS answers with a set. */
 static int list(struct client *c, const struct options *o)
 {
     int code = client_open(c, o);
-    if (code != EXIT_FINE)
+    if (code != EXIT_OK)
         return code;
     CLIENT_SEND(c, SPAN("SMEMBERS"), buf_span(&c->api_keys));
     redisReply *reply = receive(c);
     if (reply == NULL)
-        return client_complain(c);
+        return client_print_error(c);
     if (reply->elements > 0)
         qsort(reply->element, reply->elements, sizeof(redisReply *), compare);
     print_digests(reply);
     freeReplyObject(reply);
-    return output_end();
+    return output_finish();
 }
 
-int command_keys(const struct options *o, int words, char **word)
+int command_keys(const struct options *o, int count, char **words)
 {
     struct client c = {0};
-    const char *what = words > 0 ? word[0] : "";
+    const char *what = count > 0 ? words[0] : "";
     int code = EXIT_USAGE;
     if (o->count != NULL && strcmp(what, "issue") != 0)
-        code = usage_error("--count belongs to keys issue");
-    else if (strcmp(what, "issue") == 0 && words == 1)
+        code = usage_error("--count: only keys issue accepts it");
+    else if (strcmp(what, "issue") == 0 && count == 1)
         code = issue(&c, o);
-    else if (strcmp(what, "revoke") == 0 && words == 2)
-        code = revoke_key(&c, o, span_of(word[1]));
-    else if (strcmp(what, "list") == 0 && words == 1)
+    else if (strcmp(what, "revoke") == 0 && count == 2)
+        code = revoke_key(&c, o, span_of(words[1]));
+    else if (strcmp(what, "list") == 0 && count == 1)
         code = list(&c, o);
     else
-        code = usage_error("keys: issue [--count N], revoke KEY|DIGEST or list is expected");
+        code = usage_error("keys: expected issue [--count N], revoke KEY|DIGEST or list");
     client_close(&c);
     return code;
 }

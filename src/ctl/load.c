@@ -1,48 +1,356 @@
-/*
- * channelctl load: from a file of channels, line by line, into Redis.
- *
- * A replacing load lists its channels in the next index and swaps it in at the end, but only when every line
- * was good: a damaged file must never take channels away. Otherwise what was loaded is merged into the index
- * that is there, as without --replace.
- */
-#include "ctl/card.h"
-#include "ctl/client.h"
-#include "ctl/command.h"
-#include "ctl/index.h"
-#include "ctl/interrupt.h"
-#include "ctl/lines.h"
-#include "ctl/lock.h"
-#include "ctl/progress.h"
-#include "ctl/prune.h"
+/* channelctl load: reads channels from a file, line by line, and writes them to Redis; see load.h. */
+#include "ctl/load.h"
+
 #include "ctl/sample.h"
-#include "ctl/writer.h"
+#include "model/channel.h"
+#include "model/datetime.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <yyjson.h>
 
+/* --- Lines --- */
+
+enum { PIECE = 128 * 1024 };
+
+/* "-" is standard input. Returns 0 or a negative errno. lines_close is due in every case. */
+static int lines_open(struct lines *l, const char *path)
+{
+    *l = (struct lines){.fd = STDIN_FILENO};
+    if (strcmp(path, "-") == 0)
+        return 0;
+    l->fd = open(path, O_RDONLY | O_CLOEXEC);
+    return l->fd < 0 ? -errno : 0;
+}
+
+void lines_open_source(struct lines *l, lines_source source, void *arg)
+{
+    *l = (struct lines){.fd = -1, .source = source, .source_arg = arg};
+}
+
+void lines_close(struct lines *l)
+{
+    if (l->fd > STDIN_FILENO)
+        (void)close(l->fd);
+    buf_fini(&l->read);
+}
+
+/* The size of the file in bytes; 0: unknown, as it is no regular file. */
+static int64_t lines_total(const struct lines *l)
+{
+    struct stat st;
+    return fstat(l->fd, &st) == 0 && S_ISREG(st.st_mode) ? (int64_t)st.st_size : 0;
+}
+
+static int read_file(struct lines *l)
+{
+    struct pollfd input = {.fd = l->fd, .events = POLLIN};
+    int err = buf_reserve(&l->read, PIECE);
+    if (err != 0)
+        return err;
+    int ready = poll(&input, 1, LINES_WAIT_MS);
+    if (ready <= 0)
+        return ready < 0 ? -errno : -EAGAIN;
+    ssize_t n = read(l->fd, l->read.data + l->read.len, PIECE);
+    if (n < 0)
+        return -errno;
+    l->read.len += (size_t)n;
+    return 0;
+}
+
+static int read_piece(struct lines *l)
+{
+    buf_consume(&l->read, l->at);
+    l->searched -= l->at;
+    l->at = 0;
+    size_t had = l->read.len;
+    int err = l->source != NULL ? l->source(l->source_arg, &l->read) : read_file(l);
+    if (err != 0)
+        return err;
+    l->bytes += (int64_t)(l->read.len - had);
+    l->ended = l->read.len == had;
+    return 0;
+}
+
+/* Takes the line of `length` bytes at l->at, and `end` more bytes that end it. */
+static int take_line(struct lines *l, size_t length, size_t end, struct span *line)
+{
+    *line = (struct span){l->read.data + l->at, length};
+    l->at += length + end;
+    l->searched = l->at;
+    l->number++;
+    bool too_long = l->skipping || length > LINE_BYTES_MAX;
+    l->skipping = false;
+    return too_long ? -EMSGSIZE : 1;
+}
+
+int lines_next(struct lines *l, struct span *line)
+{
+    for (;;) {
+        struct span fresh = span_skip(buf_span(&l->read), l->searched);
+        size_t newline = l->searched - l->at + span_find(fresh, '\n');
+        size_t pending = l->read.len - l->at;
+        if (newline < pending)
+            return take_line(l, newline, 1, line);
+        if (l->ended)
+            return pending > 0 || l->skipping ? take_line(l, pending, 0, line) : 0;
+        l->searched = l->read.len;
+        if (pending > LINE_BYTES_MAX) {
+            l->skipping = true;
+            l->at = l->read.len;
+        }
+        int err = read_piece(l);
+        if (err != 0)
+            return err;
+    }
+}
+
+/* --- Cards --- */
+
+/* The state while one line is read. */
+struct reader {
+    const struct card_source *from;
+    const struct link_hosts *hosts;
+    struct buf *texts;
+    struct card *card;
+    unsigned seen; /* the fields so far, as bits */
+    bool refused;
+    int error; /* -ENOMEM */
+    char link_shape[EXCERPT_MAX];
+};
+
+static void refuse(struct reader *r, struct span field, const char *what)
+{
+    char name[EXCERPT_MAX];
+    report_problem(r->from->report, "%s:%lld: %s: %s", r->from->file, (long long)r->from->line,
+                   excerpt(field, name), what);
+    r->refused = true;
+}
+
+/* For what is wrong with the whole line. */
+static void refuse_line(struct reader *r, const char *what)
+{
+    report_problem(r->from->report, "%s:%lld: %s", r->from->file, (long long)r->from->line, what);
+    r->refused = true;
+}
+
+/* Names the value, as JSON. */
+static void refuse_value(struct reader *r, struct span field, const yyjson_val *value, const char *expected)
+{
+    char what[2 * EXCERPT_MAX];
+    char shown[EXCERPT_MAX];
+    size_t length = 0;
+    char *text = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &length);
+    if (text == NULL) {
+        r->error = -ENOMEM;
+        return;
+    }
+    (void)snprintf(what, sizeof what, "%s is not %s", excerpt((struct span){text, length}, shown), expected);
+    refuse(r, field, what);
+    free(text);
+}
+
+static struct span keep(struct reader *r, struct span text)
+{
+    size_t at = r->texts->len;
+    buf_append_span(r->texts, text);
+    if (buf_error(r->texts) != 0) {
+        r->error = buf_error(r->texts);
+        return SPAN_ABSENT;
+    }
+    return (struct span){r->texts->data + at, text.len};
+}
+
+static const char *expect_link(struct reader *r)
+{
+    (void)snprintf(r->link_shape, sizeof r->link_shape, "https://%.*s/<slug> or null",
+                   (int)r->hosts->channel_host.len, r->hosts->channel_host.data);
+    return r->link_shape;
+}
+
+static bool is_int64(yyjson_val *value)
+{
+    return yyjson_is_sint(value) || (yyjson_is_uint(value) && yyjson_get_uint(value) <= (uint64_t)INT64_MAX);
+}
+
+/* Each of these sets *out and returns NULL, or returns what the value should be. */
+static const char *read_text(struct reader *r, enum channel_field f, yyjson_val *value, struct span *out)
+{
+    if (!yyjson_is_str(value))
+        return "a string or null";
+    struct span text = {yyjson_get_str(value), yyjson_get_len(value)};
+    if (f == CHANNEL_FIELD_link && !link_is_stored_shape(r->hosts, text))
+        return expect_link(r);
+    *out = keep(r, text);
+    return NULL;
+}
+
+static const char *read_integer(struct reader *r, enum channel_field f, yyjson_val *value, struct span *out)
+{
+    if (f == CHANNEL_FIELD_is_a_plus_flag && !(yyjson_is_uint(value) && yyjson_get_uint(value) <= 1))
+        return "0, 1 or null";
+    if (!is_int64(value))
+        return f == CHANNEL_FIELD_max_channel_id ? "a 64-bit integer" : "a 64-bit integer or null";
+    char digits[INT64_DIGITS_MAX];
+    *out = keep(r, (struct span){digits, format_int64(yyjson_get_sint(value), digits)});
+    if (f == CHANNEL_FIELD_max_channel_id)
+        r->card->id = yyjson_get_sint(value);
+    return NULL;
+}
+
+static const char *read_datetime(struct reader *r, yyjson_val *value, struct span *out)
+{
+    struct span text = {yyjson_get_str(value), yyjson_get_len(value)};
+    if (text.data == NULL || !datetime_valid(text))
+        return "a date and time YYYY-MM-DDTHH:MM:SS or null";
+    *out = keep(r, text);
+    return NULL;
+}
+
+/* Stored as compact JSON with all its days, and checked by the code that channeld reads it with. */
+static const char *read_history(struct reader *r, yyjson_val *value, struct span *out)
+{
+    static const char expected[] = "an object of YYYY-MM-DD dates and 64-bit integers, or null";
+    if (!yyjson_is_obj(value))
+        return expected;
+    struct buf days = BUF_INIT;
+    size_t length = 0;
+    char *text = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &length);
+    bool valid = text != NULL && history_write(&days, (struct span){text, length}) == 0;
+    if (text == NULL || buf_error(&days) != 0)
+        r->error = -ENOMEM;
+    else if (valid)
+        *out = keep(r, (struct span){text, length});
+    buf_fini(&days);
+    free(text);
+    return valid || r->error != 0 ? NULL : expected;
+}
+
+static const char *read_value(struct reader *r, enum channel_field f, yyjson_val *value, struct span *out)
+{
+    switch (channel_field_type(f)) {
+    case CHANNEL_TEXT:
+        return read_text(r, f, value, out);
+    case CHANNEL_INTEGER:
+    case CHANNEL_FLAG:
+        return read_integer(r, f, value, out);
+    case CHANNEL_DATETIME:
+        return read_datetime(r, value, out);
+    case CHANNEL_HISTORY:
+        return read_history(r, value, out);
+    }
+    return "of a known type";
+}
+
+static int find_field(struct span name)
+{
+    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        if (span_equal(channel_field_name((enum channel_field)f), name))
+            return f;
+    return -ENOENT;
+}
+
+static void read_member(struct reader *r, yyjson_val *key, yyjson_val *value)
+{
+    struct span name = {unsafe_yyjson_get_str(key), unsafe_yyjson_get_len(key)};
+    int f = find_field(name);
+    if (f < 0) {
+        refuse(r, name, "no such field");
+        return;
+    }
+    if ((r->seen & 1U << f) != 0) {
+        refuse(r, name, "is given twice");
+        return;
+    }
+    r->seen |= 1U << f;
+    if (yyjson_is_null(value) && f != CHANNEL_FIELD_max_channel_id)
+        return;
+    const char *expected = read_value(r, (enum channel_field)f, value, &r->card->row.value[f]);
+    if (expected != NULL)
+        refuse_value(r, name, value, expected);
+}
+
+static void read_object(struct reader *r, yyjson_val *object)
+{
+    yyjson_obj_iter iter;
+    if (!yyjson_obj_iter_init(object, &iter)) {
+        refuse_line(r, "not a JSON object");
+        return;
+    }
+    yyjson_val *key = NULL;
+    while ((key = yyjson_obj_iter_next(&iter)) != NULL)
+        read_member(r, key, yyjson_obj_iter_get_val(key));
+    if ((r->seen & 1U << CHANNEL_FIELD_max_channel_id) == 0)
+        refuse_line(r, "max_channel_id is missing");
+}
+
+static void refuse_syntax(struct reader *r, const yyjson_read_err *error)
+{
+    char what[128];
+    (void)snprintf(what, sizeof what, "not a JSON object (%s at byte %zu)", error->msg, error->pos + 1);
+    refuse_line(r, what);
+}
+
+int card_read(const struct card_source *from, const struct link_hosts *hosts, struct span line,
+              struct buf *texts, struct card *out)
+{
+    *out = (struct card){0};
+    struct reader r = {.from = from, .hosts = hosts, .texts = texts, .card = out};
+    size_t texts_was = texts->len;
+    yyjson_read_err error;
+    char *text = (char *)(uintptr_t)line.data; /* not written to: YYJSON_READ_INSITU is not set */
+    yyjson_doc *doc = yyjson_read_opts(text, line.len, YYJSON_READ_NOFLAG, NULL, &error);
+    if (doc != NULL)
+        read_object(&r, yyjson_doc_get_root(doc));
+    else if (error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+        r.error = -ENOMEM;
+    else
+        refuse_syntax(&r, &error);
+    yyjson_doc_free(doc);
+    if (r.refused || r.error != 0)
+        texts->len = texts_was;
+    return r.error != 0 ? r.error : (r.refused ? -EINVAL : 0);
+}
+
+/* --- The load --- */
+
+_Static_assert((int)WRITER_CARD_BYTES_MAX >= (int)LINE_BYTES_MAX,
+               "the writer must take the card of any line");
+
+/*
+ * A replacing load becomes the catalogue only if every line was good: a damaged file must never remove
+ * channels. Otherwise its channels are added to the catalogue, as without --replace.
+ */
 struct load {
     const struct options *options;
     const char *file;
+    bool replace;
     struct lines lines;
-    struct samples *samples; /* owned; instead of a file, or NULL */
+    struct buf texts;        /* of the line's card */
+    struct samples *samples; /* owned; the input instead of a file, or NULL */
     struct client client;
     struct lock lock;
-    struct writer writer;
+    struct writer *writer; /* owned */
+    struct writer_counts counts;
     struct report report;
     struct progress progress;
-    struct prune removed;
-    int64_t refused; /* lines, without those that the writer has refused */
-    int stopped;     /* by this signal, or 0 */
-    int unread;      /* why the file could not be read to its end: a negative errno, or 0 */
+    int64_t refused; /* lines; without those that the writer refused */
+    int stopped_by;  /* this signal, or 0 */
+    int read_error;  /* a negative errno, or 0 */
 };
 
 static int64_t accepted(const struct load *l)
 {
-    return l->writer.written + l->writer.unchanged;
+    return l->counts.written + l->counts.unchanged;
 }
 
 static int64_t refused(const struct load *l)
 {
-    return l->refused + l->writer.refused;
+    return l->refused + l->counts.refused;
 }
 
 static bool is_blank(struct span line)
@@ -52,38 +360,28 @@ static bool is_blank(struct span line)
     return span_trim(line).len == 0;
 }
 
-/* Puts the card of a line into the batch. Returns 0, -EINVAL when the line was refused, -EIO or -ENOMEM. */
-static int add_line(struct load *l, struct span line)
-{
-    struct card_source from = {l->file, l->lines.number, &l->report};
-    struct writer *w = &l->writer;
-    struct card card;
-    int err = batch_has_room(w->filling, line.len) ? 0 : writer_flush(w);
-    if (err == 0)
-        err = card_read(&from, &l->options->hosts, line, &w->filling->texts, &card);
-    if (err == 0 && batch_conflicts(w->filling, &card)) {
-        err = writer_flush(w);
-        if (err == 0) /* once more, for its texts are in the batch that is gone */
-            err = card_read(&from, &l->options->hosts, line, &w->filling->texts, &card);
-    }
-    if (err == 0)
-        batch_add(w->filling, &card, from.line);
-    return err;
-}
-
+/* Returns 0 or -EIO. */
 static int load_line(struct load *l, struct span line)
 {
-    int err = is_blank(line) ? 0 : add_line(l, line);
+    const struct card_source from = {l->file, l->lines.number, &l->report};
+    struct card card;
+    if (is_blank(line))
+        return 0;
+    buf_clear(&l->texts);
+    int err = buf_reserve(&l->texts, line.len);
+    if (err == 0)
+        err = card_read(&from, &l->options->hosts, line, &l->texts, &card);
     if (err == -ENOMEM)
-        return client_fail(&l->client, "out of memory");
-    if (err == -EINVAL)
-        l->refused++;
-    return err == -EINVAL ? 0 : err;
+        return client_fail_memory(&l->client);
+    if (err == 0)
+        return writer_add(l->writer, &card, from.line);
+    l->refused++;
+    return 0;
 }
 
 static void refuse_long_line(struct load *l)
 {
-    report_problem(&l->report, "%s:%lld: a line of at most %d bytes is expected", l->file,
+    report_problem(&l->report, "%s:%lld: the line is longer than %d bytes", l->file,
                    (long long)l->lines.number, LINE_BYTES_MAX);
     l->refused++;
 }
@@ -100,144 +398,139 @@ static int load_lines(struct load *l)
         else if (got == -EMSGSIZE)
             refuse_long_line(l);
         else if (got != -EINTR && got != -EAGAIN) {
-            l->unread = got;
+            l->read_error = got;
             break;
         }
+        /* When the input is slow, what has come is written now, and the lock is renewed. */
         if (err == 0 && (got == -EAGAIN || lock_is_due(&l->lock)))
-            err = writer_flush(&l->writer); /* renews the lock; who feeds us slowly need not wait either */
+            err = writer_flush(l->writer);
         progress_show(&l->progress, accepted(l), l->lines.bytes);
     }
-    l->stopped = interrupt_signal();
-    return err == 0 ? writer_finish(&l->writer) : err;
+    l->stopped_by = interrupt_signal();
+    return err == 0 ? writer_finish(l->writer) : err;
 }
 
-/* --- The end of a replacing load --- */
-
+/* Why a replacing load must not replace the catalogue, or NULL. */
 static const char *why_not_replaced(const struct load *l)
 {
-    if (l->stopped != 0)
+    if (l->stopped_by != 0)
         return "the load was interrupted";
-    if (l->unread != 0)
+    if (l->read_error != 0)
         return "the file could not be read to its end";
     if (refused(l) > 0)
         return "lines were refused";
-    return accepted(l) == 0 ? "the file has no channel" : NULL;
-}
-
-static int replace(struct load *l)
-{
-    int err = index_swap(&l->client, &l->lock, l->writer.members);
-    if (err != 0)
-        return err;
-    err = prune_run(&l->client, &l->lock, &l->removed);
-    if (err != 0)
-        (void)fprintf(stderr, "channelctl: the catalogue was replaced, but not all that is gone was removed; "
-                              "the next load --replace does it\n");
-    return err;
+    return accepted(l) == 0 ? "the file has no channels" : NULL;
 }
 
 static int finish_replace(struct load *l)
 {
     const char *why = why_not_replaced(l);
-    if (why == NULL)
-        return replace(l);
-    int err = index_merge_next(&l->client, &l->lock);
-    (void)fprintf(stderr, "channelctl: nothing was replaced or removed, because %s%s\n", why,
-                  err == 0 && accepted(l) > 0 ? "; what was loaded was added to the catalogue" : "");
+    int err = why == NULL ? writer_replace(l->writer) : writer_merge(l->writer);
+    if (why != NULL)
+        (void)fprintf(stderr, "channelctl: nothing was replaced or removed, because %s%s\n", why,
+                      err == 0 && accepted(l) > 0 ? "; what was loaded was added to the catalogue" : "");
+    else if (err != 0 && l->counts.replaced)
+        (void)fprintf(stderr,
+                      "channelctl: the catalogue was replaced, but keys of removed channels are left; "
+                      "the next load --replace removes them\n");
     return err;
 }
 
-/* --- The whole --- */
+/* --- Messages and exit code --- */
 
 static void print_warnings(const struct load *l)
 {
-    const struct writer *w = &l->writer;
-    int64_t repeated = w->setup.replace ? accepted(l) - w->members : 0;
-    if (l->unread != 0)
-        (void)fprintf(stderr, "channelctl: cannot read %s: %s\n", l->file, strerror(-l->unread));
-    if (repeated > 0)
-        (void)fprintf(stderr, "channelctl: %lld line%s repeated a channel; the last line of each counts\n",
-                      (long long)repeated, report_plural(repeated));
-    if (w->taken > 0)
+    const struct writer_counts *n = &l->counts;
+    if (l->read_error != 0)
+        (void)fprintf(stderr, "channelctl: cannot read %s: %s\n", l->file, strerror(-l->read_error));
+    if (n->repeated > 0)
+        (void)fprintf(stderr,
+                      "channelctl: %lld line%s repeated a channel; the last line of each channel was used\n",
+                      (long long)n->repeated, plural(n->repeated));
+    if (n->links_moved > 0)
         (void)fprintf(stderr, "channelctl: %lld link%s belonged to another channel before\n",
-                      (long long)w->taken, report_plural(w->taken));
-    if (w->expired > 0)
+                      (long long)n->links_moved, plural(n->links_moved));
+    if (n->ttls_removed > 0)
         (void)fprintf(stderr, "channelctl: %lld channel%s had a TTL, which was removed\n",
-                      (long long)w->expired, report_plural(w->expired));
-    if (w->index_expired)
+                      (long long)n->ttls_removed, plural(n->ttls_removed));
+    if (n->index_ttl_removed)
         (void)fprintf(stderr, "channelctl: the index had a TTL, which was removed\n");
-    if (w->field_ttls == FIELD_TTLS_DENIED)
-        (void)fprintf(stderr, "channelctl: TTLs of hash fields were not looked for: Redis does not permit "
+    if (n->field_ttls_denied)
+        (void)fprintf(stderr, "channelctl: TTLs of hash fields were not checked: Redis does not permit "
                               "HPEXPIRETIME to this user\n");
 }
 
 static void print_summary(const struct load *l)
 {
+    const struct writer_counts *n = &l->counts;
     double seconds = progress_seconds(&l->progress);
-    (void)printf("loaded %lld channel%s (%lld unchanged, %lld refused", (long long)l->writer.written,
-                 report_plural(l->writer.written), (long long)l->writer.unchanged, (long long)refused(l));
-    if (l->writer.setup.replace)
-        (void)printf(", %lld removed", (long long)l->removed.cards);
+    (void)printf("loaded %lld channel%s (%lld unchanged, %lld refused", (long long)n->written,
+                 plural(n->written), (long long)n->unchanged, (long long)refused(l));
+    if (l->replace)
+        (void)printf(", %lld removed", (long long)n->cards_removed);
     (void)printf(") in %.1f s, %.0f/s\n", seconds, (double)accepted(l) / seconds);
     (void)fflush(stdout);
 }
 
-static int exit_code(const struct load *l)
-{
-    if (l->stopped != 0)
-        return 128 + l->stopped;
-    bool whole = refused(l) == 0 && l->unread == 0 && !(l->writer.setup.replace && accepted(l) == 0);
-    return whole ? EXIT_FINE : EXIT_FAILED;
-}
-
 static void print_stop(const struct load *l)
 {
-    const struct writer *w = &l->writer;
-    if (w->last_line == 0)
-        (void)fprintf(stderr, "channelctl: stopped before any channel of %s was known to be loaded\n",
-                      l->file);
-    else
+    const struct writer_counts *n = &l->counts;
+    if (n->last_line > 0)
         (void)fprintf(stderr,
                       "channelctl: stopped after line %lld of %s: %lld channel%s loaded, %lld unchanged\n",
-                      (long long)w->last_line, l->file, (long long)w->written, report_plural(w->written),
-                      (long long)w->unchanged);
+                      (long long)n->last_line, l->file, (long long)n->written, plural(n->written),
+                      (long long)n->unchanged);
+    else
+        (void)fprintf(stderr, "channelctl: stopped before %s\n",
+                      n->is_sent ? "Redis confirmed that anything was loaded" : "anything was loaded");
 }
 
-/* Returns 0, or -EIO with the reason in client_error(). */
-static int load_file(struct load *l)
+static int exit_code(const struct load *l)
 {
-    const struct writer_setup setup = {&l->client, &l->lock, l->file, &l->report,
-                                       (l->options->switched & SWITCH_REPLACE) != 0};
+    if (l->stopped_by != 0)
+        return 128 + l->stopped_by;
+    bool complete = refused(l) == 0 && l->read_error == 0 && !(l->replace && accepted(l) == 0);
+    return complete ? EXIT_OK : EXIT_FAILED;
+}
+
+/* --- The command --- */
+
+/* Returns 0, or -EIO with the reason in client_error(). */
+static int load_input(struct load *l)
+{
     report_init(&l->report, stderr);
     progress_start(&l->progress, lines_total(&l->lines));
-    int err = writer_begin(&l->writer, &setup);
+    int err = writer_begin(l->writer);
     if (err == 0)
         err = load_lines(l);
     progress_end(&l->progress);
     report_finish(&l->report);
     if (err == 0)
         print_warnings(l);
-    return err == 0 && setup.replace ? finish_replace(l) : err;
+    return err == 0 && l->replace ? finish_replace(l) : err;
 }
 
 static int run(struct load *l)
 {
+    const struct writer_setup setup = {&l->client, &l->lock, l->file, &l->report, l->replace, &l->counts};
+    l->writer = writer_new(&setup);
+    if (l->writer == NULL)
+        return memory_error();
     interrupt_watch();
     int err = lock_acquire(&l->lock, &l->client);
     if (err == 0)
-        err = load_file(l);
+        err = load_input(l);
     if (err == -EINTR)
-        l->stopped = interrupt_signal();
+        l->stopped_by = interrupt_signal();
     else if (err != 0)
-        (void)client_complain(&l->client);
+        (void)client_print_error(&l->client);
     lock_release(&l->lock, err == -EIO);
-    if (err != 0 || l->stopped != 0)
+    if (err != 0 || l->stopped_by != 0)
         print_stop(l);
-    if (err == -EINTR)
-        return exit_code(l);
-    if (err != 0)
+    if (err == -EIO)
         return EXIT_FAILED;
-    print_summary(l);
+    if (err == 0)
+        print_summary(l);
     return exit_code(l);
 }
 
@@ -248,7 +541,7 @@ static int make_piece(void *arg, struct buf *out)
 
 static int open_samples(struct load *l, const char *count)
 {
-    int code = EXIT_FINE;
+    int code = EXIT_OK;
     l->file = "sample";
     l->samples = samples_new(l->options, count, &code);
     lines_open_source(&l->lines, make_piece, l->samples);
@@ -260,26 +553,27 @@ static int open_file(struct load *l, const char *path)
     l->file = path;
     int err = lines_open(&l->lines, path);
     if (err == 0)
-        return EXIT_FINE;
+        return EXIT_OK;
     (void)fprintf(stderr, "channelctl: cannot read %s: %s\n", path, strerror(-err));
     return EXIT_FAILED;
 }
 
-int command_load(const struct options *o, int words, char **word)
+int command_load(const struct options *o, int count, char **words)
 {
-    if (words != (o->sample == NULL ? 1 : 0))
-        return usage_error("load: one file is expected, or - for standard input, or --sample N");
+    if (count != (o->sample == NULL ? 1 : 0))
+        return usage_error("load: expected one file, - for standard input, or --sample N");
     if (o->seed != NULL && o->sample == NULL)
-        return usage_error("load: --seed belongs to --sample");
-    struct load l = {.options = o};
-    int code = o->sample != NULL ? open_samples(&l, o->sample) : open_file(&l, word[0]);
-    if (code == EXIT_FINE)
+        return usage_error("--seed: only sample and load --sample accept it");
+    struct load l = {.options = o, .replace = (o->flags & FLAG_REPLACE) != 0};
+    int code = o->sample != NULL ? open_samples(&l, o->sample) : open_file(&l, words[0]);
+    if (code == EXIT_OK)
         code = client_open(&l.client, o);
-    if (code == EXIT_FINE)
+    if (code == EXIT_OK)
         code = run(&l);
-    writer_fini(&l.writer);
+    writer_free(l.writer);
     client_close(&l.client);
     lines_close(&l.lines);
     samples_free(l.samples);
+    buf_fini(&l.texts);
     return code;
 }

@@ -1,8 +1,9 @@
 /*
- * One load at a time: a lock in Redis, the string <prefix>loader, whose value says who holds it.
+ * Ensures that only one load runs at a time: a lock in Redis, the string <prefix>loader, whose value names
+ * its holder.
  *
- * It has a time to live, LOCK_LEASE_MS, which its holder renews: after a load that was killed it goes by
- * itself. A holder that stood still for longer may have lost it: the next renewal tells.
+ * The lock expires after LOCK_LEASE_MS and its holder renews it: a load that was killed leaves it to expire.
+ * A holder that was suspended for longer may have lost it, and its next renewal fails.
  */
 #ifndef CTL_LOCK_H
 #define CTL_LOCK_H
@@ -14,7 +15,7 @@ enum { LOCK_LEASE_MS = 15000, LOCK_RENEWAL_MS = 5000, LOCK_VALUE_MAX = 160 };
 struct lock {
     struct client *client;
     bool held;
-    bool renewing; /* the replies to a renewal are owed */
+    bool renewing; /* replies to a renewal are owed */
     uint64_t sent_ms, renewed_ms;
     size_t value_len;
     char value[LOCK_VALUE_MAX]; /* this holder's, not NUL-terminated */
@@ -22,27 +23,28 @@ struct lock {
 
 /*
  * Takes the lock. While another load holds it this waits, at most LOCK_LEASE_MS, until it is released or
- * expires; once it is renewed, its holder is alive, and that is a failure. Returns 0, -EINTR after a signal,
+ * expires; if it is renewed meanwhile its holder is alive, and this fails. Returns 0, -EINTR after a signal,
  * or -EIO with the reason in client_error(). lock_release is due in every case.
  */
 int lock_acquire(struct lock *l, struct client *c) __attribute__((warn_unused_result));
 
-/* True when the lock should be renewed. */
+/* True when a renewal is due. */
 bool lock_is_due(const struct lock *l);
 
-/* Queues the renewal, if it is due; lock_receive_renewal() is due for it. */
+/* Queues a renewal if one is due. Its replies are received by lock_receive_renewal(). */
 void lock_send_renewal(struct lock *l);
 
-/* Receives what lock_send_renewal() has queued. Returns 0, or -EIO when another load has the lock. */
+/* Receives the replies to a queued renewal, if any. Returns 0, or -EIO when another load has the lock. */
 int lock_receive_renewal(struct lock *l) __attribute__((warn_unused_result));
 
-/* Both at once, where no reply is owed. */
+/* Both; no other reply may be owed. */
 int lock_renew(struct lock *l) __attribute__((warn_unused_result));
 
-/* Watches the lock, so that a transaction fails when it is lost before. Returns 0, or -EIO when it is. */
+/* WATCHes the lock, so that a transaction fails if the lock is lost before it. Returns 0, or -EIO when it is
+ * lost already. */
 int lock_watch(struct lock *l) __attribute__((warn_unused_result));
 
-/* Gives the lock back, over a new connection after a failure. */
+/* Releases the lock; over a new connection if `failed`: after a failure of the client. */
 void lock_release(struct lock *l, bool failed);
 
 #endif

@@ -1,133 +1,292 @@
-/* Made-up channels, written by the code that writes the API's answers, and channelctl sample; see sample.h.
+/*
+ * Generated channels, written by the code that writes the API's responses, and channelctl sample. The same
+ * seed gives the same channels on every machine. The texts contain what careless JSON writers get wrong:
+ * quotes, backslashes, tabs.
  */
 #include "ctl/sample.h"
 
 #include "base/parse.h"
-#include "ctl/command.h"
-#include "ctl/sample_text.h"
+#include "ctl/terminal.h"
 #include "model/channel.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-enum { SAMPLE_MAX = 100 * 1000 * 1000, FIRST_DAY = 11, PIECE = 128 * 1024, SECONDS_A_DAY = 86400 };
+/* --- Random numbers: splitmix64 (public domain, Sebastiano Vigna) --- */
 
-/* The month that every sample's history and update lie in. */
+struct prng {
+    uint64_t state;
+};
+
+static uint64_t prng_next(struct prng *p)
+{
+    uint64_t z = p->state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    return z ^ z >> 31;
+}
+
+/* A number from 0 to `bound` - 1; `bound` is at least 1. */
+static uint64_t prng_below(struct prng *p, uint64_t bound)
+{
+    return prng_next(p) % bound; /* the bias is too small to show in a sample */
+}
+
+/* True in `percent` of 100 cases. */
+static bool prng_chance(struct prng *p, unsigned percent)
+{
+    return prng_below(p, 100) < percent;
+}
+
+/* --- Texts --- */
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+enum { NAMES = 8, SENTENCES = 8 };
+
+struct script {
+    const char *first[NAMES];
+    const char *second[NAMES];
+    const char *space; /* between words, and between sentences */
+    const char *sentence[SENTENCES];
+};
+
+static const struct script SCRIPTS[] = {
+    {{"Daily", "Northern", "Open", "Quiet", "Rapid", "Golden", "Urban", "Little"},
+     {"Kitchen", "Markets", "Gardens", "Science", "Trains", "Stories", "Football", "Startups"},
+     " ",
+     {"News before breakfast, and nothing after it.", "We read the long reports so that you need not.",
+      "Photos, maps and the \"why\" behind them.", "Write to us: editors@example.org",
+      "One post a day, never more.", "Ads: C:\\Channels\\price_list.pdf \\ ask the bot.",
+      "Rules:\t1) be kind;\t2) no reposts.", "Everything about prices, queues & weather <today>."}},
+    {{"Главные", "Городские", "Тихие", "Весёлые", "Домашние", "Честные", "Новые", "Вечерние"},
+     {"новости", "рецепты", "истории", "маршруты", "финансы", "уроки", "фильмы", "советы"},
+     " ",
+     {"Коротко о том, что важно сегодня.", "Без рекламы и лишних слов.", "Пишите в бот: ответим каждому.",
+      "Лучшие рецепты наших читателей.", "«Кавычки», тире — и ни одной ошибки.",
+      "Подписывайтесь, будет интересно!", "Разбираем законы простым языком.",
+      "По вопросам сотрудничества: @example_bot"}},
+    {{"Hyvä", "Pohjoinen", "Vanha", "Iloinen", "Äkkilähtö", "Käytännön", "Öinen", "Yhteinen"},
+     {"keittiö", "talous", "jääkiekko", "luonto", "kirjasto", "matkailu", "tiede", "käsityö"},
+     " ",
+     {"Päivän tärkeimmät uutiset yhdessä paikassa.", "Puhutaan, kun puhutaan asiaa.", "Tervetuloa mukaan!",
+      "Lähetä vinkki: vinkit@example.org", "Ilmaiset vinkit joka arkipäivä.", "Säännöt: ole ystävällinen.",
+      "Ei mainoksia, ei botteja.", "Kaikki \"parhaat\" reitit kartalla."}},
+    {{"أخبار", "مطبخ", "دليل", "عالم", "نافذة", "رحلات", "قصص", "أسواق"},
+     {"المدينة", "اليوم", "العائلة", "العلوم", "الرياضة", "التقنية", "الصحراء", "البحر"},
+     " ",
+     {"كل ما يهمك في مكان واحد.", "نشر يومي بلا إعلانات.", "راسلونا عبر البوت.", "صور وخرائط وقصص قصيرة.",
+      "أفضل الوصفات من قرائنا.", "أسعار السوق كل صباح.", "مرحبا بكم جميعا!", "تابعونا، القادم أجمل."}},
+    {{"每日", "城市", "安静的", "金色", "北方", "小小", "开放", "快乐"},
+     {"厨房", "科学", "故事", "市场", "足球", "花园", "旅行", "电影"},
+     "",
+     {"每天一条，不多不少。", "我们替你读完长长的报告。", "欢迎投稿：editors@example.org", "没有广告。",
+      "“引号”与换行都会出现。", "最好的路线都在地图上。", "请遵守规则，友善交流。",
+      "价格、天气和排队情况。"}},
+    {{"साफ़", "नई", "रोज़ की", "अपना", "खुली", "छोटी", "तेज़", "सुनहरी"},
+     {"ख़बरें", "रसोई", "कहानियाँ", "बाज़ार", "यात्रा", "खेल", "किताबें", "विज्ञान"},
+     " ",
+     {"दिन की सबसे ज़रूरी बातें।", "बिना विज्ञापन, बिना शोर।", "हमें लिखिए, जवाब ज़रूर मिलेगा।",
+      "पाठकों की पसंदीदा रेसिपी।", "हर सुबह बाज़ार के भाव।", "आइए, साथ सीखते हैं!", "कम शब्दों में पूरी बात।",
+      "नक्शे, तस्वीरें और कहानियाँ।"}},
+};
+
+static const char *const EMOJI[] = {"📈", "🔥",    "❤️", "🇫🇮", "👩‍🍳", "⚡",
+                                    "🎬", "🏒", "🌍",      "✅",  "🧵",        "👨‍👩‍👧"};
+
+static const char *const SLUGS[] = {"news",  "kitchen", "city",   "sport",  "crypto", "travel",
+                                    "music", "cinema",  "health", "school", "style",  "games",
+                                    "books", "cars",    "jobs",   "humor"};
+
+static const char *const CATEGORIES[] = {"news",  "health", "crypto",    "travel",   "humor",  "technology",
+                                         "music", "blog",   "education", "politics", "sports", "business"};
+
+static void append_emoji(struct prng *p, struct buf *out)
+{
+    buf_append_str(out, EMOJI[prng_below(p, COUNT(EMOJI))]);
+}
+
+/* Each appends a text in the script that the number `script` selects. */
+static void put_title(struct prng *p, uint64_t script, struct buf *out)
+{
+    const struct script *s = &SCRIPTS[script % COUNT(SCRIPTS)];
+    bool quoted = prng_chance(p, 10);
+    if (quoted)
+        buf_append_char(out, '"');
+    buf_append_str(out, s->first[prng_below(p, NAMES)]);
+    buf_append_str(out, s->space);
+    buf_append_str(out, s->second[prng_below(p, NAMES)]);
+    if (quoted)
+        buf_append_char(out, '"');
+    if (!prng_chance(p, 30))
+        return;
+    buf_append_char(out, ' ');
+    append_emoji(p, out);
+}
+
+/* Mostly a few sentences, sometimes a page. */
+static void put_description(struct prng *p, uint64_t script, struct buf *out)
+{
+    const struct script *s = &SCRIPTS[script % COUNT(SCRIPTS)];
+    uint64_t sentences = 1 + prng_below(p, prng_chance(p, 8) ? 40 : 7);
+    uint64_t which = prng_next(p);
+    for (uint64_t i = 0; i < sentences; i++) {
+        if (i > 0 && prng_chance(p, 20))
+            buf_append_str(out, prng_chance(p, 50) ? "\n" : "\n\n");
+        else if (i > 0)
+            buf_append_str(out, s->space);
+        if (prng_chance(p, 15)) {
+            append_emoji(p, out);
+            buf_append_char(out, ' ');
+        }
+        which += 1 + prng_below(p, SENTENCES - 1); /* never the same one twice in a row */
+        buf_append_str(out, s->sentence[which % SENTENCES]);
+    }
+}
+
+/* A word of [a-z], for a link. */
+static void put_slug(struct prng *p, struct buf *out)
+{
+    buf_append_str(out, SLUGS[prng_below(p, COUNT(SLUGS))]);
+}
+
+static void put_category(struct prng *p, struct buf *out)
+{
+    buf_append_str(out, CATEGORIES[prng_below(p, COUNT(CATEGORIES))]);
+}
+
+/* `count` characters of base64url. */
+static void put_token(struct prng *p, size_t count, struct buf *out)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    uint64_t bits = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i % 10 == 0)
+            bits = prng_next(p);
+        buf_append_char(out, digits[bits & 63]);
+        bits >>= 6;
+    }
+}
+
+/* --- Channels --- */
+
+enum { SAMPLE_MAX = 100 * 1000 * 1000, FIRST_DAY = 11, PIECE = 128 * 1024, SECONDS_PER_DAY = 86400 };
+
+/* The month of every history and update. */
 #define MONTH "2026-11-"
 enum { LAST_DAY = FIRST_DAY + HISTORY_DAYS_MAX - 1 };
 
-/* One channel while it is made: its texts follow each other in `text`. */
-struct draft {
+/* The channel that is being generated: its values follow each other in `text`. */
+struct values {
     struct buf text;
     size_t begin[CHANNEL_FIELD_COUNT];
     size_t end[CHANNEL_FIELD_COUNT]; /* 0: absent */
-    size_t at;                       /* where the field that is being written begins */
+    size_t at;                       /* where the next value begins */
 };
 
-static void finish_field(struct draft *d, enum channel_field f)
+static void finish_field(struct values *v, enum channel_field f)
 {
-    d->begin[f] = d->at;
-    d->end[f] = d->text.len;
-    d->at = d->text.len;
+    v->begin[f] = v->at;
+    v->end[f] = v->text.len;
+    v->at = v->text.len;
 }
 
-static void put_number(struct draft *d, enum channel_field f, uint64_t value)
+static void put_number(struct values *v, enum channel_field f, uint64_t value)
 {
-    buf_append_int(&d->text, (int64_t)value);
-    finish_field(d, f);
+    buf_append_int(&v->text, (int64_t)value);
+    finish_field(v, f);
 }
 
-/* Most ids are large and negative, as those of real channels are; each n has a range of its own. */
-static void put_id(struct draft *d, struct prng *p, int64_t n)
+/* Most ids are large and negative, like those of real channels. Each n has a range of its own. */
+static void put_id(struct values *v, struct prng *p, int64_t n)
 {
     const int64_t base = INT64_C(68000000000000);
     const int64_t range = 1000003;
     int64_t id =
         prng_chance(p, 14) ? 1000 + n : -(base + n * range + (int64_t)prng_below(p, (uint64_t)range));
-    buf_append_int(&d->text, id);
-    finish_field(d, CHANNEL_FIELD_max_channel_id);
+    buf_append_int(&v->text, id);
+    finish_field(v, CHANNEL_FIELD_max_channel_id);
 }
 
-static void put_link(struct draft *d, struct prng *p, const struct options *o, int64_t n)
+static void put_link(struct values *v, struct prng *p, const struct options *o, int64_t n)
 {
-    buf_printf(&d->text, "https://%s/", o->channel_host);
-    sample_slug(p, &d->text);
-    buf_printf(&d->text, "_%lld", (long long)n);
-    finish_field(d, CHANNEL_FIELD_link);
+    buf_printf(&v->text, "https://%s/", o->channel_host);
+    put_slug(p, &v->text);
+    buf_printf(&v->text, "_%lld", (long long)n);
+    finish_field(v, CHANNEL_FIELD_link);
 }
 
-static void put_avatar(struct draft *d, struct prng *p)
+static void put_avatar(struct values *v, struct prng *p)
 {
-    buf_append_str(&d->text, "https://cdn.example.org/file/");
-    sample_token(p, 260, &d->text);
-    buf_append_str(&d->text, ".jpg");
-    finish_field(d, CHANNEL_FIELD_avatar);
+    buf_append_str(&v->text, "https://cdn.example.org/file/");
+    put_token(p, 260, &v->text);
+    buf_append_str(&v->text, ".jpg");
+    finish_field(v, CHANNEL_FIELD_avatar);
 }
 
-static void put_texts(struct draft *d, struct prng *p)
+static void put_texts(struct values *v, struct prng *p)
 {
     uint64_t script = prng_next(p);
-    sample_title(p, script, &d->text);
-    finish_field(d, CHANNEL_FIELD_title);
+    put_title(p, script, &v->text);
+    finish_field(v, CHANNEL_FIELD_title);
     if (!prng_chance(p, 6)) {
-        sample_description(p, script, &d->text);
-        finish_field(d, CHANNEL_FIELD_description);
+        put_description(p, script, &v->text);
+        finish_field(v, CHANNEL_FIELD_description);
     }
     if (!prng_chance(p, 8))
-        put_avatar(d, p);
-    sample_category(p, &d->text);
-    finish_field(d, CHANNEL_FIELD_category);
+        put_avatar(v, p);
+    put_category(p, &v->text);
+    finish_field(v, CHANNEL_FIELD_category);
     if (!prng_chance(p, 40)) {
-        sample_category(p, &d->text);
-        finish_field(d, CHANNEL_FIELD_category2);
+        put_category(p, &v->text);
+        finish_field(v, CHANNEL_FIELD_category2);
     }
 }
 
-/* The count of each day lies within 1% of the day before; returns the last. */
-static uint64_t put_history(struct draft *d, struct prng *p, uint64_t followers)
+/* Each day's count is within 1% of the day before. Returns the last count. */
+static uint64_t put_history(struct values *v, struct prng *p, uint64_t followers)
 {
     for (int day = FIRST_DAY; day <= LAST_DAY; day++) {
         followers += prng_below(p, followers / 50 + 3);
         followers -= followers / 100 + 1;
-        buf_printf(&d->text, "%s\"" MONTH "%d\":%llu", day == FIRST_DAY ? "{" : ",", day,
+        buf_printf(&v->text, "%s\"" MONTH "%d\":%llu", day == FIRST_DAY ? "{" : ",", day,
                    (unsigned long long)followers);
     }
-    buf_append_char(&d->text, '}');
-    finish_field(d, CHANNEL_FIELD_followers_history);
+    buf_append_char(&v->text, '}');
+    finish_field(v, CHANNEL_FIELD_followers_history);
     return followers;
 }
 
-static void put_numbers(struct draft *d, struct prng *p)
+static void put_numbers(struct values *v, struct prng *p)
 {
     uint64_t size = UINT64_C(20) << prng_below(p, 17);
-    uint64_t followers = put_history(d, p, size + prng_below(p, size));
-    put_number(d, CHANNEL_FIELD_followers_cnt_today, followers);
-    put_number(d, CHANNEL_FIELD_is_a_plus_flag, prng_chance(p, 5) ? 1 : 0);
+    uint64_t followers = put_history(v, p, size + prng_below(p, size));
+    put_number(v, CHANNEL_FIELD_followers_cnt_today, followers);
+    put_number(v, CHANNEL_FIELD_is_a_plus_flag, prng_chance(p, 5) ? 1 : 0);
     if (prng_chance(p, 4))
-        return; /* a channel whose views nobody knows */
+        return; /* a channel whose views are unknown */
     uint64_t views = followers * (2 + prng_below(p, 60)) / 100;
     uint64_t more = views + views * prng_below(p, 70) / 100;
-    put_number(d, CHANNEL_FIELD_views_24h, views);
-    put_number(d, CHANNEL_FIELD_views_48h, more);
-    put_number(d, CHANNEL_FIELD_er_24h, views * 100 / followers);
-    put_number(d, CHANNEL_FIELD_er_48h, more * 100 / followers);
+    put_number(v, CHANNEL_FIELD_views_24h, views);
+    put_number(v, CHANNEL_FIELD_views_48h, more);
+    put_number(v, CHANNEL_FIELD_er_24h, views * 100 / followers);
+    put_number(v, CHANNEL_FIELD_er_48h, more * 100 / followers);
 }
 
-static void put_update(struct draft *d, struct prng *p)
+static void put_update(struct values *v, struct prng *p)
 {
-    unsigned second = (unsigned)prng_below(p, SECONDS_A_DAY);
-    buf_printf(&d->text, MONTH "%dT%02u:%02u:%02u", (int)LAST_DAY, second / 3600, second / 60 % 60,
+    unsigned second = (unsigned)prng_below(p, SECONDS_PER_DAY);
+    buf_printf(&v->text, MONTH "%dT%02u:%02u:%02u", (int)LAST_DAY, second / 3600, second / 60 % 60,
                second % 60);
-    finish_field(d, CHANNEL_FIELD_updated_at);
+    finish_field(v, CHANNEL_FIELD_updated_at);
 }
 
-static void write_draft(const struct draft *d, struct buf *out)
+static void write_values(const struct values *v, struct buf *out)
 {
     struct channel_row row = {0};
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        if (d->end[f] != 0)
-            row.value[f] = (struct span){d->text.data + d->begin[f], d->end[f] - d->begin[f]};
+        if (v->end[f] != 0)
+            row.value[f] = (struct span){v->text.data + v->begin[f], v->end[f] - v->begin[f]};
     (void)channel_write(out, &row, CHANNEL_CARD);
     buf_append_char(out, '\n');
 }
@@ -135,27 +294,27 @@ static void write_draft(const struct draft *d, struct buf *out)
 struct samples {
     const struct options *options;
     struct prng prng;
-    struct draft draft;
+    struct values values;
     int64_t made, count;
 };
 
 static void make_channel(struct samples *s, struct buf *out)
 {
-    struct draft *d = &s->draft;
+    struct values *v = &s->values;
     struct prng *p = &s->prng;
-    *d = (struct draft){.text = d->text};
-    buf_clear(&d->text);
-    put_id(d, p, s->made);
-    put_texts(d, p);
+    *v = (struct values){.text = v->text};
+    buf_clear(&v->text);
+    put_id(v, p, s->made);
+    put_texts(v, p);
     if (!prng_chance(p, 1))
-        put_link(d, p, s->options, s->made);
-    put_numbers(d, p);
-    put_update(d, p);
+        put_link(v, p, s->options, s->made);
+    put_numbers(v, p);
+    put_update(v, p);
     s->made++;
-    if (buf_error(&d->text) != 0)
-        out->error = buf_error(&d->text);
+    if (buf_error(&v->text) != 0)
+        out->error = buf_error(&v->text);
     else
-        write_draft(d, out);
+        write_values(v, out);
 }
 
 struct samples *samples_new(const struct options *o, const char *count, int *code)
@@ -164,16 +323,16 @@ struct samples *samples_new(const struct options *o, const char *count, int *cod
     int64_t seed = 1;
     *code = EXIT_USAGE;
     if (parse_int64(span_of(count), &n) != 0 || n < 0 || n > SAMPLE_MAX)
-        usage_error("sample: one number up to %d is expected", SAMPLE_MAX);
+        usage_error("sample: expected a number from 0 to %d", SAMPLE_MAX);
     else if (o->seed != NULL && parse_int64(span_of(o->seed), &seed) != 0)
-        usage_error("--seed: a whole number is expected");
+        usage_error("--seed: expected an integer");
     else
-        *code = EXIT_FINE;
-    struct samples *s = *code == EXIT_FINE ? malloc(sizeof *s) : NULL;
+        *code = EXIT_OK;
+    struct samples *s = *code == EXIT_OK ? malloc(sizeof *s) : NULL;
     if (s != NULL)
-        *s =
-            (struct samples){.options = o, .prng = {(uint64_t)seed}, .draft = {.text = BUF_INIT}, .count = n};
-    else if (*code == EXIT_FINE)
+        *s = (struct samples){
+            .options = o, .prng = {(uint64_t)seed}, .values = {.text = BUF_INIT}, .count = n};
+    else if (*code == EXIT_OK)
         *code = memory_error();
     return s;
 }
@@ -181,7 +340,7 @@ struct samples *samples_new(const struct options *o, const char *count, int *cod
 void samples_free(struct samples *s)
 {
     if (s != NULL)
-        buf_fini(&s->draft.text);
+        buf_fini(&s->values.text);
     free(s);
 }
 
@@ -211,13 +370,13 @@ static int print(struct samples *s)
     return err;
 }
 
-int command_sample(const struct options *o, int words, char **word)
+int command_sample(const struct options *o, int count, char **words)
 {
-    int code = EXIT_FINE;
-    struct samples *s = samples_new(o, words == 1 ? word[0] : "", &code);
+    int code = EXIT_OK;
+    struct samples *s = samples_new(o, count == 1 ? words[0] : "", &code);
     if (s == NULL)
         return code;
     int err = print(s);
     samples_free(s);
-    return err == 0 ? EXIT_FINE : output_error(err);
+    return err == 0 ? EXIT_OK : output_error(err);
 }

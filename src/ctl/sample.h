@@ -1,21 +1,20 @@
-/* Made-up channels as NDJSON, a piece at a time: for `sample`, which prints them, and `load`, which loads
- * them. */
+/* Generated channels as NDJSON, for channelctl sample, which prints them, and load, which loads them. */
 #ifndef CTL_SAMPLE_H
 #define CTL_SAMPLE_H
 
-#include "ctl/options.h"
+#include "ctl/command.h"
 
 struct samples;
 
 /*
- * The series of `count` channels (a number as the user wrote it) for o->seed, owned; borrows `o`. Returns
- * NULL after saying on stderr what is wrong, with the exit code in *code.
+ * A series of `count` channels (a number as the user wrote it) for o->seed; owned, borrows `o`. Returns NULL
+ * after printing what is wrong, with the exit code in *code.
  */
 struct samples *samples_new(const struct options *o, const char *count, int *code);
 
 void samples_free(struct samples *s);
 
-/* Appends the next lines to `out`, about 128 KiB of them; nothing at the end. Returns 0 or -ENOMEM. */
+/* Appends the next lines, about 128 KiB, to `out`; nothing at the end. Returns 0 or -ENOMEM. */
 int samples_next(struct samples *s, struct buf *out) __attribute__((warn_unused_result));
 
 #endif

@@ -1,73 +1,63 @@
 /*
- * channelctl verify: is the whole catalogue sound? Four walks: over the API keys, the index, the cards and
- * the link keys. Nothing of Redis is held for longer than a piece of a walk, and no card is read whose size
- * is not known before.
+ * channelctl verify: checks the whole catalogue in four scans: of the API keys, the index, the cards and the
+ * link keys. Only one batch of a scan is in memory at a time, and no card is read before its size is known.
  *
- * What others change meanwhile may show as a problem: verify when nothing is being loaded.
+ * A change that is made meanwhile may be reported as a problem: verify when nothing is being loaded.
  */
 #include "base/digest.h"
 #include "base/encoding.h"
 #include "base/parse.h"
 #include "ctl/client.h"
-#include "ctl/command.h"
-#include "ctl/links.h"
-#include "ctl/report.h"
-#include "ctl/scan.h"
+#include "ctl/terminal.h"
 #include "model/channel.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* channeld takes replies of up to 64 MiB, which is some overhead for each field and the values. */
+/* channeld accepts replies of up to 64 MiB, which hold the values and some overhead per field. */
 static const int64_t CARD_BYTES_MAX = (64 << 20) - (64 << 10);
 
-/* A card that takes less memory than this needs no closer look; so much is read at once. */
+/* A card that takes more memory than CARD_BYTES_USUAL is measured field by field; cards are read in groups.
+ */
 enum { CARD_BYTES_USUAL = 1 << 20, GROUP_BYTES_MAX = 4 << 20 };
 
-enum { TYPE_MAX = 32 }; /* of its name */
+enum { TYPE_MAX = 32 }; /* bytes of a type's name */
 
 struct verify {
     struct client client;
     const struct link_hosts *hosts;
     struct report report;
     enum field_ttls field_ttls;
-    bool has_index;   /* a sorted set */
+    bool has_index;   /* it exists and is a sorted set */
     int64_t channels; /* members of the index */
     int64_t keys;     /* API keys */
-    struct buf json;  /* what channel_write makes; only its verdict counts */
+    struct buf json;  /* what channel_write() writes; only its result is used */
 };
 
-/* A card of a piece of the walk over all of them. */
+/* A card of a batch. */
 struct examined {
-    bool due; /* it is to be read */
+    bool due; /* it has to be read */
     int64_t id;
-    int64_t bytes;    /* of memory, then of its values when these are many */
-    redisReply *card; /* owned; NULL: not read, or nothing to follow up */
-    int64_t rival;    /* whom its link key names instead */
+    int64_t bytes;    /* of memory; of its values if it is large */
+    redisReply *card; /* owned; NULL: not read, or nothing more to check */
+    int64_t rival;    /* the other channel that its link key names */
     bool has_rival;
 };
 
-static int out_of_memory(struct verify *v)
-{
-    return client_fail(&v->client, "out of memory");
-}
-
-/* Receives the reply to TYPE: "none", when there is no such key. */
+/* Receives the reply to TYPE: "none" if the key does not exist. */
 static int receive_type(struct verify *v, char out[TYPE_MAX])
 {
     redisReply *reply = client_receive(&v->client);
     if (reply == NULL)
         return -EIO;
-    int err = reply->type == REDIS_REPLY_STATUS
-                  ? 0
-                  : client_fail(&v->client, "Redis answered with something unexpected");
+    int err = reply->type == REDIS_REPLY_STATUS ? 0 : client_fail_unexpected(&v->client);
     if (err == 0)
         (void)snprintf(out, TYPE_MAX, "%s", reply->str);
     freeReplyObject(reply);
     return err;
 }
 
-/* --- The keys that there are one of --- */
+/* --- Single keys --- */
 
 static void report_ttl(struct verify *v, const char *what, int64_t ttl_ms)
 {
@@ -75,13 +65,13 @@ static void report_ttl(struct verify *v, const char *what, int64_t ttl_ms)
         report_problem(&v->report, "%s: has a TTL: it expires in %lld s", what, (long long)(ttl_ms / 1000));
 }
 
-/* Checks the type and the TTL of a key; *sound becomes true when it is a `wanted`. `missing`: what that
- * means. */
+/* Checks the type and TTL of a key; *sound becomes true if its type is `wanted`. `missing`: the problem if it
+ * does not exist. */
 static int check_key(struct verify *v, struct span key, const char *what, const char *wanted,
                      const char *missing, bool *sound)
 {
     char type[TYPE_MAX];
-    char name[REPORT_EXCERPT_MAX];
+    char name[EXCERPT_MAX];
     int64_t ttl = 0;
     CLIENT_SEND(&v->client, SPAN("TYPE"), key);
     CLIENT_SEND(&v->client, SPAN("PTTL"), key);
@@ -94,15 +84,15 @@ static int check_key(struct verify *v, struct span key, const char *what, const 
     if (strcmp(type, "none") == 0)
         report_problem(&v->report, "%s: %s", what, missing);
     else if (!*sound)
-        report_problem(&v->report, "%s: %s is a %s, not a %s", what, report_excerpt(key, name), type, wanted);
+        report_problem(&v->report, "%s: %s is a %s, not a %s", what, excerpt(key, name), type, wanted);
     report_ttl(v, what, ttl);
     return 0;
 }
 
-/* A load that runs explains what is found. */
-static int tell_of_loader(struct verify *v)
+/* A running load may explain the problems. */
+static int warn_of_loader(struct verify *v)
 {
-    char holder[REPORT_EXCERPT_MAX];
+    char holder[EXCERPT_MAX];
     CLIENT_SEND(&v->client, SPAN("GET"), buf_span(&v->client.loader));
     redisReply *reply = client_receive_or_wrongtype(&v->client);
     if (reply == NULL)
@@ -110,19 +100,19 @@ static int tell_of_loader(struct verify *v)
     if (reply->type != REDIS_REPLY_NIL)
         (void)fprintf(stderr,
                       "channelctl: a load is running, and what it changes may show as a problem (%s)\n",
-                      report_excerpt(reply_text(reply), holder));
+                      excerpt(reply_text(reply), holder));
     freeReplyObject(reply);
     return 0;
 }
 
 /* --- API keys --- */
 
-/* A member that is no digest may be a key itself: most of it is kept to ourselves. */
+/* A member that is not a digest may be a key: only its start is printed. */
 static int visit_api_keys(void *arg, redisReply *const *members, size_t count)
 {
     enum { SHOWN = 4 };
     struct verify *v = arg;
-    char shown[REPORT_EXCERPT_MAX];
+    char shown[EXCERPT_MAX];
     for (size_t i = 0; i < count; i++) {
         struct span member = reply_text(members[i]);
         struct span start = {member.data, member.len < SHOWN ? member.len : SHOWN};
@@ -131,7 +121,7 @@ static int visit_api_keys(void *arg, redisReply *const *members, size_t count)
         else
             report_problem(&v->report,
                            "api_keys: a member of %zu byte%s is not a SHA-256 in lower-case hex: %s...",
-                           member.len, report_plural((int64_t)member.len), report_excerpt(start, shown));
+                           member.len, plural((int64_t)member.len), excerpt(start, shown));
     }
     return 0;
 }
@@ -140,8 +130,8 @@ static int check_api_keys(struct verify *v)
 {
     bool sound = false;
     int err = check_key(v, buf_span(&v->client.api_keys), "api_keys", "set",
-                        "there are none: every request gets 401 (channelctl keys issue)", &sound);
-    return err == 0 && sound ? scan_walk(&v->client, SCAN_API_KEYS, visit_api_keys, v) : err;
+                        "there are no API keys: every request gets 401 (run channelctl keys issue)", &sound);
+    return err == 0 && sound ? client_scan(&v->client, SCAN_API_KEYS, visit_api_keys, v) : err;
 }
 
 /* --- The index --- */
@@ -150,7 +140,7 @@ static int visit_index(void *arg, redisReply *const *members, size_t count)
 {
     struct verify *v = arg;
     struct client *c = &v->client;
-    char shown[REPORT_EXCERPT_MAX];
+    char shown[EXCERPT_MAX];
     char type[TYPE_MAX];
     int64_t id = 0;
     int err = 0;
@@ -160,7 +150,7 @@ static int visit_index(void *arg, redisReply *const *members, size_t count)
     for (size_t i = 0; i < count && err == 0; i++) {
         if (parse_int64(reply_text(members[i]), &id) != 0) {
             report_problem(&v->report, "index: %s is not a 64-bit integer",
-                           report_excerpt(reply_text(members[i]), shown));
+                           excerpt(reply_text(members[i]), shown));
             continue;
         }
         err = receive_type(v, type);
@@ -172,16 +162,17 @@ static int visit_index(void *arg, redisReply *const *members, size_t count)
 
 static int check_index(struct verify *v)
 {
-    int err = check_key(v, buf_span(&v->client.index), "index", "zset",
-                        "there is none: the list of channels is empty", &v->has_index);
+    int err =
+        check_key(v, buf_span(&v->client.index), "index", "zset",
+                  "there is no index: the list of channels is empty (run channelctl load)", &v->has_index);
     if (err != 0 || !v->has_index)
         return err;
     CLIENT_SEND(&v->client, SPAN("ZCARD"), buf_span(&v->client.index));
     err = client_receive_integer(&v->client, &v->channels);
-    return err == 0 ? scan_walk(&v->client, SCAN_INDEX, visit_index, v) : err;
+    return err == 0 ? client_scan(&v->client, SCAN_INDEX, visit_index, v) : err;
 }
 
-/* --- Cards: what can be known before they are read --- */
+/* --- Cards: TTL, size and place in the index, before they are read --- */
 
 static void report_card(struct verify *v, int64_t id, const char *what)
 {
@@ -212,7 +203,7 @@ static int receive_measures(struct verify *v, struct examined *e)
     redisReply *usage = client_receive(&v->client);
     if (usage == NULL)
         return -EIO;
-    e->bytes = usage->integer; /* nil, and 0, when the card has gone meanwhile */
+    e->bytes = usage->integer; /* nil, which is 0, if the card was removed meanwhile */
     freeReplyObject(usage);
     if (!v->has_index)
         return 0;
@@ -225,7 +216,7 @@ static int receive_measures(struct verify *v, struct examined *e)
     return 0;
 }
 
-/* The length of all values of a large card. */
+/* Adds up the lengths of all values of a large card. */
 static int measure_values(struct verify *v, struct examined *e)
 {
     struct client *c = &v->client;
@@ -246,7 +237,7 @@ static int measure_values(struct verify *v, struct examined *e)
     if (!is_hash)
         report_card(v, e->id, "is not a hash");
     else if (!e->due)
-        report_problem(&v->report, "card %lld: its values have %lld bytes: channeld reads at most 64 MiB",
+        report_problem(&v->report, "card %lld: its values have %lld bytes, channeld reads at most 64 MiB",
                        (long long)e->id, (long long)bytes);
     return 0;
 }
@@ -266,9 +257,9 @@ static int measure(struct verify *v, struct examined *e, size_t count)
     return err;
 }
 
-/* --- Cards: what is in them --- */
+/* --- Cards: values --- */
 
-static const char *expectation(enum channel_type type)
+static const char *expected_value(enum channel_type type)
 {
     switch (type) {
     case CHANNEL_TEXT:
@@ -285,10 +276,10 @@ static const char *expectation(enum channel_type type)
     return "valid";
 }
 
-/* Text that is not UTF-8 is written all the same, with each bad sequence repaired. */
+/* channel_write() repairs text that is not UTF-8 instead of rejecting it, so that is checked here. */
 static void check_values(struct verify *v, int64_t id, const struct channel_row *row)
 {
-    char shown[REPORT_EXCERPT_MAX];
+    char shown[EXCERPT_MAX];
     buf_clear(&v->json);
     unsigned invalid = channel_write(&v->json, row, CHANNEL_CARD);
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
@@ -297,26 +288,26 @@ static void check_values(struct verify *v, int64_t id, const struct channel_row 
         bool repaired = type == CHANNEL_TEXT && value.data != NULL && !utf8_valid(value);
         if (repaired || (invalid & 1U << f) != 0)
             report_problem(&v->report, "card %lld: %s: %s is not %s", (long long)id,
-                           channel_field_name((enum channel_field)f).data, report_excerpt(value, shown),
-                           expectation(type));
+                           channel_field_name((enum channel_field)f).data, excerpt(value, shown),
+                           expected_value(type));
     }
 }
 
 static void check_fields(struct verify *v, int64_t id, const struct channel_row *row)
 {
-    char shown[REPORT_EXCERPT_MAX];
+    char shown[EXCERPT_MAX];
     check_values(v, id, row);
     struct span own = row->value[CHANNEL_FIELD_max_channel_id];
     int64_t number = 0;
     if (own.data == NULL)
-        report_card(v, id, "max_channel_id: is missing");
+        report_card(v, id, "max_channel_id is missing");
     else if (parse_int64(own, &number) == 0 && number != id)
         report_problem(&v->report, "card %lld: max_channel_id: %lld is not the id in the key", (long long)id,
                        (long long)number);
     struct span link = row->value[CHANNEL_FIELD_link];
     if (link.data != NULL && !link_is_stored_shape(v->hosts, link))
         report_problem(&v->report, "card %lld: link: %s is not https://%s/<slug>, so it is never found",
-                       (long long)id, report_excerpt(link, shown), v->hosts->channel_host.data);
+                       (long long)id, excerpt(link, shown), v->hosts->channel_host.data);
 }
 
 static void check_card(struct verify *v, struct examined *e)
@@ -325,20 +316,16 @@ static void check_card(struct verify *v, struct examined *e)
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
         row.value[f] = reply_text(e->card->element[f]);
     if (channel_row_is_empty(&row, CHANNEL_SUMMARY))
-        report_card(v, e->id, "has no field of the summary, so the channel is never found");
+        report_card(v, e->id, "has no summary field, so the channel is never found");
     else
         check_fields(v, e->id, &row);
 }
 
 static void send_card_reads(struct verify *v, const struct examined *e)
 {
-    struct client *c = &v->client;
-    struct span words[2 + CHANNEL_FIELD_COUNT] = {SPAN("HMGET"), client_card_key(c, e->id)};
-    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        words[2 + f] = channel_field_name((enum channel_field)f);
-    client_send(c, 2 + CHANNEL_FIELD_COUNT, words);
-    if (v->field_ttls == FIELD_TTLS_KNOWN)
-        client_send_field_ttls(c, e->id);
+    client_send_card_read(&v->client, e->id);
+    if (v->field_ttls == FIELD_TTLS_SUPPORTED)
+        client_send_field_ttls(&v->client, e->id);
 }
 
 static int receive_field_ttls(struct verify *v, const struct examined *e)
@@ -366,20 +353,20 @@ static int receive_card(struct verify *v, struct examined *e)
         freeReplyObject(e->card);
         e->card = NULL;
     }
-    return v->field_ttls == FIELD_TTLS_KNOWN ? receive_field_ttls(v, e) : 0;
+    return v->field_ttls == FIELD_TTLS_SUPPORTED ? receive_field_ttls(v, e) : 0;
 }
 
-/* --- Cards: their links --- */
+/* --- Cards: links --- */
 
 static struct span link_of(const struct examined *e)
 {
     return e->card == NULL ? SPAN_ABSENT : reply_text(e->card->element[CHANNEL_FIELD_link]);
 }
 
-/* What the link key of a card holds. */
+/* Receives the id in the link key of a card. */
 static int receive_link_owner(struct verify *v, struct examined *e)
 {
-    char shown[REPORT_EXCERPT_MAX];
+    char shown[EXCERPT_MAX];
     redisReply *owner = client_receive_or_wrongtype(&v->client);
     if (owner == NULL)
         return -EIO;
@@ -387,15 +374,15 @@ static int receive_link_owner(struct verify *v, struct examined *e)
     e->has_rival = !ours && parse_int64(reply_text(owner), &e->rival) == 0;
     if (!ours && !e->has_rival)
         report_problem(&v->report, "card %lld: link: its link key is missing or holds no id: %s",
-                       (long long)e->id, report_excerpt(link_of(e), shown));
+                       (long long)e->id, excerpt(link_of(e), shown));
     freeReplyObject(owner);
     return 0;
 }
 
-/* Whether the channel that the link key names has the same link. */
+/* Receives the link of the channel that the link key names instead. */
 static int receive_rival(struct verify *v, const struct examined *e)
 {
-    char shown[REPORT_EXCERPT_MAX];
+    char shown[EXCERPT_MAX];
     redisReply *link = client_receive_or_wrongtype(&v->client);
     if (link == NULL)
         return -EIO;
@@ -403,7 +390,7 @@ static int receive_rival(struct verify *v, const struct examined *e)
     report_problem(&v->report,
                    same ? "card %lld: link: channel %lld has the same link and its key: %s"
                         : "card %lld: link: its link key points to channel %lld: %s",
-                   (long long)e->id, (long long)e->rival, report_excerpt(link_of(e), shown));
+                   (long long)e->id, (long long)e->rival, excerpt(link_of(e), shown));
     freeReplyObject(link);
     return 0;
 }
@@ -428,7 +415,7 @@ static int check_links_of(struct verify *v, struct examined *e, size_t count)
     return err;
 }
 
-/* --- The walk over cards --- */
+/* --- The scan of cards --- */
 
 static int examine_group(struct verify *v, struct examined *e, size_t count)
 {
@@ -448,7 +435,7 @@ static int examine_group(struct verify *v, struct examined *e, size_t count)
     return err;
 }
 
-/* In groups that fit into memory, however large the cards are. */
+/* In groups, so that memory is bounded however large the cards are. */
 static int examine(struct verify *v, struct examined *e, size_t count)
 {
     int err = measure(v, e, count);
@@ -465,15 +452,15 @@ static int examine(struct verify *v, struct examined *e, size_t count)
 static int visit_cards(void *arg, redisReply *const *keys, size_t count)
 {
     struct verify *v = arg;
-    char shown[REPORT_EXCERPT_MAX];
+    char shown[EXCERPT_MAX];
     struct examined *e = calloc(count + 1, sizeof *e);
     if (e == NULL)
-        return out_of_memory(v);
+        return client_fail_memory(&v->client);
     for (size_t i = 0; i < count; i++) {
         struct span id = keyspace_card_id(v->client.keys, reply_text(keys[i]));
         e[i].due = parse_int64(id, &e[i].id) == 0;
         if (!e[i].due)
-            report_problem(&v->report, "card %s: %s", report_excerpt(id, shown),
+            report_problem(&v->report, "card %s: %s", excerpt(id, shown),
                            "its key does not end with a 64-bit integer, so it is never found");
     }
     int err = examine(v, e, count);
@@ -481,26 +468,26 @@ static int visit_cards(void *arg, redisReply *const *keys, size_t count)
     return err;
 }
 
-/* --- The walk over link keys --- */
+/* --- The scan of link keys --- */
 
 static void check_owner(struct verify *v, struct span link, const struct link_owner *owner)
 {
-    char shown[REPORT_EXCERPT_MAX];
-    (void)report_excerpt(link, shown);
+    char shown[EXCERPT_MAX];
+    (void)excerpt(link, shown);
     if (!link_is_stored_shape(v->hosts, link))
         report_problem(&v->report, "link %s: is not https://%s/<slug>, so it is never found", shown,
                        v->hosts->channel_host.data);
-    if (!owner->named)
-        report_problem(&v->report, "link %s: does not hold a channel's id", shown);
+    if (!owner->found)
+        report_problem(&v->report, "link %s: does not hold a channel id", shown);
     else if (!owner->agrees)
-        report_problem(&v->report, "link %s: points to channel %lld, which has no card or another link",
+        report_problem(&v->report, "link %s: points to channel %lld, which has no card or a different link",
                        shown, (long long)owner->id);
 }
 
 static int check_link_ttls(struct verify *v, redisReply *const *keys, size_t count)
 {
-    char shown[REPORT_EXCERPT_MAX];
-    char what[REPORT_EXCERPT_MAX + 8];
+    char shown[EXCERPT_MAX];
+    char what[EXCERPT_MAX + 8];
     for (size_t i = 0; i < count; i++)
         CLIENT_SEND(&v->client, SPAN("PTTL"), reply_text(keys[i]));
     for (size_t i = 0; i < count; i++) {
@@ -509,7 +496,7 @@ static int check_link_ttls(struct verify *v, redisReply *const *keys, size_t cou
             return -EIO;
         if (ttl < 0)
             continue;
-        (void)report_excerpt(keyspace_link_of(v->client.keys, reply_text(keys[i])), shown);
+        (void)excerpt(keyspace_link_of(v->client.keys, reply_text(keys[i])), shown);
         (void)snprintf(what, sizeof what, "link %s", shown);
         report_ttl(v, what, ttl);
     }
@@ -521,8 +508,8 @@ static int visit_links(void *arg, redisReply *const *keys, size_t count)
     struct verify *v = arg;
     struct link_owner *owner = calloc(count + 1, sizeof *owner);
     if (owner == NULL)
-        return out_of_memory(v);
-    int err = links_check(&v->client, keys, count, owner);
+        return client_fail_memory(&v->client);
+    int err = client_find_link_owners(&v->client, keys, count, owner);
     for (size_t i = 0; i < count && err == 0; i++)
         check_owner(v, keyspace_link_of(v->client.keys, reply_text(keys[i])), &owner[i]);
     if (err == 0)
@@ -531,23 +518,23 @@ static int visit_links(void *arg, redisReply *const *keys, size_t count)
     return err;
 }
 
-/* --- The whole --- */
+/* --- The command --- */
 
 static int check_all(struct verify *v)
 {
     int err = client_probe_field_ttls(&v->client, &v->field_ttls);
     if (err == 0)
-        err = tell_of_loader(v);
+        err = warn_of_loader(v);
     if (err == 0)
         err = check_api_keys(v);
     if (err == 0)
         err = check_index(v);
     if (err == 0)
-        err = scan_walk(&v->client, SCAN_CARDS, visit_cards, v);
+        err = client_scan(&v->client, SCAN_CARDS, visit_cards, v);
     if (err == 0)
-        err = scan_walk(&v->client, SCAN_LINKS, visit_links, v);
+        err = client_scan(&v->client, SCAN_LINKS, visit_links, v);
     if (err == 0 && v->field_ttls == FIELD_TTLS_DENIED)
-        report_problem(&v->report, "TTLs of hash fields were not looked for: Redis does not permit "
+        report_problem(&v->report, "TTLs of hash fields were not checked: Redis does not permit "
                                    "HPEXPIRETIME to this user");
     return err;
 }
@@ -556,25 +543,25 @@ static int conclude(const struct verify *v)
 {
     int64_t problems = v->report.problems;
     report_finish(&v->report);
-    (void)printf("%lld channel%s, %lld API key%s, ", (long long)v->channels, report_plural(v->channels),
-                 (long long)v->keys, report_plural(v->keys));
+    (void)printf("%lld channel%s, %lld API key%s, ", (long long)v->channels, plural(v->channels),
+                 (long long)v->keys, plural(v->keys));
     if (problems == 0)
         (void)puts("no problems found");
     else
-        (void)printf("%lld problem%s\n", (long long)problems, report_plural(problems));
-    int code = output_end();
+        (void)printf("%lld problem%s\n", (long long)problems, plural(problems));
+    int code = output_finish();
     return problems == 0 ? code : EXIT_FAILED;
 }
 
-int command_verify(const struct options *o, int words, char **word)
+int command_verify(const struct options *o, int count, char **words)
 {
-    if (words != 0)
-        return usage_error("verify: no argument is expected, but there is %s", word[0]);
+    if (count != 0)
+        return usage_error("verify: unexpected argument: %s", words[0]);
     struct verify v = {.hosts = &o->hosts};
     report_init(&v.report, stdout);
     int code = client_open(&v.client, o);
-    if (code == EXIT_FINE)
-        code = check_all(&v) == 0 ? conclude(&v) : client_complain(&v.client);
+    if (code == EXIT_OK)
+        code = check_all(&v) == 0 ? conclude(&v) : client_print_error(&v.client);
     buf_fini(&v.json);
     client_close(&v.client);
     return code;

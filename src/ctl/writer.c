@@ -1,137 +1,205 @@
 /* Writing batches of channels; see writer.h. */
 #include "ctl/writer.h"
 
+#include "base/hash.h"
 #include "base/parse.h"
-#include "ctl/index.h"
+#include "base/table.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
-static struct span id_text(const struct batch_entry *e)
+/* --- Batches --- */
+
+enum { BATCH_CHANNELS_MAX = 256, BATCH_BYTES_MAX = WRITER_CARD_BYTES_MAX };
+
+/* A channel and what Redis holds of it. */
+struct entry {
+    struct card card;   /* its texts are in batch.texts */
+    int64_t line;       /* of the file */
+    redisReply *stored; /* owned: the fields that Redis holds, in the order of a card */
+    bool refused;       /* is not written */
+    bool listed;        /* is in the index already */
+    bool changed;       /* card or link key differ from what Redis holds, or have a TTL */
+    bool has_ttl;       /* card or link key have a TTL */
+    bool moves_link;    /* the link key names another channel: `owner` */
+    bool contested;     /* ... to which an earlier line of the file has given this link */
+    int64_t owner;
+    bool drops_link; /* the key of its former link is deleted */
+    int commands;    /* between MULTI and EXEC */
+};
+
+/*
+ * No two channels of a batch have the same id or the same link. So reading what Redis holds of all of them
+ * and then writing all of them has the same result as one after the other.
+ */
+struct batch {
+    size_t count;
+    struct entry entry[BATCH_CHANNELS_MAX];
+    int64_t last_line; /* of the file; 0: the batch is empty */
+    struct buf texts;  /* BATCH_BYTES_MAX bytes are reserved, so that it never moves */
+};
+
+struct writer {
+    struct writer_setup setup;
+    struct client *client;        /* setup.client */
+    struct writer_counts *counts; /* setup.counts */
+    struct batch *filling;        /* cards are added to it; another one after each flush */
+    struct batch *sent;           /* its writes are sent but not confirmed; may be empty */
+    enum field_ttls field_ttls;
+    struct table linked; /* ids of the channels of this load that have a link: see note_link() */
+    int64_t next_score;  /* of the next channel that is not in the index yet */
+    int64_t members;     /* of the next index */
+};
+
+static struct batch *batch_new(void)
+{
+    struct batch *b = calloc(1, sizeof *b);
+    if (b == NULL)
+        return NULL;
+    if (buf_reserve(&b->texts, BATCH_BYTES_MAX) == 0)
+        return b;
+    free(b);
+    return NULL;
+}
+
+static void batch_clear(struct batch *b)
+{
+    for (size_t i = 0; i < b->count; i++)
+        freeReplyObject(b->entry[i].stored);
+    b->count = 0;
+    b->last_line = 0;
+    buf_clear(&b->texts);
+}
+
+static void batch_free(struct batch *b)
+{
+    if (b == NULL)
+        return;
+    batch_clear(b);
+    buf_fini(&b->texts);
+    free(b);
+}
+
+static struct span card_link(const struct card *card)
+{
+    return card->row.value[CHANNEL_FIELD_link];
+}
+
+static size_t card_bytes(const struct card *card)
+{
+    size_t bytes = 0;
+    for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        bytes += card->row.value[f].len;
+    return bytes;
+}
+
+static bool batch_has_room(const struct batch *b, size_t bytes)
+{
+    return b->count < BATCH_CHANNELS_MAX && BATCH_BYTES_MAX - b->texts.len >= bytes;
+}
+
+/* True when a channel of the batch that is not refused has this link; this id. */
+static bool batch_has_link(const struct batch *b, struct span link)
+{
+    for (size_t i = 0; i < b->count; i++) {
+        struct span own = card_link(&b->entry[i].card);
+        if (!b->entry[i].refused && own.data != NULL && span_equal(own, link))
+            return true;
+    }
+    return false;
+}
+
+static bool batch_has_id(const struct batch *b, int64_t id)
+{
+    for (size_t i = 0; i < b->count; i++)
+        if (!b->entry[i].refused && b->entry[i].card.id == id)
+            return true;
+    return false;
+}
+
+static bool batch_takes(const struct batch *b, const struct card *card)
+{
+    return batch_has_room(b, card_bytes(card)) && !batch_has_id(b, card->id) &&
+           (card_link(card).data == NULL || !batch_has_link(b, card_link(card)));
+}
+
+static void batch_add(struct batch *b, const struct card *card, int64_t line)
+{
+    assert(batch_has_room(b, card_bytes(card)));
+    struct entry *e = &b->entry[b->count++];
+    *e = (struct entry){.card = *card, .line = line};
+    for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++) {
+        struct span text = card->row.value[f];
+        if (text.data == NULL)
+            continue;
+        e->card.row.value[f].data = b->texts.data + b->texts.len;
+        buf_append_span(&b->texts, text);
+    }
+    b->last_line = line;
+}
+
+static struct span id_text(const struct entry *e)
 {
     return e->card.row.value[CHANNEL_FIELD_max_channel_id];
 }
 
-/* The index in use keeps its TTL when members are added: it goes first. */
-static int persist_index(struct writer *w)
+/* --- Ids of channels that have a link --- */
+
+/*
+ * XXH3 maps eight bytes one-to-one to 64 bits, so the hash alone identifies the id. The table takes 21 to 43
+ * bytes per id: 34 at 1,000,000 ids, 27 at 10,000,000.
+ */
+static uint64_t id_hash(int64_t id)
 {
-    int64_t removed = 0;
-    CLIENT_SEND(w->client, SPAN("PERSIST"), buf_span(&w->client->index));
-    int err = client_receive_integer(w->client, &removed);
-    w->index_expired = removed > 0;
-    return err;
+    return hash_bytes((struct span){(const char *)&id, sizeof id}, 0);
 }
 
-int writer_begin(struct writer *w, const struct writer_setup *setup)
+static bool has_link_noted(const struct writer *w, int64_t id)
 {
-    *w = (struct writer){
-        .setup = *setup, .client = setup->client, .filling = batch_new(), .sent = batch_new()};
-    if (w->filling == NULL || w->sent == NULL)
-        return client_fail(w->client, "out of memory");
-    int err = client_probe_field_ttls(w->client, &w->field_ttls);
-    if (err == 0)
-        err = persist_index(w);
-    if (err != 0)
-        return err;
-    return setup->replace ? index_begin_next(w->client) : index_next_score(w->client, &w->score);
+    return table_find(&w->linked, id_hash(id)) != NULL;
 }
 
-/* --- The channels of the file that have a link --- */
-
-static size_t id_hash(int64_t id)
+static int note_link(struct writer *w, int64_t id)
 {
-    uint64_t h = (uint64_t)id; /* the finalizer of splitmix64 */
-    h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9U;
-    h = (h ^ h >> 27) * 0x94D049BB133111EBU;
-    return (size_t)(h ^ h >> 31);
-}
-
-/* The slot that holds `id`, or the free one where it belongs. */
-static int64_t *id_slot(const struct id_set *s, int64_t id)
-{
-    size_t at = id_hash(id) & (s->capacity - 1);
-    while (s->slot[at] != 0 && s->slot[at] != id)
-        at = (at + 1) & (s->capacity - 1);
-    return &s->slot[at];
-}
-
-static bool id_set_has(const struct id_set *s, int64_t id)
-{
-    if (id == 0)
-        return s->has_zero;
-    return s->capacity > 0 && *id_slot(s, id) == id;
-}
-
-static int id_set_grow(struct id_set *s)
-{
-    struct id_set larger = {.capacity = s->capacity == 0 ? 1024 : s->capacity * 2, .count = s->count};
-    larger.slot = calloc(larger.capacity, sizeof *larger.slot);
-    if (larger.slot == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < s->capacity; i++)
-        if (s->slot[i] != 0)
-            *id_slot(&larger, s->slot[i]) = s->slot[i];
-    larger.has_zero = s->has_zero;
-    free(s->slot);
-    *s = larger;
-    return 0;
-}
-
-static int id_set_add(struct id_set *s, int64_t id)
-{
-    if (id == 0) {
-        s->has_zero = true;
-        return 0;
-    }
-    if (s->count >= s->capacity / 4 * 3) {
-        int err = id_set_grow(s);
-        if (err != 0)
-            return err;
-    }
-    int64_t *slot = id_slot(s, id);
-    s->count += *slot == 0;
-    *slot = id;
-    return 0;
+    static char present;
+    return has_link_noted(w, id) ? 0 : table_add(&w->linked, id_hash(id), &present);
 }
 
 /* --- Lines that cannot be written --- */
 
-static void refuse(struct writer *w, struct batch_entry *e, const char *format, ...)
+static void refuse(struct writer *w, struct entry *e, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static void refuse(struct writer *w, struct batch_entry *e, const char *format, ...)
+static void refuse(struct writer *w, struct entry *e, const char *format, ...)
 {
-    char why[3 * REPORT_EXCERPT_MAX];
+    char why[3 * EXCERPT_MAX];
     va_list args;
     va_start(args, format);
     (void)vsnprintf(why, sizeof why, format, args);
     va_end(args);
     report_problem(w->setup.report, "%s:%lld: %s", w->setup.file, (long long)e->line, why);
     e->refused = true;
-    w->refused++;
+    w->counts->refused++;
 }
 
-/* The key in the way may be somebody else's: it is not overwritten. */
-static void refuse_type(struct writer *w, struct batch_entry *e, struct span key, const char *pending)
+/* A key of another type may belong to another program: it is not overwritten. */
+static void refuse_type(struct writer *w, struct entry *e, struct span key, const char *type)
 {
-    char name[REPORT_EXCERPT_MAX];
+    char name[EXCERPT_MAX];
     if (!e->refused)
-        refuse(w, e, "%s in Redis is not %s: delete it and load the line again", report_excerpt(key, name),
-               pending);
+        refuse(w, e, "%s in Redis is not %s: delete it and load the line again", excerpt(key, name), type);
 }
 
 /* --- What Redis holds --- */
 
-static void send_questions(struct writer *w, const struct batch_entry *e)
+static void send_reads(struct writer *w, const struct entry *e)
 {
     struct client *c = w->client;
-    struct span words[2 + CHANNEL_FIELD_COUNT] = {SPAN("HMGET"), client_card_key(c, e->card.id)};
-    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        words[2 + f] = channel_field_name((enum channel_field)f);
-    client_send(c, 2 + CHANNEL_FIELD_COUNT, words);
-    CLIENT_SEND(c, SPAN("PTTL"), words[1]);
-    if (w->field_ttls == FIELD_TTLS_KNOWN)
+    client_send_card_read(c, e->card.id);
+    CLIENT_SEND(c, SPAN("PTTL"), client_card_key(c, e->card.id));
+    if (w->field_ttls == FIELD_TTLS_SUPPORTED)
         client_send_field_ttls(c, e->card.id);
     if (card_link(&e->card).data != NULL) {
         struct span key = client_link_key(c, card_link(&e->card));
@@ -147,7 +215,7 @@ static bool same_text(struct span a, struct span b)
     return (a.data == NULL) == (b.data == NULL) && span_equal(a, b);
 }
 
-static bool differs(const struct batch_entry *e)
+static bool differs(const struct entry *e)
 {
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
         if (!same_text(e->card.row.value[f], reply_text(e->stored->element[f])))
@@ -155,7 +223,7 @@ static bool differs(const struct batch_entry *e)
     return false;
 }
 
-static int receive_card(struct writer *w, struct batch_entry *e)
+static int receive_card(struct writer *w, struct entry *e)
 {
     e->stored = client_receive_or_wrongtype(w->client);
     if (e->stored == NULL)
@@ -163,26 +231,26 @@ static int receive_card(struct writer *w, struct batch_entry *e)
     if (reply_is_wrongtype(e->stored))
         refuse_type(w, e, client_card_key(w->client, e->card.id), "a hash");
     else if (e->stored->elements != CHANNEL_FIELD_COUNT)
-        return client_fail(w->client, "Redis answered with something unexpected");
+        return client_fail_unexpected(w->client);
     else
         e->changed = differs(e);
     return 0;
 }
 
-/* What has a TTL is written anew, which removes it. */
-static int receive_ttl(struct writer *w, struct batch_entry *e)
+/* A channel with a TTL is written again, which removes the TTL. */
+static int receive_ttl(struct writer *w, struct entry *e)
 {
     redisReply *ttl = client_receive_or_wrongtype(w->client);
     if (ttl == NULL)
         return -EIO;
     bool expires = reply_has_ttl(ttl);
-    e->expires = e->expires || expires;
+    e->has_ttl = e->has_ttl || expires;
     e->changed = e->changed || expires;
     freeReplyObject(ttl);
     return 0;
 }
 
-static int receive_link_owner(struct writer *w, struct batch_entry *e)
+static int receive_link_owner(struct writer *w, struct entry *e)
 {
     redisReply *owner = client_receive_or_wrongtype(w->client);
     if (owner == NULL)
@@ -191,14 +259,14 @@ static int receive_link_owner(struct writer *w, struct batch_entry *e)
         refuse_type(w, e, client_link_key(w->client, card_link(&e->card)), "a string");
     bool ours = reply_is_id(owner, e->card.id);
     e->changed = e->changed || !ours;
-    e->taken = !ours && owner->type == REDIS_REPLY_STRING;
+    e->moves_link = !ours && owner->type == REDIS_REPLY_STRING;
     e->contested =
-        e->taken && parse_int64(reply_text(owner), &e->owner) == 0 && id_set_has(&w->linked, e->owner);
+        e->moves_link && parse_int64(reply_text(owner), &e->owner) == 0 && has_link_noted(w, e->owner);
     freeReplyObject(owner);
     return 0;
 }
 
-static int receive_listed(struct writer *w, struct batch_entry *e)
+static int receive_listed(struct writer *w, struct entry *e)
 {
     redisReply *score = client_receive(w->client);
     if (score == NULL)
@@ -209,12 +277,12 @@ static int receive_listed(struct writer *w, struct batch_entry *e)
     return 0;
 }
 
-static int receive_answers(struct writer *w, struct batch_entry *e)
+static int receive_reads(struct writer *w, struct entry *e)
 {
     int err = receive_card(w, e);
     if (err == 0)
         err = receive_ttl(w, e);
-    if (err == 0 && w->field_ttls == FIELD_TTLS_KNOWN)
+    if (err == 0 && w->field_ttls == FIELD_TTLS_SUPPORTED)
         err = receive_ttl(w, e);
     if (err == 0 && card_link(&e->card).data != NULL) {
         err = receive_link_owner(w, e);
@@ -224,9 +292,9 @@ static int receive_answers(struct writer *w, struct batch_entry *e)
     return err == 0 && !w->setup.replace ? receive_listed(w, e) : err;
 }
 
-/* --- Links that an earlier line has given to another channel --- */
+/* --- Links that belong to another channel by an earlier line --- */
 
-/* The owner of a contested link may have got another one since, and its link key may be a stale one. */
+/* The owner of a contested link may have another link by now: then its link key was left over. */
 static int check_owners(struct writer *w, struct batch *b)
 {
     for (size_t i = 0; i < b->count; i++)
@@ -234,7 +302,7 @@ static int check_owners(struct writer *w, struct batch *b)
             CLIENT_SEND(w->client, SPAN("HGET"), client_card_key(w->client, b->entry[i].owner),
                         channel_field_name(CHANNEL_FIELD_link));
     for (size_t i = 0; i < b->count; i++) {
-        struct batch_entry *e = &b->entry[i];
+        struct entry *e = &b->entry[i];
         if (!e->contested)
             continue;
         redisReply *link = client_receive_or_wrongtype(w->client);
@@ -247,22 +315,22 @@ static int check_owners(struct writer *w, struct batch *b)
 }
 
 /*
- * Refuses the lines whose link is another channel's. An owner that has another link in this batch gives the
- * contested one up; when its own line is refused it does not, hence the rounds.
+ * Refuses the lines whose link belongs to another channel. An owner whose line in this batch has another link
+ * gives up the contested one, unless that line is refused itself: so this repeats until nothing changes.
  */
 static int refuse_contested(struct writer *w, struct batch *b)
 {
-    char link[REPORT_EXCERPT_MAX];
+    char link[EXCERPT_MAX];
     int err = check_owners(w, b);
     bool settled = err != 0;
     while (!settled) {
         settled = true;
         for (size_t i = 0; i < b->count; i++) {
-            struct batch_entry *e = &b->entry[i];
+            struct entry *e = &b->entry[i];
             if (e->refused || !e->contested || batch_has_id(b, e->owner))
                 continue;
-            refuse(w, e, "link: channel %lld has this link in an earlier line: %s", (long long)e->owner,
-                   report_excerpt(card_link(&e->card), link));
+            refuse(w, e, "link: %s is the link of channel %lld in an earlier line",
+                   excerpt(card_link(&e->card), link), (long long)e->owner);
             settled = false;
         }
     }
@@ -272,17 +340,17 @@ static int refuse_contested(struct writer *w, struct batch *b)
 static int note_links(struct writer *w, const struct batch *b)
 {
     for (size_t i = 0; i < b->count; i++) {
-        const struct batch_entry *e = &b->entry[i];
-        if (!e->refused && card_link(&e->card).data != NULL && id_set_add(&w->linked, e->card.id) != 0)
-            return client_fail(w->client, "out of memory");
+        const struct entry *e = &b->entry[i];
+        if (!e->refused && card_link(&e->card).data != NULL && note_link(w, e->card.id) != 0)
+            return client_fail_memory(w->client);
     }
     return 0;
 }
 
-/* --- Links that a channel had before --- */
+/* --- Former links --- */
 
-/* Absent when it has none, or keeps it. */
-static struct span former_link(const struct batch_entry *e)
+/* Absent when the channel had no link or keeps it. */
+static struct span former_link(const struct entry *e)
 {
     if (e->refused)
         return SPAN_ABSENT;
@@ -290,7 +358,8 @@ static struct span former_link(const struct batch_entry *e)
     return same_text(link, card_link(&e->card)) ? SPAN_ABSENT : link;
 }
 
-/* A former link's key goes if it still names the channel and none of this batch is about to take it. */
+/* The key of a former link is deleted if it still names the channel and no channel of this batch takes the
+ * link. */
 static int find_former_links(struct writer *w, struct batch *b)
 {
     struct client *c = w->client;
@@ -298,21 +367,80 @@ static int find_former_links(struct writer *w, struct batch *b)
         if (former_link(&b->entry[i]).data != NULL)
             CLIENT_SEND(c, SPAN("GET"), client_link_key(c, former_link(&b->entry[i])));
     for (size_t i = 0; i < b->count; i++) {
-        struct batch_entry *e = &b->entry[i];
+        struct entry *e = &b->entry[i];
         if (former_link(e).data == NULL)
             continue;
         redisReply *owner = client_receive_or_wrongtype(c);
         if (owner == NULL)
             return -EIO;
-        e->drop_link = reply_is_id(owner, e->card.id) && !batch_has_link(b, former_link(e));
+        e->drops_link = reply_is_id(owner, e->card.id) && !batch_has_link(b, former_link(e));
         freeReplyObject(owner);
     }
     return 0;
 }
 
+/* --- The index --- */
+
+enum { MERGE_STEP = 1000 };
+
+/* Scores are doubles: above 2^53 not every integer has a value of its own. */
+static const double SCORE_MAX = 9007199254740992.0;
+
+static struct span digits_of(int64_t value, char out[INT64_DIGITS_MAX])
+{
+    return (struct span){out, format_int64(value, out)};
+}
+
+/* Reply to ZREVRANGE WITHSCORES in RESP3: an array of [member, score] pairs, here one or none. */
+static double last_score(const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
+        return -1;
+    const redisReply *pair = reply->element[0];
+    bool known = pair->type == REDIS_REPLY_ARRAY && pair->elements == 2 &&
+                 pair->element[1]->type == REDIS_REPLY_DOUBLE;
+    return known ? pair->element[1]->dval : SCORE_MAX;
+}
+
+/* The lowest score that puts a channel after all others of the index. */
+static int index_next_score(struct client *c, int64_t *out)
+{
+    CLIENT_SEND(c, SPAN("ZREVRANGE"), buf_span(&c->index), SPAN("0"), SPAN("0"), SPAN("WITHSCORES"));
+    redisReply *reply = client_receive_or_wrongtype(c);
+    if (reply == NULL)
+        return -EIO;
+    double last = last_score(reply);
+    bool sorted = !reply_is_wrongtype(reply);
+    freeReplyObject(reply);
+    if (!sorted)
+        return client_fail(c, "%.*s is not a sorted set: delete it, or load with --replace",
+                           (int)c->index.len, c->index.data);
+    if (!(last >= -SCORE_MAX && last < SCORE_MAX))
+        return client_fail(c, "the highest score of the index is above 2^53, nothing can be added after it: "
+                              "load with --replace");
+    *out = (int64_t)last + 1;
+    return 0;
+}
+
+/* Queues the ZADD of a channel, unless it is there already, to the index or the next index. */
+static void index_send_add(struct client *c, bool next, int64_t score, int64_t id)
+{
+    char score_digits[INT64_DIGITS_MAX];
+    char id_digits[INT64_DIGITS_MAX];
+    CLIENT_SEND(c, SPAN("ZADD"), buf_span(next ? &c->index_next : &c->index), SPAN("NX"),
+                digits_of(score, score_digits), digits_of(id, id_digits));
+}
+
+/* Drops a next index that a killed load has left. */
+static int index_drop_next(struct client *c)
+{
+    CLIENT_SEND(c, SPAN("UNLINK"), buf_span(&c->index_next));
+    return client_receive_done(c);
+}
+
 /* --- Writing --- */
 
-static void send_card(struct client *c, const struct batch_entry *e)
+static void send_card(struct client *c, const struct entry *e)
 {
     struct span key = client_card_key(c, e->card.id);
     struct span words[2 + 2 * CHANNEL_FIELD_COUNT] = {SPAN("HSET"), key};
@@ -327,8 +455,8 @@ static void send_card(struct client *c, const struct batch_entry *e)
     client_send(c, count, words);
 }
 
-/* The index comes last: whoever finds a channel in it finds its card. */
-static void send_transaction(struct writer *w, struct batch_entry *e)
+/* The index comes last: a reader that finds a channel there finds its card. */
+static void send_transaction(struct writer *w, struct entry *e)
 {
     struct client *c = w->client;
     CLIENT_SEND(c, SPAN("MULTI"));
@@ -338,28 +466,28 @@ static void send_transaction(struct writer *w, struct batch_entry *e)
         CLIENT_SEND(c, SPAN("SET"), client_link_key(c, card_link(&e->card)), id_text(e));
         e->commands++;
     }
-    if (e->drop_link) {
+    if (e->drops_link) {
         CLIENT_SEND(c, SPAN("DEL"), client_link_key(c, former_link(e)));
         e->commands++;
     }
     if (!w->setup.replace && !e->listed) {
-        index_send_add(c, false, w->score++, e->card.id);
+        index_send_add(c, false, w->next_score++, e->card.id);
         e->commands++;
     }
     CLIENT_SEND(c, SPAN("EXEC"));
 }
 
-static void send_changes(struct writer *w, struct batch_entry *e)
+static void send_changes(struct writer *w, struct entry *e)
 {
     if (e->refused)
         return;
     if (e->changed)
         send_transaction(w, e);
     if (w->setup.replace)
-        index_send_add(w->client, true, w->score++, e->card.id);
+        index_send_add(w->client, true, w->next_score++, e->card.id);
 }
 
-static int receive_changes(struct writer *w, const struct batch_entry *e)
+static int receive_changes(struct writer *w, const struct entry *e)
 {
     int err = 0;
     if (e->refused)
@@ -373,13 +501,14 @@ static int receive_changes(struct writer *w, const struct batch_entry *e)
     if (err != 0)
         return err;
     w->members += added;
-    *(e->changed ? &w->written : &w->unchanged) += 1;
-    w->taken += e->taken;
-    w->expired += e->expires;
+    w->counts->repeated += w->setup.replace && added == 0;
+    *(e->changed ? &w->counts->written : &w->counts->unchanged) += 1;
+    w->counts->links_moved += e->moves_link;
+    w->counts->ttls_removed += e->has_ttl;
     return 0;
 }
 
-/* Waits for the writes that are on their way. */
+/* Waits until the writes of the batch that was sent are confirmed. */
 static int receive_sent(struct writer *w)
 {
     struct batch *b = w->sent;
@@ -387,26 +516,26 @@ static int receive_sent(struct writer *w)
     for (size_t i = 0; i < b->count && err == 0; i++)
         err = receive_changes(w, &b->entry[i]);
     if (err == 0 && b->count > 0)
-        w->last_line = b->last_line;
+        w->counts->last_line = b->last_line;
     batch_clear(b);
     return err;
 }
 
 /*
- * The questions about a batch stand behind the writes of the one before, so that their answers know of these,
- * and one wait is enough for both.
+ * The reads for a batch are sent behind the writes of the batch before: so they see these writes, and one
+ * round trip is enough for both.
  */
 int writer_flush(struct writer *w)
 {
     struct batch *b = w->filling;
     lock_send_renewal(w->setup.lock);
     for (size_t i = 0; i < b->count; i++)
-        send_questions(w, &b->entry[i]);
+        send_reads(w, &b->entry[i]);
     int err = receive_sent(w);
     if (err == 0)
         err = lock_receive_renewal(w->setup.lock);
     for (size_t i = 0; i < b->count && err == 0; i++)
-        err = receive_answers(w, &b->entry[i]);
+        err = receive_reads(w, &b->entry[i]);
     if (err == 0)
         err = refuse_contested(w, b);
     if (err == 0)
@@ -417,7 +546,17 @@ int writer_flush(struct writer *w)
         send_changes(w, &b->entry[i]);
     w->filling = w->sent;
     w->sent = b;
-    return err == 0 ? client_push(w->client) : err;
+    assert(w->filling->count == 0);
+    w->counts->is_sent = w->counts->is_sent || (err == 0 && b->count > 0);
+    return err == 0 ? client_flush(w->client) : err;
+}
+
+int writer_add(struct writer *w, const struct card *card, int64_t line)
+{
+    int err = batch_takes(w->filling, card) ? 0 : writer_flush(w);
+    if (err == 0)
+        batch_add(w->filling, card, line);
+    return err;
 }
 
 int writer_finish(struct writer *w)
@@ -426,9 +565,216 @@ int writer_finish(struct writer *w)
     return err == 0 ? receive_sent(w) : err;
 }
 
-void writer_fini(struct writer *w)
+/* --- Replacing the index --- */
+
+/* EXEC replies nil when a watched key has changed. */
+static int receive_exec(struct client *c)
 {
+    redisReply *reply = client_receive(c);
+    if (reply == NULL)
+        return -EIO;
+    int err = reply->type == REDIS_REPLY_NIL ? client_fail(c, "another load has changed the next index") : 0;
+    freeReplyObject(reply);
+    return err;
+}
+
+/* Watches and counts the next index, so that a part of one that another loader has written never becomes the
+ * index. */
+static int watch_next(struct writer *w)
+{
+    struct client *c = w->client;
+    int64_t found = 0;
+    int err = lock_watch(w->setup.lock);
+    if (err != 0)
+        return err;
+    CLIENT_SEND(c, SPAN("WATCH"), buf_span(&c->index_next));
+    CLIENT_SEND(c, SPAN("ZCARD"), buf_span(&c->index_next));
+    err = client_receive_done(c);
+    if (err == 0)
+        err = client_receive_integer(c, &found);
+    if (err == 0 && found != w->members)
+        err = client_fail(c, "another load has changed the next index");
+    return err;
+}
+
+/*
+ * The former index is unlinked: Redis frees it in the background, while RENAME would block until it is freed,
+ * however large it is.
+ */
+static int index_swap(struct writer *w)
+{
+    struct client *c = w->client;
+    int err = watch_next(w);
+    if (err != 0)
+        return err;
+    CLIENT_SEND(c, SPAN("MULTI"));
+    CLIENT_SEND(c, SPAN("UNLINK"), buf_span(&c->index));
+    CLIENT_SEND(c, SPAN("RENAME"), buf_span(&c->index_next), buf_span(&c->index));
+    CLIENT_SEND(c, SPAN("EXEC"));
+    for (int i = 0; i < 3 && err == 0; i++)
+        err = client_receive_done(c);
+    return err == 0 ? receive_exec(c) : err;
+}
+
+/* Appends the members of the next index from `rank` on; *members becomes their number. */
+static int merge_step(struct client *c, int64_t rank, int64_t score, size_t *members)
+{
+    char first[INT64_DIGITS_MAX];
+    char last[INT64_DIGITS_MAX];
+    CLIENT_SEND(c, SPAN("ZRANGE"), buf_span(&c->index_next), digits_of(rank, first),
+                digits_of(rank + MERGE_STEP - 1, last));
+    redisReply *reply = client_receive(c);
+    if (reply == NULL)
+        return -EIO;
+    *members = reply->elements;
+    for (size_t i = 0; i < reply->elements; i++) {
+        CLIENT_SEND(c, SPAN("ZADD"), buf_span(&c->index), SPAN("NX"), digits_of(score + (int64_t)i, first),
+                    reply_text(reply->element[i]));
+    }
+    int err = 0;
+    for (size_t i = 0; i < reply->elements && err == 0; i++)
+        err = client_receive_done(c);
+    freeReplyObject(reply);
+    return err;
+}
+
+int writer_merge(struct writer *w)
+{
+    int64_t score = 0;
+    int err = index_next_score(w->client, &score);
+    size_t members = MERGE_STEP;
+    for (int64_t rank = 0; members == MERGE_STEP && err == 0; rank += MERGE_STEP) {
+        err = lock_renew(w->setup.lock);
+        if (err == 0)
+            err = merge_step(w->client, rank, score + rank, &members);
+    }
+    return err == 0 ? index_drop_next(w->client) : err;
+}
+
+/* --- Removing what the index lacks --- */
+
+/* Unlinks the keys that `gone` marks, and adds how many existed to *removed. */
+static int unlink_marked(struct client *c, redisReply *const *keys, const bool *gone, size_t count,
+                         int64_t *removed)
+{
+    for (size_t i = 0; i < count; i++)
+        if (gone[i])
+            CLIENT_SEND(c, SPAN("UNLINK"), reply_text(keys[i]));
+    int err = 0;
+    for (size_t i = 0; i < count && err == 0; i++) {
+        int64_t one = 0;
+        if (gone[i])
+            err = client_receive_integer(c, &one);
+        *removed += one;
+    }
+    return err;
+}
+
+static int mark_unlisted(struct client *c, redisReply *const *keys, bool *gone, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), keyspace_card_id(c->keys, reply_text(keys[i])));
+    for (size_t i = 0; i < count; i++) {
+        redisReply *score = client_receive(c);
+        if (score == NULL)
+            return -EIO;
+        gone[i] = score->type == REDIS_REPLY_NIL;
+        freeReplyObject(score);
+    }
+    return 0;
+}
+
+/* A client_visit. */
+static int remove_cards(void *arg, redisReply *const *keys, size_t count)
+{
+    struct writer *w = arg;
+    bool *gone = calloc(count + 1, sizeof *gone);
+    if (gone == NULL)
+        return client_fail_memory(w->client);
+    int err = lock_renew(w->setup.lock);
+    if (err == 0)
+        err = mark_unlisted(w->client, keys, gone, count);
+    if (err == 0)
+        err = unlink_marked(w->client, keys, gone, count, &w->counts->cards_removed);
+    free(gone);
+    return err;
+}
+
+/* A client_visit. A link key is right when it names a channel whose card has that link. */
+static int remove_links(void *arg, redisReply *const *keys, size_t count)
+{
+    struct writer *w = arg;
+    int64_t removed = 0;
+    struct link_owner *owner = calloc(count + 1, sizeof *owner);
+    bool *gone = calloc(count + 1, sizeof *gone);
+    int err = owner != NULL && gone != NULL ? lock_renew(w->setup.lock) : client_fail_memory(w->client);
+    if (err == 0)
+        err = client_find_link_owners(w->client, keys, count, owner);
+    for (size_t i = 0; i < count && err == 0; i++)
+        gone[i] = !owner[i].agrees;
+    if (err == 0)
+        err = unlink_marked(w->client, keys, gone, count, &removed);
+    free(owner);
+    free(gone);
+    return err;
+}
+
+/* Cards are removed first: until its key is removed, a link without a card is not found. */
+int writer_replace(struct writer *w)
+{
+    int err = index_swap(w);
+    if (err != 0)
+        return err;
+    w->counts->replaced = true;
+    err = client_scan(w->client, SCAN_CARDS, remove_cards, w);
+    return err == 0 ? client_scan(w->client, SCAN_LINKS, remove_links, w) : err;
+}
+
+/* --- Construction --- */
+
+/* Adding members to the index would keep its TTL. */
+static int persist_index(struct writer *w)
+{
+    int64_t removed = 0;
+    CLIENT_SEND(w->client, SPAN("PERSIST"), buf_span(&w->client->index));
+    int err = client_receive_integer(w->client, &removed);
+    w->counts->index_ttl_removed = removed > 0;
+    return err;
+}
+
+struct writer *writer_new(const struct writer_setup *setup)
+{
+    struct writer *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return NULL;
+    *w = (struct writer){.setup = *setup,
+                         .client = setup->client,
+                         .counts = setup->counts,
+                         .filling = batch_new(),
+                         .sent = batch_new()};
+    if (table_init(&w->linked) == 0 && w->filling != NULL && w->sent != NULL)
+        return w;
+    writer_free(w);
+    return NULL;
+}
+
+void writer_free(struct writer *w)
+{
+    if (w == NULL)
+        return;
     batch_free(w->filling);
     batch_free(w->sent);
-    free(w->linked.slot);
+    table_fini(&w->linked);
+    free(w);
+}
+
+int writer_begin(struct writer *w)
+{
+    int err = client_probe_field_ttls(w->client, &w->field_ttls);
+    w->counts->field_ttls_denied = w->field_ttls == FIELD_TTLS_DENIED;
+    if (err == 0)
+        err = persist_index(w);
+    if (err != 0)
+        return err;
+    return w->setup.replace ? index_drop_next(w->client) : index_next_score(w->client, &w->next_score);
 }

@@ -1,66 +1,81 @@
 /*
- * Writes batches of channels: reads first what Redis holds, skips what has not changed (an identical write
- * would drop it from every cache all the same), and writes each other channel in one transaction: card, link
- * keys, index.
+ * Writes the channels of a load to Redis in batches: reads what Redis holds, skips channels that have not
+ * changed (an identical write would remove them from every cache all the same), and writes each other channel
+ * in one transaction: card, link keys, index.
  *
- * The read and the write of a batch are not one transaction: one load at a time (ctl/lock.h).
+ * The read and the write of a batch are not one transaction, so only one load may run at a time (lock.h).
  *
- * A link belongs to the first channel that has it in a file; the line of a second one is refused, whichever
- * of them had the link before. To tell, the writer keeps the ids of the channels with a link that it has
- * written: at most 32 bytes each.
+ * A replacing load lists its channels in the next index, a key of its own; writer_replace() then makes that
+ * the index in one step.
+ *
+ * A link belongs to the first channel of a load that has it; a line that gives it to a second channel is
+ * refused, whichever of the two Redis had before.
  */
 #ifndef CTL_WRITER_H
 #define CTL_WRITER_H
 
-#include "ctl/batch.h"
 #include "ctl/client.h"
 #include "ctl/lock.h"
-#include "ctl/report.h"
+#include "ctl/terminal.h"
+#include "model/channel.h"
 
-/* What a writer works with; all borrowed. */
+/* A channel; a value that is null or missing is absent from the row. */
+struct card {
+    int64_t id;
+    struct channel_row row;
+};
+
+/* What Redis has confirmed. */
+struct writer_counts {
+    int64_t written;       /* channels */
+    int64_t unchanged;     /* channels */
+    int64_t refused;       /* channels; each is in the report */
+    int64_t repeated;      /* lines of a replacing load about a channel of an earlier line */
+    int64_t links_moved;   /* links that another channel had before */
+    int64_t ttls_removed;  /* channels that had one */
+    int64_t cards_removed; /* by writer_replace() */
+    int64_t last_line;     /* of the file; 0: none */
+    bool is_sent;          /* something was sent, confirmed or not */
+    bool replaced;         /* the next index has become the index */
+    bool index_ttl_removed;
+    bool field_ttls_denied; /* TTLs of hash fields could not be checked */
+};
+
+/* All borrowed. */
 struct writer_setup {
     struct client *client;
-    struct lock *lock; /* held; renewed with each batch */
+    struct lock *lock; /* held; the writer renews it */
     const char *file;  /* its name, for messages */
     struct report *report;
-    bool replace; /* channels are listed in the next index */
+    bool replace;
+    struct writer_counts *counts; /* zeroed; kept up to date */
 };
 
-/* Ids in a hash table with open addressing. */
-struct id_set {
-    int64_t *slot; /* owned; 0: free */
-    size_t capacity, count;
-    bool has_zero;
-};
+struct writer;
 
-struct writer {
-    struct writer_setup setup;
-    struct client *client; /* setup.client */
-    struct batch *filling; /* add to this one; it is another one after each flush */
-    struct batch *sent;    /* its writes are on their way; empty when there are none */
-    enum field_ttls field_ttls;
-    struct id_set linked; /* channels of this file that have a link, up to now */
-    int64_t score;        /* of the next channel that is not listed yet */
-    int64_t members;      /* of the next index */
-    int64_t written;      /* channels; what Redis has confirmed, as all counts here */
-    int64_t unchanged;    /* channels */
-    int64_t refused;      /* channels, each of them reported */
-    int64_t taken;        /* links that named another channel before */
-    int64_t expired;      /* channels whose TTL was removed */
-    bool index_expired;   /* the index had a TTL */
-    int64_t last_line;    /* of the file */
-};
+/* Owned; NULL when out of memory. */
+struct writer *writer_new(const struct writer_setup *setup);
+void writer_free(struct writer *w);
 
-/* All return 0, or -EIO with the reason in client_error(). writer_fini is due in every case. */
+/* All below return 0, or -EIO with the reason in client_error(). */
 
-int writer_begin(struct writer *w, const struct writer_setup *setup) __attribute__((warn_unused_result));
+/* Checks the index and what this Redis supports. To be called first. */
+int writer_begin(struct writer *w) __attribute__((warn_unused_result));
 
-/* Sends off the batch that was filled, so that the next one can be filled while Redis works. */
+/* Adds the card of a line of at most WRITER_CARD_BYTES_MAX bytes; its texts are copied. */
+enum { WRITER_CARD_BYTES_MAX = 2 * 1024 * 1024 };
+int writer_add(struct writer *w, const struct card *card, int64_t line) __attribute__((warn_unused_result));
+
+/* Sends what was added, without waiting until Redis has written it. Renews the lock. */
 int writer_flush(struct writer *w) __attribute__((warn_unused_result));
 
-/* Sends off the last batch and waits until all is written. */
+/* Sends what was added, and waits until Redis has confirmed all of it. */
 int writer_finish(struct writer *w) __attribute__((warn_unused_result));
 
-void writer_fini(struct writer *w);
+/* Makes the next index the index, then removes cards and link keys of channels that are not in it. */
+int writer_replace(struct writer *w) __attribute__((warn_unused_result));
+
+/* Instead: appends to the index what only the next index has, in its order, and drops the next index. */
+int writer_merge(struct writer *w) __attribute__((warn_unused_result));
 
 #endif

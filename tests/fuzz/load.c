@@ -4,8 +4,7 @@
  *
  * An input is such a file. How large the pieces are that it is read in follows from its length.
  */
-#include "ctl/card.h"
-#include "ctl/lines.h"
+#include "ctl/load.h"
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
 

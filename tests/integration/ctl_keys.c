@@ -157,7 +157,7 @@ static void keys_are_restored_from_their_list(void **state)
     assert_int_equal(run(fixture, load, &output), 0);
     free(output);
     assert_int_equal(run(fixture, verify, &output), 1);
-    assert_non_null(strstr(output, "api_keys: there are none"));
+    assert_non_null(strstr(output, "api_keys: there are no API keys"));
     free(output);
     assert_key_will_give(fixture, key, 401);
     assert_int_equal(run_shell(fixture, restore), 0);

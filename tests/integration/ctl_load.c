@@ -218,7 +218,7 @@ static void second_line_with_a_link_is_refused_each_time(void **state)
         struct ctl_run run = ctl_load(&redis, text, NULL);
         assert_int_equal(run.status, 1);
         ctl_expect_text(
-            run.err, "file.ndjson:602: link: channel 1 has this link in an earlier line: https://max.ru/a");
+            run.err, "file.ndjson:602: link: https://max.ru/a is the link of channel 1 in an earlier line");
         ctl_expect_text(run.out, i == 0 ? "loaded 601 channels (0 unchanged, 1 refused)"
                                         : "loaded 0 channels (601 unchanged, 1 refused)");
         expect_owner("a", "1");
@@ -235,7 +235,8 @@ static void neighbours_cannot_share_a_link_either(void **state)
                                   "{\"max_channel_id\":2,\"link\":\"https://max.ru/a\"}\n",
                                   "--replace");
     assert_int_equal(run.status, 1);
-    ctl_expect_text(run.err, "file.ndjson:2: link: channel 0 has this link in an earlier line: ");
+    ctl_expect_text(run.err,
+                    "file.ndjson:2: link: https://max.ru/a is the link of channel 0 in an earlier line");
     ctl_expect_text(run.err, "nothing was replaced or removed, because lines were refused");
     expect_owner("a", "0");
     ctl_expect_sound(&redis);
@@ -267,8 +268,8 @@ static void a_refused_line_gives_up_nothing(void **state)
                                   "{\"max_channel_id\":1,\"link\":\"https://max.ru/c\"}\n",
                                   NULL);
     assert_int_equal(run.status, 1);
-    ctl_expect_text(run.err, "file.ndjson:3: link: channel 1 has this link");
-    ctl_expect_text(run.err, "file.ndjson:4: link: channel 3 has this link");
+    ctl_expect_text(run.err, "file.ndjson:3: link: https://max.ru/a is the link of channel 1");
+    ctl_expect_text(run.err, "file.ndjson:4: link: https://max.ru/c is the link of channel 3");
     expect_owner("a", "1");
     expect_owner("c", "3");
     ctl_expect_sound(&redis);

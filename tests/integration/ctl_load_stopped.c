@@ -134,7 +134,7 @@ static void expect_refusal(const char *reason)
     struct ctl_run run = ctl_load(&redis, text, NULL);
     assert_int_equal(run.status, 1);
     ctl_expect_text(run.err, reason);
-    ctl_expect_text(run.err, "stopped before any channel of ");
+    ctl_expect_text(run.err, "stopped before anything was loaded");
     ctl_run_free(&run);
     free(text);
 }
@@ -179,7 +179,7 @@ static void standard_input_is_read(void **state)
     assert_true(text_write_file(path, "{\"max_channel_id\":1}\nbad\n"));
     assert_int_equal(process_run(&process, &spec), 1);
     char *errors = process_stderr(&process);
-    ctl_expect_text(errors, "-:2: a JSON object is expected");
+    ctl_expect_text(errors, "-:2: not a JSON object");
     ctl_expect_index(&redis, "1");
     free(errors);
     free(url);

@@ -78,7 +78,7 @@ static void a_second_load_is_refused_and_the_first_is_not_disturbed(void **state
     assert_int_equal(run.status, 1);
     ctl_expect_text(run.err, "channelctl: waiting for another load to end (channelctl on ");
     ctl_expect_text(run.err, "channelctl: another load is running (channels:loader: channelctl on ");
-    ctl_expect_text(run.err, "channelctl: stopped before any channel of ");
+    ctl_expect_text(run.err, "channelctl: stopped before anything was loaded");
     assert_int_equal(redis_integer(&redis, "EXISTS channels:card:2"), 0);
     ctl_run_free(&run);
     (void)close(fd);
@@ -151,7 +151,7 @@ static void a_load_that_has_lost_its_lock_replaces_nothing(void **state)
     (void)close(fd);
     struct ctl_run run = ctl_finish(&first);
     assert_int_equal(run.status, 1);
-    ctl_expect_text(run.err, "another load has taken over (channels:loader: somebody)");
+    ctl_expect_text(run.err, "another load has taken the lock (channels:loader: somebody)");
     ctl_expect_index(&redis, "2");
     char *holder = redis_text(&redis, "GET channels:loader");
     assert_string_equal(holder, "somebody");

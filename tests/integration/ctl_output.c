@@ -192,7 +192,7 @@ static void a_set_that_is_none_is_named(void **state)
     for (size_t i = 0; i < TEST_COUNT(commands); i++) {
         struct ctl_run run = ctl_run(&redis, commands[i]);
         assert_int_equal(run.status, 1);
-        ctl_expect_text(run.err, "channels:api_keys is not a set: delete it, then issue all keys anew");
+        ctl_expect_text(run.err, "channels:api_keys is not a set: delete it, then issue all keys again");
         assert_string_equal(run.out, "");
         ctl_run_free(&run);
     }
@@ -209,7 +209,7 @@ static void members_that_are_no_digests_are_not_printed(void **state)
     assert_int_equal(run.status, 0);
     assert_null(strstr(run.out, "ck_"));
     assert_null(strstr(run.err, "ck_"));
-    ctl_expect_text(run.err, "left out 1 member of the set that cannot be a digest");
+    ctl_expect_text(run.err, "not listed: 1 member of the set that cannot be a digest");
     ctl_run_free(&run);
 }
 

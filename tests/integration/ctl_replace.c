@@ -74,8 +74,8 @@ static void one_bad_line_keeps_all_and_adds_the_rest(void **state)
 static void file_without_channels_keeps_all(void **state)
 {
     (void)state;
-    expect_nothing_replaced("", "the file has no channel", "1 2");
-    expect_nothing_replaced("\n\n", "the file has no channel", "1 2");
+    expect_nothing_replaced("", "the file has no channels", "1 2");
+    expect_nothing_replaced("\n\n", "the file has no channels", "1 2");
 }
 
 static void unreadable_file_keeps_all(void **state)
@@ -225,7 +225,7 @@ static void two_loads_at_once_never_install_a_part(void **state)
     (void)close(fd);
     struct ctl_run run = ctl_finish(&process);
     assert_int_equal(run.status, 1);
-    ctl_expect_text(run.err, "another load is at work");
+    ctl_expect_text(run.err, "another load has changed the next index");
     ctl_expect_index(&redis, "1 2");
     assert_int_equal(redis_integer(&redis, "EXISTS channels:card:1 channels:card:2"), 2);
     ctl_run_free(&run);

@@ -146,7 +146,7 @@ static void revoking_says_whether_it_was_there(void **state)
     ctl_expect_status(&redis, by_key, 0);
     struct ctl_run run = ctl_run(&redis, by_key);
     assert_int_equal(run.status, 1);
-    ctl_expect_text(run.err, "no such key");
+    ctl_expect_text(run.err, "API key not found: it was never issued or is already revoked");
     ctl_run_free(&run);
     ctl_expect_status(&redis, by_digest, 1);
     catalogue_issue_key(&redis, "the key");

@@ -52,9 +52,10 @@ static void emptied_redis_is_not_sound(void **state)
     redis_do(&redis, "FLUSHALL");
     struct ctl_run run = verify();
     assert_int_equal(run.status, 1);
-    assert_string_equal(run.out, "api_keys: there are none: every request gets 401 (channelctl keys issue)\n"
-                                 "index: there is none: the list of channels is empty\n"
-                                 "0 channels, 0 API keys, 2 problems\n");
+    assert_string_equal(
+        run.out, "api_keys: there are no API keys: every request gets 401 (run channelctl keys issue)\n"
+                 "index: there is no index: the list of channels is empty (run channelctl load)\n"
+                 "0 channels, 0 API keys, 2 problems\n");
     ctl_run_free(&run);
     catalogue_put_samples(&redis, 1);
     run = verify();
@@ -69,13 +70,13 @@ static const char *const damages[][2] = {
     {"ZADD channels:index 5 01", "index: 01 is not a 64-bit integer"},
     {"ZADD channels:index 5 9223372036854775808", "index: 9223372036854775808 is not a 64-bit integer"},
     {"EXPIRE channels:index 1000", "index: has a TTL: it expires in "},
-    {"RENAME channels:index elsewhere", "index: there is none: the list of channels is empty"},
+    {"RENAME channels:index elsewhere", "index: there is no index: the list of channels is empty"},
     {"ZREM channels:index 1", "card 1: is not in the index"},
     {"HSET channels:card:555 max_channel_id 555", "card 555: is not in the index"},
     {"HSET channels:card:01 max_channel_id 1", "card 01: its key does not end with a 64-bit integer"},
     {"EXPIRE channels:card:1 1000", "card 1: has a TTL: it expires in "},
     {"HSET channels:card:1 max_channel_id 2", "card 1: max_channel_id: 2 is not the id in the key"},
-    {"HDEL channels:card:1 max_channel_id", "card 1: max_channel_id: is missing"},
+    {"HDEL channels:card:1 max_channel_id", "card 1: max_channel_id is missing"},
     {"HSET channels:card:1 max_channel_id x", "card 1: max_channel_id: x is not a 64-bit integer"},
     {"HSET channels:card:1 views_24h many", "card 1: views_24h: many is not a 64-bit integer"},
     {"HSET channels:card:1 views_24h 1.0", "card 1: views_24h: 1.0 is not a 64-bit integer"},
@@ -97,11 +98,11 @@ static const char *const damages[][2] = {
     {"HSET channels:card:1 link https://web.max.ru/x",
      "card 1: link: https://web.max.ru/x is not https://max.ru/<slug>, so it is never found"},
     {"SET channels:link:https://max.ru/stray 999",
-     "link https://max.ru/stray: points to channel 999, which has no card or another link"},
+     "link https://max.ru/stray: points to channel 999, which has no card or a different link"},
     {"SET channels:link:https://max.ru/stray 1",
      "link https://max.ru/stray: points to channel 1, which has "},
-    {"SET channels:link:https://max.ru/stray x", "link https://max.ru/stray: does not hold a channel's id"},
-    {"LPUSH channels:link:https://max.ru/stray x", "link https://max.ru/stray: does not hold a channel's id"},
+    {"SET channels:link:https://max.ru/stray x", "link https://max.ru/stray: does not hold a channel id"},
+    {"LPUSH channels:link:https://max.ru/stray x", "link https://max.ru/stray: does not hold a channel id"},
     {"SET channels:link:stray/ 1", "link stray/: is not https://max.ru/<slug>, so it is never found"},
     {"EXPIRE channels:link:https://max.ru/sample_4 1000",
      "link https://max.ru/sample_4: has a TTL: it expires in "},
@@ -110,7 +111,7 @@ static const char *const damages[][2] = {
     {"SADD channels:api_keys ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789",
      "api_keys: a member of 64 bytes is not a SHA-256"},
     {"EXPIRE channels:api_keys 1000", "api_keys: has a TTL: it expires in "},
-    {"DEL channels:api_keys", "api_keys: there are none: every request gets 401"},
+    {"DEL channels:api_keys", "api_keys: there are no API keys: every request gets 401"},
 };
 
 static void run_words(const char *command)
@@ -148,7 +149,7 @@ static void keys_of_another_type_are_named(void **state)
     static const char *const rows[][2] = {
         {"channels:card:1",
          "card 1: is not a hash\n"
-         "link https://max.ru/sample_4: points to channel 1, which has no card or another link\n"
+         "link https://max.ru/sample_4: points to channel 1, which has no card or a different link\n"
          "6 channels, 1 API key, 2 problems\n"},
         {"channels:index", "index: channels:index is a string, not a zset\n"
                            "0 channels, 1 API key, 1 problem\n"},
@@ -177,7 +178,7 @@ static void card_without_a_summary_is_named(void **state)
     redis_do(&redis, "HSET channels:card:1 category c views_24h 1");
     struct ctl_run run = verify();
     assert_int_equal(run.status, 1);
-    ctl_expect_text(run.out, "card 1: has no field of the summary");
+    ctl_expect_text(run.out, "card 1: has no summary field");
     ctl_run_free(&run);
 }
 
@@ -215,7 +216,7 @@ static void cards_that_are_too_large_are_named(void **state)
         "redis.call('ZADD', 'channels:index', i, i) end");
     struct ctl_run run = verify();
     assert_int_equal(run.status, 1);
-    assert_int_equal(text_count(run.out, ": its values have 70000004 bytes: channeld reads at most 64 MiB\n"),
+    assert_int_equal(text_count(run.out, ": its values have 70000004 bytes, channeld reads at most 64 MiB\n"),
                      COUNT);
     ctl_expect_text(run.out, "2510 channels, 1 API key, 10 problems\n");
     assert_true(largest_child() < SIZE * 4L); /* under AddressSanitizer, which takes its part */
@@ -231,7 +232,7 @@ static void only_the_first_problems_are_printed(void **state)
              "'max_channel_id') end");
     struct ctl_run run = verify();
     assert_int_equal(run.status, 1);
-    assert_int_equal(text_count(run.out, ": max_channel_id: is missing\n"), 20);
+    assert_int_equal(text_count(run.out, ": max_channel_id is missing\n"), 20);
     ctl_expect_text(run.out, "and 2480 more\n2500 channels, 1 API key, 2500 problems\n");
     ctl_run_free(&run);
 }
@@ -287,7 +288,7 @@ static void ttls_of_hash_fields_are_found_and_removed(void **state)
     redis_do(&newer, "ACL SETUSER default -hpexpiretime");
     run = ctl_run(&newer, args);
     assert_int_equal(run.status, 1);
-    ctl_expect_text(run.out, "TTLs of hash fields were not looked for: Redis does not permit HPEXPIRETIME");
+    ctl_expect_text(run.out, "TTLs of hash fields were not checked: Redis does not permit HPEXPIRETIME");
     ctl_run_free(&run);
     redis_stop(&newer);
 }

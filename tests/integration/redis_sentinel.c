@@ -254,8 +254,8 @@ TEST_CASE(channelctl_does_not_wait_for_a_silent_sentinel)
     int port = net_reserve_port();
     int listener = net_listen(port); /* connections are made, and nobody ever answers */
     assert_true(listener >= 0);
-    expect_detour_of_tool("redis+sentinel", port, "no answer in time");
-    expect_detour_of_tool("rediss+sentinel", port, "no answer in time");
+    expect_detour_of_tool("redis+sentinel", port, "no reply in time");
+    expect_detour_of_tool("rediss+sentinel", port, "no reply in time");
     (void)close(listener);
 }
 

@@ -110,7 +110,7 @@ TEST_CASE(channelctl_fails_and_says_so)
         const char *const words[] = {rows[i].operation, strcmp(rows[i].operation, "load") == 0 ? file : NULL,
                                      NULL};
         struct ctl_run run = ctl_run(&redis, words);
-        if (run.status != 1 || strstr(run.err, "Redis answered with something unexpected") == NULL)
+        if (run.status != 1 || strstr(run.err, "unexpected reply from Redis") == NULL)
             fail_msg("%s by %s: %d: %s%s", rows[i].victim, rows[i].impostor, run.status, run.out, run.err);
         ctl_run_free(&run);
         free(file);

@@ -1,0 +1,105 @@
+/* What the user sees and does: exit codes and errors, lists of problems, the progress line, signals. */
+#ifndef CTL_TERMINAL_H
+#define CTL_TERMINAL_H
+
+#include "base/buf.h"
+
+#include <stdio.h>
+
+/* The exit codes; a command that a signal ended exits with 128 plus the signal's number. */
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+/* --- Errors: each prints a line on stderr and returns the exit code --- */
+
+/* What is wrong with the command line. Returns EXIT_USAGE. */
+int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* What is wrong with the setting `name`, called as the user set it: a flag or a variable. Returns EXIT_USAGE.
+ */
+struct options;
+int setting_error(const struct options *o, const char *name, const char *what);
+
+/* Returns EXIT_FAILED. */
+int memory_error(void);
+
+/* A write to stdout failed with this negative errno. Returns EXIT_FAILED. */
+int output_error(int err);
+
+/* Flushes stdout. Returns EXIT_OK when all of the output was written, otherwise what output_error() returns.
+ */
+int output_finish(void);
+
+/* The "s" after any number but one. */
+static inline const char *plural(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+enum { EXCERPT_MAX = 200 };
+
+/*
+ * Copies `text` for printing, NUL-terminated: control characters and invalid UTF-8 become "?", so that data
+ * from a file or from Redis cannot control the terminal, and a long text is cut. `out` takes EXCERPT_MAX
+ * bytes. Returns `out`.
+ */
+const char *excerpt(struct span text, char out[EXCERPT_MAX]);
+
+/* --- A list of problems: the first REPORT_PRINTED_MAX are printed, one per line; the others are counted ---
+ */
+
+enum { REPORT_PRINTED_MAX = 20 };
+
+struct report {
+    FILE *to;
+    int64_t problems;
+    bool is_terminal; /* the progress line may be there: it is erased first */
+};
+
+void report_init(struct report *r, FILE *to);
+void report_problem(struct report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Prints "and N more" when some problems were not printed. */
+void report_finish(const struct report *r);
+
+/*
+ * --- The progress of a load: one line on stderr, redrawn at most ten times per second ---
+ *
+ *     [###########.............]  46%  46,203 channels  38,414/s  1 s left
+ *
+ * Nothing is drawn when stderr is not a terminal. The rate is the average since the start.
+ */
+
+struct progress {
+    bool is_terminal;
+    int64_t total_bytes; /* of the file; 0: unknown */
+    uint64_t started_ns;
+    uint64_t drawn_ns; /* the last time */
+    struct buf line;
+};
+
+void progress_start(struct progress *p, int64_t total_bytes);
+
+/* Redraws the line when it is due. */
+void progress_show(struct progress *p, int64_t channels, int64_t bytes);
+
+/* Erases the line. */
+void progress_end(struct progress *p);
+
+/* Seconds since the start, never 0. */
+double progress_seconds(const struct progress *p);
+
+/* Appends the text of the line, without control characters. */
+void progress_write(const struct progress *p, struct buf *out, int64_t channels, int64_t bytes);
+
+/* --- SIGINT, SIGTERM and SIGHUP: the first one asks to stop, a second one ends the process at once --- */
+
+/*
+ * Starts to record these signals instead of ending the process; a system call that one interrupts fails with
+ * EINTR. A signal that is ignored (nohup) stays ignored.
+ */
+void interrupt_watch(void);
+
+/* The signal that came, or 0. */
+int interrupt_signal(void);
+
+#endif
