@@ -1,18 +1,17 @@
 /*
- * How many requests channeld's way of eviction, SIEVE, answers from a full cache, beside others and the best
- * that is possible.
+ * Hit ratios of channeld's eviction policy, SIEVE, compared with other policies and the optimum.
  *
  *   hitratio [--objects N] [--requests N] [--skew S] [--seed N]
  *
- * Two streams of requests over N objects of equal size (default: 100,000) that follow Zipf's law (default:
- * 0.9). The first is of readers alone: --requests (default: 5,000,000) are counted. The second has a crawler
- * in it that asks for each object once; counted is the time that it takes. Either begins with a warm-up from
- * an empty cache, of 20 requests an object, which is not counted.
+ * Two traces of requests for N objects of equal size (default: 100,000) that follow Zipf's law (default:
+ * 0.9). The first has readers only: --requests (default: 5,000,000) are counted. The second also has a
+ * crawler that requests each object once; counted are the requests during that time. Each begins with a
+ * warm-up from an empty cache, of 20 requests per object, which is not counted.
  *
- * Fails when what must hold does not: no policy beats the optimum, and the most popular objects are asked for
- * as often as Zipf's law has it.
+ * Fails when a policy beats the optimum, or when the most popular objects are not requested as often as
+ * Zipf's law says.
  */
-#include "net.h"
+#include "common.h"
 #include "policies.h"
 
 #include <getopt.h>
@@ -23,7 +22,7 @@
 enum { SIEVE, LRU, FIFO, POPULAR, OPTIMUM, POLICIES };
 enum { WARM_UP_ROUNDS = 20, SIZES = 5 };
 
-/* How far, of 1, a share of the stream may be from what the law says. */
+/* How far a share of the requests may be from Zipf's law. */
 #define TOLERANCE 0.005
 
 static const struct policy *const policies[POLICIES] = {[SIEVE] = &policy_sieve,
@@ -34,56 +33,55 @@ static const struct policy *const policies[POLICIES] = {[SIEVE] = &policy_sieve,
 
 static const uint32_t percents[SIZES] = {1, 5, 10, 25, 50};
 
-/* Whose requests are counted: all in the whole stream, its warm-up too; all after it; of those the readers'
- * alone. */
-enum requests { EVER, COUNTED, READERS, SPANS };
+/* Which requests are counted: all of the trace, all after the warm-up, or of those the readers' only. */
+enum requests { ALL, COUNTED, READERS, REQUEST_SETS };
 
 struct tally {
-    uint32_t hits[SPANS];
+    uint32_t hits[REQUEST_SETS];
 };
 
 struct results {
-    const struct stream *stream;
+    const struct trace *trace;
     struct tally tally[SIZES][POLICIES];
 };
 
 /* --- Simulating ----------------------------------------------------------------------------------------- */
 
-static uint32_t capacity_of(const struct stream *s, int size)
+static uint32_t capacity_of(const struct trace *s, int size)
 {
     return (uint32_t)((uint64_t)s->options.objects * percents[size] / 100);
 }
 
-static struct tally simulate(const struct stream *stream, uint32_t capacity, const struct policy *policy)
+static struct tally simulate(const struct trace *trace, uint32_t capacity, const struct policy *policy)
 {
     struct tally t = {0};
     struct simulation s;
-    simulation_init(&s, stream, capacity);
-    for (uint32_t at = 0; at < stream->length; at++) {
-        if (!policy->ask(&s, at))
+    simulation_init(&s, trace, capacity);
+    for (uint32_t at = 0; at < trace->length; at++) {
+        if (!policy->access(&s, at))
             continue;
-        bool counted = at >= stream->options.warm_up;
-        t.hits[EVER]++;
+        bool counted = at >= trace->options.warm_up;
+        t.hits[ALL]++;
         t.hits[COUNTED] += counted;
-        t.hits[READERS] += counted && !stream_is_crawled(stream, at);
+        t.hits[READERS] += counted && !trace_is_crawler(trace, at);
     }
     simulation_fini(&s);
     return t;
 }
 
-static void simulate_all(struct results *r, const struct stream *stream)
+static void simulate_all(struct results *r, const struct trace *trace)
 {
-    r->stream = stream;
+    r->trace = trace;
     for (int size = 0; size < SIZES; size++)
         for (int p = 0; p < POLICIES; p++)
-            r->tally[size][p] = simulate(stream, capacity_of(stream, size), policies[p]);
+            r->tally[size][p] = simulate(trace, capacity_of(trace, size), policies[p]);
 }
 
 /* --- Checking ------------------------------------------------------------------------------------------- */
 
 /*
- * Of the whole stream this is a theorem. Of the counted part it is not, as another policy might pay for later
- * hits during the warm-up; but a line that says otherwise must not be shown.
+ * For the whole trace this is a theorem. For the counted part it is not, as another policy might trade hits
+ * during the warm-up for later ones; but a result that says otherwise must not be shown.
  */
 static void check_optimum(const struct results *r)
 {
@@ -91,22 +89,21 @@ static void check_optimum(const struct results *r)
         const struct tally *best = &r->tally[size][OPTIMUM];
         for (int p = 0; p < POLICIES; p++) {
             const struct tally *other = &r->tally[size][p];
-            if (other->hits[EVER] > best->hits[EVER] || other->hits[COUNTED] > best->hits[COUNTED])
+            if (other->hits[ALL] > best->hits[ALL] || other->hits[COUNTED] > best->hits[COUNTED])
                 die("%s beats the optimum in a cache of %u%%", policies[p]->name, percents[size]);
         }
     }
 }
 
-/* Hits of the most popular objects have a known share: it tells that the stream is what it claims to be. */
+/* The share of hits of the most popular objects is known: it proves the distribution of the trace. */
 static void check_law(const struct results *r)
 {
-    const struct stream *s = r->stream;
+    const struct trace *s = r->trace;
     for (int size = 0; size < SIZES; size++) {
         double share = (double)r->tally[size][POPULAR].hits[COUNTED] / s->options.counted;
         double law = s->cumulative[capacity_of(s, size) - 1];
         if (fabs(share - law) > TOLERANCE)
-            die("the most popular %u%% are asked for by %.4f of requests, not %.4f", percents[size], share,
-                law);
+            die("the most popular %u%% receive %.4f of the requests, not %.4f", percents[size], share, law);
     }
 }
 
@@ -120,7 +117,7 @@ static void show_heading(void)
     printf(" %13s %11s %11s\n", "SIEVE - LRU", "of popular", "of optimum");
 }
 
-static void show_line(const struct stream *s, int size, const double *hits, uint32_t requests)
+static void show_line(const struct trace *s, int size, const double *hits, uint32_t requests)
 {
     printf("%5u%% %8u", percents[size], capacity_of(s, size));
     for (int p = 0; p < POLICIES; p++)
@@ -129,49 +126,49 @@ static void show_line(const struct stream *s, int size, const double *hits, uint
            100 * hits[SIEVE] / hits[POPULAR], 100 * hits[SIEVE] / hits[OPTIMUM]);
 }
 
-/* `requests`: how many there were of them. */
-static void show(const struct results *r, enum requests whose, uint32_t requests)
+/* `requests`: the size of the set. */
+static void show(const struct results *r, enum requests set, uint32_t requests)
 {
     show_heading();
     for (int size = 0; size < SIZES; size++) {
         double hits[POLICIES];
         for (int p = 0; p < POLICIES; p++)
-            hits[p] = r->tally[size][p].hits[whose];
-        show_line(r->stream, size, hits, requests);
+            hits[p] = r->tally[size][p].hits[set];
+        show_line(r->trace, size, hits, requests);
     }
 }
 
-/* --- The two streams ------------------------------------------------------------------------------------ */
+/* --- The two traces ------------------------------------------------------------------------------------ */
 
-static void without_crawler(struct stream_options options)
+static void without_crawler(struct trace_options options)
 {
-    struct stream stream;
+    struct trace trace;
     struct results results;
-    stream_init(&stream, &options);
-    simulate_all(&results, &stream);
+    trace_init(&trace, &options);
+    simulate_all(&results, &trace);
     check_optimum(&results);
     check_law(&results);
     printf("Zipf(%g) over %u objects: hits of %u requests, after %u of warm-up\n\n", options.skew,
            options.objects, options.counted, options.warm_up);
-    show(&results, COUNTED, stream.options.counted);
-    stream_fini(&stream);
+    show(&results, COUNTED, trace.options.counted);
+    trace_fini(&trace);
 }
 
-static void with_crawler(struct stream_options options)
+static void with_crawler(struct trace_options options)
 {
-    struct stream stream;
+    struct trace trace;
     struct results results;
     options.crawler = true;
-    stream_init(&stream, &options);
-    simulate_all(&results, &stream);
+    trace_init(&trace, &options);
+    simulate_all(&results, &trace);
     check_optimum(&results);
-    printf("\nThe same readers while a crawler asks for each object once, every %dth request of %u: hits of "
+    printf("\nThe same readers while a crawler requests each object once, every %dth request of %u: hits of "
            "all\n\n",
-           CRAWLER_TURN, stream.options.counted);
-    show(&results, COUNTED, stream.options.counted);
-    printf("\nHits of the readers' requests alone in this time\n\n");
-    show(&results, READERS, stream.options.counted - stream.options.objects);
-    stream_fini(&stream);
+           CRAWLER_INTERVAL, trace.options.counted);
+    show(&results, COUNTED, trace.options.counted);
+    printf("\nHits of the readers' requests only\n\n");
+    show(&results, READERS, trace.options.counted - trace.options.objects);
+    trace_fini(&trace);
 }
 
 static double parse_skew(const char *text)
@@ -183,14 +180,14 @@ static double parse_skew(const char *text)
     return skew;
 }
 
-static struct stream_options read_options(int argc, char **argv)
+static struct trace_options read_options(int argc, char **argv)
 {
     static const struct option known[] = {{"objects", 1, NULL, 'o'},
                                           {"requests", 1, NULL, 'r'},
                                           {"skew", 1, NULL, 'k'},
                                           {"seed", 1, NULL, 's'},
                                           {NULL, 0, NULL, 0}};
-    struct stream_options o = {.objects = 100000, .counted = 5000000, .skew = 0.9, .seed = 1};
+    struct trace_options o = {.objects = 100000, .counted = 5000000, .skew = 0.9, .seed = 1};
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         switch (option) {
         case 'o':
@@ -210,14 +207,14 @@ static struct stream_options read_options(int argc, char **argv)
         }
     }
     if (optind != argc)
-        die("nothing but options is expected");
+        die("unexpected argument");
     o.warm_up = o.objects * WARM_UP_ROUNDS;
     return o;
 }
 
 int main(int argc, char **argv)
 {
-    struct stream_options options = read_options(argc, argv);
+    struct trace_options options = read_options(argc, argv);
     without_crawler(options);
     with_crawler(options);
     return 0;

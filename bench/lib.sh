@@ -1,20 +1,20 @@
 # shellcheck shell=bash
-# What the benches share: their programs, a private Redis with sample channels, servers pinned to a core, and figures of
-# processes from /proc. Everything that was started through here ends with the script.
+# Shared by the benchmarks: their programs, a private Redis with sample channels, servers pinned to a core, and statistics
+# of processes from /proc. Everything that was started with these functions ends with the script.
 
 bench=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$bench")
 tools=${CHANNELD_BENCH_TOOLS:-$root/build/bench}
 programs=${CHANNELD_BENCH_PROGRAMS:-$root/build/release}
 
-# Two cores are enough: one for the server that is measured, the other for all that asks it or that it asks.
+# Two cores are enough: one for the measured server, the other for the load generator and Redis.
 server_core=${CHANNELD_BENCH_SERVER_CORE:-0}
 other_core=${CHANNELD_BENCH_OTHER_CORE:-1}
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "${0##*/}: $*"; exit 1; }
 
-# What the script says of itself at its top.
+# The comment at the top of the script.
 help() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; }
 
 usage() {
@@ -22,7 +22,7 @@ usage() {
     exit 2
 }
 
-# Here, since it is read with the arguments of the script.
+# Handled here, since this file is sourced with the arguments of the script.
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
     help
     exit 0
@@ -39,11 +39,11 @@ need() {
 
 declare -A pid_of port_of
 
-# What was printed is shown only when it fails.
+# The output is shown only when the build fails.
 build_tools() {
     local log
     log=$(cmake -S "$bench" -B "$tools" 2>&1 && cmake --build "$tools" 2>&1) ||
-        { say "$log"; die "the benches' programs cannot be built"; }
+        { say "$log"; die "the programs of the benchmarks cannot be built"; }
 }
 
 begin() {
@@ -65,7 +65,7 @@ end() {
     rm -rf "$tmp"
 }
 
-# start NAME CORE COMMAND...: in the background, pinned; what it prints goes to $tmp/NAME.log.
+# start NAME CORE COMMAND...: in the background, pinned; its output goes to $tmp/NAME.log.
 start() {
     local name=$1 core=$2
     shift 2
@@ -81,8 +81,8 @@ stop() {
     wait "$pid" 2>/dev/null || true
 }
 
-# until_true NAME COMMAND...: waits until the command succeeds, for at most 60 seconds (valgrind takes its time), and
-# no longer than NAME lives.
+# until_true NAME COMMAND...: waits until the command succeeds, for at most 60 seconds (valgrind is slow), and no longer
+# than NAME runs.
 until_true() {
     local i pid=${pid_of[$1]}
     shift
@@ -94,17 +94,17 @@ until_true() {
     return 1
 }
 
-port_answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+port_is_open() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 wait_for_port() { # of NAME
-    until_true "$1" port_answers "${port_of[$1]}" || die "$1 did not start: $(tail -n 5 "$tmp/$1.log")"
+    until_true "$1" port_is_open "${port_of[$1]}" || die "$1 did not start: $(tail -n 5 "$tmp/$1.log")"
 }
 
-# Gives NAME a port below those that the kernel hands out to clients.
+# Assigns NAME a port below the ephemeral ones.
 last_port=$((20000 + $$ % 10000))
 assign_port() {
     last_port=$((last_port + 1))
-    while port_answers $last_port; do
+    while port_is_open $last_port; do
         last_port=$((last_port + 1))
     done
     port_of[$1]=$last_port
@@ -118,7 +118,7 @@ start_redis() {
         --dir "$tmp" --hash-max-listpack-value 1024
     wait_for_port redis
     export CHANNELD_REDIS_URL=redis://127.0.0.1:${port_of[redis]}/0
-    export CHANNELD_MAX_CONNECTION_AGE=0 # the loads keep their connections
+    export CHANNELD_MAX_CONNECTION_AGE=0 # the load generators keep their connections
 }
 
 # Loads COUNT channels, issues $key and writes the targets: $tmp/by-id, $tmp/by-link, $tmp/list.
@@ -141,7 +141,7 @@ load_samples() {
 has_setting() { grep -qE "^ +--$1( |\$)" <<<"$("$programs/channeld" --help)"; } # whole: grep stops reading early
 
 # channeld_command NAME CACHE WORKERS [SETTINGS...]: sets $command. CACHE: default, or a value of --cache-size.
-# The drain delay is for load balancers, and there is none.
+# There is no load balancer, so no drain delay is needed.
 channeld_command() {
     local name=$1 cache=$2 workers=$3
     shift 3
@@ -172,21 +172,21 @@ start_channeld() {
     wait_for_channeld "$name"
 }
 
-# sweep NAME TARGETS: asks each target once, so that the cache holds it.
+# sweep NAME TARGETS: requests each target once, so that it is cached.
 sweep() {
-    "$tools/hammer" --port "${port_of[$1]}" --key "$key" --targets "$2" --connections 16 --sweep
+    "$tools/loadgen" --port "${port_of[$1]}" --key "$key" --targets "$2" --connections 16 --sweep
 }
 
-# answer_to TARGET [PORT]: the answer as it comes over the wire.
-answer_to() { curl -sSi -H "X-Api-Key: $key" "http://127.0.0.1:$2$1"; }
+# response_to TARGET PORT: the response as it comes over the wire.
+response_to() { curl -sSi -H "X-Api-Key: $key" "http://127.0.0.1:$2$1"; }
 
-# --- Figures ---------------------------------------------------------------------------------------------------------
+# --- Statistics ---------------------------------------------------------------------------------------------------------
 
 # value NAME LINE: of a line of NAME VALUE pairs.
 value() { awk -v name="$1" '{ for (i = 1; i < NF; i += 2) if ($i == name) print $(i + 1) }' <<<"$2"; }
 
 # User and system time of the process and its children so far, in microseconds. The kernel scales the two so that their
-# sum is what the scheduler measured; the ticks only divide it.
+# sum is what the scheduler measured; the ticks only divide that sum.
 cpu_of() {
     local pid total=0 stat
     local -a field

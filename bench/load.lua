@@ -1,4 +1,4 @@
--- wrk's part of bench/load: the requests are made beforehand from the file TARGETS, and chosen at random.
+-- The wrk script of bench/load: the requests are composed beforehand from the file TARGETS, and chosen at random.
 local requests = {}
 
 function init()
@@ -13,7 +13,7 @@ function request()
     return requests[math.random(#requests)]
 end
 
--- The whole answer counts as body: wrk does not tell heads from bodies. Its own processor time it does not tell at all.
+-- The whole response counts as body: wrk does not separate heads from bodies. It does not report its processor time.
 function done(summary, latency)
     local seconds = summary.duration / 1e6
     local e = summary.errors

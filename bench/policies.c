@@ -1,75 +1,75 @@
 /* See policies.h. */
 #include "policies.h"
-#include "net.h"
+#include "common.h"
 
 #include <stdlib.h>
 
-static struct object *asked_for(struct simulation *s, uint32_t at)
+static struct object *object_at(struct simulation *s, uint32_t at)
 {
-    return &s->object[s->stream->object[at]];
+    return &s->object[s->trace->object[at]];
 }
 
-static void hold(struct simulation *s, struct object *o)
+static void insert(struct simulation *s, struct object *o)
 {
-    o->held = true;
-    s->held++;
+    o->cached = true;
+    s->cached++;
 }
 
-static void forget(struct simulation *s, struct object *o)
+static void evict(struct simulation *s, struct object *o)
 {
-    o->held = false;
-    s->held--;
+    o->cached = false;
+    s->cached--;
 }
 
 /* --- SIEVE ---------------------------------------------------------------------------------------------- */
 
-/* The newcomer is added before room is made, as cache.c does it, and so may be the victim itself. */
-static bool ask_sieve(struct simulation *s, uint32_t at)
+/* The new object is added before another is evicted, as in channeld, and so may be the victim itself. */
+static bool access_sieve(struct simulation *s, uint32_t at)
 {
-    struct object *o = asked_for(s, at);
-    if (o->held) {
+    struct object *o = object_at(s, at);
+    if (o->cached) {
         sieve_hit(&o->node);
         return true;
     }
     sieve_add(&s->sieve, &o->node);
-    hold(s, o);
-    if (s->held > s->capacity) {
+    insert(s, o);
+    if (s->cached > s->capacity) {
         struct sieve_node *victim = sieve_victim(&s->sieve);
         sieve_remove(&s->sieve, victim);
-        forget(s, LIST_ENTRY(victim, struct object, node));
+        evict(s, LIST_ENTRY(victim, struct object, node));
     }
     return false;
 }
 
-const struct policy policy_sieve = {"SIEVE", ask_sieve};
+const struct policy policy_sieve = {"SIEVE", access_sieve};
 
 /* --- LRU and FIFO --------------------------------------------------------------------------------------- */
 
-static void queue_up(struct simulation *s, struct object *o)
+static void queue_insert(struct simulation *s, struct object *o)
 {
-    if (s->held == s->capacity) {
+    if (s->cached == s->capacity) {
         struct object *oldest = LIST_ENTRY(s->queue.next, struct object, node.link);
         list_remove(&oldest->node.link);
-        forget(s, oldest);
+        evict(s, oldest);
     }
     list_append(&s->queue, &o->node.link);
-    hold(s, o);
+    insert(s, o);
 }
 
-static bool ask_fifo(struct simulation *s, uint32_t at)
+static bool access_fifo(struct simulation *s, uint32_t at)
 {
-    struct object *o = asked_for(s, at);
-    if (o->held)
+    struct object *o = object_at(s, at);
+    if (o->cached)
         return true;
-    queue_up(s, o);
+    queue_insert(s, o);
     return false;
 }
 
-static bool ask_lru(struct simulation *s, uint32_t at)
+static bool access_lru(struct simulation *s, uint32_t at)
 {
-    struct object *o = asked_for(s, at);
-    if (!o->held) {
-        queue_up(s, o);
+    struct object *o = object_at(s, at);
+    if (!o->cached) {
+        queue_insert(s, o);
         return false;
     }
     list_remove(&o->node.link);
@@ -77,22 +77,22 @@ static bool ask_lru(struct simulation *s, uint32_t at)
     return true;
 }
 
-const struct policy policy_lru = {"LRU", ask_lru};
-const struct policy policy_fifo = {"FIFO", ask_fifo};
+const struct policy policy_lru = {"LRU", access_lru};
+const struct policy policy_fifo = {"FIFO", access_fifo};
 
 /* --- The most popular ----------------------------------------------------------------------------------- */
 
-static bool ask_popular(struct simulation *s, uint32_t at)
+static bool access_popular(struct simulation *s, uint32_t at)
 {
-    struct object *o = asked_for(s, at);
-    if (o->held)
+    struct object *o = object_at(s, at);
+    if (o->cached)
         return true;
-    if (s->stream->rank[s->stream->object[at]] < s->capacity)
-        hold(s, o);
+    if (s->trace->rank[s->trace->object[at]] < s->capacity)
+        insert(s, o);
     return false;
 }
 
-const struct policy policy_popular = {"popular", ask_popular};
+const struct policy policy_popular = {"popular", access_popular};
 
 /* --- The optimum ---------------------------------------------------------------------------------------- */
 
@@ -112,12 +112,12 @@ static void heap_rise(struct simulation *s, struct object *o)
     heap_place(s, o, at);
 }
 
-/* Puts `o` where the farthest was. */
+/* Replaces the root, which has the farthest next use, with `o`. */
 static void heap_replace_top(struct simulation *s, struct object *o)
 {
     uint32_t at = 0;
-    for (uint32_t child = 1; child < s->held; child = 2 * at + 1) {
-        if (child + 1 < s->held && s->heap[child + 1]->next_use > s->heap[child]->next_use)
+    for (uint32_t child = 1; child < s->cached; child = 2 * at + 1) {
+        if (child + 1 < s->cached && s->heap[child + 1]->next_use > s->heap[child]->next_use)
             child++;
         if (s->heap[child]->next_use <= o->next_use)
             break;
@@ -129,37 +129,37 @@ static void heap_replace_top(struct simulation *s, struct object *o)
 
 static void admit(struct simulation *s, struct object *o)
 {
-    if (s->held < s->capacity) {
-        heap_place(s, o, s->held);
-        hold(s, o);
+    if (s->cached < s->capacity) {
+        heap_place(s, o, s->cached);
+        insert(s, o);
         heap_rise(s, o);
     } else if (o->next_use < s->heap[0]->next_use) {
-        forget(s, s->heap[0]);
-        hold(s, o);
+        evict(s, s->heap[0]);
+        insert(s, o);
         heap_replace_top(s, o);
     }
 }
 
-static bool ask_optimum(struct simulation *s, uint32_t at)
+static bool access_optimum(struct simulation *s, uint32_t at)
 {
-    struct object *o = asked_for(s, at);
-    o->next_use = s->stream->next_use[at];
-    if (o->held) {
-        heap_rise(s, o); /* it was the nearest and is farther now */
+    struct object *o = object_at(s, at);
+    o->next_use = s->trace->next_use[at];
+    if (o->cached) {
+        heap_rise(s, o); /* its next use was the nearest and is farther now */
         return true;
     }
     admit(s, o);
     return false;
 }
 
-const struct policy policy_optimum = {"optimum", ask_optimum};
+const struct policy policy_optimum = {"optimum", access_optimum};
 
 /* -------------------------------------------------------------------------------------------------------- */
 
-void simulation_init(struct simulation *s, const struct stream *stream, uint32_t capacity)
+void simulation_init(struct simulation *s, const struct trace *trace, uint32_t capacity)
 {
-    *s = (struct simulation){.stream = stream, .capacity = capacity};
-    s->object = calloc(stream->options.objects, sizeof *s->object);
+    *s = (struct simulation){.trace = trace, .capacity = capacity};
+    s->object = calloc(trace->options.objects, sizeof *s->object);
     s->heap = calloc(capacity, sizeof *s->heap);
     if (s->object == NULL || s->heap == NULL)
         die("out of memory");

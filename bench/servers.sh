@@ -1,51 +1,53 @@
 # shellcheck shell=bash
-# What bench/run measures: how each server is started, where it listens for which route. Needs lib.sh.
+# The servers that bench/run measures: how each is started, and its ports by route. Needs lib.sh.
 #
-#   floor          the same card for every id and link, the same page for every page: nothing is decided
-#   floor-cold     every card and page, a random one: the same bytes as the servers send, from memory as cold
-#   nginx-return   nginx giving the floor's card from its configuration, and the floor's page from an open file
+#   baseline       the same card for every id and link, the same page for every page, without parsing the request
+#   baseline-cold  a random one of all cards or pages: the same bytes as channeld sends, from memory that is as cold
+#   nginx-return   nginx sending the baseline's card from its configuration, and the baseline's page from an open file
 #   nginx-lua      nginx with Lua over Redis
 #   fastify        Fastify with ioredis
-#   pipeline       the floor of uncached reads: the Redis commands of channeld, the fields sent as they come (by-id only)
+#   baseline-redis the Redis commands of channeld, the fields sent as they come (by-id only)
 #   channeld       with a cache that holds everything
 #   channeld-64M   with the cache's default size, which the 100,000 cards do not fit into
 #   channeld-0     without a cache
-all_servers=(floor floor-cold nginx-return nginx-lua fastify pipeline channeld channeld-64M channeld-0)
+all_servers=(baseline baseline-cold nginx-return nginx-lua fastify baseline-redis channeld channeld-64M channeld-0)
 all_routes=(by-id by-link list same-id)
 
-# same-id is for those that have the card at hand: it takes away what waiting for memory costs, which nginx never does.
+# same-id is for servers with the card in the processor's cache: it removes the cost of memory latency, which nginx never has.
 serves() { # SERVER ROUTE
     case $1 in
-        pipeline) [[ $2 == by-id ]] ;;
-        floor | nginx-return | channeld) true ;;
+        baseline-redis) [[ $2 == by-id ]] ;;
+        baseline | nginx-return | channeld) true ;;
         *) [[ $2 != same-id ]] ;;
     esac
 }
 
 port_for() { # SERVER ROUTE
     case $1-$2 in
-        floor*-list) echo "${port_of[$1-page]}" ;;
-        floor*) echo "${port_of[$1-card]}" ;;
+        baseline-redis-*) echo "${port_of[$1]}" ;;
+        baseline*-list) echo "${port_of[$1-page]}" ;;
+        baseline*) echo "${port_of[$1-card]}" ;;
         *) echo "${port_of[$1]}" ;;
     esac
 }
 
 pid_for() { # SERVER ROUTE
     case $1-$2 in
-        floor*-list) echo "${pid_of[$1-page]}" ;;
-        floor*) echo "${pid_of[$1-card]}" ;;
+        baseline-redis-*) echo "${pid_of[$1]}" ;;
+        baseline*-list) echo "${pid_of[$1-page]}" ;;
+        baseline*) echo "${pid_of[$1-card]}" ;;
         *) echo "${pid_of[$1]}" ;;
     esac
 }
 
-need_nginx() { [[ -x /usr/sbin/nginx ]] || need nginx; } # it is not on every user's path
+need_nginx() { [[ -x /usr/sbin/nginx ]] || need nginx; } # it is not in every user's PATH
 
-# Ends with what is missing for the servers, before anything is prepared for them.
+# Fails when a program or file for the servers is missing, before anything is prepared.
 need_for() { # SERVER...
     local server file
     for server in "$@"; do
         case $server in
-            floor | floor-cold | pipeline | channeld | channeld-64M | channeld-0) ;;
+            baseline | baseline-cold | baseline-redis | channeld | channeld-64M | channeld-0) ;;
             nginx-return) need_nginx ;;
             nginx-lua)
                 need_nginx
@@ -66,39 +68,39 @@ need_for() { # SERVER...
 # The line of a file whose first word is the median of all.
 median_line() { LC_ALL=C sort -n "$1" | awk '{ line[NR] = $0 } END { print line[int((NR + 1) / 2)] }'; }
 
-# Takes down whole answers of channeld, as they come over the wire: one after the other into FILE, their sizes into
-# FILE.sizes, for each line of TARGETS.
+# Saves whole responses of channeld, as they come over the wire: one after the other to FILE, their sizes to FILE.sizes,
+# for each line of TARGETS.
 capture() { # PORT TARGETS FILE
     { echo "header = \"X-Api-Key: $key\""; sed "s|.*|url = \"http://127.0.0.1:$1&\"|" "$2"; } >"$tmp/capture.conf"
     curl -sSi --globoff -K "$tmp/capture.conf" -w '%{stderr}%{size_download}\n' >"$3" 2>"$3.sizes"
 }
 
-# The answers for the floors: all cards and pages, and one of each that is as long as most.
-capture_answers() {
-    say "taking down channeld's answers"
+# The responses for the baselines: all cards and pages, and one of each that has the median length.
+capture_responses() {
+    say "capturing channeld's responses"
     start_channeld capture "$server_core" default 1
     local port=${port_of[capture]} kind target
     for kind in by-id list; do
-        capture "$port" "$tmp/$kind" "$tmp/$kind.answers"
-        # Not one with a dollar sign: nginx would take that for a variable of its own.
-        paste -d ' ' "$tmp/$kind.answers.sizes" "$tmp/$kind" >"$tmp/sized"
+        capture "$port" "$tmp/$kind" "$tmp/$kind.responses"
+        # Without a dollar sign, which would begin a variable in nginx' configuration.
+        paste -d ' ' "$tmp/$kind.responses.sizes" "$tmp/$kind" >"$tmp/sized"
         if [[ $kind == by-id ]]; then
             paste -d ' ' "$tmp/sized" "$tmp/samples.ndjson" | grep -vF '$' | cut -d ' ' -f 1,2 >"$tmp/sized.plain"
             mv "$tmp/sized.plain" "$tmp/sized"
         fi
         read -r _ target < <(median_line "$tmp/sized")
-        answer_to "$target" "$port" >"$tmp/$kind.answer"
+        response_to "$target" "$port" >"$tmp/$kind.response"
         [[ $kind != by-id ]] || echo "$target" >"$tmp/same-id"
-        sed '1,/^\r$/d' "$tmp/$kind.answer" >"$tmp/$kind.json"
+        sed '1,/^\r$/d' "$tmp/$kind.response" >"$tmp/$kind.json"
     done
     stop capture
 }
 
-start_floor() { # SERVER CARD PAGE
+start_baseline() { # SERVER CARD PAGE
     assign_port "$1-card"
-    start "$1-card" "$server_core" "$tools/floor" "${port_of[$1-card]}" "$2"
+    start "$1-card" "$server_core" "$tools/baseline" "${port_of[$1-card]}" "$2"
     assign_port "$1-page"
-    start "$1-page" "$server_core" "$tools/floor" "${port_of[$1-page]}" "$3"
+    start "$1-page" "$server_core" "$tools/baseline" "${port_of[$1-page]}" "$3"
     wait_for_port "$1-card"
     wait_for_port "$1-page"
 }
@@ -130,26 +132,26 @@ start_fastify() {
     wait_for_port fastify
 }
 
-start_pipeline() {
-    assign_port pipeline
-    start pipeline "$server_core" "$tools/pipeline" "${port_of[pipeline]}" "${port_of[redis]}" "$digest"
-    wait_for_port pipeline
+start_baseline_redis() {
+    assign_port baseline-redis
+    start baseline-redis "$server_core" "$tools/baseline_redis" "${port_of[baseline-redis]}" "${port_of[redis]}" "$digest"
+    wait_for_port baseline-redis
 }
 
 start_server() {
     case $1 in
-        floor) start_floor floor "$tmp/by-id.answer" "$tmp/list.answer" ;;
-        floor-cold) start_floor floor-cold "$tmp/by-id.answers" "$tmp/list.answers" ;;
+        baseline) start_baseline baseline "$tmp/by-id.response" "$tmp/list.response" ;;
+        baseline-cold) start_baseline baseline-cold "$tmp/by-id.responses" "$tmp/list.responses" ;;
         nginx-return | nginx-lua) start_nginx "$1" ;;
         fastify) start_fastify ;;
-        pipeline) start_pipeline ;;
+        baseline-redis) start_baseline_redis ;;
         channeld) start_channeld channeld "$server_core" 512MiB 1 ;;
         channeld-64M) start_channeld channeld-64M "$server_core" 64MiB 1 ;;
         channeld-0) start_channeld channeld-0 "$server_core" 0 1 ;;
     esac
 }
 
-# A peer that answers something else than channeld would be measured for nothing.
+# A peer whose responses differ from channeld's would be measured in vain.
 check_peers() { # SERVERS...
     start_channeld check "$server_core" default 1
     local name
@@ -157,7 +159,7 @@ check_peers() { # SERVERS...
         case $name in
             nginx-lua | fastify)
                 node "$bench/peers/check.js" "${port_of[check]}" "${port_of[$name]}" "$key" "$tmp/by-id" \
-                    "$tmp/by-link" "$tmp/list" || die "$name does not do what channeld does"
+                    "$tmp/by-link" "$tmp/list" || die "the responses of $name differ from channeld's"
                 ;;
             nginx-return)
                 curl -sS "http://127.0.0.1:${port_of[$name]}/api/channel/by-id/1/" | cmp - "$tmp/by-id.json"

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Time is in nanoseconds by the monotonic clock, and chance is a stream of numbers of each thread's own. */
+/* Time in nanoseconds by the monotonic clock, and pseudo-random numbers from a state of the thread's own. */
 
 enum { CLOCK_US = 1000, CLOCK_MS = 1000000, CLOCK_S = 1000000000 };
 
@@ -25,7 +25,7 @@ static inline void clock_sleep(int64_t ns)
 }
 
 /* SplitMix64. */
-static inline uint64_t chance_next(uint64_t *state)
+static inline uint64_t random_next(uint64_t *state)
 {
     *state += 0x9E3779B97F4A7C15U;
     uint64_t z = *state;
@@ -35,9 +35,9 @@ static inline uint64_t chance_next(uint64_t *state)
 }
 
 /* One of 0..n-1. */
-static inline int chance_below(uint64_t *state, int n)
+static inline int random_below(uint64_t *state, int n)
 {
-    return (int)((chance_next(state) >> 33) % (uint64_t)n);
+    return (int)((random_next(state) >> 33) % (uint64_t)n);
 }
 
 #endif

@@ -1,40 +1,250 @@
 /*
- * The coherence test: writers change Redis, readers ask channeld, faults happen, and every answer is judged.
- * Exit code 0 when nothing was violated (with --expect-violations: when something was), else 1.
+ * The coherence test: writers change Redis, readers send requests to channeld, faults happen, and every
+ * response is checked. Exit code 0 when nothing was violated (with --expect-violations: when something was),
+ * else 1.
  */
 
+#include "coherence/options.h"
+
+#include <errno.h>
+#include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "coherence/clock.h"
+#include "coherence/model.h"
 #include "coherence/run.h"
 
-/* ---- a line every second ---- */
+/* ---- the command line ---- */
 
-struct teller {
+struct number_option {
+    const char *name;
+    size_t offset;
+    int initial;
+    int least;
+    int most;
+    const char *help;
+};
+
+#define NUMBER(name, field, initial, least, most, help)                   \
+    {                                                                     \
+        name, offsetof(struct options, field), initial, least, most, help \
+    }
+
+static const struct number_option numbers[] = {
+    NUMBER("seconds", seconds, 10, 1, 86400, "how long faults are caused"),
+    NUMBER("workers", workers, 2, 1, 64, "threads of channeld"),
+    NUMBER("writers", writers, 2, 1, WRITERS_MAX, "threads that change Redis"),
+    NUMBER("readers", readers, 2, 1, READERS_MAX, "threads that send requests to channeld"),
+    NUMBER("connections", connections, 8, 1, 256, "per reader"),
+    NUMBER("channels", channels, 1000, MODEL_CHANNELS_MIN, 1000000, "in the catalogue"),
+    NUMBER("changes", changes, 4000, 0, INT_MAX, "per second; 0: as fast as possible"),
+    NUMBER("reads", reads, 0, 0, INT_MAX, "per second; 0: as fast as possible"),
+    NUMBER("page-permille", page_permille, 10, 0, 1000, "of the requests are for a page"),
+    NUMBER("bound-ms", bound_ms, 50, 1, 10000, "how old a response may be"),
+    NUMBER("stale-limit-ms", stale_limit_ms, 1500, 0, 600000, "CHANNELD_STALE_LIMIT"),
+    NUMBER("fault-gap-ms", fault_gap_ms, 1000, 0, 600000, "between two faults"),
+    NUMBER("stale-proxy-ms", stale_proxy_ms, 0, 0, 600000,
+           "sabotage: a proxy in front of channeld whose responses are up to that old"),
+    NUMBER("drop-changes", drop, 0, 0, INT_MAX,
+           "sabotage: one in so many changes is recorded, but not written"),
+};
+
+enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
+
+enum flag {
+    FLAG_SEED = 1000,
+    FLAG_FAULTS,
+    FLAG_CACHE,
+    FLAG_REDIS,
+    FLAG_REDIS_ARGS,
+    FLAG_TORN_WRITES,
+    FLAG_IGNORE,
+    FLAG_EXPECT,
+    FLAG_VERBOSE,
+    FLAG_HELP
+};
+
+static const struct option flags[] = {
+    {"seed", required_argument, NULL, FLAG_SEED},
+    {"faults", required_argument, NULL, FLAG_FAULTS},
+    {"cache-size", required_argument, NULL, FLAG_CACHE},
+    {"redis-server", required_argument, NULL, FLAG_REDIS},
+    {"redis-args", required_argument, NULL, FLAG_REDIS_ARGS},
+    {"torn-writes", no_argument, NULL, FLAG_TORN_WRITES},
+    {"ignore-invalidations", no_argument, NULL, FLAG_IGNORE},
+    {"expect-violations", optional_argument, NULL, FLAG_EXPECT},
+    {"verbose", no_argument, NULL, FLAG_VERBOSE},
+    {"help", no_argument, NULL, FLAG_HELP},
+};
+
+enum { FLAGS = sizeof flags / sizeof flags[0] };
+
+static int *options_number(struct options *options, const struct number_option *number)
+{
+    return (int *)(void *)((char *)options + number->offset);
+}
+
+static void options_help(void)
+{
+    printf("usage: coherence [OPTION]...\n"
+           "Sends requests to channeld while Redis changes and fails, and checks that no response is too "
+           "old.\n\n");
+    for (size_t i = 0; i < NUMBERS; i++)
+        printf("  --%-22s %s (%d)\n", numbers[i].name, numbers[i].help, numbers[i].initial);
+    printf("  --%-22s %s\n", "seed", "of all random choices (1)");
+    printf("  --%-22s %s\n", "cache-size", "CHANNELD_CACHE_SIZE (channeld's default)");
+    printf("  --%-22s %s\n", "redis-server", "the server's program (redis-server)");
+    printf("  --%-22s %s\n", "redis-args", "further arguments of it, separated by spaces");
+    printf("  --%-22s %s", "faults", "none, all, quick, or some of:");
+    for (int i = 0; i < FAULT_KINDS; i++)
+        printf("%s%s", i == 0 ? " " : ",", fault_name((enum fault_kind)i));
+    printf(" (all)\n"
+           "  --%-22s %s\n  --%-22s %s\n  --%-22s %s\n  --%-22s %s\n",
+           "verbose", "print a line per second", "torn-writes", "sabotage: write each card in two halves",
+           "ignore-invalidations", "sabotage: CHANNELD_TEST_IGNORE_INVALIDATIONS=1",
+           "expect-violations[=KINDS]", "succeed if and only if there are some (of all these kinds)");
+}
+
+_Noreturn static void options_refuse(const char *name, const char *value)
+{
+    (void)fprintf(stderr, "coherence: bad value for --%s: %s\n", name, value);
+    exit(2);
+}
+
+static long long options_parse(const char *name, const char *text, long long least, long long most)
+{
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value < least || value > most)
+        options_refuse(name, text);
+    return value;
+}
+
+static bool options_fault_wanted(const char *list, enum fault_kind kind)
+{
+    const char *name = fault_name(kind);
+    size_t length = strlen(name);
+    if (strcmp(list, "all") == 0)
+        return true;
+    if (strcmp(list, "quick") == 0)
+        return fault_is_quick(kind);
+    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+static void options_choose_faults(struct options *options, const char *list)
+{
+    bool any = strcmp(list, "none") == 0;
+    for (int i = 0; i < FAULT_KINDS; i++) {
+        options->faults[i] = options_fault_wanted(list, (enum fault_kind)i);
+        any = any || options->faults[i];
+    }
+    if (!any)
+        options_refuse("faults", list);
+}
+
+static void options_take_flag(struct options *options, int flag)
+{
+    switch (flag) {
+    case FLAG_SEED:
+        options->seed = (uint64_t)options_parse("seed", optarg, 0, LLONG_MAX);
+        break;
+    case FLAG_FAULTS:
+        options_choose_faults(options, optarg);
+        break;
+    case FLAG_CACHE:
+        options->cache_size = optarg;
+        break;
+    case FLAG_REDIS:
+        options->redis_server = optarg;
+        break;
+    case FLAG_REDIS_ARGS:
+        options->redis_args = optarg;
+        break;
+    case FLAG_TORN_WRITES:
+        options->torn_writes = true;
+        break;
+    case FLAG_IGNORE:
+        options->ignore_invalidations = true;
+        break;
+    case FLAG_EXPECT:
+        options->expect_violations = true;
+        options->expected = optarg;
+        break;
+    case FLAG_VERBOSE:
+        options->verbose = true;
+        break;
+    case FLAG_HELP:
+        options_help();
+        exit(0);
+    default:
+        (void)fprintf(stderr, "coherence: see --help\n");
+        exit(2);
+    }
+}
+
+static void options_read(struct options *options, int argc, char **argv)
+{
+    struct option known[NUMBERS + FLAGS + 1];
+    memset(known, 0, sizeof known);
+    memset(options, 0, sizeof *options);
+    for (int i = 0; i < NUMBERS; i++) {
+        known[i] = (struct option){numbers[i].name, required_argument, NULL, i};
+        *options_number(options, &numbers[i]) = numbers[i].initial;
+    }
+    memcpy(known + NUMBERS, flags, sizeof flags);
+    options->seed = 1;
+    options_choose_faults(options, "all");
+    for (int flag; (flag = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        if (flag < 0 || flag >= NUMBERS) {
+            options_take_flag(options, flag);
+            continue;
+        }
+        const struct number_option *number = &numbers[flag];
+        *options_number(options, number) =
+            (int)options_parse(number->name, optarg, number->least, number->most);
+    }
+    if (optind < argc) {
+        (void)fprintf(stderr, "coherence: unexpected argument %s\n", argv[optind]);
+        exit(2);
+    }
+}
+
+/* ---- a line per second ---- */
+
+struct progress {
     struct run *run;
     atomic_bool finished;
     pthread_t thread;
 };
 
-static void *tell(void *arg)
+static void *progress_print(void *arg)
 {
-    struct teller *teller = arg;
-    struct run *run = teller->run;
+    struct progress *progress = arg;
+    struct run *run = progress->run;
     uint64_t reads = 0;
     uint64_t changes = 0;
     uint64_t failed = 0;
-    for (int second = 1; !atomic_load(&teller->finished); second++) {
+    for (int second = 1; !atomic_load(&progress->finished); second++) {
         clock_sleep(CLOCK_S);
         uint64_t reads_now = run_reads(run, &failed);
         uint64_t changes_now = run_changes(run);
-        const char *fault = weather_now(run->stage.weather);
+        const char *fault = schedule_current(run->schedule);
         printf("%5d s: %7" PRIu64 " reads/s, %6" PRIu64 " changes/s, %" PRIu64 " 500s, %" PRIu64
                " violations%s%s\n",
-               second, reads_now - reads, changes_now - changes, failed, report_violations(run->stage.report),
+               second, reads_now - reads, changes_now - changes, failed, report_violations(run->report),
                fault != NULL ? ", " : "", fault != NULL ? fault : "");
         (void)fflush(stdout);
         reads = reads_now;
@@ -43,20 +253,21 @@ static void *tell(void *arg)
     return NULL;
 }
 
-static void teller_start(struct teller *teller)
+static void progress_start(struct progress *progress)
 {
-    if (teller->run->options.verbose && pthread_create(&teller->thread, NULL, tell, teller) != 0)
+    if (progress->run->options.verbose &&
+        pthread_create(&progress->thread, NULL, progress_print, progress) != 0)
         abort();
 }
 
-static void teller_stop(struct teller *teller)
+static void progress_stop(struct progress *progress)
 {
-    atomic_store(&teller->finished, true);
-    if (teller->run->options.verbose)
-        (void)pthread_join(teller->thread, NULL);
+    atomic_store(&progress->finished, true);
+    if (progress->run->options.verbose)
+        (void)pthread_join(progress->thread, NULL);
 }
 
-/* ---- faults in turn ---- */
+/* ---- faults, one after the other ---- */
 
 static bool any_fault(const struct run *run)
 {
@@ -67,7 +278,7 @@ static bool any_fault(const struct run *run)
     return false;
 }
 
-/* Each fault at least once, and then until the time is over. */
+/* Causes each fault at least once, and then again until the time is over. */
 static void cause_faults(struct run *run)
 {
     int64_t end = clock_now() + (int64_t)run->options.seconds * CLOCK_S;
@@ -80,7 +291,7 @@ static void cause_faults(struct run *run)
         for (int i = 0; i < FAULT_KINDS && (first || clock_now() < end); i++) {
             if (!run->options.faults[i])
                 continue;
-            fault_run(&run->stage, (enum fault_kind)i);
+            run_fault(run, (enum fault_kind)i);
             clock_sleep(gap);
         }
     }
@@ -89,22 +300,22 @@ static void cause_faults(struct run *run)
 int main(int argc, char **argv)
 {
     struct run *run = calloc(1, sizeof *run);
-    struct teller teller = {.run = run};
+    struct progress progress = {.run = run};
     if (run == NULL)
         abort();
     (void)signal(SIGPIPE, SIG_IGN);
     options_read(&run->options, argc, argv);
     run_start(run);
     run_start_readers(run);
-    teller_start(&teller);
+    progress_start(&progress);
     cause_faults(run);
     run_settle(run);
     run_stop(run);
-    teller_stop(&teller);
+    progress_stop(&progress);
     run_summary(run);
-    bool violated = report_violations(run->stage.report) > 0;
-    bool good = violated == run->options.expect_violations &&
-                report_has_all(run->stage.report, run->options.expected);
+    bool violated = report_violations(run->report) > 0;
+    bool good =
+        violated == run->options.expect_violations && report_has_all(run->report, run->options.expected);
     run_fini(run);
     free(run);
     return good ? 0 : 1;

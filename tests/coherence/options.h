@@ -4,21 +4,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "coherence/weather.h"
+#include "coherence/fault_schedule.h"
 
-/* What a run is made of. Times are in milliseconds. */
+/* The options of a run. Times are in milliseconds. */
 struct options {
     int seconds;
     int workers;
     int writers;
     int readers;
-    int connections; /* of each reader */
+    int connections; /* per reader */
     int channels;
-    int changes;        /* a second, of all writers together; 0: as fast as it goes */
-    int reads;          /* a second, of all readers together; 0: as fast as it goes */
-    int page_permille;  /* of the requests that ask for a page */
-    int bound_ms;       /* how old an answer may be */
-    int stale_limit_ms; /* how long channeld may answer from memory without Redis */
+    int changes;        /* per second, of all writers together; 0: as fast as possible */
+    int reads;          /* per second, of all readers together; 0: as fast as possible */
+    int page_permille;  /* of the requests are for pages */
+    int bound_ms;       /* how old a response may be */
+    int stale_limit_ms; /* how long channeld may answer from its cache without Redis */
     int fault_gap_ms;   /* between the end of a fault and the next */
     uint64_t seed;
     bool faults[FAULT_KINDS];
@@ -28,16 +28,13 @@ struct options {
     const char *cache_size;   /* CHANNELD_CACHE_SIZE, or NULL: its default */
     const char *const *env;   /* further settings of channeld, NULL-terminated, or NULL */
 
-    /* What makes a run fail, to show that it can. */
+    /* What makes a run fail, to show that violations are noticed. */
     bool expect_violations;
     const char *expected; /* kinds of violations that must all be among them, separated by commas, or NULL */
     bool ignore_invalidations; /* channeld's own test hook */
-    int lie_ms;                /* a proxy answers from a memory that is so old; 0: none */
-    int lose;                  /* one in so many changes is recorded, but not written; 0: none */
-    bool tear;                 /* cards are written in two halves */
+    int stale_proxy_ms;        /* a proxy answers from a cache that is up to so old; 0: none */
+    int drop;                  /* one in so many changes is recorded, but not written; 0: none */
+    bool torn_writes;          /* cards are written in two halves */
 };
-
-/* Reads the command line. Prints help or what is wrong and exits, when that is called for. */
-void options_read(struct options *options, int argc, char **argv);
 
 #endif

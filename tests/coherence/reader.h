@@ -6,23 +6,38 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "coherence/checks.h"
-#include "coherence/lane.h"
-#include "coherence/latency.h"
+#include "coherence/checker.h"
 #include "coherence/options.h"
 
-/* A thread that asks over several connections as fast as it gets answers, and has each judged. */
+/*
+ * Latencies, counted in buckets that grow by a quarter of a power of two. One thread counts, any thread reads
+ * meanwhile: the difference of two readings is what came in between.
+ */
 
+enum { LATENCY_BUCKETS = 4 * 36 };
+
+struct latency {
+    _Atomic uint64_t count[LATENCY_BUCKETS];
+};
+
+/* The upper end of a bucket, in microseconds. */
+static inline uint64_t latency_us(int bucket)
+{
+    int power = bucket / 4;
+    return ((uint64_t)(bucket % 4 + 5) << power) >> 2;
+}
+
+/* A thread that sends requests over several connections as fast as it gets responses, and checks each. */
 struct reader {
     const struct options *options;
     struct checker checker;
-    int port; /* of channeld, or of what stands before it */
-    uint64_t chance;
+    int port; /* of channeld, or of the proxy in front of it */
+    uint64_t random;
     int poller;
-    struct lane *lanes;
-    int first;   /* of the lanes, to be put to work */
-    int64_t due; /* when the next batch may be sent, if there is a pace */
-    struct tally tally;
+    struct client *clients;
+    int first;   /* index of the client that sends first */
+    int64_t due; /* when the next batch may be sent, if the rate is limited */
+    struct counters counters;
     struct latency latency;
     pthread_t thread;
     atomic_bool *finished;
@@ -34,11 +49,5 @@ void reader_start(struct reader *reader, const struct options *options, const st
 
 /* Waits for its end, which comes when its last requests have been answered. */
 void reader_join(struct reader *reader);
-
-/* ---- between reader.c and questions.c ---- */
-
-/* Writes the next batch of requests and lane->question; returns the length of the text, and how many they
- * are. */
-size_t reader_compose(struct reader *reader, struct lane *lane, char *text, size_t size, int *count);
 
 #endif

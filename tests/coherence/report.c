@@ -1,4 +1,4 @@
-/* Counting and telling; see report.h. */
+/* Counters, violations and the summary; see report.h. */
 
 #include "coherence/report.h"
 
@@ -11,7 +11,7 @@
 
 #include "coherence/clock.h"
 
-enum { KEPT = 10, TEXT_SIZE = 1024, MS_PER_S = 1000 };
+enum { VIOLATIONS_KEPT = 10, TEXT_SIZE = 1024, MS_PER_S = 1000 };
 
 struct report {
     bool verbose;
@@ -20,25 +20,31 @@ struct report {
     uint64_t total;
     uint64_t count[VIOLATIONS];
     int kept;
-    char text[KEPT][TEXT_SIZE];
+    char text[VIOLATIONS_KEPT][TEXT_SIZE];
 };
 
 static const char *const violation_names[VIOLATIONS] = {
-    [VIOLATION_STALE] = "stale",       [VIOLATION_INVENTED] = "invented", [VIOLATION_MIXED] = "mixed",
-    [VIOLATION_BROKEN] = "broken",     [VIOLATION_TWICE] = "twice",       [VIOLATION_ORDER] = "order",
-    [VIOLATION_LACKING] = "lacking",   [VIOLATION_KEY] = "key",           [VIOLATION_FAILED] = "failed",
-    [VIOLATION_MEMORY] = "memory",     [VIOLATION_STATUS] = "status",     [VIOLATION_CLIENT] = "client",
+    [VIOLATION_STALE] = "stale",         [VIOLATION_IMPOSSIBLE] = "impossible",
+    [VIOLATION_TORN] = "torn",           [VIOLATION_MALFORMED] = "malformed",
+    [VIOLATION_DUPLICATE] = "duplicate", [VIOLATION_ORDER] = "order",
+    [VIOLATION_MISSING] = "missing",     [VIOLATION_KEY] = "key",
+    [VIOLATION_ERROR] = "error",         [VIOLATION_EXPIRED] = "expired",
+    [VIOLATION_STATUS] = "status",       [VIOLATION_CONNECTION] = "connection",
     [VIOLATION_RECOVERY] = "recovery",
 };
 
-static const char *const view_names[VIEWS] = {
-    [VIEW_CARD] = "card by id", [VIEW_BY_LINK] = "card by link", [VIEW_LINK] = "link",
-    [VIEW_SUMMARY] = "summary", [VIEW_INDEX] = "index",          [VIEW_KEY] = "key",
+static const char *const aspect_names[ASPECTS] = {
+    [ASPECT_CARD] = "card by id", [ASPECT_BY_LINK] = "card by link", [ASPECT_LINK] = "link",
+    [ASPECT_SUMMARY] = "summary", [ASPECT_INDEX] = "index",          [ASPECT_KEY] = "key",
 };
 
 static const char *const request_names[REQUEST_KINDS] = {
-    [REQUEST_CARD] = "by id",       [REQUEST_LINK] = "by link",      [REQUEST_PAGE] = "page",
-    [REQUEST_KEY] = "changing key", [REQUEST_AGAIN] = "conditional", [REQUEST_GHOST] = "unknown",
+    [REQUEST_CARD] = "by id",
+    [REQUEST_LINK] = "by link",
+    [REQUEST_PAGE] = "page",
+    [REQUEST_KEY] = "changing key",
+    [REQUEST_CONDITIONAL] = "conditional",
+    [REQUEST_UNKNOWN] = "unknown",
 };
 
 /* Upper ends of the buckets of ages, in milliseconds; the first is for what was not superseded. */
@@ -74,7 +80,7 @@ void report_violation(struct report *report, enum violation kind, const char *fo
     (void)pthread_mutex_lock(&report->lock);
     report->total++;
     report->count[kind]++;
-    if (report->kept < KEPT) {
+    if (report->kept < VIOLATIONS_KEPT) {
         char *text = report->text[report->kept++];
         int used = snprintf(text, TEXT_SIZE, "%s: ", violation_names[kind]);
         (void)vsnprintf(text + used, TEXT_SIZE - (size_t)used, format, args);
@@ -93,7 +99,7 @@ uint64_t report_violations(struct report *report)
     return total;
 }
 
-/* How often that kind was seen; `name` ends at a comma or the end. 0 for a name that no kind has. */
+/* How often that kind was seen; `name` ends at a comma or the end. 0 for an unknown name. */
 static uint64_t report_count(const struct report *report, const char *name)
 {
     size_t length = strcspn(name, ",");
@@ -116,43 +122,43 @@ bool report_has_all(struct report *report, const char *kinds)
     return all;
 }
 
-void tally_add_age(struct tally *tally, enum view view, int64_t age, bool calm)
+void counters_add_age(struct counters *counters, enum aspect aspect, int64_t age, bool strict)
 {
-    int64_t *oldest = calm ? &tally->oldest_calm[view] : &tally->oldest_cut_off[view];
+    int64_t *oldest = strict ? &counters->max_age[aspect] : &counters->max_age_in_fault[aspect];
     int bucket = 0;
     while (age > age_ends_ms[bucket] * CLOCK_MS)
         bucket++;
-    tally->ages[view][bucket]++;
+    counters->ages[aspect][bucket]++;
     if (age > *oldest)
         *oldest = age;
 }
 
-static void tally_sum(uint64_t *to, const uint64_t *from, int count)
+static void add_all(uint64_t *to, const uint64_t *from, int count)
 {
     for (int i = 0; i < count; i++)
         to[i] += from[i];
 }
 
-static int64_t tally_larger(int64_t a, int64_t b)
+static int64_t larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
-void tally_merge(struct tally *to, const struct tally *from)
+void counters_merge(struct counters *to, const struct counters *from)
 {
     to->reads += from->reads;
     to->failed += from->failed;
-    tally_sum(to->requests, from->requests, REQUEST_KINDS);
-    tally_sum(to->statuses, from->statuses, 6);
-    tally_sum(to->failed_by_fault, from->failed_by_fault, FAULT_KINDS);
-    tally_sum(to->judged, from->judged, VIEWS);
-    tally_sum(to->forgotten, from->forgotten, VIEWS);
-    for (int i = 0; i < VIEWS; i++) {
-        tally_sum(to->ages[i], from->ages[i], AGE_BUCKETS);
-        to->oldest_calm[i] = tally_larger(to->oldest_calm[i], from->oldest_calm[i]);
-        to->oldest_cut_off[i] = tally_larger(to->oldest_cut_off[i], from->oldest_cut_off[i]);
+    add_all(to->requests, from->requests, REQUEST_KINDS);
+    add_all(to->statuses, from->statuses, 6);
+    add_all(to->failed_by_fault, from->failed_by_fault, FAULT_KINDS);
+    add_all(to->checked, from->checked, ASPECTS);
+    add_all(to->undecided, from->undecided, ASPECTS);
+    for (int i = 0; i < ASPECTS; i++) {
+        add_all(to->ages[i], from->ages[i], AGE_BUCKETS);
+        to->max_age[i] = larger(to->max_age[i], from->max_age[i]);
+        to->max_age_in_fault[i] = larger(to->max_age_in_fault[i], from->max_age_in_fault[i]);
     }
-    to->longest_wait = tally_larger(to->longest_wait, from->longest_wait);
+    to->max_wait = larger(to->max_wait, from->max_wait);
 }
 
 static double report_ms(int64_t ns)
@@ -160,15 +166,16 @@ static double report_ms(int64_t ns)
     return (double)ns / CLOCK_MS;
 }
 
-static void report_requests(const struct tally *tally)
+static void report_requests(const struct counters *counters)
 {
     printf("requests:");
     for (int i = 0; i < REQUEST_KINDS; i++)
-        printf(" %s %" PRIu64 "%s", request_names[i], tally->requests[i], i + 1 < REQUEST_KINDS ? "," : "\n");
-    printf("answers: 200 %" PRIu64 ", 304 %" PRIu64 ", 401 %" PRIu64 ", 404 %" PRIu64 ", 500 %" PRIu64
-           ", others %" PRIu64 "; longest wait in calm weather %.1f ms\n",
-           tally->statuses[0], tally->statuses[1], tally->statuses[2], tally->statuses[3], tally->statuses[4],
-           tally->statuses[5], report_ms(tally->longest_wait));
+        printf(" %s %" PRIu64 "%s", request_names[i], counters->requests[i],
+               i + 1 < REQUEST_KINDS ? "," : "\n");
+    printf("responses: 200 %" PRIu64 ", 304 %" PRIu64 ", 401 %" PRIu64 ", 404 %" PRIu64 ", 500 %" PRIu64
+           ", others %" PRIu64 "; longest wait between faults %.1f ms\n",
+           counters->statuses[0], counters->statuses[1], counters->statuses[2], counters->statuses[3],
+           counters->statuses[4], counters->statuses[5], report_ms(counters->max_wait));
 }
 
 static void report_age_end(int bucket)
@@ -183,40 +190,39 @@ static void report_age_end(int bucket)
         printf(" %6" PRId64 "s", age_ends_ms[bucket] / MS_PER_S);
 }
 
-/* How long before the request what was seen had been superseded. */
-static void report_ages(const struct tally *tally)
+/* How long what was seen had been superseded when the request was sent. */
+static void report_ages(const struct counters *counters)
 {
-    printf("%-13s %9s %6s", "age behind", "judged", "forgot");
+    printf("%-13s %9s %9s", "age", "checked", "undecided");
     for (int i = 0; i < AGE_BUCKETS; i++)
         report_age_end(i);
-    printf("  max calm  max cut off\n");
-    for (int i = 0; i < VIEWS; i++) {
-        printf("%-13s %9" PRIu64 " %6" PRIu64, view_names[i], tally->judged[i], tally->forgotten[i]);
+    printf("  no fault  in fault\n");
+    for (int i = 0; i < ASPECTS; i++) {
+        printf("%-13s %9" PRIu64 " %9" PRIu64, aspect_names[i], counters->checked[i], counters->undecided[i]);
         for (int k = 0; k < AGE_BUCKETS; k++)
-            printf(" %7" PRIu64, tally->ages[i][k]);
-        printf(" %6.1f ms %9.1f ms\n", report_ms(tally->oldest_calm[i]), report_ms(tally->oldest_cut_off[i]));
+            printf(" %7" PRIu64, counters->ages[i][k]);
+        printf(" %6.1f ms %6.1f ms\n", report_ms(counters->max_age[i]),
+               report_ms(counters->max_age_in_fault[i]));
     }
 }
 
-static void report_faults(const struct tally *tally, struct weather *weather)
+static void report_faults(const struct counters *counters, struct fault_schedule *schedule)
 {
-    printf("%-13s %5s %19s %19s %8s\n", "at most after", "count", "first good answer", "all connected",
-           "500s");
+    printf("%-13s %5s %19s %19s %8s\n", "longest", "count", "to first success", "to all connected", "500s");
     for (int i = 0; i < FAULT_KINDS; i++) {
-        struct weather_record record = weather_record(weather, (enum fault_kind)i);
+        struct schedule_stats record = schedule_stats(schedule, (enum fault_kind)i);
         if (record.count == 0)
             continue;
-        printf("%-13s %5d %16.1f ms %16.1f ms %8" PRIu64 "\n", weather_fault_name((enum fault_kind)i),
-               record.count, report_ms(record.longest_wait), report_ms(record.longest_return),
-               tally->failed_by_fault[i]);
+        printf("%-13s %5d %16.1f ms %16.1f ms %8" PRIu64 "\n", fault_name((enum fault_kind)i), record.count,
+               report_ms(record.max_wait), report_ms(record.max_reconnect), counters->failed_by_fault[i]);
     }
 }
 
-void report_summary(struct report *report, const struct tally *tally, struct weather *weather)
+void report_summary(struct report *report, const struct counters *counters, struct fault_schedule *schedule)
 {
-    report_requests(tally);
-    report_ages(tally);
-    report_faults(tally, weather);
+    report_requests(counters);
+    report_ages(counters);
+    report_faults(counters, schedule);
     printf("violations: %" PRIu64, report->total);
     for (int i = 0; i < VIOLATIONS; i++) {
         if (report->count[i] > 0)

@@ -1,15 +1,335 @@
-/* Beginning, counting and ending; see run.h. */
+/* The programs of a run, the faults, and the counts; see run.h. */
 
 #include "coherence/run.h"
 
+#include <hiredis/hiredis.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
 
 #include "coherence/clock.h"
 #include "support/text.h"
 
-enum { SETTINGS_MAX = 16, LAST_LOOK_MS = 300 };
+enum {
+    SETTINGS_MAX = 16,
+    SETTLE_MS = 300,
+    PAUSE_MS = 200,
+    STOP_MS = 500,
+    STOP_LONG_MS = 4000,
+    RESTART_MS = 50,
+    DOWN_MS = 3000,
+    FREEZE_MS = 1000,
+    FREEZE_LONG_MS = 4000,
+    GATHER_MS = 40,
+    SLOW_MS = 200,
+    SCRIPT_LOOPS = 60000000, /* some 400 ms; no clock that a script may read goes on in all versions */
+    SCRIPT_BUSY_MS = 50,
+    POLL_MS = 5,
+    STEADY_MS = 60,
+    RECOVERY_S = 10,
+};
+
+static void sleep_ms(int ms)
+{
+    clock_sleep((int64_t)ms * CLOCK_MS);
+}
+
+/* ---- the server ---- */
+
+/* The value of a field of INFO server, owned; NULL when there is none. */
+static char *redis_info(struct run *run, const char *name)
+{
+    char *info = redis_text(&run->redis, "INFO server");
+    const char *at = info != NULL ? strstr(info, name) : NULL;
+    char *value = NULL;
+    if (at != NULL) {
+        at += strlen(name);
+        value = text_printf("%.*s", (int)strcspn(at, "\r\n"), at);
+    }
+    free(info);
+    return value;
+}
+
+/* From version 8 on, I/O threads of Redis and Valkey write replies during the iteration; see early_replies.c.
+ */
+static void probe_redis(struct run *run)
+{
+    char *redis = redis_info(run, "redis_version:");
+    char *valkey = redis_info(run, "valkey_version:");
+    char *threads = redis_words(&run->redis, "CONFIG GET io-threads");
+    const char *version = valkey != NULL ? valkey : redis;
+    run->acknowledges_early = strtol(version, NULL, 10) >= 8 && strcmp(threads, "io-threads 1") != 0;
+    printf("server: %s %s, %s\n", valkey != NULL ? "Valkey" : "Redis", version, threads);
+    free(threads);
+    free(valkey);
+    free(redis);
+}
+
+static void start_redis(struct run *run)
+{
+    enum { ARGS_MAX = 16 };
+    char *text = text_printf("--enable-debug-command yes --busy-reply-threshold %d %s", (int)SCRIPT_BUSY_MS,
+                             run->options.redis_args != NULL ? run->options.redis_args : "");
+    const char *args[ARGS_MAX + 1] = {NULL};
+    char *rest = NULL;
+    size_t count = 0;
+    for (char *arg = strtok_r(text, " ", &rest); arg != NULL && count < ARGS_MAX;
+         arg = strtok_r(NULL, " ", &rest))
+        args[count++] = arg;
+    redis_start_program(&run->redis, run->options.redis_server, args);
+    free(text);
+    probe_redis(run);
+}
+
+/* ---- recovery ---- */
+
+static bool all_connected(struct run *run)
+{
+    return server_metric(&run->server, "channeld_redis_connected") >= run->options.workers;
+}
+
+/*
+ * Waits until every worker is connected and stays so for a while without a further connection being made (a
+ * worker that has not noticed its loss yet looks connected), and at least `connects` were made in all.
+ */
+static void await_connected(struct run *run, double connects)
+{
+    int64_t deadline = clock_now() + (int64_t)RECOVERY_S * CLOCK_S;
+    while (clock_now() < deadline) {
+        double before = server_metric(&run->server, "channeld_redis_connects_total");
+        if (before >= connects && all_connected(run)) {
+            schedule_connected(run->schedule);
+            sleep_ms(STEADY_MS);
+            if (all_connected(run) && server_metric(&run->server, "channeld_redis_connects_total") <= before)
+                return;
+        }
+        sleep_ms(POLL_MS);
+    }
+    report_violation(run->report, VIOLATION_RECOVERY, "not connected to Redis again %d s after %s",
+                     RECOVERY_S, schedule_current(run->schedule));
+}
+
+static void await_reload(struct run *run)
+{
+    while (atomic_load(&run->model->reloaded) < run->options.writers)
+        sleep_ms(1);
+}
+
+/* ---- faults ---- */
+
+/* CLIENT KILL of every client whose name begins with channeld; returns how many there were. */
+static int fault_kill_clients(struct run *run)
+{
+    int killed = 0;
+    char *rest = NULL;
+    char *list = redis_text(&run->redis, "CLIENT LIST");
+    for (char *line = strtok_r(list, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        if (strncmp(line, "id=", 3) != 0 || strstr(line, " name=channeld") == NULL)
+            continue;
+        char id[24] = "";
+        memcpy(id, line + 3, strspn(line + 3, "0123456789") % sizeof id);
+        killed += (int)redis_integer(&run->redis, "CLIENT KILL ID %s", id);
+    }
+    free(list);
+    return killed;
+}
+
+static void fault_kill(struct run *run)
+{
+    double connects = server_metric(&run->server, "channeld_redis_connects_total");
+    schedule_begin(run->schedule, FAULT_KILL, RULE_DISCONNECTED);
+    int killed = fault_kill_clients(run);
+    schedule_undone(run->schedule);
+    if (killed < run->options.workers)
+        report_violation(run->report, VIOLATION_RECOVERY, "%d of %d workers had a connection to kill", killed,
+                         run->options.workers);
+    await_connected(run, connects + killed);
+    schedule_end(run->schedule);
+}
+
+static void fault_pause(struct run *run, enum fault_kind kind)
+{
+    schedule_begin(run->schedule, kind, RULE_COHERENT);
+    redis_do(&run->redis, "CLIENT PAUSE %d %s", (int)PAUSE_MS, kind == FAULT_PAUSE ? "ALL" : "WRITE");
+    sleep_ms(PAUSE_MS);
+    schedule_undone(run->schedule);
+    redis_do(&run->redis, "PING");
+    schedule_end(run->schedule);
+}
+
+/* A Redis that is stopped between its acknowledgement of a change and the invalidation does not send the
+ * latter. */
+static void fault_stop(struct run *run, enum fault_kind kind, int ms)
+{
+    schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
+    redis_pause(&run->redis);
+    schedule_redis_down(run->schedule);
+    sleep_ms(ms);
+    schedule_redis_up(run->schedule);
+    redis_resume(&run->redis);
+    schedule_undone(run->schedule);
+    redis_do(&run->redis, "PING");
+    await_connected(run, 0);
+    schedule_end(run->schedule);
+}
+
+/* Makes the writers write everything again, as another catalogue. */
+static void begin_reload(struct run *run)
+{
+    atomic_store(&run->model->reloaded, 0);
+    atomic_fetch_add(&run->model->generation, 1);
+}
+
+/* A Redis with neither keys nor index would count as empty until the first writer has written. */
+static void plant_placeholder_key(struct run *run)
+{
+    redis_do(&run->redis, "SADD channels:api_keys %064d", 0);
+}
+
+/* Changes under way when Redis is killed have happened or not; it stays unknown. */
+static void fault_restart(struct run *run, enum fault_kind kind, int ms)
+{
+    struct model *model = run->model;
+    double connects = server_metric(&run->server, "channeld_redis_connects_total");
+    schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
+    schedule_data_lost(run->schedule);
+    atomic_store(&model->redis_up, false);
+    redis_kill(&run->redis);
+    schedule_redis_down(run->schedule);
+    sleep_ms(ms);
+    (void)pthread_rwlock_wrlock(&model->reload_lock);
+    model_issue_loss(model, clock_now());
+    schedule_redis_up(run->schedule);
+    redis_restart(&run->redis);
+    plant_placeholder_key(run);
+    model_acknowledge_loss(model, clock_now());
+    begin_reload(run);
+    atomic_store(&model->redis_up, true);
+    (void)pthread_rwlock_unlock(&model->reload_lock);
+    schedule_undone(run->schedule);
+    await_connected(run, connects + run->options.workers);
+    await_reload(run);
+    schedule_data_restored(run->schedule);
+    schedule_end(run->schedule);
+}
+
+/* Loses the catalogue and has it written again. */
+static void fault_wipe(struct run *run)
+{
+    struct model *model = run->model;
+    schedule_data_lost(run->schedule);
+    (void)pthread_rwlock_wrlock(&model->reload_lock);
+    model_issue_loss(model, clock_now());
+    redis_do(&run->redis, "MULTI");
+    redis_do(&run->redis, "FLUSHALL");
+    plant_placeholder_key(run);
+    redis_do(&run->redis, "EXEC");
+    model_acknowledge_loss(model, clock_now());
+    begin_reload(run);
+    (void)pthread_rwlock_unlock(&model->reload_lock);
+    schedule_undone(run->schedule);
+    await_reload(run);
+    schedule_data_restored(run->schedule);
+}
+
+static void fault_flush(struct run *run)
+{
+    schedule_begin(run->schedule, FAULT_FLUSH, RULE_COHERENT);
+    fault_wipe(run);
+    schedule_end(run->schedule);
+}
+
+/* A long event loop iteration of Redis with changes of the writers in it: a shorter one before gathers them.
+ */
+static void fault_slow(struct run *run)
+{
+    struct redisContext *gather = redisConnect("127.0.0.1", run->redis.port);
+    if (gather == NULL || gather->err != 0)
+        abort();
+    schedule_begin(run->schedule, FAULT_SLOW, run->acknowledges_early ? RULE_LEASE : RULE_COHERENT);
+    if (redisAppendCommand(gather, "DEBUG SLEEP 0.%03d", (int)GATHER_MS) != REDIS_OK ||
+        redisBufferWrite(gather, NULL) != REDIS_OK)
+        abort();
+    sleep_ms(GATHER_MS / 4);
+    redis_do(&run->redis, "DEBUG SLEEP 0.%03d", (int)SLOW_MS);
+    redisFree(gather);
+    schedule_undone(run->schedule);
+    redis_do(&run->redis, "PING");
+    schedule_end(run->schedule);
+}
+
+/*
+ * After SCRIPT_BUSY_MS Redis sends the replies of the same iteration without its invalidations, and answers
+ * all commands with BUSY until the script ends. Which changes it refused is unknown, so all is written again.
+ */
+static void fault_script(struct run *run)
+{
+    schedule_begin(run->schedule, FAULT_SCRIPT, RULE_DISCONNECTED);
+    redis_do(&run->redis, "EVAL %s 0 %d", "for i = 1, tonumber(ARGV[1]) do end", (int)SCRIPT_LOOPS);
+    fault_wipe(run);
+    await_connected(run, 0);
+    schedule_end(run->schedule);
+}
+
+/* Requests of the readers wait for channeld meanwhile, so it has some the moment it continues. */
+static void fault_freeze(struct run *run, enum fault_kind kind, int ms)
+{
+    schedule_begin(run->schedule, kind, RULE_LEASE);
+    process_signal(&run->server.process, SIGSTOP);
+    (void)waitid(P_PID, (id_t)run->server.process.pid, &(siginfo_t){0}, WSTOPPED);
+    sleep_ms(ms);
+    process_signal(&run->server.process, SIGCONT);
+    schedule_undone(run->schedule);
+    await_connected(run, 0);
+    schedule_end(run->schedule);
+}
+
+void run_fault(struct run *run, enum fault_kind kind)
+{
+    switch (kind) {
+    case FAULT_KILL:
+        fault_kill(run);
+        break;
+    case FAULT_PAUSE:
+    case FAULT_PAUSE_WRITE:
+        fault_pause(run, kind);
+        break;
+    case FAULT_STOP:
+        fault_stop(run, kind, STOP_MS);
+        break;
+    case FAULT_STOP_LONG:
+        fault_stop(run, kind, STOP_LONG_MS);
+        break;
+    case FAULT_RESTART:
+        fault_restart(run, kind, RESTART_MS);
+        break;
+    case FAULT_DOWN:
+        fault_restart(run, kind, DOWN_MS);
+        break;
+    case FAULT_FLUSH:
+        fault_flush(run);
+        break;
+    case FAULT_FREEZE:
+        fault_freeze(run, kind, FREEZE_MS);
+        break;
+    case FAULT_FREEZE_LONG:
+        fault_freeze(run, kind, FREEZE_LONG_MS);
+        break;
+    case FAULT_SLOW:
+        fault_slow(run);
+        break;
+    case FAULT_SCRIPT:
+        fault_script(run);
+        break;
+    case FAULT_KINDS:
+        break;
+    }
+}
+
+/* ---- the run ---- */
 
 uint64_t run_changes(struct run *run)
 {
@@ -26,20 +346,20 @@ uint64_t run_reads(struct run *run, uint64_t *failed)
     uint64_t reads = 0;
     *failed = 0;
     for (int i = 0; i < run->options.readers; i++) {
-        reads += atomic_load_explicit(&run->reader[i].tally.reads, memory_order_relaxed);
-        *failed += atomic_load_explicit(&run->reader[i].tally.failed, memory_order_relaxed);
+        reads += atomic_load_explicit(&run->reader[i].counters.reads, memory_order_relaxed);
+        *failed += atomic_load_explicit(&run->reader[i].counters.failed, memory_order_relaxed);
     }
     return reads;
 }
 
-static void run_start_channeld(struct run *run)
+static void start_channeld(struct run *run)
 {
     const char *env[SETTINGS_MAX] = {NULL};
     char *own[] = {
         text_printf("CHANNELD_WORKERS=%d", run->options.workers),
         text_printf("CHANNELD_STALE_LIMIT=%dms", run->options.stale_limit_ms),
-        text_printf("CHANNELD_REQUEST_TIMEOUT=%dms", (int)WEATHER_REQUEST_TIMEOUT_MS),
-        text_printf("CHANNELD_MAX_CONNECTION_AGE=0"), /* a lane is one connection */
+        text_printf("CHANNELD_REQUEST_TIMEOUT=%dms", (int)REQUEST_TIMEOUT_MS),
+        text_printf("CHANNELD_MAX_CONNECTION_AGE=0"), /* a client keeps its connection */
         text_printf("CHANNELD_CACHE_SIZE=%s", run->options.cache_size != NULL ? run->options.cache_size : ""),
     };
     size_t used = 0;
@@ -52,49 +372,44 @@ static void run_start_channeld(struct run *run)
     for (size_t i = 0; run->options.env != NULL && run->options.env[i] != NULL && used < SETTINGS_MAX - 1;
          i++)
         env[used++] = run->options.env[i];
-    const struct server_spec spec = {
-        .redis_url = run->stage.redis.url, .env = env, .wait = SERVER_WAIT_READY};
-    server_start(&run->stage.server, &spec);
+    const struct server_spec spec = {.redis_url = run->redis.url, .env = env, .wait = SERVER_WAIT_READY};
+    server_start(&run->server, &spec);
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         free(own[i]);
 }
 
 void run_start(struct run *run)
 {
-    struct stage *stage = &run->stage;
-    const struct weather_limits limits = {.bound = (int64_t)run->options.bound_ms * CLOCK_MS,
-                                          .stale_limit = (int64_t)run->options.stale_limit_ms * CLOCK_MS};
-    stage->options = &run->options;
-    stage->weather = weather_new(&limits);
-    stage->world = world_new(run->options.channels, run->options.writers);
-    fault_start_redis(stage);
+    const struct schedule_limits limits = {.bound = (int64_t)run->options.bound_ms * CLOCK_MS,
+                                           .stale_limit = (int64_t)run->options.stale_limit_ms * CLOCK_MS};
+    run->schedule = schedule_new(&limits);
+    run->model = model_new(run->options.channels, run->options.writers);
+    start_redis(run);
     for (int i = 0; i < run->options.writers; i++)
-        writer_start(&run->writer[i], &run->options, stage->world, i, stage->redis.port);
-    fault_await_reload(stage);
-    run_start_channeld(run);
+        writer_start(&run->writer[i], &run->options, run->model, i, run->redis.port);
+    await_reload(run);
+    start_channeld(run);
 }
 
 void run_start_readers(struct run *run)
 {
-    struct stage *stage = &run->stage;
-    stage->report = report_new(run->options.verbose);
-    int port = stage->server.port;
-    if (run->options.lie_ms > 0) {
-        run->liar = liar_new(port, run->options.lie_ms);
-        port = liar_port(run->liar);
+    run->report = report_new(run->options.verbose);
+    int port = run->server.port;
+    if (run->options.stale_proxy_ms > 0) {
+        run->proxy = stale_proxy_new(port, run->options.stale_proxy_ms);
+        port = stale_proxy_port(run->proxy);
     }
-    const struct checker checker = {
-        .world = stage->world, .weather = stage->weather, .report = stage->report};
+    const struct checker checker = {.model = run->model, .schedule = run->schedule, .report = run->report};
     for (int i = 0; i < run->options.readers; i++)
         reader_start(&run->reader[i], &run->options, &checker, i, port, &run->readers_finished);
 }
 
 void run_settle(struct run *run)
 {
-    atomic_store(&run->stage.world->finished, true);
+    atomic_store(&run->model->finished, true);
     for (int i = 0; i < run->options.writers; i++)
         writer_join(&run->writer[i]);
-    clock_sleep((int64_t)(run->options.bound_ms + LAST_LOOK_MS) * CLOCK_MS);
+    clock_sleep((int64_t)(run->options.bound_ms + SETTLE_MS) * CLOCK_MS);
     atomic_store(&run->readers_finished, true);
     for (int i = 0; i < run->options.readers; i++)
         reader_join(&run->reader[i]);
@@ -102,24 +417,24 @@ void run_settle(struct run *run)
 
 void run_stop(struct run *run)
 {
-    if (run->liar != NULL)
-        liar_free(run->liar);
-    server_stop(&run->stage.server);
-    redis_stop(&run->stage.redis);
+    if (run->proxy != NULL)
+        stale_proxy_free(run->proxy);
+    server_stop(&run->server);
+    redis_stop(&run->redis);
 }
 
 void run_summary(struct run *run)
 {
-    struct tally *tally = calloc(1, sizeof *tally);
-    double seconds = (double)(clock_now() - report_start(run->stage.report)) / CLOCK_S;
+    struct counters *counters = calloc(1, sizeof *counters);
+    double seconds = (double)(clock_now() - report_start(run->report)) / CLOCK_S;
     uint64_t failed = 0;
-    if (tally == NULL)
+    if (counters == NULL)
         abort();
     uint64_t reads = run_reads(run, &failed);
     uint64_t changes = run_changes(run);
     for (int i = 0; i < run->options.readers; i++)
-        tally_merge(tally, &run->reader[i].tally);
-    printf("%.1f s: %" PRIu64 " reads (%.0f a second), %" PRIu64 " changes (%.0f a second):", seconds, reads,
+        counters_merge(counters, &run->reader[i].counters);
+    printf("%.1f s: %" PRIu64 " reads (%.0f/s), %" PRIu64 " changes (%.0f/s):", seconds, reads,
            (double)reads / seconds, changes, (double)changes / seconds);
     for (int k = 0; k < CHANGE_KINDS; k++) {
         uint64_t count = 0;
@@ -128,13 +443,13 @@ void run_summary(struct run *run)
         printf(" %s %" PRIu64, writer_change_name((enum change_kind)k), count);
     }
     printf("\n");
-    report_summary(run->stage.report, tally, run->stage.weather);
-    free(tally);
+    report_summary(run->report, counters, run->schedule);
+    free(counters);
 }
 
 void run_fini(struct run *run)
 {
-    report_free(run->stage.report);
-    world_free(run->stage.world);
-    weather_free(run->stage.weather);
+    report_free(run->report);
+    model_free(run->model);
+    schedule_free(run->schedule);
 }

@@ -2,18 +2,31 @@
 #define COHERENCE_RUN_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
-#include "coherence/faults.h"
-#include "coherence/liar.h"
+#include "coherence/fault_schedule.h"
+#include "coherence/model.h"
+#include "coherence/options.h"
 #include "coherence/reader.h"
+#include "coherence/report.h"
+#include "coherence/stale_proxy.h"
 #include "coherence/writer.h"
+#include "support/redis.h"
+#include "support/server.h"
 
-/* One run: Redis and channeld, writers that change the one, readers that ask the other and judge. */
-
+/*
+ * One run: Redis and channeld, writers that change the one, readers that send requests to the other and check
+ * the responses, and faults.
+ */
 struct run {
     struct options options;
-    struct stage stage;
-    struct liar *liar;
+    struct model *model;
+    struct fault_schedule *schedule;
+    struct report *report;
+    struct redis redis;
+    bool acknowledges_early; /* before the invalidations of the event loop iteration are queued */
+    struct server server;
+    struct stale_proxy *proxy; /* or NULL */
     struct writer writer[WRITERS_MAX];
     struct reader reader[READERS_MAX];
     atomic_bool readers_finished;
@@ -23,17 +36,23 @@ struct run {
 void run_start(struct run *run);
 void run_start_readers(struct run *run);
 
-/* Ends the writers and then the readers, who look on for a moment when all is written and still. */
+/*
+ * Causes a fault, undoes it, and waits until every worker is connected again. To be called from the thread
+ * that started the programs.
+ */
+void run_fault(struct run *run, enum fault_kind kind);
+
+/* Ends the writers, and the readers a moment after all is written. */
 void run_settle(struct run *run);
 
 /* Ends the programs. */
 void run_stop(struct run *run);
 
-/* Changes made, answers received, and how many of these were 500s. Any thread, at any time. */
+/* Changes made, responses received, and how many of these were 500s. Any thread, at any time. */
 uint64_t run_changes(struct run *run);
 uint64_t run_reads(struct run *run, uint64_t *failed);
 
-/* Prints what was counted, once it has stopped. */
+/* Prints the counters, once it has stopped. */
 void run_summary(struct run *run);
 
 /* Frees what it holds, but not *run. */

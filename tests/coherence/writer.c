@@ -1,11 +1,536 @@
-/* The pace of a writer, and its ways through losses of Redis; see writer.h. */
+/* Pipelined changes, the commands that make them up, and the loop of a writer; see writer.h. */
 
 #include "coherence/writer.h"
 
+#include <hiredis/hiredis.h>
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "coherence/clock.h"
+
+/* ---- batches ---- */
+
+enum { CONNECT_TIMEOUT_S = 2 };
+
+static void batch_init(struct batch *batch, int port)
+{
+    memset(batch, 0, sizeof *batch);
+    batch->port = port;
+}
+
+static void batch_fini(struct batch *batch)
+{
+    if (batch->redis != NULL)
+        redisFree(batch->redis);
+    batch->redis = NULL;
+}
+
+static bool batch_connect(struct batch *batch)
+{
+    struct timeval timeout = {.tv_sec = CONNECT_TIMEOUT_S};
+    if (batch->redis != NULL)
+        return true;
+    batch->redis = redisConnectWithTimeout("127.0.0.1", batch->port, timeout);
+    if (batch->redis != NULL && batch->redis->err != 0)
+        batch_fini(batch);
+    batch->lost = false;
+    return batch->redis != NULL;
+}
+
+static bool batch_has_room(const struct batch *batch)
+{
+    return batch->changes < BATCH_CHANGES;
+}
+
+static void batch_command(struct batch *batch, int argc, const char **argv)
+{
+    if (batch->dropping || batch->lost)
+        return;
+    batch->replies[batch->changes]++;
+    if (redisAppendCommandArgv(batch->redis, argc, argv, NULL) != REDIS_OK)
+        batch->lost = true;
+}
+
+static void batch_open(struct batch *batch, bool transaction, bool lost)
+{
+    batch->replies[batch->changes] = 0;
+    batch->transaction = transaction;
+    batch->dropping = lost;
+    if (transaction)
+        batch_command(batch, 1, (const char *[]){"MULTI"});
+}
+
+static void batch_close(struct batch *batch)
+{
+    if (batch->transaction)
+        batch_command(batch, 1, (const char *[]){"EXEC"});
+    if (batch->dropping) {
+        batch->dropping = false;
+        batch_command(batch, 1, (const char *[]){"PING"});
+    }
+    batch->effects_end[batch->changes++] = batch->effects;
+}
+
+static void batch_add_effect(struct batch *batch, struct history *history, int64_t number)
+{
+    batch->effect[batch->effects].history = history;
+    batch->effect[batch->effects++].number = number;
+}
+
+static int64_t batch_effect(struct batch *batch, struct history *history, int64_t value)
+{
+    int64_t number = history_issue(history, value, clock_now());
+    batch_add_effect(batch, history, number);
+    return number;
+}
+
+/*
+ * True when there is a reply, even an error. BUSY counts as a lost connection: the commands of one change may
+ * have been refused in part.
+ */
+static bool batch_take_reply(struct batch *batch)
+{
+    redisReply *reply = NULL;
+    if (redisGetReply(batch->redis, (void **)&reply) != REDIS_OK || reply == NULL)
+        return false;
+    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "BUSY ", 5) == 0) {
+        freeReplyObject(reply);
+        return false;
+    }
+    if (reply->type == REDIS_REPLY_ERROR || reply->type == REDIS_REPLY_NIL)
+        (void)snprintf(batch->error, sizeof batch->error, "redis refuses: %s",
+                       reply->type == REDIS_REPLY_NIL ? "nil" : reply->str);
+    for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
+        if (reply->element[i]->type == REDIS_REPLY_ERROR)
+            (void)snprintf(batch->error, sizeof batch->error, "redis refuses: %s", reply->element[i]->str);
+    }
+    freeReplyObject(reply);
+    return true;
+}
+
+static bool batch_finish_change(struct batch *batch, int change)
+{
+    for (int i = 0; i < batch->replies[change]; i++) {
+        if (!batch_take_reply(batch))
+            return false;
+    }
+    int64_t now = clock_now();
+    for (int i = change == 0 ? 0 : batch->effects_end[change - 1]; i < batch->effects_end[change]; i++)
+        history_acknowledge(batch->effect[i].history, batch->effect[i].number, now);
+    return true;
+}
+
+static bool batch_run(struct batch *batch)
+{
+    for (int i = 0; i < batch->changes && !batch->lost; i++)
+        batch->lost = !batch_finish_change(batch, i);
+    batch->changes = 0;
+    batch->effects = 0;
+    if (!batch->lost)
+        return true;
+    batch_fini(batch);
+    return false;
+}
+
+/*
+ * ---- commands ----
+ *
+ * The four kinds of keys of docs/schema.md. A card has its version, which is the number of the change in the
+ * card's history, in almost every field. Each function adds a command with its effect to the open change and
+ * updates the owner's state.
+ */
+
+enum { TEXT_SIZE = 64, FIELDS_MAX = 16, ARGS_MAX = 2 + 2 * FIELDS_MAX };
+
+/* A command being composed. */
+struct command {
+    int argc;
+    const char *argv[ARGS_MAX];
+    int texts;
+    char text[2 + FIELDS_MAX][TEXT_SIZE];
+};
+
+static void command_add(struct command *command, const char *argument)
+{
+    command->argv[command->argc++] = argument;
+}
+
+__attribute__((format(printf, 2, 3))) static void command_print(struct command *command, const char *format,
+                                                                ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = command->text[command->texts++];
+    (void)vsnprintf(text, TEXT_SIZE, format, args);
+    va_end(args);
+    command_add(command, text);
+}
+
+static void command_begin(struct command *command, const char *name, int channel)
+{
+    command->argc = command->texts = 0;
+    command_add(command, name);
+    command_print(command, "channels:card:%" PRId64, model_id(channel));
+}
+
+static void command_text(struct command *command, const char *field, int64_t version)
+{
+    command_add(command, field);
+    command_print(command, "v:%" PRId64, version);
+}
+
+static void command_number(struct command *command, const char *field, int64_t version)
+{
+    command_add(command, field);
+    command_print(command, "%" PRId64, version);
+}
+
+static void writer_put_link(struct writer *writer, int link, int channel)
+{
+    struct command command = {.argc = 0};
+    command_add(&command, channel >= 0 ? "SET" : "DEL");
+    command_print(&command, "channels:link:https://max.ru/l%d", link);
+    if (channel >= 0)
+        command_print(&command, "%" PRId64, model_id(channel));
+    batch_command(&writer->batch, command.argc, command.argv);
+    (void)batch_effect(&writer->batch, &writer->model->link[link], channel >= 0 ? channel : LINK_FREE);
+    writer->model->link_owner[link] = channel;
+}
+
+static void writer_put_member(struct writer *writer, int channel, int score)
+{
+    struct command command = {.argc = 0};
+    command_add(&command, score >= 0 ? "ZADD" : "ZREM");
+    command_add(&command, "channels:index");
+    if (score >= 0)
+        command_print(&command, "%d", score);
+    command_print(&command, "%" PRId64, model_id(channel));
+    batch_command(&writer->batch, command.argc, command.argv);
+    (void)batch_effect(&writer->batch, &writer->model->member[channel], score >= 0 ? score : MEMBER_ABSENT);
+    writer->model->channel[channel].score = score;
+}
+
+static void writer_put_key(struct writer *writer, int key, bool valid)
+{
+    const char *argv[] = {valid ? "SADD" : "SREM", "channels:api_keys", writer->model->key_digest[key]};
+    batch_command(&writer->batch, 3, argv);
+    (void)batch_effect(&writer->batch, &writer->model->key[key], valid ? KEY_VALID : KEY_REVOKED);
+    writer->model->key_valid[key] = valid;
+}
+
+static void command_first_half(struct command *command, const struct model *model, int channel,
+                               int64_t version)
+{
+    int link = model->channel[channel].link;
+    command_add(command, "max_channel_id");
+    command_print(command, "%" PRId64, model_id(channel));
+    command_text(command, "title", version);
+    command_text(command, "description", version);
+    command_text(command, "avatar", version);
+    if (link >= 0) {
+        command_add(command, "link");
+        command_print(command, "https://max.ru/l%d", link);
+    }
+    command_text(command, "category", version);
+}
+
+static void command_second_half(struct command *command, int64_t version)
+{
+    int second = (int)(version % 86400);
+    command_number(command, "followers_cnt_today", version);
+    command_add(command, "followers_history");
+    command_print(command, "{\"2026-11-20\":%" PRId64 "}", version);
+    command_number(command, "is_a_plus_flag", version % 2);
+    command_number(command, "views_24h", version);
+    command_number(command, "views_48h", version);
+    command_number(command, "er_24h", version);
+    command_number(command, "er_48h", version);
+    command_add(command, "updated_at");
+    command_print(command, "2026-11-20T%02d:%02d:%02d", second / 3600, second / 60 % 60, second % 60);
+}
+
+static int64_t writer_issue_card(struct writer *writer, int channel)
+{
+    int link = writer->model->channel[channel].link;
+    return batch_effect(&writer->batch, &writer->model->card[channel], link >= 0 ? link : CARD_WITHOUT_LINK);
+}
+
+static void writer_put_card(struct writer *writer, int channel)
+{
+    struct command command;
+    int64_t version = writer_issue_card(writer, channel);
+    command_begin(&command, "HSET", channel);
+    command_first_half(&command, writer->model, channel, version);
+    command_second_half(&command, version);
+    batch_command(&writer->batch, command.argc, command.argv);
+}
+
+static void writer_put_card_torn(struct writer *writer, int channel)
+{
+    struct command command;
+    (void)batch_run(&writer->batch);
+    if (writer->batch.redis == NULL)
+        return;
+    batch_open(&writer->batch, false, false);
+    int64_t version = writer_issue_card(writer, channel);
+    writer->batch.effects = 0;
+    command_begin(&command, "HSET", channel);
+    command_first_half(&command, writer->model, channel, version);
+    batch_command(&writer->batch, command.argc, command.argv);
+    batch_close(&writer->batch);
+    if (!batch_run(&writer->batch))
+        return;
+    batch_open(&writer->batch, false, false);
+    command_begin(&command, "HSET", channel);
+    command_second_half(&command, version);
+    batch_command(&writer->batch, command.argc, command.argv);
+    batch_add_effect(&writer->batch, &writer->model->card[channel], version);
+    batch_close(&writer->batch);
+}
+
+static void writer_delete_card(struct writer *writer, int channel, bool whole)
+{
+    struct command command;
+    command_begin(&command, whole ? "DEL" : "HDEL", channel);
+    if (!whole)
+        command_add(&command, "link");
+    batch_command(&writer->batch, command.argc, command.argv);
+    if (whole)
+        (void)batch_effect(&writer->batch, &writer->model->card[channel], CARD_ABSENT);
+}
+
+/* ---- choices ---- */
+
+enum { TRIES = 8, ACTIVE_SCORES = 9000 };
+
+static int writer_owned(const struct writer *writer, int count)
+{
+    return (count - writer->number + writer->model->writers - 1) / writer->model->writers;
+}
+
+static int writer_nth(const struct writer *writer, int n)
+{
+    return n * writer->model->writers + writer->number;
+}
+
+static int writer_any_channel(struct writer *writer)
+{
+    return writer_nth(writer, random_below(&writer->random, writer_owned(writer, writer->model->channels)));
+}
+
+static int writer_active_channel(struct writer *writer)
+{
+    int channel = MODEL_FROZEN + random_below(&writer->random, MODEL_ACTIVE);
+    channel += writer->number - channel % writer->model->writers;
+    if (channel < MODEL_FROZEN)
+        channel += writer->model->writers;
+    return model_section(channel) == SECTION_ACTIVE ? channel : channel - writer->model->writers;
+}
+
+static int writer_active_score(struct writer *writer)
+{
+    return 1000 + random_below(&writer->random, ACTIVE_SCORES);
+}
+
+static bool writer_drops(struct writer *writer)
+{
+    return writer->options->drop != 0 && random_below(&writer->random, writer->options->drop) == 0;
+}
+
+/* A link without owner, the channel's own first; -1 when none was found. */
+static int writer_free_link(struct writer *writer, int channel)
+{
+    int link = channel;
+    for (int i = 0; i < TRIES && writer->model->link_owner[link] >= 0; i++)
+        link = writer_any_channel(writer);
+    return writer->model->link_owner[link] < 0 ? link : -1;
+}
+
+/* ---- changes ---- */
+
+static void writer_change_card(struct writer *writer)
+{
+    bool hot = random_below(&writer->random, 5) == 0;
+    int channel =
+        hot ? model_hot_channel(writer->model, random_below(&writer->random, MODEL_HOT), writer->number)
+            : writer_any_channel(writer);
+    if (!writer->model->channel[channel].present)
+        return;
+    if (writer->options->torn_writes) {
+        writer_put_card_torn(writer, channel);
+        return;
+    }
+    batch_open(&writer->batch, false, writer_drops(writer));
+    writer_put_card(writer, channel);
+    batch_close(&writer->batch);
+}
+
+/* Two channels exchange their links. */
+static void writer_swap_links(struct writer *writer, int a, int b)
+{
+    struct channel_state *channel = writer->model->channel;
+    int link = channel[a].link;
+    batch_open(&writer->batch, true, writer_drops(writer));
+    channel[a].link = channel[b].link;
+    channel[b].link = link;
+    writer_put_link(writer, channel[a].link, a);
+    writer_put_link(writer, channel[b].link, b);
+    writer_put_card(writer, a);
+    writer_put_card(writer, b);
+    batch_close(&writer->batch);
+}
+
+/* A channel loses its link, or gets one. */
+static void writer_toggle_link(struct writer *writer, int channel)
+{
+    struct channel_state *state = &writer->model->channel[channel];
+    int link = state->link >= 0 ? state->link : writer_free_link(writer, channel);
+    if (link < 0)
+        return;
+    batch_open(&writer->batch, true, writer_drops(writer));
+    writer_put_link(writer, link, state->link >= 0 ? -1 : channel);
+    if (state->link >= 0)
+        writer_delete_card(writer, channel, false);
+    state->link = state->link >= 0 ? -1 : link;
+    writer_put_card(writer, channel);
+    batch_close(&writer->batch);
+}
+
+static void writer_change_link(struct writer *writer)
+{
+    const struct channel_state *channel = writer->model->channel;
+    int a = writer_any_channel(writer);
+    int b = writer_any_channel(writer);
+    if (!channel[a].present)
+        return;
+    if (a != b && channel[a].link >= 0 && channel[b].link >= 0 && channel[b].present &&
+        random_below(&writer->random, 2) == 0)
+        writer_swap_links(writer, a, b);
+    else
+        writer_toggle_link(writer, a);
+}
+
+static void writer_change_index(struct writer *writer)
+{
+    int channel = writer_active_channel(writer);
+    const struct channel_state *state = &writer->model->channel[channel];
+    if (!state->present)
+        return;
+    bool leaves = state->score >= 0 && random_below(&writer->random, 4) == 0;
+    batch_open(&writer->batch, false, writer_drops(writer));
+    writer_put_member(writer, channel, leaves ? -1 : writer_active_score(writer));
+    batch_close(&writer->batch);
+}
+
+static void writer_remove_channel(struct writer *writer, int channel)
+{
+    struct channel_state *state = &writer->model->channel[channel];
+    batch_open(&writer->batch, true, writer_drops(writer));
+    writer_delete_card(writer, channel, true);
+    if (state->link >= 0)
+        writer_put_link(writer, state->link, -1);
+    if (state->score >= 0)
+        writer_put_member(writer, channel, -1);
+    state->present = false;
+    state->link = -1;
+    batch_close(&writer->batch);
+}
+
+static void writer_restore_channel(struct writer *writer, int channel)
+{
+    struct channel_state *state = &writer->model->channel[channel];
+    batch_open(&writer->batch, true, writer_drops(writer));
+    state->present = true;
+    state->link = writer_free_link(writer, channel);
+    writer_put_card(writer, channel);
+    if (state->link >= 0)
+        writer_put_link(writer, state->link, channel);
+    if (model_section(channel) == SECTION_ACTIVE)
+        writer_put_member(writer, channel, writer_active_score(writer));
+    batch_close(&writer->batch);
+}
+
+static void writer_change_channel(struct writer *writer)
+{
+    int channel =
+        random_below(&writer->random, 2) == 0 ? writer_active_channel(writer) : writer_any_channel(writer);
+    enum section section = model_section(channel);
+    if (section == SECTION_FROZEN || section == SECTION_TAIL)
+        return;
+    if (!writer->model->channel[channel].present)
+        writer_restore_channel(writer, channel);
+    else if (random_below(&writer->random, 3) == 0)
+        writer_remove_channel(writer, channel);
+}
+
+static void writer_change_key(struct writer *writer)
+{
+    int key = MODEL_KEYS_PERMANENT + random_below(&writer->random, MODEL_KEYS - MODEL_KEYS_PERMANENT);
+    if (key % writer->model->writers != writer->number)
+        return;
+    batch_open(&writer->batch, false, writer_drops(writer));
+    writer_put_key(writer, key, !writer->model->key_valid[key]);
+    batch_close(&writer->batch);
+}
+
+static void writer_change(struct writer *writer, enum change_kind kind)
+{
+    static void (*const change[CHANGE_KINDS])(struct writer * writer) = {
+        [CHANGE_CARD] = writer_change_card,   [CHANGE_LINK] = writer_change_link,
+        [CHANGE_INDEX] = writer_change_index, [CHANGE_CHANNEL] = writer_change_channel,
+        [CHANGE_KEY] = writer_change_key,
+    };
+    int before = writer->batch.changes;
+    if (!batch_has_room(&writer->batch) || writer->batch.lost)
+        return;
+    change[kind](writer);
+    if (writer->batch.changes != before)
+        atomic_fetch_add_explicit(&writer->changes[kind], 1, memory_order_relaxed);
+}
+
+/* ---- the whole catalogue ---- */
+
+/* The first state of a channel: each generation assigns the links in another order. */
+static void writer_begin_channel(struct writer *writer, int n, int generation)
+{
+    int owned = writer_owned(writer, writer->model->channels);
+    int channel = writer_nth(writer, n);
+    struct channel_state *state = &writer->model->channel[channel];
+    enum section section = model_section(channel);
+    *state = (struct channel_state){
+        .present = true, .link = writer_nth(writer, (n + generation) % owned), .score = -1};
+    batch_open(&writer->batch, true, false);
+    writer_put_card(writer, channel);
+    writer_put_link(writer, state->link, channel);
+    if (section == SECTION_FROZEN || section == SECTION_TAIL)
+        writer_put_member(writer, channel, model_fixed_score(channel));
+    else if (section == SECTION_ACTIVE && random_below(&writer->random, 4) != 0)
+        writer_put_member(writer, channel, writer_active_score(writer));
+    batch_close(&writer->batch);
+}
+
+static bool writer_reload(struct writer *writer)
+{
+    int generation = atomic_load(&writer->model->generation);
+    for (int key = writer->number; key < MODEL_KEYS; key += writer->model->writers) {
+        batch_open(&writer->batch, false, false);
+        writer_put_key(writer, key, key < MODEL_KEYS_PERMANENT || random_below(&writer->random, 2) == 0);
+        batch_close(&writer->batch);
+        if (!batch_has_room(&writer->batch) && !batch_run(&writer->batch))
+            return false;
+    }
+    for (int n = 0; n < writer_owned(writer, writer->model->channels); n++) {
+        if (!batch_has_room(&writer->batch) && !batch_run(&writer->batch))
+            return false;
+        writer_begin_channel(writer, n, generation);
+    }
+    return batch_run(&writer->batch);
+}
+
+/* ---- the thread ---- */
 
 enum { BATCH_MOST = 16, RETRY_MS = 5, LAG_MS = 100 };
 
@@ -20,48 +545,47 @@ const char *writer_change_name(enum change_kind kind)
 
 static enum change_kind writer_choose(struct writer *writer)
 {
-    int dice = chance_below(&writer->chance, 100);
-    if (dice < 66)
+    int roll = random_below(&writer->random, 100);
+    if (roll < 66)
         return CHANGE_CARD;
-    if (dice < 78)
+    if (roll < 78)
         return CHANGE_LINK;
-    if (dice < 88)
+    if (roll < 88)
         return CHANGE_INDEX;
-    return dice < 94 ? CHANGE_CHANNEL : CHANGE_KEY;
+    return roll < 94 ? CHANGE_CHANNEL : CHANGE_KEY;
 }
 
-/* A few changes with one round trip; returns how many. The gate is held. */
+/* A few changes with one round trip; returns how many. The reload lock is held for reading. */
 static int writer_run_batch(struct writer *writer)
 {
-    int most = 1 + chance_below(&writer->chance, BATCH_MOST);
+    int most = 1 + random_below(&writer->random, BATCH_MOST);
     int count = 0;
     for (int i = 0; i < most; i++) {
         int before = writer->batch.changes;
         writer_change(writer, writer_choose(writer));
         count += writer->batch.changes - before;
     }
-    if (!batch_run(&writer->batch))
-        writer->lost_batches++;
+    (void)batch_run(&writer->batch);
     return count;
 }
 
-/* One step: the whole catalogue if it is new, else a batch. Returns the number of changes, 0 when Redis is
- * away. */
+/* Writes the whole catalogue if it is a new one, else a batch. Returns the number of changes, 0 without
+ * Redis. */
 static int writer_step(struct writer *writer)
 {
-    struct world *world = writer->world;
+    struct model *model = writer->model;
     int count = 0;
-    (void)pthread_rwlock_rdlock(&world->gate);
-    if (atomic_load(&world->redis_up) && batch_connect(&writer->batch)) {
-        int generation = atomic_load(&world->generation);
+    (void)pthread_rwlock_rdlock(&model->reload_lock);
+    if (atomic_load(&model->redis_up) && batch_connect(&writer->batch)) {
+        int generation = atomic_load(&model->generation);
         if (generation == writer->generation) {
             count = writer_run_batch(writer);
         } else if (writer_reload(writer)) {
             writer->generation = generation;
-            atomic_fetch_add(&world->reloaded, 1);
+            atomic_fetch_add(&model->reloaded, 1);
         }
     }
-    (void)pthread_rwlock_unlock(&world->gate);
+    (void)pthread_rwlock_unlock(&model->reload_lock);
     if (writer->batch.error[0] != '\0') {
         (void)fprintf(stderr, "coherence: %s\n", writer->batch.error);
         abort();
@@ -74,7 +598,7 @@ static void *writer_main(void *arg)
     struct writer *writer = arg;
     int64_t due = clock_now();
     int64_t rate = writer->options->changes;
-    while (!atomic_load(&writer->world->finished)) {
+    while (!atomic_load(&writer->model->finished)) {
         int count = writer_step(writer);
         int64_t now = clock_now();
         if (count == 0)
@@ -89,11 +613,11 @@ static void *writer_main(void *arg)
     return NULL;
 }
 
-void writer_start(struct writer *writer, const struct options *options, struct world *world, int number,
+void writer_start(struct writer *writer, const struct options *options, struct model *model, int number,
                   int redis_port)
 {
-    *writer = (struct writer){.options = options, .world = world, .number = number};
-    writer->chance = options->seed * 1000 + (uint64_t)number;
+    *writer = (struct writer){.options = options, .model = model, .number = number};
+    writer->random = options->seed * 1000 + (uint64_t)number;
     batch_init(&writer->batch, redis_port);
     if (pthread_create(&writer->thread, NULL, writer_main, writer) != 0)
         abort();

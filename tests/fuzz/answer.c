@@ -1,4 +1,4 @@
-/* Reading answers; see answer.h. */
+/* Parsing of responses; see answer.h. */
 #include "fuzz/answer.h"
 
 #include "fuzz/contract.h"

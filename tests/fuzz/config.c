@@ -1,8 +1,8 @@
 /*
- * Settings with any values: each is taken or refused by its name, and what is printed of those in force gives
- * the same settings when it is read again.
+ * Settings with any values: each is accepted, or rejected with its name, and the printed configuration
+ * results in the same settings when it is parsed again.
  *
- * An input is a list of "name=value" lines, as flags without their hyphens. Files are not read.
+ * An input is a list of "name=value" lines, like flags without their hyphens. Files are not read.
  */
 #include "app/config.h"
 #include "base/parse.h"
@@ -56,7 +56,7 @@ static void print(const struct config *c, struct buf *out)
     FUZZ_CHECK(buf_error(out) == 0);
 }
 
-/* The value that was printed masked. */
+/* The value that was printed redacted. */
 static const char *unmasked(const struct config *c, struct span name)
 {
     if (span_equal(name, SPAN("redis-url")))

@@ -1,4 +1,4 @@
-/* Holding bodies against the contract; see contract.h. */
+/* Validation of bodies; see contract.h. */
 #include "fuzz/contract.h"
 
 #include "fuzz/fuzz.h"
@@ -112,7 +112,7 @@ static void check_success(yyjson_val *body)
 
 void contract_check_body(struct span body, int status)
 {
-    yyjson_doc *doc = yyjson_read(body.data, body.len, YYJSON_READ_NOFLAG); /* it checks UTF-8 too */
+    yyjson_doc *doc = yyjson_read(body.data, body.len, YYJSON_READ_NOFLAG); /* validates UTF-8 too */
     FUZZ_CHECK(doc != NULL);
     yyjson_val *root = yyjson_doc_get_root(doc);
     yyjson_val *success = yyjson_obj_get(root, "success");

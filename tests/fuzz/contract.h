@@ -1,6 +1,6 @@
 /*
- * The shapes of the API's bodies, written down once more, from the contract and not from the code: whatever
- * the service says is held against this.
+ * The shapes of the API's bodies, written from the contract and not from the code, to validate every body
+ * that the code produces.
  */
 #ifndef TEST_FUZZ_CONTRACT_H
 #define TEST_FUZZ_CONTRACT_H
@@ -20,11 +20,10 @@ struct contract_member {
 enum { CONTRACT_MEMBERS = 15 };
 extern const struct contract_member CONTRACT_CARD[CONTRACT_MEMBERS];
 
-/* Aborts unless `channel` is an object of exactly the members of its shape, in their order and of their
- * types. */
+/* Aborts unless `channel` has exactly the members of its shape, in their order and with their types. */
 void contract_check_channel(yyjson_val *channel, bool summary);
 
-/* Aborts unless `body` is JSON in UTF-8 of the shape that goes with the status. */
+/* Aborts unless `body` is JSON in UTF-8 of the shape that belongs to the status. */
 void contract_check_body(struct span body, int status);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What the fuzz targets share. A target is one function that takes bytes and aborts when a promise does not
- * hold; libFuzzer drives it in the preset "fuzz", replay.c with files everywhere else.
+ * Shared by the fuzz targets. A target is one function that takes bytes and aborts when a property does not
+ * hold. In the preset "fuzz" libFuzzer calls it, in all others replay.c does with files.
  */
 #ifndef TEST_FUZZ_FUZZ_H
 #define TEST_FUZZ_FUZZ_H
@@ -19,7 +19,7 @@ _Noreturn static inline void fuzz_fail(const char *what, const char *file, int l
     abort();
 }
 
-/* A promise. Unlike assert() it is always looked at. */
+/* A property. Unlike assert() it is always checked. */
 #define FUZZ_CHECK(condition) ((condition) ? (void)0 : fuzz_fail(#condition, __FILE__, __LINE__))
 
 static inline struct span fuzz_input(const uint8_t *data, size_t size)
@@ -27,7 +27,7 @@ static inline struct span fuzz_input(const uint8_t *data, size_t size)
     return (struct span){size == 0 ? "" : (const char *)data, size};
 }
 
-/* Takes what stands before the first `end` off the front of `input`, and `end` with it. */
+/* Removes the bytes up to the first `end` and `end` itself from the front of `input`; returns the former. */
 static inline struct span fuzz_take(struct span *input, char end)
 {
     struct span taken = {input->data, span_find(*input, end)};
@@ -35,7 +35,7 @@ static inline struct span fuzz_take(struct span *input, char end)
     return taken;
 }
 
-/* An owned copy with exactly its length, so that reading beyond it is seen. */
+/* An owned copy of exactly its length, so that AddressSanitizer notices reads beyond it. */
 static inline char *fuzz_copy(struct span s)
 {
     char *copy = malloc(s.len == 0 ? 1 : s.len);
@@ -44,7 +44,7 @@ static inline char *fuzz_copy(struct span s)
     return copy;
 }
 
-/* The same as a text that ends; what follows a NUL is cut off. */
+/* An owned, NUL-terminated copy up to the first NUL. */
 static inline char *fuzz_text(struct span s)
 {
     size_t len = span_find(s, '\0');

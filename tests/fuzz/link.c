@@ -1,6 +1,6 @@
 /*
- * Links of any kind to their stored shape. What is accepted is in the stored shape, stays what it is when
- * normalised again, and is found by the web client's host as well.
+ * From links to their stored form. An accepted link has the stored form, does not change when normalised
+ * again, and is equivalent to the same link with the web client's host.
  */
 #include "model/link.h"
 #include "fuzz/fuzz.h"
@@ -10,7 +10,7 @@
 static const struct link_hosts HOSTS = {{"max.ru", 6}, {"web.max.ru", 10}};
 static const struct span START = {"https://max.ru/", 15};
 
-/* `start` and the slug of `stored` lead to `stored`. */
+/* `start` with the slug of `stored` is normalised to `stored`. */
 static void check_leads_to(const char *start, struct span stored)
 {
     struct buf link = BUF_INIT;

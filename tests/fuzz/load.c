@@ -1,8 +1,8 @@
 /*
- * Files of channels: what `channelctl load` accepts of a line is shown by the API just as it stood there, and
- * is accepted again; and a file falls into the same lines however it is read.
+ * Files of channels: a line that `channelctl load` accepts appears in the API's response unchanged, and is
+ * accepted again; and a file has the same lines whatever the sizes of the reads.
  *
- * An input is such a file. How large the pieces are that it is read in follows from its length.
+ * An input is such a file. The size of the reads depends on its length.
  */
 #include "ctl/load.h"
 #include "fuzz/contract.h"
@@ -44,7 +44,7 @@ static int read_card(struct span line, struct buf *arena, struct card *card)
     return err;
 }
 
-/* The latest ten days, of which each counts with the value that was given last. */
+/* The latest ten days; of a repeated day the last value counts. */
 static void check_history(yyjson_val *given, yyjson_val *shown)
 {
     yyjson_obj_iter iter;
@@ -80,7 +80,7 @@ static void check_member(const struct contract_member *m, yyjson_val *given, yyj
         FUZZ_CHECK(yyjson_equals_strn(shown, yyjson_get_str(given), yyjson_get_len(given)));
 }
 
-/* `shown` is what the API makes of the row, one line of JSON. */
+/* `shown` is the API's JSON of the row. */
 static void check_same(struct span line, struct span shown)
 {
     yyjson_doc *given = yyjson_read(line.data, line.len, YYJSON_READ_NOFLAG);

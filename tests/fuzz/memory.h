@@ -1,6 +1,6 @@
 /*
- * Memory that runs out: for a target that is linked with --wrap for malloc, calloc and realloc. Only what is
- * allocated while the code under test is at work can fail.
+ * Failing allocations, for a target that is linked with --wrap for malloc, calloc and realloc. Only
+ * allocations of the code under test fail, not those of the target.
  */
 #ifndef TEST_FUZZ_MEMORY_H
 #define TEST_FUZZ_MEMORY_H
@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-static bool at_work;       /* the code under test is, and not the target */
-static unsigned countdown; /* to the allocation that fails; 0: none */
+static bool at_work;       /* the code under test is running, not the target */
+static unsigned countdown; /* until the allocation that fails; 0: none fails */
 
 static bool fails_now(void)
 {

@@ -1,8 +1,8 @@
 /*
- * Request targets to questions: a target is split and decoded, its parameters are looked for in a second,
- * plain way, and what is asked of the store is always something that can be stored.
+ * From request targets to cache queries: a target is split and decoded, its parameters are parsed a second
+ * time in a simple way, and the query is always for something that can be stored.
  *
- * An input is the target; behind a newline the value of X-Api-Key.
+ * An input is the target, and behind a newline the value of X-Api-Key.
  */
 #include "api/params.h"
 #include "base/encoding.h"

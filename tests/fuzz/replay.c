@@ -1,8 +1,8 @@
 /*
- * Runs a fuzz target over files and folders of files, for compilers without libFuzzer: seeds, and whatever
- * once broke something, are tests of every build.
+ * Runs a fuzz target on files and folders of files, for compilers without libFuzzer: seeds, and inputs that
+ * once failed, are tests of every build.
  *
- *     TARGET FILE...              each as it is
+ *     TARGET FILE...              each unchanged
  *     TARGET --insert X FILE...   each with X and '@', X and 'A', ... at every place of its first line
  */
 #include "fuzz/fuzz.h"

@@ -1,17 +1,20 @@
 /*
- * A Redis that lies: the real store and its connection over a socket pair, and a server that says anything,
- * cut anywhere. Nothing breaks, nothing is lost, everything ends, and whatever the store answers is either a
- * failure or of the contract's shape.
+ * A malicious Redis: the real cache and its connection over a socket pair, and a server that sends any bytes,
+ * split anywhere. Nothing crashes or leaks, every request ends, and each result is either a failure or has
+ * the contract's shape.
  *
- * An input is a line of moves and then what the server says. Moves:
- *     g   the server does a part of the handshake        c d   ask for card 1 or 2
- *         as it should; three are all of it
- *     x   it closes the connection                       l     ask for a card by link
- *     t   time passes: the connection's timer            p q   ask for page 1 or 2
- *     u   time passes: the timer of the requests         k     ask whether a key is valid
- *     f   whoever asked first goes away                  *     the server says all that is left
- *     m   of the allocations from now on, one fails: the next byte tells which ('@' is the first, 'A' the
- * second) Any other byte: the server says so many bytes ('@' is 1, 'A' 2, '0' 49).
+ * An input is a line of steps and then the bytes that the server sends. Steps:
+ *     g   the server does one part of the handshake;     c d   query card 1 or 2
+ *         three complete it
+ *     x   it closes the connection                       l     query a card by link
+ *     t   time passes until the next timer is due        p q   query page 1 or 2
+ *     u   half a second passes, a request's timeout      k     query whether a key is valid
+ *     f   the oldest request is cancelled                *     the server sends all bytes that are left
+ *     m   an allocation from now on fails; the next byte tells which ('@': the first, 'A': the second)
+ *
+ * Any other byte: the server sends so many bytes ('@': 1, 'A': 2, '0': 49).
+ *
+ * Time is virtual and nothing is random, so an input always does the same, however slow the machine is.
  */
 #include "base/clock.h"
 #include "cache/cache_internal.h"
@@ -25,12 +28,24 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ASKED_MAX = 32, MOVES_MAX = 64, TURNS_MAX = 2000, CACHE_BYTES = 256 * 1024 };
+enum {
+    QUERIES_MAX = 32,
+    STEPS_MAX = 64,
+    SENDS_MAX = 2000,
+    TIMERS_MAX = 16,
+    REQUEST_TIMEOUT_MS = 500,
+    CACHE_BYTES = 256 * 1024
+};
 
 redisContext *__real_redisConnectWithOptions(const redisOptions *options);
 redisContext *__wrap_redisConnectWithOptions(const redisOptions *options);
+ssize_t __wrap_getrandom(void *buffer, size_t length, unsigned flags);
+int __real_uv_timer_start(uv_timer_t *timer, uv_timer_cb callback, uint64_t timeout, uint64_t repeat);
+int __wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb callback, uint64_t timeout, uint64_t repeat);
+void __real_uv_close(uv_handle_t *handle, uv_close_cb closed);
+void __wrap_uv_close(uv_handle_t *handle, uv_close_cb closed);
 
-/* --- time that passes as the input wants --- */
+/* --- virtual time --- */
 
 static uint64_t now_ns = 1000000000000;
 
@@ -49,33 +64,97 @@ void clock_stamp_utc(char out[CLOCK_STAMP_LEN])
     memset(out, '0', CLOCK_STAMP_LEN);
 }
 
-static void let_pass(uint64_t ms)
+/* Seeds of hash tables and the jitter of reconnection: the same in each run. */
+ssize_t __wrap_getrandom(void *buffer, size_t length, unsigned flags)
 {
-    now_ns += ms * 1000000;
+    (void)flags;
+    memset(buffer, 0x5a, length);
+    return (ssize_t)length;
 }
 
-struct asked {
+/* The timers that were started and not closed; in libuv they are active, but never due. */
+static struct {
+    uv_timer_t *handle; /* NULL: a free slot */
+    uv_timer_cb callback;
+    uint64_t due_ms;
+} timers[TIMERS_MAX];
+
+static int find_timer(const uv_timer_t *handle)
+{
+    for (int i = 0; i < TIMERS_MAX; i++) {
+        if (timers[i].handle == handle)
+            return i;
+    }
+    return -1;
+}
+
+int __wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb callback, uint64_t timeout, uint64_t repeat)
+{
+    static const uint64_t never = UINT64_MAX / 4;
+    int slot = find_timer(timer);
+    if (slot < 0)
+        slot = find_timer(NULL);
+    FUZZ_CHECK(slot >= 0 && repeat == 0);
+    timers[slot].handle = timer;
+    timers[slot].callback = callback;
+    timers[slot].due_ms = clock_boot_ms() + timeout;
+    return __real_uv_timer_start(timer, callback, never, 0);
+}
+
+void __wrap_uv_close(uv_handle_t *handle, uv_close_cb closed)
+{
+    int slot = handle->type == UV_TIMER ? find_timer((const uv_timer_t *)handle) : -1;
+    if (slot >= 0)
+        timers[slot].handle = NULL;
+    __real_uv_close(handle, closed);
+}
+
+/* The active timer that is due first, or -1. */
+static int next_timer(void)
+{
+    int next = -1;
+    for (int i = 0; i < TIMERS_MAX; i++) {
+        if (timers[i].handle == NULL || !uv_is_active((const uv_handle_t *)timers[i].handle))
+            continue;
+        if (next < 0 || timers[i].due_ms < timers[next].due_ms)
+            next = i;
+    }
+    return next;
+}
+
+static void fire(int slot)
+{
+    uv_timer_t *timer = timers[slot].handle;
+    if (timers[slot].due_ms > clock_boot_ms())
+        now_ns = timers[slot].due_ms * 1000000;
+    (void)uv_timer_stop(timer);
+    at_work = true;
+    timers[slot].callback(timer);
+    at_work = false;
+}
+
+struct query {
     struct cache_request request;
-    enum cache_query_type target;
-    bool waits;
+    enum cache_query_type type;
+    bool pending;
 };
 
-/* --- the world --- */
+/* --- the server and the cache under test --- */
 
-static struct world {
+static struct harness {
     uv_loop_t loop;
-    struct redis_endpoint target;
+    struct redis_endpoint endpoint;
     struct keyspace keyspace;
     struct cache_metrics metrics;
     struct redis_metrics redis_metrics;
     struct loop_lag loop_lag;
     struct cache *cache;
-    int peer;          /* the server's end; -1: none */
-    int greeted;       /* parts of the handshake that it did, and nothing else so far; -1: something else */
-    bool memory_fails; /* at some allocation of this run */
-    struct span left;  /* what it has not said yet */
-    struct asked asked[ASKED_MAX];
-    int asked_count;
+    int server;            /* the server's end of the connection; -1: none */
+    int handshake;         /* parts that it did, and nothing else so far; -1: something else */
+    bool allocation_fails; /* one of this run */
+    struct span left;      /* bytes that it has not sent yet */
+    struct query query[QUERIES_MAX];
+    int query_count;
     bool closed;
 } w;
 
@@ -84,10 +163,10 @@ redisContext *__wrap_redisConnectWithOptions(const redisOptions *options)
     int pair[2];
     redisOptions mine = *options;
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
-    if (w.peer >= 0)
-        close(w.peer);
-    w.peer = pair[1];
-    w.greeted = 0;
+    if (w.server >= 0)
+        close(w.server);
+    w.server = pair[1];
+    w.handshake = 0;
     mine.type = REDIS_CONN_USERFD;
     mine.endpoint.fd = pair[0];
     redisContext *context = __real_redisConnectWithOptions(&mine);
@@ -96,181 +175,187 @@ redisContext *__wrap_redisConnectWithOptions(const redisOptions *options)
     return context;
 }
 
-static void turn(void)
+static void run_loop(void)
 {
     char chunk[4096];
     at_work = true;
     for (int i = 0; i < 2; i++)
         (void)uv_run(&w.loop, UV_RUN_NOWAIT);
     at_work = false;
-    while (w.peer >= 0 && read(w.peer, chunk, sizeof chunk) > 0) {
+    while (w.server >= 0 && read(w.server, chunk, sizeof chunk) > 0) {
     }
 }
 
-static void say(struct span bytes)
+static void send_bytes(struct span bytes)
 {
-    for (int turns = 0; bytes.len > 0 && w.peer >= 0; turns++) {
-        ssize_t n = send(w.peer, bytes.data, bytes.len, MSG_NOSIGNAL);
-        FUZZ_CHECK(turns < TURNS_MAX);
+    for (int sends = 0; bytes.len > 0 && w.server >= 0; sends++) {
+        ssize_t n = send(w.server, bytes.data, bytes.len, MSG_NOSIGNAL);
+        FUZZ_CHECK(sends < SENDS_MAX);
         if (n < 0 && errno != EAGAIN)
             return;
         bytes = n > 0 ? span_skip(bytes, (size_t)n) : bytes;
-        turn();
+        run_loop();
     }
 }
 
-/* The handshake of a master: a seed that begins with "ggg" has a connection that is ready. */
-static void greet(void)
+/* The handshake of a master: after "ggg" the connection is ready. */
+static void do_handshake(void)
 {
     static const struct span parts[] = {
         SPAN("%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.5\r\n"
              "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"),
         SPAN("+OK\r\n"), SPAN("+PONG\r\n")};
     enum { PARTS = sizeof parts / sizeof parts[0] };
-    int part = w.greeted;
-    say(part >= 0 && part < PARTS ? parts[part] : SPAN("+OK\r\n"));
-    if (part < 0 || w.greeted != part || w.peer < 0)
+    int part = w.handshake;
+    send_bytes(part >= 0 && part < PARTS ? parts[part] : SPAN("+OK\r\n"));
+    if (part < 0 || w.handshake != part || w.server < 0)
         return;
-    w.greeted++;
-    turn();
-    if (w.greeted == PARTS) /* the handshake is over, and the catalogue is looked for */
-        say(SPAN(":1\r\n"));
-    FUZZ_CHECK(w.greeted != PARTS || w.memory_fails ||
+    w.handshake++;
+    run_loop();
+    if (w.handshake == PARTS) /* the connection checks that there is a catalogue */
+        send_bytes(SPAN(":1\r\n"));
+    FUZZ_CHECK(w.handshake != PARTS || w.allocation_fails ||
                redis_connection_is_tracking(w.cache->redis_connection));
 }
 
-static void say_some(size_t n)
+static void send_some(size_t n)
 {
-    w.greeted = -1;
+    w.handshake = -1;
     n = n < w.left.len ? n : w.left.len;
-    say((struct span){w.left.data, n});
+    send_bytes((struct span){w.left.data, n});
     w.left = span_skip(w.left, n);
 }
 
-static void hang_up(void)
+static void close_connection(void)
 {
-    if (w.peer >= 0)
-        close(w.peer);
-    w.peer = -1;
-    turn();
+    if (w.server >= 0)
+        close(w.server);
+    w.server = -1;
+    run_loop();
 }
 
-/* --- questions --- */
+/* --- queries --- */
 
-static void check_answer(const struct asked *a, const struct cache_result *answer)
+static void check_result(const struct query *q, const struct cache_result *result)
 {
-    bool bodied = answer->status == CACHE_FOUND && a->target != QUERY_AUTH_ONLY;
-    FUZZ_CHECK(answer->status <= CACHE_OUT_OF_MEMORY && answer->source < CACHE_SOURCES);
-    FUZZ_CHECK((answer->body != NULL) == bodied);
-    if (!bodied)
+    bool has_body = result->status == CACHE_FOUND && q->type != QUERY_AUTH_ONLY;
+    FUZZ_CHECK(result->status <= CACHE_OUT_OF_MEMORY && result->source < CACHE_SOURCES);
+    FUZZ_CHECK((result->body != NULL) == has_body);
+    if (!has_body)
         return;
-    FUZZ_CHECK(answer->body->has_etag);
-    contract_check_body((struct span){answer->body->data, answer->body->len}, 200);
-    FUZZ_CHECK(a->target != QUERY_PAGE || answer->last_page >= 1);
-    blob_unref(answer->body);
+    FUZZ_CHECK(result->body->has_etag);
+    contract_check_body((struct span){result->body->data, result->body->len}, 200);
+    FUZZ_CHECK(q->type != QUERY_PAGE || result->last_page >= 1);
+    blob_unref(result->body);
 }
 
-static void on_answer(void *arg, const struct cache_result *answer)
+static void on_result(void *arg, const struct cache_result *result)
 {
-    struct asked *a = arg;
+    struct query *q = arg;
     bool was_at_work = at_work;
     at_work = false;
-    FUZZ_CHECK(a->waits);
-    a->waits = false;
-    check_answer(a, answer);
+    FUZZ_CHECK(q->pending);
+    q->pending = false;
+    check_result(q, result);
     at_work = was_at_work;
 }
 
-static void ask(enum cache_query_type target, int64_t number)
+static void query(enum cache_query_type type, int64_t number)
 {
-    struct cache_result answer;
-    struct cache_query q = {.target = target, .number = number, .link = SPAN("https://max.ru/news")};
-    if (w.asked_count == ASKED_MAX)
+    struct cache_result result;
+    struct cache_query wanted = {.target = type, .number = number, .link = SPAN("https://max.ru/news")};
+    if (w.query_count == QUERIES_MAX)
         return;
-    struct asked *a = &w.asked[w.asked_count++];
-    memset(&q.key, 'k', sizeof q.key);
-    *a = (struct asked){.request = {.done = on_answer, .arg = a}, .target = target, .waits = true};
+    struct query *q = &w.query[w.query_count++];
+    memset(&wanted.key, 'k', sizeof wanted.key);
+    *q = (struct query){.request = {.done = on_result, .arg = q}, .type = type, .pending = true};
     at_work = true;
-    bool answered = cache_get(w.cache, &a->request, &q, &answer);
+    bool complete = cache_get(w.cache, &q->request, &wanted, &result);
     at_work = false;
-    if (answered) {
-        a->waits = false;
-        check_answer(a, &answer);
+    if (complete) {
+        q->pending = false;
+        check_result(q, &result);
     }
 }
 
-/* The first `count` of those who wait go away. */
-static void forget(int count)
+/* Cancels the first `count` requests that are pending. */
+static void cancel(int count)
 {
-    for (int i = 0; i < w.asked_count && count > 0; i++) {
-        if (!w.asked[i].waits)
+    for (int i = 0; i < w.query_count && count > 0; i++) {
+        if (!w.query[i].pending)
             continue;
-        cache_cancel(&w.asked[i].request);
-        w.asked[i].waits = false;
+        cache_cancel(&w.query[i].request);
+        w.query[i].pending = false;
         count--;
     }
 }
 
-/* --- moves --- */
+/* --- steps --- */
 
-/* A timer that runs is over now. */
-static void run_out(uv_timer_t *timer, uint64_t ms)
+static void pass_time_to_next_timer(void)
 {
-    if (!uv_is_active((const uv_handle_t *)timer))
-        return;
-    w.greeted = -1;
-    let_pass(ms);
-    uv_timer_cb callback = timer->timer_cb;
-    (void)uv_timer_stop(timer);
-    at_work = true;
-    callback(timer);
-    at_work = false;
+    int timer = next_timer();
+    w.handshake = -1;
+    if (timer >= 0)
+        fire(timer);
 }
 
-static unsigned length_of(char c)
+static void pass_time(uint64_t ms)
+{
+    uint64_t until = clock_boot_ms() + ms;
+    w.handshake = -1;
+    for (int timer; (timer = next_timer()) >= 0 && timers[timer].due_ms <= until;) {
+        fire(timer);
+        run_loop();
+    }
+    if (clock_boot_ms() < until)
+        now_ns = until * 1000000;
+}
+
+static unsigned count_of(char c)
 {
     return (unsigned char)c % 64 + 1;
 }
 
-static void move(char what)
+static void step(char what)
 {
     switch (what) {
     case 'g':
-        greet();
+        do_handshake();
         break;
     case 'x':
-        hang_up();
+        close_connection();
         break;
     case 't':
-        run_out(&w.cache->redis_connection->timer, 1000);
+        pass_time_to_next_timer();
         break;
     case 'u':
-        run_out(&w.cache->timer, 500);
+        pass_time(REQUEST_TIMEOUT_MS);
         break;
     case 'c':
     case 'd':
-        ask(QUERY_CARD, what - 'c' + 1);
+        query(QUERY_CARD, what - 'c' + 1);
         break;
     case 'l':
-        ask(QUERY_CARD_BY_LINK, 0);
+        query(QUERY_CARD_BY_LINK, 0);
         break;
     case 'p':
     case 'q':
-        ask(QUERY_PAGE, what - 'p' + 1);
+        query(QUERY_PAGE, what - 'p' + 1);
         break;
     case 'k':
-        ask(QUERY_AUTH_ONLY, 0);
+        query(QUERY_AUTH_ONLY, 0);
         break;
     case 'f':
-        forget(1);
+        cancel(1);
         break;
     case '*':
-        say_some(w.left.len);
+        send_some(w.left.len);
         break;
     default:
-        say_some(length_of(what));
+        send_some(count_of(what));
     }
-    turn();
+    run_loop();
 }
 
 /* --- one run --- */
@@ -294,25 +379,25 @@ static void begin(void)
     static char user[] = "default";
     if (!begun) {
         FUZZ_CHECK(uv_loop_init(&w.loop) == 0 && keyspace_init(&w.keyspace, SPAN("channels:")) == 0);
-        w.target = (struct redis_endpoint){.host = host, .port = 6379, .user = user};
+        w.endpoint = (struct redis_endpoint){.host = host, .port = 6379, .user = user};
         (void)signal(SIGPIPE, SIG_IGN);
         begun = true;
     }
-    w.peer = -1;
-    w.asked_count = 0;
-    w.memory_fails = false;
+    w.server = -1;
+    w.query_count = 0;
+    w.allocation_fails = false;
     w.closed = false;
     countdown = 0;
     w.metrics = (struct cache_metrics){0};
     w.redis_metrics = (struct redis_metrics){0};
     const struct cache_options options = {
-        .target = &w.target,
+        .target = &w.endpoint,
         .client_name = "fuzz",
         .keyspace = &w.keyspace,
         .metrics = &w.metrics,
         .redis_metrics = &w.redis_metrics,
         .loop_lag = &w.loop_lag,
-        .request_timeout_ms = 500,
+        .request_timeout_ms = REQUEST_TIMEOUT_MS,
         .cache_size = CACHE_BYTES,
         .stale_limit_ms = 30000,
         .stale_keys_limit_ms = 30000,
@@ -323,8 +408,8 @@ static void begin(void)
 
 static void end(void)
 {
-    forget(ASKED_MAX);
-    hang_up();
+    cancel(QUERIES_MAX);
+    close_connection();
     cache_close(w.cache, on_closed, NULL);
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
     FUZZ_CHECK(w.closed && uv_loop_alive(&w.loop) == 0);
@@ -334,19 +419,19 @@ static void end(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct span input = fuzz_input(data, size);
-    struct span moves = fuzz_take(&input, '\n');
+    struct span steps = fuzz_take(&input, '\n');
     begin();
     w.left = input;
-    turn();
-    for (size_t i = 0; i < moves.len && i < MOVES_MAX; i++) {
-        if (moves.data[i] == 'm' && i + 1 < moves.len) {
-            countdown = length_of(moves.data[++i]);
-            w.memory_fails = true;
+    run_loop();
+    for (size_t i = 0; i < steps.len && i < STEPS_MAX; i++) {
+        if (steps.data[i] == 'm' && i + 1 < steps.len) {
+            countdown = count_of(steps.data[++i]);
+            w.allocation_fails = true;
         } else {
-            move(moves.data[i]);
+            step(steps.data[i]);
         }
     }
-    say_some(w.left.len);
+    send_some(w.left.len);
     end();
     return 0;
 }

@@ -1,7 +1,7 @@
 /*
- * The parser of what Redis sends. The first byte of an input says in which pieces the rest is parsed; what
- * comes of it must be the same as of the whole at once, in bounded memory. Where no limit is exceeded and
- * there is no push, hiredis must say the same of it.
+ * The parser of Redis' replies. The first byte of an input determines the pieces in which the rest is parsed;
+ * the results must be the same as those of parsing it at once, in bounded memory. Where no limit is exceeded
+ * and there is no push, hiredis must parse the same.
  */
 #include "redis/resp.h"
 #include "fuzz/fuzz.h"
@@ -27,7 +27,7 @@ static void note(struct buf *out, const redisReply *reply)
         note(out, reply->element[i]);
 }
 
-/* hiredis looks into the text of these, which nothing asks for. */
+/* hiredis validates the text of these, which no command of channeld returns. */
 static bool has_other_numbers(const redisReply *reply)
 {
     bool has = reply->type == REDIS_REPLY_DOUBLE || reply->type == REDIS_REPLY_BIGNUM;
@@ -78,7 +78,7 @@ static struct parsed parse(struct span input, size_t piece)
     return out;
 }
 
-/* hiredis takes more for RESP than the parser does, so it is asked for as many replies as were found. */
+/* hiredis accepts more than the parser does, so it parses as many replies as were found. */
 static void compare_with_hiredis(struct span input, const struct parsed *ours)
 {
     struct buf theirs = BUF_INIT;

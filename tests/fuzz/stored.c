@@ -1,6 +1,6 @@
 /*
- * What Redis may hold to JSON: whatever the values are, a body of the contract's shape comes out; and what is
- * right comes out as it went in.
+ * From stored values to JSON: any values result in a body of the contract's shape, and valid ones appear in
+ * it unchanged.
  *
  * An input is a row: values that begin with the letter of their field ('a' is the first) and end with the
  * byte 0x1F.
@@ -25,7 +25,7 @@ static void read_row(struct span input, struct channel_row *row)
     }
 }
 
-/* The days that are stored, sorted and cut in another way than history.c does it. */
+/* The stored days, sorted and truncated in another way than history.c does it. */
 struct plain_days {
     size_t count;
     struct {
@@ -39,7 +39,7 @@ static int compare_days(const void *a, const void *b)
     return memcmp(a, b, 10);
 }
 
-/* False when this plain reader cannot hold it, or it is no history. */
+/* False when this simple parser cannot hold it, or it is not a history. */
 static bool read_plainly(struct span stored, struct plain_days *days)
 {
     yyjson_doc *doc = yyjson_read(stored.data, stored.len, YYJSON_READ_NOFLAG);
@@ -114,7 +114,7 @@ static void check_shape(const struct channel_row *row, enum channel_shape shape)
     buf_fini(&out);
 }
 
-/* Behind a space it is not in the form in which it is shown: the parser must read the same in it. */
+/* Behind a space the fast path for the form of the response does not apply: the parser must read the same. */
 static void check_both_ways(struct span stored)
 {
     struct buf spaced = BUF_INIT;

@@ -113,9 +113,9 @@ static void cause_faults(struct soak *soak)
     uint64_t chance = soak->seed;
     int64_t end = clock_now() + (int64_t)soak->seconds * CLOCK_S;
     while (clock_now() < end) {
-        clock_sleep(((int64_t)GAP_MS / 2 + chance_below(&chance, GAP_MS)) * CLOCK_MS);
+        clock_sleep(((int64_t)GAP_MS / 2 + random_below(&chance, GAP_MS)) * CLOCK_MS);
         (void)atomic_fetch_add(&soak->faults, 1);
-        fault_run(&soak->run.stage, (enum fault_kind)chance_below(&chance, FAULT_KINDS));
+        run_fault(&soak->run, (enum fault_kind)random_below(&chance, FAULT_KINDS));
         (void)atomic_fetch_add(&soak->faults, 1);
     }
 }
@@ -144,7 +144,7 @@ static void greet_workers(const struct server *server)
 static bool soak_run(struct soak *soak)
 {
     struct run *run = &soak->run;
-    struct server *server = &run->stage.server;
+    struct server *server = &run->server;
     run_start(run);
     server_await_metric(server, "channeld_redis_connected", run->options.workers);
     greet_workers(server);
@@ -152,7 +152,7 @@ static bool soak_run(struct soak *soak)
     struct sample before = witness_look(server);
     struct stillness end = {.server = server, .descriptors = before.descriptors};
     run_start_readers(run);
-    vandal_start(&soak->vandal, server->port, run->stage.world->key_text[0], soak->seed);
+    vandal_start(&soak->vandal, server->port, run->model->key_text[0], soak->seed);
     witness_start(&soak->witness);
     cause_faults(soak);
     witness_stop(&soak->witness);
@@ -162,7 +162,7 @@ static bool soak_run(struct soak *soak)
     run_stop(run);
     run_summary(run);
     printf("acts of vandals: %" PRIu64 "\n", atomic_load(&soak->vandal.acts));
-    return verdict_reach(&soak->witness, &before, &end.sample) && report_violations(run->stage.report) == 0;
+    return verdict_reach(&soak->witness, &before, &end.sample) && report_violations(run->report) == 0;
 }
 
 int main(int argc, char **argv)

@@ -86,7 +86,7 @@ static void say(struct vandal_connection *c, const char *text, size_t length, si
 
 static void dress(struct vandal *v, struct vandal_connection *c)
 {
-    switch ((enum shape)chance_below(&v->chance, SHAPES)) {
+    switch ((enum shape)random_below(&v->chance, SHAPES)) {
     case SHAPE_SILENT:
         say(c, "", 0, 0);
         break;
@@ -143,8 +143,8 @@ static bool go_on(struct vandal_connection *c)
 
 static void act(struct vandal *v)
 {
-    struct vandal_connection *c = &v->connection[chance_below(&v->chance, VANDAL_CONNECTIONS)];
-    int dice = chance_below(&v->chance, 32);
+    struct vandal_connection *c = &v->connection[random_below(&v->chance, VANDAL_CONNECTIONS)];
+    int dice = random_below(&v->chance, 32);
     if (c->fd < 0) {
         int fd = net_connect(v->port);
         if (fd < 0)

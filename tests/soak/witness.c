@@ -100,7 +100,7 @@ static void *watch(void *arg)
             clock_sleep((int64_t)POLL_MS * CLOCK_MS);
             continue;
         }
-        struct sample s = witness_look(&w->run->stage.server);
+        struct sample s = witness_look(&w->run->server);
         measure_rates(w, &s);
         keep(w, &s);
     }

@@ -1,5 +1,6 @@
-// The three requests in Fastify with ioredis, as their manuals advise: schemas for parameters and answers, so that
-// answers are written by generated code; automatic pipelining, so that what one turn of the loop asks goes out together.
+// The three requests in Fastify with ioredis, as their manuals advise: schemas for parameters and responses, so that
+// responses are written by generated code; automatic pipelining, so that the commands of one event loop iteration are sent
+// together.
 //
 //   node index.js PORT REDIS_PORT
 import { createHash } from 'node:crypto'

@@ -1,5 +1,5 @@
-/* Sockets on 127.0.0.1 and other small things; see net.h. */
-#include "net.h"
+/* See common.h. */
+#include "common.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -57,7 +57,7 @@ int net_listen(int port)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         die("socket: %s", strerror(errno));
-    (void)signal(SIGPIPE, SIG_IGN); /* a client that goes away is no reason to */
+    (void)signal(SIGPIPE, SIG_IGN); /* a closed connection is an error of write() */
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(fd, SOMAXCONN) != 0)
         die("port %d: %s", port, strerror(errno));

@@ -1,8 +1,8 @@
 /*
- * A turn of Redis' loop that lasts. Redis queues the invalidations of a turn at its end. Redis and Valkey
- * from version 8 on with I/O threads, and any Redis while a script is busy, send acknowledgements before:
- * until the turn ends, channeld answers from memory what a writer knows to be replaced. Others never do.
- * Nowhere does it outlast the turn.
+ * Acknowledgements that Redis sends before the invalidations. Redis queues the invalidations of an event loop
+ * iteration at its end. Redis and Valkey from version 8 on with I/O threads, and any Redis while a script is
+ * busy, send replies before: until the iteration ends, channeld serves cached responses that a writer knows
+ * to be outdated. Others never do. In no case does it last longer than the iteration.
  */
 
 #include <hiredis/hiredis.h>
@@ -15,14 +15,13 @@
 
 enum {
     WRITERS = 6,
-    GATHER_MS = 50, /* a turn in which the commands of the next one come together */
-    EARLY_MS = 500, /* an acknowledgement so long before the end of the slow turn did not wait for it */
+    GATHER_MS = 50, /* an iteration in which the commands of the next one are gathered */
+    EARLY_MS = 500, /* an acknowledgement so long before the end of the slow iteration did not wait for it */
     TRIALS = 10,
     TRIALS_NEVER = 2,
 };
 
-/* Commands that take about a second: less than what ends channeld's connection, unless Redis answers BUSY
- * meanwhile. */
+/* Commands that take about a second: too short to end channeld's connection, unless Redis answers BUSY. */
 static const char *const SLOW[] = {"DEBUG", "SLEEP", "1"};
 static const char *const SCRIPT[] = {"EVAL", "for i = 1, 150000000 do end", "0"};
 
@@ -65,7 +64,7 @@ static bool is_readable(const struct redisContext *context, int ms)
     return poll(&fd, 1, ms) == 1;
 }
 
-/* Takes a reply; false for the one error that may come: a script is busy. */
+/* Takes a reply; false for the only error that is accepted: BUSY. */
 static bool take_reply(struct redisContext *context)
 {
     redisReply *reply = NULL;
@@ -109,8 +108,8 @@ static void change(struct trial *trial, int channel)
     free(title);
 }
 
-/* Changes and the slow command in one turn, in any order; nothing depends on their really being so. */
-static void begin_turn(struct trial *trial, const char *const *slow)
+/* Changes and the slow command in one iteration, in any order; no check relies on that. */
+static void begin_iteration(struct trial *trial, const char *const *slow)
 {
     assert_int_equal(redisAppendCommand(trial->gather, "DEBUG SLEEP 0.%03d", (int)GATHER_MS), REDIS_OK);
     flush(trial->gather);
@@ -124,7 +123,7 @@ static void begin_turn(struct trial *trial, const char *const *slow)
     }
 }
 
-static void look_at(struct trial *trial, int channel)
+static void poll_writer(struct trial *trial, int channel)
 {
     struct writer *writer = &trial->writer[channel];
     if (writer->acknowledged == 0 && !writer->refused && is_readable(writer->redis, 0)) {
@@ -135,15 +134,15 @@ static void look_at(struct trial *trial, int channel)
         writer->shown = shows_change(trial, channel);
 }
 
-/* True when a change was acknowledged long before the end of the turn, and not shown until then. */
-static bool is_early(struct trial *trial, const char *const *slow)
+/* True when a change was acknowledged long before the end of the iteration, and not shown until then. */
+static bool has_early_reply(struct trial *trial, const char *const *slow)
 {
     bool early = false;
     trial->number++;
-    begin_turn(trial, slow);
+    begin_iteration(trial, slow);
     while (!is_readable(trial->slow, 1)) {
         for (int i = 0; i < WRITERS; i++)
-            look_at(trial, i);
+            poll_writer(trial, i);
     }
     int64_t end = wait_now_ms();
     for (int i = 0; i < WRITERS; i++) {
@@ -154,8 +153,8 @@ static bool is_early(struct trial *trial, const char *const *slow)
     return early;
 }
 
-/* When the turn is over, so is the exception. */
-static void end_turn(struct trial *trial)
+/* After the iteration all changes must be shown. */
+static void end_iteration(struct trial *trial)
 {
     assert_true(take_reply(trial->slow));
     assert_true(take_reply(trial->gather));
@@ -169,7 +168,7 @@ static void end_turn(struct trial *trial)
         }
     }
     if (!wait_until(shows_all, trial, 2000))
-        fail_msg("not all changes are shown after the turn");
+        fail_msg("not all changes are shown after the iteration");
 }
 
 static void trial_open(struct trial *trial, const char *program, const char *const *args)
@@ -204,15 +203,15 @@ static void expect(const char *program, const char *threads, const char *const *
     int early = 0;
     trial_open(&trial, program, args);
     for (int i = 0; i < (expected ? TRIALS : TRIALS_NEVER) && early == 0; i++) {
-        early += is_early(&trial, slow);
-        end_turn(&trial);
+        early += has_early_reply(&trial, slow);
+        end_iteration(&trial);
     }
     trial_close(&trial);
     assert_int_equal(early, expected);
 }
 
-/* The path of a server that scripts/setup --tools has unpacked, owned. */
-static char *unpacked(const char *name)
+/* The path of a server that scripts/setup --tools has installed, owned. */
+static char *installed(const char *name)
 {
     char *path = text_printf("%s/%s", process_require_env("CHANNELD_SERVERS"), name);
     if (access(path, X_OK) != 0)
@@ -222,42 +221,42 @@ static char *unpacked(const char *name)
 
 static void expect_of(const char *name, const char *threads, bool expected)
 {
-    char *path = unpacked(name);
+    char *path = installed(name);
     expect(path, threads, SLOW, expected);
     free(path);
 }
 
-static void the_systems_redis_acknowledges_at_the_end_of_the_turn(void **state)
+static void system_redis_replies_after_the_iteration(void **state)
 {
     (void)state;
     expect("redis-server", "1", SLOW, false);
 }
 
-static void redis_8_without_threads_acknowledges_at_the_end_of_the_turn(void **state)
+static void redis_8_without_threads_replies_after_the_iteration(void **state)
 {
     (void)state;
     expect_of("redis8-server", "1", false);
 }
 
-static void valkey_without_threads_acknowledges_at_the_end_of_the_turn(void **state)
+static void valkey_without_threads_replies_after_the_iteration(void **state)
 {
     (void)state;
     expect_of("valkey-server", "1", false);
 }
 
-static void redis_8_with_threads_may_acknowledge_before(void **state)
+static void redis_8_with_threads_may_reply_early(void **state)
 {
     (void)state;
     expect_of("redis8-server", "4", true);
 }
 
-static void valkey_with_threads_may_acknowledge_before(void **state)
+static void valkey_with_threads_may_reply_early(void **state)
 {
     (void)state;
     expect_of("valkey-server", "4", true);
 }
 
-static void any_redis_acknowledges_while_a_script_is_busy(void **state)
+static void any_redis_replies_early_while_a_script_is_busy(void **state)
 {
     (void)state;
     expect("redis-server", "1", SCRIPT, true);
@@ -266,12 +265,12 @@ static void any_redis_acknowledges_while_a_script_is_busy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_systems_redis_acknowledges_at_the_end_of_the_turn),
-        cmocka_unit_test(redis_8_without_threads_acknowledges_at_the_end_of_the_turn),
-        cmocka_unit_test(valkey_without_threads_acknowledges_at_the_end_of_the_turn),
-        cmocka_unit_test(redis_8_with_threads_may_acknowledge_before),
-        cmocka_unit_test(valkey_with_threads_may_acknowledge_before),
-        cmocka_unit_test(any_redis_acknowledges_while_a_script_is_busy),
+        cmocka_unit_test(system_redis_replies_after_the_iteration),
+        cmocka_unit_test(redis_8_without_threads_replies_after_the_iteration),
+        cmocka_unit_test(valkey_without_threads_replies_after_the_iteration),
+        cmocka_unit_test(redis_8_with_threads_may_reply_early),
+        cmocka_unit_test(valkey_with_threads_may_reply_early),
+        cmocka_unit_test(any_redis_replies_early_while_a_script_is_busy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,14 @@
 /*
- * The floor of uncached reads: what asking Redis for every request costs when next to nothing is done with
- * the replies.
+ * The baseline of uncached reads: the cost of reading Redis for every request without processing the replies.
  *
- *   pipeline PORT REDIS_PORT KEY_DIGEST
+ *   baseline_redis PORT REDIS_PORT KEY_DIGEST
  *
- * A server like floor.c. For each `GET .../by-id/ID/` it sends what channeld sends without its cache,
- * SISMEMBER of the key's digest and HMGET of the fifteen fields, over one connection: one write for all
- * requests that a turn of the loop brought. When the replies come it answers with the fields one after the
- * other, no JSON, no checks, and one write for each client that has answers.
+ * A server like baseline.c. For each `GET .../by-id/ID/` it sends the commands that channeld sends without
+ * its cache, SISMEMBER of the key's digest and HMGET of the fifteen fields, over one connection: one write
+ * for all requests of one event loop iteration. The response to a request is its fields one after the other,
+ * without JSON or validation, and there is one write per client that has responses.
  */
-#include "net.h"
+#include "common.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -36,7 +35,7 @@ struct out {
 struct conn {
     int fd; /* -1: closed, but some of its replies are still to come */
     unsigned waiting;
-    int touched; /* has answers since the last flush */
+    int to_flush; /* has responses since the last flush */
     struct out out;
     size_t in_len;
     char in[IN_SIZE];
@@ -47,20 +46,21 @@ struct span {
     size_t len;
 };
 
-static struct conn *const redis_event = (struct conn *)&redis_event; /* any address that is no connection */
+static struct conn *const redis_event =
+    (struct conn *)&redis_event; /* any address that is not a connection */
 
 static struct server {
     int epoll, listener, redis;
     char sismember[160];
     size_t sismember_len;
-    int redis_is_full; /* it takes no more commands for now */
+    int redis_is_full; /* its socket takes no more commands for now */
     struct out commands;
     char *replies;
     size_t replies_len;
-    struct conn *waiting[WAITING_MAX]; /* whose reply comes next: a ring */
+    struct conn *waiting[WAITING_MAX]; /* in the order of the replies: a ring */
     unsigned first, end;
-    struct conn *touched[EVENTS];
-    unsigned touched_count;
+    struct conn *to_flush[EVENTS];
+    unsigned flush_count;
 } s;
 
 static void out_reserve(struct out *o, size_t more)
@@ -80,7 +80,7 @@ static void out_append(struct out *o, const char *data, size_t len)
     o->len += len;
 }
 
-/* Writes what the socket takes; -1 when the other side is gone, else whether something is left. */
+/* Writes what the socket takes; -1 when the connection is lost, else whether something is left. */
 static int out_write(struct out *o, int fd)
 {
     ssize_t n = write(fd, o->data + o->sent, o->len - o->sent);
@@ -104,7 +104,7 @@ static void release(struct conn *c)
     free(c);
 }
 
-/* The field names in the order in which channeld asks for them. */
+/* The field names in the order of channeld's HMGET. */
 static const char HMGET[] = "*17\r\n$5\r\nHMGET\r\n";
 static const char FIELD_NAMES[] =
     "$14\r\nmax_channel_id\r\n$5\r\ntitle\r\n$11\r\ndescription\r\n$6\r\navatar\r\n$4\r\nlink\r\n"
@@ -112,7 +112,7 @@ static const char FIELD_NAMES[] =
     "$14\r\nis_a_plus_flag\r\n$9\r\nviews_24h\r\n$9\r\nviews_48h\r\n$6\r\ner_24h\r\n$6\r\ner_48h\r\n"
     "$10\r\nupdated_at\r\n";
 
-static void ask(struct conn *c, const char *id, size_t id_len)
+static void send_commands(struct conn *c, const char *id, size_t id_len)
 {
     static const char prefix[] = "channels:card:";
     struct out *o = &s.commands;
@@ -144,34 +144,34 @@ static int read_requests(struct conn *c)
         if (id == NULL)
             return 0;
         id += 7;
-        ask(c, id, strspn(id, "-0123456789"));
+        send_commands(c, id, strspn(id, "-0123456789"));
     }
     c->in_len = (size_t)(end - at);
     memmove(c->in, at, c->in_len);
     return c->in_len < IN_SIZE;
 }
 
-static void touch(struct conn *c)
+static void schedule_flush(struct conn *c)
 {
-    if (c->touched || c->fd < 0)
+    if (c->to_flush || c->fd < 0)
         return;
-    c->touched = 1;
-    s.touched[s.touched_count++] = c;
+    c->to_flush = 1;
+    s.to_flush[s.flush_count++] = c;
 }
 
-static void flush_touched(void)
+static void flush_responses(void)
 {
-    for (unsigned i = 0; i < s.touched_count; i++) {
-        struct conn *c = s.touched[i];
-        c->touched = 0;
-        /* A client that is gone is seen, and released, when it is read from. */
+    for (unsigned i = 0; i < s.flush_count; i++) {
+        struct conn *c = s.to_flush[i];
+        c->to_flush = 0;
+        /* A lost connection is noticed, and released, when it is read from. */
         if (out_write(&c->out, c->fd) > 0)
             net_rewatch(s.epoll, c->fd, EPOLLIN | EPOLLOUT, c);
     }
-    s.touched_count = 0;
+    s.flush_count = 0;
 }
 
-static void answer(struct conn *c, const struct span *field, size_t total)
+static void respond(struct conn *c, const struct span *field, size_t total)
 {
     out_reserve(&c->out, HEAD_MAX + total);
     int len = snprintf(
@@ -183,10 +183,10 @@ static void answer(struct conn *c, const struct span *field, size_t total)
     c->out.len += (size_t)len;
     for (int i = 0; i < FIELDS; i++)
         out_append(&c->out, field[i].data, field[i].len);
-    touch(c);
+    schedule_flush(c);
 }
 
-/* One line of the protocol: its type is checked, its number read. NULL when it is not all there. */
+/* Checks the type of a RESP line and reads its number. NULL when the line is not complete. */
 static const char *read_line(const char *at, const char *end, char type, long *number)
 {
     const char *line_end = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
@@ -198,7 +198,7 @@ static const char *read_line(const char *at, const char *end, char type, long *n
     return line_end + 1;
 }
 
-/* The replies to one request. Returns where they end, or NULL when they are not all there. */
+/* Reads the replies to one request. Returns their end, or NULL when they are not complete. */
 static const char *read_replies(const char *at, const char *end, struct span *field, size_t *total)
 {
     long number;
@@ -206,7 +206,7 @@ static const char *read_replies(const char *at, const char *end, struct span *fi
     if ((at = read_line(at, end, ':', &number)) == NULL)
         return NULL;
     if (number != 1)
-        die("redis does not know the key's digest");
+        die("redis does not have the key's digest");
     if ((at = read_line(at, end, '*', &number)) == NULL)
         return NULL;
     for (int i = 0; i < FIELDS; i++) {
@@ -237,15 +237,15 @@ static void read_redis(void)
         struct conn *c = s.waiting[s.first++ % WAITING_MAX];
         c->waiting--;
         if (c->fd >= 0)
-            answer(c, field, total);
+            respond(c, field, total);
         else
             release(c);
-        if (s.touched_count == EVENTS)
-            flush_touched();
+        if (s.flush_count == EVENTS)
+            flush_responses();
     }
     s.replies_len = (size_t)(end - at);
     memmove(s.replies, at, s.replies_len);
-    flush_touched();
+    flush_responses();
 }
 
 static void accept_all(void)
@@ -268,7 +268,7 @@ static void serve(struct conn *c, uint32_t events)
         release(c);
 }
 
-/* One write for the commands of the whole turn. */
+/* One write for the commands of the whole iteration. */
 static void flush_commands(void)
 {
     if (s.commands.len == 0)
@@ -284,7 +284,7 @@ static void flush_commands(void)
 int main(int argc, char **argv)
 {
     if (argc != 4 || strlen(argv[3]) != 64)
-        die("usage: pipeline PORT REDIS_PORT KEY_DIGEST");
+        die("usage: baseline_redis PORT REDIS_PORT KEY_DIGEST");
     s.epoll = epoll_create1(EPOLL_CLOEXEC);
     s.listener = net_listen((int)parse_number(argv[1], 1, 65535));
     s.redis = net_connect((int)parse_number(argv[2], 1, 65535));

@@ -1,6 +1,6 @@
-/* Zipf's law and a crawler; see stream.h. */
-#include "stream.h"
-#include "net.h"
+/* Zipf's law and a crawler; see trace.h. */
+#include "trace.h"
+#include "common.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static void *make_array(size_t count, size_t size)
     return array;
 }
 
-static void weigh_ranks(struct stream *s)
+static void compute_distribution(struct trace *s)
 {
     uint32_t count = s->options.objects;
     double total = 0;
@@ -26,8 +26,8 @@ static void weigh_ranks(struct stream *s)
         s->cumulative[i] /= total;
 }
 
-/* Fisher and Yates' shuffle. Returns the objects from the most popular on; the caller owns it. */
-static uint32_t *deal_ranks(struct stream *s, uint64_t *random)
+/* Fisher and Yates' shuffle. Returns the objects in the order of popularity; the caller owns the array. */
+static uint32_t *shuffle_ranks(struct trace *s, uint64_t *random)
 {
     uint32_t count = s->options.objects;
     uint32_t *popular = make_array(count, sizeof *popular);
@@ -42,8 +42,8 @@ static uint32_t *deal_ranks(struct stream *s, uint64_t *random)
     return popular;
 }
 
-/* The inverse of the cumulative distribution at a random place: exact, unlike the usual approximations. */
-static uint32_t draw_rank(const struct stream *s, uint64_t *random)
+/* The inverse of the cumulative distribution at a random point: exact, unlike the usual approximations. */
+static uint32_t draw_rank(const struct trace *s, uint64_t *random)
 {
     double place = (double)(prng_next(random) >> 11) * 0x1p-53;
     uint32_t low = 0;
@@ -58,20 +58,21 @@ static uint32_t draw_rank(const struct stream *s, uint64_t *random)
     return low;
 }
 
-bool stream_is_crawled(const struct stream *s, uint32_t at)
+bool trace_is_crawler(const struct trace *s, uint32_t at)
 {
-    return s->options.crawler && at >= s->options.warm_up && (at - s->options.warm_up) % CRAWLER_TURN == 0;
+    return s->options.crawler && at >= s->options.warm_up &&
+           (at - s->options.warm_up) % CRAWLER_INTERVAL == 0;
 }
 
-static void draw_requests(struct stream *s, const uint32_t *popular, uint64_t *random)
+static void draw_requests(struct trace *s, const uint32_t *popular, uint64_t *random)
 {
     uint32_t crawled = 0;
     for (uint32_t at = 0; at < s->length; at++)
-        s->object[at] = stream_is_crawled(s, at) ? crawled++ : popular[draw_rank(s, random)];
+        s->object[at] = trace_is_crawler(s, at) ? crawled++ : popular[draw_rank(s, random)];
 }
 
-/* From the end to the beginning: what was met last is the next use. */
-static void find_next_uses(struct stream *s)
+/* Goes from the end to the beginning: the use met last is the next use. */
+static void find_next_uses(struct trace *s)
 {
     uint32_t *met = make_array(s->options.objects, sizeof *met);
     for (uint32_t i = 0; i < s->options.objects; i++)
@@ -83,23 +84,23 @@ static void find_next_uses(struct stream *s)
     free(met);
 }
 
-void stream_init(struct stream *s, const struct stream_options *options)
+void trace_init(struct trace *s, const struct trace_options *options)
 {
     uint64_t random = options->seed;
-    *s = (struct stream){.options = *options};
+    *s = (struct trace){.options = *options};
     if (options->crawler)
-        s->options.counted = options->objects * CRAWLER_TURN;
+        s->options.counted = options->objects * CRAWLER_INTERVAL;
     s->length = options->warm_up + s->options.counted;
     s->object = make_array(s->length, sizeof *s->object);
     s->next_use = make_array(s->length, sizeof *s->next_use);
-    weigh_ranks(s);
-    uint32_t *popular = deal_ranks(s, &random);
+    compute_distribution(s);
+    uint32_t *popular = shuffle_ranks(s, &random);
     draw_requests(s, popular, &random);
     find_next_uses(s);
     free(popular);
 }
 
-void stream_fini(struct stream *s)
+void trace_fini(struct trace *s)
 {
     free(s->object);
     free(s->next_use);

@@ -1,14 +1,14 @@
 /*
- * The floor: what answering over HTTP costs on this machine when nothing is decided.
+ * The baseline: the cost of HTTP responses on this machine without parsing, routing or authentication.
  *
- *   floor PORT ANSWERS
+ *   baseline PORT RESPONSES
  *
- * One thread and a level-triggered epoll; at each readiness one read and one writev. Every request, that is
- * everything up to an empty line, is answered from the file ANSWERS: one or more whole answers as a server
- * sent them (`curl -i`), one after the other, each with a Content-Length. With one answer it is always that
- * one. With many it is a pseudo-random one: the same work over memory that no processor cache holds.
+ * One thread and a level-triggered epoll; one read and one writev per readiness event. Every request, that is
+ * everything up to an empty line, is answered from the file RESPONSES: one or more whole responses as a
+ * server sent them (`curl -i`), one after the other, each with a Content-Length. With many of them each
+ * request gets a pseudo-random one: the same work over more memory than the processor's caches hold.
  */
-#include "net.h"
+#include "common.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,22 +17,22 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { EVENTS = 256, READ_SIZE = 64 * 1024, TAIL = 3, ANSWERS_A_WRITE = 64 };
+enum { EVENTS = 256, READ_SIZE = 64 * 1024, TAIL = 3, RESPONSES_PER_WRITE = 64 };
 
-struct answer {
+struct response {
     struct iovec head;
     struct iovec body;
 };
 
-static struct answer *answers;
-static size_t answer_count;
+static struct response *responses;
+static size_t response_count;
 
 struct conn {
     int fd;
-    unsigned owed;     /* requests read and not yet answered */
-    size_t sent;       /* bytes of the first owed answer that are out already */
-    uint64_t random;   /* decides which answer the first owed request gets */
-    unsigned tail_len; /* the end of what was read, in case an empty line is split */
+    unsigned pending;  /* requests read and not yet answered */
+    size_t sent;       /* bytes of the first pending response that are written already */
+    uint64_t random;   /* selects the response to the first pending request */
+    unsigned tail_len; /* the end of what was read, in case an empty line is split between reads */
     char tail[TAIL];
 };
 
@@ -40,12 +40,12 @@ static size_t content_length(const char *head)
 {
     const char *field = strcasestr(head, "\r\ncontent-length:");
     if (field == NULL)
-        die("an answer without Content-Length");
+        die("a response without Content-Length");
     return (size_t)strtoul(field + strlen("\r\ncontent-length:"), NULL, 10);
 }
 
 /* Splits the file into heads and bodies, in place. */
-static void load_answers(const char *path)
+static void load_responses(const char *path)
 {
     size_t len;
     char *at = read_file(path, &len);
@@ -54,23 +54,23 @@ static void load_answers(const char *path)
     while (at < end) {
         char *empty_line = strstr(at, "\r\n\r\n");
         if (empty_line == NULL)
-            die("%s: not an HTTP answer", path);
+            die("%s: not an HTTP response", path);
         char *body = empty_line + 4;
         size_t body_len = content_length(at);
         if (body_len > (size_t)(end - body))
-            die("%s: the last answer is cut off", path);
-        if (answer_count == room) {
+            die("%s: the last response is cut off", path);
+        if (response_count == room) {
             room = room == 0 ? 1 : 2 * room;
-            answers = realloc(answers, room * sizeof *answers);
-            if (answers == NULL)
+            responses = realloc(responses, room * sizeof *responses);
+            if (responses == NULL)
                 die("out of memory");
         }
-        answers[answer_count++] =
-            (struct answer){.head = {at, (size_t)(body - at)}, .body = {body, body_len}};
+        responses[response_count++] =
+            (struct response){.head = {at, (size_t)(body - at)}, .body = {body, body_len}};
         at = body + body_len;
     }
-    if (answer_count == 0)
-        die("%s: no answers", path);
+    if (response_count == 0)
+        die("%s: no responses", path);
 }
 
 static void close_conn(struct conn *c)
@@ -94,18 +94,18 @@ static unsigned count_requests(struct conn *c, char *data, size_t len)
     return count;
 }
 
-/* Lists the pieces of the next owed answers without deciding that they are sent. */
-static unsigned gather(const struct conn *c, struct iovec *pieces)
+/* Lists the buffers of the next pending responses, without counting them as sent. */
+static unsigned gather(const struct conn *c, struct iovec *buffers)
 {
     uint64_t random = c->random;
     unsigned n = 0;
-    for (unsigned i = 0; i < c->owed && i < ANSWERS_A_WRITE; i++) {
-        const struct answer *a = &answers[prng_below(&random, answer_count)];
-        pieces[n++] = a->head;
-        pieces[n++] = a->body;
+    for (unsigned i = 0; i < c->pending && i < RESPONSES_PER_WRITE; i++) {
+        const struct response *r = &responses[prng_below(&random, response_count)];
+        buffers[n++] = r->head;
+        buffers[n++] = r->body;
     }
     size_t skip = c->sent;
-    for (struct iovec *p = pieces; skip > 0; p++) {
+    for (struct iovec *p = buffers; skip > 0; p++) {
         size_t used = skip < p->iov_len ? skip : p->iov_len;
         p->iov_base = (char *)p->iov_base + used;
         p->iov_len -= used;
@@ -114,50 +114,50 @@ static unsigned gather(const struct conn *c, struct iovec *pieces)
     return n;
 }
 
-static void account(struct conn *c, size_t written)
+static void count_written(struct conn *c, size_t written)
 {
     c->sent += written;
-    while (c->owed > 0) {
+    while (c->pending > 0) {
         uint64_t random = c->random;
-        const struct answer *a = &answers[prng_below(&random, answer_count)];
-        size_t whole = a->head.iov_len + a->body.iov_len;
+        const struct response *r = &responses[prng_below(&random, response_count)];
+        size_t whole = r->head.iov_len + r->body.iov_len;
         if (c->sent < whole)
             return;
         c->sent -= whole;
         c->random = random;
-        c->owed--;
+        c->pending--;
     }
 }
 
-/* False when the connection is gone. What the client does not take is waited for before more is read. */
-static int send_answers(int epoll, struct conn *c, int was_waiting)
+/* False when the connection is lost. Nothing is read until the client has taken all responses. */
+static int send_responses(int epoll, struct conn *c, int was_waiting)
 {
-    while (c->owed > 0) {
-        struct iovec pieces[2 * ANSWERS_A_WRITE];
-        unsigned count = gather(c, pieces);
-        ssize_t written = writev(c->fd, pieces, (int)count);
+    while (c->pending > 0) {
+        struct iovec buffers[2 * RESPONSES_PER_WRITE];
+        unsigned count = gather(c, buffers);
+        ssize_t written = writev(c->fd, buffers, (int)count);
         if (written < 0 && errno != EAGAIN)
             return 0;
-        unsigned before = c->owed;
-        account(c, written < 0 ? 0 : (size_t)written);
-        if (c->owed > 0 && before - c->owed < ANSWERS_A_WRITE)
+        unsigned before = c->pending;
+        count_written(c, written < 0 ? 0 : (size_t)written);
+        if (c->pending > 0 && before - c->pending < RESPONSES_PER_WRITE)
             break;
     }
-    if (was_waiting != (c->owed > 0))
-        net_rewatch(epoll, c->fd, c->owed > 0 ? EPOLLOUT : EPOLLIN, c);
+    if (was_waiting != (c->pending > 0))
+        net_rewatch(epoll, c->fd, c->pending > 0 ? EPOLLOUT : EPOLLIN, c);
     return 1;
 }
 
 static int serve(int epoll, struct conn *c)
 {
     static char buffer[TAIL + READ_SIZE];
-    if (c->owed > 0)
-        return send_answers(epoll, c, 1);
+    if (c->pending > 0)
+        return send_responses(epoll, c, 1);
     ssize_t len = read(c->fd, buffer + TAIL, READ_SIZE);
     if (len <= 0)
         return len < 0 && errno == EAGAIN;
-    c->owed = count_requests(c, buffer + TAIL, (size_t)len);
-    return send_answers(epoll, c, 0);
+    c->pending = count_requests(c, buffer + TAIL, (size_t)len);
+    return send_responses(epoll, c, 0);
 }
 
 static void accept_all(int epoll, int listener)
@@ -177,8 +177,8 @@ static void accept_all(int epoll, int listener)
 int main(int argc, char **argv)
 {
     if (argc != 3)
-        die("usage: floor PORT ANSWERS");
-    load_answers(argv[2]);
+        die("usage: baseline PORT RESPONSES");
+    load_responses(argv[2]);
     int listener = net_listen((int)parse_number(argv[1], 1, 65535));
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     net_watch(epoll, listener, EPOLLIN, NULL);

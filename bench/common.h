@@ -1,6 +1,6 @@
 /*
- * What the benches' programs share: sockets on 127.0.0.1, epoll, reading files, giving up.
- * All of it ends the program with a message when it fails: a bench that limps measures nothing.
+ * Shared by the programs of the benchmarks: sockets on 127.0.0.1, epoll, files, clocks, random numbers.
+ * Every function ends the program with a message when it fails: a benchmark that goes on measures nothing.
  */
 #pragma once
 
@@ -15,16 +15,16 @@ long parse_number(const char *text, long least, long most);
 /* A listening socket, non-blocking. */
 int net_listen(int port);
 
-/* The next connection, non-blocking and without Nagle's delay; -1 when there is none. */
+/* The next connection, non-blocking and with TCP_NODELAY; -1 when there is none. */
 int net_accept(int listener);
 
-/* A connection, made blocking and then turned non-blocking. */
+/* A connected, non-blocking socket; the connect itself blocks. */
 int net_connect(int port);
 
 /* Adds the socket to the epoll set, level-triggered. */
 void net_watch(int epoll, int fd, uint32_t events, void *data);
 
-/* Changes what is waited for. */
+/* Changes the events that the socket is watched for. */
 void net_rewatch(int epoll, int fd, uint32_t events, void *data);
 
 /* The whole file, NUL-terminated; the caller owns it. */

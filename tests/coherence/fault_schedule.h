@@ -1,0 +1,110 @@
+#ifndef COHERENCE_FAULT_SCHEDULE_H
+#define COHERENCE_FAULT_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Which faults happened and when, and hence what may be expected of a response.
+ *
+ * Between faults a response reflects every change that was acknowledged one bound before its request was
+ * sent. While a fault disconnects channeld from Redis, it may answer from its cache and reflects what was
+ * acknowledged one bound before the fault began; but no longer than its stale limit, and after the lease
+ * of what it last heard. Redis queues the invalidations of an event loop iteration at the iteration's end.
+ * Where it sends acknowledgements before that, a response reflects what was acknowledged one bound before
+ * the iteration began, until the iteration ends, and at most for the lease. A fault ends when Redis answers
+ * again and every worker is connected to it; one bound later the plain rule holds again.
+ */
+
+enum fault_kind {
+    FAULT_KILL,        /* CLIENT KILL of channeld's connections */
+    FAULT_PAUSE,       /* CLIENT PAUSE 200 ALL */
+    FAULT_PAUSE_WRITE, /* CLIENT PAUSE 200 WRITE */
+    FAULT_STOP,        /* SIGSTOP of redis-server, 0.5 s */
+    FAULT_STOP_LONG,   /* 4 s */
+    FAULT_RESTART,     /* redis-server killed and started again with other data */
+    FAULT_DOWN,        /* the same, with 3 s in between */
+    FAULT_FLUSH,       /* FLUSHALL, and other data */
+    FAULT_FREEZE,      /* SIGSTOP of channeld, 1 s */
+    FAULT_FREEZE_LONG, /* 4 s */
+    FAULT_SLOW,        /* a command that takes Redis 200 ms */
+    FAULT_SCRIPT,      /* a script that makes Redis answer BUSY until it ends, and other data */
+    FAULT_KINDS,
+};
+
+/* What a fault permits. */
+enum fault_rule {
+    RULE_COHERENT,     /* nothing: channeld stays connected */
+    RULE_DISCONNECTED, /* cached responses, within the stale limit */
+    RULE_LEASE,        /* cached responses, within the lease */
+};
+
+enum { LEASE_MS = 3000, REQUEST_TIMEOUT_MS = 1000 };
+
+struct schedule_limits {
+    int64_t bound;
+    int64_t stale_limit;
+};
+
+struct fault_schedule;
+
+/* Owned. */
+struct fault_schedule *schedule_new(const struct schedule_limits *limits);
+void schedule_free(struct fault_schedule *schedule);
+
+const char *fault_name(enum fault_kind kind);
+bool fault_is_quick(enum fault_kind kind);
+
+/* ---- for the thread that causes the faults, one at a time ---- */
+
+/* To be called before the fault is caused. */
+void schedule_begin(struct fault_schedule *schedule, enum fault_kind kind, enum fault_rule rule);
+
+/* Redis answers nobody from now on, until the fault is undone. */
+void schedule_redis_down(struct fault_schedule *schedule);
+
+/* To be called before the fault is undone. */
+void schedule_redis_up(struct fault_schedule *schedule);
+
+/* The fault has been undone: successful responses can be expected from now on. */
+void schedule_undone(struct fault_schedule *schedule);
+
+/* Every worker was seen to be connected again. */
+void schedule_connected(struct fault_schedule *schedule);
+
+/* Every worker has stayed connected. */
+void schedule_end(struct fault_schedule *schedule);
+
+/* The catalogue is about to be lost; it has been written again. */
+void schedule_data_lost(struct fault_schedule *schedule);
+void schedule_data_restored(struct fault_schedule *schedule);
+
+/* How often a fault happened, and how long recovery took. */
+struct schedule_stats {
+    int count;
+    int64_t max_wait;      /* from its undoing to the first success of a later request */
+    int64_t max_reconnect; /* from its undoing to all workers being connected */
+};
+struct schedule_stats schedule_stats(struct fault_schedule *schedule, enum fault_kind kind);
+
+/* ---- for any thread ---- */
+
+struct expectation {
+    int64_t since;         /* changes acknowledged by then must be reflected */
+    bool strict;           /* no fault loosens the plain bound */
+    bool errors_allowed;   /* 500 is acceptable */
+    bool expired;          /* nothing but 500 is: the cache must not be used any more */
+    bool complete;         /* the whole catalogue was there all the time */
+    enum fault_kind fault; /* when not strict or when errors are allowed: which */
+};
+
+/* What is expected of a response to a request that was sent and answered at these times. */
+struct expectation schedule_expect(struct fault_schedule *schedule, int64_t sent, int64_t received);
+
+/* Records a successful response. */
+void schedule_note_success(struct fault_schedule *schedule, int64_t sent, int64_t received);
+
+/* The name of the current fault, or NULL. */
+const char *schedule_current(struct fault_schedule *schedule);
+
+#endif
