@@ -2,7 +2,7 @@
 #
 # The static library channeld_NAME of one layer, src/NAME. Code includes its own and lower layers' headers by
 # their path under src/ ("base/buf.h"). What DEPENDS names is seen by the layers above as well;
-# tests/check-layers holds the #include lines to the permitted arrows.
+# tests/check-structure holds #include lines and calls to the permitted arrows.
 function(channeld_layer NAME)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS")
     set(target channeld_${NAME})

@@ -3,7 +3,7 @@
 #   channeld_sanitizers  what CHANNELD_SANITIZE and CHANNELD_COVERAGE ask for; empty otherwise
 #   channeld_options     both, and warnings as errors: for our own code only
 #   channeld_lto         link-time optimisation, in optimised builds by gcc: for the installed programs
-#   channeld_no_lto      none: for the tests
+#   channeld_no_lto      none, neither compiled nor linked: for the tests
 # Every flag is probed, so that each compiler gets those it knows.
 
 include(CheckCCompilerFlag)
@@ -139,6 +139,7 @@ add_library(channeld_no_lto INTERFACE)
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT CHANNELD_SANITIZE AND NOT CHANNELD_COVERAGE)
     target_compile_options(channeld_options INTERFACE "$<${optimised}:-flto=auto;-ffat-lto-objects>")
     target_link_options(channeld_lto INTERFACE "$<${optimised}:-flto=auto;-fuse-linker-plugin>")
+    target_compile_options(channeld_no_lto INTERFACE -fno-lto) # behind channeld_options' -flto
     target_link_options(channeld_no_lto INTERFACE -fno-lto)
 endif()
 

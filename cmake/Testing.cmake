@@ -1,5 +1,5 @@
 # The kinds of tests. Each test is one program, tests/<kind>/NAME.c, and one ctest entry, <kind>.NAME. Those labelled
-# "slow" run in scripts/test --all only.
+# "slow" run in scripts/test --all only. The target tests_<kind> builds the programs of a kind.
 
 # channeld_unit_test(NAME LIBS channeld_base ...)
 function(channeld_unit_test NAME)
@@ -31,6 +31,10 @@ function(channeld_test_program KIND NAME)
     target_link_libraries(${target} PRIVATE channeld_options channeld_no_lto ${ARGN} dep_cmocka)
     add_test(NAME ${KIND}.${NAME} COMMAND ${target})
     set_tests_properties(${KIND}.${NAME} PROPERTIES LABELS ${KIND})
+    if(NOT TARGET tests_${KIND})
+        add_custom_target(tests_${KIND})
+    endif()
+    add_dependencies(tests_${KIND} ${target})
 endfunction()
 
 # channeld_lone_test(KIND NAME TIMEOUT SECONDS [SLOW] ARG...): the program KIND with arguments, and nothing beside it.
