@@ -61,6 +61,8 @@ static void probe_redis(struct run *run)
     char *valkey = redis_info(run, "valkey_version:");
     char *threads = redis_words(&run->redis, "CONFIG GET io-threads");
     const char *version = valkey != NULL ? valkey : redis;
+    if (version == NULL || threads == NULL)
+        abort();
     run->acknowledges_early = strtol(version, NULL, 10) >= 8 && strcmp(threads, "io-threads 1") != 0;
     printf("server: %s %s, %s\n", valkey != NULL ? "Valkey" : "Redis", version, threads);
     free(threads);
