@@ -1,8 +1,7 @@
 /*
  * Eviction policies, simulated on a cache that counts objects and stores nothing.
  *
- * SIEVE is channeld's own, linked from src/cache/sieve.c and used as src/cache uses it; the others are for
- * comparison.
+ * SIEVE is channeld's own (src/cache/sieve.h), used as src/cache uses it; the others are for comparison.
  */
 #pragma once
 

@@ -226,51 +226,32 @@ static void expect_of(const char *name, const char *threads, bool expected)
     free(path);
 }
 
-static void system_redis_replies_after_the_iteration(void **state)
+TEST_CASE(system_redis_replies_after_the_iteration)
 {
-    (void)state;
     expect("redis-server", "1", SLOW, false);
 }
 
-static void redis_8_without_threads_replies_after_the_iteration(void **state)
+TEST_CASE(redis_8_without_threads_replies_after_the_iteration)
 {
-    (void)state;
     expect_of("redis8-server", "1", false);
 }
 
-static void valkey_without_threads_replies_after_the_iteration(void **state)
+TEST_CASE(valkey_without_threads_replies_after_the_iteration)
 {
-    (void)state;
     expect_of("valkey-server", "1", false);
 }
 
-static void redis_8_with_threads_may_reply_early(void **state)
+TEST_CASE(redis_8_with_threads_may_reply_early)
 {
-    (void)state;
     expect_of("redis8-server", "4", true);
 }
 
-static void valkey_with_threads_may_reply_early(void **state)
+TEST_CASE(valkey_with_threads_may_reply_early)
 {
-    (void)state;
     expect_of("valkey-server", "4", true);
 }
 
-static void any_redis_replies_early_while_a_script_is_busy(void **state)
+TEST_CASE(any_redis_replies_early_while_a_script_is_busy)
 {
-    (void)state;
     expect("redis-server", "1", SCRIPT, true);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(system_redis_replies_after_the_iteration),
-        cmocka_unit_test(redis_8_without_threads_replies_after_the_iteration),
-        cmocka_unit_test(valkey_without_threads_replies_after_the_iteration),
-        cmocka_unit_test(redis_8_with_threads_may_reply_early),
-        cmocka_unit_test(valkey_with_threads_may_reply_early),
-        cmocka_unit_test(any_redis_replies_early_while_a_script_is_busy),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,15 +16,7 @@
 enum {
     SETTINGS_MAX = 16,
     SETTLE_MS = 300,
-    PAUSE_MS = 200,
-    STOP_MS = 500,
-    STOP_LONG_MS = 4000,
-    RESTART_MS = 50,
-    DOWN_MS = 3000,
-    FREEZE_MS = 1000,
-    FREEZE_LONG_MS = 4000,
     GATHER_MS = 40,
-    SLOW_MS = 200,
     SCRIPT_LOOPS = 60000000, /* some 400 ms; no clock that a script may read goes on in all versions */
     SCRIPT_BUSY_MS = 50,
     POLL_MS = 5,
@@ -61,6 +53,8 @@ static void probe_redis(struct run *run)
     char *valkey = redis_info(run, "valkey_version:");
     char *threads = redis_words(&run->redis, "CONFIG GET io-threads");
     const char *version = valkey != NULL ? valkey : redis;
+    if (version == NULL || threads == NULL)
+        abort();
     run->acknowledges_early = strtol(version, NULL, 10) >= 8 && strcmp(threads, "io-threads 1") != 0;
     printf("server: %s %s, %s\n", valkey != NULL ? "Valkey" : "Redis", version, threads);
     free(threads);
@@ -137,10 +131,11 @@ static int fault_kill_clients(struct run *run)
     return killed;
 }
 
-static void fault_kill(struct run *run)
+static void fault_kill(struct run *run, enum fault_kind kind, int ms)
 {
+    (void)ms;
     double connects = server_metric(&run->server, "channeld_redis_connects_total");
-    schedule_begin(run->schedule, FAULT_KILL, RULE_DISCONNECTED);
+    schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
     int killed = fault_kill_clients(run);
     schedule_undone(run->schedule);
     if (killed < run->options.workers)
@@ -150,11 +145,11 @@ static void fault_kill(struct run *run)
     schedule_end(run->schedule);
 }
 
-static void fault_pause(struct run *run, enum fault_kind kind)
+static void fault_pause(struct run *run, enum fault_kind kind, int ms)
 {
     schedule_begin(run->schedule, kind, RULE_COHERENT);
-    redis_do(&run->redis, "CLIENT PAUSE %d %s", (int)PAUSE_MS, kind == FAULT_PAUSE ? "ALL" : "WRITE");
-    sleep_ms(PAUSE_MS);
+    redis_do(&run->redis, "CLIENT PAUSE %d %s", ms, kind == FAULT_PAUSE ? "ALL" : "WRITE");
+    sleep_ms(ms);
     schedule_undone(run->schedule);
     redis_do(&run->redis, "PING");
     schedule_end(run->schedule);
@@ -235,26 +230,27 @@ static void fault_wipe(struct run *run)
     schedule_data_restored(run->schedule);
 }
 
-static void fault_flush(struct run *run)
+static void fault_flush(struct run *run, enum fault_kind kind, int ms)
 {
-    schedule_begin(run->schedule, FAULT_FLUSH, RULE_COHERENT);
+    (void)ms;
+    schedule_begin(run->schedule, kind, RULE_COHERENT);
     fault_wipe(run);
     schedule_end(run->schedule);
 }
 
 /* A long event loop iteration of Redis with changes of the writers in it: a shorter one before gathers them.
  */
-static void fault_slow(struct run *run)
+static void fault_slow(struct run *run, enum fault_kind kind, int ms)
 {
     struct redisContext *gather = redisConnect("127.0.0.1", run->redis.port);
     if (gather == NULL || gather->err != 0)
         abort();
-    schedule_begin(run->schedule, FAULT_SLOW, run->acknowledges_early ? RULE_LEASE : RULE_COHERENT);
+    schedule_begin(run->schedule, kind, run->acknowledges_early ? RULE_LEASE : RULE_COHERENT);
     if (redisAppendCommand(gather, "DEBUG SLEEP 0.%03d", (int)GATHER_MS) != REDIS_OK ||
         redisBufferWrite(gather, NULL) != REDIS_OK)
         abort();
     sleep_ms(GATHER_MS / 4);
-    redis_do(&run->redis, "DEBUG SLEEP 0.%03d", (int)SLOW_MS);
+    redis_do(&run->redis, "DEBUG SLEEP 0.%03d", ms);
     redisFree(gather);
     schedule_undone(run->schedule);
     redis_do(&run->redis, "PING");
@@ -265,9 +261,10 @@ static void fault_slow(struct run *run)
  * After SCRIPT_BUSY_MS Redis sends the replies of the same iteration without its invalidations, and answers
  * all commands with BUSY until the script ends. Which changes it refused is unknown, so all is written again.
  */
-static void fault_script(struct run *run)
+static void fault_script(struct run *run, enum fault_kind kind, int ms)
 {
-    schedule_begin(run->schedule, FAULT_SCRIPT, RULE_DISCONNECTED);
+    (void)ms;
+    schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
     redis_do(&run->redis, "EVAL %s 0 %d", "for i = 1, tonumber(ARGV[1]) do end", (int)SCRIPT_LOOPS);
     fault_wipe(run);
     await_connected(run, 0);
@@ -289,44 +286,18 @@ static void fault_freeze(struct run *run, enum fault_kind kind, int ms)
 
 void run_fault(struct run *run, enum fault_kind kind)
 {
-    switch (kind) {
-    case FAULT_KILL:
-        fault_kill(run);
-        break;
-    case FAULT_PAUSE:
-    case FAULT_PAUSE_WRITE:
-        fault_pause(run, kind);
-        break;
-    case FAULT_STOP:
-        fault_stop(run, kind, STOP_MS);
-        break;
-    case FAULT_STOP_LONG:
-        fault_stop(run, kind, STOP_LONG_MS);
-        break;
-    case FAULT_RESTART:
-        fault_restart(run, kind, RESTART_MS);
-        break;
-    case FAULT_DOWN:
-        fault_restart(run, kind, DOWN_MS);
-        break;
-    case FAULT_FLUSH:
-        fault_flush(run);
-        break;
-    case FAULT_FREEZE:
-        fault_freeze(run, kind, FREEZE_MS);
-        break;
-    case FAULT_FREEZE_LONG:
-        fault_freeze(run, kind, FREEZE_LONG_MS);
-        break;
-    case FAULT_SLOW:
-        fault_slow(run);
-        break;
-    case FAULT_SCRIPT:
-        fault_script(run);
-        break;
-    case FAULT_KINDS:
-        break;
-    }
+    static const struct {
+        void (*cause)(struct run *run, enum fault_kind kind, int ms);
+        int ms;
+    } faults[FAULT_KINDS] = {
+        [FAULT_KILL] = {fault_kill, 0},           [FAULT_PAUSE] = {fault_pause, 200},
+        [FAULT_PAUSE_WRITE] = {fault_pause, 200}, [FAULT_STOP] = {fault_stop, 500},
+        [FAULT_STOP_LONG] = {fault_stop, 4000},   [FAULT_RESTART] = {fault_restart, 50},
+        [FAULT_DOWN] = {fault_restart, 3000},     [FAULT_FLUSH] = {fault_flush, 0},
+        [FAULT_FREEZE] = {fault_freeze, 1000},    [FAULT_FREEZE_LONG] = {fault_freeze, 4000},
+        [FAULT_SLOW] = {fault_slow, 200},         [FAULT_SCRIPT] = {fault_script, 0},
+    };
+    faults[kind].cause(run, kind, faults[kind].ms);
 }
 
 /* ---- the run ---- */

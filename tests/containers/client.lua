@@ -1,5 +1,5 @@
--- The client of the trial, for wrk: asks for the paths in the file that is its argument, in turn. Its last line tells
--- the rate and all that went wrong: answers of 400 and above, and errors of connections.
+-- wrk's script in tests/containers/availability: requests the paths in the file that is its argument, one after the other.
+-- Its last line has the rate and the failures: responses of 400 and above, and connection errors.
 local requests = {}
 local at = 0
 

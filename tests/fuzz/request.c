@@ -1,12 +1,13 @@
 /*
- * Bytes in, bytes out: the real server, connections and API over a socket pair. The same bytes are sent at
- * once and in pieces, with a store that answers at once and one that answers later: the client must get the
- * same, one well-formed answer for each request, in order, and nothing after a refusal.
+ * Requests to responses: the real server, connections and API over a socket pair. The same bytes are sent at
+ * once and in pieces, with a cache that returns results at once and one that does so later: the client must
+ * receive the same, one well-formed response for each request, in order, and nothing after a rejected
+ * request.
  *
- * An input is a line of cuts and then what the client sends. Each byte of that line is the length of a piece:
- * '@' is 1, 'A' 2, '0' 49. What is left goes in one. Where an 'm' stands in it, the bytes are sent once more
- * and one allocation fails, which the byte behind the 'm' tells ('@' is the first): then answers may be
- * missing or 500, but none is that to another request.
+ * An input is a line of lengths and then the bytes that the client sends. Each byte of the line is the length
+ * of a piece: '@' is 1, 'A' 2, '0' 49. The rest is one piece. After an 'm' in the line, the bytes are sent
+ * once more with one failing allocation; the byte behind the 'm' tells which ('@': the first). Responses may
+ * be missing or 500 then, but none may belong to another request.
  */
 #include "api/api.h"
 #include "base/clock.h"
@@ -26,14 +27,14 @@
 /* Small limits, so that small inputs reach them. */
 enum { HEAD_MAX = 768, BODY_MAX = 256, INPUT_MAX = 16 * 1024, TURNS_MAX = 20000, REQUESTS_MAX = 1024 };
 
-/* --- a store that holds three channels, one link, and one key --- */
+/* --- a cache that holds three channels, one link, and one key --- */
 
 static struct blob *card_body;
 static struct blob *page_body;
 static struct digest good_key, lost_key;
 static bool answers_later;
-static struct list late; /* questions that wait for their answer */
-static long found;       /* answers with a body */
+static struct list late; /* queries that wait for their results */
+static long found;       /* results with a body */
 
 static bool same_key(const struct digest *a, const struct digest *b)
 {
@@ -65,7 +66,7 @@ static struct cache_result answer_to(const struct cache_query *q)
     return a;
 }
 
-/* A question that is answered later: what its answer will be is kept in the request itself. */
+/* A query whose result comes later: the result is kept in the request itself. */
 static struct cache_result promised[1];
 
 bool cache_get(struct cache *s, struct cache_request *request, const struct cache_query *params,
@@ -77,7 +78,7 @@ bool cache_get(struct cache *s, struct cache_request *request, const struct cach
         *answer = answer_to(params);
         return true;
     }
-    FUZZ_CHECK(list_empty(&late)); /* one request at a time a connection */
+    FUZZ_CHECK(list_empty(&late)); /* one request at a time per connection */
     promised[0] = answer_to(params);
     list_append(&late, &request->link_in_fetch);
     return false;
@@ -88,7 +89,7 @@ static void keep_promise(void)
     if (list_empty(&late))
         return;
     struct cache_request *request = LIST_ENTRY(late.next, struct cache_request, link_in_fetch);
-    struct cache_result answer = promised[0]; /* meanwhile the next question may be asked */
+    struct cache_result answer = promised[0]; /* the next query may come during the callback */
     list_remove(&request->link_in_fetch);
     request->done(request->arg, &answer);
 }
@@ -194,7 +195,7 @@ static void send_piece(struct client *c, struct span piece)
     }
 }
 
-/* Sends everything, ends its side, and reads until the server has ended its own. */
+/* Sends everything, half-closes, and reads until the server has closed. */
 static void converse(struct span cuts, struct span bytes, struct buf *out)
 {
     int pair[2];
@@ -213,7 +214,7 @@ static void converse(struct span cuts, struct span bytes, struct buf *out)
     send_piece(&c, bytes);
     (void)shutdown(c.fd, SHUT_WR);
     for (int turns = 0; !c.ended; turns++) {
-        FUZZ_CHECK(turns < TURNS_MAX); /* it hangs */
+        FUZZ_CHECK(turns < TURNS_MAX); /* otherwise it hangs */
         turn(&c);
     }
     close(c.fd);
@@ -281,7 +282,7 @@ static void check_answer(const struct answer *a, const struct owed *owed, int at
     FUZZ_CHECK((answer_field(a, "Allow").data != NULL) == (a->status == 405));
 }
 
-/* Ids of the server's own differ from one conversation to the other; a client's is compared. */
+/* Request ids that the server generates differ between conversations; those of the client are compared. */
 static void blank_own_id(const struct answer *a)
 {
     struct span id = answer_field(a, "X-Request-Id");
@@ -290,7 +291,7 @@ static void blank_own_id(const struct answer *a)
         memset((char *)(uintptr_t)id.data, '0', id.len);
 }
 
-/* Checks all answers; what is left in `answers` are those, without "100 Continue". */
+/* Checks all responses, and removes "100 Continue" from `answers`. */
 static void check_answers(struct buf *answers, struct owed *owed)
 {
     struct buf final = BUF_INIT;
@@ -314,7 +315,7 @@ static void check_answers(struct buf *answers, struct owed *owed)
     *answers = final;
 }
 
-/* The same conversation with the n-th allocation failing. */
+/* The same conversation, in which the n-th allocation fails. */
 static void check_without_memory(struct span bytes, unsigned n, const struct owed *owed)
 {
     struct buf answers = BUF_INIT;

@@ -74,13 +74,13 @@ static void check_history_value(yyjson_val *shown, struct span stored)
         FUZZ_CHECK(yyjson_get_sint(yyjson_obj_get(shown, days.day[i].date)) == days.day[i].number);
 }
 
-static void check_value(yyjson_val *shown, enum contract_kind kind, struct span stored, bool unreadable)
+static void check_value(yyjson_val *shown, enum contract_kind kind, struct span stored, bool invalid)
 {
     bool empty = yyjson_is_null(shown) || (kind == CONTRACT_HISTORY && yyjson_obj_size(shown) == 0);
     struct span text = {yyjson_get_str(shown), yyjson_get_len(shown)};
     int64_t number = 0;
-    if (stored.data == NULL || unreadable) {
-        FUZZ_CHECK(empty && (stored.data != NULL || !unreadable));
+    if (stored.data == NULL || invalid) {
+        FUZZ_CHECK(empty && (stored.data != NULL || !invalid));
         return;
     }
     if (kind == CONTRACT_TEXT)
@@ -96,7 +96,7 @@ static void check_value(yyjson_val *shown, enum contract_kind kind, struct span 
 static void check_shape(const struct channel_row *row, enum channel_shape shape)
 {
     struct buf out = BUF_INIT;
-    unsigned unreadable = channel_write(&out, row, shape);
+    unsigned invalid = channel_write(&out, row, shape);
     FUZZ_CHECK(buf_error(&out) == 0);
     yyjson_doc *doc = yyjson_read(out.data, out.len, YYJSON_READ_NOFLAG);
     FUZZ_CHECK(doc != NULL);
@@ -104,7 +104,7 @@ static void check_shape(const struct channel_row *row, enum channel_shape shape)
     contract_check_channel(channel, shape == CHANNEL_SUMMARY);
     for (int i = 0; i < CONTRACT_MEMBERS; i++) {
         const struct contract_member *m = &CONTRACT_CARD[i];
-        bool bad = (unreadable & 1U << i) != 0;
+        bool bad = (invalid & 1U << i) != 0;
         if (shape == CHANNEL_CARD || m->in_summary)
             check_value(yyjson_obj_get(channel, m->name), m->kind, row->value[i], bad);
         else
