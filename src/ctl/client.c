@@ -4,8 +4,8 @@
 #include "base/parse.h"
 #include "ctl/terminal.h"
 #include "model/channel.h"
-#include "redis/role.h"
-#include "redis/sentinel.h"
+#include "redis/reply.h"
+#include "redis/resp.h"
 #include "redis/tls.h"
 
 #include <assert.h>
@@ -85,22 +85,11 @@ struct span client_link_key(struct client *c, struct span link)
     return buf_span(&c->key);
 }
 
-/* A header line of the Redis protocol: "*3" or "$5". */
-static void append_header(struct buf *out, char kind, size_t count)
-{
-    buf_append_char(out, kind);
-    buf_append_int(out, (int64_t)count);
-    buf_append_str(out, "\r\n");
-}
-
 void client_send(struct client *c, size_t count, const struct span *words)
 {
-    append_header(&c->out, '*', count);
-    for (size_t i = 0; i < count; i++) {
-        append_header(&c->out, '$', words[i].len);
-        buf_append_span(&c->out, words[i]);
-        buf_append_str(&c->out, "\r\n");
-    }
+    command_begin(&c->out, count);
+    for (size_t i = 0; i < count; i++)
+        command_add(&c->out, words[i]);
     if (buf_error(&c->key) != 0)
         c->out.error = buf_error(&c->key); /* the key may be cut short: the command must not be sent */
     c->owed++;
@@ -256,19 +245,14 @@ static int connect_socket(struct client *c, const struct redis_endpoint *e,
 /* HELLO with authentication, SELECT. */
 static int handshake(struct client *c, const struct redis_endpoint *e)
 {
-    const char *hello[REDIS_HELLO_ARGS_MAX];
-    struct span words[REDIS_HELLO_ARGS_MAX];
-    int count = redis_endpoint_hello(e, CLIENT_NAME, hello);
-    for (int i = 0; i < count; i++)
-        words[i] = span_of(hello[i]);
-    client_send(c, (size_t)count, words);
+    redis_endpoint_hello(e, CLIENT_NAME, &c->out);
+    c->owed++;
     int err = client_receive_done(c);
     if (c->out.data != NULL)
         explicit_bzero(c->out.data, c->out.cap); /* it held the password */
-    if (err != 0 || e->db == 0)
+    if (err != 0 || !redis_endpoint_select(e, &c->out))
         return err;
-    char digits[INT64_DIGITS_MAX];
-    CLIENT_SEND(c, SPAN("SELECT"), (struct span){digits, format_int64(e->db, digits)});
+    c->owed++;
     return client_receive_done(c);
 }
 
@@ -302,7 +286,7 @@ static int query_sentinel(struct client *c, int n, struct redis_address *out)
     redisReply *reply = client_receive(c);
     if (reply == NULL)
         return -EIO;
-    const char *problem = sentinel_read_master(reply, out);
+    const char *problem = reply_read_master(reply, out);
     freeReplyObject(reply);
     return problem == NULL ? 0 : client_fail(c, "%s", problem);
 }
@@ -313,8 +297,11 @@ static int check_role(struct client *c)
     redisReply *reply = client_receive(c);
     if (reply == NULL)
         return -EIO;
-    const char *problem = redis_role_check(reply, false);
+    struct redis_role role;
+    const char *problem = reply_read_role(reply, &role);
     freeReplyObject(reply);
+    if (problem == NULL && role.kind != REDIS_ROLE_MASTER)
+        problem = "it is not a master";
     return problem == NULL ? 0 : client_fail(c, "%s", problem);
 }
 
