@@ -165,7 +165,7 @@ int client_receive_integer(struct client *c, int64_t *out)
 bool reply_has_ttl(const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_INTEGER)
-        return reply->integer >= 0; /* -1: it has none, -2: there is no such key or field */
+        return reply->integer >= 0; /* -1: it has none, -2: the key or field does not exist */
     for (size_t i = 0; i < reply->elements; i++)
         if (reply->element[i]->type == REDIS_REPLY_INTEGER && reply->element[i]->integer >= 0)
             return true;

@@ -222,9 +222,9 @@ static int query_sentinel(struct redis_client *c, const struct redis_endpoint *s
     redisReply *reply = receive_success(c);
     if (reply == NULL)
         return -EIO;
-    const char *objection = reply_read_master(reply, out);
+    const char *problem = reply_read_master(reply, out);
     freeReplyObject(reply);
-    return objection == NULL ? 0 : fail(c, "%s", objection);
+    return problem == NULL ? 0 : fail(c, "%s", problem);
 }
 
 static int check_role(struct redis_client *c)
@@ -234,11 +234,11 @@ static int check_role(struct redis_client *c)
     redisReply *reply = receive_success(c);
     if (reply == NULL)
         return -EIO;
-    const char *objection = reply_read_role(reply, &role);
+    const char *problem = reply_read_role(reply, &role);
     freeReplyObject(reply);
-    if (objection == NULL && role.kind != REDIS_ROLE_MASTER)
-        objection = "it is not a master";
-    return objection == NULL ? 0 : fail(c, "%s", objection);
+    if (problem == NULL && role.kind != REDIS_ROLE_MASTER)
+        problem = "it is not a master";
+    return problem == NULL ? 0 : fail(c, "%s", problem);
 }
 
 /* Puts the address of the server that failed in front of the reason. */

@@ -322,11 +322,11 @@ static const char *take_role(struct redis_connection *c, const redisReply *reply
         forget_role(c);
         return NULL;
     }
-    const char *objection = reply_read_role(reply, &role);
-    if (objection == NULL)
-        objection = check_role(c, &role);
-    if (objection != NULL)
-        return objection;
+    const char *problem = reply_read_role(reply, &role);
+    if (problem == NULL)
+        problem = check_role(c, &role);
+    if (problem != NULL)
+        return problem;
     c->role = role;
     if (role.kind == REDIS_ROLE_REPLICA && c->link_denied)
         c->good_ms = c->asked_ms;
@@ -348,9 +348,9 @@ static const char *take_link(struct redis_connection *c, const redisReply *reply
         c->good_ms = c->asked_ms;
         return NULL;
     }
-    const char *objection = reply_read_link(reply, &silent_s);
-    if (objection != NULL)
-        return objection;
+    const char *problem = reply_read_link(reply, &silent_s);
+    if (problem != NULL)
+        return problem;
     uint64_t silent_ms = (uint64_t)(silent_s + 1) * MS_PER_S; /* it is rounded */
     c->good_ms = c->asked_ms > silent_ms ? c->asked_ms - silent_ms : 0;
     metric_set(&c->options.metrics->redis_replica_lag_seconds, (uint64_t)silent_s);
@@ -360,16 +360,16 @@ static const char *take_link(struct redis_connection *c, const redisReply *reply
 static void count_reply(struct redis_connection *c);
 
 /* Ends what ROLE or INFO began, in the handshake and with every heartbeat. */
-static void conclude(struct redis_connection *c, const char *objection)
+static void conclude(struct redis_connection *c, const char *problem)
 {
-    if (objection == NULL) {
+    if (problem == NULL) {
         if (c->state == HANDSHAKE)
             count_reply(c);
         return;
     }
     if (c->last_pong_ms < c->good_ms)
         c->good_ms = c->last_pong_ms;
-    redis_connection_fail(c, objection);
+    redis_connection_fail(c, problem);
 }
 
 static void on_role(void *arg, const redisReply *reply)

@@ -19,7 +19,7 @@ enum {
     PORT_MAX = 65535,
     DB_MAX = 1 << 20,
     OPTION_NAME_MAX = 32,
-    QUOTED = 16 /* a text that holds so many bytes of a password holds the password */
+    QUOTED = 16 /* bytes of a password that must not be in a text */
 };
 
 static int invalid(struct buf *why, const char *text)
@@ -267,7 +267,7 @@ static int read_unix(struct redis_endpoint *t, struct span rest, struct buf *why
     return err;
 }
 
-/* Fills what `url` says into the zeroed `t`; user and password stay NULL where it has none. */
+/* Fills the zeroed `t` from `url`; user and password stay NULL where it has none. */
 static int read_url(struct redis_endpoint *t, struct span url, struct buf *why)
 {
     static const struct {
@@ -291,7 +291,7 @@ static int read_url(struct redis_endpoint *t, struct span url, struct buf *why)
 
 /* --- endpoints --- */
 
-/* *out becomes a copy of `text` where it has none yet. An empty text is none. */
+/* *out becomes a copy of `text`, unless it is set or `text` is empty. */
 static int fill_in(char **out, const char *text)
 {
     if (*out != NULL || text[0] == '\0')
@@ -454,9 +454,4 @@ bool redis_address_set(struct redis_address *out, struct span host, int64_t port
     *span_put(host, out->host) = '\0';
     out->port = (int)port;
     return true;
-}
-
-bool redis_address_equal(const struct redis_address *a, const struct redis_address *b)
-{
-    return a->port == b->port && strcmp(a->host, b->host) == 0;
 }

@@ -153,6 +153,4 @@ struct redis_address {
 /* False, with *out untouched, when it is not an address that can be connected to. */
 bool redis_address_set(struct redis_address *out, struct span host, int64_t port);
 
-bool redis_address_equal(const struct redis_address *a, const struct redis_address *b);
-
 #endif

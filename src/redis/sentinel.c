@@ -25,16 +25,16 @@
 #include <strings.h>
 
 enum {
-    /* The master is used in place of a replica for so long before a replica is tried again. */
+    /* The time in milliseconds after which a replica is tried again while the master stands in for one. */
     STAND_IN_MS = 30000,
-    /* One Sentinel's answer is used for so many attempts. */
+    /* The number of attempts that use one Sentinel's answer. */
     ATTEMPTS_PER_SENTINEL = 2,
     /*
-     * A replica that does not follow the named master, or that Sentinel calls down, is left after so long, or
-     * after the stale limit where that is less: at a failover replicas take a moment to follow.
+     * The time, in milliseconds, after which a replica is left that does not follow the named master or that
+     * Sentinel calls down, if the stale limit is not shorter: at a failover replicas take a moment to follow.
      */
     GRACE_MS = 5000,
-    /* The addresses of names are compared again after so long. */
+    /* The time, in milliseconds, for which a comparison of two names is used. */
     COMPARISON_MS = 10000
 };
 
@@ -81,9 +81,9 @@ struct sentinel {
     bool silent;                /* none had an answer the last time that all were asked */
     struct log_reasons reasons; /* since one had an answer */
     uv_timer_t timer;
-    struct redis_socket *socket;             /* NULL but in ASKING and LISTENING */
-    bool greeted, subscribing, master_known; /* of this connection */
-    bool counted;                            /* it is in the metric */
+    struct redis_socket *socket;                    /* NULL but in ASKING and LISTENING */
+    bool hello_answered, subscribing, master_known; /* of this connection */
+    bool counted;                                   /* it is in the metric */
     struct sentinel_answer answer;
     struct lookup lookup[REDIS_SENTINELS_MAX];
 
@@ -109,6 +109,11 @@ struct sentinel {
 
 /* --- the Redis that was found --- */
 
+static bool address_equal(const struct redis_address *a, const struct redis_address *b)
+{
+    return a->port == b->port && strcmp(a->host, b->host) == 0;
+}
+
 /* Replicas in turn, beginning with any, so that they share the load; after all of them the master. */
 static void choose(struct sentinel *s)
 {
@@ -126,7 +131,7 @@ static bool is_outdated(const struct sentinel *s)
 {
     if (!s->at_master) /* a replica is checked with the heartbeat */
         return false;
-    if (!redis_address_equal(&s->answer.master, &s->place))
+    if (!address_equal(&s->answer.master, &s->place))
         return true;
     return s->answer.replicas > 0 && clock_now_ms() - s->ready_ms >= STAND_IN_MS;
 }
@@ -134,7 +139,7 @@ static bool is_outdated(const struct sentinel *s)
 static bool is_called_down(const struct sentinel *s)
 {
     for (int i = 0; !s->at_master && i < s->answer.downs; i++)
-        if (redis_address_equal(&s->answer.down[i], &s->place))
+        if (address_equal(&s->answer.down[i], &s->place))
             return true;
     return false;
 }
@@ -149,7 +154,7 @@ static void move(struct sentinel *s)
 static void check_place(struct sentinel *s)
 {
     uint64_t now = clock_boot_ms();
-    if (s->at_master && redis_address_equal(&s->answer.master, &s->place))
+    if (s->at_master && address_equal(&s->answer.master, &s->place))
         s->agreed_ms = now;
     if (!is_called_down(s))
         s->down_ms = 0;
@@ -171,7 +176,7 @@ static void take_answer(struct sentinel *s)
         s->options.on_found(s->options.arg, &s->endpoint);
     } else if (s->found == IN_USE) {
         check_place(s);
-    } else if (!redis_address_equal(&s->answer.master, &s->master)) {
+    } else if (!address_equal(&s->answer.master, &s->master)) {
         move(s);
     }
 }
@@ -183,6 +188,15 @@ enum redis_role_kind sentinel_wanted_role(const struct sentinel *s)
 
 /* --- the master that a replica follows --- */
 
+static bool share_address(const struct resolver *a, const struct resolver *b)
+{
+    for (int i = 0; i < a->count; i++)
+        for (int k = 0; k < b->count; k++)
+            if (strcmp(a->address[i], b->address[k]) == 0)
+                return true;
+    return false;
+}
+
 static void on_compared(void *arg, const char *error)
 {
     struct comparison *m = &((struct sentinel *)arg)->masters;
@@ -190,7 +204,7 @@ static void on_compared(void *arg, const char *error)
     assert(m->owed > 0);
     if (--m->owed > 0)
         return;
-    m->equal = resolver_meets(&m->side[0], &m->side[1]);
+    m->equal = share_address(&m->side[0], &m->side[1]);
     m->made_ms = clock_boot_ms();
 }
 
@@ -222,7 +236,7 @@ static enum comparison_result compare(struct sentinel *s, const struct redis_add
         return DIFFERENT;
     if (strcasecmp(named->host, followed->host) == 0)
         return SAME;
-    bool begun = redis_address_equal(named, &m->of[0]) && redis_address_equal(followed, &m->of[1]);
+    bool begun = address_equal(named, &m->of[0]) && address_equal(followed, &m->of[1]);
     bool fresh = begun && m->made_ms != 0 && clock_boot_ms() - m->made_ms < COMPARISON_MS;
     if (!fresh && m->owed == 0) {
         m->made_ms = begun ? m->made_ms : 0;
@@ -424,15 +438,15 @@ static void on_answered(struct sentinel *s)
 
 static void take_reply(struct sentinel *s, const redisReply *reply)
 {
-    const char *objection = NULL;
+    const char *problem = NULL;
     if (reply->type == REDIS_REPLY_ERROR)
-        objection = reply->str;
+        problem = reply->str;
     else if (s->master_known)
-        objection = reply_read_replicas(reply, &s->answer);
+        problem = reply_read_replicas(reply, &s->answer);
     else
-        objection = reply_read_master(reply, &s->answer.master);
-    if (objection != NULL) {
-        fail(s, objection);
+        problem = reply_read_master(reply, &s->answer.master);
+    if (problem != NULL) {
+        fail(s, problem);
         return;
     }
     bool complete = s->master_known || !s->options.endpoint->sentinels.replica;
@@ -449,10 +463,10 @@ static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
     (void)read_ns;
     if (s->state != ASKING)
         fail(s, error ? reply->str : "a reply without a command");
-    else if (!s->greeted && error)
+    else if (!s->hello_answered && error)
         fail(s, reply->str);
-    else if (!s->greeted)
-        s->greeted = true;
+    else if (!s->hello_answered)
+        s->hello_answered = true;
     else if (s->subscribing && error)
         s->subscribing = false;
     else
@@ -484,7 +498,7 @@ static void connect_next(struct sentinel *s)
     struct lookup *l = &s->lookup[s->current];
     const char *address = l->resolver.address[l->next++];
     enter(s, ASKING);
-    s->greeted = false;
+    s->hello_answered = false;
     s->subscribing = true;
     int err = redis_socket_open(s->loop, &sentinel, s->options.tls, address, &events, &s->socket);
     if (err != 0)

@@ -2,7 +2,7 @@
  * Discovery: finds the Redis that Sentinels name, and follows it.
  *
  * One connection to one of the Sentinels, whichever answers. The Sentinel publishes failovers, and is asked
- * once a second all the same: what is published can be lost. A Sentinel that refuses, is silent or has no
+ * every second all the same: what is published can be lost. A Sentinel that refuses, is silent or has no
  * answer is left for the next one; the one that answered last is asked first.
  *
  * When the master that is named is not the one in use, the owner is told at once: a stalled old master goes

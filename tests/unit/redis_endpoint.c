@@ -191,7 +191,7 @@ static void assert_refused(const char *const *urls, size_t count)
     }
 }
 
-TEST(what_is_no_redis_address_is_refused_with_a_reason)
+TEST(invalid_addresses_are_refused_with_a_reason)
 {
     static const char *const urls[] = {
         "",
@@ -513,7 +513,7 @@ int main(void)
         cmocka_unit_test(sockets_take_user_database_and_escapes),
         cmocka_unit_test(ports_and_databases_hold_from_both_sides),
         cmocka_unit_test(the_path_of_a_socket_fits_its_address_or_is_refused),
-        cmocka_unit_test(what_is_no_redis_address_is_refused_with_a_reason),
+        cmocka_unit_test(invalid_addresses_are_refused_with_a_reason),
         cmocka_unit_test(what_names_no_sentinels_or_no_master_is_refused_with_a_reason),
         cmocka_unit_test(sentinels_are_a_list_with_the_name_of_a_master),
         cmocka_unit_test(an_unknown_option_is_named),

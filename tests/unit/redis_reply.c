@@ -135,32 +135,32 @@ TEST(role_holds_the_master_of_a_replica)
 }
 
 /* Of "line,line,...": what the connection to such a replica is worth. */
-static const char *link_objection(const char *lines)
+static const char *link_problem(const char *lines)
 {
     char *info = text_printf("# Replication\r\nrole:slave\r\n%s\r\nslave_priority:100\r\n", lines);
     char *bytes = text_printf("=%zu\r\ntxt:%s\r\n", strlen(info) + 4, info);
     int64_t silent_s = 0;
     redisReply *reply = parse(bytes);
-    const char *objection = reply_read_link(reply, &silent_s);
+    const char *problem = reply_read_link(reply, &silent_s);
     freeReplyObject(reply);
     free(bytes);
     free(info);
-    return objection;
+    return problem;
 }
 
 TEST(replica_link_is_good_while_the_master_is_heard)
 {
     assert_null(
-        link_objection("master_link_status:up\r\nmaster_last_io_seconds_ago:0\r\nmaster_sync_in_progress:0"));
-    assert_null(link_objection("master_last_io_seconds_ago:15\r\nmaster_link_status:up"));
-    assert_string_equal(link_objection("master_link_status:up\r\nmaster_last_io_seconds_ago:16"),
+        link_problem("master_link_status:up\r\nmaster_last_io_seconds_ago:0\r\nmaster_sync_in_progress:0"));
+    assert_null(link_problem("master_last_io_seconds_ago:15\r\nmaster_link_status:up"));
+    assert_string_equal(link_problem("master_link_status:up\r\nmaster_last_io_seconds_ago:16"),
                         "its master has been silent for too long");
     assert_string_equal(
-        link_objection(
+        link_problem(
             "master_link_status:down\r\nmaster_last_io_seconds_ago:-1\r\nmaster_link_down_since_seconds:3"),
         "its link to the master is down");
     assert_string_equal(
-        link_objection("master_link_status:up\r\nmaster_last_io_seconds_ago:1\r\nmaster_sync_in_progress:1"),
+        link_problem("master_link_status:up\r\nmaster_last_io_seconds_ago:1\r\nmaster_sync_in_progress:1"),
         "its link to the master is down");
     static const char *const nonsense[] = {"",
                                            "master_link_status",
@@ -171,7 +171,7 @@ TEST(replica_link_is_good_while_the_master_is_heard)
                                            "master_link_statusx:up",
                                            "master_link_status:"};
     for (size_t i = 0; i < TEST_COUNT(nonsense); i++)
-        if (link_objection(nonsense[i]) == NULL)
+        if (link_problem(nonsense[i]) == NULL)
             fail_msg("%s", nonsense[i]);
 }
 
@@ -210,18 +210,18 @@ TEST(denied_commands_are_told_from_other_errors)
 static const char *read_master(const char *bytes, struct redis_address *out)
 {
     redisReply *reply = parse(bytes);
-    const char *objection = reply_read_master(reply, out);
+    const char *problem = reply_read_master(reply, out);
     freeReplyObject(reply);
-    return objection;
+    return problem;
 }
 
 /* "*2 $len host $len port" */
 static const char *read_pair(const char *host, const char *port, struct redis_address *out)
 {
     char *bytes = text_printf("*2\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n", strlen(host), host, strlen(port), port);
-    const char *objection = read_master(bytes, out);
+    const char *problem = read_master(bytes, out);
     free(bytes);
-    return objection;
+    return problem;
 }
 
 TEST(master_address_may_be_numeric_or_a_name)
@@ -352,7 +352,7 @@ TEST(replicas_that_are_up_and_linked_are_listed)
     assert_int_equal(healthy(",,", "ok"), 0);
 }
 
-TEST(unreadable_replicas_are_left_out)
+TEST(invalid_replicas_are_left_out)
 {
     struct sentinel_answer answer;
     char *good = replica('*', "7001", "slave", "ok");
@@ -413,7 +413,7 @@ int main(void)
         cmocka_unit_test(master_host_length_is_bounded),
         cmocka_unit_test(replicas_that_are_up_and_linked_are_listed),
         cmocka_unit_test(replicas_that_are_down_are_listed_apart),
-        cmocka_unit_test(unreadable_replicas_are_left_out),
+        cmocka_unit_test(invalid_replicas_are_left_out),
         cmocka_unit_test(replicas_beyond_the_bound_are_left_out),
         cmocka_unit_test(replicas_of_the_wrong_shape_are_refused),
     };
