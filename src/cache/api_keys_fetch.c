@@ -30,7 +30,11 @@ static int ask(struct cache *s, const char *command, const char *cursor, redis_c
     const char *argv[] = {command, s->key.data, cursor, "COUNT", portion};
     const size_t lengths[] = {strlen(command), s->key.len, cursor != NULL ? strlen(cursor) : 0,
                               strlen("COUNT"), strlen(portion)};
-    int err = redis_connection_send(s->redis_connection, cursor != NULL ? 5 : 2, argv, lengths, fn, s);
+    buf_clear(&s->command);
+    command_write(&s->command, cursor != NULL ? 5 : 2, argv, lengths);
+    int err = buf_error(&s->command);
+    if (err == 0)
+        err = redis_connection_send_command(s->redis_connection, buf_span(&s->command), fn, s);
     s->api_keys_fetch.under_way = err == 0;
     return err;
 }

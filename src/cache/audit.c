@@ -17,7 +17,7 @@
 
 #include "base/log.h"
 #include "base/parse.h"
-#include "redis/command.h"
+#include "redis/resp.h"
 
 #include <errno.h>
 

@@ -249,7 +249,7 @@ static void on_push(void *arg, struct span kind, const redisReply *element)
 static int open_connection(struct cache *s, uv_loop_t *loop)
 {
     const struct redis_connection_options options = {
-        .target = s->options.target,
+        .endpoint = s->options.target,
         .tls = s->options.tls,
         .client_name = s->options.client_name,
         .metrics = s->options.redis_metrics,

@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "redis/command.h"
+#include "redis/resp.h"
 
 /* What changes all the time is not doubted all the time: checks would cost Redis more than the changes do. */
 enum { DOUBT_INTERVAL_MS = 100 };

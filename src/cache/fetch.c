@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "redis/command.h"
 #include "redis/resp.h"
 
 #include <errno.h>

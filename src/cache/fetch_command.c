@@ -1,7 +1,7 @@
 /* Commands put together beforehand; see fetch_command.h. */
 #include "cache/fetch_command.h"
 
-#include "redis/command.h"
+#include "redis/resp.h"
 
 static int init_hmget(struct fetch_commands *c, enum channel_shape shape)
 {

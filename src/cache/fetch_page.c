@@ -8,7 +8,6 @@
 #include "cache/fetch.h"
 
 #include "base/parse.h"
-#include "redis/command.h"
 #include "redis/resp.h"
 
 static void on_total(void *arg, const redisReply *reply)

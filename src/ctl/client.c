@@ -4,29 +4,16 @@
 #include "base/parse.h"
 #include "ctl/terminal.h"
 #include "model/channel.h"
-#include "redis/role.h"
-#include "redis/sentinel.h"
 #include "redis/tls.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
-#include <sys/time.h>
 
-/* How long connecting, and then each reply, may take. */
-struct client_limits {
-    struct timeval connect, command;
-};
-
-static const struct client_limits LIMITS = {.connect = {.tv_sec = 5}, .command = {.tv_sec = 30}};
+static const struct redis_client_limits LIMITS = {.connect_ms = 5000, .reply_ms = 30000};
 
 /* For another connection after a failure. */
-static const struct client_limits REOPEN_LIMITS = {.connect = {.tv_sec = 2}, .command = {.tv_sec = 2}};
-
-static const struct client_limits SENTINEL_LIMITS = {.connect = {.tv_usec = SENTINEL_TIMEOUT_MS * 1000L},
-                                                     .command = {.tv_usec = SENTINEL_TIMEOUT_MS * 1000L}};
-
-static const char CLIENT_NAME[] = "channelctl";
+static const struct redis_client_limits REOPEN_LIMITS = {.connect_ms = 2000, .reply_ms = 2000};
 
 /* --- Failures --- */
 
@@ -50,7 +37,7 @@ const char *client_error(struct client *c)
 
 bool client_is_lost(const struct client *c)
 {
-    return c->redis == NULL || c->redis->err != 0;
+    return redis_client_is_lost(c->redis);
 }
 
 int client_fail_memory(struct client *c)
@@ -85,71 +72,37 @@ struct span client_link_key(struct client *c, struct span link)
     return buf_span(&c->key);
 }
 
-/* A header line of the Redis protocol: "*3" or "$5". */
-static void append_header(struct buf *out, char kind, size_t count)
-{
-    buf_append_char(out, kind);
-    buf_append_int(out, (int64_t)count);
-    buf_append_str(out, "\r\n");
-}
-
 void client_send(struct client *c, size_t count, const struct span *words)
 {
-    append_header(&c->out, '*', count);
-    for (size_t i = 0; i < count; i++) {
-        append_header(&c->out, '$', words[i].len);
-        buf_append_span(&c->out, words[i]);
-        buf_append_str(&c->out, "\r\n");
-    }
     if (buf_error(&c->key) != 0)
-        c->out.error = buf_error(&c->key); /* the key may be cut short: the command must not be sent */
-    c->owed++;
+        c->key_failed = true;
+    redis_client_send(c->redis, count, words);
 }
 
-/* Gives the queued commands to hiredis. */
-static int append_commands(struct client *c)
+/* The reason of a failure of the connection becomes the client's. */
+static int take_failure(struct client *c)
 {
-    if (buf_error(&c->out) != 0)
-        return client_fail_memory(c);
-    if (c->out.len > 0 && redisAppendFormattedCommand(c->redis, c->out.data, c->out.len) != REDIS_OK)
-        return client_fail(c, "%s", c->redis->errstr);
-    buf_clear(&c->out);
-    return 0;
-}
-
-static int explain_loss(struct client *c)
-{
-    if (errno == EAGAIN)
-        return client_fail(c, "no reply in time");
-    if (c->tls != NULL)
-        redis_tls_explain(c->redis);
-    return client_fail(c, "the connection to Redis was lost: %s", c->redis->errstr);
+    return client_fail(c, "%s", redis_client_error(c->redis));
 }
 
 int client_flush(struct client *c)
 {
-    int err = append_commands(c);
-    int done = err != 0;
-    errno = 0;
-    while (done == 0)
-        if (redisBufferWrite(c->redis, &done) != REDIS_OK)
-            return explain_loss(c);
-    return err;
+    if (c->key_failed)
+        return client_fail_memory(c);
+    return redis_client_flush(c->redis) == 0 ? 0 : take_failure(c);
 }
 
 /* Returns any error reply, too. */
 static redisReply *receive_any(struct client *c)
 {
-    if (append_commands(c) != 0)
+    if (c->key_failed) {
+        (void)client_fail_memory(c);
         return NULL;
-    void *reply = NULL;
-    assert(c->owed > 0);
-    c->owed--;
-    errno = 0;
-    if (redisGetReply(c->redis, &reply) == REDIS_OK)
-        return reply;
-    (void)explain_loss(c);
-    return NULL;
+    }
+    redisReply *reply = redis_client_receive(c->redis);
+    if (reply == NULL)
+        (void)take_failure(c);
+    return reply;
 }
 
 static const redisReply *find_error(const redisReply *reply)
@@ -212,7 +165,7 @@ int client_receive_integer(struct client *c, int64_t *out)
 bool reply_has_ttl(const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_INTEGER)
-        return reply->integer >= 0; /* -1: it has none, -2: there is no such key or field */
+        return reply->integer >= 0; /* -1: it has none, -2: the key or field does not exist */
     for (size_t i = 0; i < reply->elements; i++)
         if (reply->element[i]->type == REDIS_REPLY_INTEGER && reply->element[i]->integer >= 0)
             return true;
@@ -226,137 +179,12 @@ bool reply_is_id(const redisReply *reply, int64_t id)
     return reply->type == REDIS_REPLY_STRING && span_equal(reply_text(reply), text);
 }
 
-/* --- Connecting --- */
-
-static int start_tls(struct client *c, const char *host)
-{
-    errno = 0;
-    if (redis_tls_start(c->redis, c->tls, host) == 0)
-        return 0;
-    if (errno == EAGAIN)
-        return explain_loss(c);
-    return client_fail(c, "%s", c->redis->errstr);
-}
-
-static int connect_socket(struct client *c, const struct redis_endpoint *e,
-                          const struct client_limits *limits)
-{
-    c->redis = e->transport == REDIS_TRANSPORT_UNIX
-                   ? redisConnectUnixWithTimeout(e->path, limits->connect)
-                   : redisConnectWithTimeout(e->host, e->port, limits->connect);
-    if (c->redis == NULL)
-        return client_fail_memory(c);
-    if (c->redis->err != 0)
-        return client_fail(c, "%s", c->redis->errstr);
-    if (redisSetTimeout(c->redis, limits->command) != REDIS_OK)
-        return client_fail(c, "%s", c->redis->errstr);
-    return c->tls != NULL ? start_tls(c, e->host) : 0;
-}
-
-/* HELLO with authentication, SELECT. */
-static int handshake(struct client *c, const struct redis_endpoint *e)
-{
-    const char *hello[REDIS_HELLO_ARGS_MAX];
-    struct span words[REDIS_HELLO_ARGS_MAX];
-    int count = redis_endpoint_hello(e, CLIENT_NAME, hello);
-    for (int i = 0; i < count; i++)
-        words[i] = span_of(hello[i]);
-    client_send(c, (size_t)count, words);
-    int err = client_receive_done(c);
-    if (c->out.data != NULL)
-        explicit_bzero(c->out.data, c->out.cap); /* it held the password */
-    if (err != 0 || e->db == 0)
-        return err;
-    char digits[INT64_DIGITS_MAX];
-    CLIENT_SEND(c, SPAN("SELECT"), (struct span){digits, format_int64(e->db, digits)});
-    return client_receive_done(c);
-}
-
-static void disconnect(struct client *c)
-{
-    if (c->redis != NULL)
-        redisFree(c->redis);
-    c->redis = NULL;
-    c->owed = 0;
-    buf_clear(&c->out);
-}
-
-/* Replaces the connection. Returns 0 or -EIO. */
-static int connect_to(struct client *c, const struct redis_endpoint *e, const struct client_limits *limits)
-{
-    disconnect(c);
-    int err = connect_socket(c, e, limits);
-    return err != 0 ? err : handshake(c, e);
-}
-
-/* --- Connecting to the master that Sentinels name --- */
-
-static int query_sentinel(struct client *c, int n, struct redis_address *out)
-{
-    struct redis_endpoint sentinel = redis_endpoint_sentinel(&c->endpoint, n);
-    int err = connect_to(c, &sentinel, &SENTINEL_LIMITS);
-    if (err != 0)
-        return err;
-    c->redis->reader->maxelements = SENTINEL_ELEMENTS_MAX;
-    CLIENT_SEND(c, SPAN("SENTINEL"), SPAN("GET-MASTER-ADDR-BY-NAME"), span_of(c->endpoint.sentinels.master));
-    redisReply *reply = client_receive(c);
-    if (reply == NULL)
-        return -EIO;
-    const char *problem = sentinel_read_master(reply, out);
-    freeReplyObject(reply);
-    return problem == NULL ? 0 : client_fail(c, "%s", problem);
-}
-
-static int check_role(struct client *c)
-{
-    CLIENT_SEND(c, SPAN("ROLE"));
-    redisReply *reply = client_receive(c);
-    if (reply == NULL)
-        return -EIO;
-    const char *problem = redis_role_check(reply, false);
-    freeReplyObject(reply);
-    return problem == NULL ? 0 : client_fail(c, "%s", problem);
-}
-
-/* Puts the address of the server that failed in front of the reason. */
-static void name_failed_server(struct client *c, const struct redis_endpoint *server)
-{
-    struct buf text = BUF_INIT;
-    redis_endpoint_describe(server, &text);
-    buf_printf(&text, ": %s", client_error(c));
-    (void)client_fail(c, "%s", buf_error(&text) == 0 ? buf_c_str(&text) : "out of memory");
-    buf_fini(&text);
-}
-
-/*
- * Queries the Sentinels in turn; the first address that leads to a master is used. channelctl writes, so the
- * role in the URL does not apply to it.
- */
-static int connect_to_master(struct client *c, const struct client_limits *limits)
-{
-    int err = -EIO;
-    for (int i = 0; i < c->endpoint.sentinels.count && err != 0; i++) {
-        struct redis_address master;
-        struct redis_endpoint server = redis_endpoint_sentinel(&c->endpoint, i);
-        err = query_sentinel(c, i, &master);
-        if (err == 0) {
-            server = redis_endpoint_at(&c->endpoint, master.host, master.port);
-            err = connect_to(c, &server, limits);
-            if (err == 0)
-                err = check_role(c);
-        }
-        if (err != 0)
-            name_failed_server(c, &server);
-    }
-    return err;
-}
-
 /* --- Opening and closing --- */
 
-static int connect_within(struct client *c, const struct client_limits *limits)
+static int connect_within(struct client *c, const struct redis_client_limits *limits)
 {
-    return c->endpoint.sentinels.count == 0 ? connect_to(c, &c->endpoint, limits)
-                                            : connect_to_master(c, limits);
+    c->key_failed = false;
+    return redis_client_connect(c->redis, limits) == 0 ? 0 : take_failure(c);
 }
 
 int client_reopen(struct client *c)
@@ -373,6 +201,8 @@ static int configure(struct client *c, const struct options *o)
         err = redis_tls_new(&c->endpoint, &o->redis, &c->tls, &c->error);
     if (err == -EINVAL)
         return usage_error("%s", client_error(c));
+    if (err == 0)
+        err = redis_client_new(&c->endpoint, c->tls, "channelctl", &c->redis);
     keyspace_index(c->keys, &c->index);
     keyspace_index_next(c->keys, &c->index_next);
     keyspace_api_keys(c->keys, &c->api_keys);
@@ -397,7 +227,7 @@ int client_open(struct client *c, const struct options *o)
 
 void client_close(struct client *c)
 {
-    disconnect(c);
+    redis_client_free(c->redis);
     redis_tls_free(c->tls);
     redis_endpoint_fini(&c->endpoint);
     buf_fini(&c->index);
@@ -405,7 +235,6 @@ void client_close(struct client *c)
     buf_fini(&c->api_keys);
     buf_fini(&c->loader);
     buf_fini(&c->key);
-    buf_fini(&c->out);
     buf_fini(&c->error);
 }
 
@@ -493,7 +322,7 @@ static int visit_batch(struct client *c, enum client_scan what, struct buf *curs
         buf_clear(cursor);
         buf_append_span(cursor, reply_text(reply->element[0]));
         err = visit(arg, list->element, keep_names(what, list));
-        assert(err != 0 || c->owed == 0);
+        assert(err != 0 || redis_client_pending(c->redis) == 0);
     } else {
         err = client_fail_unexpected(c);
     }

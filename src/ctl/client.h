@@ -10,20 +10,18 @@
 #define CTL_CLIENT_H
 
 #include "ctl/command.h"
-
-#include <hiredis/hiredis.h>
+#include "redis/client.h"
 
 struct client {
     const struct keyspace *keys;
     struct buf index, index_next, api_keys, loader; /* names of keys; read-only */
 
     /* Private from here on. */
-    redisContext *redis;
+    struct redis_client *redis;
     struct ssl_ctx_st *tls;
     struct redis_endpoint endpoint;
-    size_t owed;    /* replies to commands that were sent */
-    struct buf key; /* the card or link key of the command that is being composed */
-    struct buf out; /* commands that hiredis does not have yet */
+    struct buf key;  /* the card or link key of the command that is being composed */
+    bool key_failed; /* there was no memory for it: what was sent with it must not be */
     struct buf error;
 };
 

@@ -1,138 +1,146 @@
 /*
- * The life of a Redis connection as a state machine; see connection.h.
- *
- *     WAITING -> LOCATING -> RESOLVING -> CONNECTING -> GREETING -> READY
- *        ^___________|____________|____________|____________|__________|    (whatever fails goes back there)
- *
- * One timer serves all states: the pause before an attempt, the deadline of an attempt, the heartbeat when
- * ready. A silence that is too long is believed only at a second look, after the loop has polled once more
- * and read all there was: when this process was stopped and continued, the replies may lie in the socket
- * already.
+ * The life of a connection to Redis; see connection.h.
  */
-#include "redis/connection_internal.h"
+/* clang-format off */
+/*
+ *     WAITING -> DISCOVERING -> RESOLVING -> CONNECTING -> HANDSHAKE -> READY
+ *      ^  |        ^  |             |          ^  |            |          |
+ *      |  v        |  v             v          |  v            v          v
+ *      +----------------------- FAILED: pending commands are told -------------
+ *
+ *     From FAILED it goes on with CONNECTING where the name has another address, with DISCOVERING where Sentinel
+ *     names another Redis, or else after a pause (WAITING). CLOSED follows on every state.
+ */
+/* clang-format on */
+/*
+ * One timer serves all states: the pause before an attempt, the deadline of an attempt, the heartbeat when
+ * ready.
+ *
+ * The handshake is HELLO (with authentication and client name), SELECT and ROLE; then, with what those
+ * replied, INFO replication at a replica, CLIENT TRACKING and PING. All but TRACKING must succeed: PING tells
+ * that Redis has loaded its data and may be read. Where tracking is refused, or Redis is too old to be relied
+ * on, the connection serves without it.
+ *
+ * ROLE and INFO are repeated with every heartbeat. A replica that has lost its master goes on answering, and
+ * a server behind one address may be given another role: both count as a lost connection, from the moment
+ * until which the data was known to be good. Where an ACL denies these commands, the connection does without
+ * them. Where a PING is refused (a script that does not end, a replica that must not answer without its
+ * master) the connection is lost as well.
+ */
+#include "redis/connection.h"
 
 #include "base/clock.h"
-#include "redis/command.h"
+#include "base/log.h"
+#include "base/wait_group.h"
+#include "redis/pending.h"
+#include "redis/reply.h"
+#include "redis/resolve.h"
+#include "redis/resp.h"
+#include "redis/sentinel.h"
+#include "redis/socket.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
+enum {
+    SECOND_LOOK_MS = 10, /* after a timeout, before the connection is given up */
+    MS_PER_S = 1000
+};
+
 static const char NOT_RESOLVED[] = "the name was not resolved in time";
 
-static void enter(struct redis_connection *c, enum redis_connection_state next);
+enum connection_state { WAITING, DISCOVERING, RESOLVING, CONNECTING, HANDSHAKE, READY, FAILED, CLOSED };
 
-void redis_connection_log(const struct redis_connection *c, enum log_level level, const char *message,
-                          const char *why)
+/* The states that may follow each, as a set of bits; see the drawing above. */
+/* clang-format off */
+#define BIT(state) (1U << (state))
+static const unsigned NEXT[] = {
+    [WAITING] = BIT(DISCOVERING) | BIT(FAILED) | BIT(CLOSED),
+    [DISCOVERING] = BIT(RESOLVING) | BIT(FAILED) | BIT(CLOSED),
+    [RESOLVING] = BIT(CONNECTING) | BIT(FAILED) | BIT(CLOSED),
+    [CONNECTING] = BIT(HANDSHAKE) | BIT(FAILED) | BIT(CLOSED),
+    [HANDSHAKE] = BIT(READY) | BIT(FAILED) | BIT(CLOSED),
+    [READY] = BIT(FAILED) | BIT(CLOSED),
+    [FAILED] = BIT(WAITING) | BIT(CONNECTING) | BIT(DISCOVERING) | BIT(CLOSED),
+    [CLOSED] = 0,
+};
+#undef BIT
+/* clang-format on */
+
+struct redis_connection {
+    uv_loop_t *loop;
+    struct redis_connection_options options;
+    enum connection_state state;
+    uv_timer_t timer;
+    uv_prepare_t flusher;           /* runs once before the loop polls: writes what the turn has queued */
+    struct wait_group open_parts;   /* the two above and the sentinel */
+    struct sentinel *sentinel;      /* NULL without Sentinels */
+    struct redis_endpoint endpoint; /* of this attempt or connection; borrows */
+    struct resolver resolver;
+    int next_address;            /* to be tried, of the resolver's */
+    struct redis_socket *socket; /* NULL unless CONNECTING or later */
+    unsigned failures;           /* in a row, for the back-off */
+    struct log_reasons reasons;  /* since the connection was last ready */
+    unsigned seed;
+
+    struct pending pending;
+    bool unsent; /* commands were queued since the last flush */
+    uint64_t unsent_since_ns;
+
+    /* The handshake. */
+    int step;
+    int replies_due;         /* of this step */
+    const char *untrackable; /* why tracking is not asked for on this connection; NULL when it is */
+    bool tracking;           /* Redis has agreed to it */
+
+    /* The heartbeat. Times are by the boot clock. */
+    bool ping_pending;
+    uint64_t asked_ms;     /* when the heartbeat, or the last step of the handshake, was sent */
+    uint64_t last_pong_ms; /* when the last answered PING was sent */
+    bool timeout_pending;  /* the oldest command had waited too long at the last look */
+    int reply_heartbeats;  /* that have passed since the last reply ended, while the next was arriving */
+
+    /* The server of this connection. */
+    struct redis_role role;                      /* unknown where ROLE is denied */
+    bool role_denied, link_denied;               /* ROLE, INFO: on this connection */
+    bool role_denial_logged, link_denial_logged; /* once in a life */
+    uint64_t good_ms; /* until when its data was known to be good; UINT64_MAX as long as it is */
+
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+static void enter(struct redis_connection *c, enum connection_state next);
+
+static void log_connection(const struct redis_connection *c, enum log_level level, const char *message,
+                           const char *why)
 {
     struct log_line line;
     if (!log_begin(&line, level, message))
         return;
     struct buf where = BUF_INIT;
-    redis_endpoint_describe(&c->where, &where);
+    redis_endpoint_describe(&c->endpoint, &where);
     log_str(&line, "redis", buf_span(&where));
     log_str(&line, "client", span_of(c->options.client_name));
     if (why != NULL)
-        log_str(&line, "reason", span_of(redis_endpoint_redact(c->options.target, why)));
+        log_str(&line, "reason", span_of(redis_endpoint_redact(c->options.endpoint, why)));
     log_end(&line);
     buf_fini(&where);
 }
 
-/* Half of the pause is fixed, half is chance: workers and replicas must not come back in step. */
-static uint64_t backoff_ms(struct redis_connection *c)
-{
-    uint64_t pause = REDIS_CONNECTION_BACKOFF_MIN_MS;
-    for (unsigned i = 1; i < c->failures && pause < REDIS_CONNECTION_BACKOFF_MAX_MS; i++)
-        pause *= 2;
-    if (pause > REDIS_CONNECTION_BACKOFF_MAX_MS)
-        pause = REDIS_CONNECTION_BACKOFF_MAX_MS;
-    return pause / 2 + (uint64_t)rand_r(&c->seed) % (pause / 2 + 1);
-}
+/* --- sending --- */
 
-/* Tells every command that was not answered, oldest first. They cannot send: the state says not ready. */
-static void disappoint_all(struct redis_connection *c)
+static void on_prepare(uv_prepare_t *flusher)
 {
-    while (pending_oldest(&c->pending) != NULL) {
-        struct pending_command owed = pending_pop(&c->pending);
-        owed.fn(owed.arg, NULL);
-    }
-}
-
-static void count_ready(struct redis_connection *c, bool ready)
-{
-    if (ready)
-        metric_add(&c->options.metrics->redis_connected, 1);
-    else
-        metric_sub(&c->options.metrics->redis_connected, 1);
-    redis_connection_count_role(c, ready);
-}
-
-static void drop_socket(struct redis_connection *c)
-{
-    if (c->socket == NULL)
+    struct redis_connection *c = flusher->data;
+    (void)uv_prepare_stop(flusher);
+    if (!c->unsent || c->socket == NULL)
         return;
-    redis_socket_close(c->socket);
-    c->socket = NULL;
     c->unsent = false;
-    disappoint_all(c);
+    redis_socket_flush(c->socket);
 }
-
-/* Ends what there is, tells those who were told that it is there, and goes on. */
-static void leave(struct redis_connection *c, enum redis_connection_state next)
-{
-    bool was_ready = c->state == REDIS_CONNECTION_READY;
-    if (was_ready)
-        count_ready(c, false);
-    c->state = REDIS_CONNECTION_WAITING;
-    if (was_ready)
-        c->options.on_lost(c->options.arg);
-    drop_socket(c);
-    if (c->state == REDIS_CONNECTION_WAITING) /* and not closed by one of those that were told */
-        enter(c, next);
-}
-
-void redis_connection_fail(struct redis_connection *c, const char *why)
-{
-    bool was_ready = c->state == REDIS_CONNECTION_READY;
-    bool attempting = c->state == REDIS_CONNECTION_CONNECTING || c->state == REDIS_CONNECTION_HANDSHAKE;
-    bool more_addresses = attempting && c->next_address < c->resolver.count;
-    metric_add(&c->options.metrics->redis_disconnects_total, 1);
-    c->failures++;
-    bool due = log_reason_is_due(&c->reasons, why, clock_now_ms());
-    redis_connection_log(c, was_ready || due ? LOG_WARN : LOG_DEBUG,
-                         was_ready ? "redis connection lost" : "redis connection failed", why);
-    if (!was_ready && c->state != REDIS_CONNECTION_DISCOVERING && !more_addresses)
-        redis_connection_report_failure(c);
-    leave(c, more_addresses ? REDIS_CONNECTION_CONNECTING : REDIS_CONNECTION_WAITING);
-}
-
-/* Were the command told of a loss it would be sent again on the next connection, which would end the same
- * way.
- */
-void redis_connection_fail_reply(struct redis_connection *c)
-{
-    struct pending_command owed = pending_pop(&c->pending);
-    metric_add(&c->options.metrics->redis_oversize_replies_total, 1);
-    owed.fn(owed.arg, &resp_oversize);
-    if (c->state == REDIS_CONNECTION_READY) /* and not closed by the one that was told */
-        redis_connection_fail(c, "a reply did not end in time");
-}
-
-void redis_connection_switch(struct redis_connection *c, const char *why)
-{
-    metric_add(&c->options.metrics->redis_failovers_total, 1);
-    redis_connection_log(c, LOG_INFO, "redis connection left for another", why);
-    c->failures = c->refused = 0;
-    resolver_cancel(&c->resolver);
-    leave(c, REDIS_CONNECTION_DISCOVERING);
-}
-
-void redis_connection_connect(struct redis_connection *c)
-{
-    enter(c, REDIS_CONNECTION_RESOLVING);
-}
-
-static void on_prepare(uv_prepare_t *flusher);
 
 /* The clock is read once for all commands that leave together. */
 static int queue(struct redis_connection *c, struct span command, redis_connection_reply_fn fn, void *arg)
@@ -151,69 +159,485 @@ static int queue(struct redis_connection *c, struct span command, redis_connecti
     return 0;
 }
 
-int redis_connection_send_now(struct redis_connection *c, int argc, const char **argv, const size_t *lengths,
-                              redis_connection_reply_fn fn, void *arg)
+/* Queues a command of the connection's own, in any state that has a socket; ends the buffer. */
+static int queue_own(struct redis_connection *c, struct buf *command, redis_connection_reply_fn fn)
 {
-    struct buf command = BUF_INIT;
-    command_write(&command, argc, argv, lengths);
-    int err = buf_error(&command);
+    int err = buf_error(command);
     if (err == 0)
-        err = queue(c, buf_span(&command), fn, arg);
-    buf_fini(&command);
+        err = queue(c, buf_span(command), fn, c);
+    buf_fini(command);
     return err;
 }
 
-/* Behind the handshake the owner may look around. */
-static bool is_usable(const struct redis_connection *c)
+static int queue_words(struct redis_connection *c, int argc, const char **argv, redis_connection_reply_fn fn)
 {
-    return c->state == REDIS_CONNECTION_READY ||
-           (c->state == REDIS_CONNECTION_HANDSHAKE && c->handshake_owed == 0);
+    struct buf command = BUF_INIT;
+    command_write(&command, argc, argv, NULL);
+    return queue_own(c, &command, fn);
 }
 
 int redis_connection_send_command(struct redis_connection *c, struct span command,
                                   redis_connection_reply_fn fn, void *arg)
 {
-    return is_usable(c) ? queue(c, command, fn, arg) : -ENOTCONN;
+    /* After the handshake the owner may look at the data. */
+    bool handshake_done = c->state == HANDSHAKE && c->replies_due == 0;
+    bool usable = c->state == READY || handshake_done;
+    return usable ? queue(c, command, fn, arg) : -ENOTCONN;
 }
 
-int redis_connection_send(struct redis_connection *c, int argc, const char **argv, const size_t *lengths,
-                          redis_connection_reply_fn fn, void *arg)
+/* --- failure --- */
+
+/* Counts a ready connection by its role: `by` is 1, or -1 when it is not counted any more. */
+static void count_ready(struct redis_connection *c, int64_t by)
 {
-    if (!is_usable(c))
-        return -ENOTCONN;
-    return redis_connection_send_now(c, argc, argv, lengths, fn, arg);
+    struct redis_metrics *m = c->options.metrics;
+    metric_add(&m->redis_connected, (uint64_t)by);
+    metric_add(&m->redis_role[c->role.kind], (uint64_t)by);
+    if (by < 0)
+        metric_set(&m->redis_replica_lag_seconds, 0);
 }
+
+/* Tells all that is pending, oldest first. The callbacks cannot send: the state says not ready. */
+static void drop_socket(struct redis_connection *c)
+{
+    if (c->socket == NULL)
+        return;
+    redis_socket_close(c->socket);
+    c->socket = NULL;
+    c->unsent = false;
+    while (pending_oldest(&c->pending) != NULL) {
+        struct pending_command command = pending_pop(&c->pending);
+        command.fn(command.arg, NULL);
+    }
+}
+
+static void report(struct redis_connection *c, enum sentinel_report what)
+{
+    if (c->sentinel != NULL)
+        sentinel_report(c->sentinel, what);
+}
+
+/* Ends the connection or attempt, tells the owner and all that is pending, and goes on with `next`. */
+static void leave(struct redis_connection *c, enum connection_state next)
+{
+    bool was_ready = c->state == READY;
+    enter(c, FAILED);
+    if (was_ready) {
+        count_ready(c, -1);
+        report(c, SENTINEL_REPORT_LOST);
+        c->options.on_lost(c->options.arg);
+    }
+    drop_socket(c);
+    if (c->state == FAILED) /* and was not closed by a callback */
+        enter(c, next);
+}
+
+void redis_connection_fail(struct redis_connection *c, const char *why)
+{
+    bool was_ready = c->state == READY;
+    bool attempting = c->state == CONNECTING || c->state == HANDSHAKE;
+    bool more_addresses = attempting && c->next_address < c->resolver.count;
+    metric_add(&c->options.metrics->redis_disconnects_total, 1);
+    c->failures++;
+    bool due = log_reason_is_due(&c->reasons, why, clock_now_ms());
+    log_connection(c, was_ready || due ? LOG_WARN : LOG_DEBUG,
+                   was_ready ? "redis connection lost" : "redis connection failed", why);
+    if (!was_ready && c->state != DISCOVERING && !more_addresses)
+        report(c, SENTINEL_REPORT_FAILED);
+    leave(c, more_addresses ? CONNECTING : WAITING);
+}
+
+/*
+ * The reply that is arriving does not end. Its command fails, and all others are told that the connection is
+ * lost: a command that is told of a loss is sent again on the next connection, which would end the same way.
+ */
+static void fail_reply(struct redis_connection *c)
+{
+    struct pending_command command = pending_pop(&c->pending);
+    metric_add(&c->options.metrics->redis_oversize_replies_total, 1);
+    command.fn(command.arg, &resp_oversize);
+    if (c->state == READY) /* and was not closed by the callback */
+        redis_connection_fail(c, "a reply did not end in time");
+}
+
+/* Half of the pause is fixed, half is random: workers and replicas must not come back in step. */
+static uint64_t backoff_ms(struct redis_connection *c)
+{
+    uint64_t pause = REDIS_CONNECTION_BACKOFF_MIN_MS;
+    for (unsigned i = 1; i < c->failures && pause < REDIS_CONNECTION_BACKOFF_MAX_MS; i++)
+        pause *= 2;
+    if (pause > REDIS_CONNECTION_BACKOFF_MAX_MS)
+        pause = REDIS_CONNECTION_BACKOFF_MAX_MS;
+    return pause / 2 + (uint64_t)rand_r(&c->seed) % (pause / 2 + 1);
+}
+
+/* --- the server's role, and its link to the master --- */
+
+static void log_denial(const struct redis_connection *c, bool *logged, const char *message,
+                       const redisReply *error)
+{
+    if (!*logged)
+        log_connection(c, LOG_WARN, message, error->str);
+    *logged = true;
+}
+
+static void forget_role(struct redis_connection *c)
+{
+    struct redis_metrics *m = c->options.metrics;
+    if (c->state == READY) {
+        metric_sub(&m->redis_role[c->role.kind], 1);
+        metric_add(&m->redis_role[REDIS_ROLE_UNKNOWN], 1);
+        metric_set(&m->redis_replica_lag_seconds, 0);
+    }
+    c->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
+    c->good_ms = UINT64_MAX;
+}
+
+/* Why a server of this role cannot be used; NULL when it can. */
+static const char *check_role(const struct redis_connection *c, const struct redis_role *role)
+{
+    bool known = c->state == READY && c->role.kind != REDIS_ROLE_UNKNOWN;
+    enum redis_role_kind wanted =
+        c->sentinel == NULL ? REDIS_ROLE_UNKNOWN : sentinel_wanted_role(c->sentinel);
+    if (wanted == REDIS_ROLE_MASTER && role->kind != REDIS_ROLE_MASTER)
+        return "it is not a master";
+    if (wanted == REDIS_ROLE_REPLICA && role->kind != REDIS_ROLE_REPLICA)
+        return "it is not a replica";
+    if (known && role->kind != c->role.kind)
+        return role->kind == REDIS_ROLE_MASTER ? "it was a replica and is a master now"
+                                               : "it was a master and is a replica now";
+    return role->kind == REDIS_ROLE_REPLICA && !role->linked ? "its link to the master is down" : NULL;
+}
+
+/* Returns NULL, or why the connection cannot be used. */
+static const char *take_role(struct redis_connection *c, const redisReply *reply)
+{
+    struct redis_role role;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        if (c->sentinel != NULL || !reply_is_denied(reply))
+            return reply->str;
+        c->role_denied = true;
+        log_denial(c, &c->role_denial_logged, "redis denies ROLE: a replica without master is not noticed",
+                   reply);
+        forget_role(c);
+        return NULL;
+    }
+    const char *problem = reply_read_role(reply, &role);
+    if (problem == NULL)
+        problem = check_role(c, &role);
+    if (problem != NULL)
+        return problem;
+    c->role = role;
+    if (role.kind == REDIS_ROLE_REPLICA && c->link_denied)
+        c->good_ms = c->asked_ms;
+    return c->sentinel == NULL ? NULL : sentinel_check_replica(c->sentinel, &role.master, c->asked_ms);
+}
+
+/* The same for INFO replication. */
+static const char *take_link(struct redis_connection *c, const redisReply *reply)
+{
+    int64_t silent_s = 0;
+    if (c->role.kind != REDIS_ROLE_REPLICA) /* ROLE was denied meanwhile */
+        return NULL;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        if (!reply_is_denied(reply))
+            return reply->str;
+        c->link_denied = true;
+        log_denial(c, &c->link_denial_logged, "redis denies INFO: a master that is silent is not noticed",
+                   reply);
+        c->good_ms = c->asked_ms;
+        return NULL;
+    }
+    const char *problem = reply_read_link(reply, &silent_s);
+    if (problem != NULL)
+        return problem;
+    uint64_t silent_ms = (uint64_t)(silent_s + 1) * MS_PER_S; /* it is rounded */
+    c->good_ms = c->asked_ms > silent_ms ? c->asked_ms - silent_ms : 0;
+    metric_set(&c->options.metrics->redis_replica_lag_seconds, (uint64_t)silent_s);
+    return NULL;
+}
+
+static void count_reply(struct redis_connection *c);
+
+/* Ends what ROLE or INFO began, in the handshake and with every heartbeat. */
+static void conclude(struct redis_connection *c, const char *problem)
+{
+    if (problem == NULL) {
+        if (c->state == HANDSHAKE)
+            count_reply(c);
+        return;
+    }
+    if (c->last_pong_ms < c->good_ms)
+        c->good_ms = c->last_pong_ms;
+    redis_connection_fail(c, problem);
+}
+
+static void on_role(void *arg, const redisReply *reply)
+{
+    if (reply != NULL)
+        conclude(arg, take_role(arg, reply));
+}
+
+static void on_link(void *arg, const redisReply *reply)
+{
+    if (reply != NULL)
+        conclude(arg, take_link(arg, reply));
+}
+
+static int send_role(struct redis_connection *c)
+{
+    return queue_words(c, 1, (const char *[]){"ROLE"}, on_role);
+}
+
+static int send_info(struct redis_connection *c)
+{
+    return queue_words(c, 2, (const char *[]){"INFO", "replication"}, on_link);
+}
+
+/* --- the handshake --- */
+
+/* A master that cannot save to its disk answers every PING with MISCONF, but may be read as ever. */
+static bool refuses(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "MISCONF ", 8) != 0;
+}
+
+static void on_step_reply(void *arg, const redisReply *reply)
+{
+    struct redis_connection *c = arg;
+    if (reply == NULL || c->state != HANDSHAKE)
+        return;
+    if (refuses(reply))
+        redis_connection_fail(c, reply->str);
+    else
+        count_reply(c);
+}
+
+static void on_hello(void *arg, const redisReply *reply)
+{
+    struct redis_connection *c = arg;
+    if (reply != NULL && reply->type != REDIS_REPLY_ERROR)
+        c->untrackable = reply_check_hello(reply);
+    on_step_reply(arg, reply);
+}
+
+static void go_untracked(struct redis_connection *c, const char *message, const char *why)
+{
+    metric_add(&c->options.metrics->redis_tracking_refused_total, 1);
+    log_connection(c, LOG_WARN, message, why);
+}
+
+static void on_tracking(void *arg, const redisReply *reply)
+{
+    struct redis_connection *c = arg;
+    if (reply == NULL || c->state != HANDSHAKE)
+        return;
+    c->tracking = reply->type != REDIS_REPLY_ERROR;
+    if (!c->tracking)
+        go_untracked(c, "redis refuses tracking: nothing is cached on this connection", reply->str);
+    count_reply(c);
+}
+
+static int send_tracking(struct redis_connection *c)
+{
+    struct span prefix = c->options.tracking_prefix;
+    struct buf command = BUF_INIT;
+    if (prefix.data == NULL)
+        return 0;
+    if (c->untrackable != NULL) {
+        go_untracked(c, "redis cannot be relied on to tell of changes: nothing is cached on this connection",
+                     c->untrackable);
+        return 0;
+    }
+    const char *argv[] = {"CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", prefix.data};
+    const size_t lengths[] = {6, 8, 2, 5, 6, prefix.len};
+    command_write(&command, 6, argv, lengths);
+    c->replies_due++;
+    return queue_own(c, &command, on_tracking);
+}
+
+static int first_step(struct redis_connection *c)
+{
+    const struct redis_endpoint *endpoint = c->options.endpoint;
+    struct buf hello = BUF_INIT;
+    struct buf select = BUF_INIT;
+    bool selects = redis_endpoint_select(endpoint, &select);
+    redis_endpoint_hello(endpoint, c->options.client_name, &hello);
+    c->replies_due += selects ? 3 : 2;
+    int err = queue_own(c, &hello, on_hello);
+    if (err == 0 && selects)
+        err = queue_own(c, &select, on_step_reply);
+    buf_fini(&select);
+    return err != 0 ? err : send_role(c);
+}
+
+static int second_step(struct redis_connection *c)
+{
+    int err = 0;
+    c->asked_ms = c->last_pong_ms = clock_boot_ms();
+    if (c->role.kind == REDIS_ROLE_REPLICA) {
+        c->replies_due++;
+        err = send_info(c);
+    }
+    if (err == 0)
+        err = send_tracking(c);
+    c->replies_due++;
+    return err != 0 ? err : queue_words(c, 1, (const char *[]){"PING"}, on_step_reply);
+}
+
+/* Each step begins when the one before has been answered. */
+static void next_step(struct redis_connection *c)
+{
+    static int (*const steps[])(struct redis_connection * c) = {first_step, second_step};
+    if (c->step < (int)(sizeof steps / sizeof steps[0])) {
+        if (steps[c->step++](c) != 0)
+            redis_connection_fail(c, "out of memory");
+    } else if (c->options.on_handshake_done != NULL) {
+        c->options.on_handshake_done(c->options.arg);
+    } else {
+        redis_connection_accept(c);
+    }
+}
+
+static void count_reply(struct redis_connection *c)
+{
+    assert(c->replies_due > 0);
+    if (--c->replies_due == 0)
+        next_step(c);
+}
+
+static void begin_handshake(struct redis_connection *c)
+{
+    c->step = c->replies_due = 0;
+    c->tracking = c->role_denied = c->link_denied = false;
+    c->untrackable = NULL;
+    c->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
+    c->good_ms = UINT64_MAX;
+    c->asked_ms = clock_boot_ms();
+    report(c, SENTINEL_REPORT_CONNECTED);
+    next_step(c);
+}
+
+void redis_connection_accept(struct redis_connection *c)
+{
+    enter(c, READY);
+}
+
+/* --- the heartbeat --- */
+
+static void on_timer(uv_timer_t *timer);
+
+static void start_timer(struct redis_connection *c, uint64_t ms)
+{
+    (void)uv_timer_start(&c->timer, on_timer, ms, 0); /* fails only on a closing handle */
+}
+
+static void on_pong(void *arg, const redisReply *reply)
+{
+    struct redis_connection *c = arg;
+    c->ping_pending = false;
+    if (reply == NULL)
+        return;
+    if (refuses(reply)) {
+        redis_connection_fail(c, reply->str);
+        return;
+    }
+    c->last_pong_ms = c->asked_ms;
+    if (c->options.on_heartbeat != NULL)
+        c->options.on_heartbeat(c->options.arg);
+}
+
+/* PING comes last: its reply extends the time for which the server's data is trusted. */
+static int send_heartbeat(struct redis_connection *c)
+{
+    if (c->ping_pending)
+        return 0;
+    c->ping_pending = true;
+    c->asked_ms = clock_boot_ms();
+    int err = c->role_denied ? 0 : send_role(c);
+    if (err == 0 && c->role.kind == REDIS_ROLE_REPLICA && !c->link_denied)
+        err = send_info(c);
+    return err != 0 ? err : queue_words(c, 1, (const char *[]){"PING"}, on_pong);
+}
+
+/* How long the oldest command has waited for its reply, or for more of it. */
+static uint64_t waited_ms(const struct redis_connection *c, const struct redis_socket_progress *progress)
+{
+    const struct pending_command *oldest = pending_oldest(&c->pending);
+    if (oldest == NULL)
+        return 0;
+    uint64_t since_ns = progress->reply_ns > oldest->sent_ns ? progress->reply_ns : oldest->sent_ns;
+    return (clock_now_ns() - since_ns) / 1000000;
+}
+
+/* A large reply may take longer than the limit while it makes progress, but not for ever. */
+static bool reply_takes_too_long(struct redis_connection *c, const struct redis_socket_progress *progress)
+{
+    if (pending_oldest(&c->pending) == NULL || !progress->in_reply)
+        return false;
+    return ++c->reply_heartbeats > REDIS_CONNECTION_REPLY_HEARTBEATS_MAX;
+}
+
+/*
+ * A timeout counts only at a second look, after the loop has polled once more and the socket has been read
+ * empty: when this process was stopped and continued, the replies may be in the socket already.
+ */
+static void heartbeat(struct redis_connection *c)
+{
+    const struct redis_socket_progress progress = redis_socket_progress(c->socket);
+    uint64_t waited = waited_ms(c, &progress);
+    bool timed_out = waited >= REDIS_CONNECTION_REPLY_TIMEOUT_MS;
+    if (timed_out && c->timeout_pending && !progress.unread) {
+        redis_connection_fail(c, "no reply in time");
+        return;
+    }
+    c->timeout_pending = timed_out;
+    if (timed_out) {
+        start_timer(c, SECOND_LOOK_MS);
+        return;
+    }
+    if (reply_takes_too_long(c, &progress)) {
+        fail_reply(c);
+        return;
+    }
+    if (send_heartbeat(c) != 0) {
+        redis_connection_fail(c, "out of memory");
+        return;
+    }
+    uint64_t left = REDIS_CONNECTION_REPLY_TIMEOUT_MS - waited;
+    start_timer(c, left < REDIS_CONNECTION_HEARTBEAT_MS ? left : REDIS_CONNECTION_HEARTBEAT_MS);
+}
+
+/* --- events of the socket --- */
 
 static void on_connected(void *arg)
 {
-    enter(arg, REDIS_CONNECTION_HANDSHAKE);
+    enter(arg, HANDSHAKE);
 }
 
-static void on_reply(void *arg, const redisReply *reply)
+static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
 {
     struct redis_connection *c = arg;
-    c->timeout_pending =
-        false; /* a push does not clear it: commands may be lost where changes are still told */
+    /* A push does not clear it: commands may be lost where invalidations are still pushed. */
+    c->timeout_pending = false;
     c->reply_heartbeats = 0;
     if (pending_oldest(&c->pending) == NULL) {
-        redis_connection_fail(c, reply->type == REDIS_REPLY_ERROR ? reply->str
-                                                                  : "a reply that nobody asked for");
+        redis_connection_fail(c, reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply without a command");
         return;
     }
-    struct pending_command owed = pending_pop(&c->pending);
-    uint64_t read_ns = c->socket->read_ns;
+    struct pending_command command = pending_pop(&c->pending);
     loop_lag_begin_at(c->options.loop_lag, read_ns);
     histogram_observe(&c->options.metrics->redis_command_duration_seconds,
-                      read_ns > owed.sent_ns ? read_ns - owed.sent_ns : 0);
+                      read_ns > command.sent_ns ? read_ns - command.sent_ns : 0);
     if (resp_is_oversize(reply))
         metric_add(&c->options.metrics->redis_oversize_replies_total, 1);
-    owed.fn(owed.arg, reply);
+    command.fn(command.arg, reply);
 }
 
 static void on_push(void *arg, struct span kind, const redisReply *element)
 {
     struct redis_connection *c = arg;
-    if (c->state == REDIS_CONNECTION_READY && c->options.on_push != NULL)
+    if (c->state == READY && c->options.on_push != NULL)
         c->options.on_push(c->options.arg, kind, element);
 }
 
@@ -224,158 +648,167 @@ static void on_failed(void *arg, const char *why)
     redis_connection_fail(c, why);
 }
 
-static void connect_next(struct redis_connection *c)
+/* --- states --- */
+
+static void on_found(void *arg, const struct redis_endpoint *endpoint)
 {
-    bool named = c->where.transport != REDIS_TRANSPORT_UNIX;
-    const char *address = named ? c->resolver.address[c->next_address++] : NULL;
-    const struct socket_events events = {on_connected, on_reply, on_push, on_failed, c};
-    int err = redis_socket_open(c->loop, &c->where, c->options.tls, address, &events, &c->socket);
-    if (err != 0)
-        redis_connection_fail(c, strerror(-err));
+    struct redis_connection *c = arg;
+    c->endpoint = *endpoint;
+    enter(c, RESOLVING);
 }
 
-static void free_after_closing(struct redis_connection *c)
+static void on_not_found(void *arg, const char *why)
 {
-    void (*closed)(void *arg) = c->closed;
-    void *arg = c->closed_arg;
-    pending_fini(&c->pending);
-    free(c);
-    closed(arg);
+    redis_connection_fail(arg, why);
+}
+
+static void on_moved(void *arg)
+{
+    struct redis_connection *c = arg;
+    metric_add(&c->options.metrics->redis_failovers_total, 1);
+    log_connection(c, LOG_INFO, "redis connection left for another", "Sentinel names another");
+    c->failures = 0;
+    resolver_cancel(&c->resolver);
+    leave(c, DISCOVERING);
+}
+
+static void discover(struct redis_connection *c)
+{
+    c->endpoint = *c->options.endpoint;
+    if (c->sentinel == NULL)
+        enter(c, RESOLVING);
+    else
+        sentinel_discover(c->sentinel);
 }
 
 static void on_resolved(void *arg, const char *error)
 {
     struct redis_connection *c = arg;
-    if (c->state != REDIS_CONNECTION_RESOLVING)
-        return; /* came after its deadline; the next attempt asks again */
-    c->next_address = 0;
+    if (c->state != RESOLVING)
+        return; /* came after its deadline; the next attempt looks the name up again */
     if (error != NULL)
         redis_connection_fail(c, error);
     else
-        enter(c, REDIS_CONNECTION_CONNECTING);
+        enter(c, CONNECTING);
 }
 
 static void resolve(struct redis_connection *c)
 {
-    if (c->where.transport == REDIS_TRANSPORT_UNIX) {
-        enter(c, REDIS_CONNECTION_CONNECTING);
+    c->next_address = 0;
+    if (c->endpoint.transport == REDIS_TRANSPORT_UNIX ||
+        resolver_take_numeric(&c->resolver, c->endpoint.host)) {
+        enter(c, CONNECTING);
         return;
     }
-    if (resolver_take_numeric(&c->resolver, c->where.host)) {
-        c->next_address = 0;
-        enter(c, REDIS_CONNECTION_CONNECTING);
-        return;
-    }
-    if (resolver_busy(&c->resolver)) { /* a look-up that outlived its attempt: wait for it */
+    if (resolver_busy(&c->resolver)) { /* with a look-up that outlived its attempt */
         redis_connection_fail(c, NOT_RESOLVED);
         return;
     }
-    int err = resolver_start(&c->resolver, c->loop, c->where.host, on_resolved, c);
+    int err = resolver_start(&c->resolver, c->loop, c->endpoint.host, on_resolved, c);
     if (err != 0)
         redis_connection_fail(c, uv_strerror(err));
 }
 
-static void on_timer(uv_timer_t *timer);
-
-void redis_connection_start_timer(struct redis_connection *c, uint64_t ms)
+static void connect_next(struct redis_connection *c)
 {
-    (void)uv_timer_start(&c->timer, on_timer, ms,
-                         0); /* fails only without a callback or on a closing handle */
+    bool named = c->endpoint.transport != REDIS_TRANSPORT_UNIX;
+    const char *address = named ? c->resolver.address[c->next_address++] : NULL;
+    const struct redis_socket_events events = {on_connected, on_reply, on_push, on_failed, c};
+    int err = redis_socket_open(c->loop, &c->endpoint, c->options.tls, address, &events, &c->socket);
+    if (err != 0)
+        redis_connection_fail(c, strerror(-err));
+}
+
+static void become_ready(struct redis_connection *c)
+{
+    c->failures = 0;
+    c->reasons = (struct log_reasons){0};
+    c->timeout_pending = false;
+    c->reply_heartbeats = 0;
+    report(c, SENTINEL_REPORT_READY);
+    metric_add(&c->options.metrics->redis_connects_total, 1);
+    count_ready(c, 1);
+    log_connection(c, LOG_INFO, "redis connected", NULL);
+    start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
+    c->options.on_ready(c->options.arg);
 }
 
 static void on_timer(uv_timer_t *timer)
 {
     struct redis_connection *c = timer->data;
     switch (c->state) {
-    case REDIS_CONNECTION_WAITING:
-        enter(c, REDIS_CONNECTION_DISCOVERING);
+    case WAITING:
+        enter(c, DISCOVERING);
         break;
-    case REDIS_CONNECTION_RESOLVING:
+    case RESOLVING:
         redis_connection_fail(c, NOT_RESOLVED);
         break;
-    case REDIS_CONNECTION_CONNECTING:
-    case REDIS_CONNECTION_HANDSHAKE:
+    case CONNECTING:
+    case HANDSHAKE:
         redis_connection_fail(c, "no connection in time");
         break;
-    case REDIS_CONNECTION_READY:
-        redis_connection_heartbeat(c);
+    case READY:
+        heartbeat(c);
         break;
-    case REDIS_CONNECTION_DISCOVERING: /* has no timer: the watch has its own */
-    case REDIS_CONNECTION_CLOSED:
+    case DISCOVERING: /* has no timer: the sentinel has its own */
+    case FAILED:
+    case CLOSED:
         break;
     }
 }
 
-static void become_ready(struct redis_connection *c)
-{
-    c->failures = c->refused = 0;
-    c->reasons = (struct log_reasons){0};
-    c->ready_ms = clock_now_ms();
-    c->timeout_pending = false;
-    c->reply_heartbeats = 0;
-    metric_add(&c->options.metrics->redis_connects_total, 1);
-    count_ready(c, true);
-    redis_connection_log(c, LOG_INFO, "redis connected", NULL);
-    redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
-    c->options.on_ready(c->options.arg);
-}
-
-void redis_connection_handshake_done(struct redis_connection *c)
-{
-    if (c->options.on_handshake_done != NULL)
-        c->options.on_handshake_done(c->options.arg);
-    else
-        redis_connection_accept(c);
-}
-
-void redis_connection_accept(struct redis_connection *c)
-{
-    enter(c, REDIS_CONNECTION_READY);
-}
-
 /* Every change of state passes here. */
-static void enter(struct redis_connection *c, enum redis_connection_state next)
+static void enter(struct redis_connection *c, enum connection_state next)
 {
+    assert((NEXT[c->state] & 1U << next) != 0);
     c->state = next;
     switch (next) {
-    case REDIS_CONNECTION_WAITING:
-        redis_connection_start_timer(c, backoff_ms(c));
+    case WAITING:
+        start_timer(c, backoff_ms(c));
         break;
-    case REDIS_CONNECTION_DISCOVERING:
+    case DISCOVERING:
         (void)uv_timer_stop(&c->timer); /* cannot fail */
-        redis_connection_discover(c);
+        discover(c);
         break;
-    case REDIS_CONNECTION_RESOLVING:
-        redis_connection_start_timer(c, REDIS_CONNECTION_CONNECT_TIMEOUT_MS);
+    case RESOLVING:
+        start_timer(c, REDIS_CONNECTION_CONNECT_TIMEOUT_MS);
         resolve(c);
         break;
-    case REDIS_CONNECTION_CONNECTING:
-        redis_connection_start_timer(c, REDIS_CONNECTION_CONNECT_TIMEOUT_MS);
+    case CONNECTING:
+        start_timer(c, REDIS_CONNECTION_CONNECT_TIMEOUT_MS);
         connect_next(c);
         break;
-    case REDIS_CONNECTION_HANDSHAKE:
-        redis_connection_handshake(c);
+    case HANDSHAKE:
+        begin_handshake(c);
         break;
-    case REDIS_CONNECTION_READY:
+    case READY:
         become_ready(c);
         break;
-    case REDIS_CONNECTION_CLOSED:
+    case FAILED: /* leave() goes on */
+        break;
+    case CLOSED:
         resolver_cancel(&c->resolver);
-        resolver_cancel(&c->masters.side[0]);
-        resolver_cancel(&c->masters.side[1]);
         drop_socket(c);
         break;
     }
 }
 
-static void on_prepare(uv_prepare_t *flusher)
+/* --- beginning and end --- */
+
+static int follow_sentinels(struct redis_connection *c)
 {
-    struct redis_connection *c = flusher->data;
-    (void)uv_prepare_stop(flusher);
-    if (!c->unsent || c->socket == NULL)
-        return;
-    c->unsent = false;
-    redis_socket_flush(c->socket);
+    const struct redis_connection_options *o = &c->options;
+    const struct sentinel_options options = {.endpoint = o->endpoint,
+                                             .tls = o->tls,
+                                             .client_name = o->client_name,
+                                             .metrics = o->metrics,
+                                             .stale_limit_ms = o->stale_limit_ms,
+                                             .seed = (unsigned)rand_r(&c->seed),
+                                             .on_found = on_found,
+                                             .on_not_found = on_not_found,
+                                             .on_moved = on_moved,
+                                             .arg = c};
+    return sentinel_new(c->loop, &options, &c->sentinel);
 }
 
 int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options *options,
@@ -388,7 +821,7 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
     c->options = *options;
     if (getrandom(&c->seed, sizeof c->seed, GRND_NONBLOCK) < 0)
         c->seed = (unsigned)clock_now_ns();
-    int err = redis_connection_discovery_init(c);
+    int err = options->endpoint->sentinels.count > 0 ? follow_sentinels(c) : 0;
     if (err != 0) {
         free(c);
         return err;
@@ -396,8 +829,8 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
     (void)uv_timer_init(loop, &c->timer); /* neither can fail */
     (void)uv_prepare_init(loop, &c->flusher);
     c->timer.data = c->flusher.data = c;
-    c->open_handles = c->watch != NULL ? 3 : 2;
-    enter(c, REDIS_CONNECTION_DISCOVERING);
+    wait_group_add(&c->open_parts, c->sentinel != NULL ? 3 : 2);
+    enter(c, DISCOVERING);
     *out = c;
     return 0;
 }
@@ -405,9 +838,7 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
 static void on_part_closed(void *arg)
 {
     struct redis_connection *c = arg;
-    c->open_handles--;
-    if (c->open_handles == 0)
-        free_after_closing(c);
+    wait_group_done(&c->open_parts);
 }
 
 static void on_handle_closed(uv_handle_t *handle)
@@ -415,27 +846,39 @@ static void on_handle_closed(uv_handle_t *handle)
     on_part_closed(handle->data);
 }
 
+static void on_all_closed(void *arg)
+{
+    struct redis_connection *c = arg;
+    void (*closed)(void *arg) = c->closed;
+    void *closed_arg = c->closed_arg;
+    assert(pending_oldest(&c->pending) == NULL);
+    pending_fini(&c->pending);
+    free(c);
+    closed(closed_arg);
+}
+
 void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg), void *arg)
 {
-    if (c->state == REDIS_CONNECTION_READY)
-        count_ready(c, false);
+    if (c->state == READY)
+        count_ready(c, -1);
     c->closed = closed;
     c->closed_arg = arg;
-    enter(c, REDIS_CONNECTION_CLOSED);
-    if (c->watch != NULL)
-        sentinel_watch_close(c->watch, on_part_closed, c);
+    enter(c, CLOSED);
+    if (c->sentinel != NULL)
+        sentinel_close(c->sentinel, on_part_closed, c);
     uv_close((uv_handle_t *)&c->timer, on_handle_closed);
     uv_close((uv_handle_t *)&c->flusher, on_handle_closed);
+    wait_group_wait(&c->open_parts, on_all_closed, c);
 }
 
 bool redis_connection_is_ready(const struct redis_connection *c)
 {
-    return c->state == REDIS_CONNECTION_READY;
+    return c->state == READY;
 }
 
 bool redis_connection_is_tracking(const struct redis_connection *c)
 {
-    return c->state == REDIS_CONNECTION_READY && c->tracking;
+    return c->state == READY && c->tracking;
 }
 
 uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)
@@ -445,5 +888,6 @@ uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)
 
 uint64_t redis_connection_good_ms(const struct redis_connection *c)
 {
-    return c->good_ms;
+    uint64_t trusted_ms = c->sentinel == NULL ? UINT64_MAX : sentinel_trusted_until_ms(c->sentinel);
+    return c->good_ms < trusted_ms ? c->good_ms : trusted_ms;
 }

@@ -1,9 +1,10 @@
 /*
- * One lasting connection to Redis: it connects, greets, watches over and reconnects by itself.
+ * One lasting connection to Redis: it connects, does the handshake, checks with a heartbeat that Redis is
+ * alive and holds good data, and reconnects by itself.
  *
- * Built on a non-blocking hiredis context (its sockets, TLS, command format and reply parser) driven by
- * libuv. The asynchronous wrapper of hiredis is not used: replies and pushes are needed in strict stream
- * order, a context must be closable at any time, and what a server sends must never reach an assertion.
+ * It stands on a non-blocking hiredis context driven by libuv (socket.h). The asynchronous API of hiredis is
+ * not used: replies and pushes are needed in strict stream order, a connection must be closable at any time,
+ * and nothing that a server sends may reach an assertion.
  *
  * Commands are answered in the order in which they were sent. When the connection is lost, the owner is told,
  * and then every command that was not answered, in order. Everything happens on the loop's thread.
@@ -28,37 +29,37 @@ struct ssl_ctx_st;
 typedef void (*redis_connection_reply_fn)(void *arg, const redisReply *reply);
 
 struct redis_connection_options {
-    const struct redis_endpoint *target; /* borrowed while the connection lives; may have Sentinels */
-    struct ssl_ctx_st *tls;              /* borrowed; NULL without TLS */
-    const char *client_name;             /* borrowed; shown by CLIENT LIST */
-    struct redis_metrics *metrics;       /* borrowed, as is the next */
-    struct loop_lag *loop_lag;           /* of the loop on which it lives */
+    const struct redis_endpoint *endpoint; /* may have Sentinels; borrowed while it lives, as all pointers */
+    struct ssl_ctx_st *tls;                /* NULL without TLS */
+    const char *client_name;               /* shown by CLIENT LIST */
+    struct redis_metrics *metrics;
+    struct loop_lag *loop_lag; /* of the loop on which it lives */
     /*
-     * The handshake is over, and commands can be sent: the owner looks at what this Redis holds, and
-     * redis_connection_accept or redis_connection_fail comes of it within the time to connect. NULL: any will
-     * do.
+     * The handshake is over and commands can be sent: the owner checks what this Redis holds, and calls
+     * redis_connection_accept or redis_connection_fail within the time to connect. NULL: any Redis is
+     * accepted.
      */
     void (*on_handshake_done)(void *arg);
     void (*on_ready)(void *arg);     /* commands can be sent */
     void (*on_heartbeat)(void *arg); /* a PING was answered; may be NULL */
-    void (*on_lost)(void *arg);      /* they cannot any more; before those under way are told */
+    void (*on_lost)(void *arg);      /* commands cannot be sent; called before the pending ones are told */
     /* How long, in milliseconds, a replica may be used that follows another master than Sentinel names. */
     uint64_t stale_limit_ms;
-    struct span tracking_prefix; /* ask to be told of changes to keys that begin so; absent: do not */
+    struct span tracking_prefix; /* of the keys whose invalidations are wanted; absent: no tracking */
     /* One element of a push, as it arrives, in stream order with the replies; borrowed. See resp.h. */
     void (*on_push)(void *arg, struct span kind, const redisReply *element);
     void *arg;
 };
 
-/* Time to resolve, connect and greet, in milliseconds; then the next address or attempt. */
+/* Time to resolve a name, and to connect with the handshake to one address, in milliseconds. */
 enum { REDIS_CONNECTION_CONNECT_TIMEOUT_MS = 2000 };
 
-/* The pause before a new attempt grows from the first to the second, with jitter, in milliseconds. */
+/* The pause before a new attempt doubles from the first to the second, with jitter, in milliseconds. */
 enum { REDIS_CONNECTION_BACKOFF_MIN_MS = 50, REDIS_CONNECTION_BACKOFF_MAX_MS = 1000 };
 
 /*
- * A PING is sent every so often; a command that waits longer than the limit for its reply, or for more of it,
- * ends the connection. So does a reply that has not ended after so many heartbeats.
+ * How often a PING is sent; how long a command may wait for its reply, or for more of it, before the
+ * connection is lost; how many heartbeats a reply may take to end.
  */
 enum {
     REDIS_CONNECTION_HEARTBEAT_MS = 1000,
@@ -66,23 +67,22 @@ enum {
     REDIS_CONNECTION_REPLY_HEARTBEATS_MAX = 10
 };
 
-/* Starts connecting. Owned by the caller, who ends it with redis_connection_close. Returns 0 or a negative
- * errno. */
+/* Starts connecting. Owned by the caller (redis_connection_close). Returns 0 or a negative errno. */
 int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options *options,
                          struct redis_connection **out) __attribute__((warn_unused_result));
 
 /*
- * Ends the connection for good; commands under way are told that it is lost, on_lost is not called. `closed`
- * is called from the loop when the memory is gone.
+ * Ends the connection for good. Pending commands are told that it is lost, on_lost is not called. `closed` is
+ * called from the loop when the memory is gone.
  */
 void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg), void *arg);
 
-/* Takes the connection into use. Only after on_handshake_done. */
+/* Takes the connection into use. Only after on_handshake_done, on the same connection. */
 void redis_connection_accept(struct redis_connection *c);
 
 /*
- * The connection, or the attempt, has ended, for the reason that is logged: all that waits is told, and the
- * next attempt is prepared.
+ * Gives up the connection, or the attempt, for a reason that is logged: pending commands are told, and the
+ * next attempt is prepared. Only after on_handshake_done, on the same connection.
  */
 void redis_connection_fail(struct redis_connection *c, const char *why);
 
@@ -92,26 +92,22 @@ bool redis_connection_is_ready(const struct redis_connection *c);
 bool redis_connection_is_tracking(const struct redis_connection *c);
 
 /*
- * Until when the stream is known to be whole: the sending time of the last PING that was answered, in
- * milliseconds of the boot clock (clock.h). Whatever Redis pushed before then has been delivered.
+ * When the last PING that was answered was sent, in milliseconds of the boot clock (clock.h): whatever Redis
+ * pushed before then has been delivered.
  */
 uint64_t redis_connection_last_pong_ms(const struct redis_connection *c);
 
 /*
- * Until when what Redis served was known to be good, in milliseconds of the boot clock; UINT64_MAX while
+ * Until when the data of this Redis was known to be good, in milliseconds of the boot clock; UINT64_MAX while
  * nothing speaks against it. At a replica that is when it last heard its master; where a server has changed
- * its role, the last heartbeat before. For on_lost: what is in memory is as old as that.
+ * its role, the last heartbeat before. For on_lost: what is cached is as old as that.
  */
 uint64_t redis_connection_good_ms(const struct redis_connection *c);
 
 /*
- * Queues one command; everything queued in one turn of the loop leaves in one write. Returns 0, -ENOTCONN
- * when the connection is not ready, or -ENOMEM. The arguments are copied.
+ * Queues one command as command_begin and command_add (resp.h) make it; it is copied. Everything queued in
+ * one turn of the loop leaves in one write. Returns 0, -ENOTCONN when commands cannot be sent, or -ENOMEM.
  */
-int redis_connection_send(struct redis_connection *c, int argc, const char **argv, const size_t *lengths,
-                          redis_connection_reply_fn fn, void *arg) __attribute__((warn_unused_result));
-
-/* The same with one command as command_begin and command_add (command.h) make it. */
 int redis_connection_send_command(struct redis_connection *c, struct span command,
                                   redis_connection_reply_fn fn, void *arg)
     __attribute__((warn_unused_result));

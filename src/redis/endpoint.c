@@ -1,15 +1,297 @@
-/* Which Redis; see target.h. How addresses are read is in url.c. */
+/*
+ * Reading Redis addresses, and what they mean together with the other settings; see endpoint.h.
+ */
 #include "redis/endpoint.h"
 
-#include "redis/url.h"
+#include "base/encoding.h"
+#include "base/parse.h"
+#include "redis/resp.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/un.h>
 
-enum { QUOTED = 16 }; /* so many bytes of a password are the password */
+enum {
+    REDIS_PORT = 6379,
+    SENTINEL_PORT = 26379,
+    PORT_MAX = 65535,
+    DB_MAX = 1 << 20,
+    OPTION_NAME_MAX = 32,
+    QUOTED = 16 /* bytes of a password that must not be in a text */
+};
 
-/* *out becomes a copy of `text` where it has none yet. An empty text is none. */
+static int invalid(struct buf *why, const char *text)
+{
+    buf_append_str(why, text);
+    return -EINVAL;
+}
+
+/* --- addresses --- */
+
+static bool is_option_name(struct span name)
+{
+    for (size_t i = 0; i < name.len; i++)
+        if (!isalnum((unsigned char)name.data[i]) && name.data[i] != '_' && name.data[i] != '-')
+            return false;
+    return name.len > 0 && name.len <= OPTION_NAME_MAX;
+}
+
+/* Before an at-sign there may be the rest of a password that was not percent-encoded: it is not named. */
+static int unknown_option(struct span name, struct span query, struct buf *why)
+{
+    if (!is_option_name(name) || span_find(query, '@') < query.len)
+        return invalid(why, "has an unknown option behind its question mark");
+    buf_printf(why, "unknown option %.*s", (int)name.len, name.data);
+    return -EINVAL;
+}
+
+/* `query`, which begins with its question mark or is empty, may hold the option `known` and no other. */
+static int check_options(struct span query, struct span known, struct buf *why)
+{
+    for (struct span rest = query; rest.len > 0;) {
+        rest = span_skip(rest, 1); /* the question mark, or an ampersand */
+        struct span one = {rest.data, span_find(rest, '&')};
+        struct span name = {one.data, span_find(one, '=')};
+        if (one.len > 0 && !span_equal(name, known))
+            return unknown_option(name, query, why);
+        rest = span_skip(rest, one.len);
+    }
+    return 0;
+}
+
+/* Takes the query off the end of `text`. */
+static struct span take_query(struct span *text)
+{
+    struct span query = span_skip(*text, span_find(*text, '?'));
+    text->len -= query.len;
+    return query;
+}
+
+static char *copy(struct span s)
+{
+    return strndup(s.data, s.len);
+}
+
+/* *out becomes `s` decoded once, owned. A NUL byte in it (%00) would cut it short. */
+static int copy_decoded(struct span s, char **out, struct buf *why)
+{
+    char *text = malloc(s.len + 1);
+    if (text == NULL)
+        return -ENOMEM;
+    size_t n = uri_decode(s, text);
+    text[n] = '\0';
+    *out = text; /* freed by redis_endpoint_fini in any case */
+    if (strlen(text) == n)
+        return 0;
+    return invalid(why, "must not hold a NUL byte");
+}
+
+static int read_userinfo(struct redis_endpoint *t, struct span info, struct buf *why)
+{
+    struct span user = {info.data, span_find(info, ':')};
+    int err = 0;
+    if (user.len < info.len)
+        err = copy_decoded(span_skip(info, user.len + 1), &t->password, why);
+    if (err == 0 && user.len > 0)
+        err = copy_decoded(user, &t->user, why);
+    return err;
+}
+
+/* Takes `user:password@` off the front of the authority. */
+static int take_userinfo(struct redis_endpoint *t, struct span *authority, struct buf *why)
+{
+    size_t at = authority->len;
+    while (at > 0 && authority->data[at - 1] != '@')
+        at--;
+    if (at == 0)
+        return 0;
+    struct span info = {authority->data, at - 1};
+    *authority = span_skip(*authority, at);
+    return read_userinfo(t, info, why);
+}
+
+static int read_port(struct span text, int *out, struct buf *why)
+{
+    int64_t port = 0;
+    if (parse_int64(text, &port) != 0 || port < 1 || port > PORT_MAX) {
+        return invalid(why, "the port must be a number from 1 to 65535");
+    }
+    *out = (int)port;
+    return 0;
+}
+
+/* host[:port], where *port is the default; *out is owned. */
+static int read_host(struct span authority, char **out, int *port, struct buf *why)
+{
+    struct span host = authority;
+    struct span rest;
+    if (authority.len > 0 && authority.data[0] == '[') {
+        size_t close = span_find(authority, ']');
+        if (close == authority.len) {
+            return invalid(why, "an IPv6 address must end with ]");
+        }
+        host = (struct span){authority.data + 1, close - 1};
+        rest = span_skip(authority, close + 1);
+    } else {
+        host.len = span_find(authority, ':');
+        rest = span_skip(authority, host.len);
+    }
+    if (host.len == 0) {
+        return invalid(why, "the host is missing");
+    }
+    if (span_find(host, '?') < host.len || span_find(host, '#') < host.len) {
+        return invalid(why, "a query or fragment does not belong here");
+    }
+    if (rest.len > 0) {
+        int err = rest.data[0] == ':' ? read_port(span_skip(rest, 1), port, why) : -EINVAL;
+        if (err != 0)
+            return err;
+    }
+    *out = copy(host);
+    return *out == NULL ? -ENOMEM : 0;
+}
+
+static int read_db(struct redis_endpoint *t, struct span text, struct buf *why)
+{
+    if (text.len == 0)
+        return 0;
+    int64_t db = 0;
+    if (parse_int64(text, &db) != 0 || db < 0 || db > DB_MAX) {
+        return invalid(why, "the database must be a number, 0 or more");
+    }
+    t->db = (int)db;
+    return 0;
+}
+
+static int read_network(struct redis_endpoint *t, struct span rest, struct buf *why)
+{
+    struct span authority = {rest.data, span_find(rest, '/')};
+    struct span path = span_skip(rest, authority.len);
+    int err = take_userinfo(t, &authority, why);
+    t->port = REDIS_PORT;
+    if (err == 0)
+        err = check_options(take_query(path.len > 0 ? &path : &authority), SPAN_ABSENT, why);
+    if (err == 0)
+        err = read_host(authority, &t->host, &t->port, why);
+    if (err == 0 && path.len > 0)
+        err = read_db(t, span_skip(path, 1), why);
+    return err;
+}
+
+/* host[:port],host[:port],... */
+static int read_sentinels(struct redis_sentinels *s, struct span list, struct buf *why)
+{
+    for (;;) {
+        struct span one = {list.data, span_find(list, ',')};
+        if (s->count == REDIS_SENTINELS_MAX) {
+            return invalid(why, "more than 16 Sentinels");
+        }
+        int n = s->count++;
+        s->at[n].port = SENTINEL_PORT;
+        int err = read_host(one, &s->at[n].host, &s->at[n].port, why);
+        if (err != 0 || one.len == list.len)
+            return err;
+        list = span_skip(list, one.len + 1);
+    }
+}
+
+static int read_master(struct redis_sentinels *s, struct span name, struct buf *why)
+{
+    int err = copy_decoded(name, &s->master, why);
+    if (err != 0)
+        return err;
+    bool good = s->master[0] != '\0';
+    for (const char *p = s->master; *p != '\0'; p++)
+        good = good && *p > ' ' && *p <= '~';
+    if (good)
+        return 0;
+    return invalid(why, "the name of the master is missing: redis+sentinel://host,host/NAME");
+}
+
+static int read_role(struct redis_sentinels *s, struct span query, struct buf *why)
+{
+    struct span role = uri_query_find(query, SPAN("role"));
+    s->replica = span_equal(role, SPAN("replica"));
+    if (s->replica || role.data == NULL || span_equal(role, SPAN("master")))
+        return 0;
+    return invalid(why, "the role is master or replica");
+}
+
+static int read_by_sentinel(struct redis_endpoint *t, struct span rest, struct buf *why)
+{
+    struct span authority = {rest.data, span_find(rest, '/')};
+    struct span path = span_skip(rest, authority.len);
+    struct span query = take_query(&path);
+    int err = take_userinfo(t, &authority, why);
+    if (err == 0)
+        err = check_options(query, SPAN("role"), why);
+    if (err == 0)
+        err = read_sentinels(&t->sentinels, authority, why);
+    if (err != 0)
+        return err;
+    struct span name = path.len > 0 ? span_skip(path, 1) : path;
+    name.len = span_find(name, '/');
+    err = read_master(&t->sentinels, name, why);
+    size_t used = name.len + 2; /* with the slash on either side */
+    if (err == 0 && path.len > used)
+        err = read_db(t, span_skip(path, used), why);
+    if (err == 0 && query.len > 0)
+        err = read_role(&t->sentinels, span_skip(query, 1), why);
+    return err;
+}
+
+static int read_unix(struct redis_endpoint *t, struct span rest, struct buf *why)
+{
+    struct span authority = {rest.data, span_find(rest, '/')};
+    struct span path = span_skip(rest, authority.len);
+    int err = take_userinfo(t, &authority, why);
+    if (err != 0)
+        return err;
+    if (authority.len > 0 || path.len == 0) {
+        return invalid(why, "a socket is written unix:///path");
+    }
+    struct span query = take_query(&path);
+    err = check_options(query, SPAN("db"), why);
+    if (err == 0 && query.len > 0) {
+        struct span db = uri_query_find(span_skip(query, 1), SPAN("db"));
+        err = read_db(t, db, why);
+    }
+    if (err != 0)
+        return err;
+    err = copy_decoded(path, &t->path, why);
+    if (err == 0 && strlen(t->path) >= sizeof((struct sockaddr_un *)0)->sun_path) {
+        return invalid(why, "the path of the socket is too long");
+    }
+    return err;
+}
+
+/* Fills the zeroed `t` from `url`; user and password stay NULL where it has none. */
+static int read_url(struct redis_endpoint *t, struct span url, struct buf *why)
+{
+    static const struct {
+        struct span start;
+        enum redis_transport transport;
+        int (*read)(struct redis_endpoint *t, struct span rest, struct buf *why);
+    } schemes[] = {{{"redis://", 8}, REDIS_TRANSPORT_TCP, read_network},
+                   {{"rediss://", 9}, REDIS_TRANSPORT_TLS, read_network},
+                   {{"unix://", 7}, REDIS_TRANSPORT_UNIX, read_unix},
+                   {{"redis+sentinel://", 17}, REDIS_TRANSPORT_TCP, read_by_sentinel},
+                   {{"rediss+sentinel://", 18}, REDIS_TRANSPORT_TLS, read_by_sentinel}};
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        if (!span_starts_with(url, schemes[i].start))
+            continue;
+        t->transport = schemes[i].transport;
+        return schemes[i].read(t, span_skip(url, schemes[i].start.len), why);
+    }
+    return invalid(why,
+                   "must begin with redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://");
+}
+
+/* --- endpoints --- */
+
+/* *out becomes a copy of `text`, unless it is set or `text` is empty. */
 static int fill_in(char **out, const char *text)
 {
     if (*out != NULL || text[0] == '\0')
@@ -18,7 +300,7 @@ static int fill_in(char **out, const char *text)
     return *out == NULL ? -ENOMEM : 0;
 }
 
-/* A user that was named needs a password, if need be the default one; nobody is the default user. */
+/* A user needs a password, if need be the default one; without a user it is the default user. */
 static int complete(char **user, char **password, const char *default_password)
 {
     int err = fill_in(password, default_password);
@@ -33,16 +315,10 @@ static int complete_sentinels(struct redis_sentinels *s, const struct redis_opti
     return err != 0 || s->count == 0 ? err : complete(&s->user, &s->password, options->sentinel_password);
 }
 
-static int invalid(struct buf *why, const char *text)
-{
-    buf_append_str(why, text);
-    return -EINVAL;
-}
-
 int redis_endpoint_init(struct redis_endpoint *out, const struct redis_options *options, struct buf *why)
 {
     *out = (struct redis_endpoint){0};
-    int err = redis_url_read(out, span_of(options->url), why);
+    int err = read_url(out, span_of(options->url), why);
     if (err == -EINVAL && why->len == 0)
         return invalid(why, "is not a Redis address");
     if (err != 0)
@@ -53,7 +329,7 @@ int redis_endpoint_init(struct redis_endpoint *out, const struct redis_options *
     if (err == 0)
         err = complete_sentinels(&out->sentinels, options);
     if (err == -EINVAL)
-        return invalid(why, "a user towards the Sentinels (redis-sentinel-user) needs a password "
+        return invalid(why, "a user for the Sentinels (redis-sentinel-user) needs a password "
                             "(redis-sentinel-password)");
     return err;
 }
@@ -107,46 +383,75 @@ void redis_endpoint_describe(const struct redis_endpoint *t, struct buf *out)
         buf_printf(out, strchr(t->host, ':') != NULL ? "[%s]:%d/%d" : "%s:%d/%d", t->host, t->port, t->db);
 }
 
-/* Redis quotes but the beginning of a long argument, so its beginning is enough. */
-static bool quotes(const char *said, const char *secret)
+/* Redis quotes only the beginning of a long argument, so the beginning of the secret is compared. */
+static bool quotes(const char *text, const char *secret)
 {
     char start[QUOTED + 1];
     if (secret == NULL || secret[0] == '\0')
         return false;
     (void)snprintf(start, sizeof start, "%s", secret);
-    return strstr(said, start) != NULL;
+    return strstr(text, start) != NULL;
 }
 
 /*
- * Only an ERR can quote: what it objects to is our command, and Redis before 6, which does not know HELLO,
- * repeats its arguments. Every other code stands for a condition and has a constant text (WRONGPASS, NOAUTH,
- * LOADING), in which a password such as "password" or "user" is a word like any other; so have our own
- * reasons.
+ * Only an ERR can quote: it refers to our command, and Redis before 6, which does not know HELLO, repeats the
+ * arguments. Every other code stands for a condition and has a constant text (WRONGPASS, NOAUTH, LOADING), in
+ * which a password such as "password" or "user" is a word like any other; so do our own reasons.
  */
-const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *said)
+const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *reason)
 {
-    struct span text = span_of(said);
+    struct span text = span_of(reason);
     bool constant = !span_starts_with(text, SPAN("ERR ")) ||
                     span_starts_with(text, SPAN("ERR max number of clients reached"));
-    if (constant || (!quotes(said, t->password) && !quotes(said, t->sentinels.password)))
-        return said;
+    if (constant || (!quotes(reason, t->password) && !quotes(reason, t->sentinels.password)))
+        return reason;
     if (span_starts_with(text, SPAN("ERR unknown command")))
         return "ERR unknown command HELLO: Redis older than 6";
     return "ERR with a text that repeats the password, and is withheld";
 }
 
-int redis_endpoint_hello(const struct redis_endpoint *t, const char *client_name,
-                         const char *argv[REDIS_HELLO_ARGS_MAX])
+void redis_endpoint_hello(const struct redis_endpoint *t, const char *client_name, struct buf *out)
 {
-    int n = 0;
-    argv[n++] = "HELLO";
-    argv[n++] = "3";
-    if (t->password != NULL) {
-        argv[n++] = "AUTH";
-        argv[n++] = t->user;
-        argv[n++] = t->password;
+    bool authenticates = t->password != NULL;
+    command_begin(out, authenticates ? 7 : 4);
+    command_add(out, SPAN("HELLO"));
+    command_add(out, SPAN("3"));
+    if (authenticates) {
+        command_add(out, SPAN("AUTH"));
+        command_add(out, span_of(t->user));
+        command_add(out, span_of(t->password));
     }
-    argv[n++] = "SETNAME";
-    argv[n++] = client_name;
-    return n;
+    command_add(out, SPAN("SETNAME"));
+    command_add(out, span_of(client_name));
+}
+
+bool redis_endpoint_select(const struct redis_endpoint *t, struct buf *out)
+{
+    if (t->db == 0)
+        return false;
+    command_begin(out, 2);
+    command_add(out, SPAN("SELECT"));
+    command_add_int(out, t->db);
+    return true;
+}
+
+/* --- addresses that servers announce --- */
+
+static bool is_host(struct span host)
+{
+    if (host.len == 0 || host.len >= REDIS_HOST_SIZE)
+        return false;
+    for (size_t i = 0; i < host.len; i++)
+        if (!isalnum((unsigned char)host.data[i]) && memchr(".:_-", host.data[i], 4) == NULL)
+            return false;
+    return true;
+}
+
+bool redis_address_set(struct redis_address *out, struct span host, int64_t port)
+{
+    if (!is_host(host) || port < 1 || port > PORT_MAX)
+        return false;
+    *span_put(host, out->host) = '\0';
+    out->port = (int)port;
+    return true;
 }

@@ -1,16 +1,15 @@
 /*
- * Which Redis to talk to and as whom: the settings that channeld and channelctl share, and what they mean.
+ * Which Redis to connect to, and as which user: the settings of a Redis client, and what they mean.
  *
  *     redis://[user[:password]@]host[:port][/db]     plain TCP
  *     rediss://...                                   TLS; the certificate must be valid for the host
  *     unix:///path/to/socket[?db=N]                  local socket; unix://user:password@/path likewise
  *     redis+sentinel://[user[:password]@]host[:port],host2[:port],.../master[/db][?role=replica]
- *         whom those Sentinels call the master of that name, or one of its replicas
- *
+ *         the master of that name as those Sentinels know it, or one of its replicas
  *     rediss+sentinel://...                          the same where Sentinels and Redis speak TLS
  *
  * A password without user (`redis://:secret@host`) is the default user's; a user without password is an
- * error. Both are percent-decoded once. They are for Redis: Sentinels have settings of their own.
+ * error. Both are percent-decoded once. They are for Redis: the user and password for Sentinels are settings.
  */
 #ifndef REDIS_ENDPOINT_H
 #define REDIS_ENDPOINT_H
@@ -23,10 +22,11 @@ struct redis_options {
     char *password;                          /* used when the URL has none */
     char *ca_file;                           /* certificate authorities in PEM; empty: the system's */
     char *cert_file, *key_file;              /* client certificate and its key in PEM; empty: none */
-    char *sentinel_user, *sentinel_password; /* towards Sentinels; empty: none */
+    char *sentinel_user, *sentinel_password; /* for Sentinels; empty: none */
 };
 
-/* Rows of a settings table for a struct redis_options that stands at `member` of `type`. */
+/* Rows of a settings table for the struct redis_options that is `member` of `type`. */
+/* clang-format off: one setting, one row */
 /* NOLINTBEGIN(bugprone-macro-parentheses): a member designator takes none */
 #define REDIS_SETTINGS(type, member)                                                                         \
     {"redis-url",                                                                                            \
@@ -36,8 +36,7 @@ struct redis_options {
      0,                                                                                                      \
      0,                                                                                                      \
      true,                                                                                                   \
-     "The Redis that holds the channels: redis://, rediss:// (TLS), unix:// or "                             \
-     "redis+sentinel://host,host/master"},                                                                   \
+     "Address of Redis: redis://, rediss:// (TLS), unix:// or redis+sentinel://host,host/master"},           \
         {"redis-password",                                                                                   \
          SETTING_SECRET,                                                                                     \
          offsetof(type, member.password),                                                                    \
@@ -77,11 +76,12 @@ struct redis_options {
          0,                                                                                                  \
          0,                                                                                                  \
          false,                                                                                              \
-         "User towards the Sentinels, when they have users"},                                                \
+         "User for the Sentinels, when they have users"},                                                    \
     {                                                                                                        \
         "redis-sentinel-password", SETTING_SECRET, offsetof(type, member.sentinel_password), "", 0, 0, true, \
-            "Password towards the Sentinels; the URL's is for Redis"                                         \
+            "Password for the Sentinels; the URL's is for Redis"                                             \
     }
+/* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 enum redis_transport { REDIS_TRANSPORT_TCP, REDIS_TRANSPORT_TLS, REDIS_TRANSPORT_UNIX };
@@ -89,12 +89,12 @@ enum redis_transport { REDIS_TRANSPORT_TCP, REDIS_TRANSPORT_TLS, REDIS_TRANSPORT
 enum { REDIS_SENTINELS_MAX = 16 };
 
 struct redis_sentinels {
-    int count; /* 0: Redis is where the URL says */
+    int count; /* 0: Redis is at the URL's own address */
     struct {
         char *host;
         int port;
     } at[REDIS_SENTINELS_MAX];
-    char *master; /* the name under which they know it */
+    char *master; /* the name by which they know it */
     bool replica; /* one of its replicas is wanted, if there is one */
     char *user;   /* never NULL when there are Sentinels */
     char *password;
@@ -102,8 +102,7 @@ struct redis_sentinels {
 
 struct redis_endpoint {
     enum redis_transport transport;
-    char
-        *host; /* name or address (no brackets); NULL for a local socket, and where Sentinels must be asked */
+    char *host; /* name or address (no brackets); NULL for a local socket, and where Sentinels are asked */
     int port;
     char *path; /* of the local socket; NULL otherwise */
     int db;
@@ -121,27 +120,37 @@ int redis_endpoint_init(struct redis_endpoint *out, const struct redis_options *
 
 void redis_endpoint_fini(struct redis_endpoint *t);
 
-/* The target at that address. Borrows everything, and is not to be given to redis_endpoint_fini. */
+/* The same Redis at another address. Borrows everything, and must not be given to redis_endpoint_fini. */
 struct redis_endpoint redis_endpoint_at(const struct redis_endpoint *t, char *host, int port);
 
-/* The n-th of the target's Sentinels, spoken to as they want it. Borrowed likewise. */
+/* The n-th of its Sentinels, with the user and password for Sentinels. Borrowed likewise. */
 struct redis_endpoint redis_endpoint_sentinel(const struct redis_endpoint *t, int n);
 
-/* "host:port/db", the socket's path, or the name that Sentinels know, for logs: no secret in it. */
+/* "host:port/db", the socket's path, or the name that Sentinels know, for logs; without secrets. */
 void redis_endpoint_describe(const struct redis_endpoint *t, struct buf *out);
 
 /*
- * What a peer said, or a reason of our own, for logs: a constant text in its stead where it quotes a password
- * (a Redis that does not know HELLO repeats its arguments).
+ * What a server replied, or a reason of our own, for logs: a constant text in its place where it quotes a
+ * password (a Redis that does not know HELLO repeats its arguments).
  */
-const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *said);
+const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *reason);
 
-/*
- * The arguments of the first command on a connection: HELLO 3 with authentication and client name.
- * `argv` takes REDIS_HELLO_ARGS_MAX borrowed pointers; returns how many were set.
- */
-enum { REDIS_HELLO_ARGS_MAX = 7 };
-int redis_endpoint_hello(const struct redis_endpoint *t, const char *client_name,
-                         const char *argv[REDIS_HELLO_ARGS_MAX]);
+/* Appends the first command on a connection: HELLO 3 with authentication and client name. */
+void redis_endpoint_hello(const struct redis_endpoint *t, const char *client_name, struct buf *out);
+
+/* Appends the SELECT that follows it; false where the database is the first, and none is needed. */
+bool redis_endpoint_select(const struct redis_endpoint *t, struct buf *out);
+
+/* --- addresses that servers announce --- */
+
+enum { REDIS_HOST_SIZE = 256 };
+
+struct redis_address {
+    char host[REDIS_HOST_SIZE]; /* a name or a numeric address: letters, digits and .:_- alone */
+    int port;
+};
+
+/* False, with *out untouched, when it is not an address that can be connected to. */
+bool redis_address_set(struct redis_address *out, struct span host, int64_t port);
 
 #endif

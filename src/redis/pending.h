@@ -1,9 +1,17 @@
-/* The queue of replies that a connection still owes: who asked, and when. A ring that grows and keeps its
- * memory. */
+/*
+ * Commands that wait for their replies, oldest first: a ring that grows and keeps its memory. Inline, since
+ * each command and each reply passes through it.
+ */
 #ifndef REDIS_PENDING_H
 #define REDIS_PENDING_H
 
 #include "redis/connection.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+enum { PENDING_CAPACITY_MIN = 64 };
 
 struct pending_command {
     redis_connection_reply_fn fn;
@@ -18,17 +26,51 @@ struct pending {
 };
 
 /* Makes room for one more. Returns 0 or -ENOMEM. */
-int pending_reserve(struct pending *q) __attribute__((warn_unused_result));
+static inline int pending_reserve(struct pending *q)
+{
+    if (q->used < q->capacity)
+        return 0;
+    size_t capacity = q->capacity == 0 ? PENDING_CAPACITY_MIN : q->capacity * 2;
+    struct pending_command *ring = calloc(capacity, sizeof *ring);
+    if (ring == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < q->used; i++)
+        ring[i] = q->ring[(q->head + i) & (q->capacity - 1)];
+    free(q->ring);
+    q->ring = ring;
+    q->capacity = capacity;
+    q->head = 0;
+    return 0;
+}
 
-/* Appends; pending_reserve must have succeeded since the last append. */
-void pending_push(struct pending *q, struct pending_command reply);
+/* pending_reserve must have succeeded since the last push. */
+static inline void pending_push(struct pending *q, struct pending_command command)
+{
+    assert(q->used < q->capacity);
+    q->ring[(q->head + q->used) & (q->capacity - 1)] = command;
+    q->used++;
+}
 
-/* The oldest, or NULL when nothing is owed. Borrowed until the next change. */
-const struct pending_command *pending_oldest(const struct pending *q);
+/* NULL when there is none. Borrowed until the next change. */
+static inline const struct pending_command *pending_oldest(const struct pending *q)
+{
+    return q->used == 0 ? NULL : &q->ring[q->head];
+}
 
-/* Takes the oldest off; the queue is not empty. */
-struct pending_command pending_pop(struct pending *q);
+/* Removes the oldest; there is one. */
+static inline struct pending_command pending_pop(struct pending *q)
+{
+    assert(q->used > 0);
+    struct pending_command command = q->ring[q->head];
+    q->head = (q->head + 1) & (q->capacity - 1);
+    q->used--;
+    return command;
+}
 
-void pending_fini(struct pending *q);
+static inline void pending_fini(struct pending *q)
+{
+    free(q->ring);
+    *q = (struct pending){0};
+}
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Shared by the loop and the thread; the last of the two frees it. */
+/* Shared by the loop and the thread; the last of them frees it. */
 struct resolver_query {
     uv_async_t finished;
     struct resolver *resolver; /* the loop's, as are the next two */
@@ -106,15 +106,6 @@ bool resolver_take_numeric(struct resolver *r, const char *host)
         return false;
     r->count = inet_ntop(family, raw, r->address[0], sizeof r->address[0]) != NULL; /* there is room for it */
     return true;
-}
-
-bool resolver_meets(const struct resolver *a, const struct resolver *b)
-{
-    for (int i = 0; i < a->count; i++)
-        for (int k = 0; k < b->count; k++)
-            if (strcmp(a->address[i], b->address[k]) == 0)
-                return true;
-    return false;
 }
 
 /* Signals are for the main thread. Returns 0 or a negative errno. */

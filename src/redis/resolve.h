@@ -1,9 +1,9 @@
 /*
- * Names to addresses without blocking the loop: hiredis would call getaddrinfo inside connect.
+ * Name look-ups that do not block the loop: hiredis would call getaddrinfo inside connect.
  *
  * getaddrinfo cannot be interrupted, and its own time limits add up to minutes. So each look-up has a
- * detached thread, which the end of the resolver, the loop and the process do not wait for; libuv would keep
- * the loop alive until a thread of its pool is back, and join the pool when the process exits.
+ * detached thread, for which neither the resolver, nor the loop, nor the process waits at its end. libuv's
+ * getaddrinfo would keep the loop alive until the thread of its pool returns, and the exit joins the pool.
  */
 #ifndef REDIS_RESOLVE_H
 #define REDIS_RESOLVE_H
@@ -16,12 +16,12 @@
 enum { RESOLVE_ADDRESSES_MAX = 8 };
 
 struct resolver {
-    struct resolver_query *query;                          /* under way, or NULL */
+    struct resolver_query *query;                          /* in progress, or NULL */
     int count;                                             /* addresses found */
     char address[RESOLVE_ADDRESSES_MAX][INET6_ADDRSTRLEN]; /* numeric, in the system's order of preference */
 };
 
-/* Takes `host` when it is a numeric address already: nothing to look up. False when it is a name. */
+/* Takes a numeric address, which needs no look-up. False when `host` is a name. */
 bool resolver_take_numeric(struct resolver *r, const char *host);
 
 /*
@@ -36,11 +36,10 @@ static inline bool resolver_busy(const struct resolver *r)
     return r->query != NULL;
 }
 
-/* True when both have found the same address. */
-bool resolver_meets(const struct resolver *a, const struct resolver *b);
-
-/* Abandons the look-up, if one is under way: `done` is not called, and the resolver may be freed. Its thread
- * lasts until getaddrinfo returns. */
+/*
+ * Cancels the look-up, if there is one: `done` is not called, and the resolver may be freed. The thread lasts
+ * until getaddrinfo returns.
+ */
 void resolver_cancel(struct resolver *r);
 
 #endif

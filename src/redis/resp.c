@@ -1,11 +1,10 @@
 /*
  * RESP3; see resp.h.
  *
- * A reply is built level by level. Where a part of it exceeds a limit, what has been built is given back, and
- * from there to its end only items are counted: an array adds as many as it announces, so no stack is needed.
- * The elements of a push are counted in the same way. The length of everything that needs memory is announced
- * before its content, so a limit is known to be exceeded before anything is allocated, and a bulk string is
- * written where it stays.
+ * A reply is built level by level. Where a part of it exceeds a bound, what has been built is released, and
+ * the rest is skipped by counting items: an array adds as many as it announces, so no stack is needed. The
+ * elements of a push are counted in the same way. Lengths are announced before contents, so a bound is
+ * checked before anything is allocated, and a bulk string is written where it stays.
  */
 #include "redis/resp.h"
 
@@ -54,8 +53,7 @@ static bool add_chunk(struct resp_parser *p, size_t needed)
     return true;
 }
 
-/* Aligned for all that replies are made of. NULL: `exceeded` tells whether it is too much, or there is none.
- */
+/* Aligned for every part of a reply. NULL when `exceeded`, or when there is no memory. */
 static void *take(struct resp_parser *p, size_t size)
 {
     size_t align = alignof(redisReply);
@@ -75,7 +73,7 @@ static void drop_newest(struct resp_parser *p)
     free(chunk);
 }
 
-/* Ends the life of all that was built. */
+/* Releases all that was built. */
 static void clear_pool(struct resp_parser *p)
 {
     while (p->chunk != NULL && (p->chunk->older != NULL || p->chunk->size > RESP_CHUNK))
@@ -83,7 +81,7 @@ static void clear_pool(struct resp_parser *p)
     p->pool_left = p->pool_size;
 }
 
-/* The reply at hand is too large: from the current item to its end nothing is kept. */
+/* The reply is oversize: nothing of it is kept from the current item to its end. */
 static void begin_skipping(struct resp_parser *p)
 {
     p->items_left = 1;
@@ -116,7 +114,7 @@ static redisReply *make(struct resp_parser *p, int type, uint64_t extra)
     return reply;
 }
 
-/* Its text is to be written. */
+/* The caller writes the text. */
 static redisReply *make_text(struct resp_parser *p, int type, uint64_t len)
 {
     redisReply *reply = make(p, type, len + 1);
@@ -128,7 +126,7 @@ static redisReply *make_text(struct resp_parser *p, int type, uint64_t len)
     return reply;
 }
 
-/* Its elements are to be filled in. */
+/* The caller fills in the elements. */
 static redisReply *make_array(struct resp_parser *p, int type, uint64_t elements)
 {
     if (elements > p->elements_max || p->depth == RESP_DEPTH_MAX)
@@ -149,7 +147,7 @@ static void emit(struct resp_parser *p, enum resp_result result, const redisRepl
     p->item = item;
 }
 
-/* One item less to come of what is skipped or pushed. */
+/* An item of a reply that is skipped, or of a push, has ended. */
 static void count_item(struct resp_parser *p)
 {
     assert(p->items_left > 0);
@@ -160,7 +158,7 @@ static void count_item(struct resp_parser *p)
     p->mode = RESP_BUILDING;
 }
 
-/* With the last element of an array the array is complete, too. */
+/* The last element of an array completes the array, too. */
 static void place_item(struct resp_parser *p, redisReply *item)
 {
     while (p->depth > 0) {
@@ -184,7 +182,7 @@ static void set_kind(struct resp_parser *p, const redisReply *item)
     clear_pool(p); /* a push may end here, without a result */
 }
 
-/* An item that is no array, or an array without elements. */
+/* Of any type but an array with elements. */
 static void finish_item(struct resp_parser *p, redisReply *item)
 {
     if (p->mode == RESP_BUILDING) {
@@ -247,7 +245,7 @@ static bool begin_push(struct resp_parser *p, int64_t elements)
     return true;
 }
 
-/* An array within a push, or within what is skipped: its elements count as those of what is around it. */
+/* Of an array in a push, or in a reply that is skipped. */
 static bool count_elements(struct resp_parser *p, uint64_t elements)
 {
     if (elements > ITEMS_MAX - p->items_left)
@@ -281,7 +279,7 @@ static bool begin_array(struct resp_parser *p, int type, int64_t announced)
     return true;
 }
 
-/* 0: none. */
+/* 0 for an unknown type. */
 static int type_of(char c)
 {
     static const unsigned char types[UCHAR_MAX + 1] = {
@@ -293,7 +291,7 @@ static int type_of(char c)
     return types[(unsigned char)c];
 }
 
-/* The first line of an item, which is all of it but for bulk strings and arrays. */
+/* The first line of an item is the whole item, except for bulk strings and arrays. */
 static bool begin_item(struct resp_parser *p, struct span line)
 {
     int type = line.len > 0 ? type_of(line.data[0]) : 0;
@@ -308,11 +306,11 @@ static bool begin_item(struct resp_parser *p, struct span line)
     if (type == REDIS_REPLY_BOOL) {
         bool is_true = span_equal_nocase(text, SPAN("t"));
         return is_true || span_equal_nocase(text, SPAN("f")) ? read_number(p, type, is_true)
-                                                             : fail(p, "a bool with another value");
+                                                             : fail(p, "an invalid boolean");
     }
     int64_t number = 0;
     if (parse_int64(text, &number) != 0)
-        return fail(p, "a number that is none");
+        return fail(p, "an invalid number");
     if (type == REDIS_REPLY_INTEGER)
         return read_number(p, type, number);
     if (type == REDIS_REPLY_STRING || type == REDIS_REPLY_VERB)
@@ -327,7 +325,7 @@ static void skip(struct span *input, size_t n)
     *input = span_skip(*input, n);
 }
 
-/* Takes a line, which is borrowed until the next one is. False when it has not ended, or is none. */
+/* *line is borrowed until the next call. False when the line is not complete, or invalid. */
 static bool take_line(struct resp_parser *p, struct span *input, struct span *line)
 {
     size_t n = span_find(*input, '\n');
@@ -361,7 +359,7 @@ static bool read_line(struct resp_parser *p, struct span *input)
     return went_on;
 }
 
-/* "txt:" before the text is a part of it on the wire alone. */
+/* "txt:" is not a part of the text. */
 static bool finish_verbatim(struct resp_parser *p, redisReply *item)
 {
     if (item->len < VERBATIM_FORMAT || item->str[VERBATIM_FORMAT - 1] != ':')
@@ -382,7 +380,7 @@ static bool finish_bulk(struct resp_parser *p)
     return true;
 }
 
-/* False when its end has not come, or is none. */
+/* False when the string is not complete, or invalid. */
 static bool read_bulk(struct resp_parser *p, struct span *input)
 {
     if (p->bulk_left > LINE_END) {
@@ -395,7 +393,7 @@ static bool read_bulk(struct resp_parser *p, struct span *input)
     }
     for (; p->bulk_left > 0 && p->bulk_left <= LINE_END && input->len > 0; p->bulk_left--) {
         if (input->data[0] != (p->bulk_left == LINE_END ? '\r' : '\n'))
-            return fail(p, "a bulk string that is longer than it says");
+            return fail(p, "a bulk string that does not end with CR LF");
         skip(input, 1);
     }
     return p->bulk_left == 0 && finish_bulk(p);
@@ -438,4 +436,48 @@ void resp_fini(struct resp_parser *p)
         drop_newest(p);
     buf_fini(&p->line);
     resp_init(p);
+}
+
+/* --- commands --- */
+
+static void add_head(struct buf *out, char mark, size_t number)
+{
+    char head[1 + INT64_DIGITS_MAX + 2];
+    head[0] = mark;
+    size_t digits = format_int64((int64_t)number, head + 1);
+    head[1 + digits] = '\r';
+    head[2 + digits] = '\n';
+    buf_append(out, head, digits + 3);
+}
+
+void command_begin(struct buf *out, size_t count)
+{
+    add_head(out, '*', count);
+}
+
+void command_add(struct buf *out, struct span word)
+{
+    add_head(out, '$', word.len);
+    buf_append_span(out, word);
+    buf_append(out, "\r\n", 2);
+}
+
+void command_add_int(struct buf *out, int64_t number)
+{
+    char digits[INT64_DIGITS_MAX];
+    command_add(out, (struct span){digits, format_int64(number, digits)});
+}
+
+void command_add_buf(struct buf *out, const struct buf *word)
+{
+    command_add(out, buf_span(word));
+    if (buf_error(word) != 0)
+        out->error = buf_error(word);
+}
+
+void command_write(struct buf *out, int argc, const char **argv, const size_t *lengths)
+{
+    command_begin(out, (size_t)argc);
+    for (int i = 0; i < argc; i++)
+        command_add(out, lengths == NULL ? span_of(argv[i]) : (struct span){argv[i], lengths[i]});
 }

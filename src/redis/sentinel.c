@@ -1,114 +1,646 @@
-/* Replies of Sentinel; see sentinel.h. */
+/*
+ * Asking Sentinels, and judging what they name; see sentinel.h.
+ *
+ * The connection to a Sentinel:
+ */
+/* clang-format off */
+/*
+ *     PAUSING -> RESOLVING -> ASKING <-> LISTENING
+ *        ^           |  ^        |  ^        |
+ *        |           v  |        v  |        v
+ *        +------- whatever fails goes on at once with the next address (ASKING), then with
+ *                 the next Sentinel (RESOLVING); after the last of them there is a pause
+ */
+/* clang-format on */
 #include "redis/sentinel.h"
 
-#include "base/parse.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "redis/resolve.h"
+#include "redis/socket.h"
 
-#include <ctype.h>
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <strings.h>
 
-enum { PORT_MAX = 65535 };
+enum {
+    /* The time in milliseconds after which a replica is tried again while the master stands in for one. */
+    STAND_IN_MS = 30000,
+    /* The number of attempts that use one Sentinel's answer. */
+    ATTEMPTS_PER_SENTINEL = 2,
+    /*
+     * The time, in milliseconds, after which a replica is left that does not follow the named master or that
+     * Sentinel calls down, if the stale limit is not shorter: at a failover replicas take a moment to follow.
+     */
+    GRACE_MS = 5000,
+    /* The time, in milliseconds, for which a comparison of two names is used. */
+    COMPARISON_MS = 10000
+};
 
-struct span redis_text(const redisReply *reply)
-{
-    bool text = reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS;
-    return text ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
-}
+enum sentinel_state { PAUSING, RESOLVING, ASKING, LISTENING, CLOSED };
 
-bool redis_address_equal(const struct redis_address *a, const struct redis_address *b)
+/* The states that may follow each, as a set of bits; see the drawing above. */
+/* clang-format off */
+#define BIT(state) (1U << (state))
+static const unsigned NEXT[] = {
+    [PAUSING] = BIT(RESOLVING) | BIT(CLOSED),
+    [RESOLVING] = BIT(RESOLVING) | BIT(ASKING) | BIT(PAUSING) | BIT(CLOSED),
+    [ASKING] = BIT(LISTENING) | BIT(ASKING) | BIT(RESOLVING) | BIT(PAUSING) | BIT(CLOSED),
+    [LISTENING] = BIT(ASKING) | BIT(RESOLVING) | BIT(PAUSING) | BIT(CLOSED),
+    [CLOSED] = 0,
+};
+#undef BIT
+/* clang-format on */
+
+/* One look-up per Sentinel: a slow one must not hold up those of the others. */
+struct lookup {
+    struct sentinel *sentinel;
+    struct resolver resolver;
+    int next;  /* of its addresses, to be tried */
+    bool late; /* it ended after its attempt */
+};
+
+/* Whether two addresses lead to the same place, where they have to be looked up. */
+struct comparison {
+    struct resolver side[2];
+    struct redis_address of[2];
+    int owed; /* look-ups that have not ended */
+    bool equal;
+    uint64_t made_ms; /* by the boot clock; 0: never */
+};
+
+struct sentinel {
+    uv_loop_t *loop;
+    struct sentinel_options options;
+
+    /* The connection to a Sentinel. */
+    enum sentinel_state state;
+    int current;                /* the Sentinel that is, or will be, asked */
+    int unanswered;             /* Sentinels in a row that had no answer */
+    bool silent;                /* none had an answer the last time that all were asked */
+    struct log_reasons reasons; /* since one had an answer */
+    uv_timer_t timer;
+    struct redis_socket *socket;                    /* NULL but in ASKING and LISTENING */
+    bool hello_answered, subscribing, master_known; /* of this connection */
+    bool counted;                                   /* it is in the metric */
+    struct sentinel_answer answer;
+    struct lookup lookup[REDIS_SENTINELS_MAX];
+
+    /* The Redis that was found. */
+    enum { NOT_IN_USE, WANTED, IN_USE } found; /* WANTED: a discovery is under way */
+    struct redis_endpoint endpoint;            /* borrows `place` */
+    struct redis_address place;
+    struct redis_address master; /* the master that Sentinel names */
+    bool at_master;              /* the place is the master's, if only for want of a replica */
+    struct comparison masters;   /* that one, and the one that the replica follows */
+    unsigned first_replica;      /* the choice begins with this one */
+    unsigned failures;           /* attempts in a row that failed */
+    uint64_t ready_ms;           /* since when it is in use, by the monotonic clock */
+    /* By the boot clock; 0: not so. */
+    uint64_t agreed_ms;  /* when Sentinel last named this master, or the replica was last seen to follow it */
+    uint64_t doubted_ms; /* since when the replica follows another master, or it is not known which */
+    uint64_t down_ms;    /* since when Sentinel calls the replica down */
+    uint64_t moved_ms;   /* until when the Redis was the right one, where Sentinel now names another */
+
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+/* --- the Redis that was found --- */
+
+static bool address_equal(const struct redis_address *a, const struct redis_address *b)
 {
     return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
-static bool is_host(struct span host)
+/* Replicas in turn, beginning with any, so that they share the load; after all of them the master. */
+static void choose(struct sentinel *s)
 {
-    if (host.len == 0 || host.len >= REDIS_HOST_SIZE)
+    const struct sentinel_answer *a = &s->answer;
+    unsigned replicas = (unsigned)a->replicas;
+    unsigned step = s->failures % (replicas + 1); /* no replicas: the master */
+    s->master = a->master;
+    s->agreed_ms = clock_boot_ms();
+    s->at_master = step == replicas;
+    s->place = s->at_master ? a->master : a->replica[(s->first_replica + step) % replicas];
+    s->endpoint = redis_endpoint_at(s->options.endpoint, s->place.host, s->place.port);
+}
+
+static bool is_outdated(const struct sentinel *s)
+{
+    if (!s->at_master) /* a replica is checked with the heartbeat */
         return false;
-    for (size_t i = 0; i < host.len; i++)
-        if (!isalnum((unsigned char)host.data[i]) && memchr(".:_-", host.data[i], 4) == NULL)
-            return false;
-    return true;
+    if (!address_equal(&s->answer.master, &s->place))
+        return true;
+    return s->answer.replicas > 0 && clock_now_ms() - s->ready_ms >= STAND_IN_MS;
 }
 
-bool redis_address_set(struct redis_address *out, struct span host, int64_t port)
+static bool is_called_down(const struct sentinel *s)
 {
-    if (!is_host(host) || port < 1 || port > PORT_MAX)
-        return false;
-    *span_put(host, out->host) = '\0';
-    out->port = (int)port;
-    return true;
-}
-
-static bool read_address(struct span host, struct span port, struct redis_address *out)
-{
-    int64_t number = 0;
-    return parse_int64(port, &number) == 0 && redis_address_set(out, host, number);
-}
-
-const char *sentinel_read_master(const redisReply *reply, struct redis_address *out)
-{
-    if (reply->type == REDIS_REPLY_NIL)
-        return "it knows no master of that name";
-    bool pair = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
-    if (pair && read_address(redis_text(reply->element[0]), redis_text(reply->element[1]), out))
-        return NULL;
-    return "its answer is no address";
-}
-
-struct span redis_member(const redisReply *object, struct span name)
-{
-    for (size_t i = 0; i + 1 < object->elements; i += 2)
-        if (span_equal(redis_text(object->element[i]), name))
-            return redis_text(object->element[i + 1]);
-    return SPAN_ABSENT;
-}
-
-static bool has_flag(struct span flags, struct span flag)
-{
-    while (flags.len > 0) {
-        struct span one = {flags.data, span_find(flags, ',')};
-        if (span_equal(one, flag))
+    for (int i = 0; !s->at_master && i < s->answer.downs; i++)
+        if (address_equal(&s->answer.down[i], &s->place))
             return true;
-        flags = span_skip(flags, one.len < flags.len ? one.len + 1 : one.len);
-    }
     return false;
 }
 
-static bool is_down(struct span flags)
+static void move(struct sentinel *s)
 {
-    return has_flag(flags, SPAN("s_down")) || has_flag(flags, SPAN("o_down")) ||
-           has_flag(flags, SPAN("disconnected"));
+    s->failures = 0;
+    s->options.on_moved(s->options.arg);
 }
 
-static void add_address(const struct redis_address *address, struct redis_address *list, int *count)
+/* What the answer means for the Redis in use. */
+static void check_place(struct sentinel *s)
 {
-    if (*count < SENTINEL_REPLICAS_MAX)
-        list[(*count)++] = *address;
-}
-
-static void read_replica(const redisReply *replica, struct sentinel_answer *out)
-{
-    struct redis_address address;
-    struct span flags = redis_member(replica, SPAN("flags"));
-    if (!has_flag(flags, SPAN("slave")) ||
-        !read_address(redis_member(replica, SPAN("ip")), redis_member(replica, SPAN("port")), &address))
+    uint64_t now = clock_boot_ms();
+    if (s->at_master && address_equal(&s->answer.master, &s->place))
+        s->agreed_ms = now;
+    if (!is_called_down(s))
+        s->down_ms = 0;
+    else if (s->down_ms == 0)
+        s->down_ms = now;
+    if (!s->at_master)
+        s->master = s->answer.master;
+    if (!is_outdated(s))
         return;
-    if (is_down(flags))
-        add_address(&address, out->down, &out->downs);
-    else if (span_equal(redis_member(replica, SPAN("master-link-status")), SPAN("ok")))
-        add_address(&address, out->replica, &out->replicas);
+    s->moved_ms = s->agreed_ms;
+    move(s);
 }
 
-bool redis_is_object(const redisReply *reply)
+static void take_answer(struct sentinel *s)
 {
-    return reply->type == REDIS_REPLY_ARRAY || reply->type == REDIS_REPLY_MAP;
+    if (s->found == WANTED) {
+        choose(s);
+        s->found = NOT_IN_USE;
+        s->options.on_found(s->options.arg, &s->endpoint);
+    } else if (s->found == IN_USE) {
+        check_place(s);
+    } else if (!address_equal(&s->answer.master, &s->master)) {
+        move(s);
+    }
 }
 
-const char *sentinel_read_replicas(const redisReply *reply, struct sentinel_answer *out)
+enum redis_role_kind sentinel_wanted_role(const struct sentinel *s)
 {
-    out->replicas = out->downs = 0;
-    if (reply->type != REDIS_REPLY_ARRAY)
-        return "its answer is no list of replicas";
-    for (size_t i = 0; i < reply->elements; i++)
-        if (redis_is_object(reply->element[i]))
-            read_replica(reply->element[i], out);
-    return NULL;
+    return s->at_master ? REDIS_ROLE_MASTER : REDIS_ROLE_REPLICA;
+}
+
+/* --- the master that a replica follows --- */
+
+static bool share_address(const struct resolver *a, const struct resolver *b)
+{
+    for (int i = 0; i < a->count; i++)
+        for (int k = 0; k < b->count; k++)
+            if (strcmp(a->address[i], b->address[k]) == 0)
+                return true;
+    return false;
+}
+
+static void on_compared(void *arg, const char *error)
+{
+    struct comparison *m = &((struct sentinel *)arg)->masters;
+    (void)error; /* then there are no addresses */
+    assert(m->owed > 0);
+    if (--m->owed > 0)
+        return;
+    m->equal = share_address(&m->side[0], &m->side[1]);
+    m->made_ms = clock_boot_ms();
+}
+
+static void look_up_both(struct sentinel *s, const struct redis_address *named,
+                         const struct redis_address *followed)
+{
+    struct comparison *m = &s->masters;
+    m->of[0] = *named;
+    m->of[1] = *followed;
+    m->owed = 1;
+    for (int i = 0; i < 2; i++) {
+        m->side[i].count = 0;
+        if (resolver_take_numeric(&m->side[i], m->of[i].host))
+            continue;
+        if (resolver_start(&m->side[i], s->loop, m->of[i].host, on_compared, s) == 0)
+            m->owed++;
+    }
+    on_compared(s, NULL);
+}
+
+enum comparison_result { SAME, DIFFERENT, NOT_KNOWN_YET };
+
+/* The same address, or names of the same. */
+static enum comparison_result compare(struct sentinel *s, const struct redis_address *named,
+                                      const struct redis_address *followed)
+{
+    struct comparison *m = &s->masters;
+    if (named->port != followed->port)
+        return DIFFERENT;
+    if (strcasecmp(named->host, followed->host) == 0)
+        return SAME;
+    bool begun = address_equal(named, &m->of[0]) && address_equal(followed, &m->of[1]);
+    bool fresh = begun && m->made_ms != 0 && clock_boot_ms() - m->made_ms < COMPARISON_MS;
+    if (!fresh && m->owed == 0) {
+        m->made_ms = begun ? m->made_ms : 0;
+        look_up_both(s, named, followed);
+        begun = true;
+    }
+    if (!begun || m->made_ms == 0)
+        return NOT_KNOWN_YET;
+    return m->equal ? SAME : DIFFERENT;
+}
+
+const char *sentinel_check_replica(struct sentinel *s, const struct redis_address *master, uint64_t asked_ms)
+{
+    uint64_t limit = s->options.stale_limit_ms;
+    uint64_t grace = limit < GRACE_MS ? limit : GRACE_MS;
+    if (s->at_master)
+        return NULL;
+    if (s->down_ms != 0 && clock_boot_ms() - s->down_ms >= grace)
+        return "Sentinel calls it down";
+    enum comparison_result result = compare(s, &s->master, master);
+    if (result == SAME) {
+        s->agreed_ms = asked_ms;
+        s->doubted_ms = 0;
+        return NULL;
+    }
+    bool agreed = s->agreed_ms != 0;
+    if (s->doubted_ms == 0)
+        s->doubted_ms = agreed ? s->agreed_ms : asked_ms;
+    if ((agreed || result == NOT_KNOWN_YET) && clock_boot_ms() - s->doubted_ms < grace)
+        return NULL;
+    return "it follows another master than Sentinel names";
+}
+
+uint64_t sentinel_trusted_until_ms(const struct sentinel *s)
+{
+    uint64_t until = UINT64_MAX;
+    if (s->moved_ms != 0)
+        until = s->moved_ms;
+    if (s->doubted_ms != 0 && s->doubted_ms < until)
+        until = s->doubted_ms;
+    return until;
+}
+
+/* --- the connection to a Sentinel --- */
+
+static void resolve(struct sentinel *s);
+static void on_timer(uv_timer_t *timer);
+
+static void start_timer(struct sentinel *s, uint64_t ms)
+{
+    (void)uv_timer_start(&s->timer, on_timer, ms, 0); /* fails only on a closing handle */
+}
+
+/* Every change of state passes here. */
+static void enter(struct sentinel *s, enum sentinel_state next)
+{
+    assert((NEXT[s->state] & 1U << next) != 0);
+    s->state = next;
+    switch (next) {
+    case PAUSING:
+    case LISTENING:
+        start_timer(s, SENTINEL_INTERVAL_MS);
+        break;
+    case RESOLVING:
+        start_timer(s, SENTINEL_TIMEOUT_MS);
+        resolve(s);
+        break;
+    case ASKING:
+        start_timer(s, SENTINEL_TIMEOUT_MS);
+        break;
+    case CLOSED:
+        break;
+    }
+}
+
+static void drop_socket(struct sentinel *s)
+{
+    if (s->socket == NULL)
+        return;
+    if (s->counted)
+        metric_sub(&s->options.metrics->sentinels_connected, 1);
+    s->counted = false;
+    redis_socket_close(s->socket);
+    s->socket = NULL;
+}
+
+static void connect_next(struct sentinel *s);
+
+/* Goes on with the next address of this Sentinel, or with the next Sentinel; false when all were asked. */
+static bool try_next(struct sentinel *s)
+{
+    struct lookup *l = &s->lookup[s->current];
+    drop_socket(s);
+    if (l->next < l->resolver.count && !resolver_busy(&l->resolver)) {
+        connect_next(s);
+        return true;
+    }
+    s->current = (s->current + 1) % s->options.endpoint->sentinels.count;
+    bool more = ++s->unanswered < s->options.endpoint->sentinels.count;
+    if (!more)
+        s->unanswered = 0;
+    enter(s, more ? RESOLVING : PAUSING);
+    return more;
+}
+
+static void log_failure(const struct sentinel *s, enum log_level level, const char *message, struct span name,
+                        const char *why)
+{
+    struct log_line line;
+    if (!log_begin(&line, level, message))
+        return;
+    log_str(&line, "sentinel", name);
+    log_str(&line, "client", span_of(s->options.client_name));
+    log_str(&line, "reason", span_of(why));
+    log_end(&line);
+}
+
+static void report_silence(struct sentinel *s, struct span name, const char *why)
+{
+    if (log_reason_is_due(&s->reasons, why, clock_now_ms()))
+        log_failure(s, LOG_WARN, "no sentinel can say where redis is", name, why);
+    s->silent = true;
+    if (s->found != WANTED)
+        return;
+    s->found = NOT_IN_USE;
+    s->options.on_not_found(s->options.arg, why);
+}
+
+/* This Sentinel has no answer. Goes on with the next one. */
+static void fail(struct sentinel *s, const char *why)
+{
+    struct redis_endpoint sentinel = redis_endpoint_sentinel(s->options.endpoint, s->current);
+    struct buf name = BUF_INIT;
+    why = redis_endpoint_redact(s->options.endpoint, why);
+    redis_endpoint_describe(&sentinel, &name);
+    log_failure(s, LOG_DEBUG, "sentinel has no answer", buf_span(&name), why);
+    if (!try_next(s))
+        report_silence(s, buf_span(&name), why);
+    buf_fini(&name);
+}
+
+/* --- commands and replies --- */
+
+static void add_query(struct sentinel *s, struct buf *out)
+{
+    const char *master = s->options.endpoint->sentinels.master;
+    s->master_known = false;
+    command_write(out, 3, (const char *[]){"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master}, NULL);
+    if (s->options.endpoint->sentinels.replica)
+        command_write(out, 3, (const char *[]){"SENTINEL", "REPLICAS", master}, NULL);
+}
+
+static void send_off(struct sentinel *s, struct buf *commands)
+{
+    int err = buf_error(commands);
+    if (err == 0)
+        err = redis_socket_send(s->socket, buf_span(commands));
+    buf_fini(commands);
+    if (err == 0)
+        redis_socket_flush(s->socket);
+    else
+        fail(s, "out of memory");
+}
+
+/* HELLO, SUBSCRIBE and the first query leave together. */
+static void on_connected(void *arg)
+{
+    struct sentinel *s = arg;
+    struct redis_endpoint sentinel = redis_endpoint_sentinel(s->options.endpoint, s->current);
+    struct buf commands = BUF_INIT;
+    redis_endpoint_hello(&sentinel, s->options.client_name, &commands);
+    command_write(&commands, 2, (const char *[]){"SUBSCRIBE", "+switch-master"}, NULL);
+    add_query(s, &commands);
+    send_off(s, &commands);
+}
+
+/* Asks again, on a connection that listens. */
+static void ask(struct sentinel *s)
+{
+    struct buf commands = BUF_INIT;
+    enter(s, ASKING);
+    add_query(s, &commands);
+    send_off(s, &commands);
+}
+
+static void on_answered(struct sentinel *s)
+{
+    if (!s->counted)
+        metric_add(&s->options.metrics->sentinels_connected, 1);
+    s->counted = true;
+    if (s->silent)
+        log_text(LOG_INFO, "sentinel answers again", "client", s->options.client_name);
+    s->silent = false;
+    s->reasons = (struct log_reasons){0};
+    s->unanswered = 0;
+    enter(s, LISTENING);
+    take_answer(s);
+}
+
+static void take_reply(struct sentinel *s, const redisReply *reply)
+{
+    const char *problem = NULL;
+    if (reply->type == REDIS_REPLY_ERROR)
+        problem = reply->str;
+    else if (s->master_known)
+        problem = reply_read_replicas(reply, &s->answer);
+    else
+        problem = reply_read_master(reply, &s->answer.master);
+    if (problem != NULL) {
+        fail(s, problem);
+        return;
+    }
+    bool complete = s->master_known || !s->options.endpoint->sentinels.replica;
+    s->master_known = true;
+    if (complete)
+        on_answered(s);
+}
+
+/* A subscription is confirmed by a push, so an error in its place is its own: then nothing is published. */
+static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
+{
+    struct sentinel *s = arg;
+    bool error = reply->type == REDIS_REPLY_ERROR;
+    (void)read_ns;
+    if (s->state != ASKING)
+        fail(s, error ? reply->str : "a reply without a command");
+    else if (!s->hello_answered && error)
+        fail(s, reply->str);
+    else if (!s->hello_answered)
+        s->hello_answered = true;
+    else if (s->subscribing && error)
+        s->subscribing = false;
+    else
+        take_reply(s, reply);
+}
+
+/* "subscribe" confirms; whatever is published is a reason to ask, once for all the elements of the push. */
+static void on_push(void *arg, struct span kind, const redisReply *element)
+{
+    struct sentinel *s = arg;
+    (void)element;
+    if (span_equal(kind, SPAN("subscribe")))
+        s->subscribing = false;
+    else if (span_equal(kind, SPAN("message")) && s->state == LISTENING)
+        ask(s);
+}
+
+static void on_failed(void *arg, const char *why)
+{
+    fail(arg, why);
+}
+
+/* --- states --- */
+
+static void connect_next(struct sentinel *s)
+{
+    const struct redis_socket_events events = {on_connected, on_reply, on_push, on_failed, s};
+    struct redis_endpoint sentinel = redis_endpoint_sentinel(s->options.endpoint, s->current);
+    struct lookup *l = &s->lookup[s->current];
+    const char *address = l->resolver.address[l->next++];
+    enter(s, ASKING);
+    s->hello_answered = false;
+    s->subscribing = true;
+    int err = redis_socket_open(s->loop, &sentinel, s->options.tls, address, &events, &s->socket);
+    if (err != 0)
+        fail(s, strerror(-err));
+    else
+        redis_socket_limit(s->socket, SENTINEL_ANSWER_MAX, SENTINEL_ELEMENTS_MAX);
+}
+
+static void on_resolved(void *arg, const char *error)
+{
+    struct lookup *l = arg;
+    struct sentinel *s = l->sentinel;
+    bool awaited = s->state == RESOLVING && l == &s->lookup[s->current];
+    l->late = !awaited && error == NULL; /* the next attempt begins with what a slow look-up has found */
+    if (!awaited)
+        return;
+    if (error != NULL)
+        fail(s, error);
+    else
+        connect_next(s);
+}
+
+static void resolve(struct sentinel *s)
+{
+    struct lookup *l = &s->lookup[s->current];
+    const char *host = s->options.endpoint->sentinels.at[s->current].host;
+    l->next = 0;
+    if (l->late || resolver_take_numeric(&l->resolver, host)) {
+        l->late = false;
+        connect_next(s);
+        return;
+    }
+    if (resolver_busy(&l->resolver)) /* with a look-up that outlived its attempt; this one waits for it */
+        return;
+    l->resolver.count = 0;
+    int err = resolver_start(&l->resolver, s->loop, host, on_resolved, l);
+    if (err != 0)
+        fail(s, uv_strerror(err));
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct sentinel *s = timer->data;
+    switch (s->state) {
+    case PAUSING:
+        enter(s, RESOLVING);
+        break;
+    case RESOLVING:
+        fail(s, "its name was not resolved in time");
+        break;
+    case ASKING:
+        fail(s, "no answer in time");
+        break;
+    case LISTENING:
+        ask(s);
+        break;
+    case CLOSED:
+        break;
+    }
+}
+
+int sentinel_new(uv_loop_t *loop, const struct sentinel_options *options, struct sentinel **out)
+{
+    struct sentinel *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return -ENOMEM;
+    s->loop = loop;
+    s->options = *options;
+    s->first_replica = options->seed;
+    for (int i = 0; i < REDIS_SENTINELS_MAX; i++)
+        s->lookup[i].sentinel = s;
+    (void)uv_timer_init(loop, &s->timer); /* cannot fail */
+    s->timer.data = s;
+    *out = s;
+    return 0;
+}
+
+void sentinel_discover(struct sentinel *s)
+{
+    s->found = WANTED;
+    if (s->state == PAUSING)
+        enter(s, RESOLVING);
+    else if (s->state == LISTENING)
+        ask(s);
+}
+
+static void reset_trust(struct sentinel *s)
+{
+    s->doubted_ms = s->down_ms = s->moved_ms = 0;
+    if (!s->at_master)
+        s->agreed_ms = 0;
+}
+
+/* The next command goes to another address or Sentinel, where there is one; else to this one again. */
+static void leave_sentinel(struct sentinel *s)
+{
+    bool another = s->options.endpoint->sentinels.count > 1 || s->lookup[0].resolver.count > 1;
+    if (s->state != LISTENING || !another)
+        return;
+    s->unanswered = -1; /* this one is asked again when no other answers */
+    (void)try_next(s);
+}
+
+void sentinel_report(struct sentinel *s, enum sentinel_report report)
+{
+    switch (report) {
+    case SENTINEL_REPORT_CONNECTED:
+        reset_trust(s);
+        break;
+    case SENTINEL_REPORT_READY:
+        s->found = IN_USE;
+        s->failures = 0;
+        s->ready_ms = clock_now_ms();
+        break;
+    case SENTINEL_REPORT_LOST:
+        s->found = NOT_IN_USE;
+        break;
+    case SENTINEL_REPORT_FAILED:
+        if (++s->failures % ATTEMPTS_PER_SENTINEL == 0)
+            leave_sentinel(s);
+        break;
+    }
+}
+
+static void on_timer_closed(uv_handle_t *timer)
+{
+    struct sentinel *s = timer->data;
+    void (*closed)(void *arg) = s->closed;
+    void *arg = s->closed_arg;
+    free(s);
+    closed(arg);
+}
+
+void sentinel_close(struct sentinel *s, void (*closed)(void *arg), void *arg)
+{
+    s->closed = closed;
+    s->closed_arg = arg;
+    drop_socket(s);
+    enter(s, CLOSED);
+    resolver_cancel(&s->masters.side[0]);
+    resolver_cancel(&s->masters.side[1]);
+    for (int i = 0; i < s->options.endpoint->sentinels.count; i++)
+        resolver_cancel(&s->lookup[i].resolver);
+    uv_close((uv_handle_t *)&s->timer, on_timer_closed);
 }

@@ -1,55 +1,80 @@
 /*
- * What Sentinels say: commands and the shapes of their replies. What a Redis says of itself is in role.h.
+ * Discovery: finds the Redis that Sentinels name, and follows it.
  *
- * Nothing in a reply is believed for being there: whatever a server sends, of any type and length, either is
- * an address that can be connected to, or is refused with a reason in our own words.
+ * One connection to one of the Sentinels, whichever answers. The Sentinel publishes failovers, and is asked
+ * every second all the same: what is published can be lost. A Sentinel that refuses, is silent or has no
+ * answer is left for the next one; the one that answered last is asked first.
+ *
+ * When the master that is named is not the one in use, the owner is told at once: a stalled old master goes
+ * on with its past when it wakes. For a replica, its own ROLE tells which master it follows: the replica of a
+ * deposed master is to be left too (sentinel_check_replica).
+ *
+ * All of it happens on the loop's thread.
  */
 #ifndef REDIS_SENTINEL_H
 #define REDIS_SENTINEL_H
 
-#include "base/span.h"
+#include "redis/endpoint.h"
+#include "redis/metrics.h"
+#include "redis/reply.h"
 
-#include <hiredis/hiredis.h>
-#include <stdint.h>
+#include <uv.h>
 
-enum { REDIS_HOST_SIZE = 256, SENTINEL_REPLICAS_MAX = 32 };
+struct sentinel;
+struct ssl_ctx_st;
 
-/* How long one Sentinel is waited for, in ms; and the most that an array in its answer may hold. */
-enum { SENTINEL_TIMEOUT_MS = 500, SENTINEL_ELEMENTS_MAX = 1024 };
+/* How often a Sentinel is asked, in milliseconds. */
+enum { SENTINEL_INTERVAL_MS = 1000 };
 
-struct redis_address {
-    char host[REDIS_HOST_SIZE]; /* a name or a numeric address: letters, digits and .:_- alone */
-    int port;
+struct sentinel_options {
+    const struct redis_endpoint *endpoint; /* has Sentinels; borrowed while it lives, as all pointers here */
+    struct ssl_ctx_st *tls;                /* NULL without TLS */
+    const char *client_name;
+    struct redis_metrics *metrics;
+    uint64_t stale_limit_ms; /* how long a replica may be used that follows another master */
+    unsigned seed;           /* decides with which replica the choice begins */
+    /* This is where to connect to; borrowed until the next discovery. */
+    void (*on_found)(void *arg, const struct redis_endpoint *endpoint);
+    /* All Sentinels were asked in turn, and none has an answer; `why` is borrowed until the function returns.
+     */
+    void (*on_not_found)(void *arg, const char *why);
+    /* Another Redis is to be used than the one that was found: a new discovery is due. */
+    void (*on_moved)(void *arg);
+    void *arg;
 };
 
-struct sentinel_answer {
-    struct redis_address master;
-    struct redis_address replica[SENTINEL_REPLICAS_MAX]; /* the healthy ones; asked for only where wanted */
-    struct redis_address down[SENTINEL_REPLICAS_MAX];    /* those that it calls down, or disconnected */
-    int replicas, downs;
+/* Does nothing before a discovery. Owned by the caller (sentinel_close). Returns 0 or -ENOMEM. */
+int sentinel_new(uv_loop_t *loop, const struct sentinel_options *options, struct sentinel **out)
+    __attribute__((warn_unused_result));
+
+/* No event comes after this; `closed` is called from the loop when the memory is gone. */
+void sentinel_close(struct sentinel *s, void (*closed)(void *arg), void *arg);
+
+/* Asks: on_found or on_not_found comes, the latter perhaps before this returns. */
+void sentinel_discover(struct sentinel *s);
+
+/* What has become of the Redis that was found. */
+enum sentinel_report {
+    SENTINEL_REPORT_CONNECTED, /* the handshake begins */
+    SENTINEL_REPORT_READY,     /* it is in use */
+    SENTINEL_REPORT_LOST,      /* it is no longer */
+    SENTINEL_REPORT_FAILED /* it could not be taken into use; another Sentinel is asked after two of these */
 };
+void sentinel_report(struct sentinel *s, enum sentinel_report report);
 
-bool redis_address_equal(const struct redis_address *a, const struct redis_address *b);
-
-/* SENTINEL GET-MASTER-ADDR-BY-NAME. Returns NULL, or why there is no address. */
-const char *sentinel_read_master(const redisReply *reply, struct redis_address *out);
+/* The role that the Redis that was found must have. */
+enum redis_role_kind sentinel_wanted_role(const struct sentinel *s);
 
 /*
- * SENTINEL REPLICAS: those that Sentinel holds for up and linked to their master, and those that it holds for
- * down. One that cannot be read is left out. Returns NULL, or why there is no list.
+ * Whether a replica that was found may be used: `master` is the one that it said to follow in reply to a ROLE
+ * sent at `asked_ms` by the boot clock (clock.h). Returns NULL, or why not.
  */
-const char *sentinel_read_replicas(const redisReply *reply, struct sentinel_answer *out);
+const char *sentinel_check_replica(struct sentinel *s, const struct redis_address *master, uint64_t asked_ms);
 
-/* --- of any reply --- */
-
-/* The text of a reply; absent when it is none. Borrowed, as is the next. */
-struct span redis_text(const redisReply *reply);
-
-/* A member of an object, which comes as a map or as an array of names and values; absent when it has none. */
-struct span redis_member(const redisReply *object, struct span name);
-bool redis_is_object(const redisReply *reply);
-
-/* False, with *out untouched, when it is not an address that can be connected to. */
-bool redis_address_set(struct redis_address *out, struct span host, int64_t port);
+/*
+ * Until when the Redis that was found is known to have been the right one, in milliseconds of the boot clock;
+ * UINT64_MAX while nothing speaks against it.
+ */
+uint64_t sentinel_trusted_until_ms(const struct sentinel *s);
 
 #endif

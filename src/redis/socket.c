@@ -6,14 +6,38 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <hiredis/sds.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
-/* More than TURN_MAX waits for the next turn. Of TLS no more than a record comes at a time. */
-enum { TURN_MAX = 128 * 1024, TLS_RECORD = 16 * 1024, QUEUE_KEPT = 256 * 1024 };
+enum {
+    READ_MAX = 16 * 1024,   /* bytes taken from the kernel at a time */
+    TLS_RECORD = 16 * 1024, /* the most that TLS hands over at a time */
+    TURN_MAX = 128 * 1024,  /* bytes beyond this wait for the next turn of the loop */
+    QUEUE_KEPT = 256 * 1024 /* memory of the queue that is kept when the queue is empty */
+};
+
+/* 16 KiB of invalidations take a millisecond; what is left after one waits for the next turn. */
+static const uint64_t TURN_NS = 1000 * 1000;
+
+struct redis_socket {
+    uv_poll_t poll;
+    redisContext *context;
+    struct resp_parser parser;
+    struct redis_socket_events events;
+    struct ssl_ctx_st *tls; /* borrowed, as is the host that it is for; NULL without TLS */
+    const char *host;
+    struct buf queued; /* commands that hiredis has not been given */
+    bool writing;      /* hiredis has been given commands that the kernel has not taken yet */
+    bool connected;
+    bool polling_writable;
+    bool closing;
+    bool unread;      /* see redis_socket_progress, as the next but one */
+    uint64_t read_ns; /* when something was last read, by the monotonic clock */
+    uint64_t reply_ns;
+    char input[READ_MAX];
+};
 
 static void fail(struct redis_socket *s, const char *why)
 {
@@ -29,11 +53,6 @@ static void fail_io(struct redis_socket *s)
     fail(s, s->context->errstr);
 }
 
-static size_t unsent(const struct redis_socket *s)
-{
-    return s->queued.len + sdslen(s->context->obuf);
-}
-
 static void on_poll(uv_poll_t *poll, int status, int events);
 
 static void poll_for(struct redis_socket *s, bool writable)
@@ -45,7 +64,7 @@ static void poll_for(struct redis_socket *s, bool writable)
         fail(s, uv_strerror(err));
 }
 
-/* What the system holds against the socket, as an errno; 0 when nothing. */
+/* The pending error of the socket, as an errno; 0 when there is none. */
 static int pending_error(const struct redis_socket *s)
 {
     int err = 0;
@@ -72,18 +91,18 @@ static bool finish_connecting(struct redis_socket *s)
     return !s->closing;
 }
 
-/* Hands over all that is complete in what was read. False when the socket was closed or failed meanwhile. */
+/* Delivers all that is complete in what was read. False when the socket was closed or failed meanwhile. */
 static bool deliver(struct redis_socket *s, struct span input)
 {
     if (resp_in_reply(&s->parser))
-        s->progress_ns = s->read_ns;
+        s->reply_ns = s->read_ns;
     for (;;) {
         const redisReply *reply = NULL;
         switch (resp_parse(&s->parser, &input, &reply)) {
         case RESP_INCOMPLETE:
             return true;
         case RESP_REPLY:
-            s->events.on_reply(s->events.arg, reply);
+            s->events.on_reply(s->events.arg, reply, s->read_ns);
             break;
         case RESP_PUSH_ELEMENT:
             s->events.on_push(s->events.arg, resp_push_kind(&s->parser), reply);
@@ -97,13 +116,11 @@ static bool deliver(struct redis_socket *s, struct span input)
     }
 }
 
-/* What came before the end of the stream has been delivered when the end is read. */
+/* All that came before the end of the stream is delivered before the end is read. */
 static bool read_available(struct redis_socket *s)
 {
-    /* 16 KiB of invalidations take a millisecond; what is there after one waits for the next turn. */
-    enum { TURN_NS = 1000 * 1000 };
     uint64_t began_ns = 0;
-    size_t full = s->tls != NULL ? TLS_RECORD : sizeof s->input; /* a shorter read has taken all there was */
+    size_t full = s->tls != NULL ? TLS_RECORD : sizeof s->input; /* a shorter read has emptied the socket */
     for (size_t total = 0; total < TURN_MAX;) {
         ssize_t n = s->context->funcs->read(s->context, s->input, sizeof s->input);
         if (n < 0) {
@@ -113,8 +130,8 @@ static bool read_available(struct redis_socket *s)
         s->read_ns = clock_now_ns();
         if (!deliver(s, (struct span){s->input, (size_t)n}))
             return false;
-        s->more = (size_t)n == full;
-        if (!s->more)
+        s->unread = (size_t)n == full;
+        if (!s->unread)
             return true;
         began_ns = began_ns == 0 ? s->read_ns : began_ns;
         if (clock_now_ns() - began_ns > TURN_NS)
@@ -138,15 +155,18 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         return;
     if ((events & UV_READABLE) != 0 && !read_available(s))
         return;
-    if (unsent(s) > 0)
+    if (s->writing || s->queued.len > 0)
         redis_socket_flush(s);
 }
 
-/* hiredis frees its output when all of it is written, so it is given everything at once. */
+/*
+ * hiredis frees its output when all of it is written, so it is given everything at once; and nothing more
+ * until then, because TLS must repeat a write that was not finished with the same bytes.
+ */
 static int hand_over(struct redis_socket *s)
 {
     struct span commands = buf_span(&s->queued);
-    if (commands.len == 0)
+    if (s->writing || commands.len == 0)
         return 0;
     if (redisAppendFormattedCommand(s->context, commands.data, commands.len) != REDIS_OK)
         return -ENOMEM;
@@ -154,20 +174,28 @@ static int hand_over(struct redis_socket *s)
     return 0;
 }
 
+/* Returns 0, or -EIO with a reason in the context. */
+static int write_queued(struct redis_socket *s)
+{
+    do {
+        int done = 0;
+        if (hand_over(s) != 0 || redisBufferWrite(s->context, &done) != REDIS_OK)
+            return -EIO;
+        s->writing = done == 0;
+    } while (!s->writing && s->queued.len > 0);
+    return 0;
+}
+
 void redis_socket_flush(struct redis_socket *s)
 {
     if (!s->connected || s->closing)
         return;
-    int done = 0;
-    size_t before = unsent(s);
-    if (hand_over(s) != 0 || redisBufferWrite(s->context, &done) != REDIS_OK) {
+    if (write_queued(s) != 0) {
         fail_io(s);
         return;
     }
-    /* Where TLS must first read (its handshake), the socket is writable all the time: wait for what it will
-     * read. */
-    bool progress = unsent(s) < before;
-    bool wait_writable = done == 0 && (s->tls == NULL || progress);
+    /* While TLS must read first (its handshake) the socket is writable all the time: it waits for input. */
+    bool wait_writable = s->writing && (s->tls == NULL || !redis_tls_wants_read(s->context));
     if (wait_writable != s->polling_writable)
         poll_for(s, wait_writable);
 }
@@ -182,18 +210,18 @@ int redis_socket_send(struct redis_socket *s, struct span command)
     return err;
 }
 
-static redisContext *connect_to(const struct redis_endpoint *target, const char *address)
+static redisContext *connect_to(const struct redis_endpoint *endpoint, const char *address)
 {
     redisOptions options = {0};
     options.options = REDIS_OPT_NONBLOCK | REDIS_OPT_NO_PUSH_AUTOFREE;
-    if (target->transport == REDIS_TRANSPORT_UNIX)
-        REDIS_OPTIONS_SET_UNIX(&options, target->path);
+    if (endpoint->transport == REDIS_TRANSPORT_UNIX)
+        REDIS_OPTIONS_SET_UNIX(&options, endpoint->path);
     else
-        REDIS_OPTIONS_SET_TCP(&options, address, target->port);
+        REDIS_OPTIONS_SET_TCP(&options, address, endpoint->port);
     return redisConnectWithOptions(&options);
 }
 
-/* What hiredis leaves out: not inherited by children, no waiting for full segments. */
+/* Options that hiredis does not set: not inherited by children, no waiting for full segments. */
 static void tune(const redisContext *context, enum redis_transport transport)
 {
     int flags = fcntl(context->fd, F_GETFD);
@@ -203,9 +231,9 @@ static void tune(const redisContext *context, enum redis_transport transport)
         (void)setsockopt(context->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 }
 
-static int open_context(const struct redis_endpoint *target, const char *address, redisContext **out)
+static int open_context(const struct redis_endpoint *endpoint, const char *address, redisContext **out)
 {
-    redisContext *context = connect_to(target, address);
+    redisContext *context = connect_to(endpoint, address);
     if (context == NULL)
         return -ENOMEM;
     int err = 0;
@@ -215,21 +243,22 @@ static int open_context(const struct redis_endpoint *target, const char *address
         redisFree(context);
         return err;
     }
-    tune(context, target->transport);
+    tune(context, endpoint->transport);
     *out = context;
     return 0;
 }
 
-int redis_socket_open(uv_loop_t *loop, const struct redis_endpoint *target, struct ssl_ctx_st *tls,
-                      const char *address, const struct socket_events *events, struct redis_socket **out)
+int redis_socket_open(uv_loop_t *loop, const struct redis_endpoint *endpoint, struct ssl_ctx_st *tls,
+                      const char *address, const struct redis_socket_events *events,
+                      struct redis_socket **out)
 {
     struct redis_socket *s = calloc(1, sizeof *s);
     if (s == NULL)
         return -ENOMEM;
     s->events = *events;
     s->tls = tls;
-    s->host = target->host;
-    int err = open_context(target, address, &s->context);
+    s->host = endpoint->host;
+    int err = open_context(endpoint, address, &s->context);
     if (err != 0) {
         free(s);
         return err;
@@ -272,4 +301,10 @@ void redis_socket_close(struct redis_socket *s)
 {
     s->closing = true;
     uv_close((uv_handle_t *)&s->poll, on_closed);
+}
+
+struct redis_socket_progress redis_socket_progress(const struct redis_socket *s)
+{
+    return (struct redis_socket_progress){
+        .reply_ns = s->reply_ns, .in_reply = resp_in_reply(&s->parser), .unread = s->unread};
 }

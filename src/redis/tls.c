@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-static int explain(struct buf *error, const char *setting, const char *file)
+static int refuse(struct buf *error, const char *setting, const char *file)
 {
     char reason[256];
     ERR_error_string_n(ERR_get_error(), reason, sizeof reason);
@@ -17,35 +17,35 @@ static int explain(struct buf *error, const char *setting, const char *file)
     return -EINVAL;
 }
 
-static int trust(SSL_CTX *ctx, const char *ca_file, struct buf *error)
+static int load_authorities(SSL_CTX *ctx, const char *ca_file, struct buf *error)
 {
     if (ca_file[0] == '\0')
         return SSL_CTX_set_default_verify_paths(ctx) == 1
                    ? 0
-                   : explain(error, "CHANNELD_REDIS_URL", "the system's certificates");
+                   : refuse(error, "CHANNELD_REDIS_URL", "the system's certificates");
     return SSL_CTX_load_verify_locations(ctx, ca_file, NULL) == 1
                ? 0
-               : explain(error, "CHANNELD_REDIS_CA_FILE", ca_file);
+               : refuse(error, "CHANNELD_REDIS_CA_FILE", ca_file);
 }
 
-static int present(SSL_CTX *ctx, const struct redis_options *o, struct buf *error)
+static int load_client_certificate(SSL_CTX *ctx, const struct redis_options *o, struct buf *error)
 {
     if (o->cert_file[0] == '\0' && o->key_file[0] == '\0')
         return 0;
     if (SSL_CTX_use_certificate_chain_file(ctx, o->cert_file) != 1)
-        return explain(error, "CHANNELD_REDIS_CERT_FILE", o->cert_file);
+        return refuse(error, "CHANNELD_REDIS_CERT_FILE", o->cert_file);
     if (SSL_CTX_use_PrivateKey_file(ctx, o->key_file, SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(ctx) != 1)
-        return explain(error, "CHANNELD_REDIS_KEY_FILE", o->key_file);
+        return refuse(error, "CHANNELD_REDIS_KEY_FILE", o->key_file);
     return 0;
 }
 
-/* What is wrong with a certificate is not among the errors that OpenSSL lists, until it is put there. */
-static int on_verified(int good, X509_STORE_CTX *cache)
+/* OpenSSL does not list the fault of a certificate among its errors: it is added. */
+static int on_verified(int good, X509_STORE_CTX *store)
 {
     if (good == 0)
         ERR_raise_data(ERR_LIB_X509, X509_R_CERTIFICATE_VERIFICATION_FAILED, "%s",
-                       X509_verify_cert_error_string(X509_STORE_CTX_get_error(cache)));
+                       X509_verify_cert_error_string(X509_STORE_CTX_get_error(store)));
     return good;
 }
 
@@ -55,16 +55,16 @@ int redis_tls_new(const struct redis_endpoint *t, const struct redis_options *op
     *out = NULL;
     if (t->transport != REDIS_TRANSPORT_TLS)
         return 0;
-    ERR_clear_error(); /* so that explain() tells what failed here */
+    ERR_clear_error(); /* so that refuse() reports what failed here */
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
     if (ctx == NULL)
         return -ENOMEM;
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, on_verified);
     int err = SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1 ? 0 : -EINVAL;
     if (err == 0)
-        err = trust(ctx, options->ca_file, error);
+        err = load_authorities(ctx, options->ca_file, error);
     if (err == 0)
-        err = present(ctx, options, error);
+        err = load_client_certificate(ctx, options, error);
     if (err != 0) {
         SSL_CTX_free(ctx);
         return err;
@@ -100,21 +100,21 @@ static bool expect_host(SSL *ssl, const char *host)
     return SSL_set1_host(ssl, host) == 1 && send_name(ssl, host);
 }
 
-/* Where the peer has hung up on us, what it said before that (an alert) may not have been read. */
-static void hear_last_words(redisContext *c)
+/* Where a write has failed because the peer closed the connection, its alert may not have been read. */
+static void drain_alert(redisContext *c)
 {
-    char said[256];
-    char known[sizeof c->errstr];
-    memcpy(known, c->errstr, sizeof known);
-    if (c->privctx != NULL)
-        (void)c->funcs->read(c, said, sizeof said);
-    memcpy(c->errstr, known, sizeof known);
+    char input[256];
+    char errstr[sizeof c->errstr];
+    memcpy(errstr, c->errstr, sizeof errstr);
+    if (c->privdata != NULL)
+        (void)c->funcs->read(c, input, sizeof input);
+    memcpy(c->errstr, errstr, sizeof errstr);
 }
 
 void redis_tls_explain(redisContext *c)
 {
     if (ERR_peek_error() == 0)
-        hear_last_words(c);
+        drain_alert(c);
     const char *details = NULL;
     int flags = 0;
     unsigned long code = ERR_peek_error_data(&details, &flags); /* the first is the cause of the others */
@@ -131,11 +131,18 @@ int redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host)
 {
     ERR_clear_error();
     SSL *ssl = SSL_new(tls);
-    if (ssl != NULL && expect_host(ssl, host) && redisInitiateSSL(c, ssl) == REDIS_OK)
-        return 0; /* the session now belongs to the connection */
+    if (ssl != NULL && expect_host(ssl, host) && redisInitiateSSL(c, ssl) == REDIS_OK) {
+        c->privdata = ssl; /* borrowed: the session now belongs to the context */
+        return 0;
+    }
     if (c->err == 0)
         (void)snprintf(c->errstr, sizeof c->errstr, "TLS cannot be started");
     redis_tls_explain(c);
     SSL_free(ssl);
     return -EPROTO;
+}
+
+bool redis_tls_wants_read(const redisContext *c)
+{
+    return SSL_want_read((const SSL *)c->privdata);
 }

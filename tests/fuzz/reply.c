@@ -21,7 +21,7 @@
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/memory.h"
-#include "redis/connection_internal.h"
+#include "redis/connection.h"
 
 #include <errno.h>
 #include <signal.h>

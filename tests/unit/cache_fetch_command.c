@@ -1,5 +1,5 @@
 /* Commands as Redis reads them: byte for byte what hiredis would send. */
-#include "redis/command.h"
+#include "redis/resp.h"
 
 #include <hiredis/hiredis.h>
 

@@ -12,14 +12,21 @@
 static struct client client;
 static int peer;
 
-static void begin(void)
+static void begin_within(int reply_ms)
 {
+    const struct redis_client_limits limits = {.reply_ms = reply_ms};
     int ends[2];
     (void)signal(SIGPIPE, SIG_IGN); /* as the program does */
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    client = (struct client){.redis = redisConnectFd(ends[0])};
-    assert_non_null(client.redis);
+    client = (struct client){0};
+    assert_int_equal(redis_client_new(&client.endpoint, NULL, "test", &client.redis), 0);
+    assert_int_equal(redis_client_connect_fd(client.redis, ends[0], &limits), 0);
     peer = ends[1];
+}
+
+static void begin(void)
+{
+    begin_within(WAIT_DEADLINE_MS);
 }
 
 static void end(void)
@@ -53,9 +60,7 @@ TEST(client_reports_a_closed_connection_when_sending)
 TEST(client_reports_a_timeout)
 {
     enum { TIMEOUT_MS = 50 };
-    begin();
-    assert_int_equal(redisSetTimeout(client.redis, (struct timeval){.tv_usec = TIMEOUT_MS * 1000L}),
-                     REDIS_OK);
+    begin_within(TIMEOUT_MS);
     CLIENT_SEND(&client, SPAN("PING"));
     int64_t began = wait_now_ms();
     assert_int_equal(client_receive_done(&client), -EIO);

@@ -1,6 +1,6 @@
 /*
- * Names that take their time: the look-up outlives the attempt, or the connection itself, and harms neither.
- * Redis' own name, and that of a Sentinel.
+ * Names: with look-ups that outlive the attempt, or the connection itself; and with two addresses, of which
+ * the second is tried, before any pause, whatever is wrong with the first. For Redis and for a Sentinel.
  */
 #include <dlfcn.h>
 #include <netdb.h>
@@ -8,26 +8,33 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
-#include "unit/redis_fake.h"
+#include "unit/fake/redis.h"
+
+/* --- slow names --- */
 
 static const char NAME[] = "localhost";
 
-static struct fake redis;
-static struct fake sentinel;
-static char truth[64]; /* where Redis is, as the Sentinel says it */
+static struct fake_redis redis;
+static struct fake_redis sentinel;
+static char named[64]; /* the Sentinel's reply that names it */
 static atomic_int look_ups;
 static atomic_bool held;   /* the next look-ups wait at the gate */
 static atomic_int waiting; /* look-ups at the gate */
 static sem_t gate;
 static atomic_int unknown; /* so many look-ups find nothing */
 
-/* In libc's place: the real one, when the gate opens. (hiredis has it read addresses as well.) */
+/* In libc's place: NAME when the gate opens; names in .example have the addresses 127.0.0.2 and 127.0.0.1. */
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *req, struct addrinfo **pai)
 {
     int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = NULL;
     *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    bool is_pair = strstr(name, ".example") != NULL;
     bool is_name = strcmp(name, NAME) == 0;
-    look_ups += is_name;
+    look_ups += is_name || is_pair;
+    if (is_pair) {
+        int err = real("127.0.0.2", service, req, pai);
+        return err != 0 ? err : real("127.0.0.1", service, req, &(*pai)->ai_next);
+    }
     waiting += is_name;
     if (is_name && held)
         (void)sem_wait(&gate);
@@ -57,7 +64,7 @@ static void begin_by_sentinel(bool hold)
     shut_gate(hold);
     fake_open(&redis);
     fake_open(&sentinel);
-    session_begin_by_sentinel(&redis, &sentinel, NAME, truth);
+    session_begin_by_sentinel(&redis, &sentinel, NAME, named);
 }
 
 static void end_by_sentinel(void)
@@ -76,7 +83,7 @@ static void open_gate(int times)
         sched_yield();
 }
 
-TEST(a_look_up_that_outlives_its_attempt_is_waited_for)
+TEST(look_up_that_outlives_its_attempt_is_awaited)
 {
     begin(true);
     session_connect();
@@ -85,7 +92,7 @@ TEST(a_look_up_that_outlives_its_attempt_is_waited_for)
     assert_int_equal(look_ups, 1);
     open_gate(1);
     SESSION_UNTIL(session.ready == 1);
-    assert_int_equal(look_ups, 2); /* what came too late was not taken for an answer */
+    assert_int_equal(look_ups, 2); /* a late result is not used */
     session_end();
 }
 
@@ -98,7 +105,7 @@ static void close_during_look_up(void)
     SESSION_UNTIL(session.closed == 1);
 }
 
-TEST(closing_does_not_wait_for_a_look_up)
+TEST(close_does_not_wait_for_a_look_up)
 {
     begin(true);
     close_during_look_up();
@@ -106,7 +113,7 @@ TEST(closing_does_not_wait_for_a_look_up)
     open_gate(1);
 }
 
-TEST(a_name_that_is_not_known_is_asked_for_again)
+TEST(unknown_name_is_looked_up_again)
 {
     begin(false);
     unknown = 2;
@@ -118,7 +125,7 @@ TEST(a_name_that_is_not_known_is_asked_for_again)
 }
 
 /* The next attempt waits for it, and takes what it finds, so that a slow name is found in the end. */
-TEST(a_sentinels_name_that_takes_longer_than_an_attempt_is_found)
+TEST(slow_name_of_a_sentinel_is_found)
 {
     begin_by_sentinel(true);
     session_connect();
@@ -131,7 +138,7 @@ TEST(a_sentinels_name_that_takes_longer_than_an_attempt_is_found)
     end_by_sentinel();
 }
 
-TEST(closing_does_not_wait_for_the_look_up_of_a_sentinel)
+TEST(close_does_not_wait_for_the_look_up_of_a_sentinel)
 {
     begin_by_sentinel(true);
     close_during_look_up();
@@ -139,14 +146,130 @@ TEST(closing_does_not_wait_for_the_look_up_of_a_sentinel)
     open_gate(1);
 }
 
+/* --- two addresses --- */
+
+static struct fake_redis good; /* at the second address */
+static struct fake_redis bad;  /* at the first */
+
+static void begin_pair(void)
+{
+    look_ups = 0;
+    fake_open(&good);
+    fake_init(&bad);
+    session_begin(&good, "redis.example");
+    session.other = &bad;
+}
+
+static void end_pair(void)
+{
+    session.other = NULL;
+    fake_fini(&bad);
+    session_end();
+}
+
+/* Ready by the second address, after one failure and without a second look-up. */
+static void check_second(int at_most_ms)
+{
+    int64_t began = wait_now_ms();
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    assert_true(wait_now_ms() - began <= at_most_ms + wait_slack_ms());
+    assert_int_equal(good.accepted, 1);
+    assert_int_equal(session.metrics.redis_disconnects_total, 1);
+    assert_int_equal(session.lost, 0);
+    assert_int_equal(look_ups, 1);
+    end_pair();
+}
+
+TEST(first_address_refuses_the_connection)
+{
+    begin_pair();
+    check_second(0);
+}
+
+TEST(first_address_closes_the_connection)
+{
+    begin_pair();
+    fake_listen(&bad, "127.0.0.2", good.port);
+    bad.close_after = 0;
+    check_second(0);
+}
+
+TEST(first_address_refuses_the_handshake)
+{
+    begin_pair();
+    fake_listen(&bad, "127.0.0.2", good.port);
+    bad.ping = "-LOADING Redis is loading the dataset in memory\r\n";
+    check_second(0);
+}
+
+TEST(first_address_is_silent)
+{
+    begin_pair();
+    fake_listen(&bad, "127.0.0.2", good.port);
+    bad.mute = true;
+    check_second(REDIS_CONNECTION_CONNECT_TIMEOUT_MS);
+}
+
+TEST(first_address_is_preferred)
+{
+    begin_pair();
+    fake_listen(&bad, "127.0.0.2", good.port); /* which is not bad this time */
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    assert_int_equal(good.accepted, 0);
+    assert_int_equal(session.metrics.redis_disconnects_total, 0);
+    end_pair();
+}
+
+/* The first one names no master, so the second one is asked, at once. */
+TEST(second_address_of_a_sentinel_is_asked)
+{
+    look_ups = 0;
+    fake_open(&redis);
+    fake_open(&good);
+    fake_init(&bad);
+    fake_listen(&bad, "127.0.0.2", good.port);
+    session_begin_by_sentinel(&redis, &good, "sentinel.example", named);
+    session.third = &bad;
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    assert_int_equal(bad.accepted, 1);
+    assert_int_equal(good.accepted, 1);
+    assert_int_equal(look_ups, 1);
+    assert_int_equal(session.metrics.redis_disconnects_total, 0);
+    session_end();
+    fake_fini(&good);
+    fake_fini(&bad);
+}
+
+TEST(name_without_a_good_address_is_looked_up_again)
+{
+    begin_pair();
+    fake_stop_listening(&good);
+    session_connect();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 6);
+    assert_true(look_ups >= 3);
+    fake_listen(&good, "127.0.0.1", good.port);
+    SESSION_UNTIL(session.ready == 1);
+    end_pair();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_look_up_that_outlives_its_attempt_is_waited_for),
-        cmocka_unit_test(a_name_that_is_not_known_is_asked_for_again),
-        cmocka_unit_test(closing_does_not_wait_for_a_look_up),
-        cmocka_unit_test(a_sentinels_name_that_takes_longer_than_an_attempt_is_found),
-        cmocka_unit_test(closing_does_not_wait_for_the_look_up_of_a_sentinel),
+        cmocka_unit_test(look_up_that_outlives_its_attempt_is_awaited),
+        cmocka_unit_test(unknown_name_is_looked_up_again),
+        cmocka_unit_test(close_does_not_wait_for_a_look_up),
+        cmocka_unit_test(slow_name_of_a_sentinel_is_found),
+        cmocka_unit_test(close_does_not_wait_for_the_look_up_of_a_sentinel),
+        cmocka_unit_test(first_address_refuses_the_connection),
+        cmocka_unit_test(first_address_closes_the_connection),
+        cmocka_unit_test(first_address_refuses_the_handshake),
+        cmocka_unit_test(first_address_is_silent),
+        cmocka_unit_test(first_address_is_preferred),
+        cmocka_unit_test(second_address_of_a_sentinel_is_asked),
+        cmocka_unit_test(name_without_a_good_address_is_looked_up_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Redis addresses: every form, its defaults, its errors, and that no secret is ever described. */
 #include "redis/endpoint.h"
+#include "redis/resp.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -190,7 +191,7 @@ static void assert_refused(const char *const *urls, size_t count)
     }
 }
 
-TEST(what_is_no_redis_address_is_refused_with_a_reason)
+TEST(invalid_addresses_are_refused_with_a_reason)
 {
     static const char *const urls[] = {
         "",
@@ -424,26 +425,44 @@ TEST(descriptions_hold_no_secret)
     }
 }
 
-static void assert_hello(const char *url, const char *const *pending, int count)
+static void assert_hello(const char *url, const char **argv, int count)
 {
     struct redis_endpoint t;
-    const char *argv[REDIS_HELLO_ARGS_MAX];
+    struct buf expected = BUF_INIT;
+    struct buf out = BUF_INIT;
     assert_int_equal(init(&t, url, ""), 0);
-    assert_int_equal(redis_endpoint_hello(&t, "channeld", argv), count);
-    for (int i = 0; i < count; i++)
-        assert_string_equal(argv[i], pending[i]);
+    command_write(&expected, count, argv, NULL);
+    redis_endpoint_hello(&t, "test", &out);
+    assert_buf(&out, buf_c_str(&expected));
+    buf_fini(&out);
+    buf_fini(&expected);
     redis_endpoint_fini(&t);
 }
 
 TEST(hello_authenticates_only_with_a_password)
 {
-    assert_hello("redis://db", (const char *const[]){"HELLO", "3", "SETNAME", "channeld"}, 4);
+    assert_hello("redis://db", (const char *[]){"HELLO", "3", "SETNAME", "test"}, 4);
     assert_hello("redis://:s3cret@db",
-                 (const char *const[]){"HELLO", "3", "AUTH", "default", "s3cret", "SETNAME", "channeld"}, 7);
+                 (const char *[]){"HELLO", "3", "AUTH", "default", "s3cret", "SETNAME", "test"}, 7);
     assert_hello("redis://alice:s3cret@db",
-                 (const char *const[]){"HELLO", "3", "AUTH", "alice", "s3cret", "SETNAME", "channeld"}, 7);
-    assert_hello("redis://alice:@db",
-                 (const char *const[]){"HELLO", "3", "AUTH", "alice", "", "SETNAME", "channeld"}, 7);
+                 (const char *[]){"HELLO", "3", "AUTH", "alice", "s3cret", "SETNAME", "test"}, 7);
+    assert_hello("redis://alice:@db", (const char *[]){"HELLO", "3", "AUTH", "alice", "", "SETNAME", "test"},
+                 7);
+}
+
+TEST(select_is_sent_for_a_database_but_the_first)
+{
+    struct redis_endpoint t;
+    struct buf out = BUF_INIT;
+    assert_int_equal(init(&t, "redis://db/0", ""), 0);
+    assert_false(redis_endpoint_select(&t, &out));
+    assert_int_equal(out.len, 0);
+    redis_endpoint_fini(&t);
+    assert_int_equal(init(&t, "redis://db/12", ""), 0);
+    assert_true(redis_endpoint_select(&t, &out));
+    assert_buf(&out, "*2\r\n$6\r\nSELECT\r\n$2\r\n12\r\n");
+    buf_fini(&out);
+    redis_endpoint_fini(&t);
 }
 
 struct program {
@@ -494,7 +513,7 @@ int main(void)
         cmocka_unit_test(sockets_take_user_database_and_escapes),
         cmocka_unit_test(ports_and_databases_hold_from_both_sides),
         cmocka_unit_test(the_path_of_a_socket_fits_its_address_or_is_refused),
-        cmocka_unit_test(what_is_no_redis_address_is_refused_with_a_reason),
+        cmocka_unit_test(invalid_addresses_are_refused_with_a_reason),
         cmocka_unit_test(what_names_no_sentinels_or_no_master_is_refused_with_a_reason),
         cmocka_unit_test(sentinels_are_a_list_with_the_name_of_a_master),
         cmocka_unit_test(an_unknown_option_is_named),
@@ -504,6 +523,7 @@ int main(void)
         cmocka_unit_test(the_separate_password_is_for_urls_without_one),
         cmocka_unit_test(descriptions_hold_no_secret),
         cmocka_unit_test(hello_authenticates_only_with_a_password),
+        cmocka_unit_test(select_is_sent_for_a_database_but_the_first),
         cmocka_unit_test(the_settings_rows_fill_the_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

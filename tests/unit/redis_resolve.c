@@ -6,10 +6,10 @@
 #include "redis/resolve.h"
 #include "unit/check.h"
 
-#define CROWD   "crowd.example"
+#define MANY    "many.example"
 #define HANGING "hanging.example"
 
-enum { CROWD_SIZE = RESOLVE_ADDRESSES_MAX + 3 };
+enum { MANY_SIZE = RESOLVE_ADDRESSES_MAX + 3 };
 
 static uv_loop_t loop;
 static struct resolver resolver;
@@ -17,7 +17,7 @@ static int calls;
 static const char *result;
 static sem_t begun, release; /* of the look-up that hangs */
 
-/* One address of the crowd; borrowed until the next call. */
+/* One of many addresses; borrowed until the next call. */
 static const char *member(int n)
 {
     static char text[32];
@@ -27,11 +27,11 @@ static const char *member(int n)
 
 typedef int look_up(const char *name, const char *service, const struct addrinfo *req, struct addrinfo **pai);
 
-static int look_up_crowd(look_up *real, const struct addrinfo *req, struct addrinfo **pai)
+static int look_up_many(look_up *real, const struct addrinfo *req, struct addrinfo **pai)
 {
     int err = 0;
     struct addrinfo **last = pai;
-    for (int i = 1; i <= CROWD_SIZE && err == 0; i++) {
+    for (int i = 1; i <= MANY_SIZE && err == 0; i++) {
         err = real(member(i), NULL, req, last);
         if (err == 0)
             last = &(*last)->ai_next;
@@ -50,7 +50,7 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *re
             continue;
         return real("127.0.0.1", NULL, req, pai);
     }
-    return strcmp(name, CROWD) == 0 ? look_up_crowd(real, req, pai) : real(name, service, req, pai);
+    return strcmp(name, MANY) == 0 ? look_up_many(real, req, pai) : real(name, service, req, pai);
 }
 
 static void on_done(void *arg, const char *error)
@@ -117,12 +117,12 @@ TEST(a_look_up_replaces_what_the_one_before_found)
 TEST(of_more_addresses_than_fit_the_first_ones_are_kept)
 {
     begin();
-    assert_int_equal(start(CROWD), 0);
+    assert_int_equal(start(MANY), 0);
     end();
     assert_null(result);
     assert_int_equal(resolver.count, RESOLVE_ADDRESSES_MAX);
     assert_string_equal(resolver.address[0], "127.0.0.1");
-    for (int i = 1; i <= CROWD_SIZE; i++)
+    for (int i = 1; i <= MANY_SIZE; i++)
         assert_int_equal(has_address(member(i)), i <= RESOLVE_ADDRESSES_MAX);
 }
 

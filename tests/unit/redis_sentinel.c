@@ -1,227 +1,307 @@
-/* What Sentinels say: an address, a list of replicas, or a reason; whatever is sent, of any type and length.
- */
+/* A connection that follows a Sentinel: whom it names, wrong answers, none; failovers. */
 #include "redis/sentinel.h"
 
 #include <stdlib.h>
 
+#include "base/log.h"
+#include "redis/resp.h"
 #include "support/text.h"
-#include "unit/check.h"
+#include "unit/fake/redis.h"
 
-/* The reply that these bytes are. Owned. */
-static redisReply *parse(const char *bytes)
+static struct fake_redis redis;
+static struct fake_redis sentinel;
+static char named[64]; /* the answer that names `redis` */
+
+/* With one Sentinel, and its answer; NULL: the one that names `redis`. */
+static void begin(const char *answer)
 {
-    redisReader *reader = redisReaderCreate();
-    void *reply = NULL;
-    assert_non_null(reader);
-    assert_int_equal(redisReaderFeed(reader, bytes, strlen(bytes)), REDIS_OK);
-    if (redisReaderGetReply(reader, &reply) != REDIS_OK || reply == NULL)
-        fail_msg("no reply: %s", bytes);
-    redisReaderFree(reader);
-    return reply;
+    fake_open(&redis);
+    fake_open(&sentinel);
+    session_begin_by_sentinel(&redis, &sentinel, "127.0.0.1", named);
+    if (answer != NULL)
+        sentinel.sentinel = answer;
 }
 
-static const char *read_master(const char *bytes, struct redis_address *out)
+static void end(void)
 {
-    redisReply *reply = parse(bytes);
-    const char *objection = sentinel_read_master(reply, out);
-    freeReplyObject(reply);
-    return objection;
+    session_end();
+    assert_int_equal(session.metrics.sentinels_connected, 0);
+    session.other = NULL;
+    fake_fini(&sentinel);
 }
 
-/* "*2 $len host $len port" */
-static const char *read_pair(const char *host, const char *port, struct redis_address *out)
+static size_t queries(void)
 {
-    char *bytes = text_printf("*2\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n", strlen(host), host, strlen(port), port);
-    const char *objection = read_master(bytes, out);
-    free(bytes);
-    return objection;
-}
-
-TEST(addresses_and_names_are_taken)
-{
-    static const char *const hosts[] = {"127.0.0.1", "::1", "fe80::1", "redis-0.redis_h.svc", "R"};
-    for (size_t i = 0; i < TEST_COUNT(hosts); i++) {
-        struct redis_address a;
-        assert_null(read_pair(hosts[i], "6379", &a));
-        assert_string_equal(a.host, hosts[i]);
-        assert_int_equal(a.port, 6379);
-    }
-}
-
-TEST(no_master_is_told_from_nonsense)
-{
-    struct redis_address a;
-    assert_string_equal(read_master("*-1\r\n", &a), "it knows no master of that name");
-    assert_string_equal(read_master("_\r\n", &a), "it knows no master of that name");
-    assert_string_equal(read_master("+OK\r\n", &a), "its answer is no address");
-}
-
-TEST(what_is_no_address_is_refused)
-{
-    static const char *const hosts[] = {"", "a b", "a/b", "a\n", "a\x01", "\xff", "a;b", "a@b", "<a>", "%61"};
-    static const char *const ports[] = {"",     "0", "65536", "-1", "6379 ", "x", "99999999999999999999",
-                                        "06379"};
-    static const char *const replies[] = {
-        "*0\r\n",
-        "*1\r\n$1\r\na\r\n",
-        "*3\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\n1\r\n",
-        "*2\r\n:1\r\n:1\r\n",
-        "*2\r\n$1\r\na\r\n:6379\r\n",
-        "*2\r\n*0\r\n$4\r\n6379\r\n",
-        "*2\r\n$-1\r\n$-1\r\n",
-        "*2\r\n_\r\n_\r\n",
-        "%1\r\n$1\r\na\r\n$4\r\n6379\r\n",
-        ":6379\r\n",
-        "-ERR no\r\n",
-        "#t\r\n",
-        ",1.5\r\n",
-        "$6\r\na:6379\r\n",
-    };
-    struct redis_address a;
-    for (size_t i = 0; i < TEST_COUNT(hosts); i++)
-        assert_non_null(read_pair(hosts[i], "6379", &a));
-    for (size_t i = 0; i < TEST_COUNT(ports); i++)
-        assert_non_null(read_pair("a", ports[i], &a));
-    for (size_t i = 0; i < TEST_COUNT(replies); i++)
-        assert_non_null(read_master(replies[i], &a));
-}
-
-TEST(a_host_is_as_long_as_a_name_may_be)
-{
-    struct redis_address a;
-    char *longest = text_repeat('a', REDIS_HOST_SIZE - 1);
-    char *longer = text_repeat('a', REDIS_HOST_SIZE);
-    assert_null(read_pair(longest, "1", &a));
-    assert_string_equal(a.host, longest);
-    assert_non_null(read_pair(longer, "1", &a));
-    free(longer);
-    free(longest);
-}
-
-/* One replica as Sentinel tells of it, with a few of its thirty members. */
-static char *replica(char kind, const char *port, const char *flags, const char *link)
-{
-    const char *const words[] = {"name", "x",     "ip",  "10.0.0.1",           "port",
-                                 port,   "flags", flags, "master-link-status", link};
-    size_t count = TEST_COUNT(words);
-    char *text = text_printf("%c%zu\r\n", kind, kind == '%' ? count / 2 : count);
-    for (size_t i = 0; i < count; i++) {
-        char *word = text_printf("$%zu\r\n%s\r\n", strlen(words[i]), words[i]);
-        text = text_append(text, word);
-        free(word);
-    }
-    return text;
-}
-
-/* How many such replicas are taken of two, or are down. */
-static int count_replicas(const char *flags, const char *link, bool down)
-{
-    struct sentinel_answer answer;
-    int count = 0;
-    for (const char *kind = "*%"; *kind != '\0'; kind++) {
-        char *one = replica(*kind, "7001", flags, link);
-        char *list = text_printf("*1\r\n%s", one);
-        redisReply *reply = parse(list);
-        assert_null(sentinel_read_replicas(reply, &answer));
-        count += down ? answer.downs : answer.replicas;
-        freeReplyObject(reply);
-        free(list);
-        free(one);
+    size_t count = 0;
+    const char *log = buf_c_str(&sentinel.log);
+    while ((log = strstr(log, "SENTINEL GET-MASTER-ADDR-BY-NAME mymaster\n")) != NULL) {
+        count++;
+        log++;
     }
     return count;
 }
 
-static int healthy(const char *flags, const char *link)
+TEST(named_master_is_connected_to)
 {
-    return count_replicas(flags, link, false);
+    begin(NULL);
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    assert_int_equal(session.metrics.sentinels_connected, 1);
+    assert_int_equal(session.metrics.redis_disconnects_total, 0);
+    assert_non_null(strstr(buf_c_str(&redis.log), "ROLE\n"));
+    end();
 }
 
-static int down(const char *flags, const char *link)
+TEST(sentinel_is_asked_every_second_and_at_each_message)
 {
-    return count_replicas(flags, link, true);
+    begin(NULL);
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    assert_int_equal(queries(), 1);
+    int64_t began = wait_now_ms();
+    SESSION_UNTIL(queries() == 2);
+    assert_in_range(wait_now_ms() - began, SENTINEL_INTERVAL_MS / 2, SENTINEL_INTERVAL_MS + wait_slack_ms());
+    began = wait_now_ms();
+    fake_send(&sentinel, ">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$3\r\nabc\r\n");
+    SESSION_UNTIL(queries() == 3);
+    assert_in_range(wait_now_ms() - began, 0, wait_slack_ms());
+    assert_int_equal(session.lost, 0);
+    end();
 }
 
-TEST(replicas_that_are_called_down_are_told_from_those_that_are_behind)
+TEST(denied_subscription_leaves_the_polling)
 {
-    assert_int_equal(down("s_down,slave", "ok"), 2);
-    assert_int_equal(down("slave,o_down", "err"), 2);
-    assert_int_equal(down("slave,disconnected", "ok"), 2);
-    assert_int_equal(down("slave", "err"), 0);
-    assert_int_equal(down("slave", "ok"), 0);
-    assert_int_equal(down("master,s_down", "ok"), 0);
+    begin(NULL);
+    sentinel.subscribe = "-NOPERM no channels for you\r\n";
+    session_connect();
+    SESSION_UNTIL(session.ready == 1 && queries() == 3);
+    assert_int_equal(session.lost, 0);
+    assert_int_equal(sentinel.accepted, 1);
+    end();
 }
 
-TEST(replicas_that_are_up_and_linked_are_taken)
+TEST(server_that_is_not_a_master_is_refused)
 {
-    assert_int_equal(healthy("slave", "ok"), 2); /* as an array and as a map */
-    assert_int_equal(healthy("slave,reconf_sent", "ok"), 2);
-    assert_int_equal(healthy("slave", "err"), 0);
-    assert_int_equal(healthy("slave", ""), 0);
-    assert_int_equal(healthy("s_down,slave", "ok"), 0);
-    assert_int_equal(healthy("slave,o_down", "ok"), 0);
-    assert_int_equal(healthy("slave,disconnected", "ok"), 0);
-    assert_int_equal(healthy("master", "ok"), 0);
-    assert_int_equal(healthy("", "ok"), 0);
-    assert_int_equal(healthy(",,", "ok"), 0);
+    begin(NULL);
+    redis.role = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n";
+    session_connect();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 3);
+    assert_int_equal(session.ready, 0);
+    redis.role = "*1\r\n$6\r\nmaster\r\n";
+    SESSION_UNTIL(session.ready == 1);
+    end();
 }
 
-TEST(of_a_list_what_cannot_be_read_is_left_out)
+TEST(demoted_master_is_left)
 {
-    struct sentinel_answer answer;
-    char *good = replica('*', "7001", "slave", "ok");
-    char *bad = replica('*', "70010x", "slave", "ok");
-    char *list = text_printf("*9\r\n%s%s:1\r\n*0\r\n*1\r\n$5\r\nflags\r\n$-1\r\n%%0\r\n*2\r\n:1\r\n:2\r\n%s",
-                             good, bad, good);
-    redisReply *reply = parse(list);
-    assert_null(sentinel_read_replicas(reply, &answer));
-    assert_int_equal(answer.replicas, 2);
-    assert_string_equal(answer.replica[0].host, "10.0.0.1");
-    assert_int_equal(answer.replica[1].port, 7001);
-    freeReplyObject(reply);
-    free(list);
-    free(bad);
-    free(good);
+    begin(NULL);
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    redis.role = "*1\r\n$5\r\nslave\r\n";
+    SESSION_UNTIL(session.lost == 1);
+    redis.role = "*1\r\n$6\r\nmaster\r\n";
+    SESSION_UNTIL(session.ready == 2);
+    end();
 }
 
-TEST(more_replicas_than_there_is_room_for_are_left_out)
+/* Nothing is connected to, and a valid answer is used afterwards. */
+static void check_refused(const char *answer)
 {
-    struct sentinel_answer answer;
-    char *list = text_printf("*%d\r\n", SENTINEL_REPLICAS_MAX + 1);
-    char *good = replica('*', "7001", "slave", "ok");
-    for (int i = 0; i <= SENTINEL_REPLICAS_MAX; i++)
-        list = text_append(list, good);
-    redisReply *reply = parse(list);
-    assert_null(sentinel_read_replicas(reply, &answer));
-    assert_int_equal(answer.replicas, SENTINEL_REPLICAS_MAX);
-    freeReplyObject(reply);
-    free(good);
-    free(list);
+    begin(answer);
+    session_connect();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 1);
+    assert_int_equal(session.ready, 0);
+    assert_int_equal(redis.accepted, 0);
+    assert_int_equal(session.metrics.sentinels_connected, 0);
+    sentinel.sentinel = named;
+    SESSION_UNTIL(session.ready == 1);
+    end();
 }
 
-TEST(what_is_no_list_is_refused)
+TEST(invalid_answers_are_refused)
 {
-    static const char *const replies[] = {"*-1\r\n", "+OK\r\n", ":1\r\n", "-ERR no\r\n", "%0\r\n"};
-    for (size_t i = 0; i < TEST_COUNT(replies); i++) {
-        struct sentinel_answer answer = {.replicas = 5};
-        redisReply *reply = parse(replies[i]);
-        assert_non_null(sentinel_read_replicas(reply, &answer));
-        assert_int_equal(answer.replicas, 0);
-        freeReplyObject(reply);
+    static const char *const answers[] = {
+        "*-1\r\n",
+        "-ERR unknown command\r\n",
+        "+OK\r\n",
+        ":6379\r\n",
+        "*0\r\n",
+        "*2\r\n*0\r\n*0\r\n",
+        "*2\r\n$9\r\n127.0.0.1\r\n$5\r\n99999\r\n",
+        "*2\r\n$1\r\n\n\r\n$4\r\n6379\r\n",
+        "%1\r\n$9\r\n127.0.0.1\r\n$4\r\n6379\r\n",
+        "*1000000000\r\n",
+        "*9223372036854775807\r\n",
+        "$-5\r\n",
+        "$99999999999999999999\r\n",
+        "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n",
+        "HTTP/1.1 400 Bad Request\r\n\r\n",
+        "$1048577\r\n", /* and nothing follows */
+        ">0\r\n_\r\n",
+        ">1\r\n:1\r\n_\r\n",
+        ">2\r\n$7\r\nmessage\r\n_\r\n*-1\r\n",
+        "*-1\r\n*-1\r\n",
+    };
+    for (size_t i = 0; i < TEST_COUNT(answers); i++)
+        check_refused(answers[i]);
+}
+
+/* On every connection to the Sentinel, as fast as it is read. */
+static void send_endlessly(const char *piece)
+{
+    for (int i = 0; i < FAKE_CONNECTIONS_MAX; i++)
+        if (sentinel.connection[i].fd >= 0 && sentinel.connection[i].sent > 0 &&
+            sentinel.connection[i].out.len == 0)
+            buf_append_str(&sentinel.connection[i].out, piece);
+}
+
+/* What was logged while `answer` came three times, and went on without end where `endless` is true. Owned. */
+static char *log_of(const char *answer, bool endless)
+{
+    enum { PIECE = 256 * 1024, ATTEMPTS = 3 };
+    char *piece = text_repeat('x', PIECE);
+    FILE *log = tmpfile();
+    assert_non_null(log);
+    assert_int_equal(log_start(fileno(log), LOG_DEBUG), 0);
+    begin(answer);
+    session_connect();
+    while (session.metrics.redis_disconnects_total < ATTEMPTS) {
+        if (endless)
+            send_endlessly(piece);
+        session_turn();
     }
+    end();
+    log_stop();
+    char *said = calloc(1, PIECE);
+    assert_non_null(said);
+    rewind(log);
+    assert_true(fread(said, 1, PIECE - 1, log) > 0);
+    (void)fclose(log);
+    free(piece);
+    return said;
+}
+
+TEST(endless_answer_times_out)
+{
+    char *said = log_of("$9000000000000000\r\n", true);
+    assert_non_null(strstr(said, "no answer in time"));
+    free(said);
+}
+
+TEST(oversize_answer_is_refused)
+{
+    char *text = text_repeat('x', SENTINEL_ANSWER_MAX);
+    struct buf answer = BUF_INIT;
+    buf_printf(&answer, "$%d\r\n%s\r\n", SENTINEL_ANSWER_MAX, text);
+    char *said = log_of(buf_c_str(&answer), false);
+    assert_non_null(strstr(said, resp_oversize.str));
+    free(said);
+    buf_fini(&answer);
+    free(text);
+}
+
+TEST(silent_sentinel_times_out)
+{
+    begin(NULL);
+    sentinel.mute = true;
+    int64_t began = wait_now_ms();
+    session_connect();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 1);
+    assert_in_range(wait_now_ms() - began, SENTINEL_TIMEOUT_MS / 2, SENTINEL_TIMEOUT_MS + wait_slack_ms());
+    sentinel.mute = false;
+    SESSION_UNTIL(session.ready == 1);
+    end();
+}
+
+/* Its next reply would be taken for that to another command. */
+TEST(reply_without_a_command_ends_the_connection_to_the_sentinel)
+{
+    static const char *const replies[] = {"+OK\r\n", "-ERR no\r\n", "*-1\r\n"};
+    for (size_t i = 0; i < TEST_COUNT(replies); i++) {
+        begin(NULL);
+        session_connect();
+        SESSION_UNTIL(session.ready == 1 && session.metrics.sentinels_connected == 1);
+        fake_send(&sentinel, replies[i]);
+        SESSION_UNTIL(session.metrics.sentinels_connected == 0);
+        SESSION_UNTIL(session.metrics.sentinels_connected == 1);
+        assert_int_equal(sentinel.accepted, 2);
+        assert_int_equal(session.lost, 0);
+        end();
+    }
+}
+
+/* A Sentinel that is lost costs nothing while its Redis is there. */
+TEST(lost_sentinel_leaves_the_connection_to_redis)
+{
+    begin(NULL);
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    fake_stop_listening(&sentinel);
+    fake_drop_all(&sentinel, false);
+    SESSION_UNTIL(session.metrics.sentinels_connected == 0);
+    session_turn_for(SENTINEL_INTERVAL_MS + SENTINEL_TIMEOUT_MS);
+    assert_int_equal(session.lost, 0);
+    fake_listen(&sentinel, "127.0.0.1", sentinel.port);
+    SESSION_UNTIL(session.metrics.sentinels_connected == 1);
+    assert_int_equal(session.lost, 0);
+    end();
+}
+
+/* The loop ends with nothing left. */
+TEST(close_at_any_moment)
+{
+    for (int turns = 0; turns < 20; turns++) {
+        begin(NULL);
+        sentinel.slice = 7; /* so that there are many steps */
+        session_connect();
+        for (int i = 0; i < turns; i++)
+            session_turn();
+        end();
+    }
+}
+
+TEST(failover_moves_the_connection_at_once)
+{
+    static struct fake_redis promoted;
+    static char next[64];
+    fake_open(&promoted);
+    begin(NULL);
+    session.third = &promoted;
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    char port[16];
+    int digits = snprintf(port, sizeof port, "%d", promoted.port);
+    (void)snprintf(next, sizeof next, "*2\r\n$9\r\n127.0.0.1\r\n$%d\r\n%s\r\n", digits, port);
+    sentinel.sentinel = next;
+    fake_send(&sentinel, ">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$3\r\nabc\r\n");
+    int64_t began = wait_now_ms();
+    SESSION_UNTIL(session.ready == 2);
+    assert_in_range(wait_now_ms() - began, 0, wait_slack_ms());
+    assert_int_equal(session.lost, 1);
+    assert_int_equal(promoted.accepted, 1);
+    assert_int_equal(session.metrics.redis_failovers_total, 1);
+    assert_int_equal(session.metrics.redis_disconnects_total, 0);
+    session.third = NULL;
+    end();
+    fake_fini(&promoted);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_and_names_are_taken),
-        cmocka_unit_test(no_master_is_told_from_nonsense),
-        cmocka_unit_test(what_is_no_address_is_refused),
-        cmocka_unit_test(a_host_is_as_long_as_a_name_may_be),
-        cmocka_unit_test(replicas_that_are_up_and_linked_are_taken),
-        cmocka_unit_test(replicas_that_are_called_down_are_told_from_those_that_are_behind),
-        cmocka_unit_test(of_a_list_what_cannot_be_read_is_left_out),
-        cmocka_unit_test(more_replicas_than_there_is_room_for_are_left_out),
-        cmocka_unit_test(what_is_no_list_is_refused),
+        cmocka_unit_test(named_master_is_connected_to),
+        cmocka_unit_test(sentinel_is_asked_every_second_and_at_each_message),
+        cmocka_unit_test(denied_subscription_leaves_the_polling),
+        cmocka_unit_test(server_that_is_not_a_master_is_refused),
+        cmocka_unit_test(demoted_master_is_left),
+        cmocka_unit_test(failover_moves_the_connection_at_once),
+        cmocka_unit_test(invalid_answers_are_refused),
+        cmocka_unit_test(endless_answer_times_out),
+        cmocka_unit_test(oversize_answer_is_refused),
+        cmocka_unit_test(silent_sentinel_times_out),
+        cmocka_unit_test(reply_without_a_command_ends_the_connection_to_the_sentinel),
+        cmocka_unit_test(lost_sentinel_leaves_the_connection_to_redis),
+        cmocka_unit_test(close_at_any_moment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

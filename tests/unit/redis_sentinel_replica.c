@@ -1,16 +1,15 @@
-/* A replica that Sentinel has named: whom it follows is to be the master that Sentinel names, by whatever
- * name. */
+/* A replica that Sentinel has named must follow the master that Sentinel names, by whatever name. */
 #include "base/clock.h"
-#include "redis/sentinel_watch.h"
-#include "unit/redis_fake.h"
+#include "redis/sentinel.h"
+#include "unit/fake/redis.h"
 
 enum { LIMIT_MS = 2500 }; /* the stale limit, which is less than the grace that there is at most */
 
-static struct fake redis;
-static struct fake sentinel;
-static char master[128];   /* the Sentinel's word about it */
+static struct fake_redis redis;
+static struct fake_redis sentinel;
+static char master[128];   /* the Sentinel's reply about it */
 static char replicas[256]; /* and about the replica, which is `redis` */
-static char role[128];     /* what the replica says */
+static char role[128];     /* the replica's reply to ROLE */
 
 static void name_master(const char *host, int port)
 {
@@ -43,7 +42,7 @@ static void begin(uint64_t stale_limit_ms)
     fake_open(&redis);
     fake_open(&sentinel);
     session_begin_by_sentinel(&redis, &sentinel, "127.0.0.1", unused);
-    session.target.sentinels.replica = true;
+    session.endpoint.sentinels.replica = true;
     session.stale_limit_ms = stale_limit_ms;
     name_master("10.0.0.1", 1);
     follow("10.0.0.1", 1);
@@ -68,7 +67,7 @@ static void end(void)
     fake_fini(&sentinel);
 }
 
-TEST(a_replica_of_the_named_master_is_kept)
+TEST(replica_of_the_named_master_is_kept)
 {
     begin_ready(0);
     session_turn_for(3 * REDIS_CONNECTION_HEARTBEAT_MS);
@@ -77,7 +76,7 @@ TEST(a_replica_of_the_named_master_is_kept)
 }
 
 /* With a grace: as long as data may be stale. And its data counts as good until Sentinel changed its mind. */
-TEST(a_replica_of_a_deposed_master_is_left)
+TEST(replica_of_a_deposed_master_is_left)
 {
     begin_ready(LIMIT_MS);
     uint64_t began_ms = clock_boot_ms();
@@ -87,7 +86,7 @@ TEST(a_replica_of_a_deposed_master_is_left)
     assert_in_range(took_ms, LIMIT_MS - REDIS_CONNECTION_HEARTBEAT_MS,
                     LIMIT_MS + 2 * REDIS_CONNECTION_HEARTBEAT_MS + SENTINEL_INTERVAL_MS +
                         (uint64_t)wait_slack_ms());
-    assert_true(redis_connection_good_ms(session.redis_connection) <=
+    assert_true(redis_connection_good_ms(session.connection) <=
                 began_ms + SENTINEL_INTERVAL_MS + REDIS_CONNECTION_HEARTBEAT_MS + (uint64_t)wait_slack_ms());
     session_turn_for(4 * REDIS_CONNECTION_BACKOFF_MIN_MS); /* and is not taken again */
     assert_int_equal(session.ready, 1);
@@ -96,7 +95,7 @@ TEST(a_replica_of_a_deposed_master_is_left)
     end();
 }
 
-TEST(a_replica_that_follows_in_time_is_kept)
+TEST(replica_that_follows_in_time_is_kept)
 {
     begin_ready(LIMIT_MS);
     name_master("10.0.0.2", 1);
@@ -107,7 +106,7 @@ TEST(a_replica_that_follows_in_time_is_kept)
     end();
 }
 
-static void expect_not_taken(const char *host, int port)
+static void check_refused(const char *host, int port)
 {
     begin(LIMIT_MS);
     follow(host, port);
@@ -119,15 +118,15 @@ static void expect_not_taken(const char *host, int port)
     end();
 }
 
-TEST(a_replica_of_another_master_is_not_taken_into_use)
+TEST(replica_of_another_master_is_refused)
 {
-    expect_not_taken("10.0.0.2", 1);
-    expect_not_taken("10.0.0.1", 2);
-    expect_not_taken("fe80::1%eth0", 1);
+    check_refused("10.0.0.2", 1);
+    check_refused("10.0.0.1", 2);
+    check_refused("fe80::1%eth0", 1);
 }
 
 /* As where Sentinel has addresses and replicas have names, or the reverse. */
-TEST(names_are_compared_by_what_they_lead_to)
+TEST(masters_are_compared_by_address)
 {
     begin(LIMIT_MS);
     name_master("127.0.0.1", 1);
@@ -143,7 +142,7 @@ TEST(names_are_compared_by_what_they_lead_to)
     end();
 }
 
-TEST(one_address_has_many_spellings)
+TEST(masters_are_compared_in_any_spelling)
 {
     begin(0);
     name_master("::1", 1);
@@ -155,7 +154,7 @@ TEST(one_address_has_many_spellings)
     end();
 }
 
-static void expect_left_when(const char *flags)
+static void check_left_when(const char *flags)
 {
     begin_ready(1000);
     flag_replica(flags);
@@ -163,14 +162,14 @@ static void expect_left_when(const char *flags)
     end();
 }
 
-TEST(a_replica_that_sentinel_calls_down_is_left)
+TEST(replica_that_is_down_is_left)
 {
-    expect_left_when("s_down,slave");
-    expect_left_when("slave,disconnected");
+    check_left_when("s_down,slave");
+    check_left_when("slave,disconnected");
 }
 
 /* As for a moment after a Sentinel was started. */
-TEST(a_replica_that_was_called_down_for_a_moment_is_kept)
+TEST(replica_that_was_down_for_a_moment_is_kept)
 {
     begin_ready(LIMIT_MS);
     flag_replica("slave,disconnected");
@@ -181,17 +180,66 @@ TEST(a_replica_that_was_called_down_for_a_moment_is_kept)
     end();
 }
 
+/* With ?role=replica and no replica that can be used, the master serves. */
+TEST(master_stands_in_for_a_replica)
+{
+    begin(LIMIT_MS);
+    name_master("127.0.0.1", redis.port);
+    sentinel.replicas = "*0\r\n";
+    redis.role = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    assert_int_equal(session.metrics.redis_role[REDIS_ROLE_MASTER], 1);
+    session_turn_for(SENTINEL_INTERVAL_MS + SENTINEL_INTERVAL_MS / 4);
+    assert_int_equal(session.lost, 0);
+    end();
+}
+
+/* After the replicas have failed, in turn, the master is tried. */
+TEST(master_follows_replicas_that_fail)
+{
+    static struct fake_redis serving;
+    begin(LIMIT_MS);
+    fake_open(&serving);
+    session.third = &serving;
+    name_master("127.0.0.1", serving.port);
+    redis.ping = "-LOADING Redis is loading the dataset in memory\r\n";
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    assert_int_equal(session.metrics.redis_role[REDIS_ROLE_MASTER], 1);
+    assert_int_equal(serving.accepted, 1);
+    assert_true(redis.accepted >= 1);
+    end();
+    fake_fini(&serving);
+}
+
+TEST(master_is_refused_as_replica)
+{
+    begin(LIMIT_MS);
+    redis.role = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
+    session_connect();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 3);
+    assert_int_equal(session.ready, 0);
+    redis.role = role;
+    SESSION_UNTIL(session.ready == 1);
+    assert_int_equal(session.metrics.redis_role[REDIS_ROLE_REPLICA], 1);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_replica_of_the_named_master_is_kept),
-        cmocka_unit_test(a_replica_of_a_deposed_master_is_left),
-        cmocka_unit_test(a_replica_that_follows_in_time_is_kept),
-        cmocka_unit_test(a_replica_of_another_master_is_not_taken_into_use),
-        cmocka_unit_test(names_are_compared_by_what_they_lead_to),
-        cmocka_unit_test(one_address_has_many_spellings),
-        cmocka_unit_test(a_replica_that_sentinel_calls_down_is_left),
-        cmocka_unit_test(a_replica_that_was_called_down_for_a_moment_is_kept),
+        cmocka_unit_test(replica_of_the_named_master_is_kept),
+        cmocka_unit_test(replica_of_a_deposed_master_is_left),
+        cmocka_unit_test(replica_that_follows_in_time_is_kept),
+        cmocka_unit_test(replica_of_another_master_is_refused),
+        cmocka_unit_test(masters_are_compared_by_address),
+        cmocka_unit_test(masters_are_compared_in_any_spelling),
+        cmocka_unit_test(master_stands_in_for_a_replica),
+        cmocka_unit_test(master_follows_replicas_that_fail),
+        cmocka_unit_test(master_is_refused_as_replica),
+        cmocka_unit_test(replica_that_is_down_is_left),
+        cmocka_unit_test(replica_that_was_down_for_a_moment_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,302 @@
+/* A blocking connection by hiredis; see client.h. */
+#include "redis/client.h"
+
+#include "redis/reply.h"
+#include "redis/resp.h"
+#include "redis/tls.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+struct redis_client {
+    const struct redis_endpoint *endpoint;
+    struct ssl_ctx_st *tls;
+    const char *client_name;
+    redisContext *context; /* NULL: not connected */
+    size_t pending;        /* replies to commands that were queued */
+    struct buf out;        /* commands that hiredis has not been given */
+    struct buf error;
+};
+
+static const struct redis_client_limits SENTINEL_LIMITS = {SENTINEL_TIMEOUT_MS, SENTINEL_TIMEOUT_MS};
+
+/* --- failures --- */
+
+__attribute__((format(printf, 2, 3))) static int fail(struct redis_client *c, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    buf_clear(&c->error);
+    buf_append_str(&c->error, text);
+    return -EIO;
+}
+
+static int fail_memory(struct redis_client *c)
+{
+    return fail(c, "out of memory");
+}
+
+/* Reading or writing has failed. */
+static int fail_io(struct redis_client *c)
+{
+    if (errno == EAGAIN)
+        return fail(c, "no reply in time");
+    if (c->tls != NULL)
+        redis_tls_explain(c->context);
+    return fail(c, "the connection to Redis was lost: %s", c->context->errstr);
+}
+
+const char *redis_client_error(struct redis_client *c)
+{
+    const char *text = buf_c_str(&c->error);
+    return text != NULL ? text : "out of memory";
+}
+
+bool redis_client_is_lost(const struct redis_client *c)
+{
+    return c->context == NULL || c->context->err != 0;
+}
+
+/* --- commands and replies --- */
+
+void redis_client_send(struct redis_client *c, size_t count, const struct span *words)
+{
+    command_begin(&c->out, count);
+    for (size_t i = 0; i < count; i++)
+        command_add(&c->out, words[i]);
+    c->pending++;
+}
+
+/* Gives the queued commands to hiredis. */
+static int hand_over(struct redis_client *c)
+{
+    if (buf_error(&c->out) != 0)
+        return fail_memory(c);
+    if (c->out.len > 0 && redisAppendFormattedCommand(c->context, c->out.data, c->out.len) != REDIS_OK)
+        return fail(c, "%s", c->context->errstr);
+    buf_clear(&c->out);
+    return 0;
+}
+
+int redis_client_flush(struct redis_client *c)
+{
+    int err = hand_over(c);
+    int done = err != 0;
+    errno = 0;
+    while (done == 0)
+        if (redisBufferWrite(c->context, &done) != REDIS_OK)
+            return fail_io(c);
+    return err;
+}
+
+redisReply *redis_client_receive(struct redis_client *c)
+{
+    if (hand_over(c) != 0)
+        return NULL;
+    void *reply = NULL;
+    assert(c->pending > 0);
+    c->pending--;
+    errno = 0;
+    if (redisGetReply(c->context, &reply) == REDIS_OK)
+        return reply;
+    (void)fail_io(c);
+    return NULL;
+}
+
+size_t redis_client_pending(const struct redis_client *c)
+{
+    return c->pending;
+}
+
+/* The next reply, owned. NULL after a failure, which an error reply is here. */
+static redisReply *receive_success(struct redis_client *c)
+{
+    redisReply *reply = redis_client_receive(c);
+    if (reply == NULL || reply->type != REDIS_REPLY_ERROR)
+        return reply;
+    (void)fail(c, "Redis refused: %s", redis_endpoint_redact(c->endpoint, reply->str));
+    freeReplyObject(reply);
+    return NULL;
+}
+
+static int receive_done(struct redis_client *c)
+{
+    redisReply *reply = receive_success(c);
+    if (reply == NULL)
+        return -EIO;
+    freeReplyObject(reply);
+    return 0;
+}
+
+/* --- connecting --- */
+
+static struct timeval time_of(int ms)
+{
+    return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+}
+
+static int start_tls(struct redis_client *c, const char *host)
+{
+    errno = 0;
+    if (redis_tls_start(c->context, c->tls, host) == 0)
+        return 0;
+    if (errno == EAGAIN)
+        return fail_io(c);
+    return fail(c, "%s", c->context->errstr);
+}
+
+/* Takes a context that is connected, or is not for a reason of its own. */
+static int take_context(struct redis_client *c, redisContext *context, int reply_ms)
+{
+    c->context = context;
+    if (context == NULL)
+        return fail_memory(c);
+    if (context->err != 0 || redisSetTimeout(context, time_of(reply_ms)) != REDIS_OK)
+        return fail(c, "%s", context->errstr);
+    return 0;
+}
+
+static void disconnect(struct redis_client *c)
+{
+    if (c->context != NULL)
+        redisFree(c->context);
+    c->context = NULL;
+    c->pending = 0;
+    buf_clear(&c->out);
+}
+
+static int handshake(struct redis_client *c, const struct redis_endpoint *endpoint)
+{
+    redis_endpoint_hello(endpoint, c->client_name, &c->out);
+    c->pending++;
+    int err = receive_done(c);
+    if (c->out.data != NULL)
+        explicit_bzero(c->out.data, c->out.cap); /* it held the password */
+    if (err != 0 || !redis_endpoint_select(endpoint, &c->out))
+        return err;
+    c->pending++;
+    return receive_done(c);
+}
+
+static int connect_to(struct redis_client *c, const struct redis_endpoint *endpoint,
+                      const struct redis_client_limits *limits)
+{
+    struct timeval connect = time_of(limits->connect_ms);
+    disconnect(c);
+    redisContext *context = endpoint->transport == REDIS_TRANSPORT_UNIX
+                                ? redisConnectUnixWithTimeout(endpoint->path, connect)
+                                : redisConnectWithTimeout(endpoint->host, endpoint->port, connect);
+    int err = take_context(c, context, limits->reply_ms);
+    if (err == 0 && c->tls != NULL)
+        err = start_tls(c, endpoint->host);
+    return err != 0 ? err : handshake(c, endpoint);
+}
+
+int redis_client_connect_fd(struct redis_client *c, int fd, const struct redis_client_limits *limits)
+{
+    disconnect(c);
+    redisContext *context = redisConnectFd(fd);
+    if (context == NULL)
+        (void)close(fd);
+    return take_context(c, context, limits->reply_ms);
+}
+
+/* --- the master that Sentinels name --- */
+
+static int query_sentinel(struct redis_client *c, const struct redis_endpoint *sentinel,
+                          struct redis_address *out)
+{
+    struct span master = span_of(c->endpoint->sentinels.master);
+    int err = connect_to(c, sentinel, &SENTINEL_LIMITS);
+    if (err != 0)
+        return err;
+    c->context->reader->maxelements = SENTINEL_ELEMENTS_MAX;
+    redis_client_send(c, 3, (struct span[]){SPAN("SENTINEL"), SPAN("GET-MASTER-ADDR-BY-NAME"), master});
+    redisReply *reply = receive_success(c);
+    if (reply == NULL)
+        return -EIO;
+    const char *problem = reply_read_master(reply, out);
+    freeReplyObject(reply);
+    return problem == NULL ? 0 : fail(c, "%s", problem);
+}
+
+static int check_role(struct redis_client *c)
+{
+    struct redis_role role;
+    redis_client_send(c, 1, (struct span[]){SPAN("ROLE")});
+    redisReply *reply = receive_success(c);
+    if (reply == NULL)
+        return -EIO;
+    const char *problem = reply_read_role(reply, &role);
+    freeReplyObject(reply);
+    if (problem == NULL && role.kind != REDIS_ROLE_MASTER)
+        problem = "it is not a master";
+    return problem == NULL ? 0 : fail(c, "%s", problem);
+}
+
+/* Puts the address of the server that failed in front of the reason. */
+static void name_failed_server(struct redis_client *c, const struct redis_endpoint *server)
+{
+    struct buf text = BUF_INIT;
+    redis_endpoint_describe(server, &text);
+    buf_printf(&text, ": %s", redis_client_error(c));
+    (void)fail(c, "%s", buf_error(&text) == 0 ? buf_c_str(&text) : "out of memory");
+    buf_fini(&text);
+}
+
+static int connect_to_master(struct redis_client *c, const struct redis_client_limits *limits)
+{
+    int err = -EIO;
+    for (int i = 0; i < c->endpoint->sentinels.count && err != 0; i++) {
+        struct redis_address master;
+        struct redis_endpoint server = redis_endpoint_sentinel(c->endpoint, i);
+        err = query_sentinel(c, &server, &master);
+        if (err == 0) {
+            server = redis_endpoint_at(c->endpoint, master.host, master.port);
+            err = connect_to(c, &server, limits);
+            if (err == 0)
+                err = check_role(c);
+        }
+        if (err != 0)
+            name_failed_server(c, &server);
+    }
+    return err;
+}
+
+int redis_client_connect(struct redis_client *c, const struct redis_client_limits *limits)
+{
+    return c->endpoint->sentinels.count == 0 ? connect_to(c, c->endpoint, limits)
+                                             : connect_to_master(c, limits);
+}
+
+/* --- beginning and end --- */
+
+int redis_client_new(const struct redis_endpoint *endpoint, struct ssl_ctx_st *tls, const char *client_name,
+                     struct redis_client **out)
+{
+    struct redis_client *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return -ENOMEM;
+    c->endpoint = endpoint;
+    c->tls = tls;
+    c->client_name = client_name;
+    *out = c;
+    return 0;
+}
+
+void redis_client_free(struct redis_client *c)
+{
+    if (c == NULL)
+        return;
+    disconnect(c);
+    buf_fini(&c->out);
+    buf_fini(&c->error);
+    free(c);
+}

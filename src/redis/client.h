@@ -1,0 +1,63 @@
+/*
+ * A blocking connection to Redis, for programs without a loop: pipelined, with a time limit on every wait.
+ *
+ * Commands are queued, and sent when the next reply is received. Replies come in the order of the commands.
+ * The first failure (a lost connection, a timeout, no memory) leaves its reason in redis_client_error(), and
+ * then the connection cannot be used any more; redis_client_connect makes another one.
+ */
+#ifndef REDIS_CLIENT_H
+#define REDIS_CLIENT_H
+
+#include "redis/endpoint.h"
+
+#include <hiredis/hiredis.h>
+
+struct redis_client;
+struct ssl_ctx_st;
+
+/* How long connecting, and then each reply, may take, in milliseconds. */
+struct redis_client_limits {
+    int connect_ms, reply_ms;
+};
+
+/*
+ * Not connected yet. `endpoint`, `tls` (NULL without TLS) and `client_name` are borrowed while it lives.
+ * Owned by the caller (redis_client_free). Returns 0 or -ENOMEM.
+ */
+int redis_client_new(const struct redis_endpoint *endpoint, struct ssl_ctx_st *tls, const char *client_name,
+                     struct redis_client **out) __attribute__((warn_unused_result));
+
+/* NULL is allowed. */
+void redis_client_free(struct redis_client *c);
+
+/*
+ * Connects in place of any earlier connection, authenticates and selects the database. Where the endpoint has
+ * Sentinels they are queried in turn, and the first address that leads to a master is used: a program that
+ * blocks is one that writes, and the role in the URL does not apply to it. Returns 0 or -EIO.
+ */
+int redis_client_connect(struct redis_client *c, const struct redis_client_limits *limits)
+    __attribute__((warn_unused_result));
+
+/* The same with a socket that is connected already, and without a handshake; takes `fd`. */
+int redis_client_connect_fd(struct redis_client *c, int fd, const struct redis_client_limits *limits)
+    __attribute__((warn_unused_result));
+
+/* Queues a command. When memory runs out, the next reply fails. */
+void redis_client_send(struct redis_client *c, size_t count, const struct span *words);
+
+/* Sends what is queued without waiting for replies. Returns 0 or -EIO. */
+int redis_client_flush(struct redis_client *c) __attribute__((warn_unused_result));
+
+/* The next reply, be it an error; owned (freeReplyObject). NULL after a failure. */
+redisReply *redis_client_receive(struct redis_client *c) __attribute__((warn_unused_result));
+
+/* How many replies are due. */
+size_t redis_client_pending(const struct redis_client *c);
+
+/* True when the connection itself has failed: whether the last commands were executed is unknown. */
+bool redis_client_is_lost(const struct redis_client *c);
+
+/* The reason of the last failure; borrowed until the next. */
+const char *redis_client_error(struct redis_client *c);
+
+#endif

@@ -1,0 +1,216 @@
+/* Time limits of a connection: the reply timeout, the heartbeat, replies that take long, a slow handshake. */
+#include <poll.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "unit/fake/redis.h"
+
+static struct fake_redis fake;
+
+static void begin(void)
+{
+    fake_open(&fake);
+    session_begin(&fake, "127.0.0.1");
+}
+
+static void begin_ready(void)
+{
+    begin();
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+}
+
+TEST(reply_timeout_ends_the_connection)
+{
+    begin_ready();
+    fake.mute = true;
+    assert_int_equal(session_send("ECHO", "a"), 0);
+    int64_t began = wait_now_ms();
+    SESSION_UNTIL(session.lost == 1);
+    int64_t took = wait_now_ms() - began;
+    assert_true(took >= REDIS_CONNECTION_REPLY_TIMEOUT_MS - 1);
+    assert_true(took <= REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
+    assert_int_equal(session.sent[0].losses, 1);
+    session_end();
+}
+
+TEST(heartbeat_notices_a_silent_server)
+{
+    begin_ready();
+    fake.mute = true;
+    int64_t began = wait_now_ms();
+    SESSION_UNTIL(session.lost == 1);
+    int64_t took = wait_now_ms() - began;
+    assert_true(took <= REDIS_CONNECTION_HEARTBEAT_MS + REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
+    assert_non_null(
+        strstr(buf_c_str(&fake.log), "PING\nROLE\nPING\n")); /* the handshake's and the heartbeat's */
+    session_end();
+}
+
+TEST(refused_heartbeat_ends_the_connection)
+{
+    begin_ready();
+    fake.ping = "-BUSY Redis is busy running a script.\r\n";
+    int64_t began = wait_now_ms();
+    SESSION_UNTIL(session.lost == 1);
+    assert_true(wait_now_ms() - began <= REDIS_CONNECTION_HEARTBEAT_MS + wait_slack_ms());
+    fake.ping = "+PONG\r\n";
+    SESSION_UNTIL(session.ready == 2);
+    session_end();
+}
+
+/* A Redis that cannot save refuses writes and PING, but may be read. */
+TEST(misconf_does_not_end_the_connection)
+{
+    begin();
+    fake.ping = "-MISCONF Redis is configured to save RDB snapshots\r\n";
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    session_turn_for(2 * REDIS_CONNECTION_HEARTBEAT_MS + REDIS_CONNECTION_HEARTBEAT_MS / 2);
+    assert_int_equal(session.lost, 0);
+    assert_true(redis_connection_last_pong_ms(session.connection) +
+                    2 * (uint64_t)REDIS_CONNECTION_HEARTBEAT_MS >=
+                clock_boot_ms());
+    session_end();
+}
+
+/* Each reply takes its time, but none longer than the limit. */
+TEST(slow_replies_do_not_end_the_connection)
+{
+    begin_ready();
+    fake.slice = 1;
+    int64_t until = wait_now_ms() + REDIS_CONNECTION_REPLY_TIMEOUT_MS + REDIS_CONNECTION_HEARTBEAT_MS;
+    while (wait_now_ms() < until) {
+        if (session.answered == session.sent_count)
+            assert_int_equal(session_send("ECHO", "a text that takes a while"), 0);
+        session_turn();
+        (void)poll(NULL, 0, 5);
+    }
+    assert_int_equal(session.lost, 0);
+    fake.slice = 0;
+    SESSION_UNTIL(session.answered == session.sent_count);
+    session_end();
+}
+
+/* One turn in which the server sends a little more. */
+static void drip(const char *piece)
+{
+    struct fake_connection *c = fake_current(&fake);
+    if (c->out.len == 0)
+        buf_append_str(&c->out, piece);
+    session_turn();
+    (void)poll(NULL, 0, 5);
+}
+
+/* The heartbeat waits behind it. */
+TEST(large_reply_may_take_longer_than_the_timeout)
+{
+    enum { SIZE = 1 << 20, WHILE_MS = REDIS_CONNECTION_REPLY_TIMEOUT_MS + 2 * REDIS_CONNECTION_HEARTBEAT_MS };
+    static char rest[SIZE];
+    begin_ready();
+    fake.mute = true;
+    assert_int_equal(session_send("HANG", NULL), 0);
+    buf_printf(&fake_current(&fake)->out, "$%d\r\n", SIZE);
+    int64_t until = wait_now_ms() + WHILE_MS;
+    int sent = 0;
+    for (; wait_now_ms() < until; sent++) {
+        SESSION_UNTIL(fake_current(&fake)->out.len == 0);
+        drip("x");
+    }
+    SESSION_UNTIL(fake_current(&fake)->out.len == 0);
+    assert_int_equal(session.lost, 0);
+    assert_non_null(strstr(buf_c_str(&fake.log), "PING\n"));
+    memset(rest, 'x', sizeof rest);
+    buf_append(&fake_current(&fake)->out, rest, (size_t)(SIZE - sent));
+    fake_send(&fake, "\r\n+PONG\r\n");
+    fake.mute = false;
+    SESSION_UNTIL(session.sent[0].replies == 1);
+    session_end();
+}
+
+/* Sent again on the next connection it would end that one, too. */
+TEST(endless_reply_fails_its_own_command)
+{
+    enum { AT_LEAST_MS = (REDIS_CONNECTION_REPLY_HEARTBEATS_MAX - 1) * REDIS_CONNECTION_HEARTBEAT_MS };
+    begin_ready();
+    fake.mute = true;
+    assert_int_equal(session_send("HANG", NULL), 0);
+    assert_int_equal(session_send("HANG", NULL), 0);
+    fake_send(&fake, "*2\r\n$500000000\r\n");
+    int64_t began = wait_now_ms();
+    while (session.lost == 0)
+        drip("x");
+    assert_true(wait_now_ms() - began >= AT_LEAST_MS);
+    assert_int_equal(session.sent[0].errors, 1);
+    assert_int_equal(session.sent[1].losses, 1);
+    assert_int_equal(session.metrics.redis_oversize_replies_total, 1);
+    fake.mute = false;
+    SESSION_UNTIL(session.ready == 2);
+    session_end();
+}
+
+/* Commands may be lost where invalidations are still pushed. */
+TEST(pushes_do_not_extend_the_timeout)
+{
+    begin_ready();
+    fake.mute = true;
+    assert_int_equal(session_send("HANG", NULL), 0);
+    fake_send(&fake, ">2\r\n$10\r\ninvalidate\r\n*1000000\r\n");
+    int64_t began = wait_now_ms();
+    while (session.lost == 0)
+        drip("$1\r\nk\r\n");
+    assert_in_range(wait_now_ms() - began, REDIS_CONNECTION_REPLY_TIMEOUT_MS - 1,
+                    REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
+    assert_int_equal(session.sent[0].losses, 1);
+    fake.mute = false;
+    SESSION_UNTIL(session.ready == 2);
+    session_end();
+}
+
+/* This process was stopped for longer than the timeout; the replies are in the socket. */
+TEST(timeout_after_a_stop_reads_the_socket_first)
+{
+    begin_ready();
+    assert_int_equal(session_send("ECHO", "a"), 0);
+    (void)uv_run(&session.loop, UV_RUN_NOWAIT); /* sends it */
+    fake_turn(&fake);                           /* answers it */
+    (void)poll(NULL, 0, REDIS_CONNECTION_REPLY_TIMEOUT_MS + REDIS_CONNECTION_HEARTBEAT_MS + 200);
+    session_turn_for(100);
+    assert_int_equal(session.sent[0].replies, 1);
+    assert_int_equal(session.lost, 0);
+    assert_int_equal(session.ready, 1);
+    session_end();
+}
+
+TEST(handshake_without_reply_times_out)
+{
+    begin();
+    fake.mute = true;
+    session_connect();
+    int64_t began = wait_now_ms();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total == 1);
+    int64_t took = wait_now_ms() - began;
+    assert_true(took >= REDIS_CONNECTION_CONNECT_TIMEOUT_MS - 1 &&
+                took <= REDIS_CONNECTION_CONNECT_TIMEOUT_MS + wait_slack_ms());
+    fake.mute = false;
+    SESSION_UNTIL(session.ready == 1);
+    assert_int_equal(session.lost, 0);
+    session_end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reply_timeout_ends_the_connection),
+        cmocka_unit_test(heartbeat_notices_a_silent_server),
+        cmocka_unit_test(refused_heartbeat_ends_the_connection),
+        cmocka_unit_test(misconf_does_not_end_the_connection),
+        cmocka_unit_test(slow_replies_do_not_end_the_connection),
+        cmocka_unit_test(large_reply_may_take_longer_than_the_timeout),
+        cmocka_unit_test(endless_reply_fails_its_own_command),
+        cmocka_unit_test(pushes_do_not_extend_the_timeout),
+        cmocka_unit_test(timeout_after_a_stop_reads_the_socket_first),
+        cmocka_unit_test(handshake_without_reply_times_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,421 @@
+/*
+ * Replies that the client reads for itself: a server's version, its role, its link to the master, and the
+ * answers of Sentinels; whatever is sent, of any type and length.
+ */
+#include "redis/reply.h"
+
+#include <stdlib.h>
+
+#include "support/text.h"
+#include "unit/check.h"
+
+/* The reply that these bytes are. Owned. */
+static redisReply *parse(const char *bytes)
+{
+    redisReader *reader = redisReaderCreate();
+    void *reply = NULL;
+    assert_non_null(reader);
+    assert_int_equal(redisReaderFeed(reader, bytes, strlen(bytes)), REDIS_OK);
+    if (redisReaderGetReply(reader, &reply) != REDIS_OK || reply == NULL)
+        fail_msg("no reply: %s", bytes);
+    redisReaderFree(reader);
+    return reply;
+}
+
+/* --- HELLO, ROLE, INFO --- */
+
+static bool is_ordered(const char *server, const char *version)
+{
+    char *bytes = text_printf("%%2\r\n$6\r\nserver\r\n$%zu\r\n%s\r\n$7\r\nversion\r\n$%zu\r\n%s\r\n",
+                              strlen(server), server, strlen(version), version);
+    redisReply *reply = parse(bytes);
+    bool ordered = reply_check_hello(reply) == NULL;
+    freeReplyObject(reply);
+    free(bytes);
+    return ordered;
+}
+
+TEST(tracking_is_ordered_since_redis_7_0_5_and_in_any_valkey)
+{
+    static const char *const ordered[] = {"7.0.5", "7.0.10", "7.1.0",       "7.2",
+                                          "8.0.0", "10.0.1", "255.255.255", "7.0.5-rc1"};
+    static const char *const not [] = {"7.0.4",
+                                       "7.0",
+                                       "7",
+                                       "6.2.99",
+                                       "6.10.10",
+                                       "0.0.0",
+                                       "",
+                                       "x",
+                                       "7.0.x",
+                                       "-8.0.0",
+                                       "7..5",
+                                       "07.0.5",
+                                       "99999999999999999999.0.0"};
+    for (size_t i = 0; i < TEST_COUNT(ordered); i++)
+        if (!is_ordered("redis", ordered[i]))
+            fail_msg("%s", ordered[i]);
+    for (size_t i = 0; i < TEST_COUNT(not ); i++) {
+        if (is_ordered("redis", not [i]))
+            fail_msg("%s", not [i]);
+        assert_true(is_ordered("valkey", not [i]));
+    }
+}
+
+TEST(a_server_without_name_or_version_is_not_trusted_with_tracking)
+{
+    static const char *const replies[] = {"%0\r\n",
+                                          "*0\r\n",
+                                          "+OK\r\n",
+                                          ":1\r\n",
+                                          "_\r\n",
+                                          "%1\r\n$6\r\nserver\r\n:1\r\n",
+                                          "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n",
+                                          "%1\r\n$7\r\nversion\r\n$5\r\n8.0.0\r\n"};
+    for (size_t i = 0; i < TEST_COUNT(replies); i++) {
+        redisReply *reply = parse(replies[i]);
+        assert_non_null(reply_check_hello(reply));
+        freeReplyObject(reply);
+    }
+}
+
+/* A master, or a replica whose link to its master is up. */
+static bool role_is(const char *bytes, bool as_replica)
+{
+    struct redis_role role;
+    redisReply *reply = parse(bytes);
+    bool read = reply_read_role(reply, &role) == NULL;
+    freeReplyObject(reply);
+    return read &&
+           (as_replica ? role.kind == REDIS_ROLE_REPLICA && role.linked : role.kind == REDIS_ROLE_MASTER);
+}
+
+TEST(role_of_masters_and_replicas)
+{
+    static const char master[] = "*3\r\n$6\r\nmaster\r\n:100\r\n*0\r\n";
+    static const char linked[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n";
+    static const char cut[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$7\r\nconnect\r\n:7\r\n";
+    assert_true(role_is(master, false));
+    assert_false(role_is(master, true));
+    assert_true(role_is(linked, true));
+    assert_false(role_is(linked, false));
+    assert_false(role_is(cut, true));
+    assert_false(role_is(cut, false));
+    static const char *const lies[] = {"*0\r\n",
+                                       "*1\r\n:1\r\n",
+                                       "+master\r\n",
+                                       "*1\r\n$5\r\nslave\r\n",
+                                       "*4\r\n$5\r\nslave\r\n_\r\n_\r\n_\r\n",
+                                       "*3\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n",
+                                       "*-1\r\n",
+                                       "-NOPERM no\r\n",
+                                       "*1\r\n*1\r\n$6\r\nmaster\r\n",
+                                       "*1\r\n$8\r\nsentinel\r\n"};
+    for (size_t i = 0; i < TEST_COUNT(lies); i++) {
+        assert_false(role_is(lies[i], false));
+        assert_false(role_is(lies[i], true));
+    }
+}
+
+TEST(role_holds_the_master_of_a_replica)
+{
+    struct redis_role role;
+    redisReply *reply = parse("*5\r\n$5\r\nslave\r\n$7\r\nredis-0\r\n:6380\r\n$4\r\nsync\r\n:7\r\n");
+    assert_null(reply_read_role(reply, &role));
+    assert_int_equal(role.kind, REDIS_ROLE_REPLICA);
+    assert_false(role.linked);
+    assert_string_equal(role.master.host, "redis-0");
+    assert_int_equal(role.master.port, 6380);
+    freeReplyObject(reply);
+    reply = parse("*5\r\n$5\r\nslave\r\n$11\r\nfe80::1%eth\r\n:6380\r\n$9\r\nconnected\r\n:7\r\n");
+    assert_null(reply_read_role(reply, &role)); /* an address that is of no use makes it no less a replica */
+    assert_true(role.linked);
+    assert_int_equal(role.master.port, 0);
+    freeReplyObject(reply);
+}
+
+/* Of "line,line,...": what the connection to such a replica is worth. */
+static const char *link_problem(const char *lines)
+{
+    char *info = text_printf("# Replication\r\nrole:slave\r\n%s\r\nslave_priority:100\r\n", lines);
+    char *bytes = text_printf("=%zu\r\ntxt:%s\r\n", strlen(info) + 4, info);
+    int64_t silent_s = 0;
+    redisReply *reply = parse(bytes);
+    const char *problem = reply_read_link(reply, &silent_s);
+    freeReplyObject(reply);
+    free(bytes);
+    free(info);
+    return problem;
+}
+
+TEST(replica_link_is_good_while_the_master_is_heard)
+{
+    assert_null(
+        link_problem("master_link_status:up\r\nmaster_last_io_seconds_ago:0\r\nmaster_sync_in_progress:0"));
+    assert_null(link_problem("master_last_io_seconds_ago:15\r\nmaster_link_status:up"));
+    assert_string_equal(link_problem("master_link_status:up\r\nmaster_last_io_seconds_ago:16"),
+                        "its master has been silent for too long");
+    assert_string_equal(
+        link_problem(
+            "master_link_status:down\r\nmaster_last_io_seconds_ago:-1\r\nmaster_link_down_since_seconds:3"),
+        "its link to the master is down");
+    assert_string_equal(
+        link_problem("master_link_status:up\r\nmaster_last_io_seconds_ago:1\r\nmaster_sync_in_progress:1"),
+        "its link to the master is down");
+    static const char *const nonsense[] = {"",
+                                           "master_link_status",
+                                           "xmaster_link_status:up",
+                                           "master_link_status:up",
+                                           "master_link_status:up\r\nmaster_last_io_seconds_ago:-1",
+                                           "master_link_status:up\r\nmaster_last_io_seconds_ago:x",
+                                           "master_link_statusx:up",
+                                           "master_link_status:"};
+    for (size_t i = 0; i < TEST_COUNT(nonsense); i++)
+        if (link_problem(nonsense[i]) == NULL)
+            fail_msg("%s", nonsense[i]);
+}
+
+TEST(info_of_the_wrong_shape_is_refused)
+{
+    static const char *const replies[] = {"+OK\r\n", ":1\r\n",     "_\r\n",
+                                          "*0\r\n",  "$0\r\n\r\n", "$1\r\n\n\r\n"};
+    for (size_t i = 0; i < TEST_COUNT(replies); i++) {
+        int64_t silent_s = 0;
+        redisReply *reply = parse(replies[i]);
+        assert_non_null(reply_read_link(reply, &silent_s));
+        freeReplyObject(reply);
+    }
+}
+
+TEST(denied_commands_are_told_from_other_errors)
+{
+    static const char *const denied[] = {"-NOPERM this user has no permissions to run the 'role' command\r\n",
+                                         "-ERR unknown command 'ROLE'\r\n"};
+    static const char *const others[] = {"-BUSY Redis is busy\r\n", "-LOADING Redis is loading\r\n",
+                                         "-NOAUTH Authentication required.\r\n", "-\r\n"};
+    for (size_t i = 0; i < TEST_COUNT(denied); i++) {
+        redisReply *reply = parse(denied[i]);
+        assert_true(reply_is_denied(reply));
+        freeReplyObject(reply);
+    }
+    for (size_t i = 0; i < TEST_COUNT(others); i++) {
+        redisReply *reply = parse(others[i]);
+        assert_false(reply_is_denied(reply));
+        freeReplyObject(reply);
+    }
+}
+
+/* --- SENTINEL --- */
+
+static const char *read_master(const char *bytes, struct redis_address *out)
+{
+    redisReply *reply = parse(bytes);
+    const char *problem = reply_read_master(reply, out);
+    freeReplyObject(reply);
+    return problem;
+}
+
+/* "*2 $len host $len port" */
+static const char *read_pair(const char *host, const char *port, struct redis_address *out)
+{
+    char *bytes = text_printf("*2\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n", strlen(host), host, strlen(port), port);
+    const char *problem = read_master(bytes, out);
+    free(bytes);
+    return problem;
+}
+
+TEST(master_address_may_be_numeric_or_a_name)
+{
+    static const char *const hosts[] = {"127.0.0.1", "::1", "fe80::1", "redis-0.redis_h.svc", "R"};
+    for (size_t i = 0; i < TEST_COUNT(hosts); i++) {
+        struct redis_address a;
+        assert_null(read_pair(hosts[i], "6379", &a));
+        assert_string_equal(a.host, hosts[i]);
+        assert_int_equal(a.port, 6379);
+    }
+}
+
+TEST(unknown_master_has_a_reason_of_its_own)
+{
+    struct redis_address a;
+    assert_string_equal(read_master("*-1\r\n", &a), "it knows no master of that name");
+    assert_string_equal(read_master("_\r\n", &a), "it knows no master of that name");
+    assert_string_equal(read_master("+OK\r\n", &a), "its answer is no address");
+}
+
+TEST(invalid_master_addresses_are_refused)
+{
+    static const char *const hosts[] = {"", "a b", "a/b", "a\n", "a\x01", "\xff", "a;b", "a@b", "<a>", "%61"};
+    static const char *const ports[] = {"",     "0", "65536", "-1", "6379 ", "x", "99999999999999999999",
+                                        "06379"};
+    static const char *const replies[] = {
+        "*0\r\n",
+        "*1\r\n$1\r\na\r\n",
+        "*3\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\n1\r\n",
+        "*2\r\n:1\r\n:1\r\n",
+        "*2\r\n$1\r\na\r\n:6379\r\n",
+        "*2\r\n*0\r\n$4\r\n6379\r\n",
+        "*2\r\n$-1\r\n$-1\r\n",
+        "*2\r\n_\r\n_\r\n",
+        "%1\r\n$1\r\na\r\n$4\r\n6379\r\n",
+        ":6379\r\n",
+        "-ERR no\r\n",
+        "#t\r\n",
+        ",1.5\r\n",
+        "$6\r\na:6379\r\n",
+    };
+    struct redis_address a;
+    for (size_t i = 0; i < TEST_COUNT(hosts); i++)
+        assert_non_null(read_pair(hosts[i], "6379", &a));
+    for (size_t i = 0; i < TEST_COUNT(ports); i++)
+        assert_non_null(read_pair("a", ports[i], &a));
+    for (size_t i = 0; i < TEST_COUNT(replies); i++)
+        assert_non_null(read_master(replies[i], &a));
+}
+
+TEST(master_host_length_is_bounded)
+{
+    struct redis_address a;
+    char *longest = text_repeat('a', REDIS_HOST_SIZE - 1);
+    char *longer = text_repeat('a', REDIS_HOST_SIZE);
+    assert_null(read_pair(longest, "1", &a));
+    assert_string_equal(a.host, longest);
+    assert_non_null(read_pair(longer, "1", &a));
+    free(longer);
+    free(longest);
+}
+
+/* One replica as Sentinel tells of it, with a few of its thirty members. */
+static char *replica(char kind, const char *port, const char *flags, const char *link)
+{
+    const char *const words[] = {"name", "x",     "ip",  "10.0.0.1",           "port",
+                                 port,   "flags", flags, "master-link-status", link};
+    size_t count = TEST_COUNT(words);
+    char *text = text_printf("%c%zu\r\n", kind, kind == '%' ? count / 2 : count);
+    for (size_t i = 0; i < count; i++) {
+        char *word = text_printf("$%zu\r\n%s\r\n", strlen(words[i]), words[i]);
+        text = text_append(text, word);
+        free(word);
+    }
+    return text;
+}
+
+/* How many such replicas are taken of two, or are down. */
+static int count_replicas(const char *flags, const char *link, bool down)
+{
+    struct sentinel_answer answer;
+    int count = 0;
+    for (const char *kind = "*%"; *kind != '\0'; kind++) {
+        char *one = replica(*kind, "7001", flags, link);
+        char *list = text_printf("*1\r\n%s", one);
+        redisReply *reply = parse(list);
+        assert_null(reply_read_replicas(reply, &answer));
+        count += down ? answer.downs : answer.replicas;
+        freeReplyObject(reply);
+        free(list);
+        free(one);
+    }
+    return count;
+}
+
+static int healthy(const char *flags, const char *link)
+{
+    return count_replicas(flags, link, false);
+}
+
+static int down(const char *flags, const char *link)
+{
+    return count_replicas(flags, link, true);
+}
+
+TEST(replicas_that_are_down_are_listed_apart)
+{
+    assert_int_equal(down("s_down,slave", "ok"), 2);
+    assert_int_equal(down("slave,o_down", "err"), 2);
+    assert_int_equal(down("slave,disconnected", "ok"), 2);
+    assert_int_equal(down("slave", "err"), 0);
+    assert_int_equal(down("slave", "ok"), 0);
+    assert_int_equal(down("master,s_down", "ok"), 0);
+}
+
+TEST(replicas_that_are_up_and_linked_are_listed)
+{
+    assert_int_equal(healthy("slave", "ok"), 2); /* as an array and as a map */
+    assert_int_equal(healthy("slave,reconf_sent", "ok"), 2);
+    assert_int_equal(healthy("slave", "err"), 0);
+    assert_int_equal(healthy("slave", ""), 0);
+    assert_int_equal(healthy("s_down,slave", "ok"), 0);
+    assert_int_equal(healthy("slave,o_down", "ok"), 0);
+    assert_int_equal(healthy("slave,disconnected", "ok"), 0);
+    assert_int_equal(healthy("master", "ok"), 0);
+    assert_int_equal(healthy("", "ok"), 0);
+    assert_int_equal(healthy(",,", "ok"), 0);
+}
+
+TEST(invalid_replicas_are_left_out)
+{
+    struct sentinel_answer answer;
+    char *good = replica('*', "7001", "slave", "ok");
+    char *bad = replica('*', "70010x", "slave", "ok");
+    char *list = text_printf("*9\r\n%s%s:1\r\n*0\r\n*1\r\n$5\r\nflags\r\n$-1\r\n%%0\r\n*2\r\n:1\r\n:2\r\n%s",
+                             good, bad, good);
+    redisReply *reply = parse(list);
+    assert_null(reply_read_replicas(reply, &answer));
+    assert_int_equal(answer.replicas, 2);
+    assert_string_equal(answer.replica[0].host, "10.0.0.1");
+    assert_int_equal(answer.replica[1].port, 7001);
+    freeReplyObject(reply);
+    free(list);
+    free(bad);
+    free(good);
+}
+
+TEST(replicas_beyond_the_bound_are_left_out)
+{
+    struct sentinel_answer answer;
+    char *list = text_printf("*%d\r\n", SENTINEL_REPLICAS_MAX + 1);
+    char *good = replica('*', "7001", "slave", "ok");
+    for (int i = 0; i <= SENTINEL_REPLICAS_MAX; i++)
+        list = text_append(list, good);
+    redisReply *reply = parse(list);
+    assert_null(reply_read_replicas(reply, &answer));
+    assert_int_equal(answer.replicas, SENTINEL_REPLICAS_MAX);
+    freeReplyObject(reply);
+    free(good);
+    free(list);
+}
+
+TEST(replicas_of_the_wrong_shape_are_refused)
+{
+    static const char *const replies[] = {"*-1\r\n", "+OK\r\n", ":1\r\n", "-ERR no\r\n", "%0\r\n"};
+    for (size_t i = 0; i < TEST_COUNT(replies); i++) {
+        struct sentinel_answer answer = {.replicas = 5};
+        redisReply *reply = parse(replies[i]);
+        assert_non_null(reply_read_replicas(reply, &answer));
+        assert_int_equal(answer.replicas, 0);
+        freeReplyObject(reply);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tracking_is_ordered_since_redis_7_0_5_and_in_any_valkey),
+        cmocka_unit_test(a_server_without_name_or_version_is_not_trusted_with_tracking),
+        cmocka_unit_test(role_of_masters_and_replicas),
+        cmocka_unit_test(role_holds_the_master_of_a_replica),
+        cmocka_unit_test(replica_link_is_good_while_the_master_is_heard),
+        cmocka_unit_test(info_of_the_wrong_shape_is_refused),
+        cmocka_unit_test(denied_commands_are_told_from_other_errors),
+        cmocka_unit_test(master_address_may_be_numeric_or_a_name),
+        cmocka_unit_test(unknown_master_has_a_reason_of_its_own),
+        cmocka_unit_test(invalid_master_addresses_are_refused),
+        cmocka_unit_test(master_host_length_is_bounded),
+        cmocka_unit_test(replicas_that_are_up_and_linked_are_listed),
+        cmocka_unit_test(replicas_that_are_down_are_listed_apart),
+        cmocka_unit_test(invalid_replicas_are_left_out),
+        cmocka_unit_test(replicas_beyond_the_bound_are_left_out),
+        cmocka_unit_test(replicas_of_the_wrong_shape_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,154 @@
+/*
+ * A full socket, plain and with TLS: the server does not read for a while. Commands queue and leave later, in
+ * order, and none is lost.
+ */
+#include <openssl/ssl.h>
+#include <stdlib.h>
+
+#include "redis/tls.h"
+#include "support/certs.h"
+#include "support/text.h"
+#include "unit/fake/redis.h"
+
+enum { LARGE = 8 * 1024 * 1024 }; /* far more than the system buffers */
+
+static struct fake_redis fake;
+static struct tempdir dir;
+static struct certs_pair server, authority;
+
+static void begin_plain(void)
+{
+    fake_open(&fake);
+    session_begin(&fake, "127.0.0.1");
+}
+
+static SSL_CTX *begin_tls(void)
+{
+    static char empty[] = "";
+    struct buf why = BUF_INIT;
+    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+    assert_non_null(ctx);
+    assert_int_equal(SSL_CTX_use_certificate_chain_file(ctx, server.cert), 1);
+    assert_int_equal(SSL_CTX_use_PrivateKey_file(ctx, server.key, SSL_FILETYPE_PEM), 1);
+    begin_plain();
+    fake.tls = ctx;
+    session.endpoint.transport = REDIS_TRANSPORT_TLS;
+    const struct redis_options options = {empty, empty, authority.cert, empty, empty, empty, empty};
+    assert_int_equal(redis_tls_new(&session.endpoint, &options, &session.tls, &why), 0);
+    return ctx;
+}
+
+/* For far less than the reply timeout. */
+static void fill_socket(const char *large)
+{
+    enum { DEAF_MS = 200 };
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    fake.deaf = true;
+    assert_int_equal(session_send("SET", large), 0);
+    assert_int_equal(session_send("ECHO", "first"), 0);
+    session_turn_for(DEAF_MS / 2);
+    assert_int_equal(session_send("ECHO", "second"), 0); /* while the socket is full */
+    session_turn_for(DEAF_MS / 2);
+    assert_int_equal(session_send("SET", large), 0);
+    assert_int_equal(session_send("ECHO", "third"), 0);
+    assert_int_equal(session.answered, 0);
+    fake.deaf = false;
+}
+
+static void check_full_socket(void)
+{
+    char *large = text_repeat('x', LARGE);
+    fill_socket(large);
+    SESSION_UNTIL(session.answered == 5);
+    assert_string_equal(session.sent[1].text, "first");
+    assert_string_equal(session.sent[2].text, "second");
+    assert_string_equal(session.sent[4].text, "third");
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(session.sent[i].replies, 1);
+    assert_int_equal(text_count(buf_c_str(&fake.log), large), 2);
+    assert_int_equal(session.lost, 0);
+    assert_int_equal(fake.accepted, 1);
+    session_end();
+    free(large);
+}
+
+TEST(full_socket_delays_commands)
+{
+    begin_plain();
+    check_full_socket();
+}
+
+TEST(full_tls_socket_delays_commands)
+{
+    SSL_CTX *ctx = begin_tls();
+    check_full_socket();
+    redis_tls_free(session.tls);
+    SSL_CTX_free(ctx);
+}
+
+/* What was not written is told of the loss, as all that was not answered. */
+TEST(full_socket_that_is_lost_fails_its_commands)
+{
+    char *large = text_repeat('x', LARGE);
+    begin_plain();
+    fill_socket(large);
+    fake_drop_all(&fake, true);
+    SESSION_UNTIL(session.lost == 1);
+    assert_int_equal(session.answered, 5);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(session.sent[i].losses, 1);
+    SESSION_UNTIL(session.ready == 2);
+    assert_int_equal(session_send("ECHO", "again"), 0);
+    SESSION_UNTIL(session.answered == 6);
+    assert_string_equal(session.sent[5].text, "again");
+    session_end();
+    free(large);
+}
+
+/* Large replies and commands at once: neither side may wait for the other. */
+TEST(tls_reads_and_writes_at_once)
+{
+    enum { COUNT = 200, SIZE = 64 * 1024 };
+    char *large = text_repeat('y', SIZE);
+    SSL_CTX *ctx = begin_tls();
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(session_send("ECHO", large), 0);
+    SESSION_UNTIL(session.answered == COUNT);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(session.sent[i].replies, 1);
+    assert_int_equal(session.lost, 0);
+    session_end();
+    redis_tls_free(session.tls);
+    SSL_CTX_free(ctx);
+    free(large);
+}
+
+static int make_certificates(void **state)
+{
+    (void)state;
+    tempdir_init(&dir);
+    certs_make_authority(&dir, "authority", &authority);
+    certs_make(&dir, "server", &authority, "IP:127.0.0.1", 1, &server);
+    return 0;
+}
+
+static int remove_certificates(void **state)
+{
+    (void)state;
+    tempdir_fini(&dir);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(full_socket_delays_commands),
+        cmocka_unit_test(full_tls_socket_delays_commands),
+        cmocka_unit_test(full_socket_that_is_lost_fails_its_commands),
+        cmocka_unit_test(tls_reads_and_writes_at_once),
+    };
+    return cmocka_run_group_tests(tests, make_certificates, remove_certificates);
+}
