@@ -1,5 +1,5 @@
 /* What is a request and what is refused, however the bytes are cut. */
-#include "unit/http_feed.h"
+#include "unit/fixtures/http_feed.h"
 
 enum { NEEDS_MORE = 0, COMPLETE = 1 }; /* or the status of the refusal */
 
@@ -14,10 +14,10 @@ struct shape {
     }
 #define HOST "Host: a\r\n"
 
-static int outcome_of(const struct fed *f)
+static int outcome_of(const struct feed *f)
 {
-    if (f->progress == HTTP_REFUSED)
-        return f->parser.refusal;
+    if (f->progress == HTTP_REJECTED)
+        return f->parser.status;
     return f->progress == HTTP_COMPLETE ? COMPLETE : NEEDS_MORE;
 }
 
@@ -36,7 +36,7 @@ static void print_input(struct span s)
 
 static void check_shapes(const struct shape *shapes, size_t count)
 {
-    struct fed f = {0};
+    struct feed f = {0};
     int wrong = 0;
     for (size_t i = 0; i < count; i++) {
         feed_whole(&f, &FEED_LIMITS, shapes[i].input);
@@ -306,7 +306,7 @@ TEST(targets_of_every_form_are_taken_and_broken_ones_are_refused)
 TEST(every_cut_of_an_unfinished_request_asks_for_more)
 {
     const struct span request = SPAN("GET /api/?a=b HTTP/1.1\r\nHost: a\r\nX-Api-Key: k\r\n\r\n");
-    struct fed f = {0};
+    struct feed f = {0};
     for (size_t n = 0; n < request.len; n++) {
         feed_every_way(&f, &FEED_LIMITS, (struct span){request.data, n});
         assert_int_equal(f.progress, HTTP_NEED_MORE);
@@ -322,7 +322,7 @@ TEST(a_thousand_random_changes_of_a_request_end_alike_however_they_are_cut)
         "POST /a?b HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;x\r\na\r\n0\r\n\r\n";
     static const char odd[] = "\r\n\t :;,#%\0\x7F\xFFG/1";
     uint64_t seed = 1;
-    struct fed f = {0};
+    struct feed f = {0};
     for (int i = 0; i < 1000; i++) {
         char text[sizeof request];
         memcpy(text, request, sizeof request);

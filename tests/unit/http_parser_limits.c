@@ -1,9 +1,9 @@
 /* Every limit of a request from both sides, and floods that must end at one. */
-#include "unit/http_feed.h"
+#include "unit/fixtures/http_feed.h"
 
 enum { HEAD_MAX = 200, BODY_MAX = 100 };
 
-static const struct http_limits LIMITS = {HEAD_MAX, BODY_MAX, true};
+static const struct feed_limits LIMITS = {HEAD_MAX, BODY_MAX, true};
 
 #define GET     "GET / HTTP/1.1\r\nHost: a\r\n"
 #define CHUNKED "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -14,15 +14,15 @@ static void append_times(struct buf *b, const char *text, size_t times)
         buf_append_str(b, text);
 }
 
-static void expect(struct buf *input, const struct http_limits *limits, int status)
+static void expect(struct buf *input, const struct feed_limits *limits, int status)
 {
-    struct fed f = {0};
+    struct feed f = {0};
     feed_every_way(&f, limits, buf_span(input));
-    assert_int_equal(f.progress, status == 200 ? HTTP_COMPLETE : HTTP_REFUSED);
+    assert_int_equal(f.progress, status == 200 ? HTTP_COMPLETE : HTTP_REJECTED);
     if (status == 200)
         assert_int_equal(f.used, input->len);
     else
-        assert_int_equal(f.parser.refusal, status);
+        assert_int_equal(f.parser.status, status);
     feed_fini(&f);
     buf_fini(input);
 }
@@ -60,7 +60,7 @@ TEST(a_long_target_counts_as_head_and_is_414_only_while_it_lasts)
 
 TEST(a_target_without_end_is_414_after_the_limit_and_not_before)
 {
-    struct fed f = {0};
+    struct feed f = {0};
     struct buf b = BUF_INIT;
     buf_append_str(&b, "HEAD /");
     append_times(&b, "x", HEAD_MAX - b.len);
@@ -68,8 +68,8 @@ TEST(a_target_without_end_is_414_after_the_limit_and_not_before)
     assert_int_equal(f.progress, HTTP_NEED_MORE);
     buf_append_char(&b, 'x');
     feed_every_way(&f, &LIMITS, buf_span(&b));
-    assert_int_equal(f.progress, HTTP_REFUSED);
-    assert_int_equal(f.parser.refusal, 414);
+    assert_int_equal(f.progress, HTTP_REJECTED);
+    assert_int_equal(f.parser.status, 414);
     assert_int_equal(f.parser.request.method, METHOD_HEAD);
     feed_fini(&f);
     buf_fini(&b);
@@ -77,12 +77,12 @@ TEST(a_target_without_end_is_414_after_the_limit_and_not_before)
 
 TEST(empty_lines_before_a_request_are_no_part_of_it)
 {
-    struct fed f = {0};
+    struct feed f = {0};
     struct buf b = BUF_INIT;
     append_times(&b, "\r\n", HEAD_MAX);
     feed_whole(&f, &LIMITS, buf_span(&b));
     assert_int_equal(f.progress, HTTP_NEED_MORE);
-    assert_int_equal(f.parser.now.head_len, 0);
+    assert_int_equal(f.parser.state.head_len, 0);
     feed_fini(&f);
     buf_append_str(&b, GET "\r\n");
     expect(&b, &LIMITS, 200);
@@ -137,7 +137,7 @@ TEST(content_in_many_chunks_counts_together)
 
 TEST(without_content_allowed_an_empty_one_may_be_sent)
 {
-    static const struct http_limits none = {HEAD_MAX, 0, true};
+    static const struct feed_limits none = {HEAD_MAX, 0, true};
     struct buf b = BUF_INIT;
     buf_append_str(&b, CHUNKED "0\r\n\r\n");
     expect(&b, &none, 200);
@@ -191,7 +191,7 @@ TEST(floods_of_chunks_and_trailers_end)
 /* A list that is joined must not be copied once more for every part of it. */
 TEST(repeated_fields_take_no_more_memory_than_the_head)
 {
-    struct fed f = {0};
+    struct feed f = {0};
     struct buf b = BUF_INIT;
     buf_append_str(&b, GET "If-None-Match: \"");
     append_times(&b, "x", FEED_LIMITS.head_max / 2);

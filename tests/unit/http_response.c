@@ -1,5 +1,9 @@
-/* Heads, byte for byte. */
+/* Heads, byte for byte; Date; and If-None-Match: lists, weak tags, the star, commas inside of tags, broken
+ * lists. */
 #include "http/response.h"
+
+#include <locale.h>
+#include <stdlib.h>
 
 #include "unit/check.h"
 
@@ -114,6 +118,116 @@ TEST(every_status_that_is_sent_has_its_text)
     assert_string_equal(http_status_text(299), "Unknown");
 }
 
+/* --- Date --- */
+
+TEST(date_is_the_present_as_imf_fixdate)
+{
+    struct http_date d = {0};
+    time_t before = time(NULL);
+    http_date_refresh(&d);
+    time_t after = time(NULL);
+    assert_int_equal(http_date_span(&d).len, HTTP_DATE_LEN);
+    assert_int_equal(strlen(d.text), HTTP_DATE_LEN);
+    struct tm tm = {0};
+    const char *rest = strptime(d.text, "%a, %d %b %Y %H:%M:%S GMT", &tm);
+    assert_non_null(rest);
+    assert_int_equal(*rest, '\0');
+    time_t told = timegm(&tm);
+    assert_true(told >= before && told <= after);
+    assert_true(d.second == told);
+}
+
+TEST(date_is_english_whatever_the_locale)
+{
+    (void)setlocale(LC_ALL, "ru_RU.UTF-8"); /* without this locale the test proves nothing */
+    struct http_date d = {0};
+    http_date_refresh(&d);
+    for (size_t i = 0; i < HTTP_DATE_LEN; i++)
+        assert_true((unsigned char)d.text[i] < 0x80);
+    (void)setlocale(LC_ALL, "C");
+}
+
+TEST(date_is_formatted_once_per_second)
+{
+    struct http_date d = {0};
+    http_date_refresh(&d);
+    d.text[0] = '?';
+    time_t second = d.second;
+    http_date_refresh(&d);
+    if (d.second == second)
+        assert_int_equal(d.text[0], '?');
+    d.second = second - 1; /* as if it was made in the second before */
+    http_date_refresh(&d);
+    assert_true(d.second >= second);
+    assert_int_not_equal(d.text[0], '?');
+}
+
+/* --- If-None-Match --- */
+
+static const struct span TAG = {"\"abc\"", 5};
+
+/* Looked at in a copy of exactly its size. */
+static bool listed(struct span list, struct span tag)
+{
+    char *copy = malloc(list.len + (list.len == 0));
+    assert_non_null(copy);
+    memcpy(copy, list.data, list.len);
+    bool result = http_etag_listed((struct span){copy, list.len}, tag);
+    free(copy);
+    return result;
+}
+
+TEST(a_tag_is_found_anywhere_in_a_list)
+{
+    static const char *const lists[] = {
+        "\"abc\"",
+        "W/\"abc\"",
+        "*",
+        " \t* ",
+        " \"abc\" ",
+        "\"x\", \"abc\"",
+        "\"abc\", \"x\"",
+        "\"x\",W/\"abc\"",
+        "\"x\" , \"abc\" ,",
+        ", ,\"abc\"",
+        "W/\"x\",\"\",\"abc\"",
+        "\"a,b\", \"abc\"",
+        "\"abc\", broken",
+        "\"x\\\", \"abc\"",
+    };
+    for (size_t i = 0; i < TEST_COUNT(lists); i++)
+        if (!listed(span_of(lists[i]), TAG))
+            fail_msg("not found in %s", lists[i]);
+}
+
+TEST(a_tag_that_is_not_listed_is_not_found)
+{
+    static const char *const lists[] = {
+        "",           " ",
+        ",",          "\"abcd\"",
+        "\"ab\"",     "\"ABC\"",
+        "abc",        "w/\"abc\"",
+        "W/ \"abc\"", "W\"abc\"",
+        "\"abc",      "abc\"",
+        "\"",         "W/",
+        "W/\"",       "\"x\", *",
+        "**",         "*, \"abc\"",
+        "x, \"abc\"", "\"x, \"abc\"",
+        "'abc'",      "\"x,\"abc\",y\"",
+        "\"a\", abc",
+    };
+    for (size_t i = 0; i < TEST_COUNT(lists); i++)
+        if (listed(span_of(lists[i]), TAG))
+            fail_msg("found in %s", lists[i]);
+}
+
+TEST(commas_and_spaces_are_part_of_a_tag)
+{
+    assert_true(listed(SPAN("\"a\", \"x, y\", \"b\""), SPAN("\"x, y\"")));
+    assert_false(listed(SPAN("\"x\", \"y\""), SPAN("\"x, y\"")));
+    assert_false(listed(SPAN("\"a,\"abc\",b\""), SPAN("\"b\"")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,6 +240,12 @@ int main(void)
         cmocka_unit_test(as_many_fields_as_there_is_room_for_are_written),
         cmocka_unit_test(heads_are_appended_one_after_the_other),
         cmocka_unit_test(every_status_that_is_sent_has_its_text),
+        cmocka_unit_test(date_is_the_present_as_imf_fixdate),
+        cmocka_unit_test(date_is_english_whatever_the_locale),
+        cmocka_unit_test(date_is_formatted_once_per_second),
+        cmocka_unit_test(a_tag_is_found_anywhere_in_a_list),
+        cmocka_unit_test(a_tag_that_is_not_listed_is_not_found),
+        cmocka_unit_test(commas_and_spaces_are_part_of_a_tag),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
