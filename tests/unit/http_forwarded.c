@@ -31,7 +31,7 @@ static struct ip ip_of(const char *text)
     return ip;
 }
 
-TEST(a_proxy_header_names_the_client)
+TEST_CASE(a_proxy_header_names_the_client)
 {
     static const struct {
         struct span bytes;
@@ -75,7 +75,7 @@ static enum http_proxy_header read_header(struct span bytes)
     return found;
 }
 
-TEST(input_without_the_signature_is_not_a_proxy_header)
+TEST_CASE(input_without_the_signature_is_not_a_proxy_header)
 {
     static const struct span rows[] = {SPAN("GET / HTTP/1.1\r\n"),
                                        SPAN("G"),
@@ -88,7 +88,7 @@ TEST(input_without_the_signature_is_not_a_proxy_header)
         assert_int_equal(read_header(rows[i]), HTTP_PROXY_NONE);
 }
 
-TEST(a_broken_proxy_header_is_invalid)
+TEST_CASE(a_broken_proxy_header_is_invalid)
 {
     static const struct span rows[] = {
         SPAN(SIGNATURE "\x21\x11\0\x0B" V4), SPAN(SIGNATURE "\x21\x21\0\x23" V6),
@@ -113,7 +113,7 @@ static void assert_client(const char *forwarded_for, const char *from, const cha
         fail_msg("\"%s\" from %s: %s, not %s", forwarded_for, from, text_of(&found), client);
 }
 
-TEST(x_forwarded_for_is_walked_past_trusted_proxies)
+TEST_CASE(x_forwarded_for_is_walked_past_trusted_proxies)
 {
     static const char *const rows[][3] = {
         {"192.0.2.1", "203.0.113.1", "203.0.113.1"}, /* said by nobody who is trusted */
@@ -143,7 +143,7 @@ TEST(x_forwarded_for_is_walked_past_trusted_proxies)
 }
 
 /* Every cut and every changed byte of a header, and random ones: nothing beyond their end is read. */
-TEST(random_proxy_headers_are_read_within_bounds)
+TEST_CASE(random_proxy_headers_are_read_within_bounds)
 {
     static const char header[] = SIGNATURE "\x21\x21\0\x28" V6 "\x04\0\x01x";
     static const char odd[] = "\0\x11\x20\x21\x0C\x24\xFF\r\n";
@@ -161,16 +161,4 @@ TEST(random_proxy_headers_are_read_within_bounds)
             assert_in_range(used, sizeof SIGNATURE "1234" - 1, len);
         free(bytes);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_proxy_header_names_the_client),
-        cmocka_unit_test(input_without_the_signature_is_not_a_proxy_header),
-        cmocka_unit_test(a_broken_proxy_header_is_invalid),
-        cmocka_unit_test(x_forwarded_for_is_walked_past_trusted_proxies),
-        cmocka_unit_test(random_proxy_headers_are_read_within_bounds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

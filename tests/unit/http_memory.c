@@ -194,7 +194,7 @@ static void serve_afterwards(void)
     assert_false(c->ended);
 }
 
-TEST(no_failing_allocation_mixes_up_responses)
+TEST_CASE(no_failing_allocation_mixes_up_responses)
 {
     enum { ENOUGH = 200 };
     int n = 1;
@@ -214,7 +214,7 @@ TEST(no_failing_allocation_mixes_up_responses)
     assert_true(n > 10); /* there were some to fail */
 }
 
-TEST(without_memory_there_is_no_server)
+TEST_CASE(without_memory_there_is_no_server)
 {
     struct http_server *s = NULL;
     test_server_init(&t);
@@ -248,7 +248,7 @@ static size_t allocated_by_turns(void)
     return allocated - before;
 }
 
-TEST(an_unfinished_head_takes_little_more_memory_than_its_bytes)
+TEST_CASE(an_unfinished_head_takes_little_more_memory_than_its_bytes)
 {
     enum { HEAD_MAX = 16 * 1024, PARSER = 2048 };
     static const struct http_field_rule rules[] = {{"origin", HTTP_REPEAT_FIRST},
@@ -295,12 +295,4 @@ static int free_bodies(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_failing_allocation_mixes_up_responses),
-        cmocka_unit_test(without_memory_there_is_no_server),
-        cmocka_unit_test(an_unfinished_head_takes_little_more_memory_than_its_bytes),
-    };
-    return cmocka_run_group_tests(tests, make_bodies, free_bodies);
-}
+TEST_GROUP(make_bodies, free_bodies)

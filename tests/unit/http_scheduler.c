@@ -103,14 +103,14 @@ static int expired_at(uint64_t now_ms)
     return t.expired - before;
 }
 
-TEST(without_deadlines_nothing_expires)
+TEST_CASE_WITH(without_deadlines_nothing_expires, begin, end)
 {
     assert_int_equal(t.task[0].deadline, HTTP_DEADLINE_NONE);
     http_task_clear_deadline(&t.task[0]); /* harmless */
     assert_int_equal(expired_at(UINT64_MAX), 0);
 }
 
-TEST(each_kind_of_deadline_has_its_timeout)
+TEST_CASE_WITH(each_kind_of_deadline_has_its_timeout, begin, end)
 {
     uint64_t now_ms = start_ms();
     for (int kind = 0; kind < HTTP_DEADLINES; kind++) {
@@ -123,7 +123,7 @@ TEST(each_kind_of_deadline_has_its_timeout)
     }
 }
 
-TEST(a_deadline_expires_only_if_it_had_passed_at_the_previous_tick)
+TEST_CASE_WITH(a_deadline_expires_only_if_it_had_passed_at_the_previous_tick, begin, end)
 {
     uint64_t now_ms = start_ms();
     http_task_set_deadline(&t.scheduler, &t.task[0], HTTP_DEADLINE_HEAD, now_ms);
@@ -135,7 +135,7 @@ TEST(a_deadline_expires_only_if_it_had_passed_at_the_previous_tick)
     assert_int_equal(t.expired, 1);
 }
 
-TEST(a_deadline_of_the_same_kind_stays_and_of_another_replaces)
+TEST_CASE_WITH(a_deadline_of_the_same_kind_stays_and_of_another_replaces, begin, end)
 {
     uint64_t now_ms = start_ms();
     http_task_set_deadline(&t.scheduler, &t.task[0], HTTP_DEADLINE_HEAD, now_ms);
@@ -150,7 +150,7 @@ TEST(a_deadline_of_the_same_kind_stays_and_of_another_replaces)
     assert_ptr_equal(t.seen[1], &t.task[1]);
 }
 
-TEST(deadlines_expire_in_order_and_none_is_forgotten)
+TEST_CASE_WITH(deadlines_expire_in_order_and_none_is_forgotten, begin, end)
 {
     uint64_t now_ms = start_ms();
     for (int i = 0; i < TASKS; i++)
@@ -163,7 +163,7 @@ TEST(deadlines_expire_in_order_and_none_is_forgotten)
         assert_ptr_equal(t.seen[i], &t.task[2 * i + 1]);
 }
 
-TEST(few_deadlines_expire_per_turn)
+TEST_CASE_WITH(few_deadlines_expire_per_turn, begin, end)
 {
     uint64_t now_ms = start_ms();
     for (int i = 0; i < TASKS; i++)
@@ -176,7 +176,7 @@ TEST(few_deadlines_expire_per_turn)
     assert_int_equal(t.expired, TASKS);
 }
 
-TEST(tasks_run_in_order_and_an_enqueued_one_goes_to_the_end)
+TEST_CASE_WITH(tasks_run_in_order_and_an_enqueued_one_goes_to_the_end, begin, end)
 {
     t.again = 1;
     assert_false(http_scheduler_busy(&t.scheduler));
@@ -193,7 +193,7 @@ TEST(tasks_run_in_order_and_an_enqueued_one_goes_to_the_end)
     assert_false(http_scheduler_busy(&t.scheduler));
 }
 
-TEST(a_long_queue_is_run_in_turns)
+TEST_CASE_WITH(a_long_queue_is_run_in_turns, begin, end)
 {
     t.again = 1000 * 1000; /* more than a turn has time for */
     http_task_enqueue(&t.scheduler, &t.task[0]);
@@ -202,21 +202,4 @@ TEST(a_long_queue_is_run_in_turns)
     assert_in_range(t.run, 1, 1000 * 1000);
     http_task_fini(&t.task[0]);
     drain();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(without_deadlines_nothing_expires, begin, end),
-        cmocka_unit_test_setup_teardown(each_kind_of_deadline_has_its_timeout, begin, end),
-        cmocka_unit_test_setup_teardown(a_deadline_expires_only_if_it_had_passed_at_the_previous_tick, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(a_deadline_of_the_same_kind_stays_and_of_another_replaces, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(deadlines_expire_in_order_and_none_is_forgotten, begin, end),
-        cmocka_unit_test_setup_teardown(few_deadlines_expire_per_turn, begin, end),
-        cmocka_unit_test_setup_teardown(tasks_run_in_order_and_an_enqueued_one_goes_to_the_end, begin, end),
-        cmocka_unit_test_setup_teardown(a_long_queue_is_run_in_turns, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

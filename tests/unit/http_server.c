@@ -17,7 +17,7 @@ static void begin(void)
     test_server_open(&t);
 }
 
-TEST(a_request_is_answered_and_the_connection_stays)
+TEST_CASE(a_request_is_answered_and_the_connection_stays)
 {
     begin();
     struct client *c = client_open(&t);
@@ -36,7 +36,7 @@ TEST(a_request_is_answered_and_the_connection_stays)
     test_server_close(&t);
 }
 
-TEST(pipelined_requests_are_answered_in_order)
+TEST_CASE(pipelined_requests_are_answered_in_order)
 {
     begin();
     struct client *c = client_open(&t);
@@ -55,7 +55,7 @@ TEST(pipelined_requests_are_answered_in_order)
     test_server_close(&t);
 }
 
-TEST(connections_are_answered_independently)
+TEST_CASE(connections_are_answered_independently)
 {
     begin();
     struct client *a = client_open(&t);
@@ -74,7 +74,7 @@ TEST(connections_are_answered_independently)
     test_server_close(&t);
 }
 
-TEST(more_requests_than_one_write_answers_are_all_answered)
+TEST_CASE(more_requests_than_one_write_answers_are_all_answered)
 {
     enum { COUNT = 5 * HTTP_OUTPUT_MAX + 3 };
     begin();
@@ -93,7 +93,7 @@ TEST(more_requests_than_one_write_answers_are_all_answered)
     test_server_close(&t);
 }
 
-TEST(a_request_in_single_bytes_is_one_request)
+TEST_CASE(a_request_in_single_bytes_is_one_request)
 {
     begin();
     struct client *c = client_open(&t);
@@ -106,7 +106,7 @@ TEST(a_request_in_single_bytes_is_one_request)
     test_server_close(&t);
 }
 
-TEST(head_is_answered_with_the_length_and_no_body)
+TEST_CASE(head_is_answered_with_the_length_and_no_body)
 {
     begin();
     struct client *c = client_open(&t);
@@ -117,7 +117,7 @@ TEST(head_is_answered_with_the_length_and_no_body)
     test_server_close(&t);
 }
 
-TEST(a_rejected_request_is_answered_and_ends_the_connection)
+TEST_CASE(a_rejected_request_is_answered_and_ends_the_connection)
 {
     begin();
     struct client *c = client_open(&t);
@@ -133,7 +133,7 @@ TEST(a_rejected_request_is_answered_and_ends_the_connection)
     test_server_close(&t);
 }
 
-TEST(a_rejection_reaches_a_client_that_is_still_sending)
+TEST_CASE(a_rejection_reaches_a_client_that_is_still_sending)
 {
     begin();
     struct client *c = client_open(&t);
@@ -148,7 +148,7 @@ TEST(a_rejection_reaches_a_client_that_is_still_sending)
     test_server_close(&t);
 }
 
-TEST(persistence_follows_version_and_connection)
+TEST_CASE(persistence_follows_version_and_connection)
 {
     static const struct {
         const char *request;
@@ -173,7 +173,7 @@ TEST(persistence_follows_version_and_connection)
     test_server_close(&t);
 }
 
-TEST(a_client_that_expects_100_continue_gets_it_once)
+TEST_CASE(a_client_that_expects_100_continue_gets_it_once)
 {
     begin();
     struct client *c = client_open(&t);
@@ -188,7 +188,7 @@ TEST(a_client_that_expects_100_continue_gets_it_once)
     test_server_close(&t);
 }
 
-TEST(a_client_that_shuts_its_side_gets_its_response)
+TEST_CASE(a_client_that_shuts_its_side_gets_its_response)
 {
     begin();
     struct client *c = client_open(&t);
@@ -204,7 +204,7 @@ TEST(a_client_that_shuts_its_side_gets_its_response)
     test_server_close(&t);
 }
 
-TEST(a_request_is_cancelled_when_its_client_resets)
+TEST_CASE(a_request_is_cancelled_when_its_client_resets)
 {
     begin();
     for (int i = 0; i < 2; i++) {
@@ -225,7 +225,7 @@ TEST(a_request_is_cancelled_when_its_client_resets)
     test_server_close(&t);
 }
 
-TEST(input_behind_a_pending_response_is_served_afterwards)
+TEST_CASE(input_behind_a_pending_response_is_served_afterwards)
 {
     begin();
     struct client *c = client_open(&t);
@@ -260,7 +260,7 @@ static size_t bytes_kept(const struct client *c, size_t sent)
     return sent - (size_t)unsent - (size_t)unread;
 }
 
-TEST(no_more_than_one_read_is_kept_while_a_response_is_pending)
+TEST_CASE(no_more_than_one_read_is_kept_while_a_response_is_pending)
 {
     size_t sent = 0;
     begin();
@@ -282,7 +282,7 @@ TEST(no_more_than_one_read_is_kept_while_a_response_is_pending)
     test_server_close(&t);
 }
 
-TEST(a_slow_reader_gets_every_byte_and_is_not_read_from_meanwhile)
+TEST_CASE(a_slow_reader_gets_every_byte_and_is_not_read_from_meanwhile)
 {
     begin();
     struct client *c = client_open(&t);
@@ -302,7 +302,7 @@ TEST(a_slow_reader_gets_every_byte_and_is_not_read_from_meanwhile)
 }
 
 /* The second answer comes while the first is not taken yet, and is the last of its connection. */
-TEST(a_last_response_behind_an_unfinished_write_is_complete)
+TEST_CASE(a_last_response_behind_an_unfinished_write_is_complete)
 {
     test_server_init(&t);
     t.tight = true;
@@ -331,7 +331,7 @@ static void expect_503(void)
     assert_int_equal(client_count(c, "HTTP/1.1 503 Service Unavailable\r\n"), 1);
 }
 
-TEST(connections_over_the_limit_get_503)
+TEST_CASE(connections_over_the_limit_get_503)
 {
     test_server_init(&t);
     t.options.max_connections = 2;
@@ -353,7 +353,7 @@ TEST(connections_over_the_limit_get_503)
     test_server_close(&t);
 }
 
-TEST(only_max_rejections_connections_get_503_at_a_time)
+TEST_CASE(only_max_rejections_connections_get_503_at_a_time)
 {
     enum { REFUSALS = 64, FLOOD = REFUSALS + 20 };
     test_server_init(&t);
@@ -378,7 +378,7 @@ TEST(only_max_rejections_connections_get_503_at_a_time)
     test_server_close(&t);
 }
 
-TEST(a_known_entity_tag_is_answered_with_304)
+TEST_CASE(a_known_entity_tag_is_answered_with_304)
 {
     begin();
     struct client *c = client_open(&t);
@@ -411,7 +411,7 @@ static int option_of(int fd, int level, int option)
     return value;
 }
 
-TEST(accepted_sockets_have_bounded_buffers_and_no_delay)
+TEST_CASE(accepted_sockets_have_bounded_buffers_and_no_delay)
 {
     begin();
     struct client *c = client_open(&t);
@@ -460,7 +460,7 @@ static void expect_idle_loop(void)
     (void)uv_run(&t.loop, UV_RUN_NOWAIT);
 }
 
-TEST(the_loop_does_not_spin_while_connections_wait)
+TEST_CASE(the_loop_does_not_spin_while_connections_wait)
 {
     test_server_init(&t);
     t.tight = true;
@@ -503,7 +503,7 @@ static void begin_behind(const char *proxies, uint64_t head_timeout_ms)
     test_server_open(&t);
 }
 
-TEST(the_client_is_the_other_end_of_the_connection)
+TEST_CASE(the_client_is_the_other_end_of_the_connection)
 {
     static const char *const proxies[] = {"", "10.0.0.0/8"};
     for (size_t i = 0; i < TEST_COUNT(proxies); i++) {
@@ -521,7 +521,7 @@ TEST(the_client_is_the_other_end_of_the_connection)
     }
 }
 
-TEST(x_forwarded_for_of_a_trusted_proxy_names_the_client)
+TEST_CASE(x_forwarded_for_of_a_trusted_proxy_names_the_client)
 {
     begin_behind("127.0.0.0/8,10.0.0.0/8", 60000);
     struct client *c = client_open(&t);
@@ -532,7 +532,7 @@ TEST(x_forwarded_for_of_a_trusted_proxy_names_the_client)
     test_server_close(&t);
 }
 
-TEST(a_proxy_header_of_a_trusted_proxy_names_the_client)
+TEST_CASE(a_proxy_header_of_a_trusted_proxy_names_the_client)
 {
     begin_behind("127.0.0.0/8,10.0.0.0/8", 60000);
     struct client *c = client_open(&t);
@@ -548,7 +548,7 @@ TEST(a_proxy_header_of_a_trusted_proxy_names_the_client)
     test_server_close(&t);
 }
 
-TEST(a_proxy_header_may_be_split_anywhere)
+TEST_CASE(a_proxy_header_may_be_split_anywhere)
 {
     struct buf bytes = BUF_INIT;
     buf_append_span(&bytes, PROXY_HEADER);
@@ -574,7 +574,7 @@ TEST(a_proxy_header_may_be_split_anywhere)
     test_server_close(&t);
 }
 
-TEST(a_proxy_header_is_optional_and_rejected_when_broken)
+TEST_CASE(a_proxy_header_is_optional_and_rejected_when_broken)
 {
     begin_behind("127.0.0.1", 60000);
     struct client *c = client_open(&t);
@@ -591,7 +591,7 @@ TEST(a_proxy_header_is_optional_and_rejected_when_broken)
     test_server_close(&t);
 }
 
-TEST(an_incomplete_proxy_header_has_the_head_timeout)
+TEST_CASE(an_incomplete_proxy_header_has_the_head_timeout)
 {
     begin_behind("127.0.0.1", 200);
     struct client *c = client_open(&t);
@@ -600,38 +600,4 @@ TEST(an_incomplete_proxy_header_has_the_head_timeout)
     assert_int_equal(c->in.len, 0);
     assert_int_equal(t.metrics.connections_timed_out_total, 1);
     test_server_close(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_request_is_answered_and_the_connection_stays),
-        cmocka_unit_test(pipelined_requests_are_answered_in_order),
-        cmocka_unit_test(connections_are_answered_independently),
-        cmocka_unit_test(more_requests_than_one_write_answers_are_all_answered),
-        cmocka_unit_test(a_request_in_single_bytes_is_one_request),
-        cmocka_unit_test(head_is_answered_with_the_length_and_no_body),
-        cmocka_unit_test(a_rejected_request_is_answered_and_ends_the_connection),
-        cmocka_unit_test(a_rejection_reaches_a_client_that_is_still_sending),
-        cmocka_unit_test(persistence_follows_version_and_connection),
-        cmocka_unit_test(a_client_that_expects_100_continue_gets_it_once),
-        cmocka_unit_test(a_client_that_shuts_its_side_gets_its_response),
-        cmocka_unit_test(a_request_is_cancelled_when_its_client_resets),
-        cmocka_unit_test(input_behind_a_pending_response_is_served_afterwards),
-        cmocka_unit_test(no_more_than_one_read_is_kept_while_a_response_is_pending),
-        cmocka_unit_test(a_slow_reader_gets_every_byte_and_is_not_read_from_meanwhile),
-        cmocka_unit_test(a_last_response_behind_an_unfinished_write_is_complete),
-        cmocka_unit_test(connections_over_the_limit_get_503),
-        cmocka_unit_test(only_max_rejections_connections_get_503_at_a_time),
-        cmocka_unit_test(a_known_entity_tag_is_answered_with_304),
-        cmocka_unit_test(accepted_sockets_have_bounded_buffers_and_no_delay),
-        cmocka_unit_test(the_loop_does_not_spin_while_connections_wait),
-        cmocka_unit_test(the_client_is_the_other_end_of_the_connection),
-        cmocka_unit_test(x_forwarded_for_of_a_trusted_proxy_names_the_client),
-        cmocka_unit_test(a_proxy_header_of_a_trusted_proxy_names_the_client),
-        cmocka_unit_test(a_proxy_header_may_be_split_anywhere),
-        cmocka_unit_test(a_proxy_header_is_optional_and_rejected_when_broken),
-        cmocka_unit_test(an_incomplete_proxy_header_has_the_head_timeout),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static struct client *pipeline_beside_another(struct client **other)
     return greedy;
 }
 
-TEST(a_long_pipeline_is_served_in_turns)
+TEST_CASE(a_long_pipeline_is_served_in_turns)
 {
     struct client *other = NULL;
     begin();
@@ -41,7 +41,7 @@ TEST(a_long_pipeline_is_served_in_turns)
     test_server_close(&t);
 }
 
-TEST(a_connection_in_the_run_queue_may_be_reset_or_closed)
+TEST_CASE(a_connection_in_the_run_queue_may_be_reset_or_closed)
 {
     struct client *other = NULL;
     begin();
@@ -55,7 +55,7 @@ TEST(a_connection_in_the_run_queue_may_be_reset_or_closed)
 
 /* Its next request has come; that other clients are served first is not its fault. Their turns take longer
  * than the idle timeout, together. */
-TEST(a_connection_in_the_run_queue_is_not_idle)
+TEST_CASE(a_connection_in_the_run_queue_is_not_idle)
 {
     enum { OTHERS = 3, REQUESTS = 2 * HTTP_OUTPUT_MAX };
     struct client *others[OTHERS];
@@ -96,7 +96,7 @@ static void open_pipelines(int count)
     buf_fini(&requests);
 }
 
-TEST(a_single_request_does_not_wait_for_many_pipelines)
+TEST_CASE(a_single_request_does_not_wait_for_many_pipelines)
 {
     enum { PIPELINES = 64 };
     begin();
@@ -116,7 +116,7 @@ TEST(a_single_request_does_not_wait_for_many_pipelines)
 }
 
 /* However much of it has come: the content is as long as four reads. */
-TEST(a_connection_is_read_once_per_turn)
+TEST_CASE(a_connection_is_read_once_per_turn)
 {
     enum { READS = 4 };
     test_server_init(&t);
@@ -152,7 +152,7 @@ static int accepted_in_one_turn(int waiting)
     return (int)t.metrics.connections_open - before;
 }
 
-TEST(an_idle_server_accepts_few_connections_per_turn)
+TEST_CASE(an_idle_server_accepts_few_connections_per_turn)
 {
     enum { NEWCOMERS = 40 };
     begin();
@@ -166,7 +166,7 @@ TEST(an_idle_server_accepts_few_connections_per_turn)
     test_server_close(&t);
 }
 
-TEST(a_busy_server_accepts_more_connections_per_turn)
+TEST_CASE(a_busy_server_accepts_more_connections_per_turn)
 {
     enum { NEWCOMERS = 40 };
     begin();
@@ -176,7 +176,7 @@ TEST(a_busy_server_accepts_more_connections_per_turn)
     test_server_close(&t);
 }
 
-TEST(many_expired_deadlines_do_not_delay_requests)
+TEST_CASE(many_expired_deadlines_do_not_delay_requests)
 {
     enum { SILENT = 200, SHORT_MS = 300 };
     test_server_init(&t);
@@ -199,7 +199,7 @@ TEST(many_expired_deadlines_do_not_delay_requests)
 }
 
 /* What is in memory for a client is as much as one write may hold and an answer more. */
-TEST(large_responses_wait_until_earlier_ones_are_taken)
+TEST_CASE(large_responses_wait_until_earlier_ones_are_taken)
 {
     begin();
     struct client *greedy = client_open(&t);
@@ -212,20 +212,4 @@ TEST(large_responses_wait_until_earlier_ones_are_taken)
     TURN_UNTIL(&t, t.handled == 3);
     TURN_UNTIL(&t, client_count(greedy, "HTTP/1.1 200") == 3);
     test_server_close(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_single_request_does_not_wait_for_many_pipelines),
-        cmocka_unit_test(a_connection_is_read_once_per_turn),
-        cmocka_unit_test(an_idle_server_accepts_few_connections_per_turn),
-        cmocka_unit_test(a_busy_server_accepts_more_connections_per_turn),
-        cmocka_unit_test(many_expired_deadlines_do_not_delay_requests),
-        cmocka_unit_test(large_responses_wait_until_earlier_ones_are_taken),
-        cmocka_unit_test(a_long_pipeline_is_served_in_turns),
-        cmocka_unit_test(a_connection_in_the_run_queue_is_not_idle),
-        cmocka_unit_test(a_connection_in_the_run_queue_may_be_reset_or_closed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
