@@ -4,17 +4,20 @@
  */
 /* clang-format off */
 /*
- *      PROXY -----> NEW --first byte--> READING <--first byte-- IDLE --server finishes----+
- *    PROXY header                          |                     ^                        |
- *                                   complete, or rejected        |                        |
- *                                          v                     |                        |
- *                                       HANDLING --answered------+--the last response---> ENDING
- *                                          |                     ^                        |
- *                              handler returns unanswered        |                        |
- *                                          v                     |                        |
- *                                       WAITING ----answered-----+                   all is written
- *                                                                                         v
- *      every state but HANDLING ---> CLOSING <---client closes, or a deadline passes-- LINGERING
+ *     PROXY      a trusted proxy may send a PROXY protocol header
+ *       v
+ *      NEW       nothing of a request was read yet
+ *       | first byte
+ *       v
+ *    READING <---------- first byte ------------ IDLE -------------------+
+ *       | complete, or rejected                   ^                      | the server finishes
+ *       v                                         | answered             v
+ *    HANDLING ------------------------------------+--- the last time ---> ENDING
+ *       | the handler returns without answering   |                      | all is written
+ *       v                                         |                      v
+ *    WAITING -------------------------------------+                  LINGERING
+ *
+ *    Every state but HANDLING --> CLOSING: the client has gone, or a deadline has passed.
  */
 /* clang-format on */
 /*
@@ -471,7 +474,8 @@ static void begin_handling(struct http_connection *c)
     enter(c, HANDLING);
 }
 
-/* The request of the connection's exchange, or none at all, is answered with `status`: the last response. */
+/* Has the exchange answered with `status`, whether its request was read completely or not at all. The
+ * connection ends with that response. */
 static void reject(struct http_connection *c, int status)
 {
     const struct http_handler *handler = &c->all->options.handler;

@@ -344,7 +344,7 @@ TEST_CASE(connections_over_the_limit_get_503)
     assert_int_equal(t.metrics.connections_rejected_total, 3);
     client_send(a, GET("/now?a"));
     TURN_UNTIL(&t, client_count(a, "\r\n\r\na") == 1);
-    client_close(b); /* the refused ones still linger: they do not take its place */
+    client_close(b); /* those with a 503 still linger: they do not take its place */
     TURN_UNTIL(&t, t.open == 1);
     assert_int_equal(t.metrics.connections_open, 1 + 3);
     struct client *d = client_open(&t);
@@ -355,7 +355,7 @@ TEST_CASE(connections_over_the_limit_get_503)
 
 TEST_CASE(only_max_rejections_connections_get_503_at_a_time)
 {
-    enum { REFUSALS = 64, FLOOD = REFUSALS + 20 };
+    enum { REJECTIONS = 64, FLOOD = REJECTIONS + 20 };
     test_server_init(&t);
     t.options.max_connections = 1;
     test_server_open(&t);
@@ -372,7 +372,7 @@ TEST_CASE(only_max_rejections_connections_get_503_at_a_time)
         TURN_UNTIL(&t, flood[i]->ended);
         told += client_count(flood[i], "HTTP/1.1 503");
     }
-    assert_int_equal(told, REFUSALS);
+    assert_int_equal(told, REJECTIONS);
     client_send(first, GET("/now?b"));
     TURN_UNTIL(&t, client_count(first, "\r\n\r\nb") == 1);
     test_server_close(&t);
