@@ -111,11 +111,6 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         accept_at_most(l, l->owner.accept_budget(l->owner.arg));
 }
 
-void http_listener_accept_all(struct http_listener *l)
-{
-    accept_at_most(l, BACKLOG + 1);
-}
-
 int http_listener_open(struct http_listener *l, uv_loop_t *loop, const struct addr *address, bool reuse_port,
                        const struct http_listener_owner *owner)
 {
@@ -144,8 +139,12 @@ static void on_closed(uv_handle_t *handle)
     wait_group_done(&l->handles);
 }
 
-void http_listener_close(struct http_listener *l)
+/* The queue can hold no more than the backlog and one: new connections that keep coming do not make a drain
+ * endless. */
+void http_listener_close(struct http_listener *l, bool drain)
 {
+    if (drain)
+        accept_at_most(l, BACKLOG + 1);
     uv_close((uv_handle_t *)&l->poll, on_closed);
     uv_close((uv_handle_t *)&l->pause, on_closed);
     close(l->fd);

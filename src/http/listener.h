@@ -34,10 +34,8 @@ struct http_listener {
 int http_listener_open(struct http_listener *l, uv_loop_t *loop, const struct addr *address, bool reuse_port,
                        const struct http_listener_owner *owner) __attribute__((warn_unused_result));
 
-/* Accepts as many connections as the queue can hold: new ones that keep coming do not make it endless. */
-void http_listener_accept_all(struct http_listener *l);
-
-/* `closed` is called from the loop. */
-void http_listener_close(struct http_listener *l);
+/* `closed` is called from the loop. `drain`: the connections that the kernel has queued are accepted first.
+ */
+void http_listener_close(struct http_listener *l, bool drain);
 
 #endif

@@ -32,12 +32,6 @@ void http_output_clear(struct http_output *o)
     buf_clear(&o->heads);
 }
 
-void http_output_fini(struct http_output *o)
-{
-    http_output_clear(o);
-    buf_fini(&o->heads);
-}
-
 /* Lists the pieces: head, body, head, body ... Not every response has a body. */
 static unsigned gather(const struct http_output *o, uv_buf_t *pieces)
 {

@@ -29,10 +29,14 @@ struct http_output {
     uv_buf_t piece[2 * HTTP_OUTPUT_MAX];
 };
 
-void http_output_fini(struct http_output *o);
-
 /* Drops everything unwritten. */
 void http_output_clear(struct http_output *o);
+
+static inline void http_output_fini(struct http_output *o)
+{
+    http_output_clear(o);
+    buf_fini(&o->heads);
+}
 
 /* True when there is enough for one write, or not enough room for one more response and the "100 Continue"
  * before it. */

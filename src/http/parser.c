@@ -490,13 +490,6 @@ void http_parser_init(struct http_parser *p, const struct http_parser_config *co
     p->llhttp.data = p;
 }
 
-void http_parser_fini(struct http_parser *p)
-{
-    buf_fini(&p->text);
-    for (int i = 0; i < HTTP_LISTS_MAX; i++)
-        buf_fini(&p->list[i]);
-}
-
 static bool is_token_char(char c)
 {
     return is_alnum(c) || (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);

@@ -1,6 +1,6 @@
 /*
  * Bytes to requests: llhttp, strict, with limits of our own and checks that llhttp leaves to its users. Also
- * what proxies tell about the client behind them: the PROXY protocol header before the first request, and
+ * what proxies report about the client behind them: the PROXY protocol header before the first request, and
  * X-Forwarded-For. No sockets here.
  *
  * One parser reads one request: http_parser_init, then http_parser_feed until the request is complete or
@@ -101,7 +101,13 @@ static inline size_t http_leading_crlf(struct span bytes, bool *half)
 
 /* `p` is zeroed before its first use. */
 void http_parser_init(struct http_parser *p, const struct http_parser_config *config);
-void http_parser_fini(struct http_parser *p);
+
+static inline void http_parser_fini(struct http_parser *p)
+{
+    buf_fini(&p->text);
+    for (int i = 0; i < HTTP_LISTS_MAX; i++)
+        buf_fini(&p->list[i]);
+}
 
 /* Bytes of memory that it owns. */
 static inline size_t http_parser_capacity(const struct http_parser *p)

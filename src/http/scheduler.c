@@ -121,19 +121,6 @@ void http_scheduler_close(struct http_scheduler *s, struct wait_group *handles)
 
 /* --- tasks --- */
 
-void http_task_init(struct http_task *t)
-{
-    list_init(&t->deadline_link);
-    list_init(&t->run_link);
-    t->deadline = HTTP_DEADLINE_NONE;
-}
-
-void http_task_fini(struct http_task *t)
-{
-    http_task_clear_deadline(t);
-    list_remove(&t->run_link);
-}
-
 void http_task_set_deadline(struct http_scheduler *s, struct http_task *t, enum http_deadline kind,
                             uint64_t now_ms)
 {
@@ -144,12 +131,6 @@ void http_task_set_deadline(struct http_scheduler *s, struct http_task *t, enum 
     t->deadline = kind;
     t->deadline_ms = now_ms + s->timeout_ms[kind];
     list_append(&s->deadlines[kind], &t->deadline_link);
-}
-
-void http_task_clear_deadline(struct http_task *t)
-{
-    list_remove(&t->deadline_link);
-    t->deadline = HTTP_DEADLINE_NONE;
 }
 
 void http_task_enqueue(struct http_scheduler *s, struct http_task *t)

@@ -70,15 +70,29 @@ void http_scheduler_close(struct http_scheduler *s, struct wait_group *handles);
 /* What the tick does, with the loop's time: a deadline that passed before the previous tick has expired. */
 void http_scheduler_tick(struct http_scheduler *s, uint64_t now_ms);
 
-void http_task_init(struct http_task *t);
+static inline void http_task_init(struct http_task *t)
+{
+    list_init(&t->deadline_link);
+    list_init(&t->run_link);
+    t->deadline = HTTP_DEADLINE_NONE;
+}
+
+static inline void http_task_clear_deadline(struct http_task *t)
+{
+    list_remove(&t->deadline_link);
+    t->deadline = HTTP_DEADLINE_NONE;
+}
 
 /* Removes the task from all lists. */
-void http_task_fini(struct http_task *t);
+static inline void http_task_fini(struct http_task *t)
+{
+    http_task_clear_deadline(t);
+    list_remove(&t->run_link);
+}
 
 /* Sets the deadline or replaces one of another kind, counting from `now_ms`. One of the same kind stays. */
 void http_task_set_deadline(struct http_scheduler *s, struct http_task *t, enum http_deadline kind,
                             uint64_t now_ms);
-void http_task_clear_deadline(struct http_task *t);
 
 /* Appends the task to the run queue. It must not be in it. */
 void http_task_enqueue(struct http_scheduler *s, struct http_task *t);

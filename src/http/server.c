@@ -117,13 +117,17 @@ void http_server_announce_close(struct http_server *s)
     http_connections_announce_close(s->connections);
 }
 
-void http_server_stop_listening(struct http_server *s)
+static void close_listener(struct http_server *s, bool drain)
 {
     if (!s->listening)
         return;
     s->listening = false;
-    http_listener_accept_all(&s->listener);
-    http_listener_close(&s->listener);
+    http_listener_close(&s->listener, drain);
+}
+
+void http_server_stop_listening(struct http_server *s)
+{
+    close_listener(s, true);
 }
 
 static void on_clients_gone(void *arg)
@@ -156,10 +160,7 @@ void http_server_close(struct http_server *s, void (*closed)(void *arg), void *a
     s->closing = true;
     s->closed = closed;
     s->closed_arg = arg;
-    if (s->listening) {
-        s->listening = false;
-        http_listener_close(&s->listener);
-    }
+    close_listener(s, false);
     http_connections_close(s->connections, &s->handles);
     wait_group_wait(&s->handles, free_server, s);
 }

@@ -272,21 +272,43 @@ TEST_CASE(a_request_behind_an_expired_write_is_cancelled)
     test_server_close(&t);
 }
 
+/* The connection whose write began first is closed first, although it got another response last. */
 TEST_CASE(a_later_response_does_not_extend_the_write_timeout)
 {
     test_server_init(&t);
     t.tight = true;
     t.options.write_timeout_ms = 2 * (uint64_t)SHORT_MS;
     test_server_open(&t);
-    struct client *c = client_open(&t);
-    c->reads = false;
-    client_send(c, GET("/mid") GET("/later?a"));
-    TURN_UNTIL(&t, t.later_count == 1);
+    struct client *first = client_open(&t);
+    struct client *second = client_open(&t);
+    first->reads = second->reads = false;
     int64_t began = wait_now_ms();
+    client_send(first, GET("/mid") GET("/later?a"));
+    TURN_UNTIL(&t, t.later_count == 1);
     test_server_turn_for(&t, SHORT_MS);
+    client_send(second, GET("/mid"));
+    TURN_UNTIL(&t, t.handled == 3);
+    test_server_turn_for(&t, 20);
     test_server_answer(&t, 0);
-    TURN_UNTIL(&t, t.metrics.connections_open == 0);
+    TURN_UNTIL(&t, t.metrics.connections_open < 2);
     expect_at_least(began, 2 * SHORT_MS);
+    assert_int_equal(client_server_fd(first), -1);
+    assert_int_not_equal(client_server_fd(second), -1);
+    test_server_close(&t);
+}
+
+TEST_CASE(each_response_renews_the_idle_timeout)
+{
+    test_server_init(&t);
+    t.options.idle_timeout_ms = 4 * (uint64_t)SHORT_MS;
+    test_server_open(&t);
+    struct client *c = client_open(&t);
+    for (int i = 0; i < 6; i++) {
+        client_send(c, GET("/now?a"));
+        test_server_turn_for(&t, SHORT_MS);
+    }
+    assert_int_equal(client_count(c, "\r\n\r\na"), 6);
+    assert_false(c->ended);
     test_server_close(&t);
 }
 
