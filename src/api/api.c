@@ -2,6 +2,7 @@
 #include "api/api.h"
 
 #include "api/params.h"
+#include "api/request_fields.h"
 #include "api/response.h"
 #include "base/clock.h"
 
@@ -53,7 +54,7 @@ static void log_call(const struct call *call, const struct http_request *request
         .client = {client, client_len},
         .key = call->has_key ? (struct span){key, sizeof key} : SPAN_ABSENT,
         .request_id = request_id,
-        .traceparent = request->field[HTTP_FIELD_TRACEPARENT],
+        .traceparent = request->field[API_FIELD_TRACEPARENT],
     };
     access_log_write(&record);
 }
@@ -67,7 +68,7 @@ static struct http_response *begin_response(struct api *a, int status, struct bl
 /* The client's, or one of ours where somebody may look for the request; absent otherwise. */
 static struct span request_id_of(struct api *a, const struct http_request *request, bool wanted)
 {
-    struct span id = request->field[HTTP_FIELD_REQUEST_ID];
+    struct span id = request->field[API_FIELD_REQUEST_ID];
     if (request_id_valid(id))
         return id;
     return wanted ? request_id_next(&a->ids) : SPAN_ABSENT;
@@ -79,7 +80,7 @@ static void respond(struct call *call)
     struct api *a = call->api;
     struct http_response *r = &a->response;
     const struct http_request *request = http_exchange_request(call->exchange);
-    r->status = http_exchange_status(call->exchange, r);
+    http_exchange_evaluate_preconditions(call->exchange, r);
     bool logged = access_log_wants(a->options.access_log, r->status);
     struct span id = request_id_of(a, request, logged || r->status >= 400);
     if (id.data != NULL)
@@ -231,13 +232,13 @@ static void handle(void *arg, struct http_exchange *x)
         ask_store(call, &q);
 }
 
-static void refuse(void *arg, struct http_exchange *x, int status)
+static void reject(void *arg, struct http_exchange *x, int status)
 {
     struct call *call = begin_call(arg, x);
     respond_error(call, api_error_for_status(status));
 }
 
-static void abandon(void *arg, struct http_exchange *x)
+static void cancel(void *arg, struct http_exchange *x)
 {
     struct api *a = arg;
     struct call *call = http_exchange_state(x);
@@ -274,6 +275,18 @@ void api_free(struct api *a)
 
 struct http_handler api_handler(struct api *a)
 {
+    static const struct http_field_rule fields[] = {
+#define FIELD_RULE(symbol, text, repetition) {text, HTTP_REPEAT_##repetition},
+        API_REQUEST_FIELDS(FIELD_RULE)
+#undef FIELD_RULE
+    };
     return (struct http_handler){
-        .arg = a, .state_size = sizeof(struct call), .handle = handle, .refuse = refuse, .abandon = abandon};
+        .arg = a,
+        .state_size = sizeof(struct call),
+        .fields = fields,
+        .field_count = sizeof fields / sizeof fields[0],
+        .handle = handle,
+        .reject = reject,
+        .cancel = cancel,
+    };
 }

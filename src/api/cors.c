@@ -111,7 +111,7 @@ void cors_add_fields(const struct cors *c, const struct http_request *request, s
     if (!cors_enabled(c))
         return;
     bool any = any_origin(c);
-    struct span origin = request->field[HTTP_FIELD_ORIGIN];
+    struct span origin = request->field[API_FIELD_ORIGIN];
     if (!any)
         http_response_add(r, SPAN("Vary"), SPAN("Origin"));
     if (!any && !allowed(c, origin))
@@ -124,8 +124,8 @@ void cors_add_fields(const struct cors *c, const struct http_request *request, s
 void cors_add_preflight_fields(const struct cors *c, const struct http_request *request,
                                struct http_response *r)
 {
-    if (!allowed(c, request->field[HTTP_FIELD_ORIGIN]) ||
-        request->field[HTTP_FIELD_REQUEST_METHOD].data == NULL)
+    if (!allowed(c, request->field[API_FIELD_ORIGIN]) ||
+        request->field[API_FIELD_REQUEST_METHOD].data == NULL)
         return;
     http_response_add(r, SPAN("Access-Control-Allow-Methods"), SPAN("GET, HEAD"));
     http_response_add(r, SPAN("Access-Control-Allow-Headers"),

@@ -2,6 +2,7 @@
 #ifndef API_CORS_H
 #define API_CORS_H
 
+#include "api/request_fields.h"
 #include "http/response.h"
 
 struct cors {

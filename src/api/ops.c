@@ -75,14 +75,14 @@ static void handle(void *arg, struct http_exchange *x)
     }
 }
 
-static void refuse(void *arg, struct http_exchange *x, int status)
+static void reject(void *arg, struct http_exchange *x, int status)
 {
     struct ops *o = arg;
     buf_clear(&o->body);
     respond_text(o, x, status, "request refused\n");
 }
 
-static void abandon(void *arg, struct http_exchange *x)
+static void cancel(void *arg, struct http_exchange *x)
 {
     (void)arg;
     (void)x; /* every answer is given at once */
@@ -108,5 +108,5 @@ void ops_free(struct ops *o)
 
 struct http_handler ops_handler(struct ops *o)
 {
-    return (struct http_handler){.arg = o, .handle = handle, .refuse = refuse, .abandon = abandon};
+    return (struct http_handler){.arg = o, .handle = handle, .reject = reject, .cancel = cancel};
 }

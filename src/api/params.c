@@ -100,7 +100,7 @@ static int parse_key(const struct http_request *request, const struct params_con
                      struct digest *out)
 {
     struct buf *scratch = context->scratch;
-    struct span header = request->field[HTTP_FIELD_API_KEY];
+    struct span header = request->field[API_FIELD_KEY];
     if (header.data != NULL)
         return digest_of_key(context->digests, header, out);
     struct span encoded = uri_query_find(request->query, SPAN("api_key"));

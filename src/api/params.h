@@ -7,10 +7,10 @@
 #ifndef API_PARAMS_H
 #define API_PARAMS_H
 
+#include "api/request_fields.h"
 #include "api/response.h"
 #include "base/digest.h"
 #include "cache/cache.h"
-#include "http/request.h"
 #include "model/link.h"
 
 enum route { ROUTE_NONE, ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD_BY_LINK, ROUTE_COUNT };

@@ -152,7 +152,7 @@ int admin_open(struct server *s)
         .idle_timeout_ms = ADMIN_TIMEOUT_MS,
         .write_timeout_ms = ADMIN_TIMEOUT_MS,
         .max_connections = s->max_admin_connections,
-        .max_refusals = ADMIN_REFUSALS_MAX,
+        .max_rejections = ADMIN_REFUSALS_MAX,
         .open_connections = &s->admin_connections,
         .close_each = true,
         .evict_idle = true,

@@ -1,35 +1,281 @@
-/* Client connections; see connection.h for their states. Every entry from the loop ends in settle(). */
+/*
+ * Client connections and their exchanges; see connection.h and exchange.h. Every entry from the loop ends in
+ * settle().
+ */
+/* clang-format off */
+/*
+ *     PROXY      a trusted proxy may send a PROXY protocol header
+ *       v
+ *      NEW       nothing of a request was read yet
+ *       | first byte
+ *       v
+ *    READING <---------- first byte ------------ IDLE -------------------+
+ *       | complete, or rejected                   ^                      | the server finishes
+ *       v                                         | answered             v
+ *    HANDLING ------------------------------------+--- the last time ---> ENDING
+ *       | the handler returns without answering   |                      | all is written
+ *       v                                         |                      v
+ *    WAITING -------------------------------------+                  LINGERING
+ *
+ *    Every state but HANDLING --> CLOSING: the client has gone, or a deadline has passed.
+ */
+/* clang-format on */
+/*
+ * In WAITING one more read is taken and kept, then none: stopping and starting to poll would cost two system
+ * calls per request. So a reset is seen at once. The end of the client's input does not end the exchange: the
+ * client gets its response.
+ *
+ * Writes run beside these states, where the client does not take a response at once. Meanwhile nothing is
+ * read and no further request begins. In LINGERING our side is shut and further input is dropped, for a
+ * while: closing at once would reset the connection, and the client could lose the response (RFC 9112
+ * section 9.6). A response that the kernel still holds after that has the write timeout, as any other.
+ */
 #include "http/connection.h"
 
 #include "base/clock.h"
-#include "http/etag.h"
-#include "http/forwarded.h"
-#include "http/socket.h"
+#include "base/list.h"
+#include "http/output.h"
+#include "http/parser.h"
+#include "http/scheduler.h"
 
+#include <assert.h>
+#include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+/* Exchanges kept for reuse, and the memory for its request that each of them may keep. */
+enum { FREELIST_MAX = 256, FREELIST_CAPACITY_MAX = 4096 };
+
+struct http_connections {
+    struct http_server_options options;
+    struct http_parser_config parser_config;
+    uv_loop_t *loop;
+    void (*closed)(void *arg, bool over_limit);
+    void *arg;
+    struct http_scheduler scheduler;
+    struct http_date date;
+    struct list open;               /* in order of arrival */
+    struct http_exchange *freelist; /* exchanges for reuse */
+    int freelist_len;
+    bool proxies; /* some are trusted */
+    bool announcing_close;
+    bool finishing;
+    unsigned requests; /* since http_connections_take_requests */
+    uint64_t random;   /* state of the generator for ages */
+
+    /* Responses to the requests of the connection whose input is being processed. Empty between two entries
+     * from the loop. */
+    struct http_output output;
+    char read_buffer[HTTP_READ_BUFFER];
+};
+
+enum connection_state { PROXY, NEW, IDLE, READING, HANDLING, WAITING, ENDING, LINGERING, CLOSING };
+
+struct http_connection {
+    uv_tcp_t tcp;
+    struct http_connections *all;
+    struct list link;
+    struct http_task task;
+    struct http_exchange *exchange; /* in READING, HANDLING and WAITING */
+    uint64_t retire_ms;             /* of the loop's clock: from then on the next response is the last */
+    struct ip client;               /* the other end, or the client in a PROXY protocol header */
+
+    /* Input that waits: for a response, a write, the run queue, or the rest of a PROXY protocol header. */
+    struct buf pending_input;
+    enum connection_state state;
+    unsigned writing; /* writes under way: a response that came later may queue behind one */
+    bool polled;      /* the loop reads from the socket */
+    bool read_full;   /* the last read filled the buffer: other connections are read before the next */
+    bool half_crlf;   /* the CR of an empty line between two requests was read, and its LF was not */
+    bool over_limit;
+};
+
+struct http_exchange {
+    struct http_parser parser;
+    struct http_connection *connection;
+    struct http_exchange *next_free;
+    uint64_t began_ns;
+    bool close;     /* the connection ends with this response, whatever the client asks for */
+    bool followed;  /* more input was read behind this request */
+    bool continued; /* "100 Continue" was sent */
+    max_align_t state[];
+};
+
+/* --- states --- */
+
+/* Every change of state passes here. */
+static void enter(struct http_connection *c, enum connection_state next)
+{
+    enum { FROM_READABLE = 1 << HANDLING | 1 << CLOSING, ANSWERED = 1 << IDLE | 1 << ENDING };
+    static const unsigned short allowed[] = {
+        [PROXY] = 1 << NEW | FROM_READABLE,
+        [NEW] = 1 << READING | FROM_READABLE,
+        [IDLE] = 1 << READING | 1 << ENDING | FROM_READABLE,
+        [READING] = FROM_READABLE,
+        [HANDLING] = 1 << WAITING | ANSWERED,
+        [WAITING] = ANSWERED | 1 << CLOSING,
+        [ENDING] = 1 << LINGERING | 1 << CLOSING,
+        [LINGERING] = 1 << CLOSING,
+        [CLOSING] = 0,
+    };
+    assert((allowed[c->state] >> next & 1) != 0);
+    c->state = next;
+}
+
+/* Input is parsed as it comes. */
+static bool takes_requests(const struct http_connection *c)
+{
+    return c->state == NEW || c->state == IDLE || c->state == READING;
+}
+
+/* Nothing of a request was read, and one was answered before: the connection may end without a loss. */
+static bool between_requests(const struct http_connection *c)
+{
+    return c->state == IDLE && c->pending_input.len == 0;
+}
+
+/* --- exchanges --- */
+
+static void free_exchange(struct http_exchange *x)
+{
+    http_parser_fini(&x->parser);
+    free(x);
+}
+
+/* Gives the connection an exchange for its next request. Returns false when there is no memory. */
+static bool begin_exchange(struct http_connection *c)
+{
+    struct http_connections *all = c->all;
+    struct http_exchange *x = all->freelist;
+    assert(c->exchange == NULL);
+    if (x != NULL) {
+        all->freelist = x->next_free;
+        all->freelist_len--;
+    } else {
+        x = calloc(1, sizeof *x + all->options.handler.state_size);
+        if (x == NULL)
+            return false;
+    }
+    http_parser_init(&x->parser, &all->parser_config);
+    x->connection = c;
+    x->close = false;
+    x->continued = false;
+    c->exchange = x;
+    return true;
+}
+
+static void end_exchange(struct http_connection *c)
+{
+    struct http_connections *all = c->all;
+    struct http_exchange *x = c->exchange;
+    c->exchange = NULL;
+    if (http_parser_capacity(&x->parser) > FREELIST_CAPACITY_MAX || all->freelist_len == FREELIST_MAX) {
+        free_exchange(x);
+        return;
+    }
+    x->next_free = all->freelist;
+    all->freelist = x;
+    all->freelist_len++;
+}
+
+static void free_freelist(struct http_connections *all)
+{
+    while (all->freelist != NULL) {
+        struct http_exchange *x = all->freelist;
+        all->freelist = x->next_free;
+        free_exchange(x);
+    }
+}
+
+const struct http_request *http_exchange_request(const struct http_exchange *x)
+{
+    return &x->parser.request;
+}
+
+struct ip http_exchange_client(const struct http_exchange *x)
+{
+    const struct http_connection *c = x->connection;
+    if (!c->all->proxies)
+        return c->client;
+    return http_forwarded_client(x->parser.request.field[HTTP_FIELD_FORWARDED_FOR], &c->client,
+                                 c->all->options.trusted_proxies);
+}
+
+void *http_exchange_state(struct http_exchange *x)
+{
+    return x->state;
+}
+
+uint64_t http_exchange_began_ns(const struct http_exchange *x)
+{
+    return x->began_ns;
+}
+
+void http_exchange_evaluate_preconditions(const struct http_exchange *x, struct http_response *r)
+{
+    struct span listed = x->parser.request.field[HTTP_FIELD_IF_NONE_MATCH];
+    if (listed.data != NULL && r->status == 200 && r->body != NULL && r->body->has_etag &&
+        http_etag_listed(listed, blob_etag(r->body)))
+        r->status = 304;
+}
+
+/* --- closing --- */
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct http_connection *c = handle->data;
+    struct http_connections *all = c->all;
+    bool over_limit = c->over_limit;
+    list_remove(&c->link);
+    metric_sub(&all->options.metrics->connections_open, 1);
+    buf_fini(&c->pending_input);
+    free(c);
+    all->closed(all->arg, over_limit);
+}
+
+/* Closes at once. The memory is freed in the loop. */
+static void close_connection(struct http_connection *c)
+{
+    if (c->state == CLOSING)
+        return;
+    loop_lag_begin(c->all->options.loop_lag);
+    bool waiting = c->state == WAITING;
+    enter(c, CLOSING);
+    http_task_fini(&c->task);
+    if (c->exchange != NULL) {
+        if (waiting)
+            c->all->options.handler.cancel(c->all->options.handler.arg, c->exchange);
+        end_exchange(c);
+    }
+    uv_close((uv_handle_t *)&c->tcp, on_closed);
+}
 
 /* --- reading, writing, deadlines --- */
 
 static void settle(struct http_connection *c);
-static void set_reading(struct http_connection *c, bool on);
-static void take_input(struct http_connection *c, struct span bytes);
-static void refuse_unread(struct http_connection *c, int status);
+static void process_input(struct http_connection *c, struct span input);
+static void process_pending(struct http_connection *c);
+static void reject_unread(struct http_connection *c, int status);
 
-/* libuv goes on reading while the buffer is filled: no memory for more makes it look at the others first. */
+/* libuv goes on reading while the buffer is filled. An empty buffer makes it read from the other sockets
+ * first. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     (void)suggested;
     struct http_connection *c = handle->data;
-    size_t room = c->has_read ? 0 : sizeof c->server->read_buffer;
-    *out = (uv_buf_t){.base = c->server->read_buffer, .len = room};
+    size_t room = c->read_full ? 0 : sizeof c->all->read_buffer;
+    *out = (uv_buf_t){.base = c->all->read_buffer, .len = room};
 }
 
-static void keep_input(struct http_connection *c, struct span bytes)
+static void keep_input(struct http_connection *c, struct span input)
 {
-    buf_append_span(&c->pending_input, bytes);
+    buf_append_span(&c->pending_input, input);
     if (buf_error(&c->pending_input) != 0)
-        http_connection_close(c);
+        close_connection(c);
 }
 
 /* More than one request, or at least more than a head. */
@@ -40,23 +286,24 @@ static bool is_pipelined(struct span input)
     return found != NULL && found + sizeof head_end - 1 < input.data + input.len;
 }
 
-/* An empty line is not the beginning of a request: no deadline is set or cleared for it. */
-static struct span skip_empty_lines(struct http_connection *c, struct span input)
+/* An empty line does not begin a request: it neither sets nor clears a deadline. */
+static struct span skip_leading_crlf(struct http_connection *c, struct span input)
 {
-    bool between = c->state == HTTP_CONNECTION_READING && c->exchange == NULL;
-    return between ? span_skip(input, http_skip_empty_lines(input, &c->half_line)) : input;
+    bool between = c->state == NEW || c->state == IDLE;
+    return between ? span_skip(input, http_leading_crlf(input, &c->half_crlf)) : input;
 }
 
-/* Who asks one thing has the answer at once; who asks many stands behind others who do. */
+/* A single request is answered at once. A client that pipelines waits in the run queue behind the others that
+ * do. */
 static void on_input(struct http_connection *c, struct span input)
 {
     bool behind_others = false;
-    if (!list_empty(&c->server->waiting)) {
-        input = skip_empty_lines(c, input);
+    if (http_scheduler_busy(&c->all->scheduler)) {
+        input = skip_leading_crlf(c, input);
         behind_others = is_pipelined(input);
     }
-    if (c->state == HTTP_CONNECTION_READING && !behind_others) {
-        take_input(c, input);
+    if (takes_requests(c) && !behind_others) {
+        process_input(c, input);
         return;
     }
     keep_input(c, input);
@@ -64,387 +311,491 @@ static void on_input(struct http_connection *c, struct span input)
 }
 
 /*
- * A trusted proxy may tell whose bytes it passes on, once and before them. While that is incomplete nothing
- * is done: the deadline is that of the connection's first request.
+ * A trusted proxy may tell the address of its client, once and before anything else. An incomplete header
+ * changes nothing: the deadline stays that of the connection's first request.
  */
-static void on_first_input(struct http_connection *c, struct span input)
+static void on_proxy_input(struct http_connection *c, struct span input)
 {
     size_t used = 0;
     keep_input(c, input);
-    if (c->state == HTTP_CONNECTION_CLOSING)
+    if (c->state == CLOSING)
         return;
-    enum http_proxy_header found = http_proxy_header_read(buf_span(&c->pending_input), &used, &c->client);
-    c->proxy_header_due = found == HTTP_PROXY_NEED_MORE;
-    if (found == HTTP_PROXY_INVALID) {
-        refuse_unread(c, 400);
-    } else if (!c->proxy_header_due) {
+    switch (http_proxy_header_read(buf_span(&c->pending_input), &used, &c->client)) {
+    case HTTP_PROXY_NEED_MORE:
+        break;
+    case HTTP_PROXY_INVALID:
+        reject_unread(c, 400);
+        settle(c);
+        break;
+    case HTTP_PROXY_NONE:
+    case HTTP_PROXY_READ:
+        enter(c, NEW);
         buf_consume(&c->pending_input, used);
-        http_connection_resume(c);
+        if (c->pending_input.len > 0)
+            process_pending(c);
+        else
+            settle(c);
+        break;
     }
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *input)
+static void set_polled(struct http_connection *c, bool on);
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 {
     struct http_connection *c = stream->data;
-    c->has_read = n > 0 && (size_t)n == input->len;
-    if (n == UV_ENOBUFS) /* see on_alloc() */
+    c->read_full = n > 0 && (size_t)n == buffer->len;
+    if (n == 0 || n == UV_ENOBUFS) /* see on_alloc() */
         return;
-    if (n == UV_EOF && c->state == HTTP_CONNECTION_HANDLING) {
-        /* The client may still be waiting for its answer; its end will be read again. */
-        set_reading(c, false);
-    } else if (n < 0) {
-        http_connection_close(c);
-    } else if (n > 0 && (c->state == HTTP_CONNECTION_HANDLING || c->state == HTTP_CONNECTION_READING)) {
-        const struct span bytes = {input->base, (size_t)n};
-        if (c->proxy_header_due)
-            on_first_input(c, bytes);
-        else
-            on_input(c, bytes);
-    }
+    const struct span input = {buffer->base, n > 0 ? (size_t)n : 0};
+    if (n == UV_EOF && c->state == WAITING)
+        set_polled(c, false); /* the client may wait for its response; the end will be read again */
+    else if (n < 0)
+        close_connection(c);
+    else if (c->state == PROXY)
+        on_proxy_input(c, input);
+    else if (takes_requests(c) || c->state == WAITING)
+        on_input(c, input);
 }
 
-static void set_reading(struct http_connection *c, bool on)
+static void set_polled(struct http_connection *c, bool on)
 {
-    if (c->reading == on)
+    if (c->polled == on)
         return;
-    c->reading = on;
-    c->has_read = false;
+    c->polled = on;
+    c->read_full = false;
     if (!on)
         (void)uv_read_stop((uv_stream_t *)&c->tcp);
     else if (uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) != 0)
-        http_connection_close(c);
+        close_connection(c);
 }
 
-static void set_deadline(struct http_connection *c, enum http_deadline_kind kind)
+static void set_deadline(struct http_connection *c, enum http_deadline kind)
 {
-    if (c->deadline.kind != kind)
-        http_deadline_set(&c->server->deadlines, &c->deadline, kind, uv_now(c->server->loop));
+    http_task_set_deadline(&c->all->scheduler, &c->task, kind, uv_now(c->all->loop));
 }
 
 static void on_written(uv_stream_t *stream, int status)
 {
     struct http_connection *c = stream->data;
+    assert(c->writing > 0);
     c->writing--;
-    if (c->state == HTTP_CONNECTION_CLOSING)
+    if (c->state == CLOSING)
         return;
     if (status != 0) {
-        http_connection_close(c);
+        close_connection(c);
     } else if (c->writing == 0) {
-        http_deadline_clear(&c->deadline);
+        http_task_clear_deadline(&c->task);
         settle(c);
     }
 }
 
 static void flush(struct http_connection *c)
 {
-    int result = http_output_flush(&c->server->output, (uv_stream_t *)&c->tcp, on_written);
+    int result = http_output_flush(&c->all->output, (uv_stream_t *)&c->tcp, on_written);
     if (result < 0)
-        http_connection_close(c);
+        close_connection(c);
     else if (result > 0)
         c->writing++;
 }
 
-/* Our side is shut; the client's is read to its end. */
+static int fd_of(const struct http_connection *c)
+{
+    uv_os_fd_t fd = -1;
+    return uv_fileno((const uv_handle_t *)&c->tcp, &fd) == 0 ? fd : -1;
+}
+
+/* Our side is shut, and the client's is read to its end. */
 static void linger(struct http_connection *c)
 {
-    c->state = HTTP_CONNECTION_LINGERING;
-    if (http_socket_shut(&c->tcp) != 0) {
-        http_connection_close(c);
+    enter(c, LINGERING);
+    if (shutdown(fd_of(c), SHUT_WR) != 0) {
+        close_connection(c);
         return;
     }
-    set_deadline(c, DEADLINE_LINGER);
-    set_reading(c, true);
+    set_deadline(c, HTTP_DEADLINE_LINGER);
+    set_polled(c, true);
 }
 
-/* Nothing of a request has come, and one was answered before: the connection may end without a loss. */
-static bool between_requests(const struct http_connection *c)
+static enum http_deadline deadline_for_input(const struct http_connection *c)
 {
-    return c->state == HTTP_CONNECTION_READING && c->exchange == NULL && c->pending_input.len == 0 &&
-           c->served;
+    if (c->state == IDLE)
+        return HTTP_DEADLINE_IDLE;
+    return c->all->finishing && c->state != READING ? HTTP_DEADLINE_GRACE : HTTP_DEADLINE_HEAD;
 }
 
-static enum http_deadline_kind reading_deadline(const struct http_connection *c)
-{
-    if (c->exchange != NULL)
-        return DEADLINE_HEAD;
-    if (c->served)
-        return DEADLINE_IDLE;
-    return c->server->finished != NULL ? DEADLINE_LAST_CALL : DEADLINE_HEAD;
-}
-
-/* In its next turn it goes on with what it has sent already. Between requests no deadline is left: the next
- * has come. Within one it stays, or who sends it slowly would have it anew each time. */
-static void wait_for_turn(struct http_connection *c)
+/* The pending input is processed in the connection's next turn. Between requests no deadline is left, since
+ * the next request has come. Within a request it stays, or a slow client would get it anew each time. */
+static void schedule(struct http_connection *c)
 {
     if (c->exchange == NULL)
-        http_deadline_clear(&c->deadline);
-    set_reading(c, false);
-    list_append(&c->server->waiting, &c->turn);
-    http_server_schedule(c->server);
+        http_task_clear_deadline(&c->task);
+    set_polled(c, false);
+    http_task_enqueue(&c->all->scheduler, &c->task);
 }
 
-/* Writes what there is, then sees to it that the connection waits for the right thing, and not for ever. */
+/* Writes the responses, and makes sure that the connection waits for the right event, and not for ever. */
 static void settle(struct http_connection *c)
 {
-    if (c->state == HTTP_CONNECTION_CLOSING) {
-        http_output_clear(&c->server->output); /* it must not reach the connection whose turn is next */
+    if (c->state == CLOSING) {
+        http_output_clear(&c->all->output); /* it must not reach the next connection */
         return;
     }
     flush(c);
-    if (c->state == HTTP_CONNECTION_CLOSING)
+    if (c->state == CLOSING)
         return;
     if (c->writing > 0) {
-        set_reading(c, false);
-        set_deadline(c, DEADLINE_WRITE);
+        set_polled(c, false);
+        set_deadline(c, HTTP_DEADLINE_WRITE);
         return;
     }
-    if (c->server->finished != NULL && between_requests(c))
-        c->state = HTTP_CONNECTION_ENDING;
-    if (c->state == HTTP_CONNECTION_HANDLING) {
-        if (c->pending_input.len > 0) /* one read's worth waits already, and that is enough */
-            set_reading(c, false);
-        http_deadline_clear(&c->deadline);
-    } else if (c->state == HTTP_CONNECTION_READING && c->pending_input.len > 0) {
-        wait_for_turn(c);
-    } else if (c->state == HTTP_CONNECTION_READING) {
-        set_deadline(c, reading_deadline(c));
-        set_reading(c, true);
-    } else if (c->state == HTTP_CONNECTION_ENDING) {
+    if (c->all->finishing && between_requests(c))
+        enter(c, ENDING);
+    if (c->state == WAITING) {
+        if (c->pending_input.len > 0) /* no more than one read is kept */
+            set_polled(c, false);
+        http_task_clear_deadline(&c->task);
+    } else if (takes_requests(c) && c->pending_input.len > 0) {
+        schedule(c);
+    } else if (takes_requests(c) || c->state == PROXY) {
+        set_deadline(c, deadline_for_input(c));
+        set_polled(c, true);
+    } else if (c->state == ENDING) {
         linger(c);
     }
 }
 
 /* --- requests --- */
 
-static void begin_exchange(struct http_connection *c)
+static void begin_handling(struct http_connection *c)
 {
     c->exchange->began_ns = clock_now_ns();
-    loop_lag_begin_at(c->server->options.loop_lag, c->exchange->began_ns);
+    loop_lag_begin_at(c->all->options.loop_lag, c->exchange->began_ns);
+    enter(c, HANDLING);
 }
 
-static void refuse(struct http_connection *c, int status)
+/* Has the exchange answered with `status`, whether its request was read completely or not at all. The
+ * connection ends with that response. */
+static void reject(struct http_connection *c, int status)
 {
+    const struct http_handler *handler = &c->all->options.handler;
     c->exchange->close = true;
-    begin_exchange(c);
-    c->state = HTTP_CONNECTION_HANDLING;
-    metric_add(&c->server->options.metrics->requests_rejected_total, 1);
-    c->server->options.handler.refuse(c->server->options.handler.arg, c->exchange, status);
+    begin_handling(c);
+    metric_add(&c->all->options.metrics->requests_rejected_total, 1);
+    handler->reject(handler->arg, c->exchange, status);
+    assert(c->state == ENDING);
 }
 
-/* Where no request was read. */
-static void refuse_unread(struct http_connection *c, int status)
+/* Rejects a connection on which no request was read. */
+static void reject_unread(struct http_connection *c, int status)
 {
-    c->exchange = http_exchange_take(c);
-    if (c->exchange == NULL)
-        http_connection_close(c);
+    if (begin_exchange(c))
+        reject(c, status);
     else
-        refuse(c, status);
+        close_connection(c);
 }
 
 static void handle(struct http_connection *c, bool followed)
 {
-    begin_exchange(c);
+    const struct http_handler *handler = &c->all->options.handler;
+    begin_handling(c);
     c->exchange->followed = followed;
-    c->state = HTTP_CONNECTION_HANDLING;
-    c->server->requests++;
-    c->server->options.handler.handle(c->server->options.handler.arg, c->exchange);
+    c->all->requests++;
+    handler->handle(handler->arg, c->exchange);
+    if (c->state == HANDLING)
+        enter(c, WAITING);
 }
 
-static void invite_content(struct http_connection *c)
+static void send_100_continue(struct http_connection *c)
 {
     if (c->exchange->continued || !http_parser_wants_continue(&c->exchange->parser))
         return;
     c->exchange->continued = true;
-    buf_append_str(&c->server->output.heads, "HTTP/1.1 100 Continue\r\n\r\n");
-    http_output_add(&c->server->output, NULL);
+    buf_append_str(&c->all->output.heads, "HTTP/1.1 100 Continue\r\n\r\n");
+    http_output_add(&c->all->output, NULL);
 }
 
-/* Half an empty line before a request is no request. */
-static struct span advance_empty_lines(struct http_connection *c, struct span bytes)
+/* Half an empty line in front of a request is an error. */
+static struct span process_leading_crlf(struct http_connection *c, struct span input)
 {
-    bytes = skip_empty_lines(c, bytes);
-    if (bytes.len > 0 && c->half_line)
-        refuse_unread(c, 400);
-    return bytes;
+    input = skip_leading_crlf(c, input);
+    if (input.len > 0 && c->half_crlf)
+        reject_unread(c, 400);
+    return input;
 }
 
-/* Reads on in the current request, or begins one; returns what it left of the input. */
-static struct span advance(struct http_connection *c, struct span bytes)
+/* Goes on with the current request, or begins one. Returns the rest of the input. */
+static struct span advance(struct http_connection *c, struct span input)
 {
-    if (c->exchange == NULL && (*bytes.data == '\r' || c->half_line))
-        return advance_empty_lines(c, bytes);
-    if (c->exchange == NULL)
-        c->exchange = http_exchange_take(c);
     if (c->exchange == NULL) {
-        http_connection_close(c);
-        return bytes;
+        if (*input.data == '\r' || c->half_crlf)
+            return process_leading_crlf(c, input);
+        if (!begin_exchange(c)) {
+            close_connection(c);
+            return input;
+        }
+        enter(c, READING);
     }
     size_t used = 0;
-    enum http_progress progress = http_parser_feed(&c->exchange->parser, bytes, &used);
+    enum http_progress progress = http_parser_feed(&c->exchange->parser, input, &used);
     if (progress == HTTP_COMPLETE)
-        handle(c, used < bytes.len);
-    else if (progress == HTTP_REFUSED)
-        refuse(c, c->exchange->parser.refusal);
+        handle(c, used < input.len);
+    else if (progress == HTTP_REJECTED)
+        reject(c, c->exchange->parser.status);
     else
-        invite_content(c);
-    return span_skip(bytes, used);
+        send_100_continue(c);
+    return span_skip(input, used);
 }
 
-/* Serves as many requests as one write may answer, if none of them has to wait for its answer. */
-static void take_input(struct http_connection *c, struct span bytes)
+/* Serves as many requests as one write may answer, unless one of them has to wait for its response. */
+static void process_input(struct http_connection *c, struct span input)
 {
-    const struct http_output *output = &c->server->output;
-    c->processing = true;
-    while (bytes.len > 0 && c->state == HTTP_CONNECTION_READING && !http_output_full(output))
-        bytes = advance(c, bytes);
-    c->processing = false;
-    bool wanted = c->state == HTTP_CONNECTION_HANDLING || c->state == HTTP_CONNECTION_READING;
-    if (bytes.len > 0 && wanted)
-        keep_input(c, bytes);
+    const struct http_output *output = &c->all->output;
+    while (input.len > 0 && takes_requests(c) && !http_output_full(output))
+        input = advance(c, input);
+    if (input.len > 0 && (takes_requests(c) || c->state == WAITING))
+        keep_input(c, input);
     settle(c);
 }
 
-void http_connection_resume(struct http_connection *c)
+static void process_pending(struct http_connection *c)
 {
-    list_remove(&c->turn);
-    if (c->state != HTTP_CONNECTION_READING || c->writing > 0 || c->pending_input.len == 0) {
-        settle(c);
-        return;
-    }
     struct buf input = c->pending_input;
     c->pending_input = BUF_INIT;
-    take_input(c, buf_span(&input));
+    process_input(c, buf_span(&input));
     buf_fini(&input);
 }
 
-int http_exchange_status(const struct http_exchange *x, const struct http_response *r)
-{
-    struct span listed = x->parser.request.field[HTTP_FIELD_IF_NONE_MATCH];
-    bool conditional = r->status == 200 && r->body != NULL && r->body->has_etag && listed.data != NULL;
-    return conditional && http_etag_listed(listed, blob_etag(r->body)) ? 304 : r->status;
-}
-
 /*
- * What stands behind the last answer is lost (RFC 9112 section 9.6). So the age of a connection counts when
- * its client has nothing else under way; one that always has gets as long again.
+ * Requests behind the last response are lost (RFC 9112 section 9.6). So the age of a connection counts while
+ * its client has nothing else under way; if that never happens, the connection gets as long again.
  */
 static bool has_retired(const struct http_connection *c)
 {
-    const struct http_server *s = c->server;
-    if (s->ticked_ms < c->retire_ms)
+    uint64_t now_ms = http_scheduler_now_ms(&c->all->scheduler);
+    if (now_ms < c->retire_ms)
         return false;
     bool followed = c->exchange->followed || c->pending_input.len > 0;
-    return !followed || s->ticked_ms - c->retire_ms >= s->options.max_connection_age_ms;
+    return !followed || now_ms - c->retire_ms >= c->all->options.max_connection_age_ms;
 }
 
-void http_exchange_respond(struct http_exchange *x, struct http_response *r)
+void http_exchange_respond(struct http_exchange *x, const struct http_response *r)
 {
-    struct http_connection *c = x->conn;
-    struct http_server *s = c->server;
+    struct http_connection *c = x->connection;
+    struct http_connections *all = c->all;
     const struct http_request *request = &x->parser.request;
-    r->status = http_exchange_status(x, r);
-    bool close = x->close || !request->keep_alive || s->announcing_close;
+    bool later = c->state == WAITING;
+    assert(!later || all->output.count == 0); /* it would hold the responses of another connection */
+    bool close = x->close || !request->keep_alive || all->announcing_close;
     if (!close && has_retired(c)) {
         close = true;
-        metric_add(&s->options.metrics->connections_max_age_reached_total, 1);
+        metric_add(&all->options.metrics->connections_max_age_reached_total, 1);
     }
-    const struct http_head_context context = {http_date_span(&s->date), request->minor_version, close};
-    http_response_write_head(&s->output.heads, r, &context);
+    const struct http_head_context context = {http_date_span(&all->date), request->minor_version, close};
+    http_response_write_head(&all->output.heads, r, &context);
     bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->status == 204;
-    http_output_add(&s->output, bodiless ? NULL : r->body);
-    http_exchange_give_back(c);
-    if (c->writing == 0) /* otherwise it is that of the answers before, which are not taken yet */
-        http_deadline_clear(&c->deadline);
-    c->served = true;
-    c->state = close ? HTTP_CONNECTION_ENDING : HTTP_CONNECTION_READING;
-    if (!c->processing)
-        http_connection_resume(c);
-}
-
-/* --- opening and closing --- */
-
-static void on_closed(uv_handle_t *handle)
-{
-    struct http_connection *c = handle->data;
-    http_server_conn_closed(c->server, c);
-    buf_fini(&c->pending_input);
-    free(c);
-}
-
-void http_connection_close(struct http_connection *c)
-{
-    if (c->state == HTTP_CONNECTION_CLOSING)
-        return;
-    loop_lag_begin(c->server->options.loop_lag);
-    bool handling = c->state == HTTP_CONNECTION_HANDLING;
-    c->state = HTTP_CONNECTION_CLOSING;
-    http_deadline_clear(&c->deadline);
-    list_remove(&c->turn);
-    if (c->exchange != NULL) {
-        if (handling)
-            c->server->options.handler.abandon(c->server->options.handler.arg, c->exchange);
-        http_exchange_give_back(c);
-    }
-    uv_close((uv_handle_t *)&c->tcp, on_closed);
-}
-
-void http_connection_open(struct http_server *s, int fd, struct ip peer, bool over_limit)
-{
-    struct http_connection *c = calloc(1, sizeof *c);
-    if (c == NULL || uv_tcp_init(s->loop, &c->tcp) != 0) {
-        free(c);
-        close(fd);
-        return;
-    }
-    c->tcp.data = c;
-    c->server = s;
-    c->over_limit = over_limit;
-    c->client = peer;
-    c->proxy_header_due = s->limits.forwarded && ip_networks_contain(s->options.trusted_proxies, &peer);
-    c->retire_ms = http_server_retire_ms(s);
-    http_deadline_init(&c->deadline);
-    list_init(&c->turn);
-    list_append(&s->conns, &c->link);
-    s->open_parts++;
-    s->refusals += over_limit;
-    atomic_fetch_add_explicit(s->options.open_connections, over_limit ? 0 : 1, memory_order_relaxed);
-    metric_add(&s->options.metrics->connections_open, 1);
-    if (uv_tcp_open(&c->tcp, fd) != 0) {
-        close(fd);
-        http_connection_close(c);
-    } else if (over_limit) {
-        refuse_unread(c, 503);
-    } else {
-        settle(c);
-    }
-}
-
-void http_connection_finish(struct http_connection *c)
-{
-    if (c->state != HTTP_CONNECTION_READING || c->writing > 0)
-        return;
-    if (between_requests(c))
-        http_connection_close(c); /* it has all answers, or the kernel has: there is nothing to linger for */
+    http_output_add(&all->output, bodiless ? NULL : r->body);
+    end_exchange(c);
+    if (c->writing == 0) /* otherwise it is the deadline of earlier responses, which are not taken yet */
+        http_task_clear_deadline(&c->task);
+    enter(c, close ? ENDING : IDLE);
+    if (!later)
+        return; /* process_input() goes on */
+    if (c->state == IDLE && c->writing == 0 && c->pending_input.len > 0)
+        process_pending(c);
     else
-        set_deadline(c, reading_deadline(c));
+        settle(c);
 }
 
-/* An answer that the kernel still has may be taken as slowly as one that still is here. */
-void http_connection_expire(struct http_connection *c)
+/* --- turns --- */
+
+static struct http_connection *connection_of(struct http_task *t)
 {
-    enum http_deadline_kind kind = c->deadline.kind;
-    bool unsent = http_socket_has_unsent(&c->tcp);
-    if (kind == DEADLINE_LINGER && unsent) {
-        set_deadline(c, DEADLINE_WRITE);
+    return LIST_ENTRY(t, struct http_connection, task);
+}
+
+static void on_run(struct http_task *t)
+{
+    struct http_connection *c = connection_of(t);
+    assert(takes_requests(c) && c->writing == 0 && c->pending_input.len > 0);
+    process_pending(c);
+}
+
+static bool has_unsent(const struct http_connection *c)
+{
+    int bytes = 0;
+    return ioctl(fd_of(c), SIOCOUTQ, &bytes) == 0 && bytes > 0;
+}
+
+/* Closing will reset the connection and drop what is unsent. Otherwise the kernel would go on trying for
+ * minutes to send it to a client that does not read. */
+static void reset_on_close(const struct http_connection *c)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    (void)setsockopt(fd_of(c), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}
+
+/* A response that the kernel still holds may be taken as slowly as one that is still here. */
+static void on_expired(struct http_task *t)
+{
+    struct http_connection *c = connection_of(t);
+    enum http_deadline kind = t->deadline;
+    bool unsent = has_unsent(c);
+    if (kind == HTTP_DEADLINE_LINGER && unsent) {
+        set_deadline(c, HTTP_DEADLINE_WRITE);
         return;
     }
-    if (kind != DEADLINE_LINGER && kind != DEADLINE_LAST_CALL)
-        metric_add(&c->server->options.metrics->connections_timed_out_total, 1);
-    if (kind == DEADLINE_HEAD && c->exchange != NULL) {
-        refuse(c, 408);
+    if (kind != HTTP_DEADLINE_LINGER && kind != HTTP_DEADLINE_GRACE)
+        metric_add(&c->all->options.metrics->connections_timed_out_total, 1);
+    if (kind == HTTP_DEADLINE_HEAD && c->state == READING) {
+        http_task_fini(t);
+        reject(c, 408);
+        settle(c);
         return;
     }
     if (unsent)
-        http_socket_drop_unsent(&c->tcp);
-    http_connection_close(c);
+        reset_on_close(c);
+    close_connection(c);
+}
+
+static void on_tick(void *arg)
+{
+    struct http_connections *all = arg;
+    http_date_refresh(&all->date);
+}
+
+/* --- all connections of a server --- */
+
+int http_connections_new(uv_loop_t *loop, const struct http_server_options *options,
+                         void (*closed)(void *arg, bool over_limit), void *arg, struct http_connections **out)
+{
+    const uint64_t timeout_ms[HTTP_DEADLINES] = {
+        [HTTP_DEADLINE_HEAD] = options->head_timeout_ms,
+        [HTTP_DEADLINE_IDLE] = options->idle_timeout_ms,
+        [HTTP_DEADLINE_WRITE] = options->write_timeout_ms,
+        [HTTP_DEADLINE_LINGER] = HTTP_LINGER_MS,
+        [HTTP_DEADLINE_GRACE] = HTTP_GRACE_MS,
+    };
+    struct http_connections *all = calloc(1, sizeof *all);
+    if (all == NULL)
+        return -ENOMEM;
+    const struct http_scheduler_callbacks callbacks = {on_tick, on_expired, on_run, all};
+    all->loop = loop;
+    all->options = *options;
+    all->closed = closed;
+    all->arg = arg;
+    all->announcing_close = options->close_each;
+    all->proxies = options->trusted_proxies != NULL && options->trusted_proxies->count > 0;
+    all->parser_config.head_max = options->head_max;
+    all->parser_config.body_max = options->body_max;
+    http_field_table_init(&all->parser_config.fields, options->handler.fields, options->handler.field_count,
+                          all->proxies);
+    list_init(&all->open);
+    http_scheduler_init(&all->scheduler, loop, timeout_ms, &callbacks);
+    http_date_refresh(&all->date);
+    if (getrandom(&all->random, sizeof all->random, GRND_NONBLOCK) < 0)
+        all->random = clock_now_ns();
+    *out = all;
+    return 0;
+}
+
+void http_connections_free(struct http_connections *all)
+{
+    assert(list_empty(&all->open));
+    free_freelist(all);
+    http_output_fini(&all->output);
+    free(all);
+}
+
+int http_connections_open(struct http_connections *all, int fd, struct ip peer, bool over_limit)
+{
+    struct http_connection *c = calloc(1, sizeof *c);
+    if (c == NULL || uv_tcp_init(all->loop, &c->tcp) != 0) {
+        free(c);
+        close(fd);
+        return -ENOMEM;
+    }
+    uint64_t max_age_ms = all->options.max_connection_age_ms;
+    bool from_proxy = all->proxies && ip_networks_contain(all->options.trusted_proxies, &peer);
+    c->tcp.data = c;
+    c->all = all;
+    c->over_limit = over_limit;
+    c->client = peer;
+    c->state = from_proxy ? PROXY : NEW;
+    c->retire_ms =
+        max_age_ms == 0 ? UINT64_MAX : uv_now(all->loop) + http_connection_age_ms(max_age_ms, &all->random);
+    http_task_init(&c->task);
+    list_append(&all->open, &c->link);
+    metric_add(&all->options.metrics->connections_open, 1);
+    if (uv_tcp_open(&c->tcp, fd) != 0) {
+        close(fd);
+        close_connection(c);
+        return 0;
+    }
+    if (over_limit)
+        reject_unread(c, 503);
+    settle(c);
+    return 0;
+}
+
+/* Connections are in order of arrival, and idle ones mostly in order of their last request. */
+bool http_connections_evict(struct http_connections *all)
+{
+    struct http_connection *evicted = NULL;
+    for (struct list *l = all->open.next; l != &all->open; l = l->next) {
+        struct http_connection *c = LIST_ENTRY(l, struct http_connection, link);
+        if (c->state == CLOSING || c->state == WAITING)
+            continue;
+        if (evicted == NULL || c->writing == 0)
+            evicted = c;
+        if (c->writing == 0)
+            break;
+    }
+    if (evicted == NULL)
+        return false;
+    close_connection(evicted);
+    return true;
+}
+
+unsigned http_connections_take_requests(struct http_connections *all)
+{
+    unsigned requests = all->requests;
+    all->requests = 0;
+    return requests;
+}
+
+void http_connections_announce_close(struct http_connections *all)
+{
+    all->announcing_close = true;
+}
+
+/* One between two requests has all its responses, or the kernel has them: lingering is not needed. */
+static void finish(struct http_connection *c)
+{
+    if ((!takes_requests(c) && c->state != PROXY) || c->writing > 0 || http_task_queued(&c->task))
+        return;
+    if (between_requests(c))
+        close_connection(c);
+    else
+        set_deadline(c, deadline_for_input(c));
+}
+
+void http_connections_finish(struct http_connections *all)
+{
+    struct list *next = NULL;
+    all->finishing = true;
+    for (struct list *l = all->open.next; l != &all->open; l = next) {
+        next = l->next;
+        finish(LIST_ENTRY(l, struct http_connection, link));
+    }
+}
+
+void http_connections_close(struct http_connections *all, struct wait_group *handles)
+{
+    struct list *next = NULL;
+    for (struct list *l = all->open.next; l != &all->open; l = next) {
+        next = l->next;
+        close_connection(LIST_ENTRY(l, struct http_connection, link));
+    }
+    http_scheduler_close(&all->scheduler, handles);
 }

@@ -13,14 +13,14 @@ enum { BACKLOG = 4096, PAUSE_MS = 100 };
 static void on_readable(uv_poll_t *poll, int status, int events);
 
 /*
- * What waits in the kernel for each connection, in bytes: answers that the client does not take, and requests
- * that are not read meanwhile. Beyond it answers wait here, where they are shared. Left to itself the kernel
- * grants 4 and 6 MiB, which a client that pipelines and never reads would make use of on each of its
+ * What the kernel may hold for each connection, in bytes: responses that the client does not take, and
+ * requests that are not read meanwhile. Further responses wait here, where bodies are shared. By default the
+ * kernel grants 4 and 6 MiB, which a client that pipelines and never reads would fill on each of its
  * connections.
  */
 enum { UNSENT_MAX = 64 * 1024, UNREAD_MAX = 128 * 1024 };
 
-/* Accepted sockets inherit the options, which saves calls for each. */
+/* Accepted sockets inherit the options, which saves system calls for each of them. */
 static int prepare_socket(int fd, const struct addr *address, bool reuse_port)
 {
     const int on = 1;
@@ -51,7 +51,7 @@ static int open_at(const struct addr *address, bool reuse_port)
     return err;
 }
 
-/* A system, or a sandbox, without IPv6 has no such sockets, or no such addresses. */
+/* Falls back to IPv4 where a system, or a sandbox, has no IPv6 sockets or no IPv6 addresses. */
 static int open_socket(const struct addr *address, bool reuse_port)
 {
     int fd = open_at(address, reuse_port);
@@ -67,7 +67,7 @@ static void on_pause_over(uv_timer_t *pause)
     (void)uv_poll_start(&l->poll, UV_READABLE, on_readable);
 }
 
-/* Without this the loop would spin: the queue stays readable while nothing can be accepted. */
+/* Otherwise the loop would spin: the socket stays readable while nothing can be accepted. */
 static void pause_accepting(struct http_listener *l, int err)
 {
     if (!l->starved)
@@ -77,7 +77,7 @@ static void pause_accepting(struct http_listener *l, int err)
     (void)uv_timer_start(&l->pause, on_pause_over, PAUSE_MS, 0);
 }
 
-/* True when one was accepted, or failed by itself and the next may do better. */
+/* True when a connection was accepted, or failed for a reason of its own so that the next one may succeed. */
 static bool accept_one(struct http_listener *l)
 {
     struct sockaddr_storage peer;
@@ -94,7 +94,7 @@ static bool accept_one(struct http_listener *l)
         pause_accepting(l, errno);
         return false;
     }
-    return true; /* ECONNABORTED, EINTR and network errors are that connection's own (accept(2)) */
+    return true; /* ECONNABORTED, EINTR and network errors concern that connection alone (accept(2)) */
 }
 
 static void accept_at_most(struct http_listener *l, int count)
@@ -111,11 +111,6 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         accept_at_most(l, l->owner.accept_budget(l->owner.arg));
 }
 
-void http_listener_accept_all(struct http_listener *l)
-{
-    accept_at_most(l, BACKLOG + 1);
-}
-
 int http_listener_open(struct http_listener *l, uv_loop_t *loop, const struct addr *address, bool reuse_port,
                        const struct http_listener_owner *owner)
 {
@@ -130,7 +125,8 @@ int http_listener_open(struct http_listener *l, uv_loop_t *loop, const struct ad
     (void)uv_timer_init(loop, &l->pause); /* cannot fail */
     l->poll.data = l->pause.data = l;
     l->fd = fd;
-    l->open_handles = 2;
+    l->handles = WAIT_GROUP_INIT;
+    wait_group_add(&l->handles, 2);
     l->starved = false;
     l->owner = *owner;
     (void)uv_poll_start(&l->poll, UV_READABLE, on_readable); /* fails only on a closing handle */
@@ -140,14 +136,18 @@ int http_listener_open(struct http_listener *l, uv_loop_t *loop, const struct ad
 static void on_closed(uv_handle_t *handle)
 {
     struct http_listener *l = handle->data;
-    if (--l->open_handles == 0)
-        l->owner.closed(l->owner.arg);
+    wait_group_done(&l->handles);
 }
 
-void http_listener_close(struct http_listener *l)
+/* The queue can hold no more than the backlog and one: new connections that keep coming do not make a drain
+ * endless. */
+void http_listener_close(struct http_listener *l, bool drain)
 {
+    if (drain)
+        accept_at_most(l, BACKLOG + 1);
     uv_close((uv_handle_t *)&l->poll, on_closed);
     uv_close((uv_handle_t *)&l->pause, on_closed);
     close(l->fd);
     l->fd = -1;
+    wait_group_wait(&l->handles, l->owner.closed, l->owner.arg);
 }

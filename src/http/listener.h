@@ -1,18 +1,19 @@
 /*
  * A listening socket, polled by the loop.
  *
- * libuv's own accept is not used: after a failed accept it may stop for good, and a drain must be able to
- * take all that the kernel has queued before the socket is closed.
+ * The accept of libuv is not used: it may stop for good after a failure, and a drain must be able to accept
+ * everything that the kernel has queued before the socket is closed.
  */
 #ifndef HTTP_LISTENER_H
 #define HTTP_LISTENER_H
 
 #include "base/net.h"
+#include "base/wait_group.h"
 
 #include <uv.h>
 
 struct http_listener_owner {
-    /* How many connections may be accepted now, before all other sockets have their turn. At least one. */
+    /* How many connections may be accepted now, before all other sockets are polled. At least one. */
     int (*accept_budget)(void *arg);
     /* Takes over the descriptor; `peer` is the other end. */
     void (*connection)(void *arg, int fd, const struct sockaddr_storage *peer);
@@ -24,19 +25,17 @@ struct http_listener {
     uv_poll_t poll;
     uv_timer_t pause; /* runs while the system has no descriptor or memory for another connection */
     int fd;
-    bool starved; /* nothing could be accepted since that was logged */
+    bool starved; /* it was logged that nothing can be accepted, and nothing was since */
     struct http_listener_owner owner;
-    int open_handles;
+    struct wait_group handles;
 };
 
-/* Returns 0 or a negative errno; then nothing is to be closed. */
+/* Returns 0 or a negative errno. After an error nothing has to be closed. */
 int http_listener_open(struct http_listener *l, uv_loop_t *loop, const struct addr *address, bool reuse_port,
                        const struct http_listener_owner *owner) __attribute__((warn_unused_result));
 
-/* Accepts all that the queue can hold, and not what comes into it meanwhile without end. */
-void http_listener_accept_all(struct http_listener *l);
-
-/* The owner is told from the loop when it is over. */
-void http_listener_close(struct http_listener *l);
+/* `closed` is called from the loop. `drain`: the connections that the kernel has queued are accepted first.
+ */
+void http_listener_close(struct http_listener *l, bool drain);
 
 #endif

@@ -1,22 +1,24 @@
 /* Gathered writing; see output.h. */
 #include "http/output.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-/* What the kernel did not take at once. */
+/* The rest that the kernel did not take at once. */
 struct pending_write {
     uv_write_t request;
     void (*done)(uv_stream_t *stream, int status);
     unsigned body_count;
     struct blob *body[HTTP_OUTPUT_MAX];
-    char heads[]; /* copies of the unsent ones */
+    char heads[]; /* copies */
 };
 
 void http_output_add(struct http_output *o, struct blob *body)
 {
-    o->answer[o->count].head_end = o->heads.len;
-    o->answer[o->count].body = body == NULL ? NULL : blob_ref(body);
+    assert(o->count < HTTP_OUTPUT_MAX);
+    o->response[o->count].head_end = o->heads.len;
+    o->response[o->count].body = body == NULL ? NULL : blob_ref(body);
     o->body_bytes += body == NULL ? 0 : body->len;
     o->count++;
 }
@@ -24,34 +26,28 @@ void http_output_add(struct http_output *o, struct blob *body)
 void http_output_clear(struct http_output *o)
 {
     for (unsigned i = 0; i < o->count; i++)
-        blob_unref(o->answer[i].body);
+        blob_unref(o->response[i].body);
     o->count = 0;
     o->body_bytes = 0;
     buf_clear(&o->heads);
 }
 
-void http_output_fini(struct http_output *o)
-{
-    http_output_clear(o);
-    buf_fini(&o->heads);
-}
-
-/* Lists the pieces: head, body, head, body ... A body follows its head in *heads only where there is one. */
+/* Lists the pieces: head, body, head, body ... Not every response has a body. */
 static unsigned gather(const struct http_output *o, uv_buf_t *pieces)
 {
     unsigned n = 0;
     size_t start = 0;
     for (unsigned i = 0; i < o->count; i++) {
-        size_t end = o->answer[i].head_end;
+        size_t end = o->response[i].head_end;
         pieces[n++] = (uv_buf_t){.base = o->heads.data + start, .len = end - start};
-        if (o->answer[i].body != NULL)
-            pieces[n++] = (uv_buf_t){.base = o->answer[i].body->data, .len = o->answer[i].body->len};
+        if (o->response[i].body != NULL)
+            pieces[n++] = (uv_buf_t){.base = o->response[i].body->data, .len = o->response[i].body->len};
         start = end;
     }
     return n;
 }
 
-/* Drops the first `sent` bytes from the pieces; returns how many pieces were used up. */
+/* Removes the first `sent` bytes from the pieces. Returns the number of pieces that were sent completely. */
 static unsigned skip_sent(uv_buf_t *pieces, unsigned count, size_t sent)
 {
     unsigned first = 0;
@@ -80,7 +76,7 @@ static void on_written(uv_write_t *request, int status)
     done(stream, status);
 }
 
-/* Heads are copied, since their buffer is needed again at once; bodies go over with their references. */
+/* Heads are copied, since their buffer is reused at once; the references to the bodies move. */
 static struct pending_write *detach(struct http_output *o, uv_buf_t *pieces, unsigned count)
 {
     const char *low = o->heads.data;
@@ -94,8 +90,8 @@ static struct pending_write *detach(struct http_output *o, uv_buf_t *pieces, uns
             pieces[i].base = w->heads + (pieces[i].base - low);
     w->body_count = o->count;
     for (unsigned i = 0; i < o->count; i++) {
-        w->body[i] = o->answer[i].body;
-        o->answer[i].body = NULL;
+        w->body[i] = o->response[i].body;
+        o->response[i].body = NULL;
     }
     return w;
 }

@@ -1,27 +1,234 @@
-/* Reading requests with llhttp; see parser.h. Its callbacks only collect; judgement is passed in on_head().
- */
+/* Reading requests with llhttp; see parser.h. The callbacks of llhttp only collect; on_headers_complete()
+ * validates the head as a whole. */
 #include "http/parser.h"
 
-#include "http/host.h"
-#include "http/target.h"
+#include "base/encoding.h"
+
+#include <assert.h>
+#include <errno.h>
+
+/* --- names of header fields --- */
+
+/* Of tokens, padded with zeros. Tokens that differ only in the case bit differ there only in letters. */
+static bool same_name(const char a[HTTP_NAME_MAX], const char b[HTTP_NAME_MAX])
+{
+    uint64_t difference = 0;
+    for (size_t i = 0; i < HTTP_NAME_MAX; i += sizeof difference)
+        difference |= span_word(a + i) ^ span_word(b + i);
+    return (difference & ~UINT64_C(0x2020202020202020)) == 0;
+}
+
+static int find_field(const struct http_field_table *t, const char name[HTTP_NAME_MAX], size_t len)
+{
+    int i = t->first[len];
+    while (i >= 0 && !same_name(name, t->field[i].name))
+        i = t->field[i].next;
+    return i;
+}
+
+static void add_field(struct http_field_table *t, int number, const struct http_field_rule *rule, int *lists)
+{
+    size_t len = strlen(rule->name);
+    assert(number < HTTP_FIELDS_MAX && len > 0 && len < HTTP_NAME_MAX);
+    memcpy(t->field[number].name, rule->name, len);
+    assert(find_field(t, t->field[number].name, len) < 0);
+    t->field[number].repeat = rule->repeat;
+    t->field[number].list = -1;
+    if (rule->repeat == HTTP_REPEAT_LIST)
+        t->field[number].list = (int8_t)(*lists)++;
+    assert(*lists <= HTTP_LISTS_MAX);
+    t->field[number].next = t->first[len];
+    t->first[len] = (int8_t)number;
+}
+
+void http_field_table_init(struct http_field_table *t, const struct http_field_rule *rules, unsigned count,
+                           bool forwarded)
+{
+    static const struct http_field_rule own[HTTP_FIELD_COUNT] = {
+        [HTTP_FIELD_HOST] = {"host", HTTP_REPEAT_REJECT},
+        [HTTP_FIELD_TRANSFER_ENCODING] = {"transfer-encoding", HTTP_REPEAT_REJECT},
+        [HTTP_FIELD_EXPECT] = {"expect", HTTP_REPEAT_FIRST},
+        [HTTP_FIELD_IF_NONE_MATCH] = {"if-none-match", HTTP_REPEAT_LIST},
+        [HTTP_FIELD_FORWARDED_FOR] = {"x-forwarded-for", HTTP_REPEAT_LIST},
+    };
+    int lists = 0;
+    memset(t, 0, sizeof *t);
+    memset(t->first, -1, sizeof t->first);
+    for (int i = 0; i < HTTP_FIELD_COUNT; i++)
+        if (i != HTTP_FIELD_FORWARDED_FOR || forwarded)
+            add_field(t, i, &own[i], &lists);
+    for (unsigned i = 0; i < count; i++)
+        add_field(t, HTTP_FIELD_COUNT + (int)i, &rules[i], &lists);
+}
+
+/* --- Host (RFC 9110 section 7.2): uri-host [ ":" port ] --- */
+
+static bool is_alnum(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* RFC 3986 section 3.2.2: unreserved, sub-delims and percent-encoded octets. */
+static bool is_reg_name(struct span s)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if (!is_alnum(s.data[i]) && s.data[i] != '.' &&
+            (s.data[i] == '\0' || strchr("-._~!$&'()*+,;=%", s.data[i]) == NULL))
+            return false;
+    return s.len > 0 && uri_escapes_valid(s);
+}
+
+static bool is_ip_literal(struct span s)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if (!is_alnum(s.data[i]) && s.data[i] != ':' && s.data[i] != '.')
+            return false;
+    return s.len > 0;
+}
+
+static bool is_port(struct span s)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if (s.data[i] < '0' || s.data[i] > '9')
+            return false;
+    return s.len <= 5;
+}
+
+/* True for a non-empty registered name or address, with or without a port. */
+static bool is_host(struct span host)
+{
+    if (host.len > 0 && host.data[0] == '[') {
+        size_t close = span_find(host, ']');
+        if (close == host.len || !is_ip_literal((struct span){host.data + 1, close - 1}))
+            return false;
+        struct span rest = span_skip(host, close + 1);
+        return rest.len == 0 || (rest.data[0] == ':' && is_port(span_skip(rest, 1)));
+    }
+    size_t colon = span_find(host, ':');
+    if (!is_reg_name((struct span){host.data, colon}))
+        return false;
+    return colon == host.len || is_port(span_skip(host, colon + 1));
+}
+
+/* --- the request target --- */
+
+enum byte_class { FORBIDDEN = 1, PERCENT = 2 };
+
+/* No target may contain control bytes, space, or the number sign of a fragment. */
+static const unsigned char CLASS[256] = {
+    [0x00 ... 0x20] = FORBIDDEN, ['#'] = FORBIDDEN, [0x7F] = FORBIDDEN, ['%'] = PERCENT};
+
+/* True when all bytes are from '&' to '~', where CLASS is 0 throughout: any other byte sets a high bit in one
+ * of the terms. */
+static bool is_plain(uint64_t word)
+{
+    const uint64_t each = 0x0101010101010101;
+    return ((word | (word - each * '&') | (word + each)) & each * 0x80) == 0;
+}
+
+static unsigned classes_of_bytes(struct span s)
+{
+    unsigned seen = 0;
+    for (size_t i = 0; i < s.len; i++)
+        seen |= CLASS[(unsigned char)s.data[i]];
+    return seen;
+}
+
+static unsigned classes_in(struct span s)
+{
+    unsigned seen = 0;
+    for (; s.len >= sizeof(uint64_t); s = span_skip(s, sizeof(uint64_t)))
+        if (!is_plain(span_word(s.data)))
+            seen |= classes_of_bytes((struct span){s.data, sizeof(uint64_t)});
+    return seen | classes_of_bytes(s);
+}
+
+static bool is_control(char c)
+{
+    return (unsigned char)c < 0x20 || c == 0x7F;
+}
+
+static bool has_control(struct span s)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if (is_control(s.data[i]))
+            return true;
+    return false;
+}
+
+static size_t scheme_length(struct span target)
+{
+    static const struct span schemes[] = {{"http://", 7}, {"https://", 8}};
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        struct span start = {target.data, schemes[i].len};
+        if (target.len >= start.len && span_equal_nocase(start, schemes[i]))
+            return start.len;
+    }
+    return 0;
+}
+
+/*
+ * Finds where the path begins in absolute form: behind the authority, which replaces Host and therefore must
+ * be as valid as one (RFC 9110 sections 4.2.1 and 4.2.4). *start is 0 in all other forms.
+ */
+static int find_path(struct span target, size_t *start)
+{
+    size_t at = target.data[0] == '/' ? 0 : scheme_length(target);
+    *start = at;
+    if (at == 0)
+        return 0;
+    while (at < target.len && target.data[at] != '/' && target.data[at] != '?')
+        at++;
+    struct span authority = {target.data + *start, at - *start};
+    *start = at;
+    return is_host(authority) ? 0 : -EINVAL;
+}
+
+int http_target_split(char *target, size_t len, struct span *path, struct span *query)
+{
+    static const struct span root = {"/", 1};
+    struct span all = {target, len};
+    unsigned seen = classes_in(all);
+    if (len == 0 || (seen & FORBIDDEN) != 0)
+        return -EINVAL;
+    size_t params = span_find(all, '?');
+    size_t start = 0;
+    if (find_path(all, &start) != 0)
+        return -EINVAL;
+    *query = params < len ? span_skip(all, params + 1) : SPAN_ABSENT;
+    *path = (struct span){target + start, params - start};
+    if ((seen & PERCENT) != 0) {
+        if (!uri_escapes_valid(*path))
+            return -EINVAL;
+        path->len = uri_decode(*path, target + start);
+        if (has_control(*path))
+            return -EINVAL;
+    }
+    if (path->len == 0)
+        *path = root;
+    return 0;
+}
+
+/* --- collecting: the callbacks of llhttp --- */
 
 static struct http_parser *parser_of(llhttp_t *l)
 {
     return l->data;
 }
 
-static int refuse(struct http_parser *p, int status)
+/* The value for a callback to return: llhttp stops. */
+static int reject(struct http_parser *p, int status)
 {
-    p->refusal = status;
+    p->status = status;
     return HPE_USER;
 }
 
-/* Adds to what is kept, and to the length of the part of it that is being read. */
+/* Appends to `kept`, and adds to the length of the part of it that is being read. */
 static int collect(struct http_parser *p, struct buf *kept, size_t *len, const char *at, size_t n)
 {
     buf_append(kept, at, n);
     if (buf_error(kept) != 0)
-        return refuse(p, 500);
+        return reject(p, 500);
     *len += n;
     return 0;
 }
@@ -49,7 +256,7 @@ static int on_method_complete(llhttp_t *l)
 static int on_url(llhttp_t *l, const char *at, size_t n)
 {
     struct http_parser *p = parser_of(l);
-    return collect(p, &p->text, &p->now.target_len, at, n);
+    return collect(p, &p->text, &p->state.target_len, at, n);
 }
 
 /* llhttp reads RTSP/1.0 as it reads HTTP/1.0, and does not tell which it was. */
@@ -58,10 +265,10 @@ static int on_version(llhttp_t *l, const char *at, size_t n)
     (void)n;
     struct http_parser *p = parser_of(l);
     size_t here = (size_t)(at - p->slice);
-    char c = here >= HTTP_PROTOCOL_TAIL ? at[-HTTP_PROTOCOL_TAIL] : p->now.last[here];
-    if (!p->now.version_begun && c != "HTTP/"[sizeof "HTTP/" - 1 - HTTP_PROTOCOL_TAIL])
-        return refuse(p, 400);
-    p->now.version_begun = true;
+    char c = here >= HTTP_PROTOCOL_TAIL ? at[-HTTP_PROTOCOL_TAIL] : p->state.last[here];
+    if (!p->state.version_begun && c != "HTTP/"[sizeof "HTTP/" - 1 - HTTP_PROTOCOL_TAIL])
+        return reject(p, 400);
+    p->state.version_begun = true;
     return 0;
 }
 
@@ -75,137 +282,102 @@ static void remember_last(char last[HTTP_PROTOCOL_TAIL], struct span slice)
 static int on_version_complete(llhttp_t *l)
 {
     struct http_parser *p = parser_of(l);
-    p->now.line_done = true;
+    p->state.line_done = true;
     bool known = l->http_major == 1 && l->http_minor <= 1;
     if (!known)
-        return refuse(p, 505);
-    return l->method == HTTP_PRI ? refuse(p, 501) : 0; /* llhttp knows it, as what HTTP/2 begins with */
+        return reject(p, 505);
+    return l->method == HTTP_PRI ? reject(p, 501) : 0; /* llhttp knows it from the preface of HTTP/2 */
 }
 
+/* A name that fills the array is longer than any in the table, and matches none. */
 static int on_header_field(llhttp_t *l, const char *at, size_t n)
 {
     struct http_parser *p = parser_of(l);
-    size_t room = sizeof p->name - p->now.name_len;
-    size_t kept = n < room ? n : room; /* a longer name is none of ours; a full array matches nothing */
-    memcpy(p->name + p->now.name_len, at, kept);
-    p->now.name_len += kept;
+    size_t room = sizeof p->name - p->state.name_len;
+    size_t kept = n < room ? n : room;
+    memcpy(p->name + p->state.name_len, at, kept);
+    p->state.name_len += kept;
     return 0;
 }
 
-/* Of tokens, padded with zeros: what differs in the bit of the case alone are letters there. */
-static bool same_name(const char a[HTTP_NAME_MAX], const char b[HTTP_NAME_MAX])
-{
-    uint64_t difference = 0;
-    for (size_t i = 0; i < HTTP_NAME_MAX; i += sizeof difference)
-        difference |= span_word(a + i) ^ span_word(b + i);
-    return (difference & ~UINT64_C(0x2020202020202020)) == 0;
-}
-
-static int find_field(const char name[HTTP_NAME_MAX], size_t len)
-{
-    static const struct {
-        size_t len;
-        char name[HTTP_NAME_MAX];
-    } known[] = {
-#define KNOWN(symbol, text) {sizeof(text) - 1, text},
-        HTTP_REQUEST_FIELDS(KNOWN)
-#undef KNOWN
-    };
-    for (int i = 0; i < HTTP_FIELD_COUNT; i++)
-        if (len == known[i].len && same_name(name, known[i].name))
-            return i;
-    return -1;
-}
-
-/* Without the white space around it. The text has all its bytes, and does not move while the span is used. */
+/* Without the white space around it. The text is complete, and does not move while the span is in use. */
 static struct span value_of(const struct http_parser *p, int field)
 {
     return span_trim((struct span){p->text.data + p->piece[field].start, p->piece[field].len});
 }
 
-/* One key that is sent twice is one key; two keys are none (RFC 9110 section 5.3). */
-static void end_repeated_key(struct http_parser *p)
+static void end_repeated_field(struct http_parser *p)
 {
-    p->now.ambiguous |= !span_equal(value_of(p, HTTP_FIELD_API_KEY), value_of(p, HTTP_REPEATED_KEY));
-    p->text.len = p->piece[HTTP_REPEATED_KEY].start;
+    p->state.ambiguous |= !span_equal(value_of(p, p->state.repeated), value_of(p, HTTP_FIELD_REPEATED));
+    p->text.len = p->piece[HTTP_FIELD_REPEATED].start;
 }
 
-/* NULL for a field that is no list. */
+/* NULL for a field that is not a list. */
 static struct buf *list_of(struct http_parser *p, int field)
 {
-    unsigned i = (unsigned)field - HTTP_FIRST_LIST;
-    return i < HTTP_LIST_COUNT ? &p->list[i] : NULL;
+    int list = field == HTTP_FIELD_REPEATED ? -1 : p->config->fields.field[field].list;
+    return list < 0 ? NULL : &p->list[list];
 }
 
-static int on_repeated_field(struct http_parser *p)
+static int begin_repeated_field(struct http_parser *p, int field)
 {
-    struct buf *list = list_of(p, p->now.field);
-    if (list != NULL) {
-        buf_append_str(list, ", ");
-        return buf_error(list) == 0 ? 0 : refuse(p, 500);
-    }
-    switch (p->now.field) {
-    case HTTP_FIELD_HOST:
-    case HTTP_FIELD_TRANSFER_ENCODING:
-        p->now.ambiguous = true;
+    p->state.field = -1;
+    switch (p->config->fields.field[field].repeat) {
+    case HTTP_REPEAT_FIRST:
         break;
-    case HTTP_FIELD_API_KEY:
-        p->now.field = HTTP_REPEATED_KEY;
-        p->piece[HTTP_REPEATED_KEY] = (struct http_piece){.start = p->text.len};
-        return 0;
-    default:
+    case HTTP_REPEAT_SAME:
+        p->state.field = HTTP_FIELD_REPEATED;
+        p->state.repeated = field;
+        p->piece[HTTP_FIELD_REPEATED] = (struct http_piece){.start = p->text.len};
         break;
+    case HTTP_REPEAT_REJECT:
+        p->state.ambiguous = true;
+        break;
+    case HTTP_REPEAT_LIST:
+        p->state.field = field;
+        buf_append_str(list_of(p, field), ", ");
+        return buf_error(list_of(p, field)) == 0 ? 0 : reject(p, 500);
     }
-    p->now.field = -1;
-    return 0;
-}
-
-static int begin_list(struct http_parser *p)
-{
-    if (p->now.field == HTTP_FIELD_FORWARDED_FOR && !p->limits->forwarded) {
-        p->now.fields &= ~(1U << HTTP_FIELD_FORWARDED_FOR);
-        p->now.field = -1;
-        return 0;
-    }
-    buf_clear(list_of(p, p->now.field));
     return 0;
 }
 
 static int on_header_field_complete(llhttp_t *l)
 {
     struct http_parser *p = parser_of(l);
-    if (p->now.field == HTTP_REPEATED_KEY)
-        end_repeated_key(p);
-    /* No trailer means anything here. */
-    p->now.field = p->now.head_done ? -1 : find_field(p->name, p->now.name_len);
-    p->now.name_len = 0;
+    if (p->state.field == HTTP_FIELD_REPEATED)
+        end_repeated_field(p);
+    /* Trailers are dropped. */
+    int field = p->state.head_done ? -1 : find_field(&p->config->fields, p->name, p->state.name_len);
+    p->state.field = field;
+    p->state.name_len = 0;
     memset(p->name, 0, sizeof p->name);
-    if (p->now.field < 0)
+    if (field < 0)
         return 0;
-    unsigned bit = 1U << p->now.field;
-    if ((p->now.fields & bit) != 0)
-        return on_repeated_field(p);
-    p->now.fields |= bit;
-    p->piece[p->now.field] = (struct http_piece){.start = p->text.len};
-    if (p->now.field >= HTTP_FIRST_LIST)
-        return begin_list(p);
+    unsigned bit = 1U << field;
+    if ((p->state.fields & bit) != 0)
+        return begin_repeated_field(p, field);
+    p->state.fields |= bit;
+    p->piece[field] = (struct http_piece){.start = p->text.len};
+    struct buf *list = list_of(p, field);
+    if (list != NULL)
+        buf_clear(list);
     return 0;
 }
 
 static int on_header_value(llhttp_t *l, const char *at, size_t n)
 {
     struct http_parser *p = parser_of(l);
-    if (p->now.field < 0)
+    if (p->state.field < 0)
         return 0;
-    struct buf *list = list_of(p, p->now.field);
-    return collect(p, list == NULL ? &p->text : list, &p->piece[p->now.field].len, at, n);
+    struct buf *list = list_of(p, p->state.field);
+    return collect(p, list == NULL ? &p->text : list, &p->piece[p->state.field].len, at, n);
 }
 
 static bool host_valid(struct http_parser *p, struct span host)
 {
     if (host.len > 0 && span_equal(host, (struct span){p->host, p->host_len}))
         return true;
-    if (!http_host_valid(host))
+    if (!is_host(host))
         return false;
     if (host.len <= sizeof p->host) {
         memcpy(p->host, host.data, host.len);
@@ -214,70 +386,66 @@ static bool host_valid(struct http_parser *p, struct span host)
     return true;
 }
 
-/* RFC 9112 section 6.1. To llhttp any list that ends in "chunked" will do; we know no other coding. */
-static int judge_coding(const struct http_parser *p, struct span coding)
+/* RFC 9112 section 6.1. llhttp accepts any list that ends in "chunked"; no other coding is implemented here.
+ */
+static int validate_transfer_encoding(const struct http_parser *p, struct span coding)
 {
     if (p->llhttp.http_minor == 0 || (p->llhttp.flags & F_CHUNKED) == 0)
         return 400;
     return span_equal_nocase(coding, SPAN("chunked")) ? 0 : 501;
 }
 
-/* RFC 9112 sections 2.3 and 3.2. */
-static int judge_head(struct http_parser *p)
+/* RFC 9112 sections 2.3 and 3.2. Returns the status of a rejection, or 0. */
+static int validate_head(struct http_parser *p)
 {
     const llhttp_t *l = &p->llhttp;
     if (l->http_major != 1 || l->http_minor > 1)
         return 505;
     struct span host = p->request.field[HTTP_FIELD_HOST];
     bool host_needed = l->http_minor == 1;
-    if (p->now.ambiguous || (host.data == NULL ? host_needed : !host_valid(p, host)))
+    if (p->state.ambiguous || (host.data == NULL ? host_needed : !host_valid(p, host)))
         return 400;
     struct span coding = p->request.field[HTTP_FIELD_TRANSFER_ENCODING];
-    int status = coding.data == NULL ? 0 : judge_coding(p, coding); /* also an empty one */
+    int status = coding.data == NULL ? 0 : validate_transfer_encoding(p, coding); /* an empty one too */
     if (status != 0)
         return status;
-    if ((l->flags & F_CONTENT_LENGTH) != 0 && l->content_length > p->limits->body_max)
+    if ((l->flags & F_CONTENT_LENGTH) != 0 && l->content_length > p->config->body_max)
         return 413;
     return 0;
 }
 
-/* RFC 9112 section 9.3: "close" wins. What follows a CONNECT is no request. */
+/* RFC 9112 section 9.3: "close" wins. What follows a CONNECT is not a request. */
 static bool wants_keep_alive(const llhttp_t *l)
 {
     return llhttp_should_keep_alive(l) != 0 && (l->flags & F_CONNECTION_CLOSE) == 0 &&
            l->method != HTTP_CONNECT;
 }
 
-/* The text has all its bytes and moves no more. */
+/* The text is complete and does not move any more. */
 static void set_fields(struct http_parser *p)
 {
-    const unsigned first_list = 1U << HTTP_FIRST_LIST;
-    for (unsigned left = p->now.fields & (first_list - 1); left != 0; left &= left - 1) {
+    for (unsigned left = p->state.fields; left != 0; left &= left - 1) {
         int i = __builtin_ctz(left);
-        p->request.field[i] = value_of(p, i);
+        const struct buf *list = list_of(p, i);
+        p->request.field[i] = list == NULL ? value_of(p, i) : span_trim(buf_span(list));
     }
-    if (p->now.fields < first_list)
-        return;
-    for (int i = 0; i < HTTP_LIST_COUNT; i++)
-        if ((p->now.fields & first_list << i) != 0)
-            p->request.field[HTTP_FIRST_LIST + i] = span_trim(buf_span(&p->list[i]));
 }
 
 static int on_headers_complete(llhttp_t *l)
 {
     struct http_parser *p = parser_of(l);
     struct http_request *r = &p->request;
-    if (p->now.field == HTTP_REPEATED_KEY)
-        end_repeated_key(p);
-    p->now.head_done = true;
+    if (p->state.field == HTTP_FIELD_REPEATED)
+        end_repeated_field(p);
+    p->state.head_done = true;
     r->minor_version = l->http_minor;
     r->keep_alive = wants_keep_alive(l);
     set_fields(p);
-    int status = judge_head(p);
+    int status = validate_head(p);
     if (status != 0)
-        return refuse(p, status);
-    if (http_target_split(p->text.data, p->now.target_len, &r->path, &r->query) != 0)
-        return refuse(p, 400);
+        return reject(p, status);
+    if (http_target_split(p->text.data, p->state.target_len, &r->path, &r->query) != 0)
+        return reject(p, 400);
     bool has_content = (l->flags & F_CHUNKED) != 0 || l->content_length > 0;
     return has_content ? HPE_PAUSED : 0; /* so that head and content are counted apart */
 }
@@ -286,17 +454,19 @@ static int on_body(llhttp_t *l, const char *at, size_t n)
 {
     (void)at;
     struct http_parser *p = parser_of(l);
-    p->now.body_len += n;
-    return p->now.body_len > p->limits->body_max ? refuse(p, 413) : 0;
+    p->state.body_len += n;
+    return p->state.body_len > p->config->body_max ? reject(p, 413) : 0;
 }
 
 static int on_message_complete(llhttp_t *l)
 {
-    parser_of(l)->now.complete = true;
+    parser_of(l)->state.complete = true;
     return HPE_PAUSED;
 }
 
-void http_parser_init(struct http_parser *p, const struct http_limits *limits)
+/* --- feeding --- */
+
+void http_parser_init(struct http_parser *p, const struct http_parser_config *config)
 {
     static const llhttp_settings_t settings = {
         .on_method_complete = on_method_complete,
@@ -310,45 +480,37 @@ void http_parser_init(struct http_parser *p, const struct http_limits *limits)
         .on_body = on_body,
         .on_message_complete = on_message_complete,
     };
-    p->limits = limits;
+    p->config = config;
     buf_clear(&p->text);
-    p->now = (struct http_reading){.field = -1};
+    p->state = (struct http_parse_state){.field = -1};
     memset(p->name, 0, sizeof p->name);
-    p->refusal = 0;
+    p->status = 0;
     p->request = (struct http_request){.method = METHOD_OTHER};
     llhttp_init(&p->llhttp, HTTP_REQUEST, &settings);
     p->llhttp.data = p;
 }
 
-void http_parser_fini(struct http_parser *p)
-{
-    buf_fini(&p->text);
-    for (int i = 0; i < HTTP_LIST_COUNT; i++)
-        buf_fini(&p->list[i]);
-}
-
 static bool is_token_char(char c)
 {
-    bool alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    return alnum || (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
+    return is_alnum(c) || (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
 }
 
-/* llhttp stopped at input.data[at]: inside a token, or at the space behind one. It knows no method of that
+/* llhttp stopped at input.data[at], inside a token or at the space behind one: it knows no method of that
  * name. */
 static bool is_unknown_method(const struct http_parser *p, struct span input, size_t at)
 {
     if (at >= input.len)
         return false;
-    char before = at > 0 ? input.data[at - 1] : p->now.last[HTTP_PROTOCOL_TAIL - 1];
+    char before = at > 0 ? input.data[at - 1] : p->state.last[HTTP_PROTOCOL_TAIL - 1];
     return is_token_char(input.data[at]) || (is_token_char(before) && input.data[at] == ' ');
 }
 
-/* What llhttp says to what is no HTTP/1 request; RTSP's methods are none of HTTP's. */
+/* The status for an error of llhttp. The methods of RTSP are none of HTTP. */
 static int status_of_error(struct http_parser *p, llhttp_errno_t err, struct span input, size_t at)
 {
     const char *reason = llhttp_get_error_reason(&p->llhttp);
-    if (p->refusal != 0)
-        return p->refusal;
+    if (p->status != 0)
+        return p->status;
     if (err == HPE_INVALID_METHOD)
         return is_unknown_method(p, input, at) ? 501 : 400;
     if (err == HPE_INVALID_VERSION)
@@ -358,32 +520,32 @@ static int status_of_error(struct http_parser *p, llhttp_errno_t err, struct spa
     return 400;
 }
 
-/* Empty lines were skipped before; llhttp would skip halves of them too. */
+/* Empty lines were skipped before; llhttp would skip incomplete ones too. */
 static bool begins_line(struct http_parser *p, char first)
 {
-    p->now.line_begun = true;
+    p->state.line_begun = true;
     return first != '\r' && first != '\n';
 }
 
 /* Of the head, llhttp is given no more than the limit leaves, so that the count is exact. */
 static size_t slice_length(const struct http_parser *p, size_t available)
 {
-    if (p->now.head_done)
+    if (p->state.head_done)
         return available;
-    size_t left = p->limits->head_max - p->now.head_len;
+    size_t left = p->config->head_max - p->state.head_len;
     return available < left ? available : left;
 }
 
-/* Chunk sizes and extensions are bounded as the content itself is, trailers as the head is. */
+/* Chunk sizes and extensions are bounded by the limit of the content, trailers by that of the head. */
 static bool framing_too_large(const struct http_parser *p)
 {
-    return p->now.tail_len - p->now.body_len > p->limits->body_max + p->limits->head_max;
+    return p->state.tail_len - p->state.body_len > p->config->body_max + p->config->head_max;
 }
 
-static enum http_progress refused(struct http_parser *p, int status)
+static enum http_progress rejected(struct http_parser *p, int status)
 {
-    p->refusal = status;
-    return HTTP_REFUSED;
+    p->status = status;
+    return HTTP_REJECTED;
 }
 
 enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, size_t *used)
@@ -393,35 +555,126 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
         struct span rest = span_skip(bytes, *used);
         rest.len = slice_length(p, rest.len);
         if (rest.len == 0)
-            return refused(p, p->now.line_done ? 431 : 414);
-        if (!p->now.line_begun && !begins_line(p, *rest.data))
-            return refused(p, 400);
-        bool in_head = !p->now.head_done;
+            return rejected(p, p->state.line_done ? 431 : 414);
+        if (!p->state.line_begun && !begins_line(p, *rest.data))
+            return rejected(p, 400);
+        bool in_head = !p->state.head_done;
         p->slice = rest.data;
         llhttp_errno_t err = llhttp_execute(&p->llhttp, rest.data, rest.len);
         size_t taken = err == HPE_OK ? rest.len : (size_t)(llhttp_get_error_pos(&p->llhttp) - rest.data);
         *used += taken;
         if (in_head)
-            p->now.head_len += taken;
+            p->state.head_len += taken;
         else
-            p->now.tail_len += taken;
-        if (!p->now.version_begun)
-            remember_last(p->now.last, (struct span){rest.data, taken});
-        if (p->refusal == 0 && framing_too_large(p))
-            return refused(p, 413);
-        if (p->now.complete)
+            p->state.tail_len += taken;
+        if (!p->state.version_begun)
+            remember_last(p->state.last, (struct span){rest.data, taken});
+        if (p->status == 0 && framing_too_large(p))
+            return rejected(p, 413);
+        if (p->state.complete)
             return HTTP_COMPLETE;
         if (err == HPE_PAUSED)
             llhttp_resume(&p->llhttp);
         else if (err != HPE_OK)
-            return refused(p, status_of_error(p, err, rest, taken));
+            return rejected(p, status_of_error(p, err, rest, taken));
     }
     return HTTP_NEED_MORE;
 }
 
 bool http_parser_wants_continue(const struct http_parser *p)
 {
-    return p->now.head_done && !p->now.complete && p->now.tail_len == 0 && p->now.body_len == 0 &&
+    return p->state.head_done && !p->state.complete && p->state.tail_len == 0 && p->state.body_len == 0 &&
            p->request.minor_version == 1 &&
            span_equal_nocase(p->request.field[HTTP_FIELD_EXPECT], SPAN("100-continue"));
+}
+
+/* --- the PROXY protocol --- */
+
+static const char SIGNATURE[] = "\r\n\r\n\0\r\nQUIT\n";
+
+enum {
+    SIGNATURE_LEN = sizeof SIGNATURE - 1,
+    VERSION_AT = SIGNATURE_LEN,
+    FAMILY_AT = VERSION_AT + 1,
+    LENGTH_AT = FAMILY_AT + 1,
+    FIXED_LEN = LENGTH_AT + 2,
+    VERSION_LOCAL = 0x20,
+    VERSION_PROXY = 0x21,
+    FAMILY_TCP4 = 0x11,
+    FAMILY_TCP6 = 0x21,
+    TCP4_LEN = 12, /* two addresses and two ports */
+    TCP6_LEN = 36
+};
+
+/* The source address comes first. */
+static bool read_address(unsigned char family, struct span addresses, struct ip *client)
+{
+    if (family == FAMILY_TCP4) {
+        if (addresses.len < TCP4_LEN)
+            return false;
+        *client = ip_from_v4((const uint8_t *)addresses.data);
+    } else if (family == FAMILY_TCP6) {
+        if (addresses.len < TCP6_LEN)
+            return false;
+        memcpy(client->bytes, addresses.data, IP_LEN);
+    }
+    return true;
+}
+
+enum http_proxy_header http_proxy_header_read(struct span bytes, size_t *used, struct ip *client)
+{
+    size_t known = bytes.len < SIGNATURE_LEN ? bytes.len : SIGNATURE_LEN;
+    if (memcmp(bytes.data, SIGNATURE, known) != 0)
+        return HTTP_PROXY_NONE;
+    if (bytes.len < FIXED_LEN)
+        return HTTP_PROXY_NEED_MORE;
+    const unsigned char *at = (const unsigned char *)bytes.data;
+    size_t len = FIXED_LEN + ((size_t)at[LENGTH_AT] << 8 | at[LENGTH_AT + 1]);
+    bool is_proxy = at[VERSION_AT] == VERSION_PROXY;
+    if (len > HTTP_PROXY_HEADER_MAX || (!is_proxy && at[VERSION_AT] != VERSION_LOCAL))
+        return HTTP_PROXY_INVALID;
+    if (bytes.len < len)
+        return HTTP_PROXY_NEED_MORE;
+    if (is_proxy &&
+        !read_address(at[FAMILY_AT], (struct span){bytes.data + FIXED_LEN, len - FIXED_LEN}, client))
+        return HTTP_PROXY_INVALID;
+    *used = len;
+    return HTTP_PROXY_READ;
+}
+
+/* --- X-Forwarded-For --- */
+
+/* Parses an address with or without a port: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1] or
+ * [2001:db8::1]:80. */
+static int parse_node(struct span node, struct ip *out)
+{
+    if (node.len > 0 && node.data[0] == '[') {
+        size_t close = span_find(node, ']');
+        bool ends_well = close < node.len && (close + 1 == node.len || node.data[close + 1] == ':');
+        return ends_well ? ip_parse((struct span){node.data + 1, close - 1}, out) : -EINVAL;
+    }
+    size_t colon = span_find(node, ':');
+    bool has_port = colon < node.len && span_find(span_skip(node, colon + 1), ':') == node.len - colon - 1;
+    return ip_parse((struct span){node.data, has_port ? colon : node.len}, out);
+}
+
+/* Removes the last element of the list and returns it without the white space around it. */
+static struct span take_last(struct span *list)
+{
+    size_t at = list->len;
+    while (at > 0 && list->data[at - 1] != ',')
+        at--;
+    struct span last = span_trim(span_skip(*list, at));
+    list->len = at > 0 ? at - 1 : 0;
+    return last;
+}
+
+struct ip http_forwarded_client(struct span forwarded_for, const struct ip *from,
+                                const struct ip_networks *trusted)
+{
+    struct ip client = *from;
+    while (forwarded_for.len > 0 && ip_networks_contain(trusted, &client))
+        if (parse_node(take_last(&forwarded_for), &client) != 0)
+            break;
+    return client;
 }

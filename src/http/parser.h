@@ -1,76 +1,97 @@
 /*
- * Bytes to requests: llhttp, strict, with our limits and our reading of what a request must not be. No
- * sockets here.
+ * Bytes to requests: llhttp, strict, with limits of our own and checks that llhttp leaves to its users. Also
+ * what proxies report about the client behind them: the PROXY protocol header before the first request, and
+ * X-Forwarded-For. No sockets here.
  *
- * One parser reads one request: http_parser_init, then http_parser_feed until it is done or refused. What
- * follows the request in the input is left alone, for the next one.
+ * One parser reads one request: http_parser_init, then http_parser_feed until the request is complete or
+ * rejected. Input behind the request is left for the next one.
  */
 #ifndef HTTP_PARSER_H
 #define HTTP_PARSER_H
 
 #include "base/buf.h"
+#include "base/net.h"
 #include "http/request.h"
 
 #include <llhttp.h>
 
-struct http_limits {
-    size_t head_max; /* bytes of request line and header section, the empty line included */
-    size_t body_max; /* bytes of content, which is read and dropped */
-    bool forwarded;  /* X-Forwarded-For is kept */
+/* The fields whose values are kept, found by the length of their name. */
+struct http_field_table {
+    int8_t first[HTTP_NAME_MAX + 1]; /* by length: the first field with such a name, or -1 */
+    struct {
+        char name[HTTP_NAME_MAX]; /* padded with zeros */
+        int8_t next;              /* the next field whose name has this length, or -1 */
+        int8_t list;              /* of HTTP_REPEAT_LIST: which of the parser's lists; -1: none */
+        enum http_repeat repeat;
+    } field[HTTP_FIELDS_MAX];
 };
 
-/* Stands for an X-Api-Key field behind another, whose value is kept only to be compared. */
-enum { HTTP_REPEATED_KEY = HTTP_FIELD_COUNT };
+/* What all parsers of a server share. */
+struct http_parser_config {
+    size_t head_max; /* bytes of request line and header section, the empty line included */
+    size_t body_max; /* bytes of content, which is read and dropped */
+    struct http_field_table fields;
+};
 
-/* Longer names are none of ours; longer hosts are judged each time. */
-enum { HTTP_NAME_MAX = 32, HTTP_HOST_MAX = 64 };
+/*
+ * Fills the table with the fields that this layer reads itself and with those of `rules`, which are numbered
+ * from HTTP_FIELD_COUNT on. `forwarded`: X-Forwarded-For is kept.
+ */
+void http_field_table_init(struct http_field_table *t, const struct http_field_rule *rules, unsigned count,
+                           bool forwarded);
+
+/* Longer hosts are validated in every request. */
+enum { HTTP_HOST_MAX = 64 };
 
 struct http_piece {
     size_t start, len; /* in `text` */
 };
 
-/* How far before its version a protocol's name is told from others: HTTP/, RTSP/ and ICE/ are all known to
- * llhttp. */
+/* How far before its version the name of a protocol differs from others: HTTP/, RTSP/ and ICE/ are all known
+ * to llhttp. */
 enum { HTTP_PROTOCOL_TAIL = 3 };
 
-/* How far a request has come. */
-struct http_reading {
-    char last[HTTP_PROTOCOL_TAIL]; /* the bytes before what llhttp is reading from now */
+/* How far a request has been read. */
+struct http_parse_state {
+    char last[HTTP_PROTOCOL_TAIL]; /* the bytes before those that llhttp reads now */
     bool line_begun, version_begun, line_done, head_done, complete;
-    bool ambiguous;    /* Host or Transfer-Encoding came twice, or two different keys */
-    int field;         /* whose value is being read; HTTP_REPEATED_KEY; -1: the value is dropped */
-    unsigned fields;   /* that have come: a bit for each enum http_request_field */
-    size_t target_len; /* the target is what `text` begins with */
+    bool ambiguous;    /* a field was repeated that must not be */
+    int field;         /* whose value is being read; HTTP_FIELD_REPEATED; -1: the value is dropped */
+    int repeated;      /* with HTTP_FIELD_REPEATED: the field that was sent before */
+    unsigned fields;   /* that have come: one bit for each number of a field */
+    size_t target_len; /* `text` begins with the target */
     size_t name_len;
     size_t head_len; /* bytes so far */
     size_t body_len; /* content */
     size_t tail_len; /* bytes after the head: content and its framing */
 };
 
+/* Stands for a further value of a field with HTTP_REPEAT_SAME, which is kept only to be compared. */
+enum { HTTP_FIELD_REPEATED = HTTP_FIELDS_MAX };
+
 struct http_parser {
     llhttp_t llhttp;
-    const struct http_limits *limits; /* borrowed */
-    struct buf text;                  /* target and field values; the memory is kept between requests */
-    struct buf list[HTTP_LIST_COUNT]; /* the values of each list, joined; kept as well */
-    const char *slice;                /* what llhttp is reading from now */
-    char name[HTTP_NAME_MAX];         /* of the field being read, as far as it could be ours; then zeros */
-    struct http_piece
-        piece[HTTP_FIELD_COUNT + 1]; /* of the fields that have come; the last: a repeated key */
-    char host[HTTP_HOST_MAX];        /* the last one found valid: the next is mostly the same */
-    size_t host_len;                 /* 0: none */
-    struct http_reading now;
-    int refusal; /* HTTP status, or 0 */
+    const struct http_parser_config *config;      /* borrowed */
+    struct buf text;                              /* target and field values; the memory is kept for reuse */
+    struct buf list[HTTP_LISTS_MAX];              /* the values of each list, joined; likewise */
+    const char *slice;                            /* what llhttp reads now */
+    char name[HTTP_NAME_MAX];                     /* of the field being read, cut off, padded with zeros */
+    struct http_piece piece[HTTP_FIELDS_MAX + 1]; /* of the fields that have come */
+    char host[HTTP_HOST_MAX]; /* the last one found valid: the next one is usually the same */
+    size_t host_len;          /* 0: none */
+    struct http_parse_state state;
+    int status; /* of a rejected request; 0 otherwise */
     struct http_request request;
 };
 
-enum http_progress { HTTP_NEED_MORE, HTTP_COMPLETE, HTTP_REFUSED };
+enum http_progress { HTTP_NEED_MORE, HTTP_COMPLETE, HTTP_REJECTED };
 
 /*
- * How many bytes at the start of `bytes` belong to empty lines before a request line (RFC 9112 section 2.2).
- * *half is kept between calls: the CR of such a line has come, and not its LF. Where it is set although bytes
- * are left, the line end is broken.
+ * Counts the bytes at the start of `bytes` that belong to empty lines before a request line (RFC 9112 section
+ * 2.2). *half is kept between calls: the CR of such a line was read, and its LF was not. The line end is
+ * broken if *half is set although bytes are left.
  */
-static inline size_t http_skip_empty_lines(struct span bytes, bool *half)
+static inline size_t http_leading_crlf(struct span bytes, bool *half)
 {
     size_t at = 0;
     for (; at < bytes.len && bytes.data[at] == (*half ? '\n' : '\r'); at++)
@@ -79,26 +100,68 @@ static inline size_t http_skip_empty_lines(struct span bytes, bool *half)
 }
 
 /* `p` is zeroed before its first use. */
-void http_parser_init(struct http_parser *p, const struct http_limits *limits);
-void http_parser_fini(struct http_parser *p);
+void http_parser_init(struct http_parser *p, const struct http_parser_config *config);
 
-/* Bytes of memory that it holds on to beside itself. */
-static inline size_t http_parser_kept(const struct http_parser *p)
+static inline void http_parser_fini(struct http_parser *p)
 {
-    size_t kept = p->text.cap;
-    for (int i = 0; i < HTTP_LIST_COUNT; i++)
-        kept += p->list[i].cap;
-    return kept;
+    buf_fini(&p->text);
+    for (int i = 0; i < HTTP_LISTS_MAX; i++)
+        buf_fini(&p->list[i]);
+}
+
+/* Bytes of memory that it owns. */
+static inline size_t http_parser_capacity(const struct http_parser *p)
+{
+    size_t bytes = p->text.cap;
+    for (int i = 0; i < HTTP_LISTS_MAX; i++)
+        bytes += p->list[i].cap;
+    return bytes;
 }
 
 /*
- * Reads from `bytes`, which begin with the request line; *used says how many were taken. HTTP_COMPLETE:
- * `request` is filled. HTTP_REFUSED: `refusal` is the status to answer with, after which nothing else on the
+ * Reads from `bytes`, which begin with the request line; *used is the number of bytes taken. HTTP_COMPLETE:
+ * `request` is filled. HTTP_REJECTED: `status` is the one to respond with, and nothing that follows on the
  * connection can be trusted; of the request, only `method` is set.
  */
 enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, size_t *used);
 
-/* True once the client waits for "100 Continue" before it sends the content (RFC 9110 section 10.1.1). */
+/* True while the client waits for "100 Continue" before it sends the content (RFC 9110 section 10.1.1). */
 bool http_parser_wants_continue(const struct http_parser *p);
+
+/*
+ * Splits a request target (RFC 9112 section 3.2) into decoded path and raw query. The path is decoded in
+ * place, so *path and *query borrow from `target`, which is changed. The absolute form ("http://host/path")
+ * is read as its path; "*" and "host:port" become the path as they are. Returns 0, or -EINVAL for a fragment,
+ * a control byte (encoded or not), a broken escape in the path, or an authority that would not be a valid
+ * Host.
+ */
+int http_target_split(char *target, size_t len, struct span *path, struct span *query)
+    __attribute__((warn_unused_result));
+
+enum http_proxy_header {
+    HTTP_PROXY_NONE,      /* the bytes begin with something else */
+    HTTP_PROXY_NEED_MORE, /* they may be the beginning of a header, or are an incomplete one */
+    HTTP_PROXY_READ,
+    HTTP_PROXY_INVALID /* a broken header, or one that is too long */
+};
+
+/* Bytes of a whole header: the addresses and the proxy's further information, which is skipped. */
+enum { HTTP_PROXY_HEADER_MAX = 4096 };
+
+/*
+ * Reads a header of version 2 of the PROXY protocol (HAProxy's proxy-protocol.txt, section 2.2) at the start
+ * of a connection's input. No request begins with its signature. HTTP_PROXY_READ: *used is its length, and
+ * *client the client's address; *client is unchanged where the header holds none (health checks of the proxy
+ * itself, and what is neither TCP nor IP). The caller decides which proxies to trust.
+ */
+enum http_proxy_header http_proxy_header_read(struct span bytes, size_t *used, struct ip *client);
+
+/*
+ * Walks X-Forwarded-For from its end, which the nearest proxy writes, past the trusted proxies. `from` is the
+ * address that sent the request. Returns the first address that is not trusted, or the last one that can be
+ * parsed.
+ */
+struct ip http_forwarded_client(struct span forwarded_for, const struct ip *from,
+                                const struct ip_networks *trusted);
 
 #endif

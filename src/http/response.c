@@ -1,7 +1,10 @@
-/* Writing response heads; see response.h. */
+/* Response heads, Date and entity tags; see response.h. */
 #include "http/response.h"
 
 #include <assert.h>
+#include <stdio.h>
+
+/* --- heads --- */
 
 void http_response_add(struct http_response *r, struct span name, struct span value)
 {
@@ -37,7 +40,7 @@ const char *http_status_text(int status)
     return "Unknown";
 }
 
-/* Room for everything but the fields that the handler adds. */
+/* Enough for all but the content type and the fields that the handler adds. */
 enum { HEAD_BASE_MAX = 512 };
 
 static size_t room_needed(const struct http_response *r)
@@ -122,4 +125,60 @@ void http_response_write_head(struct buf *out, const struct http_response *r,
     at = put_connection(at, context);
     at = span_put(SPAN("\r\n"), at);
     out->len = (size_t)(at - out->data);
+}
+
+/* --- Date --- */
+
+/* IMF-fixdate: the names are English whatever the locale. */
+void http_date_refresh(struct http_date *d)
+{
+    static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    time_t now = time(NULL);
+    if (now == d->second && d->text[0] != '\0')
+        return;
+    struct tm tm;
+    (void)gmtime_r(&now, &tm);
+    char text[96]; /* as long as the compiler takes an int to print at most */
+    (void)snprintf(text, sizeof text, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[tm.tm_wday], tm.tm_mday,
+                   months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
+    memcpy(d->text, text, HTTP_DATE_LEN);
+    d->second = now;
+}
+
+/* --- entity tags; a comma may be part of one, so lists are split by the quotes --- */
+
+/* Removes the first entity tag of the list and returns it without its W/; absent when there is none. */
+static struct span take_tag(struct span *list)
+{
+    if (span_starts_with(*list, SPAN("W/")))
+        *list = span_skip(*list, 2);
+    if (list->len == 0 || list->data[0] != '"')
+        return SPAN_ABSENT;
+    size_t close = span_find(span_skip(*list, 1), '"') + 1;
+    if (close >= list->len)
+        return SPAN_ABSENT;
+    struct span tag = {list->data, close + 1};
+    *list = span_skip(*list, tag.len);
+    return tag;
+}
+
+bool http_etag_listed(struct span if_none_match, struct span etag)
+{
+    struct span list = span_trim(if_none_match);
+    if (span_equal(list, SPAN("*")))
+        return true;
+    while (list.len > 0) {
+        if (list.data[0] == ',' || list.data[0] == ' ' || list.data[0] == '\t') {
+            list = span_skip(list, 1);
+            continue;
+        }
+        struct span tag = take_tag(&list);
+        if (tag.data == NULL)
+            return false;
+        if (span_equal(tag, etag))
+            return true;
+    }
+    return false;
 }

@@ -1,10 +1,12 @@
-/* A response as the handler states it, and the head that is written for it. */
+/* A response as the handler states it; the head that is written for it, with Date; and conditional requests.
+ */
 #ifndef HTTP_RESPONSE_H
 #define HTTP_RESPONSE_H
 
 #include "base/blob.h"
 #include "base/buf.h"
-#include "http/request.h"
+
+#include <time.h>
 
 enum { HTTP_RESPONSE_FIELDS_MAX = 12 };
 
@@ -21,10 +23,8 @@ struct http_response {
     struct http_field field[HTTP_RESPONSE_FIELDS_MAX];
 };
 
-/*
- * Makes `r` a response without fields and of the default type. For one that is used again and again: what it
- * has room for is not cleared.
- */
+/* Makes `r` a response without fields and of the default type. Cheap for a response that is reused: the array
+ * of fields is not cleared. */
 static inline void http_response_begin(struct http_response *r, int status, struct blob *body)
 {
     r->status = status;
@@ -33,11 +33,10 @@ static inline void http_response_begin(struct http_response *r, int status, stru
     r->field_count = 0;
 }
 
-/* Adds a field; name and value are borrowed until the response is given. What is beyond the maximum is a bug.
- */
+/* Adds a field. Name and value are borrowed until the response is given. The maximum is asserted. */
 void http_response_add(struct http_response *r, struct span name, struct span value);
 
-/* What the head depends on beside the response itself. */
+/* What the head depends on besides the response itself. */
 struct http_head_context {
     struct span date;
     int minor_version; /* of the request */
@@ -51,7 +50,26 @@ struct http_head_context {
 void http_response_write_head(struct buf *out, const struct http_response *r,
                               const struct http_head_context *context);
 
-/* "Not Found" for 404; "Unknown" for what this program never sends. */
+/* "Not Found" for 404; "Unknown" for a status that is never sent. */
 const char *http_status_text(int status);
+
+/* True when If-None-Match (a list, or "*") contains `etag` by weak comparison (RFC 9110 section 13.1.2). */
+bool http_etag_listed(struct span if_none_match, struct span etag);
+
+/* The Date header field (RFC 9110 section 6.6.1), formatted once per second. */
+enum { HTTP_DATE_LEN = 29 };
+
+struct http_date {
+    time_t second; /* that `text` shows */
+    char text[HTTP_DATE_LEN + 1];
+};
+
+/* Brings `d` up to the wall clock; to be called a few times per second. */
+void http_date_refresh(struct http_date *d);
+
+static inline struct span http_date_span(const struct http_date *d)
+{
+    return (struct span){d->text, HTTP_DATE_LEN};
+}
 
 #endif

@@ -1,7 +1,5 @@
-/*
- * An HTTP/1.1 server on one loop: a listener, its connections, their deadlines. Knows nothing of what is
- * served.
- */
+/* An HTTP/1.1 server on one loop: a listener and the connections that it accepts. Knows nothing of what is
+ * served. */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
@@ -20,17 +18,20 @@ struct http_server_options {
     struct http_metrics *metrics; /* borrowed, as are all pointers here */
     struct loop_lag *loop_lag;
     size_t head_max, body_max;
-    uint64_t head_timeout_ms;       /* from the first byte of a request (or the opening) to its last */
-    uint64_t idle_timeout_ms;       /* between requests */
-    uint64_t max_connection_age_ms; /* give or take a tenth: from then on the next answer ends a connection;
-                                       0: never */
-    uint64_t write_timeout_ms;      /* from the moment a client does not take an answer until it has it all */
+    uint64_t head_timeout_ms;  /* from the first byte of a request (or the opening) to its last */
+    uint64_t idle_timeout_ms;  /* between requests */
+    uint64_t write_timeout_ms; /* since a response was not taken at once, until all of it is taken */
+
+    /* Give or take a tenth: from then on the next response ends a connection. 0: never. */
+    uint64_t max_connection_age_ms;
     int max_connections;
-    int max_refusals; /* of connections beyond it, these are told so at a time; others are just closed */
+
+    /* So many connections beyond the maximum, at a time, get a 503; others are closed at once. */
+    int max_rejections;
     atomic_int *open_connections; /* counted against the maximum; may be shared by several servers */
-    const struct ip_networks *trusted_proxies; /* that are believed what they say of clients; may be NULL */
+    const struct ip_networks *trusted_proxies; /* whose word on their clients counts; may be NULL */
     bool reuse_port;                           /* several servers listen on one address */
-    bool close_each;                           /* every answer says "Connection: close" */
+    bool close_each;                           /* every response contains "Connection: close" */
     bool evict_idle; /* at the maximum the oldest idle connection is closed for a new one */
 };
 
@@ -38,21 +39,23 @@ struct http_server_options {
 int http_server_new(uv_loop_t *loop, const struct http_server_options *options, struct http_server **out)
     __attribute__((warn_unused_result));
 
-/* Returns 0 or a negative errno (-EADDRINUSE, -EACCES ...). Once a server. */
+/* Returns 0 or a negative errno (-EADDRINUSE, -EACCES ...). Once per server. */
 int http_server_listen(struct http_server *s, const struct addr *address) __attribute__((warn_unused_result));
 
-/* From now on every answer says "Connection: close". */
+/* From now on every response contains "Connection: close". */
 void http_server_announce_close(struct http_server *s);
 
 /* Accepts whatever the kernel has queued, then closes the listener. */
 void http_server_stop_listening(struct http_server *s);
 
-/* Closes connections between two requests, and those that never begin one, a second later; calls `finished`
- * from the loop once the last connection has ended.
+/*
+ * Closes connections between two requests, and a second later those that have not begun one. Calls `finished`
+ * from the loop once the last connection has ended; at once if there is none. Once per server.
  */
 void http_server_finish(struct http_server *s, void (*finished)(void *arg), void *arg);
 
-/* Ends it with all its connections, at once. `closed` is called from the loop when the memory is gone. */
+/* Ends it with all its connections, at once; `finished` is not called any more. `closed` is called from the
+ * loop when the memory is freed. */
 void http_server_close(struct http_server *s, void (*closed)(void *arg), void *arg);
 
 #endif

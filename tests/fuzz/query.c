@@ -5,9 +5,10 @@
  * An input is the target, and behind a newline the value of X-Api-Key.
  */
 #include "api/params.h"
+#include "api/request_fields.h"
 #include "base/encoding.h"
 #include "fuzz/fuzz.h"
-#include "http/target.h"
+#include "http/parser.h"
 
 #include <errno.h>
 
@@ -91,7 +92,7 @@ static void ask(struct span path, struct span query, struct span key)
     struct buf scratch = BUF_INIT;
     struct span id = SPAN_ABSENT;
     struct params q;
-    request.field[HTTP_FIELD_API_KEY] = key;
+    request.field[API_FIELD_KEY] = key;
     enum route route = route_match(SPAN("/api/"), path, &id);
     const struct params_context context = {&HOSTS, &digests, &scratch};
     int err = route == ROUTE_NONE ? -ENOENT : params_parse(&q, &request, route, id, &context);

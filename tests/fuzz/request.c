@@ -16,6 +16,7 @@
 #include "fuzz/fuzz.h"
 #include "fuzz/memory.h"
 #include "http/connection.h"
+#include "http/parser.h"
 #include "model/channel.h"
 #include "model/document.h"
 
@@ -105,12 +106,11 @@ void cache_cancel(struct cache_request *request)
 /* --- the server --- */
 
 static uv_loop_t loop;
-static struct http_server *server;
 static struct http_metrics metrics;
 static struct loop_lag loop_lag;
 static struct request_metrics request_metrics;
-static atomic_int open_connections;
-static struct http_limits limits = {HEAD_MAX, BODY_MAX, false};
+static struct http_connections *connections;
+static struct http_parser_config parser_config = {.head_max = HEAD_MAX, .body_max = BODY_MAX};
 
 static void make_bodies(void)
 {
@@ -133,6 +133,19 @@ static void make_bodies(void)
     digest_sha256(SPAN("lost"), &lost_key);
 }
 
+static void stop_timer(uv_handle_t *handle, void *arg)
+{
+    (void)arg;
+    if (handle->type == UV_TIMER)
+        (void)uv_timer_stop((uv_timer_t *)handle);
+}
+
+static void on_closed(void *arg, bool over_limit)
+{
+    (void)arg;
+    (void)over_limit;
+}
+
 static void start_server(void)
 {
     struct api *api = NULL;
@@ -152,11 +165,10 @@ static void start_server(void)
         .head_timeout_ms = 60000,
         .idle_timeout_ms = 60000,
         .write_timeout_ms = 60000,
-        .max_connections = 10,
-        .open_connections = &open_connections,
     };
-    FUZZ_CHECK(http_server_new(&loop, &http, &server) == 0);
-    (void)uv_timer_stop(&server->tick); /* time stands still: deadlines and Date depend on nothing */
+    http_field_table_init(&parser_config.fields, http.handler.fields, http.handler.field_count, false);
+    FUZZ_CHECK(http_connections_new(&loop, &http, on_closed, NULL, &connections) == 0);
+    uv_walk(&loop, stop_timer, NULL); /* time stands still: deadlines and Date depend on nothing */
     (void)signal(SIGPIPE, SIG_IGN);
     list_init(&late);
     make_bodies();
@@ -203,7 +215,8 @@ static void converse(struct span cuts, struct span bytes, struct buf *out)
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
     c.fd = pair[1];
     at_work = true;
-    http_connection_open(server, pair[0], (struct ip){{0}}, false);
+    if (http_connections_open(connections, pair[0], (struct ip){{0}}, false) != 0)
+        c.ended = true;
     at_work = false;
     for (size_t i = 0; i < cuts.len && bytes.len > 0; i++) {
         size_t n = (unsigned char)cuts.data[i] % 64 + 1;
@@ -233,8 +246,8 @@ struct owed {
     bool closes; /* the last one ends the connection */
     struct {
         enum http_method method;
-        int refusal;
-        int status; /* with which it was answered */
+        int rejection; /* the status of one, or 0 */
+        int status;    /* with which it was answered */
     } request[REQUESTS_MAX];
 };
 
@@ -242,27 +255,27 @@ struct owed {
 static void find_requests(struct span bytes, struct owed *owed)
 {
     static struct http_parser parser;
-    bool half_line = false;
+    bool half_crlf = false;
     *owed = (struct owed){.count = 0};
     while (!owed->closes && owed->count < REQUESTS_MAX) {
         size_t used = 0;
-        bytes = span_skip(bytes, http_skip_empty_lines(bytes, &half_line));
+        bytes = span_skip(bytes, http_leading_crlf(bytes, &half_crlf));
         if (bytes.len == 0)
             break;
-        if (half_line) {
+        if (half_crlf) {
             owed->request[owed->count].method = METHOD_OTHER;
-            owed->request[owed->count++].refusal = 400;
+            owed->request[owed->count++].rejection = 400;
             owed->closes = true;
             break;
         }
-        http_parser_init(&parser, &limits);
+        http_parser_init(&parser, &parser_config);
         enum http_progress progress = http_parser_feed(&parser, bytes, &used);
         FUZZ_CHECK(used <= bytes.len);
         if (progress == HTTP_NEED_MORE)
             break;
         owed->request[owed->count].method = parser.request.method;
-        owed->request[owed->count++].refusal = progress == HTTP_REFUSED ? parser.refusal : 0;
-        owed->closes = progress == HTTP_REFUSED || !parser.request.keep_alive;
+        owed->request[owed->count++].rejection = progress == HTTP_REJECTED ? parser.status : 0;
+        owed->closes = progress == HTTP_REJECTED || !parser.request.keep_alive;
         bytes = span_skip(bytes, used);
     }
 }
@@ -273,8 +286,8 @@ static void check_answer(const struct answer *a, const struct owed *owed, int at
     bool says_close = span_equal(answer_field(a, "Connection"), SPAN("close"));
     FUZZ_CHECK(says_close == last);
     FUZZ_CHECK(answer_field(a, "Date").len == 29);
-    if (owed->request[at].refusal != 0)
-        FUZZ_CHECK(a->status == owed->request[at].refusal);
+    if (owed->request[at].rejection != 0)
+        FUZZ_CHECK(a->status == owed->request[at].rejection);
     if (a->status != 204 && a->status != 304)
         FUZZ_CHECK(span_equal(answer_field(a, "Content-Type"), SPAN("application/json")));
     FUZZ_CHECK((answer_field(a, "ETag").data != NULL) == (a->status == 200 || a->status == 304));
@@ -343,7 +356,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct buf whole = BUF_INIT;
     struct buf pieces = BUF_INIT;
     struct owed owed;
-    if (server == NULL)
+    if (connections == NULL)
         start_server();
     if (size > INPUT_MAX)
         return -1;

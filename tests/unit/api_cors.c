@@ -21,7 +21,7 @@ static struct http_response answer_to(const char *origins, const char *origin)
     struct http_request request = {.method = METHOD_GET};
     struct http_response r = {.status = 200};
     if (origin != NULL)
-        request.field[HTTP_FIELD_ORIGIN] = span_of(origin);
+        request.field[API_FIELD_ORIGIN] = span_of(origin);
     cors_add_fields(&c, &request, &r);
     return r;
 }
@@ -83,9 +83,9 @@ static struct http_response preflight(const char *origins, const char *origin, c
     struct http_request request = {.method = METHOD_OPTIONS};
     struct http_response r = {.status = 204};
     if (origin != NULL)
-        request.field[HTTP_FIELD_ORIGIN] = span_of(origin);
+        request.field[API_FIELD_ORIGIN] = span_of(origin);
     if (method != NULL)
-        request.field[HTTP_FIELD_REQUEST_METHOD] = span_of(method);
+        request.field[API_FIELD_REQUEST_METHOD] = span_of(method);
     cors_add_preflight_fields(&c, &request, &r);
     return r;
 }
@@ -111,8 +111,8 @@ TEST(there_is_room_for_all_fields)
     const struct cors c = {SPAN("https://a.example")};
     struct http_request request = {.method = METHOD_OPTIONS};
     struct http_response r = {.status = 204};
-    request.field[HTTP_FIELD_ORIGIN] = SPAN("https://a.example");
-    request.field[HTTP_FIELD_REQUEST_METHOD] = SPAN("GET");
+    request.field[API_FIELD_ORIGIN] = SPAN("https://a.example");
+    request.field[API_FIELD_REQUEST_METHOD] = SPAN("GET");
     cors_add_preflight_fields(&c, &request, &r);
     cors_add_fields(&c, &request, &r);
     assert_true(r.field_count + 5 <= HTTP_RESPONSE_FIELDS_MAX);

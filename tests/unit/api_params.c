@@ -107,7 +107,7 @@ static int digest_for(const char *header, const char *query, struct digest *out)
 {
     struct params p;
     struct http_request r = {.query = span_or_absent(query)};
-    r.field[HTTP_FIELD_API_KEY] = span_or_absent(header);
+    r.field[API_FIELD_KEY] = span_or_absent(header);
     int err = params_parse(&p, &r, ROUTE_LIST, SPAN_ABSENT, &CONTEXT);
     *out = p.cache.key;
     return err;
@@ -185,7 +185,7 @@ static void get_digest(struct span key, struct digest *out)
 {
     struct params p;
     struct http_request r = {.method = METHOD_GET};
-    r.field[HTTP_FIELD_API_KEY] = key;
+    r.field[API_FIELD_KEY] = key;
     assert_int_equal(params_parse(&p, &r, ROUTE_LIST, SPAN_ABSENT, &CONTEXT), 0);
     *out = p.cache.key;
 }
@@ -295,7 +295,7 @@ TEST(keys_are_wiped_at_the_end)
 static int parse(struct params *q, enum route route, const char *query, const char *id)
 {
     struct http_request r = {.method = METHOD_GET};
-    r.field[HTTP_FIELD_API_KEY] = SPAN("key");
+    r.field[API_FIELD_KEY] = SPAN("key");
     if (query != NULL)
         r.query = span_of(query);
     return params_parse(q, &r, route, id == NULL ? SPAN_ABSENT : span_of(id), &CONTEXT);

@@ -1,9 +1,8 @@
-/* What proxies say of their clients: which words count, and that nothing broken is believed. */
-#include "http/forwarded.h"
+/* The PROXY protocol header and X-Forwarded-For. */
+#include "http/parser.h"
 
 #include <stdlib.h>
 
-#include "base/buf.h"
 #include "unit/check.h"
 
 #define SIGNATURE "\r\n\r\n\0\r\nQUIT\n"
@@ -32,7 +31,7 @@ static struct ip ip_of(const char *text)
     return ip;
 }
 
-TEST(a_proxy_header_tells_the_client)
+TEST_CASE(a_proxy_header_names_the_client)
 {
     static const struct {
         struct span bytes;
@@ -76,7 +75,7 @@ static enum http_proxy_header read_header(struct span bytes)
     return found;
 }
 
-TEST(what_does_not_begin_with_the_signature_is_none)
+TEST_CASE(input_without_the_signature_is_not_a_proxy_header)
 {
     static const struct span rows[] = {SPAN("GET / HTTP/1.1\r\n"),
                                        SPAN("G"),
@@ -89,7 +88,7 @@ TEST(what_does_not_begin_with_the_signature_is_none)
         assert_int_equal(read_header(rows[i]), HTTP_PROXY_NONE);
 }
 
-TEST(a_broken_proxy_header_is_not_read)
+TEST_CASE(a_broken_proxy_header_is_invalid)
 {
     static const struct span rows[] = {
         SPAN(SIGNATURE "\x21\x11\0\x0B" V4), SPAN(SIGNATURE "\x21\x21\0\x23" V6),
@@ -114,7 +113,7 @@ static void assert_client(const char *forwarded_for, const char *from, const cha
         fail_msg("\"%s\" from %s: %s, not %s", forwarded_for, from, text_of(&found), client);
 }
 
-TEST(the_list_is_walked_past_trusted_proxies_alone)
+TEST_CASE(x_forwarded_for_is_walked_past_trusted_proxies)
 {
     static const char *const rows[][3] = {
         {"192.0.2.1", "203.0.113.1", "203.0.113.1"}, /* said by nobody who is trusted */
@@ -144,7 +143,7 @@ TEST(the_list_is_walked_past_trusted_proxies_alone)
 }
 
 /* Every cut and every changed byte of a header, and random ones: nothing beyond their end is read. */
-TEST(random_headers_end)
+TEST_CASE(random_proxy_headers_are_read_within_bounds)
 {
     static const char header[] = SIGNATURE "\x21\x21\0\x28" V6 "\x04\0\x01x";
     static const char odd[] = "\0\x11\x20\x21\x0C\x24\xFF\r\n";
@@ -162,16 +161,4 @@ TEST(random_headers_end)
             assert_in_range(used, sizeof SIGNATURE "1234" - 1, len);
         free(bytes);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_proxy_header_tells_the_client),
-        cmocka_unit_test(what_does_not_begin_with_the_signature_is_none),
-        cmocka_unit_test(a_broken_proxy_header_is_not_read),
-        cmocka_unit_test(the_list_is_walked_past_trusted_proxies_alone),
-        cmocka_unit_test(random_headers_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

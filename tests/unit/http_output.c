@@ -1,5 +1,4 @@
-/* Answers to a stream: in order and complete whatever the kernel takes at once; every reference is given
- * back. */
+/* Responses are written in order and complete, whatever the kernel takes at once; references are dropped. */
 #include "http/output.h"
 
 #include <errno.h>
@@ -31,6 +30,7 @@ static void wire_open(struct wire *w, int send_buffer)
 {
     int pair[2];
     *w = (struct wire){.received = BUF_INIT};
+    (void)signal(SIGPIPE, SIG_IGN); /* as the program does */
     assert_int_equal(uv_loop_init(&w->loop), 0);
     assert_int_equal(uv_pipe_init(&w->loop, &w->stream, 0), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
@@ -93,7 +93,7 @@ static int flush(struct http_output *o, struct wire *w)
     return http_output_flush(o, (uv_stream_t *)&w->stream, on_done);
 }
 
-TEST(nothing_to_write_is_nothing_written)
+TEST_CASE(an_empty_output_writes_nothing)
 {
     struct wire w;
     struct http_output o = {0};
@@ -105,7 +105,7 @@ TEST(nothing_to_write_is_nothing_written)
     wire_close(&w);
 }
 
-TEST(what_the_kernel_takes_at_once_is_gone_at_once)
+TEST_CASE(an_output_that_is_taken_at_once_needs_no_write)
 {
     struct wire w;
     struct http_output o = {0};
@@ -132,7 +132,7 @@ TEST(what_the_kernel_takes_at_once_is_gone_at_once)
     wire_close(&w);
 }
 
-TEST(it_is_full_one_answer_before_there_is_no_room)
+TEST_CASE(an_output_is_full_one_response_before_the_end)
 {
     struct http_output o = {0};
     for (int i = 0; i < HTTP_OUTPUT_MAX - 1; i++) {
@@ -176,7 +176,7 @@ static void write_cut(size_t size)
     wire_close(&w);
 }
 
-TEST(what_it_does_not_take_follows_without_a_byte_lost_or_doubled)
+TEST_CASE(the_rest_follows_without_a_byte_lost_or_doubled)
 {
     for (size_t size = 1500; size < 5500; size += 37)
         write_cut(size);
@@ -185,7 +185,7 @@ TEST(what_it_does_not_take_follows_without_a_byte_lost_or_doubled)
     write_cut(3000000);
 }
 
-TEST(a_write_that_comes_while_one_is_under_way_follows_it)
+TEST_CASE(writes_are_queued_in_order)
 {
     struct wire w;
     struct http_output o = {0};
@@ -206,7 +206,7 @@ TEST(a_write_that_comes_while_one_is_under_way_follows_it)
     wire_close(&w);
 }
 
-TEST(as_many_answers_as_fit_leave_together)
+TEST_CASE(as_many_responses_as_fit_are_written_together)
 {
     struct wire w;
     struct http_output o = {0};
@@ -225,7 +225,7 @@ TEST(as_many_answers_as_fit_leave_together)
     wire_close(&w);
 }
 
-TEST(a_peer_that_is_gone_is_an_error_and_the_output_is_empty)
+TEST_CASE(a_closed_peer_is_an_error_and_empties_the_output)
 {
     struct wire w;
     struct http_output o = {0};
@@ -244,7 +244,7 @@ TEST(a_peer_that_is_gone_is_an_error_and_the_output_is_empty)
     wire_close(&w);
 }
 
-TEST(a_peer_that_goes_during_a_write_is_told_to_its_callback)
+TEST_CASE(a_peer_that_closes_during_a_write_fails_it)
 {
     struct wire w;
     struct http_output o = {0};
@@ -265,7 +265,7 @@ TEST(a_peer_that_goes_during_a_write_is_told_to_its_callback)
     wire_close(&w);
 }
 
-TEST(closing_the_stream_ends_its_writes)
+TEST_CASE(closing_the_stream_cancels_its_writes)
 {
     struct wire w;
     struct http_output o = {0};
@@ -287,7 +287,7 @@ TEST(closing_the_stream_ends_its_writes)
     wire_close(&w);
 }
 
-TEST(clearing_gives_everything_back_unwritten)
+TEST_CASE(clearing_drops_all_references)
 {
     struct http_output o = {0};
     struct buf pending = BUF_INIT;
@@ -303,22 +303,4 @@ TEST(clearing_gives_everything_back_unwritten)
     assert_int_equal(body->refs, 1);
     blob_unref(body);
     buf_fini(&pending);
-}
-
-int main(void)
-{
-    (void)signal(SIGPIPE, SIG_IGN); /* as the program does */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_to_write_is_nothing_written),
-        cmocka_unit_test(what_the_kernel_takes_at_once_is_gone_at_once),
-        cmocka_unit_test(it_is_full_one_answer_before_there_is_no_room),
-        cmocka_unit_test(what_it_does_not_take_follows_without_a_byte_lost_or_doubled),
-        cmocka_unit_test(a_write_that_comes_while_one_is_under_way_follows_it),
-        cmocka_unit_test(as_many_answers_as_fit_leave_together),
-        cmocka_unit_test(a_peer_that_is_gone_is_an_error_and_the_output_is_empty),
-        cmocka_unit_test(a_peer_that_goes_during_a_write_is_told_to_its_callback),
-        cmocka_unit_test(closing_the_stream_ends_its_writes),
-        cmocka_unit_test(clearing_gives_everything_back_unwritten),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
-/* What is a request and what is refused, however the bytes are cut. */
-#include "unit/http_feed.h"
+/* Which input is a request and which is rejected, however it is split. */
+#include "unit/fixtures/http_feed.h"
 
-enum { NEEDS_MORE = 0, COMPLETE = 1 }; /* or the status of the refusal */
+enum { NEEDS_MORE = 0, COMPLETE = 1 }; /* or the status of the rejection */
 
 struct shape {
     struct span input;
@@ -14,10 +14,10 @@ struct shape {
     }
 #define HOST "Host: a\r\n"
 
-static int outcome_of(const struct fed *f)
+static int outcome_of(const struct feed *f)
 {
-    if (f->progress == HTTP_REFUSED)
-        return f->parser.refusal;
+    if (f->progress == HTTP_REJECTED)
+        return f->parser.status;
     return f->progress == HTTP_COMPLETE ? COMPLETE : NEEDS_MORE;
 }
 
@@ -36,7 +36,7 @@ static void print_input(struct span s)
 
 static void check_shapes(const struct shape *shapes, size_t count)
 {
-    struct fed f = {0};
+    struct feed f = {0};
     int wrong = 0;
     for (size_t i = 0; i < count; i++) {
         feed_whole(&f, &FEED_LIMITS, shapes[i].input);
@@ -54,7 +54,7 @@ static void check_shapes(const struct shape *shapes, size_t count)
 
 #define CHECK_SHAPES(shapes) check_shapes((shapes), TEST_COUNT(shapes))
 
-TEST(every_method_that_http_knows_is_read)
+TEST_CASE(known_methods_are_read)
 {
     static const struct shape shapes[] = {
         SHAPE("GET / HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
@@ -72,7 +72,7 @@ TEST(every_method_that_http_knows_is_read)
     CHECK_SHAPES(shapes);
 }
 
-TEST(a_method_that_nobody_knows_is_501_and_what_is_no_token_is_400)
+TEST_CASE(unknown_methods_are_501_and_other_bytes_400)
 {
     static const struct shape shapes[] = {
         SHAPE("BREW / HTTP/1.1\r\n" HOST "\r\n", 501),
@@ -103,7 +103,7 @@ TEST(a_method_that_nobody_knows_is_501_and_what_is_no_token_is_400)
     CHECK_SHAPES(shapes);
 }
 
-TEST(versions_other_than_1_0_and_1_1_are_505_and_what_is_no_version_is_400)
+TEST_CASE(other_versions_are_505_and_other_bytes_400)
 {
     static const struct shape shapes[] = {
         SHAPE("GET / HTTP/1.0\r\n\r\n", COMPLETE),
@@ -140,7 +140,7 @@ TEST(versions_other_than_1_0_and_1_1_are_505_and_what_is_no_version_is_400)
     CHECK_SHAPES(shapes);
 }
 
-TEST(a_1_1_request_has_exactly_one_valid_host)
+TEST_CASE(http_1_1_requires_exactly_one_valid_host)
 {
     static const struct shape shapes[] = {
         SHAPE("GET / HTTP/1.1\r\n\r\n", 400),
@@ -161,7 +161,7 @@ TEST(a_1_1_request_has_exactly_one_valid_host)
     CHECK_SHAPES(shapes);
 }
 
-TEST(the_length_of_a_message_is_stated_in_one_way_only)
+TEST_CASE(the_length_of_content_is_unambiguous)
 {
     static const struct shape shapes[] = {
         SHAPE("POST / HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\nab", COMPLETE),
@@ -208,7 +208,7 @@ TEST(the_length_of_a_message_is_stated_in_one_way_only)
     CHECK_SHAPES(shapes);
 }
 
-TEST(chunked_content_is_read_to_its_end)
+TEST_CASE(chunked_content_is_read_to_its_end)
 {
 #define CHUNKED "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n"
     static const struct shape shapes[] = {
@@ -236,7 +236,7 @@ TEST(chunked_content_is_read_to_its_end)
     CHECK_SHAPES(shapes);
 }
 
-TEST(lines_end_in_cr_lf_and_fields_are_not_folded)
+TEST_CASE(lines_end_in_crlf_and_fields_are_not_folded)
 {
     static const struct shape shapes[] = {
         SHAPE("GET / HTTP/1.1\n" HOST "\r\n", 400),
@@ -271,7 +271,7 @@ TEST(lines_end_in_cr_lf_and_fields_are_not_folded)
     CHECK_SHAPES(shapes);
 }
 
-TEST(targets_of_every_form_are_taken_and_broken_ones_are_refused)
+TEST_CASE(targets_of_every_form_are_read_and_broken_ones_rejected)
 {
     static const struct shape shapes[] = {
         SHAPE("GET /a?b=c&d HTTP/1.1\r\n" HOST "\r\n", COMPLETE),
@@ -303,10 +303,10 @@ TEST(targets_of_every_form_are_taken_and_broken_ones_are_refused)
     CHECK_SHAPES(shapes);
 }
 
-TEST(every_cut_of_an_unfinished_request_asks_for_more)
+TEST_CASE(every_prefix_of_a_request_needs_more)
 {
     const struct span request = SPAN("GET /api/?a=b HTTP/1.1\r\nHost: a\r\nX-Api-Key: k\r\n\r\n");
-    struct fed f = {0};
+    struct feed f = {0};
     for (size_t n = 0; n < request.len; n++) {
         feed_every_way(&f, &FEED_LIMITS, (struct span){request.data, n});
         assert_int_equal(f.progress, HTTP_NEED_MORE);
@@ -316,13 +316,13 @@ TEST(every_cut_of_an_unfinished_request_asks_for_more)
     feed_fini(&f);
 }
 
-TEST(a_thousand_random_changes_of_a_request_end_alike_however_they_are_cut)
+TEST_CASE(random_changes_of_a_request_end_alike_however_split)
 {
     static const char request[] =
         "POST /a?b HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;x\r\na\r\n0\r\n\r\n";
     static const char odd[] = "\r\n\t :;,#%\0\x7F\xFFG/1";
     uint64_t seed = 1;
-    struct fed f = {0};
+    struct feed f = {0};
     for (int i = 0; i < 1000; i++) {
         char text[sizeof request];
         memcpy(text, request, sizeof request);
@@ -331,21 +331,4 @@ TEST(a_thousand_random_changes_of_a_request_end_alike_however_they_are_cut)
         feed_every_way(&f, &FEED_LIMITS, (struct span){text, sizeof request - 1});
     }
     feed_fini(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_method_that_http_knows_is_read),
-        cmocka_unit_test(a_method_that_nobody_knows_is_501_and_what_is_no_token_is_400),
-        cmocka_unit_test(versions_other_than_1_0_and_1_1_are_505_and_what_is_no_version_is_400),
-        cmocka_unit_test(a_1_1_request_has_exactly_one_valid_host),
-        cmocka_unit_test(the_length_of_a_message_is_stated_in_one_way_only),
-        cmocka_unit_test(chunked_content_is_read_to_its_end),
-        cmocka_unit_test(lines_end_in_cr_lf_and_fields_are_not_folded),
-        cmocka_unit_test(targets_of_every_form_are_taken_and_broken_ones_are_refused),
-        cmocka_unit_test(every_cut_of_an_unfinished_request_asks_for_more),
-        cmocka_unit_test(a_thousand_random_changes_of_a_request_end_alike_however_they_are_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

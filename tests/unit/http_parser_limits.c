@@ -1,9 +1,9 @@
 /* Every limit of a request from both sides, and floods that must end at one. */
-#include "unit/http_feed.h"
+#include "unit/fixtures/http_feed.h"
 
 enum { HEAD_MAX = 200, BODY_MAX = 100 };
 
-static const struct http_limits LIMITS = {HEAD_MAX, BODY_MAX, true};
+static const struct feed_limits LIMITS = {HEAD_MAX, BODY_MAX, true};
 
 #define GET     "GET / HTTP/1.1\r\nHost: a\r\n"
 #define CHUNKED "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -14,15 +14,15 @@ static void append_times(struct buf *b, const char *text, size_t times)
         buf_append_str(b, text);
 }
 
-static void expect(struct buf *input, const struct http_limits *limits, int status)
+static void expect(struct buf *input, const struct feed_limits *limits, int status)
 {
-    struct fed f = {0};
+    struct feed f = {0};
     feed_every_way(&f, limits, buf_span(input));
-    assert_int_equal(f.progress, status == 200 ? HTTP_COMPLETE : HTTP_REFUSED);
+    assert_int_equal(f.progress, status == 200 ? HTTP_COMPLETE : HTTP_REJECTED);
     if (status == 200)
         assert_int_equal(f.used, input->len);
     else
-        assert_int_equal(f.parser.refusal, status);
+        assert_int_equal(f.parser.status, status);
     feed_fini(&f);
     buf_fini(input);
 }
@@ -40,7 +40,7 @@ static struct buf head_of(size_t size, bool in_target)
     return b;
 }
 
-TEST(a_head_of_the_limit_is_read_and_one_byte_more_is_431)
+TEST_CASE(a_head_beyond_the_limit_is_431)
 {
     struct buf exact = head_of(HEAD_MAX, false);
     struct buf more = head_of(HEAD_MAX + 1, false);
@@ -48,7 +48,7 @@ TEST(a_head_of_the_limit_is_read_and_one_byte_more_is_431)
     expect(&more, &LIMITS, 431);
 }
 
-TEST(a_long_target_counts_as_head_and_is_414_only_while_it_lasts)
+TEST_CASE(a_target_beyond_the_limit_is_414)
 {
     struct buf exact = head_of(HEAD_MAX, true);
     struct buf later = head_of(HEAD_MAX + 1, true);
@@ -58,9 +58,9 @@ TEST(a_long_target_counts_as_head_and_is_414_only_while_it_lasts)
     expect(&within, &LIMITS, 414);
 }
 
-TEST(a_target_without_end_is_414_after_the_limit_and_not_before)
+TEST_CASE(an_endless_target_is_414_at_the_limit)
 {
-    struct fed f = {0};
+    struct feed f = {0};
     struct buf b = BUF_INIT;
     buf_append_str(&b, "HEAD /");
     append_times(&b, "x", HEAD_MAX - b.len);
@@ -68,27 +68,27 @@ TEST(a_target_without_end_is_414_after_the_limit_and_not_before)
     assert_int_equal(f.progress, HTTP_NEED_MORE);
     buf_append_char(&b, 'x');
     feed_every_way(&f, &LIMITS, buf_span(&b));
-    assert_int_equal(f.progress, HTTP_REFUSED);
-    assert_int_equal(f.parser.refusal, 414);
+    assert_int_equal(f.progress, HTTP_REJECTED);
+    assert_int_equal(f.parser.status, 414);
     assert_int_equal(f.parser.request.method, METHOD_HEAD);
     feed_fini(&f);
     buf_fini(&b);
 }
 
-TEST(empty_lines_before_a_request_are_no_part_of_it)
+TEST_CASE(empty_lines_before_a_request_do_not_count)
 {
-    struct fed f = {0};
+    struct feed f = {0};
     struct buf b = BUF_INIT;
     append_times(&b, "\r\n", HEAD_MAX);
     feed_whole(&f, &LIMITS, buf_span(&b));
     assert_int_equal(f.progress, HTTP_NEED_MORE);
-    assert_int_equal(f.parser.now.head_len, 0);
+    assert_int_equal(f.parser.state.head_len, 0);
     feed_fini(&f);
     buf_append_str(&b, GET "\r\n");
     expect(&b, &LIMITS, 200);
 }
 
-TEST(many_short_fields_and_one_long_name_are_431)
+TEST_CASE(many_short_fields_and_a_long_name_are_431)
 {
     struct buf b = BUF_INIT;
     buf_append_str(&b, GET);
@@ -114,14 +114,14 @@ static void send_content(size_t size, int status)
     expect(&b, &LIMITS, status);
 }
 
-TEST(content_of_the_limit_is_read_and_one_byte_more_is_413)
+TEST_CASE(content_beyond_the_limit_is_413)
 {
     send_content(BODY_MAX, 200);
     send_content(BODY_MAX + 1, 413);
     send_content(10 * (size_t)BODY_MAX, 413);
 }
 
-TEST(content_in_many_chunks_counts_together)
+TEST_CASE(content_in_many_chunks_counts_together)
 {
     struct buf b = BUF_INIT;
     buf_append_str(&b, CHUNKED);
@@ -135,9 +135,9 @@ TEST(content_in_many_chunks_counts_together)
     expect(&b, &LIMITS, 413);
 }
 
-TEST(without_content_allowed_an_empty_one_may_be_sent)
+TEST_CASE(a_content_limit_of_0_allows_empty_content)
 {
-    static const struct http_limits none = {HEAD_MAX, 0, true};
+    static const struct feed_limits none = {HEAD_MAX, 0, true};
     struct buf b = BUF_INIT;
     buf_append_str(&b, CHUNKED "0\r\n\r\n");
     expect(&b, &none, 200);
@@ -166,14 +166,14 @@ static void check_framing(const char *start, char filler, const char *end, size_
     }
 }
 
-TEST(chunk_sizes_extensions_and_trailers_are_bounded)
+TEST_CASE(chunk_sizes_extensions_and_trailers_are_bounded)
 {
     check_framing("", '0', "1\r\nx\r\n0\r\n\r\n", 1);
     check_framing("1;", 'e', "\r\nx\r\n0\r\n\r\n", 1);
     check_framing("0\r\nT: ", 't', "\r\n\r\n", 0);
 }
 
-TEST(floods_of_chunks_and_trailers_end)
+TEST_CASE(endless_chunks_and_trailers_are_413)
 {
     static const char *const floods[] = {"1;extension\r\nx\r\n", "1\r\nx\r\n", "0000000000000000"};
     for (size_t i = 0; i < TEST_COUNT(floods); i++) {
@@ -188,10 +188,9 @@ TEST(floods_of_chunks_and_trailers_end)
     expect(&b, &LIMITS, 413);
 }
 
-/* A list that is joined must not be copied once more for every part of it. */
-TEST(repeated_fields_take_no_more_memory_than_the_head)
+TEST_CASE(repeated_fields_take_no_more_memory_than_the_head)
 {
-    struct fed f = {0};
+    struct feed f = {0};
     struct buf b = BUF_INIT;
     buf_append_str(&b, GET "If-None-Match: \"");
     append_times(&b, "x", FEED_LIMITS.head_max / 2);
@@ -204,22 +203,4 @@ TEST(repeated_fields_take_no_more_memory_than_the_head)
     assert_true(f.parser.text.cap <= 4 * FEED_LIMITS.head_max);
     feed_fini(&f);
     buf_fini(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_head_of_the_limit_is_read_and_one_byte_more_is_431),
-        cmocka_unit_test(a_long_target_counts_as_head_and_is_414_only_while_it_lasts),
-        cmocka_unit_test(a_target_without_end_is_414_after_the_limit_and_not_before),
-        cmocka_unit_test(empty_lines_before_a_request_are_no_part_of_it),
-        cmocka_unit_test(many_short_fields_and_one_long_name_are_431),
-        cmocka_unit_test(content_of_the_limit_is_read_and_one_byte_more_is_413),
-        cmocka_unit_test(content_in_many_chunks_counts_together),
-        cmocka_unit_test(without_content_allowed_an_empty_one_may_be_sent),
-        cmocka_unit_test(chunk_sizes_extensions_and_trailers_are_bounded),
-        cmocka_unit_test(floods_of_chunks_and_trailers_end),
-        cmocka_unit_test(repeated_fields_take_no_more_memory_than_the_head),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,9 @@
-/* Heads, byte for byte. */
+/* Heads, byte for byte; Date; and If-None-Match: lists, weak tags, the star, commas inside of tags, broken
+ * lists. */
 #include "http/response.h"
+
+#include <locale.h>
+#include <stdlib.h>
 
 #include "unit/check.h"
 
@@ -18,7 +22,7 @@ static void expect(const struct http_response *r, const struct http_head_context
     buf_fini(&out);
 }
 
-TEST(a_200_has_type_length_tag_and_the_fields_that_were_added)
+TEST_CASE(a_200_has_type_length_tag_and_added_fields)
 {
     struct blob *body = blob_new_tagged(SPAN("{}"));
     assert_non_null(body);
@@ -32,7 +36,7 @@ TEST(a_200_has_type_length_tag_and_the_fields_that_were_added)
     blob_unref(body);
 }
 
-TEST(a_body_without_tag_has_no_etag_and_its_own_type)
+TEST_CASE(a_body_without_tag_has_no_etag_and_its_own_type)
 {
     struct blob *body = blob_new(SPAN("ok\n"));
     assert_non_null(body);
@@ -43,7 +47,7 @@ TEST(a_body_without_tag_has_no_etag_and_its_own_type)
     blob_unref(body);
 }
 
-TEST(a_missing_body_has_length_0)
+TEST_CASE(a_missing_body_has_length_0)
 {
     struct http_response r = {.status = 500};
     expect(&r, &KEEP,
@@ -52,13 +56,13 @@ TEST(a_missing_body_has_length_0)
            "X-Content-Type-Options: nosniff\r\n\r\n");
 }
 
-TEST(a_204_has_neither_type_nor_length)
+TEST_CASE(a_204_has_neither_type_nor_length)
 {
     struct http_response r = {.status = 204};
     expect(&r, &KEEP, "HTTP/1.1 204 No Content\r\n" DATE "X-Content-Type-Options: nosniff\r\n\r\n");
 }
 
-TEST(a_304_has_the_tag_but_neither_type_nor_length)
+TEST_CASE(a_304_has_the_tag_but_neither_type_nor_length)
 {
     struct blob *body = blob_new_tagged(SPAN("{}"));
     assert_non_null(body);
@@ -70,7 +74,7 @@ TEST(a_304_has_the_tag_but_neither_type_nor_length)
     blob_unref(body);
 }
 
-TEST(connection_is_stated_when_it_is_not_what_the_version_implies)
+TEST_CASE(connection_is_written_when_the_version_implies_otherwise)
 {
     struct http_response r = {.status = 204};
 #define HEAD "HTTP/1.1 204 No Content\r\n" DATE "X-Content-Type-Options: nosniff\r\n"
@@ -80,7 +84,7 @@ TEST(connection_is_stated_when_it_is_not_what_the_version_implies)
     expect(&r, &CLOSE_1_0, HEAD "Connection: close\r\n\r\n");
 }
 
-TEST(as_many_fields_as_there_is_room_for_are_written)
+TEST_CASE(the_maximum_of_fields_is_written)
 {
     struct http_response r = {.status = 204};
     struct buf pending = BUF_INIT;
@@ -94,7 +98,7 @@ TEST(as_many_fields_as_there_is_room_for_are_written)
     buf_fini(&pending);
 }
 
-TEST(heads_are_appended_one_after_the_other)
+TEST_CASE(heads_are_appended)
 {
     struct buf out = BUF_INIT;
     struct http_response r = {.status = 204};
@@ -104,7 +108,7 @@ TEST(heads_are_appended_one_after_the_other)
     buf_fini(&out);
 }
 
-TEST(every_status_that_is_sent_has_its_text)
+TEST_CASE(every_status_that_is_sent_has_its_text)
 {
     static const int sent[] = {200, 204, 304, 400, 401, 404, 405, 408, 413, 414, 431, 500, 501, 503, 505};
     for (size_t i = 0; i < TEST_COUNT(sent); i++)
@@ -114,18 +118,112 @@ TEST(every_status_that_is_sent_has_its_text)
     assert_string_equal(http_status_text(299), "Unknown");
 }
 
-int main(void)
+/* --- Date --- */
+
+TEST_CASE(date_is_the_present_as_imf_fixdate)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_200_has_type_length_tag_and_the_fields_that_were_added),
-        cmocka_unit_test(a_body_without_tag_has_no_etag_and_its_own_type),
-        cmocka_unit_test(a_missing_body_has_length_0),
-        cmocka_unit_test(a_204_has_neither_type_nor_length),
-        cmocka_unit_test(a_304_has_the_tag_but_neither_type_nor_length),
-        cmocka_unit_test(connection_is_stated_when_it_is_not_what_the_version_implies),
-        cmocka_unit_test(as_many_fields_as_there_is_room_for_are_written),
-        cmocka_unit_test(heads_are_appended_one_after_the_other),
-        cmocka_unit_test(every_status_that_is_sent_has_its_text),
+    struct http_date d = {0};
+    time_t before = time(NULL);
+    http_date_refresh(&d);
+    time_t after = time(NULL);
+    assert_int_equal(http_date_span(&d).len, HTTP_DATE_LEN);
+    assert_int_equal(strlen(d.text), HTTP_DATE_LEN);
+    struct tm tm = {0};
+    const char *rest = strptime(d.text, "%a, %d %b %Y %H:%M:%S GMT", &tm);
+    assert_non_null(rest);
+    assert_int_equal(*rest, '\0');
+    time_t told = timegm(&tm);
+    assert_true(told >= before && told <= after);
+    assert_true(d.second == told);
+}
+
+TEST_CASE(date_is_english_whatever_the_locale)
+{
+    (void)setlocale(LC_ALL, "ru_RU.UTF-8"); /* without this locale the test proves nothing */
+    struct http_date d = {0};
+    http_date_refresh(&d);
+    for (size_t i = 0; i < HTTP_DATE_LEN; i++)
+        assert_true((unsigned char)d.text[i] < 0x80);
+    (void)setlocale(LC_ALL, "C");
+}
+
+TEST_CASE(date_is_formatted_once_per_second)
+{
+    struct http_date d = {0};
+    http_date_refresh(&d);
+    d.text[0] = '?';
+    time_t second = d.second;
+    http_date_refresh(&d);
+    if (d.second == second)
+        assert_int_equal(d.text[0], '?');
+    d.second = second - 1; /* as if it was made in the second before */
+    http_date_refresh(&d);
+    assert_true(d.second >= second);
+    assert_int_not_equal(d.text[0], '?');
+}
+
+/* --- If-None-Match --- */
+
+static const struct span TAG = {"\"abc\"", 5};
+
+/* In a copy of exactly its size, for AddressSanitizer. */
+static bool listed(struct span list, struct span tag)
+{
+    char *copy = malloc(list.len + (list.len == 0));
+    assert_non_null(copy);
+    memcpy(copy, list.data, list.len);
+    bool result = http_etag_listed((struct span){copy, list.len}, tag);
+    free(copy);
+    return result;
+}
+
+TEST_CASE(a_tag_is_found_anywhere_in_a_list)
+{
+    static const char *const lists[] = {
+        "\"abc\"",
+        "W/\"abc\"",
+        "*",
+        " \t* ",
+        " \"abc\" ",
+        "\"x\", \"abc\"",
+        "\"abc\", \"x\"",
+        "\"x\",W/\"abc\"",
+        "\"x\" , \"abc\" ,",
+        ", ,\"abc\"",
+        "W/\"x\",\"\",\"abc\"",
+        "\"a,b\", \"abc\"",
+        "\"abc\", broken",
+        "\"x\\\", \"abc\"",
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (size_t i = 0; i < TEST_COUNT(lists); i++)
+        if (!listed(span_of(lists[i]), TAG))
+            fail_msg("not found in %s", lists[i]);
+}
+
+TEST_CASE(a_tag_that_is_not_listed_is_not_found)
+{
+    static const char *const lists[] = {
+        "",           " ",
+        ",",          "\"abcd\"",
+        "\"ab\"",     "\"ABC\"",
+        "abc",        "w/\"abc\"",
+        "W/ \"abc\"", "W\"abc\"",
+        "\"abc",      "abc\"",
+        "\"",         "W/",
+        "W/\"",       "\"x\", *",
+        "**",         "*, \"abc\"",
+        "x, \"abc\"", "\"x, \"abc\"",
+        "'abc'",      "\"x,\"abc\",y\"",
+        "\"a\", abc",
+    };
+    for (size_t i = 0; i < TEST_COUNT(lists); i++)
+        if (listed(span_of(lists[i]), TAG))
+            fail_msg("found in %s", lists[i]);
+}
+
+TEST_CASE(commas_and_spaces_are_part_of_a_tag)
+{
+    assert_true(listed(SPAN("\"a\", \"x, y\", \"b\""), SPAN("\"x, y\"")));
+    assert_false(listed(SPAN("\"x\", \"y\""), SPAN("\"x, y\"")));
+    assert_false(listed(SPAN("\"a,\"abc\",b\""), SPAN("\"b\"")));
 }

@@ -1,10 +1,8 @@
-/* Request targets: every form, decoded in place, and what is refused. */
-#include "http/target.h"
-
+/* Request targets: every form, decoded in place, and what is rejected; and the hosts that are valid. */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "unit/check.h"
+#include "unit/fixtures/http_feed.h"
 
 struct split {
     char *copy; /* of exactly the target's size */
@@ -21,7 +19,7 @@ static struct split split(struct span target)
     return s;
 }
 
-TEST(path_and_query_are_told_apart)
+TEST_CASE(path_and_query_are_split)
 {
     static const struct {
         const char *target, *path, *query;
@@ -47,7 +45,7 @@ TEST(path_and_query_are_told_apart)
     }
 }
 
-TEST(the_absolute_form_is_read_as_its_path)
+TEST_CASE(the_absolute_form_is_read_as_its_path)
 {
     static const struct {
         const char *target, *path, *query;
@@ -66,7 +64,7 @@ TEST(the_absolute_form_is_read_as_its_path)
     }
 }
 
-TEST(an_authority_that_is_no_valid_host_is_refused)
+TEST_CASE(an_authority_that_is_not_a_valid_host_is_rejected)
 {
     static const char *const targets[] = {"http:///a",    "https://",   "http://?q",     "http://u@h/a",
                                           "http://h:x/a", "http://[/a", "http://h\\x/a", "http://:80/"};
@@ -77,7 +75,7 @@ TEST(an_authority_that_is_no_valid_host_is_refused)
     }
 }
 
-TEST(the_path_is_decoded_once_and_the_query_stays_as_sent)
+TEST_CASE(the_path_is_decoded_once_and_the_query_stays_as_sent)
 {
     struct split s = split(SPAN("/%61%2Fb%3f%23%252F?%61=%zz&%"));
     assert_int_equal(s.err, 0);
@@ -90,7 +88,7 @@ TEST(the_path_is_decoded_once_and_the_query_stays_as_sent)
     free(s.copy);
 }
 
-TEST(fragments_controls_spaces_and_broken_escapes_are_refused)
+TEST_CASE(fragments_controls_spaces_and_broken_escapes_are_rejected)
 {
     static const struct span rows[] = {
         {"", 0},       {"#", 1},    {"/#", 2},    {"/a?b#", 5}, {"http://h#/a", 11}, {"/a b", 4},
@@ -106,8 +104,8 @@ TEST(fragments_controls_spaces_and_broken_escapes_are_refused)
     }
 }
 
-/* Targets are looked at in words, and what is left of them in bytes. */
-TEST(a_byte_is_judged_alike_wherever_it_stands)
+/* Targets are scanned in words, and their rest in bytes. */
+TEST_CASE(a_forbidden_byte_is_found_at_every_position)
 {
     for (int c = 0; c < 256; c++) {
         bool forbidden = c <= 0x20 || c == '#' || c == 0x7F;
@@ -122,15 +120,67 @@ TEST(a_byte_is_judged_alike_wherever_it_stands)
     }
 }
 
-int main(void)
+/* --- Host --- */
+
+/* As the only header field of a request. */
+static bool valid(struct span host)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(path_and_query_are_told_apart),
-        cmocka_unit_test(the_absolute_form_is_read_as_its_path),
-        cmocka_unit_test(an_authority_that_is_no_valid_host_is_refused),
-        cmocka_unit_test(the_path_is_decoded_once_and_the_query_stays_as_sent),
-        cmocka_unit_test(fragments_controls_spaces_and_broken_escapes_are_refused),
-        cmocka_unit_test(a_byte_is_judged_alike_wherever_it_stands),
+    struct feed f = {0};
+    struct buf b = BUF_INIT;
+    buf_append_str(&b, "GET / HTTP/1.1\r\nHost: ");
+    buf_append_span(&b, host);
+    buf_append_str(&b, "\r\n\r\n");
+    feed_whole(&f, &FEED_LIMITS, buf_span(&b));
+    bool result = f.progress == HTTP_COMPLETE;
+    if (!result) {
+        assert_int_equal(f.progress, HTTP_REJECTED);
+        assert_int_equal(f.parser.status, 400);
+    }
+    feed_fini(&f);
+    buf_fini(&b);
+    return result;
+}
+
+TEST_CASE(names_addresses_and_ports_are_valid_hosts)
+{
+    static const char *const hosts[] = {
+        "a",
+        "example.org",
+        "EXAMPLE.org.",
+        "a-b_c~d.1",
+        "127.0.0.1",
+        "a:80",
+        "a:",
+        "a:0",
+        "a:65535",
+        "[::1]",
+        "[::1]:8080",
+        "[::]:",
+        "[::ffff:1.2.3.4]:1",
+        "xn--e1afmkfd",
+        "%D0%B6",
+        "!$&'()*+,;=",
+        "[v1.fe80]",
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (size_t i = 0; i < TEST_COUNT(hosts); i++)
+        if (!valid(span_of(hosts[i])))
+            fail_msg("\"%s\" is refused", hosts[i]);
+}
+
+TEST_CASE(other_hosts_are_rejected)
+{
+    static const char *const hosts[] = {
+        "",     ":",     ":80",    "a b",      "a/",           "a?",         "a#",       "u@a",
+        "a:b",  "a:80:", "a:-1",   "a:+1",     "a: 80",        "::1",        "a:123456", "[",
+        "[]",   "[::1",  "[::1]x", "[::1]:x",  "[::1]80",      "[::1%eth0]", "[a b]",    "a]",
+        "a\\b", "\"a\"", "<a>",    "a^",       "a|b",          "\xD0\xB6",   "a\tb",     "%",
+        "%4",   "%zz",   "a%",     "http://a", "[::1]:123456",
+    };
+    for (size_t i = 0; i < TEST_COUNT(hosts); i++)
+        if (valid(span_of(hosts[i])))
+            fail_msg("\"%s\" is taken", hosts[i]);
+    assert_false(valid(SPAN("a\0b")));
+    assert_false(valid(SPAN("\0")));
+    assert_false(valid(SPAN("a:8\0")));
+    assert_false(valid(SPAN("[::1\0]")));
 }

@@ -5,7 +5,7 @@
 
 #include "support/tempdir.h"
 #include "support/text.h"
-#include "unit/fake/redis.h"
+#include "unit/fixtures/redis_fake.h"
 
 static struct fake_redis fake;
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "unit/fake/redis.h"
+#include "unit/fixtures/redis_fake.h"
 
 static struct fake_redis fake;
 

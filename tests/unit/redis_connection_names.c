@@ -8,7 +8,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
-#include "unit/fake/redis.h"
+#include "unit/fixtures/redis_fake.h"
 
 /* --- slow names --- */
 

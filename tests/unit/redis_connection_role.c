@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "redis/reply.h"
 #include "support/text.h"
-#include "unit/fake/redis.h"
+#include "unit/fixtures/redis_fake.h"
 
 #define REPLICA(link) "*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:6379\r\n" link "\r\n:7\r\n"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "unit/fake/redis.h"
+#include "unit/fixtures/redis_fake.h"
 
 static struct fake_redis fake;
 

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "redis/resp.h"
 #include "support/text.h"
-#include "unit/fake/redis.h"
+#include "unit/fixtures/redis_fake.h"
 
 static struct fake_redis redis;
 static struct fake_redis sentinel;

@@ -1,7 +1,7 @@
 /* A replica that Sentinel has named must follow the master that Sentinel names, by whatever name. */
 #include "base/clock.h"
 #include "redis/sentinel.h"
-#include "unit/fake/redis.h"
+#include "unit/fixtures/redis_fake.h"
 
 enum { LIMIT_MS = 2500 }; /* the stale limit, which is less than the grace that there is at most */
 

@@ -8,7 +8,7 @@
 #include "redis/tls.h"
 #include "support/certs.h"
 #include "support/text.h"
-#include "unit/fake/redis.h"
+#include "unit/fixtures/redis_fake.h"
 
 enum { LARGE = 8 * 1024 * 1024 }; /* far more than the system buffers */
 
