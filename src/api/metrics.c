@@ -62,7 +62,7 @@ static void write_requests(struct buf *out, const struct request_metrics *t)
 static void write_durations(struct buf *out, const struct request_metrics *t)
 {
     metrics_write_head(out, "channeld_request_duration_seconds", "histogram",
-                       "Time from a complete request to its answer, by route.");
+                       "Time from the complete request to its response, by route.");
     for (int route = 0; route < ROUTE_COUNT; route++) {
         char labels[64];
         (void)snprintf(labels, sizeof labels, "route=\"%s\"", route_name((enum route)route));
@@ -75,8 +75,7 @@ static void write_keys(struct buf *out, const struct request_metrics *t)
     static const char *const outcomes[AUTH_OUTCOMES] = {"valid", "missing", "invalid", "unavailable"};
     metrics_write_head(
         out, "channeld_auth_total", "counter",
-        "Requests to the API's routes by what came of their key; unavailable: neither Redis nor "
-        "memory could tell.");
+        "API requests by outcome of the key check; unavailable: neither Redis nor the cache could tell.");
     for (int i = 0; i < AUTH_OUTCOMES; i++)
         buf_printf(out, "channeld_auth_total{outcome=\"%s\"} %llu\n", outcomes[i],
                    (unsigned long long)metric_get(&t->auth[i]));

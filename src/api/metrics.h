@@ -26,7 +26,7 @@ enum auth_outcome {
 };
 
 /* X(name, kind, help): those without labels; see base/metrics.h. */
-#define API_METRICS(X) X(requests_in_flight, gauge, "Requests that have come and are not answered yet.")
+#define API_METRICS(X) X(requests_in_flight, gauge, "Requests received and not yet answered.")
 
 struct request_metrics {
     API_METRICS(METRIC_MEMBER)

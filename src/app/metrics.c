@@ -42,8 +42,7 @@ void worker_metrics_accumulate(struct worker_metrics *to, const struct worker_me
 static void write_roles(struct buf *out, const struct redis_metrics *m)
 {
     static const char *const names[REDIS_ROLE_KINDS] = {"unknown", "master", "replica"};
-    metrics_write_head(out, "channeld_redis_role", "gauge",
-                       "Ready Redis connections by what the server says it is.");
+    metrics_write_head(out, "channeld_redis_role", "gauge", "Ready Redis connections by role of the server.");
     for (int i = 0; i < REDIS_ROLE_KINDS; i++)
         buf_printf(out, "channeld_redis_role{role=\"%s\"} %llu\n", names[i],
                    (unsigned long long)metric_get(&m->redis_role[i]));
@@ -54,8 +53,9 @@ void worker_metrics_write(struct buf *out, const struct worker_metrics *m)
     request_metrics_write(out, &m->requests);
     metrics_write(out, TABLE, TABLE_ROWS, m);
     write_roles(out, &m->redis);
-    metrics_write_head(out, "channeld_loop_lag_seconds", "histogram",
-                       "Time of a turn of a worker's loop: for so long everybody else waits.");
+    metrics_write_head(
+        out, "channeld_loop_lag_seconds", "histogram",
+        "Duration of a turn of a worker's event loop: everything else on the worker waits for it.");
     histogram_write(out, "channeld_loop_lag_seconds", "", &m->loop_lag.turns);
 }
 

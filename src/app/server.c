@@ -154,7 +154,7 @@ static void write_workers(const struct server *s, struct buf *out)
 {
     metrics_write_one(out, "channeld_workers", "gauge", "Worker threads.", (uint64_t)s->worker_count);
     metrics_write_head(out, "channeld_worker_redis_connected", "gauge",
-                       "1 while the worker's Redis connection is ready.");
+                       "1 while the Redis connection of the worker is ready.");
     for (int i = 0; i < s->worker_count; i++)
         buf_printf(out, "channeld_worker_redis_connected{worker=\"%d\"} %d\n", i,
                    worker_status(s->workers[i]).redis_ready ? 1 : 0);
@@ -171,9 +171,8 @@ static void write_metrics(void *arg, struct buf *out)
     metrics_write_one(out, "channeld_ready", "gauge", "1 while /readyz answers 200.",
                       is_ready(s, NULL) ? 1 : 0);
     metrics_write_one(out, "channeld_log_lines_dropped_total", "counter",
-                      "Log lines lost: nobody read them in time, or they could not be written.",
-                      log_dropped());
-    metrics_write_head(out, "channeld_build_info", "gauge", "Always 1; the label tells the version.");
+                      "Log lines lost: not read in time, or not writable.", log_dropped());
+    metrics_write_head(out, "channeld_build_info", "gauge", "Always 1; the version is in the label.");
     buf_append_str(out, "channeld_build_info{version=\"" CHANNELD_VERSION "\"} 1\n");
     process_metrics_write(out);
 }
