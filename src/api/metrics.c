@@ -1,4 +1,4 @@
-/* Counting answers; see metrics.h. */
+/* Counting requests; see metrics.h. */
 #include "api/metrics.h"
 
 #include <stdio.h>
@@ -9,8 +9,8 @@ static const int STATUSES[REQUEST_METRICS_STATUS_COUNT + 1] = {
 #undef LISTED
 };
 
-/* The most frequent come first in the list. */
-static int place_of(int status)
+/* The list begins with the most frequent statuses. */
+static int index_of(int status)
 {
     int i = 0;
     while (i < REQUEST_METRICS_STATUS_COUNT && STATUSES[i] != status)
@@ -20,7 +20,7 @@ static int place_of(int status)
 
 void request_metrics_count(struct request_metrics *t, enum route route, int status, uint64_t duration_ns)
 {
-    metric_add(&t->requests[route][place_of(status)], 1);
+    metric_add(&t->requests[route][index_of(status)], 1);
     histogram_observe(&t->duration[route], duration_ns);
 }
 
@@ -36,8 +36,8 @@ void request_metrics_accumulate(struct request_metrics *to, const struct request
 }
 
 /*
- * What alerts and ratios look at begins at 0: a series that begins with its first event has no rate to show
- * for it. A refused connection is no route's.
+ * The series that alerts and ratios use begin at 0: a series that begins with its first event has no rate for
+ * it. Rejected connections have no route.
  */
 static bool is_shown_always(int route, int status)
 {
