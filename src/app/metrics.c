@@ -61,7 +61,7 @@ void worker_metrics_write(struct buf *out, const struct worker_metrics *m)
 
 /* --- the process --- */
 
-/* The fields of /proc/self/stat that are wanted here, by their numbers in proc_pid_stat(5). */
+/* Fields of /proc/self/stat, by their numbers in proc_pid_stat(5). */
 enum {
     STAT_STATE = 3,
     STAT_THREADS = 20,
@@ -71,7 +71,7 @@ enum {
     STAT_END
 };
 
-/* The second field, the name, may hold anything, but ends with the last parenthesis. */
+/* The second field, the name, may contain anything and ends with the last parenthesis. */
 static bool read_stat(unsigned long long field[STAT_END])
 {
     char line[1024];
@@ -86,7 +86,7 @@ static bool read_stat(unsigned long long field[STAT_END])
     return at == STAT_END;
 }
 
-/* When the system started, in seconds since 1970; 0 when it is not told. */
+/* Boot time in seconds since 1970; 0: unknown. */
 static unsigned long long boot_time(void)
 {
     char line[256];
@@ -133,8 +133,7 @@ static void write_cpu(struct buf *out)
     buf_printf(out, "process_cpu_seconds_total %lld.%06lld\n", us / 1000000, us % 1000000);
 }
 
-/* The directory that is read is one of them itself, and not counted; nor are its entries for itself and its
- * parent. */
+/* Not counted: the descriptor of the directory that is read, and its entries for itself and its parent. */
 static void write_descriptors(struct buf *out)
 {
     enum { NOT_COUNTED = 3 };
