@@ -20,7 +20,7 @@ static unsigned room_for(int descriptors)
     return room;
 }
 
-TEST(loop_has_room_for_exactly_the_descriptors_of_the_process)
+TEST_CASE(loop_has_room_for_exactly_the_descriptors_of_the_process)
 {
     struct rlimit limit;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -30,7 +30,7 @@ TEST(loop_has_room_for_exactly_the_descriptors_of_the_process)
     assert_int_equal(room_for(510), 510);
 }
 
-TEST(loop_opens_where_the_system_grants_fewer_descriptors)
+TEST_CASE(loop_opens_where_the_system_grants_fewer_descriptors)
 {
     struct rlimit old;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
@@ -39,13 +39,4 @@ TEST(loop_opens_where_the_system_grants_fewer_descriptors)
     assert_true(room_for(4096) < 4096);
     assert_int_equal(room_for(256), 510); /* the last that can be opened */
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loop_has_room_for_exactly_the_descriptors_of_the_process),
-        cmocka_unit_test(loop_opens_where_the_system_grants_fewer_descriptors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
