@@ -9,7 +9,7 @@
 #include "support/json.h"
 #include "unit/check.h"
 
-TEST_CASE(the_three_modes_are_read_and_nothing_else)
+TEST_CASE(modes_are_off_errors_and_all)
 {
     static const char *const others[] = {"", "OFF", "error", "all ", "alls", "none", "0"};
     enum access_log_mode mode = ACCESS_LOG_ALL;
@@ -33,7 +33,7 @@ TEST_CASE(errors_are_the_statuses_from_400_on)
     assert_false(access_log_wants(ACCESS_LOG_OFF, 500));
 }
 
-TEST_CASE(a_request_id_is_1_to_128_harmless_characters)
+TEST_CASE(request_id_has_1_to_128_safe_characters)
 {
     char long_id[130];
     memset(long_id, 'a', sizeof long_id);
@@ -51,7 +51,7 @@ TEST_CASE(a_request_id_is_1_to_128_harmless_characters)
     }
 }
 
-TEST_CASE(the_trace_ids_are_taken_from_a_valid_traceparent_alone)
+TEST_CASE(trace_ids_need_a_valid_traceparent)
 {
 #define TRACE  "4bf92f3577b34da6a3ce929d0e0e4736"
 #define PARENT "00f067aa0ba902b7"
@@ -115,7 +115,7 @@ static char *line_of(const struct access_record *record)
     return strdup(text);
 }
 
-TEST_CASE(a_line_tells_all_that_is_known)
+TEST_CASE(line_has_all_fields)
 {
     const struct access_record record = {
         .method = METHOD_HEAD,
@@ -144,7 +144,7 @@ TEST_CASE(a_line_tells_all_that_is_known)
     free(line);
 }
 
-TEST_CASE(what_is_absent_or_invalid_is_left_out)
+TEST_CASE(absent_and_invalid_fields_are_omitted)
 {
     const struct access_record record = {
         .method = METHOD_OTHER,
@@ -162,7 +162,7 @@ TEST_CASE(what_is_absent_or_invalid_is_left_out)
     free(line);
 }
 
-TEST_CASE(ids_of_our_own_are_valid_and_all_different)
+TEST_CASE(generated_ids_are_valid_and_distinct)
 {
     enum { COUNT = 1000 };
     static char seen[2 * COUNT][33];

@@ -64,7 +64,7 @@ static void expect_taken(const char *flag, const char *value)
     reading_fini(&r);
 }
 
-TEST_CASE(the_defaults_are_those_of_the_manual)
+TEST_CASE(defaults_are_as_documented)
 {
     struct reading r;
     READ_PLAIN(&r);
@@ -113,7 +113,7 @@ TEST_CASE(flags_win_over_the_environment_and_that_over_the_defaults)
     assert_int_equal(unsetenv("CHANNELD_WORKERS"), 0);
 }
 
-TEST_CASE(the_base_path_begins_and_ends_with_a_slash_whatever_is_given)
+TEST_CASE(base_path_begins_and_ends_with_a_slash)
 {
     static const char *const rows[][2] = {{"/", "/"},
                                           {"", "/"},
@@ -136,7 +136,7 @@ TEST_CASE(the_base_path_begins_and_ends_with_a_slash_whatever_is_given)
         expect_refused("--base-path", "CHANNELD_BASE_PATH", wrong[i]);
 }
 
-TEST_CASE(the_base_path_with_its_slashes_has_a_longest_length)
+TEST_CASE(base_path_with_its_slashes_has_a_longest_length)
 {
     for (size_t len = CONFIG_BASE_PATH_MAX - 3; len <= CONFIG_BASE_PATH_MAX - 1; len++) {
         char *path = text_repeat('a', len);
@@ -148,7 +148,7 @@ TEST_CASE(the_base_path_with_its_slashes_has_a_longest_length)
     }
 }
 
-TEST_CASE(bad_values_are_refused_by_name)
+TEST_CASE(bad_values_are_named)
 {
     static const char *const rows[][3] = {
         {"--listen", "CHANNELD_LISTEN", "8080"},
@@ -194,7 +194,7 @@ TEST_CASE(bad_values_are_refused_by_name)
         expect_refused(rows[i][0], rows[i][1], rows[i][2]);
 }
 
-TEST_CASE(values_at_the_limits_are_taken)
+TEST_CASE(values_at_the_limits_are_accepted)
 {
     static const char *const rows[][2] = {
         {"--listen", "[::]:65535"},
@@ -262,7 +262,7 @@ TEST_CASE(secrets_come_from_files_and_are_never_shown)
     tempdir_fini(&dir);
 }
 
-TEST_CASE(an_error_about_a_url_does_not_show_its_password)
+TEST_CASE(error_about_a_url_does_not_show_its_password)
 {
     struct reading r;
     READ(&r, "--redis-url", "redis://user:hush@host:port/0");
@@ -271,7 +271,7 @@ TEST_CASE(an_error_about_a_url_does_not_show_its_password)
     reading_fini(&r);
 }
 
-TEST_CASE(the_password_of_its_own_is_used_when_the_url_has_none)
+TEST_CASE(password_setting_applies_without_one_in_the_url)
 {
     struct reading r;
     READ(&r, "--redis-url", "redis://host", "--redis-password", "secret");
@@ -281,7 +281,7 @@ TEST_CASE(the_password_of_its_own_is_used_when_the_url_has_none)
     reading_fini(&r);
 }
 
-TEST_CASE(what_is_asked_for_is_told)
+TEST_CASE(command_line_selects_the_outcome)
 {
     struct reading r;
     READ(&r, "--check");
@@ -302,7 +302,7 @@ TEST_CASE(what_is_asked_for_is_told)
     reading_fini(&r);
 }
 
-TEST_CASE(unknown_flags_and_stray_words_are_refused_by_name)
+TEST_CASE(unknown_flags_and_stray_words_are_named)
 {
     struct reading r;
     READ(&r, "--bogus", "1");

@@ -51,7 +51,7 @@ static void expect_failure(const char *listen_at, const char *admin_at, const ch
     config_fini(&config);
 }
 
-TEST_CASE(an_address_that_is_taken_is_named_whichever_it_is)
+TEST_CASE(address_in_use_is_named)
 {
     int taken = -1;
     int spare = -1;
@@ -66,7 +66,7 @@ TEST_CASE(an_address_that_is_taken_is_named_whichever_it_is)
     close(taken);
 }
 
-TEST_CASE(certificates_that_cannot_be_read_are_named)
+TEST_CASE(unreadable_certificates_are_named)
 {
     int spare[2];
     char at[2][32];

@@ -21,7 +21,7 @@ const char *__tsan_default_options(void)
     return "allocator_may_return_null=1";
 }
 
-TEST_CASE(a_new_buffer_is_empty_and_owns_nothing)
+TEST_CASE(new_buffer_is_empty_and_owns_nothing)
 {
     struct buf b = BUF_INIT;
     assert_null(b.data);
@@ -40,7 +40,7 @@ TEST_CASE(appending_nothing_allocates_nothing)
     assert_int_equal(buf_error(&b), 0);
 }
 
-TEST_CASE(each_way_of_appending_adds_its_bytes)
+TEST_CASE(append_functions_add_their_bytes)
 {
     struct buf b = BUF_INIT;
     buf_append(&b, "ab", 2);
@@ -67,7 +67,7 @@ TEST_CASE(bytes_survive_every_growth)
     buf_fini(&b);
 }
 
-TEST_CASE(nul_bytes_are_bytes_like_others)
+TEST_CASE(nul_bytes_are_kept)
 {
     struct buf b = BUF_INIT;
     buf_append(&b, "a\0b", 3);
@@ -110,7 +110,7 @@ TEST_CASE(reserve_makes_room_without_changing_the_length)
     buf_fini(&b);
 }
 
-TEST_CASE(a_failed_reserve_is_remembered_and_keeps_the_bytes)
+TEST_CASE(failed_reserve_is_sticky_and_keeps_the_bytes)
 {
     struct buf b = BUF_INIT;
     buf_append_str(&b, "kept");
@@ -127,7 +127,7 @@ TEST_CASE(a_failed_reserve_is_remembered_and_keeps_the_bytes)
     assert_int_equal(buf_error(&b), 0);
 }
 
-TEST_CASE(each_size_that_cannot_be_had_fails_alike)
+TEST_CASE(unavailable_sizes_fail_alike)
 {
     static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / 2 + 2, SIZE_MAX / 2, SIZE_MAX / 4};
     for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
@@ -138,7 +138,7 @@ TEST_CASE(each_size_that_cannot_be_had_fails_alike)
     }
 }
 
-TEST_CASE(a_format_that_cannot_be_written_marks_the_buffer)
+TEST_CASE(unwritable_format_marks_the_buffer)
 {
     struct buf b = BUF_INIT;
     buf_append_str(&b, "kept");
@@ -148,7 +148,7 @@ TEST_CASE(a_format_that_cannot_be_written_marks_the_buffer)
     buf_fini(&b);
 }
 
-TEST_CASE(clearing_forgives_and_keeps_the_memory)
+TEST_CASE(clear_resets_the_error_and_keeps_the_memory)
 {
     struct buf b = BUF_INIT;
     buf_append_str(&b, "old");
@@ -161,7 +161,7 @@ TEST_CASE(clearing_forgives_and_keeps_the_memory)
     buf_fini(&b);
 }
 
-TEST_CASE(consuming_moves_the_rest_to_the_front)
+TEST_CASE(consume_moves_the_rest_to_the_start)
 {
     struct buf b = BUF_INIT;
     buf_append_str(&b, "abcdef");
@@ -176,14 +176,14 @@ TEST_CASE(consuming_moves_the_rest_to_the_front)
     buf_fini(&b);
 }
 
-TEST_CASE(consuming_nothing_of_a_new_buffer_is_allowed)
+TEST_CASE(consume_of_nothing_in_a_new_buffer)
 {
     struct buf b = BUF_INIT;
     buf_consume(&b, 0);
     assert_buf(&b, "");
 }
 
-TEST_CASE(the_c_string_ends_and_the_nul_is_not_counted)
+TEST_CASE(c_string_has_an_uncounted_nul)
 {
     struct buf b = BUF_INIT;
     assert_string_equal(buf_c_str(&b), "");

@@ -15,7 +15,7 @@ static void assert_digest(struct span bytes, const char *pending)
     assert_true(digest_is_hex((struct span){hex, sizeof hex}));
 }
 
-TEST_CASE(the_published_vectors_hold)
+TEST_CASE(sha256_of_the_published_vectors)
 {
     assert_digest(SPAN(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     assert_digest(SPAN("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -28,7 +28,7 @@ TEST_CASE(the_published_vectors_hold)
         "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1");
 }
 
-TEST_CASE(a_million_letters_hash_as_published)
+TEST_CASE(sha256_of_a_million_letters)
 {
     char *text = malloc(1000000);
     assert_non_null(text);
@@ -38,12 +38,12 @@ TEST_CASE(a_million_letters_hash_as_published)
     free(text);
 }
 
-TEST_CASE(nothing_at_all_hashes_as_the_empty_text)
+TEST_CASE(sha256_of_absent_and_empty_text_agree)
 {
     assert_digest(SPAN_ABSENT, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-TEST_CASE(hex_writes_both_halves_of_each_byte)
+TEST_CASE(hex_has_two_digits_per_byte)
 {
     struct digest d;
     char hex[DIGEST_HEX_LEN];
@@ -73,7 +73,7 @@ TEST_CASE(only_64_lower_case_digits_are_a_digest)
 
 enum { LENGTHS = 40 };
 
-TEST_CASE(secrets_are_equal_when_all_their_bytes_are)
+TEST_CASE(secrets_with_equal_bytes_are_equal)
 {
     const char text[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEF";
     char copy[sizeof text];
@@ -82,7 +82,7 @@ TEST_CASE(secrets_are_equal_when_all_their_bytes_are)
         assert_true(secret_equal((struct span){text, n}, (struct span){copy, n}));
 }
 
-TEST_CASE(secrets_that_differ_in_one_bit_anywhere_are_not_equal)
+TEST_CASE(secrets_with_one_different_bit_differ)
 {
     char a[LENGTHS] = {0};
     char b[LENGTHS] = {0};
@@ -95,7 +95,7 @@ TEST_CASE(secrets_that_differ_in_one_bit_anywhere_are_not_equal)
     }
 }
 
-TEST_CASE(secrets_of_different_length_are_not_equal)
+TEST_CASE(secrets_of_different_length_differ)
 {
     assert_false(secret_equal(SPAN("secret"), SPAN("secre")));
     assert_false(secret_equal(SPAN(""), SPAN("s")));

@@ -76,7 +76,7 @@ TEST_CASE(text_beyond_ascii_stays_utf8)
                   "\"\xC2\x80\xE2\x80\xA8\xE2\x80\xA9\xEF\xBB\xBF\"");
 }
 
-TEST_CASE(each_bad_sequence_becomes_one_replacement_character)
+TEST_CASE(ill_formed_sequence_becomes_one_replacement_character)
 {
 #define FFFD "\xEF\xBF\xBD"
     assert_string(SPAN("a\xFF"), "\"a" FFFD "\"");
@@ -92,7 +92,7 @@ TEST_CASE(each_bad_sequence_becomes_one_replacement_character)
 #undef FFFD
 }
 
-TEST_CASE(the_writer_adds_to_what_is_there)
+TEST_CASE(string_is_appended_to_the_buffer)
 {
     struct buf out = BUF_INIT;
     buf_append_str(&out, "{\"title\":");
@@ -101,7 +101,7 @@ TEST_CASE(the_writer_adds_to_what_is_there)
     buf_fini(&out);
 }
 
-TEST_CASE(a_buffer_in_error_stays_in_error)
+TEST_CASE(buffer_in_error_stays_in_error)
 {
     struct buf out = BUF_INIT;
     assert_int_not_equal(buf_reserve(&out, SIZE_MAX), 0);
@@ -156,7 +156,7 @@ static void write_parts(struct buf *out, struct span text, size_t at, size_t len
 }
 
 /* Runs are looked at several bytes at a time; a byte in their midst is still seen. */
-TEST_CASE(every_byte_at_every_place_of_a_run_is_treated_alike)
+TEST_CASE(bytes_are_escaped_at_every_position_of_a_run)
 {
     for (size_t len = 1; len <= 26; len++)
         for (size_t at = 0; at < len; at++)
@@ -175,7 +175,7 @@ TEST_CASE(every_byte_at_every_place_of_a_run_is_treated_alike)
 }
 
 /* The same within a run of Cyrillic letters: a byte that is changed breaks no more than its own letter. */
-TEST_CASE(every_byte_at_every_place_of_a_cyrillic_run_is_treated_alike)
+TEST_CASE(bytes_are_escaped_at_every_position_of_a_cyrillic_run)
 {
     enum { LETTERS = 10 };
     for (size_t at = 0; at < (size_t)2 * LETTERS; at++)
@@ -210,7 +210,7 @@ TEST_CASE(every_pair_of_bytes_beyond_ascii_is_a_character_or_is_replaced)
         }
 }
 
-TEST_CASE(every_valid_character_is_read_back)
+TEST_CASE(valid_characters_are_read_back)
 {
     static const char text[] =
         "\x01\x1F\x7F\xC2\x80\xDF\xBF\xE0\xA0\x80\xEF\xBF\xBF\xF0\x90\x80\x80\xF4\x8F\xBF\xBF";

@@ -48,7 +48,7 @@ TEST_CASE(appended_links_keep_their_order)
     assert_numbers(&head, "123");
 }
 
-TEST_CASE(any_link_can_be_removed)
+TEST_CASE(links_are_removed_at_any_position)
 {
     struct list head;
     struct item a = make(1);
@@ -66,7 +66,7 @@ TEST_CASE(any_link_can_be_removed)
     assert_numbers(&head, "");
 }
 
-TEST_CASE(removing_twice_or_what_was_never_listed_does_nothing)
+TEST_CASE(removal_of_an_unlisted_link_does_nothing)
 {
     struct list head;
     struct item a = make(1);
@@ -81,7 +81,7 @@ TEST_CASE(removing_twice_or_what_was_never_listed_does_nothing)
     assert_true(list_empty(&a.link));
 }
 
-TEST_CASE(a_removed_link_can_be_listed_again)
+TEST_CASE(removed_link_can_be_listed_again)
 {
     struct list head;
     struct item a = make(1);
@@ -94,7 +94,7 @@ TEST_CASE(a_removed_link_can_be_listed_again)
     assert_numbers(&head, "21");
 }
 
-TEST_CASE(splicing_moves_all_to_the_end)
+TEST_CASE(splice_appends_all_links)
 {
     struct list to;
     struct list from;
@@ -113,7 +113,7 @@ TEST_CASE(splicing_moves_all_to_the_end)
     assert_numbers(&from, "");
 }
 
-TEST_CASE(splicing_works_with_an_empty_side)
+TEST_CASE(splice_of_empty_lists)
 {
     struct list to;
     struct list from;

@@ -78,7 +78,7 @@ static void spin_us(uint64_t us)
 }
 
 /* Each write is a packet here; the thread has the time to write each line for itself. */
-TEST_CASE(lines_that_come_close_together_are_written_together)
+TEST_CASE(lines_are_written_in_batches)
 {
     enum { LINES = 100, PAUSE_US = 100 };
     int fds[2];
@@ -135,7 +135,7 @@ TEST_CASE(lines_are_json_objects_in_order)
     buf_fini(&out);
 }
 
-TEST_CASE(levels_beyond_the_chosen_one_are_not_wanted)
+TEST_CASE(levels_above_the_setting_are_not_logged)
 {
     for (int chosen = LOG_ERROR; chosen <= LOG_DEBUG; chosen++) {
         struct ends p = open_pipe();
@@ -160,7 +160,7 @@ TEST_CASE(without_a_sink_lines_are_discarded)
     assert_int_equal(log_dropped(), dropped);
 }
 
-TEST_CASE(a_second_start_is_refused_while_the_first_runs)
+TEST_CASE(second_start_is_refused_while_the_first_runs)
 {
     struct ends p = open_pipe();
     struct buf out = BUF_INIT;
@@ -234,7 +234,7 @@ static void *read_late(void *arg)
     return NULL;
 }
 
-TEST_CASE(a_late_reader_gets_whole_lines_and_the_rest_is_counted)
+TEST_CASE(slow_reader_gets_whole_lines_and_drops_are_counted)
 {
     enum { LINES = 5000 }; /* several times what pipe and queue hold */
     struct ends p = open_pipe();
@@ -275,7 +275,7 @@ static uint64_t lost_of(int fd, int lines)
     return log_dropped() - before;
 }
 
-TEST_CASE(lines_that_cannot_be_written_are_counted)
+TEST_CASE(unwritable_lines_are_counted)
 {
     enum { LINES = 2000 }; /* several chunks */
     int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
@@ -306,7 +306,7 @@ static bool await_lost(uint64_t count)
 
 /* What is written ends within a line; the first line after the disk has room again begins on a line of its
  * own. */
-TEST_CASE(a_line_of_which_half_was_written_does_not_spoil_the_next)
+TEST_CASE(half_written_line_does_not_break_the_next)
 {
     enum { ROOM = 20 };
     char name[] = "/tmp/channeld-log-XXXXXX";
@@ -335,7 +335,7 @@ TEST_CASE(a_line_of_which_half_was_written_does_not_spoil_the_next)
     yyjson_doc_free(doc);
 }
 
-TEST_CASE(the_access_log_does_not_depend_on_the_level)
+TEST_CASE(access_log_does_not_depend_on_the_level)
 {
     struct ends p = open_pipe();
     struct log_line line;
@@ -353,7 +353,7 @@ TEST_CASE(the_access_log_does_not_depend_on_the_level)
     buf_fini(&out);
 }
 
-TEST_CASE(lines_go_on_after_a_full_queue_was_read)
+TEST_CASE(logging_resumes_after_a_full_queue)
 {
     struct ends p = open_pipe();
     assert_int_equal(log_start(p.write, LOG_INFO), 0);
@@ -417,7 +417,7 @@ TEST_CASE(lines_of_several_threads_do_not_mix)
     buf_fini(&r.out);
 }
 
-TEST_CASE(a_descriptor_that_became_non_blocking_loses_nothing)
+TEST_CASE(non_blocking_descriptor_loses_no_lines)
 {
     struct ends p = open_pipe();
     assert_int_equal(fcntl(p.write, F_SETFL, O_NONBLOCK), 0);
@@ -439,7 +439,7 @@ TEST_CASE(a_descriptor_that_became_non_blocking_loses_nothing)
     buf_fini(&r.out);
 }
 
-TEST_CASE(stopping_gives_up_after_a_second_on_a_pipe_that_nobody_reads)
+TEST_CASE(stop_waits_a_second_for_a_blocked_pipe)
 {
     struct ends p = open_pipe();
     uint64_t before = log_dropped();
@@ -468,7 +468,7 @@ TEST_CASE(stopping_gives_up_after_a_second_on_a_pipe_that_nobody_reads)
     close(p.write);
 }
 
-TEST_CASE(a_reason_is_due_when_it_is_new_and_once_a_minute)
+TEST_CASE(reason_is_due_when_new_and_once_per_minute)
 {
     struct log_reasons reasons = {0};
     uint64_t now = 5000;
@@ -484,7 +484,7 @@ TEST_CASE(a_reason_is_due_when_it_is_new_and_once_a_minute)
 }
 
 /* As where the addresses of a name fail each in its own way. */
-TEST_CASE(reasons_that_take_turns_are_due_once_each)
+TEST_CASE(alternating_reasons_are_due_once_each)
 {
     static const char *const texts[LOG_REASONS_MAX] = {"a", "b", "c", "d", "e", "f", "g", "h"};
     struct log_reasons reasons = {0};

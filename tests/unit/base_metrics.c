@@ -35,7 +35,7 @@ TEST_CASE(gauge_goes_up_and_down)
     assert_int_equal(metric_get(&m.open), UINT64_MAX);
 }
 
-TEST_CASE(a_duration_lands_in_the_first_bucket_that_is_not_below_it)
+TEST_CASE(duration_is_counted_in_the_first_bucket_not_below_it)
 {
     static const struct {
         uint64_t ns;
@@ -51,7 +51,7 @@ TEST_CASE(a_duration_lands_in_the_first_bucket_that_is_not_below_it)
     }
 }
 
-TEST_CASE(bounds_and_their_texts_are_the_same_numbers)
+TEST_CASE(bucket_bounds_equal_their_texts)
 {
     uint64_t before = 0;
 #define CHECK(us, text)         \
@@ -84,7 +84,7 @@ TEST_CASE(buckets_are_written_cumulatively_with_sum_and_count)
     buf_fini(&out);
 }
 
-TEST_CASE(adding_up_touches_every_bucket)
+TEST_CASE(accumulation_sums_every_bucket)
 {
     struct histogram sum = {0};
     struct histogram one = {0};

@@ -34,7 +34,7 @@ static void assert_refused(parser *parse, int pending, const char *const *texts,
     }
 }
 
-TEST_CASE(canonical_integers_are_read)
+TEST_CASE(canonical_integers_are_parsed)
 {
     static const struct accepted cases[] = {
         {"0", 0},
@@ -50,7 +50,7 @@ TEST_CASE(canonical_integers_are_read)
     assert_accepted(parse_int64, cases, TEST_COUNT(cases));
 }
 
-TEST_CASE(other_spellings_are_no_integers)
+TEST_CASE(other_spellings_are_invalid)
 {
     static const char *const texts[] = {"",    "-",  "-0",  "00",  "007", "-007",    "+1",
                                         "+",   " 1", "1 ",  "1.0", "1e3", "0x1",     "1_000",
@@ -67,13 +67,13 @@ TEST_CASE(one_beyond_each_end_is_out_of_range)
     assert_refused(parse_int64, -ERANGE, texts, TEST_COUNT(texts));
 }
 
-TEST_CASE(a_long_text_with_a_wrong_byte_is_no_number_at_all)
+TEST_CASE(long_text_with_an_invalid_byte_is_invalid_not_out_of_range)
 {
     static const char *const texts[] = {"99999999999999999999x", "x99999999999999999999"};
     assert_refused(parse_int64, -EINVAL, texts, TEST_COUNT(texts));
 }
 
-TEST_CASE(a_nul_byte_or_nothing_is_no_integer)
+TEST_CASE(nul_byte_and_empty_text_are_invalid)
 {
     int64_t value = UNTOUCHED;
     assert_int_equal(parse_int64(SPAN("1\0"), &value), -EINVAL);
@@ -93,7 +93,7 @@ TEST_CASE(only_the_given_bytes_are_read)
     assert_int_equal(value, 300000);
 }
 
-TEST_CASE(what_is_accepted_is_written_back_byte_for_byte)
+TEST_CASE(valid_integers_are_written_back_unchanged)
 {
     uint64_t seed = 7;
     for (int i = 0; i < 10000; i++) {
@@ -134,7 +134,7 @@ TEST_CASE(durations_need_a_number_and_a_unit)
     assert_refused(parse_duration_ms, -EINVAL, texts, TEST_COUNT(texts));
 }
 
-TEST_CASE(durations_end_where_milliseconds_do)
+TEST_CASE(durations_have_the_range_of_milliseconds)
 {
     static const char *const texts[] = {"9223372036854775808ms", "9223372036854776s", "153722867280913m",
                                         "2562047788016h", "99999999999999999999s"};
@@ -161,14 +161,14 @@ TEST_CASE(sizes_are_bytes_by_powers_of_1024_without_case)
     assert_accepted(parse_size, cases, TEST_COUNT(cases));
 }
 
-TEST_CASE(sizes_with_other_units_are_refused)
+TEST_CASE(sizes_with_other_units_are_rejected)
 {
     static const char *const texts[] = {"",    "MiB",   "-1",    "+1",     "01",  "1K",   "1M",   "1KB",
                                         "1MB", "1 MiB", "1MiB ", "1.5MiB", "1Ki", "1TiB", "0x10", "1MiBs"};
     assert_refused(parse_size, -EINVAL, texts, TEST_COUNT(texts));
 }
 
-TEST_CASE(sizes_end_where_bytes_do)
+TEST_CASE(sizes_have_the_range_of_bytes)
 {
     static const char *const texts[] = {"9223372036854775808", "9007199254740992KiB", "8796093022208MiB",
                                         "8589934592GiB"};

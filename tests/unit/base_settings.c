@@ -137,7 +137,7 @@ TEST_CASE_WITH(only_the_first_equals_sign_divides, clean_environment, clean_envi
     run_fini(&r);
 }
 
-TEST_CASE_WITH(the_last_of_a_repeated_flag_counts, clean_environment, clean_environment)
+TEST_CASE_WITH(last_of_a_repeated_flag_counts, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--workers=7", "--channel-host", "a", "--workers", "9", "--channel-host", "b");
@@ -147,7 +147,7 @@ TEST_CASE_WITH(the_last_of_a_repeated_flag_counts, clean_environment, clean_envi
     run_fini(&r);
 }
 
-TEST_CASE_WITH(the_environment_replaces_defaults, clean_environment, clean_environment)
+TEST_CASE_WITH(environment_replaces_defaults, clean_environment, clean_environment)
 {
     struct run r;
     set("CHANNELD_CHANNEL_HOST", "example.org");
@@ -187,7 +187,7 @@ TEST_CASE_WITH(unknown_flags_are_named_without_their_value, clean_environment, c
     }
 }
 
-TEST_CASE_WITH(a_flag_at_the_end_without_value_is_an_error, clean_environment, clean_environment)
+TEST_CASE_WITH(flag_at_the_end_without_value_is_an_error, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--workers");
@@ -260,7 +260,7 @@ TEST_CASE_WITH(no_upper_bound_means_the_whole_range, clean_environment, clean_en
     assert_int_equal(result_of("--cache-size=9223372036854775808", &r), -EINVAL);
 }
 
-TEST_CASE_WITH(the_message_of_a_bound_tells_both_ends, clean_environment, clean_environment)
+TEST_CASE_WITH(message_of_a_bound_has_both_ends, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--workers=65");
@@ -271,7 +271,7 @@ TEST_CASE_WITH(the_message_of_a_bound_tells_both_ends, clean_environment, clean_
     run_fini(&r);
 }
 
-TEST_CASE_WITH(switches_set_the_bit_of_their_place, clean_environment, clean_environment)
+TEST_CASE_WITH(switches_set_the_bit_of_their_position, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--help");
@@ -290,7 +290,7 @@ TEST_CASE_WITH(switches_set_the_bit_of_their_place, clean_environment, clean_env
     run_fini(&r);
 }
 
-TEST_CASE_WITH(words_that_are_no_settings_are_left_over_in_order, clean_environment, clean_environment)
+TEST_CASE_WITH(other_words_are_returned_in_order, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "load", "--workers", "2", "-", "-x", "file");
@@ -316,7 +316,7 @@ TEST_CASE_WITH(two_hyphens_end_the_flags, clean_environment, clean_environment)
     run_fini(&r);
 }
 
-TEST_CASE_WITH(a_flag_takes_its_value_even_when_it_looks_like_a_flag, clean_environment, clean_environment)
+TEST_CASE_WITH(flag_takes_its_value_even_when_it_looks_like_a_flag, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--password", "--secret--", "--channel-host", "--");
@@ -337,7 +337,7 @@ TEST_CASE_WITH(switches_may_be_missing, clean_environment, clean_environment)
 }
 
 /* What is overridden is not looked at, and cannot be wrong. */
-TEST_CASE_WITH(a_flag_wins_over_a_variable_that_is_wrong, clean_environment, clean_environment)
+TEST_CASE_WITH(flag_wins_over_a_wrong_variable, clean_environment, clean_environment)
 {
     struct run r;
     set("CHANNELD_WORKERS", "many");
@@ -361,7 +361,7 @@ static void assert_source(const struct run *r, const char *name, const char *pen
     buf_fini(&source);
 }
 
-TEST_CASE_WITH(a_setting_is_named_as_it_was_given, clean_environment, clean_environment)
+TEST_CASE_WITH(source_is_named_as_it_was_given, clean_environment, clean_environment)
 {
     struct run r;
     set("CHANNELD_TIMEOUT", "3s");
@@ -391,7 +391,7 @@ static struct buf unknown(struct span prefix)
     return names;
 }
 
-TEST_CASE_WITH(variables_that_are_no_settings_are_found, clean_environment, clean_environment)
+TEST_CASE_WITH(unknown_variables_are_found, clean_environment, clean_environment)
 {
     static const char *const links[][2] = {{"SERVICE_HOST", "10.0.0.1"},
                                            {"SERVICE_PORT", "8080"},
@@ -434,7 +434,7 @@ static void assert_unknown(const char *name, const char *pending)
     buf_fini(&text);
 }
 
-TEST_CASE_WITH(a_mistyped_variable_is_told_from_others, clean_environment, clean_environment)
+TEST_CASE_WITH(mistyped_variable_gets_a_suggestion, clean_environment, clean_environment)
 {
     char longest[4000];
     assert_unknown("CHANNELD_CASH_SIZE", "CHANNELD_CASH_SIZE: no such setting (CHANNELD_CACHE_SIZE?)");
@@ -471,7 +471,7 @@ static char *file_with_text(const char *text)
     return file_with(text, strlen(text));
 }
 
-TEST_CASE_WITH(a_file_gives_the_value_without_its_newline, clean_environment, clean_environment)
+TEST_CASE_WITH(file_gives_the_value_without_its_newline, clean_environment, clean_environment)
 {
     static const struct {
         const char *content;
@@ -496,7 +496,7 @@ TEST_CASE_WITH(a_file_gives_the_value_without_its_newline, clean_environment, cl
     }
 }
 
-TEST_CASE_WITH(a_file_can_be_named_by_the_environment, clean_environment, clean_environment)
+TEST_CASE_WITH(file_can_be_named_by_the_environment, clean_environment, clean_environment)
 {
     struct run r;
     set("CHANNELD_WORKERS_FILE", file_with_text("12\n"));
@@ -506,7 +506,7 @@ TEST_CASE_WITH(a_file_can_be_named_by_the_environment, clean_environment, clean_
     run_fini(&r);
 }
 
-TEST_CASE_WITH(a_file_named_by_a_flag_wins_over_the_environment, clean_environment, clean_environment)
+TEST_CASE_WITH(file_named_by_a_flag_wins_over_the_environment, clean_environment, clean_environment)
 {
     struct run r;
     set("CHANNELD_PASSWORD", "from-env");
@@ -516,7 +516,7 @@ TEST_CASE_WITH(a_file_named_by_a_flag_wins_over_the_environment, clean_environme
     run_fini(&r);
 }
 
-TEST_CASE_WITH(file_forms_are_for_those_settings_that_allow_them, clean_environment, clean_environment)
+TEST_CASE_WITH(file_forms_work_only_where_allowed, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--channel-host-file", file_with_text("x"));
@@ -529,7 +529,7 @@ TEST_CASE_WITH(file_forms_are_for_those_settings_that_allow_them, clean_environm
     run_fini(&r);
 }
 
-TEST_CASE_WITH(a_file_that_cannot_be_read_is_an_error_with_its_name, clean_environment, clean_environment)
+TEST_CASE_WITH(unreadable_file_is_an_error_with_its_name, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--password-file=/nonexistent/password");
@@ -545,7 +545,7 @@ TEST_CASE_WITH(a_file_that_cannot_be_read_is_an_error_with_its_name, clean_envir
     run_fini(&r);
 }
 
-TEST_CASE_WITH(a_file_may_hold_64_kib_and_no_more, clean_environment, clean_environment)
+TEST_CASE_WITH(file_may_hold_64_kib_and_no_more, clean_environment, clean_environment)
 {
     enum { LIMIT = 64 * 1024 };
     char *text = text_repeat('x', LIMIT + 1);
@@ -560,7 +560,7 @@ TEST_CASE_WITH(a_file_may_hold_64_kib_and_no_more, clean_environment, clean_envi
     free(text);
 }
 
-TEST_CASE_WITH(a_nul_byte_in_a_file_is_an_error_not_an_end, clean_environment, clean_environment)
+TEST_CASE_WITH(nul_byte_in_a_file_is_an_error, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--password-file", file_with("sec\0ret", 7));
@@ -586,7 +586,7 @@ TEST_CASE_WITH(value_and_file_at_one_level_exclude_each_other, clean_environment
     run_fini(&r);
 }
 
-TEST_CASE_WITH(a_bad_number_in_a_file_names_what_named_the_file, clean_environment, clean_environment)
+TEST_CASE_WITH(bad_number_in_a_file_names_the_setting_of_the_file, clean_environment, clean_environment)
 {
     struct run r;
     set("CHANNELD_WORKERS_FILE", file_with_text("many"));
@@ -611,7 +611,7 @@ static int close_dir(void **state)
 
 /* --- printing --- */
 
-TEST_CASE_WITH(help_tells_flag_variable_file_help_and_default, clean_environment, clean_environment)
+TEST_CASE_WITH(help_has_flag_variable_file_help_and_default, clean_environment, clean_environment)
 {
     struct buf out = BUF_INIT;
     settings_write_help(&SAMPLE, &out);
@@ -636,7 +636,7 @@ TEST_CASE_WITH(help_tells_flag_variable_file_help_and_default, clean_environment
     buf_fini(&out);
 }
 
-TEST_CASE_WITH(values_are_shown_in_the_notation_they_are_given_in, clean_environment, clean_environment)
+TEST_CASE_WITH(values_are_shown_in_their_own_notation, clean_environment, clean_environment)
 {
     struct run r;
     struct buf out = BUF_INIT;
@@ -652,7 +652,7 @@ TEST_CASE_WITH(values_are_shown_in_the_notation_they_are_given_in, clean_environ
     run_fini(&r);
 }
 
-TEST_CASE_WITH(an_empty_secret_shows_as_empty, clean_environment, clean_environment)
+TEST_CASE_WITH(empty_secret_shows_as_empty, clean_environment, clean_environment)
 {
     struct run r;
     struct buf out = BUF_INIT;
@@ -710,7 +710,7 @@ TEST_CASE_WITH(urls_without_password_are_shown_as_they_are, clean_environment, c
     assert_url("nonsense", "nonsense");
 }
 
-TEST_CASE_WITH(the_password_of_a_url_is_masked, clean_environment, clean_environment)
+TEST_CASE_WITH(password_of_a_url_is_masked, clean_environment, clean_environment)
 {
     assert_url("redis://alice:s3cret@db:6379/0", "redis://alice:********@db:6379/0");
     assert_url("rediss://:s3cret@db/0", "rediss://:********@db/0");
@@ -719,7 +719,7 @@ TEST_CASE_WITH(the_password_of_a_url_is_masked, clean_environment, clean_environ
     assert_url("redis://:s3cret@[::1]:6379", "redis://:********@[::1]:6379");
 }
 
-TEST_CASE_WITH(a_password_is_masked_whole_whatever_is_in_it, clean_environment, clean_environment)
+TEST_CASE_WITH(password_with_any_characters_is_masked, clean_environment, clean_environment)
 {
     assert_url("redis://alice:s3@cr@et@db:6379/0", "redis://alice:********@db:6379/0");
     assert_url("redis://alice:s3:cr:et@db/0", "redis://alice:********@db/0");

@@ -29,7 +29,7 @@ TEST_CASE(equality_without_case_is_for_letters_only)
     assert_true(span_equal_nocase(SPAN_ABSENT, SPAN("")));
 }
 
-TEST_CASE(a_start_may_be_all_or_nothing)
+TEST_CASE(prefix_may_be_whole_or_empty)
 {
     assert_true(span_starts_with(SPAN("abc"), SPAN("ab")));
     assert_true(span_starts_with(SPAN("abc"), SPAN("abc")));
@@ -39,14 +39,14 @@ TEST_CASE(a_start_may_be_all_or_nothing)
     assert_false(span_starts_with(SPAN("abc"), SPAN("b")));
 }
 
-TEST_CASE(skipping_goes_up_to_the_end)
+TEST_CASE(skip_up_to_the_end)
 {
     assert_span(span_skip(SPAN("abc"), 0), "abc");
     assert_span(span_skip(SPAN("abc"), 1), "bc");
     assert_span(span_skip(SPAN("abc"), 3), "");
 }
 
-TEST_CASE(finding_a_missing_byte_gives_the_length)
+TEST_CASE(find_of_a_missing_byte_is_the_length)
 {
     assert_int_equal(span_find(SPAN("a:b:"), ':'), 1);
     assert_int_equal(span_find(SPAN("abc"), ':'), 3);

@@ -6,7 +6,7 @@ static void count(void *arg)
     ++*(int *)arg;
 }
 
-TEST_CASE(the_last_to_end_calls_what_waits)
+TEST_CASE(last_done_calls_the_waiter)
 {
     struct wait_group group = WAIT_GROUP_INIT;
     int calls = 0;
@@ -18,7 +18,7 @@ TEST_CASE(the_last_to_end_calls_what_waits)
     assert_int_equal(calls, 1);
 }
 
-TEST_CASE(an_empty_group_calls_at_once)
+TEST_CASE(empty_group_calls_at_once)
 {
     struct wait_group group = WAIT_GROUP_INIT;
     int calls = 0;
@@ -26,7 +26,7 @@ TEST_CASE(an_empty_group_calls_at_once)
     assert_int_equal(calls, 1);
 }
 
-TEST_CASE(what_ends_before_anybody_waits_is_not_awaited)
+TEST_CASE(parts_done_before_the_wait_are_not_awaited)
 {
     struct wait_group group = WAIT_GROUP_INIT;
     int calls = 0;

@@ -12,7 +12,7 @@ static int compare(const void *a, const void *b)
     return memcmp(a, b, APIKEY_LEN);
 }
 
-TEST_CASE(a_key_has_its_shape)
+TEST_CASE(key_has_the_documented_shape)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     for (int i = 0; i < KEYS; i++) {
@@ -28,7 +28,7 @@ TEST_CASE(a_key_has_its_shape)
     }
 }
 
-TEST_CASE(a_key_is_never_taken_for_a_digest)
+TEST_CASE(key_is_not_a_digest)
 {
     char key[APIKEY_LEN];
     assert_int_equal(apikey_generate(key), 0);

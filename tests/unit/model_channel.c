@@ -54,7 +54,7 @@ static void assert_written(const struct channel_row *row, enum channel_shape sha
     buf_fini(&out);
 }
 
-TEST_CASE(a_full_card_is_written_in_the_contracts_order)
+TEST_CASE(full_card_is_written_in_the_contracts_order)
 {
     struct channel_row row = full_row();
     assert_written(
@@ -67,7 +67,7 @@ TEST_CASE(a_full_card_is_written_in_the_contracts_order)
         "\"updated_at\":\"2026-11-21T10:06:06\"}");
 }
 
-TEST_CASE(a_summary_has_its_six_members)
+TEST_CASE(summary_has_its_six_members)
 {
     struct channel_row row = full_row();
     assert_written(&row, CHANNEL_SUMMARY, 0,
@@ -85,14 +85,14 @@ static void assert_order(enum channel_shape shape, const char *const *names, siz
         assert_span(channel_field_name(fields[i]), names[i]);
 }
 
-TEST_CASE(the_shapes_list_the_contracts_fields)
+TEST_CASE(shapes_have_the_fields_of_the_contract)
 {
     assert_order(CHANNEL_CARD, CARD_ORDER, TEST_COUNT(CARD_ORDER));
     assert_order(CHANNEL_SUMMARY, SUMMARY_ORDER, TEST_COUNT(SUMMARY_ORDER));
     assert_int_equal(CHANNEL_FIELD_COUNT, TEST_COUNT(CARD_ORDER));
 }
 
-TEST_CASE(the_summary_has_the_fields_that_the_table_marks)
+TEST_CASE(summary_has_the_marked_fields)
 {
     static const bool marked[] = {
 #define MARK(name, type, in_summary) in_summary,
@@ -198,7 +198,7 @@ TEST_CASE(extremes_of_every_integer_are_written_as_stored)
     }
 }
 
-TEST_CASE(a_flag_is_0_or_1)
+TEST_CASE(flag_is_0_or_1)
 {
     static const char *const bad[] = {"",   "2",  "-1", "10",  "00",   "01",   "1 ",
                                       " 1", "+1", "-0", "0.0", "true", "\xFF", "9223372036854775807"};
@@ -238,7 +238,7 @@ TEST_CASE(bad_histories_become_empty)
     assert_field(CHANNEL_FIELD_followers_history, SPAN("{}"), "{}", true);
 }
 
-TEST_CASE(any_text_is_a_text)
+TEST_CASE(text_fields_accept_any_text)
 {
     for (unsigned f = 0; f < CHANNEL_FIELD_COUNT; f++) {
         if (channel_field_type((enum channel_field)f) != CHANNEL_TEXT)
@@ -265,7 +265,7 @@ TEST_CASE(several_bad_values_are_reported_together)
     buf_fini(&out);
 }
 
-TEST_CASE(a_row_is_empty_when_no_field_of_the_shape_is_there)
+TEST_CASE(row_is_empty_when_no_field_of_the_shape_is_there)
 {
     struct channel_row row = {{{NULL, 0}}};
     assert_true(channel_row_is_empty(&row, CHANNEL_CARD));

@@ -38,7 +38,7 @@ TEST_CASE(leap_years_follow_the_gregorian_rule)
     assert_all(date_valid, false, common, TEST_COUNT(common));
 }
 
-TEST_CASE(other_spellings_are_no_dates)
+TEST_CASE(other_spellings_are_invalid_dates)
 {
     static const char *const texts[] = {
         "",           "2026",       "2026-11-2",  "2026-11-211", "2026-1-21",  "26-11-21",
@@ -50,14 +50,14 @@ TEST_CASE(other_spellings_are_no_dates)
     assert_false(date_valid((struct span){"2026-11-21", 9}));
 }
 
-TEST_CASE(date_times_go_from_midnight_to_the_last_second)
+TEST_CASE(date_times_range_from_midnight_to_the_last_second)
 {
     static const char *const texts[] = {"2026-11-21T10:06:06", "2026-11-21T00:00:00", "2026-11-21T23:59:59",
                                         "2024-02-29T12:00:00"};
     assert_all(datetime_valid, true, texts, TEST_COUNT(texts));
 }
 
-TEST_CASE(other_spellings_are_no_date_times)
+TEST_CASE(other_spellings_are_invalid_date_times)
 {
     static const char *const texts[] = {
         "",
