@@ -43,7 +43,7 @@ void request_ids_init(struct request_ids *ids)
     }
 }
 
-/* SplitMix64: each state is passed once in 2^64 steps, and tells little of the next. */
+/* SplitMix64: a period of 2^64, and an output does not tell the next one. */
 static uint64_t next_random(uint64_t *state)
 {
     uint64_t z = *state += 0x9E3779B97F4A7C15U;
@@ -64,7 +64,7 @@ static bool hex_at(struct span s, size_t from, size_t to)
     return hex_valid((struct span){s.data + from, to - from});
 }
 
-/* Version 00 has one length; a later one may go on behind a hyphen; ff is no version. */
+/* Version 00 has a fixed length; a later version may continue behind a hyphen; ff is invalid. */
 static bool traceparent_length_valid(struct span t)
 {
     if (t.len < TRACEPARENT_LEN || !hex_at(t, 0, 2) || span_starts_with(t, SPAN("ff")))
@@ -92,7 +92,7 @@ void access_log_write(const struct access_record *record)
                                                       [CACHE_SOURCE_HIT] = "hit",
                                                       [CACHE_SOURCE_STALE] = "stale",
                                                       [CACHE_SOURCE_MISS] = "miss",
-                                                      [CACHE_SOURCE_COALESCED] = "joined"};
+                                                      [CACHE_SOURCE_COALESCED] = "coalesced"};
     struct log_line line;
     if (!log_begin(&line, LOG_ACCESS, "request"))
         return;

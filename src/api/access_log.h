@@ -1,5 +1,5 @@
-/* One line a request, for those that are wanted. No line can hold a key: only the start of its digest is
- * given. */
+/* The access log: one line per request, request ids and trace ids. Of a key it shows only the start of the
+ * digest. */
 #ifndef API_ACCESS_LOG_H
 #define API_ACCESS_LOG_H
 
@@ -15,7 +15,7 @@ struct access_record {
     const char *route;
     int status;
     size_t bytes;         /* of content */
-    uint64_t duration_us; /* from the complete request to its answer */
+    uint64_t duration_us; /* from the complete request to its response */
     enum cache_source source;
     struct span client;     /* its address, or absent */
     struct span key;        /* start of the digest, or absent */
@@ -23,10 +23,10 @@ struct access_record {
     struct span traceparent;
 };
 
-/* Reads "off", "errors" or "all". Returns 0 or -EINVAL. */
+/* Parses "off", "errors" or "all". Returns 0 or -EINVAL. */
 int access_log_parse_mode(struct span text, enum access_log_mode *out) __attribute__((warn_unused_result));
 
-/* "errors" are the statuses from 400 on. */
+/* True if a response with this status is logged; "errors" are the statuses from 400 on. */
 static inline bool access_log_wants(enum access_log_mode mode, int status)
 {
     return mode == ACCESS_LOG_ALL || (mode == ACCESS_LOG_ERRORS && status >= 400);
@@ -34,10 +34,10 @@ static inline bool access_log_wants(enum access_log_mode mode, int status)
 
 void access_log_write(const struct access_record *record);
 
-/* True for 1 to 128 of A-Z a-z 0-9 _ . - : such a request id is echoed and logged. */
+/* True for 1 to 128 characters of A-Z a-z 0-9 _ . - : such a request id is echoed and logged. */
 bool request_id_valid(struct span id);
 
-/* Request ids of our own: 32 hexadecimal digits, as good as random, which no two processes have in common. */
+/* Generator of request ids: 32 pseudo-random hexadecimal digits, different in each process. */
 struct request_ids {
     uint64_t state[2];
     char text[32];
@@ -45,11 +45,12 @@ struct request_ids {
 
 void request_ids_init(struct request_ids *ids);
 
-/* Borrowed until the next. */
+/* Borrowed until the next call. */
 struct span request_id_next(struct request_ids *ids);
 
-/* Of a traceparent field, 32 and 16 hexadecimal digits; both absent when it is not valid. Of a later version
- * than 00 the first 55 characters are read (W3C Trace Context, "Versioning of traceparent"). */
+/* The trace id and parent id of a traceparent field, 32 and 16 hexadecimal digits; both absent when it is not
+ * valid. In versions after 00 the first 55 characters are read (W3C Trace Context, "Versioning of
+ * traceparent"). */
 struct trace_ids {
     struct span trace, parent;
 };

@@ -1,4 +1,4 @@
-/* The endpoints; see api.h. What a request asks for is read in params.c. */
+/* The endpoints; see api.h. */
 #include "api/api.h"
 
 #include "api/params.h"
@@ -14,19 +14,19 @@ struct api {
     struct api_errors errors;
     struct digest_cache digests;
     struct request_ids ids;
-    struct buf scratch;            /* of the request that is being read */
-    struct buf links;              /* the Link field of the answer that is being written */
-    struct http_response response; /* that answer; on the stack, all of it would be zeroed each time */
+    struct buf scratch;            /* for parsing the current request */
+    struct buf links;              /* the Link field of the current response */
+    struct http_response response; /* the current one; on the stack it would be zeroed as a whole each time */
 };
 
-/* What is kept of a request until its answer; lives in the exchange. */
+/* The state of a request until its response; embedded in the exchange. */
 struct call {
     struct api *api;
     struct http_exchange *exchange;
     struct cache_request request;
     enum route route;
     enum cache_source source;
-    enum api_error then; /* what is answered once the key is known to be valid; NONE: what the store finds */
+    enum api_error error; /* the response to a valid key; NONE: the result of the query */
     int64_t page;
     bool has_key;
     struct digest key;
@@ -65,7 +65,7 @@ static struct http_response *begin_response(struct api *a, int status, struct bl
     return &a->response;
 }
 
-/* The client's, or one of ours where somebody may look for the request; absent otherwise. */
+/* The client's id, or a generated one for requests that are logged or failed; absent otherwise. */
 static struct span request_id_of(struct api *a, const struct http_request *request, bool wanted)
 {
     struct span id = request->field[API_FIELD_REQUEST_ID];
@@ -74,7 +74,7 @@ static struct span request_id_of(struct api *a, const struct http_request *reque
     return wanted ? request_id_next(&a->ids) : SPAN_ABSENT;
 }
 
-/* Every answer leaves here. */
+/* Sends the response; the only way out. */
 static void respond(struct call *call)
 {
     struct api *a = call->api;
@@ -91,7 +91,7 @@ static void respond(struct call *call)
     metric_sub(&a->options.metrics->requests_in_flight, 1);
     if (logged)
         log_call(call, request, r, id, duration_ns);
-    http_exchange_respond(call->exchange, r); /* the call is gone after this */
+    http_exchange_respond(call->exchange, r); /* ends the call */
 }
 
 static void respond_error(struct call *call, enum api_error error)
@@ -118,14 +118,14 @@ static void respond_preflight(struct call *call)
     respond(call);
 }
 
-static void respond_found(struct call *call, const struct cache_result *answer)
+static void respond_found(struct call *call, const struct cache_result *result)
 {
     struct api *a = call->api;
-    struct http_response *r = begin_response(a, 200, answer->body);
+    struct http_response *r = begin_response(a, 200, result->body);
     http_response_add(r, SPAN("Cache-Control"), SPAN("private, no-cache"));
     if (call->route == ROUTE_LIST) {
         buf_clear(&a->links);
-        page_links_write(&a->links, a->options.base_path, call->page, answer->last_page);
+        page_links_write(&a->links, a->options.base_path, call->page, result->last_page);
         if (buf_error(&a->links) == 0)
             http_response_add(r, SPAN("Link"), buf_span(&a->links));
     }
@@ -139,22 +139,22 @@ static enum auth_outcome outcome_of(enum cache_status status)
     return status == CACHE_FOUND || status == CACHE_NOT_FOUND ? AUTH_VALID : AUTH_UNAVAILABLE;
 }
 
-static void on_answer(void *arg, const struct cache_result *answer)
+static void on_result(void *arg, const struct cache_result *result)
 {
     struct call *call = arg;
     struct api *a = call->api;
-    enum auth_outcome outcome = outcome_of(answer->status);
-    call->source = answer->source;
+    enum auth_outcome outcome = outcome_of(result->status);
+    call->source = result->source;
     request_metrics_count_key(a->options.metrics, outcome);
     if (outcome == AUTH_VALID)
         digest_cache_put(&a->digests, &call->key);
-    switch (answer->status) {
+    switch (result->status) {
     case CACHE_FOUND:
-        if (call->then != API_ERROR_NONE)
-            respond_error(call, call->then);
+        if (call->error != API_ERROR_NONE)
+            respond_error(call, call->error);
         else
-            respond_found(call, answer);
-        blob_unref(answer->body);
+            respond_found(call, result);
+        blob_unref(result->body);
         break;
     case CACHE_NOT_FOUND:
         respond_error(call, API_ERROR_CHANNEL_NOT_FOUND);
@@ -169,17 +169,17 @@ static void on_answer(void *arg, const struct cache_result *answer)
     }
 }
 
-static void ask_store(struct call *call, const struct params *q)
+static void query_cache(struct call *call, const struct params *p)
 {
-    struct cache_result answer;
-    call->key = q->cache.key;
+    struct cache_result result;
+    call->key = p->cache.key;
     call->has_key = true;
-    call->then = q->error;
-    call->page = q->cache.number;
-    call->request.done = on_answer;
+    call->error = p->error;
+    call->page = p->cache.number;
+    call->request.done = on_result;
     call->request.arg = call;
-    if (cache_get(call->api->options.cache, &call->request, &q->cache, &answer))
-        on_answer(call, &answer);
+    if (cache_get(call->api->options.cache, &call->request, &p->cache, &result))
+        on_result(call, &result);
 }
 
 static void respond_without_key(struct call *call)
@@ -188,7 +188,7 @@ static void respond_without_key(struct call *call)
     respond_error(call, API_ERROR_UNAUTHORIZED);
 }
 
-/* The state of `x` still holds what the last call left there. */
+/* The state of `x` is not zeroed. */
 static struct call *begin_call(struct api *a, struct http_exchange *x)
 {
     struct call *call = http_exchange_state(x);
@@ -196,7 +196,7 @@ static struct call *begin_call(struct api *a, struct http_exchange *x)
     call->exchange = x;
     call->route = ROUTE_NONE;
     call->source = CACHE_SOURCE_NONE;
-    call->then = API_ERROR_NONE;
+    call->error = API_ERROR_NONE;
     call->has_key = false;
     metric_add(&a->options.metrics->requests_in_flight, 1);
     return call;
@@ -221,15 +221,15 @@ static void handle(void *arg, struct http_exchange *x)
         respond_error(call, API_ERROR_METHOD_NOT_ALLOWED);
         return;
     }
-    struct params q;
+    struct params p;
     const struct params_context context = {&a->options.hosts, &a->digests, &a->scratch};
-    int err = params_parse(&q, request, call->route, id, &context);
+    int err = params_parse(&p, request, call->route, id, &context);
     if (err == -ENOENT)
         respond_without_key(call);
     else if (err != 0)
         respond_error(call, API_ERROR_INTERNAL);
     else
-        ask_store(call, &q);
+        query_cache(call, &p);
 }
 
 static void reject(void *arg, struct http_exchange *x, int status)

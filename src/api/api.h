@@ -1,7 +1,6 @@
 /*
- * The contract's three endpoints as an HTTP handler: route, method, key, parameters, data - in this order.
- *
- * One api belongs to one worker. The prefix `api_` of what is public here is the layer's own name.
+ * The three endpoints of the contract as an HTTP handler. A request is checked in the order of the contract:
+ * route, method, key, parameters. One api belongs to one worker.
  */
 #ifndef API_API_H
 #define API_API_H
@@ -22,14 +21,14 @@ struct api_options {
     struct link_hosts hosts;
     struct cors cors;
     enum access_log_mode access_log;
-    bool log_clients; /* lines tell the client's address */
+    bool log_clients; /* the access log shows client addresses */
 };
 
 /* Owned by the caller, who frees it with api_free after the server that uses it. Returns 0 or -ENOMEM. */
 int api_new(const struct api_options *options, struct api **out) __attribute__((warn_unused_result));
 void api_free(struct api *a);
 
-/* The handler to give to the HTTP server; borrows `a`. */
+/* The handler for the HTTP server; borrows `a`. */
 struct http_handler api_handler(struct api *a);
 
 #endif

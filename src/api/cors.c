@@ -5,7 +5,7 @@
 
 #include <arpa/inet.h>
 
-/* Takes the next origin off the list, without the white space around it. */
+/* Removes the first origin from the list; returns it without surrounding white space. */
 static struct span take_origin(struct span *list)
 {
     struct span one = {list->data, span_find(*list, ',')};
@@ -26,7 +26,7 @@ static bool is_host(struct span host)
     return host.len > 0;
 }
 
-/* An address in brackets, written as browsers write it. */
+/* An address in brackets, in the form that browsers send. */
 static bool is_ipv6(struct span host)
 {
     char text[INET6_ADDRSTRLEN];
@@ -39,7 +39,7 @@ static bool is_ipv6(struct span host)
            inet_ntop(AF_INET6, &address, canonical, sizeof canonical) != NULL && strcmp(text, canonical) == 0;
 }
 
-/* NULL when it is one that a browser would send, or else the reason. The default port is never sent. */
+/* NULL, or the reason why no browser sends this port. The default port is never sent. */
 static const char *port_error(struct span port, int64_t fallback)
 {
     int64_t number = 0;
@@ -48,8 +48,7 @@ static const char *port_error(struct span port, int64_t fallback)
     return number == fallback ? "an origin does not name the default port of its scheme" : NULL;
 }
 
-/* Browsers write an origin in one way (HTML, "serialization of an origin"), and it is compared byte by byte.
- */
+/* An origin has one serialization (HTML, "serialization of an origin"); it is compared byte by byte. */
 static const char *origin_error(struct span origin)
 {
     static const struct {
@@ -72,8 +71,8 @@ static const char *origin_error(struct span origin)
     host.len = colon;
     if (bracketed ? !is_ipv6(host) : !is_host(host))
         return "an origin's host is in lower case, of ASCII letters, digits, hyphens and dots, or a "
-               "shortened IPv6 "
-               "address in brackets";
+               "shortened "
+               "IPv6 address in brackets";
     return port.len == 0 ? NULL : port_error(span_skip(port, 1), schemes[i].port);
 }
 

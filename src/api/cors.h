@@ -1,4 +1,4 @@
-/* Cross-origin access from browsers (the Fetch standard's CORS protocol). Off unless origins are named. */
+/* Cross-origin requests of browsers (the CORS protocol of the Fetch standard). Off unless origins are set. */
 #ifndef API_CORS_H
 #define API_CORS_H
 
@@ -15,19 +15,18 @@ static inline bool cors_enabled(const struct cors *c)
 }
 
 /*
- * NULL when `origins` is empty, "*" or a list of scheme://host[:port] as browsers write them; else what is
- * wrong with *which: an origin that would match nothing is a mistake.
+ * Returns NULL when `origins` is empty, "*" or a list of scheme://host[:port] in the form that browsers send,
+ * or what is wrong with *which. An origin that could match nothing is an error.
  */
 const char *cors_origins_error(struct span origins, struct span *which);
 
 /*
- * Adds what an answer to a page of an allowed origin needs; nothing when CORS is off. A cache may give an
- * answer to whoever asks next: so it says "Vary: Origin", and where all origins are allowed, so to a request
- * without one.
+ * Adds the fields of a response to an allowed origin; nothing when CORS is off. Since a cache may serve the
+ * response to other requests, it has "Vary: Origin", or the same fields for all if all origins are allowed.
  */
 void cors_add_fields(const struct cors *c, const struct http_request *request, struct http_response *r);
 
-/* Adds what the answer to a preflight request needs beside that. */
+/* Adds the further fields of the response to a preflight request. */
 void cors_add_preflight_fields(const struct cors *c, const struct http_request *request,
                                struct http_response *r);
 

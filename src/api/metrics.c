@@ -1,4 +1,4 @@
-/* Counting answers; see metrics.h. */
+/* Counting requests; see metrics.h. */
 #include "api/metrics.h"
 
 #include <stdio.h>
@@ -9,8 +9,8 @@ static const int STATUSES[REQUEST_METRICS_STATUS_COUNT + 1] = {
 #undef LISTED
 };
 
-/* The most frequent come first in the list. */
-static int place_of(int status)
+/* The list begins with the most frequent statuses. */
+static int index_of(int status)
 {
     int i = 0;
     while (i < REQUEST_METRICS_STATUS_COUNT && STATUSES[i] != status)
@@ -20,7 +20,7 @@ static int place_of(int status)
 
 void request_metrics_count(struct request_metrics *t, enum route route, int status, uint64_t duration_ns)
 {
-    metric_add(&t->requests[route][place_of(status)], 1);
+    metric_add(&t->requests[route][index_of(status)], 1);
     histogram_observe(&t->duration[route], duration_ns);
 }
 
@@ -36,8 +36,8 @@ void request_metrics_accumulate(struct request_metrics *to, const struct request
 }
 
 /*
- * What alerts and ratios look at begins at 0: a series that begins with its first event has no rate to show
- * for it. A refused connection is no route's.
+ * The series that alerts and ratios use begin at 0: a series that begins with its first event has no rate for
+ * it. Rejected connections have no route.
  */
 static bool is_shown_always(int route, int status)
 {
@@ -62,7 +62,7 @@ static void write_requests(struct buf *out, const struct request_metrics *t)
 static void write_durations(struct buf *out, const struct request_metrics *t)
 {
     metrics_write_head(out, "channeld_request_duration_seconds", "histogram",
-                       "Time from a complete request to its answer, by route.");
+                       "Time from the complete request to its response, by route.");
     for (int route = 0; route < ROUTE_COUNT; route++) {
         char labels[64];
         (void)snprintf(labels, sizeof labels, "route=\"%s\"", route_name((enum route)route));
@@ -75,8 +75,7 @@ static void write_keys(struct buf *out, const struct request_metrics *t)
     static const char *const outcomes[AUTH_OUTCOMES] = {"valid", "missing", "invalid", "unavailable"};
     metrics_write_head(
         out, "channeld_auth_total", "counter",
-        "Requests to the API's routes by what came of their key; unavailable: neither Redis nor "
-        "memory could tell.");
+        "API requests by outcome of the key check; unavailable: neither Redis nor the cache could tell.");
     for (int i = 0; i < AUTH_OUTCOMES; i++)
         buf_printf(out, "channeld_auth_total{outcome=\"%s\"} %llu\n", outcomes[i],
                    (unsigned long long)metric_get(&t->auth[i]));

@@ -1,6 +1,6 @@
 /*
- * What was asked and answered, counted: requests by route and status, how long they took, what came of their
- * keys. One struct a worker, which alone writes it; the admin listener reads and adds them up.
+ * Requests by route and status, their durations, and outcomes of key checks. One struct per worker, written
+ * by that worker alone; the admin listener reads and adds them up.
  */
 #ifndef API_METRICS_H
 #define API_METRICS_H
@@ -8,7 +8,7 @@
 #include "api/params.h"
 #include "base/metrics.h"
 
-/* Every status that an answer can have. */
+/* Every status of a response, the most frequent first. */
 #define REQUEST_METRICS_STATUSES(X) \
     X(200) X(304) X(401) X(404) X(400) X(500) X(204) X(405) X(408) X(413) X(414) X(431) X(501) X(503) X(505)
 
@@ -16,27 +16,27 @@
 enum { REQUEST_METRICS_STATUS_COUNT = 0 REQUEST_METRICS_STATUSES(REQUEST_METRICS_COUNT) };
 #undef REQUEST_METRICS_COUNT
 
-/* What came of the key of a request that asked for data. */
+/* The outcome of the key check. */
 enum auth_outcome {
     AUTH_VALID,
     AUTH_MISSING,
     AUTH_INVALID,
-    AUTH_UNAVAILABLE, /* neither Redis nor memory could tell */
+    AUTH_UNAVAILABLE, /* neither Redis nor the cache could tell */
     AUTH_OUTCOMES
 };
 
-/* X(name, kind, help): those without labels; see base/metrics.h. */
-#define API_METRICS(X) X(requests_in_flight, gauge, "Requests that have come and are not answered yet.")
+/* X(name, kind, help): the metrics without labels; see base/metrics.h. */
+#define API_METRICS(X) X(requests_in_flight, gauge, "Requests received and not yet answered.")
 
 struct request_metrics {
     API_METRICS(METRIC_MEMBER)
-    /* The last status: one that is not listed, a bug. */
+    /* The last status stands for any that is not listed. */
     _Atomic uint64_t requests[ROUTE_COUNT][REQUEST_METRICS_STATUS_COUNT + 1];
     struct histogram duration[ROUTE_COUNT];
     _Atomic uint64_t auth[AUTH_OUTCOMES];
 };
 
-/* `duration_ns`: from the complete request to its answer. */
+/* `duration_ns`: from the complete request to its response. */
 void request_metrics_count(struct request_metrics *t, enum route route, int status, uint64_t duration_ns);
 
 static inline void request_metrics_count_key(struct request_metrics *t, enum auth_outcome outcome)
@@ -48,9 +48,9 @@ static inline void request_metrics_count_key(struct request_metrics *t, enum aut
 void request_metrics_accumulate(struct request_metrics *to, const struct request_metrics *from);
 
 /*
- * Writes the metrics in the Prometheus text format. Of the statuses, those that a route has given at least
- * once, and from the start those that alerts look at: 200, 401, 404 and 500 of each route of the API, 500 and
- * 503 of `other`.
+ * Writes the metrics with labels in the Prometheus text format. Of the statuses, those that occurred, and
+ * from the start those that alerts use: 200, 401, 404 and 500 of each route of the API, 500 and 503 of
+ * `other`.
  */
 void request_metrics_write(struct buf *out, const struct request_metrics *t);
 

@@ -28,7 +28,7 @@ static void respond(struct ops *o, struct http_exchange *x, int status, const ch
     blob_unref(r.body);
 }
 
-/* `?verbose` lists the checks; without it the verdict is one word, which is what probes read. */
+/* `?verbose` lists the checks; without it the response is one word. */
 static void respond_check(struct ops *o, struct http_exchange *x, bool (*check)(void *arg, struct buf *why))
 {
     struct span query = http_exchange_request(x)->query;
@@ -85,7 +85,7 @@ static void reject(void *arg, struct http_exchange *x, int status)
 static void cancel(void *arg, struct http_exchange *x)
 {
     (void)arg;
-    (void)x; /* every answer is given at once */
+    (void)x; /* no response is ever pending */
 }
 
 int ops_new(const struct ops_source *source, struct ops **out)

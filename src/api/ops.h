@@ -1,6 +1,6 @@
 /*
- * The operator's endpoints as an HTTP handler, for a listener of their own: /livez, /readyz, /startupz,
- * /metrics, /version. They need no key and must never be on the public port.
+ * The operational endpoints as an HTTP handler, for the admin listener: /livez, /readyz, /startupz, /metrics,
+ * /version. They need no key and must never be on the public port.
  */
 #ifndef API_OPS_H
 #define API_OPS_H
@@ -8,11 +8,11 @@
 #include "base/metrics.h"
 #include "http/exchange.h"
 
-/* What the process tells about itself. Each function is called on the thread of the admin listener. */
+/* The state of the process. Each function is called on the thread of the admin listener. */
 struct ops_source {
     void *arg;
-    /* Each returns the verdict and, when `why` is given, appends one line a check: "[+]name " or, where it
-     * speaks against the verdict, "[-]name ", and what was found: "ok" where there is nothing to tell. */
+    /* Each returns the result and, if `why` is given, appends one line per check: "[+]name " if it passes,
+     * "[-]name " if not, and the finding, such as "ok". */
     bool (*is_live)(void *arg, struct buf *why);
     bool (*is_ready)(void *arg, struct buf *why);
     bool (*is_started)(void *arg, struct buf *why);

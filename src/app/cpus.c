@@ -1,10 +1,10 @@
 /*
  * Counting processors; see cpus.h.
  *
- * A process gets the least that its own control group and all groups above it grant: systemd's CPUQuota= may
- * stand at a slice. /proc/self/cgroup names the group, /proc/self/mountinfo says where its hierarchy is
- * mounted and from which group on. In a container that is usually the container's own group; what stands
- * above it cannot be seen.
+ * The smallest quota of the process' own control group and all groups above it applies: systemd's CPUQuota=
+ * may be set on a slice. /proc/self/cgroup names the group, /proc/self/mountinfo the mount of its hierarchy
+ * and the group at the root of that mount. In a container that is usually the container's own group; groups
+ * above it are not visible.
  */
 #include "app/cpus.h"
 
@@ -17,14 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The paths of this process in the hierarchy of version 2 and in that of version 1 with the controller "cpu".
- * Owned; NULL where it is in none. */
+/* The paths of this process in the version 2 hierarchy and in the version 1 hierarchy of the "cpu"
+ * controller. Owned; NULL: none. */
 struct groups {
     char *unified;
     char *cpu;
 };
 
-/* The number at *text, which moves behind it; 0 when there is none ("max"). */
+/* Parses the number at *text, which moves behind it; 0 for none ("max"). */
 static long long take_number(const char **text)
 {
     char *end = NULL;
@@ -62,7 +62,7 @@ static long long number_in(const char *directory, const char *name)
     return read_first_line(directory, name, line, sizeof line) ? take_number(&text) : 0;
 }
 
-/* Of one group, whichever version it is of; 0 for no quota. */
+/* The quota of one group of either version; 0: none. */
 static int quota_of(const char *directory)
 {
     char line[64];
@@ -71,13 +71,13 @@ static int quota_of(const char *directory)
     return rounded_up(number_in(directory, "cpu.cfs_quota_us"), number_in(directory, "cpu.cfs_period_us"));
 }
 
-/* The lesser of two quotas, where 0 is none. */
+/* The smaller of two quotas, where 0 is none. */
 static int lesser(int a, int b)
 {
     return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
-/* Of the group at `path` below `mount`, and of those between. */
+/* The smallest quota of the group at `path` below `mount` and of all groups between them. */
 static int least_quota(const char *mount, const char *path)
 {
     char directory[PATH_MAX];
@@ -93,8 +93,7 @@ static int least_quota(const char *mount, const char *path)
     return least;
 }
 
-/* Where `group` is below a mount that shows the hierarchy from `root` on; the mount itself where it is not
- * below. */
+/* The path of `group` below a mount whose root is the group `root`; the mount itself if it is not below. */
 static const char *path_below(const char *root, const char *group)
 {
     size_t n = strcmp(root, "/") == 0 ? 0 : strlen(root);
@@ -103,7 +102,7 @@ static const char *path_below(const char *root, const char *group)
     return strcmp(group + n, "/") == 0 ? "" : group + n;
 }
 
-/* Cuts `list`. */
+/* Modifies `list`. */
 static bool has_word(char *list, const char *separators, const char *word)
 {
     char *rest = NULL;
@@ -120,7 +119,7 @@ static FILE *open_below(const char *root, const char *name)
     return n > 0 && n < (int)sizeof path ? fopen(path, "re") : NULL;
 }
 
-/* "4:cpu,cpuacct:/path" of version 1, "0::/path" of version 2. Cuts `line`. */
+/* Parses "4:cpu,cpuacct:/path" (version 1) or "0::/path" (version 2). Modifies `line`. */
 static void take_group(struct groups *g, char *line)
 {
     char *path = line;
@@ -150,7 +149,7 @@ static struct groups read_groups(const char *root)
 }
 
 /*
- * The least quota by one line of mountinfo (proc_pid_mountinfo(5)), which is cut:
+ * The smallest quota in the mount of one line of mountinfo (proc_pid_mountinfo(5)), which is modified:
  * ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS... - TYPE SOURCE SUPEROPTIONS
  */
 static int quota_by_mount(const char *root, char *line, const struct groups *g)

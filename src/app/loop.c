@@ -1,10 +1,10 @@
 /*
- * Opening loops, and what libuv would end the process for; see loop.h.
+ * Opening loops, and replacements for two cases in which libuv aborts; see loop.h.
  *
- * libuv keeps a table by descriptor and grows it with realloc when a higher one comes; where there is no
- * memory for that it calls abort(), whoever's connection it was. (It reallocs nothing else that we use; what
- * else it cannot allocate it reports.) So a loop gets its table at full size before it serves, and if not
- * even that can be had, the process ends with a message.
+ * libuv has a table indexed by descriptor and grows it with realloc for a higher descriptor; if that fails,
+ * it calls abort(). (It reallocates nothing else that is used here, and reports other allocations that fail.)
+ * So the table of a loop gets its full size before the loop serves; if that fails, the process exits with a
+ * message.
  */
 #include "app/loop.h"
 
@@ -21,7 +21,7 @@
 
 enum { EXIT_CANNOT_RUN = 1 };
 
-static void *realloc_or_end(void *old, size_t size)
+static void *realloc_or_exit(void *old, size_t size)
 {
     static const char message[] = "channeld: out of memory\n";
     void *block = realloc(old, size);
@@ -33,19 +33,19 @@ static void *realloc_or_end(void *old, size_t size)
 }
 
 /*
- * glibc's malloc keeps small blocks that are given back in lists of their own, and joins all of them to their
- * neighbours when a large one comes back: 12 ms for 100,000 links. Without these lists each is joined at
- * once. (What each thread keeps for itself, a few blocks of each size, stays.)
+ * glibc's malloc puts small freed blocks into fastbins, and merges all of them with their neighbours when a
+ * large block is freed: 12 ms for 100,000 links. Without fastbins each block is merged when it is freed. (The
+ * cache of each thread, a few blocks of each size, stays.)
  */
-static void spread_work_of_allocator(void)
+static void disable_fastbins(void)
 {
     (void)mallopt(M_MXFAST, 0);
 }
 
 int loop_prepare(void)
 {
-    spread_work_of_allocator();
-    return uv_replace_allocator(malloc, realloc_or_end, calloc, free);
+    disable_fastbins();
+    return uv_replace_allocator(malloc, realloc_or_exit, calloc, free);
 }
 
 static int call_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
@@ -53,8 +53,8 @@ static int call_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
     return (int)syscall(SYS_epoll_ctl, epfd, op, fd, event);
 }
 
-/* Of both ends of the connection; false for what is none. */
-static bool end_connection(int fd)
+/* False if `fd` is not a connection. */
+static bool shut_down_connection(int fd)
 {
     int listens = 0;
     socklen_t len = sizeof listens;
@@ -65,17 +65,16 @@ static bool end_connection(int fd)
 }
 
 /*
- * In the C library's place, for libuv, which calls abort() when this fails: where the kernel has no memory,
- * or fs.epoll.max_user_watches is reached, which counts for all processes of a user together. A connection
- * that cannot be polled is shut down, and libuv is told that all is well: it hears no more of that
- * connection, which then ends by its deadline. Whatever else libuv does with it meanwhile is told the same.
- * What is no connection (a listener, the loop's own descriptors) is left to libuv: without it the process is
- * of no use.
+ * Replaces epoll_ctl of the C library for libuv, which calls abort() when it fails: when the kernel is out of
+ * memory, or fs.epoll.max_user_watches is reached, a limit on all processes of a user together. A connection
+ * that cannot be polled is shut down, and success is returned: libuv gets no events of it, and its timeout
+ * closes it. Later calls for it succeed as well. Other descriptors (listeners, the loop's own) are left to
+ * libuv's abort(): the process cannot work without them.
  */
 int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
     int done = call_epoll_ctl(epfd, op, fd, event);
-    if (done != 0 && errno == ENOENT) { /* one that was not polled before */
+    if (done != 0 && errno == ENOENT) { /* it was never added */
         if (op == EPOLL_CTL_DEL)
             return 0;
         op = EPOLL_CTL_ADD;
@@ -84,7 +83,7 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
     if (done == 0 || op != EPOLL_CTL_ADD || (errno != ENOSPC && errno != ENOMEM))
         return done;
     int err = errno;
-    if (end_connection(fd))
+    if (shut_down_connection(fd))
         return 0;
     errno = err;
     return -1;
@@ -97,7 +96,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
     (void)events;
 }
 
-/* Polls the descriptor, though not for long. */
+/* Polls the descriptor once, so that libuv grows its table. */
 static int touch(uv_loop_t *loop, int fd)
 {
     uv_poll_t poll;
@@ -117,7 +116,7 @@ static int make_room(uv_loop_t *loop, int descriptors)
         return -errno;
     int highest = fcntl(event, F_DUPFD_CLOEXEC, descriptors - 1);
     int err =
-        highest >= 0 ? touch(loop, highest) : 0; /* the system does not grant so many: so they cannot come */
+        highest >= 0 ? touch(loop, highest) : 0; /* beyond the limit: no such descriptor can be opened */
     if (highest >= 0)
         close(highest);
     close(event);

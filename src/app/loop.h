@@ -1,4 +1,4 @@
-/* Event loops that do not end the process when memory runs out. */
+/* Event loops that do not abort the process when memory runs out. */
 #ifndef APP_LOOP_H
 #define APP_LOOP_H
 
@@ -9,8 +9,8 @@
 int loop_prepare(void) __attribute__((warn_unused_result));
 
 /*
- * As uv_loop_init, with room for as many descriptors as the process may ever have open. Returns 0 or a
- * negative errno; then there is nothing to be closed.
+ * uv_loop_init with room for the descriptors 0 to `descriptors` - 1, the limit of the process. Returns 0, or
+ * a negative errno and nothing to close.
  */
 int loop_open(uv_loop_t *loop, int descriptors) __attribute__((warn_unused_result));
 

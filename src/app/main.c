@@ -1,5 +1,4 @@
-/* channeld: reads its settings, serves until told to stop. Exit codes: 0 fine, 1 could not run or (--probe)
- * is not ready, 2 bad settings. */
+/* channeld. Exit codes: 0 success, 1 could not run or (--probe) not ready, 2 wrong settings. */
 #include "app/config.h"
 #include "app/loop.h"
 #include "app/probe.h"
@@ -12,13 +11,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { EXIT_FINE = 0, EXIT_CANNOT_RUN = 1, EXIT_BAD_SETTINGS = 2 };
+enum { EXIT_OK = 0, EXIT_CANNOT_RUN = 1, EXIT_BAD_SETTINGS = 2 };
 
-static int complain(struct buf *error, int code)
+static int fail(struct buf *error, int code)
 {
     const char *text = buf_c_str(error);
-    bool told = text != NULL && *text != '\0'; /* every other failure leaves a message */
-    (void)fprintf(stderr, "channeld: %s\n", told ? text : "out of memory");
+    bool has_text = text != NULL && *text != '\0'; /* all failures but this one have a message */
+    (void)fprintf(stderr, "channeld: %s\n", has_text ? text : "out of memory");
     return code;
 }
 
@@ -29,10 +28,10 @@ static int print(struct buf *text)
     if (!written)
         (void)fprintf(stderr, "channeld: %s\n", buf_error(text) != 0 ? "out of memory" : strerror(errno));
     buf_fini(text);
-    return written ? EXIT_FINE : EXIT_CANNOT_RUN;
+    return written ? EXIT_OK : EXIT_CANNOT_RUN;
 }
 
-/* In the log of a server, and on standard error with --check. */
+/* Warnings go to the log of a server, or to standard error with --check. */
 static void warn_of_unknown_variables(bool to_log)
 {
     size_t at = 0;
@@ -42,11 +41,11 @@ static void warn_of_unknown_variables(bool to_log)
             return;
         struct buf text = BUF_INIT;
         config_write_unknown(name, &text);
-        const char *said = buf_c_str(&text);
-        if (said != NULL && to_log)
-            log_text(LOG_WARN, "unknown setting in the environment", "reason", said);
-        else if (said != NULL)
-            (void)fprintf(stderr, "channeld: warning: %s\n", said);
+        const char *warning = buf_c_str(&text);
+        if (warning != NULL && to_log)
+            log_text(LOG_WARN, "unknown setting in the environment", "reason", warning);
+        else if (warning != NULL)
+            (void)fprintf(stderr, "channeld: warning: %s\n", warning);
         buf_fini(&text);
     }
 }
@@ -55,7 +54,7 @@ static int serve(const struct config *config, struct buf *error)
 {
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGHUP, SIG_IGN);  /* until the server handles it */
-    (void)signal(SIGXFSZ, SIG_IGN); /* a log file at its limit is an error of write(), as a full disk is */
+    (void)signal(SIGXFSZ, SIG_IGN); /* write() fails at the size limit of a log file */
     if (config->core_dumps)
         process_allow_dumps();
     int err = loop_prepare();
@@ -67,15 +66,15 @@ static int serve(const struct config *config, struct buf *error)
     }
     log_stop();
     if (err == 0)
-        return EXIT_FINE;
+        return EXIT_OK;
     if (error->len == 0)
         buf_append_str(error, strerror(-err));
-    return complain(error, EXIT_CANNOT_RUN);
+    return fail(error, EXIT_CANNOT_RUN);
 }
 
 static int probe(const struct config *config, struct buf *error)
 {
-    return probe_ready(&config->admin_listen, error) == 0 ? EXIT_FINE : complain(error, EXIT_CANNOT_RUN);
+    return probe_ready(&config->admin_listen, error) == 0 ? EXIT_OK : fail(error, EXIT_CANNOT_RUN);
 }
 
 static int run(struct config *config, int argc, char **argv, struct buf *error)
@@ -97,9 +96,9 @@ static int run(struct config *config, int argc, char **argv, struct buf *error)
         buf_append_str(&text, "channeld " CHANNELD_VERSION "\n");
         return print(&text);
     case -ENOMEM:
-        return complain(error, EXIT_CANNOT_RUN);
+        return fail(error, EXIT_CANNOT_RUN);
     default:
-        return complain(error, EXIT_BAD_SETTINGS);
+        return fail(error, EXIT_BAD_SETTINGS);
     }
 }
 

@@ -42,8 +42,7 @@ void worker_metrics_accumulate(struct worker_metrics *to, const struct worker_me
 static void write_roles(struct buf *out, const struct redis_metrics *m)
 {
     static const char *const names[REDIS_ROLE_KINDS] = {"unknown", "master", "replica"};
-    metrics_write_head(out, "channeld_redis_role", "gauge",
-                       "Ready Redis connections by what the server says it is.");
+    metrics_write_head(out, "channeld_redis_role", "gauge", "Ready Redis connections by role of the server.");
     for (int i = 0; i < REDIS_ROLE_KINDS; i++)
         buf_printf(out, "channeld_redis_role{role=\"%s\"} %llu\n", names[i],
                    (unsigned long long)metric_get(&m->redis_role[i]));
@@ -54,14 +53,15 @@ void worker_metrics_write(struct buf *out, const struct worker_metrics *m)
     request_metrics_write(out, &m->requests);
     metrics_write(out, TABLE, TABLE_ROWS, m);
     write_roles(out, &m->redis);
-    metrics_write_head(out, "channeld_loop_lag_seconds", "histogram",
-                       "Time of a turn of a worker's loop: for so long everybody else waits.");
+    metrics_write_head(
+        out, "channeld_loop_lag_seconds", "histogram",
+        "Duration of a turn of a worker's event loop: everything else on the worker waits for it.");
     histogram_write(out, "channeld_loop_lag_seconds", "", &m->loop_lag.turns);
 }
 
 /* --- the process --- */
 
-/* The fields of /proc/self/stat that are wanted here, by their numbers in proc_pid_stat(5). */
+/* Fields of /proc/self/stat, by their numbers in proc_pid_stat(5). */
 enum {
     STAT_STATE = 3,
     STAT_THREADS = 20,
@@ -71,7 +71,7 @@ enum {
     STAT_END
 };
 
-/* The second field, the name, may hold anything, but ends with the last parenthesis. */
+/* The second field, the name, may contain anything and ends with the last parenthesis. */
 static bool read_stat(unsigned long long field[STAT_END])
 {
     char line[1024];
@@ -86,7 +86,7 @@ static bool read_stat(unsigned long long field[STAT_END])
     return at == STAT_END;
 }
 
-/* When the system started, in seconds since 1970; 0 when it is not told. */
+/* Boot time in seconds since 1970; 0: unknown. */
 static unsigned long long boot_time(void)
 {
     char line[256];
@@ -133,8 +133,7 @@ static void write_cpu(struct buf *out)
     buf_printf(out, "process_cpu_seconds_total %lld.%06lld\n", us / 1000000, us % 1000000);
 }
 
-/* The directory that is read is one of them itself, and not counted; nor are its entries for itself and its
- * parent. */
+/* Not counted: the descriptor of the directory that is read, and its entries for itself and its parent. */
 static void write_descriptors(struct buf *out)
 {
     enum { NOT_COUNTED = 3 };

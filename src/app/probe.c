@@ -1,4 +1,4 @@
-/* The health check; see probe.h. Blocking sockets do: the process has nothing else to wait for. */
+/* The health check, on a non-blocking socket with a deadline; see probe.h. */
 #include "app/probe.h"
 
 #include "base/clock.h"
@@ -10,9 +10,9 @@
 
 #define REQUEST "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
-enum { STATUS_AT = 9, STATUS_LEN = 3, ANSWER_MAX = 1024 }; /* "HTTP/1.1 200 OK" */
+enum { STATUS_AT = 9, STATUS_LEN = 3, RESPONSE_MAX = 1024 }; /* "HTTP/1.1 200 OK" */
 
-/* Waits until the socket can do one of `events`. Returns 0 or -ETIMEDOUT. */
+/* Waits for one of `events`. Returns 0 or a negative errno, such as -ETIMEDOUT. */
 static int wait_for(int fd, short events, uint64_t deadline)
 {
     struct pollfd polled = {.fd = fd, .events = events};
@@ -75,7 +75,7 @@ static struct addr loopback(int family, unsigned port)
     return a;
 }
 
-/* A listener on [::] takes both families, and containers often have no IPv6 loopback. */
+/* A listener on [::] accepts both families, and containers often have no IPv6 loopback. */
 static int open_connection(const struct addr *admin, uint64_t deadline)
 {
     if (!listens_everywhere(admin))
@@ -88,15 +88,15 @@ static int open_connection(const struct addr *admin, uint64_t deadline)
     return open_socket(&to, deadline);
 }
 
-/* Reads to the end of the answer, or as much of it as fits. Returns its length or a negative errno. */
-static ssize_t receive(int fd, char answer[ANSWER_MAX], uint64_t deadline)
+/* Reads the response to its end, or as much as fits. Returns the length or a negative errno. */
+static ssize_t receive(int fd, char response[RESPONSE_MAX], uint64_t deadline)
 {
     size_t len = 0;
-    while (len < ANSWER_MAX) {
+    while (len < RESPONSE_MAX) {
         int err = wait_for(fd, POLLIN, deadline);
         if (err != 0)
             return err;
-        ssize_t n = recv(fd, answer + len, ANSWER_MAX - len, 0);
+        ssize_t n = recv(fd, response + len, RESPONSE_MAX - len, 0);
         if (n < 0)
             return -errno;
         if (n == 0)
@@ -106,27 +106,27 @@ static ssize_t receive(int fd, char answer[ANSWER_MAX], uint64_t deadline)
     return (ssize_t)len;
 }
 
-static int judge(struct span answer, struct buf *error)
+static int check_response(struct span response, struct buf *error)
 {
-    if (answer.len < STATUS_AT + STATUS_LEN || !span_starts_with(answer, SPAN("HTTP/1."))) {
-        buf_append_str(error, "what answers on the admin address does not speak HTTP");
+    if (response.len < STATUS_AT + STATUS_LEN || !span_starts_with(response, SPAN("HTTP/1."))) {
+        buf_append_str(error, "the service at the admin address does not speak HTTP");
         return -EPROTO;
     }
-    struct span status = {answer.data + STATUS_AT, STATUS_LEN};
+    struct span status = {response.data + STATUS_AT, STATUS_LEN};
     if (span_equal(status, SPAN("200")))
         return 0;
     buf_printf(error, "not ready: /readyz answers %.*s", (int)status.len, status.data);
     return -EAGAIN;
 }
 
-static int ask(int fd, uint64_t deadline, struct buf *error)
+static int request_readiness(int fd, uint64_t deadline, struct buf *error)
 {
-    char answer[ANSWER_MAX];
+    char response[RESPONSE_MAX];
     ssize_t got = -EIO;
     if (send(fd, REQUEST, sizeof REQUEST - 1, MSG_NOSIGNAL) == (ssize_t)(sizeof REQUEST - 1))
-        got = receive(fd, answer, deadline);
+        got = receive(fd, response, deadline);
     if (got >= 0)
-        return judge((struct span){answer, (size_t)got}, error);
+        return check_response((struct span){response, (size_t)got}, error);
     buf_printf(error, "no answer from the admin address: %s", strerror((int)-got));
     return (int)got;
 }
@@ -139,7 +139,7 @@ int probe_ready(const struct addr *admin, struct buf *error)
         buf_printf(error, "cannot connect to the admin address: %s", strerror(-fd));
         return fd;
     }
-    int err = ask(fd, deadline, error);
+    int err = request_readiness(fd, deadline, error);
     (void)close(fd);
     return err;
 }

@@ -1,5 +1,4 @@
-/* A health check from outside: asks a running channeld by its admin listener whether it is ready. For
- * containers without a shell or an HTTP client in them. */
+/* A health check for containers without a shell or an HTTP client: requests /readyz of a running channeld. */
 #ifndef APP_PROBE_H
 #define APP_PROBE_H
 
@@ -9,9 +8,9 @@
 enum { PROBE_TIMEOUT_MS = 2000 };
 
 /*
- * Sends GET /readyz to the listener at `admin`; one that listens on every address is asked on the loopback.
- * Blocks for at most PROBE_TIMEOUT_MS in all. Returns 0 when the answer is 200, otherwise a negative errno
- * (-EAGAIN: another answer) with what is wrong in `error`.
+ * Sends GET /readyz to the listener at `admin`, by the loopback if it listens on every address. Blocks for at
+ * most PROBE_TIMEOUT_MS in all. Returns 0 if the response is 200, or a negative errno
+ * (-EAGAIN: another status) with a message in `error`.
  */
 int probe_ready(const struct addr *admin, struct buf *error) __attribute__((warn_unused_result));
 

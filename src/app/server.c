@@ -1,9 +1,12 @@
-/* Starting, draining and ending the process; see server.h. */
+/* The process: starting, draining, ending, and the admin listener; see server.h. */
 #include "app/server.h"
 
+#include "api/ops.h"
 #include "app/loop.h"
-#include "app/server_internal.h"
+#include "app/worker.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "http/server.h"
 #include "redis/tls.h"
 #include "version.h"
 
@@ -15,22 +18,203 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Descriptors beside client connections: admin connections and loops; refusals, listener, Redis and loop of
- * each worker.
- */
+/* Descriptors beside those of client connections. */
 enum {
-    DESCRIPTORS_RESERVED = 512,
-    DESCRIPTORS_PER_WORKER = 80,
+    DESCRIPTORS_RESERVED = 512,  /* of the process: admin connections, the main loop, the log */
+    DESCRIPTORS_PER_WORKER = 80, /* rejected connections, listener, Redis, loop */
     REFUSALS_PER_WORKER = 64,
     ADMIN_CONNECTIONS_MAX = 256
 };
 
+enum server_state { SERVER_SERVING, SERVER_ANNOUNCING, SERVER_FINISHING, SERVER_EXITING };
+
+struct server {
+    const struct config *config;
+    struct ssl_ctx_st *tls;
+    uv_loop_t loop;
+    uv_async_t changed; /* a worker may have finished */
+    uv_timer_t timer;
+    uv_signal_t sigterm, sigint, sighup;
+    enum server_state state;
+    int descriptors; /* limit of the process */
+    int max_connections;
+    int max_refusals; /* per worker: connections over the limit that are answered with 503 at a time */
+    int max_admin_connections;
+    atomic_int open_connections;
+    int worker_count; /* created so far */
+    struct worker **workers;
+    struct ops *ops;
+    struct http_server *admin;
+    atomic_int admin_connections;
+    struct http_metrics admin_metrics; /* of the admin listener; not exposed */
+    struct loop_lag loop_lag;          /* of the main loop; not exposed */
+};
+
+/* --- admin listener --- */
+
+/*
+ * The admin listener has a small connection limit of its own, so that it answers whatever the load on the
+ * public listener. At the limit a new connection replaces the oldest idle one.
+ */
+enum { ADMIN_REFUSALS_MAX = 16, ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
+
+/* A loop whose timer has not fired for this long is stuck. */
+enum { LIVE_LIMIT_MS = 10 * 1000 };
+
+static void report(struct buf *why, bool good, const char *name, const char *reason)
+{
+    if (why != NULL)
+        buf_printf(why, good ? "[+]%s ok\n" : "[-]%s %s\n", name, reason);
+}
+
+static bool is_live(void *arg, struct buf *why)
+{
+    const struct server *s = arg;
+    uint64_t now = clock_now_ms();
+    bool live = true;
+    for (int i = 0; i < s->worker_count; i++) {
+        uint64_t ticked = worker_status(s->workers[i]).ticked_ms;
+        live = live && (ticked >= now || now - ticked < LIVE_LIMIT_MS);
+    }
+    report(why, live, "workers", "a worker's loop is stuck");
+    return live;
+}
+
+/* The Redis connections of all workers. */
+struct redis_view {
+    int lost;         /* workers without a connection */
+    bool seen;        /* every worker has a connection or had one */
+    bool usable;      /* every worker has one or had it within the stale limit */
+    bool missing;     /* a worker found no catalogue */
+    uint64_t away_ms; /* since the first connection was lost */
+};
+
+static struct redis_view view_redis(const struct server *s)
+{
+    uint64_t now = clock_boot_ms();
+    struct redis_view v = {.seen = true};
+    for (int i = 0; i < s->worker_count; i++) {
+        struct worker_status w = worker_status(s->workers[i]);
+        v.missing = v.missing || metric_get(&worker_metrics(s->workers[i])->cache.catalogue_missing) > 0;
+        if (w.redis_ready)
+            continue;
+        uint64_t away_ms = w.redis_lost_ms < now ? now - w.redis_lost_ms : 0;
+        v.lost++;
+        v.seen = v.seen && w.redis_seen;
+        v.away_ms = away_ms > v.away_ms ? away_ms : v.away_ms;
+    }
+    v.usable = v.seen && (v.lost == 0 || v.away_ms < (uint64_t)s->config->values.stale_limit);
+    return v;
+}
+
+static void report_redis(const struct server *s, const struct redis_view *v, struct buf *why)
+{
+    const char *memory = s->config->values.cache_size > 0 ? ", serving from memory" : "";
+    if (v->lost == 0 || !v->seen) {
+        report(why, v->lost == 0, "redis", "not connected yet");
+        return;
+    }
+    buf_printf(why, "[%c]redis lost %llu s ago", v->usable ? '+' : '-',
+               (unsigned long long)v->away_ms / 1000);
+    if (v->lost < s->worker_count)
+        buf_printf(why, " by %d of %d workers", v->lost, s->worker_count);
+    buf_printf(why, "%s\n", v->usable ? memory : ", longer than the stale limit");
+}
+
+static void report_catalogue(const struct redis_view *v, struct buf *why)
+{
+    if (v->missing)
+        buf_printf(why, "[%c]catalogue missing\n", v->usable ? '+' : '-');
+    else
+        report(why, v->seen, "catalogue", "not seen yet");
+}
+
+static bool is_ready(void *arg, struct buf *why)
+{
+    const struct server *s = arg;
+    bool serving = s->state == SERVER_SERVING;
+    const struct redis_view redis = view_redis(s);
+    report(why, serving, "serving", "draining");
+    if (why != NULL) {
+        report_redis(s, &redis, why);
+        report_catalogue(&redis, why);
+    }
+    return serving && redis.usable;
+}
+
+/* The admin listener answers only after all listeners are bound and the workers run. */
+static bool is_started(void *arg, struct buf *why)
+{
+    (void)arg;
+    report(why, true, "workers", "");
+    return true;
+}
+
+static void write_workers(const struct server *s, struct buf *out)
+{
+    metrics_write_one(out, "channeld_workers", "gauge", "Worker threads.", (uint64_t)s->worker_count);
+    metrics_write_head(out, "channeld_worker_redis_connected", "gauge",
+                       "1 while the Redis connection of the worker is ready.");
+    for (int i = 0; i < s->worker_count; i++)
+        buf_printf(out, "channeld_worker_redis_connected{worker=\"%d\"} %d\n", i,
+                   worker_status(s->workers[i]).redis_ready ? 1 : 0);
+}
+
+static void write_metrics(void *arg, struct buf *out)
+{
+    struct server *s = arg;
+    struct worker_metrics sum = {0};
+    for (int i = 0; i < s->worker_count; i++)
+        worker_metrics_accumulate(&sum, worker_metrics(s->workers[i]));
+    worker_metrics_write(out, &sum);
+    write_workers(s, out);
+    metrics_write_one(out, "channeld_ready", "gauge", "1 while /readyz answers 200.",
+                      is_ready(s, NULL) ? 1 : 0);
+    metrics_write_one(out, "channeld_log_lines_dropped_total", "counter",
+                      "Log lines lost: not read in time, or not writable.", log_dropped());
+    metrics_write_head(out, "channeld_build_info", "gauge", "Always 1; the version is in the label.");
+    buf_append_str(out, "channeld_build_info{version=\"" CHANNELD_VERSION "\"} 1\n");
+    process_metrics_write(out);
+}
+
+static struct ops_source admin_source(struct server *s)
+{
+    return (struct ops_source){.arg = s,
+                               .is_live = is_live,
+                               .is_ready = is_ready,
+                               .is_started = is_started,
+                               .write_metrics = write_metrics};
+}
+
+static int admin_open(struct server *s)
+{
+    const struct http_server_options options = {
+        .handler = ops_handler(s->ops),
+        .metrics = &s->admin_metrics,
+        .loop_lag = &s->loop_lag,
+        .head_max = ADMIN_HEAD_MAX,
+        .body_max = 0,
+        .head_timeout_ms = ADMIN_TIMEOUT_MS,
+        .idle_timeout_ms = ADMIN_TIMEOUT_MS,
+        .write_timeout_ms = ADMIN_TIMEOUT_MS,
+        .max_connections = s->max_admin_connections,
+        .max_rejections = ADMIN_REFUSALS_MAX,
+        .open_connections = &s->admin_connections,
+        .close_each = true,
+        .evict_idle = true,
+    };
+    int err = http_server_new(&s->loop, &options, &s->admin);
+    return err != 0 ? err : http_server_listen(s->admin, &s->config->admin_listen);
+}
+
+/* --- states --- */
+
 static void enter(struct server *s, enum server_state next);
 
-static void order_all(struct server *s, enum worker_command order)
+static void command_all(struct server *s, enum worker_command command)
 {
     for (int i = 0; i < s->worker_count; i++)
-        worker_command(s->workers[i], order);
+        worker_command(s->workers[i], command);
 }
 
 static bool all_finished(const struct server *s)
@@ -54,7 +238,7 @@ static void on_timer(uv_timer_t *timer)
     if (s->state == SERVER_ANNOUNCING) {
         enter(s, SERVER_FINISHING);
     } else if (s->state == SERVER_FINISHING) {
-        log_text(LOG_WARN, "drain timeout: closing connections with requests under way", NULL, NULL);
+        log_text(LOG_WARN, "drain timeout: closing connections with requests in flight", NULL, NULL);
         enter(s, SERVER_EXITING);
     }
 }
@@ -63,11 +247,11 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct server *s = handle->data;
     if (s->state != SERVER_SERVING)
-        _exit(128 + number); /* asked a second time: at once */
+        _exit(128 + number); /* the second signal */
     enter(s, SERVER_ANNOUNCING);
 }
 
-/* What can be read again while it runs is read again here: so far nothing. Never ends the process. */
+/* SIGHUP reloads nothing, and must not end the process. */
 static void on_hangup(uv_signal_t *handle, int number)
 {
     (void)handle;
@@ -75,8 +259,8 @@ static void on_hangup(uv_signal_t *handle, int number)
     log_text(LOG_INFO, "SIGHUP received", "reloaded", "nothing");
 }
 
-/* libuv gives a signal its default action back when the handle is closed. Other threads have it blocked, or
- * have ended. */
+/* libuv restores the default action of a signal when its handle is closed. All other threads have SIGHUP
+ * blocked or have ended. */
 static void block_hangup(void)
 {
     sigset_t hangup;
@@ -91,8 +275,8 @@ static void on_admin_closed(void *arg)
     s->admin = NULL;
 }
 
-/* Closes what keeps the loop running. `changed` and `sighup` stay open until the workers have ended: they may
- * still send the one, and the other must not find its default action. */
+/* Closes everything that keeps the loop running. `changed` and `sighup` stay open until the workers have
+ * ended: they may still send the former, and SIGHUP must not find its default action. */
 static void close_handles(struct server *s)
 {
     uv_unref((uv_handle_t *)&s->changed);
@@ -104,26 +288,28 @@ static void close_handles(struct server *s)
         http_server_close(s->admin, on_admin_closed, s);
 }
 
-/* Every change of state passes here. */
+/* The only place that changes the state. */
 static void enter(struct server *s, enum server_state next)
 {
     const struct config_values *v = &s->config->values;
+    bool in_order = next == s->state + 1 || next == SERVER_EXITING;
+    assert(in_order && s->state != SERVER_EXITING);
     s->state = next;
     switch (next) {
     case SERVER_SERVING:
         break;
     case SERVER_ANNOUNCING:
-        log_text(LOG_INFO, "draining: not ready any more, still serving", NULL, NULL);
-        order_all(s, WORKER_ANNOUNCE_CLOSE);
+        log_text(LOG_INFO, "draining: not ready, still serving", NULL, NULL);
+        command_all(s, WORKER_ANNOUNCE_CLOSE);
         (void)uv_timer_start(&s->timer, on_timer, (uint64_t)v->drain_delay, 0);
         break;
     case SERVER_FINISHING:
         log_text(LOG_INFO, "draining: listeners closed", NULL, NULL);
-        order_all(s, WORKER_FINISH);
+        command_all(s, WORKER_FINISH);
         (void)uv_timer_start(&s->timer, on_timer, (uint64_t)v->drain_timeout, 0);
         break;
     case SERVER_EXITING:
-        order_all(s, WORKER_EXIT);
+        command_all(s, WORKER_EXIT);
         close_handles(s);
         break;
     }
@@ -134,7 +320,7 @@ static int open_handles(struct server *s)
     int err = uv_async_init(&s->loop, &s->changed, on_changed);
     if (err != 0)
         return err;
-    (void)uv_timer_init(&s->loop, &s->timer); /* neither timers nor signals fail to be made on a new loop */
+    (void)uv_timer_init(&s->loop, &s->timer); /* timers and signals cannot fail on a new loop */
     (void)uv_signal_init(&s->loop, &s->sigterm);
     (void)uv_signal_init(&s->loop, &s->sigint);
     (void)uv_signal_init(&s->loop, &s->sighup);
@@ -157,7 +343,7 @@ static void log_few_descriptors(int granted, int connections)
     log_end(&line);
 }
 
-/* Asks for as many descriptors as the system grants, and returns how many that are, at most `enough`. */
+/* Raises the limit of descriptors to the hard limit. Returns it, at most `enough`. */
 static int claim_descriptors(int enough)
 {
     struct rlimit limit;
@@ -174,9 +360,9 @@ static int min_int(int a, int b)
 }
 
 /*
- * If there are too few descriptors, clients get fewer rather than none when it counts: where even the reserve
- * is out of reach, half of them for connections, an eighth for refusals and an eighth for the operator, so
- * that the rest is always there for Redis.
+ * Splits the descriptors that the system grants. If they are too few, the limit of connections is lowered.
+ * Where not even the reserve is granted, half of them go to client connections, an eighth to rejected ones
+ * and an eighth to the admin listener: the rest is left for Redis.
  */
 static void share_descriptors(struct server *s)
 {
@@ -203,7 +389,7 @@ static int make_workers(struct server *s)
                                      .tls = s->tls,
                                      .open_connections = &s->open_connections,
                                      .max_connections = s->max_connections,
-                                     .max_refusals = s->max_refusals,
+                                     .max_rejections = s->max_refusals,
                                      .descriptors = s->descriptors,
                                      .changed = &s->changed};
     s->workers = calloc((size_t)s->config->workers, sizeof(struct worker *));
@@ -237,7 +423,7 @@ static int start(struct server *s, struct buf *error)
 {
     const struct config_values *v = &s->config->values;
     const struct ops_source source = admin_source(s);
-    int err = open_handles(s); /* first: what closes them does not ask whether they were opened */
+    int err = open_handles(s); /* first: close_handles() expects them */
     if (err == 0)
         err = redis_tls_new(&s->config->redis, &v->redis, &s->tls, error);
     if (err == 0)
@@ -275,7 +461,7 @@ static void release(struct server *s)
     uv_close((uv_handle_t *)&s->sighup, NULL);
     (void)uv_run(&s->loop, UV_RUN_DEFAULT);
     int err = uv_loop_close(&s->loop);
-    assert(err == 0); /* a handle that was not closed is a leak in our own order of ending */
+    assert(err == 0); /* every handle was closed */
     (void)err;
     ops_free(s->ops);
     redis_tls_free(s->tls);

@@ -22,14 +22,14 @@ struct worker {
     bool started;
     uv_async_t wake;
     uv_timer_t tick;
-    uv_check_t turn_begins; /* right after the sockets, for what was not begun by them */
-    uv_prepare_t turn_ends; /* right before they are looked at again */
+    uv_check_t turn_begins; /* runs right after the poll of the sockets */
+    uv_prepare_t turn_ends; /* runs right before the next poll */
     struct cache *cache;
     struct api *api;
     struct http_server *server;
-    enum worker_command obeyed;
-    bool ending; /* shut_down was called, or there is nothing to be closed */
-    atomic_int order;
+    enum worker_command handled; /* the last command */
+    bool ending;                 /* shut_down was called, or there is nothing to close */
+    atomic_int command;          /* the last one sent */
     atomic_bool finished;
     atomic_bool redis_ready, redis_seen;
     _Atomic uint64_t redis_lost_ms, ticked_ms;
@@ -52,8 +52,7 @@ static void on_tick(uv_timer_t *tick)
     atomic_store_explicit(&w->ticked_ms, clock_now_ms(), memory_order_relaxed);
 }
 
-/* What the sockets had to say is dealt with, what has closed is next, then timers and what runs every turn.
- */
+/* For turns that no socket began: close callbacks and timers. */
 static void on_turn_begins(uv_check_t *check)
 {
     struct worker *w = check->data;
@@ -73,8 +72,8 @@ static void on_finished(void *arg)
     (void)uv_async_send(w->options.changed);
 }
 
-/* Ending goes from the outside in: connections, then what they ask, then the handles that remain. */
-static void on_store_closed(void *arg)
+/* Closes from the outside in: connections, the cache, the remaining handles. */
+static void on_cache_closed(void *arg)
 {
     struct worker *w = arg;
     w->cache = NULL;
@@ -89,9 +88,9 @@ static void on_server_closed(void *arg)
     struct worker *w = arg;
     w->server = NULL;
     if (w->cache != NULL)
-        cache_close(w->cache, on_store_closed, w);
+        cache_close(w->cache, on_cache_closed, w);
     else
-        on_store_closed(w);
+        on_cache_closed(w);
 }
 
 static void shut_down(struct worker *w)
@@ -105,9 +104,9 @@ static void shut_down(struct worker *w)
         on_server_closed(w);
 }
 
-static void obey(struct worker *w, enum worker_command order)
+static void handle_command(struct worker *w, enum worker_command command)
 {
-    switch (order) {
+    switch (command) {
     case WORKER_SERVE:
         break;
     case WORKER_ANNOUNCE_CLOSE:
@@ -126,12 +125,12 @@ static void obey(struct worker *w, enum worker_command order)
 static void on_wake(uv_async_t *wake)
 {
     struct worker *w = wake->data;
-    enum worker_command wanted = (enum worker_command)atomic_load(&w->order);
-    while (w->obeyed < wanted && !w->ending)
-        obey(w, ++w->obeyed);
+    enum worker_command wanted = (enum worker_command)atomic_load(&w->command);
+    while (w->handled < wanted && !w->ending)
+        handle_command(w, ++w->handled);
 }
 
-static int make_store(struct worker *w)
+static int make_cache(struct worker *w)
 {
     const struct config *c = w->options.config;
     const struct cache_options options = {
@@ -197,14 +196,15 @@ static int make_parts(struct worker *w)
     w->ending = err != 0;
     if (err != 0)
         return err;
-    (void)uv_timer_init(&w->loop, &w->tick); /* cannot fail, nor can the next */
+    (void)uv_timer_init(&w->loop, &w->tick); /* cannot fail, nor can the next two */
     (void)uv_check_init(&w->loop, &w->turn_begins);
     (void)uv_prepare_init(&w->loop, &w->turn_ends);
     w->wake.data = w->tick.data = w->turn_begins.data = w->turn_ends.data = w;
     (void)uv_check_start(&w->turn_begins, on_turn_begins);
-    (void)uv_prepare_start(&w->turn_ends, on_turn_ends); /* the first to start is the last to run */
+    (void)uv_prepare_start(&w->turn_ends,
+                           on_turn_ends); /* prepare handles run in reverse order of their start */
     (void)uv_timer_start(&w->tick, on_tick, 0, TICK_MS);
-    err = make_store(w);
+    err = make_cache(w);
     if (err == 0)
         err = make_api(w);
     if (err == 0)
@@ -249,9 +249,10 @@ int worker_start(struct worker *w)
     return err;
 }
 
-void worker_command(struct worker *w, enum worker_command order)
+void worker_command(struct worker *w, enum worker_command command)
 {
-    atomic_store(&w->order, (int)order);
+    assert((int)command >= atomic_load(&w->command));
+    atomic_store(&w->command, (int)command);
     (void)uv_async_send(&w->wake);
 }
 
@@ -280,11 +281,11 @@ void worker_free(struct worker *w)
     if (w->started) {
         (void)uv_thread_join(&w->thread);
     } else {
-        shut_down(w); /* a complete worker whose thread never ran */
+        shut_down(w); /* the thread never ran */
         (void)uv_run(&w->loop, UV_RUN_DEFAULT);
     }
     int err = uv_loop_close(&w->loop);
-    assert(err == 0); /* a handle that was not closed is a leak in our own order of ending */
+    assert(err == 0); /* every handle was closed */
     (void)err;
     api_free(w->api);
     free(w);

@@ -1,8 +1,9 @@
 /*
- * A worker: one thread with its own loop, listener, connections, Redis connection and metrics. Workers share
- * nothing.
+ * A worker: one thread with its own loop, listener, connections, cache, Redis connection and metrics. Workers
+ * share nothing.
  *
- * The main thread makes and starts workers, gives them orders and reads their atomics; nothing else crosses.
+ * The main thread creates and starts workers, sends them commands and reads their atomics; nothing else
+ * crosses threads.
  */
 #ifndef APP_WORKER_H
 #define APP_WORKER_H
@@ -16,11 +17,11 @@
 struct ssl_ctx_st;
 struct worker;
 
-/* Orders are given in this order; each includes those before it. */
+/* Commands are sent in this order; each includes those before it. */
 enum worker_command {
     WORKER_SERVE,
-    WORKER_ANNOUNCE_CLOSE, /* every answer says "Connection: close" */
-    WORKER_FINISH,         /* stop listening, end idle connections, let requests under way end */
+    WORKER_ANNOUNCE_CLOSE, /* every response has "Connection: close" */
+    WORKER_FINISH,         /* close the listener and idle connections, let requests in flight end */
     WORKER_EXIT            /* close everything and end the thread */
 };
 
@@ -29,34 +30,33 @@ struct worker_options {
     struct ssl_ctx_st *tls;
     atomic_int *open_connections; /* of the whole process */
     int max_connections;          /* of the whole process */
-    int max_refusals;             /* of this worker: connections beyond those that are told so */
-    int descriptors;              /* that the process may have open */
+    int max_refusals;             /* connections over the limit that are answered with 503 at a time */
+    int descriptors;              /* limit of the process */
     int number;                   /* from 0 */
-    uv_async_t *changed;          /* sent whenever worker_finished or worker_exited may have changed */
+    uv_async_t *changed;          /* sent when worker_finished has become true */
 };
 
-/* What a worker shows to other threads. */
+/* The state of a worker, for other threads. */
 struct worker_status {
     bool redis_ready;
     bool redis_seen;        /* it was ready at least once */
-    uint64_t redis_lost_ms; /* by the boot clock; when it was lost (cache_lost_ms), if it is not ready but was
-                               seen */
-    uint64_t ticked_ms;     /* monotonic; when the loop last turned */
+    uint64_t redis_lost_ms; /* boot clock; see cache_lost_ms. Valid if it was seen and is not ready */
+    uint64_t ticked_ms;     /* monotonic clock; when the timer of the loop last fired */
 };
 
-/* Makes everything and binds the listener. Owned by the caller. Returns 0 or a negative errno. */
+/* Creates everything and binds the listener. Owned by the caller. Returns 0 or a negative errno. */
 int worker_new(const struct worker_options *options, struct worker **out) __attribute__((warn_unused_result));
 
 /* Starts the thread. Returns 0 or a negative errno. */
 int worker_start(struct worker *w) __attribute__((warn_unused_result));
 
 /* From any thread. */
-void worker_command(struct worker *w, enum worker_command order);
+void worker_command(struct worker *w, enum worker_command command);
 struct worker_status worker_status(const struct worker *w);
 const struct worker_metrics *worker_metrics(const struct worker *w);
-bool worker_finished(const struct worker *w); /* after WORKER_FINISH: no connection is left */
+bool worker_finished(const struct worker *w); /* no connection is left after WORKER_FINISH */
 
-/* Waits for the thread (if it was started, WORKER_EXIT must have been given) and frees. */
+/* Waits for the thread (if it was started, WORKER_EXIT must have been sent) and frees. */
 void worker_free(struct worker *w);
 
 #endif

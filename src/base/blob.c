@@ -1,27 +1,28 @@
-/* Finished bodies, shared by reference; see blob.h. */
+/* Response bodies, shared by reference; see blob.h. */
 #include "base/blob.h"
 
 #include "base/encoding.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <xxhash.h>
 
-static struct blob *make(struct span bytes, size_t front)
+static struct blob *make(struct span bytes, size_t headroom)
 {
-    if (bytes.len > SIZE_MAX - sizeof(struct blob) - front)
+    if (bytes.len > SIZE_MAX - sizeof(struct blob) - headroom)
         return NULL;
-    char *block = malloc(front + sizeof(struct blob) + bytes.len);
+    char *block = malloc(headroom + sizeof(struct blob) + bytes.len);
     if (block == NULL)
         return NULL;
-    struct blob *b = (struct blob *)(void *)(block + front);
+    struct blob *b = (struct blob *)(void *)(block + headroom);
     b->refs = 1;
-    b->front = (uint16_t)front;
-    b->front_taken = false;
+    b->headroom = (uint16_t)headroom;
+    b->headroom_taken = false;
     b->has_etag = false;
     b->len = bytes.len;
     if (bytes.len > 0)
         memcpy(b->data, bytes.data, bytes.len);
-    /* cppcheck-suppress memleak ; b lies in the block: blob_block() leads back to it */
+    /* cppcheck-suppress memleak ; b is inside the block: blob_block() finds its start */
     return b;
 }
 
@@ -35,11 +36,11 @@ struct blob *blob_new_tagged(struct span bytes)
     return blob_new_headroom(bytes, 0);
 }
 
-_Static_assert(BLOB_ETAG_LEN == 2 * sizeof(XXH128_canonical_t) + 2, "two digits a byte, in quotes");
+_Static_assert(BLOB_ETAG_LEN == 2 * sizeof(XXH128_canonical_t) + 2, "two digits per byte, in quotes");
 
-struct blob *blob_new_headroom(struct span bytes, size_t front)
+struct blob *blob_new_headroom(struct span bytes, size_t headroom)
 {
-    struct blob *b = make(bytes, front);
+    struct blob *b = make(bytes, headroom);
     if (b == NULL)
         return NULL;
     XXH128_canonical_t tag;
@@ -53,9 +54,9 @@ struct blob *blob_new_headroom(struct span bytes, size_t front)
 
 void *blob_take_headroom(struct blob *b, size_t size)
 {
-    if (b->front_taken || b->front < size)
+    if (b->headroom_taken || b->headroom < size)
         return NULL;
-    b->front_taken = true;
+    b->headroom_taken = true;
     return blob_block(b);
 }
 
@@ -67,6 +68,9 @@ struct blob *blob_ref(struct blob *b)
 
 void blob_unref(struct blob *b)
 {
-    if (b != NULL && --b->refs == 0)
+    if (b == NULL)
+        return;
+    assert(b->refs > 0);
+    if (--b->refs == 0)
         free(blob_block(b));
 }

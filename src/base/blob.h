@@ -1,8 +1,8 @@
 /*
- * A finished body: immutable bytes, their entity tag and a count of owners.
+ * A response body: immutable bytes, their entity tag and a reference count.
  *
- * A connection that is still writing a body holds a reference, so that the body survives being replaced
- * meanwhile. The count is not atomic: a blob belongs to the thread that made it.
+ * A connection that is writing a body holds a reference, so that the body can be replaced in the cache
+ * meanwhile. The count is not atomic: a blob belongs to the thread that created it.
  */
 #ifndef BASE_BLOB_H
 #define BASE_BLOB_H
@@ -13,22 +13,22 @@
 
 /*
  * A strong entity tag (RFC 9110 section 8.8.3): the body's XXH3 of 128 bits in hex, in quotes, the same on
- * every machine. It tells versions of one resource apart and defends against nobody: who could make two of
- * them collide would hide a change of their own text from caches that have the one before.
+ * every machine. It distinguishes versions of one resource and is no protection against forgery: anyone who
+ * could make two versions collide would hide a change of their own text from caches that hold the former.
  */
 enum { BLOB_ETAG_LEN = 34 };
 
 struct blob {
     uint32_t refs;
-    uint16_t front; /* bytes of the same block that lie before this */
+    uint16_t headroom; /* bytes of the same block before the blob */
     bool has_etag;
-    bool front_taken;
+    bool headroom_taken;
     char etag[BLOB_ETAG_LEN];
     size_t len;
     char data[];
 };
 
-/* Rounds the size of a front up to what blob_new_headroom takes. */
+/* Rounds a size up to a headroom that blob_new_headroom accepts. */
 #define BLOB_HEADROOM_ALIGN(size) (((size) + 15) / 16 * 16)
 
 /* A copy of `bytes` without entity tag. Owned by the caller (one reference); NULL when out of memory. */
@@ -38,25 +38,25 @@ struct blob *blob_new(struct span bytes);
 struct blob *blob_new_tagged(struct span bytes);
 
 /*
- * The same as blob_new_tagged with `front` free bytes before it, a multiple of 16 and at most UINT16_MAX:
- * memory for whoever keeps the blob, which lives as long as the blob does.
+ * The same as blob_new_tagged with `headroom` free bytes before the blob, a multiple of 16 and at most
+ * UINT16_MAX: memory for the cache entry that holds the blob. It lives as long as the blob.
  */
-struct blob *blob_new_headroom(struct span bytes, size_t front);
+struct blob *blob_new_headroom(struct span bytes, size_t headroom);
 
-/* The front for the caller's use, who holds a reference as long; NULL when it is taken or smaller than
+/* The headroom, for a caller that holds a reference while using it; NULL when it is taken or smaller than
  * `size`. */
 void *blob_take_headroom(struct blob *b, size_t size);
 
-/* The allocator's block that the blob is in. */
+/* The allocated block that contains the blob. */
 static inline void *blob_block(struct blob *b)
 {
-    return (char *)b - b->front;
+    return (char *)b - b->headroom;
 }
 
 /* Takes one more reference; returns `b`. */
 struct blob *blob_ref(struct blob *b);
 
-/* Gives one reference back; the last one frees. NULL is allowed. */
+/* Drops one reference; the last one frees. NULL is allowed. */
 void blob_unref(struct blob *b);
 
 static inline struct span blob_etag(const struct blob *b)

@@ -1,5 +1,4 @@
-/* Growing byte buffer; see buf.h for the sticky error. Capacity doubles, so appending is amortised constant.
- */
+/* Growing byte buffer; see buf.h. The capacity doubles, so that appending takes amortised constant time. */
 #include "base/buf.h"
 
 #include <errno.h>
@@ -54,7 +53,7 @@ int buf_grow(struct buf *b, size_t extra)
     return 0;
 }
 
-/* Of a number below 10^19. */
+/* The digits of a number below 10^19. */
 static size_t count_digits(uint64_t value)
 {
     size_t n = 1;
@@ -68,7 +67,7 @@ size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX])
     uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
     size_t n = count_digits(rest) + (value < 0);
     char *at = out + n;
-    out[0] = '-'; /* which the first digit replaces where there is no sign */
+    out[0] = '-'; /* overwritten by the first digit if there is no sign */
     do {
         *--at = (char)('0' + rest % 10);
         rest /= 10;
@@ -83,7 +82,7 @@ void buf_append_int(struct buf *b, int64_t value)
     buf_append(b, digits, n);
 }
 
-/* Mostly the first try fits; one byte more than the text is needed, for a NUL that is not counted. */
+/* The first try usually fits. vsnprintf needs one byte more than the text, for a NUL that is not counted. */
 void buf_printf(struct buf *b, const char *format, ...)
 {
     if (buf_reserve(b, PRINT_ROOM) != 0)

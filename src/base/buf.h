@@ -1,9 +1,9 @@
 /*
  * A growing byte buffer with a sticky error.
  *
- * Appending never reports failure by itself: the first allocation that fails marks the buffer, further
- * appends do nothing, and the writer asks once, at the end, with buf_error(). So code that composes a
- * document reads as the document does, and no allocation goes unchecked.
+ * Appending does not report failure: the first allocation that fails marks the buffer, further appends do
+ * nothing, and the writer checks once, at the end, with buf_error(). Code that composes a document reads like
+ * the document, and no allocation goes unchecked.
  */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
@@ -23,23 +23,26 @@ struct buf {
 
 void buf_fini(struct buf *b);
 
-/* Empties the buffer and forgives its error; the memory is kept for the next use. */
+/* Empties the buffer and clears its error; the memory is kept for the next use. */
 void buf_clear(struct buf *b);
 
-/* The same, but gives the memory back where it is more than `keep` bytes: after a rare large use. */
+/* The same, but frees the memory if it is more than `keep` bytes: after a rare large use. */
 void buf_recycle(struct buf *b, size_t keep);
 
-/* What buf_reserve does when the room is not there. */
+/* The slow path of buf_reserve. */
 int buf_grow(struct buf *b, size_t extra);
 
-/* Makes room for `extra` more bytes. Returns 0 or -ENOMEM (then also sticky). Always inline: beyond its own
- * limit for a whole program the compiler would call this and buf_append, a tenth of what a page costs. */
+/*
+ * Makes room for `extra` more bytes. Returns 0 or -ENOMEM (then also sticky). Always inline: the compiler's
+ * limit of growth for a whole program would otherwise leave calls to this and to buf_append, which cost a
+ * tenth of an uncached page.
+ */
 __attribute__((always_inline)) static inline int buf_reserve(struct buf *b, size_t extra)
 {
     return b->error == 0 && extra <= b->cap - b->len ? 0 : buf_grow(b, extra);
 }
 
-/* Here, so that of a constant text no more is left than a few stores. */
+/* Inline, so that a constant text becomes a few stores. */
 __attribute__((always_inline)) static inline void buf_append(struct buf *b, const void *bytes, size_t n)
 {
     if (n == 0 || buf_reserve(b, n) != 0)
@@ -66,7 +69,7 @@ static inline void buf_append_char(struct buf *b, char c)
 void buf_append_int(struct buf *b, int64_t value);
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Drops the first `n` bytes (at most the length) and moves the rest to the front. */
+/* Removes the first `n` bytes (at most the length) and moves the rest to the start. */
 void buf_consume(struct buf *b, size_t n);
 
 /* Appends a NUL that the length does not count; returns the text, borrowed until the next change, or NULL. */
@@ -82,8 +85,7 @@ static inline struct span buf_span(const struct buf *b)
     return (struct span){b->data == NULL ? "" : b->data, b->len};
 }
 
-/* The decimal digits of `value`, without a NUL. `out` takes INT64_DIGITS_MAX bytes; returns how many were
- * used. */
+/* Writes the decimal digits of `value`, without a NUL; returns their number. */
 enum { INT64_DIGITS_MAX = 20 };
 size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX]);
 

@@ -15,7 +15,7 @@ uint64_t clock_now_ns(void)
     return read_ns(CLOCK_MONOTONIC);
 }
 
-/* Since Linux 5.3 no system call either: the vDSO reads it as it reads the monotonic clock. */
+/* No system call since Linux 5.3: the vDSO reads it, like the monotonic clock. */
 uint64_t clock_boot_ms(void)
 {
     return read_ns(CLOCK_BOOTTIME) / 1000000;
@@ -31,7 +31,7 @@ static char *put_digits(char *out, int value, int count, char separator)
     return out + count + 1;
 }
 
-/* Written by hand: it is in each line of the log, and printf takes longer for it than for all the rest. */
+/* Without printf, which would take longer for the time stamp than for the rest of a log line. */
 void clock_stamp_utc(char out[CLOCK_STAMP_LEN])
 {
     struct timespec ts;

@@ -1,14 +1,14 @@
 /*
- * Time: the monotonic clock for every deadline and duration, the boot clock for how old data is, the wall
- * clock only for what people read. What one of them says is never compared with what another does.
+ * Time: the monotonic clock for deadlines and durations, the boot clock for the age of data, the wall clock
+ * for text that people read. Times of different clocks are never compared.
  */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
 #include <stdint.h>
 
-/* Nanoseconds by the monotonic clock. It counts on while the process is stopped, but not while the machine is
- * suspended: libuv's timers are by this clock. */
+/* Nanoseconds of the monotonic clock. It runs while the process is stopped, but not while the machine is
+ * suspended. libuv's timers use it. */
 uint64_t clock_now_ns(void);
 
 static inline uint64_t clock_now_ms(void)
@@ -16,7 +16,7 @@ static inline uint64_t clock_now_ms(void)
     return clock_now_ns() / 1000000;
 }
 
-/* Milliseconds by the boot clock, which is monotonic and counts on while the machine is suspended. */
+/* Milliseconds of the boot clock, which is monotonic and also runs while the machine is suspended. */
 uint64_t clock_boot_ms(void);
 
 /* "2026-11-21T10:00:00.123Z": UTC, RFC 3339. Writes CLOCK_STAMP_LEN bytes, without a NUL. */

@@ -1,8 +1,8 @@
 /*
  * SHA-256 by OpenSSL; see digest.h.
  *
- * By its low-level functions: they work in place, while what OpenSSL 3 recommends instead (and its SHA256()
- * as well) looks the algorithm up and allocates each time, and crashes in there when memory runs out.
+ * The deprecated low-level functions work in place. Their replacement in OpenSSL 3 (and its SHA256() as well)
+ * looks the algorithm up and allocates on each call, and crashes when memory runs out.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/digest.h"

@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4) by OpenSSL, and its lower-case hexadecimal form. */
+/* SHA-256 digests (FIPS 180-4) and their lower-case hexadecimal form; comparison of secrets. */
 #ifndef BASE_DIGEST_H
 #define BASE_DIGEST_H
 
@@ -22,7 +22,7 @@ void digest_hex_prefix(const struct digest *d, char *out, size_t n);
 /* True when `text` is exactly 64 lower-case hexadecimal digits. */
 bool digest_is_hex(struct span text);
 
-/* The digest that such a text writes; false, with *out untouched, when it is none. */
+/* Parses the 64 digits of a digest; false, with *out untouched, when `text` is none. */
 bool digest_from_hex(struct span text, struct digest *out);
 
 /*

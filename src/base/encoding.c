@@ -99,7 +99,7 @@ struct span uri_query_find(struct span query, struct span name)
 /* --- UTF-8 --- */
 
 struct lead {
-    int length;        /* bytes in the character, 0 when no character starts so */
+    int length;        /* bytes of the character; 0 when none starts with this byte */
     uint8_t low, high; /* bounds of the second byte */
 };
 

@@ -10,12 +10,12 @@
 /* Writes the 2 * n digits of `bytes`, without a NUL. */
 void hex_write(const unsigned char *bytes, size_t n, char *out);
 
-/* True when there is nothing but such digits. */
+/* True when `text` has only lower-case hexadecimal digits. */
 bool hex_valid(struct span text);
 
 /*
- * Decodes each %XX once into `out`, which takes `in.len` bytes and may be where `in` is. A plus sign stays a
- * plus sign; a percent sign that two hexadecimal digits do not follow stays itself. Returns the decoded
+ * Decodes each %XX once into `out`, which has room for `in.len` bytes and may be the memory of `in`. Plus
+ * signs, and percent signs without two hexadecimal digits behind them, are copied. Returns the decoded
  * length.
  */
 size_t uri_decode(struct span in, char *out);
@@ -26,14 +26,14 @@ bool uri_escapes_valid(struct span s);
 /*
  * The value of the first parameter called `name` in a query string (`a=1&b=2`, without the question mark),
  * still encoded and borrowed from `query`; names are compared after decoding. A parameter without `=` has an
- * empty value; when there is none of that name, the span is absent.
+ * empty value; the span is absent when no parameter has that name.
  */
 struct span uri_query_find(struct span query, struct span name);
 
 /*
- * Looks at the start of `s` (at least one byte). Returns the length of the valid character there (1 to 4), or
- * minus the length of the bad sequence: the longest start of a character that is well formed so far, at least
- * one byte. Replacing each bad sequence by one U+FFFD is what browsers and Python do too.
+ * Returns the length of the valid character at the start of `s` (at least one byte), 1 to 4, or minus the
+ * length of the ill-formed sequence there: the longest prefix of a character, at least one byte. Browsers and
+ * Python replace the same sequences by one U+FFFD each.
  */
 int utf8_step(struct span s);
 

@@ -1,4 +1,4 @@
-/* JSON text writing; see json.h. Runs of bytes that need nothing done are copied whole. */
+/* JSON text; see json.h. Runs of bytes that need no escape are copied whole. */
 #include "base/json.h"
 
 #include "base/encoding.h"
@@ -28,8 +28,8 @@ static void write_escape(struct buf *out, unsigned char c)
 }
 
 /*
- * True when all eight bytes are plain: for each, the highest bit is set in one of the four terms if it is
- * not. A subtraction borrows from the next byte only where this one has been found out already.
+ * True when all eight bytes are plain. The highest bit of a byte that is not is set in one of the four terms.
+ * A subtraction borrows from the next byte only if this byte is not plain, so the result is the same.
  */
 static bool is_plain_word(const char *at)
 {
@@ -41,7 +41,7 @@ static bool is_plain_word(const char *at)
     return ((word | control | quote | solidus) & each * 0x80) == 0;
 }
 
-/* True for four characters of two bytes each of U+0400 to U+07FF: all the leads from D0 to DF are valid. */
+/* True for four characters of two bytes, U+0400 to U+07FF: all lead bytes from D0 to DF are valid. */
 static bool is_cyrillic_word(const char *at)
 {
     static const char bits[] = "\xF0\xC0\xF0\xC0\xF0\xC0\xF0\xC0";
@@ -49,7 +49,8 @@ static bool is_cyrillic_word(const char *at)
     return (span_word(at) & span_word(bits)) == span_word(values);
 }
 
-/* The length of the plain character that starts here, or 0. Those of two bytes, such as Cyrillic, at once. */
+/* The length of the plain character that starts here, or 0. Two-byte characters, such as Cyrillic, are
+ * checked here. */
 static size_t plain_step(struct span s)
 {
     unsigned char c = (unsigned char)s.data[0];
@@ -61,7 +62,7 @@ static size_t plain_step(struct span s)
     return step < 0 ? 0 : (size_t)step;
 }
 
-/* The length of the longest start of `s` that can be copied as it is. */
+/* The length of the longest prefix of `s` that can be copied as it is. */
 static size_t plain_run(struct span s)
 {
     size_t n = 0;

@@ -1,6 +1,6 @@
 /*
- * An intrusive, circular, doubly linked list. The links live in what is listed, so that linking and
- * unlinking never allocate and never fail. A link that is in no list points to itself.
+ * An intrusive, circular, doubly linked list. The links are embedded in the listed structs, so that linking
+ * and unlinking never allocate and never fail. A link that is in no list points to itself.
  */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H

@@ -1,8 +1,8 @@
 /*
- * The log sink: composing lines, a bounded ring under a mutex, and the thread that drains it; see log.h.
+ * The log: composing lines, a bounded ring under a mutex, and the thread that writes it out; see log.h.
  *
- * The lock is held for one memcpy. The thread writes outside the lock, so a blocked descriptor blocks only
- * it.
+ * The lock is held for one memcpy. The thread writes without the lock, so that a blocked descriptor blocks
+ * that thread alone.
  */
 #include "base/log.h"
 
@@ -20,20 +20,20 @@
 
 enum { RING_SIZE = 1 << 20, CHUNK_SIZE = 1 << 16 };
 
-/* The thread gathers lines for so long, or until there are so many bytes: to be woken for each would cost
+/* The thread collects lines for this long, or until there are this many bytes: a wake-up per line would cost
  * more than the line. */
 enum { GATHER_NS = 2 * 1000 * 1000, GATHER_SIZE = RING_SIZE / 4 };
 
-enum { STOP_NS = 1000 * 1000 * 1000 }; /* the end waits so long for a reader who does not read */
+enum { STOP_NS = 1000 * 1000 * 1000 }; /* how long log_stop waits for a blocked descriptor */
 
-enum { PLAIN_MAX = 128 }; /* bytes of a value that is composed without allocating */
+enum { PLAIN_MAX = 128 }; /* longest value that is written without allocating */
 
 static struct sink {
     pthread_mutex_t lock;
-    pthread_cond_t filled;  /* there are lines, or the end has come */
+    pthread_cond_t filled;  /* the ring has lines, or log_stop was called */
     pthread_cond_t drained; /* the thread has ended */
     pthread_t thread;
-    atomic_int level; /* -1 while there is no thread */
+    atomic_int level; /* -1 without a thread */
     int fd;
     bool stopping, ended;
     size_t head, used; /* of the ring, in bytes */
@@ -52,7 +52,7 @@ static size_t write_all(int fd, const char *data, size_t n)
         ssize_t done = write(fd, data + written, n - written);
         if (done < 0 && errno == EINTR)
             continue;
-        if (done < 0 && errno == EAGAIN) { /* somebody made the shared descriptor non-blocking */
+        if (done < 0 && errno == EAGAIN) { /* another process made the shared descriptor non-blocking */
             (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
             continue;
         }
@@ -72,8 +72,8 @@ static uint64_t count_lines(const char *data, size_t n)
 }
 
 /*
- * Writes whole lines. Those that cannot be written (a full disk, a pipe without reader) are counted. *torn:
- * what was written ends within a line; that one is ended before the next begins.
+ * Writes whole lines. Lines that cannot be written (a full disk, a pipe without reader) are counted. *torn:
+ * the last write ended within a line, which gets its newline before the next line begins.
  */
 static void write_lines(const char *data, size_t n, bool *torn)
 {
@@ -86,7 +86,7 @@ static void write_lines(const char *data, size_t n, bool *torn)
         atomic_fetch_add(&sink.dropped, count_lines(data + written, n - written));
 }
 
-/* Takes whole lines off the front of the ring, at most a chunk of them. Called with the lock held. */
+/* Moves whole lines from the start of the ring to `chunk`. Called with the lock held. */
 static size_t take_chunk(char *chunk)
 {
     size_t n = sink.used < CHUNK_SIZE ? sink.used : CHUNK_SIZE;
@@ -104,13 +104,13 @@ static struct timespec time_in(long ns)
 {
     enum { SECOND_NS = 1000 * 1000 * 1000 };
     struct timespec at;
-    (void)clock_gettime(CLOCK_MONOTONIC, &at); /* the wall clock may be set meanwhile */
+    (void)clock_gettime(CLOCK_MONOTONIC, &at); /* the wall clock may jump */
     at.tv_sec += (at.tv_nsec + ns) / SECOND_NS;
     at.tv_nsec = (at.tv_nsec + ns) % SECOND_NS;
     return at;
 }
 
-/* Called with the lock held, as the next. */
+/* Called with the lock held. */
 static void gather(void)
 {
     struct timespec until = time_in(GATHER_NS);
@@ -119,7 +119,8 @@ static void gather(void)
         err = pthread_cond_clockwait(&sink.filled, &sink.lock, CLOCK_MONOTONIC, &until);
 }
 
-/* Waits until there are lines, and a little longer for more; false when the end has come instead. */
+/* Waits for lines, and a little longer for more; false when log_stop was called and none are left. Called
+ * with the lock held. */
 static bool await_lines(void)
 {
     if (sink.used > 0)
@@ -148,7 +149,7 @@ static void *drain(void *arg)
     return NULL;
 }
 
-/* Signals are for the main thread: the writer must not be interrupted by them. */
+/* Signals are handled by the main thread; the writer blocks all of them. */
 static int start_thread(char *chunk)
 {
     sigset_t all;
@@ -160,7 +161,7 @@ static int start_thread(char *chunk)
     return -err;
 }
 
-/* The sink is free when it was never started, or its thread has ended (a blocked one may outlive log_stop).
+/* The sink is free if it was never started or its thread has ended (a blocked thread may outlive log_stop).
  */
 static int claim_sink(void)
 {
@@ -216,7 +217,7 @@ void log_stop(void)
         err = pthread_cond_clockwait(&sink.drained, &sink.lock, CLOCK_MONOTONIC, &until);
     bool ended = sink.ended;
     pthread_mutex_unlock(&sink.lock);
-    if (!ended) { /* blocked in write for good: it must not keep the process, nor lose its memory under it */
+    if (!ended) { /* blocked in write: it must not delay the exit, and its memory must stay */
         pthread_detach(sink.thread);
         return;
     }
@@ -249,7 +250,7 @@ static void enqueue(const char *line, size_t n)
     pthread_mutex_unlock(&sink.lock);
 }
 
-/* Appends `name` and a value that is already JSON, when they fit beside the closing "}\n". */
+/* Appends `name` and a value in JSON, if they fit together with the closing "}\n". */
 static void add_field(struct log_line *line, const char *name, struct span json)
 {
     size_t name_len = strlen(name);
@@ -288,7 +289,7 @@ bool log_begin(struct log_line *line, enum log_level level, const char *message)
 void log_str(struct log_line *line, const char *name, struct span value)
 {
     char quoted[PLAIN_MAX + 2];
-    if (value.len <= PLAIN_MAX && json_is_plain(value)) { /* as all names and most values are */
+    if (value.len <= PLAIN_MAX && json_is_plain(value)) { /* all names and most values */
         quoted[0] = quoted[value.len + 1] = '"';
         memcpy(quoted + 1, value.data, value.len);
         add_field(line, name, (struct span){quoted, value.len + 2});
@@ -336,7 +337,7 @@ static uint64_t hash_of(const char *text)
 bool log_reason_is_due(struct log_reasons *reasons, const char *reason, uint64_t now_ms)
 {
     uint64_t hash = hash_of(reason);
-    size_t at = 0; /* its place: where it is, or where the oldest is */
+    size_t at = 0; /* the slot of the reason, or of the oldest */
     for (size_t i = 0; i < LOG_REASONS_MAX; i++) {
         bool known = reasons->recent[i].logged_ms != 0 && reasons->recent[i].hash == hash;
         if (known && now_ms - reasons->recent[i].logged_ms < LOG_REPEAT_MS)

@@ -1,9 +1,9 @@
 /*
- * Logging: one JSON object a line, written by a thread of its own.
+ * Logging: one JSON object per line, written by a thread of its own.
  *
- * A caller composes a line on its stack and hands it over; a bounded queue stands between it and the file
- * descriptor, so that a reader who does not read costs lines (counted), never time. The sink is the one
- * mutable global of the program. API keys are never given to it: there is no call that could print one.
+ * A caller composes a line on its stack and queues it. The queue is bounded: if the file descriptor blocks,
+ * lines are dropped and counted, and no caller waits. The sink is the only mutable global of the program. API
+ * keys are never logged.
  *
  *     struct log_line line;
  *     if (log_begin(&line, LOG_INFO, "redis connected")) {
@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-/* LOG_ACCESS is no level but the access log, which has a setting of its own: it is written at any level. */
+/* LOG_ACCESS is the access log, which has a setting of its own and is written at any level. */
 enum log_level { LOG_ACCESS, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 enum { LOG_LINE_MAX = 4096 }; /* bytes, with the newline; fields that do not fit are left out */
@@ -29,30 +29,30 @@ struct log_line {
 };
 
 /*
- * Starts the writer thread on `fd`, which stays the caller's. Until then, and after log_stop, lines are
- * discarded. Returns 0 or a negative errno: -EALREADY when it runs, -EBUSY when an earlier thread is still
- * blocked in a write.
+ * Starts the writer thread on `fd`, which is borrowed. Before that, and after log_stop, lines are discarded.
+ * Returns 0 or a negative errno: -EALREADY if it is running, -EBUSY if an earlier thread is still blocked in
+ * a write.
  */
 int log_start(int fd, enum log_level level) __attribute__((warn_unused_result));
 
-/* Writes out what is queued, for at most a second, and ends the thread. */
+/* Writes the queued lines, for at most a second, and ends the thread. */
 void log_stop(void);
 
 /* Lines lost since the start: the queue was full, or they could not be written. */
 uint64_t log_dropped(void);
 
-/* False when nobody wants this level: then the line must not be used. `message` is a constant text. */
+/* False if this level is not logged; the line must not be used then. `message` is a constant text. */
 bool log_begin(struct log_line *line, enum log_level level, const char *message);
 void log_str(struct log_line *line, const char *name, struct span value);
 void log_int(struct log_line *line, const char *name, int64_t value);
 void log_end(struct log_line *line);
 
-/* A line with one text field, for the common case; `detail` may be NULL. */
+/* A line with one text field; `detail` may be NULL: none. */
 void log_text(enum log_level level, const char *message, const char *name, const char *detail);
 
 /*
- * Reasons of a trouble that lasts: each is worth a line when it first occurs and once a minute from then on,
- * and the attempts in between are not. Zero is a trouble that has just begun.
+ * Rate limit for the reasons of a failure that repeats: each reason is logged at its first occurrence and
+ * then once per minute. Zero-initialised: no reason was logged yet.
  */
 enum { LOG_REASONS_MAX = 8, LOG_REPEAT_MS = 60 * 1000 };
 
@@ -63,7 +63,7 @@ struct log_reasons {
     } recent[LOG_REASONS_MAX];
 };
 
-/* True when the reason is to be logged now, by the monotonic clock; it is then taken for logged. */
+/* True if the reason is due to be logged now, on the monotonic clock; it is then recorded as logged. */
 bool log_reason_is_due(struct log_reasons *reasons, const char *reason, uint64_t now_ms);
 
 #endif

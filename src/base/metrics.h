@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 
 /* --- values; written by the owning thread alone, read by any --- */
@@ -31,6 +32,7 @@ static inline void metric_add(_Atomic uint64_t *m, uint64_t n)
 static inline void metric_sub(_Atomic uint64_t *m, uint64_t n)
 {
     uint64_t now = atomic_load_explicit(m, memory_order_relaxed);
+    assert(now >= n);
     atomic_store_explicit(m, now - n, memory_order_relaxed);
 }
 
@@ -79,7 +81,7 @@ void histogram_observe(struct histogram *h, uint64_t ns);
 /* Adds `from` to `to`, which belongs to the caller. */
 void histogram_accumulate(struct histogram *to, const struct histogram *from);
 
-/* Writes the samples without HELP and TYPE. `labels`: as they stand in braces, e.g. `route="list"`, or empty.
+/* Writes the samples without HELP and TYPE. `labels`: the text in braces, such as `route="list"`, or empty.
  */
 void histogram_write(struct buf *out, const char *name, const char *labels, const struct histogram *h);
 

@@ -70,7 +70,7 @@ size_t ip_write(const struct ip *ip, char out[IP_TEXT_MAX])
     return s.len;
 }
 
-/* True when the first `bits` are the same. */
+/* True when the first `bits` are equal. */
 static bool same_bits(const struct ip *a, const struct ip *b, unsigned bits)
 {
     unsigned whole = bits / 8;

@@ -13,14 +13,14 @@
 
 enum { IP_LEN = 16, IP_TEXT_MAX = 46, IP_NETWORKS_MAX = 64 };
 
-/* All zeros: not known. */
+/* All zeros: unknown. */
 struct ip {
     uint8_t bytes[IP_LEN];
 };
 
 struct ip_network {
     struct ip address;
-    uint8_t bits; /* of the address that count, from the first */
+    uint8_t bits; /* length of the prefix */
 };
 
 struct ip_networks {
@@ -31,21 +31,21 @@ struct ip_networks {
 /* `bytes` in network order. */
 struct ip ip_from_v4(const uint8_t bytes[4]);
 
-/* Not known for any other family than IPv4 and IPv6. */
+/* Unknown for families other than IPv4 and IPv6. */
 struct ip ip_from_sockaddr(const struct sockaddr_storage *address);
 
 bool ip_known(const struct ip *ip);
 
-/* Reads 192.0.2.1 or 2001:db8::1, without brackets, port or zone. Returns 0 or -EINVAL, with *out untouched.
- */
+/* Parses 192.0.2.1 or 2001:db8::1, without brackets, port or zone. Returns 0, or -EINVAL with *out
+ * untouched. */
 int ip_parse(struct span text, struct ip *out) __attribute__((warn_unused_result));
 
-/* Writes the address without a NUL, IPv4 as four numbers; returns the length. */
+/* Writes the address without a NUL, IPv4 in dotted decimal; returns the length. */
 size_t ip_write(const struct ip *ip, char out[IP_TEXT_MAX]);
 
 /*
- * Reads networks separated by commas, 10.0.0.0/8 or 2001:db8::/32; an address without length is a network of
- * one. NULL, or what is wrong with *which.
+ * Parses networks separated by commas, such as 10.0.0.0/8 or 2001:db8::/32; an address without a length is a
+ * network of one address. Returns NULL, or what is wrong with *which.
  */
 const char *ip_networks_parse(struct span text, struct ip_networks *out, struct span *which)
     __attribute__((warn_unused_result));
@@ -62,19 +62,19 @@ bool ip_networks_contain(const struct ip_networks *networks, const struct ip *ip
  */
 struct addr {
     struct sockaddr_storage storage;
-    bool any_family; /* ":8080": [::], or else 0.0.0.0 */
+    bool any_family; /* ":8080": [::], or 0.0.0.0 without IPv6 */
 };
 
-/* Numeric hosts only: a listener must not depend on a name service. Returns 0 or -EINVAL. */
+/* Numeric hosts only: a listener must not depend on name resolution. Returns 0 or -EINVAL. */
 int addr_parse(struct span text, struct addr *out) __attribute__((warn_unused_result));
 
 /* The port, 0 to 65535, in host order. */
 unsigned addr_port(const struct addr *a);
 
-/* Every address of IPv4. */
+/* Every IPv4 address. */
 struct addr addr_any_v4(unsigned port);
 
-/* The length that belongs to the family. */
+/* The length of the address of this family. */
 socklen_t addr_len(const struct addr *a);
 
 static inline const struct sockaddr *addr_sockaddr(const struct addr *a)

@@ -1,4 +1,4 @@
-/* Strict readers of numbers, durations and sizes; see parse.h. */
+/* Strict parsers of numbers, durations and sizes; see parse.h. */
 #include "base/parse.h"
 
 #include <errno.h>
@@ -13,10 +13,10 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Nineteen digits do not overflow 64 bits without sign, but may be too large with it. */
+/* Nineteen digits fit in uint64_t, but not always in int64_t. */
 enum { DIGITS_MAX = 19 };
 
-/* All digits must be seen before the range is judged: "99999999999999999999x" is no number at all. */
+/* The range is checked after all digits: "99999999999999999999x" is not a number. */
 int parse_int64(struct span text, int64_t *out)
 {
     bool negative = text.len > 0 && text.data[0] == '-';

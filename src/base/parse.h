@@ -1,4 +1,4 @@
-/* Strict readers of numbers, durations and sizes: the whole text must be the value, or nothing is. */
+/* Strict parsers of numbers, durations and sizes: the whole text must be the value. */
 #ifndef BASE_PARSE_H
 #define BASE_PARSE_H
 
@@ -8,7 +8,7 @@
 
 /*
  * A decimal integer in its one canonical spelling: `-?(0|[1-9][0-9]*)`, never "-0", within int64.
- * No plus sign, no leading zero, no space: what passes can be written back byte for byte.
+ * No plus sign, no leading zero, no space: a valid text can be written back byte for byte.
  * Returns 0, -EINVAL or -ERANGE; *out is untouched on error.
  */
 int parse_int64(struct span text, int64_t *out) __attribute__((warn_unused_result));

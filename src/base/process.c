@@ -1,4 +1,4 @@
-/* Small files and the standard descriptors; see file.h. */
+/* Standard descriptors, core dumps, small system files; see process.h. */
 #include "base/process.h"
 
 #include <errno.h>
@@ -13,8 +13,9 @@ int process_open_standard_descriptors(void)
         if (fcntl(fd, F_GETFD) >= 0)
             continue;
         int flags = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
-        if (open("/dev/null", flags) <
-            0) /* NOLINT(android-cloexec-open): takes the lowest number, which is fd */
+        int opened =
+            open("/dev/null", flags); /* NOLINT(android-cloexec-open): the lowest number, which is fd */
+        if (opened < 0)
             return -errno;
     }
     return 0;
@@ -35,7 +36,7 @@ static void set_dumpable(int dumpable)
 #ifdef __SANITIZE_ADDRESS__
     (void)dumpable;
 #else
-    (void)prctl(PR_SET_DUMPABLE, dumpable, 0, 0, 0); /* refuses only values that are neither 0 nor 1 */
+    (void)prctl(PR_SET_DUMPABLE, dumpable, 0, 0, 0); /* fails only for values other than 0 and 1 */
 #endif
 }
 

@@ -1,18 +1,19 @@
-/* Small text files of the system (/proc, control groups) and the standard descriptors. */
+/* The process: its standard descriptors, core dumps, and small text files of the system. */
 #ifndef BASE_PROCESS_H
 #define BASE_PROCESS_H
 
 #include <stdbool.h>
 
 /*
- * To be called before anything else is opened: where descriptor 0, 1 or 2 is closed, opens /dev/null there,
- * so that no socket takes its place and is read, written or closed for it. It is opened the other way round:
- * reading standard input and writing standard output or error go on failing. Returns 0 or a negative errno.
+ * To be called before anything else is opened: opens /dev/null as descriptor 0, 1 or 2 where it is closed, so
+ * that no socket gets that number and is used as standard input, output or error. It is opened in the
+ * opposite direction: reading standard input and writing standard output or error still fail. Returns 0 or a
+ * negative errno.
  */
 int process_open_standard_descriptors(void) __attribute__((warn_unused_result));
 
-/* The first line, with its newline, cut to `size` - 1 bytes and ended with NUL. False when it cannot be read.
- */
+/* Reads the first line of a file such as /proc/stat, with its newline, cut to `size` - 1 bytes, and adds a
+ * NUL. False when it cannot be read. */
 bool file_first_line(const char *path, char *out, int size);
 
 /*

@@ -1,4 +1,4 @@
-/* Reading settings by their table; see settings.h. Printing them is in settings_print.c. */
+/* Parsing and printing settings by their table; see settings.h. */
 #include "base/settings.h"
 
 #include "base/parse.h"
@@ -30,13 +30,13 @@ struct reader {
     struct buf *error;
 };
 
-/* A value and what to call it in an error. */
+/* A value and its name in errors. */
 struct source {
     const char *called;
     const char *value;
 };
 
-static int complain(const struct reader *r, const char *called, const char *what)
+static int fail(const struct reader *r, const char *called, const char *what)
 {
     buf_printf(r->error, "%s: %s", called, what);
     return -EINVAL;
@@ -70,7 +70,7 @@ static int set_number(const struct reader *r, const struct setting *s, struct so
                                               "a duration is expected, such as 500ms or 30s"};
     int64_t value = 0;
     if (parse_number(s, span_of(from.value), &value) != 0)
-        return complain(r, from.called, pending[s->type]);
+        return fail(r, from.called, pending[s->type]);
     if (value < s->min || (s->max != 0 && value > s->max)) {
         buf_printf(r->error, "%s: must be at least %lld", from.called, (long long)s->min);
         if (s->max != 0)
@@ -107,7 +107,7 @@ static ssize_t read_file(const char *path, char *out, size_t room)
 }
 
 /* The length of `text` without its newline, which is LF or CR LF. */
-static size_t without_newline(const char *text, size_t n)
+static size_t length_without_newline(const char *text, size_t n)
 {
     if (n == 0 || text[n - 1] != '\n')
         return n;
@@ -126,10 +126,10 @@ static int set_from_file(const struct reader *r, const struct setting *s, struct
         free(text);
         return -EINVAL;
     }
-    n = (ssize_t)without_newline(text, (size_t)n);
+    n = (ssize_t)length_without_newline(text, (size_t)n);
     text[n] = '\0';
     int err = strlen(text) == (size_t)n ? set_value(r, s, (struct source){path.called, text})
-                                        : complain(r, path.called, "the file holds a NUL byte");
+                                        : fail(r, path.called, "the file holds a NUL byte");
     explicit_bzero(text, FILE_VALUE_MAX + 1);
     free(text);
     return err;
@@ -159,7 +159,7 @@ static int read_variable_or_default(const struct reader *r, size_t i)
     return set_value(r, s, (struct source){s->name, s->fallback});
 }
 
-/* Finds the setting of a flag's name (without the hyphens); *is_file tells the -file form. */
+/* Finds the setting by the name of its flag, without hyphens; *is_file: it is the -file form. */
 static const struct setting *find_flag(const struct settings *all, struct span name, bool *is_file)
 {
     static const struct span suffix = {"-file", 5};
@@ -177,7 +177,7 @@ static const struct setting *find_flag(const struct settings *all, struct span n
     return NULL;
 }
 
-/* Reads the flag argv[*at]; *at moves to its last word. */
+/* Parses the flag argv[*at]; *at moves to its last word. */
 static int read_flag(const struct reader *r, int *at)
 {
     const struct settings_args *args = r->args;
@@ -195,10 +195,10 @@ static int read_flag(const struct reader *r, int *at)
     if (value == NULL && *at + 1 < args->argc)
         value = args->argv[++*at];
     if (value == NULL)
-        return complain(r, called, "a value is expected");
+        return fail(r, called, "a value is expected");
     unsigned char *source = &args->sources[s - r->settings->table];
     if (*source == (is_file ? SETTING_FLAG : SETTING_FLAG_FILE))
-        return complain(r, called, "give the value or its file, not both");
+        return fail(r, called, "give the value or its file, not both");
     *source = is_file ? SETTING_FLAG_FILE : SETTING_FLAG;
     struct source from = {called, value};
     return is_file ? set_from_file(r, s, from) : set_value(r, s, from);
@@ -215,7 +215,7 @@ static bool read_switch(const char *word, const char *const *switches, unsigned 
     return false;
 }
 
-/* Returns the number of words that are no flags, or a negative errno. */
+/* Returns the number of words that are not flags, or a negative errno. */
 static int read_words(const struct reader *r)
 {
     struct settings_args *args = r->args;
@@ -253,7 +253,7 @@ int settings_read(const struct settings *s, void *target, struct settings_args *
     return words;
 }
 
-/* --- variables that are no settings --- */
+/* --- unknown variables --- */
 
 static bool ends_with(struct span text, struct span end)
 {
@@ -261,8 +261,8 @@ static bool ends_with(struct span text, struct span end)
 }
 
 /*
- * For a Service called channeld Kubernetes sets CHANNELD_SERVICE_HOST, CHANNELD_SERVICE_PORT, ..._PORT_HTTP,
- * CHANNELD_PORT=tcp://10.0.0.1:8080, CHANNELD_PORT_8080_TCP, ..._TCP_ADDR and so on.
+ * For a Service called NAME Kubernetes sets NAME_SERVICE_HOST, NAME_SERVICE_PORT, ..._PORT_HTTP,
+ * NAME_PORT=tcp://10.0.0.1:8080, NAME_PORT_8080_TCP, ..._TCP_ADDR and so on.
  */
 static bool is_service_link(struct span name, struct span value)
 {
@@ -300,8 +300,7 @@ struct span settings_next_unknown(const struct settings *s, struct span prefix, 
     return SPAN_ABSENT;
 }
 
-/* How many characters must be put in, left out or replaced to make one of the other (Levenshtein's distance).
- */
+/* Levenshtein distance: insertions, deletions and replacements that turn one text into the other. */
 static size_t distance(struct span a, const char *b)
 {
     size_t row[ENV_NAME_MAX + 1];
@@ -394,8 +393,8 @@ void settings_write_help(const struct settings *s, struct buf *out)
 }
 
 /*
- * `scheme://user:password@host`: the password is what stands between the first colon and the last at-sign,
- * wherever that is: a password with a slash that should have been encoded must not show either.
+ * `scheme://user:password@host`: everything between the first colon and the last at-sign is masked, so that a
+ * password with a slash that should have been encoded is not shown either.
  */
 static void write_url(struct buf *out, const char *url)
 {

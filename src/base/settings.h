@@ -1,12 +1,11 @@
 /*
  * Settings from flags and environment, driven by a table.
  *
- * A setting `redis-url` is the flag `--redis-url VALUE` (or `--redis-url=VALUE`) and the environment variable
- * CHANNELD_REDIS_URL; flags win: a variable that a flag overrides is not even looked at. Where the table
- * allows it the value can come from a file instead, named by
- * `--redis-url-file` or CHANNELD_REDIS_URL_FILE (one trailing newline is not part of it); giving both at the
- * same level is an error. The same table makes `--help` and `--check`, so that they cannot disagree with what
- * is read.
+ * A setting `log-level` is the flag `--log-level VALUE` (or `--log-level=VALUE`) and the environment variable
+ * NAME_LOG_LEVEL, where NAME_ is the prefix of the table. Flags win: a variable that a flag overrides is not
+ * parsed. Where the table allows it, the value can come from a file named by `--log-level-file` or
+ * NAME_LOG_LEVEL_FILE (one trailing newline is not part of it); the value and its file at the same level are
+ * an error. The same table makes `--help` and `--check`.
  */
 #ifndef BASE_SETTINGS_H
 #define BASE_SETTINGS_H
@@ -25,7 +24,7 @@ enum setting_type {
 struct setting {
     const char *name; /* lower case with hyphens */
     enum setting_type type;
-    size_t offset;        /* of the value in the target struct */
+    size_t offset;        /* in the target struct */
     const char *fallback; /* the default, in the setting's own notation */
     int64_t min, max;     /* bounds of a number; max 0: no upper bound */
     bool from_file;       /* the _FILE forms are accepted */
@@ -47,19 +46,19 @@ enum setting_source {
     SETTING_FLAG_FILE
 };
 
-/* A command line, and what is found in it. */
+/* A command line and the results of parsing it. */
 struct settings_args {
     int argc;
     char **argv;
     const char *const *switches; /* flags without value, NULL-terminated; or NULL */
-    unsigned switched;           /* out: the bits of those that were given, by their places */
-    char **rest;                 /* out: words that are no flags; room for argc */
+    unsigned switched;           /* out: bit i: switches[i] was given */
+    char **rest;                 /* out: words that are not flags; room for argc */
     unsigned char *sources;      /* out: an enum setting_source for each setting; room for all */
 };
 
 /*
- * Reads argv[1..] and the environment into `target` (zeroed by the caller). What is no setting is left for
- * the caller, in `args`. "--" ends the flags. Returns the number of words in `rest`, or -EINVAL with a
+ * Parses argv[1..] and the environment into `target` (zeroed by the caller). Switches and words that are not
+ * flags are returned in `args`. "--" ends the flags. Returns the number of words in `rest`, or -EINVAL with a
  * message in `error` that names the flag or the variable, or -ENOMEM. settings_fini is due in every case.
  */
 int settings_read(const struct settings *s, void *target, struct settings_args *args, struct buf *error)
@@ -67,25 +66,25 @@ int settings_read(const struct settings *s, void *target, struct settings_args *
 
 void settings_fini(const struct settings *s, void *target);
 
-/* What gave the setting `name` its value, as the user wrote it: --redis-url, CHANNELD_REDIS_URL_FILE. The
- * variable where it is the default. */
+/* Writes the source of the value of setting `name` as the user wrote it: --log-level, NAME_LOG_LEVEL_FILE.
+ * The variable if the value is the default. */
 void settings_write_source(struct buf *out, const struct settings *s, const unsigned char *sources,
                            const char *name);
 
 /*
- * The next variable of the environment that begins with `prefix` (CHANNELD_ or longer) and is none of a
- * setting, a mistyped one perhaps; *at is 0 at first. The data is NULL after the last. The variables that
- * Kubernetes makes of the names of Services are passed over.
+ * The next environment variable that begins with `prefix` (env_prefix or longer) and belongs to no setting: a
+ * mistyped one perhaps. *at is 0 at first. Absent after the last. The variables that Kubernetes sets for
+ * Services are skipped.
  */
 struct span settings_next_unknown(const struct settings *s, struct span prefix, size_t *at);
 
-/* "CHANNELD_CASH_SIZE: no such setting; CHANNELD_CACHE_SIZE?" */
+/* "NAME_CASH_SIZE: no such setting (NAME_CACHE_SIZE?)" */
 void settings_write_unknown(struct buf *out, const struct settings *s, struct span variable);
 
-/* One paragraph a setting: flag, variable, default, help. */
+/* One paragraph per setting: flag, variable, default, help. */
 void settings_write_help(const struct settings *s, struct buf *out);
 
-/* "name = value" lines of what is in force, secrets masked. */
+/* "name = value" per line, secrets masked. */
 void settings_write_values(const struct settings *s, const void *target, struct buf *out);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * A borrowed run of bytes: a pointer and a length, never NUL-terminated by promise.
+ * Borrowed bytes: a pointer and a length, not necessarily with a NUL behind them.
  *
- * `data == NULL` means "absent" and is different from an empty run. A span owns nothing; its header says
- * nowhere how long it lives, the function that hands it out does.
+ * `data == NULL` means absent, which differs from empty. A span owns nothing; the function that returns it
+ * says how long the bytes live.
  */
 #ifndef BASE_SPAN_H
 #define BASE_SPAN_H
@@ -49,7 +49,7 @@ static inline struct span span_skip(struct span s, size_t n)
     return (struct span){s.data + n, s.len - n};
 }
 
-/* Eight bytes at once, for what looks at many; in which order they stand in the word is the machine's. */
+/* Loads eight bytes at once, in the byte order of the machine. */
 static inline uint64_t span_word(const char *at)
 {
     uint64_t word;
@@ -57,7 +57,7 @@ static inline uint64_t span_word(const char *at)
     return word;
 }
 
-/* Copies `s` to `at`, where there is room for it; returns where it ends. */
+/* Copies `s` to `at`, which has room for it; returns the end of the copy. */
 static inline char *span_put(struct span s, char *at)
 {
     if (s.len > 0)

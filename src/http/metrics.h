@@ -4,14 +4,14 @@
 
 #include "base/metrics.h"
 
-#define HTTP_METRICS(X)                                                                                 \
-    X(requests_rejected_total, counter,                                                                 \
-      "Requests refused before routing: malformed, too large, too slow, or one connection too many.")   \
-    X(connections_open, gauge, "Client connections open now.")                                          \
-    X(connections_accepted_total, counter, "Client connections accepted.")                              \
-    X(connections_rejected_total, counter, "Client connections refused because the limit was reached.") \
-    X(connections_timed_out_total, counter, "Client connections closed because a deadline passed.")     \
-    X(connections_max_age_reached_total, counter, "Client connections ended because of their age.")
+#define HTTP_METRICS(X)                                                                                    \
+    X(requests_rejected_total, counter,                                                                    \
+      "Requests rejected before routing: malformed, too large, too slow, or over the connection limit.")   \
+    X(connections_open, gauge, "Open client connections.")                                                 \
+    X(connections_accepted_total, counter, "Client connections accepted.")                                 \
+    X(connections_rejected_total, counter, "Client connections rejected because of the connection limit.") \
+    X(connections_timed_out_total, counter, "Client connections closed by a timeout.")                     \
+    X(connections_max_age_reached_total, counter, "Client connections closed because of their age.")
 
 struct http_metrics {
     HTTP_METRICS(METRIC_MEMBER)

@@ -1,10 +1,9 @@
 /*
- * Channel fields: their table, how each type becomes JSON, and the history; see channel.h.
+ * Channel fields: their table, their conversion to JSON, and the history; see channel.h.
  *
- * Nearly every followers_history is stored in the form in which it is shown: without spaces, ascending,
- * numbers as they are printed here. That is checked, and then the text is copied. Any other goes through a
- * JSON parser; only the latest days are kept while reading, in a small sorted array, so that a history of any
- * length needs no memory of its own.
+ * Nearly every followers_history is stored in the form in which it is served: without spaces, ascending,
+ * numbers in canonical form. If so, the text is copied. Otherwise it goes through a JSON parser; only the
+ * latest days are kept, in a small sorted array, so that a history of any length needs no memory of its own.
  */
 #include "model/channel.h"
 
@@ -92,8 +91,9 @@ static void write_days(struct buf *out, const struct days *days)
 }
 
 /*
- * Ten days take well under an arena on the stack. Longer texts go to the heap, and those that the arena turns
- * out to be too small for: yyjson says what it will hold at most, but not what it needs to move that.
+ * Ten days need much less than an arena on the stack. Longer texts use the heap, and so do texts for which
+ * the arena proves too small: yyjson tells how much it may hold, but not how much it needs while
+ * reallocating.
  */
 static yyjson_doc *parse(struct span stored, yyjson_alc *pool, void *arena, size_t arena_size,
                          yyjson_read_err *problem)
@@ -128,12 +128,12 @@ static int write_parsed(struct buf *out, struct span stored)
     return err;
 }
 
-/* --- the form in which it is shown --- */
+/* The form in which a history is served. */
 
 enum { DATE_LEN = 10, DAY_HEAD = DATE_LEN + 3 }; /* "YYYY-MM-DD": */
 
-/* The length of the day that `text` starts with, or 0 when it starts with none. */
-static size_t shown_day(struct span text)
+/* The length of the day at the start of `text`, or 0 when there is none. */
+static size_t canonical_day(struct span text)
 {
     if (text.len <= DAY_HEAD || text.data[0] != '"' || text.data[DAY_HEAD - 2] != '"' ||
         text.data[DAY_HEAD - 1] != ':' || !date_valid((struct span){text.data + 1, DATE_LEN}))
@@ -145,14 +145,14 @@ static size_t shown_day(struct span text)
     return parse_int64((struct span){text.data + DAY_HEAD, end - DAY_HEAD}, &count) == 0 ? end : 0;
 }
 
-/* The latest days of a text in that form, joined by commas; absent when it has another form, or no days. */
-static struct span shown_days(struct span text)
+/* The latest days of a text in that form, with their commas; absent when it has another form, or no days. */
+static struct span canonical_days(struct span text)
 {
-    size_t start[HISTORY_DAYS_MAX]; /* of the last so many days; a ring */
+    size_t start[HISTORY_DAYS_MAX]; /* offsets of the latest days; a ring */
     size_t count = 0;
     size_t at = 1;
     for (;; at++) {
-        size_t len = at < text.len ? shown_day(span_skip(text, at)) : 0;
+        size_t len = at < text.len ? canonical_day(span_skip(text, at)) : 0;
         size_t before = count == 0 ? 0 : start[(count - 1) % HISTORY_DAYS_MAX];
         if (len == 0 || (count > 0 && memcmp(text.data + before, text.data + at, DATE_LEN + 1) >= 0))
             return SPAN_ABSENT;
@@ -168,7 +168,7 @@ static struct span shown_days(struct span text)
 
 int history_write(struct buf *out, struct span stored)
 {
-    struct span days = shown_days(stored);
+    struct span days = canonical_days(stored);
     if (days.data == NULL)
         return write_parsed(out, stored);
     buf_append_char(out, '{');
@@ -240,7 +240,7 @@ static bool write_integer(struct buf *out, struct span text)
     int64_t value = 0;
     if (parse_int64(text, &value) != 0)
         return false;
-    buf_append_span(out, text); /* canonical, so what was stored is what JSON wants */
+    buf_append_span(out, text); /* canonical, and so valid JSON */
     return true;
 }
 

@@ -1,9 +1,10 @@
 /*
- * A channel as Redis holds it and as the API shows it: the one place that knows the field names, their types
- * and their order (contract, "Resources and their fields").
+ * A channel as stored in Redis and as served by the API: the only place that knows the field names, their
+ * types and their order (contract, "Resources and their fields").
  *
- * Redis gives text; each value is written as its type asks. What is absent becomes null (the history: {});
- * what does not parse is treated as absent and reported, so that one bad value never breaks a response.
+ * Redis holds text; each value is written according to its type. An absent value becomes null (the history:
+ * {}). A value that does not parse is treated as absent and reported, so that one bad value never breaks a
+ * response.
  */
 #ifndef MODEL_CHANNEL_H
 #define MODEL_CHANNEL_H
@@ -11,15 +12,15 @@
 #include "base/buf.h"
 
 enum channel_type {
-    CHANNEL_TEXT,     /* any bytes; bad UTF-8 is repaired when written */
+    CHANNEL_TEXT,     /* any bytes; ill-formed UTF-8 is replaced when written */
     CHANNEL_INTEGER,  /* canonical decimal int64 */
     CHANNEL_FLAG,     /* 0 or 1 */
     CHANNEL_DATETIME, /* YYYY-MM-DDTHH:MM:SS, a date that exists */
     CHANNEL_HISTORY   /* a JSON object {"YYYY-MM-DD": int64, ...} */
 };
 
-/* X(name, type, in_summary), in the order of the members of a card. A summary has the marked ones, same
- * order. */
+/* X(name, type, in_summary), in the order of the members of a card. A summary has the marked fields in the
+ * same order. */
 #define CHANNEL_FIELDS(X)                      \
     X(max_channel_id, CHANNEL_INTEGER, 1)      \
     X(title, CHANNEL_TEXT, 1)                  \
@@ -47,27 +48,27 @@ enum channel_field {
 /* The two shapes in which the API shows a channel. */
 enum channel_shape { CHANNEL_SUMMARY, CHANNEL_CARD };
 
-/* The name of a field, in Redis and in JSON alike. */
+/* The name of a field, in Redis and in JSON. */
 struct span channel_field_name(enum channel_field f);
 enum channel_type channel_field_type(enum channel_field f);
 
-/* The fields of a shape, in order; *count says how many. Borrowed for ever. */
+/* The *count fields of a shape, in order. Static. */
 const enum channel_field *channel_shape_fields(enum channel_shape shape, size_t *count);
 
-/* The stored text of each field; absent spans for what Redis does not hold. Borrows all of it. */
+/* The stored text of each field, borrowed; absent where Redis holds none. */
 struct channel_row {
     struct span value[CHANNEL_FIELD_COUNT];
 };
 
 /*
  * Writes the JSON object of `row` in the given shape. Returns the set of fields whose value did not parse, as
- * bits (1 << field); 0 when all was well.
+ * bits (1 << field).
  */
 unsigned channel_write(struct buf *out, const struct channel_row *row, enum channel_shape shape);
 
 /*
- * True when no field of the shape is present: Redis answers so for a hash that does not exist. A channel
- * exists when its row is not empty as a summary: the list and the card by id go by the same rule.
+ * True when no field of the shape is present, as in the reply for a hash that does not exist. A channel
+ * exists if its row is not empty as a summary; the list and the card by id share this rule.
  */
 bool channel_row_is_empty(const struct channel_row *row, enum channel_shape shape);
 

@@ -1,4 +1,4 @@
-/* The finished bodies of the API: the contract's response envelope around channels and errors. */
+/* Response bodies: the contract's envelope around channels and errors. */
 #ifndef MODEL_DOCUMENT_H
 #define MODEL_DOCUMENT_H
 
@@ -7,7 +7,7 @@
 
 enum { PAGE_SIZE = 100 };
 
-/* Where a page stands: `page` from 1, `last` at least 1, `count` items on it (at most PAGE_SIZE). */
+/* The position of a page: `page` from 1, `last` at least 1, `count` items on it (at most PAGE_SIZE). */
 struct page_info {
     int64_t page;
     int64_t last;
@@ -18,11 +18,10 @@ struct page_info {
 /* The number of the last page of an index of `entries` members; an empty index has one, empty page. */
 int64_t page_last(int64_t entries);
 
-/* The rank of the first item of `page` (from 1), kept below INT64_MAX - PAGE_SIZE for pages beyond all
- * reason. */
+/* The rank of the first item of `page` (from 1), limited to less than INT64_MAX - PAGE_SIZE. */
 int64_t page_first_rank(int64_t page);
 
-/* The two ends of a body around what the caller writes between them. */
+/* The beginning and the end of a body; the caller writes the data between them. */
 void document_begin_card(struct buf *out);
 void document_end_card(struct buf *out);
 void document_begin_page(struct buf *out);

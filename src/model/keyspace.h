@@ -1,5 +1,5 @@
 /*
- * The names of the Redis keys, in one place (docs/schema.md is the loader's manual of the same).
+ * The names of the Redis keys (docs/schema.md describes them for loaders).
  *
  * All keys share one prefix, so that several catalogues fit in one Redis and one tracking prefix covers them.
  */
@@ -24,19 +24,24 @@ static inline struct span keyspace_prefix(const struct keyspace *k)
 }
 
 /* Each appends one key to `out`. */
-void keyspace_card(const struct keyspace *k, struct buf *out, int64_t id);       /* hash */
-void keyspace_link(const struct keyspace *k, struct buf *out, struct span link); /* string */
-void keyspace_index(const struct keyspace *k, struct buf *out);                  /* sorted set */
-void keyspace_index_next(const struct keyspace *k,
-                         struct buf *out); /* sorted set being built by a replacing load */
-void keyspace_api_keys(const struct keyspace *k, struct buf *out); /* set */
-void keyspace_loader(const struct keyspace *k, struct buf *out);   /* string: the lock of the running load */
+/* Hash. */
+void keyspace_card(const struct keyspace *k, struct buf *out, int64_t id);
+/* String: the id of the channel. */
+void keyspace_link(const struct keyspace *k, struct buf *out, struct span link);
+/* Sorted set: the ids in the order of the list. */
+void keyspace_index(const struct keyspace *k, struct buf *out);
+/* Sorted set that a replacing load builds. */
+void keyspace_index_next(const struct keyspace *k, struct buf *out);
+/* Set of the digests of API keys. */
+void keyspace_api_keys(const struct keyspace *k, struct buf *out);
+/* String: the lock of a running load. */
+void keyspace_loader(const struct keyspace *k, struct buf *out);
 
-/* Each appends the glob pattern that SCAN finds all keys of its kind with. */
+/* Each appends the glob pattern for a SCAN of all cards or links. */
 void keyspace_card_pattern(const struct keyspace *k, struct buf *out);
 void keyspace_link_pattern(const struct keyspace *k, struct buf *out);
 
-/* What follows "<prefix>card:" or "<prefix>link:" in `key`; absent when it is another key. */
+/* The part of `key` behind "<prefix>card:" or "<prefix>link:"; absent for other keys. */
 struct span keyspace_card_id(const struct keyspace *k, struct span key);
 struct span keyspace_link_of(const struct keyspace *k, struct span key);
 

@@ -20,7 +20,7 @@ static const struct scheme *find_scheme(struct span link)
     return NULL;
 }
 
-/* A port that is another than the scheme's own makes it another server. */
+/* A port other than the default one of the scheme means another server. */
 static bool host_matches(const struct link_hosts *hosts, const struct scheme *scheme, struct span authority)
 {
     struct span host = {authority.data, span_find(authority, ':')};
@@ -55,7 +55,7 @@ int link_normalise(const struct link_hosts *hosts, struct span link, struct buf 
     return 0;
 }
 
-/* Said of the text itself: a lack of memory must not make a good link a bad one. */
+/* Compares in place, without an allocation that could fail. */
 bool link_is_stored_shape(const struct link_hosts *hosts, struct span link)
 {
     const struct span parts[] = {SCHEMES[0].start, hosts->channel_host, {"/", 1}};

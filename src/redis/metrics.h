@@ -4,19 +4,20 @@
 
 #include "base/metrics.h"
 
-#define REDIS_METRICS(X)                                                                               \
-    X(redis_connected, gauge, "Ready Redis connections, one per worker.")                              \
-    X(redis_connects_total, counter, "Redis connections that became ready.")                           \
-    X(redis_disconnects_total, counter, "Redis connections lost or refused.")                          \
-    X(redis_oversize_replies_total, counter,                                                           \
-      "Replies of Redis that were too large to be read, or did not end in time.")                      \
-    X(redis_tracking_refused_total, counter,                                                           \
-      "Redis connections on which tracking was refused, so that nothing is cached.")                   \
-    X(redis_failovers_total, counter, "Times that Sentinel named another Redis than the one in use.")  \
-    X(sentinels_connected, gauge, "Connections to a Sentinel that answers, one per worker.")           \
-    X(redis_replica_lag_seconds, gauge_max,                                                            \
-      "Seconds since the replica in use heard its master; the largest of all workers, 0 at a master.") \
-    X(redis_command_duration_seconds, histogram, "Time from queueing a command for Redis to its reply.")
+#define REDIS_METRICS(X)                                                                                    \
+    X(redis_connected, gauge, "Ready Redis connections, one per worker.")                                   \
+    X(redis_connects_total, counter, "Redis connections that became ready.")                                \
+    X(redis_disconnects_total, counter, "Redis connections lost, and failed attempts to connect.")          \
+    X(redis_oversize_replies_total, counter,                                                                \
+      "Redis replies discarded because they were too large or did not end in time.")                        \
+    X(redis_tracking_refused_total, counter,                                                                \
+      "Redis connections without a cache: change notifications refused, or not reliable.")                  \
+    X(redis_failovers_total, counter, "Failovers: Sentinel named another Redis than the one in use.")       \
+    X(sentinels_connected, gauge, "Connections to a responsive Sentinel, one per worker.")                  \
+    X(redis_replica_lag_seconds, gauge_max,                                                                 \
+      "Seconds since the replica in use received data from its master, the largest of all workers; 0 on a " \
+      "master.")                                                                                            \
+    X(redis_command_duration_seconds, histogram, "Time from queueing a Redis command to its reply.")
 
 /* What the server of a connection says it is. */
 enum redis_role_kind { REDIS_ROLE_UNKNOWN, REDIS_ROLE_MASTER, REDIS_ROLE_REPLICA, REDIS_ROLE_KINDS };

@@ -9,7 +9,7 @@
 #include "support/json.h"
 #include "unit/check.h"
 
-TEST(the_three_modes_are_read_and_nothing_else)
+TEST_CASE(modes_are_off_errors_and_all)
 {
     static const char *const others[] = {"", "OFF", "error", "all ", "alls", "none", "0"};
     enum access_log_mode mode = ACCESS_LOG_ALL;
@@ -23,7 +23,7 @@ TEST(the_three_modes_are_read_and_nothing_else)
         assert_int_equal(access_log_parse_mode(span_of(others[i]), &mode), -EINVAL);
 }
 
-TEST(errors_are_the_statuses_from_400_on)
+TEST_CASE(errors_are_the_statuses_from_400_on)
 {
     assert_true(access_log_wants(ACCESS_LOG_ALL, 200));
     assert_true(access_log_wants(ACCESS_LOG_ALL, 500));
@@ -33,7 +33,7 @@ TEST(errors_are_the_statuses_from_400_on)
     assert_false(access_log_wants(ACCESS_LOG_OFF, 500));
 }
 
-TEST(a_request_id_is_1_to_128_harmless_characters)
+TEST_CASE(request_id_has_1_to_128_safe_characters)
 {
     char long_id[130];
     memset(long_id, 'a', sizeof long_id);
@@ -51,7 +51,7 @@ TEST(a_request_id_is_1_to_128_harmless_characters)
     }
 }
 
-TEST(the_trace_ids_are_taken_from_a_valid_traceparent_alone)
+TEST_CASE(trace_ids_need_a_valid_traceparent)
 {
 #define TRACE  "4bf92f3577b34da6a3ce929d0e0e4736"
 #define PARENT "00f067aa0ba902b7"
@@ -115,7 +115,7 @@ static char *line_of(const struct access_record *record)
     return strdup(text);
 }
 
-TEST(a_line_tells_all_that_is_known)
+TEST_CASE(line_has_all_fields)
 {
     const struct access_record record = {
         .method = METHOD_HEAD,
@@ -144,7 +144,7 @@ TEST(a_line_tells_all_that_is_known)
     free(line);
 }
 
-TEST(what_is_absent_or_invalid_is_left_out)
+TEST_CASE(absent_and_invalid_fields_are_omitted)
 {
     const struct access_record record = {
         .method = METHOD_OTHER,
@@ -162,7 +162,7 @@ TEST(what_is_absent_or_invalid_is_left_out)
     free(line);
 }
 
-TEST(ids_of_our_own_are_valid_and_all_different)
+TEST_CASE(generated_ids_are_valid_and_distinct)
 {
     enum { COUNT = 1000 };
     static char seen[2 * COUNT][33];
@@ -178,18 +178,4 @@ TEST(ids_of_our_own_are_valid_and_all_different)
     qsort(seen, 2 * (size_t)COUNT, sizeof seen[0], (int (*)(const void *, const void *))strcmp);
     for (int i = 1; i < 2 * COUNT; i++)
         assert_string_not_equal(seen[i - 1], seen[i]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_three_modes_are_read_and_nothing_else),
-        cmocka_unit_test(errors_are_the_statuses_from_400_on),
-        cmocka_unit_test(a_request_id_is_1_to_128_harmless_characters),
-        cmocka_unit_test(the_trace_ids_are_taken_from_a_valid_traceparent_alone),
-        cmocka_unit_test(a_line_tells_all_that_is_known),
-        cmocka_unit_test(what_is_absent_or_invalid_is_left_out),
-        cmocka_unit_test(ids_of_our_own_are_valid_and_all_different),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

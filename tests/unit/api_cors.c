@@ -26,14 +26,14 @@ static struct http_response answer_to(const char *origins, const char *origin)
     return r;
 }
 
-TEST(when_it_is_off_nothing_is_added)
+TEST_CASE(cors_off_adds_nothing)
 {
     assert_false(cors_enabled(&(struct cors){SPAN("")}));
     struct http_response r = answer_to("", "https://a.example");
     assert_int_equal(r.field_count, 0);
 }
 
-TEST(an_origin_that_is_named_is_let_in)
+TEST_CASE(listed_origin_is_allowed)
 {
     static const char *const lists[] = {"https://a.example", "https://b.example,https://a.example",
                                         " https://b.example , https://a.example ",
@@ -47,7 +47,7 @@ TEST(an_origin_that_is_named_is_let_in)
     }
 }
 
-TEST(every_other_origin_is_not_but_caches_are_told_that_it_matters)
+TEST_CASE(other_origins_get_vary_alone)
 {
     static const char *const origins[] = {"https://a.example.evil",
                                           "http://a.example",
@@ -65,7 +65,7 @@ TEST(every_other_origin_is_not_but_caches_are_told_that_it_matters)
 }
 
 /* A cache may keep what was asked without an origin, and give it to a page. */
-TEST(the_star_lets_everyone_in_and_does_not_vary)
+TEST_CASE(star_allows_every_origin_without_vary)
 {
     static const char *const origins[] = {"https://anyone.example", "null", "", NULL};
     for (size_t i = 0; i < TEST_COUNT(origins); i++) {
@@ -90,7 +90,7 @@ static struct http_response preflight(const char *origins, const char *origin, c
     return r;
 }
 
-TEST(a_preflight_request_learns_what_is_allowed)
+TEST_CASE(preflight_response_has_methods_and_headers)
 {
     struct http_response r = preflight("https://a.example", "https://a.example", "GET");
     assert_string_equal(value_of(&r, "Access-Control-Allow-Methods"), "GET, HEAD");
@@ -106,7 +106,7 @@ TEST(a_preflight_request_learns_what_is_allowed)
 }
 
 /* Both kinds of fields and those of any answer fit together. */
-TEST(there_is_room_for_all_fields)
+TEST_CASE(response_has_room_for_all_fields)
 {
     const struct cors c = {SPAN("https://a.example")};
     struct http_request request = {.method = METHOD_OPTIONS};
@@ -118,7 +118,7 @@ TEST(there_is_room_for_all_fields)
     assert_true(r.field_count + 5 <= HTTP_RESPONSE_FIELDS_MAX);
 }
 
-TEST(a_list_of_origins_is_empty_or_a_star_or_origins)
+TEST_CASE(origins_are_empty_star_or_a_list)
 {
     static const char *const valid[] = {"",
                                         "*",
@@ -141,7 +141,7 @@ TEST(a_list_of_origins_is_empty_or_a_star_or_origins)
 }
 
 /* A browser writes none of them: they would match nothing, for ever. */
-TEST(an_origin_that_can_match_nothing_is_named)
+TEST_CASE(origin_that_no_browser_sends_is_named)
 {
     static const struct {
         const char *list, *which;
@@ -190,19 +190,4 @@ TEST(an_origin_that_can_match_nothing_is_named)
             fail_msg("\"%s\" is taken", rows[i].list);
         assert_span(which, rows[i].which);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(when_it_is_off_nothing_is_added),
-        cmocka_unit_test(an_origin_that_is_named_is_let_in),
-        cmocka_unit_test(every_other_origin_is_not_but_caches_are_told_that_it_matters),
-        cmocka_unit_test(the_star_lets_everyone_in_and_does_not_vary),
-        cmocka_unit_test(a_preflight_request_learns_what_is_allowed),
-        cmocka_unit_test(there_is_room_for_all_fields),
-        cmocka_unit_test(a_list_of_origins_is_empty_or_a_star_or_origins),
-        cmocka_unit_test(an_origin_that_can_match_nothing_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@ static bool written(const struct request_metrics *t, const char *line)
     return found;
 }
 
-TEST(each_answer_is_counted_under_its_route_and_status)
+TEST_CASE(responses_are_counted_by_route_and_status)
 {
     struct request_metrics t = {0};
     request_metrics_count(&t, ROUTE_LIST, 200, 1000);
@@ -33,7 +33,7 @@ TEST(each_answer_is_counted_under_its_route_and_status)
 }
 
 /* rate() sees nothing of an increase with which a series begins. */
-TEST(what_alerts_look_at_begins_at_0)
+TEST_CASE(series_of_alerts_begin_at_0)
 {
     static const char *const routes[] = {"list", "card_by_id", "card_by_link"};
     static const int statuses[] = {200, 401, 404, 500};
@@ -49,14 +49,14 @@ TEST(what_alerts_look_at_begins_at_0)
     assert_true(written(&t, "{route=\"other\",status=\"503\"} 0\n"));
 }
 
-TEST(other_statuses_that_never_came_are_left_out)
+TEST_CASE(other_statuses_are_absent_until_used)
 {
     struct request_metrics t = {0};
     assert_false(written(&t, "{route=\"card_by_id\",status=\"400\"}"));
     assert_false(written(&t, "{route=\"other\",status=\"200\"}"));
 }
 
-TEST(every_status_that_can_be_sent_has_a_place_of_its_own)
+TEST_CASE(every_status_has_a_counter)
 {
     struct request_metrics t = {0};
     int known = 0;
@@ -72,7 +72,7 @@ TEST(every_status_that_can_be_sent_has_a_place_of_its_own)
     assert_int_equal(known, REQUEST_METRICS_STATUS_COUNT);
 }
 
-TEST(outcomes_of_keys_are_counted)
+TEST_CASE(key_outcomes_are_counted)
 {
     struct request_metrics t = {0};
     request_metrics_count_key(&t, AUTH_VALID);
@@ -84,7 +84,7 @@ TEST(outcomes_of_keys_are_counted)
                             "channeld_auth_total{outcome=\"unavailable\"} 0\n"));
 }
 
-TEST(adding_up_loses_nothing)
+TEST_CASE(accumulation_sums_everything)
 {
     struct request_metrics sum = {0};
     struct request_metrics one = {0};
@@ -95,17 +95,4 @@ TEST(adding_up_loses_nothing)
     assert_true(written(&sum, "{route=\"list\",status=\"500\"} 2\n"));
     assert_true(written(&sum, "channeld_auth_total{outcome=\"unavailable\"} 2\n"));
     assert_true(written(&sum, "channeld_request_duration_seconds_sum{route=\"list\"} 0.000120000\n"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_answer_is_counted_under_its_route_and_status),
-        cmocka_unit_test(what_alerts_look_at_begins_at_0),
-        cmocka_unit_test(other_statuses_that_never_came_are_left_out),
-        cmocka_unit_test(every_status_that_can_be_sent_has_a_place_of_its_own),
-        cmocka_unit_test(outcomes_of_keys_are_counted),
-        cmocka_unit_test(adding_up_loses_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

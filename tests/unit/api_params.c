@@ -25,7 +25,7 @@ static void expect_route(const char *base, const char *path, enum route route, c
         assert_span(found, id);
 }
 
-TEST(routes_match_with_and_without_final_slash)
+TEST_CASE(routes_match_with_and_without_final_slash)
 {
     static const char *const bases[] = {"/", "/api/", "/a/b-c/v1.0/"};
     static const struct {
@@ -52,7 +52,7 @@ TEST(routes_match_with_and_without_final_slash)
     }
 }
 
-TEST(other_paths_match_no_route)
+TEST_CASE(other_paths_match_no_route)
 {
     static const char *const paths[] = {
         "",
@@ -88,7 +88,7 @@ TEST(other_paths_match_no_route)
         expect_route("/api/", paths[i], ROUTE_NONE, NULL);
 }
 
-TEST(route_names_are_distinct)
+TEST_CASE(route_names_are_distinct)
 {
     for (int i = ROUTE_NONE; i <= ROUTE_CARD_BY_LINK; i++)
         for (int j = ROUTE_NONE; j < i; j++)
@@ -128,7 +128,7 @@ static void expect_none(const char *header, const char *query)
     assert_int_equal(digest_for(header, query, &found), -ENOENT);
 }
 
-TEST(key_is_in_the_header_or_the_query)
+TEST_CASE(key_is_in_the_header_or_the_query)
 {
     expect_key("secret", NULL, SPAN("secret"));
     expect_key(NULL, "api_key=secret", SPAN("secret"));
@@ -136,13 +136,13 @@ TEST(key_is_in_the_header_or_the_query)
     expect_key("a key with spaces", NULL, SPAN("a key with spaces"));
 }
 
-TEST(header_wins_even_when_empty)
+TEST_CASE(header_wins_even_when_empty)
 {
     expect_key("one", "api_key=two", SPAN("one"));
     expect_none("", "api_key=two");
 }
 
-TEST(missing_and_empty_keys_are_none)
+TEST_CASE(missing_and_empty_keys_are_none)
 {
     expect_none(NULL, NULL);
     expect_none(NULL, "");
@@ -153,7 +153,7 @@ TEST(missing_and_empty_keys_are_none)
     expect_none(NULL, "xapi_key=x&api_keyx=x");
 }
 
-TEST(query_key_is_decoded_once_and_the_first_counts)
+TEST_CASE(query_key_is_decoded_once_and_the_first_counts)
 {
     expect_key(NULL, "api_key=%73ecret", SPAN("secret"));
     expect_key(NULL, "%61pi_key=a%26b%3D%2526", SPAN("a&b=%26"));
@@ -164,13 +164,13 @@ TEST(query_key_is_decoded_once_and_the_first_counts)
     expect_none(NULL, "api_key=&api_key=two");
 }
 
-TEST(header_key_is_not_decoded)
+TEST_CASE(header_key_is_not_decoded)
 {
     expect_key("%73ecret", NULL, SPAN("%73ecret"));
 }
 
 /* The decoded key is overwritten, although the buffer lives on. */
-TEST(decoded_key_is_wiped)
+TEST_CASE(decoded_key_is_wiped)
 {
     struct params p;
     struct http_request r = {.query = SPAN("api_key=a-very-secret-key")};
@@ -216,7 +216,7 @@ static void keep(struct span key)
     digest_cache_put(&digests, &digest);
 }
 
-TEST(digest_is_the_same_cached_or_not)
+TEST_CASE(digest_is_the_same_cached_or_not)
 {
     expect_digest(SPAN("ck_one"));
     keep(SPAN("ck_one"));
@@ -224,7 +224,7 @@ TEST(digest_is_the_same_cached_or_not)
     expect_digest(SPAN("ck_one"));
 }
 
-TEST(keys_of_one_slot_have_digests_of_their_own)
+TEST_CASE(keys_of_one_slot_have_digests_of_their_own)
 {
     char key[32];
     for (int round = 0; round < 2; round++) {
@@ -236,7 +236,7 @@ TEST(keys_of_one_slot_have_digests_of_their_own)
     }
 }
 
-TEST(key_differs_from_its_prefixes_and_suffixes)
+TEST_CASE(key_differs_from_its_prefixes_and_suffixes)
 {
     keep(SPAN("abcdefghijkl"));
     keep(SPAN("bcdefghijkl"));
@@ -245,7 +245,7 @@ TEST(key_differs_from_its_prefixes_and_suffixes)
     expect_digest(SPAN("a"));
 }
 
-TEST(digest_of_keys_of_any_length)
+TEST_CASE(digest_of_keys_of_any_length)
 {
     char key[DIGEST_CACHE_KEY_MAX + 2];
     memset(key, 'k', sizeof key);
@@ -256,7 +256,7 @@ TEST(digest_of_keys_of_any_length)
     }
 }
 
-TEST(wrong_keys_are_not_cached_and_evict_none)
+TEST_CASE(wrong_keys_are_not_cached_and_evict_none)
 {
     char key[32];
     keep(SPAN("ck_valid"));
@@ -268,7 +268,7 @@ TEST(wrong_keys_are_not_cached_and_evict_none)
     assert_true(is_kept(SPAN("ck_valid")));
 }
 
-TEST(key_is_cached_only_by_its_own_digest)
+TEST_CASE(key_is_cached_only_by_its_own_digest)
 {
     struct digest first;
     struct digest second;
@@ -281,7 +281,7 @@ TEST(key_is_cached_only_by_its_own_digest)
     assert_true(is_kept(SPAN("ck_second")));
 }
 
-TEST(keys_are_wiped_at_the_end)
+TEST_CASE(keys_are_wiped_at_the_end)
 {
     static const struct digest_cache empty;
     keep(SPAN("ck_secret"));
@@ -318,7 +318,7 @@ static void expect_error(enum route route, const char *query, const char *id, en
     assert_int_equal(q.cache.target, QUERY_AUTH_ONLY); /* the key is asked about all the same */
 }
 
-TEST(list_queries_a_page_by_default_the_first)
+TEST_CASE(list_queries_a_page_by_default_the_first)
 {
     expect_page(NULL, 1);
     expect_page("", 1);
@@ -330,7 +330,7 @@ TEST(list_queries_a_page_by_default_the_first)
     expect_page("x=y&page=9223372036854775807", INT64_MAX);
 }
 
-TEST(page_must_be_a_positive_integer)
+TEST_CASE(page_must_be_a_positive_integer)
 {
     static const char *const queries[] = {"page=",
                                           "page",
@@ -353,7 +353,7 @@ TEST(page_must_be_a_positive_integer)
         expect_error(ROUTE_LIST, queries[i], NULL, API_ERROR_BAD_PAGE);
 }
 
-TEST(card_by_id_takes_int64_alone)
+TEST_CASE(card_by_id_takes_int64_alone)
 {
     static const struct {
         const char *id;
@@ -386,7 +386,7 @@ static void expect_link(const char *query, const char *link)
     assert_span(q.cache.link, link);
 }
 
-TEST(card_by_link_queries_the_stored_shape)
+TEST_CASE(card_by_link_queries_the_stored_shape)
 {
     expect_link("link=https://max.ru/slug", "https://max.ru/slug");
     expect_link("link=https%3A%2F%2Fmax.ru%2Fslug", "https://max.ru/slug");
@@ -395,7 +395,7 @@ TEST(card_by_link_queries_the_stored_shape)
     expect_link("link=https://max.ru/one&link=https://max.ru/two", "https://max.ru/one");
 }
 
-TEST(missing_link_is_400_and_foreign_link_404)
+TEST_CASE(missing_link_is_400_and_foreign_link_404)
 {
     expect_error(ROUTE_CARD_BY_LINK, NULL, NULL, API_ERROR_LINK_MISSING);
     expect_error(ROUTE_CARD_BY_LINK, "", NULL, API_ERROR_LINK_MISSING);
@@ -409,7 +409,7 @@ TEST(missing_link_is_400_and_foreign_link_404)
 }
 
 /* The stored shape is made behind the decoded link in one buffer, which may have to grow for it. */
-TEST(links_of_any_length_survive_buffer_growth)
+TEST_CASE(links_of_any_length_survive_buffer_growth)
 {
     for (size_t n = 1; n < 1200; n++) {
         char query[1300];
@@ -424,7 +424,7 @@ TEST(links_of_any_length_survive_buffer_growth)
     }
 }
 
-TEST(missing_key_wins_over_bad_parameters)
+TEST_CASE(missing_key_wins_over_bad_parameters)
 {
     static const enum route routes[] = {ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD_BY_LINK};
     for (size_t i = 0; i < TEST_COUNT(routes); i++) {
@@ -434,7 +434,7 @@ TEST(missing_key_wins_over_bad_parameters)
     }
 }
 
-TEST(query_has_the_digest_of_the_key)
+TEST_CASE(query_has_the_digest_of_the_key)
 {
     struct params q;
     struct digest pending;
@@ -450,33 +450,4 @@ static int free_scratch(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(routes_match_with_and_without_final_slash),
-        cmocka_unit_test(other_paths_match_no_route),
-        cmocka_unit_test(route_names_are_distinct),
-        cmocka_unit_test(key_is_in_the_header_or_the_query),
-        cmocka_unit_test(header_wins_even_when_empty),
-        cmocka_unit_test(missing_and_empty_keys_are_none),
-        cmocka_unit_test(query_key_is_decoded_once_and_the_first_counts),
-        cmocka_unit_test(header_key_is_not_decoded),
-        cmocka_unit_test(decoded_key_is_wiped),
-        cmocka_unit_test(digest_is_the_same_cached_or_not),
-        cmocka_unit_test(keys_of_one_slot_have_digests_of_their_own),
-        cmocka_unit_test(key_differs_from_its_prefixes_and_suffixes),
-        cmocka_unit_test(digest_of_keys_of_any_length),
-        cmocka_unit_test(wrong_keys_are_not_cached_and_evict_none),
-        cmocka_unit_test(key_is_cached_only_by_its_own_digest),
-        cmocka_unit_test(keys_are_wiped_at_the_end),
-        cmocka_unit_test(list_queries_a_page_by_default_the_first),
-        cmocka_unit_test(page_must_be_a_positive_integer),
-        cmocka_unit_test(card_by_id_takes_int64_alone),
-        cmocka_unit_test(card_by_link_queries_the_stored_shape),
-        cmocka_unit_test(missing_link_is_400_and_foreign_link_404),
-        cmocka_unit_test(links_of_any_length_survive_buffer_growth),
-        cmocka_unit_test(missing_key_wins_over_bad_parameters),
-        cmocka_unit_test(query_has_the_digest_of_the_key),
-    };
-    return cmocka_run_group_tests(tests, NULL, free_scratch);
-}
+TEST_GROUP(NULL, free_scratch)

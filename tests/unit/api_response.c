@@ -7,7 +7,7 @@
 #include "support/json.h"
 #include "unit/check.h"
 
-TEST(every_body_is_the_contracts_envelope_around_a_text_of_its_own)
+TEST_CASE(error_bodies_have_the_envelope_and_distinct_texts)
 {
     struct api_errors e;
     assert_int_equal(api_errors_init(&e), 0);
@@ -27,7 +27,7 @@ TEST(every_body_is_the_contracts_envelope_around_a_text_of_its_own)
     api_errors_fini(&e);
 }
 
-TEST(the_texts_of_the_contract_are_what_it_says)
+TEST_CASE(error_texts_are_those_of_the_contract)
 {
     struct api_errors e;
     assert_int_equal(api_errors_init(&e), 0);
@@ -39,7 +39,7 @@ TEST(the_texts_of_the_contract_are_what_it_says)
     api_errors_fini(&e);
 }
 
-TEST(every_status_is_one_that_http_knows)
+TEST_CASE(error_statuses_are_known_to_http)
 {
     for (int i = 0; i < API_ERROR_COUNT; i++) {
         int status = api_error_status((enum api_error)i);
@@ -48,7 +48,7 @@ TEST(every_status_is_one_that_http_knows)
     }
 }
 
-TEST(every_refusal_is_answered_with_its_own_status)
+TEST_CASE(rejections_have_their_status)
 {
     static const int refusals[] = {400, 408, 413, 414, 431, 500, 501, 503, 505};
     for (size_t i = 0; i < TEST_COUNT(refusals); i++)
@@ -58,7 +58,7 @@ TEST(every_refusal_is_answered_with_its_own_status)
     assert_int_equal(api_error_for_status(404), API_ERROR_INTERNAL);
 }
 
-TEST(ending_what_was_begun_in_part_is_harmless)
+TEST_CASE(partial_errors_can_be_freed)
 {
     struct api_errors e = {{NULL}};
     api_errors_fini(&e);
@@ -76,54 +76,37 @@ static void expect_links(int64_t page, int64_t last, const char *text)
 
 #define AT(page, relation) "</api/channels/?page=" page ">; rel=\"" relation "\""
 
-TEST(the_only_page_is_first_and_last)
+TEST_CASE(only_page_is_first_and_last)
 {
     expect_links(1, 1, AT("1", "first") ", " AT("1", "last"));
 }
 
-TEST(the_first_has_a_next_the_last_a_prev_and_those_between_have_both)
+TEST_CASE(prev_and_next_depend_on_the_position)
 {
     expect_links(1, 3, AT("1", "first") ", " AT("2", "next") ", " AT("3", "last"));
     expect_links(2, 3, AT("1", "first") ", " AT("1", "prev") ", " AT("3", "next") ", " AT("3", "last"));
     expect_links(3, 3, AT("1", "first") ", " AT("2", "prev") ", " AT("3", "last"));
 }
 
-TEST(beyond_the_last_page_the_one_before_is_the_last)
+TEST_CASE(prev_beyond_the_end_is_the_last_page)
 {
     expect_links(4, 3, AT("1", "first") ", " AT("3", "prev") ", " AT("3", "last"));
     expect_links(5, 3, AT("1", "first") ", " AT("3", "prev") ", " AT("3", "last"));
     expect_links(INT64_MAX, 1, AT("1", "first") ", " AT("1", "prev") ", " AT("1", "last"));
 }
 
-TEST(the_largest_numbers_are_written_in_full)
+TEST_CASE(largest_numbers_are_written_in_full)
 {
     expect_links(
         INT64_MAX, INT64_MAX,
         AT("1", "first") ", " AT("9223372036854775806", "prev") ", " AT("9223372036854775807", "last"));
 }
 
-TEST(the_base_path_leads_and_the_text_is_appended)
+TEST_CASE(links_begin_with_the_base_path)
 {
     struct buf out = BUF_INIT;
     buf_append_str(&out, "before ");
     page_links_write(&out, SPAN("/"), 1, 1);
     assert_buf(&out, "before </channels/?page=1>; rel=\"first\", </channels/?page=1>; rel=\"last\"");
     buf_fini(&out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_body_is_the_contracts_envelope_around_a_text_of_its_own),
-        cmocka_unit_test(the_texts_of_the_contract_are_what_it_says),
-        cmocka_unit_test(every_status_is_one_that_http_knows),
-        cmocka_unit_test(every_refusal_is_answered_with_its_own_status),
-        cmocka_unit_test(ending_what_was_begun_in_part_is_harmless),
-        cmocka_unit_test(the_only_page_is_first_and_last),
-        cmocka_unit_test(the_first_has_a_next_the_last_a_prev_and_those_between_have_both),
-        cmocka_unit_test(beyond_the_last_page_the_one_before_is_the_last),
-        cmocka_unit_test(the_largest_numbers_are_written_in_full),
-        cmocka_unit_test(the_base_path_leads_and_the_text_is_appended),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

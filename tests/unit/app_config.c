@@ -64,7 +64,7 @@ static void expect_taken(const char *flag, const char *value)
     reading_fini(&r);
 }
 
-TEST(the_defaults_are_those_of_the_manual)
+TEST_CASE(defaults_are_as_documented)
 {
     struct reading r;
     READ_PLAIN(&r);
@@ -98,7 +98,7 @@ TEST(the_defaults_are_those_of_the_manual)
     reading_fini(&r);
 }
 
-TEST(flags_win_over_the_environment_and_that_over_the_defaults)
+TEST_CASE(flags_win_over_the_environment_and_that_over_the_defaults)
 {
     struct reading r;
     assert_int_equal(setenv("CHANNELD_LISTEN", "127.0.0.1:1", 1), 0);
@@ -113,7 +113,7 @@ TEST(flags_win_over_the_environment_and_that_over_the_defaults)
     assert_int_equal(unsetenv("CHANNELD_WORKERS"), 0);
 }
 
-TEST(the_base_path_begins_and_ends_with_a_slash_whatever_is_given)
+TEST_CASE(base_path_begins_and_ends_with_a_slash)
 {
     static const char *const rows[][2] = {{"/", "/"},
                                           {"", "/"},
@@ -136,7 +136,7 @@ TEST(the_base_path_begins_and_ends_with_a_slash_whatever_is_given)
         expect_refused("--base-path", "CHANNELD_BASE_PATH", wrong[i]);
 }
 
-TEST(the_base_path_with_its_slashes_has_a_longest_length)
+TEST_CASE(base_path_with_its_slashes_has_a_longest_length)
 {
     for (size_t len = CONFIG_BASE_PATH_MAX - 3; len <= CONFIG_BASE_PATH_MAX - 1; len++) {
         char *path = text_repeat('a', len);
@@ -148,7 +148,7 @@ TEST(the_base_path_with_its_slashes_has_a_longest_length)
     }
 }
 
-TEST(bad_values_are_refused_by_name)
+TEST_CASE(bad_values_are_named)
 {
     static const char *const rows[][3] = {
         {"--listen", "CHANNELD_LISTEN", "8080"},
@@ -194,7 +194,7 @@ TEST(bad_values_are_refused_by_name)
         expect_refused(rows[i][0], rows[i][1], rows[i][2]);
 }
 
-TEST(values_at_the_limits_are_taken)
+TEST_CASE(values_at_the_limits_are_accepted)
 {
     static const char *const rows[][2] = {
         {"--listen", "[::]:65535"},
@@ -230,7 +230,7 @@ TEST(values_at_the_limits_are_taken)
         expect_taken(rows[i][0], rows[i][1]);
 }
 
-TEST(hosts_are_kept_in_lower_case)
+TEST_CASE(hosts_are_kept_in_lower_case)
 {
     struct reading r;
     READ(&r, "--channel-host", "MAX.Example", "--web-host=Web.MAX.Example");
@@ -240,7 +240,7 @@ TEST(hosts_are_kept_in_lower_case)
     reading_fini(&r);
 }
 
-TEST(secrets_come_from_files_and_are_never_shown)
+TEST_CASE(secrets_come_from_files_and_are_never_shown)
 {
     struct reading r;
     struct tempdir dir;
@@ -262,7 +262,7 @@ TEST(secrets_come_from_files_and_are_never_shown)
     tempdir_fini(&dir);
 }
 
-TEST(an_error_about_a_url_does_not_show_its_password)
+TEST_CASE(error_about_a_url_does_not_show_its_password)
 {
     struct reading r;
     READ(&r, "--redis-url", "redis://user:hush@host:port/0");
@@ -271,7 +271,7 @@ TEST(an_error_about_a_url_does_not_show_its_password)
     reading_fini(&r);
 }
 
-TEST(the_password_of_its_own_is_used_when_the_url_has_none)
+TEST_CASE(password_setting_applies_without_one_in_the_url)
 {
     struct reading r;
     READ(&r, "--redis-url", "redis://host", "--redis-password", "secret");
@@ -281,7 +281,7 @@ TEST(the_password_of_its_own_is_used_when_the_url_has_none)
     reading_fini(&r);
 }
 
-TEST(what_is_asked_for_is_told)
+TEST_CASE(command_line_selects_the_outcome)
 {
     struct reading r;
     READ(&r, "--check");
@@ -302,7 +302,7 @@ TEST(what_is_asked_for_is_told)
     reading_fini(&r);
 }
 
-TEST(unknown_flags_and_stray_words_are_refused_by_name)
+TEST_CASE(unknown_flags_and_stray_words_are_named)
 {
     struct reading r;
     READ(&r, "--bogus", "1");
@@ -319,7 +319,7 @@ TEST(unknown_flags_and_stray_words_are_refused_by_name)
     reading_fini(&r);
 }
 
-TEST(help_lists_every_setting_that_check_prints)
+TEST_CASE(help_lists_every_setting_that_check_prints)
 {
     struct reading r;
     struct buf help = BUF_INIT;
@@ -352,22 +352,4 @@ static int clear_environment(void **state)
     return clearenv();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_defaults_are_those_of_the_manual),
-        cmocka_unit_test(flags_win_over_the_environment_and_that_over_the_defaults),
-        cmocka_unit_test(the_base_path_begins_and_ends_with_a_slash_whatever_is_given),
-        cmocka_unit_test(the_base_path_with_its_slashes_has_a_longest_length),
-        cmocka_unit_test(bad_values_are_refused_by_name),
-        cmocka_unit_test(values_at_the_limits_are_taken),
-        cmocka_unit_test(hosts_are_kept_in_lower_case),
-        cmocka_unit_test(secrets_come_from_files_and_are_never_shown),
-        cmocka_unit_test(an_error_about_a_url_does_not_show_its_password),
-        cmocka_unit_test(the_password_of_its_own_is_used_when_the_url_has_none),
-        cmocka_unit_test(what_is_asked_for_is_told),
-        cmocka_unit_test(unknown_flags_and_stray_words_are_refused_by_name),
-        cmocka_unit_test(help_lists_every_setting_that_check_prints),
-    };
-    return cmocka_run_group_tests(tests, clear_environment, NULL);
-}
+TEST_GROUP(clear_environment, NULL)

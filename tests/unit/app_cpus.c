@@ -13,7 +13,7 @@
 #include "support/text.h"
 #include "unit/check.h"
 
-TEST(a_quota_counts_up_to_whole_processors)
+TEST_CASE(quota_is_rounded_up_to_processors)
 {
     assert_int_equal(cpus_from_cpu_max("100000 100000\n"), 1);
     assert_int_equal(cpus_from_cpu_max("100001 100000\n"), 2);
@@ -25,7 +25,7 @@ TEST(a_quota_counts_up_to_whole_processors)
     assert_int_equal(cpus_from_cpu_max("50000 25000\n"), 2);
 }
 
-TEST(no_quota_is_none_and_so_is_what_is_none)
+TEST_CASE(missing_and_invalid_quotas_are_none)
 {
     static const char *const texts[] = {"max 100000\n", "max",         "",           "\n",
                                         "100000",       "100000 ",     "100000 0\n", "0 100000\n",
@@ -34,7 +34,7 @@ TEST(no_quota_is_none_and_so_is_what_is_none)
         assert_int_equal(cpus_from_cpu_max(texts[i]), 0);
 }
 
-TEST(numbers_beyond_reason_do_not_overflow)
+TEST_CASE(huge_quotas_do_not_overflow)
 {
     assert_int_equal(cpus_from_cpu_max("9223372036854775807 1\n"), INT_MAX);
     assert_int_equal(cpus_from_cpu_max("9223372036854775807 9223372036854775807\n"), 1);
@@ -76,7 +76,7 @@ static int granted(const struct file *files)
 
 #define GRANTED(...) granted((const struct file[]){__VA_ARGS__, {NULL, NULL}})
 
-TEST(the_least_quota_on_the_way_up_counts)
+TEST_CASE(smallest_quota_of_all_groups_counts)
 {
     static const struct file mounts = {"/proc/self/mountinfo",
                                        "25 1 8:1 / / rw - ext4 /dev/sda1 rw\n" UNIFIED};
@@ -97,7 +97,7 @@ TEST(the_least_quota_on_the_way_up_counts)
     assert_int_equal(GRANTED(own, top), 0);
 }
 
-TEST(version_1_has_its_quotas_in_the_hierarchy_of_the_controller)
+TEST_CASE(version_1_quotas_are_in_the_cpu_hierarchy)
 {
     static const struct file mounts = {
         "/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
@@ -118,7 +118,7 @@ TEST(version_1_has_its_quotas_in_the_hierarchy_of_the_controller)
 
 /* Without a namespace of control groups a container sees its path on the host, and its own group at the
  * mount. */
-TEST(a_mount_that_shows_a_part_of_the_hierarchy_is_followed)
+TEST_CASE(partial_mount_of_the_hierarchy_is_followed)
 {
     static const struct file mounts = {
         "/proc/self/mountinfo", "31 23 0:27 /docker/abc /sys/fs/cgroup ro master:9 - cgroup2 cgroup ro\n"};
@@ -131,7 +131,7 @@ TEST(a_mount_that_shows_a_part_of_the_hierarchy_is_followed)
     assert_int_equal(GRANTED(mounts, top, inner, {"/proc/self/cgroup", "0::/\n"}), 2);
 }
 
-TEST(files_that_say_something_else_are_passed_over)
+TEST_CASE(malformed_files_are_ignored)
 {
     static const struct file top = {"/sys/fs/cgroup/cpu.max", "200000 100000\n"};
     static const char *const mounts[] = {
@@ -168,7 +168,7 @@ static int granted_inside(const char *group)
 }
 
 /* With groups of the real system, where they can be made: the quota stands one above the process. */
-TEST(the_quota_of_a_real_group_above_counts)
+TEST_CASE(quota_of_a_real_group_above_counts)
 {
     static const char *const hierarchies[] = {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup"};
     int count = 0;
@@ -189,7 +189,7 @@ TEST(the_quota_of_a_real_group_above_counts)
     assert_int_equal(count, 3);
 }
 
-TEST(affinity_is_a_limit)
+TEST_CASE(affinity_is_a_limit)
 {
     cpu_set_t all;
     cpu_set_t one;
@@ -203,20 +203,4 @@ TEST(affinity_is_a_limit)
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
     assert_int_equal(cpus_available(), 1);
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_quota_counts_up_to_whole_processors),
-        cmocka_unit_test(no_quota_is_none_and_so_is_what_is_none),
-        cmocka_unit_test(numbers_beyond_reason_do_not_overflow),
-        cmocka_unit_test(the_least_quota_on_the_way_up_counts),
-        cmocka_unit_test(version_1_has_its_quotas_in_the_hierarchy_of_the_controller),
-        cmocka_unit_test(a_mount_that_shows_a_part_of_the_hierarchy_is_followed),
-        cmocka_unit_test(files_that_say_something_else_are_passed_over),
-        cmocka_unit_test(the_quota_of_a_real_group_above_counts),
-        cmocka_unit_test(affinity_is_a_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ static void set_histogram(void *value, uint64_t n)
 #define set_gauge     set_counter
 #define set_gauge_max set_counter
 
-TEST(every_metric_of_each_layer_is_summed_and_exposed)
+TEST_CASE(every_metric_of_each_layer_is_summed_and_exposed)
 {
     struct worker_metrics sum = {0};
     struct worker_metrics worker = {0};
@@ -71,7 +71,7 @@ TEST(every_metric_of_each_layer_is_summed_and_exposed)
     free(text);
 }
 
-TEST(roles_lag_and_requests_are_summed_and_exposed)
+TEST_CASE(roles_lag_and_requests_are_summed_and_exposed)
 {
     struct worker_metrics sum = {0};
     struct worker_metrics workers[3] = {{.redis.redis_role = {[REDIS_ROLE_MASTER] = 1}},
@@ -101,14 +101,14 @@ static void check_name(const char *name, enum metric_kind kind, const char *help
     assert_int_equal(help[strlen(help) - 1], '.');
 }
 
-TEST(names_and_help_texts_are_fit_for_prometheus)
+TEST_CASE(names_and_help_texts_are_fit_for_prometheus)
 {
 #define F(layer, name, kind, help) check_name(#name, METRIC_##kind, help);
     ALL_METRICS
 #undef F
 }
 
-TEST(process_metrics_tell_of_this_process)
+TEST_CASE(process_metrics_tell_of_this_process)
 {
     struct buf out = BUF_INIT;
     process_metrics_write(&out);
@@ -119,15 +119,4 @@ TEST(process_metrics_tell_of_this_process)
     assert_true(sample(text, "process_start_time_seconds") > 1e9);
     assert_true(sample(text, "process_cpu_seconds_total") >= 0);
     buf_fini(&out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_metric_of_each_layer_is_summed_and_exposed),
-        cmocka_unit_test(roles_lag_and_requests_are_summed_and_exposed),
-        cmocka_unit_test(names_and_help_texts_are_fit_for_prometheus),
-        cmocka_unit_test(process_metrics_tell_of_this_process),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,7 +51,7 @@ static void expect_failure(const char *listen_at, const char *admin_at, const ch
     config_fini(&config);
 }
 
-TEST(an_address_that_is_taken_is_named_whichever_it_is)
+TEST_CASE(address_in_use_is_named)
 {
     int taken = -1;
     int spare = -1;
@@ -66,7 +66,7 @@ TEST(an_address_that_is_taken_is_named_whichever_it_is)
     close(taken);
 }
 
-TEST(certificates_that_cannot_be_read_are_named)
+TEST_CASE(unreadable_certificates_are_named)
 {
     int spare[2];
     char at[2][32];
@@ -77,12 +77,11 @@ TEST(certificates_that_cannot_be_read_are_named)
     expect_failure(at[0], at[1], "--redis-ca-file", "/nonexistent/ca.pem", -EINVAL, "CHANNELD_REDIS_CA_FILE");
 }
 
-int main(void)
+/* No setting of the surrounding environment may be seen. */
+static int clear_environment(void **state)
 {
-    (void)clearenv(); /* none of the settings around this test may be seen */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_address_that_is_taken_is_named_whichever_it_is),
-        cmocka_unit_test(certificates_that_cannot_be_read_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    (void)state;
+    return clearenv();
 }
+
+TEST_GROUP(clear_environment, NULL)

@@ -3,7 +3,7 @@
 
 #include "unit/check.h"
 
-TEST(a_blob_keeps_a_copy_of_its_bytes)
+TEST_CASE(blob_keeps_a_copy_of_its_bytes)
 {
     char source[] = "body";
     struct blob *b = blob_new(span_of(source));
@@ -16,7 +16,7 @@ TEST(a_blob_keeps_a_copy_of_its_bytes)
     blob_unref(b);
 }
 
-TEST(an_empty_blob_is_a_blob)
+TEST_CASE(empty_blob_is_valid)
 {
     struct blob *empty = blob_new(SPAN(""));
     struct blob *absent = blob_new_tagged(SPAN_ABSENT);
@@ -29,13 +29,13 @@ TEST(an_empty_blob_is_a_blob)
     blob_unref(absent);
 }
 
-TEST(a_length_that_overflows_is_refused)
+TEST_CASE(length_that_overflows_is_refused)
 {
     assert_null(blob_new((struct span){"", SIZE_MAX}));
     assert_null(blob_new((struct span){"", SIZE_MAX - sizeof(struct blob) + 1}));
 }
 
-TEST(the_tag_is_the_xxh3_of_the_bytes_in_quotes)
+TEST_CASE(tag_is_the_xxh3_of_the_bytes_in_quotes)
 {
     struct blob *b = blob_new_tagged(SPAN("abc"));
     assert_non_null(b);
@@ -43,7 +43,7 @@ TEST(the_tag_is_the_xxh3_of_the_bytes_in_quotes)
     blob_unref(b);
 }
 
-TEST(a_front_lies_before_the_blob_and_is_given_out_once)
+TEST_CASE(headroom_is_before_the_blob_and_taken_once)
 {
     struct blob *b = blob_new_headroom(SPAN("abc"), 48);
     assert_non_null(b);
@@ -60,7 +60,7 @@ TEST(a_front_lies_before_the_blob_and_is_given_out_once)
     blob_unref(plain);
 }
 
-TEST(equal_bytes_have_equal_tags_and_others_do_not)
+TEST_CASE(equal_bytes_have_equal_tags)
 {
     struct blob *one = blob_new_tagged(SPAN("page 1"));
     struct blob *same = blob_new_tagged(SPAN("page 1"));
@@ -72,7 +72,7 @@ TEST(equal_bytes_have_equal_tags_and_others_do_not)
     blob_unref(other);
 }
 
-TEST(a_blob_lives_until_its_last_reference_is_given_back)
+TEST_CASE(blob_lives_until_its_last_reference_is_dropped)
 {
     struct blob *b = blob_new_tagged(SPAN("shared"));
     assert_ptr_equal(blob_ref(b), b);
@@ -82,18 +82,4 @@ TEST(a_blob_lives_until_its_last_reference_is_given_back)
     assert_int_equal(b->refs, 1);
     blob_unref(b);
     blob_unref(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_blob_keeps_a_copy_of_its_bytes),
-        cmocka_unit_test(an_empty_blob_is_a_blob),
-        cmocka_unit_test(a_length_that_overflows_is_refused),
-        cmocka_unit_test(the_tag_is_the_xxh3_of_the_bytes_in_quotes),
-        cmocka_unit_test(a_front_lies_before_the_blob_and_is_given_out_once),
-        cmocka_unit_test(equal_bytes_have_equal_tags_and_others_do_not),
-        cmocka_unit_test(a_blob_lives_until_its_last_reference_is_given_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ const char *__tsan_default_options(void)
     return "allocator_may_return_null=1";
 }
 
-TEST(a_new_buffer_is_empty_and_owns_nothing)
+TEST_CASE(new_buffer_is_empty_and_owns_nothing)
 {
     struct buf b = BUF_INIT;
     assert_null(b.data);
@@ -30,7 +30,7 @@ TEST(a_new_buffer_is_empty_and_owns_nothing)
     buf_fini(&b);
 }
 
-TEST(appending_nothing_allocates_nothing)
+TEST_CASE(appending_nothing_allocates_nothing)
 {
     struct buf b = BUF_INIT;
     buf_append(&b, NULL, 0);
@@ -40,7 +40,7 @@ TEST(appending_nothing_allocates_nothing)
     assert_int_equal(buf_error(&b), 0);
 }
 
-TEST(each_way_of_appending_adds_its_bytes)
+TEST_CASE(append_functions_add_their_bytes)
 {
     struct buf b = BUF_INIT;
     buf_append(&b, "ab", 2);
@@ -53,7 +53,7 @@ TEST(each_way_of_appending_adds_its_bytes)
     buf_fini(&b);
 }
 
-TEST(bytes_survive_every_growth)
+TEST_CASE(bytes_survive_every_growth)
 {
     struct buf b = BUF_INIT;
     for (int i = 0; i < 100000; i++)
@@ -67,7 +67,7 @@ TEST(bytes_survive_every_growth)
     buf_fini(&b);
 }
 
-TEST(nul_bytes_are_bytes_like_others)
+TEST_CASE(nul_bytes_are_kept)
 {
     struct buf b = BUF_INIT;
     buf_append(&b, "a\0b", 3);
@@ -76,7 +76,7 @@ TEST(nul_bytes_are_bytes_like_others)
     buf_fini(&b);
 }
 
-TEST(printf_fits_exactly_at_the_capacity_and_one_beyond)
+TEST_CASE(printf_fits_exactly_at_the_capacity_and_one_beyond)
 {
     for (int fill = 250; fill <= 260; fill++) {
         struct buf b = BUF_INIT;
@@ -89,7 +89,7 @@ TEST(printf_fits_exactly_at_the_capacity_and_one_beyond)
     }
 }
 
-TEST(printing_nothing_is_no_error)
+TEST_CASE(printing_nothing_is_no_error)
 {
     struct buf b = BUF_INIT;
     buf_printf(&b, "%s", "");
@@ -97,7 +97,7 @@ TEST(printing_nothing_is_no_error)
     buf_fini(&b);
 }
 
-TEST(reserve_makes_room_without_changing_the_length)
+TEST_CASE(reserve_makes_room_without_changing_the_length)
 {
     struct buf b = BUF_INIT;
     assert_int_equal(buf_reserve(&b, 1000), 0);
@@ -110,7 +110,7 @@ TEST(reserve_makes_room_without_changing_the_length)
     buf_fini(&b);
 }
 
-TEST(a_failed_reserve_is_remembered_and_keeps_the_bytes)
+TEST_CASE(failed_reserve_is_sticky_and_keeps_the_bytes)
 {
     struct buf b = BUF_INIT;
     buf_append_str(&b, "kept");
@@ -127,7 +127,7 @@ TEST(a_failed_reserve_is_remembered_and_keeps_the_bytes)
     assert_int_equal(buf_error(&b), 0);
 }
 
-TEST(each_size_that_cannot_be_had_fails_alike)
+TEST_CASE(unavailable_sizes_fail_alike)
 {
     static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / 2 + 2, SIZE_MAX / 2, SIZE_MAX / 4};
     for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
@@ -138,7 +138,7 @@ TEST(each_size_that_cannot_be_had_fails_alike)
     }
 }
 
-TEST(a_format_that_cannot_be_written_marks_the_buffer)
+TEST_CASE(unwritable_format_marks_the_buffer)
 {
     struct buf b = BUF_INIT;
     buf_append_str(&b, "kept");
@@ -148,7 +148,7 @@ TEST(a_format_that_cannot_be_written_marks_the_buffer)
     buf_fini(&b);
 }
 
-TEST(clearing_forgives_and_keeps_the_memory)
+TEST_CASE(clear_resets_the_error_and_keeps_the_memory)
 {
     struct buf b = BUF_INIT;
     buf_append_str(&b, "old");
@@ -161,7 +161,7 @@ TEST(clearing_forgives_and_keeps_the_memory)
     buf_fini(&b);
 }
 
-TEST(consuming_moves_the_rest_to_the_front)
+TEST_CASE(consume_moves_the_rest_to_the_start)
 {
     struct buf b = BUF_INIT;
     buf_append_str(&b, "abcdef");
@@ -176,14 +176,14 @@ TEST(consuming_moves_the_rest_to_the_front)
     buf_fini(&b);
 }
 
-TEST(consuming_nothing_of_a_new_buffer_is_allowed)
+TEST_CASE(consume_of_nothing_in_a_new_buffer)
 {
     struct buf b = BUF_INIT;
     buf_consume(&b, 0);
     assert_buf(&b, "");
 }
 
-TEST(the_c_string_ends_and_the_nul_is_not_counted)
+TEST_CASE(c_string_has_an_uncounted_nul)
 {
     struct buf b = BUF_INIT;
     assert_string_equal(buf_c_str(&b), "");
@@ -195,7 +195,7 @@ TEST(the_c_string_ends_and_the_nul_is_not_counted)
     buf_fini(&b);
 }
 
-TEST(integers_are_written_over_the_full_range)
+TEST_CASE(integers_are_written_over_the_full_range)
 {
     static const struct {
         int64_t value;
@@ -222,7 +222,7 @@ TEST(integers_are_written_over_the_full_range)
     }
 }
 
-TEST(integers_have_as_many_digits_as_they_need)
+TEST_CASE(integers_have_as_many_digits_as_they_need)
 {
     int64_t power = 1;
     for (int digits = 1; digits <= 19; digits++) {
@@ -236,28 +236,4 @@ TEST(integers_have_as_many_digits_as_they_need)
         }
         power = digits < 19 ? power * 10 : power;
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_new_buffer_is_empty_and_owns_nothing),
-        cmocka_unit_test(appending_nothing_allocates_nothing),
-        cmocka_unit_test(each_way_of_appending_adds_its_bytes),
-        cmocka_unit_test(bytes_survive_every_growth),
-        cmocka_unit_test(nul_bytes_are_bytes_like_others),
-        cmocka_unit_test(printf_fits_exactly_at_the_capacity_and_one_beyond),
-        cmocka_unit_test(printing_nothing_is_no_error),
-        cmocka_unit_test(reserve_makes_room_without_changing_the_length),
-        cmocka_unit_test(a_failed_reserve_is_remembered_and_keeps_the_bytes),
-        cmocka_unit_test(each_size_that_cannot_be_had_fails_alike),
-        cmocka_unit_test(a_format_that_cannot_be_written_marks_the_buffer),
-        cmocka_unit_test(clearing_forgives_and_keeps_the_memory),
-        cmocka_unit_test(consuming_moves_the_rest_to_the_front),
-        cmocka_unit_test(consuming_nothing_of_a_new_buffer_is_allowed),
-        cmocka_unit_test(the_c_string_ends_and_the_nul_is_not_counted),
-        cmocka_unit_test(integers_are_written_over_the_full_range),
-        cmocka_unit_test(integers_have_as_many_digits_as_they_need),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

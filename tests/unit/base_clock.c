@@ -5,7 +5,7 @@
 
 #include "unit/check.h"
 
-TEST(the_monotonic_clock_never_goes_back)
+TEST_CASE(monotonic_clock_never_goes_back)
 {
     uint64_t last = clock_now_ns();
     assert_true(last > 0);
@@ -16,7 +16,7 @@ TEST(the_monotonic_clock_never_goes_back)
     }
 }
 
-TEST(a_sleep_of_20_ms_is_seen_by_both_units)
+TEST_CASE(sleep_of_20_ms_shows_in_both_units)
 {
     uint64_t ns = clock_now_ns();
     uint64_t ms = clock_now_ms();
@@ -27,7 +27,7 @@ TEST(a_sleep_of_20_ms_is_seen_by_both_units)
 }
 
 /* Which counts what the machine was suspended for, and the monotonic clock does not. */
-TEST(the_boot_clock_is_never_behind_the_monotonic_one)
+TEST_CASE(boot_clock_is_never_behind_the_monotonic_one)
 {
     for (int i = 0; i < 1000; i++) {
         uint64_t ms = clock_now_ms();
@@ -45,7 +45,7 @@ static time_t present_second(void)
     return now.tv_sec;
 }
 
-TEST(the_stamp_has_its_shape_and_the_present_second)
+TEST_CASE(stamp_is_rfc_3339_of_the_current_second)
 {
     char stamp[CLOCK_STAMP_LEN + 1] = {0};
     time_t before = present_second();
@@ -60,15 +60,4 @@ TEST(the_stamp_has_its_shape_and_the_present_second)
     assert_int_equal(rest[0], '.');
     assert_int_equal(strspn(rest + 1, "0123456789"), 3);
     assert_string_equal(rest + 4, "Z");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_monotonic_clock_never_goes_back),
-        cmocka_unit_test(a_sleep_of_20_ms_is_seen_by_both_units),
-        cmocka_unit_test(the_boot_clock_is_never_behind_the_monotonic_one),
-        cmocka_unit_test(the_stamp_has_its_shape_and_the_present_second),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

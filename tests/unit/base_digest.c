@@ -15,7 +15,7 @@ static void assert_digest(struct span bytes, const char *pending)
     assert_true(digest_is_hex((struct span){hex, sizeof hex}));
 }
 
-TEST(the_published_vectors_hold)
+TEST_CASE(sha256_of_the_published_vectors)
 {
     assert_digest(SPAN(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     assert_digest(SPAN("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -28,7 +28,7 @@ TEST(the_published_vectors_hold)
         "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1");
 }
 
-TEST(a_million_letters_hash_as_published)
+TEST_CASE(sha256_of_a_million_letters)
 {
     char *text = malloc(1000000);
     assert_non_null(text);
@@ -38,12 +38,12 @@ TEST(a_million_letters_hash_as_published)
     free(text);
 }
 
-TEST(nothing_at_all_hashes_as_the_empty_text)
+TEST_CASE(sha256_of_absent_and_empty_text_agree)
 {
     assert_digest(SPAN_ABSENT, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-TEST(hex_writes_both_halves_of_each_byte)
+TEST_CASE(hex_has_two_digits_per_byte)
 {
     struct digest d;
     char hex[DIGEST_HEX_LEN];
@@ -53,7 +53,7 @@ TEST(hex_writes_both_halves_of_each_byte)
     assert_memory_equal(hex, "00112233445566778899aabbccddeeff", 32);
 }
 
-TEST(only_64_lower_case_digits_are_a_digest)
+TEST_CASE(only_64_lower_case_digits_are_a_digest)
 {
     char text[66] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0";
     assert_true(digest_is_hex((struct span){text, 64}));
@@ -73,7 +73,7 @@ TEST(only_64_lower_case_digits_are_a_digest)
 
 enum { LENGTHS = 40 };
 
-TEST(secrets_are_equal_when_all_their_bytes_are)
+TEST_CASE(secrets_with_equal_bytes_are_equal)
 {
     const char text[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEF";
     char copy[sizeof text];
@@ -82,7 +82,7 @@ TEST(secrets_are_equal_when_all_their_bytes_are)
         assert_true(secret_equal((struct span){text, n}, (struct span){copy, n}));
 }
 
-TEST(secrets_that_differ_in_one_bit_anywhere_are_not_equal)
+TEST_CASE(secrets_with_one_different_bit_differ)
 {
     char a[LENGTHS] = {0};
     char b[LENGTHS] = {0};
@@ -95,24 +95,9 @@ TEST(secrets_that_differ_in_one_bit_anywhere_are_not_equal)
     }
 }
 
-TEST(secrets_of_different_length_are_not_equal)
+TEST_CASE(secrets_of_different_length_differ)
 {
     assert_false(secret_equal(SPAN("secret"), SPAN("secre")));
     assert_false(secret_equal(SPAN(""), SPAN("s")));
     assert_true(secret_equal(SPAN(""), SPAN("")));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_published_vectors_hold),
-        cmocka_unit_test(a_million_letters_hash_as_published),
-        cmocka_unit_test(nothing_at_all_hashes_as_the_empty_text),
-        cmocka_unit_test(hex_writes_both_halves_of_each_byte),
-        cmocka_unit_test(only_64_lower_case_digits_are_a_digest),
-        cmocka_unit_test(secrets_are_equal_when_all_their_bytes_are),
-        cmocka_unit_test(secrets_that_differ_in_one_bit_anywhere_are_not_equal),
-        cmocka_unit_test(secrets_of_different_length_are_not_equal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

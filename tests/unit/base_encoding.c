@@ -17,7 +17,7 @@ static struct span find(const char *query, const char *name)
     return uri_query_find(span_of(query), span_of(name));
 }
 
-TEST(each_escape_is_decoded_once)
+TEST_CASE(each_escape_is_decoded_once)
 {
     assert_decoded(SPAN(""), SPAN(""));
     assert_decoded(SPAN("plain"), SPAN("plain"));
@@ -29,12 +29,12 @@ TEST(each_escape_is_decoded_once)
     assert_decoded(SPAN("%00%ff"), SPAN("\0\xFF"));
 }
 
-TEST(a_plus_sign_stays_a_plus_sign)
+TEST_CASE(plus_sign_stays_a_plus_sign)
 {
     assert_decoded(SPAN("a+b%2Bc"), SPAN("a+b+c"));
 }
 
-TEST(a_broken_escape_stays_itself)
+TEST_CASE(broken_escape_stays_itself)
 {
     assert_decoded(SPAN("%"), SPAN("%"));
     assert_decoded(SPAN("%4"), SPAN("%4"));
@@ -45,14 +45,14 @@ TEST(a_broken_escape_stays_itself)
     assert_decoded(SPAN("% 1%+1%-1"), SPAN("% 1%+1%-1"));
 }
 
-TEST(nothing_behind_the_end_is_read)
+TEST_CASE(decoding_stops_at_the_end)
 {
     char out[2];
     assert_int_equal(uri_decode((struct span){"%41", 2}, out), 2);
     assert_memory_equal(out, "%4", 2);
 }
 
-TEST(valid_escapes_are_told_from_broken_ones)
+TEST_CASE(escapes_need_two_hexadecimal_digits)
 {
     assert_true(uri_escapes_valid(SPAN("")));
     assert_true(uri_escapes_valid(SPAN_ABSENT));
@@ -66,7 +66,7 @@ TEST(valid_escapes_are_told_from_broken_ones)
     assert_false(uri_escapes_valid((struct span){"%41", 2}));
 }
 
-TEST(a_parameter_is_found_wherever_it_stands)
+TEST_CASE(parameter_is_found_at_any_position)
 {
     assert_span(find("page=2", "page"), "2");
     assert_span(find("page=2&link=x&api_key=k", "page"), "2");
@@ -74,7 +74,7 @@ TEST(a_parameter_is_found_wherever_it_stands)
     assert_span(find("page=2&link=x&api_key=k", "api_key"), "k");
 }
 
-TEST(a_missing_parameter_is_absent)
+TEST_CASE(missing_parameter_is_absent)
 {
     assert_span(find("", "page"), NULL);
     assert_span(uri_query_find(SPAN_ABSENT, SPAN("page")), NULL);
@@ -83,7 +83,7 @@ TEST(a_missing_parameter_is_absent)
     assert_span(find("link=page=1", "page"), NULL);
 }
 
-TEST(an_empty_value_is_not_absent)
+TEST_CASE(empty_value_is_not_absent)
 {
     assert_span(find("link=", "link"), "");
     assert_span(find("link", "link"), "");
@@ -92,7 +92,7 @@ TEST(an_empty_value_is_not_absent)
     assert_span(find("page=1&link=", "link"), "");
 }
 
-TEST(the_first_of_a_name_counts)
+TEST_CASE(first_parameter_of_a_name_counts)
 {
     assert_span(find("page=1&page=2", "page"), "1");
     assert_span(find("page=&page=2", "page"), "");
@@ -100,7 +100,7 @@ TEST(the_first_of_a_name_counts)
     assert_span(find("p%61ge=1&page=2", "page"), "1");
 }
 
-TEST(names_are_compared_after_decoding)
+TEST_CASE(names_are_compared_after_decoding)
 {
     assert_span(find("api%5Fkey=k", "api_key"), "k");
     assert_span(find("%6C%69%6E%6B=x", "link"), "x");
@@ -109,7 +109,7 @@ TEST(names_are_compared_after_decoding)
     assert_span(find("link%3Dx", "link"), NULL);
 }
 
-TEST(values_come_still_encoded_and_whole)
+TEST_CASE(values_are_returned_encoded_and_whole)
 {
     assert_span(find("link=https%3A%2F%2Fmax.ru%2Fa&x=1", "link"), "https%3A%2F%2Fmax.ru%2Fa");
     assert_span(find("link=https://max.ru/a?b=c&x=1", "link"), "https://max.ru/a?b=c");
@@ -117,7 +117,7 @@ TEST(values_come_still_encoded_and_whole)
     assert_span(find("a==b", "a"), "=b");
 }
 
-TEST(stray_separators_do_no_harm)
+TEST_CASE(stray_separators_are_ignored)
 {
     assert_span(find("&&page=3&&", "page"), "3");
     assert_span(find("&", "page"), NULL);
@@ -185,7 +185,7 @@ static void assert_step(const char *bytes, size_t n, int pending)
                  n > 3 ? (unsigned char)bytes[3] : 0U, step, pending);
 }
 
-TEST(every_code_point_is_one_character_and_surrogates_are_none)
+TEST_CASE(code_points_are_characters_and_surrogates_are_not)
 {
     for (uint32_t point = 0; point <= 0x10FFFF; point++) {
         char bytes[4];
@@ -197,7 +197,7 @@ TEST(every_code_point_is_one_character_and_surrogates_are_none)
     }
 }
 
-TEST(the_ends_of_each_class_are_well_formed)
+TEST_CASE(bounds_of_each_class_are_well_formed)
 {
     static const char *const texts[] = {"\x01",
                                         "\x7F",
@@ -223,7 +223,7 @@ TEST(the_ends_of_each_class_are_well_formed)
     }
 }
 
-TEST(each_ill_formed_class_gives_the_length_of_its_bad_start)
+TEST_CASE(ill_formed_sequences_have_the_length_of_their_prefix)
 {
     static const struct {
         const char *bytes;
@@ -261,7 +261,7 @@ TEST(each_ill_formed_class_gives_the_length_of_its_bad_start)
     }
 }
 
-TEST(all_short_sequences_agree_with_the_second_definition)
+TEST_CASE(all_short_sequences_agree_with_the_second_definition)
 {
     static const unsigned char edges[] = {0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF,
                                           0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE,
@@ -279,35 +279,11 @@ TEST(all_short_sequences_agree_with_the_second_definition)
     }
 }
 
-TEST(a_text_is_valid_as_a_whole_or_not)
+TEST_CASE(text_is_valid_as_a_whole)
 {
     assert_true(utf8_valid(SPAN("")));
     assert_true(utf8_valid(SPAN_ABSENT));
     assert_true(utf8_valid(SPAN("plain, Каналы, 频道, 📣, \0 too")));
     assert_false(utf8_valid(SPAN("plain, then \xD0")));
     assert_false(utf8_valid(SPAN("\xD0 first")));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_escape_is_decoded_once),
-        cmocka_unit_test(a_plus_sign_stays_a_plus_sign),
-        cmocka_unit_test(a_broken_escape_stays_itself),
-        cmocka_unit_test(nothing_behind_the_end_is_read),
-        cmocka_unit_test(valid_escapes_are_told_from_broken_ones),
-        cmocka_unit_test(a_parameter_is_found_wherever_it_stands),
-        cmocka_unit_test(a_missing_parameter_is_absent),
-        cmocka_unit_test(an_empty_value_is_not_absent),
-        cmocka_unit_test(the_first_of_a_name_counts),
-        cmocka_unit_test(names_are_compared_after_decoding),
-        cmocka_unit_test(values_come_still_encoded_and_whole),
-        cmocka_unit_test(stray_separators_do_no_harm),
-        cmocka_unit_test(every_code_point_is_one_character_and_surrogates_are_none),
-        cmocka_unit_test(the_ends_of_each_class_are_well_formed),
-        cmocka_unit_test(each_ill_formed_class_gives_the_length_of_its_bad_start),
-        cmocka_unit_test(all_short_sequences_agree_with_the_second_definition),
-        cmocka_unit_test(a_text_is_valid_as_a_whole_or_not),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static yyjson_doc *read_back(struct buf *out)
     return doc;
 }
 
-TEST(plain_text_is_copied)
+TEST_CASE(plain_text_is_copied)
 {
     assert_string(SPAN(""), "\"\"");
     assert_string(SPAN_ABSENT, "\"\"");
@@ -32,14 +32,14 @@ TEST(plain_text_is_copied)
                   "\"Hello, world / 100% 'quoted' <b>&amp;</b> \x7F\"");
 }
 
-TEST(quotation_mark_and_reverse_solidus_are_escaped)
+TEST_CASE(quotation_mark_and_reverse_solidus_are_escaped)
 {
     assert_string(SPAN("say \"hi\" \\ bye"), "\"say \\\"hi\\\" \\\\ bye\"");
     assert_string(SPAN("\""), "\"\\\"\"");
     assert_string(SPAN("\\"), "\"\\\\\"");
 }
 
-TEST(every_control_character_is_escaped)
+TEST_CASE(every_control_character_is_escaped)
 {
     static const char *const pending[0x20] = {
         "\\u0000", "\\u0001", "\\u0002", "\\u0003", "\\u0004", "\\u0005", "\\u0006", "\\u0007",
@@ -55,7 +55,7 @@ TEST(every_control_character_is_escaped)
     }
 }
 
-TEST(every_other_ascii_character_is_itself)
+TEST_CASE(every_other_ascii_character_is_itself)
 {
     for (int c = 0x20; c < 0x80; c++) {
         if (c == '"' || c == '\\')
@@ -68,7 +68,7 @@ TEST(every_other_ascii_character_is_itself)
     }
 }
 
-TEST(text_beyond_ascii_stays_utf8)
+TEST_CASE(text_beyond_ascii_stays_utf8)
 {
     assert_string(SPAN("Новости"), "\"Новости\"");
     assert_string(SPAN("频道 📣 é"), "\"频道 📣 é\"");
@@ -76,7 +76,7 @@ TEST(text_beyond_ascii_stays_utf8)
                   "\"\xC2\x80\xE2\x80\xA8\xE2\x80\xA9\xEF\xBB\xBF\"");
 }
 
-TEST(each_bad_sequence_becomes_one_replacement_character)
+TEST_CASE(ill_formed_sequence_becomes_one_replacement_character)
 {
 #define FFFD "\xEF\xBF\xBD"
     assert_string(SPAN("a\xFF"), "\"a" FFFD "\"");
@@ -92,7 +92,7 @@ TEST(each_bad_sequence_becomes_one_replacement_character)
 #undef FFFD
 }
 
-TEST(the_writer_adds_to_what_is_there)
+TEST_CASE(string_is_appended_to_the_buffer)
 {
     struct buf out = BUF_INIT;
     buf_append_str(&out, "{\"title\":");
@@ -101,7 +101,7 @@ TEST(the_writer_adds_to_what_is_there)
     buf_fini(&out);
 }
 
-TEST(a_buffer_in_error_stays_in_error)
+TEST_CASE(buffer_in_error_stays_in_error)
 {
     struct buf out = BUF_INIT;
     assert_int_not_equal(buf_reserve(&out, SIZE_MAX), 0);
@@ -127,7 +127,7 @@ static size_t random_text(uint64_t *seed, char *text, size_t room)
     return n;
 }
 
-TEST(random_bytes_always_make_valid_json)
+TEST_CASE(random_bytes_always_make_valid_json)
 {
     uint64_t seed = 20261121;
     for (int round = 0; round < 20000; round++) {
@@ -156,7 +156,7 @@ static void write_parts(struct buf *out, struct span text, size_t at, size_t len
 }
 
 /* Runs are looked at several bytes at a time; a byte in their midst is still seen. */
-TEST(every_byte_at_every_place_of_a_run_is_treated_alike)
+TEST_CASE(bytes_are_escaped_at_every_position_of_a_run)
 {
     for (size_t len = 1; len <= 26; len++)
         for (size_t at = 0; at < len; at++)
@@ -175,7 +175,7 @@ TEST(every_byte_at_every_place_of_a_run_is_treated_alike)
 }
 
 /* The same within a run of Cyrillic letters: a byte that is changed breaks no more than its own letter. */
-TEST(every_byte_at_every_place_of_a_cyrillic_run_is_treated_alike)
+TEST_CASE(bytes_are_escaped_at_every_position_of_a_cyrillic_run)
 {
     enum { LETTERS = 10 };
     for (size_t at = 0; at < (size_t)2 * LETTERS; at++)
@@ -195,7 +195,7 @@ TEST(every_byte_at_every_place_of_a_cyrillic_run_is_treated_alike)
         }
 }
 
-TEST(every_pair_of_bytes_beyond_ascii_is_a_character_or_is_replaced)
+TEST_CASE(every_pair_of_bytes_beyond_ascii_is_a_character_or_is_replaced)
 {
     for (int first = 0x80; first < 0x100; first++)
         for (int second = 0; second < 0x100; second++) {
@@ -210,7 +210,7 @@ TEST(every_pair_of_bytes_beyond_ascii_is_a_character_or_is_replaced)
         }
 }
 
-TEST(every_valid_character_is_read_back)
+TEST_CASE(valid_characters_are_read_back)
 {
     static const char text[] =
         "\x01\x1F\x7F\xC2\x80\xDF\xBF\xE0\xA0\x80\xEF\xBF\xBF\xF0\x90\x80\x80\xF4\x8F\xBF\xBF";
@@ -220,24 +220,4 @@ TEST(every_valid_character_is_read_back)
     assert_string_equal(yyjson_get_str(yyjson_doc_get_root(doc)), text);
     yyjson_doc_free(doc);
     buf_fini(&out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_text_is_copied),
-        cmocka_unit_test(quotation_mark_and_reverse_solidus_are_escaped),
-        cmocka_unit_test(every_control_character_is_escaped),
-        cmocka_unit_test(every_other_ascii_character_is_itself),
-        cmocka_unit_test(text_beyond_ascii_stays_utf8),
-        cmocka_unit_test(each_bad_sequence_becomes_one_replacement_character),
-        cmocka_unit_test(the_writer_adds_to_what_is_there),
-        cmocka_unit_test(a_buffer_in_error_stays_in_error),
-        cmocka_unit_test(random_bytes_always_make_valid_json),
-        cmocka_unit_test(every_byte_at_every_place_of_a_run_is_treated_alike),
-        cmocka_unit_test(every_byte_at_every_place_of_a_cyrillic_run_is_treated_alike),
-        cmocka_unit_test(every_pair_of_bytes_beyond_ascii_is_a_character_or_is_replaced),
-        cmocka_unit_test(every_valid_character_is_read_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

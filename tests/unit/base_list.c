@@ -33,7 +33,7 @@ static void assert_numbers(const struct list *head, const char *pending)
     buf_fini(&seen);
 }
 
-TEST(appended_links_keep_their_order)
+TEST_CASE(appended_links_keep_their_order)
 {
     struct list head;
     struct item a = make(1);
@@ -48,7 +48,7 @@ TEST(appended_links_keep_their_order)
     assert_numbers(&head, "123");
 }
 
-TEST(any_link_can_be_removed)
+TEST_CASE(links_are_removed_at_any_position)
 {
     struct list head;
     struct item a = make(1);
@@ -66,7 +66,7 @@ TEST(any_link_can_be_removed)
     assert_numbers(&head, "");
 }
 
-TEST(removing_twice_or_what_was_never_listed_does_nothing)
+TEST_CASE(removal_of_an_unlisted_link_does_nothing)
 {
     struct list head;
     struct item a = make(1);
@@ -81,7 +81,7 @@ TEST(removing_twice_or_what_was_never_listed_does_nothing)
     assert_true(list_empty(&a.link));
 }
 
-TEST(a_removed_link_can_be_listed_again)
+TEST_CASE(removed_link_can_be_listed_again)
 {
     struct list head;
     struct item a = make(1);
@@ -94,7 +94,7 @@ TEST(a_removed_link_can_be_listed_again)
     assert_numbers(&head, "21");
 }
 
-TEST(splicing_moves_all_to_the_end)
+TEST_CASE(splice_appends_all_links)
 {
     struct list to;
     struct list from;
@@ -113,7 +113,7 @@ TEST(splicing_moves_all_to_the_end)
     assert_numbers(&from, "");
 }
 
-TEST(splicing_works_with_an_empty_side)
+TEST_CASE(splice_of_empty_lists)
 {
     struct list to;
     struct list from;
@@ -129,17 +129,4 @@ TEST(splicing_works_with_an_empty_side)
     assert_numbers(&to, "1");
     list_append(&from, &(struct item){.number = 2}.link);
     assert_numbers(&from, "2");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(appended_links_keep_their_order),
-        cmocka_unit_test(any_link_can_be_removed),
-        cmocka_unit_test(removing_twice_or_what_was_never_listed_does_nothing),
-        cmocka_unit_test(a_removed_link_can_be_listed_again),
-        cmocka_unit_test(splicing_moves_all_to_the_end),
-        cmocka_unit_test(splicing_works_with_an_empty_side),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

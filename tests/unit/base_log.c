@@ -78,7 +78,7 @@ static void spin_us(uint64_t us)
 }
 
 /* Each write is a packet here; the thread has the time to write each line for itself. */
-TEST(lines_that_come_close_together_are_written_together)
+TEST_CASE(lines_are_written_in_batches)
 {
     enum { LINES = 100, PAUSE_US = 100 };
     int fds[2];
@@ -102,7 +102,7 @@ TEST(lines_that_come_close_together_are_written_together)
     close(fds[1]);
 }
 
-TEST(lines_are_json_objects_in_order)
+TEST_CASE(lines_are_json_objects_in_order)
 {
     struct ends p = open_pipe();
     struct log_line line;
@@ -135,7 +135,7 @@ TEST(lines_are_json_objects_in_order)
     buf_fini(&out);
 }
 
-TEST(levels_beyond_the_chosen_one_are_not_wanted)
+TEST_CASE(levels_above_the_setting_are_not_logged)
 {
     for (int chosen = LOG_ERROR; chosen <= LOG_DEBUG; chosen++) {
         struct ends p = open_pipe();
@@ -150,7 +150,7 @@ TEST(levels_beyond_the_chosen_one_are_not_wanted)
     }
 }
 
-TEST(without_a_sink_lines_are_discarded)
+TEST_CASE(without_a_sink_lines_are_discarded)
 {
     struct log_line line;
     uint64_t dropped = log_dropped();
@@ -160,7 +160,7 @@ TEST(without_a_sink_lines_are_discarded)
     assert_int_equal(log_dropped(), dropped);
 }
 
-TEST(a_second_start_is_refused_while_the_first_runs)
+TEST_CASE(second_start_is_refused_while_the_first_runs)
 {
     struct ends p = open_pipe();
     struct buf out = BUF_INIT;
@@ -174,7 +174,7 @@ TEST(a_second_start_is_refused_while_the_first_runs)
     buf_fini(&out);
 }
 
-TEST(fields_that_do_not_fit_are_left_out)
+TEST_CASE(fields_that_do_not_fit_are_left_out)
 {
     static char big[LOG_LINE_MAX * 2];
     memset(big, 'x', sizeof big);
@@ -234,7 +234,7 @@ static void *read_late(void *arg)
     return NULL;
 }
 
-TEST(a_late_reader_gets_whole_lines_and_the_rest_is_counted)
+TEST_CASE(slow_reader_gets_whole_lines_and_drops_are_counted)
 {
     enum { LINES = 5000 }; /* several times what pipe and queue hold */
     struct ends p = open_pipe();
@@ -275,7 +275,7 @@ static uint64_t lost_of(int fd, int lines)
     return log_dropped() - before;
 }
 
-TEST(lines_that_cannot_be_written_are_counted)
+TEST_CASE(unwritable_lines_are_counted)
 {
     enum { LINES = 2000 }; /* several chunks */
     int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
@@ -306,7 +306,7 @@ static bool await_lost(uint64_t count)
 
 /* What is written ends within a line; the first line after the disk has room again begins on a line of its
  * own. */
-TEST(a_line_of_which_half_was_written_does_not_spoil_the_next)
+TEST_CASE(half_written_line_does_not_break_the_next)
 {
     enum { ROOM = 20 };
     char name[] = "/tmp/channeld-log-XXXXXX";
@@ -335,7 +335,7 @@ TEST(a_line_of_which_half_was_written_does_not_spoil_the_next)
     yyjson_doc_free(doc);
 }
 
-TEST(the_access_log_does_not_depend_on_the_level)
+TEST_CASE(access_log_does_not_depend_on_the_level)
 {
     struct ends p = open_pipe();
     struct log_line line;
@@ -353,7 +353,7 @@ TEST(the_access_log_does_not_depend_on_the_level)
     buf_fini(&out);
 }
 
-TEST(lines_go_on_after_a_full_queue_was_read)
+TEST_CASE(logging_resumes_after_a_full_queue)
 {
     struct ends p = open_pipe();
     assert_int_equal(log_start(p.write, LOG_INFO), 0);
@@ -385,7 +385,7 @@ static void *log_many(void *arg)
     return NULL;
 }
 
-TEST(lines_of_several_threads_do_not_mix)
+TEST_CASE(lines_of_several_threads_do_not_mix)
 {
     enum { THREADS = 4 };
     struct ends p = open_pipe();
@@ -417,7 +417,7 @@ TEST(lines_of_several_threads_do_not_mix)
     buf_fini(&r.out);
 }
 
-TEST(a_descriptor_that_became_non_blocking_loses_nothing)
+TEST_CASE(non_blocking_descriptor_loses_no_lines)
 {
     struct ends p = open_pipe();
     assert_int_equal(fcntl(p.write, F_SETFL, O_NONBLOCK), 0);
@@ -439,7 +439,7 @@ TEST(a_descriptor_that_became_non_blocking_loses_nothing)
     buf_fini(&r.out);
 }
 
-TEST(stopping_gives_up_after_a_second_on_a_pipe_that_nobody_reads)
+TEST_CASE(stop_waits_a_second_for_a_blocked_pipe)
 {
     struct ends p = open_pipe();
     uint64_t before = log_dropped();
@@ -468,7 +468,7 @@ TEST(stopping_gives_up_after_a_second_on_a_pipe_that_nobody_reads)
     close(p.write);
 }
 
-TEST(a_reason_is_due_when_it_is_new_and_once_a_minute)
+TEST_CASE(reason_is_due_when_new_and_once_per_minute)
 {
     struct log_reasons reasons = {0};
     uint64_t now = 5000;
@@ -484,7 +484,7 @@ TEST(a_reason_is_due_when_it_is_new_and_once_a_minute)
 }
 
 /* As where the addresses of a name fail each in its own way. */
-TEST(reasons_that_take_turns_are_due_once_each)
+TEST_CASE(alternating_reasons_are_due_once_each)
 {
     static const char *const texts[LOG_REASONS_MAX] = {"a", "b", "c", "d", "e", "f", "g", "h"};
     struct log_reasons reasons = {0};
@@ -494,27 +494,4 @@ TEST(reasons_that_take_turns_are_due_once_each)
     assert_true(log_reason_is_due(&reasons, "one too many", 2000)); /* in the oldest's place */
     assert_true(log_reason_is_due(&reasons, "a", 2001));
     assert_false(log_reason_is_due(&reasons, "h", 2002));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_a_sink_lines_are_discarded),
-        cmocka_unit_test(lines_that_come_close_together_are_written_together),
-        cmocka_unit_test(lines_are_json_objects_in_order),
-        cmocka_unit_test(levels_beyond_the_chosen_one_are_not_wanted),
-        cmocka_unit_test(a_second_start_is_refused_while_the_first_runs),
-        cmocka_unit_test(fields_that_do_not_fit_are_left_out),
-        cmocka_unit_test(a_late_reader_gets_whole_lines_and_the_rest_is_counted),
-        cmocka_unit_test(lines_that_cannot_be_written_are_counted),
-        cmocka_unit_test(a_line_of_which_half_was_written_does_not_spoil_the_next),
-        cmocka_unit_test(the_access_log_does_not_depend_on_the_level),
-        cmocka_unit_test(lines_go_on_after_a_full_queue_was_read),
-        cmocka_unit_test(lines_of_several_threads_do_not_mix),
-        cmocka_unit_test(a_descriptor_that_became_non_blocking_loses_nothing),
-        cmocka_unit_test(stopping_gives_up_after_a_second_on_a_pipe_that_nobody_reads),
-        cmocka_unit_test(a_reason_is_due_when_it_is_new_and_once_a_minute),
-        cmocka_unit_test(reasons_that_take_turns_are_due_once_each),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static const struct metric TABLE[] = {
 
 enum { ROWS = sizeof TABLE / sizeof TABLE[0] };
 
-TEST(gauge_goes_up_and_down)
+TEST_CASE(gauge_goes_up_and_down)
 {
     struct sample m = {0};
     metric_add(&m.open, 3);
@@ -35,7 +35,7 @@ TEST(gauge_goes_up_and_down)
     assert_int_equal(metric_get(&m.open), UINT64_MAX);
 }
 
-TEST(a_duration_lands_in_the_first_bucket_that_is_not_below_it)
+TEST_CASE(duration_is_counted_in_the_first_bucket_not_below_it)
 {
     static const struct {
         uint64_t ns;
@@ -51,7 +51,7 @@ TEST(a_duration_lands_in_the_first_bucket_that_is_not_below_it)
     }
 }
 
-TEST(bounds_and_their_texts_are_the_same_numbers)
+TEST_CASE(bucket_bounds_equal_their_texts)
 {
     uint64_t before = 0;
 #define CHECK(us, text)         \
@@ -62,7 +62,7 @@ TEST(bounds_and_their_texts_are_the_same_numbers)
 #undef CHECK
 }
 
-TEST(buckets_are_written_cumulatively_with_sum_and_count)
+TEST_CASE(buckets_are_written_cumulatively_with_sum_and_count)
 {
     struct histogram h = {0};
     struct buf out = BUF_INIT;
@@ -84,7 +84,7 @@ TEST(buckets_are_written_cumulatively_with_sum_and_count)
     buf_fini(&out);
 }
 
-TEST(adding_up_touches_every_bucket)
+TEST_CASE(accumulation_sums_every_bucket)
 {
     struct histogram sum = {0};
     struct histogram one = {0};
@@ -98,7 +98,7 @@ TEST(adding_up_touches_every_bucket)
     assert_int_equal(metric_get(&sum.sum_ns), 154);
 }
 
-TEST(loop_turn_is_observed_once_from_its_first_beginning)
+TEST_CASE(loop_turn_is_observed_once_from_its_first_beginning)
 {
     enum { LONG_AGO_NS = 10 };
     struct loop_lag l = {0};
@@ -114,7 +114,7 @@ TEST(loop_turn_is_observed_once_from_its_first_beginning)
     assert_int_equal(l.turns.bucket[HISTOGRAM_BUCKETS], 1); /* this machine is up for longer than 2.5 s */
 }
 
-TEST(loop_turn_of_a_clock_that_goes_backwards_is_zero)
+TEST_CASE(loop_turn_of_a_clock_that_goes_backwards_is_zero)
 {
     struct loop_lag l = {0};
     loop_lag_begin_at(&l, UINT64_MAX);
@@ -123,7 +123,7 @@ TEST(loop_turn_of_a_clock_that_goes_backwards_is_zero)
     assert_int_equal(l.turns.bucket[0], 1);
 }
 
-TEST(accumulation_sums_all_but_the_largest)
+TEST_CASE(accumulation_sums_all_but_the_largest)
 {
     struct sample sum = {0};
     struct sample workers[3] = {{.starts_total = 1, .open = 10, .lag_seconds = 4},
@@ -140,7 +140,7 @@ TEST(accumulation_sums_all_but_the_largest)
     assert_int_equal(metric_get(&sum.wait_seconds.sum_ns), 77);
 }
 
-TEST(exposition_has_help_type_and_value_of_each_row)
+TEST_CASE(exposition_has_help_type_and_value_of_each_row)
 {
     struct sample m = {.starts_total = 12, .open = UINT64_MAX, .lag_seconds = 3};
     struct buf out = BUF_INIT;
@@ -159,20 +159,4 @@ TEST(exposition_has_help_type_and_value_of_each_row)
                                                       "x_wait_seconds_bucket{le=\"0.00005\"} 0\n")));
     assert_non_null(strstr(buf_c_str(&out), "\nx_wait_seconds_sum 0.000000000\nx_wait_seconds_count 0\n"));
     buf_fini(&out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gauge_goes_up_and_down),
-        cmocka_unit_test(a_duration_lands_in_the_first_bucket_that_is_not_below_it),
-        cmocka_unit_test(bounds_and_their_texts_are_the_same_numbers),
-        cmocka_unit_test(buckets_are_written_cumulatively_with_sum_and_count),
-        cmocka_unit_test(adding_up_touches_every_bucket),
-        cmocka_unit_test(loop_turn_is_observed_once_from_its_first_beginning),
-        cmocka_unit_test(loop_turn_of_a_clock_that_goes_backwards_is_zero),
-        cmocka_unit_test(accumulation_sums_all_but_the_largest),
-        cmocka_unit_test(exposition_has_help_type_and_value_of_each_row),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

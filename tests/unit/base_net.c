@@ -17,7 +17,7 @@ static const char *text_of(const struct ip *ip)
     return text;
 }
 
-TEST(addresses_are_read_and_written)
+TEST_CASE(addresses_are_parsed_and_written)
 {
     static const char *const rows[][2] = {
         {"192.0.2.1", "192.0.2.1"},
@@ -37,7 +37,7 @@ TEST(addresses_are_read_and_written)
     }
 }
 
-TEST(what_is_no_address_is_refused)
+TEST_CASE(invalid_addresses_are_rejected)
 {
     static const char *const rows[] = {
         "",
@@ -64,7 +64,7 @@ TEST(what_is_no_address_is_refused)
     assert_int_equal(ip.bytes[0], 7); /* untouched */
 }
 
-TEST(the_address_of_a_socket_is_the_same_whichever_its_family)
+TEST_CASE(socket_address_is_the_same_in_both_families)
 {
     struct sockaddr_storage s = {.ss_family = AF_INET};
     assert_int_equal(inet_pton(AF_INET, "192.0.2.1", &((struct sockaddr_in *)(void *)&s)->sin_addr), 1);
@@ -92,7 +92,7 @@ static bool contains(const char *networks, const char *address)
     return ip_networks_contain(&n, &ip);
 }
 
-TEST(a_network_holds_what_its_bits_say)
+TEST_CASE(network_contains_the_addresses_of_its_prefix)
 {
     static const struct {
         const char *networks, *in, *out;
@@ -118,7 +118,7 @@ TEST(a_network_holds_what_its_bits_say)
     assert_false(contains("", "127.0.0.1"));
 }
 
-TEST(a_wrong_network_is_named)
+TEST_CASE(invalid_network_is_named)
 {
     static const char *const rows[][2] = {
         {"10.0.0.1/8", "10.0.0.1/8"},
@@ -143,7 +143,7 @@ TEST(a_wrong_network_is_named)
     }
 }
 
-TEST(there_is_room_for_so_many_networks)
+TEST_CASE(networks_have_a_maximum)
 {
     struct buf list = BUF_INIT;
     struct ip_networks n;
@@ -158,7 +158,7 @@ TEST(there_is_room_for_so_many_networks)
 }
 
 /* Whatever is taken is written in a form that is read as the same; nothing is read beyond its end. */
-TEST(random_texts_are_refused_or_mean_one_address)
+TEST_CASE(random_texts_are_rejected_or_one_address)
 {
     static const char letters[] = "0123456789abcdef::::....";
     uint64_t seed = 20;
@@ -200,14 +200,14 @@ static void assert_addr(const char *text, int family, const char *host, unsigned
     assert_string_equal(shown, host);
 }
 
-TEST(listen_version_4_addresses_are_read)
+TEST_CASE(listen_ipv4_addresses_are_parsed)
 {
     assert_addr("127.0.0.1:8080", AF_INET, "127.0.0.1", 8080);
     assert_addr("0.0.0.0:8080", AF_INET, "0.0.0.0", 8080);
     assert_addr("255.255.255.255:1", AF_INET, "255.255.255.255", 1);
 }
 
-TEST(listen_version_6_addresses_stand_in_brackets)
+TEST_CASE(listen_ipv6_addresses_need_brackets)
 {
     assert_addr("[::1]:8080", AF_INET6, "::1", 8080);
     assert_addr("[::]:80", AF_INET6, "::", 80);
@@ -217,7 +217,7 @@ TEST(listen_version_6_addresses_stand_in_brackets)
                 "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", 1);
 }
 
-TEST(listen_no_host_means_every_address)
+TEST_CASE(listen_without_host_is_every_address)
 {
     struct addr a;
     assert_addr(":8080", AF_INET6, "::", 8080);
@@ -230,14 +230,14 @@ TEST(listen_no_host_means_every_address)
     assert_int_equal(addr_port(&a), 8080);
 }
 
-TEST(listen_ports_go_from_0_to_65535)
+TEST_CASE(listen_ports_go_from_0_to_65535)
 {
     assert_addr("127.0.0.1:0", AF_INET, "127.0.0.1", 0);
     assert_addr("127.0.0.1:65535", AF_INET, "127.0.0.1", 65535);
     assert_addr("[::1]:65535", AF_INET6, "::1", 65535);
 }
 
-TEST(listen_what_is_no_address_is_refused)
+TEST_CASE(listen_invalid_addresses_are_rejected)
 {
     static const char *const texts[] = {"",
                                         "8080",
@@ -276,7 +276,7 @@ TEST(listen_what_is_no_address_is_refused)
     }
 }
 
-TEST(listen_only_the_given_bytes_are_read)
+TEST_CASE(listen_only_the_given_bytes_are_read)
 {
     struct addr a;
     assert_int_equal(addr_parse((struct span){"127.0.0.1:8080", 12}, &a), 0);
@@ -284,7 +284,7 @@ TEST(listen_only_the_given_bytes_are_read)
     assert_int_equal(addr_parse(SPAN_ABSENT, &a), -EINVAL);
 }
 
-TEST(listen_the_kernel_takes_what_was_read)
+TEST_CASE(listen_addresses_can_be_bound)
 {
     struct addr a;
     assert_int_equal(addr_parse(SPAN("127.0.0.1:0"), &a), 0);
@@ -292,25 +292,4 @@ TEST(listen_the_kernel_takes_what_was_read)
     assert_true(fd >= 0);
     assert_int_equal(bind(fd, addr_sockaddr(&a), addr_len(&a)), 0);
     close(fd);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_are_read_and_written),
-        cmocka_unit_test(what_is_no_address_is_refused),
-        cmocka_unit_test(the_address_of_a_socket_is_the_same_whichever_its_family),
-        cmocka_unit_test(a_network_holds_what_its_bits_say),
-        cmocka_unit_test(a_wrong_network_is_named),
-        cmocka_unit_test(there_is_room_for_so_many_networks),
-        cmocka_unit_test(random_texts_are_refused_or_mean_one_address),
-        cmocka_unit_test(listen_version_4_addresses_are_read),
-        cmocka_unit_test(listen_version_6_addresses_stand_in_brackets),
-        cmocka_unit_test(listen_no_host_means_every_address),
-        cmocka_unit_test(listen_ports_go_from_0_to_65535),
-        cmocka_unit_test(listen_what_is_no_address_is_refused),
-        cmocka_unit_test(listen_only_the_given_bytes_are_read),
-        cmocka_unit_test(listen_the_kernel_takes_what_was_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

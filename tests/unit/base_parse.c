@@ -34,7 +34,7 @@ static void assert_refused(parser *parse, int pending, const char *const *texts,
     }
 }
 
-TEST(canonical_integers_are_read)
+TEST_CASE(canonical_integers_are_parsed)
 {
     static const struct accepted cases[] = {
         {"0", 0},
@@ -50,7 +50,7 @@ TEST(canonical_integers_are_read)
     assert_accepted(parse_int64, cases, TEST_COUNT(cases));
 }
 
-TEST(other_spellings_are_no_integers)
+TEST_CASE(other_spellings_are_invalid)
 {
     static const char *const texts[] = {"",    "-",  "-0",  "00",  "007", "-007",    "+1",
                                         "+",   " 1", "1 ",  "1.0", "1e3", "0x1",     "1_000",
@@ -58,7 +58,7 @@ TEST(other_spellings_are_no_integers)
     assert_refused(parse_int64, -EINVAL, texts, TEST_COUNT(texts));
 }
 
-TEST(one_beyond_each_end_is_out_of_range)
+TEST_CASE(one_beyond_each_end_is_out_of_range)
 {
     static const char *const texts[] = {"9223372036854775808",   "-9223372036854775809",
                                         "9223372036854775810",   "18446744073709551615",
@@ -67,13 +67,13 @@ TEST(one_beyond_each_end_is_out_of_range)
     assert_refused(parse_int64, -ERANGE, texts, TEST_COUNT(texts));
 }
 
-TEST(a_long_text_with_a_wrong_byte_is_no_number_at_all)
+TEST_CASE(long_text_with_an_invalid_byte_is_invalid_not_out_of_range)
 {
     static const char *const texts[] = {"99999999999999999999x", "x99999999999999999999"};
     assert_refused(parse_int64, -EINVAL, texts, TEST_COUNT(texts));
 }
 
-TEST(a_nul_byte_or_nothing_is_no_integer)
+TEST_CASE(nul_byte_and_empty_text_are_invalid)
 {
     int64_t value = UNTOUCHED;
     assert_int_equal(parse_int64(SPAN("1\0"), &value), -EINVAL);
@@ -83,7 +83,7 @@ TEST(a_nul_byte_or_nothing_is_no_integer)
     assert_int_equal(value, UNTOUCHED);
 }
 
-TEST(only_the_given_bytes_are_read)
+TEST_CASE(only_the_given_bytes_are_read)
 {
     int64_t value = 0;
     assert_int_equal(parse_int64((struct span){"123456", 3}, &value), 0);
@@ -93,7 +93,7 @@ TEST(only_the_given_bytes_are_read)
     assert_int_equal(value, 300000);
 }
 
-TEST(what_is_accepted_is_written_back_byte_for_byte)
+TEST_CASE(valid_integers_are_written_back_unchanged)
 {
     uint64_t seed = 7;
     for (int i = 0; i < 10000; i++) {
@@ -107,7 +107,7 @@ TEST(what_is_accepted_is_written_back_byte_for_byte)
     }
 }
 
-TEST(durations_are_milliseconds)
+TEST_CASE(durations_are_milliseconds)
 {
     static const struct accepted cases[] = {
         {"0", 0},
@@ -126,7 +126,7 @@ TEST(durations_are_milliseconds)
     assert_accepted(parse_duration_ms, cases, TEST_COUNT(cases));
 }
 
-TEST(durations_need_a_number_and_a_unit)
+TEST_CASE(durations_need_a_number_and_a_unit)
 {
     static const char *const texts[] = {"",     "1",   "00",  "s",   "ms",   "-1s",  "-0s",
                                         "+1s",  "01s", " 1s", "1 s", "1s ",  "1.5s", "1d",
@@ -134,14 +134,14 @@ TEST(durations_need_a_number_and_a_unit)
     assert_refused(parse_duration_ms, -EINVAL, texts, TEST_COUNT(texts));
 }
 
-TEST(durations_end_where_milliseconds_do)
+TEST_CASE(durations_have_the_range_of_milliseconds)
 {
     static const char *const texts[] = {"9223372036854775808ms", "9223372036854776s", "153722867280913m",
                                         "2562047788016h", "99999999999999999999s"};
     assert_refused(parse_duration_ms, -ERANGE, texts, TEST_COUNT(texts));
 }
 
-TEST(sizes_are_bytes_by_powers_of_1024_without_case)
+TEST_CASE(sizes_are_bytes_by_powers_of_1024_without_case)
 {
     static const struct accepted cases[] = {
         {"0", 0},
@@ -161,36 +161,16 @@ TEST(sizes_are_bytes_by_powers_of_1024_without_case)
     assert_accepted(parse_size, cases, TEST_COUNT(cases));
 }
 
-TEST(sizes_with_other_units_are_refused)
+TEST_CASE(sizes_with_other_units_are_rejected)
 {
     static const char *const texts[] = {"",    "MiB",   "-1",    "+1",     "01",  "1K",   "1M",   "1KB",
                                         "1MB", "1 MiB", "1MiB ", "1.5MiB", "1Ki", "1TiB", "0x10", "1MiBs"};
     assert_refused(parse_size, -EINVAL, texts, TEST_COUNT(texts));
 }
 
-TEST(sizes_end_where_bytes_do)
+TEST_CASE(sizes_have_the_range_of_bytes)
 {
     static const char *const texts[] = {"9223372036854775808", "9007199254740992KiB", "8796093022208MiB",
                                         "8589934592GiB"};
     assert_refused(parse_size, -ERANGE, texts, TEST_COUNT(texts));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(canonical_integers_are_read),
-        cmocka_unit_test(other_spellings_are_no_integers),
-        cmocka_unit_test(one_beyond_each_end_is_out_of_range),
-        cmocka_unit_test(a_long_text_with_a_wrong_byte_is_no_number_at_all),
-        cmocka_unit_test(a_nul_byte_or_nothing_is_no_integer),
-        cmocka_unit_test(only_the_given_bytes_are_read),
-        cmocka_unit_test(what_is_accepted_is_written_back_byte_for_byte),
-        cmocka_unit_test(durations_are_milliseconds),
-        cmocka_unit_test(durations_need_a_number_and_a_unit),
-        cmocka_unit_test(durations_end_where_milliseconds_do),
-        cmocka_unit_test(sizes_are_bytes_by_powers_of_1024_without_case),
-        cmocka_unit_test(sizes_with_other_units_are_refused),
-        cmocka_unit_test(sizes_end_where_bytes_do),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

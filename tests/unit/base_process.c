@@ -9,7 +9,7 @@
 
 #include "unit/check.h"
 
-TEST(dumps_are_forbidden_and_allowed_again)
+TEST_CASE(dumps_are_forbidden_and_allowed_again)
 {
 #ifdef __SANITIZE_ADDRESS__
     skip();
@@ -36,7 +36,7 @@ static int standard_descriptors(void)
     return write(STDERR_FILENO, &byte, 1) >= 0 ? 4 : 0;
 }
 
-TEST(closed_standard_descriptors_are_opened_and_fail)
+TEST_CASE(closed_standard_descriptors_are_opened_and_fail)
 {
     pid_t child = fork();
     if (child == 0)
@@ -47,7 +47,7 @@ TEST(closed_standard_descriptors_are_opened_and_fail)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-TEST(first_line_is_cut_to_its_room)
+TEST_CASE(first_line_is_cut_to_its_room)
 {
     char line[32];
     assert_true(file_first_line("/proc/self/comm", line, sizeof line));
@@ -55,14 +55,4 @@ TEST(first_line_is_cut_to_its_room)
     assert_true(file_first_line("/proc/self/comm", line, 3));
     assert_int_equal(strlen(line), 2);
     assert_false(file_first_line("/nonexistent", line, sizeof line));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dumps_are_forbidden_and_allowed_again),
-        cmocka_unit_test(closed_standard_descriptors_are_opened_and_fail),
-        cmocka_unit_test(first_line_is_cut_to_its_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

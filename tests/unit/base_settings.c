@@ -100,7 +100,7 @@ static void set(const char *variable, const char *value)
     assert_int_equal(setenv(variable, value, 1), 0);
 }
 
-TEST(defaults_hold_when_nothing_is_given)
+TEST_CASE_WITH(defaults_hold_when_nothing_is_given, clean_environment, clean_environment)
 {
     struct run r;
     RUN_PLAIN(&r);
@@ -116,7 +116,7 @@ TEST(defaults_hold_when_nothing_is_given)
     assert_null(r.values.host);
 }
 
-TEST(flags_take_their_value_in_both_forms)
+TEST_CASE_WITH(flags_take_their_value_in_both_forms, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--workers", "7", "--cache-size=1GiB", "--channel-host=", "--redis-url", "redis://h/?a=b=c");
@@ -128,7 +128,7 @@ TEST(flags_take_their_value_in_both_forms)
     run_fini(&r);
 }
 
-TEST(only_the_first_equals_sign_divides)
+TEST_CASE_WITH(only_the_first_equals_sign_divides, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--password=a=b=");
@@ -137,7 +137,7 @@ TEST(only_the_first_equals_sign_divides)
     run_fini(&r);
 }
 
-TEST(the_last_of_a_repeated_flag_counts)
+TEST_CASE_WITH(last_of_a_repeated_flag_counts, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--workers=7", "--channel-host", "a", "--workers", "9", "--channel-host", "b");
@@ -147,7 +147,7 @@ TEST(the_last_of_a_repeated_flag_counts)
     run_fini(&r);
 }
 
-TEST(the_environment_replaces_defaults)
+TEST_CASE_WITH(environment_replaces_defaults, clean_environment, clean_environment)
 {
     struct run r;
     set("CHANNELD_CHANNEL_HOST", "example.org");
@@ -162,7 +162,7 @@ TEST(the_environment_replaces_defaults)
     run_fini(&r);
 }
 
-TEST(flags_win_over_the_environment)
+TEST_CASE_WITH(flags_win_over_the_environment, clean_environment, clean_environment)
 {
     struct run r;
     set("CHANNELD_WORKERS", "3");
@@ -172,7 +172,7 @@ TEST(flags_win_over_the_environment)
     run_fini(&r);
 }
 
-TEST(unknown_flags_are_named_without_their_value)
+TEST_CASE_WITH(unknown_flags_are_named_without_their_value, clean_environment, clean_environment)
 {
     static const char *const flags[] = {"--worker",  "--workerss", "--Workers",
                                         "--no-such", "---workers", "--help-me"};
@@ -187,7 +187,7 @@ TEST(unknown_flags_are_named_without_their_value)
     }
 }
 
-TEST(a_flag_at_the_end_without_value_is_an_error)
+TEST_CASE_WITH(flag_at_the_end_without_value_is_an_error, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--workers");
@@ -195,7 +195,7 @@ TEST(a_flag_at_the_end_without_value_is_an_error)
     run_fini(&r);
 }
 
-TEST(bad_numbers_name_the_setting_and_not_the_value)
+TEST_CASE_WITH(bad_numbers_name_the_setting_and_not_the_value, clean_environment, clean_environment)
 {
     static const char *const words[][2] = {{"--workers", "abc"},
                                            {"--workers", ""},
@@ -218,7 +218,7 @@ TEST(bad_numbers_name_the_setting_and_not_the_value)
     }
 }
 
-TEST(bad_numbers_in_the_environment_name_the_variable)
+TEST_CASE_WITH(bad_numbers_in_the_environment_name_the_variable, clean_environment, clean_environment)
 {
     struct run r;
     set("CHANNELD_WORKERS", "many");
@@ -235,7 +235,7 @@ static int result_of(const char *word, struct run *r)
     return result;
 }
 
-TEST(bounds_hold_from_both_sides)
+TEST_CASE_WITH(bounds_hold_from_both_sides, clean_environment, clean_environment)
 {
     struct run r;
     assert_int_equal(result_of("--workers=0", &r), -EINVAL);
@@ -249,7 +249,7 @@ TEST(bounds_hold_from_both_sides)
     assert_int_equal(result_of("--timeout=60001ms", &r), -EINVAL);
 }
 
-TEST(no_upper_bound_means_the_whole_range)
+TEST_CASE_WITH(no_upper_bound_means_the_whole_range, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--cache-size=9223372036854775807");
@@ -260,7 +260,7 @@ TEST(no_upper_bound_means_the_whole_range)
     assert_int_equal(result_of("--cache-size=9223372036854775808", &r), -EINVAL);
 }
 
-TEST(the_message_of_a_bound_tells_both_ends)
+TEST_CASE_WITH(message_of_a_bound_has_both_ends, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--workers=65");
@@ -271,7 +271,7 @@ TEST(the_message_of_a_bound_tells_both_ends)
     run_fini(&r);
 }
 
-TEST(switches_set_the_bit_of_their_place)
+TEST_CASE_WITH(switches_set_the_bit_of_their_position, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--help");
@@ -290,7 +290,7 @@ TEST(switches_set_the_bit_of_their_place)
     run_fini(&r);
 }
 
-TEST(words_that_are_no_settings_are_left_over_in_order)
+TEST_CASE_WITH(other_words_are_returned_in_order, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "load", "--workers", "2", "-", "-x", "file");
@@ -303,7 +303,7 @@ TEST(words_that_are_no_settings_are_left_over_in_order)
     run_fini(&r);
 }
 
-TEST(two_hyphens_end_the_flags)
+TEST_CASE_WITH(two_hyphens_end_the_flags, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--workers=2", "--", "--workers=3", "--help", "--");
@@ -316,7 +316,7 @@ TEST(two_hyphens_end_the_flags)
     run_fini(&r);
 }
 
-TEST(a_flag_takes_its_value_even_when_it_looks_like_a_flag)
+TEST_CASE_WITH(flag_takes_its_value_even_when_it_looks_like_a_flag, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--password", "--secret--", "--channel-host", "--");
@@ -326,7 +326,7 @@ TEST(a_flag_takes_its_value_even_when_it_looks_like_a_flag)
     run_fini(&r);
 }
 
-TEST(switches_may_be_missing)
+TEST_CASE_WITH(switches_may_be_missing, clean_environment, clean_environment)
 {
     struct run r = {.error = BUF_INIT};
     char *argv[] = {(char[]){"channeld"}, (char[]){"--help"}, NULL};
@@ -337,7 +337,7 @@ TEST(switches_may_be_missing)
 }
 
 /* What is overridden is not looked at, and cannot be wrong. */
-TEST(a_flag_wins_over_a_variable_that_is_wrong)
+TEST_CASE_WITH(flag_wins_over_a_wrong_variable, clean_environment, clean_environment)
 {
     struct run r;
     set("CHANNELD_WORKERS", "many");
@@ -361,7 +361,7 @@ static void assert_source(const struct run *r, const char *name, const char *pen
     buf_fini(&source);
 }
 
-TEST(a_setting_is_named_as_it_was_given)
+TEST_CASE_WITH(source_is_named_as_it_was_given, clean_environment, clean_environment)
 {
     struct run r;
     set("CHANNELD_TIMEOUT", "3s");
@@ -391,7 +391,7 @@ static struct buf unknown(struct span prefix)
     return names;
 }
 
-TEST(variables_that_are_no_settings_are_found)
+TEST_CASE_WITH(unknown_variables_are_found, clean_environment, clean_environment)
 {
     static const char *const links[][2] = {{"SERVICE_HOST", "10.0.0.1"},
                                            {"SERVICE_PORT", "8080"},
@@ -434,7 +434,7 @@ static void assert_unknown(const char *name, const char *pending)
     buf_fini(&text);
 }
 
-TEST(a_mistyped_variable_is_told_from_others)
+TEST_CASE_WITH(mistyped_variable_gets_a_suggestion, clean_environment, clean_environment)
 {
     char longest[4000];
     assert_unknown("CHANNELD_CASH_SIZE", "CHANNELD_CASH_SIZE: no such setting (CHANNELD_CACHE_SIZE?)");
@@ -471,7 +471,7 @@ static char *file_with_text(const char *text)
     return file_with(text, strlen(text));
 }
 
-TEST(a_file_gives_the_value_without_its_newline)
+TEST_CASE_WITH(file_gives_the_value_without_its_newline, clean_environment, clean_environment)
 {
     static const struct {
         const char *content;
@@ -496,7 +496,7 @@ TEST(a_file_gives_the_value_without_its_newline)
     }
 }
 
-TEST(a_file_can_be_named_by_the_environment)
+TEST_CASE_WITH(file_can_be_named_by_the_environment, clean_environment, clean_environment)
 {
     struct run r;
     set("CHANNELD_WORKERS_FILE", file_with_text("12\n"));
@@ -506,7 +506,7 @@ TEST(a_file_can_be_named_by_the_environment)
     run_fini(&r);
 }
 
-TEST(a_file_named_by_a_flag_wins_over_the_environment)
+TEST_CASE_WITH(file_named_by_a_flag_wins_over_the_environment, clean_environment, clean_environment)
 {
     struct run r;
     set("CHANNELD_PASSWORD", "from-env");
@@ -516,7 +516,7 @@ TEST(a_file_named_by_a_flag_wins_over_the_environment)
     run_fini(&r);
 }
 
-TEST(file_forms_are_for_those_settings_that_allow_them)
+TEST_CASE_WITH(file_forms_work_only_where_allowed, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--channel-host-file", file_with_text("x"));
@@ -529,7 +529,7 @@ TEST(file_forms_are_for_those_settings_that_allow_them)
     run_fini(&r);
 }
 
-TEST(a_file_that_cannot_be_read_is_an_error_with_its_name)
+TEST_CASE_WITH(unreadable_file_is_an_error_with_its_name, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--password-file=/nonexistent/password");
@@ -545,7 +545,7 @@ TEST(a_file_that_cannot_be_read_is_an_error_with_its_name)
     run_fini(&r);
 }
 
-TEST(a_file_may_hold_64_kib_and_no_more)
+TEST_CASE_WITH(file_may_hold_64_kib_and_no_more, clean_environment, clean_environment)
 {
     enum { LIMIT = 64 * 1024 };
     char *text = text_repeat('x', LIMIT + 1);
@@ -560,7 +560,7 @@ TEST(a_file_may_hold_64_kib_and_no_more)
     free(text);
 }
 
-TEST(a_nul_byte_in_a_file_is_an_error_not_an_end)
+TEST_CASE_WITH(nul_byte_in_a_file_is_an_error, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--password-file", file_with("sec\0ret", 7));
@@ -568,7 +568,7 @@ TEST(a_nul_byte_in_a_file_is_an_error_not_an_end)
     run_fini(&r);
 }
 
-TEST(value_and_file_at_one_level_exclude_each_other)
+TEST_CASE_WITH(value_and_file_at_one_level_exclude_each_other, clean_environment, clean_environment)
 {
     struct run r;
     char *path = file_with_text("from-file");
@@ -586,7 +586,7 @@ TEST(value_and_file_at_one_level_exclude_each_other)
     run_fini(&r);
 }
 
-TEST(a_bad_number_in_a_file_names_what_named_the_file)
+TEST_CASE_WITH(bad_number_in_a_file_names_the_setting_of_the_file, clean_environment, clean_environment)
 {
     struct run r;
     set("CHANNELD_WORKERS_FILE", file_with_text("many"));
@@ -611,7 +611,7 @@ static int close_dir(void **state)
 
 /* --- printing --- */
 
-TEST(help_tells_flag_variable_file_help_and_default)
+TEST_CASE_WITH(help_has_flag_variable_file_help_and_default, clean_environment, clean_environment)
 {
     struct buf out = BUF_INIT;
     settings_write_help(&SAMPLE, &out);
@@ -636,7 +636,7 @@ TEST(help_tells_flag_variable_file_help_and_default)
     buf_fini(&out);
 }
 
-TEST(values_are_shown_in_the_notation_they_are_given_in)
+TEST_CASE_WITH(values_are_shown_in_their_own_notation, clean_environment, clean_environment)
 {
     struct run r;
     struct buf out = BUF_INIT;
@@ -652,7 +652,7 @@ TEST(values_are_shown_in_the_notation_they_are_given_in)
     run_fini(&r);
 }
 
-TEST(an_empty_secret_shows_as_empty)
+TEST_CASE_WITH(empty_secret_shows_as_empty, clean_environment, clean_environment)
 {
     struct run r;
     struct buf out = BUF_INIT;
@@ -678,7 +678,7 @@ static void assert_line(const char *word, const char *pending)
     run_fini(&r);
 }
 
-TEST(sizes_and_durations_are_shown_in_the_largest_exact_unit)
+TEST_CASE_WITH(sizes_and_durations_are_shown_in_the_largest_exact_unit, clean_environment, clean_environment)
 {
     assert_line("--cache-size=0", "\ncache-size = 0\n");
     assert_line("--cache-size=1023", "\ncache-size = 1023\n");
@@ -700,7 +700,7 @@ static void assert_url(const char *url, const char *shown)
     assert_line(word, line);
 }
 
-TEST(urls_without_password_are_shown_as_they_are)
+TEST_CASE_WITH(urls_without_password_are_shown_as_they_are, clean_environment, clean_environment)
 {
     assert_url("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0");
     assert_url("redis://[::1]:6379/0", "redis://[::1]:6379/0");
@@ -710,7 +710,7 @@ TEST(urls_without_password_are_shown_as_they_are)
     assert_url("nonsense", "nonsense");
 }
 
-TEST(the_password_of_a_url_is_masked)
+TEST_CASE_WITH(password_of_a_url_is_masked, clean_environment, clean_environment)
 {
     assert_url("redis://alice:s3cret@db:6379/0", "redis://alice:********@db:6379/0");
     assert_url("rediss://:s3cret@db/0", "rediss://:********@db/0");
@@ -719,7 +719,7 @@ TEST(the_password_of_a_url_is_masked)
     assert_url("redis://:s3cret@[::1]:6379", "redis://:********@[::1]:6379");
 }
 
-TEST(a_password_is_masked_whole_whatever_is_in_it)
+TEST_CASE_WITH(password_with_any_characters_is_masked, clean_environment, clean_environment)
 {
     assert_url("redis://alice:s3@cr@et@db:6379/0", "redis://alice:********@db:6379/0");
     assert_url("redis://alice:s3:cr:et@db/0", "redis://alice:********@db/0");
@@ -729,49 +729,4 @@ TEST(a_password_is_masked_whole_whatever_is_in_it)
     assert_url("alice:s3cret@db", "alice:********@db");
 }
 
-#define CLEAN(test) cmocka_unit_test_setup_teardown(test, clean_environment, clean_environment)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLEAN(defaults_hold_when_nothing_is_given),
-        CLEAN(flags_take_their_value_in_both_forms),
-        CLEAN(only_the_first_equals_sign_divides),
-        CLEAN(the_last_of_a_repeated_flag_counts),
-        CLEAN(the_environment_replaces_defaults),
-        CLEAN(flags_win_over_the_environment),
-        CLEAN(unknown_flags_are_named_without_their_value),
-        CLEAN(a_flag_at_the_end_without_value_is_an_error),
-        CLEAN(bad_numbers_name_the_setting_and_not_the_value),
-        CLEAN(bad_numbers_in_the_environment_name_the_variable),
-        CLEAN(bounds_hold_from_both_sides),
-        CLEAN(no_upper_bound_means_the_whole_range),
-        CLEAN(the_message_of_a_bound_tells_both_ends),
-        CLEAN(switches_set_the_bit_of_their_place),
-        CLEAN(words_that_are_no_settings_are_left_over_in_order),
-        CLEAN(two_hyphens_end_the_flags),
-        CLEAN(a_flag_takes_its_value_even_when_it_looks_like_a_flag),
-        CLEAN(switches_may_be_missing),
-        CLEAN(a_flag_wins_over_a_variable_that_is_wrong),
-        CLEAN(a_setting_is_named_as_it_was_given),
-        CLEAN(variables_that_are_no_settings_are_found),
-        CLEAN(a_mistyped_variable_is_told_from_others),
-        CLEAN(a_file_gives_the_value_without_its_newline),
-        CLEAN(a_file_can_be_named_by_the_environment),
-        CLEAN(a_file_named_by_a_flag_wins_over_the_environment),
-        CLEAN(file_forms_are_for_those_settings_that_allow_them),
-        CLEAN(a_file_that_cannot_be_read_is_an_error_with_its_name),
-        CLEAN(a_file_may_hold_64_kib_and_no_more),
-        CLEAN(a_nul_byte_in_a_file_is_an_error_not_an_end),
-        CLEAN(value_and_file_at_one_level_exclude_each_other),
-        CLEAN(a_bad_number_in_a_file_names_what_named_the_file),
-        CLEAN(help_tells_flag_variable_file_help_and_default),
-        CLEAN(values_are_shown_in_the_notation_they_are_given_in),
-        CLEAN(an_empty_secret_shows_as_empty),
-        CLEAN(sizes_and_durations_are_shown_in_the_largest_exact_unit),
-        CLEAN(urls_without_password_are_shown_as_they_are),
-        CLEAN(the_password_of_a_url_is_masked),
-        CLEAN(a_password_is_masked_whole_whatever_is_in_it),
-    };
-    return cmocka_run_group_tests(tests, open_dir, close_dir);
-}
+TEST_GROUP(open_dir, close_dir)

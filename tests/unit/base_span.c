@@ -3,14 +3,14 @@
 
 #include "unit/check.h"
 
-TEST(absent_is_not_empty)
+TEST_CASE(absent_is_not_empty)
 {
     assert_null(SPAN_ABSENT.data);
     assert_non_null(SPAN("").data);
     assert_int_equal(SPAN("").len, 0);
 }
 
-TEST(equality_is_by_length_and_bytes)
+TEST_CASE(equality_is_by_length_and_bytes)
 {
     assert_true(span_equal(SPAN("abc"), SPAN("abc")));
     assert_true(span_equal(SPAN("a\0b"), SPAN("a\0b")));
@@ -21,7 +21,7 @@ TEST(equality_is_by_length_and_bytes)
     assert_true(span_equal(SPAN_ABSENT, SPAN("")));
 }
 
-TEST(equality_without_case_is_for_letters_only)
+TEST_CASE(equality_without_case_is_for_letters_only)
 {
     assert_true(span_equal_nocase(SPAN("Host"), SPAN("hOST")));
     assert_false(span_equal_nocase(SPAN("Host"), SPAN("Hosts")));
@@ -29,7 +29,7 @@ TEST(equality_without_case_is_for_letters_only)
     assert_true(span_equal_nocase(SPAN_ABSENT, SPAN("")));
 }
 
-TEST(a_start_may_be_all_or_nothing)
+TEST_CASE(prefix_may_be_whole_or_empty)
 {
     assert_true(span_starts_with(SPAN("abc"), SPAN("ab")));
     assert_true(span_starts_with(SPAN("abc"), SPAN("abc")));
@@ -39,14 +39,14 @@ TEST(a_start_may_be_all_or_nothing)
     assert_false(span_starts_with(SPAN("abc"), SPAN("b")));
 }
 
-TEST(skipping_goes_up_to_the_end)
+TEST_CASE(skip_up_to_the_end)
 {
     assert_span(span_skip(SPAN("abc"), 0), "abc");
     assert_span(span_skip(SPAN("abc"), 1), "bc");
     assert_span(span_skip(SPAN("abc"), 3), "");
 }
 
-TEST(finding_a_missing_byte_gives_the_length)
+TEST_CASE(find_of_a_missing_byte_is_the_length)
 {
     assert_int_equal(span_find(SPAN("a:b:"), ':'), 1);
     assert_int_equal(span_find(SPAN("abc"), ':'), 3);
@@ -55,7 +55,7 @@ TEST(finding_a_missing_byte_gives_the_length)
     assert_int_equal(span_find((struct span){"ab:", 2}, ':'), 2);
 }
 
-TEST(trimming_takes_spaces_and_tabs_from_both_ends)
+TEST_CASE(trimming_takes_spaces_and_tabs_from_both_ends)
 {
     assert_span(span_trim(SPAN(" \t a b\t ")), "a b");
     assert_span(span_trim(SPAN("a")), "a");
@@ -63,18 +63,4 @@ TEST(trimming_takes_spaces_and_tabs_from_both_ends)
     assert_span(span_trim(SPAN("")), "");
     assert_span(span_trim(SPAN("\na\r")), "\na\r");
     assert_span(span_trim(SPAN_ABSENT), NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(absent_is_not_empty),
-        cmocka_unit_test(equality_is_by_length_and_bytes),
-        cmocka_unit_test(equality_without_case_is_for_letters_only),
-        cmocka_unit_test(a_start_may_be_all_or_nothing),
-        cmocka_unit_test(skipping_goes_up_to_the_end),
-        cmocka_unit_test(finding_a_missing_byte_gives_the_length),
-        cmocka_unit_test(trimming_takes_spaces_and_tabs_from_both_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,23 +59,23 @@ static void compare_with_a_model(uint64_t hashes, uint64_t factor)
     table_fini(&t);
 }
 
-TEST(random_additions_and_removals_leave_what_is_in_it)
+TEST_CASE(random_additions_and_removals_leave_what_is_in_it)
 {
     compare_with_a_model(ENTRIES, 0x9E3779B97F4A7C15U);
 }
 
-TEST(entries_whose_hashes_are_equal_are_told_apart)
+TEST_CASE(entries_whose_hashes_are_equal_are_told_apart)
 {
     compare_with_a_model(40, 0x9E3779B97F4A7C15U);
 }
 
-TEST(runs_that_reach_over_the_end_of_the_table_are_kept)
+TEST_CASE(runs_that_reach_over_the_end_of_the_table_are_kept)
 {
     /* All begin at one of the last slots, however large the table has grown. */
     compare_with_a_model(30, UINT64_MAX - 2);
 }
 
-TEST(an_empty_table_holds_nothing)
+TEST_CASE(an_empty_table_holds_nothing)
 {
     struct table t;
     assert_int_equal(table_init(&t), 0);
@@ -89,7 +89,7 @@ TEST(an_empty_table_holds_nothing)
 
 /* All of a split is within one segment, so what an addition may cost does not depend on how many there are.
  */
-TEST(an_addition_splits_one_segment_at_most)
+TEST_CASE(an_addition_splits_one_segment_at_most)
 {
     struct table t;
     assert_int_equal(table_init(&t), 0);
@@ -112,7 +112,7 @@ TEST(an_addition_splits_one_segment_at_most)
 }
 
 /* No bit tells them apart: a segment holds what it can, and the directory does not grow for nothing. */
-TEST(entries_with_one_hash_are_refused_when_their_segment_is_full)
+TEST_CASE(entries_with_one_hash_are_refused_when_their_segment_is_full)
 {
     struct table t;
     size_t count = 0;
@@ -127,7 +127,7 @@ TEST(entries_with_one_hash_are_refused_when_their_segment_is_full)
     table_fini(&t);
 }
 
-TEST(clearing_leaves_all_segments_but_one_to_the_caller)
+TEST_CASE(clearing_leaves_all_segments_but_one_to_the_caller)
 {
     struct table t;
     struct table_segment *dead = NULL;
@@ -150,7 +150,7 @@ TEST(clearing_leaves_all_segments_but_one_to_the_caller)
 }
 
 /* Twice around, over segments that several places of the directory lead to. */
-TEST(walking_meets_each_entry_once_a_round)
+TEST_CASE(walking_meets_each_entry_once_a_round)
 {
     static unsigned char met[MANY];
     struct table t;
@@ -168,19 +168,4 @@ TEST(walking_meets_each_entry_once_a_round)
     for (size_t i = 0; i < MANY; i++)
         assert_int_equal(met[i], 2);
     table_fini(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_additions_and_removals_leave_what_is_in_it),
-        cmocka_unit_test(entries_whose_hashes_are_equal_are_told_apart),
-        cmocka_unit_test(runs_that_reach_over_the_end_of_the_table_are_kept),
-        cmocka_unit_test(an_empty_table_holds_nothing),
-        cmocka_unit_test(an_addition_splits_one_segment_at_most),
-        cmocka_unit_test(entries_with_one_hash_are_refused_when_their_segment_is_full),
-        cmocka_unit_test(clearing_leaves_all_segments_but_one_to_the_caller),
-        cmocka_unit_test(walking_meets_each_entry_once_a_round),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@ static void count(void *arg)
     ++*(int *)arg;
 }
 
-TEST(the_last_to_end_calls_what_waits)
+TEST_CASE(last_done_calls_the_waiter)
 {
     struct wait_group group = WAIT_GROUP_INIT;
     int calls = 0;
@@ -18,7 +18,7 @@ TEST(the_last_to_end_calls_what_waits)
     assert_int_equal(calls, 1);
 }
 
-TEST(an_empty_group_calls_at_once)
+TEST_CASE(empty_group_calls_at_once)
 {
     struct wait_group group = WAIT_GROUP_INIT;
     int calls = 0;
@@ -26,7 +26,7 @@ TEST(an_empty_group_calls_at_once)
     assert_int_equal(calls, 1);
 }
 
-TEST(what_ends_before_anybody_waits_is_not_awaited)
+TEST_CASE(parts_done_before_the_wait_are_not_awaited)
 {
     struct wait_group group = WAIT_GROUP_INIT;
     int calls = 0;
@@ -34,14 +34,4 @@ TEST(what_ends_before_anybody_waits_is_not_awaited)
     wait_group_done(&group);
     wait_group_wait(&group, count, &calls);
     assert_int_equal(calls, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_to_end_calls_what_waits),
-        cmocka_unit_test(an_empty_group_calls_at_once),
-        cmocka_unit_test(what_ends_before_anybody_waits_is_not_awaited),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@ static int compare(const void *a, const void *b)
     return memcmp(a, b, APIKEY_LEN);
 }
 
-TEST(a_key_has_its_shape)
+TEST_CASE(key_has_the_documented_shape)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     for (int i = 0; i < KEYS; i++) {
@@ -28,14 +28,14 @@ TEST(a_key_has_its_shape)
     }
 }
 
-TEST(a_key_is_never_taken_for_a_digest)
+TEST_CASE(key_is_not_a_digest)
 {
     char key[APIKEY_LEN];
     assert_int_equal(apikey_generate(key), 0);
     assert_false(digest_is_hex((struct span){key, sizeof key}));
 }
 
-TEST(keys_are_distinct_and_use_every_digit_everywhere)
+TEST_CASE(keys_are_distinct_and_use_every_digit_everywhere)
 {
     char(*keys)[APIKEY_LEN] = calloc(KEYS, sizeof *keys);
     assert_non_null(keys);
@@ -55,14 +55,4 @@ TEST(keys_are_distinct_and_use_every_digit_everywhere)
     for (int i = 1; i < KEYS; i++)
         assert_int_not_equal(compare(keys[i - 1], keys[i]), 0);
     free(keys);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_key_has_its_shape),
-        cmocka_unit_test(a_key_is_never_taken_for_a_digest),
-        cmocka_unit_test(keys_are_distinct_and_use_every_digit_everywhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ static void assert_written(const struct channel_row *row, enum channel_shape sha
     buf_fini(&out);
 }
 
-TEST(a_full_card_is_written_in_the_contracts_order)
+TEST_CASE(full_card_is_written_in_the_contracts_order)
 {
     struct channel_row row = full_row();
     assert_written(
@@ -67,7 +67,7 @@ TEST(a_full_card_is_written_in_the_contracts_order)
         "\"updated_at\":\"2026-11-21T10:06:06\"}");
 }
 
-TEST(a_summary_has_its_six_members)
+TEST_CASE(summary_has_its_six_members)
 {
     struct channel_row row = full_row();
     assert_written(&row, CHANNEL_SUMMARY, 0,
@@ -85,14 +85,14 @@ static void assert_order(enum channel_shape shape, const char *const *names, siz
         assert_span(channel_field_name(fields[i]), names[i]);
 }
 
-TEST(the_shapes_list_the_contracts_fields)
+TEST_CASE(shapes_have_the_fields_of_the_contract)
 {
     assert_order(CHANNEL_CARD, CARD_ORDER, TEST_COUNT(CARD_ORDER));
     assert_order(CHANNEL_SUMMARY, SUMMARY_ORDER, TEST_COUNT(SUMMARY_ORDER));
     assert_int_equal(CHANNEL_FIELD_COUNT, TEST_COUNT(CARD_ORDER));
 }
 
-TEST(the_summary_has_the_fields_that_the_table_marks)
+TEST_CASE(summary_has_the_marked_fields)
 {
     static const bool marked[] = {
 #define MARK(name, type, in_summary) in_summary,
@@ -108,7 +108,7 @@ TEST(the_summary_has_the_fields_that_the_table_marks)
     assert_int_equal(at, count);
 }
 
-TEST(each_field_has_its_type)
+TEST_CASE(each_field_has_its_type)
 {
     assert_int_equal(channel_field_type(CHANNEL_FIELD_max_channel_id), CHANNEL_INTEGER);
     assert_int_equal(channel_field_type(CHANNEL_FIELD_title), CHANNEL_TEXT);
@@ -117,7 +117,7 @@ TEST(each_field_has_its_type)
     assert_int_equal(channel_field_type(CHANNEL_FIELD_is_a_plus_flag), CHANNEL_FLAG);
 }
 
-TEST(absent_fields_are_null_and_an_absent_history_is_empty)
+TEST_CASE(absent_fields_are_null_and_an_absent_history_is_empty)
 {
     struct channel_row row = {{{NULL, 0}}};
     assert_written(
@@ -151,7 +151,7 @@ static void assert_field(enum channel_field field, struct span stored, const cha
     buf_fini(&out);
 }
 
-TEST(bad_values_of_every_integer_become_null)
+TEST_CASE(bad_values_of_every_integer_become_null)
 {
     static const struct span bad[] = {{"", 0},
                                       {"abc", 3},
@@ -179,7 +179,7 @@ TEST(bad_values_of_every_integer_become_null)
     }
 }
 
-TEST(extremes_of_every_integer_are_written_as_stored)
+TEST_CASE(extremes_of_every_integer_are_written_as_stored)
 {
     static const char *const good[] = {"0", "-1", "9223372036854775807", "-9223372036854775808",
                                        "9007199254740993"};
@@ -198,7 +198,7 @@ TEST(extremes_of_every_integer_are_written_as_stored)
     }
 }
 
-TEST(a_flag_is_0_or_1)
+TEST_CASE(flag_is_0_or_1)
 {
     static const char *const bad[] = {"",   "2",  "-1", "10",  "00",   "01",   "1 ",
                                       " 1", "+1", "-0", "0.0", "true", "\xFF", "9223372036854775807"};
@@ -209,7 +209,7 @@ TEST(a_flag_is_0_or_1)
     assert_field(CHANNEL_FIELD_is_a_plus_flag, SPAN("1"), "1", true);
 }
 
-TEST(bad_dates_become_null)
+TEST_CASE(bad_dates_become_null)
 {
     static const char *const bad[] = {"",
                                       "2026-11-21",
@@ -224,7 +224,7 @@ TEST(bad_dates_become_null)
     assert_field(CHANNEL_FIELD_updated_at, SPAN("2024-02-29T23:59:59"), "\"2024-02-29T23:59:59\"", true);
 }
 
-TEST(bad_histories_become_empty)
+TEST_CASE(bad_histories_become_empty)
 {
     static const char *const bad[] = {"",
                                       "null",
@@ -238,7 +238,7 @@ TEST(bad_histories_become_empty)
     assert_field(CHANNEL_FIELD_followers_history, SPAN("{}"), "{}", true);
 }
 
-TEST(any_text_is_a_text)
+TEST_CASE(text_fields_accept_any_text)
 {
     for (unsigned f = 0; f < CHANNEL_FIELD_COUNT; f++) {
         if (channel_field_type((enum channel_field)f) != CHANNEL_TEXT)
@@ -252,7 +252,7 @@ TEST(any_text_is_a_text)
     }
 }
 
-TEST(several_bad_values_are_reported_together)
+TEST_CASE(several_bad_values_are_reported_together)
 {
     struct channel_row row = full_row();
     struct buf out = BUF_INIT;
@@ -265,7 +265,7 @@ TEST(several_bad_values_are_reported_together)
     buf_fini(&out);
 }
 
-TEST(a_row_is_empty_when_no_field_of_the_shape_is_there)
+TEST_CASE(row_is_empty_when_no_field_of_the_shape_is_there)
 {
     struct channel_row row = {{{NULL, 0}}};
     assert_true(channel_row_is_empty(&row, CHANNEL_CARD));
@@ -277,7 +277,7 @@ TEST(a_row_is_empty_when_no_field_of_the_shape_is_there)
     assert_false(channel_row_is_empty(&row, CHANNEL_SUMMARY));
 }
 
-TEST(random_bytes_in_every_field_still_make_a_valid_card)
+TEST_CASE(random_bytes_in_every_field_still_make_a_valid_card)
 {
     uint64_t seed = 4711;
     for (int round = 0; round < 2000; round++) {
@@ -298,26 +298,4 @@ TEST(random_bytes_in_every_field_still_make_a_valid_card)
         yyjson_doc_free(doc);
         buf_fini(&out);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_full_card_is_written_in_the_contracts_order),
-        cmocka_unit_test(a_summary_has_its_six_members),
-        cmocka_unit_test(the_shapes_list_the_contracts_fields),
-        cmocka_unit_test(the_summary_has_the_fields_that_the_table_marks),
-        cmocka_unit_test(each_field_has_its_type),
-        cmocka_unit_test(absent_fields_are_null_and_an_absent_history_is_empty),
-        cmocka_unit_test(bad_values_of_every_integer_become_null),
-        cmocka_unit_test(extremes_of_every_integer_are_written_as_stored),
-        cmocka_unit_test(a_flag_is_0_or_1),
-        cmocka_unit_test(bad_dates_become_null),
-        cmocka_unit_test(bad_histories_become_empty),
-        cmocka_unit_test(any_text_is_a_text),
-        cmocka_unit_test(several_bad_values_are_reported_together),
-        cmocka_unit_test(a_row_is_empty_when_no_field_of_the_shape_is_there),
-        cmocka_unit_test(random_bytes_in_every_field_still_make_a_valid_card),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include "support/json.h"
 #include "unit/check.h"
 
-TEST(the_last_page_follows_the_count)
+TEST_CASE(last_page_follows_the_count)
 {
     static const struct {
         int64_t entries;
@@ -27,7 +27,7 @@ TEST(the_last_page_follows_the_count)
         assert_int_equal(page_last(cases[i].entries), cases[i].last);
 }
 
-TEST(the_first_rank_follows_the_page)
+TEST_CASE(first_rank_follows_the_page)
 {
     assert_int_equal(page_first_rank(1), 0);
     assert_int_equal(page_first_rank(2), 100);
@@ -35,7 +35,7 @@ TEST(the_first_rank_follows_the_page)
     assert_int_equal(page_first_rank(1000000), 99999900);
 }
 
-TEST(the_first_rank_never_overflows)
+TEST_CASE(first_rank_never_overflows)
 {
     static const int64_t pages[] = {INT64_C(92233720368547757),
                                     INT64_C(92233720368547758),
@@ -52,7 +52,7 @@ TEST(the_first_rank_never_overflows)
     }
 }
 
-TEST(last_page_and_first_rank_agree)
+TEST_CASE(last_page_and_first_rank_agree)
 {
     for (int64_t entries = 1; entries < 1000; entries++) {
         int64_t last = page_last(entries);
@@ -61,7 +61,7 @@ TEST(last_page_and_first_rank_agree)
     }
 }
 
-TEST(a_card_is_wrapped_in_the_envelope)
+TEST_CASE(card_is_wrapped_in_the_envelope)
 {
     struct buf out = BUF_INIT;
     document_begin_card(&out);
@@ -82,14 +82,14 @@ static void assert_page(const char *items, const struct page_info *info, const c
     buf_fini(&out);
 }
 
-TEST(a_page_carries_its_pagination)
+TEST_CASE(page_carries_its_pagination)
 {
     assert_page("{},{}", &(struct page_info){.page = 1, .last = 2, .count = 2, .has_next = true},
                 "{\"success\":true,\"data\":[{},{}],"
                 "\"pagination\":{\"page\":1,\"per_page\":100,\"count\":2,\"has_next\":true}}");
 }
 
-TEST(an_empty_page_is_a_page)
+TEST_CASE(empty_page_is_a_page)
 {
     assert_page(
         "", &(struct page_info){.page = INT64_MAX, .last = 1, .count = 0, .has_next = false},
@@ -97,7 +97,7 @@ TEST(an_empty_page_is_a_page)
         "\"pagination\":{\"page\":9223372036854775807,\"per_page\":100,\"count\":0,\"has_next\":false}}");
 }
 
-TEST(an_error_is_a_body_of_its_own)
+TEST_CASE(error_has_the_envelope)
 {
     struct blob *b = document_error("Invalid or missing API key");
     assert_non_null(b);
@@ -107,7 +107,7 @@ TEST(an_error_is_a_body_of_its_own)
     blob_unref(b);
 }
 
-TEST(the_text_of_an_error_is_escaped)
+TEST_CASE(text_of_an_error_is_escaped)
 {
     struct blob *b = document_error("a \"quoted\"\n\xFF text");
     struct buf text = BUF_INIT;
@@ -117,20 +117,4 @@ TEST(the_text_of_an_error_is_escaped)
     json_assert_at(buf_c_str(&text), "error", "\"a \\\"quoted\\\"\\n\xEF\xBF\xBD text\"");
     buf_fini(&text);
     blob_unref(b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_page_follows_the_count),
-        cmocka_unit_test(the_first_rank_follows_the_page),
-        cmocka_unit_test(the_first_rank_never_overflows),
-        cmocka_unit_test(last_page_and_first_rank_agree),
-        cmocka_unit_test(a_card_is_wrapped_in_the_envelope),
-        cmocka_unit_test(a_page_carries_its_pagination),
-        cmocka_unit_test(an_empty_page_is_a_page),
-        cmocka_unit_test(an_error_is_a_body_of_its_own),
-        cmocka_unit_test(the_text_of_an_error_is_escaped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

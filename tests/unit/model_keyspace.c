@@ -13,7 +13,7 @@ static struct keyspace with_prefix(const char *prefix)
     return k;
 }
 
-TEST(keys_are_as_the_schema_names_them)
+TEST_CASE(keys_follow_the_schema)
 {
     struct keyspace k = with_prefix("channels:");
     struct buf out = BUF_INIT;
@@ -38,7 +38,7 @@ TEST(keys_are_as_the_schema_names_them)
     buf_fini(&out);
 }
 
-TEST(identifiers_keep_the_full_range)
+TEST_CASE(identifiers_keep_the_full_range)
 {
     struct keyspace k = with_prefix("p");
     struct buf out = BUF_INIT;
@@ -50,7 +50,7 @@ TEST(identifiers_keep_the_full_range)
     buf_fini(&out);
 }
 
-TEST(a_key_is_added_to_what_is_there)
+TEST_CASE(key_is_appended_to_the_buffer)
 {
     struct keyspace k = with_prefix("p:");
     struct buf out = BUF_INIT;
@@ -60,7 +60,7 @@ TEST(a_key_is_added_to_what_is_there)
     buf_fini(&out);
 }
 
-TEST(a_prefix_has_1_to_64_characters)
+TEST_CASE(prefix_has_1_to_64_characters)
 {
     struct keyspace k;
     char text[KEYSPACE_PREFIX_MAX + 1];
@@ -73,7 +73,7 @@ TEST(a_prefix_has_1_to_64_characters)
     assert_int_equal(keyspace_init(&k, (struct span){text, KEYSPACE_PREFIX_MAX + 1}), -EINVAL);
 }
 
-TEST(a_prefix_is_visible_ascii)
+TEST_CASE(prefix_is_visible_ascii)
 {
     for (int c = 0; c < 256; c++) {
         struct keyspace k;
@@ -82,7 +82,7 @@ TEST(a_prefix_is_visible_ascii)
     }
 }
 
-TEST(a_card_key_leads_back_to_its_id)
+TEST_CASE(card_key_leads_back_to_its_id)
 {
     struct keyspace k = with_prefix("channels:");
     assert_span(keyspace_card_id(&k, SPAN("channels:card:42")), "42");
@@ -98,7 +98,7 @@ TEST(a_card_key_leads_back_to_its_id)
     assert_span(keyspace_card_id(&k, SPAN_ABSENT), NULL);
 }
 
-TEST(a_link_key_leads_back_to_its_link)
+TEST_CASE(link_key_leads_back_to_its_link)
 {
     struct keyspace k = with_prefix("channels:");
     assert_span(keyspace_link_of(&k, SPAN("channels:link:https://max.ru/a")), "https://max.ru/a");
@@ -107,7 +107,7 @@ TEST(a_link_key_leads_back_to_its_link)
     assert_span(keyspace_link_of(&k, SPAN("channels:xlink:a")), NULL);
 }
 
-TEST(patterns_find_all_keys_of_their_kind)
+TEST_CASE(patterns_find_all_keys_of_their_kind)
 {
     struct keyspace k = with_prefix("channels:");
     struct buf out = BUF_INIT;
@@ -119,7 +119,7 @@ TEST(patterns_find_all_keys_of_their_kind)
     buf_fini(&out);
 }
 
-TEST(a_prefix_stands_for_itself_in_a_pattern)
+TEST_CASE(prefix_is_escaped_in_patterns)
 {
     static const char *const prefixes[] = {"*", "?", "[a-z]", "[^a]", "\\", "a*b?c[d]e^f\\g"};
     for (size_t i = 0; i < TEST_COUNT(prefixes); i++) {
@@ -133,20 +133,4 @@ TEST(a_prefix_stands_for_itself_in_a_pattern)
         buf_fini(&pattern);
         buf_fini(&key);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_are_as_the_schema_names_them),
-        cmocka_unit_test(identifiers_keep_the_full_range),
-        cmocka_unit_test(a_key_is_added_to_what_is_there),
-        cmocka_unit_test(a_prefix_has_1_to_64_characters),
-        cmocka_unit_test(a_prefix_is_visible_ascii),
-        cmocka_unit_test(a_card_key_leads_back_to_its_id),
-        cmocka_unit_test(a_link_key_leads_back_to_its_link),
-        cmocka_unit_test(patterns_find_all_keys_of_their_kind),
-        cmocka_unit_test(a_prefix_stands_for_itself_in_a_pattern),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,7 +75,7 @@ static void append_much(bool *out_of_memory)
     buf_fini(&b);
 }
 
-TEST(a_buffer_remembers)
+TEST_CASE(buffer_is_in_error)
 {
     with_each_failure(append_much);
 }
@@ -89,7 +89,7 @@ static void make_error(bool *out_of_memory)
     blob_unref(tagged);
 }
 
-TEST(a_body_is_not_made)
+TEST_CASE(body_is_null)
 {
     with_each_failure(make_error);
 }
@@ -114,7 +114,7 @@ static void write_history(bool *out_of_memory)
     buf_fini(&out);
 }
 
-TEST(a_history_is_not_taken_for_unreadable)
+TEST_CASE(history_is_in_error_not_invalid)
 {
     with_each_failure(write_history);
 }
@@ -130,7 +130,7 @@ static void write_channel(bool *out_of_memory)
     buf_fini(&out);
 }
 
-TEST(a_channel_is_in_error_not_incomplete)
+TEST_CASE(channel_is_in_error_not_incomplete)
 {
     with_each_failure(write_channel);
 }
@@ -145,7 +145,7 @@ static void normalise_link(bool *out_of_memory)
     buf_fini(&out);
 }
 
-TEST(a_link_is_in_error)
+TEST_CASE(link_is_in_error)
 {
     with_each_failure(normalise_link);
 }
@@ -178,7 +178,7 @@ static void read_targets(bool *out_of_memory)
     }
 }
 
-TEST(a_redis_address_is_out_of_memory_not_wrong)
+TEST_CASE(redis_address_is_out_of_memory_not_wrong)
 {
     with_each_failure(read_targets);
 }
@@ -210,7 +210,7 @@ static void read_settings(bool *out_of_memory)
     buf_fini(&error);
 }
 
-TEST(settings_are_out_of_memory_not_wrong)
+TEST_CASE(settings_are_out_of_memory_not_wrong)
 {
     with_each_failure(read_settings);
 }
@@ -242,7 +242,7 @@ static size_t log_one(struct span value, int fail_at)
     return fields;
 }
 
-TEST(a_log_line_lacks_a_field_and_stays_json)
+TEST_CASE(log_line_lacks_a_field_and_stays_json)
 {
     for (int n = 1; n < 10; n++) {
         size_t fields = log_one(SPAN("a \"value\""), n);
@@ -250,7 +250,7 @@ TEST(a_log_line_lacks_a_field_and_stays_json)
     }
 }
 
-TEST(a_log_line_of_plain_texts_takes_no_memory)
+TEST_CASE(log_line_of_plain_texts_does_not_allocate)
 {
     assert_int_equal(log_one(SPAN("value"), 1), 4);
     assert_false(failed);
@@ -265,24 +265,7 @@ static void start_log(bool *out_of_memory)
     log_stop();
 }
 
-TEST(a_log_that_could_not_start_can_start_later)
+TEST_CASE(log_that_could_not_start_can_start_later)
 {
     with_each_failure(start_log);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_buffer_remembers),
-        cmocka_unit_test(a_body_is_not_made),
-        cmocka_unit_test(a_history_is_not_taken_for_unreadable),
-        cmocka_unit_test(a_channel_is_in_error_not_incomplete),
-        cmocka_unit_test(a_link_is_in_error),
-        cmocka_unit_test(a_redis_address_is_out_of_memory_not_wrong),
-        cmocka_unit_test(settings_are_out_of_memory_not_wrong),
-        cmocka_unit_test(a_log_line_lacks_a_field_and_stays_json),
-        cmocka_unit_test(a_log_line_of_plain_texts_takes_no_memory),
-        cmocka_unit_test(a_log_that_could_not_start_can_start_later),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,42 @@
+/* Loops have room for exactly the descriptors of the process before they serve. */
+#include "app/loop.h"
+
+#include <errno.h>
+#include <sys/resource.h>
+
+#include "unit/check.h"
+
+/*
+ * libuv's table grows to 2^n - 2 descriptors. So a loop for 2^n - 2 has that many and one for 2^n - 1 has the
+ * next size: a descriptor more or less would show.
+ */
+static unsigned room_for(int descriptors)
+{
+    uv_loop_t loop;
+    assert_int_equal(loop_open(&loop, descriptors), 0);
+    unsigned room = loop.nwatchers;
+    assert_int_equal(uv_loop_alive(&loop), 0);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    return room;
+}
+
+TEST_CASE(loop_has_room_for_exactly_the_descriptors_of_the_process)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_true(limit.rlim_cur >= 512);
+    assert_int_equal(room_for(254), 254);
+    assert_int_equal(room_for(255), 510);
+    assert_int_equal(room_for(510), 510);
+}
+
+TEST_CASE(loop_opens_where_the_system_grants_fewer_descriptors)
+{
+    struct rlimit old;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    struct rlimit few = {.rlim_cur = 256, .rlim_max = old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    assert_true(room_for(4096) < 4096);
+    assert_int_equal(room_for(256), 510); /* the last that can be opened */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+}
