@@ -22,7 +22,7 @@
 enum {
     DESCRIPTORS_RESERVED = 512,  /* of the process: admin connections, the main loop, the log */
     DESCRIPTORS_PER_WORKER = 80, /* rejected connections, listener, Redis, loop */
-    REFUSALS_PER_WORKER = 64,
+    REJECTIONS_PER_WORKER = 64,
     ADMIN_CONNECTIONS_MAX = 256
 };
 
@@ -38,7 +38,7 @@ struct server {
     enum server_state state;
     int descriptors; /* limit of the process */
     int max_connections;
-    int max_refusals; /* per worker: connections over the limit that are answered with 503 at a time */
+    int max_rejections; /* per worker: connections over the limit that are answered with 503 at a time */
     int max_admin_connections;
     atomic_int open_connections;
     int worker_count; /* created so far */
@@ -56,7 +56,7 @@ struct server {
  * The admin listener has a small connection limit of its own, so that it answers whatever the load on the
  * public listener. At the limit a new connection replaces the oldest idle one.
  */
-enum { ADMIN_REFUSALS_MAX = 16, ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
+enum { ADMIN_REJECTIONS_MAX = 16, ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
 
 /* A loop whose timer has not fired for this long is stuck. */
 enum { LIVE_LIMIT_MS = 10 * 1000 };
@@ -198,7 +198,7 @@ static int admin_open(struct server *s)
         .idle_timeout_ms = ADMIN_TIMEOUT_MS,
         .write_timeout_ms = ADMIN_TIMEOUT_MS,
         .max_connections = s->max_admin_connections,
-        .max_rejections = ADMIN_REFUSALS_MAX,
+        .max_rejections = ADMIN_REJECTIONS_MAX,
         .open_connections = &s->admin_connections,
         .close_each = true,
         .evict_idle = true,
@@ -371,12 +371,12 @@ static void share_descriptors(struct server *s)
     int reserved = DESCRIPTORS_RESERVED + workers * DESCRIPTORS_PER_WORKER;
     s->descriptors = claim_descriptors(reserved + wanted);
     s->max_connections = s->descriptors - reserved;
-    s->max_refusals = REFUSALS_PER_WORKER;
+    s->max_rejections = REJECTIONS_PER_WORKER;
     s->max_admin_connections = ADMIN_CONNECTIONS_MAX;
     if (s->max_connections < wanted && s->descriptors < 2 * reserved) {
         int eighth = s->descriptors / 8;
         s->max_connections = min_int(s->descriptors / 2, wanted);
-        s->max_refusals = min_int(eighth / workers, REFUSALS_PER_WORKER);
+        s->max_rejections = min_int(eighth / workers, REJECTIONS_PER_WORKER);
         s->max_admin_connections = min_int(eighth, ADMIN_CONNECTIONS_MAX);
     }
     if (s->max_connections < wanted)
@@ -389,7 +389,7 @@ static int make_workers(struct server *s)
                                      .tls = s->tls,
                                      .open_connections = &s->open_connections,
                                      .max_connections = s->max_connections,
-                                     .max_rejections = s->max_refusals,
+                                     .max_rejections = s->max_rejections,
                                      .descriptors = s->descriptors,
                                      .changed = &s->changed};
     s->workers = calloc((size_t)s->config->workers, sizeof(struct worker *));

@@ -181,7 +181,7 @@ static int make_server(struct worker *w)
         .max_connection_age_ms = (uint64_t)v->max_connection_age,
         .write_timeout_ms = (uint64_t)v->write_timeout,
         .max_connections = w->options.max_connections,
-        .max_rejections = w->options.max_refusals,
+        .max_rejections = w->options.max_rejections,
         .open_connections = w->options.open_connections,
         .trusted_proxies = &c->trusted_proxies,
         .reuse_port = true,

@@ -30,7 +30,7 @@ struct worker_options {
     struct ssl_ctx_st *tls;
     atomic_int *open_connections; /* of the whole process */
     int max_connections;          /* of the whole process */
-    int max_refusals;             /* connections over the limit that are answered with 503 at a time */
+    int max_rejections;           /* connections over the limit that are answered with 503 at a time */
     int descriptors;              /* limit of the process */
     int number;                   /* from 0 */
     uv_async_t *changed;          /* sent when worker_finished has become true */
