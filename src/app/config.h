@@ -126,7 +126,7 @@ void config_fini(struct config *c);
 /* Writes the source of the value of setting `name`: --listen or CHANNELD_LISTEN. */
 void config_write_source(const struct config *c, const char *name, struct buf *out);
 
-/* The next CHANNELD_ variable in the environment that is no setting, as settings_next_unknown; and its
+/* The next CHANNELD_ variable in the environment that is not a setting, as settings_next_unknown; and its
  * warning. */
 struct span config_next_unknown(size_t *at);
 void config_write_unknown(struct span variable, struct buf *out);

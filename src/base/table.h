@@ -7,7 +7,7 @@
  *
  * The table grows by extendible hashing: a directory leads to segments of a fixed size, and one that is full
  * is split in two. So no addition moves more than one segment's slots, however many entries there are, and no
- * block of memory but the directory (8 bytes a segment) grows with the table.
+ * block of memory but the directory (8 bytes per segment) grows with the table.
  */
 #ifndef BASE_TABLE_H
 #define BASE_TABLE_H

@@ -33,7 +33,7 @@ static inline void wait_group_done(struct wait_group *g)
         g->ended(g->arg);
 }
 
-/* `ended` is called once nothing is pending any more, be it before this returns. Once a group. */
+/* `ended` is called once nothing is pending any more, possibly before this returns. One call per group. */
 static inline void wait_group_wait(struct wait_group *g, void (*ended)(void *arg), void *arg)
 {
     assert(g->ended == NULL);

@@ -289,7 +289,7 @@ unsigned channel_write(struct buf *out, const struct channel_row *row, enum chan
 {
     size_t count = 0;
     const enum channel_field *fields = channel_shape_fields(shape, &count);
-    unsigned unreadable = 0;
+    unsigned invalid = 0;
     buf_append_char(out, '{');
     for (size_t i = 0; i < count; i++) {
         const struct field_info *info = &FIELDS[fields[i]];
@@ -299,8 +299,8 @@ unsigned channel_write(struct buf *out, const struct channel_row *row, enum chan
             continue;
         write_absent(out, info->type);
         if (text.data != NULL)
-            unreadable |= 1U << fields[i];
+            invalid |= 1U << fields[i];
     }
     buf_append_char(out, '}');
-    return unreadable;
+    return invalid;
 }

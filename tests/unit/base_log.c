@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "unit/check.h"
 
-enum { PAUSE_NS = 5000000, PATIENCE_MS = 5000 };
+enum { PAUSE_NS = 5000000, WAIT_MAX_MS = 5000 };
 
 struct ends {
     int read;
@@ -299,7 +299,7 @@ static void limit_file_size(rlim_t size)
 
 static bool await_lost(uint64_t count)
 {
-    for (int waited = 0; waited < PATIENCE_MS && log_dropped() < count; waited++)
+    for (int waited = 0; waited < WAIT_MAX_MS && log_dropped() < count; waited++)
         spin_us(1000);
     return log_dropped() == count;
 }
@@ -459,7 +459,7 @@ TEST_CASE(stop_waits_a_second_for_a_blocked_pipe)
     assert_int_equal(log_start(p.write, LOG_INFO), -EBUSY);
     close(p.read);
     int err = -EBUSY;
-    for (start = clock_now_ms(); err == -EBUSY && clock_now_ms() - start < PATIENCE_MS;) {
+    for (start = clock_now_ms(); err == -EBUSY && clock_now_ms() - start < WAIT_MAX_MS;) {
         (void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
         err = log_start(p.write, LOG_INFO);
     }

@@ -45,11 +45,11 @@ static struct channel_row full_row(void)
     return row;
 }
 
-static void assert_written(const struct channel_row *row, enum channel_shape shape, unsigned unreadable,
+static void assert_written(const struct channel_row *row, enum channel_shape shape, unsigned invalid,
                            const char *pending)
 {
     struct buf out = BUF_INIT;
-    assert_int_equal(channel_write(&out, row, shape), unreadable);
+    assert_int_equal(channel_write(&out, row, shape), invalid);
     assert_buf(&out, pending);
     buf_fini(&out);
 }
@@ -141,9 +141,9 @@ static void assert_field(enum channel_field field, struct span stored, const cha
     char path[32];
     (void)snprintf(path, sizeof path, "%.*s", (int)name.len, name.data);
     row.value[field] = stored;
-    unsigned unreadable = channel_write(&out, &row, CHANNEL_CARD);
-    if (unreadable != (readable ? 0 : 1U << field))
-        fail_msg("%s = \"%.*s\": unreadable is %x", path, (int)stored.len, stored.data, unreadable);
+    unsigned invalid = channel_write(&out, &row, CHANNEL_CARD);
+    if (invalid != (readable ? 0 : 1U << field))
+        fail_msg("%s = \"%.*s\": invalid is %x", path, (int)stored.len, stored.data, invalid);
     json_assert_at(buf_c_str(&out), path, pending);
     yyjson_doc *doc = yyjson_read(out.data, out.len, YYJSON_READ_NOFLAG);
     assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(doc)), CHANNEL_FIELD_COUNT);

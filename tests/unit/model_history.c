@@ -13,7 +13,7 @@ static void assert_history(const char *stored, const char *pending)
     buf_fini(&out);
 }
 
-static void assert_unreadable(struct span stored)
+static void assert_invalid(struct span stored)
 {
     struct buf out = BUF_INIT;
     buf_append_str(&out, "before");
@@ -54,10 +54,10 @@ TEST_CASE(counts_keep_the_full_range)
 
 TEST_CASE(counts_beyond_the_range_are_invalid)
 {
-    assert_unreadable(SPAN("{\"2026-11-21\":9223372036854775808}"));
-    assert_unreadable(SPAN("{\"2026-11-21\":-9223372036854775809}"));
-    assert_unreadable(SPAN("{\"2026-11-21\":18446744073709551615}"));
-    assert_unreadable(SPAN("{\"2026-11-21\":18446744073709551616}"));
+    assert_invalid(SPAN("{\"2026-11-21\":9223372036854775808}"));
+    assert_invalid(SPAN("{\"2026-11-21\":-9223372036854775809}"));
+    assert_invalid(SPAN("{\"2026-11-21\":18446744073709551615}"));
+    assert_invalid(SPAN("{\"2026-11-21\":18446744073709551616}"));
 }
 
 TEST_CASE(oldest_of_eleven_days_is_dropped)
@@ -237,8 +237,8 @@ TEST_CASE(other_json_types_are_invalid)
         "",  " ", "null", "[]",       "12",    "\"2026-11-21\"", "true", "[[\"2026-11-21\",1]]",
         "{", "}", "{]",   "not json", "\"{}\""};
     for (size_t i = 0; i < TEST_COUNT(texts); i++)
-        assert_unreadable(span_of(texts[i]));
-    assert_unreadable(SPAN_ABSENT);
+        assert_invalid(span_of(texts[i]));
+    assert_invalid(SPAN_ABSENT);
 }
 
 TEST_CASE(broken_objects_are_invalid)
@@ -250,8 +250,8 @@ TEST_CASE(broken_objects_are_invalid)
         "{\"2026-11-2\xFF\":1}", "{\"2026-11-21\":NaN}",
     };
     for (size_t i = 0; i < TEST_COUNT(texts); i++)
-        assert_unreadable(span_of(texts[i]));
-    assert_unreadable(SPAN("{\"2026-11-21\":1}\0"));
+        assert_invalid(span_of(texts[i]));
+    assert_invalid(SPAN("{\"2026-11-21\":1}\0"));
 }
 
 TEST_CASE(values_must_be_integers)
@@ -261,7 +261,7 @@ TEST_CASE(values_must_be_integers)
     for (size_t i = 0; i < TEST_COUNT(values); i++) {
         struct buf stored = BUF_INIT;
         buf_printf(&stored, "{\"2026-11-20\":7,\"2026-11-21\":%s}", values[i]);
-        assert_unreadable(buf_span(&stored));
+        assert_invalid(buf_span(&stored));
         buf_fini(&stored);
     }
 }
@@ -273,7 +273,7 @@ TEST_CASE(names_must_be_dates)
     for (size_t i = 0; i < TEST_COUNT(names); i++) {
         struct buf stored = BUF_INIT;
         buf_printf(&stored, "{\"2026-11-20\":7,\"%s\":1}", names[i]);
-        assert_unreadable(buf_span(&stored));
+        assert_invalid(buf_span(&stored));
         buf_fini(&stored);
     }
 }
@@ -284,7 +284,7 @@ TEST_CASE(nesting_around_the_arena_size_is_invalid)
     struct buf stored = BUF_INIT;
     for (int depth = 1; depth < 1500; depth++) {
         buf_append_char(&stored, '[');
-        assert_unreadable(buf_span(&stored));
+        assert_invalid(buf_span(&stored));
     }
     buf_fini(&stored);
 }
@@ -295,10 +295,10 @@ TEST_CASE(deep_nesting_is_invalid_and_harmless)
     struct buf stored = BUF_INIT;
     for (int i = 0; i < DEPTH; i++)
         buf_append_str(&stored, "{\"2026-11-21\":");
-    assert_unreadable(buf_span(&stored));
+    assert_invalid(buf_span(&stored));
     buf_append_char(&stored, '1');
     for (int i = 0; i < DEPTH; i++)
         buf_append_char(&stored, '}');
-    assert_unreadable(buf_span(&stored));
+    assert_invalid(buf_span(&stored));
     buf_fini(&stored);
 }
