@@ -40,16 +40,6 @@ bool client_is_lost(const struct client *c)
     return redis_client_is_lost(c->redis);
 }
 
-int client_fail_memory(struct client *c)
-{
-    return client_fail(c, "out of memory");
-}
-
-int client_fail_unexpected(struct client *c)
-{
-    return client_fail(c, "unexpected reply from Redis");
-}
-
 int client_print_error(struct client *c)
 {
     (void)fprintf(stderr, "channelctl: %s\n", client_error(c));
@@ -165,7 +155,7 @@ int client_receive_integer(struct client *c, int64_t *out)
 bool reply_has_ttl(const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_INTEGER)
-        return reply->integer >= 0; /* -1: it has none, -2: there is no such key or field */
+        return reply->integer >= 0; /* -1: no TTL, -2: the key or field does not exist */
     for (size_t i = 0; i < reply->elements; i++)
         if (reply->element[i]->type == REDIS_REPLY_INTEGER && reply->element[i]->integer >= 0)
             return true;

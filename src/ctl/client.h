@@ -95,8 +95,16 @@ bool client_is_lost(const struct client *c);
 
 /* Makes `format` the reason of a failure. Returns -EIO. */
 int client_fail(struct client *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int client_fail_memory(struct client *c);
-int client_fail_unexpected(struct client *c);
+
+static inline int client_fail_memory(struct client *c)
+{
+    return client_fail(c, "out of memory");
+}
+
+static inline int client_fail_unexpected(struct client *c)
+{
+    return client_fail(c, "unexpected reply from Redis");
+}
 
 /* The reason of the last failure. */
 const char *client_error(struct client *c);

@@ -294,7 +294,7 @@ static int receive_reads(struct writer *w, struct entry *e)
 
 /* --- Links that belong to another channel by an earlier line --- */
 
-/* The owner of a contested link may have another link by now: then its link key was left over. */
+/* The owner of a contested link may have another link by now: then its link key is stale. */
 static int check_owners(struct writer *w, struct batch *b)
 {
     for (size_t i = 0; i < b->count; i++)

@@ -533,7 +533,7 @@ TEST_CASE_WITH(load_fails_on_an_error_reply, ctl_empty, NULL)
     expect_refusal("channels:index is not a sorted set: delete it, or load with --replace");
 }
 
-TEST_CASE_WITH(load_fails_on_an_unreadable_file, ctl_empty, NULL)
+TEST_CASE_WITH(load_fails_on_a_file_that_cannot_be_read, ctl_empty, NULL)
 {
     ctl_expect(CTL("load", "/nonexistent/file"), 1, NULL,
                "channelctl: cannot read /nonexistent/file: No such file or directory\n");

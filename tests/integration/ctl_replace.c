@@ -57,7 +57,7 @@ TEST_CASE_WITH(replace_with_an_empty_file_removes_nothing, load_first, NULL)
     expect_nothing_replaced("\n\n", "the file has no channels", "1 2");
 }
 
-TEST_CASE_WITH(replace_with_an_unreadable_file_removes_nothing, load_first, NULL)
+TEST_CASE_WITH(replace_with_a_file_that_cannot_be_read_removes_nothing, load_first, NULL)
 {
     ctl_expect(CTL("load", "/", "--replace"), 1, NULL, "because the file could not be read to its end");
     ctl_expect_index("1 2");
