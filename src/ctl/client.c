@@ -137,19 +137,15 @@ int client_receive_done(struct client *c)
     return 0;
 }
 
-int client_take_integer(struct client *c, redisReply *reply, int64_t *out)
+int client_receive_integer(struct client *c, int64_t *out)
 {
+    redisReply *reply = client_receive(c);
     if (reply == NULL)
         return -EIO;
     int err = reply->type == REDIS_REPLY_INTEGER ? 0 : client_fail_unexpected(c);
     *out = reply->integer;
     freeReplyObject(reply);
     return err;
-}
-
-int client_receive_integer(struct client *c, int64_t *out)
-{
-    return client_take_integer(c, client_receive(c), out);
 }
 
 bool reply_has_ttl(const redisReply *reply)
@@ -230,15 +226,7 @@ void client_close(struct client *c)
 
 /* --- Cards --- */
 
-void client_send_card_read(struct client *c, int64_t id)
-{
-    struct span words[2 + CHANNEL_FIELD_COUNT] = {SPAN("HMGET"), client_card_key(c, id)};
-    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        words[2 + f] = channel_field_name((enum channel_field)f);
-    client_send(c, sizeof words / sizeof words[0], words);
-}
-
-void client_send_field_ttls(struct client *c, int64_t id)
+static void send_field_ttls(struct client *c, int64_t id)
 {
     char digits[INT64_DIGITS_MAX];
     struct span words[4 + CHANNEL_FIELD_COUNT] = {SPAN("HPEXPIRETIME"), client_card_key(c, id),
@@ -249,9 +237,19 @@ void client_send_field_ttls(struct client *c, int64_t id)
     client_send(c, sizeof words / sizeof words[0], words);
 }
 
+void client_send_card_read(struct client *c, int64_t id, enum field_ttls field_ttls)
+{
+    struct span words[2 + CHANNEL_FIELD_COUNT] = {SPAN("HMGET"), client_card_key(c, id)};
+    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        words[2 + f] = channel_field_name((enum channel_field)f);
+    client_send(c, sizeof words / sizeof words[0], words);
+    if (field_ttls == FIELD_TTLS_SUPPORTED)
+        send_field_ttls(c, id);
+}
+
 int client_probe_field_ttls(struct client *c, enum field_ttls *out)
 {
-    client_send_field_ttls(c, 0);
+    send_field_ttls(c, 0);
     redisReply *reply = receive_any(c);
     if (reply == NULL)
         return -EIO;
