@@ -40,16 +40,6 @@ bool client_is_lost(const struct client *c)
     return redis_client_is_lost(c->redis);
 }
 
-int client_fail_memory(struct client *c)
-{
-    return client_fail(c, "out of memory");
-}
-
-int client_fail_unexpected(struct client *c)
-{
-    return client_fail(c, "unexpected reply from Redis");
-}
-
 int client_print_error(struct client *c)
 {
     (void)fprintf(stderr, "channelctl: %s\n", client_error(c));
@@ -147,8 +137,9 @@ int client_receive_done(struct client *c)
     return 0;
 }
 
-int client_take_integer(struct client *c, redisReply *reply, int64_t *out)
+int client_receive_integer(struct client *c, int64_t *out)
 {
+    redisReply *reply = client_receive(c);
     if (reply == NULL)
         return -EIO;
     int err = reply->type == REDIS_REPLY_INTEGER ? 0 : client_fail_unexpected(c);
@@ -157,15 +148,10 @@ int client_take_integer(struct client *c, redisReply *reply, int64_t *out)
     return err;
 }
 
-int client_receive_integer(struct client *c, int64_t *out)
-{
-    return client_take_integer(c, client_receive(c), out);
-}
-
 bool reply_has_ttl(const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_INTEGER)
-        return reply->integer >= 0; /* -1: it has none, -2: the key or field does not exist */
+        return reply->integer >= 0; /* -1: no TTL, -2: the key or field does not exist */
     for (size_t i = 0; i < reply->elements; i++)
         if (reply->element[i]->type == REDIS_REPLY_INTEGER && reply->element[i]->integer >= 0)
             return true;
@@ -240,15 +226,7 @@ void client_close(struct client *c)
 
 /* --- Cards --- */
 
-void client_send_card_read(struct client *c, int64_t id)
-{
-    struct span words[2 + CHANNEL_FIELD_COUNT] = {SPAN("HMGET"), client_card_key(c, id)};
-    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        words[2 + f] = channel_field_name((enum channel_field)f);
-    client_send(c, sizeof words / sizeof words[0], words);
-}
-
-void client_send_field_ttls(struct client *c, int64_t id)
+static void send_field_ttls(struct client *c, int64_t id)
 {
     char digits[INT64_DIGITS_MAX];
     struct span words[4 + CHANNEL_FIELD_COUNT] = {SPAN("HPEXPIRETIME"), client_card_key(c, id),
@@ -259,9 +237,19 @@ void client_send_field_ttls(struct client *c, int64_t id)
     client_send(c, sizeof words / sizeof words[0], words);
 }
 
+void client_send_card_read(struct client *c, int64_t id, enum field_ttls field_ttls)
+{
+    struct span words[2 + CHANNEL_FIELD_COUNT] = {SPAN("HMGET"), client_card_key(c, id)};
+    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        words[2 + f] = channel_field_name((enum channel_field)f);
+    client_send(c, sizeof words / sizeof words[0], words);
+    if (field_ttls == FIELD_TTLS_SUPPORTED)
+        send_field_ttls(c, id);
+}
+
 int client_probe_field_ttls(struct client *c, enum field_ttls *out)
 {
-    client_send_field_ttls(c, 0);
+    send_field_ttls(c, 0);
     redisReply *reply = receive_any(c);
     if (reply == NULL)
         return -EIO;

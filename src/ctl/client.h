@@ -67,10 +67,6 @@ int client_receive_done(struct client *c) __attribute__((warn_unused_result));
 /* Receives an integer. Returns 0 or -EIO. */
 int client_receive_integer(struct client *c, int64_t *out) __attribute__((warn_unused_result));
 
-/* Takes the integer out of a reply and frees it. Returns 0 or -EIO; -EIO for NULL, the failure before. */
-int client_take_integer(struct client *c, redisReply *reply, int64_t *out)
-    __attribute__((warn_unused_result));
-
 /* The text of a string reply, borrowed; absent when it is nil or something else. */
 static inline struct span reply_text(const redisReply *reply)
 {
@@ -95,8 +91,16 @@ bool client_is_lost(const struct client *c);
 
 /* Makes `format` the reason of a failure. Returns -EIO. */
 int client_fail(struct client *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int client_fail_memory(struct client *c);
-int client_fail_unexpected(struct client *c);
+
+static inline int client_fail_memory(struct client *c)
+{
+    return client_fail(c, "out of memory");
+}
+
+static inline int client_fail_unexpected(struct client *c)
+{
+    return client_fail(c, "unexpected reply from Redis");
+}
 
 /* The reason of the last failure. */
 const char *client_error(struct client *c);
@@ -106,17 +110,17 @@ int client_print_error(struct client *c);
 
 /* --- The catalogue --- */
 
-/* Queues HMGET of all fields of a card, in the order of enum channel_field. */
-void client_send_card_read(struct client *c, int64_t id);
-
 /* Whether HPEXPIRETIME exists (Redis 7.4, Valkey 9) and this user may run it. */
 enum field_ttls { FIELD_TTLS_UNSUPPORTED, FIELD_TTLS_SUPPORTED, FIELD_TTLS_DENIED };
 
 /* Returns 0 or -EIO. */
 int client_probe_field_ttls(struct client *c, enum field_ttls *out) __attribute__((warn_unused_result));
 
-/* Queues HPEXPIRETIME of all fields of a card: its reply is for reply_has_ttl(), or a WRONGTYPE error. */
-void client_send_field_ttls(struct client *c, int64_t id);
+/*
+ * Queues HMGET of all fields of a card, in the order of enum channel_field; if it is supported also
+ * HPEXPIRETIME of all fields, whose reply is for reply_has_ttl(), or a WRONGTYPE error.
+ */
+void client_send_card_read(struct client *c, int64_t id, enum field_ttls field_ttls);
 
 enum client_scan { SCAN_CARDS, SCAN_LINKS, SCAN_INDEX, SCAN_API_KEYS };
 

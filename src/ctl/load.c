@@ -27,11 +27,6 @@ static int lines_open(struct lines *l, const char *path)
     return l->fd < 0 ? -errno : 0;
 }
 
-void lines_open_source(struct lines *l, lines_source source, void *arg)
-{
-    *l = (struct lines){.fd = -1, .source = source, .source_arg = arg};
-}
-
 void lines_close(struct lines *l)
 {
     if (l->fd > STDIN_FILENO)

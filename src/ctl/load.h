@@ -30,7 +30,11 @@ struct lines {
 };
 
 /* Lines from `source`; `arg` is borrowed until lines_close, which is due. */
-void lines_open_source(struct lines *l, lines_source source, void *arg);
+static inline void lines_open_source(struct lines *l, lines_source source, void *arg)
+{
+    *l = (struct lines){.fd = -1, .source = source, .source_arg = arg};
+}
+
 void lines_close(struct lines *l);
 
 /*

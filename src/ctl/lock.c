@@ -37,7 +37,7 @@ static int make_value(struct lock *l)
 
 /* --- The holder --- */
 
-/* Takes the lock if it is free, and reads who holds it then. */
+/* Takes the lock if it is free, and reads the holder. */
 static void send_claim(struct lock *l)
 {
     struct client *c = l->client;

@@ -58,7 +58,7 @@ static const struct script SCRIPTS[] = {
      {"News before breakfast, and nothing after it.", "We read the long reports so that you need not.",
       "Photos, maps and the \"why\" behind them.", "Write to us: editors@example.org",
       "One post a day, never more.", "Ads: C:\\Channels\\price_list.pdf \\ ask the bot.",
-      "Rules:\t1) be kind;\t2) no reposts.", "Everything about prices, queues & weather <today>."}},
+      "Rules:\t1) be kind;\t2) no reposts.", "Everything about prices, queues & traffic <today>."}},
     {{"Главные", "Городские", "Тихие", "Весёлые", "Домашние", "Честные", "Новые", "Вечерние"},
      {"новости", "рецепты", "истории", "маршруты", "финансы", "уроки", "фильмы", "советы"},
      " ",

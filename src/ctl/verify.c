@@ -321,13 +321,6 @@ static void check_card(struct verify *v, struct examined *e)
         check_fields(v, e->id, &row);
 }
 
-static void send_card_reads(struct verify *v, const struct examined *e)
-{
-    client_send_card_read(&v->client, e->id);
-    if (v->field_ttls == FIELD_TTLS_SUPPORTED)
-        client_send_field_ttls(&v->client, e->id);
-}
-
 static int receive_field_ttls(struct verify *v, const struct examined *e)
 {
     redisReply *ttls = client_receive_or_wrongtype(&v->client);
@@ -422,7 +415,7 @@ static int examine_group(struct verify *v, struct examined *e, size_t count)
     int err = 0;
     for (size_t i = 0; i < count; i++)
         if (e[i].due)
-            send_card_reads(v, &e[i]);
+            client_send_card_read(&v->client, e[i].id, v->field_ttls);
     for (size_t i = 0; i < count && err == 0; i++)
         if (e[i].due)
             err = receive_card(v, &e[i]);

@@ -197,10 +197,8 @@ static void refuse_type(struct writer *w, struct entry *e, struct span key, cons
 static void send_reads(struct writer *w, const struct entry *e)
 {
     struct client *c = w->client;
-    client_send_card_read(c, e->card.id);
+    client_send_card_read(c, e->card.id, w->field_ttls);
     CLIENT_SEND(c, SPAN("PTTL"), client_card_key(c, e->card.id));
-    if (w->field_ttls == FIELD_TTLS_SUPPORTED)
-        client_send_field_ttls(c, e->card.id);
     if (card_link(&e->card).data != NULL) {
         struct span key = client_link_key(c, card_link(&e->card));
         CLIENT_SEND(c, SPAN("GET"), key);
@@ -294,7 +292,7 @@ static int receive_reads(struct writer *w, struct entry *e)
 
 /* --- Links that belong to another channel by an earlier line --- */
 
-/* The owner of a contested link may have another link by now: then its link key was left over. */
+/* The owner of a contested link may have another link by now: then its link key is stale. */
 static int check_owners(struct writer *w, struct batch *b)
 {
     for (size_t i = 0; i < b->count; i++)

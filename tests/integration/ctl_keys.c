@@ -1,184 +1,274 @@
-/* channelctl keys: a key is shown once, works at once, and stops working at once. */
+/* channelctl keys: a key is printed once, works at once, and stops working when it is revoked. */
 
+#include "support/ctl.h"
+#include "support/http.h"
+
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "support/fixture.h"
+enum { KEY_LENGTH = 46 };
+
+static struct server server;
 
 static int start(void **state)
 {
-    *state = fixture_new(1, NULL);
+    (void)ctl_setup(state);
+    catalogue_issue_key(&redis, "some-key");
+    catalogue_put_samples(&redis, 1);
+    const struct server_spec spec = {.redis_url = redis.url, .wait = SERVER_WAIT_READY};
+    server_start(&server, &spec);
     return 0;
 }
 
-static int run(struct fixture *fixture, const char *const *args, char **output)
+static int end(void **state)
 {
-    struct process process;
-    char *url = text_printf("CHANNELD_REDIS_URL=%s", fixture->redis.url);
-    const char *const env[] = {url, NULL};
-    int status = server_run_tool(&process, &fixture->redis.dir, "CHANNELCTL_BIN", args, env);
-    *output = process_stdout(&process);
-    free(url);
-    return status;
+    server_stop(&server);
+    return ctl_teardown(state);
 }
 
-/* A fresh key without its line end, owned. */
-static char *issue(struct fixture *fixture)
-{
-    static const char *const args[] = {"keys", "issue", NULL};
-    char *key = NULL;
-    assert_int_equal(run(fixture, args, &key), 0);
-    assert_int_equal(text_count(key, "\n"), 1);
-    key[strcspn(key, "\n")] = '\0';
-    return key;
-}
+TEST_GROUP(start, end)
 
 struct expectation {
-    struct fixture *fixture;
     const char *key;
     int status;
 };
 
 static bool key_gives(void *arg)
 {
-    struct expectation *expected = arg;
+    const struct expectation *expected = arg;
     char *header = text_printf("X-Api-Key: %s\r\n", expected->key);
-    int status = http_get_status(expected->fixture->server.port, "/api/channels/", header);
+    int status = http_get_status(server.port, "/api/channels/", header);
     free(header);
     return status == expected->status;
 }
 
-static void assert_key_gives(struct fixture *fixture, const char *key, int status)
+static void expect_status_within(const char *key, int status, int ms)
 {
-    struct expectation expected = {.fixture = fixture, .key = key, .status = status};
-    assert_true(wait_until(key_gives, &expected, 500));
+    struct expectation expected = {key, status};
+    assert_true(wait_until(key_gives, &expected, ms));
 }
 
-/* The same after Redis was emptied, as channeld may have to connect again. */
-static void assert_key_will_give(struct fixture *fixture, const char *key, int status)
+static void expect_status_of(const char *key, int status)
 {
-    struct expectation expected = {.fixture = fixture, .key = key, .status = status};
-    assert_true(wait_until(key_gives, &expected, WAIT_DEADLINE_MS));
+    expect_status_within(key, status, 500);
 }
 
-static void revoke(struct fixture *fixture, const char *key_or_digest, int status)
+static long long issued_keys(void)
 {
-    const char *args[] = {"keys", "revoke", key_or_digest, NULL};
-    char *output = NULL;
-    assert_int_equal(run(fixture, args, &output), status);
-    free(output);
+    return redis_integer(&redis, "SCARD channels:api_keys");
 }
 
-static void issued_key_works_until_it_is_revoked(void **state)
-{
-    char *key = issue(*state);
-    assert_true(strlen(key) >= 43); /* 256 bits take 43 characters of base 64 */
-    assert_key_gives(*state, key, 200);
-    revoke(*state, key, 0);
-    assert_key_gives(*state, key, 401);
-    free(key);
-}
-
-static void key_can_be_revoked_by_its_digest(void **state)
+static bool is_valid(const char *key)
 {
     char digest[65];
-    char *key = issue(*state);
     catalogue_digest(key, digest);
-    assert_key_gives(*state, key, 200);
-    revoke(*state, digest, 0);
-    assert_key_gives(*state, key, 401);
+    return redis_integer(&redis, "SISMEMBER channels:api_keys %s", digest) == 1;
+}
+
+/* A new key without its newline, owned. */
+static char *issue(void)
+{
+    struct ctl_run run = CTL("keys", "issue");
+    assert_int_equal(run.status, 0);
+    assert_string_equal(run.err, "");
+    assert_int_equal(strlen(run.out), KEY_LENGTH + 1);
+    assert_int_equal(strncmp(run.out, "ck_", 3), 0);
+    assert_int_equal(run.out[KEY_LENGTH], '\n');
+    run.out[KEY_LENGTH] = '\0';
+    free(run.err);
+    return run.out;
+}
+
+/* ---- Issuing ---- */
+
+TEST_CASE(keys_issue_stores_the_digest_only)
+{
+    char *key = issue();
+    assert_true(is_valid(key));
+    assert_int_equal(redis_integer(&redis, "SISMEMBER channels:api_keys %s", key), 0);
     free(key);
 }
 
-static void revoking_what_is_no_key_fails(void **state)
+TEST_CASE(keys_issue_count_prints_different_valid_keys)
 {
-    revoke(*state, "never-issued", 1);
-}
-
-static void only_digests_are_stored_and_listed(void **state)
-{
-    static const char *const args[] = {"keys", "list", NULL};
-    struct fixture *fixture = *state;
-    char digest[65];
-    char *list = NULL;
-    char *key = issue(fixture);
-    catalogue_digest(key, digest);
-    assert_int_equal(redis_integer(&fixture->redis, "SISMEMBER channels:api_keys %s", digest), 1);
-    assert_int_equal(redis_integer(&fixture->redis, "SISMEMBER channels:api_keys %s", key), 0);
-    assert_int_equal(run(fixture, args, &list), 0);
-    assert_non_null(strstr(list, digest));
-    assert_null(strstr(list, key));
-    free(list);
-    free(key);
-}
-
-static void many_keys_are_issued_at_once_and_all_differ(void **state)
-{
-    static const char *const args[] = {"keys", "issue", "--count", "20", NULL};
-    char *keys = NULL;
+    struct ctl_run run = CTL("keys", "issue", "--count", "20");
     char *rest = NULL;
-    assert_int_equal(run(*state, args, &keys), 0);
-    assert_int_equal(text_count(keys, "\n"), 20);
-    char *all = text_printf("%s", keys);
-    for (char *key = strtok_r(keys, "\n", &rest); key != NULL; key = strtok_r(NULL, "\n", &rest)) {
+    assert_int_equal(text_count(run.out, "\n"), 20);
+    char *all = text_printf("%s", run.out);
+    for (char *key = strtok_r(run.out, "\n", &rest); key != NULL; key = strtok_r(NULL, "\n", &rest)) {
         assert_int_equal(text_count(all, key), 1);
-        assert_key_gives(*state, key, 200);
+        expect_status_of(key, 200);
     }
+    ctl_expect(run, 0, NULL, NULL);
     free(all);
+}
+
+TEST_CASE(keys_issue_revokes_a_key_that_it_cannot_print)
+{
+    long long before = issued_keys();
+    ctl_expect(ctl_shell(text_printf("\"$CTL\" keys issue >/dev/full")), 1, NULL,
+               "cannot write to standard output: No space left on device; "
+               "the key that could not be printed was revoked\n");
+    ctl_expect(ctl_shell(text_printf("\"$CTL\" keys issue --count 5000 >/dev/full")), 1, NULL,
+               "channelctl: 0 of 5000 keys were issued and printed\n");
+    assert_int_equal(issued_keys(), before);
+}
+
+/* The number in "N of COUNT keys were issued and printed". */
+static long long printed_keys(const char *err, int count)
+{
+    char *rest = text_printf(" of %d keys were issued and printed\n", count);
+    ctl_expect_text(err, rest);
+    const char *start = strstr(err, rest);
+    while (start > err && start[-1] >= '0' && start[-1] <= '9')
+        start--;
+    free(rest);
+    return strtoll(start, NULL, 10);
+}
+
+/* The file has room for ten keys and a part of the next. */
+TEST_CASE(keys_issue_keeps_only_the_keys_that_were_printed)
+{
+    enum { COUNT = 50 };
+    redis_do(&redis, "DEL channels:api_keys");
+    struct ctl_run run =
+        ctl_shell(text_printf("trap '' XFSZ; ulimit -f 1; exec \"$CTL\" keys issue --count %d >keys", COUNT));
+    char *path = text_printf("%s/keys", redis.dir.path);
+    char *keys = text_read_file(path);
+    long long whole = (long long)text_count(keys, "\n");
+    assert_in_range(whole, 1, COUNT - 1);
+    assert_int_not_equal(strlen(keys) % (KEY_LENGTH + 1), 0);
+    assert_int_equal(printed_keys(run.err, COUNT), whole);
+    assert_int_equal(issued_keys(), whole);
+    char *rest = NULL;
+    for (char *key = strtok_r(keys, "\n", &rest); whole > 0; key = strtok_r(NULL, "\n", &rest), whole--)
+        assert_true(is_valid(key));
+    ctl_expect(run, 1, NULL, "cannot write to standard output: File too large; the key ");
     free(keys);
-}
-
-static int run_shell(struct fixture *fixture, const char *line)
-{
-    const char *const argv[] = {"sh", "-c", line, NULL};
-    const struct process_spec spec = {.name = "shell", .dir = fixture->redis.dir.path, .argv = argv};
-    struct process process;
-    return process_run(&process, &spec);
-}
-
-/* As docs/operations.md has it: a loader brings the channels back, the list of digests the keys. */
-static void keys_are_restored_from_their_list(void **state)
-{
-    static const char *const list[] = {"keys", "list", NULL};
-    static const char *const load[] = {"load", "--sample=10", "--replace", NULL};
-    static const char *const verify[] = {"verify", NULL};
-    struct fixture *fixture = *state;
-    char *output = NULL;
-    char *digests = NULL;
-    char *key = issue(fixture);
-    char *path = text_printf("%s/api_keys", fixture->redis.dir.path);
-    char *restore =
-        text_printf("xargs redis-cli -p %d SADD channels:api_keys <%s", fixture->redis.port, path);
-    assert_int_equal(run(fixture, list, &digests), 0);
-    assert_true(text_write_file(path, digests));
-    redis_do(&fixture->redis, "FLUSHALL");
-    assert_int_equal(run(fixture, verify, &output), 1);
-    free(output);
-    assert_int_equal(run(fixture, load, &output), 0);
-    free(output);
-    assert_int_equal(run(fixture, verify, &output), 1);
-    assert_non_null(strstr(output, "api_keys: there are no API keys"));
-    free(output);
-    assert_key_will_give(fixture, key, 401);
-    assert_int_equal(run_shell(fixture, restore), 0);
-    assert_int_equal(run(fixture, verify, &output), 0);
-    assert_key_gives(fixture, key, 200);
-    free(output);
-    free(restore);
     free(path);
-    free(key);
-    free(digests);
 }
 
-int main(void)
+TEST_CASE(keys_issue_revokes_the_key_after_a_closed_pipe)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(issued_key_works_until_it_is_revoked),
-        cmocka_unit_test(key_can_be_revoked_by_its_digest),
-        cmocka_unit_test(revoking_what_is_no_key_fails),
-        cmocka_unit_test(only_digests_are_stored_and_listed),
-        cmocka_unit_test(many_keys_are_issued_at_once_and_all_differ),
-        cmocka_unit_test(keys_are_restored_from_their_list),
-    };
-    return cmocka_run_group_tests(tests, start, fixture_teardown);
+    enum { COUNT = 50000 };
+    redis_do(&redis, "DEL channels:api_keys");
+    struct ctl_run run = ctl_shell(text_printf(
+        "{ \"$CTL\" keys issue --count %d; echo $? >status; } | head -n 3 >/dev/null; exit $(cat status)",
+        COUNT));
+    assert_int_equal(issued_keys(), printed_keys(run.err, COUNT));
+    ctl_expect(run, 1, NULL, "cannot write to standard output: Broken pipe; the key ");
+}
+
+TEST_CASE(keys_issue_prints_each_valid_key_when_interrupted)
+{
+    enum { COUNT = 100000 };
+    static const char *const args[] = {"keys", "issue", "--count=100000", NULL};
+    struct process process;
+    redis_do(&redis, "DEL channels:api_keys");
+    ctl_start(&process, args);
+    while (issued_keys() < 100)
+        (void)usleep(1000);
+    process_signal(&process, SIGINT);
+    struct ctl_run run = ctl_finish(&process);
+    assert_int_equal(text_count(run.out, "\n"), issued_keys());
+    assert_int_equal(printed_keys(run.err, COUNT), issued_keys());
+    ctl_expect(run, 130, NULL, NULL);
+}
+
+/* ---- Revoking ---- */
+
+TEST_CASE(keys_revoke_ends_the_validity_of_a_key)
+{
+    char *key = issue();
+    expect_status_of(key, 200);
+    ctl_expect(CTL("keys", "revoke", key), 0, "revoked\n", NULL);
+    expect_status_of(key, 401);
+    free(key);
+}
+
+TEST_CASE(keys_revoke_accepts_a_digest)
+{
+    char digest[65];
+    char *key = issue();
+    catalogue_digest(key, digest);
+    expect_status_of(key, 200);
+    ctl_expect(CTL("keys", "revoke", digest), 0, "revoked\n", NULL);
+    expect_status_of(key, 401);
+    ctl_expect(CTL("keys", "revoke", digest), 1, NULL, "API key not found");
+    free(key);
+}
+
+TEST_CASE(keys_revoke_fails_for_an_unknown_key)
+{
+    ctl_expect(CTL("keys", "revoke", "never-issued"), 1, NULL,
+               "channelctl: API key not found: it was never issued or is already revoked\n");
+}
+
+/* ---- Listing ---- */
+
+TEST_CASE(keys_list_prints_sorted_digests)
+{
+    char *rest = NULL;
+    const char *last = "";
+    redis_do(&redis, "DEL channels:api_keys");
+    ctl_expect(CTL("keys", "issue", "--count=30"), 0, NULL, NULL);
+    char *key = issue();
+    char digest[65];
+    catalogue_digest(key, digest);
+    struct ctl_run run = CTL("keys", "list");
+    assert_int_equal(text_count(run.out, "\n"), 31);
+    assert_int_equal(text_count(run.out, digest), 1);
+    assert_null(strstr(run.out, key));
+    for (char *line = strtok_r(run.out, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        assert_int_equal(strlen(line), 64);
+        assert_true(strcmp(last, line) < 0);
+        last = line;
+    }
+    ctl_expect(run, 0, NULL, NULL);
+    free(key);
+}
+
+/* Such a member may be a key. */
+TEST_CASE(keys_list_omits_members_that_are_not_digests)
+{
+    redis_do(&redis, "SADD channels:api_keys ck_a-key-as-it-is");
+    struct ctl_run run = CTL("keys", "list");
+    assert_null(strstr(run.out, "ck_"));
+    assert_null(strstr(run.err, "ck_"));
+    ctl_expect(run, 0, NULL, "not listed: 1 member of the set that cannot be a digest");
+    redis_do(&redis, "SREM channels:api_keys ck_a-key-as-it-is");
+}
+
+TEST_CASE(keys_commands_name_a_set_of_another_type)
+{
+    static const char *const commands[][4] = {
+        {"keys", "list"}, {"keys", "issue"}, {"keys", "revoke", "some-key"}};
+    redis_do(&redis, "SET channels:api_keys text");
+    for (size_t i = 0; i < TEST_COUNT(commands); i++) {
+        struct ctl_run run = ctl_run(commands[i]);
+        assert_string_equal(run.out, "");
+        ctl_expect(run, 1, NULL, "channels:api_keys is not a set: delete it, then issue all keys again");
+    }
+    redis_do(&redis, "DEL channels:api_keys");
+}
+
+/* As docs/operations.md describes it: a loader restores the channels, the list of digests restores the keys.
+ */
+TEST_CASE(keys_can_be_restored_from_their_list)
+{
+    redis_do(&redis, "DEL channels:api_keys");
+    char *key = issue();
+    ctl_expect(ctl_shell(text_printf("\"$CTL\" keys list >api_keys")), 0, NULL, NULL);
+    redis_do(&redis, "FLUSHALL");
+    ctl_expect(CTL("verify"), 1, NULL, NULL);
+    ctl_expect(CTL("load", "--sample=10", "--replace"), 0, NULL, NULL);
+    ctl_expect(CTL("verify"), 1, "api_keys: there are no API keys", NULL);
+    expect_status_within(key, 401, WAIT_DEADLINE_MS); /* channeld may have to connect again */
+    ctl_expect(ctl_shell(text_printf("xargs redis-cli -p %d SADD channels:api_keys <api_keys", redis.port)),
+               0, NULL, NULL);
+    ctl_expect(CTL("verify"), 0, NULL, NULL);
+    expect_status_of(key, 200);
+    free(key);
 }

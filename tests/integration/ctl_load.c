@@ -1,351 +1,146 @@
-/* channelctl load: what it writes, what it skips, what it refuses. */
+/* channelctl load: what it writes, what it skips and refuses, and how it ends early. */
 
-#include "integration/ctl.h"
+#include "support/ctl.h"
 
-static struct redis redis;
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-static int start(void **state)
+TEST_GROUP(ctl_setup, ctl_teardown)
+
+/* ---- What is written ---- */
+
+TEST_CASE_WITH(load_writes_card_link_and_index, ctl_empty, NULL)
 {
-    (void)state;
-    redis_start(&redis, NULL);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    redis_stop(&redis);
-    return 0;
-}
-
-static int empty(void **state)
-{
-    (void)state;
-    redis_do(&redis, "FLUSHALL");
-    redis_do(&redis, "CONFIG RESETSTAT");
-    return 0;
-}
-
-static void load_writes_the_four_shapes(void **state)
-{
-    (void)state;
-    ctl_expect_load(&redis,
-                    "{\"max_channel_id\":-7,\"title\":\"T\",\"link\":\"https://max.ru/seven\","
+    ctl_expect_load("{\"max_channel_id\":-7,\"title\":\"T\",\"link\":\"https://max.ru/seven\","
                     "\"category\":null,\"followers_history\":{ \"2026-11-20\" : 1 },\"views_24h\":5,"
                     "\"updated_at\":\"2026-11-20T10:06:06\"}\n",
                     NULL, 0);
-    char *title = redis_text(&redis, "HGET channels:card:-7 title");
-    char *history = redis_text(&redis, "HGET channels:card:-7 followers_history");
-    char *id = redis_text(&redis, "GET channels:link:https://max.ru/seven");
-    assert_string_equal(title, "T");
-    assert_string_equal(history, "{\"2026-11-20\":1}");
-    assert_string_equal(id, "-7");
+    CTL_EXPECT_REPLY("T", "HGET channels:card:-7 title");
+    CTL_EXPECT_REPLY("{\"2026-11-20\":1}", "HGET channels:card:-7 followers_history");
+    CTL_EXPECT_REPLY("-7", "GET channels:link:https://max.ru/seven");
     assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), 1);
     assert_int_equal(redis_integer(&redis, "HLEN channels:card:-7"), 6);
     assert_int_equal(redis_integer(&redis, "DBSIZE"), 3);
-    free(title);
-    free(history);
-    free(id);
 }
 
-static char *field_of(long long id, const char *name)
+TEST_CASE_WITH(load_stores_each_value_unchanged, ctl_empty, NULL)
 {
-    return redis_text(&redis, "HGET channels:card:%lld %s", id, name);
-}
-
-static void every_value_is_stored_as_it_was(void **state)
-{
-    (void)state;
-    ctl_expect_load(&redis,
-                    "{\"max_channel_id\":-9223372036854775808,\"title\":\"a\\\"\\n\\u0007\\ud83d\\ude00\","
+    ctl_expect_load("{\"max_channel_id\":-9223372036854775808,\"title\":\"a\\\"\\n\\u0007\\ud83d\\ude00\","
                     "\"description\":\"\",\"views_24h\":9223372036854775807,\"er_24h\":-1}\n",
                     NULL, 0);
-    char *title = field_of(INT64_MIN, "title");
-    char *description = field_of(INT64_MIN, "description");
-    char *views = field_of(INT64_MIN, "views_24h");
-    char *rate = field_of(INT64_MIN, "er_24h");
-    assert_string_equal(title, "a\"\n\x07\xF0\x9F\x98\x80");
-    assert_string_equal(description, "");
-    assert_string_equal(views, "9223372036854775807");
-    assert_string_equal(rate, "-1");
-    free(title);
-    free(description);
-    free(views);
-    free(rate);
+    CTL_EXPECT_REPLY("a\"\n\x07\xF0\x9F\x98\x80", "HGET channels:card:%lld title", (long long)INT64_MIN);
+    CTL_EXPECT_REPLY("", "HGET channels:card:%lld description", (long long)INT64_MIN);
+    CTL_EXPECT_REPLY("9223372036854775807", "HGET channels:card:%lld views_24h", (long long)INT64_MIN);
+    CTL_EXPECT_REPLY("-1", "HGET channels:card:%lld er_24h", (long long)INT64_MIN);
 }
 
-static void what_became_null_is_removed(void **state)
+TEST_CASE_WITH(load_removes_fields_that_are_null_or_unknown, ctl_empty, NULL)
 {
-    (void)state;
     redis_do(&redis, "HSET channels:card:7 unheard_of x");
-    ctl_expect_load(&redis, "{\"max_channel_id\":7,\"title\":\"T\",\"category\":\"c\"}\n", NULL, 0);
-    ctl_expect_load(&redis, "{\"max_channel_id\":7,\"title\":\"U\",\"category\":null}\n", NULL, 0);
+    ctl_expect_load("{\"max_channel_id\":7,\"title\":\"T\",\"category\":\"c\"}\n", NULL, 0);
+    ctl_expect_load("{\"max_channel_id\":7,\"title\":\"U\",\"category\":null}\n", NULL, 0);
     assert_int_equal(redis_integer(&redis, "HLEN channels:card:7"), 2);
-    ctl_expect_sound(&redis);
+    ctl_expect_sound();
 }
 
-static void each_channel_is_one_transaction(void **state)
+static char *write_samples(size_t count)
 {
     char *path = text_printf("%s/many.ndjson", redis.dir.path);
-    const char *args[] = {"load", path, NULL};
-    (void)state;
-    catalogue_write_file(path, 1000);
-    ctl_expect_status(&redis, args, 0);
-    assert_int_equal(redis_calls(&redis, "exec"), 1000 + 1); /* and the one that gives the lock back */
+    catalogue_write_file(path, count);
+    return path;
+}
+
+TEST_CASE_WITH(load_writes_each_channel_in_one_transaction, ctl_empty, NULL)
+{
+    char *path = write_samples(1000);
+    ctl_expect(CTL("load", path), 0, NULL, NULL);
+    assert_int_equal(redis_calls(&redis, "exec"), 1000 + 1); /* one releases the lock */
     assert_int_equal(redis_calls(&redis, "hset"), 1000);
-    ctl_expect_sound(&redis);
+    ctl_expect_sound();
     free(path);
 }
 
-static void unchanged_channels_are_not_written(void **state)
+TEST_CASE_WITH(load_does_not_write_unchanged_channels, ctl_empty, NULL)
 {
-    char *path = text_printf("%s/many.ndjson", redis.dir.path);
-    const char *args[] = {"load", path, NULL};
-    (void)state;
-    catalogue_write_file(path, 600);
-    ctl_expect_status(&redis, args, 0);
+    char *path = write_samples(600);
+    ctl_expect(CTL("load", path), 0, NULL, NULL);
     redis_do(&redis, "HSET %s title changed", "channels:card:1008");
     redis_do(&redis, "CONFIG RESETSTAT");
-    struct ctl_run run = ctl_run(&redis, args);
-    assert_int_equal(run.status, 0);
-    ctl_expect_text(run.out, "loaded 1 channel (599 unchanged, 0 refused)");
+    ctl_expect(CTL("load", path), 0, "loaded 1 channel (599 unchanged, 0 refused)", NULL);
     assert_int_equal(redis_calls(&redis, "exec"), 1 + 1);
     assert_int_equal(redis_calls(&redis, "zadd"), 0);
-    ctl_run_free(&run);
     free(path);
 }
 
-/* A card that is right but not listed, or not linked, is not "unchanged". */
-static void missing_index_entry_and_link_key_are_restored(void **state)
+TEST_CASE_WITH(load_restores_a_missing_index_entry_or_link_key, ctl_empty, NULL)
 {
-    static const char text[] = "{\"max_channel_id\":1,\"link\":\"https://max.ru/one\"}\n";
-    (void)state;
-    ctl_expect_load(&redis, text, NULL, 0);
+    static const char text[] = CTL_LINKED(1, "one");
+    ctl_expect_load(text, NULL, 0);
     redis_do(&redis, "ZREM channels:index 1");
-    ctl_expect_load(&redis, text, NULL, 0);
-    ctl_expect_sound(&redis);
+    ctl_expect_load(text, NULL, 0);
+    ctl_expect_sound();
     redis_do(&redis, "DEL channels:link:https://max.ru/one");
-    ctl_expect_load(&redis, text, NULL, 0);
-    ctl_expect_sound(&redis);
+    ctl_expect_load(text, NULL, 0);
+    ctl_expect_sound();
 }
 
-static void file_order_is_page_order_and_places_are_kept(void **state)
+TEST_CASE_WITH(load_appends_new_channels_in_file_order, ctl_empty, NULL)
 {
-    (void)state;
-    ctl_expect_load(&redis, "{\"max_channel_id\":30}\n{\"max_channel_id\":-10}\n{\"max_channel_id\":20}\n",
-                    NULL, 0);
-    ctl_expect_index(&redis, "30 -10 20");
-    ctl_expect_load(
-        &redis, "{\"max_channel_id\":5}\n{\"max_channel_id\":20,\"title\":\"x\"}\n{\"max_channel_id\":4}\n",
-        NULL, 0);
-    ctl_expect_index(&redis, "30 -10 20 5 4");
+    ctl_expect_load(CTL_CHANNEL(30) CTL_CHANNEL(-10) CTL_CHANNEL(20), NULL, 0);
+    ctl_expect_index("30 -10 20");
+    ctl_expect_load(CTL_CHANNEL(5) "{\"max_channel_id\":20,\"title\":\"x\"}\n" CTL_CHANNEL(4), NULL, 0);
+    ctl_expect_index("30 -10 20 5 4");
+}
+
+TEST_CASE_WITH(load_fails_if_no_score_is_higher_than_the_last, ctl_empty, NULL)
+{
     redis_do(&redis, "ZADD channels:index 1e300 99");
-    redis_do(&redis, "HSET channels:card:99 max_channel_id 99");
-    ctl_expect_load(&redis, "{\"max_channel_id\":6}\n", NULL, 1); /* nothing fits behind that score */
+    ctl_expect(ctl_load(CTL_CHANNEL(6), NULL), 1, NULL, "the highest score of the index is above 2^53");
 }
 
-static void later_line_of_a_channel_wins(void **state)
+TEST_CASE_WITH(load_uses_the_last_line_of_a_repeated_channel, ctl_empty, NULL)
 {
-    (void)state;
-    ctl_expect_load(&redis,
-                    "{\"max_channel_id\":1,\"title\":\"first\",\"link\":\"https://max.ru/a\"}\n"
-                    "{\"max_channel_id\":2}\n"
-                    "{\"max_channel_id\":1,\"title\":\"second\",\"link\":\"https://max.ru/b\"}\n",
+    ctl_expect_load("{\"max_channel_id\":1,\"title\":\"first\",\"link\":\"https://max.ru/a\"}\n" CTL_CHANNEL(
+                        2) "{\"max_channel_id\":1,\"title\":\"second\",\"link\":\"https://max.ru/b\"}\n",
                     NULL, 0);
-    char *title = field_of(1, "title");
-    assert_string_equal(title, "second");
+    CTL_EXPECT_REPLY("second", "HGET channels:card:1 title");
     assert_int_equal(redis_integer(&redis, "EXISTS channels:link:https://max.ru/a"), 0);
-    ctl_expect_index(&redis, "1 2");
-    ctl_expect_sound(&redis);
-    free(title);
+    ctl_expect_index("1 2");
+    ctl_expect_sound();
 }
 
-static void new_link_removes_the_key_of_the_old_one(void **state)
+TEST_CASE_WITH(load_removes_ttls_of_unchanged_channels_too, ctl_empty, NULL)
 {
-    (void)state;
-    ctl_expect_load(&redis, "{\"max_channel_id\":1,\"link\":\"https://max.ru/old\"}\n", NULL, 0);
-    ctl_expect_load(&redis, "{\"max_channel_id\":1,\"link\":\"https://max.ru/new\"}\n", NULL, 0);
-    assert_int_equal(redis_integer(&redis, "EXISTS channels:link:https://max.ru/old"), 0);
-    ctl_expect_sound(&redis);
-    ctl_expect_load(&redis, "{\"max_channel_id\":1,\"link\":null}\n", NULL, 0);
-    assert_int_equal(redis_integer(&redis, "EXISTS channels:link:https://max.ru/new"), 0);
-    ctl_expect_sound(&redis);
-}
-
-static void expect_owner(const char *link, const char *id)
-{
-    char *owner = redis_text(&redis, "GET channels:link:https://max.ru/%s", link);
-    assert_string_equal(owner, id);
-    free(owner);
-}
-
-static void links_can_change_hands(void **state)
-{
-    (void)state;
-    ctl_expect_load(&redis,
-                    "{\"max_channel_id\":1,\"link\":\"https://max.ru/a\"}\n"
-                    "{\"max_channel_id\":2,\"link\":\"https://max.ru/b\"}\n",
-                    NULL, 0);
-    struct ctl_run run = ctl_load(&redis,
-                                  "{\"max_channel_id\":1,\"link\":\"https://max.ru/b\"}\n"
-                                  "{\"max_channel_id\":2,\"link\":\"https://max.ru/a\"}\n",
-                                  NULL);
-    assert_int_equal(run.status, 0);
-    ctl_expect_text(run.err, "2 links belonged to another channel before");
-    ctl_run_free(&run);
-    ctl_expect_sound(&redis);
-    ctl_expect_load(&redis,
-                    "{\"max_channel_id\":3,\"link\":\"https://max.ru/b\"}\n"
-                    "{\"max_channel_id\":1,\"link\":\"https://max.ru/c\"}\n",
-                    NULL, 0);
-    expect_owner("b", "3");
-    ctl_expect_sound(&redis);
-}
-
-/* Who had it before does not matter, nor how far apart the lines are. */
-static void second_line_with_a_link_is_refused_each_time(void **state)
-{
-    (void)state;
-    char *text = text_printf("{\"max_channel_id\":1,\"link\":\"https://max.ru/a\"}\n");
-    for (int i = 10; i < 610; i++) { /* more than a batch */
-        char *line = text_printf("{\"max_channel_id\":%d}\n", i);
-        text = text_append(text, line);
-        free(line);
-    }
-    text = text_append(text, "{\"max_channel_id\":2,\"link\":\"https://max.ru/a\"}\n");
-    ctl_expect_load(&redis, "{\"max_channel_id\":2,\"link\":\"https://max.ru/a\"}\n", NULL, 0);
-    for (int i = 0; i < 3; i++) {
-        struct ctl_run run = ctl_load(&redis, text, NULL);
-        assert_int_equal(run.status, 1);
-        ctl_expect_text(
-            run.err, "file.ndjson:602: link: https://max.ru/a is the link of channel 1 in an earlier line");
-        ctl_expect_text(run.out, i == 0 ? "loaded 601 channels (0 unchanged, 1 refused)"
-                                        : "loaded 0 channels (601 unchanged, 1 refused)");
-        expect_owner("a", "1");
-        ctl_run_free(&run);
-    }
-    free(text);
-}
-
-static void neighbours_cannot_share_a_link_either(void **state)
-{
-    (void)state;
-    struct ctl_run run = ctl_load(&redis,
-                                  "{\"max_channel_id\":0,\"link\":\"https://max.ru/a\"}\n"
-                                  "{\"max_channel_id\":2,\"link\":\"https://max.ru/a\"}\n",
-                                  "--replace");
-    assert_int_equal(run.status, 1);
-    ctl_expect_text(run.err,
-                    "file.ndjson:2: link: https://max.ru/a is the link of channel 0 in an earlier line");
-    ctl_expect_text(run.err, "nothing was replaced or removed, because lines were refused");
-    expect_owner("a", "0");
-    ctl_expect_sound(&redis);
-    ctl_run_free(&run);
-}
-
-/* A later line of the first channel gives it up: then it is free. */
-static void a_link_that_was_given_up_can_be_taken(void **state)
-{
-    (void)state;
-    ctl_expect_load(&redis,
-                    "{\"max_channel_id\":1,\"link\":\"https://max.ru/a\"}\n"
-                    "{\"max_channel_id\":1,\"link\":\"https://max.ru/b\"}\n"
-                    "{\"max_channel_id\":2,\"link\":\"https://max.ru/a\"}\n",
-                    NULL, 0);
-    expect_owner("a", "2");
-    expect_owner("b", "1");
-    ctl_expect_sound(&redis);
-}
-
-/* Line 4 would free "a" for line 3, which is written together with it, but is refused itself. */
-static void a_refused_line_gives_up_nothing(void **state)
-{
-    (void)state;
-    struct ctl_run run = ctl_load(&redis,
-                                  "{\"max_channel_id\":1,\"link\":\"https://max.ru/a\"}\n"
-                                  "{\"max_channel_id\":3,\"link\":\"https://max.ru/c\"}\n"
-                                  "{\"max_channel_id\":2,\"link\":\"https://max.ru/a\"}\n"
-                                  "{\"max_channel_id\":1,\"link\":\"https://max.ru/c\"}\n",
-                                  NULL);
-    assert_int_equal(run.status, 1);
-    ctl_expect_text(run.err, "file.ndjson:3: link: https://max.ru/a is the link of channel 1");
-    ctl_expect_text(run.err, "file.ndjson:4: link: https://max.ru/c is the link of channel 3");
-    expect_owner("a", "1");
-    expect_owner("c", "3");
-    ctl_expect_sound(&redis);
-    ctl_run_free(&run);
-}
-
-/* A key in the way may be somebody else's: it is named and left alone, and what is good is loaded. */
-static void keys_of_another_type_are_named_with_their_line(void **state)
-{
-    static const char text[] = "{\"max_channel_id\":1,\"title\":\"one\"}\n"
-                               "{\"max_channel_id\":7}\n"
-                               "{\"max_channel_id\":8,\"link\":\"https://max.ru/eight\"}\n";
-    (void)state;
-    redis_do(&redis, "SET channels:card:7 text");
-    redis_do(&redis, "LPUSH channels:link:https://max.ru/eight x");
-    struct ctl_run run = ctl_load(&redis, text, NULL);
-    assert_int_equal(run.status, 1);
-    ctl_expect_text(run.err, "file.ndjson:2: channels:card:7 in Redis is not a hash: delete it");
-    ctl_expect_text(run.err, "file.ndjson:3: channels:link:https://max.ru/eight in Redis is not a string: ");
-    ctl_expect_text(run.out, "loaded 1 channel (0 unchanged, 2 refused)");
-    assert_int_equal(redis_integer(&redis, "STRLEN channels:card:7"), 4);
-    redis_do(&redis, "DEL channels:card:7 channels:link:https://max.ru/eight");
-    ctl_expect_load(&redis, text, NULL, 0);
-    ctl_expect_sound(&redis);
-    ctl_run_free(&run);
-}
-
-static void ttls_are_removed_also_where_nothing_else_changed(void **state)
-{
-    static const char text[] = "{\"max_channel_id\":1,\"link\":\"https://max.ru/a\"}\n"
-                               "{\"max_channel_id\":2,\"link\":\"https://max.ru/b\"}\n"
-                               "{\"max_channel_id\":3}\n";
-    (void)state;
-    ctl_expect_load(&redis, text, NULL, 0);
+    static const char text[] = CTL_LINKED(1, "a") CTL_LINKED(2, "b") CTL_CHANNEL(3);
+    ctl_expect_load(text, NULL, 0);
     redis_do(&redis, "EXPIRE channels:card:1 1000");
     redis_do(&redis, "EXPIRE channels:link:https://max.ru/b 1000");
     redis_do(&redis, "EXPIRE channels:index 1000");
-    struct ctl_run run = ctl_load(&redis, text, NULL);
-    assert_int_equal(run.status, 0);
-    ctl_expect_text(run.err, "2 channels had a TTL, which was removed\n");
-    ctl_expect_text(run.err, "the index had a TTL, which was removed\n");
-    ctl_expect_text(run.out, "loaded 2 channels (1 unchanged, 0 refused)");
+    ctl_expect(ctl_load(text, NULL), 0, "loaded 2 channels (1 unchanged, 0 refused)",
+               "2 channels had a TTL, which was removed\n"
+               "channelctl: the index had a TTL, which was removed\n");
     assert_int_equal(redis_integer(&redis, "PTTL channels:card:1"), -1);
     assert_int_equal(redis_integer(&redis, "PTTL channels:link:https://max.ru/b"), -1);
     assert_int_equal(redis_integer(&redis, "PTTL channels:index"), -1);
-    ctl_expect_sound(&redis);
-    ctl_run_free(&run);
+    ctl_expect_sound();
 }
 
-static void former_link_of_another_channel_stays(void **state)
-{
-    (void)state;
-    ctl_expect_load(&redis, "{\"max_channel_id\":1,\"link\":\"https://max.ru/a\"}\n", NULL, 0);
-    redis_do(&redis, "SET channels:link:https://max.ru/a 2");
-    ctl_expect_load(&redis, "{\"max_channel_id\":1,\"link\":\"https://max.ru/b\"}\n", NULL, 0);
-    expect_owner("a", "2");
-    expect_owner("b", "1");
-}
-
-static void other_prefix_and_host_are_used(void **state)
+TEST_CASE_WITH(load_uses_the_prefix_and_host_of_its_settings, ctl_empty, NULL)
 {
     char *path = text_printf("%s/one.ndjson", redis.dir.path);
-    const char *args[] = {"--redis-prefix", "p[1]*:", "--channel-host=c.example", "load", path, NULL};
-    (void)state;
     assert_true(text_write_file(path, "{\"max_channel_id\":1,\"link\":\"https://c.example/x\"}\n"));
-    ctl_expect_status(&redis, args, 0);
+    ctl_expect(CTL("--redis-prefix", "p[1]*:", "--channel-host=c.example", "load", path), 0, NULL, NULL);
     assert_int_equal(redis_integer(&redis, "EXISTS p[1]*:card:1 p[1]*:link:https://c.example/x p[1]*:index"),
                      3);
     assert_int_equal(redis_integer(&redis, "DBSIZE"), 3);
     free(path);
 }
 
-static void summary_says_how_much(void **state)
+TEST_CASE_WITH(load_prints_one_line_of_summary, ctl_empty, NULL)
 {
-    (void)state;
-    struct ctl_run run = ctl_load(&redis, "{\"max_channel_id\":1}\r\n\n  \n{\"max_channel_id\":2}", NULL);
+    struct ctl_run run = ctl_load("{\"max_channel_id\":1}\r\n\n  \n{\"max_channel_id\":2}", NULL);
     assert_int_equal(run.status, 0);
     assert_int_equal(strncmp(run.out, "loaded 2 channels (0 unchanged, 0 refused) in ", 46), 0);
     assert_int_equal(text_count(run.out, "\n"), 1);
@@ -353,28 +148,394 @@ static void summary_says_how_much(void **state)
     ctl_run_free(&run);
 }
 
-int main(void)
+TEST_CASE_WITH(load_reads_standard_input, ctl_empty, NULL)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(load_writes_the_four_shapes, empty),
-        cmocka_unit_test_setup(every_value_is_stored_as_it_was, empty),
-        cmocka_unit_test_setup(what_became_null_is_removed, empty),
-        cmocka_unit_test_setup(each_channel_is_one_transaction, empty),
-        cmocka_unit_test_setup(unchanged_channels_are_not_written, empty),
-        cmocka_unit_test_setup(missing_index_entry_and_link_key_are_restored, empty),
-        cmocka_unit_test_setup(file_order_is_page_order_and_places_are_kept, empty),
-        cmocka_unit_test_setup(later_line_of_a_channel_wins, empty),
-        cmocka_unit_test_setup(new_link_removes_the_key_of_the_old_one, empty),
-        cmocka_unit_test_setup(links_can_change_hands, empty),
-        cmocka_unit_test_setup(second_line_with_a_link_is_refused_each_time, empty),
-        cmocka_unit_test_setup(neighbours_cannot_share_a_link_either, empty),
-        cmocka_unit_test_setup(a_link_that_was_given_up_can_be_taken, empty),
-        cmocka_unit_test_setup(a_refused_line_gives_up_nothing, empty),
-        cmocka_unit_test_setup(keys_of_another_type_are_named_with_their_line, empty),
-        cmocka_unit_test_setup(ttls_are_removed_also_where_nothing_else_changed, empty),
-        cmocka_unit_test_setup(former_link_of_another_channel_stays, empty),
-        cmocka_unit_test_setup(other_prefix_and_host_are_used, empty),
-        cmocka_unit_test_setup(summary_says_how_much, empty),
-    };
-    return cmocka_run_group_tests(tests, start, end);
+    struct ctl_run run = ctl_shell(text_printf("printf '{\"max_channel_id\":1}\\nbad\\n' | \"$CTL\" load -"));
+    ctl_expect(run, 1, "loaded 1 channel ", "-:2: not a JSON object");
+    ctl_expect_index("1");
+}
+
+/* ---- Links ---- */
+
+static void expect_owner(const char *slug, const char *id)
+{
+    CTL_EXPECT_REPLY(id, "GET channels:link:https://max.ru/%s", slug);
+}
+
+TEST_CASE_WITH(load_removes_the_key_of_a_former_link, ctl_empty, NULL)
+{
+    ctl_expect_load(CTL_LINKED(1, "old"), NULL, 0);
+    ctl_expect_load(CTL_LINKED(1, "new"), NULL, 0);
+    assert_int_equal(redis_integer(&redis, "EXISTS channels:link:https://max.ru/old"), 0);
+    ctl_expect_sound();
+    ctl_expect_load("{\"max_channel_id\":1,\"link\":null}\n", NULL, 0);
+    assert_int_equal(redis_integer(&redis, "EXISTS channels:link:https://max.ru/new"), 0);
+    ctl_expect_sound();
+}
+
+TEST_CASE_WITH(load_keeps_a_former_link_of_another_channel, ctl_empty, NULL)
+{
+    ctl_expect_load(CTL_LINKED(1, "a"), NULL, 0);
+    redis_do(&redis, "SET channels:link:https://max.ru/a 2");
+    ctl_expect_load(CTL_LINKED(1, "b"), NULL, 0);
+    expect_owner("a", "2");
+    expect_owner("b", "1");
+}
+
+TEST_CASE_WITH(load_moves_links_between_channels, ctl_empty, NULL)
+{
+    ctl_expect_load(CTL_LINKED(1, "a") CTL_LINKED(2, "b"), NULL, 0);
+    ctl_expect(ctl_load(CTL_LINKED(1, "b") CTL_LINKED(2, "a"), NULL), 0, NULL,
+               "2 links belonged to another channel before");
+    ctl_expect_sound();
+    ctl_expect_load(CTL_LINKED(3, "b") CTL_LINKED(1, "c"), NULL, 0);
+    expect_owner("b", "3");
+    ctl_expect_sound();
+}
+
+/* Which channel Redis had before and how far apart the lines are makes no difference. */
+TEST_CASE_WITH(load_refuses_a_second_channel_with_the_same_link, ctl_empty, NULL)
+{
+    char *more = ctl_channels(10, 600); /* more than a batch */
+    char *text = text_printf("%s%s%s", CTL_LINKED(1, "a"), more, CTL_LINKED(2, "a"));
+    ctl_expect_load(CTL_LINKED(2, "a"), NULL, 0);
+    for (int i = 0; i < 3; i++) {
+        ctl_expect(ctl_load(text, NULL), 1,
+                   i == 0 ? "loaded 601 channels (0 unchanged, 1 refused)"
+                          : "loaded 0 channels (601 unchanged, 1 refused)",
+                   "file.ndjson:602: link: https://max.ru/a is the link of channel 1 in an earlier line");
+        expect_owner("a", "1");
+    }
+    free(text);
+    free(more);
+}
+
+TEST_CASE_WITH(load_refuses_the_same_link_in_the_next_line, ctl_empty, NULL)
+{
+    struct ctl_run run = ctl_load(CTL_LINKED(0, "a") CTL_LINKED(2, "a"), "--replace");
+    ctl_expect_text(run.err, "nothing was replaced or removed, because lines were refused");
+    ctl_expect(run, 1, NULL, "file.ndjson:2: link: https://max.ru/a is the link of channel 0");
+    expect_owner("a", "0");
+    ctl_expect_sound();
+}
+
+TEST_CASE_WITH(load_accepts_a_link_that_an_earlier_line_gave_up, ctl_empty, NULL)
+{
+    ctl_expect_load(CTL_LINKED(1, "a") CTL_LINKED(1, "b") CTL_LINKED(2, "a"), NULL, 0);
+    expect_owner("a", "2");
+    expect_owner("b", "1");
+    ctl_expect_sound();
+}
+
+/* Line 4 would free "a" for line 3, which is in the same batch, but is refused itself. */
+TEST_CASE_WITH(load_keeps_the_link_of_a_refused_line, ctl_empty, NULL)
+{
+    struct ctl_run run =
+        ctl_load(CTL_LINKED(1, "a") CTL_LINKED(3, "c") CTL_LINKED(2, "a") CTL_LINKED(1, "c"), NULL);
+    ctl_expect_text(run.err, "file.ndjson:3: link: https://max.ru/a is the link of channel 1");
+    ctl_expect(run, 1, NULL, "file.ndjson:4: link: https://max.ru/c is the link of channel 3");
+    expect_owner("a", "1");
+    expect_owner("c", "3");
+    ctl_expect_sound();
+}
+
+/* ---- Lines that are refused ---- */
+
+TEST_CASE_WITH(load_names_bad_lines_and_loads_the_rest, ctl_empty, NULL)
+{
+    static const char text[] = "{\"max_channel_id\":1,\"title\":\"one\"}\n"
+                               "{\"max_channel_id\":2,\"views_24h\":\"many\",\"avatar\":3}\n"
+                               "not json\n"
+                               "{\"title\":\"no id\"}\n"
+                               "\n"
+                               "{\"max_channel_id\":5,\"updated_at\":\"yesterday\"}\n"
+                               "{\"max_channel_id\":6,\"title\":\"six\"}\n"
+                               "[7]\n";
+    static const char *const named[] = {
+        "file.ndjson:2: views_24h: \"many\" is not a 64-bit integer or null\n",
+        "file.ndjson:2: avatar: 3 is not a string or null\n",
+        "file.ndjson:3: not a JSON object (",
+        "file.ndjson:4: max_channel_id is missing\n",
+        "file.ndjson:6: updated_at: \"yesterday\" is not a date and time YYYY-MM-DDTHH:MM:SS or null\n",
+        "file.ndjson:8: not a JSON object\n"};
+    struct ctl_run run = ctl_load(text, NULL);
+    for (size_t i = 0; i < TEST_COUNT(named); i++)
+        ctl_expect_text(run.err, named[i]);
+    assert_int_equal(text_count(run.err, "\n"), TEST_COUNT(named));
+    ctl_expect(run, 1, "loaded 2 channels (0 unchanged, 5 refused)", NULL);
+    ctl_expect_index("1 6");
+}
+
+/* Members that follow a valid id, at both sides of each rule. */
+static const char *const accepted[] = {
+    "\"title\":\"\"",
+    "\"title\":null",
+    "\"link\":\"https://max.ru/a\"",
+    "\"link\":\"https://max.ru/a/b\"",
+    "\"link\":null",
+    "\"is_a_plus_flag\":0",
+    "\"is_a_plus_flag\":1",
+    "\"er_24h\":-9223372036854775808",
+    "\"er_24h\":9223372036854775807",
+    "\"followers_history\":null",
+    "\"followers_history\":{}",
+    "\"updated_at\":\"2028-02-29T23:59:59\"",
+    "\"updated_at\":null",
+};
+
+static const char *const refused[][2] = {
+    {"title", "\"title\":1"},
+    {"title", "\"title\":[]"},
+    {"title", "\"title\":\"a\",\"title\":\"b\""},
+    {"Title", "\"Title\":\"a\""},
+    {"unheard_of", "\"unheard_of\":null"},
+    {"max_channel_id", "\"max_channel_id\":9"},
+    {"link", "\"link\":\"\""},
+    {"link", "\"link\":\"http://max.ru/a\""},
+    {"link", "\"link\":\"https://web.max.ru/a\""},
+    {"link", "\"link\":\"https://MAX.ru/a\""},
+    {"link", "\"link\":\"https://max.ru/\""},
+    {"link", "\"link\":\"https://max.ru/a/\""},
+    {"link", "\"link\":\"https://max.ru/a?b\""},
+    {"is_a_plus_flag", "\"is_a_plus_flag\":2"},
+    {"is_a_plus_flag", "\"is_a_plus_flag\":-1"},
+    {"is_a_plus_flag", "\"is_a_plus_flag\":true"},
+    {"er_24h", "\"er_24h\":1.0"},
+    {"er_24h", "\"er_24h\":1e2"},
+    {"er_24h", "\"er_24h\":9223372036854775808"},
+    {"er_24h", "\"er_24h\":-9223372036854775809"},
+    {"er_24h", "\"er_24h\":\"1\""},
+    {"followers_history", "\"followers_history\":[]"},
+    {"followers_history", "\"followers_history\":\"{}\""},
+    {"followers_history", "\"followers_history\":{\"2026-02-29\":1}"},
+    {"followers_history", "\"followers_history\":{\"2026-11-20\":1.5}"},
+    {"followers_history", "\"followers_history\":{\"2026-11-20\":null}"},
+    {"updated_at", "\"updated_at\":\"2026-02-29T00:00:00\""},
+    {"updated_at", "\"updated_at\":\"2026-11-20T24:00:00\""},
+    {"updated_at", "\"updated_at\":\"2026-11-20T00:00:00Z\""},
+    {"updated_at", "\"updated_at\":\"2026-11-20 00:00:00\""},
+    {"updated_at", "\"updated_at\":1}"},
+};
+
+TEST_CASE_WITH(load_accepts_each_valid_value, ctl_empty, NULL)
+{
+    char *text = text_printf("%s", "");
+    for (size_t i = 0; i < TEST_COUNT(accepted); i++) {
+        char *line = text_printf("{\"max_channel_id\":%zu,%s}\n", i, accepted[i]);
+        text = text_append(text, line);
+        free(line);
+    }
+    ctl_expect_load(text, NULL, 0);
+    assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), TEST_COUNT(accepted));
+    free(text);
+}
+
+/* The last line of the table is not JSON, so it has no field to name. */
+TEST_CASE_WITH(load_refuses_each_invalid_value, ctl_empty, NULL)
+{
+    for (size_t i = 0; i < TEST_COUNT(refused); i++) {
+        char *line = text_printf("{\"max_channel_id\":%zu,%s}\n", i, refused[i][1]);
+        char *named = i + 1 == TEST_COUNT(refused) ? text_printf("file.ndjson:1: not a JSON object (")
+                                                   : text_printf("file.ndjson:1: %s: ", refused[i][0]);
+        struct ctl_run run = ctl_load(line, NULL);
+        assert_int_equal(text_count(run.err, "\n"), 1);
+        ctl_expect(run, 1, NULL, named);
+        free(named);
+        free(line);
+    }
+    assert_int_equal(redis_integer(&redis, "DBSIZE"), 0);
+}
+
+TEST_CASE_WITH(load_refuses_a_line_without_an_id, ctl_empty, NULL)
+{
+    static const char *const lines[] = {"{}\n", "{\"max_channel_id\":null}\n", "{\"max_channel_id\":\"1\"}\n",
+                                        "{\"max_channel_id\":1.0}\n",
+                                        "{\"max_channel_id\":9223372036854775808}\n"};
+    for (size_t i = 0; i < TEST_COUNT(lines); i++)
+        ctl_expect(ctl_load(lines[i], NULL), 1, NULL,
+                   i == 0 ? ":1: max_channel_id is missing" : " is not a 64-bit integer\n");
+    assert_int_equal(redis_integer(&redis, "DBSIZE"), 0);
+}
+
+TEST_CASE_WITH(load_names_the_value_and_the_host_of_links, ctl_empty, NULL)
+{
+    ctl_expect(ctl_load("{\"max_channel_id\":1,\"link\":\"http://max.ru/a\",\"er_24h\":23.0}\n", NULL), 1,
+               NULL, "file.ndjson:1: link: \"http://max.ru/a\" is not https://max.ru/<slug> or null\n");
+    ctl_expect(ctl_load("{\"max_channel_id\":1,\"er_24h\":23.0}\n", NULL), 1, NULL,
+               "file.ndjson:1: er_24h: 23.0 is not a 64-bit integer or null\n");
+}
+
+TEST_CASE_WITH(load_keeps_all_days_of_a_long_history, ctl_empty, NULL)
+{
+    static const char days[] = "{\"2026-11-09\":-1,\"2026-11-10\":0,\"2026-11-11\":1,\"2026-11-12\":2,"
+                               "\"2026-11-13\":3,\"2026-11-14\":4,\"2026-11-15\":5,\"2026-11-16\":6,"
+                               "\"2026-11-17\":7,\"2026-11-18\":8,\"2026-11-19\":9}";
+    char *line = text_printf("{\"max_channel_id\":1,\"followers_history\":%s}\n", days);
+    ctl_expect_load(line, NULL, 0);
+    CTL_EXPECT_REPLY(days, "HGET channels:card:1 followers_history");
+    free(line);
+}
+
+TEST_CASE_WITH(load_prints_the_first_20_problems, ctl_empty, NULL)
+{
+    char *text = text_printf("%s", "");
+    for (int i = 0; i < 25; i++)
+        text = text_append(text, "broken\n");
+    struct ctl_run run = ctl_load(text, NULL);
+    assert_int_equal(text_count(run.err, "file.ndjson:"), 20);
+    ctl_expect_text(run.err, "file.ndjson:20: ");
+    ctl_expect(run, 1, "25 refused", "and 5 more\n");
+    free(text);
+}
+
+TEST_CASE_WITH(load_replaces_control_characters_in_messages, ctl_empty, NULL)
+{
+    ctl_expect(ctl_load("{\"max_channel_id\":1,\"a\\u001b[2Jb\":1}\n", NULL), 1, NULL,
+               ":1: a?[2Jb: no such field");
+}
+
+/* A line of `length` bytes. */
+static char *line_of(size_t length, int id)
+{
+    char *head = text_printf("{\"max_channel_id\":%d,\"title\":\"", id);
+    char *title = text_repeat('x', length - strlen(head) - 2);
+    char *line = text_printf("%s%s\"}\n", head, title);
+    free(title);
+    free(head);
+    return line;
+}
+
+TEST_CASE_WITH(load_accepts_lines_of_up_to_1_mib, ctl_empty, NULL)
+{
+    enum { LIMIT = 1024 * 1024 };
+    char *text = line_of(LIMIT, 1);
+    char *longer = line_of(LIMIT + 1, 2);
+    char *much_longer = line_of((size_t)5 * LIMIT, 3);
+    text = text_append(text, longer);
+    text = text_append(text, much_longer);
+    text = text_append(text, "{\"max_channel_id\":4}\n{\"max_channel_id\":\"five\"}\n");
+    struct ctl_run run = ctl_load(text, NULL);
+    ctl_expect_text(run.err, "file.ndjson:2: the line is longer than 1048576 bytes\n");
+    ctl_expect_text(run.err, "file.ndjson:3: the line is longer than 1048576 bytes\n");
+    ctl_expect(run, 1, NULL, "file.ndjson:5: max_channel_id: ");
+    ctl_expect_index("1 4");
+    assert_int_equal(redis_integer(&redis, "HSTRLEN channels:card:1 title"), LIMIT - 31);
+    free(longer);
+    free(much_longer);
+    free(text);
+}
+
+/* A key of another type may belong to another program: it is named, not overwritten. */
+TEST_CASE_WITH(load_refuses_lines_whose_keys_have_another_type, ctl_empty, NULL)
+{
+    static const char text[] =
+        "{\"max_channel_id\":1,\"title\":\"one\"}\n" CTL_CHANNEL(7) CTL_LINKED(8, "eight");
+    redis_do(&redis, "SET channels:card:7 text");
+    redis_do(&redis, "LPUSH channels:link:https://max.ru/eight x");
+    struct ctl_run run = ctl_load(text, NULL);
+    ctl_expect_text(run.err, "file.ndjson:2: channels:card:7 in Redis is not a hash: delete it");
+    ctl_expect(run, 1, "loaded 1 channel (0 unchanged, 2 refused)",
+               "file.ndjson:3: channels:link:https://max.ru/eight in Redis is not a string: ");
+    assert_int_equal(redis_integer(&redis, "STRLEN channels:card:7"), 4);
+    redis_do(&redis, "DEL channels:card:7 channels:link:https://max.ru/eight");
+    ctl_expect_load(text, NULL, 0);
+    ctl_expect_sound();
+}
+
+/* ---- Loads that end early ---- */
+
+static bool something_is_loaded(void *arg)
+{
+    (void)arg;
+    return redis_integer(&redis, "EXISTS channels:card:1") == 1;
+}
+
+/* Starts a load from a FIFO and feeds it more than a batch; returns the FIFO. */
+static int start_load(struct process *process, const char *flag)
+{
+    char *path = NULL;
+    char *text = ctl_channels(1, 400);
+    int fd = ctl_make_fifo(&path);
+    const char *args[] = {"load", path, flag, NULL};
+    redis_do(&redis, "ZADD channels:index 1 1000");
+    redis_do(&redis, "HSET channels:card:1000 max_channel_id 1000");
+    ctl_start(process, args);
+    ctl_feed(fd, text);
+    assert_true(wait_until(something_is_loaded, NULL, WAIT_DEADLINE_MS));
+    free(text);
+    free(path);
+    return fd;
+}
+
+static void interrupt_load(const char *flag, int signal)
+{
+    struct process process;
+    (void)ctl_empty(NULL);
+    int fd = start_load(&process, flag);
+    process_signal(&process, signal);
+    struct ctl_run run = ctl_finish(&process);
+    ctl_expect_text(run.err, "stopped after line ");
+    const char *loaded = strstr(run.err, "fifo: ");
+    assert_non_null(loaded);
+    long long count = strtoll(loaded + strlen("fifo: "), NULL, 10);
+    assert_in_range(count, 256, 400);
+    assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), count + 1);
+    assert_int_equal(redis_integer(&redis, "EXISTS channels:index.next"), 0);
+    ctl_expect(run, 128 + signal, NULL, NULL);
+    ctl_expect_sound();
+    (void)close(fd);
+}
+
+TEST_CASE(interrupted_load_prints_how_much_is_loaded)
+{
+    interrupt_load(NULL, SIGINT);
+    interrupt_load(NULL, SIGTERM);
+    interrupt_load(NULL, SIGHUP);
+}
+
+TEST_CASE(interrupted_load_with_replace_replaces_nothing)
+{
+    interrupt_load("--replace", SIGINT);
+}
+
+TEST_CASE_WITH(load_fails_when_redis_is_lost, ctl_empty, NULL)
+{
+    struct process process;
+    int fd = start_load(&process, "--replace");
+    redis_kill(&redis);
+    char *more = ctl_channels(401, 400);
+    ctl_feed(fd, more);
+    (void)close(fd);
+    struct ctl_run run = ctl_finish(&process);
+    assert_string_equal(run.out, "");
+    ctl_expect_text(run.err, "channelctl: stopped ");
+    ctl_expect(run, 1, NULL, "the connection to Redis was lost");
+    free(more);
+    redis_restart(&redis);
+}
+
+static void expect_refusal(const char *reason)
+{
+    struct ctl_run run = ctl_load(CTL_CHANNEL(1) CTL_CHANNEL(2), NULL);
+    ctl_expect_text(run.err, "channelctl: stopped before anything was loaded\n");
+    ctl_expect(run, 1, NULL, reason);
+}
+
+TEST_CASE_WITH(load_fails_on_an_error_reply, ctl_empty, NULL)
+{
+    redis_do(&redis, "CONFIG SET maxmemory 1");
+    expect_refusal("Redis refused: OOM ");
+    redis_do(&redis, "CONFIG SET maxmemory 0");
+    redis_do(&redis, "REPLICAOF 127.0.0.1 1");
+    expect_refusal("Redis refused: READONLY ");
+    redis_do(&redis, "REPLICAOF NO ONE");
+    redis_do(&redis, "SET channels:index text");
+    expect_refusal("channels:index is not a sorted set: delete it, or load with --replace");
+}
+
+TEST_CASE_WITH(load_fails_on_a_file_that_cannot_be_read, ctl_empty, NULL)
+{
+    ctl_expect(CTL("load", "/nonexistent/file"), 1, NULL,
+               "channelctl: cannot read /nonexistent/file: No such file or directory\n");
+    ctl_expect(CTL("load", "/"), 1, NULL, "channelctl: cannot read /: Is a directory\n");
 }

@@ -1,38 +1,25 @@
-/* channelctl sample: plausible channels, the same ones every time, fit for load. */
+/* channelctl sample: plausible channels that load accepts, the same ones for the same seed. */
 
-#include "integration/ctl.h"
+#include "support/ctl.h"
 
 #include "support/json.h"
 
-static struct redis redis;
+#include <stdlib.h>
+#include <string.h>
 
-static int start(void **state)
-{
-    (void)state;
-    redis_start(&redis, NULL);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    redis_stop(&redis);
-    return 0;
-}
+TEST_GROUP(ctl_setup, ctl_teardown)
 
 static char *sample(const char *count, const char *seed)
 {
-    const char *args[] = {"sample", count, seed != NULL ? "--seed" : NULL, seed, NULL};
-    struct ctl_run run = ctl_run(&redis, args);
+    struct ctl_run run = CTL("sample", count, seed != NULL ? "--seed" : NULL, seed);
     if (run.status != 0)
         fail_msg("sample: %d: %s", run.status, run.err);
     free(run.err);
     return run.out;
 }
 
-static void samples_are_the_same_for_the_same_seed(void **state)
+TEST_CASE(sample_is_the_same_for_the_same_seed)
 {
-    (void)state;
     char *first = sample("250", NULL);
     char *again = sample("250", NULL);
     char *seeded = sample("250", "1");
@@ -47,9 +34,8 @@ static void samples_are_the_same_for_the_same_seed(void **state)
     free(other);
 }
 
-static void fewer_samples_are_the_first_ones(void **state)
+TEST_CASE(sample_of_fewer_channels_is_a_prefix)
 {
-    (void)state;
     char *few = sample("10", NULL);
     char *many = sample("20", NULL);
     char *none = sample("0", NULL);
@@ -60,39 +46,32 @@ static void fewer_samples_are_the_first_ones(void **state)
     free(none);
 }
 
-static void samples_are_loaded_whole(void **state)
+TEST_CASE(sample_can_be_loaded)
 {
-    (void)state;
     char *text = sample("3000", "7");
     redis_do(&redis, "FLUSHALL");
-    struct ctl_run run = ctl_load(&redis, text, "--replace");
+    struct ctl_run run = ctl_load(text, "--replace");
     assert_int_equal(run.status, 0);
     ctl_expect_text(run.out, "loaded 3000 channels (0 unchanged, 0 refused, 0 removed)");
     assert_string_equal(run.err, ""); /* nothing repeated, no link taken */
     assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), 3000);
-    ctl_expect_sound(&redis);
+    ctl_expect_sound();
     ctl_run_free(&run);
     free(text);
 }
 
-static void samples_are_loaded_without_a_file(void **state)
+TEST_CASE(load_sample_loads_the_same_channels)
 {
-    static const char *const args[] = {"load", "--sample", "3000", "--seed=7", "--replace", NULL};
-    (void)state;
     char *text = sample("3000", "7");
     redis_do(&redis, "FLUSHALL");
-    struct ctl_run run = ctl_run(&redis, args);
-    assert_int_equal(run.status, 0);
-    ctl_expect_text(run.out, "loaded 3000 channels (0 unchanged, 0 refused, 0 removed)");
+    struct ctl_run run = CTL("load", "--sample", "3000", "--seed=7", "--replace");
     assert_string_equal(run.err, "");
-    ctl_run_free(&run);
-    run = ctl_load(&redis, text, NULL);
-    ctl_expect_text(run.out, "loaded 0 channels (3000 unchanged, 0 refused)");
-    ctl_run_free(&run);
+    ctl_expect(run, 0, "loaded 3000 channels (0 unchanged, 0 refused, 0 removed)", NULL);
+    ctl_expect(ctl_load(text, NULL), 0, "loaded 0 channels (3000 unchanged, 0 refused)", NULL);
     free(text);
 }
 
-static void samples_are_varied(void **state)
+TEST_CASE(sample_texts_are_varied)
 {
     static const char *const parts[] = {"\\n",
                                         "\\\"",
@@ -107,7 +86,6 @@ static void samples_are_varied(void **state)
                                         "\"max_channel_id\":-68",
                                         "\"max_channel_id\":1",
                                         "\"is_a_plus_flag\":1"};
-    (void)state;
     char *text = sample("1000", NULL);
     for (size_t i = 0; i < TEST_COUNT(parts); i++)
         ctl_expect_text(text, parts[i]);
@@ -115,9 +93,8 @@ static void samples_are_varied(void **state)
     free(text);
 }
 
-static void samples_have_the_shape_of_a_card(void **state)
+TEST_CASE(sample_has_the_fields_of_a_card)
 {
-    (void)state;
     char *line = sample("1", NULL);
     char *names = json_member_names(line, "");
     char *days = json_member_names(line, "followers_history");
@@ -131,26 +108,9 @@ static void samples_have_the_shape_of_a_card(void **state)
     free(line);
 }
 
-static void links_have_the_configured_host(void **state)
+TEST_CASE(sample_links_have_the_channel_host)
 {
-    const char *args[] = {"sample", "50", "--channel-host=c.example", NULL};
-    (void)state;
-    struct ctl_run run = ctl_run(&redis, args);
-    ctl_expect_text(run.out, "\"link\":\"https://c.example/");
+    struct ctl_run run = CTL("sample", "50", "--channel-host=c.example");
     assert_null(strstr(run.out, "max.ru"));
-    ctl_run_free(&run);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(samples_are_the_same_for_the_same_seed),
-        cmocka_unit_test(fewer_samples_are_the_first_ones),
-        cmocka_unit_test(samples_are_loaded_whole),
-        cmocka_unit_test(samples_are_loaded_without_a_file),
-        cmocka_unit_test(samples_are_varied),
-        cmocka_unit_test(samples_have_the_shape_of_a_card),
-        cmocka_unit_test(links_have_the_configured_host),
-    };
-    return cmocka_run_group_tests(tests, start, end);
+    ctl_expect(run, 0, "\"link\":\"https://c.example/", NULL);
 }

@@ -1,26 +1,14 @@
-/* channelctl's command line, its exit codes, and what the key commands print. */
+/* channelctl's command line, exit codes and output; each failure to print is an error. */
 
-#include "integration/ctl.h"
+#include "support/ctl.h"
 
-static struct redis redis;
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-static int start(void **state)
-{
-    static const char *const args[] = {"--requirepass", "secret", NULL};
-    (void)state;
-    redis_start(&redis, args);
-    (void)snprintf(redis.url, sizeof redis.url, "redis://:secret@127.0.0.1:%d/0", redis.port);
-    return 0;
-}
+TEST_GROUP(ctl_setup, ctl_teardown)
 
-static int end(void **state)
-{
-    (void)state;
-    redis_stop(&redis);
-    return 0;
-}
-
-static void wrong_usage_is_told_apart(void **state)
+TEST_CASE(usage_errors_exit_with_2)
 {
     static const char *const wrong[][6] = {
         {NULL},
@@ -58,128 +46,124 @@ static void wrong_usage_is_told_apart(void **state)
         {"verify", "--web-host", "", NULL},
         {"verify", "--redis-ca-file=/nonexistent", "--redis-url=rediss://x", NULL},
     };
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(wrong); i++) {
-        struct ctl_run run = ctl_run(&redis, wrong[i]);
-        if (run.status != 2 || strncmp(run.err, "channelctl: ", 12) != 0 || run.out[0] != '\0')
-            fail_msg("case %zu: %d: %s%s", i, run.status, run.out, run.err);
-        ctl_run_free(&run);
+        struct ctl_run run = ctl_run(wrong[i]);
+        assert_string_equal(run.out, "");
+        assert_int_equal(strncmp(run.err, "channelctl: ", 12), 0);
+        ctl_expect(run, 2, NULL, " (see channelctl --help)\n");
     }
 }
 
-static void help_and_version_are_printed(void **state)
+TEST_CASE(help_and_version_are_printed)
 {
-    static const char *const help[] = {"load", "--help", NULL};
-    static const char *const version[] = {"--version", NULL};
-    (void)state;
-    struct ctl_run run = ctl_run(&redis, help);
-    assert_int_equal(run.status, 0);
+    struct ctl_run run = CTL("load", "--help");
     ctl_expect_text(run.out, "usage: channelctl");
-    ctl_expect_text(run.out, "--redis-prefix TEXT");
-    ctl_run_free(&run);
-    run = ctl_run(&redis, version);
-    assert_int_equal(run.status, 0);
+    ctl_expect(run, 0, "--redis-prefix TEXT", NULL);
+    run = CTL("--version");
     assert_int_equal(strncmp(run.out, "channelctl ", 11), 0);
-    ctl_run_free(&run);
+    ctl_expect(run, 0, NULL, NULL);
 }
 
-static void password_is_used_and_never_shown(void **state)
+/* ---- The Redis URL ---- */
+
+TEST_CASE(password_is_used_and_never_printed)
 {
-    char *wrong = text_printf("--redis-url=redis://:not-it@127.0.0.1:%d", redis.port);
-    const char *args[] = {"verify", wrong, NULL};
-    const char *right[] = {"keys", "list", NULL};
-    (void)state;
-    ctl_expect_status(&redis, right, 0);
-    struct ctl_run run = ctl_run(&redis, args);
-    assert_int_equal(run.status, 1);
-    ctl_expect_text(run.err, "Redis refused: ");
+    static const char *const args[] = {"--requirepass", "secret", NULL};
+    static const char *const list[] = {"keys", "list", NULL};
+    struct redis locked;
+    redis_start(&locked, args);
+    (void)snprintf(locked.url, sizeof locked.url, "redis://:secret@127.0.0.1:%d/0", locked.port);
+    ctl_expect(ctl_run_at(&locked, list), 0, NULL, NULL);
+    (void)snprintf(locked.url, sizeof locked.url, "redis://:not-it@127.0.0.1:%d", locked.port);
+    struct ctl_run run = ctl_run_at(&locked, list);
     assert_null(strstr(run.err, "not-it"));
-    ctl_run_free(&run);
-    free(wrong);
+    ctl_expect(run, 1, NULL, "Redis refused: ");
+    redis_stop(&locked);
 }
 
-static void other_databases_are_selected(void **state)
+TEST_CASE_WITH(database_of_the_url_is_selected, ctl_empty, NULL)
 {
-    char *url = text_printf("--redis-url=redis://:secret@127.0.0.1:%d/5", redis.port);
-    const char *issue[] = {"keys", "issue", url, NULL};
-    const char *list[] = {"keys", "list", NULL};
-    (void)state;
-    redis_do(&redis, "FLUSHALL");
-    ctl_expect_status(&redis, issue, 0);
-    struct ctl_run run = ctl_run(&redis, list);
+    char *url = text_printf("--redis-url=redis://127.0.0.1:%d/5", redis.port);
+    ctl_expect(CTL("keys", "issue", url), 0, NULL, NULL);
+    struct ctl_run run = CTL("keys", "list");
     assert_string_equal(run.out, "");
-    redis_do(&redis, "SWAPDB 0 5");
     ctl_run_free(&run);
-    run = ctl_run(&redis, list);
+    redis_do(&redis, "SWAPDB 0 5");
+    run = CTL("keys", "list");
     assert_int_equal(strlen(run.out), 65);
     ctl_run_free(&run);
     free(url);
 }
 
-static void digests_are_listed_sorted(void **state)
+TEST_CASE(commands_fail_without_redis)
 {
-    static const char *const issue[] = {"keys", "issue", "--count=30", NULL};
-    static const char *const list[] = {"keys", "list", NULL};
-    char *rest = NULL;
-    const char *last = "";
-    (void)state;
-    redis_do(&redis, "FLUSHALL");
-    ctl_expect_status(&redis, issue, 0);
-    struct ctl_run run = ctl_run(&redis, list);
-    assert_int_equal(text_count(run.out, "\n"), 30);
-    for (char *line = strtok_r(run.out, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        assert_int_equal(strlen(line), 64);
-        assert_true(strcmp(last, line) < 0);
-        last = line;
+    static const char *const commands[][4] = {{"verify"},
+                                              {"keys", "list"},
+                                              {"keys", "issue"},
+                                              {"keys", "revoke", "some-key"},
+                                              {"load", "/dev/null"}};
+    struct redis absent;
+    redis_prepare(&absent, NULL);
+    for (size_t i = 0; i < TEST_COUNT(commands); i++) {
+        struct ctl_run run = ctl_run_at(&absent, commands[i]);
+        assert_string_equal(run.out, "");
+        ctl_expect(run, 1, NULL, "Connection refused");
     }
-    ctl_run_free(&run);
+    redis_stop(&absent);
 }
 
-static void revoking_says_whether_it_was_there(void **state)
+/* ---- Output that cannot be written ---- */
+
+static void expect_failure(const char *words, const char *redirection, const char *reason)
 {
-    char digest[65];
-    const char *by_key[] = {"keys", "revoke", "the key", NULL};
-    const char *by_digest[] = {"keys", "revoke", digest, NULL};
-    (void)state;
-    catalogue_digest("the key", digest);
-    catalogue_issue_key(&redis, "the key");
-    ctl_expect_status(&redis, by_key, 0);
-    struct ctl_run run = ctl_run(&redis, by_key);
-    assert_int_equal(run.status, 1);
-    ctl_expect_text(run.err, "API key not found: it was never issued or is already revoked");
-    ctl_run_free(&run);
-    ctl_expect_status(&redis, by_digest, 1);
-    catalogue_issue_key(&redis, "the key");
-    ctl_expect_status(&redis, by_digest, 0);
-    assert_int_equal(redis_integer(&redis, "SISMEMBER channels:api_keys %s", digest), 0);
+    ctl_expect(ctl_shell(text_printf("exec \"$CTL\" %s %s", words, redirection)), 1, NULL, reason);
 }
 
-static void issued_keys_are_printed_and_their_digests_kept(void **state)
+/* The connection to Redis must not get a standard descriptor, which is read and written as well. */
+TEST_CASE(closed_descriptors_are_an_error)
 {
-    static const char *const issue[] = {"keys", "issue", NULL};
-    char digest[65];
-    (void)state;
-    struct ctl_run run = ctl_run(&redis, issue);
-    assert_int_equal(run.status, 0);
-    assert_string_equal(run.err, "");
-    assert_int_equal(strlen(run.out), 47);
-    assert_int_equal(strncmp(run.out, "ck_", 3), 0);
-    run.out[46] = '\0';
-    catalogue_digest(run.out, digest);
-    assert_int_equal(redis_integer(&redis, "SISMEMBER channels:api_keys %s", digest), 1);
-    ctl_run_free(&run);
+    expect_failure("keys issue", ">&-", "Bad file descriptor");
+    expect_failure("sample 1", ">&-", "Bad file descriptor");
+    expect_failure("load --replace -", "<&-", "Bad file descriptor");
+    expect_failure("load --replace -", "<&- >&-", "Bad file descriptor");
 }
 
-int main(void)
+TEST_CASE_WITH(lost_output_is_an_error, ctl_empty, NULL)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_usage_is_told_apart),
-        cmocka_unit_test(help_and_version_are_printed),
-        cmocka_unit_test(password_is_used_and_never_shown),
-        cmocka_unit_test(other_databases_are_selected),
-        cmocka_unit_test(digests_are_listed_sorted),
-        cmocka_unit_test(revoking_says_whether_it_was_there),
-        cmocka_unit_test(issued_keys_are_printed_and_their_digests_kept),
-    };
-    return cmocka_run_group_tests(tests, start, end);
+    static const char *const commands[] = {"sample 1", "sample 100000", "keys list",
+                                           "verify",   "--help",        "--version"};
+    catalogue_put_samples(&redis, 3);
+    catalogue_issue_key(&redis, "some-key");
+    for (size_t i = 0; i < TEST_COUNT(commands); i++)
+        expect_failure(commands[i], ">/dev/full", "No space left on device");
+}
+
+/* ---- A terminal: script(1) runs the command on one ---- */
+
+static struct ctl_run load_on_a_terminal(const char *path)
+{
+    return ctl_shell(text_printf("script -qec \"$CTL load %s\" /dev/null", path));
+}
+
+TEST_CASE_WITH(progress_is_erased_at_the_end, ctl_empty, NULL)
+{
+    char *path = text_printf("%s/file.ndjson", redis.dir.path);
+    catalogue_write_file(path, 3000);
+    struct ctl_run run = load_on_a_terminal(path);
+    ctl_expect_text(run.out, "\r\033[K[#");
+    ctl_expect_text(run.out, " channels  ");
+    ctl_expect_text(run.out, "/s  ");
+    ctl_expect_text(run.out, " s left");
+    ctl_expect(run, 0, "3000 channels", NULL);
+    free(path);
+}
+
+TEST_CASE(problems_replace_the_progress_line)
+{
+    char *path = text_printf("%s/file.ndjson", redis.dir.path);
+    assert_true(text_write_file(path, "{\"max_channel_id\":1,\"t\\u001bitle\":\"\"}\n"));
+    char *problem = text_printf("\r\033[K%s:1: t?itle: no such field", path);
+    ctl_expect(load_on_a_terminal(path), 1, problem, NULL);
+    free(problem);
+    free(path);
 }

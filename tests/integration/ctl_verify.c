@@ -1,24 +1,14 @@
-/* channelctl verify: a sound catalogue passes, and each kind of damage is found and named. */
+/* channelctl verify: accepts a sound catalogue, and finds and names each kind of problem. */
 
-#include "integration/ctl.h"
+#include "support/ctl.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
-static struct redis redis;
-
-static int start(void **state)
-{
-    (void)state;
-    redis_start(&redis, NULL);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    redis_stop(&redis);
-    return 0;
-}
+TEST_GROUP(ctl_setup, ctl_teardown)
 
 static int fill(void **state)
 {
@@ -29,42 +19,31 @@ static int fill(void **state)
     return 0;
 }
 
-static struct ctl_run verify(void)
+static void expect_output(int status, const char *out)
 {
-    static const char *const args[] = {"verify", NULL};
-    return ctl_run(&redis, args);
-}
-
-static void sound_catalogue_passes(void **state)
-{
-    (void)state;
-    struct ctl_run run = verify();
-    assert_int_equal(run.status, 0);
-    assert_string_equal(run.out, "2500 channels, 1 API key, no problems found\n");
+    struct ctl_run run = CTL("verify");
+    assert_string_equal(run.out, out);
     assert_string_equal(run.err, "");
-    ctl_run_free(&run);
+    ctl_expect(run, status, NULL, NULL);
 }
 
-/* Loaders do not bring keys back: a catalogue without keys serves nobody. */
-static void emptied_redis_is_not_sound(void **state)
+TEST_CASE_WITH(verify_accepts_a_sound_catalogue, fill, NULL)
 {
-    (void)state;
-    redis_do(&redis, "FLUSHALL");
-    struct ctl_run run = verify();
-    assert_int_equal(run.status, 1);
-    assert_string_equal(
-        run.out, "api_keys: there are no API keys: every request gets 401 (run channelctl keys issue)\n"
-                 "index: there is no index: the list of channels is empty (run channelctl load)\n"
-                 "0 channels, 0 API keys, 2 problems\n");
-    ctl_run_free(&run);
-    catalogue_put_samples(&redis, 1);
-    run = verify();
-    assert_int_equal(run.status, 1);
-    ctl_expect_text(run.out, "1 channel, 0 API keys, 1 problem\n");
-    ctl_run_free(&run);
+    expect_output(0, "2500 channels, 1 API key, no problems found\n");
 }
 
-/* One command, and what verify says of it. */
+/* No loader restores the API keys: without them no request is served. */
+TEST_CASE_WITH(verify_rejects_an_empty_redis, fill, NULL)
+{
+    redis_do(&redis, "FLUSHALL");
+    expect_output(1, "api_keys: there are no API keys: every request gets 401 (run channelctl keys issue)\n"
+                     "index: there is no index: the list of channels is empty (run channelctl load)\n"
+                     "0 channels, 0 API keys, 2 problems\n");
+    catalogue_put_samples(&redis, 1);
+    ctl_expect(CTL("verify"), 1, "1 channel, 0 API keys, 1 problem\n", NULL);
+}
+
+/* A command, and the problem that verify reports. */
 static const char *const damages[][2] = {
     {"DEL channels:card:1", "index: channel 1 has no card"},
     {"ZADD channels:index 5 01", "index: 01 is not a 64-bit integer"},
@@ -127,24 +106,18 @@ static void run_words(const char *command)
 }
 
 /* Sample 4 is the channel 1. */
-static void each_damage_is_named(void **state)
+TEST_CASE(verify_names_each_problem)
 {
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(damages); i++) {
         redis_do(&redis, "FLUSHALL");
         catalogue_issue_key(&redis, "a key");
         catalogue_put_samples(&redis, 6);
         run_words(damages[i][0]);
-        struct ctl_run run = verify();
-        if (run.status != 1)
-            fail_msg("not found: %s", damages[i][0]);
-        ctl_expect_text(run.out, damages[i][1]);
-        ctl_run_free(&run);
+        ctl_expect(CTL("verify"), 1, damages[i][1], NULL);
     }
 }
 
-/* Each of our keys by something that it must not be. */
-static void keys_of_another_type_are_named(void **state)
+TEST_CASE(verify_names_keys_of_another_type)
 {
     static const char *const rows[][2] = {
         {"channels:card:1",
@@ -156,43 +129,29 @@ static void keys_of_another_type_are_named(void **state)
         {"channels:api_keys", "api_keys: channels:api_keys is a string, not a set\n"
                               "6 channels, 0 API keys, 1 problem\n"},
     };
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         redis_do(&redis, "FLUSHALL");
         catalogue_issue_key(&redis, "a key");
         catalogue_put_samples(&redis, 6);
         redis_do(&redis, "SET %s text", rows[i][0]);
-        struct ctl_run run = verify();
-        assert_int_equal(run.status, 1);
-        assert_string_equal(run.out, rows[i][1]);
-        assert_string_equal(run.err, "");
-        ctl_run_free(&run);
+        expect_output(1, rows[i][1]);
     }
 }
 
-/* By id such a channel is not found, and in the list it is left out. */
-static void card_without_a_summary_is_named(void **state)
+/* Such a channel is not found by id, and the list omits it. */
+TEST_CASE_WITH(verify_names_a_card_without_summary_fields, fill, NULL)
 {
-    (void)state;
     redis_do(&redis, "DEL channels:card:1");
     redis_do(&redis, "HSET channels:card:1 category c views_24h 1");
-    struct ctl_run run = verify();
-    assert_int_equal(run.status, 1);
-    ctl_expect_text(run.out, "card 1: has no summary field");
-    ctl_run_free(&run);
+    ctl_expect(CTL("verify"), 1, "card 1: has no summary field", NULL);
 }
 
-static void link_of_two_channels_is_named(void **state)
+TEST_CASE_WITH(verify_names_a_link_of_two_channels, fill, NULL)
 {
-    (void)state;
     redis_do(&redis, "HSET channels:card:501 max_channel_id 501 link https://max.ru/sample_4");
     redis_do(&redis, "ZADD channels:index 1 501");
-    struct ctl_run run = verify();
-    assert_int_equal(run.status, 1);
-    assert_string_equal(run.out,
-                        "card 501: link: channel 1 has the same link and its key: https://max.ru/sample_4\n"
-                        "2501 channels, 1 API key, 1 problem\n");
-    ctl_run_free(&run);
+    expect_output(1, "card 501: link: channel 1 has the same link and its key: https://max.ru/sample_4\n"
+                     "2501 channels, 1 API key, 1 problem\n");
 }
 
 /* The largest resident memory of all children so far, in bytes. */
@@ -203,109 +162,71 @@ static long largest_child(void)
     return usage.ru_maxrss * 1024;
 }
 
-/* It is named without being read: ten of them would be 700 MB. */
-static void cards_that_are_too_large_are_named(void **state)
+/* They are not read: ten of them would be 700 MB. */
+TEST_CASE_WITH(verify_names_cards_that_are_too_large_unread, fill, NULL)
 {
     enum { SIZE = 70 * 1000 * 1000, COUNT = 10 };
-    (void)state;
     redis_do(&redis, "HSET channels:card:1 title x");
     redis_do(
         &redis, "EVAL %s 0",
         "local long = string.rep('x', 70000000) "
         "for i = 5001, 5010 do redis.call('HSET', 'channels:card:' .. i, 'max_channel_id', i, 'title', long) "
         "redis.call('ZADD', 'channels:index', i, i) end");
-    struct ctl_run run = verify();
-    assert_int_equal(run.status, 1);
+    struct ctl_run run = CTL("verify");
     assert_int_equal(text_count(run.out, ": its values have 70000004 bytes, channeld reads at most 64 MiB\n"),
                      COUNT);
-    ctl_expect_text(run.out, "2510 channels, 1 API key, 10 problems\n");
-    assert_true(largest_child() < SIZE * 4L); /* under AddressSanitizer, which takes its part */
+    ctl_expect(run, 1, "2510 channels, 1 API key, 10 problems\n", NULL);
+    assert_true(largest_child() < SIZE * 4L); /* AddressSanitizer takes some */
     assert_int_equal(redis_integer(&redis, "EXISTS channels:card:5001"), 1);
-    ctl_run_free(&run);
 }
 
-static void only_the_first_problems_are_printed(void **state)
+TEST_CASE_WITH(verify_prints_the_first_20_problems, fill, NULL)
 {
-    (void)state;
     redis_do(&redis, "EVAL %s 0",
              "for _, key in ipairs(redis.call('KEYS', 'channels:card:*')) do redis.call('HDEL', key, "
              "'max_channel_id') end");
-    struct ctl_run run = verify();
-    assert_int_equal(run.status, 1);
+    struct ctl_run run = CTL("verify");
     assert_int_equal(text_count(run.out, ": max_channel_id is missing\n"), 20);
-    ctl_expect_text(run.out, "and 2480 more\n2500 channels, 1 API key, 2500 problems\n");
-    ctl_run_free(&run);
+    ctl_expect(run, 1, "and 2480 more\n2500 channels, 1 API key, 2500 problems\n", NULL);
 }
 
-static void running_load_is_told(void **state)
+TEST_CASE_WITH(verify_warns_of_a_running_load, fill, NULL)
 {
-    (void)state;
     redis_do(&redis, "SET channels:loader somebody PX 100000");
-    struct ctl_run run = verify();
-    assert_int_equal(run.status, 0);
-    ctl_expect_text(run.err, "a load is running, and what it changes may show as a problem (somebody)");
-    ctl_run_free(&run);
+    ctl_expect(CTL("verify"), 0, NULL,
+               "a load is running, and what it changes may show as a problem (somebody)");
 }
 
-/* A Redis that knows TTLs of hash fields: false where scripts/setup --tools has not unpacked one. */
-static bool start_redis_8(struct redis *newer)
+/* Replaces the shared Redis by one with TTLs of hash fields; false if scripts/setup --tools was not run. */
+static bool start_redis_8(void)
 {
     static char path[4096]; /* for as long as the server */
     const char *servers = getenv("CHANNELD_SERVERS");
     (void)snprintf(path, sizeof path, "%s/redis8-server", servers != NULL ? servers : "");
     if (access(path, X_OK) != 0)
         return false;
-    redis_prepare(newer, NULL);
-    newer->args[0] = path;
-    redis_launch(newer);
-    redis_await(newer);
+    redis_stop(&redis);
+    redis_start_program(&redis, path, NULL);
     return true;
 }
 
-static void ttls_of_hash_fields_are_found_and_removed(void **state)
+TEST_CASE(verify_finds_and_load_removes_ttls_of_fields)
 {
-    static const char *const args[] = {"verify", NULL};
     static const char text[] = "{\"max_channel_id\":1,\"title\":\"t\"}\n{\"max_channel_id\":2}\n";
-    struct redis newer;
-    (void)state;
-    if (!start_redis_8(&newer)) {
+    if (!start_redis_8()) {
         skip();
         return;
     }
-    catalogue_issue_key(&newer, "a key");
-    ctl_expect_load(&newer, text, NULL, 0);
-    redis_do(&newer, "HPEXPIRE channels:card:1 1000000 FIELDS 1 title");
-    struct ctl_run run = ctl_run(&newer, args);
-    assert_int_equal(run.status, 1);
-    assert_string_equal(run.out, "card 1: title: has a TTL\n2 channels, 1 API key, 1 problem\n");
-    ctl_run_free(&run);
-    run = ctl_load(&newer, text, NULL);
-    assert_int_equal(run.status, 0);
-    ctl_expect_text(run.err, "1 channel had a TTL, which was removed\n");
-    ctl_expect_text(run.out, "loaded 1 channel (1 unchanged, 0 refused)");
-    ctl_run_free(&run);
-    ctl_expect_sound(&newer);
-    redis_do(&newer, "ACL SETUSER default -hpexpiretime");
-    run = ctl_run(&newer, args);
-    assert_int_equal(run.status, 1);
-    ctl_expect_text(run.out, "TTLs of hash fields were not checked: Redis does not permit HPEXPIRETIME");
-    ctl_run_free(&run);
-    redis_stop(&newer);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(sound_catalogue_passes, fill),
-        cmocka_unit_test_setup(emptied_redis_is_not_sound, fill),
-        cmocka_unit_test(each_damage_is_named),
-        cmocka_unit_test(keys_of_another_type_are_named),
-        cmocka_unit_test_setup(card_without_a_summary_is_named, fill),
-        cmocka_unit_test_setup(link_of_two_channels_is_named, fill),
-        cmocka_unit_test_setup(cards_that_are_too_large_are_named, fill),
-        cmocka_unit_test_setup(only_the_first_problems_are_printed, fill),
-        cmocka_unit_test_setup(running_load_is_told, fill),
-        cmocka_unit_test(ttls_of_hash_fields_are_found_and_removed),
-    };
-    return cmocka_run_group_tests(tests, start, end);
+    catalogue_issue_key(&redis, "a key");
+    ctl_expect_load(text, NULL, 0);
+    redis_do(&redis, "HPEXPIRE channels:card:1 1000000 FIELDS 1 title");
+    expect_output(1, "card 1: title: has a TTL\n2 channels, 1 API key, 1 problem\n");
+    ctl_expect(ctl_load(text, NULL), 0, "loaded 1 channel (1 unchanged, 0 refused)",
+               "1 channel had a TTL, which was removed\n");
+    ctl_expect_sound();
+    redis_do(&redis, "ACL SETUSER default -hpexpiretime");
+    ctl_expect(CTL("verify"), 1, "TTLs of hash fields were not checked: Redis does not permit HPEXPIRETIME",
+               NULL);
+    redis_stop(&redis);
+    (void)ctl_setup(NULL);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "integration/ctl.h"
+#include "support/ctl.h"
 #include "support/fixture.h"
 
 static const char *const CACHED[] = {"CHANNELD_WORKERS=1", NULL};
@@ -101,19 +101,19 @@ TEST_CASE(channelctl_fails_and_says_so)
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         const char *const args[] = {"--rename-command", rows[i].victim, "GENUINE", "--rename-command",
                                     rows[i].impostor,   rows[i].victim, NULL};
-        struct redis redis;
-        redis_start(&redis, args);
-        char *file = text_printf("%s/file", redis.dir.path);
+        struct redis other;
+        redis_start(&other, args);
+        char *file = text_printf("%s/file", other.dir.path);
         catalogue_write_file(file, 3);
-        catalogue_issue_key(&redis, "a key");
-        catalogue_put_samples(&redis, 3);
+        catalogue_issue_key(&other, "a key");
+        catalogue_put_samples(&other, 3);
         const char *const words[] = {rows[i].operation, strcmp(rows[i].operation, "load") == 0 ? file : NULL,
                                      NULL};
-        struct ctl_run run = ctl_run(&redis, words);
+        struct ctl_run run = ctl_run_at(&other, words);
         if (run.status != 1 || strstr(run.err, "unexpected reply from Redis") == NULL)
             fail_msg("%s by %s: %d: %s%s", rows[i].victim, rows[i].impostor, run.status, run.out, run.err);
         ctl_run_free(&run);
         free(file);
-        redis_stop(&redis);
+        redis_stop(&other);
     }
 }

@@ -1,0 +1,253 @@
+/*
+ * channelctl when Redis fails it: the connection is cut after ever more bytes of the replies, or the user
+ * lacks a right. It reports the error, the list is the old one or the new one, and the next run repairs it.
+ */
+
+#include "support/ctl.h"
+#include "support/proxy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Cut connections ---- */
+
+/* Bytes between two cuts; by how much the replies of two runs may differ, as numbers in them grow. */
+enum { STEP = 67, SLACK = 16 };
+
+static const char BEFORE[] = CTL_LINKED(2, "old2") CTL_LINKED(1, "old1") CTL_LINKED(9, "c9");
+static const char AFTER[] = CTL_LINKED(1, "c1") CTL_LINKED(3, "c3") CTL_LINKED(2, "c2");
+
+static struct redis proxied; /* the same Redis, through the proxy */
+static struct proxy *proxy;
+static char *good;    /* path of a file with AFTER */
+static char *damaged; /* the same, and a line that is refused */
+
+static int start(void **state)
+{
+    (void)ctl_setup(state);
+    proxy = proxy_new(redis.port);
+    proxied = (struct redis){.dir = redis.dir};
+    (void)snprintf(proxied.url, sizeof proxied.url, "redis://127.0.0.1:%d", proxy_port(proxy));
+    good = text_printf("%s/good", redis.dir.path);
+    damaged = text_printf("%s/damaged", redis.dir.path);
+    char *text = text_printf("%sbroken\n", AFTER);
+    assert_true(text_write_file(good, AFTER));
+    assert_true(text_write_file(damaged, text));
+    free(text);
+    return 0;
+}
+
+static int end(void **state)
+{
+    proxy_free(proxy);
+    (void)ctl_teardown(state);
+    free(good);
+    free(damaged);
+    return 0;
+}
+
+TEST_GROUP(start, end)
+
+/* The catalogue before each run. */
+static void fill(void)
+{
+    redis_do(&redis, "FLUSHALL");
+    catalogue_issue_key(&redis, "some-key");
+    ctl_expect_load(BEFORE, NULL, 0);
+}
+
+struct operation {
+    const char *const *args;
+    int status;         /* without a fault */
+    const char *before; /* the index before it */
+    const char *after;  /* and after it */
+};
+
+static bool index_is(const char *expected)
+{
+    char *index = ctl_index("channels:index");
+    bool same = strcmp(index, expected) == 0;
+    free(index);
+    return same;
+}
+
+/* The size of all replies, in bytes. */
+static size_t measure(const struct operation *o)
+{
+    fill();
+    size_t before = proxy_bytes_down(proxy);
+    ctl_expect(ctl_run_at(&proxied, o->args), o->status, NULL, NULL);
+    assert_true(index_is(o->after));
+    return proxy_bytes_down(proxy) - before;
+}
+
+static void cut(const struct operation *o, size_t at, enum proxy_fault fault)
+{
+    fill();
+    proxy_inject_after(proxy, at, fault);
+    struct ctl_run run = ctl_run_at(&proxied, o->args);
+    bool done = run.status == o->status && index_is(o->after); /* only the release of its lock was cut */
+    if (!done && (run.status != 1 || strstr(run.err, "the connection to Redis was lost: ") == NULL))
+        fail_msg("%s, cut after %zu: %d: %s%s", o->args[0], at, run.status, run.out, run.err);
+    assert_true(proxy_has_injected(proxy));
+    if (!index_is(o->before) && !index_is(o->after))
+        fail_msg("%s, cut after %zu: the index is neither the old nor the new one", o->args[0], at);
+    ctl_expect(ctl_run(o->args), o->status, NULL, NULL);
+    ctl_expect_index(o->after);
+    ctl_expect_sound();
+    ctl_run_free(&run);
+}
+
+static void cut_at_each_step(const struct operation *o)
+{
+    size_t total = measure(o);
+    enum proxy_fault fault = PROXY_RESET;
+    for (size_t at = 1; at + SLACK < total; at += STEP) {
+        cut(o, at, fault);
+        fault = fault == PROXY_RESET ? PROXY_FINISH : PROXY_RESET;
+    }
+}
+
+TEST_CASE(load_can_be_repeated_after_a_cut_connection)
+{
+    const char *const args[] = {"load", good, NULL};
+    cut_at_each_step(&(struct operation){args, 0, "2 1 9", "2 1 9 3"});
+}
+
+TEST_CASE(replace_is_atomic_when_the_connection_is_cut)
+{
+    const char *const args[] = {"load", good, "--replace", NULL};
+    cut_at_each_step(&(struct operation){args, 0, "2 1 9", "1 3 2"});
+}
+
+TEST_CASE(merge_can_be_repeated_after_a_cut_connection)
+{
+    const char *const args[] = {"load", damaged, "--replace", NULL};
+    cut_at_each_step(&(struct operation){args, 1, "2 1 9", "2 1 9 3"});
+}
+
+TEST_CASE(verify_and_keys_list_report_a_cut_connection)
+{
+    static const char *const verify[] = {"verify", NULL};
+    static const char *const list[] = {"keys", "list", NULL};
+    cut_at_each_step(&(struct operation){verify, 0, "2 1 9", "2 1 9"});
+    cut_at_each_step(&(struct operation){list, 0, "2 1 9", "2 1 9"});
+}
+
+/* A key that was not printed must not be valid. */
+TEST_CASE(keys_issue_leaves_no_unprinted_key_after_a_cut_connection)
+{
+    static const char *const issue[] = {"keys", "issue", NULL};
+    fill();
+    size_t before = proxy_bytes_down(proxy);
+    ctl_expect(ctl_run_at(&proxied, issue), 0, NULL, NULL);
+    size_t total = proxy_bytes_down(proxy) - before;
+    for (size_t at = 1; at < total;
+         at += at + (size_t)2 * SLACK < total ? 5 : 1) { /* each byte of the last reply */
+        fill();
+        proxy_inject_after(proxy, at, at % 2 == 0 ? PROXY_RESET : PROXY_FINISH);
+        struct ctl_run run = ctl_run_at(&proxied, issue);
+        assert_true(proxy_has_injected(proxy));
+        assert_string_equal(run.out, "");
+        ctl_expect(run, 1, NULL, NULL);
+        assert_int_equal(redis_integer(&redis, "SCARD channels:api_keys"), 1);
+    }
+}
+
+/* ---- Missing rights ---- */
+
+static const char KEY_DIGEST[] = "ab530a13e45914982b79f9b7e3fba994cfd1f3fb22f71cea1afbf02b460c6d1d";
+
+/* Each with the Redis commands that it needs. */
+static const struct action {
+    const char *args[4];
+    const char *commands;
+} ACTIONS[] = {
+    {{"load", "after"}, "hmget get zscore hset del multi set exec zadd zrevrange pttl pexpire persist"},
+    {{"load", "after", "--replace"},
+     "hmget get hset del multi set exec zadd unlink watch zcard rename scan zscore pttl pexpire persist"},
+    {{"verify"}, "zscan hmget get scan zscore zcard sscan type pttl memory|usage"},
+    {{"keys", "issue"}, "sadd"},
+    {{"keys", "list"}, "smembers"},
+    {{"keys", "revoke", KEY_DIGEST}, "srem"},
+};
+
+/* Runs channelctl as this Redis user; the word "after" stands for the file of that name. */
+static struct ctl_run run_as(const char *user, const char *const *words)
+{
+    const char *args[5] = {NULL};
+    char *file = text_printf("%s/after", redis.dir.path);
+    for (int i = 0; words[i] != NULL; i++)
+        args[i] = strcmp(words[i], "after") == 0 ? file : words[i];
+    struct redis as_user = {.dir = redis.dir};
+    (void)snprintf(as_user.url, sizeof as_user.url, "redis://%s:pw@127.0.0.1:%d/0", user, redis.port);
+    struct ctl_run run = ctl_run_at(&as_user, args);
+    free(file);
+    return run;
+}
+
+/* Four channels, of which the file "after" moves one to another link, drops one, leaves one and adds one. */
+static void fill_for_rights(void)
+{
+    char *before = text_printf("%s", "");
+    char *after = text_printf("%s/after", redis.dir.path);
+    redis_do(&redis, "FLUSHALL");
+    catalogue_issue_key(&redis, "some-key");
+    for (size_t n = 0; n < 4; n++) {
+        char *card = catalogue_card(n);
+        before = text_append(before, card);
+        before = text_append(before, "\n");
+        free(card);
+    }
+    ctl_expect_load(before, NULL, 0);
+    char *kept = catalogue_card(2);
+    char *added = catalogue_card(4);
+    char *text = text_printf(
+        "{\"max_channel_id\":%lld,\"title\":\"moved\",\"link\":\"https://max.ru/elsewhere\"}\n%s\n%s\n",
+        (long long)catalogue_id(0), kept, added);
+    assert_true(text_write_file(after, text));
+    free(text);
+    free(kept);
+    free(added);
+    free(before);
+    free(after);
+}
+
+static void deny(const char *command)
+{
+    redis_do(&redis, "ACL SETUSER loader reset on >pw ~* &* +@all -%s", command);
+}
+
+static void expect_error(const struct action *o, const char *command)
+{
+    struct ctl_run run = run_as("loader", o->args);
+    if (run.status == 0 || strstr(run.err, "NOPERM") == NULL)
+        fail_msg("%s without %s: %d: %s%s", o->args[0], command, run.status, run.out, run.err);
+    ctl_run_free(&run);
+}
+
+static void expect_repair(void)
+{
+    char *file = text_printf("%s/after", redis.dir.path);
+    redis_do(&redis, "DEL channels:loader"); /* the user may not have been able to release it */
+    ctl_expect(CTL("load", file, "--replace"), 0, NULL, NULL);
+    ctl_expect_sound();
+    free(file);
+}
+
+TEST_CASE(each_missing_right_is_reported_and_does_no_harm)
+{
+    for (size_t i = 0; i < TEST_COUNT(ACTIONS); i++) {
+        char *commands = text_printf("%s", ACTIONS[i].commands);
+        char *rest = NULL;
+        for (char *command = strtok_r(commands, " ", &rest); command != NULL;
+             command = strtok_r(NULL, " ", &rest)) {
+            fill_for_rights();
+            deny(command);
+            expect_error(&ACTIONS[i], command);
+            expect_repair();
+        }
+        free(commands);
+    }
+}
