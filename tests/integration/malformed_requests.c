@@ -1,12 +1,12 @@
 /*
- * Requests in hostile shapes: each is answered as RFC 9112 wants it, whole and byte by byte, and what
- * follows it is never taken for a request where it is none.
+ * Malformed requests, each sent whole and byte by byte: the response is the one of RFC 9112, and what follows
+ * is never taken for a request where it is none.
  */
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "hostile/shapes.h"
+#include "support/malformed.h"
 
 FIXTURE(3, NULL)
 
@@ -31,22 +31,30 @@ static void check(struct fixture *fixture, const struct shape *list)
     assert_int_equal(fixture_status(fixture, "channels/"), 200);
 }
 
-TEST_CASE(odd_lengths_and_codings_are_refused)
+TEST_CASE(lengths_and_transfer_codings)
 {
     check(*state, shapes_of_length);
 }
 
-TEST_CASE(odd_chunks_are_refused)
+TEST_CASE(chunks)
 {
     check(*state, shapes_of_chunks);
 }
 
-TEST_CASE(odd_lines_versions_and_methods_are_refused)
+TEST_CASE(lines_fields_versions_and_methods)
 {
     check(*state, shapes_of_lines);
 }
 
-TEST_CASE(odd_targets_are_refused_or_found_nowhere)
+TEST_CASE(targets)
 {
     check(*state, shapes_of_targets);
+}
+
+TEST_CASE(refusals_are_counted)
+{
+    struct fixture *fixture = *state;
+    double before = server_metric(&fixture->server, "channeld_requests_rejected_total");
+    check(fixture, shapes_of_chunks);
+    assert_true(server_metric(&fixture->server, "channeld_requests_rejected_total") >= before + 10);
 }
