@@ -13,7 +13,7 @@
 
 enum { CHANNELS = 130, TARGETS = 24, CLIENTS = 16, ROUNDS = 3, PIPELINE = 12 };
 
-struct bench {
+struct late {
     struct redis redis;
     struct server server;
     struct proxy *proxy;
@@ -22,80 +22,80 @@ struct bench {
 };
 
 struct client {
-    const struct bench *bench;
+    const struct late *late;
     unsigned seed;
     pthread_t thread;
     int error; /* negative errno of the first failed exchange */
     int mismatches;
 };
 
-static void learn_targets(struct bench *bench)
+static void learn_targets(struct late *late)
 {
     for (size_t i = 0; i < TARGETS; i++) {
         struct http_response response;
         long long id = catalogue_id(i);
         switch (i % 4) {
         case 0:
-            bench->targets[i] = text_printf("/api/channel/by-id/%lld/", id);
+            late->targets[i] = text_printf("/api/channel/by-id/%lld/", id);
             break;
         case 1:
-            bench->targets[i] = text_printf("/api/channel/by-link/?link=https://web.max.ru/sample_%zu", i);
+            late->targets[i] = text_printf("/api/channel/by-link/?link=https://web.max.ru/sample_%zu", i);
             break;
         case 2:
-            bench->targets[i] = text_printf("/api/channels/?page=%zu", i / 4 + 1);
+            late->targets[i] = text_printf("/api/channels/?page=%zu", i / 4 + 1);
             break;
         default:
-            bench->targets[i] = text_printf("/api/channel/by-id/8888%zu/", i);
+            late->targets[i] = text_printf("/api/channel/by-id/8888%zu/", i);
             break;
         }
-        http_get(bench->server.port, bench->targets[i], FIXTURE_AUTH, &response);
+        http_get(late->server.port, late->targets[i], FIXTURE_AUTH, &response);
         assert_int_equal(response.status, i % 4 == 3 ? 404 : 200);
-        bench->bodies[i] = response.status == 200 ? text_printf("%s", response.body) : NULL;
+        late->bodies[i] = response.status == 200 ? text_printf("%s", response.body) : NULL;
         http_response_free(&response);
     }
 }
 
 static int begin(void **state)
 {
-    static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=20s", NULL};
-    struct bench *bench = calloc(1, sizeof *bench);
-    assert_non_null(bench);
-    *state = bench;
-    redis_start(&bench->redis, NULL);
-    catalogue_issue_key(&bench->redis, FIXTURE_KEY);
-    catalogue_put_samples(&bench->redis, CHANNELS);
-    bench->proxy = proxy_new(bench->redis.port);
-    char *url = text_printf("redis://127.0.0.1:%d/0", proxy_port(bench->proxy));
+    static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=20s", "CHANNELD_CACHE_SIZE=0", NULL};
+    struct late *late = calloc(1, sizeof *late);
+    assert_non_null(late);
+    *state = late;
+    redis_start(&late->redis, NULL);
+    catalogue_issue_key(&late->redis, FIXTURE_KEY);
+    catalogue_put_samples(&late->redis, CHANNELS);
+    late->proxy = proxy_new(late->redis.port);
+    char *url = text_printf("redis://127.0.0.1:%d/0", proxy_port(late->proxy));
     struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
-    server_start(&bench->server, &spec);
-    learn_targets(bench);
+    server_start(&late->server, &spec);
+    learn_targets(late);
     free(url);
     return 0;
 }
 
 static int end(void **state)
 {
-    struct bench *bench = *state;
-    if (bench == NULL)
+    struct late *late = *state;
+    if (late == NULL)
         return 0;
-    server_stop(&bench->server);
-    proxy_free(bench->proxy);
-    redis_stop(&bench->redis);
+    server_stop(&late->server);
+    proxy_free(late->proxy);
+    redis_stop(&late->redis);
     for (size_t i = 0; i < TARGETS; i++) {
-        free(bench->targets[i]);
-        free(bench->bodies[i]);
+        free(late->targets[i]);
+        free(late->bodies[i]);
     }
-    free(bench);
+    free(late);
     return 0;
 }
 
 TEST_GROUP(begin, end)
 
-static bool is_right(const struct bench *bench, size_t i, const struct http_response *response)
+static bool is_right(const struct late *late, size_t i, const struct http_response *response)
 {
-    if (bench->bodies[i] == NULL)
+    if (late->bodies[i] == NULL)
         return response->status == 404;
-    return response->status == 200 && strcmp(response->body, bench->bodies[i]) == 0;
+    return response->status == 200 && strcmp(response->body, late->bodies[i]) == 0;
 }
 
 /* One pipeline of random targets over a fresh connection. */
@@ -106,18 +106,18 @@ static void run_pipeline(struct client *client)
     char *requests = text_repeat(' ', 0);
     for (size_t i = 0; i < PIPELINE; i++) {
         chosen[i] = (size_t)rand_r(&client->seed) % TARGETS;
-        char *request = http_format("GET", client->bench->targets[chosen[i]], FIXTURE_AUTH);
+        char *request = http_format("GET", client->late->targets[chosen[i]], FIXTURE_AUTH);
         requests = text_append(requests, request);
         free(request);
     }
-    client->error = http_open(&conn, client->bench->server.port);
+    client->error = http_open(&conn, client->late->server.port);
     if (client->error == 0)
         client->error = http_send_text(&conn, requests);
     for (size_t i = 0; i < PIPELINE && client->error == 0; i++) {
         struct http_response response;
         client->error = http_read(&conn, false, &response);
         if (client->error == 0)
-            client->mismatches += !is_right(client->bench, chosen[i], &response);
+            client->mismatches += !is_right(client->late, chosen[i], &response);
         http_response_free(&response);
     }
     http_close(&conn);
@@ -132,12 +132,12 @@ static void *run_client(void *arg)
     return NULL;
 }
 
-static void assert_all_right(struct bench *bench)
+static void assert_all_right(struct late *late)
 {
     struct client clients[CLIENTS];
     memset(clients, 0, sizeof clients);
     for (unsigned i = 0; i < CLIENTS; i++) {
-        clients[i].bench = bench;
+        clients[i].late = late;
         clients[i].seed = i + 1;
         assert_int_equal(pthread_create(&clients[i].thread, NULL, run_client, &clients[i]), 0);
     }
@@ -156,26 +156,26 @@ TEST_CASE(concurrent_pipelines_are_right_with_a_prompt_redis)
 
 TEST_CASE(concurrent_pipelines_are_right_with_late_answers)
 {
-    struct bench *bench = *state;
-    proxy_set_delay(bench->proxy, 15);
-    assert_all_right(bench);
-    proxy_set_delay(bench->proxy, 0);
+    struct late *late = *state;
+    proxy_set_delay(late->proxy, 15);
+    assert_all_right(late);
+    proxy_set_delay(late->proxy, 0);
 }
 
 TEST_CASE(concurrent_pipelines_are_right_with_answers_in_pieces)
 {
-    struct bench *bench = *state;
-    proxy_set_slice(bench->proxy, 7);
-    assert_all_right(bench);
-    proxy_set_delay(bench->proxy, 5);
-    proxy_set_slice(bench->proxy, 1000);
-    assert_all_right(bench);
-    proxy_set_slice(bench->proxy, 0);
-    proxy_set_delay(bench->proxy, 0);
+    struct late *late = *state;
+    proxy_set_slice(late->proxy, 7);
+    assert_all_right(late);
+    proxy_set_delay(late->proxy, 5);
+    proxy_set_slice(late->proxy, 1000);
+    assert_all_right(late);
+    proxy_set_slice(late->proxy, 0);
+    proxy_set_delay(late->proxy, 0);
 }
 
 TEST_CASE(each_worker_has_one_connection_to_redis)
 {
-    struct bench *bench = *state;
-    assert_int_equal(proxy_connections(bench->proxy), 2);
+    struct late *late = *state;
+    assert_int_equal(proxy_connections(late->proxy), 2);
 }
