@@ -182,7 +182,8 @@ static bool no_key_is_checked_in_redis(void *arg)
 
 TEST_CASE(held_keys_are_checked_in_memory)
 {
-    struct fixture *fixture = fixture_new(3, NULL);
+    static const char *const patient[] = {"CHANNELD_REQUEST_TIMEOUT=20s", NULL};
+    struct fixture *fixture = fixture_new(3, patient);
     catalogue_issue_keys(&fixture->redis, KEYS_HELD);
     expect_issued_and_revoked_at_once(fixture);
     /* The set changes again and again while it is read: every response is right, and in the end it is held.
@@ -198,7 +199,8 @@ TEST_CASE(held_keys_are_checked_in_memory)
 
 TEST_CASE(keys_beyond_the_limit_are_checked_in_redis_once)
 {
-    struct fixture *fixture = fixture_new(3, NULL);
+    static const char *const patient[] = {"CHANNELD_REQUEST_TIMEOUT=20s", NULL};
+    struct fixture *fixture = fixture_new(3, patient);
     catalogue_issue_keys(&fixture->redis, KEYS_BEYOND);
     assert_true(redis_integer(&fixture->redis, "SCARD channels:api_keys") > KEYS_BEYOND);
     for (int i = 0; i < 40; i++)
@@ -217,8 +219,9 @@ TEST_CASE(keys_beyond_the_limit_are_checked_in_redis_once)
 
 enum { WRONG_KEYS = 20000, PIPELINE = 50, HELD_KEYS = 100000, MANY_KEYS = 100001, SLACK_BYTES = 8 << 20 };
 
-/* One worker: what is cached for one request is cached for all. */
-static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_CACHE_SIZE=1MiB", NULL};
+/* One worker: what is cached for one request is cached for all. A busy machine needs time for the scripts. */
+static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_CACHE_SIZE=1MiB",
+                                  "CHANNELD_REQUEST_TIMEOUT=20s", NULL};
 
 /* So many requests with a wrong key each, all refused. */
 static void flood(struct fixture *fixture, int count)
