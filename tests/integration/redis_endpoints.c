@@ -1,4 +1,4 @@
-/* The ways of naming a Redis: address, host name, database, Unix socket, and a prefix of its own. */
+/* Endpoints of Redis: host name, database, Unix socket, and a prefix of the keys. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,36 +11,26 @@ static void assert_serves(const char *url, const char *setting)
 {
     const char *env[] = {setting, NULL};
     struct fixture fixture;
-    struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
-    memset(&fixture, 0, sizeof fixture);
-    server_start(&fixture.server, &spec);
+    fixture_serve(&fixture, url, env, SERVER_WAIT_READY);
     assert_int_equal(fixture_status(&fixture, "channel/by-id/1/"), 200);
     assert_int_equal(fixture_status(&fixture, "channels/"), 200);
     server_stop(&fixture.server);
 }
 
-TEST_CASE(host_name_is_resolved)
+/* By name, and in another database. */
+TEST_CASE(host_name_and_database)
 {
     struct redis redis;
     redis_start(&redis, NULL);
-    catalogue_issue_key(&redis, FIXTURE_KEY);
-    catalogue_put(&redis, "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
-    char *url = text_printf("redis://localhost:%d", redis.port);
-    assert_serves(url, NULL);
-    free(url);
-    redis_stop(&redis);
-}
-
-TEST_CASE(database_number_is_selected)
-{
-    struct redis redis;
-    redis_start(&redis, NULL);
-    redis_do(&redis, "SELECT 5");
-    catalogue_issue_key(&redis, FIXTURE_KEY);
-    catalogue_put(&redis, "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
-    char *url = text_printf("redis://127.0.0.1:%d/5", redis.port);
-    assert_serves(url, NULL);
-    free(url);
+    for (int db = 0; db <= 5; db += 5) {
+        redis_do(&redis, "SELECT %d", db);
+        catalogue_issue_key(&redis, FIXTURE_KEY);
+        catalogue_put(&redis, "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
+        char *url = text_printf("redis://%s:%d/%d", db == 0 ? "localhost" : "127.0.0.1", redis.port, db);
+        assert_serves(url, NULL);
+        free(url);
+        redis_do(&redis, "FLUSHDB");
+    }
     redis_stop(&redis);
 }
 
@@ -112,22 +102,15 @@ TEST_CASE(unix_socket_takes_user_password_and_database)
     local_stop(&l);
 }
 
-static bool serves(void *arg)
-{
-    return fixture_status(arg, "channel/by-id/1/") == 200;
-}
-
-/* The socket's file is made anew; until then there is none, or one where nobody listens. */
-TEST_CASE(unix_socket_that_goes_and_comes_is_found_again)
+/* The file of the socket is replaced; until then there is none, or one without a listener. */
+TEST_CASE(unix_socket_that_is_replaced_is_found_again)
 {
     static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=500ms", "CHANNELD_STALE_LIMIT=0s", NULL};
     struct local l;
     struct fixture fixture;
     local_start(&l, NULL);
     char *url = text_printf("unix://%s", l.path);
-    struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
-    memset(&fixture, 0, sizeof fixture);
-    server_start(&fixture.server, &spec);
+    fixture_serve(&fixture, url, env, SERVER_WAIT_READY);
     redis_do(&l.redis, "SAVE");
     redis_kill(&l.redis); /* leaves the file behind */
     server_await_admin(&fixture.server, "/readyz", 503);
@@ -135,21 +118,20 @@ TEST_CASE(unix_socket_that_goes_and_comes_is_found_again)
     assert_int_equal(remove(l.path), 0);
     server_await_metric(&fixture.server, "channeld_redis_disconnects_total", 8);
     redis_restart(&l.redis);
-    assert_true(wait_until(serves, &fixture, WAIT_DEADLINE_MS));
+    fixture_await(&fixture, "channel/by-id/1/", 200);
     server_stop(&fixture.server);
     free(url);
     local_stop(&l);
 }
 
-TEST_CASE(unix_socket_with_a_wrong_password_is_no_redis)
+TEST_CASE(unix_socket_with_a_wrong_password)
 {
     struct local l;
     struct server server;
     char *errors = NULL;
     local_start(&l, "s3cret");
     char *url = text_printf("unix://:wrong@%s", l.path);
-    struct server_spec spec = {.redis_url = url, .wait = SERVER_WAIT_LISTENING};
-    server_start(&server, &spec);
+    server_start(&server, &(struct server_spec){url, NULL, SERVER_WAIT_LISTENING});
     server_await_metric(&server, "channeld_redis_disconnects_total", 2);
     assert_int_equal(server_admin_status(&server, "/readyz"), 503);
     server_await_log(&server, "WRONGPASS");

@@ -87,7 +87,7 @@ static void expect_move_to(int redis, int at_most_ms)
 }
 
 /* With sixteen workers the odds that one of two replicas is left out by chance are one to thirty thousand. */
-SLOW_TEST_WITH(workers_share_the_replicas, set_up_two_replicas, tear_down)
+TEST_CASE_WITH(workers_share_the_replicas, set_up_two_replicas, tear_down)
 {
     static const char *const env[] = {"CHANNELD_WORKERS=16", NULL};
     struct server many;
@@ -103,7 +103,7 @@ SLOW_TEST_WITH(workers_share_the_replicas, set_up_two_replicas, tear_down)
     free(url);
 }
 
-SLOW_TEST_WITH(killed_replica_is_left_for_the_other, set_up_two_replicas, tear_down)
+TEST_CASE_WITH(killed_replica_is_left_for_the_other, set_up_two_replicas, tear_down)
 {
     int first = connected_redis();
     assert_in_range(first, 1, 2);
@@ -130,7 +130,7 @@ SLOW_TEST_WITH(replica_that_has_lost_its_master_is_left_for_the_other, set_up_tw
     expect_move_to(3 - first, MOVE_MS);
 }
 
-SLOW_TEST_WITH(promoted_replica_is_left_for_the_other, set_up_two_replicas, tear_down)
+TEST_CASE_WITH(promoted_replica_is_left_for_the_other, set_up_two_replicas, tear_down)
 {
     int first = connected_redis();
     assert_in_range(first, 1, 2);
