@@ -1,6 +1,6 @@
-/* Looking at channeld from outside; see witness.h. */
+/* Samples of channeld from outside, and their judgement; see monitor.h. */
 
-#include "soak/witness.h"
+#include "soak/monitor.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 enum { POLL_MS = 50 };
 
-struct sample witness_look(struct server *server)
+struct sample monitor_read(struct server *server)
 {
     struct sample s = {0};
     char *metrics = server_metrics(server);
@@ -47,7 +47,7 @@ static uint64_t within(const struct latency *now, const struct latency *before, 
     return 0;
 }
 
-static void measure_rates(struct witness *w, struct sample *s)
+static void measure_rates(struct monitor *w, struct sample *s)
 {
     struct latency now;
     uint64_t failed = 0;
@@ -73,7 +73,7 @@ static void measure_rates(struct witness *w, struct sample *s)
     w->sampled = at;
 }
 
-static void keep(struct witness *w, const struct sample *s)
+static void keep(struct monitor *w, const struct sample *s)
 {
     if (w->count == w->capacity) {
         w->capacity = w->capacity == 0 ? 64 : 2 * w->capacity;
@@ -94,20 +94,20 @@ static void keep(struct witness *w, const struct sample *s)
 
 static void *watch(void *arg)
 {
-    struct witness *w = arg;
+    struct monitor *w = arg;
     while (!atomic_load(&w->finished)) {
         if (clock_now() - w->sampled < (int64_t)w->interval_s * CLOCK_S) {
             clock_sleep((int64_t)POLL_MS * CLOCK_MS);
             continue;
         }
-        struct sample s = witness_look(&w->run->stage.server);
+        struct sample s = monitor_read(&w->run->stage.server);
         measure_rates(w, &s);
         keep(w, &s);
     }
     return NULL;
 }
 
-void witness_start(struct witness *w)
+void monitor_start(struct monitor *w)
 {
     if (w->curve != NULL)
         (void)fputs(
@@ -120,13 +120,109 @@ void witness_start(struct witness *w)
         abort();
 }
 
-void witness_stop(struct witness *w)
+void monitor_stop(struct monitor *w)
 {
     atomic_store(&w->finished, true);
     (void)pthread_join(w->thread, NULL);
 }
 
-void witness_free(struct witness *w)
+void monitor_free(struct monitor *w)
 {
     free(w->samples);
+}
+
+/* ---- the judgement ---- */
+
+enum {
+    QUARTERS = 4,
+    SAMPLES_MIN = 2 * QUARTERS,
+    LATENCY_SAMPLES_MIN = 40, /* fewer say more about the machine */
+    GROWTH_BYTES = 4 << 20,
+    GROWTH_PART = 50,
+    SLOWER = 3,
+    SLOWER_US = 5000
+};
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const bool SANITIZED = true;
+#else
+static const bool SANITIZED = false;
+#endif
+
+static double resident(const struct sample *s)
+{
+    return s->resident_bytes;
+}
+
+static double p99(const struct sample *s)
+{
+    return (double)s->p99_us;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The median over a quarter (from 0) of the time; 0 when there is nothing to go by. */
+static double median(const struct monitor *w, size_t quarter, bool calm_only,
+                     double (*of)(const struct sample *))
+{
+    double *value = calloc(w->count + 1, sizeof *value);
+    size_t n = 0;
+    if (value == NULL)
+        abort();
+    for (size_t i = w->count * quarter / QUARTERS; i < w->count * (quarter + 1) / QUARTERS; i++) {
+        if (!calm_only || w->samples[i].calm)
+            value[n++] = of(&w->samples[i]);
+    }
+    qsort(value, n, sizeof *value, ascending);
+    double middle = n == 0 ? 0 : value[n / 2];
+    free(value);
+    return middle;
+}
+
+static bool judge_memory(const struct monitor *w)
+{
+    double early = median(w, 1, false, resident);
+    double late = median(w, QUARTERS - 1, false, resident);
+    bool flat = SANITIZED || late <= early + early / GROWTH_PART + GROWTH_BYTES;
+    printf("resident memory: %.1f MB in the second quarter, %.1f MB in the last: %s\n", early / 1e6,
+           late / 1e6,
+           SANITIZED ? "not judged"
+           : flat    ? "flat"
+                     : "GROWN");
+    return flat;
+}
+
+static bool judge_latency(const struct monitor *w)
+{
+    double early = median(w, 1, true, p99);
+    double late = median(w, QUARTERS - 1, true, p99);
+    bool steady = early == 0 || late <= SLOWER * early + SLOWER_US;
+    printf("p99 in calm intervals: %.0f us in the second quarter, %.0f us in the last: %s\n", early, late,
+           steady ? "steady" : "SLOWER");
+    return steady;
+}
+
+static bool judge_leftovers(const struct sample *before, const struct sample *after)
+{
+    bool same = before->descriptors >= after->descriptors && before->threads == after->threads &&
+                after->connections == 0;
+    printf("descriptors %.0f before, %.0f after; threads %.0f, %.0f; connections left %.0f: %s\n",
+           before->descriptors, after->descriptors, before->threads, after->threads, after->connections,
+           same ? "the same" : "CHANGED");
+    return same;
+}
+
+bool monitor_judge(const struct monitor *w, const struct sample *before, const struct sample *after)
+{
+    bool well = judge_leftovers(before, after);
+    if (w->count >= SAMPLES_MIN)
+        well = judge_memory(w) && well;
+    if (w->count >= LATENCY_SAMPLES_MIN)
+        well = judge_latency(w) && well;
+    return well;
 }

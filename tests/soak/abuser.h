@@ -1,5 +1,5 @@
-#ifndef SOAK_VANDAL_H
-#define SOAK_VANDAL_H
+#ifndef SOAK_ABUSER_H
+#define SOAK_ABUSER_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -7,38 +7,38 @@
 #include <stdint.h>
 
 /*
- * A thread that misuses channeld in every way at once: connections that say nothing, a byte at a time, or
- * nonsense; that ask and never read, reset in the middle, smuggle, flood with wrong keys. It wants no
- * answers; what it must not do is harm others.
+ * A thread that abuses channeld in every way at once: connections that send nothing, a byte at a time, or
+ * garbage; that never read, are reset, smuggle requests, flood with wrong keys. Other clients must not
+ * suffer.
  */
 
-enum { VANDAL_CONNECTIONS = 48 };
+enum { ABUSER_CONNECTIONS = 48 };
 
-struct vandal_connection {
+struct abuser_connection {
     int fd; /* -1: closed */
     const char *text;
     size_t length;
     size_t sent;
     size_t step; /* bytes sent at a time */
-    bool deaf;   /* never reads */
+    bool never_reads;
 };
 
-struct vandal {
+struct abuser {
     int port;
     const char *key; /* a valid one, borrowed */
     uint64_t chance;
     char *flood; /* requests with a wrong key each, owned */
     char *greed; /* many requests for pages with the valid key, owned */
     char *large; /* a header that is too large, owned */
-    struct vandal_connection connection[VANDAL_CONNECTIONS];
+    struct abuser_connection connection[ABUSER_CONNECTIONS];
     _Atomic uint64_t acts;
     atomic_bool finished;
     pthread_t thread;
 };
 
-void vandal_start(struct vandal *vandal, int port, const char *key, uint64_t seed);
+void abuser_start(struct abuser *abuser, int port, const char *key, uint64_t seed);
 
 /* Ends it and closes all its connections. */
-void vandal_stop(struct vandal *vandal);
+void abuser_stop(struct abuser *abuser);
 
 #endif
