@@ -86,7 +86,7 @@ TEST_CASE_WITH(redis_busy_with_a_script, setup_script, teardown_script)
 static int setup_loading(void **state)
 {
     /* 20,000 cards with a delay each, in microseconds. */
-    static const char *const args[] = {"--key-load-delay", "150", "--loading-process-events-interval-bytes",
+    static const char *const args[] = {"--key-load-delay", "60", "--loading-process-events-interval-bytes",
                                        "2048", NULL};
     static const char *const env[] = {"CHANNELD_LOG_LEVEL=debug", NULL};
     struct testbed *bed = testbed_start(state, &(struct testbed_spec){.env = env, .redis_args = args});

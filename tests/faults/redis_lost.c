@@ -10,14 +10,24 @@ enum { STALE_LIMIT_MS = 2000, ROUNDS = 2, WATCH_MS = 300 };
 
 /* ---- killed ---- */
 
-static int setup(void **state)
+static int setup_with(void **state, const char *timeout)
 {
-    static const char *const env[] = {"CHANNELD_STALE_LIMIT=2s", NULL};
+    const char *const env[] = {"CHANNELD_STALE_LIMIT=2s", timeout, NULL};
     struct testbed *bed = testbed_new(&(struct testbed_spec){.env = env});
     /* There is no automatic persistence: this is the data of the next start. */
     redis_do(&bed->fixture.redis, "SAVE");
     *state = bed;
     return 0;
+}
+
+static int setup(void **state)
+{
+    return setup_with(state, NULL);
+}
+
+static int setup_short_timeout(void **state)
+{
+    return setup_with(state, "CHANNELD_REQUEST_TIMEOUT=300ms");
 }
 
 TEST_CASE_WITH(cached_responses_go_on_for_the_stale_limit, setup, testbed_teardown)
@@ -65,7 +75,7 @@ TEST_CASE_WITH(no_request_fails_when_redis_restarts_at_once, setup, testbed_tear
 
 /* An empty Redis counts as lost: the cache serves for the stale limit, then 500. With a key it is a catalogue
  * again, an empty one, and nothing of the old one is served. */
-TEST_CASE_WITH(empty_redis_counts_as_lost, setup, testbed_teardown)
+TEST_CASE_WITH(empty_redis_counts_as_lost, setup_short_timeout, testbed_teardown)
 {
     static const char *const paths[] = {"channel/by-id/1/", "channel/by-link/?link=https://max.ru/c2",
                                         "channels/", "channel/by-id/0/"};

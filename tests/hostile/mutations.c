@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hostile/shapes.h"
 #include "support/footprint.h"
+#include "support/malformed.h"
 
 enum { ROUNDS = 4000, ROOM = 1024, GROWTH_KIB = 1024 };
 

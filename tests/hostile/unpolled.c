@@ -86,11 +86,10 @@ static bool serves_one(void *arg)
     return served;
 }
 
-static void connections_that_cannot_be_polled_are_lost_alone(void **state)
+TEST_CASE(connections_that_cannot_be_polled_are_lost_alone)
 {
     static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_HEADER_TIMEOUT=500ms", NULL};
     struct fixture *f = fixture_new(3, env);
-    (void)state;
     for (int i = 0; i < ROUNDS; i++) {
         int served = count_served(f);
         assert_in_range(served, 1, CLIENTS - 1);
@@ -113,8 +112,5 @@ int main(int argc, char **argv)
     (void)snprintf(self + len, sizeof self - (size_t)len, " %s", WRAPPED);
     if (setenv("TEST_WRAPPER", self, 1) != 0)
         return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(connections_that_cannot_be_polled_are_lost_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(argc, argv);
 }

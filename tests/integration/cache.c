@@ -1,5 +1,4 @@
-/* What is remembered, that it is true again as soon as Redis has changed, and what it may be used for without
- * Redis. */
+/* What is cached, that it follows every change of Redis, and how it is used without Redis. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,32 +16,12 @@ static double commands(struct fixture *f)
     return server_metric(&f->server, "channeld_redis_commands_total");
 }
 
-/* Waits until an answer holds the text: what changed must show without any further cause. */
-struct expectation {
-    struct fixture *fixture;
-    const char *path;
-    const char *text;
-    bool wanted;
-};
-
-static bool shows(void *arg)
+static void await(struct fixture *f, const char *path, const char *text, bool contained)
 {
-    struct expectation *e = arg;
-    struct http_response response;
-    fixture_get(e->fixture, e->path, &response);
-    bool found = response.body != NULL && strstr(response.body, e->text) != NULL;
-    http_response_free(&response);
-    return found == e->wanted;
+    fixture_await_text(f, path, text, contained);
 }
 
-static void await(struct fixture *f, const char *path, const char *text, bool wanted)
-{
-    struct expectation e = {f, path, text, wanted};
-    if (!wait_until(shows, &e, 2000))
-        fail_msg("%s: %s \"%s\"", path, wanted ? "never shows" : "still shows", text);
-}
-
-TEST_CASE(repeated_requests_cost_redis_nothing)
+TEST_CASE(repeated_requests_cost_no_redis_commands)
 {
     static const char *const paths[] = {"channel/by-id/5/", "channel/by-link/?link=https://max.ru/five",
                                         "channel/by-link/?link=https://web.max.ru/five", "channels/",
@@ -50,28 +29,28 @@ TEST_CASE(repeated_requests_cost_redis_nothing)
     struct fixture *f = fixture_new(3, ONE_WORKER);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/five\"}", 5);
     for (size_t i = 0; i < TEST_COUNT(paths); i++)
-        assert_int_equal(fixture_status(f, paths[i]), 200);
+        fixture_expect(f, paths[i], 200);
     double before = commands(f);
     double hits = server_metric(&f->server, "channeld_cache_hits_total");
     for (int round = 0; round < 10; round++)
         for (size_t i = 0; i < TEST_COUNT(paths); i++)
-            assert_int_equal(fixture_status(f, paths[i]), 200);
+            fixture_expect(f, paths[i], 200);
     assert_true(commands(f) == before);
     assert_true(server_metric(&f->server, "channeld_cache_hits_total") == hits + 50);
     fixture_free(f);
 }
 
-TEST_CASE(wrong_keys_and_missing_channels_cost_redis_nothing)
+TEST_CASE(wrong_keys_and_missing_channels_cost_no_redis_commands)
 {
     struct fixture *f = fixture_new(3, ONE_WORKER);
     struct http_response response;
-    assert_int_equal(fixture_status(f, "channel/by-id/404/"), 404);
-    assert_int_equal(fixture_status(f, "channel/by-link/?link=https://max.ru/nobody"), 404);
+    fixture_expect(f, "channel/by-id/404/", 404);
+    fixture_expect(f, "channel/by-link/?link=https://max.ru/nobody", 404);
     double before = commands(f);
     for (int i = 0; i < 20; i++) {
-        assert_int_equal(fixture_status(f, "channel/by-id/404/"), 404);
-        assert_int_equal(fixture_status(f, "channel/by-link/?link=https://max.ru/nobody"), 404);
-        http_get(f->server.port, "/api/channels/", "X-Api-Key: wrong\r\n", &response);
+        fixture_expect(f, "channel/by-id/404/", 404);
+        fixture_expect(f, "channel/by-link/?link=https://max.ru/nobody", 404);
+        http_get(f->server.port, "/api/channels/", FIXTURE_WRONG, &response);
         assert_int_equal(response.status, 401);
         http_response_free(&response);
     }
@@ -85,7 +64,7 @@ TEST_CASE(without_a_cache_every_request_reads_redis)
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", 5);
     double before = commands(f);
     for (int i = 0; i < 10; i++)
-        assert_int_equal(fixture_status(f, "channel/by-id/5/"), 200);
+        fixture_expect(f, "channel/by-id/5/", 200);
     assert_true(commands(f) == before + 20); /* key and card */
     redis_do(&f->redis, "HSET channels:card:5 title changed");
     char *body = fixture_body(f, "channel/by-id/5/"); /* at once, without waiting */
@@ -94,18 +73,17 @@ TEST_CASE(without_a_cache_every_request_reads_redis)
     fixture_free(f);
 }
 
-/* Its card comes along with the verdict on the key; it must neither be told nor kept for ever. */
-TEST_CASE(a_wrong_key_gets_nothing_of_an_existing_card)
+/* Its card arrives together with the result for the key; it must be neither sent nor kept. */
+TEST_CASE(wrong_key_gets_nothing_of_a_card)
 {
     struct fixture *f = fixture_new(3, NO_CACHE);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", 5);
     for (int i = 0; i < 10; i++)
-        assert_int_equal(http_get_status(f->server.port, "/api/channel/by-id/5/", "X-Api-Key: wrong\r\n"),
-                         401);
+        assert_int_equal(http_get_status(f->server.port, "/api/channel/by-id/5/", FIXTURE_WRONG), 401);
     fixture_free(f); /* under AddressSanitizer a leak is an exit code other than 0 */
 }
 
-TEST_CASE(a_changed_card_shows_everywhere)
+TEST_CASE(changed_card_shows_everywhere)
 {
     struct fixture *f = fixture_new(3, ONE_WORKER);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/five\"}", 5);
@@ -125,12 +103,12 @@ static bool costs_nothing(void *arg)
 {
     struct fixture *f = arg;
     double before = commands(f);
-    assert_int_equal(fixture_status(f, "channels/"), 200);
+    fixture_expect(f, "channels/", 200);
     return commands(f) == before;
 }
 
-/* Of the other channels of the page nothing is read again. */
-TEST_CASE(a_changed_card_costs_its_page_one_read)
+/* The other channels of the page are not read again. */
+TEST_CASE(changed_card_costs_its_page_one_query)
 {
     struct fixture *f = fixture_new(100, ONE_WORKER);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", -1);
@@ -144,50 +122,42 @@ TEST_CASE(a_changed_card_costs_its_page_one_read)
 }
 
 /*
- * What a page is made of changes while Redis is asked for it, and what is read then is the new value: only
- * the page as a whole is not remembered. The next one is put together without Redis.
+ * A card changes while its page is read, and the new value is read then: only the page as a whole is not
+ * cached. The next one is built without Redis.
  */
-TEST_CASE(a_page_that_was_overtaken_is_made_of_what_was_read)
+TEST_CASE(page_invalidated_in_flight_is_built_of_what_was_read)
 {
     static const char invalidations[] = "channeld_cache_invalidations_total";
-    struct fixture f;
+    struct fixture *f =
+        fixture_new_with(&(struct fixture_spec){.channels = 3, .env = ONE_WORKER, .proxied = true});
     struct http_conn conn;
     struct http_response response;
-    redis_start(&f.redis, NULL);
-    catalogue_issue_key(&f.redis, FIXTURE_KEY);
-    catalogue_put_samples(&f.redis, 3);
-    struct proxy *line = proxy_new(f.redis.port);
-    char *url = text_printf("redis://127.0.0.1:%d", proxy_port(line));
-    server_start(&f.server, &(struct server_spec){url, ONE_WORKER, SERVER_WAIT_READY});
-    assert_int_equal(fixture_status(&f, "channels/"), 200);
-    double told = server_metric(&f.server, invalidations);
-    redis_do(&f.redis, "HSET channels:card:%lld title first", (long long)catalogue_id(1));
-    server_await_metric(&f.server, invalidations, told + 1);
-    double asked = commands(&f);
-    proxy_set_blackhole(line, PROXY_UP);
-    http_start_get(&conn, f.server.port, "/api/channels/", FIXTURE_AUTH);
-    server_await_metric(&f.server, "channeld_redis_commands_total", asked + 1);
-    redis_do(&f.redis, "HSET channels:card:%lld title second", (long long)catalogue_id(1));
-    server_await_metric(&f.server, invalidations, told + 2);
-    proxy_restore(line);
+    fixture_expect(f, "channels/", 200);
+    double told = server_metric(&f->server, invalidations);
+    redis_do(&f->redis, "HSET channels:card:%lld title first", (long long)catalogue_id(1));
+    server_await_metric(&f->server, invalidations, told + 1);
+    double before = commands(f);
+    proxy_set_blackhole(f->proxy, PROXY_UP);
+    fixture_start_get(f, &conn, "channels/");
+    server_await_metric(&f->server, "channeld_redis_commands_total", before + 1);
+    redis_do(&f->redis, "HSET channels:card:%lld title second", (long long)catalogue_id(1));
+    server_await_metric(&f->server, invalidations, told + 2);
+    proxy_restore(f->proxy);
     assert_int_equal(http_read(&conn, false, &response), 0);
     assert_non_null(strstr(response.body, "\"second\""));
-    char *again = fixture_body(&f, "channels/");
+    char *again = fixture_body(f, "channels/");
     assert_string_equal(again, response.body);
-    assert_true(commands(&f) == asked + 1);
+    assert_true(commands(f) == before + 1);
     http_response_free(&response);
     http_close(&conn);
-    server_stop(&f.server);
-    proxy_free(line);
-    redis_stop(&f.redis);
     free(again);
-    free(url);
+    fixture_free(f);
 }
 
-TEST_CASE(a_changed_index_keeps_the_summaries)
+TEST_CASE(changed_index_keeps_the_summaries)
 {
     struct fixture *f = fixture_new(100, ONE_WORKER);
-    assert_int_equal(fixture_status(f, "channels/"), 200);
+    fixture_expect(f, "channels/", 200);
     double before = commands(f);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"first\"}", -1);
     await(f, "channels/", "\"first\"", true);
@@ -198,11 +168,11 @@ TEST_CASE(a_changed_index_keeps_the_summaries)
     fixture_free(f);
 }
 
-TEST_CASE(what_did_not_exist_appears)
+TEST_CASE(created_channel_appears)
 {
     struct fixture *f = fixture_new(1, ONE_WORKER);
-    assert_int_equal(fixture_status(f, "channel/by-id/5/"), 404);
-    assert_int_equal(fixture_status(f, "channel/by-link/?link=https://max.ru/five"), 404);
+    fixture_expect(f, "channel/by-id/5/", 404);
+    fixture_expect(f, "channel/by-link/?link=https://max.ru/five", 404);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/five\"}", 5);
     await(f, "channel/by-id/5/", "five", true);
     await(f, "channel/by-link/?link=https://max.ru/five", "five", true);
@@ -213,7 +183,7 @@ TEST_CASE(what_did_not_exist_appears)
 }
 
 /* A channel that the index names before it has a card shows on its page as soon as it has one. */
-TEST_CASE(a_card_that_comes_after_the_index_joins_its_page)
+TEST_CASE(card_created_after_its_index_entry_appears_on_its_page)
 {
     struct fixture *f = fixture_new(3, ONE_WORKER);
     redis_do(&f->redis, "ZADD channels:index -1 5");
@@ -223,11 +193,11 @@ TEST_CASE(a_card_that_comes_after_the_index_joins_its_page)
     fixture_free(f);
 }
 
-TEST_CASE(a_revoked_key_stops_and_a_new_one_works)
+TEST_CASE(revoked_key_stops_and_issued_key_works)
 {
     struct fixture *f = fixture_new(1, ONE_WORKER);
     char digest[65];
-    assert_int_equal(fixture_status(f, "channels/"), 200);
+    fixture_expect(f, "channels/", 200);
     catalogue_digest(FIXTURE_KEY, digest);
     redis_do(&f->redis, "SREM channels:api_keys %s", digest);
     await(f, "channels/", "Invalid or missing API key", true);
@@ -236,11 +206,11 @@ TEST_CASE(a_revoked_key_stops_and_a_new_one_works)
     fixture_free(f);
 }
 
-/* Where it leaves a catalogue; where it does not: no_catalogue.c. */
-TEST_CASE(flushall_empties_the_memory_too)
+/* Where it leaves a catalogue; where it does not: catalogue_missing.c. */
+TEST_CASE(flushall_empties_the_cache)
 {
     struct fixture *f = fixture_new(3, ONE_WORKER);
-    assert_int_equal(fixture_status(f, "channels/"), 200);
+    fixture_expect(f, "channels/", 200);
     redis_do(&f->redis, "MULTI");
     redis_do(&f->redis, "FLUSHALL");
     catalogue_issue_key(&f->redis, FIXTURE_KEY);
@@ -249,32 +219,28 @@ TEST_CASE(flushall_empties_the_memory_too)
     fixture_free(f);
 }
 
-/* Its first replies come when nobody waits for it any more: what was read by then is not the page. */
-TEST_CASE(a_page_that_was_given_up_half_way_is_not_remembered)
+/* Its first replies arrive after the client has left: what was read by then is not the page. */
+TEST_CASE(page_of_a_client_that_left_is_not_cached)
 {
     struct fixture *f = fixture_new(3, ONE_WORKER);
     struct http_conn conn;
-    assert_int_equal(fixture_status(f, "channel/by-id/0/"), 200); /* the keys are known */
-    double asked = commands(f);
+    fixture_expect(f, "channel/by-id/0/", 200); /* the keys are held */
+    double before = commands(f);
     redis_pause(&f->redis);
-    assert_int_equal(http_open(&conn, f->server.port), 0);
-    assert_int_equal(http_send_text(&conn, "GET /api/channels/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH "\r\n"),
-                     0);
-    server_await_metric(&f->server, "channeld_redis_commands_total", asked + 1);
-    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
-    (void)setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    http_close(&conn);
+    fixture_start_get(f, &conn, "channels/");
+    server_await_metric(&f->server, "channeld_redis_commands_total", before + 1);
+    http_reset(&conn);
     server_await_metric_below(&f->server, "channeld_requests_in_flight", 0);
     redis_resume(&f->redis);
-    assert_int_equal(fixture_status(f, "channel/by-id/777/"), 404); /* this reply stands behind those */
+    fixture_expect(f, "channel/by-id/777/", 404); /* this reply comes behind those */
     char *body = fixture_body(f, "channels/");
     assert_non_null(strstr(body, "\"count\":3"));
     free(body);
     fixture_free(f);
 }
 
-/* A new connection knows nothing of what was written meanwhile, so nothing of before may be answered. */
-TEST_CASE(a_new_connection_begins_with_nothing)
+/* Invalidations are lost between two connections, so nothing cached before may be served. */
+TEST_CASE(new_connection_starts_with_an_empty_cache)
 {
     struct fixture *f = fixture_new(3, ONE_WORKER);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"old\"}", 5);
@@ -285,30 +251,90 @@ TEST_CASE(a_new_connection_begins_with_nothing)
     fixture_free(f);
 }
 
-TEST_CASE(memory_answers_while_redis_is_away_but_not_for_ever)
+TEST_CASE(cache_serves_for_the_stale_limit_without_redis)
 {
     static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=1s",
                                       "CHANNELD_REQUEST_TIMEOUT=300ms", NULL};
     struct fixture *f = fixture_new(3, env);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", 5);
-    assert_int_equal(fixture_status(f, "channel/by-id/5/"), 200);
+    fixture_expect(f, "channel/by-id/5/", 200);
     redis_kill(&f->redis);
     server_await_metric_below(&f->server, "channeld_redis_connected", 0);
-    assert_int_equal(fixture_status(f, "channel/by-id/5/"), 200);
+    fixture_expect(f, "channel/by-id/5/", 200);
     assert_true(server_metric(&f->server, "channeld_cache_stale_hits_total") >= 1);
-    assert_int_equal(fixture_status(f, "channel/by-id/6/"), 500); /* not in memory */
+    fixture_expect(f, "channel/by-id/6/", 500); /* not cached */
     await(f, "channel/by-id/5/", "Internal server error", true);
     fixture_free(f);
 }
 
-TEST_CASE(keys_may_be_trusted_for_less_time_than_data)
+TEST_CASE(stale_limit_of_keys_can_be_shorter)
 {
     static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_STALE_KEYS_LIMIT=0",
                                       "CHANNELD_REQUEST_TIMEOUT=300ms", NULL};
     struct fixture *f = fixture_new(3, env);
-    assert_int_equal(fixture_status(f, "channels/"), 200);
+    fixture_expect(f, "channels/", 200);
     redis_kill(&f->redis);
     server_await_metric_below(&f->server, "channeld_redis_connected", 0);
     await(f, "channels/", "Internal server error", true);
     fixture_free(f);
+}
+
+/* ---- without a cache ---- */
+
+static int uncached(void **state)
+{
+    static const char *const env[] = {"CHANNELD_CACHE_SIZE=0", NULL};
+    *state = fixture_new(3, env);
+    return 0;
+}
+
+/* The key is checked even where nothing else is queried: without a valid one no parameter is checked. */
+TEST_CASE_WITH(uncached_bad_parameters_are_400_for_valid_keys_only, uncached, fixture_teardown)
+{
+    static const char *const bad[] = {"channels/?page=0", "channel/by-id/abc/", "channel/by-link/"};
+    struct fixture *fixture = *state;
+    for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+        assert_int_equal(fixture_status(fixture, bad[i]), 400);
+        char *target = text_printf("/api/%s", bad[i]);
+        assert_int_equal(http_get_status(fixture->server.port, target, FIXTURE_WRONG), 401);
+        assert_int_equal(http_get_status(fixture->server.port, target, NULL), 401);
+        free(target);
+    }
+}
+
+TEST_CASE_WITH(uncached_responses_are_the_same, uncached, fixture_teardown)
+{
+    struct fixture *fixture = *state;
+    for (int round = 0; round < 3; round++) {
+        fixture_expect_sample(fixture, 1);
+        assert_int_equal(
+            http_get_status(fixture->server.port, "/api/channel/by-id/-9223372036854775808/", FIXTURE_WRONG),
+            401);
+        fixture_expect(fixture, "channel/by-id/4242/", 404);
+        fixture_expect(fixture, "channels/?page=7", 200);
+    }
+}
+
+/* A link key without a number is a mistake of the loader: counted, and not found. */
+TEST_CASE_WITH(uncached_invalid_link_is_counted_and_not_found, uncached, fixture_teardown)
+{
+    struct fixture *fixture = *state;
+    double before = server_metric(&fixture->server, "channeld_invalid_values_total");
+    redis_do(&fixture->redis, "SET channels:link:https://max.ru/nonsense many");
+    assert_int_equal(fixture_status(fixture, "channel/by-link/?link=https://max.ru/nonsense"), 404);
+    server_await_metric(&fixture->server, "channeld_invalid_values_total", before + 1);
+}
+
+/* It is counted at each read, and logged once by each worker. */
+TEST_CASE_WITH(uncached_invalid_value_is_logged_once, uncached, fixture_teardown)
+{
+    struct fixture *fixture = *state;
+    double before = server_metric(&fixture->server, "channeld_invalid_values_total");
+    redis_do(&fixture->redis, "HSET channels:card:77 max_channel_id 77 views_24h many");
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(fixture_status(fixture, "channel/by-id/77/"), 200);
+    server_await_metric(&fixture->server, "channeld_invalid_values_total", before + 20);
+    char *log = fixture_stop_server(fixture);
+    assert_in_range(text_count(log, "unreadable value in redis"), 1, 2);
+    free(log);
 }

@@ -1,6 +1,6 @@
 /*
- * A Redis that accepts CLIENT TRACKING and does not tell what changes is found out by reading what is cached
- * again. One that does tell never is, whatever changes how fast.
+ * A Redis that accepts CLIENT TRACKING and sends no invalidations is noticed by reading again what is cached.
+ * One that does send them never fails this audit, however fast its data changes.
  */
 
 #include <poll.h>
@@ -19,7 +19,8 @@ enum {
     PAUSE_MS = 30,
     CHANGE_MS = 37,
     LATENCY_MS = 5,
-    LASTS_MS = 12000
+    LASTS_MS = 3000,
+    LONG_MS = 12000
 };
 
 #define CARD "channel/by-id/0/" /* sample 2 */
@@ -33,15 +34,15 @@ static double commands(struct fixture *f)
     return server_metric(&f->server, "channeld_redis_commands_total");
 }
 
-static bool is_found_out(void *arg)
+static bool is_noticed(void *arg)
 {
     struct fixture *f = arg;
     return server_metric(&f->server, FAILURES) >= 1;
 }
 
-static void expect_found_out(struct fixture *f, const char *key)
+static void expect_noticed(struct fixture *f, const char *key)
 {
-    assert_true(wait_until_politely(is_found_out, f, NOTICE_MS));
+    assert_true(wait_until_politely(is_noticed, f, NOTICE_MS));
     assert_true(server_metric(&f->server, SUSPENDED) >= 1);
     server_await_log(&f->server, "redis did not tell of a change");
     char *log = server_log(&f->server);
@@ -56,7 +57,7 @@ static void expect_uncached(struct fixture *f)
 {
     double before = commands(f);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(fixture_status(f, CARD), 200);
+        fixture_expect(f, CARD, 200);
     assert_true(commands(f) >= before + 10); /* key and card */
     assert_true(server_metric(&f->server, "channeld_redis_connects_total") < 2);
     redis_do(&f->redis, "HSET channels:card:0 title at-once");
@@ -67,24 +68,24 @@ static void expect_uncached(struct fixture *f)
 
 /* ---- a server that answers CLIENT itself, as a proxy may ---- */
 
-static struct fixture *begin_deaf(void)
+static struct fixture *begin_without_invalidations(void)
 {
     static const char *const args[] = {"--rename-command", "CLIENT", "GENUINE", "--rename-command", "TOUCH",
                                        "CLIENT",           NULL};
     struct fixture *f =
         fixture_new_with(&(struct fixture_spec){.channels = CHANNELS, .env = ONE_WORKER, .redis_args = args});
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(fixture_status(f, CARD), 200);
-        assert_int_equal(fixture_status(f, "channels/"), 200);
-        assert_int_equal(fixture_status(f, "channel/by-id/424242/"), 404);
-        assert_int_equal(fixture_status(f, "channel/by-link/?link=https://max.ru/sample_1"), 200);
-        assert_int_equal(fixture_status(f, "channel/by-link/?link=https://max.ru/none"), 404);
+        fixture_expect(f, CARD, 200);
+        fixture_expect(f, "channels/", 200);
+        fixture_expect(f, "channel/by-id/424242/", 404);
+        fixture_expect(f, "channel/by-link/?link=https://max.ru/sample_1", 200);
+        fixture_expect(f, "channel/by-link/?link=https://max.ru/none", 404);
     }
     assert_true(server_metric(&f->server, "channeld_redis_tracking_refused_total") < 1);
     return f;
 }
 
-TEST_CASE(every_kind_of_change_is_found_out)
+TEST_CASE(missed_change_of_any_kind_is_noticed)
 {
     static const struct {
         const char *command, *key;
@@ -98,49 +99,44 @@ TEST_CASE(every_kind_of_change_is_found_out)
         {"SET channels:link:https://max.ru/none 0", "\"channels:link:https://max.ru/none\""},
         {"SADD channels:api_keys junk", "\"channels:api_keys\""},
     };
+    struct fixture *f[TEST_COUNT(changes)];
     for (size_t i = 0; i < TEST_COUNT(changes); i++) {
-        struct fixture *f = begin_deaf();
-        redis_do(&f->redis, changes[i].command);
-        expect_found_out(f, changes[i].key);
+        f[i] = begin_without_invalidations();
+        redis_do(&f[i]->redis, changes[i].command);
+    }
+    for (size_t i = 0; i < TEST_COUNT(changes); i++) {
+        expect_noticed(f[i], changes[i].key);
         if (strstr(changes[i].command, "card:0") == NULL)
-            expect_uncached(f);
-        fixture_free(f);
+            expect_uncached(f[i]);
+        fixture_free(f[i]);
     }
 }
 
-/* The digest of a key is in no line. */
-TEST_CASE(a_revoked_key_that_is_not_told_of_stops_working)
+/* The digest of a key is in no line of the log. A new connection is trusted again. */
+TEST_CASE(missed_revocation_of_a_key_is_noticed)
 {
-    struct fixture *f = begin_deaf();
+    struct fixture *f = begin_without_invalidations();
     char digest[65];
     catalogue_digest(FIXTURE_KEY, digest);
     redis_do(&f->redis, "SREM channels:api_keys %s", digest);
-    expect_found_out(f, "\"channels:api_keys\"");
-    assert_int_equal(fixture_status(f, CARD), 401);
+    expect_noticed(f, "\"channels:api_keys\"");
+    fixture_expect(f, CARD, 401);
     char *log = server_log(&f->server);
     assert_null(strstr(log, digest));
     free(log);
-    fixture_free(f);
-}
-
-/* A new connection is trusted again. */
-TEST_CASE(a_new_connection_begins_clean)
-{
-    struct fixture *f = begin_deaf();
-    redis_do(&f->redis, "HSET channels:card:0 title other");
-    expect_found_out(f, "channels:card:0");
+    redis_do(&f->redis, "SADD channels:api_keys %s", digest);
     redis_do(&f->redis, "GENUINE KILL TYPE normal SKIPME yes");
     server_await_metric(&f->server, "channeld_redis_connects_total", 2);
     server_await_metric_below(&f->server, SUSPENDED, 0);
-    assert_int_equal(fixture_status(f, CARD), 200);
+    fixture_expect(f, CARD, 200);
     double before = commands(f);
-    assert_int_equal(fixture_status(f, CARD), 200);
+    fixture_expect(f, CARD, 200);
     assert_true(commands(f) == before);
     fixture_free(f);
 }
 
-/* Redis tells nobody about it. */
-TEST_CASE(a_swapped_database_is_found_out)
+/* Redis sends no invalidations for it. */
+TEST_CASE(swapped_database_is_noticed)
 {
     struct fixture *f = fixture_new(CHANNELS, ONE_WORKER);
     redis_do(&f->redis, "SELECT 1");
@@ -148,10 +144,10 @@ TEST_CASE(a_swapped_database_is_found_out)
     catalogue_issue_key(&f->redis, FIXTURE_KEY);
     redis_do(&f->redis, "HSET channels:card:0 title swapped");
     for (int i = 0; i < 2; i++)
-        assert_int_equal(fixture_status(f, CARD), 200);
+        fixture_expect(f, CARD, 200);
     redis_do(&f->redis, "SWAPDB 0 1");
     redis_do(&f->redis, "SELECT 0");
-    expect_found_out(f, "channels:card:0");
+    expect_noticed(f, "channels:card:0");
     expect_uncached(f);
     fixture_free(f);
 }
@@ -187,7 +183,7 @@ static void *run_writer(void *arg)
         redis_do(&w->redis, "EVAL %s 0 %u %lld %lld %lld %lld %lld", CHANGE, round,
                  (long long)catalogue_id(0), (long long)catalogue_id(1), (long long)catalogue_id(2),
                  (long long)catalogue_id(3), (long long)catalogue_id(4));
-        (void)poll(NULL, 0, CHANGE_MS); /* for what has changed to be cached again */
+        (void)poll(NULL, 0, CHANGE_MS); /* so that what has changed is cached again */
     }
     return NULL;
 }
@@ -204,52 +200,45 @@ static void *run_reader(void *arg)
         "/api/channel/by-link/?link=https://max.ru/sample_1", "/api/channel/by-id/-1/"};
     struct reader *r = arg;
     for (size_t i = 0; !atomic_load(&r->stopping); i++) {
-        struct http_conn conn;
         struct http_response response;
-        char *request = http_format("GET", paths[i % TEST_COUNT(paths)], FIXTURE_AUTH);
-        if (http_open(&conn, r->port) == 0) {
-            if (http_send_text(&conn, request) == 0 && http_read(&conn, false, &response) == 0)
-                http_response_free(&response);
-            http_close(&conn);
-        }
-        free(request);
+        if (http_try(r->port, "GET", paths[i % TEST_COUNT(paths)], FIXTURE_AUTH, &response) == 0)
+            http_response_free(&response);
     }
     return NULL;
 }
 
-/* The line is slow, so that many changes are on their way while something is read again. */
-TEST_CASE(heavy_change_that_is_told_of_is_never_taken_for_a_lie)
+/* With a latency, so that many invalidations are in flight while something is read again. */
+static void expect_no_false_alarm(int ms)
 {
-    static const char *const env[] = {"CHANNELD_WORKERS=2", NULL};
-    struct fixture f;
     pthread_t thread[1 + READERS];
-    memset(&f, 0, sizeof f);
-    redis_start(&f.redis, NULL);
-    catalogue_put_samples(&f.redis, CHANNELS);
-    catalogue_issue_key(&f.redis, FIXTURE_KEY);
-    struct proxy *line = proxy_new(f.redis.port);
-    proxy_set_latency(line, LATENCY_MS);
-    char *url = text_printf("redis://127.0.0.1:%d", proxy_port(line));
-    server_start(&f.server, &(struct server_spec){url, env, SERVER_WAIT_READY});
-    struct writer writer = {.redis = f.redis};
-    struct reader reader = {.port = f.server.port};
+    struct fixture *f = fixture_new_with(&(struct fixture_spec){.channels = CHANNELS, .proxied = true});
+    proxy_set_latency(f->proxy, LATENCY_MS);
+    struct writer writer = {.redis = f->redis};
+    struct reader reader = {.port = f->server.port};
     writer.redis.connection = NULL;
     redis_do(&writer.redis, "PING");
     assert_int_equal(pthread_create(&thread[0], NULL, run_writer, &writer), 0);
     for (int i = 1; i <= READERS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, run_reader, &reader), 0);
-    (void)poll(NULL, 0, LASTS_MS);
+    (void)poll(NULL, 0, ms);
     atomic_store(&writer.stopping, true);
     atomic_store(&reader.stopping, true);
     for (int i = 0; i <= READERS; i++)
         assert_int_equal(pthread_join(thread[i], NULL), 0);
     redis_disconnect(&writer.redis);
-    assert_true(server_metric(&f.server, FAILURES) < 1);
-    assert_true(server_metric(&f.server, "channeld_cache_hits_total") > 10);
-    assert_true(server_metric(&f.server, "channeld_cache_invalidations_total") > 100);
-    assert_true(server_metric(&f.server, "channeld_redis_disconnects_total") < 1);
-    server_stop(&f.server);
-    proxy_free(line);
-    redis_stop(&f.redis);
-    free(url);
+    assert_true(server_metric(&f->server, FAILURES) < 1);
+    assert_true(server_metric(&f->server, "channeld_cache_hits_total") > ms / 1500);
+    assert_true(server_metric(&f->server, "channeld_cache_invalidations_total") > ms / 120);
+    assert_true(server_metric(&f->server, "channeld_redis_disconnects_total") < 1);
+    fixture_free(f);
+}
+
+TEST_CASE(heavy_change_is_no_failure)
+{
+    expect_no_false_alarm(LASTS_MS);
+}
+
+SLOW_TEST(long_heavy_change_is_no_failure)
+{
+    expect_no_false_alarm(LONG_MS);
 }

@@ -29,33 +29,28 @@ static struct fixture *begin(const char *setting)
     return fixture_new(3, env);
 }
 
-static void memory_is_closed_by_default(void **state)
+/* AddressSanitizer's search for leaks traces the process. */
+static void skip_under_sanitizer(void)
 {
+#ifdef __SANITIZE_ADDRESS__
+    skip();
+#endif
+}
+
+TEST_CASE(memory_is_closed_by_default)
+{
+    skip_under_sanitizer();
     struct fixture *fixture = begin(NULL);
-    (void)state;
     assert_false(memory_is_open(fixture));
-    assert_int_equal(fixture_status(fixture, "channel/by-id/0/"), 200);
+    fixture_expect(fixture, "channel/by-id/0/", 200);
     assert_true(server_metric(&fixture->server, "process_open_fds") > 0); /* /proc is still open to itself */
     fixture_free(fixture);
 }
 
-static void memory_is_open_when_dumps_are_asked_for(void **state)
+TEST_CASE(memory_is_open_when_core_dumps_are_enabled)
 {
+    skip_under_sanitizer();
     struct fixture *fixture = begin("CHANNELD_CORE_DUMPS=on");
-    (void)state;
     assert_true(memory_is_open(fixture));
     fixture_free(fixture);
-}
-
-int main(void)
-{
-#ifdef __SANITIZE_ADDRESS__
-    print_message("not under AddressSanitizer: its search for leaks traces the process\n");
-    return 0;
-#endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_is_closed_by_default),
-        cmocka_unit_test(memory_is_open_when_dumps_are_asked_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

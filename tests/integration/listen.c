@@ -105,10 +105,9 @@ static void probe(struct server *server, const char *host)
     free(admin);
 }
 
-static void without_a_host_both_families_are_taken(void **state)
+TEST_CASE(without_a_host_both_families_are_taken)
 {
     static const char *const hosts[] = {"", "[::]"};
-    (void)state;
     if (!has_v6())
         skip();
     for (size_t i = 0; i < TEST_COUNT(hosts); i++) {
@@ -122,10 +121,9 @@ static void without_a_host_both_families_are_taken(void **state)
     }
 }
 
-static void every_address_of_version_4_is_not_one_of_version_6(void **state)
+TEST_CASE(every_address_of_version_4_is_not_one_of_version_6)
 {
     struct server server;
-    (void)state;
     start(&server, "0.0.0.0", true);
     expect_v4(&server);
     assert_true(connect_by_v6(server.port) != 0);
@@ -133,10 +131,9 @@ static void every_address_of_version_4_is_not_one_of_version_6(void **state)
     server_stop(&server);
 }
 
-static void without_version_6_the_default_is_version_4(void **state)
+TEST_CASE(without_version_6_the_default_is_version_4)
 {
     struct server server;
-    (void)state;
     if (getenv("TEST_WRAPPER") != NULL)
         skip();
     char *wrapper = text_printf("%s " WITHOUT_V6, own_path);
@@ -167,10 +164,9 @@ static bool raise_loopback(void)
 }
 
 /* Sockets of IPv6 can be made, but there is no address for them. */
-static void with_version_6_disabled_the_default_is_version_4(void **state)
+TEST_CASE(with_version_6_disabled_the_default_is_version_4)
 {
     struct server server;
-    (void)state;
     int before = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     if (before < 0 || unshare(CLONE_NEWNET) != 0 ||
         !text_write_file("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1\n") || !raise_loopback())
@@ -186,14 +182,8 @@ static void with_version_6_disabled_the_default_is_version_4(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_a_host_both_families_are_taken),
-        cmocka_unit_test(every_address_of_version_4_is_not_one_of_version_6),
-        cmocka_unit_test(without_version_6_the_default_is_version_4),
-        cmocka_unit_test(with_version_6_disabled_the_default_is_version_4),
-    };
     if (argc > 2 && strcmp(argv[1], WITHOUT_V6) == 0)
         return run_without_v6(argv + 2);
     own_path = argv[0];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(argc, argv);
 }

@@ -1,4 +1,4 @@
-/* Logs: one JSON object a line, requests as asked for, and never a key. */
+/* Logs: one JSON object per line, requests as configured, and never a key. */
 
 #include <signal.h>
 #include <stdio.h>
@@ -8,23 +8,27 @@
 #include "support/fixture.h"
 
 #define TRACE_ID  "4bf92f3577b34da6a3ce929d0e0e4736"
+#define TRACED    FIXTURE_AUTH "traceparent: 00-" TRACE_ID "-00f067aa0ba902b7-01\r\n"
 #define WRONG_KEY "wrong-key-that-must-not-show"
 
-static struct fixture *begin(const char *access_log)
+static struct fixture *begin_with(const char *access_log, const char *setting)
 {
-    char *setting = text_printf("CHANNELD_ACCESS_LOG=%s", access_log);
-    const char *env[] = {setting, "CHANNELD_LOG_LEVEL=debug", "CHANNELD_REQUEST_TIMEOUT=200ms", NULL};
+    char *text = text_printf("CHANNELD_ACCESS_LOG=%s", access_log);
+    const char *env[] = {text, "CHANNELD_LOG_LEVEL=debug", setting, NULL};
     struct fixture *fixture = fixture_new(2, env);
-    free(setting);
+    free(text);
     return fixture;
 }
 
-/* Stops channeld, so that all is written, and gives its log; frees the fixture. Owned. */
+static struct fixture *begin(const char *access_log)
+{
+    return begin_with(access_log, NULL);
+}
+
+/* Stops channeld, so that everything is written, and returns its log; frees the fixture. Owned. */
 static char *finish(struct fixture *fixture)
 {
-    process_signal(&fixture->server.process, SIGTERM);
-    server_expect_exit(&fixture->server, 0);
-    char *log = server_log(&fixture->server);
+    char *log = fixture_stop_server(fixture);
     char *errors = process_stderr(&fixture->server.process);
     log = text_append(log, errors);
     free(errors);
@@ -46,20 +50,16 @@ static void send_keys_in_every_way(struct fixture *fixture)
     static const char refused[] =
         "GET /api/channels/?api_key=" FIXTURE_KEY " HTTP/1.1\r\nX-Api-Key: " FIXTURE_KEY "\r\n\r\n";
     for (size_t i = 0; i < TEST_COUNT(targets); i++) {
-        struct http_response response;
-        http_get(fixture->server.port, targets[i], NULL, &response);
-        http_response_free(&response);
-        http_get(fixture->server.port, targets[i], "X-Api-Key: " WRONG_KEY "\r\n", &response);
-        http_response_free(&response);
-        http_get(fixture->server.port, targets[i], FIXTURE_AUTH, &response);
-        http_response_free(&response);
+        (void)http_get_status(fixture->server.port, targets[i], NULL);
+        (void)http_get_status(fixture->server.port, targets[i], "X-Api-Key: " WRONG_KEY "\r\n");
+        (void)http_get_status(fixture->server.port, targets[i], FIXTURE_AUTH);
     }
     http_expect_refusal(fixture->server.port, refused, strlen(refused), 400);
 }
 
 TEST_CASE(keys_never_show)
 {
-    struct fixture *fixture = begin("all");
+    struct fixture *fixture = begin_with("all", "CHANNELD_REQUEST_TIMEOUT=100ms");
     char digest[65];
     send_keys_in_every_way(fixture);
     redis_pause(&fixture->redis);
@@ -93,9 +93,7 @@ TEST_CASE(access_log_of_all_has_every_request_with_its_trace)
 {
     struct fixture *fixture = begin("all");
     for (int i = 0; i < 5; i++)
-        assert_int_equal(http_get_status(fixture->server.port, "/api/channels/",
-                                         FIXTURE_AUTH "traceparent: 00-" TRACE_ID "-00f067aa0ba902b7-01\r\n"),
-                         200);
+        assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", TRACED), 200);
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", "traceparent: nonsense\r\n"),
                      401);
     char *log = finish(fixture);
@@ -118,8 +116,8 @@ static char *line_with(const char *log, const char *text)
     return strndup(begin, strcspn(begin, "\n"));
 }
 
-/* Whoever has an error in hand can be told what the log says of it, and who it was. */
-TEST_CASE(an_error_has_an_id_and_its_line_the_client)
+/* An error response has an id, by which its line in the log is found, with the client. */
+TEST_CASE(error_has_an_id_and_its_line_the_client)
 {
     struct fixture *fixture = begin("errors");
     struct http_response response;
@@ -137,7 +135,7 @@ TEST_CASE(an_error_has_an_id_and_its_line_the_client)
     http_response_free(&response);
     fixture_get(fixture, "channels/", &response);
     assert_int_equal(response.status, 200);
-    assert_null(http_header(&response, "X-Request-Id")); /* nobody asked for one, and nothing is logged */
+    assert_null(http_header(&response, "X-Request-Id")); /* none was requested, and nothing is logged */
     http_response_free(&response);
     assert_string_not_equal(id, refused_id);
     char *log = finish(fixture);
@@ -152,7 +150,7 @@ TEST_CASE(an_error_has_an_id_and_its_line_the_client)
     free(log);
 }
 
-TEST_CASE(a_trusted_proxy_is_believed)
+TEST_CASE(client_behind_a_trusted_proxy_is_logged)
 {
     static const char *const env[] = {"CHANNELD_TRUSTED_PROXIES=127.0.0.0/8", NULL};
     struct fixture *fixture = fixture_new(1, env);
@@ -166,7 +164,7 @@ TEST_CASE(a_trusted_proxy_is_believed)
     free(log);
 }
 
-TEST_CASE(clients_are_not_logged_where_they_must_not_be)
+TEST_CASE(clients_are_not_logged_when_disabled)
 {
     static const char *const env[] = {"CHANNELD_LOG_CLIENTS=off", NULL};
     struct fixture *fixture = fixture_new(1, env);
@@ -181,13 +179,9 @@ TEST_CASE(clients_are_not_logged_where_they_must_not_be)
 TEST_CASE(access_log_off_has_no_request)
 {
     struct fixture *fixture = begin("off");
-    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/",
-                                     FIXTURE_AUTH "traceparent: 00-" TRACE_ID "-00f067aa0ba902b7-01\r\n"),
-                     200);
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", TRACED), 200);
     redis_do(&fixture->redis, "SET channels:card:5 text");
-    assert_int_equal(http_get_status(fixture->server.port, "/api/channel/by-id/5/",
-                                     FIXTURE_AUTH "traceparent: 00-" TRACE_ID "-00f067aa0ba902b7-01\r\n"),
-                     500);
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channel/by-id/5/", TRACED), 500);
     char *log = finish(fixture);
     assert_int_equal(text_count(log, TRACE_ID), 0);
     free(log);
@@ -196,9 +190,7 @@ TEST_CASE(access_log_off_has_no_request)
 TEST_CASE(access_log_of_errors_has_failures_and_no_successes)
 {
     struct fixture *fixture = begin("errors");
-    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/",
-                                     FIXTURE_AUTH "traceparent: 00-" TRACE_ID "-00f067aa0ba902b7-01\r\n"),
-                     200);
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", TRACED), 200);
     redis_do(&fixture->redis, "SET channels:card:5 text");
     assert_int_equal(
         http_get_status(fixture->server.port, "/api/channel/by-id/5/",
@@ -211,11 +203,10 @@ TEST_CASE(access_log_of_errors_has_failures_and_no_successes)
     free(log);
 }
 
-/* One worker, so that the second request of a thing finds what the first has read. */
-TEST_CASE(access_log_tells_where_answers_came_from)
+/* One worker, so that the second request finds what the first has cached. */
+TEST_CASE(access_log_shows_the_cache_result)
 {
-    static const char *const env[] = {"CHANNELD_ACCESS_LOG=all", "CHANNELD_WORKERS=1",
-                                      "CHANNELD_REQUEST_TIMEOUT=300ms", NULL};
+    static const char *const env[] = {"CHANNELD_ACCESS_LOG=all", "CHANNELD_WORKERS=1", NULL};
     struct fixture *fixture = fixture_new(2, env);
     assert_int_equal(fixture_status(fixture, "channel/by-id/99/"), 404);
     assert_int_equal(fixture_status(fixture, "channel/by-id/99/"), 404);
@@ -238,7 +229,7 @@ TEST_CASE(access_log_tells_where_answers_came_from)
 }
 
 /* A log file at its limit, as on a full disk. */
-TEST_CASE(lines_that_cannot_be_written_cost_nothing_else)
+TEST_CASE(lines_that_cannot_be_written_are_dropped_and_counted)
 {
     static const char *const env[] = {"CHANNELD_ACCESS_LOG=all", NULL};
     if (getenv("TEST_WRAPPER") != NULL)
@@ -265,5 +256,37 @@ TEST_CASE(nothing_below_the_level_is_written)
     char *log = finish(fixture);
     assert_int_equal(text_count(log, "\n"), 1);
     assert_int_equal(text_count(log, "\"msg\":\"request\""), 1);
+    free(log);
+}
+
+/* Of the content of each response, as Content-Length says; HEAD and 304 have none. */
+TEST_CASE(access_log_has_the_bytes_of_responses)
+{
+    static const struct {
+        const char *method, *target, *headers;
+    } rows[] = {
+        {"GET", "/api/channels/", FIXTURE_AUTH "X-Request-Id: list\r\n"},
+        {"GET", "/api/channel/by-id/4242/", FIXTURE_AUTH "X-Request-Id: missing\r\n"},
+        {"HEAD", "/api/channels/", FIXTURE_AUTH "X-Request-Id: head\r\n"},
+        {"GET", "/api/channels/", FIXTURE_AUTH "If-None-Match: *\r\nX-Request-Id: unchanged\r\n"},
+    };
+    struct fixture *fixture = begin("all");
+    size_t lengths[TEST_COUNT(rows)];
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct http_response response;
+        http_call(fixture->server.port, rows[i].method, rows[i].target, rows[i].headers, &response);
+        lengths[i] = response.body_length;
+        http_response_free(&response);
+    }
+    assert_true(lengths[0] > lengths[1] && lengths[1] > 0 && lengths[2] + lengths[3] == 0);
+    char *log = finish(fixture);
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        char *id = text_printf("\"%.*s\"", (int)strcspn(strstr(rows[i].headers, "Id: ") + 4, "\r"),
+                               strstr(rows[i].headers, "Id: ") + 4);
+        char *line = line_with(log, id);
+        assert_int_equal(json_integer_at(line, "bytes"), lengths[i]);
+        free(line);
+        free(id);
+    }
     free(log);
 }

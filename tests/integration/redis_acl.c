@@ -1,4 +1,5 @@
-/* A Redis whose users may do what docs/operations.md says, and nothing else; and one whose users may do less.
+/*
+ * Users of Redis: they have the rights that docs/operations.md lists and no others, or fewer; and passwords.
  */
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include "support/fixture.h"
 #include "support/sentinel.h"
 
-enum { RULES_MAX = 64, CHANNELS = 250, HELD_KEYS = 20000, MANY_KEYS = 100001, RECOVERY_MS = 5000 };
+enum { RULES_MAX = 64, CHANNELS = 250, HELD_KEYS = 20000, MANY_KEYS = 100001 };
 
 #define CARD "channel/by-id/-9223372036854775808/"
 
@@ -34,24 +35,23 @@ static void make_user(struct redis *redis, const char *name, const char *const *
     free(text);
 }
 
-static void begin(struct fixture *f, const char *const *extra, enum server_wait wait)
+static const char *const *acl_rules; /* of the next fill() */
+static const char *request_timeout = "CHANNELD_REQUEST_TIMEOUT=20s";
+
+static void fill(struct redis *redis)
 {
-    static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=1s", NULL};
-    memset(f, 0, sizeof *f);
-    redis_start(&f->redis, NULL);
-    catalogue_issue_key(&f->redis, FIXTURE_KEY);
-    catalogue_put_samples(&f->redis, CHANNELS);
-    make_user(&f->redis, "channeld", extra);
-    char *url = text_printf("redis://channeld:SECRET@127.0.0.1:%d", f->redis.port);
-    struct server_spec spec = {.redis_url = url, .env = env, .wait = wait};
-    server_start(&f->server, &spec);
-    free(url);
+    catalogue_issue_key(redis, FIXTURE_KEY);
+    catalogue_put_samples(redis, CHANNELS);
+    make_user(redis, "channeld", acl_rules);
 }
 
-static void end(struct fixture *f)
+static void begin(struct fixture *f, const char *const *extra, enum server_wait wait)
 {
-    server_stop(&f->server);
-    redis_stop(&f->redis);
+    /* With very many keys a script keeps Redis busy for longer than the default timeout. */
+    const char *const env[] = {"CHANNELD_WORKERS=1", request_timeout, NULL};
+    acl_rules = extra;
+    fixture_init(
+        f, &(struct fixture_spec){.env = env, .fill = fill, .userinfo = "channeld:SECRET@", .wait = wait});
 }
 
 static double commands(struct fixture *f)
@@ -66,15 +66,15 @@ static void ask_for_everything(struct fixture *f)
     char *by_link = text_printf("channel/by-link/?link=%s", encoded);
     const char *const paths[] = {CARD, by_link, "channels/", "channels/?page=3", "channels/?page=9"};
     for (size_t i = 0; i < TEST_COUNT(paths); i++)
-        assert_int_equal(fixture_status(f, paths[i]), 200);
-    assert_int_equal(fixture_status(f, "channel/by-id/424242/"), 404);
-    assert_int_equal(http_get_status(f->server.port, "/api/" CARD, "X-Api-Key: wrong\r\n"), 401);
+        fixture_expect(f, paths[i], 200);
+    fixture_expect(f, "channel/by-id/424242/", 404);
+    assert_int_equal(http_get_status(f->server.port, "/api/" CARD, FIXTURE_WRONG), 401);
     free(by_link);
     free(encoded);
     free(link);
 }
 
-TEST_CASE(documented_user_can_do_everything_with_the_cache_on)
+TEST_CASE(documented_user_is_enough)
 {
     struct fixture f;
     begin(&f, NULL, SERVER_WAIT_READY);
@@ -82,40 +82,32 @@ TEST_CASE(documented_user_can_do_everything_with_the_cache_on)
     double before = commands(&f);
     ask_for_everything(&f);
     assert_true(commands(&f) == before);
-    assert_int_equal((int)server_metric(&f.server, "channeld_redis_tracking_refused_total"), 0);
-    assert_int_equal((int)server_metric(&f.server, "channeld_redis_error_replies_total"), 0);
+    catalogue_issue_keys(&f.redis, MANY_KEYS); /* more than are held */
+    ask_for_everything(&f);
+    ask_for_everything(&f);
+    fixture_expect_metric(&f, "channeld_redis_tracking_refused_total", 0);
+    fixture_expect_metric(&f, "channeld_redis_error_replies_total", 0);
     char *denials = redis_words(&f.redis, "ACL LOG");
     assert_string_equal(denials, "");
     free(denials);
-    end(&f);
-}
-
-TEST_CASE(documented_user_can_do_it_with_more_keys_than_are_held)
-{
-    struct fixture f;
-    begin(&f, NULL, SERVER_WAIT_READY);
-    catalogue_issue_keys(&f.redis, MANY_KEYS);
-    ask_for_everything(&f);
-    ask_for_everything(&f);
-    assert_int_equal((int)server_metric(&f.server, "channeld_redis_error_replies_total"), 0);
-    end(&f);
+    fixture_fini(&f);
 }
 
 static bool asks_nothing(void *arg)
 {
     struct fixture *f = arg;
     double before = commands(f);
-    assert_int_equal(fixture_status(f, CARD), 200);
+    fixture_expect(f, CARD, 200);
     return commands(f) == before;
 }
 
-/* As many as are read in portions: in the end no valid key is asked about. */
+/* As many as are read in portions: in the end no valid key is checked in Redis. */
 static void begin_with_many_keys(struct fixture *f, const char *const *extra)
 {
     begin(f, extra, SERVER_WAIT_READY);
     catalogue_issue_keys(&f->redis, HELD_KEYS);
     assert_true(wait_until(asks_nothing, f, WAIT_DEADLINE_MS));
-    assert_int_equal(http_get_status(f->server.port, "/api/" CARD, "X-Api-Key: wrong\r\n"), 401);
+    assert_int_equal(http_get_status(f->server.port, "/api/" CARD, FIXTURE_WRONG), 401);
     assert_true(asks_nothing(f));
 }
 
@@ -124,10 +116,10 @@ TEST_CASE(documented_user_can_read_many_keys)
     struct fixture f;
     begin_with_many_keys(&f, NULL);
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_error_replies_total"), 0);
-    end(&f);
+    fixture_fini(&f);
 }
 
-TEST_CASE(without_sscan_each_of_many_keys_is_asked_about_once)
+TEST_CASE(without_sscan_each_of_many_keys_is_checked_once)
 {
     static const char *const less[] = {"-sscan", NULL};
     struct fixture f;
@@ -135,7 +127,7 @@ TEST_CASE(without_sscan_each_of_many_keys_is_asked_about_once)
     char *denials = redis_words(&f.redis, "ACL LOG");
     assert_non_null(strstr(denials, "sscan"));
     free(denials);
-    end(&f);
+    fixture_fini(&f);
 }
 
 static void expect_denied(struct redis *redis, const char *user, const char *command)
@@ -158,10 +150,10 @@ TEST_CASE(documented_user_can_do_nothing_else)
     begin(&f, NULL, SERVER_WAIT_READY);
     for (size_t i = 0; i < TEST_COUNT(refused); i++)
         expect_denied(&f.redis, "channeld", refused[i]);
-    end(&f);
+    fixture_fini(&f);
 }
 
-TEST_CASE(without_tracking_it_works_without_cache)
+TEST_CASE(without_tracking_nothing_is_cached)
 {
     static const char *const less[] = {"-client|tracking", NULL};
     struct fixture f;
@@ -171,11 +163,11 @@ TEST_CASE(without_tracking_it_works_without_cache)
     ask_for_everything(&f);
     assert_true(commands(&f) > before);
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_tracking_refused_total"), 1);
-    end(&f);
+    fixture_fini(&f);
 }
 
-/* Who may not ask what Redis is serves without knowing it, and says so. */
-TEST_CASE(without_role_it_works_and_the_role_is_unknown)
+/* Without the right to ROLE channeld serves, and logs that. */
+TEST_CASE(without_role_the_role_is_unknown)
 {
     static const char *const less[] = {"-role", NULL};
     struct fixture f;
@@ -184,13 +176,7 @@ TEST_CASE(without_role_it_works_and_the_role_is_unknown)
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_role{role=\"unknown\"}"), 1);
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_role{role=\"master\"}"), 0);
     server_await_log(&f.server, "redis denies ROLE");
-    end(&f);
-}
-
-static bool is_at_replica(void *arg)
-{
-    struct fixture *f = arg;
-    return server_metric(&f->server, "channeld_redis_role{role=\"replica\"}") == 1;
+    fixture_fini(&f);
 }
 
 /* The user's Redis becomes a replica of another one with the same content; `denial` is logged, or NULL. */
@@ -204,7 +190,7 @@ static void expect_served_at_a_replica(const char *const *extra, const char *den
     catalogue_put_samples(&master, CHANNELS);
     begin(&f, extra, SERVER_WAIT_READY);
     redis_do(&f.redis, "REPLICAOF 127.0.0.1 %d", master.port);
-    assert_true(wait_until(is_at_replica, &f, WAIT_DEADLINE_MS));
+    server_await_metric(&f.server, "channeld_redis_role{role=\"replica\"}", 1);
     ask_for_everything(&f);
     char *denials = redis_words(&f.redis, "ACL LOG");
     if (denial == NULL)
@@ -212,27 +198,18 @@ static void expect_served_at_a_replica(const char *const *extra, const char *den
     else
         server_await_log(&f.server, denial);
     free(denials);
-    end(&f);
+    fixture_fini(&f);
     redis_stop(&master);
 }
 
 TEST_CASE(documented_user_is_enough_at_a_replica)
 {
+    static const char *const no_info[] = {"-info", NULL};
     expect_served_at_a_replica(NULL, NULL);
+    expect_served_at_a_replica(no_info, "redis denies INFO");
 }
 
-TEST_CASE(without_info_a_replica_serves)
-{
-    static const char *const less[] = {"-info", NULL};
-    expect_served_at_a_replica(less, "redis denies INFO");
-}
-
-/* ---- mistakes, and what mends them ---- */
-
-static bool is_served(void *arg)
-{
-    return fixture_status(arg, CARD) == 200;
-}
+/* ---- mistakes, and their correction ---- */
 
 static void expect_500s(struct fixture *f)
 {
@@ -240,40 +217,44 @@ static void expect_500s(struct fixture *f)
     char *by_link = text_printf("channel/by-link/?link=%s", link);
     const char *const paths[] = {"channels/?page=2", by_link};
     for (size_t i = 0; i < TEST_COUNT(paths); i++)
-        assert_int_equal(fixture_status(f, paths[i]), 500);
+        fixture_expect(f, paths[i], 500);
     free(by_link);
     free(link);
 }
 
-TEST_CASE(wrong_password_is_500_until_it_is_mended)
+TEST_CASE(wrong_password_is_500_until_it_is_corrected)
 {
     static const char *const another[] = {"<SECRET", ">ANOTHER", NULL};
     struct fixture f;
+    request_timeout = "CHANNELD_REQUEST_TIMEOUT=300ms";
     begin(&f, another, SERVER_WAIT_LISTENING);
     expect_500s(&f);
-    assert_int_equal(fixture_status(&f, CARD), 500);
-    assert_int_equal(http_get_status(f.server.port, "/api/" CARD, "X-Api-Key: wrong\r\n"), 500);
+    fixture_expect(&f, CARD, 500);
+    assert_int_equal(http_get_status(f.server.port, "/api/" CARD, FIXTURE_WRONG), 500);
     assert_int_equal(server_admin_status(&f.server, "/readyz"), 503);
     make_user(&f.redis, "channeld", NULL);
-    assert_true(wait_until(is_served, &f, RECOVERY_MS));
+    fixture_await(&f, CARD, 200);
     server_await_admin(&f.server, "/readyz", 200);
-    end(&f);
+    fixture_fini(&f);
+    request_timeout = "CHANNELD_REQUEST_TIMEOUT=20s";
 }
 
 /* Redis ends the connections of a user that is deleted. */
-TEST_CASE(deleted_user_is_500_for_what_is_not_cached_until_it_is_back)
+TEST_CASE(deleted_user_is_500_for_uncached_requests)
 {
     struct fixture f;
+    request_timeout = "CHANNELD_REQUEST_TIMEOUT=300ms";
     begin(&f, NULL, SERVER_WAIT_READY);
-    assert_int_equal(fixture_status(&f, CARD), 200);
+    fixture_expect(&f, CARD, 200);
     redis_do(&f.redis, "ACL DELUSER channeld");
     server_await_metric_below(&f.server, "channeld_redis_connected", 0);
     expect_500s(&f);
-    assert_int_equal(fixture_status(&f, CARD), 200);
+    fixture_expect(&f, CARD, 200);
     make_user(&f.redis, "channeld", NULL);
     server_await_metric(&f.server, "channeld_redis_connected", 1);
-    assert_int_equal(fixture_status(&f, "channel/by-id/424242/"), 404);
-    end(&f);
+    fixture_expect(&f, "channel/by-id/424242/", 404);
+    fixture_fini(&f);
+    request_timeout = "CHANNELD_REQUEST_TIMEOUT=20s";
 }
 
 /* ---- channelctl, and Sentinels ---- */
@@ -329,7 +310,7 @@ static void work_as_verifier(struct redis *redis)
     free(url);
 }
 
-TEST_CASE(each_documented_user_of_channelctl_can_do_its_work_and_no_other)
+TEST_CASE(documented_users_of_channelctl_can_do_their_work_and_no_other)
 {
     static const char *const denied[][2] = {
         {"loader", "sadd channels:api_keys x"},
@@ -376,15 +357,91 @@ TEST_CASE(documented_users_are_enough_with_sentinels)
     make_user(&sentinel, "watcher", NULL);
     char *url = text_printf(
         "redis+sentinel://channeld:SECRET@127.0.0.1:%d/" SENTINEL_MASTER "/0?role=replica", sentinel.port);
-    struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
-    server_start(&f.server, &spec);
-    assert_int_equal(fixture_status(&f, "channel/by-id/1/"), 200);
-    assert_int_equal(fixture_status(&f, "channels/"), 200);
+    server_start(&f.server, &(struct server_spec){.redis_url = url, .env = env, .wait = SERVER_WAIT_READY});
+    fixture_expect(&f, "channel/by-id/1/", 200);
+    fixture_expect(&f, "channels/", 200);
     char *list = redis_text(&sentinel, "CLIENT LIST");
     assert_int_equal(text_count(list, "sub=1 "), 2); /* a worker each: they are told of switches */
     free(list);
     server_stop(&f.server);
     free(url);
     redis_stop(&sentinel);
+    redis_stop(&redis);
+}
+
+/* ---- passwords ---- */
+
+#define PASSWORD "s3cret/pass"
+
+static void begin_with_password(struct fixture *f, const char *userinfo, const char *setting,
+                                enum server_wait wait)
+{
+    static const char *const args[] = {"--requirepass", PASSWORD, NULL};
+    const char *env[] = {"CHANNELD_REQUEST_TIMEOUT=500ms", setting, NULL};
+    fixture_init(f, &(struct fixture_spec){
+                        .channels = 2, .env = env, .redis_args = args, .userinfo = userinfo, .wait = wait});
+}
+
+TEST_CASE(missing_or_wrong_password_is_500)
+{
+    static const char *const userinfo[] = {NULL, ":wrong@"};
+    for (size_t i = 0; i < TEST_COUNT(userinfo); i++) {
+        struct fixture f;
+        begin_with_password(&f, userinfo[i], NULL, SERVER_WAIT_LISTENING);
+        fixture_expect_unavailable(&f, "channels/");
+        fixture_expect_unavailable(&f, "channel/by-id/0/");
+        assert_int_equal(server_admin_status(&f.server, "/livez"), 200);
+        assert_int_equal(server_admin_status(&f.server, "/readyz"), 503);
+        fixture_fini(&f);
+    }
+}
+
+TEST_CASE(password_can_be_in_the_url_or_in_a_file)
+{
+    struct tempdir dir;
+    tempdir_init(&dir);
+    char *path = text_printf("%s/password", dir.path);
+    char *setting = text_printf("CHANNELD_REDIS_PASSWORD_FILE=%s", path);
+    const char *const ways[][2] = {
+        {":s3cret%2Fpass@", NULL}, {"default:s3cret%2Fpass@", NULL}, {NULL, setting}};
+    assert_true(text_write_file(path, PASSWORD "\n"));
+    for (size_t i = 0; i < TEST_COUNT(ways); i++) {
+        struct fixture f;
+        begin_with_password(&f, ways[i][0], ways[i][1], SERVER_WAIT_READY);
+        fixture_expect(&f, CARD, 200);
+        fixture_expect(&f, "channels/", 200);
+        fixture_fini(&f);
+    }
+    free(setting);
+    free(path);
+    tempdir_fini(&dir);
+}
+
+/* A Redis without HELLO (before 6) repeats its arguments in the error, the password among them. */
+TEST_CASE(password_is_not_logged_when_redis_quotes_it)
+{
+    static const char *const args[] = {"--rename-command", "HELLO", "", NULL};
+    static const char *const env[] = {"CHANNELD_REDIS_PASSWORD=hUsH", NULL};
+    static const char *const command[] = {"keys", "list", NULL};
+    struct redis redis;
+    struct server server;
+    struct process tool;
+    redis_start(&redis, args);
+    server_start(&server,
+                 &(struct server_spec){.redis_url = redis.url, .env = env, .wait = SERVER_WAIT_LISTENING});
+    server_await_metric(&server, "channeld_redis_disconnects_total", 2);
+    server_await_log(&server, "redis connection failed");
+    char *log = server_log(&server);
+    assert_null(strstr(log, "hUsH"));
+    free(log);
+    server_stop(&server);
+    char *url = text_printf("CHANNELD_REDIS_URL=%s", redis.url);
+    const char *const tool_env[] = {env[0], url, NULL};
+    assert_int_equal(server_run_tool(&tool, &redis.dir, "CHANNELCTL_BIN", command, tool_env), 1);
+    char *errors = process_stderr(&tool);
+    assert_non_null(strstr(errors, "Redis refused"));
+    assert_null(strstr(errors, "hUsH"));
+    free(errors);
+    free(url);
     redis_stop(&redis);
 }

@@ -1,4 +1,7 @@
-/* A Redis that is not there when channeld starts, and comes up later. */
+/*
+ * A Redis that is not there when channeld starts and comes up later, one that keeps its connections and does
+ * not reply, and what the log says meanwhile.
+ */
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,148 +10,261 @@
 #include "support/fixture.h"
 #include "support/net.h"
 
-enum { REQUEST_TIMEOUT_MS = 1000 };
+enum { CHANNELS = 60, REQUEST_TIMEOUT_MS = 300, ATTEMPTS = 4 };
 
-static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=1s", NULL};
+static const char *const ENV[] = {"CHANNELD_REQUEST_TIMEOUT=300ms", NULL};
 
-static void begin_without_redis(struct fixture *fixture)
+/* ---- not there ---- */
+
+static int setup_without_redis(void **state)
 {
-    struct server_spec spec = {.env = env, .wait = SERVER_WAIT_LISTENING};
-    memset(fixture, 0, sizeof *fixture);
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    assert_non_null(fixture);
     redis_prepare(&fixture->redis, NULL);
-    spec.redis_url = fixture->redis.url;
-    server_start(&fixture->server, &spec);
+    server_start(&fixture->server, &(struct server_spec){fixture->redis.url, ENV, SERVER_WAIT_LISTENING});
+    *state = fixture;
+    return 0;
 }
 
-static void end(struct fixture *fixture)
+/* Within the request timeout, and not much earlier. */
+static void expect_timeout(struct fixture *fixture, const char *path)
 {
-    server_stop(&fixture->server);
-    redis_stop(&fixture->redis);
+    int64_t began = wait_now_ms();
+    fixture_expect_unavailable(fixture, path);
+    assert_in_range(wait_now_ms() - began, REQUEST_TIMEOUT_MS / 2, wait_bound_ms(REQUEST_TIMEOUT_MS));
 }
 
-TEST_CASE(alive_but_not_ready)
+/* All that needs no Redis is served; the rest is 500 within the request timeout, never 401; then Redis comes.
+ */
+TEST_CASE_WITH(redis_comes_up_after_channeld, setup_without_redis, fixture_teardown)
 {
-    struct fixture fixture;
-    begin_without_redis(&fixture);
-    assert_int_equal(server_admin_status(&fixture.server, "/livez"), 200);
-    assert_int_equal(server_admin_status(&fixture.server, "/readyz"), 503);
-    assert_int_equal(server_admin_status(&fixture.server, "/version"), 200);
-    assert_int_equal(server_admin_status(&fixture.server, "/metrics"), 200);
-    end(&fixture);
-}
-
-TEST_CASE(requests_get_500_within_the_request_timeout)
-{
-    static const char *const paths[] = {"channels/", "channel/by-id/0/",
-                                        "channel/by-link/?link=https://max.ru/x"};
-    struct fixture fixture;
-    begin_without_redis(&fixture);
-    for (size_t i = 0; i < TEST_COUNT(paths); i++) {
-        struct http_response response;
-        int64_t began = wait_now_ms();
-        fixture_get(&fixture, paths[i], &response);
-        assert_in_range(wait_now_ms() - began, 0, REQUEST_TIMEOUT_MS + wait_slack_ms());
-        assert_int_equal(response.status, 500);
-        json_assert_same(response.body, "{\"success\":false,\"error\":\"Internal server error\"}");
-        assert_string_equal(http_header(&response, "Retry-After"), "1");
-        assert_null(http_header(&response, "ETag"));
-        http_response_free(&response);
-    }
-    end(&fixture);
-}
-
-/* What needs no Redis is answered as ever. */
-TEST_CASE(paths_and_methods_are_judged_without_redis)
-{
-    struct fixture fixture;
-    begin_without_redis(&fixture);
-    assert_int_equal(fixture_status(&fixture, "nothing/"), 404);
+    struct fixture *fixture = *state;
+    struct server *server = &fixture->server;
+    assert_int_equal(server_admin_status(server, "/livez"), 200);
+    assert_int_equal(server_admin_status(server, "/readyz"), 503);
+    assert_int_equal(server_admin_status(server, "/version"), 200);
+    fixture_expect_metric(fixture, "channeld_ready", 0);
+    expect_timeout(fixture, "channels/");
+    expect_timeout(fixture, "channel/by-id/0/");
+    expect_timeout(fixture, "channel/by-link/?link=https://max.ru/x");
+    assert_int_equal(http_get_status(server->port, "/api/channels/", FIXTURE_WRONG), 500);
+    fixture_expect(fixture, "nothing/", 404);
     struct http_response response;
-    http_call(fixture.server.port, "POST", "/api/channels/", NULL, &response);
+    http_call(server->port, "POST", "/api/channels/", NULL, &response);
     assert_int_equal(response.status, 405);
     http_response_free(&response);
-    end(&fixture);
+    redis_restart(&fixture->redis);
+    catalogue_issue_key(&fixture->redis, FIXTURE_KEY);
+    catalogue_put_samples(&fixture->redis, 3);
+    server_await_admin(server, "/readyz", 200);
+    assert_int_equal(server_admin_status(server, "/startupz"), 200);
+    fixture_expect_metric(fixture, "channeld_ready", 1);
+    for (size_t n = 0; n < 3; n++)
+        fixture_expect_sample(fixture, n);
 }
 
-TEST_CASE(key_that_cannot_be_checked_is_500_and_never_401)
-{
-    struct fixture fixture;
-    begin_without_redis(&fixture);
-    assert_int_equal(http_get_status(fixture.server.port, "/api/channels/", "X-Api-Key: wrong\r\n"), 500);
-    end(&fixture);
-}
-
-TEST_CASE(comes_up_when_redis_does)
-{
-    struct fixture fixture;
-    begin_without_redis(&fixture);
-    assert_int_equal(fixture_status(&fixture, "channels/"), 500);
-    redis_restart(&fixture.redis);
-    int64_t began = wait_now_ms();
-    catalogue_issue_key(&fixture.redis, FIXTURE_KEY);
-    catalogue_put_samples(&fixture.redis, 3);
-    server_await_admin(&fixture.server, "/readyz", 200);
-    assert_in_range(wait_now_ms() - began, 0, 2000 + wait_slack_ms());
-    assert_int_equal(server_admin_status(&fixture.server, "/startupz"), 200);
-    for (size_t n = 0; n < 3; n++) {
-        char *path = text_printf("channel/by-id/%lld/", (long long)catalogue_id(n));
-        char *card = catalogue_card(n);
-        fixture_expect_card(&fixture, path, card);
-        free(card);
-        free(path);
-    }
-    end(&fixture);
-}
-
-/* A request that meets no connection waits for one as long as it may. */
-TEST_CASE(waiting_request_is_answered_by_the_new_connection)
+/* A request without a connection waits for one until the request timeout. */
+TEST_CASE(waiting_request_is_answered_over_the_new_connection)
 {
     static const char *const patient[] = {"CHANNELD_REQUEST_TIMEOUT=8s", NULL};
+    struct redis redis;
     struct fixture fixture;
     struct http_conn conn;
-    struct server_spec spec = {.env = patient, .wait = SERVER_WAIT_LISTENING};
-    memset(&fixture, 0, sizeof fixture);
-    redis_start(&fixture.redis, NULL);
-    catalogue_issue_key(&fixture.redis, FIXTURE_KEY);
-    catalogue_put_samples(&fixture.redis, 1);
-    redis_do(&fixture.redis, "SAVE");
-    redis_kill(&fixture.redis);
-    spec.redis_url = fixture.redis.url;
-    server_start(&fixture.server, &spec);
-    http_start_get(&conn, fixture.server.port, "/api/channels/", FIXTURE_AUTH);
+    redis_start(&redis, NULL);
+    catalogue_issue_key(&redis, FIXTURE_KEY);
+    catalogue_put_samples(&redis, 1);
+    redis_do(&redis, "SAVE");
+    redis_kill(&redis);
+    fixture_serve(&fixture, redis.url, patient, SERVER_WAIT_LISTENING);
+    fixture_start_get(&fixture, &conn, "channels/");
     assert_false(http_is_readable(&conn, 300));
-    redis_restart(&fixture.redis);
+    redis_restart(&redis);
     http_expect(&conn, 200);
     http_close(&conn);
-    end(&fixture);
+    fixture_fini(&fixture);
+    redis_stop(&redis);
 }
 
-TEST_CASE(stops_cleanly_without_redis)
+TEST_CASE_WITH(channeld_stops_without_redis, setup_without_redis, NULL)
 {
-    struct fixture fixture;
+    struct fixture *fixture = *state;
     struct http_conn conn;
-    begin_without_redis(&fixture);
-    http_start_get(&conn, fixture.server.port, "/api/channels/", FIXTURE_AUTH);
-    end(&fixture);
+    fixture_start_get(fixture, &conn, "channels/");
+    fixture_free(fixture);
     http_close(&conn);
 }
 
-/* An address that takes connections and never says a word. */
+/* An address that accepts connections and never sends anything. */
 TEST_CASE(mute_redis_is_500_within_the_request_timeout)
 {
-    struct server server;
+    struct fixture fixture;
     int port = net_reserve_port();
     int listener = net_listen(port);
     char *url = text_printf("redis://127.0.0.1:%d/0", port);
-    struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_LISTENING};
     assert_true(listener >= 0);
-    server_start(&server, &spec);
-    int64_t began = wait_now_ms();
-    assert_int_equal(http_get_status(server.port, "/api/channels/", FIXTURE_AUTH), 500);
-    assert_in_range(wait_now_ms() - began, 0, REQUEST_TIMEOUT_MS + wait_slack_ms());
-    assert_int_equal(server_admin_status(&server, "/livez"), 200);
-    assert_int_equal(server_admin_status(&server, "/readyz"), 503);
-    server_stop(&server);
+    fixture_serve(&fixture, url, ENV, SERVER_WAIT_LISTENING);
+    expect_timeout(&fixture, "channels/");
+    assert_int_equal(server_admin_status(&fixture.server, "/livez"), 200);
+    assert_int_equal(server_admin_status(&fixture.server, "/readyz"), 503);
+    fixture_fini(&fixture);
     (void)close(listener);
     free(url);
+}
+
+/* ---- stalled ---- */
+
+static const char FAILED[] = "channeld_requests_total{route=\"card_by_id\",status=\"500\"}";
+
+static int setup_stalled(void **state)
+{
+    *state = fixture_new(CHANNELS, ENV);
+    return 0;
+}
+
+static char *path_of(size_t n)
+{
+    return text_printf("channel/by-id/%lld/", (long long)catalogue_id(n));
+}
+
+/* A reply that comes after its request has timed out must not become the response to another. */
+static void expect_recovery(struct fixture *fixture)
+{
+    char *path = path_of(0);
+    redis_resume(&fixture->redis);
+    fixture_await(fixture, path, 200);
+    for (size_t n = 0; n < CHANNELS; n++)
+        fixture_expect_sample(fixture, n);
+    free(path);
+}
+
+TEST_CASE_WITH(stalled_redis_is_500_in_time, setup_stalled, fixture_teardown)
+{
+    struct fixture *fixture = *state;
+    redis_pause(&fixture->redis);
+    for (size_t n = 10; n < 16; n++) { /* not requested before, so not cached */
+        char *path = path_of(n);
+        expect_timeout(fixture, path);
+        free(path);
+    }
+    assert_int_equal(server_admin_status(&fixture->server, "/livez"), 200);
+    expect_recovery(fixture);
+    assert_true(server_metric(&fixture->server, FAILED) >= 6);
+}
+
+TEST_CASE(pause_shorter_than_the_timeout_fails_no_request)
+{
+    struct fixture *fixture = fixture_new(3, NULL);
+    struct http_conn conn;
+    struct http_response response;
+    redis_pause(&fixture->redis);
+    fixture_start_get(fixture, &conn, "channel/by-id/0/");
+    assert_false(http_is_readable(&conn, 200));
+    redis_resume(&fixture->redis);
+    assert_int_equal(http_read(&conn, false, &response), 0);
+    assert_int_equal(response.status, 200);
+    assert_int_equal(json_integer_at(response.body, "data.max_channel_id"), 0);
+    http_response_free(&response);
+    http_close(&conn);
+    fixture_free(fixture);
+}
+
+TEST_CASE_WITH(clients_that_leave_while_redis_is_stalled, setup_stalled, fixture_teardown)
+{
+    struct fixture *fixture = *state;
+    redis_pause(&fixture->redis);
+    for (size_t n = 20; n < 50; n++) {
+        struct http_conn conn;
+        char *path = path_of(n);
+        fixture_start_get(fixture, &conn, path);
+        (void)http_is_readable(&conn, 2);
+        http_close(&conn);
+        free(path);
+    }
+    expect_recovery(fixture);
+}
+
+/* Pipelined requests that time out one after another are answered in order. */
+TEST_CASE_WITH(pipelined_requests_time_out_in_order, setup_stalled, fixture_teardown)
+{
+    static const int statuses[] = {500, 404, 500, 405};
+    struct fixture *fixture = *state;
+    struct http_conn conn;
+    redis_pause(&fixture->redis);
+    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    assert_int_equal(
+        http_send_text(&conn, "GET /api/channel/by-id/91919191/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH "\r\n"
+                              "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n"
+                              "GET /api/channel/by-id/92929292/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH "\r\n"
+                              "POST /api/channels/ HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"),
+        0);
+    for (size_t i = 0; i < TEST_COUNT(statuses); i++) {
+        http_expect(&conn, statuses[i]);
+    }
+    http_close(&conn);
+    expect_recovery(fixture);
+}
+
+/* ---- reasons in the log, each when it begins, in the words of Redis ---- */
+
+static int set_up(void **state)
+{
+    static const char *const env[] = {"CHANNELD_WORKERS=1", NULL};
+    *state = fixture_new(1, env);
+    return 0;
+}
+
+static void await_attempts(struct fixture *f)
+{
+    double now = server_metric(&f->server, "channeld_redis_disconnects_total");
+    server_await_metric(&f->server, "channeld_redis_disconnects_total", now + ATTEMPTS);
+}
+
+static void expect_logged_once(struct fixture *f, const char *reason)
+{
+    server_await_log(&f->server, reason);
+    char *log = server_log(&f->server);
+    assert_int_equal(text_count(log, reason), 1);
+    free(log);
+}
+
+TEST_CASE_WITH(each_reason_is_logged_when_it_begins, set_up, fixture_teardown)
+{
+    struct fixture *f = *state;
+    redis_kill(&f->redis);
+    server_await_log(&f->server, "redis connection lost");
+    await_attempts(f);
+    expect_logged_once(f, "Connection refused");
+    redis_restart(&f->redis);
+    catalogue_issue_key(&f->redis, FIXTURE_KEY);
+    server_await_metric(&f->server, "channeld_redis_connected", 1);
+    redis_do(&f->redis, "CONFIG SET requirepass changed");
+    fixture_kill_connections(f);
+    await_attempts(f);
+    expect_logged_once(f, "NOAUTH");
+    redis_do(&f->redis, "ACL SETUSER default reset");
+    redis_kill(&f->redis);
+    await_attempts(f);
+    char *log = server_log(&f->server);
+    assert_int_equal(text_count(log, "Connection refused"), 2);
+    free(log);
+}
+
+/* Redis' own text quotes nothing, so it is logged unchanged. */
+TEST_CASE(wrong_password_is_logged_by_its_reason)
+{
+    static const char *const passwords[] = {"password", "pass", "user"};
+    static const char *const redis_args[] = {"--requirepass", "right", NULL};
+    struct redis redis;
+    redis_start(&redis, redis_args);
+    for (size_t i = 0; i < TEST_COUNT(passwords); i++) {
+        char *setting = text_printf("CHANNELD_REDIS_PASSWORD=%s", passwords[i]);
+        const char *const env[] = {"CHANNELD_WORKERS=1", setting, NULL};
+        struct server_spec spec = {.redis_url = redis.url, .env = env, .wait = SERVER_WAIT_LISTENING};
+        struct server server;
+        server_start(&server, &spec);
+        server_await_log(&server, "WRONGPASS invalid username-password pair or user is disabled");
+        server_stop(&server);
+        free(setting);
+    }
+    redis_stop(&redis);
 }

@@ -1,4 +1,7 @@
-/* Headers of every answer, and those that only some carry. */
+/*
+ * Headers of responses: those of all, those of some; conditional requests (If-None-Match), and requests of
+ * web pages of other origins (CORS).
+ */
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +24,7 @@ static const struct {
     {"/api/channels/", "Host: again\r\n", 400},
 };
 
-FIXTURE(5, NULL)
+FIXTURE(5, "CHANNELD_CORS_ORIGINS=https://app.example,http://localhost:3000", NULL)
 
 static void get_answer(struct fixture *fixture, size_t i, struct http_response *response)
 {
@@ -88,8 +91,8 @@ TEST_CASE(successes_carry_a_strong_etag_and_cache_control)
     }
 }
 
-/* No server name, no cookies: nothing that the design does not name. */
-TEST_CASE(answers_do_not_tell_more_than_needed)
+/* No server name, no cookies. */
+TEST_CASE(unneeded_headers_are_absent)
 {
     static const char *const unwanted[] = {"Server", "X-Powered-By", "Set-Cookie", "Transfer-Encoding"};
     struct http_response response;
@@ -149,5 +152,252 @@ TEST_CASE(request_id_is_not_carried_over_to_the_next_request)
     assert_int_equal(http_exchange(&conn, "GET", "/nothing", NULL, &response), 0);
     assert_string_not_equal(http_header(&response, "X-Request-Id"), "one"); /* an error has one of its own */
     http_response_free(&response);
+    http_close(&conn);
+}
+
+/* ---- If-None-Match ---- */
+
+static const char *const targets[] = {
+    "/api/channels/",
+    "/api/channel/by-id/0/",
+    "/api/channel/by-link/?link=https://max.ru/sample_1",
+};
+
+/* The tag of the resource as it is now, owned. */
+static char *etag_of(struct fixture *fixture, const char *target)
+{
+    struct http_response response;
+    http_get(fixture->server.port, target, FIXTURE_AUTH, &response);
+    assert_int_equal(response.status, 200);
+    char *etag = text_printf("%s", http_header(&response, "ETag"));
+    http_response_free(&response);
+    return etag;
+}
+
+/* One request with that condition; asserts what belongs to a 304. */
+static int status_with(struct fixture *fixture, const char *target, const char *condition)
+{
+    struct http_conn conn;
+    struct http_response response;
+    char *headers = text_printf("%sIf-None-Match: %s\r\n", FIXTURE_AUTH, condition);
+    char *etag = etag_of(fixture, target);
+    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    assert_int_equal(http_exchange(&conn, "GET", target, headers, &response), 0);
+    int status = response.status;
+    if (status == 304) {
+        assert_int_equal(response.body_length, 0);
+        assert_string_equal(http_header(&response, "ETag"), etag);
+        assert_string_equal(http_header(&response, "Cache-Control"), "private, no-cache");
+        assert_non_null(http_header(&response, "Date"));
+    }
+    http_response_free(&response);
+    /* A body after a 304 would be read as the next answer. */
+    http_ask(&conn, "GET", target, FIXTURE_AUTH, 200);
+    http_close(&conn);
+    free(etag);
+    free(headers);
+    return status;
+}
+
+static void assert_condition(struct fixture *fixture, const char *format_with_tag, int status)
+{
+    for (size_t i = 0; i < TEST_COUNT(targets); i++) {
+        const char *place = strchr(format_with_tag, '@');
+        size_t before = place != NULL ? (size_t)(place - format_with_tag) : strlen(format_with_tag);
+        char *etag = etag_of(fixture, targets[i]);
+        char *condition = text_printf("%.*s%s%s", (int)before, format_with_tag, place != NULL ? etag : "",
+                                      place != NULL ? place + 1 : "");
+        int actual = status_with(fixture, targets[i], condition);
+        if (actual != status)
+            fail_msg("If-None-Match: %s: %d", condition, actual);
+        free(condition);
+        free(etag);
+    }
+}
+
+/* @ stands for the current tag. */
+TEST_CASE(matching_tags_are_304)
+{
+    static const char *const conditions[] = {
+        "@",           "W/@",     "*",          "\"other\", @", "@, \"other\"", "\"other\",W/@,\"another\"",
+        "W/\"x\" , @", "\"\", @", "\"a,b\", @",
+    };
+    for (size_t i = 0; i < TEST_COUNT(conditions); i++)
+        assert_condition(*state, conditions[i], 304);
+}
+
+TEST_CASE(other_tags_are_200)
+{
+    static const char *const conditions[] = {"\"other\"", "W/\"other\"", "\"other\", \"another\"",
+                                             "\"\"",      "other",       "\"*\""};
+    for (size_t i = 0; i < TEST_COUNT(conditions); i++)
+        assert_condition(*state, conditions[i], 200);
+}
+
+TEST_CASE(every_worker_gives_the_same_tag)
+{
+    for (size_t i = 0; i < TEST_COUNT(targets); i++) {
+        char *first = etag_of(*state, targets[i]);
+        for (int round = 0; round < 20; round++) {
+            char *etag = etag_of(*state, targets[i]);
+            assert_string_equal(etag, first);
+            free(etag);
+        }
+        free(first);
+    }
+}
+
+TEST_CASE(different_content_has_different_tags)
+{
+    char *one = etag_of(*state, "/api/channel/by-id/0/");
+    char *two = etag_of(*state, "/api/channel/by-id/-1/");
+    assert_string_not_equal(one, two);
+    free(one);
+    free(two);
+}
+
+TEST_CASE(changed_content_has_a_new_tag)
+{
+    struct fixture *fixture = *state;
+    char *old = etag_of(fixture, "/api/channel/by-id/0/");
+    redis_do(&fixture->redis, "HSET channels:card:0 title changed");
+    for (int i = 0; i < 8; i++) /* each worker */
+        fixture_await_text(fixture, "channel/by-id/0/", "\"changed\"", true);
+    assert_int_equal(status_with(fixture, "/api/channel/by-id/0/", old), 200);
+    free(old);
+}
+
+/* A condition never hides an error, nor replaces a key. */
+TEST_CASE(errors_are_not_304)
+{
+    struct fixture *fixture = *state;
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channel/by-id/4242/",
+                                     FIXTURE_AUTH "If-None-Match: *\r\n"),
+                     404);
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", "If-None-Match: *\r\n"), 401);
+    assert_int_equal(
+        http_get_status(fixture->server.port, "/api/channels/?page=0", FIXTURE_AUTH "If-None-Match: *\r\n"),
+        400);
+}
+
+/* ---- CORS: off by default, on for the origins that are listed ---- */
+
+#define PREFLIGHT "Access-Control-Request-Method: GET\r\nAccess-Control-Request-Headers: x-api-key\r\n"
+
+static void get_with_origin(struct fixture *fixture, const char *method, const char *origin, const char *more,
+                            struct http_response *response)
+{
+    char *headers = text_printf("Origin: %s\r\n%s", origin, more);
+    http_call(fixture->server.port, method, "/api/channels/", headers, response);
+    free(headers);
+}
+
+TEST_CASE(cors_is_off_by_default)
+{
+    struct fixture *fixture = fixture_new(1, NULL);
+    struct http_response response;
+    get_with_origin(fixture, "GET", "https://app.example", FIXTURE_AUTH, &response);
+    assert_int_equal(response.status, 200);
+    assert_null(http_header(&response, "Access-Control-Allow-Origin"));
+    http_response_free(&response);
+    get_with_origin(fixture, "OPTIONS", "https://app.example", PREFLIGHT, &response);
+    assert_int_equal(response.status, 405);
+    assert_null(http_header(&response, "Access-Control-Allow-Origin"));
+    http_response_free(&response);
+    fixture_free(fixture);
+}
+
+TEST_CASE(named_origins_are_allowed)
+{
+    static const char *const origins[] = {"https://app.example", "http://localhost:3000"};
+    for (size_t i = 0; i < TEST_COUNT(origins); i++) {
+        struct http_response response;
+        get_with_origin(*state, "GET", origins[i], FIXTURE_AUTH, &response);
+        assert_int_equal(response.status, 200);
+        assert_string_equal(http_header(&response, "Access-Control-Allow-Origin"), origins[i]);
+        assert_non_null(http_header(&response, "Vary"));
+        assert_non_null(strcasestr(http_header(&response, "Vary"), "Origin"));
+        assert_null(http_header(&response, "Access-Control-Allow-Credentials"));
+        http_response_free(&response);
+    }
+}
+
+/* A web page has to be able to read the error. */
+TEST_CASE(errors_can_be_read_by_named_origins)
+{
+    struct http_response response;
+    get_with_origin(*state, "GET", "https://app.example", "", &response);
+    assert_int_equal(response.status, 401);
+    assert_string_equal(http_header(&response, "Access-Control-Allow-Origin"), "https://app.example");
+    http_response_free(&response);
+}
+
+TEST_CASE(other_origins_are_not_allowed)
+{
+    static const char *const origins[] = {
+        "https://other.example",    "http://app.example", "https://app.example:8443",
+        "https://app.example.evil", "https://app.exampl", "null",
+        "https://x.app.example",    "http://localhost",
+    };
+    for (size_t i = 0; i < TEST_COUNT(origins); i++) {
+        struct http_response response;
+        get_with_origin(*state, "GET", origins[i], FIXTURE_AUTH, &response);
+        assert_int_equal(response.status, 200);
+        assert_null(http_header(&response, "Access-Control-Allow-Origin"));
+        http_response_free(&response);
+        get_with_origin(*state, "OPTIONS", origins[i], PREFLIGHT, &response);
+        assert_null(http_header(&response, "Access-Control-Allow-Origin"));
+        http_response_free(&response);
+    }
+}
+
+TEST_CASE(asterisk_allows_every_origin)
+{
+    static const char *const env[] = {"CHANNELD_CORS_ORIGINS=*", NULL};
+    struct fixture *fixture = fixture_new(1, env);
+    struct http_response response;
+    get_with_origin(fixture, "GET", "https://any.example", FIXTURE_AUTH, &response);
+    assert_int_equal(response.status, 200);
+    const char *allowed = http_header(&response, "Access-Control-Allow-Origin");
+    assert_non_null(allowed);
+    assert_string_equal(allowed, "*");
+    http_response_free(&response);
+    fixture_get(fixture, "channels/", &response); /* a cache may serve it to a web page */
+    assert_string_equal(http_header(&response, "Access-Control-Allow-Origin"), "*");
+    http_response_free(&response);
+    fixture_free(fixture);
+}
+
+TEST_CASE(requests_without_an_origin_are_served)
+{
+    struct http_response response;
+    fixture_get(*state, "channels/", &response);
+    assert_int_equal(response.status, 200);
+    assert_null(http_header(&response, "Access-Control-Allow-Origin"));
+    http_response_free(&response);
+}
+
+TEST_CASE(preflight_is_answered_without_a_key)
+{
+    struct http_response response;
+    get_with_origin(*state, "OPTIONS", "https://app.example", PREFLIGHT, &response);
+    assert_int_equal(response.status, 204);
+    assert_string_equal(http_header(&response, "Access-Control-Allow-Origin"), "https://app.example");
+    assert_non_null(http_header(&response, "Access-Control-Allow-Methods"));
+    assert_non_null(strstr(http_header(&response, "Access-Control-Allow-Methods"), "GET"));
+    assert_non_null(http_header(&response, "Access-Control-Allow-Headers"));
+    static const char *const fields[] = {"x-api-key", "traceparent", "tracestate", "baggage"};
+    for (size_t i = 0; i < TEST_COUNT(fields); i++)
+        assert_non_null(strcasestr(http_header(&response, "Access-Control-Allow-Headers"), fields[i]));
+    http_response_free(&response);
+}
+
+TEST_CASE(preflight_leaves_the_connection_in_step)
+{
+    struct fixture *fixture = *state;
+    struct http_conn conn;
+    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    http_ask(&conn, "OPTIONS", "/api/channels/", "Origin: https://app.example\r\n" PREFLIGHT, 204);
+    http_ask(&conn, "GET", "/api/channels/", FIXTURE_AUTH, 200);
     http_close(&conn);
 }

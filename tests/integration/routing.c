@@ -1,11 +1,11 @@
-/* Paths and methods: what is found, what is not, and in which order that is decided. */
+/* Paths, methods and query strings: what is found, what is not, and in which order that is checked. */
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/fixture.h"
 
-FIXTURE(3, NULL)
+FIXTURE(150, NULL)
 
 TEST_CASE(unknown_paths_are_not_found_without_a_key)
 {
@@ -91,33 +91,75 @@ TEST_CASE(refused_method_leaves_the_connection_open)
 
 TEST_CASE(base_path_can_be_changed)
 {
-    static const char *const env[] = {"CHANNELD_BASE_PATH=/v9/data/", NULL};
-    struct fixture *fixture = fixture_new(1, env);
-    assert_int_equal(http_get_status(fixture->server.port, "/v9/data/channels/", FIXTURE_AUTH), 200);
-    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", FIXTURE_AUTH), 404);
-    fixture_free(fixture);
+    static const char *const paths[][2] = {
+        {"CHANNELD_BASE_PATH=/v9/data/", "/v9/data/channels/"},
+        {"CHANNELD_BASE_PATH=v9", "/v9/channels/"}, /* completed with slashes */
+        {"CHANNELD_BASE_PATH=/", "/channels/"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(paths); i++) {
+        const char *const env[] = {paths[i][0], NULL};
+        struct fixture *fixture = fixture_new(1, env);
+        assert_int_equal(http_get_status(fixture->server.port, paths[i][1], FIXTURE_AUTH), 200);
+        assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", FIXTURE_AUTH), 404);
+        fixture_free(fixture);
+    }
 }
 
-TEST_CASE(base_path_is_completed_with_slashes)
-{
-    static const char *const env[] = {"CHANNELD_BASE_PATH=v9", NULL};
-    struct fixture *fixture = fixture_new(1, env);
-    assert_int_equal(http_get_status(fixture->server.port, "/v9/channels/", FIXTURE_AUTH), 200);
-    fixture_free(fixture);
-}
-
-TEST_CASE(base_path_can_be_the_root)
-{
-    static const char *const env[] = {"CHANNELD_BASE_PATH=/", NULL};
-    struct fixture *fixture = fixture_new(1, env);
-    assert_int_equal(http_get_status(fixture->server.port, "/channels/", FIXTURE_AUTH), 200);
-    fixture_free(fixture);
-}
-
-/* RFC 9112, section 3.2.2: a server has to accept the absolute form. */
+/* RFC 9112 section 3.2.2: a server has to accept the absolute form. */
 TEST_CASE(absolute_form_is_understood)
 {
     struct fixture *fixture = *state;
     assert_int_equal(http_get_status(fixture->server.port, "http://api.example/api/channels/", FIXTURE_AUTH),
                      200);
+}
+
+/* ---- query strings ---- */
+
+static void assert_page(struct fixture *fixture, const char *query, int page)
+{
+    char *path = text_printf("channels/?%s", query);
+    char *body = fixture_body(fixture, path);
+    if (json_integer_at(body, "pagination.page") != page)
+        fail_msg("%s is not page %d", query, page);
+    free(body);
+    free(path);
+}
+
+TEST_CASE(first_of_a_repeated_parameter_counts)
+{
+    assert_page(*state, "page=2&page=1", 2);
+    assert_page(*state, "page=1&page=2&page=abc", 1);
+    fixture_expect(*state, "channels/?page=abc&page=1", 400);
+    fixture_expect(*state, "channels/?page=&page=1", 400);
+}
+
+TEST_CASE(unknown_parameters_are_ignored)
+{
+    assert_page(*state, "foo=bar&page=2&x", 2);
+    assert_page(*state, "per_page=5", 1);
+    assert_page(*state, "Page=2", 1);
+    assert_page(*state, "pages=2&xpage=2&page%20=2", 1);
+    fixture_expect(*state, "channel/by-id/0/?page=abc&link=&format=xml", 200);
+}
+
+TEST_CASE(empty_parameters_are_ignored)
+{
+    assert_page(*state, "&&page=2&&", 2);
+    assert_page(*state, "=&=x&page=2", 2);
+    assert_page(*state, "", 1);
+    assert_page(*state, "&", 1);
+    assert_page(*state, "%&%zz=%&page=2", 2);
+}
+
+TEST_CASE(names_and_values_are_percent_decoded)
+{
+    assert_page(*state, "page=%32", 2);
+    assert_page(*state, "p%61ge=2", 2);
+}
+
+/* An encoded separator belongs to the value. */
+TEST_CASE(encoded_separators_do_not_separate)
+{
+    fixture_expect(*state, "channels/?page=1%26x=1", 400);
+    assert_page(*state, "x=1%26page=2", 1);
 }

@@ -1,4 +1,7 @@
-/* Values in Redis that are not what they should be: never a broken answer, and never unnoticed. */
+/*
+ * Values in Redis and the JSON that they become: the order of members, the full ranges, text, what takes the
+ * place of absent fields; and invalid values: never a broken response, always counted.
+ */
 
 #include <signal.h>
 #include <stdlib.h>
@@ -6,9 +9,9 @@
 
 #include "support/fixture.h"
 
-#define UNREADABLE "channeld_invalid_values_total"
+#define INVALID "channeld_invalid_values_total"
 
-FIXTURE(1, NULL)
+FIXTURE(12, NULL)
 
 /* Stores one field of a channel of its own and returns what the card shows for it, owned. */
 static char *shown(struct fixture *fixture, const char *field, const char *value, size_t length)
@@ -36,43 +39,43 @@ static void assert_shown(struct fixture *fixture, const char *field, const char 
 }
 
 /* Asserts that it is shown as `expected` and counted exactly once for the one request. */
-static void assert_unreadable(struct fixture *fixture, const char *field, const char *value,
-                              const char *expected)
+static void assert_invalid(struct fixture *fixture, const char *field, const char *value,
+                           const char *expected)
 {
-    double before = server_metric(&fixture->server, UNREADABLE);
+    double before = server_metric(&fixture->server, INVALID);
     assert_shown(fixture, field, value, expected);
-    double counted = server_metric(&fixture->server, UNREADABLE) - before;
+    double counted = server_metric(&fixture->server, INVALID) - before;
     if (counted < 1 || counted > 1)
         fail_msg("%s '%s' is counted %g times", field, value, counted);
 }
 
-TEST_CASE(integers_that_do_not_parse_are_null_and_counted)
+TEST_CASE(invalid_integers_are_null_and_counted)
 {
     static const char *const values[] = {
         "",    "abc", "1.5", "1e3",  " 1", "1 ", "9223372036854775808", "-9223372036854775809",
         "0x1", "1\n", "-",   "null",
     };
     for (size_t i = 0; i < TEST_COUNT(values); i++)
-        assert_unreadable(*state, "views_24h", values[i], "null");
-    assert_unreadable(*state, "followers_cnt_today", "many", "null");
-    assert_unreadable(*state, "is_a_plus_flag", "true", "null");
-    assert_unreadable(*state, "is_a_plus_flag", "2", "null");
-    assert_unreadable(*state, "is_a_plus_flag", "-1", "null");
-    assert_unreadable(*state, "er_48h", "5%", "null");
+        assert_invalid(*state, "views_24h", values[i], "null");
+    assert_invalid(*state, "followers_cnt_today", "many", "null");
+    assert_invalid(*state, "is_a_plus_flag", "true", "null");
+    assert_invalid(*state, "is_a_plus_flag", "2", "null");
+    assert_invalid(*state, "is_a_plus_flag", "-1", "null");
+    assert_invalid(*state, "er_48h", "5%", "null");
 }
 
-TEST_CASE(integers_that_parse_are_shown_and_not_counted)
+TEST_CASE(valid_integers_are_shown_and_not_counted)
 {
     struct fixture *fixture = *state;
-    double before = server_metric(&fixture->server, UNREADABLE);
+    double before = server_metric(&fixture->server, INVALID);
     assert_shown(fixture, "views_24h", "0", "0");
     assert_shown(fixture, "views_24h", "-7", "-7");
     assert_shown(fixture, "views_24h", "9223372036854775807", "9223372036854775807");
     assert_shown(fixture, "views_24h", "-9223372036854775808", "-9223372036854775808");
-    assert_true(server_metric(&fixture->server, UNREADABLE) - before < 0.5);
+    assert_true(server_metric(&fixture->server, INVALID) - before < 0.5);
 }
 
-TEST_CASE(dates_that_do_not_parse_are_null_and_counted)
+TEST_CASE(invalid_dates_are_null_and_counted)
 {
     static const char *const values[] = {
         "",
@@ -90,17 +93,17 @@ TEST_CASE(dates_that_do_not_parse_are_null_and_counted)
         "1763633166",
     };
     for (size_t i = 0; i < TEST_COUNT(values); i++)
-        assert_unreadable(*state, "updated_at", values[i], "null");
+        assert_invalid(*state, "updated_at", values[i], "null");
 }
 
-TEST_CASE(dates_that_parse_are_shown)
+TEST_CASE(valid_dates_are_shown)
 {
     assert_shown(*state, "updated_at", "2026-11-20T10:06:06", "\"2026-11-20T10:06:06\"");
     assert_shown(*state, "updated_at", "2024-02-29T00:00:00", "\"2024-02-29T00:00:00\"");
     assert_shown(*state, "updated_at", "1999-12-31T23:59:59", "\"1999-12-31T23:59:59\"");
 }
 
-TEST_CASE(history_that_does_not_parse_is_empty_and_counted)
+TEST_CASE(invalid_history_is_empty_and_counted)
 {
     static const char *const values[] = {
         "",
@@ -119,7 +122,7 @@ TEST_CASE(history_that_does_not_parse_is_empty_and_counted)
         "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
     };
     for (size_t i = 0; i < TEST_COUNT(values); i++)
-        assert_unreadable(*state, "followers_history", values[i], "{}");
+        assert_invalid(*state, "followers_history", values[i], "{}");
 }
 
 TEST_CASE(history_is_shown_ascending)
@@ -178,13 +181,13 @@ TEST_CASE(bad_utf8_becomes_replacement_characters)
     }
 }
 
-TEST_CASE(list_shows_unreadable_values_as_null_too)
+TEST_CASE(list_shows_invalid_values_as_null)
 {
     struct fixture *fixture = *state;
     redis_do(&fixture->redis, "HSET channels:card:77 max_channel_id 77 title \xFF updated_at never");
     redis_do(&fixture->redis, "ZADD channels:index 1000 77");
     char *body = fixture_body(fixture, "channels/");
-    json_assert_at(body, "data.1",
+    json_assert_at(body, "data.12",
                    "{\"max_channel_id\":77,\"title\":\"\xEF\xBF\xBD\",\"description\":null,\"avatar\":null,"
                    "\"link\":null,\"updated_at\":null}");
     free(body);
@@ -211,15 +214,7 @@ static void assert_left_out(struct fixture *fixture, const char *command, int st
     free(log);
 }
 
-static bool shows_mended(void *arg)
-{
-    char *body = fixture_body(arg, "channels/");
-    bool found = strstr(body, "\"mended\"") != NULL;
-    free(body);
-    return found;
-}
-
-TEST_CASE(broken_cards_cost_themselves_and_not_their_page)
+TEST_CASE(broken_cards_are_left_out_of_their_page)
 {
     static const struct {
         const char *command;
@@ -239,23 +234,139 @@ TEST_CASE(broken_cards_cost_themselves_and_not_their_page)
         assert_left_out(fixture, cards[card].command, cards[card].status, cards[card].reason);
         redis_do(&fixture->redis, "DEL channels:card:990099");
         redis_do(&fixture->redis, "HSET channels:card:990099 title mended");
-        assert_true(wait_until(shows_mended, fixture, WAIT_DEADLINE_MS));
+        fixture_await_text(fixture, "channels/", "\"mended\"", true);
         fixture_free(fixture);
     }
 }
 
-TEST_CASE(unreadable_values_are_logged_once_a_channel)
+TEST_CASE(invalid_values_are_logged_once_per_channel)
 {
     static const char *const env[] = {"CHANNELD_WORKERS=1", NULL};
     struct fixture *fixture = fixture_new(1, env);
     redis_do(&fixture->redis, "HSET channels:card:880088 max_channel_id 880088 title t views_24h many");
     for (int i = 0; i < 5; i++)
         assert_int_equal(fixture_status(fixture, "channel/by-id/880088/"), 200);
-    process_signal(&fixture->server.process, SIGTERM);
-    server_expect_exit(&fixture->server, 0);
-    char *log = server_log(&fixture->server);
+    char *log = fixture_stop_server(fixture);
     if (text_count(log, "880088") != 1)
         fail_msg("not once in: %s", log);
     free(log);
     fixture_free(fixture);
+}
+
+/* ---- the JSON ---- */
+
+#define SUMMARY_MEMBERS "max_channel_id title description avatar link updated_at"
+#define CARD_MEMBERS                                                                                         \
+    "max_channel_id title description avatar link category category2 followers_cnt_today followers_history " \
+    "is_a_plus_flag views_24h views_48h er_24h er_48h updated_at"
+
+static void assert_members(struct fixture *fixture, const char *path, const char *where, const char *expected)
+{
+    char *body = fixture_body(fixture, path);
+    char *names = json_member_names(body, where);
+    assert_string_equal(names, expected);
+    free(names);
+    free(body);
+}
+
+TEST_CASE(members_come_in_the_order_of_the_contract)
+{
+    assert_members(*state, "channels/", "", "success data pagination");
+    assert_members(*state, "channels/", "data.0", SUMMARY_MEMBERS);
+    assert_members(*state, "channels/", "data.11", SUMMARY_MEMBERS);
+    assert_members(*state, "channels/", "pagination", "page per_page count has_next");
+    assert_members(*state, "channel/by-id/0/", "", "success data");
+    assert_members(*state, "channel/by-id/0/", "data", CARD_MEMBERS);
+}
+
+TEST_CASE(absent_fields_are_null_and_history_is_empty)
+{
+    struct fixture *fixture = *state;
+    catalogue_put(&fixture->redis, "{\"max_channel_id\":500}", 500);
+    fixture_expect_card(
+        fixture, "channel/by-id/500/",
+        "{\"max_channel_id\":500,\"title\":null,\"description\":null,\"avatar\":null,\"link\":null,"
+        "\"category\":null,\"category2\":null,\"followers_cnt_today\":null,"
+        "\"followers_history\":{},\"is_a_plus_flag\":null,\"views_24h\":null,\"views_48h\":null,"
+        "\"er_24h\":null,\"er_48h\":null,\"updated_at\":null}");
+    redis_do(&fixture->redis, "ZREM channels:index 500");
+}
+
+TEST_CASE(empty_text_is_not_null)
+{
+    struct fixture *fixture = *state;
+    catalogue_put(&fixture->redis, "{\"max_channel_id\":501,\"title\":\"\",\"category2\":\"\"}", 501);
+    char *body = fixture_body(fixture, "channel/by-id/501/");
+    json_assert_at(body, "data.title", "\"\"");
+    json_assert_at(body, "data.category2", "\"\"");
+    free(body);
+    redis_do(&fixture->redis, "ZREM channels:index 501");
+}
+
+TEST_CASE(fields_that_are_not_of_the_contract_are_not_shown)
+{
+    struct fixture *fixture = *state;
+    redis_do(&fixture->redis, "HSET channels:card:-1 secret_note hidden owner hidden");
+    assert_members(fixture, "channel/by-id/-1/", "data", CARD_MEMBERS);
+    assert_members(fixture, "channels/", "data.3", SUMMARY_MEMBERS);
+}
+
+TEST_CASE(numbers_are_written_over_the_full_range)
+{
+    char *first = fixture_body(*state, "channel/by-id/9223372036854775807/");
+    char *second = fixture_body(*state, "channel/by-id/-9223372036854775808/");
+    assert_int_equal(text_count(first, "\"max_channel_id\":9223372036854775807"), 1);
+    assert_int_equal(text_count(first, "\"followers_cnt_today\":9223372036854775807"), 1);
+    assert_int_equal(text_count(second, "\"max_channel_id\":-9223372036854775808"), 1);
+    assert_int_equal(text_count(second, "\"er_48h\":-9223372036854775808"), 1);
+    free(first);
+    free(second);
+}
+
+TEST_CASE(text_stays_utf8_without_escapes)
+{
+    static const char title[] =
+        "\xD0\x9F\xD0\xBB \xF0\x9F\x98\x80 \xE4\xB8\xAD \xE2\x80\xA8 \xC2\x80 </script>&'\x7F";
+    struct fixture *fixture = *state;
+    redis_do(&fixture->redis, "HSET channels:card:600 max_channel_id 600 title %s", title);
+    char *body = fixture_body(fixture, "channel/by-id/600/");
+    assert_int_equal(text_count(body, title), 1);
+    assert_int_equal(text_count(body, "\\u"), 0);
+    free(body);
+}
+
+/* Every control character, quotes and backslashes: raw ones would break the document. */
+TEST_CASE(control_characters_are_escaped)
+{
+    struct fixture *fixture = *state;
+    char title[40];
+    size_t length = 0;
+    for (char c = 0; c < 0x20; c++)
+        title[length++] = c;
+    title[length++] = '"';
+    title[length++] = '\\';
+    title[length++] = '/';
+    redis_do(&fixture->redis, "HSET channels:card:601 max_channel_id 601 title %b", title, length);
+    char *body = fixture_body(fixture, "channel/by-id/601/");
+    for (const char *c = body; *c != '\0'; c++)
+        assert_true((unsigned char)*c >= 0x20);
+    json_assert_at(
+        body, "data.title",
+        "\"\\u0000\\u0001\\u0002\\u0003\\u0004\\u0005\\u0006\\u0007\\b\\t\\n\\u000B\\f\\r\\u000E\\u000F"
+        "\\u0010\\u0011\\u0012\\u0013\\u0014\\u0015\\u0016\\u0017\\u0018\\u0019\\u001A\\u001B\\u001C"
+        "\\u001D\\u001E\\u001F\\\"\\\\/\"");
+    free(body);
+}
+
+TEST_CASE(long_text_comes_whole)
+{
+    struct fixture *fixture = *state;
+    char *text = text_repeat('x', 300000);
+    redis_do(&fixture->redis, "HSET channels:card:602 max_channel_id 602 description %s", text);
+    char *body = fixture_body(fixture, "channel/by-id/602/");
+    char *expected = text_printf("\"%s\"", text);
+    json_assert_at(body, "data.description", expected);
+    free(expected);
+    free(body);
+    free(text);
 }

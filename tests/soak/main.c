@@ -1,11 +1,11 @@
 /*
- * The soak: readers and writers as in the coherence test, vandals beside them, a fault chosen by chance every
- * few seconds, and a witness who looks whether channeld grows, leaks descriptors or gets slower. Every answer
- * is judged.
+ * The soak test: readers and writers as in the coherence test, an abuser beside them, a random fault every
+ * few seconds, and a monitor of memory, descriptors and latency. Every response is judged.
  *
- *     soak [--seconds N] [--interval N] [--seed N] [--curve FILE]
+ *     soak [--seconds N] [--interval N] [--seed N] [--bound-ms N] [--curve FILE]
  *
- * Exit code 0 when no answer was wrong and channeld was as well at the end as at the beginning, else 1.
+ * --bound-ms: how long after a change the former version may be served. Exit code 0 when no response was
+ * wrong and channeld was as well at the end as at the beginning, else 1.
  */
 
 #include <getopt.h>
@@ -14,8 +14,8 @@
 #include <stdlib.h>
 
 #include "coherence/clock.h"
-#include "soak/vandal.h"
-#include "soak/verdict.h"
+#include "soak/abuser.h"
+#include "soak/monitor.h"
 #include "support/http.h"
 #include "support/wait.h"
 
@@ -28,7 +28,8 @@ enum {
     BOUND_SANITIZED_MS = 300
 };
 
-/* Deadlines are short, so that the vandals' connections come and go; and the cache is too small for all. */
+/* Deadlines are short, so that the abuser's connections come and go; the cache is too small for everything.
+ */
 static const char *const SETTINGS[] = {"CHANNELD_HEADER_TIMEOUT=2s", "CHANNELD_WRITE_TIMEOUT=3s",
                                        "CHANNELD_IDLE_TIMEOUT=20s", NULL};
 
@@ -36,16 +37,18 @@ struct soak {
     int seconds;
     int interval_s;
     uint64_t seed;
+    int bound_ms;
     const char *curve;
     struct run run;
-    struct vandal vandal;
-    struct witness witness;
+    struct abuser abuser;
+    struct monitor monitor;
     _Atomic uint64_t faults;
 };
 
 static void usage(void)
 {
-    (void)fputs("usage: soak [--seconds N] [--interval N] [--seed N] [--curve FILE]\n", stderr);
+    (void)fputs("usage: soak [--seconds N] [--interval N] [--seed N] [--bound-ms N] [--curve FILE]\n",
+                stderr);
     exit(2);
 }
 
@@ -60,14 +63,14 @@ static int number(const char *text)
 
 static void read_options(struct soak *soak, int argc, char **argv)
 {
-    static const struct option known[] = {{"seconds", required_argument, NULL, 's'},
-                                          {"interval", required_argument, NULL, 'i'},
-                                          {"seed", required_argument, NULL, 'r'},
-                                          {"curve", required_argument, NULL, 'c'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option known[] = {
+        {"seconds", required_argument, NULL, 's'}, {"interval", required_argument, NULL, 'i'},
+        {"seed", required_argument, NULL, 'r'},    {"bound-ms", required_argument, NULL, 'b'},
+        {"curve", required_argument, NULL, 'c'},   {NULL, 0, NULL, 0}};
     soak->seconds = SECONDS;
-    soak->interval_s = 1; /* of longer ones hardly any is without a fault */
+    soak->interval_s = 1; /* hardly any longer one is without a fault */
     soak->seed = 1;
+    soak->bound_ms = BOUND_MS;
     for (int flag; (flag = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         if (flag == 's')
             soak->seconds = number(optarg);
@@ -75,6 +78,8 @@ static void read_options(struct soak *soak, int argc, char **argv)
             soak->interval_s = number(optarg);
         else if (flag == 'r')
             soak->seed = (uint64_t)number(optarg);
+        else if (flag == 'b')
+            soak->bound_ms = number(optarg);
         else if (flag == 'c')
             soak->curve = optarg;
         else
@@ -94,7 +99,7 @@ static void choose_load(struct options *o, const struct soak *soak)
         .changes = 500,
         .reads = 8000,
         .page_permille = 10,
-        .bound_ms = BOUND_MS,
+        .bound_ms = soak->bound_ms,
         .stale_limit_ms = 1500,
         .fault_gap_ms = GAP_MS,
         .seed = soak->seed,
@@ -102,7 +107,7 @@ static void choose_load(struct options *o, const struct soak *soak)
         .env = SETTINGS,
     };
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    o->bound_ms = BOUND_SANITIZED_MS;
+    o->bound_ms = soak->bound_ms > BOUND_SANITIZED_MS ? soak->bound_ms : BOUND_SANITIZED_MS;
     o->reads = 2000;
 #endif
 }
@@ -120,17 +125,17 @@ static void cause_faults(struct soak *soak)
     }
 }
 
-struct stillness {
+struct rest {
     struct server *server;
     struct sample sample; /* the latest */
     double descriptors;   /* that there should be */
 };
 
-/* Our own questions on the admin port leave connections that close a moment later. */
-static bool is_still(void *arg)
+/* The test's own requests to the admin port leave connections that close a moment later. */
+static bool is_at_rest(void *arg)
 {
-    struct stillness *s = arg;
-    s->sample = witness_look(s->server);
+    struct rest *s = arg;
+    s->sample = monitor_read(s->server);
     return s->sample.connections == 0 && s->sample.descriptors <= s->descriptors;
 }
 
@@ -149,20 +154,20 @@ static bool soak_run(struct soak *soak)
     server_await_metric(server, "channeld_redis_connected", run->options.workers);
     greet_workers(server);
     server_await_metric_below(server, "channeld_connections_open", 0);
-    struct sample before = witness_look(server);
-    struct stillness end = {.server = server, .descriptors = before.descriptors};
+    struct sample before = monitor_read(server);
+    struct rest end = {.server = server, .descriptors = before.descriptors};
     run_start_readers(run);
-    vandal_start(&soak->vandal, server->port, run->model->key_text[0], soak->seed);
-    witness_start(&soak->witness);
+    abuser_start(&soak->abuser, server->port, run->model->key_text[0], soak->seed);
+    monitor_start(&soak->monitor);
     cause_faults(soak);
-    witness_stop(&soak->witness);
-    vandal_stop(&soak->vandal);
+    monitor_stop(&soak->monitor);
+    abuser_stop(&soak->abuser);
     run_settle(run);
-    (void)wait_until(is_still, &end, QUIET_MS);
+    (void)wait_until(is_at_rest, &end, QUIET_MS);
     run_stop(run);
     run_summary(run);
-    printf("acts of vandals: %" PRIu64 "\n", atomic_load(&soak->vandal.acts));
-    return verdict_reach(&soak->witness, &before, &end.sample) && report_violations(run->report) == 0;
+    printf("acts of the abuser: %" PRIu64 "\n", atomic_load(&soak->abuser.acts));
+    return monitor_judge(&soak->monitor, &before, &end.sample) && report_violations(run->report) == 0;
 }
 
 int main(int argc, char **argv)
@@ -173,16 +178,16 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     read_options(soak, argc, argv);
     choose_load(&soak->run.options, soak);
-    soak->witness =
-        (struct witness){.run = &soak->run, .interval_s = soak->interval_s, .faults = &soak->faults};
-    if (soak->curve != NULL && (soak->witness.curve = fopen(soak->curve, "we")) == NULL) {
+    soak->monitor =
+        (struct monitor){.run = &soak->run, .interval_s = soak->interval_s, .faults = &soak->faults};
+    if (soak->curve != NULL && (soak->monitor.curve = fopen(soak->curve, "we")) == NULL) {
         perror(soak->curve);
         return 2;
     }
     bool well = soak_run(soak);
-    if (soak->witness.curve != NULL)
-        (void)fclose(soak->witness.curve);
-    witness_free(&soak->witness);
+    if (soak->monitor.curve != NULL)
+        (void)fclose(soak->monitor.curve);
+    monitor_free(&soak->monitor);
     run_fini(&soak->run);
     free(soak);
     return well ? 0 : 1;

@@ -427,6 +427,18 @@ void http_expect_refusal(int port, const char *data, size_t length, int status)
     http_close(&conn);
 }
 
+void http_connect_and_leave(int port, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct http_conn conn;
+        assert_int_equal(http_open(&conn, port), 0);
+        if (i % 2 == 0)
+            http_reset(&conn);
+        else
+            http_close(&conn);
+    }
+}
+
 /* ---- a pool of connections ---- */
 
 struct http_pool_member {

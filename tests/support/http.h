@@ -138,6 +138,10 @@ void http_start_get(struct http_conn *conn, int port, const char *target, const 
  */
 void http_expect_refusal(int port, const char *data, size_t length, int status);
 
+/* Opens and closes so many connections, one after the other; every other one by a reset, so that this machine
+ * does not run out of ports. */
+void http_connect_and_leave(int port, int count);
+
 /* ---- a pool of connections ---- */
 
 /* Many connections that are polled together, from the test's own thread. */

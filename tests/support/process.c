@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -169,4 +170,13 @@ const char *process_require_env(const char *name)
     if (value == NULL || value[0] == '\0')
         fail_msg("%s is not set: run the tests through ctest", name);
     return value;
+}
+
+size_t process_raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return limit.rlim_max;
 }

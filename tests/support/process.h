@@ -57,6 +57,9 @@ int process_run(struct process *process, const struct process_spec *spec);
 char *process_stdout(const struct process *process);
 char *process_stderr(const struct process *process);
 
+/* Raises the limit of descriptors of this process and its children to the hard limit; returns that. */
+size_t process_raise_descriptor_limit(void);
+
 /* The value of an environment variable that the build sets for tests; fails the test without it. */
 const char *process_require_env(const char *name);
 

@@ -29,9 +29,10 @@ void test_set_group(CMFixtureFunction setup, CMFixtureFunction teardown)
 
 int test_run(int argc, char **argv)
 {
-    bool slow = argc > 1 && strcmp(argv[1], "--slow") == 0;
-    if (argc > 1 + slow)
-        cmocka_set_test_filter(argv[1 + slow]);
+    bool asked = argc > 1 && strcmp(argv[1], "--slow") == 0;
+    bool slow = asked || quick_count == 0;
+    if (argc > 1 + asked)
+        cmocka_set_test_filter(argv[1 + asked]);
     return _cmocka_run_group_tests(program_invocation_short_name, slow ? slow_tests : quick_tests,
                                    slow ? slow_count : quick_count, group_setup, group_teardown);
 }

@@ -80,7 +80,7 @@ void test_add(const struct CMUnitTest *test, bool slow);
 void test_set_group(CMFixtureFunction setup, CMFixtureFunction teardown);
 
 /* Runs the registered tests; returns how many failed. Arguments: [--slow] [PATTERN], a shell pattern of
- * names. */
+ * names. Where all tests are slow ones, they run in any case. */
 int test_run(int argc, char **argv);
 
 #endif

@@ -35,6 +35,15 @@ char *text_repeat(char c, size_t n)
     return text;
 }
 
+char *text_fill(const char *text, size_t size)
+{
+    size_t length = strlen(text);
+    char *all = text_repeat(' ', size / length * length);
+    for (size_t at = 0; at + length <= size; at += length)
+        memcpy(all + at, text, length);
+    return all;
+}
+
 char *text_append(char *a, const char *b)
 {
     size_t left = strlen(a);

@@ -12,6 +12,9 @@ char *text_printf(const char *format, ...) __attribute__((format(printf, 1, 2)))
 /* n times c, NUL-terminated. */
 char *text_repeat(char c, size_t n);
 
+/* The text again and again, up to `size` bytes. */
+char *text_fill(const char *text, size_t size);
+
 /* a followed by b; frees a. */
 char *text_append(char *a, const char *b);
 

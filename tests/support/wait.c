@@ -37,6 +37,11 @@ int wait_slack_ms(void)
     return SLACK_MS * wait_scale();
 }
 
+int wait_bound_ms(int ms)
+{
+    return getenv("TEST_LATENCY") != NULL ? ms + 3 * wait_slack_ms() : ms + WAIT_DEADLINE_MS;
+}
+
 static void wait_interval(int ms)
 {
     struct timespec interval = {.tv_nsec = ms * 1000000L};

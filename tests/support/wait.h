@@ -22,16 +22,22 @@ int64_t wait_deadline(int ms);
 /* Milliseconds left until the deadline, 0 when it has passed: fit for poll(). */
 int wait_left_ms(int64_t deadline);
 
-/* What to allow on top of a bound that the product promises: scheduling on a busy machine. */
+/* What to allow on top of a bound that the product promises, for scheduling on a busy machine. */
 int wait_slack_ms(void);
+
+/*
+ * The upper bound of a time that a test measures: `ms` and the slack where TEST_LATENCY is set, as in the
+ * slow tests, which run alone; otherwise so long that a busy machine does not matter.
+ */
+int wait_bound_ms(int ms);
 
 /* Polls the condition every few milliseconds; false when `ms` (scaled) pass without it. Any thread. */
 bool wait_until(bool (*condition)(void *arg), void *arg, int ms);
 
-/* The same, less and less often, down to five times a second: to ask costs the one who is measured. */
+/* The same with growing intervals, up to 200 ms: for conditions whose check costs the measured process. */
 bool wait_until_politely(bool (*condition)(void *arg), void *arg, int ms);
 
-/* True when the condition holds during the whole time of `ms`: for what must not happen. Any thread. */
+/* True when the condition holds for the whole time of `ms`: for what must not happen. Any thread. */
 bool wait_holds(bool (*condition)(void *arg), void *arg, int ms);
 
 #endif

@@ -1,0 +1,190 @@
+/* Well-behaved clients; see monitor.h. */
+
+#include "hostile/monitor.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "support/fixture.h"
+#include "support/footprint.h"
+
+enum { CLIENTS = 4, PAUSE_US = 2000, SAMPLES_MAX = 1 << 20, ENOUGH = 800, ENOUGH_MAX = 100000 };
+
+struct monitor {
+    int port;
+    int enough;
+    atomic_bool ends;
+    pthread_t thread[CLIENTS];
+    pthread_mutex_t lock; /* of what follows */
+    int *sample_us;
+    int samples;
+    int failures;
+};
+
+static int64_t now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static void note(struct monitor *w, bool good, int64_t took_us)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    if (!good)
+        w->failures++;
+    else if (w->samples < SAMPLES_MAX)
+        w->sample_us[w->samples++] = (int)took_us;
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+static bool ask(struct http_conn *conn)
+{
+    struct http_response response;
+    if (http_exchange(conn, "GET", "/api/channel/by-id/0/", FIXTURE_AUTH, &response) != 0)
+        return false;
+    bool good = response.status == 200;
+    http_response_free(&response);
+    return good;
+}
+
+static void *work(void *arg)
+{
+    struct monitor *w = arg;
+    const struct timespec pause = {.tv_nsec = PAUSE_US * 1000L};
+    struct http_conn conn = {.fd = -1};
+    while (!atomic_load(&w->ends)) {
+        int64_t began = now_us();
+        bool good = (conn.fd >= 0 || http_open(&conn, w->port) == 0) && ask(&conn);
+        note(w, good, now_us() - began);
+        if (!good)
+            http_close(&conn);
+        nanosleep(&pause, NULL);
+    }
+    http_close(&conn);
+    return NULL;
+}
+
+/*
+ * The work of the abuser must not keep the clients from a processor: they measure the server. They run on the
+ * processors of the server, with precedence where that is permitted.
+ */
+static void give_precedence(pthread_t thread, pid_t server)
+{
+    const struct sched_param first = {.sched_priority = 1};
+    cpu_set_t cpus;
+    if (sched_getaffinity(server, sizeof cpus, &cpus) == 0)
+        (void)pthread_setaffinity_np(thread, sizeof cpus, &cpus);
+    (void)pthread_setschedparam(thread, SCHED_FIFO, &first);
+}
+
+/* A benchmark sets more: the p99 of 800 depends on eight of them. */
+static int enough_requests(void)
+{
+    const char *text = getenv("TEST_MONITOR_REQUESTS");
+    long wanted = text != NULL ? strtol(text, NULL, 10) : ENOUGH;
+    assert_in_range(wanted, 1, ENOUGH_MAX);
+    return (int)wanted;
+}
+
+struct monitor *monitor_new(int port, pid_t pid)
+{
+    struct monitor *w = calloc(1, sizeof *w);
+    if (w == NULL || (w->sample_us = calloc(SAMPLES_MAX, sizeof *w->sample_us)) == NULL)
+        abort();
+    w->port = port;
+    w->enough = enough_requests();
+    (void)pthread_mutex_init(&w->lock, NULL);
+    for (int i = 0; i < CLIENTS; i++) {
+        assert_int_equal(pthread_create(&w->thread[i], NULL, work, w), 0);
+        give_precedence(w->thread[i], pid);
+    }
+    return w;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const int *left = a;
+    const int *right = b;
+    return (*left > *right) - (*left < *right);
+}
+
+struct monitor_view monitor_read(struct monitor *w)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    struct monitor_view view = {.requests = w->samples, .failures = w->failures};
+    qsort(w->sample_us, (size_t)w->samples, sizeof *w->sample_us, compare);
+    if (w->samples > 0) {
+        view.p50_us = w->sample_us[w->samples / 2];
+        view.p99_us = w->sample_us[(int64_t)w->samples * 99 / 100];
+        view.max_us = w->sample_us[w->samples - 1];
+    }
+    w->samples = 0;
+    w->failures = 0;
+    (void)pthread_mutex_unlock(&w->lock);
+    return view;
+}
+
+static bool has_enough(void *arg)
+{
+    struct monitor *w = arg;
+    (void)pthread_mutex_lock(&w->lock);
+    bool enough = w->samples + w->failures >= w->enough;
+    (void)pthread_mutex_unlock(&w->lock);
+    return enough;
+}
+
+struct monitor_view monitor_measure(struct monitor *w)
+{
+    (void)monitor_read(w);
+    if (!wait_until(has_enough, w, WAIT_DEADLINE_MS))
+        fail_msg("well-behaved clients get no responses");
+    return monitor_read(w);
+}
+
+void monitor_free(struct monitor *w)
+{
+    atomic_store(&w->ends, true);
+    for (int i = 0; i < CLIENTS; i++)
+        (void)pthread_join(w->thread[i], NULL);
+    (void)pthread_mutex_destroy(&w->lock);
+    free(w->sample_us);
+    free(w);
+}
+
+static void monitor_print(const char *when, const struct monitor_view *view)
+{
+    print_message("others %s: %d requests, %d failed, p50 %d us, p99 %d us, max %d us\n", when,
+                  view->requests, view->failures, view->p50_us, view->p99_us, view->max_us);
+}
+
+struct monitored monitor_begin(struct fixture *fixture)
+{
+    struct monitored m = {.pid = fixture->server.process.pid};
+    m.monitor = monitor_new(fixture->server.port, m.pid);
+    m.calm = monitor_measure(m.monitor);
+    m.before = footprint_of(m.pid);
+    return m;
+}
+
+struct footprint monitor_end(struct monitored *m)
+{
+    struct monitor_view abused = monitor_read(m->monitor);
+    struct footprint after = footprint_of(m->pid);
+    monitor_free(m->monitor);
+    footprint_print("before", &m->before);
+    footprint_print("after", &after);
+    monitor_print("before", &m->calm);
+    monitor_print("meanwhile", &abused);
+    assert_int_equal(abused.failures, 0);
+    assert_true(abused.requests > 0);
+    /* Sanitizers make all work expensive, the abuser's too. */
+    int slack_ms = (footprint_is_meaningful() ? 1 : 4) * wait_slack_ms();
+    if (getenv("TEST_LATENCY") != NULL)
+        assert_in_range(abused.p99_us, 0, 2 * m->calm.p99_us + slack_ms * 1000);
+    return after;
+}

@@ -1,0 +1,365 @@
+/*
+ * The card of a channel, by its identifier and by its public link: what channelctl loads from a file is,
+ * field by field, what the API returns; and which ways of writing a link lead to a channel.
+ */
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fixture.h"
+
+enum { CHANNELS = 305 };
+
+static int start(void **state)
+{
+    struct fixture *fixture = fixture_new(0, NULL);
+    struct process process;
+    char *path = text_printf("%s/cards.ndjson", fixture->redis.dir.path);
+    char *url = text_printf("CHANNELD_REDIS_URL=%s", fixture->redis.url);
+    const char *const args[] = {"load", path, NULL};
+    const char *const env[] = {url, NULL};
+    *state = fixture;
+    catalogue_write_file(path, CHANNELS);
+    if (server_run_tool(&process, &fixture->redis.dir, "CHANNELCTL_BIN", args, env) != 0)
+        fail_msg("channelctl load: %s", process_stderr(&process));
+    catalogue_put(&fixture->redis,
+                  "{\"max_channel_id\":777,\"title\":\"t\",\"link\":\"https://max.ru/\xD0\xBF\xD1\x80 %41\"}",
+                  1000);
+    free(url);
+    free(path);
+    return 0;
+}
+
+TEST_GROUP(start, fixture_teardown)
+
+TEST_CASE(every_card_by_id_and_by_link_is_what_was_loaded)
+{
+    for (size_t n = 0; n < CHANNELS; n++) {
+        char *stored = text_printf("channel/by-link/?link=https%%3A%%2F%%2Fmax.ru%%2Fsample_%zu", n);
+        char *web = text_printf("channel/by-link/?link=https://web.max.ru/sample_%zu", n);
+        char *card = catalogue_card(n);
+        fixture_expect_sample(*state, n);
+        fixture_expect_card(*state, stored, card);
+        fixture_expect_card(*state, web, card);
+        free(card);
+        free(web);
+        free(stored);
+    }
+}
+
+TEST_CASE(every_summary_is_in_the_list_once)
+{
+    char *all = text_repeat(' ', 0);
+    for (int page = 1; page <= 4; page++) {
+        char *path = text_printf("channels/?page=%d", page);
+        char *body = fixture_body(*state, path);
+        all = text_append(all, body);
+        free(body);
+        free(path);
+    }
+    for (size_t n = 0; n < CHANNELS; n++) {
+        char *card = catalogue_card(n);
+        char *summary = catalogue_summary(card);
+        char *id = text_printf("\"max_channel_id\":%lld,", (long long)catalogue_id(n));
+        char *found = strstr(all, id);
+        assert_int_equal(text_count(all, id), 1);
+        char *item = text_printf("%.*s", (int)(strchr(found, '}') + 1 - found) + 1, found - 1);
+        json_assert_same(item, summary);
+        free(item);
+        free(id);
+        free(summary);
+        free(card);
+    }
+    free(all);
+}
+
+/* ---- by id ---- */
+
+static void expect_ids(struct fixture *fixture, const char *const *ids, size_t count, int status)
+{
+    for (size_t i = 0; i < count; i++) {
+        char *path = text_printf("channel/by-id/%s/", ids[i]);
+        fixture_expect(fixture, path, status);
+        free(path);
+    }
+}
+
+TEST_CASE(ids_are_64_bit_integers)
+{
+    static const char *const known[] = {"9223372036854775807", "-9223372036854775808", "-1", "0"};
+    static const char *const unknown[] = {"42", "-42", "9223372036854775806", "-9223372036854775807"};
+    static const char *const invalid[] = {
+        "abc",
+        "1.5",
+        "1e3",
+        "0x10",
+        "-",
+        "--1",
+        "1-",
+        "9223372036854775808",
+        "-9223372036854775809",
+        "99999999999999999999999999",
+        "1%20",
+        "%20",
+        "1%00",
+        "by-id",
+        "\xC3\xA9",
+        "1,2",
+    };
+    expect_ids(*state, known, TEST_COUNT(known), 200);
+    expect_ids(*state, unknown, TEST_COUNT(unknown), 404);
+    expect_ids(*state, invalid, TEST_COUNT(invalid), 400);
+}
+
+TEST_CASE(errors_do_not_echo_the_request)
+{
+    struct http_response response;
+    fixture_get(*state, "channel/by-id/echo-this-not/", &response);
+    assert_int_equal(response.status, 400);
+    assert_int_equal(text_count(response.body, "echo-this-not"), 0);
+    http_response_free(&response);
+}
+
+/* ---- by link ---- */
+
+/* Percent-encodes the link as one parameter. */
+static void expect_link(struct fixture *fixture, const char *link, int status)
+{
+    char *encoded = text_percent_encode(link);
+    char *path = text_printf("channel/by-link/?link=%s", encoded);
+    int actual = fixture_status(fixture, path);
+    if (actual != status)
+        fail_msg("%s: %d, expected %d", link, actual, status);
+    free(path);
+    free(encoded);
+}
+
+static void expect_links(struct fixture *fixture, const char *const *links, size_t count, int status)
+{
+    for (size_t i = 0; i < count; i++)
+        expect_link(fixture, links[i], status);
+}
+
+TEST_CASE(links_are_normalised)
+{
+    static const char *const links[] = {
+        "https://max.ru/sample_5",
+        "http://max.ru/sample_5",
+        "HTTPS://max.ru/sample_5",
+        "hTTp://Max.RU/sample_5",
+        "https://WEB.max.ru/sample_5",
+        "https://max.ru:443/sample_5",
+        "http://max.ru:80/sample_5",
+        "https://web.max.ru:443/sample_5",
+        "https://max.ru/sample_5/",
+        "https://max.ru/sample_5///",
+        "https://max.ru/sample_5?utm_source=x&y=z",
+        "https://max.ru/sample_5/?utm_source=x",
+        "https://max.ru/sample_5#about",
+        "https://max.ru/sample_5/#about",
+        "https://max.ru/sample_5?a=b/#about?c",
+        "https://max.ru/\xD0\xBF\xD1\x80 %41",
+    };
+    expect_links(*state, links, TEST_COUNT(links), 200);
+}
+
+TEST_CASE(other_links_find_nothing)
+{
+    static const char *const links[] = {
+        "https://example.com/sample_5",
+        "https://max.ru.example.com/sample_5",
+        "https://notmax.ru/sample_5",
+        "https://www.max.ru/sample_5",
+        "https://max.ru:8443/sample_5",
+        "https://max.ru:80/sample_5",
+        "http://max.ru:443/sample_5",
+        "https://user@max.ru/sample_5",
+        "https://user:password@max.ru/sample_5",
+        "https://max.ru@example.com/sample_5",
+        "ftp://max.ru/sample_5",
+        "max.ru/sample_5",
+        "//max.ru/sample_5",
+        "https:/max.ru/sample_5",
+        "https://max.ru",
+        "https://max.ru/",
+        "https://max.ru/?sample_5",
+        "https:///sample_5",
+        "sample_5",
+        "x",
+        /* the slug is compared as it is */
+        "https://max.ru/SAMPLE_5",
+        "https://max.ru/sample_",
+        "https://max.ru/sample_5/x",
+        "https://max.ru//sample_5",
+        "https://max.ru/ sample_5",
+        "https://max.ru/\xD0\xBF\xD1\x80 A",
+        "https://max.ru/unknown",
+        "https://web.max.ru/unknown",
+    };
+    static const size_t lengths[] = {100, 4000, 15000};
+    expect_links(*state, links, TEST_COUNT(links), 404);
+    for (size_t i = 0; i < TEST_COUNT(lengths); i++) {
+        char *slug = text_repeat('s', lengths[i]);
+        char *path = text_printf("channel/by-link/?link=https://max.ru/%s", slug);
+        fixture_expect(*state, path, 404);
+        free(path);
+        free(slug);
+    }
+}
+
+TEST_CASE(link_key_without_a_card_is_not_found)
+{
+    struct fixture *fixture = *state;
+    redis_do(&fixture->redis, "SET channels:link:https://max.ru/orphan 555555");
+    expect_link(fixture, "https://max.ru/orphan", 404);
+}
+
+/* ---- queries of by-link that try to be taken for others ---- */
+
+struct row {
+    const char *query; /* as it is sent */
+    int status;
+};
+
+static void expect_queries(struct fixture *fixture, const struct row *rows, size_t count)
+{
+    int wrong = 0;
+    for (size_t i = 0; i < count; i++) {
+        char *path = text_printf("channel/by-link/?%s", rows[i].query);
+        int status = fixture_status(fixture, path);
+        if (status != rows[i].status) {
+            print_error("%s: %d, expected %d\n", path, status, rows[i].status);
+            wrong++;
+        }
+        free(path);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+TEST_CASE(link_parameter_is_required)
+{
+    static const struct row rows[] = {
+        {"", 400},
+        {"link=", 400},
+        {"link", 400},
+        {"other=https://max.ru/sample_5", 400},
+        {"link=https://max.ru/sample_1&link=https://evil.example/x", 200},
+        {"link=https://evil.example/x&link=https://max.ru/sample_1", 404},
+        {"link=&link=https://max.ru/sample_1", 400},
+        {"%6cink=https://max.ru/sample_1", 200},
+        {"LINK=https://max.ru/sample_1", 400},
+        {"link%00=https://max.ru/sample_1", 400},
+        {"link[]=https://max.ru/sample_1", 400},
+        {"link;=https://max.ru/sample_1", 400},
+        {"x=y;link=https://max.ru/sample_1", 400},
+        {"?link=https://max.ru/sample_1", 400},
+        {"link=https://max.ru/sample_1%26x=y", 404},
+        {"link==https://max.ru/sample_1", 404},
+    };
+    fixture_expect(*state, "channel/by-link/", 400);
+    expect_queries(*state, rows, TEST_COUNT(rows));
+}
+
+TEST_CASE(escapes_are_decoded_once_and_strictly)
+{
+    static const struct row rows[] = {
+        {"link=https%3A%2F%2Fmax.ru%2Fsample_1", 200},
+        {"link=https%3a%2f%2Fmax.ru%2fsample_1", 200},
+        {"link=https://max.ru/sample%5f1", 200},
+        {"link=https://max.ru/%73ample_5", 200},
+        {"link=https://max.ru/%2573ample_5", 404},
+        {"link=https://max.ru:%34%343/sample_1", 200},
+        {"link=https://max.ru/sample%255f1", 404},
+        {"link=https%253A%252F%252Fmax.ru%252Fsample_1", 404},
+        {"link=https://max.ru/sample_1%00", 404},
+        {"link=https://max.ru%00/sample_1", 404},
+        {"link=https://max.ru%00.evil.example/sample_1", 404},
+        {"link=%00https://max.ru/sample_1", 404},
+        {"link=%00", 404},
+        {"link=https://max.ru/sample_1%", 404},
+        {"link=https://max.ru/sample_1%4", 404},
+        {"link=https://max.ru/sample_1%zz", 404},
+        {"link=https://max.ru/sample%u005f1", 404},
+        {"link=https://max.ru/sample%c1%9f1", 404}, /* overlong: an underscore in two bytes */
+        {"link=https://max.ru%c0%afsample_1", 404},
+        {"link=https://max.ru%ff/sample_1", 404},
+        {"link=https://max.ru/sample_1%0a", 404},
+        {"link=%0ahttps://max.ru/sample_1", 404},
+        {"link=%20https://max.ru/sample_1", 404},
+        {"link=+https://max.ru/sample_1", 404},
+    };
+    expect_queries(*state, rows, TEST_COUNT(rows));
+}
+
+TEST_CASE(hosts_are_not_mistaken)
+{
+    static const struct row rows[] = {
+        {"link=https://max.ru./sample_1", 404},
+        {"link=https://max.ru%2eevil.example/sample_1", 404},
+        {"link=https://max.ru%40evil.example/sample_1", 404},
+        {"link=https://evil.example%40max.ru/sample_1", 404},
+        {"link=https://evil.example%5c@max.ru/sample_1", 404},
+        {"link=https://max.ru%5c@evil.example/sample_1", 404},
+        {"link=https:%5c%5cmax.ru%5csample_1", 404},
+        {"link=https:/%5cmax.ru/sample_1", 404},
+        {"link=https:///max.ru/sample_1", 404},
+        {"link=https://max.ru%3fsample_1", 404},
+        {"link=https://[::1]/sample_1", 404},
+        {"link=https://[max.ru]/sample_1", 404},
+        {"link=https://max.ru:/sample_1",
+         200}, /* an empty port is the default one (RFC 3986 section 6.2.3) */
+        {"link=https://max.ru:0443/sample_1", 404},
+        {"link=https://max.ru:443x/sample_1", 404},
+        {"link=https://max.ru:443:443/sample_1", 404},
+        {"link=https://max.ru:-443/sample_1", 404},
+        {"link=https://max.ru:%20443/sample_1", 404},
+        {"link=https://max.ru:4294967739/sample_1", 404},
+        {"link=https://xn--max-5cd.ru/sample_1", 404},
+        {"link=https://%EF%BD%8Dax.ru/sample_1", 404},  /* fullwidth m */
+        {"link=https://max%E3%80%82ru/sample_1", 404},  /* ideographic full stop */
+        {"link=https://m%D0%B0x.ru/sample_1", 404},     /* Cyrillic a */
+        {"link=https://max.ru%E2%80%8B/sample_1", 404}, /* zero width space */
+        {"link=javascript://max.ru/sample_1", 404},
+        {"link=https%E2%88%B6//max.ru/sample_1", 404},
+    };
+    expect_queries(*state, rows, TEST_COUNT(rows));
+}
+
+TEST_CASE(slugs_are_not_normalised)
+{
+    static const struct row rows[] = {
+        {"link=https://max.ru/./sample_1", 404},
+        {"link=https://max.ru/x/../sample_1", 404},
+        {"link=https://max.ru/%2e%2e/sample_1", 404},
+        {"link=https://max.ru/sample_1/.", 404},
+        {"link=https://max.ru/sample_1;a=b", 404},
+        {"link=https://max.ru/sample_1%5c", 404},
+        {"link=https://max.ru/sample_*", 404},
+        {"link=https://max.ru/sample_%3f", 404},
+        {"link=https://max.ru/sample_[1]", 404},
+        {"link=https://max.ru/sample_%5b1%5d", 404},
+        {"link=https://max.ru/%7bsample_1%7d", 404},
+        {"link=https://max.ru/sample_1%0d%0aDEL%20channels:index%0d%0a", 404},
+        {"link=https://max.ru/%0d%0a*1%0d%0a$8%0d%0aFLUSHALL%0d%0a", 404},
+        {"link=https://max.ru/../channels:index", 404},
+    };
+    struct fixture *fixture = *state;
+    expect_queries(fixture, rows, TEST_COUNT(rows));
+    assert_int_equal(redis_integer(&fixture->redis, "ZCARD channels:index"), CHANNELS + 1);
+}
+
+/* ---- settings ---- */
+
+TEST_CASE(channel_and_web_host_can_be_changed)
+{
+    static const char *const env[] = {"CHANNELD_CHANNEL_HOST=t.example", "CHANNELD_WEB_HOST=web.t.example",
+                                      NULL};
+    struct fixture *fixture = fixture_new(1, env);
+    catalogue_put(&fixture->redis,
+                  "{\"max_channel_id\":8,\"title\":\"t\",\"link\":\"https://t.example/slug\"}", 8);
+    expect_link(fixture, "https://t.example/slug", 200);
+    expect_link(fixture, "http://WEB.T.example/slug", 200);
+    expect_link(fixture, "https://max.ru/sample_0", 404);
+    fixture_free(fixture);
+}

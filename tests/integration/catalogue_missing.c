@@ -1,0 +1,367 @@
+/*
+ * A Redis with neither an index nor API keys: emptied, or started without its data. It counts as one that is
+ * still loading: the cache serves for the stale limit, then 500; never a 401 for a valid key, a 404 or a page
+ * with missing items.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fixture.h"
+#include "support/proxy.h"
+
+#define CARD "channel/by-id/-9223372036854775808/"
+
+enum { CHANNELS = 3, CLIENTS = 4, RECOVERY_MS = 2000 };
+
+static const char GAUGE[] = "channeld_catalogue_missing";
+static const char CONNECTED[] = "channeld_redis_connected";
+
+static const char *const CACHED[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=300ms", NULL};
+static const char *const UNCACHED[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=300ms",
+                                       "CHANNELD_CACHE_SIZE=0", NULL};
+
+static char *readiness(struct fixture *f)
+{
+    struct http_response response;
+    http_get(f->server.admin_port, "/readyz?verbose", NULL, &response);
+    char *text = text_printf("%d %s", response.status, response.body);
+    http_response_free(&response);
+    return text;
+}
+
+static void expect_readiness(struct fixture *f, const char *first, const char *second)
+{
+    char *text = readiness(f);
+    if (strstr(text, first) == NULL || strstr(text, second) == NULL)
+        fail_msg("%s", text);
+    free(text);
+}
+
+/* The whole catalogue comes back at once. */
+static void put_catalogue(struct fixture *f)
+{
+    redis_do(&f->redis, "MULTI");
+    catalogue_put_samples(&f->redis, CHANNELS);
+    catalogue_issue_key(&f->redis, FIXTURE_KEY);
+    redis_do(&f->redis, "EXEC");
+}
+
+static void await_recovery(struct fixture *f)
+{
+    int64_t began = wait_now_ms();
+    fixture_await(f, CARD, 200);
+    server_await_metric_below(&f->server, GAUGE, 0);
+    assert_in_range(wait_now_ms() - began, 0, wait_bound_ms(RECOVERY_MS));
+    server_await_admin(&f->server, "/readyz", 200);
+}
+
+static void await_missing(struct fixture *f)
+{
+    server_await_metric(&f->server, GAUGE, 1);
+    server_await_metric_below(&f->server, CONNECTED, 0);
+}
+
+/* ---- from the start ---- */
+
+static void fill_nothing(struct redis *redis)
+{
+    redis_do(redis, "PING");
+}
+
+static void begin_empty(struct fixture *f, const char *const *env)
+{
+    fixture_init(f, &(struct fixture_spec){.env = env, .fill = fill_nothing, .wait = SERVER_WAIT_LISTENING});
+    await_missing(f);
+}
+
+TEST_CASE(not_ready_before_there_is_a_catalogue)
+{
+    const char *const *const envs[] = {CACHED, UNCACHED};
+    for (size_t i = 0; i < TEST_COUNT(envs); i++) {
+        struct fixture f;
+        begin_empty(&f, envs[i]);
+        expect_readiness(&f, "503 ", "\n[-]redis not connected yet\n[-]catalogue missing\n");
+        fixture_expect(&f, CARD, 500);
+        fixture_expect(&f, "channels/", 500);
+        assert_int_equal(server_admin_status(&f.server, "/livez"), 200);
+        server_await_log(&f.server, "no catalogue");
+        put_catalogue(&f);
+        await_recovery(&f);
+        fixture_expect(&f, "channel/by-id/424242/", 404);
+        expect_readiness(&f, "200 ", "\n[+]redis ok\n[+]catalogue ok\n");
+        fixture_fini(&f);
+    }
+}
+
+TEST_CASE(index_or_keys_alone_are_a_catalogue)
+{
+    const char *const *const envs[] = {CACHED, UNCACHED};
+    for (size_t i = 0; i < TEST_COUNT(envs); i++) {
+        struct fixture f;
+        begin_empty(&f, envs[i]);
+        catalogue_put_samples(&f.redis, 2);
+        server_await_metric(&f.server, CONNECTED, 1);
+        fixture_expect(&f, CARD, 401); /* an index without keys */
+        redis_do(&f.redis, "MULTI");
+        redis_do(&f.redis, "DEL channels:index");
+        catalogue_issue_key(&f.redis, FIXTURE_KEY);
+        redis_do(&f.redis, "EXEC");
+        fixture_await(&f, CARD, 200);
+        char *body = fixture_body(&f, "channels/"); /* keys without an index */
+        assert_non_null(strstr(body, "\"count\":0"));
+        free(body);
+        fixture_expect(&f, "channel/by-id/424242/", 404);
+        assert_true(server_metric(&f.server, "channeld_redis_connects_total") < 2);
+        fixture_fini(&f);
+    }
+}
+
+/* ---- lost meanwhile ---- */
+
+static void flush(struct redis *redis)
+{
+    redis_do(redis, "FLUSHALL");
+}
+
+static void flush_the_database(struct redis *redis)
+{
+    redis_do(redis, "FLUSHDB");
+}
+
+static void delete_both(struct redis *redis)
+{
+    redis_do(redis, "DEL channels:index channels:api_keys");
+}
+
+static void delete_one_by_one(struct redis *redis)
+{
+    redis_do(redis, "DEL channels:index");
+    redis_do(redis, "DEL channels:api_keys");
+}
+
+static void start_without_data(struct redis *redis)
+{
+    redis_kill(redis);
+    redis_restart(redis);
+}
+
+static void remember_everything(struct fixture *f, const char *const *paths, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        fixture_expect(f, paths[i], 200);
+    double before = server_metric(&f->server, "channeld_redis_commands_total");
+    for (size_t i = 0; i < count; i++)
+        fixture_expect(f, paths[i], 200);
+    assert_true(server_metric(&f->server, "channeld_redis_commands_total") == before);
+}
+
+TEST_CASE(cache_serves_without_a_catalogue)
+{
+    static void (*const losses[])(struct redis * redis) = {flush, flush_the_database, delete_both,
+                                                           delete_one_by_one, start_without_data};
+    static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=300ms",
+                                      "CHANNELD_STALE_LIMIT=60s", NULL};
+    for (size_t i = 0; i < TEST_COUNT(losses); i++) {
+        struct fixture *f = fixture_new(CHANNELS, env);
+        char *link = catalogue_link(1);
+        char *by_link = text_printf("channel/by-link/?link=%s", link);
+        const char *const paths[] = {CARD, by_link, "channels/", "channels/?page=9"};
+        size_t count =
+            losses[i] == delete_one_by_one ? 2 : TEST_COUNT(paths); /* the list was empty for a moment */
+        remember_everything(f, paths, TEST_COUNT(paths));
+        losses[i](&f->redis);
+        await_missing(f);
+        for (size_t n = 0; n < 2 * count; n++)
+            fixture_expect(f, paths[n % count], 200);
+        fixture_expect(f, "channel/by-id/424242/", 500);
+        assert_int_equal(http_get_status(f->server.port, "/api/" CARD, "X-Api-Key: wrong\r\n"), 401);
+        expect_readiness(f, "\n[+]redis lost ", " ago, serving from memory\n");
+        expect_readiness(f, "200 ", "\n[+]catalogue missing\n");
+        put_catalogue(f);
+        await_recovery(f);
+        fixture_expect(f, "channel/by-id/424242/", 404);
+        fixture_free(f);
+        free(by_link);
+        free(link);
+    }
+}
+
+static bool is_unavailable(void *arg)
+{
+    int status = fixture_status(arg, CARD);
+    assert_true(status == 200 || status == 500);
+    return status == 500;
+}
+
+TEST_CASE(cache_serves_for_the_stale_limit)
+{
+    static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=300ms",
+                                      "CHANNELD_STALE_LIMIT=1s", NULL};
+    struct fixture *f = fixture_new(CHANNELS, env);
+    fixture_expect(f, CARD, 200);
+    redis_do(&f->redis, "FLUSHALL");
+    assert_true(wait_until(is_unavailable, f, WAIT_DEADLINE_MS));
+    server_await_admin(&f->server, "/readyz", 503);
+    expect_readiness(f, "\n[-]redis lost ", " s ago, longer than the stale limit\n");
+    expect_readiness(f, "503 ", "\n[-]catalogue missing\n");
+    put_catalogue(f);
+    await_recovery(f);
+    fixture_free(f);
+}
+
+/* A cached 404 was true before; a miss in the empty Redis proves nothing. */
+TEST_CASE(cached_404_is_served_and_no_other)
+{
+    struct fixture *f = fixture_new(CHANNELS, CACHED);
+    fixture_expect(f, "channel/by-id/424242/", 404);
+    fixture_expect(f, "channel/by-id/424242/", 404);
+    redis_do(&f->redis, "FLUSHALL");
+    await_missing(f);
+    fixture_expect(f, "channel/by-id/424242/", 404);
+    fixture_expect(f, "channel/by-id/424243/", 500);
+    fixture_free(f);
+}
+
+TEST_CASE(idle_uncached_worker_notices)
+{
+    struct fixture *f = fixture_new(CHANNELS, UNCACHED);
+    redis_do(&f->redis, "FLUSHALL");
+    await_missing(f);
+    fixture_expect(f, CARD, 500);
+    fixture_free(f);
+}
+
+/* ---- no loss ---- */
+
+TEST_CASE(flush_of_another_database_empties_the_cache_alone)
+{
+    struct fixture *f = fixture_new(CHANNELS, CACHED);
+    fixture_expect(f, CARD, 200);
+    double flushes = server_metric(&f->server, "channeld_cache_flushes_total");
+    redis_do(&f->redis, "SELECT 1");
+    redis_do(&f->redis, "FLUSHDB");
+    server_await_metric(&f->server, "channeld_cache_flushes_total", flushes + 1);
+    fixture_expect(f, CARD, 200);
+    fixture_expect(f, "channel/by-id/424242/", 404);
+    assert_true(server_metric(&f->server, "channeld_redis_disconnects_total") < 1);
+    assert_true(server_metric(&f->server, GAUGE) < 1);
+    fixture_free(f);
+}
+
+static void fill_nothing_and_deny(struct redis *redis)
+{
+    redis_do(redis, "ACL SETUSER default -scard -zcard");
+}
+
+/* Then the replies of Redis have to be taken as they are, which is logged once. */
+TEST_CASE(missing_catalogue_without_the_right_to_count)
+{
+    struct fixture f;
+    fixture_init(&f, &(struct fixture_spec){.env = CACHED, .fill = fill_nothing_and_deny});
+    fixture_expect(&f, CARD, 401);
+    put_catalogue(&f);
+    fixture_await(&f, CARD, 200);
+    fixture_expect(&f, "channel/by-id/424242/", 404);
+    char *log = server_log(&f.server);
+    assert_int_equal(text_count(log, "a missing catalogue cannot be noticed"), 1);
+    free(log);
+    fixture_fini(&f);
+}
+
+/* Redis is queried while it is empty, and is not empty any more when its reply is checked. */
+TEST_CASE(catalogue_that_comes_back_meanwhile_is_read_again)
+{
+    static const struct {
+        const char *const *env;
+        const char *path, *command;
+    } cases[] = {{CACHED, CARD, "hmget"},
+                 {CACHED, "channels/", "zcard"},
+                 {UNCACHED, CARD, "sismember"},
+                 {UNCACHED, "channels/", "sismember"}};
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        struct fixture f;
+        struct http_conn conn;
+        struct http_response response;
+        const char *const env[] = {"CHANNELD_WORKERS=1",
+                                   cases[i].env == UNCACHED ? "CHANNELD_CACHE_SIZE=0" : NULL, NULL};
+        fixture_init(&f, &(struct fixture_spec){.channels = CHANNELS, .env = env, .proxied = true});
+        fixture_expect(&f, "channel/by-id/0/", 200); /* the key is held */
+        long long before = redis_calls(&f.redis, cases[i].command);
+        proxy_set_blackhole(f.proxy, PROXY_DOWN);
+        redis_do(&f.redis, "FLUSHALL");
+        fixture_start_get(&f, &conn, cases[i].path);
+        while (redis_calls(&f.redis, cases[i].command) == before)
+            assert_false(http_is_readable(&conn, 1));
+        put_catalogue(&f);
+        proxy_restore(f.proxy);
+        assert_int_equal(http_read(&conn, false, &response), 0);
+        if (response.status != 200 || strstr(response.body, "\"count\":0") != NULL)
+            fail_msg("%zu: %d %s", i, response.status, response.body);
+        assert_true(server_metric(&f.server, "channeld_redis_disconnects_total") < 1);
+        http_response_free(&response);
+        http_close(&conn);
+        fixture_fini(&f);
+    }
+}
+
+/* ---- under load ---- */
+
+struct clients {
+    int port;
+    atomic_bool stopping;
+    atomic_int answers[600]; /* by status */
+    atomic_int holes;        /* pages without all of their channels */
+};
+
+static void judge(struct clients *clients, const struct http_response *response, bool page)
+{
+    atomic_fetch_add(&clients->answers[response->status], 1);
+    if (page && response->status == 200 && strstr(response->body, "\"count\":3,") == NULL)
+        atomic_fetch_add(&clients->holes, 1);
+}
+
+static void *run_client(void *arg)
+{
+    static const char *const paths[] = {"/api/" CARD, "/api/channels/"};
+    struct clients *clients = arg;
+    for (size_t i = 0; !atomic_load(&clients->stopping); i++) {
+        struct http_response response;
+        if (http_try(clients->port, "GET", paths[i % 2], FIXTURE_AUTH, &response) == 0) {
+            judge(clients, &response, i % 2 == 1);
+            http_response_free(&response);
+        }
+    }
+    return NULL;
+}
+
+/* Requests are in flight whenever it goes and comes back. */
+TEST_CASE(no_404_while_the_catalogue_comes_and_goes)
+{
+    enum { ROUNDS = 9 };
+    const char *const *const envs[] = {CACHED, UNCACHED};
+    for (size_t i = 0; i < TEST_COUNT(envs); i++) {
+        struct fixture *f = fixture_new(CHANNELS, envs[i]);
+        struct clients clients = {.port = f->server.port};
+        pthread_t thread[CLIENTS];
+        for (size_t n = 0; n < CLIENTS; n++)
+            assert_int_equal(pthread_create(&thread[n], NULL, run_client, &clients), 0);
+        for (int round = 0; round < ROUNDS; round++) {
+            fixture_await(f, CARD, 200);
+            redis_do(&f->redis, round % 2 == 0 ? "FLUSHALL" : "DEL channels:index channels:api_keys");
+            if (round % 3 > 0)
+                await_missing(f);
+            put_catalogue(f);
+        }
+        atomic_store(&clients.stopping, true);
+        for (size_t n = 0; n < CLIENTS; n++)
+            assert_int_equal(pthread_join(thread[n], NULL), 0);
+        assert_int_equal(atomic_load(&clients.answers[401]), 0);
+        assert_int_equal(atomic_load(&clients.answers[404]), 0);
+        assert_int_equal(atomic_load(&clients.holes), 0);
+        assert_true(atomic_load(&clients.answers[200]) > 0);
+        fixture_free(f);
+    }
+}

@@ -1,0 +1,203 @@
+/* Abuse of channeld; see abuser.h. */
+
+#include "soak/abuser.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "coherence/clock.h"
+#include "support/net.h"
+#include "support/text.h"
+
+enum {
+    ACT_US = 2000,
+    FLOOD_REQUESTS = 40,
+    GREED_REQUESTS = 400,
+    LARGE_BYTES = 20000,
+    DRAIN_BYTES = 16384,
+};
+
+enum abuse {
+    ABUSE_SILENT,
+    ABUSE_SLOW_HEAD,
+    ABUSE_SLOW_BODY,
+    ABUSE_GARBAGE,
+    ABUSE_SMUGGLED,
+    ABUSE_LARGE,
+    ABUSE_FLOOD,
+    ABUSE_NEVER_READ,
+    ABUSE_HALF,
+    ABUSES,
+};
+
+static const char HEAD[] = "GET /api/channel/by-id/1000003/ HTTP/1.1\r\nHost: a\r\nX-Api-Key: none\r\n\r\n";
+static const char BODY[] =
+    "GET /api/channels/ HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\nand then a byte "
+    "now and again, until it has had enough of it";
+static const char GARBAGE[] =
+    "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 HELO \x00\x00 *1\r\n$4\r\nPING\r\n";
+static const char SMUGGLED[] =
+    "POST /api/channels/ HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+    "5c\r\nGET /api/channels/ HTTP/1.1\r\n\r\n0\r\n\r\n";
+
+/* ---- texts ---- */
+
+static char *write_flood(void)
+{
+    char *text = text_printf("%s", "");
+    for (int i = 0; i < FLOOD_REQUESTS; i++) {
+        char *request =
+            text_printf("GET /api/channels/ HTTP/1.1\r\nHost: a\r\nX-Api-Key: guess-%d\r\n\r\n", i * 7919);
+        text = text_append(text, request);
+        free(request);
+    }
+    return text;
+}
+
+static char *write_pages(const char *key)
+{
+    char *text = text_printf("%s", "");
+    for (int i = 0; i < GREED_REQUESTS; i++) {
+        char *request = text_printf("GET /api/channels/?page=%d HTTP/1.1\r\nHost: a\r\nX-Api-Key: %s\r\n\r\n",
+                                    1 + i % 3, key);
+        text = text_append(text, request);
+        free(request);
+    }
+    return text;
+}
+
+static char *write_large(void)
+{
+    char *text =
+        text_printf("GET /api/channels/ HTTP/1.1\r\nHost: a\r\nX-Large: %*s\r\n\r\n", (int)LARGE_BYTES, "x");
+    return text;
+}
+
+/* ---- one connection ---- */
+
+static void set_text(struct abuser_connection *c, const char *text, size_t length, size_t step)
+{
+    c->text = text;
+    c->length = length;
+    c->step = step;
+}
+
+static void choose_abuse(struct abuser *v, struct abuser_connection *c)
+{
+    switch ((enum abuse)random_below(&v->chance, ABUSES)) {
+    case ABUSE_SILENT:
+        set_text(c, "", 0, 0);
+        break;
+    case ABUSE_SLOW_HEAD:
+        set_text(c, HEAD, sizeof HEAD - 1, 1);
+        break;
+    case ABUSE_SLOW_BODY:
+        set_text(c, BODY, sizeof BODY - 1, 7);
+        break;
+    case ABUSE_GARBAGE:
+        set_text(c, GARBAGE, sizeof GARBAGE - 1, 64);
+        break;
+    case ABUSE_SMUGGLED:
+        set_text(c, SMUGGLED, sizeof SMUGGLED - 1, sizeof SMUGGLED);
+        break;
+    case ABUSE_LARGE:
+        set_text(c, v->large, strlen(v->large), 4096);
+        break;
+    case ABUSE_FLOOD:
+        set_text(c, v->flood, strlen(v->flood), 4096);
+        break;
+    case ABUSE_NEVER_READ:
+        set_text(c, v->greed, strlen(v->greed), 65536);
+        c->never_reads = true;
+        break;
+    case ABUSE_HALF:
+    case ABUSES:
+        set_text(c, HEAD, sizeof HEAD / 2, sizeof HEAD);
+        break;
+    }
+}
+
+static void abandon(struct abuser_connection *c, bool with_reset)
+{
+    const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    if (with_reset)
+        (void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    (void)close(c->fd);
+    *c = (struct abuser_connection){.fd = -1};
+}
+
+/* Sends and reads a little more; false when the server has closed the connection. */
+static bool proceed(struct abuser_connection *c)
+{
+    char received[DRAIN_BYTES];
+    size_t left = c->length - c->sent;
+    ssize_t sent = left == 0 ? 0
+                             : send(c->fd, c->text + c->sent, left < c->step ? left : c->step,
+                                    MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0)
+        c->sent += (size_t)sent;
+    return c->never_reads || recv(c->fd, received, sizeof received, MSG_DONTWAIT) != 0;
+}
+
+static void act(struct abuser *v)
+{
+    struct abuser_connection *c = &v->connection[random_below(&v->chance, ABUSER_CONNECTIONS)];
+    int dice = random_below(&v->chance, 32);
+    if (c->fd < 0) {
+        int fd = net_connect(v->port);
+        if (fd < 0)
+            return;
+        c->fd = fd;
+        choose_abuse(v, c);
+    } else if (dice == 0) {
+        abandon(c, true);
+    } else if (dice == 1) {
+        (void)shutdown(c->fd, SHUT_WR);
+    } else if (dice == 2 || !proceed(c)) {
+        abandon(c, false);
+    }
+    (void)atomic_fetch_add_explicit(&v->acts, 1, memory_order_relaxed);
+}
+
+/* ---- the thread ---- */
+
+static void *run(void *arg)
+{
+    struct abuser *v = arg;
+    while (!atomic_load(&v->finished)) {
+        act(v);
+        clock_sleep((int64_t)ACT_US * CLOCK_US);
+    }
+    return NULL;
+}
+
+void abuser_start(struct abuser *v, int port, const char *key, uint64_t seed)
+{
+    v->port = port;
+    v->key = key;
+    v->chance = seed;
+    v->flood = write_flood();
+    v->greed = write_pages(key);
+    v->large = write_large();
+    atomic_init(&v->acts, 0);
+    atomic_init(&v->finished, false);
+    for (int i = 0; i < ABUSER_CONNECTIONS; i++)
+        v->connection[i] = (struct abuser_connection){.fd = -1};
+    if (pthread_create(&v->thread, NULL, run, v) != 0)
+        abort();
+}
+
+void abuser_stop(struct abuser *v)
+{
+    atomic_store(&v->finished, true);
+    (void)pthread_join(v->thread, NULL);
+    for (int i = 0; i < ABUSER_CONNECTIONS; i++) {
+        if (v->connection[i].fd >= 0)
+            abandon(&v->connection[i], false);
+    }
+    free(v->flood);
+    free(v->greed);
+    free(v->large);
+}
