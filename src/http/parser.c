@@ -35,10 +35,10 @@ static void add_field(struct http_field_table *t, int number, const struct http_
     t->field[number].repeat = rule->repeat;
     t->field[number].list = -1;
     if (rule->repeat == HTTP_REPEAT_LIST)
-        t->field[number].list = (int8_t)(*lists)++;
+        t->field[number].list = (short)(*lists)++;
     assert(*lists <= HTTP_LISTS_MAX);
     t->field[number].next = t->first[len];
-    t->first[len] = (int8_t)number;
+    t->first[len] = (short)number;
 }
 
 void http_field_table_init(struct http_field_table *t, const struct http_field_rule *rules, unsigned count,
@@ -321,6 +321,7 @@ static struct buf *list_of(struct http_parser *p, int field)
 
 static int begin_repeated_field(struct http_parser *p, int field)
 {
+    struct buf *list = NULL;
     p->state.field = -1;
     switch (p->config->fields.field[field].repeat) {
     case HTTP_REPEAT_FIRST:
@@ -335,8 +336,9 @@ static int begin_repeated_field(struct http_parser *p, int field)
         break;
     case HTTP_REPEAT_LIST:
         p->state.field = field;
-        buf_append_str(list_of(p, field), ", ");
-        return buf_error(list_of(p, field)) == 0 ? 0 : reject(p, 500);
+        list = &p->list[p->config->fields.field[field].list];
+        buf_append_str(list, ", ");
+        return buf_error(list) == 0 ? 0 : reject(p, 500);
     }
     return 0;
 }

@@ -17,11 +17,11 @@
 
 /* The fields whose values are kept, found by the length of their name. */
 struct http_field_table {
-    int8_t first[HTTP_NAME_MAX + 1]; /* by length: the first field with such a name, or -1 */
+    short first[HTTP_NAME_MAX + 1]; /* by length: the first field with such a name, or -1 */
     struct {
         char name[HTTP_NAME_MAX]; /* padded with zeros */
-        int8_t next;              /* the next field whose name has this length, or -1 */
-        int8_t list;              /* of HTTP_REPEAT_LIST: which of the parser's lists; -1: none */
+        short next;               /* the next field whose name has this length, or -1 */
+        short list;               /* of HTTP_REPEAT_LIST: which of the parser's lists; -1: none */
         enum http_repeat repeat;
     } field[HTTP_FIELDS_MAX];
 };

@@ -32,7 +32,7 @@ void __wrap_free(void *p);
 
 static size_t allocated; /* bytes, as the allocator counts */
 
-static void *count(void *p)
+static void *counted(void *p)
 {
     allocated += malloc_usable_size(p);
     return p;
@@ -40,12 +40,12 @@ static void *count(void *p)
 
 void *__wrap_malloc(size_t size)
 {
-    return fails_now() ? NULL : count(__real_malloc(size));
+    return fails_now() ? NULL : counted(__real_malloc(size));
 }
 
-void *__wrap_calloc(size_t n, size_t size)
+void *__wrap_calloc(size_t count, size_t size)
 {
-    return fails_now() ? NULL : count(__real_calloc(n, size));
+    return fails_now() ? NULL : counted(__real_calloc(count, size));
 }
 
 void *__wrap_realloc(void *old, size_t size)
@@ -53,7 +53,7 @@ void *__wrap_realloc(void *old, size_t size)
     if (fails_now())
         return NULL;
     allocated -= malloc_usable_size(old);
-    return count(__real_realloc(old, size));
+    return counted(__real_realloc(old, size));
 }
 
 void __wrap_free(void *p)

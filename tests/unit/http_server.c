@@ -378,6 +378,37 @@ TEST_CASE(only_max_rejections_connections_get_503_at_a_time)
     test_server_close(&t);
 }
 
+/* In the order of arrival; first those that wait for a request, then those whose client does not read. */
+TEST_CASE(at_the_limit_idle_connections_are_evicted)
+{
+    test_server_init(&t);
+    t.options.max_connections = 3;
+    t.options.evict_idle = true;
+    test_server_open(&t);
+    struct client *reader = client_open(&t);
+    reader->reads = false;
+    client_send(reader, GET("/big"));
+    struct client *busy = client_open(&t);
+    client_send(busy, GET("/later?a"));
+    TURN_UNTIL(&t, t.handled == 2);
+    struct client *idle = client_open(&t);
+    TURN_UNTIL(&t, t.open == 3);
+    struct client *next = client_open(&t);
+    client_send(next, GET("/later?b"));
+    TURN_UNTIL(&t, idle->ended && t.later_count == 2);
+    struct client *last = client_open(&t);
+    client_send(last, GET("/later?c"));
+    TURN_UNTIL(&t, t.later_count == 3);
+    TURN_UNTIL(&t, client_server_fd(reader) < 0);
+    assert_int_equal(t.metrics.connections_rejected_total, 0);
+    expect_503();
+    for (int i = 0; i < 3; i++)
+        test_server_answer(&t, 0);
+    TURN_UNTIL(&t, client_count(busy, "\r\n\r\na") == 1 && client_count(next, "\r\n\r\nb") == 1 &&
+                       client_count(last, "\r\n\r\nc") == 1);
+    test_server_close(&t);
+}
+
 TEST_CASE(a_known_entity_tag_is_answered_with_304)
 {
     begin();
