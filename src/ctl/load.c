@@ -386,7 +386,7 @@ static int load_lines(struct load *l)
 {
     int err = 0;
     while (interrupt_signal() == 0 && err == 0) {
-        struct span line;
+        struct span line = SPAN_ABSENT;
         int got = lines_next(&l->lines, &line);
         if (got == 1)
             err = load_line(l, line);

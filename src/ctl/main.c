@@ -90,15 +90,15 @@ static int read_settings(struct options *o, int argc, char **argv)
         .argc = argc, .argv = argv, .switches = SWITCHES, .rest = o->words, .sources = o->sources};
     int words = settings_read(&SETTINGS, o, &args, &error);
     o->flags = args.switched;
-    int code = EXIT_OK;
-    if (words == -EINVAL && buf_error(&error) == 0)
-        code = usage_error("%s", buf_c_str(&error));
+    bool invalid = words == -EINVAL && buf_error(&error) == 0;
+    if (invalid)
+        (void)usage_error("%s", buf_c_str(&error));
     else if (words < 0)
-        code = memory_error();
+        (void)memory_error();
     else
         o->word_count = words;
     buf_fini(&error);
-    return code;
+    return words >= 0 ? EXIT_OK : invalid ? EXIT_USAGE : EXIT_FAILED;
 }
 
 /* Only of the variables that channelctl shares with channeld: it does not use the others. */
@@ -142,9 +142,12 @@ static int options_read(struct options *o, int argc, char **argv)
     size_t size = (size_t)argc + 1;
     char **others = calloc(size, sizeof *others);
     o->words = calloc(size, sizeof *o->words);
-    int code = others != NULL && o->words != NULL
-                   ? read_settings(o, take_command_flags(o, argc, argv, others), others)
-                   : memory_error();
+    if (others == NULL || o->words == NULL) {
+        free(others);
+        (void)memory_error();
+        return EXIT_FAILED;
+    }
+    int code = read_settings(o, take_command_flags(o, argc, argv, others), others);
     free(others);
     bool runs_command = (o->flags & (FLAG_HELP | FLAG_VERSION)) == 0;
     return code == EXIT_OK && runs_command ? check_settings(o) : code;
@@ -191,14 +194,13 @@ static int run_command(const struct options *o)
 
 static int print_help(void)
 {
-    struct buf help = BUF_INIT;
-    buf_append_str(&help, HELP);
-    settings_write_help(&SETTINGS, &help);
-    if (buf_error(&help) == 0)
-        (void)fwrite(help.data, 1, help.len, stdout);
-    int code = buf_error(&help) == 0 ? output_finish() : memory_error();
-    buf_fini(&help);
-    return code;
+    struct buf settings = BUF_INIT;
+    settings_write_help(&SETTINGS, &settings);
+    bool complete = buf_error(&settings) == 0;
+    if (complete)
+        (void)printf("%s%.*s", HELP, (int)settings.len, settings.data);
+    buf_fini(&settings);
+    return complete ? output_finish() : memory_error();
 }
 
 static int print_version(void)

@@ -705,7 +705,12 @@ static int remove_links(void *arg, redisReply *const *keys, size_t count)
     int64_t removed = 0;
     struct link_owner *owner = calloc(count + 1, sizeof *owner);
     bool *gone = calloc(count + 1, sizeof *gone);
-    int err = owner != NULL && gone != NULL ? lock_renew(w->setup.lock) : client_fail_memory(w->client);
+    if (owner == NULL || gone == NULL) {
+        free(owner);
+        free(gone);
+        return client_fail_memory(w->client);
+    }
+    int err = lock_renew(w->setup.lock);
     if (err == 0)
         err = client_find_link_owners(w->client, keys, count, owner);
     for (size_t i = 0; i < count && err == 0; i++)
