@@ -12,7 +12,7 @@
 /* --- workers --- */
 
 /* clang-format off */
-#define ROW(layer, name, kind, help) \
+#define ROW(layer, name, kind, help) /* NOLINTNEXTLINE(bugprone-macro-parentheses): a member */ \
     {"channeld_" #name, METRIC_##kind, offsetof(struct worker_metrics, layer.name), help},
 #define HTTP_ROW(name, kind, help)  ROW(http, name, kind, help)
 #define API_ROW(name, kind, help)   ROW(requests, name, kind, help)

@@ -64,13 +64,13 @@ static int parse_number(const struct setting *s, struct span text, int64_t *out)
 
 static int set_number(const struct reader *r, const struct setting *s, struct source from)
 {
-    static const char *const pending[] = {[SETTING_COUNT] = "a whole number is expected",
-                                          [SETTING_SIZE] = "a size is expected, such as 65536 or 64MiB",
-                                          [SETTING_DURATION] =
-                                              "a duration is expected, such as 500ms or 30s"};
+    static const char *const expected[] = {[SETTING_COUNT] = "a whole number is expected",
+                                           [SETTING_SIZE] = "a size is expected, such as 65536 or 64MiB",
+                                           [SETTING_DURATION] =
+                                               "a duration is expected, such as 500ms or 30s"};
     int64_t value = 0;
     if (parse_number(s, span_of(from.value), &value) != 0)
-        return fail(r, from.called, pending[s->type]);
+        return fail(r, from.called, expected[s->type]);
     if (value < s->min || (s->max != 0 && value > s->max)) {
         buf_printf(r->error, "%s: must be at least %lld", from.called, (long long)s->min);
         if (s->max != 0)

@@ -116,10 +116,10 @@ static int digest_for(const char *header, const char *query, struct digest *out)
 static void expect_key(const char *header, const char *query, struct span key)
 {
     struct digest found;
-    struct digest pending;
+    struct digest expected;
     assert_int_equal(digest_for(header, query, &found), 0);
-    digest_sha256(key, &pending);
-    assert_memory_equal(found.bytes, pending.bytes, DIGEST_LEN);
+    digest_sha256(key, &expected);
+    assert_memory_equal(found.bytes, expected.bytes, DIGEST_LEN);
 }
 
 static void expect_none(const char *header, const char *query)
@@ -193,10 +193,10 @@ static void get_digest(struct span key, struct digest *out)
 static void expect_digest(struct span key)
 {
     struct digest found;
-    struct digest pending;
+    struct digest expected;
     get_digest(key, &found);
-    digest_sha256(key, &pending);
-    assert_memory_equal(found.bytes, pending.bytes, DIGEST_LEN);
+    digest_sha256(key, &expected);
+    assert_memory_equal(found.bytes, expected.bytes, DIGEST_LEN);
 }
 
 static bool is_kept(struct span key)
@@ -413,14 +413,14 @@ TEST_CASE(links_of_any_length_survive_buffer_growth)
 {
     for (size_t n = 1; n < 1200; n++) {
         char query[1300];
-        char pending[1300];
+        char expected[1300];
         char slug[1201];
         memset(slug, 'x', n);
         slug[n] = '\0';
         (void)snprintf(query, sizeof query, "link=http://web.max.ru/%s", slug);
-        (void)snprintf(pending, sizeof pending, "https://max.ru/%s", slug);
+        (void)snprintf(expected, sizeof expected, "https://max.ru/%s", slug);
         buf_fini(&scratch); /* a fresh buffer each time */
-        expect_link(query, pending);
+        expect_link(query, expected);
     }
 }
 
@@ -437,10 +437,10 @@ TEST_CASE(missing_key_wins_over_bad_parameters)
 TEST_CASE(query_has_the_digest_of_the_key)
 {
     struct params q;
-    struct digest pending;
+    struct digest expected;
     assert_int_equal(parse(&q, ROUTE_LIST, NULL, NULL), 0);
-    digest_sha256(SPAN("key"), &pending);
-    assert_memory_equal(q.cache.key.bytes, pending.bytes, DIGEST_LEN);
+    digest_sha256(SPAN("key"), &expected);
+    assert_memory_equal(q.cache.key.bytes, expected.bytes, DIGEST_LEN);
 }
 
 static int free_scratch(void **state)

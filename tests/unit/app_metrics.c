@@ -21,6 +21,7 @@ static char *exposition_of(const struct worker_metrics *m)
     struct buf out = BUF_INIT;
     worker_metrics_write(&out, m);
     char *text = strdup(buf_c_str(&out));
+    assert_non_null(text);
     buf_fini(&out);
     return text;
 }
@@ -30,9 +31,11 @@ static double sample(const char *text, const char *name)
     char start[160];
     (void)snprintf(start, sizeof start, "\n%s ", name);
     const char *at = strstr(text, start);
-    if (at == NULL)
+    if (at == NULL) {
         fail_msg("not exposed: %s", name);
-    return atof(at + strlen(start));
+        return 0;
+    }
+    return strtod(at + strlen(start), NULL);
 }
 
 static void set_counter(void *value, uint64_t n)
@@ -49,6 +52,14 @@ static void set_histogram(void *value, uint64_t n)
 #define set_gauge     set_counter
 #define set_gauge_max set_counter
 
+/* Two workers had the value `n`. */
+static void expect_sum(const char *text, const char *name, enum metric_kind kind, uint64_t n)
+{
+    char count[160];
+    (void)snprintf(count, sizeof count, "%s%s", name, kind == METRIC_histogram ? "_count" : "");
+    assert_true(sample(text, count) == (double)(kind == METRIC_gauge_max ? n : 2 * n));
+}
+
 TEST_CASE(every_metric_of_each_layer_is_summed_and_exposed)
 {
     struct worker_metrics sum = {0};
@@ -61,11 +72,7 @@ TEST_CASE(every_metric_of_each_layer_is_summed_and_exposed)
     worker_metrics_accumulate(&sum, &worker);
     char *text = exposition_of(&sum);
     n = 0;
-#define F(layer, name, kind, help)                                                                          \
-    n++;                                                                                                    \
-    assert_true(                                                                                            \
-        sample(text, METRIC_##kind == METRIC_histogram ? "channeld_" #name "_count" : "channeld_" #name) == \
-        (double)(METRIC_##kind == METRIC_gauge_max ? n : 2 * n));
+#define F(layer, name, kind, help) expect_sum(text, "channeld_" #name, METRIC_##kind, ++n);
     ALL_METRICS
 #undef F
     free(text);

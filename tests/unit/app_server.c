@@ -25,7 +25,7 @@ static int port_of(int *listener)
 
 /* Runs with these addresses and two more words; it must fail at once and say `expected` first. */
 static void expect_failure(const char *listen_at, const char *admin_at, const char *flag, const char *value,
-                           int result, const char *pending)
+                           int result, const char *expected)
 {
     const char *words[] = {"channeld",
                            "--listen",
@@ -45,8 +45,8 @@ static void expect_failure(const char *listen_at, const char *admin_at, const ch
         argv[i] = (char *)(uintptr_t)words[i]; /* not written to */
     assert_int_equal(config_read(&config, TEST_COUNT(words), argv, &error), CONFIG_RUN);
     assert_int_equal(server_run(&config, &error), result);
-    if (strncmp(buf_c_str(&error), pending, strlen(pending)) != 0)
-        fail_msg("\"%s\" does not begin with \"%s\"", buf_c_str(&error), pending);
+    if (strncmp(buf_c_str(&error), expected, strlen(expected)) != 0)
+        fail_msg("\"%s\" does not begin with \"%s\"", buf_c_str(&error), expected);
     buf_fini(&error);
     config_fini(&config);
 }
@@ -66,7 +66,7 @@ TEST_CASE(address_in_use_is_named)
     close(taken);
 }
 
-TEST_CASE(unreadable_certificates_are_named)
+TEST_CASE(missing_certificates_are_named)
 {
     int spare[2];
     char at[2][32];

@@ -228,11 +228,11 @@ TEST_CASE(integers_have_as_many_digits_as_they_need)
     for (int digits = 1; digits <= 19; digits++) {
         const int64_t values[] = {power, power - 1, power + 1, -power, 1 - power, -power - 1};
         for (size_t i = 0; i < TEST_COUNT(values); i++) {
-            char pending[INT64_DIGITS_MAX + 1];
+            char expected[INT64_DIGITS_MAX + 1];
             char written[INT64_DIGITS_MAX];
-            (void)snprintf(pending, sizeof pending, "%lld", (long long)values[i]);
+            (void)snprintf(expected, sizeof expected, "%lld", (long long)values[i]);
             size_t n = format_int64(values[i], written);
-            assert_span(((struct span){written, n}), pending);
+            assert_span(((struct span){written, n}), expected);
         }
         power = digits < 19 ? power * 10 : power;
     }

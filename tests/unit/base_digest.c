@@ -5,13 +5,13 @@
 
 #include "unit/check.h"
 
-static void assert_digest(struct span bytes, const char *pending)
+static void assert_digest(struct span bytes, const char *expected)
 {
     struct digest d;
     char hex[DIGEST_HEX_LEN];
     digest_sha256(bytes, &d);
     digest_hex(&d, hex);
-    assert_span(((struct span){hex, sizeof hex}), pending);
+    assert_span(((struct span){hex, sizeof hex}), expected);
     assert_true(digest_is_hex((struct span){hex, sizeof hex}));
 }
 

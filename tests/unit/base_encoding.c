@@ -3,13 +3,13 @@
 
 #include "unit/check.h"
 
-static void assert_decoded(struct span encoded, struct span pending)
+static void assert_decoded(struct span encoded, struct span expected)
 {
     char out[64];
     assert_true(encoded.len <= sizeof out);
     size_t n = uri_decode(encoded, out);
     assert_true(n <= encoded.len);
-    check_bytes((struct span){out, n}, pending, __FILE__, __LINE__);
+    check_bytes((struct span){out, n}, expected, __FILE__, __LINE__);
 }
 
 static struct span find(const char *query, const char *name)
@@ -176,13 +176,13 @@ static int pending_step(const unsigned char *s, int n)
     return good == length ? length : good == 0 ? -1 : -good;
 }
 
-static void assert_step(const char *bytes, size_t n, int pending)
+static void assert_step(const char *bytes, size_t n, int expected)
 {
     int step = utf8_step((struct span){bytes, n});
-    if (step != pending)
+    if (step != expected)
         fail_msg("%zu bytes %02x %02x %02x %02x: %d, not %d", n, (unsigned char)bytes[0],
                  n > 1 ? (unsigned char)bytes[1] : 0U, n > 2 ? (unsigned char)bytes[2] : 0U,
-                 n > 3 ? (unsigned char)bytes[3] : 0U, step, pending);
+                 n > 3 ? (unsigned char)bytes[3] : 0U, step, expected);
 }
 
 TEST_CASE(code_points_are_characters_and_surrogates_are_not)

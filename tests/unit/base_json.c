@@ -6,11 +6,11 @@
 #include "base/encoding.h"
 #include "unit/check.h"
 
-static void assert_string(struct span text, const char *pending)
+static void assert_string(struct span text, const char *expected)
 {
     struct buf out = BUF_INIT;
     json_write_string(&out, text);
-    assert_buf(&out, pending);
+    assert_buf(&out, expected);
     buf_fini(&out);
 }
 
@@ -28,8 +28,8 @@ TEST_CASE(plain_text_is_copied)
 {
     assert_string(SPAN(""), "\"\"");
     assert_string(SPAN_ABSENT, "\"\"");
-    assert_string(SPAN("Hello, world / 100% 'quoted' <b>&amp;</b> \x7F"),
-                  "\"Hello, world / 100% 'quoted' <b>&amp;</b> \x7F\"");
+    assert_string(SPAN("Hello, reader / 100% 'quoted' <b>&amp;</b> \x7F"),
+                  "\"Hello, reader / 100% 'quoted' <b>&amp;</b> \x7F\"");
 }
 
 TEST_CASE(quotation_mark_and_reverse_solidus_are_escaped)
@@ -41,7 +41,7 @@ TEST_CASE(quotation_mark_and_reverse_solidus_are_escaped)
 
 TEST_CASE(every_control_character_is_escaped)
 {
-    static const char *const pending[0x20] = {
+    static const char *const expected[0x20] = {
         "\\u0000", "\\u0001", "\\u0002", "\\u0003", "\\u0004", "\\u0005", "\\u0006", "\\u0007",
         "\\b",     "\\t",     "\\n",     "\\u000b", "\\f",     "\\r",     "\\u000e", "\\u000f",
         "\\u0010", "\\u0011", "\\u0012", "\\u0013", "\\u0014", "\\u0015", "\\u0016", "\\u0017",
@@ -50,7 +50,7 @@ TEST_CASE(every_control_character_is_escaped)
         char byte = (char)c;
         struct buf out = BUF_INIT;
         json_write_escaped(&out, (struct span){&byte, 1});
-        assert_buf(&out, pending[c]);
+        assert_buf(&out, expected[c]);
         buf_fini(&out);
     }
 }

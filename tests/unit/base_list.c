@@ -14,7 +14,7 @@ static struct item make(int number)
 }
 
 /* The numbers in the list as text, read forwards; the way back must agree. */
-static void assert_numbers(const struct list *head, const char *pending)
+static void assert_numbers(const struct list *head, const char *expected)
 {
     struct buf seen = BUF_INIT;
     int forwards = 0;
@@ -28,8 +28,8 @@ static void assert_numbers(const struct list *head, const char *pending)
     for (struct list *l = head->prev; l != head; l = l->prev)
         backwards++;
     assert_int_equal(forwards, backwards);
-    assert_buf(&seen, pending);
-    assert_true(list_empty(head) == (pending[0] == '\0'));
+    assert_buf(&seen, expected);
+    assert_true(list_empty(head) == (expected[0] == '\0'));
     buf_fini(&seen);
 }
 

@@ -24,12 +24,12 @@ static void assert_accepted(parser *parse, const struct accepted *cases, size_t 
     }
 }
 
-static void assert_refused(parser *parse, int pending, const char *const *texts, size_t count)
+static void assert_refused(parser *parse, int expected, const char *const *texts, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         int64_t value = UNTOUCHED;
         int err = parse(span_of(texts[i]), &value);
-        if (err != pending || value != UNTOUCHED)
+        if (err != expected || value != UNTOUCHED)
             fail_msg("\"%s\": error %d, value %lld", texts[i], err, (long long)value);
     }
 }

@@ -353,11 +353,11 @@ TEST_CASE_WITH(flag_wins_over_a_wrong_variable, clean_environment, clean_environ
     run_fini(&r);
 }
 
-static void assert_source(const struct run *r, const char *name, const char *pending)
+static void assert_source(const struct run *r, const char *name, const char *expected)
 {
     struct buf source = BUF_INIT;
     settings_write_source(&source, &SAMPLE, r->sources, name);
-    assert_buf(&source, pending);
+    assert_buf(&source, expected);
     buf_fini(&source);
 }
 
@@ -426,11 +426,11 @@ TEST_CASE_WITH(unknown_variables_are_found, clean_environment, clean_environment
     assert_int_equal(clearenv(), 0);
 }
 
-static void assert_unknown(const char *name, const char *pending)
+static void assert_unknown(const char *name, const char *expected)
 {
     struct buf text = BUF_INIT;
     settings_write_unknown(&text, &SAMPLE, span_of(name));
-    assert_buf(&text, pending);
+    assert_buf(&text, expected);
     buf_fini(&text);
 }
 
@@ -529,7 +529,7 @@ TEST_CASE_WITH(file_forms_work_only_where_allowed, clean_environment, clean_envi
     run_fini(&r);
 }
 
-TEST_CASE_WITH(unreadable_file_is_an_error_with_its_name, clean_environment, clean_environment)
+TEST_CASE_WITH(missing_file_is_an_error_with_its_name, clean_environment, clean_environment)
 {
     struct run r;
     RUN(&r, "--password-file=/nonexistent/password");
@@ -664,7 +664,7 @@ TEST_CASE_WITH(empty_secret_shows_as_empty, clean_environment, clean_environment
 }
 
 /* The line of `setting` when it is given as `word`. */
-static void assert_line(const char *word, const char *pending)
+static void assert_line(const char *word, const char *expected)
 {
     struct run r;
     struct buf out = BUF_INIT;
@@ -672,8 +672,8 @@ static void assert_line(const char *word, const char *pending)
     assert_int_equal(r.result, 0);
     buf_append_char(&out, '\n');
     settings_write_values(&SAMPLE, &r.values, &out);
-    if (strstr(buf_c_str(&out), pending) == NULL)
-        fail_msg("%s: no line %s in %s", word, pending, out.data);
+    if (strstr(buf_c_str(&out), expected) == NULL)
+        fail_msg("%s: no line %s in %s", word, expected, out.data);
     buf_fini(&out);
     run_fini(&r);
 }

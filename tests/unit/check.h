@@ -11,11 +11,11 @@
 /* Opens a test function; none of these tests needs state. */
 #define TEST(name) static void name(void **unused __attribute__((unused)))
 
-static inline void check_bytes(struct span actual, struct span pending, const char *file, int line)
+static inline void check_bytes(struct span actual, struct span expected, const char *file, int line)
 {
-    if (span_equal(actual, pending) && (actual.data == NULL) == (pending.data == NULL))
+    if (span_equal(actual, expected) && (actual.data == NULL) == (expected.data == NULL))
         return;
-    struct span shown[2] = {actual, pending};
+    struct span shown[2] = {actual, expected};
     for (int i = 0; i < 2; i++)
         if (shown[i].data == NULL)
             shown[i] = SPAN("(absent)");
@@ -24,9 +24,9 @@ static inline void check_bytes(struct span actual, struct span pending, const ch
     _fail(file, line);
 }
 
-static inline void check_text(struct span actual, const char *pending, const char *file, int line)
+static inline void check_text(struct span actual, const char *expected, const char *file, int line)
 {
-    check_bytes(actual, pending == NULL ? SPAN_ABSENT : span_of(pending), file, line);
+    check_bytes(actual, expected == NULL ? SPAN_ABSENT : span_of(expected), file, line);
 }
 
 /* The span holds the text, and is absent only when the text is NULL. */

@@ -46,11 +46,11 @@ static struct channel_row full_row(void)
 }
 
 static void assert_written(const struct channel_row *row, enum channel_shape shape, unsigned invalid,
-                           const char *pending)
+                           const char *expected)
 {
     struct buf out = BUF_INIT;
     assert_int_equal(channel_write(&out, row, shape), invalid);
-    assert_buf(&out, pending);
+    assert_buf(&out, expected);
     buf_fini(&out);
 }
 
@@ -76,11 +76,11 @@ TEST_CASE(summary_has_its_six_members)
                    "\"updated_at\":\"2026-11-21T10:06:06\"}");
 }
 
-static void assert_order(enum channel_shape shape, const char *const *names, size_t pending)
+static void assert_order(enum channel_shape shape, const char *const *names, size_t expected)
 {
     size_t count = 0;
     const enum channel_field *fields = channel_shape_fields(shape, &count);
-    assert_int_equal(count, pending);
+    assert_int_equal(count, expected);
     for (size_t i = 0; i < count; i++)
         assert_span(channel_field_name(fields[i]), names[i]);
 }
@@ -133,7 +133,7 @@ TEST_CASE(absent_fields_are_null_and_an_absent_history_is_empty)
 }
 
 /* Writes a full card but for one field; that field alone must be reported and come as `expected`. */
-static void assert_field(enum channel_field field, struct span stored, const char *pending, bool readable)
+static void assert_field(enum channel_field field, struct span stored, const char *expected, bool readable)
 {
     struct channel_row row = full_row();
     struct buf out = BUF_INIT;
@@ -144,7 +144,7 @@ static void assert_field(enum channel_field field, struct span stored, const cha
     unsigned invalid = channel_write(&out, &row, CHANNEL_CARD);
     if (invalid != (readable ? 0 : 1U << field))
         fail_msg("%s = \"%.*s\": invalid is %x", path, (int)stored.len, stored.data, invalid);
-    json_assert_at(buf_c_str(&out), path, pending);
+    json_assert_at(buf_c_str(&out), path, expected);
     yyjson_doc *doc = yyjson_read(out.data, out.len, YYJSON_READ_NOFLAG);
     assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(doc)), CHANNEL_FIELD_COUNT);
     yyjson_doc_free(doc);

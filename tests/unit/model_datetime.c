@@ -3,10 +3,10 @@
 
 #include "unit/check.h"
 
-static void assert_all(bool valid(struct span), bool pending, const char *const *texts, size_t count)
+static void assert_all(bool valid(struct span), bool expected, const char *const *texts, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (valid(span_of(texts[i])) != pending)
+        if (valid(span_of(texts[i])) != expected)
             fail_msg("\"%s\" is judged wrong", texts[i]);
 }
 

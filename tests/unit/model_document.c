@@ -71,14 +71,14 @@ TEST_CASE(card_is_wrapped_in_the_envelope)
     buf_fini(&out);
 }
 
-static void assert_page(const char *items, const struct page_info *info, const char *pending)
+static void assert_page(const char *items, const struct page_info *info, const char *expected)
 {
     struct buf out = BUF_INIT;
     document_begin_page(&out);
     buf_append_str(&out, items);
     document_end_page(&out, info);
-    assert_buf(&out, pending);
-    json_assert_same(buf_c_str(&out), pending); /* it parses */
+    assert_buf(&out, expected);
+    json_assert_same(buf_c_str(&out), expected); /* it parses */
     buf_fini(&out);
 }
 

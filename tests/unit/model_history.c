@@ -5,11 +5,11 @@
 
 #include "unit/check.h"
 
-static void assert_history(const char *stored, const char *pending)
+static void assert_history(const char *stored, const char *expected)
 {
     struct buf out = BUF_INIT;
     assert_int_equal(history_write(&out, span_of(stored)), 0);
-    assert_buf(&out, pending);
+    assert_buf(&out, expected);
     buf_fini(&out);
 }
 
@@ -82,11 +82,11 @@ TEST_CASE(oldest_of_eleven_days_is_dropped)
 TEST_CASE(latest_ten_are_found_in_any_order)
 {
     enum { DAYS = 30 };
-    struct buf pending = BUF_INIT;
-    buf_append_char(&pending, '{');
+    struct buf expected = BUF_INIT;
+    buf_append_char(&expected, '{');
     for (int day = DAYS - HISTORY_DAYS_MAX + 1; day <= DAYS; day++)
-        add_day(&pending, 11, day, day);
-    buf_append_char(&pending, '}');
+        add_day(&expected, 11, day, day);
+    buf_append_char(&expected, '}');
     uint64_t seed = 11;
     for (int round = 0; round < 500; round++) {
         int order[DAYS] = {0};
@@ -100,27 +100,27 @@ TEST_CASE(latest_ten_are_found_in_any_order)
         for (int i = 0; i < DAYS; i++)
             add_day(&stored, 11, order[i], order[i]);
         buf_append_char(&stored, '}');
-        assert_history(buf_c_str(&stored), buf_c_str(&pending));
+        assert_history(buf_c_str(&stored), buf_c_str(&expected));
         buf_fini(&stored);
     }
-    buf_fini(&pending);
+    buf_fini(&expected);
 }
 
 TEST_CASE(ascending_and_descending_texts_give_the_same)
 {
     struct buf down = BUF_INIT;
-    struct buf pending = BUF_INIT;
+    struct buf expected = BUF_INIT;
     buf_append_char(&down, '{');
-    buf_append_char(&pending, '{');
+    buf_append_char(&expected, '{');
     for (int day = 28; day >= 1; day--)
         add_day(&down, 2, day, day);
     for (int day = 19; day <= 28; day++)
-        add_day(&pending, 2, day, day);
+        add_day(&expected, 2, day, day);
     buf_append_char(&down, '}');
-    buf_append_char(&pending, '}');
-    assert_history(buf_c_str(&down), buf_c_str(&pending));
+    buf_append_char(&expected, '}');
+    assert_history(buf_c_str(&down), buf_c_str(&expected));
     buf_fini(&down);
-    buf_fini(&pending);
+    buf_fini(&expected);
 }
 
 TEST_CASE(day_named_twice_counts_with_its_last_value)
@@ -129,20 +129,20 @@ TEST_CASE(day_named_twice_counts_with_its_last_value)
     assert_history("{\"2026-11-21\":1,\"2026-11-20\":7,\"2026-11-21\":2}",
                    "{\"2026-11-20\":7,\"2026-11-21\":2}");
     struct buf stored = BUF_INIT;
-    struct buf pending = BUF_INIT;
+    struct buf expected = BUF_INIT;
     buf_append_char(&stored, '{');
-    buf_append_char(&pending, '{');
+    buf_append_char(&expected, '{');
     for (int day = 1; day <= 10; day++) {
         add_day(&stored, 11, day, 0);
-        add_day(&pending, 11, day, day);
+        add_day(&expected, 11, day, day);
     }
     for (int day = 10; day >= 1; day--) /* none may push out another */
         add_day(&stored, 11, day, day);
     buf_append_char(&stored, '}');
-    buf_append_char(&pending, '}');
-    assert_history(buf_c_str(&stored), buf_c_str(&pending));
+    buf_append_char(&expected, '}');
+    assert_history(buf_c_str(&stored), buf_c_str(&expected));
     buf_fini(&stored);
-    buf_fini(&pending);
+    buf_fini(&expected);
 }
 
 TEST_CASE(text_of_any_length_is_parsed)
@@ -170,8 +170,8 @@ static void compare_with_parsed(struct span stored)
     struct buf out = BUF_INIT;
     buf_append_char(&spaced, ' ');
     buf_append_span(&spaced, stored);
-    int pending = history_write(&parsed, buf_span(&spaced));
-    if (history_write(&out, stored) != pending || !span_equal(buf_span(&out), buf_span(&parsed)))
+    int expected = history_write(&parsed, buf_span(&spaced));
+    if (history_write(&out, stored) != expected || !span_equal(buf_span(&out), buf_span(&parsed)))
         fail_msg("%.*s gives %.*s", (int)stored.len, stored.data, (int)out.len, out.len > 0 ? out.data : "");
     buf_fini(&spaced);
     buf_fini(&parsed);
