@@ -231,23 +231,14 @@ void api_keys_commit(struct api_keys *k)
 
 /* --- reading: replies --- */
 
-/* A set that is refused or too large stays so until it changes; memory and connections come back any time. */
+/* A set that is refused or too large stays so until it changes; memory may come back at any time. */
 static void give_up(struct api_keys *k, int err)
 {
     clear(k);
     enter(k, API_KEYS_IDLE);
-    k->large = err != -ENOMEM && err != -ENOTCONN;
+    k->large = err != -ENOMEM;
     if (err != -E2BIG)
         log_text(LOG_WARN, "the API keys cannot be read: each is asked about", NULL, NULL);
-}
-
-void api_keys_send_failed(struct api_keys *k)
-{
-    assert(is_under_way(k));
-    if (k->step == API_KEYS_READ_PORTION)
-        give_up(k, -ENOTCONN);
-    else
-        enter(k, API_KEYS_IDLE); /* to be tried again later */
 }
 
 static enum api_keys_progress take_size(struct api_keys *k, const redisReply *reply, struct buf *command)

@@ -104,12 +104,9 @@ static inline bool api_keys_wants_reading(const struct api_keys *k, uint64_t now
            now_ms - k->started_ms >= API_KEYS_RETRY_MS;
 }
 
-/* The reply to the command that was sent last; NULL: the connection was lost. */
+/* The reply to the command that was sent last; NULL: the connection was lost, or it could not be sent. */
 enum api_keys_progress api_keys_reply(struct api_keys *k, const redisReply *reply, uint64_t now_ms,
-                                      struct buf *command) __attribute__((warn_unused_result));
-
-/* The command could not be sent. */
-void api_keys_send_failed(struct api_keys *k);
+                                      struct buf *command);
 
 /* There is a catalogue: a set that was read to its end is valid from now on. */
 void api_keys_commit(struct api_keys *k);

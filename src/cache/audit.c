@@ -11,17 +11,6 @@ enum { HEARTBEATS_TO_WAIT = 2, HEARTBEATS_CONFIRM = 1 };
 /* Slots of the table that one search passes over: some ten microseconds. */
 enum { SEARCH_STEPS = 8192 };
 
-void audit_init(struct audit *a, const struct keyspace *keyspace, struct entries *entries,
-                struct cache_metrics *metrics)
-{
-    *a = (struct audit){.keyspace = keyspace, .entries = entries, .metrics = metrics};
-}
-
-void audit_fini(struct audit *a)
-{
-    buf_fini(&a->link);
-}
-
 static void suspect(unsigned *heartbeats)
 {
     if (*heartbeats == 0)

@@ -49,9 +49,16 @@ struct audit {
 };
 
 /* The pointers are borrowed. */
-void audit_init(struct audit *a, const struct keyspace *keyspace, struct entries *entries,
-                struct cache_metrics *metrics);
-void audit_fini(struct audit *a);
+static inline void audit_init(struct audit *a, const struct keyspace *keyspace, struct entries *entries,
+                              struct cache_metrics *metrics)
+{
+    *a = (struct audit){.keyspace = keyspace, .entries = entries, .metrics = metrics};
+}
+
+static inline void audit_fini(struct audit *a)
+{
+    buf_fini(&a->link);
+}
 
 /* A heartbeat was answered, and replies may be cached. */
 enum audit_action audit_heartbeat(struct audit *a) __attribute__((warn_unused_result));

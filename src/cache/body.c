@@ -189,12 +189,6 @@ void page_builder_reset(struct page_builder *p)
     p->members.count = p->members.invalid = 0;
 }
 
-bool page_builder_set_members(struct page_builder *p, const redisReply *reply)
-{
-    assert(p->members.count == 0);
-    return page_members_parse(&p->members, reply);
-}
-
 void page_builder_set_known(struct page_builder *p, const struct entry_page *page)
 {
     assert(p->members.count == 0 && page->member_count <= PAGE_SIZE);

@@ -102,7 +102,11 @@ static inline void page_builder_set_index_size(struct page_builder *p, int64_t s
 }
 
 /* The members as a reply has them; false when the reply is none of that kind. */
-bool page_builder_set_members(struct page_builder *p, const redisReply *reply);
+static inline bool page_builder_set_members(struct page_builder *p, const redisReply *reply)
+{
+    assert(p->members.count == 0);
+    return page_members_parse(&p->members, reply);
+}
 
 /* The members of a cached page whose body is not current any more. */
 void page_builder_set_known(struct page_builder *p, const struct entry_page *page);

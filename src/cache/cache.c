@@ -449,7 +449,7 @@ static void on_api_keys_reply(void *arg, const redisReply *reply);
 static void send_api_keys_command(struct cache *c)
 {
     if (send_composed(c, on_api_keys_reply) != 0)
-        api_keys_send_failed(&c->api_keys);
+        (void)api_keys_reply(&c->api_keys, NULL, clock_now_ms(), &c->command);
 }
 
 static void read_api_keys(struct cache *c)

@@ -6,11 +6,6 @@
 
 #include <assert.h>
 
-void catalogue_init(struct catalogue *c, const struct keyspace *keyspace)
-{
-    *c = (struct catalogue){.keyspace = keyspace, .key_count = -1};
-}
-
 static bool is_error(const redisReply *reply, const char *code)
 {
     return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, code, strlen(code)) == 0;

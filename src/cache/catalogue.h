@@ -47,7 +47,10 @@ struct catalogue {
     bool forbidden;          /* it was logged that the ACL does not permit to see it */
 };
 
-void catalogue_init(struct catalogue *c, const struct keyspace *keyspace); /* borrowed */
+static inline void catalogue_init(struct catalogue *c, const struct keyspace *keyspace)
+{
+    *c = (struct catalogue){.keyspace = keyspace, .key_count = -1};
+}
 
 /*
  * Begins a check. True when *command is to be sent and its reply given to catalogue_reply; false when a check

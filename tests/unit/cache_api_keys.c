@@ -286,10 +286,10 @@ TEST(a_reading_that_was_refused_is_repeated_after_a_pause)
     assert_int_equal(reply_error("NOPERM"), API_KEYS_STOPPED);
     assert_true(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
     begin_reading();
-    api_keys_send_failed(&keys);
+    assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
     assert_true(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
     begin_portions();
-    api_keys_send_failed(&keys);
+    assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
     assert_true(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
 }
 
