@@ -479,12 +479,12 @@ void entries_put_page(struct entries *es, const struct page_info *info, const in
     if (e == NULL)
         return;
     e->page = page_new(es, e, info, ids, id_count);
-    if (e->page != NULL) {
-        settle(es, e);
+    if (e->page == NULL) { /* ANALYZER(malloc-leak): the page is in a list, and owned by its entry */
+        remove_entry(es, e);
+        publish_size(es);
         return;
     }
-    remove_entry(es, e);
-    publish_size(es);
+    settle(es, e);
 }
 
 /* --- dropping --- */

@@ -66,7 +66,6 @@ static bool is_permitted(enum fetch_state from, enum fetch_state to)
     case FETCH_FIRST:
         return from == FETCH_NEW || from == FETCH_WAITING || from == FETCH_UNCONFIRMED;
     case FETCH_LINKED_CARD:
-        return from == FETCH_FIRST;
     case FETCH_SUMMARIES:
         return from == FETCH_FIRST;
     case FETCH_UNCONFIRMED:
