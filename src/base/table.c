@@ -69,14 +69,15 @@ size_t table_bytes(const struct table *t)
 
 static void place(struct table_segment *segment, struct table_slot new)
 {
-    size_t at = new.hash & SLOT_MASK;
+    size_t at = new.hash &SLOT_MASK;
     while (segment->slot[at].entry != NULL)
         at = (at + 1) & SLOT_MASK;
     segment->slot[at] = new;
     segment->used++;
 }
 
-/* The slots that follow without a gap move back, except those that would then lie before their first place. */
+/* The slots that follow without a gap move back, except those that would then lie before their first place.
+ */
 static void take_out(struct table_segment *segment, size_t hole)
 {
     struct table_slot *slot = segment->slot;

@@ -301,7 +301,7 @@ static int keep_link(struct cache_request *request, struct span link)
     return 0;
 }
 
-/* Joins a fetch under way. One that checks the key is nobody else's. */
+/* Joins a fetch in flight. One that checks the key is not shared. */
 static bool join(struct cache *c, struct cache_request *request, const struct cache_query *q,
                  const struct cache_miss *miss)
 {

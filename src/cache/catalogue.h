@@ -9,7 +9,7 @@
  * with each heartbeat, before an invalidation of everything, of the index or of the API key set is applied,
  * and before a result leaves that lacks something. Replies come in the order of the commands, so a check
  * whose reply is still to come was sent after everything that has been answered so far: one check serves all
- * who need one meanwhile. Checks are numbered for that.
+ * that need one meanwhile. Checks are numbered for that.
  *
  * A state machine: it says which command to send next and is given the replies.
  */

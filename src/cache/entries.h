@@ -105,7 +105,7 @@ void entries_fini(struct entries *es);
 /* The entry, marked as used; NULL when there is none. Borrowed until the entries next change. */
 const struct entry *entries_find(struct entries *es, enum entry_kind kind, struct span key);
 
-/* The same without the mark, for a caller that serves nobody with it. */
+/* The same without the mark, for a caller that only looks at it. */
 const struct entry *entries_peek(const struct entries *es, enum entry_kind kind, struct span key);
 
 /* The next entry in the order of the table, which is random; see table_walk. */

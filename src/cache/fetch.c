@@ -25,7 +25,7 @@ struct fetch {
     struct fetches *all;
     enum fetch_state state;
     struct list link;     /* in a list of those that wait: for a connection, or for a check */
-    struct list requests; /* those who wait for the result */
+    struct list requests; /* that wait for the result */
     bool inflight;        /* in the table of those that may be joined */
     uint64_t inflight_hash;
     uint64_t inflight_epoch; /* of the index or of all, when it began */
@@ -279,7 +279,7 @@ struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q)
     return NULL;
 }
 
-/* Where there is no memory for it, nobody joins it. */
+/* Where there is no memory for it, it is not shared. */
 static void publish(struct fetch *f)
 {
     struct fetches *fs = f->all;
@@ -665,7 +665,7 @@ static void compose_result(struct fetch *f)
         r->status = CACHE_KEY_INVALID;
     else
         r->status = f->found ? CACHE_FOUND : CACHE_NOT_FOUND;
-    if (r->status != CACHE_FOUND) { /* a card that came along with a refused key is for nobody */
+    if (r->status != CACHE_FOUND) { /* a card that came along with a refused key is not served */
         blob_unref(r->body);
         r->body = NULL;
     }
@@ -686,7 +686,7 @@ static void fetch_free(struct fetch *f)
     free(f);
 }
 
-/* What everybody has given up is half done: it is not composed, and not cached. */
+/* Without requests the result is half done: it is not composed, and not cached. */
 static void conclude(struct fetch *f)
 {
     const struct cache_query q = {.target = f->type, .number = f->number, .link = link_of(f)};

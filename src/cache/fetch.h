@@ -12,7 +12,7 @@
  * Requests for the same thing at the same time share one fetch. One that is invalidated in flight is
  * still answered, for its requests came before; but no further request joins, and a page is not cached.
  *
- * Redis is reached through a function, and those who wait for a fetch are links in a list: nothing here knows
+ * Redis is reached through a function, and what waits for a fetch is links in a list: nothing here knows
  * of connections, loops or clients.
  */
 #ifndef CACHE_FETCH_H
@@ -120,7 +120,7 @@ struct fetch *fetch_begin(struct fetches *fs, const struct cache_query *q, bool 
 void fetch_join(struct fetch *f, struct list *request);
 
 /*
- * A request leaves. A fetch that nobody waits for is freed, unless replies are still to come: then the last
+ * A request leaves. A fetch without requests is freed, unless replies are still to come: then the last
  * of them ends it.
  */
 void fetch_leave(struct fetch *f, struct list *request);
