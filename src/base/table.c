@@ -4,6 +4,7 @@
  */
 #include "base/table.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -75,7 +76,8 @@ static void place(struct table_segment *segment, struct table_slot new)
     segment->used++;
 }
 
-/* What follows without a gap moves back, unless it would come before the place where its search begins. */
+/* The slots that follow without a gap move back, except those that would then lie before their first place.
+ */
 static void take_out(struct table_segment *segment, size_t hole)
 {
     struct table_slot *slot = segment->slot;
@@ -90,7 +92,7 @@ static void take_out(struct table_segment *segment, size_t hole)
     segment->used--;
 }
 
-/* Where several places of the directory lead to one segment, the first of them counts. */
+/* Where several places of the directory lead to one segment, its entries are met at the first of them. */
 void *table_walk(const struct table *t, size_t *cursor, int steps)
 {
     while (t->used > 0 && steps-- > 0) {
@@ -129,7 +131,7 @@ static int double_directory(struct table *t)
     return 0;
 }
 
-/* Makes a segment of those entries that differ from the others in one more bit of the hash. */
+/* Moves the entries with the next bit of the hash set to a new segment. */
 static void split(struct table *t, struct table_segment *segment, uint64_t hash)
 {
     if (segment->depth == t->depth && double_directory(t) != 0)
@@ -152,8 +154,10 @@ static void split(struct table *t, struct table_segment *segment, uint64_t hash)
         t->directory[i] = other;
 }
 
-/* At most three slots of four are taken. A segment that cannot be split gets slower, and is full with one
- * slot free: that one ends every search. */
+/*
+ * A segment is split when three slots of four are taken. One that cannot be split gets slower, and is full
+ * with one slot free: that one ends every search.
+ */
 int table_add(struct table *t, uint64_t hash, void *entry)
 {
     struct table_segment *segment = table_segment_of(t, hash);
@@ -172,8 +176,10 @@ void table_remove(struct table *t, uint64_t hash, const void *entry)
 {
     struct table_segment *segment = table_segment_of(t, hash);
     size_t at = hash & SLOT_MASK;
-    while (segment->slot[at].entry != entry || segment->slot[at].hash != hash)
+    while (segment->slot[at].entry != entry || segment->slot[at].hash != hash) {
+        assert(segment->slot[at].entry != NULL); /* or the entry is not in the table */
         at = (at + 1) & SLOT_MASK;
+    }
     take_out(segment, at);
     t->used--;
 }

@@ -1,12 +1,12 @@
 /*
- * Where things are found by hash: open addressing over hashes and pointers, in segments.
+ * A hash table: open addressing over hashes and pointers, in segments. Hashes are the caller's (hash.h).
  *
- * A lookup walks over slots that lie side by side and goes to an entry only when all 64 bits of its hash are
- * the ones looked for. With 100,000 entries each step to another place is a wait for the memory, and those
- * waits are most of what a hit costs.
+ * A lookup walks over slots that lie side by side and reads an entry only when all 64 bits of its hash are
+ * equal. With 100,000 entries each access to another place is a cache miss of the processor, and those misses
+ * are most of what a lookup costs.
  *
- * The table grows by extendible hashing: a directory leads to segments of a fixed size, and one that is full
- * is split in two. So no addition moves more than one segment's slots, however many entries there are, and no
+ * The table grows by extendible hashing: a directory leads to segments of a fixed size, and a full one is
+ * split in two. So an addition moves no more than one segment's slots, however many entries there are, and no
  * block of memory but the directory (8 bytes per segment) grows with the table.
  */
 #ifndef BASE_TABLE_H
@@ -60,7 +60,7 @@ static inline struct table_slot *table_scan(struct table_segment *segment, uint6
     return NULL;
 }
 
-/* The first slot with this hash, for a caller who looks at the entry itself; NULL when there is none. */
+/* The first slot with this hash, whose entry the caller compares; NULL when there is none. */
 static inline struct table_slot *table_find(const struct table *t, uint64_t hash)
 {
     return table_scan(table_segment_of(t, hash), hash, hash);
@@ -74,20 +74,20 @@ static inline struct table_slot *table_find_next(const struct table *t, const st
 }
 
 /*
- * The next entry in the order of the table, and *cursor moves on behind it; at its end it begins anew. NULL
- * when the next `steps` slots are free. Any cursor will do: 0 to begin with.
+ * The next entry in the order of the table; *cursor moves on behind it and starts over at the end. NULL when
+ * the next `steps` slots are free. Any cursor is valid, 0 is the first.
  */
 void *table_walk(const struct table *t, size_t *cursor, int steps);
 
 /* Adds an entry. Returns 0, or -ENOMEM when there is no room for it. */
 int table_add(struct table *t, uint64_t hash, void *entry) __attribute__((warn_unused_result));
 
-/* Takes out an entry that is in it. */
+/* Removes an entry, which must be in it under this hash. */
 void table_remove(struct table *t, uint64_t hash, const void *entry);
 
 /*
- * Empties the table at once: its segments but one are put before those in *dead, whose owner frees them one
- * by one with table_free_dead. What they hold is of no use any more.
+ * Empties the table in constant time: its segments but one are put in front of those in *dead, whose owner
+ * frees them one by one with table_free_dead.
  */
 void table_clear(struct table *t, struct table_segment **dead);
 

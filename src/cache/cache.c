@@ -1,42 +1,267 @@
-/* The door: who waits for what, until when. See cache.h; how a question is put to Redis is in fetch.c. */
+/*
+ * The cache as a whole; see cache.h. Binds the entries, the API key set, the fetches, the invalidations, the
+ * check of the catalogue and the audit to one connection to Redis, and holds the requests and their
+ * deadlines.
+ *
+ * Everything that is sent to Redis passes through send_command(), everything that comes from it through the
+ * callbacks of the connection below.
+ */
 #include "cache/cache.h"
 
 #include "base/clock.h"
+#include "base/wait_group.h"
+#include "cache/api_keys.h"
+#include "cache/audit.h"
+#include "cache/body.h"
+#include "cache/catalogue.h"
+#include "cache/entries.h"
 #include "cache/fetch.h"
+#include "cache/invalidation.h"
+#include "redis/connection.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-static void on_deadline(uv_timer_t *timer);
+/* Between two polls of the loop no more entries than so many are freed: pages take ten microseconds each. */
+enum { RECLAIM_STEPS = 128 };
 
-/* All deadlines are as far away: a timer that runs already runs out in time, and is not set anew for each. */
-static void arm_timer(struct cache *s)
+static const char NO_CATALOGUE[] = "no catalogue: neither the index nor the set of API keys exists";
+
+struct cache {
+    struct cache_options options;
+    struct redis_connection *connection;
+    struct entries entries;
+    struct api_keys api_keys;
+    struct catalogue catalogue;
+    bool catalogue_missing; /* as the last check told; until the next connection */
+    struct invalidation invalidation;
+    struct audit audit;
+    struct fetches fetches;
+    struct buf command; /* scratch for a command */
+    struct buf text;    /* scratch for a body, which is copied when its length is known */
+
+    struct list by_deadline; /* requests: one timeout for all, so in order of arrival */
+    uv_timer_t timer;        /* runs until the first deadline, and a moment longer */
+    uint64_t timer_ended_ms; /* monotonic; when it last did */
+    uv_idle_t reclaim;       /* runs while there are entries to free */
+
+    struct wait_group closing; /* the timer, the idle handle and the connection */
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+static void on_deadline(uv_timer_t *timer);
+static void check_catalogue(struct cache *c);
+
+/* --- freeing what was dropped --- */
+
+static void on_reclaim(uv_idle_t *idle)
 {
-    if (list_empty(&s->by_deadline) || uv_is_active((const uv_handle_t *)&s->timer))
-        return;
-    const struct cache_request *first = LIST_ENTRY(s->by_deadline.next, struct cache_request, deadline);
-    uint64_t now = clock_now_ms();
-    uv_update_time(s->timer.loop); /* its own idea of now may be as old as the turn of the loop */
-    (void)uv_timer_start(&s->timer, on_deadline, first->deadline_ms > now ? first->deadline_ms - now : 1, 0);
+    struct cache *c = idle->data;
+    (void)entries_reclaim(&c->entries, RECLAIM_STEPS);
+    if (!entries_has_excess(&c->entries))
+        (void)uv_idle_stop(idle);
 }
 
-static void detach(struct cache_request *request)
+/* To be called when entries were added or dropped. */
+static void schedule_reclaim(struct cache *c)
 {
-    list_remove(&request->link_in_fetch);
+    if (entries_has_excess(&c->entries))
+        (void)uv_idle_start(&c->reclaim, on_reclaim); /* fails without a callback only */
+}
+
+/* --- cache hits --- */
+
+/* What a miss leaves to be fetched. */
+struct cache_miss {
+    bool needs_auth; /* whether the key is valid is to be asked too */
+    bool linked;     /* the query was for a link whose channel is cached, and is now for its card */
+    struct page_builder *known; /* the page's list of channels, owned; NULL where it is not known */
+};
+
+static bool is_deferred(const struct cache *c, unsigned what)
+{
+    return (invalidation_deferred(&c->invalidation) & what) != 0;
+}
+
+static enum auth_result check_key(const struct cache *c, const struct digest *key, enum freshness freshness,
+                                  uint64_t now)
+{
+    uint64_t stale_until = invalidation_lost_ms(&c->invalidation) + c->options.stale_keys_limit_ms;
+    if (freshness == FRESHNESS_NONE || (freshness == FRESHNESS_STALE && now >= stale_until))
+        return AUTH_RESULT_UNKNOWN;
+    if (is_deferred(c, INVALIDATED_KEYS))
+        return AUTH_RESULT_UNKNOWN;
+    return api_keys_check(&c->api_keys, key, catalogue_confirmed(&c->catalogue));
+}
+
+/* What does not exist may be so because the whole catalogue is missing: it counts after a check only. */
+static bool is_confirmed(const struct cache *c, const struct entry *e)
+{
+    return !e->negative || (uint64_t)e->value <= catalogue_confirmed(&c->catalogue);
+}
+
+/* `e` may be NULL: the card is not cached. */
+static bool hit_card(const struct cache *c, const struct entry *e, struct cache_result *result)
+{
+    if (e == NULL || !is_confirmed(c, e))
+        return false;
+    result->status = e->negative ? CACHE_NOT_FOUND : CACHE_FOUND;
+    result->body = e->negative ? NULL : blob_ref(e->body);
+    return true;
+}
+
+/* Where the link is cached but not its card, *q becomes a query for the card alone. */
+static bool hit_link(struct cache *c, struct cache_query *q, struct cache_result *result)
+{
+    const struct entry *card = NULL;
+    const struct entry *e = entries_find_link(&c->entries, q->link, &card);
+    if (e == NULL || !is_confirmed(c, e))
+        return false;
+    if (e->negative) {
+        result->status = CACHE_NOT_FOUND;
+        return true;
+    }
+    *q = (struct cache_query){.key = q->key, .target = QUERY_CARD, .number = e->value};
+    return hit_card(c, card, result);
+}
+
+/* Beyond the last page there is nothing to read, and nothing worth caching. */
+static bool hit_page_beyond(struct cache *c, int64_t number, struct cache_result *result)
+{
+    int64_t index_size = entries_index_size(&c->entries);
+    if (index_size < 0 || number <= page_last(index_size))
+        return false;
+    struct page_builder *p = page_builder_new(number);
+    struct page_info info;
+    if (p == NULL)
+        return false;
+    page_builder_set_index_size(p, index_size);
+    result->body = page_builder_compose(p, &c->text, &info);
+    result->status = result->body != NULL ? CACHE_FOUND : CACHE_OUT_OF_MEMORY;
+    result->last_page = info.last;
+    page_builder_free(p);
+    return true;
+}
+
+/* All summaries of a page are cached, but not its body. */
+static void compose_known(struct cache *c, const struct page_builder *p, struct cache_result *result)
+{
+    const struct page_members *m = page_builder_members(p);
+    struct page_info info;
+    result->body = page_builder_compose(p, &c->text, &info);
+    result->status = result->body != NULL ? CACHE_FOUND : CACHE_OUT_OF_MEMORY;
+    result->last_page = info.last;
+    if (result->body != NULL && invalidation_may_store_index(&c->invalidation))
+        entries_put_page(&c->entries, &info, m->id, m->count, result->body);
+}
+
+/* Where only the members of the page are known, *known is a page of them. */
+static bool hit_page(struct cache *c, int64_t number, struct cache_result *result,
+                     struct page_builder **known)
+{
+    if (is_deferred(c, INVALIDATED_INDEX))
+        return false;
+    const struct entry *e = entries_find(&c->entries, ENTRY_PAGE, entries_key_of(&number));
+    if (e == NULL)
+        return hit_page_beyond(c, number, result);
+    if (e->body != NULL) {
+        result->status = CACHE_FOUND;
+        result->body = blob_ref(e->body);
+        result->last_page = e->page->info.last;
+        return true;
+    }
+    struct page_builder *p = page_builder_new(number);
+    if (p == NULL)
+        return false;
+    page_builder_set_index_size(p, entries_index_size(&c->entries));
+    page_builder_set_known(p, e->page);
+    if (page_builder_gather(p, &c->entries) > 0) {
+        *known = p;
+        return false;
+    }
+    compose_known(c, p, result);
+    page_builder_free(p);
+    return true;
+}
+
+static bool hit(struct cache *c, struct cache_query *q, struct cache_result *result,
+                struct page_builder **known)
+{
+    switch (q->target) {
+    case QUERY_AUTH_ONLY:
+        result->status = CACHE_FOUND;
+        return true;
+    case QUERY_CARD:
+        return hit_card(c, entries_find(&c->entries, ENTRY_CARD, entries_key_of(&q->number)), result);
+    case QUERY_CARD_BY_LINK:
+        return hit_link(c, q, result);
+    case QUERY_PAGE:
+        return hit_page(c, q->number, result, known);
+    }
+    return false;
+}
+
+/*
+ * True when the cache alone has the result. Otherwise *miss says what to fetch; *q is for the card where it
+ * was for a link whose channel is cached. A fetch without a check of the key relies on a fresh result: while
+ * the connection is away, or the lease has run out, each request has its own check.
+ */
+static bool lookup(struct cache *c, struct cache_query *q, struct cache_result *result,
+                   struct cache_miss *miss)
+{
+    *result = (struct cache_result){0};
+    *miss = (struct cache_miss){.needs_auth = true};
+    uint64_t now = clock_boot_ms();
+    enum freshness freshness = invalidation_freshness(
+        &c->invalidation, now, redis_connection_last_pong_ms(c->connection), c->options.stale_limit_ms);
+    enum auth_result auth = check_key(c, &q->key, freshness, now);
+    if (auth == AUTH_RESULT_UNKNOWN)
+        return false;
+    bool found = auth == AUTH_RESULT_INVALID;
+    bool fresh = freshness == FRESHNESS_FRESH;
+    struct cache_query wanted = *q;
+    if (found)
+        result->status = CACHE_KEY_INVALID;
+    else
+        found = hit(c, &wanted, result, &miss->known);
+    if (found) {
+        struct cache_metrics *m = c->options.metrics;
+        metric_add(fresh ? &m->cache_hits_total : &m->cache_stale_hits_total, 1);
+        result->source = fresh ? CACHE_SOURCE_HIT : CACHE_SOURCE_STALE;
+    } else if (fresh) {
+        miss->needs_auth = false;
+        miss->linked = wanted.target != q->target;
+        *q = wanted;
+    } else {
+        page_builder_free(miss->known);
+        miss->known = NULL;
+    }
+    return found;
+}
+
+/* --- requests --- */
+
+/* All deadlines are as far away: a timer that runs ends in time, and is not set anew for each. */
+static void arm_timer(struct cache *c)
+{
+    if (list_empty(&c->by_deadline) || uv_is_active((const uv_handle_t *)&c->timer))
+        return;
+    const struct cache_request *first = LIST_ENTRY(c->by_deadline.next, struct cache_request, deadline);
+    uint64_t now = clock_now_ms();
+    uv_update_time(c->timer.loop); /* its own idea of now may be as old as the turn of the loop */
+    (void)uv_timer_start(&c->timer, on_deadline, first->deadline_ms > now ? first->deadline_ms - now : 1, 0);
+}
+
+/* Ends what the cache holds for a request that has left its fetch. */
+static void release(struct cache_request *request)
+{
+    assert(list_empty(&request->link_in_fetch));
     list_remove(&request->deadline);
     request->fetch = NULL;
     free(request->link);
     request->link = NULL;
-}
-
-/* Nobody waits for it any more: if it was not sent, it need not be; otherwise the last of its replies ends
- * it. */
-static void release_if_unwanted(struct fetch *f)
-{
-    bool unsent = !list_empty(&f->link);
-    if (list_empty(&f->requests) && unsent)
-        fetch_free(f);
 }
 
 static enum cache_source source_of(const struct cache_request *request)
@@ -45,83 +270,27 @@ static enum cache_source source_of(const struct cache_request *request)
 }
 
 /*
- * A deadline counts when it had passed at the look before: since then the loop has polled and read all there
- * was. When this process was stopped and continued, the reply may lie in the socket.
+ * A deadline counts when it had passed at the end of the timer before: since then the loop has polled and
+ * read all there was. When this process was stopped and continued, the reply may still be in the socket.
  */
 static void on_deadline(uv_timer_t *timer)
 {
-    struct cache *s = timer->data;
-    uint64_t passed_ms = s->looked_ms;
-    s->looked_ms = clock_now_ms();
-    while (!list_empty(&s->by_deadline)) {
-        struct cache_request *r = LIST_ENTRY(s->by_deadline.next, struct cache_request, deadline);
-        struct fetch *f = r->fetch;
+    struct cache *c = timer->data;
+    uint64_t passed_ms = c->timer_ended_ms;
+    c->timer_ended_ms = clock_now_ms();
+    while (!list_empty(&c->by_deadline)) {
+        struct cache_request *r = LIST_ENTRY(c->by_deadline.next, struct cache_request, deadline);
         if (r->deadline_ms > passed_ms)
             break;
-        assert(f != NULL); /* detach() ends both the deadline and the fetch */
-        metric_add(&s->options.metrics->request_timeouts_total, 1);
-        detach(r);
-        release_if_unwanted(f);
+        metric_add(&c->options.metrics->request_timeouts_total, 1);
+        assert(r->fetch != NULL); /* release() ends both the deadline and the fetch */
+        cache_cancel(r);
         r->done(r->arg, &(struct cache_result){.status = CACHE_UNAVAILABLE, .source = source_of(r)});
     }
-    arm_timer(s);
+    arm_timer(c);
 }
 
-/* --- freeing what the cache has dropped --- */
-
-/* Between two looks at the sockets no more than so much is freed: pages take ten microseconds each. */
-enum { RECLAIM_STEPS = 128 };
-
-static void on_reclaim(uv_idle_t *idle)
-{
-    struct cache *s = idle->data;
-    (void)entries_reclaim(&s->entries, RECLAIM_STEPS);
-    if (!entries_has_excess(&s->entries))
-        (void)uv_idle_stop(idle);
-}
-
-void cache_schedule_reclaim(struct cache *s)
-{
-    if (entries_has_excess(&s->entries))
-        (void)uv_idle_start(&s->reclaim, on_reclaim); /* fails without a callback only */
-}
-
-/* --- fetches --- */
-
-static void on_fetch_ended(struct fetch *f);
-
-/* Sends it, or leaves it waiting for a connection. Returns 0, or -ENOMEM when there is one but nothing could
- * be sent. */
-static int dispatch(struct cache *s, struct fetch *f)
-{
-    list_remove(&f->link);
-    if (redis_connection_is_ready(s->redis_connection))
-        return fetch_start(f);
-    list_append(&s->waiting, &f->link);
-    return 0;
-}
-
-/* The fetch that will answer: one under way, or a new one. NULL when out of memory. */
-static struct fetch *find_fetch(struct cache *s, const struct cache_query *q, struct cache_miss *gap)
-{
-    bool shared = !gap->needs_auth; /* then the lease is fresh, the connection ready and tracking */
-    struct fetch *f = shared ? inflight_find(s, q) : NULL;
-    if (f != NULL) {
-        page_builder_free(gap->known);
-        metric_add(&s->options.metrics->cache_coalesced_total, 1);
-        return f;
-    }
-    f = fetch_new(s, q, gap->needs_auth, gap->known);
-    if (f == NULL)
-        return NULL;
-    f->ended = on_fetch_ended;
-    if (shared)
-        inflight_add(s, f);
-    metric_add(&s->options.metrics->cache_misses_total, 1);
-    return f;
-}
-
-/* Keeps the link that was asked for, in case the question must be put anew. Returns 0 or -ENOMEM. */
+/* Should the connection be lost, the link itself must be asked for again. Returns 0 or -ENOMEM. */
 static int keep_link(struct cache_request *request, struct span link)
 {
     request->link = malloc(link.len);
@@ -132,246 +301,517 @@ static int keep_link(struct cache_request *request, struct span link)
     return 0;
 }
 
-/* True when *answer holds the answer; otherwise the request waits for its fetch. */
-static bool ask(struct cache *s, struct cache_request *request, const struct cache_query *params,
-                struct cache_result *answer)
+/* Joins a fetch in flight. One that checks the key is not shared. */
+static bool join(struct cache *c, struct cache_request *request, const struct cache_query *q,
+                 const struct cache_miss *miss)
 {
-    struct cache_miss gap;
-    struct cache_query q = *params;
-    if (cache_lookup(s, &q, answer, &gap))
-        return true;
-    answer->status = CACHE_OUT_OF_MEMORY;
-    if (gap.linked && keep_link(request, params->link) != 0)
-        return true;
-    struct fetch *f = find_fetch(s, &q, &gap);
+    struct fetch *f = miss->needs_auth ? NULL : fetches_find(&c->fetches, q);
     if (f == NULL)
-        return true;
-    bool unsent = f->owed == 0 && list_empty(&f->requests);
-    request->fetch = f;
-    request->shared = !unsent;
-    list_append(&f->requests, &request->link_in_fetch);
-    if (!unsent || dispatch(s, f) == 0)
         return false;
-    detach(request);
-    fetch_free(f);
+    metric_add(&c->options.metrics->cache_coalesced_total, 1);
+    page_builder_free(miss->known);
+    request->fetch = f;
+    request->shared = true;
+    fetch_join(f, &request->link_in_fetch);
     return true;
 }
 
-/* Those who wait for a lost fetch ask anew: memory may do, otherwise they wait for the next connection. */
-static void ask_anew(struct fetch *f)
+/* Returns 0 or -ENOMEM. */
+static int begin(struct cache *c, struct cache_request *request, const struct cache_query *q,
+                 const struct cache_miss *miss)
 {
-    struct cache *s = f->cache;
-    while (!list_empty(&f->requests)) {
-        struct cache_request *r = LIST_ENTRY(f->requests.next, struct cache_request, link_in_fetch);
-        struct cache_query q = {r->key, f->target, f->number, {f->link_text, f->link_len}};
-        char *link = r->link;
-        if (link != NULL)
-            q = (struct cache_query){r->key, QUERY_CARD_BY_LINK, 0, {link, r->link_len}};
-        struct cache_result answer;
-        list_remove(&r->link_in_fetch);
-        r->link = NULL;
-        bool answered = ask(s, r, &q, &answer);
-        free(link);
-        if (!answered)
-            continue;
-        detach(r);
-        r->done(r->arg, &answer);
-    }
-}
-
-static void answer_all(struct fetch *f)
-{
-    while (!list_empty(&f->requests)) {
-        struct cache_request *r = LIST_ENTRY(f->requests.next, struct cache_request, link_in_fetch);
-        struct cache_result answer = f->answer;
-        answer.source = source_of(r);
-        if (answer.body != NULL)
-            answer.body = blob_ref(answer.body);
-        detach(r);
-        r->done(r->arg, &answer);
-    }
-}
-
-static void on_fetch_ended(struct fetch *f)
-{
-    inflight_remove(f->cache, f);
-    cache_schedule_reclaim(f->cache);
-    if (f->lost)
-        ask_anew(f);
-    else
-        answer_all(f);
-    fetch_free(f);
-}
-
-/* --- the connection --- */
-
-static void on_ready(void *arg)
-{
-    struct cache *s = arg;
-    struct list waiting;
-    invalidation_begin(s);
-    cache_schedule_reclaim(s);
-    list_init(&waiting);
-    list_splice(&waiting, &s->waiting);
-    while (!list_empty(&waiting)) {
-        struct fetch *f = LIST_ENTRY(waiting.next, struct fetch, link);
-        if (dispatch(s, f) != 0)
-            list_append(&s->waiting, &f->link); /* until its deadline */
-    }
-    s->options.on_connection(s->options.arg, true);
-}
-
-/* The connection is there: what Redis holds decides whether it is taken into use. */
-static void on_handshake_done(void *arg)
-{
-    catalogue_check(arg);
-}
-
-static void on_heartbeat(void *arg)
-{
-    audit_heartbeat(arg);
-    catalogue_check(arg);
-}
-
-static void on_lost(void *arg)
-{
-    struct cache *s = arg;
-    invalidation_connection_lost(s);
-    s->options.on_connection(s->options.arg, false);
-}
-
-static void on_push(void *arg, struct span kind, const redisReply *element)
-{
-    invalidation_push(arg, kind, element);
-    cache_schedule_reclaim(arg);
-}
-
-static int open_connection(struct cache *s, uv_loop_t *loop)
-{
-    const struct redis_connection_options options = {
-        .endpoint = s->options.target,
-        .tls = s->options.tls,
-        .client_name = s->options.client_name,
-        .metrics = s->options.redis_metrics,
-        .loop_lag = s->options.loop_lag,
-        .stale_limit_ms = s->options.stale_limit_ms < s->options.stale_keys_limit_ms
-                              ? s->options.stale_limit_ms
-                              : s->options.stale_keys_limit_ms,
-        .tracking_prefix = s->options.cache_size > 0 ? keyspace_prefix(s->options.keyspace) : SPAN_ABSENT,
-        .on_handshake_done = on_handshake_done,
-        .on_ready = on_ready,
-        .on_heartbeat = on_heartbeat,
-        .on_lost = on_lost,
-        .on_push = on_push,
-        .arg = s,
-    };
-    return redis_connection_new(loop, &options, &s->redis_connection);
-}
-
-static void fini_tables(struct cache *s)
-{
-    table_fini(&s->inflight);
-    table_fini(&s->page_members);
-    entries_fini(&s->entries);
-}
-
-int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache **out)
-{
-    struct cache *s = calloc(1, sizeof *s);
-    if (s == NULL)
+    request->shared = false;
+    request->fetch = fetch_begin(&c->fetches, q, miss->needs_auth, miss->known, &request->link_in_fetch);
+    if (request->fetch == NULL)
         return -ENOMEM;
-    s->options = *options;
-    list_init(&s->waiting);
-    list_init(&s->by_deadline);
-    list_init(&s->catalogue.waiting);
-    api_keys_init(&s->api_keys);
-    int err = entries_init(&s->entries, options->cache_size, options->metrics);
-    if (err == 0)
-        err = table_init(&s->inflight);
-    if (err == 0)
-        err = table_init(&s->page_members);
-    if (err == 0)
-        err = fetch_commands_init(&s->commands, options->keyspace);
-    if (err == 0)
-        err = open_connection(s, loop);
-    if (err != 0) {
-        fetch_commands_fini(&s->commands);
-        fini_tables(s);
-        free(s);
-        return err;
-    }
-    (void)uv_timer_init(loop, &s->timer); /* neither can fail */
-    (void)uv_idle_init(loop, &s->reclaim);
-    s->timer.data = s->reclaim.data = s;
-    *out = s;
+    metric_add(&c->options.metrics->cache_misses_total, 1);
     return 0;
 }
 
-static void on_part_closed(struct cache *s)
+/* True when *result is complete; otherwise the request waits for its fetch. */
+static bool get(struct cache *c, struct cache_request *request, const struct cache_query *query,
+                struct cache_result *result)
 {
-    if (--s->open_parts > 0)
-        return;
-    void (*closed)(void *arg) = s->closed;
-    void *arg = s->closed_arg;
-    fini_tables(s);
-    api_keys_fini(&s->api_keys);
-    fetch_commands_fini(&s->commands);
-    buf_fini(&s->key);
-    buf_fini(&s->command);
-    buf_fini(&s->text);
-    buf_fini(&s->audit.link);
-    free(s);
-    closed(arg);
+    struct cache_miss miss;
+    struct cache_query q = *query;
+    if (lookup(c, &q, result, &miss))
+        return true;
+    if (miss.linked && keep_link(request, query->link) != 0) {
+        result->status = CACHE_OUT_OF_MEMORY;
+        return true;
+    }
+    if (join(c, request, &q, &miss) || begin(c, request, &q, &miss) == 0)
+        return false;
+    result->status = CACHE_OUT_OF_MEMORY;
+    release(request);
+    return true;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+bool cache_get(struct cache *c, struct cache_request *request, const struct cache_query *query,
+               struct cache_result *result)
 {
-    on_part_closed(handle->data);
-}
-
-static void on_redis_closed(void *arg)
-{
-    on_part_closed(arg);
-}
-
-void cache_close(struct cache *s, void (*closed)(void *arg), void *arg)
-{
-    s->closed = closed;
-    s->closed_arg = arg;
-    s->open_parts = 3;
-    redis_connection_close(s->redis_connection, on_redis_closed, s);
-    uv_close((uv_handle_t *)&s->timer, on_handle_closed);
-    uv_close((uv_handle_t *)&s->reclaim, on_handle_closed);
-}
-
-uint64_t cache_lost_ms(const struct cache *s)
-{
-    return s->lost_ms;
-}
-
-/* --- questions --- */
-
-bool cache_get(struct cache *s, struct cache_request *request, const struct cache_query *params,
-               struct cache_result *answer)
-{
+    request->cache = c;
     request->fetch = NULL;
     request->link = NULL;
-    request->key = params->key;
+    request->key = query->key;
     list_init(&request->link_in_fetch);
     list_init(&request->deadline);
-    if (ask(s, request, params, answer))
+    if (get(c, request, query, result))
         return true;
-    request->deadline_ms = clock_now_ms() + s->options.request_timeout_ms;
-    list_append(&s->by_deadline, &request->deadline);
-    arm_timer(s);
+    request->deadline_ms = clock_now_ms() + c->options.request_timeout_ms;
+    list_append(&c->by_deadline, &request->deadline);
+    arm_timer(c);
     return false;
 }
 
 void cache_cancel(struct cache_request *request)
 {
-    struct fetch *f = request->fetch;
-    if (f == NULL)
+    if (request->fetch == NULL)
         return;
-    detach(request);
-    release_if_unwanted(f);
+    fetch_leave(request->fetch, &request->link_in_fetch);
+    release(request);
+}
+
+/* Takes the first request out of the list. */
+static struct cache_request *take_request(struct list *requests)
+{
+    struct cache_request *r = LIST_ENTRY(requests->next, struct cache_request, link_in_fetch);
+    list_remove(&r->link_in_fetch);
+    return r;
+}
+
+/* The fetch was lost: its request begins anew. The cache may do, otherwise it waits for a connection. */
+static void get_again(struct cache *c, struct cache_request *r, const struct cache_query *fetched)
+{
+    struct cache_query q = *fetched;
+    struct cache_result result;
+    char *link = r->link;
+    if (link != NULL)
+        q = (struct cache_query){.target = QUERY_CARD_BY_LINK, .link = {link, r->link_len}};
+    q.key = r->key;
+    r->link = NULL;
+    bool complete = get(c, r, &q, &result);
+    free(link);
+    if (!complete)
+        return;
+    release(r);
+    r->done(r->arg, &result);
+}
+
+static void answer_request(struct cache_request *r, const struct cache_result *fetched)
+{
+    struct cache_result result = *fetched;
+    result.source = source_of(r);
+    if (result.body != NULL)
+        result.body = blob_ref(result.body);
+    release(r);
+    r->done(r->arg, &result);
+}
+
+static void on_fetch_ended(void *arg, struct list *requests, const struct cache_query *q,
+                           const struct cache_result *result)
+{
+    struct cache *c = arg;
+    schedule_reclaim(c);
+    while (!list_empty(requests)) {
+        struct cache_request *r = take_request(requests);
+        if (result == NULL)
+            get_again(c, r, q);
+        else
+            answer_request(r, result);
+    }
+}
+
+/* --- what the fetches ask for --- */
+
+static int send_command(void *arg, struct span command, fetch_reply_fn fn, void *fn_arg)
+{
+    struct cache *c = arg;
+    return redis_connection_send_command(c->connection, command, fn, fn_arg);
+}
+
+/* The same for what is composed in the buffer of the cache. */
+static int send_composed(struct cache *c, redis_connection_reply_fn fn)
+{
+    int err = buf_error(&c->command);
+    return err != 0 ? err : redis_connection_send_command(c->connection, buf_span(&c->command), fn, c);
+}
+
+static void on_check_wanted(void *arg)
+{
+    check_catalogue(arg);
+}
+
+/* --- the API key set --- */
+
+static void on_api_keys_reply(void *arg, const redisReply *reply);
+
+static void send_api_keys_command(struct cache *c)
+{
+    if (send_composed(c, on_api_keys_reply) != 0)
+        (void)api_keys_reply(&c->api_keys, NULL, clock_now_ms(), &c->command);
+}
+
+static void read_api_keys(struct cache *c)
+{
+    if (api_keys_read(&c->api_keys, clock_now_ms(), &c->command))
+        send_api_keys_command(c);
+}
+
+/* An emptied Redis has an empty set too: it counts after a check. */
+static void on_api_keys_reply(void *arg, const redisReply *reply)
+{
+    struct cache *c = arg;
+    enum api_keys_progress progress = api_keys_reply(&c->api_keys, reply, clock_now_ms(), &c->command);
+    if (progress == API_KEYS_SEND)
+        send_api_keys_command(c);
+    else if (progress == API_KEYS_COMPLETE)
+        check_catalogue(c);
+}
+
+/* A set that could not be read (it changed meanwhile, was refused, or there was no memory) may be readable.
+ */
+static void on_auth_known(void *arg, const struct digest *key, bool valid)
+{
+    struct cache *c = arg;
+    if (!invalidation_may_store(&c->invalidation))
+        return;
+    api_keys_put_result(&c->api_keys, key, valid, catalogue_next_check(&c->catalogue));
+    if (api_keys_wants_reading(&c->api_keys, clock_now_ms()))
+        read_api_keys(c);
+}
+
+/* --- the check of the catalogue --- */
+
+static void on_check_reply(void *arg, const redisReply *reply);
+
+/* Deferred invalidations are applied before any request is answered: an answer may bring the next request. */
+static void on_catalogue_present(struct cache *c)
+{
+    if (!redis_connection_is_ready(c->connection)) {
+        redis_connection_accept(c->connection);
+        return;
+    }
+    invalidation_apply(&c->invalidation);
+    api_keys_commit(&c->api_keys);
+    fetches_confirm(&c->fetches, CATALOGUE_PRESENT);
+}
+
+/* Requests that wait are treated as if the connection were lost, and so look into the cache. */
+static void on_catalogue_missing(struct cache *c)
+{
+    c->catalogue_missing = true;
+    metric_set(&c->options.metrics->catalogue_missing, 1);
+    redis_connection_fail(c->connection, NO_CATALOGUE);
+    fetches_confirm(&c->fetches, CATALOGUE_MISSING);
+}
+
+/* A new connection is taken into use all the same: what is sent on it will fail or not. */
+static void on_catalogue_unknown(struct cache *c)
+{
+    if (!redis_connection_is_ready(c->connection))
+        redis_connection_accept(c->connection);
+    else
+        fetches_confirm(&c->fetches, CATALOGUE_UNKNOWN);
+}
+
+static void on_check_progress(struct cache *c, enum catalogue_state state)
+{
+    if (state == CATALOGUE_CHECKING)
+        state = send_composed(c, on_check_reply) == 0 ? state : catalogue_send_failed(&c->catalogue);
+    switch (state) {
+    case CATALOGUE_CHECKING:
+        break;
+    case CATALOGUE_PRESENT:
+        on_catalogue_present(c);
+        break;
+    case CATALOGUE_MISSING:
+        on_catalogue_missing(c);
+        break;
+    case CATALOGUE_UNKNOWN:
+        on_catalogue_unknown(c);
+        break;
+    case CATALOGUE_LOST:
+        fetches_confirm(&c->fetches, CATALOGUE_LOST);
+        break;
+    }
+}
+
+/* True when replies can be compared with what is cached. */
+static bool is_reliable(const struct cache *c)
+{
+    return invalidation_may_store(&c->invalidation) && invalidation_deferred(&c->invalidation) == 0;
+}
+
+static void on_check_reply(void *arg, const redisReply *reply)
+{
+    struct cache *c = arg;
+    enum catalogue_state state = catalogue_reply(&c->catalogue, reply, &c->command);
+    int64_t keys = catalogue_key_count(&c->catalogue);
+    if (keys >= 0 && is_reliable(c))
+        audit_key_count(&c->audit, keys, api_keys_size(&c->api_keys));
+    on_check_progress(c, state);
+}
+
+/* Checks, unless a check is under way. */
+static void check_catalogue(struct cache *c)
+{
+    if (catalogue_check(&c->catalogue, &c->command))
+        on_check_progress(c, CATALOGUE_CHECKING);
+}
+
+/* --- invalidations --- */
+
+static void on_card_invalidated(void *arg, int64_t id)
+{
+    struct cache *c = arg;
+    audit_invalidated(&c->audit, ENTRY_CARD, id, SPAN_ABSENT);
+    entries_drop(&c->entries, ENTRY_CARD, entries_key_of(&id));
+    entries_drop(&c->entries, ENTRY_SUMMARY, entries_key_of(&id));
+    entries_invalidate_page_of(&c->entries, id);
+    fetches_invalidate_card(&c->fetches, id);
+}
+
+static void on_link_invalidated(void *arg, struct span link)
+{
+    struct cache *c = arg;
+    audit_invalidated(&c->audit, ENTRY_LINK, 0, link);
+    entries_drop(&c->entries, ENTRY_LINK, link);
+    fetches_invalidate_link(&c->fetches, link);
+}
+
+static void on_noticed(void *arg, unsigned what)
+{
+    struct cache *c = arg;
+    if (what == INVALIDATED_ALL) {
+        fetches_invalidate_all(&c->fetches);
+        audit_reset(&c->audit);
+    } else if (what == INVALIDATED_INDEX) {
+        fetches_invalidate_pages(&c->fetches);
+        audit_invalidated(&c->audit, ENTRY_PAGE, 0, SPAN_ABSENT);
+    } else {
+        audit_invalidated(&c->audit, ENTRY_AUTH, 0, SPAN_ABSENT);
+    }
+}
+
+static void on_drop(void *arg, unsigned what)
+{
+    struct cache *c = arg;
+    if ((what & INVALIDATED_ALL) != 0) {
+        metric_add(&c->options.metrics->cache_flushes_total, 1);
+        entries_clear(&c->entries);
+        fetches_invalidate_all(&c->fetches);
+    }
+    if ((what & (INVALIDATED_ALL | INVALIDATED_INDEX)) != 0) {
+        entries_drop_pages(&c->entries);
+        fetches_invalidate_pages(&c->fetches);
+    }
+    if ((what & (INVALIDATED_ALL | INVALIDATED_KEYS)) != 0) {
+        api_keys_invalidate(&c->api_keys);
+        if (invalidation_may_store(&c->invalidation))
+            read_api_keys(c);
+    }
+    schedule_reclaim(c);
+}
+
+/* --- the audit --- */
+
+static void on_audit_reply(void *arg, const redisReply *reply)
+{
+    struct cache *c = arg;
+    audit_reply(&c->audit, reply, is_reliable(c), &c->text);
+}
+
+static void audit(struct cache *c)
+{
+    struct audit_subject subject;
+    switch (audit_heartbeat(&c->audit)) {
+    case AUDIT_IDLE:
+        break;
+    case AUDIT_FAILED:
+        invalidation_suspend(&c->invalidation);
+        break;
+    case AUDIT_READ:
+        subject = audit_subject(&c->audit);
+        if (fetches_send_audit(&c->fetches, &subject, on_audit_reply, c) != 0)
+            audit_reply(&c->audit, NULL, false, &c->text); /* with the next heartbeat */
+        break;
+    }
+}
+
+/* --- the connection --- */
+
+/* What Redis holds decides whether the connection is taken into use. */
+static void on_handshake_done(void *arg)
+{
+    check_catalogue(arg);
+}
+
+static void on_ready(void *arg)
+{
+    struct cache *c = arg;
+    c->catalogue_missing = false;
+    metric_set(&c->options.metrics->catalogue_missing, 0);
+    audit_reset(&c->audit);
+    invalidation_connected(&c->invalidation, redis_connection_is_tracking(c->connection));
+    fetches_start_waiting(&c->fetches);
+    c->options.on_connection(c->options.arg, true);
+}
+
+static void on_heartbeat(void *arg)
+{
+    struct cache *c = arg;
+    if (invalidation_may_store(&c->invalidation))
+        audit(c);
+    check_catalogue(c);
+}
+
+static void on_lost(void *arg)
+{
+    struct cache *c = arg;
+    invalidation_lost(&c->invalidation, redis_connection_last_pong_ms(c->connection),
+                      redis_connection_good_ms(c->connection), c->catalogue_missing);
+    c->options.on_connection(c->options.arg, false);
+}
+
+static void on_push(void *arg, struct span kind, const redisReply *element)
+{
+    struct cache *c = arg;
+    invalidation_push(&c->invalidation, kind, element, catalogue_is_checking(&c->catalogue));
+    schedule_reclaim(c);
+}
+
+static int open_connection(struct cache *c, uv_loop_t *loop)
+{
+    const struct cache_options *o = &c->options;
+    const struct redis_connection_options options = {
+        .endpoint = o->target,
+        .tls = o->tls,
+        .client_name = o->client_name,
+        .metrics = o->redis_metrics,
+        .loop_lag = o->loop_lag,
+        .stale_limit_ms =
+            o->stale_limit_ms < o->stale_keys_limit_ms ? o->stale_limit_ms : o->stale_keys_limit_ms,
+        .tracking_prefix = o->cache_size > 0 ? keyspace_prefix(o->keyspace) : SPAN_ABSENT,
+        .on_handshake_done = on_handshake_done,
+        .on_ready = on_ready,
+        .on_heartbeat = on_heartbeat,
+        .on_lost = on_lost,
+        .on_push = on_push,
+        .arg = c,
+    };
+    return redis_connection_new(loop, &options, &c->connection);
+}
+
+/* --- beginning and end --- */
+
+static int init_parts(struct cache *c)
+{
+    const struct cache_options *o = &c->options;
+    const struct invalidation_subscriber subscriber = {
+        .card = on_card_invalidated,
+        .link = on_link_invalidated,
+        .noticed = on_noticed,
+        .drop = on_drop,
+        .check = on_check_wanted,
+        .arg = c,
+    };
+    const struct fetch_options fetch_options = {
+        .keyspace = o->keyspace,
+        .metrics = o->metrics,
+        .entries = &c->entries,
+        .catalogue = &c->catalogue,
+        .invalidation = &c->invalidation,
+        .text = &c->text,
+        .send = send_command,
+        .auth_known = on_auth_known,
+        .check = on_check_wanted,
+        .ended = on_fetch_ended,
+        .arg = c,
+    };
+    catalogue_init(&c->catalogue, o->keyspace);
+    audit_init(&c->audit, o->keyspace, &c->entries, o->metrics);
+    int entries = entries_init(&c->entries, o->cache_size, o->metrics);
+    int api_keys = api_keys_init(&c->api_keys, o->keyspace, &c->entries, o->metrics);
+    int invalidation = invalidation_init(&c->invalidation, o->keyspace, o->metrics, o->loop_lag,
+                                         o->cache_size > 0, &subscriber);
+    int fetches = fetches_init(&c->fetches, &fetch_options);
+    return entries != 0 || api_keys != 0 || invalidation != 0 || fetches != 0 ? -ENOMEM : 0;
+}
+
+static void fini_parts(struct cache *c)
+{
+    fetches_fini(&c->fetches);
+    invalidation_fini(&c->invalidation);
+    audit_fini(&c->audit);
+    api_keys_fini(&c->api_keys);
+    entries_fini(&c->entries);
+    buf_fini(&c->command);
+    buf_fini(&c->text);
+}
+
+int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache **out)
+{
+    struct cache *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return -ENOMEM;
+    c->options = *options;
+    list_init(&c->by_deadline);
+    int err = init_parts(c);
+    if (err == 0)
+        err = open_connection(c, loop);
+    if (err != 0) {
+        fini_parts(c);
+        free(c);
+        return err;
+    }
+    (void)uv_timer_init(loop, &c->timer); /* neither can fail */
+    (void)uv_idle_init(loop, &c->reclaim);
+    c->timer.data = c->reclaim.data = c;
+    *out = c;
+    return 0;
+}
+
+static void on_all_closed(void *arg)
+{
+    struct cache *c = arg;
+    void (*closed)(void *arg) = c->closed;
+    void *closed_arg = c->closed_arg;
+    fini_parts(c);
+    free(c);
+    closed(closed_arg);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct cache *c = handle->data;
+    wait_group_done(&c->closing);
+}
+
+static void on_connection_closed(void *arg)
+{
+    struct cache *c = arg;
+    wait_group_done(&c->closing);
+}
+
+void cache_close(struct cache *c, void (*closed)(void *arg), void *arg)
+{
+    assert(list_empty(&c->by_deadline));
+    c->closed = closed;
+    c->closed_arg = arg;
+    wait_group_add(&c->closing, 3);
+    redis_connection_close(c->connection, on_connection_closed, c);
+    uv_close((uv_handle_t *)&c->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&c->reclaim, on_handle_closed);
+    wait_group_wait(&c->closing, on_all_closed, c);
+}
+
+uint64_t cache_lost_ms(const struct cache *c)
+{
+    return invalidation_lost_ms(&c->invalidation);
+}
+
+void cache_check(struct cache *c)
+{
+    entries_check(&c->entries);
 }

@@ -1,12 +1,13 @@
 /*
- * The one door to the data: "get me this, on behalf of this key".
+ * The cache: a read-through response cache over Redis. The one door to the data: "get me this, on behalf of
+ * this key".
  *
- * A question carries the digest of the caller's API key and what is wanted; the answer says in one go whether
- * the key is valid and what was found, so that authorisation and data travel to Redis together. Where the
- * answer is known at once it is given at once, without a callback. What stands behind (memory kept true by
- * Redis' invalidations, one connection) is no concern of the caller.
+ * A query carries the digest of the caller's API key and what is wanted; the result says in one go whether
+ * the key is valid and what was found, so that authorisation and data travel to Redis together. A result that
+ * is known at once is returned at once, without a callback. How cached entries are kept true (by Redis'
+ * invalidations, on one connection) is no concern of the caller.
  *
- * A store belongs to one loop and one thread.
+ * A cache belongs to one loop and one thread.
  */
 #ifndef CACHE_CACHE_H
 #define CACHE_CACHE_H
@@ -24,9 +25,10 @@
 
 struct ssl_ctx_st;
 struct cache;
+struct fetch;
 
 struct cache_options {
-    const struct redis_endpoint *target; /* borrowed while the store lives, as are all pointers here */
+    const struct redis_endpoint *target; /* borrowed while the cache lives, as are all pointers here */
     struct ssl_ctx_st *tls;              /* NULL without TLS */
     const char *client_name;
     const struct keyspace *keyspace;
@@ -34,10 +36,10 @@ struct cache_options {
     struct redis_metrics *redis_metrics;
     struct loop_lag *loop_lag;
     uint64_t request_timeout_ms;
-    size_t cache_size;            /* bytes; 0: nothing is remembered and every question goes to Redis */
-    uint64_t stale_limit_ms;      /* how long memory may answer after the connection was lost */
-    uint64_t stale_keys_limit_ms; /* the same for verdicts on keys; at most the former counts */
-    void (*on_connection)(void *arg, bool ready); /* the connection came or went */
+    size_t cache_size;            /* bytes; 0: nothing is cached and every query goes to Redis */
+    uint64_t stale_limit_ms;      /* how long entries may be served after the connection was lost */
+    uint64_t stale_keys_limit_ms; /* the same for API keys; at most the former counts */
+    void (*on_connection)(void *arg, bool ready); /* the connection came or was lost */
     void *arg;
 };
 
@@ -63,13 +65,13 @@ enum cache_status {
     CACHE_OUT_OF_MEMORY
 };
 
-/* Where an answer came from. */
+/* Where a result came from. */
 enum cache_source {
-    CACHE_SOURCE_NONE,  /* nobody was asked */
-    CACHE_SOURCE_HIT,   /* what Redis said, and has not taken back */
-    CACHE_SOURCE_STALE, /* the same while Redis is away */
-    CACHE_SOURCE_MISS,
-    CACHE_SOURCE_COALESCED, /* Redis, asked by another who wanted to know the same */
+    CACHE_SOURCE_NONE,      /* from nowhere: it is a failure */
+    CACHE_SOURCE_HIT,       /* from the cache, as Redis holds it */
+    CACHE_SOURCE_STALE,     /* from the cache while Redis is away */
+    CACHE_SOURCE_MISS,      /* from Redis */
+    CACHE_SOURCE_COALESCED, /* from Redis, by a fetch that another request had begun */
     CACHE_SOURCES
 };
 
@@ -81,19 +83,20 @@ struct cache_result {
 };
 
 /*
- * A question under way: embedded by the asker, who fills `done` and `arg`. It must stay until `done` was
+ * A query under way: embedded by the caller, which sets `done` and `arg`. It must stay until `done` was
  * called or cache_cancel has returned.
  */
 struct cache_request {
-    void (*done)(void *arg, const struct cache_result *answer);
+    void (*done)(void *arg, const struct cache_result *result);
     void *arg;
-    /* The store's own. */
-    struct fetch *fetch;
+    /* Private to the cache. */
+    struct cache *cache;
+    struct fetch *fetch; /* NULL: none is under way */
     struct list link_in_fetch, deadline;
     uint64_t deadline_ms;
-    bool shared; /* the fetch was under way already */
+    bool shared; /* another request began the fetch */
     struct digest key;
-    char *link; /* owned; the link that was asked for, where memory knows its channel and the fetch is of the
+    char *link; /* owned; the link that was asked for, where its channel is cached and the fetch is of the
                    card */
     size_t link_len;
 };
@@ -102,23 +105,26 @@ struct cache_request {
 int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache **out)
     __attribute__((warn_unused_result));
 
-/* Ends it; no question may be under way. `closed` is called from the loop when the memory is gone. */
-void cache_close(struct cache *s, void (*closed)(void *arg), void *arg);
+/* Ends it; no request may be under way. `closed` is called from the loop when the memory is freed. */
+void cache_close(struct cache *c, void (*closed)(void *arg), void *arg);
 
 /*
- * When the connection was lost, or what Redis served was last known to be good, in milliseconds of the
- * boot clock (clock.h): the stale limits count from then. To be asked while there is none.
+ * When the connection was lost, or what Redis served was last known to be good, in milliseconds of the boot
+ * clock (clock.h): the stale limits count from then. Of no meaning while there is a connection.
  */
-uint64_t cache_lost_ms(const struct cache *s);
+uint64_t cache_lost_ms(const struct cache *c);
 
 /*
- * Asks. True when *answer holds the answer already (`done` is not called then); false when `done` will be
- * called from the loop, within the request timeout.
+ * True when *result is complete (`done` is not called then); false when `done` will be called from the loop,
+ * within the request timeout.
  */
-bool cache_get(struct cache *s, struct cache_request *request, const struct cache_query *params,
-               struct cache_result *answer) __attribute__((warn_unused_result));
+bool cache_get(struct cache *c, struct cache_request *request, const struct cache_query *query,
+               struct cache_result *result) __attribute__((warn_unused_result));
 
-/* The asker has gone: `done` will not be called. */
+/* The caller has gone: `done` will not be called. */
 void cache_cancel(struct cache_request *request);
+
+/* Asserts, for tests, what entries_check does. */
+void cache_check(struct cache *c);
 
 #endif

@@ -1,15 +1,20 @@
-/* The bounded table behind the store; see cache.h. Pages and their members are in entry_page.c. */
+/*
+ * The bounded table of entries; see entries.h.
+ *
+ * A page remembers its channels, and each channel leads back to its page, so that a change of one channel
+ * finds the one body that it invalidates. The list of channels stays: only that channel has to be read again.
+ */
 #include "cache/entries.h"
 
-#include "cache/entries_internal.h"
+#include "base/hash.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
-/* What malloc spends on a block: what it can use of it, and its header. */
-size_t entries_block_size(void *block)
+/* What malloc spends on a block: what is usable of it, and its header. */
+static size_t block_size(void *block)
 {
     return block == NULL ? 0 : malloc_usable_size(block) + sizeof(size_t);
 }
@@ -21,73 +26,50 @@ static void pool_init(struct entry_pool *pool, size_t budget)
     pool->budget = budget;
 }
 
-int entries_init(struct entries *c, size_t budget, struct cache_metrics *metrics)
+int entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics)
 {
-    *c = (struct entries){.metrics = metrics};
-    pool_init(&c->negative, budget / ENTRIES_NEGATIVE_PART);
-    pool_init(&c->positive, budget - c->negative.budget);
-    list_init(&c->pages);
-    list_init(&c->dead_pages);
-    list_init(&c->cleared_pages);
+    *es = (struct entries){.metrics = metrics, .index_size = -1};
+    pool_init(&es->negative, budget / ENTRIES_NEGATIVE_PART);
+    pool_init(&es->positive, budget - es->negative.budget);
+    list_init(&es->pages);
+    list_init(&es->dead_pages);
+    list_init(&es->cleared_pages);
     if (budget == 0)
         return 0;
-    if (getrandom(&c->seed, sizeof c->seed, GRND_NONBLOCK) < 0)
-        c->seed = (uint64_t)(uintptr_t)c;
-    int err = table_init(&c->table);
-    return err != 0 ? err : table_init(&c->members);
+    es->seed = hash_new_seed(es);
+    int err = table_init(&es->table);
+    return err != 0 ? err : table_init(&es->members);
 }
 
-void entries_fini(struct entries *c)
+void entries_fini(struct entries *es)
 {
     enum { MANY = 1024 };
-    entries_clear(c);
-    for (int steps = 0; steps < ENTRIES_FINI_STEPS && entries_has_excess(c); steps += MANY)
-        (void)entries_reclaim(c, MANY);
-    table_fini(&c->table);
-    table_fini(&c->members);
+    entries_clear(es);
+    for (int steps = 0; steps < ENTRIES_FINI_STEPS && entries_has_excess(es); steps += MANY)
+        (void)entries_reclaim(es, MANY);
+    table_fini(&es->table);
+    table_fini(&es->members);
 }
 
-static bool keeps_anything(const struct entries *c)
+static bool keeps_anything(const struct entries *es)
 {
-    return c->members.directory != NULL;
+    return es->members.directory != NULL;
 }
 
 /* --- the table --- */
 
-/* Multiplies to 128 bits and folds: each bit of the input reaches each bit of the result. */
-static uint64_t fold(uint64_t a, uint64_t b)
+static inline uint64_t hash_of(const struct entries *es, enum entry_kind kind, struct span key)
 {
-    __uint128_t product = (__uint128_t)a * b;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
+    return hash_bytes(key, es->seed + (uint64_t)kind);
 }
 
-static uint64_t word_at(const char *data)
+static uint64_t hash_of_member(const struct entries *es, int64_t id)
 {
-    uint64_t word = 0;
-    memcpy(&word, data, sizeof word);
-    return word;
+    return hash_bytes(entries_key_of(&id), es->seed);
 }
 
-static inline uint64_t hash_of(const struct entries *c, enum entry_kind kind, struct span key)
-{
-    uint64_t h = c->seed ^ ((uint64_t)kind + 1) * 0x9E3779B97F4A7C15U ^ key.len;
-    for (; key.len >= sizeof(uint64_t); key = span_skip(key, sizeof(uint64_t)))
-        h = fold(h ^ word_at(key.data), 0xA0761D6478BD642FU ^ c->seed);
-    if (key.len > 0) {
-        uint64_t word = 0;
-        memcpy(&word, key.data, key.len);
-        h = fold(h ^ word, 0xA0761D6478BD642FU ^ c->seed);
-    }
-    return fold(h, 0xE7037ED1A0B428DBU);
-}
-
-uint64_t entries_hash(const struct entries *c, enum entry_kind kind, struct span key)
-{
-    return hash_of(c, kind, key);
-}
-
-/* The lines of memory in which a card's entry ends and its body begins come together, not one by one. */
-static inline void fetch_ahead(const struct entry *e)
+/* Loads the cache lines in which a card's entry ends and its body begins at once, not one after the other. */
+static inline void prefetch(const struct entry *e)
 {
     enum { LINE = 64 };
     __builtin_prefetch((const char *)e + LINE);
@@ -98,152 +80,223 @@ static inline void fetch_ahead(const struct entry *e)
 static inline bool has_key(const struct entry *e, struct span key)
 {
     if (e->key_len == sizeof(uint64_t) && key.len == sizeof(uint64_t))
-        return word_at(e->key) == word_at(key.data);
+        return span_word(e->key) == span_word(key.data);
     return span_equal((struct span){e->key, e->key_len}, key);
 }
 
-static struct entry *lookup(const struct entries *c, enum entry_kind kind, struct span key, uint64_t hash)
+static struct entry *lookup(const struct entries *es, enum entry_kind kind, struct span key, uint64_t hash)
 {
-    const struct table_slot *slot = table_find(&c->table, hash);
+    const struct table_slot *slot = table_find(&es->table, hash);
     while (slot != NULL) {
         struct entry *e = slot->entry;
-        fetch_ahead(e);
+        prefetch(e);
         if (e->kind == kind && has_key(e, key))
             return e;
-        slot = table_find_next(&c->table, slot);
+        slot = table_find_next(&es->table, slot);
     }
     return NULL;
 }
 
-/* --- entries --- */
-
-static struct entry_pool *pool_of(struct entries *c, const struct entry *e)
+/* To be called after an addition to one of the tables: the memory that they grow by is taken from the
+ * entries. */
+static void count_growth(struct entries *es, const struct table *t, size_t bytes_before)
 {
-    return e->negative ? &c->negative : &c->positive;
+    es->positive.used += table_bytes(t) - bytes_before;
 }
 
-static void *block_of(struct entry *e)
+/* --- bytes --- */
+
+static struct entry_pool *pool_of(struct entries *es, const struct entry *e)
 {
-    return e->in_front ? NULL : e;
+    return e->negative ? &es->negative : &es->positive;
 }
 
 static size_t body_size(struct blob *body)
 {
-    return body == NULL ? 0 : entries_block_size(blob_block(body));
+    return body == NULL ? 0 : block_size(blob_block(body));
 }
 
-static void set_cost(struct entries *c, struct entry *e)
+static void set_cost(struct entries *es, struct entry *e)
 {
-    struct entry_pool *pool = pool_of(c, e);
+    struct entry_pool *pool = pool_of(es, e);
+    assert(pool->used >= e->cost);
     pool->used -= e->cost;
-    e->cost = entries_block_size(block_of(e)) + body_size(e->body);
+    e->cost = (e->in_headroom ? 0 : block_size(e)) + body_size(e->body);
     if (e->kind == ENTRY_PAGE)
-        e->cost += entries_block_size(e->page);
+        e->cost += block_size(e->page);
     pool->used += e->cost;
 }
 
-/* An entry in front of its body goes with it, when the last connection has written it. */
+static void publish_size(struct entries *es)
+{
+    metric_set(&es->metrics->cache_bytes, es->positive.used + es->negative.used);
+}
+
+/* --- pages and their channels --- */
+
+/* True when the pages have not been dropped since it was added. */
+static inline bool is_current(const struct entries *es, const struct entry_page *page)
+{
+    return page->epoch == es->page_epoch;
+}
+
+static void unlink_members(struct entries *es, const struct entry_page *page, int count)
+{
+    for (int i = 0; i < count; i++)
+        table_remove(&es->members, hash_of_member(es, page->member[i]), page->entry);
+}
+
+/* Returns 0 or -ENOMEM; then none is linked. */
+static int link_members(struct entries *es, const struct entry_page *page)
+{
+    int err = 0;
+    int linked = 0;
+    size_t bytes_before = table_bytes(&es->members);
+    while (linked < page->member_count && err == 0) {
+        err = table_add(&es->members, hash_of_member(es, page->member[linked]), page->entry);
+        linked += err == 0;
+    }
+    count_growth(es, &es->members, bytes_before);
+    if (err != 0)
+        unlink_members(es, page, linked);
+    return err;
+}
+
+/* Takes a page out of its list and frees it; its entry is still whole. NULL is allowed. */
+static void page_free(struct entries *es, struct entry_page *page)
+{
+    if (page == NULL)
+        return;
+    if (is_current(es, page))
+        unlink_members(es, page, page->member_count);
+    list_remove(&page->link);
+    free(page);
+}
+
+static struct entry_page *page_new(struct entries *es, struct entry *e, const struct page_info *info,
+                                   const int64_t *ids, int id_count)
+{
+    struct entry_page *page = calloc(1, sizeof *page + (size_t)id_count * sizeof page->member[0]);
+    if (page == NULL)
+        return NULL;
+    page->entry = e;
+    page->epoch = es->page_epoch;
+    page->info = *info;
+    page->member_count = id_count;
+    if (id_count > 0)
+        memcpy(page->member, ids, (size_t)id_count * sizeof page->member[0]);
+    if (link_members(es, page) != 0) {
+        free(page);
+        return NULL;
+    }
+    list_append(&es->pages, &page->link);
+    return page;
+}
+
+/* --- the end of an entry --- */
+
+/* An entry in the headroom of its body is freed with it, when the last connection has written it. */
 static void free_entry(struct entry *e)
 {
-    void *block = block_of(e);
+    void *block = e->in_headroom ? NULL : e;
     blob_unref(e->body);
     free(block);
 }
 
-/* Takes apart what entries_find_linked has brought together. */
-static void part(struct entry *e)
+/* Undoes what entries_find_linked has done. */
+static void unlink_alias(struct entry *e)
 {
-    if (e->peer != NULL)
-        e->peer->peer = NULL;
-    e->peer = NULL;
+    if (e->alias != NULL) {
+        assert(e->alias->alias == e);
+        e->alias->alias = NULL;
+    }
+    e->alias = NULL;
 }
 
 /*
- * glibc's malloc keeps what is given back in one list, until somebody asks for memory and sorts all of it:
- * who came next waited for 10 ms when 100,000 cards had changed. So it is asked now and then, for a size that
- * is hardly in the list as it is.
+ * glibc's malloc collects freed blocks in one list and sorts all of it in the next allocation of another
+ * size: a request that came then waited for 10 ms when 100,000 cards had changed. So such an allocation is
+ * made now and then, of a size that is hardly in the list as it is.
  */
-static void let_allocator_sort(struct entries *c)
+static void let_allocator_sort(struct entries *es)
 {
     enum { FREED_MAX = 512, UNUSUAL_SIZE = 20011 };
-    if (++c->freed < FREED_MAX)
+    if (++es->freed < FREED_MAX)
         return;
-    c->freed = 0;
+    es->freed = 0;
     void *volatile block = malloc(UNUSUAL_SIZE); /* volatile: or the compiler would leave both out */
     free(block);
 }
 
-/* The last of it, when it is in no list and no table any more. */
-static void release(struct entries *c, struct entry *e)
+/* Frees an entry that is in no queue and no table any more. */
+static void release(struct entries *es, struct entry *e)
 {
-    part(e);
-    pool_of(c, e)->used -= e->cost;
+    struct entry_pool *pool = pool_of(es, e);
+    unlink_alias(e);
+    assert(pool->used >= e->cost);
+    pool->used -= e->cost;
     if (e->kind == ENTRY_PAGE)
-        entries_page_free(c, e->page);
+        page_free(es, e->page);
     free_entry(e);
-    let_allocator_sort(c);
-    metric_sub(&c->metrics->cache_entries, 1);
+    let_allocator_sort(es);
+    metric_sub(&es->metrics->cache_entries, 1);
 }
 
-static void remove_entry(struct entries *c, struct entry *e)
+static void remove_entry(struct entries *es, struct entry *e)
 {
-    table_remove(&c->table, e->hash, e);
-    sieve_remove(&pool_of(c, e)->sieve, &e->node);
-    release(c, e);
+    assert(!list_empty(&e->node.link));
+    table_remove(&es->table, e->hash, e);
+    sieve_remove(&pool_of(es, e)->sieve, &e->node);
+    release(es, e);
 }
 
-static void publish_size(struct entries *c)
-{
-    metric_set(&c->metrics->cache_bytes, c->positive.used + c->negative.used);
-}
+/* --- freeing dead entries, and evicting --- */
 
-/* --- what is dead, and what is too much --- */
-
-/* Frees one of what was cleared of this pool. False when there is nothing. */
-static bool free_cleared(struct entries *c, struct entry_pool *pool)
+/* Frees one of the entries of this pool that were cleared. False when there is none. */
+static bool free_cleared(struct entries *es, struct entry_pool *pool)
 {
     if (list_empty(&pool->dead))
         return false;
     struct sieve_node *node = LIST_ENTRY(pool->dead.prev, struct sieve_node, link);
     list_remove(&node->link);
-    release(c, LIST_ENTRY(node, struct entry, node));
+    release(es, LIST_ENTRY(node, struct entry, node));
     return true;
 }
 
-/* Frees one thing that is dead and counts among the bytes of this pool. False when there is nothing. */
-static bool free_dead(struct entries *c, struct entry_pool *pool)
+/* Frees one dead entry or segment that counts among the bytes of this pool. False when there is none. */
+static bool free_dead(struct entries *es, struct entry_pool *pool)
 {
-    if (free_cleared(c, pool))
+    if (free_cleared(es, pool))
         return true;
-    if (pool != &c->positive)
+    if (pool != &es->positive)
         return false;
-    if (!list_empty(&c->dead_pages)) {
-        remove_entry(c, LIST_ENTRY(c->dead_pages.next, struct entry_page, link)->entry);
+    if (!list_empty(&es->dead_pages)) {
+        remove_entry(es, LIST_ENTRY(es->dead_pages.next, struct entry_page, link)->entry);
         return true;
     }
-    if (c->dead_segments == NULL)
+    if (es->dead_segments == NULL)
         return false;
-    table_free_dead(&c->dead_segments);
-    c->positive.used -= sizeof(struct table_segment);
+    table_free_dead(&es->dead_segments);
+    es->positive.used -= sizeof(struct table_segment);
     return true;
 }
 
-static bool evict(struct entries *c, struct entry_pool *pool)
+static bool evict(struct entries *es, struct entry_pool *pool)
 {
     struct sieve_node *victim = sieve_victim(&pool->sieve);
     if (victim == NULL)
         return false;
-    remove_entry(c, LIST_ENTRY(victim, struct entry, node));
-    metric_add(&c->metrics->cache_evictions_total, 1);
+    remove_entry(es, LIST_ENTRY(victim, struct entry, node));
+    metric_add(&es->metrics->cache_evictions_total, 1);
     return true;
 }
 
-static void make_room(struct entries *c, struct entry_pool *pool)
+static void make_room(struct entries *es, struct entry_pool *pool)
 {
     for (int i = 0; i < ENTRIES_ROOM_STEPS && pool->used > pool->budget; i++)
-        if (!free_dead(c, pool) && !evict(c, pool))
+        if (!free_dead(es, pool) && !evict(es, pool))
             break;
-    publish_size(c);
+    publish_size(es);
 }
 
 static bool is_over_budget(const struct entry_pool *pool)
@@ -251,193 +304,293 @@ static bool is_over_budget(const struct entry_pool *pool)
     return pool->used > pool->budget && !list_empty(&pool->sieve.queue);
 }
 
-bool entries_has_excess(const struct entries *c)
+bool entries_has_excess(const struct entries *es)
 {
-    return !list_empty(&c->dead_pages) || c->dead_segments != NULL || !list_empty(&c->positive.dead) ||
-           !list_empty(&c->negative.dead) || is_over_budget(&c->positive) || is_over_budget(&c->negative);
+    return !list_empty(&es->dead_pages) || es->dead_segments != NULL || !list_empty(&es->positive.dead) ||
+           !list_empty(&es->negative.dead) || is_over_budget(&es->positive) || is_over_budget(&es->negative);
 }
 
-static bool reclaim_one(struct entries *c, struct entry_pool *pool)
+static bool reclaim_one(struct entries *es, struct entry_pool *pool)
 {
-    return free_dead(c, pool) || (is_over_budget(pool) && evict(c, pool));
+    return free_dead(es, pool) || (is_over_budget(pool) && evict(es, pool));
 }
 
-int entries_reclaim(struct entries *c, int steps)
+int entries_reclaim(struct entries *es, int steps)
 {
     int done = 0;
-    while (done < steps && (reclaim_one(c, &c->positive) || reclaim_one(c, &c->negative)))
+    while (done < steps && (reclaim_one(es, &es->positive) || reclaim_one(es, &es->negative)))
         done++;
-    publish_size(c);
+    publish_size(es);
     return done;
 }
 
 /* --- looking up --- */
 
-static inline struct entry *find(const struct entries *c, enum entry_kind kind, struct span key)
+static bool is_dead_page(const struct entries *es, const struct entry *e)
 {
-    if (c->table.used == 0)
-        return NULL;
-    struct entry *e = lookup(c, kind, key, hash_of(c, kind, key));
-    return e != NULL && kind == ENTRY_PAGE && !entries_page_is_current(c, e->page) ? NULL : e;
+    return e->kind == ENTRY_PAGE && !is_current(es, e->page);
 }
 
-struct entry *entries_find(struct entries *c, enum entry_kind kind, struct span key)
+static inline struct entry *find(const struct entries *es, enum entry_kind kind, struct span key)
 {
-    struct entry *e = find(c, kind, key);
+    if (es->table.used == 0)
+        return NULL;
+    struct entry *e = lookup(es, kind, key, hash_of(es, kind, key));
+    return e != NULL && kind == ENTRY_PAGE && is_dead_page(es, e) ? NULL : e;
+}
+
+static inline struct entry *find_used(struct entries *es, enum entry_kind kind, struct span key)
+{
+    struct entry *e = find(es, kind, key);
     if (e != NULL)
         sieve_hit(&e->node);
     return e;
 }
 
-const struct entry *entries_peek(const struct entries *c, enum entry_kind kind, struct span key)
+const struct entry *entries_find(struct entries *es, enum entry_kind kind, struct span key)
 {
-    return find(c, kind, key);
+    return find_used(es, kind, key);
 }
 
-const struct entry *entries_walk(const struct entries *c, size_t *cursor, int steps)
+const struct entry *entries_peek(const struct entries *es, enum entry_kind kind, struct span key)
 {
-    const struct entry *e = table_walk(&c->table, cursor, steps);
-    bool dead = e != NULL && e->kind == ENTRY_PAGE && !entries_page_is_current(c, e->page);
-    return dead ? NULL : e;
+    return find(es, kind, key);
 }
 
-struct entry *entries_find_linked(struct entries *c, struct entry *link)
+const struct entry *entries_walk(const struct entries *es, size_t *cursor, int steps)
 {
-    struct entry *card = link->peer;
+    const struct entry *e = table_walk(&es->table, cursor, steps);
+    return e != NULL && is_dead_page(es, e) ? NULL : e;
+}
+
+static struct entry *find_card_of(struct entries *es, struct entry *link)
+{
+    struct entry *card = link->alias;
     if (card != NULL) {
-        fetch_ahead(card);
+        prefetch(card);
         sieve_hit(&card->node);
         return card;
     }
-    card = entries_find(c, ENTRY_CARD, entries_key_of(&link->value));
+    card = find_used(es, ENTRY_CARD, entries_key_of(&link->value));
     if (card != NULL) {
-        part(card);
-        card->peer = link;
-        link->peer = card;
+        unlink_alias(card);
+        card->alias = link;
+        link->alias = card;
     }
     return card;
 }
 
-/* --- putting in and dropping --- */
-
-static struct entry *entry_new(const struct insert_params *d)
+const struct entry *entries_find_link(struct entries *es, struct span link, const struct entry **card)
 {
-    size_t size = sizeof(struct entry) + d->key.len;
-    void *front = d->body == NULL ? NULL : blob_take_headroom(d->body, size);
-    struct entry *e = front != NULL ? front : malloc(size);
-    if (e == NULL)
-        return NULL;
-    *e = (struct entry){.negative = d->negative, .in_front = front != NULL, .kind = (unsigned char)d->kind};
-    e->key_len = (unsigned)d->key.len;
-    e->body = d->body == NULL ? NULL : blob_ref(d->body);
-    memcpy(e->key, d->key.data, d->key.len);
+    struct entry *e = find_used(es, ENTRY_LINK, link);
+    *card = e == NULL || e->negative ? NULL : find_card_of(es, e);
     return e;
 }
 
-struct entry *entries_insert(struct entries *c, const struct insert_params *draft)
+/* --- adding --- */
+
+struct insert_params {
+    enum entry_kind kind;
+    bool negative;
+    struct span key;
+    struct blob *body; /* the entry takes a reference; may be NULL */
+};
+
+static struct entry *entry_new(const struct insert_params *p)
 {
-    if (!keeps_anything(c))
-        return NULL;
-    uint64_t hash = hash_of(c, draft->kind, draft->key);
-    struct entry *old = lookup(c, draft->kind, draft->key, hash);
-    if (old != NULL)
-        entries_remove(c, old);
-    struct entry *e = entry_new(draft);
+    size_t size = sizeof(struct entry) + p->key.len;
+    void *headroom = p->body == NULL ? NULL : blob_take_headroom(p->body, size);
+    struct entry *e = headroom != NULL ? headroom : malloc(size);
     if (e == NULL)
         return NULL;
-    size_t table_before = table_bytes(&c->table);
+    *e = (struct entry){
+        .negative = p->negative, .in_headroom = headroom != NULL, .kind = (unsigned char)p->kind};
+    e->key_len = (unsigned)p->key.len;
+    e->body = p->body == NULL ? NULL : blob_ref(p->body);
+    memcpy(e->key, p->key.data, p->key.len);
+    return e;
+}
+
+/* A new entry in place of any old one; NULL when nothing can be kept. settle() is due. */
+static struct entry *insert(struct entries *es, const struct insert_params *p)
+{
+    if (!keeps_anything(es))
+        return NULL;
+    uint64_t hash = hash_of(es, p->kind, p->key);
+    struct entry *old = lookup(es, p->kind, p->key, hash);
+    if (old != NULL)
+        remove_entry(es, old);
+    struct entry *e = entry_new(p);
+    if (e == NULL)
+        return NULL;
+    size_t bytes_before = table_bytes(&es->table);
     e->hash = hash;
-    if (table_add(&c->table, hash, e) != 0) {
+    if (table_add(&es->table, hash, e) != 0) {
         free_entry(e);
         return NULL;
     }
-    entries_count_growth(c, &c->table, table_before);
-    sieve_add(&pool_of(c, e)->sieve, &e->node);
-    metric_add(&c->metrics->cache_entries, 1);
+    count_growth(es, &es->table, bytes_before);
+    sieve_add(&pool_of(es, e)->sieve, &e->node);
+    metric_add(&es->metrics->cache_entries, 1);
     return e;
 }
 
-/* An entry larger than the whole budget would push out everything and then itself. */
-void entries_settle(struct entries *c, struct entry *e)
+/*
+ * Counts the bytes of a filled entry and makes room for them; the entry may be gone afterwards. One that is
+ * larger than the whole budget would evict everything and then itself.
+ */
+static void settle(struct entries *es, struct entry *e)
 {
     enum { EXCESS_PART = 16 };
-    struct entry_pool *pool = pool_of(c, e);
+    struct entry_pool *pool = pool_of(es, e);
     bool behind = pool->used > pool->budget + pool->budget / EXCESS_PART;
-    set_cost(c, e);
+    set_cost(es, e);
     if (behind || e->cost > pool->budget)
-        remove_entry(c, e);
-    make_room(c, pool);
+        remove_entry(es, e);
+    make_room(es, pool);
 }
 
-void entries_put(struct entries *c, enum entry_kind kind, struct span key, struct blob *body, int64_t value)
+static void put(struct entries *es, const struct insert_params *p, int64_t value)
 {
-    const struct insert_params draft = {kind, false, key, body};
-    struct entry *e = entries_insert(c, &draft);
-    if (e == NULL)
+    struct entry *e = insert(es, p);
+    if (e == NULL) {
+        publish_size(es); /* an old one may have gone */
         return;
+    }
     e->value = value;
-    entries_settle(c, e);
+    settle(es, e);
 }
 
-void entries_put_absent(struct entries *c, enum entry_kind kind, struct span key, int64_t value)
+void entries_put(struct entries *es, enum entry_kind kind, struct span key, struct blob *body, int64_t value)
 {
-    const struct insert_params draft = {kind, true, key, NULL};
-    struct entry *e = entries_insert(c, &draft);
+    put(es, &(struct insert_params){kind, false, key, body}, value);
+}
+
+void entries_put_absent(struct entries *es, enum entry_kind kind, struct span key, int64_t value)
+{
+    put(es, &(struct insert_params){kind, true, key, NULL}, value);
+}
+
+void entries_put_page(struct entries *es, const struct page_info *info, const int64_t *ids, int id_count,
+                      struct blob *body)
+{
+    struct entry *e =
+        insert(es, &(struct insert_params){ENTRY_PAGE, false, entries_key_of(&info->page), body});
     if (e == NULL)
         return;
-    e->value = value;
-    entries_settle(c, e);
+    e->page = page_new(es, e, info, ids, id_count);
+    if (e->page == NULL) { /* ANALYZER(malloc-leak): the page is in a list, and owned by its entry */
+        remove_entry(es, e);
+        publish_size(es);
+        return;
+    }
+    settle(es, e);
 }
 
-void entries_drop(struct entries *c, enum entry_kind kind, struct span key)
+/* --- dropping --- */
+
+void entries_drop(struct entries *es, enum entry_kind kind, struct span key)
 {
-    if (c->table.used == 0)
+    if (es->table.used == 0)
         return;
-    struct entry *e = lookup(c, kind, key, hash_of(c, kind, key));
+    struct entry *e = lookup(es, kind, key, hash_of(es, kind, key));
     if (e == NULL)
         return;
-    remove_entry(c, e);
-    publish_size(c);
+    remove_entry(es, e);
+    publish_size(es);
 }
 
-void entries_remove(struct entries *c, struct entry *e)
+/* Two ids whose hashes are equal would cost a page its body without need: no more than that. */
+void entries_invalidate_page_of(struct entries *es, int64_t id)
 {
-    remove_entry(c, e);
-    publish_size(c);
-}
-
-void entries_recount(struct entries *c, struct entry *e)
-{
-    set_cost(c, e);
-    publish_size(c);
+    if (list_empty(&es->pages))
+        return;
+    const struct table_slot *slot = table_find(&es->members, hash_of_member(es, id));
+    for (; slot != NULL; slot = table_find_next(&es->members, slot)) {
+        struct entry *e = slot->entry;
+        if (e->body == NULL)
+            continue;
+        blob_unref(e->body);
+        e->body = NULL;
+        set_cost(es, e);
+        publish_size(es);
+    }
 }
 
 /* The segments of a table count among the bytes until they are freed, its directory does no more. */
-static void clear_table(struct entries *c, struct table *t)
+static void clear_table(struct entries *es, struct table *t)
 {
     size_t before = table_bytes(t);
     size_t segments = t->segment_count;
-    table_clear(t, &c->dead_segments);
+    table_clear(t, &es->dead_segments);
     size_t dead = (segments - t->segment_count) * sizeof(struct table_segment);
-    c->positive.used -= before - dead - table_bytes(t);
+    es->positive.used -= before - dead - table_bytes(t);
 }
 
-void entries_drop_pages(struct entries *c)
+void entries_drop_pages(struct entries *es)
 {
-    if (list_empty(&c->pages))
+    es->index_size = -1;
+    if (list_empty(&es->pages))
         return;
-    c->page_epoch++;
-    list_splice(&c->dead_pages, &c->pages);
-    clear_table(c, &c->members);
+    es->page_epoch++;
+    list_splice(&es->dead_pages, &es->pages);
+    clear_table(es, &es->members);
 }
 
-void entries_clear(struct entries *c)
+void entries_clear(struct entries *es)
 {
-    if (!keeps_anything(c))
+    if (!keeps_anything(es))
         return;
-    entries_drop_pages(c);
-    list_splice(&c->cleared_pages, &c->dead_pages);
-    sieve_take_all(&c->positive.sieve, &c->positive.dead);
-    sieve_take_all(&c->negative.sieve, &c->negative.dead);
-    clear_table(c, &c->table);
+    entries_drop_pages(es);
+    list_splice(&es->cleared_pages, &es->dead_pages);
+    sieve_take_all(&es->positive.sieve, &es->positive.dead);
+    sieve_take_all(&es->negative.sieve, &es->negative.dead);
+    clear_table(es, &es->table);
+}
+
+/* --- for tests --- */
+
+static void check_entry(const struct entries *es, const struct entry *e, bool negative, bool live)
+{
+    assert(e->negative == negative);
+    assert(e->alias == NULL || e->alias->alias == e);
+    assert(!live || lookup(es, (enum entry_kind)e->kind, (struct span){e->key, e->key_len}, e->hash) == e);
+    assert(e->kind != ENTRY_PAGE || e->page->entry == e);
+}
+
+/* Adds up the entries of a list of nodes; returns how many there are. */
+static size_t check_list(const struct entries *es, struct list *list, bool negative, bool live, size_t *bytes)
+{
+    size_t count = 0;
+    for (struct list *at = list->next; at != list; at = at->next, count++) {
+        struct sieve_node *node = LIST_ENTRY(at, struct sieve_node, link);
+        const struct entry *e = LIST_ENTRY(node, struct entry, node);
+        check_entry(es, e, negative, live);
+        *bytes += e->cost;
+    }
+    return count;
+}
+
+/* What a table has grown by: an empty one is not counted. */
+static size_t growth_of(const struct table *t)
+{
+    return table_bytes(t) - sizeof(struct table_segment) - sizeof(struct table_segment *);
+}
+
+void entries_check(struct entries *es)
+{
+    size_t positive = 0;
+    size_t negative = 0;
+    if (!keeps_anything(es))
+        return;
+    size_t live = check_list(es, &es->positive.sieve.queue, false, true, &positive) +
+                  check_list(es, &es->negative.sieve.queue, true, true, &negative);
+    size_t dead = check_list(es, &es->positive.dead, false, false, &positive) +
+                  check_list(es, &es->negative.dead, true, false, &negative);
+    for (const struct table_segment *s = es->dead_segments; s != NULL; s = s->next)
+        positive += sizeof *s;
+    assert(live == es->table.used);
+    assert(live + dead == es->metrics->cache_entries);
+    assert(positive + growth_of(&es->table) + growth_of(&es->members) == es->positive.used);
+    assert(negative == es->negative.used);
 }

@@ -1,20 +1,18 @@
 /*
- * What a worker remembers of Redis: finished bodies, summaries, where links lead, verdicts on keys.
+ * The entries of a worker's cache: finished bodies, summaries, the channels of links, results of key checks.
  *
- * The cache is a table bounded by bytes, as the allocator really spends them. It knows nothing of when an
- * entry is true: the store puts in what a reply says and drops what an invalidation names (see
- * invalidation.c). Entries that say "there is none" have a small budget of their own, so that bogus ids and
- * links cannot push out what exists.
+ * A table bounded by bytes, as the allocator really spends them. It does not know when an entry is valid: the
+ * cache stores what a reply says and drops what an invalidation names (invalidation.h). Negative entries ("it
+ * does not exist") have a small budget of their own, so that bogus ids and links cannot evict what exists.
  *
  * No call takes long, however much is cached. Dropping all pages, or everything, makes entries dead at once:
- * they are not found any more, but still counted among the bytes. They are freed in steps by entries_reclaim,
- * which is to be called until nothing is left, and before anything alive is evicted.
+ * they are not found any more, but count among the bytes until they are freed. They are freed in steps by
+ * entries_reclaim, which is to be called until nothing is left, and before anything alive is evicted.
  */
 #ifndef CACHE_ENTRIES_H
 #define CACHE_ENTRIES_H
 
 #include "base/blob.h"
-#include "base/digest.h"
 #include "base/table.h"
 #include "cache/metrics.h"
 #include "cache/sieve.h"
@@ -24,39 +22,39 @@ enum entry_kind {
     ENTRY_CARD,    /* by id: `body` is the finished card */
     ENTRY_SUMMARY, /* by id: `body` is the channel's JSON object in a page */
     ENTRY_LINK,    /* by link in stored shape: `value` is the id */
-    ENTRY_AUTH,    /* by digest of a key: `value` is the epoch for which the verdict holds */
+    ENTRY_AUTH,    /* by a key's digest and the epoch of the API key set: the key is valid, or not */
     ENTRY_PAGE     /* by number: `page`, and `body` while all of it is current */
 };
 
-/* Bytes that name an entry within its kind: an int64_t, a link, a digest. */
+/* The bytes that name an entry within its kind, where it is named by a number. */
 static inline struct span entries_key_of(const int64_t *number)
 {
     return (struct span){(const char *)number, sizeof *number};
 }
 
 struct entry_page {
-    struct list link; /* in the cache's list of pages, or of dead pages */
+    struct list link; /* in the list of pages, of dead pages or of cleared pages */
     struct entry *entry;
-    uint64_t epoch; /* of the index that it shows; dead when that is over */
+    uint64_t epoch; /* of the index that it shows; the page is dead when that is over */
     struct page_info info;
     int member_count;
     int64_t member[]; /* channels, in the order of the page */
 };
 
 /*
- * What a hit looks at comes last, so that it is as close as can be to the body, where the entry lies in front
- * of it (see entries_put).
+ * Changed in entries.c only; others read `negative`, `kind`, `body`, `value`, `page` and the key. The members
+ * that a hit reads come last, next to the body where the entry lies in the body's headroom (see entries_put).
  */
 struct entry {
     size_t cost; /* bytes */
     uint64_t hash;
     struct sieve_node node;
-    bool negative; /* there is no such thing; `value` is the check of the catalogue that tells it for sure */
-    bool in_front; /* the entry's own memory is the front of `body` */
+    bool negative;    /* it does not exist; `value` is the number of the catalogue check that confirms it */
+    bool in_headroom; /* the entry's own memory is the headroom of `body` */
     unsigned char kind;
     unsigned key_len;
-    struct entry *peer; /* of a link: its card, once found; of a card: the link that found it */
-    struct blob *body;  /* one reference, or NULL */
+    struct entry *alias; /* of a link: its card, once found; of a card: the link that found it */
+    struct blob *body;   /* one reference, or NULL */
     union {
         int64_t value;
         struct entry_page *page; /* owned */
@@ -64,15 +62,16 @@ struct entry {
     char key[];
 };
 
-/* The front that a body needs (see blob.h) for its entry to lie there, when its key is a number. */
+/* The headroom of a body (blob.h) in which an entry fits whose key is a number. */
 enum { ENTRY_HEADROOM = BLOB_HEADROOM_ALIGN(sizeof(struct entry) + sizeof(int64_t)) };
 
 struct entry_pool {
-    struct sieve sieve;
+    struct sieve sieve;  /* all that can be evicted; dead pages too */
     struct list dead;    /* entries that were cleared, by their nodes' links; in no table */
-    size_t budget, used; /* bytes; those of what is dead count until it is freed */
+    size_t budget, used; /* bytes; those of dead entries count until they are freed */
 };
 
+/* Embedded in the cache; private to entries.c. */
 struct entries {
     struct cache_metrics *metrics;
     struct entry_pool positive, negative;
@@ -80,79 +79,94 @@ struct entries {
     struct table members; /* by a channel's id: the entries of the pages that show it */
     struct list pages;
     struct list dead_pages;              /* of an older index, still in the table */
-    struct list cleared_pages;           /* nobody looks here: cleared pages are reached by their entries */
+    struct list cleared_pages;           /* never walked: cleared pages are reached by their entries */
     struct table_segment *dead_segments; /* of both tables */
-    unsigned freed;      /* entries since the allocator was last made to sort what it got back */
-    uint64_t page_epoch; /* grows when all pages are dropped */
-    uint64_t seed;       /* of the hash, by chance: keys come from clients */
+    unsigned freed;                      /* entries since the allocator last sorted what it got back */
+    uint64_t page_epoch;                 /* grows when all pages are dropped */
+    int64_t index_size;                  /* members of the index; -1: not known */
+    uint64_t seed;                       /* of the hash */
 };
 
-/* The part of the budget that negative entries may use: one byte in so many. */
+/* The share of the budget that negative entries may use: one byte in so many. */
 enum { ENTRIES_NEGATIVE_PART = 16 };
 
 /* Returns 0 or -ENOMEM; entries_fini is due in both cases. A budget of 0 keeps nothing. */
-int entries_init(struct entries *c, size_t budget, struct cache_metrics *metrics)
+int entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics)
     __attribute__((warn_unused_result));
 
 /*
  * Frees what there is, though not more than ENTRIES_FINI_STEPS entries: the cache ends with the process, and
- * the system takes the rest back at once, where freeing gigabytes entry by entry would hold up the exit for
+ * the system takes the rest back at once, where freeing gigabytes entry by entry would delay the exit for
  * seconds.
  */
 enum { ENTRIES_FINI_STEPS = 500 * 1000 };
-void entries_fini(struct entries *c);
+void entries_fini(struct entries *es);
 
-/* The hash by which an entry is found; seeded, so that no client can choose keys whose hashes clash. */
-uint64_t entries_hash(const struct entries *c, enum entry_kind kind, struct span key);
+/* The entry, marked as used; NULL when there is none. Borrowed until the entries next change. */
+const struct entry *entries_find(struct entries *es, enum entry_kind kind, struct span key);
 
-/* The same for tables by channel: no two ids have the same hash, so who finds it has found the id. */
-uint64_t entries_hash_id(const struct entries *c, int64_t id);
-
-/* The entry, marked as used; NULL when there is none. Borrowed until the cache is next changed. */
-struct entry *entries_find(struct entries *c, enum entry_kind kind, struct span key);
-
-/* The same without marking it: for who does not use it. */
-const struct entry *entries_peek(const struct entries *c, enum entry_kind kind, struct span key);
+/* The same without the mark, for a caller that only looks at it. */
+const struct entry *entries_peek(const struct entries *es, enum entry_kind kind, struct span key);
 
 /* The next entry in the order of the table, which is random; see table_walk. */
-const struct entry *entries_walk(const struct entries *c, size_t *cursor, int steps);
-
-/* The same for the card that `link`, a positive entry, leads to. The two remember each other: the next time
- * it is one step. */
-struct entry *entries_find_linked(struct entries *c, struct entry *link);
+const struct entry *entries_walk(const struct entries *es, size_t *cursor, int steps);
 
 /*
- * Puts an entry in, in the place of one with the same key. Takes a reference of `body`, which may be NULL.
- * What does not fit, or finds no memory, is not kept: a cache may forget. Making room for an entry takes at
- * most ENTRIES_ROOM_STEPS evictions; what is more than that is left to entries_reclaim, and while it is more
- * than a sixteenth of the budget nothing is put in: the bytes are never more than the budget, that part of it
- * and one entry. If `body` has a front that is free and large enough, the entry is made there: one block of
- * memory instead of two, and a hit finds the body right behind the entry.
+ * The entry of a link, as entries_find, and that of the card which it leads to; *card is NULL where either is
+ * not known. The two entries then refer to each other: the next time it is one step.
  */
-void entries_put(struct entries *c, enum entry_kind kind, struct span key, struct blob *body, int64_t value);
-void entries_put_absent(struct entries *c, enum entry_kind kind, struct span key, int64_t value);
-/* `ids` are all channels that the page depends on: those shown, and those that the index names but have no
- * card. */
-void entries_put_page(struct entries *c, const struct page_info *info, const int64_t *ids, int id_count,
+const struct entry *entries_find_link(struct entries *es, struct span link, const struct entry **card);
+
+/*
+ * Adds an entry, in place of any with the same key. Takes a reference of `body`, which may be NULL. What does
+ * not fit, or finds no memory, is not kept. Making room for an entry takes at most ENTRIES_ROOM_STEPS
+ * evictions; the rest is left to entries_reclaim, and while it is more than a sixteenth of the budget nothing
+ * is added: the bytes are never more than the budget, that part of it and one entry. If `body` has free
+ * headroom that is large enough, the entry is made there: one block of memory instead of two, and a hit finds
+ * the body right behind the entry.
+ */
+void entries_put(struct entries *es, enum entry_kind kind, struct span key, struct blob *body, int64_t value);
+void entries_put_absent(struct entries *es, enum entry_kind kind, struct span key, int64_t value);
+
+/* `ids` are all channels that the page depends on: those shown, and index members without a card. */
+void entries_put_page(struct entries *es, const struct page_info *info, const int64_t *ids, int id_count,
                       struct blob *body);
 
-void entries_drop(struct entries *c, enum entry_kind kind, struct span key);
+void entries_drop(struct entries *es, enum entry_kind kind, struct span key);
 
 /* Takes the body off the page that shows channel `id`: its list of channels stays. */
-void entries_invalidate_page_of(struct entries *c, int64_t id);
+void entries_invalidate_page_of(struct entries *es, int64_t id);
 
-/* At once, whatever there is; entries_reclaim frees it. */
-void entries_drop_pages(struct entries *c);
-void entries_clear(struct entries *c);
+/* All pages, and the size of the index, at once; entries_reclaim frees them. */
+void entries_drop_pages(struct entries *es);
+
+/* Everything. */
+void entries_clear(struct entries *es);
+
+/* How many members the index has, until the pages are dropped; -1: not known. */
+static inline void entries_set_index_size(struct entries *es, int64_t size)
+{
+    es->index_size = size;
+}
+
+static inline int64_t entries_index_size(const struct entries *es)
+{
+    return es->index_size;
+}
 
 /* The work of one call; each step frees or evicts one entry, or frees one segment of a table. */
 enum { ENTRIES_ROOM_STEPS = 256 };
 
-/* True while something is dead, or more is held than the budget allows: entries_reclaim has something to do.
- */
-bool entries_has_excess(const struct entries *c);
+/* True while something is dead, or more is held than the budget allows: entries_reclaim has work to do. */
+bool entries_has_excess(const struct entries *es);
 
-/* Takes up to `steps` steps; returns how many there were to be taken. */
-int entries_reclaim(struct entries *c, int steps);
+/* Takes up to `steps` steps; returns how many were taken. */
+int entries_reclaim(struct entries *es, int steps);
+
+/*
+ * Asserts, for tests, that the bytes and numbers of each pool are the sums of its entries and tables, and
+ * that every entry can be found. Takes time in proportion to the entries.
+ */
+void entries_check(struct entries *es);
 
 #endif

@@ -1,122 +1,373 @@
-/* The course of a fetch: batches, replies, the answer. See fetch.h. */
+/* Batches of commands, and what their replies amount to; see fetch.h. */
 #include "cache/fetch.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "redis/resp.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <xxhash.h>
+
+/* Every change of the state passes through enter(). */
+enum fetch_state {
+    FETCH_NEW,
+    FETCH_WAITING,     /* for a connection */
+    FETCH_FIRST,       /* the first batch is under way */
+    FETCH_LINKED_CARD, /* the second one of a link is */
+    FETCH_SUMMARIES,   /* the second one of a page is; the first where its members are known */
+    FETCH_UNCONFIRMED, /* all replies are in; waits for a check of the catalogue */
+    FETCH_ENDED
+};
+
+struct fetch {
+    struct fetches *all;
+    enum fetch_state state;
+    struct list link;     /* in a list of those that wait: for a connection, or for a check */
+    struct list requests; /* that wait for the result */
+    bool inflight;        /* in the table of those that may be joined */
+    uint64_t inflight_hash;
+    uint64_t inflight_epoch; /* of the index or of all, when it began */
+
+    bool needs_auth; /* the key is checked too; such a fetch has one request */
+    unsigned owed;   /* replies that have not come yet */
+    bool lost;       /* the connection was lost before they all came */
+    bool failed;     /* Redis answered one of them with an error */
+    bool refused;    /* the key is not valid */
+    bool again;      /* for the second and last time, because the first result lacked something */
+    uint64_t doubts; /* of the invalidations, when it was sent */
+    bool found;
+    struct cache_result result; /* owns its body */
+
+    int64_t id;                /* of the card */
+    struct page_builder *page; /* of QUERY_PAGE; owned */
+    bool page_known;           /* its members are current: no need to read the index */
+    bool invalidated;          /* one of its channels was, in flight */
+    int watched;               /* channels, from the first on, by which the page is found */
+    int next_summary;          /* where the next reply's place is looked for */
+    uint64_t index_epoch;      /* when its index was read */
+
+    struct digest key;
+    enum cache_query_type type;
+    int64_t number;
+    size_t link_len;
+    char link_text[];
+};
+
+static bool is_permitted(enum fetch_state from, enum fetch_state to)
+{
+    bool batch = from == FETCH_FIRST || from == FETCH_LINKED_CARD || from == FETCH_SUMMARIES;
+    switch (to) {
+    case FETCH_NEW:
+        return false;
+    case FETCH_WAITING: /* also when nothing could be sent */
+        return from == FETCH_NEW || from == FETCH_FIRST;
+    case FETCH_FIRST:
+        return from == FETCH_NEW || from == FETCH_WAITING || from == FETCH_UNCONFIRMED;
+    case FETCH_LINKED_CARD:
+    case FETCH_SUMMARIES:
+        return from == FETCH_FIRST;
+    case FETCH_UNCONFIRMED:
+        return batch;
+    case FETCH_ENDED:
+        return batch || from == FETCH_UNCONFIRMED;
+    }
+    return false;
+}
+
+static void enter(struct fetch *f, enum fetch_state next)
+{
+    assert(is_permitted(f->state, next));
+    assert(f->owed == 0 || next == FETCH_LINKED_CARD || next == FETCH_SUMMARIES);
+    f->state = next;
+}
+
+static struct span link_of(const struct fetch *f)
+{
+    return (struct span){f->link_text, f->link_len};
+}
+
+static struct cache_metrics *metrics_of(const struct fetch *f)
+{
+    return f->all->options.metrics;
+}
+
+/* --- reports --- */
 
 enum { ERROR_LOG_INTERVAL_MS = 1000 };
 
-struct fetch *fetch_new(struct cache *s, const struct cache_query *params, bool needs_auth,
-                        struct page_builder *known)
-{
-    bool paged = params->target == QUERY_PAGE;
-    struct page_builder *page = paged && known == NULL ? page_builder_new(s, params->number) : known;
-    struct fetch *f = calloc(1, sizeof *f + params->link.len);
-    if (f == NULL || (paged && page == NULL)) {
-        page_builder_free(page);
-        free(f);
-        return NULL;
-    }
-    list_init(&f->link);
-    list_init(&f->requests);
-    f->cache = s;
-    f->needs_auth = needs_auth;
-    f->step = known == NULL ? FETCH_FIRST : FETCH_PAGE_ITEMS;
-    f->page = page;
-    f->key = params->key;
-    f->target = params->target;
-    f->number = params->number;
-    f->link_len = params->link.len;
-    if (params->link.len > 0)
-        memcpy(f->link_text, params->link.data, params->link.len);
-    return f;
-}
-
-void fetch_free(struct fetch *f)
-{
-    list_remove(&f->link);
-    inflight_remove(f->cache, f);
-    page_builder_free(f->page);
-    blob_unref(f->answer.body);
-    free(f);
-}
-
-void fetch_begin_command(struct fetch *f, size_t count, struct span name)
-{
-    struct cache *s = f->cache;
-    buf_clear(&s->command);
-    command_begin(&s->command, count);
-    command_add(&s->command, name);
-    command_add_buf(&s->command, &s->key);
-}
-
-void fetch_send(struct fetch *f, redis_connection_reply_fn fn)
-{
-    struct cache *s = f->cache;
-    if (f->failed)
-        return;
-    bool composed = buf_error(&s->command) == 0;
-    if (!composed || redis_connection_send_command(s->redis_connection, buf_span(&s->command), fn, f) != 0) {
-        f->failed = true;
-        return;
-    }
-    f->owed++;
-    metric_add(&f->cache->options.metrics->redis_commands_total, 1);
-}
-
 static void report_error(struct fetch *f, const redisReply *reply)
 {
-    metric_add(&f->cache->options.metrics->redis_error_replies_total, 1);
+    metric_add(&metrics_of(f)->redis_error_replies_total, 1);
     uint64_t now = clock_now_ms();
-    if (now - f->cache->error_logged_ms < ERROR_LOG_INTERVAL_MS)
+    if (now - f->all->error_logged_ms < ERROR_LOG_INTERVAL_MS)
         return;
-    f->cache->error_logged_ms = now;
+    f->all->error_logged_ms = now;
     log_text(LOG_ERROR, "redis answered with an error", "reply", reply->str);
 }
 
-static bool is_news(struct cache *s, int64_t id, enum cache_report kind)
-{
-    size_t slot = ((uint64_t)id * 0x9E3779B97F4A7C15U) >> 54; /* the top ten bits of a Fibonacci hash */
-    if (s->reported[slot].kind == kind && s->reported[slot].id == id)
-        return false;
-    s->reported[slot].kind = kind;
-    s->reported[slot].id = id;
-    return true;
-}
-
-/* The key that the reply at hand is about: that of the data, since a verdict is one number. */
+/* Appends the key that the reply at hand is about: that of the data, since a key check is one number. */
 static void append_key(const struct fetch *f, struct buf *out)
 {
-    const struct keyspace *keyspace = f->cache->options.keyspace;
-    if (f->target == QUERY_PAGE) /* its items do not come here */
+    const struct keyspace *keyspace = f->all->options.keyspace;
+    if (f->type == QUERY_PAGE) /* replies of its channels do not come here */
         keyspace_index(keyspace, out);
-    else if (f->target == QUERY_CARD_BY_LINK && f->step == FETCH_FIRST)
-        keyspace_link(keyspace, out, (struct span){f->link_text, f->link_len});
+    else if (f->type == QUERY_CARD_BY_LINK && f->state == FETCH_FIRST)
+        keyspace_link(keyspace, out, link_of(f));
     else
         keyspace_card(keyspace, out, f->id);
 }
 
 static void report_oversize(struct fetch *f)
 {
-    struct cache *s = f->cache;
-    buf_clear(&s->key);
-    append_key(f, &s->key);
-    struct span key = buf_span(&s->key);
-    struct log_line line;
-    if (!is_news(s, (int64_t)XXH3_64bits(key.data, key.len), CACHE_REPORT_OVERSIZE) ||
-        !log_begin(&line, LOG_ERROR, resp_oversize.str))
-        return;
-    log_str(&line, "key", key);
-    log_end(&line);
+    struct fetches *fs = f->all;
+    buf_clear(&fs->key);
+    append_key(f, &fs->key);
+    body_report_oversize(&fs->reports, buf_span(&fs->key));
 }
 
-bool fetch_accept(struct fetch *f, const redisReply *reply)
+/* --- commands --- */
+
+/* Of most commands everything but the key is always the same: that part is composed once. */
+static int init_hmget(struct fetches *fs, enum channel_shape shape)
 {
+    size_t count = 0;
+    const enum channel_field *fields = channel_shape_fields(shape, &count);
+    struct buf *text = &fs->hmget[shape].text;
+    command_begin(text, 2 + count);
+    command_add(text, SPAN("HMGET"));
+    fs->hmget[shape].head = text->len;
+    for (size_t i = 0; i < count; i++)
+        command_add(text, channel_field_name(fields[i]));
+    return buf_error(text);
+}
+
+/* The head of the digest, whose length is always the same, is made by a word of that length, cut off again.
+ */
+static int init_sismember(struct fetches *fs)
+{
+    static const char digest[DIGEST_HEX_LEN];
+    struct buf *command = &fs->sismember;
+    keyspace_api_keys(fs->options.keyspace, &fs->key);
+    command_begin(command, 3);
+    command_add(command, SPAN("SISMEMBER"));
+    command_add_buf(command, &fs->key);
+    command_add(command, (struct span){digest, sizeof digest});
+    if (buf_error(command) == 0)
+        command->len -= sizeof digest + 2;
+    return buf_error(command);
+}
+
+static void compose_hmget(struct fetches *fs, int64_t id, enum channel_shape shape)
+{
+    struct span text = buf_span(&fs->hmget[shape].text);
+    size_t head = fs->hmget[shape].head;
+    buf_clear(&fs->key);
+    keyspace_card(fs->options.keyspace, &fs->key, id);
+    buf_clear(&fs->command);
+    buf_append(&fs->command, text.data, head);
+    command_add_buf(&fs->command, &fs->key);
+    buf_append_span(&fs->command, span_skip(text, head));
+}
+
+static void compose_sismember(struct fetches *fs, const struct digest *key)
+{
+    char word[DIGEST_HEX_LEN + 2];
+    digest_hex(key, word);
+    word[DIGEST_HEX_LEN] = '\r';
+    word[DIGEST_HEX_LEN + 1] = '\n';
+    buf_clear(&fs->command);
+    buf_append_span(&fs->command, buf_span(&fs->sismember));
+    buf_append(&fs->command, word, sizeof word);
+}
+
+static void compose_get(struct fetches *fs, struct span link)
+{
+    buf_clear(&fs->key);
+    keyspace_link(fs->options.keyspace, &fs->key, link);
+    buf_clear(&fs->command);
+    command_begin(&fs->command, 2);
+    command_add(&fs->command, SPAN("GET"));
+    command_add_buf(&fs->command, &fs->key);
+}
+
+/* A command on the index, of so many words after its name and key. */
+static void begin_index_command(struct fetches *fs, struct span name, size_t words)
+{
+    buf_clear(&fs->key);
+    keyspace_index(fs->options.keyspace, &fs->key);
+    buf_clear(&fs->command);
+    command_begin(&fs->command, 2 + words);
+    command_add(&fs->command, name);
+    command_add_buf(&fs->command, &fs->key);
+}
+
+/* One member more than fits on a page is read: it tells whether a further page exists. */
+static void compose_zrange(struct fetches *fs, int64_t page)
+{
+    int64_t rank = page_first_rank(page);
+    begin_index_command(fs, SPAN("ZRANGE"), 2);
+    command_add_int(&fs->command, rank);
+    command_add_int(&fs->command, rank + PAGE_SIZE);
+}
+
+static int send_composed(struct fetches *fs, fetch_reply_fn fn, void *arg)
+{
+    if (buf_error(&fs->command) != 0)
+        return -ENOMEM;
+    return fs->options.send(fs->options.arg, buf_span(&fs->command), fn, arg);
+}
+
+/* Sends what is composed and counts its reply. A failure marks the fetch as failed. */
+static void send_command(struct fetch *f, fetch_reply_fn fn)
+{
+    if (f->failed)
+        return;
+    f->failed = send_composed(f->all, fn, f) != 0;
+    if (f->failed)
+        return;
+    f->owed++;
+    metric_add(&metrics_of(f)->redis_commands_total, 1);
+}
+
+int fetches_send_audit(struct fetches *fs, const struct audit_subject *subject, fetch_reply_fn fn, void *arg)
+{
+    switch (subject->kind) {
+    case ENTRY_CARD:
+        compose_hmget(fs, subject->number, CHANNEL_CARD);
+        break;
+    case ENTRY_SUMMARY:
+        compose_hmget(fs, subject->number, CHANNEL_SUMMARY);
+        break;
+    case ENTRY_LINK:
+        compose_get(fs, subject->link);
+        break;
+    case ENTRY_PAGE:
+        compose_zrange(fs, subject->number);
+        break;
+    case ENTRY_AUTH:
+        return -EINVAL;
+    }
+    return send_composed(fs, fn, arg);
+}
+
+/* --- in flight --- */
+
+static uint64_t hash_of_query(const struct fetches *fs, enum cache_query_type type, int64_t number,
+                              struct span link)
+{
+    return hash_bytes(type == QUERY_CARD_BY_LINK ? link : entries_key_of(&number), fs->seed + (uint64_t)type);
+}
+
+static uint64_t epoch_of(const struct fetches *fs, enum cache_query_type type)
+{
+    return type == QUERY_PAGE ? fs->index_epoch : fs->flush_epoch;
+}
+
+struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q)
+{
+    uint64_t epoch = epoch_of(fs, q->target);
+    const struct table_slot *slot =
+        table_find(&fs->inflight, hash_of_query(fs, q->target, q->number, q->link));
+    for (; slot != NULL; slot = table_find_next(&fs->inflight, slot)) {
+        struct fetch *f = slot->entry;
+        if (f->inflight_epoch == epoch && f->type == q->target && f->number == q->number &&
+            span_equal(link_of(f), q->link))
+            return f;
+    }
+    return NULL;
+}
+
+/* Where there is no memory for it, it is not shared. */
+static void publish(struct fetch *f)
+{
+    struct fetches *fs = f->all;
+    f->inflight_hash = hash_of_query(fs, f->type, f->number, link_of(f));
+    f->inflight_epoch = epoch_of(fs, f->type);
+    f->inflight = table_add(&fs->inflight, f->inflight_hash, f) == 0;
+}
+
+static void unpublish(struct fetch *f)
+{
+    if (f->inflight)
+        table_remove(&f->all->inflight, f->inflight_hash, f);
+    f->inflight = false;
+}
+
+static uint64_t hash_of_member(const struct fetches *fs, int64_t id)
+{
+    return hash_bytes(entries_key_of(&id), fs->seed);
+}
+
+/* Gives back what has grown for many pages at a time, when there is none any more. */
+static void shrink(struct table *t)
+{
+    struct table_segment *unused = NULL;
+    if (t->used > 0 || t->segment_count == 1)
+        return;
+    table_clear(t, &unused);
+    while (unused != NULL)
+        table_free_dead(&unused);
+}
+
+static void unwatch(struct fetch *f)
+{
+    struct fetches *fs = f->all;
+    if (f->page == NULL)
+        return;
+    const struct page_members *m = page_builder_members(f->page);
+    for (; f->watched > 0; f->watched--)
+        table_remove(&fs->page_members, hash_of_member(fs, m->id[f->watched - 1]), f);
+    shrink(&fs->page_members);
+}
+
+/*
+ * From here on the page is found when one of its channels is invalidated. One that could not be found is as
+ * good as invalidated. Where nothing is cached, nothing needs to be found.
+ */
+static void watch(struct fetch *f)
+{
+    struct fetches *fs = f->all;
+    const struct page_members *m = page_builder_members(f->page);
+    if (!invalidation_may_store(fs->options.invalidation))
+        return;
+    while (f->watched < m->count && !f->invalidated) {
+        f->invalidated = table_add(&fs->page_members, hash_of_member(fs, m->id[f->watched]), f) != 0;
+        f->watched += !f->invalidated;
+    }
+}
+
+static void invalidate(struct fetches *fs, const struct cache_query *q)
+{
+    struct fetch *f = fetches_find(fs, q);
+    if (f != NULL)
+        unpublish(f);
+}
+
+/* Two ids whose hashes are equal would cost a page its place in the cache without need: no more than that. */
+void fetches_invalidate_card(struct fetches *fs, int64_t id)
+{
+    invalidate(fs, &(struct cache_query){.target = QUERY_CARD, .number = id});
+    const struct table_slot *slot = table_find(&fs->page_members, hash_of_member(fs, id));
+    for (; slot != NULL; slot = table_find_next(&fs->page_members, slot)) {
+        struct fetch *f = slot->entry;
+        f->invalidated = true;
+        unpublish(f);
+    }
+}
+
+void fetches_invalidate_link(struct fetches *fs, struct span link)
+{
+    invalidate(fs, &(struct cache_query){.target = QUERY_CARD_BY_LINK, .link = link});
+}
+
+/* --- what a reply says --- */
+
+/* Every reply passes here first; true when there is something to be read in it. */
+static bool accept_reply(struct fetch *f, const redisReply *reply)
+{
+    assert(f->owed > 0);
     f->owed--;
     if (reply == NULL) {
         f->lost = true;
@@ -135,173 +386,494 @@ bool fetch_accept(struct fetch *f, const redisReply *reply)
     return !f->failed;
 }
 
-static void on_verdict(void *arg, const redisReply *reply)
+/* To be called last in every reply function. */
+static void settle(struct fetch *f);
+
+static void on_auth(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    if (fetch_accept(f, reply)) {
-        if (reply->type != REDIS_REPLY_INTEGER) {
-            f->failed = true;
-        } else {
-            f->refused = reply->integer != 1;
-            lookup_store_auth(f->cache, &f->key, !f->refused);
-            api_keys_fetch_retry(f->cache);
-        }
+    if (accept_reply(f, reply)) {
+        f->failed = reply->type != REDIS_REPLY_INTEGER;
+        f->refused = !f->failed && reply->integer != 1;
+        if (!f->failed)
+            f->all->options.auth_known(f->all->options.arg, &f->key, !f->refused);
     }
-    fetch_settle(f);
+    settle(f);
 }
 
-static void send_verdict(struct fetch *f)
+/* False when there is no channel in it, or it is not such a reply, which fails the fetch. */
+static bool read_row(struct fetch *f, const redisReply *reply, enum channel_shape shape,
+                     struct channel_row *row)
 {
-    struct cache *s = f->cache;
-    buf_clear(&s->command);
-    fetch_command_sismember(&s->commands, &s->command, &f->key);
-    fetch_send(f, on_verdict);
+    enum reply_state state = body_parse_row(reply, shape, row);
+    f->failed = f->failed || state == REPLY_INVALID;
+    if (f->failed || state != REPLY_PRESENT)
+        return false;
+    body_note_update(&f->all->reports, row);
+    return true;
 }
 
-static void send_target(struct fetch *f)
+/* The number of the check that will confirm that something does not exist. */
+static int64_t next_check(const struct fetches *fs)
 {
-    switch (f->target) {
+    return (int64_t)catalogue_next_check(fs->options.catalogue);
+}
+
+static struct blob *write_card(struct fetch *f, const struct channel_row *row, size_t headroom)
+{
+    struct buf *text = f->all->options.text;
+    body_report_invalid(&f->all->reports, f->id, body_write(text, row, CHANNEL_CARD));
+    return buf_error(text) == 0 ? blob_new_headroom(buf_span(text), headroom) : NULL;
+}
+
+static void read_card(struct fetch *f, const redisReply *reply)
+{
+    struct channel_row row;
+    struct entries *entries = f->all->options.entries;
+    bool keep = invalidation_may_store(f->all->options.invalidation);
+    f->found = read_row(f, reply, CHANNEL_CARD, &row);
+    if (f->failed)
+        return;
+    if (f->found)
+        f->result.body = write_card(f, &row, keep ? ENTRY_HEADROOM : 0);
+    if (keep && f->result.body != NULL)
+        entries_put(entries, ENTRY_CARD, entries_key_of(&f->id), f->result.body, 0);
+    else if (keep && !f->found)
+        entries_put_absent(entries, ENTRY_CARD, entries_key_of(&f->id), next_check(f->all));
+}
+
+static void on_card(void *arg, const redisReply *reply)
+{
+    struct fetch *f = arg;
+    if (accept_reply(f, reply))
+        read_card(f, reply);
+    settle(f);
+}
+
+static void read_link(struct fetch *f, const redisReply *reply)
+{
+    struct entries *entries = f->all->options.entries;
+    bool keep = invalidation_may_store(f->all->options.invalidation);
+    bool malformed = false;
+    enum reply_state state = body_parse_link(reply, &f->id, &malformed);
+    f->failed = state == REPLY_INVALID;
+    f->found = state == REPLY_PRESENT;
+    if (malformed)
+        metric_add(&metrics_of(f)->invalid_values_total, 1);
+    if (keep && f->found)
+        entries_put(entries, ENTRY_LINK, link_of(f), NULL, f->id);
+    else if (keep && !f->failed)
+        entries_put_absent(entries, ENTRY_LINK, link_of(f), next_check(f->all));
+}
+
+static void on_link(void *arg, const redisReply *reply)
+{
+    struct fetch *f = arg;
+    if (accept_reply(f, reply))
+        read_link(f, reply);
+    settle(f);
+}
+
+static void on_index_size(void *arg, const redisReply *reply)
+{
+    struct fetch *f = arg;
+    const struct fetch_options *o = &f->all->options;
+    if (accept_reply(f, reply)) {
+        f->failed = reply->type != REDIS_REPLY_INTEGER;
+        if (!f->failed)
+            page_builder_set_index_size(f->page, reply->integer);
+        if (!f->failed && invalidation_may_store_index(o->invalidation))
+            entries_set_index_size(o->entries, reply->integer);
+    }
+    settle(f);
+}
+
+static void on_members(void *arg, const redisReply *reply)
+{
+    struct fetch *f = arg;
+    if (accept_reply(f, reply)) {
+        f->failed = !page_builder_set_members(f->page, reply);
+        f->found = true; /* a page always exists, if only an empty one */
+    }
+    settle(f);
+}
+
+static void read_summary(struct fetch *f, int at, const redisReply *reply)
+{
+    struct channel_row row;
+    int64_t id = page_builder_members(f->page)->id[at];
+    struct buf *text = f->all->options.text;
+    if (!read_row(f, reply, CHANNEL_SUMMARY, &row)) {
+        page_builder_set_gap(f->page, at, PAGE_GAP_ABSENT);
+        return;
+    }
+    body_report_invalid(&f->all->reports, id, body_write(text, &row, CHANNEL_SUMMARY));
+    struct blob *summary = buf_error(text) == 0 ? blob_new(buf_span(text)) : NULL;
+    f->failed = summary == NULL;
+    if (f->failed)
+        return;
+    page_builder_set_summary(f->page, at, summary);
+    if (invalidation_may_store(f->all->options.invalidation))
+        entries_put(f->all->options.entries, ENTRY_SUMMARY, entries_key_of(&id), summary, 0);
+    blob_unref(summary);
+}
+
+/* One broken card costs itself, not its page. */
+static enum page_gap gap_of(const redisReply *reply)
+{
+    if (resp_is_oversize(reply))
+        return PAGE_GAP_OVERSIZE;
+    bool wrong_type =
+        reply != NULL && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE ", 10) == 0;
+    return wrong_type ? PAGE_GAP_WRONG_TYPE : PAGE_GAP_NONE;
+}
+
+/* Replies come in the order of the commands, one for each summary that was missing. */
+static void on_summary(void *arg, const redisReply *reply)
+{
+    struct fetch *f = arg;
+    int at = page_builder_next_missing(f->page, f->next_summary);
+    enum page_gap gap = gap_of(reply);
+    assert(at >= 0 && f->owed > 0);
+    f->next_summary = at + 1;
+    if (gap != PAGE_GAP_NONE) {
+        f->owed--;
+        page_builder_set_gap(f->page, at, gap);
+    } else if (accept_reply(f, reply)) {
+        read_summary(f, at, reply);
+    }
+    settle(f);
+}
+
+/* --- batches --- */
+
+static void send_card(struct fetch *f)
+{
+    compose_hmget(f->all, f->id, CHANNEL_CARD);
+    send_command(f, on_card);
+}
+
+static void send_index(struct fetch *f)
+{
+    unwatch(f);
+    page_builder_reset(f->page);
+    f->invalidated = false;
+    f->index_epoch = f->all->index_epoch;
+    begin_index_command(f->all, SPAN("ZCARD"), 0);
+    send_command(f, on_index_size);
+    compose_zrange(f->all, f->number);
+    send_command(f, on_members);
+}
+
+static void send_summaries(struct fetch *f)
+{
+    const struct page_members *m = page_builder_members(f->page);
+    f->found = true;
+    f->page_known = false;
+    watch(f);
+    (void)page_builder_gather(f->page, f->all->options.entries);
+    f->next_summary = 0;
+    for (int at = -1; (at = page_builder_next_missing(f->page, at + 1)) >= 0;) {
+        compose_hmget(f->all, m->id[at], CHANNEL_SUMMARY);
+        send_command(f, on_summary);
+    }
+}
+
+static void send_first(struct fetch *f)
+{
+    switch (f->type) {
     case QUERY_AUTH_ONLY:
         f->found = true;
         break;
     case QUERY_CARD:
         f->id = f->number;
-        fetch_card_send(f);
+        send_card(f);
         break;
     case QUERY_CARD_BY_LINK:
-        fetch_link_send(f);
+        compose_get(f->all, link_of(f));
+        send_command(f, on_link);
         break;
     case QUERY_PAGE:
-        if (f->step == FETCH_PAGE_ITEMS)
-            fetch_page_send_items(f);
-        else
-            fetch_page_send(f);
+        if (!f->page_known) {
+            send_index(f);
+            break;
+        }
+        enter(f, FETCH_SUMMARIES);
+        send_summaries(f);
         break;
     }
 }
 
-int fetch_start(struct fetch *f)
+/* Sends the first batch. Returns 0, or -ENOMEM when no command could be sent: then nothing will come. When
+ * only some could be sent, the fetch fails after their replies. */
+static int start(struct fetch *f)
 {
-    f->doubts = f->cache->catalogue.doubts;
-    if (f->needs_auth)
-        send_verdict(f);
+    f->doubts = invalidation_doubts(f->all->options.invalidation);
+    enter(f, FETCH_FIRST);
+    if (f->needs_auth) {
+        compose_sismember(f->all, &f->key);
+        send_command(f, on_auth);
+    }
     if (!f->failed)
-        send_target(f);
+        send_first(f);
     return f->owed == 0 ? -ENOMEM : 0;
 }
 
 /* The next batch. False when there is nothing more to send. */
 static bool advance(struct fetch *f)
 {
-    if (f->target == QUERY_CARD_BY_LINK && f->step == FETCH_FIRST && f->found) {
-        f->step = FETCH_LINKED_CARD;
+    if (f->state != FETCH_FIRST)
+        return false;
+    if (f->type == QUERY_CARD_BY_LINK && f->found) {
+        enter(f, FETCH_LINKED_CARD);
         f->found = false;
-        inflight_remove(f->cache, f); /* who asks now knows where the link leads, and will ask for the card */
-        fetch_card_send(f);
-    } else if (f->target == QUERY_PAGE && f->step == FETCH_FIRST) {
-        f->step = FETCH_PAGE_ITEMS;
-        fetch_page_send_items(f);
+        unpublish(f); /* the link is known now: what comes next asks for the card */
+        send_card(f);
+    } else if (f->type == QUERY_PAGE) {
+        enter(f, FETCH_SUMMARIES);
+        send_summaries(f);
     }
     return f->owed > 0;
 }
 
-static void compose_answer(struct fetch *f)
+/* --- the result --- */
+
+static bool was_invalidated(const struct fetch *f)
 {
-    struct cache_result *a = &f->answer;
-    if (f->failed)
-        a->status = CACHE_UNAVAILABLE;
-    else if (f->refused)
-        a->status = CACHE_KEY_INVALID;
-    else
-        a->status = f->found ? CACHE_FOUND : CACHE_NOT_FOUND;
-    if (a->status != CACHE_FOUND) { /* a card that came along with a refused key is for nobody */
-        blob_unref(a->body);
-        a->body = NULL;
-    }
-    if (a->status == CACHE_FOUND && f->target == QUERY_PAGE)
-        a->body = page_builder_compose(f->page, &a->last_page);
-    if (a->status == CACHE_FOUND && f->target != QUERY_AUTH_ONLY && a->body == NULL)
-        a->status = CACHE_OUT_OF_MEMORY;
+    return f->invalidated || f->index_epoch != f->all->index_epoch;
 }
 
-/* What everybody has given up is half done: not to be remembered. */
-void fetch_conclude(struct fetch *f)
+static struct blob *compose_page(struct fetch *f)
 {
+    const struct fetch_options *o = &f->all->options;
+    const struct page_members *m = page_builder_members(f->page);
+    struct page_info info;
+    struct blob *body = page_builder_compose(f->page, o->text, &info);
+    if (body != NULL && invalidation_may_store_index(o->invalidation) && !was_invalidated(f))
+        entries_put_page(o->entries, &info, m->id, m->count, body);
+    page_builder_report_gaps(f->page, &f->all->reports);
+    f->result.last_page = info.last;
+    return body;
+}
+
+static void compose_result(struct fetch *f)
+{
+    struct cache_result *r = &f->result;
+    if (f->failed)
+        r->status = CACHE_UNAVAILABLE;
+    else if (f->refused)
+        r->status = CACHE_KEY_INVALID;
+    else
+        r->status = f->found ? CACHE_FOUND : CACHE_NOT_FOUND;
+    if (r->status != CACHE_FOUND) { /* a card that came along with a refused key is not served */
+        blob_unref(r->body);
+        r->body = NULL;
+    }
+    if (r->status == CACHE_FOUND && f->type == QUERY_PAGE)
+        r->body = compose_page(f);
+    if (r->status == CACHE_FOUND && f->type != QUERY_AUTH_ONLY && r->body == NULL)
+        r->status = CACHE_OUT_OF_MEMORY;
+}
+
+static void fetch_free(struct fetch *f)
+{
+    assert(f->owed == 0 && list_empty(&f->requests));
+    list_remove(&f->link);
+    unpublish(f);
+    unwatch(f);
+    page_builder_free(f->page);
+    blob_unref(f->result.body);
+    free(f);
+}
+
+/* Without requests the result is half done: it is not composed, and not cached. */
+static void conclude(struct fetch *f)
+{
+    const struct cache_query q = {.target = f->type, .number = f->number, .link = link_of(f)};
     if (!f->lost && !list_empty(&f->requests))
-        compose_answer(f);
-    f->ended(f);
+        compose_result(f);
+    enter(f, FETCH_ENDED);
+    unpublish(f);
+    f->all->options.ended(f->all->options.arg, &f->requests, &q, f->lost ? NULL : &f->result);
+    fetch_free(f);
 }
 
 /*
- * A page is read again in any case: between the index and the cards a loader may have been at work. For the
- * rest see catalogue.c.
+ * Between a reply that lacks something and the check all of it may have come back: where a change of the keys
+ * was told meanwhile, or changes are not told at all, what lacks something is read once more behind a check,
+ * and another check follows. A page is read again in any case: between the index and the cards a loader may
+ * have been at work.
  */
 static bool must_be_read_again(const struct fetch *f)
 {
-    bool certain = invalidation_may_store(f->cache) && f->doubts == f->cache->catalogue.doubts;
+    const struct invalidation *i = f->all->options.invalidation;
+    bool certain = invalidation_may_store(i) && f->doubts == invalidation_doubts(i);
     bool incomplete = !f->refused && f->page != NULL && page_builder_is_incomplete(f->page);
     return !f->again && (incomplete || !certain);
 }
 
-void fetch_confirmed(struct fetch *f)
+/* There was a catalogue behind all replies. */
+static void confirm(struct fetch *f)
 {
     if (list_empty(&f->requests) || !must_be_read_again(f)) {
-        fetch_conclude(f);
+        conclude(f);
         return;
     }
     f->again = true;
-    f->step = FETCH_FIRST;
     f->found = f->refused = false;
-    blob_unref(f->answer.body);
-    f->answer.body = NULL;
-    if (fetch_start(f) == 0)
+    blob_unref(f->result.body);
+    f->result.body = NULL;
+    if (start(f) == 0)
         return;
     f->failed = true;
-    fetch_conclude(f);
+    conclude(f);
 }
 
-/* What an emptied Redis would answer as well. */
+void fetches_confirm(struct fetches *fs, enum catalogue_state state)
+{
+    struct list waiting;
+    list_init(&waiting);
+    list_splice(&waiting, &fs->unconfirmed);
+    while (!list_empty(&waiting)) {
+        struct fetch *f = LIST_ENTRY(waiting.next, struct fetch, link);
+        list_remove(&f->link);
+        f->failed = state == CATALOGUE_UNKNOWN;
+        f->lost = state != CATALOGUE_UNKNOWN && state != CATALOGUE_PRESENT;
+        if (state == CATALOGUE_PRESENT)
+            confirm(f);
+        else
+            conclude(f);
+    }
+}
+
+/* True when an emptied Redis would have answered as well. */
 static bool lacks_something(const struct fetch *f)
 {
     return f->refused || !f->found || (f->page != NULL && page_builder_lacks_something(f->page));
 }
 
-void fetch_settle(struct fetch *f)
+static void settle(struct fetch *f)
 {
     if (f->owed > 0)
         return;
     bool wanted = !f->lost && !list_empty(&f->requests);
     if (wanted && !f->failed && !f->refused && advance(f))
         return;
-    if (wanted && !f->failed && lacks_something(f))
-        catalogue_await(f);
-    else
-        fetch_conclude(f);
+    if (!wanted || f->failed || !lacks_something(f)) {
+        conclude(f);
+        return;
+    }
+    enter(f, FETCH_UNCONFIRMED);
+    list_append(&f->all->unconfirmed, &f->link);
+    f->all->options.check(f->all->options.arg);
 }
 
-void fetch_report_left_out(struct cache *s, int64_t id, const char *why)
+/* --- one fetch --- */
+
+static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, bool needs_auth,
+                               struct page_builder *known)
 {
-    struct log_line line;
-    if (!is_news(s, id, CACHE_REPORT_SKIPPED) ||
-        !log_begin(&line, LOG_WARN, "index member left out of its page"))
-        return;
-    log_int(&line, "channel", id);
-    log_str(&line, "reason", span_of(why));
-    log_end(&line);
+    bool paged = q->target == QUERY_PAGE;
+    struct page_builder *page = paged && known == NULL ? page_builder_new(q->number) : known;
+    struct fetch *f = calloc(1, sizeof *f + q->link.len);
+    if (f == NULL || (paged && page == NULL)) {
+        page_builder_free(page);
+        free(f);
+        return NULL;
+    }
+    list_init(&f->link);
+    list_init(&f->requests);
+    f->all = fs;
+    f->needs_auth = needs_auth;
+    f->page = page;
+    f->page_known = known != NULL;
+    f->index_epoch = fs->index_epoch;
+    f->key = q->key;
+    f->type = q->target;
+    f->number = q->number;
+    f->link_len = q->link.len;
+    if (q->link.len > 0)
+        memcpy(f->link_text, q->link.data, q->link.len);
+    if (!needs_auth)
+        publish(f);
+    return f;
 }
 
-void fetch_report_unreadable(struct fetch *f, int64_t id, unsigned fields)
+static void wait_for_connection(struct fetch *f)
 {
-    if (fields == 0)
-        return;
-    struct cache *s = f->cache;
-    metric_add(&s->options.metrics->invalid_values_total, (uint64_t)__builtin_popcount(fields));
-    struct log_line line;
-    if (!is_news(s, id, CACHE_REPORT_INVALID_VALUE) ||
-        !log_begin(&line, LOG_WARN, "unreadable value in redis, served as absent"))
-        return;
-    log_int(&line, "channel", id);
-    log_str(&line, "field", channel_field_name((enum channel_field)__builtin_ctz(fields)));
-    log_int(&line, "fields", __builtin_popcount(fields));
-    log_end(&line);
+    f->failed = false;
+    enter(f, FETCH_WAITING);
+    list_append(&f->all->waiting, &f->link);
+}
+
+struct fetch *fetch_begin(struct fetches *fs, const struct cache_query *q, bool needs_auth,
+                          struct page_builder *known, struct list *request)
+{
+    struct fetch *f = fetch_new(fs, q, needs_auth, known);
+    if (f == NULL)
+        return NULL;
+    if (!invalidation_is_connected(fs->options.invalidation)) {
+        wait_for_connection(f);
+    } else if (start(f) != 0) {
+        fetch_free(f);
+        return NULL;
+    }
+    fetch_join(f, request);
+    return f;
+}
+
+void fetch_join(struct fetch *f, struct list *request)
+{
+    list_append(&f->requests, request);
+}
+
+void fetch_leave(struct fetch *f, struct list *request)
+{
+    bool waits = f->state == FETCH_WAITING || f->state == FETCH_UNCONFIRMED;
+    list_remove(request);
+    if (list_empty(&f->requests) && waits)
+        fetch_free(f);
+}
+
+/* --- all of them --- */
+
+int fetches_init(struct fetches *fs, const struct fetch_options *options)
+{
+    *fs = (struct fetches){.options = *options, .reports = {.metrics = options->metrics}};
+    list_init(&fs->waiting);
+    list_init(&fs->unconfirmed);
+    fs->seed = hash_new_seed(fs);
+    int err = table_init(&fs->inflight);
+    if (err == 0)
+        err = table_init(&fs->page_members);
+    if (err == 0)
+        err = init_hmget(fs, CHANNEL_CARD);
+    if (err == 0)
+        err = init_hmget(fs, CHANNEL_SUMMARY);
+    return err == 0 ? init_sismember(fs) : err;
+}
+
+void fetches_fini(struct fetches *fs)
+{
+    assert(list_empty(&fs->waiting) && list_empty(&fs->unconfirmed));
+    table_fini(&fs->inflight);
+    table_fini(&fs->page_members);
+    buf_fini(&fs->hmget[CHANNEL_CARD].text);
+    buf_fini(&fs->hmget[CHANNEL_SUMMARY].text);
+    buf_fini(&fs->sismember);
+    buf_fini(&fs->key);
+    buf_fini(&fs->command);
+}
+
+void fetches_start_waiting(struct fetches *fs)
+{
+    struct list waiting;
+    list_init(&waiting);
+    list_splice(&waiting, &fs->waiting);
+    while (!list_empty(&waiting)) {
+        struct fetch *f = LIST_ENTRY(waiting.next, struct fetch, link);
+        list_remove(&f->link);
+        if (start(f) != 0)
+            wait_for_connection(f); /* until its deadline */
+    }
 }

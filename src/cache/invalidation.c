@@ -1,178 +1,83 @@
-/*
- * Keeping memory true. See cache_internal.h and docs/architecture.md.
- *
- * One connection carries both our reads and Redis' invalidations. Redis queues the invalidations of a turn
- * after that turn's replies and before it writes either, so on the stream
- *   - a reply that is older than a write stands before that write's invalidation: what it said is dropped in
- * time;
- *   - a reply that stands behind an invalidation knows of the write: it may be remembered;
- *   - the writer's acknowledgement does not leave before the invalidation is queued: who has read it is at
- * most one network delay ahead of us. Hence the only rule for what one key says: apply replies and pushes
- * strictly in stream order.
- *
- * The last of these has two exceptions, which cost the rest of the turn but not the order on our stream:
- * Redis and Valkey from version 8 on with io-threads write acknowledgements while the turn goes on, and any
- * Redis does while a script is busy (longer than busy-reply-threshold). A turn that outlasts the lease leaves
- * our PING unanswered or refused: memory then speaks as for a Redis that was lost.
- *
- * A page is made of several keys read one after the other; if one of them is named while it is being put
- * together, it is answered but not remembered. What is written while there is no connection is never told, so
- * a new connection begins with nothing. A change of everything, of the index or of the keys may have left
- * nothing at all: memory is neither used nor dropped for it before a check (catalogue.c).
- */
-#include "cache/fetch.h"
+/* Pushes, and what the loss of a connection means for the cache; see invalidation.h. */
+#include "cache/invalidation.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/parse.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-bool invalidation_may_store(const struct cache *s)
+int invalidation_init(struct invalidation *i, const struct keyspace *keyspace, struct cache_metrics *metrics,
+                      struct loop_lag *loop_lag, bool enabled,
+                      const struct invalidation_subscriber *subscriber)
 {
-    return s->options.cache_size > 0 && redis_connection_is_tracking(s->redis_connection) && !s->suspended &&
-           (s->catalogue.changes & CHANGE_ALL) == 0;
+    *i = (struct invalidation){.keyspace = keyspace,
+                               .metrics = metrics,
+                               .loop_lag = loop_lag,
+                               .subscriber = *subscriber,
+                               .enabled = enabled};
+    keyspace_index(keyspace, &i->index_key);
+    keyspace_api_keys(keyspace, &i->api_keys_key);
+    return buf_error(&i->index_key) != 0 ? -ENOMEM : buf_error(&i->api_keys_key);
 }
 
-bool invalidation_may_store_index(const struct cache *s)
+void invalidation_fini(struct invalidation *i)
 {
-    return invalidation_may_store(s) && (s->catalogue.changes & CHANGE_INDEX) == 0;
+    buf_fini(&i->index_key);
+    buf_fini(&i->api_keys_key);
 }
 
-/* --- what changes --- */
+/* --- pushes --- */
 
-static void overtake(struct cache *s, struct page_builder *p)
+/* Whether it is deferred until a check. */
+static bool defer(struct invalidation *i, unsigned what, bool checking)
 {
-    if (p->invalidated)
-        return;
-    p->invalidated = true;
-    const struct cache_query q = {.target = QUERY_PAGE, .number = p->number};
-    struct fetch *f = inflight_find(s, &q);
-    if (f != NULL && f->page == p)
-        inflight_remove(s, f);
+    uint64_t now = clock_boot_ms();
+    uint64_t *last_ms = what == INVALIDATED_INDEX ? &i->index_check_ms : &i->keys_check_ms;
+    if (what != INVALIDATED_ALL && !checking && now - *last_ms < INVALIDATION_CHECK_INTERVAL_MS)
+        return false;
+    *last_ms = now;
+    if (i->deferred == 0)
+        i->deferred_ms = now;
+    i->deferred |= what;
+    return true;
 }
 
-static void unjoin(struct cache *s, const struct cache_query *q)
+/* What is in flight is of before or after the change: either way it is not cached, and not shared. */
+static void notice(struct invalidation *i, unsigned what, bool checking)
 {
-    struct fetch *f = inflight_find(s, q);
-    if (f != NULL)
-        inflight_remove(s, f);
+    const struct invalidation_subscriber *to = &i->subscriber;
+    i->doubts += what != INVALIDATED_INDEX;
+    to->noticed(to->arg, what);
+    if (defer(i, what, checking))
+        to->check(to->arg);
+    else
+        to->drop(to->arg, what);
 }
 
-static void card_changed(struct cache *s, int64_t id)
+static void key_changed(struct invalidation *i, struct span key, bool checking)
 {
-    audit_invalidated(s, ENTRY_CARD, id, SPAN_ABSENT);
-    entries_drop(&s->entries, ENTRY_CARD, entries_key_of(&id));
-    entries_drop(&s->entries, ENTRY_SUMMARY, entries_key_of(&id));
-    entries_invalidate_page_of(&s->entries, id);
-    unjoin(s, &(struct cache_query){.target = QUERY_CARD, .number = id});
-    const struct table_slot *slot = table_find(&s->page_members, entries_hash_id(&s->entries, id));
-    for (; slot != NULL; slot = table_find_next(&s->page_members, slot))
-        overtake(s, slot->entry);
-}
-
-static void link_changed(struct cache *s, struct span link)
-{
-    audit_invalidated(s, ENTRY_LINK, 0, link);
-    entries_drop(&s->entries, ENTRY_LINK, link);
-    unjoin(s, &(struct cache_query){.target = QUERY_CARD_BY_LINK, .link = link});
-}
-
-static void index_changed(struct cache *s)
-{
-    s->index_known = false;
-    s->index_epoch++; /* pages that are being put together are overtaken, and nobody joins them */
-    entries_drop_pages(&s->entries);
-}
-
-static void keys_changed(struct cache *s)
-{
-    api_keys_clear(&s->api_keys);
-    s->auth_epoch++;
-    api_keys_fetch_begin(s);
-}
-
-static void forget_everything(struct cache *s)
-{
-    metric_add(&s->options.metrics->cache_flushes_total, 1);
-    entries_clear(&s->entries);
-    index_changed(s);
-    s->flush_epoch++; /* nobody joins what is under way */
-    api_keys_clear(&s->api_keys);
-    s->auth_epoch++;
-}
-
-static bool is_named(struct cache *s, struct span key,
-                     void (*append)(const struct keyspace *k, struct buf *out))
-{
-    buf_clear(&s->key);
-    append(s->options.keyspace, &s->key);
-    return buf_error(&s->key) != 0 || span_equal(buf_span(&s->key), key); /* in doubt: changed */
-}
-
-/* What is under way knows of the change or not: either way it is not remembered, and nobody new joins. */
-static void index_told(struct cache *s)
-{
-    s->index_epoch++;
-    audit_invalidated(s, ENTRY_PAGE, 0, SPAN_ABSENT);
-    if (!catalogue_defer(s, CHANGE_INDEX))
-        index_changed(s);
-}
-
-static void keys_told(struct cache *s)
-{
-    audit_invalidated(s, ENTRY_AUTH, 0, SPAN_ABSENT);
-    if (!catalogue_defer(s, CHANGE_KEYS))
-        keys_changed(s);
-}
-
-static void everything_told(struct cache *s)
-{
-    s->index_epoch++;
-    s->flush_epoch++;
-    audit_reset(s);
-    (void)catalogue_defer(s, CHANGE_ALL);
-}
-
-void invalidation_apply(struct cache *s)
-{
-    unsigned changes = s->catalogue.changes;
-    s->catalogue.changes = 0;
-    if ((changes & CHANGE_ALL) != 0) {
-        forget_everything(s);
-        api_keys_fetch_begin(s);
-    } else {
-        if ((changes & CHANGE_INDEX) != 0)
-            index_changed(s);
-        if ((changes & CHANGE_KEYS) != 0)
-            keys_changed(s);
-    }
-    cache_schedule_reclaim(s);
-}
-
-static void key_changed(struct cache *s, struct span key)
-{
+    const struct invalidation_subscriber *to = &i->subscriber;
     int64_t id = 0;
-    struct span card = keyspace_card_id(s->options.keyspace, key);
-    struct span link = keyspace_link_of(s->options.keyspace, key);
-    loop_lag_begin(s->options.loop_lag);
-    metric_add(&s->options.metrics->cache_invalidations_total, 1);
+    struct span card = keyspace_card_id(i->keyspace, key);
+    struct span link = keyspace_link_of(i->keyspace, key);
+    loop_lag_begin(i->loop_lag);
+    metric_add(&i->metrics->cache_invalidations_total, 1);
     if (card.data != NULL) {
         if (parse_int64(card, &id) == 0)
-            card_changed(s, id);
+            to->card(to->arg, id);
     } else if (link.data != NULL) {
-        link_changed(s, link);
-    } else {
-        if (is_named(s, key, keyspace_index))
-            index_told(s);
-        if (is_named(s, key, keyspace_api_keys))
-            keys_told(s);
+        to->link(to->arg, link);
+    } else if (span_equal(key, buf_span(&i->index_key))) {
+        notice(i, INVALIDATED_INDEX, checking);
+    } else if (span_equal(key, buf_span(&i->api_keys_key))) {
+        notice(i, INVALIDATED_KEYS, checking);
     }
 }
 
-/* Only where tests are to see what deafness looks like. */
-static bool is_deaf(void)
+/* Only where tests are to see what a process looks like that ignores invalidations. */
+static bool is_ignoring(void)
 {
 #ifdef CHANNELD_TEST_HOOKS
     return getenv("CHANNELD_TEST_IGNORE_INVALIDATIONS") != NULL;
@@ -183,48 +88,51 @@ static bool is_deaf(void)
 
 /*
  * A push that names many keys is applied as its elements arrive. That is right because each element can only
- * drop what is remembered, so applying it early is a drop that comes early. Nothing that is read in between
- * can be remembered wrongly: no reply stands within a push, so whatever is asked for after the first element
- * is answered by a reply behind the last one. And what the rest of the push has yet to name is served as it
- * was before the push, by which no client goes back in time: a newer value is read from behind the push only.
- * When the connection ends within a push, the next one begins with nothing.
+ * drop entries, so applying it early drops early. Nothing that is read in between can be cached wrongly: no
+ * reply stands within a push, so whatever is asked after the first element is answered behind the last one.
+ * What the rest of the push has yet to name is served as it was before the push, by which no client goes back
+ * in time: a newer value is read from behind the push only. When the connection ends within a push, the next
+ * one begins with an empty cache.
  */
-void invalidation_push(struct cache *s, struct span kind, const redisReply *element)
+void invalidation_push(struct invalidation *i, struct span kind, const redisReply *element, bool checking)
 {
-    if (is_deaf() || s->suspended || !span_equal(kind, SPAN("invalidate")))
+    if (is_ignoring() || i->suspended || !span_equal(kind, SPAN("invalidate")))
         return;
-    if (element->type == REDIS_REPLY_STRING) {
-        key_changed(s, (struct span){element->str, element->len});
-        return;
-    }
-    /* Null: FLUSHALL, or a replica's full resynchronisation. In doubt (a name too long to be read): the same.
-     */
-    everything_told(s);
+    if (element->type == REDIS_REPLY_STRING)
+        key_changed(i, (struct span){element->str, element->len}, checking);
+    else /* null: FLUSHALL, or a replica's full resynchronisation; else a name that is too long to be read */
+        notice(i, INVALIDATED_ALL, checking);
+}
+
+void invalidation_apply(struct invalidation *i)
+{
+    unsigned what = i->deferred;
+    i->deferred = 0;
+    if (what != 0)
+        i->subscriber.drop(i->subscriber.arg, what);
 }
 
 /* --- connections --- */
 
-void invalidation_suspend(struct cache *s)
+void invalidation_suspend(struct invalidation *i)
 {
-    s->suspended = true;
-    s->coherent = false;
-    s->catalogue.changes = 0;
-    metric_set(&s->options.metrics->cache_suspended, 1);
-    forget_everything(s);
-    cache_schedule_reclaim(s);
+    i->suspended = true;
+    i->coherent = false;
+    i->deferred = 0;
+    metric_set(&i->metrics->cache_suspended, 1);
+    i->subscriber.drop(i->subscriber.arg, INVALIDATED_ALL);
 }
 
-void invalidation_begin(struct cache *s)
+void invalidation_connected(struct invalidation *i, bool tracking)
 {
-    s->catalogue.changes = 0;
-    s->catalogue.missing = s->suspended = false;
-    metric_set(&s->options.metrics->cache_suspended, 0);
-    audit_reset(s);
-    metric_set(&s->options.metrics->catalogue_missing, 0);
-    forget_everything(s);
-    s->coherent = invalidation_may_store(s);
-    if (s->coherent)
-        api_keys_fetch_begin(s);
+    assert(!i->connected);
+    i->connected = true;
+    i->tracking = tracking;
+    i->suspended = false;
+    i->deferred = 0;
+    metric_set(&i->metrics->cache_suspended, 0);
+    i->coherent = invalidation_may_store(i);
+    i->subscriber.drop(i->subscriber.arg, INVALIDATED_ALL);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -233,18 +141,18 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 }
 
 /*
- * Who was stopped meanwhile notices late: what was known then is as old as the lease tells. What a replica
- * without master served is as old as what it last heard. Where the catalogue is missing memory stays as it
- * was before Redis told of the change.
+ * A process that was stopped meanwhile notices late: what was known then is as old as the lease tells. What a
+ * replica without a master served is as old as what it last heard.
  */
-void invalidation_connection_lost(struct cache *s)
+void invalidation_lost(struct invalidation *i, uint64_t leased_ms, uint64_t good_ms, bool catalogue_missing)
 {
-    uint64_t leased = redis_connection_last_pong_ms(s->redis_connection) + CACHE_LEASE_MS;
-    s->lost_ms = earlier(clock_boot_ms(), earlier(leased, redis_connection_good_ms(s->redis_connection)));
-    if (s->catalogue.changes != 0)
-        s->lost_ms = earlier(s->lost_ms, s->catalogue.doubted_ms);
-    if (s->catalogue.missing)
-        s->catalogue.changes = 0;
+    assert(i->connected);
+    i->connected = i->tracking = false;
+    i->lost_ms = earlier(clock_boot_ms(), earlier(leased_ms + INVALIDATION_LEASE_MS, good_ms));
+    if (i->deferred != 0)
+        i->lost_ms = earlier(i->lost_ms, i->deferred_ms);
+    if (catalogue_missing)
+        i->deferred = 0;
     else
-        invalidation_apply(s);
+        invalidation_apply(i);
 }

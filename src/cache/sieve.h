@@ -1,14 +1,14 @@
 /*
  * SIEVE eviction (Zhang et al., NSDI 2024): a queue in order of arrival, a mark that a hit sets, and a hand
- * that walks from the oldest to the newest, taking marks away and evicting the first it finds without one. A
- * hit moves nothing.
+ * that walks from the oldest node to the newest, clears marks and evicts the first node without one. A hit
+ * moves nothing.
  *
  * Where all of a large queue is marked, one eviction would walk over all of it. So the steps of the hand are
- * bounded: each eviction grants SIEVE_STEPS of them, and what is not needed is saved for later ones, up to
- * SIEVE_STEPS_MAX. When the saving is used up, the entry under the hand is evicted, marked or not: until the
- * run of marked entries is over the policy is then FIFO with one entry in SIEVE_STEPS. In the long run an
- * eviction takes fewer steps than it grants; the bound is felt only where runs of marked entries are longer
- * than SIEVE_STEPS_MAX, and costs a quarter of a point of the hit ratio there (bench/hitratio).
+ * bounded: each eviction grants SIEVE_STEPS of them, and unused ones are saved for later evictions, up to
+ * SIEVE_STEPS_MAX. When none are left, the node under the hand is evicted, marked or not: until the run of
+ * marked nodes is over the policy is FIFO with one node in SIEVE_STEPS. In the long run an eviction takes
+ * fewer steps than it grants; the bound is felt only where runs of marked nodes are longer than
+ * SIEVE_STEPS_MAX, and costs a quarter of a point of the hit ratio there (bench/hitratio).
  */
 #ifndef CACHE_SIEVE_H
 #define CACHE_SIEVE_H
@@ -24,27 +24,69 @@ struct sieve_node {
 };
 
 struct sieve {
-    struct list queue;       /* oldest first */
-    struct sieve_node *hand; /* where the next search begins; NULL: at the oldest */
-    int steps;               /* saved, for passing over marked entries */
+    struct list queue;       /* the oldest first */
+    struct sieve_node *hand; /* NULL: at the oldest */
+    int steps;               /* saved, for passing over marked nodes */
 };
 
-void sieve_init(struct sieve *s);
+static inline void sieve_init(struct sieve *s)
+{
+    list_init(&s->queue);
+    s->hand = NULL;
+    s->steps = SIEVE_STEPS_MAX;
+}
 
 /* Adds `n` as the newest, unmarked. */
-void sieve_add(struct sieve *s, struct sieve_node *n);
-
-void sieve_remove(struct sieve *s, struct sieve_node *n);
-
-/* The node to evict, still in the queue; NULL when the queue is empty. */
-struct sieve_node *sieve_victim(struct sieve *s);
-
-/* Moves the links of all nodes to the end of `to`; the queue is empty afterwards. */
-void sieve_take_all(struct sieve *s, struct list *to);
+static inline void sieve_add(struct sieve *s, struct sieve_node *n)
+{
+    n->visited = false;
+    list_append(&s->queue, &n->link);
+}
 
 static inline void sieve_hit(struct sieve_node *n)
 {
     n->visited = true;
+}
+
+/* The node that arrived next; NULL behind the newest, from where the hand starts over at the oldest. */
+static inline struct sieve_node *sieve_newer(struct sieve *s, struct sieve_node *n)
+{
+    struct list *next = n->link.next;
+    return next == &s->queue ? NULL : LIST_ENTRY(next, struct sieve_node, link);
+}
+
+static inline void sieve_remove(struct sieve *s, struct sieve_node *n)
+{
+    if (s->hand == n)
+        s->hand = sieve_newer(s, n);
+    list_remove(&n->link);
+}
+
+/* The node to evict, still in the queue; NULL when the queue is empty. */
+static inline struct sieve_node *sieve_victim(struct sieve *s)
+{
+    if (list_empty(&s->queue))
+        return NULL;
+    s->steps += SIEVE_STEPS;
+    if (s->steps > SIEVE_STEPS_MAX)
+        s->steps = SIEVE_STEPS_MAX;
+    for (;; s->steps--) {
+        struct sieve_node *n = s->hand;
+        if (n == NULL)
+            n = LIST_ENTRY(s->queue.next, struct sieve_node, link);
+        s->hand = n;
+        if (!n->visited || s->steps == 0)
+            return n;
+        n->visited = false;
+        s->hand = sieve_newer(s, n);
+    }
+}
+
+/* Moves the links of all nodes to the end of `to`; the queue is empty afterwards. */
+static inline void sieve_take_all(struct sieve *s, struct list *to)
+{
+    list_splice(to, &s->queue);
+    s->hand = NULL;
 }
 
 #endif

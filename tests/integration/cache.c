@@ -335,6 +335,6 @@ TEST_CASE_WITH(uncached_invalid_value_is_logged_once, uncached, fixture_teardown
         assert_int_equal(fixture_status(fixture, "channel/by-id/77/"), 200);
     server_await_metric(&fixture->server, "channeld_invalid_values_total", before + 20);
     char *log = fixture_stop_server(fixture);
-    assert_in_range(text_count(log, "unreadable value in redis"), 1, 2);
+    assert_in_range(text_count(log, "invalid value in redis"), 1, 2);
     free(log);
 }

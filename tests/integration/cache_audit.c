@@ -44,11 +44,11 @@ static void expect_noticed(struct fixture *f, const char *key)
 {
     assert_true(wait_until_politely(is_noticed, f, NOTICE_MS));
     assert_true(server_metric(&f->server, SUSPENDED) >= 1);
-    server_await_log(&f->server, "redis did not tell of a change");
+    server_await_log(&f->server, "no invalidation arrived for a change");
     char *log = server_log(&f->server);
     if (strstr(log, key) == NULL)
         fail_msg("%s is not named: %s", key, log);
-    assert_int_equal(text_count(log, "redis did not tell of a change"), 1);
+    assert_int_equal(text_count(log, "no invalidation arrived for a change"), 1);
     free(log);
 }
 

@@ -1,16 +1,43 @@
-/* The ring knows exactly the digests it was given. */
+/* The API key set: reading it in any way, and what is known of a key meanwhile. */
 #include "cache/api_keys.h"
 
-#include <errno.h>
+#include "base/hash.h"
+#include "redis/resp.h"
 
 #include "unit/check.h"
 
-enum { KEYS = 1000 };
+enum { KEYS = 1000, LARGE = API_KEYS_AT_ONCE_MAX + 1, BUDGET = 1 << 20 };
 
-static char hex[KEYS][DIGEST_HEX_LEN];
-static redisReply member[KEYS];
-static redisReply *members[KEYS];
-static struct api_keys ring;
+static char hex[LARGE][DIGEST_HEX_LEN];
+static redisReply member[LARGE];
+static redisReply *members[LARGE];
+
+static struct cache_metrics metrics;
+static struct keyspace keyspace;
+static struct entries entries;
+static struct api_keys keys;
+static struct buf command;
+static uint64_t now_ms;
+
+static int set_up(void **state)
+{
+    (void)state;
+    metrics = (struct cache_metrics){0};
+    command = BUF_INIT;
+    now_ms = 1000;
+    return keyspace_init(&keyspace, SPAN("test:")) != 0 || entries_init(&entries, BUDGET, &metrics) != 0 ||
+           api_keys_init(&keys, &keyspace, &entries, &metrics) != 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    entries_check(&entries);
+    api_keys_fini(&keys);
+    entries_fini(&entries);
+    buf_fini(&command);
+    return 0;
+}
 
 static struct digest digest_of_number(int i)
 {
@@ -19,10 +46,11 @@ static struct digest digest_of_number(int i)
     return d;
 }
 
-static redisReply set_of(size_t count)
+/* `count` members, from number `first` on. */
+static redisReply set_of(int first, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        struct digest d = digest_of_number((int)i);
+        struct digest d = digest_of_number(first + (int)i);
         digest_hex(&d, hex[i]);
         member[i] = (redisReply){.type = REDIS_REPLY_STRING, .str = hex[i], .len = DIGEST_HEX_LEN};
         members[i] = &member[i];
@@ -30,161 +58,334 @@ static redisReply set_of(size_t count)
     return (redisReply){.type = REDIS_REPLY_SET, .elements = count, .element = members};
 }
 
-static int load(const redisReply *set, uint64_t *unreadable)
-{
-    *unreadable = 0;
-    int err = api_keys_begin(&ring, set->type == REDIS_REPLY_SET ? set->elements : 0);
-    if (err == 0)
-        err = api_keys_add(&ring, set, unreadable);
-    if (err == 0)
-        api_keys_seal(&ring);
-    return err;
-}
-
-static enum auth_result verdict_of_number(int i)
+static enum auth_result check(int i)
 {
     struct digest d = digest_of_number(i);
-    return api_keys_check(&ring, &d);
+    return api_keys_check(&keys, &d, 0);
 }
 
-TEST(before_it_is_loaded_every_verdict_is_unknown)
+static enum api_keys_progress reply_integer(long long value)
 {
-    api_keys_init(&ring);
-    assert_int_equal(verdict_of_number(1), AUTH_RESULT_UNKNOWN);
-    api_keys_fini(&ring);
+    const redisReply reply = {.type = REDIS_REPLY_INTEGER, .integer = value};
+    return api_keys_reply(&keys, &reply, now_ms, &command);
+}
+
+static enum api_keys_progress reply_error(const char *text)
+{
+    char copy[64];
+    (void)snprintf(copy, sizeof copy, "%s", text);
+    const redisReply reply = {.type = REDIS_REPLY_ERROR, .str = copy, .len = strlen(copy)};
+    return api_keys_reply(&keys, &reply, now_ms, &command);
+}
+
+/* The reply of SSCAN: the cursor, and members as set_of leaves them. */
+static enum api_keys_progress reply_portion(const char *cursor, redisReply list)
+{
+    char copy[64];
+    (void)snprintf(copy, sizeof copy, "%s", cursor);
+    list.type = REDIS_REPLY_ARRAY;
+    redisReply at = {.type = REDIS_REPLY_STRING, .str = copy, .len = strlen(copy)};
+    redisReply *parts[] = {&at, &list};
+    const redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = parts};
+    return api_keys_reply(&keys, &reply, now_ms, &command);
+}
+
+#define assert_command(text) assert_buf(&command, text)
+
+static const char SCARD[] = "*2\r\n$5\r\nSCARD\r\n$13\r\ntest:api_keys\r\n";
+static const char SMEMBERS[] = "*2\r\n$8\r\nSMEMBERS\r\n$13\r\ntest:api_keys\r\n";
+
+static void begin_reading(void)
+{
+    assert_true(api_keys_read(&keys, now_ms, &command));
+    assert_command(SCARD);
+}
+
+/* Reads a set that comes in one reply. */
+static enum api_keys_progress read_at_once(const redisReply *set)
+{
+    begin_reading();
+    assert_int_equal(reply_integer((long long)set->elements), API_KEYS_SEND);
+    assert_command(SMEMBERS);
+    return api_keys_reply(&keys, set, now_ms, &command);
+}
+
+/* Up to the first SSCAN. */
+static void begin_portions(void)
+{
+    begin_reading();
+    assert_int_equal(reply_integer(LARGE), API_KEYS_SEND);
+    assert_command("*5\r\n$5\r\nSSCAN\r\n$13\r\ntest:api_keys\r\n$1\r\n0\r\n$5\r\nCOUNT\r\n$4\r\n1000\r\n");
+}
+
+TEST(before_it_is_read_every_result_is_unknown)
+{
+    assert_int_equal(check(1), AUTH_RESULT_UNKNOWN);
+    assert_int_equal(api_keys_size(&keys), -1);
 }
 
 TEST(every_member_is_valid_and_nothing_else)
 {
-    const redisReply set = set_of(KEYS);
-    uint64_t unreadable = 1;
-    assert_int_equal(load(&set, &unreadable), 0);
-    assert_int_equal(unreadable, 0);
-    for (int i = 0; i < KEYS; i++)
-        assert_int_equal(verdict_of_number(i), AUTH_RESULT_VALID);
-    for (int i = KEYS; i < 3 * KEYS; i++)
-        assert_int_equal(verdict_of_number(i), AUTH_RESULT_INVALID);
-    api_keys_fini(&ring);
-}
-
-/* A million comparisons instead of a few thousand, were they to lie side by side; with as many as are held it
- * would be minutes. */
-TEST(members_that_are_much_alike_are_spread)
-{
-    redisReply set = set_of(KEYS);
-    uint64_t unreadable = 0;
-    int longest = 0;
-    int run = 0;
-    for (int i = 0; i < KEYS; i++) {
-        char text[DIGEST_HEX_LEN + 1];
-        (void)snprintf(text, sizeof text, "%064x", i);
-        memcpy(hex[i], text, DIGEST_HEX_LEN);
-    }
-    api_keys_init(&ring);
-    assert_int_equal(load(&set, &unreadable), 0);
-    for (size_t at = 0; at < ring.capacity; at++) {
-        run = ring.taken[at] ? run + 1 : 0;
-        longest = run > longest ? run : longest;
-    }
-    assert_in_range(longest, 1, KEYS / 10);
-    api_keys_fini(&ring);
-}
-
-TEST(a_set_that_is_too_large_is_not_held)
-{
-    redisReply set = set_of(1);
-    uint64_t unreadable = 0;
-    set.elements = API_KEYS_MAX + 1;
-    assert_int_equal(load(&set, &unreadable), -E2BIG);
-    assert_int_equal(verdict_of_number(0), AUTH_RESULT_UNKNOWN);
-}
-
-/* One of the digests comes twice, as SSCAN may give them. */
-TEST(a_set_in_portions_is_unknown_until_it_is_sealed)
-{
-    enum { PORTION = 100 };
-    redisReply portion = set_of(KEYS);
-    uint64_t unreadable = 0;
-    assert_int_equal(api_keys_begin(&ring, KEYS), 0);
-    for (int i = 0; i < KEYS; i += PORTION) {
-        portion.elements = i + PORTION < KEYS ? PORTION + 1 : PORTION;
-        portion.element = &members[i];
-        assert_int_equal(api_keys_add(&ring, &portion, &unreadable), 0);
-        assert_int_equal(verdict_of_number(0), AUTH_RESULT_UNKNOWN);
-    }
-    api_keys_seal(&ring);
-    for (int i = 0; i < 2 * KEYS; i++)
-        assert_int_equal(verdict_of_number(i), i < KEYS ? AUTH_RESULT_VALID : AUTH_RESULT_INVALID);
-    api_keys_fini(&ring);
-}
-
-TEST(more_than_was_announced_is_not_held)
-{
-    const redisReply set = set_of(KEYS);
-    uint64_t unreadable = 0;
-    assert_int_equal(api_keys_begin(&ring, KEYS - 1), 0);
-    assert_int_equal(api_keys_add(&ring, &set, &unreadable), -E2BIG);
-    assert_int_equal(api_keys_begin(&ring, API_KEYS_MAX + 1), -E2BIG);
-    assert_int_equal(verdict_of_number(0), AUTH_RESULT_UNKNOWN);
+    const redisReply set = set_of(0, KEYS);
+    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
+    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+    assert_int_equal(api_keys_size(&keys), -1);
+    api_keys_commit(&keys);
+    assert_int_equal(metrics.invalid_values_total, 0);
+    assert_int_equal(api_keys_size(&keys), KEYS);
+    for (int i = 0; i < 3 * KEYS; i++)
+        assert_int_equal(check(i), i < KEYS ? AUTH_RESULT_VALID : AUTH_RESULT_INVALID);
 }
 
 TEST(an_empty_set_refuses_everything)
 {
-    const redisReply set = set_of(0);
-    uint64_t unreadable = 0;
-    assert_int_equal(load(&set, &unreadable), 0);
-    assert_int_equal(verdict_of_number(0), AUTH_RESULT_INVALID);
-    api_keys_fini(&ring);
+    const redisReply set = set_of(0, 0);
+    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
+    api_keys_commit(&keys);
+    assert_int_equal(check(0), AUTH_RESULT_INVALID);
+    assert_int_equal(api_keys_size(&keys), 0);
 }
 
-TEST(loading_again_forgets_what_was_there)
+TEST(the_set_of_a_second_reading_replaces_the_first)
 {
-    redisReply set = set_of(KEYS);
-    uint64_t unreadable = 0;
-    assert_int_equal(load(&set, &unreadable), 0);
-    set.elements = 1;
-    assert_int_equal(load(&set, &unreadable), 0);
-    assert_int_equal(verdict_of_number(0), AUTH_RESULT_VALID);
-    assert_int_equal(verdict_of_number(1), AUTH_RESULT_INVALID);
-    api_keys_clear(&ring);
-    assert_int_equal(verdict_of_number(0), AUTH_RESULT_UNKNOWN);
+    redisReply set = set_of(0, KEYS);
+    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
+    api_keys_commit(&keys);
+    api_keys_invalidate(&keys);
+    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+    assert_int_equal(api_keys_size(&keys), -1);
+    set = set_of(KEYS, 10);
+    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
+    api_keys_commit(&keys);
+    assert_int_equal(check(KEYS), AUTH_RESULT_VALID);
+    assert_int_equal(check(0), AUTH_RESULT_INVALID);
 }
 
-TEST(members_that_are_no_digests_are_counted_and_skipped)
+TEST(members_that_are_no_digests_are_counted_and_left_out)
 {
-    const redisReply set = set_of(3);
-    uint64_t unreadable = 0;
+    const redisReply set = set_of(0, 4);
     member[0].len--;
     member[1].str[5] = 'G';
-    assert_int_equal(load(&set, &unreadable), 0);
-    assert_int_equal(unreadable, 2);
-    assert_int_equal(verdict_of_number(2), AUTH_RESULT_VALID);
-    api_keys_fini(&ring);
+    member[3].type = REDIS_REPLY_INTEGER;
+    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
+    api_keys_commit(&keys);
+    assert_int_equal(metrics.invalid_values_total, 3);
+    assert_int_equal(check(2), AUTH_RESULT_VALID);
+    assert_int_equal(check(0), AUTH_RESULT_INVALID);
+    assert_int_equal(api_keys_size(&keys), 4); /* as Redis counts */
 }
 
-TEST(an_error_reply_leaves_nothing_known)
+TEST(an_invalidation_before_the_members_come_does_not_spoil_them)
 {
-    const redisReply set = set_of(KEYS);
-    const redisReply error = {.type = REDIS_REPLY_ERROR};
-    uint64_t unreadable = 0;
-    assert_int_equal(load(&set, &unreadable), 0);
-    assert_int_not_equal(load(&error, &unreadable), 0);
-    assert_int_equal(verdict_of_number(0), AUTH_RESULT_UNKNOWN);
+    const redisReply set = set_of(0, KEYS);
+    begin_reading();
+    api_keys_invalidate(&keys);
+    assert_false(api_keys_read(&keys, now_ms, &command)); /* one reading is under way */
+    assert_int_equal(reply_integer(KEYS), API_KEYS_SEND);
+    api_keys_invalidate(&keys);
+    assert_false(api_keys_read(&keys, now_ms, &command));
+    assert_int_equal(api_keys_reply(&keys, &set, now_ms, &command), API_KEYS_COMPLETE);
+    api_keys_commit(&keys);
+    assert_int_equal(check(1), AUTH_RESULT_VALID);
 }
+
+TEST(an_invalidation_after_the_members_came_makes_them_worthless)
+{
+    const redisReply set = set_of(0, KEYS);
+    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
+    api_keys_invalidate(&keys);
+    api_keys_commit(&keys);
+    assert_int_equal(check(1), AUTH_RESULT_UNKNOWN);
+    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
+    api_keys_commit(&keys);
+    assert_int_equal(check(1), AUTH_RESULT_VALID);
+}
+
+/* Each portion overlaps with the one before, as those of SSCAN may. */
+TEST(a_large_set_is_read_in_portions)
+{
+    enum { PORTION = 1000 };
+    redisReply portion;
+    begin_portions();
+    for (int i = 0; i < LARGE; i += PORTION) {
+        int first = i > 0 ? i - 1 : 0;
+        int last = i + PORTION < LARGE ? i + PORTION : LARGE;
+        portion = set_of(first, (size_t)(last - first));
+        assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+        if (last == LARGE)
+            break;
+        assert_int_equal(reply_portion("12345678901234567890", portion), API_KEYS_SEND);
+        assert_command("*5\r\n$5\r\nSSCAN\r\n$13\r\ntest:api_keys\r\n$20\r\n12345678901234567890\r\n"
+                       "$5\r\nCOUNT\r\n$4\r\n1000\r\n");
+    }
+    assert_int_equal(reply_portion("0", portion), API_KEYS_COMPLETE);
+    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+    api_keys_commit(&keys);
+    for (int i = 0; i < 2 * LARGE; i++)
+        assert_int_equal(check(i), i < LARGE ? AUTH_RESULT_VALID : AUTH_RESULT_INVALID);
+}
+
+TEST(an_invalidation_between_portions_ends_the_reading)
+{
+    begin_portions();
+    assert_int_equal(reply_portion("7", set_of(0, KEYS)), API_KEYS_SEND);
+    api_keys_invalidate(&keys);
+    assert_false(api_keys_read(&keys, now_ms, &command));
+    now_ms += API_KEYS_RETRY_MS - 1;
+    assert_int_equal(reply_portion("0", set_of(0, KEYS)), API_KEYS_STOPPED);
+    api_keys_commit(&keys);
+    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+    assert_int_equal(metrics.invalid_values_total, 0);
+    /* It is repeated after a pause from now on: a set that changes all the time is not read all the time. */
+    now_ms += API_KEYS_RETRY_MS - 1;
+    assert_false(api_keys_wants_reading(&keys, now_ms));
+    assert_true(api_keys_wants_reading(&keys, now_ms + 1));
+    begin_portions();
+    assert_int_equal(reply_portion("0", set_of(0, KEYS)), API_KEYS_COMPLETE);
+    api_keys_commit(&keys);
+    assert_int_equal(check(0), AUTH_RESULT_VALID);
+}
+
+TEST(more_members_than_were_announced_are_not_held)
+{
+    begin_portions();
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(reply_portion("7", set_of(i * KEYS, KEYS)), API_KEYS_SEND);
+    assert_int_equal(reply_portion("0", set_of(10 * KEYS, 2)), API_KEYS_STOPPED);
+    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS)); /* too large, until it changes */
+}
+
+TEST(malformed_portions_end_the_reading)
+{
+    static const char *const cursors[] = {"123456789012345678901"};
+    begin_portions();
+    assert_int_equal(reply_portion(cursors[0], set_of(0, 1)), API_KEYS_STOPPED);
+    begin_portions();
+    assert_int_equal(reply_integer(1), API_KEYS_STOPPED);
+    begin_portions();
+    assert_int_equal(reply_error("ERR"), API_KEYS_STOPPED);
+    begin_portions(); /* a server that never comes to an end */
+    int portions = 0;
+    while (reply_portion("1", set_of(0, 1)) == API_KEYS_SEND)
+        portions++;
+    assert_int_equal(portions, API_KEYS_MAX / 100);
+    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+}
+
+TEST(a_reading_that_was_refused_is_repeated_after_a_pause)
+{
+    begin_reading();
+    assert_int_equal(reply_error("NOPERM"), API_KEYS_STOPPED);
+    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS - 1));
+    assert_true(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    begin_reading();
+    assert_int_equal(reply_integer(1), API_KEYS_SEND);
+    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS)); /* it is under way */
+    assert_int_equal(reply_error("NOPERM"), API_KEYS_STOPPED);
+    assert_true(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    begin_reading();
+    assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
+    assert_true(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    begin_portions();
+    assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
+    assert_true(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+}
+
+TEST(a_lost_connection_ends_a_reading)
+{
+    begin_portions();
+    assert_int_equal(reply_portion("7", set_of(0, KEYS)), API_KEYS_SEND);
+    assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
+    api_keys_commit(&keys);
+    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+    const redisReply set = set_of(0, 1);
+    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
+    api_keys_commit(&keys);
+    assert_int_equal(check(0), AUTH_RESULT_VALID);
+    assert_int_equal(check(1), AUTH_RESULT_INVALID);
+}
+
+TEST(results_for_a_set_that_is_too_large_are_cached_one_by_one)
+{
+    struct digest valid = digest_of_number(1);
+    struct digest invalid = digest_of_number(2);
+    begin_reading();
+    api_keys_put_result(&keys, &valid, true, 0); /* it may yet be held */
+    assert_int_equal(reply_integer(API_KEYS_MAX + 1), API_KEYS_STOPPED);
+    assert_int_equal(check(1), AUTH_RESULT_UNKNOWN);
+    assert_int_equal(api_keys_size(&keys), -1);
+    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    api_keys_put_result(&keys, &valid, true, 0);
+    api_keys_put_result(&keys, &invalid, false, 5);
+    assert_int_equal(api_keys_check(&keys, &valid, 0), AUTH_RESULT_VALID);
+    assert_int_equal(api_keys_check(&keys, &invalid, 4), AUTH_RESULT_UNKNOWN);
+    assert_int_equal(api_keys_check(&keys, &invalid, 5), AUTH_RESULT_INVALID);
+    assert_int_equal(check(3), AUTH_RESULT_UNKNOWN);
+    api_keys_invalidate(&keys);
+    assert_int_equal(api_keys_check(&keys, &valid, 9), AUTH_RESULT_UNKNOWN);
+    assert_int_equal(api_keys_check(&keys, &invalid, 9), AUTH_RESULT_UNKNOWN);
+}
+
+TEST(a_set_of_the_largest_size_is_held)
+{
+    begin_reading();
+    assert_int_equal(reply_integer(API_KEYS_MAX), API_KEYS_SEND);
+    assert_int_equal(reply_portion("0", set_of(0, KEYS)), API_KEYS_COMPLETE);
+    api_keys_commit(&keys);
+    assert_int_equal(check(0), AUTH_RESULT_VALID);
+}
+
+TEST(a_set_that_grew_after_its_size_was_read_is_not_held)
+{
+    redisReply set = set_of(0, 1);
+    begin_reading();
+    assert_int_equal(reply_integer(1), API_KEYS_SEND);
+    set.elements = API_KEYS_MAX + 1;
+    assert_int_equal(api_keys_reply(&keys, &set, now_ms, &command), API_KEYS_STOPPED);
+    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    begin_reading();
+    assert_int_equal(reply_integer(1), API_KEYS_SEND);
+    assert_int_equal(api_keys_reply(&keys, &resp_oversize, now_ms, &command), API_KEYS_STOPPED);
+    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+}
+
+/* 100,000 keys cost no more than so many bytes each: the digest, and its part of the table. */
+TEST(a_key_takes_some_seventy_bytes)
+{
+    begin_reading();
+    assert_int_equal(reply_integer(API_KEYS_MAX), API_KEYS_SEND);
+    for (int first = 0; first < API_KEYS_MAX - 10000; first += 10000)
+        assert_int_equal(reply_portion("1", set_of(first, 10000)), API_KEYS_SEND);
+    assert_int_equal(reply_portion("0", set_of(API_KEYS_MAX - 10000, 10000)), API_KEYS_COMPLETE);
+    assert_int_equal(keys.count, API_KEYS_MAX);
+    size_t bytes = table_bytes(&keys.table) + keys.capacity * sizeof *keys.digest;
+    assert_in_range(bytes / API_KEYS_MAX, DIGEST_LEN + sizeof(struct table_slot), 74);
+}
+
+#define OF_A_SET(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(before_it_is_loaded_every_verdict_is_unknown),
-        cmocka_unit_test(every_member_is_valid_and_nothing_else),
-        cmocka_unit_test(members_that_are_much_alike_are_spread),
-        cmocka_unit_test(a_set_that_is_too_large_is_not_held),
-        cmocka_unit_test(a_set_in_portions_is_unknown_until_it_is_sealed),
-        cmocka_unit_test(more_than_was_announced_is_not_held),
-        cmocka_unit_test(an_empty_set_refuses_everything),
-        cmocka_unit_test(loading_again_forgets_what_was_there),
-        cmocka_unit_test(members_that_are_no_digests_are_counted_and_skipped),
-        cmocka_unit_test(an_error_reply_leaves_nothing_known),
+        OF_A_SET(before_it_is_read_every_result_is_unknown),
+        OF_A_SET(every_member_is_valid_and_nothing_else),
+        OF_A_SET(an_empty_set_refuses_everything),
+        OF_A_SET(the_set_of_a_second_reading_replaces_the_first),
+        OF_A_SET(members_that_are_no_digests_are_counted_and_left_out),
+        OF_A_SET(an_invalidation_before_the_members_come_does_not_spoil_them),
+        OF_A_SET(an_invalidation_after_the_members_came_makes_them_worthless),
+        OF_A_SET(a_large_set_is_read_in_portions),
+        OF_A_SET(an_invalidation_between_portions_ends_the_reading),
+        OF_A_SET(more_members_than_were_announced_are_not_held),
+        OF_A_SET(malformed_portions_end_the_reading),
+        OF_A_SET(a_reading_that_was_refused_is_repeated_after_a_pause),
+        OF_A_SET(a_lost_connection_ends_a_reading),
+        OF_A_SET(results_for_a_set_that_is_too_large_are_cached_one_by_one),
+        OF_A_SET(a_set_of_the_largest_size_is_held),
+        OF_A_SET(a_set_that_grew_after_its_size_was_read_is_not_held),
+        OF_A_SET(a_key_takes_some_seventy_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
+    entries_check(&entries);
     entries_fini(&entries);
     assert_int_equal(metrics.cache_entries, 0);
     return 0;
@@ -42,7 +43,7 @@ static void put_text(int64_t id, size_t len)
     free(text);
 }
 
-static struct entry *card(int64_t id)
+static const struct entry *card(int64_t id)
 {
     return entries_find(&entries, ENTRY_CARD, entries_key_of(&id));
 }
@@ -59,9 +60,18 @@ static void put_page(int64_t number, int64_t first_id, int count)
     blob_unref(body);
 }
 
-static struct entry *page(int64_t number)
+static const struct entry *page(int64_t number)
 {
     return entries_find(&entries, ENTRY_PAGE, entries_key_of(&number));
+}
+
+/* The card that a link leads to. */
+static const struct entry *linked(struct span link)
+{
+    const struct entry *found = NULL;
+    const struct entry *e = entries_find_link(&entries, link, &found);
+    assert_ptr_equal(e, entries_peek(&entries, ENTRY_LINK, link));
+    return found;
 }
 
 TEST(what_was_put_in_is_found_by_kind_and_key)
@@ -97,7 +107,7 @@ TEST(what_is_dropped_is_gone)
     assert_int_equal(entries.positive.used, 0);
 }
 
-TEST(a_body_outlives_its_entry_for_who_holds_it)
+TEST(a_body_outlives_its_entry_while_it_is_referenced)
 {
     int64_t id = 3;
     put_card(3, "three");
@@ -107,7 +117,7 @@ TEST(a_body_outlives_its_entry_for_who_holds_it)
     blob_unref(held);
 }
 
-TEST(a_body_with_a_front_holds_its_entry_and_outlives_it)
+TEST(a_body_with_a_headroom_holds_its_entry_and_outlives_it)
 {
     int64_t id = 3;
     struct blob *body = blob_new_headroom(SPAN("three"), ENTRY_HEADROOM);
@@ -123,7 +133,7 @@ TEST(a_body_with_a_front_holds_its_entry_and_outlives_it)
     assert_true(entries.positive.used >= one_block);
 }
 
-TEST(a_front_serves_one_entry_only)
+TEST(a_headroom_serves_one_entry_only)
 {
     int64_t id = 1;
     int64_t other = 2;
@@ -144,20 +154,18 @@ TEST(a_link_finds_its_card_as_long_as_both_are_there)
     int64_t id = 7;
     entries_put(&entries, ENTRY_LINK, link, NULL, id);
     entries_put(&entries, ENTRY_LINK, alias, NULL, id);
-    assert_null(entries_find_linked(&entries, entries_find(&entries, ENTRY_LINK, link)));
+    assert_null(linked(link));
     put_card(id, "old");
     for (int i = 0; i < 2; i++) {
-        assert_ptr_equal(entries_find_linked(&entries, entries_find(&entries, ENTRY_LINK, link)), card(id));
-        assert_ptr_equal(entries_find_linked(&entries, entries_find(&entries, ENTRY_LINK, alias)), card(id));
+        assert_ptr_equal(linked(link), card(id));
+        assert_ptr_equal(linked(alias), card(id));
     }
     put_card(id, "new");
-    assert_memory_equal(entries_find_linked(&entries, entries_find(&entries, ENTRY_LINK, alias))->body->data,
-                        "new", 3);
+    assert_memory_equal(linked(alias)->body->data, "new", 3);
     entries_drop(&entries, ENTRY_LINK, alias);
-    assert_memory_equal(entries_find_linked(&entries, entries_find(&entries, ENTRY_LINK, link))->body->data,
-                        "new", 3);
+    assert_memory_equal(linked(link)->body->data, "new", 3);
     entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
-    assert_null(entries_find_linked(&entries, entries_find(&entries, ENTRY_LINK, link)));
+    assert_null(linked(link));
 }
 
 TEST(the_bytes_stay_within_the_budget_and_the_oldest_go)
@@ -271,7 +279,7 @@ TEST(what_was_cleared_is_never_found_and_freed_in_steps)
     for (int64_t id = 0; id < CARDS; id++)
         put_card(id, "old");
     entries_put(&entries, ENTRY_LINK, link, NULL, 5);
-    assert_non_null(entries_find_linked(&entries, entries_find(&entries, ENTRY_LINK, link)));
+    assert_non_null(linked(link));
     put_page(1, 0, 100);
     entries_drop_pages(&entries);
     put_page(2, 100, 100);
@@ -368,9 +376,9 @@ int main(void)
         IN_A_CACHE(what_was_put_in_is_found_by_kind_and_key),
         IN_A_CACHE(the_later_of_two_entries_counts),
         IN_A_CACHE(what_is_dropped_is_gone),
-        IN_A_CACHE(a_body_outlives_its_entry_for_who_holds_it),
-        IN_A_CACHE(a_body_with_a_front_holds_its_entry_and_outlives_it),
-        IN_A_CACHE(a_front_serves_one_entry_only),
+        IN_A_CACHE(a_body_outlives_its_entry_while_it_is_referenced),
+        IN_A_CACHE(a_body_with_a_headroom_holds_its_entry_and_outlives_it),
+        IN_A_CACHE(a_headroom_serves_one_entry_only),
         IN_A_CACHE(a_link_finds_its_card_as_long_as_both_are_there),
         IN_A_CACHE(the_bytes_stay_within_the_budget_and_the_oldest_go),
         IN_A_CACHE(what_does_not_exist_cannot_push_out_what_does),

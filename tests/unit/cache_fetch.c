@@ -1,0 +1,718 @@
+/* What a fetch asks Redis for, what it makes of the replies, and who shares it. */
+#include "cache/fetch.h"
+
+#include "unit/fake_redis.h"
+
+enum { BUDGET = 1 << 20, RESULTS = 16 };
+
+static struct cache_metrics metrics;
+static struct loop_lag loop_lag;
+static struct keyspace keyspace;
+static struct entries entries;
+static struct catalogue catalogue;
+static struct invalidation invalidation;
+static struct fetches fetches;
+static struct buf text;
+
+static struct list request;        /* of most tests, the only one */
+static int checks;                 /* of the catalogue that were wanted */
+static int auth_valid = -1;        /* what was said of the key; -1: nothing */
+static int ended;                  /* fetches */
+static bool lost;                  /* the last of them */
+static struct cache_result result; /* of the last of them, without its body */
+static char body[4096];
+
+static void on_ended(void *arg, struct list *requests, const struct cache_query *q,
+                     const struct cache_result *fetched)
+{
+    (void)arg;
+    (void)q;
+    ended++;
+    lost = fetched == NULL;
+    body[0] = '\0';
+    result = (struct cache_result){0};
+    if (!lost) {
+        result = *fetched;
+        if (result.body != NULL)
+            (void)snprintf(body, sizeof body, "%.*s", (int)result.body->len, result.body->data);
+        result.body = NULL;
+    }
+    while (!list_empty(requests))
+        list_remove(requests->next);
+}
+
+static void on_check(void *arg)
+{
+    (void)arg;
+    checks++;
+}
+
+static void on_auth_known(void *arg, const struct digest *key, bool valid)
+{
+    (void)arg;
+    assert_int_equal(key->bytes[0], 'k');
+    auth_valid = valid;
+}
+
+static void on_number(void *arg, int64_t id)
+{
+    (void)arg;
+    fetches_invalidate_card(&fetches, id);
+}
+
+static void on_link(void *arg, struct span link)
+{
+    (void)arg;
+    fetches_invalidate_link(&fetches, link);
+}
+
+static void on_change(void *arg, unsigned what)
+{
+    (void)arg;
+    (void)what;
+}
+
+static int set_up(void **state)
+{
+    const struct invalidation_subscriber subscriber = {on_number, on_link,  on_change,
+                                                       on_change, on_check, NULL};
+    (void)state;
+    fake_redis_init();
+    metrics = (struct cache_metrics){0};
+    text = BUF_INIT;
+    checks = ended = 0;
+    auth_valid = -1;
+    lost = false;
+    body[0] = '\0';
+    list_init(&request);
+    assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
+    assert_int_equal(entries_init(&entries, BUDGET, &metrics), 0);
+    catalogue_init(&catalogue, &keyspace);
+    assert_int_equal(invalidation_init(&invalidation, &keyspace, &metrics, &loop_lag, true, &subscriber), 0);
+    invalidation_connected(&invalidation, true);
+    const struct fetch_options options = {.keyspace = &keyspace,
+                                          .metrics = &metrics,
+                                          .entries = &entries,
+                                          .catalogue = &catalogue,
+                                          .invalidation = &invalidation,
+                                          .text = &text,
+                                          .send = fake_redis_send,
+                                          .auth_known = on_auth_known,
+                                          .check = on_check,
+                                          .ended = on_ended};
+    return fetches_init(&fetches, &options);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    assert_int_equal(fake_redis.count, 0);
+    entries_check(&entries);
+    fetches_fini(&fetches);
+    invalidation_fini(&invalidation);
+    entries_fini(&entries);
+    buf_fini(&text);
+    return 0;
+}
+
+/* Begins a fetch that one request waits for. */
+static struct fetch *begin_query(struct cache_query q, bool needs_auth, struct page_builder *known)
+{
+    memset(&q.key, 'k', sizeof q.key);
+    list_init(&request);
+    struct fetch *f = fetch_begin(&fetches, &q, needs_auth, known, &request);
+    assert_non_null(f);
+    return f;
+}
+
+static struct fetch *begin_card(int64_t id)
+{
+    return begin_query((struct cache_query){.target = QUERY_CARD, .number = id}, false, NULL);
+}
+
+static const struct span LINK = {"https://max.ru/x", 16};
+
+static struct fetch *begin_link(void)
+{
+    return begin_query((struct cache_query){.target = QUERY_CARD_BY_LINK, .link = LINK}, false, NULL);
+}
+
+static struct fetch *begin_page(int64_t number)
+{
+    return begin_query((struct cache_query){.target = QUERY_PAGE, .number = number}, false, NULL);
+}
+
+static struct fetch *find(enum cache_query_type type, int64_t number, struct span link)
+{
+    return fetches_find(&fetches, &(struct cache_query){.target = type, .number = number, .link = link});
+}
+
+static const struct entry *entry(enum entry_kind kind, int64_t number)
+{
+    return entries_peek(&entries, kind, entries_key_of(&number));
+}
+
+static void push(const char *key)
+{
+    const redisReply *reply = key == NULL ? reply_of("_\r\n") : reply_string(key);
+    invalidation_push(&invalidation, SPAN("invalidate"), reply, false);
+}
+
+/* --- cards --- */
+
+TEST(a_card_is_one_command_and_is_cached)
+{
+    struct fetch *f = begin_card(7);
+    assert_string_equal(fake_redis_next(),
+                        "HMGET test:card:7 max_channel_id title description avatar link category category2 "
+                        "followers_cnt_today followers_history is_a_plus_flag views_24h views_48h er_24h "
+                        "er_48h updated_at");
+    assert_ptr_equal(find(QUERY_CARD, 7, SPAN_ABSENT), f);
+    assert_null(find(QUERY_CARD, 8, SPAN_ABSENT));
+    assert_null(find(QUERY_PAGE, 7, SPAN_ABSENT));
+    fake_redis_answer(reply_card("7", "seven"));
+    assert_int_equal(ended, 1);
+    assert_false(lost);
+    assert_int_equal(result.status, CACHE_FOUND);
+    assert_non_null(strstr(body, "{\"success\":true,\"data\":{\"max_channel_id\":7,\"title\":\"seven\""));
+    assert_non_null(entry(ENTRY_CARD, 7));
+    assert_memory_equal(entry(ENTRY_CARD, 7)->body->data, body, strlen(body));
+    assert_true(entry(ENTRY_CARD, 7)->in_headroom);
+    assert_int_equal(metrics.redis_commands_total, 1);
+    assert_int_equal(checks, 0);
+    assert_null(find(QUERY_CARD, 7, SPAN_ABSENT));
+}
+
+TEST(a_card_that_does_not_exist_waits_for_a_check)
+{
+    (void)begin_card(-7);
+    answer("HMGET test:card:-7 ", reply_card(NULL, NULL));
+    assert_int_equal(ended, 0);
+    assert_int_equal(checks, 1);
+    assert_true(entry(ENTRY_CARD, -7)->negative);
+    assert_int_equal(entry(ENTRY_CARD, -7)->value, catalogue_next_check(&catalogue));
+    fetches_confirm(&fetches, CATALOGUE_PRESENT);
+    assert_int_equal(ended, 1);
+    assert_int_equal(result.status, CACHE_NOT_FOUND);
+}
+
+TEST(an_invalid_reply_fails_the_fetch_and_nothing_is_cached)
+{
+    static const char *const replies[] = {"+OK\r\n", "*1\r\n$1\r\n1\r\n", "_\r\n", "-ERR no\r\n"};
+    for (size_t i = 0; i < TEST_COUNT(replies); i++) {
+        (void)begin_card(7);
+        answer("HMGET", reply_of(replies[i]));
+        assert_int_equal(result.status, CACHE_UNAVAILABLE);
+        assert_null(entry(ENTRY_CARD, 7));
+    }
+    assert_int_equal(ended, 4);
+    assert_int_equal(metrics.redis_error_replies_total, 1);
+    (void)begin_card(7);
+    answer("HMGET", &resp_oversize);
+    assert_int_equal(result.status, CACHE_UNAVAILABLE);
+}
+
+TEST(values_that_do_not_parse_are_counted)
+{
+    (void)begin_card(7);
+    answer("HMGET", reply_row(CHANNEL_CARD, "seven", "x", "now"));
+    assert_int_equal(result.status, CACHE_FOUND);
+    assert_int_equal(metrics.invalid_values_total, 2);
+}
+
+TEST(the_newest_update_that_is_not_of_the_future_is_told)
+{
+    static const char *const updates[] = {"2026-01-02T00:00:00", "2026-01-01T00:00:00", "2999-01-01T00:00:00",
+                                          "2026-01-02T00:00:0x"};
+    for (size_t i = 0; i < TEST_COUNT(updates); i++) {
+        (void)begin_card(7);
+        answer("HMGET", reply_row(CHANNEL_CARD, "7", "x", updates[i]));
+        assert_int_equal(metrics.catalogue_updated_timestamp_seconds, 1767312000);
+    }
+}
+
+TEST(a_lost_connection_loses_the_fetch)
+{
+    (void)begin_card(7);
+    fake_redis_answer(NULL);
+    assert_int_equal(ended, 1);
+    assert_true(lost);
+}
+
+TEST(without_tracking_nothing_is_cached)
+{
+    invalidation_lost(&invalidation, 0, 0, false);
+    invalidation_connected(&invalidation, false);
+    (void)begin_card(7);
+    answer("HMGET", reply_card("7", "seven"));
+    assert_int_equal(result.status, CACHE_FOUND);
+    (void)begin_page(1);
+    answer("ZCARD", reply_integer(1));
+    answer("ZRANGE", reply_words("7"));
+    answer("HMGET", reply_summary("7", "seven"));
+    assert_int_equal(result.status, CACHE_FOUND);
+    assert_int_equal(metrics.cache_entries, 0);
+    assert_int_equal(entries_index_size(&entries), -1);
+}
+
+/* --- keys --- */
+
+TEST(a_key_is_checked_in_front_of_the_card)
+{
+    struct fetch *f = begin_query((struct cache_query){.target = QUERY_CARD, .number = 7}, true, NULL);
+    assert_non_null(f);
+    assert_null(find(QUERY_CARD, 7, SPAN_ABSENT)); /* nobody else's */
+    answer("SISMEMBER test:api_keys 6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b",
+           reply_integer(1));
+    assert_int_equal(auth_valid, 1);
+    assert_int_equal(ended, 0);
+    answer("HMGET", reply_card("7", "seven"));
+    assert_int_equal(result.status, CACHE_FOUND);
+}
+
+TEST(an_invalid_key_gets_nothing_and_that_is_checked)
+{
+    (void)begin_query((struct cache_query){.target = QUERY_CARD, .number = 7}, true, NULL);
+    answer("SISMEMBER", reply_integer(0));
+    assert_int_equal(auth_valid, 0);
+    answer("HMGET", reply_card("7", "seven"));
+    assert_int_equal(ended, 0);
+    assert_int_equal(checks, 1);
+    fetches_confirm(&fetches, CATALOGUE_PRESENT);
+    assert_int_equal(result.status, CACHE_KEY_INVALID);
+    assert_string_equal(body, "");
+    (void)begin_query((struct cache_query){.target = QUERY_AUTH_ONLY}, true, NULL);
+    answer("SISMEMBER", reply_integer(1));
+    assert_int_equal(result.status, CACHE_FOUND);
+    auth_valid = -1;
+    (void)begin_query((struct cache_query){.target = QUERY_AUTH_ONLY}, true, NULL);
+    answer("SISMEMBER", reply_string("1"));
+    assert_int_equal(result.status, CACHE_UNAVAILABLE);
+    assert_int_equal(auth_valid, -1);
+}
+
+/* --- links --- */
+
+TEST(a_link_is_followed_to_its_card)
+{
+    struct fetch *f = begin_link();
+    assert_ptr_equal(find(QUERY_CARD_BY_LINK, 0, LINK), f);
+    assert_null(find(QUERY_CARD_BY_LINK, 0, SPAN("https://max.ru/y")));
+    assert_string_equal(fake_redis_next(), "GET test:link:https://max.ru/x");
+    fake_redis_answer(reply_string("7"));
+    assert_null(find(QUERY_CARD_BY_LINK, 0, LINK)); /* whoever asks now knows where it leads */
+    assert_int_equal(entries_peek(&entries, ENTRY_LINK, LINK)->value, 7);
+    answer("HMGET test:card:7 ", reply_card("7", "seven"));
+    assert_int_equal(result.status, CACHE_FOUND);
+    assert_non_null(entry(ENTRY_CARD, 7));
+}
+
+TEST(a_link_that_leads_nowhere_is_cached_as_such)
+{
+    (void)begin_link();
+    answer("GET", reply_of("_\r\n"));
+    assert_true(entries_peek(&entries, ENTRY_LINK, LINK)->negative);
+    assert_int_equal(entries_peek(&entries, ENTRY_LINK, LINK)->value, 1);
+    fetches_confirm(&fetches, CATALOGUE_PRESENT);
+    assert_int_equal(result.status, CACHE_NOT_FOUND);
+    (void)begin_link();
+    answer("GET", reply_string("seven"));
+    assert_int_equal(metrics.invalid_values_total, 1);
+    fetches_confirm(&fetches, CATALOGUE_PRESENT);
+    assert_int_equal(result.status, CACHE_NOT_FOUND);
+    entries_drop(&entries, ENTRY_LINK, LINK);
+    (void)begin_link();
+    answer("GET", reply_integer(7));
+    assert_int_equal(result.status, CACHE_UNAVAILABLE);
+    assert_null(entries_peek(&entries, ENTRY_LINK, LINK));
+}
+
+/* --- pages --- */
+
+static const struct entry *page(int64_t number)
+{
+    return entry(ENTRY_PAGE, number);
+}
+
+static void answer_index(int64_t size, const char *ids)
+{
+    answer("ZCARD test:index", reply_integer(size));
+    answer("ZRANGE test:index", reply_words(ids));
+}
+
+TEST(a_page_is_its_index_and_then_the_missing_summaries)
+{
+    struct blob *two = blob_new(SPAN("{\"two\":2}"));
+    const int64_t id = 2;
+    entries_put(&entries, ENTRY_SUMMARY, entries_key_of(&id), two, 0);
+    blob_unref(two);
+    (void)begin_page(2);
+    assert_string_equal(fake_redis_next(), "ZCARD test:index");
+    fake_redis_answer(reply_integer(103));
+    assert_string_equal(fake_redis_next(), "ZRANGE test:index 100 200");
+    fake_redis_answer(reply_words("1 2 3"));
+    assert_string_equal(fake_redis_next(),
+                        "HMGET test:card:1 max_channel_id title description avatar link updated_at");
+    fake_redis_answer(reply_summary("1", "one"));
+    answer("HMGET test:card:3 ", reply_summary("3", "three"));
+    assert_int_equal(result.status, CACHE_FOUND);
+    assert_int_equal(result.last_page, 2);
+    const char *one = strstr(body, "\"title\":\"one\"");
+    const char *three = strstr(body, "\"title\":\"three\"");
+    assert_non_null(one);
+    assert_non_null(three);
+    assert_true(one < strstr(body, ",{\"two\":2},") && strstr(body, ",{\"two\":2},") < three);
+    assert_non_null(
+        strstr(body, "\"pagination\":{\"page\":2,\"per_page\":100,\"count\":3,\"has_next\":false}"));
+    assert_memory_equal(page(2)->body->data, body, strlen(body));
+    assert_int_equal(page(2)->page->member_count, 3);
+    assert_non_null(entry(ENTRY_SUMMARY, 1));
+    assert_non_null(entry(ENTRY_SUMMARY, 3));
+    assert_int_equal(entries_index_size(&entries), 103);
+    assert_int_equal(fetches.page_members.used, 0);
+}
+
+TEST(a_known_page_needs_its_missing_summaries_alone)
+{
+    struct page_builder *known = page_builder_new(1);
+    (void)begin_page(1);
+    answer_index(2, "1 2");
+    answer("HMGET test:card:1 ", reply_summary("1", "one"));
+    answer("HMGET test:card:2 ", reply_summary("2", "two"));
+    const int64_t id = 2;
+    entries_drop(&entries, ENTRY_SUMMARY, entries_key_of(&id));
+    entries_invalidate_page_of(&entries, 2);
+    assert_null(page(1)->body);
+    page_builder_set_index_size(known, 2);
+    page_builder_set_known(known, page(1)->page);
+    struct fetch *f = begin_query((struct cache_query){.target = QUERY_PAGE, .number = 1}, false, known);
+    assert_ptr_equal(find(QUERY_PAGE, 1, SPAN_ABSENT), f);
+    answer("HMGET test:card:2 ", reply_summary("2", "new"));
+    assert_int_equal(result.status, CACHE_FOUND);
+    assert_non_null(strstr(body, "\"title\":\"new\""));
+    assert_non_null(page(1)->body);
+}
+
+TEST(a_page_with_a_missing_member_is_read_again_once)
+{
+    (void)begin_page(1);
+    for (int i = 0; i < 2; i++) {
+        answer_index(3, "1 2 x");
+        if (i == 0) /* the second time it is cached */
+            answer("HMGET test:card:1 ", reply_summary("1", "one"));
+        answer("HMGET test:card:2 ", reply_summary(NULL, NULL));
+        assert_int_equal(ended, 0);
+        assert_int_equal(checks, i + 1);
+        assert_int_equal(metrics.dangling_index_entries_total, 0);
+        fetches_confirm(&fetches, CATALOGUE_PRESENT);
+    }
+    assert_int_equal(ended, 1);
+    assert_int_equal(result.status, CACHE_FOUND);
+    assert_non_null(strstr(body, "\"count\":1,"));
+    assert_int_equal(metrics.dangling_index_entries_total, 2);
+    assert_int_equal(page(1)->page->member_count, 2); /* it depends on the missing one too */
+    entries_invalidate_page_of(&entries, 2);
+    assert_null(page(1)->body);
+}
+
+TEST(a_page_that_is_complete_at_the_second_time_lacks_nothing)
+{
+    (void)begin_page(1);
+    answer_index(1, "2");
+    answer("HMGET test:card:2 ", reply_summary(NULL, NULL));
+    fetches_confirm(&fetches, CATALOGUE_PRESENT);
+    answer_index(1, "3");
+    answer("HMGET test:card:3 ", reply_summary("3", "three"));
+    assert_int_equal(ended, 1);
+    assert_int_equal(metrics.dangling_index_entries_total, 0);
+    assert_non_null(page(1));
+}
+
+TEST(a_broken_card_costs_itself_and_not_its_page)
+{
+    (void)begin_page(1);
+    answer_index(3, "1 2 3");
+    answer("HMGET test:card:1 ", reply_of("-WRONGTYPE Operation against a key\r\n"));
+    answer("HMGET test:card:2 ", &resp_oversize);
+    answer("HMGET test:card:3 ", reply_summary("3", "three"));
+    assert_int_equal(ended, 1);
+    assert_int_equal(result.status, CACHE_FOUND);
+    assert_non_null(strstr(body, "\"count\":1,"));
+    assert_int_equal(metrics.dangling_index_entries_total, 2);
+    assert_int_equal(checks, 0);
+}
+
+TEST(an_empty_page_waits_for_a_check)
+{
+    (void)begin_page(1);
+    answer_index(0, "");
+    assert_int_equal(checks, 1);
+    fetches_confirm(&fetches, CATALOGUE_PRESENT);
+    assert_int_equal(result.status, CACHE_FOUND);
+    assert_int_equal(result.last_page, 1);
+    (void)begin_page(9); /* beyond the last there is nothing to expect */
+    answer_index(5, "");
+    assert_int_equal(checks, 1);
+    assert_int_equal(ended, 2);
+}
+
+TEST(the_last_page_agrees_with_what_was_read)
+{
+    (void)begin_page(2);
+    answer_index(300, "1"); /* the index shrank between the two */
+    answer("HMGET", reply_summary("1", "one"));
+    assert_int_equal(result.last_page, 2);
+}
+
+TEST(a_page_is_not_cached_when_a_channel_is_invalidated_in_flight)
+{
+    (void)begin_page(1);
+    answer_index(2, "1 2");
+    answer("HMGET test:card:1 ", reply_summary("1", "old"));
+    assert_non_null(find(QUERY_PAGE, 1, SPAN_ABSENT));
+    push("test:card:1");
+    assert_null(find(QUERY_PAGE, 1, SPAN_ABSENT)); /* nobody joins */
+    answer("HMGET test:card:2 ", reply_summary("2", "two"));
+    assert_int_equal(result.status, CACHE_FOUND);
+    assert_null(page(1));
+    (void)begin_page(1);
+    answer_index(2, "1 2");
+    push("test:card:3"); /* none of its own */
+    assert_int_equal(fake_redis.count, 0);
+    assert_non_null(page(1));
+}
+
+TEST(a_page_is_not_cached_when_the_index_is_invalidated_in_flight)
+{
+    (void)begin_page(1);
+    answer_index(1, "1");
+    fetches_invalidate_pages(&fetches);
+    assert_null(find(QUERY_PAGE, 1, SPAN_ABSENT));
+    answer("HMGET", reply_summary("1", "one"));
+    assert_int_equal(result.status, CACHE_FOUND);
+    assert_null(page(1));
+    struct fetch *f = begin_page(1); /* of the new epoch */
+    assert_ptr_equal(find(QUERY_PAGE, 1, SPAN_ABSENT), f);
+    answer_index(1, "1");
+    assert_non_null(page(1));
+}
+
+TEST(nothing_of_the_index_is_cached_while_its_change_is_deferred)
+{
+    (void)begin_page(1);
+    invalidation_push(&invalidation, SPAN("invalidate"), reply_string("test:index"), true);
+    assert_int_equal(invalidation_deferred(&invalidation), INVALIDATED_INDEX);
+    answer_index(1, "1");
+    answer("HMGET", reply_summary("1", "one"));
+    assert_null(page(1));
+    assert_int_equal(entries_index_size(&entries), -1);
+    assert_non_null(entry(ENTRY_SUMMARY, 1));
+}
+
+TEST(invalid_replies_of_the_index_fail_the_page)
+{
+    (void)begin_page(1);
+    answer("ZCARD", reply_string("1"));
+    answer("ZRANGE", reply_words("1"));
+    assert_int_equal(result.status, CACHE_UNAVAILABLE);
+    (void)begin_page(1);
+    answer("ZCARD", reply_integer(1));
+    answer("ZRANGE", reply_string("1"));
+    assert_int_equal(result.status, CACHE_UNAVAILABLE);
+    (void)begin_page(1);
+    answer("ZCARD", reply_integer(1));
+    answer("ZRANGE", reply_of("*1\r\n:1\r\n"));
+    assert_int_equal(result.status, CACHE_UNAVAILABLE);
+    assert_int_equal(metrics.cache_entries, 0);
+}
+
+/* --- sharing --- */
+
+TEST(invalidated_fetches_are_not_joined)
+{
+    (void)begin_card(7);
+    push("test:card:8");
+    assert_non_null(find(QUERY_CARD, 7, SPAN_ABSENT));
+    push("test:card:7");
+    assert_null(find(QUERY_CARD, 7, SPAN_ABSENT));
+    answer("HMGET", reply_card("7", "seven"));
+    assert_int_equal(result.status, CACHE_FOUND);
+    (void)begin_link();
+    push("test:link:https://max.ru/y");
+    assert_non_null(find(QUERY_CARD_BY_LINK, 0, LINK));
+    push("test:link:https://max.ru/x");
+    assert_null(find(QUERY_CARD_BY_LINK, 0, LINK));
+    fake_redis_answer(NULL);
+    (void)begin_card(7);
+    fetches_invalidate_pages(&fetches);
+    assert_non_null(find(QUERY_CARD, 7, SPAN_ABSENT));
+    fetches_invalidate_all(&fetches);
+    assert_null(find(QUERY_CARD, 7, SPAN_ABSENT));
+    fake_redis_answer(NULL);
+    (void)begin_page(1);
+    fetches_invalidate_all(&fetches);
+    assert_null(find(QUERY_PAGE, 1, SPAN_ABSENT));
+    fake_redis_answer(NULL);
+    fake_redis_answer(NULL);
+}
+
+TEST(all_requests_of_a_fetch_are_told)
+{
+    struct list others[3];
+    struct fetch *f = begin_card(7);
+    for (size_t i = 0; i < TEST_COUNT(others); i++)
+        fetch_join(f, &others[i]);
+    fake_redis_answer(reply_card("7", "seven"));
+    assert_true(list_empty(&request));
+    for (size_t i = 0; i < TEST_COUNT(others); i++)
+        assert_true(list_empty(&others[i]));
+}
+
+/* --- waiting --- */
+
+TEST(a_fetch_waits_for_a_connection)
+{
+    struct cache_query q = {.target = QUERY_CARD, .number = 7};
+    invalidation_lost(&invalidation, 0, 0, false);
+    assert_non_null(fetch_begin(&fetches, &q, true, NULL, &request));
+    assert_int_equal(fake_redis.count, 0);
+    invalidation_connected(&invalidation, true);
+    fake_redis.sends_left = 0;
+    fetches_start_waiting(&fetches); /* nothing can be sent: it waits on */
+    assert_int_equal(fake_redis.count, 0);
+    fake_redis.sends_left = -1;
+    fetches_start_waiting(&fetches);
+    assert_int_equal(fake_redis.count, 2);
+    fake_redis_answer(NULL);
+    assert_int_equal(ended, 0);
+    fake_redis_answer(NULL);
+    assert_int_equal(ended, 1);
+    invalidation_lost(&invalidation, 0, 0, false);
+    struct fetch *f = fetch_begin(&fetches, &q, true, NULL, &request);
+    fetch_leave(f, &request); /* and is freed with its last request */
+    assert_true(list_empty(&fetches.waiting));
+}
+
+TEST(a_fetch_that_nobody_waits_for_is_ended_by_its_last_reply)
+{
+    struct fetch *f = begin_page(1);
+    answer("ZCARD", reply_integer(1));
+    fetch_leave(f, &request);
+    answer("ZRANGE", reply_words("1"));
+    assert_int_equal(ended, 1);
+    assert_null(page(1)); /* half done */
+    f = begin_card(8);
+    answer("HMGET", reply_card(NULL, NULL));
+    assert_int_equal(checks, 1);
+    fetch_leave(f, &request); /* it waited for the check */
+    assert_true(list_empty(&fetches.unconfirmed));
+    assert_int_equal(ended, 1);
+}
+
+TEST(a_check_that_fails_or_is_lost_ends_those_that_wait_for_it)
+{
+    static const enum catalogue_state states[] = {CATALOGUE_UNKNOWN, CATALOGUE_MISSING, CATALOGUE_LOST};
+    for (size_t i = 0; i < TEST_COUNT(states); i++) {
+        (void)begin_card(7);
+        answer("HMGET", reply_card(NULL, NULL));
+        fetches_confirm(&fetches, states[i]);
+        assert_int_equal(ended, i + 1);
+        assert_int_equal(lost, states[i] != CATALOGUE_UNKNOWN);
+        assert_int_equal(result.status, lost ? CACHE_FOUND : CACHE_UNAVAILABLE); /* without meaning if lost */
+    }
+}
+
+TEST(what_lacks_something_is_read_again_when_the_keys_may_have_gone_meanwhile)
+{
+    (void)begin_card(7);
+    push("test:api_keys");
+    answer("HMGET", reply_card(NULL, NULL));
+    int before = checks;
+    fetches_confirm(&fetches, CATALOGUE_PRESENT);
+    assert_int_equal(ended, 0);
+    answer("HMGET", reply_card(NULL, NULL));
+    assert_int_equal(checks, before + 1);
+    push("test:api_keys");
+    fetches_confirm(&fetches, CATALOGUE_PRESENT); /* only once */
+    assert_int_equal(ended, 1);
+    assert_int_equal(result.status, CACHE_NOT_FOUND);
+    (void)begin_card(7);
+    push("test:index"); /* does not matter */
+    answer("HMGET", reply_card(NULL, NULL));
+    fetches_confirm(&fetches, CATALOGUE_PRESENT);
+    assert_int_equal(ended, 2);
+}
+
+TEST(what_cannot_be_sent_fails_after_the_replies_to_what_was)
+{
+    struct cache_query q = {.target = QUERY_CARD, .number = 7};
+    fake_redis.sends_left = 0;
+    assert_null(fetch_begin(&fetches, &q, false, NULL, &request));
+    assert_null(find(QUERY_CARD, 7, SPAN_ABSENT));
+    fake_redis.sends_left = 3;
+    (void)begin_page(1);
+    answer_index(2, "1 2");
+    answer("HMGET test:card:1 ", reply_summary("1", "one"));
+    assert_int_equal(ended, 1);
+    assert_int_equal(result.status, CACHE_UNAVAILABLE);
+    assert_null(page(1));
+}
+
+TEST(the_audit_reads_any_entry_but_results_of_keys)
+{
+    struct audit_subject subject = {ENTRY_CARD, 7, SPAN_ABSENT};
+    static const char *const commands[] = {
+        "HMGET test:card:7 max_channel_id title description avatar link cat",
+        "HMGET test:card:7 max_channel_id title description avatar link upd",
+        "GET test:link:https://max.ru/x", "", "ZRANGE test:index 600 700"};
+    for (int kind = ENTRY_CARD; kind <= ENTRY_PAGE; kind++) {
+        subject.kind = (enum entry_kind)kind;
+        subject.link = LINK;
+        int err = fetches_send_audit(&fetches, &subject, NULL, NULL);
+        assert_int_equal(err, kind == ENTRY_AUTH ? -EINVAL : 0);
+        if (err != 0)
+            continue;
+        assert_memory_equal(fake_redis_next(), commands[kind], strlen(commands[kind]));
+        fake_redis_init();
+    }
+    assert_int_equal(metrics.redis_commands_total, 0);
+}
+
+#define OF_A_FETCH(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        OF_A_FETCH(a_card_is_one_command_and_is_cached),
+        OF_A_FETCH(a_card_that_does_not_exist_waits_for_a_check),
+        OF_A_FETCH(an_invalid_reply_fails_the_fetch_and_nothing_is_cached),
+        OF_A_FETCH(values_that_do_not_parse_are_counted),
+        OF_A_FETCH(the_newest_update_that_is_not_of_the_future_is_told),
+        OF_A_FETCH(a_lost_connection_loses_the_fetch),
+        OF_A_FETCH(without_tracking_nothing_is_cached),
+        OF_A_FETCH(a_key_is_checked_in_front_of_the_card),
+        OF_A_FETCH(an_invalid_key_gets_nothing_and_that_is_checked),
+        OF_A_FETCH(a_link_is_followed_to_its_card),
+        OF_A_FETCH(a_link_that_leads_nowhere_is_cached_as_such),
+        OF_A_FETCH(a_page_is_its_index_and_then_the_missing_summaries),
+        OF_A_FETCH(a_known_page_needs_its_missing_summaries_alone),
+        OF_A_FETCH(a_page_with_a_missing_member_is_read_again_once),
+        OF_A_FETCH(a_page_that_is_complete_at_the_second_time_lacks_nothing),
+        OF_A_FETCH(a_broken_card_costs_itself_and_not_its_page),
+        OF_A_FETCH(an_empty_page_waits_for_a_check),
+        OF_A_FETCH(the_last_page_agrees_with_what_was_read),
+        OF_A_FETCH(a_page_is_not_cached_when_a_channel_is_invalidated_in_flight),
+        OF_A_FETCH(a_page_is_not_cached_when_the_index_is_invalidated_in_flight),
+        OF_A_FETCH(nothing_of_the_index_is_cached_while_its_change_is_deferred),
+        OF_A_FETCH(invalid_replies_of_the_index_fail_the_page),
+        OF_A_FETCH(invalidated_fetches_are_not_joined),
+        OF_A_FETCH(all_requests_of_a_fetch_are_told),
+        OF_A_FETCH(a_fetch_waits_for_a_connection),
+        OF_A_FETCH(a_fetch_that_nobody_waits_for_is_ended_by_its_last_reply),
+        OF_A_FETCH(a_check_that_fails_or_is_lost_ends_those_that_wait_for_it),
+        OF_A_FETCH(what_lacks_something_is_read_again_when_the_keys_may_have_gone_meanwhile),
+        OF_A_FETCH(what_cannot_be_sent_fails_after_the_replies_to_what_was),
+        OF_A_FETCH(the_audit_reads_any_entry_but_results_of_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

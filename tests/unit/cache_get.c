@@ -1,0 +1,741 @@
+/*
+ * The cache through its door, on a connection to Redis that the test plays: what is served from the cache,
+ * what is fetched, and what the coming and going of connections mean for requests.
+ */
+#include "cache/cache.h"
+
+#include "base/clock.h"
+#include "redis/connection.h"
+#include "unit/fake_redis.h"
+
+enum { BUDGET = 1 << 20, STALE_LIMIT_MS = 30000, STALE_KEYS_LIMIT_MS = 10000, TIMEOUT_MS = 500 };
+
+/* --- time --- */
+
+static uint64_t now_ms;
+
+uint64_t clock_now_ns(void)
+{
+    return now_ms * 1000000;
+}
+
+uint64_t clock_boot_ms(void)
+{
+    return now_ms;
+}
+
+void clock_stamp_utc(char out[CLOCK_STAMP_LEN])
+{
+    memset(out, '0', CLOCK_STAMP_LEN);
+}
+
+/* --- the connection, in place of the real one --- */
+
+struct redis_connection {
+    struct redis_connection_options options;
+    bool ready, tracking;
+    uint64_t last_pong_ms;
+    int failures;
+};
+
+static struct redis_connection connection;
+
+int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options *options,
+                         struct redis_connection **out)
+{
+    (void)loop;
+    connection = (struct redis_connection){.options = *options, .tracking = true};
+    *out = &connection;
+    return 0;
+}
+
+static void lose(void)
+{
+    bool was_ready = connection.ready;
+    connection.ready = false;
+    if (was_ready)
+        connection.options.on_lost(connection.options.arg);
+    while (fake_redis.count > 0)
+        fake_redis_answer(NULL);
+}
+
+void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg), void *arg)
+{
+    c->ready = false;
+    while (fake_redis.count > 0)
+        fake_redis_answer(NULL);
+    closed(arg);
+}
+
+void redis_connection_accept(struct redis_connection *c)
+{
+    c->ready = true;
+    c->options.on_ready(c->options.arg);
+}
+
+void redis_connection_fail(struct redis_connection *c, const char *why)
+{
+    assert_non_null(strstr(why, "no catalogue"));
+    c->failures++;
+    lose();
+}
+
+bool redis_connection_is_ready(const struct redis_connection *c)
+{
+    return c->ready;
+}
+
+bool redis_connection_is_tracking(const struct redis_connection *c)
+{
+    return c->ready && c->tracking;
+}
+
+uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)
+{
+    return c->last_pong_ms;
+}
+
+uint64_t redis_connection_good_ms(const struct redis_connection *c)
+{
+    (void)c;
+    return UINT64_MAX;
+}
+
+int redis_connection_send_command(struct redis_connection *c, struct span command,
+                                  redis_connection_reply_fn fn, void *arg)
+{
+    (void)c;
+    return fake_redis_send(NULL, command, fn, arg);
+}
+
+/* --- the cache, and requests --- */
+
+enum { REQUESTS = 8 };
+
+static uv_loop_t loop;
+static struct keyspace keyspace;
+static struct cache_metrics metrics;
+static struct redis_metrics redis_metrics;
+static struct loop_lag loop_lag;
+static struct cache *cache;
+static int connections; /* that came, less those that were lost */
+static bool closed;
+
+static struct asked {
+    struct cache_request request;
+    bool done;
+    struct cache_result result; /* without its body */
+    char body[2048];
+} asked[REQUESTS];
+
+static void take(struct asked *a, const struct cache_result *result)
+{
+    a->done = true;
+    a->result = *result;
+    a->body[0] = '\0';
+    if (result->body != NULL)
+        (void)snprintf(a->body, sizeof a->body, "%.*s", (int)result->body->len, result->body->data);
+    blob_unref(result->body);
+    a->result.body = NULL;
+}
+
+static void on_done(void *arg, const struct cache_result *result)
+{
+    struct asked *a = arg;
+    assert_false(a->done);
+    take(a, result);
+}
+
+static const struct span LINK = {"https://max.ru/x", 16};
+
+/* Request number `i`, on behalf of the valid key. */
+static const struct asked *get_as(int i, char key, enum cache_query_type type, int64_t number)
+{
+    struct asked *a = &asked[i];
+    struct cache_query q = {.target = type, .number = number};
+    struct cache_result result;
+    if (type == QUERY_CARD_BY_LINK)
+        q.link = LINK;
+    memset(&q.key, key, sizeof q.key);
+    *a = (struct asked){.request = {.done = on_done, .arg = a}};
+    if (cache_get(cache, &a->request, &q, &result))
+        take(a, &result);
+    return a;
+}
+
+static const struct asked *get(int i, enum cache_query_type type, int64_t number)
+{
+    return get_as(i, 'k', type, number);
+}
+
+static void expect(const struct asked *a, enum cache_status status, enum cache_source source)
+{
+    assert_true(a->done);
+    assert_int_equal(a->result.status, status);
+    assert_int_equal(a->result.source, source);
+}
+
+/* It comes from the cache. */
+static void expect_hit(const struct asked *a, enum cache_status status)
+{
+    expect(a, status, CACHE_SOURCE_HIT);
+}
+
+static void on_connection(void *arg, bool ready)
+{
+    (void)arg;
+    connections += ready ? 1 : -1;
+}
+
+static void on_closed(void *arg)
+{
+    (void)arg;
+    closed = true;
+}
+
+static void answer_check(int64_t keys)
+{
+    answer("SCARD test:api_keys", reply_integer(keys));
+}
+
+/* The digest of 32 times 'k', in hex. */
+static const char KEY[] = "6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b";
+
+static void answer_api_keys(void)
+{
+    answer("SCARD test:api_keys", reply_integer(1));
+    answer("SMEMBERS test:api_keys", reply_words(KEY));
+    answer_check(1);
+}
+
+/* The handshake is over; the catalogue is there. */
+static void connect_redis(void)
+{
+    connection.last_pong_ms = now_ms;
+    connection.options.on_handshake_done(connection.options.arg);
+    answer_check(1);
+    assert_true(connection.ready);
+}
+
+static void push(const char *key)
+{
+    const redisReply *reply = key == NULL ? reply_of("_\r\n") : reply_string(key);
+    connection.options.on_push(connection.options.arg, SPAN("invalidate"), reply);
+}
+
+static void heartbeat(void)
+{
+    connection.last_pong_ms = now_ms;
+    connection.options.on_heartbeat(connection.options.arg);
+}
+
+static int set_up_with(size_t cache_size)
+{
+    fake_redis_init();
+    now_ms = 1000000;
+    metrics = (struct cache_metrics){0};
+    connections = 0;
+    closed = false;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
+    const struct cache_options options = {.keyspace = &keyspace,
+                                          .metrics = &metrics,
+                                          .redis_metrics = &redis_metrics,
+                                          .loop_lag = &loop_lag,
+                                          .request_timeout_ms = TIMEOUT_MS,
+                                          .cache_size = cache_size,
+                                          .stale_limit_ms = STALE_LIMIT_MS,
+                                          .stale_keys_limit_ms = STALE_KEYS_LIMIT_MS,
+                                          .on_connection = on_connection};
+    return cache_new(&loop, &options, &cache);
+}
+
+static int set_up_alone(void **state)
+{
+    (void)state;
+    return set_up_with(BUDGET);
+}
+
+static int set_up_uncached(void **state)
+{
+    (void)state;
+    assert_int_equal(set_up_with(0), 0);
+    connection.tracking = false;
+    connect_redis();
+    return 0;
+}
+
+/* Connected, and the API keys are known. */
+static int set_up(void **state)
+{
+    (void)state;
+    assert_int_equal(set_up_with(BUDGET), 0);
+    connect_redis();
+    answer_api_keys();
+    assert_int_equal(fake_redis.count, 0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    cache_check(cache);
+    cache_close(cache, on_closed, NULL);
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    assert_true(closed);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    return 0;
+}
+
+/* Puts card 7 into the cache. */
+static void cache_card(const char *title)
+{
+    const struct asked *a = get(0, QUERY_CARD, 7);
+    assert_false(a->done);
+    answer("HMGET test:card:7 ", reply_card("7", title));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+}
+
+static void cache_page(void)
+{
+    const struct asked *a = get(0, QUERY_PAGE, 1);
+    answer("ZCARD", reply_integer(2));
+    answer("ZRANGE", reply_words("1 2"));
+    answer("HMGET test:card:1 ", reply_summary("1", "one"));
+    answer("HMGET test:card:2 ", reply_summary("2", "two"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+}
+
+/* --- hits and misses --- */
+
+TEST(a_card_is_fetched_once_and_then_a_hit)
+{
+    cache_card("seven");
+    const struct asked *a = get(1, QUERY_CARD, 7);
+    expect_hit(a, CACHE_FOUND);
+    assert_string_equal(a->body, asked[0].body);
+    assert_int_equal(metrics.cache_hits_total, 1);
+    assert_int_equal(metrics.cache_misses_total, 1);
+    expect_hit(get(1, QUERY_AUTH_ONLY, 0), CACHE_FOUND);
+    expect_hit(get_as(1, 'x', QUERY_CARD, 7), CACHE_KEY_INVALID);
+    expect_hit(get_as(1, 'x', QUERY_CARD, 8), CACHE_KEY_INVALID);
+    assert_int_equal(fake_redis.count, 0);
+}
+
+TEST(requests_for_the_same_share_one_fetch)
+{
+    const struct asked *first = get(0, QUERY_CARD, 7);
+    const struct asked *second = get(1, QUERY_CARD, 7);
+    const struct asked *third = get(2, QUERY_CARD, 7);
+    assert_int_equal(fake_redis.count, 1);
+    assert_int_equal(metrics.cache_coalesced_total, 2);
+    cache_cancel(&asked[2].request);
+    answer("HMGET", reply_card("7", "seven"));
+    expect(first, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect(second, CACHE_FOUND, CACHE_SOURCE_COALESCED);
+    assert_false(third->done);
+    assert_string_equal(first->body, second->body);
+}
+
+TEST(a_card_that_does_not_exist_is_a_hit_after_a_check)
+{
+    const struct asked *a = get(0, QUERY_CARD, 8);
+    answer("HMGET", reply_card(NULL, NULL));
+    assert_false(a->done);
+    const struct asked *b = get(1, QUERY_CARD, 8); /* not confirmed yet */
+    assert_false(b->done);
+    answer_check(1);
+    expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
+    expect(b, CACHE_NOT_FOUND, CACHE_SOURCE_COALESCED);
+    expect_hit(get(2, QUERY_CARD, 8), CACHE_NOT_FOUND);
+    push("test:card:8");
+    assert_false(get(2, QUERY_CARD, 8)->done);
+    answer("HMGET", reply_card("8", "eight"));
+    expect(&asked[2], CACHE_FOUND, CACHE_SOURCE_MISS);
+}
+
+TEST(a_link_is_a_hit_with_its_card)
+{
+    const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
+    answer("GET test:link:https://max.ru/x", reply_string("7"));
+    answer("HMGET test:card:7 ", reply_card("7", "seven"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    for (int i = 0; i < 2; i++)
+        expect_hit(get(1, QUERY_CARD_BY_LINK, 0), CACHE_FOUND);
+    push("test:card:7");
+    a = get(1, QUERY_CARD_BY_LINK, 0); /* its channel is known: one command */
+    answer("HMGET test:card:7 ", reply_card("7", "new"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    assert_non_null(strstr(a->body, "new"));
+    push("test:link:https://max.ru/x");
+    a = get(1, QUERY_CARD_BY_LINK, 0);
+    answer("GET", reply_of("_\r\n"));
+    answer_check(1);
+    expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
+    expect_hit(get(1, QUERY_CARD_BY_LINK, 0), CACHE_NOT_FOUND);
+}
+
+TEST(a_page_is_composed_again_when_one_summary_has_changed)
+{
+    cache_page();
+    expect_hit(get(1, QUERY_PAGE, 1), CACHE_FOUND);
+    assert_int_equal(asked[1].result.last_page, 1);
+    push("test:card:2");
+    const struct asked *a = get(1, QUERY_PAGE, 1);
+    answer("HMGET test:card:2 ", reply_summary("2", "new"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    assert_non_null(strstr(a->body, "new"));
+    expect_hit(get(1, QUERY_PAGE, 1), CACHE_FOUND);
+    assert_non_null(strstr(asked[1].body, "new"));
+}
+
+/* A page that was in flight when its channel changed leaves the new summary behind, and the page without
+ * body. */
+TEST(a_page_whose_summaries_are_all_cached_needs_no_redis)
+{
+    cache_page();
+    push("test:card:2");
+    (void)get(1, QUERY_PAGE, 1);
+    push("test:card:1");
+    answer("HMGET test:card:2 ", reply_summary("2", "new"));
+    const struct asked *a = get(2, QUERY_PAGE, 1);
+    answer("HMGET test:card:1 ", reply_summary("1", "newer"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect_hit(get(2, QUERY_PAGE, 1), CACHE_FOUND);
+    assert_int_equal(fake_redis.count, 0);
+}
+
+TEST(a_page_beyond_the_last_is_a_hit_where_the_index_is_known)
+{
+    cache_page();
+    const struct asked *a = get(1, QUERY_PAGE, 2);
+    expect_hit(a, CACHE_FOUND);
+    assert_int_equal(a->result.last_page, 1);
+    assert_non_null(strstr(a->body, "\"data\":[]"));
+    push("test:index");
+    (void)get(1, QUERY_PAGE, 2); /* and not while its change is deferred */
+    assert_false(asked[1].done);
+    answer_check(1);
+    answer("ZCARD", reply_integer(2));
+    answer("ZRANGE", reply_words(""));
+    assert_true(asked[1].done);
+    lose();
+}
+
+TEST(without_a_cache_each_request_checks_its_key)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct asked *a = get(0, QUERY_CARD, 7);
+        const struct asked *b = get(1, QUERY_CARD, 7);
+        answer("SISMEMBER", reply_integer(1));
+        answer("HMGET", reply_card("7", "seven"));
+        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+        answer("SISMEMBER", reply_integer(1));
+        answer("HMGET", reply_card("7", "seven"));
+        expect(b, CACHE_FOUND, CACHE_SOURCE_MISS);
+    }
+    assert_int_equal(fake_redis.count, 0);
+    assert_int_equal(metrics.cache_entries, 0);
+}
+
+/* --- freshness --- */
+
+TEST(beyond_the_lease_redis_is_asked)
+{
+    cache_card("seven");
+    now_ms += 3000;
+    expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
+    now_ms++;
+    const struct asked *a = get(1, QUERY_CARD, 7);
+    answer("SISMEMBER", reply_integer(1));
+    answer("HMGET", reply_card("7", "new"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    connection.last_pong_ms = now_ms;
+    expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
+}
+
+TEST(entries_are_stale_while_redis_is_away)
+{
+    cache_card("seven");
+    lose();
+    assert_int_equal(connections, 0);
+    assert_int_equal(cache_lost_ms(cache), now_ms);
+    now_ms += STALE_KEYS_LIMIT_MS - 1;
+    expect(get(1, QUERY_CARD, 7), CACHE_FOUND, CACHE_SOURCE_STALE);
+    expect(get_as(1, 'x', QUERY_CARD, 7), CACHE_KEY_INVALID, CACHE_SOURCE_STALE);
+    assert_int_equal(metrics.cache_stale_hits_total, 2);
+    now_ms++;
+    assert_false(get(1, QUERY_CARD, 7)->done);
+    connect_redis();
+    assert_int_equal(connections, 1);
+    lose(); /* nothing is known of the new one: the request waits on */
+    assert_false(asked[1].done);
+    cache_cancel(&asked[1].request);
+}
+
+TEST(a_new_connection_begins_with_an_empty_cache)
+{
+    cache_card("seven");
+    lose();
+    connect_redis();
+    answer_api_keys();
+    cache_card("new");
+    assert_int_equal(metrics.cache_flushes_total, 2);
+}
+
+TEST(requests_of_a_lost_connection_begin_anew)
+{
+    const struct asked *card = get(0, QUERY_CARD, 7);
+    const struct asked *page = get(1, QUERY_PAGE, 1);
+    lose();
+    assert_false(card->done);
+    assert_false(page->done);
+    connect_redis();
+    answer("SCARD", reply_integer(1)); /* of the API keys, and then the two requests with their keys */
+    answer("SISMEMBER", reply_integer(1));
+    answer("HMGET", reply_card("7", "seven"));
+    expect(card, CACHE_FOUND, CACHE_SOURCE_MISS);
+    lose();
+    cache_cancel(&asked[1].request);
+}
+
+TEST(a_lost_card_of_a_link_is_asked_for_by_its_link_again)
+{
+    (void)get(0, QUERY_CARD_BY_LINK, 0);
+    answer("GET", reply_string("7"));
+    answer("HMGET", reply_card("7", "seven"));
+    push("test:card:7");
+    const struct asked *a = get(1, QUERY_CARD_BY_LINK, 0); /* of its card */
+    lose();
+    connect_redis();
+    answer("SCARD", reply_integer(1));
+    answer("SISMEMBER", reply_integer(1));
+    answer("GET test:link:https://max.ru/x", reply_string("8"));
+    answer("SMEMBERS", reply_words(KEY));
+    answer("HMGET test:card:8 ", reply_card("8", "eight"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    answer_check(1);
+}
+
+/* --- invalidations --- */
+
+TEST(a_change_of_everything_is_applied_after_a_check)
+{
+    cache_card("seven");
+    push(NULL);
+    const struct asked *a = get(1, QUERY_CARD, 7);
+    assert_false(a->done);
+    assert_int_equal(metrics.cache_flushes_total, 1);
+    answer_check(1);
+    assert_int_equal(metrics.cache_flushes_total, 2);
+    answer("SISMEMBER", reply_integer(1));
+    answer("HMGET", reply_card("7", "new"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    answer_api_keys();
+    const struct asked *b = get(1, QUERY_CARD, 7);
+    if (!b->done) /* it was read before everything was dropped, or after */
+        answer("HMGET", reply_card("7", "new"));
+    assert_non_null(strstr(b->body, "new"));
+}
+
+TEST(a_change_of_the_keys_is_applied_after_a_check)
+{
+    cache_card("seven");
+    push("test:api_keys");
+    assert_false(get(1, QUERY_CARD, 7)->done);
+    answer_check(2);
+    answer("SISMEMBER", reply_integer(0)); /* revoked */
+    answer("HMGET", reply_card("7", "seven"));
+    assert_false(asked[1].done);
+    answer("SCARD", reply_integer(1)); /* of the API keys */
+    answer_check(1);                   /* of the request */
+    expect(&asked[1], CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
+    answer("SMEMBERS", reply_words("7878787878787878787878787878787878787878787878787878787878787878"));
+    answer_check(1);
+    expect_hit(get(1, QUERY_CARD, 7), CACHE_KEY_INVALID);
+    expect_hit(get_as(1, 'x', QUERY_CARD, 7), CACHE_FOUND);
+}
+
+TEST(a_missing_catalogue_ends_the_connection_and_the_cache_serves_on)
+{
+    cache_card("seven");
+    push(NULL);
+    const struct asked *waiting = get(1, QUERY_CARD, 7);
+    answer("SCARD", reply_integer(0));
+    fake_redis_answer(reply_integer(1)); /* of the request: its key */
+    fake_redis_answer(reply_card(NULL, NULL));
+    assert_false(waiting->done);
+    answer("ZCARD test:index", reply_integer(0));
+    assert_int_equal(connection.failures, 1);
+    assert_int_equal(metrics.catalogue_missing, 1);
+    expect(waiting, CACHE_FOUND, CACHE_SOURCE_STALE);
+    expect(get(2, QUERY_CARD, 7), CACHE_FOUND, CACHE_SOURCE_STALE);
+    connection.options.on_handshake_done(connection.options.arg);
+    answer("SCARD", reply_integer(0));
+    answer("ZCARD", reply_integer(0));
+    assert_false(connection.ready);
+    assert_int_equal(connection.failures, 2);
+    expect(get(2, QUERY_CARD, 7), CACHE_FOUND, CACHE_SOURCE_STALE);
+    connect_redis();
+    assert_int_equal(metrics.catalogue_missing, 0);
+}
+
+TEST(a_redis_that_refuses_the_check_is_taken_into_use)
+{
+    connection.options.on_handshake_done(connection.options.arg);
+    answer("SCARD", reply_of("-LOADING x\r\n"));
+    answer("ZCARD", reply_of("-LOADING x\r\n"));
+    assert_true(connection.ready);
+    const struct asked *a = get(0, QUERY_CARD, 7);
+    answer("SCARD", reply_of("-LOADING x\r\n"));
+    answer("SISMEMBER", reply_integer(1));
+    answer("HMGET", reply_card(NULL, NULL));
+    now_ms += 1000;
+    answer("SCARD", reply_of("-LOADING x\r\n")); /* of the request's check */
+    answer("ZCARD", reply_of("-LOADING x\r\n"));
+    expect(a, CACHE_UNAVAILABLE, CACHE_SOURCE_MISS);
+}
+
+/* --- the audit --- */
+
+TEST(a_change_that_was_not_told_suspends_the_cache)
+{
+    cache_card("seven");
+    for (int i = 0; fake_redis.count == 0 && i < 100; i++) {
+        heartbeat();
+        if (strncmp(fake_redis_next(), "SCARD", 5) == 0)
+            answer_check(1);
+    }
+    answer("HMGET test:card:7 ", reply_card("7", "other"));
+    answer_check(1);
+    heartbeat();
+    answer_check(1);
+    expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
+    heartbeat();
+    answer_check(1);
+    assert_int_equal(metrics.cache_audit_failures_total, 1);
+    assert_int_equal(metrics.cache_suspended, 1);
+    for (int i = 0; i < 2; i++) {
+        const struct asked *a = get(1, QUERY_CARD, 7);
+        answer("SISMEMBER", reply_integer(1));
+        answer("HMGET", reply_card("7", "other"));
+        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    }
+    heartbeat(); /* no audit any more */
+    answer_check(1);
+    assert_int_equal(fake_redis.count, 0);
+    lose();
+    connect_redis();
+    answer_api_keys();
+    assert_int_equal(metrics.cache_suspended, 0);
+    cache_card("other");
+}
+
+TEST(a_change_that_was_told_late_does_not)
+{
+    cache_card("seven");
+    for (int i = 0; fake_redis.count == 0 && i < 100; i++) {
+        heartbeat();
+        if (strncmp(fake_redis_next(), "SCARD", 5) == 0)
+            answer_check(1);
+    }
+    answer("HMGET test:card:7 ", reply_card("7", "other"));
+    answer_check(1);
+    heartbeat();
+    answer_check(1);
+    push("test:card:7");
+    for (int i = 0; i < 3; i++) {
+        heartbeat();
+        answer_check(1);
+    }
+    assert_int_equal(metrics.cache_audit_failures_total, 0);
+}
+
+TEST(a_number_of_keys_that_changed_untold_suspends_the_cache)
+{
+    for (int i = 0; i < 3; i++) {
+        heartbeat();
+        answer_check(2);
+    }
+    assert_int_equal(metrics.cache_audit_failures_total, 1);
+}
+
+/* --- deadlines --- */
+
+/* The timer of the requests runs for real, the clock by which it judges does not. */
+static void await_timer(void)
+{
+    for (int i = 0; i < 2; i++) {
+        now_ms += TIMEOUT_MS;
+        (void)uv_run(&loop, UV_RUN_ONCE);
+    }
+}
+
+TEST(requests_that_wait_too_long_are_answered)
+{
+    const struct asked *a = get(0, QUERY_CARD, 7);
+    const struct asked *b = get(1, QUERY_CARD, 7);
+    assert_false(a->done);
+    await_timer();
+    expect(a, CACHE_UNAVAILABLE, CACHE_SOURCE_MISS);
+    expect(b, CACHE_UNAVAILABLE, CACHE_SOURCE_MISS);
+    assert_int_equal(metrics.request_timeouts_total, 2);
+    assert_int_equal(fake_redis.count, 0); /* they waited for a connection */
+}
+
+TEST(a_deadline_counts_after_another_look_at_the_socket)
+{
+    const struct asked *a = get(0, QUERY_CARD, 7);
+    now_ms += TIMEOUT_MS;
+    (void)uv_run(&loop, UV_RUN_ONCE); /* the timer has ended, but the reply may be there */
+    assert_false(a->done);
+    answer("HMGET", reply_card("7", "seven"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+}
+
+TEST(a_full_cache_is_reclaimed_between_polls)
+{
+    cache_page();
+    cache_card("seven");
+    lose();
+    connect_redis();
+    answer_api_keys();
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    assert_int_equal(metrics.cache_entries, 0);
+    lose();
+}
+
+#define CONNECTED(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CONNECTED(a_card_is_fetched_once_and_then_a_hit),
+        CONNECTED(requests_for_the_same_share_one_fetch),
+        CONNECTED(a_card_that_does_not_exist_is_a_hit_after_a_check),
+        CONNECTED(a_link_is_a_hit_with_its_card),
+        CONNECTED(a_page_is_composed_again_when_one_summary_has_changed),
+        CONNECTED(a_page_whose_summaries_are_all_cached_needs_no_redis),
+        CONNECTED(a_page_beyond_the_last_is_a_hit_where_the_index_is_known),
+        cmocka_unit_test_setup_teardown(without_a_cache_each_request_checks_its_key, set_up_uncached,
+                                        tear_down),
+        CONNECTED(beyond_the_lease_redis_is_asked),
+        CONNECTED(entries_are_stale_while_redis_is_away),
+        CONNECTED(a_new_connection_begins_with_an_empty_cache),
+        CONNECTED(requests_of_a_lost_connection_begin_anew),
+        CONNECTED(a_lost_card_of_a_link_is_asked_for_by_its_link_again),
+        CONNECTED(a_change_of_everything_is_applied_after_a_check),
+        CONNECTED(a_change_of_the_keys_is_applied_after_a_check),
+        CONNECTED(a_missing_catalogue_ends_the_connection_and_the_cache_serves_on),
+        cmocka_unit_test_setup_teardown(a_redis_that_refuses_the_check_is_taken_into_use, set_up_alone,
+                                        tear_down),
+        CONNECTED(a_change_that_was_not_told_suspends_the_cache),
+        CONNECTED(a_change_that_was_told_late_does_not),
+        CONNECTED(a_number_of_keys_that_changed_untold_suspends_the_cache),
+        cmocka_unit_test_setup_teardown(requests_that_wait_too_long_are_answered, set_up_alone, tear_down),
+        CONNECTED(a_deadline_counts_after_another_look_at_the_socket),
+        CONNECTED(a_full_cache_is_reclaimed_between_polls),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

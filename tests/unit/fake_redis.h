@@ -1,0 +1,161 @@
+/*
+ * What the cache's unit tests have for a Redis: replies made from text, and a queue of the commands that were
+ * sent, which the test answers one by one.
+ */
+#ifndef TEST_UNIT_FAKE_REDIS_H
+#define TEST_UNIT_FAKE_REDIS_H
+
+#include "model/channel.h"
+#include "redis/resp.h"
+
+#include <errno.h>
+
+#include "unit/check.h"
+
+enum { FAKE_REDIS_COMMANDS = 512, FAKE_REDIS_TEXT = 64 * 1024 };
+
+typedef void (*fake_redis_reply_fn)(void *arg, const redisReply *reply);
+
+static struct fake_redis {
+    struct {
+        char text[512]; /* its words with a space between them, cut off where they are too many */
+        fake_redis_reply_fn fn;
+        void *arg;
+    } sent[FAKE_REDIS_COMMANDS];
+    size_t first, count;
+    int sends_left; /* before sending fails; -1: it does not */
+    struct resp_parser parser;
+    char text[FAKE_REDIS_TEXT];
+} fake_redis;
+
+/* The reply that `bytes` are, borrowed until the next call. */
+static inline const redisReply *reply_parse(struct span bytes)
+{
+    const redisReply *reply = NULL;
+    resp_fini(&fake_redis.parser);
+    resp_init(&fake_redis.parser);
+    assert_int_equal(resp_parse(&fake_redis.parser, &bytes, &reply), RESP_REPLY);
+    return reply;
+}
+
+static inline const redisReply *reply_of(const char *text)
+{
+    return reply_parse(span_of(text));
+}
+
+static inline const redisReply *reply_integer(int64_t value)
+{
+    (void)snprintf(fake_redis.text, sizeof fake_redis.text, ":%lld\r\n", (long long)value);
+    return reply_of(fake_redis.text);
+}
+
+static inline const redisReply *reply_string(const char *value)
+{
+    (void)snprintf(fake_redis.text, sizeof fake_redis.text, "$%zu\r\n%s\r\n", strlen(value), value);
+    return reply_of(fake_redis.text);
+}
+
+/* The words, separated by spaces, as an array of strings. */
+static inline const redisReply *reply_words(const char *words)
+{
+    char copy[4096];
+    size_t count = 0;
+    struct buf out = BUF_INIT;
+    struct buf body = BUF_INIT;
+    (void)snprintf(copy, sizeof copy, "%s", words);
+    for (char *rest = copy, *word; (word = strtok_r(rest, " ", &rest)) != NULL; count++)
+        buf_printf(&body, "$%zu\r\n%s\r\n", strlen(word), word);
+    buf_printf(&out, "*%zu\r\n", count);
+    buf_append_span(&out, buf_span(&body));
+    (void)snprintf(fake_redis.text, sizeof fake_redis.text, "%.*s", (int)out.len, out.data);
+    buf_fini(&out);
+    buf_fini(&body);
+    return reply_of(fake_redis.text);
+}
+
+/* What an HMGET of a channel replies that has an id, a title and perhaps an updated_at; without id: none. */
+static inline const redisReply *reply_row(enum channel_shape shape, const char *id, const char *title,
+                                          const char *updated_at)
+{
+    size_t count = 0;
+    const enum channel_field *fields = channel_shape_fields(shape, &count);
+    size_t len = (size_t)snprintf(fake_redis.text, sizeof fake_redis.text, "*%zu\r\n", count);
+    for (size_t i = 0; i < count; i++) {
+        const char *value = NULL;
+        if (fields[i] == CHANNEL_FIELD_max_channel_id)
+            value = id;
+        else if (fields[i] == CHANNEL_FIELD_title && id != NULL)
+            value = title;
+        else if (fields[i] == CHANNEL_FIELD_updated_at && id != NULL)
+            value = updated_at;
+        char *at = fake_redis.text + len;
+        size_t room = sizeof fake_redis.text - len;
+        if (value != NULL)
+            len += (size_t)snprintf(at, room, "$%zu\r\n%s\r\n", strlen(value), value);
+        else
+            len += (size_t)snprintf(at, room, "_\r\n");
+    }
+    return reply_of(fake_redis.text);
+}
+
+static inline const redisReply *reply_card(const char *id, const char *title)
+{
+    return reply_row(CHANNEL_CARD, id, title, NULL);
+}
+
+static inline const redisReply *reply_summary(const char *id, const char *title)
+{
+    return reply_row(CHANNEL_SUMMARY, id, title, NULL);
+}
+
+static inline void fake_redis_init(void)
+{
+    fake_redis.first = fake_redis.count = 0;
+    fake_redis.sends_left = -1;
+}
+
+/* Of the shape that fetches send with. */
+static inline int fake_redis_send(void *unused, struct span command, fake_redis_reply_fn fn, void *arg)
+{
+    (void)unused;
+    if (fake_redis.sends_left == 0)
+        return -ENOMEM;
+    fake_redis.sends_left -= fake_redis.sends_left > 0;
+    size_t at = (fake_redis.first + fake_redis.count++) % FAKE_REDIS_COMMANDS;
+    assert_true(fake_redis.count <= FAKE_REDIS_COMMANDS);
+    char *text = fake_redis.sent[at].text;
+    const redisReply *words = reply_parse(command);
+    size_t len = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < words->elements && len < sizeof fake_redis.sent[at].text; i++)
+        len += (size_t)snprintf(text + len, sizeof fake_redis.sent[at].text - len, i == 0 ? "%s" : " %s",
+                                words->element[i]->str);
+    fake_redis.sent[at].fn = fn;
+    fake_redis.sent[at].arg = arg;
+    return 0;
+}
+
+/* The oldest command that is not answered; "" where there is none. */
+static inline const char *fake_redis_next(void)
+{
+    return fake_redis.count == 0 ? "" : fake_redis.sent[fake_redis.first].text;
+}
+
+/* Answers it; NULL: the connection was lost. */
+static inline void fake_redis_answer(const redisReply *reply)
+{
+    assert_true(fake_redis.count > 0);
+    size_t at = fake_redis.first;
+    fake_redis.first = (at + 1) % FAKE_REDIS_COMMANDS;
+    fake_redis.count--;
+    fake_redis.sent[at].fn(fake_redis.sent[at].arg, reply);
+}
+
+/* The oldest command begins so; it is answered. */
+#define answer(command, reply)                                              \
+    do {                                                                    \
+        assert_memory_equal(fake_redis_next(), (command), strlen(command)); \
+        fake_redis_answer(reply);                                           \
+    } while (0)
+
+#endif
