@@ -139,7 +139,7 @@ static int receive_done(struct redis_client *c)
 
 static struct timeval time_of(int ms)
 {
-    return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+    return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000L};
 }
 
 static int start_tls(struct redis_client *c, const char *host)

@@ -19,7 +19,7 @@ enum {
 };
 
 /* 16 KiB of invalidations take a millisecond; what is left after one waits for the next turn. */
-static const uint64_t TURN_NS = 1000 * 1000;
+static const uint64_t TURN_NS = 1000000;
 
 struct redis_socket {
     uv_poll_t poll;

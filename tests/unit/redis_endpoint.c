@@ -73,7 +73,7 @@ static void assert_target(const char *url, const struct pending *e)
 
 #define ASSERT_TARGET(url, ...) assert_target((url), &(struct pending){__VA_ARGS__})
 
-TEST(host_port_and_database_have_defaults)
+TEST(url_has_defaults_for_host_port_and_database)
 {
     ASSERT_TARGET("redis://127.0.0.1:6379/0", .host = "127.0.0.1", .port = 6379);
     ASSERT_TARGET("redis://db", .host = "db", .port = 6379);
@@ -83,14 +83,14 @@ TEST(host_port_and_database_have_defaults)
     ASSERT_TARGET("redis://db.example.org:7000/15", .host = "db.example.org", .port = 7000, .db = 15);
 }
 
-TEST(the_scheme_chooses_the_transport)
+TEST(url_scheme_chooses_the_transport)
 {
     ASSERT_TARGET("rediss://db:6380/1", .transport = REDIS_TRANSPORT_TLS, .host = "db", .port = 6380,
                   .db = 1);
     ASSERT_TARGET("unix:///run/redis.sock", .transport = REDIS_TRANSPORT_UNIX, .path = "/run/redis.sock");
 }
 
-TEST(version_6_addresses_lose_their_brackets)
+TEST(url_ipv6_address_has_brackets)
 {
     ASSERT_TARGET("redis://[::1]", .host = "::1", .port = 6379);
     ASSERT_TARGET("redis://[::1]:7000/2", .host = "::1", .port = 7000, .db = 2);
@@ -98,7 +98,7 @@ TEST(version_6_addresses_lose_their_brackets)
                   .port = 7000, .user = "u", .password = "p");
 }
 
-TEST(a_password_may_come_without_user_or_be_empty)
+TEST(url_password_may_be_empty_or_without_user)
 {
     ASSERT_TARGET("redis://alice:s3cret@db", .host = "db", .port = 6379, .user = "alice",
                   .password = "s3cret");
@@ -107,7 +107,7 @@ TEST(a_password_may_come_without_user_or_be_empty)
     ASSERT_TARGET("redis://@db", .host = "db", .port = 6379);
 }
 
-TEST(a_user_without_password_is_refused_rather_than_taken_for_the_default_user)
+TEST(url_user_needs_a_password)
 {
     struct redis_endpoint t;
     assert_int_equal(init(&t, "redis://alice@db", ""), -EINVAL);
@@ -115,7 +115,7 @@ TEST(a_user_without_password_is_refused_rather_than_taken_for_the_default_user)
     redis_endpoint_fini(&t);
 }
 
-TEST(user_and_password_are_decoded_once)
+TEST(url_credentials_are_decoded_once)
 {
     ASSERT_TARGET("redis://al%40ice:p%3A%2F%40%25@db", .host = "db", .port = 6379, .user = "al@ice",
                   .password = "p:/@%");
@@ -124,13 +124,13 @@ TEST(user_and_password_are_decoded_once)
     ASSERT_TARGET("redis://:%D0%BF@db", .host = "db", .port = 6379, .password = "п");
 }
 
-TEST(the_last_at_sign_ends_the_password)
+TEST(url_password_ends_at_the_last_at_sign)
 {
     ASSERT_TARGET("redis://alice:p@ss@db:1", .host = "db", .port = 1, .user = "alice", .password = "p@ss");
     ASSERT_TARGET("redis://alice:p:s:s@db", .host = "db", .port = 6379, .user = "alice", .password = "p:s:s");
 }
 
-TEST(sockets_take_user_database_and_escapes)
+TEST(url_of_a_local_socket)
 {
     ASSERT_TARGET("unix:///run/redis.sock?db=3", .transport = REDIS_TRANSPORT_UNIX, .path = "/run/redis.sock",
                   .db = 3);
@@ -143,7 +143,7 @@ TEST(sockets_take_user_database_and_escapes)
     ASSERT_TARGET("unix://:s3cret@/s", .transport = REDIS_TRANSPORT_UNIX, .path = "/s", .password = "s3cret");
 }
 
-TEST(ports_and_databases_hold_from_both_sides)
+TEST(url_port_and_database_are_bounded)
 {
     struct redis_endpoint t;
     static const struct {
@@ -163,7 +163,7 @@ TEST(ports_and_databases_hold_from_both_sides)
     }
 }
 
-TEST(the_path_of_a_socket_fits_its_address_or_is_refused)
+TEST(url_socket_path_is_bounded)
 {
     enum { LONGEST = 107 }; /* 108 bytes with the NUL, unix(7) */
     struct redis_endpoint t;
@@ -191,7 +191,7 @@ static void assert_refused(const char *const *urls, size_t count)
     }
 }
 
-TEST(invalid_addresses_are_refused_with_a_reason)
+TEST(url_errors_have_a_reason)
 {
     static const char *const urls[] = {
         "",
@@ -231,7 +231,7 @@ TEST(invalid_addresses_are_refused_with_a_reason)
     assert_refused(urls, TEST_COUNT(urls));
 }
 
-TEST(what_names_no_sentinels_or_no_master_is_refused_with_a_reason)
+TEST(sentinel_url_errors_have_a_reason)
 {
     static const char *const urls[] = {
         "redis+sentinel://",
@@ -274,7 +274,7 @@ static void assert_sentinels(const char *url, const char *pending, int db)
     redis_endpoint_fini(&t);
 }
 
-TEST(sentinels_are_a_list_with_the_name_of_a_master)
+TEST(sentinel_url_lists_hosts_and_a_master)
 {
     assert_sentinels("redis+sentinel://a/mymaster", "a:26379 mymaster master", 0);
     assert_sentinels("redis+sentinel://a,b:1,[::1],[::2]:2/m/3", "a:26379 b:1 ::1:26379 ::2:2 m master", 3);
@@ -285,7 +285,7 @@ TEST(sentinels_are_a_list_with_the_name_of_a_master)
     assert_sentinels("rediss+sentinel://u:p@a,b/m", "a:26379 b:26379 m master", 0);
 }
 
-TEST(an_unknown_option_is_named)
+TEST(url_unknown_option_is_named)
 {
     static const struct {
         const char *url;
@@ -312,7 +312,7 @@ TEST(an_unknown_option_is_named)
     }
 }
 
-TEST(the_credentials_of_redis_are_not_those_of_its_sentinels)
+TEST(sentinel_credentials_are_separate)
 {
     static char url[] = "rediss+sentinel://alice:s3cret@a,b:7/m/3";
     struct redis_options options = {.url = url,
@@ -344,7 +344,7 @@ TEST(the_credentials_of_redis_are_not_those_of_its_sentinels)
     redis_endpoint_fini(&t);
 }
 
-TEST(what_a_peer_says_is_withheld_when_it_quotes_a_password)
+TEST(redact_hides_a_quoted_password)
 {
     struct redis_endpoint t;
     assert_int_equal(init(&t, "redis+sentinel://a/m", "hush"), 0);
@@ -361,7 +361,7 @@ TEST(what_a_peer_says_is_withheld_when_it_quotes_a_password)
 }
 
 /* Many a password is a word of Redis' own texts. */
-TEST(a_text_that_quotes_nothing_is_told_whatever_the_password_is)
+TEST(redact_leaves_constant_texts)
 {
     static const char *const texts[] = {
         "WRONGPASS invalid username-password pair or user is disabled.",
@@ -387,7 +387,7 @@ TEST(a_text_that_quotes_nothing_is_told_whatever_the_password_is)
     }
 }
 
-TEST(the_separate_password_is_for_urls_without_one)
+TEST(password_setting_is_for_urls_without_one)
 {
     struct redis_endpoint t;
     assert_int_equal(init(&t, "redis://alice@db", "apart"), 0);
@@ -402,7 +402,7 @@ TEST(the_separate_password_is_for_urls_without_one)
     redis_endpoint_fini(&t);
 }
 
-TEST(descriptions_hold_no_secret)
+TEST(description_has_no_secret)
 {
     static const struct {
         const char *url;
@@ -470,7 +470,7 @@ struct program {
     struct redis_options redis;
 };
 
-TEST(the_settings_rows_fill_the_options)
+TEST(settings_fill_the_options)
 {
     static const struct setting table[] = {REDIS_SETTINGS(struct program, redis)};
     const struct settings all = {table, TEST_COUNT(table), "CHANNELD_"};
@@ -503,28 +503,28 @@ TEST(the_settings_rows_fill_the_options)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_port_and_database_have_defaults),
-        cmocka_unit_test(the_scheme_chooses_the_transport),
-        cmocka_unit_test(version_6_addresses_lose_their_brackets),
-        cmocka_unit_test(a_password_may_come_without_user_or_be_empty),
-        cmocka_unit_test(a_user_without_password_is_refused_rather_than_taken_for_the_default_user),
-        cmocka_unit_test(user_and_password_are_decoded_once),
-        cmocka_unit_test(the_last_at_sign_ends_the_password),
-        cmocka_unit_test(sockets_take_user_database_and_escapes),
-        cmocka_unit_test(ports_and_databases_hold_from_both_sides),
-        cmocka_unit_test(the_path_of_a_socket_fits_its_address_or_is_refused),
-        cmocka_unit_test(invalid_addresses_are_refused_with_a_reason),
-        cmocka_unit_test(what_names_no_sentinels_or_no_master_is_refused_with_a_reason),
-        cmocka_unit_test(sentinels_are_a_list_with_the_name_of_a_master),
-        cmocka_unit_test(an_unknown_option_is_named),
-        cmocka_unit_test(the_credentials_of_redis_are_not_those_of_its_sentinels),
-        cmocka_unit_test(a_text_that_quotes_nothing_is_told_whatever_the_password_is),
-        cmocka_unit_test(what_a_peer_says_is_withheld_when_it_quotes_a_password),
-        cmocka_unit_test(the_separate_password_is_for_urls_without_one),
-        cmocka_unit_test(descriptions_hold_no_secret),
+        cmocka_unit_test(url_has_defaults_for_host_port_and_database),
+        cmocka_unit_test(url_scheme_chooses_the_transport),
+        cmocka_unit_test(url_ipv6_address_has_brackets),
+        cmocka_unit_test(url_password_may_be_empty_or_without_user),
+        cmocka_unit_test(url_user_needs_a_password),
+        cmocka_unit_test(url_credentials_are_decoded_once),
+        cmocka_unit_test(url_password_ends_at_the_last_at_sign),
+        cmocka_unit_test(url_of_a_local_socket),
+        cmocka_unit_test(url_port_and_database_are_bounded),
+        cmocka_unit_test(url_socket_path_is_bounded),
+        cmocka_unit_test(url_errors_have_a_reason),
+        cmocka_unit_test(sentinel_url_errors_have_a_reason),
+        cmocka_unit_test(sentinel_url_lists_hosts_and_a_master),
+        cmocka_unit_test(url_unknown_option_is_named),
+        cmocka_unit_test(sentinel_credentials_are_separate),
+        cmocka_unit_test(redact_leaves_constant_texts),
+        cmocka_unit_test(redact_hides_a_quoted_password),
+        cmocka_unit_test(password_setting_is_for_urls_without_one),
+        cmocka_unit_test(description_has_no_secret),
         cmocka_unit_test(hello_authenticates_only_with_a_password),
         cmocka_unit_test(select_is_sent_for_a_database_but_the_first),
-        cmocka_unit_test(the_settings_rows_fill_the_options),
+        cmocka_unit_test(settings_fill_the_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

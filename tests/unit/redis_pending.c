@@ -15,7 +15,7 @@ static void push(struct pending *q, uint64_t number)
     pending_push(q, (struct pending_command){nobody, NULL, number});
 }
 
-TEST(an_empty_queue_owes_nothing)
+TEST(pending_queue_may_be_empty)
 {
     struct pending q = {0};
     assert_null(pending_oldest(&q));
@@ -26,7 +26,7 @@ TEST(an_empty_queue_owes_nothing)
     pending_fini(&q); /* harmless */
 }
 
-TEST(what_was_sent_first_is_answered_first)
+TEST(pending_queue_is_first_in_first_out)
 {
     struct pending q = {0};
     for (uint64_t i = 0; i < 1000; i++)
@@ -40,7 +40,7 @@ TEST(what_was_sent_first_is_answered_first)
 }
 
 /* Grows with its head at every position of the ring. */
-TEST(growing_keeps_the_order_wherever_the_ring_begins)
+TEST(pending_queue_grows_at_every_position_of_its_head)
 {
     for (uint64_t skip = 0; skip < 130; skip++) {
         struct pending q = {0};
@@ -56,7 +56,7 @@ TEST(growing_keeps_the_order_wherever_the_ring_begins)
     }
 }
 
-TEST(a_queue_that_fills_and_empties_keeps_its_memory)
+TEST(pending_queue_keeps_its_memory)
 {
     struct pending q = {0};
     uint64_t in = 0;
@@ -75,10 +75,10 @@ TEST(a_queue_that_fills_and_empties_keeps_its_memory)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_queue_owes_nothing),
-        cmocka_unit_test(what_was_sent_first_is_answered_first),
-        cmocka_unit_test(growing_keeps_the_order_wherever_the_ring_begins),
-        cmocka_unit_test(a_queue_that_fills_and_empties_keeps_its_memory),
+        cmocka_unit_test(pending_queue_may_be_empty),
+        cmocka_unit_test(pending_queue_is_first_in_first_out),
+        cmocka_unit_test(pending_queue_grows_at_every_position_of_its_head),
+        cmocka_unit_test(pending_queue_keeps_its_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

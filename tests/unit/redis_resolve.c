@@ -88,7 +88,7 @@ static bool has_address(const char *text)
     return false;
 }
 
-TEST(localhost_is_found)
+TEST(look_up_of_localhost)
 {
     begin();
     assert_int_equal(start("localhost"), 0);
@@ -101,7 +101,7 @@ TEST(localhost_is_found)
     assert_true(has_address("127.0.0.1") || has_address("::1"));
 }
 
-TEST(a_look_up_replaces_what_the_one_before_found)
+TEST(look_up_replaces_earlier_addresses)
 {
     begin();
     assert_int_equal(start("127.0.0.1"), 0);
@@ -114,7 +114,7 @@ TEST(a_look_up_replaces_what_the_one_before_found)
     assert_string_equal(resolver.address[0], "::1");
 }
 
-TEST(of_more_addresses_than_fit_the_first_ones_are_kept)
+TEST(look_up_keeps_the_first_addresses)
 {
     begin();
     assert_int_equal(start(MANY), 0);
@@ -126,7 +126,7 @@ TEST(of_more_addresses_than_fit_the_first_ones_are_kept)
         assert_int_equal(has_address(member(i)), i <= RESOLVE_ADDRESSES_MAX);
 }
 
-TEST(a_name_that_does_not_exist_is_an_error)
+TEST(unknown_name_is_an_error)
 {
     begin();
     assert_int_equal(start("no-such-name.invalid"), 0);
@@ -136,7 +136,7 @@ TEST(a_name_that_does_not_exist_is_an_error)
     assert_int_equal(resolver.count, 0);
 }
 
-TEST(a_name_that_cannot_be_one_is_an_error_in_one_way_or_the_other)
+TEST(invalid_name_is_an_error)
 {
     char name[2000];
     memset(name, 'a', sizeof name - 1);
@@ -152,7 +152,7 @@ TEST(a_name_that_cannot_be_one_is_an_error_in_one_way_or_the_other)
 }
 
 /* The loop is closed while the look-up still hangs; that one finds its resolver gone when it returns. */
-TEST(a_look_up_that_hangs_is_abandoned)
+TEST(cancel_does_not_wait_for_a_look_up)
 {
     assert_int_equal(sem_init(&begun, 0, 0), 0);
     assert_int_equal(sem_init(&release, 0, 0), 0);
@@ -172,7 +172,7 @@ TEST(a_look_up_that_hangs_is_abandoned)
 }
 
 /* One that has ended already, but has not been told of. */
-TEST(a_look_up_is_cancelled_at_any_time)
+TEST(cancel_at_any_moment)
 {
     enum { ROUNDS = 50 };
     for (int i = 0; i < ROUNDS; i++) {
@@ -212,13 +212,13 @@ TEST(numeric_addresses_need_no_look_up)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(localhost_is_found),
-        cmocka_unit_test(a_look_up_replaces_what_the_one_before_found),
-        cmocka_unit_test(of_more_addresses_than_fit_the_first_ones_are_kept),
-        cmocka_unit_test(a_name_that_does_not_exist_is_an_error),
-        cmocka_unit_test(a_name_that_cannot_be_one_is_an_error_in_one_way_or_the_other),
-        cmocka_unit_test(a_look_up_that_hangs_is_abandoned),
-        cmocka_unit_test(a_look_up_is_cancelled_at_any_time),
+        cmocka_unit_test(look_up_of_localhost),
+        cmocka_unit_test(look_up_replaces_earlier_addresses),
+        cmocka_unit_test(look_up_keeps_the_first_addresses),
+        cmocka_unit_test(unknown_name_is_an_error),
+        cmocka_unit_test(invalid_name_is_an_error),
+        cmocka_unit_test(cancel_does_not_wait_for_a_look_up),
+        cmocka_unit_test(cancel_at_any_moment),
         cmocka_unit_test(numeric_addresses_need_no_look_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
