@@ -133,10 +133,10 @@ TEST_CASE(without_sscan_each_of_many_keys_is_checked_once)
 static void expect_denied(struct redis *redis, const char *user, const char *command)
 {
     char *line = text_printf("ACL DRYRUN %s %s", user, command);
-    char *verdict = redis_words(redis, line);
-    if (strstr(verdict, "no permissions") == NULL && strstr(verdict, "access") == NULL)
-        fail_msg("%s may %s: %s", user, command, verdict);
-    free(verdict);
+    char *reply = redis_words(redis, line);
+    if (strstr(reply, "no permissions") == NULL && strstr(reply, "access") == NULL)
+        fail_msg("%s may %s: %s", user, command, reply);
+    free(reply);
     free(line);
 }
 

@@ -64,8 +64,7 @@ static char *target_of(const struct route *route)
     return target;
 }
 
-/* What memory knows of the sample, its page, the index and the keys is out of date, and the server knows it.
- */
+/* Invalidates the sample, its page, the index and the keys, and waits until the server has noticed. */
 static void make_cold(struct fixture *fixture)
 {
     enum { CHANGED = 9 };
