@@ -337,7 +337,7 @@ TEST_CASE(a_connection_that_cannot_be_accepted_waits)
 }
 
 /* So few that the reserve for all else is out of reach: half of them are for connections. */
-TEST_CASE(fewer_descriptors_than_connections_are_obeyed_and_told)
+TEST_CASE(fewer_descriptors_than_connections_lower_the_limit)
 {
     enum { LEFT = 700 / 2 };
     static const char *const env[] = {"CHANNELD_MAX_CONNECTIONS=10000", "CHANNELD_WORKERS=1", NULL};
