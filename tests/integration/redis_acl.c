@@ -133,10 +133,10 @@ TEST_CASE(without_sscan_each_of_many_keys_is_checked_once)
 static void expect_denied(struct redis *redis, const char *user, const char *command)
 {
     char *line = text_printf("ACL DRYRUN %s %s", user, command);
-    char *reply = redis_words(redis, line);
-    if (strstr(reply, "no permissions") == NULL && strstr(reply, "access") == NULL)
-        fail_msg("%s may %s: %s", user, command, reply);
-    free(reply);
+    char *result = redis_words(redis, line);
+    if (strstr(result, "no permissions") == NULL && strstr(result, "access") == NULL)
+        fail_msg("%s may %s: %s", user, command, result);
+    free(result);
     free(line);
 }
 
@@ -361,7 +361,7 @@ TEST_CASE(documented_users_are_enough_with_sentinels)
     fixture_expect(&f, "channel/by-id/1/", 200);
     fixture_expect(&f, "channels/", 200);
     char *list = redis_text(&sentinel, "CLIENT LIST");
-    assert_int_equal(text_count(list, "sub=1 "), 2); /* a worker each: they are told of switches */
+    assert_int_equal(text_count(list, "sub=1 "), 2); /* one per worker, for switches of the master */
     free(list);
     server_stop(&f.server);
     free(url);

@@ -12,7 +12,7 @@
 enum { VALID = 30, EXPIRED = -2 };
 
 static struct tempdir dir;
-static struct certs_pair authority, untrusted; /* the trusted one, and another */
+static struct certs_pair authority, other_authority; /* the trusted one, and another */
 static struct certs_pair client;
 
 static int make_authorities(void **state)
@@ -20,7 +20,7 @@ static int make_authorities(void **state)
     (void)state;
     tempdir_init(&dir);
     certs_make_authority(&dir, "authority", &authority);
-    certs_make_authority(&dir, "untrusted", &untrusted);
+    certs_make_authority(&dir, "other-authority", &other_authority);
     certs_make(&dir, "client", &authority, "DNS:channeld.example", VALID, &client);
     return 0;
 }
@@ -34,7 +34,7 @@ static int remove_files(void **state)
 
 TEST_GROUP(make_authorities, remove_files)
 
-/* A Redis with a TLS port beside its plain one, through which the test speaks to it. */
+/* A Redis with a TLS port beside its plain one, which the test uses. */
 struct guarded {
     struct redis redis;
     int port;
@@ -128,7 +128,7 @@ static void expect_reason(char *text, const char *reason)
     free(text);
 }
 
-/* Neither program speaks to it, and both say why. */
+/* Neither program connects to it, and both report the reason. */
 static void expect_refused(const char *url, const char *ca, const struct certs_pair *own, const char *reason)
 {
     struct settings s;
@@ -166,7 +166,7 @@ TEST_CASE(certificates_are_verified)
         {"DNS:localhost", VALID, "localhost", "127.0.0.1", authority.cert, "IP address mismatch"},
         {"IP:127.0.0.1", VALID, "127.0.0.1", "localhost", authority.cert, "hostname mismatch"},
         {"DNS:other.example", VALID, NULL, "localhost", authority.cert, "hostname mismatch"},
-        {"DNS:localhost", VALID, NULL, "localhost", untrusted.cert, unverified},
+        {"DNS:localhost", VALID, NULL, "localhost", other_authority.cert, unverified},
         {"DNS:localhost", VALID, NULL, "localhost", "", unverified}, /* the authorities of the system */
         {"DNS:localhost", EXPIRED, NULL, "localhost", authority.cert, "certificate has expired"},
     };
@@ -206,7 +206,7 @@ static int guarded_sentinel_start(struct redis *sentinel, const struct guarded *
     return port;
 }
 
-/* Sentinels and Redis both: the address that Sentinel tells must be in Redis' certificate. */
+/* Sentinels and Redis both: the address that Sentinel names must be in Redis' certificate. */
 TEST_CASE(sentinels_with_tls)
 {
     struct certs_pair cert;
@@ -217,7 +217,7 @@ TEST_CASE(sentinels_with_tls)
     int port = guarded_sentinel_start(&sentinel, &g, &cert);
     char *url = text_printf("rediss+sentinel://localhost:%d/" SENTINEL_MASTER, port);
     expect_served_by(url, NULL);
-    expect_refused(url, untrusted.cert, NULL, "certificate verification failed");
+    expect_refused(url, other_authority.cert, NULL, "certificate verification failed");
     free(url);
     redis_stop(&sentinel);
     redis_stop(&g.redis);
@@ -241,7 +241,7 @@ TEST_CASE(refused_certificate_does_not_affect_another_connection)
     struct settings s;
     struct server server;
     certs_make(&dir, "good", &authority, "IP:127.0.0.1", VALID, &cert);
-    certs_make(&dir, "bad", &untrusted, "IP:127.0.0.1", VALID, &foreign);
+    certs_make(&dir, "bad", &other_authority, "IP:127.0.0.1", VALID, &foreign);
     guarded_start(&g, &cert, "no");
     int good_port = guarded_sentinel_start(&good, &g, &cert);
     int bad_port = guarded_sentinel_start(&bad, &g, &foreign);

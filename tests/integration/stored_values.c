@@ -233,8 +233,8 @@ TEST_CASE(broken_cards_are_left_out_of_their_page)
         struct fixture *fixture = fixture_new(1, env);
         assert_left_out(fixture, cards[card].command, cards[card].status, cards[card].reason);
         redis_do(&fixture->redis, "DEL channels:card:990099");
-        redis_do(&fixture->redis, "HSET channels:card:990099 title repaired");
-        fixture_await_text(fixture, "channels/", "\"repaired\"", true);
+        redis_do(&fixture->redis, "HSET channels:card:990099 title corrected");
+        fixture_await_text(fixture, "channels/", "\"corrected\"", true);
         fixture_free(fixture);
     }
 }

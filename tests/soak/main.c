@@ -140,7 +140,7 @@ static bool is_at_rest(void *arg)
 }
 
 /* A worker's loop opens a descriptor of its own with its first connection: each has had one after this. */
-static void warm_up_workers(const struct server *server)
+static void connect_to_workers(const struct server *server)
 {
     for (int i = 0; i < FIRST_REQUESTS; i++)
         (void)http_get_status(server->port, "/", NULL);
@@ -152,7 +152,7 @@ static bool soak_run(struct soak *soak)
     struct server *server = &run->server;
     run_start(run);
     server_await_metric(server, "channeld_redis_connected", run->options.workers);
-    warm_up_workers(server);
+    connect_to_workers(server);
     server_await_metric_below(server, "channeld_connections_open", 0);
     struct sample before = monitor_read(server);
     struct rest end = {.server = server, .descriptors = before.descriptors};

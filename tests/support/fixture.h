@@ -35,6 +35,7 @@ struct fixture_spec {
     const char *const *redis_args;     /* arguments of it, NULL-terminated, or NULL */
     const struct netns *netns;         /* the network that Redis is in, or NULL */
     void (*fill)(struct redis *redis); /* fills Redis instead of samples and key, or NULL */
+    const char *host;                  /* of the Redis URL, NULL: the address */
     const char *userinfo;              /* of the Redis URL: "user:password@", or NULL */
     bool proxied;                      /* channeld reaches Redis through a proxy */
     enum server_wait wait;
@@ -75,7 +76,7 @@ int fixture_teardown(void **state);
 /* GET {base}{path} with the key in the header. The response has to be freed. */
 void fixture_get(struct fixture *fixture, const char *path, struct http_response *response);
 
-/* The status of the same; asserts that a body says success or is an error accordingly. */
+/* The status of the same; asserts that the body is a success or an error accordingly. */
 int fixture_status(struct fixture *fixture, const char *path);
 
 /* The body of the same, owned; asserts that the status is 200. */

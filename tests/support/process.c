@@ -32,7 +32,7 @@ static size_t process_count(char *const *entries)
     return count;
 }
 
-/* Adds the entry unless its variable is there already: which of two counts depends on the reader. */
+/* Adds the entry unless its variable is there already: the first of two must count. */
 static void process_add_entry(char **env, char *entry)
 {
     size_t used = 0;

@@ -1,4 +1,4 @@
-/* Sentinels: configuration files, and waiting until they have found everybody. */
+/* Sentinels: configuration files, and waiting until they have found each other. */
 
 #include "support/sentinel.h"
 
@@ -13,7 +13,7 @@
 #include "support/wait.h"
 
 /*
- * Sentinels announce themselves every two seconds, and look for replicas every ten. A failover takes some
+ * Sentinels announce themselves every two seconds and look for replicas every ten. A failover takes some
  * seconds, on a busy machine many: a Sentinel whose clock has jumped (it calls that TILT) does nothing for
  * half a minute.
  */
