@@ -69,7 +69,7 @@ size_t table_bytes(const struct table *t)
 
 static void place(struct table_segment *segment, struct table_slot new)
 {
-    size_t at = new.hash &SLOT_MASK;
+    size_t at = SLOT_MASK & new.hash;
     while (segment->slot[at].entry != NULL)
         at = (at + 1) & SLOT_MASK;
     segment->slot[at] = new;

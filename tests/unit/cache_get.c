@@ -631,7 +631,8 @@ TEST(a_change_that_was_not_told_suspends_the_cache)
     cache_card("other");
 }
 
-TEST(a_change_that_was_told_late_does_not)
+/* A heartbeat at which the audit reads card 7, and finds another title. */
+static void suspect_card(void)
 {
     cache_card("seven");
     for (int i = 0; fake_redis.count == 0 && i < 100; i++) {
@@ -643,12 +644,50 @@ TEST(a_change_that_was_told_late_does_not)
     answer_check(1);
     heartbeat();
     answer_check(1);
-    push("test:card:7");
+}
+
+static void expect_no_failure(void)
+{
     for (int i = 0; i < 3; i++) {
         heartbeat();
         answer_check(1);
     }
     assert_int_equal(metrics.cache_audit_failures_total, 0);
+}
+
+TEST(a_change_that_was_told_late_does_not)
+{
+    suspect_card();
+    push("test:card:7");
+    expect_no_failure();
+}
+
+TEST(a_change_of_everything_that_was_told_late_does_not_either)
+{
+    suspect_card();
+    push(NULL);
+    answer_check(1);
+    answer_api_keys();
+    expect_no_failure();
+}
+
+TEST(a_page_in_flight_is_not_joined_when_the_index_has_changed)
+{
+    const struct asked *old = get(0, QUERY_PAGE, 1);
+    assert_false(get(1, QUERY_PAGE, 1)->done);
+    assert_int_equal(metrics.cache_coalesced_total, 1);
+    push("test:index");
+    const struct asked *new = get(2, QUERY_PAGE, 1);
+    assert_int_equal(metrics.cache_coalesced_total, 1);
+    answer("ZCARD", reply_integer(1));
+    answer("ZRANGE", reply_words("1"));
+    answer_check(1);
+    answer("ZCARD", reply_integer(1));
+    answer("ZRANGE", reply_words("2"));
+    answer("HMGET test:card:1 ", reply_summary("1", "one"));
+    answer("HMGET test:card:2 ", reply_summary("2", "two"));
+    assert_non_null(strstr(old->body, "one"));
+    assert_non_null(strstr(new->body, "two"));
 }
 
 TEST(a_number_of_keys_that_changed_untold_suspends_the_cache)
@@ -732,6 +771,8 @@ int main(void)
                                         tear_down),
         CONNECTED(a_change_that_was_not_told_suspends_the_cache),
         CONNECTED(a_change_that_was_told_late_does_not),
+        CONNECTED(a_change_of_everything_that_was_told_late_does_not_either),
+        CONNECTED(a_page_in_flight_is_not_joined_when_the_index_has_changed),
         CONNECTED(a_number_of_keys_that_changed_untold_suspends_the_cache),
         cmocka_unit_test_setup_teardown(requests_that_wait_too_long_are_answered, set_up_alone, tear_down),
         CONNECTED(a_deadline_counts_after_another_look_at_the_socket),
