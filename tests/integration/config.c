@@ -1,4 +1,4 @@
-/* Settings: help, check, what is refused, and which source wins. */
+/* Settings: help, --check, what is refused, and which source has precedence. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,15 +23,38 @@ static int end(void **state)
 
 TEST_GROUP(start, end)
 
-/* Runs channeld with up to three arguments and one variable; what it wrote is owned by the caller. */
-static int run(const char *const *args, const char *variable, char **output, char **errors)
+/* One run of channeld, and what is expected of it. */
+struct run {
+    const char *args[4];  /* up to three */
+    const char *variable; /* of the environment, or NULL */
+    int status;
+    const char *output; /* is part of stdout, or NULL */
+    const char *errors; /* stderr begins with it; "": is empty; NULL: anything */
+    const char *secret; /* is in neither, or NULL */
+};
+
+static void expect(const struct run *run)
 {
     struct process process;
-    const char *const env[] = {variable, NULL};
-    int status = server_run_tool(&process, &dir, "CHANNELD_BIN", args, env);
-    *output = process_stdout(&process);
-    *errors = process_stderr(&process);
-    return status;
+    const char *const env[] = {run->variable, NULL};
+    int status = server_run_tool(&process, &dir, "CHANNELD_BIN", run->args, env);
+    char *output = process_stdout(&process);
+    char *errors = process_stderr(&process);
+    bool errors_fit = run->errors == NULL ||
+                      (run->errors[0] == '\0' ? errors[0] == '\0' : strstr(errors, run->errors) == errors);
+    bool shows_secret =
+        run->secret != NULL && (strstr(output, run->secret) != NULL || strstr(errors, run->secret) != NULL);
+    if (status != run->status || (run->output != NULL && strstr(output, run->output) == NULL) ||
+        !errors_fit || shows_secret)
+        fail_msg("%s %s: %d\n%s\n%s", run->args[0], run->variable, status, output, errors);
+    free(output);
+    free(errors);
+}
+
+static void expect_all(const struct run *runs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        expect(&runs[i]);
 }
 
 TEST_CASE(help_lists_every_setting)
@@ -64,64 +87,68 @@ TEST_CASE(help_lists_every_setting)
         {"CHANNELD_CORS_ORIGINS", "--cors-origins"},
         {"CHANNELD_TRUSTED_PROXIES", "--trusted-proxies"},
     };
-    static const char *const args[] = {"--help", NULL};
-    char *output = NULL;
-    char *errors = NULL;
-    assert_int_equal(run(args, NULL, &output, &errors), 0);
-    assert_string_equal(errors, "");
     for (size_t i = 0; i < TEST_COUNT(settings); i++) {
-        if (strstr(output, settings[i][0]) == NULL || strstr(output, settings[i][1]) == NULL)
-            fail_msg("%s is not in the help", settings[i][0]);
+        expect(&(struct run){{"--help"}, NULL, 0, settings[i][0], "", NULL});
+        expect(&(struct run){{"--help"}, NULL, 0, settings[i][1], "", NULL});
     }
-    free(output);
-    free(errors);
 }
 
-TEST_CASE(version_is_printed)
+TEST_CASE(help_and_version)
 {
-    static const char *const args[] = {"--version", NULL};
-    char *output = NULL;
-    char *errors = NULL;
-    assert_int_equal(run(args, NULL, &output, &errors), 0);
-    assert_non_null(strstr(output, "channeld"));
+    static const char *const args[] = {"--help", NULL};
+    struct process process;
+    expect(&(struct run){{"--version"}, NULL, 0, "channeld", "", NULL});
+    expect(&(struct run){{"--help"}, NULL, 0, "\nExit codes: 0 ", "", NULL});
+    assert_int_equal(server_run_tool(&process, &dir, "CHANNELCTL_BIN", args, NULL), 0);
+    char *output = process_stdout(&process);
+    assert_non_null(strstr(output, "\nExit codes: 0 "));
     free(output);
-    free(errors);
 }
 
-TEST_CASE(check_prints_what_is_in_force_with_secrets_masked)
+TEST_CASE(check_prints_effective_settings_without_secrets)
 {
-    static const char *const args[] = {"--check", "--workers=3", NULL};
-    char *output = NULL;
-    char *errors = NULL;
-    assert_int_equal(
-        run(args, "CHANNELD_REDIS_URL=redis://someone:tOpSeCrEt@redis.example:7000/4", &output, &errors), 0);
-    assert_null(strstr(output, "tOpSeCrEt"));
-    assert_null(strstr(errors, "tOpSeCrEt"));
-    assert_non_null(strstr(output, "redis.example:7000"));
-    assert_non_null(strstr(output, "workers"));
-    free(output);
-    free(errors);
-    assert_int_equal(run(args, "CHANNELD_REDIS_PASSWORD=tOpSeCrEt", &output, &errors), 0);
-    assert_null(strstr(output, "tOpSeCrEt"));
-    free(output);
-    free(errors);
+    static const struct run runs[] = {
+        {{"--check", "--workers=3"},
+         "CHANNELD_REDIS_URL=redis://someone:tOpSeCrEt@redis.example:7000/4",
+         0,
+         "redis.example:7000",
+         NULL,
+         "tOpSeCrEt"},
+        {{"--check"}, "CHANNELD_REDIS_PASSWORD=tOpSeCrEt", 0, "workers", NULL, "tOpSeCrEt"},
+        {{"--check", "--base-path", "v1/api"}, NULL, 0, "base-path = /v1/api/\n", NULL, NULL},
+    };
+    expect_all(runs, TEST_COUNT(runs));
 }
 
-TEST_CASE(output_that_is_lost_is_a_failure)
+TEST_CASE(flags_have_precedence_over_the_environment)
 {
-    static const char *const words[] = {"--help", "--version", "--check"};
-    for (size_t i = 0; i < TEST_COUNT(words); i++) {
-        struct process process;
-        char *command = text_printf("exec %s %s >/dev/full", process_require_env("CHANNELD_BIN"), words[i]);
-        const char *const argv[] = {"sh", "-c", command, NULL};
-        const struct process_spec spec = {.name = words[i] + 2, .dir = dir.path, .argv = argv};
-        int status = process_run(&process, &spec);
-        char *errors = process_stderr(&process);
-        if (status != 1 || strstr(errors, "No space left on device") == NULL)
-            fail_msg("%s: %d: %s", words[i], status, errors);
-        free(errors);
-        free(command);
-    }
+    static const struct run runs[] = {
+        {{"--check"}, "CHANNELD_CHANNEL_HOST=environment.example", 0, "environment.example", NULL, NULL},
+        {{"--check", "--channel-host=flag.example"},
+         "CHANNELD_CHANNEL_HOST=environment.example",
+         0,
+         "flag.example",
+         NULL,
+         NULL},
+        {{"--check", "--channel-host", "flag.example"},
+         "CHANNELD_CHANNEL_HOST=environment.example",
+         0,
+         "flag.example",
+         NULL,
+         NULL},
+        {{"--check", "--workers=3"}, "CHANNELD_WORKERS=many", 0, "workers = 3", NULL, NULL},
+    };
+    expect_all(runs, TEST_COUNT(runs));
+}
+
+TEST_CASE(url_can_come_from_a_file)
+{
+    char *path = text_printf("%s/url", dir.path);
+    char *variable = text_printf("CHANNELD_REDIS_URL_FILE=%s", path);
+    assert_true(text_write_file(path, "redis://from-a-file.example:6380/2\n"));
+    expect(&(struct run){{"--check"}, variable, 0, "from-a-file.example:6380", NULL, NULL});
+    free(variable);
+    free(path);
 }
 
 TEST_CASE(bad_values_are_refused_naming_the_setting)
@@ -156,118 +183,62 @@ TEST_CASE(bad_values_are_refused_naming_the_setting)
         {"CHANNELD_ACCESS_LOG=some", "access-log"},
         {"CHANNELD_REDIS_URL_FILE=/nonexistent/file", "redis-url"},
     };
-    static const char *const args[] = {"--check", NULL};
     for (size_t i = 0; i < TEST_COUNT(bad); i++) {
-        char *output = NULL;
-        char *errors = NULL;
-        int status = run(args, bad[i].variable, &output, &errors);
-        if (status != 2)
-            fail_msg("%s: exit status %d", bad[i].variable, status);
+        static const char *const args[] = {"--check", NULL};
+        const char *const env[] = {bad[i].variable, NULL};
+        struct process process;
+        if (server_run_tool(&process, &dir, "CHANNELD_BIN", args, env) != 2)
+            fail_msg("%s: exit status %d", bad[i].variable, process.status);
+        char *errors = process_stderr(&process);
         char *variable = text_printf("%.*s", (int)strcspn(bad[i].variable, "="), bad[i].variable);
         if (strstr(errors, bad[i].name) == NULL && strstr(errors, variable) == NULL)
             fail_msg("%s is not named: %s", variable, errors);
         free(variable);
-        free(output);
         free(errors);
     }
 }
 
-TEST_CASE(bad_values_do_not_start_it)
+TEST_CASE(errors_name_the_flag_or_the_variable)
 {
-    static const char *const args[] = {NULL};
-    char *output = NULL;
-    char *errors = NULL;
-    assert_int_equal(run(args, "CHANNELD_WORKERS=many", &output, &errors), 2);
-    free(output);
-    free(errors);
-}
-
-TEST_CASE(unknown_flags_and_words_are_refused)
-{
-    static const char *const wrong[][3] = {{"--frobnicate", NULL}, {"--frobnicate=1", NULL},
-                                           {"word", NULL},         {"--listen", NULL},
-                                           {"-x", NULL},           {"--check", "word", NULL}};
-    for (size_t i = 0; i < TEST_COUNT(wrong); i++) {
-        char *output = NULL;
-        char *errors = NULL;
-        int status = run(wrong[i], NULL, &output, &errors);
-        if (status != 2)
-            fail_msg("%s: exit status %d", wrong[i][0], status);
-        assert_true(strlen(errors) > 0);
-        free(output);
-        free(errors);
-    }
-}
-
-static void assert_check_shows(const char *const *args, const char *variable, const char *expected)
-{
-    char *output = NULL;
-    char *errors = NULL;
-    assert_int_equal(run(args, variable, &output, &errors), 0);
-    if (strstr(output, expected) == NULL)
-        fail_msg("no %s in %s", expected, output);
-    free(output);
-    free(errors);
-}
-
-TEST_CASE(flags_win_over_the_environment)
-{
-    static const char *const none[] = {"--check", NULL};
-    static const char *const with_equals[] = {"--check", "--channel-host=flag.example", NULL};
-    static const char *const with_value[] = {"--check", "--channel-host", "flag.example", NULL};
-    assert_check_shows(none, "CHANNELD_CHANNEL_HOST=environment.example", "environment.example");
-    assert_check_shows(with_equals, "CHANNELD_CHANNEL_HOST=environment.example", "flag.example");
-    assert_check_shows(with_value, "CHANNELD_CHANNEL_HOST=environment.example", "flag.example");
-}
-
-TEST_CASE(a_flag_wins_over_a_bad_value_in_the_environment)
-{
-    static const char *const args[] = {"--check", "--workers=3", NULL};
-    assert_check_shows(args, "CHANNELD_WORKERS=many", "workers = 3");
-}
-
-TEST_CASE(check_shows_the_effective_base_path)
-{
-    static const char *const args[] = {"--check", "--base-path", "v1/api", NULL};
-    assert_check_shows(args, NULL, "base-path = /v1/api/\n");
-}
-
-TEST_CASE(an_error_names_the_flag_or_the_variable)
-{
-    static const char *const rows[][3] = {
-        {"--listen=80a", NULL, "channeld: --listen: "},
-        {"--redis-url=redis://h/0?rol=replica", NULL, "channeld: --redis-url: unknown option rol"},
-        {"--check", "CHANNELD_LISTEN=80a", "channeld: CHANNELD_LISTEN: "},
-        {"--check", "CHANNELD_REDIS_URL=redis+sentinel://h/m?rol=replica",
-         "channeld: CHANNELD_REDIS_URL: unknown option rol"},
+    static const struct run runs[] = {
+        {{"--listen=80a"}, NULL, 2, NULL, "channeld: --listen: ", NULL},
+        {{"--redis-url=redis://h/0?rol=replica"},
+         NULL,
+         2,
+         NULL,
+         "channeld: --redis-url: unknown option rol",
+         NULL},
+        {{"--check"}, "CHANNELD_LISTEN=80a", 2, NULL, "channeld: CHANNELD_LISTEN: ", NULL},
+        {{"--check"},
+         "CHANNELD_REDIS_URL=redis+sentinel://h/m?rol=replica",
+         2,
+         NULL,
+         "channeld: CHANNELD_REDIS_URL: unknown option rol",
+         NULL},
+        {{NULL}, "CHANNELD_WORKERS=many", 2, NULL, "channeld: CHANNELD_WORKERS: ", NULL},
+        {{"--frobnicate"}, NULL, 2, NULL, "channeld: ", NULL},
+        {{"--frobnicate=1"}, NULL, 2, NULL, "channeld: ", NULL},
+        {{"word"}, NULL, 2, NULL, "channeld: ", NULL},
+        {{"--listen"}, NULL, 2, NULL, "channeld: ", NULL},
+        {{"-x"}, NULL, 2, NULL, "channeld: ", NULL},
+        {{"--check", "word"}, NULL, 2, NULL, "channeld: ", NULL},
     };
-    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        const char *const args[] = {rows[i][0], NULL};
-        char *output = NULL;
-        char *errors = NULL;
-        assert_int_equal(run(args, rows[i][1], &output, &errors), 2);
-        if (strncmp(errors, rows[i][2], strlen(rows[i][2])) != 0)
-            fail_msg("%s %s: %s", rows[i][0], rows[i][1] != NULL ? rows[i][1] : "", errors);
-        free(output);
-        free(errors);
-    }
+    expect_all(runs, TEST_COUNT(runs));
 }
 
 TEST_CASE(unknown_variables_are_named)
 {
-    static const char *const args[] = {"--check", NULL};
     static const char *const env[] = {"CHANNELD_CASH_SIZE=1GiB", "CHANNELD_SERVICE_HOST=10.0.0.1", NULL};
-    char *output = NULL;
-    char *errors = NULL;
-    assert_int_equal(run(args, "CHANNELD_CASH_SIZE=1GiB", &output, &errors), 0);
-    assert_string_equal(errors,
-                        "channeld: warning: CHANNELD_CASH_SIZE: no such setting (CHANNELD_CACHE_SIZE?)\n");
-    free(output);
-    free(errors);
-    assert_int_equal(run(args, "CHANNELD_PORT=tcp://10.0.0.1:8080", &output, &errors), 0);
-    assert_string_equal(errors, "");
-    free(output);
-    free(errors);
+    static const struct run runs[] = {
+        {{"--check"},
+         "CHANNELD_CASH_SIZE=1GiB",
+         0,
+         NULL,
+         "channeld: warning: CHANNELD_CASH_SIZE: no such setting (CHANNELD_CACHE_SIZE?)\n",
+         NULL},
+        {{"--check"}, "CHANNELD_PORT=tcp://10.0.0.1:8080", 0, NULL, "", NULL},
+    };
+    expect_all(runs, TEST_COUNT(runs));
     struct fixture *fixture = fixture_new(1, env);
     server_await_log(&fixture->server, "CHANNELD_CASH_SIZE: no such setting (CHANNELD_CACHE_SIZE?)");
     char *log = server_log(&fixture->server);
@@ -276,26 +247,19 @@ TEST_CASE(unknown_variables_are_named)
     fixture_free(fixture);
 }
 
-TEST_CASE(help_lists_the_exit_codes)
+TEST_CASE(output_that_is_lost_is_a_failure)
 {
-    static const char *const args[] = {"--help", NULL};
-    static const char *const programs[] = {"CHANNELD_BIN", "CHANNELCTL_BIN"};
-    for (size_t i = 0; i < TEST_COUNT(programs); i++) {
+    static const char *const words[] = {"--help", "--version", "--check"};
+    for (size_t i = 0; i < TEST_COUNT(words); i++) {
         struct process process;
-        assert_int_equal(server_run_tool(&process, &dir, programs[i], args, NULL), 0);
-        char *output = process_stdout(&process);
-        assert_non_null(strstr(output, "\nExit codes: 0 "));
-        free(output);
+        char *command = text_printf("exec %s %s >/dev/full", process_require_env("CHANNELD_BIN"), words[i]);
+        const char *const argv[] = {"sh", "-c", command, NULL};
+        const struct process_spec spec = {.name = words[i] + 2, .dir = dir.path, .argv = argv};
+        int status = process_run(&process, &spec);
+        char *errors = process_stderr(&process);
+        if (status != 1 || strstr(errors, "No space left on device") == NULL)
+            fail_msg("%s: %d: %s", words[i], status, errors);
+        free(errors);
+        free(command);
     }
-}
-
-TEST_CASE(url_can_come_from_a_file)
-{
-    static const char *const args[] = {"--check", NULL};
-    char *path = text_printf("%s/url", dir.path);
-    char *variable = text_printf("CHANNELD_REDIS_URL_FILE=%s", path);
-    assert_true(text_write_file(path, "redis://from-a-file.example:6380/2\n"));
-    assert_check_shows(args, variable, "from-a-file.example:6380");
-    free(variable);
-    free(path);
 }

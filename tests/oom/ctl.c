@@ -1,6 +1,6 @@
 /*
- * channelctl while memory runs out: each command ends with a message and a status of its own, or does its
- * work; and whatever was begun can be done again.
+ * channelctl when allocations fail: each command ends with a message and status 1 or 2, or does its work; and
+ * it can be repeated afterwards.
  */
 
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static void fail_each(const char *const *args, enum memory_failure how)
     int n = 0;
     int ended = 0;
     do {
-        redis_do(&redis, "DEL channels:loader"); /* a load that could not connect again has left it */
+        redis_do(&redis, "DEL channels:loader"); /* the lock of a load that could not reconnect */
         memory_fail(&memory, ++n, how);
         int status = run(&process, args);
         failures = memory_restore(&memory);
@@ -75,7 +75,7 @@ static void fail_each(const char *const *args, enum memory_failure how)
     assert_int_equal(run(&process, args), 0);
 }
 
-TEST_CASE_WITH(each_command_ends_with_a_reason_or_does_its_work, start, end)
+SLOW_TEST_WITH(every_command_reports_a_failed_allocation, start, end)
 {
     const char *const commands[][ARGS_MAX] = {
         {"load", file},   {"load", file, "--replace"},

@@ -22,7 +22,7 @@ struct memory {
 void memory_init(struct memory *m);
 void memory_fini(struct memory *m);
 
-/* The n-th allocation from now on fails, counted from 1; if it lasts, so do all after it. */
+/* The n-th allocation from now on fails, counted from 1; MEMORY_LASTING: and all after it. */
 void memory_fail(struct memory *m, int n, enum memory_failure how);
 
 /* No allocation fails any more; returns how many did. */

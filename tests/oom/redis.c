@@ -1,6 +1,6 @@
 /*
- * The connection to Redis while memory runs out: what Redis pushes, the reading of the keys, and each step of
- * a reconnection. Whatever fails, no answer is older than what Redis holds, a revoked key does not work, and
+ * The connection to Redis when allocations fail: pushes, the reading of the keys, and each step of a
+ * reconnection. Whatever fails, no response is older than the data of Redis, a revoked key does not work, and
  * the connection comes back.
  */
 
@@ -8,93 +8,62 @@
 #include <string.h>
 
 #include "oom/memory.h"
+#include "support/certs.h"
 #include "support/fixture.h"
 #include "support/net.h"
 
-/* A failure that has not come within THROUGH_MS will not: what is tried is through. */
+/* An allocation that was not made within THROUGH_MS will not be made: the change has been processed. */
 enum { CHANNELS = 20, SAMPLE = 3, ENOUGH = 10000, THROUGH_MS = 1000, TIMES_MAX = 4 };
 
 static const char OTHER_KEY[] = "another-key-that-comes-and-goes";
 
 static struct memory memory;
 
+static void start_at(void **state, const char *host)
+{
+    memory_init(&memory);
+    const char *const env[] = {memory.preload, memory.file, "CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=0s",
+                               NULL};
+    *state = fixture_new_with(&(struct fixture_spec){.channels = CHANNELS, .env = env, .host = host});
+}
+
 static int start(void **state)
 {
-    memory_init(&memory);
-    const char *const env[] = {memory.preload, memory.file, "CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=0s",
-                               NULL};
-    *state = fixture_new(CHANNELS, env);
+    start_at(state, NULL);
     return 0;
 }
 
-/* Redis by a name, which is looked up anew for each connection. */
+/* Redis by a name, which is looked up for each connection. */
 static int start_named(void **state)
 {
-    memory_init(&memory);
-    struct fixture *fixture = calloc(1, sizeof *fixture);
-    const char *const env[] = {memory.preload, memory.file, "CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=0s",
-                               NULL};
-    assert_non_null(fixture);
-    redis_start(&fixture->redis, NULL);
-    catalogue_issue_key(&fixture->redis, FIXTURE_KEY);
-    catalogue_put_samples(&fixture->redis, CHANNELS);
-    char *url = text_printf("redis://localhost:%d/0", fixture->redis.port);
-    const struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
-    server_start(&fixture->server, &spec);
-    free(url);
-    *state = fixture;
+    start_at(state, "localhost");
     return 0;
-}
-
-static void make_certificate(const char *cert, const char *key)
-{
-    struct process process;
-    const char *const argv[] = {"openssl",
-                                "req",
-                                "-x509",
-                                "-newkey",
-                                "ec",
-                                "-pkeyopt",
-                                "ec_paramgen_curve:prime256v1",
-                                "-nodes",
-                                "-keyout",
-                                key,
-                                "-out",
-                                cert,
-                                "-subj",
-                                "/CN=redis",
-                                "-addext",
-                                "subjectAltName=IP:127.0.0.1",
-                                NULL};
-    const struct process_spec spec = {.name = "openssl", .dir = memory.dir.path, .argv = argv};
-    assert_int_equal(process_run(&process, &spec), 0);
 }
 
 static int start_with_tls(void **state)
 {
+    struct certs_pair authority;
+    struct certs_pair pair;
     memory_init(&memory);
-    char *cert = text_printf("%s/cert.pem", memory.dir.path);
-    char *key = text_printf("%s/key.pem", memory.dir.path);
+    certs_make_authority(&memory.dir, "authority", &authority);
+    certs_make(&memory.dir, "redis", &authority, "IP:127.0.0.1", 1, &pair);
     char *port = text_printf("%d", net_reserve_port());
     char *url = text_printf("CHANNELD_REDIS_URL=rediss://127.0.0.1:%s/0", port);
-    char *ca = text_printf("CHANNELD_REDIS_CA_FILE=%s", cert);
+    char *ca = text_printf("CHANNELD_REDIS_CA_FILE=%s", authority.cert);
     const char *const args[] = {"--tls-port",
                                 port,
                                 "--tls-cert-file",
-                                cert,
+                                pair.cert,
                                 "--tls-key-file",
-                                key,
+                                pair.key,
                                 "--tls-ca-cert-file",
-                                cert,
+                                authority.cert,
                                 "--tls-auth-clients",
                                 "no",
                                 NULL};
     const char *const env[] = {
         memory.preload, memory.file, url, ca, "CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=0s", NULL};
-    make_certificate(cert, key);
     *state = fixture_new_with(&(struct fixture_spec){.channels = CHANNELS, .env = env, .redis_args = args});
-    free(cert);
-    free(key);
     free(port);
     free(url);
     free(ca);
@@ -114,7 +83,7 @@ static bool has_failed(void *arg)
     return memory_failures(&memory) > 0;
 }
 
-/* --- what is changed in Redis, and what must be seen of it then --- */
+/* ---- the changes in Redis, and what must be served then ---- */
 
 struct turn {
     struct fixture *fixture;
@@ -144,7 +113,7 @@ static void change_much(const struct turn *turn)
     free(name);
 }
 
-/* False for a 500; an old title is none of the answers that are allowed. */
+/* False for a 500; an old title fails the test. */
 static bool shows_title(void *arg)
 {
     const struct turn *turn = arg;
@@ -182,7 +151,7 @@ static bool judges_the_key(void *arg)
     return status != 500;
 }
 
-/* Redis ends the connection of the server: all it has is that of the worker. */
+/* Redis closes the connection of the only worker. */
 static void end_connection(const struct turn *turn)
 {
     change_title(turn);
@@ -190,7 +159,7 @@ static void end_connection(const struct turn *turn)
     redis_do(&turn->fixture->redis, "CLIENT KILL TYPE pubsub SKIPME yes");
 }
 
-/* --- each allocation that follows a change --- */
+/* ---- each allocation that follows a change ---- */
 
 static void expect_recovery(struct turn *turn, bool (*is_right)(void *arg), int n)
 {
@@ -242,28 +211,28 @@ static void fail_all(struct fixture *fixture, const char *what, void (*change)(c
     }
 }
 
-TEST_CASE_WITH(no_change_of_a_card_is_missed, start, end)
+SLOW_TEST_WITH(change_of_a_card_is_not_missed, start, end)
 {
     fail_all(*state, "a card changes", change_much, shows_title);
 }
 
-TEST_CASE_WITH(no_change_of_the_keys_is_missed, start, end)
+SLOW_TEST_WITH(change_of_the_keys_is_not_missed, start, end)
 {
     fail_all(*state, "the keys change", change_keys, judges_the_key);
 }
 
-TEST_CASE_WITH(a_lost_connection_comes_back, start, end)
+SLOW_TEST_WITH(lost_connection_comes_back, start, end)
 {
     fail_all(*state, "a reconnection", end_connection, shows_title);
 }
 
-TEST_CASE_WITH(a_lost_connection_to_a_named_redis_comes_back, start_named, end)
+SLOW_TEST_WITH(lost_connection_to_a_named_redis_comes_back, start_named, end)
 {
     fail_all(*state, "a reconnection by name", end_connection, shows_title);
 }
 
-/* A handshake takes hundreds of allocations, nearly all of them OpenSSL's: some are tried. */
-TEST_CASE_WITH(a_lost_connection_with_tls_comes_back, start_with_tls, end)
+/* A handshake takes hundreds of allocations, nearly all of OpenSSL: some of them fail here. */
+SLOW_TEST_WITH(lost_connection_with_tls_comes_back, start_with_tls, end)
 {
     enum { STEP = 17 };
     for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)

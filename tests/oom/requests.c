@@ -1,7 +1,7 @@
 /*
- * Requests while memory runs out: each allocation that a request costs fails in turn, once or together with
- * all after it. The client gets its answer, a 500, or a closed connection; whoever asks next is served; and
- * nothing is left behind.
+ * Requests when allocations fail: each allocation of a request fails in turn, alone or together with all
+ * after it. The client gets its response, a 500, or a closed connection; the next request is served; and no
+ * memory is leaked.
  */
 
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static char *target_of(const struct route *route)
     return target;
 }
 
-/* Invalidates the sample, its page, the index and the keys, and waits until the server has noticed. */
+/* Invalidates the sample, its page, the index and the keys, and waits until the server has applied that. */
 static void make_cold(struct fixture *fixture)
 {
     enum { CHANGED = 9 };
@@ -109,8 +109,7 @@ static void expect_service(struct fixture *fixture, const struct route *route, c
     http_response_free(&response);
 }
 
-/* With the first, the second, ... allocation failing, until there are no more; returns how many there were.
- */
+/* Lets the first, the second, ... allocation fail, until there are no more; returns how many there were. */
 static int fail_each(struct fixture *fixture, const struct route *route, enum memory_failure how, bool cold)
 {
     char *target = target_of(route);
@@ -182,26 +181,26 @@ static int end(void **state)
     return 0;
 }
 
-TEST_CASE_WITH(answers_from_memory_survive_any_failure, start_with_cache, end)
+SLOW_TEST_WITH(cached_responses_survive_any_failure, start_with_cache, end)
 {
     for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
         fail_all(*state, how, false);
 }
 
-TEST_CASE_WITH(answers_that_are_read_anew_survive_any_failure, start_with_cache, end)
+SLOW_TEST_WITH(responses_read_from_redis_survive_any_failure, start_with_cache, end)
 {
     for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
         fail_all(*state, how, true);
 }
 
-TEST_CASE_WITH(answers_without_cache_survive_any_failure, start_without_cache, end)
+SLOW_TEST_WITH(responses_without_a_cache_survive_any_failure, start_without_cache, end)
 {
     for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
         fail_all(*state, how, false);
 }
 
 /* A connection that stays, with one request. */
-static void open_and_ask(struct fixture *fixture, struct http_conn *conn)
+static void open_and_request(struct fixture *fixture, struct http_conn *conn)
 {
     struct http_response response;
     char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
@@ -213,9 +212,8 @@ static void open_and_ask(struct fixture *fixture, struct http_conn *conn)
     http_response_free(&response);
 }
 
-/* Each has a higher descriptor than the one before; what it makes the loop allocate for that is the second
- * thing. */
-TEST_CASE_WITH(more_connections_than_ever_before_survive_a_failure_each, start_with_cache, end)
+/* Each has a higher descriptor than the one before, for which the loop makes the second allocation. */
+SLOW_TEST_WITH(new_connections_survive_a_failure_each, start_with_cache, end)
 {
     enum { CONNECTIONS = 300 };
     struct fixture *fixture = *state;
@@ -225,7 +223,7 @@ TEST_CASE_WITH(more_connections_than_ever_before_survive_a_failure_each, start_w
                      200); /* now a hit */
     for (; open < CONNECTIONS; open++) {
         memory_fail(&memory, 2, MEMORY_ONCE);
-        open_and_ask(fixture, &conn[open]);
+        open_and_request(fixture, &conn[open]);
         (void)memory_restore(&memory);
     }
     for (int i = 0; i < open; i++)

@@ -1,7 +1,4 @@
-/*
- * Starting while memory runs out: channeld ends with a message and a status of its own, or serves; it never
- * crashes.
- */
+/* The start of channeld when allocations fail: it ends with a message and status 1 or 2, or serves. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +72,7 @@ static bool start_with_failure(const char *const *env, int n, enum memory_failur
     server_start(&server, &spec);
     bool settled = wait_until(has_failed_or_ended, &server, WAIT_DEADLINE_MS);
     if (how == MEMORY_LASTING && process_is_running(&server.process))
-        (void)process_wait(&server.process, 50); /* it has a chance to end by itself, or goes on without */
+        (void)process_wait(&server.process, 50); /* it may end by itself, or go on */
     int failures = memory_restore(&memory);
     assert_true(settled && wait_until(is_ready_or_has_ended, &server, WAIT_DEADLINE_MS));
     if (process_is_running(&server.process)) {
@@ -102,12 +99,12 @@ static void start_with_each_failure(const char *host, enum memory_failure how)
     free(url);
 }
 
-TEST_CASE_WITH(one_failure_ends_the_start_with_a_reason_or_does_no_harm, start, end)
+SLOW_TEST_WITH(one_failed_allocation, start, end)
 {
     start_with_each_failure("127.0.0.1", MEMORY_ONCE);
 }
 
-TEST_CASE_WITH(lasting_failures_end_the_start_with_a_reason_or_are_got_over, start, end)
+SLOW_TEST_WITH(all_allocations_failing_from_one_on, start, end)
 {
     start_with_each_failure("127.0.0.1", MEMORY_LASTING);
 }

@@ -13,12 +13,12 @@ struct certs_pair {
     char key[CERTS_PATH_SIZE];
 };
 
-/* An authority, which signs itself. `name` names the files in `dir`. */
+/* A self-signed authority. `name` names the files in `dir`. */
 void certs_make_authority(const struct tempdir *dir, const char *name, struct certs_pair *out);
 
 /*
  * A certificate signed by that authority, for server or client. `names` is what it is valid for:
- * "DNS:redis.example,IP:127.0.0.1"; `days` is how long it is valid, negative for one that was until then.
+ * "DNS:redis.example,IP:127.0.0.1"; `days` is how long it is valid, negative for one that has expired.
  */
 void certs_make(const struct tempdir *dir, const char *name, const struct certs_pair *authority,
                 const char *names, int days, struct certs_pair *out);

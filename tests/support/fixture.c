@@ -33,8 +33,9 @@ void fixture_init(struct fixture *fixture, const struct fixture_spec *spec)
     fixture_fill(fixture, spec);
     if (spec->proxied)
         fixture->proxy = proxy_new(fixture->redis.port);
+    const char *address = spec->proxied ? "127.0.0.1" : fixture->redis.host;
     char *url = text_printf("redis://%s%s:%d/0", spec->userinfo != NULL ? spec->userinfo : "",
-                            spec->proxied ? "127.0.0.1" : fixture->redis.host,
+                            spec->host != NULL ? spec->host : address,
                             spec->proxied ? proxy_port(fixture->proxy) : fixture->redis.port);
     server_start(&fixture->server, &(struct server_spec){url, spec->env, spec->wait});
     free(url);

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What a process takes of the machine, as the kernel tells it: it has not to answer for that. */
+/* The resources of a process as the kernel reports them, without its cooperation. */
 
 struct footprint {
     long resident_kib;
@@ -17,24 +17,24 @@ struct footprint {
 /* Fails the test when there is no such process. */
 struct footprint footprint_of(pid_t pid);
 
-/* Prints it behind the words, for the record. */
+/* Prints it after the text. */
 void footprint_print(const char *when, const struct footprint *footprint);
 
 /*
- * Waits until the process has so many descriptors open as it had, but for a few: those of others' connections
+ * Waits until the process has no more descriptors open than before, except for a few of connections that
  * come and go. Fails the test otherwise.
  */
 void footprint_await_descriptors(pid_t pid, int before);
 
 struct footprint_queues {
-    long sent_kib;     /* answers that clients did not take */
-    long received_kib; /* requests that were not read */
+    long sent_kib;     /* responses that clients did not read */
+    long received_kib; /* requests that the server did not read */
 };
 
 /* What the kernel holds for the connections of that local port, also those that the process has closed. */
 struct footprint_queues footprint_queues_of(int port);
 
-/* False where memory figures tell nothing of the product: under a sanitizer, which keeps what is freed. */
+/* False where memory figures say nothing about the product: under a sanitizer, which keeps freed memory. */
 bool footprint_is_meaningful(void);
 
 #endif

@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* JSON documents as the tests see them. A path is "data.0.title": members and array positions. */
+/* JSON documents. A path is "data.0.title": members and array positions. */
 
-/* Fails the test unless both hold the same values with all members in the same order. */
+/* Asserts that both have the same values with all members in the same order. */
 void json_assert_same(const char *actual, const char *expected);
 
 /* Asserts the value at the path; `expected` is JSON too: "null", "12", "\"text\"", "{}". */

@@ -6,13 +6,13 @@
 /* TCP on 127.0.0.1. All descriptors are close-on-exec. */
 
 /*
- * A port that nobody uses and, while this program lives, nobody else gets: it stays bound (not listening)
- * with SO_REUSEADDR and SO_REUSEPORT, which lets a server bind it too, again and again, and keeps it from
- * being handed out as anyone's ephemeral port. Fails the test when there is none.
+ * A free port that no other program gets while this one runs: it stays bound (not listening) with
+ * SO_REUSEADDR and SO_REUSEPORT, which lets a server bind it too, repeatedly, and keeps it from being used as
+ * an ephemeral port. Fails the test when there is none.
  */
 int net_reserve_port(void);
 
-/* A connected, blocking socket with TCP_NODELAY, or a negative errno (-ECONNREFUSED when nobody listens). */
+/* A connected, blocking socket with TCP_NODELAY, or a negative errno (-ECONNREFUSED without a listener). */
 int net_connect(int port);
 
 /* The same with SO_RCVBUF set to so many bytes; 0 for the system's default. */
@@ -21,7 +21,7 @@ int net_connect_buffered(int port, int receive_buffer);
 /* A listening socket on the port, or a negative errno. */
 int net_listen(int port);
 
-/* True when someone accepts connections there. */
+/* True when connections to it are accepted. */
 bool net_is_listening(int port);
 
 #endif

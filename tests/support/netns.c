@@ -63,7 +63,7 @@ static void netns_filter(struct netns *netns, const char *rule)
     free(command);
 }
 
-/* Those whose test does not live any more. */
+/* Removes the namespaces of tests that have ended. */
 static void netns_remove_leftovers(struct netns *netns)
 {
     const struct dirent *entry = NULL;

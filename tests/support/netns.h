@@ -6,8 +6,8 @@
 #include "support/tempdir.h"
 
 /*
- * A network of a test's own: a namespace at the other end of a veth pair, with packets dropped or refused on
- * order. It needs root, ip and iptables. What a test that was killed has left behind is removed by the next.
+ * A network namespace at the other end of a veth pair, in which packets can be dropped or refused. It needs
+ * root, ip and iptables. The leftovers of a killed test are removed by the next one.
  */
 
 struct netns {
@@ -17,23 +17,23 @@ struct netns {
     char address[16]; /* and of the other */
 };
 
-/* False, with a message, where that is not permitted: then the test is to be skipped. */
+/* False, with a message, where that is not permitted: the test has to be skipped then. */
 bool netns_open(struct netns *netns);
 
-/* Removes it; what runs within must have ended. Harmless when done twice. */
+/* Removes it; the processes within must have ended. Harmless when done twice. */
 void netns_close(struct netns *netns);
 
-/* Drops every packet that comes into the namespace, leaves it, or both, without a word. */
+/* Drops every packet into the namespace, or out of it. */
 void netns_drop_in(struct netns *netns);
 void netns_drop_out(struct netns *netns);
 
-/* Loses packets by chance: so many of a hundred, each way. */
+/* Drops that percentage of packets at random, each way. */
 void netns_lose(struct netns *netns, int percent);
 
-/* Answers every TCP packet that comes in with a reset. */
+/* Answers every incoming TCP packet with a reset. */
 void netns_refuse(struct netns *netns);
 
-/* A good network again. */
+/* Ends all of that. */
 void netns_restore(struct netns *netns);
 
 #endif

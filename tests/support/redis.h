@@ -9,8 +9,8 @@
 #include "support/tempdir.h"
 
 /*
- * A real redis-server of a test's own, on a port of its own, in a directory of its own, without persistence
- * unless its arguments say so. Commands go over one connection, which is made again after a restart.
+ * A redis-server for one test, with its own port and directory, without persistence unless its arguments
+ * enable it. Commands go over one connection, which is made again after a restart.
  * Every function fails the test when it cannot do its work.
  */
 
@@ -40,7 +40,7 @@ void redis_start(struct redis *redis, const char *const *extra);
  */
 void redis_start_program(struct redis *redis, const char *program, const char *const *extra);
 
-/* The same in a network of its own, which has to outlive it. */
+/* The same in a network namespace, which has to outlive it. */
 void redis_start_in(struct redis *redis, const struct netns *netns, const char *const *extra);
 
 /* Reserves port and directory but starts nothing yet: redis_restart() does. */
@@ -55,14 +55,14 @@ void redis_kill(struct redis *redis);
 /* Starts the server again, on the same port and with the same directory and arguments. */
 void redis_restart(struct redis *redis);
 
-/* The two halves of that, for a server that has ended: starts it; waits until it has loaded and answers. */
+/* The two steps of that, for a server that has ended: starts it; waits until it has loaded its data. */
 void redis_launch(struct redis *redis);
 void redis_await(struct redis *redis);
 
 /* Closes the connection; the next command makes a new one. */
 void redis_disconnect(struct redis *redis);
 
-/* SIGSTOP and SIGCONT: the server keeps its connections but does not answer. */
+/* SIGSTOP and SIGCONT: the server keeps its connections but does not reply. */
 void redis_pause(struct redis *redis);
 void redis_resume(struct redis *redis);
 

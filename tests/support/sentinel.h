@@ -4,20 +4,20 @@
 #include "support/redis.h"
 
 /*
- * Real Sentinels, and a master with replicas that they watch. A Sentinel is a redis-server too, so all of
+ * Sentinels, and a master with replicas that they monitor. A Sentinel is a redis-server too, so all of
  * redis.h works with it: commands, pausing, killing, restarting. Every function fails the test when it cannot
  * do its work.
  */
 
-#define SENTINEL_MASTER "mymaster" /* what they call the master */
+#define SENTINEL_MASTER "mymaster" /* the name of the master */
 
 enum { SENTINEL_REDIS_MAX = 3, SENTINEL_COUNT_MAX = 3 };
 
 struct sentinel_spec {
     const char *master; /* the name */
-    int port;           /* where the master is, on 127.0.0.1 */
+    int port;           /* of the master, on 127.0.0.1 */
     int quorum;
-    const char *password; /* that it asks its clients for, or NULL */
+    const char *password; /* that its clients need, or NULL */
     const char *extra;    /* further lines of its configuration, or NULL */
 };
 
@@ -25,29 +25,28 @@ struct sentinel_spec {
 void sentinel_start(struct redis *sentinel, const struct sentinel_spec *spec);
 
 struct sentinel_cluster {
-    struct redis redis[SENTINEL_REDIS_MAX]; /* the first begins as the master */
+    struct redis redis[SENTINEL_REDIS_MAX]; /* the first is the master at first */
     struct redis sentinel[SENTINEL_COUNT_MAX];
     int redis_count, sentinel_count;
     char url[192]; /* redis+sentinel://... of all Sentinels, without a role */
 };
 
 /*
- * Starts them and waits until the replicas are linked, and each Sentinel knows the other ones and the
- * replicas. One that is down for half a second is replaced.
+ * Starts them and waits until the replicas are linked and each Sentinel knows the others and the replicas. A
+ * master that is down for half a second is replaced.
  */
 void sentinel_cluster_start(struct sentinel_cluster *cluster, int replicas, int sentinels);
 
 /* Ends them all. */
 void sentinel_cluster_stop(struct sentinel_cluster *cluster);
 
-/* Which Redis that Sentinel calls the master; -1 when it is none of ours. */
+/* Which Redis is the master according to that Sentinel; -1: none of the cluster. */
 int sentinel_cluster_master(struct sentinel_cluster *cluster, int sentinel);
 
-/* Waits until all Sentinels (that run) call another the master than that one; returns it. */
+/* Waits until all running Sentinels name another master than that one; returns it. */
 int sentinel_cluster_await_other(struct sentinel_cluster *cluster, int old_master);
 
-/* Orders a failover and waits for it likewise; a Sentinel gives up one that takes long, then it is ordered
- * again. */
+/* Orders a failover and waits for it likewise; repeats the order when a Sentinel gives up. */
 int sentinel_cluster_fail_over(struct sentinel_cluster *cluster, int old_master);
 
 /* Waits until the replica is linked to a master. */

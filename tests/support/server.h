@@ -7,8 +7,8 @@
 #include "support/tempdir.h"
 
 /*
- * A real channeld ($CHANNELD_BIN) on ports of its own, with 2 workers and no drain delay unless its
- * environment says otherwise. When TEST_WRAPPER is set ("valgrind --error-exitcode=99 ..."), it runs under
+ * A channeld ($CHANNELD_BIN) on its own ports, with 2 workers and no drain delay unless its environment sets
+ * them. When TEST_WRAPPER is set ("valgrind --error-exitcode=99 ..."), it runs under
  * that.
  */
 
@@ -21,7 +21,7 @@ struct server {
 
 enum server_wait {
     SERVER_WAIT_READY,     /* until /readyz says 200 */
-    SERVER_WAIT_LISTENING, /* until both listeners accept: for a Redis that is not there */
+    SERVER_WAIT_LISTENING, /* until both listeners accept: where there is no Redis */
     SERVER_WAIT_NOTHING,
 };
 
@@ -31,13 +31,13 @@ struct server_spec {
     enum server_wait wait;
 };
 
-/* Starts it and waits; fails the test with its output when that does not come about. */
+/* Starts it and waits; fails the test with its output otherwise. */
 void server_start(struct server *server, const struct server_spec *spec);
 
 /* SIGTERM, and asserts that it exits with 0. Removes its directory. */
 void server_stop(struct server *server);
 
-/* Ends it without asking and removes its directory. Harmless when nothing runs: for teardown. */
+/* SIGKILL; removes its directory. Harmless when nothing runs: for teardown. */
 void server_kill(struct server *server);
 
 /* Asserts that it ends with that status within the deadline; its directory stays. */
@@ -63,10 +63,10 @@ void server_await_metric(struct server *server, const char *name, double at_leas
 /* The same for a metric that has to fall to the value. */
 void server_await_metric_below(struct server *server, const char *name, double at_most);
 
-/* What it logged so far (stdout), owned. Lines come a moment after what they tell of. */
+/* What it logged so far (stdout), owned. Lines are written with a short delay. */
 char *server_log(struct server *server);
 
-/* Waits until the text stands in what it logged; fails the test otherwise. */
+/* Waits until the log contains the text; fails the test otherwise. */
 void server_await_log(struct server *server, const char *text);
 
 /* Runs channeld or channelctl ($<variable>) with the arguments and environment to its end; returns its

@@ -1,7 +1,7 @@
 #ifndef TEST_SUPPORT_TEMPDIR_H
 #define TEST_SUPPORT_TEMPDIR_H
 
-/* A private directory for a test's files. What is left when the program exits is removed then. */
+/* A private directory for the files of a test. Leftovers are removed when the program exits. */
 
 enum { TEMPDIR_PATH_SIZE = 64 };
 
@@ -12,7 +12,7 @@ struct tempdir {
 /* Makes a fresh directory below $TMPDIR or /tmp; fails the test when it cannot. */
 void tempdir_init(struct tempdir *dir);
 
-/* Removes it with all it holds. Harmless when done twice. */
+/* Removes it with its content. Harmless when done twice. */
 void tempdir_fini(struct tempdir *dir);
 
 #endif
