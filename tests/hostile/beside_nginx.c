@@ -26,7 +26,7 @@ struct nginx {
     int port;
 };
 
-/* X-Request-Id is echoed as channeld does, so that an answer can be told from another. */
+/* X-Request-Id is echoed as channeld does, so that responses can be distinguished. */
 static const char configuration[] = "daemon off;\n"
                                     "master_process off;\n"
                                     "user root;\n"

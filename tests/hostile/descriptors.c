@@ -186,7 +186,7 @@ TEST_CASE(no_descriptor_at_all_does_not_make_it_spin)
         assert_in_range(cpu, 0, CPU_MS);
     assert_served(&kept);
     char *log = server_log(&fixture->server);
-    assert_in_range(text_count(log, "cannot accept"), 1, WORKERS); /* said once, not all the time */
+    assert_in_range(text_count(log, "cannot accept"), 1, WORKERS); /* logged once per worker */
     free(log);
     assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &all, NULL), 0);
     server_await_metric(&fixture->server, "channeld_connections_open", CLIENTS + 1);

@@ -15,7 +15,7 @@
 
 static const char *const requests[] = {
     "GET " TARGET "\r\n",
-    "GET " TARGET "Content-Length: 11\r\n\r\nhello world",
+    "GET " TARGET "Content-Length: 11\r\n\r\nhello there",
     "GET " TARGET "Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n",
 };
 

@@ -58,7 +58,7 @@ static void await_timeouts(struct fixture *fixture, struct process *tool)
     process_kill(tool);
 }
 
-/* The tool checks once a second, and takes a moment to connect. */
+/* The tool checks every second, and takes a moment to connect. */
 static void run_abuse(struct fixture *fixture, void (*await)(struct fixture *fixture, struct process *tool),
                       const char *const *options, size_t count)
 {

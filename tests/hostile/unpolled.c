@@ -51,7 +51,7 @@ static int refuse_some(void)
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0 ? -errno : 0;
 }
 
-/* How many of all that ask at the same time are served; the others must see the end of their connection. */
+/* How many of simultaneous requests are served; the other connections must be closed. */
 static int count_served(struct fixture *f)
 {
     struct http_conn conn[CLIENTS];

@@ -313,7 +313,7 @@ static int set_up_probe(void **state)
     return 0;
 }
 
-/* Probes with --admin-listen HOST:PORT; what it said on stderr is owned by the caller. */
+/* Probes with --admin-listen HOST:PORT; its stderr is owned by the caller. */
 static int probe(struct fixture *fixture, const char *host, int port, char **errors)
 {
     struct process process;
@@ -421,7 +421,7 @@ TEST_CASE_WITH(probe_of_a_lost_connection_is_exit_code_1, set_up_probe, fixture_
     expect_failure_of_fake(*state, NULL, "no answer from the admin address: Connection reset by peer");
 }
 
-/* The kernel takes the connection, and then nobody answers. */
+/* The kernel accepts the connection, and no response comes. */
 TEST_CASE_WITH(probe_times_out_after_two_seconds, set_up_probe, fixture_teardown)
 {
     int port = net_reserve_port();

@@ -271,7 +271,7 @@ static bool is_checked_in_memory(void *arg)
 TEST_CASE(wrong_keys_beside_many_valid_ones_cost_no_redis_commands)
 {
     struct fixture *fixture = fixture_new(3, env);
-    catalogue_issue_keys(&fixture->redis, HELD_KEYS - 1); /* and the one that asks */
+    catalogue_issue_keys(&fixture->redis, HELD_KEYS - 1); /* and the key of the test */
     assert_int_equal(redis_integer(&fixture->redis, "SCARD channels:api_keys"), HELD_KEYS);
     assert_true(wait_until(is_checked_in_memory, fixture, WAIT_DEADLINE_MS));
     long long asked = redis_calls(&fixture->redis, "sismember");

@@ -168,7 +168,7 @@ TEST_CASE(empty_lines_before_a_request_are_skipped)
 static const char plain[] = "GET /api/channel/by-id/-1/?x=%41 HTTP/1.1\r\nHost: a.example:80\r\n"
                             "X-Request-Id: r-1\r\nX-Api-Key: " FIXTURE_KEY "\r\n\r\n";
 static const char with_length[] = "GET /api/channel/by-id/-1/ HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n"
-                                  "X-Api-Key: " FIXTURE_KEY "\r\n\r\nhello world";
+                                  "X-Api-Key: " FIXTURE_KEY "\r\n\r\nhello there";
 static const char with_chunks[] =
     "GET /api/channel/by-id/-1/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
     "X-Api-Key: " FIXTURE_KEY "\r\n\r\n5\r\nhello\r\n1;x=y\r\n!\r\n0\r\nT: v\r\n\r\n";

@@ -70,7 +70,7 @@ static int list_keys(struct local *l, const char *url, char **errors)
     return status;
 }
 
-/* Both programs work through "unix://<who>@<path><query>". */
+/* Both programs work through "unix://<userinfo>@<path><query>". */
 static void assert_local_serves(struct local *l, const char *who, const char *query)
 {
     char *errors = NULL;

@@ -87,7 +87,7 @@ static double role(const char *name)
     return value;
 }
 
-/* The key goes on working for the stale limit, and no longer; then nobody is ready. */
+/* The key works for the stale limit, and no longer; then channeld is not ready. */
 static void expect_end_within(int limit_ms)
 {
     revoke_all(&master);

@@ -16,7 +16,7 @@
 static const char *const CACHED[] = {"CHANNELD_WORKERS=1", NULL};
 static const char *const UNCACHED[] = {"CHANNELD_WORKERS=1", "CHANNELD_CACHE_SIZE=0", NULL};
 
-/* Where `victim` is asked for, Redis does what `impostor` does. */
+/* The command `victim` does what `impostor` does. */
 static struct fixture *begin(const char *victim, const char *impostor, const char *const *env)
 {
     const char *const args[] = {"--rename-command", victim, "GENUINE", "--rename-command",
@@ -55,7 +55,7 @@ TEST_CASE(unexpected_result_for_a_key_is_500)
     fixture_free(fixture);
 }
 
-/* The first page of an index whose size is told wrong: what was read counts. */
+/* The first page where Redis reports a wrong size of the index: the entries that were read count. */
 static void expect_page(size_t channels, const char *size, const char *content, const char *last)
 {
     const char *const args[] = {

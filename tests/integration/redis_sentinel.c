@@ -72,7 +72,7 @@ TEST_CASE(replica_is_found)
     char *url = text_printf("%s?role=replica", cluster.url);
     begin(&fixture, url, NULL);
     free(url);
-    /* And it hears of changes: the cache is on. */
+    /* And it gets invalidations: the cache is on. */
     assert_int_equal((int)server_metric(&fixture.server, "channeld_redis_tracking_refused_total"), 0);
     expect_only(&fixture, 1);
 }
@@ -111,7 +111,7 @@ TEST_CASE(unknown_sentinel_host_is_skipped)
 TEST_CASE(silent_sentinel_is_skipped)
 {
     int port = net_reserve_port();
-    int listener = net_listen(port); /* connections are made, and nobody ever answers */
+    int listener = net_listen(port); /* accepts connections and never replies */
     assert_true(listener >= 0);
     char *silent = text_printf("127.0.0.1:%d", port);
     expect_detour(silent, DETOUR_MS);
@@ -129,7 +129,7 @@ TEST_CASE(sentinel_without_the_master_is_skipped)
     redis_stop(&other);
 }
 
-/* It names a replica, which says by ROLE that it is no master. */
+/* It names a replica, as ROLE shows. */
 TEST_CASE(sentinel_that_names_a_replica_is_skipped)
 {
     struct redis other;
@@ -243,7 +243,7 @@ static void expect_detour_of_tool(const char *scheme, int port, const char *reas
 TEST_CASE(channelctl_does_not_wait_for_a_silent_sentinel)
 {
     int port = net_reserve_port();
-    int listener = net_listen(port); /* connections are made, and nobody ever answers */
+    int listener = net_listen(port); /* accepts connections and never replies */
     assert_true(listener >= 0);
     expect_detour_of_tool("redis+sentinel", port, "no reply in time");
     expect_detour_of_tool("rediss+sentinel", port, "no reply in time");

@@ -158,7 +158,7 @@ SLOW_TEST_WITH(master_stands_in_until_there_is_a_replica_again, set_up_one_repli
 }
 
 /* A replica without a master may be outdated: better no connection, and the cache for the stale limit. */
-SLOW_TEST_WITH(without_any_master_there_is_no_connection, set_up_one_replica, tear_down)
+SLOW_TEST_WITH(replica_without_any_master_is_not_used, set_up_one_replica, tear_down)
 {
     assert_int_equal(connected_redis(), 1);
     assert_int_equal(fixture_status(&fixture, "channel/by-id/1/"), 200);

@@ -1,4 +1,4 @@
-/* Sample channels, and an external loader in miniature. It knows the schema on its own, from the manual. */
+/* Sample channels, and a small external loader. It has the schema from the manual, not from the source. */
 
 #include "support/catalogue.h"
 

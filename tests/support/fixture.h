@@ -76,7 +76,7 @@ int fixture_teardown(void **state);
 /* GET {base}{path} with the key in the header. The response has to be freed. */
 void fixture_get(struct fixture *fixture, const char *path, struct http_response *response);
 
-/* The status of the same; asserts that a body says success or is an error accordingly. */
+/* The status of the same; asserts that the body is a success or an error accordingly. */
 int fixture_status(struct fixture *fixture, const char *path);
 
 /* The body of the same, owned; asserts that the status is 200. */

@@ -14,7 +14,7 @@ struct footprint {
     int64_t cpu_ms; /* so far, of all threads */
 };
 
-/* Fails the test when there is no such process. */
+/* Fails the test when it does not exist. */
 struct footprint footprint_of(pid_t pid);
 
 /* Prints it after the text. */

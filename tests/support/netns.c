@@ -87,8 +87,7 @@ static void netns_remove_leftovers(struct netns *netns)
 static void netns_choose(struct netns *netns)
 {
     unsigned pid = (unsigned)getpid();
-    static unsigned
-        opened; /* none is used twice by one program: what the kernel knows of the last may linger */
+    static unsigned opened; /* none is used twice by one program: the kernel may keep state of the last one */
     unsigned number = opened++ % NETNS_PER_TEST;
     unsigned subnet = (pid * NETNS_PER_TEST + number) % NETNS_SUBNETS;
     (void)snprintf(netns->name, sizeof netns->name, "%s%ux%u", netns_prefix, pid, number);

@@ -44,7 +44,7 @@ int process_wait(struct process *process, int ms);
 /* True until it has ended. */
 bool process_is_running(struct process *process);
 
-/* Sends a signal; fails the test when there is no such process. */
+/* Sends a signal; fails the test when it does not exist. */
 void process_signal(struct process *process, int signal);
 
 /* SIGKILL and wait. Harmless when nothing runs. */

@@ -21,7 +21,7 @@ struct server {
 
 enum server_wait {
     SERVER_WAIT_READY,     /* until /readyz says 200 */
-    SERVER_WAIT_LISTENING, /* until both listeners accept: where there is no Redis */
+    SERVER_WAIT_LISTENING, /* until both listeners accept: without a Redis */
     SERVER_WAIT_NOTHING,
 };
 
