@@ -155,7 +155,8 @@ static const char *http_next_field(const char **at, const char *end, const char 
             strncasecmp(line, name, name_length) != 0)
             continue;
         const char *value = line + name_length + 1;
-        value += strspn(value, " \t");
+        while (*value == ' ' || *value == '\t')
+            value++;
         *length = (size_t)(line_end - value);
         return value;
     }
@@ -174,21 +175,29 @@ const char *http_reply_header(const struct http_reply *reply, const char *name, 
     return http_next_field(&at, reply->head + reply->head_length, name, length);
 }
 
+/* The digits at the beginning, which need not end in NUL; *length says how many there are. */
+static size_t http_number(const char *digits, size_t *length)
+{
+    size_t number = 0;
+    *length = 0;
+    for (; digits[*length] >= '0' && digits[*length] <= '9' && *length < 18; (*length)++)
+        number = number * 10 + (size_t)(digits[*length] - '0');
+    return number;
+}
+
 /* "HTTP/1.x NNN reason" */
 static int http_parse_status(struct http_reply *reply)
 {
     static const size_t status_line_min = sizeof "HTTP/1.1 200 \r\n" - 1;
     const char *line = reply->head;
-    if (reply->head_length < status_line_min || strncmp(line, "HTTP/1.", 7) != 0 || line[8] != ' ')
+    size_t digits = 0;
+    if (reply->head_length < status_line_min || memcmp(line, "HTTP/1.", 7) != 0 || line[8] != ' ')
         return -EPROTO;
     reply->minor = line[7] - '0';
-    char *end = NULL;
-    long status = strtol(line + 9, &end, 10);
-    if ((reply->minor != 0 && reply->minor != 1) || end != line + 12 || *end != ' ' || status < 100 ||
-        status > 599)
-        return -EPROTO;
-    reply->status = (int)status;
-    return 0;
+    reply->status = (int)http_number(line + 9, &digits);
+    bool valid = (reply->minor == 0 || reply->minor == 1) && digits == 3 && line[12] == ' ' &&
+                 reply->status >= 100 && reply->status <= 599;
+    return valid ? 0 : -EPROTO;
 }
 
 static int http_parse_body_length(struct http_reply *reply, bool to_head)
@@ -196,15 +205,15 @@ static int http_parse_body_length(struct http_reply *reply, bool to_head)
     const char *at = http_reply_fields(reply);
     const char *end = reply->head + reply->head_length;
     size_t length = 0;
+    size_t digits = 0;
     reply->body_length = 0;
     if (to_head || reply->status < 200 || reply->status == 204 || reply->status == 304)
         return 0;
     const char *value = http_next_field(&at, end, "Content-Length", &length);
-    if (value == NULL || length == 0 || value[0] < '0' || value[0] > '9')
+    if (value == NULL)
         return -EPROTO;
-    char *rest = NULL;
-    reply->body_length = strtoul(value, &rest, 10);
-    if (rest != value + length || http_next_field(&at, end, "Content-Length", &length) != NULL)
+    reply->body_length = http_number(value, &digits);
+    if (digits == 0 || digits != length || http_next_field(&at, end, "Content-Length", &length) != NULL)
         return -EPROTO;
     return 0;
 }
