@@ -388,7 +388,7 @@ int http_get_status(int port, const char *target, const char *headers)
 
 void http_expect(struct http_conn *conn, int status)
 {
-    struct http_response response;
+    struct http_response response = {0};
     int error = http_read(conn, false, &response);
     if (error != 0)
         fail_msg("no response, %d expected: %s", status, strerror(-error));
@@ -399,7 +399,7 @@ void http_expect(struct http_conn *conn, int status)
 
 void http_ask(struct http_conn *conn, const char *method, const char *target, const char *headers, int status)
 {
-    struct http_response response;
+    struct http_response response = {0};
     int error = http_exchange(conn, method, target, headers, &response);
     if (error != 0)
         fail_msg("%s %s: %s", method, target, strerror(-error));
@@ -419,7 +419,7 @@ void http_start_get(struct http_conn *conn, int port, const char *target, const 
 void http_expect_refusal(int port, const char *data, size_t length, int status)
 {
     struct http_conn conn;
-    struct http_response response;
+    struct http_response response = {0};
     assert_int_equal(http_open(&conn, port), 0);
     /* The server may refuse and close before it has read everything: only the answer counts. */
     (void)http_send(&conn, data, length);
