@@ -32,14 +32,14 @@ static int64_t now_us(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-static void note(struct monitor *w, bool good, int64_t took_us)
+static void note(struct monitor *monitor, bool good, int64_t took_us)
 {
-    (void)pthread_mutex_lock(&w->lock);
+    (void)pthread_mutex_lock(&monitor->lock);
     if (!good)
-        w->failures++;
-    else if (w->samples < SAMPLES_MAX)
-        w->sample_us[w->samples++] = (int)took_us;
-    (void)pthread_mutex_unlock(&w->lock);
+        monitor->failures++;
+    else if (monitor->samples < SAMPLES_MAX)
+        monitor->sample_us[monitor->samples++] = (int)took_us;
+    (void)pthread_mutex_unlock(&monitor->lock);
 }
 
 static bool ask(struct http_conn *conn)
@@ -54,13 +54,13 @@ static bool ask(struct http_conn *conn)
 
 static void *work(void *arg)
 {
-    struct monitor *w = arg;
+    struct monitor *monitor = arg;
     const struct timespec pause = {.tv_nsec = PAUSE_US * 1000L};
     struct http_conn conn = {.fd = -1};
-    while (!atomic_load(&w->ends)) {
+    while (!atomic_load(&monitor->ends)) {
         int64_t began = now_us();
-        bool good = (conn.fd >= 0 || http_open(&conn, w->port) == 0) && ask(&conn);
-        note(w, good, now_us() - began);
+        bool good = (conn.fd >= 0 || http_open(&conn, monitor->port) == 0) && ask(&conn);
+        note(monitor, good, now_us() - began);
         if (!good)
             http_close(&conn);
         nanosleep(&pause, NULL);
@@ -93,17 +93,17 @@ static int enough_requests(void)
 
 struct monitor *monitor_new(int port, pid_t pid)
 {
-    struct monitor *w = calloc(1, sizeof *w);
-    if (w == NULL || (w->sample_us = calloc(SAMPLES_MAX, sizeof *w->sample_us)) == NULL)
+    struct monitor *monitor = calloc(1, sizeof *monitor);
+    if (monitor == NULL || (monitor->sample_us = calloc(SAMPLES_MAX, sizeof *monitor->sample_us)) == NULL)
         abort();
-    w->port = port;
-    w->enough = enough_requests();
-    (void)pthread_mutex_init(&w->lock, NULL);
+    monitor->port = port;
+    monitor->enough = enough_requests();
+    (void)pthread_mutex_init(&monitor->lock, NULL);
     for (int i = 0; i < CLIENTS; i++) {
-        assert_int_equal(pthread_create(&w->thread[i], NULL, work, w), 0);
-        give_precedence(w->thread[i], pid);
+        assert_int_equal(pthread_create(&monitor->thread[i], NULL, work, monitor), 0);
+        give_precedence(monitor->thread[i], pid);
     }
-    return w;
+    return monitor;
 }
 
 static int compare(const void *a, const void *b)
@@ -113,47 +113,47 @@ static int compare(const void *a, const void *b)
     return (*left > *right) - (*left < *right);
 }
 
-struct monitor_view monitor_read(struct monitor *w)
+struct monitor_view monitor_read(struct monitor *monitor)
 {
-    (void)pthread_mutex_lock(&w->lock);
-    struct monitor_view view = {.requests = w->samples, .failures = w->failures};
-    qsort(w->sample_us, (size_t)w->samples, sizeof *w->sample_us, compare);
-    if (w->samples > 0) {
-        view.p50_us = w->sample_us[w->samples / 2];
-        view.p99_us = w->sample_us[(int64_t)w->samples * 99 / 100];
-        view.max_us = w->sample_us[w->samples - 1];
+    (void)pthread_mutex_lock(&monitor->lock);
+    struct monitor_view view = {.requests = monitor->samples, .failures = monitor->failures};
+    qsort(monitor->sample_us, (size_t)monitor->samples, sizeof *monitor->sample_us, compare);
+    if (monitor->samples > 0) {
+        view.p50_us = monitor->sample_us[monitor->samples / 2];
+        view.p99_us = monitor->sample_us[(int64_t)monitor->samples * 99 / 100];
+        view.max_us = monitor->sample_us[monitor->samples - 1];
     }
-    w->samples = 0;
-    w->failures = 0;
-    (void)pthread_mutex_unlock(&w->lock);
+    monitor->samples = 0;
+    monitor->failures = 0;
+    (void)pthread_mutex_unlock(&monitor->lock);
     return view;
 }
 
 static bool has_enough(void *arg)
 {
-    struct monitor *w = arg;
-    (void)pthread_mutex_lock(&w->lock);
-    bool enough = w->samples + w->failures >= w->enough;
-    (void)pthread_mutex_unlock(&w->lock);
+    struct monitor *monitor = arg;
+    (void)pthread_mutex_lock(&monitor->lock);
+    bool enough = monitor->samples + monitor->failures >= monitor->enough;
+    (void)pthread_mutex_unlock(&monitor->lock);
     return enough;
 }
 
-struct monitor_view monitor_measure(struct monitor *w)
+struct monitor_view monitor_measure(struct monitor *monitor)
 {
-    (void)monitor_read(w);
-    if (!wait_until(has_enough, w, WAIT_DEADLINE_MS))
+    (void)monitor_read(monitor);
+    if (!wait_until(has_enough, monitor, WAIT_DEADLINE_MS))
         fail_msg("well-behaved clients get no responses");
-    return monitor_read(w);
+    return monitor_read(monitor);
 }
 
-void monitor_free(struct monitor *w)
+void monitor_free(struct monitor *monitor)
 {
-    atomic_store(&w->ends, true);
+    atomic_store(&monitor->ends, true);
     for (int i = 0; i < CLIENTS; i++)
-        (void)pthread_join(w->thread[i], NULL);
-    (void)pthread_mutex_destroy(&w->lock);
-    free(w->sample_us);
-    free(w);
+        (void)pthread_join(monitor->thread[i], NULL);
+    (void)pthread_mutex_destroy(&monitor->lock);
+    free(monitor->sample_us);
+    free(monitor);
 }
 
 static void monitor_print(const char *when, const struct monitor_view *view)

@@ -227,8 +227,8 @@ static void expect_no_false_alarm(int ms)
         assert_int_equal(pthread_join(thread[i], NULL), 0);
     redis_disconnect(&writer.redis);
     assert_true(server_metric(&f->server, FAILURES) < 1);
-    assert_true(server_metric(&f->server, "channeld_cache_hits_total") > ms / 1500);
-    assert_true(server_metric(&f->server, "channeld_cache_invalidations_total") > ms / 120);
+    assert_true(server_metric(&f->server, "channeld_cache_hits_total") >= ms / 1000.0);
+    assert_true(server_metric(&f->server, "channeld_cache_invalidations_total") > ms / 120.0);
     assert_true(server_metric(&f->server, "channeld_redis_disconnects_total") < 1);
     fixture_free(f);
 }

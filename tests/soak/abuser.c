@@ -84,9 +84,9 @@ static void set_text(struct abuser_connection *c, const char *text, size_t lengt
     c->step = step;
 }
 
-static void choose_abuse(struct abuser *v, struct abuser_connection *c)
+static void choose_abuse(struct abuser *abuser, struct abuser_connection *c)
 {
-    switch ((enum abuse)random_below(&v->chance, ABUSES)) {
+    switch ((enum abuse)random_below(&abuser->chance, ABUSES)) {
     case ABUSE_SILENT:
         set_text(c, "", 0, 0);
         break;
@@ -103,13 +103,13 @@ static void choose_abuse(struct abuser *v, struct abuser_connection *c)
         set_text(c, SMUGGLED, sizeof SMUGGLED - 1, sizeof SMUGGLED);
         break;
     case ABUSE_LARGE:
-        set_text(c, v->large, strlen(v->large), 4096);
+        set_text(c, abuser->large, strlen(abuser->large), 4096);
         break;
     case ABUSE_FLOOD:
-        set_text(c, v->flood, strlen(v->flood), 4096);
+        set_text(c, abuser->flood, strlen(abuser->flood), 4096);
         break;
     case ABUSE_NEVER_READ:
-        set_text(c, v->greed, strlen(v->greed), 65536);
+        set_text(c, abuser->greed, strlen(abuser->greed), 65536);
         c->never_reads = true;
         break;
     case ABUSE_HALF:
@@ -141,16 +141,16 @@ static bool proceed(struct abuser_connection *c)
     return c->never_reads || recv(c->fd, received, sizeof received, MSG_DONTWAIT) != 0;
 }
 
-static void act(struct abuser *v)
+static void act(struct abuser *abuser)
 {
-    struct abuser_connection *c = &v->connection[random_below(&v->chance, ABUSER_CONNECTIONS)];
-    int dice = random_below(&v->chance, 32);
+    struct abuser_connection *c = &abuser->connection[random_below(&abuser->chance, ABUSER_CONNECTIONS)];
+    int dice = random_below(&abuser->chance, 32);
     if (c->fd < 0) {
-        int fd = net_connect(v->port);
+        int fd = net_connect(abuser->port);
         if (fd < 0)
             return;
         c->fd = fd;
-        choose_abuse(v, c);
+        choose_abuse(abuser, c);
     } else if (dice == 0) {
         abandon(c, true);
     } else if (dice == 1) {
@@ -158,46 +158,46 @@ static void act(struct abuser *v)
     } else if (dice == 2 || !proceed(c)) {
         abandon(c, false);
     }
-    (void)atomic_fetch_add_explicit(&v->acts, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&abuser->acts, 1, memory_order_relaxed);
 }
 
 /* ---- the thread ---- */
 
 static void *run(void *arg)
 {
-    struct abuser *v = arg;
-    while (!atomic_load(&v->finished)) {
-        act(v);
+    struct abuser *abuser = arg;
+    while (!atomic_load(&abuser->finished)) {
+        act(abuser);
         clock_sleep((int64_t)ACT_US * CLOCK_US);
     }
     return NULL;
 }
 
-void abuser_start(struct abuser *v, int port, const char *key, uint64_t seed)
+void abuser_start(struct abuser *abuser, int port, const char *key, uint64_t seed)
 {
-    v->port = port;
-    v->key = key;
-    v->chance = seed;
-    v->flood = write_flood();
-    v->greed = write_pages(key);
-    v->large = write_large();
-    atomic_init(&v->acts, 0);
-    atomic_init(&v->finished, false);
+    abuser->port = port;
+    abuser->key = key;
+    abuser->chance = seed;
+    abuser->flood = write_flood();
+    abuser->greed = write_pages(key);
+    abuser->large = write_large();
+    atomic_init(&abuser->acts, 0);
+    atomic_init(&abuser->finished, false);
     for (int i = 0; i < ABUSER_CONNECTIONS; i++)
-        v->connection[i] = (struct abuser_connection){.fd = -1};
-    if (pthread_create(&v->thread, NULL, run, v) != 0)
+        abuser->connection[i] = (struct abuser_connection){.fd = -1};
+    if (pthread_create(&abuser->thread, NULL, run, abuser) != 0)
         abort();
 }
 
-void abuser_stop(struct abuser *v)
+void abuser_stop(struct abuser *abuser)
 {
-    atomic_store(&v->finished, true);
-    (void)pthread_join(v->thread, NULL);
+    atomic_store(&abuser->finished, true);
+    (void)pthread_join(abuser->thread, NULL);
     for (int i = 0; i < ABUSER_CONNECTIONS; i++) {
-        if (v->connection[i].fd >= 0)
-            abandon(&v->connection[i], false);
+        if (abuser->connection[i].fd >= 0)
+            abandon(&abuser->connection[i], false);
     }
-    free(v->flood);
-    free(v->greed);
-    free(v->large);
+    free(abuser->flood);
+    free(abuser->greed);
+    free(abuser->large);
 }

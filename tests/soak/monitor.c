@@ -47,88 +47,88 @@ static uint64_t within(const struct latency *now, const struct latency *before, 
     return 0;
 }
 
-static void measure_rates(struct monitor *w, struct sample *s)
+static void measure_rates(struct monitor *monitor, struct sample *s)
 {
     struct latency now;
     uint64_t failed = 0;
-    uint64_t reads = run_reads(w->run, &failed);
-    uint64_t changes = run_changes(w->run);
-    uint64_t faults = atomic_load(w->faults);
+    uint64_t reads = run_reads(monitor->run, &failed);
+    uint64_t changes = run_changes(monitor->run);
+    uint64_t faults = atomic_load(monitor->faults);
     int64_t at = clock_now();
-    double seconds = (double)(at - w->sampled) / CLOCK_S;
-    gather(w->run, &now);
-    s->at = (double)(at - w->began) / CLOCK_S;
-    s->reads_per_s = (double)(reads - w->reads_before) / seconds;
-    s->changes_per_s = (double)(changes - w->changes_before) / seconds;
-    s->failed = failed - w->failed_before;
-    s->p50_us = within(&now, &w->before, 500);
-    s->p99_us = within(&now, &w->before, 990);
-    s->p999_us = within(&now, &w->before, 999);
-    s->calm = faults == w->faults_before && faults % 2 == 0;
-    w->before = now;
-    w->reads_before = reads;
-    w->changes_before = changes;
-    w->failed_before = failed;
-    w->faults_before = faults;
-    w->sampled = at;
+    double seconds = (double)(at - monitor->sampled) / CLOCK_S;
+    gather(monitor->run, &now);
+    s->at = (double)(at - monitor->began) / CLOCK_S;
+    s->reads_per_s = (double)(reads - monitor->reads_before) / seconds;
+    s->changes_per_s = (double)(changes - monitor->changes_before) / seconds;
+    s->failed = failed - monitor->failed_before;
+    s->p50_us = within(&now, &monitor->before, 500);
+    s->p99_us = within(&now, &monitor->before, 990);
+    s->p999_us = within(&now, &monitor->before, 999);
+    s->calm = faults == monitor->faults_before && faults % 2 == 0;
+    monitor->before = now;
+    monitor->reads_before = reads;
+    monitor->changes_before = changes;
+    monitor->failed_before = failed;
+    monitor->faults_before = faults;
+    monitor->sampled = at;
 }
 
-static void keep(struct monitor *w, const struct sample *s)
+static void keep(struct monitor *monitor, const struct sample *s)
 {
-    if (w->count == w->capacity) {
-        w->capacity = w->capacity == 0 ? 64 : 2 * w->capacity;
-        w->samples = realloc(w->samples, w->capacity * sizeof *w->samples);
-        if (w->samples == NULL)
+    if (monitor->count == monitor->capacity) {
+        monitor->capacity = monitor->capacity == 0 ? 64 : 2 * monitor->capacity;
+        monitor->samples = realloc(monitor->samples, monitor->capacity * sizeof *monitor->samples);
+        if (monitor->samples == NULL)
             abort();
     }
-    w->samples[w->count++] = *s;
-    if (w->curve == NULL)
+    monitor->samples[monitor->count++] = *s;
+    if (monitor->curve == NULL)
         return;
-    (void)fprintf(w->curve,
+    (void)fprintf(monitor->curve,
                   "%.1f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
                   ",%d\n",
                   s->at, s->resident_bytes, s->descriptors, s->connections, s->threads, s->cache_bytes,
                   s->reads_per_s, s->changes_per_s, s->failed, s->p50_us, s->p99_us, s->p999_us, s->calm);
-    (void)fflush(w->curve);
+    (void)fflush(monitor->curve);
 }
 
 static void *watch(void *arg)
 {
-    struct monitor *w = arg;
-    while (!atomic_load(&w->finished)) {
-        if (clock_now() - w->sampled < (int64_t)w->interval_s * CLOCK_S) {
+    struct monitor *monitor = arg;
+    while (!atomic_load(&monitor->finished)) {
+        if (clock_now() - monitor->sampled < (int64_t)monitor->interval_s * CLOCK_S) {
             clock_sleep((int64_t)POLL_MS * CLOCK_MS);
             continue;
         }
-        struct sample s = monitor_read(&w->run->server);
-        measure_rates(w, &s);
-        keep(w, &s);
+        struct sample s = monitor_read(&monitor->run->server);
+        measure_rates(monitor, &s);
+        keep(monitor, &s);
     }
     return NULL;
 }
 
-void monitor_start(struct monitor *w)
+void monitor_start(struct monitor *monitor)
 {
-    if (w->curve != NULL)
+    if (monitor->curve != NULL)
         (void)fputs(
             "second,resident_bytes,descriptors,connections,threads,cache_bytes,reads_per_s,changes_per_s,"
             "failed,p50_us,p99_us,p999_us,calm\n",
-            w->curve);
-    atomic_init(&w->finished, false);
-    w->began = w->sampled = clock_now();
-    if (pthread_create(&w->thread, NULL, watch, w) != 0)
+            monitor->curve);
+    atomic_init(&monitor->finished, false);
+    monitor->began = monitor->sampled = clock_now();
+    if (pthread_create(&monitor->thread, NULL, watch, monitor) != 0)
         abort();
 }
 
-void monitor_stop(struct monitor *w)
+void monitor_stop(struct monitor *monitor)
 {
-    atomic_store(&w->finished, true);
-    (void)pthread_join(w->thread, NULL);
+    atomic_store(&monitor->finished, true);
+    (void)pthread_join(monitor->thread, NULL);
 }
 
-void monitor_free(struct monitor *w)
+void monitor_free(struct monitor *monitor)
 {
-    free(w->samples);
+    free(monitor->samples);
 }
 
 /* ---- the judgement ---- */
@@ -167,16 +167,16 @@ static int ascending(const void *a, const void *b)
 }
 
 /* The median over a quarter (from 0) of the time; 0 when there is nothing to go by. */
-static double median(const struct monitor *w, size_t quarter, bool calm_only,
+static double median(const struct monitor *monitor, size_t quarter, bool calm_only,
                      double (*of)(const struct sample *))
 {
-    double *value = calloc(w->count + 1, sizeof *value);
+    double *value = calloc(monitor->count + 1, sizeof *value);
     size_t n = 0;
     if (value == NULL)
         abort();
-    for (size_t i = w->count * quarter / QUARTERS; i < w->count * (quarter + 1) / QUARTERS; i++) {
-        if (!calm_only || w->samples[i].calm)
-            value[n++] = of(&w->samples[i]);
+    for (size_t i = monitor->count * quarter / QUARTERS; i < monitor->count * (quarter + 1) / QUARTERS; i++) {
+        if (!calm_only || monitor->samples[i].calm)
+            value[n++] = of(&monitor->samples[i]);
     }
     qsort(value, n, sizeof *value, ascending);
     double middle = n == 0 ? 0 : value[n / 2];
@@ -184,10 +184,10 @@ static double median(const struct monitor *w, size_t quarter, bool calm_only,
     return middle;
 }
 
-static bool judge_memory(const struct monitor *w)
+static bool judge_memory(const struct monitor *monitor)
 {
-    double early = median(w, 1, false, resident);
-    double late = median(w, QUARTERS - 1, false, resident);
+    double early = median(monitor, 1, false, resident);
+    double late = median(monitor, QUARTERS - 1, false, resident);
     bool flat = SANITIZED || late <= early + early / GROWTH_PART + GROWTH_BYTES;
     printf("resident memory: %.1f MB in the second quarter, %.1f MB in the last: %s\n", early / 1e6,
            late / 1e6,
@@ -197,10 +197,10 @@ static bool judge_memory(const struct monitor *w)
     return flat;
 }
 
-static bool judge_latency(const struct monitor *w)
+static bool judge_latency(const struct monitor *monitor)
 {
-    double early = median(w, 1, true, p99);
-    double late = median(w, QUARTERS - 1, true, p99);
+    double early = median(monitor, 1, true, p99);
+    double late = median(monitor, QUARTERS - 1, true, p99);
     bool steady = early == 0 || late <= SLOWER * early + SLOWER_US;
     printf("p99 in calm intervals: %.0f us in the second quarter, %.0f us in the last: %s\n", early, late,
            steady ? "steady" : "SLOWER");
@@ -217,12 +217,12 @@ static bool judge_leftovers(const struct sample *before, const struct sample *af
     return same;
 }
 
-bool monitor_judge(const struct monitor *w, const struct sample *before, const struct sample *after)
+bool monitor_judge(const struct monitor *monitor, const struct sample *before, const struct sample *after)
 {
     bool well = judge_leftovers(before, after);
-    if (w->count >= SAMPLES_MIN)
-        well = judge_memory(w) && well;
-    if (w->count >= LATENCY_SAMPLES_MIN)
-        well = judge_latency(w) && well;
+    if (monitor->count >= SAMPLES_MIN)
+        well = judge_memory(monitor) && well;
+    if (monitor->count >= LATENCY_SAMPLES_MIN)
+        well = judge_latency(monitor) && well;
     return well;
 }
