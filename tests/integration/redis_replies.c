@@ -234,6 +234,24 @@ static char *long_link(void)
     return link;
 }
 
+struct progress {
+    struct fixture *fixture;
+    double invalidations;
+};
+
+static bool is_applied(void *arg)
+{
+    const struct progress *p = arg;
+    return metric(p->fixture, "channeld_cache_invalidations_total") >= p->invalidations;
+}
+
+/* 80 MB of names take a busy machine a while. */
+static void await_invalidations(struct fixture *f, double count)
+{
+    struct progress progress = {f, count};
+    assert_true(wait_until_politely(is_applied, &progress, 6 * WAIT_DEADLINE_MS));
+}
+
 static void store_links(struct fixture *f, const char *link)
 {
     enum { AT_A_TIME = 10000 };
@@ -241,7 +259,7 @@ static void store_links(struct fixture *f, const char *link)
         redis_do(&f->redis, "EVAL %s 0 %s %d %d",
                  "for i = ARGV[2], ARGV[3] do redis.call('SET', ARGV[1] .. ':' .. i, '1') end", link, first,
                  first + AT_A_TIME - 1);
-    server_await_metric(&f->server, "channeld_cache_invalidations_total", KEYS);
+    await_invalidations(f, KEYS);
 }
 
 /* UNLINK of so many keys that the largest reply could not hold their names, with a card before and one behind
@@ -265,18 +283,6 @@ static void unlink_many(struct fixture *f, const char *link, const char *first, 
     free(args);
 }
 
-struct progress {
-    struct fixture *fixture;
-    double invalidations;
-};
-
-/* 80 MB take a busy machine a while. */
-static bool is_applied(void *arg)
-{
-    const struct progress *p = arg;
-    return metric(p->fixture, "channeld_cache_invalidations_total") >= p->invalidations;
-}
-
 TEST_CASE(push_of_any_size_is_applied)
 {
     enum { KEPT_KIB = 16 * 1024 };
@@ -296,8 +302,7 @@ TEST_CASE(push_of_any_size_is_applied)
     long before_kib = footprint_of(f->server.process.pid).peak_kib;
     unlink_many(f, link, "channels:card:5", "channels:card:6");
     free(link);
-    struct progress progress = {f, invalidated + KEYS + 2};
-    assert_true(wait_until_politely(is_applied, &progress, 6 * WAIT_DEADLINE_MS));
+    await_invalidations(f, invalidated + KEYS + 2);
     fixture_expect(f, "channel/by-id/5/", 404);
     fixture_expect(f, "channel/by-id/6/", 404);
     double misses = metric(f, "channeld_cache_misses_total");
