@@ -74,7 +74,7 @@ static void expect(const redisReply *reply, bool differs)
     audit_reset(&audit);
 }
 
-TEST(cards_and_summaries_are_compared_as_they_would_be_served)
+TEST_CASE_WITH(cards_and_summaries_are_compared_as_they_would_be_served, set_up, tear_down)
 {
     static const enum entry_kind kinds[] = {ENTRY_CARD, ENTRY_SUMMARY};
     for (size_t i = 0; i < TEST_COUNT(kinds); i++) {
@@ -101,7 +101,7 @@ TEST(cards_and_summaries_are_compared_as_they_would_be_served)
     expect(reply_card("8", "eight"), true);
 }
 
-TEST(links_are_compared_by_where_they_lead)
+TEST_CASE_WITH(links_are_compared_by_where_they_lead, set_up, tear_down)
 {
     static const struct span link = {"https://max.ru/x", 16};
     entries_put(&entries, ENTRY_LINK, link, NULL, 7);
@@ -125,7 +125,7 @@ TEST(links_are_compared_by_where_they_lead)
     expect(reply_string("7"), true);
 }
 
-TEST(pages_are_compared_by_their_members)
+TEST_CASE_WITH(pages_are_compared_by_their_members, set_up, tear_down)
 {
     put_page(false);
     assert_int_equal(read_one().kind, ENTRY_PAGE);
@@ -148,14 +148,14 @@ TEST(pages_are_compared_by_their_members)
     expect(reply_words("5 6"), true);
 }
 
-TEST(results_of_keys_are_not_read)
+TEST_CASE_WITH(results_of_keys_are_not_read, set_up, tear_down)
 {
     entries_put(&entries, ENTRY_AUTH, SPAN("key"), NULL, 0);
     for (int i = 0; i < 10; i++)
         assert_int_equal(audit_heartbeat(&audit), AUDIT_IDLE);
 }
 
-TEST(one_read_is_under_way_at_a_time)
+TEST_CASE_WITH(one_read_is_under_way_at_a_time, set_up, tear_down)
 {
     put_channel(ENTRY_CARD, 7, "seven");
     (void)read_one();
@@ -179,7 +179,7 @@ static void suspect_card(void)
     audit_reply(&audit, reply_card("7", "other"), true, &text);
 }
 
-TEST(a_difference_is_a_failure_at_the_second_heartbeat)
+TEST_CASE_WITH(a_difference_is_a_failure_at_the_second_heartbeat, set_up, tear_down)
 {
     suspect_card();
     assert_int_equal(audit_heartbeat(&audit), AUDIT_IDLE);
@@ -188,7 +188,7 @@ TEST(a_difference_is_a_failure_at_the_second_heartbeat)
     assert_int_equal(metrics.cache_audit_failures_total, 1);
 }
 
-TEST(an_invalidation_of_the_key_explains_its_difference)
+TEST_CASE_WITH(an_invalidation_of_the_key_explains_its_difference, set_up, tear_down)
 {
     static const struct span link = {"https://max.ru/x", 16};
     for (int heartbeats = 0; heartbeats < 2; heartbeats++) {
@@ -210,7 +210,7 @@ TEST(an_invalidation_of_the_key_explains_its_difference)
     assert_int_equal(metrics.cache_audit_failures_total, 0);
 }
 
-TEST(an_invalidation_of_a_card_explains_its_summary)
+TEST_CASE_WITH(an_invalidation_of_a_card_explains_its_summary, set_up, tear_down)
 {
     put_channel(ENTRY_SUMMARY, 7, "seven");
     (void)read_one();
@@ -220,7 +220,7 @@ TEST(an_invalidation_of_a_card_explains_its_summary)
     assert_int_equal(audit.entry_heartbeats, 0);
 }
 
-TEST(invalidations_of_links_and_of_the_index_explain_theirs)
+TEST_CASE_WITH(invalidations_of_links_and_of_the_index_explain_theirs, set_up, tear_down)
 {
     static const struct span link = {"https://max.ru/x", 16};
     entries_put(&entries, ENTRY_LINK, link, NULL, 7);
@@ -240,7 +240,7 @@ TEST(invalidations_of_links_and_of_the_index_explain_theirs)
     assert_int_equal(audit.entry_heartbeats, 0);
 }
 
-TEST(the_number_of_keys_is_compared_too)
+TEST_CASE_WITH(the_number_of_keys_is_compared_too, set_up, tear_down)
 {
     audit_key_count(&audit, 3, -1); /* none is held */
     audit_key_count(&audit, 3, 3);
@@ -258,31 +258,11 @@ TEST(the_number_of_keys_is_compared_too)
         assert_int_equal(audit_heartbeat(&audit), AUDIT_IDLE);
 }
 
-TEST(everything_that_has_changed_explains_everything)
+TEST_CASE_WITH(everything_that_has_changed_explains_everything, set_up, tear_down)
 {
     suspect_card();
     audit_key_count(&audit, 4, 3);
     audit_reset(&audit);
     for (int i = 0; i < 5; i++)
         assert_int_not_equal(audit_heartbeat(&audit), AUDIT_FAILED);
-}
-
-#define OF_AN_AUDIT(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        OF_AN_AUDIT(cards_and_summaries_are_compared_as_they_would_be_served),
-        OF_AN_AUDIT(links_are_compared_by_where_they_lead),
-        OF_AN_AUDIT(pages_are_compared_by_their_members),
-        OF_AN_AUDIT(results_of_keys_are_not_read),
-        OF_AN_AUDIT(one_read_is_under_way_at_a_time),
-        OF_AN_AUDIT(a_difference_is_a_failure_at_the_second_heartbeat),
-        OF_AN_AUDIT(an_invalidation_of_the_key_explains_its_difference),
-        OF_AN_AUDIT(an_invalidation_of_a_card_explains_its_summary),
-        OF_AN_AUDIT(invalidations_of_links_and_of_the_index_explain_theirs),
-        OF_AN_AUDIT(the_number_of_keys_is_compared_too),
-        OF_AN_AUDIT(everything_that_has_changed_explains_everything),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,7 +74,7 @@ static const struct entry *linked(struct span link)
     return found;
 }
 
-TEST(what_was_put_in_is_found_by_kind_and_key)
+TEST_CASE_WITH(what_was_put_in_is_found_by_kind_and_key, set_up, tear_down)
 {
     put_card(7, "seven");
     entries_put(&entries, ENTRY_LINK, SPAN("https://max.ru/x"), NULL, 7);
@@ -85,7 +85,7 @@ TEST(what_was_put_in_is_found_by_kind_and_key)
     assert_null(entries_find(&entries, ENTRY_AUTH, SPAN("https://max.ru/x")));
 }
 
-TEST(the_later_of_two_entries_counts)
+TEST_CASE_WITH(the_later_of_two_entries_counts, set_up, tear_down)
 {
     put_card(1, "old");
     put_card(1, "new");
@@ -97,7 +97,7 @@ TEST(the_later_of_two_entries_counts)
     assert_int_equal(metrics.cache_entries, 1);
 }
 
-TEST(what_is_dropped_is_gone)
+TEST_CASE_WITH(what_is_dropped_is_gone, set_up, tear_down)
 {
     int64_t id = 3;
     put_card(3, "three");
@@ -107,7 +107,7 @@ TEST(what_is_dropped_is_gone)
     assert_int_equal(entries.positive.used, 0);
 }
 
-TEST(a_body_outlives_its_entry_while_it_is_referenced)
+TEST_CASE_WITH(a_body_outlives_its_entry_while_it_is_referenced, set_up, tear_down)
 {
     int64_t id = 3;
     put_card(3, "three");
@@ -117,7 +117,7 @@ TEST(a_body_outlives_its_entry_while_it_is_referenced)
     blob_unref(held);
 }
 
-TEST(a_body_with_a_headroom_holds_its_entry_and_outlives_it)
+TEST_CASE_WITH(a_body_with_a_headroom_holds_its_entry_and_outlives_it, set_up, tear_down)
 {
     int64_t id = 3;
     struct blob *body = blob_new_headroom(SPAN("three"), ENTRY_HEADROOM);
@@ -133,7 +133,7 @@ TEST(a_body_with_a_headroom_holds_its_entry_and_outlives_it)
     assert_true(entries.positive.used >= one_block);
 }
 
-TEST(a_headroom_serves_one_entry_only)
+TEST_CASE_WITH(a_headroom_serves_one_entry_only, set_up, tear_down)
 {
     int64_t id = 1;
     int64_t other = 2;
@@ -147,7 +147,7 @@ TEST(a_headroom_serves_one_entry_only)
     assert_memory_equal(card(2)->body->data, "shared", 6);
 }
 
-TEST(a_link_finds_its_card_as_long_as_both_are_there)
+TEST_CASE_WITH(a_link_finds_its_card_as_long_as_both_are_there, set_up, tear_down)
 {
     static const struct span link = {"https://max.ru/x", 16};
     static const struct span alias = {"https://max.ru/y", 16};
@@ -168,7 +168,7 @@ TEST(a_link_finds_its_card_as_long_as_both_are_there)
     assert_null(linked(link));
 }
 
-TEST(the_bytes_stay_within_the_budget_and_the_oldest_go)
+TEST_CASE_WITH(the_bytes_stay_within_the_budget_and_the_oldest_go, set_up, tear_down)
 {
     char text[1000];
     memset(text, 'x', sizeof text - 1);
@@ -183,7 +183,7 @@ TEST(the_bytes_stay_within_the_budget_and_the_oldest_go)
     assert_int_equal(metrics.cache_bytes, entries.positive.used + entries.negative.used);
 }
 
-TEST(what_does_not_exist_cannot_push_out_what_does)
+TEST_CASE_WITH(what_does_not_exist_cannot_push_out_what_does, set_up, tear_down)
 {
     put_card(-1, "here");
     for (int64_t id = 0; id < 100000; id++)
@@ -192,7 +192,7 @@ TEST(what_does_not_exist_cannot_push_out_what_does)
     assert_true(entries.negative.used <= entries.negative.budget);
 }
 
-TEST(an_entry_larger_than_the_budget_pushes_out_nothing)
+TEST_CASE_WITH(an_entry_larger_than_the_budget_pushes_out_nothing, set_up, tear_down)
 {
     put_card(1, "small");
     put_text(2, BUDGET);
@@ -200,7 +200,7 @@ TEST(an_entry_larger_than_the_budget_pushes_out_nothing)
     assert_non_null(card(1));
 }
 
-TEST(a_changed_channel_takes_the_body_off_its_page_alone)
+TEST_CASE_WITH(a_changed_channel_takes_the_body_off_its_page_alone, set_up, tear_down)
 {
     put_page(1, 100, 100);
     put_page(2, 200, 50);
@@ -213,7 +213,7 @@ TEST(a_changed_channel_takes_the_body_off_its_page_alone)
     assert_non_null(page(2)->body);
 }
 
-TEST(a_page_put_again_replaces_its_members)
+TEST_CASE_WITH(a_page_put_again_replaces_its_members, set_up, tear_down)
 {
     put_page(1, 100, 100);
     put_page(1, 500, 10);
@@ -223,7 +223,7 @@ TEST(a_page_put_again_replaces_its_members)
     assert_null(page(1)->body);
 }
 
-TEST(dropping_the_pages_leaves_the_rest)
+TEST_CASE_WITH(dropping_the_pages_leaves_the_rest, set_up, tear_down)
 {
     put_card(1, "one");
     put_page(1, 100, 100);
@@ -249,7 +249,7 @@ static int reclaim(int at_once)
     return all;
 }
 
-TEST(dropped_pages_are_dead_at_once_and_freed_in_steps)
+TEST_CASE_WITH(dropped_pages_are_dead_at_once_and_freed_in_steps, set_up, tear_down)
 {
     enum { PAGES = 10 };
     size_t without = entries.positive.used;
@@ -271,7 +271,7 @@ TEST(dropped_pages_are_dead_at_once_and_freed_in_steps)
     assert_int_equal(entries.positive.used, without);
 }
 
-TEST(what_was_cleared_is_never_found_and_freed_in_steps)
+TEST_CASE_WITH(what_was_cleared_is_never_found_and_freed_in_steps, set_up, tear_down)
 {
     static const struct span link = {"https://max.ru/x", 16};
     enum { CARDS = 2000, STEP = 7 };
@@ -302,7 +302,7 @@ TEST(what_was_cleared_is_never_found_and_freed_in_steps)
     assert_int_equal(entries.positive.used, without);
 }
 
-TEST(what_is_dead_goes_before_anything_is_evicted)
+TEST_CASE_WITH(what_is_dead_goes_before_anything_is_evicted, set_up, tear_down)
 {
     enum { SIZE = 1000, CARDS = BUDGET / SIZE / 2 };
     for (int64_t id = 0; id < CARDS; id++)
@@ -319,7 +319,7 @@ TEST(what_is_dead_goes_before_anything_is_evicted)
     assert_non_null(card(0));
 }
 
-TEST(room_for_a_large_entry_is_made_in_steps)
+TEST_CASE_WITH(room_for_a_large_entry_is_made_in_steps, set_up, tear_down)
 {
     enum { SMALL = 100, LARGE = BUDGET / 2 };
     int64_t id = 0;
@@ -339,7 +339,7 @@ TEST(room_for_a_large_entry_is_made_in_steps)
     assert_non_null(card(-3));
 }
 
-TEST(clearing_leaves_nothing)
+TEST_CASE_WITH(clearing_leaves_nothing, set_up, tear_down)
 {
     int64_t id = 5;
     put_card(1, "one");
@@ -353,7 +353,7 @@ TEST(clearing_leaves_nothing)
     assert_int_equal(metrics.cache_bytes, 0);
 }
 
-TEST(without_a_budget_nothing_is_kept)
+TEST_CASE_WITH(without_a_budget_nothing_is_kept, set_up, tear_down)
 {
     struct entries none;
     int64_t id = 1;
@@ -366,32 +366,4 @@ TEST(without_a_budget_nothing_is_kept)
     entries_clear(&none);
     entries_fini(&none);
     blob_unref(body);
-}
-
-#define IN_A_CACHE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_A_CACHE(what_was_put_in_is_found_by_kind_and_key),
-        IN_A_CACHE(the_later_of_two_entries_counts),
-        IN_A_CACHE(what_is_dropped_is_gone),
-        IN_A_CACHE(a_body_outlives_its_entry_while_it_is_referenced),
-        IN_A_CACHE(a_body_with_a_headroom_holds_its_entry_and_outlives_it),
-        IN_A_CACHE(a_headroom_serves_one_entry_only),
-        IN_A_CACHE(a_link_finds_its_card_as_long_as_both_are_there),
-        IN_A_CACHE(the_bytes_stay_within_the_budget_and_the_oldest_go),
-        IN_A_CACHE(what_does_not_exist_cannot_push_out_what_does),
-        IN_A_CACHE(an_entry_larger_than_the_budget_pushes_out_nothing),
-        IN_A_CACHE(a_changed_channel_takes_the_body_off_its_page_alone),
-        IN_A_CACHE(a_page_put_again_replaces_its_members),
-        IN_A_CACHE(dropping_the_pages_leaves_the_rest),
-        IN_A_CACHE(dropped_pages_are_dead_at_once_and_freed_in_steps),
-        IN_A_CACHE(what_was_cleared_is_never_found_and_freed_in_steps),
-        IN_A_CACHE(what_is_dead_goes_before_anything_is_evicted),
-        IN_A_CACHE(room_for_a_large_entry_is_made_in_steps),
-        IN_A_CACHE(clearing_leaves_nothing),
-        IN_A_CACHE(without_a_budget_nothing_is_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -308,7 +308,7 @@ static void cache_page(void)
 
 /* --- hits and misses --- */
 
-TEST(a_card_is_fetched_once_and_then_a_hit)
+TEST_CASE_WITH(a_card_is_fetched_once_and_then_a_hit, set_up, tear_down)
 {
     cache_card("seven");
     const struct asked *a = get(1, QUERY_CARD, 7);
@@ -322,7 +322,7 @@ TEST(a_card_is_fetched_once_and_then_a_hit)
     assert_int_equal(fake_redis.count, 0);
 }
 
-TEST(requests_for_the_same_share_one_fetch)
+TEST_CASE_WITH(requests_for_the_same_share_one_fetch, set_up, tear_down)
 {
     const struct asked *first = get(0, QUERY_CARD, 7);
     const struct asked *second = get(1, QUERY_CARD, 7);
@@ -337,7 +337,7 @@ TEST(requests_for_the_same_share_one_fetch)
     assert_string_equal(first->body, second->body);
 }
 
-TEST(a_card_that_does_not_exist_is_a_hit_after_a_check)
+TEST_CASE_WITH(a_card_that_does_not_exist_is_a_hit_after_a_check, set_up, tear_down)
 {
     const struct asked *a = get(0, QUERY_CARD, 8);
     answer("HMGET", reply_card(NULL, NULL));
@@ -354,7 +354,7 @@ TEST(a_card_that_does_not_exist_is_a_hit_after_a_check)
     expect(&asked[2], CACHE_FOUND, CACHE_SOURCE_MISS);
 }
 
-TEST(a_link_is_a_hit_with_its_card)
+TEST_CASE_WITH(a_link_is_a_hit_with_its_card, set_up, tear_down)
 {
     const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
     answer("GET test:link:https://max.ru/x", reply_string("7"));
@@ -375,7 +375,7 @@ TEST(a_link_is_a_hit_with_its_card)
     expect_hit(get(1, QUERY_CARD_BY_LINK, 0), CACHE_NOT_FOUND);
 }
 
-TEST(a_page_is_composed_again_when_one_summary_has_changed)
+TEST_CASE_WITH(a_page_is_composed_again_when_one_summary_has_changed, set_up, tear_down)
 {
     cache_page();
     expect_hit(get(1, QUERY_PAGE, 1), CACHE_FOUND);
@@ -391,7 +391,7 @@ TEST(a_page_is_composed_again_when_one_summary_has_changed)
 
 /* A page that was in flight when its channel changed leaves the new summary behind, and the page without
  * body. */
-TEST(a_page_whose_summaries_are_all_cached_needs_no_redis)
+TEST_CASE_WITH(a_page_whose_summaries_are_all_cached_needs_no_redis, set_up, tear_down)
 {
     cache_page();
     push("test:card:2");
@@ -405,7 +405,7 @@ TEST(a_page_whose_summaries_are_all_cached_needs_no_redis)
     assert_int_equal(fake_redis.count, 0);
 }
 
-TEST(a_page_beyond_the_last_is_a_hit_where_the_index_is_known)
+TEST_CASE_WITH(a_page_beyond_the_last_is_a_hit_where_the_index_is_known, set_up, tear_down)
 {
     cache_page();
     const struct asked *a = get(1, QUERY_PAGE, 2);
@@ -422,7 +422,7 @@ TEST(a_page_beyond_the_last_is_a_hit_where_the_index_is_known)
     lose();
 }
 
-TEST(without_a_cache_each_request_checks_its_key)
+TEST_CASE_WITH(without_a_cache_each_request_checks_its_key, set_up_uncached, tear_down)
 {
     for (int i = 0; i < 2; i++) {
         const struct asked *a = get(0, QUERY_CARD, 7);
@@ -440,7 +440,7 @@ TEST(without_a_cache_each_request_checks_its_key)
 
 /* --- freshness --- */
 
-TEST(beyond_the_lease_redis_is_asked)
+TEST_CASE_WITH(beyond_the_lease_redis_is_asked, set_up, tear_down)
 {
     cache_card("seven");
     now_ms += 3000;
@@ -454,7 +454,7 @@ TEST(beyond_the_lease_redis_is_asked)
     expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
 }
 
-TEST(entries_are_stale_while_redis_is_away)
+TEST_CASE_WITH(entries_are_stale_while_redis_is_away, set_up, tear_down)
 {
     cache_card("seven");
     lose();
@@ -473,7 +473,7 @@ TEST(entries_are_stale_while_redis_is_away)
     cache_cancel(&asked[1].request);
 }
 
-TEST(a_new_connection_begins_with_an_empty_cache)
+TEST_CASE_WITH(a_new_connection_begins_with_an_empty_cache, set_up, tear_down)
 {
     cache_card("seven");
     lose();
@@ -483,7 +483,7 @@ TEST(a_new_connection_begins_with_an_empty_cache)
     assert_int_equal(metrics.cache_flushes_total, 2);
 }
 
-TEST(requests_of_a_lost_connection_begin_anew)
+TEST_CASE_WITH(requests_of_a_lost_connection_begin_anew, set_up, tear_down)
 {
     const struct asked *card = get(0, QUERY_CARD, 7);
     const struct asked *page = get(1, QUERY_PAGE, 1);
@@ -499,7 +499,7 @@ TEST(requests_of_a_lost_connection_begin_anew)
     cache_cancel(&asked[1].request);
 }
 
-TEST(a_lost_card_of_a_link_is_asked_for_by_its_link_again)
+TEST_CASE_WITH(a_lost_card_of_a_link_is_asked_for_by_its_link_again, set_up, tear_down)
 {
     (void)get(0, QUERY_CARD_BY_LINK, 0);
     answer("GET", reply_string("7"));
@@ -519,7 +519,7 @@ TEST(a_lost_card_of_a_link_is_asked_for_by_its_link_again)
 
 /* --- invalidations --- */
 
-TEST(a_change_of_everything_is_applied_after_a_check)
+TEST_CASE_WITH(a_change_of_everything_is_applied_after_a_check, set_up, tear_down)
 {
     cache_card("seven");
     push(NULL);
@@ -538,7 +538,7 @@ TEST(a_change_of_everything_is_applied_after_a_check)
     assert_non_null(strstr(b->body, "new"));
 }
 
-TEST(a_change_of_the_keys_is_applied_after_a_check)
+TEST_CASE_WITH(a_change_of_the_keys_is_applied_after_a_check, set_up, tear_down)
 {
     cache_card("seven");
     push("test:api_keys");
@@ -556,7 +556,7 @@ TEST(a_change_of_the_keys_is_applied_after_a_check)
     expect_hit(get_as(1, 'x', QUERY_CARD, 7), CACHE_FOUND);
 }
 
-TEST(a_missing_catalogue_ends_the_connection_and_the_cache_serves_on)
+TEST_CASE_WITH(a_missing_catalogue_ends_the_connection_and_the_cache_serves_on, set_up, tear_down)
 {
     cache_card("seven");
     push(NULL);
@@ -580,7 +580,7 @@ TEST(a_missing_catalogue_ends_the_connection_and_the_cache_serves_on)
     assert_int_equal(metrics.catalogue_missing, 0);
 }
 
-TEST(a_redis_that_refuses_the_check_is_taken_into_use)
+TEST_CASE_WITH(a_redis_that_refuses_the_check_is_taken_into_use, set_up_alone, tear_down)
 {
     connection.options.on_handshake_done(connection.options.arg);
     answer("SCARD", reply_of("-LOADING x\r\n"));
@@ -598,7 +598,7 @@ TEST(a_redis_that_refuses_the_check_is_taken_into_use)
 
 /* --- the audit --- */
 
-TEST(a_change_that_was_not_told_suspends_the_cache)
+TEST_CASE_WITH(a_change_that_was_not_told_suspends_the_cache, set_up, tear_down)
 {
     cache_card("seven");
     for (int i = 0; fake_redis.count == 0 && i < 100; i++) {
@@ -655,14 +655,14 @@ static void expect_no_failure(void)
     assert_int_equal(metrics.cache_audit_failures_total, 0);
 }
 
-TEST(a_change_that_was_told_late_does_not)
+TEST_CASE_WITH(a_change_that_was_told_late_does_not, set_up, tear_down)
 {
     suspect_card();
     push("test:card:7");
     expect_no_failure();
 }
 
-TEST(a_change_of_everything_that_was_told_late_does_not_either)
+TEST_CASE_WITH(a_change_of_everything_that_was_told_late_does_not_either, set_up, tear_down)
 {
     suspect_card();
     push(NULL);
@@ -671,7 +671,7 @@ TEST(a_change_of_everything_that_was_told_late_does_not_either)
     expect_no_failure();
 }
 
-TEST(a_page_in_flight_is_not_joined_when_the_index_has_changed)
+TEST_CASE_WITH(a_page_in_flight_is_not_joined_when_the_index_has_changed, set_up, tear_down)
 {
     const struct asked *old = get(0, QUERY_PAGE, 1);
     assert_false(get(1, QUERY_PAGE, 1)->done);
@@ -690,7 +690,7 @@ TEST(a_page_in_flight_is_not_joined_when_the_index_has_changed)
     assert_non_null(strstr(new->body, "two"));
 }
 
-TEST(a_number_of_keys_that_changed_untold_suspends_the_cache)
+TEST_CASE_WITH(a_number_of_keys_that_changed_untold_suspends_the_cache, set_up, tear_down)
 {
     for (int i = 0; i < 3; i++) {
         heartbeat();
@@ -710,7 +710,7 @@ static void await_timer(void)
     }
 }
 
-TEST(requests_that_wait_too_long_are_answered)
+TEST_CASE_WITH(requests_that_wait_too_long_are_answered, set_up_alone, tear_down)
 {
     const struct asked *a = get(0, QUERY_CARD, 7);
     const struct asked *b = get(1, QUERY_CARD, 7);
@@ -722,7 +722,7 @@ TEST(requests_that_wait_too_long_are_answered)
     assert_int_equal(fake_redis.count, 0); /* they waited for a connection */
 }
 
-TEST(a_deadline_counts_after_another_look_at_the_socket)
+TEST_CASE_WITH(a_deadline_counts_after_another_look_at_the_socket, set_up, tear_down)
 {
     const struct asked *a = get(0, QUERY_CARD, 7);
     now_ms += TIMEOUT_MS;
@@ -733,7 +733,7 @@ TEST(a_deadline_counts_after_another_look_at_the_socket)
     (void)uv_run(&loop, UV_RUN_DEFAULT);
 }
 
-TEST(a_full_cache_is_reclaimed_between_polls)
+TEST_CASE_WITH(a_full_cache_is_reclaimed_between_polls, set_up, tear_down)
 {
     cache_page();
     cache_card("seven");
@@ -743,40 +743,4 @@ TEST(a_full_cache_is_reclaimed_between_polls)
     (void)uv_run(&loop, UV_RUN_NOWAIT);
     assert_int_equal(metrics.cache_entries, 0);
     lose();
-}
-
-#define CONNECTED(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CONNECTED(a_card_is_fetched_once_and_then_a_hit),
-        CONNECTED(requests_for_the_same_share_one_fetch),
-        CONNECTED(a_card_that_does_not_exist_is_a_hit_after_a_check),
-        CONNECTED(a_link_is_a_hit_with_its_card),
-        CONNECTED(a_page_is_composed_again_when_one_summary_has_changed),
-        CONNECTED(a_page_whose_summaries_are_all_cached_needs_no_redis),
-        CONNECTED(a_page_beyond_the_last_is_a_hit_where_the_index_is_known),
-        cmocka_unit_test_setup_teardown(without_a_cache_each_request_checks_its_key, set_up_uncached,
-                                        tear_down),
-        CONNECTED(beyond_the_lease_redis_is_asked),
-        CONNECTED(entries_are_stale_while_redis_is_away),
-        CONNECTED(a_new_connection_begins_with_an_empty_cache),
-        CONNECTED(requests_of_a_lost_connection_begin_anew),
-        CONNECTED(a_lost_card_of_a_link_is_asked_for_by_its_link_again),
-        CONNECTED(a_change_of_everything_is_applied_after_a_check),
-        CONNECTED(a_change_of_the_keys_is_applied_after_a_check),
-        CONNECTED(a_missing_catalogue_ends_the_connection_and_the_cache_serves_on),
-        cmocka_unit_test_setup_teardown(a_redis_that_refuses_the_check_is_taken_into_use, set_up_alone,
-                                        tear_down),
-        CONNECTED(a_change_that_was_not_told_suspends_the_cache),
-        CONNECTED(a_change_that_was_told_late_does_not),
-        CONNECTED(a_change_of_everything_that_was_told_late_does_not_either),
-        CONNECTED(a_page_in_flight_is_not_joined_when_the_index_has_changed),
-        CONNECTED(a_number_of_keys_that_changed_untold_suspends_the_cache),
-        cmocka_unit_test_setup_teardown(requests_that_wait_too_long_are_answered, set_up_alone, tear_down),
-        CONNECTED(a_deadline_counts_after_another_look_at_the_socket),
-        CONNECTED(a_full_cache_is_reclaimed_between_polls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

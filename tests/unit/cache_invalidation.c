@@ -103,7 +103,7 @@ static enum freshness freshness(uint64_t leased_ms)
     return invalidation_freshness(&invalidation, now_ms, leased_ms, 30000);
 }
 
-TEST(keys_are_told_by_their_names)
+TEST_CASE_WITH(keys_are_told_by_their_names, set_up, tear_down)
 {
     expect("test:card:7", false, "card 7");
     expect("test:card:-9223372036854775808", false, "card -9223372036854775808");
@@ -114,7 +114,7 @@ TEST(keys_are_told_by_their_names)
     assert_int_equal(metrics.cache_invalidations_total, 5);
 }
 
-TEST(names_of_other_keys_mean_nothing)
+TEST_CASE_WITH(names_of_other_keys_mean_nothing, set_up, tear_down)
 {
     static const char *const others[] = {"test:card:",
                                          "test:card:x",
@@ -138,14 +138,14 @@ TEST(names_of_other_keys_mean_nothing)
     assert_string_equal(told, "");
 }
 
-TEST(an_element_that_cannot_be_read_means_everything)
+TEST_CASE_WITH(an_element_that_cannot_be_read_means_everything, set_up, tear_down)
 {
     invalidation_push(&invalidation, SPAN("invalidate"), &resp_oversize, false);
     assert_string_equal(told, "noticed 1, check 0");
     assert_int_equal(invalidation_deferred(&invalidation), INVALIDATED_ALL);
 }
 
-TEST(deferred_changes_are_dropped_after_the_check)
+TEST_CASE_WITH(deferred_changes_are_dropped_after_the_check, set_up, tear_down)
 {
     expect("test:index", false, "noticed 2, check 0");
     assert_int_equal(invalidation_deferred(&invalidation), INVALIDATED_INDEX);
@@ -162,7 +162,7 @@ TEST(deferred_changes_are_dropped_after_the_check)
     assert_string_equal(told, "");
 }
 
-TEST(nothing_is_served_or_stored_while_everything_is_deferred)
+TEST_CASE_WITH(nothing_is_served_or_stored_while_everything_is_deferred, set_up, tear_down)
 {
     assert_int_equal(freshness(now_ms), FRESHNESS_FRESH);
     expect(NULL, false, "noticed 1, check 0");
@@ -178,7 +178,7 @@ TEST(nothing_is_served_or_stored_while_everything_is_deferred)
 }
 
 /* What changes all the time is not checked each time, unless a check is under way as it is. */
-TEST(frequent_changes_are_dropped_without_a_check)
+TEST_CASE_WITH(frequent_changes_are_dropped_without_a_check, set_up, tear_down)
 {
     expect("test:index", false, "noticed 2, check 0");
     invalidation_apply(&invalidation);
@@ -195,7 +195,7 @@ TEST(frequent_changes_are_dropped_without_a_check)
     expect("test:index", false, "noticed 2, check 0");
 }
 
-TEST(changes_that_may_leave_no_keys_are_doubts)
+TEST_CASE_WITH(changes_that_may_leave_no_keys_are_doubts, set_up, tear_down)
 {
     uint64_t before = invalidation_doubts(&invalidation);
     expect("test:index", false, "noticed 2, check 0");
@@ -209,7 +209,7 @@ TEST(changes_that_may_leave_no_keys_are_doubts)
     assert_int_equal(invalidation_doubts(&invalidation), before + 3);
 }
 
-TEST(entries_are_fresh_within_the_lease)
+TEST_CASE_WITH(entries_are_fresh_within_the_lease, set_up, tear_down)
 {
     uint64_t leased_ms = now_ms;
     now_ms += INVALIDATION_LEASE_MS;
@@ -219,7 +219,7 @@ TEST(entries_are_fresh_within_the_lease)
     assert_int_equal(freshness(now_ms), FRESHNESS_FRESH);
 }
 
-TEST(after_a_loss_entries_are_stale_for_the_limit)
+TEST_CASE_WITH(after_a_loss_entries_are_stale_for_the_limit, set_up, tear_down)
 {
     uint64_t lost_ms = now_ms;
     invalidation_lost(&invalidation, now_ms, UINT64_MAX, false);
@@ -235,7 +235,7 @@ TEST(after_a_loss_entries_are_stale_for_the_limit)
     assert_int_equal(freshness(now_ms), FRESHNESS_FRESH);
 }
 
-TEST(what_was_lost_before_it_was_noticed_is_as_old_as_that)
+TEST_CASE_WITH(what_was_lost_before_it_was_noticed_is_as_old_as_that, set_up, tear_down)
 {
     uint64_t leased_ms = now_ms;
     now_ms += 10000; /* the process was stopped */
@@ -252,7 +252,7 @@ TEST(what_was_lost_before_it_was_noticed_is_as_old_as_that)
     assert_int_equal(invalidation_lost_ms(&invalidation), now_ms - 700); /* when the first was told */
 }
 
-TEST(a_loss_applies_what_is_deferred_unless_the_catalogue_is_missing)
+TEST_CASE_WITH(a_loss_applies_what_is_deferred_unless_the_catalogue_is_missing, set_up, tear_down)
 {
     expect("test:api_keys", false, "noticed 4, check 0");
     told[0] = '\0';
@@ -268,7 +268,7 @@ TEST(a_loss_applies_what_is_deferred_unless_the_catalogue_is_missing)
     assert_int_equal(freshness(0), FRESHNESS_STALE);
 }
 
-TEST(suspension_ends_with_the_connection)
+TEST_CASE_WITH(suspension_ends_with_the_connection, set_up, tear_down)
 {
     expect("test:index", false, "noticed 2, check 0");
     told[0] = '\0';
@@ -288,7 +288,7 @@ TEST(suspension_ends_with_the_connection)
     expect("test:card:7", false, "card 7");
 }
 
-TEST(without_tracking_or_a_cache_nothing_is_stored_or_served)
+TEST_CASE_WITH(without_tracking_or_a_cache_nothing_is_stored_or_served, set_up, tear_down)
 {
     const struct invalidation_subscriber subscriber = {on_card, on_link, on_noticed, on_drop, on_check, NULL};
     struct invalidation off;
@@ -303,26 +303,4 @@ TEST(without_tracking_or_a_cache_nothing_is_stored_or_served)
     assert_false(invalidation_may_store(&off));
     assert_int_equal(invalidation_freshness(&off, now_ms, now_ms, 1000), FRESHNESS_NONE);
     invalidation_fini(&off);
-}
-
-#define OF_PUSHES(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        OF_PUSHES(keys_are_told_by_their_names),
-        OF_PUSHES(names_of_other_keys_mean_nothing),
-        OF_PUSHES(an_element_that_cannot_be_read_means_everything),
-        OF_PUSHES(deferred_changes_are_dropped_after_the_check),
-        OF_PUSHES(nothing_is_served_or_stored_while_everything_is_deferred),
-        OF_PUSHES(frequent_changes_are_dropped_without_a_check),
-        OF_PUSHES(changes_that_may_leave_no_keys_are_doubts),
-        OF_PUSHES(entries_are_fresh_within_the_lease),
-        OF_PUSHES(after_a_loss_entries_are_stale_for_the_limit),
-        OF_PUSHES(what_was_lost_before_it_was_noticed_is_as_old_as_that),
-        OF_PUSHES(a_loss_applies_what_is_deferred_unless_the_catalogue_is_missing),
-        OF_PUSHES(suspension_ends_with_the_connection),
-        OF_PUSHES(without_tracking_or_a_cache_nothing_is_stored_or_served),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ static void assert_as_hiredis(const struct buf *ours, int argc, const char **arg
     redisFreeCommand(theirs);
 }
 
-TEST(words_of_any_length_and_content)
+TEST_CASE(words_of_any_length_and_content)
 {
     static char word[100001];
     for (size_t len = 0; len < sizeof word; len = len * 3 + 1) {
@@ -29,20 +29,11 @@ TEST(words_of_any_length_and_content)
     }
 }
 
-TEST(words_that_end_with_a_nul)
+TEST_CASE(words_that_end_with_a_nul)
 {
     struct buf out = BUF_INIT;
     const char *argv[] = {"CLIENT", "TRACKING", "ON"};
     command_write(&out, 3, argv, NULL);
     assert_as_hiredis(&out, 3, argv, NULL);
     buf_fini(&out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_of_any_length_and_content),
-        cmocka_unit_test(words_that_end_with_a_nul),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

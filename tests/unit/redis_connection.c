@@ -22,7 +22,7 @@ static void begin_ready(void)
     SESSION_UNTIL(session.ready == 1);
 }
 
-TEST(handshake_makes_the_connection_ready)
+TEST_CASE(handshake_makes_the_connection_ready)
 {
     begin();
     session_connect();
@@ -38,7 +38,7 @@ TEST(handshake_makes_the_connection_ready)
     assert_int_equal(session.lost, 0);
 }
 
-TEST(handshake_authenticates_and_selects)
+TEST_CASE(handshake_authenticates_and_selects)
 {
     static char user[] = "reader";
     static char password[] = "secret";
@@ -52,7 +52,7 @@ TEST(handshake_authenticates_and_selects)
     session_end();
 }
 
-TEST(local_socket_connects)
+TEST_CASE(local_socket_connects)
 {
     struct tempdir dir;
     char path[TEMPDIR_PATH_SIZE + 8];
@@ -72,7 +72,7 @@ TEST(local_socket_connects)
     tempdir_fini(&dir);
 }
 
-TEST(missing_local_socket_is_tried_again)
+TEST_CASE(missing_local_socket_is_tried_again)
 {
     static char path[] = "/nonexistent/redis";
     begin();
@@ -85,7 +85,7 @@ TEST(missing_local_socket_is_tried_again)
     session_end();
 }
 
-TEST(replies_keep_the_order_of_the_commands)
+TEST_CASE(replies_keep_the_order_of_the_commands)
 {
     enum { COUNT = 1000 };
     begin_ready();
@@ -102,7 +102,7 @@ TEST(replies_keep_the_order_of_the_commands)
     session_end();
 }
 
-TEST(replies_may_arrive_in_single_bytes)
+TEST_CASE(replies_may_arrive_in_single_bytes)
 {
     begin();
     fake.slice = 1;
@@ -119,7 +119,7 @@ TEST(replies_may_arrive_in_single_bytes)
     session_end();
 }
 
-TEST(error_reply_keeps_the_connection)
+TEST_CASE(error_reply_keeps_the_connection)
 {
     begin_ready();
     assert_int_equal(session_send("FAIL", NULL), 0);
@@ -142,7 +142,7 @@ static void send_once_more(struct session *s, const redisReply *reply)
     }
 }
 
-TEST(commands_may_be_sent_in_a_callback)
+TEST_CASE(commands_may_be_sent_in_a_callback)
 {
     sent_again = 0;
     begin_ready();
@@ -152,7 +152,7 @@ TEST(commands_may_be_sent_in_a_callback)
     session_end();
 }
 
-TEST(pushes_are_not_replies)
+TEST_CASE(pushes_are_not_replies)
 {
     begin_ready();
     fake_send(&fake, ">2\r\n$10\r\ninvalidate\r\n_\r\n");
@@ -185,14 +185,14 @@ static void check_lost_after(const char *bytes, bool with_command)
     session_end();
 }
 
-TEST(reply_without_a_command_ends_the_connection)
+TEST_CASE(reply_without_a_command_ends_the_connection)
 {
     check_lost_after("+surprise\r\n", false);
     check_lost_after("-ERR surprise\r\n", false);
     check_lost_after("$3\r\nabc\r\n$3\r\nabc\r\n", true);
 }
 
-TEST(invalid_resp_ends_the_connection)
+TEST_CASE(invalid_resp_ends_the_connection)
 {
     check_lost_after("nonsense\r\n", false);
     check_lost_after("HTTP/1.1 400 Bad Request\r\n\r\n", true);
@@ -200,7 +200,7 @@ TEST(invalid_resp_ends_the_connection)
     check_lost_after("*99999999999999999999\r\n", true);
 }
 
-TEST(deeply_nested_reply_ends_the_connection)
+TEST_CASE(deeply_nested_reply_ends_the_connection)
 {
     struct buf deep = BUF_INIT;
     for (int i = 0; i < 10000; i++)
@@ -227,7 +227,7 @@ static void check_retry(const char **reply, const char *error)
     session_end();
 }
 
-TEST(refused_handshake_is_tried_again)
+TEST_CASE(refused_handshake_is_tried_again)
 {
     check_retry(&fake.hello, "-WRONGPASS invalid username-password pair\r\n");
     check_retry(&fake.hello, "-ERR unknown command 'HELLO'\r\n");
@@ -249,7 +249,7 @@ static void close_now(size_t owed)
     assert_int_equal(session.lost, 0);
 }
 
-TEST(close_during_the_backoff)
+TEST_CASE(close_during_the_backoff)
 {
     begin();
     fake_stop_listening(&fake);
@@ -258,7 +258,7 @@ TEST(close_during_the_backoff)
     close_now(0);
 }
 
-TEST(close_during_the_look_up)
+TEST_CASE(close_during_the_look_up)
 {
     fake_open(&fake);
     session_begin(&fake, "localhost");
@@ -266,14 +266,14 @@ TEST(close_during_the_look_up)
     close_now(0);
 }
 
-TEST(close_while_connecting)
+TEST_CASE(close_while_connecting)
 {
     begin();
     session_connect();
     close_now(0);
 }
 
-TEST(close_during_the_handshake)
+TEST_CASE(close_during_the_handshake)
 {
     begin();
     fake.mute = true;
@@ -282,7 +282,7 @@ TEST(close_during_the_handshake)
     close_now(0);
 }
 
-TEST(close_when_idle)
+TEST_CASE(close_when_idle)
 {
     begin();
     session_connect();
@@ -290,7 +290,7 @@ TEST(close_when_idle)
     close_now(0);
 }
 
-TEST(close_with_commands_that_are_not_written)
+TEST_CASE(close_with_commands_that_are_not_written)
 {
     begin();
     session_connect();
@@ -302,7 +302,7 @@ TEST(close_with_commands_that_are_not_written)
         assert_int_equal(session.sent[i].losses, 1);
 }
 
-TEST(close_with_commands_that_are_not_answered)
+TEST_CASE(close_with_commands_that_are_not_answered)
 {
     begin();
     session_connect();
@@ -327,7 +327,7 @@ static void close_at_first_callback(struct session *s, const redisReply *reply)
         close_session(s);
 }
 
-TEST(close_in_on_ready)
+TEST_CASE(close_in_on_ready)
 {
     begin();
     session.during_ready = close_session;
@@ -337,7 +337,7 @@ TEST(close_in_on_ready)
     assert_int_equal(session.lost, 0);
 }
 
-TEST(close_in_a_reply_with_more_behind_it)
+TEST_CASE(close_in_a_reply_with_more_behind_it)
 {
     begin();
     session.during_reply = close_at_first_callback;
@@ -353,7 +353,7 @@ TEST(close_in_a_reply_with_more_behind_it)
         assert_int_equal(session.sent[i].losses, 1);
 }
 
-TEST(close_in_the_callback_of_a_lost_command)
+TEST_CASE(close_in_the_callback_of_a_lost_command)
 {
     begin();
     session.during_reply = close_at_first_callback;
@@ -369,7 +369,7 @@ TEST(close_in_the_callback_of_a_lost_command)
     assert_int_equal(session.lost, 1); /* the owner is told first */
 }
 
-TEST(close_in_on_lost)
+TEST_CASE(close_in_on_lost)
 {
     begin();
     session.during_lost = close_session;
@@ -392,7 +392,7 @@ static void try_send(struct session *s, const redisReply *reply)
     refused_sends++;
 }
 
-TEST(sending_is_refused_while_losses_are_told)
+TEST_CASE(sending_is_refused_while_losses_are_told)
 {
     refused_sends = 0;
     begin();
@@ -408,36 +408,4 @@ TEST(sending_is_refused_while_losses_are_told)
     assert_int_equal(refused_sends, 10);
     session.during_reply = NULL;
     session_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(handshake_makes_the_connection_ready),
-        cmocka_unit_test(handshake_authenticates_and_selects),
-        cmocka_unit_test(local_socket_connects),
-        cmocka_unit_test(missing_local_socket_is_tried_again),
-        cmocka_unit_test(replies_keep_the_order_of_the_commands),
-        cmocka_unit_test(replies_may_arrive_in_single_bytes),
-        cmocka_unit_test(error_reply_keeps_the_connection),
-        cmocka_unit_test(commands_may_be_sent_in_a_callback),
-        cmocka_unit_test(pushes_are_not_replies),
-        cmocka_unit_test(reply_without_a_command_ends_the_connection),
-        cmocka_unit_test(invalid_resp_ends_the_connection),
-        cmocka_unit_test(deeply_nested_reply_ends_the_connection),
-        cmocka_unit_test(refused_handshake_is_tried_again),
-        cmocka_unit_test(close_during_the_backoff),
-        cmocka_unit_test(close_during_the_look_up),
-        cmocka_unit_test(close_while_connecting),
-        cmocka_unit_test(close_during_the_handshake),
-        cmocka_unit_test(close_when_idle),
-        cmocka_unit_test(close_with_commands_that_are_not_written),
-        cmocka_unit_test(close_with_commands_that_are_not_answered),
-        cmocka_unit_test(close_in_on_ready),
-        cmocka_unit_test(close_in_a_reply_with_more_behind_it),
-        cmocka_unit_test(close_in_the_callback_of_a_lost_command),
-        cmocka_unit_test(close_in_on_lost),
-        cmocka_unit_test(sending_is_refused_while_losses_are_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

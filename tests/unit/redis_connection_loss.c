@@ -56,7 +56,7 @@ static bool lose_after(long bytes)
     return cut;
 }
 
-TEST(loss_after_every_byte)
+TEST_CASE(loss_after_every_byte)
 {
     long bytes = 0;
     while (lose_after(bytes))
@@ -80,12 +80,12 @@ static void check_replies_before_the_end(bool reset)
     session_end();
 }
 
-TEST(replies_before_a_close_are_delivered)
+TEST_CASE(replies_before_a_close_are_delivered)
 {
     check_replies_before_the_end(false);
 }
 
-TEST(replies_before_a_reset_are_delivered)
+TEST_CASE(replies_before_a_reset_are_delivered)
 {
     check_replies_before_the_end(true);
 }
@@ -103,7 +103,7 @@ static void await_attempts(uint64_t count)
 
 /* Of each pause half is random: 25 to 50 ms, 50 to 100, 100 to 200, 200 to 400, 400 to 800, 500 to 1000, ...
  */
-TEST(reconnection_backs_off_from_50_ms_to_a_second)
+TEST_CASE(reconnection_backs_off_from_50_ms_to_a_second)
 {
     enum { ATTEMPTS = 8, TIMER_MS = 2 };
     int pause = REDIS_CONNECTION_BACKOFF_MIN_MS;
@@ -118,7 +118,7 @@ TEST(reconnection_backs_off_from_50_ms_to_a_second)
     session_end();
 }
 
-TEST(reconnection_begins_anew_with_short_pauses_after_success)
+TEST_CASE(reconnection_begins_anew_with_short_pauses_after_success)
 {
     begin();
     fake_stop_listening(&fake);
@@ -135,7 +135,7 @@ TEST(reconnection_begins_anew_with_short_pauses_after_success)
 
 /* Workers that lose Redis together must not come back in step: of ten first pauses no two thirds are the
  * same. */
-TEST(reconnection_pauses_are_random)
+TEST_CASE(reconnection_pauses_are_random)
 {
     enum { ROUNDS = 10, WIDTH_MS = REDIS_CONNECTION_BACKOFF_MIN_MS / 2 };
     int seen[WIDTH_MS + 2] = {0};
@@ -154,7 +154,7 @@ TEST(reconnection_pauses_are_random)
     assert_true(most <= ROUNDS * 2 / 3);
 }
 
-TEST(reason_of_a_refused_connection_is_logged)
+TEST_CASE(reason_of_a_refused_connection_is_logged)
 {
     int ends[2];
     static char text[8192];
@@ -172,18 +172,4 @@ TEST(reason_of_a_refused_connection_is_logged)
     close(ends[0]);
     close(ends[1]);
     session_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loss_after_every_byte),
-        cmocka_unit_test(replies_before_a_close_are_delivered),
-        cmocka_unit_test(replies_before_a_reset_are_delivered),
-        cmocka_unit_test(reconnection_backs_off_from_50_ms_to_a_second),
-        cmocka_unit_test(reconnection_begins_anew_with_short_pauses_after_success),
-        cmocka_unit_test(reconnection_pauses_are_random),
-        cmocka_unit_test(reason_of_a_refused_connection_is_logged),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,7 +83,7 @@ static void open_gate(int times)
         sched_yield();
 }
 
-TEST(look_up_that_outlives_its_attempt_is_awaited)
+TEST_CASE(look_up_that_outlives_its_attempt_is_awaited)
 {
     begin(true);
     session_connect();
@@ -105,7 +105,7 @@ static void close_during_look_up(void)
     SESSION_UNTIL(session.closed == 1);
 }
 
-TEST(close_does_not_wait_for_a_look_up)
+TEST_CASE(close_does_not_wait_for_a_look_up)
 {
     begin(true);
     close_during_look_up();
@@ -113,7 +113,7 @@ TEST(close_does_not_wait_for_a_look_up)
     open_gate(1);
 }
 
-TEST(unknown_name_is_looked_up_again)
+TEST_CASE(unknown_name_is_looked_up_again)
 {
     begin(false);
     unknown = 2;
@@ -125,7 +125,7 @@ TEST(unknown_name_is_looked_up_again)
 }
 
 /* The next attempt waits for it, and takes what it finds, so that a slow name is found in the end. */
-TEST(slow_name_of_a_sentinel_is_found)
+TEST_CASE(slow_name_of_a_sentinel_is_found)
 {
     begin_by_sentinel(true);
     session_connect();
@@ -138,7 +138,7 @@ TEST(slow_name_of_a_sentinel_is_found)
     end_by_sentinel();
 }
 
-TEST(close_does_not_wait_for_the_look_up_of_a_sentinel)
+TEST_CASE(close_does_not_wait_for_the_look_up_of_a_sentinel)
 {
     begin_by_sentinel(true);
     close_during_look_up();
@@ -181,13 +181,13 @@ static void check_second(int at_most_ms)
     end_pair();
 }
 
-TEST(first_address_refuses_the_connection)
+TEST_CASE(first_address_refuses_the_connection)
 {
     begin_pair();
     check_second(0);
 }
 
-TEST(first_address_closes_the_connection)
+TEST_CASE(first_address_closes_the_connection)
 {
     begin_pair();
     fake_listen(&bad, "127.0.0.2", good.port);
@@ -195,7 +195,7 @@ TEST(first_address_closes_the_connection)
     check_second(0);
 }
 
-TEST(first_address_refuses_the_handshake)
+TEST_CASE(first_address_refuses_the_handshake)
 {
     begin_pair();
     fake_listen(&bad, "127.0.0.2", good.port);
@@ -203,7 +203,7 @@ TEST(first_address_refuses_the_handshake)
     check_second(0);
 }
 
-TEST(first_address_is_silent)
+TEST_CASE(first_address_is_silent)
 {
     begin_pair();
     fake_listen(&bad, "127.0.0.2", good.port);
@@ -211,7 +211,7 @@ TEST(first_address_is_silent)
     check_second(REDIS_CONNECTION_CONNECT_TIMEOUT_MS);
 }
 
-TEST(first_address_is_preferred)
+TEST_CASE(first_address_is_preferred)
 {
     begin_pair();
     fake_listen(&bad, "127.0.0.2", good.port); /* which is not bad this time */
@@ -223,7 +223,7 @@ TEST(first_address_is_preferred)
 }
 
 /* The first one names no master, so the second one is asked, at once. */
-TEST(second_address_of_a_sentinel_is_asked)
+TEST_CASE(second_address_of_a_sentinel_is_asked)
 {
     look_ups = 0;
     fake_open(&redis);
@@ -243,7 +243,7 @@ TEST(second_address_of_a_sentinel_is_asked)
     fake_fini(&bad);
 }
 
-TEST(name_without_a_good_address_is_looked_up_again)
+TEST_CASE(name_without_a_good_address_is_looked_up_again)
 {
     begin_pair();
     fake_stop_listening(&good);
@@ -253,23 +253,4 @@ TEST(name_without_a_good_address_is_looked_up_again)
     fake_listen(&good, "127.0.0.1", good.port);
     SESSION_UNTIL(session.ready == 1);
     end_pair();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(look_up_that_outlives_its_attempt_is_awaited),
-        cmocka_unit_test(unknown_name_is_looked_up_again),
-        cmocka_unit_test(close_does_not_wait_for_a_look_up),
-        cmocka_unit_test(slow_name_of_a_sentinel_is_found),
-        cmocka_unit_test(close_does_not_wait_for_the_look_up_of_a_sentinel),
-        cmocka_unit_test(first_address_refuses_the_connection),
-        cmocka_unit_test(first_address_closes_the_connection),
-        cmocka_unit_test(first_address_refuses_the_handshake),
-        cmocka_unit_test(first_address_is_silent),
-        cmocka_unit_test(first_address_is_preferred),
-        cmocka_unit_test(second_address_of_a_sentinel_is_asked),
-        cmocka_unit_test(name_without_a_good_address_is_looked_up_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

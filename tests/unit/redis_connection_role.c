@@ -76,7 +76,7 @@ static bool tracks(const char *hello)
     return tracking;
 }
 
-TEST(tracking_depends_on_the_version)
+TEST_CASE(tracking_depends_on_the_version)
 {
     assert_true(tracks("%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.5\r\n"));
     assert_false(tracks("%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.4\r\n"));
@@ -84,7 +84,7 @@ TEST(tracking_depends_on_the_version)
     assert_false(tracks("+OK\r\n"));
 }
 
-TEST(tracking_depends_on_the_version_of_each_connection)
+TEST_CASE(tracking_depends_on_the_version_of_each_connection)
 {
     begin(MASTER);
     fake.hello = "%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n6.2.7\r\n";
@@ -101,7 +101,7 @@ TEST(tracking_depends_on_the_version_of_each_connection)
 
 /* --- role --- */
 
-TEST(heartbeat_asks_a_master_for_its_role)
+TEST_CASE(heartbeat_asks_a_master_for_its_role)
 {
     begin_ready(MASTER);
     check_role(REDIS_ROLE_MASTER);
@@ -112,7 +112,7 @@ TEST(heartbeat_asks_a_master_for_its_role)
     end();
 }
 
-TEST(heartbeat_asks_a_replica_for_its_link)
+TEST_CASE(heartbeat_asks_a_replica_for_its_link)
 {
     begin(LINKED);
     set_link("up", 7);
@@ -142,7 +142,7 @@ static void check_refused_until_good(const char *role, const char *status, int s
     end();
 }
 
-TEST(replica_without_its_master_is_refused)
+TEST_CASE(replica_without_its_master_is_refused)
 {
     check_refused_until_good(CUT_OFF, "down", -1);
     check_refused_until_good(LINKED, "down", -1);
@@ -169,7 +169,7 @@ static void check_lost_as_of(const char *role, const char *status, int silent_s)
     end();
 }
 
-TEST(replica_that_loses_its_master_was_good_until_it_last_heard_it)
+TEST_CASE(replica_that_loses_its_master_was_good_until_it_last_heard_it)
 {
     check_lost_as_of(CUT_OFF, "down", -1);
     check_lost_as_of(LINKED, "down", -1);
@@ -177,7 +177,7 @@ TEST(replica_that_loses_its_master_was_good_until_it_last_heard_it)
     check_lost_as_of(LINKED, "nonsense", 0);
 }
 
-TEST(role_change_makes_a_new_connection)
+TEST_CASE(role_change_makes_a_new_connection)
 {
     begin_ready(MASTER);
     uint64_t last_pong_ms = redis_connection_last_pong_ms(session.connection);
@@ -195,7 +195,7 @@ TEST(role_change_makes_a_new_connection)
     end();
 }
 
-TEST(sentinel_is_refused_as_redis)
+TEST_CASE(sentinel_is_refused_as_redis)
 {
     begin("*2\r\n$8\r\nsentinel\r\n*0\r\n");
     session_connect();
@@ -227,7 +227,7 @@ static void begin_logged(int ends[2], const char *role, const char *reply_to_inf
 }
 
 /* It serves, logs it once, and asks no more: each denial would be in the log of Redis. */
-TEST(denied_role_is_logged_once)
+TEST_CASE(denied_role_is_logged_once)
 {
     int ends[2];
     begin_logged(ends, DENIED, DENIED);
@@ -243,7 +243,7 @@ TEST(denied_role_is_logged_once)
     end();
 }
 
-TEST(denied_info_leaves_the_role)
+TEST_CASE(denied_info_leaves_the_role)
 {
     int ends[2];
     begin_logged(ends, LINKED, DENIED);
@@ -264,7 +264,7 @@ TEST(denied_info_leaves_the_role)
     end();
 }
 
-TEST(role_that_is_denied_later_becomes_unknown)
+TEST_CASE(role_that_is_denied_later_becomes_unknown)
 {
     begin(LINKED);
     set_link("up", 5);
@@ -278,29 +278,10 @@ TEST(role_that_is_denied_later_becomes_unknown)
     end();
 }
 
-TEST(other_errors_to_role_end_the_connection)
+TEST_CASE(other_errors_to_role_end_the_connection)
 {
     begin_ready(MASTER);
     fake.role = "-BUSY Redis is busy running a script.\r\n";
     SESSION_UNTIL(session.lost == 1);
     end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tracking_depends_on_the_version),
-        cmocka_unit_test(tracking_depends_on_the_version_of_each_connection),
-        cmocka_unit_test(heartbeat_asks_a_master_for_its_role),
-        cmocka_unit_test(heartbeat_asks_a_replica_for_its_link),
-        cmocka_unit_test(replica_without_its_master_is_refused),
-        cmocka_unit_test(replica_that_loses_its_master_was_good_until_it_last_heard_it),
-        cmocka_unit_test(role_change_makes_a_new_connection),
-        cmocka_unit_test(sentinel_is_refused_as_redis),
-        cmocka_unit_test(denied_role_is_logged_once),
-        cmocka_unit_test(denied_info_leaves_the_role),
-        cmocka_unit_test(role_that_is_denied_later_becomes_unknown),
-        cmocka_unit_test(other_errors_to_role_end_the_connection),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static void begin_ready(void)
     SESSION_UNTIL(session.ready == 1);
 }
 
-TEST(reply_timeout_ends_the_connection)
+TEST_CASE(reply_timeout_ends_the_connection)
 {
     begin_ready();
     fake.mute = true;
@@ -34,7 +34,7 @@ TEST(reply_timeout_ends_the_connection)
     session_end();
 }
 
-TEST(heartbeat_notices_a_silent_server)
+TEST_CASE(heartbeat_notices_a_silent_server)
 {
     begin_ready();
     fake.mute = true;
@@ -47,7 +47,7 @@ TEST(heartbeat_notices_a_silent_server)
     session_end();
 }
 
-TEST(refused_heartbeat_ends_the_connection)
+TEST_CASE(refused_heartbeat_ends_the_connection)
 {
     begin_ready();
     fake.ping = "-BUSY Redis is busy running a script.\r\n";
@@ -60,7 +60,7 @@ TEST(refused_heartbeat_ends_the_connection)
 }
 
 /* A Redis that cannot save refuses writes and PING, but may be read. */
-TEST(misconf_does_not_end_the_connection)
+TEST_CASE(misconf_does_not_end_the_connection)
 {
     begin();
     fake.ping = "-MISCONF Redis is configured to save RDB snapshots\r\n";
@@ -75,7 +75,7 @@ TEST(misconf_does_not_end_the_connection)
 }
 
 /* Each reply takes its time, but none longer than the limit. */
-TEST(slow_replies_do_not_end_the_connection)
+TEST_CASE(slow_replies_do_not_end_the_connection)
 {
     begin_ready();
     fake.slice = 1;
@@ -103,7 +103,7 @@ static void drip(const char *piece)
 }
 
 /* The heartbeat waits behind it. */
-TEST(large_reply_may_take_longer_than_the_timeout)
+TEST_CASE(large_reply_may_take_longer_than_the_timeout)
 {
     enum { SIZE = 1 << 20, WHILE_MS = REDIS_CONNECTION_REPLY_TIMEOUT_MS + 2 * REDIS_CONNECTION_HEARTBEAT_MS };
     static char rest[SIZE];
@@ -129,7 +129,7 @@ TEST(large_reply_may_take_longer_than_the_timeout)
 }
 
 /* Sent again on the next connection it would end that one, too. */
-TEST(endless_reply_fails_its_own_command)
+TEST_CASE(endless_reply_fails_its_own_command)
 {
     enum { AT_LEAST_MS = (REDIS_CONNECTION_REPLY_HEARTBEATS_MAX - 1) * REDIS_CONNECTION_HEARTBEAT_MS };
     begin_ready();
@@ -150,7 +150,7 @@ TEST(endless_reply_fails_its_own_command)
 }
 
 /* Commands may be lost where invalidations are still pushed. */
-TEST(pushes_do_not_extend_the_timeout)
+TEST_CASE(pushes_do_not_extend_the_timeout)
 {
     begin_ready();
     fake.mute = true;
@@ -168,7 +168,7 @@ TEST(pushes_do_not_extend_the_timeout)
 }
 
 /* This process was stopped for longer than the timeout; the replies are in the socket. */
-TEST(timeout_after_a_stop_reads_the_socket_first)
+TEST_CASE(timeout_after_a_stop_reads_the_socket_first)
 {
     begin_ready();
     assert_int_equal(session_send("ECHO", "a"), 0);
@@ -182,7 +182,7 @@ TEST(timeout_after_a_stop_reads_the_socket_first)
     session_end();
 }
 
-TEST(handshake_without_reply_times_out)
+TEST_CASE(handshake_without_reply_times_out)
 {
     begin();
     fake.mute = true;
@@ -196,21 +196,4 @@ TEST(handshake_without_reply_times_out)
     SESSION_UNTIL(session.ready == 1);
     assert_int_equal(session.lost, 0);
     session_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reply_timeout_ends_the_connection),
-        cmocka_unit_test(heartbeat_notices_a_silent_server),
-        cmocka_unit_test(refused_heartbeat_ends_the_connection),
-        cmocka_unit_test(misconf_does_not_end_the_connection),
-        cmocka_unit_test(slow_replies_do_not_end_the_connection),
-        cmocka_unit_test(large_reply_may_take_longer_than_the_timeout),
-        cmocka_unit_test(endless_reply_fails_its_own_command),
-        cmocka_unit_test(pushes_do_not_extend_the_timeout),
-        cmocka_unit_test(timeout_after_a_stop_reads_the_socket_first),
-        cmocka_unit_test(handshake_without_reply_times_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,7 +73,7 @@ static void assert_target(const char *url, const struct pending *e)
 
 #define ASSERT_TARGET(url, ...) assert_target((url), &(struct pending){__VA_ARGS__})
 
-TEST(url_has_defaults_for_host_port_and_database)
+TEST_CASE(url_has_defaults_for_host_port_and_database)
 {
     ASSERT_TARGET("redis://127.0.0.1:6379/0", .host = "127.0.0.1", .port = 6379);
     ASSERT_TARGET("redis://db", .host = "db", .port = 6379);
@@ -83,14 +83,14 @@ TEST(url_has_defaults_for_host_port_and_database)
     ASSERT_TARGET("redis://db.example.org:7000/15", .host = "db.example.org", .port = 7000, .db = 15);
 }
 
-TEST(url_scheme_chooses_the_transport)
+TEST_CASE(url_scheme_chooses_the_transport)
 {
     ASSERT_TARGET("rediss://db:6380/1", .transport = REDIS_TRANSPORT_TLS, .host = "db", .port = 6380,
                   .db = 1);
     ASSERT_TARGET("unix:///run/redis.sock", .transport = REDIS_TRANSPORT_UNIX, .path = "/run/redis.sock");
 }
 
-TEST(url_ipv6_address_has_brackets)
+TEST_CASE(url_ipv6_address_has_brackets)
 {
     ASSERT_TARGET("redis://[::1]", .host = "::1", .port = 6379);
     ASSERT_TARGET("redis://[::1]:7000/2", .host = "::1", .port = 7000, .db = 2);
@@ -98,7 +98,7 @@ TEST(url_ipv6_address_has_brackets)
                   .port = 7000, .user = "u", .password = "p");
 }
 
-TEST(url_password_may_be_empty_or_without_user)
+TEST_CASE(url_password_may_be_empty_or_without_user)
 {
     ASSERT_TARGET("redis://alice:s3cret@db", .host = "db", .port = 6379, .user = "alice",
                   .password = "s3cret");
@@ -107,7 +107,7 @@ TEST(url_password_may_be_empty_or_without_user)
     ASSERT_TARGET("redis://@db", .host = "db", .port = 6379);
 }
 
-TEST(url_user_needs_a_password)
+TEST_CASE(url_user_needs_a_password)
 {
     struct redis_endpoint t;
     assert_int_equal(init(&t, "redis://alice@db", ""), -EINVAL);
@@ -115,7 +115,7 @@ TEST(url_user_needs_a_password)
     redis_endpoint_fini(&t);
 }
 
-TEST(url_credentials_are_decoded_once)
+TEST_CASE(url_credentials_are_decoded_once)
 {
     ASSERT_TARGET("redis://al%40ice:p%3A%2F%40%25@db", .host = "db", .port = 6379, .user = "al@ice",
                   .password = "p:/@%");
@@ -124,13 +124,13 @@ TEST(url_credentials_are_decoded_once)
     ASSERT_TARGET("redis://:%D0%BF@db", .host = "db", .port = 6379, .password = "п");
 }
 
-TEST(url_password_ends_at_the_last_at_sign)
+TEST_CASE(url_password_ends_at_the_last_at_sign)
 {
     ASSERT_TARGET("redis://alice:p@ss@db:1", .host = "db", .port = 1, .user = "alice", .password = "p@ss");
     ASSERT_TARGET("redis://alice:p:s:s@db", .host = "db", .port = 6379, .user = "alice", .password = "p:s:s");
 }
 
-TEST(url_of_a_local_socket)
+TEST_CASE(url_of_a_local_socket)
 {
     ASSERT_TARGET("unix:///run/redis.sock?db=3", .transport = REDIS_TRANSPORT_UNIX, .path = "/run/redis.sock",
                   .db = 3);
@@ -143,7 +143,7 @@ TEST(url_of_a_local_socket)
     ASSERT_TARGET("unix://:s3cret@/s", .transport = REDIS_TRANSPORT_UNIX, .path = "/s", .password = "s3cret");
 }
 
-TEST(url_port_and_database_are_bounded)
+TEST_CASE(url_port_and_database_are_bounded)
 {
     struct redis_endpoint t;
     static const struct {
@@ -163,7 +163,7 @@ TEST(url_port_and_database_are_bounded)
     }
 }
 
-TEST(url_socket_path_is_bounded)
+TEST_CASE(url_socket_path_is_bounded)
 {
     enum { LONGEST = 107 }; /* 108 bytes with the NUL, unix(7) */
     struct redis_endpoint t;
@@ -191,7 +191,7 @@ static void assert_refused(const char *const *urls, size_t count)
     }
 }
 
-TEST(url_errors_have_a_reason)
+TEST_CASE(url_errors_have_a_reason)
 {
     static const char *const urls[] = {
         "",
@@ -231,7 +231,7 @@ TEST(url_errors_have_a_reason)
     assert_refused(urls, TEST_COUNT(urls));
 }
 
-TEST(sentinel_url_errors_have_a_reason)
+TEST_CASE(sentinel_url_errors_have_a_reason)
 {
     static const char *const urls[] = {
         "redis+sentinel://",
@@ -274,7 +274,7 @@ static void assert_sentinels(const char *url, const char *pending, int db)
     redis_endpoint_fini(&t);
 }
 
-TEST(sentinel_url_lists_hosts_and_a_master)
+TEST_CASE(sentinel_url_lists_hosts_and_a_master)
 {
     assert_sentinels("redis+sentinel://a/mymaster", "a:26379 mymaster master", 0);
     assert_sentinels("redis+sentinel://a,b:1,[::1],[::2]:2/m/3", "a:26379 b:1 ::1:26379 ::2:2 m master", 3);
@@ -285,7 +285,7 @@ TEST(sentinel_url_lists_hosts_and_a_master)
     assert_sentinels("rediss+sentinel://u:p@a,b/m", "a:26379 b:26379 m master", 0);
 }
 
-TEST(url_unknown_option_is_named)
+TEST_CASE(url_unknown_option_is_named)
 {
     static const struct {
         const char *url;
@@ -312,7 +312,7 @@ TEST(url_unknown_option_is_named)
     }
 }
 
-TEST(sentinel_credentials_are_separate)
+TEST_CASE(sentinel_credentials_are_separate)
 {
     static char url[] = "rediss+sentinel://alice:s3cret@a,b:7/m/3";
     struct redis_options options = {.url = url,
@@ -344,7 +344,7 @@ TEST(sentinel_credentials_are_separate)
     redis_endpoint_fini(&t);
 }
 
-TEST(redact_hides_a_quoted_password)
+TEST_CASE(redact_hides_a_quoted_password)
 {
     struct redis_endpoint t;
     assert_int_equal(init(&t, "redis+sentinel://a/m", "hush"), 0);
@@ -361,7 +361,7 @@ TEST(redact_hides_a_quoted_password)
 }
 
 /* Many a password is a word of Redis' own texts. */
-TEST(redact_leaves_constant_texts)
+TEST_CASE(redact_leaves_constant_texts)
 {
     static const char *const texts[] = {
         "WRONGPASS invalid username-password pair or user is disabled.",
@@ -387,7 +387,7 @@ TEST(redact_leaves_constant_texts)
     }
 }
 
-TEST(password_setting_is_for_urls_without_one)
+TEST_CASE(password_setting_is_for_urls_without_one)
 {
     struct redis_endpoint t;
     assert_int_equal(init(&t, "redis://alice@db", "apart"), 0);
@@ -402,7 +402,7 @@ TEST(password_setting_is_for_urls_without_one)
     redis_endpoint_fini(&t);
 }
 
-TEST(description_has_no_secret)
+TEST_CASE(description_has_no_secret)
 {
     static const struct {
         const char *url;
@@ -439,7 +439,7 @@ static void assert_hello(const char *url, const char **argv, int count)
     redis_endpoint_fini(&t);
 }
 
-TEST(hello_authenticates_only_with_a_password)
+TEST_CASE(hello_authenticates_only_with_a_password)
 {
     assert_hello("redis://db", (const char *[]){"HELLO", "3", "SETNAME", "test"}, 4);
     assert_hello("redis://:s3cret@db",
@@ -450,7 +450,7 @@ TEST(hello_authenticates_only_with_a_password)
                  7);
 }
 
-TEST(select_is_sent_for_a_database_but_the_first)
+TEST_CASE(select_is_sent_for_a_database_but_the_first)
 {
     struct redis_endpoint t;
     struct buf out = BUF_INIT;
@@ -470,7 +470,7 @@ struct program {
     struct redis_options redis;
 };
 
-TEST(settings_fill_the_options)
+TEST_CASE(settings_fill_the_options)
 {
     static const struct setting table[] = {REDIS_SETTINGS(struct program, redis)};
     const struct settings all = {table, TEST_COUNT(table), "CHANNELD_"};
@@ -498,33 +498,4 @@ TEST(settings_fill_the_options)
     assert_int_equal(p.before, 0);
     settings_fini(&all, &p);
     buf_fini(&error);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(url_has_defaults_for_host_port_and_database),
-        cmocka_unit_test(url_scheme_chooses_the_transport),
-        cmocka_unit_test(url_ipv6_address_has_brackets),
-        cmocka_unit_test(url_password_may_be_empty_or_without_user),
-        cmocka_unit_test(url_user_needs_a_password),
-        cmocka_unit_test(url_credentials_are_decoded_once),
-        cmocka_unit_test(url_password_ends_at_the_last_at_sign),
-        cmocka_unit_test(url_of_a_local_socket),
-        cmocka_unit_test(url_port_and_database_are_bounded),
-        cmocka_unit_test(url_socket_path_is_bounded),
-        cmocka_unit_test(url_errors_have_a_reason),
-        cmocka_unit_test(sentinel_url_errors_have_a_reason),
-        cmocka_unit_test(sentinel_url_lists_hosts_and_a_master),
-        cmocka_unit_test(url_unknown_option_is_named),
-        cmocka_unit_test(sentinel_credentials_are_separate),
-        cmocka_unit_test(redact_leaves_constant_texts),
-        cmocka_unit_test(redact_hides_a_quoted_password),
-        cmocka_unit_test(password_setting_is_for_urls_without_one),
-        cmocka_unit_test(description_has_no_secret),
-        cmocka_unit_test(hello_authenticates_only_with_a_password),
-        cmocka_unit_test(select_is_sent_for_a_database_but_the_first),
-        cmocka_unit_test(settings_fill_the_options),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

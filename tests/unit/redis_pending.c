@@ -15,7 +15,7 @@ static void push(struct pending *q, uint64_t number)
     pending_push(q, (struct pending_command){nobody, NULL, number});
 }
 
-TEST(pending_queue_may_be_empty)
+TEST_CASE(pending_queue_may_be_empty)
 {
     struct pending q = {0};
     assert_null(pending_oldest(&q));
@@ -26,7 +26,7 @@ TEST(pending_queue_may_be_empty)
     pending_fini(&q); /* harmless */
 }
 
-TEST(pending_queue_is_first_in_first_out)
+TEST_CASE(pending_queue_is_first_in_first_out)
 {
     struct pending q = {0};
     for (uint64_t i = 0; i < 1000; i++)
@@ -40,7 +40,7 @@ TEST(pending_queue_is_first_in_first_out)
 }
 
 /* Grows with its head at every position of the ring. */
-TEST(pending_queue_grows_at_every_position_of_its_head)
+TEST_CASE(pending_queue_grows_at_every_position_of_its_head)
 {
     for (uint64_t skip = 0; skip < 130; skip++) {
         struct pending q = {0};
@@ -56,7 +56,7 @@ TEST(pending_queue_grows_at_every_position_of_its_head)
     }
 }
 
-TEST(pending_queue_keeps_its_memory)
+TEST_CASE(pending_queue_keeps_its_memory)
 {
     struct pending q = {0};
     uint64_t in = 0;
@@ -70,15 +70,4 @@ TEST(pending_queue_keeps_its_memory)
     }
     assert_true(q.capacity <= 64);
     pending_fini(&q);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pending_queue_may_be_empty),
-        cmocka_unit_test(pending_queue_is_first_in_first_out),
-        cmocka_unit_test(pending_queue_grows_at_every_position_of_its_head),
-        cmocka_unit_test(pending_queue_keeps_its_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static bool is_ordered(const char *server, const char *version)
     return ordered;
 }
 
-TEST(tracking_is_ordered_since_redis_7_0_5_and_in_any_valkey)
+TEST_CASE(tracking_is_ordered_since_redis_7_0_5_and_in_any_valkey)
 {
     static const char *const ordered[] = {"7.0.5", "7.0.10", "7.1.0",       "7.2",
                                           "8.0.0", "10.0.1", "255.255.255", "7.0.5-rc1"};
@@ -62,7 +62,7 @@ TEST(tracking_is_ordered_since_redis_7_0_5_and_in_any_valkey)
     }
 }
 
-TEST(a_server_without_name_or_version_is_not_trusted_with_tracking)
+TEST_CASE(a_server_without_name_or_version_is_not_trusted_with_tracking)
 {
     static const char *const replies[] = {"%0\r\n",
                                           "*0\r\n",
@@ -90,7 +90,7 @@ static bool role_is(const char *bytes, bool as_replica)
            (as_replica ? role.kind == REDIS_ROLE_REPLICA && role.linked : role.kind == REDIS_ROLE_MASTER);
 }
 
-TEST(role_of_masters_and_replicas)
+TEST_CASE(role_of_masters_and_replicas)
 {
     static const char master[] = "*3\r\n$6\r\nmaster\r\n:100\r\n*0\r\n";
     static const char linked[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n";
@@ -117,7 +117,7 @@ TEST(role_of_masters_and_replicas)
     }
 }
 
-TEST(role_holds_the_master_of_a_replica)
+TEST_CASE(role_holds_the_master_of_a_replica)
 {
     struct redis_role role;
     redisReply *reply = parse("*5\r\n$5\r\nslave\r\n$7\r\nredis-0\r\n:6380\r\n$4\r\nsync\r\n:7\r\n");
@@ -148,7 +148,7 @@ static const char *link_problem(const char *lines)
     return problem;
 }
 
-TEST(replica_link_is_good_while_the_master_is_heard)
+TEST_CASE(replica_link_is_good_while_the_master_is_heard)
 {
     assert_null(
         link_problem("master_link_status:up\r\nmaster_last_io_seconds_ago:0\r\nmaster_sync_in_progress:0"));
@@ -175,7 +175,7 @@ TEST(replica_link_is_good_while_the_master_is_heard)
             fail_msg("%s", nonsense[i]);
 }
 
-TEST(info_of_the_wrong_shape_is_refused)
+TEST_CASE(info_of_the_wrong_shape_is_refused)
 {
     static const char *const replies[] = {"+OK\r\n", ":1\r\n",     "_\r\n",
                                           "*0\r\n",  "$0\r\n\r\n", "$1\r\n\n\r\n"};
@@ -187,7 +187,7 @@ TEST(info_of_the_wrong_shape_is_refused)
     }
 }
 
-TEST(denied_commands_are_told_from_other_errors)
+TEST_CASE(denied_commands_are_told_from_other_errors)
 {
     static const char *const denied[] = {"-NOPERM this user has no permissions to run the 'role' command\r\n",
                                          "-ERR unknown command 'ROLE'\r\n"};
@@ -224,7 +224,7 @@ static const char *read_pair(const char *host, const char *port, struct redis_ad
     return problem;
 }
 
-TEST(master_address_may_be_numeric_or_a_name)
+TEST_CASE(master_address_may_be_numeric_or_a_name)
 {
     static const char *const hosts[] = {"127.0.0.1", "::1", "fe80::1", "redis-0.redis_h.svc", "R"};
     for (size_t i = 0; i < TEST_COUNT(hosts); i++) {
@@ -235,7 +235,7 @@ TEST(master_address_may_be_numeric_or_a_name)
     }
 }
 
-TEST(unknown_master_has_a_reason_of_its_own)
+TEST_CASE(unknown_master_has_a_reason_of_its_own)
 {
     struct redis_address a;
     assert_string_equal(read_master("*-1\r\n", &a), "it knows no master of that name");
@@ -243,7 +243,7 @@ TEST(unknown_master_has_a_reason_of_its_own)
     assert_string_equal(read_master("+OK\r\n", &a), "its answer is no address");
 }
 
-TEST(invalid_master_addresses_are_refused)
+TEST_CASE(invalid_master_addresses_are_refused)
 {
     static const char *const hosts[] = {"", "a b", "a/b", "a\n", "a\x01", "\xff", "a;b", "a@b", "<a>", "%61"};
     static const char *const ports[] = {"",     "0", "65536", "-1", "6379 ", "x", "99999999999999999999",
@@ -273,7 +273,7 @@ TEST(invalid_master_addresses_are_refused)
         assert_non_null(read_master(replies[i], &a));
 }
 
-TEST(master_host_length_is_bounded)
+TEST_CASE(master_host_length_is_bounded)
 {
     struct redis_address a;
     char *longest = text_repeat('a', REDIS_HOST_SIZE - 1);
@@ -328,7 +328,7 @@ static int down(const char *flags, const char *link)
     return count_replicas(flags, link, true);
 }
 
-TEST(replicas_that_are_down_are_listed_apart)
+TEST_CASE(replicas_that_are_down_are_listed_apart)
 {
     assert_int_equal(down("s_down,slave", "ok"), 2);
     assert_int_equal(down("slave,o_down", "err"), 2);
@@ -338,7 +338,7 @@ TEST(replicas_that_are_down_are_listed_apart)
     assert_int_equal(down("master,s_down", "ok"), 0);
 }
 
-TEST(replicas_that_are_up_and_linked_are_listed)
+TEST_CASE(replicas_that_are_up_and_linked_are_listed)
 {
     assert_int_equal(healthy("slave", "ok"), 2); /* as an array and as a map */
     assert_int_equal(healthy("slave,reconf_sent", "ok"), 2);
@@ -352,7 +352,7 @@ TEST(replicas_that_are_up_and_linked_are_listed)
     assert_int_equal(healthy(",,", "ok"), 0);
 }
 
-TEST(invalid_replicas_are_left_out)
+TEST_CASE(invalid_replicas_are_left_out)
 {
     struct sentinel_answer answer;
     char *good = replica('*', "7001", "slave", "ok");
@@ -370,7 +370,7 @@ TEST(invalid_replicas_are_left_out)
     free(good);
 }
 
-TEST(replicas_beyond_the_bound_are_left_out)
+TEST_CASE(replicas_beyond_the_bound_are_left_out)
 {
     struct sentinel_answer answer;
     char *list = text_printf("*%d\r\n", SENTINEL_REPLICAS_MAX + 1);
@@ -385,7 +385,7 @@ TEST(replicas_beyond_the_bound_are_left_out)
     free(list);
 }
 
-TEST(replicas_of_the_wrong_shape_are_refused)
+TEST_CASE(replicas_of_the_wrong_shape_are_refused)
 {
     static const char *const replies[] = {"*-1\r\n", "+OK\r\n", ":1\r\n", "-ERR no\r\n", "%0\r\n"};
     for (size_t i = 0; i < TEST_COUNT(replies); i++) {
@@ -395,27 +395,4 @@ TEST(replicas_of_the_wrong_shape_are_refused)
         assert_int_equal(answer.replicas, 0);
         freeReplyObject(reply);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tracking_is_ordered_since_redis_7_0_5_and_in_any_valkey),
-        cmocka_unit_test(a_server_without_name_or_version_is_not_trusted_with_tracking),
-        cmocka_unit_test(role_of_masters_and_replicas),
-        cmocka_unit_test(role_holds_the_master_of_a_replica),
-        cmocka_unit_test(replica_link_is_good_while_the_master_is_heard),
-        cmocka_unit_test(info_of_the_wrong_shape_is_refused),
-        cmocka_unit_test(denied_commands_are_told_from_other_errors),
-        cmocka_unit_test(master_address_may_be_numeric_or_a_name),
-        cmocka_unit_test(unknown_master_has_a_reason_of_its_own),
-        cmocka_unit_test(invalid_master_addresses_are_refused),
-        cmocka_unit_test(master_host_length_is_bounded),
-        cmocka_unit_test(replicas_that_are_up_and_linked_are_listed),
-        cmocka_unit_test(replicas_that_are_down_are_listed_apart),
-        cmocka_unit_test(invalid_replicas_are_left_out),
-        cmocka_unit_test(replicas_beyond_the_bound_are_left_out),
-        cmocka_unit_test(replicas_of_the_wrong_shape_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,7 @@ static size_t queries(void)
     return count;
 }
 
-TEST(named_master_is_connected_to)
+TEST_CASE(named_master_is_connected_to)
 {
     begin(NULL);
     session_connect();
@@ -52,7 +52,7 @@ TEST(named_master_is_connected_to)
     end();
 }
 
-TEST(sentinel_is_asked_every_second_and_at_each_message)
+TEST_CASE(sentinel_is_asked_every_second_and_at_each_message)
 {
     begin(NULL);
     session_connect();
@@ -69,7 +69,7 @@ TEST(sentinel_is_asked_every_second_and_at_each_message)
     end();
 }
 
-TEST(denied_subscription_leaves_the_polling)
+TEST_CASE(denied_subscription_leaves_the_polling)
 {
     begin(NULL);
     sentinel.subscribe = "-NOPERM no channels for you\r\n";
@@ -80,7 +80,7 @@ TEST(denied_subscription_leaves_the_polling)
     end();
 }
 
-TEST(server_that_is_not_a_master_is_refused)
+TEST_CASE(server_that_is_not_a_master_is_refused)
 {
     begin(NULL);
     redis.role = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n";
@@ -92,7 +92,7 @@ TEST(server_that_is_not_a_master_is_refused)
     end();
 }
 
-TEST(demoted_master_is_left)
+TEST_CASE(demoted_master_is_left)
 {
     begin(NULL);
     session_connect();
@@ -118,7 +118,7 @@ static void check_refused(const char *answer)
     end();
 }
 
-TEST(invalid_answers_are_refused)
+TEST_CASE(invalid_answers_are_refused)
 {
     static const char *const answers[] = {
         "*-1\r\n",
@@ -181,14 +181,14 @@ static char *log_of(const char *answer, bool endless)
     return said;
 }
 
-TEST(endless_answer_times_out)
+TEST_CASE(endless_answer_times_out)
 {
     char *said = log_of("$9000000000000000\r\n", true);
     assert_non_null(strstr(said, "no answer in time"));
     free(said);
 }
 
-TEST(oversize_answer_is_refused)
+TEST_CASE(oversize_answer_is_refused)
 {
     char *text = text_repeat('x', SENTINEL_ANSWER_MAX);
     struct buf answer = BUF_INIT;
@@ -200,7 +200,7 @@ TEST(oversize_answer_is_refused)
     free(text);
 }
 
-TEST(silent_sentinel_times_out)
+TEST_CASE(silent_sentinel_times_out)
 {
     begin(NULL);
     sentinel.mute = true;
@@ -214,7 +214,7 @@ TEST(silent_sentinel_times_out)
 }
 
 /* Its next reply would be taken for that to another command. */
-TEST(reply_without_a_command_ends_the_connection_to_the_sentinel)
+TEST_CASE(reply_without_a_command_ends_the_connection_to_the_sentinel)
 {
     static const char *const replies[] = {"+OK\r\n", "-ERR no\r\n", "*-1\r\n"};
     for (size_t i = 0; i < TEST_COUNT(replies); i++) {
@@ -231,7 +231,7 @@ TEST(reply_without_a_command_ends_the_connection_to_the_sentinel)
 }
 
 /* A Sentinel that is lost costs nothing while its Redis is there. */
-TEST(lost_sentinel_leaves_the_connection_to_redis)
+TEST_CASE(lost_sentinel_leaves_the_connection_to_redis)
 {
     begin(NULL);
     session_connect();
@@ -248,7 +248,7 @@ TEST(lost_sentinel_leaves_the_connection_to_redis)
 }
 
 /* The loop ends with nothing left. */
-TEST(close_at_any_moment)
+TEST_CASE(close_at_any_moment)
 {
     for (int turns = 0; turns < 20; turns++) {
         begin(NULL);
@@ -260,7 +260,7 @@ TEST(close_at_any_moment)
     }
 }
 
-TEST(failover_moves_the_connection_at_once)
+TEST_CASE(failover_moves_the_connection_at_once)
 {
     static struct fake_redis promoted;
     static char next[64];
@@ -284,24 +284,4 @@ TEST(failover_moves_the_connection_at_once)
     session.third = NULL;
     end();
     fake_fini(&promoted);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(named_master_is_connected_to),
-        cmocka_unit_test(sentinel_is_asked_every_second_and_at_each_message),
-        cmocka_unit_test(denied_subscription_leaves_the_polling),
-        cmocka_unit_test(server_that_is_not_a_master_is_refused),
-        cmocka_unit_test(demoted_master_is_left),
-        cmocka_unit_test(failover_moves_the_connection_at_once),
-        cmocka_unit_test(invalid_answers_are_refused),
-        cmocka_unit_test(endless_answer_times_out),
-        cmocka_unit_test(oversize_answer_is_refused),
-        cmocka_unit_test(silent_sentinel_times_out),
-        cmocka_unit_test(reply_without_a_command_ends_the_connection_to_the_sentinel),
-        cmocka_unit_test(lost_sentinel_leaves_the_connection_to_redis),
-        cmocka_unit_test(close_at_any_moment),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ static void end(void)
     fake_fini(&sentinel);
 }
 
-TEST(replica_of_the_named_master_is_kept)
+TEST_CASE(replica_of_the_named_master_is_kept)
 {
     begin_ready(0);
     session_turn_for(3 * REDIS_CONNECTION_HEARTBEAT_MS);
@@ -76,7 +76,7 @@ TEST(replica_of_the_named_master_is_kept)
 }
 
 /* With a grace: as long as data may be stale. And its data counts as good until Sentinel changed its mind. */
-TEST(replica_of_a_deposed_master_is_left)
+TEST_CASE(replica_of_a_deposed_master_is_left)
 {
     begin_ready(LIMIT_MS);
     uint64_t began_ms = clock_boot_ms();
@@ -95,7 +95,7 @@ TEST(replica_of_a_deposed_master_is_left)
     end();
 }
 
-TEST(replica_that_follows_in_time_is_kept)
+TEST_CASE(replica_that_follows_in_time_is_kept)
 {
     begin_ready(LIMIT_MS);
     name_master("10.0.0.2", 1);
@@ -118,7 +118,7 @@ static void check_refused(const char *host, int port)
     end();
 }
 
-TEST(replica_of_another_master_is_refused)
+TEST_CASE(replica_of_another_master_is_refused)
 {
     check_refused("10.0.0.2", 1);
     check_refused("10.0.0.1", 2);
@@ -126,7 +126,7 @@ TEST(replica_of_another_master_is_refused)
 }
 
 /* As where Sentinel has addresses and replicas have names, or the reverse. */
-TEST(masters_are_compared_by_address)
+TEST_CASE(masters_are_compared_by_address)
 {
     begin(LIMIT_MS);
     name_master("127.0.0.1", 1);
@@ -142,7 +142,7 @@ TEST(masters_are_compared_by_address)
     end();
 }
 
-TEST(masters_are_compared_in_any_spelling)
+TEST_CASE(masters_are_compared_in_any_spelling)
 {
     begin(0);
     name_master("::1", 1);
@@ -162,14 +162,14 @@ static void check_left_when(const char *flags)
     end();
 }
 
-TEST(replica_that_is_down_is_left)
+TEST_CASE(replica_that_is_down_is_left)
 {
     check_left_when("s_down,slave");
     check_left_when("slave,disconnected");
 }
 
 /* As for a moment after a Sentinel was started. */
-TEST(replica_that_was_down_for_a_moment_is_kept)
+TEST_CASE(replica_that_was_down_for_a_moment_is_kept)
 {
     begin_ready(LIMIT_MS);
     flag_replica("slave,disconnected");
@@ -181,7 +181,7 @@ TEST(replica_that_was_down_for_a_moment_is_kept)
 }
 
 /* With ?role=replica and no replica that can be used, the master serves. */
-TEST(master_stands_in_for_a_replica)
+TEST_CASE(master_stands_in_for_a_replica)
 {
     begin(LIMIT_MS);
     name_master("127.0.0.1", redis.port);
@@ -196,7 +196,7 @@ TEST(master_stands_in_for_a_replica)
 }
 
 /* After the replicas have failed, in turn, the master is tried. */
-TEST(master_follows_replicas_that_fail)
+TEST_CASE(master_follows_replicas_that_fail)
 {
     static struct fake_redis serving;
     begin(LIMIT_MS);
@@ -213,7 +213,7 @@ TEST(master_follows_replicas_that_fail)
     fake_fini(&serving);
 }
 
-TEST(master_is_refused_as_replica)
+TEST_CASE(master_is_refused_as_replica)
 {
     begin(LIMIT_MS);
     redis.role = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
@@ -224,22 +224,4 @@ TEST(master_is_refused_as_replica)
     SESSION_UNTIL(session.ready == 1);
     assert_int_equal(session.metrics.redis_role[REDIS_ROLE_REPLICA], 1);
     end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replica_of_the_named_master_is_kept),
-        cmocka_unit_test(replica_of_a_deposed_master_is_left),
-        cmocka_unit_test(replica_that_follows_in_time_is_kept),
-        cmocka_unit_test(replica_of_another_master_is_refused),
-        cmocka_unit_test(masters_are_compared_by_address),
-        cmocka_unit_test(masters_are_compared_in_any_spelling),
-        cmocka_unit_test(master_stands_in_for_a_replica),
-        cmocka_unit_test(master_follows_replicas_that_fail),
-        cmocka_unit_test(master_is_refused_as_replica),
-        cmocka_unit_test(replica_that_is_down_is_left),
-        cmocka_unit_test(replica_that_was_down_for_a_moment_is_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

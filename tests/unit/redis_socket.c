@@ -73,13 +73,13 @@ static void check_full_socket(void)
     free(large);
 }
 
-TEST(full_socket_delays_commands)
+TEST_CASE(full_socket_delays_commands)
 {
     begin_plain();
     check_full_socket();
 }
 
-TEST(full_tls_socket_delays_commands)
+TEST_CASE(full_tls_socket_delays_commands)
 {
     SSL_CTX *ctx = begin_tls();
     check_full_socket();
@@ -88,7 +88,7 @@ TEST(full_tls_socket_delays_commands)
 }
 
 /* What was not written is told of the loss, as all that was not answered. */
-TEST(full_socket_that_is_lost_fails_its_commands)
+TEST_CASE(full_socket_that_is_lost_fails_its_commands)
 {
     char *large = text_repeat('x', LARGE);
     begin_plain();
@@ -107,7 +107,7 @@ TEST(full_socket_that_is_lost_fails_its_commands)
 }
 
 /* Large replies and commands at once: neither side may wait for the other. */
-TEST(tls_reads_and_writes_at_once)
+TEST_CASE(tls_reads_and_writes_at_once)
 {
     enum { COUNT = 200, SIZE = 64 * 1024 };
     char *large = text_repeat('y', SIZE);
@@ -142,13 +142,4 @@ static int remove_certificates(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(full_socket_delays_commands),
-        cmocka_unit_test(full_tls_socket_delays_commands),
-        cmocka_unit_test(full_socket_that_is_lost_fails_its_commands),
-        cmocka_unit_test(tls_reads_and_writes_at_once),
-    };
-    return cmocka_run_group_tests(tests, make_certificates, remove_certificates);
-}
+TEST_GROUP(make_certificates, remove_certificates)

@@ -124,7 +124,7 @@ static void assert_refused(char *ca, char *cert, char *key, const char *setting,
     buf_fini(&error);
 }
 
-TEST(tls_is_null_for_other_transports)
+TEST_CASE(tls_is_null_for_other_transports)
 {
     static const enum redis_transport plain[] = {REDIS_TRANSPORT_TCP, REDIS_TRANSPORT_UNIX};
     for (size_t i = 0; i < TEST_COUNT(plain); i++) {
@@ -137,39 +137,39 @@ TEST(tls_is_null_for_other_transports)
     }
 }
 
-TEST(tls_trusts_the_systems_authorities_by_default)
+TEST_CASE(tls_trusts_the_systems_authorities_by_default)
 {
     assert_made(EMPTY, EMPTY, EMPTY);
 }
 
-TEST(tls_files_are_loaded)
+TEST_CASE(tls_files_are_loaded)
 {
     assert_made(files.ca, EMPTY, EMPTY);
     assert_made(files.ca, files.ca, files.key);
 }
 
-TEST(tls_missing_file_names_its_setting)
+TEST_CASE(tls_missing_file_names_its_setting)
 {
     assert_refused(MISSING, EMPTY, EMPTY, "CHANNELD_REDIS_CA_FILE:", MISSING);
     assert_refused(EMPTY, MISSING, files.key, "CHANNELD_REDIS_CERT_FILE:", MISSING);
     assert_refused(EMPTY, files.ca, MISSING, "CHANNELD_REDIS_KEY_FILE:", MISSING);
 }
 
-TEST(tls_invalid_file_names_its_setting)
+TEST_CASE(tls_invalid_file_names_its_setting)
 {
     assert_refused(files.garbage, EMPTY, EMPTY, "CHANNELD_REDIS_CA_FILE:", files.garbage);
     assert_refused(EMPTY, files.garbage, files.key, "CHANNELD_REDIS_CERT_FILE:", files.garbage);
     assert_refused(EMPTY, files.ca, files.garbage, "CHANNELD_REDIS_KEY_FILE:", files.garbage);
 }
 
-TEST(tls_certificate_and_key_must_match)
+TEST_CASE(tls_certificate_and_key_must_match)
 {
     assert_refused(EMPTY, files.ca, files.other_key, "CHANNELD_REDIS_KEY_FILE:", "mismatch");
     assert_refused(EMPTY, files.ca, EMPTY, "CHANNELD_REDIS_KEY_FILE:", "");
     assert_refused(EMPTY, EMPTY, files.key, "CHANNELD_REDIS_CERT_FILE:", "");
 }
 
-TEST(tls_error_has_its_own_reason)
+TEST_CASE(tls_error_has_its_own_reason)
 {
     assert_refused(EMPTY, files.ca, files.other_key, "CHANNELD_REDIS_KEY_FILE:", "mismatch");
     assert_refused(MISSING, EMPTY, EMPTY, "CHANNELD_REDIS_CA_FILE:", "No such file");
@@ -220,7 +220,7 @@ static int connect_as(const char *host, const char *ca, char *asked_for)
     return err;
 }
 
-TEST(tls_accepts_the_names_of_the_certificate)
+TEST_CASE(tls_accepts_the_names_of_the_certificate)
 {
     char asked_for[64];
     assert_int_equal(connect_as("redis.example", files.ca, asked_for), 0);
@@ -231,7 +231,7 @@ TEST(tls_accepts_the_names_of_the_certificate)
     assert_string_equal(asked_for, "");
 }
 
-TEST(tls_refuses_other_names)
+TEST_CASE(tls_refuses_other_names)
 {
     static const char *const hosts[] = {"other.example", "redis.example.org", "x.redis.example", "127.0.0.2",
                                         "::2"};
@@ -240,26 +240,10 @@ TEST(tls_refuses_other_names)
         assert_int_equal(connect_as(hosts[i], files.ca, asked_for), -EPROTO);
 }
 
-TEST(tls_refuses_unknown_authorities)
+TEST_CASE(tls_refuses_unknown_authorities)
 {
     char asked_for[64];
     assert_int_equal(connect_as("redis.example", "", asked_for), -EPROTO);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tls_is_null_for_other_transports),
-        cmocka_unit_test(tls_trusts_the_systems_authorities_by_default),
-        cmocka_unit_test(tls_files_are_loaded),
-        cmocka_unit_test(tls_missing_file_names_its_setting),
-        cmocka_unit_test(tls_invalid_file_names_its_setting),
-        cmocka_unit_test(tls_certificate_and_key_must_match),
-        cmocka_unit_test(tls_error_has_its_own_reason),
-        cmocka_unit_test(tls_accepts_the_names_of_the_certificate),
-        cmocka_unit_test(tls_refuses_other_names),
-        cmocka_unit_test(tls_refuses_unknown_authorities),
-    };
-    (void)signal(SIGPIPE, SIG_IGN); /* as the programs do: a peer that has gone is an error, not an end */
-    return cmocka_run_group_tests(tests, make_files, remove_files);
-}
+TEST_GROUP(make_files, remove_files)
