@@ -1,7 +1,4 @@
 /* Time limits of a connection: the reply timeout, the heartbeat, replies that take long, a slow handshake. */
-#include <poll.h>
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "unit/fixtures/redis_fake.h"
 
@@ -84,7 +81,7 @@ TEST_CASE(slow_replies_do_not_end_the_connection)
         if (session.answered == session.sent_count)
             assert_int_equal(session_send("ECHO", "a text that takes a while"), 0);
         session_turn();
-        (void)poll(NULL, 0, 5);
+        session_pass(5);
     }
     assert_int_equal(session.lost, 0);
     fake.slice = 0;
@@ -99,7 +96,7 @@ static void drip(const char *piece)
     if (c->out.len == 0)
         buf_append_str(&c->out, piece);
     session_turn();
-    (void)poll(NULL, 0, 5);
+    session_pass(5);
 }
 
 /* The heartbeat waits behind it. */
@@ -174,7 +171,7 @@ TEST_CASE(timeout_after_a_stop_reads_the_socket_first)
     assert_int_equal(session_send("ECHO", "a"), 0);
     (void)uv_run(&session.loop, UV_RUN_NOWAIT); /* sends it */
     fake_turn(&fake);                           /* answers it */
-    (void)poll(NULL, 0, REDIS_CONNECTION_REPLY_TIMEOUT_MS + REDIS_CONNECTION_HEARTBEAT_MS + 200);
+    session_pass(REDIS_CONNECTION_REPLY_TIMEOUT_MS + REDIS_CONNECTION_HEARTBEAT_MS + 200);
     session_turn_for(100);
     assert_int_equal(session.sent[0].replies, 1);
     assert_int_equal(session.lost, 0);
