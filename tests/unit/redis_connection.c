@@ -9,22 +9,9 @@
 
 static struct fake_redis fake;
 
-static void begin(void)
-{
-    fake_open(&fake);
-    session_begin(&fake, "127.0.0.1");
-}
-
-static void begin_ready(void)
-{
-    begin();
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
-}
-
 TEST_CASE(handshake_makes_the_connection_ready)
 {
-    begin();
+    session_open(&fake);
     session_connect();
     assert_false(redis_connection_is_ready(session.connection));
     assert_int_equal(session_send("ECHO", "early"), -ENOTCONN);
@@ -42,12 +29,11 @@ TEST_CASE(handshake_authenticates_and_selects)
 {
     static char user[] = "reader";
     static char password[] = "secret";
-    begin();
+    session_open(&fake);
     session.endpoint.user = user;
     session.endpoint.password = password;
     session.endpoint.db = 12;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     assert_buf(&fake.log, "HELLO 3 AUTH reader secret SETNAME test\nSELECT 12\nROLE\nPING\n");
     session_end();
 }
@@ -64,8 +50,7 @@ TEST_CASE(local_socket_connects)
     session.endpoint.transport = REDIS_TRANSPORT_UNIX;
     session.endpoint.host = NULL;
     session.endpoint.path = path;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     assert_int_equal(session_send("ECHO", "x"), 0);
     SESSION_UNTIL(session.answered == 1);
     session_end();
@@ -75,7 +60,7 @@ TEST_CASE(local_socket_connects)
 TEST_CASE(missing_local_socket_is_tried_again)
 {
     static char path[] = "/nonexistent/redis";
-    begin();
+    session_open(&fake);
     session.endpoint.transport = REDIS_TRANSPORT_UNIX;
     session.endpoint.host = NULL;
     session.endpoint.path = path;
@@ -88,7 +73,7 @@ TEST_CASE(missing_local_socket_is_tried_again)
 TEST_CASE(replies_keep_the_order_of_the_commands)
 {
     enum { COUNT = 1000 };
-    begin_ready();
+    session_open_ready(&fake);
     for (int i = 0; i < COUNT; i++) {
         char number[16];
         (void)snprintf(number, sizeof number, "%d", i);
@@ -104,10 +89,9 @@ TEST_CASE(replies_keep_the_order_of_the_commands)
 
 TEST_CASE(replies_may_arrive_in_single_bytes)
 {
-    begin();
+    session_open(&fake);
     fake.slice = 1;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     for (int i = 0; i < 20; i++)
         assert_int_equal(session_send(i % 3 == 0 ? "FAIL" : "ECHO", "some text"), 0);
     SESSION_UNTIL(session.answered == 20);
@@ -121,7 +105,7 @@ TEST_CASE(replies_may_arrive_in_single_bytes)
 
 TEST_CASE(error_reply_keeps_the_connection)
 {
-    begin_ready();
+    session_open_ready(&fake);
     assert_int_equal(session_send("FAIL", NULL), 0);
     assert_int_equal(session_send("ECHO", "after"), 0);
     SESSION_UNTIL(session.answered == 2);
@@ -145,7 +129,7 @@ static void send_once_more(struct session *s, const redisReply *reply)
 TEST_CASE(commands_may_be_sent_in_a_callback)
 {
     sent_again = 0;
-    begin_ready();
+    session_open_ready(&fake);
     session.during_reply = send_once_more;
     assert_int_equal(session_send("ECHO", "first"), 0);
     SESSION_UNTIL(session.answered == 6);
@@ -154,7 +138,7 @@ TEST_CASE(commands_may_be_sent_in_a_callback)
 
 TEST_CASE(pushes_are_not_replies)
 {
-    begin_ready();
+    session_open_ready(&fake);
     fake_send(&fake, ">2\r\n$10\r\ninvalidate\r\n_\r\n");
     assert_int_equal(session_send("ECHO", "a"), 0);
     session_turn_for(20);
@@ -170,7 +154,7 @@ TEST_CASE(pushes_are_not_replies)
 /* Bytes that cannot be end the connection, and a new one is made. */
 static void check_lost_after(const char *bytes, bool with_command)
 {
-    begin_ready();
+    session_open_ready(&fake);
     if (with_command)
         assert_int_equal(session_send("HANG", NULL), 0);
     session_turn_for(5);
@@ -212,7 +196,7 @@ TEST_CASE(deeply_nested_reply_ends_the_connection)
 /* A handshake that fails is repeated, without telling the owner, until it succeeds. */
 static void check_retry(const char **reply, const char *error)
 {
-    begin();
+    session_open(&fake);
     session.endpoint.db = 1;
     const char *good = *reply;
     *reply = error;
@@ -251,7 +235,7 @@ static void close_now(size_t owed)
 
 TEST_CASE(close_during_the_backoff)
 {
-    begin();
+    session_open(&fake);
     fake_stop_listening(&fake);
     session_connect();
     SESSION_UNTIL(session.metrics.redis_disconnects_total >= 2);
@@ -268,14 +252,14 @@ TEST_CASE(close_during_the_look_up)
 
 TEST_CASE(close_while_connecting)
 {
-    begin();
+    session_open(&fake);
     session_connect();
     close_now(0);
 }
 
 TEST_CASE(close_during_the_handshake)
 {
-    begin();
+    session_open(&fake);
     fake.mute = true;
     session_connect();
     SESSION_UNTIL(fake.log.len > 0);
@@ -284,19 +268,14 @@ TEST_CASE(close_during_the_handshake)
 
 TEST_CASE(close_when_idle)
 {
-    begin();
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_open_ready(&fake);
     close_now(0);
 }
 
 TEST_CASE(close_with_commands_that_are_not_written)
 {
-    begin();
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
-    for (int i = 0; i < 200; i++)
-        assert_int_equal(session_send("ECHO", "x"), 0);
+    session_open_ready(&fake);
+    session_send_many(200, "x");
     close_now(200);
     for (int i = 0; i < 200; i++)
         assert_int_equal(session.sent[i].losses, 1);
@@ -304,12 +283,9 @@ TEST_CASE(close_with_commands_that_are_not_written)
 
 TEST_CASE(close_with_commands_that_are_not_answered)
 {
-    begin();
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_open_ready(&fake);
     fake.mute = true;
-    for (int i = 0; i < 200; i++)
-        assert_int_equal(session_send("ECHO", "x"), 0);
+    session_send_many(200, "x");
     session_turn_for(20);
     close_now(200);
 }
@@ -329,7 +305,7 @@ static void close_at_first_callback(struct session *s, const redisReply *reply)
 
 TEST_CASE(close_in_on_ready)
 {
-    begin();
+    session_open(&fake);
     session.during_ready = close_session;
     session_connect();
     SESSION_UNTIL(session.closed == 1);
@@ -339,12 +315,10 @@ TEST_CASE(close_in_on_ready)
 
 TEST_CASE(close_in_a_reply_with_more_behind_it)
 {
-    begin();
+    session_open(&fake);
     session.during_reply = close_at_first_callback;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
-    for (int i = 0; i < 50; i++)
-        assert_int_equal(session_send("ECHO", "x"), 0);
+    session_start();
+    session_send_many(50, "x");
     SESSION_UNTIL(session.closed == 1);
     session_end();
     assert_int_equal(session.lost, 0);
@@ -355,13 +329,11 @@ TEST_CASE(close_in_a_reply_with_more_behind_it)
 
 TEST_CASE(close_in_the_callback_of_a_lost_command)
 {
-    begin();
+    session_open(&fake);
     session.during_reply = close_at_first_callback;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     fake.mute = true;
-    for (int i = 0; i < 50; i++)
-        assert_int_equal(session_send("ECHO", "x"), 0);
+    session_send_many(50, "x");
     session_turn_for(20);
     fake_drop_all(&fake, false);
     SESSION_UNTIL(session.closed == 1);
@@ -371,10 +343,9 @@ TEST_CASE(close_in_the_callback_of_a_lost_command)
 
 TEST_CASE(close_in_on_lost)
 {
-    begin();
+    session_open(&fake);
     session.during_lost = close_session;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     fake_drop_all(&fake, false);
     SESSION_UNTIL(session.closed == 1);
     session_end();
@@ -395,13 +366,11 @@ static void try_send(struct session *s, const redisReply *reply)
 TEST_CASE(sending_is_refused_while_losses_are_told)
 {
     refused_sends = 0;
-    begin();
+    session_open(&fake);
     session.during_reply = try_send;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     fake.mute = true;
-    for (int i = 0; i < 10; i++)
-        assert_int_equal(session_send("ECHO", "x"), 0);
+    session_send_many(10, "x");
     session_turn_for(20);
     fake_drop_all(&fake, false);
     SESSION_UNTIL(session.lost == 1);

@@ -16,7 +16,7 @@ static const char NAME[] = "localhost";
 
 static struct fake_redis redis;
 static struct fake_redis sentinel;
-static char named[64]; /* the Sentinel's reply that names it */
+static char named[128]; /* the Sentinel's reply that names it */
 static atomic_int look_ups;
 static atomic_bool held;   /* the next look-ups wait at the gate */
 static atomic_int waiting; /* look-ups at the gate */
@@ -117,8 +117,7 @@ TEST_CASE(unknown_name_is_looked_up_again)
 {
     begin(false);
     unknown = 2;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     assert_int_equal(look_ups, 3);
     assert_true(session.metrics.redis_disconnects_total >= 2);
     session_end();
@@ -171,8 +170,7 @@ static void end_pair(void)
 static void check_second(int at_most_ms)
 {
     int64_t began = wait_now_ms();
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     assert_true(wait_now_ms() - began <= at_most_ms + wait_slack_ms());
     assert_int_equal(good.accepted, 1);
     assert_int_equal(session.metrics.redis_disconnects_total, 1);
@@ -215,8 +213,7 @@ TEST_CASE(first_address_is_preferred)
 {
     begin_pair();
     fake_listen(&bad, "127.0.0.2", good.port); /* which is not bad this time */
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     assert_int_equal(good.accepted, 0);
     assert_int_equal(session.metrics.redis_disconnects_total, 0);
     end_pair();
@@ -232,8 +229,7 @@ TEST_CASE(second_address_of_a_sentinel_is_asked)
     fake_listen(&bad, "127.0.0.2", good.port);
     session_begin_by_sentinel(&redis, &good, "sentinel.example", named);
     session.third = &bad;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     assert_int_equal(bad.accepted, 1);
     assert_int_equal(good.accepted, 1);
     assert_int_equal(look_ups, 1);

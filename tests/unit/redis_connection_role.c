@@ -1,8 +1,5 @@
 /* A connection checks the server's version, its role and its link to the master. */
-#include <unistd.h>
-
 #include "base/clock.h"
-#include "base/log.h"
 #include "redis/reply.h"
 #include "support/text.h"
 #include "unit/fixtures/redis_fake.h"
@@ -27,8 +24,7 @@ static void begin(const char *role)
 static void begin_ready(const char *role)
 {
     begin(role);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
 }
 
 /* The fake's link from now on. */
@@ -67,8 +63,7 @@ static bool tracks(const char *hello)
     begin(MASTER);
     fake.hello = hello;
     session.tracking_prefix = SPAN("c:");
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     bool tracking = redis_connection_is_tracking(session.connection);
     assert_int_equal(times("CLIENT TRACKING ON BCAST PREFIX c:\n"), tracking);
     assert_int_equal(session.metrics.redis_tracking_refused_total, !tracking);
@@ -89,8 +84,7 @@ TEST_CASE(tracking_depends_on_the_version_of_each_connection)
     begin(MASTER);
     fake.hello = "%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n6.2.7\r\n";
     session.tracking_prefix = SPAN("c:");
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     assert_false(redis_connection_is_tracking(session.connection));
     fake.hello = FAKE_HELLO;
     fake_drop_all(&fake, false);
@@ -116,8 +110,7 @@ TEST_CASE(heartbeat_asks_a_replica_for_its_link)
 {
     begin(LINKED);
     set_link("up", 7);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     check_role(REDIS_ROLE_REPLICA);
     assert_int_equal(session.metrics.redis_replica_lag_seconds, 7);
     set_link("up", 3);
@@ -155,8 +148,7 @@ static void check_lost_as_of(const char *role, const char *status, int silent_s)
     enum { SILENT_BEFORE_S = 9 };
     begin(LINKED);
     set_link("up", SILENT_BEFORE_S);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     uint64_t good_ms = redis_connection_good_ms(session.connection);
     fake.role = role;
     set_link(status, silent_s);
@@ -206,47 +198,31 @@ TEST_CASE(sentinel_is_refused_as_redis)
 
 /* --- what an ACL denies --- */
 
-static char *logged(int fd)
+static void begin_logged(const char *role, const char *reply_to_info)
 {
-    static char text[8192];
-    log_stop();
-    ssize_t n = read(fd, text, sizeof text - 1);
-    assert_true(n > 0);
-    text[n] = '\0';
-    return text;
-}
-
-static void begin_logged(int ends[2], const char *role, const char *reply_to_info)
-{
-    assert_int_equal(pipe(ends), 0);
-    assert_int_equal(log_start(ends[1], LOG_WARN), 0);
+    session_log(LOG_WARN);
     begin(role);
     fake.info = reply_to_info;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
 }
 
 /* It serves, logs it once, and asks no more: each denial would be in the log of Redis. */
 TEST_CASE(denied_role_is_logged_once)
 {
-    int ends[2];
-    begin_logged(ends, DENIED, DENIED);
+    begin_logged(DENIED, DENIED);
     check_role(REDIS_ROLE_UNKNOWN);
     SESSION_UNTIL(times("PING\n") == 3);
     assert_int_equal(times("ROLE\n"), 1);
     fake_drop_all(&fake, false);
     SESSION_UNTIL(session.ready == 2);
     assert_int_equal(times("ROLE\n"), 2);
-    assert_int_equal(text_count(logged(ends[0]), "redis denies ROLE"), 1);
-    close(ends[0]);
-    close(ends[1]);
+    assert_int_equal(text_count(session_logged(), "redis denies ROLE"), 1);
     end();
 }
 
 TEST_CASE(denied_info_leaves_the_role)
 {
-    int ends[2];
-    begin_logged(ends, LINKED, DENIED);
+    begin_logged(LINKED, DENIED);
     check_role(REDIS_ROLE_REPLICA);
     SESSION_UNTIL(times("PING\n") == 3);
     assert_int_equal(times("INFO"), 1);
@@ -258,9 +234,7 @@ TEST_CASE(denied_info_leaves_the_role)
                 redis_connection_last_pong_ms(session.connection));
     fake.role = LINKED;
     SESSION_UNTIL(session.ready == 2);
-    assert_int_equal(text_count(logged(ends[0]), "redis denies INFO"), 1);
-    close(ends[0]);
-    close(ends[1]);
+    assert_int_equal(text_count(session_logged(), "redis denies INFO"), 1);
     end();
 }
 
@@ -268,8 +242,7 @@ TEST_CASE(role_that_is_denied_later_becomes_unknown)
 {
     begin(LINKED);
     set_link("up", 5);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     fake.role = DENIED;
     SESSION_UNTIL(session.metrics.redis_role[REDIS_ROLE_UNKNOWN] == 1);
     check_role(REDIS_ROLE_UNKNOWN);

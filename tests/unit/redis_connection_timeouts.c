@@ -4,22 +4,9 @@
 
 static struct fake_redis fake;
 
-static void begin(void)
-{
-    fake_open(&fake);
-    session_begin(&fake, "127.0.0.1");
-}
-
-static void begin_ready(void)
-{
-    begin();
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
-}
-
 TEST_CASE(reply_timeout_ends_the_connection)
 {
-    begin_ready();
+    session_open_ready(&fake);
     fake.mute = true;
     assert_int_equal(session_send("ECHO", "a"), 0);
     int64_t began = wait_now_ms();
@@ -33,7 +20,7 @@ TEST_CASE(reply_timeout_ends_the_connection)
 
 TEST_CASE(heartbeat_notices_a_silent_server)
 {
-    begin_ready();
+    session_open_ready(&fake);
     fake.mute = true;
     int64_t began = wait_now_ms();
     SESSION_UNTIL(session.lost == 1);
@@ -46,7 +33,7 @@ TEST_CASE(heartbeat_notices_a_silent_server)
 
 TEST_CASE(refused_heartbeat_ends_the_connection)
 {
-    begin_ready();
+    session_open_ready(&fake);
     fake.ping = "-BUSY Redis is busy running a script.\r\n";
     int64_t began = wait_now_ms();
     SESSION_UNTIL(session.lost == 1);
@@ -59,10 +46,9 @@ TEST_CASE(refused_heartbeat_ends_the_connection)
 /* A Redis that cannot save refuses writes and PING, but may be read. */
 TEST_CASE(misconf_does_not_end_the_connection)
 {
-    begin();
+    session_open(&fake);
     fake.ping = "-MISCONF Redis is configured to save RDB snapshots\r\n";
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     session_turn_for(2 * REDIS_CONNECTION_HEARTBEAT_MS + REDIS_CONNECTION_HEARTBEAT_MS / 2);
     assert_int_equal(session.lost, 0);
     assert_true(redis_connection_last_pong_ms(session.connection) +
@@ -74,7 +60,7 @@ TEST_CASE(misconf_does_not_end_the_connection)
 /* Each reply takes its time, but none longer than the limit. */
 TEST_CASE(slow_replies_do_not_end_the_connection)
 {
-    begin_ready();
+    session_open_ready(&fake);
     fake.slice = 1;
     int64_t until = wait_now_ms() + REDIS_CONNECTION_REPLY_TIMEOUT_MS + REDIS_CONNECTION_HEARTBEAT_MS;
     while (wait_now_ms() < until) {
@@ -104,7 +90,7 @@ TEST_CASE(large_reply_may_take_longer_than_the_timeout)
 {
     enum { SIZE = 1 << 20, WHILE_MS = REDIS_CONNECTION_REPLY_TIMEOUT_MS + 2 * REDIS_CONNECTION_HEARTBEAT_MS };
     static char rest[SIZE];
-    begin_ready();
+    session_open_ready(&fake);
     fake.mute = true;
     assert_int_equal(session_send("HANG", NULL), 0);
     buf_printf(&fake_current(&fake)->out, "$%d\r\n", SIZE);
@@ -129,7 +115,7 @@ TEST_CASE(large_reply_may_take_longer_than_the_timeout)
 TEST_CASE(endless_reply_fails_its_own_command)
 {
     enum { AT_LEAST_MS = (REDIS_CONNECTION_REPLY_HEARTBEATS_MAX - 1) * REDIS_CONNECTION_HEARTBEAT_MS };
-    begin_ready();
+    session_open_ready(&fake);
     fake.mute = true;
     assert_int_equal(session_send("HANG", NULL), 0);
     assert_int_equal(session_send("HANG", NULL), 0);
@@ -149,7 +135,7 @@ TEST_CASE(endless_reply_fails_its_own_command)
 /* Commands may be lost where invalidations are still pushed. */
 TEST_CASE(pushes_do_not_extend_the_timeout)
 {
-    begin_ready();
+    session_open_ready(&fake);
     fake.mute = true;
     assert_int_equal(session_send("HANG", NULL), 0);
     fake_send(&fake, ">2\r\n$10\r\ninvalidate\r\n*1000000\r\n");
@@ -167,7 +153,7 @@ TEST_CASE(pushes_do_not_extend_the_timeout)
 /* This process was stopped for longer than the timeout; the replies are in the socket. */
 TEST_CASE(timeout_after_a_stop_reads_the_socket_first)
 {
-    begin_ready();
+    session_open_ready(&fake);
     assert_int_equal(session_send("ECHO", "a"), 0);
     (void)uv_run(&session.loop, UV_RUN_NOWAIT); /* sends it */
     fake_turn(&fake);                           /* answers it */
@@ -181,7 +167,7 @@ TEST_CASE(timeout_after_a_stop_reads_the_socket_first)
 
 TEST_CASE(handshake_without_reply_times_out)
 {
-    begin();
+    session_open(&fake);
     fake.mute = true;
     session_connect();
     int64_t began = wait_now_ms();

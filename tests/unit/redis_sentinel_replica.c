@@ -13,9 +13,7 @@ static char role[128];     /* the replica's reply to ROLE */
 
 static void name_master(const char *host, int port)
 {
-    char digits[8];
-    int n = snprintf(digits, sizeof digits, "%d", port);
-    (void)snprintf(master, sizeof master, "*2\r\n$%zu\r\n%s\r\n$%d\r\n%s\r\n", strlen(host), host, n, digits);
+    sentinel_name(master, host, port);
 }
 
 static void follow(const char *host, int port)
@@ -38,7 +36,7 @@ static void flag_replica(const char *flags)
 /* The master is at a port where nobody listens. */
 static void begin(uint64_t stale_limit_ms)
 {
-    static char unused[64];
+    static char unused[128];
     fake_open(&redis);
     fake_open(&sentinel);
     session_begin_by_sentinel(&redis, &sentinel, "127.0.0.1", unused);
@@ -56,8 +54,7 @@ static void begin(uint64_t stale_limit_ms)
 static void begin_ready(uint64_t stale_limit_ms)
 {
     begin(stale_limit_ms);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
 }
 
 static void end(void)
@@ -131,8 +128,7 @@ TEST_CASE(masters_are_compared_by_address)
     begin(LIMIT_MS);
     name_master("127.0.0.1", 1);
     follow("localhost", 1);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     session_turn_for(LIMIT_MS + 2 * REDIS_CONNECTION_HEARTBEAT_MS);
     name_master("LocalHost", 1);
     follow("0127.0.0.1.invalid", 1);
@@ -147,8 +143,7 @@ TEST_CASE(masters_are_compared_in_any_spelling)
     begin(0);
     name_master("::1", 1);
     follow("0:0:0:0:0:0:0:1", 1);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     session_turn_for(2 * REDIS_CONNECTION_HEARTBEAT_MS);
     assert_int_equal(session.lost, 0);
     end();
@@ -187,8 +182,7 @@ TEST_CASE(master_stands_in_for_a_replica)
     name_master("127.0.0.1", redis.port);
     sentinel.replicas = "*0\r\n";
     redis.role = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     assert_int_equal(session.metrics.redis_role[REDIS_ROLE_MASTER], 1);
     session_turn_for(SENTINEL_INTERVAL_MS + SENTINEL_INTERVAL_MS / 4);
     assert_int_equal(session.lost, 0);
@@ -204,8 +198,7 @@ TEST_CASE(master_follows_replicas_that_fail)
     session.third = &serving;
     name_master("127.0.0.1", serving.port);
     redis.ping = "-LOADING Redis is loading the dataset in memory\r\n";
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     assert_int_equal(session.metrics.redis_role[REDIS_ROLE_MASTER], 1);
     assert_int_equal(serving.accepted, 1);
     assert_true(redis.accepted >= 1);

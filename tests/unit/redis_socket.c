@@ -42,8 +42,7 @@ static SSL_CTX *begin_tls(void)
 static void fill_socket(const char *large)
 {
     enum { DEAF_MS = 200 };
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     fake.deaf = true;
     assert_int_equal(session_send("SET", large), 0);
     assert_int_equal(session_send("ECHO", "first"), 0);
@@ -112,10 +111,8 @@ TEST_CASE(tls_reads_and_writes_at_once)
     enum { COUNT = 200, SIZE = 64 * 1024 };
     char *large = text_repeat('y', SIZE);
     SSL_CTX *ctx = begin_tls();
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
-    for (int i = 0; i < COUNT; i++)
-        assert_int_equal(session_send("ECHO", large), 0);
+    session_start();
+    session_send_many(COUNT, large);
     SESSION_UNTIL(session.answered == COUNT);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(session.sent[i].replies, 1);
