@@ -103,18 +103,6 @@ TEST_CASE(replies_may_arrive_in_single_bytes)
     session_end();
 }
 
-TEST_CASE(error_reply_keeps_the_connection)
-{
-    session_open_ready(&fake);
-    assert_int_equal(session_send("FAIL", NULL), 0);
-    assert_int_equal(session_send("ECHO", "after"), 0);
-    SESSION_UNTIL(session.answered == 2);
-    assert_int_equal(session.sent[0].errors, 1);
-    assert_string_equal(session.sent[1].text, "after");
-    assert_int_equal(session.lost, 0);
-    session_end();
-}
-
 static int sent_again;
 
 static void send_once_more(struct session *s, const redisReply *reply)
@@ -222,72 +210,46 @@ TEST_CASE(refused_handshake_is_tried_again)
 
 /* --- closing: in every state and in every callback, with nothing left --- */
 
-/* Closes and lets the loop run dry; pending commands are told at once. */
-static void close_now(size_t owed)
-{
-    size_t before = session.answered;
-    session_close();
-    assert_int_equal(session.answered, before + owed);
-    assert_int_equal(session.closed, 0); /* from the loop, not from within */
-    session_end();
-    assert_int_equal(session.lost, 0);
-}
+enum state { BACKOFF, LOOK_UP, CONNECTING, HANDSHAKE, IDLE, NOT_WRITTEN, NOT_ANSWERED, STATES };
 
-TEST_CASE(close_during_the_backoff)
+/* Returns how many commands are pending then. */
+static size_t reach(enum state state)
 {
-    session_open(&fake);
-    fake_stop_listening(&fake);
-    session_connect();
-    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 2);
-    close_now(0);
-}
-
-TEST_CASE(close_during_the_look_up)
-{
+    enum { COUNT = 200 };
     fake_open(&fake);
-    session_begin(&fake, "localhost");
+    session_begin(&fake, state == LOOK_UP ? "localhost" : "127.0.0.1");
+    fake.mute = state == HANDSHAKE;
+    if (state == BACKOFF)
+        fake_stop_listening(&fake);
     session_connect();
-    close_now(0);
-}
-
-TEST_CASE(close_while_connecting)
-{
-    session_open(&fake);
-    session_connect();
-    close_now(0);
-}
-
-TEST_CASE(close_during_the_handshake)
-{
-    session_open(&fake);
+    if (state == BACKOFF)
+        SESSION_UNTIL(session.metrics.redis_disconnects_total >= 2);
+    if (state == HANDSHAKE)
+        SESSION_UNTIL(fake.log.len > 0);
+    if (state < IDLE)
+        return 0;
+    SESSION_UNTIL(session.ready == 1);
     fake.mute = true;
-    session_connect();
-    SESSION_UNTIL(fake.log.len > 0);
-    close_now(0);
+    if (state == IDLE)
+        return 0;
+    session_send_many(COUNT, "x");
+    if (state == NOT_ANSWERED)
+        session_turn_for(20);
+    return COUNT;
 }
 
-TEST_CASE(close_when_idle)
+TEST_CASE(close_in_every_state_tells_pending_commands_at_once)
 {
-    session_open_ready(&fake);
-    close_now(0);
-}
-
-TEST_CASE(close_with_commands_that_are_not_written)
-{
-    session_open_ready(&fake);
-    session_send_many(200, "x");
-    close_now(200);
-    for (int i = 0; i < 200; i++)
-        assert_int_equal(session.sent[i].losses, 1);
-}
-
-TEST_CASE(close_with_commands_that_are_not_answered)
-{
-    session_open_ready(&fake);
-    fake.mute = true;
-    session_send_many(200, "x");
-    session_turn_for(20);
-    close_now(200);
+    for (int i = 0; i < STATES; i++) {
+        size_t pending = reach((enum state)i);
+        session_close();
+        assert_int_equal(session.answered, pending);
+        assert_int_equal(session.closed, 0); /* from the loop, not from within */
+        session_end();
+        assert_int_equal(session.lost, 0);
+        for (size_t k = 0; k < pending; k++)
+            assert_int_equal(session.sent[k].losses, 1);
+    }
 }
 
 static void close_session(struct session *s)
@@ -303,14 +265,20 @@ static void close_at_first_callback(struct session *s, const redisReply *reply)
         close_session(s);
 }
 
+/* It was closed by a callback, after so many losses. */
+static void end_closed(int lost)
+{
+    SESSION_UNTIL(session.closed == 1);
+    session_end();
+    assert_int_equal(session.lost, lost);
+}
+
 TEST_CASE(close_in_on_ready)
 {
     session_open(&fake);
     session.during_ready = close_session;
     session_connect();
-    SESSION_UNTIL(session.closed == 1);
-    session_end();
-    assert_int_equal(session.lost, 0);
+    end_closed(0);
 }
 
 TEST_CASE(close_in_a_reply_with_more_behind_it)
@@ -319,9 +287,7 @@ TEST_CASE(close_in_a_reply_with_more_behind_it)
     session.during_reply = close_at_first_callback;
     session_start();
     session_send_many(50, "x");
-    SESSION_UNTIL(session.closed == 1);
-    session_end();
-    assert_int_equal(session.lost, 0);
+    end_closed(0);
     assert_int_equal(session.sent[0].replies, 1);
     for (int i = 1; i < 50; i++)
         assert_int_equal(session.sent[i].losses, 1);
@@ -336,9 +302,7 @@ TEST_CASE(close_in_the_callback_of_a_lost_command)
     session_send_many(50, "x");
     session_turn_for(20);
     fake_drop_all(&fake, false);
-    SESSION_UNTIL(session.closed == 1);
-    session_end();
-    assert_int_equal(session.lost, 1); /* the owner is told first */
+    end_closed(1); /* the owner is told first */
 }
 
 TEST_CASE(close_in_on_lost)
@@ -347,9 +311,7 @@ TEST_CASE(close_in_on_lost)
     session.during_lost = close_session;
     session_start();
     fake_drop_all(&fake, false);
-    SESSION_UNTIL(session.closed == 1);
-    session_end();
-    assert_int_equal(session.lost, 1);
+    end_closed(1);
 }
 
 static int refused_sends;

@@ -407,3 +407,34 @@ TEST_CASE(empty_push_takes_no_memory)
     assert_in_range(parser.pool_size, 0, RESP_CHUNK);
     end();
 }
+
+/* --- commands: byte for byte what hiredis would send --- */
+
+static void assert_as_hiredis(const struct buf *ours, int argc, const char **argv, const size_t *lengths)
+{
+    char *theirs = NULL;
+    long long len = redisFormatCommandArgv(&theirs, argc, argv, lengths);
+    assert_int_equal(buf_error(ours), 0);
+    assert_int_equal(ours->len, len);
+    assert_memory_equal(ours->data, theirs, ours->len);
+    redisFreeCommand(theirs);
+}
+
+TEST_CASE(command_words_have_any_length_and_content)
+{
+    static char word[100001];
+    for (size_t len = 0; len < sizeof word; len = len * 3 + 1) {
+        struct buf out = BUF_INIT;
+        const char *argv[] = {"ECHO", word, ""};
+        const size_t lengths[] = {4, len, 0};
+        memset(word, '\r', len);
+        command_write(&out, 3, argv, lengths);
+        assert_as_hiredis(&out, 3, argv, lengths);
+        buf_fini(&out);
+    }
+    struct buf out = BUF_INIT;
+    const char *texts[] = {"CLIENT", "TRACKING", "ON"}; /* end with a NUL */
+    command_write(&out, 3, texts, NULL);
+    assert_as_hiredis(&out, 3, texts, NULL);
+    buf_fini(&out);
+}

@@ -137,42 +137,30 @@ TEST_CASE(tls_is_null_for_other_transports)
     }
 }
 
-TEST_CASE(tls_trusts_the_systems_authorities_by_default)
+TEST_CASE(tls_files_are_loaded_or_the_systems_authorities)
 {
     assert_made(EMPTY, EMPTY, EMPTY);
-}
-
-TEST_CASE(tls_files_are_loaded)
-{
     assert_made(files.ca, EMPTY, EMPTY);
     assert_made(files.ca, files.ca, files.key);
 }
 
-TEST_CASE(tls_missing_file_names_its_setting)
+TEST_CASE(tls_missing_or_invalid_file_names_its_setting)
 {
-    assert_refused(MISSING, EMPTY, EMPTY, "CHANNELD_REDIS_CA_FILE:", MISSING);
-    assert_refused(EMPTY, MISSING, files.key, "CHANNELD_REDIS_CERT_FILE:", MISSING);
-    assert_refused(EMPTY, files.ca, MISSING, "CHANNELD_REDIS_KEY_FILE:", MISSING);
-}
-
-TEST_CASE(tls_invalid_file_names_its_setting)
-{
-    assert_refused(files.garbage, EMPTY, EMPTY, "CHANNELD_REDIS_CA_FILE:", files.garbage);
-    assert_refused(EMPTY, files.garbage, files.key, "CHANNELD_REDIS_CERT_FILE:", files.garbage);
-    assert_refused(EMPTY, files.ca, files.garbage, "CHANNELD_REDIS_KEY_FILE:", files.garbage);
+    char *const bad[] = {MISSING, files.garbage};
+    for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+        assert_refused(bad[i], EMPTY, EMPTY, "CHANNELD_REDIS_CA_FILE:", bad[i]);
+        assert_refused(EMPTY, bad[i], files.key, "CHANNELD_REDIS_CERT_FILE:", bad[i]);
+        assert_refused(EMPTY, files.ca, bad[i], "CHANNELD_REDIS_KEY_FILE:", bad[i]);
+    }
 }
 
 TEST_CASE(tls_certificate_and_key_must_match)
 {
     assert_refused(EMPTY, files.ca, files.other_key, "CHANNELD_REDIS_KEY_FILE:", "mismatch");
+    assert_refused(MISSING, EMPTY, EMPTY,
+                   "CHANNELD_REDIS_CA_FILE:", "No such file"); /* not the error before */
     assert_refused(EMPTY, files.ca, EMPTY, "CHANNELD_REDIS_KEY_FILE:", "");
     assert_refused(EMPTY, EMPTY, files.key, "CHANNELD_REDIS_CERT_FILE:", "");
-}
-
-TEST_CASE(tls_error_has_its_own_reason)
-{
-    assert_refused(EMPTY, files.ca, files.other_key, "CHANNELD_REDIS_KEY_FILE:", "mismatch");
-    assert_refused(MISSING, EMPTY, EMPTY, "CHANNELD_REDIS_CA_FILE:", "No such file");
 }
 
 struct server {
@@ -231,18 +219,13 @@ TEST_CASE(tls_accepts_the_names_of_the_certificate)
     assert_string_equal(asked_for, "");
 }
 
-TEST_CASE(tls_refuses_other_names)
+TEST_CASE(tls_refuses_other_names_and_unknown_authorities)
 {
     static const char *const hosts[] = {"other.example", "redis.example.org", "x.redis.example", "127.0.0.2",
                                         "::2"};
     char asked_for[64];
     for (size_t i = 0; i < TEST_COUNT(hosts); i++)
         assert_int_equal(connect_as(hosts[i], files.ca, asked_for), -EPROTO);
-}
-
-TEST_CASE(tls_refuses_unknown_authorities)
-{
-    char asked_for[64];
     assert_int_equal(connect_as("redis.example", "", asked_for), -EPROTO);
 }
 
