@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "support/text.h"
 #include "unit/check.h"
 
 enum { BUDGET = 1 << 20 };
@@ -36,9 +37,7 @@ static void put_card(int64_t id, const char *text)
 
 static void put_text(int64_t id, size_t len)
 {
-    char *text = calloc(1, len + 1);
-    assert_non_null(text);
-    memset(text, 'x', len);
+    char *text = text_repeat('x', len);
     put_card(id, text);
     free(text);
 }
@@ -170,11 +169,8 @@ TEST_CASE_WITH(a_link_finds_its_card_as_long_as_both_are_there, set_up, tear_dow
 
 TEST_CASE_WITH(the_bytes_stay_within_the_budget_and_the_oldest_go, set_up, tear_down)
 {
-    char text[1000];
-    memset(text, 'x', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
     for (int64_t id = 0; id < 5000; id++) {
-        put_card(id, text);
+        put_text(id, 999);
         assert_true(entries.positive.used <= entries.positive.budget);
     }
     assert_null(card(0));
@@ -223,17 +219,6 @@ TEST_CASE_WITH(a_page_put_again_replaces_its_members, set_up, tear_down)
     assert_null(page(1)->body);
 }
 
-TEST_CASE_WITH(dropping_the_pages_leaves_the_rest, set_up, tear_down)
-{
-    put_card(1, "one");
-    put_page(1, 100, 100);
-    put_page(2, 200, 100);
-    entries_drop_pages(&entries);
-    assert_null(page(1));
-    assert_null(page(2));
-    assert_non_null(card(1));
-}
-
 /* Reclaims all there is, no more than so many steps a time; returns how many steps there were. */
 static int reclaim(int at_once)
 {
@@ -252,6 +237,7 @@ static int reclaim(int at_once)
 TEST_CASE_WITH(dropped_pages_are_dead_at_once_and_freed_in_steps, set_up, tear_down)
 {
     enum { PAGES = 10 };
+    put_card(1, "one");
     size_t without = entries.positive.used;
     for (int64_t n = 1; n <= PAGES; n++)
         put_page(n, 100 * n, 100);
@@ -259,6 +245,7 @@ TEST_CASE_WITH(dropped_pages_are_dead_at_once_and_freed_in_steps, set_up, tear_d
     assert_true(entries.positive.used > without);
     for (int64_t n = 1; n <= PAGES; n++)
         assert_null(page(n));
+    assert_non_null(card(1));
     put_page(3, 100, 100); /* of the new index: it takes the place of a dead one */
     entries_invalidate_page_of(&entries, 999);
     assert_non_null(page(3)->body);
@@ -275,9 +262,11 @@ TEST_CASE_WITH(what_was_cleared_is_never_found_and_freed_in_steps, set_up, tear_
 {
     static const struct span link = {"https://max.ru/x", 16};
     enum { CARDS = 2000, STEP = 7 };
+    const int64_t none = CARDS;
     size_t without = entries.positive.used;
     for (int64_t id = 0; id < CARDS; id++)
         put_card(id, "old");
+    entries_put_absent(&entries, ENTRY_CARD, entries_key_of(&none), 0);
     entries_put(&entries, ENTRY_LINK, link, NULL, 5);
     assert_non_null(linked(link));
     put_page(1, 0, 100);
@@ -286,6 +275,8 @@ TEST_CASE_WITH(what_was_cleared_is_never_found_and_freed_in_steps, set_up, tear_
     size_t before = metrics.cache_bytes;
     entries_clear(&entries);
     assert_int_equal(metrics.cache_bytes, before); /* until it is freed */
+    assert_null(card(none));
+    assert_null(page(2));
     for (int64_t id = 0; id < CARDS; id++) {
         assert_null(card(id));
         if (id % 100 == 0)
@@ -300,6 +291,8 @@ TEST_CASE_WITH(what_was_cleared_is_never_found_and_freed_in_steps, set_up, tear_
     entries_clear(&entries);
     (void)reclaim(STEP);
     assert_int_equal(entries.positive.used, without);
+    assert_int_equal(metrics.cache_entries, 0);
+    assert_int_equal(entries.negative.used, 0);
 }
 
 TEST_CASE_WITH(what_is_dead_goes_before_anything_is_evicted, set_up, tear_down)
@@ -337,20 +330,6 @@ TEST_CASE_WITH(room_for_a_large_entry_is_made_in_steps, set_up, tear_down)
     assert_true(entries.positive.used <= entries.positive.budget);
     put_text(-3, SMALL);
     assert_non_null(card(-3));
-}
-
-TEST_CASE_WITH(clearing_leaves_nothing, set_up, tear_down)
-{
-    int64_t id = 5;
-    put_card(1, "one");
-    put_page(1, 100, 100);
-    entries_put_absent(&entries, ENTRY_CARD, entries_key_of(&id), 0);
-    entries_clear(&entries);
-    assert_null(card(1));
-    assert_null(card(5));
-    assert_null(page(1));
-    (void)reclaim(1);
-    assert_int_equal(metrics.cache_bytes, 0);
 }
 
 TEST_CASE_WITH(without_a_budget_nothing_is_kept, set_up, tear_down)
