@@ -35,6 +35,22 @@ static void put_card(int64_t id, const char *text)
     blob_unref(body);
 }
 
+static void drop_card(int64_t id)
+{
+    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
+}
+
+static void put_absent(int64_t id)
+{
+    entries_put_absent(&entries, ENTRY_CARD, entries_key_of(&id), 0);
+}
+
+/* A card with a body for an entry's headroom. */
+static void put_body(int64_t id, struct blob *body)
+{
+    entries_put(&entries, ENTRY_CARD, entries_key_of(&id), body, 0);
+}
+
 static void put_text(int64_t id, size_t len)
 {
     char *text = text_repeat('x', len);
@@ -90,41 +106,37 @@ TEST_CASE_WITH(the_later_of_two_entries_counts, set_up, tear_down)
     put_card(1, "new");
     assert_memory_equal(card(1)->body->data, "new", 3);
     assert_int_equal(metrics.cache_entries, 1);
-    int64_t id = 1;
-    entries_put_absent(&entries, ENTRY_CARD, entries_key_of(&id), 0);
+    put_absent(1);
     assert_true(card(1)->negative);
     assert_int_equal(metrics.cache_entries, 1);
 }
 
 TEST_CASE_WITH(what_is_dropped_is_gone, set_up, tear_down)
 {
-    int64_t id = 3;
     put_card(3, "three");
-    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
-    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
+    drop_card(3);
+    drop_card(3);
     assert_null(card(3));
     assert_int_equal(entries.positive.used, 0);
 }
 
 TEST_CASE_WITH(a_body_outlives_its_entry_while_it_is_referenced, set_up, tear_down)
 {
-    int64_t id = 3;
     put_card(3, "three");
     struct blob *held = blob_ref(card(3)->body);
-    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
+    drop_card(3);
     assert_memory_equal(held->data, "three", 5);
     blob_unref(held);
 }
 
 TEST_CASE_WITH(a_body_with_a_headroom_holds_its_entry_and_outlives_it, set_up, tear_down)
 {
-    int64_t id = 3;
     struct blob *body = blob_new_headroom(SPAN("three"), ENTRY_HEADROOM);
-    entries_put(&entries, ENTRY_CARD, entries_key_of(&id), body, 0);
+    put_body(3, body);
     assert_ptr_equal(card(3), blob_block(body));
     assert_ptr_equal(card(3)->body, body);
     size_t one_block = entries.positive.used;
-    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
+    drop_card(3);
     assert_null(card(3));
     assert_memory_equal(body->data, "three", 5);
     blob_unref(body);
@@ -134,13 +146,11 @@ TEST_CASE_WITH(a_body_with_a_headroom_holds_its_entry_and_outlives_it, set_up, t
 
 TEST_CASE_WITH(a_headroom_serves_one_entry_only, set_up, tear_down)
 {
-    int64_t id = 1;
-    int64_t other = 2;
     struct blob *body = blob_new_headroom(SPAN("shared"), ENTRY_HEADROOM);
-    entries_put(&entries, ENTRY_CARD, entries_key_of(&id), body, 0);
-    entries_put(&entries, ENTRY_CARD, entries_key_of(&other), body, 0);
+    put_body(1, body);
+    put_body(2, body);
     assert_ptr_not_equal(card(2), card(1));
-    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
+    drop_card(1);
     assert_ptr_equal(card(2)->body, body);
     blob_unref(body);
     assert_memory_equal(card(2)->body->data, "shared", 6);
@@ -150,20 +160,19 @@ TEST_CASE_WITH(a_link_finds_its_card_as_long_as_both_are_there, set_up, tear_dow
 {
     static const struct span link = {"https://max.ru/x", 16};
     static const struct span alias = {"https://max.ru/y", 16};
-    int64_t id = 7;
-    entries_put(&entries, ENTRY_LINK, link, NULL, id);
-    entries_put(&entries, ENTRY_LINK, alias, NULL, id);
+    entries_put(&entries, ENTRY_LINK, link, NULL, 7);
+    entries_put(&entries, ENTRY_LINK, alias, NULL, 7);
     assert_null(linked(link));
-    put_card(id, "old");
+    put_card(7, "old");
     for (int i = 0; i < 2; i++) {
-        assert_ptr_equal(linked(link), card(id));
-        assert_ptr_equal(linked(alias), card(id));
+        assert_ptr_equal(linked(link), card(7));
+        assert_ptr_equal(linked(alias), card(7));
     }
-    put_card(id, "new");
+    put_card(7, "new");
     assert_memory_equal(linked(alias)->body->data, "new", 3);
     entries_drop(&entries, ENTRY_LINK, alias);
     assert_memory_equal(linked(link)->body->data, "new", 3);
-    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
+    drop_card(7);
     assert_null(linked(link));
 }
 
@@ -183,7 +192,7 @@ TEST_CASE_WITH(what_does_not_exist_cannot_push_out_what_does, set_up, tear_down)
 {
     put_card(-1, "here");
     for (int64_t id = 0; id < 100000; id++)
-        entries_put_absent(&entries, ENTRY_CARD, entries_key_of(&id), 0);
+        put_absent(id);
     assert_non_null(card(-1));
     assert_true(entries.negative.used <= entries.negative.budget);
 }
@@ -266,7 +275,7 @@ TEST_CASE_WITH(what_was_cleared_is_never_found_and_freed_in_steps, set_up, tear_
     size_t without = entries.positive.used;
     for (int64_t id = 0; id < CARDS; id++)
         put_card(id, "old");
-    entries_put_absent(&entries, ENTRY_CARD, entries_key_of(&none), 0);
+    put_absent(none);
     entries_put(&entries, ENTRY_LINK, link, NULL, 5);
     assert_non_null(linked(link));
     put_page(1, 0, 100);
