@@ -110,6 +110,19 @@ static enum api_keys_progress read_at_once(const redisReply *set)
     return api_keys_reply(&keys, set, now_ms, &command);
 }
 
+/* These are the keys from now on. */
+static void read_keys(int first, size_t count)
+{
+    const redisReply set = set_of(first, count);
+    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
+    api_keys_commit(&keys);
+}
+
+static bool wants_reading_in(uint64_t ms)
+{
+    return api_keys_wants_reading(&keys, now_ms + ms);
+}
+
 /* Up to the first SSCAN. */
 static void begin_portions(void)
 {
@@ -139,24 +152,18 @@ TEST_CASE_WITH(every_member_is_valid_and_nothing_else, set_up, tear_down)
 
 TEST_CASE_WITH(an_empty_set_refuses_everything, set_up, tear_down)
 {
-    const redisReply set = set_of(0, 0);
-    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
-    api_keys_commit(&keys);
+    read_keys(0, 0);
     assert_int_equal(check(0), AUTH_RESULT_INVALID);
     assert_int_equal(api_keys_size(&keys), 0);
 }
 
 TEST_CASE_WITH(the_set_of_a_second_reading_replaces_the_first, set_up, tear_down)
 {
-    redisReply set = set_of(0, KEYS);
-    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
-    api_keys_commit(&keys);
+    read_keys(0, KEYS);
     api_keys_invalidate(&keys);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
     assert_int_equal(api_keys_size(&keys), -1);
-    set = set_of(KEYS, 10);
-    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
-    api_keys_commit(&keys);
+    read_keys(KEYS, 10);
     assert_int_equal(check(KEYS), AUTH_RESULT_VALID);
     assert_int_equal(check(0), AUTH_RESULT_INVALID);
 }
@@ -239,7 +246,7 @@ TEST_CASE_WITH(an_invalidation_between_portions_ends_the_reading, set_up, tear_d
     /* It is repeated after a pause from now on: a set that changes all the time is not read all the time. */
     now_ms += API_KEYS_RETRY_MS - 1;
     assert_false(api_keys_wants_reading(&keys, now_ms));
-    assert_true(api_keys_wants_reading(&keys, now_ms + 1));
+    assert_true(wants_reading_in(1));
     begin_portions();
     assert_int_equal(reply_portion("0", set_of(0, KEYS)), API_KEYS_COMPLETE);
     api_keys_commit(&keys);
@@ -253,7 +260,7 @@ TEST_CASE_WITH(more_members_than_were_announced_are_not_held, set_up, tear_down)
         assert_int_equal(reply_portion("7", set_of(i * KEYS, KEYS)), API_KEYS_SEND);
     assert_int_equal(reply_portion("0", set_of(10 * KEYS, 2)), API_KEYS_STOPPED);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
-    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS)); /* too large, until it changes */
+    assert_false(wants_reading_in(API_KEYS_RETRY_MS)); /* too large, until it changes */
 }
 
 TEST_CASE_WITH(malformed_portions_end_the_reading, set_up, tear_down)
@@ -278,19 +285,19 @@ TEST_CASE_WITH(a_reading_that_was_refused_is_repeated_after_a_pause, set_up, tea
     begin_reading();
     assert_int_equal(reply_error("NOPERM"), API_KEYS_STOPPED);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
-    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS - 1));
-    assert_true(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    assert_false(wants_reading_in(API_KEYS_RETRY_MS - 1));
+    assert_true(wants_reading_in(API_KEYS_RETRY_MS));
     begin_reading();
     assert_int_equal(reply_integer(1), API_KEYS_SEND);
-    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS)); /* it is under way */
+    assert_false(wants_reading_in(API_KEYS_RETRY_MS)); /* it is under way */
     assert_int_equal(reply_error("NOPERM"), API_KEYS_STOPPED);
-    assert_true(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    assert_true(wants_reading_in(API_KEYS_RETRY_MS));
     begin_reading();
     assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
-    assert_true(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    assert_true(wants_reading_in(API_KEYS_RETRY_MS));
     begin_portions();
     assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
-    assert_true(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    assert_true(wants_reading_in(API_KEYS_RETRY_MS));
 }
 
 TEST_CASE_WITH(a_lost_connection_ends_a_reading, set_up, tear_down)
@@ -300,9 +307,7 @@ TEST_CASE_WITH(a_lost_connection_ends_a_reading, set_up, tear_down)
     assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
     api_keys_commit(&keys);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
-    const redisReply set = set_of(0, 1);
-    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
-    api_keys_commit(&keys);
+    read_keys(0, 1);
     assert_int_equal(check(0), AUTH_RESULT_VALID);
     assert_int_equal(check(1), AUTH_RESULT_INVALID);
 }
@@ -316,7 +321,7 @@ TEST_CASE_WITH(results_for_a_set_that_is_too_large_are_cached_one_by_one, set_up
     assert_int_equal(reply_integer(API_KEYS_MAX + 1), API_KEYS_STOPPED);
     assert_int_equal(check(1), AUTH_RESULT_UNKNOWN);
     assert_int_equal(api_keys_size(&keys), -1);
-    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    assert_false(wants_reading_in(API_KEYS_RETRY_MS));
     api_keys_put_result(&keys, &valid, true, 0);
     api_keys_put_result(&keys, &invalid, false, 5);
     assert_int_equal(api_keys_check(&keys, &valid, 0), AUTH_RESULT_VALID);
@@ -344,11 +349,11 @@ TEST_CASE_WITH(a_set_that_grew_after_its_size_was_read_is_not_held, set_up, tear
     assert_int_equal(reply_integer(1), API_KEYS_SEND);
     set.elements = API_KEYS_MAX + 1;
     assert_int_equal(api_keys_reply(&keys, &set, now_ms, &command), API_KEYS_STOPPED);
-    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    assert_false(wants_reading_in(API_KEYS_RETRY_MS));
     begin_reading();
     assert_int_equal(reply_integer(1), API_KEYS_SEND);
     assert_int_equal(api_keys_reply(&keys, &resp_oversize, now_ms, &command), API_KEYS_STOPPED);
-    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    assert_false(wants_reading_in(API_KEYS_RETRY_MS));
 }
 
 /* 100,000 keys cost no more than so many bytes each: the digest, and its part of the table. */

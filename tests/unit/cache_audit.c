@@ -74,7 +74,7 @@ static struct audit_subject read_one(void)
     return audit_subject(&audit);
 }
 
-/* The one entry is read, and the reply differs from it or does not. */
+/* The reply to the command differs from the entry that is read, or does not. */
 static void expect_read(const redisReply *reply, bool differs)
 {
     audit_reply(&audit, reply, true, &text);
@@ -82,6 +82,7 @@ static void expect_read(const redisReply *reply, bool differs)
     audit_reset(&audit);
 }
 
+/* The same, with a new reading of the one entry. */
 static void expect(const redisReply *reply, bool differs)
 {
     (void)read_one();

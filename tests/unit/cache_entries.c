@@ -8,6 +8,8 @@
 
 enum { BUDGET = 1 << 20 };
 
+static const struct span LINK = {"https://max.ru/x", 16};
+
 static struct cache_metrics metrics;
 static struct entries entries;
 
@@ -27,11 +29,16 @@ static int tear_down(void **state)
     return 0;
 }
 
+static void put_body(int64_t id, struct blob *body)
+{
+    entries_put(&entries, ENTRY_CARD, entries_key_of(&id), body, 0);
+}
+
 static void put_card(int64_t id, const char *text)
 {
     struct blob *body = blob_new(span_of(text));
     assert_non_null(body);
-    entries_put(&entries, ENTRY_CARD, entries_key_of(&id), body, 0);
+    put_body(id, body);
     blob_unref(body);
 }
 
@@ -43,12 +50,6 @@ static void drop_card(int64_t id)
 static void put_absent(int64_t id)
 {
     entries_put_absent(&entries, ENTRY_CARD, entries_key_of(&id), 0);
-}
-
-/* A card with a body for an entry's headroom. */
-static void put_body(int64_t id, struct blob *body)
-{
-    entries_put(&entries, ENTRY_CARD, entries_key_of(&id), body, 0);
 }
 
 static void put_text(int64_t id, size_t len)
@@ -92,12 +93,12 @@ static const struct entry *linked(struct span link)
 TEST_CASE_WITH(what_was_put_in_is_found_by_kind_and_key, set_up, tear_down)
 {
     put_card(7, "seven");
-    entries_put(&entries, ENTRY_LINK, SPAN("https://max.ru/x"), NULL, 7);
+    entries_put(&entries, ENTRY_LINK, LINK, NULL, 7);
     assert_memory_equal(card(7)->body->data, "seven", 5);
-    assert_int_equal(entries_find(&entries, ENTRY_LINK, SPAN("https://max.ru/x"))->value, 7);
+    assert_int_equal(entries_find(&entries, ENTRY_LINK, LINK)->value, 7);
     assert_null(card(8));
     assert_null(entries_find(&entries, ENTRY_LINK, SPAN("https://max.ru/")));
-    assert_null(entries_find(&entries, ENTRY_AUTH, SPAN("https://max.ru/x")));
+    assert_null(entries_find(&entries, ENTRY_AUTH, LINK));
 }
 
 TEST_CASE_WITH(the_later_of_two_entries_counts, set_up, tear_down)
@@ -158,22 +159,21 @@ TEST_CASE_WITH(a_headroom_serves_one_entry_only, set_up, tear_down)
 
 TEST_CASE_WITH(a_link_finds_its_card_as_long_as_both_are_there, set_up, tear_down)
 {
-    static const struct span link = {"https://max.ru/x", 16};
     static const struct span alias = {"https://max.ru/y", 16};
-    entries_put(&entries, ENTRY_LINK, link, NULL, 7);
+    entries_put(&entries, ENTRY_LINK, LINK, NULL, 7);
     entries_put(&entries, ENTRY_LINK, alias, NULL, 7);
-    assert_null(linked(link));
+    assert_null(linked(LINK));
     put_card(7, "old");
     for (int i = 0; i < 2; i++) {
-        assert_ptr_equal(linked(link), card(7));
+        assert_ptr_equal(linked(LINK), card(7));
         assert_ptr_equal(linked(alias), card(7));
     }
     put_card(7, "new");
     assert_memory_equal(linked(alias)->body->data, "new", 3);
     entries_drop(&entries, ENTRY_LINK, alias);
-    assert_memory_equal(linked(link)->body->data, "new", 3);
+    assert_memory_equal(linked(LINK)->body->data, "new", 3);
     drop_card(7);
-    assert_null(linked(link));
+    assert_null(linked(LINK));
 }
 
 TEST_CASE_WITH(the_bytes_stay_within_the_budget_and_the_oldest_go, set_up, tear_down)
@@ -269,15 +269,14 @@ TEST_CASE_WITH(dropped_pages_are_dead_at_once_and_freed_in_steps, set_up, tear_d
 
 TEST_CASE_WITH(what_was_cleared_is_never_found_and_freed_in_steps, set_up, tear_down)
 {
-    static const struct span link = {"https://max.ru/x", 16};
     enum { CARDS = 2000, STEP = 7 };
     const int64_t none = CARDS;
     size_t without = entries.positive.used;
     for (int64_t id = 0; id < CARDS; id++)
         put_card(id, "old");
     put_absent(none);
-    entries_put(&entries, ENTRY_LINK, link, NULL, 5);
-    assert_non_null(linked(link));
+    entries_put(&entries, ENTRY_LINK, LINK, NULL, 5);
+    assert_non_null(linked(LINK));
     put_page(1, 0, 100);
     entries_drop_pages(&entries);
     put_page(2, 100, 100);

@@ -147,6 +147,20 @@ static struct fetch *find(enum cache_query_type type, int64_t number, struct spa
     return fetches_find(&fetches, &(struct cache_query){.target = type, .number = number, .link = link});
 }
 
+/* Fetches card 7; the reply is evaluated when the command has been sent. */
+#define fetch_card(reply, expected)                  \
+    do {                                             \
+        (void)begin_card(7);                         \
+        answer("HMGET test:card:7 ", reply);         \
+        assert_int_equal(result.status, (expected)); \
+    } while (0)
+
+static void expect_confirmed(enum cache_status status)
+{
+    fetches_confirm(&fetches, CATALOGUE_PRESENT);
+    assert_int_equal(result.status, status);
+}
+
 static const struct entry *entry(enum entry_kind kind, int64_t number)
 {
     return entries_peek(&entries, kind, entries_key_of(&number));
@@ -200,23 +214,17 @@ TEST_CASE_WITH(an_invalid_reply_fails_the_fetch_and_nothing_is_cached, set_up, t
 {
     static const char *const replies[] = {"+OK\r\n", "*1\r\n$1\r\n1\r\n", "_\r\n", "-ERR no\r\n"};
     for (size_t i = 0; i < TEST_COUNT(replies); i++) {
-        (void)begin_card(7);
-        answer("HMGET", reply_of(replies[i]));
-        assert_int_equal(result.status, CACHE_UNAVAILABLE);
+        fetch_card(reply_of(replies[i]), CACHE_UNAVAILABLE);
         assert_null(entry(ENTRY_CARD, 7));
     }
     assert_int_equal(ended, 4);
     assert_int_equal(metrics.redis_error_replies_total, 1);
-    (void)begin_card(7);
-    answer("HMGET", &resp_oversize);
-    assert_int_equal(result.status, CACHE_UNAVAILABLE);
+    fetch_card(&resp_oversize, CACHE_UNAVAILABLE);
 }
 
 TEST_CASE_WITH(values_that_do_not_parse_are_counted, set_up, tear_down)
 {
-    (void)begin_card(7);
-    answer("HMGET", reply_row(CHANNEL_CARD, "seven", "x", "now"));
-    assert_int_equal(result.status, CACHE_FOUND);
+    fetch_card(reply_row(CHANNEL_CARD, "seven", "x", "now"), CACHE_FOUND);
     assert_int_equal(metrics.invalid_values_total, 2);
 }
 
@@ -235,9 +243,7 @@ TEST_CASE_WITH(without_tracking_nothing_is_cached, set_up, tear_down)
 {
     invalidation_lost(&invalidation, 0, 0, false);
     invalidation_connected(&invalidation, false);
-    (void)begin_card(7);
-    answer("HMGET", reply_card("7", "seven"));
-    assert_int_equal(result.status, CACHE_FOUND);
+    fetch_card(reply_card("7", "seven"), CACHE_FOUND);
     (void)begin_page(1);
     answer("ZCARD", reply_integer(1));
     answer("ZRANGE", reply_words("7"));
@@ -270,8 +276,7 @@ TEST_CASE_WITH(an_invalid_key_gets_nothing_and_that_is_checked, set_up, tear_dow
     answer("HMGET", reply_card("7", "seven"));
     assert_int_equal(ended, 0);
     assert_int_equal(checks, 1);
-    fetches_confirm(&fetches, CATALOGUE_PRESENT);
-    assert_int_equal(result.status, CACHE_KEY_INVALID);
+    expect_confirmed(CACHE_KEY_INVALID);
     assert_string_equal(body, "");
     (void)begin_query((struct cache_query){.target = QUERY_AUTH_ONLY}, true, NULL);
     answer("SISMEMBER", reply_integer(1));
@@ -305,13 +310,11 @@ TEST_CASE_WITH(a_link_that_leads_nowhere_is_cached_as_such, set_up, tear_down)
     answer("GET", reply_of("_\r\n"));
     assert_true(entries_peek(&entries, ENTRY_LINK, LINK)->negative);
     assert_int_equal(entries_peek(&entries, ENTRY_LINK, LINK)->value, 1);
-    fetches_confirm(&fetches, CATALOGUE_PRESENT);
-    assert_int_equal(result.status, CACHE_NOT_FOUND);
+    expect_confirmed(CACHE_NOT_FOUND);
     (void)begin_link();
     answer("GET", reply_string("seven"));
     assert_int_equal(metrics.invalid_values_total, 1);
-    fetches_confirm(&fetches, CATALOGUE_PRESENT);
-    assert_int_equal(result.status, CACHE_NOT_FOUND);
+    expect_confirmed(CACHE_NOT_FOUND);
     entries_drop(&entries, ENTRY_LINK, LINK);
     (void)begin_link();
     answer("GET", reply_integer(7));
@@ -439,8 +442,7 @@ TEST_CASE_WITH(an_empty_page_waits_for_a_check, set_up, tear_down)
     (void)begin_page(1);
     answer_index(0, "");
     assert_int_equal(checks, 1);
-    fetches_confirm(&fetches, CATALOGUE_PRESENT);
-    assert_int_equal(result.status, CACHE_FOUND);
+    expect_confirmed(CACHE_FOUND);
     assert_int_equal(result.last_page, 1);
     (void)begin_page(9); /* beyond the last there is nothing to expect */
     answer_index(5, "");

@@ -37,6 +37,14 @@ static void set_link(const char *status, int silent_s)
     fake.info = info;
 }
 
+/* Ready at a replica with such a link. */
+static void begin_linked(int silent_s)
+{
+    begin(LINKED);
+    set_link("up", silent_s);
+    session_start();
+}
+
 static size_t times(const char *command)
 {
     return text_count(buf_c_str(&fake.log), command);
@@ -108,9 +116,7 @@ TEST_CASE(heartbeat_asks_a_master_for_its_role)
 
 TEST_CASE(heartbeat_asks_a_replica_for_its_link)
 {
-    begin(LINKED);
-    set_link("up", 7);
-    session_start();
+    begin_linked(7);
     check_role(REDIS_ROLE_REPLICA);
     assert_int_equal(session.metrics.redis_replica_lag_seconds, 7);
     set_link("up", 3);
@@ -146,9 +152,7 @@ TEST_CASE(replica_without_its_master_is_refused)
 static void check_lost_as_of(const char *role, const char *status, int silent_s)
 {
     enum { SILENT_BEFORE_S = 9 };
-    begin(LINKED);
-    set_link("up", SILENT_BEFORE_S);
-    session_start();
+    begin_linked(SILENT_BEFORE_S);
     uint64_t good_ms = redis_connection_good_ms(session.connection);
     fake.role = role;
     set_link(status, silent_s);
@@ -240,9 +244,7 @@ TEST_CASE(denied_info_leaves_the_role)
 
 TEST_CASE(role_that_is_denied_later_becomes_unknown)
 {
-    begin(LINKED);
-    set_link("up", 5);
-    session_start();
+    begin_linked(5);
     fake.role = DENIED;
     SESSION_UNTIL(session.metrics.redis_role[REDIS_ROLE_UNKNOWN] == 1);
     check_role(REDIS_ROLE_UNKNOWN);

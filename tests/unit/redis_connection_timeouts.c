@@ -4,16 +4,21 @@
 
 static struct fake_redis fake;
 
+/* Waits for the loss of the connection; returns how long that took. */
+static int64_t await_loss(void)
+{
+    int64_t began = wait_now_ms();
+    SESSION_UNTIL(session.lost == 1);
+    return wait_now_ms() - began;
+}
+
 TEST_CASE(reply_timeout_ends_the_connection)
 {
     session_open_ready(&fake);
     fake.mute = true;
     assert_int_equal(session_send("ECHO", "a"), 0);
-    int64_t began = wait_now_ms();
-    SESSION_UNTIL(session.lost == 1);
-    int64_t took = wait_now_ms() - began;
-    assert_true(took >= REDIS_CONNECTION_REPLY_TIMEOUT_MS - 1);
-    assert_true(took <= REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
+    assert_in_range(await_loss(), REDIS_CONNECTION_REPLY_TIMEOUT_MS - 1,
+                    REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
     assert_int_equal(session.sent[0].losses, 1);
     session_end();
 }
@@ -22,10 +27,8 @@ TEST_CASE(heartbeat_notices_a_silent_server)
 {
     session_open_ready(&fake);
     fake.mute = true;
-    int64_t began = wait_now_ms();
-    SESSION_UNTIL(session.lost == 1);
-    int64_t took = wait_now_ms() - began;
-    assert_true(took <= REDIS_CONNECTION_HEARTBEAT_MS + REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
+    assert_true(await_loss() <=
+                REDIS_CONNECTION_HEARTBEAT_MS + REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
     assert_non_null(
         strstr(buf_c_str(&fake.log), "PING\nROLE\nPING\n")); /* the handshake's and the heartbeat's */
     session_end();
@@ -35,9 +38,7 @@ TEST_CASE(refused_heartbeat_ends_the_connection)
 {
     session_open_ready(&fake);
     fake.ping = "-BUSY Redis is busy running a script.\r\n";
-    int64_t began = wait_now_ms();
-    SESSION_UNTIL(session.lost == 1);
-    assert_true(wait_now_ms() - began <= REDIS_CONNECTION_HEARTBEAT_MS + wait_slack_ms());
+    assert_true(await_loss() <= REDIS_CONNECTION_HEARTBEAT_MS + wait_slack_ms());
     fake.ping = "+PONG\r\n";
     SESSION_UNTIL(session.ready == 2);
     session_end();
@@ -172,9 +173,8 @@ TEST_CASE(handshake_without_reply_times_out)
     session_connect();
     int64_t began = wait_now_ms();
     SESSION_UNTIL(session.metrics.redis_disconnects_total == 1);
-    int64_t took = wait_now_ms() - began;
-    assert_true(took >= REDIS_CONNECTION_CONNECT_TIMEOUT_MS - 1 &&
-                took <= REDIS_CONNECTION_CONNECT_TIMEOUT_MS + wait_slack_ms());
+    assert_in_range(wait_now_ms() - began, REDIS_CONNECTION_CONNECT_TIMEOUT_MS - 1,
+                    REDIS_CONNECTION_CONNECT_TIMEOUT_MS + wait_slack_ms());
     fake.mute = false;
     SESSION_UNTIL(session.ready == 1);
     assert_int_equal(session.lost, 0);

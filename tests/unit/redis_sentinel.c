@@ -31,6 +31,12 @@ static void end(void)
     fake_fini(&sentinel);
 }
 
+static void begin_ready(void)
+{
+    begin(NULL);
+    session_start();
+}
+
 static size_t queries(void)
 {
     return text_count(buf_c_str(&sentinel.log), "SENTINEL GET-MASTER-ADDR-BY-NAME mymaster\n");
@@ -38,8 +44,7 @@ static size_t queries(void)
 
 TEST_CASE(sentinel_is_asked_every_second_and_at_each_message)
 {
-    begin(NULL);
-    session_start();
+    begin_ready();
     assert_int_equal(session.metrics.sentinels_connected, 1);
     assert_int_equal(session.metrics.redis_disconnects_total, 0);
     assert_non_null(strstr(buf_c_str(&redis.log), "ROLE\n"));
@@ -80,8 +85,7 @@ TEST_CASE(server_that_is_not_a_master_is_refused)
 
 TEST_CASE(demoted_master_is_left)
 {
-    begin(NULL);
-    session_start();
+    begin_ready();
     redis.role = "*1\r\n$5\r\nslave\r\n";
     SESSION_UNTIL(session.lost == 1);
     redis.role = "*1\r\n$6\r\nmaster\r\n";
@@ -206,8 +210,7 @@ TEST_CASE(reply_without_a_command_ends_the_connection_to_the_sentinel)
 /* A Sentinel that is lost costs nothing while its Redis is there. */
 TEST_CASE(lost_sentinel_leaves_the_connection_to_redis)
 {
-    begin(NULL);
-    session_start();
+    begin_ready();
     fake_stop_listening(&sentinel);
     fake_drop_all(&sentinel, false);
     SESSION_UNTIL(session.metrics.sentinels_connected == 0);

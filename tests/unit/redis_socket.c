@@ -38,6 +38,12 @@ static SSL_CTX *begin_tls(void)
     return ctx;
 }
 
+static void end_tls(SSL_CTX *ctx)
+{
+    redis_tls_free(session.tls);
+    SSL_CTX_free(ctx);
+}
+
 /* For far less than the reply timeout. */
 static void fill_socket(const char *large)
 {
@@ -82,8 +88,7 @@ TEST_CASE(full_tls_socket_delays_commands)
 {
     SSL_CTX *ctx = begin_tls();
     check_full_socket();
-    redis_tls_free(session.tls);
-    SSL_CTX_free(ctx);
+    end_tls(ctx);
 }
 
 /* What was not written is told of the loss, as all that was not answered. */
@@ -118,8 +123,7 @@ TEST_CASE(tls_reads_and_writes_at_once)
         assert_int_equal(session.sent[i].replies, 1);
     assert_int_equal(session.lost, 0);
     session_end();
-    redis_tls_free(session.tls);
-    SSL_CTX_free(ctx);
+    end_tls(ctx);
     free(large);
 }
 
