@@ -210,6 +210,13 @@ static void heartbeat(void)
     connection.options.on_heartbeat(connection.options.arg);
 }
 
+static void reconnect(void)
+{
+    lose();
+    connect_redis();
+    answer_api_keys();
+}
+
 static int set_up_with(size_t cache_size)
 {
     fake_redis_init();
@@ -456,9 +463,7 @@ TEST_CASE_WITH(entries_are_stale_while_redis_is_away, set_up, tear_down)
 TEST_CASE_WITH(a_new_connection_begins_with_an_empty_cache, set_up, tear_down)
 {
     cache_card("seven");
-    lose();
-    connect_redis();
-    answer_api_keys();
+    reconnect();
     cache_card("new");
     assert_int_equal(metrics.cache_flushes_total, 2);
 }
@@ -604,9 +609,7 @@ TEST_CASE_WITH(a_change_that_was_not_told_suspends_the_cache, set_up, tear_down)
     heartbeat(); /* no audit any more */
     answer_check(1);
     assert_int_equal(fake_redis.count, 0);
-    lose();
-    connect_redis();
-    answer_api_keys();
+    reconnect();
     assert_int_equal(metrics.cache_suspended, 0);
     cache_card("other");
 }
@@ -625,9 +628,7 @@ TEST_CASE_WITH(a_change_that_was_told_late_does_not, set_up, tear_down)
     suspect_card();
     push("test:card:7");
     expect_no_failure();
-    lose();
-    connect_redis();
-    answer_api_keys();
+    reconnect();
     suspect_card();
     push(NULL); /* or a change of everything */
     answer_check(1);
@@ -700,9 +701,7 @@ TEST_CASE_WITH(a_full_cache_is_reclaimed_between_polls, set_up, tear_down)
 {
     cache_page();
     cache_card("seven");
-    lose();
-    connect_redis();
-    answer_api_keys();
+    reconnect();
     (void)uv_run(&loop, UV_RUN_NOWAIT);
     assert_int_equal(metrics.cache_entries, 0);
     lose();

@@ -68,9 +68,7 @@ TEST_CASE(missing_local_socket_is_tried_again)
     session.endpoint.transport = REDIS_TRANSPORT_UNIX;
     session.endpoint.host = NULL;
     session.endpoint.path = path;
-    session_connect();
-    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 3);
-    assert_int_equal(session.ready + session.lost, 0);
+    session_start_refused();
     session_end();
 }
 
@@ -192,9 +190,7 @@ static void check_retry(const char **reply, const char *error)
     session.endpoint.db = 1;
     const char *good = *reply;
     *reply = error;
-    session_connect();
-    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 3);
-    assert_int_equal(session.ready + session.lost, 0);
+    session_start_refused();
     assert_false(redis_connection_is_ready(session.connection));
     fake.hello = FAKE_HELLO;
     *reply = good;

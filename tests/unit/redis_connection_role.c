@@ -132,9 +132,7 @@ static void check_refused_until_good(const char *role, const char *status, int s
 {
     begin(role);
     set_link(status, silent_s);
-    session_connect();
-    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 3);
-    assert_int_equal(session.ready, 0);
+    session_start_refused();
     fake.role = LINKED;
     set_link("up", 0);
     SESSION_UNTIL(session.ready == 1);
@@ -194,9 +192,7 @@ TEST_CASE(role_change_makes_a_new_connection)
 TEST_CASE(sentinel_is_refused_as_redis)
 {
     begin("*2\r\n$8\r\nsentinel\r\n*0\r\n");
-    session_connect();
-    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 2);
-    assert_int_equal(session.ready, 0);
+    session_start_refused();
     end();
 }
 

@@ -75,9 +75,7 @@ TEST_CASE(server_that_is_not_a_master_is_refused)
 {
     begin(NULL);
     redis.role = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n";
-    session_connect();
-    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 3);
-    assert_int_equal(session.ready, 0);
+    session_start_refused();
     redis.role = "*1\r\n$6\r\nmaster\r\n";
     SESSION_UNTIL(session.ready == 1);
     end();

@@ -107,9 +107,7 @@ static void check_refused(const char *host, int port)
 {
     begin(LIMIT_MS);
     follow(host, port);
-    session_connect();
-    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 4);
-    assert_int_equal(session.ready, 0);
+    session_start_refused();
     follow("10.0.0.1", 1);
     SESSION_UNTIL(session.ready == 1);
     end();
@@ -210,9 +208,7 @@ TEST_CASE(master_is_refused_as_replica)
 {
     begin(LIMIT_MS);
     redis.role = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
-    session_connect();
-    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 3);
-    assert_int_equal(session.ready, 0);
+    session_start_refused();
     redis.role = role;
     SESSION_UNTIL(session.ready == 1);
     assert_int_equal(session.metrics.redis_role[REDIS_ROLE_REPLICA], 1);
