@@ -110,6 +110,19 @@ static enum api_keys_progress read_at_once(const redisReply *set)
     return api_keys_reply(&keys, set, now_ms, &command);
 }
 
+/* These are the keys from now on. */
+static void read_keys(int first, size_t count)
+{
+    const redisReply set = set_of(first, count);
+    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
+    api_keys_commit(&keys);
+}
+
+static bool wants_reading_in(uint64_t ms)
+{
+    return api_keys_wants_reading(&keys, now_ms + ms);
+}
+
 /* Up to the first SSCAN. */
 static void begin_portions(void)
 {
@@ -118,13 +131,13 @@ static void begin_portions(void)
     assert_command("*5\r\n$5\r\nSSCAN\r\n$13\r\ntest:api_keys\r\n$1\r\n0\r\n$5\r\nCOUNT\r\n$4\r\n1000\r\n");
 }
 
-TEST(before_it_is_read_every_result_is_unknown)
+TEST_CASE_WITH(before_it_is_read_every_result_is_unknown, set_up, tear_down)
 {
     assert_int_equal(check(1), AUTH_RESULT_UNKNOWN);
     assert_int_equal(api_keys_size(&keys), -1);
 }
 
-TEST(every_member_is_valid_and_nothing_else)
+TEST_CASE_WITH(every_member_is_valid_and_nothing_else, set_up, tear_down)
 {
     const redisReply set = set_of(0, KEYS);
     assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
@@ -137,31 +150,25 @@ TEST(every_member_is_valid_and_nothing_else)
         assert_int_equal(check(i), i < KEYS ? AUTH_RESULT_VALID : AUTH_RESULT_INVALID);
 }
 
-TEST(an_empty_set_refuses_everything)
+TEST_CASE_WITH(an_empty_set_refuses_everything, set_up, tear_down)
 {
-    const redisReply set = set_of(0, 0);
-    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
-    api_keys_commit(&keys);
+    read_keys(0, 0);
     assert_int_equal(check(0), AUTH_RESULT_INVALID);
     assert_int_equal(api_keys_size(&keys), 0);
 }
 
-TEST(the_set_of_a_second_reading_replaces_the_first)
+TEST_CASE_WITH(the_set_of_a_second_reading_replaces_the_first, set_up, tear_down)
 {
-    redisReply set = set_of(0, KEYS);
-    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
-    api_keys_commit(&keys);
+    read_keys(0, KEYS);
     api_keys_invalidate(&keys);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
     assert_int_equal(api_keys_size(&keys), -1);
-    set = set_of(KEYS, 10);
-    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
-    api_keys_commit(&keys);
+    read_keys(KEYS, 10);
     assert_int_equal(check(KEYS), AUTH_RESULT_VALID);
     assert_int_equal(check(0), AUTH_RESULT_INVALID);
 }
 
-TEST(members_that_are_no_digests_are_counted_and_left_out)
+TEST_CASE_WITH(members_that_are_no_digests_are_counted_and_left_out, set_up, tear_down)
 {
     const redisReply set = set_of(0, 4);
     member[0].len--;
@@ -175,7 +182,7 @@ TEST(members_that_are_no_digests_are_counted_and_left_out)
     assert_int_equal(api_keys_size(&keys), 4); /* as Redis counts */
 }
 
-TEST(an_invalidation_before_the_members_come_does_not_spoil_them)
+TEST_CASE_WITH(an_invalidation_before_the_members_come_does_not_spoil_them, set_up, tear_down)
 {
     const redisReply set = set_of(0, KEYS);
     begin_reading();
@@ -189,7 +196,7 @@ TEST(an_invalidation_before_the_members_come_does_not_spoil_them)
     assert_int_equal(check(1), AUTH_RESULT_VALID);
 }
 
-TEST(an_invalidation_after_the_members_came_makes_them_worthless)
+TEST_CASE_WITH(an_invalidation_after_the_members_came_makes_them_worthless, set_up, tear_down)
 {
     const redisReply set = set_of(0, KEYS);
     assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
@@ -202,7 +209,7 @@ TEST(an_invalidation_after_the_members_came_makes_them_worthless)
 }
 
 /* Each portion overlaps with the one before, as those of SSCAN may. */
-TEST(a_large_set_is_read_in_portions)
+TEST_CASE_WITH(a_large_set_is_read_in_portions, set_up, tear_down)
 {
     enum { PORTION = 1000 };
     redisReply portion;
@@ -225,7 +232,7 @@ TEST(a_large_set_is_read_in_portions)
         assert_int_equal(check(i), i < LARGE ? AUTH_RESULT_VALID : AUTH_RESULT_INVALID);
 }
 
-TEST(an_invalidation_between_portions_ends_the_reading)
+TEST_CASE_WITH(an_invalidation_between_portions_ends_the_reading, set_up, tear_down)
 {
     begin_portions();
     assert_int_equal(reply_portion("7", set_of(0, KEYS)), API_KEYS_SEND);
@@ -239,24 +246,24 @@ TEST(an_invalidation_between_portions_ends_the_reading)
     /* It is repeated after a pause from now on: a set that changes all the time is not read all the time. */
     now_ms += API_KEYS_RETRY_MS - 1;
     assert_false(api_keys_wants_reading(&keys, now_ms));
-    assert_true(api_keys_wants_reading(&keys, now_ms + 1));
+    assert_true(wants_reading_in(1));
     begin_portions();
     assert_int_equal(reply_portion("0", set_of(0, KEYS)), API_KEYS_COMPLETE);
     api_keys_commit(&keys);
     assert_int_equal(check(0), AUTH_RESULT_VALID);
 }
 
-TEST(more_members_than_were_announced_are_not_held)
+TEST_CASE_WITH(more_members_than_were_announced_are_not_held, set_up, tear_down)
 {
     begin_portions();
     for (int i = 0; i < 10; i++)
         assert_int_equal(reply_portion("7", set_of(i * KEYS, KEYS)), API_KEYS_SEND);
     assert_int_equal(reply_portion("0", set_of(10 * KEYS, 2)), API_KEYS_STOPPED);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
-    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS)); /* too large, until it changes */
+    assert_false(wants_reading_in(API_KEYS_RETRY_MS)); /* too large, until it changes */
 }
 
-TEST(malformed_portions_end_the_reading)
+TEST_CASE_WITH(malformed_portions_end_the_reading, set_up, tear_down)
 {
     static const char *const cursors[] = {"123456789012345678901"};
     begin_portions();
@@ -273,41 +280,39 @@ TEST(malformed_portions_end_the_reading)
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
 }
 
-TEST(a_reading_that_was_refused_is_repeated_after_a_pause)
+TEST_CASE_WITH(a_reading_that_was_refused_is_repeated_after_a_pause, set_up, tear_down)
 {
     begin_reading();
     assert_int_equal(reply_error("NOPERM"), API_KEYS_STOPPED);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
-    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS - 1));
-    assert_true(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    assert_false(wants_reading_in(API_KEYS_RETRY_MS - 1));
+    assert_true(wants_reading_in(API_KEYS_RETRY_MS));
     begin_reading();
     assert_int_equal(reply_integer(1), API_KEYS_SEND);
-    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS)); /* it is under way */
+    assert_false(wants_reading_in(API_KEYS_RETRY_MS)); /* it is under way */
     assert_int_equal(reply_error("NOPERM"), API_KEYS_STOPPED);
-    assert_true(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    assert_true(wants_reading_in(API_KEYS_RETRY_MS));
     begin_reading();
     assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
-    assert_true(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    assert_true(wants_reading_in(API_KEYS_RETRY_MS));
     begin_portions();
     assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
-    assert_true(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    assert_true(wants_reading_in(API_KEYS_RETRY_MS));
 }
 
-TEST(a_lost_connection_ends_a_reading)
+TEST_CASE_WITH(a_lost_connection_ends_a_reading, set_up, tear_down)
 {
     begin_portions();
     assert_int_equal(reply_portion("7", set_of(0, KEYS)), API_KEYS_SEND);
     assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
     api_keys_commit(&keys);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
-    const redisReply set = set_of(0, 1);
-    assert_int_equal(read_at_once(&set), API_KEYS_COMPLETE);
-    api_keys_commit(&keys);
+    read_keys(0, 1);
     assert_int_equal(check(0), AUTH_RESULT_VALID);
     assert_int_equal(check(1), AUTH_RESULT_INVALID);
 }
 
-TEST(results_for_a_set_that_is_too_large_are_cached_one_by_one)
+TEST_CASE_WITH(results_for_a_set_that_is_too_large_are_cached_one_by_one, set_up, tear_down)
 {
     struct digest valid = digest_of_number(1);
     struct digest invalid = digest_of_number(2);
@@ -316,7 +321,7 @@ TEST(results_for_a_set_that_is_too_large_are_cached_one_by_one)
     assert_int_equal(reply_integer(API_KEYS_MAX + 1), API_KEYS_STOPPED);
     assert_int_equal(check(1), AUTH_RESULT_UNKNOWN);
     assert_int_equal(api_keys_size(&keys), -1);
-    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    assert_false(wants_reading_in(API_KEYS_RETRY_MS));
     api_keys_put_result(&keys, &valid, true, 0);
     api_keys_put_result(&keys, &invalid, false, 5);
     assert_int_equal(api_keys_check(&keys, &valid, 0), AUTH_RESULT_VALID);
@@ -328,7 +333,7 @@ TEST(results_for_a_set_that_is_too_large_are_cached_one_by_one)
     assert_int_equal(api_keys_check(&keys, &invalid, 9), AUTH_RESULT_UNKNOWN);
 }
 
-TEST(a_set_of_the_largest_size_is_held)
+TEST_CASE_WITH(a_set_of_the_largest_size_is_held, set_up, tear_down)
 {
     begin_reading();
     assert_int_equal(reply_integer(API_KEYS_MAX), API_KEYS_SEND);
@@ -337,22 +342,22 @@ TEST(a_set_of_the_largest_size_is_held)
     assert_int_equal(check(0), AUTH_RESULT_VALID);
 }
 
-TEST(a_set_that_grew_after_its_size_was_read_is_not_held)
+TEST_CASE_WITH(a_set_that_grew_after_its_size_was_read_is_not_held, set_up, tear_down)
 {
     redisReply set = set_of(0, 1);
     begin_reading();
     assert_int_equal(reply_integer(1), API_KEYS_SEND);
     set.elements = API_KEYS_MAX + 1;
     assert_int_equal(api_keys_reply(&keys, &set, now_ms, &command), API_KEYS_STOPPED);
-    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    assert_false(wants_reading_in(API_KEYS_RETRY_MS));
     begin_reading();
     assert_int_equal(reply_integer(1), API_KEYS_SEND);
     assert_int_equal(api_keys_reply(&keys, &resp_oversize, now_ms, &command), API_KEYS_STOPPED);
-    assert_false(api_keys_wants_reading(&keys, now_ms + API_KEYS_RETRY_MS));
+    assert_false(wants_reading_in(API_KEYS_RETRY_MS));
 }
 
 /* 100,000 keys cost no more than so many bytes each: the digest, and its part of the table. */
-TEST(a_key_takes_some_seventy_bytes)
+TEST_CASE_WITH(a_key_takes_some_seventy_bytes, set_up, tear_down)
 {
     begin_reading();
     assert_int_equal(reply_integer(API_KEYS_MAX), API_KEYS_SEND);
@@ -362,30 +367,4 @@ TEST(a_key_takes_some_seventy_bytes)
     assert_int_equal(keys.count, API_KEYS_MAX);
     size_t bytes = table_bytes(&keys.table) + keys.capacity * sizeof *keys.digest;
     assert_in_range(bytes / API_KEYS_MAX, DIGEST_LEN + sizeof(struct table_slot), 74);
-}
-
-#define OF_A_SET(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        OF_A_SET(before_it_is_read_every_result_is_unknown),
-        OF_A_SET(every_member_is_valid_and_nothing_else),
-        OF_A_SET(an_empty_set_refuses_everything),
-        OF_A_SET(the_set_of_a_second_reading_replaces_the_first),
-        OF_A_SET(members_that_are_no_digests_are_counted_and_left_out),
-        OF_A_SET(an_invalidation_before_the_members_come_does_not_spoil_them),
-        OF_A_SET(an_invalidation_after_the_members_came_makes_them_worthless),
-        OF_A_SET(a_large_set_is_read_in_portions),
-        OF_A_SET(an_invalidation_between_portions_ends_the_reading),
-        OF_A_SET(more_members_than_were_announced_are_not_held),
-        OF_A_SET(malformed_portions_end_the_reading),
-        OF_A_SET(a_reading_that_was_refused_is_repeated_after_a_pause),
-        OF_A_SET(a_lost_connection_ends_a_reading),
-        OF_A_SET(results_for_a_set_that_is_too_large_are_cached_one_by_one),
-        OF_A_SET(a_set_of_the_largest_size_is_held),
-        OF_A_SET(a_set_that_grew_after_its_size_was_read_is_not_held),
-        OF_A_SET(a_key_takes_some_seventy_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,8 @@
 
 enum { BUDGET = 1 << 20 };
 
+static const struct span LINK = {"https://max.ru/x", 16};
+
 static struct keyspace keyspace;
 static struct cache_metrics metrics;
 static struct entries entries;
@@ -56,6 +58,12 @@ static void put_page(bool has_next)
     blob_unref(body);
 }
 
+static void expect_idle(int heartbeats)
+{
+    for (int i = 0; i < heartbeats; i++)
+        assert_int_equal(audit_heartbeat(&audit), AUDIT_IDLE);
+}
+
 /* Heartbeats until the audit reads the one entry that there is. */
 static struct audit_subject read_one(void)
 {
@@ -66,15 +74,22 @@ static struct audit_subject read_one(void)
     return audit_subject(&audit);
 }
 
-/* The entry is read, and the reply differs from it or does not; two heartbeats tell. */
-static void expect(const redisReply *reply, bool differs)
+/* The reply to the command differs from the entry that is read, or does not. */
+static void expect_read(const redisReply *reply, bool differs)
 {
     audit_reply(&audit, reply, true, &text);
     assert_int_equal(audit.entry_heartbeats > 0, differs);
     audit_reset(&audit);
 }
 
-TEST(cards_and_summaries_are_compared_as_they_would_be_served)
+/* The same, with a new reading of the one entry. */
+static void expect(const redisReply *reply, bool differs)
+{
+    (void)read_one();
+    expect_read(reply, differs);
+}
+
+TEST_CASE_WITH(cards_and_summaries_are_compared_as_they_would_be_served, set_up, tear_down)
 {
     static const enum entry_kind kinds[] = {ENTRY_CARD, ENTRY_SUMMARY};
     for (size_t i = 0; i < TEST_COUNT(kinds); i++) {
@@ -82,85 +97,62 @@ TEST(cards_and_summaries_are_compared_as_they_would_be_served)
         put_channel(kinds[i], 7, "seven");
         assert_int_equal(read_one().kind, kinds[i]);
         assert_int_equal(audit_subject(&audit).number, 7);
-        expect(reply_row(shape, "7", "seven", NULL), false);
-        (void)read_one();
+        expect_read(reply_row(shape, "7", "seven", NULL), false);
         expect(reply_row(shape, "7", "other", NULL), true);
-        (void)read_one();
         expect(reply_row(shape, NULL, NULL, NULL), true);
-        (void)read_one();
         expect(reply_words("7 seven"), false); /* no reply to that command */
-        (void)read_one();
         expect(reply_of("-ERR no\r\n"), false);
         entries_clear(&entries);
     }
     const int64_t id = 8;
     entries_put_absent(&entries, ENTRY_CARD, entries_key_of(&id), 0);
-    (void)read_one();
     expect(reply_card(NULL, NULL), false);
-    (void)read_one();
     expect(reply_card("8", "eight"), true);
 }
 
-TEST(links_are_compared_by_where_they_lead)
+TEST_CASE_WITH(links_are_compared_by_where_they_lead, set_up, tear_down)
 {
-    static const struct span link = {"https://max.ru/x", 16};
-    entries_put(&entries, ENTRY_LINK, link, NULL, 7);
+    entries_put(&entries, ENTRY_LINK, LINK, NULL, 7);
     assert_int_equal(read_one().kind, ENTRY_LINK);
     assert_span(audit_subject(&audit).link, "https://max.ru/x");
-    expect(reply_string("7"), false);
-    (void)read_one();
+    expect_read(reply_string("7"), false);
     expect(reply_string("8"), true);
-    (void)read_one();
     expect(reply_string("x"), true);
-    (void)read_one();
     expect(reply_of("_\r\n"), true);
-    (void)read_one();
     expect(reply_integer(8), false);
-    entries_put_absent(&entries, ENTRY_LINK, link, 0);
-    (void)read_one();
+    entries_put_absent(&entries, ENTRY_LINK, LINK, 0);
     expect(reply_of("_\r\n"), false);
-    (void)read_one();
     expect(reply_string("x"), false);
-    (void)read_one();
     expect(reply_string("7"), true);
 }
 
-TEST(pages_are_compared_by_their_members)
+TEST_CASE_WITH(pages_are_compared_by_their_members, set_up, tear_down)
 {
     put_page(false);
     assert_int_equal(read_one().kind, ENTRY_PAGE);
     assert_int_equal(audit_subject(&audit).number, 3);
-    expect(reply_words("5 6"), false);
-    (void)read_one();
+    expect_read(reply_words("5 6"), false);
     expect(reply_words("5 x 6"), false); /* what is not an id is on no page */
-    (void)read_one();
     expect(reply_words("6 5"), true);
-    (void)read_one();
     expect(reply_words("5"), true);
-    (void)read_one();
     expect(reply_words("5 6 7"), true);
-    (void)read_one();
     expect(reply_words(""), true);
-    (void)read_one();
     expect(reply_of("*1\r\n:5\r\n"), false);
     put_page(true); /* one more member than fits would have told so */
-    (void)read_one();
     expect(reply_words("5 6"), true);
 }
 
-TEST(results_of_keys_are_not_read)
+TEST_CASE_WITH(results_of_keys_are_not_read, set_up, tear_down)
 {
     entries_put(&entries, ENTRY_AUTH, SPAN("key"), NULL, 0);
-    for (int i = 0; i < 10; i++)
-        assert_int_equal(audit_heartbeat(&audit), AUDIT_IDLE);
+    expect_idle(10);
 }
 
-TEST(one_read_is_under_way_at_a_time)
+TEST_CASE_WITH(one_read_is_under_way_at_a_time, set_up, tear_down)
 {
     put_channel(ENTRY_CARD, 7, "seven");
     (void)read_one();
-    for (int i = 0; i < 10; i++)
-        assert_int_equal(audit_heartbeat(&audit), AUDIT_IDLE);
+    expect_idle(10);
     audit_reply(&audit, NULL, true, &text); /* lost */
     (void)read_one();
     audit_reply(&audit, reply_card("7", "other"), false, &text); /* not to be relied on */
@@ -168,7 +160,7 @@ TEST(one_read_is_under_way_at_a_time)
     const int64_t id = 7;
     (void)read_one();
     entries_drop(&entries, ENTRY_CARD, entries_key_of(&id)); /* meanwhile */
-    expect(reply_card("7", "other"), false);
+    expect_read(reply_card("7", "other"), false);
 }
 
 /* A card differs from Redis. */
@@ -179,7 +171,7 @@ static void suspect_card(void)
     audit_reply(&audit, reply_card("7", "other"), true, &text);
 }
 
-TEST(a_difference_is_a_failure_at_the_second_heartbeat)
+TEST_CASE_WITH(a_difference_is_a_failure_at_the_second_heartbeat, set_up, tear_down)
 {
     suspect_card();
     assert_int_equal(audit_heartbeat(&audit), AUDIT_IDLE);
@@ -188,15 +180,13 @@ TEST(a_difference_is_a_failure_at_the_second_heartbeat)
     assert_int_equal(metrics.cache_audit_failures_total, 1);
 }
 
-TEST(an_invalidation_of_the_key_explains_its_difference)
+TEST_CASE_WITH(an_invalidation_of_the_key_explains_its_difference, set_up, tear_down)
 {
-    static const struct span link = {"https://max.ru/x", 16};
     for (int heartbeats = 0; heartbeats < 2; heartbeats++) {
         suspect_card();
-        for (int i = 0; i < heartbeats; i++)
-            assert_int_equal(audit_heartbeat(&audit), AUDIT_IDLE);
+        expect_idle(heartbeats);
         audit_invalidated(&audit, ENTRY_CARD, 8, SPAN_ABSENT); /* others do not */
-        audit_invalidated(&audit, ENTRY_LINK, 0, link);
+        audit_invalidated(&audit, ENTRY_LINK, 0, LINK);
         audit_invalidated(&audit, ENTRY_PAGE, 0, SPAN_ABSENT);
         audit_invalidated(&audit, ENTRY_AUTH, 0, SPAN_ABSENT);
         assert_true(audit.entry_heartbeats > 0);
@@ -210,7 +200,7 @@ TEST(an_invalidation_of_the_key_explains_its_difference)
     assert_int_equal(metrics.cache_audit_failures_total, 0);
 }
 
-TEST(an_invalidation_of_a_card_explains_its_summary)
+TEST_CASE_WITH(an_invalidation_of_a_card_explains_its_summary, set_up, tear_down)
 {
     put_channel(ENTRY_SUMMARY, 7, "seven");
     (void)read_one();
@@ -220,32 +210,30 @@ TEST(an_invalidation_of_a_card_explains_its_summary)
     assert_int_equal(audit.entry_heartbeats, 0);
 }
 
-TEST(invalidations_of_links_and_of_the_index_explain_theirs)
+TEST_CASE_WITH(invalidations_of_links_and_of_the_index_explain_theirs, set_up, tear_down)
 {
-    static const struct span link = {"https://max.ru/x", 16};
-    entries_put(&entries, ENTRY_LINK, link, NULL, 7);
+    entries_put(&entries, ENTRY_LINK, LINK, NULL, 7);
     (void)read_one();
     audit_reply(&audit, reply_string("8"), true, &text);
     audit_invalidated(&audit, ENTRY_LINK, 0, SPAN("https://max.ru/y"));
     assert_true(audit.entry_heartbeats > 0);
-    audit_invalidated(&audit, ENTRY_LINK, 0, link);
+    audit_invalidated(&audit, ENTRY_LINK, 0, LINK);
     assert_int_equal(audit.entry_heartbeats, 0);
-    entries_drop(&entries, ENTRY_LINK, link);
+    entries_drop(&entries, ENTRY_LINK, LINK);
     put_page(false);
     (void)read_one();
     audit_reply(&audit, reply_words("5"), true, &text);
-    audit_invalidated(&audit, ENTRY_LINK, 0, link);
+    audit_invalidated(&audit, ENTRY_LINK, 0, LINK);
     assert_true(audit.entry_heartbeats > 0);
     audit_invalidated(&audit, ENTRY_PAGE, 0, SPAN_ABSENT);
     assert_int_equal(audit.entry_heartbeats, 0);
 }
 
-TEST(the_number_of_keys_is_compared_too)
+TEST_CASE_WITH(the_number_of_keys_is_compared_too, set_up, tear_down)
 {
     audit_key_count(&audit, 3, -1); /* none is held */
     audit_key_count(&audit, 3, 3);
-    assert_int_equal(audit_heartbeat(&audit), AUDIT_IDLE);
-    assert_int_equal(audit_heartbeat(&audit), AUDIT_IDLE);
+    expect_idle(2);
     audit_key_count(&audit, 4, 3);
     assert_int_equal(audit_heartbeat(&audit), AUDIT_IDLE);
     audit_key_count(&audit, 4, 3); /* which is no new suspicion */
@@ -254,35 +242,14 @@ TEST(the_number_of_keys_is_compared_too)
     audit_reset(&audit);
     audit_key_count(&audit, 4, 3);
     audit_invalidated(&audit, ENTRY_AUTH, 0, SPAN_ABSENT);
-    for (int i = 0; i < 5; i++)
-        assert_int_equal(audit_heartbeat(&audit), AUDIT_IDLE);
+    expect_idle(5);
 }
 
-TEST(everything_that_has_changed_explains_everything)
+TEST_CASE_WITH(everything_that_has_changed_explains_everything, set_up, tear_down)
 {
     suspect_card();
     audit_key_count(&audit, 4, 3);
     audit_reset(&audit);
     for (int i = 0; i < 5; i++)
         assert_int_not_equal(audit_heartbeat(&audit), AUDIT_FAILED);
-}
-
-#define OF_AN_AUDIT(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        OF_AN_AUDIT(cards_and_summaries_are_compared_as_they_would_be_served),
-        OF_AN_AUDIT(links_are_compared_by_where_they_lead),
-        OF_AN_AUDIT(pages_are_compared_by_their_members),
-        OF_AN_AUDIT(results_of_keys_are_not_read),
-        OF_AN_AUDIT(one_read_is_under_way_at_a_time),
-        OF_AN_AUDIT(a_difference_is_a_failure_at_the_second_heartbeat),
-        OF_AN_AUDIT(an_invalidation_of_the_key_explains_its_difference),
-        OF_AN_AUDIT(an_invalidation_of_a_card_explains_its_summary),
-        OF_AN_AUDIT(invalidations_of_links_and_of_the_index_explain_theirs),
-        OF_AN_AUDIT(the_number_of_keys_is_compared_too),
-        OF_AN_AUDIT(everything_that_has_changed_explains_everything),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

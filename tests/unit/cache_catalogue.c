@@ -38,7 +38,7 @@ static enum catalogue_state reply(const char *text)
     return catalogue_reply(&catalogue, reply_of(text), &command);
 }
 
-TEST(keys_alone_are_a_catalogue)
+TEST_CASE_WITH(keys_alone_are_a_catalogue, set_up, tear_down)
 {
     begin_check();
     assert_int_equal(reply(":1\r\n"), CATALOGUE_PRESENT);
@@ -46,7 +46,7 @@ TEST(keys_alone_are_a_catalogue)
     assert_false(catalogue_is_checking(&catalogue));
 }
 
-TEST(what_two_replies_amount_to)
+TEST_CASE_WITH(what_two_replies_amount_to, set_up, tear_down)
 {
     static const struct {
         const char *keys, *index;
@@ -81,7 +81,7 @@ TEST(what_two_replies_amount_to)
 }
 
 /* What lacks something before the reply is confirmed by the check under way, what does later by the next. */
-TEST(checks_are_numbered_and_one_is_under_way_at_a_time)
+TEST_CASE_WITH(checks_are_numbered_and_one_is_under_way_at_a_time, set_up, tear_down)
 {
     assert_int_equal(catalogue_next_check(&catalogue), 1);
     assert_int_equal(catalogue_confirmed(&catalogue), 0);
@@ -97,7 +97,7 @@ TEST(checks_are_numbered_and_one_is_under_way_at_a_time)
     assert_int_equal(catalogue_next_check(&catalogue), 2);
 }
 
-TEST(a_check_that_is_lost_or_not_sent_confirms_nothing)
+TEST_CASE_WITH(a_check_that_is_lost_or_not_sent_confirms_nothing, set_up, tear_down)
 {
     begin_check();
     assert_int_equal(catalogue_reply(&catalogue, NULL, &command), CATALOGUE_LOST);
@@ -111,17 +111,4 @@ TEST(a_check_that_is_lost_or_not_sent_confirms_nothing)
     begin_check();
     assert_int_equal(reply(":1\r\n"), CATALOGUE_PRESENT);
     assert_int_equal(catalogue_confirmed(&catalogue), 4);
-}
-
-#define OF_A_CHECK(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        OF_A_CHECK(keys_alone_are_a_catalogue),
-        OF_A_CHECK(what_two_replies_amount_to),
-        OF_A_CHECK(checks_are_numbered_and_one_is_under_way_at_a_time),
-        OF_A_CHECK(a_check_that_is_lost_or_not_sent_confirms_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

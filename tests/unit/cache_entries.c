@@ -3,9 +3,12 @@
 
 #include <stdlib.h>
 
+#include "support/text.h"
 #include "unit/check.h"
 
 enum { BUDGET = 1 << 20 };
+
+static const struct span LINK = {"https://max.ru/x", 16};
 
 static struct cache_metrics metrics;
 static struct entries entries;
@@ -26,19 +29,32 @@ static int tear_down(void **state)
     return 0;
 }
 
+static void put_body(int64_t id, struct blob *body)
+{
+    entries_put(&entries, ENTRY_CARD, entries_key_of(&id), body, 0);
+}
+
 static void put_card(int64_t id, const char *text)
 {
     struct blob *body = blob_new(span_of(text));
     assert_non_null(body);
-    entries_put(&entries, ENTRY_CARD, entries_key_of(&id), body, 0);
+    put_body(id, body);
     blob_unref(body);
+}
+
+static void drop_card(int64_t id)
+{
+    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
+}
+
+static void put_absent(int64_t id)
+{
+    entries_put_absent(&entries, ENTRY_CARD, entries_key_of(&id), 0);
 }
 
 static void put_text(int64_t id, size_t len)
 {
-    char *text = calloc(1, len + 1);
-    assert_non_null(text);
-    memset(text, 'x', len);
+    char *text = text_repeat('x', len);
     put_card(id, text);
     free(text);
 }
@@ -74,58 +90,54 @@ static const struct entry *linked(struct span link)
     return found;
 }
 
-TEST(what_was_put_in_is_found_by_kind_and_key)
+TEST_CASE_WITH(what_was_put_in_is_found_by_kind_and_key, set_up, tear_down)
 {
     put_card(7, "seven");
-    entries_put(&entries, ENTRY_LINK, SPAN("https://max.ru/x"), NULL, 7);
+    entries_put(&entries, ENTRY_LINK, LINK, NULL, 7);
     assert_memory_equal(card(7)->body->data, "seven", 5);
-    assert_int_equal(entries_find(&entries, ENTRY_LINK, SPAN("https://max.ru/x"))->value, 7);
+    assert_int_equal(entries_find(&entries, ENTRY_LINK, LINK)->value, 7);
     assert_null(card(8));
     assert_null(entries_find(&entries, ENTRY_LINK, SPAN("https://max.ru/")));
-    assert_null(entries_find(&entries, ENTRY_AUTH, SPAN("https://max.ru/x")));
+    assert_null(entries_find(&entries, ENTRY_AUTH, LINK));
 }
 
-TEST(the_later_of_two_entries_counts)
+TEST_CASE_WITH(the_later_of_two_entries_counts, set_up, tear_down)
 {
     put_card(1, "old");
     put_card(1, "new");
     assert_memory_equal(card(1)->body->data, "new", 3);
     assert_int_equal(metrics.cache_entries, 1);
-    int64_t id = 1;
-    entries_put_absent(&entries, ENTRY_CARD, entries_key_of(&id), 0);
+    put_absent(1);
     assert_true(card(1)->negative);
     assert_int_equal(metrics.cache_entries, 1);
 }
 
-TEST(what_is_dropped_is_gone)
+TEST_CASE_WITH(what_is_dropped_is_gone, set_up, tear_down)
 {
-    int64_t id = 3;
     put_card(3, "three");
-    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
-    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
+    drop_card(3);
+    drop_card(3);
     assert_null(card(3));
     assert_int_equal(entries.positive.used, 0);
 }
 
-TEST(a_body_outlives_its_entry_while_it_is_referenced)
+TEST_CASE_WITH(a_body_outlives_its_entry_while_it_is_referenced, set_up, tear_down)
 {
-    int64_t id = 3;
     put_card(3, "three");
     struct blob *held = blob_ref(card(3)->body);
-    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
+    drop_card(3);
     assert_memory_equal(held->data, "three", 5);
     blob_unref(held);
 }
 
-TEST(a_body_with_a_headroom_holds_its_entry_and_outlives_it)
+TEST_CASE_WITH(a_body_with_a_headroom_holds_its_entry_and_outlives_it, set_up, tear_down)
 {
-    int64_t id = 3;
     struct blob *body = blob_new_headroom(SPAN("three"), ENTRY_HEADROOM);
-    entries_put(&entries, ENTRY_CARD, entries_key_of(&id), body, 0);
+    put_body(3, body);
     assert_ptr_equal(card(3), blob_block(body));
     assert_ptr_equal(card(3)->body, body);
     size_t one_block = entries.positive.used;
-    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
+    drop_card(3);
     assert_null(card(3));
     assert_memory_equal(body->data, "three", 5);
     blob_unref(body);
@@ -133,48 +145,41 @@ TEST(a_body_with_a_headroom_holds_its_entry_and_outlives_it)
     assert_true(entries.positive.used >= one_block);
 }
 
-TEST(a_headroom_serves_one_entry_only)
+TEST_CASE_WITH(a_headroom_serves_one_entry_only, set_up, tear_down)
 {
-    int64_t id = 1;
-    int64_t other = 2;
     struct blob *body = blob_new_headroom(SPAN("shared"), ENTRY_HEADROOM);
-    entries_put(&entries, ENTRY_CARD, entries_key_of(&id), body, 0);
-    entries_put(&entries, ENTRY_CARD, entries_key_of(&other), body, 0);
+    put_body(1, body);
+    put_body(2, body);
     assert_ptr_not_equal(card(2), card(1));
-    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
+    drop_card(1);
     assert_ptr_equal(card(2)->body, body);
     blob_unref(body);
     assert_memory_equal(card(2)->body->data, "shared", 6);
 }
 
-TEST(a_link_finds_its_card_as_long_as_both_are_there)
+TEST_CASE_WITH(a_link_finds_its_card_as_long_as_both_are_there, set_up, tear_down)
 {
-    static const struct span link = {"https://max.ru/x", 16};
     static const struct span alias = {"https://max.ru/y", 16};
-    int64_t id = 7;
-    entries_put(&entries, ENTRY_LINK, link, NULL, id);
-    entries_put(&entries, ENTRY_LINK, alias, NULL, id);
-    assert_null(linked(link));
-    put_card(id, "old");
+    entries_put(&entries, ENTRY_LINK, LINK, NULL, 7);
+    entries_put(&entries, ENTRY_LINK, alias, NULL, 7);
+    assert_null(linked(LINK));
+    put_card(7, "old");
     for (int i = 0; i < 2; i++) {
-        assert_ptr_equal(linked(link), card(id));
-        assert_ptr_equal(linked(alias), card(id));
+        assert_ptr_equal(linked(LINK), card(7));
+        assert_ptr_equal(linked(alias), card(7));
     }
-    put_card(id, "new");
+    put_card(7, "new");
     assert_memory_equal(linked(alias)->body->data, "new", 3);
     entries_drop(&entries, ENTRY_LINK, alias);
-    assert_memory_equal(linked(link)->body->data, "new", 3);
-    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
-    assert_null(linked(link));
+    assert_memory_equal(linked(LINK)->body->data, "new", 3);
+    drop_card(7);
+    assert_null(linked(LINK));
 }
 
-TEST(the_bytes_stay_within_the_budget_and_the_oldest_go)
+TEST_CASE_WITH(the_bytes_stay_within_the_budget_and_the_oldest_go, set_up, tear_down)
 {
-    char text[1000];
-    memset(text, 'x', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
     for (int64_t id = 0; id < 5000; id++) {
-        put_card(id, text);
+        put_text(id, 999);
         assert_true(entries.positive.used <= entries.positive.budget);
     }
     assert_null(card(0));
@@ -183,16 +188,16 @@ TEST(the_bytes_stay_within_the_budget_and_the_oldest_go)
     assert_int_equal(metrics.cache_bytes, entries.positive.used + entries.negative.used);
 }
 
-TEST(what_does_not_exist_cannot_push_out_what_does)
+TEST_CASE_WITH(what_does_not_exist_cannot_push_out_what_does, set_up, tear_down)
 {
     put_card(-1, "here");
     for (int64_t id = 0; id < 100000; id++)
-        entries_put_absent(&entries, ENTRY_CARD, entries_key_of(&id), 0);
+        put_absent(id);
     assert_non_null(card(-1));
     assert_true(entries.negative.used <= entries.negative.budget);
 }
 
-TEST(an_entry_larger_than_the_budget_pushes_out_nothing)
+TEST_CASE_WITH(an_entry_larger_than_the_budget_pushes_out_nothing, set_up, tear_down)
 {
     put_card(1, "small");
     put_text(2, BUDGET);
@@ -200,7 +205,7 @@ TEST(an_entry_larger_than_the_budget_pushes_out_nothing)
     assert_non_null(card(1));
 }
 
-TEST(a_changed_channel_takes_the_body_off_its_page_alone)
+TEST_CASE_WITH(a_changed_channel_takes_the_body_off_its_page_alone, set_up, tear_down)
 {
     put_page(1, 100, 100);
     put_page(2, 200, 50);
@@ -213,7 +218,7 @@ TEST(a_changed_channel_takes_the_body_off_its_page_alone)
     assert_non_null(page(2)->body);
 }
 
-TEST(a_page_put_again_replaces_its_members)
+TEST_CASE_WITH(a_page_put_again_replaces_its_members, set_up, tear_down)
 {
     put_page(1, 100, 100);
     put_page(1, 500, 10);
@@ -221,17 +226,6 @@ TEST(a_page_put_again_replaces_its_members)
     assert_non_null(page(1)->body);
     entries_invalidate_page_of(&entries, 509);
     assert_null(page(1)->body);
-}
-
-TEST(dropping_the_pages_leaves_the_rest)
-{
-    put_card(1, "one");
-    put_page(1, 100, 100);
-    put_page(2, 200, 100);
-    entries_drop_pages(&entries);
-    assert_null(page(1));
-    assert_null(page(2));
-    assert_non_null(card(1));
 }
 
 /* Reclaims all there is, no more than so many steps a time; returns how many steps there were. */
@@ -249,9 +243,10 @@ static int reclaim(int at_once)
     return all;
 }
 
-TEST(dropped_pages_are_dead_at_once_and_freed_in_steps)
+TEST_CASE_WITH(dropped_pages_are_dead_at_once_and_freed_in_steps, set_up, tear_down)
 {
     enum { PAGES = 10 };
+    put_card(1, "one");
     size_t without = entries.positive.used;
     for (int64_t n = 1; n <= PAGES; n++)
         put_page(n, 100 * n, 100);
@@ -259,6 +254,7 @@ TEST(dropped_pages_are_dead_at_once_and_freed_in_steps)
     assert_true(entries.positive.used > without);
     for (int64_t n = 1; n <= PAGES; n++)
         assert_null(page(n));
+    assert_non_null(card(1));
     put_page(3, 100, 100); /* of the new index: it takes the place of a dead one */
     entries_invalidate_page_of(&entries, 999);
     assert_non_null(page(3)->body);
@@ -271,21 +267,24 @@ TEST(dropped_pages_are_dead_at_once_and_freed_in_steps)
     assert_int_equal(entries.positive.used, without);
 }
 
-TEST(what_was_cleared_is_never_found_and_freed_in_steps)
+TEST_CASE_WITH(what_was_cleared_is_never_found_and_freed_in_steps, set_up, tear_down)
 {
-    static const struct span link = {"https://max.ru/x", 16};
     enum { CARDS = 2000, STEP = 7 };
+    const int64_t none = CARDS;
     size_t without = entries.positive.used;
     for (int64_t id = 0; id < CARDS; id++)
         put_card(id, "old");
-    entries_put(&entries, ENTRY_LINK, link, NULL, 5);
-    assert_non_null(linked(link));
+    put_absent(none);
+    entries_put(&entries, ENTRY_LINK, LINK, NULL, 5);
+    assert_non_null(linked(LINK));
     put_page(1, 0, 100);
     entries_drop_pages(&entries);
     put_page(2, 100, 100);
     size_t before = metrics.cache_bytes;
     entries_clear(&entries);
     assert_int_equal(metrics.cache_bytes, before); /* until it is freed */
+    assert_null(card(none));
+    assert_null(page(2));
     for (int64_t id = 0; id < CARDS; id++) {
         assert_null(card(id));
         if (id % 100 == 0)
@@ -300,9 +299,11 @@ TEST(what_was_cleared_is_never_found_and_freed_in_steps)
     entries_clear(&entries);
     (void)reclaim(STEP);
     assert_int_equal(entries.positive.used, without);
+    assert_int_equal(metrics.cache_entries, 0);
+    assert_int_equal(entries.negative.used, 0);
 }
 
-TEST(what_is_dead_goes_before_anything_is_evicted)
+TEST_CASE_WITH(what_is_dead_goes_before_anything_is_evicted, set_up, tear_down)
 {
     enum { SIZE = 1000, CARDS = BUDGET / SIZE / 2 };
     for (int64_t id = 0; id < CARDS; id++)
@@ -319,7 +320,7 @@ TEST(what_is_dead_goes_before_anything_is_evicted)
     assert_non_null(card(0));
 }
 
-TEST(room_for_a_large_entry_is_made_in_steps)
+TEST_CASE_WITH(room_for_a_large_entry_is_made_in_steps, set_up, tear_down)
 {
     enum { SMALL = 100, LARGE = BUDGET / 2 };
     int64_t id = 0;
@@ -339,21 +340,7 @@ TEST(room_for_a_large_entry_is_made_in_steps)
     assert_non_null(card(-3));
 }
 
-TEST(clearing_leaves_nothing)
-{
-    int64_t id = 5;
-    put_card(1, "one");
-    put_page(1, 100, 100);
-    entries_put_absent(&entries, ENTRY_CARD, entries_key_of(&id), 0);
-    entries_clear(&entries);
-    assert_null(card(1));
-    assert_null(card(5));
-    assert_null(page(1));
-    (void)reclaim(1);
-    assert_int_equal(metrics.cache_bytes, 0);
-}
-
-TEST(without_a_budget_nothing_is_kept)
+TEST_CASE_WITH(without_a_budget_nothing_is_kept, set_up, tear_down)
 {
     struct entries none;
     int64_t id = 1;
@@ -366,32 +353,4 @@ TEST(without_a_budget_nothing_is_kept)
     entries_clear(&none);
     entries_fini(&none);
     blob_unref(body);
-}
-
-#define IN_A_CACHE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_A_CACHE(what_was_put_in_is_found_by_kind_and_key),
-        IN_A_CACHE(the_later_of_two_entries_counts),
-        IN_A_CACHE(what_is_dropped_is_gone),
-        IN_A_CACHE(a_body_outlives_its_entry_while_it_is_referenced),
-        IN_A_CACHE(a_body_with_a_headroom_holds_its_entry_and_outlives_it),
-        IN_A_CACHE(a_headroom_serves_one_entry_only),
-        IN_A_CACHE(a_link_finds_its_card_as_long_as_both_are_there),
-        IN_A_CACHE(the_bytes_stay_within_the_budget_and_the_oldest_go),
-        IN_A_CACHE(what_does_not_exist_cannot_push_out_what_does),
-        IN_A_CACHE(an_entry_larger_than_the_budget_pushes_out_nothing),
-        IN_A_CACHE(a_changed_channel_takes_the_body_off_its_page_alone),
-        IN_A_CACHE(a_page_put_again_replaces_its_members),
-        IN_A_CACHE(dropping_the_pages_leaves_the_rest),
-        IN_A_CACHE(dropped_pages_are_dead_at_once_and_freed_in_steps),
-        IN_A_CACHE(what_was_cleared_is_never_found_and_freed_in_steps),
-        IN_A_CACHE(what_is_dead_goes_before_anything_is_evicted),
-        IN_A_CACHE(room_for_a_large_entry_is_made_in_steps),
-        IN_A_CACHE(clearing_leaves_nothing),
-        IN_A_CACHE(without_a_budget_nothing_is_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,6 +147,20 @@ static struct fetch *find(enum cache_query_type type, int64_t number, struct spa
     return fetches_find(&fetches, &(struct cache_query){.target = type, .number = number, .link = link});
 }
 
+/* Fetches card 7; the reply is evaluated when the command has been sent. */
+#define fetch_card(reply, expected)                  \
+    do {                                             \
+        (void)begin_card(7);                         \
+        answer("HMGET test:card:7 ", reply);         \
+        assert_int_equal(result.status, (expected)); \
+    } while (0)
+
+static void expect_confirmed(enum cache_status status)
+{
+    fetches_confirm(&fetches, CATALOGUE_PRESENT);
+    assert_int_equal(result.status, status);
+}
+
 static const struct entry *entry(enum entry_kind kind, int64_t number)
 {
     return entries_peek(&entries, kind, entries_key_of(&number));
@@ -160,7 +174,7 @@ static void push(const char *key)
 
 /* --- cards --- */
 
-TEST(a_card_is_one_command_and_is_cached)
+TEST_CASE_WITH(a_card_is_one_command_and_is_cached, set_up, tear_down)
 {
     struct fetch *f = begin_card(7);
     assert_string_equal(fake_redis_next(),
@@ -183,7 +197,7 @@ TEST(a_card_is_one_command_and_is_cached)
     assert_null(find(QUERY_CARD, 7, SPAN_ABSENT));
 }
 
-TEST(a_card_that_does_not_exist_waits_for_a_check)
+TEST_CASE_WITH(a_card_that_does_not_exist_waits_for_a_check, set_up, tear_down)
 {
     (void)begin_card(-7);
     answer("HMGET test:card:-7 ", reply_card(NULL, NULL));
@@ -196,31 +210,25 @@ TEST(a_card_that_does_not_exist_waits_for_a_check)
     assert_int_equal(result.status, CACHE_NOT_FOUND);
 }
 
-TEST(an_invalid_reply_fails_the_fetch_and_nothing_is_cached)
+TEST_CASE_WITH(an_invalid_reply_fails_the_fetch_and_nothing_is_cached, set_up, tear_down)
 {
     static const char *const replies[] = {"+OK\r\n", "*1\r\n$1\r\n1\r\n", "_\r\n", "-ERR no\r\n"};
     for (size_t i = 0; i < TEST_COUNT(replies); i++) {
-        (void)begin_card(7);
-        answer("HMGET", reply_of(replies[i]));
-        assert_int_equal(result.status, CACHE_UNAVAILABLE);
+        fetch_card(reply_of(replies[i]), CACHE_UNAVAILABLE);
         assert_null(entry(ENTRY_CARD, 7));
     }
     assert_int_equal(ended, 4);
     assert_int_equal(metrics.redis_error_replies_total, 1);
-    (void)begin_card(7);
-    answer("HMGET", &resp_oversize);
-    assert_int_equal(result.status, CACHE_UNAVAILABLE);
+    fetch_card(&resp_oversize, CACHE_UNAVAILABLE);
 }
 
-TEST(values_that_do_not_parse_are_counted)
+TEST_CASE_WITH(values_that_do_not_parse_are_counted, set_up, tear_down)
 {
-    (void)begin_card(7);
-    answer("HMGET", reply_row(CHANNEL_CARD, "seven", "x", "now"));
-    assert_int_equal(result.status, CACHE_FOUND);
+    fetch_card(reply_row(CHANNEL_CARD, "seven", "x", "now"), CACHE_FOUND);
     assert_int_equal(metrics.invalid_values_total, 2);
 }
 
-TEST(the_newest_update_that_is_not_of_the_future_is_told)
+TEST_CASE_WITH(the_newest_update_that_is_not_of_the_future_is_told, set_up, tear_down)
 {
     static const char *const updates[] = {"2026-01-02T00:00:00", "2026-01-01T00:00:00", "2999-01-01T00:00:00",
                                           "2026-01-02T00:00:0x"};
@@ -231,21 +239,11 @@ TEST(the_newest_update_that_is_not_of_the_future_is_told)
     }
 }
 
-TEST(a_lost_connection_loses_the_fetch)
-{
-    (void)begin_card(7);
-    fake_redis_answer(NULL);
-    assert_int_equal(ended, 1);
-    assert_true(lost);
-}
-
-TEST(without_tracking_nothing_is_cached)
+TEST_CASE_WITH(without_tracking_nothing_is_cached, set_up, tear_down)
 {
     invalidation_lost(&invalidation, 0, 0, false);
     invalidation_connected(&invalidation, false);
-    (void)begin_card(7);
-    answer("HMGET", reply_card("7", "seven"));
-    assert_int_equal(result.status, CACHE_FOUND);
+    fetch_card(reply_card("7", "seven"), CACHE_FOUND);
     (void)begin_page(1);
     answer("ZCARD", reply_integer(1));
     answer("ZRANGE", reply_words("7"));
@@ -257,7 +255,7 @@ TEST(without_tracking_nothing_is_cached)
 
 /* --- keys --- */
 
-TEST(a_key_is_checked_in_front_of_the_card)
+TEST_CASE_WITH(a_key_is_checked_in_front_of_the_card, set_up, tear_down)
 {
     struct fetch *f = begin_query((struct cache_query){.target = QUERY_CARD, .number = 7}, true, NULL);
     assert_non_null(f);
@@ -270,7 +268,7 @@ TEST(a_key_is_checked_in_front_of_the_card)
     assert_int_equal(result.status, CACHE_FOUND);
 }
 
-TEST(an_invalid_key_gets_nothing_and_that_is_checked)
+TEST_CASE_WITH(an_invalid_key_gets_nothing_and_that_is_checked, set_up, tear_down)
 {
     (void)begin_query((struct cache_query){.target = QUERY_CARD, .number = 7}, true, NULL);
     answer("SISMEMBER", reply_integer(0));
@@ -278,8 +276,7 @@ TEST(an_invalid_key_gets_nothing_and_that_is_checked)
     answer("HMGET", reply_card("7", "seven"));
     assert_int_equal(ended, 0);
     assert_int_equal(checks, 1);
-    fetches_confirm(&fetches, CATALOGUE_PRESENT);
-    assert_int_equal(result.status, CACHE_KEY_INVALID);
+    expect_confirmed(CACHE_KEY_INVALID);
     assert_string_equal(body, "");
     (void)begin_query((struct cache_query){.target = QUERY_AUTH_ONLY}, true, NULL);
     answer("SISMEMBER", reply_integer(1));
@@ -293,7 +290,7 @@ TEST(an_invalid_key_gets_nothing_and_that_is_checked)
 
 /* --- links --- */
 
-TEST(a_link_is_followed_to_its_card)
+TEST_CASE_WITH(a_link_is_followed_to_its_card, set_up, tear_down)
 {
     struct fetch *f = begin_link();
     assert_ptr_equal(find(QUERY_CARD_BY_LINK, 0, LINK), f);
@@ -307,19 +304,17 @@ TEST(a_link_is_followed_to_its_card)
     assert_non_null(entry(ENTRY_CARD, 7));
 }
 
-TEST(a_link_that_leads_nowhere_is_cached_as_such)
+TEST_CASE_WITH(a_link_that_leads_nowhere_is_cached_as_such, set_up, tear_down)
 {
     (void)begin_link();
     answer("GET", reply_of("_\r\n"));
     assert_true(entries_peek(&entries, ENTRY_LINK, LINK)->negative);
     assert_int_equal(entries_peek(&entries, ENTRY_LINK, LINK)->value, 1);
-    fetches_confirm(&fetches, CATALOGUE_PRESENT);
-    assert_int_equal(result.status, CACHE_NOT_FOUND);
+    expect_confirmed(CACHE_NOT_FOUND);
     (void)begin_link();
     answer("GET", reply_string("seven"));
     assert_int_equal(metrics.invalid_values_total, 1);
-    fetches_confirm(&fetches, CATALOGUE_PRESENT);
-    assert_int_equal(result.status, CACHE_NOT_FOUND);
+    expect_confirmed(CACHE_NOT_FOUND);
     entries_drop(&entries, ENTRY_LINK, LINK);
     (void)begin_link();
     answer("GET", reply_integer(7));
@@ -340,7 +335,7 @@ static void answer_index(int64_t size, const char *ids)
     answer("ZRANGE test:index", reply_words(ids));
 }
 
-TEST(a_page_is_its_index_and_then_the_missing_summaries)
+TEST_CASE_WITH(a_page_is_its_index_and_then_the_missing_summaries, set_up, tear_down)
 {
     struct blob *two = blob_new(SPAN("{\"two\":2}"));
     const int64_t id = 2;
@@ -372,7 +367,7 @@ TEST(a_page_is_its_index_and_then_the_missing_summaries)
     assert_int_equal(fetches.page_members.used, 0);
 }
 
-TEST(a_known_page_needs_its_missing_summaries_alone)
+TEST_CASE_WITH(a_known_page_needs_its_missing_summaries_alone, set_up, tear_down)
 {
     struct page_builder *known = page_builder_new(1);
     (void)begin_page(1);
@@ -393,7 +388,7 @@ TEST(a_known_page_needs_its_missing_summaries_alone)
     assert_non_null(page(1)->body);
 }
 
-TEST(a_page_with_a_missing_member_is_read_again_once)
+TEST_CASE_WITH(a_page_with_a_missing_member_is_read_again_once, set_up, tear_down)
 {
     (void)begin_page(1);
     for (int i = 0; i < 2; i++) {
@@ -415,7 +410,7 @@ TEST(a_page_with_a_missing_member_is_read_again_once)
     assert_null(page(1)->body);
 }
 
-TEST(a_page_that_is_complete_at_the_second_time_lacks_nothing)
+TEST_CASE_WITH(a_page_that_is_complete_at_the_second_time_lacks_nothing, set_up, tear_down)
 {
     (void)begin_page(1);
     answer_index(1, "2");
@@ -428,7 +423,7 @@ TEST(a_page_that_is_complete_at_the_second_time_lacks_nothing)
     assert_non_null(page(1));
 }
 
-TEST(a_broken_card_costs_itself_and_not_its_page)
+TEST_CASE_WITH(a_broken_card_costs_itself_and_not_its_page, set_up, tear_down)
 {
     (void)begin_page(1);
     answer_index(3, "1 2 3");
@@ -442,13 +437,12 @@ TEST(a_broken_card_costs_itself_and_not_its_page)
     assert_int_equal(checks, 0);
 }
 
-TEST(an_empty_page_waits_for_a_check)
+TEST_CASE_WITH(an_empty_page_waits_for_a_check, set_up, tear_down)
 {
     (void)begin_page(1);
     answer_index(0, "");
     assert_int_equal(checks, 1);
-    fetches_confirm(&fetches, CATALOGUE_PRESENT);
-    assert_int_equal(result.status, CACHE_FOUND);
+    expect_confirmed(CACHE_FOUND);
     assert_int_equal(result.last_page, 1);
     (void)begin_page(9); /* beyond the last there is nothing to expect */
     answer_index(5, "");
@@ -456,7 +450,7 @@ TEST(an_empty_page_waits_for_a_check)
     assert_int_equal(ended, 2);
 }
 
-TEST(the_last_page_agrees_with_what_was_read)
+TEST_CASE_WITH(the_last_page_agrees_with_what_was_read, set_up, tear_down)
 {
     (void)begin_page(2);
     answer_index(300, "1"); /* the index shrank between the two */
@@ -464,7 +458,7 @@ TEST(the_last_page_agrees_with_what_was_read)
     assert_int_equal(result.last_page, 2);
 }
 
-TEST(a_page_is_not_cached_when_a_channel_is_invalidated_in_flight)
+TEST_CASE_WITH(a_page_is_not_cached_when_a_channel_is_invalidated_in_flight, set_up, tear_down)
 {
     (void)begin_page(1);
     answer_index(2, "1 2");
@@ -482,7 +476,7 @@ TEST(a_page_is_not_cached_when_a_channel_is_invalidated_in_flight)
     assert_non_null(page(1));
 }
 
-TEST(a_page_is_not_cached_when_the_index_is_invalidated_in_flight)
+TEST_CASE_WITH(a_page_is_not_cached_when_the_index_is_invalidated_in_flight, set_up, tear_down)
 {
     (void)begin_page(1);
     answer_index(1, "1");
@@ -497,7 +491,7 @@ TEST(a_page_is_not_cached_when_the_index_is_invalidated_in_flight)
     assert_non_null(page(1));
 }
 
-TEST(nothing_of_the_index_is_cached_while_its_change_is_deferred)
+TEST_CASE_WITH(nothing_of_the_index_is_cached_while_its_change_is_deferred, set_up, tear_down)
 {
     (void)begin_page(1);
     invalidation_push(&invalidation, SPAN("invalidate"), reply_string("test:index"), true);
@@ -509,26 +503,23 @@ TEST(nothing_of_the_index_is_cached_while_its_change_is_deferred)
     assert_non_null(entry(ENTRY_SUMMARY, 1));
 }
 
-TEST(invalid_replies_of_the_index_fail_the_page)
+TEST_CASE_WITH(invalid_replies_of_the_index_fail_the_page, set_up, tear_down)
 {
-    (void)begin_page(1);
-    answer("ZCARD", reply_string("1"));
-    answer("ZRANGE", reply_words("1"));
-    assert_int_equal(result.status, CACHE_UNAVAILABLE);
-    (void)begin_page(1);
-    answer("ZCARD", reply_integer(1));
-    answer("ZRANGE", reply_string("1"));
-    assert_int_equal(result.status, CACHE_UNAVAILABLE);
-    (void)begin_page(1);
-    answer("ZCARD", reply_integer(1));
-    answer("ZRANGE", reply_of("*1\r\n:1\r\n"));
-    assert_int_equal(result.status, CACHE_UNAVAILABLE);
+    static const char *const replies[][2] = {
+        {"$1\r\n1\r\n", "*1\r\n$1\r\n1\r\n"}, {":1\r\n", "$1\r\n1\r\n"}, {":1\r\n", "*1\r\n:1\r\n"}};
+    for (size_t i = 0; i < TEST_COUNT(replies); i++) {
+        (void)begin_page(1);
+        answer("ZCARD", reply_of(replies[i][0]));
+        answer("ZRANGE", reply_of(replies[i][1]));
+        assert_int_equal(result.status, CACHE_UNAVAILABLE);
+    }
+    assert_int_equal(ended, 3);
     assert_int_equal(metrics.cache_entries, 0);
 }
 
 /* --- sharing --- */
 
-TEST(invalidated_fetches_are_not_joined)
+TEST_CASE_WITH(invalidated_fetches_are_not_joined, set_up, tear_down)
 {
     (void)begin_card(7);
     push("test:card:8");
@@ -556,21 +547,9 @@ TEST(invalidated_fetches_are_not_joined)
     fake_redis_answer(NULL);
 }
 
-TEST(all_requests_of_a_fetch_are_told)
-{
-    struct list others[3];
-    struct fetch *f = begin_card(7);
-    for (size_t i = 0; i < TEST_COUNT(others); i++)
-        fetch_join(f, &others[i]);
-    fake_redis_answer(reply_card("7", "seven"));
-    assert_true(list_empty(&request));
-    for (size_t i = 0; i < TEST_COUNT(others); i++)
-        assert_true(list_empty(&others[i]));
-}
-
 /* --- waiting --- */
 
-TEST(a_fetch_waits_for_a_connection)
+TEST_CASE_WITH(a_fetch_waits_for_a_connection, set_up, tear_down)
 {
     struct cache_query q = {.target = QUERY_CARD, .number = 7};
     invalidation_lost(&invalidation, 0, 0, false);
@@ -593,7 +572,7 @@ TEST(a_fetch_waits_for_a_connection)
     assert_true(list_empty(&fetches.waiting));
 }
 
-TEST(a_fetch_that_nobody_waits_for_is_ended_by_its_last_reply)
+TEST_CASE_WITH(a_fetch_that_nobody_waits_for_is_ended_by_its_last_reply, set_up, tear_down)
 {
     struct fetch *f = begin_page(1);
     answer("ZCARD", reply_integer(1));
@@ -609,7 +588,7 @@ TEST(a_fetch_that_nobody_waits_for_is_ended_by_its_last_reply)
     assert_int_equal(ended, 1);
 }
 
-TEST(a_check_that_fails_or_is_lost_ends_those_that_wait_for_it)
+TEST_CASE_WITH(a_check_that_fails_or_is_lost_ends_those_that_wait_for_it, set_up, tear_down)
 {
     static const enum catalogue_state states[] = {CATALOGUE_UNKNOWN, CATALOGUE_MISSING, CATALOGUE_LOST};
     for (size_t i = 0; i < TEST_COUNT(states); i++) {
@@ -622,7 +601,7 @@ TEST(a_check_that_fails_or_is_lost_ends_those_that_wait_for_it)
     }
 }
 
-TEST(what_lacks_something_is_read_again_when_the_keys_may_have_gone_meanwhile)
+TEST_CASE_WITH(what_lacks_something_is_read_again_when_the_keys_may_have_gone_meanwhile, set_up, tear_down)
 {
     (void)begin_card(7);
     push("test:api_keys");
@@ -643,7 +622,7 @@ TEST(what_lacks_something_is_read_again_when_the_keys_may_have_gone_meanwhile)
     assert_int_equal(ended, 2);
 }
 
-TEST(what_cannot_be_sent_fails_after_the_replies_to_what_was)
+TEST_CASE_WITH(what_cannot_be_sent_fails_after_the_replies_to_what_was, set_up, tear_down)
 {
     struct cache_query q = {.target = QUERY_CARD, .number = 7};
     fake_redis.sends_left = 0;
@@ -658,7 +637,7 @@ TEST(what_cannot_be_sent_fails_after_the_replies_to_what_was)
     assert_null(page(1));
 }
 
-TEST(the_audit_reads_any_entry_but_results_of_keys)
+TEST_CASE_WITH(the_audit_reads_any_entry_but_results_of_keys, set_up, tear_down)
 {
     struct audit_subject subject = {ENTRY_CARD, 7, SPAN_ABSENT};
     static const char *const commands[] = {
@@ -676,43 +655,4 @@ TEST(the_audit_reads_any_entry_but_results_of_keys)
         fake_redis_init();
     }
     assert_int_equal(metrics.redis_commands_total, 0);
-}
-
-#define OF_A_FETCH(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        OF_A_FETCH(a_card_is_one_command_and_is_cached),
-        OF_A_FETCH(a_card_that_does_not_exist_waits_for_a_check),
-        OF_A_FETCH(an_invalid_reply_fails_the_fetch_and_nothing_is_cached),
-        OF_A_FETCH(values_that_do_not_parse_are_counted),
-        OF_A_FETCH(the_newest_update_that_is_not_of_the_future_is_told),
-        OF_A_FETCH(a_lost_connection_loses_the_fetch),
-        OF_A_FETCH(without_tracking_nothing_is_cached),
-        OF_A_FETCH(a_key_is_checked_in_front_of_the_card),
-        OF_A_FETCH(an_invalid_key_gets_nothing_and_that_is_checked),
-        OF_A_FETCH(a_link_is_followed_to_its_card),
-        OF_A_FETCH(a_link_that_leads_nowhere_is_cached_as_such),
-        OF_A_FETCH(a_page_is_its_index_and_then_the_missing_summaries),
-        OF_A_FETCH(a_known_page_needs_its_missing_summaries_alone),
-        OF_A_FETCH(a_page_with_a_missing_member_is_read_again_once),
-        OF_A_FETCH(a_page_that_is_complete_at_the_second_time_lacks_nothing),
-        OF_A_FETCH(a_broken_card_costs_itself_and_not_its_page),
-        OF_A_FETCH(an_empty_page_waits_for_a_check),
-        OF_A_FETCH(the_last_page_agrees_with_what_was_read),
-        OF_A_FETCH(a_page_is_not_cached_when_a_channel_is_invalidated_in_flight),
-        OF_A_FETCH(a_page_is_not_cached_when_the_index_is_invalidated_in_flight),
-        OF_A_FETCH(nothing_of_the_index_is_cached_while_its_change_is_deferred),
-        OF_A_FETCH(invalid_replies_of_the_index_fail_the_page),
-        OF_A_FETCH(invalidated_fetches_are_not_joined),
-        OF_A_FETCH(all_requests_of_a_fetch_are_told),
-        OF_A_FETCH(a_fetch_waits_for_a_connection),
-        OF_A_FETCH(a_fetch_that_nobody_waits_for_is_ended_by_its_last_reply),
-        OF_A_FETCH(a_check_that_fails_or_is_lost_ends_those_that_wait_for_it),
-        OF_A_FETCH(what_lacks_something_is_read_again_when_the_keys_may_have_gone_meanwhile),
-        OF_A_FETCH(what_cannot_be_sent_fails_after_the_replies_to_what_was),
-        OF_A_FETCH(the_audit_reads_any_entry_but_results_of_keys),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,30 +4,11 @@
  */
 #include "cache/cache.h"
 
-#include "base/clock.h"
 #include "redis/connection.h"
 #include "unit/fake_redis.h"
+#include "unit/fixtures/cache_clock.h"
 
 enum { BUDGET = 1 << 20, STALE_LIMIT_MS = 30000, STALE_KEYS_LIMIT_MS = 10000, TIMEOUT_MS = 500 };
-
-/* --- time --- */
-
-static uint64_t now_ms;
-
-uint64_t clock_now_ns(void)
-{
-    return now_ms * 1000000;
-}
-
-uint64_t clock_boot_ms(void)
-{
-    return now_ms;
-}
-
-void clock_stamp_utc(char out[CLOCK_STAMP_LEN])
-{
-    memset(out, '0', CLOCK_STAMP_LEN);
-}
 
 /* --- the connection, in place of the real one --- */
 
@@ -211,7 +192,7 @@ static void answer_api_keys(void)
 /* The handshake is over; the catalogue is there. */
 static void connect_redis(void)
 {
-    connection.last_pong_ms = now_ms;
+    connection.last_pong_ms = clock_ms;
     connection.options.on_handshake_done(connection.options.arg);
     answer_check(1);
     assert_true(connection.ready);
@@ -225,14 +206,21 @@ static void push(const char *key)
 
 static void heartbeat(void)
 {
-    connection.last_pong_ms = now_ms;
+    connection.last_pong_ms = clock_ms;
     connection.options.on_heartbeat(connection.options.arg);
+}
+
+static void reconnect(void)
+{
+    lose();
+    connect_redis();
+    answer_api_keys();
 }
 
 static int set_up_with(size_t cache_size)
 {
     fake_redis_init();
-    now_ms = 1000000;
+    clock_ms = 1000000;
     metrics = (struct cache_metrics){0};
     connections = 0;
     closed = false;
@@ -287,13 +275,21 @@ static int tear_down(void **state)
     return 0;
 }
 
+/* Redis replies that the key is valid, where it was asked, and with card 7. */
+static void expect_fetched(const struct asked *a, bool with_key, const char *title)
+{
+    if (with_key)
+        answer("SISMEMBER", reply_integer(1));
+    answer("HMGET test:card:7 ", reply_card("7", title));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+}
+
 /* Puts card 7 into the cache. */
 static void cache_card(const char *title)
 {
     const struct asked *a = get(0, QUERY_CARD, 7);
     assert_false(a->done);
-    answer("HMGET test:card:7 ", reply_card("7", title));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect_fetched(a, false, title);
 }
 
 static void cache_page(void)
@@ -308,7 +304,7 @@ static void cache_page(void)
 
 /* --- hits and misses --- */
 
-TEST(a_card_is_fetched_once_and_then_a_hit)
+TEST_CASE_WITH(a_card_is_fetched_once_and_then_a_hit, set_up, tear_down)
 {
     cache_card("seven");
     const struct asked *a = get(1, QUERY_CARD, 7);
@@ -322,7 +318,7 @@ TEST(a_card_is_fetched_once_and_then_a_hit)
     assert_int_equal(fake_redis.count, 0);
 }
 
-TEST(requests_for_the_same_share_one_fetch)
+TEST_CASE_WITH(requests_for_the_same_share_one_fetch, set_up, tear_down)
 {
     const struct asked *first = get(0, QUERY_CARD, 7);
     const struct asked *second = get(1, QUERY_CARD, 7);
@@ -330,14 +326,13 @@ TEST(requests_for_the_same_share_one_fetch)
     assert_int_equal(fake_redis.count, 1);
     assert_int_equal(metrics.cache_coalesced_total, 2);
     cache_cancel(&asked[2].request);
-    answer("HMGET", reply_card("7", "seven"));
-    expect(first, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect_fetched(first, false, "seven");
     expect(second, CACHE_FOUND, CACHE_SOURCE_COALESCED);
     assert_false(third->done);
     assert_string_equal(first->body, second->body);
 }
 
-TEST(a_card_that_does_not_exist_is_a_hit_after_a_check)
+TEST_CASE_WITH(a_card_that_does_not_exist_is_a_hit_after_a_check, set_up, tear_down)
 {
     const struct asked *a = get(0, QUERY_CARD, 8);
     answer("HMGET", reply_card(NULL, NULL));
@@ -354,18 +349,16 @@ TEST(a_card_that_does_not_exist_is_a_hit_after_a_check)
     expect(&asked[2], CACHE_FOUND, CACHE_SOURCE_MISS);
 }
 
-TEST(a_link_is_a_hit_with_its_card)
+TEST_CASE_WITH(a_link_is_a_hit_with_its_card, set_up, tear_down)
 {
     const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
     answer("GET test:link:https://max.ru/x", reply_string("7"));
-    answer("HMGET test:card:7 ", reply_card("7", "seven"));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect_fetched(a, false, "seven");
     for (int i = 0; i < 2; i++)
         expect_hit(get(1, QUERY_CARD_BY_LINK, 0), CACHE_FOUND);
     push("test:card:7");
     a = get(1, QUERY_CARD_BY_LINK, 0); /* its channel is known: one command */
-    answer("HMGET test:card:7 ", reply_card("7", "new"));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect_fetched(a, false, "new");
     assert_non_null(strstr(a->body, "new"));
     push("test:link:https://max.ru/x");
     a = get(1, QUERY_CARD_BY_LINK, 0);
@@ -375,7 +368,7 @@ TEST(a_link_is_a_hit_with_its_card)
     expect_hit(get(1, QUERY_CARD_BY_LINK, 0), CACHE_NOT_FOUND);
 }
 
-TEST(a_page_is_composed_again_when_one_summary_has_changed)
+TEST_CASE_WITH(a_page_is_composed_again_when_one_summary_has_changed, set_up, tear_down)
 {
     cache_page();
     expect_hit(get(1, QUERY_PAGE, 1), CACHE_FOUND);
@@ -391,7 +384,7 @@ TEST(a_page_is_composed_again_when_one_summary_has_changed)
 
 /* A page that was in flight when its channel changed leaves the new summary behind, and the page without
  * body. */
-TEST(a_page_whose_summaries_are_all_cached_needs_no_redis)
+TEST_CASE_WITH(a_page_whose_summaries_are_all_cached_needs_no_redis, set_up, tear_down)
 {
     cache_page();
     push("test:card:2");
@@ -405,7 +398,7 @@ TEST(a_page_whose_summaries_are_all_cached_needs_no_redis)
     assert_int_equal(fake_redis.count, 0);
 }
 
-TEST(a_page_beyond_the_last_is_a_hit_where_the_index_is_known)
+TEST_CASE_WITH(a_page_beyond_the_last_is_a_hit_where_the_index_is_known, set_up, tear_down)
 {
     cache_page();
     const struct asked *a = get(1, QUERY_PAGE, 2);
@@ -422,17 +415,13 @@ TEST(a_page_beyond_the_last_is_a_hit_where_the_index_is_known)
     lose();
 }
 
-TEST(without_a_cache_each_request_checks_its_key)
+TEST_CASE_WITH(without_a_cache_each_request_checks_its_key, set_up_uncached, tear_down)
 {
     for (int i = 0; i < 2; i++) {
         const struct asked *a = get(0, QUERY_CARD, 7);
         const struct asked *b = get(1, QUERY_CARD, 7);
-        answer("SISMEMBER", reply_integer(1));
-        answer("HMGET", reply_card("7", "seven"));
-        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-        answer("SISMEMBER", reply_integer(1));
-        answer("HMGET", reply_card("7", "seven"));
-        expect(b, CACHE_FOUND, CACHE_SOURCE_MISS);
+        expect_fetched(a, true, "seven");
+        expect_fetched(b, true, "seven");
     }
     assert_int_equal(fake_redis.count, 0);
     assert_int_equal(metrics.cache_entries, 0);
@@ -440,31 +429,29 @@ TEST(without_a_cache_each_request_checks_its_key)
 
 /* --- freshness --- */
 
-TEST(beyond_the_lease_redis_is_asked)
+TEST_CASE_WITH(beyond_the_lease_redis_is_asked, set_up, tear_down)
 {
     cache_card("seven");
-    now_ms += 3000;
+    clock_ms += 3000;
     expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
-    now_ms++;
+    clock_ms++;
     const struct asked *a = get(1, QUERY_CARD, 7);
-    answer("SISMEMBER", reply_integer(1));
-    answer("HMGET", reply_card("7", "new"));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    connection.last_pong_ms = now_ms;
+    expect_fetched(a, true, "new");
+    connection.last_pong_ms = clock_ms;
     expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
 }
 
-TEST(entries_are_stale_while_redis_is_away)
+TEST_CASE_WITH(entries_are_stale_while_redis_is_away, set_up, tear_down)
 {
     cache_card("seven");
     lose();
     assert_int_equal(connections, 0);
-    assert_int_equal(cache_lost_ms(cache), now_ms);
-    now_ms += STALE_KEYS_LIMIT_MS - 1;
+    assert_int_equal(cache_lost_ms(cache), clock_ms);
+    clock_ms += STALE_KEYS_LIMIT_MS - 1;
     expect(get(1, QUERY_CARD, 7), CACHE_FOUND, CACHE_SOURCE_STALE);
     expect(get_as(1, 'x', QUERY_CARD, 7), CACHE_KEY_INVALID, CACHE_SOURCE_STALE);
     assert_int_equal(metrics.cache_stale_hits_total, 2);
-    now_ms++;
+    clock_ms++;
     assert_false(get(1, QUERY_CARD, 7)->done);
     connect_redis();
     assert_int_equal(connections, 1);
@@ -473,17 +460,15 @@ TEST(entries_are_stale_while_redis_is_away)
     cache_cancel(&asked[1].request);
 }
 
-TEST(a_new_connection_begins_with_an_empty_cache)
+TEST_CASE_WITH(a_new_connection_begins_with_an_empty_cache, set_up, tear_down)
 {
     cache_card("seven");
-    lose();
-    connect_redis();
-    answer_api_keys();
+    reconnect();
     cache_card("new");
     assert_int_equal(metrics.cache_flushes_total, 2);
 }
 
-TEST(requests_of_a_lost_connection_begin_anew)
+TEST_CASE_WITH(requests_of_a_lost_connection_begin_anew, set_up, tear_down)
 {
     const struct asked *card = get(0, QUERY_CARD, 7);
     const struct asked *page = get(1, QUERY_PAGE, 1);
@@ -492,14 +477,12 @@ TEST(requests_of_a_lost_connection_begin_anew)
     assert_false(page->done);
     connect_redis();
     answer("SCARD", reply_integer(1)); /* of the API keys, and then the two requests with their keys */
-    answer("SISMEMBER", reply_integer(1));
-    answer("HMGET", reply_card("7", "seven"));
-    expect(card, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect_fetched(card, true, "seven");
     lose();
     cache_cancel(&asked[1].request);
 }
 
-TEST(a_lost_card_of_a_link_is_asked_for_by_its_link_again)
+TEST_CASE_WITH(a_lost_card_of_a_link_is_asked_for_by_its_link_again, set_up, tear_down)
 {
     (void)get(0, QUERY_CARD_BY_LINK, 0);
     answer("GET", reply_string("7"));
@@ -519,7 +502,7 @@ TEST(a_lost_card_of_a_link_is_asked_for_by_its_link_again)
 
 /* --- invalidations --- */
 
-TEST(a_change_of_everything_is_applied_after_a_check)
+TEST_CASE_WITH(a_change_of_everything_is_applied_after_a_check, set_up, tear_down)
 {
     cache_card("seven");
     push(NULL);
@@ -528,9 +511,7 @@ TEST(a_change_of_everything_is_applied_after_a_check)
     assert_int_equal(metrics.cache_flushes_total, 1);
     answer_check(1);
     assert_int_equal(metrics.cache_flushes_total, 2);
-    answer("SISMEMBER", reply_integer(1));
-    answer("HMGET", reply_card("7", "new"));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect_fetched(a, true, "new");
     answer_api_keys();
     const struct asked *b = get(1, QUERY_CARD, 7);
     if (!b->done) /* it was read before everything was dropped, or after */
@@ -538,7 +519,7 @@ TEST(a_change_of_everything_is_applied_after_a_check)
     assert_non_null(strstr(b->body, "new"));
 }
 
-TEST(a_change_of_the_keys_is_applied_after_a_check)
+TEST_CASE_WITH(a_change_of_the_keys_is_applied_after_a_check, set_up, tear_down)
 {
     cache_card("seven");
     push("test:api_keys");
@@ -556,7 +537,7 @@ TEST(a_change_of_the_keys_is_applied_after_a_check)
     expect_hit(get_as(1, 'x', QUERY_CARD, 7), CACHE_FOUND);
 }
 
-TEST(a_missing_catalogue_ends_the_connection_and_the_cache_serves_on)
+TEST_CASE_WITH(a_missing_catalogue_ends_the_connection_and_the_cache_serves_on, set_up, tear_down)
 {
     cache_card("seven");
     push(NULL);
@@ -580,7 +561,7 @@ TEST(a_missing_catalogue_ends_the_connection_and_the_cache_serves_on)
     assert_int_equal(metrics.catalogue_missing, 0);
 }
 
-TEST(a_redis_that_refuses_the_check_is_taken_into_use)
+TEST_CASE_WITH(a_redis_that_refuses_the_check_is_taken_into_use, set_up_alone, tear_down)
 {
     connection.options.on_handshake_done(connection.options.arg);
     answer("SCARD", reply_of("-LOADING x\r\n"));
@@ -590,46 +571,13 @@ TEST(a_redis_that_refuses_the_check_is_taken_into_use)
     answer("SCARD", reply_of("-LOADING x\r\n"));
     answer("SISMEMBER", reply_integer(1));
     answer("HMGET", reply_card(NULL, NULL));
-    now_ms += 1000;
+    clock_ms += 1000;
     answer("SCARD", reply_of("-LOADING x\r\n")); /* of the request's check */
     answer("ZCARD", reply_of("-LOADING x\r\n"));
     expect(a, CACHE_UNAVAILABLE, CACHE_SOURCE_MISS);
 }
 
 /* --- the audit --- */
-
-TEST(a_change_that_was_not_told_suspends_the_cache)
-{
-    cache_card("seven");
-    for (int i = 0; fake_redis.count == 0 && i < 100; i++) {
-        heartbeat();
-        if (strncmp(fake_redis_next(), "SCARD", 5) == 0)
-            answer_check(1);
-    }
-    answer("HMGET test:card:7 ", reply_card("7", "other"));
-    answer_check(1);
-    heartbeat();
-    answer_check(1);
-    expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
-    heartbeat();
-    answer_check(1);
-    assert_int_equal(metrics.cache_audit_failures_total, 1);
-    assert_int_equal(metrics.cache_suspended, 1);
-    for (int i = 0; i < 2; i++) {
-        const struct asked *a = get(1, QUERY_CARD, 7);
-        answer("SISMEMBER", reply_integer(1));
-        answer("HMGET", reply_card("7", "other"));
-        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    }
-    heartbeat(); /* no audit any more */
-    answer_check(1);
-    assert_int_equal(fake_redis.count, 0);
-    lose();
-    connect_redis();
-    answer_api_keys();
-    assert_int_equal(metrics.cache_suspended, 0);
-    cache_card("other");
-}
 
 /* A heartbeat at which the audit reads card 7, and finds another title. */
 static void suspect_card(void)
@@ -646,6 +594,26 @@ static void suspect_card(void)
     answer_check(1);
 }
 
+TEST_CASE_WITH(a_change_that_was_not_told_suspends_the_cache, set_up, tear_down)
+{
+    suspect_card();
+    expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
+    heartbeat();
+    answer_check(1);
+    assert_int_equal(metrics.cache_audit_failures_total, 1);
+    assert_int_equal(metrics.cache_suspended, 1);
+    for (int i = 0; i < 2; i++) {
+        const struct asked *a = get(1, QUERY_CARD, 7);
+        expect_fetched(a, true, "other");
+    }
+    heartbeat(); /* no audit any more */
+    answer_check(1);
+    assert_int_equal(fake_redis.count, 0);
+    reconnect();
+    assert_int_equal(metrics.cache_suspended, 0);
+    cache_card("other");
+}
+
 static void expect_no_failure(void)
 {
     for (int i = 0; i < 3; i++) {
@@ -655,23 +623,20 @@ static void expect_no_failure(void)
     assert_int_equal(metrics.cache_audit_failures_total, 0);
 }
 
-TEST(a_change_that_was_told_late_does_not)
+TEST_CASE_WITH(a_change_that_was_told_late_does_not, set_up, tear_down)
 {
     suspect_card();
     push("test:card:7");
     expect_no_failure();
-}
-
-TEST(a_change_of_everything_that_was_told_late_does_not_either)
-{
+    reconnect();
     suspect_card();
-    push(NULL);
+    push(NULL); /* or a change of everything */
     answer_check(1);
     answer_api_keys();
     expect_no_failure();
 }
 
-TEST(a_page_in_flight_is_not_joined_when_the_index_has_changed)
+TEST_CASE_WITH(a_page_in_flight_is_not_joined_when_the_index_has_changed, set_up, tear_down)
 {
     const struct asked *old = get(0, QUERY_PAGE, 1);
     assert_false(get(1, QUERY_PAGE, 1)->done);
@@ -690,7 +655,7 @@ TEST(a_page_in_flight_is_not_joined_when_the_index_has_changed)
     assert_non_null(strstr(new->body, "two"));
 }
 
-TEST(a_number_of_keys_that_changed_untold_suspends_the_cache)
+TEST_CASE_WITH(a_number_of_keys_that_changed_untold_suspends_the_cache, set_up, tear_down)
 {
     for (int i = 0; i < 3; i++) {
         heartbeat();
@@ -705,12 +670,12 @@ TEST(a_number_of_keys_that_changed_untold_suspends_the_cache)
 static void await_timer(void)
 {
     for (int i = 0; i < 2; i++) {
-        now_ms += TIMEOUT_MS;
+        clock_ms += TIMEOUT_MS;
         (void)uv_run(&loop, UV_RUN_ONCE);
     }
 }
 
-TEST(requests_that_wait_too_long_are_answered)
+TEST_CASE_WITH(requests_that_wait_too_long_are_answered, set_up_alone, tear_down)
 {
     const struct asked *a = get(0, QUERY_CARD, 7);
     const struct asked *b = get(1, QUERY_CARD, 7);
@@ -722,61 +687,22 @@ TEST(requests_that_wait_too_long_are_answered)
     assert_int_equal(fake_redis.count, 0); /* they waited for a connection */
 }
 
-TEST(a_deadline_counts_after_another_look_at_the_socket)
+TEST_CASE_WITH(a_deadline_counts_after_another_look_at_the_socket, set_up, tear_down)
 {
     const struct asked *a = get(0, QUERY_CARD, 7);
-    now_ms += TIMEOUT_MS;
+    clock_ms += TIMEOUT_MS;
     (void)uv_run(&loop, UV_RUN_ONCE); /* the timer has ended, but the reply may be there */
     assert_false(a->done);
-    answer("HMGET", reply_card("7", "seven"));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect_fetched(a, false, "seven");
     (void)uv_run(&loop, UV_RUN_DEFAULT);
 }
 
-TEST(a_full_cache_is_reclaimed_between_polls)
+TEST_CASE_WITH(a_full_cache_is_reclaimed_between_polls, set_up, tear_down)
 {
     cache_page();
     cache_card("seven");
-    lose();
-    connect_redis();
-    answer_api_keys();
+    reconnect();
     (void)uv_run(&loop, UV_RUN_NOWAIT);
     assert_int_equal(metrics.cache_entries, 0);
     lose();
-}
-
-#define CONNECTED(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CONNECTED(a_card_is_fetched_once_and_then_a_hit),
-        CONNECTED(requests_for_the_same_share_one_fetch),
-        CONNECTED(a_card_that_does_not_exist_is_a_hit_after_a_check),
-        CONNECTED(a_link_is_a_hit_with_its_card),
-        CONNECTED(a_page_is_composed_again_when_one_summary_has_changed),
-        CONNECTED(a_page_whose_summaries_are_all_cached_needs_no_redis),
-        CONNECTED(a_page_beyond_the_last_is_a_hit_where_the_index_is_known),
-        cmocka_unit_test_setup_teardown(without_a_cache_each_request_checks_its_key, set_up_uncached,
-                                        tear_down),
-        CONNECTED(beyond_the_lease_redis_is_asked),
-        CONNECTED(entries_are_stale_while_redis_is_away),
-        CONNECTED(a_new_connection_begins_with_an_empty_cache),
-        CONNECTED(requests_of_a_lost_connection_begin_anew),
-        CONNECTED(a_lost_card_of_a_link_is_asked_for_by_its_link_again),
-        CONNECTED(a_change_of_everything_is_applied_after_a_check),
-        CONNECTED(a_change_of_the_keys_is_applied_after_a_check),
-        CONNECTED(a_missing_catalogue_ends_the_connection_and_the_cache_serves_on),
-        cmocka_unit_test_setup_teardown(a_redis_that_refuses_the_check_is_taken_into_use, set_up_alone,
-                                        tear_down),
-        CONNECTED(a_change_that_was_not_told_suspends_the_cache),
-        CONNECTED(a_change_that_was_told_late_does_not),
-        CONNECTED(a_change_of_everything_that_was_told_late_does_not_either),
-        CONNECTED(a_page_in_flight_is_not_joined_when_the_index_has_changed),
-        CONNECTED(a_number_of_keys_that_changed_untold_suspends_the_cache),
-        cmocka_unit_test_setup_teardown(requests_that_wait_too_long_are_answered, set_up_alone, tear_down),
-        CONNECTED(a_deadline_counts_after_another_look_at_the_socket),
-        CONNECTED(a_full_cache_is_reclaimed_between_polls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

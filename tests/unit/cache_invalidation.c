@@ -1,25 +1,8 @@
 /* Which push means what, and when entries may be served or stored. */
 #include "cache/invalidation.h"
 
-#include "base/clock.h"
 #include "unit/fake_redis.h"
-
-static uint64_t now_ms;
-
-uint64_t clock_now_ns(void)
-{
-    return now_ms * 1000000;
-}
-
-uint64_t clock_boot_ms(void)
-{
-    return now_ms;
-}
-
-void clock_stamp_utc(char out[CLOCK_STAMP_LEN])
-{
-    memset(out, '0', CLOCK_STAMP_LEN);
-}
+#include "unit/fixtures/cache_clock.h"
 
 static struct keyspace keyspace;
 static struct cache_metrics metrics;
@@ -69,12 +52,12 @@ static int set_up(void **state)
 {
     const struct invalidation_subscriber subscriber = {on_card, on_link, on_noticed, on_drop, on_check, NULL};
     (void)state;
-    now_ms = 1000000;
+    clock_ms = 1000000;
     metrics = (struct cache_metrics){0};
     told[0] = '\0';
     assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
     assert_int_equal(invalidation_init(&invalidation, &keyspace, &metrics, &loop_lag, true, &subscriber), 0);
-    assert_int_equal(invalidation_freshness(&invalidation, now_ms, now_ms, 1000), FRESHNESS_NONE);
+    assert_int_equal(invalidation_freshness(&invalidation, clock_ms, clock_ms, 1000), FRESHNESS_NONE);
     assert_false(invalidation_may_store(&invalidation));
     invalidation_connected(&invalidation, true);
     assert_string_equal(told, "drop 1"); /* what an older connection brought */
@@ -98,12 +81,26 @@ static void expect(const char *key, bool checking, const char *expected)
     assert_string_equal(told, expected);
 }
 
-static enum freshness freshness(uint64_t leased_ms)
+static void expect_applied(const char *expected)
 {
-    return invalidation_freshness(&invalidation, now_ms, leased_ms, 30000);
+    told[0] = '\0';
+    invalidation_apply(&invalidation);
+    assert_string_equal(told, expected);
 }
 
-TEST(keys_are_told_by_their_names)
+static void expect_lost(bool missing, const char *expected)
+{
+    told[0] = '\0';
+    invalidation_lost(&invalidation, clock_ms, UINT64_MAX, missing);
+    assert_string_equal(told, expected);
+}
+
+static enum freshness freshness(uint64_t leased_ms)
+{
+    return invalidation_freshness(&invalidation, clock_ms, leased_ms, 30000);
+}
+
+TEST_CASE_WITH(keys_are_told_by_their_names, set_up, tear_down)
 {
     expect("test:card:7", false, "card 7");
     expect("test:card:-9223372036854775808", false, "card -9223372036854775808");
@@ -114,7 +111,7 @@ TEST(keys_are_told_by_their_names)
     assert_int_equal(metrics.cache_invalidations_total, 5);
 }
 
-TEST(names_of_other_keys_mean_nothing)
+TEST_CASE_WITH(names_of_other_keys_mean_nothing, set_up, tear_down)
 {
     static const char *const others[] = {"test:card:",
                                          "test:card:x",
@@ -138,64 +135,58 @@ TEST(names_of_other_keys_mean_nothing)
     assert_string_equal(told, "");
 }
 
-TEST(an_element_that_cannot_be_read_means_everything)
+TEST_CASE_WITH(an_element_that_cannot_be_read_means_everything, set_up, tear_down)
 {
     invalidation_push(&invalidation, SPAN("invalidate"), &resp_oversize, false);
     assert_string_equal(told, "noticed 1, check 0");
     assert_int_equal(invalidation_deferred(&invalidation), INVALIDATED_ALL);
 }
 
-TEST(deferred_changes_are_dropped_after_the_check)
+TEST_CASE_WITH(deferred_changes_are_dropped_after_the_check, set_up, tear_down)
 {
     expect("test:index", false, "noticed 2, check 0");
     assert_int_equal(invalidation_deferred(&invalidation), INVALIDATED_INDEX);
     assert_true(invalidation_may_store(&invalidation));
     assert_false(invalidation_may_store_index(&invalidation));
     expect("test:api_keys", false, "noticed 4, check 0");
-    assert_int_equal(freshness(now_ms), FRESHNESS_FRESH);
-    told[0] = '\0';
-    invalidation_apply(&invalidation);
-    assert_string_equal(told, "drop 6");
+    assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
+    expect_applied("drop 6");
     assert_true(invalidation_may_store_index(&invalidation));
-    told[0] = '\0';
-    invalidation_apply(&invalidation);
-    assert_string_equal(told, "");
+    expect_applied("");
 }
 
-TEST(nothing_is_served_or_stored_while_everything_is_deferred)
+TEST_CASE_WITH(nothing_is_served_or_stored_while_everything_is_deferred, set_up, tear_down)
 {
-    assert_int_equal(freshness(now_ms), FRESHNESS_FRESH);
+    assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
     expect(NULL, false, "noticed 1, check 0");
-    assert_int_equal(freshness(now_ms), FRESHNESS_NONE);
+    assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
     assert_false(invalidation_may_store(&invalidation));
     assert_false(invalidation_may_store_index(&invalidation));
     expect(NULL, false, "noticed 1, check 0"); /* however often */
-    told[0] = '\0';
-    invalidation_apply(&invalidation);
-    assert_string_equal(told, "drop 1");
-    assert_int_equal(freshness(now_ms), FRESHNESS_FRESH);
+    expect_applied("drop 1");
+    assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
     assert_true(invalidation_may_store(&invalidation));
 }
 
 /* What changes all the time is not checked each time, unless a check is under way as it is. */
-TEST(frequent_changes_are_dropped_without_a_check)
+TEST_CASE_WITH(frequent_changes_are_dropped_without_a_check, set_up, tear_down)
 {
     expect("test:index", false, "noticed 2, check 0");
     invalidation_apply(&invalidation);
-    now_ms += INVALIDATION_CHECK_INTERVAL_MS - 1;
+    clock_ms += INVALIDATION_CHECK_INTERVAL_MS - 1;
     expect("test:index", false, "noticed 2, drop 2");
     expect("test:api_keys", false, "noticed 4, check 0"); /* these have their own interval */
     invalidation_apply(&invalidation);
     expect("test:api_keys", false, "noticed 4, drop 4");
     expect("test:index", true, "noticed 2, check 0");
     invalidation_apply(&invalidation);
-    now_ms += INVALIDATION_CHECK_INTERVAL_MS - 1;
+    clock_ms += INVALIDATION_CHECK_INTERVAL_MS - 1;
     expect("test:index", false, "noticed 2, drop 2");
-    now_ms++;
+    clock_ms++;
     expect("test:index", false, "noticed 2, check 0");
 }
 
-TEST(changes_that_may_leave_no_keys_are_doubts)
+TEST_CASE_WITH(changes_that_may_leave_no_keys_are_doubts, set_up, tear_down)
 {
     uint64_t before = invalidation_doubts(&invalidation);
     expect("test:index", false, "noticed 2, check 0");
@@ -209,66 +200,61 @@ TEST(changes_that_may_leave_no_keys_are_doubts)
     assert_int_equal(invalidation_doubts(&invalidation), before + 3);
 }
 
-TEST(entries_are_fresh_within_the_lease)
+TEST_CASE_WITH(entries_are_fresh_within_the_lease, set_up, tear_down)
 {
-    uint64_t leased_ms = now_ms;
-    now_ms += INVALIDATION_LEASE_MS;
+    uint64_t leased_ms = clock_ms;
+    clock_ms += INVALIDATION_LEASE_MS;
     assert_int_equal(freshness(leased_ms), FRESHNESS_FRESH);
-    now_ms++;
+    clock_ms++;
     assert_int_equal(freshness(leased_ms), FRESHNESS_NONE);
-    assert_int_equal(freshness(now_ms), FRESHNESS_FRESH);
+    assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
 }
 
-TEST(after_a_loss_entries_are_stale_for_the_limit)
+TEST_CASE_WITH(after_a_loss_entries_are_stale_for_the_limit, set_up, tear_down)
 {
-    uint64_t lost_ms = now_ms;
-    invalidation_lost(&invalidation, now_ms, UINT64_MAX, false);
-    assert_string_equal(told, "");
+    uint64_t lost_ms = clock_ms;
+    expect_lost(false, "");
     assert_int_equal(invalidation_lost_ms(&invalidation), lost_ms);
     assert_false(invalidation_may_store(&invalidation));
-    now_ms += 29999;
+    clock_ms += 29999;
     assert_int_equal(freshness(0), FRESHNESS_STALE);
-    now_ms++;
-    assert_int_equal(freshness(now_ms), FRESHNESS_NONE);
+    clock_ms++;
+    assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
     invalidation_connected(&invalidation, true);
     assert_string_equal(told, "drop 1");
-    assert_int_equal(freshness(now_ms), FRESHNESS_FRESH);
+    assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
 }
 
-TEST(what_was_lost_before_it_was_noticed_is_as_old_as_that)
+TEST_CASE_WITH(what_was_lost_before_it_was_noticed_is_as_old_as_that, set_up, tear_down)
 {
-    uint64_t leased_ms = now_ms;
-    now_ms += 10000; /* the process was stopped */
+    uint64_t leased_ms = clock_ms;
+    clock_ms += 10000; /* the process was stopped */
     invalidation_lost(&invalidation, leased_ms, UINT64_MAX, false);
     assert_int_equal(invalidation_lost_ms(&invalidation), leased_ms + INVALIDATION_LEASE_MS);
     invalidation_connected(&invalidation, true);
-    invalidation_lost(&invalidation, now_ms, now_ms - 5000, false); /* a replica without master */
-    assert_int_equal(invalidation_lost_ms(&invalidation), now_ms - 5000);
+    invalidation_lost(&invalidation, clock_ms, clock_ms - 5000, false); /* a replica without master */
+    assert_int_equal(invalidation_lost_ms(&invalidation), clock_ms - 5000);
     invalidation_connected(&invalidation, true);
     expect(NULL, false, "noticed 1, check 0");
-    now_ms += 700;
+    clock_ms += 700;
     expect("test:index", true, "noticed 2, check 0");
-    invalidation_lost(&invalidation, now_ms, UINT64_MAX, true);
-    assert_int_equal(invalidation_lost_ms(&invalidation), now_ms - 700); /* when the first was told */
+    invalidation_lost(&invalidation, clock_ms, UINT64_MAX, true);
+    assert_int_equal(invalidation_lost_ms(&invalidation), clock_ms - 700); /* when the first was told */
 }
 
-TEST(a_loss_applies_what_is_deferred_unless_the_catalogue_is_missing)
+TEST_CASE_WITH(a_loss_applies_what_is_deferred_unless_the_catalogue_is_missing, set_up, tear_down)
 {
     expect("test:api_keys", false, "noticed 4, check 0");
-    told[0] = '\0';
-    invalidation_lost(&invalidation, now_ms, UINT64_MAX, false);
-    assert_string_equal(told, "drop 4");
-    now_ms += 1000;
+    expect_lost(false, "drop 4");
+    clock_ms += 1000;
     invalidation_connected(&invalidation, true);
     expect(NULL, false, "noticed 1, check 0");
-    told[0] = '\0';
-    invalidation_lost(&invalidation, now_ms, UINT64_MAX, true);
-    assert_string_equal(told, "");
+    expect_lost(true, "");
     assert_int_equal(invalidation_deferred(&invalidation), 0);
     assert_int_equal(freshness(0), FRESHNESS_STALE);
 }
 
-TEST(suspension_ends_with_the_connection)
+TEST_CASE_WITH(suspension_ends_with_the_connection, set_up, tear_down)
 {
     expect("test:index", false, "noticed 2, check 0");
     told[0] = '\0';
@@ -276,53 +262,31 @@ TEST(suspension_ends_with_the_connection)
     assert_string_equal(told, "drop 1");
     assert_int_equal(metrics.cache_suspended, 1);
     assert_int_equal(invalidation_deferred(&invalidation), 0);
-    assert_int_equal(freshness(now_ms), FRESHNESS_NONE);
+    assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
     assert_false(invalidation_may_store(&invalidation));
     expect("test:card:7", false, "");
     expect(NULL, false, "");
-    invalidation_lost(&invalidation, now_ms, UINT64_MAX, false);
-    assert_int_equal(freshness(now_ms), FRESHNESS_NONE); /* not even stale */
+    invalidation_lost(&invalidation, clock_ms, UINT64_MAX, false);
+    assert_int_equal(freshness(clock_ms), FRESHNESS_NONE); /* not even stale */
     invalidation_connected(&invalidation, true);
     assert_int_equal(metrics.cache_suspended, 0);
-    assert_int_equal(freshness(now_ms), FRESHNESS_FRESH);
+    assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
     expect("test:card:7", false, "card 7");
 }
 
-TEST(without_tracking_or_a_cache_nothing_is_stored_or_served)
+TEST_CASE_WITH(without_tracking_or_a_cache_nothing_is_stored_or_served, set_up, tear_down)
 {
     const struct invalidation_subscriber subscriber = {on_card, on_link, on_noticed, on_drop, on_check, NULL};
     struct invalidation off;
-    invalidation_lost(&invalidation, now_ms, UINT64_MAX, false);
+    invalidation_lost(&invalidation, clock_ms, UINT64_MAX, false);
     invalidation_connected(&invalidation, false);
     assert_false(invalidation_may_store(&invalidation));
-    assert_int_equal(freshness(now_ms), FRESHNESS_NONE);
-    invalidation_lost(&invalidation, now_ms, UINT64_MAX, false);
-    assert_int_equal(freshness(now_ms), FRESHNESS_NONE);
+    assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
+    invalidation_lost(&invalidation, clock_ms, UINT64_MAX, false);
+    assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
     assert_int_equal(invalidation_init(&off, &keyspace, &metrics, &loop_lag, false, &subscriber), 0);
     invalidation_connected(&off, true);
     assert_false(invalidation_may_store(&off));
-    assert_int_equal(invalidation_freshness(&off, now_ms, now_ms, 1000), FRESHNESS_NONE);
+    assert_int_equal(invalidation_freshness(&off, clock_ms, clock_ms, 1000), FRESHNESS_NONE);
     invalidation_fini(&off);
-}
-
-#define OF_PUSHES(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        OF_PUSHES(keys_are_told_by_their_names),
-        OF_PUSHES(names_of_other_keys_mean_nothing),
-        OF_PUSHES(an_element_that_cannot_be_read_means_everything),
-        OF_PUSHES(deferred_changes_are_dropped_after_the_check),
-        OF_PUSHES(nothing_is_served_or_stored_while_everything_is_deferred),
-        OF_PUSHES(frequent_changes_are_dropped_without_a_check),
-        OF_PUSHES(changes_that_may_leave_no_keys_are_doubts),
-        OF_PUSHES(entries_are_fresh_within_the_lease),
-        OF_PUSHES(after_a_loss_entries_are_stale_for_the_limit),
-        OF_PUSHES(what_was_lost_before_it_was_noticed_is_as_old_as_that),
-        OF_PUSHES(a_loss_applies_what_is_deferred_unless_the_catalogue_is_missing),
-        OF_PUSHES(suspension_ends_with_the_connection),
-        OF_PUSHES(without_tracking_or_a_cache_nothing_is_stored_or_served),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,52 +25,51 @@ static int evict(void)
     return (int)(victim - node);
 }
 
-TEST(without_hits_it_is_first_in_first_out)
+/* They are evicted in this order. */
+static void expect_evicted(const char *numbers)
 {
-    for (int i = 0; i < NODES; i++)
-        assert_int_equal(evict(), i);
+    for (; *numbers != '\0'; numbers++)
+        assert_int_equal(evict(), *numbers - '0');
+}
+
+TEST_CASE_WITH(without_hits_it_is_first_in_first_out, set_up, NULL)
+{
+    expect_evicted("01234");
     assert_null(sieve_victim(&sieve));
 }
 
-TEST(what_was_hit_is_passed_over_once)
+TEST_CASE_WITH(what_was_hit_is_passed_over_once, set_up, NULL)
 {
     sieve_hit(&node[0]);
     sieve_hit(&node[2]);
-    assert_int_equal(evict(), 1);
-    assert_int_equal(evict(), 3);
-    assert_int_equal(evict(), 4);
-    assert_int_equal(evict(), 0);
-    assert_int_equal(evict(), 2);
+    expect_evicted("13402");
 }
 
-TEST(the_hand_goes_on_from_where_it_stopped)
+TEST_CASE_WITH(the_hand_goes_on_from_where_it_stopped, set_up, NULL)
 {
     sieve_hit(&node[0]);
-    assert_int_equal(evict(), 1);
+    expect_evicted("1");
     sieve_hit(&node[0]); /* behind the hand: safe until it comes round again */
-    assert_int_equal(evict(), 2);
+    expect_evicted("2");
     sieve_add(&sieve, &node[1]);
-    assert_int_equal(evict(), 3);
-    assert_int_equal(evict(), 4);
-    assert_int_equal(evict(), 1);
+    expect_evicted("341");
 }
 
-TEST(when_all_were_hit_the_oldest_goes)
+TEST_CASE_WITH(when_all_were_hit_the_oldest_goes, set_up, NULL)
 {
     for (int i = 0; i < NODES; i++)
         sieve_hit(&node[i]);
-    assert_int_equal(evict(), 0);
+    expect_evicted("0");
 }
 
-TEST(the_node_under_the_hand_may_be_removed)
+TEST_CASE_WITH(the_node_under_the_hand_may_be_removed, set_up, NULL)
 {
     sieve_hit(&node[0]);
     assert_ptr_equal(sieve_victim(&sieve), &node[1]);
     sieve_remove(&sieve, &node[1]);
-    assert_int_equal(evict(), 2);
+    expect_evicted("2");
     sieve_remove(&sieve, &node[4]);
-    assert_int_equal(evict(), 3);
-    assert_int_equal(evict(), 0);
+    expect_evicted("30");
 }
 
 static int unmarked(const struct sieve_node *nodes, int count)
@@ -81,7 +80,7 @@ static int unmarked(const struct sieve_node *nodes, int count)
     return n;
 }
 
-TEST(the_hand_takes_a_bounded_number_of_steps)
+TEST_CASE(the_hand_takes_a_bounded_number_of_steps)
 {
     enum { MARKED = 3 * SIEVE_STEPS_MAX, SPENT = 100 };
     static struct sieve_node many[MARKED];
@@ -102,7 +101,7 @@ TEST(the_hand_takes_a_bounded_number_of_steps)
     }
 }
 
-TEST(steps_are_saved_while_few_are_needed)
+TEST_CASE(steps_are_saved_while_few_are_needed)
 {
     enum { MARKED = 10 * SIEVE_STEPS, UNMARKED = 2 * MARKED / SIEVE_STEPS };
     static struct sieve_node nodes[UNMARKED + MARKED];
@@ -118,7 +117,7 @@ TEST(steps_are_saved_while_few_are_needed)
     assert_ptr_equal(sieve_victim(&sieve), &nodes[UNMARKED + MARKED - 1]);
 }
 
-TEST(all_can_be_taken_at_once)
+TEST_CASE_WITH(all_can_be_taken_at_once, set_up, NULL)
 {
     struct list taken;
     list_init(&taken);
@@ -132,19 +131,4 @@ TEST(all_can_be_taken_at_once)
     assert_true(list_empty(&taken));
     sieve_add(&sieve, &node[3]);
     assert_ptr_equal(sieve_victim(&sieve), &node[3]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(without_hits_it_is_first_in_first_out, set_up),
-        cmocka_unit_test_setup(what_was_hit_is_passed_over_once, set_up),
-        cmocka_unit_test_setup(the_hand_goes_on_from_where_it_stopped, set_up),
-        cmocka_unit_test_setup(when_all_were_hit_the_oldest_goes, set_up),
-        cmocka_unit_test_setup(the_node_under_the_hand_may_be_removed, set_up),
-        cmocka_unit_test(the_hand_takes_a_bounded_number_of_steps),
-        cmocka_unit_test(steps_are_saved_while_few_are_needed),
-        cmocka_unit_test_setup(all_can_be_taken_at_once, set_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

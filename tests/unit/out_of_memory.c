@@ -65,7 +65,16 @@ static void with_each_failure(void attempt(bool *out_of_memory))
     fail_msg("no end of allocations");
 }
 
-static void append_much(bool *out_of_memory)
+/* A test whose body is such an attempt, and sets *out_of_memory. */
+#define EACH_FAILURE(name)                           \
+    static void attempt_##name(bool *out_of_memory); \
+    TEST_CASE(name)                                  \
+    {                                                \
+        with_each_failure(attempt_##name);           \
+    }                                                \
+    static void attempt_##name(bool *out_of_memory)
+
+EACH_FAILURE(buffer_is_in_error)
 {
     struct buf b = BUF_INIT;
     for (int i = 0; i < 500; i++)
@@ -75,23 +84,13 @@ static void append_much(bool *out_of_memory)
     buf_fini(&b);
 }
 
-TEST_CASE(buffer_is_in_error)
-{
-    with_each_failure(append_much);
-}
-
-static void make_error(bool *out_of_memory)
+EACH_FAILURE(body_is_null)
 {
     struct blob *b = document_error("channel not found");
     struct blob *tagged = blob_new_tagged(SPAN("body"));
     *out_of_memory = b == NULL || tagged == NULL;
     blob_unref(b);
     blob_unref(tagged);
-}
-
-TEST_CASE(body_is_null)
-{
-    with_each_failure(make_error);
 }
 
 /* A history that must be parsed, and needs the heap. */
@@ -106,7 +105,7 @@ static const char *long_history(void)
     return text;
 }
 
-static void write_history(bool *out_of_memory)
+EACH_FAILURE(history_is_in_error_not_invalid)
 {
     struct buf out = BUF_INIT;
     assert_int_equal(history_write(&out, span_of(long_history())), 0); /* the value is good */
@@ -114,12 +113,7 @@ static void write_history(bool *out_of_memory)
     buf_fini(&out);
 }
 
-TEST_CASE(history_is_in_error_not_invalid)
-{
-    with_each_failure(write_history);
-}
-
-static void write_channel(bool *out_of_memory)
+EACH_FAILURE(channel_is_in_error_not_incomplete)
 {
     struct channel_row row = {{{NULL, 0}}};
     struct buf out = BUF_INIT;
@@ -130,12 +124,7 @@ static void write_channel(bool *out_of_memory)
     buf_fini(&out);
 }
 
-TEST_CASE(channel_is_in_error_not_incomplete)
-{
-    with_each_failure(write_channel);
-}
-
-static void normalise_link(bool *out_of_memory)
+EACH_FAILURE(link_is_in_error)
 {
     const struct link_hosts hosts = {{"max.ru", 6}, {"web.max.ru", 10}};
     struct buf out = BUF_INIT;
@@ -143,11 +132,6 @@ static void normalise_link(bool *out_of_memory)
     *out_of_memory = buf_error(&out) == -ENOMEM;
     assert_true(link_is_stored_shape(&hosts, SPAN("https://max.ru/news")));
     buf_fini(&out);
-}
-
-TEST_CASE(link_is_in_error)
-{
-    with_each_failure(normalise_link);
 }
 
 static struct redis_options plain_options(char *url)
@@ -158,7 +142,7 @@ static struct redis_options plain_options(char *url)
     return (struct redis_options){url, password, empty, empty, empty, user, password};
 }
 
-static void read_targets(bool *out_of_memory)
+EACH_FAILURE(redis_address_is_out_of_memory_not_wrong)
 {
     static const char *const urls[] = {"redis://db", "rediss://user:password@[::1]:1/2",
                                        "unix://:password@/run/s",
@@ -178,17 +162,12 @@ static void read_targets(bool *out_of_memory)
     }
 }
 
-TEST_CASE(redis_address_is_out_of_memory_not_wrong)
-{
-    with_each_failure(read_targets);
-}
-
 struct values {
     struct redis_options redis;
     int64_t workers;
 };
 
-static void read_settings(bool *out_of_memory)
+EACH_FAILURE(settings_are_out_of_memory_not_wrong)
 {
     static const struct setting table[] = {
         REDIS_SETTINGS(struct values, redis),
@@ -208,11 +187,6 @@ static void read_settings(bool *out_of_memory)
     assert_int_equal(error.len, 0);
     settings_fini(&all, &v);
     buf_fini(&error);
-}
-
-TEST_CASE(settings_are_out_of_memory_not_wrong)
-{
-    with_each_failure(read_settings);
 }
 
 /* One line with that value through the log; `fail_at` counts from the start of the line. Returns its fields.
@@ -256,16 +230,11 @@ TEST_CASE(log_line_of_plain_texts_does_not_allocate)
     assert_false(failed);
 }
 
-static void start_log(bool *out_of_memory)
+EACH_FAILURE(log_that_could_not_start_can_start_later)
 {
     int err = log_start(STDERR_FILENO, LOG_ERROR);
     if (err != 0)
         assert_int_equal(err, -ENOMEM);
     *out_of_memory = err == -ENOMEM;
     log_stop();
-}
-
-TEST_CASE(log_that_could_not_start_can_start_later)
-{
-    with_each_failure(start_log);
 }

@@ -1,30 +1,21 @@
-/* A connection to Redis: handshake, replies in order, pushes, errors, servers that are no Redis; and its end.
+/*
+ * A connection to Redis: handshake, replies in order, pushes, errors, servers that are no Redis; its loss, at
+ * any moment and in any way, after which every command is told once, in order; its end; and its queue of
+ * pending commands.
  */
 #include <errno.h>
 #include <stdlib.h>
 
+#include "redis/pending.h"
 #include "support/tempdir.h"
 #include "support/text.h"
 #include "unit/fixtures/redis_fake.h"
 
 static struct fake_redis fake;
 
-static void begin(void)
+TEST_CASE(handshake_makes_the_connection_ready)
 {
-    fake_open(&fake);
-    session_begin(&fake, "127.0.0.1");
-}
-
-static void begin_ready(void)
-{
-    begin();
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
-}
-
-TEST(handshake_makes_the_connection_ready)
-{
-    begin();
+    session_open(&fake);
     session_connect();
     assert_false(redis_connection_is_ready(session.connection));
     assert_int_equal(session_send("ECHO", "early"), -ENOTCONN);
@@ -38,21 +29,20 @@ TEST(handshake_makes_the_connection_ready)
     assert_int_equal(session.lost, 0);
 }
 
-TEST(handshake_authenticates_and_selects)
+TEST_CASE(handshake_authenticates_and_selects)
 {
     static char user[] = "reader";
     static char password[] = "secret";
-    begin();
+    session_open(&fake);
     session.endpoint.user = user;
     session.endpoint.password = password;
     session.endpoint.db = 12;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     assert_buf(&fake.log, "HELLO 3 AUTH reader secret SETNAME test\nSELECT 12\nROLE\nPING\n");
     session_end();
 }
 
-TEST(local_socket_connects)
+TEST_CASE(local_socket_connects)
 {
     struct tempdir dir;
     char path[TEMPDIR_PATH_SIZE + 8];
@@ -64,31 +54,28 @@ TEST(local_socket_connects)
     session.endpoint.transport = REDIS_TRANSPORT_UNIX;
     session.endpoint.host = NULL;
     session.endpoint.path = path;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     assert_int_equal(session_send("ECHO", "x"), 0);
     SESSION_UNTIL(session.answered == 1);
     session_end();
     tempdir_fini(&dir);
 }
 
-TEST(missing_local_socket_is_tried_again)
+TEST_CASE(missing_local_socket_is_tried_again)
 {
     static char path[] = "/nonexistent/redis";
-    begin();
+    session_open(&fake);
     session.endpoint.transport = REDIS_TRANSPORT_UNIX;
     session.endpoint.host = NULL;
     session.endpoint.path = path;
-    session_connect();
-    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 3);
-    assert_int_equal(session.ready + session.lost, 0);
+    session_start_refused();
     session_end();
 }
 
-TEST(replies_keep_the_order_of_the_commands)
+TEST_CASE(replies_keep_the_order_of_the_commands)
 {
     enum { COUNT = 1000 };
-    begin_ready();
+    session_open_ready(&fake);
     for (int i = 0; i < COUNT; i++) {
         char number[16];
         (void)snprintf(number, sizeof number, "%d", i);
@@ -102,12 +89,11 @@ TEST(replies_keep_the_order_of_the_commands)
     session_end();
 }
 
-TEST(replies_may_arrive_in_single_bytes)
+TEST_CASE(replies_may_arrive_in_single_bytes)
 {
-    begin();
+    session_open(&fake);
     fake.slice = 1;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     for (int i = 0; i < 20; i++)
         assert_int_equal(session_send(i % 3 == 0 ? "FAIL" : "ECHO", "some text"), 0);
     SESSION_UNTIL(session.answered == 20);
@@ -115,18 +101,6 @@ TEST(replies_may_arrive_in_single_bytes)
         assert_int_equal(session.sent[i].errors, i % 3 == 0);
         assert_string_equal(session.sent[i].text, i % 3 == 0 ? "" : "some text");
     }
-    assert_int_equal(session.lost, 0);
-    session_end();
-}
-
-TEST(error_reply_keeps_the_connection)
-{
-    begin_ready();
-    assert_int_equal(session_send("FAIL", NULL), 0);
-    assert_int_equal(session_send("ECHO", "after"), 0);
-    SESSION_UNTIL(session.answered == 2);
-    assert_int_equal(session.sent[0].errors, 1);
-    assert_string_equal(session.sent[1].text, "after");
     assert_int_equal(session.lost, 0);
     session_end();
 }
@@ -142,19 +116,19 @@ static void send_once_more(struct session *s, const redisReply *reply)
     }
 }
 
-TEST(commands_may_be_sent_in_a_callback)
+TEST_CASE(commands_may_be_sent_in_a_callback)
 {
     sent_again = 0;
-    begin_ready();
+    session_open_ready(&fake);
     session.during_reply = send_once_more;
     assert_int_equal(session_send("ECHO", "first"), 0);
     SESSION_UNTIL(session.answered == 6);
     session_end();
 }
 
-TEST(pushes_are_not_replies)
+TEST_CASE(pushes_are_not_replies)
 {
-    begin_ready();
+    session_open_ready(&fake);
     fake_send(&fake, ">2\r\n$10\r\ninvalidate\r\n_\r\n");
     assert_int_equal(session_send("ECHO", "a"), 0);
     session_turn_for(20);
@@ -170,7 +144,7 @@ TEST(pushes_are_not_replies)
 /* Bytes that cannot be end the connection, and a new one is made. */
 static void check_lost_after(const char *bytes, bool with_command)
 {
-    begin_ready();
+    session_open_ready(&fake);
     if (with_command)
         assert_int_equal(session_send("HANG", NULL), 0);
     session_turn_for(5);
@@ -185,14 +159,14 @@ static void check_lost_after(const char *bytes, bool with_command)
     session_end();
 }
 
-TEST(reply_without_a_command_ends_the_connection)
+TEST_CASE(reply_without_a_command_ends_the_connection)
 {
     check_lost_after("+surprise\r\n", false);
     check_lost_after("-ERR surprise\r\n", false);
     check_lost_after("$3\r\nabc\r\n$3\r\nabc\r\n", true);
 }
 
-TEST(invalid_resp_ends_the_connection)
+TEST_CASE(invalid_resp_ends_the_connection)
 {
     check_lost_after("nonsense\r\n", false);
     check_lost_after("HTTP/1.1 400 Bad Request\r\n\r\n", true);
@@ -200,7 +174,7 @@ TEST(invalid_resp_ends_the_connection)
     check_lost_after("*99999999999999999999\r\n", true);
 }
 
-TEST(deeply_nested_reply_ends_the_connection)
+TEST_CASE(deeply_nested_reply_ends_the_connection)
 {
     struct buf deep = BUF_INIT;
     for (int i = 0; i < 10000; i++)
@@ -212,13 +186,11 @@ TEST(deeply_nested_reply_ends_the_connection)
 /* A handshake that fails is repeated, without telling the owner, until it succeeds. */
 static void check_retry(const char **reply, const char *error)
 {
-    begin();
+    session_open(&fake);
     session.endpoint.db = 1;
     const char *good = *reply;
     *reply = error;
-    session_connect();
-    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 3);
-    assert_int_equal(session.ready + session.lost, 0);
+    session_start_refused();
     assert_false(redis_connection_is_ready(session.connection));
     fake.hello = FAKE_HELLO;
     *reply = good;
@@ -227,7 +199,7 @@ static void check_retry(const char **reply, const char *error)
     session_end();
 }
 
-TEST(refused_handshake_is_tried_again)
+TEST_CASE(refused_handshake_is_tried_again)
 {
     check_retry(&fake.hello, "-WRONGPASS invalid username-password pair\r\n");
     check_retry(&fake.hello, "-ERR unknown command 'HELLO'\r\n");
@@ -238,80 +210,46 @@ TEST(refused_handshake_is_tried_again)
 
 /* --- closing: in every state and in every callback, with nothing left --- */
 
-/* Closes and lets the loop run dry; pending commands are told at once. */
-static void close_now(size_t owed)
-{
-    size_t before = session.answered;
-    session_close();
-    assert_int_equal(session.answered, before + owed);
-    assert_int_equal(session.closed, 0); /* from the loop, not from within */
-    session_end();
-    assert_int_equal(session.lost, 0);
-}
+enum state { BACKOFF, LOOK_UP, CONNECTING, HANDSHAKE, IDLE, NOT_WRITTEN, NOT_ANSWERED, STATES };
 
-TEST(close_during_the_backoff)
+/* Returns how many commands are pending then. */
+static size_t reach(enum state state)
 {
-    begin();
-    fake_stop_listening(&fake);
-    session_connect();
-    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 2);
-    close_now(0);
-}
-
-TEST(close_during_the_look_up)
-{
+    enum { COUNT = 200 };
     fake_open(&fake);
-    session_begin(&fake, "localhost");
+    session_begin(&fake, state == LOOK_UP ? "localhost" : "127.0.0.1");
+    fake.mute = state == HANDSHAKE;
+    if (state == BACKOFF)
+        fake_stop_listening(&fake);
     session_connect();
-    close_now(0);
-}
-
-TEST(close_while_connecting)
-{
-    begin();
-    session_connect();
-    close_now(0);
-}
-
-TEST(close_during_the_handshake)
-{
-    begin();
-    fake.mute = true;
-    session_connect();
-    SESSION_UNTIL(fake.log.len > 0);
-    close_now(0);
-}
-
-TEST(close_when_idle)
-{
-    begin();
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
-    close_now(0);
-}
-
-TEST(close_with_commands_that_are_not_written)
-{
-    begin();
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
-    for (int i = 0; i < 200; i++)
-        assert_int_equal(session_send("ECHO", "x"), 0);
-    close_now(200);
-    for (int i = 0; i < 200; i++)
-        assert_int_equal(session.sent[i].losses, 1);
-}
-
-TEST(close_with_commands_that_are_not_answered)
-{
-    begin();
-    session_connect();
+    if (state == BACKOFF)
+        SESSION_UNTIL(session.metrics.redis_disconnects_total >= 2);
+    if (state == HANDSHAKE)
+        SESSION_UNTIL(fake.log.len > 0);
+    if (state < IDLE)
+        return 0;
     SESSION_UNTIL(session.ready == 1);
     fake.mute = true;
-    for (int i = 0; i < 200; i++)
-        assert_int_equal(session_send("ECHO", "x"), 0);
-    session_turn_for(20);
-    close_now(200);
+    if (state == IDLE)
+        return 0;
+    session_send_many(COUNT, "x");
+    if (state == NOT_ANSWERED)
+        session_turn_for(20);
+    return COUNT;
+}
+
+TEST_CASE(close_in_every_state_tells_pending_commands_at_once)
+{
+    for (int i = 0; i < STATES; i++) {
+        size_t pending = reach((enum state)i);
+        session_close();
+        assert_int_equal(session.answered, pending);
+        assert_int_equal(session.closed, 0); /* from the loop, not from within */
+        session_end();
+        assert_int_equal(session.lost, 0);
+        for (size_t k = 0; k < pending; k++)
+            assert_int_equal(session.sent[k].losses, 1);
+    }
 }
 
 static void close_session(struct session *s)
@@ -327,58 +265,53 @@ static void close_at_first_callback(struct session *s, const redisReply *reply)
         close_session(s);
 }
 
-TEST(close_in_on_ready)
+/* It was closed by a callback, after so many losses. */
+static void end_closed(int lost)
 {
-    begin();
-    session.during_ready = close_session;
-    session_connect();
     SESSION_UNTIL(session.closed == 1);
     session_end();
-    assert_int_equal(session.lost, 0);
+    assert_int_equal(session.lost, lost);
 }
 
-TEST(close_in_a_reply_with_more_behind_it)
+TEST_CASE(close_in_on_ready)
 {
-    begin();
-    session.during_reply = close_at_first_callback;
+    session_open(&fake);
+    session.during_ready = close_session;
     session_connect();
-    SESSION_UNTIL(session.ready == 1);
-    for (int i = 0; i < 50; i++)
-        assert_int_equal(session_send("ECHO", "x"), 0);
-    SESSION_UNTIL(session.closed == 1);
-    session_end();
-    assert_int_equal(session.lost, 0);
+    end_closed(0);
+}
+
+TEST_CASE(close_in_a_reply_with_more_behind_it)
+{
+    session_open(&fake);
+    session.during_reply = close_at_first_callback;
+    session_start();
+    session_send_many(50, "x");
+    end_closed(0);
     assert_int_equal(session.sent[0].replies, 1);
     for (int i = 1; i < 50; i++)
         assert_int_equal(session.sent[i].losses, 1);
 }
 
-TEST(close_in_the_callback_of_a_lost_command)
+TEST_CASE(close_in_the_callback_of_a_lost_command)
 {
-    begin();
+    session_open(&fake);
     session.during_reply = close_at_first_callback;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     fake.mute = true;
-    for (int i = 0; i < 50; i++)
-        assert_int_equal(session_send("ECHO", "x"), 0);
+    session_send_many(50, "x");
     session_turn_for(20);
     fake_drop_all(&fake, false);
-    SESSION_UNTIL(session.closed == 1);
-    session_end();
-    assert_int_equal(session.lost, 1); /* the owner is told first */
+    end_closed(1); /* the owner is told first */
 }
 
-TEST(close_in_on_lost)
+TEST_CASE(close_in_on_lost)
 {
-    begin();
+    session_open(&fake);
     session.during_lost = close_session;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     fake_drop_all(&fake, false);
-    SESSION_UNTIL(session.closed == 1);
-    session_end();
-    assert_int_equal(session.lost, 1);
+    end_closed(1);
 }
 
 static int refused_sends;
@@ -392,16 +325,14 @@ static void try_send(struct session *s, const redisReply *reply)
     refused_sends++;
 }
 
-TEST(sending_is_refused_while_losses_are_told)
+TEST_CASE(sending_is_refused_while_losses_are_told)
 {
     refused_sends = 0;
-    begin();
+    session_open(&fake);
     session.during_reply = try_send;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     fake.mute = true;
-    for (int i = 0; i < 10; i++)
-        assert_int_equal(session_send("ECHO", "x"), 0);
+    session_send_many(10, "x");
     session_turn_for(20);
     fake_drop_all(&fake, false);
     SESSION_UNTIL(session.lost == 1);
@@ -410,34 +341,204 @@ TEST(sending_is_refused_while_losses_are_told)
     session_end();
 }
 
-int main(void)
+/* --- losing Redis --- */
+
+static void send_some(struct session *s)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(handshake_makes_the_connection_ready),
-        cmocka_unit_test(handshake_authenticates_and_selects),
-        cmocka_unit_test(local_socket_connects),
-        cmocka_unit_test(missing_local_socket_is_tried_again),
-        cmocka_unit_test(replies_keep_the_order_of_the_commands),
-        cmocka_unit_test(replies_may_arrive_in_single_bytes),
-        cmocka_unit_test(error_reply_keeps_the_connection),
-        cmocka_unit_test(commands_may_be_sent_in_a_callback),
-        cmocka_unit_test(pushes_are_not_replies),
-        cmocka_unit_test(reply_without_a_command_ends_the_connection),
-        cmocka_unit_test(invalid_resp_ends_the_connection),
-        cmocka_unit_test(deeply_nested_reply_ends_the_connection),
-        cmocka_unit_test(refused_handshake_is_tried_again),
-        cmocka_unit_test(close_during_the_backoff),
-        cmocka_unit_test(close_during_the_look_up),
-        cmocka_unit_test(close_while_connecting),
-        cmocka_unit_test(close_during_the_handshake),
-        cmocka_unit_test(close_when_idle),
-        cmocka_unit_test(close_with_commands_that_are_not_written),
-        cmocka_unit_test(close_with_commands_that_are_not_answered),
-        cmocka_unit_test(close_in_on_ready),
-        cmocka_unit_test(close_in_a_reply_with_more_behind_it),
-        cmocka_unit_test(close_in_the_callback_of_a_lost_command),
-        cmocka_unit_test(close_in_on_lost),
-        cmocka_unit_test(sending_is_refused_while_losses_are_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    (void)s;
+    assert_int_equal(session_send("ECHO", "one"), 0);
+    assert_int_equal(session_send("FAIL", NULL), 0);
+    assert_int_equal(session_send("ECHO", "two"), 0);
+}
+
+/* The server closes after so many bytes: what was not answered is lost, and the next connection serves again.
+ */
+static bool lose_after(long bytes)
+{
+    session_open(&fake);
+    fake.close_after = bytes;
+    session.during_ready = send_some;
+    session_connect();
+    SESSION_UNTIL(fake.close_after == NEVER || session.answered == 3);
+    bool cut = fake.close_after == NEVER;
+    fake.close_after = NEVER;
+    SESSION_UNTIL(session.sent_count >= 3 && session.answered == session.sent_count &&
+                  redis_connection_is_ready(session.connection));
+    session_turn_for(5);
+    SESSION_UNTIL(session.answered == session.sent_count && redis_connection_is_ready(session.connection));
+    assert_int_equal(session.ready, session.lost + 1);
+    bool gone = false;
+    for (size_t i = 0; i < session.sent_count;
+         i++) { /* within a connection nothing is answered after a loss */
+        gone = i % 3 == 0 ? false : gone;
+        assert_true(!gone || session.sent[i].losses == 1);
+        gone = session.sent[i].losses == 1;
+    }
+    session_end();
+    return cut;
+}
+
+TEST_CASE(loss_after_every_byte)
+{
+    long bytes = 0;
+    while (lose_after(bytes))
+        bytes++;
+    assert_true(bytes > (long)strlen(FAKE_HELLO) + 20);
+}
+
+static void check_replies_before_the_end(bool reset)
+{
+    session_open_ready(&fake);
+    assert_int_equal(session_send("ECHO", "a"), 0);
+    assert_int_equal(session_send("ECHO", "b"), 0);
+    assert_int_equal(session_send("HANG", NULL), 0);
+    (void)uv_run(&session.loop, UV_RUN_NOWAIT); /* sends them */
+    fake_turn(&fake);                           /* answers two and closes, before the loop turns again */
+    fake_drop_all(&fake, reset);
+    SESSION_UNTIL(session.lost == 1);
+    assert_int_equal(session.sent[0].replies, 1);
+    assert_int_equal(session.sent[1].replies, 1);
+    assert_int_equal(session.sent[2].losses, 1);
+    session_end();
+}
+
+TEST_CASE(replies_before_a_close_or_a_reset_are_delivered)
+{
+    check_replies_before_the_end(false);
+    check_replies_before_the_end(true);
+}
+
+static int64_t attempts_ms[16]; /* when each failed */
+
+/* Waits until `count` attempts have failed. */
+static void await_attempts(uint64_t count)
+{
+    for (uint64_t i = session.metrics.redis_disconnects_total; i < count; i++) {
+        SESSION_UNTIL(session.metrics.redis_disconnects_total > i);
+        attempts_ms[i] = wait_now_ms();
+    }
+}
+
+/* Of each pause half is random: 25 to 50 ms, 50 to 100, 100 to 200, 200 to 400, 400 to 800, 500 to 1000, ...
+ */
+TEST_CASE(reconnection_backs_off_from_50_ms_to_a_second)
+{
+    enum { ATTEMPTS = 8, TIMER_MS = 2 };
+    int pause = REDIS_CONNECTION_BACKOFF_MIN_MS;
+    session_open(&fake);
+    fake_stop_listening(&fake);
+    session_connect();
+    await_attempts(ATTEMPTS);
+    for (int i = 1; i < ATTEMPTS; i++) {
+        assert_in_range(attempts_ms[i] - attempts_ms[i - 1], pause / 2 - TIMER_MS, pause + wait_slack_ms());
+        pause = 2 * pause < REDIS_CONNECTION_BACKOFF_MAX_MS ? 2 * pause : REDIS_CONNECTION_BACKOFF_MAX_MS;
+    }
+    session_end();
+}
+
+TEST_CASE(reconnection_begins_anew_with_short_pauses_after_success)
+{
+    session_open(&fake);
+    fake_stop_listening(&fake);
+    session_connect();
+    await_attempts(5);
+    fake_listen(&fake, "127.0.0.1", fake.port);
+    SESSION_UNTIL(session.ready == 1);
+    int64_t began = wait_now_ms();
+    fake_drop_all(&fake, false);
+    SESSION_UNTIL(session.ready == 2);
+    assert_true(wait_now_ms() - began <= REDIS_CONNECTION_BACKOFF_MIN_MS + wait_slack_ms());
+    session_end();
+}
+
+/* Workers that lose Redis together must not come back in step: of ten first pauses no two thirds are the
+ * same. */
+TEST_CASE(reconnection_pauses_are_random)
+{
+    enum { ROUNDS = 10, WIDTH_MS = REDIS_CONNECTION_BACKOFF_MIN_MS / 2 };
+    int seen[WIDTH_MS + 2] = {0};
+    int most = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        session_open(&fake);
+        fake_stop_listening(&fake);
+        session_connect();
+        await_attempts(1);
+        (void)uv_run(&session.loop, UV_RUN_NOWAIT);
+        int pause = uv_backend_timeout(&session.loop) - WIDTH_MS;
+        int bounded = pause < 0 ? 0 : pause > WIDTH_MS ? WIDTH_MS + 1 : pause;
+        most = ++seen[bounded] > most ? seen[bounded] : most;
+        session_end();
+    }
+    assert_true(most <= ROUNDS * 2 / 3);
+}
+
+TEST_CASE(reason_of_a_refused_connection_is_logged)
+{
+    session_log(LOG_INFO);
+    session_open(&fake);
+    fake_stop_listening(&fake);
+    session_connect();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 1);
+    assert_non_null(strstr(session_logged(), "Connection refused"));
+    session_end();
+}
+
+/* --- the queue of pending commands --- */
+
+static void nobody(void *arg, const redisReply *reply)
+{
+    (void)arg;
+    (void)reply;
+}
+
+static void push(struct pending *q, uint64_t number)
+{
+    assert_int_equal(pending_reserve(q), 0);
+    pending_push(q, (struct pending_command){nobody, NULL, number});
+}
+
+TEST_CASE(pending_queue_may_be_empty)
+{
+    struct pending q = {0};
+    assert_null(pending_oldest(&q));
+    assert_int_equal(pending_reserve(&q), 0);
+    assert_null(pending_oldest(&q));
+    pending_fini(&q);
+    assert_null(pending_oldest(&q));
+    pending_fini(&q); /* harmless */
+}
+
+TEST_CASE(pending_queue_is_first_in_first_out_growing_at_every_position_of_its_head)
+{
+    for (uint64_t skip = 0; skip < 130; skip++) {
+        struct pending q = {0};
+        for (uint64_t i = 0; i < skip; i++) {
+            push(&q, 0);
+            (void)pending_pop(&q);
+        }
+        for (uint64_t i = 0; i < 300; i++)
+            push(&q, i);
+        for (uint64_t i = 0; i < 300; i++) {
+            assert_int_equal(pending_oldest(&q)->sent_ns, i);
+            assert_int_equal(pending_pop(&q).sent_ns, i);
+        }
+        assert_null(pending_oldest(&q));
+        pending_fini(&q);
+    }
+}
+
+TEST_CASE(pending_queue_keeps_its_memory)
+{
+    struct pending q = {0};
+    uint64_t in = 0;
+    uint64_t out = 0;
+    uint64_t seed = 7;
+    for (int i = 0; i < 100000; i++) {
+        if (in - out < 60 && check_random(&seed) % 2 == 0)
+            push(&q, in++);
+        else if (in > out)
+            assert_int_equal(pending_pop(&q).sent_ns, out++);
+    }
+    assert_true(q.capacity <= 64);
+    pending_fini(&q);
 }

@@ -16,7 +16,7 @@ static const char NAME[] = "localhost";
 
 static struct fake_redis redis;
 static struct fake_redis sentinel;
-static char named[64]; /* the Sentinel's reply that names it */
+static char named[128]; /* the Sentinel's reply that names it */
 static atomic_int look_ups;
 static atomic_bool held;   /* the next look-ups wait at the gate */
 static atomic_int waiting; /* look-ups at the gate */
@@ -83,7 +83,7 @@ static void open_gate(int times)
         sched_yield();
 }
 
-TEST(look_up_that_outlives_its_attempt_is_awaited)
+TEST_CASE(look_up_that_outlives_its_attempt_is_awaited)
 {
     begin(true);
     session_connect();
@@ -105,7 +105,7 @@ static void close_during_look_up(void)
     SESSION_UNTIL(session.closed == 1);
 }
 
-TEST(close_does_not_wait_for_a_look_up)
+TEST_CASE(close_does_not_wait_for_a_look_up)
 {
     begin(true);
     close_during_look_up();
@@ -113,19 +113,18 @@ TEST(close_does_not_wait_for_a_look_up)
     open_gate(1);
 }
 
-TEST(unknown_name_is_looked_up_again)
+TEST_CASE(unknown_name_is_looked_up_again)
 {
     begin(false);
     unknown = 2;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     assert_int_equal(look_ups, 3);
     assert_true(session.metrics.redis_disconnects_total >= 2);
     session_end();
 }
 
 /* The next attempt waits for it, and takes what it finds, so that a slow name is found in the end. */
-TEST(slow_name_of_a_sentinel_is_found)
+TEST_CASE(slow_name_of_a_sentinel_is_found)
 {
     begin_by_sentinel(true);
     session_connect();
@@ -138,7 +137,7 @@ TEST(slow_name_of_a_sentinel_is_found)
     end_by_sentinel();
 }
 
-TEST(close_does_not_wait_for_the_look_up_of_a_sentinel)
+TEST_CASE(close_does_not_wait_for_the_look_up_of_a_sentinel)
 {
     begin_by_sentinel(true);
     close_during_look_up();
@@ -160,6 +159,13 @@ static void begin_pair(void)
     session.other = &bad;
 }
 
+/* Something listens at the first one, too. */
+static void begin_bad_pair(void)
+{
+    begin_pair();
+    fake_listen(&bad, "127.0.0.2", good.port);
+}
+
 static void end_pair(void)
 {
     session.other = NULL;
@@ -171,8 +177,7 @@ static void end_pair(void)
 static void check_second(int at_most_ms)
 {
     int64_t began = wait_now_ms();
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     assert_true(wait_now_ms() - began <= at_most_ms + wait_slack_ms());
     assert_int_equal(good.accepted, 1);
     assert_int_equal(session.metrics.redis_disconnects_total, 1);
@@ -181,49 +186,40 @@ static void check_second(int at_most_ms)
     end_pair();
 }
 
-TEST(first_address_refuses_the_connection)
+TEST_CASE(first_address_refuses_the_connection)
 {
     begin_pair();
     check_second(0);
 }
 
-TEST(first_address_closes_the_connection)
+TEST_CASE(first_address_closes_the_connection_or_refuses_the_handshake)
 {
-    begin_pair();
-    fake_listen(&bad, "127.0.0.2", good.port);
+    begin_bad_pair();
     bad.close_after = 0;
     check_second(0);
-}
-
-TEST(first_address_refuses_the_handshake)
-{
-    begin_pair();
-    fake_listen(&bad, "127.0.0.2", good.port);
+    begin_bad_pair();
     bad.ping = "-LOADING Redis is loading the dataset in memory\r\n";
     check_second(0);
 }
 
-TEST(first_address_is_silent)
+TEST_CASE(first_address_is_silent)
 {
-    begin_pair();
-    fake_listen(&bad, "127.0.0.2", good.port);
+    begin_bad_pair();
     bad.mute = true;
     check_second(REDIS_CONNECTION_CONNECT_TIMEOUT_MS);
 }
 
-TEST(first_address_is_preferred)
+TEST_CASE(first_address_is_preferred)
 {
-    begin_pair();
-    fake_listen(&bad, "127.0.0.2", good.port); /* which is not bad this time */
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    begin_bad_pair(); /* which is not bad this time */
+    session_start();
     assert_int_equal(good.accepted, 0);
     assert_int_equal(session.metrics.redis_disconnects_total, 0);
     end_pair();
 }
 
 /* The first one names no master, so the second one is asked, at once. */
-TEST(second_address_of_a_sentinel_is_asked)
+TEST_CASE(second_address_of_a_sentinel_is_asked)
 {
     look_ups = 0;
     fake_open(&redis);
@@ -232,8 +228,7 @@ TEST(second_address_of_a_sentinel_is_asked)
     fake_listen(&bad, "127.0.0.2", good.port);
     session_begin_by_sentinel(&redis, &good, "sentinel.example", named);
     session.third = &bad;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     assert_int_equal(bad.accepted, 1);
     assert_int_equal(good.accepted, 1);
     assert_int_equal(look_ups, 1);
@@ -243,7 +238,7 @@ TEST(second_address_of_a_sentinel_is_asked)
     fake_fini(&bad);
 }
 
-TEST(name_without_a_good_address_is_looked_up_again)
+TEST_CASE(name_without_a_good_address_is_looked_up_again)
 {
     begin_pair();
     fake_stop_listening(&good);
@@ -253,23 +248,4 @@ TEST(name_without_a_good_address_is_looked_up_again)
     fake_listen(&good, "127.0.0.1", good.port);
     SESSION_UNTIL(session.ready == 1);
     end_pair();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(look_up_that_outlives_its_attempt_is_awaited),
-        cmocka_unit_test(unknown_name_is_looked_up_again),
-        cmocka_unit_test(close_does_not_wait_for_a_look_up),
-        cmocka_unit_test(slow_name_of_a_sentinel_is_found),
-        cmocka_unit_test(close_does_not_wait_for_the_look_up_of_a_sentinel),
-        cmocka_unit_test(first_address_refuses_the_connection),
-        cmocka_unit_test(first_address_closes_the_connection),
-        cmocka_unit_test(first_address_refuses_the_handshake),
-        cmocka_unit_test(first_address_is_silent),
-        cmocka_unit_test(first_address_is_preferred),
-        cmocka_unit_test(second_address_of_a_sentinel_is_asked),
-        cmocka_unit_test(name_without_a_good_address_is_looked_up_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,5 @@
 /* A connection checks the server's version, its role and its link to the master. */
-#include <unistd.h>
-
 #include "base/clock.h"
-#include "base/log.h"
 #include "redis/reply.h"
 #include "support/text.h"
 #include "unit/fixtures/redis_fake.h"
@@ -27,8 +24,7 @@ static void begin(const char *role)
 static void begin_ready(const char *role)
 {
     begin(role);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
 }
 
 /* The fake's link from now on. */
@@ -39,6 +35,14 @@ static void set_link(const char *status, int silent_s)
                      silent_s);
     (void)snprintf(info, sizeof info, "$%d\r\n%s\r\n", n, text);
     fake.info = info;
+}
+
+/* Ready at a replica with such a link. */
+static void begin_linked(int silent_s)
+{
+    begin(LINKED);
+    set_link("up", silent_s);
+    session_start();
 }
 
 static size_t times(const char *command)
@@ -67,8 +71,7 @@ static bool tracks(const char *hello)
     begin(MASTER);
     fake.hello = hello;
     session.tracking_prefix = SPAN("c:");
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     bool tracking = redis_connection_is_tracking(session.connection);
     assert_int_equal(times("CLIENT TRACKING ON BCAST PREFIX c:\n"), tracking);
     assert_int_equal(session.metrics.redis_tracking_refused_total, !tracking);
@@ -76,7 +79,7 @@ static bool tracks(const char *hello)
     return tracking;
 }
 
-TEST(tracking_depends_on_the_version)
+TEST_CASE(tracking_depends_on_the_version)
 {
     assert_true(tracks("%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.5\r\n"));
     assert_false(tracks("%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.4\r\n"));
@@ -84,13 +87,12 @@ TEST(tracking_depends_on_the_version)
     assert_false(tracks("+OK\r\n"));
 }
 
-TEST(tracking_depends_on_the_version_of_each_connection)
+TEST_CASE(tracking_depends_on_the_version_of_each_connection)
 {
     begin(MASTER);
     fake.hello = "%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n6.2.7\r\n";
     session.tracking_prefix = SPAN("c:");
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     assert_false(redis_connection_is_tracking(session.connection));
     fake.hello = FAKE_HELLO;
     fake_drop_all(&fake, false);
@@ -101,7 +103,7 @@ TEST(tracking_depends_on_the_version_of_each_connection)
 
 /* --- role --- */
 
-TEST(heartbeat_asks_a_master_for_its_role)
+TEST_CASE(heartbeat_asks_a_master_for_its_role)
 {
     begin_ready(MASTER);
     check_role(REDIS_ROLE_MASTER);
@@ -112,12 +114,9 @@ TEST(heartbeat_asks_a_master_for_its_role)
     end();
 }
 
-TEST(heartbeat_asks_a_replica_for_its_link)
+TEST_CASE(heartbeat_asks_a_replica_for_its_link)
 {
-    begin(LINKED);
-    set_link("up", 7);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    begin_linked(7);
     check_role(REDIS_ROLE_REPLICA);
     assert_int_equal(session.metrics.redis_replica_lag_seconds, 7);
     set_link("up", 3);
@@ -133,16 +132,14 @@ static void check_refused_until_good(const char *role, const char *status, int s
 {
     begin(role);
     set_link(status, silent_s);
-    session_connect();
-    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 3);
-    assert_int_equal(session.ready, 0);
+    session_start_refused();
     fake.role = LINKED;
     set_link("up", 0);
     SESSION_UNTIL(session.ready == 1);
     end();
 }
 
-TEST(replica_without_its_master_is_refused)
+TEST_CASE(replica_without_its_master_is_refused)
 {
     check_refused_until_good(CUT_OFF, "down", -1);
     check_refused_until_good(LINKED, "down", -1);
@@ -153,10 +150,7 @@ TEST(replica_without_its_master_is_refused)
 static void check_lost_as_of(const char *role, const char *status, int silent_s)
 {
     enum { SILENT_BEFORE_S = 9 };
-    begin(LINKED);
-    set_link("up", SILENT_BEFORE_S);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    begin_linked(SILENT_BEFORE_S);
     uint64_t good_ms = redis_connection_good_ms(session.connection);
     fake.role = role;
     set_link(status, silent_s);
@@ -169,7 +163,7 @@ static void check_lost_as_of(const char *role, const char *status, int silent_s)
     end();
 }
 
-TEST(replica_that_loses_its_master_was_good_until_it_last_heard_it)
+TEST_CASE(replica_that_loses_its_master_was_good_until_it_last_heard_it)
 {
     check_lost_as_of(CUT_OFF, "down", -1);
     check_lost_as_of(LINKED, "down", -1);
@@ -177,7 +171,7 @@ TEST(replica_that_loses_its_master_was_good_until_it_last_heard_it)
     check_lost_as_of(LINKED, "nonsense", 0);
 }
 
-TEST(role_change_makes_a_new_connection)
+TEST_CASE(role_change_makes_a_new_connection)
 {
     begin_ready(MASTER);
     uint64_t last_pong_ms = redis_connection_last_pong_ms(session.connection);
@@ -195,58 +189,40 @@ TEST(role_change_makes_a_new_connection)
     end();
 }
 
-TEST(sentinel_is_refused_as_redis)
+TEST_CASE(sentinel_is_refused_as_redis)
 {
     begin("*2\r\n$8\r\nsentinel\r\n*0\r\n");
-    session_connect();
-    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 2);
-    assert_int_equal(session.ready, 0);
+    session_start_refused();
     end();
 }
 
 /* --- what an ACL denies --- */
 
-static char *logged(int fd)
+static void begin_logged(const char *role, const char *reply_to_info)
 {
-    static char text[8192];
-    log_stop();
-    ssize_t n = read(fd, text, sizeof text - 1);
-    assert_true(n > 0);
-    text[n] = '\0';
-    return text;
-}
-
-static void begin_logged(int ends[2], const char *role, const char *reply_to_info)
-{
-    assert_int_equal(pipe(ends), 0);
-    assert_int_equal(log_start(ends[1], LOG_WARN), 0);
+    session_log(LOG_WARN);
     begin(role);
     fake.info = reply_to_info;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
 }
 
 /* It serves, logs it once, and asks no more: each denial would be in the log of Redis. */
-TEST(denied_role_is_logged_once)
+TEST_CASE(denied_role_is_logged_once)
 {
-    int ends[2];
-    begin_logged(ends, DENIED, DENIED);
+    begin_logged(DENIED, DENIED);
     check_role(REDIS_ROLE_UNKNOWN);
     SESSION_UNTIL(times("PING\n") == 3);
     assert_int_equal(times("ROLE\n"), 1);
     fake_drop_all(&fake, false);
     SESSION_UNTIL(session.ready == 2);
     assert_int_equal(times("ROLE\n"), 2);
-    assert_int_equal(text_count(logged(ends[0]), "redis denies ROLE"), 1);
-    close(ends[0]);
-    close(ends[1]);
+    assert_int_equal(text_count(session_logged(), "redis denies ROLE"), 1);
     end();
 }
 
-TEST(denied_info_leaves_the_role)
+TEST_CASE(denied_info_leaves_the_role)
 {
-    int ends[2];
-    begin_logged(ends, LINKED, DENIED);
+    begin_logged(LINKED, DENIED);
     check_role(REDIS_ROLE_REPLICA);
     SESSION_UNTIL(times("PING\n") == 3);
     assert_int_equal(times("INFO"), 1);
@@ -258,18 +234,13 @@ TEST(denied_info_leaves_the_role)
                 redis_connection_last_pong_ms(session.connection));
     fake.role = LINKED;
     SESSION_UNTIL(session.ready == 2);
-    assert_int_equal(text_count(logged(ends[0]), "redis denies INFO"), 1);
-    close(ends[0]);
-    close(ends[1]);
+    assert_int_equal(text_count(session_logged(), "redis denies INFO"), 1);
     end();
 }
 
-TEST(role_that_is_denied_later_becomes_unknown)
+TEST_CASE(role_that_is_denied_later_becomes_unknown)
 {
-    begin(LINKED);
-    set_link("up", 5);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    begin_linked(5);
     fake.role = DENIED;
     SESSION_UNTIL(session.metrics.redis_role[REDIS_ROLE_UNKNOWN] == 1);
     check_role(REDIS_ROLE_UNKNOWN);
@@ -278,29 +249,10 @@ TEST(role_that_is_denied_later_becomes_unknown)
     end();
 }
 
-TEST(other_errors_to_role_end_the_connection)
+TEST_CASE(other_errors_to_role_end_the_connection)
 {
     begin_ready(MASTER);
     fake.role = "-BUSY Redis is busy running a script.\r\n";
     SESSION_UNTIL(session.lost == 1);
     end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tracking_depends_on_the_version),
-        cmocka_unit_test(tracking_depends_on_the_version_of_each_connection),
-        cmocka_unit_test(heartbeat_asks_a_master_for_its_role),
-        cmocka_unit_test(heartbeat_asks_a_replica_for_its_link),
-        cmocka_unit_test(replica_without_its_master_is_refused),
-        cmocka_unit_test(replica_that_loses_its_master_was_good_until_it_last_heard_it),
-        cmocka_unit_test(role_change_makes_a_new_connection),
-        cmocka_unit_test(sentinel_is_refused_as_redis),
-        cmocka_unit_test(denied_role_is_logged_once),
-        cmocka_unit_test(denied_info_leaves_the_role),
-        cmocka_unit_test(role_that_is_denied_later_becomes_unknown),
-        cmocka_unit_test(other_errors_to_role_end_the_connection),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

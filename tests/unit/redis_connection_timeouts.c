@@ -1,71 +1,55 @@
 /* Time limits of a connection: the reply timeout, the heartbeat, replies that take long, a slow handshake. */
-#include <poll.h>
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "unit/fixtures/redis_fake.h"
 
 static struct fake_redis fake;
 
-static void begin(void)
+/* Waits for the loss of the connection; returns how long that took. */
+static int64_t await_loss(void)
 {
-    fake_open(&fake);
-    session_begin(&fake, "127.0.0.1");
-}
-
-static void begin_ready(void)
-{
-    begin();
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
-}
-
-TEST(reply_timeout_ends_the_connection)
-{
-    begin_ready();
-    fake.mute = true;
-    assert_int_equal(session_send("ECHO", "a"), 0);
     int64_t began = wait_now_ms();
     SESSION_UNTIL(session.lost == 1);
-    int64_t took = wait_now_ms() - began;
-    assert_true(took >= REDIS_CONNECTION_REPLY_TIMEOUT_MS - 1);
-    assert_true(took <= REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
+    return wait_now_ms() - began;
+}
+
+TEST_CASE(reply_timeout_ends_the_connection)
+{
+    session_open_ready(&fake);
+    fake.mute = true;
+    assert_int_equal(session_send("ECHO", "a"), 0);
+    assert_in_range(await_loss(), REDIS_CONNECTION_REPLY_TIMEOUT_MS - 1,
+                    REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
     assert_int_equal(session.sent[0].losses, 1);
     session_end();
 }
 
-TEST(heartbeat_notices_a_silent_server)
+TEST_CASE(heartbeat_notices_a_silent_server)
 {
-    begin_ready();
+    session_open_ready(&fake);
     fake.mute = true;
-    int64_t began = wait_now_ms();
-    SESSION_UNTIL(session.lost == 1);
-    int64_t took = wait_now_ms() - began;
-    assert_true(took <= REDIS_CONNECTION_HEARTBEAT_MS + REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
+    assert_true(await_loss() <=
+                REDIS_CONNECTION_HEARTBEAT_MS + REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
     assert_non_null(
         strstr(buf_c_str(&fake.log), "PING\nROLE\nPING\n")); /* the handshake's and the heartbeat's */
     session_end();
 }
 
-TEST(refused_heartbeat_ends_the_connection)
+TEST_CASE(refused_heartbeat_ends_the_connection)
 {
-    begin_ready();
+    session_open_ready(&fake);
     fake.ping = "-BUSY Redis is busy running a script.\r\n";
-    int64_t began = wait_now_ms();
-    SESSION_UNTIL(session.lost == 1);
-    assert_true(wait_now_ms() - began <= REDIS_CONNECTION_HEARTBEAT_MS + wait_slack_ms());
+    assert_true(await_loss() <= REDIS_CONNECTION_HEARTBEAT_MS + wait_slack_ms());
     fake.ping = "+PONG\r\n";
     SESSION_UNTIL(session.ready == 2);
     session_end();
 }
 
 /* A Redis that cannot save refuses writes and PING, but may be read. */
-TEST(misconf_does_not_end_the_connection)
+TEST_CASE(misconf_does_not_end_the_connection)
 {
-    begin();
+    session_open(&fake);
     fake.ping = "-MISCONF Redis is configured to save RDB snapshots\r\n";
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     session_turn_for(2 * REDIS_CONNECTION_HEARTBEAT_MS + REDIS_CONNECTION_HEARTBEAT_MS / 2);
     assert_int_equal(session.lost, 0);
     assert_true(redis_connection_last_pong_ms(session.connection) +
@@ -75,16 +59,16 @@ TEST(misconf_does_not_end_the_connection)
 }
 
 /* Each reply takes its time, but none longer than the limit. */
-TEST(slow_replies_do_not_end_the_connection)
+TEST_CASE(slow_replies_do_not_end_the_connection)
 {
-    begin_ready();
+    session_open_ready(&fake);
     fake.slice = 1;
     int64_t until = wait_now_ms() + REDIS_CONNECTION_REPLY_TIMEOUT_MS + REDIS_CONNECTION_HEARTBEAT_MS;
     while (wait_now_ms() < until) {
         if (session.answered == session.sent_count)
             assert_int_equal(session_send("ECHO", "a text that takes a while"), 0);
         session_turn();
-        (void)poll(NULL, 0, 5);
+        session_pass(5);
     }
     assert_int_equal(session.lost, 0);
     fake.slice = 0;
@@ -99,15 +83,15 @@ static void drip(const char *piece)
     if (c->out.len == 0)
         buf_append_str(&c->out, piece);
     session_turn();
-    (void)poll(NULL, 0, 5);
+    session_pass(5);
 }
 
 /* The heartbeat waits behind it. */
-TEST(large_reply_may_take_longer_than_the_timeout)
+TEST_CASE(large_reply_may_take_longer_than_the_timeout)
 {
     enum { SIZE = 1 << 20, WHILE_MS = REDIS_CONNECTION_REPLY_TIMEOUT_MS + 2 * REDIS_CONNECTION_HEARTBEAT_MS };
     static char rest[SIZE];
-    begin_ready();
+    session_open_ready(&fake);
     fake.mute = true;
     assert_int_equal(session_send("HANG", NULL), 0);
     buf_printf(&fake_current(&fake)->out, "$%d\r\n", SIZE);
@@ -129,10 +113,10 @@ TEST(large_reply_may_take_longer_than_the_timeout)
 }
 
 /* Sent again on the next connection it would end that one, too. */
-TEST(endless_reply_fails_its_own_command)
+TEST_CASE(endless_reply_fails_its_own_command)
 {
     enum { AT_LEAST_MS = (REDIS_CONNECTION_REPLY_HEARTBEATS_MAX - 1) * REDIS_CONNECTION_HEARTBEAT_MS };
-    begin_ready();
+    session_open_ready(&fake);
     fake.mute = true;
     assert_int_equal(session_send("HANG", NULL), 0);
     assert_int_equal(session_send("HANG", NULL), 0);
@@ -150,9 +134,9 @@ TEST(endless_reply_fails_its_own_command)
 }
 
 /* Commands may be lost where invalidations are still pushed. */
-TEST(pushes_do_not_extend_the_timeout)
+TEST_CASE(pushes_do_not_extend_the_timeout)
 {
-    begin_ready();
+    session_open_ready(&fake);
     fake.mute = true;
     assert_int_equal(session_send("HANG", NULL), 0);
     fake_send(&fake, ">2\r\n$10\r\ninvalidate\r\n*1000000\r\n");
@@ -168,13 +152,13 @@ TEST(pushes_do_not_extend_the_timeout)
 }
 
 /* This process was stopped for longer than the timeout; the replies are in the socket. */
-TEST(timeout_after_a_stop_reads_the_socket_first)
+TEST_CASE(timeout_after_a_stop_reads_the_socket_first)
 {
-    begin_ready();
+    session_open_ready(&fake);
     assert_int_equal(session_send("ECHO", "a"), 0);
     (void)uv_run(&session.loop, UV_RUN_NOWAIT); /* sends it */
     fake_turn(&fake);                           /* answers it */
-    (void)poll(NULL, 0, REDIS_CONNECTION_REPLY_TIMEOUT_MS + REDIS_CONNECTION_HEARTBEAT_MS + 200);
+    session_pass(REDIS_CONNECTION_REPLY_TIMEOUT_MS + REDIS_CONNECTION_HEARTBEAT_MS + 200);
     session_turn_for(100);
     assert_int_equal(session.sent[0].replies, 1);
     assert_int_equal(session.lost, 0);
@@ -182,35 +166,17 @@ TEST(timeout_after_a_stop_reads_the_socket_first)
     session_end();
 }
 
-TEST(handshake_without_reply_times_out)
+TEST_CASE(handshake_without_reply_times_out)
 {
-    begin();
+    session_open(&fake);
     fake.mute = true;
     session_connect();
     int64_t began = wait_now_ms();
     SESSION_UNTIL(session.metrics.redis_disconnects_total == 1);
-    int64_t took = wait_now_ms() - began;
-    assert_true(took >= REDIS_CONNECTION_CONNECT_TIMEOUT_MS - 1 &&
-                took <= REDIS_CONNECTION_CONNECT_TIMEOUT_MS + wait_slack_ms());
+    assert_in_range(wait_now_ms() - began, REDIS_CONNECTION_CONNECT_TIMEOUT_MS - 1,
+                    REDIS_CONNECTION_CONNECT_TIMEOUT_MS + wait_slack_ms());
     fake.mute = false;
     SESSION_UNTIL(session.ready == 1);
     assert_int_equal(session.lost, 0);
     session_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reply_timeout_ends_the_connection),
-        cmocka_unit_test(heartbeat_notices_a_silent_server),
-        cmocka_unit_test(refused_heartbeat_ends_the_connection),
-        cmocka_unit_test(misconf_does_not_end_the_connection),
-        cmocka_unit_test(slow_replies_do_not_end_the_connection),
-        cmocka_unit_test(large_reply_may_take_longer_than_the_timeout),
-        cmocka_unit_test(endless_reply_fails_its_own_command),
-        cmocka_unit_test(pushes_do_not_extend_the_timeout),
-        cmocka_unit_test(timeout_after_a_stop_reads_the_socket_first),
-        cmocka_unit_test(handshake_without_reply_times_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

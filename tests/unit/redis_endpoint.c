@@ -1,6 +1,5 @@
 /* Redis addresses: every form, its defaults, its errors, and that no secret is ever described. */
 #include "redis/endpoint.h"
-#include "redis/resp.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -36,225 +35,142 @@ static int init(struct redis_endpoint *t, const char *url, const char *password)
     return err;
 }
 
-struct pending {
-    enum redis_transport transport;
-    const char *host;
-    int port;
-    const char *path;
-    int db;
-    const char *user;
-    const char *password;
-};
-
-static void assert_text(const char *url, const char *actual, const char *pending)
-{
-    if (actual == NULL || pending == NULL ? actual != pending : strcmp(actual, pending) != 0)
-        fail_msg("%s: %s, not %s", url, actual == NULL ? "(none)" : actual,
-                 pending == NULL ? "(none)" : pending);
-}
-
-static void assert_target(const char *url, const struct pending *e)
+static void refuse(const char *url, const char *why)
 {
     struct redis_endpoint t;
-    int err = init(&t, url, "");
-    if (err != 0)
+    if (init(&t, url, "") != -EINVAL)
+        fail_msg("%s was accepted", url);
+    if (why != NULL && strcmp(reason, why) != 0)
+        fail_msg("%s: \"%s\"", url, reason);
+    assert_null(strstr(reason, "cret"));
+    redis_endpoint_fini(&t);
+}
+
+/* URLs with spaces between them. */
+static void refuse_all(const char *urls)
+{
+    char *copy = text_printf("%s", urls);
+    for (char *rest = copy, *url; (url = strtok_r(rest, " ", &rest)) != NULL;)
+        refuse(url, NULL);
+    free(copy);
+}
+
+static void make(struct redis_endpoint *t, const char *url, const char *password)
+{
+    if (init(t, url, password) != 0)
         fail_msg("%s: %s", url, reason);
-    assert_int_equal(t.transport, e->transport);
-    assert_text(url, t.host, e->host);
-    assert_text(url, t.path, e->path);
-    assert_text(url, t.user, e->user == NULL ? "default" : e->user);
-    assert_text(url, t.password, e->password);
-    assert_int_equal(t.db, e->db);
-    if (e->host != NULL)
-        assert_int_equal(t.port, e->port);
+}
+
+/* "tcp HOST PORT DB USER PASSWORD", "tls ..." or "unix PATH DB USER PASSWORD"; "-" for a password that is
+ * none. */
+static void assert_parts(const char *url, const char *expected)
+{
+    struct redis_endpoint t;
+    struct buf out = BUF_INIT;
+    make(&t, url, "");
+    if (t.transport == REDIS_TRANSPORT_UNIX)
+        buf_printf(&out, "unix %s", t.path);
+    else
+        buf_printf(&out, "%s %s %d", t.transport == REDIS_TRANSPORT_TLS ? "tls" : "tcp", t.host, t.port);
+    assert_true(t.transport == REDIS_TRANSPORT_UNIX ? t.host == NULL : t.path == NULL);
+    buf_printf(&out, " %d %s %s", t.db, t.user, t.password == NULL ? "-" : t.password);
+    if (strcmp(buf_c_str(&out), expected) != 0)
+        fail_msg("%s: %s, not %s", url, buf_c_str(&out), expected);
+    buf_fini(&out);
     redis_endpoint_fini(&t);
     assert_null(t.user);
 }
 
-#define ASSERT_TARGET(url, ...) assert_target((url), &(struct pending){__VA_ARGS__})
-
-TEST(url_has_defaults_for_host_port_and_database)
+TEST_CASE(url_has_parts_and_defaults)
 {
-    ASSERT_TARGET("redis://127.0.0.1:6379/0", .host = "127.0.0.1", .port = 6379);
-    ASSERT_TARGET("redis://db", .host = "db", .port = 6379);
-    ASSERT_TARGET("redis://db/", .host = "db", .port = 6379);
-    ASSERT_TARGET("redis://db:7000", .host = "db", .port = 7000);
-    ASSERT_TARGET("redis://db/3", .host = "db", .port = 6379, .db = 3);
-    ASSERT_TARGET("redis://db.example.org:7000/15", .host = "db.example.org", .port = 7000, .db = 15);
-}
-
-TEST(url_scheme_chooses_the_transport)
-{
-    ASSERT_TARGET("rediss://db:6380/1", .transport = REDIS_TRANSPORT_TLS, .host = "db", .port = 6380,
-                  .db = 1);
-    ASSERT_TARGET("unix:///run/redis.sock", .transport = REDIS_TRANSPORT_UNIX, .path = "/run/redis.sock");
-}
-
-TEST(url_ipv6_address_has_brackets)
-{
-    ASSERT_TARGET("redis://[::1]", .host = "::1", .port = 6379);
-    ASSERT_TARGET("redis://[::1]:7000/2", .host = "::1", .port = 7000, .db = 2);
-    ASSERT_TARGET("rediss://u:p@[2001:db8::7]:7000", .transport = REDIS_TRANSPORT_TLS, .host = "2001:db8::7",
-                  .port = 7000, .user = "u", .password = "p");
-}
-
-TEST(url_password_may_be_empty_or_without_user)
-{
-    ASSERT_TARGET("redis://alice:s3cret@db", .host = "db", .port = 6379, .user = "alice",
-                  .password = "s3cret");
-    ASSERT_TARGET("redis://:s3cret@db", .host = "db", .port = 6379, .password = "s3cret");
-    ASSERT_TARGET("redis://alice:@db", .host = "db", .port = 6379, .user = "alice", .password = "");
-    ASSERT_TARGET("redis://@db", .host = "db", .port = 6379);
-}
-
-TEST(url_user_needs_a_password)
-{
-    struct redis_endpoint t;
-    assert_int_equal(init(&t, "redis://alice@db", ""), -EINVAL);
-    assert_string_equal(reason, "a user needs a password (an empty one is written user:@host)");
-    redis_endpoint_fini(&t);
-}
-
-TEST(url_credentials_are_decoded_once)
-{
-    ASSERT_TARGET("redis://al%40ice:p%3A%2F%40%25@db", .host = "db", .port = 6379, .user = "al@ice",
-                  .password = "p:/@%");
-    ASSERT_TARGET("redis://:%2541@db", .host = "db", .port = 6379, .password = "%41");
-    ASSERT_TARGET("redis://:a+b%zz@db", .host = "db", .port = 6379, .password = "a+b%zz");
-    ASSERT_TARGET("redis://:%D0%BF@db", .host = "db", .port = 6379, .password = "п");
-}
-
-TEST(url_password_ends_at_the_last_at_sign)
-{
-    ASSERT_TARGET("redis://alice:p@ss@db:1", .host = "db", .port = 1, .user = "alice", .password = "p@ss");
-    ASSERT_TARGET("redis://alice:p:s:s@db", .host = "db", .port = 6379, .user = "alice", .password = "p:s:s");
-}
-
-TEST(url_of_a_local_socket)
-{
-    ASSERT_TARGET("unix:///run/redis.sock?db=3", .transport = REDIS_TRANSPORT_UNIX, .path = "/run/redis.sock",
-                  .db = 3);
-    ASSERT_TARGET("unix:///a%20b%3Fc", .transport = REDIS_TRANSPORT_UNIX, .path = "/a b?c");
-    ASSERT_TARGET("unix:///s?&db=2", .transport = REDIS_TRANSPORT_UNIX, .path = "/s", .db = 2);
-    ASSERT_TARGET("unix:///s?", .transport = REDIS_TRANSPORT_UNIX, .path = "/s");
-    ASSERT_TARGET("unix:///a@b:c", .transport = REDIS_TRANSPORT_UNIX, .path = "/a@b:c");
-    ASSERT_TARGET("unix://alice:s3cret@/run/r.sock?db=1", .transport = REDIS_TRANSPORT_UNIX,
-                  .path = "/run/r.sock", .db = 1, .user = "alice", .password = "s3cret");
-    ASSERT_TARGET("unix://:s3cret@/s", .transport = REDIS_TRANSPORT_UNIX, .path = "/s", .password = "s3cret");
-}
-
-TEST(url_port_and_database_are_bounded)
-{
-    struct redis_endpoint t;
-    static const struct {
-        const char *url;
-        int err;
-    } cases[] = {
-        {"redis://db:0", -EINVAL},     {"redis://db:1", 0},         {"redis://db:65535", 0},
-        {"redis://db:65536", -EINVAL}, {"redis://db:-1", -EINVAL},  {"redis://db:06379", -EINVAL},
-        {"redis://db/0", 0},           {"redis://db/1048576", 0},   {"redis://db/1048577", -EINVAL},
-        {"redis://db/-1", -EINVAL},    {"redis://db/00", -EINVAL},  {"unix:///s?db=-1", -EINVAL},
-        {"unix:///s?db=0", 0},         {"unix:///s?db=x", -EINVAL},
+    static const char *const rows[][2] = {
+        /* host, port and database */
+        {"redis://127.0.0.1:6379/0", "tcp 127.0.0.1 6379 0 default -"},
+        {"redis://db", "tcp db 6379 0 default -"},
+        {"redis://db/", "tcp db 6379 0 default -"},
+        {"redis://db:7000", "tcp db 7000 0 default -"},
+        {"redis://db/3", "tcp db 6379 3 default -"},
+        {"redis://db.example.org:7000/15", "tcp db.example.org 7000 15 default -"},
+        {"rediss://db:6380/1", "tls db 6380 1 default -"},
+        /* an IPv6 address has brackets */
+        {"redis://[::1]", "tcp ::1 6379 0 default -"},
+        {"redis://[::1]:7000/2", "tcp ::1 7000 2 default -"},
+        {"rediss://u:p@[2001:db8::7]:7000", "tls 2001:db8::7 7000 0 u p"},
+        /* the password may be empty, or without user */
+        {"redis://alice:s3cret@db", "tcp db 6379 0 alice s3cret"},
+        {"redis://:s3cret@db", "tcp db 6379 0 default s3cret"},
+        {"redis://alice:@db", "tcp db 6379 0 alice "},
+        {"redis://@db", "tcp db 6379 0 default -"},
+        /* credentials are decoded once */
+        {"redis://al%40ice:p%3A%2F%40%25@db", "tcp db 6379 0 al@ice p:/@%"},
+        {"redis://:%2541@db", "tcp db 6379 0 default %41"},
+        {"redis://:a+b%zz@db", "tcp db 6379 0 default a+b%zz"},
+        {"redis://:%D0%BF@db", "tcp db 6379 0 default п"},
+        /* the password ends at the last at sign */
+        {"redis://alice:p@ss@db:1", "tcp db 1 0 alice p@ss"},
+        {"redis://alice:p:s:s@db", "tcp db 6379 0 alice p:s:s"},
+        /* a local socket */
+        {"unix:///run/redis.sock", "unix /run/redis.sock 0 default -"},
+        {"unix:///run/redis.sock?db=3", "unix /run/redis.sock 3 default -"},
+        {"unix:///a%20b%3Fc", "unix /a b?c 0 default -"},
+        {"unix:///s?&db=2", "unix /s 2 default -"},
+        {"unix:///s?", "unix /s 0 default -"},
+        {"unix:///a@b:c", "unix /a@b:c 0 default -"},
+        {"unix://alice:s3cret@/run/r.sock?db=1", "unix /run/r.sock 1 alice s3cret"},
+        {"unix://:s3cret@/s", "unix /s 0 default s3cret"},
     };
-    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
-        if (init(&t, cases[i].url, "") != cases[i].err)
-            fail_msg("%s is judged wrong", cases[i].url);
-        redis_endpoint_fini(&t);
-    }
+    for (size_t i = 0; i < TEST_COUNT(rows); i++)
+        assert_parts(rows[i][0], rows[i][1]);
 }
 
-TEST(url_socket_path_is_bounded)
+TEST_CASE(url_port_and_database_are_bounded)
+{
+    assert_parts("redis://db:1", "tcp db 1 0 default -");
+    assert_parts("redis://db:65535/0", "tcp db 65535 0 default -");
+    assert_parts("redis://db/1048576", "tcp db 6379 1048576 default -");
+    assert_parts("unix:///s?db=0", "unix /s 0 default -");
+    refuse_all(
+        "redis://db:0 redis://db:65536 redis://db:-1 redis://db:06379 redis://db/1048577 redis://db/-1 "
+        "redis://db/00 unix:///s?db=-1 unix:///s?db=x");
+}
+
+TEST_CASE(url_socket_path_is_bounded)
 {
     enum { LONGEST = 107 }; /* 108 bytes with the NUL, unix(7) */
     struct redis_endpoint t;
-    char *url = text_printf("unix:///");
-    while (strlen(url) < strlen("unix://") + LONGEST)
-        url = text_append(url, "s");
-    assert_int_equal(init(&t, url, ""), 0);
+    char *rest = text_repeat('s', LONGEST - 1);
+    char *url = text_printf("unix:///%s", rest);
+    make(&t, url, "");
     assert_int_equal(strlen(t.path), LONGEST);
     redis_endpoint_fini(&t);
     url = text_append(url, "s");
-    assert_int_equal(init(&t, url, ""), -EINVAL);
-    redis_endpoint_fini(&t);
+    refuse(url, NULL);
     free(url);
+    free(rest);
 }
 
-static void assert_refused(const char *const *urls, size_t count)
+TEST_CASE(url_errors_have_a_reason)
 {
-    for (size_t i = 0; i < count; i++) {
-        struct redis_endpoint t;
-        if (init(&t, urls[i], "") != -EINVAL)
-            fail_msg("%s was accepted", urls[i]);
-        assert_true(strlen(reason) > 0);
-        assert_null(strstr(reason, "cret"));
-        redis_endpoint_fini(&t);
-    }
+    refuse("", NULL);
+    refuse_all("127.0.0.1:6379 db http://db REDIS://db redis:db redis:/db redis:// redis:///0 redis://:6379 "
+               "redis://user:s3cret@ redis://user:s3cret@:6379 redis://user:s3/cret@db redis://db: "
+               "redis://db:port redis://db:6379:6379 redis://db/x redis://db/0/1 redis://db/0?db=1 "
+               "redis://db?db=1 redis://db#1 redis://[::1 redis://[] redis://[::1]6379 redis://[::1]x:6379 "
+               "redis://::1:6379 unix:// unix://run/redis.sock unix:/run/redis.sock unix://user:s3cret@ "
+               "redis://:%00s3cret@db redis://us%00er:s3cret@db unix:///run%00/s");
+    refuse("redis://alice@db", "a user needs a password (an empty one is written user:@host)");
 }
 
-TEST(url_errors_have_a_reason)
+TEST_CASE(sentinel_url_errors_have_a_reason)
 {
-    static const char *const urls[] = {
-        "",
-        "127.0.0.1:6379",
-        "db",
-        "http://db",
-        "REDIS://db",
-        "redis:db",
-        "redis:/db",
-        "redis://",
-        "redis:///0",
-        "redis://:6379",
-        "redis://user:s3cret@",
-        "redis://user:s3cret@:6379",
-        "redis://user:s3/cret@db", /* an unencoded slash */
-        "redis://db:",
-        "redis://db:port",
-        "redis://db:6379:6379",
-        "redis://db/x",
-        "redis://db/0/1",
-        "redis://db/0?db=1",
-        "redis://db?db=1",
-        "redis://db#1",
-        "redis://[::1",
-        "redis://[]",
-        "redis://[::1]6379",
-        "redis://[::1]x:6379",
-        "redis://::1:6379",
-        "unix://",
-        "unix://run/redis.sock",
-        "unix:/run/redis.sock",
-        "unix://user:s3cret@",
-        "redis://:%00s3cret@db",
-        "redis://us%00er:s3cret@db",
-        "unix:///run%00/s",
-    };
-    assert_refused(urls, TEST_COUNT(urls));
-}
-
-TEST(sentinel_url_errors_have_a_reason)
-{
-    static const char *const urls[] = {
-        "redis+sentinel://",
-        "redis+sentinel://a",
-        "redis+sentinel://a/",
-        "redis+sentinel://a//0",
-        "redis+sentinel://a?role=replica",
-        "redis+sentinel:///mymaster",
-        "redis+sentinel://,/mymaster",
-        "redis+sentinel://a,/mymaster",
-        "redis+sentinel://,a/mymaster",
-        "redis+sentinel://a:0/mymaster",
-        "redis+sentinel://a:1:2/mymaster",
-        "redis+sentinel://a/my%20master",
-        "redis+sentinel://a/my%00master",
-        "redis+sentinel://a/mymaster/x",
-        "redis+sentinel://a/mymaster/0/1",
-        "redis+sentinel://a/mymaster?role=s3cret",
-        "redis+sentinel://a/mymaster?role=",
-        "redis+sentinel://alice@a/mymaster",
-        "redis+sentinel://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17/m",
-    };
-    assert_refused(urls, TEST_COUNT(urls));
+    refuse_all(
+        "redis+sentinel:// redis+sentinel://a redis+sentinel://a/ redis+sentinel://a//0 "
+        "redis+sentinel://a?role=replica redis+sentinel:///mymaster redis+sentinel://,/mymaster "
+        "redis+sentinel://a,/mymaster redis+sentinel://,a/mymaster redis+sentinel://a:0/mymaster "
+        "redis+sentinel://a:1:2/mymaster redis+sentinel://a/my%20master redis+sentinel://a/my%00master "
+        "redis+sentinel://a/mymaster/x redis+sentinel://a/mymaster/0/1 "
+        "redis+sentinel://a/mymaster?role=s3cret redis+sentinel://a/mymaster?role= "
+        "redis+sentinel://alice@a/mymaster redis+sentinel://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17/m");
 }
 
 /* What the sentinels of a target are, in one text: "host:port host:port master role". */
@@ -262,8 +178,7 @@ static void assert_sentinels(const char *url, const char *pending, int db)
 {
     struct redis_endpoint t;
     struct buf out = BUF_INIT;
-    if (init(&t, url, "") != 0)
-        fail_msg("%s: %s", url, reason);
+    make(&t, url, "");
     for (int i = 0; i < t.sentinels.count; i++)
         buf_printf(&out, "%s:%d ", t.sentinels.at[i].host, t.sentinels.at[i].port);
     buf_printf(&out, "%s %s", t.sentinels.master, t.sentinels.replica ? "replica" : "master");
@@ -274,7 +189,7 @@ static void assert_sentinels(const char *url, const char *pending, int db)
     redis_endpoint_fini(&t);
 }
 
-TEST(sentinel_url_lists_hosts_and_a_master)
+TEST_CASE(sentinel_url_lists_hosts_and_a_master)
 {
     assert_sentinels("redis+sentinel://a/mymaster", "a:26379 mymaster master", 0);
     assert_sentinels("redis+sentinel://a,b:1,[::1],[::2]:2/m/3", "a:26379 b:1 ::1:26379 ::2:2 m master", 3);
@@ -285,12 +200,9 @@ TEST(sentinel_url_lists_hosts_and_a_master)
     assert_sentinels("rediss+sentinel://u:p@a,b/m", "a:26379 b:26379 m master", 0);
 }
 
-TEST(url_unknown_option_is_named)
+TEST_CASE(url_unknown_option_is_named)
 {
-    static const struct {
-        const char *url;
-        const char *reason;
-    } cases[] = {
+    static const char *const cases[][2] = {
         {"redis+sentinel://a/m?rol=replica", "unknown option rol"},
         {"redis+sentinel://a/m/0?role=replica&x=1", "unknown option x"},
         {"redis+sentinel://a/m?Role=replica", "unknown option Role"},
@@ -304,15 +216,11 @@ TEST(url_unknown_option_is_named)
         {"redis://db/s?cret@host", "has an unknown option behind its question mark"},
         {"redis://db/0?a=b&c=cret@host", "has an unknown option behind its question mark"},
     };
-    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
-        struct redis_endpoint t;
-        if (init(&t, cases[i].url, "") != -EINVAL || strcmp(reason, cases[i].reason) != 0)
-            fail_msg("%s: \"%s\"", cases[i].url, reason);
-        redis_endpoint_fini(&t);
-    }
+    for (size_t i = 0; i < TEST_COUNT(cases); i++)
+        refuse(cases[i][0], cases[i][1]);
 }
 
-TEST(sentinel_credentials_are_separate)
+TEST_CASE(sentinel_credentials_are_separate)
 {
     static char url[] = "rediss+sentinel://alice:s3cret@a,b:7/m/3";
     struct redis_options options = {.url = url,
@@ -344,10 +252,10 @@ TEST(sentinel_credentials_are_separate)
     redis_endpoint_fini(&t);
 }
 
-TEST(redact_hides_a_quoted_password)
+TEST_CASE(redact_hides_a_quoted_password)
 {
     struct redis_endpoint t;
-    assert_int_equal(init(&t, "redis+sentinel://a/m", "hush"), 0);
+    make(&t, "redis+sentinel://a/m", "hush");
     t.sentinels.password = strdup("a-password-that-is-cut-short-when-quoted");
     assert_non_null(t.sentinels.password);
     static const char fine[] = "WRONGPASS invalid username-password pair";
@@ -355,13 +263,13 @@ TEST(redact_hides_a_quoted_password)
     assert_null(strstr(redis_endpoint_redact(&t, "ERR 'HELLO' 'hush'"), "hush"));
     assert_null(strstr(redis_endpoint_redact(&t, "ERR 'a-password-that-is-cut'"), "a-pass"));
     redis_endpoint_fini(&t);
-    assert_int_equal(init(&t, "redis://a", ""), 0);
+    make(&t, "redis://a", "");
     assert_ptr_equal(redis_endpoint_redact(&t, fine), fine);
     redis_endpoint_fini(&t);
 }
 
 /* Many a password is a word of Redis' own texts. */
-TEST(redact_leaves_constant_texts)
+TEST_CASE(redact_leaves_constant_texts)
 {
     static const char *const texts[] = {
         "WRONGPASS invalid username-password pair or user is disabled.",
@@ -376,7 +284,7 @@ TEST(redact_leaves_constant_texts)
                                             "clients",  "time", "e",    "Connection"};
     for (size_t i = 0; i < TEST_COUNT(passwords); i++) {
         struct redis_endpoint t;
-        assert_int_equal(init(&t, "redis://a", passwords[i]), 0);
+        make(&t, "redis://a", passwords[i]);
         for (size_t k = 0; k < TEST_COUNT(texts); k++)
             assert_ptr_equal(redis_endpoint_redact(&t, texts[k]), texts[k]);
         const char *told = redis_endpoint_redact(
@@ -387,27 +295,24 @@ TEST(redact_leaves_constant_texts)
     }
 }
 
-TEST(password_setting_is_for_urls_without_one)
+TEST_CASE(password_setting_is_for_urls_without_one)
 {
     struct redis_endpoint t;
-    assert_int_equal(init(&t, "redis://alice@db", "apart"), 0);
+    make(&t, "redis://alice@db", "apart");
     assert_string_equal(t.user, "alice");
     assert_string_equal(t.password, "apart");
     redis_endpoint_fini(&t);
-    assert_int_equal(init(&t, "redis://db", "per%41cent"), 0);
+    make(&t, "redis://db", "per%41cent");
     assert_string_equal(t.password, "per%41cent"); /* as it is: it is no part of a URL */
     redis_endpoint_fini(&t);
-    assert_int_equal(init(&t, "redis://:inside@db", "apart"), 0);
+    make(&t, "redis://:inside@db", "apart");
     assert_string_equal(t.password, "inside");
     redis_endpoint_fini(&t);
 }
 
-TEST(description_has_no_secret)
+TEST_CASE(description_has_no_secret)
 {
-    static const struct {
-        const char *url;
-        const char *text;
-    } cases[] = {
+    static const char *const cases[][2] = {
         {"redis://alice:s3cret@db:7000/2", "db:7000/2"},
         {"rediss://:s3cret@db", "db:6379/0"},
         {"redis://[::1]:7000", "[::1]:7000/0"},
@@ -417,52 +322,38 @@ TEST(description_has_no_secret)
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         struct redis_endpoint t;
         struct buf out = BUF_INIT;
-        assert_int_equal(init(&t, cases[i].url, "other-s3cret"), 0);
+        make(&t, cases[i][0], "other-s3cret");
         redis_endpoint_describe(&t, &out);
-        assert_buf(&out, cases[i].text);
+        assert_buf(&out, cases[i][1]);
         buf_fini(&out);
         redis_endpoint_fini(&t);
     }
 }
 
-static void assert_hello(const char *url, const char **argv, int count)
+/* What is sent to such a server: each word is one of a command. */
+static void assert_sent(const char *url, const char *hello, const char *select)
 {
     struct redis_endpoint t;
-    struct buf expected = BUF_INIT;
     struct buf out = BUF_INIT;
-    assert_int_equal(init(&t, url, ""), 0);
-    command_write(&expected, count, argv, NULL);
+    make(&t, url, "");
     redis_endpoint_hello(&t, "test", &out);
-    assert_buf(&out, buf_c_str(&expected));
+    assert_buf(&out, hello);
+    buf_clear(&out);
+    assert_int_equal(redis_endpoint_select(&t, &out), select[0] != '\0');
+    assert_buf(&out, select);
     buf_fini(&out);
-    buf_fini(&expected);
     redis_endpoint_fini(&t);
 }
 
-TEST(hello_authenticates_only_with_a_password)
-{
-    assert_hello("redis://db", (const char *[]){"HELLO", "3", "SETNAME", "test"}, 4);
-    assert_hello("redis://:s3cret@db",
-                 (const char *[]){"HELLO", "3", "AUTH", "default", "s3cret", "SETNAME", "test"}, 7);
-    assert_hello("redis://alice:s3cret@db",
-                 (const char *[]){"HELLO", "3", "AUTH", "alice", "s3cret", "SETNAME", "test"}, 7);
-    assert_hello("redis://alice:@db", (const char *[]){"HELLO", "3", "AUTH", "alice", "", "SETNAME", "test"},
-                 7);
-}
+#define HELLO(count, auth) "*" count "\r\n$5\r\nHELLO\r\n$1\r\n3\r\n" auth "$7\r\nSETNAME\r\n$4\r\ntest\r\n"
 
-TEST(select_is_sent_for_a_database_but_the_first)
+TEST_CASE(handshake_authenticates_with_a_password_and_selects_another_database_than_the_first)
 {
-    struct redis_endpoint t;
-    struct buf out = BUF_INIT;
-    assert_int_equal(init(&t, "redis://db/0", ""), 0);
-    assert_false(redis_endpoint_select(&t, &out));
-    assert_int_equal(out.len, 0);
-    redis_endpoint_fini(&t);
-    assert_int_equal(init(&t, "redis://db/12", ""), 0);
-    assert_true(redis_endpoint_select(&t, &out));
-    assert_buf(&out, "*2\r\n$6\r\nSELECT\r\n$2\r\n12\r\n");
-    buf_fini(&out);
-    redis_endpoint_fini(&t);
+    assert_sent("redis://db/0", HELLO("4", ""), "");
+    assert_sent("redis://:s3cret@db/12", HELLO("7", "$4\r\nAUTH\r\n$7\r\ndefault\r\n$6\r\ns3cret\r\n"),
+                "*2\r\n$6\r\nSELECT\r\n$2\r\n12\r\n");
+    assert_sent("redis://alice:s3cret@db", HELLO("7", "$4\r\nAUTH\r\n$5\r\nalice\r\n$6\r\ns3cret\r\n"), "");
+    assert_sent("redis://alice:@db", HELLO("7", "$4\r\nAUTH\r\n$5\r\nalice\r\n$0\r\n\r\n"), "");
 }
 
 struct program {
@@ -470,7 +361,7 @@ struct program {
     struct redis_options redis;
 };
 
-TEST(settings_fill_the_options)
+TEST_CASE(settings_fill_the_options)
 {
     static const struct setting table[] = {REDIS_SETTINGS(struct program, redis)};
     const struct settings all = {table, TEST_COUNT(table), "CHANNELD_"};
@@ -498,33 +389,4 @@ TEST(settings_fill_the_options)
     assert_int_equal(p.before, 0);
     settings_fini(&all, &p);
     buf_fini(&error);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(url_has_defaults_for_host_port_and_database),
-        cmocka_unit_test(url_scheme_chooses_the_transport),
-        cmocka_unit_test(url_ipv6_address_has_brackets),
-        cmocka_unit_test(url_password_may_be_empty_or_without_user),
-        cmocka_unit_test(url_user_needs_a_password),
-        cmocka_unit_test(url_credentials_are_decoded_once),
-        cmocka_unit_test(url_password_ends_at_the_last_at_sign),
-        cmocka_unit_test(url_of_a_local_socket),
-        cmocka_unit_test(url_port_and_database_are_bounded),
-        cmocka_unit_test(url_socket_path_is_bounded),
-        cmocka_unit_test(url_errors_have_a_reason),
-        cmocka_unit_test(sentinel_url_errors_have_a_reason),
-        cmocka_unit_test(sentinel_url_lists_hosts_and_a_master),
-        cmocka_unit_test(url_unknown_option_is_named),
-        cmocka_unit_test(sentinel_credentials_are_separate),
-        cmocka_unit_test(redact_leaves_constant_texts),
-        cmocka_unit_test(redact_hides_a_quoted_password),
-        cmocka_unit_test(password_setting_is_for_urls_without_one),
-        cmocka_unit_test(description_has_no_secret),
-        cmocka_unit_test(hello_authenticates_only_with_a_password),
-        cmocka_unit_test(select_is_sent_for_a_database_but_the_first),
-        cmocka_unit_test(settings_fill_the_options),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,8 +9,20 @@
 #include "support/text.h"
 #include "unit/check.h"
 
-/* The reply that these bytes are. Owned. */
-static redisReply *parse(const char *bytes)
+static redisReply *parsed;
+
+static int free_parsed(void **state)
+{
+    (void)state;
+    freeReplyObject(parsed);
+    parsed = NULL;
+    return 0;
+}
+
+TEST_GROUP(NULL, free_parsed)
+
+/* The reply that these bytes are, borrowed until the next call. */
+static const redisReply *parse(const char *bytes)
 {
     redisReader *reader = redisReaderCreate();
     void *reply = NULL;
@@ -19,7 +31,8 @@ static redisReply *parse(const char *bytes)
     if (redisReaderGetReply(reader, &reply) != REDIS_OK || reply == NULL)
         fail_msg("no reply: %s", bytes);
     redisReaderFree(reader);
-    return reply;
+    freeReplyObject(parsed);
+    return parsed = reply;
 }
 
 /* --- HELLO, ROLE, INFO --- */
@@ -28,14 +41,12 @@ static bool is_ordered(const char *server, const char *version)
 {
     char *bytes = text_printf("%%2\r\n$6\r\nserver\r\n$%zu\r\n%s\r\n$7\r\nversion\r\n$%zu\r\n%s\r\n",
                               strlen(server), server, strlen(version), version);
-    redisReply *reply = parse(bytes);
-    bool ordered = reply_check_hello(reply) == NULL;
-    freeReplyObject(reply);
+    bool ordered = reply_check_hello(parse(bytes)) == NULL;
     free(bytes);
     return ordered;
 }
 
-TEST(tracking_is_ordered_since_redis_7_0_5_and_in_any_valkey)
+TEST_CASE(tracking_is_ordered_since_redis_7_0_5_and_in_any_valkey)
 {
     static const char *const ordered[] = {"7.0.5", "7.0.10", "7.1.0",       "7.2",
                                           "8.0.0", "10.0.1", "255.255.255", "7.0.5-rc1"};
@@ -62,7 +73,7 @@ TEST(tracking_is_ordered_since_redis_7_0_5_and_in_any_valkey)
     }
 }
 
-TEST(a_server_without_name_or_version_is_not_trusted_with_tracking)
+TEST_CASE(a_server_without_name_or_version_is_not_trusted_with_tracking)
 {
     static const char *const replies[] = {"%0\r\n",
                                           "*0\r\n",
@@ -72,25 +83,20 @@ TEST(a_server_without_name_or_version_is_not_trusted_with_tracking)
                                           "%1\r\n$6\r\nserver\r\n:1\r\n",
                                           "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n",
                                           "%1\r\n$7\r\nversion\r\n$5\r\n8.0.0\r\n"};
-    for (size_t i = 0; i < TEST_COUNT(replies); i++) {
-        redisReply *reply = parse(replies[i]);
-        assert_non_null(reply_check_hello(reply));
-        freeReplyObject(reply);
-    }
+    for (size_t i = 0; i < TEST_COUNT(replies); i++)
+        assert_non_null(reply_check_hello(parse(replies[i])));
 }
 
 /* A master, or a replica whose link to its master is up. */
 static bool role_is(const char *bytes, bool as_replica)
 {
     struct redis_role role;
-    redisReply *reply = parse(bytes);
-    bool read = reply_read_role(reply, &role) == NULL;
-    freeReplyObject(reply);
+    bool read = reply_read_role(parse(bytes), &role) == NULL;
     return read &&
            (as_replica ? role.kind == REDIS_ROLE_REPLICA && role.linked : role.kind == REDIS_ROLE_MASTER);
 }
 
-TEST(role_of_masters_and_replicas)
+TEST_CASE(role_of_masters_and_replicas)
 {
     static const char master[] = "*3\r\n$6\r\nmaster\r\n:100\r\n*0\r\n";
     static const char linked[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n";
@@ -117,21 +123,19 @@ TEST(role_of_masters_and_replicas)
     }
 }
 
-TEST(role_holds_the_master_of_a_replica)
+TEST_CASE(role_holds_the_master_of_a_replica)
 {
     struct redis_role role;
-    redisReply *reply = parse("*5\r\n$5\r\nslave\r\n$7\r\nredis-0\r\n:6380\r\n$4\r\nsync\r\n:7\r\n");
+    const redisReply *reply = parse("*5\r\n$5\r\nslave\r\n$7\r\nredis-0\r\n:6380\r\n$4\r\nsync\r\n:7\r\n");
     assert_null(reply_read_role(reply, &role));
     assert_int_equal(role.kind, REDIS_ROLE_REPLICA);
     assert_false(role.linked);
     assert_string_equal(role.master.host, "redis-0");
     assert_int_equal(role.master.port, 6380);
-    freeReplyObject(reply);
     reply = parse("*5\r\n$5\r\nslave\r\n$11\r\nfe80::1%eth\r\n:6380\r\n$9\r\nconnected\r\n:7\r\n");
     assert_null(reply_read_role(reply, &role)); /* an address that is of no use makes it no less a replica */
     assert_true(role.linked);
     assert_int_equal(role.master.port, 0);
-    freeReplyObject(reply);
 }
 
 /* Of "line,line,...": what the connection to such a replica is worth. */
@@ -140,15 +144,13 @@ static const char *link_problem(const char *lines)
     char *info = text_printf("# Replication\r\nrole:slave\r\n%s\r\nslave_priority:100\r\n", lines);
     char *bytes = text_printf("=%zu\r\ntxt:%s\r\n", strlen(info) + 4, info);
     int64_t silent_s = 0;
-    redisReply *reply = parse(bytes);
-    const char *problem = reply_read_link(reply, &silent_s);
-    freeReplyObject(reply);
+    const char *problem = reply_read_link(parse(bytes), &silent_s);
     free(bytes);
     free(info);
     return problem;
 }
 
-TEST(replica_link_is_good_while_the_master_is_heard)
+TEST_CASE(replica_link_is_good_while_the_master_is_heard)
 {
     assert_null(
         link_problem("master_link_status:up\r\nmaster_last_io_seconds_ago:0\r\nmaster_sync_in_progress:0"));
@@ -175,43 +177,33 @@ TEST(replica_link_is_good_while_the_master_is_heard)
             fail_msg("%s", nonsense[i]);
 }
 
-TEST(info_of_the_wrong_shape_is_refused)
+TEST_CASE(info_of_the_wrong_shape_is_refused)
 {
     static const char *const replies[] = {"+OK\r\n", ":1\r\n",     "_\r\n",
                                           "*0\r\n",  "$0\r\n\r\n", "$1\r\n\n\r\n"};
     for (size_t i = 0; i < TEST_COUNT(replies); i++) {
         int64_t silent_s = 0;
-        redisReply *reply = parse(replies[i]);
-        assert_non_null(reply_read_link(reply, &silent_s));
-        freeReplyObject(reply);
+        assert_non_null(reply_read_link(parse(replies[i]), &silent_s));
     }
 }
 
-TEST(denied_commands_are_told_from_other_errors)
+TEST_CASE(denied_commands_are_told_from_other_errors)
 {
     static const char *const denied[] = {"-NOPERM this user has no permissions to run the 'role' command\r\n",
                                          "-ERR unknown command 'ROLE'\r\n"};
     static const char *const others[] = {"-BUSY Redis is busy\r\n", "-LOADING Redis is loading\r\n",
                                          "-NOAUTH Authentication required.\r\n", "-\r\n"};
-    for (size_t i = 0; i < TEST_COUNT(denied); i++) {
-        redisReply *reply = parse(denied[i]);
-        assert_true(reply_is_denied(reply));
-        freeReplyObject(reply);
-    }
-    for (size_t i = 0; i < TEST_COUNT(others); i++) {
-        redisReply *reply = parse(others[i]);
-        assert_false(reply_is_denied(reply));
-        freeReplyObject(reply);
-    }
+    for (size_t i = 0; i < TEST_COUNT(denied); i++)
+        assert_true(reply_is_denied(parse(denied[i])));
+    for (size_t i = 0; i < TEST_COUNT(others); i++)
+        assert_false(reply_is_denied(parse(others[i])));
 }
 
 /* --- SENTINEL --- */
 
 static const char *read_master(const char *bytes, struct redis_address *out)
 {
-    redisReply *reply = parse(bytes);
-    const char *problem = reply_read_master(reply, out);
-    freeReplyObject(reply);
+    const char *problem = reply_read_master(parse(bytes), out);
     return problem;
 }
 
@@ -224,7 +216,7 @@ static const char *read_pair(const char *host, const char *port, struct redis_ad
     return problem;
 }
 
-TEST(master_address_may_be_numeric_or_a_name)
+TEST_CASE(master_address_may_be_numeric_or_a_name)
 {
     static const char *const hosts[] = {"127.0.0.1", "::1", "fe80::1", "redis-0.redis_h.svc", "R"};
     for (size_t i = 0; i < TEST_COUNT(hosts); i++) {
@@ -235,7 +227,7 @@ TEST(master_address_may_be_numeric_or_a_name)
     }
 }
 
-TEST(unknown_master_has_a_reason_of_its_own)
+TEST_CASE(unknown_master_has_a_reason_of_its_own)
 {
     struct redis_address a;
     assert_string_equal(read_master("*-1\r\n", &a), "it knows no master of that name");
@@ -243,7 +235,7 @@ TEST(unknown_master_has_a_reason_of_its_own)
     assert_string_equal(read_master("+OK\r\n", &a), "its answer is no address");
 }
 
-TEST(invalid_master_addresses_are_refused)
+TEST_CASE(invalid_master_addresses_are_refused)
 {
     static const char *const hosts[] = {"", "a b", "a/b", "a\n", "a\x01", "\xff", "a;b", "a@b", "<a>", "%61"};
     static const char *const ports[] = {"",     "0", "65536", "-1", "6379 ", "x", "99999999999999999999",
@@ -273,7 +265,7 @@ TEST(invalid_master_addresses_are_refused)
         assert_non_null(read_master(replies[i], &a));
 }
 
-TEST(master_host_length_is_bounded)
+TEST_CASE(master_host_length_is_bounded)
 {
     struct redis_address a;
     char *longest = text_repeat('a', REDIS_HOST_SIZE - 1);
@@ -308,114 +300,74 @@ static int count_replicas(const char *flags, const char *link, bool down)
     for (const char *kind = "*%"; *kind != '\0'; kind++) {
         char *one = replica(*kind, "7001", flags, link);
         char *list = text_printf("*1\r\n%s", one);
-        redisReply *reply = parse(list);
-        assert_null(reply_read_replicas(reply, &answer));
+        assert_null(reply_read_replicas(parse(list), &answer));
         count += down ? answer.downs : answer.replicas;
-        freeReplyObject(reply);
         free(list);
         free(one);
     }
     return count;
 }
 
-static int healthy(const char *flags, const char *link)
+TEST_CASE(replicas_are_listed_when_linked_and_apart_when_down)
 {
-    return count_replicas(flags, link, false);
+    static const struct {
+        const char *flags, *link;
+        int healthy, down; /* of two: as an array and as a map */
+    } rows[] = {
+        {"slave", "ok", 2, 0},
+        {"slave,reconf_sent", "ok", 2, 0},
+        {"slave", "err", 0, 0},
+        {"slave", "", 0, 0},
+        {"s_down,slave", "ok", 0, 2},
+        {"slave,o_down", "ok", 0, 2},
+        {"slave,o_down", "err", 0, 2},
+        {"slave,disconnected", "ok", 0, 2},
+        {"master", "ok", 0, 0},
+        {"master,s_down", "ok", 0, 0},
+        {"", "ok", 0, 0},
+        {",,", "ok", 0, 0},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        assert_int_equal(count_replicas(rows[i].flags, rows[i].link, false), rows[i].healthy);
+        assert_int_equal(count_replicas(rows[i].flags, rows[i].link, true), rows[i].down);
+    }
 }
 
-static int down(const char *flags, const char *link)
-{
-    return count_replicas(flags, link, true);
-}
-
-TEST(replicas_that_are_down_are_listed_apart)
-{
-    assert_int_equal(down("s_down,slave", "ok"), 2);
-    assert_int_equal(down("slave,o_down", "err"), 2);
-    assert_int_equal(down("slave,disconnected", "ok"), 2);
-    assert_int_equal(down("slave", "err"), 0);
-    assert_int_equal(down("slave", "ok"), 0);
-    assert_int_equal(down("master,s_down", "ok"), 0);
-}
-
-TEST(replicas_that_are_up_and_linked_are_listed)
-{
-    assert_int_equal(healthy("slave", "ok"), 2); /* as an array and as a map */
-    assert_int_equal(healthy("slave,reconf_sent", "ok"), 2);
-    assert_int_equal(healthy("slave", "err"), 0);
-    assert_int_equal(healthy("slave", ""), 0);
-    assert_int_equal(healthy("s_down,slave", "ok"), 0);
-    assert_int_equal(healthy("slave,o_down", "ok"), 0);
-    assert_int_equal(healthy("slave,disconnected", "ok"), 0);
-    assert_int_equal(healthy("master", "ok"), 0);
-    assert_int_equal(healthy("", "ok"), 0);
-    assert_int_equal(healthy(",,", "ok"), 0);
-}
-
-TEST(invalid_replicas_are_left_out)
+TEST_CASE(invalid_replicas_are_left_out)
 {
     struct sentinel_answer answer;
     char *good = replica('*', "7001", "slave", "ok");
     char *bad = replica('*', "70010x", "slave", "ok");
     char *list = text_printf("*9\r\n%s%s:1\r\n*0\r\n*1\r\n$5\r\nflags\r\n$-1\r\n%%0\r\n*2\r\n:1\r\n:2\r\n%s",
                              good, bad, good);
-    redisReply *reply = parse(list);
-    assert_null(reply_read_replicas(reply, &answer));
+    assert_null(reply_read_replicas(parse(list), &answer));
     assert_int_equal(answer.replicas, 2);
     assert_string_equal(answer.replica[0].host, "10.0.0.1");
     assert_int_equal(answer.replica[1].port, 7001);
-    freeReplyObject(reply);
     free(list);
     free(bad);
     free(good);
 }
 
-TEST(replicas_beyond_the_bound_are_left_out)
+TEST_CASE(replicas_beyond_the_bound_are_left_out)
 {
     struct sentinel_answer answer;
     char *list = text_printf("*%d\r\n", SENTINEL_REPLICAS_MAX + 1);
     char *good = replica('*', "7001", "slave", "ok");
     for (int i = 0; i <= SENTINEL_REPLICAS_MAX; i++)
         list = text_append(list, good);
-    redisReply *reply = parse(list);
-    assert_null(reply_read_replicas(reply, &answer));
+    assert_null(reply_read_replicas(parse(list), &answer));
     assert_int_equal(answer.replicas, SENTINEL_REPLICAS_MAX);
-    freeReplyObject(reply);
     free(good);
     free(list);
 }
 
-TEST(replicas_of_the_wrong_shape_are_refused)
+TEST_CASE(replicas_of_the_wrong_shape_are_refused)
 {
     static const char *const replies[] = {"*-1\r\n", "+OK\r\n", ":1\r\n", "-ERR no\r\n", "%0\r\n"};
     for (size_t i = 0; i < TEST_COUNT(replies); i++) {
         struct sentinel_answer answer = {.replicas = 5};
-        redisReply *reply = parse(replies[i]);
-        assert_non_null(reply_read_replicas(reply, &answer));
+        assert_non_null(reply_read_replicas(parse(replies[i]), &answer));
         assert_int_equal(answer.replicas, 0);
-        freeReplyObject(reply);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tracking_is_ordered_since_redis_7_0_5_and_in_any_valkey),
-        cmocka_unit_test(a_server_without_name_or_version_is_not_trusted_with_tracking),
-        cmocka_unit_test(role_of_masters_and_replicas),
-        cmocka_unit_test(role_holds_the_master_of_a_replica),
-        cmocka_unit_test(replica_link_is_good_while_the_master_is_heard),
-        cmocka_unit_test(info_of_the_wrong_shape_is_refused),
-        cmocka_unit_test(denied_commands_are_told_from_other_errors),
-        cmocka_unit_test(master_address_may_be_numeric_or_a_name),
-        cmocka_unit_test(unknown_master_has_a_reason_of_its_own),
-        cmocka_unit_test(invalid_master_addresses_are_refused),
-        cmocka_unit_test(master_host_length_is_bounded),
-        cmocka_unit_test(replicas_that_are_up_and_linked_are_listed),
-        cmocka_unit_test(replicas_that_are_down_are_listed_apart),
-        cmocka_unit_test(invalid_replicas_are_left_out),
-        cmocka_unit_test(replicas_beyond_the_bound_are_left_out),
-        cmocka_unit_test(replicas_of_the_wrong_shape_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,7 +88,7 @@ static bool has_address(const char *text)
     return false;
 }
 
-TEST(look_up_of_localhost)
+TEST_CASE(look_up_of_localhost)
 {
     begin();
     assert_int_equal(start("localhost"), 0);
@@ -101,7 +101,7 @@ TEST(look_up_of_localhost)
     assert_true(has_address("127.0.0.1") || has_address("::1"));
 }
 
-TEST(look_up_replaces_earlier_addresses)
+TEST_CASE(look_up_replaces_earlier_addresses)
 {
     begin();
     assert_int_equal(start("127.0.0.1"), 0);
@@ -114,7 +114,7 @@ TEST(look_up_replaces_earlier_addresses)
     assert_string_equal(resolver.address[0], "::1");
 }
 
-TEST(look_up_keeps_the_first_addresses)
+TEST_CASE(look_up_keeps_the_first_addresses)
 {
     begin();
     assert_int_equal(start(MANY), 0);
@@ -126,7 +126,7 @@ TEST(look_up_keeps_the_first_addresses)
         assert_int_equal(has_address(member(i)), i <= RESOLVE_ADDRESSES_MAX);
 }
 
-TEST(unknown_name_is_an_error)
+TEST_CASE(unknown_name_is_an_error)
 {
     begin();
     assert_int_equal(start("no-such-name.invalid"), 0);
@@ -136,7 +136,7 @@ TEST(unknown_name_is_an_error)
     assert_int_equal(resolver.count, 0);
 }
 
-TEST(invalid_name_is_an_error)
+TEST_CASE(invalid_name_is_an_error)
 {
     char name[2000];
     memset(name, 'a', sizeof name - 1);
@@ -152,7 +152,7 @@ TEST(invalid_name_is_an_error)
 }
 
 /* The loop is closed while the look-up still hangs; that one finds its resolver gone when it returns. */
-TEST(cancel_does_not_wait_for_a_look_up)
+TEST_CASE(cancel_does_not_wait_for_a_look_up)
 {
     assert_int_equal(sem_init(&begun, 0, 0), 0);
     assert_int_equal(sem_init(&release, 0, 0), 0);
@@ -172,7 +172,7 @@ TEST(cancel_does_not_wait_for_a_look_up)
 }
 
 /* One that has ended already, but has not been told of. */
-TEST(cancel_at_any_moment)
+TEST_CASE(cancel_at_any_moment)
 {
     enum { ROUNDS = 50 };
     for (int i = 0; i < ROUNDS; i++) {
@@ -185,7 +185,7 @@ TEST(cancel_at_any_moment)
     }
 }
 
-TEST(numeric_addresses_need_no_look_up)
+TEST_CASE(numeric_addresses_need_no_look_up)
 {
     static const char *const numeric[] = {"127.0.0.1",
                                           "0.0.0.0",
@@ -207,19 +207,4 @@ TEST(numeric_addresses_need_no_look_up)
     for (size_t i = 0; i < TEST_COUNT(names); i++)
         assert_false(resolver_take_numeric(&resolver, names[i]));
     end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(look_up_of_localhost),
-        cmocka_unit_test(look_up_replaces_earlier_addresses),
-        cmocka_unit_test(look_up_keeps_the_first_addresses),
-        cmocka_unit_test(unknown_name_is_an_error),
-        cmocka_unit_test(invalid_name_is_an_error),
-        cmocka_unit_test(cancel_does_not_wait_for_a_look_up),
-        cmocka_unit_test(cancel_at_any_moment),
-        cmocka_unit_test(numeric_addresses_need_no_look_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

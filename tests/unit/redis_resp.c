@@ -91,7 +91,7 @@ static bool parses(struct span text)
     return result != RESP_ERROR;
 }
 
-TEST(reply_equals_that_of_hiredis_in_pieces_of_any_size)
+TEST_CASE(reply_equals_that_of_hiredis_in_pieces_of_any_size)
 {
     size_t size = sizeof EVERYTHING - 1;
     for (size_t slice = 1; slice <= size; slice++) {
@@ -117,7 +117,7 @@ TEST(reply_equals_that_of_hiredis_in_pieces_of_any_size)
 }
 
 /* A set of many members, and a text of a megabyte. */
-TEST(large_reply_is_complete_and_its_memory_released)
+TEST_CASE(large_reply_is_complete_and_its_memory_released)
 {
     enum { MEMBERS = 100000, LONG = 1 << 20 };
     struct buf text = BUF_INIT;
@@ -143,7 +143,7 @@ TEST(large_reply_is_complete_and_its_memory_released)
     buf_fini(&text);
 }
 
-TEST(incomplete_reply_is_freed)
+TEST_CASE(incomplete_reply_is_freed)
 {
     static const char *const starts[] = {"*3\r\n$1\r\na\r\n", "*2\r\n:1\r\n", "%1\r\n+k\r\n:1", "$5\r\nhel",
                                          ">2\r\n$1\r\na\r\n$4\r\nb"};
@@ -155,7 +155,7 @@ TEST(incomplete_reply_is_freed)
     }
 }
 
-TEST(invalid_resp_is_a_lasting_error)
+TEST_CASE(invalid_resp_is_a_lasting_error)
 {
     static const char *const wrong[] = {"?\r\n",
                                         "\r\n",
@@ -193,7 +193,7 @@ TEST(invalid_resp_is_a_lasting_error)
     }
 }
 
-TEST(endless_line_is_an_error)
+TEST_CASE(endless_line_is_an_error)
 {
     static const char *const starts[] = {"+", "*2\r\n-ERR ", "$", ">1\r\n+"};
     static char piece[1 << 12];
@@ -232,7 +232,7 @@ static void check_oversize(struct span text, size_t slice)
 }
 
 /* The limits are low, so that each part of a reply can be the one that is too much. */
-TEST(oversize_reply_is_skipped_in_pieces_of_any_size)
+TEST_CASE(oversize_reply_is_skipped_in_pieces_of_any_size)
 {
     enum { BYTES = 20000, ELEMENTS = 8, FILL = 30000 };
     static const struct {
@@ -267,7 +267,7 @@ TEST(oversize_reply_is_skipped_in_pieces_of_any_size)
 }
 
 /* Many that are small are too much together, too, as are levels within levels. */
-TEST(reply_size_is_bounded_in_sum)
+TEST_CASE(reply_size_is_bounded_in_sum)
 {
     enum { MANY = 2000, DEEP = 10000 };
     struct buf text = BUF_INIT;
@@ -288,7 +288,7 @@ TEST(reply_size_is_bounded_in_sum)
     buf_fini(&text);
 }
 
-TEST(announced_lengths_are_not_allocated)
+TEST_CASE(announced_lengths_are_not_allocated)
 {
     static const char *const rows[] = {"$67108865\r\n",
                                        "=67108865\r\n",
@@ -339,7 +339,7 @@ static void append_value(struct buf *out, const redisReply *reply)
         buf_printf(out, "%lld ", reply->integer);
 }
 
-TEST(push_elements_in_pieces_of_any_size)
+TEST_CASE(push_elements_in_pieces_of_any_size)
 {
     size_t size = sizeof PUSHES - 1;
     for (size_t slice = 1; slice <= size; slice++) {
@@ -364,7 +364,7 @@ TEST(push_elements_in_pieces_of_any_size)
 }
 
 /* More elements than any reply may have, and more bytes; one of them is too large for itself. */
-TEST(push_takes_no_memory)
+TEST_CASE(push_takes_no_memory)
 {
     enum { KEYS = 2 * RESP_ELEMENTS_MAX, LARGE = 40000 };
     static char large[LARGE];
@@ -397,7 +397,7 @@ TEST(push_takes_no_memory)
 }
 
 /* A push without elements has no result after which its memory would be used again. */
-TEST(empty_push_takes_no_memory)
+TEST_CASE(empty_push_takes_no_memory)
 {
     enum { BYTES = 4 * RESP_CHUNK };
     begin();
@@ -408,20 +408,33 @@ TEST(empty_push_takes_no_memory)
     end();
 }
 
-int main(void)
+/* --- commands: byte for byte what hiredis would send --- */
+
+static void assert_as_hiredis(const struct buf *ours, int argc, const char **argv, const size_t *lengths)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reply_equals_that_of_hiredis_in_pieces_of_any_size),
-        cmocka_unit_test(large_reply_is_complete_and_its_memory_released),
-        cmocka_unit_test(incomplete_reply_is_freed),
-        cmocka_unit_test(invalid_resp_is_a_lasting_error),
-        cmocka_unit_test(endless_line_is_an_error),
-        cmocka_unit_test(oversize_reply_is_skipped_in_pieces_of_any_size),
-        cmocka_unit_test(reply_size_is_bounded_in_sum),
-        cmocka_unit_test(announced_lengths_are_not_allocated),
-        cmocka_unit_test(push_elements_in_pieces_of_any_size),
-        cmocka_unit_test(push_takes_no_memory),
-        cmocka_unit_test(empty_push_takes_no_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    char *theirs = NULL;
+    long long len = redisFormatCommandArgv(&theirs, argc, argv, lengths);
+    assert_int_equal(buf_error(ours), 0);
+    assert_int_equal(ours->len, len);
+    assert_memory_equal(ours->data, theirs, ours->len);
+    redisFreeCommand(theirs);
+}
+
+TEST_CASE(command_words_have_any_length_and_content)
+{
+    static char word[100001];
+    for (size_t len = 0; len < sizeof word; len = len * 3 + 1) {
+        struct buf out = BUF_INIT;
+        const char *argv[] = {"ECHO", word, ""};
+        const size_t lengths[] = {4, len, 0};
+        memset(word, '\r', len);
+        command_write(&out, 3, argv, lengths);
+        assert_as_hiredis(&out, 3, argv, lengths);
+        buf_fini(&out);
+    }
+    struct buf out = BUF_INIT;
+    const char *texts[] = {"CLIENT", "TRACKING", "ON"}; /* end with a NUL */
+    command_write(&out, 3, texts, NULL);
+    assert_as_hiredis(&out, 3, texts, NULL);
+    buf_fini(&out);
 }

@@ -3,14 +3,15 @@
 
 #include <stdlib.h>
 
-#include "base/log.h"
 #include "redis/resp.h"
 #include "support/text.h"
 #include "unit/fixtures/redis_fake.h"
 
+static const char MESSAGE[] = ">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$3\r\nabc\r\n";
+
 static struct fake_redis redis;
 static struct fake_redis sentinel;
-static char named[64]; /* the answer that names `redis` */
+static char named[128]; /* the answer that names `redis` */
 
 /* With one Sentinel, and its answer; NULL: the one that names `redis`. */
 static void begin(const char *answer)
@@ -30,46 +31,36 @@ static void end(void)
     fake_fini(&sentinel);
 }
 
-static size_t queries(void)
-{
-    size_t count = 0;
-    const char *log = buf_c_str(&sentinel.log);
-    while ((log = strstr(log, "SENTINEL GET-MASTER-ADDR-BY-NAME mymaster\n")) != NULL) {
-        count++;
-        log++;
-    }
-    return count;
-}
-
-TEST(named_master_is_connected_to)
+static void begin_ready(void)
 {
     begin(NULL);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
+}
+
+static size_t queries(void)
+{
+    return text_count(buf_c_str(&sentinel.log), "SENTINEL GET-MASTER-ADDR-BY-NAME mymaster\n");
+}
+
+TEST_CASE(sentinel_is_asked_every_second_and_at_each_message)
+{
+    begin_ready();
     assert_int_equal(session.metrics.sentinels_connected, 1);
     assert_int_equal(session.metrics.redis_disconnects_total, 0);
     assert_non_null(strstr(buf_c_str(&redis.log), "ROLE\n"));
-    end();
-}
-
-TEST(sentinel_is_asked_every_second_and_at_each_message)
-{
-    begin(NULL);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
     assert_int_equal(queries(), 1);
     int64_t began = wait_now_ms();
     SESSION_UNTIL(queries() == 2);
     assert_in_range(wait_now_ms() - began, SENTINEL_INTERVAL_MS / 2, SENTINEL_INTERVAL_MS + wait_slack_ms());
     began = wait_now_ms();
-    fake_send(&sentinel, ">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$3\r\nabc\r\n");
+    fake_send(&sentinel, MESSAGE);
     SESSION_UNTIL(queries() == 3);
     assert_in_range(wait_now_ms() - began, 0, wait_slack_ms());
     assert_int_equal(session.lost, 0);
     end();
 }
 
-TEST(denied_subscription_leaves_the_polling)
+TEST_CASE(denied_subscription_leaves_the_polling)
 {
     begin(NULL);
     sentinel.subscribe = "-NOPERM no channels for you\r\n";
@@ -80,23 +71,19 @@ TEST(denied_subscription_leaves_the_polling)
     end();
 }
 
-TEST(server_that_is_not_a_master_is_refused)
+TEST_CASE(server_that_is_not_a_master_is_refused)
 {
     begin(NULL);
     redis.role = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n";
-    session_connect();
-    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 3);
-    assert_int_equal(session.ready, 0);
+    session_start_refused();
     redis.role = "*1\r\n$6\r\nmaster\r\n";
     SESSION_UNTIL(session.ready == 1);
     end();
 }
 
-TEST(demoted_master_is_left)
+TEST_CASE(demoted_master_is_left)
 {
-    begin(NULL);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    begin_ready();
     redis.role = "*1\r\n$5\r\nslave\r\n";
     SESSION_UNTIL(session.lost == 1);
     redis.role = "*1\r\n$6\r\nmaster\r\n";
@@ -118,7 +105,7 @@ static void check_refused(const char *answer)
     end();
 }
 
-TEST(invalid_answers_are_refused)
+TEST_CASE(invalid_answers_are_refused)
 {
     static const char *const answers[] = {
         "*-1\r\n",
@@ -155,52 +142,40 @@ static void send_endlessly(const char *piece)
             buf_append_str(&sentinel.connection[i].out, piece);
 }
 
-/* What was logged while `answer` came three times, and went on without end where `endless` is true. Owned. */
-static char *log_of(const char *answer, bool endless)
+/* What was logged while `answer` came three times, and went on without end where `endless` is true. */
+static const char *log_of(const char *answer, bool endless)
 {
     enum { PIECE = 256 * 1024, ATTEMPTS = 3 };
     char *piece = text_repeat('x', PIECE);
-    FILE *log = tmpfile();
-    assert_non_null(log);
-    assert_int_equal(log_start(fileno(log), LOG_DEBUG), 0);
+    session_log(LOG_DEBUG);
     begin(answer);
     session_connect();
     while (session.metrics.redis_disconnects_total < ATTEMPTS) {
         if (endless)
             send_endlessly(piece);
         session_turn();
+        session_pass(endless);
     }
     end();
-    log_stop();
-    char *said = calloc(1, PIECE);
-    assert_non_null(said);
-    rewind(log);
-    assert_true(fread(said, 1, PIECE - 1, log) > 0);
-    (void)fclose(log);
     free(piece);
-    return said;
+    return session_logged();
 }
 
-TEST(endless_answer_times_out)
+TEST_CASE(endless_answer_times_out)
 {
-    char *said = log_of("$9000000000000000\r\n", true);
-    assert_non_null(strstr(said, "no answer in time"));
-    free(said);
+    assert_non_null(strstr(log_of("$9000000000000000\r\n", true), "no answer in time"));
 }
 
-TEST(oversize_answer_is_refused)
+TEST_CASE(oversize_answer_is_refused)
 {
     char *text = text_repeat('x', SENTINEL_ANSWER_MAX);
-    struct buf answer = BUF_INIT;
-    buf_printf(&answer, "$%d\r\n%s\r\n", SENTINEL_ANSWER_MAX, text);
-    char *said = log_of(buf_c_str(&answer), false);
-    assert_non_null(strstr(said, resp_oversize.str));
-    free(said);
-    buf_fini(&answer);
+    char *answer = text_printf("$%d\r\n%s\r\n", SENTINEL_ANSWER_MAX, text);
+    assert_non_null(strstr(log_of(answer, false), resp_oversize.str));
+    free(answer);
     free(text);
 }
 
-TEST(silent_sentinel_times_out)
+TEST_CASE(silent_sentinel_times_out)
 {
     begin(NULL);
     sentinel.mute = true;
@@ -214,7 +189,7 @@ TEST(silent_sentinel_times_out)
 }
 
 /* Its next reply would be taken for that to another command. */
-TEST(reply_without_a_command_ends_the_connection_to_the_sentinel)
+TEST_CASE(reply_without_a_command_ends_the_connection_to_the_sentinel)
 {
     static const char *const replies[] = {"+OK\r\n", "-ERR no\r\n", "*-1\r\n"};
     for (size_t i = 0; i < TEST_COUNT(replies); i++) {
@@ -231,11 +206,9 @@ TEST(reply_without_a_command_ends_the_connection_to_the_sentinel)
 }
 
 /* A Sentinel that is lost costs nothing while its Redis is there. */
-TEST(lost_sentinel_leaves_the_connection_to_redis)
+TEST_CASE(lost_sentinel_leaves_the_connection_to_redis)
 {
-    begin(NULL);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    begin_ready();
     fake_stop_listening(&sentinel);
     fake_drop_all(&sentinel, false);
     SESSION_UNTIL(session.metrics.sentinels_connected == 0);
@@ -248,7 +221,7 @@ TEST(lost_sentinel_leaves_the_connection_to_redis)
 }
 
 /* The loop ends with nothing left. */
-TEST(close_at_any_moment)
+TEST_CASE(close_at_any_moment)
 {
     for (int turns = 0; turns < 20; turns++) {
         begin(NULL);
@@ -260,20 +233,17 @@ TEST(close_at_any_moment)
     }
 }
 
-TEST(failover_moves_the_connection_at_once)
+TEST_CASE(failover_moves_the_connection_at_once)
 {
     static struct fake_redis promoted;
-    static char next[64];
+    static char next[128];
     fake_open(&promoted);
     begin(NULL);
     session.third = &promoted;
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
-    char port[16];
-    int digits = snprintf(port, sizeof port, "%d", promoted.port);
-    (void)snprintf(next, sizeof next, "*2\r\n$9\r\n127.0.0.1\r\n$%d\r\n%s\r\n", digits, port);
+    session_start();
+    sentinel_name(next, "127.0.0.1", promoted.port);
     sentinel.sentinel = next;
-    fake_send(&sentinel, ">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$3\r\nabc\r\n");
+    fake_send(&sentinel, MESSAGE);
     int64_t began = wait_now_ms();
     SESSION_UNTIL(session.ready == 2);
     assert_in_range(wait_now_ms() - began, 0, wait_slack_ms());
@@ -284,24 +254,4 @@ TEST(failover_moves_the_connection_at_once)
     session.third = NULL;
     end();
     fake_fini(&promoted);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(named_master_is_connected_to),
-        cmocka_unit_test(sentinel_is_asked_every_second_and_at_each_message),
-        cmocka_unit_test(denied_subscription_leaves_the_polling),
-        cmocka_unit_test(server_that_is_not_a_master_is_refused),
-        cmocka_unit_test(demoted_master_is_left),
-        cmocka_unit_test(failover_moves_the_connection_at_once),
-        cmocka_unit_test(invalid_answers_are_refused),
-        cmocka_unit_test(endless_answer_times_out),
-        cmocka_unit_test(oversize_answer_is_refused),
-        cmocka_unit_test(silent_sentinel_times_out),
-        cmocka_unit_test(reply_without_a_command_ends_the_connection_to_the_sentinel),
-        cmocka_unit_test(lost_sentinel_leaves_the_connection_to_redis),
-        cmocka_unit_test(close_at_any_moment),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

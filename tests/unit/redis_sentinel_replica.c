@@ -13,9 +13,7 @@ static char role[128];     /* the replica's reply to ROLE */
 
 static void name_master(const char *host, int port)
 {
-    char digits[8];
-    int n = snprintf(digits, sizeof digits, "%d", port);
-    (void)snprintf(master, sizeof master, "*2\r\n$%zu\r\n%s\r\n$%d\r\n%s\r\n", strlen(host), host, n, digits);
+    sentinel_name(master, host, port);
 }
 
 static void follow(const char *host, int port)
@@ -38,7 +36,7 @@ static void flag_replica(const char *flags)
 /* The master is at a port where nobody listens. */
 static void begin(uint64_t stale_limit_ms)
 {
-    static char unused[64];
+    static char unused[128];
     fake_open(&redis);
     fake_open(&sentinel);
     session_begin_by_sentinel(&redis, &sentinel, "127.0.0.1", unused);
@@ -56,8 +54,7 @@ static void begin(uint64_t stale_limit_ms)
 static void begin_ready(uint64_t stale_limit_ms)
 {
     begin(stale_limit_ms);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
 }
 
 static void end(void)
@@ -67,7 +64,7 @@ static void end(void)
     fake_fini(&sentinel);
 }
 
-TEST(replica_of_the_named_master_is_kept)
+TEST_CASE(replica_of_the_named_master_is_kept)
 {
     begin_ready(0);
     session_turn_for(3 * REDIS_CONNECTION_HEARTBEAT_MS);
@@ -76,7 +73,7 @@ TEST(replica_of_the_named_master_is_kept)
 }
 
 /* With a grace: as long as data may be stale. And its data counts as good until Sentinel changed its mind. */
-TEST(replica_of_a_deposed_master_is_left)
+TEST_CASE(replica_of_a_deposed_master_is_left)
 {
     begin_ready(LIMIT_MS);
     uint64_t began_ms = clock_boot_ms();
@@ -95,7 +92,7 @@ TEST(replica_of_a_deposed_master_is_left)
     end();
 }
 
-TEST(replica_that_follows_in_time_is_kept)
+TEST_CASE(replica_that_follows_in_time_is_kept)
 {
     begin_ready(LIMIT_MS);
     name_master("10.0.0.2", 1);
@@ -110,15 +107,13 @@ static void check_refused(const char *host, int port)
 {
     begin(LIMIT_MS);
     follow(host, port);
-    session_connect();
-    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 4);
-    assert_int_equal(session.ready, 0);
+    session_start_refused();
     follow("10.0.0.1", 1);
     SESSION_UNTIL(session.ready == 1);
     end();
 }
 
-TEST(replica_of_another_master_is_refused)
+TEST_CASE(replica_of_another_master_is_refused)
 {
     check_refused("10.0.0.2", 1);
     check_refused("10.0.0.1", 2);
@@ -126,13 +121,12 @@ TEST(replica_of_another_master_is_refused)
 }
 
 /* As where Sentinel has addresses and replicas have names, or the reverse. */
-TEST(masters_are_compared_by_address)
+TEST_CASE(masters_are_compared_by_address)
 {
     begin(LIMIT_MS);
     name_master("127.0.0.1", 1);
     follow("localhost", 1);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     session_turn_for(LIMIT_MS + 2 * REDIS_CONNECTION_HEARTBEAT_MS);
     name_master("LocalHost", 1);
     follow("0127.0.0.1.invalid", 1);
@@ -142,13 +136,12 @@ TEST(masters_are_compared_by_address)
     end();
 }
 
-TEST(masters_are_compared_in_any_spelling)
+TEST_CASE(masters_are_compared_in_any_spelling)
 {
     begin(0);
     name_master("::1", 1);
     follow("0:0:0:0:0:0:0:1", 1);
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     session_turn_for(2 * REDIS_CONNECTION_HEARTBEAT_MS);
     assert_int_equal(session.lost, 0);
     end();
@@ -162,14 +155,14 @@ static void check_left_when(const char *flags)
     end();
 }
 
-TEST(replica_that_is_down_is_left)
+TEST_CASE(replica_that_is_down_is_left)
 {
     check_left_when("s_down,slave");
     check_left_when("slave,disconnected");
 }
 
 /* As for a moment after a Sentinel was started. */
-TEST(replica_that_was_down_for_a_moment_is_kept)
+TEST_CASE(replica_that_was_down_for_a_moment_is_kept)
 {
     begin_ready(LIMIT_MS);
     flag_replica("slave,disconnected");
@@ -181,14 +174,13 @@ TEST(replica_that_was_down_for_a_moment_is_kept)
 }
 
 /* With ?role=replica and no replica that can be used, the master serves. */
-TEST(master_stands_in_for_a_replica)
+TEST_CASE(master_stands_in_for_a_replica)
 {
     begin(LIMIT_MS);
     name_master("127.0.0.1", redis.port);
     sentinel.replicas = "*0\r\n";
     redis.role = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     assert_int_equal(session.metrics.redis_role[REDIS_ROLE_MASTER], 1);
     session_turn_for(SENTINEL_INTERVAL_MS + SENTINEL_INTERVAL_MS / 4);
     assert_int_equal(session.lost, 0);
@@ -196,7 +188,7 @@ TEST(master_stands_in_for_a_replica)
 }
 
 /* After the replicas have failed, in turn, the master is tried. */
-TEST(master_follows_replicas_that_fail)
+TEST_CASE(master_follows_replicas_that_fail)
 {
     static struct fake_redis serving;
     begin(LIMIT_MS);
@@ -204,8 +196,7 @@ TEST(master_follows_replicas_that_fail)
     session.third = &serving;
     name_master("127.0.0.1", serving.port);
     redis.ping = "-LOADING Redis is loading the dataset in memory\r\n";
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     assert_int_equal(session.metrics.redis_role[REDIS_ROLE_MASTER], 1);
     assert_int_equal(serving.accepted, 1);
     assert_true(redis.accepted >= 1);
@@ -213,33 +204,13 @@ TEST(master_follows_replicas_that_fail)
     fake_fini(&serving);
 }
 
-TEST(master_is_refused_as_replica)
+TEST_CASE(master_is_refused_as_replica)
 {
     begin(LIMIT_MS);
     redis.role = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
-    session_connect();
-    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 3);
-    assert_int_equal(session.ready, 0);
+    session_start_refused();
     redis.role = role;
     SESSION_UNTIL(session.ready == 1);
     assert_int_equal(session.metrics.redis_role[REDIS_ROLE_REPLICA], 1);
     end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replica_of_the_named_master_is_kept),
-        cmocka_unit_test(replica_of_a_deposed_master_is_left),
-        cmocka_unit_test(replica_that_follows_in_time_is_kept),
-        cmocka_unit_test(replica_of_another_master_is_refused),
-        cmocka_unit_test(masters_are_compared_by_address),
-        cmocka_unit_test(masters_are_compared_in_any_spelling),
-        cmocka_unit_test(master_stands_in_for_a_replica),
-        cmocka_unit_test(master_follows_replicas_that_fail),
-        cmocka_unit_test(master_is_refused_as_replica),
-        cmocka_unit_test(replica_that_is_down_is_left),
-        cmocka_unit_test(replica_that_was_down_for_a_moment_is_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

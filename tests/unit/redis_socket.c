@@ -38,12 +38,17 @@ static SSL_CTX *begin_tls(void)
     return ctx;
 }
 
+static void end_tls(SSL_CTX *ctx)
+{
+    redis_tls_free(session.tls);
+    SSL_CTX_free(ctx);
+}
+
 /* For far less than the reply timeout. */
 static void fill_socket(const char *large)
 {
     enum { DEAF_MS = 200 };
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
+    session_start();
     fake.deaf = true;
     assert_int_equal(session_send("SET", large), 0);
     assert_int_equal(session_send("ECHO", "first"), 0);
@@ -73,22 +78,21 @@ static void check_full_socket(void)
     free(large);
 }
 
-TEST(full_socket_delays_commands)
+TEST_CASE(full_socket_delays_commands)
 {
     begin_plain();
     check_full_socket();
 }
 
-TEST(full_tls_socket_delays_commands)
+TEST_CASE(full_tls_socket_delays_commands)
 {
     SSL_CTX *ctx = begin_tls();
     check_full_socket();
-    redis_tls_free(session.tls);
-    SSL_CTX_free(ctx);
+    end_tls(ctx);
 }
 
 /* What was not written is told of the loss, as all that was not answered. */
-TEST(full_socket_that_is_lost_fails_its_commands)
+TEST_CASE(full_socket_that_is_lost_fails_its_commands)
 {
     char *large = text_repeat('x', LARGE);
     begin_plain();
@@ -107,22 +111,19 @@ TEST(full_socket_that_is_lost_fails_its_commands)
 }
 
 /* Large replies and commands at once: neither side may wait for the other. */
-TEST(tls_reads_and_writes_at_once)
+TEST_CASE(tls_reads_and_writes_at_once)
 {
     enum { COUNT = 200, SIZE = 64 * 1024 };
     char *large = text_repeat('y', SIZE);
     SSL_CTX *ctx = begin_tls();
-    session_connect();
-    SESSION_UNTIL(session.ready == 1);
-    for (int i = 0; i < COUNT; i++)
-        assert_int_equal(session_send("ECHO", large), 0);
+    session_start();
+    session_send_many(COUNT, large);
     SESSION_UNTIL(session.answered == COUNT);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(session.sent[i].replies, 1);
     assert_int_equal(session.lost, 0);
     session_end();
-    redis_tls_free(session.tls);
-    SSL_CTX_free(ctx);
+    end_tls(ctx);
     free(large);
 }
 
@@ -142,13 +143,4 @@ static int remove_certificates(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(full_socket_delays_commands),
-        cmocka_unit_test(full_tls_socket_delays_commands),
-        cmocka_unit_test(full_socket_that_is_lost_fails_its_commands),
-        cmocka_unit_test(tls_reads_and_writes_at_once),
-    };
-    return cmocka_run_group_tests(tests, make_certificates, remove_certificates);
-}
+TEST_GROUP(make_certificates, remove_certificates)

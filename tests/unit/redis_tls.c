@@ -2,81 +2,31 @@
 #include "redis/tls.h"
 
 #include <errno.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "support/tempdir.h"
+#include "support/certs.h"
 #include "unit/check.h"
 
 static struct tempdir dir;
-
-struct files {
-    char ca[TEMPDIR_PATH_SIZE + 16];
-    char key[TEMPDIR_PATH_SIZE + 16];
-    char other_key[TEMPDIR_PATH_SIZE + 16];
-    char garbage[TEMPDIR_PATH_SIZE + 16];
-};
-
-static struct files files;
+static struct certs_pair authority, pair;
+static char garbage[CERTS_PATH_SIZE];
 
 static char EMPTY[] = "";
 static char MISSING[] = "/nonexistent/file.pem";
-
-static EVP_PKEY *write_key(const char *path)
-{
-    EVP_PKEY *key = EVP_PKEY_Q_keygen(NULL, NULL, "EC", "P-256");
-    FILE *f = fopen(path, "we");
-    assert_non_null(key);
-    assert_non_null(f);
-    assert_int_equal(PEM_write_PrivateKey(f, key, NULL, NULL, 0, NULL, NULL), 1);
-    assert_int_equal(fclose(f), 0);
-    return key;
-}
-
-/* A certificate that signs itself: it serves as authority, as server and as client certificate. */
-static void write_certificate(const char *path, EVP_PKEY *key)
-{
-    X509 *cert = X509_new();
-    FILE *f = fopen(path, "we");
-    assert_non_null(cert);
-    assert_non_null(f);
-    ASN1_INTEGER_set(X509_get_serialNumber(cert), 1);
-    X509_gmtime_adj(X509_getm_notBefore(cert), 0);
-    X509_gmtime_adj(X509_getm_notAfter(cert), 3600);
-    X509_set_pubkey(cert, key);
-    X509_NAME_add_entry_by_txt(X509_get_subject_name(cert), "CN", MBSTRING_ASC,
-                               (const unsigned char *)"redis", -1, -1, 0);
-    X509_EXTENSION *names =
-        X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, "DNS:redis.example,IP:127.0.0.1,IP:::1");
-    assert_non_null(names);
-    assert_int_equal(X509_add_ext(cert, names, -1), 1);
-    X509_EXTENSION_free(names);
-    X509_set_issuer_name(cert, X509_get_subject_name(cert));
-    assert_true(X509_sign(cert, key, EVP_sha256()) > 0);
-    assert_int_equal(PEM_write_X509(f, cert), 1);
-    assert_int_equal(fclose(f), 0);
-    X509_free(cert);
-}
 
 static int make_files(void **state)
 {
     (void)state;
     (void)signal(SIGPIPE, SIG_IGN); /* as the programs do: a peer that hangs up is an error, not an end */
     tempdir_init(&dir);
-    (void)snprintf(files.ca, sizeof files.ca, "%s/ca.pem", dir.path);
-    (void)snprintf(files.key, sizeof files.key, "%s/key.pem", dir.path);
-    (void)snprintf(files.other_key, sizeof files.other_key, "%s/other.pem", dir.path);
-    (void)snprintf(files.garbage, sizeof files.garbage, "%s/garbage.pem", dir.path);
-    EVP_PKEY *key = write_key(files.key);
-    write_certificate(files.ca, key);
-    EVP_PKEY_free(key);
-    EVP_PKEY_free(write_key(files.other_key));
-    FILE *f = fopen(files.garbage, "we");
+    certs_make_authority(&dir, "authority", &authority);
+    certs_make(&dir, "server", &authority, "DNS:redis.example,IP:127.0.0.1,IP:::1", 1, &pair);
+    (void)snprintf(garbage, sizeof garbage, "%s/garbage.pem", dir.path);
+    FILE *f = fopen(garbage, "we");
     assert_non_null(f);
     assert_true(fputs("no certificate\n", f) >= 0);
     assert_int_equal(fclose(f), 0);
@@ -124,7 +74,7 @@ static void assert_refused(char *ca, char *cert, char *key, const char *setting,
     buf_fini(&error);
 }
 
-TEST(tls_is_null_for_other_transports)
+TEST_CASE(tls_is_null_for_other_transports)
 {
     static const enum redis_transport plain[] = {REDIS_TRANSPORT_TCP, REDIS_TRANSPORT_UNIX};
     for (size_t i = 0; i < TEST_COUNT(plain); i++) {
@@ -137,42 +87,30 @@ TEST(tls_is_null_for_other_transports)
     }
 }
 
-TEST(tls_trusts_the_systems_authorities_by_default)
+TEST_CASE(tls_files_are_loaded_or_the_systems_authorities)
 {
     assert_made(EMPTY, EMPTY, EMPTY);
+    assert_made(authority.cert, EMPTY, EMPTY);
+    assert_made(authority.cert, pair.cert, pair.key);
 }
 
-TEST(tls_files_are_loaded)
+TEST_CASE(tls_missing_or_invalid_file_names_its_setting)
 {
-    assert_made(files.ca, EMPTY, EMPTY);
-    assert_made(files.ca, files.ca, files.key);
+    char *const bad[] = {MISSING, garbage};
+    for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+        assert_refused(bad[i], EMPTY, EMPTY, "CHANNELD_REDIS_CA_FILE:", bad[i]);
+        assert_refused(EMPTY, bad[i], pair.key, "CHANNELD_REDIS_CERT_FILE:", bad[i]);
+        assert_refused(EMPTY, pair.cert, bad[i], "CHANNELD_REDIS_KEY_FILE:", bad[i]);
+    }
 }
 
-TEST(tls_missing_file_names_its_setting)
+TEST_CASE(tls_certificate_and_key_must_match)
 {
-    assert_refused(MISSING, EMPTY, EMPTY, "CHANNELD_REDIS_CA_FILE:", MISSING);
-    assert_refused(EMPTY, MISSING, files.key, "CHANNELD_REDIS_CERT_FILE:", MISSING);
-    assert_refused(EMPTY, files.ca, MISSING, "CHANNELD_REDIS_KEY_FILE:", MISSING);
-}
-
-TEST(tls_invalid_file_names_its_setting)
-{
-    assert_refused(files.garbage, EMPTY, EMPTY, "CHANNELD_REDIS_CA_FILE:", files.garbage);
-    assert_refused(EMPTY, files.garbage, files.key, "CHANNELD_REDIS_CERT_FILE:", files.garbage);
-    assert_refused(EMPTY, files.ca, files.garbage, "CHANNELD_REDIS_KEY_FILE:", files.garbage);
-}
-
-TEST(tls_certificate_and_key_must_match)
-{
-    assert_refused(EMPTY, files.ca, files.other_key, "CHANNELD_REDIS_KEY_FILE:", "mismatch");
-    assert_refused(EMPTY, files.ca, EMPTY, "CHANNELD_REDIS_KEY_FILE:", "");
-    assert_refused(EMPTY, EMPTY, files.key, "CHANNELD_REDIS_CERT_FILE:", "");
-}
-
-TEST(tls_error_has_its_own_reason)
-{
-    assert_refused(EMPTY, files.ca, files.other_key, "CHANNELD_REDIS_KEY_FILE:", "mismatch");
-    assert_refused(MISSING, EMPTY, EMPTY, "CHANNELD_REDIS_CA_FILE:", "No such file");
+    assert_refused(EMPTY, pair.cert, authority.key, "CHANNELD_REDIS_KEY_FILE:", "mismatch");
+    assert_refused(MISSING, EMPTY, EMPTY,
+                   "CHANNELD_REDIS_CA_FILE:", "No such file"); /* not the error before */
+    assert_refused(EMPTY, pair.cert, EMPTY, "CHANNELD_REDIS_KEY_FILE:", "");
+    assert_refused(EMPTY, EMPTY, pair.key, "CHANNELD_REDIS_CERT_FILE:", "");
 }
 
 struct server {
@@ -204,8 +142,8 @@ static int connect_as(const char *host, const char *ca, char *asked_for)
     pthread_t thread;
     int fds[2];
     assert_int_equal(make(REDIS_TRANSPORT_TLS, (char *)(uintptr_t)ca, EMPTY, EMPTY, &tls, &error), 0);
-    assert_int_equal(SSL_CTX_use_certificate_chain_file(server.ctx, files.ca), 1);
-    assert_int_equal(SSL_CTX_use_PrivateKey_file(server.ctx, files.key, SSL_FILETYPE_PEM), 1);
+    assert_int_equal(SSL_CTX_use_certificate_chain_file(server.ctx, pair.cert), 1);
+    assert_int_equal(SSL_CTX_use_PrivateKey_file(server.ctx, pair.key, SSL_FILETYPE_PEM), 1);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     server.fd = fds[1];
     assert_int_equal(pthread_create(&thread, NULL, serve, &server), 0);
@@ -220,46 +158,25 @@ static int connect_as(const char *host, const char *ca, char *asked_for)
     return err;
 }
 
-TEST(tls_accepts_the_names_of_the_certificate)
+TEST_CASE(tls_accepts_the_names_of_the_certificate)
 {
     char asked_for[64];
-    assert_int_equal(connect_as("redis.example", files.ca, asked_for), 0);
+    assert_int_equal(connect_as("redis.example", authority.cert, asked_for), 0);
     assert_string_equal(asked_for, "redis.example");
-    assert_int_equal(connect_as("127.0.0.1", files.ca, asked_for), 0);
+    assert_int_equal(connect_as("127.0.0.1", authority.cert, asked_for), 0);
     assert_string_equal(asked_for, ""); /* an address must not be sent as a name */
-    assert_int_equal(connect_as("::1", files.ca, asked_for), 0);
+    assert_int_equal(connect_as("::1", authority.cert, asked_for), 0);
     assert_string_equal(asked_for, "");
 }
 
-TEST(tls_refuses_other_names)
+TEST_CASE(tls_refuses_other_names_and_unknown_authorities)
 {
     static const char *const hosts[] = {"other.example", "redis.example.org", "x.redis.example", "127.0.0.2",
                                         "::2"};
     char asked_for[64];
     for (size_t i = 0; i < TEST_COUNT(hosts); i++)
-        assert_int_equal(connect_as(hosts[i], files.ca, asked_for), -EPROTO);
-}
-
-TEST(tls_refuses_unknown_authorities)
-{
-    char asked_for[64];
+        assert_int_equal(connect_as(hosts[i], authority.cert, asked_for), -EPROTO);
     assert_int_equal(connect_as("redis.example", "", asked_for), -EPROTO);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tls_is_null_for_other_transports),
-        cmocka_unit_test(tls_trusts_the_systems_authorities_by_default),
-        cmocka_unit_test(tls_files_are_loaded),
-        cmocka_unit_test(tls_missing_file_names_its_setting),
-        cmocka_unit_test(tls_invalid_file_names_its_setting),
-        cmocka_unit_test(tls_certificate_and_key_must_match),
-        cmocka_unit_test(tls_error_has_its_own_reason),
-        cmocka_unit_test(tls_accepts_the_names_of_the_certificate),
-        cmocka_unit_test(tls_refuses_other_names),
-        cmocka_unit_test(tls_refuses_unknown_authorities),
-    };
-    (void)signal(SIGPIPE, SIG_IGN); /* as the programs do: a peer that has gone is an error, not an end */
-    return cmocka_run_group_tests(tests, make_files, remove_files);
-}
+TEST_GROUP(make_files, remove_files)

@@ -1,0 +1,151 @@
+/* The blocking client: the master that Sentinels name, and memory that runs out. See ctl_client.c for the
+ * rest. */
+#include "redis/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hiredis/alloc.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "redis/reply.h"
+#include "support/text.h"
+#include "unit/fixtures/redis_fake.h"
+
+#define OK     "+OK\r\n|"
+#define MASTER "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"
+
+enum { CONNECTIONS_MAX = 4 };
+
+/* Every Sentinel and every master, on one port. */
+static struct fake_redis server;
+static pthread_t thread;
+static const char
+    *replies[CONNECTIONS_MAX + 1]; /* of each connection: to a command, |, to the next; NULL: no more */
+static char named[128];            /* the reply that names it */
+
+static void *serve(void *unused)
+{
+    (void)unused;
+    for (int i = 0; replies[i] != NULL; i++) {
+        const char *rest = replies[i];
+        char chunk[1024];
+        ssize_t n = 0;
+        int fd = accept(server.listener, NULL, NULL);
+        while (fd >= 0 && (n = read(fd, chunk, sizeof chunk)) > 0) {
+            size_t len = strcspn(rest, "|");
+            buf_append(&server.log, chunk, (size_t)n);
+            (void)send(fd, rest, len, MSG_NOSIGNAL);
+            rest += len + (rest[len] == '|');
+        }
+        if (fd >= 0)
+            (void)close(fd);
+    }
+    return NULL;
+}
+
+/* Connects to database 1 by so many Sentinels; returns why it could not, or "". */
+static const char *connect_by_sentinels(int count)
+{
+    static char text[256];
+    static char host[] = "127.0.0.1";
+    static char name[] = "mymaster";
+    static char user[] = "default";
+    const struct redis_client_limits limits = {WAIT_DEADLINE_MS, WAIT_DEADLINE_MS};
+    struct redis_endpoint endpoint = {
+        .user = user, .db = 1, .sentinels = {.count = count, .master = name, .user = user}};
+    struct redis_client *client = NULL;
+    for (int i = 0; i < count; i++) {
+        endpoint.sentinels.at[i].host = host;
+        endpoint.sentinels.at[i].port = server.port;
+    }
+    (void)fcntl(server.listener, F_SETFL, 0);
+    assert_int_equal(pthread_create(&thread, NULL, serve, NULL), 0);
+    assert_int_equal(redis_client_new(&endpoint, NULL, "test", &client), 0);
+    int err = redis_client_connect(client, &limits);
+    (void)snprintf(text, sizeof text, "%s", err == 0 ? "" : redis_client_error(client));
+    redis_client_free(client);
+    (void)shutdown(server.listener, SHUT_RD); /* ends an accept */
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    return text;
+}
+
+static void begin(const char *first, const char *second, const char *third)
+{
+    fake_open(&server);
+    sentinel_name(named, "127.0.0.1", server.port);
+    memcpy(replies, (const char *[]){first, second, third, NULL}, 4 * sizeof *replies);
+}
+
+TEST_CASE(sentinels_are_queried_in_turn_for_the_master)
+{
+    static char good[160];
+    begin(OK "*-1\r\n", good, OK OK MASTER);
+    (void)snprintf(good, sizeof good, OK "%s", named);
+    assert_string_equal(connect_by_sentinels(3), "");
+    assert_int_equal(text_count(buf_c_str(&server.log),
+                                "*3\r\n$8\r\nSENTINEL\r\n$23\r\nGET-MASTER-ADDR-BY-NAME\r\n"
+                                "$8\r\nmymaster\r\n"),
+                     2);
+    assert_int_equal(text_count(buf_c_str(&server.log), "*1\r\n$4\r\nROLE\r\n"), 1);
+    fake_fini(&server);
+}
+
+/* The second Sentinel fails so. */
+static void check_failure(const char *reply, const char *of_master, const char *reason)
+{
+    begin(OK "-ERR first\r\n", reply, of_master);
+    char *at_named = reply == NULL ? text_printf(OK "%s", named) : NULL;
+    if (at_named != NULL)
+        replies[1] = at_named;
+    const char *why = connect_by_sentinels(2);
+    if (strncmp(why, "127.0.0.1:", 10) != 0 || strstr(why, reason) == NULL)
+        fail_msg("%s, not %s", why, reason);
+    free(at_named);
+    fake_fini(&server);
+}
+
+TEST_CASE(failures_of_sentinels_and_masters_have_a_reason)
+{
+    char *many = text_printf(OK "*%d\r\n", SENTINEL_ELEMENTS_MAX + 1);
+    check_failure(OK "*-1\r\n", NULL, "it knows no master of that name");
+    check_failure(OK "-ERR no\r\n", NULL, "Redis refused: ERR no");
+    check_failure("-WRONGPASS no\r\n", NULL, "Redis refused: WRONGPASS no");
+    check_failure(many, NULL, "Multi-bulk length out of range");
+    check_failure(NULL, "-LOADING x\r\n|" OK MASTER, "Redis refused: LOADING x");
+    check_failure(NULL, OK "-ERR no\r\n|" MASTER, "Redis refused: ERR no");
+    check_failure(NULL, OK OK "-ERR no\r\n", "Redis refused: ERR no");
+    check_failure(NULL, OK OK "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n",
+                  "it is not a master");
+    free(many);
+}
+
+static void *fail_calloc(size_t count, size_t size)
+{
+    (void)count;
+    (void)size;
+    return NULL;
+}
+
+TEST_CASE(socket_is_closed_when_memory_runs_out)
+{
+    const struct redis_endpoint endpoint = {.port = 0};
+    const struct redis_client_limits limits = {.reply_ms = WAIT_DEADLINE_MS};
+    struct redis_client *client = NULL;
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    assert_int_equal(redis_client_new(&endpoint, NULL, "test", &client), 0);
+    hiredisAllocFuncs failing = hiredisAllocFns;
+    failing.callocFn = fail_calloc;
+    (void)hiredisSetAllocators(&failing);
+    int err = redis_client_connect_fd(client, ends[0], &limits);
+    hiredisResetAllocators();
+    assert_int_equal(err, -EIO);
+    assert_string_equal(redis_client_error(client), "out of memory");
+    assert_int_equal(read(ends[1], &(char){0}, 1), 0); /* the other end sees it closed */
+    (void)close(ends[1]);
+    redis_client_free(client);
+}
