@@ -12,7 +12,7 @@
 #include "api/api.h"
 #include "base/clock.h"
 #include "base/encoding.h"
-#include "fuzz/answer.h"
+#include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/memory.h"
 #include "http/connection.h"
