@@ -25,30 +25,30 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
     __attribute__((warn_unused_result));
 
 /* Once http_connections_close is complete. */
-void http_connections_free(struct http_connections *all);
+void http_connections_free(struct http_connections *conns);
 
 /*
  * Takes over `fd`, whose other end is `peer`. `over_limit`: the client is told that there are too many
  * connections, and the connection ends. Returns 0 or -ENOMEM; `fd` is closed then.
  */
-int http_connections_open(struct http_connections *all, int fd, struct ip peer, bool over_limit)
+int http_connections_open(struct http_connections *conns, int fd, struct ip peer, bool over_limit)
     __attribute__((warn_unused_result));
 
 /* Closes the connection that has waited longest for a request; if there is none, the one that has waited
  * longest for its client to take a response. Returns false if there is neither. */
-bool http_connections_evict(struct http_connections *all);
+bool http_connections_evict(struct http_connections *conns);
 
 /* The number of requests handled since the last call. */
-unsigned http_connections_take_requests(struct http_connections *all);
+unsigned http_connections_take_requests(struct http_connections *conns);
 
 /* From now on every response contains "Connection: close". */
-void http_connections_announce_close(struct http_connections *all);
+void http_connections_announce_close(struct http_connections *conns);
 
 /* Ends connections between two requests at once, and the others with their next response. */
-void http_connections_finish(struct http_connections *all);
+void http_connections_finish(struct http_connections *conns);
 
 /* Closes all of them. `handles` counts what else is closing. */
-void http_connections_close(struct http_connections *all, struct wait_group *handles);
+void http_connections_close(struct http_connections *conns, struct wait_group *handles);
 
 /*
  * The age that a connection may reach: a fifth of `max_ms` is random, so that connections that were opened
