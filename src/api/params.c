@@ -121,7 +121,7 @@ static int parse_key(const struct http_request *request, const struct params_con
 static void fail_if_authorised(struct params *p, enum api_error error)
 {
     p->error = error;
-    p->cache.target = QUERY_AUTH_ONLY;
+    p->cache.type = QUERY_AUTH_ONLY;
 }
 
 /* Appends the decoded value of a parameter to `scratch`; absent when the parameter is, or out of memory. */
@@ -138,7 +138,7 @@ static struct span decode_parameter(struct span query, struct span name, struct 
 
 static void parse_page(struct params *p, const struct http_request *request, struct buf *scratch)
 {
-    p->cache.target = QUERY_PAGE;
+    p->cache.type = QUERY_PAGE;
     p->cache.number = 1;
     struct span page = decode_parameter(request->query, SPAN("page"), scratch);
     if (page.data == NULL)
@@ -149,7 +149,7 @@ static void parse_page(struct params *p, const struct http_request *request, str
 
 static void parse_id(struct params *p, struct span id)
 {
-    p->cache.target = QUERY_CARD;
+    p->cache.type = QUERY_CARD;
     if (parse_int64(id, &p->cache.number) != 0)
         fail_if_authorised(p, API_ERROR_BAD_CHANNEL_ID);
 }
@@ -171,7 +171,7 @@ static void parse_link(struct params *p, const struct http_request *request, con
         fail_if_authorised(p, API_ERROR_CHANNEL_NOT_FOUND);
         return;
     }
-    p->cache.target = QUERY_CARD_BY_LINK;
+    p->cache.type = QUERY_CARD_BY_LINK;
     p->cache.link = (struct span){scratch->data + start, scratch->len - start};
 }
 

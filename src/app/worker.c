@@ -134,7 +134,7 @@ static int make_cache(struct worker *w)
 {
     const struct config *c = w->options.config;
     const struct cache_options options = {
-        .target = &c->redis,
+        .endpoint = &c->redis,
         .tls = w->options.tls,
         .client_name = w->client_name,
         .keyspace = &c->keyspace,

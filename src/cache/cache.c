@@ -12,11 +12,11 @@
 #include "base/wait_group.h"
 #include "cache/api_keys.h"
 #include "cache/audit.h"
-#include "cache/body.h"
 #include "cache/catalogue.h"
 #include "cache/entries.h"
 #include "cache/fetch.h"
 #include "cache/invalidation.h"
+#include "cache/page.h"
 #include "redis/connection.h"
 
 #include <assert.h>
@@ -123,7 +123,7 @@ static bool hit_link(struct cache *c, struct cache_query *q, struct cache_result
         result->status = CACHE_NOT_FOUND;
         return true;
     }
-    *q = (struct cache_query){.key = q->key, .target = QUERY_CARD, .number = e->value};
+    *q = (struct cache_query){.key = q->key, .type = QUERY_CARD, .number = e->value};
     return hit_card(c, card, result);
 }
 
@@ -189,7 +189,7 @@ static bool hit_page(struct cache *c, int64_t number, struct cache_result *resul
 static bool hit(struct cache *c, struct cache_query *q, struct cache_result *result,
                 struct page_builder **known)
 {
-    switch (q->target) {
+    switch (q->type) {
     case QUERY_AUTH_ONLY:
         result->status = CACHE_FOUND;
         return true;
@@ -232,7 +232,7 @@ static bool lookup(struct cache *c, struct cache_query *q, struct cache_result *
         result->source = fresh ? CACHE_SOURCE_HIT : CACHE_SOURCE_STALE;
     } else if (fresh) {
         miss->needs_auth = false;
-        miss->linked = wanted.target != q->target;
+        miss->linked = wanted.type != q->type;
         *q = wanted;
     } else {
         page_builder_free(miss->known);
@@ -387,7 +387,7 @@ static void get_again(struct cache *c, struct cache_request *r, const struct cac
     struct cache_result result;
     char *link = r->link;
     if (link != NULL)
-        q = (struct cache_query){.target = QUERY_CARD_BY_LINK, .link = {link, r->link_len}};
+        q = (struct cache_query){.type = QUERY_CARD_BY_LINK, .link = {link, r->link_len}};
     q.key = r->key;
     r->link = NULL;
     bool complete = get(c, r, &q, &result);
@@ -580,7 +580,7 @@ static void on_link_invalidated(void *arg, struct span link)
     fetches_invalidate_link(&c->fetches, link);
 }
 
-static void on_noticed(void *arg, unsigned what)
+static void on_received(void *arg, unsigned what)
 {
     struct cache *c = arg;
     if (what == INVALIDATED_ALL) {
@@ -685,7 +685,7 @@ static int open_connection(struct cache *c, uv_loop_t *loop)
 {
     const struct cache_options *o = &c->options;
     const struct redis_connection_options options = {
-        .endpoint = o->target,
+        .endpoint = o->endpoint,
         .tls = o->tls,
         .client_name = o->client_name,
         .metrics = o->redis_metrics,
@@ -711,7 +711,7 @@ static int init_parts(struct cache *c)
     const struct invalidation_subscriber subscriber = {
         .card = on_card_invalidated,
         .link = on_link_invalidated,
-        .noticed = on_noticed,
+        .received = on_received,
         .drop = on_drop,
         .check = on_check_wanted,
         .arg = c,

@@ -28,8 +28,8 @@ struct cache;
 struct fetch;
 
 struct cache_options {
-    const struct redis_endpoint *target; /* borrowed while the cache lives, as are all pointers here */
-    struct ssl_ctx_st *tls;              /* NULL without TLS */
+    const struct redis_endpoint *endpoint; /* borrowed while the cache lives, as are all pointers here */
+    struct ssl_ctx_st *tls;                /* NULL without TLS */
     const char *client_name;
     const struct keyspace *keyspace;
     struct cache_metrics *metrics;
@@ -52,7 +52,7 @@ enum cache_query_type {
 
 struct cache_query {
     struct digest key; /* of the caller's API key */
-    enum cache_query_type target;
+    enum cache_query_type type;
     int64_t number;
     struct span link; /* borrowed during the call */
 };

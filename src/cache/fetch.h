@@ -19,10 +19,10 @@
 #define CACHE_FETCH_H
 
 #include "cache/audit.h"
-#include "cache/body.h"
 #include "cache/cache.h"
 #include "cache/catalogue.h"
 #include "cache/invalidation.h"
+#include "cache/page.h"
 
 /* As redis_connection_reply_fn: `reply` is NULL when the connection was lost. */
 typedef void (*fetch_reply_fn)(void *arg, const redisReply *reply);
@@ -71,7 +71,7 @@ struct fetches {
     uint64_t index_epoch;      /* grows when the index is invalidated, by which pages in flight are */
     uint64_t flush_epoch;      /* grows when everything is, as does index_epoch */
 
-    struct body_reports reports;
+    struct value_reports reports;
     uint64_t error_logged_ms; /* when an error reply was last logged */
 };
 

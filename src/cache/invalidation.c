@@ -48,8 +48,8 @@ static bool defer(struct invalidation *i, unsigned what, bool checking)
 static void notice(struct invalidation *i, unsigned what, bool checking)
 {
     const struct invalidation_subscriber *to = &i->subscriber;
-    i->doubts += what != INVALIDATED_INDEX;
-    to->noticed(to->arg, what);
+    i->possible_losses += what != INVALIDATED_INDEX;
+    to->received(to->arg, what);
     if (defer(i, what, checking))
         to->check(to->arg);
     else

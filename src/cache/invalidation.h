@@ -49,7 +49,7 @@ struct invalidation_subscriber {
     void (*card)(void *arg, int64_t id);
     void (*link)(void *arg, struct span link); /* borrowed */
     /* One of INVALIDATED_*: what is in flight may be of before or after the change. */
-    void (*noticed)(void *arg, unsigned what);
+    void (*received)(void *arg, unsigned what);
     /* A set of INVALIDATED_*: it is to be dropped. */
     void (*drop)(void *arg, unsigned what);
     /* The catalogue is to be checked; then invalidation_apply. */
@@ -76,7 +76,7 @@ struct invalidation {
     uint64_t deferred_ms;    /* by the boot clock; when the first of them was told */
     uint64_t index_check_ms; /* the same; when one of the index, or of the rest, was last deferred */
     uint64_t keys_check_ms;
-    uint64_t doubts; /* invalidations so far that may have left no API keys */
+    uint64_t possible_losses; /* invalidations so far that may have left no API keys */
 };
 
 /* The pointers are borrowed, the subscriber is copied. Returns 0 or -ENOMEM; invalidation_fini is due in both
@@ -129,9 +129,9 @@ static inline unsigned invalidation_deferred(const struct invalidation *i)
 }
 
 /* Changes when an invalidation may have left no API keys: a result that lacks something may be of between. */
-static inline uint64_t invalidation_doubts(const struct invalidation *i)
+static inline uint64_t invalidation_possible_losses(const struct invalidation *i)
 {
-    return i->doubts;
+    return i->possible_losses;
 }
 
 /* When the connection was lost; for cache_lost_ms. */

@@ -152,7 +152,7 @@ static const struct span LINK = {"https://max.ru/x", 16};
 static const struct asked *get_as(int i, char key, enum cache_query_type type, int64_t number)
 {
     struct asked *a = &asked[i];
-    struct cache_query q = {.target = type, .number = number};
+    struct cache_query q = {.type = type, .number = number};
     struct cache_result result;
     if (type == QUERY_CARD_BY_LINK)
         q.link = LINK;

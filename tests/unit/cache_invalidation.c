@@ -46,10 +46,10 @@ static void on_link(void *arg, struct span link)
     note("link", 0);
 }
 
-static void on_noticed(void *arg, unsigned what)
+static void on_received(void *arg, unsigned what)
 {
     (void)arg;
-    note("noticed", what);
+    note("received", what);
 }
 
 static void on_drop(void *arg, unsigned what)
@@ -67,7 +67,8 @@ static void on_check(void *arg)
 /* Connected, and nothing told yet. */
 static int set_up(void **state)
 {
-    const struct invalidation_subscriber subscriber = {on_card, on_link, on_noticed, on_drop, on_check, NULL};
+    const struct invalidation_subscriber subscriber = {on_card, on_link,  on_received,
+                                                       on_drop, on_check, NULL};
     (void)state;
     now_ms = 1000000;
     metrics = (struct cache_metrics){0};
@@ -108,9 +109,9 @@ TEST(keys_are_told_by_their_names)
     expect("test:card:7", false, "card 7");
     expect("test:card:-9223372036854775808", false, "card -9223372036854775808");
     expect("test:link:https://max.ru/x", false, "link 0");
-    expect("test:index", false, "noticed 2, check 0");
-    expect("test:api_keys", false, "noticed 4, check 0");
-    expect(NULL, false, "noticed 1, check 0");
+    expect("test:index", false, "received 2, check 0");
+    expect("test:api_keys", false, "received 4, check 0");
+    expect(NULL, false, "received 1, check 0");
     assert_int_equal(metrics.cache_invalidations_total, 5);
 }
 
@@ -141,17 +142,17 @@ TEST(names_of_other_keys_mean_nothing)
 TEST(an_element_that_cannot_be_read_means_everything)
 {
     invalidation_push(&invalidation, SPAN("invalidate"), &resp_oversize, false);
-    assert_string_equal(told, "noticed 1, check 0");
+    assert_string_equal(told, "received 1, check 0");
     assert_int_equal(invalidation_deferred(&invalidation), INVALIDATED_ALL);
 }
 
 TEST(deferred_changes_are_dropped_after_the_check)
 {
-    expect("test:index", false, "noticed 2, check 0");
+    expect("test:index", false, "received 2, check 0");
     assert_int_equal(invalidation_deferred(&invalidation), INVALIDATED_INDEX);
     assert_true(invalidation_may_store(&invalidation));
     assert_false(invalidation_may_store_index(&invalidation));
-    expect("test:api_keys", false, "noticed 4, check 0");
+    expect("test:api_keys", false, "received 4, check 0");
     assert_int_equal(freshness(now_ms), FRESHNESS_FRESH);
     told[0] = '\0';
     invalidation_apply(&invalidation);
@@ -165,11 +166,11 @@ TEST(deferred_changes_are_dropped_after_the_check)
 TEST(nothing_is_served_or_stored_while_everything_is_deferred)
 {
     assert_int_equal(freshness(now_ms), FRESHNESS_FRESH);
-    expect(NULL, false, "noticed 1, check 0");
+    expect(NULL, false, "received 1, check 0");
     assert_int_equal(freshness(now_ms), FRESHNESS_NONE);
     assert_false(invalidation_may_store(&invalidation));
     assert_false(invalidation_may_store_index(&invalidation));
-    expect(NULL, false, "noticed 1, check 0"); /* however often */
+    expect(NULL, false, "received 1, check 0"); /* however often */
     told[0] = '\0';
     invalidation_apply(&invalidation);
     assert_string_equal(told, "drop 1");
@@ -180,33 +181,33 @@ TEST(nothing_is_served_or_stored_while_everything_is_deferred)
 /* What changes all the time is not checked each time, unless a check is under way as it is. */
 TEST(frequent_changes_are_dropped_without_a_check)
 {
-    expect("test:index", false, "noticed 2, check 0");
+    expect("test:index", false, "received 2, check 0");
     invalidation_apply(&invalidation);
     now_ms += INVALIDATION_CHECK_INTERVAL_MS - 1;
-    expect("test:index", false, "noticed 2, drop 2");
-    expect("test:api_keys", false, "noticed 4, check 0"); /* these have their own interval */
+    expect("test:index", false, "received 2, drop 2");
+    expect("test:api_keys", false, "received 4, check 0"); /* these have their own interval */
     invalidation_apply(&invalidation);
-    expect("test:api_keys", false, "noticed 4, drop 4");
-    expect("test:index", true, "noticed 2, check 0");
+    expect("test:api_keys", false, "received 4, drop 4");
+    expect("test:index", true, "received 2, check 0");
     invalidation_apply(&invalidation);
     now_ms += INVALIDATION_CHECK_INTERVAL_MS - 1;
-    expect("test:index", false, "noticed 2, drop 2");
+    expect("test:index", false, "received 2, drop 2");
     now_ms++;
-    expect("test:index", false, "noticed 2, check 0");
+    expect("test:index", false, "received 2, check 0");
 }
 
-TEST(changes_that_may_leave_no_keys_are_doubts)
+TEST(changes_that_may_leave_no_keys_are_possible_losses)
 {
-    uint64_t before = invalidation_doubts(&invalidation);
-    expect("test:index", false, "noticed 2, check 0");
+    uint64_t before = invalidation_possible_losses(&invalidation);
+    expect("test:index", false, "received 2, check 0");
     expect("test:card:1", false, "card 1");
-    assert_int_equal(invalidation_doubts(&invalidation), before);
-    expect("test:api_keys", false, "noticed 4, check 0");
-    assert_int_equal(invalidation_doubts(&invalidation), before + 1);
+    assert_int_equal(invalidation_possible_losses(&invalidation), before);
+    expect("test:api_keys", false, "received 4, check 0");
+    assert_int_equal(invalidation_possible_losses(&invalidation), before + 1);
     invalidation_apply(&invalidation);
-    expect("test:api_keys", false, "noticed 4, drop 4"); /* also without a check */
-    expect(NULL, false, "noticed 1, check 0");
-    assert_int_equal(invalidation_doubts(&invalidation), before + 3);
+    expect("test:api_keys", false, "received 4, drop 4"); /* also without a check */
+    expect(NULL, false, "received 1, check 0");
+    assert_int_equal(invalidation_possible_losses(&invalidation), before + 3);
 }
 
 TEST(entries_are_fresh_within_the_lease)
@@ -245,22 +246,22 @@ TEST(what_was_lost_before_it_was_noticed_is_as_old_as_that)
     invalidation_lost(&invalidation, now_ms, now_ms - 5000, false); /* a replica without master */
     assert_int_equal(invalidation_lost_ms(&invalidation), now_ms - 5000);
     invalidation_connected(&invalidation, true);
-    expect(NULL, false, "noticed 1, check 0");
+    expect(NULL, false, "received 1, check 0");
     now_ms += 700;
-    expect("test:index", true, "noticed 2, check 0");
+    expect("test:index", true, "received 2, check 0");
     invalidation_lost(&invalidation, now_ms, UINT64_MAX, true);
     assert_int_equal(invalidation_lost_ms(&invalidation), now_ms - 700); /* when the first was told */
 }
 
 TEST(a_loss_applies_what_is_deferred_unless_the_catalogue_is_missing)
 {
-    expect("test:api_keys", false, "noticed 4, check 0");
+    expect("test:api_keys", false, "received 4, check 0");
     told[0] = '\0';
     invalidation_lost(&invalidation, now_ms, UINT64_MAX, false);
     assert_string_equal(told, "drop 4");
     now_ms += 1000;
     invalidation_connected(&invalidation, true);
-    expect(NULL, false, "noticed 1, check 0");
+    expect(NULL, false, "received 1, check 0");
     told[0] = '\0';
     invalidation_lost(&invalidation, now_ms, UINT64_MAX, true);
     assert_string_equal(told, "");
@@ -270,7 +271,7 @@ TEST(a_loss_applies_what_is_deferred_unless_the_catalogue_is_missing)
 
 TEST(suspension_ends_with_the_connection)
 {
-    expect("test:index", false, "noticed 2, check 0");
+    expect("test:index", false, "received 2, check 0");
     told[0] = '\0';
     invalidation_suspend(&invalidation);
     assert_string_equal(told, "drop 1");
@@ -290,7 +291,8 @@ TEST(suspension_ends_with_the_connection)
 
 TEST(without_tracking_or_a_cache_nothing_is_stored_or_served)
 {
-    const struct invalidation_subscriber subscriber = {on_card, on_link, on_noticed, on_drop, on_check, NULL};
+    const struct invalidation_subscriber subscriber = {on_card, on_link,  on_received,
+                                                       on_drop, on_check, NULL};
     struct invalidation off;
     invalidation_lost(&invalidation, now_ms, UINT64_MAX, false);
     invalidation_connected(&invalidation, false);
@@ -316,7 +318,7 @@ int main(void)
         OF_PUSHES(deferred_changes_are_dropped_after_the_check),
         OF_PUSHES(nothing_is_served_or_stored_while_everything_is_deferred),
         OF_PUSHES(frequent_changes_are_dropped_without_a_check),
-        OF_PUSHES(changes_that_may_leave_no_keys_are_doubts),
+        OF_PUSHES(changes_that_may_leave_no_keys_are_possible_losses),
         OF_PUSHES(entries_are_fresh_within_the_lease),
         OF_PUSHES(after_a_loss_entries_are_stale_for_the_limit),
         OF_PUSHES(what_was_lost_before_it_was_noticed_is_as_old_as_that),

@@ -1,70 +1,16 @@
 /*
- * From Redis' replies to bodies: what a reply holds of a channel, of a link or of the index; what is counted
- * and logged of values that cannot be served; and a page that is put together from the summaries of its
- * channels.
- *
- * Knows nothing of commands and connections: replies are redisReply as hiredis defines it.
+ * A page of the list, put together from the members of the index and the summaries of their channels.
  */
-#ifndef CACHE_BODY_H
-#define CACHE_BODY_H
+#ifndef CACHE_PAGE_H
+#define CACHE_PAGE_H
 
 #include "base/blob.h"
 #include "cache/entries.h"
-#include "model/channel.h"
-#include "model/datetime.h"
+#include "cache/values.h"
 #include "model/document.h"
 #include "redis/resp.h"
 
 #include <assert.h>
-
-/* --- single replies --- */
-
-enum reply_state { REPLY_INVALID, REPLY_ABSENT, REPLY_PRESENT };
-
-/*
- * The reply of an HMGET of all fields of a shape. *row borrows from it. A channel is there when it has at
- * least one field of a summary.
- */
-enum reply_state body_parse_row(const redisReply *reply, enum channel_shape shape, struct channel_row *row);
-
-/* The reply of the GET of a link. REPLY_ABSENT with *id untouched also where the value is not an id: then
- * *malformed is set. */
-enum reply_state body_parse_link(const redisReply *reply, int64_t *id, bool *malformed);
-
-/*
- * Writes the body of a card, or a summary's part of a page, in place of what is in `text`. Returns the fields
- * whose value did not parse, as channel_write.
- */
-unsigned body_write(struct buf *text, const struct channel_row *row, enum channel_shape shape);
-
-/* --- reports of what is served as absent --- */
-
-enum { BODY_REPORTED = 1024 };
-
-/* What was logged of a channel. */
-enum body_report { BODY_REPORT_NONE, BODY_REPORT_INVALID_VALUE, BODY_REPORT_LEFT_OUT, BODY_REPORT_OVERSIZE };
-
-/* Embedded, zeros but for `metrics`; private to body.c. */
-struct body_reports {
-    struct cache_metrics *metrics; /* borrowed */
-    /* Channels (or hashes of keys) that something was logged of, by hash: each only once, and bounded. */
-    struct {
-        enum body_report what;
-        int64_t id;
-    } reported[BODY_REPORTED];
-    char newest_update[DATETIME_LEN]; /* the latest updated_at read from Redis; zeros before the first */
-};
-
-/* The newest updated_at that was read is a metric: it tells when the loader last did something. */
-void body_note_update(struct body_reports *r, const struct channel_row *row);
-
-/* Counts the fields of a channel whose value did not parse, as body_write returns them. */
-void body_report_invalid(struct body_reports *r, int64_t id, unsigned fields);
-
-/* The reply of a key was too large to be read. */
-void body_report_oversize(struct body_reports *r, struct span key);
-
-/* --- pages --- */
 
 /* The members of the index that a page shows. */
 struct page_members {
@@ -80,7 +26,7 @@ bool page_members_parse(struct page_members *m, const redisReply *reply);
 /* Why an index member is left out of its page. */
 enum page_gap { PAGE_GAP_NONE, PAGE_GAP_ABSENT, PAGE_GAP_WRONG_TYPE, PAGE_GAP_OVERSIZE };
 
-/* Private to body.c, but for the functions below. */
+/* Private to page.c, but for the functions below. */
 struct page_builder {
     int64_t number;
     int64_t index_size;
@@ -147,7 +93,7 @@ bool page_builder_is_incomplete(const struct page_builder *p);
 bool page_builder_lacks_something(const struct page_builder *p);
 
 /* Counts the index members that are left out. */
-void page_builder_report_gaps(const struct page_builder *p, struct body_reports *r);
+void page_builder_report_gaps(const struct page_builder *p, struct value_reports *r);
 
 /*
  * The finished body (one reference, for the caller), written by way of `text`, and what it says of itself.
