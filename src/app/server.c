@@ -109,7 +109,7 @@ static struct redis_view view_redis(const struct server *s)
 
 static void report_redis(const struct server *s, const struct redis_view *v, struct buf *why)
 {
-    const char *memory = s->config->values.cache_size > 0 ? ", serving from memory" : "";
+    const char *cached = s->config->values.cache_size > 0 ? ", serving from the cache" : "";
     if (v->lost == 0 || !v->seen) {
         report(why, v->lost == 0, "redis", "not connected yet");
         return;
@@ -118,7 +118,7 @@ static void report_redis(const struct server *s, const struct redis_view *v, str
                (unsigned long long)v->away_ms / 1000);
     if (v->lost < s->worker_count)
         buf_printf(why, " by %d of %d workers", v->lost, s->worker_count);
-    buf_printf(why, "%s\n", v->usable ? memory : ", longer than the stale limit");
+    buf_printf(why, "%s\n", v->usable ? cached : ", longer than the stale limit");
 }
 
 static void report_catalogue(const struct redis_view *v, struct buf *why)

@@ -1,4 +1,4 @@
-/* Batches of commands, and what their replies amount to; see fetch.h. */
+/* Batches of commands and their results; see fetch.h. */
 #include "cache/fetch.h"
 
 #include "base/clock.h"
@@ -15,8 +15,8 @@ enum fetch_state {
     FETCH_NEW,
     FETCH_WAITING,     /* for a connection */
     FETCH_FIRST,       /* the first batch is under way */
-    FETCH_LINKED_CARD, /* the second one of a link is */
-    FETCH_SUMMARIES,   /* the second one of a page is; the first where its members are known */
+    FETCH_LINKED_CARD, /* the second batch of a link is under way */
+    FETCH_SUMMARIES,   /* the second batch of a page is under way; the first where its members are known */
     FETCH_UNCONFIRMED, /* all replies are in; waits for a check of the catalogue */
     FETCH_ENDED
 };
@@ -25,8 +25,8 @@ struct fetch {
     struct fetches *fetches;
     enum fetch_state state;
     struct list link;     /* in a list of those that wait: for a connection, or for a check */
-    struct list requests; /* that wait for the result */
-    bool inflight;        /* in the table of those that may be joined */
+    struct list requests; /* those that wait for the result */
+    bool inflight;        /* in the table of fetches that may be joined */
     uint64_t inflight_hash;
     uint64_t inflight_epoch; /* of the index or of all, when it began */
 
@@ -107,11 +107,11 @@ static void report_error(struct fetch *f, const redisReply *reply)
     log_text(LOG_ERROR, "redis answered with an error", "reply", reply->str);
 }
 
-/* Appends the key that the reply at hand is about: that of the data, since a key check is one number. */
+/* Appends the Redis key of the current reply. It is the key of data: an auth reply is never oversize. */
 static void append_key(const struct fetch *f, struct buf *out)
 {
     const struct keyspace *keyspace = f->fetches->options.keyspace;
-    if (f->type == QUERY_PAGE) /* replies of its channels do not come here */
+    if (f->type == QUERY_PAGE) /* on_summary handles oversize replies itself */
         keyspace_index(keyspace, out);
     else if (f->type == QUERY_CARD_BY_LINK && f->state == FETCH_FIRST)
         keyspace_link(keyspace, out, link_of(f));
@@ -143,8 +143,7 @@ static int init_hmget(struct fetches *fs, enum channel_shape shape)
     return buf_error(text);
 }
 
-/* The head of the digest, whose length is always the same, is made by a word of that length, cut off again.
- */
+/* Composes the command with a digest of zeros, which is cut off again: all digests have the same length. */
 static int init_sismember(struct fetches *fs)
 {
     static const char digest[DIGEST_HEX_LEN];
@@ -192,7 +191,7 @@ static void compose_get(struct fetches *fs, struct span link)
     command_add_buf(&fs->command, &fs->key);
 }
 
-/* A command on the index, of so many words after its name and key. */
+/* Begins a command on the index, with `words` words after its name and key. */
 static void begin_index_command(struct fetches *fs, struct span name, size_t words)
 {
     buf_clear(&fs->key);
@@ -278,7 +277,7 @@ struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q)
     return NULL;
 }
 
-/* Where there is no memory for it, it is not shared. */
+/* Lets requests join the fetch. Without memory for the table it is not shared. */
 static void publish(struct fetch *f)
 {
     struct fetches *fs = f->fetches;
@@ -299,7 +298,7 @@ static uint64_t hash_of_member(const struct fetches *fs, int64_t id)
     return hash_bytes(entries_key_of(&id), fs->seed);
 }
 
-/* Gives back what has grown for many pages at a time, when there is none any more. */
+/* Frees the segments of an empty table that has grown. */
 static void shrink(struct table *t)
 {
     struct table_segment *unused = NULL;
@@ -322,8 +321,8 @@ static void unwatch(struct fetch *f)
 }
 
 /*
- * From here on the page is found when one of its channels is invalidated. One that could not be found is as
- * good as invalidated. Where nothing is cached, nothing needs to be found.
+ * Registers the page under each of its channels, so that an invalidation finds it. Without memory for that it
+ * counts as invalidated. Not needed where nothing is cached.
  */
 static void watch(struct fetch *f)
 {
@@ -344,7 +343,7 @@ static void invalidate(struct fetches *fs, const struct cache_query *q)
         unpublish(f);
 }
 
-/* Two ids whose hashes are equal would cost a page its place in the cache without need: no more than that. */
+/* A collision of hashes only means that a page is not cached. */
 void fetches_invalidate_card(struct fetches *fs, int64_t id)
 {
     invalidate(fs, &(struct cache_query){.type = QUERY_CARD, .number = id});
@@ -361,9 +360,9 @@ void fetches_invalidate_link(struct fetches *fs, struct span link)
     invalidate(fs, &(struct cache_query){.type = QUERY_CARD_BY_LINK, .link = link});
 }
 
-/* --- what a reply says --- */
+/* --- replies --- */
 
-/* Every reply passes here first; true when there is something to be read in it. */
+/* Every reply passes here first. Returns whether it has data to be read. */
 static bool accept_reply(struct fetch *f, const redisReply *reply)
 {
     assert(f->replies_due > 0);
@@ -400,7 +399,7 @@ static void on_auth(void *arg, const redisReply *reply)
     settle(f);
 }
 
-/* False when there is no channel in it, or it is not such a reply, which fails the fetch. */
+/* Returns false when there is no channel. An invalid reply fails the fetch. */
 static bool read_row(struct fetch *f, const redisReply *reply, enum channel_shape shape,
                      struct channel_row *row)
 {
@@ -412,7 +411,7 @@ static bool read_row(struct fetch *f, const redisReply *reply, enum channel_shap
     return true;
 }
 
-/* The number of the check that will confirm that something does not exist. */
+/* The number of the check that will confirm a negative result. */
 static int64_t next_check(const struct fetches *fs)
 {
     return (int64_t)catalogue_next_check(fs->options.catalogue);
@@ -517,7 +516,7 @@ static void read_summary(struct fetch *f, int at, const redisReply *reply)
     blob_unref(summary);
 }
 
-/* One broken card costs itself, not its page. */
+/* An invalid card is left out of its page, and does not fail it. */
 static enum page_gap gap_of(const redisReply *reply)
 {
     if (resp_is_oversize(reply))
@@ -603,8 +602,8 @@ static void send_first(struct fetch *f)
     }
 }
 
-/* Sends the first batch. Returns 0, or -ENOMEM when no command could be sent: then nothing will come. When
- * only some could be sent, the fetch fails after their replies. */
+/* Sends the first batch. Returns 0, or -ENOMEM when no command could be sent. When only some could be sent,
+ * the fetch fails after their replies. */
 static int start(struct fetch *f)
 {
     f->possible_losses = invalidation_possible_losses(f->fetches->options.invalidation);
@@ -626,7 +625,7 @@ static bool advance(struct fetch *f)
     if (f->type == QUERY_CARD_BY_LINK && f->found) {
         enter(f, FETCH_LINKED_CARD);
         f->found = false;
-        unpublish(f); /* the link is known now: what comes next asks for the card */
+        unpublish(f); /* the link is cached now: later requests fetch the card */
         send_card(f);
     } else if (f->type == QUERY_PAGE) {
         enter(f, FETCH_SUMMARIES);
@@ -685,7 +684,7 @@ static void fetch_free(struct fetch *f)
     free(f);
 }
 
-/* Without requests the result is half done: it is not composed, and not cached. */
+/* Ends the fetch. Without requests no result is composed or cached. */
 static void conclude(struct fetch *f)
 {
     const struct cache_query q = {.type = f->type, .number = f->number, .link = link_of(f)};
@@ -698,10 +697,10 @@ static void conclude(struct fetch *f)
 }
 
 /*
- * Between a reply that lacks something and the check all of it may have come back: where a change of the keys
- * was told meanwhile, or changes are not told at all, what lacks something is read once more behind a check,
- * and another check follows. A page is read again in any case: between the index and the cards a loader may
- * have been at work.
+ * Whether an incomplete result must be read once more after the check passed. Redis may have lost its data
+ * and been reloaded between the reply and the check: that is possible if an invalidation of the keys or of
+ * everything came in between, or if there is no tracking. An incomplete page is always repeated: a loader may
+ * have been writing between the reads of the index and of the cards.
  */
 static bool must_be_read_again(const struct fetch *f)
 {
@@ -711,7 +710,7 @@ static bool must_be_read_again(const struct fetch *f)
     return !f->repeated && (incomplete || !certain);
 }
 
-/* There was a catalogue behind all replies. */
+/* The check passed. */
 static void confirm(struct fetch *f)
 {
     if (list_empty(&f->requests) || !must_be_read_again(f)) {
@@ -745,7 +744,7 @@ void fetches_confirm(struct fetches *fs, enum catalogue_state state)
     }
 }
 
-/* True when an emptied Redis would have answered as well. */
+/* True when a Redis without data would have given the same result. */
 static bool lacks_something(const struct fetch *f)
 {
     return f->key_invalid || !f->found || (f->page != NULL && page_builder_lacks_something(f->page));
@@ -834,7 +833,7 @@ void fetch_leave(struct fetch *f, struct list *request)
         fetch_free(f);
 }
 
-/* --- all of them --- */
+/* --- all fetches --- */
 
 int fetches_init(struct fetches *fs, const struct fetch_options *options)
 {

@@ -118,8 +118,7 @@ bool page_builder_lacks_something(const struct page_builder *p)
     return page_builder_is_incomplete(p);
 }
 
-/* The size of the index and its members were read one after the other; the page must not contradict itself.
- */
+/* The size of the index and its members were read by two commands: makes `last` consistent with has_next. */
 static int64_t last_page(const struct page_builder *p)
 {
     int64_t last = page_last(p->index_size);

@@ -17,10 +17,10 @@ struct page_members {
     int64_t id[PAGE_SIZE];
     int count;
     int invalid;   /* members that are not ids */
-    bool has_next; /* the reply had one member more than fits on a page */
+    bool has_next; /* the reply had more members than a page */
 };
 
-/* The reply of the ZRANGE of a page and one member more; false when it is none. */
+/* Parses the reply to a ZRANGE of a page and one more member; false when it is not a list of strings. */
 bool page_members_parse(struct page_members *m, const redisReply *reply);
 
 /* Why an index member is left out of its page. */
@@ -35,11 +35,11 @@ struct page_builder {
     struct blob *summary[PAGE_SIZE]; /* one reference each; NULL where not there yet, or never */
 };
 
-/* A page of which only the number is known. Owned by the caller; NULL when out of memory. */
+/* An empty page. Owned by the caller (page_builder_free); NULL when out of memory. */
 struct page_builder *page_builder_new(int64_t number);
 void page_builder_free(struct page_builder *p);
 
-/* Back to that. */
+/* Drops the members and summaries. */
 void page_builder_reset(struct page_builder *p);
 
 static inline void page_builder_set_index_size(struct page_builder *p, int64_t size)
@@ -47,14 +47,14 @@ static inline void page_builder_set_index_size(struct page_builder *p, int64_t s
     p->index_size = size;
 }
 
-/* The members as a reply has them; false when the reply is none of that kind. */
+/* Sets the members from the reply to ZRANGE; false when it is not a list of strings. */
 static inline bool page_builder_set_members(struct page_builder *p, const redisReply *reply)
 {
     assert(p->members.count == 0);
     return page_members_parse(&p->members, reply);
 }
 
-/* The members of a cached page whose body is not current any more. */
+/* Sets the members from a cached page whose body was invalidated. */
 void page_builder_set_known(struct page_builder *p, const struct entry_page *page);
 
 static inline const struct page_members *page_builder_members(const struct page_builder *p)
@@ -73,7 +73,7 @@ static inline int page_builder_next_missing(const struct page_builder *p, int fr
     return from < p->members.count ? from : -1;
 }
 
-/* The summary at that place has come (takes a reference), or never will. */
+/* Sets the summary at a place (takes a reference), or why there is none. */
 static inline void page_builder_set_summary(struct page_builder *p, int at, struct blob *summary)
 {
     assert(at >= 0 && at < p->members.count && p->summary[at] == NULL);
@@ -89,15 +89,14 @@ static inline void page_builder_set_gap(struct page_builder *p, int at, enum pag
 /* True when an index member has no channel: a loader may have been at work between the two reads. */
 bool page_builder_is_incomplete(const struct page_builder *p);
 
-/* True when it is incomplete, or empty where the index should have had something, if there is an index. */
+/* True when it is incomplete, or empty although the index is empty or has such a page. */
 bool page_builder_lacks_something(const struct page_builder *p);
 
 /* Counts the index members that are left out. */
 void page_builder_report_gaps(const struct page_builder *p, struct value_reports *r);
 
 /*
- * The finished body (one reference, for the caller), written by way of `text`, and what it says of itself.
- * NULL when out of memory.
+ * The body (one reference, for the caller) and its pagination; `text` is scratch. NULL when out of memory.
  */
 struct blob *page_builder_compose(const struct page_builder *p, struct buf *text, struct page_info *info);
 

@@ -57,8 +57,7 @@ unsigned values_write(struct buf *text, const struct channel_row *row, enum chan
 
 /* --- reports --- */
 
-/* Dates from the future, by more than a time zone, are a loader's mistake: they would hide that it has
- * stopped. */
+/* A later date than any time zone explains is a mistake of the loader, and would hide that it has stopped. */
 enum { ZONE_MAX_S = 14 * 3600 };
 
 static bool is_due(struct value_reports *r, int64_t id, enum value_report kind)

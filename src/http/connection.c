@@ -17,18 +17,19 @@
  *       v                                         |                      v
  *    WAITING -------------------------------------+                  LINGERING
  *
- *    Every state but HANDLING --> CLOSING: the client has gone, or a deadline has passed.
+ *    Every state but HANDLING --> CLOSING: the client has disconnected, or a deadline has passed.
  */
 /* clang-format on */
 /*
- * In WAITING one more read is taken and kept, then none: stopping and starting to poll would cost two system
- * calls per request. So a reset is seen at once. The end of the client's input does not end the exchange: the
- * client gets its response.
+ * In WAITING one more read is accepted and kept, then polling stops: stopping and restarting it for every
+ * request would cost two system calls. So a reset is noticed at once. A client that half-closes the
+ * connection still gets its response.
  *
- * Writes run beside these states, where the client does not take a response at once. Meanwhile nothing is
- * read and no further request begins. In LINGERING our side is shut and further input is dropped, for a
- * while: closing at once would reset the connection, and the client could lose the response (RFC 9112
- * section 9.6). A response that the kernel still holds after that has the write timeout, as any other.
+ * A write may be in progress in any state, when the kernel does not accept a response at once. Until it is
+ * complete nothing is read and no further request begins. LINGERING is a lingering close: the sending side is
+ * shut down and input is dropped for a while, since closing at once would reset the connection and the client
+ * could lose the response (RFC 9112 section 9.6). Data that the kernel has not sent after that has the write
+ * timeout.
  */
 #include "http/connection.h"
 
@@ -80,14 +81,15 @@ struct http_connection {
     struct http_connections *conns;
     struct list link;
     struct http_task task;
-    struct http_exchange *exchange; /* in READING, HANDLING and WAITING */
+    struct http_exchange *exchange; /* in READING, HANDLING and WAITING; NULL otherwise */
     uint64_t retire_ms;             /* of the loop's clock: from then on the next response is the last */
     struct ip client;               /* the other end, or the client in a PROXY protocol header */
 
-    /* Input that waits: for a response, a write, the run queue, or the rest of a PROXY protocol header. */
+    /* Input that is kept until a response or a write is complete, until the connection's turn in the run
+     * queue, or until the rest of a PROXY protocol header arrives. */
     struct buf pending_input;
     enum connection_state state;
-    unsigned writing; /* writes under way: a response that came later may queue behind one */
+    unsigned writing; /* writes in progress; a later response may add another */
     bool polled;      /* the loop reads from the socket */
     bool read_full;   /* the last read filled the buffer: other connections are read before the next */
     bool half_crlf;   /* the CR of an empty line between two requests was read, and its LF was not */
@@ -100,7 +102,7 @@ struct http_exchange {
     struct http_exchange *next_free;
     uint64_t began_ns;
     bool close;     /* the connection ends with this response, whatever the client asks for */
-    bool followed;  /* more input was read behind this request */
+    bool followed;  /* input of a further request was read with this one */
     bool continued; /* "100 Continue" was sent */
     max_align_t state[];
 };
@@ -126,13 +128,14 @@ static void enter(struct http_connection *c, enum connection_state next)
     c->state = next;
 }
 
-/* Input is parsed as it comes. */
+/* True in the states in which input is parsed as it arrives. */
 static bool takes_requests(const struct http_connection *c)
 {
     return c->state == NEW || c->state == IDLE || c->state == READING;
 }
 
-/* Nothing of a request was read, and one was answered before: the connection may end without a loss. */
+/* The client waits for no response and has sent nothing of a further request: no data is lost if the
+ * connection is closed now. */
 static bool between_requests(const struct http_connection *c)
 {
     return c->state == IDLE && c->pending_input.len == 0;
@@ -261,7 +264,7 @@ static void process_input(struct http_connection *c, struct span input);
 static void process_pending(struct http_connection *c);
 static void reject_unread(struct http_connection *c, int status);
 
-/* libuv goes on reading while the buffer is filled. An empty buffer makes it read from the other sockets
+/* libuv reads again as long as a read fills the buffer. An empty buffer makes it poll the other sockets
  * first. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
@@ -293,8 +296,7 @@ static struct span skip_leading_crlf(struct http_connection *c, struct span inpu
     return between ? span_skip(input, http_leading_crlf(input, &c->half_crlf)) : input;
 }
 
-/* A single request is answered at once. A client that pipelines waits in the run queue behind the others that
- * do. */
+/* A single request is handled at once. A client that pipelines waits for its turn in the run queue. */
 static void on_input(struct http_connection *c, struct span input)
 {
     bool behind_others = false;
@@ -311,8 +313,8 @@ static void on_input(struct http_connection *c, struct span input)
 }
 
 /*
- * A trusted proxy may tell the address of its client, once and before anything else. An incomplete header
- * changes nothing: the deadline stays that of the connection's first request.
+ * A trusted proxy may send a PROXY protocol header before the first request. The deadline of that request
+ * includes the header.
  */
 static void on_proxy_input(struct http_connection *c, struct span input)
 {
@@ -349,7 +351,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
         return;
     const struct span input = {buffer->base, n > 0 ? (size_t)n : 0};
     if (n == UV_EOF && c->state == WAITING)
-        set_polled(c, false); /* the client may wait for its response; the end will be read again */
+        set_polled(c, false); /* a half-closed client still gets its response; EOF will be read again */
     else if (n < 0)
         close_connection(c);
     else if (c->state == PROXY)
@@ -405,7 +407,7 @@ static int fd_of(const struct http_connection *c)
     return uv_fileno((const uv_handle_t *)&c->tcp, &fd) == 0 ? fd : -1;
 }
 
-/* Our side is shut, and the client's is read to its end. */
+/* Shuts down the sending side, and reads until the client closes its own. */
 static void linger(struct http_connection *c)
 {
     enter(c, LINGERING);
@@ -424,8 +426,9 @@ static enum http_deadline deadline_for_input(const struct http_connection *c)
     return c->conns->finishing && c->state != READING ? HTTP_DEADLINE_GRACE : HTTP_DEADLINE_HEAD;
 }
 
-/* The pending input is processed in the connection's next turn. Between requests no deadline is left, since
- * the next request has come. Within a request it stays, or a slow client would get it anew each time. */
+/* Queues the connection to have its pending input processed. Between requests the deadline is cleared, since
+ * the next request has arrived. Within a request it stays: otherwise each piece of a slow request would renew
+ * it. */
 static void schedule(struct http_connection *c)
 {
     if (c->exchange == NULL)
@@ -434,11 +437,11 @@ static void schedule(struct http_connection *c)
     http_task_enqueue(&c->conns->scheduler, &c->task);
 }
 
-/* Writes the responses, and makes sure that the connection waits for the right event, and not for ever. */
+/* Writes the responses, then waits for the event that the state requires, with its deadline. */
 static void settle(struct http_connection *c)
 {
     if (c->state == CLOSING) {
-        http_output_clear(&c->conns->output); /* it must not reach the next connection */
+        http_output_clear(&c->conns->output); /* shared with the other connections */
         return;
     }
     flush(c);
@@ -474,8 +477,8 @@ static void begin_handling(struct http_connection *c)
     enter(c, HANDLING);
 }
 
-/* Has the exchange answered with `status`, whether its request was read completely or not at all. The
- * connection ends with that response. */
+/* Makes the handler answer with the error `status`, however much of the request was read. The connection ends
+ * with that response. */
 static void reject(struct http_connection *c, int status)
 {
     const struct http_handler *handler = &c->conns->options.handler;
@@ -515,7 +518,7 @@ static void send_100_continue(struct http_connection *c)
     http_output_add(&c->conns->output, NULL);
 }
 
-/* Half an empty line in front of a request is an error. */
+/* Skips empty lines before a request; a CR without LF is an error. */
 static struct span process_leading_crlf(struct http_connection *c, struct span input)
 {
     input = skip_leading_crlf(c, input);
@@ -524,7 +527,7 @@ static struct span process_leading_crlf(struct http_connection *c, struct span i
     return input;
 }
 
-/* Goes on with the current request, or begins one. Returns the rest of the input. */
+/* Feeds the current request, or begins a new one. Returns the rest of the input. */
 static struct span advance(struct http_connection *c, struct span input)
 {
     if (c->exchange == NULL) {
@@ -547,7 +550,7 @@ static struct span advance(struct http_connection *c, struct span input)
     return span_skip(input, used);
 }
 
-/* Serves as many requests as one write may answer, unless one of them has to wait for its response. */
+/* Handles requests until one write is full or one of them waits for its result. */
 static void process_input(struct http_connection *c, struct span input)
 {
     const struct http_output *output = &c->conns->output;
@@ -567,8 +570,9 @@ static void process_pending(struct http_connection *c)
 }
 
 /*
- * Requests behind the last response are lost (RFC 9112 section 9.6). So the age of a connection counts while
- * its client has nothing else under way; if that never happens, the connection gets as long again.
+ * True when the connection has reached its maximum age. Requests that were pipelined behind the last response
+ * would be lost (RFC 9112 section 9.6), so a connection with further input is kept, but no longer than twice
+ * its age.
  */
 static bool has_retired(const struct http_connection *c)
 {
@@ -585,7 +589,7 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
     struct http_connections *conns = c->conns;
     const struct http_request *request = &x->parser.request;
     bool later = c->state == WAITING;
-    assert(!later || conns->output.count == 0); /* it would hold the responses of another connection */
+    assert(!later || conns->output.count == 0); /* nothing of another connection is in it */
     bool close = x->close || !request->keep_alive || conns->announcing_close;
     if (!close && has_retired(c)) {
         close = true;
@@ -596,11 +600,11 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
     bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->status == 204;
     http_output_add(&conns->output, bodiless ? NULL : r->body);
     end_exchange(c);
-    if (c->writing == 0) /* otherwise it is the deadline of earlier responses, which are not taken yet */
+    if (c->writing == 0) /* otherwise it is the write deadline of earlier responses */
         http_task_clear_deadline(&c->task);
     enter(c, close ? ENDING : IDLE);
     if (!later)
-        return; /* process_input() goes on */
+        return; /* to process_input() */
     if (c->state == IDLE && c->writing == 0 && c->pending_input.len > 0)
         process_pending(c);
     else
@@ -627,15 +631,15 @@ static bool has_unsent(const struct http_connection *c)
     return ioctl(fd_of(c), SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
-/* Closing will reset the connection and drop what is unsent. Otherwise the kernel would go on trying for
- * minutes to send it to a client that does not read. */
+/* Makes close() reset the connection and drop unsent data, which the kernel would otherwise retransmit for
+ * minutes to a client that does not read. */
 static void reset_on_close(const struct http_connection *c)
 {
     const struct linger at_once = {.l_onoff = 1};
     (void)setsockopt(fd_of(c), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 }
 
-/* A response that the kernel still holds may be taken as slowly as one that is still here. */
+/* Data that is unsent in the kernel has the write timeout, like a response that is queued here. */
 static void on_expired(struct http_task *t)
 {
     struct http_connection *c = connection_of(t);
@@ -738,7 +742,7 @@ int http_connections_open(struct http_connections *conns, int fd, struct ip peer
     return 0;
 }
 
-/* Connections are in order of arrival, and idle ones mostly in order of their last request. */
+/* Picks by order of arrival, which is roughly the order in which connections became idle. */
 bool http_connections_evict(struct http_connections *conns)
 {
     struct http_connection *evicted = NULL;
@@ -769,7 +773,7 @@ void http_connections_announce_close(struct http_connections *conns)
     conns->announcing_close = true;
 }
 
-/* One between two requests has all its responses, or the kernel has them: lingering is not needed. */
+/* Closes a connection between two requests: all its responses were written, so lingering is not needed. */
 static void finish(struct http_connection *c)
 {
     if ((!takes_requests(c) && c->state != PROXY) || c->writing > 0 || http_task_queued(&c->task))

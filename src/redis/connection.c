@@ -91,22 +91,22 @@ struct redis_connection {
 
     /* The handshake. */
     int step;
-    int replies_due;         /* of this step */
-    const char *untrackable; /* why tracking is not asked for on this connection; NULL when it is */
-    bool tracking;           /* Redis has agreed to it */
+    int replies_due;                /* of this step */
+    const char *no_tracking_reason; /* why tracking is not asked for on this connection; NULL when it is */
+    bool tracking;                  /* Redis has agreed to it */
 
     /* The heartbeat. Times are by the boot clock. */
     bool ping_pending;
-    uint64_t asked_ms;     /* when the heartbeat, or the last step of the handshake, was sent */
-    uint64_t last_pong_ms; /* when the last answered PING was sent */
-    bool timeout_pending;  /* the oldest command had waited too long at the last look */
-    int reply_heartbeats;  /* that have passed since the last reply ended, while the next was arriving */
+    uint64_t heartbeat_sent_ms; /* when the heartbeat, or the last step of the handshake, was sent */
+    uint64_t last_pong_ms;      /* when the last answered PING was sent */
+    bool timeout_pending;       /* the oldest command had waited too long at the last look */
+    int reply_heartbeats;       /* that have passed since the last reply ended, while the next was arriving */
 
     /* The server of this connection. */
     struct redis_role role;                      /* unknown where ROLE is denied */
     bool role_denied, link_denied;               /* ROLE, INFO: on this connection */
     bool role_denial_logged, link_denial_logged; /* once in a life */
-    uint64_t good_ms; /* until when its data was known to be good; UINT64_MAX as long as it is */
+    uint64_t valid_until_ms; /* until when its data was known to be good; UINT64_MAX as long as it is */
 
     void (*closed)(void *arg);
     void *closed_arg;
@@ -290,7 +290,7 @@ static void forget_role(struct redis_connection *c)
         metric_set(&m->redis_replica_lag_seconds, 0);
     }
     c->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
-    c->good_ms = UINT64_MAX;
+    c->valid_until_ms = UINT64_MAX;
 }
 
 /* Why a server of this role cannot be used; NULL when it can. */
@@ -317,8 +317,8 @@ static const char *take_role(struct redis_connection *c, const redisReply *reply
         if (c->sentinel != NULL || !reply_is_denied(reply))
             return reply->str;
         c->role_denied = true;
-        log_denial(c, &c->role_denial_logged, "redis denies ROLE: a replica without master is not noticed",
-                   reply);
+        log_denial(c, &c->role_denial_logged,
+                   "redis denies ROLE: a replica that lost its master cannot be detected", reply);
         forget_role(c);
         return NULL;
     }
@@ -329,31 +329,32 @@ static const char *take_role(struct redis_connection *c, const redisReply *reply
         return problem;
     c->role = role;
     if (role.kind == REDIS_ROLE_REPLICA && c->link_denied)
-        c->good_ms = c->asked_ms;
-    return c->sentinel == NULL ? NULL : sentinel_check_replica(c->sentinel, &role.master, c->asked_ms);
+        c->valid_until_ms = c->heartbeat_sent_ms;
+    return c->sentinel == NULL ? NULL
+                               : sentinel_check_replica(c->sentinel, &role.master, c->heartbeat_sent_ms);
 }
 
 /* The same for INFO replication. */
 static const char *take_link(struct redis_connection *c, const redisReply *reply)
 {
-    int64_t silent_s = 0;
+    int64_t last_io_s = 0;
     if (c->role.kind != REDIS_ROLE_REPLICA) /* ROLE was denied meanwhile */
         return NULL;
     if (reply->type == REDIS_REPLY_ERROR) {
         if (!reply_is_denied(reply))
             return reply->str;
         c->link_denied = true;
-        log_denial(c, &c->link_denial_logged, "redis denies INFO: a master that is silent is not noticed",
-                   reply);
-        c->good_ms = c->asked_ms;
+        log_denial(c, &c->link_denial_logged,
+                   "redis denies INFO: a master that stopped sending cannot be detected", reply);
+        c->valid_until_ms = c->heartbeat_sent_ms;
         return NULL;
     }
-    const char *problem = reply_read_link(reply, &silent_s);
+    const char *problem = reply_read_link(reply, &last_io_s);
     if (problem != NULL)
         return problem;
-    uint64_t silent_ms = (uint64_t)(silent_s + 1) * MS_PER_S; /* it is rounded */
-    c->good_ms = c->asked_ms > silent_ms ? c->asked_ms - silent_ms : 0;
-    metric_set(&c->options.metrics->redis_replica_lag_seconds, (uint64_t)silent_s);
+    uint64_t last_io_ms = (uint64_t)(last_io_s + 1) * MS_PER_S; /* it is rounded */
+    c->valid_until_ms = c->heartbeat_sent_ms > last_io_ms ? c->heartbeat_sent_ms - last_io_ms : 0;
+    metric_set(&c->options.metrics->redis_replica_lag_seconds, (uint64_t)last_io_s);
     return NULL;
 }
 
@@ -367,8 +368,8 @@ static void conclude(struct redis_connection *c, const char *problem)
             count_reply(c);
         return;
     }
-    if (c->last_pong_ms < c->good_ms)
-        c->good_ms = c->last_pong_ms;
+    if (c->last_pong_ms < c->valid_until_ms)
+        c->valid_until_ms = c->last_pong_ms;
     redis_connection_fail(c, problem);
 }
 
@@ -417,7 +418,7 @@ static void on_hello(void *arg, const redisReply *reply)
 {
     struct redis_connection *c = arg;
     if (reply != NULL && reply->type != REDIS_REPLY_ERROR)
-        c->untrackable = reply_check_hello(reply);
+        c->no_tracking_reason = reply_check_hello(reply);
     on_step_reply(arg, reply);
 }
 
@@ -444,9 +445,9 @@ static int send_tracking(struct redis_connection *c)
     struct buf command = BUF_INIT;
     if (prefix.data == NULL)
         return 0;
-    if (c->untrackable != NULL) {
-        go_untracked(c, "redis cannot be relied on to tell of changes: nothing is cached on this connection",
-                     c->untrackable);
+    if (c->no_tracking_reason != NULL) {
+        go_untracked(c, "redis does not send invalidations reliably: nothing is cached on this connection",
+                     c->no_tracking_reason);
         return 0;
     }
     const char *argv[] = {"CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", prefix.data};
@@ -474,7 +475,7 @@ static int first_step(struct redis_connection *c)
 static int second_step(struct redis_connection *c)
 {
     int err = 0;
-    c->asked_ms = c->last_pong_ms = clock_boot_ms();
+    c->heartbeat_sent_ms = c->last_pong_ms = clock_boot_ms();
     if (c->role.kind == REDIS_ROLE_REPLICA) {
         c->replies_due++;
         err = send_info(c);
@@ -510,10 +511,10 @@ static void begin_handshake(struct redis_connection *c)
 {
     c->step = c->replies_due = 0;
     c->tracking = c->role_denied = c->link_denied = false;
-    c->untrackable = NULL;
+    c->no_tracking_reason = NULL;
     c->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
-    c->good_ms = UINT64_MAX;
-    c->asked_ms = clock_boot_ms();
+    c->valid_until_ms = UINT64_MAX;
+    c->heartbeat_sent_ms = clock_boot_ms();
     report(c, SENTINEL_REPORT_CONNECTED);
     next_step(c);
 }
@@ -542,7 +543,7 @@ static void on_pong(void *arg, const redisReply *reply)
         redis_connection_fail(c, reply->str);
         return;
     }
-    c->last_pong_ms = c->asked_ms;
+    c->last_pong_ms = c->heartbeat_sent_ms;
     if (c->options.on_heartbeat != NULL)
         c->options.on_heartbeat(c->options.arg);
 }
@@ -553,7 +554,7 @@ static int send_heartbeat(struct redis_connection *c)
     if (c->ping_pending)
         return 0;
     c->ping_pending = true;
-    c->asked_ms = clock_boot_ms();
+    c->heartbeat_sent_ms = clock_boot_ms();
     int err = c->role_denied ? 0 : send_role(c);
     if (err == 0 && c->role.kind == REDIS_ROLE_REPLICA && !c->link_denied)
         err = send_info(c);
@@ -666,7 +667,8 @@ static void on_moved(void *arg)
 {
     struct redis_connection *c = arg;
     metric_add(&c->options.metrics->redis_failovers_total, 1);
-    log_connection(c, LOG_INFO, "redis connection left for another", "Sentinel names another");
+    log_connection(c, LOG_INFO, "closing the redis connection for a failover",
+                   "Sentinel names another server");
     c->failures = 0;
     resolver_cancel(&c->resolver);
     leave(c, DISCOVERING);
@@ -886,8 +888,8 @@ uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)
     return c->last_pong_ms;
 }
 
-uint64_t redis_connection_good_ms(const struct redis_connection *c)
+uint64_t redis_connection_valid_until_ms(const struct redis_connection *c)
 {
     uint64_t trusted_ms = c->sentinel == NULL ? UINT64_MAX : sentinel_trusted_until_ms(c->sentinel);
-    return c->good_ms < trusted_ms ? c->good_ms : trusted_ms;
+    return c->valid_until_ms < trusted_ms ? c->valid_until_ms : trusted_ms;
 }

@@ -102,7 +102,7 @@ uint64_t redis_connection_last_pong_ms(const struct redis_connection *c);
  * nothing speaks against it. At a replica that is when it last heard its master; where a server has changed
  * its role, the last heartbeat before. For on_lost: what is cached is as old as that.
  */
-uint64_t redis_connection_good_ms(const struct redis_connection *c);
+uint64_t redis_connection_valid_until_ms(const struct redis_connection *c);
 
 /*
  * Queues one command as command_begin and command_add (resp.h) make it; it is copied. Everything queued in

@@ -36,13 +36,13 @@ const char *reply_read_role(const redisReply *reply, struct redis_role *out);
  * that has heard nothing for longer than this, in seconds, has lost its master, whatever it reports of the
  * link: five seconds more, for a master that is busy.
  */
-enum { REDIS_MASTER_SILENCE_MAX_S = 15 };
+enum { REDIS_MASTER_LAST_IO_MAX_S = 15 };
 
 /*
- * A replica's reply to INFO replication. Returns NULL when it hears its master, and then *silent_s is the
+ * A replica's reply to INFO replication. Returns NULL when it hears its master, and then *last_io_s is the
  * time in seconds since the master last sent something, rounded (up to one second off); or why not.
  */
-const char *reply_read_link(const redisReply *reply, int64_t *silent_s);
+const char *reply_read_link(const redisReply *reply, int64_t *last_io_s);
 
 enum { SENTINEL_REPLICAS_MAX = 32 };
 

@@ -5,10 +5,10 @@
  */
 /* clang-format off */
 /*
- *     PAUSING -> RESOLVING -> ASKING <-> LISTENING
+ *     PAUSING -> RESOLVING -> QUERYING <-> LISTENING
  *        ^           |  ^        |  ^        |
  *        |           v  |        v  |        v
- *        +------- whatever fails goes on at once with the next address (ASKING), then with
+ *        +------- whatever fails goes on at once with the next address (QUERYING), then with
  *                 the next Sentinel (RESOLVING); after the last of them there is a pause
  */
 /* clang-format on */
@@ -38,16 +38,16 @@ enum {
     COMPARISON_MS = 10000
 };
 
-enum sentinel_state { PAUSING, RESOLVING, ASKING, LISTENING, CLOSED };
+enum sentinel_state { PAUSING, RESOLVING, QUERYING, LISTENING, CLOSED };
 
 /* The states that may follow each, as a set of bits; see the drawing above. */
 /* clang-format off */
 #define BIT(state) (1U << (state))
 static const unsigned NEXT[] = {
     [PAUSING] = BIT(RESOLVING) | BIT(CLOSED),
-    [RESOLVING] = BIT(RESOLVING) | BIT(ASKING) | BIT(PAUSING) | BIT(CLOSED),
-    [ASKING] = BIT(LISTENING) | BIT(ASKING) | BIT(RESOLVING) | BIT(PAUSING) | BIT(CLOSED),
-    [LISTENING] = BIT(ASKING) | BIT(RESOLVING) | BIT(PAUSING) | BIT(CLOSED),
+    [RESOLVING] = BIT(RESOLVING) | BIT(QUERYING) | BIT(PAUSING) | BIT(CLOSED),
+    [QUERYING] = BIT(LISTENING) | BIT(QUERYING) | BIT(RESOLVING) | BIT(PAUSING) | BIT(CLOSED),
+    [LISTENING] = BIT(QUERYING) | BIT(RESOLVING) | BIT(PAUSING) | BIT(CLOSED),
     [CLOSED] = 0,
 };
 #undef BIT
@@ -65,7 +65,7 @@ struct lookup {
 struct comparison {
     struct resolver side[2];
     struct redis_address of[2];
-    int owed; /* look-ups that have not ended */
+    int lookups_due; /* look-ups that have not ended */
     bool equal;
     uint64_t made_ms; /* by the boot clock; 0: never */
 };
@@ -78,10 +78,10 @@ struct sentinel {
     enum sentinel_state state;
     int current;                /* the Sentinel that is, or will be, asked */
     int unanswered;             /* Sentinels in a row that had no answer */
-    bool silent;                /* none had an answer the last time that all were asked */
+    bool unreachable;           /* none had an answer the last time that all were asked */
     struct log_reasons reasons; /* since one had an answer */
     uv_timer_t timer;
-    struct redis_socket *socket;                    /* NULL but in ASKING and LISTENING */
+    struct redis_socket *socket;                    /* NULL but in QUERYING and LISTENING */
     bool hello_answered, subscribing, master_known; /* of this connection */
     bool counted;                                   /* it is in the metric */
     struct sentinel_answer answer;
@@ -98,10 +98,10 @@ struct sentinel {
     unsigned failures;           /* attempts in a row that failed */
     uint64_t ready_ms;           /* since when it is in use, by the monotonic clock */
     /* By the boot clock; 0: not so. */
-    uint64_t agreed_ms;  /* when Sentinel last named this master, or the replica was last seen to follow it */
-    uint64_t doubted_ms; /* since when the replica follows another master, or it is not known which */
-    uint64_t down_ms;    /* since when Sentinel calls the replica down */
-    uint64_t moved_ms;   /* until when the Redis was the right one, where Sentinel now names another */
+    uint64_t agreed_ms; /* when Sentinel last named this master, or the replica was last seen to follow it */
+    uint64_t mismatch_ms; /* since when the replica follows another master, or it is not known which */
+    uint64_t down_ms;     /* since when Sentinel calls the replica down */
+    uint64_t moved_ms;    /* until when the Redis was the right one, where Sentinel now names another */
 
     void (*closed)(void *arg);
     void *closed_arg;
@@ -201,8 +201,8 @@ static void on_compared(void *arg, const char *error)
 {
     struct comparison *m = &((struct sentinel *)arg)->masters;
     (void)error; /* then there are no addresses */
-    assert(m->owed > 0);
-    if (--m->owed > 0)
+    assert(m->lookups_due > 0);
+    if (--m->lookups_due > 0)
         return;
     m->equal = share_address(&m->side[0], &m->side[1]);
     m->made_ms = clock_boot_ms();
@@ -214,13 +214,13 @@ static void look_up_both(struct sentinel *s, const struct redis_address *named,
     struct comparison *m = &s->masters;
     m->of[0] = *named;
     m->of[1] = *followed;
-    m->owed = 1;
+    m->lookups_due = 1;
     for (int i = 0; i < 2; i++) {
         m->side[i].count = 0;
         if (resolver_take_numeric(&m->side[i], m->of[i].host))
             continue;
         if (resolver_start(&m->side[i], s->loop, m->of[i].host, on_compared, s) == 0)
-            m->owed++;
+            m->lookups_due++;
     }
     on_compared(s, NULL);
 }
@@ -238,7 +238,7 @@ static enum comparison_result compare(struct sentinel *s, const struct redis_add
         return SAME;
     bool begun = address_equal(named, &m->of[0]) && address_equal(followed, &m->of[1]);
     bool fresh = begun && m->made_ms != 0 && clock_boot_ms() - m->made_ms < COMPARISON_MS;
-    if (!fresh && m->owed == 0) {
+    if (!fresh && m->lookups_due == 0) {
         m->made_ms = begun ? m->made_ms : 0;
         look_up_both(s, named, followed);
         begun = true;
@@ -248,7 +248,8 @@ static enum comparison_result compare(struct sentinel *s, const struct redis_add
     return m->equal ? SAME : DIFFERENT;
 }
 
-const char *sentinel_check_replica(struct sentinel *s, const struct redis_address *master, uint64_t asked_ms)
+const char *sentinel_check_replica(struct sentinel *s, const struct redis_address *master,
+                                   uint64_t role_sent_ms)
 {
     uint64_t limit = s->options.stale_limit_ms;
     uint64_t grace = limit < GRACE_MS ? limit : GRACE_MS;
@@ -258,14 +259,14 @@ const char *sentinel_check_replica(struct sentinel *s, const struct redis_addres
         return "Sentinel calls it down";
     enum comparison_result result = compare(s, &s->master, master);
     if (result == SAME) {
-        s->agreed_ms = asked_ms;
-        s->doubted_ms = 0;
+        s->agreed_ms = role_sent_ms;
+        s->mismatch_ms = 0;
         return NULL;
     }
     bool agreed = s->agreed_ms != 0;
-    if (s->doubted_ms == 0)
-        s->doubted_ms = agreed ? s->agreed_ms : asked_ms;
-    if ((agreed || result == NOT_KNOWN_YET) && clock_boot_ms() - s->doubted_ms < grace)
+    if (s->mismatch_ms == 0)
+        s->mismatch_ms = agreed ? s->agreed_ms : role_sent_ms;
+    if ((agreed || result == NOT_KNOWN_YET) && clock_boot_ms() - s->mismatch_ms < grace)
         return NULL;
     return "it follows another master than Sentinel names";
 }
@@ -275,8 +276,8 @@ uint64_t sentinel_trusted_until_ms(const struct sentinel *s)
     uint64_t until = UINT64_MAX;
     if (s->moved_ms != 0)
         until = s->moved_ms;
-    if (s->doubted_ms != 0 && s->doubted_ms < until)
-        until = s->doubted_ms;
+    if (s->mismatch_ms != 0 && s->mismatch_ms < until)
+        until = s->mismatch_ms;
     return until;
 }
 
@@ -304,7 +305,7 @@ static void enter(struct sentinel *s, enum sentinel_state next)
         start_timer(s, SENTINEL_TIMEOUT_MS);
         resolve(s);
         break;
-    case ASKING:
+    case QUERYING:
         start_timer(s, SENTINEL_TIMEOUT_MS);
         break;
     case CLOSED:
@@ -354,11 +355,11 @@ static void log_failure(const struct sentinel *s, enum log_level level, const ch
     log_end(&line);
 }
 
-static void report_silence(struct sentinel *s, struct span name, const char *why)
+static void report_unreachable(struct sentinel *s, struct span name, const char *why)
 {
     if (log_reason_is_due(&s->reasons, why, clock_now_ms()))
-        log_failure(s, LOG_WARN, "no sentinel can say where redis is", name, why);
-    s->silent = true;
+        log_failure(s, LOG_WARN, "no sentinel has the address of redis", name, why);
+    s->unreachable = true;
     if (s->found != WANTED)
         return;
     s->found = NOT_IN_USE;
@@ -374,7 +375,7 @@ static void fail(struct sentinel *s, const char *why)
     redis_endpoint_describe(&sentinel, &name);
     log_failure(s, LOG_DEBUG, "sentinel has no answer", buf_span(&name), why);
     if (!try_next(s))
-        report_silence(s, buf_span(&name), why);
+        report_unreachable(s, buf_span(&name), why);
     buf_fini(&name);
 }
 
@@ -414,10 +415,10 @@ static void on_connected(void *arg)
 }
 
 /* Asks again, on a connection that listens. */
-static void ask(struct sentinel *s)
+static void query(struct sentinel *s)
 {
     struct buf commands = BUF_INIT;
-    enter(s, ASKING);
+    enter(s, QUERYING);
     add_query(s, &commands);
     send_off(s, &commands);
 }
@@ -427,9 +428,9 @@ static void on_answered(struct sentinel *s)
     if (!s->counted)
         metric_add(&s->options.metrics->sentinels_connected, 1);
     s->counted = true;
-    if (s->silent)
+    if (s->unreachable)
         log_text(LOG_INFO, "sentinel answers again", "client", s->options.client_name);
-    s->silent = false;
+    s->unreachable = false;
     s->reasons = (struct log_reasons){0};
     s->unanswered = 0;
     enter(s, LISTENING);
@@ -461,7 +462,7 @@ static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
     struct sentinel *s = arg;
     bool error = reply->type == REDIS_REPLY_ERROR;
     (void)read_ns;
-    if (s->state != ASKING)
+    if (s->state != QUERYING)
         fail(s, error ? reply->str : "a reply without a command");
     else if (!s->hello_answered && error)
         fail(s, reply->str);
@@ -481,7 +482,7 @@ static void on_push(void *arg, struct span kind, const redisReply *element)
     if (span_equal(kind, SPAN("subscribe")))
         s->subscribing = false;
     else if (span_equal(kind, SPAN("message")) && s->state == LISTENING)
-        ask(s);
+        query(s);
 }
 
 static void on_failed(void *arg, const char *why)
@@ -497,7 +498,7 @@ static void connect_next(struct sentinel *s)
     struct redis_endpoint sentinel = redis_endpoint_sentinel(s->options.endpoint, s->current);
     struct lookup *l = &s->lookup[s->current];
     const char *address = l->resolver.address[l->next++];
-    enter(s, ASKING);
+    enter(s, QUERYING);
     s->hello_answered = false;
     s->subscribing = true;
     int err = redis_socket_open(s->loop, &sentinel, s->options.tls, address, &events, &s->socket);
@@ -549,11 +550,11 @@ static void on_timer(uv_timer_t *timer)
     case RESOLVING:
         fail(s, "its name was not resolved in time");
         break;
-    case ASKING:
+    case QUERYING:
         fail(s, "no answer in time");
         break;
     case LISTENING:
-        ask(s);
+        query(s);
         break;
     case CLOSED:
         break;
@@ -582,12 +583,12 @@ void sentinel_discover(struct sentinel *s)
     if (s->state == PAUSING)
         enter(s, RESOLVING);
     else if (s->state == LISTENING)
-        ask(s);
+        query(s);
 }
 
 static void reset_trust(struct sentinel *s)
 {
-    s->doubted_ms = s->down_ms = s->moved_ms = 0;
+    s->mismatch_ms = s->down_ms = s->moved_ms = 0;
     if (!s->at_master)
         s->agreed_ms = 0;
 }

@@ -67,9 +67,10 @@ enum redis_role_kind sentinel_wanted_role(const struct sentinel *s);
 
 /*
  * Whether a replica that was found may be used: `master` is the one that it said to follow in reply to a ROLE
- * sent at `asked_ms` by the boot clock (clock.h). Returns NULL, or why not.
+ * sent at `role_sent_ms` by the boot clock (clock.h). Returns NULL, or why not.
  */
-const char *sentinel_check_replica(struct sentinel *s, const struct redis_address *master, uint64_t asked_ms);
+const char *sentinel_check_replica(struct sentinel *s, const struct redis_address *master,
+                                   uint64_t role_sent_ms);
 
 /*
  * Until when the Redis that was found is known to have been the right one, in milliseconds of the boot clock;

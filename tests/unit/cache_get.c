@@ -95,7 +95,7 @@ uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)
     return c->last_pong_ms;
 }
 
-uint64_t redis_connection_good_ms(const struct redis_connection *c)
+uint64_t redis_connection_valid_until_ms(const struct redis_connection *c)
 {
     (void)c;
     return UINT64_MAX;

@@ -99,9 +99,9 @@ static void expect(const char *key, bool checking, const char *expected)
     assert_string_equal(told, expected);
 }
 
-static enum freshness freshness(uint64_t leased_ms)
+static enum freshness freshness(uint64_t last_pong_ms)
 {
-    return invalidation_freshness(&invalidation, now_ms, leased_ms, 30000);
+    return invalidation_freshness(&invalidation, now_ms, last_pong_ms, 30000);
 }
 
 TEST(keys_are_told_by_their_names)
@@ -212,11 +212,11 @@ TEST(changes_that_may_leave_no_keys_are_possible_losses)
 
 TEST(entries_are_fresh_within_the_lease)
 {
-    uint64_t leased_ms = now_ms;
+    uint64_t last_pong_ms = now_ms;
     now_ms += INVALIDATION_LEASE_MS;
-    assert_int_equal(freshness(leased_ms), FRESHNESS_FRESH);
+    assert_int_equal(freshness(last_pong_ms), FRESHNESS_FRESH);
     now_ms++;
-    assert_int_equal(freshness(leased_ms), FRESHNESS_NONE);
+    assert_int_equal(freshness(last_pong_ms), FRESHNESS_NONE);
     assert_int_equal(freshness(now_ms), FRESHNESS_FRESH);
 }
 
@@ -238,10 +238,10 @@ TEST(after_a_loss_entries_are_stale_for_the_limit)
 
 TEST(what_was_lost_before_it_was_noticed_is_as_old_as_that)
 {
-    uint64_t leased_ms = now_ms;
+    uint64_t last_pong_ms = now_ms;
     now_ms += 10000; /* the process was stopped */
-    invalidation_lost(&invalidation, leased_ms, UINT64_MAX, false);
-    assert_int_equal(invalidation_lost_ms(&invalidation), leased_ms + INVALIDATION_LEASE_MS);
+    invalidation_lost(&invalidation, last_pong_ms, UINT64_MAX, false);
+    assert_int_equal(invalidation_lost_ms(&invalidation), last_pong_ms + INVALIDATION_LEASE_MS);
     invalidation_connected(&invalidation, true);
     invalidation_lost(&invalidation, now_ms, now_ms - 5000, false); /* a replica without master */
     assert_int_equal(invalidation_lost_ms(&invalidation), now_ms - 5000);

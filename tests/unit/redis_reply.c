@@ -139,9 +139,9 @@ static const char *link_problem(const char *lines)
 {
     char *info = text_printf("# Replication\r\nrole:slave\r\n%s\r\nslave_priority:100\r\n", lines);
     char *bytes = text_printf("=%zu\r\ntxt:%s\r\n", strlen(info) + 4, info);
-    int64_t silent_s = 0;
+    int64_t last_io_s = 0;
     redisReply *reply = parse(bytes);
-    const char *problem = reply_read_link(reply, &silent_s);
+    const char *problem = reply_read_link(reply, &last_io_s);
     freeReplyObject(reply);
     free(bytes);
     free(info);
@@ -180,9 +180,9 @@ TEST(info_of_the_wrong_shape_is_refused)
     static const char *const replies[] = {"+OK\r\n", ":1\r\n",     "_\r\n",
                                           "*0\r\n",  "$0\r\n\r\n", "$1\r\n\n\r\n"};
     for (size_t i = 0; i < TEST_COUNT(replies); i++) {
-        int64_t silent_s = 0;
+        int64_t last_io_s = 0;
         redisReply *reply = parse(replies[i]);
-        assert_non_null(reply_read_link(reply, &silent_s));
+        assert_non_null(reply_read_link(reply, &last_io_s));
         freeReplyObject(reply);
     }
 }
