@@ -45,7 +45,7 @@ static struct span key_of(const struct digest_cache_entry *e)
     return (struct span){e->key, e->len};
 }
 
-/* Any spread will do: a collision costs one hash. The last bytes of a key are as random as any. */
+/* A collision costs one SHA-256. The last bytes of a key are as random as any. */
 static struct digest_cache_entry *slot_of(struct digest_cache *c, struct span key)
 {
     uint64_t tail = 0;
@@ -95,7 +95,7 @@ static int digest_of_key(struct digest_cache *digests, struct span key, struct d
     return 0;
 }
 
-/* The header wins even when it is empty. */
+/* The header field takes precedence, even if it is empty. */
 static int parse_key(const struct http_request *request, const struct params_context *context,
                      struct digest *out)
 {
@@ -117,7 +117,7 @@ static int parse_key(const struct http_request *request, const struct params_con
 
 /* --- parameters --- */
 
-/* Only the key is looked up. */
+/* Makes the query check only the key. */
 static void fail_if_authorised(struct params *p, enum api_error error)
 {
     p->error = error;

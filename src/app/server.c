@@ -1,4 +1,4 @@
-/* The process: starting, draining, ending, and the admin listener; see server.h. */
+/* Start, drain and exit of the process, and the admin listener; see server.h. */
 #include "app/server.h"
 
 #include "api/ops.h"
@@ -276,7 +276,7 @@ static void on_admin_closed(void *arg)
 }
 
 /* Closes everything that keeps the loop running. `changed` and `sighup` stay open until the workers have
- * ended: they may still send the former, and SIGHUP must not find its default action. */
+ * ended: workers may still send `changed`, and without `sighup` the signal would end the process. */
 static void close_handles(struct server *s)
 {
     uv_unref((uv_handle_t *)&s->changed);
@@ -360,9 +360,9 @@ static int min_int(int a, int b)
 }
 
 /*
- * Splits the descriptors that the system grants. If they are too few, the limit of connections is lowered.
- * Where not even the reserve is granted, half of them go to client connections, an eighth to rejected ones
- * and an eighth to the admin listener: the rest is left for Redis.
+ * Divides the descriptors that the system grants. If they are too few, max-connections is lowered. If they do
+ * not even cover the reserve, half of them are for client connections, an eighth for rejected connections and
+ * an eighth for the admin listener; the rest is for Redis.
  */
 static void share_descriptors(struct server *s)
 {

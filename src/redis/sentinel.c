@@ -1,5 +1,5 @@
 /*
- * Asking Sentinels, and judging what they name; see sentinel.h.
+ * Queries to Sentinels, and the choice of a server; see sentinel.h.
  *
  * The connection to a Sentinel:
  */
@@ -8,8 +8,8 @@
  *     PAUSING -> RESOLVING -> QUERYING <-> LISTENING
  *        ^           |  ^        |  ^        |
  *        |           v  |        v  |        v
- *        +------- whatever fails goes on at once with the next address (QUERYING), then with
- *                 the next Sentinel (RESOLVING); after the last of them there is a pause
+ *        +------- a failure: at once the next address (QUERYING), then the next Sentinel
+ *                 (RESOLVING); after the last of them the pause
  */
 /* clang-format on */
 #include "redis/sentinel.h"
@@ -27,14 +27,14 @@
 enum {
     /* The time in milliseconds after which a replica is tried again while the master stands in for one. */
     STAND_IN_MS = 30000,
-    /* The number of attempts that use one Sentinel's answer. */
+    /* Attempts to connect with one Sentinel's answer, before another Sentinel is queried. */
     ATTEMPTS_PER_SENTINEL = 2,
     /*
-     * The time, in milliseconds, after which a replica is left that does not follow the named master or that
-     * Sentinel calls down, if the stale limit is not shorter: at a failover replicas take a moment to follow.
+     * How long, in milliseconds, a replica may be used that follows another master or that Sentinel reports
+     * as down, unless the stale limit is shorter: in a failover replicas take a moment to follow.
      */
     GRACE_MS = 5000,
-    /* The time, in milliseconds, for which a comparison of two names is used. */
+    /* How long the result of a comparison of two names is kept, in milliseconds. */
     COMPARISON_MS = 10000
 };
 
@@ -53,15 +53,15 @@ static const unsigned NEXT[] = {
 #undef BIT
 /* clang-format on */
 
-/* One look-up per Sentinel: a slow one must not hold up those of the others. */
+/* One look-up per Sentinel, so that a slow one does not delay the others. */
 struct lookup {
     struct sentinel *sentinel;
     struct resolver resolver;
     int next;  /* of its addresses, to be tried */
-    bool late; /* it ended after its attempt */
+    bool late; /* it ended after its attempt had failed */
 };
 
-/* Whether two addresses lead to the same place, where they have to be looked up. */
+/* Whether two names have a common address. */
 struct comparison {
     struct resolver side[2];
     struct redis_address of[2];
@@ -76,7 +76,7 @@ struct sentinel {
 
     /* The connection to a Sentinel. */
     enum sentinel_state state;
-    int current;                /* the Sentinel that is, or will be, asked */
+    int current;                /* the Sentinel that is, or will be, queried */
     int unanswered;             /* Sentinels in a row that had no answer */
     bool unreachable;           /* none had an answer the last time that all were asked */
     struct log_reasons reasons; /* since one had an answer */
@@ -92,15 +92,15 @@ struct sentinel {
     struct redis_endpoint endpoint;            /* borrows `place` */
     struct redis_address place;
     struct redis_address master; /* the master that Sentinel names */
-    bool at_master;              /* the place is the master's, if only for want of a replica */
+    bool at_master;              /* the place is the master's, also in place of a replica */
     struct comparison masters;   /* that one, and the one that the replica follows */
     unsigned first_replica;      /* the choice begins with this one */
     unsigned failures;           /* attempts in a row that failed */
     uint64_t ready_ms;           /* since when it is in use, by the monotonic clock */
     /* By the boot clock; 0: not so. */
-    uint64_t agreed_ms; /* when Sentinel last named this master, or the replica was last seen to follow it */
-    uint64_t mismatch_ms; /* since when the replica follows another master, or it is not known which */
-    uint64_t down_ms;     /* since when Sentinel calls the replica down */
+    uint64_t agreed_ms;   /* when Sentinel last named this master, or the replica last followed it */
+    uint64_t mismatch_ms; /* since when the replica follows another or an unknown master */
+    uint64_t down_ms;     /* since when Sentinel reports the replica as down */
     uint64_t moved_ms;    /* until when the Redis was the right one, where Sentinel now names another */
 
     void (*closed)(void *arg);
@@ -326,7 +326,7 @@ static void drop_socket(struct sentinel *s)
 
 static void connect_next(struct sentinel *s);
 
-/* Goes on with the next address of this Sentinel, or with the next Sentinel; false when all were asked. */
+/* Tries the next address of this Sentinel, or the next Sentinel; false when all have been tried. */
 static bool try_next(struct sentinel *s)
 {
     struct lookup *l = &s->lookup[s->current];
@@ -366,7 +366,7 @@ static void report_unreachable(struct sentinel *s, struct span name, const char 
     s->options.on_not_found(s->options.arg, why);
 }
 
-/* This Sentinel has no answer. Goes on with the next one. */
+/* The current Sentinel has failed: tries the next one. */
 static void fail(struct sentinel *s, const char *why)
 {
     struct redis_endpoint sentinel = redis_endpoint_sentinel(s->options.endpoint, s->current);
@@ -414,7 +414,7 @@ static void on_connected(void *arg)
     send_off(s, &commands);
 }
 
-/* Asks again, on a connection that listens. */
+/* Repeats the query, in LISTENING. */
 static void query(struct sentinel *s)
 {
     struct buf commands = BUF_INIT;
@@ -456,7 +456,7 @@ static void take_reply(struct sentinel *s, const redisReply *reply)
         on_answered(s);
 }
 
-/* A subscription is confirmed by a push, so an error in its place is its own: then nothing is published. */
+/* A subscription is confirmed by a push, so an error reply in its place means that it was refused. */
 static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
 {
     struct sentinel *s = arg;
@@ -474,7 +474,7 @@ static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
         take_reply(s, reply);
 }
 
-/* "subscribe" confirms; whatever is published is a reason to ask, once for all the elements of the push. */
+/* "subscribe" confirms the subscription; a message causes one query, whatever it says. */
 static void on_push(void *arg, struct span kind, const redisReply *element)
 {
     struct sentinel *s = arg;
@@ -532,7 +532,7 @@ static void resolve(struct sentinel *s)
         connect_next(s);
         return;
     }
-    if (resolver_busy(&l->resolver)) /* with a look-up that outlived its attempt; this one waits for it */
+    if (resolver_busy(&l->resolver)) /* waits for the look-up of an earlier attempt */
         return;
     l->resolver.count = 0;
     int err = resolver_start(&l->resolver, s->loop, host, on_resolved, l);
