@@ -1,4 +1,4 @@
-/* The endpoints; see api.h. */
+/* The handler of the endpoints: checks, cache query, response; see api.h. */
 #include "api/api.h"
 
 #include "api/params.h"
@@ -19,14 +19,14 @@ struct api {
     struct http_response response; /* the current one; on the stack it would be zeroed as a whole each time */
 };
 
-/* The state of a request until its response; embedded in the exchange. */
+/* The state of a request until its response: the handler's state in the exchange (http/exchange.h). */
 struct call {
     struct api *api;
     struct http_exchange *exchange;
     struct cache_request request;
     enum route route;
     enum cache_source source;
-    enum api_error error; /* the response to a valid key; NONE: the result of the query */
+    enum api_error error; /* the response if the key is valid; API_ERROR_NONE: the result of the query */
     int64_t page;
     bool has_key;
     struct digest key;
@@ -74,7 +74,7 @@ static struct span request_id_of(struct api *a, const struct http_request *reque
     return wanted ? request_id_next(&a->ids) : SPAN_ABSENT;
 }
 
-/* Sends the response; the only way out. */
+/* Sends a->response, and counts and logs it. Every request ends here or in cancel(). */
 static void respond(struct call *call)
 {
     struct api *a = call->api;

@@ -24,7 +24,7 @@ struct api_options {
     bool log_clients; /* the access log shows client addresses */
 };
 
-/* Owned by the caller, who frees it with api_free after the server that uses it. Returns 0 or -ENOMEM. */
+/* Owned by the caller (api_free, after the server that uses it was closed). Returns 0 or -ENOMEM. */
 int api_new(const struct api_options *options, struct api **out) __attribute__((warn_unused_result));
 void api_free(struct api *a);
 

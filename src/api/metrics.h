@@ -21,7 +21,7 @@ enum auth_outcome {
     AUTH_VALID,
     AUTH_MISSING,
     AUTH_INVALID,
-    AUTH_UNAVAILABLE, /* neither Redis nor the cache could tell */
+    AUTH_UNAVAILABLE, /* the key could not be checked */
     AUTH_OUTCOMES
 };
 

@@ -45,7 +45,7 @@ static struct span key_of(const struct digest_cache_entry *e)
     return (struct span){e->key, e->len};
 }
 
-/* Any spread will do: a collision costs one hash. The last bytes of a key are as random as any. */
+/* A collision costs one SHA-256. The last bytes of a key are as random as any. */
 static struct digest_cache_entry *slot_of(struct digest_cache *c, struct span key)
 {
     uint64_t tail = 0;
@@ -95,7 +95,7 @@ static int digest_of_key(struct digest_cache *digests, struct span key, struct d
     return 0;
 }
 
-/* The header wins even when it is empty. */
+/* The header field takes precedence, even if it is empty. */
 static int parse_key(const struct http_request *request, const struct params_context *context,
                      struct digest *out)
 {
@@ -117,11 +117,11 @@ static int parse_key(const struct http_request *request, const struct params_con
 
 /* --- parameters --- */
 
-/* Only the key is looked up. */
+/* Makes the query check only the key. */
 static void fail_if_authorised(struct params *p, enum api_error error)
 {
     p->error = error;
-    p->cache.target = QUERY_AUTH_ONLY;
+    p->cache.type = QUERY_AUTH_ONLY;
 }
 
 /* Appends the decoded value of a parameter to `scratch`; absent when the parameter is, or out of memory. */
@@ -138,7 +138,7 @@ static struct span decode_parameter(struct span query, struct span name, struct 
 
 static void parse_page(struct params *p, const struct http_request *request, struct buf *scratch)
 {
-    p->cache.target = QUERY_PAGE;
+    p->cache.type = QUERY_PAGE;
     p->cache.number = 1;
     struct span page = decode_parameter(request->query, SPAN("page"), scratch);
     if (page.data == NULL)
@@ -149,7 +149,7 @@ static void parse_page(struct params *p, const struct http_request *request, str
 
 static void parse_id(struct params *p, struct span id)
 {
-    p->cache.target = QUERY_CARD;
+    p->cache.type = QUERY_CARD;
     if (parse_int64(id, &p->cache.number) != 0)
         fail_if_authorised(p, API_ERROR_BAD_CHANNEL_ID);
 }
@@ -171,7 +171,7 @@ static void parse_link(struct params *p, const struct http_request *request, con
         fail_if_authorised(p, API_ERROR_CHANNEL_NOT_FOUND);
         return;
     }
-    p->cache.target = QUERY_CARD_BY_LINK;
+    p->cache.type = QUERY_CARD_BY_LINK;
     p->cache.link = (struct span){scratch->data + start, scratch->len - start};
 }
 

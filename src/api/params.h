@@ -25,13 +25,13 @@ enum route route_match(struct span base_path, struct span path, struct span *id)
 const char *route_name(enum route r);
 
 /*
- * The digests of valid keys seen lately: the same few keys arrive thousands of times per second, and hashing
- * each again would be a good part of the cost of a request.
+ * The digests of recently used valid keys: the same few keys arrive thousands of times per second, and
+ * SHA-256 would be a large part of the cost of a request.
  *
  * A fixed table without collision lists: a key has one slot, and replaces the key that was there. Keys longer
  * than DIGEST_CACHE_KEY_MAX are not kept. Only keys that the owner reports as valid get a slot, so that a
- * flood of wrong keys evicts none. Keys are compared in constant time. The cache does not tell whether a key
- * is still valid.
+ * flood of wrong keys evicts none. Keys are compared in constant time. An entry does not mean that the key is
+ * still valid.
  */
 enum { DIGEST_CACHE_SLOTS = 256, DIGEST_CACHE_KEY_MAX = 64 };
 
@@ -55,8 +55,8 @@ void digest_cache_fini(struct digest_cache *c);
 struct params {
     struct cache_query cache;
     /*
-     * The error to answer with if the key is valid, whatever is stored: a bad parameter, or a link that can
-     * be no channel's. The query is then for the key alone. API_ERROR_NONE otherwise.
+     * The error response if the key is valid, for a bad parameter or a link that no channel can have. The
+     * query is then QUERY_AUTH_ONLY. API_ERROR_NONE otherwise.
      */
     enum api_error error;
 };

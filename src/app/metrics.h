@@ -28,8 +28,8 @@ void worker_metrics_write(struct buf *out, const struct worker_metrics *m);
 
 /*
  * Appends process_cpu_seconds_total, process_resident_memory_bytes, process_virtual_memory_bytes,
- * process_open_fds, process_max_fds, process_threads and process_start_time_seconds. What /proc does not
- * tell is left out.
+ * process_open_fds, process_max_fds, process_threads and process_start_time_seconds, without those that /proc
+ * does not have.
  */
 void process_metrics_write(struct buf *out);
 

@@ -1,4 +1,4 @@
-/* The process: starting, draining, ending, and the admin listener; see server.h. */
+/* Start, drain and exit of the process, and the admin listener; see server.h. */
 #include "app/server.h"
 
 #include "api/ops.h"
@@ -109,7 +109,7 @@ static struct redis_view view_redis(const struct server *s)
 
 static void report_redis(const struct server *s, const struct redis_view *v, struct buf *why)
 {
-    const char *memory = s->config->values.cache_size > 0 ? ", serving from memory" : "";
+    const char *cached = s->config->values.cache_size > 0 ? ", serving from the cache" : "";
     if (v->lost == 0 || !v->seen) {
         report(why, v->lost == 0, "redis", "not connected yet");
         return;
@@ -118,7 +118,7 @@ static void report_redis(const struct server *s, const struct redis_view *v, str
                (unsigned long long)v->away_ms / 1000);
     if (v->lost < s->worker_count)
         buf_printf(why, " by %d of %d workers", v->lost, s->worker_count);
-    buf_printf(why, "%s\n", v->usable ? memory : ", longer than the stale limit");
+    buf_printf(why, "%s\n", v->usable ? cached : ", longer than the stale limit");
 }
 
 static void report_catalogue(const struct redis_view *v, struct buf *why)
@@ -276,7 +276,7 @@ static void on_admin_closed(void *arg)
 }
 
 /* Closes everything that keeps the loop running. `changed` and `sighup` stay open until the workers have
- * ended: they may still send the former, and SIGHUP must not find its default action. */
+ * ended: workers may still send `changed`, and without `sighup` the signal would end the process. */
 static void close_handles(struct server *s)
 {
     uv_unref((uv_handle_t *)&s->changed);
@@ -360,9 +360,9 @@ static int min_int(int a, int b)
 }
 
 /*
- * Splits the descriptors that the system grants. If they are too few, the limit of connections is lowered.
- * Where not even the reserve is granted, half of them go to client connections, an eighth to rejected ones
- * and an eighth to the admin listener: the rest is left for Redis.
+ * Divides the descriptors that the system grants. If they are too few, max-connections is lowered. If they do
+ * not even cover the reserve, half of them are for client connections, an eighth for rejected connections and
+ * an eighth for the admin listener; the rest is for Redis.
  */
 static void share_descriptors(struct server *s)
 {

@@ -3,8 +3,8 @@
  *
  *     SERVING --SIGTERM--> ANNOUNCING --drain delay--> FINISHING --all finished, or drain timeout--> EXITING
  *
- * ANNOUNCING serves on, not ready, with "Connection: close"; FINISHING has closed the listeners and lets
- * requests in flight end; EXITING closes everything. A second signal ends the process at once.
+ * ANNOUNCING: not ready, still serving, with "Connection: close". FINISHING: listeners are closed, requests
+ * in flight are completed. EXITING: everything is closed. A second signal ends the process at once.
  */
 #ifndef APP_SERVER_H
 #define APP_SERVER_H

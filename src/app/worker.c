@@ -52,7 +52,7 @@ static void on_tick(uv_timer_t *tick)
     atomic_store_explicit(&w->ticked_ms, clock_now_ms(), memory_order_relaxed);
 }
 
-/* For turns that no socket began: close callbacks and timers. */
+/* Counts turns of timers and close callbacks, which no socket event begins. */
 static void on_turn_begins(uv_check_t *check)
 {
     struct worker *w = check->data;
@@ -72,7 +72,7 @@ static void on_finished(void *arg)
     (void)uv_async_send(w->options.changed);
 }
 
-/* Closes from the outside in: connections, the cache, the remaining handles. */
+/* Shutdown closes the server with its connections, then the cache, then the remaining handles. */
 static void on_cache_closed(void *arg)
 {
     struct worker *w = arg;
@@ -134,7 +134,7 @@ static int make_cache(struct worker *w)
 {
     const struct config *c = w->options.config;
     const struct cache_options options = {
-        .target = &c->redis,
+        .endpoint = &c->redis,
         .tls = w->options.tls,
         .client_name = w->client_name,
         .keyspace = &c->keyspace,

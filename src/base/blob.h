@@ -13,8 +13,8 @@
 
 /*
  * A strong entity tag (RFC 9110 section 8.8.3): the body's XXH3 of 128 bits in hex, in quotes, the same on
- * every machine. It distinguishes versions of one resource and is no protection against forgery: anyone who
- * could make two versions collide would hide a change of their own text from caches that hold the former.
+ * every machine. It distinguishes versions of one resource and does not resist forgery: a collision would
+ * only hide a change that its author made on purpose from clients that cached the earlier version.
  */
 enum { BLOB_ETAG_LEN = 34 };
 

@@ -34,8 +34,8 @@ int buf_grow(struct buf *b, size_t extra);
 
 /*
  * Makes room for `extra` more bytes. Returns 0 or -ENOMEM (then also sticky). Always inline: the compiler's
- * limit of growth for a whole program would otherwise leave calls to this and to buf_append, which cost a
- * tenth of an uncached page.
+ * inlining limits would otherwise leave calls to this and to buf_append, which cost a tenth of an uncached
+ * page.
  */
 __attribute__((always_inline)) static inline int buf_reserve(struct buf *b, size_t extra)
 {

@@ -22,12 +22,12 @@ void digest_hex_prefix(const struct digest *d, char *out, size_t n);
 /* True when `text` is exactly 64 lower-case hexadecimal digits. */
 bool digest_is_hex(struct span text);
 
-/* Parses the 64 digits of a digest; false, with *out untouched, when `text` is none. */
+/* Parses 64 lower-case hexadecimal digits; false, with *out unchanged, for any other text. */
 bool digest_from_hex(struct span text, struct digest *out);
 
 /*
- * span_equal in a time that depends on the lengths alone. A comparison that ends early tells anyone who can
- * measure it how much of a guess was right.
+ * span_equal in a time that depends on the lengths alone: the time of a comparison that ends early would show
+ * how much of a guess is right.
  */
 bool secret_equal(struct span a, struct span b);
 

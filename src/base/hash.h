@@ -1,8 +1,8 @@
 /*
  * The hash of all hash tables: XXH3 with a seed.
  *
- * Keys come from clients and from whoever writes to Redis. With a seed of chance nobody can choose keys whose
- * hashes clash. Entity tags are another matter: they are the same in every process (blob.h).
+ * Keys come from clients and from Redis. With a random seed nobody can construct keys whose hashes collide.
+ * Entity tags have no seed, since they must be the same in every process (blob.h).
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H

@@ -88,9 +88,8 @@ void histogram_write(struct buf *out, const char *name, const char *labels, cons
 /* --- loop lag --- */
 
 /*
- * Durations of the turns of an event loop: for that long everything else on the loop waits. A turn lasts from
- * the first thing done in it to the next poll of the sockets. Each entry point of a turn reports its
- * beginning; the first report counts.
+ * Durations of the turns of an event loop, during which everything else on the loop waits. A turn lasts from
+ * the first callback that reports its beginning to the next poll of the sockets.
  */
 struct loop_lag {
     struct histogram turns;

@@ -1,8 +1,8 @@
 /*
  * Borrowed bytes: a pointer and a length, not necessarily with a NUL behind them.
  *
- * `data == NULL` means absent, which differs from empty. A span owns nothing; the function that returns it
- * says how long the bytes live.
+ * `data == NULL` means absent, which differs from empty. A span owns nothing; the comment of a function that
+ * returns one states how long the bytes are valid.
  */
 #ifndef BASE_SPAN_H
 #define BASE_SPAN_H

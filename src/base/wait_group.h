@@ -1,9 +1,9 @@
 /*
- * Counts what has to end before something else may: handles that are closing, connections that finish,
- * look-ups that cannot be cancelled. What is counted says wait_group_done() when it has ended; the last one
- * calls what wait_group_wait() was given.
+ * A counter of operations that must end before a callback runs: handles that are closing, connections that
+ * finish, look-ups that cannot be cancelled. Each calls wait_group_done() at its end; the last one calls the
+ * function passed to wait_group_wait().
  *
- * To be embedded. Of one thread.
+ * Embedded by its owner; for one thread.
  */
 #ifndef BASE_WAIT_GROUP_H
 #define BASE_WAIT_GROUP_H
@@ -13,19 +13,19 @@
 
 struct wait_group {
     unsigned pending;
-    void (*ended)(void *arg); /* NULL: nobody waits yet */
+    void (*ended)(void *arg); /* NULL before wait_group_wait() */
     void *arg;
 };
 
 #define WAIT_GROUP_INIT ((struct wait_group){0})
 
-/* `n` more have to end. */
+/* Adds `n` operations. */
 static inline void wait_group_add(struct wait_group *g, unsigned n)
 {
     g->pending += n;
 }
 
-/* Calls what waits, if this was the last: the group may be gone when it returns. */
+/* One operation has ended. The last one calls `ended`, which may free the group. */
 static inline void wait_group_done(struct wait_group *g)
 {
     assert(g->pending > 0);
@@ -33,7 +33,7 @@ static inline void wait_group_done(struct wait_group *g)
         g->ended(g->arg);
 }
 
-/* `ended` is called once nothing is pending any more, possibly before this returns. One call per group. */
+/* Calls `ended` once nothing is pending, possibly before this returns. May be called once per group. */
 static inline void wait_group_wait(struct wait_group *g, void (*ended)(void *arg), void *arg)
 {
     assert(g->ended == NULL);

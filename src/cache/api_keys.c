@@ -1,8 +1,7 @@
 /*
  * The set, and reading it; see api_keys.h.
  *
- * Digests are as good as random numbers, but whoever fills the set may write anything that looks like one: so
- * their hash is seeded like all others.
+ * The hash of digests is seeded like all others, since the set may contain any 64 hexadecimal digits.
  */
 #include "cache/api_keys.h"
 
@@ -14,7 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Redis may return less in a portion than it is asked for; a server that lies may do so for ever. */
+/* Redis may return fewer members than COUNT; the number of portions is bounded against a faulty server. */
 static const char PORTION[] = "1000";
 enum { PORTIONS_MAX = API_KEYS_MAX / 100 };
 
@@ -206,7 +205,7 @@ void api_keys_invalidate(struct api_keys *k)
 {
     clear(k);
     k->epoch++;
-    k->outdated = true;
+    k->changed = true;
     if (k->step == API_KEYS_UNCOMMITTED)
         enter(k, API_KEYS_IDLE);
 }
@@ -231,14 +230,14 @@ void api_keys_commit(struct api_keys *k)
 
 /* --- reading: replies --- */
 
-/* A set that is refused or too large stays so until it changes; memory may come back at any time. */
+/* A set that is denied or too large stays so until it changes; lack of memory may be temporary. */
 static void give_up(struct api_keys *k, int err)
 {
     clear(k);
     enter(k, API_KEYS_IDLE);
     k->large = err != -ENOMEM;
     if (err != -E2BIG)
-        log_text(LOG_WARN, "the API keys cannot be read: each is asked about", NULL, NULL);
+        log_text(LOG_WARN, "the API key set cannot be read: each key is checked in Redis", NULL, NULL);
 }
 
 static enum api_keys_progress take_size(struct api_keys *k, const redisReply *reply, struct buf *command)
@@ -258,7 +257,7 @@ static enum api_keys_progress take_size(struct api_keys *k, const redisReply *re
         compose(k, API_KEYS_READ_MEMBERS, "SMEMBERS", NULL, command);
         return API_KEYS_SEND;
     }
-    k->outdated = false;
+    k->changed = false;
     k->portions_left = PORTIONS_MAX;
     err = make_room(k, (size_t)reply->integer);
     if (err != 0) {
@@ -304,7 +303,7 @@ static int add_portion(struct api_keys *k, const redisReply *reply)
 static enum api_keys_progress take_portion(struct api_keys *k, const redisReply *reply, uint64_t now_ms,
                                            struct buf *command)
 {
-    if (k->outdated) { /* a set that changes all the time is not read all the time */
+    if (k->changed) { /* read again after a pause, so that frequent changes do not cause constant reads */
         k->started_ms = now_ms;
         enter(k, API_KEYS_IDLE);
         return API_KEYS_STOPPED;

@@ -1,19 +1,18 @@
 /*
- * The API key set: the digests of all valid API keys, held whole, so that a flood of wrong keys costs Redis
- * nothing.
+ * The API key set: the digests of all valid API keys in memory, so that a flood of wrong keys sends nothing
+ * to Redis.
  *
- * Reading it is a state machine: it says which command to send next and is given the replies, in the order of
- * the commands. A small set is one reply (SMEMBERS). A large one is read in portions (SSCAN), so that what is
- * sent in between waits for one portion and not for megabytes, when all workers of all replicas read the set
- * because a key was issued or Redis has come back. SSCAN returns every member that was there from its first
- * portion to its last, and had the set changed between the two, an invalidation would stand between their
- * replies. So a reading without an invalidation is the whole set.
+ * Reading it is a state machine: it composes the next command, and the caller passes it the replies in order.
+ * A small set is read with one SMEMBERS. A large one is read in portions (SSCAN), so that other commands wait
+ * for one portion and not for megabytes, when all workers of all replicas read the set because a key was
+ * issued or Redis was restarted. SSCAN returns every member that was present from its first portion to its
+ * last, and a change in between sends an invalidation between the replies: a read without an invalidation is
+ * the whole set.
  *
- * A set above API_KEYS_MAX is not held: then Redis is asked about each key, and the results are cached as
- * entries (ENTRY_AUTH), bounded and evicted like all others.
+ * A set above API_KEYS_MAX is not kept: each key is checked in Redis, and the results are cached as entries
+ * (ENTRY_AUTH), bounded and evicted like all others.
  *
- * Checking a digest takes a time that depends on the digest, not on the key, and whoever sends a key cannot
- * choose its digest.
+ * The time of a check depends on the digest, which a client cannot choose, and not on the key.
  */
 #ifndef CACHE_API_KEYS_H
 #define CACHE_API_KEYS_H
@@ -27,8 +26,8 @@
 #include "redis/resp.h"
 
 /*
- * Keys that are held; a set up to the second is read at once, a larger one in portions of so many. A reading
- * that failed, or that was invalidated, is repeated after API_KEYS_RETRY_MS.
+ * The largest set that is kept; the largest that is read with one command; the pause before a read that
+ * failed or was invalidated is repeated.
  */
 enum { API_KEYS_MAX = 100000, API_KEYS_AT_ONCE_MAX = 10000, API_KEYS_RETRY_MS = 100 };
 
@@ -36,11 +35,11 @@ enum { API_KEYS_CURSOR_MAX = 20 };
 
 enum auth_result { AUTH_RESULT_UNKNOWN, AUTH_RESULT_VALID, AUTH_RESULT_INVALID };
 
-/* What came of a reply. */
+/* The result of a reply. */
 enum api_keys_progress {
     API_KEYS_STOPPED, /* nothing more to send; the set is not known */
     API_KEYS_SEND,    /* the next command is in the buffer */
-    API_KEYS_COMPLETE /* all of it is read: api_keys_commit makes it valid */
+    API_KEYS_COMPLETE /* the whole set was read: api_keys_commit makes it valid */
 };
 
 /* Embedded in the cache; private to api_keys.c. */
@@ -54,7 +53,7 @@ struct api_keys {
     size_t count, capacity;
     uint64_t seed;
     bool committed;   /* the digests are the whole set */
-    bool large;       /* the set cannot be held: results are cached one by one */
+    bool large;       /* the set is too large: results are cached one by one */
     int64_t set_size; /* as Redis reported it, whatever the members are */
     int64_t epoch;    /* grows with each change of the set: single results hold for one epoch */
 
@@ -65,10 +64,10 @@ struct api_keys {
         API_KEYS_READ_PORTION, /* SSCAN is */
         API_KEYS_UNCOMMITTED   /* read to its end, and to be committed */
     } step;
-    bool outdated;       /* the set has changed since its first portion was asked for */
-    uint64_t started_ms; /* monotonic; when the last reading began, or turned out to be in vain */
-    char cursor[API_KEYS_CURSOR_MAX + 1]; /* where SSCAN goes on */
-    int portions_left;                    /* that it may take */
+    bool changed;                         /* the set has changed since its first portion was asked for */
+    uint64_t started_ms;                  /* monotonic; when the last read began, or was found invalidated */
+    char cursor[API_KEYS_CURSOR_MAX + 1]; /* of the next SSCAN */
+    int portions_left;                    /* until the read is given up */
 };
 
 /* The pointers are borrowed. Returns 0 or -ENOMEM; api_keys_fini is due in both cases. */
@@ -86,13 +85,13 @@ enum auth_result api_keys_check(const struct api_keys *k, const struct digest *k
  * confirm an invalid one. */
 void api_keys_put_result(struct api_keys *k, const struct digest *key, bool valid, uint64_t check);
 
-/* The set has changed: every result is unknown. */
+/* The set has changed: drops it, and all cached results. */
 void api_keys_invalidate(struct api_keys *k);
 
 /*
- * Begins to read the set. True when *command is to be sent and its reply given to api_keys_reply; false when
- * a reading is under way that will do. One that began with SMEMBERS will: had it been answered before the
- * change, its reply would stand before the invalidation.
+ * Begins to read the set. True when *command is to be sent and its reply passed to api_keys_reply; false when
+ * a read is under way. A pending SMEMBERS returns the changed set: otherwise its reply would have come before
+ * the invalidation.
  */
 bool api_keys_read(struct api_keys *k, uint64_t now_ms, struct buf *command)
     __attribute__((warn_unused_result));
@@ -108,10 +107,10 @@ static inline bool api_keys_wants_reading(const struct api_keys *k, uint64_t now
 enum api_keys_progress api_keys_reply(struct api_keys *k, const redisReply *reply, uint64_t now_ms,
                                       struct buf *command);
 
-/* There is a catalogue: a set that was read to its end is valid from now on. */
+/* The catalogue was confirmed: a set that was read completely is valid from now on. */
 void api_keys_commit(struct api_keys *k);
 
-/* How many members Redis said the set has that is held; -1 when none is. */
+/* The size that Redis reported for the set in memory; -1 when none is valid. */
 static inline int64_t api_keys_size(const struct api_keys *k)
 {
     return k->committed && !k->large ? k->set_size : -1;

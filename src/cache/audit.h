@@ -1,19 +1,18 @@
 /*
- * The audit: does Redis still hold what is cached?
+ * The audit: compares cached entries with Redis, to detect lost invalidations.
  *
- * Whatever accepts CLIENT TRACKING and does not pass the invalidations on (a proxy in between, a SWAPDB)
- * would leave the cache wrong for ever: PING proves the stream, not what was put into it. So with each
- * heartbeat one entry is read again, in the order of the table, which is random: after as many seconds as
- * there are entries each was audited. The size of the API key set, which the check of the catalogue reads
- * anyway, is compared with that of the set that is held.
+ * A proxy that accepts CLIENT TRACKING and drops the invalidations, or a SWAPDB, would leave the cache stale
+ * without a limit: PING proves that the stream is alive, not that it is complete. So with each heartbeat one
+ * entry is read again, in the random order of the table; a full pass takes as many seconds as there are
+ * entries. The size of the API key set, which the check of the catalogue reads anyway, is compared with the
+ * set in memory.
  *
- * A difference alone proves nothing: the change may be younger than the entry, and its invalidation stands
- * behind the reply, though before the reply to any command that was sent after that one. So a difference is
- * suspected first, and confirmed when a heartbeat has been sent and answered since and no invalidation has
- * named the key. The reply to a heartbeat may belong to a PING that was under way already; the second does
- * not.
+ * One difference proves nothing: the invalidation may still be behind the reply on the stream, but it is
+ * before the reply to any command that was sent later. So a difference is only suspected, and confirmed when
+ * a later PING has been answered and no invalidation has named the key. The next heartbeat may belong to a
+ * PING that was already in flight, so the second one confirms.
  *
- * A state machine: it says what to read and is given the reply.
+ * A state machine: it names the entry to read, and the caller passes it the reply.
  */
 #ifndef CACHE_AUDIT_H
 #define CACHE_AUDIT_H
@@ -24,8 +23,8 @@
 
 enum audit_action {
     AUDIT_IDLE,
-    AUDIT_READ,  /* the entry that audit_subject names is to be read again, and its reply to be given */
-    AUDIT_FAILED /* no invalidation arrived for a change */
+    AUDIT_READ,  /* read the entry of audit_subject, and pass the reply to audit_reply */
+    AUDIT_FAILED /* an invalidation was lost */
 };
 
 struct audit_subject {
@@ -45,7 +44,7 @@ struct audit {
     struct buf link;
     /* Heartbeats until a suspected difference is confirmed; 0: none is suspected. */
     unsigned entry_heartbeats, keys_heartbeats;
-    size_t cursor; /* where in the table it goes on */
+    size_t cursor; /* of entries_walk */
 };
 
 /* The pointers are borrowed. */
@@ -74,16 +73,16 @@ static inline struct audit_subject audit_subject(const struct audit *a)
  */
 void audit_reply(struct audit *a, const redisReply *reply, bool reliable, struct buf *text);
 
-/* Redis says how many API keys there are; `held` as api_keys_size. */
+/* `count`: the size of the API key set in Redis; `held`: api_keys_size. */
 void audit_key_count(struct audit *a, int64_t count, int64_t held);
 
 /*
- * An invalidation explains a difference: of a card, which stands for the summary too, a
- * link or the index (ENTRY_PAGE); ENTRY_AUTH stands for the API key set.
+ * An invalidation arrived, which explains a difference of the entry: ENTRY_CARD is a card and its summary,
+ * ENTRY_PAGE the index, ENTRY_AUTH the API key set.
  */
 void audit_invalidated(struct audit *a, enum entry_kind kind, int64_t number, struct span link);
 
-/* It has told of a change of everything, or the connection is another one. */
+/* Everything was invalidated, or the connection is new. */
 static inline void audit_reset(struct audit *a)
 {
     a->entry_heartbeats = a->keys_heartbeats = 0;

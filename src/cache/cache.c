@@ -12,18 +12,18 @@
 #include "base/wait_group.h"
 #include "cache/api_keys.h"
 #include "cache/audit.h"
-#include "cache/body.h"
 #include "cache/catalogue.h"
 #include "cache/entries.h"
 #include "cache/fetch.h"
 #include "cache/invalidation.h"
+#include "cache/page.h"
 #include "redis/connection.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-/* Between two polls of the loop no more entries than so many are freed: pages take ten microseconds each. */
+/* Entries freed between two polls of the loop: a page takes ten microseconds. */
 enum { RECLAIM_STEPS = 128 };
 
 static const char NO_CATALOGUE[] = "no catalogue: neither the index nor the set of API keys exists";
@@ -34,7 +34,7 @@ struct cache {
     struct entries entries;
     struct api_keys api_keys;
     struct catalogue catalogue;
-    bool catalogue_missing; /* as the last check told; until the next connection */
+    bool catalogue_missing; /* the result of the last check; reset by the next connection */
     struct invalidation invalidation;
     struct audit audit;
     struct fetches fetches;
@@ -73,9 +73,9 @@ static void schedule_reclaim(struct cache *c)
 
 /* --- cache hits --- */
 
-/* What a miss leaves to be fetched. */
+/* What to fetch after a miss. */
 struct cache_miss {
-    bool needs_auth; /* whether the key is valid is to be asked too */
+    bool needs_auth; /* the key must be checked in Redis too */
     bool linked;     /* the query was for a link whose channel is cached, and is now for its card */
     struct page_builder *known; /* the page's list of channels, owned; NULL where it is not known */
 };
@@ -96,7 +96,7 @@ static enum auth_result check_key(const struct cache *c, const struct digest *ke
     return api_keys_check(&c->api_keys, key, catalogue_confirmed(&c->catalogue));
 }
 
-/* What does not exist may be so because the whole catalogue is missing: it counts after a check only. */
+/* A negative entry may exist because the whole catalogue is missing: it is used only after a check. */
 static bool is_confirmed(const struct cache *c, const struct entry *e)
 {
     return !e->negative || (uint64_t)e->value <= catalogue_confirmed(&c->catalogue);
@@ -123,7 +123,7 @@ static bool hit_link(struct cache *c, struct cache_query *q, struct cache_result
         result->status = CACHE_NOT_FOUND;
         return true;
     }
-    *q = (struct cache_query){.key = q->key, .target = QUERY_CARD, .number = e->value};
+    *q = (struct cache_query){.key = q->key, .type = QUERY_CARD, .number = e->value};
     return hit_card(c, card, result);
 }
 
@@ -189,7 +189,7 @@ static bool hit_page(struct cache *c, int64_t number, struct cache_result *resul
 static bool hit(struct cache *c, struct cache_query *q, struct cache_result *result,
                 struct page_builder **known)
 {
-    switch (q->target) {
+    switch (q->type) {
     case QUERY_AUTH_ONLY:
         result->status = CACHE_FOUND;
         return true;
@@ -204,9 +204,9 @@ static bool hit(struct cache *c, struct cache_query *q, struct cache_result *res
 }
 
 /*
- * True when the cache alone has the result. Otherwise *miss says what to fetch; *q is for the card where it
- * was for a link whose channel is cached. A fetch without a check of the key relies on a fresh result: while
- * the connection is away, or the lease has run out, each request has its own check.
+ * True on a hit. Otherwise *miss says what to fetch, and *q becomes a query for the card where it was for a
+ * link whose channel is cached. Only a fresh auth result saves the check of the key in Redis: while the
+ * connection is lost, or the lease has expired, each request has its own.
  */
 static bool lookup(struct cache *c, struct cache_query *q, struct cache_result *result,
                    struct cache_miss *miss)
@@ -232,7 +232,7 @@ static bool lookup(struct cache *c, struct cache_query *q, struct cache_result *
         result->source = fresh ? CACHE_SOURCE_HIT : CACHE_SOURCE_STALE;
     } else if (fresh) {
         miss->needs_auth = false;
-        miss->linked = wanted.target != q->target;
+        miss->linked = wanted.type != q->type;
         *q = wanted;
     } else {
         page_builder_free(miss->known);
@@ -243,14 +243,14 @@ static bool lookup(struct cache *c, struct cache_query *q, struct cache_result *
 
 /* --- requests --- */
 
-/* All deadlines are as far away: a timer that runs ends in time, and is not set anew for each. */
+/* All requests have the same timeout, so a running timer already ends at the first deadline. */
 static void arm_timer(struct cache *c)
 {
     if (list_empty(&c->by_deadline) || uv_is_active((const uv_handle_t *)&c->timer))
         return;
     const struct cache_request *first = LIST_ENTRY(c->by_deadline.next, struct cache_request, deadline);
     uint64_t now = clock_now_ms();
-    uv_update_time(c->timer.loop); /* its own idea of now may be as old as the turn of the loop */
+    uv_update_time(c->timer.loop); /* libuv's time may be as old as the turn of the loop */
     (void)uv_timer_start(&c->timer, on_deadline, first->deadline_ms > now ? first->deadline_ms - now : 1, 0);
 }
 
@@ -270,8 +270,8 @@ static enum cache_source source_of(const struct cache_request *request)
 }
 
 /*
- * A deadline counts when it had passed at the end of the timer before: since then the loop has polled and
- * read all there was. When this process was stopped and continued, the reply may still be in the socket.
+ * A request times out if its deadline had passed when the timer ended the previous time: since then the loop
+ * has read all sockets. After a stop of the process (SIGSTOP) the reply may still be in the socket.
  */
 static void on_deadline(uv_timer_t *timer)
 {
@@ -290,7 +290,7 @@ static void on_deadline(uv_timer_t *timer)
     arm_timer(c);
 }
 
-/* Should the connection be lost, the link itself must be asked for again. Returns 0 or -ENOMEM. */
+/* Keeps the link for a retry by link if the connection is lost. Returns 0 or -ENOMEM. */
 static int keep_link(struct cache_request *request, struct span link)
 {
     request->link = malloc(link.len);
@@ -301,7 +301,7 @@ static int keep_link(struct cache_request *request, struct span link)
     return 0;
 }
 
-/* Joins a fetch in flight. One that checks the key is not shared. */
+/* Joins a fetch in flight. A fetch that checks a key is not shared. */
 static bool join(struct cache *c, struct cache_request *request, const struct cache_query *q,
                  const struct cache_miss *miss)
 {
@@ -380,14 +380,14 @@ static struct cache_request *take_request(struct list *requests)
     return r;
 }
 
-/* The fetch was lost: its request begins anew. The cache may do, otherwise it waits for a connection. */
+/* The connection was lost: the request is looked up in the cache again, or waits for a new connection. */
 static void get_again(struct cache *c, struct cache_request *r, const struct cache_query *fetched)
 {
     struct cache_query q = *fetched;
     struct cache_result result;
     char *link = r->link;
     if (link != NULL)
-        q = (struct cache_query){.target = QUERY_CARD_BY_LINK, .link = {link, r->link_len}};
+        q = (struct cache_query){.type = QUERY_CARD_BY_LINK, .link = {link, r->link_len}};
     q.key = r->key;
     r->link = NULL;
     bool complete = get(c, r, &q, &result);
@@ -430,7 +430,7 @@ static int send_command(void *arg, struct span command, fetch_reply_fn fn, void 
     return redis_connection_send_command(c->connection, command, fn, fn_arg);
 }
 
-/* The same for what is composed in the buffer of the cache. */
+/* The same for the command in c->command. */
 static int send_composed(struct cache *c, redis_connection_reply_fn fn)
 {
     int err = buf_error(&c->command);
@@ -458,7 +458,7 @@ static void read_api_keys(struct cache *c)
         send_api_keys_command(c);
 }
 
-/* An emptied Redis has an empty set too: it counts after a check. */
+/* A Redis that lost its data has an empty set too, so a check of the catalogue follows. */
 static void on_api_keys_reply(void *arg, const redisReply *reply)
 {
     struct cache *c = arg;
@@ -469,8 +469,7 @@ static void on_api_keys_reply(void *arg, const redisReply *reply)
         check_catalogue(c);
 }
 
-/* A set that could not be read (it changed meanwhile, was refused, or there was no memory) may be readable.
- */
+/* Caches the result of a key check, and retries to read the set if that failed before. */
 static void on_auth_known(void *arg, const struct digest *key, bool valid)
 {
     struct cache *c = arg;
@@ -485,7 +484,8 @@ static void on_auth_known(void *arg, const struct digest *key, bool valid)
 
 static void on_check_reply(void *arg, const redisReply *reply);
 
-/* Deferred invalidations are applied before any request is answered: an answer may bring the next request. */
+/* Deferred invalidations are applied before any request is answered: the answer may start the next request.
+ */
 static void on_catalogue_present(struct cache *c)
 {
     if (!redis_connection_is_ready(c->connection)) {
@@ -497,7 +497,7 @@ static void on_catalogue_present(struct cache *c)
     fetches_confirm(&c->fetches, CATALOGUE_PRESENT);
 }
 
-/* Requests that wait are treated as if the connection were lost, and so look into the cache. */
+/* Waiting requests are treated as if the connection were lost, so they may be served from the cache. */
 static void on_catalogue_missing(struct cache *c)
 {
     c->catalogue_missing = true;
@@ -506,7 +506,7 @@ static void on_catalogue_missing(struct cache *c)
     fetches_confirm(&c->fetches, CATALOGUE_MISSING);
 }
 
-/* A new connection is taken into use all the same: what is sent on it will fail or not. */
+/* A new connection is accepted all the same. */
 static void on_catalogue_unknown(struct cache *c)
 {
     if (!redis_connection_is_ready(c->connection))
@@ -580,7 +580,7 @@ static void on_link_invalidated(void *arg, struct span link)
     fetches_invalidate_link(&c->fetches, link);
 }
 
-static void on_noticed(void *arg, unsigned what)
+static void on_received(void *arg, unsigned what)
 {
     struct cache *c = arg;
     if (what == INVALIDATED_ALL) {
@@ -641,7 +641,7 @@ static void audit(struct cache *c)
 
 /* --- the connection --- */
 
-/* What Redis holds decides whether the connection is taken into use. */
+/* The connection is accepted only if Redis holds a catalogue. */
 static void on_handshake_done(void *arg)
 {
     check_catalogue(arg);
@@ -670,7 +670,7 @@ static void on_lost(void *arg)
 {
     struct cache *c = arg;
     invalidation_lost(&c->invalidation, redis_connection_last_pong_ms(c->connection),
-                      redis_connection_good_ms(c->connection), c->catalogue_missing);
+                      redis_connection_valid_until_ms(c->connection), c->catalogue_missing);
     c->options.on_connection(c->options.arg, false);
 }
 
@@ -685,7 +685,7 @@ static int open_connection(struct cache *c, uv_loop_t *loop)
 {
     const struct cache_options *o = &c->options;
     const struct redis_connection_options options = {
-        .endpoint = o->target,
+        .endpoint = o->endpoint,
         .tls = o->tls,
         .client_name = o->client_name,
         .metrics = o->redis_metrics,
@@ -711,7 +711,7 @@ static int init_parts(struct cache *c)
     const struct invalidation_subscriber subscriber = {
         .card = on_card_invalidated,
         .link = on_link_invalidated,
-        .noticed = on_noticed,
+        .received = on_received,
         .drop = on_drop,
         .check = on_check_wanted,
         .arg = c,

@@ -1,11 +1,10 @@
 /*
- * The cache: a read-through response cache over Redis. The one door to the data: "get me this, on behalf of
- * this key".
+ * The cache: a read-through response cache over Redis, and the only access to the data.
  *
- * A query carries the digest of the caller's API key and what is wanted; the result says in one go whether
- * the key is valid and what was found, so that authorisation and data travel to Redis together. A result that
- * is known at once is returned at once, without a callback. How cached entries are kept true (by Redis'
- * invalidations, on one connection) is no concern of the caller.
+ * A query names a card, a page or a link and has the digest of the caller's API key; the result says whether
+ * the key is valid and what was found, so that both are fetched from Redis in one round trip. A cache hit is
+ * returned at once, without a callback. Entries are invalidated by Redis (CLIENT TRACKING) on the connection
+ * over which they were read; callers need not know.
  *
  * A cache belongs to one loop and one thread.
  */
@@ -28,8 +27,8 @@ struct cache;
 struct fetch;
 
 struct cache_options {
-    const struct redis_endpoint *target; /* borrowed while the cache lives, as are all pointers here */
-    struct ssl_ctx_st *tls;              /* NULL without TLS */
+    const struct redis_endpoint *endpoint; /* borrowed while the cache lives, as are all pointers here */
+    struct ssl_ctx_st *tls;                /* NULL without TLS */
     const char *client_name;
     const struct keyspace *keyspace;
     struct cache_metrics *metrics;
@@ -38,7 +37,7 @@ struct cache_options {
     uint64_t request_timeout_ms;
     size_t cache_size;            /* bytes; 0: nothing is cached and every query goes to Redis */
     uint64_t stale_limit_ms;      /* how long entries may be served after the connection was lost */
-    uint64_t stale_keys_limit_ms; /* the same for API keys; at most the former counts */
+    uint64_t stale_keys_limit_ms; /* the same for API keys; limited by stale_limit_ms */
     void (*on_connection)(void *arg, bool ready); /* the connection came or was lost */
     void *arg;
 };
@@ -52,7 +51,7 @@ enum cache_query_type {
 
 struct cache_query {
     struct digest key; /* of the caller's API key */
-    enum cache_query_type target;
+    enum cache_query_type type;
     int64_t number;
     struct span link; /* borrowed during the call */
 };
@@ -60,16 +59,16 @@ struct cache_query {
 enum cache_status {
     CACHE_FOUND,
     CACHE_NOT_FOUND,
-    CACHE_KEY_INVALID, /* the key is not valid; nothing else is told */
-    CACHE_UNAVAILABLE, /* Redis is away, too slow, or answered with an error */
+    CACHE_KEY_INVALID, /* the result has nothing else then */
+    CACHE_UNAVAILABLE, /* Redis is not connected, too slow, or replied with an error */
     CACHE_OUT_OF_MEMORY
 };
 
 /* Where a result came from. */
 enum cache_source {
-    CACHE_SOURCE_NONE,      /* from nowhere: it is a failure */
-    CACHE_SOURCE_HIT,       /* from the cache, as Redis holds it */
-    CACHE_SOURCE_STALE,     /* from the cache while Redis is away */
+    CACHE_SOURCE_NONE,      /* a failure */
+    CACHE_SOURCE_HIT,       /* from the cache, coherent with Redis */
+    CACHE_SOURCE_STALE,     /* from the cache while Redis is not connected */
     CACHE_SOURCE_MISS,      /* from Redis */
     CACHE_SOURCE_COALESCED, /* from Redis, by a fetch that another request had begun */
     CACHE_SOURCES
@@ -96,21 +95,21 @@ struct cache_request {
     uint64_t deadline_ms;
     bool shared; /* another request began the fetch */
     struct digest key;
-    char *link; /* owned; the link that was asked for, where its channel is cached and the fetch is of the
-                   card */
+    char *link; /* owned; of a query by link whose channel is cached, so that the fetch is of the card */
     size_t link_len;
 };
 
-/* Starts connecting. Owned by the caller, who ends it with cache_close. Returns 0 or a negative errno. */
+/* Starts connecting. `options` is copied. Owned by the caller (cache_close). Returns 0 or a negative errno.
+ */
 int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache **out)
     __attribute__((warn_unused_result));
 
-/* Ends it; no request may be under way. `closed` is called from the loop when the memory is freed. */
+/* No request may be under way. `closed` is called from the loop when the memory has been freed. */
 void cache_close(struct cache *c, void (*closed)(void *arg), void *arg);
 
 /*
- * When the connection was lost, or what Redis served was last known to be good, in milliseconds of the boot
- * clock (clock.h): the stale limits count from then. Of no meaning while there is a connection.
+ * When the connection was lost, or until when its data was known to be valid if that is earlier, in
+ * milliseconds of the boot clock (clock.h): the stale limits count from then. Undefined while connected.
  */
 uint64_t cache_lost_ms(const struct cache *c);
 
@@ -121,10 +120,10 @@ uint64_t cache_lost_ms(const struct cache *c);
 bool cache_get(struct cache *c, struct cache_request *request, const struct cache_query *query,
                struct cache_result *result) __attribute__((warn_unused_result));
 
-/* The caller has gone: `done` will not be called. */
+/* Cancels a request: `done` will not be called. Does nothing if the request is complete. */
 void cache_cancel(struct cache_request *request);
 
-/* Asserts, for tests, what entries_check does. */
+/* entries_check, for tests. */
 void cache_check(struct cache *c);
 
 #endif

@@ -1,17 +1,17 @@
 /*
  * Whether Redis holds a catalogue at all.
  *
- * A Redis with neither an index nor an API key set was emptied, or started without its data: it knows nothing
- * of any channel or key, and "it does not exist" is no answer. It is treated as one that is still loading:
- * the connection is not taken into use, or no longer, and the cache serves within the stale limits.
+ * A Redis with neither an index nor an API key set was flushed, or started without its data, and its "not
+ * found" must not be believed. It is treated like one that is still loading: the connection is not used, and
+ * the cache serves stale entries within the limits.
  *
  * The check is SCARD of the API key set, and ZCARD of the index where that is 0. It is made in the handshake,
  * with each heartbeat, before an invalidation of everything, of the index or of the API key set is applied,
- * and before a result leaves that lacks something. Replies come in the order of the commands, so a check
- * whose reply is still to come was sent after everything that has been answered so far: one check serves all
- * that need one meanwhile. Checks are numbered for that.
+ * and before a result is returned that says something does not exist. Replies come in the order of the
+ * commands, so a pending check was sent after every command that has been answered: it serves all results
+ * that need one. Checks are numbered for that.
  *
- * A state machine: it says which command to send next and is given the replies.
+ * A state machine: it composes the next command, and the caller passes it the reply.
  */
 #ifndef CACHE_CATALOGUE_H
 #define CACHE_CATALOGUE_H
@@ -20,16 +20,16 @@
 #include "model/keyspace.h"
 #include "redis/resp.h"
 
-/* What came of a check. */
+/* The state or result of a check. */
 enum catalogue_state {
-    CATALOGUE_CHECKING, /* nothing yet: the next command is in the buffer */
-    CATALOGUE_PRESENT,  /* there is one, or it may not be seen: replies are believed */
+    CATALOGUE_CHECKING, /* no result yet: the next command is in the buffer */
+    CATALOGUE_PRESENT,  /* or not visible to this user (ACL) */
     CATALOGUE_MISSING,
-    CATALOGUE_UNKNOWN, /* Redis answered with an error */
+    CATALOGUE_UNKNOWN, /* Redis replied with an error */
     CATALOGUE_LOST     /* the connection was lost */
 };
 
-/* What a reply says of one of the two keys. */
+/* The state of one of the two Redis keys. */
 enum catalogue_key {
     CATALOGUE_KEY_UNKNOWN,
     CATALOGUE_KEY_FORBIDDEN,
@@ -41,10 +41,10 @@ enum catalogue_key {
 struct catalogue {
     const struct keyspace *keyspace;
     enum catalogue_step { CATALOGUE_IDLE, CATALOGUE_READ_KEYS, CATALOGUE_READ_INDEX } step;
-    enum catalogue_key keys; /* what the first reply said */
-    int64_t key_count;       /* the same as a number; -1: none */
+    enum catalogue_key keys; /* of the API key set, from the first reply */
+    int64_t key_count;       /* its size; -1: unknown */
     uint64_t begun, passed;  /* the numbers of the last check, and of the last that found a catalogue */
-    bool forbidden;          /* it was logged that the ACL does not permit to see it */
+    bool forbidden;          /* it was logged that the ACL denies the check */
 };
 
 static inline void catalogue_init(struct catalogue *c, const struct keyspace *keyspace)
@@ -70,15 +70,15 @@ static inline bool catalogue_is_checking(const struct catalogue *c)
     return c->step != CATALOGUE_IDLE;
 }
 
-/* The size of the API key set that the last reply told; -1 when it told none. */
+/* The size of the API key set in the last reply; -1 when it had none. */
 static inline int64_t catalogue_key_count(const struct catalogue *c)
 {
     return c->key_count;
 }
 
 /*
- * The number of the next check: it will tell whether what a reply has just said not to exist does not, or the
- * whole catalogue is missing.
+ * The number of the check that will confirm a negative result which has just been read: either the object
+ * does not exist, or the whole catalogue is missing.
  */
 static inline uint64_t catalogue_next_check(const struct catalogue *c)
 {

@@ -1,8 +1,8 @@
 /*
  * The bounded table of entries; see entries.h.
  *
- * A page remembers its channels, and each channel leads back to its page, so that a change of one channel
- * finds the one body that it invalidates. The list of channels stays: only that channel has to be read again.
+ * A page has the list of its channels, and `members` leads from a channel to its page, so that a change of a
+ * channel invalidates one body. The list stays: only that channel has to be read again.
  */
 #include "cache/entries.h"
 
@@ -13,7 +13,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-/* What malloc spends on a block: what is usable of it, and its header. */
+/* The bytes that malloc uses for a block: its usable size and its header. */
 static size_t block_size(void *block)
 {
     return block == NULL ? 0 : malloc_usable_size(block) + sizeof(size_t);
@@ -203,7 +203,7 @@ static void free_entry(struct entry *e)
     free(block);
 }
 
-/* Undoes what entries_find_linked has done. */
+/* Removes the references between a link's entry and its card's (entries_find_link). */
 static void unlink_alias(struct entry *e)
 {
     if (e->alias != NULL) {
@@ -215,8 +215,8 @@ static void unlink_alias(struct entry *e)
 
 /*
  * glibc's malloc collects freed blocks in one list and sorts all of it in the next allocation of another
- * size: a request that came then waited for 10 ms when 100,000 cards had changed. So such an allocation is
- * made now and then, of a size that is hardly in the list as it is.
+ * size: after 100,000 cards had changed, that request took 10 ms. So such an allocation is made after every
+ * FREED_MAX entries, of a size that is unlikely to be in the list.
  */
 static void let_allocator_sort(struct entries *es)
 {
@@ -224,7 +224,7 @@ static void let_allocator_sort(struct entries *es)
     if (++es->freed < FREED_MAX)
         return;
     es->freed = 0;
-    void *volatile block = malloc(UNUSUAL_SIZE); /* volatile: or the compiler would leave both out */
+    void *volatile block = malloc(UNUSUAL_SIZE); /* volatile: the compiler would remove both calls */
     free(block);
 }
 
@@ -454,7 +454,7 @@ static void put(struct entries *es, const struct insert_params *p, int64_t value
 {
     struct entry *e = insert(es, p);
     if (e == NULL) {
-        publish_size(es); /* an old one may have gone */
+        publish_size(es); /* a replaced entry may have been dropped */
         return;
     }
     e->value = value;
@@ -500,7 +500,7 @@ void entries_drop(struct entries *es, enum entry_kind kind, struct span key)
     publish_size(es);
 }
 
-/* Two ids whose hashes are equal would cost a page its body without need: no more than that. */
+/* A collision of hashes only costs a page its body. */
 void entries_invalidate_page_of(struct entries *es, int64_t id)
 {
     if (list_empty(&es->pages))

@@ -1,9 +1,10 @@
 /*
- * The entries of a worker's cache: finished bodies, summaries, the channels of links, results of key checks.
+ * The entries of a worker's cache: response bodies, summaries, the channels of links, results of key checks.
  *
- * A table bounded by bytes, as the allocator really spends them. It does not know when an entry is valid: the
- * cache stores what a reply says and drops what an invalidation names (invalidation.h). Negative entries ("it
- * does not exist") have a small budget of their own, so that bogus ids and links cannot evict what exists.
+ * A table bounded by bytes, counted as the allocator uses them. It does not decide when an entry is valid:
+ * the cache adds entries from replies and drops those that an invalidation names (invalidation.h). Negative
+ * entries (for ids and links that do not exist) have a small budget of their own, so that they cannot evict
+ * others.
  *
  * No call takes long, however much is cached. Dropping all pages, or everything, makes entries dead at once:
  * they are not found any more, but count among the bytes until they are freed. They are freed in steps by
@@ -26,7 +27,7 @@ enum entry_kind {
     ENTRY_PAGE     /* by number: `page`, and `body` while all of it is current */
 };
 
-/* The bytes that name an entry within its kind, where it is named by a number. */
+/* The key of an entry whose key is a number. */
 static inline struct span entries_key_of(const int64_t *number)
 {
     return (struct span){(const char *)number, sizeof *number};
@@ -35,7 +36,7 @@ static inline struct span entries_key_of(const int64_t *number)
 struct entry_page {
     struct list link; /* in the list of pages, of dead pages or of cleared pages */
     struct entry *entry;
-    uint64_t epoch; /* of the index that it shows; the page is dead when that is over */
+    uint64_t epoch; /* entries.page_epoch when it was added; the page is dead when that has changed */
     struct page_info info;
     int member_count;
     int64_t member[]; /* channels, in the order of the page */
@@ -49,7 +50,7 @@ struct entry {
     size_t cost; /* bytes */
     uint64_t hash;
     struct sieve_node node;
-    bool negative;    /* it does not exist; `value` is the number of the catalogue check that confirms it */
+    bool negative;    /* `value` is the number of the catalogue check that confirms it */
     bool in_headroom; /* the entry's own memory is the headroom of `body` */
     unsigned char kind;
     unsigned key_len;
@@ -81,23 +82,23 @@ struct entries {
     struct list dead_pages;              /* of an older index, still in the table */
     struct list cleared_pages;           /* never walked: cleared pages are reached by their entries */
     struct table_segment *dead_segments; /* of both tables */
-    unsigned freed;                      /* entries since the allocator last sorted what it got back */
+    unsigned freed;                      /* entries since malloc last sorted its free list */
     uint64_t page_epoch;                 /* grows when all pages are dropped */
     int64_t index_size;                  /* members of the index; -1: not known */
     uint64_t seed;                       /* of the hash */
 };
 
-/* The share of the budget that negative entries may use: one byte in so many. */
+/* Negative entries may use this fraction of the budget: one part in 16. */
 enum { ENTRIES_NEGATIVE_PART = 16 };
 
-/* Returns 0 or -ENOMEM; entries_fini is due in both cases. A budget of 0 keeps nothing. */
+/* `metrics` is borrowed. With a budget of 0 nothing is kept. Returns 0 or -ENOMEM; entries_fini is due in
+ * both cases. */
 int entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics)
     __attribute__((warn_unused_result));
 
 /*
- * Frees what there is, though not more than ENTRIES_FINI_STEPS entries: the cache ends with the process, and
- * the system takes the rest back at once, where freeing gigabytes entry by entry would delay the exit for
- * seconds.
+ * Frees at most ENTRIES_FINI_STEPS entries: the cache ends with the process, and freeing gigabytes entry by
+ * entry would delay the exit for seconds.
  */
 enum { ENTRIES_FINI_STEPS = 500 * 1000 };
 void entries_fini(struct entries *es);
@@ -105,7 +106,7 @@ void entries_fini(struct entries *es);
 /* The entry, marked as used; NULL when there is none. Borrowed until the entries next change. */
 const struct entry *entries_find(struct entries *es, enum entry_kind kind, struct span key);
 
-/* The same without the mark, for a caller that only looks at it. */
+/* The same without marking it as used. */
 const struct entry *entries_peek(const struct entries *es, enum entry_kind kind, struct span key);
 
 /* The next entry in the order of the table, which is random; see table_walk. */
@@ -134,13 +135,13 @@ void entries_put_page(struct entries *es, const struct page_info *info, const in
 
 void entries_drop(struct entries *es, enum entry_kind kind, struct span key);
 
-/* Takes the body off the page that shows channel `id`: its list of channels stays. */
+/* Drops the body of the page that shows channel `id`, and keeps its list of channels. */
 void entries_invalidate_page_of(struct entries *es, int64_t id);
 
-/* All pages, and the size of the index, at once; entries_reclaim frees them. */
+/* Drops all pages, and the size of the index, at once; entries_reclaim frees them. */
 void entries_drop_pages(struct entries *es);
 
-/* Everything. */
+/* Drops all entries at once; entries_reclaim frees them. */
 void entries_clear(struct entries *es);
 
 /* How many members the index has, until the pages are dropped; -1: not known. */
@@ -154,13 +155,13 @@ static inline int64_t entries_index_size(const struct entries *es)
     return es->index_size;
 }
 
-/* The work of one call; each step frees or evicts one entry, or frees one segment of a table. */
+/* A step frees or evicts one entry, or frees one segment of a table. */
 enum { ENTRIES_ROOM_STEPS = 256 };
 
 /* True while something is dead, or more is held than the budget allows: entries_reclaim has work to do. */
 bool entries_has_excess(const struct entries *es);
 
-/* Takes up to `steps` steps; returns how many were taken. */
+/* Frees and evicts, at most `steps` steps; returns the number of steps taken. */
 int entries_reclaim(struct entries *es, int steps);
 
 /*

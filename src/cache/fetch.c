@@ -1,4 +1,4 @@
-/* Batches of commands, and what their replies amount to; see fetch.h. */
+/* Batches of commands and their results; see fetch.h. */
 #include "cache/fetch.h"
 
 #include "base/clock.h"
@@ -15,28 +15,28 @@ enum fetch_state {
     FETCH_NEW,
     FETCH_WAITING,     /* for a connection */
     FETCH_FIRST,       /* the first batch is under way */
-    FETCH_LINKED_CARD, /* the second one of a link is */
-    FETCH_SUMMARIES,   /* the second one of a page is; the first where its members are known */
+    FETCH_LINKED_CARD, /* the second batch of a link is under way */
+    FETCH_SUMMARIES,   /* the second batch of a page is under way; the first where its members are known */
     FETCH_UNCONFIRMED, /* all replies are in; waits for a check of the catalogue */
     FETCH_ENDED
 };
 
 struct fetch {
-    struct fetches *all;
+    struct fetches *fetches;
     enum fetch_state state;
     struct list link;     /* in a list of those that wait: for a connection, or for a check */
-    struct list requests; /* that wait for the result */
-    bool inflight;        /* in the table of those that may be joined */
+    struct list requests; /* those that wait for the result */
+    bool inflight;        /* in the table of fetches that may be joined */
     uint64_t inflight_hash;
     uint64_t inflight_epoch; /* of the index or of all, when it began */
 
-    bool needs_auth; /* the key is checked too; such a fetch has one request */
-    unsigned owed;   /* replies that have not come yet */
-    bool lost;       /* the connection was lost before they all came */
-    bool failed;     /* Redis answered one of them with an error */
-    bool refused;    /* the key is not valid */
-    bool again;      /* for the second and last time, because the first result lacked something */
-    uint64_t doubts; /* of the invalidations, when it was sent */
+    bool needs_auth;          /* the key is checked too; such a fetch has one request */
+    unsigned replies_due;     /* replies that have not come yet */
+    bool lost;                /* the connection was lost before they all came */
+    bool failed;              /* Redis answered one of them with an error */
+    bool key_invalid;         /* the key is not valid */
+    bool repeated;            /* for the second and last time, because the first result lacked something */
+    uint64_t possible_losses; /* of the invalidations, when it was sent */
     bool found;
     struct cache_result result; /* owns its body */
 
@@ -79,7 +79,7 @@ static bool is_permitted(enum fetch_state from, enum fetch_state to)
 static void enter(struct fetch *f, enum fetch_state next)
 {
     assert(is_permitted(f->state, next));
-    assert(f->owed == 0 || next == FETCH_LINKED_CARD || next == FETCH_SUMMARIES);
+    assert(f->replies_due == 0 || next == FETCH_LINKED_CARD || next == FETCH_SUMMARIES);
     f->state = next;
 }
 
@@ -90,7 +90,7 @@ static struct span link_of(const struct fetch *f)
 
 static struct cache_metrics *metrics_of(const struct fetch *f)
 {
-    return f->all->options.metrics;
+    return f->fetches->options.metrics;
 }
 
 /* --- reports --- */
@@ -101,17 +101,17 @@ static void report_error(struct fetch *f, const redisReply *reply)
 {
     metric_add(&metrics_of(f)->redis_error_replies_total, 1);
     uint64_t now = clock_now_ms();
-    if (now - f->all->error_logged_ms < ERROR_LOG_INTERVAL_MS)
+    if (now - f->fetches->error_logged_ms < ERROR_LOG_INTERVAL_MS)
         return;
-    f->all->error_logged_ms = now;
+    f->fetches->error_logged_ms = now;
     log_text(LOG_ERROR, "redis answered with an error", "reply", reply->str);
 }
 
-/* Appends the key that the reply at hand is about: that of the data, since a key check is one number. */
+/* Appends the Redis key of the current reply. It is the key of data: an auth reply is never oversize. */
 static void append_key(const struct fetch *f, struct buf *out)
 {
-    const struct keyspace *keyspace = f->all->options.keyspace;
-    if (f->type == QUERY_PAGE) /* replies of its channels do not come here */
+    const struct keyspace *keyspace = f->fetches->options.keyspace;
+    if (f->type == QUERY_PAGE) /* on_summary handles oversize replies itself */
         keyspace_index(keyspace, out);
     else if (f->type == QUERY_CARD_BY_LINK && f->state == FETCH_FIRST)
         keyspace_link(keyspace, out, link_of(f));
@@ -121,10 +121,10 @@ static void append_key(const struct fetch *f, struct buf *out)
 
 static void report_oversize(struct fetch *f)
 {
-    struct fetches *fs = f->all;
+    struct fetches *fs = f->fetches;
     buf_clear(&fs->key);
     append_key(f, &fs->key);
-    body_report_oversize(&fs->reports, buf_span(&fs->key));
+    values_report_oversize(&fs->reports, buf_span(&fs->key));
 }
 
 /* --- commands --- */
@@ -143,8 +143,7 @@ static int init_hmget(struct fetches *fs, enum channel_shape shape)
     return buf_error(text);
 }
 
-/* The head of the digest, whose length is always the same, is made by a word of that length, cut off again.
- */
+/* Composes the command with a digest of zeros, which is cut off again: all digests have the same length. */
 static int init_sismember(struct fetches *fs)
 {
     static const char digest[DIGEST_HEX_LEN];
@@ -192,7 +191,7 @@ static void compose_get(struct fetches *fs, struct span link)
     command_add_buf(&fs->command, &fs->key);
 }
 
-/* A command on the index, of so many words after its name and key. */
+/* Begins a command on the index, with `words` words after its name and key. */
 static void begin_index_command(struct fetches *fs, struct span name, size_t words)
 {
     buf_clear(&fs->key);
@@ -224,10 +223,10 @@ static void send_command(struct fetch *f, fetch_reply_fn fn)
 {
     if (f->failed)
         return;
-    f->failed = send_composed(f->all, fn, f) != 0;
+    f->failed = send_composed(f->fetches, fn, f) != 0;
     if (f->failed)
         return;
-    f->owed++;
+    f->replies_due++;
     metric_add(&metrics_of(f)->redis_commands_total, 1);
 }
 
@@ -267,22 +266,21 @@ static uint64_t epoch_of(const struct fetches *fs, enum cache_query_type type)
 
 struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q)
 {
-    uint64_t epoch = epoch_of(fs, q->target);
-    const struct table_slot *slot =
-        table_find(&fs->inflight, hash_of_query(fs, q->target, q->number, q->link));
+    uint64_t epoch = epoch_of(fs, q->type);
+    const struct table_slot *slot = table_find(&fs->inflight, hash_of_query(fs, q->type, q->number, q->link));
     for (; slot != NULL; slot = table_find_next(&fs->inflight, slot)) {
         struct fetch *f = slot->entry;
-        if (f->inflight_epoch == epoch && f->type == q->target && f->number == q->number &&
+        if (f->inflight_epoch == epoch && f->type == q->type && f->number == q->number &&
             span_equal(link_of(f), q->link))
             return f;
     }
     return NULL;
 }
 
-/* Where there is no memory for it, it is not shared. */
+/* Lets requests join the fetch. Without memory for the table it is not shared. */
 static void publish(struct fetch *f)
 {
-    struct fetches *fs = f->all;
+    struct fetches *fs = f->fetches;
     f->inflight_hash = hash_of_query(fs, f->type, f->number, link_of(f));
     f->inflight_epoch = epoch_of(fs, f->type);
     f->inflight = table_add(&fs->inflight, f->inflight_hash, f) == 0;
@@ -291,7 +289,7 @@ static void publish(struct fetch *f)
 static void unpublish(struct fetch *f)
 {
     if (f->inflight)
-        table_remove(&f->all->inflight, f->inflight_hash, f);
+        table_remove(&f->fetches->inflight, f->inflight_hash, f);
     f->inflight = false;
 }
 
@@ -300,7 +298,7 @@ static uint64_t hash_of_member(const struct fetches *fs, int64_t id)
     return hash_bytes(entries_key_of(&id), fs->seed);
 }
 
-/* Gives back what has grown for many pages at a time, when there is none any more. */
+/* Frees the segments of an empty table that has grown. */
 static void shrink(struct table *t)
 {
     struct table_segment *unused = NULL;
@@ -313,7 +311,7 @@ static void shrink(struct table *t)
 
 static void unwatch(struct fetch *f)
 {
-    struct fetches *fs = f->all;
+    struct fetches *fs = f->fetches;
     if (f->page == NULL)
         return;
     const struct page_members *m = page_builder_members(f->page);
@@ -323,12 +321,12 @@ static void unwatch(struct fetch *f)
 }
 
 /*
- * From here on the page is found when one of its channels is invalidated. One that could not be found is as
- * good as invalidated. Where nothing is cached, nothing needs to be found.
+ * Registers the page under each of its channels, so that an invalidation finds it. Without memory for that it
+ * counts as invalidated. Not needed where nothing is cached.
  */
 static void watch(struct fetch *f)
 {
-    struct fetches *fs = f->all;
+    struct fetches *fs = f->fetches;
     const struct page_members *m = page_builder_members(f->page);
     if (!invalidation_may_store(fs->options.invalidation))
         return;
@@ -345,10 +343,10 @@ static void invalidate(struct fetches *fs, const struct cache_query *q)
         unpublish(f);
 }
 
-/* Two ids whose hashes are equal would cost a page its place in the cache without need: no more than that. */
+/* A collision of hashes only means that a page is not cached. */
 void fetches_invalidate_card(struct fetches *fs, int64_t id)
 {
-    invalidate(fs, &(struct cache_query){.target = QUERY_CARD, .number = id});
+    invalidate(fs, &(struct cache_query){.type = QUERY_CARD, .number = id});
     const struct table_slot *slot = table_find(&fs->page_members, hash_of_member(fs, id));
     for (; slot != NULL; slot = table_find_next(&fs->page_members, slot)) {
         struct fetch *f = slot->entry;
@@ -359,16 +357,16 @@ void fetches_invalidate_card(struct fetches *fs, int64_t id)
 
 void fetches_invalidate_link(struct fetches *fs, struct span link)
 {
-    invalidate(fs, &(struct cache_query){.target = QUERY_CARD_BY_LINK, .link = link});
+    invalidate(fs, &(struct cache_query){.type = QUERY_CARD_BY_LINK, .link = link});
 }
 
-/* --- what a reply says --- */
+/* --- replies --- */
 
-/* Every reply passes here first; true when there is something to be read in it. */
+/* Every reply passes here first. Returns whether it has data to be read. */
 static bool accept_reply(struct fetch *f, const redisReply *reply)
 {
-    assert(f->owed > 0);
-    f->owed--;
+    assert(f->replies_due > 0);
+    f->replies_due--;
     if (reply == NULL) {
         f->lost = true;
         return false;
@@ -394,26 +392,26 @@ static void on_auth(void *arg, const redisReply *reply)
     struct fetch *f = arg;
     if (accept_reply(f, reply)) {
         f->failed = reply->type != REDIS_REPLY_INTEGER;
-        f->refused = !f->failed && reply->integer != 1;
+        f->key_invalid = !f->failed && reply->integer != 1;
         if (!f->failed)
-            f->all->options.auth_known(f->all->options.arg, &f->key, !f->refused);
+            f->fetches->options.auth_known(f->fetches->options.arg, &f->key, !f->key_invalid);
     }
     settle(f);
 }
 
-/* False when there is no channel in it, or it is not such a reply, which fails the fetch. */
+/* Returns false when there is no channel. An invalid reply fails the fetch. */
 static bool read_row(struct fetch *f, const redisReply *reply, enum channel_shape shape,
                      struct channel_row *row)
 {
-    enum reply_state state = body_parse_row(reply, shape, row);
-    f->failed = f->failed || state == REPLY_INVALID;
-    if (f->failed || state != REPLY_PRESENT)
+    enum value_state state = values_parse_row(reply, shape, row);
+    f->failed = f->failed || state == VALUE_INVALID;
+    if (f->failed || state != VALUE_PRESENT)
         return false;
-    body_note_update(&f->all->reports, row);
+    values_note_update(&f->fetches->reports, row);
     return true;
 }
 
-/* The number of the check that will confirm that something does not exist. */
+/* The number of the check that will confirm a negative result. */
 static int64_t next_check(const struct fetches *fs)
 {
     return (int64_t)catalogue_next_check(fs->options.catalogue);
@@ -421,16 +419,16 @@ static int64_t next_check(const struct fetches *fs)
 
 static struct blob *write_card(struct fetch *f, const struct channel_row *row, size_t headroom)
 {
-    struct buf *text = f->all->options.text;
-    body_report_invalid(&f->all->reports, f->id, body_write(text, row, CHANNEL_CARD));
+    struct buf *text = f->fetches->options.text;
+    values_report_invalid(&f->fetches->reports, f->id, values_write(text, row, CHANNEL_CARD));
     return buf_error(text) == 0 ? blob_new_headroom(buf_span(text), headroom) : NULL;
 }
 
 static void read_card(struct fetch *f, const redisReply *reply)
 {
     struct channel_row row;
-    struct entries *entries = f->all->options.entries;
-    bool keep = invalidation_may_store(f->all->options.invalidation);
+    struct entries *entries = f->fetches->options.entries;
+    bool keep = invalidation_may_store(f->fetches->options.invalidation);
     f->found = read_row(f, reply, CHANNEL_CARD, &row);
     if (f->failed)
         return;
@@ -439,7 +437,7 @@ static void read_card(struct fetch *f, const redisReply *reply)
     if (keep && f->result.body != NULL)
         entries_put(entries, ENTRY_CARD, entries_key_of(&f->id), f->result.body, 0);
     else if (keep && !f->found)
-        entries_put_absent(entries, ENTRY_CARD, entries_key_of(&f->id), next_check(f->all));
+        entries_put_absent(entries, ENTRY_CARD, entries_key_of(&f->id), next_check(f->fetches));
 }
 
 static void on_card(void *arg, const redisReply *reply)
@@ -452,18 +450,18 @@ static void on_card(void *arg, const redisReply *reply)
 
 static void read_link(struct fetch *f, const redisReply *reply)
 {
-    struct entries *entries = f->all->options.entries;
-    bool keep = invalidation_may_store(f->all->options.invalidation);
+    struct entries *entries = f->fetches->options.entries;
+    bool keep = invalidation_may_store(f->fetches->options.invalidation);
     bool malformed = false;
-    enum reply_state state = body_parse_link(reply, &f->id, &malformed);
-    f->failed = state == REPLY_INVALID;
-    f->found = state == REPLY_PRESENT;
+    enum value_state state = values_parse_link(reply, &f->id, &malformed);
+    f->failed = state == VALUE_INVALID;
+    f->found = state == VALUE_PRESENT;
     if (malformed)
         metric_add(&metrics_of(f)->invalid_values_total, 1);
     if (keep && f->found)
         entries_put(entries, ENTRY_LINK, link_of(f), NULL, f->id);
     else if (keep && !f->failed)
-        entries_put_absent(entries, ENTRY_LINK, link_of(f), next_check(f->all));
+        entries_put_absent(entries, ENTRY_LINK, link_of(f), next_check(f->fetches));
 }
 
 static void on_link(void *arg, const redisReply *reply)
@@ -477,7 +475,7 @@ static void on_link(void *arg, const redisReply *reply)
 static void on_index_size(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    const struct fetch_options *o = &f->all->options;
+    const struct fetch_options *o = &f->fetches->options;
     if (accept_reply(f, reply)) {
         f->failed = reply->type != REDIS_REPLY_INTEGER;
         if (!f->failed)
@@ -502,23 +500,23 @@ static void read_summary(struct fetch *f, int at, const redisReply *reply)
 {
     struct channel_row row;
     int64_t id = page_builder_members(f->page)->id[at];
-    struct buf *text = f->all->options.text;
+    struct buf *text = f->fetches->options.text;
     if (!read_row(f, reply, CHANNEL_SUMMARY, &row)) {
         page_builder_set_gap(f->page, at, PAGE_GAP_ABSENT);
         return;
     }
-    body_report_invalid(&f->all->reports, id, body_write(text, &row, CHANNEL_SUMMARY));
+    values_report_invalid(&f->fetches->reports, id, values_write(text, &row, CHANNEL_SUMMARY));
     struct blob *summary = buf_error(text) == 0 ? blob_new(buf_span(text)) : NULL;
     f->failed = summary == NULL;
     if (f->failed)
         return;
     page_builder_set_summary(f->page, at, summary);
-    if (invalidation_may_store(f->all->options.invalidation))
-        entries_put(f->all->options.entries, ENTRY_SUMMARY, entries_key_of(&id), summary, 0);
+    if (invalidation_may_store(f->fetches->options.invalidation))
+        entries_put(f->fetches->options.entries, ENTRY_SUMMARY, entries_key_of(&id), summary, 0);
     blob_unref(summary);
 }
 
-/* One broken card costs itself, not its page. */
+/* An invalid card is left out of its page, and does not fail it. */
 static enum page_gap gap_of(const redisReply *reply)
 {
     if (resp_is_oversize(reply))
@@ -534,10 +532,10 @@ static void on_summary(void *arg, const redisReply *reply)
     struct fetch *f = arg;
     int at = page_builder_next_missing(f->page, f->next_summary);
     enum page_gap gap = gap_of(reply);
-    assert(at >= 0 && f->owed > 0);
+    assert(at >= 0 && f->replies_due > 0);
     f->next_summary = at + 1;
     if (gap != PAGE_GAP_NONE) {
-        f->owed--;
+        f->replies_due--;
         page_builder_set_gap(f->page, at, gap);
     } else if (accept_reply(f, reply)) {
         read_summary(f, at, reply);
@@ -549,7 +547,7 @@ static void on_summary(void *arg, const redisReply *reply)
 
 static void send_card(struct fetch *f)
 {
-    compose_hmget(f->all, f->id, CHANNEL_CARD);
+    compose_hmget(f->fetches, f->id, CHANNEL_CARD);
     send_command(f, on_card);
 }
 
@@ -558,10 +556,10 @@ static void send_index(struct fetch *f)
     unwatch(f);
     page_builder_reset(f->page);
     f->invalidated = false;
-    f->index_epoch = f->all->index_epoch;
-    begin_index_command(f->all, SPAN("ZCARD"), 0);
+    f->index_epoch = f->fetches->index_epoch;
+    begin_index_command(f->fetches, SPAN("ZCARD"), 0);
     send_command(f, on_index_size);
-    compose_zrange(f->all, f->number);
+    compose_zrange(f->fetches, f->number);
     send_command(f, on_members);
 }
 
@@ -571,10 +569,10 @@ static void send_summaries(struct fetch *f)
     f->found = true;
     f->page_known = false;
     watch(f);
-    (void)page_builder_gather(f->page, f->all->options.entries);
+    (void)page_builder_gather(f->page, f->fetches->options.entries);
     f->next_summary = 0;
     for (int at = -1; (at = page_builder_next_missing(f->page, at + 1)) >= 0;) {
-        compose_hmget(f->all, m->id[at], CHANNEL_SUMMARY);
+        compose_hmget(f->fetches, m->id[at], CHANNEL_SUMMARY);
         send_command(f, on_summary);
     }
 }
@@ -590,7 +588,7 @@ static void send_first(struct fetch *f)
         send_card(f);
         break;
     case QUERY_CARD_BY_LINK:
-        compose_get(f->all, link_of(f));
+        compose_get(f->fetches, link_of(f));
         send_command(f, on_link);
         break;
     case QUERY_PAGE:
@@ -604,19 +602,19 @@ static void send_first(struct fetch *f)
     }
 }
 
-/* Sends the first batch. Returns 0, or -ENOMEM when no command could be sent: then nothing will come. When
- * only some could be sent, the fetch fails after their replies. */
+/* Sends the first batch. Returns 0, or -ENOMEM when no command could be sent. When only some could be sent,
+ * the fetch fails after their replies. */
 static int start(struct fetch *f)
 {
-    f->doubts = invalidation_doubts(f->all->options.invalidation);
+    f->possible_losses = invalidation_possible_losses(f->fetches->options.invalidation);
     enter(f, FETCH_FIRST);
     if (f->needs_auth) {
-        compose_sismember(f->all, &f->key);
+        compose_sismember(f->fetches, &f->key);
         send_command(f, on_auth);
     }
     if (!f->failed)
         send_first(f);
-    return f->owed == 0 ? -ENOMEM : 0;
+    return f->replies_due == 0 ? -ENOMEM : 0;
 }
 
 /* The next batch. False when there is nothing more to send. */
@@ -627,31 +625,31 @@ static bool advance(struct fetch *f)
     if (f->type == QUERY_CARD_BY_LINK && f->found) {
         enter(f, FETCH_LINKED_CARD);
         f->found = false;
-        unpublish(f); /* the link is known now: what comes next asks for the card */
+        unpublish(f); /* the link is cached now: later requests fetch the card */
         send_card(f);
     } else if (f->type == QUERY_PAGE) {
         enter(f, FETCH_SUMMARIES);
         send_summaries(f);
     }
-    return f->owed > 0;
+    return f->replies_due > 0;
 }
 
 /* --- the result --- */
 
 static bool was_invalidated(const struct fetch *f)
 {
-    return f->invalidated || f->index_epoch != f->all->index_epoch;
+    return f->invalidated || f->index_epoch != f->fetches->index_epoch;
 }
 
 static struct blob *compose_page(struct fetch *f)
 {
-    const struct fetch_options *o = &f->all->options;
+    const struct fetch_options *o = &f->fetches->options;
     const struct page_members *m = page_builder_members(f->page);
     struct page_info info;
     struct blob *body = page_builder_compose(f->page, o->text, &info);
     if (body != NULL && invalidation_may_store_index(o->invalidation) && !was_invalidated(f))
         entries_put_page(o->entries, &info, m->id, m->count, body);
-    page_builder_report_gaps(f->page, &f->all->reports);
+    page_builder_report_gaps(f->page, &f->fetches->reports);
     f->result.last_page = info.last;
     return body;
 }
@@ -661,7 +659,7 @@ static void compose_result(struct fetch *f)
     struct cache_result *r = &f->result;
     if (f->failed)
         r->status = CACHE_UNAVAILABLE;
-    else if (f->refused)
+    else if (f->key_invalid)
         r->status = CACHE_KEY_INVALID;
     else
         r->status = f->found ? CACHE_FOUND : CACHE_NOT_FOUND;
@@ -677,7 +675,7 @@ static void compose_result(struct fetch *f)
 
 static void fetch_free(struct fetch *f)
 {
-    assert(f->owed == 0 && list_empty(&f->requests));
+    assert(f->replies_due == 0 && list_empty(&f->requests));
     list_remove(&f->link);
     unpublish(f);
     unwatch(f);
@@ -686,41 +684,41 @@ static void fetch_free(struct fetch *f)
     free(f);
 }
 
-/* Without requests the result is half done: it is not composed, and not cached. */
+/* Ends the fetch. Without requests no result is composed or cached. */
 static void conclude(struct fetch *f)
 {
-    const struct cache_query q = {.target = f->type, .number = f->number, .link = link_of(f)};
+    const struct cache_query q = {.type = f->type, .number = f->number, .link = link_of(f)};
     if (!f->lost && !list_empty(&f->requests))
         compose_result(f);
     enter(f, FETCH_ENDED);
     unpublish(f);
-    f->all->options.ended(f->all->options.arg, &f->requests, &q, f->lost ? NULL : &f->result);
+    f->fetches->options.ended(f->fetches->options.arg, &f->requests, &q, f->lost ? NULL : &f->result);
     fetch_free(f);
 }
 
 /*
- * Between a reply that lacks something and the check all of it may have come back: where a change of the keys
- * was told meanwhile, or changes are not told at all, what lacks something is read once more behind a check,
- * and another check follows. A page is read again in any case: between the index and the cards a loader may
- * have been at work.
+ * Whether an incomplete result must be read once more after the check passed. Redis may have lost its data
+ * and been reloaded between the reply and the check: that is possible if an invalidation of the keys or of
+ * everything came in between, or if there is no tracking. An incomplete page is always repeated: a loader may
+ * have been writing between the reads of the index and of the cards.
  */
 static bool must_be_read_again(const struct fetch *f)
 {
-    const struct invalidation *i = f->all->options.invalidation;
-    bool certain = invalidation_may_store(i) && f->doubts == invalidation_doubts(i);
-    bool incomplete = !f->refused && f->page != NULL && page_builder_is_incomplete(f->page);
-    return !f->again && (incomplete || !certain);
+    const struct invalidation *i = f->fetches->options.invalidation;
+    bool certain = invalidation_may_store(i) && f->possible_losses == invalidation_possible_losses(i);
+    bool incomplete = !f->key_invalid && f->page != NULL && page_builder_is_incomplete(f->page);
+    return !f->repeated && (incomplete || !certain);
 }
 
-/* There was a catalogue behind all replies. */
+/* The check passed. */
 static void confirm(struct fetch *f)
 {
     if (list_empty(&f->requests) || !must_be_read_again(f)) {
         conclude(f);
         return;
     }
-    f->again = true;
-    f->found = f->refused = false;
+    f->repeated = true;
+    f->found = f->key_invalid = false;
     blob_unref(f->result.body);
     f->result.body = NULL;
     if (start(f) == 0)
@@ -746,26 +744,26 @@ void fetches_confirm(struct fetches *fs, enum catalogue_state state)
     }
 }
 
-/* True when an emptied Redis would have answered as well. */
+/* True when a Redis without data would have given the same result. */
 static bool lacks_something(const struct fetch *f)
 {
-    return f->refused || !f->found || (f->page != NULL && page_builder_lacks_something(f->page));
+    return f->key_invalid || !f->found || (f->page != NULL && page_builder_lacks_something(f->page));
 }
 
 static void settle(struct fetch *f)
 {
-    if (f->owed > 0)
+    if (f->replies_due > 0)
         return;
     bool wanted = !f->lost && !list_empty(&f->requests);
-    if (wanted && !f->failed && !f->refused && advance(f))
+    if (wanted && !f->failed && !f->key_invalid && advance(f))
         return;
     if (!wanted || f->failed || !lacks_something(f)) {
         conclude(f);
         return;
     }
     enter(f, FETCH_UNCONFIRMED);
-    list_append(&f->all->unconfirmed, &f->link);
-    f->all->options.check(f->all->options.arg);
+    list_append(&f->fetches->unconfirmed, &f->link);
+    f->fetches->options.check(f->fetches->options.arg);
 }
 
 /* --- one fetch --- */
@@ -773,7 +771,7 @@ static void settle(struct fetch *f)
 static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, bool needs_auth,
                                struct page_builder *known)
 {
-    bool paged = q->target == QUERY_PAGE;
+    bool paged = q->type == QUERY_PAGE;
     struct page_builder *page = paged && known == NULL ? page_builder_new(q->number) : known;
     struct fetch *f = calloc(1, sizeof *f + q->link.len);
     if (f == NULL || (paged && page == NULL)) {
@@ -783,13 +781,13 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     }
     list_init(&f->link);
     list_init(&f->requests);
-    f->all = fs;
+    f->fetches = fs;
     f->needs_auth = needs_auth;
     f->page = page;
     f->page_known = known != NULL;
     f->index_epoch = fs->index_epoch;
     f->key = q->key;
-    f->type = q->target;
+    f->type = q->type;
     f->number = q->number;
     f->link_len = q->link.len;
     if (q->link.len > 0)
@@ -803,7 +801,7 @@ static void wait_for_connection(struct fetch *f)
 {
     f->failed = false;
     enter(f, FETCH_WAITING);
-    list_append(&f->all->waiting, &f->link);
+    list_append(&f->fetches->waiting, &f->link);
 }
 
 struct fetch *fetch_begin(struct fetches *fs, const struct cache_query *q, bool needs_auth,
@@ -835,7 +833,7 @@ void fetch_leave(struct fetch *f, struct list *request)
         fetch_free(f);
 }
 
-/* --- all of them --- */
+/* --- all fetches --- */
 
 int fetches_init(struct fetches *fs, const struct fetch_options *options)
 {

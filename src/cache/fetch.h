@@ -1,28 +1,28 @@
 /*
- * Fetches: the queries that are on their way to Redis and back, single-flight.
+ * Fetches: queries in flight to Redis, single-flight.
  *
- * A fetch sends a batch of commands, counts the replies, and goes on to its next batch or ends:
+ * A fetch sends a batch of commands, counts the replies, and sends its next batch or ends:
  *   - a key:  SISMEMBER, in the first batch of the others where the key's validity is not known
  *   - a card: HMGET of its fields
  *   - a link: GET, then the HMGET of the card that it leads to
  *   - a page: ZCARD and ZRANGE of the index, then an HMGET of each channel whose summary is not cached
- * What a reply says is cached at once, in stream order with the invalidations. A fetch lives on one
- * connection; when that is lost, so is the fetch, and the requests that wait for it begin anew.
+ * Replies are cached at once, in stream order with the invalidations. A fetch belongs to one connection; when
+ * that is lost the fetch ends, and the requests that wait for it are looked up again.
  *
- * Requests for the same thing at the same time share one fetch. One that is invalidated in flight is
- * still answered, for its requests came before; but no further request joins, and a page is not cached.
+ * Concurrent requests for the same object share one fetch. A fetch that is invalidated in flight still
+ * answers its requests, which are older; but no further request joins it, and its page is not cached.
  *
- * Redis is reached through a function, and what waits for a fetch is links in a list: nothing here knows
- * of connections, loops or clients.
+ * Commands are sent through a function, and requests are links in a list: nothing here depends on
+ * connections, loops or clients.
  */
 #ifndef CACHE_FETCH_H
 #define CACHE_FETCH_H
 
 #include "cache/audit.h"
-#include "cache/body.h"
 #include "cache/cache.h"
 #include "cache/catalogue.h"
 #include "cache/invalidation.h"
+#include "cache/page.h"
 
 /* As redis_connection_reply_fn: `reply` is NULL when the connection was lost. */
 typedef void (*fetch_reply_fn)(void *arg, const redisReply *reply);
@@ -40,13 +40,13 @@ struct fetch_options {
 
     /* Sends a command. Returns 0 or a negative errno; `fn` is called from the loop, never from here. */
     int (*send)(void *arg, struct span command, fetch_reply_fn fn, void *fn_arg);
-    /* Redis has said whether a key is valid. */
+    /* The reply to the check of a key. */
     void (*auth_known)(void *arg, const struct digest *key, bool valid);
-    /* The catalogue is to be checked; then fetches_confirm. */
+    /* Check the catalogue, then call fetches_confirm. */
     void (*check)(void *arg);
     /*
-     * The result of a fetch is complete; NULL: its connection was lost before. The callee takes all requests
-     * out of the list, and references of the body for them. *q is what was fetched, without the key.
+     * The fetch has ended with this result; NULL: its connection was lost. The callee removes all requests
+     * from the list, and takes references of the body for them. *q is the query, without the key.
      */
     void (*ended)(void *arg, struct list *requests, const struct cache_query *q,
                   const struct cache_result *result);
@@ -59,30 +59,30 @@ struct fetches {
     struct buf key, command; /* scratch */
     struct {
         struct buf text; /* the HMGET of a shape without its key */
-        size_t head;     /* bytes of it that come before the key */
+        size_t head;     /* bytes before the key */
     } hmget[2];
-    struct buf sismember; /* up to its last word, a digest in hex */
+    struct buf sismember; /* without its last word, a digest in hex */
 
-    struct list waiting;       /* for a connection, oldest first */
-    struct list unconfirmed;   /* for a check of the catalogue */
-    struct table inflight;     /* that others may join, by what is fetched */
+    struct list waiting;       /* fetches that wait for a connection, oldest first */
+    struct list unconfirmed;   /* fetches that wait for a check of the catalogue */
+    struct table inflight;     /* fetches that requests may join, by query */
     struct table page_members; /* pages in flight, by each of their channels */
     uint64_t seed;             /* of the hashes of both */
-    uint64_t index_epoch;      /* grows when the index is invalidated, by which pages in flight are */
-    uint64_t flush_epoch;      /* grows when everything is, as does index_epoch */
+    uint64_t index_epoch;      /* grows when the index, and so every page in flight, is invalidated */
+    uint64_t flush_epoch;      /* grows, with index_epoch, when everything is invalidated */
 
-    struct body_reports reports;
+    struct value_reports reports;
     uint64_t error_logged_ms; /* when an error reply was last logged */
 };
 
-/* Returns 0 or -ENOMEM; fetches_fini is due in both cases, when there is no fetch any more. */
+/* Returns 0 or -ENOMEM; fetches_fini is due in both cases, after all fetches have ended. */
 int fetches_init(struct fetches *fs, const struct fetch_options *options) __attribute__((warn_unused_result));
 void fetches_fini(struct fetches *fs);
 
 /* The fetch that a query may join, or NULL. */
 struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q);
 
-/* What an invalidation means for those in flight. */
+/* Apply invalidations to fetches in flight. */
 void fetches_invalidate_card(struct fetches *fs, int64_t id);
 void fetches_invalidate_link(struct fetches *fs, struct span link);
 
@@ -97,11 +97,11 @@ static inline void fetches_invalidate_all(struct fetches *fs)
     fs->flush_epoch++;
 }
 
-/* Starts all that wait for a connection. One that cannot be sent waits on. */
+/* Starts all fetches that wait for a connection. One that cannot be sent stays in the list. */
 void fetches_start_waiting(struct fetches *fs);
 
-/* What a check of the catalogue has told those that wait for it: CATALOGUE_PRESENT concludes them, with
- * CATALOGUE_UNKNOWN they fail, otherwise they are lost. */
+/* The result of a check of the catalogue, for the fetches that wait for it: CATALOGUE_PRESENT ends or repeats
+ * them, CATALOGUE_UNKNOWN makes them fail, and otherwise they end as if the connection was lost. */
 void fetches_confirm(struct fetches *fs, enum catalogue_state state);
 
 /* Reads an entry for the audit. Returns 0 or a negative errno. */
@@ -110,18 +110,18 @@ int fetches_send_audit(struct fetches *fs, const struct audit_subject *subject, 
 
 /*
  * Begins a fetch for a request, or leaves it to fetches_start_waiting until there is a connection. With
- * `needs_auth` the key is checked too, and the fetch is not shared. `known` (for a page; may be NULL) is
- * taken over: its members are current. Borrowed until the request has ended or left; NULL when out of memory.
+ * `needs_auth` the key is checked too, and the fetch is not shared. Takes ownership of `known` (for a page,
+ * may be NULL), whose members are current. The result is borrowed until the request has ended or left; NULL
+ * when out of memory.
  */
 struct fetch *fetch_begin(struct fetches *fs, const struct cache_query *q, bool needs_auth,
                           struct page_builder *known, struct list *request);
 
-/* Another request waits for it. */
+/* Adds a request. */
 void fetch_join(struct fetch *f, struct list *request);
 
 /*
- * A request leaves. A fetch without requests is freed, unless replies are still to come: then the last
- * of them ends it.
+ * Removes a request. A fetch without requests is freed, at once or when its last reply has come.
  */
 void fetch_leave(struct fetch *f, struct list *request);
 

@@ -1,4 +1,4 @@
-/* Pushes, and what the loss of a connection means for the cache; see invalidation.h. */
+/* Handling of pushes and of lost connections; see invalidation.h. */
 #include "cache/invalidation.h"
 
 #include "base/clock.h"
@@ -30,7 +30,7 @@ void invalidation_fini(struct invalidation *i)
 
 /* --- pushes --- */
 
-/* Whether it is deferred until a check. */
+/* Returns whether the invalidation is deferred until a check of the catalogue. */
 static bool defer(struct invalidation *i, unsigned what, bool checking)
 {
     uint64_t now = clock_boot_ms();
@@ -44,12 +44,12 @@ static bool defer(struct invalidation *i, unsigned what, bool checking)
     return true;
 }
 
-/* What is in flight is of before or after the change: either way it is not cached, and not shared. */
+/* Replies in flight may be older than the change: they are neither cached nor shared. */
 static void notice(struct invalidation *i, unsigned what, bool checking)
 {
     const struct invalidation_subscriber *to = &i->subscriber;
-    i->doubts += what != INVALIDATED_INDEX;
-    to->noticed(to->arg, what);
+    i->possible_losses += what != INVALIDATED_INDEX;
+    to->received(to->arg, what);
     if (defer(i, what, checking))
         to->check(to->arg);
     else
@@ -76,7 +76,7 @@ static void key_changed(struct invalidation *i, struct span key, bool checking)
     }
 }
 
-/* Only where tests are to see what a process looks like that ignores invalidations. */
+/* For tests that must detect a process that ignores invalidations. */
 static bool is_ignoring(void)
 {
 #ifdef CHANNELD_TEST_HOOKS
@@ -87,12 +87,11 @@ static bool is_ignoring(void)
 }
 
 /*
- * A push that names many keys is applied as its elements arrive. That is right because each element can only
- * drop entries, so applying it early drops early. Nothing that is read in between can be cached wrongly: no
- * reply stands within a push, so whatever is asked after the first element is answered behind the last one.
- * What the rest of the push has yet to name is served as it was before the push, by which no client goes back
- * in time: a newer value is read from behind the push only. When the connection ends within a push, the next
- * one begins with an empty cache.
+ * A push with many keys is applied as its elements arrive. That is safe because an element only drops
+ * entries. Replies cannot be inside a push, so a command sent after the first element is answered after the
+ * last one. Keys that the rest of the push will name are served as before the push; no client reads an older
+ * value after a newer one, since newer values come only behind the push. If the connection ends within a
+ * push, the next connection begins with an empty cache.
  */
 void invalidation_push(struct invalidation *i, struct span kind, const redisReply *element, bool checking)
 {
@@ -141,14 +140,15 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 }
 
 /*
- * A process that was stopped meanwhile notices late: what was known then is as old as the lease tells. What a
- * replica without a master served is as old as what it last heard.
+ * A process that was stopped notices the loss late, so the age counts from the end of the lease at most; data
+ * of a replica without a master counts from the last transfer of its master.
  */
-void invalidation_lost(struct invalidation *i, uint64_t leased_ms, uint64_t good_ms, bool catalogue_missing)
+void invalidation_lost(struct invalidation *i, uint64_t last_pong_ms, uint64_t valid_until_ms,
+                       bool catalogue_missing)
 {
     assert(i->connected);
     i->connected = i->tracking = false;
-    i->lost_ms = earlier(clock_boot_ms(), earlier(leased_ms + INVALIDATION_LEASE_MS, good_ms));
+    i->lost_ms = earlier(clock_boot_ms(), earlier(last_pong_ms + INVALIDATION_LEASE_MS, valid_until_ms));
     if (i->deferred != 0)
         i->lost_ms = earlier(i->lost_ms, i->deferred_ms);
     if (catalogue_missing)

@@ -17,7 +17,7 @@
 
 enum { SIEVE_STEPS = 16, SIEVE_STEPS_MAX = 16 * 1024 };
 
-/* To be embedded in what can be evicted. */
+/* Embedded in each entry. */
 struct sieve_node {
     struct list link;
     bool visited;

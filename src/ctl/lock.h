@@ -15,7 +15,7 @@ enum { LOCK_LEASE_MS = 15000, LOCK_RENEWAL_MS = 5000, LOCK_VALUE_MAX = 160 };
 struct lock {
     struct client *client;
     bool held;
-    bool renewing; /* replies to a renewal are owed */
+    bool renewing; /* replies to a renewal are due */
     uint64_t sent_ms, renewed_ms;
     size_t value_len;
     char value[LOCK_VALUE_MAX]; /* this holder's, not NUL-terminated */
@@ -37,7 +37,7 @@ void lock_send_renewal(struct lock *l);
 /* Receives the replies to a queued renewal, if any. Returns 0, or -EIO when another load has the lock. */
 int lock_receive_renewal(struct lock *l) __attribute__((warn_unused_result));
 
-/* Both; no other reply may be owed. */
+/* Both; no other reply may be due. */
 int lock_renew(struct lock *l) __attribute__((warn_unused_result));
 
 /* WATCHes the lock, so that a transaction fails if the lock is lost before it. Returns 0, or -EIO when it is

@@ -17,18 +17,19 @@
  *       v                                         |                      v
  *    WAITING -------------------------------------+                  LINGERING
  *
- *    Every state but HANDLING --> CLOSING: the client has gone, or a deadline has passed.
+ *    Every state but HANDLING --> CLOSING: the client has disconnected, or a deadline has passed.
  */
 /* clang-format on */
 /*
- * In WAITING one more read is taken and kept, then none: stopping and starting to poll would cost two system
- * calls per request. So a reset is seen at once. The end of the client's input does not end the exchange: the
- * client gets its response.
+ * In WAITING one more read is accepted and kept, then polling stops: stopping and restarting it for every
+ * request would cost two system calls. So a reset is noticed at once. A client that half-closes the
+ * connection still gets its response.
  *
- * Writes run beside these states, where the client does not take a response at once. Meanwhile nothing is
- * read and no further request begins. In LINGERING our side is shut and further input is dropped, for a
- * while: closing at once would reset the connection, and the client could lose the response (RFC 9112
- * section 9.6). A response that the kernel still holds after that has the write timeout, as any other.
+ * A write may be in progress in any state, when the kernel does not accept a response at once. Until it is
+ * complete nothing is read and no further request begins. LINGERING is a lingering close: the sending side is
+ * shut down and input is dropped for a while, since closing at once would reset the connection and the client
+ * could lose the response (RFC 9112 section 9.6). Data that the kernel has not sent after that has the write
+ * timeout.
  */
 #include "http/connection.h"
 
@@ -77,17 +78,18 @@ enum connection_state { PROXY, NEW, IDLE, READING, HANDLING, WAITING, ENDING, LI
 
 struct http_connection {
     uv_tcp_t tcp;
-    struct http_connections *all;
+    struct http_connections *conns;
     struct list link;
     struct http_task task;
-    struct http_exchange *exchange; /* in READING, HANDLING and WAITING */
+    struct http_exchange *exchange; /* in READING, HANDLING and WAITING; NULL otherwise */
     uint64_t retire_ms;             /* of the loop's clock: from then on the next response is the last */
     struct ip client;               /* the other end, or the client in a PROXY protocol header */
 
-    /* Input that waits: for a response, a write, the run queue, or the rest of a PROXY protocol header. */
+    /* Input that is kept until a response or a write is complete, until the connection's turn in the run
+     * queue, or until the rest of a PROXY protocol header arrives. */
     struct buf pending_input;
     enum connection_state state;
-    unsigned writing; /* writes under way: a response that came later may queue behind one */
+    unsigned writing; /* writes in progress; a later response may add another */
     bool polled;      /* the loop reads from the socket */
     bool read_full;   /* the last read filled the buffer: other connections are read before the next */
     bool half_crlf;   /* the CR of an empty line between two requests was read, and its LF was not */
@@ -100,7 +102,7 @@ struct http_exchange {
     struct http_exchange *next_free;
     uint64_t began_ns;
     bool close;     /* the connection ends with this response, whatever the client asks for */
-    bool followed;  /* more input was read behind this request */
+    bool followed;  /* input of a further request was read with this one */
     bool continued; /* "100 Continue" was sent */
     max_align_t state[];
 };
@@ -126,13 +128,14 @@ static void enter(struct http_connection *c, enum connection_state next)
     c->state = next;
 }
 
-/* Input is parsed as it comes. */
+/* True in the states in which input is parsed as it arrives. */
 static bool takes_requests(const struct http_connection *c)
 {
     return c->state == NEW || c->state == IDLE || c->state == READING;
 }
 
-/* Nothing of a request was read, and one was answered before: the connection may end without a loss. */
+/* The client waits for no response and has sent nothing of a further request: no data is lost if the
+ * connection is closed now. */
 static bool between_requests(const struct http_connection *c)
 {
     return c->state == IDLE && c->pending_input.len == 0;
@@ -149,18 +152,18 @@ static void free_exchange(struct http_exchange *x)
 /* Gives the connection an exchange for its next request. Returns false when there is no memory. */
 static bool begin_exchange(struct http_connection *c)
 {
-    struct http_connections *all = c->all;
-    struct http_exchange *x = all->freelist;
+    struct http_connections *conns = c->conns;
+    struct http_exchange *x = conns->freelist;
     assert(c->exchange == NULL);
     if (x != NULL) {
-        all->freelist = x->next_free;
-        all->freelist_len--;
+        conns->freelist = x->next_free;
+        conns->freelist_len--;
     } else {
-        x = calloc(1, sizeof *x + all->options.handler.state_size);
+        x = calloc(1, sizeof *x + conns->options.handler.state_size);
         if (x == NULL)
             return false;
     }
-    http_parser_init(&x->parser, &all->parser_config);
+    http_parser_init(&x->parser, &conns->parser_config);
     x->connection = c;
     x->close = false;
     x->continued = false;
@@ -170,23 +173,23 @@ static bool begin_exchange(struct http_connection *c)
 
 static void end_exchange(struct http_connection *c)
 {
-    struct http_connections *all = c->all;
+    struct http_connections *conns = c->conns;
     struct http_exchange *x = c->exchange;
     c->exchange = NULL;
-    if (http_parser_capacity(&x->parser) > FREELIST_CAPACITY_MAX || all->freelist_len == FREELIST_MAX) {
+    if (http_parser_capacity(&x->parser) > FREELIST_CAPACITY_MAX || conns->freelist_len == FREELIST_MAX) {
         free_exchange(x);
         return;
     }
-    x->next_free = all->freelist;
-    all->freelist = x;
-    all->freelist_len++;
+    x->next_free = conns->freelist;
+    conns->freelist = x;
+    conns->freelist_len++;
 }
 
-static void free_freelist(struct http_connections *all)
+static void free_freelist(struct http_connections *conns)
 {
-    while (all->freelist != NULL) {
-        struct http_exchange *x = all->freelist;
-        all->freelist = x->next_free;
+    while (conns->freelist != NULL) {
+        struct http_exchange *x = conns->freelist;
+        conns->freelist = x->next_free;
         free_exchange(x);
     }
 }
@@ -199,10 +202,10 @@ const struct http_request *http_exchange_request(const struct http_exchange *x)
 struct ip http_exchange_client(const struct http_exchange *x)
 {
     const struct http_connection *c = x->connection;
-    if (!c->all->proxies)
+    if (!c->conns->proxies)
         return c->client;
     return http_forwarded_client(x->parser.request.field[HTTP_FIELD_FORWARDED_FOR], &c->client,
-                                 c->all->options.trusted_proxies);
+                                 c->conns->options.trusted_proxies);
 }
 
 void *http_exchange_state(struct http_exchange *x)
@@ -228,13 +231,13 @@ void http_exchange_evaluate_preconditions(const struct http_exchange *x, struct 
 static void on_closed(uv_handle_t *handle)
 {
     struct http_connection *c = handle->data;
-    struct http_connections *all = c->all;
+    struct http_connections *conns = c->conns;
     bool over_limit = c->over_limit;
     list_remove(&c->link);
-    metric_sub(&all->options.metrics->connections_open, 1);
+    metric_sub(&conns->options.metrics->connections_open, 1);
     buf_fini(&c->pending_input);
     free(c);
-    all->closed(all->arg, over_limit);
+    conns->closed(conns->arg, over_limit);
 }
 
 /* Closes at once. The memory is freed in the loop. */
@@ -242,13 +245,13 @@ static void close_connection(struct http_connection *c)
 {
     if (c->state == CLOSING)
         return;
-    loop_lag_begin(c->all->options.loop_lag);
+    loop_lag_begin(c->conns->options.loop_lag);
     bool waiting = c->state == WAITING;
     enter(c, CLOSING);
     http_task_fini(&c->task);
     if (c->exchange != NULL) {
         if (waiting)
-            c->all->options.handler.cancel(c->all->options.handler.arg, c->exchange);
+            c->conns->options.handler.cancel(c->conns->options.handler.arg, c->exchange);
         end_exchange(c);
     }
     uv_close((uv_handle_t *)&c->tcp, on_closed);
@@ -261,14 +264,14 @@ static void process_input(struct http_connection *c, struct span input);
 static void process_pending(struct http_connection *c);
 static void reject_unread(struct http_connection *c, int status);
 
-/* libuv goes on reading while the buffer is filled. An empty buffer makes it read from the other sockets
+/* libuv reads again as long as a read fills the buffer. An empty buffer makes it poll the other sockets
  * first. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     (void)suggested;
     struct http_connection *c = handle->data;
-    size_t room = c->read_full ? 0 : sizeof c->all->read_buffer;
-    *out = (uv_buf_t){.base = c->all->read_buffer, .len = room};
+    size_t room = c->read_full ? 0 : sizeof c->conns->read_buffer;
+    *out = (uv_buf_t){.base = c->conns->read_buffer, .len = room};
 }
 
 static void keep_input(struct http_connection *c, struct span input)
@@ -293,12 +296,11 @@ static struct span skip_leading_crlf(struct http_connection *c, struct span inpu
     return between ? span_skip(input, http_leading_crlf(input, &c->half_crlf)) : input;
 }
 
-/* A single request is answered at once. A client that pipelines waits in the run queue behind the others that
- * do. */
+/* A single request is handled at once. A client that pipelines waits for its turn in the run queue. */
 static void on_input(struct http_connection *c, struct span input)
 {
     bool behind_others = false;
-    if (http_scheduler_busy(&c->all->scheduler)) {
+    if (http_scheduler_busy(&c->conns->scheduler)) {
         input = skip_leading_crlf(c, input);
         behind_others = is_pipelined(input);
     }
@@ -311,8 +313,8 @@ static void on_input(struct http_connection *c, struct span input)
 }
 
 /*
- * A trusted proxy may tell the address of its client, once and before anything else. An incomplete header
- * changes nothing: the deadline stays that of the connection's first request.
+ * A trusted proxy may send a PROXY protocol header before the first request. The deadline of that request
+ * includes the header.
  */
 static void on_proxy_input(struct http_connection *c, struct span input)
 {
@@ -349,7 +351,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
         return;
     const struct span input = {buffer->base, n > 0 ? (size_t)n : 0};
     if (n == UV_EOF && c->state == WAITING)
-        set_polled(c, false); /* the client may wait for its response; the end will be read again */
+        set_polled(c, false); /* a half-closed client still gets its response; EOF will be read again */
     else if (n < 0)
         close_connection(c);
     else if (c->state == PROXY)
@@ -372,7 +374,7 @@ static void set_polled(struct http_connection *c, bool on)
 
 static void set_deadline(struct http_connection *c, enum http_deadline kind)
 {
-    http_task_set_deadline(&c->all->scheduler, &c->task, kind, uv_now(c->all->loop));
+    http_task_set_deadline(&c->conns->scheduler, &c->task, kind, uv_now(c->conns->loop));
 }
 
 static void on_written(uv_stream_t *stream, int status)
@@ -392,7 +394,7 @@ static void on_written(uv_stream_t *stream, int status)
 
 static void flush(struct http_connection *c)
 {
-    int result = http_output_flush(&c->all->output, (uv_stream_t *)&c->tcp, on_written);
+    int result = http_output_flush(&c->conns->output, (uv_stream_t *)&c->tcp, on_written);
     if (result < 0)
         close_connection(c);
     else if (result > 0)
@@ -405,7 +407,7 @@ static int fd_of(const struct http_connection *c)
     return uv_fileno((const uv_handle_t *)&c->tcp, &fd) == 0 ? fd : -1;
 }
 
-/* Our side is shut, and the client's is read to its end. */
+/* Shuts down the sending side, and reads until the client closes its own. */
 static void linger(struct http_connection *c)
 {
     enter(c, LINGERING);
@@ -421,24 +423,25 @@ static enum http_deadline deadline_for_input(const struct http_connection *c)
 {
     if (c->state == IDLE)
         return HTTP_DEADLINE_IDLE;
-    return c->all->finishing && c->state != READING ? HTTP_DEADLINE_GRACE : HTTP_DEADLINE_HEAD;
+    return c->conns->finishing && c->state != READING ? HTTP_DEADLINE_GRACE : HTTP_DEADLINE_HEAD;
 }
 
-/* The pending input is processed in the connection's next turn. Between requests no deadline is left, since
- * the next request has come. Within a request it stays, or a slow client would get it anew each time. */
+/* Queues the connection to have its pending input processed. Between requests the deadline is cleared, since
+ * the next request has arrived. Within a request it stays: otherwise each piece of a slow request would renew
+ * it. */
 static void schedule(struct http_connection *c)
 {
     if (c->exchange == NULL)
         http_task_clear_deadline(&c->task);
     set_polled(c, false);
-    http_task_enqueue(&c->all->scheduler, &c->task);
+    http_task_enqueue(&c->conns->scheduler, &c->task);
 }
 
-/* Writes the responses, and makes sure that the connection waits for the right event, and not for ever. */
+/* Writes the responses, then waits for the event that the state requires, with its deadline. */
 static void settle(struct http_connection *c)
 {
     if (c->state == CLOSING) {
-        http_output_clear(&c->all->output); /* it must not reach the next connection */
+        http_output_clear(&c->conns->output); /* shared with the other connections */
         return;
     }
     flush(c);
@@ -449,7 +452,7 @@ static void settle(struct http_connection *c)
         set_deadline(c, HTTP_DEADLINE_WRITE);
         return;
     }
-    if (c->all->finishing && between_requests(c))
+    if (c->conns->finishing && between_requests(c))
         enter(c, ENDING);
     if (c->state == WAITING) {
         if (c->pending_input.len > 0) /* no more than one read is kept */
@@ -470,18 +473,18 @@ static void settle(struct http_connection *c)
 static void begin_handling(struct http_connection *c)
 {
     c->exchange->began_ns = clock_now_ns();
-    loop_lag_begin_at(c->all->options.loop_lag, c->exchange->began_ns);
+    loop_lag_begin_at(c->conns->options.loop_lag, c->exchange->began_ns);
     enter(c, HANDLING);
 }
 
-/* Has the exchange answered with `status`, whether its request was read completely or not at all. The
- * connection ends with that response. */
+/* Makes the handler answer with the error `status`, however much of the request was read. The connection ends
+ * with that response. */
 static void reject(struct http_connection *c, int status)
 {
-    const struct http_handler *handler = &c->all->options.handler;
+    const struct http_handler *handler = &c->conns->options.handler;
     c->exchange->close = true;
     begin_handling(c);
-    metric_add(&c->all->options.metrics->requests_rejected_total, 1);
+    metric_add(&c->conns->options.metrics->requests_rejected_total, 1);
     handler->reject(handler->arg, c->exchange, status);
     assert(c->state == ENDING);
 }
@@ -497,10 +500,10 @@ static void reject_unread(struct http_connection *c, int status)
 
 static void handle(struct http_connection *c, bool followed)
 {
-    const struct http_handler *handler = &c->all->options.handler;
+    const struct http_handler *handler = &c->conns->options.handler;
     begin_handling(c);
     c->exchange->followed = followed;
-    c->all->requests++;
+    c->conns->requests++;
     handler->handle(handler->arg, c->exchange);
     if (c->state == HANDLING)
         enter(c, WAITING);
@@ -511,11 +514,11 @@ static void send_100_continue(struct http_connection *c)
     if (c->exchange->continued || !http_parser_wants_continue(&c->exchange->parser))
         return;
     c->exchange->continued = true;
-    buf_append_str(&c->all->output.heads, "HTTP/1.1 100 Continue\r\n\r\n");
-    http_output_add(&c->all->output, NULL);
+    buf_append_str(&c->conns->output.heads, "HTTP/1.1 100 Continue\r\n\r\n");
+    http_output_add(&c->conns->output, NULL);
 }
 
-/* Half an empty line in front of a request is an error. */
+/* Skips empty lines before a request; a CR without LF is an error. */
 static struct span process_leading_crlf(struct http_connection *c, struct span input)
 {
     input = skip_leading_crlf(c, input);
@@ -524,7 +527,7 @@ static struct span process_leading_crlf(struct http_connection *c, struct span i
     return input;
 }
 
-/* Goes on with the current request, or begins one. Returns the rest of the input. */
+/* Feeds the current request, or begins a new one. Returns the rest of the input. */
 static struct span advance(struct http_connection *c, struct span input)
 {
     if (c->exchange == NULL) {
@@ -547,10 +550,10 @@ static struct span advance(struct http_connection *c, struct span input)
     return span_skip(input, used);
 }
 
-/* Serves as many requests as one write may answer, unless one of them has to wait for its response. */
+/* Handles requests until one write is full or one of them waits for its result. */
 static void process_input(struct http_connection *c, struct span input)
 {
-    const struct http_output *output = &c->all->output;
+    const struct http_output *output = &c->conns->output;
     while (input.len > 0 && takes_requests(c) && !http_output_full(output))
         input = advance(c, input);
     if (input.len > 0 && (takes_requests(c) || c->state == WAITING))
@@ -567,40 +570,41 @@ static void process_pending(struct http_connection *c)
 }
 
 /*
- * Requests behind the last response are lost (RFC 9112 section 9.6). So the age of a connection counts while
- * its client has nothing else under way; if that never happens, the connection gets as long again.
+ * True when the connection has reached its maximum age. Requests that were pipelined behind the last response
+ * would be lost (RFC 9112 section 9.6), so a connection with further input is kept, but no longer than twice
+ * its age.
  */
 static bool has_retired(const struct http_connection *c)
 {
-    uint64_t now_ms = http_scheduler_now_ms(&c->all->scheduler);
+    uint64_t now_ms = http_scheduler_now_ms(&c->conns->scheduler);
     if (now_ms < c->retire_ms)
         return false;
     bool followed = c->exchange->followed || c->pending_input.len > 0;
-    return !followed || now_ms - c->retire_ms >= c->all->options.max_connection_age_ms;
+    return !followed || now_ms - c->retire_ms >= c->conns->options.max_connection_age_ms;
 }
 
 void http_exchange_respond(struct http_exchange *x, const struct http_response *r)
 {
     struct http_connection *c = x->connection;
-    struct http_connections *all = c->all;
+    struct http_connections *conns = c->conns;
     const struct http_request *request = &x->parser.request;
     bool later = c->state == WAITING;
-    assert(!later || all->output.count == 0); /* it would hold the responses of another connection */
-    bool close = x->close || !request->keep_alive || all->announcing_close;
+    assert(!later || conns->output.count == 0); /* nothing of another connection is in it */
+    bool close = x->close || !request->keep_alive || conns->announcing_close;
     if (!close && has_retired(c)) {
         close = true;
-        metric_add(&all->options.metrics->connections_max_age_reached_total, 1);
+        metric_add(&conns->options.metrics->connections_max_age_reached_total, 1);
     }
-    const struct http_head_context context = {http_date_span(&all->date), request->minor_version, close};
-    http_response_write_head(&all->output.heads, r, &context);
+    const struct http_head_context context = {http_date_span(&conns->date), request->minor_version, close};
+    http_response_write_head(&conns->output.heads, r, &context);
     bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->status == 204;
-    http_output_add(&all->output, bodiless ? NULL : r->body);
+    http_output_add(&conns->output, bodiless ? NULL : r->body);
     end_exchange(c);
-    if (c->writing == 0) /* otherwise it is the deadline of earlier responses, which are not taken yet */
+    if (c->writing == 0) /* otherwise it is the write deadline of earlier responses */
         http_task_clear_deadline(&c->task);
     enter(c, close ? ENDING : IDLE);
     if (!later)
-        return; /* process_input() goes on */
+        return; /* to process_input() */
     if (c->state == IDLE && c->writing == 0 && c->pending_input.len > 0)
         process_pending(c);
     else
@@ -627,15 +631,15 @@ static bool has_unsent(const struct http_connection *c)
     return ioctl(fd_of(c), SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
-/* Closing will reset the connection and drop what is unsent. Otherwise the kernel would go on trying for
- * minutes to send it to a client that does not read. */
+/* Makes close() reset the connection and drop unsent data, which the kernel would otherwise retransmit for
+ * minutes to a client that does not read. */
 static void reset_on_close(const struct http_connection *c)
 {
     const struct linger at_once = {.l_onoff = 1};
     (void)setsockopt(fd_of(c), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 }
 
-/* A response that the kernel still holds may be taken as slowly as one that is still here. */
+/* Data that is unsent in the kernel has the write timeout, like a response that is queued here. */
 static void on_expired(struct http_task *t)
 {
     struct http_connection *c = connection_of(t);
@@ -646,7 +650,7 @@ static void on_expired(struct http_task *t)
         return;
     }
     if (kind != HTTP_DEADLINE_LINGER && kind != HTTP_DEADLINE_GRACE)
-        metric_add(&c->all->options.metrics->connections_timed_out_total, 1);
+        metric_add(&c->conns->options.metrics->connections_timed_out_total, 1);
     if (kind == HTTP_DEADLINE_HEAD && c->state == READING) {
         http_task_fini(t);
         reject(c, 408);
@@ -660,8 +664,8 @@ static void on_expired(struct http_task *t)
 
 static void on_tick(void *arg)
 {
-    struct http_connections *all = arg;
-    http_date_refresh(&all->date);
+    struct http_connections *conns = arg;
+    http_date_refresh(&conns->date);
 }
 
 /* --- all connections of a server --- */
@@ -676,57 +680,57 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
         [HTTP_DEADLINE_LINGER] = HTTP_LINGER_MS,
         [HTTP_DEADLINE_GRACE] = HTTP_GRACE_MS,
     };
-    struct http_connections *all = calloc(1, sizeof *all);
-    if (all == NULL)
+    struct http_connections *conns = calloc(1, sizeof *conns);
+    if (conns == NULL)
         return -ENOMEM;
-    const struct http_scheduler_callbacks callbacks = {on_tick, on_expired, on_run, all};
-    all->loop = loop;
-    all->options = *options;
-    all->closed = closed;
-    all->arg = arg;
-    all->announcing_close = options->close_each;
-    all->proxies = options->trusted_proxies != NULL && options->trusted_proxies->count > 0;
-    all->parser_config.head_max = options->head_max;
-    all->parser_config.body_max = options->body_max;
-    http_field_table_init(&all->parser_config.fields, options->handler.fields, options->handler.field_count,
-                          all->proxies);
-    list_init(&all->open);
-    http_scheduler_init(&all->scheduler, loop, timeout_ms, &callbacks);
-    http_date_refresh(&all->date);
-    if (getrandom(&all->random, sizeof all->random, GRND_NONBLOCK) < 0)
-        all->random = clock_now_ns();
-    *out = all;
+    const struct http_scheduler_callbacks callbacks = {on_tick, on_expired, on_run, conns};
+    conns->loop = loop;
+    conns->options = *options;
+    conns->closed = closed;
+    conns->arg = arg;
+    conns->announcing_close = options->close_each;
+    conns->proxies = options->trusted_proxies != NULL && options->trusted_proxies->count > 0;
+    conns->parser_config.head_max = options->head_max;
+    conns->parser_config.body_max = options->body_max;
+    http_field_table_init(&conns->parser_config.fields, options->handler.fields, options->handler.field_count,
+                          conns->proxies);
+    list_init(&conns->open);
+    http_scheduler_init(&conns->scheduler, loop, timeout_ms, &callbacks);
+    http_date_refresh(&conns->date);
+    if (getrandom(&conns->random, sizeof conns->random, GRND_NONBLOCK) < 0)
+        conns->random = clock_now_ns();
+    *out = conns;
     return 0;
 }
 
-void http_connections_free(struct http_connections *all)
+void http_connections_free(struct http_connections *conns)
 {
-    assert(list_empty(&all->open));
-    free_freelist(all);
-    http_output_fini(&all->output);
-    free(all);
+    assert(list_empty(&conns->open));
+    free_freelist(conns);
+    http_output_fini(&conns->output);
+    free(conns);
 }
 
-int http_connections_open(struct http_connections *all, int fd, struct ip peer, bool over_limit)
+int http_connections_open(struct http_connections *conns, int fd, struct ip peer, bool over_limit)
 {
     struct http_connection *c = calloc(1, sizeof *c);
-    if (c == NULL || uv_tcp_init(all->loop, &c->tcp) != 0) {
+    if (c == NULL || uv_tcp_init(conns->loop, &c->tcp) != 0) {
         free(c);
         close(fd);
         return -ENOMEM;
     }
-    uint64_t max_age_ms = all->options.max_connection_age_ms;
-    bool from_proxy = all->proxies && ip_networks_contain(all->options.trusted_proxies, &peer);
+    uint64_t max_age_ms = conns->options.max_connection_age_ms;
+    bool from_proxy = conns->proxies && ip_networks_contain(conns->options.trusted_proxies, &peer);
     c->tcp.data = c;
-    c->all = all;
+    c->conns = conns;
     c->over_limit = over_limit;
     c->client = peer;
     c->state = from_proxy ? PROXY : NEW;
-    c->retire_ms =
-        max_age_ms == 0 ? UINT64_MAX : uv_now(all->loop) + http_connection_age_ms(max_age_ms, &all->random);
+    c->retire_ms = max_age_ms == 0 ? UINT64_MAX
+                                   : uv_now(conns->loop) + http_connection_age_ms(max_age_ms, &conns->random);
     http_task_init(&c->task);
-    list_append(&all->open, &c->link);
-    metric_add(&all->options.metrics->connections_open, 1);
+    list_append(&conns->open, &c->link);
+    metric_add(&conns->options.metrics->connections_open, 1);
     if (uv_tcp_open(&c->tcp, fd) != 0) {
         close(fd);
         close_connection(c);
@@ -738,11 +742,11 @@ int http_connections_open(struct http_connections *all, int fd, struct ip peer, 
     return 0;
 }
 
-/* Connections are in order of arrival, and idle ones mostly in order of their last request. */
-bool http_connections_evict(struct http_connections *all)
+/* Picks by order of arrival, which is roughly the order in which connections became idle. */
+bool http_connections_evict(struct http_connections *conns)
 {
     struct http_connection *evicted = NULL;
-    for (struct list *l = all->open.next; l != &all->open; l = l->next) {
+    for (struct list *l = conns->open.next; l != &conns->open; l = l->next) {
         struct http_connection *c = LIST_ENTRY(l, struct http_connection, link);
         if (c->state == CLOSING || c->state == WAITING)
             continue;
@@ -757,19 +761,19 @@ bool http_connections_evict(struct http_connections *all)
     return true;
 }
 
-unsigned http_connections_take_requests(struct http_connections *all)
+unsigned http_connections_take_requests(struct http_connections *conns)
 {
-    unsigned requests = all->requests;
-    all->requests = 0;
+    unsigned requests = conns->requests;
+    conns->requests = 0;
     return requests;
 }
 
-void http_connections_announce_close(struct http_connections *all)
+void http_connections_announce_close(struct http_connections *conns)
 {
-    all->announcing_close = true;
+    conns->announcing_close = true;
 }
 
-/* One between two requests has all its responses, or the kernel has them: lingering is not needed. */
+/* Closes a connection between two requests: all its responses were written, so lingering is not needed. */
 static void finish(struct http_connection *c)
 {
     if ((!takes_requests(c) && c->state != PROXY) || c->writing > 0 || http_task_queued(&c->task))
@@ -780,22 +784,22 @@ static void finish(struct http_connection *c)
         set_deadline(c, deadline_for_input(c));
 }
 
-void http_connections_finish(struct http_connections *all)
+void http_connections_finish(struct http_connections *conns)
 {
     struct list *next = NULL;
-    all->finishing = true;
-    for (struct list *l = all->open.next; l != &all->open; l = next) {
+    conns->finishing = true;
+    for (struct list *l = conns->open.next; l != &conns->open; l = next) {
         next = l->next;
         finish(LIST_ENTRY(l, struct http_connection, link));
     }
 }
 
-void http_connections_close(struct http_connections *all, struct wait_group *handles)
+void http_connections_close(struct http_connections *conns, struct wait_group *handles)
 {
     struct list *next = NULL;
-    for (struct list *l = all->open.next; l != &all->open; l = next) {
+    for (struct list *l = conns->open.next; l != &conns->open; l = next) {
         next = l->next;
         close_connection(LIST_ENTRY(l, struct http_connection, link));
     }
-    http_scheduler_close(&all->scheduler, handles);
+    http_scheduler_close(&conns->scheduler, handles);
 }

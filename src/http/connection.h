@@ -13,42 +13,43 @@ enum { HTTP_READ_BUFFER = 16 * 1024 };
 /* How long input is read and dropped after the last response. */
 enum { HTTP_LINGER_MS = 2000 };
 
-/* How long a connection on which nothing was read yet may begin a request while the server finishes. Its
- * client may just have connected, and would not repeat its request as it does on a persistent connection. */
+/* While the server drains: how long a new connection may take to begin its first request. A client does not
+ * retry that request as it would on a persistent connection. */
 enum { HTTP_GRACE_MS = 1000 };
 
 struct http_connections;
 
-/* `closed` is called for each connection when its memory is about to be freed. Returns 0 or -ENOMEM. */
+/* `options` is copied; its pointers are borrowed. `closed` is called once per connection, after it was
+ * closed. Owned by the caller (http_connections_free). Returns 0 or -ENOMEM. */
 int http_connections_new(uv_loop_t *loop, const struct http_server_options *options,
                          void (*closed)(void *arg, bool over_limit), void *arg, struct http_connections **out)
     __attribute__((warn_unused_result));
 
-/* Once http_connections_close is complete. */
-void http_connections_free(struct http_connections *all);
+/* All connections must be closed. */
+void http_connections_free(struct http_connections *conns);
 
 /*
- * Takes over `fd`, whose other end is `peer`. `over_limit`: the client is told that there are too many
- * connections, and the connection ends. Returns 0 or -ENOMEM; `fd` is closed then.
+ * Takes ownership of the accepted socket `fd`. `over_limit`: the client gets a 503 and the connection ends.
+ * Returns 0, or -ENOMEM after closing `fd`; `closed` is not called then.
  */
-int http_connections_open(struct http_connections *all, int fd, struct ip peer, bool over_limit)
+int http_connections_open(struct http_connections *conns, int fd, struct ip peer, bool over_limit)
     __attribute__((warn_unused_result));
 
 /* Closes the connection that has waited longest for a request; if there is none, the one that has waited
  * longest for its client to take a response. Returns false if there is neither. */
-bool http_connections_evict(struct http_connections *all);
+bool http_connections_evict(struct http_connections *conns);
 
 /* The number of requests handled since the last call. */
-unsigned http_connections_take_requests(struct http_connections *all);
+unsigned http_connections_take_requests(struct http_connections *conns);
 
 /* From now on every response contains "Connection: close". */
-void http_connections_announce_close(struct http_connections *all);
+void http_connections_announce_close(struct http_connections *conns);
 
-/* Ends connections between two requests at once, and the others with their next response. */
-void http_connections_finish(struct http_connections *all);
+/* Closes connections between two requests at once, and the others after their next response. */
+void http_connections_finish(struct http_connections *conns);
 
-/* Closes all of them. `handles` counts what else is closing. */
-void http_connections_close(struct http_connections *all, struct wait_group *handles);
+/* Closes all connections and the scheduler, whose handles are added to `handles`. */
+void http_connections_close(struct http_connections *conns, struct wait_group *handles);
 
 /*
  * The age that a connection may reach: a fifth of `max_ms` is random, so that connections that were opened

@@ -2,8 +2,8 @@
  * One request and its response, between a connection and the handler.
  *
  * The handler is called with a complete request and answers it with http_exchange_respond, at once or later.
- * No further request of the connection begins before that. A handler that answers later is told when the
- * client has gone meanwhile (cancel).
+ * No further request of the connection begins before that. While a handler has not answered, `cancel` reports
+ * that the client has disconnected.
  */
 #ifndef HTTP_EXCHANGE_H
 #define HTTP_EXCHANGE_H
@@ -33,7 +33,7 @@ struct http_handler {
      * connection then closes. */
     void (*reject)(void *arg, struct http_exchange *x, int status);
 
-    /* The client has gone before the response: the exchange ends when this returns. */
+    /* The client disconnected before the response. The exchange is invalid when this returns. */
     void (*cancel)(void *arg, struct http_exchange *x);
 };
 
@@ -42,7 +42,7 @@ const struct http_request *http_exchange_request(const struct http_exchange *x);
 /* The handler's own bytes, aligned for any type. */
 void *http_exchange_state(struct http_exchange *x);
 
-/* When the request was complete, in nanoseconds of the monotonic clock. */
+/* When the request had been read, in nanoseconds of the monotonic clock. */
 uint64_t http_exchange_began_ns(const struct http_exchange *x);
 
 /* The client's address: the other end of the connection, or the client that trusted proxies report. */
@@ -54,7 +54,8 @@ struct ip http_exchange_client(const struct http_exchange *x);
  */
 void http_exchange_evaluate_preconditions(const struct http_exchange *x, struct http_response *r);
 
-/* Answers. The exchange and the spans of its request are gone afterwards. */
+/* Sends the response; `r` is borrowed during the call. The exchange and the spans of its request are invalid
+ * afterwards. */
 void http_exchange_respond(struct http_exchange *x, const struct http_response *r);
 
 #endif

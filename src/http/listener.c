@@ -67,7 +67,7 @@ static void on_pause_over(uv_timer_t *pause)
     (void)uv_poll_start(&l->poll, UV_READABLE, on_readable);
 }
 
-/* Otherwise the loop would spin: the socket stays readable while nothing can be accepted. */
+/* Stops polling for a moment: the loop would spin otherwise, as the socket stays readable. */
 static void pause_accepting(struct http_listener *l, int err)
 {
     if (!l->starved)

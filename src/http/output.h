@@ -13,7 +13,7 @@
 
 #include <uv.h>
 
-/* The most that one write consists of: so many responses, and no further one after so many bytes. */
+/* The limit of one write: responses, and the bytes after which no further response is added. */
 enum { HTTP_OUTPUT_MAX = 32, HTTP_OUTPUT_BYTES = 64 * 1024 };
 
 struct http_output {
@@ -29,7 +29,7 @@ struct http_output {
     uv_buf_t piece[2 * HTTP_OUTPUT_MAX];
 };
 
-/* Drops everything unwritten. */
+/* Drops the responses that were not flushed. */
 void http_output_clear(struct http_output *o);
 
 static inline void http_output_fini(struct http_output *o)

@@ -259,7 +259,7 @@ static int on_url(llhttp_t *l, const char *at, size_t n)
     return collect(p, &p->text, &p->state.target_len, at, n);
 }
 
-/* llhttp reads RTSP/1.0 as it reads HTTP/1.0, and does not tell which it was. */
+/* llhttp parses RTSP/1.0 like HTTP/1.0, and does not report which it was. */
 static int on_version(llhttp_t *l, const char *at, size_t n)
 {
     (void)n;

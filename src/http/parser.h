@@ -66,7 +66,7 @@ struct http_parse_state {
     size_t tail_len; /* bytes after the head: content and its framing */
 };
 
-/* Stands for a further value of a field with HTTP_REPEAT_SAME, which is kept only to be compared. */
+/* The number of a repeated value of a field with HTTP_REPEAT_SAME, which is kept only to be compared. */
 enum { HTTP_FIELD_REPEATED = HTTP_FIELDS_MAX };
 
 struct http_parser {

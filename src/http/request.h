@@ -7,7 +7,7 @@
 /* The methods that handlers distinguish; every other one that HTTP knows is METHOD_OTHER. */
 enum http_method { METHOD_GET, METHOD_HEAD, METHOD_OPTIONS, METHOD_OTHER };
 
-/* What a field means that occurs more than once. */
+/* How a field that occurs more than once is treated. */
 enum http_repeat {
     HTTP_REPEAT_FIRST,  /* the first value counts */
     HTTP_REPEAT_SAME,   /* all values must be the same; otherwise the request is rejected with 400 */
@@ -39,7 +39,7 @@ struct http_request {
     int minor_version; /* of HTTP/1 */
     bool keep_alive;   /* the client wants the connection to persist */
 
-    /* Percent-decoded. Begins with a slash, or is what a target of another form consists of ("*"). */
+    /* Percent-decoded. Begins with a slash, or is a whole target of another form ("*", "host:port"). */
     struct span path;
     struct span query; /* as sent, without the question mark; absent when there is none */
 

@@ -1,5 +1,4 @@
-/* A response as the handler states it; the head that is written for it, with Date; and conditional requests.
- */
+/* A response of the handler; writing its head, with Date; comparison of entity tags. */
 #ifndef HTTP_RESPONSE_H
 #define HTTP_RESPONSE_H
 
@@ -36,7 +35,7 @@ static inline void http_response_begin(struct http_response *r, int status, stru
 /* Adds a field. Name and value are borrowed until the response is given. The maximum is asserted. */
 void http_response_add(struct http_response *r, struct span name, struct span value);
 
-/* What the head depends on besides the response itself. */
+/* Properties of the connection and the request that the head depends on. */
 struct http_head_context {
     struct span date;
     int minor_version; /* of the request */
@@ -50,7 +49,7 @@ struct http_head_context {
 void http_response_write_head(struct buf *out, const struct http_response *r,
                               const struct http_head_context *context);
 
-/* "Not Found" for 404; "Unknown" for a status that is never sent. */
+/* The reason phrase: "Not Found" for 404; "Unknown" for a status that is never sent. */
 const char *http_status_text(int status);
 
 /* True when If-None-Match (a list, or "*") contains `etag` by weak comparison (RFC 9110 section 13.1.2). */

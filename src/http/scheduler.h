@@ -1,6 +1,6 @@
 /*
- * When the connections of one loop are worked on besides their sockets' events: after a deadline, and from
- * the run queue of those that have more input than they may have served at once.
+ * Deadlines of the connections of one loop, and the run queue of connections that have pipelined more
+ * requests than one turn may serve.
  *
  * Each kind of deadline has one timeout for all tasks, so a list in order of arrival is in order of expiry:
  * setting and clearing take constant time, and a tick looks at the fronts alone.
@@ -28,7 +28,7 @@ enum http_deadline {
     HTTP_DEADLINE_NONE
 };
 
-/* To be embedded in what is scheduled. */
+/* Embedded in each connection. */
 struct http_task {
     struct list deadline_link;
     uint64_t deadline_ms;
@@ -42,7 +42,7 @@ struct http_scheduler_callbacks {
     /* A deadline has passed: it has to be cleared or replaced. */
     void (*expired)(struct http_task *t);
 
-    /* The task's turn has come; it is not in the run queue any more. */
+    /* The task has left the run queue and may run. */
     void (*run)(struct http_task *t);
 
     void *arg;

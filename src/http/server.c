@@ -1,4 +1,4 @@
-/* The server around its connections: accepting, limits, ending. See server.h. */
+/* Connection limits, accept budget and shutdown; see server.h. */
 #include "http/server.h"
 
 #include "base/wait_group.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Connections accepted before all other sockets are polled: in proportion to the requests since. */
+/* Connections accepted per turn of the loop, in proportion to the requests handled since the last. */
 enum { REQUESTS_PER_ACCEPT = 4, ACCEPT_MIN = 4, ACCEPT_MAX = 64 };
 
 struct http_server {
@@ -55,8 +55,8 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
     return 0;
 }
 
-/* Idle servers accept few connections per turn, so that newcomers delay nobody; busy ones accept more, so
- * that many requests do not keep newcomers out. */
+/* An idle server accepts few connections per turn, so that they do not delay requests; a busy one accepts
+ * more, so that requests do not starve new connections. */
 static int accept_budget(void *arg)
 {
     struct http_server *s = arg;

@@ -20,22 +20,22 @@ struct http_server_options {
     size_t head_max, body_max;
     uint64_t head_timeout_ms;  /* from the first byte of a request (or the opening) to its last */
     uint64_t idle_timeout_ms;  /* between requests */
-    uint64_t write_timeout_ms; /* since a response was not taken at once, until all of it is taken */
+    uint64_t write_timeout_ms; /* until the kernel has accepted a whole response */
 
     /* Give or take a tenth: from then on the next response ends a connection. 0: never. */
     uint64_t max_connection_age_ms;
     int max_connections;
 
-    /* So many connections beyond the maximum, at a time, get a 503; others are closed at once. */
+    /* Connections over the limit that get a 503, at a time; further ones are closed at once. */
     int max_rejections;
     atomic_int *open_connections; /* counted against the maximum; may be shared by several servers */
-    const struct ip_networks *trusted_proxies; /* whose word on their clients counts; may be NULL */
+    const struct ip_networks *trusted_proxies; /* their client addresses are believed; may be NULL */
     bool reuse_port;                           /* several servers listen on one address */
     bool close_each;                           /* every response contains "Connection: close" */
     bool evict_idle; /* at the maximum the oldest idle connection is closed for a new one */
 };
 
-/* Owned by the caller, who ends it with http_server_close. Returns 0 or a negative errno. */
+/* Owned by the caller (http_server_close). Returns 0 or a negative errno. */
 int http_server_new(uv_loop_t *loop, const struct http_server_options *options, struct http_server **out)
     __attribute__((warn_unused_result));
 
@@ -45,7 +45,7 @@ int http_server_listen(struct http_server *s, const struct addr *address) __attr
 /* From now on every response contains "Connection: close". */
 void http_server_announce_close(struct http_server *s);
 
-/* Accepts whatever the kernel has queued, then closes the listener. */
+/* Accepts all connections that the kernel has queued, then closes the listener. */
 void http_server_stop_listening(struct http_server *s);
 
 /*
@@ -54,8 +54,8 @@ void http_server_stop_listening(struct http_server *s);
  */
 void http_server_finish(struct http_server *s, void (*finished)(void *arg), void *arg);
 
-/* Ends it with all its connections, at once; `finished` is not called any more. `closed` is called from the
- * loop when the memory is freed. */
+/* Closes the listener and all connections at once; `finished` is not called after this. `closed` is called
+ * from the loop when the memory has been freed. */
 void http_server_close(struct http_server *s, void (*closed)(void *arg), void *arg);
 
 #endif

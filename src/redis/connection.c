@@ -1,15 +1,15 @@
 /*
- * The life of a connection to Redis; see connection.h.
+ * Connection states, handshake and heartbeat; see connection.h.
  */
 /* clang-format off */
 /*
  *     WAITING -> DISCOVERING -> RESOLVING -> CONNECTING -> HANDSHAKE -> READY
  *      ^  |        ^  |             |          ^  |            |          |
  *      |  v        |  v             v          |  v            v          v
- *      +----------------------- FAILED: pending commands are told -------------
+ *      +----------------------- FAILED: pending commands fail -----------------
  *
- *     From FAILED it goes on with CONNECTING where the name has another address, with DISCOVERING where Sentinel
- *     names another Redis, or else after a pause (WAITING). CLOSED follows on every state.
+ *     After FAILED: CONNECTING if the name has another address, DISCOVERING if Sentinel names another Redis,
+ *     otherwise WAITING, the pause. CLOSED may follow every state.
  */
 /* clang-format on */
 /*
@@ -17,15 +17,14 @@
  * ready.
  *
  * The handshake is HELLO (with authentication and client name), SELECT and ROLE; then, with what those
- * replied, INFO replication at a replica, CLIENT TRACKING and PING. All but TRACKING must succeed: PING tells
- * that Redis has loaded its data and may be read. Where tracking is refused, or Redis is too old to be relied
- * on, the connection serves without it.
+ * replied, INFO replication at a replica, CLIENT TRACKING and PING. All but TRACKING must succeed: PING fails
+ * while Redis loads its data. Where tracking is refused, or Redis is too old to order invalidations
+ * correctly, the connection is used without it.
  *
- * ROLE and INFO are repeated with every heartbeat. A replica that has lost its master goes on answering, and
- * a server behind one address may be given another role: both count as a lost connection, from the moment
- * until which the data was known to be good. Where an ACL denies these commands, the connection does without
- * them. Where a PING is refused (a script that does not end, a replica that must not answer without its
- * master) the connection is lost as well.
+ * ROLE and INFO are repeated with every heartbeat. A replica that has lost its master still answers, and the
+ * role of a server may change: both count as a lost connection, as of the moment until which the data was
+ * known to be valid. If an ACL denies these commands, they are left out. An error reply to PING (a busy
+ * script, a replica with replica-serve-stale-data no) also counts as a lost connection.
  */
 #include "redis/connection.h"
 
@@ -91,22 +90,22 @@ struct redis_connection {
 
     /* The handshake. */
     int step;
-    int replies_due;         /* of this step */
-    const char *untrackable; /* why tracking is not asked for on this connection; NULL when it is */
-    bool tracking;           /* Redis has agreed to it */
+    int replies_due;                /* of this step */
+    const char *no_tracking_reason; /* why tracking is not requested on this connection; NULL when it is */
+    bool tracking;                  /* Redis has agreed to it */
 
     /* The heartbeat. Times are by the boot clock. */
     bool ping_pending;
-    uint64_t asked_ms;     /* when the heartbeat, or the last step of the handshake, was sent */
-    uint64_t last_pong_ms; /* when the last answered PING was sent */
-    bool timeout_pending;  /* the oldest command had waited too long at the last look */
-    int reply_heartbeats;  /* that have passed since the last reply ended, while the next was arriving */
+    uint64_t heartbeat_sent_ms; /* when the heartbeat, or the last step of the handshake, was sent */
+    uint64_t last_pong_ms;      /* when the last answered PING was sent */
+    bool timeout_pending;       /* the oldest command had waited too long at the last look */
+    int reply_heartbeats;       /* that have passed since the last reply ended, while the next was arriving */
 
     /* The server of this connection. */
     struct redis_role role;                      /* unknown where ROLE is denied */
     bool role_denied, link_denied;               /* ROLE, INFO: on this connection */
     bool role_denial_logged, link_denial_logged; /* once in a life */
-    uint64_t good_ms; /* until when its data was known to be good; UINT64_MAX as long as it is */
+    uint64_t valid_until_ms; /* until when its data was known to be good; UINT64_MAX as long as it is */
 
     void (*closed)(void *arg);
     void *closed_arg;
@@ -179,7 +178,7 @@ static int queue_words(struct redis_connection *c, int argc, const char **argv, 
 int redis_connection_send_command(struct redis_connection *c, struct span command,
                                   redis_connection_reply_fn fn, void *arg)
 {
-    /* After the handshake the owner may look at the data. */
+    /* After the handshake the owner may check the data. */
     bool handshake_done = c->state == HANDSHAKE && c->replies_due == 0;
     bool usable = c->state == READY || handshake_done;
     return usable ? queue(c, command, fn, arg) : -ENOTCONN;
@@ -197,7 +196,7 @@ static void count_ready(struct redis_connection *c, int64_t by)
         metric_set(&m->redis_replica_lag_seconds, 0);
 }
 
-/* Tells all that is pending, oldest first. The callbacks cannot send: the state says not ready. */
+/* Fails all pending commands, oldest first. Their callbacks cannot send, as the state is not READY. */
 static void drop_socket(struct redis_connection *c)
 {
     if (c->socket == NULL)
@@ -217,7 +216,7 @@ static void report(struct redis_connection *c, enum sentinel_report what)
         sentinel_report(c->sentinel, what);
 }
 
-/* Ends the connection or attempt, tells the owner and all that is pending, and goes on with `next`. */
+/* Ends the connection or attempt, reports that to the owner and to pending commands, and enters `next`. */
 static void leave(struct redis_connection *c, enum connection_state next)
 {
     bool was_ready = c->state == READY;
@@ -248,8 +247,8 @@ void redis_connection_fail(struct redis_connection *c, const char *why)
 }
 
 /*
- * The reply that is arriving does not end. Its command fails, and all others are told that the connection is
- * lost: a command that is told of a loss is sent again on the next connection, which would end the same way.
+ * The current reply takes too long. Its command gets the oversize error, and the connection is closed: if the
+ * command were reported as lost, it would be sent again on the next connection with the same result.
  */
 static void fail_reply(struct redis_connection *c)
 {
@@ -260,7 +259,7 @@ static void fail_reply(struct redis_connection *c)
         redis_connection_fail(c, "a reply did not end in time");
 }
 
-/* Half of the pause is fixed, half is random: workers and replicas must not come back in step. */
+/* Half of the pause is fixed, half is random, so that workers and replicas do not reconnect in step. */
 static uint64_t backoff_ms(struct redis_connection *c)
 {
     uint64_t pause = REDIS_CONNECTION_BACKOFF_MIN_MS;
@@ -290,7 +289,7 @@ static void forget_role(struct redis_connection *c)
         metric_set(&m->redis_replica_lag_seconds, 0);
     }
     c->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
-    c->good_ms = UINT64_MAX;
+    c->valid_until_ms = UINT64_MAX;
 }
 
 /* Why a server of this role cannot be used; NULL when it can. */
@@ -317,8 +316,8 @@ static const char *take_role(struct redis_connection *c, const redisReply *reply
         if (c->sentinel != NULL || !reply_is_denied(reply))
             return reply->str;
         c->role_denied = true;
-        log_denial(c, &c->role_denial_logged, "redis denies ROLE: a replica without master is not noticed",
-                   reply);
+        log_denial(c, &c->role_denial_logged,
+                   "redis denies ROLE: a replica that lost its master cannot be detected", reply);
         forget_role(c);
         return NULL;
     }
@@ -329,37 +328,38 @@ static const char *take_role(struct redis_connection *c, const redisReply *reply
         return problem;
     c->role = role;
     if (role.kind == REDIS_ROLE_REPLICA && c->link_denied)
-        c->good_ms = c->asked_ms;
-    return c->sentinel == NULL ? NULL : sentinel_check_replica(c->sentinel, &role.master, c->asked_ms);
+        c->valid_until_ms = c->heartbeat_sent_ms;
+    return c->sentinel == NULL ? NULL
+                               : sentinel_check_replica(c->sentinel, &role.master, c->heartbeat_sent_ms);
 }
 
 /* The same for INFO replication. */
 static const char *take_link(struct redis_connection *c, const redisReply *reply)
 {
-    int64_t silent_s = 0;
+    int64_t last_io_s = 0;
     if (c->role.kind != REDIS_ROLE_REPLICA) /* ROLE was denied meanwhile */
         return NULL;
     if (reply->type == REDIS_REPLY_ERROR) {
         if (!reply_is_denied(reply))
             return reply->str;
         c->link_denied = true;
-        log_denial(c, &c->link_denial_logged, "redis denies INFO: a master that is silent is not noticed",
-                   reply);
-        c->good_ms = c->asked_ms;
+        log_denial(c, &c->link_denial_logged,
+                   "redis denies INFO: a master that stopped sending cannot be detected", reply);
+        c->valid_until_ms = c->heartbeat_sent_ms;
         return NULL;
     }
-    const char *problem = reply_read_link(reply, &silent_s);
+    const char *problem = reply_read_link(reply, &last_io_s);
     if (problem != NULL)
         return problem;
-    uint64_t silent_ms = (uint64_t)(silent_s + 1) * MS_PER_S; /* it is rounded */
-    c->good_ms = c->asked_ms > silent_ms ? c->asked_ms - silent_ms : 0;
-    metric_set(&c->options.metrics->redis_replica_lag_seconds, (uint64_t)silent_s);
+    uint64_t last_io_ms = (uint64_t)(last_io_s + 1) * MS_PER_S; /* it is rounded */
+    c->valid_until_ms = c->heartbeat_sent_ms > last_io_ms ? c->heartbeat_sent_ms - last_io_ms : 0;
+    metric_set(&c->options.metrics->redis_replica_lag_seconds, (uint64_t)last_io_s);
     return NULL;
 }
 
 static void count_reply(struct redis_connection *c);
 
-/* Ends what ROLE or INFO began, in the handshake and with every heartbeat. */
+/* Evaluates the reply to ROLE or INFO, in the handshake and with every heartbeat. */
 static void conclude(struct redis_connection *c, const char *problem)
 {
     if (problem == NULL) {
@@ -367,8 +367,8 @@ static void conclude(struct redis_connection *c, const char *problem)
             count_reply(c);
         return;
     }
-    if (c->last_pong_ms < c->good_ms)
-        c->good_ms = c->last_pong_ms;
+    if (c->last_pong_ms < c->valid_until_ms)
+        c->valid_until_ms = c->last_pong_ms;
     redis_connection_fail(c, problem);
 }
 
@@ -396,7 +396,7 @@ static int send_info(struct redis_connection *c)
 
 /* --- the handshake --- */
 
-/* A master that cannot save to its disk answers every PING with MISCONF, but may be read as ever. */
+/* A master that cannot save to its disk replies to PING with MISCONF, but can still be read. */
 static bool refuses(const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "MISCONF ", 8) != 0;
@@ -417,7 +417,7 @@ static void on_hello(void *arg, const redisReply *reply)
 {
     struct redis_connection *c = arg;
     if (reply != NULL && reply->type != REDIS_REPLY_ERROR)
-        c->untrackable = reply_check_hello(reply);
+        c->no_tracking_reason = reply_check_hello(reply);
     on_step_reply(arg, reply);
 }
 
@@ -444,9 +444,9 @@ static int send_tracking(struct redis_connection *c)
     struct buf command = BUF_INIT;
     if (prefix.data == NULL)
         return 0;
-    if (c->untrackable != NULL) {
-        go_untracked(c, "redis cannot be relied on to tell of changes: nothing is cached on this connection",
-                     c->untrackable);
+    if (c->no_tracking_reason != NULL) {
+        go_untracked(c, "redis does not send invalidations reliably: nothing is cached on this connection",
+                     c->no_tracking_reason);
         return 0;
     }
     const char *argv[] = {"CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", prefix.data};
@@ -474,7 +474,7 @@ static int first_step(struct redis_connection *c)
 static int second_step(struct redis_connection *c)
 {
     int err = 0;
-    c->asked_ms = c->last_pong_ms = clock_boot_ms();
+    c->heartbeat_sent_ms = c->last_pong_ms = clock_boot_ms();
     if (c->role.kind == REDIS_ROLE_REPLICA) {
         c->replies_due++;
         err = send_info(c);
@@ -485,7 +485,7 @@ static int second_step(struct redis_connection *c)
     return err != 0 ? err : queue_words(c, 1, (const char *[]){"PING"}, on_step_reply);
 }
 
-/* Each step begins when the one before has been answered. */
+/* Starts the next step of the handshake, when all replies of the previous one have come. */
 static void next_step(struct redis_connection *c)
 {
     static int (*const steps[])(struct redis_connection * c) = {first_step, second_step};
@@ -510,10 +510,10 @@ static void begin_handshake(struct redis_connection *c)
 {
     c->step = c->replies_due = 0;
     c->tracking = c->role_denied = c->link_denied = false;
-    c->untrackable = NULL;
+    c->no_tracking_reason = NULL;
     c->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
-    c->good_ms = UINT64_MAX;
-    c->asked_ms = clock_boot_ms();
+    c->valid_until_ms = UINT64_MAX;
+    c->heartbeat_sent_ms = clock_boot_ms();
     report(c, SENTINEL_REPORT_CONNECTED);
     next_step(c);
 }
@@ -542,7 +542,7 @@ static void on_pong(void *arg, const redisReply *reply)
         redis_connection_fail(c, reply->str);
         return;
     }
-    c->last_pong_ms = c->asked_ms;
+    c->last_pong_ms = c->heartbeat_sent_ms;
     if (c->options.on_heartbeat != NULL)
         c->options.on_heartbeat(c->options.arg);
 }
@@ -553,14 +553,14 @@ static int send_heartbeat(struct redis_connection *c)
     if (c->ping_pending)
         return 0;
     c->ping_pending = true;
-    c->asked_ms = clock_boot_ms();
+    c->heartbeat_sent_ms = clock_boot_ms();
     int err = c->role_denied ? 0 : send_role(c);
     if (err == 0 && c->role.kind == REDIS_ROLE_REPLICA && !c->link_denied)
         err = send_info(c);
     return err != 0 ? err : queue_words(c, 1, (const char *[]){"PING"}, on_pong);
 }
 
-/* How long the oldest command has waited for its reply, or for more of it. */
+/* How long the oldest command has waited for its reply, or for more data of it. */
 static uint64_t waited_ms(const struct redis_connection *c, const struct redis_socket_progress *progress)
 {
     const struct pending_command *oldest = pending_oldest(&c->pending);
@@ -570,7 +570,7 @@ static uint64_t waited_ms(const struct redis_connection *c, const struct redis_s
     return (clock_now_ns() - since_ns) / 1000000;
 }
 
-/* A large reply may take longer than the limit while it makes progress, but not for ever. */
+/* A large reply may take longer than the timeout while data arrives, up to a number of heartbeats. */
 static bool reply_takes_too_long(struct redis_connection *c, const struct redis_socket_progress *progress)
 {
     if (pending_oldest(&c->pending) == NULL || !progress->in_reply)
@@ -579,8 +579,8 @@ static bool reply_takes_too_long(struct redis_connection *c, const struct redis_
 }
 
 /*
- * A timeout counts only at a second look, after the loop has polled once more and the socket has been read
- * empty: when this process was stopped and continued, the replies may be in the socket already.
+ * A timeout is checked twice, with a poll of the loop in between that reads the socket until it is empty:
+ * after a stop of this process (SIGSTOP) the replies may already be in the socket.
  */
 static void heartbeat(struct redis_connection *c)
 {
@@ -666,7 +666,8 @@ static void on_moved(void *arg)
 {
     struct redis_connection *c = arg;
     metric_add(&c->options.metrics->redis_failovers_total, 1);
-    log_connection(c, LOG_INFO, "redis connection left for another", "Sentinel names another");
+    log_connection(c, LOG_INFO, "closing the redis connection for a failover",
+                   "Sentinel names another server");
     c->failures = 0;
     resolver_cancel(&c->resolver);
     leave(c, DISCOVERING);
@@ -685,7 +686,7 @@ static void on_resolved(void *arg, const char *error)
 {
     struct redis_connection *c = arg;
     if (c->state != RESOLVING)
-        return; /* came after its deadline; the next attempt looks the name up again */
+        return; /* after the deadline; the next attempt looks the name up again */
     if (error != NULL)
         redis_connection_fail(c, error);
     else
@@ -700,7 +701,7 @@ static void resolve(struct redis_connection *c)
         enter(c, CONNECTING);
         return;
     }
-    if (resolver_busy(&c->resolver)) { /* with a look-up that outlived its attempt */
+    if (resolver_busy(&c->resolver)) { /* the look-up of an earlier attempt is still running */
         redis_connection_fail(c, NOT_RESOLVED);
         return;
     }
@@ -784,7 +785,7 @@ static void enter(struct redis_connection *c, enum connection_state next)
     case READY:
         become_ready(c);
         break;
-    case FAILED: /* leave() goes on */
+    case FAILED: /* see leave() */
         break;
     case CLOSED:
         resolver_cancel(&c->resolver);
@@ -886,8 +887,8 @@ uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)
     return c->last_pong_ms;
 }
 
-uint64_t redis_connection_good_ms(const struct redis_connection *c)
+uint64_t redis_connection_valid_until_ms(const struct redis_connection *c)
 {
     uint64_t trusted_ms = c->sentinel == NULL ? UINT64_MAX : sentinel_trusted_until_ms(c->sentinel);
-    return c->good_ms < trusted_ms ? c->good_ms : trusted_ms;
+    return c->valid_until_ms < trusted_ms ? c->valid_until_ms : trusted_ms;
 }

@@ -1,13 +1,13 @@
 /*
- * One lasting connection to Redis: it connects, does the handshake, checks with a heartbeat that Redis is
- * alive and holds good data, and reconnects by itself.
+ * A persistent connection to Redis: it connects, does the handshake, checks with a heartbeat that Redis is
+ * alive and its data current, and reconnects by itself.
  *
- * It stands on a non-blocking hiredis context driven by libuv (socket.h). The asynchronous API of hiredis is
- * not used: replies and pushes are needed in strict stream order, a connection must be closable at any time,
- * and nothing that a server sends may reach an assertion.
+ * It uses a non-blocking hiredis context driven by libuv (socket.h), not the asynchronous API of hiredis:
+ * replies and pushes are needed in strict stream order, a connection must be closable at any time, and no
+ * input from a server may fail an assertion.
  *
- * Commands are answered in the order in which they were sent. When the connection is lost, the owner is told,
- * and then every command that was not answered, in order. Everything happens on the loop's thread.
+ * Replies come in the order of the commands. When the connection is lost, on_lost is called, and then the
+ * reply function of every pending command, in order. Everything happens on the loop's thread.
  */
 #ifndef REDIS_CONNECTION_H
 #define REDIS_CONNECTION_H
@@ -35,14 +35,14 @@ struct redis_connection_options {
     struct redis_metrics *metrics;
     struct loop_lag *loop_lag; /* of the loop on which it lives */
     /*
-     * The handshake is over and commands can be sent: the owner checks what this Redis holds, and calls
-     * redis_connection_accept or redis_connection_fail within the time to connect. NULL: any Redis is
-     * accepted.
+     * The handshake is complete and commands can be sent. The owner checks the data of this Redis and calls
+     * redis_connection_accept or redis_connection_fail before the timeout of the connection attempt. NULL:
+     * any Redis is accepted.
      */
     void (*on_handshake_done)(void *arg);
     void (*on_ready)(void *arg);     /* commands can be sent */
     void (*on_heartbeat)(void *arg); /* a PING was answered; may be NULL */
-    void (*on_lost)(void *arg);      /* commands cannot be sent; called before the pending ones are told */
+    void (*on_lost)(void *arg);      /* commands cannot be sent; called before the pending ones fail */
     /* How long, in milliseconds, a replica may be used that follows another master than Sentinel names. */
     uint64_t stale_limit_ms;
     struct span tracking_prefix; /* of the keys whose invalidations are wanted; absent: no tracking */
@@ -54,12 +54,12 @@ struct redis_connection_options {
 /* Time to resolve a name, and to connect with the handshake to one address, in milliseconds. */
 enum { REDIS_CONNECTION_CONNECT_TIMEOUT_MS = 2000 };
 
-/* The pause before a new attempt doubles from the first to the second, with jitter, in milliseconds. */
+/* The first and the longest pause between attempts, in milliseconds; it doubles, with jitter. */
 enum { REDIS_CONNECTION_BACKOFF_MIN_MS = 50, REDIS_CONNECTION_BACKOFF_MAX_MS = 1000 };
 
 /*
- * How often a PING is sent; how long a command may wait for its reply, or for more of it, before the
- * connection is lost; how many heartbeats a reply may take to end.
+ * The interval of PING; the longest wait for a reply, or for more of it, before the connection counts as
+ * lost; the number of heartbeats within which a reply must be complete.
  */
 enum {
     REDIS_CONNECTION_HEARTBEAT_MS = 1000,
@@ -67,22 +67,23 @@ enum {
     REDIS_CONNECTION_REPLY_HEARTBEATS_MAX = 10
 };
 
-/* Starts connecting. Owned by the caller (redis_connection_close). Returns 0 or a negative errno. */
+/* Starts connecting. `options` is copied. Owned by the caller (redis_connection_close). Returns 0 or a
+ * negative errno. */
 int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options *options,
                          struct redis_connection **out) __attribute__((warn_unused_result));
 
 /*
- * Ends the connection for good. Pending commands are told that it is lost, on_lost is not called. `closed` is
- * called from the loop when the memory is gone.
+ * Closes the connection for good. Pending commands fail, on_lost is not called. `closed` is called from the
+ * loop when the memory has been freed.
  */
 void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg), void *arg);
 
-/* Takes the connection into use. Only after on_handshake_done, on the same connection. */
+/* Makes the connection ready. Only after on_handshake_done, on the same connection. */
 void redis_connection_accept(struct redis_connection *c);
 
 /*
- * Gives up the connection, or the attempt, for a reason that is logged: pending commands are told, and the
- * next attempt is prepared. Only after on_handshake_done, on the same connection.
+ * Closes the connection, or ends the attempt, for a reason that is logged: pending commands fail, and a new
+ * attempt is scheduled. Only after on_handshake_done, on the same connection.
  */
 void redis_connection_fail(struct redis_connection *c, const char *why);
 
@@ -98,11 +99,11 @@ bool redis_connection_is_tracking(const struct redis_connection *c);
 uint64_t redis_connection_last_pong_ms(const struct redis_connection *c);
 
 /*
- * Until when the data of this Redis was known to be good, in milliseconds of the boot clock; UINT64_MAX while
- * nothing speaks against it. At a replica that is when it last heard its master; where a server has changed
- * its role, the last heartbeat before. For on_lost: what is cached is as old as that.
+ * Until when the data of this Redis was known to be valid, in milliseconds of the boot clock; UINT64_MAX
+ * while it is. Of a replica that lost its master: the last transfer from the master; of a server whose role
+ * has changed: the heartbeat before. For on_lost: stale limits count from then.
  */
-uint64_t redis_connection_good_ms(const struct redis_connection *c);
+uint64_t redis_connection_valid_until_ms(const struct redis_connection *c);
 
 /*
  * Queues one command as command_begin and command_add (resp.h) make it; it is copied. Everything queued in

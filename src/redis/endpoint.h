@@ -102,7 +102,7 @@ struct redis_sentinels {
 
 struct redis_endpoint {
     enum redis_transport transport;
-    char *host; /* name or address (no brackets); NULL for a local socket, and where Sentinels are asked */
+    char *host; /* name or address (no brackets); NULL for a local socket and with Sentinels */
     int port;
     char *path; /* of the local socket; NULL otherwise */
     int db;

@@ -19,7 +19,7 @@
       "master.")                                                                                            \
     X(redis_command_duration_seconds, histogram, "Time from queueing a Redis command to its reply.")
 
-/* What the server of a connection says it is. */
+/* The role of the server in its reply to ROLE. */
 enum redis_role_kind { REDIS_ROLE_UNKNOWN, REDIS_ROLE_MASTER, REDIS_ROLE_REPLICA, REDIS_ROLE_KINDS };
 
 struct redis_metrics {

@@ -65,7 +65,7 @@ const char *reply_check_hello(const redisReply *reply)
 {
     struct span server = member_of(reply, SPAN("server"));
     if (server.data == NULL)
-        return "the server does not tell what it is";
+        return "HELLO does not name the server";
     if (!span_equal(server, SPAN("redis")))
         return NULL;
     struct span version = member_of(reply, SPAN("version"));
@@ -120,19 +120,19 @@ static struct span info_value(struct span info, struct span name)
     return SPAN_ABSENT;
 }
 
-const char *reply_read_link(const redisReply *reply, int64_t *silent_s)
+const char *reply_read_link(const redisReply *reply, int64_t *last_io_s)
 {
     bool is_text = reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_VERB;
     struct span info = is_text ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
     struct span status = info_value(info, SPAN("master_link_status"));
     if (status.data == NULL)
-        return "INFO tells nothing of its master";
+        return "INFO does not describe the link to its master";
     if (!span_equal(status, SPAN("up")) ||
         span_equal(info_value(info, SPAN("master_sync_in_progress")), SPAN("1")))
         return "its link to the master is down";
-    if (parse_int64(info_value(info, SPAN("master_last_io_seconds_ago")), silent_s) != 0 || *silent_s < 0)
-        return "INFO does not tell when its master was last heard";
-    return *silent_s <= REDIS_MASTER_SILENCE_MAX_S ? NULL : "its master has been silent for too long";
+    if (parse_int64(info_value(info, SPAN("master_last_io_seconds_ago")), last_io_s) != 0 || *last_io_s < 0)
+        return "INFO does not state when its master last sent something";
+    return *last_io_s <= REDIS_MASTER_LAST_IO_MAX_S ? NULL : "its master has been silent for too long";
 }
 
 /* --- SENTINEL --- */

@@ -1,9 +1,7 @@
 /*
- * The replies that a client of Redis reads for itself: to HELLO, ROLE and INFO replication, and those of
- * Sentinels.
+ * Parsers for the replies to HELLO, ROLE, INFO replication, and to the queries of Sentinels.
  *
- * No part of a reply is trusted: whatever a server sends, of any type and length, either is understood or is
- * refused with a reason in our own words.
+ * No part of a reply is trusted: a reply of any type and length is either parsed or rejected with a reason.
  */
 #ifndef REDIS_REPLY_H
 #define REDIS_REPLY_H
@@ -17,8 +15,8 @@
 bool reply_is_denied(const redisReply *error);
 
 /*
- * The reply to HELLO: NULL when this server queues invalidations behind the replies that are older, or why it
- * is not known to. Redis does since 7.0.5; servers of another name (Valkey) came later.
+ * The reply to HELLO. Returns NULL when the server queues invalidations behind older replies, or the reason
+ * against it. Redis does since 7.0.5, servers of another name (Valkey) in every version.
  */
 const char *reply_check_hello(const redisReply *reply);
 
@@ -33,20 +31,20 @@ const char *reply_read_role(const redisReply *reply, struct redis_role *out);
 
 /*
  * A master sends a PING to its replicas every `repl-ping-replica-period` seconds, by default 10. A replica
- * that has heard nothing for longer than this, in seconds, has lost its master, whatever it reports of the
- * link: five seconds more, for a master that is busy.
+ * that has received nothing for longer than this, in seconds, has lost its master, whatever it reports about
+ * the link. Five seconds are added for a busy master.
  */
-enum { REDIS_MASTER_SILENCE_MAX_S = 15 };
+enum { REDIS_MASTER_LAST_IO_MAX_S = 15 };
 
 /*
- * A replica's reply to INFO replication. Returns NULL when it hears its master, and then *silent_s is the
- * time in seconds since the master last sent something, rounded (up to one second off); or why not.
+ * A replica's reply to INFO replication. Returns NULL when the link to its master is up, and *last_io_s is
+ * then the time in seconds since the master last sent something, rounded; or the reason why it is not.
  */
-const char *reply_read_link(const redisReply *reply, int64_t *silent_s);
+const char *reply_read_link(const redisReply *reply, int64_t *last_io_s);
 
 enum { SENTINEL_REPLICAS_MAX = 32 };
 
-/* How long one Sentinel has to be found, to connect and to answer, in milliseconds. */
+/* The timeout of the look-up of a Sentinel, and of its connection and answer, in milliseconds. */
 enum { SENTINEL_TIMEOUT_MS = 500 };
 
 /* The largest answer of a Sentinel that is read: bytes, and elements of an array. */

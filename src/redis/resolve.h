@@ -2,8 +2,8 @@
  * Name look-ups that do not block the loop: hiredis would call getaddrinfo inside connect.
  *
  * getaddrinfo cannot be interrupted, and its own time limits add up to minutes. So each look-up has a
- * detached thread, for which neither the resolver, nor the loop, nor the process waits at its end. libuv's
- * getaddrinfo would keep the loop alive until the thread of its pool returns, and the exit joins the pool.
+ * detached thread, which neither the loop nor the exit of the process waits for. uv_getaddrinfo would keep
+ * the loop alive until it returns, and the exit joins its thread pool.
  */
 #ifndef REDIS_RESOLVE_H
 #define REDIS_RESOLVE_H

@@ -1,15 +1,15 @@
 /*
- * Asking Sentinels, and judging what they name; see sentinel.h.
+ * Queries to Sentinels, and the choice of a server; see sentinel.h.
  *
  * The connection to a Sentinel:
  */
 /* clang-format off */
 /*
- *     PAUSING -> RESOLVING -> ASKING <-> LISTENING
+ *     PAUSING -> RESOLVING -> QUERYING <-> LISTENING
  *        ^           |  ^        |  ^        |
  *        |           v  |        v  |        v
- *        +------- whatever fails goes on at once with the next address (ASKING), then with
- *                 the next Sentinel (RESOLVING); after the last of them there is a pause
+ *        +------- a failure: at once the next address (QUERYING), then the next Sentinel
+ *                 (RESOLVING); after the last of them the pause
  */
 /* clang-format on */
 #include "redis/sentinel.h"
@@ -27,45 +27,45 @@
 enum {
     /* The time in milliseconds after which a replica is tried again while the master stands in for one. */
     STAND_IN_MS = 30000,
-    /* The number of attempts that use one Sentinel's answer. */
+    /* Attempts to connect with one Sentinel's answer, before another Sentinel is queried. */
     ATTEMPTS_PER_SENTINEL = 2,
     /*
-     * The time, in milliseconds, after which a replica is left that does not follow the named master or that
-     * Sentinel calls down, if the stale limit is not shorter: at a failover replicas take a moment to follow.
+     * How long, in milliseconds, a replica may be used that follows another master or that Sentinel reports
+     * as down, unless the stale limit is shorter: in a failover replicas take a moment to follow.
      */
     GRACE_MS = 5000,
-    /* The time, in milliseconds, for which a comparison of two names is used. */
+    /* How long the result of a comparison of two names is kept, in milliseconds. */
     COMPARISON_MS = 10000
 };
 
-enum sentinel_state { PAUSING, RESOLVING, ASKING, LISTENING, CLOSED };
+enum sentinel_state { PAUSING, RESOLVING, QUERYING, LISTENING, CLOSED };
 
 /* The states that may follow each, as a set of bits; see the drawing above. */
 /* clang-format off */
 #define BIT(state) (1U << (state))
 static const unsigned NEXT[] = {
     [PAUSING] = BIT(RESOLVING) | BIT(CLOSED),
-    [RESOLVING] = BIT(RESOLVING) | BIT(ASKING) | BIT(PAUSING) | BIT(CLOSED),
-    [ASKING] = BIT(LISTENING) | BIT(ASKING) | BIT(RESOLVING) | BIT(PAUSING) | BIT(CLOSED),
-    [LISTENING] = BIT(ASKING) | BIT(RESOLVING) | BIT(PAUSING) | BIT(CLOSED),
+    [RESOLVING] = BIT(RESOLVING) | BIT(QUERYING) | BIT(PAUSING) | BIT(CLOSED),
+    [QUERYING] = BIT(LISTENING) | BIT(QUERYING) | BIT(RESOLVING) | BIT(PAUSING) | BIT(CLOSED),
+    [LISTENING] = BIT(QUERYING) | BIT(RESOLVING) | BIT(PAUSING) | BIT(CLOSED),
     [CLOSED] = 0,
 };
 #undef BIT
 /* clang-format on */
 
-/* One look-up per Sentinel: a slow one must not hold up those of the others. */
+/* One look-up per Sentinel, so that a slow one does not delay the others. */
 struct lookup {
     struct sentinel *sentinel;
     struct resolver resolver;
     int next;  /* of its addresses, to be tried */
-    bool late; /* it ended after its attempt */
+    bool late; /* it ended after its attempt had failed */
 };
 
-/* Whether two addresses lead to the same place, where they have to be looked up. */
+/* Whether two names have a common address. */
 struct comparison {
     struct resolver side[2];
     struct redis_address of[2];
-    int owed; /* look-ups that have not ended */
+    int lookups_due; /* look-ups that have not ended */
     bool equal;
     uint64_t made_ms; /* by the boot clock; 0: never */
 };
@@ -76,12 +76,12 @@ struct sentinel {
 
     /* The connection to a Sentinel. */
     enum sentinel_state state;
-    int current;                /* the Sentinel that is, or will be, asked */
+    int current;                /* the Sentinel that is, or will be, queried */
     int unanswered;             /* Sentinels in a row that had no answer */
-    bool silent;                /* none had an answer the last time that all were asked */
+    bool unreachable;           /* none had an answer the last time that all were asked */
     struct log_reasons reasons; /* since one had an answer */
     uv_timer_t timer;
-    struct redis_socket *socket;                    /* NULL but in ASKING and LISTENING */
+    struct redis_socket *socket;                    /* NULL but in QUERYING and LISTENING */
     bool hello_answered, subscribing, master_known; /* of this connection */
     bool counted;                                   /* it is in the metric */
     struct sentinel_answer answer;
@@ -92,16 +92,16 @@ struct sentinel {
     struct redis_endpoint endpoint;            /* borrows `place` */
     struct redis_address place;
     struct redis_address master; /* the master that Sentinel names */
-    bool at_master;              /* the place is the master's, if only for want of a replica */
+    bool at_master;              /* the place is the master's, also in place of a replica */
     struct comparison masters;   /* that one, and the one that the replica follows */
     unsigned first_replica;      /* the choice begins with this one */
     unsigned failures;           /* attempts in a row that failed */
     uint64_t ready_ms;           /* since when it is in use, by the monotonic clock */
     /* By the boot clock; 0: not so. */
-    uint64_t agreed_ms;  /* when Sentinel last named this master, or the replica was last seen to follow it */
-    uint64_t doubted_ms; /* since when the replica follows another master, or it is not known which */
-    uint64_t down_ms;    /* since when Sentinel calls the replica down */
-    uint64_t moved_ms;   /* until when the Redis was the right one, where Sentinel now names another */
+    uint64_t agreed_ms;   /* when Sentinel last named this master, or the replica last followed it */
+    uint64_t mismatch_ms; /* since when the replica follows another or an unknown master */
+    uint64_t down_ms;     /* since when Sentinel reports the replica as down */
+    uint64_t moved_ms;    /* until when the Redis was the right one, where Sentinel now names another */
 
     void (*closed)(void *arg);
     void *closed_arg;
@@ -201,8 +201,8 @@ static void on_compared(void *arg, const char *error)
 {
     struct comparison *m = &((struct sentinel *)arg)->masters;
     (void)error; /* then there are no addresses */
-    assert(m->owed > 0);
-    if (--m->owed > 0)
+    assert(m->lookups_due > 0);
+    if (--m->lookups_due > 0)
         return;
     m->equal = share_address(&m->side[0], &m->side[1]);
     m->made_ms = clock_boot_ms();
@@ -214,13 +214,13 @@ static void look_up_both(struct sentinel *s, const struct redis_address *named,
     struct comparison *m = &s->masters;
     m->of[0] = *named;
     m->of[1] = *followed;
-    m->owed = 1;
+    m->lookups_due = 1;
     for (int i = 0; i < 2; i++) {
         m->side[i].count = 0;
         if (resolver_take_numeric(&m->side[i], m->of[i].host))
             continue;
         if (resolver_start(&m->side[i], s->loop, m->of[i].host, on_compared, s) == 0)
-            m->owed++;
+            m->lookups_due++;
     }
     on_compared(s, NULL);
 }
@@ -238,7 +238,7 @@ static enum comparison_result compare(struct sentinel *s, const struct redis_add
         return SAME;
     bool begun = address_equal(named, &m->of[0]) && address_equal(followed, &m->of[1]);
     bool fresh = begun && m->made_ms != 0 && clock_boot_ms() - m->made_ms < COMPARISON_MS;
-    if (!fresh && m->owed == 0) {
+    if (!fresh && m->lookups_due == 0) {
         m->made_ms = begun ? m->made_ms : 0;
         look_up_both(s, named, followed);
         begun = true;
@@ -248,7 +248,8 @@ static enum comparison_result compare(struct sentinel *s, const struct redis_add
     return m->equal ? SAME : DIFFERENT;
 }
 
-const char *sentinel_check_replica(struct sentinel *s, const struct redis_address *master, uint64_t asked_ms)
+const char *sentinel_check_replica(struct sentinel *s, const struct redis_address *master,
+                                   uint64_t role_sent_ms)
 {
     uint64_t limit = s->options.stale_limit_ms;
     uint64_t grace = limit < GRACE_MS ? limit : GRACE_MS;
@@ -258,14 +259,14 @@ const char *sentinel_check_replica(struct sentinel *s, const struct redis_addres
         return "Sentinel calls it down";
     enum comparison_result result = compare(s, &s->master, master);
     if (result == SAME) {
-        s->agreed_ms = asked_ms;
-        s->doubted_ms = 0;
+        s->agreed_ms = role_sent_ms;
+        s->mismatch_ms = 0;
         return NULL;
     }
     bool agreed = s->agreed_ms != 0;
-    if (s->doubted_ms == 0)
-        s->doubted_ms = agreed ? s->agreed_ms : asked_ms;
-    if ((agreed || result == NOT_KNOWN_YET) && clock_boot_ms() - s->doubted_ms < grace)
+    if (s->mismatch_ms == 0)
+        s->mismatch_ms = agreed ? s->agreed_ms : role_sent_ms;
+    if ((agreed || result == NOT_KNOWN_YET) && clock_boot_ms() - s->mismatch_ms < grace)
         return NULL;
     return "it follows another master than Sentinel names";
 }
@@ -275,8 +276,8 @@ uint64_t sentinel_trusted_until_ms(const struct sentinel *s)
     uint64_t until = UINT64_MAX;
     if (s->moved_ms != 0)
         until = s->moved_ms;
-    if (s->doubted_ms != 0 && s->doubted_ms < until)
-        until = s->doubted_ms;
+    if (s->mismatch_ms != 0 && s->mismatch_ms < until)
+        until = s->mismatch_ms;
     return until;
 }
 
@@ -304,7 +305,7 @@ static void enter(struct sentinel *s, enum sentinel_state next)
         start_timer(s, SENTINEL_TIMEOUT_MS);
         resolve(s);
         break;
-    case ASKING:
+    case QUERYING:
         start_timer(s, SENTINEL_TIMEOUT_MS);
         break;
     case CLOSED:
@@ -325,7 +326,7 @@ static void drop_socket(struct sentinel *s)
 
 static void connect_next(struct sentinel *s);
 
-/* Goes on with the next address of this Sentinel, or with the next Sentinel; false when all were asked. */
+/* Tries the next address of this Sentinel, or the next Sentinel; false when all have been tried. */
 static bool try_next(struct sentinel *s)
 {
     struct lookup *l = &s->lookup[s->current];
@@ -354,18 +355,18 @@ static void log_failure(const struct sentinel *s, enum log_level level, const ch
     log_end(&line);
 }
 
-static void report_silence(struct sentinel *s, struct span name, const char *why)
+static void report_unreachable(struct sentinel *s, struct span name, const char *why)
 {
     if (log_reason_is_due(&s->reasons, why, clock_now_ms()))
-        log_failure(s, LOG_WARN, "no sentinel can say where redis is", name, why);
-    s->silent = true;
+        log_failure(s, LOG_WARN, "no sentinel has the address of redis", name, why);
+    s->unreachable = true;
     if (s->found != WANTED)
         return;
     s->found = NOT_IN_USE;
     s->options.on_not_found(s->options.arg, why);
 }
 
-/* This Sentinel has no answer. Goes on with the next one. */
+/* The current Sentinel has failed: tries the next one. */
 static void fail(struct sentinel *s, const char *why)
 {
     struct redis_endpoint sentinel = redis_endpoint_sentinel(s->options.endpoint, s->current);
@@ -374,7 +375,7 @@ static void fail(struct sentinel *s, const char *why)
     redis_endpoint_describe(&sentinel, &name);
     log_failure(s, LOG_DEBUG, "sentinel has no answer", buf_span(&name), why);
     if (!try_next(s))
-        report_silence(s, buf_span(&name), why);
+        report_unreachable(s, buf_span(&name), why);
     buf_fini(&name);
 }
 
@@ -413,11 +414,11 @@ static void on_connected(void *arg)
     send_off(s, &commands);
 }
 
-/* Asks again, on a connection that listens. */
-static void ask(struct sentinel *s)
+/* Repeats the query, in LISTENING. */
+static void query(struct sentinel *s)
 {
     struct buf commands = BUF_INIT;
-    enter(s, ASKING);
+    enter(s, QUERYING);
     add_query(s, &commands);
     send_off(s, &commands);
 }
@@ -427,9 +428,9 @@ static void on_answered(struct sentinel *s)
     if (!s->counted)
         metric_add(&s->options.metrics->sentinels_connected, 1);
     s->counted = true;
-    if (s->silent)
+    if (s->unreachable)
         log_text(LOG_INFO, "sentinel answers again", "client", s->options.client_name);
-    s->silent = false;
+    s->unreachable = false;
     s->reasons = (struct log_reasons){0};
     s->unanswered = 0;
     enter(s, LISTENING);
@@ -455,13 +456,13 @@ static void take_reply(struct sentinel *s, const redisReply *reply)
         on_answered(s);
 }
 
-/* A subscription is confirmed by a push, so an error in its place is its own: then nothing is published. */
+/* A subscription is confirmed by a push, so an error reply in its place means that it was refused. */
 static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
 {
     struct sentinel *s = arg;
     bool error = reply->type == REDIS_REPLY_ERROR;
     (void)read_ns;
-    if (s->state != ASKING)
+    if (s->state != QUERYING)
         fail(s, error ? reply->str : "a reply without a command");
     else if (!s->hello_answered && error)
         fail(s, reply->str);
@@ -473,7 +474,7 @@ static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
         take_reply(s, reply);
 }
 
-/* "subscribe" confirms; whatever is published is a reason to ask, once for all the elements of the push. */
+/* "subscribe" confirms the subscription; a message causes one query, whatever it says. */
 static void on_push(void *arg, struct span kind, const redisReply *element)
 {
     struct sentinel *s = arg;
@@ -481,7 +482,7 @@ static void on_push(void *arg, struct span kind, const redisReply *element)
     if (span_equal(kind, SPAN("subscribe")))
         s->subscribing = false;
     else if (span_equal(kind, SPAN("message")) && s->state == LISTENING)
-        ask(s);
+        query(s);
 }
 
 static void on_failed(void *arg, const char *why)
@@ -497,7 +498,7 @@ static void connect_next(struct sentinel *s)
     struct redis_endpoint sentinel = redis_endpoint_sentinel(s->options.endpoint, s->current);
     struct lookup *l = &s->lookup[s->current];
     const char *address = l->resolver.address[l->next++];
-    enter(s, ASKING);
+    enter(s, QUERYING);
     s->hello_answered = false;
     s->subscribing = true;
     int err = redis_socket_open(s->loop, &sentinel, s->options.tls, address, &events, &s->socket);
@@ -531,7 +532,7 @@ static void resolve(struct sentinel *s)
         connect_next(s);
         return;
     }
-    if (resolver_busy(&l->resolver)) /* with a look-up that outlived its attempt; this one waits for it */
+    if (resolver_busy(&l->resolver)) /* waits for the look-up of an earlier attempt */
         return;
     l->resolver.count = 0;
     int err = resolver_start(&l->resolver, s->loop, host, on_resolved, l);
@@ -549,11 +550,11 @@ static void on_timer(uv_timer_t *timer)
     case RESOLVING:
         fail(s, "its name was not resolved in time");
         break;
-    case ASKING:
+    case QUERYING:
         fail(s, "no answer in time");
         break;
     case LISTENING:
-        ask(s);
+        query(s);
         break;
     case CLOSED:
         break;
@@ -582,12 +583,12 @@ void sentinel_discover(struct sentinel *s)
     if (s->state == PAUSING)
         enter(s, RESOLVING);
     else if (s->state == LISTENING)
-        ask(s);
+        query(s);
 }
 
 static void reset_trust(struct sentinel *s)
 {
-    s->doubted_ms = s->down_ms = s->moved_ms = 0;
+    s->mismatch_ms = s->down_ms = s->moved_ms = 0;
     if (!s->at_master)
         s->agreed_ms = 0;
 }

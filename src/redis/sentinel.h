@@ -1,15 +1,15 @@
 /*
  * Discovery: finds the Redis that Sentinels name, and follows it.
  *
- * One connection to one of the Sentinels, whichever answers. The Sentinel publishes failovers, and is asked
- * every second all the same: what is published can be lost. A Sentinel that refuses, is silent or has no
- * answer is left for the next one; the one that answered last is asked first.
+ * One connection to one of the Sentinels. It subscribes to failovers, and also queries every second, since
+ * published messages can be lost. After an error, a timeout or a reply without a master the next Sentinel is
+ * tried; the one that answered last is tried first.
  *
- * When the master that is named is not the one in use, the owner is told at once: a stalled old master goes
- * on with its past when it wakes. For a replica, its own ROLE tells which master it follows: the replica of a
- * deposed master is to be left too (sentinel_check_replica).
+ * When Sentinel names another master than the one in use, on_moved is called at once: an old master that was
+ * stalled would serve old data when it continues. For a replica, its ROLE names the master that it follows: a
+ * replica of the old master is left too (sentinel_check_replica).
  *
- * All of it happens on the loop's thread.
+ * Everything happens on the loop's thread.
  */
 #ifndef REDIS_SENTINEL_H
 #define REDIS_SENTINEL_H
@@ -23,7 +23,7 @@
 struct sentinel;
 struct ssl_ctx_st;
 
-/* How often a Sentinel is asked, in milliseconds. */
+/* The interval of queries to a Sentinel, in milliseconds. */
 enum { SENTINEL_INTERVAL_MS = 1000 };
 
 struct sentinel_options {
@@ -32,33 +32,32 @@ struct sentinel_options {
     const char *client_name;
     struct redis_metrics *metrics;
     uint64_t stale_limit_ms; /* how long a replica may be used that follows another master */
-    unsigned seed;           /* decides with which replica the choice begins */
+    unsigned seed;           /* selects the first replica to be used */
     /* This is where to connect to; borrowed until the next discovery. */
     void (*on_found)(void *arg, const struct redis_endpoint *endpoint);
-    /* All Sentinels were asked in turn, and none has an answer; `why` is borrowed until the function returns.
-     */
+    /* No Sentinel has given an address; `why` is borrowed until the function returns. */
     void (*on_not_found)(void *arg, const char *why);
-    /* Another Redis is to be used than the one that was found: a new discovery is due. */
+    /* Sentinel names another Redis than the one that was found: call sentinel_discover again. */
     void (*on_moved)(void *arg);
     void *arg;
 };
 
-/* Does nothing before a discovery. Owned by the caller (sentinel_close). Returns 0 or -ENOMEM. */
+/* Starts nothing before sentinel_discover. Owned by the caller (sentinel_close). Returns 0 or -ENOMEM. */
 int sentinel_new(uv_loop_t *loop, const struct sentinel_options *options, struct sentinel **out)
     __attribute__((warn_unused_result));
 
-/* No event comes after this; `closed` is called from the loop when the memory is gone. */
+/* No callback follows but `closed`, from the loop, when the memory has been freed. */
 void sentinel_close(struct sentinel *s, void (*closed)(void *arg), void *arg);
 
-/* Asks: on_found or on_not_found comes, the latter perhaps before this returns. */
+/* Starts a discovery, which ends with on_found or on_not_found (the latter perhaps before this returns). */
 void sentinel_discover(struct sentinel *s);
 
-/* What has become of the Redis that was found. */
+/* The state of the connection to the Redis that was found. */
 enum sentinel_report {
     SENTINEL_REPORT_CONNECTED, /* the handshake begins */
     SENTINEL_REPORT_READY,     /* it is in use */
-    SENTINEL_REPORT_LOST,      /* it is no longer */
-    SENTINEL_REPORT_FAILED /* it could not be taken into use; another Sentinel is asked after two of these */
+    SENTINEL_REPORT_LOST,      /* the connection was lost */
+    SENTINEL_REPORT_FAILED     /* the attempt failed; after two of these another Sentinel is queried */
 };
 void sentinel_report(struct sentinel *s, enum sentinel_report report);
 
@@ -66,14 +65,15 @@ void sentinel_report(struct sentinel *s, enum sentinel_report report);
 enum redis_role_kind sentinel_wanted_role(const struct sentinel *s);
 
 /*
- * Whether a replica that was found may be used: `master` is the one that it said to follow in reply to a ROLE
- * sent at `asked_ms` by the boot clock (clock.h). Returns NULL, or why not.
+ * Checks whether a replica that was found may be used: `master` is its master in the reply to a ROLE that was
+ * sent at `role_sent_ms` by the boot clock (clock.h). Returns NULL, or the reason against it.
  */
-const char *sentinel_check_replica(struct sentinel *s, const struct redis_address *master, uint64_t asked_ms);
+const char *sentinel_check_replica(struct sentinel *s, const struct redis_address *master,
+                                   uint64_t role_sent_ms);
 
 /*
  * Until when the Redis that was found is known to have been the right one, in milliseconds of the boot clock;
- * UINT64_MAX while nothing speaks against it.
+ * UINT64_MAX while it is.
  */
 uint64_t sentinel_trusted_until_ms(const struct sentinel *s);
 

@@ -72,7 +72,7 @@ static int pending_error(const struct redis_socket *s)
     return getsockopt(s->context->fd, SOL_SOCKET, SO_ERROR, &err, &len) == 0 ? err : errno;
 }
 
-/* The first writable event tells how connect() ended. */
+/* The first writable event means that connect() has ended. */
 static bool finish_connecting(struct redis_socket *s)
 {
     int err = pending_error(s);
@@ -144,7 +144,7 @@ static bool read_available(struct redis_socket *s)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct redis_socket *s = poll->data;
-    if (status != 0) { /* libuv calls every error EBADF; Redis may have said why before it reset */
+    if (status != 0) { /* libuv reports every error as EBADF; an error reply may be in the socket */
         if (s->connected && !read_available(s))
             return;
         int err = pending_error(s);

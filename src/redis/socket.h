@@ -1,12 +1,12 @@
 /*
- * One attempt at a connection: a non-blocking hiredis context, polled by the loop.
+ * One connection attempt: a non-blocking hiredis context, polled by the loop.
  *
  * hiredis opens, reads and writes the socket, with TLS or without. Commands are encoded and replies parsed by
- * resp.h: the allocations of hiredis for each of them were a third of the cost of an uncached request, and
- * its reader has no bound on what it keeps.
+ * resp.h: the allocations of hiredis for each were a third of the cost of an uncached request, and its reader
+ * does not bound its memory.
  *
- * A socket lives from the first SYN to the loss of the connection. Each attempt has a new one, so that
- * nothing of an old connection (half a reply, a queued command) can reach a new one.
+ * Each attempt has a new socket, so that nothing of an old connection (half a reply, a queued command)
+ * reaches a new one.
  */
 #ifndef REDIS_SOCKET_H
 #define REDIS_SOCKET_H

@@ -219,36 +219,22 @@ static char *installed(const char *name)
     return path;
 }
 
-static void expect_of(const char *name, const char *threads, bool expected)
-{
-    char *path = installed(name);
-    expect(path, threads, SLOW, expected);
-    free(path);
-}
+#define EARLY_REPLIES_CASE(test, name, threads, early) \
+    TEST_CASE(test)                                    \
+    {                                                  \
+        char *path = installed(name);                  \
+        expect(path, threads, SLOW, early);            \
+        free(path);                                    \
+    }
+
+EARLY_REPLIES_CASE(redis_8_without_threads_replies_after_the_iteration, "redis8-server", "1", false)
+EARLY_REPLIES_CASE(valkey_without_threads_replies_after_the_iteration, "valkey-server", "1", false)
+EARLY_REPLIES_CASE(redis_8_with_threads_may_reply_early, "redis8-server", "4", true)
+EARLY_REPLIES_CASE(valkey_with_threads_may_reply_early, "valkey-server", "4", true)
 
 TEST_CASE(system_redis_replies_after_the_iteration)
 {
     expect("redis-server", "1", SLOW, false);
-}
-
-TEST_CASE(redis_8_without_threads_replies_after_the_iteration)
-{
-    expect_of("redis8-server", "1", false);
-}
-
-TEST_CASE(valkey_without_threads_replies_after_the_iteration)
-{
-    expect_of("valkey-server", "1", false);
-}
-
-TEST_CASE(redis_8_with_threads_may_reply_early)
-{
-    expect_of("redis8-server", "4", true);
-}
-
-TEST_CASE(valkey_with_threads_may_reply_early)
-{
-    expect_of("valkey-server", "4", true);
 }
 
 TEST_CASE(any_redis_replies_early_while_a_script_is_busy)

@@ -23,21 +23,35 @@
 
 /* ---- the command line ---- */
 
-struct number_option {
+enum option_kind {
+    OPTION_NUMBER,
+    OPTION_TEXT,
+    OPTION_FLAG,
+    OPTION_SEED,
+    OPTION_FAULTS,
+    OPTION_EXPECT,
+    OPTION_HELP
+};
+
+/* Each option with what it sets: the member of struct options at `offset`. */
+struct option_spec {
     const char *name;
+    enum option_kind kind;
     size_t offset;
-    int initial;
-    int least;
-    int most;
+    int initial, least, most; /* of a number */
     const char *help;
 };
 
-#define NUMBER(name, field, initial, least, most, help)                   \
-    {                                                                     \
-        name, offsetof(struct options, field), initial, least, most, help \
+#define NUMBER(name, field, initial, least, most, help)                                  \
+    {                                                                                    \
+        name, OPTION_NUMBER, offsetof(struct options, field), initial, least, most, help \
+    }
+#define OTHER(name, kind, field, help)                             \
+    {                                                              \
+        name, kind, offsetof(struct options, field), 0, 0, 0, help \
     }
 
-static const struct number_option numbers[] = {
+static const struct option_spec specs[] = {
     NUMBER("seconds", seconds, 10, 1, 86400, "how long faults are caused"),
     NUMBER("workers", workers, 2, 1, 64, "threads of channeld"),
     NUMBER("writers", writers, 2, 1, WRITERS_MAX, "threads that change Redis"),
@@ -54,62 +68,35 @@ static const struct number_option numbers[] = {
            "sabotage: a proxy in front of channeld whose responses are up to that old"),
     NUMBER("drop-changes", drop, 0, 0, INT_MAX,
            "sabotage: one in so many changes is recorded, but not written"),
+    OTHER("seed", OPTION_SEED, seed, "of all random choices (1)"),
+    OTHER("cache-size", OPTION_TEXT, cache_size, "CHANNELD_CACHE_SIZE (channeld's default)"),
+    OTHER("redis-server", OPTION_TEXT, redis_server, "the server's program (redis-server)"),
+    OTHER("redis-args", OPTION_TEXT, redis_args, "further arguments of it, separated by spaces"),
+    OTHER("faults", OPTION_FAULTS, faults, "none, all, quick, or some of the following (all):"),
+    OTHER("verbose", OPTION_FLAG, verbose, "print a line per second"),
+    OTHER("torn-writes", OPTION_FLAG, torn_writes, "sabotage: write each card in two halves"),
+    OTHER("ignore-invalidations", OPTION_FLAG, ignore_invalidations,
+          "sabotage: CHANNELD_TEST_IGNORE_INVALIDATIONS=1"),
+    OTHER("expect-violations", OPTION_EXPECT, expect_violations,
+          "[=KINDS] succeed if and only if there are some (of all these kinds)"),
+    OTHER("help", OPTION_HELP, verbose, "print this"),
 };
 
-enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
-
-enum flag {
-    FLAG_SEED = 1000,
-    FLAG_FAULTS,
-    FLAG_CACHE,
-    FLAG_REDIS,
-    FLAG_REDIS_ARGS,
-    FLAG_TORN_WRITES,
-    FLAG_IGNORE,
-    FLAG_EXPECT,
-    FLAG_VERBOSE,
-    FLAG_HELP
-};
-
-static const struct option flags[] = {
-    {"seed", required_argument, NULL, FLAG_SEED},
-    {"faults", required_argument, NULL, FLAG_FAULTS},
-    {"cache-size", required_argument, NULL, FLAG_CACHE},
-    {"redis-server", required_argument, NULL, FLAG_REDIS},
-    {"redis-args", required_argument, NULL, FLAG_REDIS_ARGS},
-    {"torn-writes", no_argument, NULL, FLAG_TORN_WRITES},
-    {"ignore-invalidations", no_argument, NULL, FLAG_IGNORE},
-    {"expect-violations", optional_argument, NULL, FLAG_EXPECT},
-    {"verbose", no_argument, NULL, FLAG_VERBOSE},
-    {"help", no_argument, NULL, FLAG_HELP},
-};
-
-enum { FLAGS = sizeof flags / sizeof flags[0] };
-
-static int *options_number(struct options *options, const struct number_option *number)
-{
-    return (int *)(void *)((char *)options + number->offset);
-}
+enum { OPTIONS = sizeof specs / sizeof specs[0] };
 
 static void options_help(void)
 {
     printf("usage: coherence [OPTION]...\n"
            "Sends requests to channeld while Redis changes and fails, and checks that no response is too "
            "old.\n\n");
-    for (size_t i = 0; i < NUMBERS; i++)
-        printf("  --%-22s %s (%d)\n", numbers[i].name, numbers[i].help, numbers[i].initial);
-    printf("  --%-22s %s\n", "seed", "of all random choices (1)");
-    printf("  --%-22s %s\n", "cache-size", "CHANNELD_CACHE_SIZE (channeld's default)");
-    printf("  --%-22s %s\n", "redis-server", "the server's program (redis-server)");
-    printf("  --%-22s %s\n", "redis-args", "further arguments of it, separated by spaces");
-    printf("  --%-22s %s", "faults", "none, all, quick, or some of:");
-    for (int i = 0; i < FAULT_KINDS; i++)
-        printf("%s%s", i == 0 ? " " : ",", fault_name((enum fault_kind)i));
-    printf(" (all)\n"
-           "  --%-22s %s\n  --%-22s %s\n  --%-22s %s\n  --%-22s %s\n",
-           "verbose", "print a line per second", "torn-writes", "sabotage: write each card in two halves",
-           "ignore-invalidations", "sabotage: CHANNELD_TEST_IGNORE_INVALIDATIONS=1",
-           "expect-violations[=KINDS]", "succeed if and only if there are some (of all these kinds)");
+    for (size_t i = 0; i < OPTIONS; i++) {
+        printf("  --%-22s %s", specs[i].name, specs[i].help);
+        if (specs[i].kind == OPTION_NUMBER)
+            printf(" (%d)", specs[i].initial);
+        for (int k = 0; specs[i].kind == OPTION_FAULTS && k < FAULT_KINDS; k++)
+            printf("%s%s", k == 0 ? " " : ",", fault_name((enum fault_kind)k));
+        printf("\n");
+    }
 }
 
 _Noreturn static void options_refuse(const char *name, const char *value)
@@ -155,66 +142,56 @@ static void options_choose_faults(struct options *options, const char *list)
         options_refuse("faults", list);
 }
 
-static void options_take_flag(struct options *options, int flag)
+static void options_set(struct options *options, const struct option_spec *spec, const char *value)
 {
-    switch (flag) {
-    case FLAG_SEED:
-        options->seed = (uint64_t)options_parse("seed", optarg, 0, LLONG_MAX);
+    void *field = (char *)options + spec->offset;
+    switch (spec->kind) {
+    case OPTION_NUMBER:
+        *(int *)field = (int)options_parse(spec->name, value, spec->least, spec->most);
         break;
-    case FLAG_FAULTS:
-        options_choose_faults(options, optarg);
+    case OPTION_TEXT:
+        *(const char **)field = value;
         break;
-    case FLAG_CACHE:
-        options->cache_size = optarg;
+    case OPTION_SEED:
+        options->seed = (uint64_t)options_parse(spec->name, value, 0, LLONG_MAX);
         break;
-    case FLAG_REDIS:
-        options->redis_server = optarg;
+    case OPTION_FAULTS:
+        options_choose_faults(options, value);
         break;
-    case FLAG_REDIS_ARGS:
-        options->redis_args = optarg;
-        break;
-    case FLAG_TORN_WRITES:
-        options->torn_writes = true;
-        break;
-    case FLAG_IGNORE:
-        options->ignore_invalidations = true;
-        break;
-    case FLAG_EXPECT:
+    case OPTION_EXPECT:
+        options->expected = value;
         options->expect_violations = true;
-        options->expected = optarg;
         break;
-    case FLAG_VERBOSE:
-        options->verbose = true;
+    case OPTION_FLAG:
+        *(bool *)field = true;
         break;
-    case FLAG_HELP:
+    case OPTION_HELP:
         options_help();
         exit(0);
-    default:
-        (void)fprintf(stderr, "coherence: see --help\n");
-        exit(2);
     }
 }
 
 static void options_read(struct options *options, int argc, char **argv)
 {
-    struct option known[NUMBERS + FLAGS + 1];
+    struct option known[OPTIONS + 1];
     memset(known, 0, sizeof known);
     memset(options, 0, sizeof *options);
-    for (int i = 0; i < NUMBERS; i++) {
-        known[i] = (struct option){numbers[i].name, required_argument, NULL, i};
-        *options_number(options, &numbers[i]) = numbers[i].initial;
+    for (int i = 0; i < OPTIONS; i++) {
+        bool alone = specs[i].kind == OPTION_FLAG || specs[i].kind == OPTION_HELP;
+        int argument = alone ? no_argument : required_argument;
+        known[i] = (struct option){specs[i].name,
+                                   specs[i].kind == OPTION_EXPECT ? optional_argument : argument, NULL, i};
+        if (specs[i].kind == OPTION_NUMBER)
+            *(int *)(void *)((char *)options + specs[i].offset) = specs[i].initial;
     }
-    memcpy(known + NUMBERS, flags, sizeof flags);
     options->seed = 1;
     options_choose_faults(options, "all");
-    for (int flag; (flag = getopt_long(argc, argv, "", known, NULL)) != -1;) {
-        if (flag < 0 || flag >= NUMBERS) {
-            options_take_flag(options, flag);
-            continue;
+    for (int n; (n = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        if (n == '?') {
+            (void)fprintf(stderr, "coherence: see --help\n");
+            exit(2);
         }
-        const struct number_option *number = &numbers[flag];
-        *options_number(options, number) =
-            (int)options_parse(number->name, optarg, number->least, number->most);
+        options_set(options, &specs[n], optarg);
     }
     if (optind < argc) {
         (void)fprintf(stderr, "coherence: unexpected argument %s\n", argv[optind]);

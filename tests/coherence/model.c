@@ -259,24 +259,27 @@ int model_fixed_score(int channel)
     return model_section(channel) == SECTION_FROZEN ? channel : 10000 + channel;
 }
 
+/* Every history of the model, one after the other; NULL behind the last. */
+static struct history *model_history(struct model *model, int n)
+{
+    struct history *const of_channels[] = {model->card, model->member, model->link};
+    if (n < 3 * model->channels)
+        return &of_channels[n % 3][n / 3];
+    return n < 3 * model->channels + MODEL_KEYS ? &model->key[n - 3 * model->channels] : NULL;
+}
+
+/* All histories, but those of keys, have the same value for what is not there. */
+_Static_assert(CARD_ABSENT == MEMBER_ABSENT && CARD_ABSENT == LINK_FREE, "one value");
+
 void model_issue_loss(struct model *model, int64_t now)
 {
-    for (int i = 0; i < model->channels; i++) {
-        (void)history_issue(&model->card[i], CARD_ABSENT, now);
-        (void)history_issue(&model->member[i], MEMBER_ABSENT, now);
-        (void)history_issue(&model->link[i], LINK_FREE, now);
-    }
-    for (int k = 0; k < MODEL_KEYS; k++)
-        (void)history_issue(&model->key[k], KEY_REVOKED, now);
+    for (int n = 0; model_history(model, n) != NULL; n++)
+        (void)history_issue(model_history(model, n), n < 3 * model->channels ? CARD_ABSENT : KEY_REVOKED,
+                            now);
 }
 
 void model_acknowledge_loss(struct model *model, int64_t now)
 {
-    for (int i = 0; i < model->channels; i++) {
-        history_acknowledge(&model->card[i], model->card[i].newest, now);
-        history_acknowledge(&model->member[i], model->member[i].newest, now);
-        history_acknowledge(&model->link[i], model->link[i].newest, now);
-    }
-    for (int k = 0; k < MODEL_KEYS; k++)
-        history_acknowledge(&model->key[k], model->key[k].newest, now);
+    for (int n = 0; model_history(model, n) != NULL; n++)
+        history_acknowledge(model_history(model, n), model_history(model, n)->newest, now);
 }

@@ -16,7 +16,7 @@
 #include "support/http.h"
 #include "support/net.h"
 
-enum { SLOTS = 8192, BUFFER_SIZE = 64 * 1024, CONNECTIONS_MAX = 4096 };
+enum { SLOTS = 8192, POLL_MS = 100, CONNECTIONS_MAX = 4096 };
 
 /* A cached response; one to another request with the same hash may replace it. */
 struct entry {
@@ -42,12 +42,8 @@ struct stale_proxy {
 /* A client's connection and the one to channeld that belongs to it. */
 struct session {
     struct stale_proxy *proxy;
-    int client;
-    int origin;
-    size_t request_length;
-    char request[BUFFER_SIZE];
-    size_t response_length;
-    char response[BUFFER_SIZE];
+    struct http_conn client;
+    struct http_conn origin;
 };
 
 static struct entry *proxy_entry(struct stale_proxy *proxy, const char *request, size_t length)
@@ -66,106 +62,92 @@ static char *proxy_copy(const char *data, size_t length)
     return memcpy(copy, data, length);
 }
 
-/* Copies a cached response into session->response, unless it is too old. */
-static bool session_lookup(struct session *session, size_t length)
+/* A copy of the cached response, owned; NULL when there is none or it is too old. */
+static char *proxy_lookup(struct stale_proxy *proxy, const char *request, size_t length,
+                          size_t *response_length)
 {
-    struct stale_proxy *proxy = session->proxy;
+    char *response = NULL;
     (void)pthread_mutex_lock(&proxy->lock);
-    const struct entry *entry = proxy_entry(proxy, session->request, length);
-    bool hit = entry->request != NULL && entry->request_length == length &&
-               memcmp(entry->request, session->request, length) == 0 &&
-               clock_now() - entry->forwarded < proxy->max_age_ns;
-    if (hit) {
-        memcpy(session->response, entry->response, entry->response_length);
-        session->response_length = entry->response_length;
+    const struct entry *entry = proxy_entry(proxy, request, length);
+    if (entry->request != NULL && entry->request_length == length &&
+        memcmp(entry->request, request, length) == 0 && clock_now() - entry->forwarded < proxy->max_age_ns) {
+        *response_length = entry->response_length;
+        response = proxy_copy(entry->response, entry->response_length);
     }
     (void)pthread_mutex_unlock(&proxy->lock);
-    return hit;
+    return response;
 }
 
-static void session_store(struct session *session, size_t length, int64_t forwarded)
+/* Takes the request and the response over. */
+static void proxy_store(struct stale_proxy *proxy, const struct entry *new)
 {
-    struct stale_proxy *proxy = session->proxy;
     (void)pthread_mutex_lock(&proxy->lock);
-    struct entry *entry = proxy_entry(proxy, session->request, length);
+    struct entry *entry = proxy_entry(proxy, new->request, new->request_length);
     free(entry->request);
     free(entry->response);
-    entry->request = proxy_copy(session->request, length);
-    entry->request_length = length; /* ANALYZER(malloc-leak): the proxy owns its entries */
-    entry->response = proxy_copy(session->response, session->response_length);
-    entry->response_length = session->response_length; /* ANALYZER(malloc-leak): as above */
-    entry->forwarded = forwarded;
+    *entry = *new;
     (void)pthread_mutex_unlock(&proxy->lock);
 }
 
-static bool send_all(int fd, const char *data, size_t length)
+/* Waits until something has been received; false at the end of the connection. */
+static bool session_receive(struct http_conn *conn)
 {
-    while (length > 0) {
-        ssize_t n = send(fd, data, length, MSG_NOSIGNAL);
-        if (n <= 0)
-            return false;
-        data += n;
-        length -= (size_t)n;
-    }
-    return true;
+    int got;
+    while ((got = http_receive(conn)) == 0)
+        (void)http_is_readable(conn, POLL_MS);
+    return got > 0;
 }
 
-/* Forwards a request to channeld and reads the response; there is one at a time. */
-static bool session_forward(struct session *session, size_t length)
+/* Forwards a request to channeld and passes the response on; there is one at a time. */
+static bool session_forward(struct session *session, const char *request, size_t length)
 {
+    struct entry new = {.request_length = length, .forwarded = clock_now()};
     struct http_reply reply;
-    session->response_length = 0;
-    if (!send_all(session->origin, session->request, length))
+    int taken;
+    if (http_send(&session->origin, request, length) != 0)
         return false;
-    while (http_measure(session->response, session->response_length, false, &reply) == 0) {
-        ssize_t n = recv(session->origin, session->response + session->response_length,
-                         sizeof session->response - session->response_length, 0);
-        if (n <= 0)
+    while ((taken = http_take(&session->origin, false, &reply)) == 0) {
+        if (!session_receive(&session->origin))
             return false;
-        session->response_length += (size_t)n;
     }
-    return true;
+    if (taken < 0)
+        return false;
+    new.response_length = reply.head_length + reply.body_length;
+    bool sent = http_send(&session->client, reply.head, new.response_length) == 0;
+    new.request = proxy_copy(request, length);
+    new.response = proxy_copy(reply.head, new.response_length);
+    proxy_store(session->proxy, &new);
+    return sent;
 }
 
-static bool session_respond(struct session *session, size_t length)
+static bool session_respond(struct session *session, const char *request, size_t length)
 {
-    int64_t now = clock_now();
-    if (!session_lookup(session, length)) {
-        if (!session_forward(session, length))
-            return false;
-        session_store(session, length, now);
-    }
-    return send_all(session->client, session->response, session->response_length);
-}
-
-/* Responds to every request that is complete; false at the end. */
-static bool session_respond_all(struct session *session)
-{
-    const char *end;
-    while ((end = memmem(session->request, session->request_length, "\r\n\r\n", 4)) != NULL) {
-        size_t length = (size_t)(end - session->request) + 4;
-        if (!session_respond(session, length))
-            return false;
-        session->request_length -= length;
-        memmove(session->request, session->request + length, session->request_length);
-    }
-    return true;
+    size_t response_length = 0;
+    char *response = proxy_lookup(session->proxy, request, length, &response_length);
+    if (response == NULL)
+        return session_forward(session, request, length);
+    bool sent = http_send(&session->client, response, response_length) == 0;
+    free(response);
+    return sent;
 }
 
 static void *session_main(void *arg)
 {
     struct session *session = arg;
-    bool open = session->origin >= 0;
-    while (open) {
-        ssize_t n = recv(session->client, session->request + session->request_length,
-                         sizeof session->request - session->request_length, 0);
-        if (n > 0)
-            session->request_length += (size_t)n;
-        open = n > 0 && session_respond_all(session);
+    struct http_conn *client = &session->client;
+    bool open = session->origin.fd >= 0;
+    while (open && session_receive(client)) {
+        const char *end;
+        while (open && (end = memmem(client->data + client->start, client->length, "\r\n\r\n", 4)) != NULL) {
+            const char *request = client->data + client->start;
+            size_t length = (size_t)(end - request) + 4;
+            open = session_respond(session, request, length);
+            client->start += length;
+            client->length -= length;
+        }
     }
-    (void)close(session->client);
-    if (session->origin >= 0)
-        (void)close(session->origin);
+    http_close(client);
+    http_close(&session->origin);
     free(session);
     return NULL;
 }
@@ -180,8 +162,8 @@ static void *proxy_accept(void *arg)
         int one = 1;
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         session->proxy = proxy;
-        session->client = fd;
-        session->origin = net_connect(proxy->origin_port);
+        session->client.fd = fd;
+        (void)http_open(&session->origin, proxy->origin_port);
         if (pthread_create(&proxy->connection[proxy->connections++], NULL, session_main, session) != 0)
             abort();
     }

@@ -15,12 +15,6 @@
 
 enum { CONNECT_TIMEOUT_S = 2 };
 
-static void batch_init(struct batch *batch, int port)
-{
-    memset(batch, 0, sizeof *batch);
-    batch->port = port;
-}
-
 static void batch_fini(struct batch *batch)
 {
     if (batch->redis != NULL)
@@ -45,12 +39,13 @@ static bool batch_has_room(const struct batch *batch)
     return batch->changes < BATCH_CHANGES;
 }
 
-static void batch_command(struct batch *batch, int argc, const char **argv)
+/* Adds a command to the open change; no argument has a space or a percent sign. */
+static void batch_command(struct batch *batch, const char *text)
 {
     if (batch->dropping || batch->lost)
         return;
     batch->replies[batch->changes]++;
-    if (redisAppendCommandArgv(batch->redis, argc, argv, NULL) != REDIS_OK)
+    if (redisAppendCommand(batch->redis, text) != REDIS_OK)
         batch->lost = true;
 }
 
@@ -60,16 +55,16 @@ static void batch_open(struct batch *batch, bool transaction, bool lost)
     batch->transaction = transaction;
     batch->dropping = lost;
     if (transaction)
-        batch_command(batch, 1, (const char *[]){"MULTI"});
+        batch_command(batch, "MULTI");
 }
 
 static void batch_close(struct batch *batch)
 {
     if (batch->transaction)
-        batch_command(batch, 1, (const char *[]){"EXEC"});
+        batch_command(batch, "EXEC");
     if (batch->dropping) {
         batch->dropping = false;
-        batch_command(batch, 1, (const char *[]){"PING"});
+        batch_command(batch, "PING");
     }
     batch->effects_end[batch->changes++] = batch->effects;
 }
@@ -140,116 +135,84 @@ static bool batch_run(struct batch *batch)
  *
  * The four kinds of keys of docs/schema.md. A card has its version, which is the number of the change in the
  * card's history, in almost every field. Each function adds a command with its effect to the open change and
- * updates the owner's state.
+ * updates the owner's state. A command is written as text: hiredis separates the arguments at the spaces.
  */
 
-enum { TEXT_SIZE = 64, FIELDS_MAX = 16, ARGS_MAX = 2 + 2 * FIELDS_MAX };
+enum { COMMAND_SIZE = 1024 };
 
-/* A command being composed. */
 struct command {
-    int argc;
-    const char *argv[ARGS_MAX];
-    int texts;
-    char text[2 + FIELDS_MAX][TEXT_SIZE];
+    size_t length;
+    char text[COMMAND_SIZE];
 };
 
-static void command_add(struct command *command, const char *argument)
-{
-    command->argv[command->argc++] = argument;
-}
-
-__attribute__((format(printf, 2, 3))) static void command_print(struct command *command, const char *format,
-                                                                ...)
+__attribute__((format(printf, 2, 3))) static void command_add(struct command *command, const char *format,
+                                                              ...)
 {
     va_list args;
     va_start(args, format);
-    char *text = command->text[command->texts++];
-    (void)vsnprintf(text, TEXT_SIZE, format, args);
+    int n = vsnprintf(command->text + command->length, COMMAND_SIZE - command->length, format, args);
     va_end(args);
-    command_add(command, text);
-}
-
-static void command_begin(struct command *command, const char *name, int channel)
-{
-    command->argc = command->texts = 0;
-    command_add(command, name);
-    command_print(command, "channels:card:%" PRId64, model_id(channel));
-}
-
-static void command_text(struct command *command, const char *field, int64_t version)
-{
-    command_add(command, field);
-    command_print(command, "v:%" PRId64, version);
-}
-
-static void command_number(struct command *command, const char *field, int64_t version)
-{
-    command_add(command, field);
-    command_print(command, "%" PRId64, version);
+    command->length += (size_t)n;
+    if (n < 0 || command->length >= COMMAND_SIZE)
+        abort();
 }
 
 static void writer_put_link(struct writer *writer, int link, int channel)
 {
-    struct command command = {.argc = 0};
-    command_add(&command, channel >= 0 ? "SET" : "DEL");
-    command_print(&command, "channels:link:https://max.ru/l%d", link);
+    struct command command = {.length = 0};
+    command_add(&command, "%s channels:link:https://max.ru/l%d", channel >= 0 ? "SET" : "DEL", link);
     if (channel >= 0)
-        command_print(&command, "%" PRId64, model_id(channel));
-    batch_command(&writer->batch, command.argc, command.argv);
+        command_add(&command, " %" PRId64, model_id(channel));
+    batch_command(&writer->batch, command.text);
     (void)batch_effect(&writer->batch, &writer->model->link[link], channel >= 0 ? channel : LINK_FREE);
     writer->model->link_owner[link] = channel;
 }
 
 static void writer_put_member(struct writer *writer, int channel, int score)
 {
-    struct command command = {.argc = 0};
-    command_add(&command, score >= 0 ? "ZADD" : "ZREM");
-    command_add(&command, "channels:index");
+    struct command command = {.length = 0};
     if (score >= 0)
-        command_print(&command, "%d", score);
-    command_print(&command, "%" PRId64, model_id(channel));
-    batch_command(&writer->batch, command.argc, command.argv);
+        command_add(&command, "ZADD channels:index %d %" PRId64, score, model_id(channel));
+    else
+        command_add(&command, "ZREM channels:index %" PRId64, model_id(channel));
+    batch_command(&writer->batch, command.text);
     (void)batch_effect(&writer->batch, &writer->model->member[channel], score >= 0 ? score : MEMBER_ABSENT);
     writer->model->channel[channel].score = score;
 }
 
 static void writer_put_key(struct writer *writer, int key, bool valid)
 {
-    const char *argv[] = {valid ? "SADD" : "SREM", "channels:api_keys", writer->model->key_digest[key]};
-    batch_command(&writer->batch, 3, argv);
+    struct command command = {.length = 0};
+    command_add(&command, "%s channels:api_keys %s", valid ? "SADD" : "SREM", writer->model->key_digest[key]);
+    batch_command(&writer->batch, command.text);
     (void)batch_effect(&writer->batch, &writer->model->key[key], valid ? KEY_VALID : KEY_REVOKED);
     writer->model->key_valid[key] = valid;
 }
 
-static void command_first_half(struct command *command, const struct model *model, int channel,
-                               int64_t version)
-{
-    int link = model->channel[channel].link;
-    command_add(command, "max_channel_id");
-    command_print(command, "%" PRId64, model_id(channel));
-    command_text(command, "title", version);
-    command_text(command, "description", version);
-    command_text(command, "avatar", version);
-    if (link >= 0) {
-        command_add(command, "link");
-        command_print(command, "https://max.ru/l%d", link);
-    }
-    command_text(command, "category", version);
-}
+/* The halves in which torn writes store a card; HSET of one or both. */
+enum { HALF_FIRST = 1, HALF_SECOND = 2, HALVES = HALF_FIRST | HALF_SECOND };
 
-static void command_second_half(struct command *command, int64_t version)
+static void writer_store_card(struct writer *writer, int channel, int64_t version, int halves)
 {
+    struct command command = {.length = 0};
+    int link = writer->model->channel[channel].link;
     int second = (int)(version % 86400);
-    command_number(command, "followers_cnt_today", version);
-    command_add(command, "followers_history");
-    command_print(command, "{\"2026-11-20\":%" PRId64 "}", version);
-    command_number(command, "is_a_plus_flag", version % 2);
-    command_number(command, "views_24h", version);
-    command_number(command, "views_48h", version);
-    command_number(command, "er_24h", version);
-    command_number(command, "er_48h", version);
-    command_add(command, "updated_at");
-    command_print(command, "2026-11-20T%02d:%02d:%02d", second / 3600, second / 60 % 60, second % 60);
+    command_add(&command, "HSET channels:card:%" PRId64, model_id(channel));
+    if ((halves & HALF_FIRST) != 0)
+        command_add(&command,
+                    " max_channel_id %" PRId64 " title v:%" PRId64 " description v:%" PRId64
+                    " avatar v:%" PRId64 " category v:%" PRId64,
+                    model_id(channel), version, version, version, version);
+    if ((halves & HALF_FIRST) != 0 && link >= 0)
+        command_add(&command, " link https://max.ru/l%d", link);
+    if ((halves & HALF_SECOND) != 0)
+        command_add(&command,
+                    " followers_cnt_today %" PRId64 " followers_history {\"2026-11-20\":%" PRId64
+                    "} is_a_plus_flag %d views_24h %" PRId64 " views_48h %" PRId64 " er_24h %" PRId64
+                    " er_48h %" PRId64 " updated_at 2026-11-20T%02d:%02d:%02d",
+                    version, version, (int)(version % 2), version, version, version, version, second / 3600,
+                    second / 60 % 60, second % 60);
+    batch_command(&writer->batch, command.text);
 }
 
 static int64_t writer_issue_card(struct writer *writer, int channel)
@@ -260,44 +223,33 @@ static int64_t writer_issue_card(struct writer *writer, int channel)
 
 static void writer_put_card(struct writer *writer, int channel)
 {
-    struct command command;
-    int64_t version = writer_issue_card(writer, channel);
-    command_begin(&command, "HSET", channel);
-    command_first_half(&command, writer->model, channel, version);
-    command_second_half(&command, version);
-    batch_command(&writer->batch, command.argc, command.argv);
+    writer_store_card(writer, channel, writer_issue_card(writer, channel), HALVES);
 }
 
 static void writer_put_card_torn(struct writer *writer, int channel)
 {
-    struct command command;
     (void)batch_run(&writer->batch);
     if (writer->batch.redis == NULL)
         return;
     batch_open(&writer->batch, false, false);
     int64_t version = writer_issue_card(writer, channel);
     writer->batch.effects = 0;
-    command_begin(&command, "HSET", channel);
-    command_first_half(&command, writer->model, channel, version);
-    batch_command(&writer->batch, command.argc, command.argv);
+    writer_store_card(writer, channel, version, HALF_FIRST);
     batch_close(&writer->batch);
     if (!batch_run(&writer->batch))
         return;
     batch_open(&writer->batch, false, false);
-    command_begin(&command, "HSET", channel);
-    command_second_half(&command, version);
-    batch_command(&writer->batch, command.argc, command.argv);
+    writer_store_card(writer, channel, version, HALF_SECOND);
     batch_add_effect(&writer->batch, &writer->model->card[channel], version);
     batch_close(&writer->batch);
 }
 
 static void writer_delete_card(struct writer *writer, int channel, bool whole)
 {
-    struct command command;
-    command_begin(&command, whole ? "DEL" : "HDEL", channel);
-    if (!whole)
-        command_add(&command, "link");
-    batch_command(&writer->batch, command.argc, command.argv);
+    struct command command = {.length = 0};
+    command_add(&command, "%s channels:card:%" PRId64 "%s", whole ? "DEL" : "HDEL", model_id(channel),
+                whole ? "" : " link");
+    batch_command(&writer->batch, command.text);
     if (whole)
         (void)batch_effect(&writer->batch, &writer->model->card[channel], CARD_ABSENT);
 }
@@ -618,7 +570,7 @@ void writer_start(struct writer *writer, const struct options *options, struct m
 {
     *writer = (struct writer){.options = options, .model = model, .number = number};
     writer->random = options->seed * 1000 + (uint64_t)number;
-    batch_init(&writer->batch, redis_port);
+    writer->batch.port = redis_port;
     if (pthread_create(&writer->thread, NULL, writer_main, writer) != 0)
         abort();
 }

@@ -74,14 +74,14 @@ static void check_question(const struct params *q, enum route route, struct span
 {
     char digits[INT64_DIGITS_MAX];
     if (q->error != API_ERROR_NONE) {
-        FUZZ_CHECK(q->cache.target == QUERY_AUTH_ONLY);
+        FUZZ_CHECK(q->cache.type == QUERY_AUTH_ONLY);
     } else if (route == ROUTE_LIST) {
-        FUZZ_CHECK(q->cache.target == QUERY_PAGE && q->cache.number >= 1);
+        FUZZ_CHECK(q->cache.type == QUERY_PAGE && q->cache.number >= 1);
     } else if (route == ROUTE_CARD_BY_ID) {
-        FUZZ_CHECK(q->cache.target == QUERY_CARD);
+        FUZZ_CHECK(q->cache.type == QUERY_CARD);
         FUZZ_CHECK(span_equal((struct span){digits, format_int64(q->cache.number, digits)}, id));
     } else {
-        FUZZ_CHECK(q->cache.target == QUERY_CARD_BY_LINK);
+        FUZZ_CHECK(q->cache.type == QUERY_CARD_BY_LINK);
         FUZZ_CHECK(link_is_stored_shape(&HOSTS, q->cache.link));
     }
 }

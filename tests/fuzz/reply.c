@@ -266,7 +266,7 @@ static void on_result(void *arg, const struct cache_result *result)
 static void query(enum cache_query_type type, int64_t number)
 {
     struct cache_result result;
-    struct cache_query wanted = {.target = type, .number = number, .link = SPAN("https://max.ru/news")};
+    struct cache_query wanted = {.type = type, .number = number, .link = SPAN("https://max.ru/news")};
     if (w.query_count == QUERIES_MAX)
         return;
     struct query *q = &w.query[w.query_count++];
@@ -395,7 +395,7 @@ static void begin(void)
     w.metrics = (struct cache_metrics){0};
     w.redis_metrics = (struct redis_metrics){0};
     const struct cache_options options = {
-        .target = &w.endpoint,
+        .endpoint = &w.endpoint,
         .client_name = "fuzz",
         .keyspace = &w.keyspace,
         .metrics = &w.metrics,

@@ -12,7 +12,7 @@
 #include "api/api.h"
 #include "base/clock.h"
 #include "base/encoding.h"
-#include "fuzz/answer.h"
+#include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/memory.h"
 #include "http/connection.h"
@@ -44,9 +44,9 @@ static bool same_key(const struct digest *a, const struct digest *b)
 
 static bool exists(const struct cache_query *q)
 {
-    if (q->target == QUERY_CARD)
+    if (q->type == QUERY_CARD)
         return q->number >= 1 && q->number <= 3;
-    if (q->target == QUERY_CARD_BY_LINK)
+    if (q->type == QUERY_CARD_BY_LINK)
         return span_equal(q->link, SPAN("https://max.ru/news"));
     return true;
 }
@@ -55,13 +55,13 @@ static struct cache_result answer_to(const struct cache_query *q)
 {
     struct cache_result a = {.status = CACHE_FOUND, .source = CACHE_SOURCE_HIT, .last_page = 3};
     if (same_key(&q->key, &lost_key))
-        a.status = q->target == QUERY_AUTH_ONLY ? CACHE_UNAVAILABLE : CACHE_OUT_OF_MEMORY;
+        a.status = q->type == QUERY_AUTH_ONLY ? CACHE_UNAVAILABLE : CACHE_OUT_OF_MEMORY;
     else if (!same_key(&q->key, &good_key))
         a.status = CACHE_KEY_INVALID;
     else if (!exists(q))
         a.status = CACHE_NOT_FOUND;
-    if (a.status == CACHE_FOUND && q->target != QUERY_AUTH_ONLY) {
-        a.body = blob_ref(q->target == QUERY_PAGE ? page_body : card_body);
+    if (a.status == CACHE_FOUND && q->type != QUERY_AUTH_ONLY) {
+        a.body = blob_ref(q->type == QUERY_PAGE ? page_body : card_body);
         found++;
     }
     return a;

@@ -31,7 +31,7 @@ static void print_bytes(const struct shape *shape)
     print_error("\n");
 }
 
-/* Sends it; returns what came of it, owned, and fails the test when that was nothing orderly. */
+/* Sends it; returns the result, owned, and fails the test when that was nothing orderly. */
 static char *expect_order(struct fixture *fixture, const struct shape *shape)
 {
     char *told = shape_send(fixture->server.port, shape, SIZE_MAX);

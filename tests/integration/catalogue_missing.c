@@ -178,7 +178,7 @@ TEST_CASE(cache_serves_without_a_catalogue)
             fixture_expect(f, paths[n % count], 200);
         fixture_expect(f, "channel/by-id/424242/", 500);
         assert_int_equal(http_get_status(f->server.port, "/api/" CARD, "X-Api-Key: wrong\r\n"), 401);
-        expect_readiness(f, "\n[+]redis lost ", " ago, serving from memory\n");
+        expect_readiness(f, "\n[+]redis lost ", " ago, serving from the cache\n");
         expect_readiness(f, "200 ", "\n[+]catalogue missing\n");
         put_catalogue(f);
         await_recovery(f);

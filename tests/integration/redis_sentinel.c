@@ -188,7 +188,7 @@ TEST_CASE(wrong_sentinel_password_is_logged_without_it)
     server_start(&server, &(struct server_spec){url, env, SERVER_WAIT_LISTENING});
     server_await_metric(&server, "channeld_redis_disconnects_total", 2);
     assert_int_equal(server_admin_status(&server, "/readyz"), 503);
-    server_await_log(&server, "no sentinel can say where redis is");
+    server_await_log(&server, "no sentinel has the address of redis");
     server_await_log(&server, "WRONGPASS");
     char *log = server_log(&server);
     assert_null(strstr(log, "mIsTaKeN"));

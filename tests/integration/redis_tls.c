@@ -253,7 +253,7 @@ TEST_CASE(refused_certificate_does_not_affect_another_connection)
     server_await_metric_below(&server, "channeld_sentinels_connected", 0);
     assert_true(wait_holds(has_lost_no_connection, &server, SEVERAL_ATTEMPTS_MS));
     assert_int_equal((int)server_metric(&server, "channeld_redis_connected"), 2);
-    server_await_log(&server, "no sentinel can say where redis is");
+    server_await_log(&server, "no sentinel has the address of redis");
     server_stop(&server);
     settings_free(&s);
     free(url);

@@ -19,19 +19,6 @@ enum {
     DRAIN_BYTES = 16384,
 };
 
-enum abuse {
-    ABUSE_SILENT,
-    ABUSE_SLOW_HEAD,
-    ABUSE_SLOW_BODY,
-    ABUSE_GARBAGE,
-    ABUSE_SMUGGLED,
-    ABUSE_LARGE,
-    ABUSE_FLOOD,
-    ABUSE_NEVER_READ,
-    ABUSE_HALF,
-    ABUSES,
-};
-
 static const char HEAD[] = "GET /api/channel/by-id/1000003/ HTTP/1.1\r\nHost: a\r\nX-Api-Key: none\r\n\r\n";
 static const char BODY[] =
     "GET /api/channels/ HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\nand then a byte "
@@ -44,79 +31,37 @@ static const char SMUGGLED[] =
 
 /* ---- texts ---- */
 
-static char *write_flood(void)
+/* Requests for pages, with the key or, without one, each with another wrong key. */
+static char *write_pages(int count, const char *key)
 {
     char *text = text_printf("%s", "");
-    for (int i = 0; i < FLOOD_REQUESTS; i++) {
-        char *request =
-            text_printf("GET /api/channels/ HTTP/1.1\r\nHost: a\r\nX-Api-Key: guess-%d\r\n\r\n", i * 7919);
-        text = text_append(text, request);
-        free(request);
-    }
-    return text;
-}
-
-static char *write_pages(const char *key)
-{
-    char *text = text_printf("%s", "");
-    for (int i = 0; i < GREED_REQUESTS; i++) {
+    for (int i = 0; i < count; i++) {
+        char *guess = text_printf("guess-%d", i * 7919);
         char *request = text_printf("GET /api/channels/?page=%d HTTP/1.1\r\nHost: a\r\nX-Api-Key: %s\r\n\r\n",
-                                    1 + i % 3, key);
+                                    1 + i % 3, key != NULL ? key : guess);
         text = text_append(text, request);
         free(request);
+        free(guess);
     }
-    return text;
-}
-
-static char *write_large(void)
-{
-    char *text =
-        text_printf("GET /api/channels/ HTTP/1.1\r\nHost: a\r\nX-Large: %*s\r\n\r\n", (int)LARGE_BYTES, "x");
     return text;
 }
 
 /* ---- one connection ---- */
 
-static void set_text(struct abuser_connection *c, const char *text, size_t length, size_t step)
-{
-    c->text = text;
-    c->length = length;
-    c->step = step;
-}
-
 static void choose_abuse(struct abuser *abuser, struct abuser_connection *c)
 {
-    switch ((enum abuse)random_below(&abuser->chance, ABUSES)) {
-    case ABUSE_SILENT:
-        set_text(c, "", 0, 0);
-        break;
-    case ABUSE_SLOW_HEAD:
-        set_text(c, HEAD, sizeof HEAD - 1, 1);
-        break;
-    case ABUSE_SLOW_BODY:
-        set_text(c, BODY, sizeof BODY - 1, 7);
-        break;
-    case ABUSE_GARBAGE:
-        set_text(c, GARBAGE, sizeof GARBAGE - 1, 64);
-        break;
-    case ABUSE_SMUGGLED:
-        set_text(c, SMUGGLED, sizeof SMUGGLED - 1, sizeof SMUGGLED);
-        break;
-    case ABUSE_LARGE:
-        set_text(c, abuser->large, strlen(abuser->large), 4096);
-        break;
-    case ABUSE_FLOOD:
-        set_text(c, abuser->flood, strlen(abuser->flood), 4096);
-        break;
-    case ABUSE_NEVER_READ:
-        set_text(c, abuser->greed, strlen(abuser->greed), 65536);
-        c->never_reads = true;
-        break;
-    case ABUSE_HALF:
-    case ABUSES:
-        set_text(c, HEAD, sizeof HEAD / 2, sizeof HEAD);
-        break;
-    }
+    const struct abuser_connection abuses[] = {
+        {c->fd, "", 0, 0, 0, false},                 /* silent */
+        {c->fd, HEAD, sizeof HEAD - 1, 0, 1, false}, /* a slow head */
+        {c->fd, BODY, sizeof BODY - 1, 0, 7, false}, /* a slow body */
+        {c->fd, GARBAGE, sizeof GARBAGE - 1, 0, 64, false},
+        {c->fd, SMUGGLED, sizeof SMUGGLED - 1, 0, sizeof SMUGGLED, false},
+        {c->fd, abuser->large, strlen(abuser->large), 0, 4096, false},
+        {c->fd, abuser->flood, strlen(abuser->flood), 0, 4096, false},
+        {c->fd, abuser->greed, strlen(abuser->greed), 0, 65536, true},
+        {c->fd, HEAD, sizeof HEAD / 2, 0, sizeof HEAD, false}, /* half a head */
+    };
+    *c = abuses[random_below(&abuser->chance, sizeof abuses / sizeof abuses[0])];
 }
 
 static void abandon(struct abuser_connection *c, bool with_reset)
@@ -178,9 +123,10 @@ void abuser_start(struct abuser *abuser, int port, const char *key, uint64_t see
     abuser->port = port;
     abuser->key = key;
     abuser->chance = seed;
-    abuser->flood = write_flood();
-    abuser->greed = write_pages(key);
-    abuser->large = write_large();
+    abuser->flood = write_pages(FLOOD_REQUESTS, NULL);
+    abuser->greed = write_pages(GREED_REQUESTS, key);
+    abuser->large =
+        text_printf("GET /api/channels/ HTTP/1.1\r\nHost: a\r\nX-Large: %*s\r\n\r\n", (int)LARGE_BYTES, "x");
     atomic_init(&abuser->acts, 0);
     atomic_init(&abuser->finished, false);
     for (int i = 0; i < ABUSER_CONNECTIONS; i++)

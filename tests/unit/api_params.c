@@ -306,7 +306,7 @@ static void expect_page(const char *query, int64_t page)
     struct params q;
     assert_int_equal(parse(&q, ROUTE_LIST, query, NULL), 0);
     assert_int_equal(q.error, API_ERROR_NONE);
-    assert_int_equal(q.cache.target, QUERY_PAGE);
+    assert_int_equal(q.cache.type, QUERY_PAGE);
     assert_true(q.cache.number == page);
 }
 
@@ -315,7 +315,7 @@ static void expect_error(enum route route, const char *query, const char *id, en
     struct params q;
     assert_int_equal(parse(&q, route, query, id), 0);
     assert_int_equal(q.error, error);
-    assert_int_equal(q.cache.target, QUERY_AUTH_ONLY); /* the key is asked about all the same */
+    assert_int_equal(q.cache.type, QUERY_AUTH_ONLY); /* the key is asked about all the same */
 }
 
 TEST_CASE(list_queries_a_page_by_default_the_first)
@@ -370,7 +370,7 @@ TEST_CASE(card_by_id_takes_int64_alone)
         struct params q;
         assert_int_equal(parse(&q, ROUTE_CARD_BY_ID, "page=0&link=x", valid[i].id), 0);
         assert_int_equal(q.error, API_ERROR_NONE);
-        assert_int_equal(q.cache.target, QUERY_CARD);
+        assert_int_equal(q.cache.type, QUERY_CARD);
         assert_true(q.cache.number == valid[i].number);
     }
     for (size_t i = 0; i < TEST_COUNT(invalid); i++)
@@ -382,7 +382,7 @@ static void expect_link(const char *query, const char *link)
     struct params q;
     assert_int_equal(parse(&q, ROUTE_CARD_BY_LINK, query, NULL), 0);
     assert_int_equal(q.error, API_ERROR_NONE);
-    assert_int_equal(q.cache.target, QUERY_CARD_BY_LINK);
+    assert_int_equal(q.cache.type, QUERY_CARD_BY_LINK);
     assert_span(q.cache.link, link);
 }
 

@@ -127,24 +127,24 @@ static struct fetch *begin_query(struct cache_query q, bool needs_auth, struct p
 
 static struct fetch *begin_card(int64_t id)
 {
-    return begin_query((struct cache_query){.target = QUERY_CARD, .number = id}, false, NULL);
+    return begin_query((struct cache_query){.type = QUERY_CARD, .number = id}, false, NULL);
 }
 
 static const struct span LINK = {"https://max.ru/x", 16};
 
 static struct fetch *begin_link(void)
 {
-    return begin_query((struct cache_query){.target = QUERY_CARD_BY_LINK, .link = LINK}, false, NULL);
+    return begin_query((struct cache_query){.type = QUERY_CARD_BY_LINK, .link = LINK}, false, NULL);
 }
 
 static struct fetch *begin_page(int64_t number)
 {
-    return begin_query((struct cache_query){.target = QUERY_PAGE, .number = number}, false, NULL);
+    return begin_query((struct cache_query){.type = QUERY_PAGE, .number = number}, false, NULL);
 }
 
 static struct fetch *find(enum cache_query_type type, int64_t number, struct span link)
 {
-    return fetches_find(&fetches, &(struct cache_query){.target = type, .number = number, .link = link});
+    return fetches_find(&fetches, &(struct cache_query){.type = type, .number = number, .link = link});
 }
 
 /* Fetches card 7; the reply is evaluated when the command has been sent. */
@@ -257,7 +257,7 @@ TEST_CASE_WITH(without_tracking_nothing_is_cached, set_up, tear_down)
 
 TEST_CASE_WITH(a_key_is_checked_in_front_of_the_card, set_up, tear_down)
 {
-    struct fetch *f = begin_query((struct cache_query){.target = QUERY_CARD, .number = 7}, true, NULL);
+    struct fetch *f = begin_query((struct cache_query){.type = QUERY_CARD, .number = 7}, true, NULL);
     assert_non_null(f);
     assert_null(find(QUERY_CARD, 7, SPAN_ABSENT)); /* nobody else's */
     answer("SISMEMBER test:api_keys 6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b",
@@ -270,7 +270,7 @@ TEST_CASE_WITH(a_key_is_checked_in_front_of_the_card, set_up, tear_down)
 
 TEST_CASE_WITH(an_invalid_key_gets_nothing_and_that_is_checked, set_up, tear_down)
 {
-    (void)begin_query((struct cache_query){.target = QUERY_CARD, .number = 7}, true, NULL);
+    (void)begin_query((struct cache_query){.type = QUERY_CARD, .number = 7}, true, NULL);
     answer("SISMEMBER", reply_integer(0));
     assert_int_equal(auth_valid, 0);
     answer("HMGET", reply_card("7", "seven"));
@@ -278,11 +278,11 @@ TEST_CASE_WITH(an_invalid_key_gets_nothing_and_that_is_checked, set_up, tear_dow
     assert_int_equal(checks, 1);
     expect_confirmed(CACHE_KEY_INVALID);
     assert_string_equal(body, "");
-    (void)begin_query((struct cache_query){.target = QUERY_AUTH_ONLY}, true, NULL);
+    (void)begin_query((struct cache_query){.type = QUERY_AUTH_ONLY}, true, NULL);
     answer("SISMEMBER", reply_integer(1));
     assert_int_equal(result.status, CACHE_FOUND);
     auth_valid = -1;
-    (void)begin_query((struct cache_query){.target = QUERY_AUTH_ONLY}, true, NULL);
+    (void)begin_query((struct cache_query){.type = QUERY_AUTH_ONLY}, true, NULL);
     answer("SISMEMBER", reply_string("1"));
     assert_int_equal(result.status, CACHE_UNAVAILABLE);
     assert_int_equal(auth_valid, -1);
@@ -380,7 +380,7 @@ TEST_CASE_WITH(a_known_page_needs_its_missing_summaries_alone, set_up, tear_down
     assert_null(page(1)->body);
     page_builder_set_index_size(known, 2);
     page_builder_set_known(known, page(1)->page);
-    struct fetch *f = begin_query((struct cache_query){.target = QUERY_PAGE, .number = 1}, false, known);
+    struct fetch *f = begin_query((struct cache_query){.type = QUERY_PAGE, .number = 1}, false, known);
     assert_ptr_equal(find(QUERY_PAGE, 1, SPAN_ABSENT), f);
     answer("HMGET test:card:2 ", reply_summary("2", "new"));
     assert_int_equal(result.status, CACHE_FOUND);
@@ -551,7 +551,7 @@ TEST_CASE_WITH(invalidated_fetches_are_not_joined, set_up, tear_down)
 
 TEST_CASE_WITH(a_fetch_waits_for_a_connection, set_up, tear_down)
 {
-    struct cache_query q = {.target = QUERY_CARD, .number = 7};
+    struct cache_query q = {.type = QUERY_CARD, .number = 7};
     invalidation_lost(&invalidation, 0, 0, false);
     assert_non_null(fetch_begin(&fetches, &q, true, NULL, &request));
     assert_int_equal(fake_redis.count, 0);
@@ -624,7 +624,7 @@ TEST_CASE_WITH(what_lacks_something_is_read_again_when_the_keys_may_have_gone_me
 
 TEST_CASE_WITH(what_cannot_be_sent_fails_after_the_replies_to_what_was, set_up, tear_down)
 {
-    struct cache_query q = {.target = QUERY_CARD, .number = 7};
+    struct cache_query q = {.type = QUERY_CARD, .number = 7};
     fake_redis.sends_left = 0;
     assert_null(fetch_begin(&fetches, &q, false, NULL, &request));
     assert_null(find(QUERY_CARD, 7, SPAN_ABSENT));

@@ -76,7 +76,7 @@ uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)
     return c->last_pong_ms;
 }
 
-uint64_t redis_connection_good_ms(const struct redis_connection *c)
+uint64_t redis_connection_valid_until_ms(const struct redis_connection *c)
 {
     (void)c;
     return UINT64_MAX;
@@ -133,7 +133,7 @@ static const struct span LINK = {"https://max.ru/x", 16};
 static const struct asked *get_as(int i, char key, enum cache_query_type type, int64_t number)
 {
     struct asked *a = &asked[i];
-    struct cache_query q = {.target = type, .number = number};
+    struct cache_query q = {.type = type, .number = number};
     struct cache_result result;
     if (type == QUERY_CARD_BY_LINK)
         q.link = LINK;

@@ -29,10 +29,10 @@ static void on_link(void *arg, struct span link)
     note("link", 0);
 }
 
-static void on_noticed(void *arg, unsigned what)
+static void on_received(void *arg, unsigned what)
 {
     (void)arg;
-    note("noticed", what);
+    note("received", what);
 }
 
 static void on_drop(void *arg, unsigned what)
@@ -50,7 +50,8 @@ static void on_check(void *arg)
 /* Connected, and nothing told yet. */
 static int set_up(void **state)
 {
-    const struct invalidation_subscriber subscriber = {on_card, on_link, on_noticed, on_drop, on_check, NULL};
+    const struct invalidation_subscriber subscriber = {on_card, on_link,  on_received,
+                                                       on_drop, on_check, NULL};
     (void)state;
     clock_ms = 1000000;
     metrics = (struct cache_metrics){0};
@@ -95,9 +96,9 @@ static void expect_lost(bool missing, const char *expected)
     assert_string_equal(told, expected);
 }
 
-static enum freshness freshness(uint64_t leased_ms)
+static enum freshness freshness(uint64_t last_pong_ms)
 {
-    return invalidation_freshness(&invalidation, clock_ms, leased_ms, 30000);
+    return invalidation_freshness(&invalidation, clock_ms, last_pong_ms, 30000);
 }
 
 TEST_CASE_WITH(keys_are_told_by_their_names, set_up, tear_down)
@@ -105,9 +106,9 @@ TEST_CASE_WITH(keys_are_told_by_their_names, set_up, tear_down)
     expect("test:card:7", false, "card 7");
     expect("test:card:-9223372036854775808", false, "card -9223372036854775808");
     expect("test:link:https://max.ru/x", false, "link 0");
-    expect("test:index", false, "noticed 2, check 0");
-    expect("test:api_keys", false, "noticed 4, check 0");
-    expect(NULL, false, "noticed 1, check 0");
+    expect("test:index", false, "received 2, check 0");
+    expect("test:api_keys", false, "received 4, check 0");
+    expect(NULL, false, "received 1, check 0");
     assert_int_equal(metrics.cache_invalidations_total, 5);
 }
 
@@ -138,17 +139,17 @@ TEST_CASE_WITH(names_of_other_keys_mean_nothing, set_up, tear_down)
 TEST_CASE_WITH(an_element_that_cannot_be_read_means_everything, set_up, tear_down)
 {
     invalidation_push(&invalidation, SPAN("invalidate"), &resp_oversize, false);
-    assert_string_equal(told, "noticed 1, check 0");
+    assert_string_equal(told, "received 1, check 0");
     assert_int_equal(invalidation_deferred(&invalidation), INVALIDATED_ALL);
 }
 
 TEST_CASE_WITH(deferred_changes_are_dropped_after_the_check, set_up, tear_down)
 {
-    expect("test:index", false, "noticed 2, check 0");
+    expect("test:index", false, "received 2, check 0");
     assert_int_equal(invalidation_deferred(&invalidation), INVALIDATED_INDEX);
     assert_true(invalidation_may_store(&invalidation));
     assert_false(invalidation_may_store_index(&invalidation));
-    expect("test:api_keys", false, "noticed 4, check 0");
+    expect("test:api_keys", false, "received 4, check 0");
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
     expect_applied("drop 6");
     assert_true(invalidation_may_store_index(&invalidation));
@@ -158,11 +159,11 @@ TEST_CASE_WITH(deferred_changes_are_dropped_after_the_check, set_up, tear_down)
 TEST_CASE_WITH(nothing_is_served_or_stored_while_everything_is_deferred, set_up, tear_down)
 {
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
-    expect(NULL, false, "noticed 1, check 0");
+    expect(NULL, false, "received 1, check 0");
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
     assert_false(invalidation_may_store(&invalidation));
     assert_false(invalidation_may_store_index(&invalidation));
-    expect(NULL, false, "noticed 1, check 0"); /* however often */
+    expect(NULL, false, "received 1, check 0"); /* however often */
     expect_applied("drop 1");
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
     assert_true(invalidation_may_store(&invalidation));
@@ -171,42 +172,42 @@ TEST_CASE_WITH(nothing_is_served_or_stored_while_everything_is_deferred, set_up,
 /* What changes all the time is not checked each time, unless a check is under way as it is. */
 TEST_CASE_WITH(frequent_changes_are_dropped_without_a_check, set_up, tear_down)
 {
-    expect("test:index", false, "noticed 2, check 0");
+    expect("test:index", false, "received 2, check 0");
     invalidation_apply(&invalidation);
     clock_ms += INVALIDATION_CHECK_INTERVAL_MS - 1;
-    expect("test:index", false, "noticed 2, drop 2");
-    expect("test:api_keys", false, "noticed 4, check 0"); /* these have their own interval */
+    expect("test:index", false, "received 2, drop 2");
+    expect("test:api_keys", false, "received 4, check 0"); /* these have their own interval */
     invalidation_apply(&invalidation);
-    expect("test:api_keys", false, "noticed 4, drop 4");
-    expect("test:index", true, "noticed 2, check 0");
+    expect("test:api_keys", false, "received 4, drop 4");
+    expect("test:index", true, "received 2, check 0");
     invalidation_apply(&invalidation);
     clock_ms += INVALIDATION_CHECK_INTERVAL_MS - 1;
-    expect("test:index", false, "noticed 2, drop 2");
+    expect("test:index", false, "received 2, drop 2");
     clock_ms++;
-    expect("test:index", false, "noticed 2, check 0");
+    expect("test:index", false, "received 2, check 0");
 }
 
-TEST_CASE_WITH(changes_that_may_leave_no_keys_are_doubts, set_up, tear_down)
+TEST_CASE_WITH(changes_that_may_leave_no_keys_are_possible_losses, set_up, tear_down)
 {
-    uint64_t before = invalidation_doubts(&invalidation);
-    expect("test:index", false, "noticed 2, check 0");
+    uint64_t before = invalidation_possible_losses(&invalidation);
+    expect("test:index", false, "received 2, check 0");
     expect("test:card:1", false, "card 1");
-    assert_int_equal(invalidation_doubts(&invalidation), before);
-    expect("test:api_keys", false, "noticed 4, check 0");
-    assert_int_equal(invalidation_doubts(&invalidation), before + 1);
+    assert_int_equal(invalidation_possible_losses(&invalidation), before);
+    expect("test:api_keys", false, "received 4, check 0");
+    assert_int_equal(invalidation_possible_losses(&invalidation), before + 1);
     invalidation_apply(&invalidation);
-    expect("test:api_keys", false, "noticed 4, drop 4"); /* also without a check */
-    expect(NULL, false, "noticed 1, check 0");
-    assert_int_equal(invalidation_doubts(&invalidation), before + 3);
+    expect("test:api_keys", false, "received 4, drop 4"); /* also without a check */
+    expect(NULL, false, "received 1, check 0");
+    assert_int_equal(invalidation_possible_losses(&invalidation), before + 3);
 }
 
 TEST_CASE_WITH(entries_are_fresh_within_the_lease, set_up, tear_down)
 {
-    uint64_t leased_ms = clock_ms;
+    uint64_t last_pong_ms = clock_ms;
     clock_ms += INVALIDATION_LEASE_MS;
-    assert_int_equal(freshness(leased_ms), FRESHNESS_FRESH);
+    assert_int_equal(freshness(last_pong_ms), FRESHNESS_FRESH);
     clock_ms++;
-    assert_int_equal(freshness(leased_ms), FRESHNESS_NONE);
+    assert_int_equal(freshness(last_pong_ms), FRESHNESS_NONE);
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
 }
 
@@ -227,28 +228,28 @@ TEST_CASE_WITH(after_a_loss_entries_are_stale_for_the_limit, set_up, tear_down)
 
 TEST_CASE_WITH(what_was_lost_before_it_was_noticed_is_as_old_as_that, set_up, tear_down)
 {
-    uint64_t leased_ms = clock_ms;
+    uint64_t last_pong_ms = clock_ms;
     clock_ms += 10000; /* the process was stopped */
-    invalidation_lost(&invalidation, leased_ms, UINT64_MAX, false);
-    assert_int_equal(invalidation_lost_ms(&invalidation), leased_ms + INVALIDATION_LEASE_MS);
+    invalidation_lost(&invalidation, last_pong_ms, UINT64_MAX, false);
+    assert_int_equal(invalidation_lost_ms(&invalidation), last_pong_ms + INVALIDATION_LEASE_MS);
     invalidation_connected(&invalidation, true);
     invalidation_lost(&invalidation, clock_ms, clock_ms - 5000, false); /* a replica without master */
     assert_int_equal(invalidation_lost_ms(&invalidation), clock_ms - 5000);
     invalidation_connected(&invalidation, true);
-    expect(NULL, false, "noticed 1, check 0");
+    expect(NULL, false, "received 1, check 0");
     clock_ms += 700;
-    expect("test:index", true, "noticed 2, check 0");
+    expect("test:index", true, "received 2, check 0");
     invalidation_lost(&invalidation, clock_ms, UINT64_MAX, true);
     assert_int_equal(invalidation_lost_ms(&invalidation), clock_ms - 700); /* when the first was told */
 }
 
 TEST_CASE_WITH(a_loss_applies_what_is_deferred_unless_the_catalogue_is_missing, set_up, tear_down)
 {
-    expect("test:api_keys", false, "noticed 4, check 0");
+    expect("test:api_keys", false, "received 4, check 0");
     expect_lost(false, "drop 4");
     clock_ms += 1000;
     invalidation_connected(&invalidation, true);
-    expect(NULL, false, "noticed 1, check 0");
+    expect(NULL, false, "received 1, check 0");
     expect_lost(true, "");
     assert_int_equal(invalidation_deferred(&invalidation), 0);
     assert_int_equal(freshness(0), FRESHNESS_STALE);
@@ -256,7 +257,7 @@ TEST_CASE_WITH(a_loss_applies_what_is_deferred_unless_the_catalogue_is_missing, 
 
 TEST_CASE_WITH(suspension_ends_with_the_connection, set_up, tear_down)
 {
-    expect("test:index", false, "noticed 2, check 0");
+    expect("test:index", false, "received 2, check 0");
     told[0] = '\0';
     invalidation_suspend(&invalidation);
     assert_string_equal(told, "drop 1");
@@ -276,7 +277,8 @@ TEST_CASE_WITH(suspension_ends_with_the_connection, set_up, tear_down)
 
 TEST_CASE_WITH(without_tracking_or_a_cache_nothing_is_stored_or_served, set_up, tear_down)
 {
-    const struct invalidation_subscriber subscriber = {on_card, on_link, on_noticed, on_drop, on_check, NULL};
+    const struct invalidation_subscriber subscriber = {on_card, on_link,  on_received,
+                                                       on_drop, on_check, NULL};
     struct invalidation off;
     invalidation_lost(&invalidation, clock_ms, UINT64_MAX, false);
     invalidation_connected(&invalidation, false);

@@ -28,20 +28,20 @@ static void begin_ready(const char *role)
 }
 
 /* The fake's link from now on. */
-static void set_link(const char *status, int silent_s)
+static void set_link(const char *status, int last_io_s)
 {
     char text[96];
     int n = snprintf(text, sizeof text, "master_link_status:%s\r\nmaster_last_io_seconds_ago:%d\r\n", status,
-                     silent_s);
+                     last_io_s);
     (void)snprintf(info, sizeof info, "$%d\r\n%s\r\n", n, text);
     fake.info = info;
 }
 
 /* Ready at a replica with such a link. */
-static void begin_linked(int silent_s)
+static void begin_linked(int last_io_s)
 {
     begin(LINKED);
-    set_link("up", silent_s);
+    set_link("up", last_io_s);
     session_start();
 }
 
@@ -110,7 +110,7 @@ TEST_CASE(heartbeat_asks_a_master_for_its_role)
     SESSION_UNTIL(times("PING\n") == 3);
     assert_int_equal(times("ROLE\nPING\n"), 3);
     assert_int_equal(times("INFO"), 0);
-    assert_true(redis_connection_good_ms(session.connection) == UINT64_MAX);
+    assert_true(redis_connection_valid_until_ms(session.connection) == UINT64_MAX);
     end();
 }
 
@@ -122,16 +122,16 @@ TEST_CASE(heartbeat_asks_a_replica_for_its_link)
     set_link("up", 3);
     SESSION_UNTIL(session.metrics.redis_replica_lag_seconds == 3);
     assert_int_equal(times("ROLE\nINFO replication\nPING\n"), 2);
-    uint64_t good_ms = redis_connection_good_ms(session.connection);
-    assert_in_range(clock_boot_ms() - good_ms, 3000, 4000 + (uint64_t)wait_slack_ms());
+    uint64_t valid_until_ms = redis_connection_valid_until_ms(session.connection);
+    assert_in_range(clock_boot_ms() - valid_until_ms, 3000, 4000 + (uint64_t)wait_slack_ms());
     assert_int_equal(session.lost, 0);
     end();
 }
 
-static void check_refused_until_good(const char *role, const char *status, int silent_s)
+static void check_refused_until_good(const char *role, const char *status, int last_io_s)
 {
     begin(role);
-    set_link(status, silent_s);
+    set_link(status, last_io_s);
     session_start_refused();
     fake.role = LINKED;
     set_link("up", 0);
@@ -143,20 +143,20 @@ TEST_CASE(replica_without_its_master_is_refused)
 {
     check_refused_until_good(CUT_OFF, "down", -1);
     check_refused_until_good(LINKED, "down", -1);
-    check_refused_until_good(LINKED, "up", REDIS_MASTER_SILENCE_MAX_S + 1);
+    check_refused_until_good(LINKED, "up", REDIS_MASTER_LAST_IO_MAX_S + 1);
 }
 
 /* Lost, and since when: as the last good heartbeat told. */
-static void check_lost_as_of(const char *role, const char *status, int silent_s)
+static void check_lost_as_of(const char *role, const char *status, int last_io_s)
 {
     enum { SILENT_BEFORE_S = 9 };
     begin_linked(SILENT_BEFORE_S);
-    uint64_t good_ms = redis_connection_good_ms(session.connection);
+    uint64_t valid_until_ms = redis_connection_valid_until_ms(session.connection);
     fake.role = role;
-    set_link(status, silent_s);
+    set_link(status, last_io_s);
     SESSION_UNTIL(session.lost == 1);
-    assert_true(redis_connection_good_ms(session.connection) == good_ms);
-    assert_in_range(clock_boot_ms() - good_ms, SILENT_BEFORE_S * 1000,
+    assert_true(redis_connection_valid_until_ms(session.connection) == valid_until_ms);
+    assert_in_range(clock_boot_ms() - valid_until_ms, SILENT_BEFORE_S * 1000,
                     SILENT_BEFORE_S * 1000 + 2 * REDIS_CONNECTION_HEARTBEAT_MS + (uint64_t)wait_slack_ms());
     session_turn_for(2 * REDIS_CONNECTION_BACKOFF_MIN_MS);
     assert_int_equal(session.ready, 1);
@@ -167,7 +167,7 @@ TEST_CASE(replica_that_loses_its_master_was_good_until_it_last_heard_it)
 {
     check_lost_as_of(CUT_OFF, "down", -1);
     check_lost_as_of(LINKED, "down", -1);
-    check_lost_as_of(LINKED, "up", REDIS_MASTER_SILENCE_MAX_S + 1);
+    check_lost_as_of(LINKED, "up", REDIS_MASTER_LAST_IO_MAX_S + 1);
     check_lost_as_of(LINKED, "nonsense", 0);
 }
 
@@ -178,7 +178,7 @@ TEST_CASE(role_change_makes_a_new_connection)
     fake.role = LINKED;
     set_link("up", 0);
     SESSION_UNTIL(session.lost == 1);
-    assert_in_range(redis_connection_good_ms(session.connection), last_pong_ms,
+    assert_in_range(redis_connection_valid_until_ms(session.connection), last_pong_ms,
                     last_pong_ms + REDIS_CONNECTION_HEARTBEAT_MS + (uint64_t)wait_slack_ms());
     SESSION_UNTIL(session.ready == 2);
     check_role(REDIS_ROLE_REPLICA);
@@ -226,11 +226,11 @@ TEST_CASE(denied_info_leaves_the_role)
     check_role(REDIS_ROLE_REPLICA);
     SESSION_UNTIL(times("PING\n") == 3);
     assert_int_equal(times("INFO"), 1);
-    assert_true(redis_connection_good_ms(session.connection) >=
+    assert_true(redis_connection_valid_until_ms(session.connection) >=
                 redis_connection_last_pong_ms(session.connection));
     fake.role = CUT_OFF;
     SESSION_UNTIL(session.lost == 1);
-    assert_true(redis_connection_good_ms(session.connection) <=
+    assert_true(redis_connection_valid_until_ms(session.connection) <=
                 redis_connection_last_pong_ms(session.connection));
     fake.role = LINKED;
     SESSION_UNTIL(session.ready == 2);
@@ -244,7 +244,7 @@ TEST_CASE(role_that_is_denied_later_becomes_unknown)
     fake.role = DENIED;
     SESSION_UNTIL(session.metrics.redis_role[REDIS_ROLE_UNKNOWN] == 1);
     check_role(REDIS_ROLE_UNKNOWN);
-    assert_true(redis_connection_good_ms(session.connection) == UINT64_MAX);
+    assert_true(redis_connection_valid_until_ms(session.connection) == UINT64_MAX);
     assert_int_equal(session.lost, 0);
     end();
 }

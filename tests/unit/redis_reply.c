@@ -143,8 +143,8 @@ static const char *link_problem(const char *lines)
 {
     char *info = text_printf("# Replication\r\nrole:slave\r\n%s\r\nslave_priority:100\r\n", lines);
     char *bytes = text_printf("=%zu\r\ntxt:%s\r\n", strlen(info) + 4, info);
-    int64_t silent_s = 0;
-    const char *problem = reply_read_link(parse(bytes), &silent_s);
+    int64_t last_io_s = 0;
+    const char *problem = reply_read_link(parse(bytes), &last_io_s);
     free(bytes);
     free(info);
     return problem;
@@ -182,8 +182,8 @@ TEST_CASE(info_of_the_wrong_shape_is_refused)
     static const char *const replies[] = {"+OK\r\n", ":1\r\n",     "_\r\n",
                                           "*0\r\n",  "$0\r\n\r\n", "$1\r\n\n\r\n"};
     for (size_t i = 0; i < TEST_COUNT(replies); i++) {
-        int64_t silent_s = 0;
-        assert_non_null(reply_read_link(parse(replies[i]), &silent_s));
+        int64_t last_io_s = 0;
+        assert_non_null(reply_read_link(parse(replies[i]), &last_io_s));
     }
 }
 

@@ -83,7 +83,7 @@ TEST_CASE(replica_of_a_deposed_master_is_left)
     assert_in_range(took_ms, LIMIT_MS - REDIS_CONNECTION_HEARTBEAT_MS,
                     LIMIT_MS + 2 * REDIS_CONNECTION_HEARTBEAT_MS + SENTINEL_INTERVAL_MS +
                         (uint64_t)wait_slack_ms());
-    assert_true(redis_connection_good_ms(session.connection) <=
+    assert_true(redis_connection_valid_until_ms(session.connection) <=
                 began_ms + SENTINEL_INTERVAL_MS + REDIS_CONNECTION_HEARTBEAT_MS + (uint64_t)wait_slack_ms());
     session_turn_for(4 * REDIS_CONNECTION_BACKOFF_MIN_MS); /* and is not taken again */
     assert_int_equal(session.ready, 1);
