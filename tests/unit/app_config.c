@@ -16,7 +16,18 @@ struct reading {
     int result;
 };
 
-static void read_words(struct reading *r, const char *const *words)
+static struct reading r; /* the last one */
+
+static int reading_fini(void **state)
+{
+    (void)state;
+    config_fini(&r.config);
+    buf_fini(&r.error);
+    r = (struct reading){.error = BUF_INIT};
+    return 0;
+}
+
+static void read_words(const char *const *words)
 {
     char *argv[WORDS] = {NULL};
     int argc = 0;
@@ -24,50 +35,43 @@ static void read_words(struct reading *r, const char *const *words)
         assert_true(argc + 1 < WORDS);
         argv[argc] = (char *)(uintptr_t)words[argc]; /* not written to */
     }
-    *r = (struct reading){.error = BUF_INIT};
-    r->result = config_read(&r->config, argc, argv, &r->error);
+    (void)reading_fini(NULL);
+    r.result = config_read(&r.config, argc, argv, &r.error);
 }
 
-#define READ(r, ...)  read_words((r), (const char *const[]){"channeld", __VA_ARGS__, NULL})
-#define READ_PLAIN(r) read_words((r), (const char *const[]){"channeld", NULL})
+#define READ(...)    read_words((const char *const[]){"channeld", __VA_ARGS__, NULL})
+#define READ_PLAIN() read_words((const char *const[]){"channeld", NULL})
 
-static void reading_fini(struct reading *r)
-{
-    config_fini(&r->config);
-    buf_fini(&r->error);
-}
+/* The outcome of reading the words. */
+#define OUTCOME(...) (READ(__VA_ARGS__), r.result)
+
+#define CONFIG_TEST(name) TEST_CASE_WITH(name, NULL, reading_fini)
 
 /* The setting is refused as flag and as variable, by a message that names it. */
 static void expect_refused(const char *flag, const char *variable, const char *value)
 {
-    struct reading r;
-    READ(&r, flag, value);
+    READ(flag, value);
     const char *message = buf_c_str(&r.error);
     if (r.result != -EINVAL || strstr(message, flag) != message || strstr(message, variable) != NULL)
         fail_msg("%s %s: %d, \"%s\"", flag, value, r.result, message);
-    reading_fini(&r);
     assert_int_equal(setenv(variable, value, 1), 0);
-    READ_PLAIN(&r);
+    READ_PLAIN();
     message = buf_c_str(&r.error);
     assert_int_equal(unsetenv(variable), 0);
     if (r.result != -EINVAL || strstr(message, variable) != message)
         fail_msg("%s=%s: %d, \"%s\"", variable, value, r.result, message);
-    reading_fini(&r);
 }
 
 static void expect_taken(const char *flag, const char *value)
 {
-    struct reading r;
-    READ(&r, flag, value);
+    READ(flag, value);
     if (r.result != CONFIG_RUN)
         fail_msg("%s %s: %s", flag, value, buf_c_str(&r.error));
-    reading_fini(&r);
 }
 
-TEST_CASE(defaults_are_as_documented)
+CONFIG_TEST(defaults_are_as_documented)
 {
-    struct reading r;
-    READ_PLAIN(&r);
+    READ_PLAIN();
     assert_int_equal(r.result, CONFIG_RUN);
     const struct config *c = &r.config;
     const struct config_values *v = &c->values;
@@ -95,48 +99,33 @@ TEST_CASE(defaults_are_as_documented)
     assert_int_equal(c->log_level, LOG_INFO);
     assert_int_equal(c->access_log, ACCESS_LOG_ERRORS);
     assert_false(cors_enabled(&c->cors));
-    reading_fini(&r);
 }
 
-TEST_CASE(flags_win_over_the_environment_and_that_over_the_defaults)
+CONFIG_TEST(flags_win_over_the_environment_and_that_over_the_defaults)
 {
-    struct reading r;
     assert_int_equal(setenv("CHANNELD_LISTEN", "127.0.0.1:1", 1), 0);
     assert_int_equal(setenv("CHANNELD_WORKERS", "7", 1), 0);
-    READ(&r, "--workers", "3");
-    assert_int_equal(r.result, CONFIG_RUN);
+    assert_int_equal(OUTCOME("--workers", "3"), CONFIG_RUN);
     assert_int_equal(r.config.workers, 3);
     assert_int_equal(addr_port(&r.config.listen), 1);
     assert_int_equal(addr_port(&r.config.admin_listen), 8081);
-    reading_fini(&r);
     assert_int_equal(unsetenv("CHANNELD_LISTEN"), 0);
     assert_int_equal(unsetenv("CHANNELD_WORKERS"), 0);
 }
 
-TEST_CASE(base_path_begins_and_ends_with_a_slash)
+CONFIG_TEST(base_path_begins_and_ends_with_a_slash)
 {
-    static const char *const rows[][2] = {{"/", "/"},
-                                          {"", "/"},
-                                          {"api", "/api/"},
-                                          {"/api", "/api/"},
-                                          {"api/", "/api/"},
-                                          {"/api/", "/api/"},
-                                          {"/a/b-c/v1.0_~", "/a/b-c/v1.0_~/"}};
-    static const char *const wrong[] = {"//",     "/a//b",     "/a b",  "/a?b",  "/a#b",
-                                        "/a%20b", "/\xC3\xA9", "/a\"b", "/a\\b", "/a\nb"};
-    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        struct reading r;
-        READ(&r, "--base-path", rows[i][0]);
-        assert_int_equal(r.result, CONFIG_RUN);
-        assert_string_equal(r.config.base_path, rows[i][1]);
-        assert_string_equal(r.config.values.base_path, rows[i][1]); /* which --check shows */
-        reading_fini(&r);
+    EACH_PAIR (text, expected, {"/", "/"}, {"", "/"}, {"api", "/api/"}, {"/api", "/api/"}, {"api/", "/api/"},
+               {"/api/", "/api/"}, {"/a/b-c/v1.0_~", "/a/b-c/v1.0_~/"}) {
+        assert_int_equal(OUTCOME("--base-path", text), CONFIG_RUN);
+        assert_string_equal(r.config.base_path, expected);
+        assert_string_equal(r.config.values.base_path, expected); /* which --check shows */
     }
-    for (size_t i = 0; i < TEST_COUNT(wrong); i++)
-        expect_refused("--base-path", "CHANNELD_BASE_PATH", wrong[i]);
+    EACH_TEXT (text, "//", "/a//b", "/a b", "/a?b", "/a#b", "/a%20b", "/\xC3\xA9", "/a\"b", "/a\\b", "/a\nb")
+        expect_refused("--base-path", "CHANNELD_BASE_PATH", text);
 }
 
-TEST_CASE(base_path_with_its_slashes_has_a_longest_length)
+CONFIG_TEST(base_path_with_its_slashes_has_a_longest_length)
 {
     for (size_t len = CONFIG_BASE_PATH_MAX - 3; len <= CONFIG_BASE_PATH_MAX - 1; len++) {
         char *path = text_repeat('a', len);
@@ -148,7 +137,7 @@ TEST_CASE(base_path_with_its_slashes_has_a_longest_length)
     }
 }
 
-TEST_CASE(bad_values_are_named)
+CONFIG_TEST(bad_values_are_named)
 {
     static const char *const rows[][3] = {
         {"--listen", "CHANNELD_LISTEN", "8080"},
@@ -188,68 +177,41 @@ TEST_CASE(bad_values_are_named)
         {"--log-level", "CHANNELD_LOG_LEVEL", "INFO"},
         {"--access-log", "CHANNELD_ACCESS_LOG", "some"},
         {"--core-dumps", "CHANNELD_CORE_DUMPS", "yes"},
-        {"--cors-origins", "CHANNELD_CORS_ORIGINS", "example.org"},
-    };
+        {"--cors-origins", "CHANNELD_CORS_ORIGINS", "example.org"}};
     for (size_t i = 0; i < TEST_COUNT(rows); i++)
         expect_refused(rows[i][0], rows[i][1], rows[i][2]);
 }
 
-TEST_CASE(values_at_the_limits_are_accepted)
+CONFIG_TEST(values_at_the_limits_are_accepted)
 {
-    static const char *const rows[][2] = {
-        {"--listen", "[::]:65535"},
-        {"--listen", ":1"},
-        {"--workers", "1024"},
-        {"--workers", "0"},
-        {"--request-timeout", "10ms"},
-        {"--request-timeout", "10m"},
-        {"--stale-limit", "0"},
-        {"--stale-limit", "24h"},
-        {"--max-header-size", "1024"},
-        {"--max-header-size", "1MiB"},
-        {"--max-body-size", "0"},
-        {"--max-body-size", "1GiB"},
-        {"--max-connections", "1"},
-        {"--max-connection-age", "0"},
-        {"--max-connection-age", "24h"},
-        {"--max-connections", "1000000"},
-        {"--drain-delay", "0"},
-        {"--drain-timeout", "0"},
-        {"--log-level", "error"},
-        {"--log-level", "warn"},
-        {"--log-level", "debug"},
-        {"--core-dumps", "on"},
-        {"--access-log", "off"},
-        {"--access-log", "all"},
-        {"--cors-origins", "*"},
-        {"--cors-origins", "https://a.example,http://b.example:81"},
-        {"--redis-url", "unix:///run/redis.sock?db=3"},
-        {"--redis-url", "rediss://user:pw@h:1/2"},
-    };
-    for (size_t i = 0; i < TEST_COUNT(rows); i++)
-        expect_taken(rows[i][0], rows[i][1]);
+    EACH_PAIR (text, expected, {"--listen", "[::]:65535"}, {"--listen", ":1"}, {"--workers", "1024"},
+               {"--workers", "0"}, {"--request-timeout", "10ms"}, {"--request-timeout", "10m"},
+               {"--stale-limit", "0"}, {"--stale-limit", "24h"}, {"--max-header-size", "1024"},
+               {"--max-header-size", "1MiB"}, {"--max-body-size", "0"}, {"--max-body-size", "1GiB"},
+               {"--max-connections", "1"}, {"--max-connection-age", "0"}, {"--max-connection-age", "24h"},
+               {"--max-connections", "1000000"}, {"--drain-delay", "0"}, {"--drain-timeout", "0"},
+               {"--log-level", "error"}, {"--log-level", "warn"}, {"--log-level", "debug"},
+               {"--core-dumps", "on"}, {"--access-log", "off"}, {"--access-log", "all"},
+               {"--cors-origins", "*"}, {"--cors-origins", "https://a.example,http://b.example:81"},
+               {"--redis-url", "unix:///run/redis.sock?db=3"}, {"--redis-url", "rediss://user:pw@h:1/2"})
+        expect_taken(text, expected);
 }
 
-TEST_CASE(hosts_are_kept_in_lower_case)
+CONFIG_TEST(hosts_are_kept_in_lower_case)
 {
-    struct reading r;
-    READ(&r, "--channel-host", "MAX.Example", "--web-host=Web.MAX.Example");
-    assert_int_equal(r.result, CONFIG_RUN);
+    assert_int_equal(OUTCOME("--channel-host", "MAX.Example", "--web-host=Web.MAX.Example"), CONFIG_RUN);
     assert_span(r.config.hosts.channel_host, "max.example");
     assert_span(r.config.hosts.web_host, "web.max.example");
-    reading_fini(&r);
 }
 
-TEST_CASE(secrets_come_from_files_and_are_never_shown)
+CONFIG_TEST(secrets_come_from_files_and_are_never_shown)
 {
-    struct reading r;
     struct tempdir dir;
     struct buf out = BUF_INIT;
     tempdir_init(&dir);
     char *path = text_printf("%s/url", dir.path);
     assert_true(text_write_file(path, "redis://user:hush1@127.0.0.1:6380/2\n"));
-    READ(&r, "--redis-url-file", path, "--redis-password", "hush2", "--check");
-    assert_int_equal(r.result, CONFIG_CHECK);
+    assert_int_equal(OUTCOME("--redis-url-file", path, "--redis-password", "hush2", "--check"), CONFIG_CHECK);
     assert_int_equal(r.config.redis.port, 6380);
     assert_string_equal(r.config.redis.password, "hush1");
     config_write_values(&r.config, &out);
@@ -257,75 +219,48 @@ TEST_CASE(secrets_come_from_files_and_are_never_shown)
     assert_non_null(strstr(buf_c_str(&out), "redis-password = ********\n"));
     assert_null(strstr(buf_c_str(&out), "hush"));
     buf_fini(&out);
-    reading_fini(&r);
     free(path);
     tempdir_fini(&dir);
 }
 
-TEST_CASE(error_about_a_url_does_not_show_its_password)
+CONFIG_TEST(error_about_a_url_does_not_show_its_password)
 {
-    struct reading r;
-    READ(&r, "--redis-url", "redis://user:hush@host:port/0");
-    assert_int_equal(r.result, -EINVAL);
+    assert_int_equal(OUTCOME("--redis-url", "redis://user:hush@host:port/0"), -EINVAL);
     assert_null(strstr(buf_c_str(&r.error), "hush"));
-    reading_fini(&r);
 }
 
-TEST_CASE(password_setting_applies_without_one_in_the_url)
+CONFIG_TEST(password_setting_applies_without_one_in_the_url)
 {
-    struct reading r;
-    READ(&r, "--redis-url", "redis://host", "--redis-password", "secret");
-    assert_int_equal(r.result, CONFIG_RUN);
+    assert_int_equal(OUTCOME("--redis-url", "redis://host", "--redis-password", "secret"), CONFIG_RUN);
     assert_string_equal(r.config.redis.password, "secret");
     assert_string_equal(r.config.redis.user, "default");
-    reading_fini(&r);
 }
 
-TEST_CASE(command_line_selects_the_outcome)
+CONFIG_TEST(command_line_selects_the_outcome)
 {
-    struct reading r;
-    READ(&r, "--check");
-    assert_int_equal(r.result, CONFIG_CHECK);
-    reading_fini(&r);
-    READ(&r, "--probe", "--admin-listen", "[::1]:9000");
-    assert_int_equal(r.result, CONFIG_PROBE);
+    assert_int_equal(OUTCOME("--check"), CONFIG_CHECK);
+    assert_int_equal(OUTCOME("--probe", "--admin-listen", "[::1]:9000"), CONFIG_PROBE);
     assert_int_equal(addr_port(&r.config.admin_listen), 9000);
-    reading_fini(&r);
-    READ(&r, "--version", "--check");
-    assert_int_equal(r.result, CONFIG_VERSION);
-    reading_fini(&r);
-    READ(&r, "--listen", "nonsense", "--help");
-    assert_int_equal(r.result, CONFIG_HELP);
-    reading_fini(&r);
-    READ(&r, "--check", "--listen", "nonsense");
-    assert_int_equal(r.result, -EINVAL);
-    reading_fini(&r);
+    assert_int_equal(OUTCOME("--version", "--check"), CONFIG_VERSION);
+    assert_int_equal(OUTCOME("--listen", "nonsense", "--help"), CONFIG_HELP);
+    assert_int_equal(OUTCOME("--check", "--listen", "nonsense"), -EINVAL);
 }
 
-TEST_CASE(unknown_flags_and_stray_words_are_named)
+CONFIG_TEST(unknown_flags_and_stray_words_are_named)
 {
-    struct reading r;
-    READ(&r, "--bogus", "1");
-    assert_int_equal(r.result, -EINVAL);
+    assert_int_equal(OUTCOME("--bogus", "1"), -EINVAL);
     assert_non_null(strstr(buf_c_str(&r.error), "--bogus"));
-    reading_fini(&r);
-    READ(&r, "stray");
-    assert_int_equal(r.result, -EINVAL);
+    assert_int_equal(OUTCOME("stray"), -EINVAL);
     assert_non_null(strstr(buf_c_str(&r.error), "stray"));
-    reading_fini(&r);
-    READ(&r, "--workers");
-    assert_int_equal(r.result, -EINVAL);
+    assert_int_equal(OUTCOME("--workers"), -EINVAL);
     assert_non_null(strstr(buf_c_str(&r.error), "--workers"));
-    reading_fini(&r);
 }
 
-TEST_CASE(help_lists_every_setting_that_check_prints)
+CONFIG_TEST(help_lists_every_setting_that_check_prints)
 {
-    struct reading r;
     struct buf help = BUF_INIT;
     struct buf values = BUF_INIT;
-    READ(&r, "--check");
-    assert_int_equal(r.result, CONFIG_CHECK);
+    assert_int_equal(OUTCOME("--check"), CONFIG_CHECK);
     config_write_help(&help);
     config_write_values(&r.config, &values);
     char *rest = NULL;
@@ -342,7 +277,6 @@ TEST_CASE(help_lists_every_setting_that_check_prints)
     free(copy);
     buf_fini(&help);
     buf_fini(&values);
-    reading_fini(&r);
 }
 
 /* None of the test runner's own settings may be seen. */

@@ -27,11 +27,9 @@ TEST_CASE(quota_is_rounded_up_to_processors)
 
 TEST_CASE(missing_and_invalid_quotas_are_none)
 {
-    static const char *const texts[] = {"max 100000\n", "max",         "",           "\n",
-                                        "100000",       "100000 ",     "100000 0\n", "0 100000\n",
-                                        "-1 100000\n",  "100000 -1\n", "x 100000\n", "100000 x\n"};
-    for (size_t i = 0; i < TEST_COUNT(texts); i++)
-        assert_int_equal(cpus_from_cpu_max(texts[i]), 0);
+    EACH_TEXT (text, "max 100000\n", "max", "", "\n", "100000", "100000 ", "100000 0\n", "0 100000\n",
+               "-1 100000\n", "100000 -1\n", "x 100000\n", "100000 x\n")
+        assert_int_equal(cpus_from_cpu_max(text), 0);
 }
 
 TEST_CASE(huge_quotas_do_not_overflow)
@@ -134,14 +132,10 @@ TEST_CASE(partial_mount_of_the_hierarchy_is_followed)
 TEST_CASE(malformed_files_are_ignored)
 {
     static const struct file top = {"/sys/fs/cgroup/cpu.max", "200000 100000\n"};
-    static const char *const mounts[] = {
-        "", "\n", " - \n", "31 - cgroup2", "31 23 0:27 /\n", "- - - - - - cgroup2\n"};
-    static const char *const groups[] = {"", "\n", "0", "0:\n", "::", "0::", "x:cpu\n"};
-    for (size_t i = 0; i < TEST_COUNT(mounts); i++)
-        assert_int_equal(GRANTED(top, {"/proc/self/cgroup", "0::/\n"}, {"/proc/self/mountinfo", mounts[i]}),
-                         0);
-    for (size_t i = 0; i < TEST_COUNT(groups); i++) {
-        int count = GRANTED(top, {"/proc/self/cgroup", groups[i]}, {"/proc/self/mountinfo", UNIFIED});
+    EACH_TEXT (text, "", "\n", " - \n", "31 - cgroup2", "31 23 0:27 /\n", "- - - - - - cgroup2\n")
+        assert_int_equal(GRANTED(top, {"/proc/self/cgroup", "0::/\n"}, {"/proc/self/mountinfo", text}), 0);
+    EACH_TEXT (text, "", "\n", "0", "0:\n", "::", "0::", "x:cpu\n") {
+        int count = GRANTED(top, {"/proc/self/cgroup", text}, {"/proc/self/mountinfo", UNIFIED});
         assert_true(count == 0 || count == 2);
     }
 }

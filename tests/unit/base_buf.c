@@ -200,17 +200,15 @@ TEST_CASE(integers_are_written_over_the_full_range)
     static const struct {
         int64_t value;
         const char *text;
-    } cases[] = {
-        {0, "0"},
-        {-1, "-1"},
-        {9, "9"},
-        {10, "10"},
-        {-10, "-10"},
-        {1000000, "1000000"},
-        {INT64_MAX, "9223372036854775807"},
-        {INT64_MIN + 1, "-9223372036854775807"},
-        {INT64_MIN, "-9223372036854775808"},
-    };
+    } cases[] = {{0, "0"},
+                 {-1, "-1"},
+                 {9, "9"},
+                 {10, "10"},
+                 {-10, "-10"},
+                 {1000000, "1000000"},
+                 {INT64_MAX, "9223372036854775807"},
+                 {INT64_MIN + 1, "-9223372036854775807"},
+                 {INT64_MIN, "-9223372036854775808"}};
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         char digits[INT64_DIGITS_MAX];
         size_t n = format_int64(cases[i].value, digits);

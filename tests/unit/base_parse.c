@@ -36,17 +36,15 @@ static void assert_refused(parser *parse, int expected, const char *const *texts
 
 TEST_CASE(canonical_integers_are_parsed)
 {
-    static const struct accepted cases[] = {
-        {"0", 0},
-        {"1", 1},
-        {"-1", -1},
-        {"10", 10},
-        {"-900", -900},
-        {"9223372036854775806", INT64_MAX - 1},
-        {"9223372036854775807", INT64_MAX},
-        {"-9223372036854775807", INT64_MIN + 1},
-        {"-9223372036854775808", INT64_MIN},
-    };
+    static const struct accepted cases[] = {{"0", 0},
+                                            {"1", 1},
+                                            {"-1", -1},
+                                            {"10", 10},
+                                            {"-900", -900},
+                                            {"9223372036854775806", INT64_MAX - 1},
+                                            {"9223372036854775807", INT64_MAX},
+                                            {"-9223372036854775807", INT64_MIN + 1},
+                                            {"-9223372036854775808", INT64_MIN}};
     assert_accepted(parse_int64, cases, TEST_COUNT(cases));
 }
 
@@ -109,20 +107,18 @@ TEST_CASE(valid_integers_are_written_back_unchanged)
 
 TEST_CASE(durations_are_milliseconds)
 {
-    static const struct accepted cases[] = {
-        {"0", 0},
-        {"0ms", 0},
-        {"0s", 0},
-        {"1ms", 1},
-        {"500ms", 500},
-        {"30s", 30000},
-        {"2m", 120000},
-        {"1h", 3600000},
-        {"9223372036854775807ms", INT64_MAX},
-        {"9223372036854775s", INT64_C(9223372036854775000)},
-        {"153722867280912m", INT64_C(9223372036854720000)},
-        {"2562047788015h", INT64_C(9223372036854000000)},
-    };
+    static const struct accepted cases[] = {{"0", 0},
+                                            {"0ms", 0},
+                                            {"0s", 0},
+                                            {"1ms", 1},
+                                            {"500ms", 500},
+                                            {"30s", 30000},
+                                            {"2m", 120000},
+                                            {"1h", 3600000},
+                                            {"9223372036854775807ms", INT64_MAX},
+                                            {"9223372036854775s", INT64_C(9223372036854775000)},
+                                            {"153722867280912m", INT64_C(9223372036854720000)},
+                                            {"2562047788015h", INT64_C(9223372036854000000)}};
     assert_accepted(parse_duration_ms, cases, TEST_COUNT(cases));
 }
 
@@ -143,21 +139,19 @@ TEST_CASE(durations_have_the_range_of_milliseconds)
 
 TEST_CASE(sizes_are_bytes_by_powers_of_1024_without_case)
 {
-    static const struct accepted cases[] = {
-        {"0", 0},
-        {"16384", 16384},
-        {"1B", 1},
-        {"1b", 1},
-        {"1KiB", 1024},
-        {"64MiB", 64 << 20},
-        {"64mib", 64 << 20},
-        {"64MIB", 64 << 20},
-        {"2GiB", INT64_C(2) << 30},
-        {"9223372036854775807", INT64_MAX},
-        {"9007199254740991KiB", INT64_MAX - 1023},
-        {"8796093022207MiB", INT64_MAX - ((1 << 20) - 1)},
-        {"8589934591GiB", INT64_MAX - ((1 << 30) - 1)},
-    };
+    static const struct accepted cases[] = {{"0", 0},
+                                            {"16384", 16384},
+                                            {"1B", 1},
+                                            {"1b", 1},
+                                            {"1KiB", 1024},
+                                            {"64MiB", 64 << 20},
+                                            {"64mib", 64 << 20},
+                                            {"64MIB", 64 << 20},
+                                            {"2GiB", INT64_C(2) << 30},
+                                            {"9223372036854775807", INT64_MAX},
+                                            {"9007199254740991KiB", INT64_MAX - 1023},
+                                            {"8796093022207MiB", INT64_MAX - ((1 << 20) - 1)},
+                                            {"8589934591GiB", INT64_MAX - ((1 << 30) - 1)}};
     assert_accepted(parse_size, cases, TEST_COUNT(cases));
 }
 

@@ -12,7 +12,7 @@ static void assert_excerpt(const char *text, const char *expected)
     assert_string_equal(excerpt(span_of(text), out), expected);
 }
 
-TEST(excerpt_replaces_control_characters)
+TEST_CASE(excerpt_replaces_control_characters)
 {
     assert_excerpt("a\033[2Jb\r\n\x7F", "a?[2Jb???");
     assert_excerpt("\xC2\x9B"
@@ -23,7 +23,7 @@ TEST(excerpt_replaces_control_characters)
 }
 
 /* Wherever a character of two bytes is at the end, it is not cut in half. */
-TEST(excerpt_is_cut_between_characters)
+TEST_CASE(excerpt_is_cut_between_characters)
 {
     for (size_t lead = 0; lead < 8; lead++) {
         struct buf text = BUF_INIT;
@@ -41,7 +41,7 @@ TEST(excerpt_is_cut_between_characters)
     }
 }
 
-TEST(report_prints_20_problems_and_counts_the_rest)
+TEST_CASE(report_prints_20_problems_and_counts_the_rest)
 {
     char *shown = NULL;
     size_t length = 0;
@@ -79,7 +79,7 @@ static void assert_line(struct buf out, const char *begins, const char *ends)
     buf_fini(&out);
 }
 
-TEST(progress_of_a_file_is_by_bytes)
+TEST_CASE(progress_of_a_file_is_by_bytes)
 {
     assert_line(line(10, 1000, 46203, 250), "[######..................]  25%  46,203 channels  4,6",
                 "/s  30 s left");
@@ -88,23 +88,23 @@ TEST(progress_of_a_file_is_by_bytes)
     assert_line(line(1, 1000, 999, 1000), "[########################] 100%  999 channels  ", "  0 s left");
 }
 
-TEST(progress_of_a_growing_file_stops_at_100_percent)
+TEST_CASE(progress_of_a_growing_file_stops_at_100_percent)
 {
     assert_line(line(10, 1000, 1000000, 3000), "[########################] 100%  1,000,000 channels  ",
                 "/s  0 s left");
 }
 
-TEST(progress_of_a_pipe_has_no_bar)
+TEST_CASE(progress_of_a_pipe_has_no_bar)
 {
     assert_line(line(10, 0, 1000, 12345), "1,000 channels  ", "/s");
 }
 
-TEST(progress_before_the_first_byte_has_no_time_left)
+TEST_CASE(progress_before_the_first_byte_has_no_time_left)
 {
     assert_line(line(10, 1000, 0, 0), "[........................]   0%  0 channels  0/s", "0/s");
 }
 
-TEST(progress_is_drawn_on_a_terminal_only)
+TEST_CASE(progress_is_drawn_on_a_terminal_only)
 {
     struct progress p;
     progress_start(&p, 1000);
@@ -113,19 +113,4 @@ TEST(progress_is_drawn_on_a_terminal_only)
     assert_int_equal(p.line.len, 0);
     assert_true(progress_seconds(&p) > 0);
     progress_end(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(excerpt_replaces_control_characters),
-        cmocka_unit_test(excerpt_is_cut_between_characters),
-        cmocka_unit_test(report_prints_20_problems_and_counts_the_rest),
-        cmocka_unit_test(progress_of_a_file_is_by_bytes),
-        cmocka_unit_test(progress_of_a_growing_file_stops_at_100_percent),
-        cmocka_unit_test(progress_of_a_pipe_has_no_bar),
-        cmocka_unit_test(progress_before_the_first_byte_has_no_time_left),
-        cmocka_unit_test(progress_is_drawn_on_a_terminal_only),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

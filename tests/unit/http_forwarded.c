@@ -94,8 +94,7 @@ TEST_CASE(a_broken_proxy_header_is_invalid)
         SPAN(SIGNATURE "\x21\x11\0\x0B" V4), SPAN(SIGNATURE "\x21\x21\0\x23" V6),
         SPAN(SIGNATURE "\x21\x11\0\0"),      SPAN(SIGNATURE "\x11\x11\0\x0C" V4),
         SPAN(SIGNATURE "\x22\x11\0\x0C" V4), SPAN(SIGNATURE "\x31\x11\0\x0C" V4),
-        SPAN(SIGNATURE "\x21\x11\x0F\xF1"),  SPAN(SIGNATURE "\x21\x11\xFF\xFF"),
-    };
+        SPAN(SIGNATURE "\x21\x11\x0F\xF1"),  SPAN(SIGNATURE "\x21\x11\xFF\xFF")};
     for (size_t i = 0; i < TEST_COUNT(rows); i++)
         assert_int_equal(read_header(rows[i]), HTTP_PROXY_INVALID);
     assert_int_equal(read_header(SPAN(SIGNATURE "\x21\x11\x0F\xF0")), HTTP_PROXY_NEED_MORE); /* 4096 in all */

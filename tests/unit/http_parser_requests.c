@@ -16,16 +16,14 @@ TEST_CASE(only_the_path_is_decoded)
 {
     static const struct {
         const char *target, *path, *query;
-    } rows[] = {
-        {"/", "/", NULL},
-        {"/a/b?c=%41&d", "/a/b", "c=%41&d"},
-        {"/%41%2fb?", "/A/b", ""},
-        {"/a%3Fb?c?d", "/a?b", "c?d"},
-        {"http://other:80/a%20b?c", "/a b", "c"},
-        {"HTTPS://other", "/", NULL},
-        {"http://other?c", "/", "c"},
-        {"/+;@:!$&'()*,=~_-.", "/+;@:!$&'()*,=~_-.", NULL},
-    };
+    } rows[] = {{"/", "/", NULL},
+                {"/a/b?c=%41&d", "/a/b", "c=%41&d"},
+                {"/%41%2fb?", "/A/b", ""},
+                {"/a%3Fb?c?d", "/a?b", "c?d"},
+                {"http://other:80/a%20b?c", "/a b", "c"},
+                {"HTTPS://other", "/", NULL},
+                {"http://other?c", "/", "c"},
+                {"/+;@:!$&'()*,=~_-.", "/+;@:!$&'()*,=~_-.", NULL}};
     struct feed f = {0};
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         char text[128];
@@ -42,14 +40,12 @@ TEST_CASE(methods_are_recognized)
     static const struct {
         const char *request;
         enum http_method method;
-    } rows[] = {
-        {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_GET},
-        {"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_HEAD},
-        {"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OPTIONS},
-        {"POST / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER},
-        {"DELETE / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER},
-        {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER},
-    };
+    } rows[] = {{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_GET},
+                {"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_HEAD},
+                {"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OPTIONS},
+                {"POST / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER},
+                {"DELETE / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER},
+                {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER}};
     struct feed f = {0};
     for (size_t i = 0; i < TEST_COUNT(rows); i++)
         assert_int_equal(read_request(&f, rows[i].request)->method, rows[i].method);
@@ -58,12 +54,11 @@ TEST_CASE(methods_are_recognized)
 
 TEST_CASE(a_rejected_request_has_its_method)
 {
-    static const char *const heads[] = {"HEAD /a\x01 HTTP/1.1\r\n", "HEAD / HTTP/3.0\r\n",
-                                        "HEAD / HTTP/1.1\r\n\r\n", "HEAD / HTTP/1.1\r\nHost : a\r\n",
-                                        "HEAD / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999\r\n\r\n"};
     struct feed f = {0};
-    for (size_t i = 0; i < TEST_COUNT(heads); i++) {
-        feed_every_way(&f, &FEED_LIMITS, span_of(heads[i]));
+    EACH_TEXT (text, "HEAD /a\x01 HTTP/1.1\r\n", "HEAD / HTTP/3.0\r\n", "HEAD / HTTP/1.1\r\n\r\n",
+               "HEAD / HTTP/1.1\r\nHost : a\r\n",
+               "HEAD / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999\r\n\r\n") {
+        feed_every_way(&f, &FEED_LIMITS, span_of(text));
         assert_int_equal(f.progress, HTTP_REJECTED);
         assert_int_equal(f.parser.request.method, METHOD_HEAD);
     }
@@ -141,8 +136,7 @@ TEST_CASE(a_field_may_be_repeated_with_the_same_value)
     static const char *const heads[] = {
         GET "X-Api-Key: one\r\nX-Api-Key: one\r\n\r\n",
         GET "X-Api-Key:one \r\nOrigin: o\r\nx-api-key: \t one\t\r\n\r\n",
-        GET "X-Api-Key: one\r\nX-Api-Key: one\r\nX-Api-Key: one\r\nX: y\r\nOrigin: o\r\n\r\n",
-    };
+        GET "X-Api-Key: one\r\nX-Api-Key: one\r\nX-Api-Key: one\r\nX: y\r\nOrigin: o\r\n\r\n"};
     struct feed f = {0};
     for (size_t i = 0; i < TEST_COUNT(heads); i++) {
         const struct http_request *r = read_request(&f, heads[i]);
@@ -155,20 +149,15 @@ TEST_CASE(a_field_may_be_repeated_with_the_same_value)
 
 TEST_CASE(a_field_repeated_with_another_value_is_rejected)
 {
-    static const char *const heads[] = {
-        GET "X-Api-Key: one\r\nX-Api-Key: two\r\n\r\n",
-        GET "X-Api-Key: one\r\nX-Api-Key: on\r\n\r\n",
-        GET "X-Api-Key: one\r\nX-Api-Key: ones\r\n\r\n",
-        GET "X-Api-Key: one\r\nX-Api-Key: One\r\n\r\n",
-        GET "X-Api-Key: one\r\nX-Api-Key:\r\n\r\n",
-        GET "X-Api-Key:\r\nX-Api-Key: one\r\n\r\n",
-        GET "X-Api-Key: one\r\nX-Api-Key: two\r\nX-Api-Key: one\r\nX: y\r\n\r\n",
-        GET "X-Api-Key: one\r\nOrigin: o\r\nX-Api-Key: two\r\nOrigin: o\r\n\r\n",
-        GET "X-Api-Key: one\r\nX-Api-Key: one\r\nX-Api-Key: two\r\n\r\n",
-    };
     struct feed f = {0};
-    for (size_t i = 0; i < TEST_COUNT(heads); i++) {
-        feed_every_way(&f, &FEED_LIMITS, span_of(heads[i]));
+    EACH_TEXT (text, GET "X-Api-Key: one\r\nX-Api-Key: two\r\n\r\n",
+               GET "X-Api-Key: one\r\nX-Api-Key: on\r\n\r\n", GET "X-Api-Key: one\r\nX-Api-Key: ones\r\n\r\n",
+               GET "X-Api-Key: one\r\nX-Api-Key: One\r\n\r\n", GET "X-Api-Key: one\r\nX-Api-Key:\r\n\r\n",
+               GET "X-Api-Key:\r\nX-Api-Key: one\r\n\r\n",
+               GET "X-Api-Key: one\r\nX-Api-Key: two\r\nX-Api-Key: one\r\nX: y\r\n\r\n",
+               GET "X-Api-Key: one\r\nOrigin: o\r\nX-Api-Key: two\r\nOrigin: o\r\n\r\n",
+               GET "X-Api-Key: one\r\nX-Api-Key: one\r\nX-Api-Key: two\r\n\r\n") {
+        feed_every_way(&f, &FEED_LIMITS, span_of(text));
         assert_int_equal(f.progress, HTTP_REJECTED);
         assert_int_equal(f.parser.status, 400);
     }
@@ -194,16 +183,14 @@ TEST_CASE(x_forwarded_for_is_kept_where_it_is_wanted)
 /* A long list that is continued behind each other field: nothing is copied again. */
 TEST_CASE(field_values_are_kept_once_in_any_order)
 {
-    static const char *const fields[] = {
-        "Origin: o",      "X-Api-Key: k",    "X-Api-Key: k",       "Expect: e",
-        "Traceparent: t", "X-Request-Id: i", "X-Forwarded-For: f", "Access-Control-Request-Method: m"};
     struct feed f = {0};
     struct buf head = BUF_INIT;
     buf_append_str(&head, GET "If-None-Match: ");
     while (head.len < FEED_LIMITS.head_max - 500)
         buf_append_str(&head, "\"\",");
-    for (size_t i = 0; i < TEST_COUNT(fields); i++)
-        buf_printf(&head, "\r\n%s\r\nIf-None-Match: \"\"", fields[i]);
+    EACH_TEXT (text, "Origin: o", "X-Api-Key: k", "X-Api-Key: k", "Expect: e", "Traceparent: t",
+               "X-Request-Id: i", "X-Forwarded-For: f", "Access-Control-Request-Method: m")
+        buf_printf(&head, "\r\n%s\r\nIf-None-Match: \"\"", text);
     feed_whole(&f, &FEED_LIMITS, buf_span(&head));
     assert_int_equal(f.progress, HTTP_NEED_MORE);
     assert_true(http_parser_capacity(&f.parser) <= 2 * FEED_LIMITS.head_max);
@@ -268,20 +255,18 @@ TEST_CASE(persistence_follows_version_and_connection)
     static const struct {
         const char *request;
         bool keep_alive;
-    } rows[] = {
-        {GET "\r\n", true},
-        {GET "Connection: close\r\n\r\n", false},
-        {GET "Connection: CLOSE\r\n\r\n", false},
-        {GET "Connection: keep-alive, close\r\n\r\n", false},
-        {GET "Connection: keep-alive\r\nConnection: close\r\n\r\n", false},
-        {GET "Connection: x-close\r\n\r\n", true},
-        {GET "Connection: keep-alive\r\n\r\n", true},
-        {"GET / HTTP/1.0\r\n\r\n", false},
-        {"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", true},
-        {"GET / HTTP/1.0\r\nConnection: close\r\n\r\n", false},
-        {"GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", false},
-        {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", false},
-    };
+    } rows[] = {{GET "\r\n", true},
+                {GET "Connection: close\r\n\r\n", false},
+                {GET "Connection: CLOSE\r\n\r\n", false},
+                {GET "Connection: keep-alive, close\r\n\r\n", false},
+                {GET "Connection: keep-alive\r\nConnection: close\r\n\r\n", false},
+                {GET "Connection: x-close\r\n\r\n", true},
+                {GET "Connection: keep-alive\r\n\r\n", true},
+                {"GET / HTTP/1.0\r\n\r\n", false},
+                {"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", true},
+                {"GET / HTTP/1.0\r\nConnection: close\r\n\r\n", false},
+                {"GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", false},
+                {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", false}};
     struct feed f = {0};
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         const struct http_request *r = read_request(&f, rows[i].request);
@@ -293,26 +278,22 @@ TEST_CASE(persistence_follows_version_and_connection)
 
 TEST_CASE(an_offered_upgrade_is_ignored)
 {
-    static const char *const rows[] = {
-        GET "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
+    struct feed f = {0};
+    EACH_TEXT (
+        text, GET "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
         GET "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 3\r\n\r\nabc",
-        GET "Connection: Upgrade\r\nUpgrade: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    };
-    struct feed f = {0};
-    for (size_t i = 0; i < TEST_COUNT(rows); i++)
-        assert_true(read_request(&f, rows[i])->keep_alive);
+        GET "Connection: Upgrade\r\nUpgrade: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+        assert_true(read_request(&f, text)->keep_alive);
     feed_fini(&f);
 }
 
 TEST_CASE(input_behind_a_request_is_left)
 {
     static const char *const requests[] = {
-        GET "\r\n",
-        "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nGET /",
+        GET "\r\n", "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nGET /",
         "POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nT: u\r\n\r\n",
-        "\r\nHEAD /d HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
-    };
+        "\r\nHEAD /d HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"};
     struct feed f = {0};
     struct buf all = BUF_INIT;
     for (size_t i = 0; i < TEST_COUNT(requests); i++)
@@ -343,13 +324,13 @@ TEST_CASE(expect_100_continue_counts_once_the_head_is_complete)
 #define POST "POST / HTTP/1.1\r\nHost: a\r\nExpect: "
     assert_true(wants_continue_after(POST "100-continue\r\nContent-Length: 3\r\n\r\n"));
     assert_true(wants_continue_after(POST "100-Continue\r\nTransfer-Encoding: chunked\r\n\r\n"));
-    assert_false(wants_continue_after(POST "100-continue\r\nContent-Length: 3\r\n\r"));
-    assert_false(wants_continue_after(POST "100-continue\r\nContent-Length: 3\r\n\r\na"));
-    assert_false(wants_continue_after(POST "100-continue\r\nTransfer-Encoding: chunked\r\n\r\n3"));
-    assert_false(wants_continue_after(POST "100-continue\r\nContent-Length: 3\r\n\r\nabc"));
-    assert_false(wants_continue_after(POST "100-continue\r\nContent-Length: 0\r\n\r\n"));
-    assert_false(wants_continue_after(POST "100-continue\r\n\r\n"));
-    assert_false(wants_continue_after(POST "200-ok\r\nContent-Length: 3\r\n\r\n"));
+    EACH_TEXT (text, POST "100-continue\r\nContent-Length: 3\r\n\r",
+               POST "100-continue\r\nContent-Length: 3\r\n\r\na",
+               POST "100-continue\r\nTransfer-Encoding: chunked\r\n\r\n3",
+               POST "100-continue\r\nContent-Length: 3\r\n\r\nabc",
+               POST "100-continue\r\nContent-Length: 0\r\n\r\n", POST "100-continue\r\n\r\n",
+               POST "200-ok\r\nContent-Length: 3\r\n\r\n")
+        assert_false(wants_continue_after(text));
     assert_false(wants_continue_after("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n"));
     assert_false(
         wants_continue_after("POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"));

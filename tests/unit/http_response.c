@@ -179,46 +179,20 @@ static bool listed(struct span list, struct span tag)
 
 TEST_CASE(a_tag_is_found_anywhere_in_a_list)
 {
-    static const char *const lists[] = {
-        "\"abc\"",
-        "W/\"abc\"",
-        "*",
-        " \t* ",
-        " \"abc\" ",
-        "\"x\", \"abc\"",
-        "\"abc\", \"x\"",
-        "\"x\",W/\"abc\"",
-        "\"x\" , \"abc\" ,",
-        ", ,\"abc\"",
-        "W/\"x\",\"\",\"abc\"",
-        "\"a,b\", \"abc\"",
-        "\"abc\", broken",
-        "\"x\\\", \"abc\"",
-    };
-    for (size_t i = 0; i < TEST_COUNT(lists); i++)
-        if (!listed(span_of(lists[i]), TAG))
-            fail_msg("not found in %s", lists[i]);
+    EACH_TEXT (text, "\"abc\"", "W/\"abc\"", "*", " \t* ", " \"abc\" ", "\"x\", \"abc\"", "\"abc\", \"x\"",
+               "\"x\",W/\"abc\"", "\"x\" , \"abc\" ,", ", ,\"abc\"", "W/\"x\",\"\",\"abc\"",
+               "\"a,b\", \"abc\"", "\"abc\", broken", "\"x\\\", \"abc\"")
+        if (!listed(span_of(text), TAG))
+            fail_msg("not found in %s", text);
 }
 
 TEST_CASE(a_tag_that_is_not_listed_is_not_found)
 {
-    static const char *const lists[] = {
-        "",           " ",
-        ",",          "\"abcd\"",
-        "\"ab\"",     "\"ABC\"",
-        "abc",        "w/\"abc\"",
-        "W/ \"abc\"", "W\"abc\"",
-        "\"abc",      "abc\"",
-        "\"",         "W/",
-        "W/\"",       "\"x\", *",
-        "**",         "*, \"abc\"",
-        "x, \"abc\"", "\"x, \"abc\"",
-        "'abc'",      "\"x,\"abc\",y\"",
-        "\"a\", abc",
-    };
-    for (size_t i = 0; i < TEST_COUNT(lists); i++)
-        if (listed(span_of(lists[i]), TAG))
-            fail_msg("found in %s", lists[i]);
+    EACH_TEXT (text, "", " ", ",", "\"abcd\"", "\"ab\"", "\"ABC\"", "abc", "w/\"abc\"", "W/ \"abc\"",
+               "W\"abc\"", "\"abc", "abc\"", "\"", "W/", "W/\"", "\"x\", *", "**", "*, \"abc\"", "x, \"abc\"",
+               "\"x, \"abc\"", "'abc'", "\"x,\"abc\",y\"", "\"a\", abc")
+        if (listed(span_of(text), TAG))
+            fail_msg("found in %s", text);
 }
 
 TEST_CASE(commas_and_spaces_are_part_of_a_tag)

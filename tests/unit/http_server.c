@@ -127,8 +127,7 @@ SERVER_TEST(persistence_follows_version_and_connection)
     } rows[] = {
         {"GET /now?a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", true, "Connection: close\r\n"},
         {"GET /now?a HTTP/1.0\r\n\r\n", true, "Connection: close\r\n"},
-        {"GET /now?a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", false, "Connection: keep-alive\r\n"},
-    };
+        {"GET /now?a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", false, "Connection: keep-alive\r\n"}};
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         struct client *c = client_sending(rows[i].request);
         client_send(c, GET("/now?b"));

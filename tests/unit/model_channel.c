@@ -181,18 +181,16 @@ TEST_CASE(bad_values_of_every_integer_become_null)
 
 TEST_CASE(extremes_of_every_integer_are_written_as_stored)
 {
-    static const char *const good[] = {"0", "-1", "9223372036854775807", "-9223372036854775808",
-                                       "9007199254740993"};
     for (unsigned f = 0; f < CHANNEL_FIELD_COUNT; f++) {
         if (channel_field_type((enum channel_field)f) != CHANNEL_INTEGER)
             continue;
-        for (size_t i = 0; i < TEST_COUNT(good); i++) {
-            assert_field((enum channel_field)f, span_of(good[i]), good[i], true);
+        EACH_TEXT (text, "0", "-1", "9223372036854775807", "-9223372036854775808", "9007199254740993") {
+            assert_field((enum channel_field)f, span_of(text), text, true);
             struct channel_row row = {{{NULL, 0}}};
             struct buf out = BUF_INIT;
-            row.value[f] = span_of(good[i]);
+            row.value[f] = span_of(text);
             assert_int_equal(channel_write(&out, &row, CHANNEL_CARD), 0);
-            assert_non_null(strstr(buf_c_str(&out), good[i])); /* digit by digit, not by way of a double */
+            assert_non_null(strstr(buf_c_str(&out), text)); /* digit by digit, not by way of a double */
             buf_fini(&out);
         }
     }
@@ -200,10 +198,9 @@ TEST_CASE(extremes_of_every_integer_are_written_as_stored)
 
 TEST_CASE(flag_is_0_or_1)
 {
-    static const char *const bad[] = {"",   "2",  "-1", "10",  "00",   "01",   "1 ",
-                                      " 1", "+1", "-0", "0.0", "true", "\xFF", "9223372036854775807"};
-    for (size_t i = 0; i < TEST_COUNT(bad); i++)
-        assert_field(CHANNEL_FIELD_is_a_plus_flag, span_of(bad[i]), "null", false);
+    EACH_TEXT (text, "", "2", "-1", "10", "00", "01", "1 ", " 1", "+1", "-0", "0.0", "true", "\xFF",
+               "9223372036854775807")
+        assert_field(CHANNEL_FIELD_is_a_plus_flag, span_of(text), "null", false);
     assert_field(CHANNEL_FIELD_is_a_plus_flag, (struct span){"1\0", 2}, "null", false);
     assert_field(CHANNEL_FIELD_is_a_plus_flag, SPAN("0"), "0", true);
     assert_field(CHANNEL_FIELD_is_a_plus_flag, SPAN("1"), "1", true);
@@ -211,30 +208,17 @@ TEST_CASE(flag_is_0_or_1)
 
 TEST_CASE(bad_dates_become_null)
 {
-    static const char *const bad[] = {"",
-                                      "2026-11-21",
-                                      "2026-11-21 10:06:06",
-                                      "2026-11-21T10:06:06Z",
-                                      "2026-02-30T10:06:06",
-                                      "2026-11-21T24:00:00",
-                                      "1790000000",
-                                      "null"};
-    for (size_t i = 0; i < TEST_COUNT(bad); i++)
-        assert_field(CHANNEL_FIELD_updated_at, span_of(bad[i]), "null", false);
+    EACH_TEXT (text, "", "2026-11-21", "2026-11-21 10:06:06", "2026-11-21T10:06:06Z", "2026-02-30T10:06:06",
+               "2026-11-21T24:00:00", "1790000000", "null")
+        assert_field(CHANNEL_FIELD_updated_at, span_of(text), "null", false);
     assert_field(CHANNEL_FIELD_updated_at, SPAN("2024-02-29T23:59:59"), "\"2024-02-29T23:59:59\"", true);
 }
 
 TEST_CASE(bad_histories_become_empty)
 {
-    static const char *const bad[] = {"",
-                                      "null",
-                                      "[]",
-                                      "{\"2026-11-21\":1.5}",
-                                      "{\"2026-11-31\":1}",
-                                      "{\"2026-11-21\":9223372036854775808}",
-                                      "{\"2026-11-21\":1"};
-    for (size_t i = 0; i < TEST_COUNT(bad); i++)
-        assert_field(CHANNEL_FIELD_followers_history, span_of(bad[i]), "{}", false);
+    EACH_TEXT (text, "", "null", "[]", "{\"2026-11-21\":1.5}", "{\"2026-11-31\":1}",
+               "{\"2026-11-21\":9223372036854775808}", "{\"2026-11-21\":1")
+        assert_field(CHANNEL_FIELD_followers_history, span_of(text), "{}", false);
     assert_field(CHANNEL_FIELD_followers_history, SPAN("{}"), "{}", true);
 }
 

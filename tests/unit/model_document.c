@@ -9,20 +9,18 @@ TEST_CASE(last_page_follows_the_count)
     static const struct {
         int64_t entries;
         int64_t last;
-    } cases[] = {
-        {INT64_MIN, 1},
-        {-1, 1},
-        {0, 1},
-        {1, 1},
-        {99, 1},
-        {100, 1},
-        {101, 2},
-        {200, 2},
-        {201, 3},
-        {INT64_MAX, INT64_C(92233720368547759)},
-        {INT64_MAX - 7, INT64_C(92233720368547758)},
-        {INT64_MAX - 6, INT64_C(92233720368547759)},
-    };
+    } cases[] = {{INT64_MIN, 1},
+                 {-1, 1},
+                 {0, 1},
+                 {1, 1},
+                 {99, 1},
+                 {100, 1},
+                 {101, 2},
+                 {200, 2},
+                 {201, 3},
+                 {INT64_MAX, INT64_C(92233720368547759)},
+                 {INT64_MAX - 7, INT64_C(92233720368547758)},
+                 {INT64_MAX - 6, INT64_C(92233720368547759)}};
     for (size_t i = 0; i < TEST_COUNT(cases); i++)
         assert_int_equal(page_last(cases[i].entries), cases[i].last);
 }

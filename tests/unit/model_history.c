@@ -46,10 +46,12 @@ TEST_CASE(days_are_written_without_spaces_in_order)
 
 TEST_CASE(counts_keep_the_full_range)
 {
-    assert_history("{\"2026-11-21\":9223372036854775807}", "{\"2026-11-21\":9223372036854775807}");
-    assert_history("{\"2026-11-21\":-9223372036854775808}", "{\"2026-11-21\":-9223372036854775808}");
-    assert_history("{\"2026-11-21\":0,\"2026-11-22\":-1}", "{\"2026-11-21\":0,\"2026-11-22\":-1}");
-    assert_history("{\"2026-11-21\":9007199254740993}", "{\"2026-11-21\":9007199254740993}");
+    EACH_PAIR (text, expected,
+               {"{\"2026-11-21\":9223372036854775807}", "{\"2026-11-21\":9223372036854775807}"},
+               {"{\"2026-11-21\":-9223372036854775808}", "{\"2026-11-21\":-9223372036854775808}"},
+               {"{\"2026-11-21\":0,\"2026-11-22\":-1}", "{\"2026-11-21\":0,\"2026-11-22\":-1}"},
+               {"{\"2026-11-21\":9007199254740993}", "{\"2026-11-21\":9007199254740993}"})
+        assert_history(text, expected);
 }
 
 TEST_CASE(counts_beyond_the_range_are_invalid)
@@ -233,11 +235,9 @@ TEST_CASE(escaped_names_are_names)
 
 TEST_CASE(other_json_types_are_invalid)
 {
-    static const char *const texts[] = {
-        "",  " ", "null", "[]",       "12",    "\"2026-11-21\"", "true", "[[\"2026-11-21\",1]]",
-        "{", "}", "{]",   "not json", "\"{}\""};
-    for (size_t i = 0; i < TEST_COUNT(texts); i++)
-        assert_invalid(span_of(texts[i]));
+    EACH_TEXT (text, "", " ", "null", "[]", "12", "\"2026-11-21\"", "true", "[[\"2026-11-21\",1]]", "{", "}",
+               "{]", "not json", "\"{}\"")
+        assert_invalid(span_of(text));
     assert_invalid(SPAN_ABSENT);
 }
 
@@ -256,11 +256,9 @@ TEST_CASE(broken_objects_are_invalid)
 
 TEST_CASE(values_must_be_integers)
 {
-    static const char *const values[] = {"1.0",  "1.5", "1e3", "\"1\"", "null",
-                                         "true", "{}",  "[]",  "[1]",   "{\"2026-11-20\":1}"};
-    for (size_t i = 0; i < TEST_COUNT(values); i++) {
+    EACH_TEXT (text, "1.0", "1.5", "1e3", "\"1\"", "null", "true", "{}", "[]", "[1]", "{\"2026-11-20\":1}") {
         struct buf stored = BUF_INIT;
-        buf_printf(&stored, "{\"2026-11-20\":7,\"2026-11-21\":%s}", values[i]);
+        buf_printf(&stored, "{\"2026-11-20\":7,\"2026-11-21\":%s}", text);
         assert_invalid(buf_span(&stored));
         buf_fini(&stored);
     }
@@ -268,11 +266,10 @@ TEST_CASE(values_must_be_integers)
 
 TEST_CASE(names_must_be_dates)
 {
-    static const char *const names[] = {"",           "2026-11-31", "2026-02-29",  "2026-11-21T00:00:00",
-                                        "21.11.2026", "today",      "2026-11-21 ", "2026-11-2"};
-    for (size_t i = 0; i < TEST_COUNT(names); i++) {
+    EACH_TEXT (text, "", "2026-11-31", "2026-02-29", "2026-11-21T00:00:00", "21.11.2026", "today",
+               "2026-11-21 ", "2026-11-2") {
         struct buf stored = BUF_INIT;
-        buf_printf(&stored, "{\"2026-11-20\":7,\"%s\":1}", names[i]);
+        buf_printf(&stored, "{\"2026-11-20\":7,\"%s\":1}", text);
         assert_invalid(buf_span(&stored));
         buf_fini(&stored);
     }

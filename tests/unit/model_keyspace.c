@@ -121,9 +121,8 @@ TEST_CASE(patterns_find_all_keys_of_their_kind)
 
 TEST_CASE(prefix_is_escaped_in_patterns)
 {
-    static const char *const prefixes[] = {"*", "?", "[a-z]", "[^a]", "\\", "a*b?c[d]e^f\\g"};
-    for (size_t i = 0; i < TEST_COUNT(prefixes); i++) {
-        struct keyspace k = with_prefix(prefixes[i]);
+    EACH_TEXT (text, "*", "?", "[a-z]", "[^a]", "\\", "a*b?c[d]e^f\\g") {
+        struct keyspace k = with_prefix(text);
         struct buf pattern = BUF_INIT;
         struct buf key = BUF_INIT;
         keyspace_card_pattern(&k, &pattern);

@@ -33,14 +33,10 @@ TEST_CASE(both_hosts_normalise_to_the_stored_shape)
 
 TEST_CASE(other_hosts_are_rejected)
 {
-    assert_nothing("https://example.org/news");
-    assert_nothing("https://www.max.ru/news");
-    assert_nothing("https://max.ru.evil.org/news");
-    assert_nothing("https://evilmax.ru/news");
-    assert_nothing("https://web.web.max.ru/news");
-    assert_nothing("https://max.ru./news");
-    assert_nothing("https:///news");
-    assert_nothing("https://max.r/news");
+    EACH_TEXT (text, "https://example.org/news", "https://www.max.ru/news", "https://max.ru.evil.org/news",
+               "https://evilmax.ru/news", "https://web.web.max.ru/news", "https://max.ru./news",
+               "https:///news", "https://max.r/news")
+        assert_nothing(text);
 }
 
 TEST_CASE(scheme_is_http_or_https_in_any_case)
@@ -48,15 +44,9 @@ TEST_CASE(scheme_is_http_or_https_in_any_case)
     assert_found("http://max.ru/news", "https://max.ru/news");
     assert_found("HTTPS://max.ru/news", "https://max.ru/news");
     assert_found("HtTp://max.ru/news", "https://max.ru/news");
-    assert_nothing("ftp://max.ru/news");
-    assert_nothing("//max.ru/news");
-    assert_nothing("max.ru/news");
-    assert_nothing("/news");
-    assert_nothing("news");
-    assert_nothing("httpss://max.ru/news");
-    assert_nothing("https:/max.ru/news");
-    assert_nothing("https:max.ru/news");
-    assert_nothing(" https://max.ru/news");
+    EACH_TEXT (text, "ftp://max.ru/news", "//max.ru/news", "max.ru/news", "/news", "news",
+               "httpss://max.ru/news", "https:/max.ru/news", "https:max.ru/news", " https://max.ru/news")
+        assert_nothing(text);
 }
 
 TEST_CASE(host_is_compared_without_case)
@@ -67,37 +57,28 @@ TEST_CASE(host_is_compared_without_case)
 
 TEST_CASE(only_the_default_port_is_accepted)
 {
-    assert_found("https://max.ru:443/news", "https://max.ru/news");
-    assert_found("https://web.max.ru:443/news", "https://max.ru/news");
-    assert_found("http://max.ru:80/news", "https://max.ru/news");
-    assert_found("https://max.ru:/news", "https://max.ru/news");
-    assert_nothing("https://max.ru:80/news");
-    assert_nothing("http://max.ru:443/news");
-    assert_nothing("https://max.ru:4430/news");
-    assert_nothing("https://max.ru:44/news");
-    assert_nothing("https://max.ru:0443/news");
-    assert_nothing("https://max.ru:443:443/news");
-    assert_nothing("https://max.ru:x/news");
+    EACH_TEXT (text, "https://max.ru:443/news", "https://web.max.ru:443/news", "http://max.ru:80/news",
+               "https://max.ru:/news")
+        assert_found(text, "https://max.ru/news");
+    EACH_TEXT (text, "https://max.ru:80/news", "http://max.ru:443/news", "https://max.ru:4430/news",
+               "https://max.ru:44/news", "https://max.ru:0443/news", "https://max.ru:443:443/news",
+               "https://max.ru:x/news")
+        assert_nothing(text);
 }
 
 TEST_CASE(user_information_is_rejected)
 {
-    assert_nothing("https://user@max.ru/news");
-    assert_nothing("https://user:password@max.ru/news");
-    assert_nothing("https://@max.ru/news");
-    assert_nothing("https://max.ru@evil.org/news");
-    assert_nothing("https://max.ru:443@evil.org/news");
+    EACH_TEXT (text, "https://user@max.ru/news", "https://user:password@max.ru/news", "https://@max.ru/news",
+               "https://max.ru@evil.org/news", "https://max.ru:443@evil.org/news")
+        assert_nothing(text);
 }
 
 TEST_CASE(query_and_fragment_are_dropped)
 {
-    assert_found("https://max.ru/news?utm=1", "https://max.ru/news");
-    assert_found("https://max.ru/news?", "https://max.ru/news");
-    assert_found("https://max.ru/news#top", "https://max.ru/news");
-    assert_found("https://max.ru/news#", "https://max.ru/news");
-    assert_found("https://max.ru/news?a=b#c", "https://max.ru/news");
-    assert_found("https://max.ru/news#c?a=b", "https://max.ru/news");
-    assert_found("https://max.ru/news/?a=/x/", "https://max.ru/news");
+    EACH_TEXT (text, "https://max.ru/news?utm=1", "https://max.ru/news?", "https://max.ru/news#top",
+               "https://max.ru/news#", "https://max.ru/news?a=b#c", "https://max.ru/news#c?a=b",
+               "https://max.ru/news/?a=/x/")
+        assert_found(text, "https://max.ru/news");
 }
 
 TEST_CASE(trailing_slashes_are_dropped)
@@ -109,30 +90,19 @@ TEST_CASE(trailing_slashes_are_dropped)
 
 TEST_CASE(missing_slug_is_rejected)
 {
-    assert_nothing("");
-    assert_nothing("https://");
-    assert_nothing("https://max.ru");
-    assert_nothing("https://max.ru/");
-    assert_nothing("https://max.ru///");
-    assert_nothing("https://max.ru?news");
-    assert_nothing("https://max.ru#/news");
-    assert_nothing("https://max.ru/?news");
-    assert_nothing("https://max.ru/#news");
+    EACH_TEXT (text, "", "https://", "https://max.ru", "https://max.ru/", "https://max.ru///",
+               "https://max.ru?news", "https://max.ru#/news", "https://max.ru/?news", "https://max.ru/#news")
+        assert_nothing(text);
     struct buf out = BUF_INIT;
     assert_int_equal(link_normalise(&HOSTS, SPAN_ABSENT, &out), -ENOENT);
 }
 
 TEST_CASE(slug_is_kept_unchanged)
 {
-    assert_found("https://max.ru/News", "https://max.ru/News");
-    assert_found("https://max.ru/новости", "https://max.ru/новости");
-    assert_found("https://max.ru/a%2Fb", "https://max.ru/a%2Fb");
-    assert_found("https://max.ru/a+b c", "https://max.ru/a+b c");
-    assert_found("https://max.ru/a/b", "https://max.ru/a/b");
-    assert_found("https://max.ru//news", "https://max.ru//news");
-    assert_found("https://max.ru/join/@x:y", "https://max.ru/join/@x:y");
-    assert_found("https://max.ru/../x", "https://max.ru/../x");
-    assert_found("https://max.ru/\xFF", "https://max.ru/\xFF");
+    EACH_TEXT (text, "https://max.ru/News", "https://max.ru/новости", "https://max.ru/a%2Fb",
+               "https://max.ru/a+b c", "https://max.ru/a/b", "https://max.ru//news",
+               "https://max.ru/join/@x:y", "https://max.ru/../x", "https://max.ru/\xFF")
+        assert_found(text, text);
 }
 
 TEST_CASE(result_is_appended_to_the_buffer)
@@ -146,11 +116,9 @@ TEST_CASE(result_is_appended_to_the_buffer)
 
 TEST_CASE(normalisation_is_idempotent)
 {
-    static const char *const links[] = {"HTTP://WEB.MAX.RU:80/a/b//?q#f", "https://max.ru//a",
-                                        "https://max.ru/%25"};
-    for (size_t i = 0; i < TEST_COUNT(links); i++) {
+    EACH_TEXT (text, "HTTP://WEB.MAX.RU:80/a/b//?q#f", "https://max.ru//a", "https://max.ru/%25") {
         struct buf once = BUF_INIT;
-        assert_int_equal(link_normalise(&HOSTS, span_of(links[i]), &once), 0);
+        assert_int_equal(link_normalise(&HOSTS, span_of(text), &once), 0);
         assert_true(link_is_stored_shape(&HOSTS, buf_span(&once)));
         buf_fini(&once);
     }
@@ -160,22 +128,12 @@ TEST_CASE(stored_shape_is_recognised_exactly)
 {
     assert_true(link_is_stored_shape(&HOSTS, SPAN("https://max.ru/news")));
     assert_true(link_is_stored_shape(&HOSTS, SPAN("https://max.ru/News")));
-    static const char *const others[] = {"https://web.max.ru/news",
-                                         "http://max.ru/news",
-                                         "https://MAX.ru/news",
-                                         "https://max.ru/news/",
-                                         "https://max.ru/news?",
-                                         "https://max.ru/news#",
-                                         "https://max.ru:443/news",
-                                         "HTTPS://max.ru/news",
-                                         "https://max.ru/",
-                                         "https://other.ru/news",
-                                         "https://max.ru:/news",
-                                         "news",
-                                         ""};
-    for (size_t i = 0; i < TEST_COUNT(others); i++)
-        if (link_is_stored_shape(&HOSTS, span_of(others[i])))
-            fail_msg("%s", others[i]);
+    EACH_TEXT (text, "https://web.max.ru/news", "http://max.ru/news", "https://MAX.ru/news",
+               "https://max.ru/news/", "https://max.ru/news?", "https://max.ru/news#",
+               "https://max.ru:443/news", "HTTPS://max.ru/news", "https://max.ru/", "https://other.ru/news",
+               "https://max.ru:/news", "news", "")
+        if (link_is_stored_shape(&HOSTS, span_of(text)))
+            fail_msg("%s", text);
 }
 
 TEST_CASE(both_hosts_may_be_the_same)
