@@ -6,10 +6,9 @@
 
 static bool written(const struct request_metrics *t, const char *line)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     request_metrics_write(&out, t);
     bool found = strstr(buf_c_str(&out), line) != NULL;
-    buf_fini(&out);
     return found;
 }
 

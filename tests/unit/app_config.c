@@ -207,7 +207,7 @@ CONFIG_TEST(hosts_are_kept_in_lower_case)
 CONFIG_TEST(secrets_come_from_files_and_are_never_shown)
 {
     struct tempdir dir;
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     tempdir_init(&dir);
     char *path = text_printf("%s/url", dir.path);
     assert_true(text_write_file(path, "redis://user:hush1@127.0.0.1:6380/2\n"));
@@ -218,7 +218,6 @@ CONFIG_TEST(secrets_come_from_files_and_are_never_shown)
     assert_non_null(strstr(buf_c_str(&out), "redis-url = redis://user:********@127.0.0.1:6380/2\n"));
     assert_non_null(strstr(buf_c_str(&out), "redis-password = ********\n"));
     assert_null(strstr(buf_c_str(&out), "hush"));
-    buf_fini(&out);
     free(path);
     tempdir_fini(&dir);
 }
@@ -258,8 +257,8 @@ CONFIG_TEST(unknown_flags_and_stray_words_are_named)
 
 CONFIG_TEST(help_lists_every_setting_that_check_prints)
 {
-    struct buf help = BUF_INIT;
-    struct buf values = BUF_INIT;
+    SCOPED_BUF(help);
+    SCOPED_BUF(values);
     assert_int_equal(OUTCOME("--check"), CONFIG_CHECK);
     config_write_help(&help);
     config_write_values(&r.config, &values);
@@ -275,8 +274,6 @@ CONFIG_TEST(help_lists_every_setting_that_check_prints)
     }
     assert_true(count > 20);
     free(copy);
-    buf_fini(&help);
-    buf_fini(&values);
 }
 
 /* None of the test runner's own settings may be seen. */

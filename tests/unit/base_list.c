@@ -16,7 +16,7 @@ static struct item make(int number)
 /* The numbers in the list as text, read forwards; the way back must agree. */
 static void assert_numbers(const struct list *head, const char *expected)
 {
-    struct buf seen = BUF_INIT;
+    SCOPED_BUF(seen);
     int forwards = 0;
     for (struct list *l = head->next; l != head; l = l->next) {
         assert_ptr_equal(l->next->prev, l);
@@ -30,7 +30,6 @@ static void assert_numbers(const struct list *head, const char *expected)
     assert_int_equal(forwards, backwards);
     assert_buf(&seen, expected);
     assert_true(list_empty(head) == (expected[0] == '\0'));
-    buf_fini(&seen);
 }
 
 TEST_CASE(appended_links_keep_their_order)

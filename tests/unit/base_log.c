@@ -106,7 +106,7 @@ TEST_CASE(lines_are_json_objects_in_order)
 {
     struct ends p = open_pipe();
     struct log_line line;
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     assert_int_equal(log_start(p.write, LOG_INFO), 0);
     assert_true(log_begin(&line, LOG_INFO, "redis connected"));
     log_int(&line, "worker", -1);
@@ -132,7 +132,6 @@ TEST_CASE(lines_are_json_objects_in_order)
     assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(doc)), 3);
     yyjson_doc_free(doc);
     assert_int_equal(rest.len, 0);
-    buf_fini(&out);
 }
 
 TEST_CASE(levels_above_the_setting_are_not_logged)
@@ -140,13 +139,12 @@ TEST_CASE(levels_above_the_setting_are_not_logged)
     for (int chosen = LOG_ERROR; chosen <= LOG_DEBUG; chosen++) {
         struct ends p = open_pipe();
         struct log_line line;
-        struct buf out = BUF_INIT;
+        SCOPED_BUF(out);
         assert_int_equal(log_start(p.write, (enum log_level)chosen), 0);
         for (int level = LOG_ERROR; level <= LOG_DEBUG; level++)
             assert_int_equal(log_begin(&line, (enum log_level)level, "probe"), level <= chosen);
         collect(p, &out);
         assert_int_equal(out.len, 0); /* begun, never ended */
-        buf_fini(&out);
     }
 }
 
@@ -163,7 +161,7 @@ TEST_CASE(without_a_sink_lines_are_discarded)
 TEST_CASE(second_start_is_refused_while_the_first_runs)
 {
     struct ends p = open_pipe();
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     assert_int_equal(log_start(p.write, LOG_INFO), 0);
     assert_int_equal(log_start(p.write, LOG_INFO), -EALREADY);
     log_text(LOG_INFO, "once", NULL, NULL);
@@ -171,7 +169,6 @@ TEST_CASE(second_start_is_refused_while_the_first_runs)
     struct span rest = buf_span(&out);
     yyjson_doc_free(take_line(&rest));
     assert_int_equal(rest.len, 0);
-    buf_fini(&out);
 }
 
 TEST_CASE(fields_that_do_not_fit_are_left_out)
@@ -181,7 +178,7 @@ TEST_CASE(fields_that_do_not_fit_are_left_out)
     for (size_t n = LOG_LINE_MAX - 150; n < LOG_LINE_MAX + 10; n++) {
         struct ends p = open_pipe();
         struct log_line line;
-        struct buf out = BUF_INIT;
+        SCOPED_BUF(out);
         assert_int_equal(log_start(p.write, LOG_INFO), 0);
         assert_true(log_begin(&line, LOG_INFO, "long"));
         log_str(&line, "big", (struct span){big, n});
@@ -198,7 +195,6 @@ TEST_CASE(fields_that_do_not_fit_are_left_out)
         assert_true(written == NULL || n < LOG_LINE_MAX);
         assert_null(text_of(doc, "huge"));
         yyjson_doc_free(doc);
-        buf_fini(&out);
     }
 }
 
@@ -339,7 +335,7 @@ TEST_CASE(access_log_does_not_depend_on_the_level)
 {
     struct ends p = open_pipe();
     struct log_line line;
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     assert_false(log_begin(&line, LOG_ACCESS, "too early"));
     assert_int_equal(log_start(p.write, LOG_ERROR), 0);
     assert_true(log_begin(&line, LOG_ACCESS, "request"));
@@ -350,7 +346,6 @@ TEST_CASE(access_log_does_not_depend_on_the_level)
     assert_string_equal(text_of(doc, "level"), "info");
     assert_int_equal(rest.len, 0);
     yyjson_doc_free(doc);
-    buf_fini(&out);
 }
 
 TEST_CASE(logging_resumes_after_a_full_queue)

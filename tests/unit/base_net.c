@@ -112,7 +112,7 @@ TEST_CASE(invalid_network_is_named)
 
 TEST_CASE(networks_have_a_maximum)
 {
-    struct buf list = BUF_INIT;
+    SCOPED_BUF(list);
     struct ip_networks n;
     struct span which;
     for (int i = 0; i < IP_NETWORKS_MAX; i++)
@@ -121,7 +121,6 @@ TEST_CASE(networks_have_a_maximum)
     assert_int_equal(n.count, IP_NETWORKS_MAX);
     buf_append_str(&list, ",10.1.0.0");
     assert_non_null(ip_networks_parse(buf_span(&list), &n, &which));
-    buf_fini(&list);
 }
 
 /* Whatever is taken is written in a form that is read as the same; nothing is read beyond its end. */

@@ -280,10 +280,9 @@ SETTINGS_TEST(flag_wins_over_a_wrong_variable)
 
 static void assert_source(const char *name, const char *expected)
 {
-    struct buf source = BUF_INIT;
+    SCOPED_BUF(source);
     settings_write_source(&source, &SAMPLE, r.sources, name);
     assert_buf(&source, expected);
-    buf_fini(&source);
 }
 
 SETTINGS_TEST(source_is_named_as_it_was_given)
@@ -342,10 +341,9 @@ SETTINGS_TEST(unknown_variables_are_found)
 
 static void assert_unknown(const char *name, const char *expected)
 {
-    struct buf text = BUF_INIT;
+    SCOPED_BUF(text);
     settings_write_unknown(&text, &SAMPLE, span_of(name));
     assert_buf(&text, expected);
-    buf_fini(&text);
 }
 
 SETTINGS_TEST(mistyped_variable_gets_a_suggestion)
@@ -359,10 +357,9 @@ SETTINGS_TEST(mistyped_variable_gets_a_suggestion)
         assert_unknown(text, expected);
     memset(longest, 'A', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
-    struct buf text = BUF_INIT;
+    SCOPED_BUF(text);
     settings_write_unknown(&text, &SAMPLE, span_of(longest));
     assert_null(strchr(buf_c_str(&text), '?'));
-    buf_fini(&text);
 }
 
 /* --- files --- */
@@ -501,7 +498,7 @@ static int close_dir(void **state)
 
 SETTINGS_TEST(help_has_flag_variable_file_help_and_default)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     settings_write_help(&SAMPLE, &out);
     assert_buf(&out, "  --channel-host TEXT\n"
                      "      CHANNELD_CHANNEL_HOST\n"
@@ -521,12 +518,11 @@ SETTINGS_TEST(help_has_flag_variable_file_help_and_default)
                      "  --timeout DURATION\n"
                      "      CHANNELD_TIMEOUT\n"
                      "      Timeout [2s]\n");
-    buf_fini(&out);
 }
 
 SETTINGS_TEST(values_are_shown_in_their_own_notation)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     RUN("--password=s3cret", "--redis-url=redis://:s3cret@db:6380/1", "--timeout=1500ms");
     settings_write_values(&SAMPLE, &r.values, &out);
     assert_buf(&out, "channel-host = max.ru\n"
@@ -535,28 +531,25 @@ SETTINGS_TEST(values_are_shown_in_their_own_notation)
                      "workers = 4\n"
                      "cache-size = 64MiB\n"
                      "timeout = 1500ms\n");
-    buf_fini(&out);
 }
 
 SETTINGS_TEST(empty_secret_shows_as_empty)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     RUN_PLAIN();
     settings_write_values(&SAMPLE, &r.values, &out);
     assert_non_null(strstr(buf_c_str(&out), "\npassword = \n"));
-    buf_fini(&out);
 }
 
 /* The line of `setting` when it is given as `word`. */
 static void assert_line(const char *word, const char *expected)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     RUN_OK(word);
     buf_append_char(&out, '\n');
     settings_write_values(&SAMPLE, &r.values, &out);
     if (strstr(buf_c_str(&out), expected) == NULL)
         fail_msg("%s: no line %s in %s", word, expected, out.data);
-    buf_fini(&out);
 }
 
 SETTINGS_TEST(sizes_and_durations_are_shown_in_the_largest_exact_unit)

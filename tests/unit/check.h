@@ -40,6 +40,9 @@ static inline void check_text(struct span actual, const char *expected, const ch
     check_bytes(actual, expected == NULL ? SPAN_ABSENT : span_of(expected), file, line);
 }
 
+/* Declares an empty buffer that ends with its block. */
+#define SCOPED_BUF(name) __attribute__((cleanup(buf_fini))) struct buf name = BUF_INIT
+
 /* The span holds the text, and is absent only when the text is NULL. */
 #define assert_span(actual, text) check_text((actual), (text), __FILE__, __LINE__)
 

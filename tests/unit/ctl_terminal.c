@@ -26,7 +26,7 @@ TEST_CASE(excerpt_replaces_control_characters)
 TEST_CASE(excerpt_is_cut_between_characters)
 {
     for (size_t lead = 0; lead < 8; lead++) {
-        struct buf text = BUF_INIT;
+        SCOPED_BUF(text);
         char out[EXCERPT_MAX];
         for (size_t i = 0; i < lead; i++)
             buf_append_char(&text, 'a');
@@ -37,7 +37,6 @@ TEST_CASE(excerpt_is_cut_between_characters)
         size_t n = strlen(out);
         assert_in_range(n, EXCERPT_MAX - 3, EXCERPT_MAX - 1);
         assert_string_equal(out + n - 5, "\xD0\x96...");
-        buf_fini(&text);
     }
 }
 

@@ -47,7 +47,7 @@ TEST_CASE(a_proxy_header_names_the_client)
         {SPAN(SIGNATURE "\x21\x31\0\x02xx"), "10.9.9.9"},
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        struct buf input = BUF_INIT;
+        SCOPED_BUF(input);
         buf_append_span(&input, rows[i].bytes);
         for (size_t n = 1; n < input.len; n++) {
             struct ip client = ip_of("10.9.9.9");
@@ -61,7 +61,6 @@ TEST_CASE(a_proxy_header_names_the_client)
         assert_int_equal(http_proxy_header_read(buf_span(&input), &used, &client), HTTP_PROXY_READ);
         assert_int_equal(used, rows[i].bytes.len);
         assert_string_equal(text_of(&client), rows[i].client);
-        buf_fini(&input);
     }
 }
 

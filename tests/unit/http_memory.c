@@ -253,7 +253,7 @@ static const struct http_field_rule rules[] = {{"origin", HTTP_REPEAT_FIRST},
 SERVER_TEST_WITH(an_unfinished_head_takes_little_more_memory_than_its_bytes, t.options.head_max = HEAD_MAX,
                  t.options.handler.fields = rules, t.options.handler.field_count = TEST_COUNT(rules))
 {
-    struct buf head = BUF_INIT;
+    SCOPED_BUF(head);
     struct client *c = client_sending(GET("/now?a"));
     TURN_UNTIL(client_count(c, "\r\n\r\na") == 1);
     write_long_head(&head, HEAD_MAX);
@@ -265,7 +265,6 @@ SERVER_TEST_WITH(an_unfinished_head_takes_little_more_memory_than_its_bytes, t.o
     test_server_drain();
     assert_true(allocated <= idle); /* memory is kept for reuse by a request of usual size only */
     TURN_UNTIL(client_count(c, "\r\n\r\n-") == 1);
-    buf_fini(&head);
 }
 
 static int make_bodies(void **state)

@@ -109,7 +109,7 @@ TEST_CASE(an_output_that_is_taken_at_once_needs_no_write)
 {
     struct wire w;
     struct http_output o = {0};
-    struct buf pending = BUF_INIT;
+    SCOPED_BUF(pending);
     struct blob *body = blob_of('b', 100);
     struct blob *empty = blob_of('-', 0);
     wire_open(&w, 0);
@@ -127,7 +127,6 @@ TEST_CASE(an_output_that_is_taken_at_once_needs_no_write)
     assert_int_equal(w.done_calls, 0);
     blob_unref(body);
     blob_unref(empty);
-    buf_fini(&pending);
     http_output_fini(&o);
     wire_close(&w);
 }
@@ -149,7 +148,7 @@ static void write_cut(size_t size)
 {
     struct wire w;
     struct http_output o = {0};
-    struct buf pending = BUF_INIT;
+    SCOPED_BUF(pending);
     struct blob *a = blob_of('a', size);
     struct blob *b = blob_of('b', 3);
     wire_open(&w, 4096);
@@ -171,7 +170,6 @@ static void write_cut(size_t size)
     check_bytes(buf_span(&w.received), buf_span(&pending), __FILE__, __LINE__);
     blob_unref(a);
     blob_unref(b);
-    buf_fini(&pending);
     http_output_fini(&o);
     wire_close(&w);
 }
@@ -189,7 +187,7 @@ TEST_CASE(writes_are_queued_in_order)
 {
     struct wire w;
     struct http_output o = {0};
-    struct buf pending = BUF_INIT;
+    SCOPED_BUF(pending);
     struct blob *big = blob_of('x', 500000);
     wire_open(&w, 4096);
     for (int i = 0; i < 3; i++) {
@@ -201,7 +199,6 @@ TEST_CASE(writes_are_queued_in_order)
     assert_int_equal(big->refs, 1);
     check_bytes(buf_span(&w.received), buf_span(&pending), __FILE__, __LINE__);
     blob_unref(big);
-    buf_fini(&pending);
     http_output_fini(&o);
     wire_close(&w);
 }
@@ -210,7 +207,7 @@ TEST_CASE(as_many_responses_as_fit_are_written_together)
 {
     struct wire w;
     struct http_output o = {0};
-    struct buf pending = BUF_INIT;
+    SCOPED_BUF(pending);
     struct blob *body = blob_of('y', 10000);
     wire_open(&w, 4096);
     for (int i = 0; i < HTTP_OUTPUT_MAX; i++)
@@ -220,7 +217,6 @@ TEST_CASE(as_many_responses_as_fit_are_written_together)
     assert_int_equal(body->refs, 1);
     check_bytes(buf_span(&w.received), buf_span(&pending), __FILE__, __LINE__);
     blob_unref(body);
-    buf_fini(&pending);
     http_output_fini(&o);
     wire_close(&w);
 }
@@ -229,7 +225,7 @@ TEST_CASE(a_closed_peer_is_an_error_and_empties_the_output)
 {
     struct wire w;
     struct http_output o = {0};
-    struct buf pending = BUF_INIT;
+    SCOPED_BUF(pending);
     struct blob *body = blob_of('z', 10);
     wire_open(&w, 0);
     close(w.peer);
@@ -239,7 +235,6 @@ TEST_CASE(a_closed_peer_is_an_error_and_empties_the_output)
     assert_int_equal(o.count, 0);
     assert_int_equal(body->refs, 1);
     blob_unref(body);
-    buf_fini(&pending);
     http_output_fini(&o);
     wire_close(&w);
 }
@@ -248,7 +243,7 @@ TEST_CASE(a_peer_that_closes_during_a_write_fails_it)
 {
     struct wire w;
     struct http_output o = {0};
-    struct buf pending = BUF_INIT;
+    SCOPED_BUF(pending);
     struct blob *body = blob_of('z', 500000);
     wire_open(&w, 4096);
     add(&o, &pending, "head\r\n\r\n", body);
@@ -260,7 +255,6 @@ TEST_CASE(a_peer_that_closes_during_a_write_fails_it)
     assert_true(w.done_status < 0);
     assert_int_equal(body->refs, 1);
     blob_unref(body);
-    buf_fini(&pending);
     http_output_fini(&o);
     wire_close(&w);
 }
@@ -269,7 +263,7 @@ TEST_CASE(closing_the_stream_cancels_its_writes)
 {
     struct wire w;
     struct http_output o = {0};
-    struct buf pending = BUF_INIT;
+    SCOPED_BUF(pending);
     struct blob *body = blob_of('z', 500000);
     wire_open(&w, 4096);
     for (int i = 0; i < 2; i++) {
@@ -282,7 +276,6 @@ TEST_CASE(closing_the_stream_cancels_its_writes)
     assert_int_equal(w.done_status, UV_ECANCELED);
     assert_int_equal(body->refs, 1);
     blob_unref(body);
-    buf_fini(&pending);
     http_output_fini(&o);
     wire_close(&w);
 }
@@ -290,7 +283,7 @@ TEST_CASE(closing_the_stream_cancels_its_writes)
 TEST_CASE(clearing_drops_all_references)
 {
     struct http_output o = {0};
-    struct buf pending = BUF_INIT;
+    SCOPED_BUF(pending);
     struct blob *body = blob_of('z', 10);
     add(&o, &pending, "head", body);
     add(&o, &pending, "head", body);
@@ -302,5 +295,4 @@ TEST_CASE(clearing_drops_all_references)
     http_output_fini(&o); /* as does ending it */
     assert_int_equal(body->refs, 1);
     blob_unref(body);
-    buf_fini(&pending);
 }

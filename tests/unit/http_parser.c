@@ -36,7 +36,7 @@ static void print_input(struct span s)
 
 static void check_shapes(const struct shape *shapes, size_t count)
 {
-    struct feed f = {0};
+    SCOPED_FEED(f);
     int wrong = 0;
     for (size_t i = 0; i < count; i++) {
         feed_whole(&f, &FEED_LIMITS, shapes[i].input);
@@ -48,7 +48,6 @@ static void check_shapes(const struct shape *shapes, size_t count)
         }
         feed_every_way(&f, &FEED_LIMITS, shapes[i].input);
     }
-    feed_fini(&f);
     assert_int_equal(wrong, 0);
 }
 
@@ -306,14 +305,13 @@ TEST_CASE(targets_of_every_form_are_read_and_broken_ones_rejected)
 TEST_CASE(every_prefix_of_a_request_needs_more)
 {
     const struct span request = SPAN("GET /api/?a=b HTTP/1.1\r\nHost: a\r\nX-Api-Key: k\r\n\r\n");
-    struct feed f = {0};
+    SCOPED_FEED(f);
     for (size_t n = 0; n < request.len; n++) {
         feed_every_way(&f, &FEED_LIMITS, (struct span){request.data, n});
         assert_int_equal(f.progress, HTTP_NEED_MORE);
     }
     feed_whole(&f, &FEED_LIMITS, request);
     assert_int_equal(f.progress, HTTP_COMPLETE);
-    feed_fini(&f);
 }
 
 TEST_CASE(random_changes_of_a_request_end_alike_however_split)
@@ -322,7 +320,7 @@ TEST_CASE(random_changes_of_a_request_end_alike_however_split)
         "POST /a?b HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;x\r\na\r\n0\r\n\r\n";
     static const char odd[] = "\r\n\t :;,#%\0\x7F\xFFG/1";
     uint64_t seed = 1;
-    struct feed f = {0};
+    SCOPED_FEED(f);
     for (int i = 0; i < 1000; i++) {
         char text[sizeof request];
         memcpy(text, request, sizeof request);
@@ -330,5 +328,4 @@ TEST_CASE(random_changes_of_a_request_end_alike_however_split)
             text[check_random(&seed) % (sizeof request - 1)] = odd[check_random(&seed) % (sizeof odd - 1)];
         feed_every_way(&f, &FEED_LIMITS, (struct span){text, sizeof request - 1});
     }
-    feed_fini(&f);
 }

@@ -61,8 +61,8 @@ SERVER_TEST(more_requests_than_one_write_answers_are_all_answered)
 {
     enum { COUNT = 5 * HTTP_OUTPUT_MAX + 3 };
     struct client *c = client_open();
-    struct buf requests = BUF_INIT;
-    struct buf bodies = BUF_INIT;
+    SCOPED_BUF(requests);
+    SCOPED_BUF(bodies);
     for (int i = 0; i < COUNT; i++) {
         buf_printf(&requests, "GET /now?%d HTTP/1.1\r\nHost: a\r\n\r\n", i);
         buf_printf(&bodies, i == 0 ? "%d" : " %d", i);
@@ -70,8 +70,6 @@ SERVER_TEST(more_requests_than_one_write_answers_are_all_answered)
     client_send(c, buf_c_str(&requests));
     TURN_UNTIL(client_count(c, "HTTP/1.1 200") == COUNT && t.handled == COUNT);
     client_expect_bodies(c, buf_c_str(&bodies));
-    buf_fini(&requests);
-    buf_fini(&bodies);
 }
 
 SERVER_TEST(a_request_in_single_bytes_is_one_request)
@@ -497,7 +495,7 @@ SERVER_TEST_WITH(a_proxy_header_of_a_trusted_proxy_names_the_client, trust("127.
 
 SERVER_TEST_WITH(a_proxy_header_may_be_split_anywhere, trust("127.0.0.1"))
 {
-    struct buf bytes = BUF_INIT;
+    SCOPED_BUF(bytes);
     buf_append_span(&bytes, PROXY_HEADER);
     buf_append_str(&bytes, GET("/client"));
     for (size_t at = 1; at < PROXY_HEADER.len + 3; at++) {
@@ -516,7 +514,6 @@ SERVER_TEST_WITH(a_proxy_header_may_be_split_anywhere, trust("127.0.0.1"))
     }
     TURN_UNTIL(client_count(c, "192.0.2.7") == 1);
     client_expect_bodies(c, "192.0.2.7");
-    buf_fini(&bytes);
 }
 
 SERVER_TEST_WITH(a_proxy_header_is_optional_and_rejected_when_broken, trust("127.0.0.1"))

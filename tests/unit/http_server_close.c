@@ -153,12 +153,11 @@ SERVER_TEST_WITH(endless_pipelining_doubles_the_age, t.options.max_connection_ag
     enum { MANY = 300, GAP_MS = 5 };
     const int64_t opened_ms = wait_now_ms();
     struct client *c = open_old();
-    struct buf requests = BUF_INIT;
+    SCOPED_BUF(requests);
     for (int i = 0; i < MANY; i++)
         buf_append_str(&requests, GET("/later?0"));
     assert_true(requests.len < HTTP_READ_BUFFER); /* all of it is read at once */
     client_send(c, buf_c_str(&requests));
-    buf_fini(&requests);
     int answered = 0;
     for (; !c->ended; answered++) {
         TURN_UNTIL(c->ended || t.later_count == 1);

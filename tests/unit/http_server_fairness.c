@@ -68,7 +68,7 @@ SERVER_TEST_WITH(a_connection_in_the_run_queue_is_not_idle, t.options.idle_timeo
 /* Each has more than one turn's worth of requests with the server. */
 static void open_pipelines(int count)
 {
-    struct buf requests = BUF_INIT;
+    SCOPED_BUF(requests);
     for (int i = 0; i < 4 * HTTP_OUTPUT_MAX; i++)
         buf_append_str(&requests, GET("/now?a"));
     struct client *greedy[CLIENTS_MAX];
@@ -78,7 +78,6 @@ static void open_pipelines(int count)
     TURN_UNTIL(t.metrics.connections_open == open);
     for (int i = 0; i < count; i++)
         client_send(greedy[i], buf_c_str(&requests));
-    buf_fini(&requests);
 }
 
 SERVER_TEST(a_single_request_does_not_wait_for_many_pipelines)
@@ -106,13 +105,12 @@ SERVER_TEST_WITH(a_connection_is_read_once_per_turn,
 {
     struct client *greedy = client_open();
     TURN_UNTIL(t.metrics.connections_open == 1);
-    struct buf request = BUF_INIT;
+    SCOPED_BUF(request);
     buf_printf(&request, "POST /now?a HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n",
                READS * HTTP_READ_BUFFER);
     for (int i = 0; i < READS * HTTP_READ_BUFFER; i++)
         buf_append_char(&request, 'x');
     client_send(greedy, buf_c_str(&request));
-    buf_fini(&request);
     for (int turns = 0; turns < READS; turns++) {
         (void)uv_run(&t.loop, UV_RUN_NOWAIT);
         assert_int_equal(t.handled, 0);

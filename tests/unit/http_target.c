@@ -121,8 +121,8 @@ TEST_CASE(a_forbidden_byte_is_found_at_every_position)
 /* As the only header field of a request. */
 static bool valid(struct span host)
 {
-    struct feed f = {0};
-    struct buf b = BUF_INIT;
+    SCOPED_FEED(f);
+    SCOPED_BUF(b);
     buf_append_str(&b, "GET / HTTP/1.1\r\nHost: ");
     buf_append_span(&b, host);
     buf_append_str(&b, "\r\n\r\n");
@@ -132,8 +132,6 @@ static bool valid(struct span host)
         assert_int_equal(f.progress, HTTP_REJECTED);
         assert_int_equal(f.parser.status, 400);
     }
-    feed_fini(&f);
-    buf_fini(&b);
     return result;
 }
 

@@ -48,10 +48,9 @@ static struct channel_row full_row(void)
 static void assert_written(const struct channel_row *row, enum channel_shape shape, unsigned invalid,
                            const char *expected)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     assert_int_equal(channel_write(&out, row, shape), invalid);
     assert_buf(&out, expected);
-    buf_fini(&out);
 }
 
 TEST_CASE(full_card_is_written_in_the_contracts_order)
@@ -136,7 +135,7 @@ TEST_CASE(absent_fields_are_null_and_an_absent_history_is_empty)
 static void assert_field(enum channel_field field, struct span stored, const char *expected, bool readable)
 {
     struct channel_row row = full_row();
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     struct span name = channel_field_name(field);
     char path[32];
     (void)snprintf(path, sizeof path, "%.*s", (int)name.len, name.data);
@@ -148,7 +147,6 @@ static void assert_field(enum channel_field field, struct span stored, const cha
     yyjson_doc *doc = yyjson_read(out.data, out.len, YYJSON_READ_NOFLAG);
     assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(doc)), CHANNEL_FIELD_COUNT);
     yyjson_doc_free(doc);
-    buf_fini(&out);
 }
 
 TEST_CASE(bad_values_of_every_integer_become_null)
@@ -187,11 +185,10 @@ TEST_CASE(extremes_of_every_integer_are_written_as_stored)
         EACH_TEXT (text, "0", "-1", "9223372036854775807", "-9223372036854775808", "9007199254740993") {
             assert_field((enum channel_field)f, span_of(text), text, true);
             struct channel_row row = {{{NULL, 0}}};
-            struct buf out = BUF_INIT;
+            SCOPED_BUF(out);
             row.value[f] = span_of(text);
             assert_int_equal(channel_write(&out, &row, CHANNEL_CARD), 0);
             assert_non_null(strstr(buf_c_str(&out), text)); /* digit by digit, not by way of a double */
-            buf_fini(&out);
         }
     }
 }
@@ -239,14 +236,13 @@ TEST_CASE(text_fields_accept_any_text)
 TEST_CASE(several_bad_values_are_reported_together)
 {
     struct channel_row row = full_row();
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     row.value[CHANNEL_FIELD_max_channel_id] = SPAN("x");
     row.value[CHANNEL_FIELD_er_48h] = SPAN("x");
     row.value[CHANNEL_FIELD_updated_at] = SPAN("x");
     unsigned summary = 1U << CHANNEL_FIELD_max_channel_id | 1U << CHANNEL_FIELD_updated_at;
     assert_int_equal(channel_write(&out, &row, CHANNEL_CARD), summary | 1U << CHANNEL_FIELD_er_48h);
     assert_int_equal(channel_write(&out, &row, CHANNEL_SUMMARY), summary); /* not what it does not show */
-    buf_fini(&out);
 }
 
 TEST_CASE(row_is_empty_when_no_field_of_the_shape_is_there)
@@ -267,7 +263,7 @@ TEST_CASE(random_bytes_in_every_field_still_make_a_valid_card)
     for (int round = 0; round < 2000; round++) {
         char bytes[CHANNEL_FIELD_COUNT][24];
         struct channel_row row = {{{NULL, 0}}};
-        struct buf out = BUF_INIT;
+        SCOPED_BUF(out);
         for (unsigned f = 0; f < CHANNEL_FIELD_COUNT; f++) {
             size_t n = check_random(&seed) % sizeof bytes[f];
             for (size_t i = 0; i < n; i++)
@@ -280,6 +276,5 @@ TEST_CASE(random_bytes_in_every_field_still_make_a_valid_card)
         assert_non_null(doc);
         assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(doc)), CHANNEL_FIELD_COUNT);
         yyjson_doc_free(doc);
-        buf_fini(&out);
     }
 }

@@ -9,20 +9,18 @@ static const struct link_hosts HOSTS = {{"max.ru", 6}, {"web.max.ru", 10}};
 
 static void assert_found(const char *link, const char *stored)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     if (link_normalise(&HOSTS, span_of(link), &out) != 0)
         fail_msg("%s finds nothing", link);
     assert_buf(&out, stored);
-    buf_fini(&out);
 }
 
 static void assert_nothing(const char *link)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     if (link_normalise(&HOSTS, span_of(link), &out) != -ENOENT)
         fail_msg("%s finds %.*s", link, (int)out.len, out.data);
     assert_int_equal(out.len, 0);
-    buf_fini(&out);
 }
 
 TEST_CASE(both_hosts_normalise_to_the_stored_shape)
@@ -107,20 +105,18 @@ TEST_CASE(slug_is_kept_unchanged)
 
 TEST_CASE(result_is_appended_to_the_buffer)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     buf_append_str(&out, "channels:link:");
     assert_int_equal(link_normalise(&HOSTS, SPAN("http://web.max.ru/news"), &out), 0);
     assert_buf(&out, "channels:link:https://max.ru/news");
-    buf_fini(&out);
 }
 
 TEST_CASE(normalisation_is_idempotent)
 {
     EACH_TEXT (text, "HTTP://WEB.MAX.RU:80/a/b//?q#f", "https://max.ru//a", "https://max.ru/%25") {
-        struct buf once = BUF_INIT;
+        SCOPED_BUF(once);
         assert_int_equal(link_normalise(&HOSTS, span_of(text), &once), 0);
         assert_true(link_is_stored_shape(&HOSTS, buf_span(&once)));
-        buf_fini(&once);
     }
 }
 
@@ -139,9 +135,8 @@ TEST_CASE(stored_shape_is_recognised_exactly)
 TEST_CASE(both_hosts_may_be_the_same)
 {
     const struct link_hosts same = {{"max.ru", 6}, {"max.ru", 6}};
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     assert_int_equal(link_normalise(&same, SPAN("https://max.ru/news"), &out), 0);
     assert_int_equal(link_normalise(&same, SPAN("https://web.max.ru/news"), &out), -ENOENT);
     assert_buf(&out, "https://max.ru/news");
-    buf_fini(&out);
 }
