@@ -12,13 +12,11 @@
 SERVER_TEST(a_request_is_answered_and_the_connection_stays)
 {
     struct client *c = client_sending(GET("/now?hello"));
-    TURN_UNTIL(client_count(c, "hello") == 1);
-    client_expect_bodies(c, "hello");
+    client_await_bodies(c, "hello");
     assert_int_equal(client_count(c, "HTTP/1.1 200 OK\r\nDate: "), 1);
     assert_int_equal(client_count(c, "Connection:"), 0);
     client_send(c, GET("/now?again"));
-    TURN_UNTIL(client_count(c, "again") == 1);
-    client_expect_bodies(c, "hello again");
+    client_await_bodies(c, "hello again");
     assert_false(c->ended);
     assert_int_equal(t.metrics.connections_accepted_total, 1);
     assert_int_equal(t.metrics.connections_open, 1);
@@ -49,12 +47,10 @@ SERVER_TEST(connections_are_answered_independently)
     struct client *b = client_sending(GET("/later?b") GET("/now?c"));
     TURN_UNTIL(t.later_count == 2);
     test_server_answer(1);
-    TURN_UNTIL(client_count(b, "\r\n\r\nc") == 1);
-    client_expect_bodies(b, "b c");
+    client_await_bodies(b, "b c");
     assert_int_equal(a->in.len, 0);
     test_server_answer(0);
-    TURN_UNTIL(client_count(a, "\r\n\r\na") == 1);
-    client_expect_bodies(a, "a");
+    client_await_bodies(a, "a");
 }
 
 SERVER_TEST(more_requests_than_one_write_answers_are_all_answered)
@@ -79,8 +75,7 @@ SERVER_TEST(a_request_in_single_bytes_is_one_request)
         client_send(c, (const char[]){*at, '\0'});
         test_server_turn();
     }
-    TURN_UNTIL(client_count(c, "bytes") == 1);
-    client_expect_bodies(c, "bytes");
+    client_await_bodies(c, "bytes");
 }
 
 SERVER_TEST(head_is_answered_with_the_length_and_no_body)
@@ -94,8 +89,7 @@ SERVER_TEST(head_is_answered_with_the_length_and_no_body)
 SERVER_TEST(a_rejected_request_is_answered_and_ends_the_connection)
 {
     struct client *c = client_sending(GET("/now?a") "GET / HTTP/1.1\r\n\r\n" GET("/now?b"));
-    TURN_UNTIL(c->ended);
-    client_expect_bodies(c, "a rejected");
+    client_await_end(c, "a rejected");
     assert_int_equal(client_count(c, "HTTP/1.1 400 Bad Request"), 1);
     assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
     assert_int_equal(c->error, 0);
@@ -146,8 +140,7 @@ SERVER_TEST(a_client_that_expects_100_continue_gets_it_once)
     client_send(c, "12");
     test_server_turn_for(20);
     client_send(c, "34");
-    TURN_UNTIL(client_count(c, "\r\n\r\na") == 1);
-    client_expect_bodies(c, "a"); /* the interim answer has no body */
+    client_await_bodies(c, "a"); /* the interim answer has no body */
 }
 
 SERVER_TEST(a_client_that_shuts_its_side_gets_its_response)
@@ -157,8 +150,7 @@ SERVER_TEST(a_client_that_shuts_its_side_gets_its_response)
     TURN_UNTIL(t.later_count == 1);
     test_server_turn_for(30);
     test_server_answer(0);
-    TURN_UNTIL(c->ended);
-    client_expect_bodies(c, "a");
+    client_await_end(c, "a");
     assert_int_equal(t.cancelled, 0);
     TURN_UNTIL(t.metrics.connections_open == 0);
 }
@@ -198,8 +190,7 @@ SERVER_TEST(input_behind_a_pending_response_is_served_afterwards)
     assert_int_equal(shutdown(c->fd, SHUT_WR), 0);
     test_server_turn_for(20);
     test_server_answer(0);
-    TURN_UNTIL(c->ended);
-    client_expect_bodies(c, "a b c d e");
+    client_await_end(c, "a b c d e");
     assert_int_equal(t.cancelled, 0);
 }
 
@@ -347,8 +338,7 @@ SERVER_TEST(a_known_entity_tag_is_answered_with_304)
                    (int)strcspn(tag + 6, "\r"), tag + 6);
     client_send(c, request);
     client_send(c, GET("/now?next"));
-    TURN_UNTIL(client_count(c, "\r\n\r\nnext") == 1);
-    client_expect_bodies(c, "body  next");
+    client_await_bodies(c, "body  next");
     assert_int_equal(client_count(c, "HTTP/1.1 304 Not Modified\r\n"), 1);
     assert_int_equal(client_count(c, "ETag: "), 2);
     client_send(c, "GET /tag?other HTTP/1.1\r\nHost: a\r\nIf-None-Match: \"x\"\r\n\r\n");
@@ -452,13 +442,11 @@ static void trust(const char *proxies)
 static void expect_other_end(void)
 {
     struct client *c = client_sending(FORWARDED("192.0.2.1") GET("/client"));
-    TURN_UNTIL(client_count(c, "127.0.0.1") == 2);
-    client_expect_bodies(c, "127.0.0.1 127.0.0.1");
+    client_await_bodies(c, "127.0.0.1 127.0.0.1");
     struct client *d = client_open();
     client_send_bytes(d, PROXY_HEADER); /* from a peer that is not trusted it is not HTTP */
     client_send(d, GET("/client"));
-    TURN_UNTIL(d->ended);
-    client_expect_bodies(d, "rejected");
+    client_await_end(d, "rejected");
 }
 
 SERVER_TEST_WITH(without_trusted_proxies_the_client_is_the_other_end, trust(""))
@@ -475,8 +463,7 @@ SERVER_TEST_WITH(x_forwarded_for_of_a_trusted_proxy_names_the_client, trust("127
 {
     struct client *c = client_sending(FORWARDED("198.51.100.1, 192.0.2.1") GET("/client")
                                           FORWARDED("192.0.2.2\r\nX-Forwarded-For: 10.0.0.1"));
-    TURN_UNTIL(client_count(c, "192.0.2.2") == 1);
-    client_expect_bodies(c, "192.0.2.1 127.0.0.1 192.0.2.2");
+    client_await_bodies(c, "192.0.2.1 127.0.0.1 192.0.2.2");
 }
 
 SERVER_TEST_WITH(a_proxy_header_of_a_trusted_proxy_names_the_client, trust("127.0.0.0/8,10.0.0.0/8"))
@@ -486,11 +473,9 @@ SERVER_TEST_WITH(a_proxy_header_of_a_trusted_proxy_names_the_client, trust("127.
     client_send(c, GET("/client") FORWARDED("198.51.100.1") GET("/later?a"));
     TURN_UNTIL(t.later_count == 1);
     test_server_answer(0);
-    TURN_UNTIL(client_count(c, "\r\n\r\na") == 1);
-    client_expect_bodies(c, "192.0.2.7 192.0.2.7 a"); /* who is not trusted itself */
+    client_await_bodies(c, "192.0.2.7 192.0.2.7 a"); /* who is not trusted itself */
     client_send_bytes(c, PROXY_HEADER);
-    TURN_UNTIL(c->ended); /* it comes once */
-    client_expect_bodies(c, "192.0.2.7 192.0.2.7 a rejected");
+    client_await_end(c, "192.0.2.7 192.0.2.7 a rejected"); /* it comes once */
 }
 
 SERVER_TEST_WITH(a_proxy_header_may_be_split_anywhere, trust("127.0.0.1"))
@@ -503,8 +488,7 @@ SERVER_TEST_WITH(a_proxy_header_may_be_split_anywhere, trust("127.0.0.1"))
         client_send_bytes(c, (struct span){bytes.data, at});
         test_server_turn_for(2);
         client_send_bytes(c, span_skip(buf_span(&bytes), at));
-        TURN_UNTIL(client_count(c, "192.0.2.7") == 1);
-        client_expect_bodies(c, "192.0.2.7");
+        client_await_bodies(c, "192.0.2.7");
         client_close(c);
     }
     struct client *c = client_open();
@@ -512,8 +496,7 @@ SERVER_TEST_WITH(a_proxy_header_may_be_split_anywhere, trust("127.0.0.1"))
         client_send_bytes(c, (struct span){bytes.data + at, 1});
         test_server_turn_for(1);
     }
-    TURN_UNTIL(client_count(c, "192.0.2.7") == 1);
-    client_expect_bodies(c, "192.0.2.7");
+    client_await_bodies(c, "192.0.2.7");
 }
 
 SERVER_TEST_WITH(a_proxy_header_is_optional_and_rejected_when_broken, trust("127.0.0.1"))
@@ -521,12 +504,10 @@ SERVER_TEST_WITH(a_proxy_header_is_optional_and_rejected_when_broken, trust("127
     struct client *c = client_sending("\r\n\r\n");
     test_server_turn_for(20);
     client_send(c, GET("/client"));
-    TURN_UNTIL(client_count(c, "127.0.0.1") == 1);
-    client_expect_bodies(c, "127.0.0.1");
+    client_await_bodies(c, "127.0.0.1");
     struct client *d = client_open();
     client_send_bytes(d, SPAN("\r\n\r\n\0\r\nQUIT\n\x21\x11\xFF\xFF"));
-    TURN_UNTIL(d->ended);
-    client_expect_bodies(d, "rejected");
+    client_await_end(d, "rejected");
     assert_int_equal(client_count(d, "HTTP/1.1 400"), 1);
 }
 

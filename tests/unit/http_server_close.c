@@ -113,8 +113,7 @@ SERVER_TEST_WITH(an_aged_connection_ends_with_its_next_response, t.options.max_c
     assert_false(c->ended); /* its next request is not lost */
     assert_int_equal(client_count(c, "Connection: close"), 0);
     client_send(c, GET("/now?old"));
-    TURN_UNTIL(c->ended);
-    client_expect_bodies(c, "young old");
+    client_await_end(c, "young old");
     assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
     assert_int_equal(c->error, 0);
     assert_int_equal(t.metrics.connections_max_age_reached_total, 1);
@@ -130,8 +129,7 @@ SERVER_TEST_WITH(a_late_response_may_be_the_last, t.options.max_connection_age_m
     const uint64_t since_ms = uv_now(&t.loop);
     TURN_UNTIL(has_aged(since_ms));
     test_server_answer(0);
-    TURN_UNTIL(c->ended);
-    client_expect_bodies(c, "a");
+    client_await_end(c, "a");
     assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
 }
 
@@ -142,8 +140,7 @@ SERVER_TEST_WITH(pipelined_requests_on_an_aged_connection_are_answered_first,
     client_send(c, GET("/now?a") GET("/later?b") GET("/now?c") GET("/now?d"));
     TURN_UNTIL(t.later_count == 1);
     test_server_answer(0);
-    TURN_UNTIL(c->ended);
-    client_expect_bodies(c, "young a b c d");
+    client_await_end(c, "young a b c d");
     assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
 }
 
@@ -246,8 +243,7 @@ SERVER_TEST(finishing_closes_idle_connections_and_waits_for_the_others)
     assert_int_equal(t.finished, 0);
     assert_false(busy->ended);
     test_server_answer(0);
-    TURN_UNTIL(busy->ended);
-    client_expect_bodies(busy, "b");
+    client_await_end(busy, "b");
     client_close(busy);
     TURN_UNTIL(t.finished == 1);
     assert_int_equal(t.cancelled, 0);
@@ -269,8 +265,7 @@ SERVER_TEST(finishing_waits_a_second_for_the_first_byte_of_a_connection)
     assert_int_equal(silent->error, 0);
     assert_false(late->ended);
     client_send(late, "Host: a\r\n\r\n");
-    TURN_UNTIL(late->ended);
-    client_expect_bodies(late, "a");
+    client_await_end(late, "a");
     client_close(late);
     client_close(silent);
     TURN_UNTIL(t.finished == 1);
