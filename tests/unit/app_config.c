@@ -1,6 +1,7 @@
 /* The settings of channeld: defaults, where values come from, what is refused and how it is named. */
 #include "app/config.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -48,8 +49,11 @@ static void read_words(const char *const *words)
 #define CONFIG_TEST(name) TEST_CASE_WITH(name, NULL, reading_fini)
 
 /* The setting is refused as flag and as variable, by a message that names it. */
-static void expect_refused(const char *flag, const char *variable, const char *value)
+static void expect_refused(const char *flag, const char *value)
 {
+    char variable[64] = "CHANNELD_";
+    for (size_t i = 2; i <= strlen(flag); i++)
+        variable[strlen("CHANNELD_") + i - 2] = (char)(flag[i] == '-' ? '_' : toupper(flag[i]));
     READ(flag, value);
     const char *message = buf_c_str(&r.error);
     if (r.result != -EINVAL || strstr(message, flag) != message || strstr(message, variable) != NULL)
@@ -122,7 +126,7 @@ CONFIG_TEST(base_path_begins_and_ends_with_a_slash)
         assert_string_equal(r.config.values.base_path, expected); /* which --check shows */
     }
     EACH_TEXT (text, "//", "/a//b", "/a b", "/a?b", "/a#b", "/a%20b", "/\xC3\xA9", "/a\"b", "/a\\b", "/a\nb")
-        expect_refused("--base-path", "CHANNELD_BASE_PATH", text);
+        expect_refused("--base-path", text);
 }
 
 CONFIG_TEST(base_path_with_its_slashes_has_a_longest_length)
@@ -132,59 +136,32 @@ CONFIG_TEST(base_path_with_its_slashes_has_a_longest_length)
         if (len + 2 <= CONFIG_BASE_PATH_MAX)
             expect_taken("--base-path", path);
         else
-            expect_refused("--base-path", "CHANNELD_BASE_PATH", path);
+            expect_refused("--base-path", path);
         free(path);
     }
 }
 
 CONFIG_TEST(bad_values_are_named)
 {
-    static const char *const rows[][3] = {
-        {"--listen", "CHANNELD_LISTEN", "8080"},
-        {"--listen", "CHANNELD_LISTEN", "localhost:8080"},
-        {"--listen", "CHANNELD_LISTEN", "127.0.0.1:0"},
-        {"--listen", "CHANNELD_LISTEN", "127.0.0.1:65536"},
-        {"--admin-listen", "CHANNELD_ADMIN_LISTEN", ""},
-        {"--redis-url", "CHANNELD_REDIS_URL", "http://127.0.0.1"},
-        {"--redis-url", "CHANNELD_REDIS_URL", "redis://"},
-        {"--redis-url", "CHANNELD_REDIS_URL", "redis://h:0"},
-        {"--redis-url", "CHANNELD_REDIS_URL", "redis://h/x"},
-        {"--redis-cert-file", "CHANNELD_REDIS_CERT_FILE", "/cert-without-key.pem"},
-        {"--redis-prefix", "CHANNELD_REDIS_PREFIX", ""},
-        {"--redis-prefix", "CHANNELD_REDIS_PREFIX", "a b"},
-        {"--channel-host", "CHANNELD_CHANNEL_HOST", ""},
-        {"--channel-host", "CHANNELD_CHANNEL_HOST", "https://max.ru"},
-        {"--web-host", "CHANNELD_WEB_HOST", "web.max.ru:443"},
-        {"--workers", "CHANNELD_WORKERS", "-1"},
-        {"--workers", "CHANNELD_WORKERS", "1025"},
-        {"--workers", "CHANNELD_WORKERS", "two"},
-        {"--request-timeout", "CHANNELD_REQUEST_TIMEOUT", "9ms"},
-        {"--request-timeout", "CHANNELD_REQUEST_TIMEOUT", "601s"},
-        {"--request-timeout", "CHANNELD_REQUEST_TIMEOUT", "2"},
-        {"--stale-limit", "CHANNELD_STALE_LIMIT", "25h"},
-        {"--stale-keys-limit", "CHANNELD_STALE_KEYS_LIMIT", "soon"},
-        {"--header-timeout", "CHANNELD_HEADER_TIMEOUT", "99ms"},
-        {"--idle-timeout", "CHANNELD_IDLE_TIMEOUT", "0"},
-        {"--write-timeout", "CHANNELD_WRITE_TIMEOUT", "-1s"},
-        {"--max-header-size", "CHANNELD_MAX_HEADER_SIZE", "1023"},
-        {"--max-header-size", "CHANNELD_MAX_HEADER_SIZE", "2MiB"},
-        {"--max-body-size", "CHANNELD_MAX_BODY_SIZE", "1GB"},
-        {"--max-connections", "CHANNELD_MAX_CONNECTIONS", "0"},
-        {"--max-connection-age", "CHANNELD_MAX_CONNECTION_AGE", "25h"},
-        {"--max-connection-age", "CHANNELD_MAX_CONNECTION_AGE", "never"},
-        {"--drain-delay", "CHANNELD_DRAIN_DELAY", "soon"},
-        {"--drain-timeout", "CHANNELD_DRAIN_TIMEOUT", ""},
-        {"--log-level", "CHANNELD_LOG_LEVEL", "INFO"},
-        {"--access-log", "CHANNELD_ACCESS_LOG", "some"},
-        {"--core-dumps", "CHANNELD_CORE_DUMPS", "yes"},
-        {"--cors-origins", "CHANNELD_CORS_ORIGINS", "example.org"}};
-    for (size_t i = 0; i < TEST_COUNT(rows); i++)
-        expect_refused(rows[i][0], rows[i][1], rows[i][2]);
+    EACH_PAIR (flag, value, {"--listen", "8080"}, {"--listen", "localhost:8080"}, {"--listen", "127.0.0.1:0"},
+               {"--listen", "127.0.0.1:65536"}, {"--admin-listen", ""}, {"--redis-url", "http://127.0.0.1"},
+               {"--redis-url", "redis://"}, {"--redis-url", "redis://h:0"}, {"--redis-url", "redis://h/x"},
+               {"--redis-cert-file", "/cert-without-key.pem"}, {"--redis-prefix", ""},
+               {"--redis-prefix", "a b"}, {"--channel-host", ""}, {"--channel-host", "https://max.ru"},
+               {"--web-host", "web.max.ru:443"}, {"--workers", "-1"}, {"--workers", "1025"},
+               {"--workers", "two"}, {"--request-timeout", "9ms"}, {"--request-timeout", "601s"},
+               {"--request-timeout", "2"}, {"--stale-limit", "25h"}, {"--stale-keys-limit", "soon"},
+               {"--header-timeout", "99ms"}, {"--idle-timeout", "0"}, {"--write-timeout", "-1s"},
+               {"--max-header-size", "1023"}, {"--max-header-size", "2MiB"}, {"--max-body-size", "1GB"},
+               {"--max-connections", "0"}, {"--max-connection-age", "25h"}, {"--max-connection-age", "never"},
+               {"--drain-delay", "soon"}, {"--drain-timeout", ""}, {"--log-level", "INFO"},
+               {"--access-log", "some"}, {"--core-dumps", "yes"}, {"--cors-origins", "example.org"})
+        expect_refused(flag, value);
 }
 
 CONFIG_TEST(values_at_the_limits_are_accepted)
 {
-    EACH_PAIR (text, expected, {"--listen", "[::]:65535"}, {"--listen", ":1"}, {"--workers", "1024"},
+    EACH_PAIR (flag, value, {"--listen", "[::]:65535"}, {"--listen", ":1"}, {"--workers", "1024"},
                {"--workers", "0"}, {"--request-timeout", "10ms"}, {"--request-timeout", "10m"},
                {"--stale-limit", "0"}, {"--stale-limit", "24h"}, {"--max-header-size", "1024"},
                {"--max-header-size", "1MiB"}, {"--max-body-size", "0"}, {"--max-body-size", "1GiB"},
@@ -194,7 +171,7 @@ CONFIG_TEST(values_at_the_limits_are_accepted)
                {"--core-dumps", "on"}, {"--access-log", "off"}, {"--access-log", "all"},
                {"--cors-origins", "*"}, {"--cors-origins", "https://a.example,http://b.example:81"},
                {"--redis-url", "unix:///run/redis.sock?db=3"}, {"--redis-url", "rediss://user:pw@h:1/2"})
-        expect_taken(text, expected);
+        expect_taken(flag, value);
 }
 
 CONFIG_TEST(hosts_are_kept_in_lower_case)

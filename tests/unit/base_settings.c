@@ -385,23 +385,11 @@ static char *file_with_text(const char *text)
 
 SETTINGS_TEST(file_gives_the_value_without_its_newline)
 {
-    static const struct {
-        const char *content;
-        const char *value;
-    } cases[] = {
-        {"secret", "secret"},
-        {"secret\n", "secret"},
-        {"secret\r\n", "secret"},
-        {"secret\n\n", "secret\n"},
-        {" secret ", " secret "},
-        {"secret\r", "secret\r"},
-        {"a\nb\n", "a\nb"},
-        {"", ""},
-        {"\n", ""},
-    };
-    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
-        RUN_OK("--password-file", file_with_text(cases[i].content));
-        assert_string_equal(r.values.secret, cases[i].value);
+    EACH_PAIR (content, value, {"secret", "secret"}, {"secret\n", "secret"}, {"secret\r\n", "secret"},
+               {"secret\n\n", "secret\n"}, {" secret ", " secret "}, {"secret\r", "secret\r"},
+               {"a\nb\n", "a\nb"}, {"", ""}, {"\n", ""}) {
+        RUN_OK("--password-file", file_with_text(content));
+        assert_string_equal(r.values.secret, value);
     }
 }
 
