@@ -386,15 +386,6 @@ TEST_CASE(missing_key_wins_over_bad_parameters)
     }
 }
 
-TEST_CASE(query_has_the_digest_of_the_key)
-{
-    struct params q;
-    struct digest expected;
-    assert_int_equal(parse(&q, ROUTE_LIST, NULL, NULL), 0);
-    digest_sha256(SPAN("key"), &expected);
-    assert_memory_equal(q.cache.key.bytes, expected.bytes, DIGEST_LEN);
-}
-
 static int free_scratch(void **state)
 {
     (void)state;

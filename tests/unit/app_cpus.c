@@ -13,32 +13,6 @@
 #include "support/text.h"
 #include "unit/check.h"
 
-TEST_CASE(quota_is_rounded_up_to_processors)
-{
-    assert_int_equal(cpus_from_cpu_max("100000 100000\n"), 1);
-    assert_int_equal(cpus_from_cpu_max("100001 100000\n"), 2);
-    assert_int_equal(cpus_from_cpu_max("150000 100000"), 2);
-    assert_int_equal(cpus_from_cpu_max("200000 100000\n"), 2);
-    assert_int_equal(cpus_from_cpu_max("1000 100000\n"), 1);
-    assert_int_equal(cpus_from_cpu_max("1 1000000\n"), 1);
-    assert_int_equal(cpus_from_cpu_max("6400000 100000\n"), 64);
-    assert_int_equal(cpus_from_cpu_max("50000 25000\n"), 2);
-}
-
-TEST_CASE(missing_and_invalid_quotas_are_none)
-{
-    EACH_TEXT (text, "max 100000\n", "max", "", "\n", "100000", "100000 ", "100000 0\n", "0 100000\n",
-               "-1 100000\n", "100000 -1\n", "x 100000\n", "100000 x\n")
-        assert_int_equal(cpus_from_cpu_max(text), 0);
-}
-
-TEST_CASE(huge_quotas_do_not_overflow)
-{
-    assert_int_equal(cpus_from_cpu_max("9223372036854775807 1\n"), INT_MAX);
-    assert_int_equal(cpus_from_cpu_max("9223372036854775807 9223372036854775807\n"), 1);
-    assert_int_equal(cpus_from_cpu_max("99999999999999999999999 100000\n"), INT_MAX);
-}
-
 /* A file of the tree, with the folders it needs. */
 static void put(const struct tempdir *root, const char *name, const char *text)
 {
@@ -73,6 +47,39 @@ static int granted(const struct file *files)
 }
 
 #define GRANTED(...) granted((const struct file[]){__VA_ARGS__, {NULL, NULL}})
+
+/* What a `cpu.max` of the only group grants. */
+static int granted_by(const char *cpu_max)
+{
+    return GRANTED({"/proc/self/mountinfo", UNIFIED}, {"/proc/self/cgroup", "0::/\n"},
+                   {"/sys/fs/cgroup/cpu.max", cpu_max});
+}
+
+TEST_CASE(quota_is_rounded_up_to_processors)
+{
+    assert_int_equal(granted_by("100000 100000\n"), 1);
+    assert_int_equal(granted_by("100001 100000\n"), 2);
+    assert_int_equal(granted_by("150000 100000"), 2);
+    assert_int_equal(granted_by("200000 100000\n"), 2);
+    assert_int_equal(granted_by("1000 100000\n"), 1);
+    assert_int_equal(granted_by("1 1000000\n"), 1);
+    assert_int_equal(granted_by("6400000 100000\n"), 64);
+    assert_int_equal(granted_by("50000 25000\n"), 2);
+}
+
+TEST_CASE(missing_and_invalid_quotas_are_none)
+{
+    EACH_TEXT (text, "max 100000\n", "max", "", "\n", "100000", "100000 ", "100000 0\n", "0 100000\n",
+               "-1 100000\n", "100000 -1\n", "x 100000\n", "100000 x\n")
+        assert_int_equal(granted_by(text), 0);
+}
+
+TEST_CASE(huge_quotas_do_not_overflow)
+{
+    assert_int_equal(granted_by("9223372036854775807 1\n"), INT_MAX);
+    assert_int_equal(granted_by("9223372036854775807 9223372036854775807\n"), 1);
+    assert_int_equal(granted_by("99999999999999999999999 100000\n"), INT_MAX);
+}
 
 TEST_CASE(smallest_quota_of_all_groups_counts)
 {
