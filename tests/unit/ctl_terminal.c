@@ -58,13 +58,18 @@ TEST_CASE(report_prints_20_problems_and_counts_the_rest)
 
 enum { SECOND_NS = 1000000000 };
 
+#define ERASE "\r\033[K"
+
 /* The line of a load that has run for `seconds`, owned; its time and rate vary a little. */
 static struct buf line(double seconds, int64_t total, int64_t channels, int64_t bytes)
 {
-    struct progress p = {.total_bytes = total};
+    struct progress p = {.total_bytes = total, .is_terminal = true};
     struct buf out = BUF_INIT;
     p.started_ns = clock_now_ns() - (uint64_t)(seconds * SECOND_NS);
-    progress_write(&p, &out, channels, bytes);
+    progress_show(&p, channels, bytes);
+    assert_true(span_starts_with(buf_span(&p.line), SPAN(ERASE)));
+    buf_append_span(&out, span_skip(buf_span(&p.line), strlen(ERASE)));
+    progress_end(&p);
     assert_int_equal(buf_error(&out), 0);
     return out;
 }
