@@ -134,8 +134,9 @@ static void assert_field(enum channel_field field, struct span stored, const cha
 }
 
 /* A loop over the fields of the type. */
-#define EACH_FIELD(f, type) \
-    for (enum channel_field f = next_field(0, type); f < CHANNEL_FIELD_COUNT; f = next_field(f + 1, type))
+#define EACH_FIELD(f, type)                                                     \
+    for (enum channel_field f = next_field(0, type); (f) < CHANNEL_FIELD_COUNT; \
+         (f) = next_field((f) + 1, type))
 
 static enum channel_field next_field(unsigned from, enum channel_type type)
 {
