@@ -316,8 +316,7 @@ SERVER_TEST_WITH(at_the_limit_idle_connections_are_evicted, t.options.max_connec
     struct client *next = client_sending(GET("/later?b"));
     TURN_UNTIL(idle->ended && t.later_count == 2);
     struct client *last = client_sending(GET("/later?c"));
-    TURN_UNTIL(t.later_count == 3);
-    TURN_UNTIL(client_server_fd(reader) < 0);
+    TURN_UNTIL(t.later_count == 3 && client_server_fd(reader) < 0);
     assert_int_equal(t.metrics.connections_rejected_total, 0);
     expect_503();
     for (int i = 0; i < 3; i++)
