@@ -321,8 +321,9 @@ SERVER_TEST_WITH(at_the_limit_idle_connections_are_evicted, t.options.max_connec
     expect_503();
     for (int i = 0; i < 3; i++)
         test_server_answer(0);
-    TURN_UNTIL(client_count(busy, "\r\n\r\na") == 1 && client_count(next, "\r\n\r\nb") == 1 &&
-               client_count(last, "\r\n\r\nc") == 1);
+    client_await_bodies(busy, "a");
+    client_await_bodies(next, "b");
+    client_await_bodies(last, "c");
 }
 
 SERVER_TEST(a_known_entity_tag_is_answered_with_304)
