@@ -74,7 +74,14 @@ static bool traceparent_length_valid(struct span t)
     return !span_starts_with(t, SPAN("00")) && t.data[TRACEPARENT_LEN] == '-';
 }
 
-struct trace_ids trace_ids_of(struct span t)
+/* The trace id and parent id of a traceparent field, 32 and 16 hexadecimal digits; both absent when it is not
+ * valid. In versions after 00 the first 55 characters are read (W3C Trace Context, "Versioning of
+ * traceparent"). */
+struct trace_ids {
+    struct span trace, parent;
+};
+
+static struct trace_ids trace_ids_of(struct span t)
 {
     static const char zeros[] = "00000000000000000000000000000000";
     bool shaped = traceparent_length_valid(t) && t.data[2] == '-' && t.data[35] == '-' && t.data[52] == '-' &&

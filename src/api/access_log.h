@@ -48,13 +48,4 @@ void request_ids_init(struct request_ids *ids);
 /* Borrowed until the next call. */
 struct span request_id_next(struct request_ids *ids);
 
-/* The trace id and parent id of a traceparent field, 32 and 16 hexadecimal digits; both absent when it is not
- * valid. In versions after 00 the first 55 characters are read (W3C Trace Context, "Versioning of
- * traceparent"). */
-struct trace_ids {
-    struct span trace, parent;
-};
-
-struct trace_ids trace_ids_of(struct span traceparent);
-
 #endif

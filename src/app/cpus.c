@@ -41,7 +41,8 @@ static int rounded_up(long long quota, long long period)
     return count > INT_MAX ? INT_MAX : (int)count;
 }
 
-int cpus_from_cpu_max(const char *text)
+/* The processors granted by the text of a cgroup v2 `cpu.max` ("150000 100000" is 2); 0: no quota. */
+static int from_cpu_max(const char *text)
 {
     long long quota = take_number(&text);
     long long period = take_number(&text);
@@ -67,7 +68,7 @@ static int quota_of(const char *directory)
 {
     char line[64];
     if (read_first_line(directory, "cpu.max", line, sizeof line))
-        return cpus_from_cpu_max(line);
+        return from_cpu_max(line);
     return rounded_up(number_in(directory, "cpu.cfs_quota_us"), number_in(directory, "cpu.cfs_period_us"));
 }
 

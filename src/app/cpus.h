@@ -10,7 +10,4 @@ int cpus_available(void);
  * is the prefix of all system files: empty except in tests. */
 int cpus_granted(const char *root);
 
-/* The processors granted by the text of a cgroup v2 `cpu.max` ("150000 100000" is 2); 0: no quota. */
-int cpus_from_cpu_max(const char *text);
-
 #endif

@@ -86,7 +86,8 @@ bool json_is_plain(struct span text)
     return plain_run(text) == text.len;
 }
 
-void json_write_escaped(struct buf *out, struct span text)
+/* `text` as the characters of a JSON string, without quotation marks. */
+static void write_escaped(struct buf *out, struct span text)
 {
     while (text.len > 0) {
         size_t run = plain_run(text);
@@ -108,6 +109,6 @@ void json_write_escaped(struct buf *out, struct span text)
 void json_write_string(struct buf *out, struct span text)
 {
     buf_append_char(out, '"');
-    json_write_escaped(out, text);
+    write_escaped(out, text);
     buf_append_char(out, '"');
 }

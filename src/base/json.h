@@ -15,7 +15,4 @@ void json_write_string(struct buf *out, struct span text);
 /* True when the text needs no escapes. */
 bool json_is_plain(struct span text);
 
-/* `text` as the characters of a JSON string, without quotation marks. */
-void json_write_escaped(struct buf *out, struct span text);
-
 #endif

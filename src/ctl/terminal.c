@@ -155,7 +155,8 @@ static void write_time_left(struct buf *out, double seconds)
     buf_printf(out, "%lld s left", (long long)(s % 60));
 }
 
-void progress_write(const struct progress *p, struct buf *out, int64_t channels, int64_t bytes)
+/* Appends the text of the line, without control characters. */
+static void progress_write(const struct progress *p, struct buf *out, int64_t channels, int64_t bytes)
 {
     double seconds = progress_seconds(p);
     double done = p->total_bytes > 0 ? (double)bytes / (double)p->total_bytes : 0;

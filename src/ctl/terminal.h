@@ -88,9 +88,6 @@ void progress_end(struct progress *p);
 /* Seconds since the start, never 0. */
 double progress_seconds(const struct progress *p);
 
-/* Appends the text of the line, without control characters. */
-void progress_write(const struct progress *p, struct buf *out, int64_t channels, int64_t bytes);
-
 /* --- SIGINT, SIGTERM and SIGHUP: the first one asks to stop, a second one ends the process at once --- */
 
 /*

@@ -35,11 +35,9 @@ TEST_CASE(cors_off_adds_nothing)
 
 TEST_CASE(listed_origin_is_allowed)
 {
-    static const char *const lists[] = {"https://a.example", "https://b.example,https://a.example",
-                                        " https://b.example , https://a.example ",
-                                        "https://a.example,https://b.example"};
-    for (size_t i = 0; i < TEST_COUNT(lists); i++) {
-        struct http_response r = answer_to(lists[i], "https://a.example");
+    EACH_TEXT (text, "https://a.example", "https://b.example,https://a.example",
+               " https://b.example , https://a.example ", "https://a.example,https://b.example") {
+        struct http_response r = answer_to(text, "https://a.example");
         assert_string_equal(value_of(&r, "Access-Control-Allow-Origin"), "https://a.example");
         assert_string_equal(value_of(&r, "Access-Control-Expose-Headers"),
                             "ETag, Link, Retry-After, X-Request-Id");
@@ -120,74 +118,34 @@ TEST_CASE(response_has_room_for_all_fields)
 
 TEST_CASE(origins_are_empty_star_or_a_list)
 {
-    static const char *const valid[] = {"",
-                                        "*",
-                                        " * ",
-                                        "https://a",
-                                        "http://a:443",
-                                        "https://a:80",
-                                        "https://a:0",
-                                        "https://a:65535",
-                                        "https://a, http://b",
-                                        "https://[::1]:1",
-                                        "http://[2001:db8::1]",
-                                        "https://a_b.c-d.xn--e1afmkfd.example",
-                                        "http://127.0.0.1:3000",
-                                        "https://a,"};
     struct span which = SPAN_ABSENT;
-    for (size_t i = 0; i < TEST_COUNT(valid); i++)
-        if (cors_origins_error(span_of(valid[i]), &which) != NULL)
-            fail_msg("\"%s\" is refused", valid[i]);
+    EACH_TEXT (text, "", "*", " * ", "https://a", "http://a:443", "https://a:80", "https://a:0",
+               "https://a:65535", "https://a, http://b", "https://[::1]:1", "http://[2001:db8::1]",
+               "https://a_b.c-d.xn--e1afmkfd.example", "http://127.0.0.1:3000", "https://a,")
+        if (cors_origins_error(span_of(text), &which) != NULL)
+            fail_msg("\"%s\" is refused", text);
+}
+
+static void assert_named(const char *list, const char *expected)
+{
+    struct span which = SPAN_ABSENT;
+    if (cors_origins_error(span_of(list), &which) == NULL)
+        fail_msg("\"%s\" is taken", list);
+    assert_span(which, expected);
 }
 
 /* A browser writes none of them: they would match nothing, for ever. */
 TEST_CASE(origin_that_no_browser_sends_is_named)
 {
-    static const struct {
-        const char *list, *which;
-    } rows[] = {
-        {",", ""},
-        {"https://a,,https://b", ""},
-        {",https://a", ""},
-        {"a.example", "a.example"},
-        {"//a", "//a"},
-        {"https://", "https://"},
-        {"https://:1", "https://:1"},
-        {"ftp://a", "ftp://a"},
-        {"null", "null"},
-        {"*,https://a", "*"},
-        {"https://a, *", "*"},
-        {"https://*.a", "https://*.a"},
-        {"https://b,https://a/", "https://a/"},
-        {"https://a/b , https://b", "https://a/b"},
-        {"https://a?b", "https://a?b"},
-        {"https://a#b", "https://a#b"},
-        {"https://u@a", "https://u@a"},
-        {"https://a b", "https://a b"},
-        {"https://a;https://b", "https://a;https://b"},
-        {"HTTPS://a", "HTTPS://a"},
-        {"https://A.example", "https://A.example"},
-        {"https://\xC3\xA9.example", "https://\xC3\xA9.example"},
-        {"https://a:443", "https://a:443"},
-        {"http://a:80", "http://a:80"},
-        {"https://a:", "https://a:"},
-        {"https://a:65536", "https://a:65536"},
-        {"https://a:080", "https://a:080"},
-        {"https://a:-0", "https://a:-0"},
-        {"https://a:x", "https://a:x"},
-        {"https://a:1:2", "https://a:1:2"},
-        {"https://[::1", "https://[::1"},
-        {"https://[]", "https://[]"},
-        {"https://[::1]x", "https://[::1]x"},
-        {"https://[::1]:443", "https://[::1]:443"},
-        {"https://[::A]", "https://[::A]"},
-        {"https://[0:0:0:0:0:0:0:1]", "https://[0:0:0:0:0:0:0:1]"},
-        {"https://::1", "https://::1"},
-    };
-    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        struct span which = SPAN_ABSENT;
-        if (cors_origins_error(span_of(rows[i].list), &which) == NULL)
-            fail_msg("\"%s\" is taken", rows[i].list);
-        assert_span(which, rows[i].which);
-    }
+    EACH_PAIR (list, which, {",", ""}, {"https://a,,https://b", ""}, {",https://a", ""}, {"*,https://a", "*"},
+               {"https://a, *", "*"}, {"https://b,https://a/", "https://a/"},
+               {"https://a/b , https://b", "https://a/b"})
+        assert_named(list, which);
+    EACH_TEXT (text, "a.example", "//a", "https://", "https://:1", "ftp://a", "null", "https://*.a",
+               "https://a?b", "https://a#b", "https://u@a", "https://a b", "https://a;https://b", "HTTPS://a",
+               "https://A.example", "https://\xC3\xA9.example", "https://a:443", "http://a:80",
+               "https://a:", "https://a:65536", "https://a:080", "https://a:-0", "https://a:x",
+               "https://a:1:2", "https://[::1", "https://[]", "https://[::1]x", "https://[::1]:443",
+               "https://[::A]", "https://[0:0:0:0:0:0:0:1]", "https://::1")
+        assert_named(text, text);
 }

@@ -68,10 +68,9 @@ TEST_CASE(partial_errors_can_be_freed)
 
 static void expect_links(int64_t page, int64_t last, const char *text)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     page_links_write(&out, SPAN("/api/"), page, last);
     assert_buf(&out, text);
-    buf_fini(&out);
 }
 
 #define AT(page, relation) "</api/channels/?page=" page ">; rel=\"" relation "\""
@@ -104,9 +103,8 @@ TEST_CASE(largest_numbers_are_written_in_full)
 
 TEST_CASE(links_begin_with_the_base_path)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     buf_append_str(&out, "before ");
     page_links_write(&out, SPAN("/"), 1, 1);
     assert_buf(&out, "before </channels/?page=1>; rel=\"first\", </channels/?page=1>; rel=\"last\"");
-    buf_fini(&out);
 }

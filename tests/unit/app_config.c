@@ -1,6 +1,7 @@
 /* The settings of channeld: defaults, where values come from, what is refused and how it is named. */
 #include "app/config.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -16,7 +17,18 @@ struct reading {
     int result;
 };
 
-static void read_words(struct reading *r, const char *const *words)
+static struct reading r; /* the last one */
+
+static int reading_fini(void **state)
+{
+    (void)state;
+    config_fini(&r.config);
+    buf_fini(&r.error);
+    r = (struct reading){.error = BUF_INIT};
+    return 0;
+}
+
+static void read_words(const char *const *words)
 {
     char *argv[WORDS] = {NULL};
     int argc = 0;
@@ -24,50 +36,46 @@ static void read_words(struct reading *r, const char *const *words)
         assert_true(argc + 1 < WORDS);
         argv[argc] = (char *)(uintptr_t)words[argc]; /* not written to */
     }
-    *r = (struct reading){.error = BUF_INIT};
-    r->result = config_read(&r->config, argc, argv, &r->error);
+    (void)reading_fini(NULL);
+    r.result = config_read(&r.config, argc, argv, &r.error);
 }
 
-#define READ(r, ...)  read_words((r), (const char *const[]){"channeld", __VA_ARGS__, NULL})
-#define READ_PLAIN(r) read_words((r), (const char *const[]){"channeld", NULL})
+#define READ(...)    read_words((const char *const[]){"channeld", __VA_ARGS__, NULL})
+#define READ_PLAIN() read_words((const char *const[]){"channeld", NULL})
 
-static void reading_fini(struct reading *r)
-{
-    config_fini(&r->config);
-    buf_fini(&r->error);
-}
+/* The outcome of reading the words. */
+#define OUTCOME(...) (READ(__VA_ARGS__), r.result)
+
+#define CONFIG_TEST(name) TEST_CASE_WITH(name, NULL, reading_fini)
 
 /* The setting is refused as flag and as variable, by a message that names it. */
-static void expect_refused(const char *flag, const char *variable, const char *value)
+static void expect_refused(const char *flag, const char *value)
 {
-    struct reading r;
-    READ(&r, flag, value);
+    char variable[64] = "CHANNELD_";
+    for (size_t i = 2; i <= strlen(flag); i++)
+        variable[strlen("CHANNELD_") + i - 2] = (char)(flag[i] == '-' ? '_' : toupper(flag[i]));
+    READ(flag, value);
     const char *message = buf_c_str(&r.error);
     if (r.result != -EINVAL || strstr(message, flag) != message || strstr(message, variable) != NULL)
         fail_msg("%s %s: %d, \"%s\"", flag, value, r.result, message);
-    reading_fini(&r);
     assert_int_equal(setenv(variable, value, 1), 0);
-    READ_PLAIN(&r);
+    READ_PLAIN();
     message = buf_c_str(&r.error);
     assert_int_equal(unsetenv(variable), 0);
     if (r.result != -EINVAL || strstr(message, variable) != message)
         fail_msg("%s=%s: %d, \"%s\"", variable, value, r.result, message);
-    reading_fini(&r);
 }
 
 static void expect_taken(const char *flag, const char *value)
 {
-    struct reading r;
-    READ(&r, flag, value);
+    READ(flag, value);
     if (r.result != CONFIG_RUN)
         fail_msg("%s %s: %s", flag, value, buf_c_str(&r.error));
-    reading_fini(&r);
 }
 
-TEST_CASE(defaults_are_as_documented)
+CONFIG_TEST(defaults_are_as_documented)
 {
-    struct reading r;
-    READ_PLAIN(&r);
+    READ_PLAIN();
     assert_int_equal(r.result, CONFIG_RUN);
     const struct config *c = &r.config;
     const struct config_values *v = &c->values;
@@ -95,237 +103,140 @@ TEST_CASE(defaults_are_as_documented)
     assert_int_equal(c->log_level, LOG_INFO);
     assert_int_equal(c->access_log, ACCESS_LOG_ERRORS);
     assert_false(cors_enabled(&c->cors));
-    reading_fini(&r);
 }
 
-TEST_CASE(flags_win_over_the_environment_and_that_over_the_defaults)
+CONFIG_TEST(flags_win_over_the_environment_and_that_over_the_defaults)
 {
-    struct reading r;
     assert_int_equal(setenv("CHANNELD_LISTEN", "127.0.0.1:1", 1), 0);
     assert_int_equal(setenv("CHANNELD_WORKERS", "7", 1), 0);
-    READ(&r, "--workers", "3");
-    assert_int_equal(r.result, CONFIG_RUN);
+    assert_int_equal(OUTCOME("--workers", "3"), CONFIG_RUN);
     assert_int_equal(r.config.workers, 3);
     assert_int_equal(addr_port(&r.config.listen), 1);
     assert_int_equal(addr_port(&r.config.admin_listen), 8081);
-    reading_fini(&r);
     assert_int_equal(unsetenv("CHANNELD_LISTEN"), 0);
     assert_int_equal(unsetenv("CHANNELD_WORKERS"), 0);
 }
 
-TEST_CASE(base_path_begins_and_ends_with_a_slash)
+CONFIG_TEST(base_path_begins_and_ends_with_a_slash)
 {
-    static const char *const rows[][2] = {{"/", "/"},
-                                          {"", "/"},
-                                          {"api", "/api/"},
-                                          {"/api", "/api/"},
-                                          {"api/", "/api/"},
-                                          {"/api/", "/api/"},
-                                          {"/a/b-c/v1.0_~", "/a/b-c/v1.0_~/"}};
-    static const char *const wrong[] = {"//",     "/a//b",     "/a b",  "/a?b",  "/a#b",
-                                        "/a%20b", "/\xC3\xA9", "/a\"b", "/a\\b", "/a\nb"};
-    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        struct reading r;
-        READ(&r, "--base-path", rows[i][0]);
-        assert_int_equal(r.result, CONFIG_RUN);
-        assert_string_equal(r.config.base_path, rows[i][1]);
-        assert_string_equal(r.config.values.base_path, rows[i][1]); /* which --check shows */
-        reading_fini(&r);
+    EACH_PAIR (text, expected, {"/", "/"}, {"", "/"}, {"api", "/api/"}, {"/api", "/api/"}, {"api/", "/api/"},
+               {"/api/", "/api/"}, {"/a/b-c/v1.0_~", "/a/b-c/v1.0_~/"}) {
+        assert_int_equal(OUTCOME("--base-path", text), CONFIG_RUN);
+        assert_string_equal(r.config.base_path, expected);
+        assert_string_equal(r.config.values.base_path, expected); /* which --check shows */
     }
-    for (size_t i = 0; i < TEST_COUNT(wrong); i++)
-        expect_refused("--base-path", "CHANNELD_BASE_PATH", wrong[i]);
+    EACH_TEXT (text, "//", "/a//b", "/a b", "/a?b", "/a#b", "/a%20b", "/\xC3\xA9", "/a\"b", "/a\\b", "/a\nb")
+        expect_refused("--base-path", text);
 }
 
-TEST_CASE(base_path_with_its_slashes_has_a_longest_length)
+CONFIG_TEST(base_path_with_its_slashes_has_a_longest_length)
 {
     for (size_t len = CONFIG_BASE_PATH_MAX - 3; len <= CONFIG_BASE_PATH_MAX - 1; len++) {
         char *path = text_repeat('a', len);
         if (len + 2 <= CONFIG_BASE_PATH_MAX)
             expect_taken("--base-path", path);
         else
-            expect_refused("--base-path", "CHANNELD_BASE_PATH", path);
+            expect_refused("--base-path", path);
         free(path);
     }
 }
 
-TEST_CASE(bad_values_are_named)
+CONFIG_TEST(bad_values_are_named)
 {
-    static const char *const rows[][3] = {
-        {"--listen", "CHANNELD_LISTEN", "8080"},
-        {"--listen", "CHANNELD_LISTEN", "localhost:8080"},
-        {"--listen", "CHANNELD_LISTEN", "127.0.0.1:0"},
-        {"--listen", "CHANNELD_LISTEN", "127.0.0.1:65536"},
-        {"--admin-listen", "CHANNELD_ADMIN_LISTEN", ""},
-        {"--redis-url", "CHANNELD_REDIS_URL", "http://127.0.0.1"},
-        {"--redis-url", "CHANNELD_REDIS_URL", "redis://"},
-        {"--redis-url", "CHANNELD_REDIS_URL", "redis://h:0"},
-        {"--redis-url", "CHANNELD_REDIS_URL", "redis://h/x"},
-        {"--redis-cert-file", "CHANNELD_REDIS_CERT_FILE", "/cert-without-key.pem"},
-        {"--redis-prefix", "CHANNELD_REDIS_PREFIX", ""},
-        {"--redis-prefix", "CHANNELD_REDIS_PREFIX", "a b"},
-        {"--channel-host", "CHANNELD_CHANNEL_HOST", ""},
-        {"--channel-host", "CHANNELD_CHANNEL_HOST", "https://max.ru"},
-        {"--web-host", "CHANNELD_WEB_HOST", "web.max.ru:443"},
-        {"--workers", "CHANNELD_WORKERS", "-1"},
-        {"--workers", "CHANNELD_WORKERS", "1025"},
-        {"--workers", "CHANNELD_WORKERS", "two"},
-        {"--request-timeout", "CHANNELD_REQUEST_TIMEOUT", "9ms"},
-        {"--request-timeout", "CHANNELD_REQUEST_TIMEOUT", "601s"},
-        {"--request-timeout", "CHANNELD_REQUEST_TIMEOUT", "2"},
-        {"--stale-limit", "CHANNELD_STALE_LIMIT", "25h"},
-        {"--stale-keys-limit", "CHANNELD_STALE_KEYS_LIMIT", "soon"},
-        {"--header-timeout", "CHANNELD_HEADER_TIMEOUT", "99ms"},
-        {"--idle-timeout", "CHANNELD_IDLE_TIMEOUT", "0"},
-        {"--write-timeout", "CHANNELD_WRITE_TIMEOUT", "-1s"},
-        {"--max-header-size", "CHANNELD_MAX_HEADER_SIZE", "1023"},
-        {"--max-header-size", "CHANNELD_MAX_HEADER_SIZE", "2MiB"},
-        {"--max-body-size", "CHANNELD_MAX_BODY_SIZE", "1GB"},
-        {"--max-connections", "CHANNELD_MAX_CONNECTIONS", "0"},
-        {"--max-connection-age", "CHANNELD_MAX_CONNECTION_AGE", "25h"},
-        {"--max-connection-age", "CHANNELD_MAX_CONNECTION_AGE", "never"},
-        {"--drain-delay", "CHANNELD_DRAIN_DELAY", "soon"},
-        {"--drain-timeout", "CHANNELD_DRAIN_TIMEOUT", ""},
-        {"--log-level", "CHANNELD_LOG_LEVEL", "INFO"},
-        {"--access-log", "CHANNELD_ACCESS_LOG", "some"},
-        {"--core-dumps", "CHANNELD_CORE_DUMPS", "yes"},
-        {"--cors-origins", "CHANNELD_CORS_ORIGINS", "example.org"},
-    };
-    for (size_t i = 0; i < TEST_COUNT(rows); i++)
-        expect_refused(rows[i][0], rows[i][1], rows[i][2]);
+    EACH_PAIR (flag, value, {"--listen", "8080"}, {"--listen", "localhost:8080"}, {"--listen", "127.0.0.1:0"},
+               {"--listen", "127.0.0.1:65536"}, {"--admin-listen", ""}, {"--redis-url", "http://127.0.0.1"},
+               {"--redis-url", "redis://"}, {"--redis-url", "redis://h:0"}, {"--redis-url", "redis://h/x"},
+               {"--redis-cert-file", "/cert-without-key.pem"}, {"--redis-prefix", ""},
+               {"--redis-prefix", "a b"}, {"--channel-host", ""}, {"--channel-host", "https://max.ru"},
+               {"--web-host", "web.max.ru:443"}, {"--workers", "-1"}, {"--workers", "1025"},
+               {"--workers", "two"}, {"--request-timeout", "9ms"}, {"--request-timeout", "601s"},
+               {"--request-timeout", "2"}, {"--stale-limit", "25h"}, {"--stale-keys-limit", "soon"},
+               {"--header-timeout", "99ms"}, {"--idle-timeout", "0"}, {"--write-timeout", "-1s"},
+               {"--max-header-size", "1023"}, {"--max-header-size", "2MiB"}, {"--max-body-size", "1GB"},
+               {"--max-connections", "0"}, {"--max-connection-age", "25h"}, {"--max-connection-age", "never"},
+               {"--drain-delay", "soon"}, {"--drain-timeout", ""}, {"--log-level", "INFO"},
+               {"--access-log", "some"}, {"--core-dumps", "yes"}, {"--cors-origins", "example.org"})
+        expect_refused(flag, value);
 }
 
-TEST_CASE(values_at_the_limits_are_accepted)
+CONFIG_TEST(values_at_the_limits_are_accepted)
 {
-    static const char *const rows[][2] = {
-        {"--listen", "[::]:65535"},
-        {"--listen", ":1"},
-        {"--workers", "1024"},
-        {"--workers", "0"},
-        {"--request-timeout", "10ms"},
-        {"--request-timeout", "10m"},
-        {"--stale-limit", "0"},
-        {"--stale-limit", "24h"},
-        {"--max-header-size", "1024"},
-        {"--max-header-size", "1MiB"},
-        {"--max-body-size", "0"},
-        {"--max-body-size", "1GiB"},
-        {"--max-connections", "1"},
-        {"--max-connection-age", "0"},
-        {"--max-connection-age", "24h"},
-        {"--max-connections", "1000000"},
-        {"--drain-delay", "0"},
-        {"--drain-timeout", "0"},
-        {"--log-level", "error"},
-        {"--log-level", "warn"},
-        {"--log-level", "debug"},
-        {"--core-dumps", "on"},
-        {"--access-log", "off"},
-        {"--access-log", "all"},
-        {"--cors-origins", "*"},
-        {"--cors-origins", "https://a.example,http://b.example:81"},
-        {"--redis-url", "unix:///run/redis.sock?db=3"},
-        {"--redis-url", "rediss://user:pw@h:1/2"},
-    };
-    for (size_t i = 0; i < TEST_COUNT(rows); i++)
-        expect_taken(rows[i][0], rows[i][1]);
+    EACH_PAIR (flag, value, {"--listen", "[::]:65535"}, {"--listen", ":1"}, {"--workers", "1024"},
+               {"--workers", "0"}, {"--request-timeout", "10ms"}, {"--request-timeout", "10m"},
+               {"--stale-limit", "0"}, {"--stale-limit", "24h"}, {"--max-header-size", "1024"},
+               {"--max-header-size", "1MiB"}, {"--max-body-size", "0"}, {"--max-body-size", "1GiB"},
+               {"--max-connections", "1"}, {"--max-connection-age", "0"}, {"--max-connection-age", "24h"},
+               {"--max-connections", "1000000"}, {"--drain-delay", "0"}, {"--drain-timeout", "0"},
+               {"--log-level", "error"}, {"--log-level", "warn"}, {"--log-level", "debug"},
+               {"--core-dumps", "on"}, {"--access-log", "off"}, {"--access-log", "all"},
+               {"--cors-origins", "*"}, {"--cors-origins", "https://a.example,http://b.example:81"},
+               {"--redis-url", "unix:///run/redis.sock?db=3"}, {"--redis-url", "rediss://user:pw@h:1/2"})
+        expect_taken(flag, value);
 }
 
-TEST_CASE(hosts_are_kept_in_lower_case)
+CONFIG_TEST(hosts_are_kept_in_lower_case)
 {
-    struct reading r;
-    READ(&r, "--channel-host", "MAX.Example", "--web-host=Web.MAX.Example");
-    assert_int_equal(r.result, CONFIG_RUN);
+    assert_int_equal(OUTCOME("--channel-host", "MAX.Example", "--web-host=Web.MAX.Example"), CONFIG_RUN);
     assert_span(r.config.hosts.channel_host, "max.example");
     assert_span(r.config.hosts.web_host, "web.max.example");
-    reading_fini(&r);
 }
 
-TEST_CASE(secrets_come_from_files_and_are_never_shown)
+CONFIG_TEST(secrets_come_from_files_and_are_never_shown)
 {
-    struct reading r;
     struct tempdir dir;
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     tempdir_init(&dir);
     char *path = text_printf("%s/url", dir.path);
     assert_true(text_write_file(path, "redis://user:hush1@127.0.0.1:6380/2\n"));
-    READ(&r, "--redis-url-file", path, "--redis-password", "hush2", "--check");
-    assert_int_equal(r.result, CONFIG_CHECK);
+    assert_int_equal(OUTCOME("--redis-url-file", path, "--redis-password", "hush2", "--check"), CONFIG_CHECK);
     assert_int_equal(r.config.redis.port, 6380);
     assert_string_equal(r.config.redis.password, "hush1");
     config_write_values(&r.config, &out);
     assert_non_null(strstr(buf_c_str(&out), "redis-url = redis://user:********@127.0.0.1:6380/2\n"));
     assert_non_null(strstr(buf_c_str(&out), "redis-password = ********\n"));
     assert_null(strstr(buf_c_str(&out), "hush"));
-    buf_fini(&out);
-    reading_fini(&r);
     free(path);
     tempdir_fini(&dir);
 }
 
-TEST_CASE(error_about_a_url_does_not_show_its_password)
+CONFIG_TEST(error_about_a_url_does_not_show_its_password)
 {
-    struct reading r;
-    READ(&r, "--redis-url", "redis://user:hush@host:port/0");
-    assert_int_equal(r.result, -EINVAL);
+    assert_int_equal(OUTCOME("--redis-url", "redis://user:hush@host:port/0"), -EINVAL);
     assert_null(strstr(buf_c_str(&r.error), "hush"));
-    reading_fini(&r);
 }
 
-TEST_CASE(password_setting_applies_without_one_in_the_url)
+CONFIG_TEST(password_setting_applies_without_one_in_the_url)
 {
-    struct reading r;
-    READ(&r, "--redis-url", "redis://host", "--redis-password", "secret");
-    assert_int_equal(r.result, CONFIG_RUN);
+    assert_int_equal(OUTCOME("--redis-url", "redis://host", "--redis-password", "secret"), CONFIG_RUN);
     assert_string_equal(r.config.redis.password, "secret");
     assert_string_equal(r.config.redis.user, "default");
-    reading_fini(&r);
 }
 
-TEST_CASE(command_line_selects_the_outcome)
+CONFIG_TEST(command_line_selects_the_outcome)
 {
-    struct reading r;
-    READ(&r, "--check");
-    assert_int_equal(r.result, CONFIG_CHECK);
-    reading_fini(&r);
-    READ(&r, "--probe", "--admin-listen", "[::1]:9000");
-    assert_int_equal(r.result, CONFIG_PROBE);
+    assert_int_equal(OUTCOME("--check"), CONFIG_CHECK);
+    assert_int_equal(OUTCOME("--probe", "--admin-listen", "[::1]:9000"), CONFIG_PROBE);
     assert_int_equal(addr_port(&r.config.admin_listen), 9000);
-    reading_fini(&r);
-    READ(&r, "--version", "--check");
-    assert_int_equal(r.result, CONFIG_VERSION);
-    reading_fini(&r);
-    READ(&r, "--listen", "nonsense", "--help");
-    assert_int_equal(r.result, CONFIG_HELP);
-    reading_fini(&r);
-    READ(&r, "--check", "--listen", "nonsense");
-    assert_int_equal(r.result, -EINVAL);
-    reading_fini(&r);
+    assert_int_equal(OUTCOME("--version", "--check"), CONFIG_VERSION);
+    assert_int_equal(OUTCOME("--listen", "nonsense", "--help"), CONFIG_HELP);
+    assert_int_equal(OUTCOME("--check", "--listen", "nonsense"), -EINVAL);
 }
 
-TEST_CASE(unknown_flags_and_stray_words_are_named)
+CONFIG_TEST(unknown_flags_and_stray_words_are_named)
 {
-    struct reading r;
-    READ(&r, "--bogus", "1");
-    assert_int_equal(r.result, -EINVAL);
+    assert_int_equal(OUTCOME("--bogus", "1"), -EINVAL);
     assert_non_null(strstr(buf_c_str(&r.error), "--bogus"));
-    reading_fini(&r);
-    READ(&r, "stray");
-    assert_int_equal(r.result, -EINVAL);
+    assert_int_equal(OUTCOME("stray"), -EINVAL);
     assert_non_null(strstr(buf_c_str(&r.error), "stray"));
-    reading_fini(&r);
-    READ(&r, "--workers");
-    assert_int_equal(r.result, -EINVAL);
+    assert_int_equal(OUTCOME("--workers"), -EINVAL);
     assert_non_null(strstr(buf_c_str(&r.error), "--workers"));
-    reading_fini(&r);
 }
 
-TEST_CASE(help_lists_every_setting_that_check_prints)
+CONFIG_TEST(help_lists_every_setting_that_check_prints)
 {
-    struct reading r;
-    struct buf help = BUF_INIT;
-    struct buf values = BUF_INIT;
-    READ(&r, "--check");
-    assert_int_equal(r.result, CONFIG_CHECK);
+    SCOPED_BUF(help);
+    SCOPED_BUF(values);
+    assert_int_equal(OUTCOME("--check"), CONFIG_CHECK);
     config_write_help(&help);
     config_write_values(&r.config, &values);
     char *rest = NULL;
@@ -340,9 +251,6 @@ TEST_CASE(help_lists_every_setting_that_check_prints)
     }
     assert_true(count > 20);
     free(copy);
-    buf_fini(&help);
-    buf_fini(&values);
-    reading_fini(&r);
 }
 
 /* None of the test runner's own settings may be seen. */

@@ -13,34 +13,6 @@
 #include "support/text.h"
 #include "unit/check.h"
 
-TEST_CASE(quota_is_rounded_up_to_processors)
-{
-    assert_int_equal(cpus_from_cpu_max("100000 100000\n"), 1);
-    assert_int_equal(cpus_from_cpu_max("100001 100000\n"), 2);
-    assert_int_equal(cpus_from_cpu_max("150000 100000"), 2);
-    assert_int_equal(cpus_from_cpu_max("200000 100000\n"), 2);
-    assert_int_equal(cpus_from_cpu_max("1000 100000\n"), 1);
-    assert_int_equal(cpus_from_cpu_max("1 1000000\n"), 1);
-    assert_int_equal(cpus_from_cpu_max("6400000 100000\n"), 64);
-    assert_int_equal(cpus_from_cpu_max("50000 25000\n"), 2);
-}
-
-TEST_CASE(missing_and_invalid_quotas_are_none)
-{
-    static const char *const texts[] = {"max 100000\n", "max",         "",           "\n",
-                                        "100000",       "100000 ",     "100000 0\n", "0 100000\n",
-                                        "-1 100000\n",  "100000 -1\n", "x 100000\n", "100000 x\n"};
-    for (size_t i = 0; i < TEST_COUNT(texts); i++)
-        assert_int_equal(cpus_from_cpu_max(texts[i]), 0);
-}
-
-TEST_CASE(huge_quotas_do_not_overflow)
-{
-    assert_int_equal(cpus_from_cpu_max("9223372036854775807 1\n"), INT_MAX);
-    assert_int_equal(cpus_from_cpu_max("9223372036854775807 9223372036854775807\n"), 1);
-    assert_int_equal(cpus_from_cpu_max("99999999999999999999999 100000\n"), INT_MAX);
-}
-
 /* A file of the tree, with the folders it needs. */
 static void put(const struct tempdir *root, const char *name, const char *text)
 {
@@ -75,6 +47,39 @@ static int granted(const struct file *files)
 }
 
 #define GRANTED(...) granted((const struct file[]){__VA_ARGS__, {NULL, NULL}})
+
+/* What a `cpu.max` of the only group grants. */
+static int granted_by(const char *cpu_max)
+{
+    return GRANTED({"/proc/self/mountinfo", UNIFIED}, {"/proc/self/cgroup", "0::/\n"},
+                   {"/sys/fs/cgroup/cpu.max", cpu_max});
+}
+
+TEST_CASE(quota_is_rounded_up_to_processors)
+{
+    assert_int_equal(granted_by("100000 100000\n"), 1);
+    assert_int_equal(granted_by("100001 100000\n"), 2);
+    assert_int_equal(granted_by("150000 100000"), 2);
+    assert_int_equal(granted_by("200000 100000\n"), 2);
+    assert_int_equal(granted_by("1000 100000\n"), 1);
+    assert_int_equal(granted_by("1 1000000\n"), 1);
+    assert_int_equal(granted_by("6400000 100000\n"), 64);
+    assert_int_equal(granted_by("50000 25000\n"), 2);
+}
+
+TEST_CASE(missing_and_invalid_quotas_are_none)
+{
+    EACH_TEXT (text, "max 100000\n", "max", "", "\n", "100000", "100000 ", "100000 0\n", "0 100000\n",
+               "-1 100000\n", "100000 -1\n", "x 100000\n", "100000 x\n")
+        assert_int_equal(granted_by(text), 0);
+}
+
+TEST_CASE(huge_quotas_do_not_overflow)
+{
+    assert_int_equal(granted_by("9223372036854775807 1\n"), INT_MAX);
+    assert_int_equal(granted_by("9223372036854775807 9223372036854775807\n"), 1);
+    assert_int_equal(granted_by("99999999999999999999999 100000\n"), INT_MAX);
+}
 
 TEST_CASE(smallest_quota_of_all_groups_counts)
 {
@@ -134,14 +139,10 @@ TEST_CASE(partial_mount_of_the_hierarchy_is_followed)
 TEST_CASE(malformed_files_are_ignored)
 {
     static const struct file top = {"/sys/fs/cgroup/cpu.max", "200000 100000\n"};
-    static const char *const mounts[] = {
-        "", "\n", " - \n", "31 - cgroup2", "31 23 0:27 /\n", "- - - - - - cgroup2\n"};
-    static const char *const groups[] = {"", "\n", "0", "0:\n", "::", "0::", "x:cpu\n"};
-    for (size_t i = 0; i < TEST_COUNT(mounts); i++)
-        assert_int_equal(GRANTED(top, {"/proc/self/cgroup", "0::/\n"}, {"/proc/self/mountinfo", mounts[i]}),
-                         0);
-    for (size_t i = 0; i < TEST_COUNT(groups); i++) {
-        int count = GRANTED(top, {"/proc/self/cgroup", groups[i]}, {"/proc/self/mountinfo", UNIFIED});
+    EACH_TEXT (text, "", "\n", " - \n", "31 - cgroup2", "31 23 0:27 /\n", "- - - - - - cgroup2\n")
+        assert_int_equal(GRANTED(top, {"/proc/self/cgroup", "0::/\n"}, {"/proc/self/mountinfo", text}), 0);
+    EACH_TEXT (text, "", "\n", "0", "0:\n", "::", "0::", "x:cpu\n") {
+        int count = GRANTED(top, {"/proc/self/cgroup", text}, {"/proc/self/mountinfo", UNIFIED});
         assert_true(count == 0 || count == 2);
     }
 }

@@ -18,11 +18,10 @@
 
 static char *exposition_of(const struct worker_metrics *m)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     worker_metrics_write(&out, m);
     char *text = strdup(buf_c_str(&out));
     assert_non_null(text);
-    buf_fini(&out);
     return text;
 }
 
@@ -117,7 +116,7 @@ TEST_CASE(names_and_help_texts_are_fit_for_prometheus)
 
 TEST_CASE(process_metrics_tell_of_this_process)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     process_metrics_write(&out);
     const char *text = buf_c_str(&out);
     assert_true(sample(text, "process_resident_memory_bytes") > 1e5);
@@ -125,5 +124,4 @@ TEST_CASE(process_metrics_tell_of_this_process)
     assert_true(sample(text, "process_open_fds") >= 3);
     assert_true(sample(text, "process_start_time_seconds") > 1e9);
     assert_true(sample(text, "process_cpu_seconds_total") >= 0);
-    buf_fini(&out);
 }

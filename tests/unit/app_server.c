@@ -40,14 +40,13 @@ static void expect_failure(const char *listen_at, const char *admin_at, const ch
                            value};
     char *argv[TEST_COUNT(words)];
     struct config config = {0};
-    struct buf error = BUF_INIT;
+    SCOPED_BUF(error);
     for (size_t i = 0; i < TEST_COUNT(words); i++)
         argv[i] = (char *)(uintptr_t)words[i]; /* not written to */
     assert_int_equal(config_read(&config, TEST_COUNT(words), argv, &error), CONFIG_RUN);
     assert_int_equal(server_run(&config, &error), result);
     if (strncmp(buf_c_str(&error), expected, strlen(expected)) != 0)
         fail_msg("\"%s\" does not begin with \"%s\"", buf_c_str(&error), expected);
-    buf_fini(&error);
     config_fini(&config);
 }
 

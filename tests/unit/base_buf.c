@@ -23,11 +23,10 @@ const char *__tsan_default_options(void)
 
 TEST_CASE(new_buffer_is_empty_and_owns_nothing)
 {
-    struct buf b = BUF_INIT;
+    SCOPED_BUF(b);
     assert_null(b.data);
     assert_buf(&b, "");
     assert_non_null(buf_span(&b).data);
-    buf_fini(&b);
 }
 
 TEST_CASE(appending_nothing_allocates_nothing)
@@ -42,7 +41,7 @@ TEST_CASE(appending_nothing_allocates_nothing)
 
 TEST_CASE(append_functions_add_their_bytes)
 {
-    struct buf b = BUF_INIT;
+    SCOPED_BUF(b);
     buf_append(&b, "ab", 2);
     buf_append_span(&b, SPAN("cd"));
     buf_append_str(&b, "ef");
@@ -50,12 +49,11 @@ TEST_CASE(append_functions_add_their_bytes)
     buf_append_int(&b, -17);
     buf_printf(&b, "[%s %d]", "x", 5);
     assert_buf(&b, "abcdefg-17[x 5]");
-    buf_fini(&b);
 }
 
 TEST_CASE(bytes_survive_every_growth)
 {
-    struct buf b = BUF_INIT;
+    SCOPED_BUF(b);
     for (int i = 0; i < 100000; i++)
         buf_append_char(&b, (char)('a' + i % 26));
     assert_int_equal(buf_error(&b), 0);
@@ -64,42 +62,38 @@ TEST_CASE(bytes_survive_every_growth)
     for (int i = 0; i < 100000; i++)
         if (b.data[i] != (char)('a' + i % 26))
             fail_msg("byte %d changed", i);
-    buf_fini(&b);
 }
 
 TEST_CASE(nul_bytes_are_kept)
 {
-    struct buf b = BUF_INIT;
+    SCOPED_BUF(b);
     buf_append(&b, "a\0b", 3);
     assert_int_equal(b.len, 3);
     assert_memory_equal(b.data, "a\0b", 3);
-    buf_fini(&b);
 }
 
 TEST_CASE(printf_fits_exactly_at_the_capacity_and_one_beyond)
 {
     for (int fill = 250; fill <= 260; fill++) {
-        struct buf b = BUF_INIT;
+        SCOPED_BUF(b);
         buf_printf(&b, "%*s", fill, "");
         buf_printf(&b, "%s", "end");
         assert_int_equal(buf_error(&b), 0);
         assert_int_equal(b.len, fill + 3);
         assert_memory_equal(b.data + fill, "end", 3);
-        buf_fini(&b);
     }
 }
 
 TEST_CASE(printing_nothing_is_no_error)
 {
-    struct buf b = BUF_INIT;
+    SCOPED_BUF(b);
     buf_printf(&b, "%s", "");
     assert_buf(&b, "");
-    buf_fini(&b);
 }
 
 TEST_CASE(reserve_makes_room_without_changing_the_length)
 {
-    struct buf b = BUF_INIT;
+    SCOPED_BUF(b);
     assert_int_equal(buf_reserve(&b, 1000), 0);
     assert_int_equal(b.len, 0);
     assert_true(b.cap >= 1000);
@@ -107,7 +101,6 @@ TEST_CASE(reserve_makes_room_without_changing_the_length)
     for (int i = 0; i < 1000; i++)
         buf_append_char(&b, 'x');
     assert_ptr_equal(b.data, before);
-    buf_fini(&b);
 }
 
 TEST_CASE(failed_reserve_is_sticky_and_keeps_the_bytes)
@@ -131,26 +124,24 @@ TEST_CASE(unavailable_sizes_fail_alike)
 {
     static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / 2 + 2, SIZE_MAX / 2, SIZE_MAX / 4};
     for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
-        struct buf b = BUF_INIT;
+        SCOPED_BUF(b);
         assert_int_equal(buf_reserve(&b, sizes[i]), -ENOMEM);
         assert_null(b.data);
-        buf_fini(&b);
     }
 }
 
 TEST_CASE(unwritable_format_marks_the_buffer)
 {
-    struct buf b = BUF_INIT;
+    SCOPED_BUF(b);
     buf_append_str(&b, "kept");
     buf_printf(&b, "%lc", (wint_t)0x416); /* not in the character set of the C locale */
     assert_int_equal(buf_error(&b), -ENOMEM);
     assert_span(buf_span(&b), "kept");
-    buf_fini(&b);
 }
 
 TEST_CASE(clear_resets_the_error_and_keeps_the_memory)
 {
-    struct buf b = BUF_INIT;
+    SCOPED_BUF(b);
     buf_append_str(&b, "old");
     char *before = b.data;
     assert_int_equal(buf_reserve(&b, SIZE_MAX), -ENOMEM);
@@ -158,12 +149,11 @@ TEST_CASE(clear_resets_the_error_and_keeps_the_memory)
     buf_append_str(&b, "new");
     assert_buf(&b, "new");
     assert_ptr_equal(b.data, before);
-    buf_fini(&b);
 }
 
 TEST_CASE(consume_moves_the_rest_to_the_start)
 {
-    struct buf b = BUF_INIT;
+    SCOPED_BUF(b);
     buf_append_str(&b, "abcdef");
     buf_consume(&b, 0);
     assert_buf(&b, "abcdef");
@@ -173,7 +163,6 @@ TEST_CASE(consume_moves_the_rest_to_the_start)
     assert_buf(&b, "cdefgh");
     buf_consume(&b, 6);
     assert_buf(&b, "");
-    buf_fini(&b);
 }
 
 TEST_CASE(consume_of_nothing_in_a_new_buffer)
@@ -185,14 +174,13 @@ TEST_CASE(consume_of_nothing_in_a_new_buffer)
 
 TEST_CASE(c_string_has_an_uncounted_nul)
 {
-    struct buf b = BUF_INIT;
+    SCOPED_BUF(b);
     assert_string_equal(buf_c_str(&b), "");
     for (int i = 0; i < 300; i++) { /* crosses the first capacity: the NUL needs room too */
         buf_append_char(&b, 'x');
         assert_int_equal(strlen(buf_c_str(&b)), b.len);
     }
     assert_int_equal(b.len, 300);
-    buf_fini(&b);
 }
 
 TEST_CASE(integers_are_written_over_the_full_range)
@@ -200,25 +188,22 @@ TEST_CASE(integers_are_written_over_the_full_range)
     static const struct {
         int64_t value;
         const char *text;
-    } cases[] = {
-        {0, "0"},
-        {-1, "-1"},
-        {9, "9"},
-        {10, "10"},
-        {-10, "-10"},
-        {1000000, "1000000"},
-        {INT64_MAX, "9223372036854775807"},
-        {INT64_MIN + 1, "-9223372036854775807"},
-        {INT64_MIN, "-9223372036854775808"},
-    };
+    } cases[] = {{0, "0"},
+                 {-1, "-1"},
+                 {9, "9"},
+                 {10, "10"},
+                 {-10, "-10"},
+                 {1000000, "1000000"},
+                 {INT64_MAX, "9223372036854775807"},
+                 {INT64_MIN + 1, "-9223372036854775807"},
+                 {INT64_MIN, "-9223372036854775808"}};
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         char digits[INT64_DIGITS_MAX];
         size_t n = format_int64(cases[i].value, digits);
         assert_span(((struct span){digits, n}), cases[i].text);
-        struct buf b = BUF_INIT;
+        SCOPED_BUF(b);
         buf_append_int(&b, cases[i].value);
         assert_buf(&b, cases[i].text);
-        buf_fini(&b);
     }
 }
 

@@ -199,27 +199,12 @@ TEST_CASE(code_points_are_characters_and_surrogates_are_not)
 
 TEST_CASE(bounds_of_each_class_are_well_formed)
 {
-    static const char *const texts[] = {"\x01",
-                                        "\x7F",
-                                        "\xC2\x80",
-                                        "\xDF\xBF",
-                                        "\xE0\xA0\x80",
-                                        "\xE0\xBF\xBF",
-                                        "\xE1\x80\x80",
-                                        "\xEC\xBF\xBF",
-                                        "\xED\x80\x80",
-                                        "\xED\x9F\xBF",
-                                        "\xEE\x80\x80",
-                                        "\xEF\xBF\xBF",
-                                        "\xF0\x90\x80\x80",
-                                        "\xF0\xBF\xBF\xBF",
-                                        "\xF1\x80\x80\x80",
-                                        "\xF3\xBF\xBF\xBF",
-                                        "\xF4\x80\x80\x80",
-                                        "\xF4\x8F\xBF\xBF"};
-    for (size_t i = 0; i < TEST_COUNT(texts); i++) {
-        assert_step(texts[i], strlen(texts[i]), (int)strlen(texts[i]));
-        assert_true(utf8_valid(span_of(texts[i])));
+    EACH_TEXT (text, "\x01", "\x7F", "\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xE0\xBF\xBF", "\xE1\x80\x80",
+               "\xEC\xBF\xBF", "\xED\x80\x80", "\xED\x9F\xBF", "\xEE\x80\x80", "\xEF\xBF\xBF",
+               "\xF0\x90\x80\x80", "\xF0\xBF\xBF\xBF", "\xF1\x80\x80\x80", "\xF3\xBF\xBF\xBF",
+               "\xF4\x80\x80\x80", "\xF4\x8F\xBF\xBF") {
+        assert_step(text, strlen(text), (int)strlen(text));
+        assert_true(utf8_valid(span_of(text)));
     }
 }
 

@@ -8,125 +8,107 @@ struct item {
     struct list link;
 };
 
-static struct item make(int number)
+static struct item item[5]; /* numbered by their place */
+static struct list head;
+
+static int begin(void **state)
 {
-    return (struct item){.number = number};
+    (void)state;
+    list_init(&head);
+    for (int i = 0; i < 5; i++) {
+        item[i].number = i;
+        list_init(&item[i].link);
+    }
+    return 0;
+}
+
+#define LIST_TEST(name) TEST_CASE_WITH(name, begin, NULL)
+
+/* Appends items from `first` to `last`. */
+static void append(struct list *to, int first, int last)
+{
+    for (int i = first; i <= last; i++)
+        list_append(to, &item[i].link);
 }
 
 /* The numbers in the list as text, read forwards; the way back must agree. */
-static void assert_numbers(const struct list *head, const char *expected)
+static void assert_numbers(const struct list *list, const char *expected)
 {
-    struct buf seen = BUF_INIT;
+    SCOPED_BUF(seen);
     int forwards = 0;
-    for (struct list *l = head->next; l != head; l = l->next) {
+    for (struct list *l = list->next; l != list; l = l->next) {
         assert_ptr_equal(l->next->prev, l);
         assert_ptr_equal(l->prev->next, l);
         buf_append_int(&seen, LIST_ENTRY(l, struct item, link)->number);
         forwards++;
     }
     int backwards = 0;
-    for (struct list *l = head->prev; l != head; l = l->prev)
+    for (struct list *l = list->prev; l != list; l = l->prev)
         backwards++;
     assert_int_equal(forwards, backwards);
     assert_buf(&seen, expected);
-    assert_true(list_empty(head) == (expected[0] == '\0'));
-    buf_fini(&seen);
+    assert_true(list_empty(list) == (expected[0] == '\0'));
 }
 
-TEST_CASE(appended_links_keep_their_order)
+LIST_TEST(appended_links_keep_their_order)
 {
-    struct list head;
-    struct item a = make(1);
-    struct item b = make(2);
-    struct item c = make(3);
-    list_init(&head);
     assert_numbers(&head, "");
-    list_append(&head, &a.link);
+    append(&head, 1, 1);
     assert_numbers(&head, "1");
-    list_append(&head, &b.link);
-    list_append(&head, &c.link);
+    append(&head, 2, 3);
     assert_numbers(&head, "123");
 }
 
-TEST_CASE(links_are_removed_at_any_position)
+LIST_TEST(links_are_removed_at_any_position)
 {
-    struct list head;
-    struct item a = make(1);
-    struct item b = make(2);
-    struct item c = make(3);
-    list_init(&head);
-    list_append(&head, &a.link);
-    list_append(&head, &b.link);
-    list_append(&head, &c.link);
-    list_remove(&b.link);
+    append(&head, 1, 3);
+    list_remove(&item[2].link);
     assert_numbers(&head, "13");
-    list_remove(&a.link);
+    list_remove(&item[1].link);
     assert_numbers(&head, "3");
-    list_remove(&c.link);
+    list_remove(&item[3].link);
     assert_numbers(&head, "");
 }
 
-TEST_CASE(removal_of_an_unlisted_link_does_nothing)
+LIST_TEST(removal_of_an_unlisted_link_does_nothing)
 {
-    struct list head;
-    struct item a = make(1);
-    struct item b = make(2);
-    list_init(&head);
-    list_init(&b.link);
-    list_append(&head, &a.link);
-    list_remove(&b.link);
-    list_remove(&a.link);
-    list_remove(&a.link);
+    append(&head, 1, 1);
+    list_remove(&item[2].link);
+    list_remove(&item[1].link);
+    list_remove(&item[1].link);
     assert_numbers(&head, "");
-    assert_true(list_empty(&a.link));
+    assert_true(list_empty(&item[1].link));
 }
 
-TEST_CASE(removed_link_can_be_listed_again)
+LIST_TEST(removed_link_can_be_listed_again)
 {
-    struct list head;
-    struct item a = make(1);
-    struct item b = make(2);
-    list_init(&head);
-    list_append(&head, &a.link);
-    list_append(&head, &b.link);
-    list_remove(&a.link);
-    list_append(&head, &a.link);
+    append(&head, 1, 2);
+    list_remove(&item[1].link);
+    append(&head, 1, 1);
     assert_numbers(&head, "21");
 }
 
-TEST_CASE(splice_appends_all_links)
+LIST_TEST(splice_appends_all_links)
 {
-    struct list to;
     struct list from;
-    struct item a = make(1);
-    struct item b = make(2);
-    struct item c = make(3);
-    struct item d = make(4);
-    list_init(&to);
     list_init(&from);
-    list_append(&to, &a.link);
-    list_append(&to, &b.link);
-    list_append(&from, &c.link);
-    list_append(&from, &d.link);
-    list_splice(&to, &from);
-    assert_numbers(&to, "1234");
+    append(&head, 1, 2);
+    append(&from, 3, 4);
+    list_splice(&head, &from);
+    assert_numbers(&head, "1234");
     assert_numbers(&from, "");
 }
 
-TEST_CASE(splice_of_empty_lists)
+LIST_TEST(splice_of_empty_lists)
 {
-    struct list to;
     struct list from;
-    struct item a = make(1);
-    list_init(&to);
     list_init(&from);
-    list_splice(&to, &from);
-    assert_numbers(&to, "");
-    list_append(&from, &a.link);
-    list_splice(&to, &from);
-    assert_numbers(&to, "1");
-    list_splice(&to, &from);
-    assert_numbers(&to, "1");
-    list_append(&from, &(struct item){.number = 2}.link);
+    list_splice(&head, &from);
+    assert_numbers(&head, "");
+    append(&from, 1, 1);
+    list_splice(&head, &from);
+    list_splice(&head, &from);
+    assert_numbers(&head, "1");
+    append(&from, 2, 2);
     assert_numbers(&from, "2");
 }

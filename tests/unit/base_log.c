@@ -17,58 +17,116 @@
 
 enum { PAUSE_NS = 5000000, WAIT_MAX_MS = 5000 };
 
-struct ends {
-    int read;
-    int write;
-};
+/* The pipe that is logged to, and all that has come through it. */
+static struct {
+    int read, write;
+    struct buf out;
+    pthread_t reader;
+    bool reading;
+} p;
 
-static struct ends open_pipe(void)
+static yyjson_doc *line; /* the last one taken */
+
+static int begin(void **state)
 {
     int fds[2];
+    (void)state;
+    memset(&p, 0, sizeof p);
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
-    return (struct ends){fds[0], fds[1]};
+    p.read = fds[0];
+    p.write = fds[1];
+    return 0;
+}
+
+static void close_end(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    log_stop();
+    close_end(&p.write);
+    close_end(&p.read);
+    buf_fini(&p.out);
+    yyjson_doc_free(line);
+    line = NULL;
+    return 0;
+}
+
+#define LOG_TEST(name) TEST_CASE_WITH(name, begin, end)
+
+static void start(enum log_level level)
+{
+    assert_int_equal(log_start(p.write, level), 0);
 }
 
 /* Reads until the other end is closed. */
-static void read_all(int fd, struct buf *out)
+static void *read_all(void *arg)
 {
     char chunk[65536];
     ssize_t n = 0;
-    while ((n = read(fd, chunk, sizeof chunk)) > 0)
-        buf_append(out, chunk, (size_t)n);
-    assert_int_equal(n, 0);
-    assert_int_equal(buf_error(out), 0);
+    while ((n = read(p.read, chunk, sizeof chunk)) > 0)
+        buf_append(&p.out, chunk, (size_t)n);
+    return arg;
 }
 
-/* Stops the log and gives all it wrote. */
-static void collect(struct ends p, struct buf *out)
+static void *read_late(void *arg)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    return read_all(arg);
+}
+
+/* Reads in a thread, after a while. */
+static void start_reading(void)
+{
+    assert_int_equal(pthread_create(&p.reader, NULL, read_late, NULL), 0);
+    p.reading = true;
+}
+
+/* Stops the log and returns all it wrote. */
+static struct span collect(void)
 {
     log_stop();
-    close(p.write);
-    read_all(p.read, out);
-    close(p.read);
+    close_end(&p.write);
+    if (p.reading)
+        pthread_join(p.reader, NULL);
+    else
+        (void)read_all(NULL);
+    close_end(&p.read);
+    assert_int_equal(buf_error(&p.out), 0);
+    return buf_span(&p.out);
 }
 
-/* Takes one line off the front of `text`; it must be a JSON object with the three members that all have. */
-static yyjson_doc *take_line(struct span *text)
+/* Takes one line off the front of `text`; it must be a JSON object with the three members that all have. It
+ * is the line that text_of and int_of read. */
+static void take_line(struct span *text)
 {
+    yyjson_doc_free(line);
     size_t n = span_find(*text, '\n');
     assert_true(n < text->len);
     assert_true(n < LOG_LINE_MAX);
-    yyjson_doc *doc = yyjson_read(text->data, n, YYJSON_READ_NOFLAG);
-    if (doc == NULL)
+    line = yyjson_read(text->data, n, YYJSON_READ_NOFLAG);
+    if (line == NULL)
         fail_msg("not JSON: %.*s", (int)n, text->data);
-    yyjson_val *root = yyjson_doc_get_root(doc);
+    yyjson_val *root = yyjson_doc_get_root(line);
     assert_int_equal(yyjson_get_len(yyjson_obj_get(root, "ts")), CLOCK_STAMP_LEN);
     assert_true(yyjson_is_str(yyjson_obj_get(root, "level")));
     assert_true(yyjson_is_str(yyjson_obj_get(root, "msg")));
     *text = span_skip(*text, n + 1);
-    return doc;
 }
 
-static const char *text_of(yyjson_doc *doc, const char *name)
+static const char *text_of(const char *name)
 {
-    return yyjson_get_str(yyjson_obj_get(yyjson_doc_get_root(doc), name));
+    return yyjson_get_str(yyjson_obj_get(yyjson_doc_get_root(line), name));
+}
+
+static int64_t int_of(const char *name)
+{
+    return yyjson_get_sint(yyjson_obj_get(yyjson_doc_get_root(line), name));
 }
 
 static void spin_us(uint64_t us)
@@ -78,7 +136,7 @@ static void spin_us(uint64_t us)
 }
 
 /* Each write is a packet here; the thread has the time to write each line for itself. */
-TEST_CASE(lines_are_written_in_batches)
+LOG_TEST(lines_are_written_in_batches)
 {
     enum { LINES = 100, PAUSE_US = 100 };
     int fds[2];
@@ -102,103 +160,87 @@ TEST_CASE(lines_are_written_in_batches)
     close(fds[1]);
 }
 
-TEST_CASE(lines_are_json_objects_in_order)
+LOG_TEST(lines_are_json_objects_in_order)
 {
-    struct ends p = open_pipe();
-    struct log_line line;
-    struct buf out = BUF_INIT;
-    assert_int_equal(log_start(p.write, LOG_INFO), 0);
-    assert_true(log_begin(&line, LOG_INFO, "redis connected"));
-    log_int(&line, "worker", -1);
-    log_str(&line, "target", SPAN("host\"\n\xFF"));
-    log_end(&line);
+    struct log_line l;
+    start(LOG_INFO);
+    assert_true(log_begin(&l, LOG_INFO, "redis connected"));
+    log_int(&l, "worker", -1);
+    log_str(&l, "target", SPAN("host\"\n\xFF"));
+    log_end(&l);
     log_text(LOG_ERROR, "second", "why", "timeout");
     log_text(LOG_WARN, "third", "why", NULL);
-    collect(p, &out);
-    struct span rest = buf_span(&out);
-    yyjson_doc *doc = take_line(&rest);
-    assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(doc)), 5);
-    assert_string_equal(text_of(doc, "level"), "info");
-    assert_string_equal(text_of(doc, "msg"), "redis connected");
-    assert_string_equal(text_of(doc, "target"), "host\"\n\xEF\xBF\xBD");
-    assert_int_equal(yyjson_get_sint(yyjson_obj_get(yyjson_doc_get_root(doc), "worker")), -1);
-    yyjson_doc_free(doc);
-    doc = take_line(&rest);
-    assert_string_equal(text_of(doc, "level"), "error");
-    assert_string_equal(text_of(doc, "why"), "timeout");
-    yyjson_doc_free(doc);
-    doc = take_line(&rest);
-    assert_string_equal(text_of(doc, "level"), "warn");
-    assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(doc)), 3);
-    yyjson_doc_free(doc);
+    struct span rest = collect();
+    take_line(&rest);
+    assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(line)), 5);
+    assert_string_equal(text_of("level"), "info");
+    assert_string_equal(text_of("msg"), "redis connected");
+    assert_string_equal(text_of("target"), "host\"\n\xEF\xBF\xBD");
+    assert_int_equal(int_of("worker"), -1);
+    take_line(&rest);
+    assert_string_equal(text_of("level"), "error");
+    assert_string_equal(text_of("why"), "timeout");
+    take_line(&rest);
+    assert_string_equal(text_of("level"), "warn");
+    assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(line)), 3);
     assert_int_equal(rest.len, 0);
-    buf_fini(&out);
 }
 
-TEST_CASE(levels_above_the_setting_are_not_logged)
+LOG_TEST(levels_above_the_setting_are_not_logged)
 {
     for (int chosen = LOG_ERROR; chosen <= LOG_DEBUG; chosen++) {
-        struct ends p = open_pipe();
-        struct log_line line;
-        struct buf out = BUF_INIT;
-        assert_int_equal(log_start(p.write, (enum log_level)chosen), 0);
+        struct log_line l;
+        (void)end(NULL);
+        (void)begin(NULL);
+        start((enum log_level)chosen);
         for (int level = LOG_ERROR; level <= LOG_DEBUG; level++)
-            assert_int_equal(log_begin(&line, (enum log_level)level, "probe"), level <= chosen);
-        collect(p, &out);
-        assert_int_equal(out.len, 0); /* begun, never ended */
-        buf_fini(&out);
+            assert_int_equal(log_begin(&l, (enum log_level)level, "probe"), level <= chosen);
+        assert_int_equal(collect().len, 0); /* begun, never ended */
     }
 }
 
-TEST_CASE(without_a_sink_lines_are_discarded)
+LOG_TEST(without_a_sink_lines_are_discarded)
 {
-    struct log_line line;
+    struct log_line l;
     uint64_t dropped = log_dropped();
-    assert_false(log_begin(&line, LOG_ERROR, "early"));
+    assert_false(log_begin(&l, LOG_ERROR, "early"));
     log_text(LOG_ERROR, "early", "why", "not started");
     log_stop();
     assert_int_equal(log_dropped(), dropped);
 }
 
-TEST_CASE(second_start_is_refused_while_the_first_runs)
+LOG_TEST(second_start_is_refused_while_the_first_runs)
 {
-    struct ends p = open_pipe();
-    struct buf out = BUF_INIT;
-    assert_int_equal(log_start(p.write, LOG_INFO), 0);
+    start(LOG_INFO);
     assert_int_equal(log_start(p.write, LOG_INFO), -EALREADY);
     log_text(LOG_INFO, "once", NULL, NULL);
-    collect(p, &out);
-    struct span rest = buf_span(&out);
-    yyjson_doc_free(take_line(&rest));
+    struct span rest = collect();
+    take_line(&rest);
     assert_int_equal(rest.len, 0);
-    buf_fini(&out);
 }
 
-TEST_CASE(fields_that_do_not_fit_are_left_out)
+LOG_TEST(fields_that_do_not_fit_are_left_out)
 {
     static char big[LOG_LINE_MAX * 2];
     memset(big, 'x', sizeof big);
     for (size_t n = LOG_LINE_MAX - 150; n < LOG_LINE_MAX + 10; n++) {
-        struct ends p = open_pipe();
-        struct log_line line;
-        struct buf out = BUF_INIT;
-        assert_int_equal(log_start(p.write, LOG_INFO), 0);
-        assert_true(log_begin(&line, LOG_INFO, "long"));
-        log_str(&line, "big", (struct span){big, n});
-        log_int(&line, "after", 7);
-        log_str(&line, "huge", (struct span){big, sizeof big});
-        log_end(&line);
-        collect(p, &out);
-        assert_true(out.len <= LOG_LINE_MAX);
-        struct span rest = buf_span(&out);
-        yyjson_doc *doc = take_line(&rest);
-        const char *written = text_of(doc, "big");
+        struct log_line l;
+        (void)end(NULL);
+        (void)begin(NULL);
+        start(LOG_INFO);
+        assert_true(log_begin(&l, LOG_INFO, "long"));
+        log_str(&l, "big", (struct span){big, n});
+        log_int(&l, "after", 7);
+        log_str(&l, "huge", (struct span){big, sizeof big});
+        log_end(&l);
+        struct span rest = collect();
+        assert_true(rest.len <= LOG_LINE_MAX);
+        take_line(&rest);
+        const char *written = text_of("big");
         assert_true(written == NULL || strlen(written) == n);
         assert_true(written != NULL || n > LOG_LINE_MAX - 120);
         assert_true(written == NULL || n < LOG_LINE_MAX);
-        assert_null(text_of(doc, "huge"));
-        yyjson_doc_free(doc);
-        buf_fini(&out);
+        assert_null(text_of("huge"));
     }
 }
 
@@ -209,60 +251,38 @@ static uint64_t flood(int count)
     uint64_t slowest = 0;
     memset(filler, 'f', sizeof filler);
     for (int i = 0; i < count; i++) {
-        struct log_line line;
+        struct log_line l;
         uint64_t start = clock_now_ms();
-        assert_true(log_begin(&line, LOG_INFO, "flood"));
-        log_int(&line, "n", i);
-        log_str(&line, "filler", (struct span){filler, sizeof filler});
-        log_end(&line);
+        assert_true(log_begin(&l, LOG_INFO, "flood"));
+        log_int(&l, "n", i);
+        log_str(&l, "filler", (struct span){filler, sizeof filler});
+        log_end(&l);
         uint64_t took = clock_now_ms() - start;
         slowest = took > slowest ? took : slowest;
     }
     return slowest;
 }
 
-struct reader {
-    int fd;
-    struct buf out;
-};
-
-static void *read_late(void *arg)
-{
-    struct reader *r = arg;
-    (void)nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-    read_all(r->fd, &r->out);
-    return NULL;
-}
-
-TEST_CASE(slow_reader_gets_whole_lines_and_drops_are_counted)
+LOG_TEST(slow_reader_gets_whole_lines_and_drops_are_counted)
 {
     enum { LINES = 5000 }; /* several times what pipe and queue hold */
-    struct ends p = open_pipe();
     uint64_t before = log_dropped();
-    assert_int_equal(log_start(p.write, LOG_INFO), 0);
+    start(LOG_INFO);
     assert_true(flood(LINES) < 1000);
     uint64_t dropped = log_dropped() - before;
     assert_true(dropped > 0);
     assert_true(dropped < LINES);
-    struct reader r = {p.read, BUF_INIT};
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, read_late, &r), 0);
-    log_stop();
-    close(p.write);
-    pthread_join(thread, NULL);
-    close(p.read);
-    struct span rest = buf_span(&r.out);
+    start_reading();
+    struct span rest = collect();
     int64_t last = -1;
     uint64_t lines = 0;
     for (; rest.len > 0; lines++) {
-        yyjson_doc *doc = take_line(&rest);
-        int64_t n = yyjson_get_sint(yyjson_obj_get(yyjson_doc_get_root(doc), "n"));
+        take_line(&rest);
+        int64_t n = int_of("n");
         assert_true(n > last);
         last = n;
-        yyjson_doc_free(doc);
     }
     assert_int_equal(lines + dropped, LINES);
-    buf_fini(&r.out);
 }
 
 static uint64_t lost_of(int fd, int lines)
@@ -275,18 +295,16 @@ static uint64_t lost_of(int fd, int lines)
     return log_dropped() - before;
 }
 
-TEST_CASE(unwritable_lines_are_counted)
+LOG_TEST(unwritable_lines_are_counted)
 {
     enum { LINES = 2000 }; /* several chunks */
     int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
-    struct ends broken = open_pipe();
     assert_true(full >= 0);
     assert_ptr_not_equal(signal(SIGPIPE, SIG_IGN), SIG_ERR);
-    close(broken.read);
+    close_end(&p.read);
     assert_int_equal(lost_of(full, LINES), LINES);
-    assert_int_equal(lost_of(broken.write, LINES), LINES);
+    assert_int_equal(lost_of(p.write, LINES), LINES);
     close(full);
-    close(broken.write);
 }
 
 static void limit_file_size(rlim_t size)
@@ -306,7 +324,7 @@ static bool await_lost(uint64_t count)
 
 /* What is written ends within a line; the first line after the disk has room again begins on a line of its
  * own. */
-TEST_CASE(half_written_line_does_not_break_the_next)
+LOG_TEST(half_written_line_does_not_break_the_next)
 {
     enum { ROOM = 20 };
     char name[] = "/tmp/channeld-log-XXXXXX";
@@ -320,130 +338,101 @@ TEST_CASE(half_written_line_does_not_break_the_next)
     assert_int_equal(log_start(fd, LOG_INFO), 0);
     log_text(LOG_INFO, "cut short", NULL, NULL);
     assert_true(await_lost(before + 1));
+    log_text(LOG_INFO, "not begun", NULL, NULL);
+    assert_true(await_lost(before + 2));
     limit_file_size(RLIM_INFINITY);
     log_text(LOG_INFO, "whole", NULL, NULL);
     log_stop();
-    assert_int_equal(log_dropped(), before + 1);
+    assert_int_equal(log_dropped(), before + 2);
     ssize_t n = pread(fd, text, sizeof text - 1, 0);
     close(fd);
     assert_true(n > ROOM);
     assert_int_equal(text[ROOM], '\n');
     struct span rest = {text + ROOM + 1, (size_t)n - ROOM - 1};
-    yyjson_doc *doc = take_line(&rest);
-    assert_string_equal(text_of(doc, "msg"), "whole");
+    take_line(&rest);
+    assert_string_equal(text_of("msg"), "whole");
     assert_int_equal(rest.len, 0);
-    yyjson_doc_free(doc);
 }
 
-TEST_CASE(access_log_does_not_depend_on_the_level)
+LOG_TEST(access_log_does_not_depend_on_the_level)
 {
-    struct ends p = open_pipe();
-    struct log_line line;
-    struct buf out = BUF_INIT;
-    assert_false(log_begin(&line, LOG_ACCESS, "too early"));
-    assert_int_equal(log_start(p.write, LOG_ERROR), 0);
-    assert_true(log_begin(&line, LOG_ACCESS, "request"));
-    log_end(&line);
-    collect(p, &out);
-    struct span rest = buf_span(&out);
-    yyjson_doc *doc = take_line(&rest);
-    assert_string_equal(text_of(doc, "level"), "info");
+    struct log_line l;
+    assert_false(log_begin(&l, LOG_ACCESS, "too early"));
+    start(LOG_ERROR);
+    assert_true(log_begin(&l, LOG_ACCESS, "request"));
+    log_end(&l);
+    struct span rest = collect();
+    take_line(&rest);
+    assert_string_equal(text_of("level"), "info");
     assert_int_equal(rest.len, 0);
-    yyjson_doc_free(doc);
-    buf_fini(&out);
 }
 
-TEST_CASE(logging_resumes_after_a_full_queue)
+LOG_TEST(logging_resumes_after_a_full_queue)
 {
-    struct ends p = open_pipe();
-    assert_int_equal(log_start(p.write, LOG_INFO), 0);
-    struct reader r = {p.read, BUF_INIT};
+    start(LOG_INFO);
     flood(5000);
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, read_late, &r), 0);
+    start_reading();
     (void)nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
     log_text(LOG_INFO, "the last", NULL, NULL);
-    log_stop();
-    close(p.write);
-    pthread_join(thread, NULL);
-    close(p.read);
-    buf_append_char(&r.out, '\0');
-    assert_non_null(strstr(r.out.data, "\"msg\":\"the last\"}\n"));
-    buf_fini(&r.out);
+    (void)collect();
+    assert_non_null(strstr(buf_c_str(&p.out), "\"msg\":\"the last\"}\n"));
 }
 
 static void *log_many(void *arg)
 {
     const int *worker = arg;
     for (int i = 0; i < 500; i++) {
-        struct log_line line;
-        if (!log_begin(&line, LOG_INFO, "concurrent"))
+        struct log_line l;
+        if (!log_begin(&l, LOG_INFO, "concurrent"))
             continue;
-        log_int(&line, "worker", *worker);
-        log_end(&line);
+        log_int(&l, "worker", *worker);
+        log_end(&l);
     }
     return NULL;
 }
 
-TEST_CASE(lines_of_several_threads_do_not_mix)
+LOG_TEST(lines_of_several_threads_do_not_mix)
 {
     enum { THREADS = 4 };
-    struct ends p = open_pipe();
     int numbers[THREADS];
     pthread_t threads[THREADS];
-    pthread_t reading;
-    struct reader r = {p.read, BUF_INIT};
-    assert_int_equal(log_start(p.write, LOG_INFO), 0);
-    assert_int_equal(pthread_create(&reading, NULL, read_late, &r), 0);
+    start(LOG_INFO);
+    start_reading();
     for (int i = 0; i < THREADS; i++) {
         numbers[i] = i;
         assert_int_equal(pthread_create(&threads[i], NULL, log_many, &numbers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    log_stop();
-    close(p.write);
-    pthread_join(reading, NULL);
-    close(p.read);
+    struct span rest = collect();
     int seen[THREADS] = {0};
-    struct span rest = buf_span(&r.out);
     while (rest.len > 0) {
-        yyjson_doc *doc = take_line(&rest);
-        seen[yyjson_get_sint(yyjson_obj_get(yyjson_doc_get_root(doc), "worker"))]++;
-        yyjson_doc_free(doc);
+        take_line(&rest);
+        seen[int_of("worker")]++;
     }
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(seen[i], 500);
-    buf_fini(&r.out);
 }
 
-TEST_CASE(non_blocking_descriptor_loses_no_lines)
+LOG_TEST(non_blocking_descriptor_loses_no_lines)
 {
-    struct ends p = open_pipe();
     assert_int_equal(fcntl(p.write, F_SETFL, O_NONBLOCK), 0);
-    struct reader r = {p.read, BUF_INIT};
-    pthread_t thread;
     uint64_t before = log_dropped();
-    assert_int_equal(log_start(p.write, LOG_INFO), 0);
+    start(LOG_INFO);
     flood(300); /* more than the pipe, less than the queue */
-    assert_int_equal(pthread_create(&thread, NULL, read_late, &r), 0);
-    log_stop();
-    close(p.write);
-    pthread_join(thread, NULL);
-    close(p.read);
+    start_reading();
+    struct span rest = collect();
     assert_int_equal(log_dropped(), before);
     int lines = 0;
-    for (struct span rest = buf_span(&r.out); rest.len > 0; lines++)
-        yyjson_doc_free(take_line(&rest));
+    for (; rest.len > 0; lines++)
+        take_line(&rest);
     assert_int_equal(lines, 300);
-    buf_fini(&r.out);
 }
 
-TEST_CASE(stop_waits_a_second_for_a_blocked_pipe)
+LOG_TEST(stop_waits_a_second_for_a_blocked_pipe)
 {
-    struct ends p = open_pipe();
     uint64_t before = log_dropped();
-    assert_int_equal(log_start(p.write, LOG_INFO), 0);
+    start(LOG_INFO);
     assert_true(flood(3000) < 1000);
     assert_true(log_dropped() > before);
     uint64_t start = clock_now_ms();
@@ -451,24 +440,22 @@ TEST_CASE(stop_waits_a_second_for_a_blocked_pipe)
     uint64_t took = clock_now_ms() - start;
     assert_true(took >= 900);
     assert_true(took < 2500);
-    struct log_line line;
-    assert_false(log_begin(&line, LOG_ERROR, "after"));
+    struct log_line l;
+    assert_false(log_begin(&l, LOG_ERROR, "after"));
     log_stop(); /* a second time does nothing */
 
     /* The thread still hangs in its write: nothing may start over it until it has gone. */
     assert_int_equal(log_start(p.write, LOG_INFO), -EBUSY);
-    close(p.read);
+    close_end(&p.read);
     int err = -EBUSY;
     for (start = clock_now_ms(); err == -EBUSY && clock_now_ms() - start < WAIT_MAX_MS;) {
         (void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
         err = log_start(p.write, LOG_INFO);
     }
     assert_int_equal(err, 0);
-    log_stop();
-    close(p.write);
 }
 
-TEST_CASE(reason_is_due_when_new_and_once_per_minute)
+LOG_TEST(reason_is_due_when_new_and_once_per_minute)
 {
     struct log_reasons reasons = {0};
     uint64_t now = 5000;
@@ -484,7 +471,7 @@ TEST_CASE(reason_is_due_when_new_and_once_per_minute)
 }
 
 /* As where the addresses of a name fail each in its own way. */
-TEST_CASE(alternating_reasons_are_due_once_each)
+LOG_TEST(alternating_reasons_are_due_once_each)
 {
     static const char *const texts[LOG_REASONS_MAX] = {"a", "b", "c", "d", "e", "f", "g", "h"};
     struct log_reasons reasons = {0};

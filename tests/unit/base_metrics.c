@@ -65,7 +65,7 @@ TEST_CASE(bucket_bounds_equal_their_texts)
 TEST_CASE(buckets_are_written_cumulatively_with_sum_and_count)
 {
     struct histogram h = {0};
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     histogram_observe(&h, 40000);
     histogram_observe(&h, 60000);
     histogram_observe(&h, 3000000001);
@@ -81,7 +81,6 @@ TEST_CASE(buckets_are_written_cumulatively_with_sum_and_count)
     histogram_write(&out, "d_seconds", "", &h);
     text = buf_c_str(&out);
     assert_non_null(strstr(text, "d_seconds_bucket{le=\"+Inf\"} 3\nd_seconds_sum 3.000100001\n"));
-    buf_fini(&out);
 }
 
 TEST_CASE(accumulation_sums_every_bucket)
@@ -143,7 +142,7 @@ TEST_CASE(accumulation_sums_all_but_the_largest)
 TEST_CASE(exposition_has_help_type_and_value_of_each_row)
 {
     struct sample m = {.starts_total = 12, .open = UINT64_MAX, .lag_seconds = 3};
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     metrics_write(&out, TABLE, ROWS, &m);
     assert_true(span_starts_with(buf_span(&out), SPAN("# HELP x_starts_total Starts.\n"
                                                       "# TYPE x_starts_total counter\n"
@@ -158,5 +157,4 @@ TEST_CASE(exposition_has_help_type_and_value_of_each_row)
                                                       "# TYPE x_wait_seconds histogram\n"
                                                       "x_wait_seconds_bucket{le=\"0.00005\"} 0\n")));
     assert_non_null(strstr(buf_c_str(&out), "\nx_wait_seconds_sum 0.000000000\nx_wait_seconds_count 0\n"));
-    buf_fini(&out);
 }

@@ -19,47 +19,26 @@ static const char *text_of(const struct ip *ip)
 
 TEST_CASE(addresses_are_parsed_and_written)
 {
-    static const char *const rows[][2] = {
-        {"192.0.2.1", "192.0.2.1"},
-        {"0.0.0.0", "0.0.0.0"},
-        {"255.255.255.255", "255.255.255.255"},
-        {"::1", "::1"},
-        {"2001:DB8:0:0:0:0:0:1", "2001:db8::1"},
-        {"::ffff:192.0.2.1", "192.0.2.1"},
-        {"::ffff:c000:201", "192.0.2.1"},
-        {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"},
-    };
-    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+    EACH_PAIR (text, expected, {"192.0.2.1", "192.0.2.1"}, {"0.0.0.0", "0.0.0.0"},
+               {"255.255.255.255", "255.255.255.255"}, {"::1", "::1"},
+               {"2001:DB8:0:0:0:0:0:1", "2001:db8::1"}, {"::ffff:192.0.2.1", "192.0.2.1"},
+               {"::ffff:c000:201", "192.0.2.1"},
+               {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"}) {
         struct ip ip;
-        assert_int_equal(ip_parse(span_of(rows[i][0]), &ip), 0);
-        assert_string_equal(text_of(&ip), rows[i][1]);
+        assert_int_equal(ip_parse(span_of(text), &ip), 0);
+        assert_string_equal(text_of(&ip), expected);
         assert_true(ip_known(&ip));
     }
 }
 
 TEST_CASE(invalid_addresses_are_rejected)
 {
-    static const char *const rows[] = {
-        "",
-        "1.2.3",
-        "1.2.3.4.5",
-        "256.1.1.1",
-        "01.2.3.4",
-        "1.2.3.4 ",
-        " ::1",
-        "[::1]",
-        ":::",
-        "::1%eth0",
-        "1.2.3.4:80",
-        "g::",
-        "unknown",
-        "_hidden",
-        "1:2:3:4:5:6:7:8:9",
-        "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255:aaaaaaaaaaaaaaaaaaaaaaaaa"};
     struct ip ip = {{7}};
-    for (size_t i = 0; i < TEST_COUNT(rows); i++)
-        if (ip_parse(span_of(rows[i]), &ip) != -EINVAL)
-            fail_msg("\"%s\" is taken", rows[i]);
+    EACH_TEXT (text, "", "1.2.3", "1.2.3.4.5", "256.1.1.1", "01.2.3.4", "1.2.3.4 ", " ::1", "[::1]",
+               ":::", "::1%eth0", "1.2.3.4:80", "g::", "unknown", "_hidden", "1:2:3:4:5:6:7:8:9",
+               "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255:aaaaaaaaaaaaaaaaaaaaaaaaa")
+        if (ip_parse(span_of(text), &ip) != -EINVAL)
+            fail_msg("\"%s\" is taken", text);
     assert_int_equal(ip_parse(SPAN("1.2.3.4\0"), &ip), -EINVAL);
     assert_int_equal(ip.bytes[0], 7); /* untouched */
 }
@@ -96,20 +75,18 @@ TEST_CASE(network_contains_the_addresses_of_its_prefix)
 {
     static const struct {
         const char *networks, *in, *out;
-    } rows[] = {
-        {"10.0.0.0/8", "10.255.255.255", "11.0.0.0"},
-        {"10.0.0.0/8", "10.0.0.0", "9.255.255.255"},
-        {"192.0.2.128/25", "192.0.2.128", "192.0.2.127"},
-        {"192.0.2.1", "192.0.2.1", "192.0.2.0"},
-        {"192.0.2.1/32", "192.0.2.1", "192.0.2.2"},
-        {"0.0.0.0/0", "203.0.113.9", "2001:db8::1"},
-        {"::/0", "203.0.113.9", NULL},
-        {"2001:db8::/33", "2001:db8:7fff::", "2001:db8:8000::"},
-        {"::1", "::1", "::2"},
-        {"::ffff:10.0.0.0/104", "10.1.2.3", "11.1.2.3"},
-        {" 10.0.0.0/8 ,\t2001:db8::/32,", "2001:db8:ffff::1", "192.0.2.1"},
-        {"10.0.0.0/8,192.168.0.0/16", "192.168.255.1", "192.169.0.0"},
-    };
+    } rows[] = {{"10.0.0.0/8", "10.255.255.255", "11.0.0.0"},
+                {"10.0.0.0/8", "10.0.0.0", "9.255.255.255"},
+                {"192.0.2.128/25", "192.0.2.128", "192.0.2.127"},
+                {"192.0.2.1", "192.0.2.1", "192.0.2.0"},
+                {"192.0.2.1/32", "192.0.2.1", "192.0.2.2"},
+                {"0.0.0.0/0", "203.0.113.9", "2001:db8::1"},
+                {"::/0", "203.0.113.9", NULL},
+                {"2001:db8::/33", "2001:db8:7fff::", "2001:db8:8000::"},
+                {"::1", "::1", "::2"},
+                {"::ffff:10.0.0.0/104", "10.1.2.3", "11.1.2.3"},
+                {" 10.0.0.0/8 ,\t2001:db8::/32,", "2001:db8:ffff::1", "192.0.2.1"},
+                {"10.0.0.0/8,192.168.0.0/16", "192.168.255.1", "192.169.0.0"}};
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         assert_true(contains(rows[i].networks, rows[i].in));
         if (rows[i].out != NULL)
@@ -120,32 +97,22 @@ TEST_CASE(network_contains_the_addresses_of_its_prefix)
 
 TEST_CASE(invalid_network_is_named)
 {
-    static const char *const rows[][2] = {
-        {"10.0.0.1/8", "10.0.0.1/8"},
-        {"10.0.0.0/33", "10.0.0.0/33"},
-        {"10.0.0.0/-1", "10.0.0.0/-1"},
-        {"10.0.0.0/08", "10.0.0.0/08"},
-        {"10.0.0.0/", "10.0.0.0/"},
-        {"::/129", "::/129"},
-        {"2001:db8::1/64", "2001:db8::1/64"},
-        {"127.0.0.1,proxy.example", "proxy.example"},
-        {"10/8", "10/8"},
-        {",", ""},
-        {"127.0.0.1,,::1", ""},
-        {"127.0.0.1 ::1", "127.0.0.1 ::1"},
-    };
-    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+    EACH_PAIR (text, expected, {"10.0.0.1/8", "10.0.0.1/8"}, {"10.0.0.0/33", "10.0.0.0/33"},
+               {"10.0.0.0/-1", "10.0.0.0/-1"}, {"10.0.0.0/08", "10.0.0.0/08"}, {"10.0.0.0/", "10.0.0.0/"},
+               {"::/129", "::/129"}, {"2001:db8::1/64", "2001:db8::1/64"},
+               {"127.0.0.1,proxy.example", "proxy.example"}, {"10/8", "10/8"}, {",", ""},
+               {"127.0.0.1,,::1", ""}, {"127.0.0.1 ::1", "127.0.0.1 ::1"}) {
         struct ip_networks n;
         struct span which = SPAN_ABSENT;
-        if (ip_networks_parse(span_of(rows[i][0]), &n, &which) == NULL)
-            fail_msg("\"%s\" is taken", rows[i][0]);
-        assert_span(which, rows[i][1]);
+        if (ip_networks_parse(span_of(text), &n, &which) == NULL)
+            fail_msg("\"%s\" is taken", text);
+        assert_span(which, expected);
     }
 }
 
 TEST_CASE(networks_have_a_maximum)
 {
-    struct buf list = BUF_INIT;
+    SCOPED_BUF(list);
     struct ip_networks n;
     struct span which;
     for (int i = 0; i < IP_NETWORKS_MAX; i++)
@@ -154,7 +121,6 @@ TEST_CASE(networks_have_a_maximum)
     assert_int_equal(n.count, IP_NETWORKS_MAX);
     buf_append_str(&list, ",10.1.0.0");
     assert_non_null(ip_networks_parse(buf_span(&list), &n, &which));
-    buf_fini(&list);
 }
 
 /* Whatever is taken is written in a form that is read as the same; nothing is read beyond its end. */
@@ -239,40 +205,15 @@ TEST_CASE(listen_ports_go_from_0_to_65535)
 
 TEST_CASE(listen_invalid_addresses_are_rejected)
 {
-    static const char *const texts[] = {"",
-                                        "8080",
-                                        "127.0.0.1",
-                                        "127.0.0.1:",
-                                        "127.0.0.1:65536",
-                                        "127.0.0.1:-1",
-                                        "127.0.0.1:+1",
-                                        "127.0.0.1:080",
-                                        "127.0.0.1:80 ",
-                                        " 127.0.0.1:80",
-                                        "127.0.0.1:http",
-                                        ":",
-                                        "127.0.0:80",
-                                        "256.0.0.1:80",
-                                        "127.0.0.1.1:80",
-                                        "localhost:80",
-                                        "::1",
-                                        "::1:8080",
-                                        "[::1]",
-                                        "[::1]8080",
-                                        "[::1:80",
-                                        "::1]:80",
-                                        "[]:80",
-                                        "[127.0.0.1]:80",
-                                        "[::g]:80",
-                                        "[fe80::1%lo]:1",
-                                        "127.0.0.1:8:8",
-                                        "[[::1]]:80",
-                                        "[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.2555]:1",
-                                        "[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.25555]:1"};
-    for (size_t i = 0; i < TEST_COUNT(texts); i++) {
+    EACH_TEXT (text, "", "8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:+1",
+               "127.0.0.1:080", "127.0.0.1:80 ", " 127.0.0.1:80", "127.0.0.1:http", ":", "127.0.0:80",
+               "256.0.0.1:80", "127.0.0.1.1:80", "localhost:80", "::1", "::1:8080", "[::1]", "[::1]8080",
+               "[::1:80", "::1]:80", "[]:80", "[127.0.0.1]:80", "[::g]:80", "[fe80::1%lo]:1", "127.0.0.1:8:8",
+               "[[::1]]:80", "[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.2555]:1",
+               "[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.25555]:1") {
         struct addr a;
-        if (addr_parse(span_of(texts[i]), &a) != -EINVAL)
-            fail_msg("\"%s\" was accepted", texts[i]);
+        if (addr_parse(span_of(text), &a) != -EINVAL)
+            fail_msg("\"%s\" was accepted", text);
     }
 }
 

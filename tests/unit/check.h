@@ -8,8 +8,19 @@
 #include "base/buf.h"
 #include "support/test.h"
 
+/* A loop over pairs of texts, {"a", "b"}. */
+#define EACH_PAIR(one, other, ...)                                                           \
+    for (const char *const(*each_)[2] = (const char *const[][2]){__VA_ARGS__, {NULL, NULL}}, \
+                    *one = (*each_)[0], *other = (*each_)[1];                                \
+         one != NULL; one = (*++each_)[0], other = (*each_)[1])
+
 /* Opens a test function; none of these tests needs state. */
 #define TEST(name) static void name(void **unused __attribute__((unused)))
+
+/* A loop over the texts that follow. */
+#define EACH_TEXT(text, ...)                                                                                \
+    for (const char *const *each_ = (const char *const[]){__VA_ARGS__, NULL}, *text = *each_; text != NULL; \
+         text = *++each_)
 
 static inline void check_bytes(struct span actual, struct span expected, const char *file, int line)
 {
@@ -28,6 +39,9 @@ static inline void check_text(struct span actual, const char *expected, const ch
 {
     check_bytes(actual, expected == NULL ? SPAN_ABSENT : span_of(expected), file, line);
 }
+
+/* Declares an empty buffer that ends with its block. */
+#define SCOPED_BUF(name) __attribute__((cleanup(buf_fini))) struct buf name = BUF_INIT
 
 /* The span holds the text, and is absent only when the text is NULL. */
 #define assert_span(actual, text) check_text((actual), (text), __FILE__, __LINE__)

@@ -46,7 +46,7 @@ static void assert_failure(const char *reason)
         fail_msg("no '%s' in: %s", reason, client_error(&client));
 }
 
-TEST(client_reports_a_closed_connection_when_sending)
+TEST_CASE(client_reports_a_closed_connection_when_sending)
 {
     begin();
     (void)close(peer);
@@ -57,7 +57,7 @@ TEST(client_reports_a_closed_connection_when_sending)
     end();
 }
 
-TEST(client_reports_a_timeout)
+TEST_CASE(client_reports_a_timeout)
 {
     enum { TIMEOUT_MS = 50 };
     begin_within(TIMEOUT_MS);
@@ -69,7 +69,7 @@ TEST(client_reports_a_timeout)
     end();
 }
 
-TEST(client_reports_an_error_inside_exec)
+TEST_CASE(client_reports_an_error_inside_exec)
 {
     begin();
     CLIENT_SEND(&client, SPAN("EXEC"));
@@ -79,7 +79,7 @@ TEST(client_reports_an_error_inside_exec)
     end();
 }
 
-TEST(client_returns_wrongtype_errors_only)
+TEST_CASE(client_returns_wrongtype_errors_only)
 {
     begin();
     for (int i = 0; i < 3; i++)
@@ -94,15 +94,4 @@ TEST(client_returns_wrongtype_errors_only)
     assert_null(client_receive_or_wrongtype(&client));
     assert_failure("Redis refused: WRONGTYPE no");
     end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(client_reports_a_closed_connection_when_sending),
-        cmocka_unit_test(client_reports_a_timeout),
-        cmocka_unit_test(client_reports_an_error_inside_exec),
-        cmocka_unit_test(client_returns_wrongtype_errors_only),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@ static void assert_excerpt(const char *text, const char *expected)
     assert_string_equal(excerpt(span_of(text), out), expected);
 }
 
-TEST(excerpt_replaces_control_characters)
+TEST_CASE(excerpt_replaces_control_characters)
 {
     assert_excerpt("a\033[2Jb\r\n\x7F", "a?[2Jb???");
     assert_excerpt("\xC2\x9B"
@@ -23,10 +23,10 @@ TEST(excerpt_replaces_control_characters)
 }
 
 /* Wherever a character of two bytes is at the end, it is not cut in half. */
-TEST(excerpt_is_cut_between_characters)
+TEST_CASE(excerpt_is_cut_between_characters)
 {
     for (size_t lead = 0; lead < 8; lead++) {
-        struct buf text = BUF_INIT;
+        SCOPED_BUF(text);
         char out[EXCERPT_MAX];
         for (size_t i = 0; i < lead; i++)
             buf_append_char(&text, 'a');
@@ -37,11 +37,10 @@ TEST(excerpt_is_cut_between_characters)
         size_t n = strlen(out);
         assert_in_range(n, EXCERPT_MAX - 3, EXCERPT_MAX - 1);
         assert_string_equal(out + n - 5, "\xD0\x96...");
-        buf_fini(&text);
     }
 }
 
-TEST(report_prints_20_problems_and_counts_the_rest)
+TEST_CASE(report_prints_20_problems_and_counts_the_rest)
 {
     char *shown = NULL;
     size_t length = 0;
@@ -59,13 +58,18 @@ TEST(report_prints_20_problems_and_counts_the_rest)
 
 enum { SECOND_NS = 1000000000 };
 
+#define ERASE "\r\033[K"
+
 /* The line of a load that has run for `seconds`, owned; its time and rate vary a little. */
 static struct buf line(double seconds, int64_t total, int64_t channels, int64_t bytes)
 {
-    struct progress p = {.total_bytes = total};
+    struct progress p = {.total_bytes = total, .is_terminal = true};
     struct buf out = BUF_INIT;
     p.started_ns = clock_now_ns() - (uint64_t)(seconds * SECOND_NS);
-    progress_write(&p, &out, channels, bytes);
+    progress_show(&p, channels, bytes);
+    assert_true(span_starts_with(buf_span(&p.line), SPAN(ERASE)));
+    buf_append_span(&out, span_skip(buf_span(&p.line), strlen(ERASE)));
+    progress_end(&p);
     assert_int_equal(buf_error(&out), 0);
     return out;
 }
@@ -79,7 +83,7 @@ static void assert_line(struct buf out, const char *begins, const char *ends)
     buf_fini(&out);
 }
 
-TEST(progress_of_a_file_is_by_bytes)
+TEST_CASE(progress_of_a_file_is_by_bytes)
 {
     assert_line(line(10, 1000, 46203, 250), "[######..................]  25%  46,203 channels  4,6",
                 "/s  30 s left");
@@ -88,23 +92,23 @@ TEST(progress_of_a_file_is_by_bytes)
     assert_line(line(1, 1000, 999, 1000), "[########################] 100%  999 channels  ", "  0 s left");
 }
 
-TEST(progress_of_a_growing_file_stops_at_100_percent)
+TEST_CASE(progress_of_a_growing_file_stops_at_100_percent)
 {
     assert_line(line(10, 1000, 1000000, 3000), "[########################] 100%  1,000,000 channels  ",
                 "/s  0 s left");
 }
 
-TEST(progress_of_a_pipe_has_no_bar)
+TEST_CASE(progress_of_a_pipe_has_no_bar)
 {
     assert_line(line(10, 0, 1000, 12345), "1,000 channels  ", "/s");
 }
 
-TEST(progress_before_the_first_byte_has_no_time_left)
+TEST_CASE(progress_before_the_first_byte_has_no_time_left)
 {
     assert_line(line(10, 1000, 0, 0), "[........................]   0%  0 channels  0/s", "0/s");
 }
 
-TEST(progress_is_drawn_on_a_terminal_only)
+TEST_CASE(progress_is_drawn_on_a_terminal_only)
 {
     struct progress p;
     progress_start(&p, 1000);
@@ -113,19 +117,4 @@ TEST(progress_is_drawn_on_a_terminal_only)
     assert_int_equal(p.line.len, 0);
     assert_true(progress_seconds(&p) > 0);
     progress_end(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(excerpt_replaces_control_characters),
-        cmocka_unit_test(excerpt_is_cut_between_characters),
-        cmocka_unit_test(report_prints_20_problems_and_counts_the_rest),
-        cmocka_unit_test(progress_of_a_file_is_by_bytes),
-        cmocka_unit_test(progress_of_a_growing_file_stops_at_100_percent),
-        cmocka_unit_test(progress_of_a_pipe_has_no_bar),
-        cmocka_unit_test(progress_before_the_first_byte_has_no_time_left),
-        cmocka_unit_test(progress_is_drawn_on_a_terminal_only),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

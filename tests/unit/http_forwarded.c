@@ -47,7 +47,7 @@ TEST_CASE(a_proxy_header_names_the_client)
         {SPAN(SIGNATURE "\x21\x31\0\x02xx"), "10.9.9.9"},
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        struct buf input = BUF_INIT;
+        SCOPED_BUF(input);
         buf_append_span(&input, rows[i].bytes);
         for (size_t n = 1; n < input.len; n++) {
             struct ip client = ip_of("10.9.9.9");
@@ -61,7 +61,6 @@ TEST_CASE(a_proxy_header_names_the_client)
         assert_int_equal(http_proxy_header_read(buf_span(&input), &used, &client), HTTP_PROXY_READ);
         assert_int_equal(used, rows[i].bytes.len);
         assert_string_equal(text_of(&client), rows[i].client);
-        buf_fini(&input);
     }
 }
 
@@ -94,8 +93,7 @@ TEST_CASE(a_broken_proxy_header_is_invalid)
         SPAN(SIGNATURE "\x21\x11\0\x0B" V4), SPAN(SIGNATURE "\x21\x21\0\x23" V6),
         SPAN(SIGNATURE "\x21\x11\0\0"),      SPAN(SIGNATURE "\x11\x11\0\x0C" V4),
         SPAN(SIGNATURE "\x22\x11\0\x0C" V4), SPAN(SIGNATURE "\x31\x11\0\x0C" V4),
-        SPAN(SIGNATURE "\x21\x11\x0F\xF1"),  SPAN(SIGNATURE "\x21\x11\xFF\xFF"),
-    };
+        SPAN(SIGNATURE "\x21\x11\x0F\xF1"),  SPAN(SIGNATURE "\x21\x11\xFF\xFF")};
     for (size_t i = 0; i < TEST_COUNT(rows); i++)
         assert_int_equal(read_header(rows[i]), HTTP_PROXY_INVALID);
     assert_int_equal(read_header(SPAN(SIGNATURE "\x21\x11\x0F\xF0")), HTTP_PROXY_NEED_MORE); /* 4096 in all */

@@ -5,7 +5,6 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-static struct test_server t;
 static struct blob *body_of[128]; /* by the letter that is asked for; 0: of a rejection */
 
 static bool armed;    /* the server is at work, not the test */
@@ -74,7 +73,7 @@ static void handle(void *arg, struct http_exchange *x)
     const struct http_request *r = http_exchange_request(x);
     t.handled++;
     if (span_equal(r->path, SPAN("/later")))
-        test_server_defer(&t, x);
+        test_server_defer(x);
     else if (span_equal(r->path, SPAN("/big")))
         http_exchange_respond(x, &(struct http_response){.status = 200, .body = t.big});
     else
@@ -160,20 +159,18 @@ static void turn_until_served(struct client *c, size_t answers)
 /* Three clients: answers that are late and together, one that is not taken at once, and one in between. */
 static void serve(void)
 {
-    struct client *a = client_open(&t);
-    client_send(a, GET("/now?a") GET("/later?b") GET("/now?c"));
+    struct client *a = client_sending(GET("/now?a") GET("/later?b") GET("/now?c"));
     TURN_ARMED_UNTIL(t.later_count == 1 || a->ended);
-    struct client *b = client_open(&t);
+    struct client *b = client_open();
     b->reads = false;
     client_send(b, GET("/now?d") GET("/big") GET("/now?e"));
     for (int i = 0; i < 10; i++)
         turn_armed();
-    struct client *c = client_open(&t);
-    client_send(c, GET("/now?f"));
+    struct client *c = client_sending(GET("/now?f"));
     TURN_ARMED_UNTIL(c->in.len > 0 || c->ended);
     if (t.later_count == 1) {
         armed = true;
-        respond(test_server_take_later(&t, 0), 200, 'b');
+        respond(test_server_take_later(0), 200, 'b');
         armed = false;
     }
     b->reads = true;
@@ -187,9 +184,8 @@ static void serve(void)
 
 static void serve_afterwards(void)
 {
-    struct client *c = client_open(&t);
-    client_send(c, GET("/now?z"));
-    TURN_UNTIL(&t, c->in.len > 0);
+    struct client *c = client_sending(GET("/now?z"));
+    TURN_UNTIL(c->in.len > 0);
     check_client(c, "z");
     assert_false(c->ended);
 }
@@ -200,16 +196,16 @@ TEST_CASE(no_failing_allocation_mixes_up_responses)
     int n = 1;
     for (failed = true; failed; n++) {
         assert_true(n < ENOUGH);
-        test_server_init(&t);
+        test_server_init();
         t.options.handler.handle = handle;
         t.options.handler.reject = reject;
-        test_server_open(&t);
+        test_server_open();
         failed = false;
         countdown = n;
         serve();
         countdown = 0;
         serve_afterwards();
-        test_server_close(&t);
+        test_server_close();
     }
     assert_true(n > 10); /* there were some to fail */
 }
@@ -217,7 +213,7 @@ TEST_CASE(no_failing_allocation_mixes_up_responses)
 TEST_CASE(without_memory_there_is_no_server)
 {
     struct http_server *s = NULL;
-    test_server_init(&t);
+    test_server_init();
     assert_int_equal(uv_loop_init(&t.loop), 0);
     for (int n = 1; n <= 2; n++) {
         countdown = n;
@@ -231,51 +227,44 @@ TEST_CASE(without_memory_there_is_no_server)
 /* The order of fields that would cost most if lists were copied to where they can grow. */
 static void write_long_head(struct buf *out, size_t size)
 {
-    static const char *const fields[] = {"Origin: o", "X-Api-Key: k",   "X-Api-Key: k",
-                                         "Expect: e", "Traceparent: t", "X-Request-Id: i"};
     buf_append_str(out, "GET /now HTTP/1.1\r\nHost: a\r\nIf-None-Match: ");
     while (out->len < size - 300)
         buf_append_str(out, "\"\",");
-    for (size_t i = 0; i < TEST_COUNT(fields); i++)
-        buf_printf(out, "\r\n%s\r\nIf-None-Match: \"\"", fields[i]);
+    EACH_TEXT (text, "Origin: o", "X-Api-Key: k", "X-Api-Key: k", "Expect: e", "Traceparent: t",
+               "X-Request-Id: i")
+        buf_printf(out, "\r\n%s\r\nIf-None-Match: \"\"", text);
 }
 
 /* Turns the server alone; returns how many bytes more it owns afterwards. */
 static size_t allocated_by_turns(void)
 {
     size_t before = allocated;
-    test_server_drain(&t);
+    test_server_drain();
     return allocated - before;
 }
 
-TEST_CASE(an_unfinished_head_takes_little_more_memory_than_its_bytes)
+enum { HEAD_MAX = 16 * 1024, PARSER = 2048 };
+
+static const struct http_field_rule rules[] = {{"origin", HTTP_REPEAT_FIRST},
+                                               {"x-api-key", HTTP_REPEAT_SAME},
+                                               {"traceparent", HTTP_REPEAT_FIRST},
+                                               {"x-request-id", HTTP_REPEAT_FIRST}};
+
+SERVER_TEST_WITH(an_unfinished_head_takes_little_more_memory_than_its_bytes, t.options.head_max = HEAD_MAX,
+                 t.options.handler.fields = rules, t.options.handler.field_count = TEST_COUNT(rules))
 {
-    enum { HEAD_MAX = 16 * 1024, PARSER = 2048 };
-    static const struct http_field_rule rules[] = {{"origin", HTTP_REPEAT_FIRST},
-                                                   {"x-api-key", HTTP_REPEAT_SAME},
-                                                   {"traceparent", HTTP_REPEAT_FIRST},
-                                                   {"x-request-id", HTTP_REPEAT_FIRST}};
-    struct buf head = BUF_INIT;
-    test_server_init(&t);
-    t.options.head_max = HEAD_MAX;
-    t.options.handler.fields = rules;
-    t.options.handler.field_count = TEST_COUNT(rules);
-    test_server_open(&t);
-    struct client *c = client_open(&t);
-    client_send(c, GET("/now?a"));
-    TURN_UNTIL(&t, client_count(c, "\r\n\r\na") == 1);
+    SCOPED_BUF(head);
+    struct client *c = client_sending(GET("/now?a"));
+    TURN_UNTIL(client_count(c, "\r\n\r\na") == 1);
     write_long_head(&head, HEAD_MAX);
     size_t idle = allocated;
     client_send_bytes(c, buf_span(&head));
     size_t held = allocated_by_turns();
     assert_in_range(held, HEAD_MAX / 2, HEAD_MAX + HEAD_MAX / 2 + PARSER);
     client_send(c, "\r\n\r\n");
-    test_server_drain(&t);
-    assert_true(allocated <=
-                idle); /* a request of usual size keeps its memory for reuse, a large one does not */
-    TURN_UNTIL(&t, client_count(c, "\r\n\r\n-") == 1);
-    buf_fini(&head);
-    test_server_close(&t);
+    test_server_drain();
+    assert_true(allocated <= idle); /* memory is kept for reuse by a request of usual size only */
+    TURN_UNTIL(client_count(c, "\r\n\r\n-") == 1);
 }
 
 static int make_bodies(void **state)

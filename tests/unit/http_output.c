@@ -9,63 +9,93 @@
 
 #include "unit/check.h"
 
-/* A loop with one end of a socket pair; the test reads the other one. */
-struct wire {
+/* A loop with one end of a socket pair, of which the test reads the other one; an output, and what it wrote.
+ */
+static struct wire {
     uv_loop_t loop;
     uv_pipe_t stream;
     int peer;
     int done_calls;
     int done_status;
-    struct buf received;
-};
+    struct http_output output;
+    struct buf written, received;
+} w;
 
 static void on_done(uv_stream_t *stream, int status)
 {
-    struct wire *w = stream->data;
-    w->done_calls++;
-    w->done_status = status;
+    assert_ptr_equal(stream->data, &w);
+    w.done_calls++;
+    w.done_status = status;
 }
 
-static void wire_open(struct wire *w, int send_buffer)
+static int begin(void **state)
 {
     int pair[2];
-    *w = (struct wire){.received = BUF_INIT};
+    (void)state;
+    w = (struct wire){.received = BUF_INIT, .written = BUF_INIT};
     (void)signal(SIGPIPE, SIG_IGN); /* as the program does */
-    assert_int_equal(uv_loop_init(&w->loop), 0);
-    assert_int_equal(uv_pipe_init(&w->loop, &w->stream, 0), 0);
+    assert_int_equal(uv_loop_init(&w.loop), 0);
+    assert_int_equal(uv_pipe_init(&w.loop, &w.stream, 0), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
-    if (send_buffer > 0)
-        assert_int_equal(setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer), 0);
-    assert_int_equal(uv_pipe_open(&w->stream, pair[0]), 0);
-    w->stream.data = w;
-    w->peer = pair[1];
+    assert_int_equal(uv_pipe_open(&w.stream, pair[0]), 0);
+    w.stream.data = &w;
+    w.peer = pair[1];
+    return 0;
 }
 
-static void receive(struct wire *w)
+/* The kernel takes little at once. */
+static void shrink_send_buffer(void)
+{
+    const int size = 4096;
+    uv_os_fd_t fd = -1;
+    assert_int_equal(uv_fileno((uv_handle_t *)&w.stream, &fd), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size), 0);
+}
+
+static void receive(void)
 {
     char chunk[4096];
     ssize_t n = 0;
-    while ((n = read(w->peer, chunk, sizeof chunk)) > 0)
-        buf_append(&w->received, chunk, (size_t)n);
+    while ((n = read(w.peer, chunk, sizeof chunk)) > 0)
+        buf_append(&w.received, chunk, (size_t)n);
 }
 
-static void run_until_done(struct wire *w, int calls)
+static void run_until_done(int calls)
 {
-    while (w->done_calls < calls) {
-        receive(w);
-        (void)uv_run(&w->loop, UV_RUN_NOWAIT);
+    while (w.done_calls < calls) {
+        receive();
+        (void)uv_run(&w.loop, UV_RUN_NOWAIT);
     }
-    receive(w);
+    receive();
 }
 
-static void wire_close(struct wire *w)
+static void close_peer(void)
 {
-    if (!uv_is_closing((uv_handle_t *)&w->stream))
-        uv_close((uv_handle_t *)&w->stream, NULL);
-    (void)uv_run(&w->loop, UV_RUN_DEFAULT);
-    assert_int_equal(uv_loop_close(&w->loop), 0);
-    close(w->peer);
-    buf_fini(&w->received);
+    close(w.peer);
+    w.peer = -1;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    http_output_fini(&w.output);
+    if (!uv_is_closing((uv_handle_t *)&w.stream))
+        uv_close((uv_handle_t *)&w.stream, NULL);
+    (void)uv_run(&w.loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&w.loop), 0);
+    close(w.peer);
+    buf_fini(&w.received);
+    buf_fini(&w.written);
+    return 0;
+}
+
+#define OUTPUT_TEST(name) TEST_CASE_WITH(name, begin, end)
+
+/* All that was written has arrived. */
+static void expect_received(void)
+{
+    receive();
+    check_bytes(buf_span(&w.received), buf_span(&w.written), __FILE__, __LINE__);
 }
 
 static struct blob *blob_of(char c, size_t size)
@@ -79,104 +109,84 @@ static struct blob *blob_of(char c, size_t size)
     return b;
 }
 
-static void add(struct http_output *o, struct buf *pending, const char *head, struct blob *body)
+static void add(const char *head, struct blob *body)
 {
-    buf_append_str(&o->heads, head);
-    http_output_add(o, body);
-    buf_append_str(pending, head);
+    buf_append_str(&w.output.heads, head);
+    http_output_add(&w.output, body);
+    buf_append_str(&w.written, head);
     if (body != NULL)
-        buf_append(pending, body->data, body->len);
+        buf_append(&w.written, body->data, body->len);
 }
 
-static int flush(struct http_output *o, struct wire *w)
+static int flush(void)
 {
-    return http_output_flush(o, (uv_stream_t *)&w->stream, on_done);
+    return http_output_flush(&w.output, (uv_stream_t *)&w.stream, on_done);
 }
 
-TEST_CASE(an_empty_output_writes_nothing)
+OUTPUT_TEST(an_empty_output_writes_nothing)
 {
-    struct wire w;
-    struct http_output o = {0};
-    wire_open(&w, 0);
-    assert_int_equal(flush(&o, &w), 0);
-    receive(&w);
+    assert_int_equal(flush(), 0);
+    receive();
     assert_int_equal(w.received.len, 0);
-    http_output_fini(&o);
-    wire_close(&w);
 }
 
-TEST_CASE(an_output_that_is_taken_at_once_needs_no_write)
+OUTPUT_TEST(an_output_that_is_taken_at_once_needs_no_write)
 {
-    struct wire w;
-    struct http_output o = {0};
-    struct buf pending = BUF_INIT;
     struct blob *body = blob_of('b', 100);
     struct blob *empty = blob_of('-', 0);
-    wire_open(&w, 0);
-    add(&o, &pending, "one\r\n\r\n", body);
-    add(&o, &pending, "two\r\n\r\n", NULL);
-    add(&o, &pending, "three\r\n\r\n", empty);
-    add(&o, &pending, "four\r\n\r\n", body);
+    add("one\r\n\r\n", body);
+    add("two\r\n\r\n", NULL);
+    add("three\r\n\r\n", empty);
+    add("four\r\n\r\n", body);
     assert_int_equal(body->refs, 3);
-    assert_int_equal(flush(&o, &w), 0);
+    assert_int_equal(flush(), 0);
     assert_int_equal(body->refs, 1);
     assert_int_equal(empty->refs, 1);
-    assert_int_equal(o.count, 0);
-    receive(&w);
-    check_bytes(buf_span(&w.received), buf_span(&pending), __FILE__, __LINE__);
+    assert_int_equal(w.output.count, 0);
+    expect_received();
     assert_int_equal(w.done_calls, 0);
     blob_unref(body);
     blob_unref(empty);
-    buf_fini(&pending);
-    http_output_fini(&o);
-    wire_close(&w);
 }
 
-TEST_CASE(an_output_is_full_one_response_before_the_end)
+OUTPUT_TEST(an_output_is_full_one_response_before_the_end)
 {
-    struct http_output o = {0};
     for (int i = 0; i < HTTP_OUTPUT_MAX - 1; i++) {
-        assert_false(http_output_full(&o));
-        http_output_add(&o, NULL);
+        assert_false(http_output_full(&w.output));
+        http_output_add(&w.output, NULL);
     }
-    assert_true(http_output_full(&o));
-    http_output_add(&o, NULL);
-    http_output_fini(&o);
+    assert_true(http_output_full(&w.output));
+    http_output_add(&w.output, NULL);
 }
 
 /* Bodies of many sizes against a tiny buffer, so that the kernel stops inside of heads and of bodies. */
 static void write_cut(size_t size)
 {
-    struct wire w;
-    struct http_output o = {0};
-    struct buf pending = BUF_INIT;
+    (void)end(NULL);
+    (void)begin(NULL);
     struct blob *a = blob_of('a', size);
     struct blob *b = blob_of('b', 3);
-    wire_open(&w, 4096);
-    add(&o, &pending, "first\r\n\r\n", a);
-    add(&o, &pending, "a head that is somewhat longer\r\n\r\n", b);
-    add(&o, &pending, "bodiless\r\n\r\n", NULL);
-    add(&o, &pending, "last\r\n\r\n", a);
-    int result = flush(&o, &w);
-    assert_int_equal(o.count, 0);
-    assert_int_equal(o.heads.len, 0);
+    shrink_send_buffer();
+    add("first\r\n\r\n", a);
+    add("a head that is somewhat longer\r\n\r\n", b);
+    add("bodiless\r\n\r\n", NULL);
+    add("last\r\n\r\n", a);
+    int result = flush();
+    assert_int_equal(w.output.count, 0);
+    assert_int_equal(w.output.heads.len, 0);
     if (result == 1) {
-        buf_append_str(&o.heads, "what is written meanwhile goes into the same memory, and must not show");
-        run_until_done(&w, 1);
+        buf_append_str(&w.output.heads,
+                       "what is written meanwhile goes into the same memory, and must not show");
+        run_until_done(1);
         assert_int_equal(w.done_status, 0);
     }
-    receive(&w);
-    assert_int_equal(a->refs, 1);
     assert_int_equal(b->refs, 1);
-    check_bytes(buf_span(&w.received), buf_span(&pending), __FILE__, __LINE__);
+    expect_received();
     blob_unref(a);
     blob_unref(b);
-    buf_fini(&pending);
-    http_output_fini(&o);
-    wire_close(&w);
 }
 
-TEST_CASE(the_rest_follows_without_a_byte_lost_or_doubled)
+OUTPUT_TEST(the_rest_follows_without_a_byte_lost_or_doubled)
 {
     for (size_t size = 1500; size < 5500; size += 37)
         write_cut(size);
@@ -185,96 +195,66 @@ TEST_CASE(the_rest_follows_without_a_byte_lost_or_doubled)
     write_cut(3000000);
 }
 
-TEST_CASE(writes_are_queued_in_order)
+OUTPUT_TEST(writes_are_queued_in_order)
 {
-    struct wire w;
-    struct http_output o = {0};
-    struct buf pending = BUF_INIT;
     struct blob *big = blob_of('x', 500000);
-    wire_open(&w, 4096);
+    shrink_send_buffer();
     for (int i = 0; i < 3; i++) {
-        add(&o, &pending, i == 0 ? "one\r\n" : i == 1 ? "two\r\n" : "three\r\n", big);
-        assert_int_equal(flush(&o, &w), 1);
+        add(i == 0 ? "one\r\n" : i == 1 ? "two\r\n" : "three\r\n", big);
+        assert_int_equal(flush(), 1);
     }
-    run_until_done(&w, 3);
+    run_until_done(3);
     assert_int_equal(w.done_status, 0);
     assert_int_equal(big->refs, 1);
-    check_bytes(buf_span(&w.received), buf_span(&pending), __FILE__, __LINE__);
+    expect_received();
     blob_unref(big);
-    buf_fini(&pending);
-    http_output_fini(&o);
-    wire_close(&w);
 }
 
-TEST_CASE(as_many_responses_as_fit_are_written_together)
+OUTPUT_TEST(as_many_responses_as_fit_are_written_together)
 {
-    struct wire w;
-    struct http_output o = {0};
-    struct buf pending = BUF_INIT;
     struct blob *body = blob_of('y', 10000);
-    wire_open(&w, 4096);
+    shrink_send_buffer();
     for (int i = 0; i < HTTP_OUTPUT_MAX; i++)
-        add(&o, &pending, "head\r\n\r\n", body);
-    assert_int_equal(flush(&o, &w), 1);
-    run_until_done(&w, 1);
+        add("head\r\n\r\n", body);
+    assert_int_equal(flush(), 1);
+    run_until_done(1);
     assert_int_equal(body->refs, 1);
-    check_bytes(buf_span(&w.received), buf_span(&pending), __FILE__, __LINE__);
+    expect_received();
     blob_unref(body);
-    buf_fini(&pending);
-    http_output_fini(&o);
-    wire_close(&w);
 }
 
-TEST_CASE(a_closed_peer_is_an_error_and_empties_the_output)
+OUTPUT_TEST(a_closed_peer_is_an_error_and_empties_the_output)
 {
-    struct wire w;
-    struct http_output o = {0};
-    struct buf pending = BUF_INIT;
     struct blob *body = blob_of('z', 10);
-    wire_open(&w, 0);
-    close(w.peer);
-    w.peer = -1;
-    add(&o, &pending, "head\r\n\r\n", body);
-    assert_int_equal(flush(&o, &w), -EPIPE);
-    assert_int_equal(o.count, 0);
+    close_peer();
+    add("head\r\n\r\n", body);
+    assert_int_equal(flush(), -EPIPE);
+    assert_int_equal(w.output.count, 0);
     assert_int_equal(body->refs, 1);
     blob_unref(body);
-    buf_fini(&pending);
-    http_output_fini(&o);
-    wire_close(&w);
 }
 
-TEST_CASE(a_peer_that_closes_during_a_write_fails_it)
+OUTPUT_TEST(a_peer_that_closes_during_a_write_fails_it)
 {
-    struct wire w;
-    struct http_output o = {0};
-    struct buf pending = BUF_INIT;
     struct blob *body = blob_of('z', 500000);
-    wire_open(&w, 4096);
-    add(&o, &pending, "head\r\n\r\n", body);
-    assert_int_equal(flush(&o, &w), 1);
-    close(w.peer);
-    w.peer = -1;
+    shrink_send_buffer();
+    add("head\r\n\r\n", body);
+    assert_int_equal(flush(), 1);
+    close_peer();
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
     assert_int_equal(w.done_calls, 1);
     assert_true(w.done_status < 0);
     assert_int_equal(body->refs, 1);
     blob_unref(body);
-    buf_fini(&pending);
-    http_output_fini(&o);
-    wire_close(&w);
 }
 
-TEST_CASE(closing_the_stream_cancels_its_writes)
+OUTPUT_TEST(closing_the_stream_cancels_its_writes)
 {
-    struct wire w;
-    struct http_output o = {0};
-    struct buf pending = BUF_INIT;
     struct blob *body = blob_of('z', 500000);
-    wire_open(&w, 4096);
+    shrink_send_buffer();
     for (int i = 0; i < 2; i++) {
-        add(&o, &pending, "head\r\n\r\n", body);
-        assert_int_equal(flush(&o, &w), 1);
+        add("head\r\n\r\n", body);
+        assert_int_equal(flush(), 1);
     }
     uv_close((uv_handle_t *)&w.stream, NULL);
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
@@ -282,25 +262,19 @@ TEST_CASE(closing_the_stream_cancels_its_writes)
     assert_int_equal(w.done_status, UV_ECANCELED);
     assert_int_equal(body->refs, 1);
     blob_unref(body);
-    buf_fini(&pending);
-    http_output_fini(&o);
-    wire_close(&w);
 }
 
-TEST_CASE(clearing_drops_all_references)
+OUTPUT_TEST(clearing_drops_all_references)
 {
-    struct http_output o = {0};
-    struct buf pending = BUF_INIT;
     struct blob *body = blob_of('z', 10);
-    add(&o, &pending, "head", body);
-    add(&o, &pending, "head", body);
-    http_output_clear(&o);
+    add("head", body);
+    add("head", body);
+    http_output_clear(&w.output);
     assert_int_equal(body->refs, 1);
-    assert_int_equal(o.count, 0);
-    assert_int_equal(o.heads.len, 0);
-    add(&o, &pending, "head", body);
-    http_output_fini(&o); /* as does ending it */
+    assert_int_equal(w.output.count, 0);
+    assert_int_equal(w.output.heads.len, 0);
+    add("head", body);
+    http_output_fini(&w.output); /* as does ending it */
     assert_int_equal(body->refs, 1);
     blob_unref(body);
-    buf_fini(&pending);
 }

@@ -16,14 +16,13 @@ static void append_times(struct buf *b, const char *text, size_t times)
 
 static void expect(struct buf *input, const struct feed_limits *limits, int status)
 {
-    struct feed f = {0};
+    SCOPED_FEED(f);
     feed_every_way(&f, limits, buf_span(input));
     assert_int_equal(f.progress, status == 200 ? HTTP_COMPLETE : HTTP_REJECTED);
     if (status == 200)
         assert_int_equal(f.used, input->len);
     else
         assert_int_equal(f.parser.status, status);
-    feed_fini(&f);
     buf_fini(input);
 }
 
@@ -60,8 +59,8 @@ TEST_CASE(a_target_beyond_the_limit_is_414)
 
 TEST_CASE(an_endless_target_is_414_at_the_limit)
 {
-    struct feed f = {0};
-    struct buf b = BUF_INIT;
+    SCOPED_FEED(f);
+    SCOPED_BUF(b);
     buf_append_str(&b, "HEAD /");
     append_times(&b, "x", HEAD_MAX - b.len);
     feed_every_way(&f, &LIMITS, buf_span(&b));
@@ -71,19 +70,16 @@ TEST_CASE(an_endless_target_is_414_at_the_limit)
     assert_int_equal(f.progress, HTTP_REJECTED);
     assert_int_equal(f.parser.status, 414);
     assert_int_equal(f.parser.request.method, METHOD_HEAD);
-    feed_fini(&f);
-    buf_fini(&b);
 }
 
 TEST_CASE(empty_lines_before_a_request_do_not_count)
 {
-    struct feed f = {0};
+    SCOPED_FEED(f);
     struct buf b = BUF_INIT;
     append_times(&b, "\r\n", HEAD_MAX);
     feed_whole(&f, &LIMITS, buf_span(&b));
     assert_int_equal(f.progress, HTTP_NEED_MORE);
     assert_int_equal(f.parser.state.head_len, 0);
-    feed_fini(&f);
     buf_append_str(&b, GET "\r\n");
     expect(&b, &LIMITS, 200);
 }
@@ -175,11 +171,10 @@ TEST_CASE(chunk_sizes_extensions_and_trailers_are_bounded)
 
 TEST_CASE(endless_chunks_and_trailers_are_413)
 {
-    static const char *const floods[] = {"1;extension\r\nx\r\n", "1\r\nx\r\n", "0000000000000000"};
-    for (size_t i = 0; i < TEST_COUNT(floods); i++) {
+    EACH_TEXT (text, "1;extension\r\nx\r\n", "1\r\nx\r\n", "0000000000000000") {
         struct buf b = BUF_INIT;
         buf_append_str(&b, CHUNKED);
-        append_times(&b, floods[i], HEAD_MAX);
+        append_times(&b, text, HEAD_MAX);
         expect(&b, &LIMITS, 413);
     }
     struct buf b = BUF_INIT;
@@ -190,8 +185,8 @@ TEST_CASE(endless_chunks_and_trailers_are_413)
 
 TEST_CASE(repeated_fields_take_no_more_memory_than_the_head)
 {
-    struct feed f = {0};
-    struct buf b = BUF_INIT;
+    SCOPED_FEED(f);
+    SCOPED_BUF(b);
     buf_append_str(&b, GET "If-None-Match: \"");
     append_times(&b, "x", FEED_LIMITS.head_max / 2);
     buf_append_str(&b, "\"\r\nX-Api-Key: k\r\n");
@@ -201,6 +196,4 @@ TEST_CASE(repeated_fields_take_no_more_memory_than_the_head)
     feed_whole(&f, &FEED_LIMITS, buf_span(&b));
     assert_int_equal(f.progress, HTTP_COMPLETE);
     assert_true(f.parser.text.cap <= 4 * FEED_LIMITS.head_max);
-    feed_fini(&f);
-    buf_fini(&b);
 }

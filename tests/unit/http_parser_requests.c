@@ -16,17 +16,15 @@ TEST_CASE(only_the_path_is_decoded)
 {
     static const struct {
         const char *target, *path, *query;
-    } rows[] = {
-        {"/", "/", NULL},
-        {"/a/b?c=%41&d", "/a/b", "c=%41&d"},
-        {"/%41%2fb?", "/A/b", ""},
-        {"/a%3Fb?c?d", "/a?b", "c?d"},
-        {"http://other:80/a%20b?c", "/a b", "c"},
-        {"HTTPS://other", "/", NULL},
-        {"http://other?c", "/", "c"},
-        {"/+;@:!$&'()*,=~_-.", "/+;@:!$&'()*,=~_-.", NULL},
-    };
-    struct feed f = {0};
+    } rows[] = {{"/", "/", NULL},
+                {"/a/b?c=%41&d", "/a/b", "c=%41&d"},
+                {"/%41%2fb?", "/A/b", ""},
+                {"/a%3Fb?c?d", "/a?b", "c?d"},
+                {"http://other:80/a%20b?c", "/a b", "c"},
+                {"HTTPS://other", "/", NULL},
+                {"http://other?c", "/", "c"},
+                {"/+;@:!$&'()*,=~_-.", "/+;@:!$&'()*,=~_-.", NULL}};
+    SCOPED_FEED(f);
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         char text[128];
         (void)snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", rows[i].target);
@@ -34,7 +32,6 @@ TEST_CASE(only_the_path_is_decoded)
         assert_span(r->path, rows[i].path);
         assert_span(r->query, rows[i].query);
     }
-    feed_fini(&f);
 }
 
 TEST_CASE(methods_are_recognized)
@@ -42,37 +39,32 @@ TEST_CASE(methods_are_recognized)
     static const struct {
         const char *request;
         enum http_method method;
-    } rows[] = {
-        {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_GET},
-        {"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_HEAD},
-        {"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OPTIONS},
-        {"POST / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER},
-        {"DELETE / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER},
-        {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER},
-    };
-    struct feed f = {0};
+    } rows[] = {{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_GET},
+                {"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_HEAD},
+                {"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OPTIONS},
+                {"POST / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER},
+                {"DELETE / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER},
+                {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER}};
+    SCOPED_FEED(f);
     for (size_t i = 0; i < TEST_COUNT(rows); i++)
         assert_int_equal(read_request(&f, rows[i].request)->method, rows[i].method);
-    feed_fini(&f);
 }
 
 TEST_CASE(a_rejected_request_has_its_method)
 {
-    static const char *const heads[] = {"HEAD /a\x01 HTTP/1.1\r\n", "HEAD / HTTP/3.0\r\n",
-                                        "HEAD / HTTP/1.1\r\n\r\n", "HEAD / HTTP/1.1\r\nHost : a\r\n",
-                                        "HEAD / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999\r\n\r\n"};
-    struct feed f = {0};
-    for (size_t i = 0; i < TEST_COUNT(heads); i++) {
-        feed_every_way(&f, &FEED_LIMITS, span_of(heads[i]));
+    SCOPED_FEED(f);
+    EACH_TEXT (text, "HEAD /a\x01 HTTP/1.1\r\n", "HEAD / HTTP/3.0\r\n", "HEAD / HTTP/1.1\r\n\r\n",
+               "HEAD / HTTP/1.1\r\nHost : a\r\n",
+               "HEAD / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999\r\n\r\n") {
+        feed_every_way(&f, &FEED_LIMITS, span_of(text));
         assert_int_equal(f.progress, HTTP_REJECTED);
         assert_int_equal(f.parser.request.method, METHOD_HEAD);
     }
-    feed_fini(&f);
 }
 
 TEST_CASE(field_names_ignore_case_and_values_are_trimmed)
 {
-    struct feed f = {0};
+    SCOPED_FEED(f);
     const struct http_request *r =
         read_request(&f, "GET / HTTP/1.1\r\nhOST:a:80\r\nx-API-key: \t key \t \r\nIF-NONE-MATCH:\"x\"\r\n"
                          "Origin: https://o\r\nAccess-Control-Request-Method: GET\r\ntraceparent: 00-1\r\n"
@@ -85,14 +77,13 @@ TEST_CASE(field_names_ignore_case_and_values_are_trimmed)
     assert_span(r->field[FEED_FIELD_TRACEPARENT], "00-1");
     assert_span(r->field[FEED_FIELD_REQUEST_ID], "");
     assert_span(r->field[HTTP_FIELD_EXPECT], NULL);
-    feed_fini(&f);
 }
 
 TEST_CASE(field_names_are_compared_in_every_byte)
 {
     static const char tokens[] =
         "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    struct feed f = {0};
+    SCOPED_FEED(f);
     for (size_t at = 0; at < sizeof "x-api-key" - 1; at++) {
         for (size_t i = 0; i < sizeof tokens - 1; i++) {
             char text[] = GET "x-api-key: k\r\n\r\n";
@@ -104,13 +95,12 @@ TEST_CASE(field_names_are_compared_in_every_byte)
             assert_span(r->field[FEED_FIELD_KEY], same ? "k" : NULL);
         }
     }
-    feed_fini(&f);
 }
 
 TEST_CASE(fields_with_longer_names_are_dropped)
 {
-    struct feed f = {0};
-    struct buf b = BUF_INIT;
+    SCOPED_FEED(f);
+    SCOPED_BUF(b);
     for (size_t n = 25; n < 80; n++) {
         buf_clear(&b);
         buf_append_str(&b, GET "access-control-request-method");
@@ -121,19 +111,16 @@ TEST_CASE(fields_with_longer_names_are_dropped)
         assert_span(r->field[FEED_FIELD_REQUEST_METHOD], n <= 29 ? "GET" : NULL);
         assert_span(r->field[FEED_FIELD_KEY], "k");
     }
-    buf_fini(&b);
-    feed_fini(&f);
 }
 
 TEST_CASE(the_first_of_repeated_fields_counts_even_when_empty)
 {
-    struct feed f = {0};
+    SCOPED_FEED(f);
     const struct http_request *r = read_request(&f, GET "Origin: one\r\nOrigin: two\r\n\r\n");
     assert_span(r->field[FEED_FIELD_ORIGIN], "one");
     r = read_request(&f, GET "Origin:\r\nOrigin: two\r\nX-Request-Id: id\r\n\r\n");
     assert_span(r->field[FEED_FIELD_ORIGIN], "");
     assert_span(r->field[FEED_FIELD_REQUEST_ID], "id");
-    feed_fini(&f);
 }
 
 TEST_CASE(a_field_may_be_repeated_with_the_same_value)
@@ -141,38 +128,30 @@ TEST_CASE(a_field_may_be_repeated_with_the_same_value)
     static const char *const heads[] = {
         GET "X-Api-Key: one\r\nX-Api-Key: one\r\n\r\n",
         GET "X-Api-Key:one \r\nOrigin: o\r\nx-api-key: \t one\t\r\n\r\n",
-        GET "X-Api-Key: one\r\nX-Api-Key: one\r\nX-Api-Key: one\r\nX: y\r\nOrigin: o\r\n\r\n",
-    };
-    struct feed f = {0};
+        GET "X-Api-Key: one\r\nX-Api-Key: one\r\nX-Api-Key: one\r\nX: y\r\nOrigin: o\r\n\r\n"};
+    SCOPED_FEED(f);
     for (size_t i = 0; i < TEST_COUNT(heads); i++) {
         const struct http_request *r = read_request(&f, heads[i]);
         assert_span(r->field[FEED_FIELD_KEY], "one");
         assert_span(r->field[FEED_FIELD_ORIGIN], i == 0 ? NULL : "o");
     }
     assert_span(read_request(&f, GET "X-Api-Key:\r\nX-Api-Key:\r\n\r\n")->field[FEED_FIELD_KEY], "");
-    feed_fini(&f);
 }
 
 TEST_CASE(a_field_repeated_with_another_value_is_rejected)
 {
-    static const char *const heads[] = {
-        GET "X-Api-Key: one\r\nX-Api-Key: two\r\n\r\n",
-        GET "X-Api-Key: one\r\nX-Api-Key: on\r\n\r\n",
-        GET "X-Api-Key: one\r\nX-Api-Key: ones\r\n\r\n",
-        GET "X-Api-Key: one\r\nX-Api-Key: One\r\n\r\n",
-        GET "X-Api-Key: one\r\nX-Api-Key:\r\n\r\n",
-        GET "X-Api-Key:\r\nX-Api-Key: one\r\n\r\n",
-        GET "X-Api-Key: one\r\nX-Api-Key: two\r\nX-Api-Key: one\r\nX: y\r\n\r\n",
-        GET "X-Api-Key: one\r\nOrigin: o\r\nX-Api-Key: two\r\nOrigin: o\r\n\r\n",
-        GET "X-Api-Key: one\r\nX-Api-Key: one\r\nX-Api-Key: two\r\n\r\n",
-    };
-    struct feed f = {0};
-    for (size_t i = 0; i < TEST_COUNT(heads); i++) {
-        feed_every_way(&f, &FEED_LIMITS, span_of(heads[i]));
+    SCOPED_FEED(f);
+    EACH_TEXT (text, GET "X-Api-Key: one\r\nX-Api-Key: two\r\n\r\n",
+               GET "X-Api-Key: one\r\nX-Api-Key: on\r\n\r\n", GET "X-Api-Key: one\r\nX-Api-Key: ones\r\n\r\n",
+               GET "X-Api-Key: one\r\nX-Api-Key: One\r\n\r\n", GET "X-Api-Key: one\r\nX-Api-Key:\r\n\r\n",
+               GET "X-Api-Key:\r\nX-Api-Key: one\r\n\r\n",
+               GET "X-Api-Key: one\r\nX-Api-Key: two\r\nX-Api-Key: one\r\nX: y\r\n\r\n",
+               GET "X-Api-Key: one\r\nOrigin: o\r\nX-Api-Key: two\r\nOrigin: o\r\n\r\n",
+               GET "X-Api-Key: one\r\nX-Api-Key: one\r\nX-Api-Key: two\r\n\r\n") {
+        feed_every_way(&f, &FEED_LIMITS, span_of(text));
         assert_int_equal(f.progress, HTTP_REJECTED);
         assert_int_equal(f.parser.status, 400);
     }
-    feed_fini(&f);
 }
 
 TEST_CASE(x_forwarded_for_is_kept_where_it_is_wanted)
@@ -180,7 +159,7 @@ TEST_CASE(x_forwarded_for_is_kept_where_it_is_wanted)
     static const struct feed_limits unwanted = {16384, 65536, false};
     static const char head[] = GET "X-Forwarded-For: a\r\nIf-None-Match: \"b\"\r\nx-forwarded-for: c, d\r\n"
                                    "If-None-Match: \"e\"\r\nX-Forwarded-For:\r\n\r\n";
-    struct feed f = {0};
+    SCOPED_FEED(f);
     const struct http_request *r = read_request(&f, head);
     assert_span(r->field[HTTP_FIELD_FORWARDED_FOR], "a, c, d,");
     assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"b\", \"e\"");
@@ -188,32 +167,27 @@ TEST_CASE(x_forwarded_for_is_kept_where_it_is_wanted)
     assert_int_equal(f.progress, HTTP_COMPLETE);
     assert_span(r->field[HTTP_FIELD_FORWARDED_FOR], NULL);
     assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"b\", \"e\"");
-    feed_fini(&f);
 }
 
 /* A long list that is continued behind each other field: nothing is copied again. */
 TEST_CASE(field_values_are_kept_once_in_any_order)
 {
-    static const char *const fields[] = {
-        "Origin: o",      "X-Api-Key: k",    "X-Api-Key: k",       "Expect: e",
-        "Traceparent: t", "X-Request-Id: i", "X-Forwarded-For: f", "Access-Control-Request-Method: m"};
-    struct feed f = {0};
-    struct buf head = BUF_INIT;
+    SCOPED_FEED(f);
+    SCOPED_BUF(head);
     buf_append_str(&head, GET "If-None-Match: ");
     while (head.len < FEED_LIMITS.head_max - 500)
         buf_append_str(&head, "\"\",");
-    for (size_t i = 0; i < TEST_COUNT(fields); i++)
-        buf_printf(&head, "\r\n%s\r\nIf-None-Match: \"\"", fields[i]);
+    EACH_TEXT (text, "Origin: o", "X-Api-Key: k", "X-Api-Key: k", "Expect: e", "Traceparent: t",
+               "X-Request-Id: i", "X-Forwarded-For: f", "Access-Control-Request-Method: m")
+        buf_printf(&head, "\r\n%s\r\nIf-None-Match: \"\"", text);
     feed_whole(&f, &FEED_LIMITS, buf_span(&head));
     assert_int_equal(f.progress, HTTP_NEED_MORE);
     assert_true(http_parser_capacity(&f.parser) <= 2 * FEED_LIMITS.head_max);
-    feed_fini(&f);
-    buf_fini(&head);
 }
 
 TEST_CASE(lists_are_joined_across_fields)
 {
-    struct feed f = {0};
+    SCOPED_FEED(f);
     const struct http_request *r =
         read_request(&f, GET "If-None-Match: \"a\"\r\nIf-None-Match: \"b\"\r\n\r\n");
     assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"a\", \"b\"");
@@ -225,14 +199,13 @@ TEST_CASE(lists_are_joined_across_fields)
     assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"a\", \"b\", W/\"c\"");
     assert_span(r->field[FEED_FIELD_KEY], "k");
     assert_span(r->field[FEED_FIELD_ORIGIN], "o");
-    feed_fini(&f);
 }
 
 /* Values of every length around the sizes to which the text buffer grows. */
 TEST_CASE(joining_lists_survives_a_growing_buffer)
 {
     struct feed f = {0};
-    struct buf b = BUF_INIT;
+    SCOPED_BUF(b);
     for (size_t n = 60; n < 140; n++) {
         char tag[160];
         memset(tag, 'x', n);
@@ -247,20 +220,18 @@ TEST_CASE(joining_lists_survives_a_growing_buffer)
         assert_span(f.parser.request.field[HTTP_FIELD_IF_NONE_MATCH], buf_c_str(&b));
         assert_span(f.parser.request.field[FEED_FIELD_KEY], tag);
     }
-    buf_fini(&b);
     feed_fini(&f);
 }
 
 TEST_CASE(trailers_are_dropped)
 {
-    struct feed f = {0};
+    SCOPED_FEED(f);
     const struct http_request *r = read_request(
         &f, "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nIf-None-Match: \"a\"\r\n\r\n"
             "1\r\nx\r\n0\r\nHost: b\r\nX-Api-Key: k\r\nIf-None-Match: \"b\"\r\n\r\n");
     assert_span(r->field[HTTP_FIELD_HOST], "a");
     assert_span(r->field[FEED_FIELD_KEY], NULL);
     assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"a\"");
-    feed_fini(&f);
 }
 
 TEST_CASE(persistence_follows_version_and_connection)
@@ -268,53 +239,45 @@ TEST_CASE(persistence_follows_version_and_connection)
     static const struct {
         const char *request;
         bool keep_alive;
-    } rows[] = {
-        {GET "\r\n", true},
-        {GET "Connection: close\r\n\r\n", false},
-        {GET "Connection: CLOSE\r\n\r\n", false},
-        {GET "Connection: keep-alive, close\r\n\r\n", false},
-        {GET "Connection: keep-alive\r\nConnection: close\r\n\r\n", false},
-        {GET "Connection: x-close\r\n\r\n", true},
-        {GET "Connection: keep-alive\r\n\r\n", true},
-        {"GET / HTTP/1.0\r\n\r\n", false},
-        {"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", true},
-        {"GET / HTTP/1.0\r\nConnection: close\r\n\r\n", false},
-        {"GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", false},
-        {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", false},
-    };
-    struct feed f = {0};
+    } rows[] = {{GET "\r\n", true},
+                {GET "Connection: close\r\n\r\n", false},
+                {GET "Connection: CLOSE\r\n\r\n", false},
+                {GET "Connection: keep-alive, close\r\n\r\n", false},
+                {GET "Connection: keep-alive\r\nConnection: close\r\n\r\n", false},
+                {GET "Connection: x-close\r\n\r\n", true},
+                {GET "Connection: keep-alive\r\n\r\n", true},
+                {"GET / HTTP/1.0\r\n\r\n", false},
+                {"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", true},
+                {"GET / HTTP/1.0\r\nConnection: close\r\n\r\n", false},
+                {"GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", false},
+                {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", false}};
+    SCOPED_FEED(f);
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         const struct http_request *r = read_request(&f, rows[i].request);
         if (r->keep_alive != rows[i].keep_alive)
             fail_msg("keep_alive is %d after\n%s", r->keep_alive, rows[i].request);
     }
-    feed_fini(&f);
 }
 
 TEST_CASE(an_offered_upgrade_is_ignored)
 {
-    static const char *const rows[] = {
-        GET "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
+    SCOPED_FEED(f);
+    EACH_TEXT (
+        text, GET "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
         GET "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 3\r\n\r\nabc",
-        GET "Connection: Upgrade\r\nUpgrade: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    };
-    struct feed f = {0};
-    for (size_t i = 0; i < TEST_COUNT(rows); i++)
-        assert_true(read_request(&f, rows[i])->keep_alive);
-    feed_fini(&f);
+        GET "Connection: Upgrade\r\nUpgrade: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+        assert_true(read_request(&f, text)->keep_alive);
 }
 
 TEST_CASE(input_behind_a_request_is_left)
 {
     static const char *const requests[] = {
-        GET "\r\n",
-        "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nGET /",
+        GET "\r\n", "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nGET /",
         "POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nT: u\r\n\r\n",
-        "\r\nHEAD /d HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
-    };
-    struct feed f = {0};
-    struct buf all = BUF_INIT;
+        "\r\nHEAD /d HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"};
+    SCOPED_FEED(f);
+    SCOPED_BUF(all);
     for (size_t i = 0; i < TEST_COUNT(requests); i++)
         buf_append_str(&all, requests[i]);
     struct span rest = buf_span(&all);
@@ -325,16 +288,13 @@ TEST_CASE(input_behind_a_request_is_left)
         rest = span_skip(rest, f.used);
     }
     assert_int_equal(rest.len, 0);
-    buf_fini(&all);
-    feed_fini(&f);
 }
 
 static bool wants_continue_after(const char *text)
 {
-    struct feed f = {0};
+    SCOPED_FEED(f);
     feed_whole(&f, &FEED_LIMITS, span_of(text));
     bool wants = http_parser_wants_continue(&f.parser);
-    feed_fini(&f);
     return wants;
 }
 
@@ -343,13 +303,13 @@ TEST_CASE(expect_100_continue_counts_once_the_head_is_complete)
 #define POST "POST / HTTP/1.1\r\nHost: a\r\nExpect: "
     assert_true(wants_continue_after(POST "100-continue\r\nContent-Length: 3\r\n\r\n"));
     assert_true(wants_continue_after(POST "100-Continue\r\nTransfer-Encoding: chunked\r\n\r\n"));
-    assert_false(wants_continue_after(POST "100-continue\r\nContent-Length: 3\r\n\r"));
-    assert_false(wants_continue_after(POST "100-continue\r\nContent-Length: 3\r\n\r\na"));
-    assert_false(wants_continue_after(POST "100-continue\r\nTransfer-Encoding: chunked\r\n\r\n3"));
-    assert_false(wants_continue_after(POST "100-continue\r\nContent-Length: 3\r\n\r\nabc"));
-    assert_false(wants_continue_after(POST "100-continue\r\nContent-Length: 0\r\n\r\n"));
-    assert_false(wants_continue_after(POST "100-continue\r\n\r\n"));
-    assert_false(wants_continue_after(POST "200-ok\r\nContent-Length: 3\r\n\r\n"));
+    EACH_TEXT (text, POST "100-continue\r\nContent-Length: 3\r\n\r",
+               POST "100-continue\r\nContent-Length: 3\r\n\r\na",
+               POST "100-continue\r\nTransfer-Encoding: chunked\r\n\r\n3",
+               POST "100-continue\r\nContent-Length: 3\r\n\r\nabc",
+               POST "100-continue\r\nContent-Length: 0\r\n\r\n", POST "100-continue\r\n\r\n",
+               POST "200-ok\r\nContent-Length: 3\r\n\r\n")
+        assert_false(wants_continue_after(text));
     assert_false(wants_continue_after("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n"));
     assert_false(
         wants_continue_after("POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"));
@@ -357,7 +317,7 @@ TEST_CASE(expect_100_continue_counts_once_the_head_is_complete)
 
 TEST_CASE(a_reused_parser_has_nothing_of_the_previous_request)
 {
-    struct feed f = {0};
+    SCOPED_FEED(f);
     feed_whole(&f, &FEED_LIMITS, SPAN("HEAD /x?y HTTP/1.0\r\nHost: b\r\nX-Api-Key: k\r\nExpect: e\r\nOri"));
     const struct http_request *r = read_request(&f, GET "\r\n");
     assert_int_equal(r->method, METHOD_GET);
@@ -367,7 +327,6 @@ TEST_CASE(a_reused_parser_has_nothing_of_the_previous_request)
     assert_span(r->field[FEED_FIELD_KEY], NULL);
     assert_span(r->field[HTTP_FIELD_EXPECT], NULL);
     assert_span(r->field[HTTP_FIELD_HOST], "a");
-    feed_fini(&f);
 }
 
 TEST_CASE(the_host_is_validated_in_each_request)
@@ -383,22 +342,20 @@ TEST_CASE(the_host_is_validated_in_each_request)
                 {"a.exampl/", false},
                 {"", false},
                 {"a.example:80/", false}};
-    struct feed f = {0};
-    struct buf b = BUF_INIT;
+    SCOPED_FEED(f);
+    SCOPED_BUF(b);
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         buf_clear(&b);
         buf_printf(&b, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", rows[i].host);
         feed_whole(&f, &FEED_LIMITS, buf_span(&b));
         assert_int_equal(f.progress, rows[i].valid ? HTTP_COMPLETE : HTTP_REJECTED);
     }
-    buf_fini(&b);
-    feed_fini(&f);
 }
 
 TEST_CASE(a_host_may_have_any_length)
 {
-    struct feed f = {0};
-    struct buf b = BUF_INIT;
+    SCOPED_FEED(f);
+    SCOPED_BUF(b);
     for (size_t n = HTTP_HOST_MAX - 2; n < HTTP_HOST_MAX + 2; n++) {
         for (int again = 0; again < 2; again++) {
             buf_clear(&b);
@@ -406,6 +363,4 @@ TEST_CASE(a_host_may_have_any_length)
             assert_int_equal(read_request(&f, buf_c_str(&b))->field[HTTP_FIELD_HOST].len, n);
         }
     }
-    buf_fini(&b);
-    feed_fini(&f);
 }

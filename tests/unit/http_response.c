@@ -16,10 +16,9 @@ static const struct http_head_context CLOSE_1_0 = {{"Sat, 21 Nov 2026 10:00:00 G
 
 static void expect(const struct http_response *r, const struct http_head_context *context, const char *head)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     http_response_write_head(&out, r, context);
     assert_buf(&out, head);
-    buf_fini(&out);
 }
 
 TEST_CASE(a_200_has_type_length_tag_and_added_fields)
@@ -87,7 +86,7 @@ TEST_CASE(connection_is_written_when_the_version_implies_otherwise)
 TEST_CASE(the_maximum_of_fields_is_written)
 {
     struct http_response r = {.status = 204};
-    struct buf pending = BUF_INIT;
+    SCOPED_BUF(pending);
     buf_append_str(&pending, HEAD);
     for (int i = 0; i < HTTP_RESPONSE_FIELDS_MAX; i++) {
         http_response_add(&r, SPAN("X"), SPAN("y"));
@@ -95,17 +94,15 @@ TEST_CASE(the_maximum_of_fields_is_written)
     }
     buf_append_str(&pending, "\r\n");
     expect(&r, &KEEP, buf_c_str(&pending));
-    buf_fini(&pending);
 }
 
 TEST_CASE(heads_are_appended)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     struct http_response r = {.status = 204};
     http_response_write_head(&out, &r, &KEEP);
     http_response_write_head(&out, &r, &CLOSE);
     assert_buf(&out, HEAD "\r\n" HEAD "Connection: close\r\n\r\n");
-    buf_fini(&out);
 }
 
 TEST_CASE(every_status_that_is_sent_has_its_text)
@@ -179,46 +176,20 @@ static bool listed(struct span list, struct span tag)
 
 TEST_CASE(a_tag_is_found_anywhere_in_a_list)
 {
-    static const char *const lists[] = {
-        "\"abc\"",
-        "W/\"abc\"",
-        "*",
-        " \t* ",
-        " \"abc\" ",
-        "\"x\", \"abc\"",
-        "\"abc\", \"x\"",
-        "\"x\",W/\"abc\"",
-        "\"x\" , \"abc\" ,",
-        ", ,\"abc\"",
-        "W/\"x\",\"\",\"abc\"",
-        "\"a,b\", \"abc\"",
-        "\"abc\", broken",
-        "\"x\\\", \"abc\"",
-    };
-    for (size_t i = 0; i < TEST_COUNT(lists); i++)
-        if (!listed(span_of(lists[i]), TAG))
-            fail_msg("not found in %s", lists[i]);
+    EACH_TEXT (text, "\"abc\"", "W/\"abc\"", "*", " \t* ", " \"abc\" ", "\"x\", \"abc\"", "\"abc\", \"x\"",
+               "\"x\",W/\"abc\"", "\"x\" , \"abc\" ,", ", ,\"abc\"", "W/\"x\",\"\",\"abc\"",
+               "\"a,b\", \"abc\"", "\"abc\", broken", "\"x\\\", \"abc\"")
+        if (!listed(span_of(text), TAG))
+            fail_msg("not found in %s", text);
 }
 
 TEST_CASE(a_tag_that_is_not_listed_is_not_found)
 {
-    static const char *const lists[] = {
-        "",           " ",
-        ",",          "\"abcd\"",
-        "\"ab\"",     "\"ABC\"",
-        "abc",        "w/\"abc\"",
-        "W/ \"abc\"", "W\"abc\"",
-        "\"abc",      "abc\"",
-        "\"",         "W/",
-        "W/\"",       "\"x\", *",
-        "**",         "*, \"abc\"",
-        "x, \"abc\"", "\"x, \"abc\"",
-        "'abc'",      "\"x,\"abc\",y\"",
-        "\"a\", abc",
-    };
-    for (size_t i = 0; i < TEST_COUNT(lists); i++)
-        if (listed(span_of(lists[i]), TAG))
-            fail_msg("found in %s", lists[i]);
+    EACH_TEXT (text, "", " ", ",", "\"abcd\"", "\"ab\"", "\"ABC\"", "abc", "w/\"abc\"", "W/ \"abc\"",
+               "W\"abc\"", "\"abc", "abc\"", "\"", "W/", "W/\"", "\"x\", *", "**", "*, \"abc\"", "x, \"abc\"",
+               "\"x, \"abc\"", "'abc'", "\"x,\"abc\",y\"", "\"a\", abc")
+        if (listed(span_of(text), TAG))
+            fail_msg("found in %s", text);
 }
 
 TEST_CASE(commas_and_spaces_are_part_of_a_tag)

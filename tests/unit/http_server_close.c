@@ -9,14 +9,6 @@
 
 #include "http/connection.h"
 
-static struct test_server t;
-
-static void begin(void)
-{
-    test_server_init(&t);
-    test_server_open(&t);
-}
-
 static int try_connect(int port)
 {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -30,7 +22,7 @@ static int try_connect(int port)
 TEST_CASE(a_server_that_never_listened_ends)
 {
     static struct http_server *s;
-    test_server_init(&t);
+    test_server_init();
     assert_int_equal(uv_loop_init(&t.loop), 0);
     assert_int_equal(http_server_new(&t.loop, &t.options, &s), 0);
     http_server_stop_listening(s); /* nothing to stop */
@@ -40,32 +32,26 @@ TEST_CASE(a_server_that_never_listened_ends)
     assert_int_equal(uv_loop_close(&t.loop), 0);
 }
 
-TEST_CASE(listening_on_an_address_in_use_fails)
+SERVER_TEST(listening_on_an_address_in_use_fails)
 {
     struct addr taken;
     char text[32];
     struct http_server *second = NULL;
-    begin();
     (void)snprintf(text, sizeof text, "127.0.0.1:%d", t.port);
     assert_int_equal(addr_parse(span_of(text), &taken), 0);
     assert_int_equal(http_server_new(&t.loop, &t.options, &second), 0);
     assert_int_equal(http_server_listen(second, &taken), -EADDRINUSE);
     http_server_close(second, test_server_on_closed, &t);
-    TURN_UNTIL(&t, t.closed == 1);
+    TURN_UNTIL(t.closed == 1);
     t.closed = 0;
-    struct client *c = client_open(&t);
-    client_send(c, GET("/now?a"));
-    TURN_UNTIL(&t, client_count(c, "\r\n\r\na") == 1);
-    test_server_close(&t);
+    struct client *c = client_sending(GET("/now?a"));
+    TURN_UNTIL(client_count(c, "\r\n\r\na") == 1);
 }
 
-TEST_CASE(listeners_share_an_address_with_reuse_port)
+SERVER_TEST_WITH(listeners_share_an_address_with_reuse_port, t.options.reuse_port = true)
 {
     struct addr any;
     struct http_server *s[2];
-    test_server_init(&t);
-    t.options.reuse_port = true;
-    test_server_open(&t);
     char text[32];
     (void)snprintf(text, sizeof text, "127.0.0.1:%d", t.port);
     assert_int_equal(addr_parse(span_of(text), &any), 0);
@@ -74,50 +60,36 @@ TEST_CASE(listeners_share_an_address_with_reuse_port)
         assert_int_equal(http_server_listen(s[i], &any), 0);
     }
     for (int i = 0; i < 20; i++) {
-        struct client *c = client_open(&t);
-        client_send(c, GET("/now?a"));
-        TURN_UNTIL(&t, client_count(c, "\r\n\r\na") == 1);
+        struct client *c = client_sending(GET("/now?a"));
+        TURN_UNTIL(client_count(c, "\r\n\r\na") == 1);
         client_close(c);
     }
     for (int i = 0; i < 2; i++)
         http_server_close(s[i], test_server_on_closed, &t);
-    TURN_UNTIL(&t, t.closed == 2);
+    TURN_UNTIL(t.closed == 2);
     t.closed = 0;
-    test_server_close(&t);
 }
 
-TEST_CASE(announce_close_makes_every_response_the_last)
+SERVER_TEST(announce_close_makes_every_response_the_last)
 {
-    begin();
-    struct client *busy = client_open(&t);
-    client_send(busy, GET("/later?a") GET("/now?b"));
-    TURN_UNTIL(&t, t.later_count == 1);
-    struct client *idle = client_open(&t);
-    client_send(idle, GET("/now?c"));
-    TURN_UNTIL(&t, client_count(idle, "\r\n\r\nc") == 1);
+    struct client *busy = client_sending(GET("/later?a") GET("/now?b"));
+    TURN_UNTIL(t.later_count == 1);
+    struct client *idle = client_sending(GET("/now?c"));
+    TURN_UNTIL(client_count(idle, "\r\n\r\nc") == 1);
     assert_int_equal(client_count(idle, "Connection: close"), 0);
     http_server_announce_close(t.server);
-    struct client *late = client_open(&t);
-    client_send(late, GET("/now?d"));
+    struct client *late = client_sending(GET("/now?d"));
     client_send(idle, GET("/now?e"));
-    test_server_answer(&t, 0);
-    TURN_UNTIL(&t, busy->ended && idle->ended && late->ended);
+    test_server_answer(0);
+    TURN_UNTIL(busy->ended && idle->ended && late->ended);
     client_expect_bodies(busy, "a");
     client_expect_bodies(idle, "c e");
     client_expect_bodies(late, "d");
     assert_int_equal(client_count(busy, "Connection: close\r\n"), 1);
     assert_int_equal(client_count(idle, "Connection: close\r\n"), 1);
-    test_server_close(&t);
 }
 
 enum { AGE_MS = 200, TICK_MS = 100 };
-
-static void begin_with_age(uint64_t age_ms)
-{
-    test_server_init(&t);
-    t.options.max_connection_age_ms = age_ms;
-    test_server_open(&t);
-}
 
 /* A connection that the server accepted before `since_ms` has reached its age, and a tick has noticed. */
 static bool has_aged(uint64_t since_ms)
@@ -128,82 +100,71 @@ static bool has_aged(uint64_t since_ms)
 /* A client whose connection has reached its age, and that has had one answer. */
 static struct client *open_old(void)
 {
-    begin_with_age(AGE_MS);
-    struct client *c = client_open(&t);
-    client_send(c, GET("/now?young"));
-    TURN_UNTIL(&t, client_count(c, "\r\n\r\nyoung") == 1);
+    struct client *c = client_sending(GET("/now?young"));
+    TURN_UNTIL(client_count(c, "\r\n\r\nyoung") == 1);
     const uint64_t since_ms = uv_now(&t.loop);
-    TURN_UNTIL(&t, has_aged(since_ms));
+    TURN_UNTIL(has_aged(since_ms));
     return c;
 }
 
-TEST_CASE(an_aged_connection_ends_with_its_next_response)
+SERVER_TEST_WITH(an_aged_connection_ends_with_its_next_response, t.options.max_connection_age_ms = AGE_MS)
 {
     struct client *c = open_old();
     assert_false(c->ended); /* its next request is not lost */
     assert_int_equal(client_count(c, "Connection: close"), 0);
     client_send(c, GET("/now?old"));
-    TURN_UNTIL(&t, c->ended);
-    client_expect_bodies(c, "young old");
+    client_await_end(c, "young old");
     assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
     assert_int_equal(c->error, 0);
     assert_int_equal(t.metrics.connections_max_age_reached_total, 1);
     client_close(c);
-    TURN_UNTIL(&t, t.metrics.connections_open == 0); /* no deadline had to pass */
+    TURN_UNTIL(t.metrics.connections_open == 0); /* no deadline had to pass */
     assert_int_equal(t.metrics.connections_timed_out_total, 0);
-    test_server_close(&t);
 }
 
-TEST_CASE(a_late_response_may_be_the_last)
+SERVER_TEST_WITH(a_late_response_may_be_the_last, t.options.max_connection_age_ms = AGE_MS)
 {
-    begin_with_age(AGE_MS);
-    struct client *c = client_open(&t);
-    client_send(c, GET("/later?a"));
-    TURN_UNTIL(&t, t.later_count == 1);
+    struct client *c = client_sending(GET("/later?a"));
+    TURN_UNTIL(t.later_count == 1);
     const uint64_t since_ms = uv_now(&t.loop);
-    TURN_UNTIL(&t, has_aged(since_ms));
-    test_server_answer(&t, 0);
-    TURN_UNTIL(&t, c->ended);
-    client_expect_bodies(c, "a");
+    TURN_UNTIL(has_aged(since_ms));
+    test_server_answer(0);
+    client_await_end(c, "a");
     assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
-    test_server_close(&t);
 }
 
-TEST_CASE(pipelined_requests_on_an_aged_connection_are_answered_first)
+SERVER_TEST_WITH(pipelined_requests_on_an_aged_connection_are_answered_first,
+                 t.options.max_connection_age_ms = AGE_MS)
 {
     struct client *c = open_old();
     client_send(c, GET("/now?a") GET("/later?b") GET("/now?c") GET("/now?d"));
-    TURN_UNTIL(&t, t.later_count == 1);
-    test_server_answer(&t, 0);
-    TURN_UNTIL(&t, c->ended);
-    client_expect_bodies(c, "young a b c d");
+    TURN_UNTIL(t.later_count == 1);
+    test_server_answer(0);
+    client_await_end(c, "young a b c d");
     assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
-    test_server_close(&t);
 }
 
 /* It has always sent more than was answered, and still does not stay for ever. */
-TEST_CASE(endless_pipelining_doubles_the_age)
+SERVER_TEST_WITH(endless_pipelining_doubles_the_age, t.options.max_connection_age_ms = AGE_MS)
 {
     enum { MANY = 300, GAP_MS = 5 };
     const int64_t opened_ms = wait_now_ms();
     struct client *c = open_old();
-    struct buf requests = BUF_INIT;
+    SCOPED_BUF(requests);
     for (int i = 0; i < MANY; i++)
         buf_append_str(&requests, GET("/later?0"));
     assert_true(requests.len < HTTP_READ_BUFFER); /* all of it is read at once */
     client_send(c, buf_c_str(&requests));
-    buf_fini(&requests);
     int answered = 0;
     for (; !c->ended; answered++) {
-        TURN_UNTIL(&t, c->ended || t.later_count == 1);
-        test_server_turn_for(&t, GAP_MS);
+        TURN_UNTIL(c->ended || t.later_count == 1);
+        test_server_turn_for(GAP_MS);
         if (t.later_count == 1)
-            test_server_answer(&t, 0);
+            test_server_answer(0);
         assert_true(answered < MANY);
     }
     assert_true(wait_now_ms() - opened_ms >= 2 * AGE_MS - AGE_MS / 10);
     assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
-    test_server_close(&t);
 }
 
 TEST_CASE(ages_differ_by_up_to_a_fifth)
@@ -222,26 +183,23 @@ TEST_CASE(ages_differ_by_up_to_a_fifth)
     assert_int_equal(http_connection_age_ms(1, &random), 1);
 }
 
-TEST_CASE(without_a_maximum_age_a_connection_stays)
+SERVER_TEST(without_a_maximum_age_a_connection_stays)
 {
-    begin();
-    struct client *c = client_open(&t);
+    struct client *c = client_open();
     for (int i = 0; i < 3; i++) {
         client_send(c, GET("/now?a"));
-        TURN_UNTIL(&t, client_count(c, "\r\n\r\na") == i + 1);
-        test_server_turn_for(&t, TICK_MS);
+        TURN_UNTIL(client_count(c, "\r\n\r\na") == i + 1);
+        test_server_turn_for(TICK_MS);
     }
     assert_int_equal(client_count(c, "Connection:"), 0);
-    test_server_close(&t);
 }
 
-TEST_CASE(queued_connections_are_served_when_the_listener_closes)
+SERVER_TEST(queued_connections_are_served_when_the_listener_closes)
 {
     enum { COUNT = 150 }; /* more than the loop accepts in one turn */
-    begin();
     struct client *c[COUNT];
     for (int i = 0; i < COUNT; i++) {
-        c[i] = client_open(&t); /* connected by the kernel; the loop has not turned yet */
+        c[i] = client_open(); /* connected by the kernel; the loop has not turned yet */
         client_send(c[i], GET("/now?a"));
     }
     http_server_announce_close(t.server);
@@ -250,104 +208,87 @@ TEST_CASE(queued_connections_are_served_when_the_listener_closes)
     http_server_finish(t.server, test_server_on_finished, &t);
     assert_int_equal(try_connect(t.port), ECONNREFUSED);
     for (int i = 0; i < COUNT; i++) {
-        TURN_UNTIL(&t, c[i]->ended);
+        TURN_UNTIL(c[i]->ended);
         assert_int_equal(c[i]->error, 0);
         client_expect_bodies(c[i], "a");
         client_close(c[i]);
     }
-    TURN_UNTIL(&t, t.finished == 1);
+    TURN_UNTIL(t.finished == 1);
     assert_int_equal(t.metrics.connections_accepted_total, COUNT);
-    test_server_close(&t);
 }
 
-TEST_CASE(finishing_without_connections_is_complete_at_once)
+SERVER_TEST(finishing_without_connections_is_complete_at_once)
 {
-    begin();
     http_server_stop_listening(t.server);
     http_server_finish(t.server, test_server_on_finished, &t);
-    TURN_UNTIL(&t, t.finished == 1);
-    test_server_turn_for(&t, 20);
+    TURN_UNTIL(t.finished == 1);
+    test_server_turn_for(20);
     assert_int_equal(t.finished, 1);
-    test_server_close(&t);
 }
 
-TEST_CASE(finishing_closes_idle_connections_and_waits_for_the_others)
+SERVER_TEST(finishing_closes_idle_connections_and_waits_for_the_others)
 {
-    begin();
-    struct client *idle = client_open(&t);
-    struct client *busy = client_open(&t);
+    struct client *idle = client_open();
+    struct client *busy = client_open();
     client_send(idle, GET("/now?a"));
-    TURN_UNTIL(&t, client_count(idle, "\r\n\r\na") == 1);
+    TURN_UNTIL(client_count(idle, "\r\n\r\na") == 1);
     client_send(idle, "\r\n"); /* of no request */
     client_send(busy, GET("/later?b"));
-    TURN_UNTIL(&t, t.later_count == 1);
-    http_server_announce_close(t.server);
-    http_server_stop_listening(t.server);
-    http_server_finish(t.server, test_server_on_finished, &t);
-    TURN_UNTIL(&t, idle->ended);
+    TURN_UNTIL(t.later_count == 1);
+    test_server_finish();
+    TURN_UNTIL(idle->ended);
     assert_int_equal(idle->error, 0);
     client_close(idle);
-    test_server_turn_for(&t, 50);
+    test_server_turn_for(50);
     assert_int_equal(t.finished, 0);
     assert_false(busy->ended);
-    test_server_answer(&t, 0);
-    TURN_UNTIL(&t, busy->ended);
-    client_expect_bodies(busy, "b");
+    test_server_answer(0);
+    client_await_end(busy, "b");
     client_close(busy);
-    TURN_UNTIL(&t, t.finished == 1);
+    TURN_UNTIL(t.finished == 1);
     assert_int_equal(t.cancelled, 0);
-    test_server_close(&t);
 }
 
 /* One that has just connected may still speak, and is then served as long as that takes. */
-TEST_CASE(finishing_waits_a_second_for_the_first_byte_of_a_connection)
+SERVER_TEST(finishing_waits_a_second_for_the_first_byte_of_a_connection)
 {
-    begin();
-    struct client *silent = client_open(&t);
-    struct client *late = client_open(&t);
-    TURN_UNTIL(&t, t.metrics.connections_open == 2);
-    http_server_announce_close(t.server);
-    http_server_stop_listening(t.server);
-    http_server_finish(t.server, test_server_on_finished, &t);
+    struct client *silent = client_open();
+    struct client *late = client_open();
+    TURN_UNTIL(t.metrics.connections_open == 2);
+    test_server_finish();
     int64_t began = wait_now_ms();
-    test_server_turn_for(&t, HTTP_GRACE_MS / 2);
+    test_server_turn_for(HTTP_GRACE_MS / 2);
     assert_false(silent->ended);
     client_send(late, "GET /now?a HTTP/1.1\r\n");
-    TURN_UNTIL(&t, silent->ended);
+    TURN_UNTIL(silent->ended);
     assert_true(wait_now_ms() - began >= HTTP_GRACE_MS - 50);
     assert_int_equal(silent->error, 0);
     assert_false(late->ended);
     client_send(late, "Host: a\r\n\r\n");
-    TURN_UNTIL(&t, late->ended);
-    client_expect_bodies(late, "a");
+    client_await_end(late, "a");
     client_close(late);
     client_close(silent);
-    TURN_UNTIL(&t, t.finished == 1);
+    TURN_UNTIL(t.finished == 1);
     assert_int_equal(t.metrics.connections_timed_out_total, 0);
-    test_server_close(&t);
 }
 
 /* Its answer was given before the announcement, so it does not say that the connection closes; it does all
  * the same. */
-TEST_CASE(finishing_lets_a_write_complete)
+SERVER_TEST(finishing_lets_a_write_complete)
 {
-    begin();
-    struct client *c = client_open(&t);
+    struct client *c = client_open();
     c->reads = false;
     client_send(c, GET("/big"));
-    TURN_UNTIL(&t, t.handled == 1);
-    test_server_turn_for(&t, 20);
-    http_server_announce_close(t.server);
-    http_server_stop_listening(t.server);
-    http_server_finish(t.server, test_server_on_finished, &t);
+    TURN_UNTIL(t.handled == 1);
+    test_server_turn_for(20);
+    test_server_finish();
     c->reads = true;
-    TURN_UNTIL(&t, c->ended);
+    TURN_UNTIL(c->ended);
     assert_int_equal(c->error, 0);
     assert_true(c->in.len > BIG_SIZE);
     assert_memory_equal(c->in.data + c->in.len - BIG_SIZE, t.big->data, BIG_SIZE);
     client_close(c);
-    TURN_UNTIL(&t, t.finished == 1);
-    test_server_close(&t);
+    TURN_UNTIL(t.finished == 1);
 }
 
 /* Puts connections into every state that lasts. */
@@ -355,7 +296,7 @@ static void open_in_every_state(void)
 {
     struct client *c[7];
     for (int i = 0; i < 7; i++) {
-        c[i] = client_open(&t);
+        c[i] = client_open();
         c[i]->reads = i != 4 && i != 5;
     }
     client_send(c[1], "GET /half");                       /* a request that is being read */
@@ -364,33 +305,25 @@ static void open_in_every_state(void)
     client_send(c[4], GET("/big"));                       /* an answer that is not taken */
     client_send(c[5], GET("/mid") GET("/later?c"));       /* the same, with a request behind it */
     client_send(c[6], "GET /now?d HTTP/1.0\r\n\r\n");     /* lingers */
-    TURN_UNTIL(&t, t.handled == 6 && c[6]->ended);
-    test_server_turn_for(&t, 20);
+    TURN_UNTIL(t.handled == 6 && c[6]->ended);
+    test_server_turn_for(20);
     assert_int_equal(t.later_count, 2);
     assert_int_equal(t.metrics.connections_open, 7);
 }
 
-TEST_CASE(closing_ends_connections_in_every_state_and_cancels_requests_once)
+SERVER_TEST_WITH(closing_ends_connections_in_every_state_and_cancels_requests_once, t.tight = true)
 {
-    test_server_init(&t);
-    t.tight = true;
-    test_server_open(&t);
     open_in_every_state();
-    test_server_close(&t); /* asserts that nothing is left */
+    test_server_close(); /* asserts that nothing is left */
     assert_int_equal(t.cancelled, 2);
     assert_int_equal(t.finished, 0);
 }
 
-TEST_CASE(closing_while_finishing_does_not_call_finished)
+SERVER_TEST_WITH(closing_while_finishing_does_not_call_finished, t.tight = true)
 {
-    test_server_init(&t);
-    t.tight = true;
-    test_server_open(&t);
     open_in_every_state();
-    http_server_announce_close(t.server);
-    http_server_stop_listening(t.server);
-    http_server_finish(t.server, test_server_on_finished, &t);
-    test_server_close(&t);
+    test_server_finish();
+    test_server_close();
     assert_int_equal(t.cancelled, 2);
     assert_int_equal(t.finished, 0);
 }

@@ -5,22 +5,14 @@
 
 #include "http/connection.h"
 
-static struct test_server t;
-
-static void begin(void)
-{
-    test_server_init(&t);
-    test_server_open(&t);
-}
-
 /* Has the server read all of a long pipeline and one request of another client in the same turn of the loop.
  */
 static struct client *pipeline_beside_another(struct client **other)
 {
     enum { REQUESTS = 1000 };
-    struct client *greedy = client_open(&t);
-    *other = client_open(&t);
-    TURN_UNTIL(&t, t.metrics.connections_open == 2);
+    struct client *greedy = client_open();
+    *other = client_open();
+    TURN_UNTIL(t.metrics.connections_open == 2);
     for (int i = 0; i < REQUESTS; i++)
         client_send(greedy, GET("/now?a"));
     client_send(*other, GET("/now?b"));
@@ -28,80 +20,71 @@ static struct client *pipeline_beside_another(struct client **other)
     return greedy;
 }
 
-TEST_CASE(a_long_pipeline_is_served_in_turns)
+SERVER_TEST(a_long_pipeline_is_served_in_turns)
 {
     struct client *other = NULL;
-    begin();
     struct client *greedy = pipeline_beside_another(&other);
     assert_in_range(t.handled, 2, HTTP_OUTPUT_MAX + 1);
     client_receive(other);
     client_expect_bodies(other, "b");
-    TURN_UNTIL(&t, client_count(greedy, "\r\n\r\na") == 1000);
+    TURN_UNTIL(client_count(greedy, "\r\n\r\na") == 1000);
     assert_false(greedy->ended);
-    test_server_close(&t);
 }
 
-TEST_CASE(a_connection_in_the_run_queue_may_be_reset_or_closed)
+SERVER_TEST(a_connection_in_the_run_queue_may_be_reset_or_closed)
 {
     struct client *other = NULL;
-    begin();
     client_reset(pipeline_beside_another(&other));
-    TURN_UNTIL(&t, t.metrics.connections_open == 1);
+    TURN_UNTIL(t.metrics.connections_open == 1);
     client_close(other);
-    TURN_UNTIL(&t, t.metrics.connections_open == 0);
+    TURN_UNTIL(t.metrics.connections_open == 0);
     (void)pipeline_beside_another(&other);
-    test_server_close(&t); /* asserts that nothing is left */
+    /* asserts that nothing is left */
 }
 
 /* Its next request has come; that other clients are served first is not its fault. Their turns take longer
  * than the idle timeout, together. */
-TEST_CASE(a_connection_in_the_run_queue_is_not_idle)
+SERVER_TEST_WITH(a_connection_in_the_run_queue_is_not_idle, t.options.idle_timeout_ms = SLOW_MS + SLOW_MS / 2)
 {
     enum { OTHERS = 3, REQUESTS = 2 * HTTP_OUTPUT_MAX };
     struct client *others[OTHERS];
-    test_server_init(&t);
-    t.options.idle_timeout_ms = SLOW_MS + SLOW_MS / 2;
-    test_server_open(&t);
     for (int i = 0; i < OTHERS; i++)
-        others[i] = client_open(&t);
-    struct client *last = client_open(&t);
-    TURN_UNTIL(&t, t.metrics.connections_open == OTHERS + 1);
+        others[i] = client_open();
+    struct client *last = client_open();
+    TURN_UNTIL(t.metrics.connections_open == OTHERS + 1);
     client_send(last, GET("/now?b"));
-    TURN_UNTIL(&t, client_count(last, "\r\n\r\nb") == 1);
+    TURN_UNTIL(client_count(last, "\r\n\r\nb") == 1);
     for (int i = 0; i < OTHERS; i++)
         for (int n = 0; n < REQUESTS; n++)
             client_send(others[i], n == 0 || n == HTTP_OUTPUT_MAX ? GET("/slow?a") : GET("/now?a"));
     (void)uv_run(&t.loop, UV_RUN_NOWAIT);
     client_send(last, GET("/now?c") GET("/now?d"));
-    TURN_UNTIL(&t, last->ended || client_count(last, "\r\n\r\nd") == 1);
+    TURN_UNTIL(last->ended || client_count(last, "\r\n\r\nd") == 1);
     client_expect_bodies(last, "b c d");
     assert_false(last->ended);
-    TURN_UNTIL(&t, t.handled == 3 + OTHERS * REQUESTS);
-    test_server_close(&t);
+    TURN_UNTIL(t.handled == 3 + OTHERS * REQUESTS);
 }
 
 /* Each has more than one turn's worth of requests with the server. */
 static void open_pipelines(int count)
 {
-    struct buf requests = BUF_INIT;
+    SCOPED_BUF(requests);
     for (int i = 0; i < 4 * HTTP_OUTPUT_MAX; i++)
         buf_append_str(&requests, GET("/now?a"));
     struct client *greedy[CLIENTS_MAX];
     uint64_t open = t.metrics.connections_open + (unsigned)count;
     for (int i = 0; i < count; i++)
-        greedy[i] = client_open(&t);
-    TURN_UNTIL(&t, t.metrics.connections_open == open);
+        greedy[i] = client_open();
+    TURN_UNTIL(t.metrics.connections_open == open);
     for (int i = 0; i < count; i++)
         client_send(greedy[i], buf_c_str(&requests));
-    buf_fini(&requests);
 }
 
-TEST_CASE(a_single_request_does_not_wait_for_many_pipelines)
+SERVER_TEST(a_single_request_does_not_wait_for_many_pipelines)
 {
     enum { PIPELINES = 64 };
-    begin();
-    struct client *other = client_open(&t);
-    TURN_UNTIL(&t, t.metrics.connections_open == 1);
+    struct client *other = client_open();
+    TURN_UNTIL(t.metrics.connections_open == 1);
     open_pipelines(PIPELINES);
     (void)uv_run(&t.loop, UV_RUN_NOWAIT);
     assert_in_range(t.handled, 1, PIPELINES * HTTP_OUTPUT_MAX / 2);
@@ -111,26 +94,23 @@ TEST_CASE(a_single_request_does_not_wait_for_many_pipelines)
     client_receive(other);
     client_expect_bodies(other, "b");
     assert_in_range(t.handled - before, 1, PIPELINES * HTTP_OUTPUT_MAX / 2);
-    TURN_UNTIL(&t, t.handled == 1 + PIPELINES * 4 * HTTP_OUTPUT_MAX);
-    test_server_close(&t);
+    TURN_UNTIL(t.handled == 1 + PIPELINES * 4 * HTTP_OUTPUT_MAX);
 }
 
+enum { READS = 4 };
+
 /* However much of it has come: the content is as long as four reads. */
-TEST_CASE(a_connection_is_read_once_per_turn)
+SERVER_TEST_WITH(a_connection_is_read_once_per_turn,
+                 t.options.body_max = (size_t)(READS + 1) * HTTP_READ_BUFFER)
 {
-    enum { READS = 4 };
-    test_server_init(&t);
-    t.options.body_max = (size_t)(READS + 1) * HTTP_READ_BUFFER;
-    test_server_open(&t);
-    struct client *greedy = client_open(&t);
-    TURN_UNTIL(&t, t.metrics.connections_open == 1);
-    struct buf request = BUF_INIT;
+    struct client *greedy = client_open();
+    TURN_UNTIL(t.metrics.connections_open == 1);
+    SCOPED_BUF(request);
     buf_printf(&request, "POST /now?a HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n",
                READS * HTTP_READ_BUFFER);
     for (int i = 0; i < READS * HTTP_READ_BUFFER; i++)
         buf_append_char(&request, 'x');
     client_send(greedy, buf_c_str(&request));
-    buf_fini(&request);
     for (int turns = 0; turns < READS; turns++) {
         (void)uv_run(&t.loop, UV_RUN_NOWAIT);
         assert_int_equal(t.handled, 0);
@@ -139,7 +119,6 @@ TEST_CASE(a_connection_is_read_once_per_turn)
     assert_int_equal(t.handled, 1);
     client_receive(greedy);
     client_expect_bodies(greedy, "a");
-    test_server_close(&t);
 }
 
 /* Lets the server turn once while so many connections wait to be accepted; returns how many were. */
@@ -147,45 +126,37 @@ static int accepted_in_one_turn(int waiting)
 {
     int before = (int)t.metrics.connections_open;
     for (int i = 0; i < waiting; i++)
-        (void)client_open(&t);
+        (void)client_open();
     (void)uv_run(&t.loop, UV_RUN_NOWAIT);
     return (int)t.metrics.connections_open - before;
 }
 
-TEST_CASE(an_idle_server_accepts_few_connections_per_turn)
+SERVER_TEST(an_idle_server_accepts_few_connections_per_turn)
 {
     enum { NEWCOMERS = 40 };
-    begin();
-    struct client *other = client_open(&t);
-    TURN_UNTIL(&t, t.metrics.connections_open == 1);
+    struct client *other = client_open();
+    TURN_UNTIL(t.metrics.connections_open == 1);
     client_send(other, GET("/now?b"));
     assert_in_range(accepted_in_one_turn(NEWCOMERS), 1, NEWCOMERS / 4);
     client_receive(other);
     client_expect_bodies(other, "b");
-    TURN_UNTIL(&t, t.metrics.connections_open == 1 + NEWCOMERS);
-    test_server_close(&t);
+    TURN_UNTIL(t.metrics.connections_open == 1 + NEWCOMERS);
 }
 
-TEST_CASE(a_busy_server_accepts_more_connections_per_turn)
+SERVER_TEST(a_busy_server_accepts_more_connections_per_turn)
 {
     enum { NEWCOMERS = 40 };
-    begin();
     open_pipelines(8);
-    TURN_UNTIL(&t, t.handled == 8 * 4 * HTTP_OUTPUT_MAX);
+    TURN_UNTIL(t.handled == 8 * 4 * HTTP_OUTPUT_MAX);
     assert_int_equal(accepted_in_one_turn(NEWCOMERS), NEWCOMERS);
-    test_server_close(&t);
 }
 
-TEST_CASE(many_expired_deadlines_do_not_delay_requests)
+SERVER_TEST_WITH(many_expired_deadlines_do_not_delay_requests, t.options.head_timeout_ms = 300)
 {
-    enum { SILENT = 200, SHORT_MS = 300 };
-    test_server_init(&t);
-    t.options.head_timeout_ms = SHORT_MS;
-    test_server_open(&t);
-    struct client *other = client_open(&t);
-    client_send(other, GET("/now?a"));
+    enum { SILENT = 200 };
+    struct client *other = client_sending(GET("/now?a"));
     for (int i = 0; i < SILENT; i++)
-        client_send(client_open(&t), "G");
+        client_send(client_open(), "G");
     while (t.metrics.connections_open < 1 + SILENT || t.rejected == 0)
         (void)uv_run(&t.loop, UV_RUN_ONCE);
     assert_in_range(t.rejected, 1, SILENT / 2);
@@ -194,22 +165,19 @@ TEST_CASE(many_expired_deadlines_do_not_delay_requests)
     client_receive(other);
     client_expect_bodies(other, "a b");
     assert_in_range(t.rejected, 1, SILENT - 1);
-    TURN_UNTIL(&t, t.rejected == SILENT);
-    test_server_close(&t);
+    TURN_UNTIL(t.rejected == SILENT);
 }
 
 /* What is in memory for a client is as much as one write may hold and an answer more. */
-TEST_CASE(large_responses_wait_until_earlier_ones_are_taken)
+SERVER_TEST(large_responses_wait_until_earlier_ones_are_taken)
 {
-    begin();
-    struct client *greedy = client_open(&t);
+    struct client *greedy = client_open();
     greedy->reads = false;
     client_send(greedy, GET("/big") GET("/big") GET("/big"));
-    TURN_UNTIL(&t, t.handled == 1);
-    test_server_turn_for(&t, 50);
+    TURN_UNTIL(t.handled == 1);
+    test_server_turn_for(50);
     assert_int_equal(t.handled, 1);
     greedy->reads = true;
-    TURN_UNTIL(&t, t.handled == 3);
-    TURN_UNTIL(&t, client_count(greedy, "HTTP/1.1 200") == 3);
-    test_server_close(&t);
+    TURN_UNTIL(t.handled == 3);
+    TURN_UNTIL(client_count(greedy, "HTTP/1.1 200") == 3);
 }

@@ -3,18 +3,16 @@
 
 #include "unit/check.h"
 
-static void assert_all(bool valid(struct span), bool expected, const char *const *texts, size_t count)
+static void assert_validity(bool valid(struct span), bool expected, const char *text)
 {
-    for (size_t i = 0; i < count; i++)
-        if (valid(span_of(texts[i])) != expected)
-            fail_msg("\"%s\" is judged wrong", texts[i]);
+    if (valid(span_of(text)) != expected)
+        fail_msg("\"%s\" is judged wrong", text);
 }
 
 TEST_CASE(dates_that_exist_are_valid)
 {
-    static const char *const texts[] = {"2026-11-21", "2026-01-01", "2026-12-31",
-                                        "0000-01-01", "0001-01-01", "9999-12-31"};
-    assert_all(date_valid, true, texts, TEST_COUNT(texts));
+    EACH_TEXT (text, "2026-11-21", "2026-01-01", "2026-12-31", "0000-01-01", "0001-01-01", "9999-12-31")
+        assert_validity(date_valid, true, text);
 }
 
 TEST_CASE(each_month_ends_on_its_last_day)
@@ -31,59 +29,39 @@ TEST_CASE(each_month_ends_on_its_last_day)
 
 TEST_CASE(leap_years_follow_the_gregorian_rule)
 {
-    static const char *const leap[] = {"2024-02-29", "2000-02-29", "2400-02-29", "1600-02-29"};
-    static const char *const common[] = {"2023-02-29", "2025-02-29", "1900-02-29", "2100-02-29",
-                                         "2024-02-30"};
-    assert_all(date_valid, true, leap, TEST_COUNT(leap));
-    assert_all(date_valid, false, common, TEST_COUNT(common));
+    EACH_TEXT (text, "2024-02-29", "2000-02-29", "2400-02-29", "1600-02-29")
+        assert_validity(date_valid, true, text);
+    EACH_TEXT (text, "2023-02-29", "2025-02-29", "1900-02-29", "2100-02-29", "2024-02-30")
+        assert_validity(date_valid, false, text);
 }
 
 TEST_CASE(other_spellings_are_invalid_dates)
 {
-    static const char *const texts[] = {
-        "",           "2026",       "2026-11-2",  "2026-11-211", "2026-1-21",  "26-11-21",
-        "2026/11/21", "2026-11/21", "20261121",   "21-11-2026",  "2026-00-21", "2026-13-21",
-        "2026-11-00", "2026-11-31", "-026-11-21", "+026-11-21",  "2026-+1-21", "2026- 1-21",
-        "2026-11-2x", "x026-11-21", " 2026-11-2", "2026-11-21T", "2026-11-21 "};
-    assert_all(date_valid, false, texts, TEST_COUNT(texts));
+    EACH_TEXT (text, "", "2026", "2026-11-2", "2026-11-211", "2026-1-21", "26-11-21", "2026/11/21",
+               "2026-11/21", "20261121", "21-11-2026", "2026-00-21", "2026-13-21", "2026-11-00", "2026-11-31",
+               "-026-11-21", "+026-11-21", "2026-+1-21", "2026- 1-21", "2026-11-2x", "x026-11-21",
+               " 2026-11-2", "2026-11-21T", "2026-11-21 ")
+        assert_validity(date_valid, false, text);
     assert_false(date_valid(SPAN_ABSENT));
     assert_false(date_valid((struct span){"2026-11-21", 9}));
 }
 
 TEST_CASE(date_times_range_from_midnight_to_the_last_second)
 {
-    static const char *const texts[] = {"2026-11-21T10:06:06", "2026-11-21T00:00:00", "2026-11-21T23:59:59",
-                                        "2024-02-29T12:00:00"};
-    assert_all(datetime_valid, true, texts, TEST_COUNT(texts));
+    EACH_TEXT (text, "2026-11-21T10:06:06", "2026-11-21T00:00:00", "2026-11-21T23:59:59",
+               "2024-02-29T12:00:00")
+        assert_validity(datetime_valid, true, text);
 }
 
 TEST_CASE(other_spellings_are_invalid_date_times)
 {
-    static const char *const texts[] = {
-        "",
-        "2026-11-21",
-        "2026-11-21T10:06",
-        "2026-11-21T10:06:6",
-        "2026-11-21T10:06:066",
-        "2026-11-21T24:00:00",
-        "2026-11-21T10:60:00",
-        "2026-11-21T10:06:60",
-        "2026-11-21T-1:06:06",
-        "2026-11-21T10:-6:06",
-        "2026-11-21 10:06:06",
-        "2026-11-21t10:06:06",
-        "2026-11-21T10.06.06",
-        "2026-11-21T10:06.06",
-        "2026-11-21T100606",
-        "2026-11-21T10:06:06Z",
-        "2026-11-21T10:06:06.000",
-        "2026-11-21T10:06:06+03:00",
-        "2026-02-29T10:06:06",
-        "2026-11-31T10:06:06",
-        "2026-11-21Tab:cd:ef",
-        "0x26-11-21T10:06:06",
-    };
-    assert_all(datetime_valid, false, texts, TEST_COUNT(texts));
+    EACH_TEXT (text, "", "2026-11-21", "2026-11-21T10:06", "2026-11-21T10:06:6", "2026-11-21T10:06:066",
+               "2026-11-21T24:00:00", "2026-11-21T10:60:00", "2026-11-21T10:06:60", "2026-11-21T-1:06:06",
+               "2026-11-21T10:-6:06", "2026-11-21 10:06:06", "2026-11-21t10:06:06", "2026-11-21T10.06.06",
+               "2026-11-21T10:06.06", "2026-11-21T100606", "2026-11-21T10:06:06Z", "2026-11-21T10:06:06.000",
+               "2026-11-21T10:06:06+03:00", "2026-02-29T10:06:06", "2026-11-31T10:06:06",
+               "2026-11-21Tab:cd:ef", "0x26-11-21T10:06:06")
+        assert_validity(datetime_valid, false, text);
     assert_false(datetime_valid(SPAN_ABSENT));
 }
 

@@ -9,20 +9,18 @@ TEST_CASE(last_page_follows_the_count)
     static const struct {
         int64_t entries;
         int64_t last;
-    } cases[] = {
-        {INT64_MIN, 1},
-        {-1, 1},
-        {0, 1},
-        {1, 1},
-        {99, 1},
-        {100, 1},
-        {101, 2},
-        {200, 2},
-        {201, 3},
-        {INT64_MAX, INT64_C(92233720368547759)},
-        {INT64_MAX - 7, INT64_C(92233720368547758)},
-        {INT64_MAX - 6, INT64_C(92233720368547759)},
-    };
+    } cases[] = {{INT64_MIN, 1},
+                 {-1, 1},
+                 {0, 1},
+                 {1, 1},
+                 {99, 1},
+                 {100, 1},
+                 {101, 2},
+                 {200, 2},
+                 {201, 3},
+                 {INT64_MAX, INT64_C(92233720368547759)},
+                 {INT64_MAX - 7, INT64_C(92233720368547758)},
+                 {INT64_MAX - 6, INT64_C(92233720368547759)}};
     for (size_t i = 0; i < TEST_COUNT(cases); i++)
         assert_int_equal(page_last(cases[i].entries), cases[i].last);
 }
@@ -63,23 +61,21 @@ TEST_CASE(last_page_and_first_rank_agree)
 
 TEST_CASE(card_is_wrapped_in_the_envelope)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     document_begin_card(&out);
     buf_append_str(&out, "{\"title\":\"x\"}");
     document_end_card(&out);
     assert_buf(&out, "{\"success\":true,\"data\":{\"title\":\"x\"}}");
-    buf_fini(&out);
 }
 
 static void assert_page(const char *items, const struct page_info *info, const char *expected)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     document_begin_page(&out);
     buf_append_str(&out, items);
     document_end_page(&out, info);
     assert_buf(&out, expected);
     json_assert_same(buf_c_str(&out), expected); /* it parses */
-    buf_fini(&out);
 }
 
 TEST_CASE(page_carries_its_pagination)
@@ -110,11 +106,10 @@ TEST_CASE(error_has_the_envelope)
 TEST_CASE(text_of_an_error_is_escaped)
 {
     struct blob *b = document_error("a \"quoted\"\n\xFF text");
-    struct buf text = BUF_INIT;
+    SCOPED_BUF(text);
     assert_non_null(b);
     buf_append(&text, b->data, b->len);
     json_assert_error(buf_c_str(&text));
     json_assert_at(buf_c_str(&text), "error", "\"a \\\"quoted\\\"\\n\xEF\xBF\xBD text\"");
-    buf_fini(&text);
     blob_unref(b);
 }

@@ -7,20 +7,18 @@
 
 static void assert_history(const char *stored, const char *expected)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     assert_int_equal(history_write(&out, span_of(stored)), 0);
     assert_buf(&out, expected);
-    buf_fini(&out);
 }
 
 static void assert_invalid(struct span stored)
 {
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     buf_append_str(&out, "before");
     if (history_write(&out, stored) != -EINVAL)
         fail_msg("accepted: %.*s", (int)stored.len, stored.data);
     assert_buf(&out, "before");
-    buf_fini(&out);
 }
 
 /* Appends `"2026-<month>-<day>":<count>` with a comma before it when it is not the first. */
@@ -46,10 +44,12 @@ TEST_CASE(days_are_written_without_spaces_in_order)
 
 TEST_CASE(counts_keep_the_full_range)
 {
-    assert_history("{\"2026-11-21\":9223372036854775807}", "{\"2026-11-21\":9223372036854775807}");
-    assert_history("{\"2026-11-21\":-9223372036854775808}", "{\"2026-11-21\":-9223372036854775808}");
-    assert_history("{\"2026-11-21\":0,\"2026-11-22\":-1}", "{\"2026-11-21\":0,\"2026-11-22\":-1}");
-    assert_history("{\"2026-11-21\":9007199254740993}", "{\"2026-11-21\":9007199254740993}");
+    EACH_PAIR (text, expected,
+               {"{\"2026-11-21\":9223372036854775807}", "{\"2026-11-21\":9223372036854775807}"},
+               {"{\"2026-11-21\":-9223372036854775808}", "{\"2026-11-21\":-9223372036854775808}"},
+               {"{\"2026-11-21\":0,\"2026-11-22\":-1}", "{\"2026-11-21\":0,\"2026-11-22\":-1}"},
+               {"{\"2026-11-21\":9007199254740993}", "{\"2026-11-21\":9007199254740993}"})
+        assert_history(text, expected);
 }
 
 TEST_CASE(counts_beyond_the_range_are_invalid)
@@ -62,8 +62,8 @@ TEST_CASE(counts_beyond_the_range_are_invalid)
 
 TEST_CASE(oldest_of_eleven_days_is_dropped)
 {
-    struct buf ten = BUF_INIT;
-    struct buf eleven = BUF_INIT;
+    SCOPED_BUF(ten);
+    SCOPED_BUF(eleven);
     buf_append_char(&ten, '{');
     buf_append_char(&eleven, '{');
     add_day(&eleven, 10, 31, 99);
@@ -75,14 +75,12 @@ TEST_CASE(oldest_of_eleven_days_is_dropped)
     buf_append_char(&eleven, '}');
     assert_history(buf_c_str(&ten), buf_c_str(&ten));
     assert_history(buf_c_str(&eleven), buf_c_str(&ten));
-    buf_fini(&ten);
-    buf_fini(&eleven);
 }
 
 TEST_CASE(latest_ten_are_found_in_any_order)
 {
     enum { DAYS = 30 };
-    struct buf expected = BUF_INIT;
+    SCOPED_BUF(expected);
     buf_append_char(&expected, '{');
     for (int day = DAYS - HISTORY_DAYS_MAX + 1; day <= DAYS; day++)
         add_day(&expected, 11, day, day);
@@ -90,7 +88,7 @@ TEST_CASE(latest_ten_are_found_in_any_order)
     uint64_t seed = 11;
     for (int round = 0; round < 500; round++) {
         int order[DAYS] = {0};
-        struct buf stored = BUF_INIT;
+        SCOPED_BUF(stored);
         buf_append_char(&stored, '{');
         for (int i = 0; i < DAYS; i++) { /* a shuffle, inside out */
             uint32_t j = check_random(&seed) % (uint32_t)(i + 1);
@@ -101,15 +99,13 @@ TEST_CASE(latest_ten_are_found_in_any_order)
             add_day(&stored, 11, order[i], order[i]);
         buf_append_char(&stored, '}');
         assert_history(buf_c_str(&stored), buf_c_str(&expected));
-        buf_fini(&stored);
     }
-    buf_fini(&expected);
 }
 
 TEST_CASE(ascending_and_descending_texts_give_the_same)
 {
-    struct buf down = BUF_INIT;
-    struct buf expected = BUF_INIT;
+    SCOPED_BUF(down);
+    SCOPED_BUF(expected);
     buf_append_char(&down, '{');
     buf_append_char(&expected, '{');
     for (int day = 28; day >= 1; day--)
@@ -119,8 +115,6 @@ TEST_CASE(ascending_and_descending_texts_give_the_same)
     buf_append_char(&down, '}');
     buf_append_char(&expected, '}');
     assert_history(buf_c_str(&down), buf_c_str(&expected));
-    buf_fini(&down);
-    buf_fini(&expected);
 }
 
 TEST_CASE(day_named_twice_counts_with_its_last_value)
@@ -128,8 +122,8 @@ TEST_CASE(day_named_twice_counts_with_its_last_value)
     assert_history("{\"2026-11-21\":1,\"2026-11-21\":2}", "{\"2026-11-21\":2}");
     assert_history("{\"2026-11-21\":1,\"2026-11-20\":7,\"2026-11-21\":2}",
                    "{\"2026-11-20\":7,\"2026-11-21\":2}");
-    struct buf stored = BUF_INIT;
-    struct buf expected = BUF_INIT;
+    SCOPED_BUF(stored);
+    SCOPED_BUF(expected);
     buf_append_char(&stored, '{');
     buf_append_char(&expected, '{');
     for (int day = 1; day <= 10; day++) {
@@ -141,13 +135,11 @@ TEST_CASE(day_named_twice_counts_with_its_last_value)
     buf_append_char(&stored, '}');
     buf_append_char(&expected, '}');
     assert_history(buf_c_str(&stored), buf_c_str(&expected));
-    buf_fini(&stored);
-    buf_fini(&expected);
 }
 
 TEST_CASE(text_of_any_length_is_parsed)
 {
-    struct buf stored = BUF_INIT;
+    SCOPED_BUF(stored);
     buf_append_char(&stored, '{');
     for (int year = 1000; year < 9000; year++) { /* far beyond what fits on the stack */
         if (stored.len > 1)
@@ -159,23 +151,19 @@ TEST_CASE(text_of_any_length_is_parsed)
                    "{\"8990-01-01\":8990,\"8991-01-01\":8991,\"8992-01-01\":8992,\"8993-01-01\":8993,"
                    "\"8994-01-01\":8994,\"8995-01-01\":8995,\"8996-01-01\":8996,\"8997-01-01\":8997,"
                    "\"8998-01-01\":8998,\"8999-01-01\":8999}");
-    buf_fini(&stored);
 }
 
 /* What begins with a space is parsed as JSON. What does not may be copied: that must make no difference. */
 static void compare_with_parsed(struct span stored)
 {
-    struct buf spaced = BUF_INIT;
-    struct buf parsed = BUF_INIT;
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(spaced);
+    SCOPED_BUF(parsed);
+    SCOPED_BUF(out);
     buf_append_char(&spaced, ' ');
     buf_append_span(&spaced, stored);
     int expected = history_write(&parsed, buf_span(&spaced));
     if (history_write(&out, stored) != expected || !span_equal(buf_span(&out), buf_span(&parsed)))
         fail_msg("%.*s gives %.*s", (int)stored.len, stored.data, (int)out.len, out.len > 0 ? out.data : "");
-    buf_fini(&spaced);
-    buf_fini(&parsed);
-    buf_fini(&out);
 }
 
 TEST_CASE(canonical_text_is_checked_too)
@@ -184,8 +172,8 @@ TEST_CASE(canonical_text_is_checked_too)
     uint64_t seed = 5;
     int readable = 0;
     for (int round = 0; round < 60000; round++) {
-        struct buf stored = BUF_INIT;
-        struct buf out = BUF_INIT;
+        SCOPED_BUF(stored);
+        SCOPED_BUF(out);
         int first = 1 + (int)(check_random(&seed) % 9);
         int last = first + (int)(check_random(&seed) % 14);
         buf_append_char(&stored, '{');
@@ -199,31 +187,27 @@ TEST_CASE(canonical_text_is_checked_too)
             stored.len = check_random(&seed) % stored.len;
         compare_with_parsed(buf_span(&stored));
         readable += history_write(&out, buf_span(&stored)) == 0;
-        buf_fini(&stored);
-        buf_fini(&out);
     }
     assert_in_range(readable, 10000, 50000);
 }
 
 TEST_CASE(lengths_around_the_arena_size_are_read)
 {
-    struct buf stored = BUF_INIT;
+    SCOPED_BUF(stored);
     for (int spaces = 0; spaces < 9000; spaces += 7) {
         buf_clear(&stored);
         buf_printf(&stored, "{\"2026-11-21\":1%*s}", spaces, "");
         assert_history(buf_c_str(&stored), "{\"2026-11-21\":1}");
     }
     for (int days = 1; days < 400; days++) {
-        struct buf out = BUF_INIT;
+        SCOPED_BUF(out);
         buf_clear(&stored);
         for (int i = 0; i < days; i++)
             buf_printf(&stored, "%s\"%d-01-01\":%d", i == 0 ? "{ " : ",", 2000 + i, i);
         buf_append_char(&stored, '}');
         compare_with_parsed(buf_span(&stored));
         assert_int_equal(history_write(&out, buf_span(&stored)), 0);
-        buf_fini(&out);
     }
-    buf_fini(&stored);
 }
 
 TEST_CASE(escaped_names_are_names)
@@ -233,11 +217,9 @@ TEST_CASE(escaped_names_are_names)
 
 TEST_CASE(other_json_types_are_invalid)
 {
-    static const char *const texts[] = {
-        "",  " ", "null", "[]",       "12",    "\"2026-11-21\"", "true", "[[\"2026-11-21\",1]]",
-        "{", "}", "{]",   "not json", "\"{}\""};
-    for (size_t i = 0; i < TEST_COUNT(texts); i++)
-        assert_invalid(span_of(texts[i]));
+    EACH_TEXT (text, "", " ", "null", "[]", "12", "\"2026-11-21\"", "true", "[[\"2026-11-21\",1]]", "{", "}",
+               "{]", "not json", "\"{}\"")
+        assert_invalid(span_of(text));
     assert_invalid(SPAN_ABSENT);
 }
 
@@ -256,43 +238,37 @@ TEST_CASE(broken_objects_are_invalid)
 
 TEST_CASE(values_must_be_integers)
 {
-    static const char *const values[] = {"1.0",  "1.5", "1e3", "\"1\"", "null",
-                                         "true", "{}",  "[]",  "[1]",   "{\"2026-11-20\":1}"};
-    for (size_t i = 0; i < TEST_COUNT(values); i++) {
-        struct buf stored = BUF_INIT;
-        buf_printf(&stored, "{\"2026-11-20\":7,\"2026-11-21\":%s}", values[i]);
+    EACH_TEXT (text, "1.0", "1.5", "1e3", "\"1\"", "null", "true", "{}", "[]", "[1]", "{\"2026-11-20\":1}") {
+        SCOPED_BUF(stored);
+        buf_printf(&stored, "{\"2026-11-20\":7,\"2026-11-21\":%s}", text);
         assert_invalid(buf_span(&stored));
-        buf_fini(&stored);
     }
 }
 
 TEST_CASE(names_must_be_dates)
 {
-    static const char *const names[] = {"",           "2026-11-31", "2026-02-29",  "2026-11-21T00:00:00",
-                                        "21.11.2026", "today",      "2026-11-21 ", "2026-11-2"};
-    for (size_t i = 0; i < TEST_COUNT(names); i++) {
-        struct buf stored = BUF_INIT;
-        buf_printf(&stored, "{\"2026-11-20\":7,\"%s\":1}", names[i]);
+    EACH_TEXT (text, "", "2026-11-31", "2026-02-29", "2026-11-21T00:00:00", "21.11.2026", "today",
+               "2026-11-21 ", "2026-11-2") {
+        SCOPED_BUF(stored);
+        buf_printf(&stored, "{\"2026-11-20\":7,\"%s\":1}", text);
         assert_invalid(buf_span(&stored));
-        buf_fini(&stored);
     }
 }
 
 /* The parser moves what it has read so far when there is more than it thought: that takes room as well. */
 TEST_CASE(nesting_around_the_arena_size_is_invalid)
 {
-    struct buf stored = BUF_INIT;
+    SCOPED_BUF(stored);
     for (int depth = 1; depth < 1500; depth++) {
         buf_append_char(&stored, '[');
         assert_invalid(buf_span(&stored));
     }
-    buf_fini(&stored);
 }
 
 TEST_CASE(deep_nesting_is_invalid_and_harmless)
 {
     enum { DEPTH = 100000 };
-    struct buf stored = BUF_INIT;
+    SCOPED_BUF(stored);
     for (int i = 0; i < DEPTH; i++)
         buf_append_str(&stored, "{\"2026-11-21\":");
     assert_invalid(buf_span(&stored));
@@ -300,5 +276,4 @@ TEST_CASE(deep_nesting_is_invalid_and_harmless)
     for (int i = 0; i < DEPTH; i++)
         buf_append_char(&stored, '}');
     assert_invalid(buf_span(&stored));
-    buf_fini(&stored);
 }

@@ -16,7 +16,7 @@ static struct keyspace with_prefix(const char *prefix)
 TEST_CASE(keys_follow_the_schema)
 {
     struct keyspace k = with_prefix("channels:");
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     assert_span(keyspace_prefix(&k), "channels:");
     keyspace_card(&k, &out, 42);
     assert_buf(&out, "channels:card:42");
@@ -35,29 +35,26 @@ TEST_CASE(keys_follow_the_schema)
     buf_clear(&out);
     keyspace_loader(&k, &out);
     assert_buf(&out, "channels:loader");
-    buf_fini(&out);
 }
 
 TEST_CASE(identifiers_keep_the_full_range)
 {
     struct keyspace k = with_prefix("p");
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     keyspace_card(&k, &out, INT64_MIN);
     assert_buf(&out, "pcard:-9223372036854775808");
     buf_clear(&out);
     keyspace_card(&k, &out, INT64_MAX);
     assert_buf(&out, "pcard:9223372036854775807");
-    buf_fini(&out);
 }
 
 TEST_CASE(key_is_appended_to_the_buffer)
 {
     struct keyspace k = with_prefix("p:");
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     keyspace_index(&k, &out);
     keyspace_api_keys(&k, &out);
     assert_buf(&out, "p:indexp:api_keys");
-    buf_fini(&out);
 }
 
 TEST_CASE(prefix_has_1_to_64_characters)
@@ -110,27 +107,23 @@ TEST_CASE(link_key_leads_back_to_its_link)
 TEST_CASE(patterns_find_all_keys_of_their_kind)
 {
     struct keyspace k = with_prefix("channels:");
-    struct buf out = BUF_INIT;
+    SCOPED_BUF(out);
     keyspace_card_pattern(&k, &out);
     assert_buf(&out, "channels:card:*");
     buf_clear(&out);
     keyspace_link_pattern(&k, &out);
     assert_buf(&out, "channels:link:*");
-    buf_fini(&out);
 }
 
 TEST_CASE(prefix_is_escaped_in_patterns)
 {
-    static const char *const prefixes[] = {"*", "?", "[a-z]", "[^a]", "\\", "a*b?c[d]e^f\\g"};
-    for (size_t i = 0; i < TEST_COUNT(prefixes); i++) {
-        struct keyspace k = with_prefix(prefixes[i]);
-        struct buf pattern = BUF_INIT;
-        struct buf key = BUF_INIT;
+    EACH_TEXT (text, "*", "?", "[a-z]", "[^a]", "\\", "a*b?c[d]e^f\\g") {
+        struct keyspace k = with_prefix(text);
+        SCOPED_BUF(pattern);
+        SCOPED_BUF(key);
         keyspace_card_pattern(&k, &pattern);
         keyspace_card(&k, &key, 1);
         assert_int_equal(fnmatch(buf_c_str(&pattern), buf_c_str(&key), 0), 0);
         assert_int_equal(fnmatch(buf_c_str(&pattern), "acard:1", 0), FNM_NOMATCH);
-        buf_fini(&pattern);
-        buf_fini(&key);
     }
 }
