@@ -560,20 +560,20 @@ static int send_heartbeat(struct redis_connection *c)
     return err != 0 ? err : queue_words(c, 1, (const char *[]){"PING"}, on_pong);
 }
 
-/* How long the oldest command has waited for its reply, or for more data of it. */
+/* How long the oldest command has waited for its reply, or for more of it or of a push before it. */
 static uint64_t waited_ms(const struct redis_connection *c, const struct redis_socket_progress *progress)
 {
     const struct pending_command *oldest = pending_oldest(&c->pending);
     if (oldest == NULL)
         return 0;
-    uint64_t since_ns = progress->reply_ns > oldest->sent_ns ? progress->reply_ns : oldest->sent_ns;
+    uint64_t since_ns = progress->progress_ns > oldest->sent_ns ? progress->progress_ns : oldest->sent_ns;
     return (clock_now_ns() - since_ns) / 1000000;
 }
 
-/* A large reply may take longer than the timeout while data arrives, up to a number of heartbeats. */
+/* A large reply or push may take longer than the limit while it makes progress, but not for ever. */
 static bool reply_takes_too_long(struct redis_connection *c, const struct redis_socket_progress *progress)
 {
-    if (pending_oldest(&c->pending) == NULL || !progress->in_reply)
+    if (pending_oldest(&c->pending) == NULL || !(progress->in_reply || progress->in_push))
         return false;
     return ++c->reply_heartbeats > REDIS_CONNECTION_REPLY_HEARTBEATS_MAX;
 }
@@ -597,7 +597,10 @@ static void heartbeat(struct redis_connection *c)
         return;
     }
     if (reply_takes_too_long(c, &progress)) {
-        fail_reply(c);
+        if (progress.in_push)
+            redis_connection_fail(c, "a push did not end in time");
+        else
+            fail_reply(c);
         return;
     }
     if (send_heartbeat(c) != 0) {

@@ -238,6 +238,7 @@ static bool begin_bulk(struct resp_parser *p, int type, int64_t len)
 
 static bool begin_push(struct resp_parser *p, int64_t elements)
 {
+    p->pushes++;
     p->kind_known = false;
     p->kind_len = 0;
     p->items_left = (uint64_t)elements;
@@ -423,6 +424,11 @@ bool resp_in_reply(const struct resp_parser *p)
     if (p->mode != RESP_BUILDING)
         return p->mode == RESP_SKIPPING;
     return p->depth > 0 || p->bulk != NULL || (p->line.len > 0 && p->line.data[0] != '>');
+}
+
+uint64_t resp_in_push(const struct resp_parser *p)
+{
+    return p->mode == RESP_PUSHING ? p->pushes : 0;
 }
 
 void resp_init(struct resp_parser *p)

@@ -65,6 +65,7 @@ struct resp_parser {
     } level[RESP_DEPTH_MAX]; /* arrays that are being built, the outermost first */
     uint64_t items_left;     /* of a reply that is skipped, or of a push; an array is one and adds its own */
 
+    uint64_t pushes; /* that have begun */
     bool kind_known; /* the first element of the push has been parsed */
     size_t kind_len;
     char kind[RESP_KIND_MAX];
@@ -88,6 +89,9 @@ struct span resp_push_kind(const struct resp_parser *p);
 
 /* True between the first and the last byte of a reply, not of a push. */
 bool resp_in_reply(const struct resp_parser *p);
+
+/* The number of the push whose elements are arriving, from 1 on; 0 when there is none. */
+uint64_t resp_in_push(const struct resp_parser *p);
 
 /* The error reply in place of an oversize reply, or of such an element of a push. */
 extern const redisReply resp_oversize;

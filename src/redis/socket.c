@@ -35,7 +35,7 @@ struct redis_socket {
     bool closing;
     bool unread;      /* see redis_socket_progress, as the next but one */
     uint64_t read_ns; /* when something was last read, by the monotonic clock */
-    uint64_t reply_ns;
+    uint64_t progress_ns;
     char input[READ_MAX];
 };
 
@@ -94,12 +94,15 @@ static bool finish_connecting(struct redis_socket *s)
 /* Delivers all that is complete in what was read. False when the socket was closed or failed meanwhile. */
 static bool deliver(struct redis_socket *s, struct span input)
 {
+    uint64_t push = resp_in_push(&s->parser);
     if (resp_in_reply(&s->parser))
-        s->reply_ns = s->read_ns;
+        s->progress_ns = s->read_ns;
     for (;;) {
         const redisReply *reply = NULL;
         switch (resp_parse(&s->parser, &input, &reply)) {
         case RESP_INCOMPLETE:
+            if (push != 0 && resp_in_push(&s->parser) == push)
+                s->progress_ns = s->read_ns;
             return true;
         case RESP_REPLY:
             s->events.on_reply(s->events.arg, reply, s->read_ns);
@@ -305,6 +308,8 @@ void redis_socket_close(struct redis_socket *s)
 
 struct redis_socket_progress redis_socket_progress(const struct redis_socket *s)
 {
-    return (struct redis_socket_progress){
-        .reply_ns = s->reply_ns, .in_reply = resp_in_reply(&s->parser), .unread = s->unread};
+    return (struct redis_socket_progress){.progress_ns = s->progress_ns,
+                                          .in_reply = resp_in_reply(&s->parser),
+                                          .in_push = resp_in_push(&s->parser) != 0,
+                                          .unread = s->unread};
 }

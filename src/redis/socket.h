@@ -53,9 +53,14 @@ int redis_socket_send(struct redis_socket *s, struct span command) __attribute__
 void redis_socket_flush(struct redis_socket *s);
 
 struct redis_socket_progress {
-    uint64_t reply_ns; /* when more was last read of a reply that had begun before, by the monotonic clock */
-    bool in_reply;     /* a reply has begun and not ended */
-    bool unread;       /* the kernel may hold more than the last turn has read */
+    /*
+     * When more was last read of a reply that had begun before, or of a push that neither began nor ended in
+     * that read: nothing behind it can arrive meanwhile. By the monotonic clock.
+     */
+    uint64_t progress_ns;
+    bool in_reply; /* a reply has begun and not ended */
+    bool in_push;  /* the same of a push */
+    bool unread;   /* the kernel may hold more than the last turn has read */
 };
 
 struct redis_socket_progress redis_socket_progress(const struct redis_socket *s);

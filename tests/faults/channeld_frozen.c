@@ -90,7 +90,7 @@ TEST_CASE_WITH(redis_replies_are_used_after_a_stop_beyond_the_request_timeout, N
 {
     struct fanout fanout;
     long long id = 0;
-    char *spare = testbed_spare_path(&id);
+    AUTOFREE char *spare = testbed_spare_path(&id);
     struct testbed *bed = begin(state, "CHANNELD_REQUEST_TIMEOUT=1s", &fanout);
     redis_pause(&bed->fixture.redis);
     fanout_send(&fanout, spare);
@@ -101,7 +101,6 @@ TEST_CASE_WITH(redis_replies_are_used_after_a_stop_beyond_the_request_timeout, N
     testbed_thaw(bed);
     fanout_expect(&fanout, 200, catalogue_version_card(id, 1));
     fanout_close(&fanout);
-    free(spare);
 }
 
 struct short_stop {
@@ -113,12 +112,10 @@ struct short_stop {
 static bool all_serve_the_version(void *arg)
 {
     struct short_stop *stop = arg;
-    char *now = catalogue_version_card(1, stop->version);
-    char *before = catalogue_version_card(1, stop->version - 1);
+    AUTOFREE char *now = catalogue_version_card(1, stop->version);
+    AUTOFREE char *before = catalogue_version_card(1, stop->version - 1);
     fanout_send(&stop->fanout, card);
     int current = fanout_count(&stop->fanout, now, before);
-    free(before);
-    free(now);
     return current == FANOUT_SIZE;
 }
 
@@ -131,9 +128,8 @@ TEST_CASE_WITH(short_stops_leave_nothing_outdated_behind, testbed_setup, testbed
     fanout_ask(&stop.fanout, card, 200, catalogue_version_card(1, 1));
     for (int round = 0; round < ROUNDS; round++) {
         testbed_freeze(bed);
-        char *title = text_printf("v%d of 1", ++stop.version);
+        AUTOFREE char *title = text_printf("v%d of 1", ++stop.version);
         redis_do(&bed->fixture.redis, "HSET channels:card:1 title %s", title);
-        free(title);
         testbed_sleep(SHORT_STOP_MS * (round % 3));
         testbed_thaw(bed);
         assert_true(wait_until(all_serve_the_version, &stop, WAIT_DEADLINE_MS));

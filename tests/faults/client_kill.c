@@ -13,22 +13,18 @@ static int kill_each(struct testbed *bed, const char *key, const char *command)
 {
     int killed = 0;
     char *rest = NULL;
-    char *list = redis_text(&bed->fixture.redis, "CLIENT LIST");
+    AUTOFREE char *list = redis_text(&bed->fixture.redis, "CLIENT LIST");
     for (char *line = strtok_r(list, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         char value[64] = "";
-        char *pattern = text_printf(" %s=", key);
-        char *spaced = text_printf(" %s", line);
-        const char *at = strstr(spaced, pattern);
+        AUTOFREE char *pattern = text_printf(" %s=", key);
+        const char *at = strstr(text_temp(" %s", line), pattern);
         if (at != NULL && strstr(line, " name=channeld-") != NULL) {
             at += strlen(pattern);
             memcpy(value, at, strcspn(at, " ") % sizeof value);
             redis_do(&bed->fixture.redis, command, value);
             killed++;
         }
-        free(spaced);
-        free(pattern);
     }
-    free(list);
     return killed;
 }
 

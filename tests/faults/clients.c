@@ -57,9 +57,8 @@ static struct query next_query(struct client *client)
     struct query q = {0};
     unsigned n = client->turn++ % TARGETS;
     if (client->kind == CLIENTS_UNCACHED) {
-        char *path = testbed_spare_path(&q.id);
+        AUTOFREE char *path = testbed_spare_path(&q.id);
         q.target = text_printf("/api/%s", path);
-        free(path);
     } else if (n < TARGETS_BY_ID) {
         q.id = n + 1;
         q.target = text_printf("/api/channel/by-id/%lld/", q.id);
@@ -78,10 +77,9 @@ static bool is_right(const struct query *q, const char *body, int oldest, int ne
 {
     bool right = false;
     for (int version = oldest; version <= newest && !right; version++) {
-        char *expected =
+        AUTOFREE char *expected =
             q->page > 0 ? catalogue_version_page(q->page, version) : catalogue_version_card(q->id, version);
         right = strcmp(body, expected) == 0;
-        free(expected);
     }
     return right;
 }
@@ -159,13 +157,12 @@ static void *run_client(void *arg)
     struct client *client = arg;
     struct clients *clients = client->clients;
     while (!atomic_load(&clients->stopping)) {
-        struct http_conn conn;
+        AUTO(http_close) struct http_conn conn;
         int error = http_open(&conn, clients->bed->fixture.server.port);
         while (error == 0 && !atomic_load(&clients->stopping)) {
             error = send_query(client, &conn);
             (void)wait_holds(is_going_on, clients, PAUSE_MS);
         }
-        http_close(&conn);
     }
     return NULL;
 }

@@ -29,19 +29,14 @@ static bool permitted;
 /* In place: the file is mounted, not its name. */
 static void point_name_at(const char *address)
 {
-    char *hosts = text_printf("%s/hosts", dir.path);
-    char *text = text_printf("127.0.0.1 localhost\n%s " NAME "\n", address);
-    assert_true(text_write_file(hosts, text));
-    free(text);
-    free(hosts);
+    AUTOFREE char *hosts = text_printf("%s/hosts", dir.path);
+    assert_true(text_write_file(hosts, text_temp("127.0.0.1 localhost\n%s " NAME "\n", address)));
 }
 
 static bool mount_over(const char *path, const char *text)
 {
-    char *file = text_printf("%s%s", dir.path, strrchr(path, '/'));
-    bool mounted = text_write_file(file, text) && mount(file, path, NULL, MS_BIND, NULL) == 0;
-    free(file);
-    return mounted;
+    AUTOFREE char *file = text_printf("%s%s", dir.path, strrchr(path, '/'));
+    return text_write_file(file, text) && mount(file, path, NULL, MS_BIND, NULL) == 0;
 }
 
 /* Receives queries and leaves them unanswered. */
@@ -104,14 +99,12 @@ static void drop_queries(void)
 static void expect_drain_during_a_lookup(const char *url)
 {
     static const char *const env[] = {"CHANNELD_DRAIN_TIMEOUT=1s", NULL};
-    struct fixture f;
+    AUTO(fixture_fini) struct fixture f;
     drop_queries();
     fixture_serve(&f, url, env, SERVER_WAIT_LISTENING);
     assert_true(wait_until(is_queried, NULL, WAIT_DEADLINE_MS));
-    char *log = fixture_stop_server(&f);
+    AUTOFREE char *log = fixture_stop_server(&f);
     assert_non_null(strstr(log, "channeld stopped"));
-    free(log);
-    fixture_fini(&f);
 }
 
 /* A look-up takes minutes then. */
@@ -134,9 +127,7 @@ static void move_to(struct redis *redis, const char *from, const char *to)
 static void fill(struct redis *redis, const char *title)
 {
     catalogue_issue_key(redis, FIXTURE_KEY);
-    char *card = text_printf("{\"max_channel_id\":1,\"title\":\"%s\"}", title);
-    catalogue_put(redis, card, 1);
-    free(card);
+    catalogue_put(redis, text_temp("{\"max_channel_id\":1,\"title\":\"%s\"}", title), 1);
 }
 
 /* The name is looked up for every attempt. */
@@ -144,14 +135,13 @@ TEST_CASE(name_of_redis_that_moves_is_followed)
 {
     static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=200ms", "CHANNELD_STALE_LIMIT=0s", NULL};
     static const char *const args[] = {"--bind", "127.0.0.1", "127.0.0.2", NULL};
-    struct redis redis;
-    struct fixture f;
+    AUTO(redis_stop) struct redis redis;
+    AUTO(fixture_fini) struct fixture f;
     if (!permitted)
         skip();
     redis_start(&redis, args);
     fill(&redis, "first");
-    char *url = text_printf("redis://" NAME ":%d", redis.port);
-    fixture_serve(&f, url, env, SERVER_WAIT_READY);
+    fixture_serve(&f, text_temp("redis://" NAME ":%d", redis.port), env, SERVER_WAIT_READY);
     fixture_await_text(&f, "channel/by-id/1/", "\"first\"", true);
     redis_kill(&redis);
     move_to(&redis, "127.0.0.2", "127.0.0.3");
@@ -162,7 +152,4 @@ TEST_CASE(name_of_redis_that_moves_is_followed)
     fixture_expect(&f, "channel/by-id/1/", 500);
     point_name_at("127.0.0.3");
     fixture_await_text(&f, "channel/by-id/1/", "\"second\"", true);
-    fixture_fini(&f);
-    redis_stop(&redis);
-    free(url);
 }

@@ -20,23 +20,20 @@ void fanout_close(struct fanout *fanout)
 
 void fanout_send(struct fanout *fanout, const char *path)
 {
-    char *target = text_printf("/api/%s", path);
-    char *request = http_format("GET", target, fanout->headers);
+    AUTOFREE char *target = text_printf("/api/%s", path);
+    AUTOFREE char *request = http_format("GET", target, fanout->headers);
     for (int i = 0; i < FANOUT_SIZE; i++)
         assert_int_equal(http_send_text(&fanout->conns[i], request), 0);
-    free(request);
-    free(target);
 }
 
 void fanout_expect(struct fanout *fanout, int status, char *body)
 {
     for (int i = 0; i < FANOUT_SIZE; i++) {
-        struct http_response response;
+        AUTO(http_response_free) struct http_response response;
         assert_int_equal(http_read(&fanout->conns[i], false, &response), 0);
         if (response.status != status || (body != NULL && strcmp(response.body, body) != 0))
             fail_msg("connection %d: %d %.90s instead of %d %.90s", i, response.status, response.body, status,
                      body != NULL ? body : "");
-        http_response_free(&response);
     }
     free(body);
 }
@@ -45,14 +42,13 @@ int fanout_count(struct fanout *fanout, const char *body, const char *instead)
 {
     int count = 0;
     for (int i = 0; i < FANOUT_SIZE; i++) {
-        struct http_response response;
+        AUTO(http_response_free) struct http_response response;
         assert_int_equal(http_read(&fanout->conns[i], false, &response), 0);
         assert_int_equal(response.status, 200);
         bool same = strcmp(response.body, body) == 0;
         if (!same)
             assert_string_equal(response.body, instead);
         count += same;
-        http_response_free(&response);
     }
     return count;
 }
@@ -76,11 +72,10 @@ static bool is_as_expected(void *arg)
     int same = 0;
     fanout_send(expected->fanout, expected->path);
     for (int i = 0; i < FANOUT_SIZE; i++) {
-        struct http_response response;
+        AUTO(http_response_free) struct http_response response;
         assert_int_equal(http_read(&expected->fanout->conns[i], false, &response), 0);
         same += response.status == expected->status &&
                 (expected->body == NULL || strcmp(response.body, expected->body) == 0);
-        http_response_free(&response);
     }
     return same == FANOUT_SIZE;
 }

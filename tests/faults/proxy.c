@@ -69,9 +69,8 @@ struct cut {
 static void expect_connected(struct testbed *bed)
 {
     long long id = 0;
-    char *path = testbed_spare_path(&id);
+    AUTOFREE char *path = testbed_spare_path(&id);
     testbed_expect(bed, path, catalogue_version_card(id, 1));
-    free(path);
 }
 
 /* A request for something that is not cached. */
@@ -92,7 +91,7 @@ static struct cut cut_prepare(struct testbed *bed, enum content content)
 /* The status; fails for a response that is neither right nor a 500, or late. */
 static int cut_request(struct testbed *bed, struct cut cut)
 {
-    struct http_response response;
+    AUTO(http_response_free) struct http_response response;
     int64_t began = wait_now_ms();
     fixture_get(&bed->fixture, cut.path, &response);
     assert_in_range(wait_now_ms() - began, 0, wait_bound_ms(TESTBED_TIMEOUT_MS));
@@ -101,7 +100,6 @@ static int cut_request(struct testbed *bed, struct cut cut)
         assert_string_equal(response.body, cut.body);
     else if (status != 500)
         fail_msg("%s: %d %.90s", cut.path, status, response.body);
-    http_response_free(&response);
     free(cut.path);
     free(cut.body);
     return status;
@@ -153,28 +151,24 @@ static void run_each(struct testbed *bed, const struct cuts *cuts, size_t count)
 
 TEST_CASE_WITH(redis_connection_cut_within_a_reply, setup_cuts, testbed_teardown)
 {
-    static const struct cuts cuts[] = {
-        {"reset within a card", CARD, PROXY_RESET, 19},
-        {"reset within a link and its card", LINK, PROXY_RESET, 23},
-        {"reset within a page", PAGE, PROXY_RESET, 2311},
-        {"end within a card", CARD, PROXY_FINISH, 17},
-        {"end within a page", PAGE, PROXY_FINISH, 2309},
-        {"silence within a card", CARD, PROXY_DROP, 250},
-    };
+    static const struct cuts cuts[] = {{"reset within a card", CARD, PROXY_RESET, 19},
+                                       {"reset within a link and its card", LINK, PROXY_RESET, 23},
+                                       {"reset within a page", PAGE, PROXY_RESET, 2311},
+                                       {"end within a card", CARD, PROXY_FINISH, 17},
+                                       {"end within a page", PAGE, PROXY_FINISH, 2309},
+                                       {"silence within a card", CARD, PROXY_DROP, 250}};
     run_each(*state, cuts, TEST_COUNT(cuts));
 }
 
 SLOW_TEST_WITH(redis_connection_cut_after_every_byte, setup_cuts, testbed_teardown)
 {
-    static const struct cuts cuts[] = {
-        {"reset at every byte of a card", CARD, PROXY_RESET, 1},
-        {"reset at every byte of a link", LINK, PROXY_RESET, 1},
-        {"reset within a page", PAGE, PROXY_RESET, 61},
-        {"end at every byte of a card", CARD, PROXY_FINISH, 1},
-        {"end within a page", PAGE, PROXY_FINISH, 67},
-        {"silence within a card", CARD, PROXY_DROP, 13},
-        {"silence within a page", PAGE, PROXY_DROP, 1500},
-    };
+    static const struct cuts cuts[] = {{"reset at every byte of a card", CARD, PROXY_RESET, 1},
+                                       {"reset at every byte of a link", LINK, PROXY_RESET, 1},
+                                       {"reset within a page", PAGE, PROXY_RESET, 61},
+                                       {"end at every byte of a card", CARD, PROXY_FINISH, 1},
+                                       {"end within a page", PAGE, PROXY_FINISH, 67},
+                                       {"silence within a card", CARD, PROXY_DROP, 13},
+                                       {"silence within a page", PAGE, PROXY_DROP, 1500}};
     run_each(*state, cuts, TEST_COUNT(cuts));
 }
 
@@ -255,8 +249,7 @@ SLOW_TEST_WITH(redis_connection_black_hole_in_each_direction, setup_clients, tes
     static const struct outage holes[] = {
         {"black hole both ways", hole_both, restore, .lasts_ms = LONG_HOLE_MS},
         {"black hole for queries", hole_up, restore, .lasts_ms = LONG_HOLE_MS},
-        {"black hole for replies", hole_down, restore, .lasts_ms = LONG_HOLE_MS},
-    };
+        {"black hole for replies", hole_down, restore, .lasts_ms = LONG_HOLE_MS}};
     for (size_t i = 0; i < TEST_COUNT(holes); i++)
         outage_run(*state, &holes[i]);
 }

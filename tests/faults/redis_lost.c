@@ -85,9 +85,7 @@ TEST_CASE_WITH(empty_redis_counts_as_lost, setup_short_timeout, testbed_teardown
             (void)fixture_status(&bed->fixture, paths[i]);
     }
     redis_kill(&bed->fixture.redis);
-    char *dump = text_printf("%s/dump.rdb", bed->fixture.redis.dir.path);
-    assert_int_equal(remove(dump), 0);
-    free(dump);
+    assert_int_equal(remove(text_temp("%s/dump.rdb", bed->fixture.redis.dir.path)), 0);
     redis_restart(&bed->fixture.redis);
     server_await_metric(&bed->fixture.server, "channeld_catalogue_missing", 2);
     server_await_admin(&bed->fixture.server, "/readyz", 503);
@@ -98,9 +96,8 @@ TEST_CASE_WITH(empty_redis_counts_as_lost, setup_short_timeout, testbed_teardown
     catalogue_issue_key(&bed->fixture.redis, FIXTURE_KEY);
     fanout_await(&fanout, paths[0], 404, NULL);
     fanout_ask(&fanout, paths[1], 404, NULL);
-    char *list = fixture_body(&bed->fixture, paths[2]);
+    AUTOFREE char *list = fixture_body(&bed->fixture, paths[2]);
     json_assert_at(list, "pagination.count", "0");
-    free(list);
     testbed_write(&bed->fixture.redis, 2);
     fanout_await(&fanout, paths[0], 200, catalogue_version_card(1, 2));
     fanout_ask(&fanout, paths[1], 200, catalogue_version_card(2, 2));
@@ -111,19 +108,16 @@ TEST_CASE_WITH(empty_redis_counts_as_lost, setup_short_timeout, testbed_teardown
 /* Restarts the server with another version of the catalogue. */
 static void restart_with(struct testbed *bed, int version)
 {
-    struct redis other;
+    AUTO(redis_stop) struct redis other;
     redis_start(&other, NULL);
     testbed_write(&other, version);
     redis_do(&other, "SAVE");
     redis_kill(&other);
-    char *from = text_printf("%s/dump.rdb", other.dir.path);
-    char *to = text_printf("%s/dump.rdb", bed->fixture.redis.dir.path);
+    AUTOFREE char *from = text_printf("%s/dump.rdb", other.dir.path);
+    AUTOFREE char *to = text_printf("%s/dump.rdb", bed->fixture.redis.dir.path);
     redis_kill(&bed->fixture.redis);
     assert_int_equal(rename(from, to), 0);
     redis_restart(&bed->fixture.redis);
-    free(from);
-    free(to);
-    redis_stop(&other);
 }
 
 TEST_CASE_WITH(old_data_is_never_served_once_connected_to_other_data, setup, testbed_teardown)

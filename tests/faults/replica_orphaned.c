@@ -13,10 +13,8 @@ static struct redis master;
 
 static bool is_linked(void *arg)
 {
-    char *info = redis_text(arg, "INFO replication");
-    bool linked = strstr(info, "master_link_status:up") != NULL;
-    free(info);
-    return linked;
+    AUTOFREE char *info = redis_text(arg, "INFO replication");
+    return strstr(info, "master_link_status:up") != NULL;
 }
 
 static int setup(void **state)

@@ -67,14 +67,12 @@ static void await_failover(struct testbed *bed)
 static bool all_workers_serve_version_2(void *arg)
 {
     struct fanout fanout;
-    char *now = catalogue_version_card(1, 2);
-    char *before = catalogue_version_card(1, 1);
+    AUTOFREE char *now = catalogue_version_card(1, 2);
+    AUTOFREE char *before = catalogue_version_card(1, 1);
     fanout_open(&fanout, arg);
     fanout_send(&fanout, "channel/by-id/1/");
     int current = fanout_count(&fanout, now, before);
     fanout_close(&fanout);
-    free(before);
-    free(now);
     return current == FANOUT_SIZE;
 }
 
@@ -93,9 +91,8 @@ static void expect_new_master(struct testbed *bed)
             break;
         master = now;
     }
-    char *log = server_log(&bed->fixture.server);
+    AUTOFREE char *log = server_log(&bed->fixture.server);
     print_error("%s", log);
-    free(log);
     fail_msg("not all responses are those of master %d", master);
 }
 

@@ -76,9 +76,8 @@ void testbed_write(struct redis *redis, int version)
 
 void testbed_expect(struct testbed *bed, const char *path, char *body)
 {
-    char *actual = fixture_body(&bed->fixture, path);
+    AUTOFREE char *actual = fixture_body(&bed->fixture, path);
     assert_string_equal(actual, body);
-    free(actual);
     free(body);
 }
 

@@ -69,20 +69,17 @@ static void nginx_start(struct nginx *nginx, const char *settings)
     memset(nginx, 0, sizeof *nginx);
     tempdir_init(&nginx->dir);
     nginx->port = net_reserve_port();
-    char *path = text_printf("%s/nginx.conf", nginx->dir.path);
-    char *text = text_printf(configuration, nginx->port, settings);
+    AUTOFREE char *path = text_printf("%s/nginx.conf", nginx->dir.path);
+    AUTOFREE char *text = text_printf(configuration, nginx->port, settings);
     const char *argv[] = {"nginx", "-e", "stderr", "-p", nginx->dir.path, "-c", path, NULL};
     struct process_spec spec = {.name = "nginx", .dir = nginx->dir.path, .argv = argv};
     assert_true(text_write_file(path, text));
     process_start(&nginx->process, &spec);
-    free(text);
-    free(path);
     bool listens = wait_until(nginx_is_listening, nginx, WAIT_DEADLINE_MS);
     if (listens && process_is_running(&nginx->process))
         return;
-    char *errors = process_stderr(&nginx->process);
+    AUTOFREE char *errors = process_stderr(&nginx->process);
     print_error("%s", errors);
-    free(errors);
     nginx_stop(nginx);
     fail_msg("nginx does not start");
 }
@@ -91,12 +88,10 @@ static void nginx_start(struct nginx *nginx, const char *settings)
 
 static void print_row(int ours, int theirs, const struct shape *shape)
 {
-    char *channeld = shape_send(ours, shape, SIZE_MAX);
-    char *nginx = shape_send(theirs, shape, SIZE_MAX);
+    AUTOFREE char *channeld = shape_send(ours, shape, SIZE_MAX);
+    AUTOFREE char *nginx = shape_send(theirs, shape, SIZE_MAX);
     const char *mark = strcmp(channeld, shape->expected) == 0 ? "" : " (!)";
     (void)printf("| %s | %s%s | %s |\n", shape->name, channeld, mark, nginx);
-    free(channeld);
-    free(nginx);
 }
 
 TEST_CASE(malformed_requests)
@@ -125,12 +120,10 @@ static void connect_and_leave(int port)
 static void pipeline(struct http_pool *pool, const char *path,
                      void (*send)(struct http_pool *, const char *, size_t))
 {
-    char *request = http_format("GET", path, FIXTURE_AUTH);
-    char *all = text_fill(request, MEGABYTE);
+    AUTOFREE char *request = http_format("GET", path, FIXTURE_AUTH);
+    AUTOFREE char *all = text_fill(request, MEGABYTE);
     http_pool_keep_sending(pool, send, all, strlen(all), FOR_MS);
     http_pool_close(pool);
-    free(all);
-    free(request);
 }
 
 static void pipeline_without_end(int port)
@@ -152,33 +145,29 @@ static void pipeline_pages_and_never_read(int port)
 static void connect_and_say_nothing(int port)
 {
     enum { SILENT = 10000 };
-    struct http_pool pool;
+    AUTO(http_pool_close) struct http_pool pool;
     http_pool_open(&pool, port, SILENT, 0);
     (void)http_pool_await_end(&pool, 0, NULL, 0, 2 * TIMEOUT_MS);
-    http_pool_close(&pool);
 }
 
 static void drip_heads(int port)
 {
     enum { DRIPPING = 600, INTERVAL_MS = 100 };
     static const char head[] = "GET /api/channels/ HTTP/1.1\r\nHost: a\r\nX: ";
-    struct http_pool pool;
+    AUTO(http_pool_close) struct http_pool pool;
     http_pool_open(&pool, port, DRIPPING, 0);
     http_pool_send(&pool, head, sizeof head - 1);
     (void)http_pool_await_end(&pool, 408, "x", INTERVAL_MS, TIMEOUT_MS + FOR_MS);
-    http_pool_close(&pool);
 }
 
 static const struct abuse {
     const char *name;
     void (*run)(int port);
-} abuses[] = {
-    {"connect_and_leave", connect_and_leave},
-    {"pipeline_without_end", pipeline_without_end},
-    {"pipeline_pages_and_never_read", pipeline_pages_and_never_read},
-    {"connect_and_say_nothing", connect_and_say_nothing},
-    {"drip_heads", drip_heads},
-};
+} abuses[] = {{"connect_and_leave", connect_and_leave},
+              {"pipeline_without_end", pipeline_without_end},
+              {"pipeline_pages_and_never_read", pipeline_pages_and_never_read},
+              {"connect_and_say_nothing", connect_and_say_nothing},
+              {"drip_heads", drip_heads}};
 
 static void run_abuse(const struct abuse *abuse, const char *server, int port, pid_t pid)
 {
@@ -195,16 +184,14 @@ static void run_abuse(const struct abuse *abuse, const char *server, int port, p
 static void start_nginx_beside(struct nginx *nginx, pid_t channeld)
 {
     cpu_set_t cpus;
-    char *third = text_repeat('x', THIRD_OF_PAGE); /* the longest text that nginx allows */
-    char *settings = text_printf("client_header_timeout 4s; client_body_timeout 4s; send_timeout 2s;"
-                                 "keepalive_requests 1000000000;"
-                                 "location /api/channels/ { set $t \"%s\"; return 200 \"$t$t$t\"; }",
-                                 third);
+    AUTOFREE char *third = text_repeat('x', THIRD_OF_PAGE); /* the longest text that nginx allows */
+    AUTOFREE char *settings = text_printf("client_header_timeout 4s; client_body_timeout 4s; send_timeout 2s;"
+                                          "keepalive_requests 1000000000;"
+                                          "location /api/channels/ { set $t \"%s\"; return 200 \"$t$t$t\"; }",
+                                          third);
     nginx_start(nginx, settings);
     assert_int_equal(sched_getaffinity(channeld, sizeof cpus, &cpus), 0);
     assert_int_equal(sched_setaffinity(nginx->process.pid, sizeof cpus, &cpus), 0);
-    free(settings);
-    free(third);
 }
 
 TEST_CASE(latency_under_abuse)

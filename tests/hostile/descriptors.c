@@ -77,12 +77,11 @@ static void eaters_end(struct eaters *eaters)
 
 static void assert_served(struct http_conn *conn)
 {
-    struct http_response response;
+    AUTO(http_response_free) struct http_response response;
     int error = http_exchange(conn, "GET", "/api/channels/", FIXTURE_AUTH, &response);
     if (error != 0)
         fail_msg("an open connection is not served: %s", strerror(-error));
     assert_int_equal(response.status, 200);
-    http_response_free(&response);
 }
 
 static bool is_let_in(void *arg)
@@ -127,18 +126,15 @@ static int most_descriptors(struct fixture *fixture)
 /* With no more descriptors from its start than a fraction of what it would like to have. */
 static void start_with_few(void **state)
 {
-    static const char *const env[] = {"CHANNELD_MAX_CONNECTIONS=10000", "CHANNELD_STALE_LIMIT=0s",
-                                      "CHANNELD_WORKERS=4", NULL};
-    char *wrapper = text_printf("prlimit --nofile=%d:%d", FEW, FEW);
-    assert_int_equal(setenv("TEST_WRAPPER", wrapper, 1), 0);
-    *state = fixture_new(3, env);
+    assert_int_equal(setenv("TEST_WRAPPER", text_temp("prlimit --nofile=%d:%d", FEW, FEW), 1), 0);
+    *state = fixture_new(
+        3, ENV("CHANNELD_MAX_CONNECTIONS=10000", "CHANNELD_STALE_LIMIT=0s", "CHANNELD_WORKERS=4"));
     assert_int_equal(unsetenv("TEST_WRAPPER"), 0);
-    free(wrapper);
 }
 
 TEST_CASE(operator_and_redis_get_descriptors_while_clients_eat_them)
 {
-    struct fixture *fixture = NULL;
+    AUTO(fixture_drop) struct fixture *fixture = NULL;
     struct eaters eaters;
     struct http_conn kept;
     if (getenv("TEST_WRAPPER") != NULL)
@@ -158,23 +154,20 @@ TEST_CASE(operator_and_redis_get_descriptors_while_clients_eat_them)
     eaters_end(&eaters);
     assert_true(wait_until(is_let_in, fixture, WAIT_DEADLINE_MS));
     http_close(&kept);
-    char *log = server_log(&fixture->server);
+    AUTOFREE char *log = server_log(&fixture->server);
     print_message("at most %d of %d descriptors taken, %zu times none left\n", most, FEW,
                   text_count(log, "cannot accept"));
     assert_int_equal(text_count(log, "cannot accept"), 0);
-    free(log);
-    fixture_free(fixture);
 }
 
 /* The limit falls while it runs: not even what it has kept for its operator is left. */
 TEST_CASE(no_descriptor_at_all_does_not_make_it_spin)
 {
-    struct fixture *fixture = fixture_new(3, NULL);
-    struct http_conn kept;
-    struct http_pool pool;
+    AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, NULL);
+    AUTO(http_pool_close) struct http_pool pool;
     struct rlimit all;
     pid_t pid = fixture->server.process.pid;
-    assert_int_equal(http_open(&kept, fixture->server.port), 0);
+    AUTO(http_close) struct http_conn kept = http_connect(fixture->server.port);
     assert_served(&kept);
     assert_int_equal(prlimit(pid, RLIMIT_NOFILE, NULL, &all), 0);
     struct rlimit none = {.rlim_cur = 3, .rlim_max = all.rlim_max};
@@ -185,14 +178,10 @@ TEST_CASE(no_descriptor_at_all_does_not_make_it_spin)
     if (footprint_is_meaningful())
         assert_in_range(cpu, 0, CPU_MS);
     assert_served(&kept);
-    char *log = server_log(&fixture->server);
+    AUTOFREE char *log = server_log(&fixture->server);
     assert_in_range(text_count(log, "cannot accept"), 1, WORKERS); /* logged once per worker */
-    free(log);
     assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &all, NULL), 0);
     server_await_metric(&fixture->server, "channeld_connections_open", CLIENTS + 1);
     assert_served(&kept);
     assert_true(is_let_in(fixture));
-    http_pool_close(&pool);
-    http_close(&kept);
-    fixture_free(fixture);
 }

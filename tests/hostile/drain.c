@@ -13,10 +13,9 @@ enum { CLIENTS = 500, LAST_CALL_MS = 1000, FLOODERS = 4 };
 
 static struct fixture *begin(const char *timeout)
 {
-    char *setting = text_printf("CHANNELD_DRAIN_TIMEOUT=%s", timeout);
+    AUTOFREE char *setting = text_printf("CHANNELD_DRAIN_TIMEOUT=%s", timeout);
     const char *env[] = {setting, "CHANNELD_HEADER_TIMEOUT=60s", NULL};
     struct fixture *fixture = fixture_new(3, env);
-    free(setting);
     return fixture;
 }
 
@@ -33,16 +32,14 @@ static int drain(struct fixture *fixture)
 
 TEST_CASE(silent_connections_end_after_a_second)
 {
-    struct fixture *fixture = begin("20s");
-    struct http_pool pool;
+    AUTO(fixture_drop) struct fixture *fixture = begin("20s");
+    AUTO(http_pool_close) struct http_pool pool;
     http_pool_open(&pool, fixture->server.port, CLIENTS, 0);
     server_await_metric(&fixture->server, "channeld_connections_open", CLIENTS);
     assert_in_range(drain(fixture), LAST_CALL_MS - 100, wait_bound_ms(LAST_CALL_MS));
     struct http_pool_end end = http_pool_await_end(&pool, 0, NULL, 0, WAIT_DEADLINE_MS);
     assert_int_equal(end.left, 0);
     assert_int_equal(end.reset, 0);
-    http_pool_close(&pool);
-    fixture_free(fixture);
 }
 
 static bool no_longer_listens(void *arg)
@@ -53,29 +50,25 @@ static bool no_longer_listens(void *arg)
 
 TEST_CASE(new_connection_is_served)
 {
-    struct fixture *fixture = begin("20s");
-    struct http_conn conn;
-    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    AUTO(fixture_drop) struct fixture *fixture = begin("20s");
+    struct http_conn conn = http_connect(fixture->server.port);
     server_await_metric(&fixture->server, "channeld_connections_open", 1);
     process_signal(&fixture->server.process, SIGTERM);
     assert_true(wait_until(no_longer_listens, fixture, WAIT_DEADLINE_MS));
     http_ask(&conn, "GET", "/api/channels/", FIXTURE_AUTH, 200);
     http_close(&conn);
     server_expect_exit(&fixture->server, 0);
-    fixture_free(fixture);
 }
 
 TEST_CASE(unfinished_heads_are_dropped_at_the_timeout)
 {
     static const char half[] = "GET /api/channels/ HTTP/1.1\r\nX: ";
-    struct fixture *fixture = begin("2s");
-    struct http_pool pool;
+    AUTO(fixture_drop) struct fixture *fixture = begin("2s");
+    AUTO(http_pool_close) struct http_pool pool;
     http_pool_open(&pool, fixture->server.port, CLIENTS, 0);
     http_pool_send(&pool, half, strlen(half));
     server_await_metric(&fixture->server, "channeld_connections_open", CLIENTS);
     assert_in_range(drain(fixture), 0, wait_bound_ms(2000));
-    http_pool_close(&pool);
-    fixture_free(fixture);
 }
 
 struct flood {
@@ -88,10 +81,9 @@ static void *connect_and_close(void *arg)
 {
     struct flood *flood = arg;
     while (!atomic_load(&flood->ends)) {
-        struct http_conn conn;
+        AUTO(http_close) struct http_conn conn;
         if (http_open(&conn, flood->port) == 0)
             atomic_fetch_add(&flood->connected, 1);
-        http_close(&conn);
     }
     return NULL;
 }
@@ -105,7 +97,7 @@ static bool flood_runs(void *arg)
 /* The listeners accept what the kernel has queued before they close: that must have an end. */
 TEST_CASE(flood_of_new_connections_does_not_delay_it)
 {
-    struct fixture *fixture = begin("20s");
+    AUTO(fixture_drop) struct fixture *fixture = begin("20s");
     struct flood flood = {.port = fixture->server.port};
     pthread_t thread[FLOODERS];
     for (int i = 0; i < FLOODERS; i++)
@@ -116,5 +108,4 @@ TEST_CASE(flood_of_new_connections_does_not_delay_it)
     for (int i = 0; i < FLOODERS; i++)
         (void)pthread_join(thread[i], NULL);
     assert_in_range(took, 0, wait_bound_ms(LAST_CALL_MS));
-    fixture_free(fixture);
 }

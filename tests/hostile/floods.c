@@ -15,9 +15,8 @@ FIXTURE(300, "CHANNELD_WRITE_TIMEOUT=2s", NULL)
 /* One refusal and the end, whatever follows. */
 static void assert_refused(struct fixture *fixture, const char *text, int status)
 {
-    char *all = text_fill(text, MEGABYTE);
+    AUTOFREE char *all = text_fill(text, MEGABYTE);
     http_expect_refusal(fixture->server.port, all, strlen(all), status);
-    free(all);
     assert_int_equal(fixture_status(fixture, "channels/"), 200);
 }
 
@@ -34,16 +33,12 @@ TEST_CASE(megabytes_of_garbage_get_one_refusal)
 TEST_CASE(request_behind_megabyte_of_empty_lines_is_answered)
 {
     struct fixture *fixture = *state;
-    struct http_conn conn;
-    char *all = text_fill("\r\n", MEGABYTE);
-    char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
-    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    AUTOFREE char *all = text_fill("\r\n", MEGABYTE);
+    AUTOFREE char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
+    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
     assert_int_equal(http_send_text(&conn, all), 0);
     assert_int_equal(http_send_text(&conn, request), 0);
     http_expect(&conn, 200);
-    http_close(&conn);
-    free(request);
-    free(all);
 }
 
 TEST_CASE(megabyte_of_fields_is_431)
@@ -53,41 +48,34 @@ TEST_CASE(megabyte_of_fields_is_431)
         "X-Api-Key: k\r\n"};
     struct fixture *fixture = *state;
     for (size_t i = 0; i < TEST_COUNT(fields); i++) {
-        char *all = text_fill(fields[i], MEGABYTE);
-        char *request = text_printf("GET /api/channels/ HTTP/1.1\r\nHost: a\r\n%s\r\n", all);
+        AUTOFREE char *all = text_fill(fields[i], MEGABYTE);
+        AUTOFREE char *request = text_printf("GET /api/channels/ HTTP/1.1\r\nHost: a\r\n%s\r\n", all);
         http_expect_refusal(fixture->server.port, request, strlen(request), 431);
-        free(request);
-        free(all);
     }
 }
 
 TEST_CASE(garbage_behind_good_requests_gets_one_refusal)
 {
     struct fixture *fixture = *state;
-    struct http_conn conn;
-    char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
-    char *garbage = text_fill("\xff garbage", MEGABYTE);
-    char *all = text_printf("%s%s%s", request, request, garbage);
+    AUTOFREE char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
+    AUTOFREE char *garbage = text_fill("\xff garbage", MEGABYTE);
+    AUTOFREE char *all = text_printf("%s%s%s", request, request, garbage);
     const int statuses[] = {200, 200, 400};
-    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
     (void)http_send_text(&conn, all);
     for (size_t i = 0; i < TEST_COUNT(statuses); i++) {
         http_expect(&conn, statuses[i]);
     }
     assert_int_equal(http_read_eof(&conn), 0);
-    http_close(&conn);
-    free(all);
-    free(garbage);
-    free(request);
 }
 
 /* Pipelines requests for pages over many connections, and reads nothing. */
 static void run_greedy_clients(struct fixture *fixture, const char *headers)
 {
-    struct http_pool pool;
+    AUTO(http_pool_close) struct http_pool pool;
     struct server *server = &fixture->server;
-    char *request = http_format("GET", "/api/channels/", headers);
-    char *all = text_fill(request, MEGABYTE);
+    AUTOFREE char *request = http_format("GET", "/api/channels/", headers);
+    AUTOFREE char *all = text_fill(request, MEGABYTE);
     double timed_out = server_metric(server, "channeld_connections_timed_out_total");
     struct monitored monitored = monitor_begin(fixture);
     http_pool_open(&pool, server->port, GREEDY, 4096);
@@ -106,9 +94,6 @@ static void run_greedy_clients(struct fixture *fixture, const char *headers)
         assert_in_range(after.peak_kib, 0, monitored.before.resident_kib + GREEDY * (long)HELD_KIB);
     }
     footprint_await_descriptors(monitored.pid, monitored.before.descriptors);
-    http_pool_close(&pool);
-    free(all);
-    free(request);
 }
 
 TEST_CASE(clients_that_never_read_take_little_memory)
@@ -125,15 +110,12 @@ TEST_CASE(clients_without_a_key_that_never_read_take_little_memory)
 TEST_CASE(clients_that_pipeline_without_end_leave_time_for_others)
 {
     enum { PIPELINERS = 64, ABUSE_MS = 2000 };
-    struct http_pool pool;
+    AUTO(http_pool_close) struct http_pool pool;
     struct fixture *fixture = *state;
-    char *request = http_format("GET", "/api/channel/by-id/0/", NULL);
-    char *all = text_fill(request, MEGABYTE);
+    AUTOFREE char *request = http_format("GET", "/api/channel/by-id/0/", NULL);
+    AUTOFREE char *all = text_fill(request, MEGABYTE);
     struct monitored monitored = monitor_begin(fixture);
     http_pool_open(&pool, fixture->server.port, PIPELINERS, 0);
     http_pool_keep_sending(&pool, http_pool_pump, all, strlen(all), ABUSE_MS);
     (void)monitor_end(&monitored);
-    http_pool_close(&pool);
-    free(all);
-    free(request);
 }

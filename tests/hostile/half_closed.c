@@ -14,10 +14,8 @@
 #define TARGET "/api/channel/by-id/0/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH
 
 static const char *const requests[] = {
-    "GET " TARGET "\r\n",
-    "GET " TARGET "Content-Length: 11\r\n\r\nhello there",
-    "GET " TARGET "Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n",
-};
+    "GET " TARGET "\r\n", "GET " TARGET "Content-Length: 11\r\n\r\nhello there",
+    "GET " TARGET "Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n"};
 
 FIXTURE(5, "CHANNELD_REQUEST_TIMEOUT=20s", NULL)
 
@@ -31,8 +29,7 @@ static void assert_all_ended(struct fixture *fixture)
 
 static void half_close_at(struct fixture *fixture, const char *request, size_t at)
 {
-    struct http_conn conn;
-    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
     assert_int_equal(http_send(&conn, request, at), 0);
     assert_int_equal(http_finish(&conn), 0);
     if (at == strlen(request))
@@ -40,7 +37,6 @@ static void half_close_at(struct fixture *fixture, const char *request, size_t a
     int error = http_read_eof(&conn);
     if (error != 0)
         fail_msg("half-closed behind %zu of %zu bytes: %s", at, strlen(request), strerror(-error));
-    http_close(&conn);
 }
 
 TEST_CASE(half_close_at_every_byte)
@@ -59,15 +55,12 @@ TEST_CASE(half_close_within_a_second_request)
     struct fixture *fixture = *state;
     size_t length = strlen(requests[0]);
     for (size_t at = 0; at < length; at++) {
-        struct http_conn conn;
-        char *both = text_printf("%s%.*s", requests[0], (int)at, requests[0]);
-        assert_int_equal(http_open(&conn, fixture->server.port), 0);
+        AUTOFREE char *both = text_printf("%s%.*s", requests[0], (int)at, requests[0]);
+        AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
         assert_int_equal(http_send_text(&conn, both), 0);
         assert_int_equal(http_finish(&conn), 0);
         http_expect(&conn, 200);
         assert_int_equal(http_read_eof(&conn), 0);
-        http_close(&conn);
-        free(both);
     }
     assert_all_ended(fixture);
 }
@@ -78,8 +71,7 @@ TEST_CASE(reset_at_every_byte_of_a_request)
     struct footprint before = footprint_of(fixture->server.process.pid);
     for (size_t i = 0; i < TEST_COUNT(requests); i++) {
         for (size_t at = 0; at <= strlen(requests[i]); at++) {
-            struct http_conn conn;
-            assert_int_equal(http_open(&conn, fixture->server.port), 0);
+            struct http_conn conn = http_connect(fixture->server.port);
             assert_int_equal(http_send(&conn, requests[i], at), 0);
             http_reset(&conn);
         }
@@ -110,8 +102,7 @@ TEST_CASE(reset_at_every_byte_of_a_response)
     bool more = true;
     size_t at = 0;
     for (; more; at++) {
-        struct http_conn conn;
-        assert_int_equal(http_open(&conn, fixture->server.port), 0);
+        struct http_conn conn = http_connect(fixture->server.port);
         assert_int_equal(http_send_text(&conn, requests[0]), 0);
         more = take(&conn, at);
         if (at == 0)
@@ -132,9 +123,8 @@ TEST_CASE(resets_while_redis_is_queried)
     struct footprint before = footprint_of(fixture->server.process.pid);
     redis_pause(&fixture->redis);
     for (int i = 0; i < CLIENTS; i++) {
-        char *target = text_printf("/api/channel/by-id/%d/", 1000 + i / 2);
+        AUTOFREE char *target = text_printf("/api/channel/by-id/%d/", 1000 + i / 2);
         http_start_get(&conns[i], fixture->server.port, target, FIXTURE_AUTH);
-        free(target);
     }
     server_await_metric(&fixture->server, "channeld_requests_in_flight", CLIENTS);
     for (int i = 0; i < CLIENTS; i += 2)

@@ -18,9 +18,8 @@ static int start(void **state)
     if (!footprint_is_meaningful())
         return 0;
     struct fixture *fixture = fixture_new(300, NULL);
-    char *text = text_repeat('x', LARGE);
+    AUTOFREE char *text = text_repeat('x', LARGE);
     redis_do(&fixture->redis, "HSET channels:card:900 max_channel_id 900 description %s", text);
-    free(text);
     *state = fixture;
     return 0;
 }
@@ -29,11 +28,8 @@ TEST_GROUP(start, fixture_teardown)
 
 static long virtual_bytes(pid_t pid)
 {
-    char *path = text_printf("/proc/%d/statm", (int)pid);
-    char *text = text_read_file(path);
+    AUTOFREE char *text = text_read_file(text_temp("/proc/%d/statm", (int)pid));
     long pages = strtol(text, NULL, 10);
-    free(text);
-    free(path);
     assert_true(pages > 0);
     return pages * 4096;
 }
@@ -80,9 +76,7 @@ TEST_CASE(requests_fail_one_by_one_and_the_process_goes_on)
         int large = ask(fixture, "/api/channel/by-id/900/");
         assert_true(large == 0 || large == 500);
         failed += large == 500;
-        char *page = text_printf("/api/channels/?page=%d", 1 + i % 3);
-        served += ask(fixture, page) == 200;
-        free(page);
+        served += ask(fixture, text_temp("/api/channels/?page=%d", 1 + i % 3)) == 200;
         assert_int_equal(server_admin_status(&fixture->server, "/livez"), 200);
     }
     print_message("without memory: %d of %d large requests got 500, %d small ones 200\n", failed, ROUNDS,
@@ -110,20 +104,16 @@ TEST_CASE(unfinished_heads_cost_what_was_sent)
         skip();
         return;
     }
-    char *tags = text_repeat(',', HEAD_SIZE - 400);
-    char *head = text_printf("GET /api/channels/ HTTP/1.1\r\nHost: a\r\nIf-None-Match: %s", tags);
-    free(tags);
+    AUTOFREE char *tags = text_repeat(',', HEAD_SIZE - 400);
+    AUTOFREE char *head = text_printf("GET /api/channels/ HTTP/1.1\r\nHost: a\r\nIf-None-Match: %s", tags);
     for (size_t i = 0; i < TEST_COUNT(fields); i++) {
-        char *more = text_printf("\r\n%s\r\nIf-None-Match: x", fields[i]);
-        head = text_append(head, more);
-        free(more);
+        head = text_append(head, text_temp("\r\n%s\r\nIf-None-Match: x", fields[i]));
     }
     long before = footprint_of(fixture->server.process.pid).resident_kib;
     for (int i = 0; i < HEADS; i++) {
         assert_int_equal(http_open(&conn[i], fixture->server.port), 0);
         assert_int_equal(http_send_text(&conn[i], head), 0);
     }
-    free(head);
     assert_true(wait_until(all_is_read, fixture, WAIT_DEADLINE_MS));
     long each = (footprint_of(fixture->server.process.pid).resident_kib - before) / HEADS;
     print_message("an unfinished head of %d KiB: %ld KiB\n", HEAD_SIZE / 1024, each);

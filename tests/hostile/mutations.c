@@ -67,12 +67,11 @@ static void put_everywhere(struct fixture *fixture, const char *request, unsigne
     for (size_t at = 0; at < length; at++) {
         memcpy(bytes, request, length);
         bytes[at] = (char)byte;
-        char *told = expect_order(fixture, &shape);
+        AUTOFREE char *told = expect_order(fixture, &shape);
         if (must_be_refused(request, at, byte) && strcmp(told, "400 close") != 0) {
             print_bytes(&shape);
             fail_msg("%s", told);
         }
-        free(told);
     }
 }
 

@@ -13,14 +13,12 @@ enum { DRIP_MS = 100, LONG_TEXT = 4000000, KERNEL_TEXT = 60000 };
 
 static int start(void **state)
 {
-    static const char *const env[] = {"CHANNELD_HEADER_TIMEOUT=1s", "CHANNELD_WRITE_TIMEOUT=1s",
-                                      "CHANNELD_IDLE_TIMEOUT=2s", NULL};
-    struct fixture *fixture = fixture_new(3, env);
-    char *text = text_repeat('x', LONG_TEXT);
+    struct fixture *fixture = fixture_new(
+        3, ENV("CHANNELD_HEADER_TIMEOUT=1s", "CHANNELD_WRITE_TIMEOUT=1s", "CHANNELD_IDLE_TIMEOUT=2s"));
+    AUTOFREE char *text = text_repeat('x', LONG_TEXT);
     redis_do(&fixture->redis, "HSET channels:card:900 max_channel_id 900 description %s", text);
     text[KERNEL_TEXT] = '\0';
     redis_do(&fixture->redis, "HSET channels:card:901 max_channel_id 901 description %s", text);
-    free(text);
     *state = fixture;
     return 0;
 }
@@ -64,8 +62,8 @@ TEST_CASE(responses_that_are_not_read_end_in_time)
 {
     struct fixture *fixture = *state;
     struct server *server = &fixture->server;
-    struct http_pool pool;
-    char *request = http_format("GET", "/api/channel/by-id/900/", FIXTURE_AUTH);
+    AUTO(http_pool_close) struct http_pool pool;
+    AUTOFREE char *request = http_format("GET", "/api/channel/by-id/900/", FIXTURE_AUTH);
     double timed_out = server_metric(server, "channeld_connections_timed_out_total");
     struct monitored monitored = monitor_begin(fixture);
     http_pool_open(&pool, server->port, READERS, 4096);
@@ -82,8 +80,6 @@ TEST_CASE(responses_that_are_not_read_end_in_time)
     assert_in_range(footprint_queues_of(server->port).sent_kib, 0, 100);
     if (footprint_is_meaningful())
         assert_in_range(after.peak_kib, 0, monitored.before.peak_kib + 20L * LONG_TEXT / 1024);
-    http_pool_close(&pool);
-    free(request);
 }
 
 /* Except for what is in the clients' own buffers. */
@@ -102,10 +98,10 @@ static bool kernel_has_dropped_all(void *arg)
 /* The kernel took the whole response, so the server has written it: it must not stay there for long. */
 static void assert_kernel_drops_responses(struct fixture *fixture, const char *headers, int deadline_ms)
 {
-    struct http_pool pool;
+    AUTO(http_pool_close) struct http_pool pool;
     pid_t pid = fixture->server.process.pid;
     struct footprint before = footprint_of(pid);
-    char *request = http_format("GET", "/api/channel/by-id/901/", headers);
+    AUTOFREE char *request = http_format("GET", "/api/channel/by-id/901/", headers);
     http_pool_open(&pool, fixture->server.port, READERS, 4096);
     http_pool_send(&pool, request, strlen(request));
     assert_true(wait_until(kernel_has_all, fixture, WAIT_DEADLINE_MS));
@@ -114,8 +110,6 @@ static void assert_kernel_drops_responses(struct fixture *fixture, const char *h
     print_message("the kernel dropped %d responses within %d ms\n", READERS, took);
     assert_in_range(took, 0, wait_bound_ms(deadline_ms + LATE_MS));
     footprint_await_descriptors(pid, before.descriptors);
-    http_pool_close(&pool);
-    free(request);
 }
 
 TEST_CASE(last_responses_that_are_not_read_end_in_time)

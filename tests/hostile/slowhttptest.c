@@ -9,11 +9,9 @@ enum { CONNECTIONS = 300, DEADLINE_MS = 3000, LATE_MS = 1000, TOOL_MS = 2000, LO
 
 static int start(void **state)
 {
-    static const char *const env[] = {"CHANNELD_HEADER_TIMEOUT=3s", "CHANNELD_WRITE_TIMEOUT=3s", NULL};
-    struct fixture *fixture = fixture_new(3, env);
-    char *text = text_repeat('x', LONG_TEXT);
+    struct fixture *fixture = fixture_new(3, ENV("CHANNELD_HEADER_TIMEOUT=3s", "CHANNELD_WRITE_TIMEOUT=3s"));
+    AUTOFREE char *text = text_repeat('x', LONG_TEXT);
     redis_do(&fixture->redis, "HSET channels:card:900 max_channel_id 900 description %s", text);
-    free(text);
     *state = fixture;
     return 0;
 }
@@ -26,7 +24,7 @@ static void start_tool(struct fixture *fixture, struct process *tool, const char
 {
     const char *argv[32] = {"slowhttptest", "-c", "300", "-r", "300", "-l", "30", "-p", "3"};
     size_t used = 9;
-    char *url =
+    AUTOFREE char *url =
         text_printf("http://127.0.0.1:%d/api/channel/by-id/900/?api_key=" FIXTURE_KEY, fixture->server.port);
     for (size_t i = 0; i < count; i++)
         argv[used++] = options[i];
@@ -34,7 +32,6 @@ static void start_tool(struct fixture *fixture, struct process *tool, const char
     argv[used] = url;
     struct process_spec spec = {.name = options[0] + 1, .dir = fixture->server.dir.path, .argv = argv};
     process_start(tool, &spec);
-    free(url);
 }
 
 /* It ends when all its connections are closed. */
@@ -44,11 +41,10 @@ static void await_its_end(struct fixture *fixture, struct process *tool)
     int status = process_wait(tool, 4 * WAIT_DEADLINE_MS);
     if (status == 127)
         fail_msg("no slowhttptest: scripts/setup --tools installs it");
-    char *said = process_stdout(tool);
+    AUTOFREE char *said = process_stdout(tool);
     if (status != 0 || strstr(said, "No open connections left") == NULL)
         fail_msg("%d: %s", status, said);
     assert_null(strstr(said, "NO\n")); /* "service available" */
-    free(said);
 }
 
 /* The tool does not notice the end of what it reads slowly: the server counts it. */

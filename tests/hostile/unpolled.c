@@ -34,17 +34,15 @@ static int refuse_some(void)
         OPERATION = offsetof(struct seccomp_data, args[1]),
         DESCRIPTOR = offsetof(struct seccomp_data, args[2])
     };
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, NR),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_epoll_ctl, 0, 6),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, OPERATION),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, EPOLL_CTL_ADD, 0, 4),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, DESCRIPTOR),
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, REFUSED_FROM, 0, 2),
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, REFUSED_UNTIL, 1, 0),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSPC),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
+    struct sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, NR),
+                                   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_epoll_ctl, 0, 6),
+                                   BPF_STMT(BPF_LD | BPF_W | BPF_ABS, OPERATION),
+                                   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, EPOLL_CTL_ADD, 0, 4),
+                                   BPF_STMT(BPF_LD | BPF_W | BPF_ABS, DESCRIPTOR),
+                                   BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, REFUSED_FROM, 0, 2),
+                                   BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, REFUSED_UNTIL, 1, 0),
+                                   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSPC),
+                                   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     const struct sock_fprog program = {.len = TEST_COUNT(filter), .filter = filter};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return -errno;
@@ -56,7 +54,7 @@ static int count_served(struct fixture *f)
 {
     struct http_conn conn[CLIENTS];
     int served = 0;
-    char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
+    AUTOFREE char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
     for (int i = 0; i < CLIENTS; i++) {
         assert_int_equal(http_open(&conn[i], f->server.port), 0);
         (void)http_send_text(&conn[i], request);
@@ -72,7 +70,6 @@ static int count_served(struct fixture *f)
     }
     for (int i = 0; i < CLIENTS; i++)
         http_close(&conn[i]);
-    free(request);
     return served;
 }
 
@@ -88,8 +85,7 @@ static bool serves_one(void *arg)
 
 TEST_CASE(connections_that_cannot_be_polled_are_lost_alone)
 {
-    static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_HEADER_TIMEOUT=500ms", NULL};
-    struct fixture *f = fixture_new(3, env);
+    struct fixture *f = fixture_new(3, ENV("CHANNELD_WORKERS=1", "CHANNELD_HEADER_TIMEOUT=500ms"));
     for (int i = 0; i < ROUNDS; i++) {
         int served = count_served(f);
         assert_in_range(served, 1, CLIENTS - 1);

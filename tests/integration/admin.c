@@ -18,34 +18,28 @@ enum { OCCUPANTS = 1000 };
 
 FIXTURE(5, NULL)
 
-TEST_CASE(health_is_200_of_a_healthy_server)
+TEST_CASE(paths_of_the_admin_listener_need_no_key)
 {
     static const char *const paths[] = {"/livez",          "/readyz",  "/startupz",
                                         "/readyz?verbose", "/version", "/metrics"};
+    static const char *const absent[] = {"/api/channels/", "/", "/livez/more"};
     struct fixture *fixture = *state;
     for (size_t i = 0; i < TEST_COUNT(paths); i++) {
         int status = server_admin_status(&fixture->server, paths[i]);
         if (status != 200)
             fail_msg("%s: %d", paths[i], status);
     }
-}
-
-TEST_CASE(admin_listener_needs_no_key_and_has_no_api)
-{
-    struct fixture *fixture = *state;
-    assert_int_equal(server_admin_status(&fixture->server, "/api/channels/"), 404);
-    assert_int_equal(server_admin_status(&fixture->server, "/"), 404);
-    assert_int_equal(server_admin_status(&fixture->server, "/livez/more"), 404);
+    for (size_t i = 0; i < TEST_COUNT(absent); i++)
+        assert_int_equal(server_admin_status(&fixture->server, absent[i]), 404);
 }
 
 TEST_CASE(other_methods_than_get_are_refused)
 {
     struct fixture *fixture = *state;
-    struct http_response response;
+    AUTO(http_response_free) struct http_response response;
     http_call(fixture->server.admin_port, "DELETE", "/livez", NULL, &response);
     assert_int_equal(response.status, 405);
     assert_string_equal(http_header(&response, "Allow"), "GET, HEAD");
-    http_response_free(&response);
     static const char without_host[] = "GET /livez HTTP/1.1\r\n\r\n";
     http_expect_refusal(fixture->server.admin_port, without_host, sizeof without_host - 1, 400);
 }
@@ -53,17 +47,16 @@ TEST_CASE(other_methods_than_get_are_refused)
 TEST_CASE(version_is_shown)
 {
     struct fixture *fixture = *state;
-    struct http_response response;
+    AUTO(http_response_free) struct http_response response;
     http_get(fixture->server.admin_port, "/version", NULL, &response);
     assert_int_equal(response.status, 200);
     assert_true(response.body_length > 0);
-    http_response_free(&response);
 }
 
 TEST_CASE(metrics_are_in_the_text_format)
 {
     struct fixture *fixture = *state;
-    struct http_response response;
+    AUTO(http_response_free) struct http_response response;
     char *rest = NULL;
     http_get(fixture->server.admin_port, "/metrics", NULL, &response);
     assert_non_null(http_header(&response, "Content-Type"));
@@ -81,7 +74,6 @@ TEST_CASE(metrics_are_in_the_text_format)
         (void)strtod(value + 1, &end);
         assert_string_equal(end, "");
     }
-    http_response_free(&response);
 }
 
 TEST_CASE(requests_are_counted)
@@ -97,15 +89,12 @@ TEST_CASE(requests_are_counted)
 TEST_CASE(answers_close_their_connection)
 {
     struct fixture *fixture = *state;
-    struct http_conn conn;
-    struct http_response response;
-    assert_int_equal(http_open(&conn, fixture->server.admin_port), 0);
+    AUTO(http_response_free) struct http_response response;
+    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.admin_port);
     assert_int_equal(http_exchange(&conn, "GET", "/livez", NULL, &response), 0);
     assert_int_equal(response.status, 200);
     assert_string_equal(http_header(&response, "Connection"), "close");
-    http_response_free(&response);
     assert_int_equal(http_read_eof(&conn), 0);
-    http_close(&conn);
 }
 
 /* More connections than the admin listener accepts, each of which sends `text`. */
@@ -150,9 +139,8 @@ TEST_CASE(probes_are_answered_beside_idle_and_slow_connections)
 TEST_CASE(each_worker_has_one_named_redis_connection)
 {
     struct fixture *fixture = *state;
-    char *clients = redis_text(&fixture->redis, "CLIENT LIST");
+    AUTOFREE char *clients = redis_text(&fixture->redis, "CLIENT LIST");
     assert_int_equal(text_count(clients, "name=channeld"), 2);
-    free(clients);
     double connected = server_metric(&fixture->server, "channeld_redis_connected");
     assert_true(connected > 1.5 && connected < 2.5);
 }
@@ -230,11 +218,10 @@ TEST_CASE_WITH(newest_update_that_was_read_is_shown, set_up, fixture_teardown)
 TEST_CASE_WITH(requests_in_flight_are_those_that_wait, set_up, fixture_teardown)
 {
     struct fixture *f = *state;
-    struct http_conn waiting;
     struct http_conn leaving;
     const char *request = "GET /api/channel/by-id/77/ HTTP/1.1\r\nHost: x\r\n" FIXTURE_AUTH "\r\n";
     redis_pause(&f->redis);
-    assert_int_equal(http_open(&waiting, f->server.port), 0);
+    struct http_conn waiting = http_connect(f->server.port);
     assert_int_equal(http_open(&leaving, f->server.port), 0);
     assert_int_equal(http_send_text(&waiting, request), 0);
     assert_int_equal(http_send_text(&leaving, request), 0);
@@ -308,8 +295,7 @@ TEST_CASE_WITH(descriptors_are_counted, set_up, fixture_teardown)
 
 static int set_up_probe(void **state)
 {
-    static const char *const env[] = {"CHANNELD_STALE_LIMIT=0s", NULL};
-    *state = fixture_new(1, env);
+    *state = fixture_new(1, ENV("CHANNELD_STALE_LIMIT=0s"));
     return 0;
 }
 
@@ -317,14 +303,12 @@ static int set_up_probe(void **state)
 static int probe(struct fixture *fixture, const char *host, int port, char **errors)
 {
     struct process process;
-    char *listen = text_printf("--admin-listen=%s:%d", host, port);
+    AUTOFREE char *listen = text_printf("--admin-listen=%s:%d", host, port);
     const char *const args[] = {"--probe", listen, "--redis-url=redis://192.0.2.1:1", NULL};
     int status = server_run_tool(&process, &fixture->server.dir, "CHANNELD_BIN", args, NULL);
-    char *output = process_stdout(&process);
+    AUTOFREE char *output = process_stdout(&process);
     assert_string_equal(output, "");
     *errors = process_stderr(&process);
-    free(output);
-    free(listen);
     return status;
 }
 
@@ -346,17 +330,12 @@ static void expect_failure(struct fixture *fixture, int port, const char *messag
     free(errors);
 }
 
+/* The server of the test listens on 127.0.0.1 only, which all of these probe. */
 TEST_CASE_WITH(probe_of_a_ready_server_is_exit_code_0, set_up_probe, fixture_teardown)
 {
-    expect_ready(*state, "127.0.0.1");
-}
-
-/* The server of the test listens on 127.0.0.1 only, which these probe. */
-TEST_CASE_WITH(probe_of_any_address_uses_the_loopback, set_up_probe, fixture_teardown)
-{
-    expect_ready(*state, "0.0.0.0");
-    expect_ready(*state, "[::]");
-    expect_ready(*state, "");
+    static const char *const hosts[] = {"127.0.0.1", "0.0.0.0", "[::]", ""};
+    for (size_t i = 0; i < TEST_COUNT(hosts); i++)
+        expect_ready(*state, hosts[i]);
 }
 
 TEST_CASE_WITH(probe_reads_the_environment_as_the_server_does, set_up_probe, fixture_teardown)
@@ -364,12 +343,11 @@ TEST_CASE_WITH(probe_reads_the_environment_as_the_server_does, set_up_probe, fix
     struct fixture *fixture = *state;
     struct process process;
     static const char *const args[] = {"--probe", NULL};
-    char *listen = text_printf("CHANNELD_ADMIN_LISTEN=127.0.0.1:%d", fixture->server.admin_port);
+    AUTOFREE char *listen = text_printf("CHANNELD_ADMIN_LISTEN=127.0.0.1:%d", fixture->server.admin_port);
     const char *const env[] = {listen, NULL};
     static const char *const bad[] = {"CHANNELD_ADMIN_LISTEN=nonsense", NULL};
     assert_int_equal(server_run_tool(&process, &fixture->server.dir, "CHANNELD_BIN", args, env), 0);
     assert_int_equal(server_run_tool(&process, &fixture->server.dir, "CHANNELD_BIN", args, bad), 2);
-    free(listen);
 }
 
 TEST_CASE_WITH(probe_without_a_listener_is_exit_code_1, set_up_probe, fixture_teardown)
@@ -414,10 +392,6 @@ TEST_CASE_WITH(probe_of_another_response_is_exit_code_1, set_up_probe, fixture_t
     expect_failure_of_fake(*state, "HTTP/1.1 2", "does not speak HTTP");
     expect_failure_of_fake(*state, "SSH-2.0-OpenSSH_9.2\r\n", "does not speak HTTP");
     expect_failure_of_fake(*state, "", "does not speak HTTP");
-}
-
-TEST_CASE_WITH(probe_of_a_lost_connection_is_exit_code_1, set_up_probe, fixture_teardown)
-{
     expect_failure_of_fake(*state, NULL, "no answer from the admin address: Connection reset by peer");
 }
 
@@ -435,13 +409,13 @@ TEST_CASE_WITH(probe_times_out_after_two_seconds, set_up_probe, fixture_teardown
 
 TEST_CASE_WITH(probe_while_draining_is_exit_code_1, set_up_probe, fixture_teardown)
 {
-    struct fixture *fixture = fixture_new(1, (const char *const[]){"CHANNELD_DRAIN_DELAY=2s", NULL});
+    AUTO(fixture_drop)
+    struct fixture *fixture = fixture_new(1, ENV("CHANNELD_DRAIN_DELAY=500ms"));
     expect_ready(fixture, "127.0.0.1");
     process_signal(&fixture->server.process, SIGTERM);
     server_await_admin(&fixture->server, "/readyz", 503);
     expect_failure(fixture, fixture->server.admin_port, "not ready: /readyz answers 503");
     server_expect_exit(&fixture->server, 0);
-    fixture_free(fixture);
 }
 
 TEST_CASE_WITH(probe_without_redis_is_exit_code_1, set_up_probe, fixture_teardown)
@@ -450,4 +424,19 @@ TEST_CASE_WITH(probe_without_redis_is_exit_code_1, set_up_probe, fixture_teardow
     redis_stop(&fixture->redis);
     server_await_admin(&fixture->server, "/readyz", 503);
     expect_failure(fixture, fixture->server.admin_port, "not ready: /readyz answers 503");
+}
+
+/* Timers, heartbeats and the two scrapes are some dozens of turns. */
+TEST_CASE(idle_worker_loops_do_not_spin)
+{
+    enum { TURNS_MAX = 300 };
+    AUTO(fixture_drop) struct fixture *fixture = fixture_new(1, NULL);
+    double turns = server_metric(&fixture->server, "channeld_loop_lag_seconds_count");
+    double cpu = server_metric(&fixture->server, "process_cpu_seconds_total");
+    (void)nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000L}, NULL);
+    turns = server_metric(&fixture->server, "channeld_loop_lag_seconds_count") - turns;
+    cpu = server_metric(&fixture->server, "process_cpu_seconds_total") - cpu;
+    assert_true(turns > 0);
+    if (turns > TURNS_MAX || cpu > 0.5)
+        fail_msg("%g turns and %g s of processor time while idle", turns, cpu);
 }

@@ -8,11 +8,8 @@
 
 #include "support/fixture.h"
 
-static const char *const endpoints[] = {
-    "/api/channels/",
-    "/api/channel/by-id/0/",
-    "/api/channel/by-link/?link=https%3A%2F%2Fmax.ru%2Fsample_2",
-};
+static const char *const endpoints[] = {"/api/channels/", "/api/channel/by-id/0/",
+                                        "/api/channel/by-link/?link=https%3A%2F%2Fmax.ru%2Fsample_2"};
 
 FIXTURE(3, NULL)
 
@@ -32,10 +29,11 @@ TEST_CASE(key_in_header_opens_every_endpoint)
 TEST_CASE(key_in_query_opens_every_endpoint)
 {
     for (size_t i = 0; i < TEST_COUNT(endpoints); i++) {
-        char *target =
-            text_printf("%s%capi_key=%s", endpoints[i], strchr(endpoints[i], '?') ? '&' : '?', FIXTURE_KEY);
-        assert_int_equal(status_of(*state, target, NULL), 200);
-        free(target);
+        assert_int_equal(status_of(*state,
+                                   text_temp("%s%capi_key=%s", endpoints[i],
+                                             strchr(endpoints[i], '?') ? '&' : '?', FIXTURE_KEY),
+                                   NULL),
+                         200);
     }
 }
 
@@ -50,24 +48,20 @@ TEST_CASE(no_key_is_refused_everywhere)
 {
     struct fixture *fixture = *state;
     for (size_t i = 0; i < TEST_COUNT(endpoints); i++) {
-        struct http_response response;
+        AUTO(http_response_free) struct http_response response;
         http_get(fixture->server.port, endpoints[i], NULL, &response);
         assert_int_equal(response.status, 401);
         json_assert_same(response.body, "{\"success\":false,\"error\":\"Invalid or missing API key\"}");
         assert_non_null(http_header(&response, "WWW-Authenticate"));
         assert_string_equal(http_header(&response, "Content-Type"), "application/json");
-        http_response_free(&response);
     }
 }
 
 TEST_CASE(wrong_keys_are_refused)
 {
-    static const char *const headers[] = {
-        "X-Api-Key: wrong\r\n",
-        "X-Api-Key: \r\n",
-        "X-Api-Key: " FIXTURE_KEY "x\r\n",
-        "Authorization: Bearer " FIXTURE_KEY "\r\n",
-    };
+    static const char *const headers[] = {"X-Api-Key: wrong\r\n", "X-Api-Key: \r\n",
+                                          "X-Api-Key: " FIXTURE_KEY "x\r\n",
+                                          "Authorization: Bearer " FIXTURE_KEY "\r\n"};
     for (size_t i = 0; i < TEST_COUNT(headers); i++)
         assert_int_equal(status_of(*state, "/api/channels/", headers[i]), 401);
     assert_int_equal(status_of(*state, "/api/channels/?api_key=", NULL), 401);
@@ -80,9 +74,7 @@ TEST_CASE(stored_digest_is_no_key)
 {
     char digest[65];
     catalogue_digest(FIXTURE_KEY, digest);
-    char *headers = text_printf("X-Api-Key: %s\r\n", digest);
-    assert_int_equal(status_of(*state, "/api/channels/", headers), 401);
-    free(headers);
+    assert_int_equal(status_of(*state, "/api/channels/", text_temp("X-Api-Key: %s\r\n", digest)), 401);
 }
 
 TEST_CASE(header_wins_over_query_even_when_wrong)
@@ -94,11 +86,9 @@ TEST_CASE(header_wins_over_query_even_when_wrong)
 /* Whichever of the two was used, a proxy that checks keys may use the other. */
 TEST_CASE(two_different_keys_are_refused)
 {
-    static const char *const headers[] = {
-        FIXTURE_AUTH "X-Api-Key: wrong\r\n",
-        "X-Api-Key: wrong\r\n" FIXTURE_AUTH,
-        FIXTURE_AUTH FIXTURE_AUTH "x-api-key:\r\n",
-    };
+    static const char *const headers[] = {FIXTURE_AUTH "X-Api-Key: wrong\r\n",
+                                          "X-Api-Key: wrong\r\n" FIXTURE_AUTH,
+                                          FIXTURE_AUTH FIXTURE_AUTH "x-api-key:\r\n"};
     for (size_t i = 0; i < TEST_COUNT(headers); i++)
         assert_int_equal(status_of(*state, "/api/channels/", headers[i]), 400);
     assert_int_equal(status_of(*state, "/api/channels/", FIXTURE_AUTH FIXTURE_AUTH), 200);
@@ -114,10 +104,9 @@ TEST_CASE(first_key_in_query_counts)
 
 TEST_CASE(key_is_checked_before_parameters)
 {
-    static const char *const bad[] = {
-        "/api/channels/?page=0", "/api/channels/?page=abc",     "/api/channel/by-id/abc/",
-        "/api/channel/by-link/", "/api/channel/by-link/?link=",
-    };
+    static const char *const bad[] = {"/api/channels/?page=0", "/api/channels/?page=abc",
+                                      "/api/channel/by-id/abc/", "/api/channel/by-link/",
+                                      "/api/channel/by-link/?link="};
     for (size_t i = 0; i < TEST_COUNT(bad); i++) {
         assert_int_equal(status_of(*state, bad[i], NULL), 401);
         assert_int_equal(status_of(*state, bad[i], FIXTURE_AUTH), 400);
@@ -183,7 +172,7 @@ static bool no_key_is_checked_in_redis(void *arg)
 TEST_CASE(held_keys_are_checked_in_memory)
 {
     static const char *const patient[] = {"CHANNELD_REQUEST_TIMEOUT=20s", NULL};
-    struct fixture *fixture = fixture_new(3, patient);
+    AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, patient);
     catalogue_issue_keys(&fixture->redis, KEYS_HELD);
     expect_issued_and_revoked_at_once(fixture);
     /* The set changes again and again while it is read: every response is right, and in the end it is held.
@@ -194,13 +183,12 @@ TEST_CASE(held_keys_are_checked_in_memory)
         assert_int_equal(status_of(fixture, "/api/channels/", FIXTURE_WRONG), 401);
     }
     assert_true(wait_until(no_key_is_checked_in_redis, fixture, WAIT_DEADLINE_MS));
-    fixture_free(fixture);
 }
 
 TEST_CASE(keys_beyond_the_limit_are_checked_in_redis_once)
 {
     static const char *const patient[] = {"CHANNELD_REQUEST_TIMEOUT=20s", NULL};
-    struct fixture *fixture = fixture_new(3, patient);
+    AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, patient);
     catalogue_issue_keys(&fixture->redis, KEYS_BEYOND);
     assert_true(redis_integer(&fixture->redis, "SCARD channels:api_keys") > KEYS_BEYOND);
     for (int i = 0; i < 40; i++)
@@ -212,7 +200,6 @@ TEST_CASE(keys_beyond_the_limit_are_checked_in_redis_once)
         assert_int_equal(status_of(fixture, "/api/channels/", FIXTURE_WRONG), 401);
     assert_in_range(redis_calls(&fixture->redis, "sismember") - before, 1, 2);
     expect_issued_and_revoked_at_once(fixture);
-    fixture_free(fixture);
 }
 
 /* ---- floods of wrong keys, each another ---- */
@@ -226,20 +213,20 @@ static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_CACHE_SIZE=1Mi
 /* So many requests with a wrong key each, all refused. */
 static void flood(struct fixture *fixture, int count)
 {
-    struct http_conn conn;
-    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
     for (int sent = 0; sent < count; sent += PIPELINE) {
         for (int i = 0; i < PIPELINE; i++) {
-            char *request = text_printf(
-                "GET /api/channel/by-id/0/ HTTP/1.1\r\nHost: a\r\nX-Api-Key: wrong-%d\r\n\r\n", sent + i);
-            assert_int_equal(http_send_text(&conn, request), 0);
-            free(request);
+            assert_int_equal(
+                http_send_text(
+                    &conn,
+                    text_temp("GET /api/channel/by-id/0/ HTTP/1.1\r\nHost: a\r\nX-Api-Key: wrong-%d\r\n\r\n",
+                              sent + i)),
+                0);
         }
         for (int i = 0; i < PIPELINE; i++) {
             http_expect(&conn, 401);
         }
     }
-    http_close(&conn);
 }
 
 TEST_CASE(wrong_keys_cost_neither_redis_commands_nor_memory)
@@ -270,7 +257,7 @@ static bool is_checked_in_memory(void *arg)
 /* As many as are held. */
 TEST_CASE(wrong_keys_beside_many_valid_ones_cost_no_redis_commands)
 {
-    struct fixture *fixture = fixture_new(3, env);
+    AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, env);
     catalogue_issue_keys(&fixture->redis, HELD_KEYS - 1); /* and the key of the test */
     assert_int_equal(redis_integer(&fixture->redis, "SCARD channels:api_keys"), HELD_KEYS);
     assert_true(wait_until(is_checked_in_memory, fixture, WAIT_DEADLINE_MS));
@@ -278,7 +265,6 @@ TEST_CASE(wrong_keys_beside_many_valid_ones_cost_no_redis_commands)
     flood(fixture, WRONG_KEYS);
     assert_int_equal(redis_calls(&fixture->redis, "sismember"), asked);
     assert_true(redis_calls(&fixture->redis, "sscan") > 0);
-    fixture_free(fixture);
 }
 
 /* More digests than are held: each is checked in Redis once, and the result is cached. */
@@ -291,12 +277,11 @@ static struct fixture *begin_with_many_keys(void)
 
 TEST_CASE(wrong_keys_do_not_evict_the_result_for_a_valid_one)
 {
-    struct fixture *fixture = begin_with_many_keys();
+    AUTO(fixture_drop) struct fixture *fixture = begin_with_many_keys();
     assert_true(wait_until(is_checked_in_memory, fixture, WAIT_DEADLINE_MS));
     long long asked = redis_calls(&fixture->redis, "sismember");
     flood(fixture, WRONG_KEYS);
     assert_true(redis_calls(&fixture->redis, "sismember") >= asked + WRONG_KEYS); /* the flood was one */
     assert_true(is_checked_in_memory(fixture));
     assert_true(server_metric(&fixture->server, "channeld_cache_bytes") <= 1 << 20);
-    fixture_free(fixture);
 }

@@ -26,7 +26,7 @@ TEST_CASE(repeated_requests_cost_no_redis_commands)
     static const char *const paths[] = {"channel/by-id/5/", "channel/by-link/?link=https://max.ru/five",
                                         "channel/by-link/?link=https://web.max.ru/five", "channels/",
                                         "channels/?page=9"};
-    struct fixture *f = fixture_new(3, ONE_WORKER);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/five\"}", 5);
     for (size_t i = 0; i < TEST_COUNT(paths); i++)
         fixture_expect(f, paths[i], 200);
@@ -37,12 +37,11 @@ TEST_CASE(repeated_requests_cost_no_redis_commands)
             fixture_expect(f, paths[i], 200);
     assert_true(commands(f) == before);
     assert_true(server_metric(&f->server, "channeld_cache_hits_total") == hits + 50);
-    fixture_free(f);
 }
 
 TEST_CASE(wrong_keys_and_missing_channels_cost_no_redis_commands)
 {
-    struct fixture *f = fixture_new(3, ONE_WORKER);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
     struct http_response response;
     fixture_expect(f, "channel/by-id/404/", 404);
     fixture_expect(f, "channel/by-link/?link=https://max.ru/nobody", 404);
@@ -55,22 +54,19 @@ TEST_CASE(wrong_keys_and_missing_channels_cost_no_redis_commands)
         http_response_free(&response);
     }
     assert_true(commands(f) == before);
-    fixture_free(f);
 }
 
 TEST_CASE(without_a_cache_every_request_reads_redis)
 {
-    struct fixture *f = fixture_new(3, NO_CACHE);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(3, NO_CACHE);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", 5);
     double before = commands(f);
     for (int i = 0; i < 10; i++)
         fixture_expect(f, "channel/by-id/5/", 200);
     assert_true(commands(f) == before + 20); /* key and card */
     redis_do(&f->redis, "HSET channels:card:5 title changed");
-    char *body = fixture_body(f, "channel/by-id/5/"); /* at once, without waiting */
+    AUTOFREE char *body = fixture_body(f, "channel/by-id/5/"); /* at once, without waiting */
     assert_non_null(strstr(body, "changed"));
-    free(body);
-    fixture_free(f);
 }
 
 /* Its card arrives together with the result for the key; it must be neither sent nor kept. */
@@ -85,7 +81,7 @@ TEST_CASE(wrong_key_gets_nothing_of_a_card)
 
 TEST_CASE(changed_card_shows_everywhere)
 {
-    struct fixture *f = fixture_new(3, ONE_WORKER);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/five\"}", 5);
     for (int version = 0; version < 5; version++) {
         char title[32];
@@ -96,7 +92,6 @@ TEST_CASE(changed_card_shows_everywhere)
         await(f, "channel/by-link/?link=https://max.ru/five", title, true);
         await(f, "channels/", title, true);
     }
-    fixture_free(f);
 }
 
 static bool costs_nothing(void *arg)
@@ -110,7 +105,7 @@ static bool costs_nothing(void *arg)
 /* The other channels of the page are not read again. */
 TEST_CASE(changed_card_costs_its_page_one_query)
 {
-    struct fixture *f = fixture_new(100, ONE_WORKER);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(100, ONE_WORKER);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", -1);
     await(f, "channels/", "\"five\"", true);
     assert_true(wait_until(costs_nothing, f, WAIT_DEADLINE_MS));
@@ -118,7 +113,6 @@ TEST_CASE(changed_card_costs_its_page_one_query)
     redis_do(&f->redis, "HSET channels:card:5 title changed");
     await(f, "channels/", "\"changed\"", true);
     assert_true(commands(f) == before + 1);
-    fixture_free(f);
 }
 
 /*
@@ -131,7 +125,7 @@ TEST_CASE(page_invalidated_in_flight_is_built_of_what_was_read)
     struct fixture *f =
         fixture_new_with(&(struct fixture_spec){.channels = 3, .env = ONE_WORKER, .proxied = true});
     struct http_conn conn;
-    struct http_response response;
+    AUTO(http_response_free) struct http_response response;
     fixture_expect(f, "channels/", 200);
     double told = server_metric(&f->server, invalidations);
     redis_do(&f->redis, "HSET channels:card:%lld title first", (long long)catalogue_id(1));
@@ -145,18 +139,16 @@ TEST_CASE(page_invalidated_in_flight_is_built_of_what_was_read)
     proxy_restore(f->proxy);
     assert_int_equal(http_read(&conn, false, &response), 0);
     assert_non_null(strstr(response.body, "\"second\""));
-    char *again = fixture_body(f, "channels/");
+    AUTOFREE char *again = fixture_body(f, "channels/");
     assert_string_equal(again, response.body);
     assert_true(commands(f) == before + 1);
-    http_response_free(&response);
     http_close(&conn);
-    free(again);
     fixture_free(f);
 }
 
 TEST_CASE(changed_index_keeps_the_summaries)
 {
-    struct fixture *f = fixture_new(100, ONE_WORKER);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(100, ONE_WORKER);
     fixture_expect(f, "channels/", 200);
     double before = commands(f);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"first\"}", -1);
@@ -165,12 +157,11 @@ TEST_CASE(changed_index_keeps_the_summaries)
                 before + 2 * 3); /* size, ids, the new one; twice if the card came in between */
     redis_do(&f->redis, "ZREM channels:index 5");
     await(f, "channels/", "\"first\"", false);
-    fixture_free(f);
 }
 
 TEST_CASE(created_channel_appears)
 {
-    struct fixture *f = fixture_new(1, ONE_WORKER);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(1, ONE_WORKER);
     fixture_expect(f, "channel/by-id/5/", 404);
     fixture_expect(f, "channel/by-link/?link=https://max.ru/five", 404);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/five\"}", 5);
@@ -179,23 +170,21 @@ TEST_CASE(created_channel_appears)
     redis_do(&f->redis, "DEL channels:card:5");
     await(f, "channel/by-id/5/", "not found", true);
     await(f, "channel/by-link/?link=https://max.ru/five", "not found", true);
-    fixture_free(f);
 }
 
 /* A channel that the index names before it has a card shows on its page as soon as it has one. */
 TEST_CASE(card_created_after_its_index_entry_appears_on_its_page)
 {
-    struct fixture *f = fixture_new(3, ONE_WORKER);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
     redis_do(&f->redis, "ZADD channels:index -1 5");
     await(f, "channels/", "\"count\":3", true);
     redis_do(&f->redis, "HSET channels:card:5 max_channel_id 5 title late");
     await(f, "channels/", "\"late\"", true);
-    fixture_free(f);
 }
 
 TEST_CASE(revoked_key_stops_and_issued_key_works)
 {
-    struct fixture *f = fixture_new(1, ONE_WORKER);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(1, ONE_WORKER);
     char digest[65];
     fixture_expect(f, "channels/", 200);
     catalogue_digest(FIXTURE_KEY, digest);
@@ -203,26 +192,24 @@ TEST_CASE(revoked_key_stops_and_issued_key_works)
     await(f, "channels/", "Invalid or missing API key", true);
     redis_do(&f->redis, "SADD channels:api_keys %s", digest);
     await(f, "channels/", "\"success\":true", true);
-    fixture_free(f);
 }
 
 /* Where it leaves a catalogue; where it does not: catalogue_missing.c. */
 TEST_CASE(flushall_empties_the_cache)
 {
-    struct fixture *f = fixture_new(3, ONE_WORKER);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
     fixture_expect(f, "channels/", 200);
     redis_do(&f->redis, "MULTI");
     redis_do(&f->redis, "FLUSHALL");
     catalogue_issue_key(&f->redis, FIXTURE_KEY);
     redis_do(&f->redis, "EXEC");
     await(f, "channels/", "\"count\":0", true);
-    fixture_free(f);
 }
 
 /* Its first replies arrive after the client has left: what was read by then is not the page. */
 TEST_CASE(page_of_a_client_that_left_is_not_cached)
 {
-    struct fixture *f = fixture_new(3, ONE_WORKER);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
     struct http_conn conn;
     fixture_expect(f, "channel/by-id/0/", 200); /* the keys are held */
     double before = commands(f);
@@ -233,29 +220,25 @@ TEST_CASE(page_of_a_client_that_left_is_not_cached)
     server_await_metric_below(&f->server, "channeld_requests_in_flight", 0);
     redis_resume(&f->redis);
     fixture_expect(f, "channel/by-id/777/", 404); /* this reply comes behind those */
-    char *body = fixture_body(f, "channels/");
-    assert_non_null(strstr(body, "\"count\":3"));
-    free(body);
-    fixture_free(f);
+    fixture_expect_text(f, "channels/", "\"count\":3");
 }
 
 /* Invalidations are lost between two connections, so nothing cached before may be served. */
 TEST_CASE(new_connection_starts_with_an_empty_cache)
 {
-    struct fixture *f = fixture_new(3, ONE_WORKER);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"old\"}", 5);
     await(f, "channel/by-id/5/", "\"old\"", true);
     redis_do_argv(&f->redis, 4, (const char *const[]){"CLIENT", "KILL", "TYPE", "normal"}, NULL);
     redis_do(&f->redis, "HSET channels:card:5 title new");
     await(f, "channel/by-id/5/", "\"new\"", true);
-    fixture_free(f);
 }
 
 TEST_CASE(cache_serves_for_the_stale_limit_without_redis)
 {
-    static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=1s",
-                                      "CHANNELD_REQUEST_TIMEOUT=300ms", NULL};
-    struct fixture *f = fixture_new(3, env);
+    AUTO(fixture_drop)
+    struct fixture *f = fixture_new(
+        3, ENV("CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=1s", "CHANNELD_REQUEST_TIMEOUT=300ms"));
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", 5);
     fixture_expect(f, "channel/by-id/5/", 200);
     redis_kill(&f->redis);
@@ -264,27 +247,24 @@ TEST_CASE(cache_serves_for_the_stale_limit_without_redis)
     assert_true(server_metric(&f->server, "channeld_cache_stale_hits_total") >= 1);
     fixture_expect(f, "channel/by-id/6/", 500); /* not cached */
     await(f, "channel/by-id/5/", "Internal server error", true);
-    fixture_free(f);
 }
 
 TEST_CASE(stale_limit_of_keys_can_be_shorter)
 {
-    static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_STALE_KEYS_LIMIT=0",
-                                      "CHANNELD_REQUEST_TIMEOUT=300ms", NULL};
-    struct fixture *f = fixture_new(3, env);
+    AUTO(fixture_drop)
+    struct fixture *f = fixture_new(
+        3, ENV("CHANNELD_WORKERS=1", "CHANNELD_STALE_KEYS_LIMIT=0", "CHANNELD_REQUEST_TIMEOUT=300ms"));
     fixture_expect(f, "channels/", 200);
     redis_kill(&f->redis);
     server_await_metric_below(&f->server, "channeld_redis_connected", 0);
     await(f, "channels/", "Internal server error", true);
-    fixture_free(f);
 }
 
 /* ---- without a cache ---- */
 
 static int uncached(void **state)
 {
-    static const char *const env[] = {"CHANNELD_CACHE_SIZE=0", NULL};
-    *state = fixture_new(3, env);
+    *state = fixture_new(3, ENV("CHANNELD_CACHE_SIZE=0"));
     return 0;
 }
 
@@ -295,10 +275,9 @@ TEST_CASE_WITH(uncached_bad_parameters_are_400_for_valid_keys_only, uncached, fi
     struct fixture *fixture = *state;
     for (size_t i = 0; i < TEST_COUNT(bad); i++) {
         assert_int_equal(fixture_status(fixture, bad[i]), 400);
-        char *target = text_printf("/api/%s", bad[i]);
+        AUTOFREE char *target = text_printf("/api/%s", bad[i]);
         assert_int_equal(http_get_status(fixture->server.port, target, FIXTURE_WRONG), 401);
         assert_int_equal(http_get_status(fixture->server.port, target, NULL), 401);
-        free(target);
     }
 }
 
@@ -334,7 +313,28 @@ TEST_CASE_WITH(uncached_invalid_value_is_logged_once, uncached, fixture_teardown
     for (int i = 0; i < 20; i++)
         assert_int_equal(fixture_status(fixture, "channel/by-id/77/"), 200);
     server_await_metric(&fixture->server, "channeld_invalid_values_total", before + 20);
-    char *log = fixture_stop_server(fixture);
+    AUTOFREE char *log = fixture_stop_server(fixture);
     assert_in_range(text_count(log, "invalid value in redis"), 1, 2);
-    free(log);
+}
+
+/* Both workers fill their share, which together is the setting. */
+TEST_CASE(cache_size_is_split_among_the_workers)
+{
+    enum { CHANNELS = 1500, CONNECTIONS = 12, CACHE_BYTES = 512 * 1024 };
+    AUTO(fixture_drop)
+    struct fixture *fixture = fixture_new(
+        CHANNELS, ENV("CHANNELD_CACHE_SIZE=512KiB", "CHANNELD_WORKERS=2", "CHANNELD_ACCESS_LOG=off"));
+    for (int i = 0; i < CONNECTIONS; i++) {
+        AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
+        for (size_t n = 0; n < CHANNELS; n++) {
+            AUTO(http_response_free) struct http_response response;
+            AUTOFREE char *target = text_printf("/api/channel/by-id/%lld/", (long long)catalogue_id(n));
+            assert_int_equal(http_exchange(&conn, "GET", target, FIXTURE_AUTH, &response), 0);
+            assert_int_equal(response.status, 200);
+        }
+    }
+    assert_true(server_metric(&fixture->server, "channeld_cache_evictions_total") > 0);
+    double bytes = server_metric(&fixture->server, "channeld_cache_bytes");
+    if (bytes > CACHE_BYTES || bytes < 0.7 * CACHE_BYTES)
+        fail_msg("%g bytes are cached, of %d", bytes, CACHE_BYTES);
 }

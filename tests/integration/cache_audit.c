@@ -45,11 +45,10 @@ static void expect_noticed(struct fixture *f, const char *key)
     assert_true(wait_until_politely(is_noticed, f, NOTICE_MS));
     assert_true(server_metric(&f->server, SUSPENDED) >= 1);
     server_await_log(&f->server, "no invalidation arrived for a change");
-    char *log = server_log(&f->server);
+    AUTOFREE char *log = server_log(&f->server);
     if (strstr(log, key) == NULL)
         fail_msg("%s is not named: %s", key, log);
     assert_int_equal(text_count(log, "no invalidation arrived for a change"), 1);
-    free(log);
 }
 
 /* From now on each request reads Redis, over the same connection. */
@@ -61,9 +60,7 @@ static void expect_uncached(struct fixture *f)
     assert_true(commands(f) >= before + 10); /* key and card */
     assert_true(server_metric(&f->server, "channeld_redis_connects_total") < 2);
     redis_do(&f->redis, "HSET channels:card:0 title at-once");
-    char *body = fixture_body(f, CARD);
-    assert_non_null(strstr(body, "at-once"));
-    free(body);
+    fixture_expect_text(f, CARD, "at-once");
 }
 
 /* ---- a server that answers CLIENT itself, as a proxy may ---- */
@@ -115,15 +112,14 @@ TEST_CASE(missed_change_of_any_kind_is_noticed)
 /* The digest of a key is in no line of the log. A new connection is trusted again. */
 TEST_CASE(missed_revocation_of_a_key_is_noticed)
 {
-    struct fixture *f = begin_without_invalidations();
+    AUTO(fixture_drop) struct fixture *f = begin_without_invalidations();
     char digest[65];
     catalogue_digest(FIXTURE_KEY, digest);
     redis_do(&f->redis, "SREM channels:api_keys %s", digest);
     expect_noticed(f, "\"channels:api_keys\"");
     fixture_expect(f, CARD, 401);
-    char *log = server_log(&f->server);
+    AUTOFREE char *log = server_log(&f->server);
     assert_null(strstr(log, digest));
-    free(log);
     redis_do(&f->redis, "SADD channels:api_keys %s", digest);
     redis_do(&f->redis, "GENUINE KILL TYPE normal SKIPME yes");
     server_await_metric(&f->server, "channeld_redis_connects_total", 2);
@@ -132,13 +128,12 @@ TEST_CASE(missed_revocation_of_a_key_is_noticed)
     double before = commands(f);
     fixture_expect(f, CARD, 200);
     assert_true(commands(f) == before);
-    fixture_free(f);
 }
 
 /* Redis sends no invalidations for it. */
 TEST_CASE(swapped_database_is_noticed)
 {
-    struct fixture *f = fixture_new(CHANNELS, ONE_WORKER);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(CHANNELS, ONE_WORKER);
     redis_do(&f->redis, "SELECT 1");
     catalogue_put_samples(&f->redis, CHANNELS);
     catalogue_issue_key(&f->redis, FIXTURE_KEY);
@@ -149,7 +144,6 @@ TEST_CASE(swapped_database_is_noticed)
     redis_do(&f->redis, "SELECT 0");
     expect_noticed(f, "channels:card:0");
     expect_uncached(f);
-    fixture_free(f);
 }
 
 /* ---- under heavy change ---- */
@@ -211,6 +205,7 @@ static void *run_reader(void *arg)
 static void expect_no_false_alarm(int ms)
 {
     pthread_t thread[1 + READERS];
+    AUTO(fixture_drop)
     struct fixture *f = fixture_new_with(&(struct fixture_spec){.channels = CHANNELS, .proxied = true});
     proxy_set_latency(f->proxy, LATENCY_MS);
     struct writer writer = {.redis = f->redis};
@@ -230,7 +225,6 @@ static void expect_no_false_alarm(int ms)
     assert_true(server_metric(&f->server, "channeld_cache_hits_total") >= ms / 1000.0);
     assert_true(server_metric(&f->server, "channeld_cache_invalidations_total") > ms / 120.0);
     assert_true(server_metric(&f->server, "channeld_redis_disconnects_total") < 1);
-    fixture_free(f);
 }
 
 TEST_CASE(heavy_change_is_no_failure)

@@ -25,19 +25,17 @@ static const char *const UNCACHED[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_T
 
 static char *readiness(struct fixture *f)
 {
-    struct http_response response;
+    AUTO(http_response_free) struct http_response response;
     http_get(f->server.admin_port, "/readyz?verbose", NULL, &response);
     char *text = text_printf("%d %s", response.status, response.body);
-    http_response_free(&response);
     return text;
 }
 
 static void expect_readiness(struct fixture *f, const char *first, const char *second)
 {
-    char *text = readiness(f);
+    AUTOFREE char *text = readiness(f);
     if (strstr(text, first) == NULL || strstr(text, second) == NULL)
         fail_msg("%s", text);
-    free(text);
 }
 
 /* The whole catalogue comes back at once. */
@@ -81,7 +79,7 @@ TEST_CASE(not_ready_before_there_is_a_catalogue)
 {
     const char *const *const envs[] = {CACHED, UNCACHED};
     for (size_t i = 0; i < TEST_COUNT(envs); i++) {
-        struct fixture f;
+        AUTO(fixture_fini) struct fixture f;
         begin_empty(&f, envs[i]);
         expect_readiness(&f, "503 ", "\n[-]redis not connected yet\n[-]catalogue missing\n");
         fixture_expect(&f, CARD, 500);
@@ -92,7 +90,6 @@ TEST_CASE(not_ready_before_there_is_a_catalogue)
         await_recovery(&f);
         fixture_expect(&f, "channel/by-id/424242/", 404);
         expect_readiness(&f, "200 ", "\n[+]redis ok\n[+]catalogue ok\n");
-        fixture_fini(&f);
     }
 }
 
@@ -100,7 +97,7 @@ TEST_CASE(index_or_keys_alone_are_a_catalogue)
 {
     const char *const *const envs[] = {CACHED, UNCACHED};
     for (size_t i = 0; i < TEST_COUNT(envs); i++) {
-        struct fixture f;
+        AUTO(fixture_fini) struct fixture f;
         begin_empty(&f, envs[i]);
         catalogue_put_samples(&f.redis, 2);
         server_await_metric(&f.server, CONNECTED, 1);
@@ -110,12 +107,10 @@ TEST_CASE(index_or_keys_alone_are_a_catalogue)
         catalogue_issue_key(&f.redis, FIXTURE_KEY);
         redis_do(&f.redis, "EXEC");
         fixture_await(&f, CARD, 200);
-        char *body = fixture_body(&f, "channels/"); /* keys without an index */
+        AUTOFREE char *body = fixture_body(&f, "channels/"); /* keys without an index */
         assert_non_null(strstr(body, "\"count\":0"));
-        free(body);
         fixture_expect(&f, "channel/by-id/424242/", 404);
         assert_true(server_metric(&f.server, "channeld_redis_connects_total") < 2);
-        fixture_fini(&f);
     }
 }
 
@@ -162,12 +157,12 @@ TEST_CASE(cache_serves_without_a_catalogue)
 {
     static void (*const losses[])(struct redis * redis) = {flush, flush_the_database, delete_both,
                                                            delete_one_by_one, start_without_data};
-    static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=300ms",
-                                      "CHANNELD_STALE_LIMIT=60s", NULL};
     for (size_t i = 0; i < TEST_COUNT(losses); i++) {
-        struct fixture *f = fixture_new(CHANNELS, env);
-        char *link = catalogue_link(1);
-        char *by_link = text_printf("channel/by-link/?link=%s", link);
+        AUTO(fixture_drop)
+        struct fixture *f = fixture_new(CHANNELS, ENV("CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=300ms",
+                                                      "CHANNELD_STALE_LIMIT=60s"));
+        AUTOFREE char *link = catalogue_link(1);
+        AUTOFREE char *by_link = text_printf("channel/by-link/?link=%s", link);
         const char *const paths[] = {CARD, by_link, "channels/", "channels/?page=9"};
         size_t count =
             losses[i] == delete_one_by_one ? 2 : TEST_COUNT(paths); /* the list was empty for a moment */
@@ -183,9 +178,6 @@ TEST_CASE(cache_serves_without_a_catalogue)
         put_catalogue(f);
         await_recovery(f);
         fixture_expect(f, "channel/by-id/424242/", 404);
-        fixture_free(f);
-        free(by_link);
-        free(link);
     }
 }
 
@@ -198,9 +190,9 @@ static bool is_unavailable(void *arg)
 
 TEST_CASE(cache_serves_for_the_stale_limit)
 {
-    static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=300ms",
-                                      "CHANNELD_STALE_LIMIT=1s", NULL};
-    struct fixture *f = fixture_new(CHANNELS, env);
+    AUTO(fixture_drop)
+    struct fixture *f = fixture_new(
+        CHANNELS, ENV("CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=300ms", "CHANNELD_STALE_LIMIT=1s"));
     fixture_expect(f, CARD, 200);
     redis_do(&f->redis, "FLUSHALL");
     assert_true(wait_until(is_unavailable, f, WAIT_DEADLINE_MS));
@@ -209,36 +201,33 @@ TEST_CASE(cache_serves_for_the_stale_limit)
     expect_readiness(f, "503 ", "\n[-]catalogue missing\n");
     put_catalogue(f);
     await_recovery(f);
-    fixture_free(f);
 }
 
 /* A cached 404 was true before; a miss in the empty Redis proves nothing. */
 TEST_CASE(cached_404_is_served_and_no_other)
 {
-    struct fixture *f = fixture_new(CHANNELS, CACHED);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(CHANNELS, CACHED);
     fixture_expect(f, "channel/by-id/424242/", 404);
     fixture_expect(f, "channel/by-id/424242/", 404);
     redis_do(&f->redis, "FLUSHALL");
     await_missing(f);
     fixture_expect(f, "channel/by-id/424242/", 404);
     fixture_expect(f, "channel/by-id/424243/", 500);
-    fixture_free(f);
 }
 
 TEST_CASE(idle_uncached_worker_notices)
 {
-    struct fixture *f = fixture_new(CHANNELS, UNCACHED);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(CHANNELS, UNCACHED);
     redis_do(&f->redis, "FLUSHALL");
     await_missing(f);
     fixture_expect(f, CARD, 500);
-    fixture_free(f);
 }
 
 /* ---- no loss ---- */
 
 TEST_CASE(flush_of_another_database_empties_the_cache_alone)
 {
-    struct fixture *f = fixture_new(CHANNELS, CACHED);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(CHANNELS, CACHED);
     fixture_expect(f, CARD, 200);
     double flushes = server_metric(&f->server, "channeld_cache_flushes_total");
     redis_do(&f->redis, "SELECT 1");
@@ -248,7 +237,6 @@ TEST_CASE(flush_of_another_database_empties_the_cache_alone)
     fixture_expect(f, "channel/by-id/424242/", 404);
     assert_true(server_metric(&f->server, "channeld_redis_disconnects_total") < 1);
     assert_true(server_metric(&f->server, GAUGE) < 1);
-    fixture_free(f);
 }
 
 static void fill_nothing_and_deny(struct redis *redis)
@@ -259,16 +247,13 @@ static void fill_nothing_and_deny(struct redis *redis)
 /* Then the replies of Redis have to be taken as they are, which is logged once. */
 TEST_CASE(missing_catalogue_without_the_right_to_count)
 {
-    struct fixture f;
+    AUTO(fixture_fini) struct fixture f;
     fixture_init(&f, &(struct fixture_spec){.env = CACHED, .fill = fill_nothing_and_deny});
     fixture_expect(&f, CARD, 401);
     put_catalogue(&f);
     fixture_await(&f, CARD, 200);
     fixture_expect(&f, "channel/by-id/424242/", 404);
-    char *log = server_log(&f.server);
-    assert_int_equal(text_count(log, "a missing catalogue cannot be noticed"), 1);
-    free(log);
-    fixture_fini(&f);
+    server_expect_log(&f.server, "a missing catalogue cannot be noticed", 1);
 }
 
 /* Redis is queried while it is empty, and is not empty any more when its reply is checked. */
@@ -282,9 +267,9 @@ TEST_CASE(catalogue_that_comes_back_meanwhile_is_read_again)
                  {UNCACHED, CARD, "sismember"},
                  {UNCACHED, "channels/", "sismember"}};
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
-        struct fixture f;
-        struct http_conn conn;
-        struct http_response response;
+        AUTO(fixture_fini) struct fixture f;
+        AUTO(http_close) struct http_conn conn;
+        AUTO(http_response_free) struct http_response response;
         const char *const env[] = {"CHANNELD_WORKERS=1",
                                    cases[i].env == UNCACHED ? "CHANNELD_CACHE_SIZE=0" : NULL, NULL};
         fixture_init(&f, &(struct fixture_spec){.channels = CHANNELS, .env = env, .proxied = true});
@@ -301,9 +286,6 @@ TEST_CASE(catalogue_that_comes_back_meanwhile_is_read_again)
         if (response.status != 200 || strstr(response.body, "\"count\":0") != NULL)
             fail_msg("%zu: %d %s", i, response.status, response.body);
         assert_true(server_metric(&f.server, "channeld_redis_disconnects_total") < 1);
-        http_response_free(&response);
-        http_close(&conn);
-        fixture_fini(&f);
     }
 }
 
@@ -343,7 +325,7 @@ TEST_CASE(no_404_while_the_catalogue_comes_and_goes)
     enum { ROUNDS = 9 };
     const char *const *const envs[] = {CACHED, UNCACHED};
     for (size_t i = 0; i < TEST_COUNT(envs); i++) {
-        struct fixture *f = fixture_new(CHANNELS, envs[i]);
+        AUTO(fixture_drop) struct fixture *f = fixture_new(CHANNELS, envs[i]);
         struct clients clients = {.port = f->server.port};
         pthread_t thread[CLIENTS];
         for (size_t n = 0; n < CLIENTS; n++)
@@ -362,6 +344,5 @@ TEST_CASE(no_404_while_the_catalogue_comes_and_goes)
         assert_int_equal(atomic_load(&clients.answers[404]), 0);
         assert_int_equal(atomic_load(&clients.holes), 0);
         assert_true(atomic_load(&clients.answers[200]) > 0);
-        fixture_free(f);
     }
 }

@@ -31,10 +31,9 @@ static int start(void **state)
     (void)snprintf(proxied.url, sizeof proxied.url, "redis://127.0.0.1:%d", proxy_port(proxy));
     good = text_printf("%s/good", redis.dir.path);
     damaged = text_printf("%s/damaged", redis.dir.path);
-    char *text = text_printf("%sbroken\n", AFTER);
+    AUTOFREE char *text = text_printf("%sbroken\n", AFTER);
     assert_true(text_write_file(good, AFTER));
     assert_true(text_write_file(damaged, text));
-    free(text);
     return 0;
 }
 
@@ -66,10 +65,8 @@ struct operation {
 
 static bool index_is(const char *expected)
 {
-    char *index = ctl_index("channels:index");
-    bool same = strcmp(index, expected) == 0;
-    free(index);
-    return same;
+    AUTOFREE char *index = ctl_index("channels:index");
+    return strcmp(index, expected) == 0;
 }
 
 /* The size of all replies, in bytes. */
@@ -86,7 +83,7 @@ static void cut(const struct operation *o, size_t at, enum proxy_fault fault)
 {
     fill();
     proxy_inject_after(proxy, at, fault);
-    struct ctl_run run = ctl_run_at(&proxied, o->args);
+    AUTO(ctl_run_free) struct ctl_run run = ctl_run_at(&proxied, o->args);
     bool done = run.status == o->status && index_is(o->after); /* only the release of its lock was cut */
     if (!done && (run.status != 1 || strstr(run.err, "the connection to Redis was lost: ") == NULL))
         fail_msg("%s, cut after %zu: %d: %s%s", o->args[0], at, run.status, run.out, run.err);
@@ -96,7 +93,6 @@ static void cut(const struct operation *o, size_t at, enum proxy_fault fault)
     ctl_expect(ctl_run(o->args), o->status, NULL, NULL);
     ctl_expect_index(o->after);
     ctl_expect_sound();
-    ctl_run_free(&run);
 }
 
 static void cut_at_each_step(const struct operation *o)
@@ -170,48 +166,41 @@ static const struct action {
     {{"verify"}, "zscan hmget get scan zscore zcard sscan type pttl memory|usage"},
     {{"keys", "issue"}, "sadd"},
     {{"keys", "list"}, "smembers"},
-    {{"keys", "revoke", KEY_DIGEST}, "srem"},
-};
+    {{"keys", "revoke", KEY_DIGEST}, "srem"}};
 
 /* Runs channelctl as this Redis user; the word "after" stands for the file of that name. */
 static struct ctl_run run_as(const char *user, const char *const *words)
 {
     const char *args[5] = {NULL};
-    char *file = text_printf("%s/after", redis.dir.path);
+    AUTOFREE char *file = text_printf("%s/after", redis.dir.path);
     for (int i = 0; words[i] != NULL; i++)
         args[i] = strcmp(words[i], "after") == 0 ? file : words[i];
     struct redis as_user = {.dir = redis.dir};
     (void)snprintf(as_user.url, sizeof as_user.url, "redis://%s:pw@127.0.0.1:%d/0", user, redis.port);
     struct ctl_run run = ctl_run_at(&as_user, args);
-    free(file);
     return run;
 }
 
 /* Four channels, of which the file "after" moves one to another link, drops one, leaves one and adds one. */
 static void fill_for_rights(void)
 {
-    char *before = text_printf("%s", "");
-    char *after = text_printf("%s/after", redis.dir.path);
+    AUTOFREE char *before = text_printf("%s", "");
+    AUTOFREE char *after = text_printf("%s/after", redis.dir.path);
     redis_do(&redis, "FLUSHALL");
     catalogue_issue_key(&redis, "some-key");
     for (size_t n = 0; n < 4; n++) {
-        char *card = catalogue_card(n);
+        AUTOFREE char *card = catalogue_card(n);
         before = text_append(before, card);
         before = text_append(before, "\n");
-        free(card);
     }
     ctl_expect_load(before, NULL, 0);
-    char *kept = catalogue_card(2);
-    char *added = catalogue_card(4);
-    char *text = text_printf(
-        "{\"max_channel_id\":%lld,\"title\":\"moved\",\"link\":\"https://max.ru/elsewhere\"}\n%s\n%s\n",
-        (long long)catalogue_id(0), kept, added);
-    assert_true(text_write_file(after, text));
-    free(text);
-    free(kept);
-    free(added);
-    free(before);
-    free(after);
+    AUTOFREE char *kept = catalogue_card(2);
+    AUTOFREE char *added = catalogue_card(4);
+    assert_true(text_write_file(
+        after,
+        text_temp(
+            "{\"max_channel_id\":%lld,\"title\":\"moved\",\"link\":\"https://max.ru/elsewhere\"}\n%s\n%s\n",
+            (long long)catalogue_id(0), kept, added)));
 }
 
 static void deny(const char *command)
@@ -221,25 +210,23 @@ static void deny(const char *command)
 
 static void expect_error(const struct action *o, const char *command)
 {
-    struct ctl_run run = run_as("loader", o->args);
+    AUTO(ctl_run_free) struct ctl_run run = run_as("loader", o->args);
     if (run.status == 0 || strstr(run.err, "NOPERM") == NULL)
         fail_msg("%s without %s: %d: %s%s", o->args[0], command, run.status, run.out, run.err);
-    ctl_run_free(&run);
 }
 
 static void expect_repair(void)
 {
-    char *file = text_printf("%s/after", redis.dir.path);
+    AUTOFREE char *file = text_printf("%s/after", redis.dir.path);
     redis_do(&redis, "DEL channels:loader"); /* the user may not have been able to release it */
     ctl_expect(CTL("load", file, "--replace"), 0, NULL, NULL);
     ctl_expect_sound();
-    free(file);
 }
 
 TEST_CASE(each_missing_right_is_reported_and_does_no_harm)
 {
     for (size_t i = 0; i < TEST_COUNT(ACTIONS); i++) {
-        char *commands = text_printf("%s", ACTIONS[i].commands);
+        AUTOFREE char *commands = text_printf("%s", ACTIONS[i].commands);
         char *rest = NULL;
         for (char *command = strtok_r(commands, " ", &rest); command != NULL;
              command = strtok_r(NULL, " ", &rest)) {
@@ -248,6 +235,5 @@ TEST_CASE(each_missing_right_is_reported_and_does_no_harm)
             expect_error(&ACTIONS[i], command);
             expect_repair();
         }
-        free(commands);
     }
 }

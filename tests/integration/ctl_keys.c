@@ -38,9 +38,8 @@ struct expectation {
 static bool key_gives(void *arg)
 {
     const struct expectation *expected = arg;
-    char *header = text_printf("X-Api-Key: %s\r\n", expected->key);
+    AUTOFREE char *header = text_printf("X-Api-Key: %s\r\n", expected->key);
     int status = http_get_status(server.port, "/api/channels/", header);
-    free(header);
     return status == expected->status;
 }
 
@@ -85,10 +84,9 @@ static char *issue(void)
 
 TEST_CASE(keys_issue_stores_the_digest_only)
 {
-    char *key = issue();
+    AUTOFREE char *key = issue();
     assert_true(is_valid(key));
     assert_int_equal(redis_integer(&redis, "SISMEMBER channels:api_keys %s", key), 0);
-    free(key);
 }
 
 TEST_CASE(keys_issue_count_prints_different_valid_keys)
@@ -96,13 +94,12 @@ TEST_CASE(keys_issue_count_prints_different_valid_keys)
     struct ctl_run run = CTL("keys", "issue", "--count", "20");
     char *rest = NULL;
     assert_int_equal(text_count(run.out, "\n"), 20);
-    char *all = text_printf("%s", run.out);
+    AUTOFREE char *all = text_printf("%s", run.out);
     for (char *key = strtok_r(run.out, "\n", &rest); key != NULL; key = strtok_r(NULL, "\n", &rest)) {
         assert_int_equal(text_count(all, key), 1);
         expect_status_of(key, 200);
     }
     ctl_expect(run, 0, NULL, NULL);
-    free(all);
 }
 
 TEST_CASE(keys_issue_revokes_a_key_that_it_cannot_print)
@@ -119,12 +116,11 @@ TEST_CASE(keys_issue_revokes_a_key_that_it_cannot_print)
 /* The number in "N of COUNT keys were issued and printed". */
 static long long printed_keys(const char *err, int count)
 {
-    char *rest = text_printf(" of %d keys were issued and printed\n", count);
+    AUTOFREE char *rest = text_printf(" of %d keys were issued and printed\n", count);
     ctl_expect_text(err, rest);
     const char *start = strstr(err, rest);
     while (start > err && start[-1] >= '0' && start[-1] <= '9')
         start--;
-    free(rest);
     return strtoll(start, NULL, 10);
 }
 
@@ -135,8 +131,7 @@ TEST_CASE(keys_issue_keeps_only_the_keys_that_were_printed)
     redis_do(&redis, "DEL channels:api_keys");
     struct ctl_run run =
         ctl_shell(text_printf("trap '' XFSZ; ulimit -f 1; exec \"$CTL\" keys issue --count %d >keys", COUNT));
-    char *path = text_printf("%s/keys", redis.dir.path);
-    char *keys = text_read_file(path);
+    AUTOFREE char *keys = text_read_file(text_temp("%s/keys", redis.dir.path));
     long long whole = (long long)text_count(keys, "\n");
     assert_in_range(whole, 1, COUNT - 1);
     assert_int_not_equal(strlen(keys) % (KEY_LENGTH + 1), 0);
@@ -146,8 +141,6 @@ TEST_CASE(keys_issue_keeps_only_the_keys_that_were_printed)
     for (char *key = strtok_r(keys, "\n", &rest); whole > 0; key = strtok_r(NULL, "\n", &rest), whole--)
         assert_true(is_valid(key));
     ctl_expect(run, 1, NULL, "cannot write to standard output: File too large; the key ");
-    free(keys);
-    free(path);
 }
 
 TEST_CASE(keys_issue_revokes_the_key_after_a_closed_pipe)
@@ -181,23 +174,21 @@ TEST_CASE(keys_issue_prints_each_valid_key_when_interrupted)
 
 TEST_CASE(keys_revoke_ends_the_validity_of_a_key)
 {
-    char *key = issue();
+    AUTOFREE char *key = issue();
     expect_status_of(key, 200);
     ctl_expect(CTL("keys", "revoke", key), 0, "revoked\n", NULL);
     expect_status_of(key, 401);
-    free(key);
 }
 
 TEST_CASE(keys_revoke_accepts_a_digest)
 {
     char digest[65];
-    char *key = issue();
+    AUTOFREE char *key = issue();
     catalogue_digest(key, digest);
     expect_status_of(key, 200);
     ctl_expect(CTL("keys", "revoke", digest), 0, "revoked\n", NULL);
     expect_status_of(key, 401);
     ctl_expect(CTL("keys", "revoke", digest), 1, NULL, "API key not found");
-    free(key);
 }
 
 TEST_CASE(keys_revoke_fails_for_an_unknown_key)
@@ -214,7 +205,7 @@ TEST_CASE(keys_list_prints_sorted_digests)
     const char *last = "";
     redis_do(&redis, "DEL channels:api_keys");
     ctl_expect(CTL("keys", "issue", "--count=30"), 0, NULL, NULL);
-    char *key = issue();
+    AUTOFREE char *key = issue();
     char digest[65];
     catalogue_digest(key, digest);
     struct ctl_run run = CTL("keys", "list");
@@ -227,7 +218,6 @@ TEST_CASE(keys_list_prints_sorted_digests)
         last = line;
     }
     ctl_expect(run, 0, NULL, NULL);
-    free(key);
 }
 
 /* Such a member may be a key. */
@@ -259,7 +249,7 @@ TEST_CASE(keys_commands_name_a_set_of_another_type)
 TEST_CASE(keys_can_be_restored_from_their_list)
 {
     redis_do(&redis, "DEL channels:api_keys");
-    char *key = issue();
+    AUTOFREE char *key = issue();
     ctl_expect(ctl_shell(text_printf("\"$CTL\" keys list >api_keys")), 0, NULL, NULL);
     redis_do(&redis, "FLUSHALL");
     ctl_expect(CTL("verify"), 1, NULL, NULL);
@@ -270,5 +260,4 @@ TEST_CASE(keys_can_be_restored_from_their_list)
                0, NULL, NULL);
     ctl_expect(CTL("verify"), 0, NULL, NULL);
     expect_status_of(key, 200);
-    free(key);
 }

@@ -54,24 +54,22 @@ static char *write_samples(size_t count)
 
 TEST_CASE_WITH(load_writes_each_channel_in_one_transaction, ctl_empty, NULL)
 {
-    char *path = write_samples(1000);
+    AUTOFREE char *path = write_samples(1000);
     ctl_expect(CTL("load", path), 0, NULL, NULL);
     assert_int_equal(redis_calls(&redis, "exec"), 1000 + 1); /* one releases the lock */
     assert_int_equal(redis_calls(&redis, "hset"), 1000);
     ctl_expect_sound();
-    free(path);
 }
 
 TEST_CASE_WITH(load_does_not_write_unchanged_channels, ctl_empty, NULL)
 {
-    char *path = write_samples(600);
+    AUTOFREE char *path = write_samples(600);
     ctl_expect(CTL("load", path), 0, NULL, NULL);
     redis_do(&redis, "HSET %s title changed", "channels:card:1008");
     redis_do(&redis, "CONFIG RESETSTAT");
     ctl_expect(CTL("load", path), 0, "loaded 1 channel (599 unchanged, 0 refused)", NULL);
     assert_int_equal(redis_calls(&redis, "exec"), 1 + 1);
     assert_int_equal(redis_calls(&redis, "zadd"), 0);
-    free(path);
 }
 
 TEST_CASE_WITH(load_restores_a_missing_index_entry_or_link_key, ctl_empty, NULL)
@@ -129,23 +127,22 @@ TEST_CASE_WITH(load_removes_ttls_of_unchanged_channels_too, ctl_empty, NULL)
 
 TEST_CASE_WITH(load_uses_the_prefix_and_host_of_its_settings, ctl_empty, NULL)
 {
-    char *path = text_printf("%s/one.ndjson", redis.dir.path);
+    AUTOFREE char *path = text_printf("%s/one.ndjson", redis.dir.path);
     assert_true(text_write_file(path, "{\"max_channel_id\":1,\"link\":\"https://c.example/x\"}\n"));
     ctl_expect(CTL("--redis-prefix", "p[1]*:", "--channel-host=c.example", "load", path), 0, NULL, NULL);
     assert_int_equal(redis_integer(&redis, "EXISTS p[1]*:card:1 p[1]*:link:https://c.example/x p[1]*:index"),
                      3);
     assert_int_equal(redis_integer(&redis, "DBSIZE"), 3);
-    free(path);
 }
 
 TEST_CASE_WITH(load_prints_one_line_of_summary, ctl_empty, NULL)
 {
+    AUTO(ctl_run_free)
     struct ctl_run run = ctl_load("{\"max_channel_id\":1}\r\n\n  \n{\"max_channel_id\":2}", NULL);
     assert_int_equal(run.status, 0);
     assert_int_equal(strncmp(run.out, "loaded 2 channels (0 unchanged, 0 refused) in ", 46), 0);
     assert_int_equal(text_count(run.out, "\n"), 1);
     assert_string_equal(run.err, ""); /* no terminal, no progress */
-    ctl_run_free(&run);
 }
 
 TEST_CASE_WITH(load_reads_standard_input, ctl_empty, NULL)
@@ -196,8 +193,8 @@ TEST_CASE_WITH(load_moves_links_between_channels, ctl_empty, NULL)
 /* Which channel Redis had before and how far apart the lines are makes no difference. */
 TEST_CASE_WITH(load_refuses_a_second_channel_with_the_same_link, ctl_empty, NULL)
 {
-    char *more = ctl_channels(10, 600); /* more than a batch */
-    char *text = text_printf("%s%s%s", CTL_LINKED(1, "a"), more, CTL_LINKED(2, "a"));
+    AUTOFREE char *more = ctl_channels(10, 600); /* more than a batch */
+    AUTOFREE char *text = text_printf("%s%s%s", CTL_LINKED(1, "a"), more, CTL_LINKED(2, "a"));
     ctl_expect_load(CTL_LINKED(2, "a"), NULL, 0);
     for (int i = 0; i < 3; i++) {
         ctl_expect(ctl_load(text, NULL), 1,
@@ -206,8 +203,6 @@ TEST_CASE_WITH(load_refuses_a_second_channel_with_the_same_link, ctl_empty, NULL
                    "file.ndjson:602: link: https://max.ru/a is the link of channel 1 in an earlier line");
         expect_owner("a", "1");
     }
-    free(text);
-    free(more);
 }
 
 TEST_CASE_WITH(load_refuses_the_same_link_in_the_next_line, ctl_empty, NULL)
@@ -319,29 +314,25 @@ static const char *const refused[][2] = {
 
 TEST_CASE_WITH(load_accepts_each_valid_value, ctl_empty, NULL)
 {
-    char *text = text_printf("%s", "");
+    AUTOFREE char *text = text_printf("%s", "");
     for (size_t i = 0; i < TEST_COUNT(accepted); i++) {
-        char *line = text_printf("{\"max_channel_id\":%zu,%s}\n", i, accepted[i]);
-        text = text_append(text, line);
-        free(line);
+        text = text_append(text, text_temp("{\"max_channel_id\":%zu,%s}\n", i, accepted[i]));
     }
     ctl_expect_load(text, NULL, 0);
     assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), TEST_COUNT(accepted));
-    free(text);
 }
 
 /* The last line of the table is not JSON, so it has no field to name. */
 TEST_CASE_WITH(load_refuses_each_invalid_value, ctl_empty, NULL)
 {
     for (size_t i = 0; i < TEST_COUNT(refused); i++) {
-        char *line = text_printf("{\"max_channel_id\":%zu,%s}\n", i, refused[i][1]);
-        char *named = i + 1 == TEST_COUNT(refused) ? text_printf("file.ndjson:1: not a JSON object (")
-                                                   : text_printf("file.ndjson:1: %s: ", refused[i][0]);
+        AUTOFREE char *line = text_printf("{\"max_channel_id\":%zu,%s}\n", i, refused[i][1]);
+        AUTOFREE char *named = i + 1 == TEST_COUNT(refused)
+                                   ? text_printf("file.ndjson:1: not a JSON object (")
+                                   : text_printf("file.ndjson:1: %s: ", refused[i][0]);
         struct ctl_run run = ctl_load(line, NULL);
         assert_int_equal(text_count(run.err, "\n"), 1);
         ctl_expect(run, 1, NULL, named);
-        free(named);
-        free(line);
     }
     assert_int_equal(redis_integer(&redis, "DBSIZE"), 0);
 }
@@ -370,22 +361,19 @@ TEST_CASE_WITH(load_keeps_all_days_of_a_long_history, ctl_empty, NULL)
     static const char days[] = "{\"2026-11-09\":-1,\"2026-11-10\":0,\"2026-11-11\":1,\"2026-11-12\":2,"
                                "\"2026-11-13\":3,\"2026-11-14\":4,\"2026-11-15\":5,\"2026-11-16\":6,"
                                "\"2026-11-17\":7,\"2026-11-18\":8,\"2026-11-19\":9}";
-    char *line = text_printf("{\"max_channel_id\":1,\"followers_history\":%s}\n", days);
-    ctl_expect_load(line, NULL, 0);
+    ctl_expect_load(text_temp("{\"max_channel_id\":1,\"followers_history\":%s}\n", days), NULL, 0);
     CTL_EXPECT_REPLY(days, "HGET channels:card:1 followers_history");
-    free(line);
 }
 
 TEST_CASE_WITH(load_prints_the_first_20_problems, ctl_empty, NULL)
 {
-    char *text = text_printf("%s", "");
+    AUTOFREE char *text = text_printf("%s", "");
     for (int i = 0; i < 25; i++)
         text = text_append(text, "broken\n");
     struct ctl_run run = ctl_load(text, NULL);
     assert_int_equal(text_count(run.err, "file.ndjson:"), 20);
     ctl_expect_text(run.err, "file.ndjson:20: ");
     ctl_expect(run, 1, "25 refused", "and 5 more\n");
-    free(text);
 }
 
 TEST_CASE_WITH(load_replaces_control_characters_in_messages, ctl_empty, NULL)
@@ -397,20 +385,18 @@ TEST_CASE_WITH(load_replaces_control_characters_in_messages, ctl_empty, NULL)
 /* A line of `length` bytes. */
 static char *line_of(size_t length, int id)
 {
-    char *head = text_printf("{\"max_channel_id\":%d,\"title\":\"", id);
-    char *title = text_repeat('x', length - strlen(head) - 2);
+    AUTOFREE char *head = text_printf("{\"max_channel_id\":%d,\"title\":\"", id);
+    AUTOFREE char *title = text_repeat('x', length - strlen(head) - 2);
     char *line = text_printf("%s%s\"}\n", head, title);
-    free(title);
-    free(head);
     return line;
 }
 
 TEST_CASE_WITH(load_accepts_lines_of_up_to_1_mib, ctl_empty, NULL)
 {
     enum { LIMIT = 1024 * 1024 };
-    char *text = line_of(LIMIT, 1);
-    char *longer = line_of(LIMIT + 1, 2);
-    char *much_longer = line_of((size_t)5 * LIMIT, 3);
+    AUTOFREE char *text = line_of(LIMIT, 1);
+    AUTOFREE char *longer = line_of(LIMIT + 1, 2);
+    AUTOFREE char *much_longer = line_of((size_t)5 * LIMIT, 3);
     text = text_append(text, longer);
     text = text_append(text, much_longer);
     text = text_append(text, "{\"max_channel_id\":4}\n{\"max_channel_id\":\"five\"}\n");
@@ -420,9 +406,6 @@ TEST_CASE_WITH(load_accepts_lines_of_up_to_1_mib, ctl_empty, NULL)
     ctl_expect(run, 1, NULL, "file.ndjson:5: max_channel_id: ");
     ctl_expect_index("1 4");
     assert_int_equal(redis_integer(&redis, "HSTRLEN channels:card:1 title"), LIMIT - 31);
-    free(longer);
-    free(much_longer);
-    free(text);
 }
 
 /* A key of another type may belong to another program: it is named, not overwritten. */
@@ -454,7 +437,7 @@ static bool something_is_loaded(void *arg)
 static int start_load(struct process *process, const char *flag)
 {
     char *path = NULL;
-    char *text = ctl_channels(1, 400);
+    AUTOFREE char *text = ctl_channels(1, 400);
     int fd = ctl_make_fifo(&path);
     const char *args[] = {"load", path, flag, NULL};
     redis_do(&redis, "ZADD channels:index 1 1000");
@@ -462,7 +445,6 @@ static int start_load(struct process *process, const char *flag)
     ctl_start(process, args);
     ctl_feed(fd, text);
     assert_true(wait_until(something_is_loaded, NULL, WAIT_DEADLINE_MS));
-    free(text);
     free(path);
     return fd;
 }
@@ -503,14 +485,13 @@ TEST_CASE_WITH(load_fails_when_redis_is_lost, ctl_empty, NULL)
     struct process process;
     int fd = start_load(&process, "--replace");
     redis_kill(&redis);
-    char *more = ctl_channels(401, 400);
+    AUTOFREE char *more = ctl_channels(401, 400);
     ctl_feed(fd, more);
     (void)close(fd);
     struct ctl_run run = ctl_finish(&process);
     assert_string_equal(run.out, "");
     ctl_expect_text(run.err, "channelctl: stopped ");
     ctl_expect(run, 1, NULL, "the connection to Redis was lost");
-    free(more);
     redis_restart(&redis);
 }
 

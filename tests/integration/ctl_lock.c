@@ -37,14 +37,12 @@ static int start_long_load(struct process *process, const char *flag)
 /* Starts a load that runs beside others, with files of its own for its output. */
 static void start_other(struct process *process, const char *name, const char *path)
 {
-    char *tool = text_printf("%s", process_require_env("CHANNELCTL_BIN"));
-    char *url = text_printf("CHANNELD_REDIS_URL=%s", redis.url);
+    AUTOFREE char *tool = text_printf("%s", process_require_env("CHANNELCTL_BIN"));
+    AUTOFREE char *url = text_printf("CHANNELD_REDIS_URL=%s", redis.url);
     const char *const argv[] = {tool, "load", path, "--replace", NULL};
     const char *const env[] = {url, NULL};
     struct process_spec spec = {.name = name, .dir = redis.dir.path, .argv = argv, .env = env};
     process_start(process, &spec);
-    free(url);
-    free(tool);
 }
 
 TEST_CASE_WITH(lock_refuses_a_second_load, ctl_empty, NULL)
@@ -52,7 +50,7 @@ TEST_CASE_WITH(lock_refuses_a_second_load, ctl_empty, NULL)
     struct process first;
     struct process second;
     int fd = start_long_load(&first, "--replace");
-    char *path = text_printf("%s/two", redis.dir.path);
+    AUTOFREE char *path = text_printf("%s/two", redis.dir.path);
     assert_true(text_write_file(path, TWO));
     start_other(&second, "second", path);
     struct ctl_run run = ctl_finish(&second);
@@ -66,7 +64,6 @@ TEST_CASE_WITH(lock_refuses_a_second_load, ctl_empty, NULL)
     assert_int_equal(redis_integer(&redis, "EXISTS channels:loader"), 0);
     ctl_expect_load(TWO, NULL, 0);
     ctl_expect_sound();
-    free(path);
 }
 
 /* Two catalogues that assign the same links differently: channel n of file f has the link n + f. */
@@ -104,11 +101,10 @@ TEST_CASE_WITH(lock_separates_concurrent_loads, ctl_empty, NULL)
         start_other(&load[1], "right", path[1 - round % 2]);
         int ended = 0;
         for (int i = 0; i < 2; i++) {
-            struct ctl_run run = ctl_finish(&load[i]);
+            AUTO(ctl_run_free) struct ctl_run run = ctl_finish(&load[i]);
             if (run.status != 0)
                 ctl_expect_text(run.err, "another load is running");
             ended += run.status == 0;
-            ctl_run_free(&run);
         }
         assert_in_range(ended, 1, 2);
         expect_all_of_one();
@@ -161,16 +157,14 @@ TEST_CASE_WITH(lock_without_ttl_refuses_at_once, ctl_empty, NULL)
 static bool is_waiting(void *arg)
 {
     struct process *process = arg;
-    char *err = process_stderr(process);
-    bool waits = strstr(err, "waiting for another load") != NULL;
-    free(err);
-    return waits;
+    AUTOFREE char *err = process_stderr(process);
+    return strstr(err, "waiting for another load") != NULL;
 }
 
 TEST_CASE_WITH(load_can_be_interrupted_while_it_waits_for_the_lock, ctl_empty, NULL)
 {
     struct process process;
-    char *path = text_printf("%s/one", redis.dir.path);
+    AUTOFREE char *path = text_printf("%s/one", redis.dir.path);
     assert_true(text_write_file(path, ONE));
     redis_do(&redis, "SET channels:loader somebody PX 100000");
     start_other(&process, "waits", path);
@@ -178,5 +172,4 @@ TEST_CASE_WITH(load_can_be_interrupted_while_it_waits_for_the_lock, ctl_empty, N
     process_signal(&process, SIGINT);
     ctl_expect(ctl_finish(&process), 130, NULL, NULL);
     assert_int_equal(redis_integer(&redis, "EXISTS channels:card:1"), 0);
-    free(path);
 }

@@ -66,19 +66,15 @@ TEST_CASE_WITH(replace_with_a_file_that_cannot_be_read_removes_nothing, load_fir
 /* The merge goes in steps of a thousand. */
 TEST_CASE_WITH(replace_with_a_bad_line_adds_in_file_order, load_first, NULL)
 {
-    char *text = text_printf("broken\n");
-    char *expected = text_printf("1 2");
+    AUTOFREE char *text = text_printf("broken\n");
+    AUTOFREE char *expected = text_printf("1 2");
     for (int i = 2500; i > 0; i--) {
-        char *line = text_printf("{\"max_channel_id\":-%d}\n", i);
-        char *id = text_printf(" -%d", i);
+        AUTOFREE char *line = text_printf("{\"max_channel_id\":-%d}\n", i);
+        AUTOFREE char *id = text_printf(" -%d", i);
         text = text_append(text, line);
         expected = text_append(expected, id);
-        free(line);
-        free(id);
     }
     expect_nothing_replaced(text, "lines were refused", expected);
-    free(expected);
-    free(text);
 }
 
 TEST_CASE_WITH(replace_discards_the_rest_of_a_killed_load, load_first, NULL)
@@ -106,20 +102,18 @@ TEST_CASE_WITH(replace_removes_stray_link_keys, load_first, NULL)
 
 TEST_CASE_WITH(replace_counts_a_repeated_channel_once, load_first, NULL)
 {
-    char *text = text_printf("%s{\"max_channel_id\":3,\"title\":\"last\"}\n", second);
+    AUTOFREE char *text = text_printf("%s{\"max_channel_id\":3,\"title\":\"last\"}\n", second);
     ctl_expect(ctl_load(text, "--replace"), 0, NULL, "1 line repeated a channel");
     ctl_expect_index("3 2");
     CTL_EXPECT_REPLY("last", "HGET channels:card:3 title");
     ctl_expect_sound();
-    free(text);
 }
 
 static void replaces_under(const char *prefix, const char *text)
 {
-    char *path = text_printf("%s/prefix.ndjson", redis.dir.path);
+    AUTOFREE char *path = text_printf("%s/prefix.ndjson", redis.dir.path);
     assert_true(text_write_file(path, text));
     ctl_expect(CTL("--redis-prefix", prefix, "load", path, "--replace"), 0, NULL, NULL);
-    free(path);
 }
 
 /* Also when the prefix is a glob pattern that matches them. */
@@ -156,9 +150,7 @@ static int start_slowly(struct process *process)
     ctl_start(process, args);
     ctl_feed(fd, second);
     for (int i = 1000; i < 1300; i++) {
-        char *line = text_printf("{\"max_channel_id\":%d}\n", i);
-        ctl_feed(fd, line);
-        free(line);
+        ctl_feed(fd, text_temp("{\"max_channel_id\":%d}\n", i));
     }
     assert_true(wait_until(three_is_loaded, NULL, WAIT_DEADLINE_MS));
     free(path);
@@ -189,16 +181,14 @@ TEST_CASE_WITH(replace_fails_if_another_load_has_dropped_its_index, load_first, 
 
 static bool is_waiting(void *arg)
 {
-    char *err = process_stderr(arg);
-    bool waits = strstr(err, "waiting for another load to end (channelctl on ") != NULL;
-    free(err);
-    return waits;
+    AUTOFREE char *err = process_stderr(arg);
+    return strstr(err, "waiting for another load to end (channelctl on ") != NULL;
 }
 
 TEST_CASE_WITH(killed_replace_leaves_the_old_catalogue, load_first, NULL)
 {
     struct process process;
-    char *path = text_printf("%s/second.ndjson", redis.dir.path);
+    AUTOFREE char *path = text_printf("%s/second.ndjson", redis.dir.path);
     const char *args[] = {"load", path, "--replace", NULL};
     assert_true(text_write_file(path, second));
     int fd = start_slowly(&process);
@@ -214,17 +204,14 @@ TEST_CASE_WITH(killed_replace_leaves_the_old_catalogue, load_first, NULL)
     ctl_expect_index("3 2");
     assert_int_equal(redis_integer(&redis, "DBSIZE"), 6);
     ctl_expect_sound();
-    free(path);
 }
 
 static long long lazily_freed(void)
 {
-    char *info = redis_text(&redis, "INFO memory");
+    AUTOFREE char *info = redis_text(&redis, "INFO memory");
     const char *found = strstr(info, "lazyfreed_objects:");
     assert_non_null(found);
-    long long count = strtoll(found + strlen("lazyfreed_objects:"), NULL, 10);
-    free(info);
-    return count;
+    return strtoll(found + strlen("lazyfreed_objects:"), NULL, 10);
 }
 
 static bool more_is_freed(void *arg)
@@ -236,13 +223,12 @@ static bool more_is_freed(void *arg)
 TEST_CASE_WITH(replace_frees_the_old_index_in_the_background, load_first, NULL)
 {
     enum { CHANNELS = 300 };
-    char *text = ctl_channels(1, CHANNELS);
+    AUTOFREE char *text = ctl_channels(1, CHANNELS);
     ctl_expect_load(text, "--replace", 0);
     long long before = lazily_freed();
     ctl_expect_load(text, "--replace", 0);
     assert_true(wait_until(more_is_freed, &before, WAIT_DEADLINE_MS));
     ctl_expect_sound();
-    free(text);
 }
 
 TEST_CASE_WITH(replace_replaces_an_index_of_another_type, load_first, NULL)

@@ -20,55 +20,45 @@ static char *sample(const char *count, const char *seed)
 
 TEST_CASE(sample_is_the_same_for_the_same_seed)
 {
-    char *first = sample("250", NULL);
-    char *again = sample("250", NULL);
-    char *seeded = sample("250", "1");
-    char *other = sample("250", "2");
+    AUTOFREE char *first = sample("250", NULL);
+    AUTOFREE char *again = sample("250", NULL);
+    AUTOFREE char *seeded = sample("250", "1");
+    AUTOFREE char *other = sample("250", "2");
     assert_int_equal(text_count(first, "\n"), 250);
     assert_string_equal(first, again);
     assert_string_equal(first, seeded);
     assert_string_not_equal(first, other);
-    free(first);
-    free(again);
-    free(seeded);
-    free(other);
 }
 
 TEST_CASE(sample_of_fewer_channels_is_a_prefix)
 {
-    char *few = sample("10", NULL);
-    char *many = sample("20", NULL);
-    char *none = sample("0", NULL);
+    AUTOFREE char *few = sample("10", NULL);
+    AUTOFREE char *many = sample("20", NULL);
+    AUTOFREE char *none = sample("0", NULL);
     assert_int_equal(strncmp(many, few, strlen(few)), 0);
     assert_string_equal(none, "");
-    free(few);
-    free(many);
-    free(none);
 }
 
 TEST_CASE(sample_can_be_loaded)
 {
-    char *text = sample("3000", "7");
+    AUTOFREE char *text = sample("3000", "7");
     redis_do(&redis, "FLUSHALL");
-    struct ctl_run run = ctl_load(text, "--replace");
+    AUTO(ctl_run_free) struct ctl_run run = ctl_load(text, "--replace");
     assert_int_equal(run.status, 0);
     ctl_expect_text(run.out, "loaded 3000 channels (0 unchanged, 0 refused, 0 removed)");
     assert_string_equal(run.err, ""); /* nothing repeated, no link taken */
     assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), 3000);
     ctl_expect_sound();
-    ctl_run_free(&run);
-    free(text);
 }
 
 TEST_CASE(load_sample_loads_the_same_channels)
 {
-    char *text = sample("3000", "7");
+    AUTOFREE char *text = sample("3000", "7");
     redis_do(&redis, "FLUSHALL");
     struct ctl_run run = CTL("load", "--sample", "3000", "--seed=7", "--replace");
     assert_string_equal(run.err, "");
     ctl_expect(run, 0, "loaded 3000 channels (0 unchanged, 0 refused, 0 removed)", NULL);
     ctl_expect(ctl_load(text, NULL), 0, "loaded 0 channels (3000 unchanged, 0 refused)", NULL);
-    free(text);
 }
 
 TEST_CASE(sample_texts_are_varied)
@@ -86,26 +76,22 @@ TEST_CASE(sample_texts_are_varied)
                                         "\"max_channel_id\":-68",
                                         "\"max_channel_id\":1",
                                         "\"is_a_plus_flag\":1"};
-    char *text = sample("1000", NULL);
+    AUTOFREE char *text = sample("1000", NULL);
     for (size_t i = 0; i < TEST_COUNT(parts); i++)
         ctl_expect_text(text, parts[i]);
     assert_in_range(strlen(text) / 1000, 700, 1400);
-    free(text);
 }
 
 TEST_CASE(sample_has_the_fields_of_a_card)
 {
-    char *line = sample("1", NULL);
-    char *names = json_member_names(line, "");
-    char *days = json_member_names(line, "followers_history");
+    AUTOFREE char *line = sample("1", NULL);
+    AUTOFREE char *names = json_member_names(line, "");
+    AUTOFREE char *days = json_member_names(line, "followers_history");
     assert_string_equal(names,
                         "max_channel_id title description avatar link category category2 followers_cnt_today "
                         "followers_history is_a_plus_flag views_24h views_48h er_24h er_48h updated_at");
     assert_string_equal(days, "2026-11-11 2026-11-12 2026-11-13 2026-11-14 2026-11-15 2026-11-16 2026-11-17 "
                               "2026-11-18 2026-11-19 2026-11-20");
-    free(days);
-    free(names);
-    free(line);
 }
 
 TEST_CASE(sample_links_have_the_channel_host)

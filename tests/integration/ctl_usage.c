@@ -70,7 +70,7 @@ TEST_CASE(password_is_used_and_never_printed)
 {
     static const char *const args[] = {"--requirepass", "secret", NULL};
     static const char *const list[] = {"keys", "list", NULL};
-    struct redis locked;
+    AUTO(redis_stop) struct redis locked;
     redis_start(&locked, args);
     (void)snprintf(locked.url, sizeof locked.url, "redis://:secret@127.0.0.1:%d/0", locked.port);
     ctl_expect(ctl_run_at(&locked, list), 0, NULL, NULL);
@@ -78,12 +78,11 @@ TEST_CASE(password_is_used_and_never_printed)
     struct ctl_run run = ctl_run_at(&locked, list);
     assert_null(strstr(run.err, "not-it"));
     ctl_expect(run, 1, NULL, "Redis refused: ");
-    redis_stop(&locked);
 }
 
 TEST_CASE_WITH(database_of_the_url_is_selected, ctl_empty, NULL)
 {
-    char *url = text_printf("--redis-url=redis://127.0.0.1:%d/5", redis.port);
+    AUTOFREE char *url = text_printf("--redis-url=redis://127.0.0.1:%d/5", redis.port);
     ctl_expect(CTL("keys", "issue", url), 0, NULL, NULL);
     struct ctl_run run = CTL("keys", "list");
     assert_string_equal(run.out, "");
@@ -92,7 +91,6 @@ TEST_CASE_WITH(database_of_the_url_is_selected, ctl_empty, NULL)
     run = CTL("keys", "list");
     assert_int_equal(strlen(run.out), 65);
     ctl_run_free(&run);
-    free(url);
 }
 
 TEST_CASE(commands_fail_without_redis)
@@ -102,14 +100,13 @@ TEST_CASE(commands_fail_without_redis)
                                               {"keys", "issue"},
                                               {"keys", "revoke", "some-key"},
                                               {"load", "/dev/null"}};
-    struct redis absent;
+    AUTO(redis_stop) struct redis absent;
     redis_prepare(&absent, NULL);
     for (size_t i = 0; i < TEST_COUNT(commands); i++) {
         struct ctl_run run = ctl_run_at(&absent, commands[i]);
         assert_string_equal(run.out, "");
         ctl_expect(run, 1, NULL, "Connection refused");
     }
-    redis_stop(&absent);
 }
 
 /* ---- Output that cannot be written ---- */
@@ -147,7 +144,7 @@ static struct ctl_run load_on_a_terminal(const char *path)
 
 TEST_CASE_WITH(progress_is_erased_at_the_end, ctl_empty, NULL)
 {
-    char *path = text_printf("%s/file.ndjson", redis.dir.path);
+    AUTOFREE char *path = text_printf("%s/file.ndjson", redis.dir.path);
     catalogue_write_file(path, 3000);
     struct ctl_run run = load_on_a_terminal(path);
     ctl_expect_text(run.out, "\r\033[K[#");
@@ -155,15 +152,11 @@ TEST_CASE_WITH(progress_is_erased_at_the_end, ctl_empty, NULL)
     ctl_expect_text(run.out, "/s  ");
     ctl_expect_text(run.out, " s left");
     ctl_expect(run, 0, "3000 channels", NULL);
-    free(path);
 }
 
 TEST_CASE(problems_replace_the_progress_line)
 {
-    char *path = text_printf("%s/file.ndjson", redis.dir.path);
+    AUTOFREE char *path = text_printf("%s/file.ndjson", redis.dir.path);
     assert_true(text_write_file(path, "{\"max_channel_id\":1,\"t\\u001bitle\":\"\"}\n"));
-    char *problem = text_printf("\r\033[K%s:1: t?itle: no such field", path);
-    ctl_expect(load_on_a_terminal(path), 1, problem, NULL);
-    free(problem);
-    free(path);
+    ctl_expect(load_on_a_terminal(path), 1, text_temp("\r\033[K%s:1: t?itle: no such field", path), NULL);
 }

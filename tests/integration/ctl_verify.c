@@ -98,11 +98,10 @@ static void run_words(const char *command)
     const char *args[8] = {NULL};
     size_t count = 0;
     char *rest = NULL;
-    char *words = text_printf("%s", command);
+    AUTOFREE char *words = text_printf("%s", command);
     for (char *word = strtok_r(words, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
         args[count++] = word;
     redis_do_argv(&redis, count, args, NULL);
-    free(words);
 }
 
 /* Sample 4 is the channel 1. */

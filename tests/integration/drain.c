@@ -19,12 +19,10 @@ enum { DELAY_MS = 1500 };
 
 static struct fixture *begin(const char *delay, const char *timeout)
 {
-    char *delay_setting = text_printf("CHANNELD_DRAIN_DELAY=%s", delay);
-    char *timeout_setting = text_printf("CHANNELD_DRAIN_TIMEOUT=%s", timeout);
+    AUTOFREE char *delay_setting = text_printf("CHANNELD_DRAIN_DELAY=%s", delay);
+    AUTOFREE char *timeout_setting = text_printf("CHANNELD_DRAIN_TIMEOUT=%s", timeout);
     const char *env[] = {delay_setting, timeout_setting, "CHANNELD_REQUEST_TIMEOUT=5s", NULL};
     struct fixture *fixture = fixture_new(3, env);
-    free(delay_setting);
-    free(timeout_setting);
     return fixture;
 }
 
@@ -77,12 +75,11 @@ TEST_CASE(draining_is_not_ready_but_alive_and_serving)
 /* Their clients close their end late; the timeout of 20 s must not be spent on them. */
 TEST_CASE(idle_connections_do_not_delay_the_drain)
 {
-    struct fixture *fixture = begin("0s", "20s");
+    AUTO(fixture_drop) struct fixture *fixture = begin("0s", "20s");
     struct http_conn conns[5];
     for (size_t i = 0; i < TEST_COUNT(conns); i++) {
-        struct http_response response;
+        AUTO(http_response_free) struct http_response response;
         open_and_ask(fixture, &conns[i], &response);
-        http_response_free(&response);
     }
     int64_t began = wait_now_ms();
     terminate(fixture);
@@ -92,14 +89,13 @@ TEST_CASE(idle_connections_do_not_delay_the_drain)
         assert_int_equal(http_read_eof(&conns[i]), 0);
         http_close(&conns[i]);
     }
-    fixture_free(fixture);
 }
 
 TEST_CASE(request_in_flight_is_finished)
 {
-    struct fixture *fixture = begin("0s", "10s");
-    struct http_conn conn;
-    struct http_response response;
+    AUTO(fixture_drop) struct fixture *fixture = begin("0s", "10s");
+    AUTO(http_close) struct http_conn conn;
+    AUTO(http_response_free) struct http_response response;
     redis_pause(&fixture->redis);
     fixture_start_get(fixture, &conn, "channel/by-id/0/");
     server_await_metric(&fixture->server, "channeld_requests_in_flight", 1);
@@ -111,34 +107,27 @@ TEST_CASE(request_in_flight_is_finished)
     assert_string_equal(http_header(&response, "Connection"), "close");
     assert_int_equal(json_integer_at(response.body, "data.max_channel_id"), 0);
     server_expect_exit(&fixture->server, 0);
-    http_response_free(&response);
-    http_close(&conn);
-    fixture_free(fixture);
 }
 
 TEST_CASE(unfinished_request_is_dropped_at_the_timeout)
 {
-    struct fixture *fixture = begin("0s", "1s");
-    struct http_conn conn;
-    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    AUTO(fixture_drop) struct fixture *fixture = begin("0s", "1s");
+    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
     assert_int_equal(http_send_text(&conn, "GET /api/channels/ HTTP/1.1\r\nHost: a\r\n"), 0);
     assert_false(http_is_readable(&conn, 50));
     int64_t began = wait_now_ms();
     terminate(fixture);
     server_expect_exit(&fixture->server, 0);
     assert_in_range(wait_now_ms() - began, 0, wait_bound_ms(1000));
-    http_close(&conn);
-    fixture_free(fixture);
 }
 
 TEST_CASE(client_that_does_not_read_is_dropped_at_the_timeout)
 {
-    struct fixture *fixture = begin("0s", "1s");
-    struct http_conn conn;
-    char *text = text_repeat('x', 8000000);
+    AUTO(fixture_drop) struct fixture *fixture = begin("0s", "1s");
+    AUTOFREE char *text = text_repeat('x', 8000000);
     redis_do(&fixture->redis, "HSET channels:card:900 max_channel_id 900 description %s", text);
-    char *request = http_format("GET", "/api/channel/by-id/900/", FIXTURE_AUTH);
-    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    AUTOFREE char *request = http_format("GET", "/api/channel/by-id/900/", FIXTURE_AUTH);
+    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
     for (int i = 0; i < 4; i++)
         assert_int_equal(http_send_text(&conn, request), 0);
     assert_true(http_is_readable(&conn, WAIT_DEADLINE_MS));
@@ -146,22 +135,17 @@ TEST_CASE(client_that_does_not_read_is_dropped_at_the_timeout)
     terminate(fixture);
     server_expect_exit(&fixture->server, 0);
     assert_in_range(wait_now_ms() - began, 0, wait_bound_ms(1000));
-    http_close(&conn);
-    free(request);
-    free(text);
-    fixture_free(fixture);
 }
 
 TEST_CASE(second_signal_ends_the_process_at_once)
 {
-    struct fixture *fixture = begin("60s", "90s");
+    AUTO(fixture_drop) struct fixture *fixture = begin("60s", "90s");
     int64_t began = wait_now_ms();
     terminate(fixture);
     server_await_admin(&fixture->server, "/readyz", 503);
     terminate(fixture);
     assert_true(process_wait(&fixture->server.process, WAIT_DEADLINE_MS) >= 0);
     assert_in_range(wait_now_ms() - began, 0, wait_bound_ms(0));
-    fixture_free(fixture);
 }
 
 static void hang_up(struct fixture *fixture)
@@ -172,12 +156,11 @@ static void hang_up(struct fixture *fixture)
 /* Neither while it serves, nor while it drains, nor until it has ended. */
 TEST_CASE(sighup_is_ignored)
 {
-    struct fixture *fixture = begin("0s", "60s");
-    struct http_conn slow;
+    AUTO(fixture_drop) struct fixture *fixture = begin("0s", "60s");
     hang_up(fixture);
     server_await_log(&fixture->server, "SIGHUP received");
     assert_int_equal(server_admin_status(&fixture->server, "/readyz"), 200);
-    assert_int_equal(http_open(&slow, fixture->server.port), 0);
+    AUTO(http_close) struct http_conn slow = http_connect(fixture->server.port);
     assert_int_equal(http_send_text(&slow, "GET /api/channels/ HTTP/1.1\r\n"), 0);
     terminate(fixture);
     server_await_admin(&fixture->server, "/readyz", 503);
@@ -187,16 +170,13 @@ TEST_CASE(sighup_is_ignored)
     while (process_is_running(&fixture->server.process))
         (void)kill(fixture->server.process.pid, SIGHUP);
     server_expect_exit(&fixture->server, 0);
-    http_close(&slow);
-    fixture_free(fixture);
 }
 
 TEST_CASE(sigint_drains_too)
 {
-    struct fixture *fixture = begin("0s", "10s");
+    AUTO(fixture_drop) struct fixture *fixture = begin("0s", "10s");
     process_signal(&fixture->server.process, SIGINT);
     server_expect_exit(&fixture->server, 0);
-    fixture_free(fixture);
 }
 
 /* ---- under load ---- */
@@ -277,8 +257,7 @@ static bool has_progressed(void *arg)
 
 static void run(const char *drain_delay)
 {
-    char *delay = text_printf("CHANNELD_DRAIN_DELAY=%s", drain_delay);
-    const char *env[] = {delay, NULL};
+    const char *env[] = {text_temp("CHANNELD_DRAIN_DELAY=%s", drain_delay), NULL};
     struct load load = {.fixture = fixture_new(150, env)};
     struct progress warm = {.load = &load, .answered = CLIENTS * 20};
     pthread_t threads[CLIENTS];
@@ -297,7 +276,6 @@ static void run(const char *drain_delay)
     if (atomic_load(&load.failed) != 0)
         fail_msg("%d requests failed, one with %d", atomic_load(&load.failed), atomic_load(&load.last_error));
     fixture_free(load.fixture);
-    free(delay);
 }
 
 TEST_CASE(no_request_fails_during_a_drain)
@@ -315,9 +293,9 @@ static const char *const ASKED[] = {"channel/by-id/0/", "channel/by-link/?link=h
 
 static void expect_waiting_requests_dropped(const char *cache_size)
 {
-    char *cache = text_printf("CHANNELD_CACHE_SIZE=%s", cache_size);
+    AUTOFREE char *cache = text_printf("CHANNELD_CACHE_SIZE=%s", cache_size);
     const char *env[] = {"CHANNELD_DRAIN_TIMEOUT=500ms", "CHANNELD_REQUEST_TIMEOUT=60s", cache, NULL};
-    struct fixture *fixture = fixture_new(3, env);
+    AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, env);
     struct http_conn conns[WAITING];
     redis_pause(&fixture->redis);
     /* Some requests share a query to Redis, some have one of their own. */
@@ -333,8 +311,6 @@ static void expect_waiting_requests_dropped(const char *cache_size)
         http_close(&conns[n]);
     }
     redis_resume(&fixture->redis);
-    fixture_free(fixture);
-    free(cache);
 }
 
 TEST_CASE(requests_waiting_for_redis_are_dropped)

@@ -12,12 +12,11 @@
  * memory. */
 static bool memory_is_open(const struct fixture *fixture)
 {
-    char *path = text_printf("/proc/%d/environ", (int)fixture->server.process.pid);
+    AUTOFREE char *path = text_printf("/proc/%d/environ", (int)fixture->server.process.pid);
     const char *argv[] = {"setpriv", "--bounding-set=-all", "--inh-caps=-all", "head", "-c1", path, NULL};
     struct process reader = {0};
     const struct process_spec spec = {.name = "reader", .dir = fixture->redis.dir.path, .argv = argv};
     int status = process_run(&reader, &spec);
-    free(path);
     return status == 0;
 }
 
@@ -40,17 +39,15 @@ static void skip_under_sanitizer(void)
 TEST_CASE(memory_is_closed_by_default)
 {
     skip_under_sanitizer();
-    struct fixture *fixture = begin(NULL);
+    AUTO(fixture_drop) struct fixture *fixture = begin(NULL);
     assert_false(memory_is_open(fixture));
     fixture_expect(fixture, "channel/by-id/0/", 200);
     assert_true(server_metric(&fixture->server, "process_open_fds") > 0); /* /proc is still open to itself */
-    fixture_free(fixture);
 }
 
 TEST_CASE(memory_is_open_when_core_dumps_are_enabled)
 {
     skip_under_sanitizer();
-    struct fixture *fixture = begin("CHANNELD_CORE_DUMPS=on");
+    AUTO(fixture_drop) struct fixture *fixture = begin("CHANNELD_CORE_DUMPS=on");
     assert_true(memory_is_open(fixture));
-    fixture_free(fixture);
 }

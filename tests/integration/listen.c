@@ -31,14 +31,12 @@ static const char *own_path;
  * do. */
 static int run_without_v6(char **argv)
 {
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
+    struct sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                                   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+                                   BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+                                   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 0, 1),
+                                   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+                                   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     const struct sock_fprog program = {TEST_COUNT(filter), filter};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
@@ -53,9 +51,8 @@ static void start(struct server *server, const char *host, bool runs)
 {
     int port = net_reserve_port();
     int admin_port = net_reserve_port();
-    char *listen = text_printf("CHANNELD_LISTEN=%s:%d", host, port);
-    char *admin = text_printf("CHANNELD_ADMIN_LISTEN=%s:%d", host, admin_port);
-    const char *const env[] = {listen, admin, NULL};
+    AUTOFREE char *listen = text_printf("CHANNELD_LISTEN=%s:%d", host, port);
+    const char *const env[] = {listen, text_temp("CHANNELD_ADMIN_LISTEN=%s:%d", host, admin_port), NULL};
     const struct server_spec spec = {
         .redis_url = "redis://127.0.0.1:1", .env = env, .wait = SERVER_WAIT_NOTHING};
     server_start(server, &spec);
@@ -63,8 +60,6 @@ static void start(struct server *server, const char *host, bool runs)
     server->admin_port = admin_port;
     if (runs)
         server_await_admin(server, "/livez", 200);
-    free(admin);
-    free(listen);
 }
 
 /* 0 or a negative errno. */
@@ -96,13 +91,10 @@ static void probe(struct server *server, const char *host)
 {
     static const char *const args[] = {"--probe", NULL};
     struct process process;
-    char *admin = text_printf("CHANNELD_ADMIN_LISTEN=%s:%d", host, server->admin_port);
-    const char *const env[] = {admin, NULL};
+    const char *const env[] = {text_temp("CHANNELD_ADMIN_LISTEN=%s:%d", host, server->admin_port), NULL};
     assert_int_equal(server_run_tool(&process, &server->dir, "CHANNELD_BIN", args, env), 1);
-    char *errors = process_stderr(&process);
+    AUTOFREE char *errors = process_stderr(&process);
     assert_non_null(strstr(errors, "/readyz answers 503")); /* it has no Redis, but it was reached */
-    free(errors);
-    free(admin);
 }
 
 TEST_CASE(without_a_host_both_families_are_taken)
@@ -136,8 +128,7 @@ TEST_CASE(without_version_6_the_default_is_version_4)
     struct server server;
     if (getenv("TEST_WRAPPER") != NULL)
         skip();
-    char *wrapper = text_printf("%s " WITHOUT_V6, own_path);
-    assert_int_equal(setenv("TEST_WRAPPER", wrapper, 1), 0);
+    assert_int_equal(setenv("TEST_WRAPPER", text_temp("%s " WITHOUT_V6, own_path), 1), 0);
     start(&server, "", true);
     expect_v4(&server);
     assert_true(connect_by_v6(server.port) != 0);
@@ -145,12 +136,10 @@ TEST_CASE(without_version_6_the_default_is_version_4)
     server_stop(&server);
     start(&server, "[::]", false); /* asked for by name */
     server_expect_exit(&server, 1);
-    char *errors = process_stderr(&server.process);
+    AUTOFREE char *errors = process_stderr(&server.process);
     assert_non_null(strstr(errors, "LISTEN"));
-    free(errors);
     server_kill(&server);
     assert_int_equal(unsetenv("TEST_WRAPPER"), 0);
-    free(wrapper);
 }
 
 static bool raise_loopback(void)

@@ -13,10 +13,9 @@
 
 static struct fixture *begin_with(const char *access_log, const char *setting)
 {
-    char *text = text_printf("CHANNELD_ACCESS_LOG=%s", access_log);
+    AUTOFREE char *text = text_printf("CHANNELD_ACCESS_LOG=%s", access_log);
     const char *env[] = {text, "CHANNELD_LOG_LEVEL=debug", setting, NULL};
     struct fixture *fixture = fixture_new(2, env);
-    free(text);
     return fixture;
 }
 
@@ -29,9 +28,8 @@ static struct fixture *begin(const char *access_log)
 static char *finish(struct fixture *fixture)
 {
     char *log = fixture_stop_server(fixture);
-    char *errors = process_stderr(&fixture->server.process);
+    AUTOFREE char *errors = process_stderr(&fixture->server.process);
     log = text_append(log, errors);
-    free(errors);
     fixture_free(fixture);
     return log;
 }
@@ -45,8 +43,7 @@ static void send_keys_in_every_way(struct fixture *fixture)
         "/api/channels/?page=0&api_key=" FIXTURE_KEY,
         "/api/channel/by-id/x/?api_key=" FIXTURE_KEY "&api_key=" WRONG_KEY,
         "/nothing?api_key=" FIXTURE_KEY,
-        "/api/channel/by-id/4242/?a=b&api_key=%30123456789abcdef-the-key-of-the-tests",
-    };
+        "/api/channel/by-id/4242/?a=b&api_key=%30123456789abcdef-the-key-of-the-tests"};
     static const char refused[] =
         "GET /api/channels/?api_key=" FIXTURE_KEY " HTTP/1.1\r\nX-Api-Key: " FIXTURE_KEY "\r\n\r\n";
     for (size_t i = 0; i < TEST_COUNT(targets); i++) {
@@ -65,14 +62,13 @@ TEST_CASE(keys_never_show)
     redis_pause(&fixture->redis);
     send_keys_in_every_way(fixture);
     redis_resume(&fixture->redis);
-    char *log = finish(fixture);
+    AUTOFREE char *log = finish(fixture);
     catalogue_digest(FIXTURE_KEY, digest);
     assert_true(strlen(log) > 0);
     assert_null(strstr(log, FIXTURE_KEY));
     assert_null(strstr(log, "the-key-of-the-tests"));
     assert_null(strstr(log, WRONG_KEY));
     assert_null(strstr(log, digest));
-    free(log);
 }
 
 TEST_CASE(every_line_is_a_json_object)
@@ -81,12 +77,11 @@ TEST_CASE(every_line_is_a_json_object)
     char *rest = NULL;
     send_keys_in_every_way(fixture);
     (void)fixture_status(fixture, "nothing/%22%5C%0a\"\\");
-    char *log = finish(fixture);
+    AUTOFREE char *log = finish(fixture);
     for (char *line = strtok_r(log, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         assert_int_equal(line[0], '{');
         free(json_at(line, ""));
     }
-    free(log);
 }
 
 TEST_CASE(access_log_of_all_has_every_request_with_its_trace)
@@ -96,10 +91,9 @@ TEST_CASE(access_log_of_all_has_every_request_with_its_trace)
         assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", TRACED), 200);
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", "traceparent: nonsense\r\n"),
                      401);
-    char *log = finish(fixture);
+    AUTOFREE char *log = finish(fixture);
     assert_int_equal(text_count(log, TRACE_ID), 5);
     assert_int_equal(text_count(log, "nonsense"), 0);
-    free(log);
 }
 
 /* The line of the log that holds the text, owned; fails the test when there is none. */
@@ -138,7 +132,7 @@ TEST_CASE(error_has_an_id_and_its_line_the_client)
     assert_null(http_header(&response, "X-Request-Id")); /* none was requested, and nothing is logged */
     http_response_free(&response);
     assert_string_not_equal(id, refused_id);
-    char *log = finish(fixture);
+    AUTOFREE char *log = finish(fixture);
     char *line = line_with(log, id);
     json_assert_at(line, "status", "401");
     json_assert_at(line, "client", "\"127.0.0.1\"");
@@ -147,33 +141,26 @@ TEST_CASE(error_has_an_id_and_its_line_the_client)
     json_assert_at(line, "status", "400");
     json_assert_at(line, "client", "\"127.0.0.1\"");
     free(line);
-    free(log);
 }
 
 TEST_CASE(client_behind_a_trusted_proxy_is_logged)
 {
-    static const char *const env[] = {"CHANNELD_TRUSTED_PROXIES=127.0.0.0/8", NULL};
-    struct fixture *fixture = fixture_new(1, env);
+    struct fixture *fixture = fixture_new(1, ENV("CHANNELD_TRUSTED_PROXIES=127.0.0.0/8"));
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/",
                                      "X-Request-Id: mine\r\nX-Forwarded-For: 198.51.100.1, 2001:db8::7\r\n"),
                      401);
-    char *log = finish(fixture);
-    char *line = line_with(log, "\"mine\"");
+    AUTOFREE char *log = finish(fixture);
+    AUTOFREE char *line = line_with(log, "\"mine\"");
     json_assert_at(line, "client", "\"2001:db8::7\"");
-    free(line);
-    free(log);
 }
 
 TEST_CASE(clients_are_not_logged_when_disabled)
 {
-    static const char *const env[] = {"CHANNELD_LOG_CLIENTS=off", NULL};
-    struct fixture *fixture = fixture_new(1, env);
+    struct fixture *fixture = fixture_new(1, ENV("CHANNELD_LOG_CLIENTS=off"));
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", "X-Request-Id: mine\r\n"), 401);
-    char *log = finish(fixture);
-    char *line = line_with(log, "\"mine\"");
+    AUTOFREE char *log = finish(fixture);
+    AUTOFREE char *line = line_with(log, "\"mine\"");
     assert_null(json_at(line, "client"));
-    free(line);
-    free(log);
 }
 
 TEST_CASE(access_log_off_has_no_request)
@@ -182,9 +169,8 @@ TEST_CASE(access_log_off_has_no_request)
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", TRACED), 200);
     redis_do(&fixture->redis, "SET channels:card:5 text");
     assert_int_equal(http_get_status(fixture->server.port, "/api/channel/by-id/5/", TRACED), 500);
-    char *log = finish(fixture);
+    AUTOFREE char *log = finish(fixture);
     assert_int_equal(text_count(log, TRACE_ID), 0);
-    free(log);
 }
 
 TEST_CASE(access_log_of_errors_has_failures_and_no_successes)
@@ -197,17 +183,15 @@ TEST_CASE(access_log_of_errors_has_failures_and_no_successes)
                         FIXTURE_AUTH
                         "traceparent: 00-ffffffffffffffffffffffffffffff77-00f067aa0ba902b7-01\r\n"),
         500);
-    char *log = finish(fixture);
+    AUTOFREE char *log = finish(fixture);
     assert_int_equal(text_count(log, TRACE_ID), 0);
     assert_int_equal(text_count(log, "ffffffffffffffffffffffffffffff77"), 1);
-    free(log);
 }
 
 /* One worker, so that the second request finds what the first has cached. */
 TEST_CASE(access_log_shows_the_cache_result)
 {
-    static const char *const env[] = {"CHANNELD_ACCESS_LOG=all", "CHANNELD_WORKERS=1", NULL};
-    struct fixture *fixture = fixture_new(2, env);
+    struct fixture *fixture = fixture_new(2, ENV("CHANNELD_ACCESS_LOG=all", "CHANNELD_WORKERS=1"));
     assert_int_equal(fixture_status(fixture, "channel/by-id/99/"), 404);
     assert_int_equal(fixture_status(fixture, "channel/by-id/99/"), 404);
     assert_int_equal(fixture_status(fixture, "nowhere"), 404);
@@ -215,7 +199,7 @@ TEST_CASE(access_log_shows_the_cache_result)
     server_await_metric_below(&fixture->server, "channeld_redis_connected", 0);
     assert_int_equal(fixture_status(fixture, "channel/by-id/99/"), 404);
     assert_int_equal(fixture_status(fixture, "channel/by-id/98/"), 500);
-    char *log = finish(fixture);
+    AUTOFREE char *log = finish(fixture);
     static const char *const expected[] = {"\"cache\":\"miss\"", "\"cache\":\"hit\"", "\"cache\":\"none\"",
                                            "\"cache\":\"stale\"", "\"cache\":\"miss\""};
     const char *at = log;
@@ -225,38 +209,33 @@ TEST_CASE(access_log_shows_the_cache_result)
         assert_int_equal(strncmp(at, expected[i], strlen(expected[i])), 0);
         at++;
     }
-    free(log);
 }
 
 /* A log file at its limit, as on a full disk. */
 TEST_CASE(lines_that_cannot_be_written_are_dropped_and_counted)
 {
-    static const char *const env[] = {"CHANNELD_ACCESS_LOG=all", NULL};
     if (getenv("TEST_WRAPPER") != NULL)
         skip();
     assert_int_equal(setenv("TEST_WRAPPER", "prlimit --fsize=4096", 1), 0);
-    struct fixture *fixture = fixture_new(2, env);
+    AUTO(fixture_drop) struct fixture *fixture = fixture_new(2, ENV("CHANNELD_ACCESS_LOG=all"));
     assert_int_equal(unsetenv("TEST_WRAPPER"), 0);
     for (int i = 0; i < 100; i++)
         assert_int_equal(fixture_status(fixture, "channels/"), 200);
     server_await_metric(&fixture->server, "channeld_log_lines_dropped_total", 50);
-    fixture_free(fixture);
 }
 
 /* The access log has a setting of its own. */
 TEST_CASE(nothing_below_the_level_is_written)
 {
-    static const char *const env[] = {"CHANNELD_ACCESS_LOG=all", "CHANNELD_LOG_LEVEL=error", NULL};
-    struct fixture *fixture = fixture_new(2, env);
+    struct fixture *fixture = fixture_new(2, ENV("CHANNELD_ACCESS_LOG=all", "CHANNELD_LOG_LEVEL=error"));
     redis_do(&fixture->redis, "HSET channels:card:1 max_channel_id 1 views_24h many");
     assert_int_equal(fixture_status(fixture, "channel/by-id/1/"), 200);
     server_await_metric(&fixture->server, "channeld_invalid_values_total", 1);
     redis_stop(&fixture->redis);
     server_await_metric_below(&fixture->server, "channeld_redis_connected", 0);
-    char *log = finish(fixture);
+    AUTOFREE char *log = finish(fixture);
     assert_int_equal(text_count(log, "\n"), 1);
     assert_int_equal(text_count(log, "\"msg\":\"request\""), 1);
-    free(log);
 }
 
 /* Of the content of each response, as Content-Length says; HEAD and 304 have none. */
@@ -264,29 +243,23 @@ TEST_CASE(access_log_has_the_bytes_of_responses)
 {
     static const struct {
         const char *method, *target, *headers;
-    } rows[] = {
-        {"GET", "/api/channels/", FIXTURE_AUTH "X-Request-Id: list\r\n"},
-        {"GET", "/api/channel/by-id/4242/", FIXTURE_AUTH "X-Request-Id: missing\r\n"},
-        {"HEAD", "/api/channels/", FIXTURE_AUTH "X-Request-Id: head\r\n"},
-        {"GET", "/api/channels/", FIXTURE_AUTH "If-None-Match: *\r\nX-Request-Id: unchanged\r\n"},
-    };
+    } rows[] = {{"GET", "/api/channels/", FIXTURE_AUTH "X-Request-Id: list\r\n"},
+                {"GET", "/api/channel/by-id/4242/", FIXTURE_AUTH "X-Request-Id: missing\r\n"},
+                {"HEAD", "/api/channels/", FIXTURE_AUTH "X-Request-Id: head\r\n"},
+                {"GET", "/api/channels/", FIXTURE_AUTH "If-None-Match: *\r\nX-Request-Id: unchanged\r\n"}};
     struct fixture *fixture = begin("all");
     size_t lengths[TEST_COUNT(rows)];
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        struct http_response response;
+        AUTO(http_response_free) struct http_response response;
         http_call(fixture->server.port, rows[i].method, rows[i].target, rows[i].headers, &response);
         lengths[i] = response.body_length;
-        http_response_free(&response);
     }
     assert_true(lengths[0] > lengths[1] && lengths[1] > 0 && lengths[2] + lengths[3] == 0);
-    char *log = finish(fixture);
+    AUTOFREE char *log = finish(fixture);
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        char *id = text_printf("\"%.*s\"", (int)strcspn(strstr(rows[i].headers, "Id: ") + 4, "\r"),
-                               strstr(rows[i].headers, "Id: ") + 4);
-        char *line = line_with(log, id);
+        AUTOFREE char *line =
+            line_with(log, text_temp("\"%.*s\"", (int)strcspn(strstr(rows[i].headers, "Id: ") + 4, "\r"),
+                                     strstr(rows[i].headers, "Id: ") + 4));
         assert_int_equal(json_integer_at(line, "bytes"), lengths[i]);
-        free(line);
-        free(id);
     }
-    free(log);
 }

@@ -14,12 +14,11 @@ static int count_wrong(struct fixture *fixture, const struct shape *list, size_t
 {
     int wrong = 0;
     for (const struct shape *shape = list; shape->name != NULL; shape++) {
-        char *told = shape_send(fixture->server.port, shape, piece);
+        AUTOFREE char *told = shape_send(fixture->server.port, shape, piece);
         if (strcmp(told, shape->expected) != 0) {
             print_error("%s: %s, expected %s\n", shape->name, told, shape->expected);
             wrong++;
         }
-        free(told);
     }
     return wrong;
 }

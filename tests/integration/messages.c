@@ -33,7 +33,7 @@ static void converse(struct http_conn *conn, const char *text, int status, struc
 static void assert_head_like_get(struct fixture *fixture, const char *target, const char *headers)
 {
     struct http_conn conn;
-    struct http_response get;
+    AUTO(http_response_free) struct http_response get;
     struct http_response head;
     http_get(fixture->server.port, target, headers, &get);
     open_connection(fixture, &conn);
@@ -49,7 +49,6 @@ static void assert_head_like_get(struct fixture *fixture, const char *target, co
     assert_int_equal(head.status, get.status);
     assert_string_equal(head.body, get.body);
     http_response_free(&head);
-    http_response_free(&get);
     http_close(&conn);
 }
 
@@ -65,22 +64,20 @@ TEST_CASE(head_answers_like_get_without_a_body)
 
 TEST_CASE(connection_is_kept_for_many_requests)
 {
-    struct http_conn conn;
+    AUTO(http_close) struct http_conn conn;
     open_connection(*state, &conn);
     for (int i = 0; i < 200; i++) {
-        struct http_response response;
+        AUTO(http_response_free) struct http_response response;
         assert_int_equal(http_exchange(&conn, "GET", "/api/channel/by-id/0/", FIXTURE_AUTH, &response), 0);
         assert_int_equal(response.status, 200);
         assert_null(http_header(&response, "Connection"));
-        http_response_free(&response);
     }
-    http_close(&conn);
 }
 
 TEST_CASE(errors_keep_the_connection)
 {
     static const char *const targets[] = {"/nothing", "/api/channels/?page=0", "/api/channel/by-id/4242/"};
-    struct http_conn conn;
+    AUTO(http_close) struct http_conn conn;
     open_connection(*state, &conn);
     for (size_t i = 0; i < TEST_COUNT(targets); i++) {
         struct http_response response;
@@ -90,42 +87,34 @@ TEST_CASE(errors_keep_the_connection)
         assert_int_equal(http_exchange(&conn, "GET", targets[i], NULL, &response), 0);
         http_response_free(&response);
     }
-    http_close(&conn);
 }
 
 TEST_CASE(connection_closes_when_asked)
 {
-    static const char *const headers[] = {
-        "Connection: close\r\n",
-        "Connection: Close\r\n",
-        "Connection: x-other, close\r\n",
-    };
+    static const char *const headers[] = {"Connection: close\r\n", "Connection: Close\r\n",
+                                          "Connection: x-other, close\r\n"};
     for (size_t i = 0; i < TEST_COUNT(headers); i++) {
-        struct http_conn conn;
-        struct http_response response;
-        char *both = text_printf("%s%s", FIXTURE_AUTH, headers[i]);
+        AUTO(http_close) struct http_conn conn;
+        AUTO(http_response_free) struct http_response response;
+        AUTOFREE char *both = text_printf("%s%s", FIXTURE_AUTH, headers[i]);
         open_connection(*state, &conn);
         assert_int_equal(http_exchange(&conn, "GET", "/api/channels/", both, &response), 0);
         assert_int_equal(response.status, 200);
         assert_string_equal(http_header(&response, "Connection"), "close");
         assert_int_equal(http_read_eof(&conn), 0);
-        http_response_free(&response);
-        http_close(&conn);
-        free(both);
     }
 }
 
 /* The text is answered with one 200 and the end of the connection. */
 static void expect_one_response(struct fixture *fixture, const char *text, bool half_close)
 {
-    struct http_conn conn;
+    AUTO(http_close) struct http_conn conn;
     open_connection(fixture, &conn);
     assert_int_equal(http_send_text(&conn, text), 0);
     if (half_close)
         assert_int_equal(http_finish(&conn), 0);
     http_expect(&conn, 200);
     assert_int_equal(http_read_eof(&conn), 0);
-    http_close(&conn);
 }
 
 TEST_CASE(connection_ends_after_the_last_response)
@@ -140,7 +129,7 @@ TEST_CASE(connection_ends_after_the_last_response)
 
 TEST_CASE(http_1_0_is_kept_when_asked)
 {
-    struct http_conn conn;
+    AUTO(http_close) struct http_conn conn;
     struct http_response response;
     open_connection(*state, &conn);
     for (int i = 0; i < 3; i++) {
@@ -150,17 +139,14 @@ TEST_CASE(http_1_0_is_kept_when_asked)
         assert_string_equal(http_header(&response, "Connection"), "keep-alive");
         http_response_free(&response);
     }
-    http_close(&conn);
 }
 
 TEST_CASE(empty_lines_before_a_request_are_skipped)
 {
-    struct http_conn conn;
-    struct http_response response;
+    AUTO(http_close) struct http_conn conn;
+    AUTO(http_response_free) struct http_response response;
     open_connection(*state, &conn);
     converse(&conn, "\r\nGET /api/channels/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH "\r\n", 200, &response);
-    http_response_free(&response);
-    http_close(&conn);
 }
 
 /* ---- requests in pieces ---- */
@@ -175,13 +161,12 @@ static const char with_chunks[] =
 
 static void read_card(struct http_conn *conn)
 {
-    struct http_response response;
+    AUTO(http_response_free) struct http_response response;
     int error = http_read(conn, false, &response);
     if (error != 0)
         fail_msg("no answer: %s", strerror(-error));
     assert_int_equal(response.status, 200);
     assert_int_equal(json_integer_at(response.body, "data.max_channel_id"), -1);
-    http_response_free(&response);
 }
 
 /* All over one connection, so that any leftover of a request would spoil the next. */
@@ -189,7 +174,7 @@ TEST_CASE(request_split_at_every_byte_is_answered)
 {
     static const char *const requests[] = {plain, with_length, with_chunks};
     struct fixture *fixture = *state;
-    struct http_conn conn;
+    AUTO(http_close) struct http_conn conn;
     open_connection(fixture, &conn);
     for (size_t i = 0; i < TEST_COUNT(requests); i++) {
         size_t length = strlen(requests[i]);
@@ -202,21 +187,19 @@ TEST_CASE(request_split_at_every_byte_is_answered)
             read_card(&conn);
         }
     }
-    http_close(&conn);
 }
 
 TEST_CASE(request_byte_by_byte_is_answered)
 {
     struct fixture *fixture = *state;
     static const char *const requests[] = {plain, with_length, with_chunks};
-    struct http_conn conn;
+    AUTO(http_close) struct http_conn conn;
     open_connection(fixture, &conn);
     for (size_t i = 0; i < TEST_COUNT(requests); i++) {
         for (const char *c = requests[i]; *c != '\0'; c++)
             assert_int_equal(http_send(&conn, c, 1), 0);
         read_card(&conn);
     }
-    http_close(&conn);
 }
 
 /* The end of one request and the start of the next arrive together. */
@@ -224,7 +207,7 @@ TEST_CASE(pieces_across_requests_are_answered)
 {
     struct fixture *fixture = *state;
     struct http_conn conn;
-    char *requests = text_printf("%s%s%s%s", plain, with_length, with_chunks, plain);
+    AUTOFREE char *requests = text_printf("%s%s%s%s", plain, with_length, with_chunks, plain);
     size_t length = strlen(requests);
     for (size_t piece = 7; piece < 200; piece += 31) {
         open_connection(fixture, &conn);
@@ -237,7 +220,6 @@ TEST_CASE(pieces_across_requests_are_answered)
         assert_false(http_is_readable(&conn, 5));
         http_close(&conn);
     }
-    free(requests);
 }
 
 /* ---- pipelining ---- */
@@ -270,8 +252,8 @@ static char *mixed_request(size_t i)
 
 static void assert_mixed_answer(size_t i, const struct http_response *response)
 {
-    char *card = catalogue_card(i);
-    char *expected = text_printf("{\"success\":true,\"data\":%s}", card);
+    AUTOFREE char *card = catalogue_card(i);
+    AUTOFREE char *expected = text_printf("{\"success\":true,\"data\":%s}", card);
     switch (i % 5) {
     case 0:
     case 2:
@@ -286,32 +268,27 @@ static void assert_mixed_answer(size_t i, const struct http_response *response)
         assert_int_equal(response->status, 404);
         break;
     }
-    free(expected);
-    free(card);
 }
 
 TEST_CASE(fifty_requests_in_one_write_are_answered_in_order)
 {
     struct fixture *fixture = *state;
     struct http_conn conn;
-    char *requests = text_repeat(' ', 0);
+    AUTOFREE char *requests = text_repeat(' ', 0);
     for (size_t i = 0; i < PIPELINED; i++) {
-        char *request = mixed_request(i);
+        AUTOFREE char *request = mixed_request(i);
         requests = text_append(requests, request);
-        free(request);
     }
     for (int round = 0; round < 3; round++) {
         open_connection(fixture, &conn);
         assert_int_equal(http_send_text(&conn, requests), 0);
         for (size_t i = 0; i < PIPELINED; i++) {
-            struct http_response response;
+            AUTO(http_response_free) struct http_response response;
             assert_int_equal(http_read(&conn, false, &response), 0);
             assert_mixed_answer(i, &response);
-            http_response_free(&response);
         }
         http_close(&conn);
     }
-    free(requests);
 }
 
 TEST_CASE(pipelined_requests_with_bodies_and_heads_stay_in_step)
@@ -326,18 +303,16 @@ TEST_CASE(pipelined_requests_with_bodies_and_heads_stay_in_step)
     static const int statuses[] = {200, 200, 200, 405, 200};
     static const int64_t ids[] = {0, 1, -1, 0, 0};
     struct fixture *fixture = *state;
-    struct http_conn conn;
+    AUTO(http_close) struct http_conn conn;
     open_connection(fixture, &conn);
     assert_int_equal(http_send_text(&conn, requests), 0);
     for (size_t i = 0; i < TEST_COUNT(statuses); i++) {
-        struct http_response response;
+        AUTO(http_response_free) struct http_response response;
         assert_int_equal(http_read(&conn, i == 0, &response), 0);
         assert_int_equal(response.status, statuses[i]);
         if (i > 0 && statuses[i] == 200)
             assert_int_equal(json_integer_at(response.body, "data.max_channel_id"), ids[i]);
-        http_response_free(&response);
     }
-    http_close(&conn);
 }
 
 enum { FLOOD = 4000, PADDING = 8000 };
@@ -379,8 +354,8 @@ TEST_CASE(client_that_does_not_read_is_not_read_from)
     struct fixture *fixture = *state;
     struct flood flood = {.seen = 0};
     pthread_t thread;
-    char *padding = text_repeat('x', PADDING);
-    char *headers = text_printf("%sX-Padding: %s\r\n", FIXTURE_AUTH, padding);
+    AUTOFREE char *padding = text_repeat('x', PADDING);
+    AUTOFREE char *headers = text_printf("%sX-Padding: %s\r\n", FIXTURE_AUTH, padding);
     flood.request = http_format("GET", "/api/channels/", headers);
     assert_int_equal(http_open(&flood.conn, fixture->server.port), 0);
     assert_int_equal(pthread_create(&thread, NULL, send_flood, &flood), 0);
@@ -393,6 +368,4 @@ TEST_CASE(client_that_does_not_read_is_not_read_from)
     assert_int_equal(atomic_load(&flood.error), 0);
     http_close(&flood.conn);
     free(flood.request);
-    free(headers);
-    free(padding);
 }

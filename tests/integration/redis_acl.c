@@ -18,9 +18,8 @@ static void make_user(struct redis *redis, const char *name, const char *const *
 {
     const char *rules[RULES_MAX] = {"ACL", "SETUSER"};
     size_t count = 2;
-    char *text = text_read_file(process_require_env("OPERATIONS_MD"));
-    char *start = text_printf("\nuser %s ", name);
-    char *line = strstr(text, start);
+    AUTOFREE char *text = text_read_file(process_require_env("OPERATIONS_MD"));
+    char *line = strstr(text, text_temp("\nuser %s ", name));
     char *rest = NULL;
     if (line == NULL)
         fail_msg("the documentation has no user %s", name);
@@ -31,8 +30,6 @@ static void make_user(struct redis *redis, const char *name, const char *const *
         rules[count++] = extra[i];
     assert_in_range(count, 5, RULES_MAX - 1);
     redis_do_argv(redis, count, rules, NULL);
-    free(start);
-    free(text);
 }
 
 static const char *const *acl_rules; /* of the next fill() */
@@ -61,22 +58,19 @@ static double commands(struct fixture *f)
 
 static void ask_for_everything(struct fixture *f)
 {
-    char *link = catalogue_link(1);
-    char *encoded = text_percent_encode(link);
-    char *by_link = text_printf("channel/by-link/?link=%s", encoded);
+    AUTOFREE char *link = catalogue_link(1);
+    AUTOFREE char *encoded = text_percent_encode(link);
+    AUTOFREE char *by_link = text_printf("channel/by-link/?link=%s", encoded);
     const char *const paths[] = {CARD, by_link, "channels/", "channels/?page=3", "channels/?page=9"};
     for (size_t i = 0; i < TEST_COUNT(paths); i++)
         fixture_expect(f, paths[i], 200);
     fixture_expect(f, "channel/by-id/424242/", 404);
     assert_int_equal(http_get_status(f->server.port, "/api/" CARD, FIXTURE_WRONG), 401);
-    free(by_link);
-    free(encoded);
-    free(link);
 }
 
 TEST_CASE(documented_user_is_enough)
 {
-    struct fixture f;
+    AUTO(fixture_fini) struct fixture f;
     begin(&f, NULL, SERVER_WAIT_READY);
     ask_for_everything(&f);
     double before = commands(&f);
@@ -87,10 +81,8 @@ TEST_CASE(documented_user_is_enough)
     ask_for_everything(&f);
     fixture_expect_metric(&f, "channeld_redis_tracking_refused_total", 0);
     fixture_expect_metric(&f, "channeld_redis_error_replies_total", 0);
-    char *denials = redis_words(&f.redis, "ACL LOG");
+    AUTOFREE char *denials = redis_words(&f.redis, "ACL LOG");
     assert_string_equal(denials, "");
-    free(denials);
-    fixture_fini(&f);
 }
 
 static bool asks_nothing(void *arg)
@@ -113,31 +105,25 @@ static void begin_with_many_keys(struct fixture *f, const char *const *extra)
 
 TEST_CASE(documented_user_can_read_many_keys)
 {
-    struct fixture f;
+    AUTO(fixture_fini) struct fixture f;
     begin_with_many_keys(&f, NULL);
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_error_replies_total"), 0);
-    fixture_fini(&f);
 }
 
 TEST_CASE(without_sscan_each_of_many_keys_is_checked_once)
 {
     static const char *const less[] = {"-sscan", NULL};
-    struct fixture f;
+    AUTO(fixture_fini) struct fixture f;
     begin_with_many_keys(&f, less);
-    char *denials = redis_words(&f.redis, "ACL LOG");
+    AUTOFREE char *denials = redis_words(&f.redis, "ACL LOG");
     assert_non_null(strstr(denials, "sscan"));
-    free(denials);
-    fixture_fini(&f);
 }
 
 static void expect_denied(struct redis *redis, const char *user, const char *command)
 {
-    char *line = text_printf("ACL DRYRUN %s %s", user, command);
-    char *result = redis_words(redis, line);
+    AUTOFREE char *result = redis_words(redis, text_temp("ACL DRYRUN %s %s", user, command));
     if (strstr(result, "no permissions") == NULL && strstr(result, "access") == NULL)
         fail_msg("%s may %s: %s", user, command, result);
-    free(result);
-    free(line);
 }
 
 /* Not a key beyond the prefix, not a command that writes. */
@@ -146,37 +132,34 @@ TEST_CASE(documented_user_can_do_nothing_else)
     static const char *const refused[] = {"get other:key",      "set channels:card:1 x",
                                           "del channels:index", "keys *",
                                           "flushall",           "config get port"};
-    struct fixture f;
+    AUTO(fixture_fini) struct fixture f;
     begin(&f, NULL, SERVER_WAIT_READY);
     for (size_t i = 0; i < TEST_COUNT(refused); i++)
         expect_denied(&f.redis, "channeld", refused[i]);
-    fixture_fini(&f);
 }
 
 TEST_CASE(without_tracking_nothing_is_cached)
 {
     static const char *const less[] = {"-client|tracking", NULL};
-    struct fixture f;
+    AUTO(fixture_fini) struct fixture f;
     begin(&f, less, SERVER_WAIT_READY);
     ask_for_everything(&f);
     double before = commands(&f);
     ask_for_everything(&f);
     assert_true(commands(&f) > before);
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_tracking_refused_total"), 1);
-    fixture_fini(&f);
 }
 
 /* Without the right to ROLE channeld serves, and logs that. */
 TEST_CASE(without_role_the_role_is_unknown)
 {
     static const char *const less[] = {"-role", NULL};
-    struct fixture f;
+    AUTO(fixture_fini) struct fixture f;
     begin(&f, less, SERVER_WAIT_READY);
     ask_for_everything(&f);
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_role{role=\"unknown\"}"), 1);
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_role{role=\"master\"}"), 0);
     server_await_log(&f.server, "redis denies ROLE");
-    fixture_fini(&f);
 }
 
 /* The user's Redis becomes a replica of another one with the same content; `denial` is logged, or NULL. */
@@ -192,12 +175,11 @@ static void expect_served_at_a_replica(const char *const *extra, const char *den
     redis_do(&f.redis, "REPLICAOF 127.0.0.1 %d", master.port);
     server_await_metric(&f.server, "channeld_redis_role{role=\"replica\"}", 1);
     ask_for_everything(&f);
-    char *denials = redis_words(&f.redis, "ACL LOG");
+    AUTOFREE char *denials = redis_words(&f.redis, "ACL LOG");
     if (denial == NULL)
         assert_string_equal(denials, "");
     else
         server_await_log(&f.server, denial);
-    free(denials);
     fixture_fini(&f);
     redis_stop(&master);
 }
@@ -213,13 +195,10 @@ TEST_CASE(documented_user_is_enough_at_a_replica)
 
 static void expect_500s(struct fixture *f)
 {
-    char *link = catalogue_link(7);
-    char *by_link = text_printf("channel/by-link/?link=%s", link);
-    const char *const paths[] = {"channels/?page=2", by_link};
+    AUTOFREE char *link = catalogue_link(7);
+    const char *const paths[] = {"channels/?page=2", text_temp("channel/by-link/?link=%s", link)};
     for (size_t i = 0; i < TEST_COUNT(paths); i++)
         fixture_expect(f, paths[i], 500);
-    free(by_link);
-    free(link);
 }
 
 TEST_CASE(wrong_password_is_500_until_it_is_corrected)
@@ -276,56 +255,49 @@ static char *url_of(const struct redis *redis, const char *user, const char *pas
 
 static void work_as_loader(struct redis *redis)
 {
-    char *url = url_of(redis, "loader", "OTHER");
-    char *file = text_printf("%s/channels.ndjson", redis->dir.path);
+    AUTOFREE char *url = url_of(redis, "loader", "OTHER");
+    AUTOFREE char *file = text_printf("%s/channels.ndjson", redis->dir.path);
     catalogue_write_file(file, 30);
     expect_tool(redis, url, "load", file, NULL);
     redis_do(redis, "EXPIRE channels:index 1000");
     catalogue_write_file(file, 20);
     expect_tool(redis, url, "load", file, "--replace");
     assert_int_equal(redis_integer(redis, "ZCARD channels:index"), 20);
-    free(file);
-    free(url);
 }
 
 static void work_as_issuer(struct redis *redis)
 {
-    char *url = url_of(redis, "issuer", "FOURTH");
+    AUTOFREE char *url = url_of(redis, "issuer", "FOURTH");
     expect_tool(redis, url, "keys", "issue", NULL);
     expect_tool(redis, url, "keys", "issue", NULL);
     expect_tool(redis, url, "keys", "list", NULL);
-    char *key = redis_text(redis, "SRANDMEMBER channels:api_keys");
+    AUTOFREE char *key = redis_text(redis, "SRANDMEMBER channels:api_keys");
     expect_tool(redis, url, "keys", "revoke", key);
     assert_int_equal(redis_integer(redis, "SCARD channels:api_keys"), 1);
-    free(key);
-    free(url);
 }
 
 /* A card that needs a closer look is among them. */
 static void work_as_verifier(struct redis *redis)
 {
-    char *url = url_of(redis, "verifier", "FIFTH");
+    AUTOFREE char *url = url_of(redis, "verifier", "FIFTH");
     redis_do(redis, "EVAL %s 0", "redis.call('HSET', 'channels:card:0', 'title', string.rep('x', 2000000))");
     expect_tool(redis, url, "verify", NULL, NULL);
-    free(url);
 }
 
 TEST_CASE(documented_users_of_channelctl_can_do_their_work_and_no_other)
 {
-    static const char *const denied[][2] = {
-        {"loader", "sadd channels:api_keys x"},
-        {"loader", "smembers channels:api_keys"},
-        {"loader", "set other:key x"},
-        {"loader", "flushall"},
-        {"issuer", "hmget channels:card:0 x"},
-        {"issuer", "del channels:api_keys"},
-        {"issuer", "sadd channels:index x"},
-        {"verifier", "sadd channels:api_keys x"},
-        {"verifier", "hset channels:card:0 a b"},
-        {"verifier", "get other:key"},
-        {"verifier", "del channels:index"},
-    };
-    struct redis redis;
+    static const char *const denied[][2] = {{"loader", "sadd channels:api_keys x"},
+                                            {"loader", "smembers channels:api_keys"},
+                                            {"loader", "set other:key x"},
+                                            {"loader", "flushall"},
+                                            {"issuer", "hmget channels:card:0 x"},
+                                            {"issuer", "del channels:api_keys"},
+                                            {"issuer", "sadd channels:index x"},
+                                            {"verifier", "sadd channels:api_keys x"},
+                                            {"verifier", "hset channels:card:0 a b"},
+                                            {"verifier", "get other:key"},
+                                            {"verifier", "del channels:index"}};
+    AUTO(redis_stop) struct redis redis;
     redis_start(&redis, NULL);
     make_user(&redis, "loader", NULL);
     make_user(&redis, "issuer", NULL);
@@ -333,20 +305,18 @@ TEST_CASE(documented_users_of_channelctl_can_do_their_work_and_no_other)
     work_as_loader(&redis);
     work_as_issuer(&redis);
     work_as_verifier(&redis);
-    char *denials = redis_words(&redis, "ACL LOG");
+    AUTOFREE char *denials = redis_words(&redis, "ACL LOG");
     assert_string_equal(denials, "");
     for (size_t i = 0; i < TEST_COUNT(denied); i++)
         expect_denied(&redis, denied[i][0], denied[i][1]);
-    free(denials);
-    redis_stop(&redis);
 }
 
 TEST_CASE(documented_users_are_enough_with_sentinels)
 {
     static const char *const env[] = {"CHANNELD_REDIS_SENTINEL_USER=watcher",
                                       "CHANNELD_REDIS_SENTINEL_PASSWORD=THIRD", NULL};
-    struct redis redis;
-    struct redis sentinel;
+    AUTO(redis_stop) struct redis redis;
+    AUTO(redis_stop) struct redis sentinel;
     struct fixture f;
     memset(&f, 0, sizeof f);
     redis_start(&redis, NULL);
@@ -355,18 +325,14 @@ TEST_CASE(documented_users_are_enough_with_sentinels)
     make_user(&redis, "channeld", NULL);
     sentinel_start(&sentinel, &(struct sentinel_spec){SENTINEL_MASTER, redis.port, 1, NULL, NULL});
     make_user(&sentinel, "watcher", NULL);
-    char *url = text_printf(
+    AUTOFREE char *url = text_printf(
         "redis+sentinel://channeld:SECRET@127.0.0.1:%d/" SENTINEL_MASTER "/0?role=replica", sentinel.port);
     server_start(&f.server, &(struct server_spec){.redis_url = url, .env = env, .wait = SERVER_WAIT_READY});
     fixture_expect(&f, "channel/by-id/1/", 200);
     fixture_expect(&f, "channels/", 200);
-    char *list = redis_text(&sentinel, "CLIENT LIST");
+    AUTOFREE char *list = redis_text(&sentinel, "CLIENT LIST");
     assert_int_equal(text_count(list, "sub=1 "), 2); /* one per worker, for switches of the master */
-    free(list);
     server_stop(&f.server);
-    free(url);
-    redis_stop(&sentinel);
-    redis_stop(&redis);
 }
 
 /* ---- passwords ---- */
@@ -386,35 +352,30 @@ TEST_CASE(missing_or_wrong_password_is_500)
 {
     static const char *const userinfo[] = {NULL, ":wrong@"};
     for (size_t i = 0; i < TEST_COUNT(userinfo); i++) {
-        struct fixture f;
+        AUTO(fixture_fini) struct fixture f;
         begin_with_password(&f, userinfo[i], NULL, SERVER_WAIT_LISTENING);
         fixture_expect_unavailable(&f, "channels/");
         fixture_expect_unavailable(&f, "channel/by-id/0/");
         assert_int_equal(server_admin_status(&f.server, "/livez"), 200);
         assert_int_equal(server_admin_status(&f.server, "/readyz"), 503);
-        fixture_fini(&f);
     }
 }
 
 TEST_CASE(password_can_be_in_the_url_or_in_a_file)
 {
-    struct tempdir dir;
+    AUTO(tempdir_fini) struct tempdir dir;
     tempdir_init(&dir);
-    char *path = text_printf("%s/password", dir.path);
-    char *setting = text_printf("CHANNELD_REDIS_PASSWORD_FILE=%s", path);
+    AUTOFREE char *path = text_printf("%s/password", dir.path);
+    AUTOFREE char *setting = text_printf("CHANNELD_REDIS_PASSWORD_FILE=%s", path);
     const char *const ways[][2] = {
         {":s3cret%2Fpass@", NULL}, {"default:s3cret%2Fpass@", NULL}, {NULL, setting}};
     assert_true(text_write_file(path, PASSWORD "\n"));
     for (size_t i = 0; i < TEST_COUNT(ways); i++) {
-        struct fixture f;
+        AUTO(fixture_fini) struct fixture f;
         begin_with_password(&f, ways[i][0], ways[i][1], SERVER_WAIT_READY);
         fixture_expect(&f, CARD, 200);
         fixture_expect(&f, "channels/", 200);
-        fixture_fini(&f);
     }
-    free(setting);
-    free(path);
-    tempdir_fini(&dir);
 }
 
 /* A Redis without HELLO (before 6) repeats its arguments in the error, the password among them. */
@@ -423,7 +384,7 @@ TEST_CASE(password_is_not_logged_when_redis_quotes_it)
     static const char *const args[] = {"--rename-command", "HELLO", "", NULL};
     static const char *const env[] = {"CHANNELD_REDIS_PASSWORD=hUsH", NULL};
     static const char *const command[] = {"keys", "list", NULL};
-    struct redis redis;
+    AUTO(redis_stop) struct redis redis;
     struct server server;
     struct process tool;
     redis_start(&redis, args);
@@ -431,17 +392,12 @@ TEST_CASE(password_is_not_logged_when_redis_quotes_it)
                  &(struct server_spec){.redis_url = redis.url, .env = env, .wait = SERVER_WAIT_LISTENING});
     server_await_metric(&server, "channeld_redis_disconnects_total", 2);
     server_await_log(&server, "redis connection failed");
-    char *log = server_log(&server);
+    AUTOFREE char *log = server_log(&server);
     assert_null(strstr(log, "hUsH"));
-    free(log);
     server_stop(&server);
-    char *url = text_printf("CHANNELD_REDIS_URL=%s", redis.url);
-    const char *const tool_env[] = {env[0], url, NULL};
+    const char *const tool_env[] = {env[0], text_temp("CHANNELD_REDIS_URL=%s", redis.url), NULL};
     assert_int_equal(server_run_tool(&tool, &redis.dir, "CHANNELCTL_BIN", command, tool_env), 1);
-    char *errors = process_stderr(&tool);
+    AUTOFREE char *errors = process_stderr(&tool);
     assert_non_null(strstr(errors, "Redis refused"));
     assert_null(strstr(errors, "hUsH"));
-    free(errors);
-    free(url);
-    redis_stop(&redis);
 }

@@ -44,21 +44,22 @@ TEST_CASE_WITH(redis_comes_up_after_channeld, setup_without_redis, fixture_teard
     assert_int_equal(server_admin_status(server, "/readyz"), 503);
     assert_int_equal(server_admin_status(server, "/version"), 200);
     fixture_expect_metric(fixture, "channeld_ready", 0);
+    fixture_expect_metric(fixture, "channeld_worker_redis_connected{worker=\"0\"}", 0);
     expect_timeout(fixture, "channels/");
     expect_timeout(fixture, "channel/by-id/0/");
     expect_timeout(fixture, "channel/by-link/?link=https://max.ru/x");
     assert_int_equal(http_get_status(server->port, "/api/channels/", FIXTURE_WRONG), 500);
     fixture_expect(fixture, "nothing/", 404);
-    struct http_response response;
+    AUTO(http_response_free) struct http_response response;
     http_call(server->port, "POST", "/api/channels/", NULL, &response);
     assert_int_equal(response.status, 405);
-    http_response_free(&response);
     redis_restart(&fixture->redis);
     catalogue_issue_key(&fixture->redis, FIXTURE_KEY);
     catalogue_put_samples(&fixture->redis, 3);
     server_await_admin(server, "/readyz", 200);
     assert_int_equal(server_admin_status(server, "/startupz"), 200);
     fixture_expect_metric(fixture, "channeld_ready", 1);
+    fixture_expect_metric(fixture, "channeld_worker_redis_connected{worker=\"0\"}", 1);
     for (size_t n = 0; n < 3; n++)
         fixture_expect_sample(fixture, n);
 }
@@ -67,9 +68,9 @@ TEST_CASE_WITH(redis_comes_up_after_channeld, setup_without_redis, fixture_teard
 TEST_CASE(waiting_request_is_answered_over_the_new_connection)
 {
     static const char *const patient[] = {"CHANNELD_REQUEST_TIMEOUT=8s", NULL};
-    struct redis redis;
-    struct fixture fixture;
-    struct http_conn conn;
+    AUTO(redis_stop) struct redis redis;
+    AUTO(fixture_fini) struct fixture fixture;
+    AUTO(http_close) struct http_conn conn;
     redis_start(&redis, NULL);
     catalogue_issue_key(&redis, FIXTURE_KEY);
     catalogue_put_samples(&redis, 1);
@@ -80,9 +81,6 @@ TEST_CASE(waiting_request_is_answered_over_the_new_connection)
     assert_false(http_is_readable(&conn, 300));
     redis_restart(&redis);
     http_expect(&conn, 200);
-    http_close(&conn);
-    fixture_fini(&fixture);
-    redis_stop(&redis);
 }
 
 TEST_CASE_WITH(channeld_stops_without_redis, setup_without_redis, NULL)
@@ -100,7 +98,7 @@ TEST_CASE(mute_redis_is_500_within_the_request_timeout)
     struct fixture fixture;
     int port = net_reserve_port();
     int listener = net_listen(port);
-    char *url = text_printf("redis://127.0.0.1:%d/0", port);
+    AUTOFREE char *url = text_printf("redis://127.0.0.1:%d/0", port);
     assert_true(listener >= 0);
     fixture_serve(&fixture, url, ENV, SERVER_WAIT_LISTENING);
     expect_timeout(&fixture, "channels/");
@@ -108,7 +106,6 @@ TEST_CASE(mute_redis_is_500_within_the_request_timeout)
     assert_int_equal(server_admin_status(&fixture.server, "/readyz"), 503);
     fixture_fini(&fixture);
     (void)close(listener);
-    free(url);
 }
 
 /* ---- stalled ---- */
@@ -129,12 +126,11 @@ static char *path_of(size_t n)
 /* A reply that comes after its request has timed out must not become the response to another. */
 static void expect_recovery(struct fixture *fixture)
 {
-    char *path = path_of(0);
+    AUTOFREE char *path = path_of(0);
     redis_resume(&fixture->redis);
     fixture_await(fixture, path, 200);
     for (size_t n = 0; n < CHANNELS; n++)
         fixture_expect_sample(fixture, n);
-    free(path);
 }
 
 TEST_CASE_WITH(stalled_redis_is_500_in_time, setup_stalled, fixture_teardown)
@@ -142,9 +138,8 @@ TEST_CASE_WITH(stalled_redis_is_500_in_time, setup_stalled, fixture_teardown)
     struct fixture *fixture = *state;
     redis_pause(&fixture->redis);
     for (size_t n = 10; n < 16; n++) { /* not requested before, so not cached */
-        char *path = path_of(n);
+        AUTOFREE char *path = path_of(n);
         expect_timeout(fixture, path);
-        free(path);
     }
     assert_int_equal(server_admin_status(&fixture->server, "/livez"), 200);
     expect_recovery(fixture);
@@ -153,9 +148,9 @@ TEST_CASE_WITH(stalled_redis_is_500_in_time, setup_stalled, fixture_teardown)
 
 TEST_CASE(pause_shorter_than_the_timeout_fails_no_request)
 {
-    struct fixture *fixture = fixture_new(3, NULL);
-    struct http_conn conn;
-    struct http_response response;
+    AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, NULL);
+    AUTO(http_close) struct http_conn conn;
+    AUTO(http_response_free) struct http_response response;
     redis_pause(&fixture->redis);
     fixture_start_get(fixture, &conn, "channel/by-id/0/");
     assert_false(http_is_readable(&conn, 200));
@@ -163,9 +158,6 @@ TEST_CASE(pause_shorter_than_the_timeout_fails_no_request)
     assert_int_equal(http_read(&conn, false, &response), 0);
     assert_int_equal(response.status, 200);
     assert_int_equal(json_integer_at(response.body, "data.max_channel_id"), 0);
-    http_response_free(&response);
-    http_close(&conn);
-    fixture_free(fixture);
 }
 
 TEST_CASE_WITH(clients_that_leave_while_redis_is_stalled, setup_stalled, fixture_teardown)
@@ -173,12 +165,10 @@ TEST_CASE_WITH(clients_that_leave_while_redis_is_stalled, setup_stalled, fixture
     struct fixture *fixture = *state;
     redis_pause(&fixture->redis);
     for (size_t n = 20; n < 50; n++) {
-        struct http_conn conn;
-        char *path = path_of(n);
+        AUTO(http_close) struct http_conn conn;
+        AUTOFREE char *path = path_of(n);
         fixture_start_get(fixture, &conn, path);
         (void)http_is_readable(&conn, 2);
-        http_close(&conn);
-        free(path);
     }
     expect_recovery(fixture);
 }
@@ -188,9 +178,8 @@ TEST_CASE_WITH(pipelined_requests_time_out_in_order, setup_stalled, fixture_tear
 {
     static const int statuses[] = {500, 404, 500, 405};
     struct fixture *fixture = *state;
-    struct http_conn conn;
     redis_pause(&fixture->redis);
-    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    struct http_conn conn = http_connect(fixture->server.port);
     assert_int_equal(
         http_send_text(&conn, "GET /api/channel/by-id/91919191/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH "\r\n"
                               "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -208,8 +197,7 @@ TEST_CASE_WITH(pipelined_requests_time_out_in_order, setup_stalled, fixture_tear
 
 static int set_up(void **state)
 {
-    static const char *const env[] = {"CHANNELD_WORKERS=1", NULL};
-    *state = fixture_new(1, env);
+    *state = fixture_new(1, ENV("CHANNELD_WORKERS=1"));
     return 0;
 }
 
@@ -221,10 +209,7 @@ static void await_attempts(struct fixture *f)
 
 static void expect_logged_once(struct fixture *f, const char *reason)
 {
-    server_await_log(&f->server, reason);
-    char *log = server_log(&f->server);
-    assert_int_equal(text_count(log, reason), 1);
-    free(log);
+    server_expect_log(&f->server, reason, 1);
 }
 
 TEST_CASE_WITH(each_reason_is_logged_when_it_begins, set_up, fixture_teardown)
@@ -244,9 +229,7 @@ TEST_CASE_WITH(each_reason_is_logged_when_it_begins, set_up, fixture_teardown)
     redis_do(&f->redis, "ACL SETUSER default reset");
     redis_kill(&f->redis);
     await_attempts(f);
-    char *log = server_log(&f->server);
-    assert_int_equal(text_count(log, "Connection refused"), 2);
-    free(log);
+    server_expect_log(&f->server, "Connection refused", 2);
 }
 
 /* Redis' own text quotes nothing, so it is logged unchanged. */
@@ -254,17 +237,15 @@ TEST_CASE(wrong_password_is_logged_by_its_reason)
 {
     static const char *const passwords[] = {"password", "pass", "user"};
     static const char *const redis_args[] = {"--requirepass", "right", NULL};
-    struct redis redis;
+    AUTO(redis_stop) struct redis redis;
     redis_start(&redis, redis_args);
     for (size_t i = 0; i < TEST_COUNT(passwords); i++) {
-        char *setting = text_printf("CHANNELD_REDIS_PASSWORD=%s", passwords[i]);
+        AUTOFREE char *setting = text_printf("CHANNELD_REDIS_PASSWORD=%s", passwords[i]);
         const char *const env[] = {"CHANNELD_WORKERS=1", setting, NULL};
         struct server_spec spec = {.redis_url = redis.url, .env = env, .wait = SERVER_WAIT_LISTENING};
         struct server server;
         server_start(&server, &spec);
         server_await_log(&server, "WRONGPASS invalid username-password pair or user is disabled");
         server_stop(&server);
-        free(setting);
     }
-    redis_stop(&redis);
 }

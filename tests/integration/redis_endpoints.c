@@ -20,18 +20,16 @@ static void assert_serves(const char *url, const char *setting)
 /* By name, and in another database. */
 TEST_CASE(host_name_and_database)
 {
-    struct redis redis;
+    AUTO(redis_stop) struct redis redis;
     redis_start(&redis, NULL);
     for (int db = 0; db <= 5; db += 5) {
         redis_do(&redis, "SELECT %d", db);
         catalogue_issue_key(&redis, FIXTURE_KEY);
         catalogue_put(&redis, "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
-        char *url = text_printf("redis://%s:%d/%d", db == 0 ? "localhost" : "127.0.0.1", redis.port, db);
-        assert_serves(url, NULL);
-        free(url);
+        assert_serves(text_temp("redis://%s:%d/%d", db == 0 ? "localhost" : "127.0.0.1", redis.port, db),
+                      NULL);
         redis_do(&redis, "FLUSHDB");
     }
-    redis_stop(&redis);
 }
 
 /* A Redis with a socket, and the one card in its database 5 too. */
@@ -74,12 +72,11 @@ static int list_keys(struct local *l, const char *url, char **errors)
 static void assert_local_serves(struct local *l, const char *who, const char *query)
 {
     char *errors = NULL;
-    char *url = text_printf("unix://%s%s%s", who, l->path, query);
+    AUTOFREE char *url = text_printf("unix://%s%s%s", who, l->path, query);
     assert_serves(url, NULL);
     if (list_keys(l, url, &errors) != 0)
         fail_msg("channelctl: %s", errors);
     free(errors);
-    free(url);
 }
 
 TEST_CASE(unix_socket_is_used)
@@ -109,8 +106,7 @@ TEST_CASE(unix_socket_that_is_replaced_is_found_again)
     struct local l;
     struct fixture fixture;
     local_start(&l, NULL);
-    char *url = text_printf("unix://%s", l.path);
-    fixture_serve(&fixture, url, env, SERVER_WAIT_READY);
+    fixture_serve(&fixture, text_temp("unix://%s", l.path), env, SERVER_WAIT_READY);
     redis_do(&l.redis, "SAVE");
     redis_kill(&l.redis); /* leaves the file behind */
     server_await_admin(&fixture.server, "/readyz", 503);
@@ -120,7 +116,6 @@ TEST_CASE(unix_socket_that_is_replaced_is_found_again)
     redis_restart(&l.redis);
     fixture_await(&fixture, "channel/by-id/1/", 200);
     server_stop(&fixture.server);
-    free(url);
     local_stop(&l);
 }
 
@@ -130,7 +125,7 @@ TEST_CASE(unix_socket_with_a_wrong_password)
     struct server server;
     char *errors = NULL;
     local_start(&l, "s3cret");
-    char *url = text_printf("unix://:wrong@%s", l.path);
+    AUTOFREE char *url = text_printf("unix://:wrong@%s", l.path);
     server_start(&server, &(struct server_spec){url, NULL, SERVER_WAIT_LISTENING});
     server_await_metric(&server, "channeld_redis_disconnects_total", 2);
     assert_int_equal(server_admin_status(&server, "/readyz"), 503);
@@ -140,21 +135,17 @@ TEST_CASE(unix_socket_with_a_wrong_password)
     assert_int_equal(list_keys(&l, url, &errors), 1);
     assert_non_null(strstr(errors, "WRONGPASS"));
     free(errors);
-    free(url);
     local_stop(&l);
 }
 
 TEST_CASE(prefix_is_respected)
 {
-    struct redis redis;
+    AUTO(redis_stop) struct redis redis;
     char digest[65];
     redis_start(&redis, NULL);
     catalogue_digest(FIXTURE_KEY, digest);
     redis_do(&redis, "SADD other:api_keys %s", digest);
     redis_do(&redis, "HSET other:card:1 max_channel_id 1 title t");
     redis_do(&redis, "ZADD other:index 1 1");
-    char *url = text_printf("redis://127.0.0.1:%d/0", redis.port);
-    assert_serves(url, "CHANNELD_REDIS_PREFIX=other:");
-    free(url);
-    redis_stop(&redis);
+    assert_serves(text_temp("redis://127.0.0.1:%d/0", redis.port), "CHANNELD_REDIS_PREFIX=other:");
 }

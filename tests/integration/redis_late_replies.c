@@ -32,7 +32,7 @@ struct client {
 static void learn_targets(struct late *late)
 {
     for (size_t i = 0; i < TARGETS; i++) {
-        struct http_response response;
+        AUTO(http_response_free) struct http_response response;
         long long id = catalogue_id(i);
         switch (i % 4) {
         case 0:
@@ -51,7 +51,6 @@ static void learn_targets(struct late *late)
         http_get(late->server.port, late->targets[i], FIXTURE_AUTH, &response);
         assert_int_equal(response.status, i % 4 == 3 ? 404 : 200);
         late->bodies[i] = response.status == 200 ? text_printf("%s", response.body) : NULL;
-        http_response_free(&response);
     }
 }
 
@@ -65,11 +64,10 @@ static int begin(void **state)
     catalogue_issue_key(&late->redis, FIXTURE_KEY);
     catalogue_put_samples(&late->redis, CHANNELS);
     late->proxy = proxy_new(late->redis.port);
-    char *url = text_printf("redis://127.0.0.1:%d/0", proxy_port(late->proxy));
+    AUTOFREE char *url = text_printf("redis://127.0.0.1:%d/0", proxy_port(late->proxy));
     struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
     server_start(&late->server, &spec);
     learn_targets(late);
-    free(url);
     return 0;
 }
 
@@ -101,27 +99,23 @@ static bool is_right(const struct late *late, size_t i, const struct http_respon
 /* One pipeline of random targets over a fresh connection. */
 static void run_pipeline(struct client *client)
 {
-    struct http_conn conn;
+    AUTO(http_close) struct http_conn conn;
     size_t chosen[PIPELINE];
-    char *requests = text_repeat(' ', 0);
+    AUTOFREE char *requests = text_repeat(' ', 0);
     for (size_t i = 0; i < PIPELINE; i++) {
         chosen[i] = (size_t)rand_r(&client->seed) % TARGETS;
-        char *request = http_format("GET", client->late->targets[chosen[i]], FIXTURE_AUTH);
+        AUTOFREE char *request = http_format("GET", client->late->targets[chosen[i]], FIXTURE_AUTH);
         requests = text_append(requests, request);
-        free(request);
     }
     client->error = http_open(&conn, client->late->server.port);
     if (client->error == 0)
         client->error = http_send_text(&conn, requests);
     for (size_t i = 0; i < PIPELINE && client->error == 0; i++) {
-        struct http_response response;
+        AUTO(http_response_free) struct http_response response;
         client->error = http_read(&conn, false, &response);
         if (client->error == 0)
             client->mismatches += !is_right(client->late, chosen[i], &response);
-        http_response_free(&response);
     }
-    http_close(&conn);
-    free(requests);
 }
 
 static void *run_client(void *arg)

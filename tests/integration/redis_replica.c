@@ -19,10 +19,8 @@ static struct fixture f;   /* its Redis is the replica */
 
 static bool is_linked(void *arg)
 {
-    char *info = redis_text(arg, "INFO replication");
-    bool linked = strstr(info, "master_link_status:up") != NULL;
-    free(info);
-    return linked;
+    AUTOFREE char *info = redis_text(arg, "INFO replication");
+    return strstr(info, "master_link_status:up") != NULL;
 }
 
 /* A link is up some time before the master sends what is written: it waits for the replica's first ACK. */
@@ -81,9 +79,7 @@ static bool is_not_served(void *arg)
 
 static double role(const char *name)
 {
-    char *metric = text_printf("channeld_redis_role{role=\"%s\"}", name);
-    double value = server_metric(&f.server, metric);
-    free(metric);
+    double value = server_metric(&f.server, text_temp("channeld_redis_role{role=\"%s\"}", name));
     return value;
 }
 

@@ -36,23 +36,21 @@ TEST_CASE(wrong_type_of_reply_is_500)
         {"ZRANGE", "EXISTS", "channels/"},
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        struct fixture *fixture = begin(rows[i].victim, rows[i].impostor, CACHED);
+        AUTO(fixture_drop) struct fixture *fixture = begin(rows[i].victim, rows[i].impostor, CACHED);
         for (int n = 0; n < 2; n++) {
             int status = fixture_status(fixture, rows[i].path);
             if (status != 500)
                 fail_msg("%s by %s: %s is %d", rows[i].victim, rows[i].impostor, rows[i].path, status);
         }
-        fixture_free(fixture);
     }
 }
 
 TEST_CASE(unexpected_result_for_a_key_is_500)
 {
-    struct fixture *fixture = begin("SISMEMBER", "SMISMEMBER", UNCACHED);
+    AUTO(fixture_drop) struct fixture *fixture = begin("SISMEMBER", "SMISMEMBER", UNCACHED);
     fixture_expect(fixture, "channels/", 500);
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", FIXTURE_WRONG), 500);
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", NULL), 401);
-    fixture_free(fixture);
 }
 
 /* The first page where Redis reports a wrong size of the index: the entries that were read count. */
@@ -62,13 +60,12 @@ static void expect_page(size_t channels, const char *size, const char *content, 
         "--rename-command", "ZCARD", "GENUINE", "--rename-command", size, "ZCARD", NULL};
     struct fixture *fixture =
         fixture_new_with(&(struct fixture_spec){.channels = channels, .env = CACHED, .redis_args = args});
-    struct http_response response;
+    AUTO(http_response_free) struct http_response response;
     redis_do(&fixture->redis, "EXPIRE channels:index 1000");
     fixture_get(fixture, "channels/", &response);
     assert_int_equal(response.status, 200);
     ctl_expect_text(response.body, content);
     ctl_expect_text(http_header(&response, "Link"), last);
-    http_response_free(&response);
     fixture_free(fixture);
 }
 
@@ -83,12 +80,11 @@ TEST_CASE(wrong_type_of_key_set_is_ignored)
 {
     static const char *const victims[] = {"SCARD", "SMEMBERS"};
     for (size_t i = 0; i < TEST_COUNT(victims); i++) {
-        struct fixture *fixture = begin(victims[i], "TYPE", CACHED);
+        AUTO(fixture_drop) struct fixture *fixture = begin(victims[i], "TYPE", CACHED);
         for (int n = 0; n < 3; n++) {
             fixture_expect(fixture, "channels/", 200);
             assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", FIXTURE_WRONG), 401);
         }
-        fixture_free(fixture);
     }
 }
 
@@ -96,28 +92,23 @@ TEST_CASE(channelctl_reports_wrong_types_of_replies)
 {
     static const struct {
         const char *victim, *impostor, *operation;
-    } rows[] = {
-        {"SCAN", "EXISTS", "verify"}, {"ZSCAN", "EXISTS", "verify"}, {"SSCAN", "EXISTS", "verify"},
-        {"TYPE", "EXISTS", "verify"}, /* a number is no type */
-        {"ZCARD", "ECHO", "verify"},  {"PTTL", "ECHO", "verify"},    {"HMGET", "EXISTS", "load"},
-    };
+    } rows[] = {{"SCAN", "EXISTS", "verify"}, {"ZSCAN", "EXISTS", "verify"}, {"SSCAN", "EXISTS", "verify"},
+                {"TYPE", "EXISTS", "verify"}, /* a number is no type */
+                {"ZCARD", "ECHO", "verify"},  {"PTTL", "ECHO", "verify"},    {"HMGET", "EXISTS", "load"}};
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         const char *const args[] = {"--rename-command", rows[i].victim, "GENUINE", "--rename-command",
                                     rows[i].impostor,   rows[i].victim, NULL};
-        struct redis other;
+        AUTO(redis_stop) struct redis other;
         redis_start(&other, args);
-        char *file = text_printf("%s/file", other.dir.path);
+        AUTOFREE char *file = text_printf("%s/file", other.dir.path);
         catalogue_write_file(file, 3);
         catalogue_issue_key(&other, "a key");
         catalogue_put_samples(&other, 3);
         const char *const words[] = {rows[i].operation, strcmp(rows[i].operation, "load") == 0 ? file : NULL,
                                      NULL};
-        struct ctl_run run = ctl_run_at(&other, words);
+        AUTO(ctl_run_free) struct ctl_run run = ctl_run_at(&other, words);
         if (run.status != 1 || strstr(run.err, "unexpected reply from Redis") == NULL)
             fail_msg("%s by %s: %d: %s%s", rows[i].victim, rows[i].impostor, run.status, run.out, run.err);
-        ctl_run_free(&run);
-        free(file);
-        redis_stop(&other);
     }
 }
 
@@ -139,9 +130,8 @@ static double metric(struct fixture *f, const char *name)
 /* The description of channel 5 is larger than any reply may be. */
 static void store_too_large_a_card(struct fixture *f)
 {
-    char *text = text_repeat('x', TOO_LARGE);
+    AUTOFREE char *text = text_repeat('x', TOO_LARGE);
     redis_do(&f->redis, "HSET channels:card:5 description %b", text, (size_t)TOO_LARGE);
-    free(text);
 }
 
 /* Several at a time, each with its own connection; the failing one in between. */
@@ -150,9 +140,9 @@ static void expect_only_the_large_card_to_fail(struct fixture *f)
     enum { TOGETHER = 9, LARGE = TOGETHER / 2 };
     struct http_conn conn[TOGETHER];
     for (int i = 0; i < TOGETHER; i++) {
-        char *path = text_printf("channel/by-id/%lld/", i == LARGE ? 5 : (long long)catalogue_id((size_t)i));
-        fixture_start_get(f, &conn[i], path);
-        free(path);
+        fixture_start_get(
+            f, &conn[i],
+            text_temp("channel/by-id/%lld/", i == LARGE ? 5 : (long long)catalogue_id((size_t)i)));
     }
     for (int i = 0; i < TOGETHER; i++) {
         http_expect(&conn[i], i == LARGE ? 500 : 200);
@@ -163,15 +153,14 @@ static void expect_only_the_large_card_to_fail(struct fixture *f)
 /* A card that is too large is left out of its page. */
 static void expect_on_first_page(struct fixture *f, bool expected)
 {
-    char *page = fixture_body(f, "channels/");
+    AUTOFREE char *page = fixture_body(f, "channels/");
     assert_int_equal(strstr(page, "\"five\"") != NULL, expected);
-    free(page);
 }
 
 static void check_a_large_card(const char *const *env)
 {
     enum { ROUNDS = 3, KEPT_KIB = 24 * 1024 };
-    struct fixture *f = fixture_new(CHANNELS, env);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(CHANNELS, env);
     catalogue_put(&f->redis, CARD, 5);
     fixture_expect(f, "channel/by-id/5/", 200);
     expect_on_first_page(f, true);
@@ -189,13 +178,10 @@ static void check_a_large_card(const char *const *env)
     if (footprint_is_meaningful())
         assert_in_range(grown_kib, 0, KEPT_KIB);
     server_await_log(&f->server, "\"key\":\"channels:card:5\"");
-    char *log = server_log(&f->server);
-    assert_int_equal(text_count(log, "channels:card:5"), 1);
-    free(log);
+    server_expect_log(&f->server, "channels:card:5", 1);
     redis_do(&f->redis, "HSET channels:card:5 description small");
     fixture_expect(f, "channel/by-id/5/", 200);
     expect_on_first_page(f, true);
-    fixture_free(f);
 }
 
 TEST_CASE(too_large_card_fails_alone)
@@ -211,10 +197,9 @@ TEST_CASE(too_large_card_fails_alone_without_a_cache)
 /* Members that are no digests, and one that is too large: keys are checked one by one. */
 TEST_CASE(too_large_key_set_is_read_once)
 {
-    struct fixture *f = fixture_new(3, PATIENT);
-    char *text = text_repeat('x', TOO_LARGE);
+    AUTO(fixture_drop) struct fixture *f = fixture_new(3, PATIENT);
+    AUTOFREE char *text = text_repeat('x', TOO_LARGE);
     redis_do(&f->redis, "SADD channels:api_keys %b", text, (size_t)TOO_LARGE);
-    free(text);
     server_await_metric(&f->server, "channeld_redis_oversize_replies_total", 1);
     for (int i = 0; i < 20; i++) {
         fixture_expect(f, "channels/", 200);
@@ -222,15 +207,13 @@ TEST_CASE(too_large_key_set_is_read_once)
     }
     assert_true(metric(f, "channeld_redis_oversize_replies_total") == 1);
     assert_true(metric(f, "channeld_redis_disconnects_total") == 0);
-    fixture_free(f);
 }
 
 /* What the names of many links begin with, which are so long that few keys are enough. Owned. */
 static char *long_link(void)
 {
-    char *filler = text_repeat('a', NAME_SIZE - 100);
+    AUTOFREE char *filler = text_repeat('a', NAME_SIZE - 100);
     char *link = text_printf("channels:link:https://max.ru/%s", filler);
-    free(filler);
     return link;
 }
 
@@ -286,8 +269,8 @@ static void unlink_many(struct fixture *f, const char *link, const char *first, 
 TEST_CASE(push_of_any_size_is_applied)
 {
     enum { KEPT_KIB = 16 * 1024 };
-    struct fixture *f = fixture_new(3, PATIENT);
-    char *link = long_link();
+    AUTO(fixture_drop) struct fixture *f = fixture_new(3, PATIENT);
+    AUTOFREE char *link = long_link();
     store_links(f, link);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"first\"}", 5);
     catalogue_put(&f->redis, "{\"max_channel_id\":6,\"title\":\"last\"}", 6);
@@ -301,7 +284,6 @@ TEST_CASE(push_of_any_size_is_applied)
     double flushes = metric(f, "channeld_cache_flushes_total");
     long before_kib = footprint_of(f->server.process.pid).peak_kib;
     unlink_many(f, link, "channels:card:5", "channels:card:6");
-    free(link);
     await_invalidations(f, invalidated + KEYS + 2);
     fixture_expect(f, "channel/by-id/5/", 404);
     fixture_expect(f, "channel/by-id/6/", 404);
@@ -313,5 +295,4 @@ TEST_CASE(push_of_any_size_is_applied)
     long grown_kib = footprint_of(f->server.process.pid).peak_kib - before_kib;
     if (footprint_is_meaningful())
         assert_in_range(grown_kib, 0, KEPT_KIB);
-    fixture_free(f);
 }

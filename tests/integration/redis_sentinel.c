@@ -36,10 +36,8 @@ TEST_GROUP(start, stop)
 /* How many workers' connections that Redis has. */
 static size_t connections_of(struct redis *redis)
 {
-    char *list = redis_text(redis, "CLIENT LIST TYPE normal");
-    size_t count = text_count(list, "name=channeld");
-    free(list);
-    return count;
+    AUTOFREE char *list = redis_text(redis, "CLIENT LIST TYPE normal");
+    return text_count(list, "name=channeld");
 }
 
 static void begin(struct fixture *fixture, const char *url, const char *setting)
@@ -69,9 +67,7 @@ TEST_CASE(master_is_found)
 TEST_CASE(replica_is_found)
 {
     struct fixture fixture;
-    char *url = text_printf("%s?role=replica", cluster.url);
-    begin(&fixture, url, NULL);
-    free(url);
+    begin(&fixture, text_temp("%s?role=replica", cluster.url), NULL);
     /* And it gets invalidations: the cache is on. */
     assert_int_equal((int)server_metric(&fixture.server, "channeld_redis_tracking_refused_total"), 0);
     expect_only(&fixture, 1);
@@ -81,20 +77,17 @@ TEST_CASE(replica_is_found)
 static void expect_detour(const char *first, int at_most_ms)
 {
     struct fixture fixture;
-    char *url =
+    AUTOFREE char *url =
         text_printf("redis+sentinel://%s,127.0.0.1:%d/" SENTINEL_MASTER, first, cluster.sentinel[0].port);
     int64_t began = wait_now_ms();
     begin(&fixture, url, NULL);
     assert_in_range(wait_now_ms() - began, 0, wait_bound_ms(at_most_ms + READY_MS));
-    free(url);
     expect_only(&fixture, 0);
 }
 
 TEST_CASE(dead_sentinel_is_skipped)
 {
-    char *dead = text_printf("127.0.0.1:%d", net_reserve_port());
-    expect_detour(dead, 0);
-    free(dead);
+    expect_detour(text_temp("127.0.0.1:%d", net_reserve_port()), 0);
 }
 
 /* No connection to it can even be begun. */
@@ -113,20 +106,15 @@ TEST_CASE(silent_sentinel_is_skipped)
     int port = net_reserve_port();
     int listener = net_listen(port); /* accepts connections and never replies */
     assert_true(listener >= 0);
-    char *silent = text_printf("127.0.0.1:%d", port);
-    expect_detour(silent, DETOUR_MS);
-    free(silent);
+    expect_detour(text_temp("127.0.0.1:%d", port), DETOUR_MS);
     (void)close(listener);
 }
 
 TEST_CASE(sentinel_without_the_master_is_skipped)
 {
-    struct redis other;
+    AUTO(redis_stop) struct redis other;
     sentinel_start(&other, &(struct sentinel_spec){"another", cluster.redis[1].port, 1, NULL, NULL});
-    char *first = text_printf("127.0.0.1:%d", other.port);
-    expect_detour(first, 0);
-    free(first);
-    redis_stop(&other);
+    expect_detour(text_temp("127.0.0.1:%d", other.port), 0);
 }
 
 /* It names a replica, as ROLE shows. */
@@ -138,10 +126,10 @@ TEST_CASE(sentinel_that_names_a_replica_is_skipped)
     redis_do(&replica, "REPLICAOF 127.0.0.1 %d", cluster.redis[0].port);
     sentinel_start(&other, &(struct sentinel_spec){SENTINEL_MASTER, replica.port, 2, NULL, NULL});
     struct fixture fixture;
-    char *url = text_printf("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER, other.port,
-                            cluster.sentinel[0].port);
-    begin(&fixture, url, NULL);
-    free(url);
+    begin(&fixture,
+          text_temp("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER, other.port,
+                    cluster.sentinel[0].port),
+          NULL);
     assert_int_equal(connections_of(&replica), 0);
     expect_only(&fixture, 0);
     redis_stop(&other);
@@ -151,9 +139,8 @@ TEST_CASE(sentinel_that_names_a_replica_is_skipped)
 TEST_CASE(sentinel_host_with_several_addresses)
 {
     struct fixture fixture;
-    char *url = text_printf("redis+sentinel://localhost:%d/" SENTINEL_MASTER, cluster.sentinel[0].port);
-    begin(&fixture, url, NULL);
-    free(url);
+    begin(&fixture, text_temp("redis+sentinel://localhost:%d/" SENTINEL_MASTER, cluster.sentinel[0].port),
+          NULL);
     expect_only(&fixture, 0);
 }
 
@@ -161,42 +148,35 @@ TEST_CASE(sentinel_host_with_several_addresses)
 
 TEST_CASE(sentinels_have_a_password_of_their_own)
 {
-    struct redis guarded;
+    AUTO(redis_stop) struct redis guarded;
     struct fixture fixture;
     sentinel_start(&guarded,
                    &(struct sentinel_spec){SENTINEL_MASTER, cluster.redis[0].port, 2, "wAtChWoRd", NULL});
-    char *url = text_printf("redis+sentinel://127.0.0.1:%d/" SENTINEL_MASTER, guarded.port);
-    char *path = text_printf("%s/password", guarded.dir.path);
-    char *setting = text_printf("CHANNELD_REDIS_SENTINEL_PASSWORD_FILE=%s", path);
+    AUTOFREE char *url = text_printf("redis+sentinel://127.0.0.1:%d/" SENTINEL_MASTER, guarded.port);
+    AUTOFREE char *path = text_printf("%s/password", guarded.dir.path);
+    AUTOFREE char *setting = text_printf("CHANNELD_REDIS_SENTINEL_PASSWORD_FILE=%s", path);
     assert_true(text_write_file(path, "wAtChWoRd\n"));
     begin(&fixture, url, setting);
     expect_only(&fixture, 0);
-    free(setting);
-    free(path);
-    free(url);
-    redis_stop(&guarded);
 }
 
 TEST_CASE(wrong_sentinel_password_is_logged_without_it)
 {
-    struct redis guarded;
+    AUTO(redis_stop) struct redis guarded;
     struct server server;
     static const char *const env[] = {"CHANNELD_REDIS_SENTINEL_PASSWORD=mIsTaKeN", NULL};
     sentinel_start(&guarded,
                    &(struct sentinel_spec){SENTINEL_MASTER, cluster.redis[0].port, 2, "wAtChWoRd", NULL});
-    char *url = text_printf("redis+sentinel://:hUsH@127.0.0.1:%d/" SENTINEL_MASTER, guarded.port);
+    AUTOFREE char *url = text_printf("redis+sentinel://:hUsH@127.0.0.1:%d/" SENTINEL_MASTER, guarded.port);
     server_start(&server, &(struct server_spec){url, env, SERVER_WAIT_LISTENING});
     server_await_metric(&server, "channeld_redis_disconnects_total", 2);
     assert_int_equal(server_admin_status(&server, "/readyz"), 503);
     server_await_log(&server, "no sentinel has the address of redis");
     server_await_log(&server, "WRONGPASS");
-    char *log = server_log(&server);
+    AUTOFREE char *log = server_log(&server);
     assert_null(strstr(log, "mIsTaKeN"));
     assert_null(strstr(log, "hUsH"));
-    free(log);
     server_stop(&server);
-    free(url);
-    redis_stop(&guarded);
 }
 
 /* ---- channelctl ---- */
@@ -213,11 +193,12 @@ TEST_CASE(channelctl_finds_the_master)
 {
     struct process tool;
     long long keys = redis_integer(&cluster.redis[0], "SCARD channels:api_keys");
-    char *url = text_printf("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER "/0?role=replica",
-                            net_reserve_port(), cluster.sentinel[0].port);
-    assert_int_equal(run_tool(url, NULL, &tool), 0);
+    assert_int_equal(
+        run_tool(text_temp("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER "/0?role=replica",
+                           net_reserve_port(), cluster.sentinel[0].port),
+                 NULL, &tool),
+        0);
     assert_int_equal(redis_integer(&cluster.redis[0], "SCARD channels:api_keys"), keys + 1);
-    free(url);
 }
 
 /* Runs it with one URL that names another Sentinel before the good one, and with one that names only that
@@ -225,19 +206,16 @@ TEST_CASE(channelctl_finds_the_master)
 static void expect_detour_of_tool(const char *scheme, int port, const char *reason)
 {
     struct process tool;
-    char *both = text_printf("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER, port,
-                             cluster.sentinel[0].port);
-    char *alone = text_printf("%s://127.0.0.1:%d/" SENTINEL_MASTER, scheme, port);
+    AUTOFREE char *both = text_printf("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER, port,
+                                      cluster.sentinel[0].port);
+    AUTOFREE char *alone = text_printf("%s://127.0.0.1:%d/" SENTINEL_MASTER, scheme, port);
     assert_int_equal(run_tool(both, NULL, &tool), 0);
     int64_t began = wait_now_ms();
     assert_int_equal(run_tool(alone, NULL, &tool), 1);
     assert_in_range(wait_now_ms() - began, 0, wait_bound_ms(DETOUR_MS));
-    char *errors = process_stderr(&tool);
+    AUTOFREE char *errors = process_stderr(&tool);
     if (strstr(errors, reason) == NULL)
         fail_msg("no '%s' in: %s", reason, errors);
-    free(errors);
-    free(alone);
-    free(both);
 }
 
 TEST_CASE(channelctl_does_not_wait_for_a_silent_sentinel)
@@ -252,57 +230,47 @@ TEST_CASE(channelctl_does_not_wait_for_a_silent_sentinel)
 
 TEST_CASE(channelctl_skips_a_sentinel_that_denies_its_command)
 {
-    struct redis other;
+    AUTO(redis_stop) struct redis other;
     sentinel_start(&other, &(struct sentinel_spec){SENTINEL_MASTER, cluster.redis[0].port, 2, NULL,
                                                    "user default on nopass ~* &* +@all -sentinel\n"});
     expect_detour_of_tool("redis+sentinel", other.port, "NOPERM");
-    redis_stop(&other);
 }
 
 /* A Redis that does not tell its role may be a replica, which takes no key. */
 TEST_CASE(channelctl_needs_the_role_of_a_master)
 {
     static const char *const args[] = {"--rename-command", "ROLE", "GENUINE", NULL};
-    struct redis mute;
-    struct redis sentinel;
+    AUTO(redis_stop) struct redis mute;
+    AUTO(redis_stop) struct redis sentinel;
     struct process tool;
     redis_start(&mute, args);
     sentinel_start(&sentinel, &(struct sentinel_spec){SENTINEL_MASTER, mute.port, 2, NULL, NULL});
-    char *url = text_printf("redis+sentinel://127.0.0.1:%d/" SENTINEL_MASTER, sentinel.port);
+    AUTOFREE char *url = text_printf("redis+sentinel://127.0.0.1:%d/" SENTINEL_MASTER, sentinel.port);
     assert_int_equal(run_tool(url, NULL, &tool), 1);
-    char *errors = process_stderr(&tool);
+    AUTOFREE char *errors = process_stderr(&tool);
     assert_non_null(strstr(errors, "unknown command"));
     assert_int_equal(redis_integer(&mute, "EXISTS channels:api_keys"), 0);
-    free(errors);
-    free(url);
-    redis_stop(&sentinel);
-    redis_stop(&mute);
 }
 
 TEST_CASE(channelctl_says_why_there_is_no_master)
 {
     struct process tool;
-    char *url = text_printf("redis+sentinel://127.0.0.1:%d/nobody", cluster.sentinel[0].port);
+    AUTOFREE char *url = text_printf("redis+sentinel://127.0.0.1:%d/nobody", cluster.sentinel[0].port);
     assert_int_equal(run_tool(url, NULL, &tool), 1);
-    char *errors = process_stderr(&tool);
+    AUTOFREE char *errors = process_stderr(&tool);
     assert_non_null(strstr(errors, "it knows no master of that name"));
-    free(errors);
-    free(url);
 }
 
 TEST_CASE(channelctl_uses_the_sentinel_password)
 {
-    struct redis guarded;
+    AUTO(redis_stop) struct redis guarded;
     struct process tool;
     sentinel_start(&guarded,
                    &(struct sentinel_spec){SENTINEL_MASTER, cluster.redis[0].port, 2, "wAtChWoRd", NULL});
-    char *url = text_printf("redis+sentinel://127.0.0.1:%d/" SENTINEL_MASTER, guarded.port);
+    AUTOFREE char *url = text_printf("redis+sentinel://127.0.0.1:%d/" SENTINEL_MASTER, guarded.port);
     assert_int_equal(run_tool(url, "CHANNELD_REDIS_SENTINEL_PASSWORD=wAtChWoRd", &tool), 0);
     assert_int_equal(run_tool(url, "CHANNELD_REDIS_SENTINEL_PASSWORD=mIsTaKeN", &tool), 1);
-    char *errors = process_stderr(&tool);
+    AUTOFREE char *errors = process_stderr(&tool);
     assert_non_null(strstr(errors, "WRONGPASS"));
     assert_null(strstr(errors, "mIsTaKeN"));
-    free(errors);
-    free(url);
-    redis_stop(&guarded);
 }

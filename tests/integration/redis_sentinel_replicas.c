@@ -16,9 +16,8 @@ static void start_channeld(const char *user)
 {
     static const char *const env[] = {"CHANNELD_WORKERS=1", NULL};
     static const char scheme[] = "redis+sentinel://";
-    char *url = text_printf("%s%s%s?role=replica", scheme, user, cluster.url + strlen(scheme));
+    AUTOFREE char *url = text_printf("%s%s%s?role=replica", scheme, user, cluster.url + strlen(scheme));
     fixture_serve(&fixture, url, env, SERVER_WAIT_READY);
-    free(url);
 }
 
 static void write_catalogue(int replicas)
@@ -64,10 +63,8 @@ static bool is_connected_to(int redis)
     if (!process_is_running(&cluster.redis[redis].process))
         return false;
     redis_disconnect(&cluster.redis[redis]);
-    char *list = redis_text(&cluster.redis[redis], "CLIENT LIST TYPE normal");
-    bool is = strstr(list, "name=channeld") != NULL;
-    free(list);
-    return is;
+    AUTOFREE char *list = redis_text(&cluster.redis[redis], "CLIENT LIST TYPE normal");
+    return strstr(list, "name=channeld") != NULL;
 }
 
 /* The Redis that it is connected to; -1 when none. */
@@ -97,7 +94,7 @@ TEST_CASE_WITH(workers_share_the_replicas, set_up_two_replicas, tear_down)
     static const char *const env[] = {"CHANNELD_WORKERS=16", NULL};
     struct server many;
     server_stop(&fixture.server);
-    char *url = text_printf("%s?role=replica", cluster.url);
+    AUTOFREE char *url = text_printf("%s?role=replica", cluster.url);
     struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
     server_start(&many, &spec);
     server_await_metric(&many, "channeld_redis_connected", 16);
@@ -105,7 +102,6 @@ TEST_CASE_WITH(workers_share_the_replicas, set_up_two_replicas, tear_down)
     assert_true(is_connected_to(1));
     assert_true(is_connected_to(2));
     server_stop(&many);
-    free(url);
 }
 
 TEST_CASE_WITH(killed_replica_is_left_for_the_other, set_up_two_replicas, tear_down)

@@ -116,9 +116,7 @@ static void expect_served_by(const char *url, const struct certs_pair *own)
 
 static void expect_served(struct guarded *g, const char *host, const struct certs_pair *own)
 {
-    char *url = text_printf("rediss://%s:%d", host, g->port);
-    expect_served_by(url, own);
-    free(url);
+    expect_served_by(text_temp("rediss://%s:%d", host, g->port), own);
 }
 
 static void expect_reason(char *text, const char *reason)
@@ -148,9 +146,7 @@ static void expect_refused(const char *url, const char *ca, const struct certs_p
 static void expect_refused_at(struct guarded *g, const char *host, const char *ca,
                               const struct certs_pair *own, const char *reason)
 {
-    char *url = text_printf("rediss://%s:%d", host, g->port);
-    expect_refused(url, ca, own, reason);
-    free(url);
+    expect_refused(text_temp("rediss://%s:%d", host, g->port), ca, own, reason);
 }
 
 TEST_CASE(certificates_are_verified)
@@ -168,8 +164,7 @@ TEST_CASE(certificates_are_verified)
         {"DNS:other.example", VALID, NULL, "localhost", authority.cert, "hostname mismatch"},
         {"DNS:localhost", VALID, NULL, "localhost", other_authority.cert, unverified},
         {"DNS:localhost", VALID, NULL, "localhost", "", unverified}, /* the authorities of the system */
-        {"DNS:localhost", EXPIRED, NULL, "localhost", authority.cert, "certificate has expired"},
-    };
+        {"DNS:localhost", EXPIRED, NULL, "localhost", authority.cert, "certificate has expired"}};
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         struct certs_pair cert;
         struct guarded g;
@@ -198,11 +193,10 @@ static int guarded_sentinel_start(struct redis *sentinel, const struct guarded *
                                   const struct certs_pair *cert)
 {
     int port = net_reserve_port();
-    char *extra = text_printf("tls-port %d\ntls-replication yes\ntls-cert-file %s\ntls-key-file %s\n"
-                              "tls-ca-cert-file %s\ntls-auth-clients no\n",
-                              port, cert->cert, cert->key, authority.cert);
+    AUTOFREE char *extra = text_printf("tls-port %d\ntls-replication yes\ntls-cert-file %s\ntls-key-file %s\n"
+                                       "tls-ca-cert-file %s\ntls-auth-clients no\n",
+                                       port, cert->cert, cert->key, authority.cert);
     sentinel_start(sentinel, &(struct sentinel_spec){SENTINEL_MASTER, g->port, 2, NULL, extra});
-    free(extra);
     return port;
 }
 
@@ -215,10 +209,9 @@ TEST_CASE(sentinels_with_tls)
     certs_make(&dir, "both", &authority, "DNS:localhost,IP:127.0.0.1", VALID, &cert);
     guarded_start(&g, &cert, "no");
     int port = guarded_sentinel_start(&sentinel, &g, &cert);
-    char *url = text_printf("rediss+sentinel://localhost:%d/" SENTINEL_MASTER, port);
+    AUTOFREE char *url = text_printf("rediss+sentinel://localhost:%d/" SENTINEL_MASTER, port);
     expect_served_by(url, NULL);
     expect_refused(url, other_authority.cert, NULL, "certificate verification failed");
-    free(url);
     redis_stop(&sentinel);
     redis_stop(&g.redis);
 }
@@ -245,7 +238,7 @@ TEST_CASE(refused_certificate_does_not_affect_another_connection)
     guarded_start(&g, &cert, "no");
     int good_port = guarded_sentinel_start(&good, &g, &cert);
     int bad_port = guarded_sentinel_start(&bad, &g, &foreign);
-    char *url =
+    AUTOFREE char *url =
         text_printf("rediss+sentinel://127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER, good_port, bad_port);
     settings_make(&s, url, authority.cert, NULL);
     server_start(&server, &(struct server_spec){url, s.env, SERVER_WAIT_READY});
@@ -256,7 +249,6 @@ TEST_CASE(refused_certificate_does_not_affect_another_connection)
     server_await_log(&server, "no sentinel has the address of redis");
     server_stop(&server);
     settings_free(&s);
-    free(url);
     redis_stop(&bad);
     redis_stop(&good);
     redis_stop(&g.redis);

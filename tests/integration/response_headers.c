@@ -48,7 +48,7 @@ static void assert_date(const char *date)
 TEST_CASE(every_answer_carries_the_common_headers)
 {
     for (size_t i = 0; i < TEST_COUNT(answers); i++) {
-        struct http_response response;
+        AUTO(http_response_free) struct http_response response;
         get_answer(*state, i, &response);
         assert_string_equal(http_header(&response, "Content-Type"), "application/json");
         assert_string_equal(http_header(&response, "X-Content-Type-Options"), "nosniff");
@@ -56,27 +56,25 @@ TEST_CASE(every_answer_carries_the_common_headers)
         assert_date(http_header(&response, "Date"));
         for (size_t h = 0; h < response.header_count; h++)
             assert_int_equal(http_header_count(&response, response.headers[h].name), 1);
-        http_response_free(&response);
     }
 }
 
 TEST_CASE(every_body_is_an_envelope)
 {
     for (size_t i = 0; i < TEST_COUNT(answers); i++) {
-        struct http_response response;
+        AUTO(http_response_free) struct http_response response;
         get_answer(*state, i, &response);
         if (response.status == 200)
             json_assert_at(response.body, "success", "true");
         else
             json_assert_error(response.body);
-        http_response_free(&response);
     }
 }
 
 TEST_CASE(successes_carry_a_strong_etag_and_cache_control)
 {
     for (size_t i = 0; i < TEST_COUNT(answers); i++) {
-        struct http_response response;
+        AUTO(http_response_free) struct http_response response;
         get_answer(*state, i, &response);
         const char *etag = http_header(&response, "ETag");
         if (response.status == 200) {
@@ -87,7 +85,6 @@ TEST_CASE(successes_carry_a_strong_etag_and_cache_control)
         } else {
             assert_null(etag);
         }
-        http_response_free(&response);
     }
 }
 
@@ -95,20 +92,19 @@ TEST_CASE(successes_carry_a_strong_etag_and_cache_control)
 TEST_CASE(unneeded_headers_are_absent)
 {
     static const char *const unwanted[] = {"Server", "X-Powered-By", "Set-Cookie", "Transfer-Encoding"};
-    struct http_response response;
+    AUTO(http_response_free) struct http_response response;
     fixture_get(*state, "channels/", &response);
     for (size_t i = 0; i < TEST_COUNT(unwanted); i++)
         assert_null(http_header(&response, unwanted[i]));
-    http_response_free(&response);
 }
 
 static void assert_request_id(struct fixture *fixture, const char *id, bool echoed)
 {
     for (size_t i = 0; i < 7; i++) {
-        struct http_response response;
-        char *headers =
-            text_printf("%sX-Request-Id: %s\r\n", answers[i].headers ? answers[i].headers : "", id);
-        http_get(fixture->server.port, answers[i].target, headers, &response);
+        AUTO(http_response_free) struct http_response response;
+        http_get(fixture->server.port, answers[i].target,
+                 text_temp("%sX-Request-Id: %s\r\n", answers[i].headers ? answers[i].headers : "", id),
+                 &response);
         const char *answer = http_header(&response, "X-Request-Id");
         if (echoed && answer == NULL)
             fail_msg("%s is not echoed with %d", id, response.status);
@@ -116,36 +112,31 @@ static void assert_request_id(struct fixture *fixture, const char *id, bool echo
             assert_string_equal(answer, id);
         else
             assert_true(answer == NULL || strcmp(answer, id) != 0);
-        http_response_free(&response);
-        free(headers);
     }
 }
 
 TEST_CASE(good_request_ids_are_echoed)
 {
-    char *longest = text_repeat('r', 128);
+    AUTOFREE char *longest = text_repeat('r', 128);
     assert_request_id(*state, "a", true);
     assert_request_id(*state, "0123456789-ABC_xyz.9", true);
     assert_request_id(*state, longest, true);
-    free(longest);
 }
 
 TEST_CASE(other_request_ids_are_not_echoed)
 {
-    char *too_long = text_repeat('r', 129);
+    AUTOFREE char *too_long = text_repeat('r', 129);
     static const char *const ids[] = {"a b", "a/b", "\"a\"", "<script>", "a;b", "\xC3\xA9", "a:b", "a,b"};
     assert_request_id(*state, too_long, false);
     for (size_t i = 0; i < TEST_COUNT(ids); i++)
         assert_request_id(*state, ids[i], false);
-    free(too_long);
 }
 
 TEST_CASE(request_id_is_not_carried_over_to_the_next_request)
 {
     struct fixture *fixture = *state;
-    struct http_conn conn;
     struct http_response response;
-    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    struct http_conn conn = http_connect(fixture->server.port);
     assert_int_equal(http_exchange(&conn, "GET", "/nothing", "X-Request-Id: one\r\n", &response), 0);
     assert_string_equal(http_header(&response, "X-Request-Id"), "one");
     http_response_free(&response);
@@ -166,22 +157,20 @@ static const char *const targets[] = {
 /* The tag of the resource as it is now, owned. */
 static char *etag_of(struct fixture *fixture, const char *target)
 {
-    struct http_response response;
+    AUTO(http_response_free) struct http_response response;
     http_get(fixture->server.port, target, FIXTURE_AUTH, &response);
     assert_int_equal(response.status, 200);
     char *etag = text_printf("%s", http_header(&response, "ETag"));
-    http_response_free(&response);
     return etag;
 }
 
 /* One request with that condition; asserts what belongs to a 304. */
 static int status_with(struct fixture *fixture, const char *target, const char *condition)
 {
-    struct http_conn conn;
-    struct http_response response;
-    char *headers = text_printf("%sIf-None-Match: %s\r\n", FIXTURE_AUTH, condition);
-    char *etag = etag_of(fixture, target);
-    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    AUTO(http_response_free) struct http_response response;
+    AUTOFREE char *headers = text_printf("%sIf-None-Match: %s\r\n", FIXTURE_AUTH, condition);
+    AUTOFREE char *etag = etag_of(fixture, target);
+    struct http_conn conn = http_connect(fixture->server.port);
     assert_int_equal(http_exchange(&conn, "GET", target, headers, &response), 0);
     int status = response.status;
     if (status == 304) {
@@ -190,12 +179,9 @@ static int status_with(struct fixture *fixture, const char *target, const char *
         assert_string_equal(http_header(&response, "Cache-Control"), "private, no-cache");
         assert_non_null(http_header(&response, "Date"));
     }
-    http_response_free(&response);
     /* A body after a 304 would be read as the next answer. */
     http_ask(&conn, "GET", target, FIXTURE_AUTH, 200);
     http_close(&conn);
-    free(etag);
-    free(headers);
     return status;
 }
 
@@ -204,14 +190,12 @@ static void assert_condition(struct fixture *fixture, const char *format_with_ta
     for (size_t i = 0; i < TEST_COUNT(targets); i++) {
         const char *place = strchr(format_with_tag, '@');
         size_t before = place != NULL ? (size_t)(place - format_with_tag) : strlen(format_with_tag);
-        char *etag = etag_of(fixture, targets[i]);
-        char *condition = text_printf("%.*s%s%s", (int)before, format_with_tag, place != NULL ? etag : "",
-                                      place != NULL ? place + 1 : "");
+        AUTOFREE char *etag = etag_of(fixture, targets[i]);
+        AUTOFREE char *condition = text_printf("%.*s%s%s", (int)before, format_with_tag,
+                                               place != NULL ? etag : "", place != NULL ? place + 1 : "");
         int actual = status_with(fixture, targets[i], condition);
         if (actual != status)
             fail_msg("If-None-Match: %s: %d", condition, actual);
-        free(condition);
-        free(etag);
     }
 }
 
@@ -219,9 +203,8 @@ static void assert_condition(struct fixture *fixture, const char *format_with_ta
 TEST_CASE(matching_tags_are_304)
 {
     static const char *const conditions[] = {
-        "@",           "W/@",     "*",          "\"other\", @", "@, \"other\"", "\"other\",W/@,\"another\"",
-        "W/\"x\" , @", "\"\", @", "\"a,b\", @",
-    };
+        "@",           "W/@",     "*",         "\"other\", @", "@, \"other\"", "\"other\",W/@,\"another\"",
+        "W/\"x\" , @", "\"\", @", "\"a,b\", @"};
     for (size_t i = 0; i < TEST_COUNT(conditions); i++)
         assert_condition(*state, conditions[i], 304);
 }
@@ -237,34 +220,29 @@ TEST_CASE(other_tags_are_200)
 TEST_CASE(every_worker_gives_the_same_tag)
 {
     for (size_t i = 0; i < TEST_COUNT(targets); i++) {
-        char *first = etag_of(*state, targets[i]);
+        AUTOFREE char *first = etag_of(*state, targets[i]);
         for (int round = 0; round < 20; round++) {
-            char *etag = etag_of(*state, targets[i]);
+            AUTOFREE char *etag = etag_of(*state, targets[i]);
             assert_string_equal(etag, first);
-            free(etag);
         }
-        free(first);
     }
 }
 
 TEST_CASE(different_content_has_different_tags)
 {
-    char *one = etag_of(*state, "/api/channel/by-id/0/");
-    char *two = etag_of(*state, "/api/channel/by-id/-1/");
+    AUTOFREE char *one = etag_of(*state, "/api/channel/by-id/0/");
+    AUTOFREE char *two = etag_of(*state, "/api/channel/by-id/-1/");
     assert_string_not_equal(one, two);
-    free(one);
-    free(two);
 }
 
 TEST_CASE(changed_content_has_a_new_tag)
 {
     struct fixture *fixture = *state;
-    char *old = etag_of(fixture, "/api/channel/by-id/0/");
+    AUTOFREE char *old = etag_of(fixture, "/api/channel/by-id/0/");
     redis_do(&fixture->redis, "HSET channels:card:0 title changed");
     for (int i = 0; i < 8; i++) /* each worker */
         fixture_await_text(fixture, "channel/by-id/0/", "\"changed\"", true);
     assert_int_equal(status_with(fixture, "/api/channel/by-id/0/", old), 200);
-    free(old);
 }
 
 /* A condition never hides an error, nor replaces a key. */
@@ -287,9 +265,8 @@ TEST_CASE(errors_are_not_304)
 static void get_with_origin(struct fixture *fixture, const char *method, const char *origin, const char *more,
                             struct http_response *response)
 {
-    char *headers = text_printf("Origin: %s\r\n%s", origin, more);
+    AUTOFREE char *headers = text_printf("Origin: %s\r\n%s", origin, more);
     http_call(fixture->server.port, method, "/api/channels/", headers, response);
-    free(headers);
 }
 
 TEST_CASE(cors_is_off_by_default)
@@ -311,34 +288,30 @@ TEST_CASE(named_origins_are_allowed)
 {
     static const char *const origins[] = {"https://app.example", "http://localhost:3000"};
     for (size_t i = 0; i < TEST_COUNT(origins); i++) {
-        struct http_response response;
+        AUTO(http_response_free) struct http_response response;
         get_with_origin(*state, "GET", origins[i], FIXTURE_AUTH, &response);
         assert_int_equal(response.status, 200);
         assert_string_equal(http_header(&response, "Access-Control-Allow-Origin"), origins[i]);
         assert_non_null(http_header(&response, "Vary"));
         assert_non_null(strcasestr(http_header(&response, "Vary"), "Origin"));
         assert_null(http_header(&response, "Access-Control-Allow-Credentials"));
-        http_response_free(&response);
     }
 }
 
 /* A web page has to be able to read the error. */
 TEST_CASE(errors_can_be_read_by_named_origins)
 {
-    struct http_response response;
+    AUTO(http_response_free) struct http_response response;
     get_with_origin(*state, "GET", "https://app.example", "", &response);
     assert_int_equal(response.status, 401);
     assert_string_equal(http_header(&response, "Access-Control-Allow-Origin"), "https://app.example");
-    http_response_free(&response);
 }
 
 TEST_CASE(other_origins_are_not_allowed)
 {
-    static const char *const origins[] = {
-        "https://other.example",    "http://app.example", "https://app.example:8443",
-        "https://app.example.evil", "https://app.exampl", "null",
-        "https://x.app.example",    "http://localhost",
-    };
+    static const char *const origins[] = {"https://app.example.evil", "https://app.example:8443",
+                                          "https://app.exampl",       "https://x.app.example",
+                                          "http://localhost",         "null"};
     for (size_t i = 0; i < TEST_COUNT(origins); i++) {
         struct http_response response;
         get_with_origin(*state, "GET", origins[i], FIXTURE_AUTH, &response);
@@ -353,8 +326,7 @@ TEST_CASE(other_origins_are_not_allowed)
 
 TEST_CASE(asterisk_allows_every_origin)
 {
-    static const char *const env[] = {"CHANNELD_CORS_ORIGINS=*", NULL};
-    struct fixture *fixture = fixture_new(1, env);
+    struct fixture *fixture = fixture_new(1, ENV("CHANNELD_CORS_ORIGINS=*"));
     struct http_response response;
     get_with_origin(fixture, "GET", "https://any.example", FIXTURE_AUTH, &response);
     assert_int_equal(response.status, 200);
@@ -370,16 +342,15 @@ TEST_CASE(asterisk_allows_every_origin)
 
 TEST_CASE(requests_without_an_origin_are_served)
 {
-    struct http_response response;
+    AUTO(http_response_free) struct http_response response;
     fixture_get(*state, "channels/", &response);
     assert_int_equal(response.status, 200);
     assert_null(http_header(&response, "Access-Control-Allow-Origin"));
-    http_response_free(&response);
 }
 
 TEST_CASE(preflight_is_answered_without_a_key)
 {
-    struct http_response response;
+    AUTO(http_response_free) struct http_response response;
     get_with_origin(*state, "OPTIONS", "https://app.example", PREFLIGHT, &response);
     assert_int_equal(response.status, 204);
     assert_string_equal(http_header(&response, "Access-Control-Allow-Origin"), "https://app.example");
@@ -389,15 +360,12 @@ TEST_CASE(preflight_is_answered_without_a_key)
     static const char *const fields[] = {"x-api-key", "traceparent", "tracestate", "baggage"};
     for (size_t i = 0; i < TEST_COUNT(fields); i++)
         assert_non_null(strcasestr(http_header(&response, "Access-Control-Allow-Headers"), fields[i]));
-    http_response_free(&response);
 }
 
 TEST_CASE(preflight_leaves_the_connection_in_step)
 {
     struct fixture *fixture = *state;
-    struct http_conn conn;
-    assert_int_equal(http_open(&conn, fixture->server.port), 0);
+    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
     http_ask(&conn, "OPTIONS", "/api/channels/", "Origin: https://app.example\r\n" PREFLIGHT, 204);
     http_ask(&conn, "GET", "/api/channels/", FIXTURE_AUTH, 200);
-    http_close(&conn);
 }

@@ -39,17 +39,15 @@ static int set_up(void **state)
     redis_start(&f.redis, NULL);
     catalogue_issue_key(&f.redis, FIXTURE_KEY);
     catalogue_put(&f.redis, "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
-    char *preload = text_printf("LD_PRELOAD=%s", process_require_env("SUSPENDED_CLOCK_LIBRARY"));
-    char *file = text_printf("SUSPENDED_CLOCK=%s", clock_file);
+    AUTOFREE char *preload = text_printf("LD_PRELOAD=%s", process_require_env("SUSPENDED_CLOCK_LIBRARY"));
+    AUTOFREE char *file = text_printf("SUSPENDED_CLOCK=%s", clock_file);
     const char *inherited = getenv("ASAN_OPTIONS");
-    char *asan = text_printf("ASAN_OPTIONS=%s:verify_asan_link_order=0", inherited != NULL ? inherited : "");
+    AUTOFREE char *asan =
+        text_printf("ASAN_OPTIONS=%s:verify_asan_link_order=0", inherited != NULL ? inherited : "");
     const char *const env[] = {
         "CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=500ms", preload, file, asan, NULL};
     struct server_spec spec = {.redis_url = f.redis.url, .env = env, .wait = SERVER_WAIT_READY};
     server_start(&f.server, &spec);
-    free(asan);
-    free(file);
-    free(preload);
     assert_int_equal(fixture_status(&f, CARD), 200);
     return 0;
 }

@@ -37,21 +37,18 @@ static int end(void **state)
 
 static int run(struct process *process, const char *const *args)
 {
-    char *url = text_printf("CHANNELD_REDIS_URL=%s", redis.url);
+    AUTOFREE char *url = text_printf("CHANNELD_REDIS_URL=%s", redis.url);
     const char *const env[] = {memory.preload, memory.file, url, NULL};
-    int status = server_run_tool(process, &memory.dir, "CHANNELCTL_BIN", args, env);
-    free(url);
-    return status;
+    return server_run_tool(process, &memory.dir, "CHANNELCTL_BIN", args, env);
 }
 
 static void expect_a_reason(const struct process *process, const char *command, int n)
 {
-    char *errors = process_stderr(process);
+    AUTOFREE char *errors = process_stderr(process);
     if (process->status > 2)
         fail_msg("%s: allocation %d failed, and it ended with %d: %s", command, n, process->status, errors);
     if (process->status != 0 && (strncmp(errors, "channelctl: ", 12) != 0 || strlen(errors) < 14))
         fail_msg("%s: allocation %d failed, and it ended without saying so: \"%s\"", command, n, errors);
-    free(errors);
 }
 
 static void fail_each(const char *const *args, enum memory_failure how)
@@ -77,12 +74,10 @@ static void fail_each(const char *const *args, enum memory_failure how)
 
 SLOW_TEST_WITH(every_command_reports_a_failed_allocation, start, end)
 {
-    const char *const commands[][ARGS_MAX] = {
-        {"load", file},   {"load", file, "--replace"},
-        {"verify"},       {"keys", "issue"},
-        {"keys", "list"}, {"sample", "5"},
-        {"--version"},    {"--help"},
-    };
+    const char *const commands[][ARGS_MAX] = {{"load", file},   {"load", file, "--replace"},
+                                              {"verify"},       {"keys", "issue"},
+                                              {"keys", "list"}, {"sample", "5"},
+                                              {"--version"},    {"--help"}};
     for (size_t i = 0; i < TEST_COUNT(commands); i++)
         for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
             fail_each(commands[i], how);

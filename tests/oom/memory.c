@@ -15,7 +15,7 @@
 void memory_init(struct memory *m)
 {
     tempdir_init(&m->dir);
-    char *path = text_printf("%s/memory", m->dir.path);
+    AUTOFREE char *path = text_printf("%s/memory", m->dir.path);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, sizeof *m->shared), 0);
@@ -24,7 +24,6 @@ void memory_init(struct memory *m)
     close(fd);
     m->preload = text_printf("LD_PRELOAD=%s", process_require_env("FAILING_ALLOC_LIBRARY"));
     m->file = text_printf("%s=%s", FAILING_ALLOC_VARIABLE, path);
-    free(path);
 }
 
 void memory_fini(struct memory *m)

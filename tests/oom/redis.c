@@ -47,9 +47,9 @@ static int start_with_tls(void **state)
     memory_init(&memory);
     certs_make_authority(&memory.dir, "authority", &authority);
     certs_make(&memory.dir, "redis", &authority, "IP:127.0.0.1", 1, &pair);
-    char *port = text_printf("%d", net_reserve_port());
-    char *url = text_printf("CHANNELD_REDIS_URL=rediss://127.0.0.1:%s/0", port);
-    char *ca = text_printf("CHANNELD_REDIS_CA_FILE=%s", authority.cert);
+    AUTOFREE char *port = text_printf("%d", net_reserve_port());
+    AUTOFREE char *url = text_printf("CHANNELD_REDIS_URL=rediss://127.0.0.1:%s/0", port);
+    AUTOFREE char *ca = text_printf("CHANNELD_REDIS_CA_FILE=%s", authority.cert);
     const char *const args[] = {"--tls-port",
                                 port,
                                 "--tls-cert-file",
@@ -64,9 +64,6 @@ static int start_with_tls(void **state)
     const char *const env[] = {
         memory.preload, memory.file, url, ca, "CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=0s", NULL};
     *state = fixture_new_with(&(struct fixture_spec){.channels = CHANNELS, .env = env, .redis_args = args});
-    free(port);
-    free(url);
-    free(ca);
     return 0;
 }
 
@@ -92,42 +89,36 @@ struct turn {
 
 static void change_title(const struct turn *turn)
 {
-    char *key = text_printf("channels:card:%lld", (long long)catalogue_id(SAMPLE));
-    char *title = text_printf("turn %d", turn->number);
+    AUTOFREE char *key = text_printf("channels:card:%lld", (long long)catalogue_id(SAMPLE));
+    AUTOFREE char *title = text_printf("turn %d", turn->number);
     const char *const args[] = {"HSET", key, "title", title};
     redis_do_argv(&turn->fixture->redis, TEST_COUNT(args), args, NULL);
-    free(title);
-    free(key);
 }
 
 /* In one transaction with a key of so long a name that the push does not fit into the memory that is kept. */
 static void change_much(const struct turn *turn)
 {
     enum { LONG = 20000 };
-    char *name = text_repeat('x', LONG);
+    AUTOFREE char *name = text_repeat('x', LONG);
     redis_do(&turn->fixture->redis, "MULTI");
     change_title(turn);
     redis_do(&turn->fixture->redis, "SET channels:link:%s 1", name);
     redis_do(&turn->fixture->redis, "DEL channels:link:%s", name);
     redis_do(&turn->fixture->redis, "EXEC");
-    free(name);
 }
 
 /* False for a 500; an old title fails the test. */
 static bool shows_title(void *arg)
 {
     const struct turn *turn = arg;
-    struct http_response response;
-    char *path = text_printf("channel/by-id/%lld/", (long long)catalogue_id(SAMPLE));
-    char *expected = text_printf("\"title\":\"turn %d\"", turn->number);
+    AUTO(http_response_free) struct http_response response;
+    AUTOFREE char *path = text_printf("channel/by-id/%lld/", (long long)catalogue_id(SAMPLE));
+    AUTOFREE char *expected = text_printf("\"title\":\"turn %d\"", turn->number);
     fixture_get(turn->fixture, path, &response);
     bool served = response.status == 200;
     assert_true(served || response.status == 500);
     if (served && strstr(response.body, expected) == NULL)
         fail_msg("turn %d: an old answer: %s", turn->number, response.body);
-    http_response_free(&response);
-    free(expected);
-    free(path);
     return served;
 }
 
@@ -143,9 +134,8 @@ static void change_keys(const struct turn *turn)
 static bool judges_the_key(void *arg)
 {
     const struct turn *turn = arg;
-    char *header = text_printf("X-Api-Key: %s\r\n", OTHER_KEY);
+    AUTOFREE char *header = text_printf("X-Api-Key: %s\r\n", OTHER_KEY);
     int status = http_get_status(turn->fixture->server.port, "/api/channels/", header);
-    free(header);
     if (status != 500)
         assert_int_equal(status, turn->number % 2 == 1 ? 200 : 401);
     return status != 500;

@@ -42,14 +42,13 @@ static const struct route ROUTES[] = {
     {"metrics", "GET", "/metrics", 200, true, false, NULL},
     {"readyz", "GET", "/readyz?verbose", 200, true, false, NULL},
     {"livez", "GET", "/livez", 200, true, false, NULL},
-    {"version", "GET", "/version", 200, true, false, NULL},
-};
+    {"version", "GET", "/version", 200, true, false, NULL}};
 
 static char *target_of(const struct route *route)
 {
-    char *link = catalogue_link(SAMPLE);
-    char *encoded = text_percent_encode(link);
-    char *id = text_printf("%lld", (long long)catalogue_id(SAMPLE));
+    AUTOFREE char *link = catalogue_link(SAMPLE);
+    AUTOFREE char *encoded = text_percent_encode(link);
+    AUTOFREE char *id = text_printf("%lld", (long long)catalogue_id(SAMPLE));
     char *target = NULL;
     const char *argument = route->linked ? encoded : id;
     const char *hole = strstr(route->path, "%s");
@@ -58,9 +57,6 @@ static char *target_of(const struct route *route)
                          hole != NULL ? hole + 2 : "");
     for (char *p = target; (p = strstr(p, "%%")) != NULL; p++)
         memmove(p, p + 1, strlen(p));
-    free(link);
-    free(encoded);
-    free(id);
     return target;
 }
 
@@ -70,7 +66,7 @@ static void make_cold(struct fixture *fixture)
     enum { CHANGED = 9 };
     static int turn;
     struct redis *redis = &fixture->redis;
-    char *link = catalogue_link(SAMPLE);
+    AUTOFREE char *link = catalogue_link(SAMPLE);
     long long id = (long long)catalogue_id(SAMPLE);
     double before = server_metric(&fixture->server, "channeld_cache_invalidations_total");
     redis_do(redis, "HSET channels:card:%lld category2 turn", id);
@@ -83,7 +79,6 @@ static void make_cold(struct fixture *fixture)
     redis_do(redis, "DEL channels:link:https://max.ru/no");
     redis_do(redis, "HSET channels:card:%lld category2 turn", (long long)catalogue_id(0));
     server_await_metric(&fixture->server, "channeld_cache_invalidations_total", before + CHANGED);
-    free(link);
 }
 
 static void check_outcome(const struct route *route, int error, const struct http_response *response, int n)
@@ -95,7 +90,7 @@ static void check_outcome(const struct route *route, int error, const struct htt
 
 static void expect_service(struct fixture *fixture, const struct route *route, const char *target, int n)
 {
-    struct http_response response;
+    AUTO(http_response_free) struct http_response response;
     int port = route->admin ? fixture->server.admin_port : fixture->server.port;
     int error = http_try(port, route->method, target, route->headers, &response);
     if (!process_is_running(&fixture->server.process))
@@ -106,13 +101,12 @@ static void expect_service(struct fixture *fixture, const struct route *route, c
                  error != 0 ? error : response.status);
     if (response.body_length > 0 && response.status == 200 && !route->admin)
         json_assert_at(response.body, "success", "true");
-    http_response_free(&response);
 }
 
 /* Lets the first, the second, ... allocation fail, until there are no more; returns how many there were. */
 static int fail_each(struct fixture *fixture, const struct route *route, enum memory_failure how, bool cold)
 {
-    char *target = target_of(route);
+    AUTOFREE char *target = target_of(route);
     int port = route->admin ? fixture->server.admin_port : fixture->server.port;
     int n = 0;
     expect_service(fixture, route, target, n);
@@ -131,7 +125,6 @@ static int fail_each(struct fixture *fixture, const struct route *route, enum me
             break;
     } while (n < ENOUGH);
     assert_true(n < ENOUGH);
-    free(target);
     return n - 1;
 }
 
@@ -202,14 +195,12 @@ SLOW_TEST_WITH(responses_without_a_cache_survive_any_failure, start_without_cach
 /* A connection that stays, with one request. */
 static void open_and_request(struct fixture *fixture, struct http_conn *conn)
 {
-    struct http_response response;
-    char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
+    AUTO(http_response_free) struct http_response response;
+    AUTOFREE char *request = http_format("GET", "/api/channels/", FIXTURE_AUTH);
     bool answered = http_open(conn, fixture->server.port) == 0 && http_send_text(conn, request) == 0 &&
                     http_read(conn, false, &response) == 0;
-    free(request);
     if (!answered)
         fail_msg("no answer; running: %d", process_is_running(&fixture->server.process));
-    http_response_free(&response);
 }
 
 /* Each has a higher descriptor than the one before, for which the loop makes the second allocation. */

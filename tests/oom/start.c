@@ -44,16 +44,14 @@ static bool is_ready_or_has_ended(void *arg)
 
 static void expect_a_reason(struct server *server, int n)
 {
-    char *log = process_stdout(&server->process);
-    char *errors = process_stderr(&server->process);
+    AUTOFREE char *log = process_stdout(&server->process);
+    AUTOFREE char *errors = process_stderr(&server->process);
     int status = server->process.status;
     if (status != 1 && status != 2)
         fail_msg("allocation %d failed, and the start ended with %d: %s%s", n, status, log, errors);
     if (strncmp(errors, "channeld: ", 10) != 0 || strlen(errors) < 12) /* with the newline */
         fail_msg("allocation %d failed, and the start ended without saying so: \"%s\" \"%s\"", n, log,
                  errors);
-    free(errors);
-    free(log);
 }
 
 static void expect_service(struct server *server)
@@ -87,7 +85,7 @@ static bool start_with_failure(const char *const *env, int n, enum memory_failur
 
 static void start_with_each_failure(const char *host, enum memory_failure how)
 {
-    char *url = text_printf("CHANNELD_REDIS_URL=redis://%s:%d/0", host, redis.port);
+    AUTOFREE char *url = text_printf("CHANNELD_REDIS_URL=redis://%s:%d/0", host, redis.port);
     const char *const env[] = {memory.preload, memory.file, url, NULL};
     int ended = 0;
     int n = 0;
@@ -96,7 +94,6 @@ static void start_with_each_failure(const char *host, enum memory_failure how)
     while (n < ENOUGH && start_with_failure(env, n, how, &ended));
     print_message("%d allocations at start: %d ended it, with the others it served\n", n - 1, ended);
     assert_true(n > 10 && n < ENOUGH);
-    free(url);
 }
 
 SLOW_TEST_WITH(one_failed_allocation, start, end)

@@ -20,8 +20,7 @@ static const char *const catalogue_titles[] = {
     "tab\there, line\nbreak, return\r, bell\x07, delete\x7F, escape\x1B",
     "",
     "Akinlakiapu",
-    "\xF0\x9F\x91\xA8\xE2\x80\x8D\xF0\x9F\x91\xA9 \xE4\xB8\xAD\xE6\x96\x87 \xE2\x80\xA8 </script>",
-};
+    "\xF0\x9F\x91\xA8\xE2\x80\x8D\xF0\x9F\x91\xA9 \xE4\xB8\xAD\xE6\x96\x87 \xE2\x80\xA8 </script>"};
 
 int64_t catalogue_id(size_t n)
 {
@@ -71,8 +70,9 @@ static void catalogue_add_number(yyjson_mut_doc *document, const char *name, int
 char *catalogue_card(size_t n)
 {
     int64_t number = (int64_t)n;
-    char *link = catalogue_link(n);
-    char *text = text_printf("Sample %zu: %s", n, catalogue_titles[(n + 1) % TEST_COUNT(catalogue_titles)]);
+    AUTOFREE char *link = catalogue_link(n);
+    AUTOFREE char *text =
+        text_printf("Sample %zu: %s", n, catalogue_titles[(n + 1) % TEST_COUNT(catalogue_titles)]);
     yyjson_mut_doc *document = yyjson_mut_doc_new(NULL);
     yyjson_mut_val *root = yyjson_mut_obj(document);
     yyjson_mut_doc_set_root(document, root);
@@ -93,8 +93,6 @@ char *catalogue_card(size_t n)
     catalogue_add_text(document, "updated_at", "2026-11-20T10:06:06", n % 19 == 18);
     char *card = yyjson_mut_write(document, YYJSON_WRITE_NOFLAG, NULL);
     yyjson_mut_doc_free(document);
-    free(link);
-    free(text);
     if (card == NULL)
         abort();
     return card;
@@ -128,9 +126,8 @@ void catalogue_write_file(const char *path, size_t count)
         return;
     }
     for (size_t n = 0; n < count; n++) {
-        char *card = catalogue_card(n);
+        AUTOFREE char *card = catalogue_card(n);
         (void)fprintf(file, "%s\n", card);
-        free(card);
     }
     assert_int_equal(fclose(file), 0);
 }
@@ -158,7 +155,7 @@ static void catalogue_put_hash(struct redis *redis, int64_t id, yyjson_val *card
     char *values[CARD_FIELDS_MAX] = {NULL};
     size_t fields = 0;
     size_t used = 2;
-    char *key = text_printf("channels:card:%" PRId64, id);
+    AUTOFREE char *key = text_printf("channels:card:%" PRId64, id);
     yyjson_obj_iter iterator = yyjson_obj_iter_with(card);
     args[1] = key;
     lengths[1] = strlen(key);
@@ -177,7 +174,6 @@ static void catalogue_put_hash(struct redis *redis, int64_t id, yyjson_val *card
     redis_do_argv(redis, used, args, lengths);
     for (size_t i = 0; i < fields; i++)
         free(values[i]);
-    free(key);
 }
 
 void catalogue_put(struct redis *redis, const char *card, double score)
@@ -198,9 +194,8 @@ void catalogue_put(struct redis *redis, const char *card, double score)
 void catalogue_put_samples(struct redis *redis, size_t count)
 {
     for (size_t n = 0; n < count; n++) {
-        char *card = catalogue_card(n);
+        AUTOFREE char *card = catalogue_card(n);
         catalogue_put(redis, card, (double)n);
-        free(card);
     }
 }
 
@@ -230,7 +225,7 @@ void catalogue_put_version(struct redis *redis, int version, const char *key)
 
 char *catalogue_version_card(long long id, int version)
 {
-    char *description = text_repeat('x', 200);
+    AUTOFREE char *description = text_repeat('x', 200);
     char *body = text_printf(
         "{\"success\":true,\"data\":{\"max_channel_id\":%lld,\"title\":\"v%d of "
         "%lld\",\"description\":\"%s\","
@@ -238,7 +233,6 @@ char *catalogue_version_card(long long id, int version)
         "\"followers_cnt_today\":%lld,\"followers_history\":{},\"is_a_plus_flag\":null,\"views_24h\":null,"
         "\"views_48h\":null,\"er_24h\":null,\"er_48h\":null,\"updated_at\":null}}",
         id, version, id, description, id, id);
-    free(description);
     return body;
 }
 
@@ -246,21 +240,19 @@ char *catalogue_version_page(int number, int version)
 {
     int first = (number - 1) * 100 + 1;
     int last = number * 100 < CATALOGUE_LISTED ? number * 100 : CATALOGUE_LISTED;
-    char *description = text_repeat('x', 200);
+    AUTOFREE char *description = text_repeat('x', 200);
     char *body = text_printf("{\"success\":true,\"data\":[");
     for (int id = first; id <= last; id++) {
-        char *item = text_printf("%s{\"max_channel_id\":%d,\"title\":\"v%d of %d\",\"description\":\"%s\","
-                                 "\"avatar\":null,\"link\":\"https://max.ru/c%d\",\"updated_at\":null}",
-                                 id > first ? "," : "", id, version, id, description, id);
+        AUTOFREE char *item =
+            text_printf("%s{\"max_channel_id\":%d,\"title\":\"v%d of %d\",\"description\":\"%s\","
+                        "\"avatar\":null,\"link\":\"https://max.ru/c%d\",\"updated_at\":null}",
+                        id > first ? "," : "", id, version, id, description, id);
         body = text_append(body, item);
-        free(item);
     }
-    char *end =
+    AUTOFREE char *end =
         text_printf("],\"pagination\":{\"page\":%d,\"per_page\":100,\"count\":%d,\"has_next\":%s}}", number,
                     last >= first ? last - first + 1 : 0, last < CATALOGUE_LISTED ? "true" : "false");
     body = text_append(body, end);
-    free(end);
-    free(description);
     return body;
 }
 

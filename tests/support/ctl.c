@@ -46,7 +46,7 @@ static void start_at(struct process *process, struct redis *r, const char *const
     const char *argv[ARGS_MAX] = {process_require_env("CHANNELCTL_BIN")};
     for (size_t i = 0; args[i] != NULL && i + 2 < ARGS_MAX; i++)
         argv[i + 1] = args[i];
-    char *url = text_printf("CHANNELD_REDIS_URL=%s", r->url);
+    AUTOFREE char *url = text_printf("CHANNELD_REDIS_URL=%s", r->url);
     const char *const env[] = {url, NULL};
     struct process_spec spec = {.name = "ctl", .dir = r->dir.path, .argv = argv, .env = env};
     /* cppcheck-suppress ctuuninitvar ; written, not read */
@@ -55,7 +55,6 @@ static void start_at(struct process *process, struct redis *r, const char *const
     (void)remove(process->out_path);
     (void)remove(process->err_path);
     process_start(process, &spec);
-    free(url);
 }
 
 void ctl_start(struct process *process, const char *const *args)
@@ -85,11 +84,11 @@ struct ctl_run ctl_run(const char *const *args)
 
 struct ctl_run ctl_shell(char *line)
 {
-    char *url = text_printf("CHANNELD_REDIS_URL=%s", redis.url);
-    char *tool = text_printf("CTL=%s", process_require_env("CHANNELCTL_BIN"));
-    char *there = text_printf("cd %s && %s", redis.dir.path, line);
-    char *errors = text_printf("%s/shell.err", redis.dir.path); /* of the run before */
-    char *output = text_printf("%s/shell.out", redis.dir.path);
+    AUTOFREE char *url = text_printf("CHANNELD_REDIS_URL=%s", redis.url);
+    AUTOFREE char *tool = text_printf("CTL=%s", process_require_env("CHANNELCTL_BIN"));
+    AUTOFREE char *there = text_printf("cd %s && %s", redis.dir.path, line);
+    AUTOFREE char *errors = text_printf("%s/shell.err", redis.dir.path); /* of the run before */
+    AUTOFREE char *output = text_printf("%s/shell.out", redis.dir.path);
     (void)remove(errors);
     (void)remove(output);
     const char *const argv[] = {"sh", "-c", there, NULL};
@@ -97,11 +96,6 @@ struct ctl_run ctl_shell(char *line)
     const struct process_spec spec = {.name = "shell", .dir = redis.dir.path, .argv = argv, .env = env};
     struct process process;
     int status = process_run(&process, &spec);
-    free(output);
-    free(errors);
-    free(there);
-    free(tool);
-    free(url);
     free(line);
     return (struct ctl_run){status, process_stdout(&process), process_stderr(&process)};
 }
@@ -132,20 +126,18 @@ char *ctl_channels(int first, int count)
 {
     char *text = text_printf("%s", "");
     for (int i = first; i < first + count; i++) {
-        char *line =
+        AUTOFREE char *line =
             text_printf("{\"max_channel_id\":%d,\"title\":\"t\",\"link\":\"https://max.ru/c%d\"}\n", i, i);
         text = text_append(text, line);
-        free(line);
     }
     return text;
 }
 
 struct ctl_run ctl_load(const char *text, const char *flag)
 {
-    char *path = text_printf("%s/file.ndjson", redis.dir.path);
+    AUTOFREE char *path = text_printf("%s/file.ndjson", redis.dir.path);
     assert_true(text_write_file(path, text));
     struct ctl_run run = CTL("load", path, flag);
-    free(path);
     return run;
 }
 

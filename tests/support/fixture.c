@@ -34,11 +34,10 @@ void fixture_init(struct fixture *fixture, const struct fixture_spec *spec)
     if (spec->proxied)
         fixture->proxy = proxy_new(fixture->redis.port);
     const char *address = spec->proxied ? "127.0.0.1" : fixture->redis.host;
-    char *url = text_printf("redis://%s%s:%d/0", spec->userinfo != NULL ? spec->userinfo : "",
-                            spec->host != NULL ? spec->host : address,
-                            spec->proxied ? proxy_port(fixture->proxy) : fixture->redis.port);
+    AUTOFREE char *url = text_printf("redis://%s%s:%d/0", spec->userinfo != NULL ? spec->userinfo : "",
+                                     spec->host != NULL ? spec->host : address,
+                                     spec->proxied ? proxy_port(fixture->proxy) : fixture->redis.port);
     server_start(&fixture->server, &(struct server_spec){url, spec->env, spec->wait});
-    free(url);
 }
 
 void fixture_fini(struct fixture *fixture)
@@ -72,6 +71,11 @@ void fixture_free(struct fixture *fixture)
     free(fixture);
 }
 
+void fixture_drop(struct fixture **fixture)
+{
+    fixture_free(*fixture);
+}
+
 char *fixture_stop_server(struct fixture *fixture)
 {
     process_signal(&fixture->server.process, SIGTERM);
@@ -89,9 +93,8 @@ int fixture_teardown(void **state)
 
 void fixture_get(struct fixture *fixture, const char *path, struct http_response *response)
 {
-    char *target = text_printf("/api/%s", path);
+    AUTOFREE char *target = text_printf("/api/%s", path);
     http_get(fixture->server.port, target, FIXTURE_AUTH, response);
-    free(target);
 }
 
 int fixture_status(struct fixture *fixture, const char *path)
@@ -118,22 +121,25 @@ char *fixture_body(struct fixture *fixture, const char *path)
     return body;
 }
 
+void fixture_expect_text(struct fixture *fixture, const char *path, const char *text)
+{
+    AUTOFREE char *body = fixture_body(fixture, path);
+    if (strstr(body, text) == NULL)
+        fail_msg("%s: no %s in %s", path, text, body);
+}
+
 void fixture_expect_card(struct fixture *fixture, const char *path, const char *card)
 {
-    char *body = fixture_body(fixture, path);
-    char *expected = text_printf("{\"success\":true,\"data\":%s}", card);
+    AUTOFREE char *body = fixture_body(fixture, path);
+    AUTOFREE char *expected = text_printf("{\"success\":true,\"data\":%s}", card);
     json_assert_same(body, expected);
-    free(expected);
-    free(body);
 }
 
 void fixture_expect_sample(struct fixture *fixture, size_t n)
 {
-    char *path = text_printf("channel/by-id/%lld/", (long long)catalogue_id(n));
-    char *card = catalogue_card(n);
+    AUTOFREE char *path = text_printf("channel/by-id/%lld/", (long long)catalogue_id(n));
+    AUTOFREE char *card = catalogue_card(n);
     fixture_expect_card(fixture, path, card);
-    free(card);
-    free(path);
 }
 
 void fixture_expect(struct fixture *fixture, const char *path, int status)
@@ -157,9 +163,8 @@ void fixture_expect_unavailable(struct fixture *fixture, const char *path)
 
 void fixture_start_get(struct fixture *fixture, struct http_conn *conn, const char *path)
 {
-    char *target = text_printf("/api/%s", path);
+    AUTOFREE char *target = text_printf("/api/%s", path);
     http_start_get(conn, fixture->server.port, target, FIXTURE_AUTH);
-    free(target);
 }
 
 struct expectation {

@@ -41,6 +41,9 @@ struct fixture_spec {
     enum server_wait wait;
 };
 
+/* Settings within a call: fixture_new(3, ENV("CHANNELD_WORKERS=1")). */
+#define ENV(...) ((const char *const[]){__VA_ARGS__, NULL})
+
 /* Owned. */
 struct fixture *fixture_new(size_t channels, const char *const *env);
 struct fixture *fixture_new_with(const struct fixture_spec *spec);
@@ -55,6 +58,9 @@ void fixture_serve(struct fixture *fixture, const char *redis_url, const char *c
 
 /* Ends both programs, asserting that channeld exits with 0 when it still runs, and frees it. */
 void fixture_free(struct fixture *fixture);
+
+/* The same for AUTO(). */
+void fixture_drop(struct fixture **fixture);
 
 /* Ends channeld alone: SIGTERM, and asserts that it exits with 0. Returns its log, owned. */
 char *fixture_stop_server(struct fixture *fixture);
@@ -81,6 +87,9 @@ int fixture_status(struct fixture *fixture, const char *path);
 
 /* The body of the same, owned; asserts that the status is 200. */
 char *fixture_body(struct fixture *fixture, const char *path);
+
+/* Asserts that the body of the same contains the text. */
+void fixture_expect_text(struct fixture *fixture, const char *path, const char *text);
 
 /* Asserts that the path is answered with this card as its data, or with sample n by its id. */
 void fixture_expect_card(struct fixture *fixture, const char *path, const char *card);

@@ -15,9 +15,8 @@
 /* /proc/PID/<name>, owned; fails the test when there is none. */
 static char *footprint_read(pid_t pid, const char *name)
 {
-    char *path = text_printf("/proc/%d/%s", (int)pid, name);
+    AUTOFREE char *path = text_printf("/proc/%d/%s", (int)pid, name);
     char *text = text_read_file(path);
-    free(path);
     if (text[0] == '\0')
         fail_msg("no /proc/%d/%s", (int)pid, name);
     return text;
@@ -52,10 +51,9 @@ static int64_t footprint_cpu_ms(const char *stat)
 
 static int footprint_descriptors(pid_t pid)
 {
-    char *path = text_printf("/proc/%d/fd", (int)pid);
+    AUTOFREE char *path = text_printf("/proc/%d/fd", (int)pid);
     DIR *dir = opendir(path);
     int count = 0;
-    free(path);
     assert_non_null(dir);
     for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir))
         count += entry->d_name[0] != '.';
@@ -65,16 +63,14 @@ static int footprint_descriptors(pid_t pid)
 
 struct footprint footprint_of(pid_t pid)
 {
-    char *status = footprint_read(pid, "status");
-    char *stat = footprint_read(pid, "stat");
+    AUTOFREE char *status = footprint_read(pid, "status");
+    AUTOFREE char *stat = footprint_read(pid, "stat");
     struct footprint footprint = {
         .resident_kib = footprint_status(status, "VmRSS:"),
         .peak_kib = footprint_status(status, "VmHWM:"),
         .descriptors = footprint_descriptors(pid),
         .cpu_ms = footprint_cpu_ms(stat),
     };
-    free(stat);
-    free(status);
     return footprint;
 }
 
@@ -90,7 +86,7 @@ struct footprint_queues footprint_queues_of(int port)
 {
     struct footprint_queues queues = {0};
     char *rest = NULL;
-    char *table = text_read_file("/proc/net/tcp");
+    AUTOFREE char *table = text_read_file("/proc/net/tcp");
     for (char *line = strtok_r(table, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         char *local = strchr(footprint_skip(line, 1) + 1, ':');
         char *queued = NULL;
@@ -99,7 +95,6 @@ struct footprint_queues footprint_queues_of(int port)
         queues.sent_kib += (long)(strtoul(footprint_skip(line, 4), &queued, 16) / 1024);
         queues.received_kib += (long)(strtoul(queued + 1, NULL, 16) / 1024);
     }
-    free(table);
     return queues;
 }
 

@@ -27,6 +27,13 @@ int http_open(struct http_conn *conn, int port)
     return conn->fd < 0 ? conn->fd : 0;
 }
 
+struct http_conn http_connect(int port)
+{
+    struct http_conn conn;
+    assert_int_equal(http_open(&conn, port), 0);
+    return conn;
+}
+
 void http_close(struct http_conn *conn)
 {
     if (conn->fd >= 0)
@@ -345,9 +352,8 @@ char *http_format(const char *method, const char *target, const char *headers)
 int http_exchange(struct http_conn *conn, const char *method, const char *target, const char *headers,
                   struct http_response *response)
 {
-    char *request = http_format(method, target, headers);
+    AUTOFREE char *request = http_format(method, target, headers);
     int error = http_send_text(conn, request);
-    free(request);
     return error != 0 ? error : http_read(conn, strcmp(method, "HEAD") == 0, response);
 }
 
@@ -410,10 +416,9 @@ void http_ask(struct http_conn *conn, const char *method, const char *target, co
 
 void http_start_get(struct http_conn *conn, int port, const char *target, const char *headers)
 {
-    char *request = http_format("GET", target, headers);
+    AUTOFREE char *request = http_format("GET", target, headers);
     assert_int_equal(http_open(conn, port), 0);
     assert_int_equal(http_send_text(conn, request), 0);
-    free(request);
 }
 
 void http_expect_refusal(int port, const char *data, size_t length, int status)

@@ -42,6 +42,9 @@ struct http_conn {
 /* ---- one connection ---- */
 
 int http_open(struct http_conn *conn, int port);
+
+/* The same; an error fails the test. */
+struct http_conn http_connect(int port);
 void http_close(struct http_conn *conn);
 
 /* Closes with a reset, so that no state stays behind in the client's kernel. */

@@ -54,20 +54,17 @@ char *json_at(const char *document, const char *path)
 
 void json_assert_same(const char *actual, const char *expected)
 {
-    char *left = json_at(actual, "");
-    char *right = json_at(expected, "");
+    AUTOFREE char *left = json_at(actual, "");
+    AUTOFREE char *right = json_at(expected, "");
     assert_string_equal(left, right);
-    free(left);
-    free(right);
 }
 
 void json_assert_at(const char *document, const char *path, const char *expected)
 {
-    char *value = json_at(document, path);
+    AUTOFREE char *value = json_at(document, path);
     if (value == NULL)
         fail_msg("nothing at %s in %s", path, document);
     json_assert_same(value, expected);
-    free(value);
 }
 
 int64_t json_integer_at(const char *document, const char *path)
@@ -99,12 +96,10 @@ char *json_member_names(const char *document, const char *path)
 
 void json_assert_error(const char *document)
 {
-    char *names = json_member_names(document, "");
-    char *text = json_at(document, "error");
+    AUTOFREE char *names = json_member_names(document, "");
+    AUTOFREE char *text = json_at(document, "error");
     json_assert_at(document, "success", "false");
     assert_string_equal(names, "success error");
     assert_int_equal(text[0], '"');
     assert_true(strlen(text) > 2);
-    free(names);
-    free(text);
 }

@@ -382,10 +382,9 @@ static char *append_answer(char *told, const struct http_response *response)
     const char *connection = http_header(response, "Connection");
     bool is_tail = id != NULL && strcmp(id, SHAPE_TAIL_ID) == 0;
     bool closes = connection != NULL && strcmp(connection, "close") == 0;
-    char *one = text_printf("%s%s%d%s", told[0] != '\0' ? ", " : "", is_tail ? "tail " : "", response->status,
-                            closes ? " close" : "");
+    AUTOFREE char *one = text_printf("%s%s%d%s", told[0] != '\0' ? ", " : "", is_tail ? "tail " : "",
+                                     response->status, closes ? " close" : "");
     told = text_append(told, one);
-    free(one);
     return told;
 }
 

@@ -25,15 +25,13 @@ static int netns_try(struct netns *netns, struct process *process, const char *c
     const char *argv[NETNS_WORDS_MAX + 1] = {NULL};
     size_t used = 0;
     char *rest = NULL;
-    char *words = text_printf("%s", command);
+    AUTOFREE char *words = text_printf("%s", command);
     for (char *word = strtok_r(words, " ", &rest); word != NULL && used < NETNS_WORDS_MAX;
          word = strtok_r(NULL, " ", &rest))
         argv[used++] = word;
     struct process_spec spec = {.name = "netns", .dir = netns->dir.path, .argv = argv};
     memset(process, 0, sizeof *process);
-    int status = process_run(process, &spec);
-    free(words);
-    return status;
+    return process_run(process, &spec);
 }
 
 static bool netns_can(struct netns *netns, char *command)
@@ -41,9 +39,8 @@ static bool netns_can(struct netns *netns, char *command)
     struct process process;
     int status = netns_try(netns, &process, command);
     if (status != 0) {
-        char *errors = process_stderr(&process);
+        AUTOFREE char *errors = process_stderr(&process);
         print_message("no network namespace (%s: %d): %s\n", command, status, errors);
-        free(errors);
     }
     free(command);
     return status == 0;
@@ -52,15 +49,13 @@ static bool netns_can(struct netns *netns, char *command)
 static void netns_filter(struct netns *netns, const char *rule)
 {
     struct process process;
-    char *command = text_printf("ip netns exec %s iptables -w %s", netns->name, rule);
+    AUTOFREE char *command = text_printf("ip netns exec %s iptables -w %s", netns->name, rule);
     int status = netns_try(netns, &process, command);
     if (status != 0) {
-        char *errors = process_stderr(&process);
+        AUTOFREE char *errors = process_stderr(&process);
         print_error("%s: %s\n", command, errors);
-        free(errors);
         fail_msg("iptables ended with %d", status);
     }
-    free(command);
 }
 
 /* Removes the namespaces of tests that have ended. */
@@ -75,9 +70,8 @@ static void netns_remove_leftovers(struct netns *netns)
         if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
             continue;
         struct process process;
-        char *command = text_printf("ip netns del %s", entry->d_name);
+        AUTOFREE char *command = text_printf("ip netns del %s", entry->d_name);
         (void)netns_try(netns, &process, command);
-        free(command);
     }
     if (folder != NULL)
         (void)closedir(folder);
@@ -126,12 +120,10 @@ void netns_close(struct netns *netns)
     if (netns->name[0] == '\0')
         return;
     struct process process;
-    char *pair = text_printf("ip link del %s", netns->name);
-    char *space = text_printf("ip netns del %s", netns->name);
+    AUTOFREE char *pair = text_printf("ip link del %s", netns->name);
+    AUTOFREE char *space = text_printf("ip netns del %s", netns->name);
     (void)netns_try(netns, &process, pair); /* at once; with the namespace it would go some time later */
     (void)netns_try(netns, &process, space);
-    free(pair);
-    free(space);
     tempdir_fini(&netns->dir);
     netns->name[0] = '\0';
 }
@@ -148,12 +140,12 @@ void netns_drop_out(struct netns *netns)
 
 void netns_lose(struct netns *netns, int percent)
 {
-    char *in = text_printf("-I INPUT -m statistic --mode random --probability 0.%02d -j DROP", percent);
-    char *out = text_printf("-I OUTPUT -m statistic --mode random --probability 0.%02d -j DROP", percent);
+    AUTOFREE char *in =
+        text_printf("-I INPUT -m statistic --mode random --probability 0.%02d -j DROP", percent);
+    AUTOFREE char *out =
+        text_printf("-I OUTPUT -m statistic --mode random --probability 0.%02d -j DROP", percent);
     netns_filter(netns, in);
     netns_filter(netns, out);
-    free(in);
-    free(out);
 }
 
 void netns_refuse(struct netns *netns)

@@ -80,9 +80,8 @@ void redis_await(struct redis *redis)
 {
     if (wait_until(redis_is_ready, redis, WAIT_DEADLINE_MS) && process_is_running(&redis->process))
         return;
-    char *output = process_stdout(&redis->process);
+    AUTOFREE char *output = process_stdout(&redis->process);
     print_error("%s\n", output);
-    free(output);
     fail_msg("redis-server does not start on port %d", redis->port);
 }
 
@@ -238,13 +237,10 @@ char *redis_text(struct redis *redis, const char *format, ...)
 
 long long redis_calls(struct redis *redis, const char *command)
 {
-    char *stats = redis_text(redis, "INFO commandstats");
-    char *name = text_printf("cmdstat_%s:calls=", command);
+    AUTOFREE char *stats = redis_text(redis, "INFO commandstats");
+    AUTOFREE char *name = text_printf("cmdstat_%s:calls=", command);
     const char *at = stats != NULL ? strstr(stats, name) : NULL;
-    long long calls = at != NULL ? strtoll(at + strlen(name), NULL, 10) : 0;
-    free(name);
-    free(stats);
-    return calls;
+    return at != NULL ? strtoll(at + strlen(name), NULL, 10) : 0;
 }
 
 static char *redis_join(char *text, const redisReply *reply)

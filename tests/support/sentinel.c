@@ -21,20 +21,18 @@ enum { ACQUAINTANCE_MS = 60000, ORDERS_MAX = 5 };
 
 static void write_configuration(const struct redis *sentinel, const struct sentinel_spec *spec)
 {
-    char *text = text_printf("port %d\nbind 127.0.0.1\ndir %s\n"
-                             "sentinel monitor %s 127.0.0.1 %d %d\n"
-                             "sentinel down-after-milliseconds %s 500\n"
-                             "sentinel failover-timeout %s 3000\n",
-                             sentinel->port, sentinel->dir.path, spec->master, spec->port, spec->quorum,
-                             spec->master, spec->master);
+    AUTOFREE char *text = text_printf("port %d\nbind 127.0.0.1\ndir %s\n"
+                                      "sentinel monitor %s 127.0.0.1 %d %d\n"
+                                      "sentinel down-after-milliseconds %s 500\n"
+                                      "sentinel failover-timeout %s 3000\n",
+                                      sentinel->port, sentinel->dir.path, spec->master, spec->port,
+                                      spec->quorum, spec->master, spec->master);
     if (spec->password != NULL) {
-        char *line = text_printf("requirepass %s\n", spec->password);
+        AUTOFREE char *line = text_printf("requirepass %s\n", spec->password);
         text = text_append(text, line);
-        free(line);
     }
     text = text_append(text, spec->extra != NULL ? spec->extra : "");
     assert_true(text_write_file(sentinel->args[1], text));
-    free(text);
 }
 
 void sentinel_start(struct redis *sentinel, const struct sentinel_spec *spec)
@@ -68,10 +66,8 @@ struct sentinel_expectation {
 static bool sentinel_is_linked(void *arg)
 {
     struct sentinel_expectation *e = arg;
-    char *info = redis_text(&e->cluster->redis[e->subject], "INFO replication");
-    bool linked = strstr(info, "master_link_status:up") != NULL;
-    free(info);
-    return linked;
+    AUTOFREE char *info = redis_text(&e->cluster->redis[e->subject], "INFO replication");
+    return strstr(info, "master_link_status:up") != NULL;
 }
 
 void sentinel_cluster_await_link(struct sentinel_cluster *cluster, int replica)
@@ -85,17 +81,14 @@ void sentinel_cluster_await_link(struct sentinel_cluster *cluster, int replica)
 static bool sentinel_knows_all(void *arg)
 {
     struct sentinel_expectation *e = arg;
-    char *info = redis_text(&e->cluster->sentinel[e->subject], "INFO sentinel");
-    char *wanted =
+    AUTOFREE char *info = redis_text(&e->cluster->sentinel[e->subject], "INFO sentinel");
+    AUTOFREE char *wanted =
         text_printf("status=ok,address=127.0.0.1:%d,slaves=%d,sentinels=%d", e->cluster->redis[0].port,
                     e->cluster->redis_count - 1, e->cluster->sentinel_count);
-    char *replicas = redis_words(&e->cluster->sentinel[e->subject], "SENTINEL REPLICAS " SENTINEL_MASTER);
+    AUTOFREE char *replicas =
+        redis_words(&e->cluster->sentinel[e->subject], "SENTINEL REPLICAS " SENTINEL_MASTER);
     size_t linked = text_count(replicas, "master-link-status ok");
-    bool knows = strstr(info, wanted) != NULL && linked + 1 == (size_t)e->cluster->redis_count;
-    free(replicas);
-    free(wanted);
-    free(info);
-    return knows;
+    return strstr(info, wanted) != NULL && linked + 1 == (size_t)e->cluster->redis_count;
 }
 
 /* Without the pause of five seconds in which further replicas could join. */
@@ -146,14 +139,12 @@ void sentinel_cluster_stop(struct sentinel_cluster *cluster)
 int sentinel_cluster_master(struct sentinel_cluster *cluster, int sentinel)
 {
     int master = -1;
-    char *info = redis_text(&cluster->sentinel[sentinel], "INFO sentinel");
+    AUTOFREE char *info = redis_text(&cluster->sentinel[sentinel], "INFO sentinel");
     for (int i = 0; i < cluster->redis_count; i++) {
-        char *wanted = text_printf("address=127.0.0.1:%d,", cluster->redis[i].port);
+        AUTOFREE char *wanted = text_printf("address=127.0.0.1:%d,", cluster->redis[i].port);
         if (strstr(info, wanted) != NULL)
             master = i;
-        free(wanted);
     }
-    free(info);
     return master;
 }
 
@@ -175,10 +166,9 @@ int sentinel_cluster_fail_over(struct sentinel_cluster *cluster, int old_master)
 {
     struct sentinel_expectation e = {.cluster = cluster, .subject = old_master, .master = -1};
     for (int i = 0; i < ORDERS_MAX; i++) {
-        char *state = redis_words(&cluster->sentinel[0], "SENTINEL MASTER " SENTINEL_MASTER);
+        AUTOFREE char *state = redis_words(&cluster->sentinel[0], "SENTINEL MASTER " SENTINEL_MASTER);
         if (strstr(state, "failover_in_progress") == NULL)
             redis_do(&cluster->sentinel[0], "SENTINEL FAILOVER " SENTINEL_MASTER);
-        free(state);
         if (wait_until(sentinel_has_switched, &e, WAIT_DEADLINE_MS))
             return e.master;
     }

@@ -19,11 +19,9 @@ enum { SERVER_ARGS_MAX = 32 };
 
 static void server_report(struct server *server)
 {
-    char *log = process_stdout(&server->process);
-    char *errors = process_stderr(&server->process);
+    AUTOFREE char *log = process_stdout(&server->process);
+    AUTOFREE char *errors = process_stderr(&server->process);
     print_error("channeld's stdout:\n%schanneld's stderr:\n%s", log, errors);
-    free(log);
-    free(errors);
 }
 
 static bool server_is_listening(void *arg)
@@ -57,11 +55,10 @@ static void server_launch(struct server *server, const char *const *env)
 {
     const char *argv[SERVER_ARGS_MAX] = {NULL};
     const char *wrapper = getenv("TEST_WRAPPER");
-    char *words = text_printf("%s", wrapper != NULL ? wrapper : "");
+    AUTOFREE char *words = text_printf("%s", wrapper != NULL ? wrapper : "");
     server_build_argv(words, process_require_env("CHANNELD_BIN"), NULL, argv);
     struct process_spec spec = {.name = "channeld", .dir = server->dir.path, .argv = argv, .env = env};
     process_start(&server->process, &spec);
-    free(words);
 }
 
 /* The given settings first, so that they win over the harness' own. Owned, and so are its last entries. */
@@ -195,10 +192,8 @@ double server_metric_in(const char *metrics, const char *name)
 
 double server_metric(struct server *server, const char *name)
 {
-    char *metrics = server_metrics(server);
-    double sum = server_metric_in(metrics, name);
-    free(metrics);
-    return sum;
+    AUTOFREE char *metrics = server_metrics(server);
+    return server_metric_in(metrics, name);
 }
 
 struct metric_expectation {
@@ -237,22 +232,34 @@ char *server_log(struct server *server)
 struct log_expectation {
     struct server *server;
     const char *text;
+    size_t count; /* at least */
 };
 
 static bool server_has_logged(void *arg)
 {
     const struct log_expectation *expected = arg;
-    char *log = server_log(expected->server);
-    bool has = strstr(log, expected->text) != NULL;
-    free(log);
-    return has;
+    AUTOFREE char *log = server_log(expected->server);
+    return text_count(log, expected->text) >= expected->count;
+}
+
+static void server_await_logs(struct server *server, const char *text, size_t count)
+{
+    struct log_expectation expected = {server, text, count};
+    if (!wait_until(server_has_logged, &expected, WAIT_DEADLINE_MS))
+        fail_msg("channeld does not log \"%s\", but: %s", text, server_log(server));
 }
 
 void server_await_log(struct server *server, const char *text)
 {
-    struct log_expectation expected = {server, text};
-    if (!wait_until(server_has_logged, &expected, WAIT_DEADLINE_MS))
-        fail_msg("channeld does not log \"%s\", but: %s", text, server_log(server));
+    server_await_logs(server, text, 1);
+}
+
+void server_expect_log(struct server *server, const char *text, size_t count)
+{
+    server_await_logs(server, text, count);
+    AUTOFREE char *log = server_log(server);
+    if (text_count(log, text) != count)
+        fail_msg("channeld logs \"%s\" not %zu times: %s", text, count, log);
 }
 
 int server_run_tool(struct process *process, const struct tempdir *dir, const char *variable,

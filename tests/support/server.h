@@ -69,6 +69,9 @@ char *server_log(struct server *server);
 /* Waits until the log contains the text; fails the test otherwise. */
 void server_await_log(struct server *server, const char *text);
 
+/* Waits until the log contains the text that often, and asserts that it is not there more often. */
+void server_expect_log(struct server *server, const char *text, size_t count);
+
 /* Runs channeld or channelctl ($<variable>) with the arguments and environment to its end; returns its
  * status. */
 int server_run_tool(struct process *process, const struct tempdir *dir, const char *variable,

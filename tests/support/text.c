@@ -2,6 +2,7 @@
 
 #include "support/text.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,13 @@ static void *text_allocate(size_t size)
     return memory;
 }
 
+void text_free(void *text)
+{
+    void *memory = NULL;
+    memcpy(&memory, text, sizeof memory);
+    free(memory);
+}
+
 char *text_printf(const char *format, ...)
 {
     char *text = NULL;
@@ -25,6 +33,37 @@ char *text_printf(const char *format, ...)
     if (length < 0)
         abort();
     return text;
+}
+
+static struct text_kept {
+    struct text_kept *next;
+    char *text;
+} * kept;
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+
+const char *text_temp(const char *format, ...)
+{
+    struct text_kept *keep = text_allocate(sizeof *keep);
+    va_list args;
+    va_start(args, format);
+    int length = vasprintf(&keep->text, format, args);
+    va_end(args);
+    if (length < 0)
+        abort();
+    (void)pthread_mutex_lock(&kept_lock);
+    keep->next = kept;
+    kept = keep;
+    (void)pthread_mutex_unlock(&kept_lock);
+    return keep->text;
+}
+
+__attribute__((destructor)) static void text_free_kept(void)
+{
+    for (struct text_kept *next = NULL; kept != NULL; kept = next) {
+        next = kept->next;
+        free(kept->text);
+        free(kept);
+    }
 }
 
 char *text_repeat(char c, size_t n)

@@ -6,8 +6,22 @@
 
 /* Small helpers for text. Everything returned is owned by the caller (free); out of memory aborts. */
 
+/*
+ * AUTO(http_close) struct http_conn conn: the function is called with its address when its scope is left, the
+ * latest declaration first; not when an assertion fails, as the test is left by a jump then.
+ * AUTOFREE char *path = text_printf(...): the same with free().
+ */
+#define AUTO(end) __attribute__((cleanup(end)))
+#define AUTOFREE  AUTO(text_free)
+
+/* For AUTOFREE alone: frees *text, a pointer to characters. */
+void text_free(void *text);
+
 /* sprintf into fresh memory. */
 char *text_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same for use within an expression: borrowed, freed when the program ends. Any thread. */
+const char *text_temp(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* n times c, NUL-terminated. */
 char *text_repeat(char c, size_t n);
