@@ -273,13 +273,14 @@ _Static_assert(CARD_ABSENT == MEMBER_ABSENT && CARD_ABSENT == LINK_FREE, "one va
 
 void model_issue_loss(struct model *model, int64_t now)
 {
-    for (int n = 0; model_history(model, n) != NULL; n++)
-        (void)history_issue(model_history(model, n), n < 3 * model->channels ? CARD_ABSENT : KEY_REVOKED,
-                            now);
+    struct history *history = NULL;
+    for (int n = 0; (history = model_history(model, n)) != NULL; n++)
+        (void)history_issue(history, n < 3 * model->channels ? CARD_ABSENT : KEY_REVOKED, now);
 }
 
 void model_acknowledge_loss(struct model *model, int64_t now)
 {
-    for (int n = 0; model_history(model, n) != NULL; n++)
-        history_acknowledge(model_history(model, n), model_history(model, n)->newest, now);
+    struct history *history = NULL;
+    for (int n = 0; (history = model_history(model, n)) != NULL; n++)
+        history_acknowledge(history, history->newest, now);
 }

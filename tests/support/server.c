@@ -254,12 +254,12 @@ void server_await_log(struct server *server, const char *text)
     server_await_logs(server, text, 1);
 }
 
-void server_expect_log(struct server *server, const char *text, size_t count)
+void server_expect_log(struct server *server, const char *line, size_t count)
 {
-    server_await_logs(server, text, count);
+    server_await_logs(server, line, count);
     AUTOFREE char *log = server_log(server);
-    if (text_count(log, text) != count)
-        fail_msg("channeld logs \"%s\" not %zu times: %s", text, count, log);
+    if (text_count(log, line) != count)
+        fail_msg("channeld logs \"%s\" not %zu times: %s", line, count, log);
 }
 
 int server_run_tool(struct process *process, const struct tempdir *dir, const char *variable,

@@ -70,7 +70,7 @@ char *server_log(struct server *server);
 void server_await_log(struct server *server, const char *text);
 
 /* Waits until the log contains the text that often, and asserts that it is not there more often. */
-void server_expect_log(struct server *server, const char *text, size_t count);
+void server_expect_log(struct server *server, const char *line, size_t count);
 
 /* Runs channeld or channelctl ($<variable>) with the arguments and environment to its end; returns its
  * status. */

@@ -82,6 +82,7 @@ static int ids_logged(const char *traceparent)
         .traceparent = traceparent == NULL ? SPAN_ABSENT : span_of(traceparent),
     };
     char *line = line_of(&record);
+    assert_non_null(line);
     int count = (strstr(line, "\"trace_id\":") != NULL) + (strstr(line, "\"parent_id\":") != NULL);
     if (count > 0) {
         json_assert_at(line, "trace_id", "\"" TRACE "\"");

@@ -128,6 +128,7 @@ TEST_CASE(large_reply_is_complete_and_its_memory_released)
     buf_printf(&text, "$%d\r\n%*s\r\n+after\r\n", LONG, LONG, "x");
     struct span input = buf_span(&text);
     const redisReply *reply = next(&input);
+    assert_non_null(reply);
     assert_int_equal(reply->elements, MEMBERS);
     for (int i = 0; i < MEMBERS; i++) {
         char pending[16];
@@ -135,6 +136,7 @@ TEST_CASE(large_reply_is_complete_and_its_memory_released)
         assert_string_equal(reply->element[i]->str, pending);
     }
     reply = next(&input);
+    assert_non_null(reply);
     assert_int_equal(reply->len, LONG);
     assert_int_equal(strlen(reply->str), LONG);
     assert_string_equal(next_text(&input), "after");
