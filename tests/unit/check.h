@@ -1,4 +1,4 @@
-/* What the unit tests share: test functions without boilerplate, and assertions on bytes. */
+/* What the unit tests share: loops over texts, and assertions on bytes. */
 #ifndef TEST_UNIT_CHECK_H
 #define TEST_UNIT_CHECK_H
 
@@ -13,9 +13,6 @@
     for (const char *const(*each_)[2] = (const char *const[][2]){__VA_ARGS__, {NULL, NULL}}, \
                     *one = (*each_)[0], *other = (*each_)[1];                                \
          one != NULL; one = (*++each_)[0], other = (*each_)[1])
-
-/* Opens a test function; none of these tests needs state. */
-#define TEST(name) static void name(void **unused __attribute__((unused)))
 
 /* A loop over the texts that follow. */
 #define EACH_TEXT(text, ...)                                                                                \

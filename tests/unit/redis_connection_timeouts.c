@@ -4,6 +4,9 @@
 
 static struct fake_redis fake;
 
+/* What does not end is waited for at least so long, while it makes progress. */
+enum { AT_LEAST_MS = (REDIS_CONNECTION_REPLY_HEARTBEATS_MAX - 1) * REDIS_CONNECTION_HEARTBEAT_MS };
+
 /* Waits for the loss of the connection; returns how long that took. */
 static int64_t await_loss(void)
 {
@@ -86,14 +89,36 @@ static void drip(const char *piece)
     session_pass(5);
 }
 
+/* A ready connection with a command that the server does not answer by itself. */
+static void begin_hanging(void)
+{
+    session_open_ready(&fake);
+    fake.mute = true;
+    assert_int_equal(session_send("HANG", NULL), 0);
+}
+
+/* Drips until the connection is lost; returns how long that took. */
+static int64_t drip_until_lost(const char *piece)
+{
+    int64_t began = wait_now_ms();
+    while (session.lost == 0)
+        drip(piece);
+    return wait_now_ms() - began;
+}
+
+static void expect_reconnection(void)
+{
+    fake.mute = false;
+    SESSION_UNTIL(session.ready == 2);
+    session_end();
+}
+
 /* The heartbeat waits behind it. */
 TEST_CASE(large_reply_may_take_longer_than_the_timeout)
 {
     enum { SIZE = 1 << 20, WHILE_MS = REDIS_CONNECTION_REPLY_TIMEOUT_MS + 2 * REDIS_CONNECTION_HEARTBEAT_MS };
     static char rest[SIZE];
-    session_open_ready(&fake);
-    fake.mute = true;
-    assert_int_equal(session_send("HANG", NULL), 0);
+    begin_hanging();
     buf_printf(&fake_current(&fake)->out, "$%d\r\n", SIZE);
     int64_t until = wait_now_ms() + WHILE_MS;
     int sent = 0;
@@ -115,59 +140,37 @@ TEST_CASE(large_reply_may_take_longer_than_the_timeout)
 /* Sent again on the next connection it would end that one, too. */
 TEST_CASE(endless_reply_fails_its_own_command)
 {
-    enum { AT_LEAST_MS = (REDIS_CONNECTION_REPLY_HEARTBEATS_MAX - 1) * REDIS_CONNECTION_HEARTBEAT_MS };
-    session_open_ready(&fake);
-    fake.mute = true;
-    assert_int_equal(session_send("HANG", NULL), 0);
+    begin_hanging();
     assert_int_equal(session_send("HANG", NULL), 0);
     fake_send(&fake, "*2\r\n$500000000\r\n");
-    int64_t began = wait_now_ms();
-    while (session.lost == 0)
-        drip("x");
-    assert_true(wait_now_ms() - began >= AT_LEAST_MS);
+    assert_true(drip_until_lost("x") >= AT_LEAST_MS);
     assert_int_equal(session.sent[0].errors, 1);
     assert_int_equal(session.sent[1].losses, 1);
     assert_int_equal(session.metrics.redis_oversize_replies_total, 1);
-    fake.mute = false;
-    SESSION_UNTIL(session.ready == 2);
-    session_end();
+    expect_reconnection();
 }
 
 /* Commands may be lost where invalidations are still pushed. */
 TEST_CASE(pushes_do_not_extend_the_timeout)
 {
-    session_open_ready(&fake);
-    fake.mute = true;
-    assert_int_equal(session_send("HANG", NULL), 0);
-    int64_t began = wait_now_ms();
-    while (session.lost == 0)
-        drip(">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n");
-    assert_in_range(wait_now_ms() - began, REDIS_CONNECTION_REPLY_TIMEOUT_MS - 1,
+    begin_hanging();
+    assert_in_range(drip_until_lost(">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"),
+                    REDIS_CONNECTION_REPLY_TIMEOUT_MS - 1,
                     REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
     assert_int_equal(session.sent[0].losses, 1);
-    fake.mute = false;
-    SESSION_UNTIL(session.ready == 2);
-    session_end();
+    expect_reconnection();
 }
 
 /* The reply is behind it. The push is no reply to the command, which is sent again on the next connection. */
 TEST_CASE(large_push_may_take_longer_than_the_timeout_but_must_end)
 {
-    enum { AT_LEAST_MS = (REDIS_CONNECTION_REPLY_HEARTBEATS_MAX - 1) * REDIS_CONNECTION_HEARTBEAT_MS };
-    session_open_ready(&fake);
-    fake.mute = true;
-    assert_int_equal(session_send("HANG", NULL), 0);
+    begin_hanging();
     fake_send(&fake, ">2\r\n$10\r\ninvalidate\r\n*1000000\r\n");
-    int64_t began = wait_now_ms();
-    while (session.lost == 0)
-        drip("$1\r\nk\r\n");
-    assert_true(wait_now_ms() - began >= AT_LEAST_MS);
+    assert_true(drip_until_lost("$1\r\nk\r\n") >= AT_LEAST_MS);
     assert_int_equal(session.sent[0].errors, 0);
     assert_int_equal(session.sent[0].losses, 1);
     assert_int_equal(session.metrics.redis_oversize_replies_total, 0);
-    fake.mute = false;
-    SESSION_UNTIL(session.ready == 2);
-    session_end();
+    expect_reconnection();
 }
 
 /* This process was stopped for longer than the timeout; the replies are in the socket. */
