@@ -1,13 +1,11 @@
 /* Access log lines; see access_log.h. */
 #include "api/access_log.h"
 
-#include "base/clock.h"
 #include "base/encoding.h"
 #include "base/log.h"
+#include "base/random.h"
 
 #include <errno.h>
-#include <sys/random.h>
-#include <unistd.h>
 
 enum { REQUEST_ID_MAX = 128, TRACEPARENT_LEN = 55, TRACE_ID_LEN = 32, PARENT_ID_LEN = 16 };
 
@@ -37,10 +35,8 @@ bool request_id_valid(struct span id)
 
 void request_ids_init(struct request_ids *ids)
 {
-    if (getrandom(ids->state, sizeof ids->state, GRND_NONBLOCK) < 0) {
-        ids->state[0] = clock_now_ns();
-        ids->state[1] = (uint64_t)getpid() << 32 ^ (uintptr_t)ids;
-    }
+    ids->state[0] = random_seed(&ids->state[0]);
+    ids->state[1] = random_seed(&ids->state[1]);
 }
 
 /* SplitMix64: a period of 2^64, and an output does not tell the next one. */

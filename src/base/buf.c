@@ -119,3 +119,11 @@ const char *buf_c_str(struct buf *b)
     b->data[b->len] = '\0';
     return b->data;
 }
+
+void buf_set_message(struct buf *b, const char *format, va_list args)
+{
+    char text[BUF_MESSAGE_MAX];
+    (void)vsnprintf(text, sizeof text, format, args);
+    buf_clear(b);
+    buf_append_str(b, text);
+}

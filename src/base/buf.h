@@ -10,6 +10,7 @@
 
 #include "base/span.h"
 
+#include <stdarg.h>
 #include <stdint.h>
 
 struct buf {
@@ -69,11 +70,25 @@ static inline void buf_append_char(struct buf *b, char c)
 void buf_append_int(struct buf *b, int64_t value);
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/*
+ * Replaces the content by a message, cut off after BUF_MESSAGE_MAX - 1 bytes. Arguments may point into what
+ * is replaced.
+ */
+enum { BUF_MESSAGE_MAX = 512 };
+void buf_set_message(struct buf *b, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
+
 /* Removes the first `n` bytes (at most the length) and moves the rest to the start. */
 void buf_consume(struct buf *b, size_t n);
 
 /* Appends a NUL that the length does not count; returns the text, borrowed until the next change, or NULL. */
 const char *buf_c_str(struct buf *b);
+
+/* A message, borrowed until the next change; "out of memory" where there was none for it. */
+static inline const char *buf_message(struct buf *b)
+{
+    const char *text = buf_c_str(b);
+    return text != NULL ? text : "out of memory";
+}
 
 static inline int buf_error(const struct buf *b)
 {

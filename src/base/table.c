@@ -46,6 +46,15 @@ void table_free_dead(struct table_segment **dead)
     free(segment);
 }
 
+void table_reset(struct table *t)
+{
+    struct table_segment *dead = NULL;
+    if (t->directory != NULL)
+        table_clear(t, &dead);
+    while (dead != NULL)
+        table_free_dead(&dead);
+}
+
 void table_fini(struct table *t)
 {
     while (t->oldest != NULL)

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "redis/resp.h"
 
 #include <assert.h>
@@ -23,17 +24,13 @@ int api_keys_init(struct api_keys *k, const struct keyspace *keyspace, struct en
                   struct cache_metrics *metrics)
 {
     *k = (struct api_keys){.keyspace = keyspace, .entries = entries, .metrics = metrics};
-    k->seed = hash_new_seed(k);
+    k->seed = random_seed(k);
     return table_init(&k->table);
 }
 
 static void clear(struct api_keys *k)
 {
-    struct table_segment *dead = NULL;
-    if (k->table.directory != NULL)
-        table_clear(&k->table, &dead);
-    while (dead != NULL)
-        table_free_dead(&dead);
+    table_reset(&k->table);
     free(k->digest);
     k->digest = NULL;
     k->count = k->capacity = 0;
@@ -126,7 +123,7 @@ static enum auth_result find_result(const struct api_keys *k, const struct diges
 {
     const struct result_key name = {*key, k->epoch};
     const struct entry *e = entries_find(k->entries, ENTRY_AUTH, name_of(&name));
-    if (e == NULL || (e->negative && (uint64_t)e->value > confirmed))
+    if (e == NULL || !entry_is_confirmed(e, confirmed))
         return AUTH_RESULT_UNKNOWN;
     return e->negative ? AUTH_RESULT_INVALID : AUTH_RESULT_VALID;
 }

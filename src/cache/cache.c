@@ -96,10 +96,9 @@ static enum auth_result check_key(const struct cache *c, const struct digest *ke
     return api_keys_check(&c->api_keys, key, catalogue_confirmed(&c->catalogue));
 }
 
-/* A negative entry may exist because the whole catalogue is missing: it is used only after a check. */
 static bool is_confirmed(const struct cache *c, const struct entry *e)
 {
-    return !e->negative || (uint64_t)e->value <= catalogue_confirmed(&c->catalogue);
+    return entry_is_confirmed(e, catalogue_confirmed(&c->catalogue));
 }
 
 /* `e` may be NULL: the card is not cached. */
@@ -127,6 +126,14 @@ static bool hit_link(struct cache *c, struct cache_query *q, struct cache_result
     return hit_card(c, card, result);
 }
 
+static void compose_page(struct cache *c, const struct page_builder *p, struct cache_result *result,
+                         struct page_info *info)
+{
+    result->body = page_builder_compose(p, &c->text, info);
+    result->status = result->body != NULL ? CACHE_FOUND : CACHE_OUT_OF_MEMORY;
+    result->last_page = info->last;
+}
+
 /* Beyond the last page there is nothing to read, and nothing worth caching. */
 static bool hit_page_beyond(struct cache *c, int64_t number, struct cache_result *result)
 {
@@ -138,9 +145,7 @@ static bool hit_page_beyond(struct cache *c, int64_t number, struct cache_result
     if (p == NULL)
         return false;
     page_builder_set_index_size(p, index_size);
-    result->body = page_builder_compose(p, &c->text, &info);
-    result->status = result->body != NULL ? CACHE_FOUND : CACHE_OUT_OF_MEMORY;
-    result->last_page = info.last;
+    compose_page(c, p, result, &info);
     page_builder_free(p);
     return true;
 }
@@ -150,9 +155,7 @@ static void compose_known(struct cache *c, const struct page_builder *p, struct 
 {
     const struct page_members *m = page_builder_members(p);
     struct page_info info;
-    result->body = page_builder_compose(p, &c->text, &info);
-    result->status = result->body != NULL ? CACHE_FOUND : CACHE_OUT_OF_MEMORY;
-    result->last_page = info.last;
+    compose_page(c, p, result, &info);
     if (result->body != NULL && invalidation_may_store_index(&c->invalidation))
         entries_put_page(&c->entries, &info, m->id, m->count, result->body);
 }

@@ -2,22 +2,18 @@
 #include "cache/catalogue.h"
 
 #include "base/log.h"
+#include "redis/reply.h"
 #include "redis/resp.h"
 
 #include <assert.h>
-
-static bool is_error(const redisReply *reply, const char *code)
-{
-    return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, code, strlen(code)) == 0;
-}
 
 static enum catalogue_key key_in(const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_INTEGER)
         return reply->integer == 0 ? CATALOGUE_KEY_ABSENT : CATALOGUE_KEY_PRESENT;
-    if (is_error(reply, "WRONGTYPE "))
+    if (reply_is_error(reply, SPAN("WRONGTYPE ")))
         return CATALOGUE_KEY_PRESENT;
-    return is_error(reply, "NOPERM ") ? CATALOGUE_KEY_FORBIDDEN : CATALOGUE_KEY_UNKNOWN;
+    return reply_is_error(reply, SPAN("NOPERM ")) ? CATALOGUE_KEY_FORBIDDEN : CATALOGUE_KEY_UNKNOWN;
 }
 
 /* Every change of the step passes here. */

@@ -7,6 +7,7 @@
 #include "cache/entries.h"
 
 #include "base/hash.h"
+#include "base/random.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -36,7 +37,7 @@ int entries_init(struct entries *es, size_t budget, struct cache_metrics *metric
     list_init(&es->cleared_pages);
     if (budget == 0)
         return 0;
-    es->seed = hash_new_seed(es);
+    es->seed = random_seed(es);
     int err = table_init(&es->table);
     return err != 0 ? err : table_init(&es->members);
 }

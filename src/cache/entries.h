@@ -63,6 +63,15 @@ struct entry {
     char key[];
 };
 
+/*
+ * A negative entry may exist because the whole catalogue was missing: it is used only when a check as late as
+ * the one that it names has passed. `confirmed`: the last one that has.
+ */
+static inline bool entry_is_confirmed(const struct entry *e, uint64_t confirmed)
+{
+    return !e->negative || (uint64_t)e->value <= confirmed;
+}
+
 /* The headroom of a body (blob.h) in which an entry fits whose key is a number. */
 enum { ENTRY_HEADROOM = BLOB_HEADROOM_ALIGN(sizeof(struct entry) + sizeof(int64_t)) };
 

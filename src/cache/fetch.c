@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/random.h"
+#include "redis/reply.h"
 #include "redis/resp.h"
 
 #include <assert.h>
@@ -301,12 +303,8 @@ static uint64_t hash_of_member(const struct fetches *fs, int64_t id)
 /* Frees the segments of an empty table that has grown. */
 static void shrink(struct table *t)
 {
-    struct table_segment *unused = NULL;
-    if (t->used > 0 || t->segment_count == 1)
-        return;
-    table_clear(t, &unused);
-    while (unused != NULL)
-        table_free_dead(&unused);
+    if (t->used == 0 && t->segment_count > 1)
+        table_reset(t);
 }
 
 static void unwatch(struct fetch *f)
@@ -521,8 +519,7 @@ static enum page_gap gap_of(const redisReply *reply)
 {
     if (resp_is_oversize(reply))
         return PAGE_GAP_OVERSIZE;
-    bool wrong_type =
-        reply != NULL && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE ", 10) == 0;
+    bool wrong_type = reply != NULL && reply_is_error(reply, SPAN("WRONGTYPE "));
     return wrong_type ? PAGE_GAP_WRONG_TYPE : PAGE_GAP_NONE;
 }
 
@@ -840,7 +837,7 @@ int fetches_init(struct fetches *fs, const struct fetch_options *options)
     *fs = (struct fetches){.options = *options, .reports = {.metrics = options->metrics}};
     list_init(&fs->waiting);
     list_init(&fs->unconfirmed);
-    fs->seed = hash_new_seed(fs);
+    fs->seed = random_seed(fs);
     int err = table_init(&fs->inflight);
     if (err == 0)
         err = table_init(&fs->page_members);

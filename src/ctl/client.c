@@ -19,20 +19,16 @@ static const struct redis_client_limits REOPEN_LIMITS = {.connect_ms = 2000, .re
 
 int client_fail(struct client *c, const char *format, ...)
 {
-    char text[512];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
+    buf_set_message(&c->error, format, args);
     va_end(args);
-    buf_clear(&c->error);
-    buf_append_str(&c->error, text);
     return -EIO;
 }
 
 const char *client_error(struct client *c)
 {
-    const char *text = buf_c_str(&c->error);
-    return text != NULL ? text : "out of memory";
+    return buf_message(&c->error);
 }
 
 bool client_is_lost(const struct client *c)
@@ -137,15 +133,19 @@ int client_receive_done(struct client *c)
     return 0;
 }
 
-int client_receive_integer(struct client *c, int64_t *out)
+int client_take_integer(struct client *c, redisReply *reply, int64_t *out)
 {
-    redisReply *reply = client_receive(c);
     if (reply == NULL)
         return -EIO;
     int err = reply->type == REDIS_REPLY_INTEGER ? 0 : client_fail_unexpected(c);
     *out = reply->integer;
     freeReplyObject(reply);
     return err;
+}
+
+int client_receive_integer(struct client *c, int64_t *out)
+{
+    return client_take_integer(c, client_receive(c), out);
 }
 
 bool reply_has_ttl(const redisReply *reply)
@@ -255,7 +255,7 @@ int client_probe_field_ttls(struct client *c, enum field_ttls *out)
         return -EIO;
     *out = FIELD_TTLS_SUPPORTED;
     if (reply->type == REDIS_REPLY_ERROR && !reply_is_wrongtype(reply))
-        *out = strncmp(reply->str, "NOPERM", 6) == 0 ? FIELD_TTLS_DENIED : FIELD_TTLS_UNSUPPORTED;
+        *out = reply_is_error(reply, SPAN("NOPERM")) ? FIELD_TTLS_DENIED : FIELD_TTLS_UNSUPPORTED;
     freeReplyObject(reply);
     return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "ctl/command.h"
 #include "redis/client.h"
+#include "redis/reply.h"
 
 struct client {
     const struct keyspace *keys;
@@ -67,6 +68,10 @@ int client_receive_done(struct client *c) __attribute__((warn_unused_result));
 /* Receives an integer. Returns 0 or -EIO. */
 int client_receive_integer(struct client *c, int64_t *out) __attribute__((warn_unused_result));
 
+/* Reads the integer of a reply that was received, and frees that; NULL: it was not. Returns 0 or -EIO. */
+int client_take_integer(struct client *c, redisReply *reply, int64_t *out)
+    __attribute__((warn_unused_result));
+
 /* The text of a string reply, borrowed; absent when it is nil or something else. */
 static inline struct span reply_text(const redisReply *reply)
 {
@@ -78,7 +83,7 @@ bool reply_has_ttl(const redisReply *reply);
 
 static inline bool reply_is_wrongtype(const redisReply *reply)
 {
-    return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE ", 10) == 0;
+    return reply_is_error(reply, SPAN("WRONGTYPE "));
 }
 
 /* True when the reply is the text of that number. */

@@ -45,13 +45,7 @@ static redisReply *receive(struct client *c)
 
 static int receive_integer(struct client *c, int64_t *out)
 {
-    redisReply *reply = receive(c);
-    if (reply == NULL)
-        return -EIO;
-    int err = reply->type == REDIS_REPLY_INTEGER ? 0 : client_fail_unexpected(c);
-    *out = reply->integer;
-    freeReplyObject(reply);
-    return err;
+    return client_take_integer(c, receive(c), out);
 }
 
 /* --- Issuing --- */

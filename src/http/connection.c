@@ -35,6 +35,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/random.h"
 #include "http/output.h"
 #include "http/parser.h"
 #include "http/scheduler.h"
@@ -44,7 +45,6 @@
 #include <linux/sockios.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -697,8 +697,7 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
     list_init(&conns->open);
     http_scheduler_init(&conns->scheduler, loop, timeout_ms, &callbacks);
     http_date_refresh(&conns->date);
-    if (getrandom(&conns->random, sizeof conns->random, GRND_NONBLOCK) < 0)
-        conns->random = clock_now_ns();
+    conns->random = random_seed(conns);
     *out = conns;
     return 0;
 }

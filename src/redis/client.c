@@ -28,13 +28,10 @@ static const struct redis_client_limits SENTINEL_LIMITS = {SENTINEL_TIMEOUT_MS, 
 
 __attribute__((format(printf, 2, 3))) static int fail(struct redis_client *c, const char *format, ...)
 {
-    char text[512];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
+    buf_set_message(&c->error, format, args);
     va_end(args);
-    buf_clear(&c->error);
-    buf_append_str(&c->error, text);
     return -EIO;
 }
 
@@ -55,8 +52,7 @@ static int fail_io(struct redis_client *c)
 
 const char *redis_client_error(struct redis_client *c)
 {
-    const char *text = buf_c_str(&c->error);
-    return text != NULL ? text : "out of memory";
+    return buf_message(&c->error);
 }
 
 bool redis_client_is_lost(const struct redis_client *c)
@@ -247,7 +243,7 @@ static void name_failed_server(struct redis_client *c, const struct redis_endpoi
     struct buf text = BUF_INIT;
     redis_endpoint_describe(server, &text);
     buf_printf(&text, ": %s", redis_client_error(c));
-    (void)fail(c, "%s", buf_error(&text) == 0 ? buf_c_str(&text) : "out of memory");
+    (void)fail(c, "%s", buf_message(&text));
     buf_fini(&text);
 }
 

@@ -30,6 +30,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/wait_group.h"
 #include "redis/pending.h"
 #include "redis/reply.h"
@@ -41,7 +42,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 enum {
     SECOND_LOOK_MS = 10, /* after a timeout, before the connection is given up */
@@ -186,14 +186,18 @@ int redis_connection_send_command(struct redis_connection *c, struct span comman
 
 /* --- failure --- */
 
-/* Counts a ready connection by its role: `by` is 1, or -1 when it is not counted any more. */
-static void count_ready(struct redis_connection *c, int64_t by)
+static void count_ready(struct redis_connection *c)
+{
+    metric_add(&c->options.metrics->redis_connected, 1);
+    metric_add(&c->options.metrics->redis_role[c->role.kind], 1);
+}
+
+static void uncount_ready(struct redis_connection *c)
 {
     struct redis_metrics *m = c->options.metrics;
-    metric_add(&m->redis_connected, (uint64_t)by);
-    metric_add(&m->redis_role[c->role.kind], (uint64_t)by);
-    if (by < 0)
-        metric_set(&m->redis_replica_lag_seconds, 0);
+    metric_sub(&m->redis_connected, 1);
+    metric_sub(&m->redis_role[c->role.kind], 1);
+    metric_set(&m->redis_replica_lag_seconds, 0);
 }
 
 /* Fails all pending commands, oldest first. Their callbacks cannot send, as the state is not READY. */
@@ -222,7 +226,7 @@ static void leave(struct redis_connection *c, enum connection_state next)
     bool was_ready = c->state == READY;
     enter(c, FAILED);
     if (was_ready) {
-        count_ready(c, -1);
+        uncount_ready(c);
         report(c, SENTINEL_REPORT_LOST);
         c->options.on_lost(c->options.arg);
     }
@@ -399,7 +403,7 @@ static int send_info(struct redis_connection *c)
 /* A master that cannot save to its disk replies to PING with MISCONF, but can still be read. */
 static bool refuses(const redisReply *reply)
 {
-    return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "MISCONF ", 8) != 0;
+    return reply->type == REDIS_REPLY_ERROR && !reply_is_error(reply, SPAN("MISCONF "));
 }
 
 static void on_step_reply(void *arg, const redisReply *reply)
@@ -731,7 +735,7 @@ static void become_ready(struct redis_connection *c)
     c->reply_heartbeats = 0;
     report(c, SENTINEL_REPORT_READY);
     metric_add(&c->options.metrics->redis_connects_total, 1);
-    count_ready(c, 1);
+    count_ready(c);
     log_connection(c, LOG_INFO, "redis connected", NULL);
     start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
     c->options.on_ready(c->options.arg);
@@ -823,8 +827,7 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
         return -ENOMEM;
     c->loop = loop;
     c->options = *options;
-    if (getrandom(&c->seed, sizeof c->seed, GRND_NONBLOCK) < 0)
-        c->seed = (unsigned)clock_now_ns();
+    c->seed = (unsigned)random_seed(c);
     int err = options->endpoint->sentinels.count > 0 ? follow_sentinels(c) : 0;
     if (err != 0) {
         free(c);
@@ -864,7 +867,7 @@ static void on_all_closed(void *arg)
 void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg), void *arg)
 {
     if (c->state == READY)
-        count_ready(c, -1);
+        uncount_ready(c);
     c->closed = closed;
     c->closed_arg = arg;
     enter(c, CLOSED);

@@ -30,8 +30,7 @@ static struct span member_of(const redisReply *object, struct span name)
 
 bool reply_is_denied(const redisReply *error)
 {
-    struct span text = {error->str, error->len};
-    return span_starts_with(text, SPAN("NOPERM ")) || span_starts_with(text, SPAN("ERR "));
+    return reply_is_error(error, SPAN("NOPERM ")) || reply_is_error(error, SPAN("ERR "));
 }
 
 /* --- HELLO --- */

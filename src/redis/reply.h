@@ -11,6 +11,12 @@
 
 #include <hiredis/hiredis.h>
 
+/* True for an error reply that begins with `code`, such as "WRONGTYPE ". */
+static inline bool reply_is_error(const redisReply *reply, struct span code)
+{
+    return reply->type == REDIS_REPLY_ERROR && span_starts_with((struct span){reply->str, reply->len}, code);
+}
+
 /* True when the error says that the command is not available: an ACL forbids it, or the server lacks it. */
 bool reply_is_denied(const redisReply *error);
 
