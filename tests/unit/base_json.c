@@ -176,23 +176,39 @@ TEST_CASE(bytes_are_escaped_at_every_position_of_a_run)
             }
 }
 
-/* The same within a run of Cyrillic letters: a byte that is changed breaks no more than its own letter. */
-TEST_CASE(bytes_are_escaped_at_every_position_of_a_cyrillic_run)
+/* What is expected of a text without characters that need an escape: utf8_step looks at one character. */
+static void write_character_by_character(struct buf *out, struct span text)
 {
-    enum { LETTERS = 10 };
-    for (size_t at = 0; at < (size_t)2 * LETTERS; at++)
-        for (int byte = 0; byte < 256; byte++) {
-            char text[2 * LETTERS];
-            SCOPED_BUF(whole);
-            SCOPED_BUF(parts);
-            for (size_t i = 0; i < LETTERS; i++)
-                memcpy(text + 2 * i, i % 2 == 0 ? "\xD0\x96" : "\xD1\x8F", 2);
-            text[at] = (char)byte;
-            write_unquoted(&whole, (struct span){text, sizeof text});
-            write_parts(&parts, (struct span){text, sizeof text}, at / 2 * 2, 2);
-            if (at % 2 == 1 || byte < 0xE0) /* otherwise the lead asks for more than its own letter */
-                assert_true(span_equal(buf_span(&whole), buf_span(&parts)));
-        }
+    while (text.len > 0) {
+        int step = utf8_step(text);
+        size_t len = (size_t)(step < 0 ? -step : step);
+        if (step < 0)
+            buf_append_str(out, "\xEF\xBF\xBD");
+        else
+            buf_append(out, text.data, len);
+        text = span_skip(text, len);
+    }
+}
+
+/* The same within runs of characters of two, three and four bytes. */
+TEST_CASE(bytes_are_replaced_at_every_position_of_a_run_beyond_ascii)
+{
+    enum { LEN = 48 };
+    EACH_TEXT (character, "\xD0\x96", "\xE0\xA4\x95", "\xE9\xA0\xBB", "\xED\x9F\xBF", "\xF0\x9F\x93\xA3",
+               "\xF4\x8F\xBF\xBF", "a\xD0\x96", "a\xE0\xBF\xBF", "ab\xF1\x80\x80\x80") {
+        for (int at = 0; at < LEN; at++)
+            for (int byte = 0x7F; byte < 0x100; byte++) {
+                char text[LEN];
+                SCOPED_BUF(out);
+                SCOPED_BUF(expected);
+                for (size_t i = 0; i < LEN; i++)
+                    text[i] = character[i % strlen(character)];
+                text[at] = (char)byte;
+                write_unquoted(&out, (struct span){text, LEN});
+                write_character_by_character(&expected, (struct span){text, LEN});
+                assert_true(span_equal(buf_span(&out), buf_span(&expected)));
+            }
+    }
 }
 
 TEST_CASE(every_pair_of_bytes_beyond_ascii_is_a_character_or_is_replaced)
