@@ -400,6 +400,52 @@ static bool read_bulk(struct resp_parser *p, struct span *input)
     return p->bulk_left == 0 && finish_bulk(p);
 }
 
+/* The length of a bulk string whose header is at the start of `input`, and of that header; 0 when it is not so. */
+static size_t bulk_header(struct span input, size_t *len)
+{
+    static const size_t HEADER_MAX = sizeof "$99999\r\n" - 1;
+    size_t n = 1, length = 0;
+    if (input.len < HEADER_MAX || input.data[0] != '$')
+        return 0;
+    for (; input.data[n] >= '0' && input.data[n] <= '9' && n < HEADER_MAX - LINE_END; n++)
+        length = length * 10 + (size_t)(input.data[n] - '0');
+    bool canonical = n == 2 || (n > 2 && input.data[1] != '0');
+    if (!canonical || input.data[n] != '\r' || input.data[n + 1] != '\n')
+        return 0;
+    *len = length;
+    return n + LINE_END;
+}
+
+/*
+ * Reads a whole bulk string at once, which most of the input is made of. False when the input does not begin
+ * with one, or holds only a part of it, or when parsing has failed.
+ */
+static bool read_whole_bulk(struct resp_parser *p, struct span *input)
+{
+    size_t len = 0;
+    size_t header = p->line.len == 0 ? bulk_header(*input, &len) : 0;
+    if (header == 0 || input->len - header < len + LINE_END)
+        return false;
+    const char *text = input->data + header;
+    if (text[len] != '\r' || text[len + 1] != '\n')
+        return false;
+    redisReply *item = make_text(p, REDIS_REPLY_STRING, len);
+    if (item == NULL)
+        return false;
+    if (!resp_is_oversize(item))
+        memcpy(item->str, text, len);
+    finish_item(p, item);
+    skip(input, header + len + LINE_END);
+    return true;
+}
+
+static bool read_item(struct resp_parser *p, struct span *input)
+{
+    if (p->bulk != NULL)
+        return read_bulk(p, input);
+    return read_whole_bulk(p, input) || (p->result == RESP_INCOMPLETE && read_line(p, input));
+}
+
 enum resp_result resp_parse(struct resp_parser *p, struct span *input, const redisReply **reply)
 {
     if (p->result == RESP_ERROR)
@@ -407,8 +453,7 @@ enum resp_result resp_parse(struct resp_parser *p, struct span *input, const red
     if (p->result != RESP_INCOMPLETE)
         clear_pool(p);
     p->result = RESP_INCOMPLETE;
-    while (p->result == RESP_INCOMPLETE && input->len > 0 &&
-           (p->bulk != NULL ? read_bulk(p, input) : read_line(p, input))) {
+    while (p->result == RESP_INCOMPLETE && input->len > 0 && read_item(p, input)) {
     }
     *reply = p->item;
     return p->result;
