@@ -71,25 +71,24 @@ static inline unsigned find_escapes(__m128i block)
 static inline unsigned well_formed(__m128i block, unsigned beyond_ascii)
 {
     unsigned lead = greater_than(block, 0xBF) & beyond_ascii;
-    unsigned continuation = beyond_ascii & ~lead;
     unsigned lead_3 = greater_than(block, 0xDF) & beyond_ascii;
-    unsigned lead_4 = greater_than(block, 0xEF) & beyond_ascii;
+    unsigned lead_4 = lead_3 == 0 ? 0 : greater_than(block, 0xEF) & beyond_ascii;
     unsigned incomplete = (lead & 0x8000) | (lead_3 & 0xC000) | (lead_4 & 0xE000);
     unsigned length = incomplete == 0 ? (unsigned)BLOCK : (unsigned)__builtin_ctz(incomplete);
     unsigned complete = (1U << length) - 1;
+    unsigned continuation = beyond_ascii & ~lead & complete;
     unsigned expected = (lead & complete) << 1 | (lead_3 & complete) << 2 | (lead_4 & complete) << 3;
-    unsigned wrong = expected ^ (continuation & complete);
-    wrong |= equal_to(block, 0xC0) | equal_to(block, 0xC1);
+    unsigned wrong = (expected ^ continuation) | (lead & ~greater_than(block, 0xC1));
     if (lead_3 != 0) {
         unsigned from_a0 = greater_than(block, 0x9F);
-        wrong |= (equal_to(block, 0xE0) << 1 & ~from_a0 & complete) |
-                 (equal_to(block, 0xED) << 1 & from_a0 & complete);
+        wrong |=
+            complete & ((equal_to(block, 0xE0) << 1 & ~from_a0) | (equal_to(block, 0xED) << 1 & from_a0));
     }
     if (lead_4 != 0) {
         unsigned from_90 = greater_than(block, 0x8F);
-        wrong |= (equal_to(block, 0xF0) << 1 & ~from_90 & complete) |
-                 (equal_to(block, 0xF4) << 1 & from_90 & complete) |
-                 (greater_than(block, 0xF4) & beyond_ascii);
+        wrong |=
+            complete & ((equal_to(block, 0xF0) << 1 & ~from_90) | (equal_to(block, 0xF4) << 1 & from_90));
+        wrong |= lead & greater_than(block, 0xF4);
     }
     return wrong == 0 ? length : 0;
 }
