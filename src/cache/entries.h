@@ -14,9 +14,9 @@
 #define CACHE_ENTRIES_H
 
 #include "base/blob.h"
+#include "base/sieve.h"
 #include "base/table.h"
 #include "cache/metrics.h"
-#include "cache/sieve.h"
 #include "model/document.h"
 
 enum entry_kind {
