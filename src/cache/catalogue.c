@@ -2,7 +2,6 @@
 #include "cache/catalogue.h"
 
 #include "base/log.h"
-#include "redis/reply.h"
 #include "redis/resp.h"
 
 #include <assert.h>
@@ -11,9 +10,9 @@ static enum catalogue_key key_in(const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_INTEGER)
         return reply->integer == 0 ? CATALOGUE_KEY_ABSENT : CATALOGUE_KEY_PRESENT;
-    if (reply_is_error(reply, SPAN("WRONGTYPE ")))
+    if (resp_is_error(reply, SPAN("WRONGTYPE ")))
         return CATALOGUE_KEY_PRESENT;
-    return reply_is_error(reply, SPAN("NOPERM ")) ? CATALOGUE_KEY_FORBIDDEN : CATALOGUE_KEY_UNKNOWN;
+    return resp_is_error(reply, SPAN("NOPERM ")) ? CATALOGUE_KEY_FORBIDDEN : CATALOGUE_KEY_UNKNOWN;
 }
 
 /* Every change of the step passes here. */

@@ -5,7 +5,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "redis/reply.h"
 #include "redis/resp.h"
 
 #include <assert.h>
@@ -519,7 +518,7 @@ static enum page_gap gap_of(const redisReply *reply)
 {
     if (resp_is_oversize(reply))
         return PAGE_GAP_OVERSIZE;
-    bool wrong_type = reply != NULL && reply_is_error(reply, SPAN("WRONGTYPE "));
+    bool wrong_type = reply != NULL && resp_is_error(reply, SPAN("WRONGTYPE "));
     return wrong_type ? PAGE_GAP_WRONG_TYPE : PAGE_GAP_NONE;
 }
 

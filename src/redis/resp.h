@@ -101,6 +101,18 @@ static inline bool resp_is_oversize(const redisReply *reply)
     return reply == &resp_oversize;
 }
 
+/* True for an error reply that begins with `code`, such as "WRONGTYPE ". */
+static inline bool resp_is_error(const redisReply *reply, struct span code)
+{
+    return reply->type == REDIS_REPLY_ERROR && span_starts_with((struct span){reply->str, reply->len}, code);
+}
+
+/* Absent when it is no string. Borrowed, as is the next. */
+struct span resp_text(const redisReply *reply);
+
+/* The text of a member of a map, or of an array of names and values; absent when there is none. */
+struct span resp_member(const redisReply *map, struct span name);
+
 /*
  * Commands: arrays of bulk strings, appended to a buffer. Lack of memory is the buffer's sticky error, and
  * what is in the buffer then must not be sent.

@@ -107,6 +107,54 @@ struct sentinel {
     void *closed_arg;
 };
 
+/* --- the reply to SENTINEL REPLICAS --- */
+
+static bool has_flag(struct span flags, struct span flag)
+{
+    while (flags.len > 0) {
+        struct span one = {flags.data, span_find(flags, ',')};
+        if (span_equal(one, flag))
+            return true;
+        flags = span_skip(flags, one.len < flags.len ? one.len + 1 : one.len);
+    }
+    return false;
+}
+
+static bool is_down(struct span flags)
+{
+    return has_flag(flags, SPAN("s_down")) || has_flag(flags, SPAN("o_down")) ||
+           has_flag(flags, SPAN("disconnected"));
+}
+
+static void add_address(const struct redis_address *address, struct redis_address *list, int *count)
+{
+    if (*count < SENTINEL_REPLICAS_MAX)
+        list[(*count)++] = *address;
+}
+
+static void read_replica(const redisReply *replica, struct sentinel_answer *out)
+{
+    struct redis_address address;
+    struct span flags = resp_member(replica, SPAN("flags"));
+    if (!has_flag(flags, SPAN("slave")) ||
+        !redis_address_parse(&address, resp_member(replica, SPAN("ip")), resp_member(replica, SPAN("port"))))
+        return;
+    if (is_down(flags))
+        add_address(&address, out->down, &out->downs);
+    else if (span_equal(resp_member(replica, SPAN("master-link-status")), SPAN("ok")))
+        add_address(&address, out->replica, &out->replicas);
+}
+
+const char *sentinel_read_replicas(const redisReply *reply, struct sentinel_answer *out)
+{
+    out->replicas = out->downs = 0;
+    if (reply->type != REDIS_REPLY_ARRAY)
+        return "its answer is no list of replicas";
+    for (size_t i = 0; i < reply->elements; i++)
+        read_replica(reply->element[i], out);
+    return NULL;
+}
+
 /* --- the Redis that was found --- */
 
 static bool address_equal(const struct redis_address *a, const struct redis_address *b)
@@ -443,9 +491,9 @@ static void take_reply(struct sentinel *s, const redisReply *reply)
     if (reply->type == REDIS_REPLY_ERROR)
         problem = reply->str;
     else if (s->master_known)
-        problem = reply_read_replicas(reply, &s->answer);
+        problem = sentinel_read_replicas(reply, &s->answer);
     else
-        problem = reply_read_master(reply, &s->answer.master);
+        problem = redis_address_read(reply, &s->answer.master);
     if (problem != NULL) {
         fail(s, problem);
         return;
