@@ -32,7 +32,6 @@
 #include "base/random.h"
 #include "base/wait_group.h"
 #include "redis/pending.h"
-#include "redis/resolve.h"
 #include "redis/resp.h"
 #include "redis/sentinel.h"
 #include "redis/server.h"

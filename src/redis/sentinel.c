@@ -16,7 +16,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "redis/resolve.h"
 #include "redis/socket.h"
 
 #include <assert.h>
