@@ -4,7 +4,6 @@
 #include "redis/resp.h"
 #include "redis/sentinel.h"
 #include "redis/server.h"
-#include "redis/tls.h"
 
 #include <assert.h>
 #include <errno.h>

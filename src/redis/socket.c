@@ -2,7 +2,6 @@
 #include "redis/socket.h"
 
 #include "base/clock.h"
-#include "redis/tls.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
