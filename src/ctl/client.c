@@ -4,7 +4,6 @@
 #include "base/parse.h"
 #include "ctl/terminal.h"
 #include "model/channel.h"
-#include "redis/endpoint.h"
 
 #include <assert.h>
 #include <errno.h>

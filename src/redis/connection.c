@@ -103,7 +103,7 @@ struct redis_connection {
     void *closed_arg;
 };
 
-static void enter(struct redis_connection *c, enum connection_state next);
+static void set_state(struct redis_connection *c, enum connection_state next);
 
 static void log_connection(const struct redis_connection *c, enum log_level level, const char *message,
                            const char *why)
@@ -212,11 +212,12 @@ static void report(struct redis_connection *c, enum sentinel_report what)
         sentinel_report(c->sentinel, what);
 }
 
-/* Ends the connection or attempt, reports that to the owner and to pending commands, and enters `next`. */
-static void leave(struct redis_connection *c, enum connection_state next)
+/* Ends the connection or attempt, reports that to the owner and to pending commands, and changes to `next`.
+ */
+static void disconnect(struct redis_connection *c, enum connection_state next)
 {
     bool was_ready = c->state == READY;
-    enter(c, FAILED);
+    set_state(c, FAILED);
     if (was_ready) {
         uncount_ready(c);
         report(c, SENTINEL_REPORT_LOST);
@@ -224,7 +225,7 @@ static void leave(struct redis_connection *c, enum connection_state next)
     }
     drop_socket(c);
     if (c->state == FAILED) /* and was not closed by a callback */
-        enter(c, next);
+        set_state(c, next);
 }
 
 void redis_connection_fail(struct redis_connection *c, const char *why)
@@ -239,7 +240,7 @@ void redis_connection_fail(struct redis_connection *c, const char *why)
                    was_ready ? "redis connection lost" : "redis connection failed", why);
     if (!was_ready && c->state != DISCOVERING && !more_addresses)
         report(c, SENTINEL_REPORT_FAILED);
-    leave(c, more_addresses ? CONNECTING : WAITING);
+    disconnect(c, more_addresses ? CONNECTING : WAITING);
 }
 
 /*
@@ -468,7 +469,7 @@ static void begin_handshake(struct redis_connection *c)
 
 void redis_connection_accept(struct redis_connection *c)
 {
-    enter(c, READY);
+    set_state(c, READY);
 }
 
 /* --- the heartbeat --- */
@@ -563,7 +564,7 @@ static void heartbeat(struct redis_connection *c)
 
 static void on_connected(void *arg)
 {
-    enter(arg, HANDSHAKE);
+    set_state(arg, HANDSHAKE);
 }
 
 static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
@@ -605,7 +606,7 @@ static void on_found(void *arg, const struct redis_endpoint *endpoint)
 {
     struct redis_connection *c = arg;
     c->endpoint = *endpoint;
-    enter(c, RESOLVING);
+    set_state(c, RESOLVING);
 }
 
 static void on_not_found(void *arg, const char *why)
@@ -613,7 +614,7 @@ static void on_not_found(void *arg, const char *why)
     redis_connection_fail(arg, why);
 }
 
-static void on_moved(void *arg)
+static void on_failover(void *arg)
 {
     struct redis_connection *c = arg;
     metric_add(&c->options.metrics->redis_failovers_total, 1);
@@ -621,14 +622,14 @@ static void on_moved(void *arg)
                    "Sentinel names another server");
     c->failures = 0;
     resolver_cancel(&c->resolver);
-    leave(c, DISCOVERING);
+    disconnect(c, DISCOVERING);
 }
 
 static void discover(struct redis_connection *c)
 {
     c->endpoint = *c->options.endpoint;
     if (c->sentinel == NULL)
-        enter(c, RESOLVING);
+        set_state(c, RESOLVING);
     else
         sentinel_discover(c->sentinel);
 }
@@ -641,7 +642,7 @@ static void on_resolved(void *arg, const char *error)
     if (error != NULL)
         redis_connection_fail(c, error);
     else
-        enter(c, CONNECTING);
+        set_state(c, CONNECTING);
 }
 
 static void resolve(struct redis_connection *c)
@@ -649,7 +650,7 @@ static void resolve(struct redis_connection *c)
     c->next_address = 0;
     if (c->endpoint.transport == REDIS_TRANSPORT_UNIX ||
         resolver_take_numeric(&c->resolver, c->endpoint.host)) {
-        enter(c, CONNECTING);
+        set_state(c, CONNECTING);
         return;
     }
     if (resolver_busy(&c->resolver)) { /* the look-up of an earlier attempt is still running */
@@ -665,8 +666,14 @@ static void connect_next(struct redis_connection *c)
 {
     bool named = c->endpoint.transport != REDIS_TRANSPORT_UNIX;
     const char *address = named ? c->resolver.address[c->next_address++] : NULL;
-    const struct redis_socket_events events = {on_connected, on_reply, on_push, on_failed, c};
-    int err = redis_socket_open(c->loop, &c->endpoint, c->options.tls, address, &events, &c->socket);
+    const struct redis_socket_options options = {
+        .on_connected = on_connected,
+        .on_reply = on_reply,
+        .on_push = on_push,
+        .on_failed = on_failed,
+        .arg = c,
+    };
+    int err = redis_socket_open(c->loop, &c->endpoint, c->options.tls, address, &options, &c->socket);
     if (err != 0)
         redis_connection_fail(c, strerror(-err));
 }
@@ -690,7 +697,7 @@ static void on_timer(uv_timer_t *timer)
     struct redis_connection *c = timer->data;
     switch (c->state) {
     case WAITING:
-        enter(c, DISCOVERING);
+        set_state(c, DISCOVERING);
         break;
     case RESOLVING:
         redis_connection_fail(c, NOT_RESOLVED);
@@ -710,7 +717,7 @@ static void on_timer(uv_timer_t *timer)
 }
 
 /* Every change of state passes here. */
-static void enter(struct redis_connection *c, enum connection_state next)
+static void set_state(struct redis_connection *c, enum connection_state next)
 {
     assert((NEXT[c->state] & 1U << next) != 0);
     c->state = next;
@@ -736,7 +743,7 @@ static void enter(struct redis_connection *c, enum connection_state next)
     case READY:
         become_ready(c);
         break;
-    case FAILED: /* see leave() */
+    case FAILED: /* see disconnect() */
         break;
     case CLOSED:
         resolver_cancel(&c->resolver);
@@ -758,7 +765,7 @@ static int follow_sentinels(struct redis_connection *c)
                                              .seed = (unsigned)rand_r(&c->seed),
                                              .on_found = on_found,
                                              .on_not_found = on_not_found,
-                                             .on_moved = on_moved,
+                                             .on_failover = on_failover,
                                              .arg = c};
     return sentinel_new(c->loop, &options, &c->sentinel);
 }
@@ -781,7 +788,7 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
     (void)uv_prepare_init(loop, &c->flusher);
     c->timer.data = c->flusher.data = c;
     wait_group_add(&c->open_parts, c->sentinel != NULL ? 3 : 2);
-    enter(c, DISCOVERING);
+    set_state(c, DISCOVERING);
     *out = c;
     return 0;
 }
@@ -814,7 +821,7 @@ void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg
         uncount_ready(c);
     c->closed = closed;
     c->closed_arg = arg;
-    enter(c, CLOSED);
+    set_state(c, CLOSED);
     if (c->sentinel != NULL)
         sentinel_close(c->sentinel, on_part_closed, c);
     uv_close((uv_handle_t *)&c->timer, on_handle_closed);

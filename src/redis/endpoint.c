@@ -601,18 +601,14 @@ bool redis_address_set(struct redis_address *out, struct span host, int64_t port
     return true;
 }
 
-bool redis_address_parse(struct redis_address *out, struct span host, struct span port)
-{
-    int64_t number = 0;
-    return parse_int64(port, &number) == 0 && redis_address_set(out, host, number);
-}
-
 const char *redis_address_read(const redisReply *reply, struct redis_address *out)
 {
     if (reply->type == REDIS_REPLY_NIL)
         return "it knows no master of that name";
+    int64_t port = 0;
     bool pair = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
-    if (pair && redis_address_parse(out, resp_text(reply->element[0]), resp_text(reply->element[1])))
+    if (pair && parse_int64(resp_text(reply->element[1]), &port) == 0 &&
+        redis_address_set(out, resp_text(reply->element[0]), port))
         return NULL;
     return "its answer is no address";
 }

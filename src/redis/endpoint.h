@@ -191,9 +191,6 @@ struct redis_address {
 /* False, with *out untouched, when it is not an address that can be connected to. */
 bool redis_address_set(struct redis_address *out, struct span host, int64_t port);
 
-/* The same with a port in decimal digits. */
-bool redis_address_parse(struct redis_address *out, struct span host, struct span port);
-
 /* The reply to SENTINEL GET-MASTER-ADDR-BY-NAME. Returns NULL, or why there is no address. */
 const char *redis_address_read(const redisReply *reply, struct redis_address *out);
 

@@ -446,12 +446,6 @@ void resp_fini(struct resp_parser *p)
 
 /* --- the content of a reply --- */
 
-struct span resp_text(const redisReply *reply)
-{
-    bool is_text = reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS;
-    return is_text ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
-}
-
 struct span resp_member(const redisReply *map, struct span name)
 {
     if (map->type != REDIS_REPLY_ARRAY && map->type != REDIS_REPLY_MAP)

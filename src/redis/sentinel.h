@@ -5,9 +5,9 @@
  * published messages can be lost. After an error, a timeout or a reply without a master the next Sentinel is
  * tried; the one that answered last is tried first.
  *
- * When Sentinel names another master than the one in use, on_moved is called at once: an old master that was
- * stalled would serve old data when it continues. For a replica, its ROLE names the master that it follows: a
- * replica of the old master is left too (sentinel_check_replica).
+ * When Sentinel names another master than the one in use, on_failover is called at once: an old master that
+ * was stalled would serve old data when it continues. For a replica, its ROLE names the master that it
+ * follows: a replica of the old master is left too (sentinel_check_replica).
  *
  * Everything happens on the loop's thread.
  */
@@ -44,7 +44,7 @@ struct sentinel_options {
     /* No Sentinel has given an address; `why` is borrowed until the function returns. */
     void (*on_not_found)(void *arg, const char *why);
     /* Sentinel names another Redis than the one that was found: call sentinel_discover again. */
-    void (*on_moved)(void *arg);
+    void (*on_failover)(void *arg);
     void *arg;
 };
 

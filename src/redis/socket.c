@@ -191,7 +191,7 @@ struct redis_socket {
     uv_poll_t poll;
     redisContext *context;
     struct resp_parser parser;
-    struct redis_socket_events events;
+    struct redis_socket_options options;
     struct ssl_ctx_st *tls; /* borrowed, as is the host that it is for; NULL without TLS */
     const char *host;
     struct buf queued; /* commands that hiredis has not been given */
@@ -208,7 +208,7 @@ struct redis_socket {
 static void fail(struct redis_socket *s, const char *why)
 {
     if (!s->closing)
-        s->events.on_failed(s->events.arg, why);
+        s->options.on_failed(s->options.arg, why);
 }
 
 /* The connection has failed where it was read or written. */
@@ -253,7 +253,7 @@ static bool finish_connecting(struct redis_socket *s)
     }
     poll_for(s, false);
     if (!s->closing)
-        s->events.on_connected(s->events.arg);
+        s->options.on_connected(s->options.arg);
     return !s->closing;
 }
 
@@ -271,10 +271,10 @@ static bool deliver(struct redis_socket *s, struct span input)
                 s->progress_ns = s->read_ns;
             return true;
         case RESP_REPLY:
-            s->events.on_reply(s->events.arg, reply, s->read_ns);
+            s->options.on_reply(s->options.arg, reply, s->read_ns);
             break;
         case RESP_PUSH_ELEMENT:
-            s->events.on_push(s->events.arg, resp_push_kind(&s->parser), reply);
+            s->options.on_push(s->options.arg, resp_push_kind(&s->parser), reply);
             break;
         case RESP_ERROR:
             fail(s, s->parser.error);
@@ -418,13 +418,13 @@ static int open_context(const struct redis_endpoint *endpoint, const char *addre
 }
 
 int redis_socket_open(uv_loop_t *loop, const struct redis_endpoint *endpoint, struct ssl_ctx_st *tls,
-                      const char *address, const struct redis_socket_events *events,
+                      const char *address, const struct redis_socket_options *options,
                       struct redis_socket **out)
 {
     struct redis_socket *s = calloc(1, sizeof *s);
     if (s == NULL)
         return -ENOMEM;
-    s->events = *events;
+    s->options = *options;
     s->tls = tls;
     s->host = endpoint->host;
     int err = open_context(endpoint, address, &s->context);
@@ -439,6 +439,10 @@ int redis_socket_open(uv_loop_t *loop, const struct redis_endpoint *endpoint, st
         return err;
     }
     resp_init(&s->parser);
+    if (options->bytes_max != 0)
+        s->parser.bytes_max = options->bytes_max;
+    if (options->elements_max != 0)
+        s->parser.elements_max = options->elements_max;
     s->poll.data = s;
     s->polling_writable = true;
     err = uv_poll_start(&s->poll, UV_READABLE | UV_WRITABLE, on_poll);
@@ -448,12 +452,6 @@ int redis_socket_open(uv_loop_t *loop, const struct redis_endpoint *endpoint, st
     }
     *out = s;
     return 0;
-}
-
-void redis_socket_limit(struct redis_socket *s, size_t bytes_max, uint64_t elements_max)
-{
-    s->parser.bytes_max = bytes_max;
-    s->parser.elements_max = elements_max;
 }
 
 /* The context goes with the handle: an event that is being delivered may still be looking at it. */

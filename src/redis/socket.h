@@ -61,7 +61,7 @@ void resolver_cancel(struct resolver *r);
 
 /* --- a connection --- */
 
-struct redis_socket_events {
+struct redis_socket_options {
     void (*on_connected)(void *arg);
     /*
      * Replies and the elements of pushes, in stream order, all borrowed; see resp.h. `read_ns` is when the
@@ -71,6 +71,9 @@ struct redis_socket_events {
     void (*on_push)(void *arg, struct span kind, const redisReply *element);
     void (*on_failed)(void *arg, const char *why); /* once; `why` is borrowed until the function returns */
     void *arg;
+    /* Stricter limits than those of every reply (resp.h); 0: those. */
+    size_t bytes_max;
+    uint64_t elements_max;
 };
 
 /*
@@ -79,11 +82,8 @@ struct redis_socket_events {
  * system refused at once.
  */
 int redis_socket_open(uv_loop_t *loop, const struct redis_endpoint *endpoint, struct ssl_ctx_st *tls,
-                      const char *address, const struct redis_socket_events *events,
+                      const char *address, const struct redis_socket_options *options,
                       struct redis_socket **out) __attribute__((warn_unused_result));
-
-/* Stricter limits than those of every reply (resp.h), for a server that replies with a few lines only. */
-void redis_socket_limit(struct redis_socket *s, size_t bytes_max, uint64_t elements_max);
 
 /* Closes and frees; no event comes after this, and it may be called from within one. */
 void redis_socket_close(struct redis_socket *s);
