@@ -2,7 +2,7 @@
 #include "cache/audit.h"
 
 #include "base/log.h"
-#include "cache/page.h"
+#include "cache/body.h"
 
 #include <assert.h>
 
@@ -59,12 +59,12 @@ static bool channel_differs(const struct entry *e, const redisReply *reply, stru
 {
     enum channel_shape shape = e->kind == ENTRY_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY;
     struct channel_row row;
-    enum value_state state = values_parse_row(reply, shape, &row);
+    enum value_state state = body_parse_row(reply, shape, &row);
     if (state == VALUE_INVALID)
         return false;
     if (state == VALUE_ABSENT || e->negative)
         return (state == VALUE_ABSENT) != e->negative;
-    (void)values_write(text, &row, shape);
+    (void)body_write(text, &row, shape);
     return buf_error(text) == 0 && !body_is(e, text);
 }
 
@@ -73,7 +73,7 @@ static bool link_differs(const struct entry *e, const redisReply *reply)
 {
     int64_t id = 0;
     bool malformed = false;
-    enum value_state state = values_parse_link(reply, &id, &malformed);
+    enum value_state state = body_parse_link(reply, &id, &malformed);
     if (state == VALUE_INVALID)
         return false;
     return (state == VALUE_ABSENT) != e->negative || (state == VALUE_PRESENT && id != e->value);

@@ -12,11 +12,11 @@
 #include "base/wait_group.h"
 #include "cache/api_keys.h"
 #include "cache/audit.h"
+#include "cache/body.h"
 #include "cache/catalogue.h"
 #include "cache/entries.h"
 #include "cache/fetch.h"
 #include "cache/invalidation.h"
-#include "cache/page.h"
 #include "redis/connection.h"
 
 #include <assert.h>

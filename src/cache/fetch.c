@@ -125,7 +125,7 @@ static void report_oversize(struct fetch *f)
     struct fetches *fs = f->fetches;
     buf_clear(&fs->key);
     append_key(f, &fs->key);
-    values_report_oversize(&fs->reports, buf_span(&fs->key));
+    value_reports_oversize(&fs->reports, buf_span(&fs->key));
 }
 
 /* --- commands --- */
@@ -400,11 +400,11 @@ static void on_auth(void *arg, const redisReply *reply)
 static bool read_row(struct fetch *f, const redisReply *reply, enum channel_shape shape,
                      struct channel_row *row)
 {
-    enum value_state state = values_parse_row(reply, shape, row);
+    enum value_state state = body_parse_row(reply, shape, row);
     f->failed = f->failed || state == VALUE_INVALID;
     if (f->failed || state != VALUE_PRESENT)
         return false;
-    values_note_update(&f->fetches->reports, row);
+    value_reports_note_update(&f->fetches->reports, row);
     return true;
 }
 
@@ -417,7 +417,7 @@ static int64_t next_check(const struct fetches *fs)
 static struct blob *write_card(struct fetch *f, const struct channel_row *row, size_t headroom)
 {
     struct buf *text = f->fetches->options.text;
-    values_report_invalid(&f->fetches->reports, f->id, values_write(text, row, CHANNEL_CARD));
+    value_reports_invalid(&f->fetches->reports, f->id, body_write(text, row, CHANNEL_CARD));
     return buf_error(text) == 0 ? blob_new_headroom(buf_span(text), headroom) : NULL;
 }
 
@@ -450,7 +450,7 @@ static void read_link(struct fetch *f, const redisReply *reply)
     struct entries *entries = f->fetches->options.entries;
     bool keep = invalidation_may_store(f->fetches->options.invalidation);
     bool malformed = false;
-    enum value_state state = values_parse_link(reply, &f->id, &malformed);
+    enum value_state state = body_parse_link(reply, &f->id, &malformed);
     f->failed = state == VALUE_INVALID;
     f->found = state == VALUE_PRESENT;
     if (malformed)
@@ -502,7 +502,7 @@ static void read_summary(struct fetch *f, int at, const redisReply *reply)
         page_builder_set_gap(f->page, at, PAGE_GAP_ABSENT);
         return;
     }
-    values_report_invalid(&f->fetches->reports, id, values_write(text, &row, CHANNEL_SUMMARY));
+    value_reports_invalid(&f->fetches->reports, id, body_write(text, &row, CHANNEL_SUMMARY));
     struct blob *summary = buf_error(text) == 0 ? blob_new(buf_span(text)) : NULL;
     f->failed = summary == NULL;
     if (f->failed)

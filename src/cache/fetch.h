@@ -19,10 +19,10 @@
 #define CACHE_FETCH_H
 
 #include "cache/audit.h"
+#include "cache/body.h"
 #include "cache/cache.h"
 #include "cache/catalogue.h"
 #include "cache/invalidation.h"
-#include "cache/page.h"
 
 /* As redis_connection_reply_fn: `reply` is NULL when the connection was lost. */
 typedef void (*fetch_reply_fn)(void *arg, const redisReply *reply);

@@ -1,7 +1,7 @@
 /* The audit: what differs, and when a difference is a failure. */
 #include "cache/audit.h"
 
-#include "cache/page.h"
+#include "cache/body.h"
 #include "unit/fake_redis.h"
 
 enum { BUDGET = 1 << 20 };
@@ -42,8 +42,8 @@ static void put_channel(enum entry_kind kind, int64_t id, const char *title)
     enum channel_shape shape = kind == ENTRY_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY;
     (void)snprintf(number, sizeof number, "%lld", (long long)id);
     const redisReply *reply = reply_row(shape, number, title, NULL);
-    assert_int_equal(values_parse_row(reply, shape, &row), VALUE_PRESENT);
-    assert_int_equal(values_write(&text, &row, shape), 0);
+    assert_int_equal(body_parse_row(reply, shape, &row), VALUE_PRESENT);
+    assert_int_equal(body_write(&text, &row, shape), 0);
     struct blob *body = blob_new(buf_span(&text));
     entries_put(&entries, kind, entries_key_of(&id), body, 0);
     blob_unref(body);
