@@ -113,11 +113,6 @@ static const char *read_link(const redisReply *reply, int64_t *last_io_s)
 
 /* --- the server of a connection --- */
 
-void redis_server_reset(struct redis_server *s)
-{
-    *s = (struct redis_server){.role = {.kind = REDIS_ROLE_UNKNOWN}, .valid_until_ms = UINT64_MAX};
-}
-
 /* True when the command is not available: an ACL forbids it, or the server lacks it. */
 static bool is_denied(const redisReply *error)
 {

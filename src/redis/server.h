@@ -48,7 +48,10 @@ struct redis_server {
 };
 
 /* A new connection: nothing is known. */
-void redis_server_reset(struct redis_server *s);
+static inline void redis_server_reset(struct redis_server *s)
+{
+    *s = (struct redis_server){.role = {.kind = REDIS_ROLE_UNKNOWN}, .valid_until_ms = UINT64_MAX};
+}
 
 /*
  * The reply to the ROLE that was sent at `sent_ms` by the boot clock. With `wanted`, the server must have
