@@ -1,11 +1,11 @@
 /*
  * Eviction policies, simulated on a cache that counts objects and stores nothing.
  *
- * SIEVE is channeld's own (src/cache/sieve.h), used as src/cache uses it; the others are for comparison.
+ * SIEVE is channeld's own (src/base/sieve.h), used as src/cache uses it; the others are for comparison.
  */
 #pragma once
 
-#include "cache/sieve.h"
+#include "base/sieve.h"
 #include "trace.h"
 
 struct object {

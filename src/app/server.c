@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "http/server.h"
-#include "redis/tls.h"
+#include "redis/endpoint.h"
 #include "version.h"
 
 #include <assert.h>

@@ -16,4 +16,9 @@ static inline uint64_t hash_bytes(struct span bytes, uint64_t seed)
     return XXH3_64bits_withSeed(bytes.data, bytes.len, seed);
 }
 
+static inline uint64_t hash_int64(int64_t number, uint64_t seed)
+{
+    return hash_bytes((struct span){(const char *)&number, sizeof number}, seed);
+}
+
 #endif

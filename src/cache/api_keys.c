@@ -167,7 +167,7 @@ static bool is_permitted(enum api_keys_step from, enum api_keys_step to)
     return false;
 }
 
-static void enter(struct api_keys *k, enum api_keys_step next)
+static void set_step(struct api_keys *k, enum api_keys_step next)
 {
     assert(is_permitted(k->step, next));
     k->step = next;
@@ -195,7 +195,7 @@ static void compose(struct api_keys *k, enum api_keys_step step, const char *nam
         command_add(command, span_of(PORTION));
     }
     buf_fini(&key);
-    enter(k, step);
+    set_step(k, step);
 }
 
 void api_keys_invalidate(struct api_keys *k)
@@ -204,7 +204,7 @@ void api_keys_invalidate(struct api_keys *k)
     k->epoch++;
     k->changed = true;
     if (k->step == API_KEYS_UNCOMMITTED)
-        enter(k, API_KEYS_IDLE);
+        set_step(k, API_KEYS_IDLE);
 }
 
 bool api_keys_read(struct api_keys *k, uint64_t now_ms, struct buf *command)
@@ -212,7 +212,7 @@ bool api_keys_read(struct api_keys *k, uint64_t now_ms, struct buf *command)
     if (is_under_way(k))
         return false;
     k->started_ms = now_ms;
-    enter(k, API_KEYS_IDLE);
+    set_step(k, API_KEYS_IDLE);
     compose(k, API_KEYS_READ_SIZE, "SCARD", NULL, command);
     return true;
 }
@@ -221,7 +221,7 @@ void api_keys_commit(struct api_keys *k)
 {
     if (k->step != API_KEYS_UNCOMMITTED)
         return;
-    enter(k, API_KEYS_IDLE);
+    set_step(k, API_KEYS_IDLE);
     k->committed = true;
 }
 
@@ -231,7 +231,7 @@ void api_keys_commit(struct api_keys *k)
 static void give_up(struct api_keys *k, int err)
 {
     clear(k);
-    enter(k, API_KEYS_IDLE);
+    set_step(k, API_KEYS_IDLE);
     k->large = err != -ENOMEM;
     if (err != -E2BIG)
         log_text(LOG_WARN, "the API key set cannot be read: each key is checked in Redis", NULL, NULL);
@@ -241,12 +241,12 @@ static enum api_keys_progress take_size(struct api_keys *k, const redisReply *re
 {
     int err = 0;
     if (reply->type != REDIS_REPLY_INTEGER) {
-        enter(k, API_KEYS_IDLE);
+        set_step(k, API_KEYS_IDLE);
         return API_KEYS_STOPPED;
     }
     k->large = reply->integer > API_KEYS_MAX;
     if (k->large) {
-        enter(k, API_KEYS_IDLE);
+        set_step(k, API_KEYS_IDLE);
         return API_KEYS_STOPPED;
     }
     k->set_size = reply->integer;
@@ -273,7 +273,7 @@ static enum api_keys_progress take_members(struct api_keys *k, const redisReply 
         err = add_all(k, members);
     if (err == 0) {
         k->set_size = (int64_t)members->elements;
-        enter(k, API_KEYS_UNCOMMITTED);
+        set_step(k, API_KEYS_UNCOMMITTED);
         return API_KEYS_COMPLETE;
     }
     /* What cannot be read at once is tried again later, unless it has grown since its size was read. */
@@ -302,7 +302,7 @@ static enum api_keys_progress take_portion(struct api_keys *k, const redisReply 
 {
     if (k->changed) { /* read again after a pause, so that frequent changes do not cause constant reads */
         k->started_ms = now_ms;
-        enter(k, API_KEYS_IDLE);
+        set_step(k, API_KEYS_IDLE);
         return API_KEYS_STOPPED;
     }
     int err = add_portion(k, reply);
@@ -311,7 +311,7 @@ static enum api_keys_progress take_portion(struct api_keys *k, const redisReply 
         return API_KEYS_STOPPED;
     }
     if (strcmp(k->cursor, "0") == 0) {
-        enter(k, API_KEYS_UNCOMMITTED);
+        set_step(k, API_KEYS_UNCOMMITTED);
         return API_KEYS_COMPLETE;
     }
     compose(k, API_KEYS_READ_PORTION, "SSCAN", k->cursor, command);
@@ -323,7 +323,7 @@ enum api_keys_progress api_keys_reply(struct api_keys *k, const redisReply *repl
 {
     assert(is_under_way(k));
     if (reply == NULL) {
-        enter(k, API_KEYS_IDLE);
+        set_step(k, API_KEYS_IDLE);
         return API_KEYS_STOPPED;
     }
     switch (k->step) {

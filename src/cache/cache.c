@@ -1,7 +1,6 @@
 /*
- * The cache as a whole; see cache.h. Binds the entries, the API key set, the fetches, the invalidations, the
- * check of the catalogue and the audit to one connection to Redis, and holds the requests and their
- * deadlines.
+ * The cache as a whole; see cache.h. Binds the entries, the API key set, the fetches and the invalidations to
+ * one connection to Redis, and holds the requests and their deadlines.
  *
  * Everything that is sent to Redis passes through send_command(), everything that comes from it through the
  * callbacks of the connection below.
@@ -11,12 +10,10 @@
 #include "base/clock.h"
 #include "base/wait_group.h"
 #include "cache/api_keys.h"
-#include "cache/audit.h"
-#include "cache/catalogue.h"
+#include "cache/body.h"
 #include "cache/entries.h"
 #include "cache/fetch.h"
 #include "cache/invalidation.h"
-#include "cache/page.h"
 #include "redis/connection.h"
 
 #include <assert.h>
@@ -33,12 +30,9 @@ struct cache {
     struct redis_connection *connection;
     struct entries entries;
     struct api_keys api_keys;
-    struct catalogue catalogue;
-    bool catalogue_missing; /* the result of the last check; reset by the next connection */
     struct invalidation invalidation;
-    struct audit audit;
     struct fetches fetches;
-    struct buf command; /* scratch for a command */
+    struct buf command; /* scratch for a command that reads the API keys */
     struct buf text;    /* scratch for a body, which is copied when its length is known */
 
     struct list by_deadline; /* requests: one timeout for all, so in order of arrival */
@@ -52,7 +46,6 @@ struct cache {
 };
 
 static void on_deadline(uv_timer_t *timer);
-static void check_catalogue(struct cache *c);
 
 /* --- freeing what was dropped --- */
 
@@ -80,9 +73,9 @@ struct cache_miss {
     struct page_builder *known; /* the page's list of channels, owned; NULL where it is not known */
 };
 
-static bool is_deferred(const struct cache *c, unsigned what)
+static bool is_pending(const struct cache *c, unsigned what)
 {
-    return (invalidation_deferred(&c->invalidation) & what) != 0;
+    return (invalidation_pending(&c->invalidation) & what) != 0;
 }
 
 static enum auth_result check_key(const struct cache *c, const struct digest *key, enum freshness freshness,
@@ -91,14 +84,14 @@ static enum auth_result check_key(const struct cache *c, const struct digest *ke
     uint64_t stale_until = invalidation_lost_ms(&c->invalidation) + c->options.stale_keys_limit_ms;
     if (freshness == FRESHNESS_NONE || (freshness == FRESHNESS_STALE && now >= stale_until))
         return AUTH_RESULT_UNKNOWN;
-    if (is_deferred(c, INVALIDATED_KEYS))
+    if (is_pending(c, INVALIDATED_KEYS))
         return AUTH_RESULT_UNKNOWN;
-    return api_keys_check(&c->api_keys, key, catalogue_confirmed(&c->catalogue));
+    return api_keys_check(&c->api_keys, key, invalidation_confirmed(&c->invalidation));
 }
 
 static bool is_confirmed(const struct cache *c, const struct entry *e)
 {
-    return entry_is_confirmed(e, catalogue_confirmed(&c->catalogue));
+    return entry_is_confirmed(e, invalidation_confirmed(&c->invalidation));
 }
 
 /* `e` may be NULL: the card is not cached. */
@@ -164,7 +157,7 @@ static void compose_known(struct cache *c, const struct page_builder *p, struct 
 static bool hit_page(struct cache *c, int64_t number, struct cache_result *result,
                      struct page_builder **known)
 {
-    if (is_deferred(c, INVALIDATED_INDEX))
+    if (is_pending(c, INVALIDATED_INDEX))
         return false;
     const struct entry *e = entries_find(&c->entries, ENTRY_PAGE, entries_key_of(&number));
     if (e == NULL)
@@ -425,24 +418,24 @@ static void on_fetch_ended(void *arg, struct list *requests, const struct cache_
     }
 }
 
-/* --- what the fetches ask for --- */
+/* --- what the fetches and the invalidations ask for --- */
 
-static int send_command(void *arg, struct span command, fetch_reply_fn fn, void *fn_arg)
+static int send_command(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
 {
     struct cache *c = arg;
     return redis_connection_send_command(c->connection, command, fn, fn_arg);
 }
 
-/* The same for the command in c->command. */
-static int send_composed(struct cache *c, redis_connection_reply_fn fn)
+static int read_entry(void *arg, const struct entry_source *source, cache_reply_fn fn, void *fn_arg)
 {
-    int err = buf_error(&c->command);
-    return err != 0 ? err : redis_connection_send_command(c->connection, buf_span(&c->command), fn, c);
+    struct cache *c = arg;
+    return fetches_read_entry(&c->fetches, source, fn, fn_arg);
 }
 
 static void on_check_wanted(void *arg)
 {
-    check_catalogue(arg);
+    struct cache *c = arg;
+    invalidation_check(&c->invalidation);
 }
 
 /* --- the API key set --- */
@@ -451,7 +444,10 @@ static void on_api_keys_reply(void *arg, const redisReply *reply);
 
 static void send_api_keys_command(struct cache *c)
 {
-    if (send_composed(c, on_api_keys_reply) != 0)
+    int err = buf_error(&c->command);
+    if (err == 0)
+        err = redis_connection_send_command(c->connection, buf_span(&c->command), on_api_keys_reply, c);
+    if (err != 0)
         (void)api_keys_reply(&c->api_keys, NULL, clock_now_ms(), &c->command);
 }
 
@@ -469,7 +465,7 @@ static void on_api_keys_reply(void *arg, const redisReply *reply)
     if (progress == API_KEYS_SEND)
         send_api_keys_command(c);
     else if (progress == API_KEYS_COMPLETE)
-        check_catalogue(c);
+        invalidation_check(&c->invalidation);
 }
 
 /* Caches the result of a key check, and retries to read the set if that failed before. */
@@ -478,89 +474,27 @@ static void on_auth_known(void *arg, const struct digest *key, bool valid)
     struct cache *c = arg;
     if (!invalidation_may_store(&c->invalidation))
         return;
-    api_keys_put_result(&c->api_keys, key, valid, catalogue_next_check(&c->catalogue));
+    api_keys_put_result(&c->api_keys, key, valid, invalidation_next_check(&c->invalidation));
     if (api_keys_wants_reading(&c->api_keys, clock_now_ms()))
         read_api_keys(c);
 }
 
 /* --- the check of the catalogue --- */
 
-static void on_check_reply(void *arg, const redisReply *reply);
-
-/* Deferred invalidations are applied before any request is answered: the answer may start the next request.
- */
-static void on_catalogue_present(struct cache *c)
-{
-    if (!redis_connection_is_ready(c->connection)) {
-        redis_connection_accept(c->connection);
-        return;
-    }
-    invalidation_apply(&c->invalidation);
-    api_keys_commit(&c->api_keys);
-    fetches_confirm(&c->fetches, CATALOGUE_PRESENT);
-}
-
-/* Waiting requests are treated as if the connection were lost, so they may be served from the cache. */
-static void on_catalogue_missing(struct cache *c)
-{
-    c->catalogue_missing = true;
-    metric_set(&c->options.metrics->catalogue_missing, 1);
-    redis_connection_fail(c->connection, NO_CATALOGUE);
-    fetches_confirm(&c->fetches, CATALOGUE_MISSING);
-}
-
-/* A new connection is accepted all the same. */
-static void on_catalogue_unknown(struct cache *c)
-{
-    if (!redis_connection_is_ready(c->connection))
-        redis_connection_accept(c->connection);
-    else
-        fetches_confirm(&c->fetches, CATALOGUE_UNKNOWN);
-}
-
-static void on_check_progress(struct cache *c, enum catalogue_state state)
-{
-    if (state == CATALOGUE_CHECKING)
-        state = send_composed(c, on_check_reply) == 0 ? state : catalogue_send_failed(&c->catalogue);
-    switch (state) {
-    case CATALOGUE_CHECKING:
-        break;
-    case CATALOGUE_PRESENT:
-        on_catalogue_present(c);
-        break;
-    case CATALOGUE_MISSING:
-        on_catalogue_missing(c);
-        break;
-    case CATALOGUE_UNKNOWN:
-        on_catalogue_unknown(c);
-        break;
-    case CATALOGUE_LOST:
-        fetches_confirm(&c->fetches, CATALOGUE_LOST);
-        break;
-    }
-}
-
-/* True when replies can be compared with what is cached. */
-static bool is_reliable(const struct cache *c)
-{
-    return invalidation_may_store(&c->invalidation) && invalidation_deferred(&c->invalidation) == 0;
-}
-
-static void on_check_reply(void *arg, const redisReply *reply)
+/* Pending invalidations are applied before any request is answered: the answer may start the next request. */
+static void on_checked(void *arg, enum catalogue_state state)
 {
     struct cache *c = arg;
-    enum catalogue_state state = catalogue_reply(&c->catalogue, reply, &c->command);
-    int64_t keys = catalogue_key_count(&c->catalogue);
-    if (keys >= 0 && is_reliable(c))
-        audit_key_count(&c->audit, keys, api_keys_size(&c->api_keys));
-    on_check_progress(c, state);
-}
-
-/* Checks, unless a check is under way. */
-static void check_catalogue(struct cache *c)
-{
-    if (catalogue_check(&c->catalogue, &c->command))
-        on_check_progress(c, CATALOGUE_CHECKING);
+    bool ready = redis_connection_is_ready(c->connection);
+    if (state == CATALOGUE_MISSING) { /* requests may be served from the cache, as after a lost connection */
+        redis_connection_fail(c->connection, NO_CATALOGUE);
+    } else if (!ready && state != CATALOGUE_LOST) { /* also when it is unknown */
+        redis_connection_accept(c->connection);
+        return;
+    } else if (state == CATALOGUE_PRESENT) {
+        api_keys_commit(&c->api_keys);
+    }
+    fetches_confirm(&c->fetches, state);
 }
 
 /* --- invalidations --- */
@@ -568,7 +502,6 @@ static void check_catalogue(struct cache *c)
 static void on_card_invalidated(void *arg, int64_t id)
 {
     struct cache *c = arg;
-    audit_invalidated(&c->audit, ENTRY_CARD, id, SPAN_ABSENT);
     entries_drop(&c->entries, ENTRY_CARD, entries_key_of(&id));
     entries_drop(&c->entries, ENTRY_SUMMARY, entries_key_of(&id));
     entries_invalidate_page_of(&c->entries, id);
@@ -578,7 +511,6 @@ static void on_card_invalidated(void *arg, int64_t id)
 static void on_link_invalidated(void *arg, struct span link)
 {
     struct cache *c = arg;
-    audit_invalidated(&c->audit, ENTRY_LINK, 0, link);
     entries_drop(&c->entries, ENTRY_LINK, link);
     fetches_invalidate_link(&c->fetches, link);
 }
@@ -586,15 +518,10 @@ static void on_link_invalidated(void *arg, struct span link)
 static void on_received(void *arg, unsigned what)
 {
     struct cache *c = arg;
-    if (what == INVALIDATED_ALL) {
+    if (what == INVALIDATED_ALL)
         fetches_invalidate_all(&c->fetches);
-        audit_reset(&c->audit);
-    } else if (what == INVALIDATED_INDEX) {
+    else if (what == INVALIDATED_INDEX)
         fetches_invalidate_pages(&c->fetches);
-        audit_invalidated(&c->audit, ENTRY_PAGE, 0, SPAN_ABSENT);
-    } else {
-        audit_invalidated(&c->audit, ENTRY_AUTH, 0, SPAN_ABSENT);
-    }
 }
 
 static void on_drop(void *arg, unsigned what)
@@ -617,45 +544,18 @@ static void on_drop(void *arg, unsigned what)
     schedule_reclaim(c);
 }
 
-/* --- the audit --- */
-
-static void on_audit_reply(void *arg, const redisReply *reply)
-{
-    struct cache *c = arg;
-    audit_reply(&c->audit, reply, is_reliable(c), &c->text);
-}
-
-static void audit(struct cache *c)
-{
-    struct audit_subject subject;
-    switch (audit_heartbeat(&c->audit)) {
-    case AUDIT_IDLE:
-        break;
-    case AUDIT_FAILED:
-        invalidation_suspend(&c->invalidation);
-        break;
-    case AUDIT_READ:
-        subject = audit_subject(&c->audit);
-        if (fetches_send_audit(&c->fetches, &subject, on_audit_reply, c) != 0)
-            audit_reply(&c->audit, NULL, false, &c->text); /* with the next heartbeat */
-        break;
-    }
-}
-
 /* --- the connection --- */
 
 /* The connection is accepted only if Redis holds a catalogue. */
 static void on_handshake_done(void *arg)
 {
-    check_catalogue(arg);
+    struct cache *c = arg;
+    invalidation_check(&c->invalidation);
 }
 
 static void on_ready(void *arg)
 {
     struct cache *c = arg;
-    c->catalogue_missing = false;
-    metric_set(&c->options.metrics->catalogue_missing, 0);
-    audit_reset(&c->audit);
     invalidation_connected(&c->invalidation, redis_connection_is_tracking(c->connection));
     fetches_start_waiting(&c->fetches);
     c->options.on_connection(c->options.arg, true);
@@ -664,23 +564,21 @@ static void on_ready(void *arg)
 static void on_heartbeat(void *arg)
 {
     struct cache *c = arg;
-    if (invalidation_may_store(&c->invalidation))
-        audit(c);
-    check_catalogue(c);
+    invalidation_heartbeat(&c->invalidation);
 }
 
 static void on_lost(void *arg)
 {
     struct cache *c = arg;
     invalidation_lost(&c->invalidation, redis_connection_last_pong_ms(c->connection),
-                      redis_connection_valid_until_ms(c->connection), c->catalogue_missing);
+                      redis_connection_valid_until_ms(c->connection));
     c->options.on_connection(c->options.arg, false);
 }
 
 static void on_push(void *arg, struct span kind, const redisReply *element)
 {
     struct cache *c = arg;
-    invalidation_push(&c->invalidation, kind, element, catalogue_is_checking(&c->catalogue));
+    invalidation_push(&c->invalidation, kind, element);
     schedule_reclaim(c);
 }
 
@@ -711,19 +609,27 @@ static int open_connection(struct cache *c, uv_loop_t *loop)
 static int init_parts(struct cache *c)
 {
     const struct cache_options *o = &c->options;
-    const struct invalidation_subscriber subscriber = {
+    const struct invalidation_options invalidation_options = {
+        .enabled = o->cache_size > 0,
+        .keyspace = o->keyspace,
+        .metrics = o->metrics,
+        .loop_lag = o->loop_lag,
+        .entries = &c->entries,
+        .api_keys = &c->api_keys,
+        .text = &c->text,
+        .send = send_command,
+        .read = read_entry,
         .card = on_card_invalidated,
         .link = on_link_invalidated,
         .received = on_received,
         .drop = on_drop,
-        .check = on_check_wanted,
+        .checked = on_checked,
         .arg = c,
     };
     const struct fetch_options fetch_options = {
         .keyspace = o->keyspace,
         .metrics = o->metrics,
         .entries = &c->entries,
-        .catalogue = &c->catalogue,
         .invalidation = &c->invalidation,
         .text = &c->text,
         .send = send_command,
@@ -732,12 +638,9 @@ static int init_parts(struct cache *c)
         .ended = on_fetch_ended,
         .arg = c,
     };
-    catalogue_init(&c->catalogue, o->keyspace);
-    audit_init(&c->audit, o->keyspace, &c->entries, o->metrics);
     int entries = entries_init(&c->entries, o->cache_size, o->metrics);
     int api_keys = api_keys_init(&c->api_keys, o->keyspace, &c->entries, o->metrics);
-    int invalidation = invalidation_init(&c->invalidation, o->keyspace, o->metrics, o->loop_lag,
-                                         o->cache_size > 0, &subscriber);
+    int invalidation = invalidation_init(&c->invalidation, &invalidation_options);
     int fetches = fetches_init(&c->fetches, &fetch_options);
     return entries != 0 || api_keys != 0 || invalidation != 0 || fetches != 0 ? -ENOMEM : 0;
 }
@@ -746,7 +649,6 @@ static void fini_parts(struct cache *c)
 {
     fetches_fini(&c->fetches);
     invalidation_fini(&c->invalidation);
-    audit_fini(&c->audit);
     api_keys_fini(&c->api_keys);
     entries_fini(&c->entries);
     buf_fini(&c->command);

@@ -14,6 +14,16 @@
 #include <malloc.h>
 #include <stdlib.h>
 
+void entry_source_key(const struct entry_source *source, const struct keyspace *keyspace, struct buf *out)
+{
+    if (source->kind == ENTRY_PAGE)
+        keyspace_index(keyspace, out);
+    else if (source->kind == ENTRY_LINK)
+        keyspace_link(keyspace, out, source->link);
+    else
+        keyspace_card(keyspace, out, source->number);
+}
+
 /* The bytes that malloc uses for a block: its usable size and its header. */
 static size_t block_size(void *block)
 {
@@ -62,11 +72,6 @@ static bool keeps_anything(const struct entries *es)
 static inline uint64_t hash_of(const struct entries *es, enum entry_kind kind, struct span key)
 {
     return hash_bytes(key, es->seed + (uint64_t)kind);
-}
-
-static uint64_t hash_of_member(const struct entries *es, int64_t id)
-{
-    return hash_bytes(entries_key_of(&id), es->seed);
 }
 
 /* Loads the cache lines in which a card's entry ends and its body begins at once, not one after the other. */
@@ -144,7 +149,7 @@ static inline bool is_current(const struct entries *es, const struct entry_page 
 static void unlink_members(struct entries *es, const struct entry_page *page, int count)
 {
     for (int i = 0; i < count; i++)
-        table_remove(&es->members, hash_of_member(es, page->member[i]), page->entry);
+        table_remove(&es->members, hash_int64(page->member[i], es->seed), page->entry);
 }
 
 /* Returns 0 or -ENOMEM; then none is linked. */
@@ -154,7 +159,7 @@ static int link_members(struct entries *es, const struct entry_page *page)
     int linked = 0;
     size_t bytes_before = table_bytes(&es->members);
     while (linked < page->member_count && err == 0) {
-        err = table_add(&es->members, hash_of_member(es, page->member[linked]), page->entry);
+        err = table_add(&es->members, hash_int64(page->member[linked], es->seed), page->entry);
         linked += err == 0;
     }
     count_growth(es, &es->members, bytes_before);
@@ -412,7 +417,7 @@ static struct entry *entry_new(const struct insert_params *p)
     return e;
 }
 
-/* A new entry in place of any old one; NULL when nothing can be kept. settle() is due. */
+/* A new entry in place of any old one; NULL when nothing can be kept. charge() is due. */
 static struct entry *insert(struct entries *es, const struct insert_params *p)
 {
     if (!keeps_anything(es))
@@ -440,7 +445,7 @@ static struct entry *insert(struct entries *es, const struct insert_params *p)
  * Counts the bytes of a filled entry and makes room for them; the entry may be gone afterwards. One that is
  * larger than the whole budget would evict everything and then itself.
  */
-static void settle(struct entries *es, struct entry *e)
+static void charge(struct entries *es, struct entry *e)
 {
     enum { EXCESS_PART = 16 };
     struct entry_pool *pool = pool_of(es, e);
@@ -459,7 +464,7 @@ static void put(struct entries *es, const struct insert_params *p, int64_t value
         return;
     }
     e->value = value;
-    settle(es, e);
+    charge(es, e);
 }
 
 void entries_put(struct entries *es, enum entry_kind kind, struct span key, struct blob *body, int64_t value)
@@ -485,7 +490,7 @@ void entries_put_page(struct entries *es, const struct page_info *info, const in
         publish_size(es);
         return;
     }
-    settle(es, e);
+    charge(es, e);
 }
 
 /* --- dropping --- */
@@ -506,7 +511,7 @@ void entries_invalidate_page_of(struct entries *es, int64_t id)
 {
     if (list_empty(&es->pages))
         return;
-    const struct table_slot *slot = table_find(&es->members, hash_of_member(es, id));
+    const struct table_slot *slot = table_find(&es->members, hash_int64(id, es->seed));
     for (; slot != NULL; slot = table_find_next(&es->members, slot)) {
         struct entry *e = slot->entry;
         if (e->body == NULL)

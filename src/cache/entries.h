@@ -14,10 +14,11 @@
 #define CACHE_ENTRIES_H
 
 #include "base/blob.h"
+#include "base/sieve.h"
 #include "base/table.h"
 #include "cache/metrics.h"
-#include "cache/sieve.h"
 #include "model/document.h"
+#include "model/keyspace.h"
 
 enum entry_kind {
     ENTRY_CARD,    /* by id: `body` is the finished card */
@@ -26,6 +27,16 @@ enum entry_kind {
     ENTRY_AUTH,    /* by a key's digest and the epoch of the API key set: the key is valid, or not */
     ENTRY_PAGE     /* by number: `page`, and `body` while all of it is current */
 };
+
+/* What an entry was read from: a card (for its summary, too), a link, or a page of the index. */
+struct entry_source {
+    enum entry_kind kind; /* any but ENTRY_AUTH */
+    int64_t number;       /* of the card or page */
+    struct span link;     /* borrowed */
+};
+
+/* Appends its key in Redis. */
+void entry_source_key(const struct entry_source *source, const struct keyspace *keyspace, struct buf *out);
 
 /* The key of an entry whose key is a number. */
 static inline struct span entries_key_of(const int64_t *number)

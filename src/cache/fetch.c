@@ -5,14 +5,13 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "redis/reply.h"
 #include "redis/resp.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-/* Every change of the state passes through enter(). */
+/* Every change of the state passes through set_state(). */
 enum fetch_state {
     FETCH_NEW,
     FETCH_WAITING,     /* for a connection */
@@ -78,7 +77,7 @@ static bool is_permitted(enum fetch_state from, enum fetch_state to)
     return false;
 }
 
-static void enter(struct fetch *f, enum fetch_state next)
+static void set_state(struct fetch *f, enum fetch_state next)
 {
     assert(is_permitted(f->state, next));
     assert(f->replies_due == 0 || next == FETCH_LINKED_CARD || next == FETCH_SUMMARIES);
@@ -109,24 +108,23 @@ static void report_error(struct fetch *f, const redisReply *reply)
     log_text(LOG_ERROR, "redis answered with an error", "reply", reply->str);
 }
 
-/* Appends the Redis key of the current reply. It is the key of data: an auth reply is never oversize. */
-static void append_key(const struct fetch *f, struct buf *out)
+/* Of the current reply. It is one of data: an auth reply is never oversize. */
+static struct entry_source source_of(const struct fetch *f)
 {
-    const struct keyspace *keyspace = f->fetches->options.keyspace;
     if (f->type == QUERY_PAGE) /* on_summary handles oversize replies itself */
-        keyspace_index(keyspace, out);
-    else if (f->type == QUERY_CARD_BY_LINK && f->state == FETCH_FIRST)
-        keyspace_link(keyspace, out, link_of(f));
-    else
-        keyspace_card(keyspace, out, f->id);
+        return (struct entry_source){.kind = ENTRY_PAGE, .number = f->number};
+    if (f->type == QUERY_CARD_BY_LINK && f->state == FETCH_FIRST)
+        return (struct entry_source){.kind = ENTRY_LINK, .link = link_of(f)};
+    return (struct entry_source){.kind = ENTRY_CARD, .number = f->id};
 }
 
 static void report_oversize(struct fetch *f)
 {
     struct fetches *fs = f->fetches;
+    struct entry_source source = source_of(f);
     buf_clear(&fs->key);
-    append_key(f, &fs->key);
-    values_report_oversize(&fs->reports, buf_span(&fs->key));
+    entry_source_key(&source, fs->options.keyspace, &fs->key);
+    value_reports_oversize(&fs->reports, buf_span(&fs->key));
 }
 
 /* --- commands --- */
@@ -213,7 +211,7 @@ static void compose_zrange(struct fetches *fs, int64_t page)
     command_add_int(&fs->command, rank + PAGE_SIZE);
 }
 
-static int send_composed(struct fetches *fs, fetch_reply_fn fn, void *arg)
+static int send_composed(struct fetches *fs, cache_reply_fn fn, void *arg)
 {
     if (buf_error(&fs->command) != 0)
         return -ENOMEM;
@@ -221,7 +219,7 @@ static int send_composed(struct fetches *fs, fetch_reply_fn fn, void *arg)
 }
 
 /* Sends what is composed and counts its reply. A failure marks the fetch as failed. */
-static void send_command(struct fetch *f, fetch_reply_fn fn)
+static void send_command(struct fetch *f, cache_reply_fn fn)
 {
     if (f->failed)
         return;
@@ -232,20 +230,20 @@ static void send_command(struct fetch *f, fetch_reply_fn fn)
     metric_add(&metrics_of(f)->redis_commands_total, 1);
 }
 
-int fetches_send_audit(struct fetches *fs, const struct audit_subject *subject, fetch_reply_fn fn, void *arg)
+int fetches_read_entry(struct fetches *fs, const struct entry_source *source, cache_reply_fn fn, void *arg)
 {
-    switch (subject->kind) {
+    switch (source->kind) {
     case ENTRY_CARD:
-        compose_hmget(fs, subject->number, CHANNEL_CARD);
+        compose_hmget(fs, source->number, CHANNEL_CARD);
         break;
     case ENTRY_SUMMARY:
-        compose_hmget(fs, subject->number, CHANNEL_SUMMARY);
+        compose_hmget(fs, source->number, CHANNEL_SUMMARY);
         break;
     case ENTRY_LINK:
-        compose_get(fs, subject->link);
+        compose_get(fs, source->link);
         break;
     case ENTRY_PAGE:
-        compose_zrange(fs, subject->number);
+        compose_zrange(fs, source->number);
         break;
     case ENTRY_AUTH:
         return -EINVAL;
@@ -295,11 +293,6 @@ static void unpublish(struct fetch *f)
     f->inflight = false;
 }
 
-static uint64_t hash_of_member(const struct fetches *fs, int64_t id)
-{
-    return hash_bytes(entries_key_of(&id), fs->seed);
-}
-
 /* Frees the segments of an empty table that has grown. */
 static void shrink(struct table *t)
 {
@@ -314,7 +307,7 @@ static void unwatch(struct fetch *f)
         return;
     const struct page_members *m = page_builder_members(f->page);
     for (; f->watched > 0; f->watched--)
-        table_remove(&fs->page_members, hash_of_member(fs, m->id[f->watched - 1]), f);
+        table_remove(&fs->page_members, hash_int64(m->id[f->watched - 1], fs->seed), f);
     shrink(&fs->page_members);
 }
 
@@ -329,7 +322,7 @@ static void watch(struct fetch *f)
     if (!invalidation_may_store(fs->options.invalidation))
         return;
     while (f->watched < m->count && !f->invalidated) {
-        f->invalidated = table_add(&fs->page_members, hash_of_member(fs, m->id[f->watched]), f) != 0;
+        f->invalidated = table_add(&fs->page_members, hash_int64(m->id[f->watched], fs->seed), f) != 0;
         f->watched += !f->invalidated;
     }
 }
@@ -345,7 +338,7 @@ static void invalidate(struct fetches *fs, const struct cache_query *q)
 void fetches_invalidate_card(struct fetches *fs, int64_t id)
 {
     invalidate(fs, &(struct cache_query){.type = QUERY_CARD, .number = id});
-    const struct table_slot *slot = table_find(&fs->page_members, hash_of_member(fs, id));
+    const struct table_slot *slot = table_find(&fs->page_members, hash_int64(id, fs->seed));
     for (; slot != NULL; slot = table_find_next(&fs->page_members, slot)) {
         struct fetch *f = slot->entry;
         f->invalidated = true;
@@ -383,7 +376,7 @@ static bool accept_reply(struct fetch *f, const redisReply *reply)
 }
 
 /* To be called last in every reply function. */
-static void settle(struct fetch *f);
+static void proceed(struct fetch *f);
 
 static void on_auth(void *arg, const redisReply *reply)
 {
@@ -394,31 +387,31 @@ static void on_auth(void *arg, const redisReply *reply)
         if (!f->failed)
             f->fetches->options.auth_known(f->fetches->options.arg, &f->key, !f->key_invalid);
     }
-    settle(f);
+    proceed(f);
 }
 
 /* Returns false when there is no channel. An invalid reply fails the fetch. */
 static bool read_row(struct fetch *f, const redisReply *reply, enum channel_shape shape,
                      struct channel_row *row)
 {
-    enum value_state state = values_parse_row(reply, shape, row);
+    enum value_state state = body_parse_row(reply, shape, row);
     f->failed = f->failed || state == VALUE_INVALID;
     if (f->failed || state != VALUE_PRESENT)
         return false;
-    values_note_update(&f->fetches->reports, row);
+    value_reports_note_update(&f->fetches->reports, row);
     return true;
 }
 
 /* The number of the check that will confirm a negative result. */
 static int64_t next_check(const struct fetches *fs)
 {
-    return (int64_t)catalogue_next_check(fs->options.catalogue);
+    return (int64_t)invalidation_next_check(fs->options.invalidation);
 }
 
 static struct blob *write_card(struct fetch *f, const struct channel_row *row, size_t headroom)
 {
     struct buf *text = f->fetches->options.text;
-    values_report_invalid(&f->fetches->reports, f->id, values_write(text, row, CHANNEL_CARD));
+    value_reports_invalid(&f->fetches->reports, f->id, body_write(text, row, CHANNEL_CARD));
     return buf_error(text) == 0 ? blob_new_headroom(buf_span(text), headroom) : NULL;
 }
 
@@ -443,7 +436,7 @@ static void on_card(void *arg, const redisReply *reply)
     struct fetch *f = arg;
     if (accept_reply(f, reply))
         read_card(f, reply);
-    settle(f);
+    proceed(f);
 }
 
 static void read_link(struct fetch *f, const redisReply *reply)
@@ -451,7 +444,7 @@ static void read_link(struct fetch *f, const redisReply *reply)
     struct entries *entries = f->fetches->options.entries;
     bool keep = invalidation_may_store(f->fetches->options.invalidation);
     bool malformed = false;
-    enum value_state state = values_parse_link(reply, &f->id, &malformed);
+    enum value_state state = body_parse_link(reply, &f->id, &malformed);
     f->failed = state == VALUE_INVALID;
     f->found = state == VALUE_PRESENT;
     if (malformed)
@@ -467,7 +460,7 @@ static void on_link(void *arg, const redisReply *reply)
     struct fetch *f = arg;
     if (accept_reply(f, reply))
         read_link(f, reply);
-    settle(f);
+    proceed(f);
 }
 
 static void on_index_size(void *arg, const redisReply *reply)
@@ -481,7 +474,7 @@ static void on_index_size(void *arg, const redisReply *reply)
         if (!f->failed && invalidation_may_store_index(o->invalidation))
             entries_set_index_size(o->entries, reply->integer);
     }
-    settle(f);
+    proceed(f);
 }
 
 static void on_members(void *arg, const redisReply *reply)
@@ -491,7 +484,7 @@ static void on_members(void *arg, const redisReply *reply)
         f->failed = !page_builder_set_members(f->page, reply);
         f->found = true; /* a page always exists, if only an empty one */
     }
-    settle(f);
+    proceed(f);
 }
 
 static void read_summary(struct fetch *f, int at, const redisReply *reply)
@@ -503,7 +496,7 @@ static void read_summary(struct fetch *f, int at, const redisReply *reply)
         page_builder_set_gap(f->page, at, PAGE_GAP_ABSENT);
         return;
     }
-    values_report_invalid(&f->fetches->reports, id, values_write(text, &row, CHANNEL_SUMMARY));
+    value_reports_invalid(&f->fetches->reports, id, body_write(text, &row, CHANNEL_SUMMARY));
     struct blob *summary = buf_error(text) == 0 ? blob_new(buf_span(text)) : NULL;
     f->failed = summary == NULL;
     if (f->failed)
@@ -519,7 +512,7 @@ static enum page_gap gap_of(const redisReply *reply)
 {
     if (resp_is_oversize(reply))
         return PAGE_GAP_OVERSIZE;
-    bool wrong_type = reply != NULL && reply_is_error(reply, SPAN("WRONGTYPE "));
+    bool wrong_type = reply != NULL && resp_is_error(reply, SPAN("WRONGTYPE "));
     return wrong_type ? PAGE_GAP_WRONG_TYPE : PAGE_GAP_NONE;
 }
 
@@ -537,7 +530,7 @@ static void on_summary(void *arg, const redisReply *reply)
     } else if (accept_reply(f, reply)) {
         read_summary(f, at, reply);
     }
-    settle(f);
+    proceed(f);
 }
 
 /* --- batches --- */
@@ -593,7 +586,7 @@ static void send_first(struct fetch *f)
             send_index(f);
             break;
         }
-        enter(f, FETCH_SUMMARIES);
+        set_state(f, FETCH_SUMMARIES);
         send_summaries(f);
         break;
     }
@@ -604,7 +597,7 @@ static void send_first(struct fetch *f)
 static int start(struct fetch *f)
 {
     f->possible_losses = invalidation_possible_losses(f->fetches->options.invalidation);
-    enter(f, FETCH_FIRST);
+    set_state(f, FETCH_FIRST);
     if (f->needs_auth) {
         compose_sismember(f->fetches, &f->key);
         send_command(f, on_auth);
@@ -620,12 +613,12 @@ static bool advance(struct fetch *f)
     if (f->state != FETCH_FIRST)
         return false;
     if (f->type == QUERY_CARD_BY_LINK && f->found) {
-        enter(f, FETCH_LINKED_CARD);
+        set_state(f, FETCH_LINKED_CARD);
         f->found = false;
         unpublish(f); /* the link is cached now: later requests fetch the card */
         send_card(f);
     } else if (f->type == QUERY_PAGE) {
-        enter(f, FETCH_SUMMARIES);
+        set_state(f, FETCH_SUMMARIES);
         send_summaries(f);
     }
     return f->replies_due > 0;
@@ -682,12 +675,12 @@ static void fetch_free(struct fetch *f)
 }
 
 /* Ends the fetch. Without requests no result is composed or cached. */
-static void conclude(struct fetch *f)
+static void finish(struct fetch *f)
 {
     const struct cache_query q = {.type = f->type, .number = f->number, .link = link_of(f)};
     if (!f->lost && !list_empty(&f->requests))
         compose_result(f);
-    enter(f, FETCH_ENDED);
+    set_state(f, FETCH_ENDED);
     unpublish(f);
     f->fetches->options.ended(f->fetches->options.arg, &f->requests, &q, f->lost ? NULL : &f->result);
     fetch_free(f);
@@ -701,8 +694,8 @@ static void conclude(struct fetch *f)
  */
 static bool must_be_read_again(const struct fetch *f)
 {
-    const struct invalidation *i = f->fetches->options.invalidation;
-    bool certain = invalidation_may_store(i) && f->possible_losses == invalidation_possible_losses(i);
+    const struct invalidation *c = f->fetches->options.invalidation;
+    bool certain = invalidation_may_store(c) && f->possible_losses == invalidation_possible_losses(c);
     bool incomplete = !f->key_invalid && f->page != NULL && page_builder_is_incomplete(f->page);
     return !f->repeated && (incomplete || !certain);
 }
@@ -711,7 +704,7 @@ static bool must_be_read_again(const struct fetch *f)
 static void confirm(struct fetch *f)
 {
     if (list_empty(&f->requests) || !must_be_read_again(f)) {
-        conclude(f);
+        finish(f);
         return;
     }
     f->repeated = true;
@@ -721,7 +714,7 @@ static void confirm(struct fetch *f)
     if (start(f) == 0)
         return;
     f->failed = true;
-    conclude(f);
+    finish(f);
 }
 
 void fetches_confirm(struct fetches *fs, enum catalogue_state state)
@@ -737,7 +730,7 @@ void fetches_confirm(struct fetches *fs, enum catalogue_state state)
         if (state == CATALOGUE_PRESENT)
             confirm(f);
         else
-            conclude(f);
+            finish(f);
     }
 }
 
@@ -747,7 +740,7 @@ static bool lacks_something(const struct fetch *f)
     return f->key_invalid || !f->found || (f->page != NULL && page_builder_lacks_something(f->page));
 }
 
-static void settle(struct fetch *f)
+static void proceed(struct fetch *f)
 {
     if (f->replies_due > 0)
         return;
@@ -755,10 +748,10 @@ static void settle(struct fetch *f)
     if (wanted && !f->failed && !f->key_invalid && advance(f))
         return;
     if (!wanted || f->failed || !lacks_something(f)) {
-        conclude(f);
+        finish(f);
         return;
     }
-    enter(f, FETCH_UNCONFIRMED);
+    set_state(f, FETCH_UNCONFIRMED);
     list_append(&f->fetches->unconfirmed, &f->link);
     f->fetches->options.check(f->fetches->options.arg);
 }
@@ -797,7 +790,7 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
 static void wait_for_connection(struct fetch *f)
 {
     f->failed = false;
-    enter(f, FETCH_WAITING);
+    set_state(f, FETCH_WAITING);
     list_append(&f->fetches->waiting, &f->link);
 }
 

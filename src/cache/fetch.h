@@ -18,14 +18,9 @@
 #ifndef CACHE_FETCH_H
 #define CACHE_FETCH_H
 
-#include "cache/audit.h"
+#include "cache/body.h"
 #include "cache/cache.h"
-#include "cache/catalogue.h"
 #include "cache/invalidation.h"
-#include "cache/page.h"
-
-/* As redis_connection_reply_fn: `reply` is NULL when the connection was lost. */
-typedef void (*fetch_reply_fn)(void *arg, const redisReply *reply);
 
 struct fetch;
 
@@ -34,12 +29,11 @@ struct fetch_options {
     const struct keyspace *keyspace;
     struct cache_metrics *metrics;
     struct entries *entries;
-    const struct catalogue *catalogue;
     const struct invalidation *invalidation;
     struct buf *text; /* scratch for bodies */
 
     /* Sends a command. Returns 0 or a negative errno; `fn` is called from the loop, never from here. */
-    int (*send)(void *arg, struct span command, fetch_reply_fn fn, void *fn_arg);
+    int (*send)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
     /* The reply to the check of a key. */
     void (*auth_known)(void *arg, const struct digest *key, bool valid);
     /* Check the catalogue, then call fetches_confirm. */
@@ -104,8 +98,8 @@ void fetches_start_waiting(struct fetches *fs);
  * them, CATALOGUE_UNKNOWN makes them fail, and otherwise they end as if the connection was lost. */
 void fetches_confirm(struct fetches *fs, enum catalogue_state state);
 
-/* Reads an entry for the audit. Returns 0 or a negative errno. */
-int fetches_send_audit(struct fetches *fs, const struct audit_subject *subject, fetch_reply_fn fn, void *arg)
+/* Sends the command that reads an entry again, for the audit. Returns 0 or a negative errno. */
+int fetches_read_entry(struct fetches *fs, const struct entry_source *source, cache_reply_fn fn, void *arg)
     __attribute__((warn_unused_result));
 
 /*

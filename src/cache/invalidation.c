@@ -1,78 +1,396 @@
-/* Handling of pushes and of lost connections; see invalidation.h. */
+/* Pushes, checks of the catalogue, the audit, and lost connections; see invalidation.h. */
 #include "cache/invalidation.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/parse.h"
+#include "cache/body.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-int invalidation_init(struct invalidation *i, const struct keyspace *keyspace, struct cache_metrics *metrics,
-                      struct loop_lag *loop_lag, bool enabled,
-                      const struct invalidation_subscriber *subscriber)
+enum {
+    HEARTBEATS_TO_WAIT = 2, /* after a difference was seen */
+    HEARTBEATS_CONFIRM = 1,
+    SEARCH_STEPS = 8192 /* slots of the table that one search passes over: some ten microseconds */
+};
+
+int invalidation_init(struct invalidation *c, const struct invalidation_options *options)
 {
-    *i = (struct invalidation){.keyspace = keyspace,
-                               .metrics = metrics,
-                               .loop_lag = loop_lag,
-                               .subscriber = *subscriber,
-                               .enabled = enabled};
-    keyspace_index(keyspace, &i->index_key);
-    keyspace_api_keys(keyspace, &i->api_keys_key);
-    return buf_error(&i->index_key) != 0 ? -ENOMEM : buf_error(&i->api_keys_key);
+    *c = (struct invalidation){.options = *options};
+    keyspace_index(options->keyspace, &c->index_key);
+    keyspace_api_keys(options->keyspace, &c->api_keys_key);
+    return buf_error(&c->index_key) != 0 ? -ENOMEM : buf_error(&c->api_keys_key);
 }
 
-void invalidation_fini(struct invalidation *i)
+void invalidation_fini(struct invalidation *c)
 {
-    buf_fini(&i->index_key);
-    buf_fini(&i->api_keys_key);
+    buf_fini(&c->command);
+    buf_fini(&c->index_key);
+    buf_fini(&c->api_keys_key);
+    buf_fini(&c->link);
+}
+
+static void drop(struct invalidation *c, unsigned what)
+{
+    c->options.drop(c->options.arg, what);
+}
+
+static void apply_pending(struct invalidation *c)
+{
+    unsigned what = c->pending;
+    c->pending = 0;
+    if (what != 0)
+        drop(c, what);
+}
+
+/* --- the check of the catalogue --- */
+
+static void on_check_reply(void *arg, const redisReply *reply);
+
+static enum catalogue_key key_in(const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_INTEGER)
+        return reply->integer == 0 ? CATALOGUE_KEY_ABSENT : CATALOGUE_KEY_PRESENT;
+    if (resp_is_error(reply, SPAN("WRONGTYPE ")))
+        return CATALOGUE_KEY_PRESENT;
+    return resp_is_error(reply, SPAN("NOPERM ")) ? CATALOGUE_KEY_FORBIDDEN : CATALOGUE_KEY_UNKNOWN;
+}
+
+/* Every change of the step passes here. */
+static void set_step(struct invalidation *c, enum catalogue_step next)
+{
+    assert(next == CHECK_IDLE || next == c->step + 1);
+    c->step = next;
+}
+
+static void finish_check(struct invalidation *c, enum catalogue_state state)
+{
+    set_step(c, CHECK_IDLE);
+    if (state == CATALOGUE_PRESENT) {
+        c->check_passed = c->checks_begun;
+        if (c->connected)
+            apply_pending(c);
+    } else if (state == CATALOGUE_MISSING) {
+        c->missing = true;
+        metric_set(&c->options.metrics->catalogue_missing, 1);
+    }
+    c->options.checked(c->options.arg, state);
+}
+
+static void send_check(struct invalidation *c, enum catalogue_step step)
+{
+    bool keys = step == CHECK_API_KEYS;
+    set_step(c, step);
+    buf_clear(&c->command);
+    command_begin(&c->command, 2);
+    command_add(&c->command, keys ? SPAN("SCARD") : SPAN("ZCARD"));
+    command_add_buf(&c->command, keys ? &c->api_keys_key : &c->index_key);
+    if (buf_error(&c->command) != 0 ||
+        c->options.send(c->options.arg, buf_span(&c->command), on_check_reply, c) != 0)
+        finish_check(c, CATALOGUE_UNKNOWN);
+}
+
+static enum catalogue_state evaluate(struct invalidation *c, enum catalogue_key keys,
+                                     enum catalogue_key index)
+{
+    bool present = keys == CATALOGUE_KEY_PRESENT || index == CATALOGUE_KEY_PRESENT;
+    if (!present && keys == CATALOGUE_KEY_ABSENT && index == CATALOGUE_KEY_ABSENT)
+        return CATALOGUE_MISSING;
+    if (!present && keys != CATALOGUE_KEY_FORBIDDEN && index != CATALOGUE_KEY_FORBIDDEN)
+        return CATALOGUE_UNKNOWN;
+    if (!present && !c->forbidden_logged) {
+        log_text(LOG_WARN, "redis does not permit SCARD or ZCARD: a missing catalogue cannot be noticed",
+                 NULL, NULL);
+        c->forbidden_logged = true;
+    }
+    return CATALOGUE_PRESENT;
+}
+
+static void compare_key_count(struct invalidation *c, int64_t count);
+
+static void on_check_reply(void *arg, const redisReply *reply)
+{
+    struct invalidation *c = arg;
+    assert(c->step != CHECK_IDLE);
+    if (reply == NULL) {
+        finish_check(c, CATALOGUE_LOST);
+        return;
+    }
+    if (c->step == CHECK_INDEX) {
+        finish_check(c, evaluate(c, c->keys, key_in(reply)));
+        return;
+    }
+    c->keys = key_in(reply);
+    if (reply->type == REDIS_REPLY_INTEGER)
+        compare_key_count(c, reply->integer);
+    if (c->keys == CATALOGUE_KEY_PRESENT)
+        finish_check(c, evaluate(c, c->keys, CATALOGUE_KEY_UNKNOWN));
+    else
+        send_check(c, CHECK_INDEX);
+}
+
+void invalidation_check(struct invalidation *c)
+{
+    if (c->step != CHECK_IDLE)
+        return;
+    c->checks_begun++;
+    send_check(c, CHECK_API_KEYS);
+}
+
+/* --- the audit: suspected differences --- */
+
+static void suspect(unsigned *heartbeats)
+{
+    if (*heartbeats == 0)
+        *heartbeats = HEARTBEATS_TO_WAIT;
+}
+
+/* True when replies can be compared with what is cached. */
+static bool is_comparable(const struct invalidation *c)
+{
+    return invalidation_may_store(c) && c->pending == 0;
+}
+
+static void compare_key_count(struct invalidation *c, int64_t count)
+{
+    int64_t held = api_keys_size(c->options.api_keys);
+    if (held >= 0 && count != held && is_comparable(c))
+        suspect(&c->keys_heartbeats);
+}
+
+/* An invalidation that explains every difference. */
+static void clear_suspicions(struct invalidation *c)
+{
+    c->entry_heartbeats = c->keys_heartbeats = 0;
+}
+
+/* One of a card explains a difference of it and of its summary. */
+static void explain_card(struct invalidation *c, int64_t id)
+{
+    if ((c->kind == ENTRY_CARD || c->kind == ENTRY_SUMMARY) && c->number == id)
+        c->entry_heartbeats = 0;
+}
+
+static void explain_link(struct invalidation *c, struct span link)
+{
+    if (c->kind == ENTRY_LINK && span_equal(buf_span(&c->link), link))
+        c->entry_heartbeats = 0;
+}
+
+static void explain_index(struct invalidation *c)
+{
+    if (c->kind == ENTRY_PAGE)
+        c->entry_heartbeats = 0;
+}
+
+/* --- the audit: comparing an entry with a reply --- */
+
+static bool body_is(const struct entry *e, const struct buf *text)
+{
+    return span_equal((struct span){e->body->data, e->body->len}, buf_span(text));
+}
+
+/* Compares with the card or the summary as it would be served now. */
+static bool channel_differs(const struct entry *e, const redisReply *reply, struct buf *text)
+{
+    enum channel_shape shape = e->kind == ENTRY_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY;
+    struct channel_row row;
+    enum value_state state = body_parse_row(reply, shape, &row);
+    if (state == VALUE_INVALID)
+        return false;
+    if (state == VALUE_ABSENT || e->negative)
+        return (state == VALUE_ABSENT) != e->negative;
+    (void)body_write(text, &row, shape);
+    return buf_error(text) == 0 && !body_is(e, text);
+}
+
+/* A link whose value is not an id finds nothing. */
+static bool link_differs(const struct entry *e, const redisReply *reply)
+{
+    int64_t id = 0;
+    bool malformed = false;
+    enum value_state state = body_parse_link(reply, &id, &malformed);
+    if (state == VALUE_INVALID)
+        return false;
+    return (state == VALUE_ABSENT) != e->negative || (state == VALUE_PRESENT && id != e->value);
+}
+
+static bool page_differs(const struct entry *e, const redisReply *reply)
+{
+    const struct entry_page *page = e->page;
+    struct page_members m;
+    if (!page_members_parse(&m, reply))
+        return false;
+    return m.count != page->member_count || m.has_next != page->info.has_next ||
+           memcmp(m.id, page->member, (size_t)m.count * sizeof m.id[0]) != 0;
+}
+
+static bool differs(const struct entry *e, const redisReply *reply, struct buf *text)
+{
+    switch ((enum entry_kind)e->kind) {
+    case ENTRY_CARD:
+    case ENTRY_SUMMARY:
+        return channel_differs(e, reply, text);
+    case ENTRY_LINK:
+        return link_differs(e, reply);
+    case ENTRY_PAGE:
+        return page_differs(e, reply);
+    case ENTRY_AUTH:
+        break;
+    }
+    return false;
+}
+
+/* --- the audit: reading an entry again --- */
+
+/* What is being audited, or was last. */
+static struct entry_source audited(const struct invalidation *c)
+{
+    return (struct entry_source){c->kind, c->number, buf_span(&c->link)};
+}
+
+/* The entry that is being audited, if it is still there. */
+static const struct entry *find_entry(const struct invalidation *c)
+{
+    struct span key = c->kind == ENTRY_LINK ? buf_span(&c->link) : entries_key_of(&c->number);
+    return entries_peek(c->options.entries, c->kind, key);
+}
+
+/* Invalidations that came since the read was sent have dropped the entry, or are about to. */
+static void on_entry_reply(void *arg, const redisReply *reply)
+{
+    struct invalidation *c = arg;
+    assert(c->reading);
+    c->reading = false;
+    if (reply == NULL || reply->type == REDIS_REPLY_ERROR || !is_comparable(c))
+        return;
+    const struct entry *e = find_entry(c);
+    if (e != NULL && differs(e, reply, c->options.text))
+        suspect(&c->entry_heartbeats);
+}
+
+/* Results of single keys are not read again: the size of their set is compared. */
+static bool choose_entry(struct invalidation *c)
+{
+    const struct entry *e = entries_walk(c->options.entries, &c->cursor, SEARCH_STEPS);
+    if (e == NULL || e->kind == ENTRY_AUTH)
+        return false;
+    c->kind = (enum entry_kind)e->kind;
+    buf_clear(&c->link);
+    if (c->kind == ENTRY_LINK)
+        buf_append(&c->link, e->key, e->key_len);
+    else
+        memcpy(&c->number, e->key, sizeof c->number);
+    return buf_error(&c->link) == 0;
+}
+
+static void read_entry(struct invalidation *c)
+{
+    if (c->reading || c->entry_heartbeats > 0 || !choose_entry(c))
+        return;
+    struct entry_source source = audited(c);
+    c->reading = c->options.read(c->options.arg, &source, on_entry_reply, c) == 0; /* or the next heartbeat */
+}
+
+static void report_lost_invalidation(const struct invalidation *c)
+{
+    struct log_line line;
+    struct buf key = BUF_INIT;
+    struct entry_source source = audited(c);
+    if (c->keys_heartbeats == HEARTBEATS_CONFIRM)
+        keyspace_api_keys(c->options.keyspace, &key);
+    else
+        entry_source_key(&source, c->options.keyspace, &key);
+    metric_add(&c->options.metrics->cache_audit_failures_total, 1);
+    if (log_begin(&line, LOG_ERROR,
+                  "no invalidation arrived for a change: nothing is cached on this connection")) {
+        log_str(&line, "key", buf_span(&key));
+        log_end(&line);
+    }
+    buf_fini(&key);
+}
+
+/* An invalidation was lost: drops everything, and caches nothing on this connection. */
+static void suspend(struct invalidation *c)
+{
+    report_lost_invalidation(c);
+    c->suspended = true;
+    c->coherent = false;
+    c->pending = 0;
+    metric_set(&c->options.metrics->cache_suspended, 1);
+    drop(c, INVALIDATED_ALL);
+}
+
+static void audit(struct invalidation *c)
+{
+    if (c->keys_heartbeats == HEARTBEATS_CONFIRM || c->entry_heartbeats == HEARTBEATS_CONFIRM) {
+        suspend(c);
+        return;
+    }
+    c->keys_heartbeats -= c->keys_heartbeats > 0;
+    c->entry_heartbeats -= c->entry_heartbeats > 0;
+    read_entry(c);
+}
+
+void invalidation_heartbeat(struct invalidation *c)
+{
+    if (invalidation_may_store(c))
+        audit(c);
+    invalidation_check(c);
 }
 
 /* --- pushes --- */
 
-/* Returns whether the invalidation is deferred until a check of the catalogue. */
-static bool defer(struct invalidation *i, unsigned what, bool checking)
+/* Returns whether the invalidation must wait for a check of the catalogue. */
+static bool wait_for_check(struct invalidation *c, unsigned what)
 {
     uint64_t now = clock_boot_ms();
-    uint64_t *last_ms = what == INVALIDATED_INDEX ? &i->index_check_ms : &i->keys_check_ms;
-    if (what != INVALIDATED_ALL && !checking && now - *last_ms < INVALIDATION_CHECK_INTERVAL_MS)
+    uint64_t *last_ms = what == INVALIDATED_INDEX ? &c->index_check_ms : &c->keys_check_ms;
+    bool recent = now - *last_ms < INVALIDATION_CHECK_INTERVAL_MS;
+    if (what != INVALIDATED_ALL && c->step == CHECK_IDLE && recent)
         return false;
     *last_ms = now;
-    if (i->deferred == 0)
-        i->deferred_ms = now;
-    i->deferred |= what;
+    if (c->pending == 0)
+        c->pending_ms = now;
+    c->pending |= what;
     return true;
 }
 
 /* Replies in flight may be older than the change: they are neither cached nor shared. */
-static void notice(struct invalidation *i, unsigned what, bool checking)
+static void invalidate(struct invalidation *c, unsigned what)
 {
-    const struct invalidation_subscriber *to = &i->subscriber;
-    i->possible_losses += what != INVALIDATED_INDEX;
-    to->received(to->arg, what);
-    if (defer(i, what, checking))
-        to->check(to->arg);
+    c->possible_losses += what != INVALIDATED_INDEX;
+    c->options.received(c->options.arg, what);
+    if (wait_for_check(c, what))
+        invalidation_check(c);
     else
-        to->drop(to->arg, what);
+        drop(c, what);
 }
 
-static void key_changed(struct invalidation *i, struct span key, bool checking)
+static void key_changed(struct invalidation *c, struct span key)
 {
-    const struct invalidation_subscriber *to = &i->subscriber;
+    const struct invalidation_options *o = &c->options;
     int64_t id = 0;
-    struct span card = keyspace_card_id(i->keyspace, key);
-    struct span link = keyspace_link_of(i->keyspace, key);
-    loop_lag_begin(i->loop_lag);
-    metric_add(&i->metrics->cache_invalidations_total, 1);
+    struct span card = keyspace_card_id(o->keyspace, key);
+    struct span link = keyspace_link_of(o->keyspace, key);
+    loop_lag_begin(o->loop_lag);
+    metric_add(&o->metrics->cache_invalidations_total, 1);
     if (card.data != NULL) {
-        if (parse_int64(card, &id) == 0)
-            to->card(to->arg, id);
+        if (parse_int64(card, &id) != 0)
+            return;
+        explain_card(c, id);
+        o->card(o->arg, id);
     } else if (link.data != NULL) {
-        to->link(to->arg, link);
-    } else if (span_equal(key, buf_span(&i->index_key))) {
-        notice(i, INVALIDATED_INDEX, checking);
-    } else if (span_equal(key, buf_span(&i->api_keys_key))) {
-        notice(i, INVALIDATED_KEYS, checking);
+        explain_link(c, link);
+        o->link(o->arg, link);
+    } else if (span_equal(key, buf_span(&c->index_key))) {
+        explain_index(c);
+        invalidate(c, INVALIDATED_INDEX);
+    } else if (span_equal(key, buf_span(&c->api_keys_key))) {
+        c->keys_heartbeats = 0;
+        invalidate(c, INVALIDATED_KEYS);
     }
 }
 
@@ -93,45 +411,33 @@ static bool is_ignoring(void)
  * value after a newer one, since newer values come only behind the push. If the connection ends within a
  * push, the next connection begins with an empty cache.
  */
-void invalidation_push(struct invalidation *i, struct span kind, const redisReply *element, bool checking)
+void invalidation_push(struct invalidation *c, struct span kind, const redisReply *element)
 {
-    if (is_ignoring() || i->suspended || !span_equal(kind, SPAN("invalidate")))
+    if (is_ignoring() || c->suspended || !span_equal(kind, SPAN("invalidate")))
         return;
-    if (element->type == REDIS_REPLY_STRING)
-        key_changed(i, (struct span){element->str, element->len}, checking);
-    else /* null: FLUSHALL, or a replica's full resynchronisation; else a name that is too long to be read */
-        notice(i, INVALIDATED_ALL, checking);
-}
-
-void invalidation_apply(struct invalidation *i)
-{
-    unsigned what = i->deferred;
-    i->deferred = 0;
-    if (what != 0)
-        i->subscriber.drop(i->subscriber.arg, what);
+    if (element->type == REDIS_REPLY_STRING) {
+        key_changed(c, (struct span){element->str, element->len});
+    } else { /* null: FLUSHALL, or a replica's full resynchronisation; else a name that is too long to be read
+              */
+        clear_suspicions(c);
+        invalidate(c, INVALIDATED_ALL);
+    }
 }
 
 /* --- connections --- */
 
-void invalidation_suspend(struct invalidation *i)
+void invalidation_connected(struct invalidation *c, bool tracking)
 {
-    i->suspended = true;
-    i->coherent = false;
-    i->deferred = 0;
-    metric_set(&i->metrics->cache_suspended, 1);
-    i->subscriber.drop(i->subscriber.arg, INVALIDATED_ALL);
-}
-
-void invalidation_connected(struct invalidation *i, bool tracking)
-{
-    assert(!i->connected);
-    i->connected = true;
-    i->tracking = tracking;
-    i->suspended = false;
-    i->deferred = 0;
-    metric_set(&i->metrics->cache_suspended, 0);
-    i->coherent = invalidation_may_store(i);
-    i->subscriber.drop(i->subscriber.arg, INVALIDATED_ALL);
+    assert(!c->connected);
+    c->connected = true;
+    c->tracking = tracking;
+    c->suspended = c->missing = false;
+    c->pending = 0;
+    clear_suspicions(c);
+    metric_set(&c->options.metrics->cache_suspended, 0);
+    metric_set(&c->options.metrics->catalogue_missing, 0);
+    c->coherent = invalidation_may_store(c);
+    drop(c, INVALIDATED_ALL);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -143,16 +449,15 @@ static uint64_t earlier(uint64_t a, uint64_t b)
  * A process that was stopped notices the loss late, so the age counts from the end of the lease at most; data
  * of a replica without a master counts from the last transfer of its master.
  */
-void invalidation_lost(struct invalidation *i, uint64_t last_pong_ms, uint64_t valid_until_ms,
-                       bool catalogue_missing)
+void invalidation_lost(struct invalidation *c, uint64_t last_pong_ms, uint64_t valid_until_ms)
 {
-    assert(i->connected);
-    i->connected = i->tracking = false;
-    i->lost_ms = earlier(clock_boot_ms(), earlier(last_pong_ms + INVALIDATION_LEASE_MS, valid_until_ms));
-    if (i->deferred != 0)
-        i->lost_ms = earlier(i->lost_ms, i->deferred_ms);
-    if (catalogue_missing)
-        i->deferred = 0;
+    assert(c->connected);
+    c->connected = c->tracking = false;
+    c->lost_ms = earlier(clock_boot_ms(), earlier(last_pong_ms + INVALIDATION_LEASE_MS, valid_until_ms));
+    if (c->pending != 0)
+        c->lost_ms = earlier(c->lost_ms, c->pending_ms);
+    if (c->missing)
+        c->pending = 0;
     else
-        invalidation_apply(i);
+        apply_pending(c);
 }

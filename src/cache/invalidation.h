@@ -1,8 +1,10 @@
 /*
- * Invalidations: the pushes of CLIENT TRACKING, and whether cached entries may be served.
+ * Invalidation: whether what is cached may be served, and whether what Redis replies may be cached. It
+ * follows from the invalidations that Redis pushes (CLIENT TRACKING), from checks that Redis holds a
+ * catalogue, and from an audit of cached entries.
  *
- * One connection carries both the cache's reads and Redis' invalidations. Redis queues the invalidations of a
- * turn of its loop after that turn's replies and before it writes either, so on the stream
+ * Pushes. One connection carries both the cache's reads and Redis' invalidations. Redis queues the
+ * invalidations of a turn of its loop after that turn's replies and before it writes either, so on the stream
  *   - a reply older than a write comes before that write's invalidation: its entry is dropped in time;
  *   - a reply behind an invalidation reflects the write: it may be cached;
  *   - a writer's acknowledgement is sent after the invalidation is queued: a writer that has read it is at
@@ -18,12 +20,31 @@
  * A page is made of several keys read one after the other; if one of them is invalidated in flight, the page
  * is served but not cached. Redis sends no invalidations for writes while the connection is lost, so a new
  * connection begins with an empty cache. An invalidation of everything, of the index or of the API key set
- * may mean that Redis lost its data: it is applied after a check (catalogue.h), and the entries concerned are
- * not served until then.
+ * may mean that Redis lost its data: it is pending until a check of the catalogue has passed, and the entries
+ * concerned are not served until then.
+ *
+ * The catalogue. A Redis with neither an index nor an API key set was flushed, or started without its data,
+ * and its "not found" must not be believed. It is treated like one that is still loading: the connection is
+ * not used, and the cache serves stale entries within the limits. The check is SCARD of the API key set, and
+ * ZCARD of the index where that is 0. It is made in the handshake, with each heartbeat, before a pending
+ * invalidation is applied, and before a result is returned that says something does not exist. Replies come
+ * in the order of the commands, so a check under way was sent after every command that has been answered: it
+ * serves all results that need one. Checks are numbered for that.
+ *
+ * The audit. A proxy that accepts CLIENT TRACKING and drops the invalidations, or a SWAPDB, would leave the
+ * cache stale without a limit: PING proves that the stream is alive, not that it is complete. So with each
+ * heartbeat one entry is read again, in the random order of the table; a full pass takes as many seconds as
+ * there are entries. The size of the API key set, which the check reads anyway, is compared with the set in
+ * memory. One difference proves nothing: the invalidation may still be behind the reply on the stream, but it
+ * is before the reply to any command that was sent later. So a difference is only suspected, and confirmed
+ * when a later PING has been answered and no invalidation has named the key. The next heartbeat may belong to
+ * a PING that was already in flight, so the second one confirms.
  */
 #ifndef CACHE_INVALIDATION_H
 #define CACHE_INVALIDATION_H
 
+#include "cache/api_keys.h"
+#include "cache/entries.h"
 #include "cache/metrics.h"
 #include "model/keyspace.h"
 #include "redis/resp.h"
@@ -34,7 +55,7 @@
  */
 enum { INVALIDATION_LEASE_MS = 3000 };
 
-/* What an invalidation concerns that is deferred until a check. */
+/* What an invalidation concerns that is pending until a check. */
 enum { INVALIDATED_ALL = 1, INVALIDATED_INDEX = 2, INVALIDATED_KEYS = 4 };
 
 /* Minimum interval of such checks: checking each of many changes would cost Redis more than the changes. */
@@ -44,114 +65,176 @@ enum { INVALIDATION_CHECK_INTERVAL_MS = 100 };
  * lost, but not for longer than the limit. NONE: entries must not be served. */
 enum freshness { FRESHNESS_NONE, FRESHNESS_STALE, FRESHNESS_FRESH };
 
-/* Callbacks, in stream order; all are called with `arg`. */
-struct invalidation_subscriber {
+/* The result of a check of the catalogue. */
+enum catalogue_state {
+    CATALOGUE_PRESENT, /* or not visible to this user (ACL) */
+    CATALOGUE_MISSING,
+    CATALOGUE_UNKNOWN, /* Redis replied with an error, or the command could not be sent */
+    CATALOGUE_LOST     /* the connection was lost */
+};
+
+/* As redis_connection_reply_fn: `reply` is NULL when the connection was lost. */
+typedef void (*cache_reply_fn)(void *arg, const redisReply *reply);
+
+/* All is borrowed while it lives. The functions are called with `arg`, in stream order. */
+struct invalidation_options {
+    bool enabled; /* there is a cache; without one nothing is ever cached */
+    const struct keyspace *keyspace;
+    struct cache_metrics *metrics;
+    struct loop_lag *loop_lag;
+    struct entries *entries;         /* to be audited */
+    const struct api_keys *api_keys; /* whose size is compared */
+    struct buf *text;                /* scratch for bodies */
+
+    /* Send a command, and the one that reads an entry again. Return 0 or a negative errno; `fn` is called
+     * from the loop, never from here. */
+    int (*send)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
+    int (*read)(void *arg, const struct entry_source *source, cache_reply_fn fn, void *fn_arg);
+
+    /* A card or a link has changed. */
     void (*card)(void *arg, int64_t id);
     void (*link)(void *arg, struct span link); /* borrowed */
     /* One of INVALIDATED_* has arrived: replies in flight may be older than the change. */
     void (*received)(void *arg, unsigned what);
     /* Drop the entries of this set of INVALIDATED_*. */
     void (*drop)(void *arg, unsigned what);
-    /* Check the catalogue; if it is present, call invalidation_apply. */
-    void (*check)(void *arg);
+    /* A check of the catalogue has ended; if it is present, pending invalidations have been applied. */
+    void (*checked)(void *arg, enum catalogue_state state);
     void *arg;
 };
 
 /* Embedded in the cache; private to invalidation.c. */
 struct invalidation {
-    const struct keyspace *keyspace;
-    struct cache_metrics *metrics;
-    struct loop_lag *loop_lag;
-    struct invalidation_subscriber subscriber;
+    struct invalidation_options options;
+    struct buf command; /* scratch */
     struct buf index_key, api_keys_key;
 
-    bool enabled;     /* there is a cache */
     bool connected;   /* a connection is in use */
     bool tracking;    /* and Redis has agreed to send invalidations on it */
     bool suspended;   /* invalidations were lost: nothing is cached on this connection */
     bool coherent;    /* entries are kept coherent, or were until the connection was lost */
     uint64_t lost_ms; /* by the boot clock; when it was lost, or the lease expired before that */
 
-    unsigned deferred;       /* a set of INVALIDATED_*, not applied until a check has passed */
-    uint64_t deferred_ms;    /* by the boot clock; when the first of them arrived */
-    uint64_t index_check_ms; /* the same; when one of the index, or of the rest, was last deferred */
+    /* Invalidations that wait for a check. Times are by the boot clock. */
+    unsigned pending;        /* a set of INVALIDATED_* */
+    uint64_t pending_ms;     /* when the first of them arrived */
+    uint64_t index_check_ms; /* when one of the index, or of the rest, last had to wait */
     uint64_t keys_check_ms;
     uint64_t possible_losses; /* invalidations so far that may mean a loss of data */
+
+    /* The check of the catalogue. */
+    enum catalogue_step { CHECK_IDLE, CHECK_API_KEYS, CHECK_INDEX } step;
+    enum catalogue_key {
+        CATALOGUE_KEY_UNKNOWN,
+        CATALOGUE_KEY_FORBIDDEN,
+        CATALOGUE_KEY_ABSENT,
+        CATALOGUE_KEY_PRESENT
+    } keys;                              /* the state of the API key set, from the first reply */
+    uint64_t checks_begun, check_passed; /* the numbers of the last, and of the last that found a catalogue */
+    bool missing;                        /* the last found none; until the next connection */
+    bool forbidden_logged;               /* that the ACL denies the check */
+
+    /* The audit. */
+    bool reading; /* an entry, again */
+    enum entry_kind kind;
+    int64_t number;
+    struct buf link;
+    /* Heartbeats until a suspected difference is confirmed; 0: none is suspected. */
+    unsigned entry_heartbeats, keys_heartbeats;
+    size_t cursor; /* of entries_walk */
 };
 
-/* The pointers are borrowed, the subscriber is copied. Returns 0 or -ENOMEM; invalidation_fini is due in both
- * cases. Without `enabled` nothing is ever cached. */
-int invalidation_init(struct invalidation *i, const struct keyspace *keyspace, struct cache_metrics *metrics,
-                      struct loop_lag *loop_lag, bool enabled,
-                      const struct invalidation_subscriber *subscriber) __attribute__((warn_unused_result));
-void invalidation_fini(struct invalidation *i);
+/* `options` is copied. Returns 0 or -ENOMEM; invalidation_fini is due in both cases. */
+int invalidation_init(struct invalidation *c, const struct invalidation_options *options)
+    __attribute__((warn_unused_result));
+void invalidation_fini(struct invalidation *c);
 
-/* One element of what Redis pushes. `checking`: a check of the catalogue is under way. */
-void invalidation_push(struct invalidation *i, struct span kind, const redisReply *element, bool checking);
-
-/* The catalogue is present: applies the deferred invalidations. */
-void invalidation_apply(struct invalidation *i);
-
-/* An invalidation was lost: drops everything, and caches nothing on this connection. */
-void invalidation_suspend(struct invalidation *i);
+/* --- events of the connection --- */
 
 /* A new connection: drops everything that was read on an older one. */
-void invalidation_connected(struct invalidation *i, bool tracking);
+void invalidation_connected(struct invalidation *c, bool tracking);
+
+/* One element of what Redis pushes. */
+void invalidation_push(struct invalidation *c, struct span kind, const redisReply *element);
+
+/* A PING was answered: audits an entry, and checks the catalogue. */
+void invalidation_heartbeat(struct invalidation *c);
 
 /*
  * The connection was lost. `last_pong_ms`: when the last answered PING was sent; `valid_until_ms`: until when
  * the data was known to be valid (redis_connection_valid_until_ms); both by the boot clock. If the catalogue
- * is missing, deferred invalidations are discarded: the entries from before it was lost can be served.
+ * is missing, pending invalidations are discarded: the entries from before it was lost can be served.
  */
-void invalidation_lost(struct invalidation *i, uint64_t last_pong_ms, uint64_t valid_until_ms,
-                       bool catalogue_missing);
+void invalidation_lost(struct invalidation *c, uint64_t last_pong_ms, uint64_t valid_until_ms);
+
+/* --- the check of the catalogue --- */
+
+/* Begins a check, unless one is under way, which will do; `checked` may be called before this returns. */
+void invalidation_check(struct invalidation *c);
+
+/*
+ * The number of the check that will confirm a negative result which has just been read: either the object
+ * does not exist, or the whole catalogue is missing.
+ */
+static inline uint64_t invalidation_next_check(const struct invalidation *c)
+{
+    return c->step != CHECK_IDLE ? c->checks_begun : c->checks_begun + 1;
+}
+
+/* The number of the last check that passed. */
+static inline uint64_t invalidation_confirmed(const struct invalidation *c)
+{
+    return c->check_passed;
+}
+
+/* --- what may be cached and served --- */
 
 /* True when replies may be cached: invalidations come on this connection. */
-static inline bool invalidation_may_store(const struct invalidation *i)
+static inline bool invalidation_may_store(const struct invalidation *c)
 {
-    return i->enabled && i->tracking && !i->suspended && (i->deferred & INVALIDATED_ALL) == 0;
+    return c->options.enabled && c->tracking && !c->suspended && (c->pending & INVALIDATED_ALL) == 0;
 }
 
 /* The same for replies about the index. */
-static inline bool invalidation_may_store_index(const struct invalidation *i)
+static inline bool invalidation_may_store_index(const struct invalidation *c)
 {
-    return invalidation_may_store(i) && (i->deferred & INVALIDATED_INDEX) == 0;
+    return invalidation_may_store(c) && (c->pending & INVALIDATED_INDEX) == 0;
 }
 
-static inline bool invalidation_is_connected(const struct invalidation *i)
+static inline bool invalidation_is_connected(const struct invalidation *c)
 {
-    return i->connected;
+    return c->connected;
 }
 
-/* Those of INVALIDATED_* that are deferred. */
-static inline unsigned invalidation_deferred(const struct invalidation *i)
+/* Those of INVALIDATED_* that wait for a check. */
+static inline unsigned invalidation_pending(const struct invalidation *c)
 {
-    return i->deferred;
+    return c->pending;
 }
 
 /* Changes with each invalidation that may mean a loss of data: a negative result from before is not certain.
  */
-static inline uint64_t invalidation_possible_losses(const struct invalidation *i)
+static inline uint64_t invalidation_possible_losses(const struct invalidation *c)
 {
-    return i->possible_losses;
+    return c->possible_losses;
 }
 
 /* When the connection was lost; for cache_lost_ms. */
-static inline uint64_t invalidation_lost_ms(const struct invalidation *i)
+static inline uint64_t invalidation_lost_ms(const struct invalidation *c)
 {
-    return i->lost_ms;
+    return c->lost_ms;
 }
 
 /* `now_ms` and `last_pong_ms` by the boot clock, as above. */
-static inline enum freshness invalidation_freshness(const struct invalidation *i, uint64_t now_ms,
+static inline enum freshness invalidation_freshness(const struct invalidation *c, uint64_t now_ms,
                                                     uint64_t last_pong_ms, uint64_t stale_limit_ms)
 {
-    bool fresh = now_ms <= last_pong_ms + INVALIDATION_LEASE_MS && (i->deferred & INVALIDATED_ALL) == 0;
-    if (!i->coherent)
+    bool fresh = now_ms <= last_pong_ms + INVALIDATION_LEASE_MS && (c->pending & INVALIDATED_ALL) == 0;
+    if (!c->coherent)
         return FRESHNESS_NONE;
-    if (i->connected)
+    if (c->connected)
         return fresh ? FRESHNESS_FRESH : FRESHNESS_NONE;
-    return now_ms < i->lost_ms + stale_limit_ms ? FRESHNESS_STALE : FRESHNESS_NONE;
+    return now_ms < c->lost_ms + stale_limit_ms ? FRESHNESS_STALE : FRESHNESS_NONE;
 }
 
 #endif

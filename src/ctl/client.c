@@ -4,7 +4,6 @@
 #include "base/parse.h"
 #include "ctl/terminal.h"
 #include "model/channel.h"
-#include "redis/tls.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -255,7 +254,7 @@ int client_probe_field_ttls(struct client *c, enum field_ttls *out)
         return -EIO;
     *out = FIELD_TTLS_SUPPORTED;
     if (reply->type == REDIS_REPLY_ERROR && !reply_is_wrongtype(reply))
-        *out = reply_is_error(reply, SPAN("NOPERM")) ? FIELD_TTLS_DENIED : FIELD_TTLS_UNSUPPORTED;
+        *out = resp_is_error(reply, SPAN("NOPERM")) ? FIELD_TTLS_DENIED : FIELD_TTLS_UNSUPPORTED;
     freeReplyObject(reply);
     return 0;
 }

@@ -11,7 +11,7 @@
 
 #include "ctl/command.h"
 #include "redis/client.h"
-#include "redis/reply.h"
+#include "redis/resp.h"
 
 struct client {
     const struct keyspace *keys;
@@ -83,7 +83,7 @@ bool reply_has_ttl(const redisReply *reply);
 
 static inline bool reply_is_wrongtype(const redisReply *reply)
 {
-    return reply_is_error(reply, SPAN("WRONGTYPE "));
+    return resp_is_error(reply, SPAN("WRONGTYPE "));
 }
 
 /* True when the reply is the text of that number. */

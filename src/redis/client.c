@@ -1,9 +1,9 @@
 /* A blocking connection by hiredis; see client.h. */
 #include "redis/client.h"
 
-#include "redis/reply.h"
 #include "redis/resp.h"
-#include "redis/tls.h"
+#include "redis/sentinel.h"
+#include "redis/server.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -218,7 +218,7 @@ static int query_sentinel(struct redis_client *c, const struct redis_endpoint *s
     redisReply *reply = receive_success(c);
     if (reply == NULL)
         return -EIO;
-    const char *problem = reply_read_master(reply, out);
+    const char *problem = redis_address_read(reply, out);
     freeReplyObject(reply);
     return problem == NULL ? 0 : fail(c, "%s", problem);
 }
@@ -230,7 +230,7 @@ static int check_role(struct redis_client *c)
     redisReply *reply = receive_success(c);
     if (reply == NULL)
         return -EIO;
-    const char *problem = reply_read_role(reply, &role);
+    const char *problem = redis_server_read_role(reply, &role);
     freeReplyObject(reply);
     if (problem == NULL && role.kind != REDIS_ROLE_MASTER)
         problem = "it is not a master";

@@ -21,10 +21,9 @@
  * while Redis loads its data. Where tracking is refused, or Redis is too old to order invalidations
  * correctly, the connection is used without it.
  *
- * ROLE and INFO are repeated with every heartbeat. A replica that has lost its master still answers, and the
- * role of a server may change: both count as a lost connection, as of the moment until which the data was
- * known to be valid. If an ACL denies these commands, they are left out. An error reply to PING (a busy
- * script, a replica with replica-serve-stale-data no) also counts as a lost connection.
+ * ROLE and INFO are repeated with every heartbeat (server.h). A replica that has lost its master, and a
+ * server whose role has changed, count as a lost connection, as of the moment until which the data was known
+ * to be valid; so does an error reply to PING (a busy script, a replica with replica-serve-stale-data no).
  */
 #include "redis/connection.h"
 
@@ -33,20 +32,16 @@
 #include "base/random.h"
 #include "base/wait_group.h"
 #include "redis/pending.h"
-#include "redis/reply.h"
-#include "redis/resolve.h"
 #include "redis/resp.h"
 #include "redis/sentinel.h"
+#include "redis/server.h"
 #include "redis/socket.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-enum {
-    SECOND_LOOK_MS = 10, /* after a timeout, before the connection is given up */
-    MS_PER_S = 1000
-};
+enum { SECOND_LOOK_MS = 10 }; /* after a timeout, before the connection is given up */
 
 static const char NOT_RESOLVED[] = "the name was not resolved in time";
 
@@ -101,17 +96,14 @@ struct redis_connection {
     bool timeout_pending;       /* the oldest command had waited too long at the last look */
     int reply_heartbeats;       /* that have passed since the last reply ended, while the next was arriving */
 
-    /* The server of this connection. */
-    struct redis_role role;                      /* unknown where ROLE is denied */
-    bool role_denied, link_denied;               /* ROLE, INFO: on this connection */
+    struct redis_server server;                  /* of this connection */
     bool role_denial_logged, link_denial_logged; /* once in a life */
-    uint64_t valid_until_ms; /* until when its data was known to be good; UINT64_MAX as long as it is */
 
     void (*closed)(void *arg);
     void *closed_arg;
 };
 
-static void enter(struct redis_connection *c, enum connection_state next);
+static void set_state(struct redis_connection *c, enum connection_state next);
 
 static void log_connection(const struct redis_connection *c, enum log_level level, const char *message,
                            const char *why)
@@ -189,14 +181,14 @@ int redis_connection_send_command(struct redis_connection *c, struct span comman
 static void count_ready(struct redis_connection *c)
 {
     metric_add(&c->options.metrics->redis_connected, 1);
-    metric_add(&c->options.metrics->redis_role[c->role.kind], 1);
+    metric_add(&c->options.metrics->redis_role[c->server.role.kind], 1);
 }
 
 static void uncount_ready(struct redis_connection *c)
 {
     struct redis_metrics *m = c->options.metrics;
     metric_sub(&m->redis_connected, 1);
-    metric_sub(&m->redis_role[c->role.kind], 1);
+    metric_sub(&m->redis_role[c->server.role.kind], 1);
     metric_set(&m->redis_replica_lag_seconds, 0);
 }
 
@@ -220,11 +212,12 @@ static void report(struct redis_connection *c, enum sentinel_report what)
         sentinel_report(c->sentinel, what);
 }
 
-/* Ends the connection or attempt, reports that to the owner and to pending commands, and enters `next`. */
-static void leave(struct redis_connection *c, enum connection_state next)
+/* Ends the connection or attempt, reports that to the owner and to pending commands, and changes to `next`.
+ */
+static void disconnect(struct redis_connection *c, enum connection_state next)
 {
     bool was_ready = c->state == READY;
-    enter(c, FAILED);
+    set_state(c, FAILED);
     if (was_ready) {
         uncount_ready(c);
         report(c, SENTINEL_REPORT_LOST);
@@ -232,7 +225,7 @@ static void leave(struct redis_connection *c, enum connection_state next)
     }
     drop_socket(c);
     if (c->state == FAILED) /* and was not closed by a callback */
-        enter(c, next);
+        set_state(c, next);
 }
 
 void redis_connection_fail(struct redis_connection *c, const char *why)
@@ -247,7 +240,7 @@ void redis_connection_fail(struct redis_connection *c, const char *why)
                    was_ready ? "redis connection lost" : "redis connection failed", why);
     if (!was_ready && c->state != DISCOVERING && !more_addresses)
         report(c, SENTINEL_REPORT_FAILED);
-    leave(c, more_addresses ? CONNECTING : WAITING);
+    disconnect(c, more_addresses ? CONNECTING : WAITING);
 }
 
 /*
@@ -284,108 +277,61 @@ static void log_denial(const struct redis_connection *c, bool *logged, const cha
     *logged = true;
 }
 
-static void forget_role(struct redis_connection *c)
+/* The role of a server in use is not known any more. */
+static void recount_role(const struct redis_connection *c, enum redis_role_kind before)
 {
     struct redis_metrics *m = c->options.metrics;
-    if (c->state == READY) {
-        metric_sub(&m->redis_role[c->role.kind], 1);
-        metric_add(&m->redis_role[REDIS_ROLE_UNKNOWN], 1);
-        metric_set(&m->redis_replica_lag_seconds, 0);
-    }
-    c->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
-    c->valid_until_ms = UINT64_MAX;
-}
-
-/* Why a server of this role cannot be used; NULL when it can. */
-static const char *check_role(const struct redis_connection *c, const struct redis_role *role)
-{
-    bool known = c->state == READY && c->role.kind != REDIS_ROLE_UNKNOWN;
-    enum redis_role_kind wanted =
-        c->sentinel == NULL ? REDIS_ROLE_UNKNOWN : sentinel_wanted_role(c->sentinel);
-    if (wanted == REDIS_ROLE_MASTER && role->kind != REDIS_ROLE_MASTER)
-        return "it is not a master";
-    if (wanted == REDIS_ROLE_REPLICA && role->kind != REDIS_ROLE_REPLICA)
-        return "it is not a replica";
-    if (known && role->kind != c->role.kind)
-        return role->kind == REDIS_ROLE_MASTER ? "it was a replica and is a master now"
-                                               : "it was a master and is a replica now";
-    return role->kind == REDIS_ROLE_REPLICA && !role->linked ? "its link to the master is down" : NULL;
-}
-
-/* Returns NULL, or why the connection cannot be used. */
-static const char *take_role(struct redis_connection *c, const redisReply *reply)
-{
-    struct redis_role role;
-    if (reply->type == REDIS_REPLY_ERROR) {
-        if (c->sentinel != NULL || !reply_is_denied(reply))
-            return reply->str;
-        c->role_denied = true;
-        log_denial(c, &c->role_denial_logged,
-                   "redis denies ROLE: a replica that lost its master cannot be detected", reply);
-        forget_role(c);
-        return NULL;
-    }
-    const char *problem = reply_read_role(reply, &role);
-    if (problem == NULL)
-        problem = check_role(c, &role);
-    if (problem != NULL)
-        return problem;
-    c->role = role;
-    if (role.kind == REDIS_ROLE_REPLICA && c->link_denied)
-        c->valid_until_ms = c->heartbeat_sent_ms;
-    return c->sentinel == NULL ? NULL
-                               : sentinel_check_replica(c->sentinel, &role.master, c->heartbeat_sent_ms);
-}
-
-/* The same for INFO replication. */
-static const char *take_link(struct redis_connection *c, const redisReply *reply)
-{
-    int64_t last_io_s = 0;
-    if (c->role.kind != REDIS_ROLE_REPLICA) /* ROLE was denied meanwhile */
-        return NULL;
-    if (reply->type == REDIS_REPLY_ERROR) {
-        if (!reply_is_denied(reply))
-            return reply->str;
-        c->link_denied = true;
-        log_denial(c, &c->link_denial_logged,
-                   "redis denies INFO: a master that stopped sending cannot be detected", reply);
-        c->valid_until_ms = c->heartbeat_sent_ms;
-        return NULL;
-    }
-    const char *problem = reply_read_link(reply, &last_io_s);
-    if (problem != NULL)
-        return problem;
-    uint64_t last_io_ms = (uint64_t)(last_io_s + 1) * MS_PER_S; /* it is rounded */
-    c->valid_until_ms = c->heartbeat_sent_ms > last_io_ms ? c->heartbeat_sent_ms - last_io_ms : 0;
-    metric_set(&c->options.metrics->redis_replica_lag_seconds, (uint64_t)last_io_s);
-    return NULL;
+    if (c->state != READY || c->server.role.kind == before)
+        return;
+    metric_sub(&m->redis_role[before], 1);
+    metric_add(&m->redis_role[c->server.role.kind], 1);
+    metric_set(&m->redis_replica_lag_seconds, 0);
 }
 
 static void count_reply(struct redis_connection *c);
 
-/* Evaluates the reply to ROLE or INFO, in the handshake and with every heartbeat. */
-static void conclude(struct redis_connection *c, const char *problem)
+/* After the reply to ROLE or INFO, in the handshake and with every heartbeat. */
+static void on_server_checked(struct redis_connection *c, const char *problem)
 {
-    if (problem == NULL) {
-        if (c->state == HANDSHAKE)
-            count_reply(c);
-        return;
+    if (problem != NULL) {
+        redis_server_invalidate(&c->server, c->last_pong_ms);
+        redis_connection_fail(c, problem);
+    } else if (c->state == HANDSHAKE) {
+        count_reply(c);
     }
-    if (c->last_pong_ms < c->valid_until_ms)
-        c->valid_until_ms = c->last_pong_ms;
-    redis_connection_fail(c, problem);
 }
 
 static void on_role(void *arg, const redisReply *reply)
 {
-    if (reply != NULL)
-        conclude(arg, take_role(arg, reply));
+    struct redis_connection *c = arg;
+    if (reply == NULL)
+        return;
+    enum redis_role_kind before = c->server.role.kind;
+    enum redis_role_kind wanted =
+        c->sentinel == NULL ? REDIS_ROLE_UNKNOWN : sentinel_wanted_role(c->sentinel);
+    const char *problem = redis_server_take_role(&c->server, reply, wanted, c->heartbeat_sent_ms);
+    if (problem == NULL && c->server.role_denied)
+        log_denial(c, &c->role_denial_logged,
+                   "redis denies ROLE: a replica that lost its master cannot be detected", reply);
+    recount_role(c, before);
+    if (problem == NULL && c->sentinel != NULL)
+        problem = sentinel_check_replica(c->sentinel, &c->server.role.master, c->heartbeat_sent_ms);
+    on_server_checked(c, problem);
 }
 
 static void on_link(void *arg, const redisReply *reply)
 {
-    if (reply != NULL)
-        conclude(arg, take_link(arg, reply));
+    struct redis_connection *c = arg;
+    int64_t last_io_s = -1;
+    if (reply == NULL)
+        return;
+    const char *problem = redis_server_take_link(&c->server, reply, c->heartbeat_sent_ms, &last_io_s);
+    if (problem == NULL && c->server.link_denied)
+        log_denial(c, &c->link_denial_logged,
+                   "redis denies INFO: a master that stopped sending cannot be detected", reply);
+    if (last_io_s >= 0)
+        metric_set(&c->options.metrics->redis_replica_lag_seconds, (uint64_t)last_io_s);
+    on_server_checked(c, problem);
 }
 
 static int send_role(struct redis_connection *c)
@@ -403,7 +349,7 @@ static int send_info(struct redis_connection *c)
 /* A master that cannot save to its disk replies to PING with MISCONF, but can still be read. */
 static bool refuses(const redisReply *reply)
 {
-    return reply->type == REDIS_REPLY_ERROR && !reply_is_error(reply, SPAN("MISCONF "));
+    return reply->type == REDIS_REPLY_ERROR && !resp_is_error(reply, SPAN("MISCONF "));
 }
 
 static void on_step_reply(void *arg, const redisReply *reply)
@@ -421,7 +367,7 @@ static void on_hello(void *arg, const redisReply *reply)
 {
     struct redis_connection *c = arg;
     if (reply != NULL && reply->type != REDIS_REPLY_ERROR)
-        c->no_tracking_reason = reply_check_hello(reply);
+        c->no_tracking_reason = redis_server_check_hello(reply);
     on_step_reply(arg, reply);
 }
 
@@ -479,7 +425,7 @@ static int second_step(struct redis_connection *c)
 {
     int err = 0;
     c->heartbeat_sent_ms = c->last_pong_ms = clock_boot_ms();
-    if (c->role.kind == REDIS_ROLE_REPLICA) {
+    if (c->server.role.kind == REDIS_ROLE_REPLICA) {
         c->replies_due++;
         err = send_info(c);
     }
@@ -513,10 +459,9 @@ static void count_reply(struct redis_connection *c)
 static void begin_handshake(struct redis_connection *c)
 {
     c->step = c->replies_due = 0;
-    c->tracking = c->role_denied = c->link_denied = false;
+    c->tracking = false;
     c->no_tracking_reason = NULL;
-    c->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
-    c->valid_until_ms = UINT64_MAX;
+    redis_server_reset(&c->server);
     c->heartbeat_sent_ms = clock_boot_ms();
     report(c, SENTINEL_REPORT_CONNECTED);
     next_step(c);
@@ -524,7 +469,7 @@ static void begin_handshake(struct redis_connection *c)
 
 void redis_connection_accept(struct redis_connection *c)
 {
-    enter(c, READY);
+    set_state(c, READY);
 }
 
 /* --- the heartbeat --- */
@@ -558,8 +503,8 @@ static int send_heartbeat(struct redis_connection *c)
         return 0;
     c->ping_pending = true;
     c->heartbeat_sent_ms = clock_boot_ms();
-    int err = c->role_denied ? 0 : send_role(c);
-    if (err == 0 && c->role.kind == REDIS_ROLE_REPLICA && !c->link_denied)
+    int err = c->server.role_denied ? 0 : send_role(c);
+    if (err == 0 && c->server.role.kind == REDIS_ROLE_REPLICA && !c->server.link_denied)
         err = send_info(c);
     return err != 0 ? err : queue_words(c, 1, (const char *[]){"PING"}, on_pong);
 }
@@ -619,7 +564,7 @@ static void heartbeat(struct redis_connection *c)
 
 static void on_connected(void *arg)
 {
-    enter(arg, HANDSHAKE);
+    set_state(arg, HANDSHAKE);
 }
 
 static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
@@ -661,7 +606,7 @@ static void on_found(void *arg, const struct redis_endpoint *endpoint)
 {
     struct redis_connection *c = arg;
     c->endpoint = *endpoint;
-    enter(c, RESOLVING);
+    set_state(c, RESOLVING);
 }
 
 static void on_not_found(void *arg, const char *why)
@@ -669,7 +614,7 @@ static void on_not_found(void *arg, const char *why)
     redis_connection_fail(arg, why);
 }
 
-static void on_moved(void *arg)
+static void on_failover(void *arg)
 {
     struct redis_connection *c = arg;
     metric_add(&c->options.metrics->redis_failovers_total, 1);
@@ -677,14 +622,14 @@ static void on_moved(void *arg)
                    "Sentinel names another server");
     c->failures = 0;
     resolver_cancel(&c->resolver);
-    leave(c, DISCOVERING);
+    disconnect(c, DISCOVERING);
 }
 
 static void discover(struct redis_connection *c)
 {
     c->endpoint = *c->options.endpoint;
     if (c->sentinel == NULL)
-        enter(c, RESOLVING);
+        set_state(c, RESOLVING);
     else
         sentinel_discover(c->sentinel);
 }
@@ -697,7 +642,7 @@ static void on_resolved(void *arg, const char *error)
     if (error != NULL)
         redis_connection_fail(c, error);
     else
-        enter(c, CONNECTING);
+        set_state(c, CONNECTING);
 }
 
 static void resolve(struct redis_connection *c)
@@ -705,7 +650,7 @@ static void resolve(struct redis_connection *c)
     c->next_address = 0;
     if (c->endpoint.transport == REDIS_TRANSPORT_UNIX ||
         resolver_take_numeric(&c->resolver, c->endpoint.host)) {
-        enter(c, CONNECTING);
+        set_state(c, CONNECTING);
         return;
     }
     if (resolver_busy(&c->resolver)) { /* the look-up of an earlier attempt is still running */
@@ -721,8 +666,14 @@ static void connect_next(struct redis_connection *c)
 {
     bool named = c->endpoint.transport != REDIS_TRANSPORT_UNIX;
     const char *address = named ? c->resolver.address[c->next_address++] : NULL;
-    const struct redis_socket_events events = {on_connected, on_reply, on_push, on_failed, c};
-    int err = redis_socket_open(c->loop, &c->endpoint, c->options.tls, address, &events, &c->socket);
+    const struct redis_socket_options options = {
+        .on_connected = on_connected,
+        .on_reply = on_reply,
+        .on_push = on_push,
+        .on_failed = on_failed,
+        .arg = c,
+    };
+    int err = redis_socket_open(c->loop, &c->endpoint, c->options.tls, address, &options, &c->socket);
     if (err != 0)
         redis_connection_fail(c, strerror(-err));
 }
@@ -746,7 +697,7 @@ static void on_timer(uv_timer_t *timer)
     struct redis_connection *c = timer->data;
     switch (c->state) {
     case WAITING:
-        enter(c, DISCOVERING);
+        set_state(c, DISCOVERING);
         break;
     case RESOLVING:
         redis_connection_fail(c, NOT_RESOLVED);
@@ -766,7 +717,7 @@ static void on_timer(uv_timer_t *timer)
 }
 
 /* Every change of state passes here. */
-static void enter(struct redis_connection *c, enum connection_state next)
+static void set_state(struct redis_connection *c, enum connection_state next)
 {
     assert((NEXT[c->state] & 1U << next) != 0);
     c->state = next;
@@ -792,7 +743,7 @@ static void enter(struct redis_connection *c, enum connection_state next)
     case READY:
         become_ready(c);
         break;
-    case FAILED: /* see leave() */
+    case FAILED: /* see disconnect() */
         break;
     case CLOSED:
         resolver_cancel(&c->resolver);
@@ -814,7 +765,7 @@ static int follow_sentinels(struct redis_connection *c)
                                              .seed = (unsigned)rand_r(&c->seed),
                                              .on_found = on_found,
                                              .on_not_found = on_not_found,
-                                             .on_moved = on_moved,
+                                             .on_failover = on_failover,
                                              .arg = c};
     return sentinel_new(c->loop, &options, &c->sentinel);
 }
@@ -837,7 +788,7 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
     (void)uv_prepare_init(loop, &c->flusher);
     c->timer.data = c->flusher.data = c;
     wait_group_add(&c->open_parts, c->sentinel != NULL ? 3 : 2);
-    enter(c, DISCOVERING);
+    set_state(c, DISCOVERING);
     *out = c;
     return 0;
 }
@@ -870,7 +821,7 @@ void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg
         uncount_ready(c);
     c->closed = closed;
     c->closed_arg = arg;
-    enter(c, CLOSED);
+    set_state(c, CLOSED);
     if (c->sentinel != NULL)
         sentinel_close(c->sentinel, on_part_closed, c);
     uv_close((uv_handle_t *)&c->timer, on_handle_closed);
@@ -896,5 +847,5 @@ uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)
 uint64_t redis_connection_valid_until_ms(const struct redis_connection *c)
 {
     uint64_t trusted_ms = c->sentinel == NULL ? UINT64_MAX : sentinel_trusted_until_ms(c->sentinel);
-    return c->valid_until_ms < trusted_ms ? c->valid_until_ms : trusted_ms;
+    return c->server.valid_until_ms < trusted_ms ? c->server.valid_until_ms : trusted_ms;
 }

@@ -1,5 +1,5 @@
 /*
- * Reading Redis addresses, and what they mean together with the other settings; see endpoint.h.
+ * Reading Redis addresses, what they mean together with the other settings, and TLS sessions; see endpoint.h.
  */
 #include "redis/endpoint.h"
 
@@ -7,8 +7,13 @@
 #include "base/parse.h"
 #include "redis/resp.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
+#include <hiredis/hiredis_ssl.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/un.h>
@@ -435,6 +440,146 @@ bool redis_endpoint_select(const struct redis_endpoint *t, struct buf *out)
     return true;
 }
 
+/* --- TLS --- */
+
+static int refuse(struct buf *error, const char *setting, const char *file)
+{
+    char reason[256];
+    ERR_error_string_n(ERR_get_error(), reason, sizeof reason);
+    buf_printf(error, "%s: cannot use %s: %s", setting, file, reason);
+    return -EINVAL;
+}
+
+static int load_authorities(SSL_CTX *ctx, const char *ca_file, struct buf *error)
+{
+    if (ca_file[0] == '\0')
+        return SSL_CTX_set_default_verify_paths(ctx) == 1
+                   ? 0
+                   : refuse(error, "CHANNELD_REDIS_URL", "the system's certificates");
+    return SSL_CTX_load_verify_locations(ctx, ca_file, NULL) == 1
+               ? 0
+               : refuse(error, "CHANNELD_REDIS_CA_FILE", ca_file);
+}
+
+static int load_client_certificate(SSL_CTX *ctx, const struct redis_options *o, struct buf *error)
+{
+    if (o->cert_file[0] == '\0' && o->key_file[0] == '\0')
+        return 0;
+    if (SSL_CTX_use_certificate_chain_file(ctx, o->cert_file) != 1)
+        return refuse(error, "CHANNELD_REDIS_CERT_FILE", o->cert_file);
+    if (SSL_CTX_use_PrivateKey_file(ctx, o->key_file, SSL_FILETYPE_PEM) != 1 ||
+        SSL_CTX_check_private_key(ctx) != 1)
+        return refuse(error, "CHANNELD_REDIS_KEY_FILE", o->key_file);
+    return 0;
+}
+
+/* OpenSSL does not list the fault of a certificate among its errors: it is added. */
+static int on_verified(int good, X509_STORE_CTX *store)
+{
+    if (good == 0)
+        ERR_raise_data(ERR_LIB_X509, X509_R_CERTIFICATE_VERIFICATION_FAILED, "%s",
+                       X509_verify_cert_error_string(X509_STORE_CTX_get_error(store)));
+    return good;
+}
+
+int redis_tls_new(const struct redis_endpoint *t, const struct redis_options *options,
+                  struct ssl_ctx_st **out, struct buf *error)
+{
+    *out = NULL;
+    if (t->transport != REDIS_TRANSPORT_TLS)
+        return 0;
+    ERR_clear_error(); /* so that refuse() reports what failed here */
+    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+    if (ctx == NULL)
+        return -ENOMEM;
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, on_verified);
+    int err = SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1 ? 0 : -EINVAL;
+    if (err == 0)
+        err = load_authorities(ctx, options->ca_file, error);
+    if (err == 0)
+        err = load_client_certificate(ctx, options, error);
+    if (err != 0) {
+        SSL_CTX_free(ctx);
+        return err;
+    }
+    *out = ctx;
+    return 0;
+}
+
+void redis_tls_free(struct ssl_ctx_st *tls)
+{
+    SSL_CTX_free(tls);
+}
+
+static bool is_address(const char *host)
+{
+    unsigned char raw[sizeof(struct in6_addr)];
+    return inet_pton(AF_INET, host, raw) == 1 || inet_pton(AF_INET6, host, raw) == 1;
+}
+
+/* As the macro SSL_set_tlsext_host_name, which casts const away. OpenSSL copies the name. */
+static bool send_name(SSL *ssl, const char *host)
+{
+    void *name = (void *)(uintptr_t)host;
+    return SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, name) == 1;
+}
+
+/* The certificate must name the host; a name is also sent (SNI), an address must not be (RFC 6066 section 3).
+ */
+static bool expect_host(SSL *ssl, const char *host)
+{
+    if (is_address(host))
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
+    return SSL_set1_host(ssl, host) == 1 && send_name(ssl, host);
+}
+
+/* Where a write has failed because the peer closed the connection, its alert may not have been read. */
+static void drain_alert(redisContext *c)
+{
+    char input[256];
+    char errstr[sizeof c->errstr];
+    memcpy(errstr, c->errstr, sizeof errstr);
+    if (c->privdata != NULL)
+        (void)c->funcs->read(c, input, sizeof input);
+    memcpy(c->errstr, errstr, sizeof errstr);
+}
+
+void redis_tls_explain(redisContext *c)
+{
+    if (ERR_peek_error() == 0)
+        drain_alert(c);
+    const char *details = NULL;
+    int flags = 0;
+    unsigned long code = ERR_peek_error_data(&details, &flags); /* the first is the cause of the others */
+    if (code != 0) {
+        const char *reason = ERR_reason_error_string(code);
+        bool detailed = (flags & ERR_TXT_STRING) != 0 && details[0] != '\0';
+        (void)snprintf(c->errstr, sizeof c->errstr, "TLS: %s%s%s", reason == NULL ? "failed" : reason,
+                       detailed ? ": " : "", detailed ? details : "");
+    }
+    ERR_clear_error();
+}
+
+int redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host)
+{
+    ERR_clear_error();
+    SSL *ssl = SSL_new(tls);
+    if (ssl != NULL && expect_host(ssl, host) && redisInitiateSSL(c, ssl) == REDIS_OK) {
+        c->privdata = ssl; /* borrowed: the session now belongs to the context */
+        return 0;
+    }
+    if (c->err == 0)
+        (void)snprintf(c->errstr, sizeof c->errstr, "TLS cannot be started");
+    redis_tls_explain(c);
+    SSL_free(ssl);
+    return -EPROTO;
+}
+
+bool redis_tls_wants_read(const redisContext *c)
+{
+    return SSL_want_read((const SSL *)c->privdata);
+}
+
 /* --- addresses that servers announce --- */
 
 static bool is_host(struct span host)
@@ -454,4 +599,16 @@ bool redis_address_set(struct redis_address *out, struct span host, int64_t port
     *span_put(host, out->host) = '\0';
     out->port = (int)port;
     return true;
+}
+
+const char *redis_address_read(const redisReply *reply, struct redis_address *out)
+{
+    if (reply->type == REDIS_REPLY_NIL)
+        return "it knows no master of that name";
+    int64_t port = 0;
+    bool pair = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
+    if (pair && parse_int64(resp_text(reply->element[1]), &port) == 0 &&
+        redis_address_set(out, resp_text(reply->element[0]), port))
+        return NULL;
+    return "its answer is no address";
 }

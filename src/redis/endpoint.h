@@ -1,5 +1,6 @@
 /*
- * Which Redis to connect to, and as which user: the settings of a Redis client, and what they mean.
+ * Which Redis to connect to, as which user and by which certificates: the settings of a Redis client, and
+ * what they mean.
  *
  *     redis://[user[:password]@]host[:port][/db]     plain TCP
  *     rediss://...                                   TLS; the certificate must be valid for the host
@@ -15,6 +16,10 @@
 #define REDIS_ENDPOINT_H
 
 #include "base/settings.h"
+
+#include <hiredis/hiredis.h>
+
+struct ssl_ctx_st; /* OpenSSL's SSL_CTX */
 
 /* Filled from settings; the strings are owned by them. */
 struct redis_options {
@@ -141,6 +146,39 @@ void redis_endpoint_hello(const struct redis_endpoint *t, const char *client_nam
 /* Appends the SELECT that follows it; false where the database is the first, and none is needed. */
 bool redis_endpoint_select(const struct redis_endpoint *t, struct buf *out);
 
+/*
+ * --- TLS ---
+ *
+ * hiredis checks a certificate's chain but not its host name, so the session is made here, with the host name
+ * to be checked, and handed to hiredis.
+ */
+
+/*
+ * The TLS settings of an endpoint, to be shared by its connections. Owned by the caller (redis_tls_free).
+ * Returns 0, -ENOMEM, or -EINVAL with a message in `error`. For an endpoint without TLS *out is NULL.
+ */
+int redis_tls_new(const struct redis_endpoint *t, const struct redis_options *options,
+                  struct ssl_ctx_st **out, struct buf *error) __attribute__((warn_unused_result));
+
+void redis_tls_free(struct ssl_ctx_st *tls);
+
+/*
+ * Starts TLS on a connection that is open, blocking or not; takes the context's privdata. Returns 0 or
+ * -EPROTO with the reason in c->errstr. `host` is copied.
+ */
+int redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host)
+    __attribute__((warn_unused_result));
+
+/* True when the last write, on a connection with TLS, has to be repeated when there is input, not before. */
+bool redis_tls_wants_read(const redisContext *c);
+
+/*
+ * To be called when reading or writing has failed on a connection with TLS: c->errstr becomes OpenSSL's
+ * reason, which hiredis does not ask for. It also clears OpenSSL's error queue, which belongs to the thread:
+ * the next connection to find an error there would take it for its own.
+ */
+void redis_tls_explain(redisContext *c);
+
 /* --- addresses that servers announce --- */
 
 enum { REDIS_HOST_SIZE = 256 };
@@ -152,5 +190,8 @@ struct redis_address {
 
 /* False, with *out untouched, when it is not an address that can be connected to. */
 bool redis_address_set(struct redis_address *out, struct span host, int64_t port);
+
+/* The reply to SENTINEL GET-MASTER-ADDR-BY-NAME. Returns NULL, or why there is no address. */
+const char *redis_address_read(const redisReply *reply, struct redis_address *out);
 
 #endif

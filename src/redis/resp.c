@@ -489,6 +489,18 @@ void resp_fini(struct resp_parser *p)
     resp_init(p);
 }
 
+/* --- the content of a reply --- */
+
+struct span resp_member(const redisReply *map, struct span name)
+{
+    if (map->type != REDIS_REPLY_ARRAY && map->type != REDIS_REPLY_MAP)
+        return SPAN_ABSENT;
+    for (size_t i = 0; i + 1 < map->elements; i += 2)
+        if (span_equal(resp_text(map->element[i]), name))
+            return resp_text(map->element[i + 1]);
+    return SPAN_ABSENT;
+}
+
 /* --- commands --- */
 
 static void add_head(struct buf *out, char mark, size_t number)

@@ -101,6 +101,22 @@ static inline bool resp_is_oversize(const redisReply *reply)
     return reply == &resp_oversize;
 }
 
+/* True for an error reply that begins with `code`, such as "WRONGTYPE ". */
+static inline bool resp_is_error(const redisReply *reply, struct span code)
+{
+    return reply->type == REDIS_REPLY_ERROR && span_starts_with((struct span){reply->str, reply->len}, code);
+}
+
+/* A string's content; absent when it is none. Borrowed, as is the next. */
+static inline struct span resp_text(const redisReply *reply)
+{
+    bool is_text = reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS;
+    return is_text ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
+}
+
+/* The text of a member of a map, or of an array of names and values; absent when there is none. */
+struct span resp_member(const redisReply *map, struct span name);
+
 /*
  * Commands: arrays of bulk strings, appended to a buffer. Lack of memory is the buffer's sticky error, and
  * what is in the buffer then must not be sent.

@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "redis/resolve.h"
+#include "base/parse.h"
 #include "redis/socket.h"
 
 #include <assert.h>
@@ -77,7 +77,7 @@ struct sentinel {
     /* The connection to a Sentinel. */
     enum sentinel_state state;
     int current;                /* the Sentinel that is, or will be, queried */
-    int unanswered;             /* Sentinels in a row that had no answer */
+    int failed_sentinels;       /* in a row that had no answer */
     bool unreachable;           /* none had an answer the last time that all were asked */
     struct log_reasons reasons; /* since one had an answer */
     uv_timer_t timer;
@@ -88,24 +88,73 @@ struct sentinel {
     struct lookup lookup[REDIS_SENTINELS_MAX];
 
     /* The Redis that was found. */
-    enum { NOT_IN_USE, WANTED, IN_USE } found; /* WANTED: a discovery is under way */
-    struct redis_endpoint endpoint;            /* borrows `place` */
-    struct redis_address place;
+    enum { NOT_IN_USE, DISCOVERING, IN_USE } discovery;
+    struct redis_endpoint endpoint; /* borrows `address` */
+    struct redis_address address;
     struct redis_address master; /* the master that Sentinel names */
-    bool at_master;              /* the place is the master's, also in place of a replica */
+    bool is_master;              /* the address is the master's, also in place of a replica */
     struct comparison masters;   /* that one, and the one that the replica follows */
     unsigned first_replica;      /* the choice begins with this one */
     unsigned failures;           /* attempts in a row that failed */
     uint64_t ready_ms;           /* since when it is in use, by the monotonic clock */
     /* By the boot clock; 0: not so. */
-    uint64_t agreed_ms;   /* when Sentinel last named this master, or the replica last followed it */
-    uint64_t mismatch_ms; /* since when the replica follows another or an unknown master */
-    uint64_t down_ms;     /* since when Sentinel reports the replica as down */
-    uint64_t moved_ms;    /* until when the Redis was the right one, where Sentinel now names another */
+    uint64_t confirmed_ms; /* when Sentinel last named this master, or the replica last followed it */
+    uint64_t mismatch_ms;  /* since when the replica follows another or an unknown master */
+    uint64_t down_ms;      /* since when Sentinel reports the replica as down */
+    uint64_t failover_ms;  /* until when it was known to be the right one, where Sentinel now names another */
 
     void (*closed)(void *arg);
     void *closed_arg;
 };
+
+/* --- the reply to SENTINEL REPLICAS --- */
+
+static bool has_flag(struct span flags, struct span flag)
+{
+    while (flags.len > 0) {
+        struct span one = {flags.data, span_find(flags, ',')};
+        if (span_equal(one, flag))
+            return true;
+        flags = span_skip(flags, one.len < flags.len ? one.len + 1 : one.len);
+    }
+    return false;
+}
+
+static bool is_down(struct span flags)
+{
+    return has_flag(flags, SPAN("s_down")) || has_flag(flags, SPAN("o_down")) ||
+           has_flag(flags, SPAN("disconnected"));
+}
+
+static void add_address(const struct redis_address *address, struct redis_address *list, int *count)
+{
+    if (*count < SENTINEL_REPLICAS_MAX)
+        list[(*count)++] = *address;
+}
+
+static void read_replica(const redisReply *replica, struct sentinel_answer *out)
+{
+    int64_t port = 0;
+    struct redis_address address;
+    struct span flags = resp_member(replica, SPAN("flags"));
+    if (!has_flag(flags, SPAN("slave")) || parse_int64(resp_member(replica, SPAN("port")), &port) != 0 ||
+        !redis_address_set(&address, resp_member(replica, SPAN("ip")), port))
+        return;
+    if (is_down(flags))
+        add_address(&address, out->down, &out->downs);
+    else if (span_equal(resp_member(replica, SPAN("master-link-status")), SPAN("ok")))
+        add_address(&address, out->replica, &out->replicas);
+}
+
+const char *sentinel_read_replicas(const redisReply *reply, struct sentinel_answer *out)
+{
+    out->replicas = out->downs = 0;
+    if (reply->type != REDIS_REPLY_ARRAY)
+        return "its answer is no list of replicas";
+    for (size_t i = 0; i < reply->elements; i++)
+        read_replica(reply->element[i], out);
+    return NULL;
+}
 
 /* --- the Redis that was found --- */
 
@@ -115,75 +164,75 @@ static bool address_equal(const struct redis_address *a, const struct redis_addr
 }
 
 /* Replicas in turn, beginning with any, so that they share the load; after all of them the master. */
-static void choose(struct sentinel *s)
+static void select_server(struct sentinel *s)
 {
     const struct sentinel_answer *a = &s->answer;
     unsigned replicas = (unsigned)a->replicas;
     unsigned step = s->failures % (replicas + 1); /* no replicas: the master */
     s->master = a->master;
-    s->agreed_ms = clock_boot_ms();
-    s->at_master = step == replicas;
-    s->place = s->at_master ? a->master : a->replica[(s->first_replica + step) % replicas];
-    s->endpoint = redis_endpoint_at(s->options.endpoint, s->place.host, s->place.port);
+    s->confirmed_ms = clock_boot_ms();
+    s->is_master = step == replicas;
+    s->address = s->is_master ? a->master : a->replica[(s->first_replica + step) % replicas];
+    s->endpoint = redis_endpoint_at(s->options.endpoint, s->address.host, s->address.port);
 }
 
-static bool is_outdated(const struct sentinel *s)
+static bool is_superseded(const struct sentinel *s)
 {
-    if (!s->at_master) /* a replica is checked with the heartbeat */
+    if (!s->is_master) /* a replica is checked with the heartbeat */
         return false;
-    if (!address_equal(&s->answer.master, &s->place))
+    if (!address_equal(&s->answer.master, &s->address))
         return true;
     return s->answer.replicas > 0 && clock_now_ms() - s->ready_ms >= STAND_IN_MS;
 }
 
-static bool is_called_down(const struct sentinel *s)
+static bool is_reported_down(const struct sentinel *s)
 {
-    for (int i = 0; !s->at_master && i < s->answer.downs; i++)
-        if (address_equal(&s->answer.down[i], &s->place))
+    for (int i = 0; !s->is_master && i < s->answer.downs; i++)
+        if (address_equal(&s->answer.down[i], &s->address))
             return true;
     return false;
 }
 
-static void move(struct sentinel *s)
+static void fail_over(struct sentinel *s)
 {
     s->failures = 0;
-    s->options.on_moved(s->options.arg);
+    s->options.on_failover(s->options.arg);
 }
 
 /* What the answer means for the Redis in use. */
-static void check_place(struct sentinel *s)
+static void check_server(struct sentinel *s)
 {
     uint64_t now = clock_boot_ms();
-    if (s->at_master && address_equal(&s->answer.master, &s->place))
-        s->agreed_ms = now;
-    if (!is_called_down(s))
+    if (s->is_master && address_equal(&s->answer.master, &s->address))
+        s->confirmed_ms = now;
+    if (!is_reported_down(s))
         s->down_ms = 0;
     else if (s->down_ms == 0)
         s->down_ms = now;
-    if (!s->at_master)
+    if (!s->is_master)
         s->master = s->answer.master;
-    if (!is_outdated(s))
+    if (!is_superseded(s))
         return;
-    s->moved_ms = s->agreed_ms;
-    move(s);
+    s->failover_ms = s->confirmed_ms;
+    fail_over(s);
 }
 
-static void take_answer(struct sentinel *s)
+static void handle_answer(struct sentinel *s)
 {
-    if (s->found == WANTED) {
-        choose(s);
-        s->found = NOT_IN_USE;
+    if (s->discovery == DISCOVERING) {
+        select_server(s);
+        s->discovery = NOT_IN_USE;
         s->options.on_found(s->options.arg, &s->endpoint);
-    } else if (s->found == IN_USE) {
-        check_place(s);
+    } else if (s->discovery == IN_USE) {
+        check_server(s);
     } else if (!address_equal(&s->answer.master, &s->master)) {
-        move(s);
+        fail_over(s);
     }
 }
 
 enum redis_role_kind sentinel_wanted_role(const struct sentinel *s)
 {
-    return s->at_master ? REDIS_ROLE_MASTER : REDIS_ROLE_REPLICA;
+    return s->is_master ? REDIS_ROLE_MASTER : REDIS_ROLE_REPLICA;
 }
 
 /* --- the master that a replica follows --- */
@@ -253,20 +302,20 @@ const char *sentinel_check_replica(struct sentinel *s, const struct redis_addres
 {
     uint64_t limit = s->options.stale_limit_ms;
     uint64_t grace = limit < GRACE_MS ? limit : GRACE_MS;
-    if (s->at_master)
+    if (s->is_master)
         return NULL;
     if (s->down_ms != 0 && clock_boot_ms() - s->down_ms >= grace)
         return "Sentinel calls it down";
     enum comparison_result result = compare(s, &s->master, master);
     if (result == SAME) {
-        s->agreed_ms = role_sent_ms;
+        s->confirmed_ms = role_sent_ms;
         s->mismatch_ms = 0;
         return NULL;
     }
-    bool agreed = s->agreed_ms != 0;
+    bool confirmed = s->confirmed_ms != 0;
     if (s->mismatch_ms == 0)
-        s->mismatch_ms = agreed ? s->agreed_ms : role_sent_ms;
-    if ((agreed || result == NOT_KNOWN_YET) && clock_boot_ms() - s->mismatch_ms < grace)
+        s->mismatch_ms = confirmed ? s->confirmed_ms : role_sent_ms;
+    if ((confirmed || result == NOT_KNOWN_YET) && clock_boot_ms() - s->mismatch_ms < grace)
         return NULL;
     return "it follows another master than Sentinel names";
 }
@@ -274,8 +323,8 @@ const char *sentinel_check_replica(struct sentinel *s, const struct redis_addres
 uint64_t sentinel_trusted_until_ms(const struct sentinel *s)
 {
     uint64_t until = UINT64_MAX;
-    if (s->moved_ms != 0)
-        until = s->moved_ms;
+    if (s->failover_ms != 0)
+        until = s->failover_ms;
     if (s->mismatch_ms != 0 && s->mismatch_ms < until)
         until = s->mismatch_ms;
     return until;
@@ -292,7 +341,7 @@ static void start_timer(struct sentinel *s, uint64_t ms)
 }
 
 /* Every change of state passes here. */
-static void enter(struct sentinel *s, enum sentinel_state next)
+static void set_state(struct sentinel *s, enum sentinel_state next)
 {
     assert((NEXT[s->state] & 1U << next) != 0);
     s->state = next;
@@ -336,10 +385,10 @@ static bool try_next(struct sentinel *s)
         return true;
     }
     s->current = (s->current + 1) % s->options.endpoint->sentinels.count;
-    bool more = ++s->unanswered < s->options.endpoint->sentinels.count;
+    bool more = ++s->failed_sentinels < s->options.endpoint->sentinels.count;
     if (!more)
-        s->unanswered = 0;
-    enter(s, more ? RESOLVING : PAUSING);
+        s->failed_sentinels = 0;
+    set_state(s, more ? RESOLVING : PAUSING);
     return more;
 }
 
@@ -360,9 +409,9 @@ static void report_unreachable(struct sentinel *s, struct span name, const char 
     if (log_reason_is_due(&s->reasons, why, clock_now_ms()))
         log_failure(s, LOG_WARN, "no sentinel has the address of redis", name, why);
     s->unreachable = true;
-    if (s->found != WANTED)
+    if (s->discovery != DISCOVERING)
         return;
-    s->found = NOT_IN_USE;
+    s->discovery = NOT_IN_USE;
     s->options.on_not_found(s->options.arg, why);
 }
 
@@ -390,7 +439,7 @@ static void add_query(struct sentinel *s, struct buf *out)
         command_write(out, 3, (const char *[]){"SENTINEL", "REPLICAS", master}, NULL);
 }
 
-static void send_off(struct sentinel *s, struct buf *commands)
+static void send_commands(struct sentinel *s, struct buf *commands)
 {
     int err = buf_error(commands);
     if (err == 0)
@@ -411,16 +460,16 @@ static void on_connected(void *arg)
     redis_endpoint_hello(&sentinel, s->options.client_name, &commands);
     command_write(&commands, 2, (const char *[]){"SUBSCRIBE", "+switch-master"}, NULL);
     add_query(s, &commands);
-    send_off(s, &commands);
+    send_commands(s, &commands);
 }
 
 /* Repeats the query, in LISTENING. */
 static void query(struct sentinel *s)
 {
     struct buf commands = BUF_INIT;
-    enter(s, QUERYING);
+    set_state(s, QUERYING);
     add_query(s, &commands);
-    send_off(s, &commands);
+    send_commands(s, &commands);
 }
 
 static void on_answered(struct sentinel *s)
@@ -432,20 +481,20 @@ static void on_answered(struct sentinel *s)
         log_text(LOG_INFO, "sentinel answers again", "client", s->options.client_name);
     s->unreachable = false;
     s->reasons = (struct log_reasons){0};
-    s->unanswered = 0;
-    enter(s, LISTENING);
-    take_answer(s);
+    s->failed_sentinels = 0;
+    set_state(s, LISTENING);
+    handle_answer(s);
 }
 
-static void take_reply(struct sentinel *s, const redisReply *reply)
+static void handle_reply(struct sentinel *s, const redisReply *reply)
 {
     const char *problem = NULL;
     if (reply->type == REDIS_REPLY_ERROR)
         problem = reply->str;
     else if (s->master_known)
-        problem = reply_read_replicas(reply, &s->answer);
+        problem = sentinel_read_replicas(reply, &s->answer);
     else
-        problem = reply_read_master(reply, &s->answer.master);
+        problem = redis_address_read(reply, &s->answer.master);
     if (problem != NULL) {
         fail(s, problem);
         return;
@@ -471,7 +520,7 @@ static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
     else if (s->subscribing && error)
         s->subscribing = false;
     else
-        take_reply(s, reply);
+        handle_reply(s, reply);
 }
 
 /* "subscribe" confirms the subscription; a message causes one query, whatever it says. */
@@ -494,18 +543,24 @@ static void on_failed(void *arg, const char *why)
 
 static void connect_next(struct sentinel *s)
 {
-    const struct redis_socket_events events = {on_connected, on_reply, on_push, on_failed, s};
+    const struct redis_socket_options options = {
+        .on_connected = on_connected,
+        .on_reply = on_reply,
+        .on_push = on_push,
+        .on_failed = on_failed,
+        .arg = s,
+        .bytes_max = SENTINEL_ANSWER_MAX,
+        .elements_max = SENTINEL_ELEMENTS_MAX,
+    };
     struct redis_endpoint sentinel = redis_endpoint_sentinel(s->options.endpoint, s->current);
     struct lookup *l = &s->lookup[s->current];
     const char *address = l->resolver.address[l->next++];
-    enter(s, QUERYING);
+    set_state(s, QUERYING);
     s->hello_answered = false;
     s->subscribing = true;
-    int err = redis_socket_open(s->loop, &sentinel, s->options.tls, address, &events, &s->socket);
+    int err = redis_socket_open(s->loop, &sentinel, s->options.tls, address, &options, &s->socket);
     if (err != 0)
         fail(s, strerror(-err));
-    else
-        redis_socket_limit(s->socket, SENTINEL_ANSWER_MAX, SENTINEL_ELEMENTS_MAX);
 }
 
 static void on_resolved(void *arg, const char *error)
@@ -545,7 +600,7 @@ static void on_timer(uv_timer_t *timer)
     struct sentinel *s = timer->data;
     switch (s->state) {
     case PAUSING:
-        enter(s, RESOLVING);
+        set_state(s, RESOLVING);
         break;
     case RESOLVING:
         fail(s, "its name was not resolved in time");
@@ -579,27 +634,27 @@ int sentinel_new(uv_loop_t *loop, const struct sentinel_options *options, struct
 
 void sentinel_discover(struct sentinel *s)
 {
-    s->found = WANTED;
+    s->discovery = DISCOVERING;
     if (s->state == PAUSING)
-        enter(s, RESOLVING);
+        set_state(s, RESOLVING);
     else if (s->state == LISTENING)
         query(s);
 }
 
 static void reset_trust(struct sentinel *s)
 {
-    s->mismatch_ms = s->down_ms = s->moved_ms = 0;
-    if (!s->at_master)
-        s->agreed_ms = 0;
+    s->mismatch_ms = s->down_ms = s->failover_ms = 0;
+    if (!s->is_master)
+        s->confirmed_ms = 0;
 }
 
 /* The next command goes to another address or Sentinel, where there is one; else to this one again. */
-static void leave_sentinel(struct sentinel *s)
+static void rotate_sentinel(struct sentinel *s)
 {
     bool another = s->options.endpoint->sentinels.count > 1 || s->lookup[0].resolver.count > 1;
     if (s->state != LISTENING || !another)
         return;
-    s->unanswered = -1; /* this one is asked again when no other answers */
+    s->failed_sentinels = -1; /* this one is asked again when no other answers */
     (void)try_next(s);
 }
 
@@ -610,16 +665,16 @@ void sentinel_report(struct sentinel *s, enum sentinel_report report)
         reset_trust(s);
         break;
     case SENTINEL_REPORT_READY:
-        s->found = IN_USE;
+        s->discovery = IN_USE;
         s->failures = 0;
         s->ready_ms = clock_now_ms();
         break;
     case SENTINEL_REPORT_LOST:
-        s->found = NOT_IN_USE;
+        s->discovery = NOT_IN_USE;
         break;
     case SENTINEL_REPORT_FAILED:
         if (++s->failures % ATTEMPTS_PER_SENTINEL == 0)
-            leave_sentinel(s);
+            rotate_sentinel(s);
         break;
     }
 }
@@ -638,7 +693,7 @@ void sentinel_close(struct sentinel *s, void (*closed)(void *arg), void *arg)
     s->closed = closed;
     s->closed_arg = arg;
     drop_socket(s);
-    enter(s, CLOSED);
+    set_state(s, CLOSED);
     resolver_cancel(&s->masters.side[0]);
     resolver_cancel(&s->masters.side[1]);
     for (int i = 0; i < s->options.endpoint->sentinels.count; i++)

@@ -5,9 +5,9 @@
  * published messages can be lost. After an error, a timeout or a reply without a master the next Sentinel is
  * tried; the one that answered last is tried first.
  *
- * When Sentinel names another master than the one in use, on_moved is called at once: an old master that was
- * stalled would serve old data when it continues. For a replica, its ROLE names the master that it follows: a
- * replica of the old master is left too (sentinel_check_replica).
+ * When Sentinel names another master than the one in use, on_failover is called at once: an old master that
+ * was stalled would serve old data when it continues. For a replica, its ROLE names the master that it
+ * follows: a replica of the old master is left too (sentinel_check_replica).
  *
  * Everything happens on the loop's thread.
  */
@@ -16,8 +16,8 @@
 
 #include "redis/endpoint.h"
 #include "redis/metrics.h"
-#include "redis/reply.h"
 
+#include <hiredis/hiredis.h>
 #include <uv.h>
 
 struct sentinel;
@@ -25,6 +25,12 @@ struct ssl_ctx_st;
 
 /* The interval of queries to a Sentinel, in milliseconds. */
 enum { SENTINEL_INTERVAL_MS = 1000 };
+
+/* The timeout of the look-up of a Sentinel, and of its connection and answer, in milliseconds. */
+enum { SENTINEL_TIMEOUT_MS = 500 };
+
+/* The largest answer of a Sentinel that is read: bytes, and elements of an array. */
+enum { SENTINEL_ANSWER_MAX = 1024 * 1024, SENTINEL_ELEMENTS_MAX = 1024 };
 
 struct sentinel_options {
     const struct redis_endpoint *endpoint; /* has Sentinels; borrowed while it lives, as all pointers here */
@@ -38,7 +44,7 @@ struct sentinel_options {
     /* No Sentinel has given an address; `why` is borrowed until the function returns. */
     void (*on_not_found)(void *arg, const char *why);
     /* Sentinel names another Redis than the one that was found: call sentinel_discover again. */
-    void (*on_moved)(void *arg);
+    void (*on_failover)(void *arg);
     void *arg;
 };
 
@@ -76,5 +82,23 @@ const char *sentinel_check_replica(struct sentinel *s, const struct redis_addres
  * UINT64_MAX while it is.
  */
 uint64_t sentinel_trusted_until_ms(const struct sentinel *s);
+
+/* --- the answer of a Sentinel --- */
+
+enum { SENTINEL_REPLICAS_MAX = 32 };
+
+struct sentinel_answer {
+    struct redis_address master;
+    struct redis_address replica[SENTINEL_REPLICAS_MAX]; /* healthy ones */
+    struct redis_address down[SENTINEL_REPLICAS_MAX];    /* those that are down or disconnected */
+    int replicas, downs;
+};
+
+/*
+ * The reply to SENTINEL REPLICAS: those that are up and linked to their master, and those that are down. One
+ * that cannot be read is left out. Returns NULL, or why there is no list. External for its unit test, as a
+ * Sentinel sends only a few of the replies that it must withstand.
+ */
+const char *sentinel_read_replicas(const redisReply *reply, struct sentinel_answer *out);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * One connection attempt: a non-blocking hiredis context, polled by the loop.
+ * The way to a server, without blocking the loop: the look-up of its name, and one connection attempt to one
+ * of its addresses, a hiredis context that the loop polls.
  *
  * hiredis opens, reads and writes the socket, with TLS or without. Commands are encoded and replies parsed by
  * resp.h: the allocations of hiredis for each were a third of the cost of an uncached request, and its reader
@@ -14,12 +15,53 @@
 #include "redis/endpoint.h"
 #include "redis/resp.h"
 
+#include <netinet/in.h>
 #include <uv.h>
 
 struct redis_socket;
 struct ssl_ctx_st;
 
-struct redis_socket_events {
+/*
+ * --- name look-ups ---
+ *
+ * hiredis would call getaddrinfo inside connect, which blocks. getaddrinfo cannot be interrupted, and its own
+ * time limits add up to minutes. So each look-up has a detached thread, which neither the loop nor the exit
+ * of the process waits for. uv_getaddrinfo would keep the loop alive until it returns, and the exit joins its
+ * thread pool.
+ */
+
+enum { RESOLVE_ADDRESSES_MAX = 8 };
+
+struct resolver {
+    struct resolver_query *query;                          /* in progress, or NULL */
+    int count;                                             /* addresses found */
+    char address[RESOLVE_ADDRESSES_MAX][INET6_ADDRSTRLEN]; /* numeric, in the system's order of preference */
+};
+
+/* Takes a numeric address, which needs no look-up. False when `host` is a name. */
+bool resolver_take_numeric(struct resolver *r, const char *host);
+
+/*
+ * Looks `host` up; `done` is called once from the loop, with NULL or the text of an error, and not at all
+ * when this returns a negative errno or resolver_cancel was called. Only while the resolver is not busy.
+ */
+int resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
+                   void (*done)(void *arg, const char *error), void *arg) __attribute__((warn_unused_result));
+
+static inline bool resolver_busy(const struct resolver *r)
+{
+    return r->query != NULL;
+}
+
+/*
+ * Cancels the look-up, if there is one: `done` is not called, and the resolver may be freed. The thread lasts
+ * until getaddrinfo returns.
+ */
+void resolver_cancel(struct resolver *r);
+
+/* --- a connection --- */
+
+struct redis_socket_options {
     void (*on_connected)(void *arg);
     /*
      * Replies and the elements of pushes, in stream order, all borrowed; see resp.h. `read_ns` is when the
@@ -29,6 +71,9 @@ struct redis_socket_events {
     void (*on_push)(void *arg, struct span kind, const redisReply *element);
     void (*on_failed)(void *arg, const char *why); /* once; `why` is borrowed until the function returns */
     void *arg;
+    /* Stricter limits than those of every reply (resp.h); 0: those. */
+    size_t bytes_max;
+    uint64_t elements_max;
 };
 
 /*
@@ -37,11 +82,8 @@ struct redis_socket_events {
  * system refused at once.
  */
 int redis_socket_open(uv_loop_t *loop, const struct redis_endpoint *endpoint, struct ssl_ctx_st *tls,
-                      const char *address, const struct redis_socket_events *events,
+                      const char *address, const struct redis_socket_options *options,
                       struct redis_socket **out) __attribute__((warn_unused_result));
-
-/* Stricter limits than those of every reply (resp.h), for a server that replies with a few lines only. */
-void redis_socket_limit(struct redis_socket *s, size_t bytes_max, uint64_t elements_max);
 
 /* Closes and frees; no event comes after this, and it may be called from within one. */
 void redis_socket_close(struct redis_socket *s);

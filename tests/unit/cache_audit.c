@@ -1,36 +1,15 @@
-/* The audit: what differs, and when a difference is a failure. */
-#include "cache/audit.h"
+/* The audit: what differs, and when a difference means that an invalidation was lost. */
+#include "unit/fixtures/cache_invalidation.h"
 
-#include "cache/page.h"
-#include "unit/fake_redis.h"
-
-enum { BUDGET = 1 << 20 };
+#include "cache/body.h"
 
 static const struct span LINK = {"https://max.ru/x", 16};
-
-static struct keyspace keyspace;
-static struct cache_metrics metrics;
-static struct entries entries;
-static struct audit audit;
-static struct buf text;
+static const struct span OTHER_LINK = {"https://max.ru/y", 16};
 
 static int set_up(void **state)
 {
-    (void)state;
-    metrics = (struct cache_metrics){0};
-    text = BUF_INIT;
-    assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
-    assert_int_equal(entries_init(&entries, BUDGET, &metrics), 0);
-    audit_init(&audit, &keyspace, &entries, &metrics);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    audit_fini(&audit);
-    entries_fini(&entries);
-    buf_fini(&text);
+    assert_int_equal(invalidation_set_up(state), 0);
+    invalidation_connected(&invalidation, true);
     return 0;
 }
 
@@ -42,8 +21,8 @@ static void put_channel(enum entry_kind kind, int64_t id, const char *title)
     enum channel_shape shape = kind == ENTRY_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY;
     (void)snprintf(number, sizeof number, "%lld", (long long)id);
     const redisReply *reply = reply_row(shape, number, title, NULL);
-    assert_int_equal(values_parse_row(reply, shape, &row), VALUE_PRESENT);
-    assert_int_equal(values_write(&text, &row, shape), 0);
+    assert_int_equal(body_parse_row(reply, shape, &row), VALUE_PRESENT);
+    assert_int_equal(body_write(&text, &row, shape), 0);
     struct blob *body = blob_new(buf_span(&text));
     entries_put(&entries, kind, entries_key_of(&id), body, 0);
     blob_unref(body);
@@ -58,45 +37,80 @@ static void put_page(bool has_next)
     blob_unref(body);
 }
 
-static void expect_idle(int heartbeats)
+/* A heartbeat, whose check finds as many API keys as there are in memory. */
+static void heartbeat(void)
 {
-    for (int i = 0; i < heartbeats; i++)
-        assert_int_equal(audit_heartbeat(&audit), AUDIT_IDLE);
+    int64_t held = api_keys_size(&api_keys);
+    invalidation_heartbeat(&invalidation);
+    answer("SCARD", reply_integer(held > 0 ? held : 1));
+}
+
+static bool is_suspended(void)
+{
+    return metrics.cache_suspended != 0;
+}
+
+static void answer_read(const redisReply *reply)
+{
+    cache_reply_fn fn = reading.fn;
+    assert_non_null(fn);
+    reading.fn = NULL;
+    fn(reading.arg, reply);
 }
 
 /* Heartbeats until the audit reads the one entry that there is. */
-static struct audit_subject read_one(void)
+static struct entry_source read_one(void)
 {
-    enum audit_action action = AUDIT_IDLE;
-    for (int i = 0; i < 10 && action == AUDIT_IDLE; i++)
-        action = audit_heartbeat(&audit);
-    assert_int_equal(action, AUDIT_READ);
-    return audit_subject(&audit);
+    for (int i = 0; i < 10 && reading.fn == NULL; i++)
+        heartbeat();
+    assert_non_null(reading.fn);
+    return reading.source;
+}
+
+/* A suspicion, if there is one, has become a certainty two heartbeats later; then there is a new connection.
+ */
+static void expect_suspended(bool suspended)
+{
+    heartbeat();
+    assert_false(is_suspended());
+    heartbeat();
+    assert_int_equal(is_suspended(), suspended);
+    invalidation_lost(&invalidation, clock_ms, UINT64_MAX);
+    if (reading.fn != NULL)
+        answer_read(NULL);
+    invalidation_connected(&invalidation, true);
+    assert_false(is_suspended());
 }
 
 /* The reply to the command differs from the entry that is read, or does not. */
 static void expect_read(const redisReply *reply, bool differs)
 {
-    audit_reply(&audit, reply, true, &text);
-    assert_int_equal(audit.entry_heartbeats > 0, differs);
-    audit_reset(&audit);
+    answer_read(reply);
+    expect_suspended(differs);
 }
 
 /* The same, with a new reading of the one entry. */
-static void expect(const redisReply *reply, bool differs)
+#define expect(reply, differs)           \
+    do {                                 \
+        (void)read_one();                \
+        expect_read((reply), (differs)); \
+    } while (0)
+
+static void push(const char *key)
 {
-    (void)read_one();
-    expect_read(reply, differs);
+    invalidation_push(&invalidation, SPAN("invalidate"), reply_string(key));
+    if (fake_redis.count > 0)
+        answer("SCARD", reply_integer(1));
 }
 
-TEST_CASE_WITH(cards_and_summaries_are_compared_as_they_would_be_served, set_up, tear_down)
+TEST_CASE_WITH(cards_and_summaries_are_compared_as_they_would_be_served, set_up, invalidation_tear_down)
 {
     static const enum entry_kind kinds[] = {ENTRY_CARD, ENTRY_SUMMARY};
     for (size_t i = 0; i < TEST_COUNT(kinds); i++) {
         enum channel_shape shape = kinds[i] == ENTRY_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY;
         put_channel(kinds[i], 7, "seven");
         assert_int_equal(read_one().kind, kinds[i]);
-        assert_int_equal(audit_subject(&audit).number, 7);
+        assert_int_equal(reading.source.number, 7);
         expect_read(reply_row(shape, "7", "seven", NULL), false);
         expect(reply_row(shape, "7", "other", NULL), true);
         expect(reply_row(shape, NULL, NULL, NULL), true);
@@ -110,11 +124,11 @@ TEST_CASE_WITH(cards_and_summaries_are_compared_as_they_would_be_served, set_up,
     expect(reply_card("8", "eight"), true);
 }
 
-TEST_CASE_WITH(links_are_compared_by_where_they_lead, set_up, tear_down)
+TEST_CASE_WITH(links_are_compared_by_where_they_lead, set_up, invalidation_tear_down)
 {
     entries_put(&entries, ENTRY_LINK, LINK, NULL, 7);
     assert_int_equal(read_one().kind, ENTRY_LINK);
-    assert_span(audit_subject(&audit).link, "https://max.ru/x");
+    assert_string_equal(reading.link, "https://max.ru/x");
     expect_read(reply_string("7"), false);
     expect(reply_string("8"), true);
     expect(reply_string("x"), true);
@@ -126,11 +140,11 @@ TEST_CASE_WITH(links_are_compared_by_where_they_lead, set_up, tear_down)
     expect(reply_string("7"), true);
 }
 
-TEST_CASE_WITH(pages_are_compared_by_their_members, set_up, tear_down)
+TEST_CASE_WITH(pages_are_compared_by_their_members, set_up, invalidation_tear_down)
 {
     put_page(false);
     assert_int_equal(read_one().kind, ENTRY_PAGE);
-    assert_int_equal(audit_subject(&audit).number, 3);
+    assert_int_equal(reading.source.number, 3);
     expect_read(reply_words("5 6"), false);
     expect(reply_words("5 x 6"), false); /* what is not an id is on no page */
     expect(reply_words("6 5"), true);
@@ -142,25 +156,41 @@ TEST_CASE_WITH(pages_are_compared_by_their_members, set_up, tear_down)
     expect(reply_words("5 6"), true);
 }
 
-TEST_CASE_WITH(results_of_keys_are_not_read, set_up, tear_down)
+TEST_CASE_WITH(results_of_keys_are_not_read, set_up, invalidation_tear_down)
 {
     entries_put(&entries, ENTRY_AUTH, SPAN("key"), NULL, 0);
-    expect_idle(10);
+    for (int i = 0; i < 10; i++)
+        heartbeat();
+    assert_null(reading.fn);
 }
 
-TEST_CASE_WITH(one_read_is_under_way_at_a_time, set_up, tear_down)
+TEST_CASE_WITH(one_read_is_under_way_at_a_time, set_up, invalidation_tear_down)
 {
     put_channel(ENTRY_CARD, 7, "seven");
     (void)read_one();
-    expect_idle(10);
-    audit_reply(&audit, NULL, true, &text); /* lost */
+    for (int i = 0; i < 10; i++)
+        heartbeat();   /* on_read would notice another */
+    answer_read(NULL); /* lost */
     (void)read_one();
-    audit_reply(&audit, reply_card("7", "other"), false, &text); /* not to be relied on */
-    assert_int_equal(audit.entry_heartbeats, 0);
+    invalidation_push(&invalidation, SPAN("invalidate"), reply_string("test:index"));
+    answer_read(reply_card("7", "other")); /* not to be relied on while an invalidation is pending */
+    answer("SCARD", reply_integer(1));
+    expect_suspended(false);
     const int64_t id = 7;
     (void)read_one();
     entries_drop(&entries, ENTRY_CARD, entries_key_of(&id)); /* meanwhile */
     expect_read(reply_card("7", "other"), false);
+}
+
+TEST_CASE_WITH(a_read_that_cannot_be_sent_is_sent_with_another_heartbeat, set_up, invalidation_tear_down)
+{
+    put_channel(ENTRY_CARD, 7, "seven");
+    reading.refused = true;
+    for (int i = 0; i < 10; i++)
+        heartbeat();
+    reading.refused = false;
+    assert_int_equal(read_one().number, 7);
+    answer_read(NULL);
 }
 
 /* A card differs from Redis. */
@@ -168,88 +198,134 @@ static void suspect_card(void)
 {
     put_channel(ENTRY_CARD, 7, "seven");
     (void)read_one();
-    audit_reply(&audit, reply_card("7", "other"), true, &text);
+    answer_read(reply_card("7", "other"));
 }
 
-TEST_CASE_WITH(a_difference_is_a_failure_at_the_second_heartbeat, set_up, tear_down)
+TEST_CASE_WITH(a_difference_is_a_failure_at_the_second_heartbeat, set_up, invalidation_tear_down)
 {
     suspect_card();
-    assert_int_equal(audit_heartbeat(&audit), AUDIT_IDLE);
+    heartbeat();
     assert_int_equal(metrics.cache_audit_failures_total, 0);
-    assert_int_equal(audit_heartbeat(&audit), AUDIT_FAILED);
+    assert_null(reading.fn); /* nothing else is read meanwhile */
+    told[0] = '\0';
+    heartbeat();
+    assert_int_equal(metrics.cache_audit_failures_total, 1);
+    assert_string_equal(told, "drop 1");
+    heartbeat(); /* once */
     assert_int_equal(metrics.cache_audit_failures_total, 1);
 }
 
-TEST_CASE_WITH(an_invalidation_of_the_key_explains_its_difference, set_up, tear_down)
+TEST_CASE_WITH(an_invalidation_of_the_key_explains_its_difference, set_up, invalidation_tear_down)
 {
     for (int heartbeats = 0; heartbeats < 2; heartbeats++) {
         suspect_card();
-        expect_idle(heartbeats);
-        audit_invalidated(&audit, ENTRY_CARD, 8, SPAN_ABSENT); /* others do not */
-        audit_invalidated(&audit, ENTRY_LINK, 0, LINK);
-        audit_invalidated(&audit, ENTRY_PAGE, 0, SPAN_ABSENT);
-        audit_invalidated(&audit, ENTRY_AUTH, 0, SPAN_ABSENT);
-        assert_true(audit.entry_heartbeats > 0);
-        audit_invalidated(&audit, ENTRY_CARD, 7, SPAN_ABSENT);
-        for (int i = 0; i < 5; i++)
-            assert_int_not_equal(audit_heartbeat(&audit), AUDIT_FAILED);
+        for (int i = 0; i < heartbeats; i++)
+            heartbeat();
+        push("test:card:7");
+        expect_suspended(false);
         entries_clear(&entries);
-        if (audit.under_way)
-            audit_reply(&audit, NULL, true, &text);
     }
     assert_int_equal(metrics.cache_audit_failures_total, 0);
 }
 
-TEST_CASE_WITH(an_invalidation_of_a_card_explains_its_summary, set_up, tear_down)
-{
-    put_channel(ENTRY_SUMMARY, 7, "seven");
-    (void)read_one();
-    audit_reply(&audit, reply_summary("7", "other"), true, &text);
-    assert_true(audit.entry_heartbeats > 0);
-    audit_invalidated(&audit, ENTRY_CARD, 7, SPAN_ABSENT);
-    assert_int_equal(audit.entry_heartbeats, 0);
-}
-
-TEST_CASE_WITH(invalidations_of_links_and_of_the_index_explain_theirs, set_up, tear_down)
-{
-    entries_put(&entries, ENTRY_LINK, LINK, NULL, 7);
-    (void)read_one();
-    audit_reply(&audit, reply_string("8"), true, &text);
-    audit_invalidated(&audit, ENTRY_LINK, 0, SPAN("https://max.ru/y"));
-    assert_true(audit.entry_heartbeats > 0);
-    audit_invalidated(&audit, ENTRY_LINK, 0, LINK);
-    assert_int_equal(audit.entry_heartbeats, 0);
-    entries_drop(&entries, ENTRY_LINK, LINK);
-    put_page(false);
-    (void)read_one();
-    audit_reply(&audit, reply_words("5"), true, &text);
-    audit_invalidated(&audit, ENTRY_LINK, 0, LINK);
-    assert_true(audit.entry_heartbeats > 0);
-    audit_invalidated(&audit, ENTRY_PAGE, 0, SPAN_ABSENT);
-    assert_int_equal(audit.entry_heartbeats, 0);
-}
-
-TEST_CASE_WITH(the_number_of_keys_is_compared_too, set_up, tear_down)
-{
-    audit_key_count(&audit, 3, -1); /* none is held */
-    audit_key_count(&audit, 3, 3);
-    expect_idle(2);
-    audit_key_count(&audit, 4, 3);
-    assert_int_equal(audit_heartbeat(&audit), AUDIT_IDLE);
-    audit_key_count(&audit, 4, 3); /* which is no new suspicion */
-    audit_invalidated(&audit, ENTRY_CARD, 0, SPAN_ABSENT);
-    assert_int_equal(audit_heartbeat(&audit), AUDIT_FAILED);
-    audit_reset(&audit);
-    audit_key_count(&audit, 4, 3);
-    audit_invalidated(&audit, ENTRY_AUTH, 0, SPAN_ABSENT);
-    expect_idle(5);
-}
-
-TEST_CASE_WITH(everything_that_has_changed_explains_everything, set_up, tear_down)
+TEST_CASE_WITH(invalidations_of_other_keys_do_not_explain_a_difference, set_up, invalidation_tear_down)
 {
     suspect_card();
-    audit_key_count(&audit, 4, 3);
-    audit_reset(&audit);
-    for (int i = 0; i < 5; i++)
-        assert_int_not_equal(audit_heartbeat(&audit), AUDIT_FAILED);
+    push("test:card:8");
+    push("test:link:https://max.ru/x");
+    push("test:index");
+    push("test:api_keys");
+    expect_suspended(true);
+}
+
+TEST_CASE_WITH(an_invalidation_of_a_card_explains_its_summary, set_up, invalidation_tear_down)
+{
+    for (int id = 7; id <= 8; id++) {
+        put_channel(ENTRY_SUMMARY, 7, "seven");
+        (void)read_one();
+        answer_read(reply_summary("7", "other"));
+        push(id == 7 ? "test:card:7" : "test:card:8");
+        expect_suspended(id != 7);
+    }
+}
+
+TEST_CASE_WITH(invalidations_of_links_and_of_the_index_explain_theirs, set_up, invalidation_tear_down)
+{
+    static const char *const keys[] = {"test:link:https://max.ru/x", "test:card:7", "test:index"};
+    for (size_t i = 0; i < TEST_COUNT(keys); i++) {
+        entries_put(&entries, ENTRY_LINK, LINK, NULL, 7);
+        (void)read_one();
+        answer_read(reply_string("8"));
+        push(keys[i]);
+        expect_suspended(i != 0);
+        entries_drop(&entries, ENTRY_LINK, LINK);
+    }
+    entries_put(&entries, ENTRY_LINK, OTHER_LINK, NULL, 7);
+    (void)read_one();
+    answer_read(reply_string("8"));
+    push("test:link:https://max.ru/x");
+    expect_suspended(true);
+    entries_drop(&entries, ENTRY_LINK, OTHER_LINK);
+    for (size_t i = 0; i < TEST_COUNT(keys); i++) {
+        put_page(false);
+        (void)read_one();
+        answer_read(reply_words("5"));
+        push(keys[i]);
+        expect_suspended(i != 2);
+    }
+}
+
+/* Three API keys are in memory. */
+static void hold_keys(void)
+{
+    assert_true(api_keys_read(&api_keys, clock_ms, &text));
+    (void)api_keys_reply(&api_keys, reply_integer(3), clock_ms, &text);
+    (void)api_keys_reply(&api_keys, reply_words("a b c"), clock_ms, &text);
+    api_keys_commit(&api_keys);
+    assert_int_equal(api_keys_size(&api_keys), 3);
+}
+
+static void check_with(const char *reply)
+{
+    invalidation_check(&invalidation);
+    answer_all(reply);
+}
+
+TEST_CASE_WITH(the_number_of_keys_is_compared_too, set_up, invalidation_tear_down)
+{
+    check_with(":4\r\n"); /* none is held */
+    expect_suspended(false);
+    hold_keys();
+    check_with(":3\r\n");
+    check_with("-ERR no\r\n");
+    expect_suspended(false);
+    check_with(":4\r\n");
+    heartbeat();
+    check_with(":4\r\n"); /* which is no new suspicion */
+    push("test:card:0");
+    assert_false(is_suspended());
+    heartbeat();
+    assert_true(is_suspended());
+}
+
+TEST_CASE_WITH(an_invalidation_of_the_keys_explains_their_number, set_up, invalidation_tear_down)
+{
+    hold_keys();
+    check_with(":4\r\n");
+    push("test:api_keys");
+    expect_suspended(false);
+    clock_ms += INVALIDATION_CHECK_INTERVAL_MS;
+    invalidation_push(&invalidation, SPAN("invalidate"), reply_string("test:api_keys"));
+    answer("SCARD", reply_integer(4)); /* it is pending: the set in memory is an older one */
+    expect_suspended(false);
+}
+
+TEST_CASE_WITH(everything_that_has_changed_explains_everything, set_up, invalidation_tear_down)
+{
+    hold_keys();
+    suspect_card();
+    check_with(":4\r\n");
+    invalidation_push(&invalidation, SPAN("invalidate"), reply_of("_\r\n"));
+    answer("SCARD", reply_integer(3));
+    expect_suspended(false);
 }

@@ -1,52 +1,37 @@
 /* The check whether Redis holds a catalogue: two commands, and what their replies amount to. */
-#include "cache/catalogue.h"
-
-#include "unit/fake_redis.h"
-
-static struct keyspace keyspace;
-static struct catalogue catalogue;
-static struct buf command;
-
-static int set_up(void **state)
-{
-    (void)state;
-    command = BUF_INIT;
-    if (keyspace_init(&keyspace, SPAN("test:")) != 0)
-        return -1;
-    catalogue_init(&catalogue, &keyspace);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    buf_fini(&command);
-    return 0;
-}
-
-static const char SCARD[] = "*2\r\n$5\r\nSCARD\r\n$13\r\ntest:api_keys\r\n";
-static const char ZCARD[] = "*2\r\n$5\r\nZCARD\r\n$10\r\ntest:index\r\n";
+#include "unit/fixtures/cache_invalidation.h"
 
 static void begin_check(void)
 {
-    assert_true(catalogue_check(&catalogue, &command));
-    assert_buf(&command, SCARD);
+    checked = NOT_CHECKED;
+    invalidation_check(&invalidation);
+    assert_string_equal(fake_redis_next(), "SCARD test:api_keys");
 }
 
-static enum catalogue_state reply(const char *text)
+/* The reply to SCARD, whose result is not enough. */
+static void expect_index_read(const char *reply)
 {
-    return catalogue_reply(&catalogue, reply_of(text), &command);
+    fake_redis_answer(reply_of(reply));
+    assert_int_equal(checked, NOT_CHECKED);
+    assert_string_equal(fake_redis_next(), "ZCARD test:index");
 }
 
-TEST_CASE_WITH(keys_alone_are_a_catalogue, set_up, tear_down)
+static void expect_checked(const redisReply *reply, enum catalogue_state state)
+{
+    fake_redis_answer(reply);
+    assert_int_equal(checked, state);
+    assert_int_equal(fake_redis.count, 0);
+}
+
+TEST_CASE_WITH(keys_alone_are_a_catalogue, invalidation_set_up, invalidation_tear_down)
 {
     begin_check();
-    assert_int_equal(reply(":1\r\n"), CATALOGUE_PRESENT);
-    assert_int_equal(catalogue_key_count(&catalogue), 1);
-    assert_false(catalogue_is_checking(&catalogue));
+    expect_checked(reply_integer(1), CATALOGUE_PRESENT);
+    begin_check();
+    expect_checked(reply_of("-WRONGTYPE x\r\n"), CATALOGUE_PRESENT);
 }
 
-TEST_CASE_WITH(what_two_replies_amount_to, set_up, tear_down)
+TEST_CASE_WITH(what_two_replies_amount_to, invalidation_set_up, invalidation_tear_down)
 {
     static const struct {
         const char *keys, *index;
@@ -65,50 +50,55 @@ TEST_CASE_WITH(what_two_replies_amount_to, set_up, tear_down)
         {"-LOADING x\r\n", "-LOADING x\r\n", CATALOGUE_UNKNOWN},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
-        uint64_t number = catalogue_next_check(&catalogue);
+        uint64_t number = invalidation_next_check(&invalidation);
+        metrics.catalogue_missing = 0;
         begin_check();
-        assert_int_equal(reply(cases[i].keys), CATALOGUE_CHECKING);
-        assert_buf(&command, ZCARD);
-        assert_true(catalogue_is_checking(&catalogue));
-        assert_int_equal(catalogue_key_count(&catalogue), cases[i].keys[0] == ':' ? 0 : -1);
-        assert_int_equal(reply(cases[i].index), cases[i].state);
-        assert_int_equal(catalogue_key_count(&catalogue), -1);
-        assert_int_equal(catalogue_confirmed(&catalogue) == number, cases[i].state == CATALOGUE_PRESENT);
+        expect_index_read(cases[i].keys);
+        expect_checked(reply_of(cases[i].index), cases[i].state);
+        assert_int_equal(invalidation_confirmed(&invalidation) == number,
+                         cases[i].state == CATALOGUE_PRESENT);
+        assert_int_equal(metrics.catalogue_missing, cases[i].state == CATALOGUE_MISSING);
     }
-    begin_check();
-    assert_int_equal(reply("-WRONGTYPE x\r\n"), CATALOGUE_PRESENT);
-    assert_int_equal(catalogue_key_count(&catalogue), -1);
 }
 
 /* What lacks something before the reply is confirmed by the check under way, what does later by the next. */
-TEST_CASE_WITH(checks_are_numbered_and_one_is_under_way_at_a_time, set_up, tear_down)
+TEST_CASE_WITH(checks_are_numbered_and_one_is_under_way_at_a_time, invalidation_set_up,
+               invalidation_tear_down)
 {
-    assert_int_equal(catalogue_next_check(&catalogue), 1);
-    assert_int_equal(catalogue_confirmed(&catalogue), 0);
+    assert_int_equal(invalidation_next_check(&invalidation), 1);
+    assert_int_equal(invalidation_confirmed(&invalidation), 0);
     begin_check();
-    assert_false(catalogue_check(&catalogue, &command));
-    assert_int_equal(catalogue_next_check(&catalogue), 1);
-    assert_int_equal(reply(":0\r\n"), CATALOGUE_CHECKING);
-    assert_false(catalogue_check(&catalogue, &command));
-    assert_int_equal(catalogue_next_check(&catalogue), 1);
-    assert_int_equal(catalogue_confirmed(&catalogue), 0);
-    assert_int_equal(reply(":1\r\n"), CATALOGUE_PRESENT);
-    assert_int_equal(catalogue_confirmed(&catalogue), 1);
-    assert_int_equal(catalogue_next_check(&catalogue), 2);
+    invalidation_check(&invalidation);
+    assert_int_equal(fake_redis.count, 1);
+    assert_int_equal(invalidation_next_check(&invalidation), 1);
+    expect_index_read(":0\r\n");
+    invalidation_check(&invalidation);
+    assert_int_equal(fake_redis.count, 1);
+    assert_int_equal(invalidation_next_check(&invalidation), 1);
+    assert_int_equal(invalidation_confirmed(&invalidation), 0);
+    expect_checked(reply_integer(1), CATALOGUE_PRESENT);
+    assert_int_equal(invalidation_confirmed(&invalidation), 1);
+    assert_int_equal(invalidation_next_check(&invalidation), 2);
 }
 
-TEST_CASE_WITH(a_check_that_is_lost_or_not_sent_confirms_nothing, set_up, tear_down)
+TEST_CASE_WITH(a_check_that_is_lost_or_not_sent_confirms_nothing, invalidation_set_up, invalidation_tear_down)
 {
     begin_check();
-    assert_int_equal(catalogue_reply(&catalogue, NULL, &command), CATALOGUE_LOST);
+    expect_checked(NULL, CATALOGUE_LOST);
     begin_check();
-    assert_int_equal(reply(":0\r\n"), CATALOGUE_CHECKING);
-    assert_int_equal(catalogue_reply(&catalogue, NULL, &command), CATALOGUE_LOST);
+    expect_index_read(":0\r\n");
+    expect_checked(NULL, CATALOGUE_LOST);
+    fake_redis.sends_left = 0;
+    checked = NOT_CHECKED;
+    invalidation_check(&invalidation);
+    assert_int_equal(checked, CATALOGUE_UNKNOWN);
+    fake_redis.sends_left = 1;
     begin_check();
-    assert_int_equal(catalogue_send_failed(&catalogue), CATALOGUE_UNKNOWN);
-    assert_int_equal(catalogue_confirmed(&catalogue), 0);
-    assert_int_equal(catalogue_next_check(&catalogue), 4);
+    expect_checked(reply_integer(0), CATALOGUE_UNKNOWN); /* the second command is not sent */
+    assert_int_equal(invalidation_confirmed(&invalidation), 0);
+    assert_int_equal(invalidation_next_check(&invalidation), 5);
+    fake_redis.sends_left = -1;
     begin_check();
-    assert_int_equal(reply(":1\r\n"), CATALOGUE_PRESENT);
-    assert_int_equal(catalogue_confirmed(&catalogue), 4);
+    expect_checked(reply_integer(1), CATALOGUE_PRESENT);
+    assert_int_equal(invalidation_confirmed(&invalidation), 5);
 }

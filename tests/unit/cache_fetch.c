@@ -9,7 +9,6 @@ static struct cache_metrics metrics;
 static struct loop_lag loop_lag;
 static struct keyspace keyspace;
 static struct entries entries;
-static struct catalogue catalogue;
 static struct invalidation invalidation;
 static struct fetches fetches;
 static struct buf text;
@@ -72,10 +71,34 @@ static void on_change(void *arg, unsigned what)
     (void)what;
 }
 
+/* The invalidations send nothing here: all their checks end at once without a result. */
+static int refuse_command(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
+{
+    (void)arg;
+    (void)command;
+    (void)fn;
+    (void)fn_arg;
+    return -ENOTCONN;
+}
+
+static void on_checked(void *arg, enum catalogue_state state)
+{
+    (void)arg;
+    assert_int_equal(state, CATALOGUE_UNKNOWN);
+}
+
 static int set_up(void **state)
 {
-    const struct invalidation_subscriber subscriber = {on_number, on_link,  on_change,
-                                                       on_change, on_check, NULL};
+    const struct invalidation_options invalidation_options = {.enabled = true,
+                                                              .keyspace = &keyspace,
+                                                              .metrics = &metrics,
+                                                              .loop_lag = &loop_lag,
+                                                              .send = refuse_command,
+                                                              .card = on_number,
+                                                              .link = on_link,
+                                                              .received = on_change,
+                                                              .drop = on_change,
+                                                              .checked = on_checked};
     (void)state;
     fake_redis_init();
     metrics = (struct cache_metrics){0};
@@ -87,13 +110,11 @@ static int set_up(void **state)
     list_init(&request);
     assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
     assert_int_equal(entries_init(&entries, BUDGET, &metrics), 0);
-    catalogue_init(&catalogue, &keyspace);
-    assert_int_equal(invalidation_init(&invalidation, &keyspace, &metrics, &loop_lag, true, &subscriber), 0);
+    assert_int_equal(invalidation_init(&invalidation, &invalidation_options), 0);
     invalidation_connected(&invalidation, true);
     const struct fetch_options options = {.keyspace = &keyspace,
                                           .metrics = &metrics,
                                           .entries = &entries,
-                                          .catalogue = &catalogue,
                                           .invalidation = &invalidation,
                                           .text = &text,
                                           .send = fake_redis_send,
@@ -169,7 +190,7 @@ static const struct entry *entry(enum entry_kind kind, int64_t number)
 static void push(const char *key)
 {
     const redisReply *reply = key == NULL ? reply_of("_\r\n") : reply_string(key);
-    invalidation_push(&invalidation, SPAN("invalidate"), reply, false);
+    invalidation_push(&invalidation, SPAN("invalidate"), reply);
 }
 
 /* --- cards --- */
@@ -204,7 +225,7 @@ TEST_CASE_WITH(a_card_that_does_not_exist_waits_for_a_check, set_up, tear_down)
     assert_int_equal(ended, 0);
     assert_int_equal(checks, 1);
     assert_true(entry(ENTRY_CARD, -7)->negative);
-    assert_int_equal(entry(ENTRY_CARD, -7)->value, catalogue_next_check(&catalogue));
+    assert_int_equal(entry(ENTRY_CARD, -7)->value, invalidation_next_check(&invalidation));
     fetches_confirm(&fetches, CATALOGUE_PRESENT);
     assert_int_equal(ended, 1);
     assert_int_equal(result.status, CACHE_NOT_FOUND);
@@ -241,7 +262,7 @@ TEST_CASE_WITH(the_newest_update_that_is_not_of_the_future_is_told, set_up, tear
 
 TEST_CASE_WITH(without_tracking_nothing_is_cached, set_up, tear_down)
 {
-    invalidation_lost(&invalidation, 0, 0, false);
+    invalidation_lost(&invalidation, 0, 0);
     invalidation_connected(&invalidation, false);
     fetch_card(reply_card("7", "seven"), CACHE_FOUND);
     (void)begin_page(1);
@@ -491,11 +512,11 @@ TEST_CASE_WITH(a_page_is_not_cached_when_the_index_is_invalidated_in_flight, set
     assert_non_null(page(1));
 }
 
-TEST_CASE_WITH(nothing_of_the_index_is_cached_while_its_change_is_deferred, set_up, tear_down)
+TEST_CASE_WITH(nothing_of_the_index_is_cached_while_its_change_is_pending, set_up, tear_down)
 {
     (void)begin_page(1);
-    invalidation_push(&invalidation, SPAN("invalidate"), reply_string("test:index"), true);
-    assert_int_equal(invalidation_deferred(&invalidation), INVALIDATED_INDEX);
+    push("test:index");
+    assert_int_equal(invalidation_pending(&invalidation), INVALIDATED_INDEX);
     answer_index(1, "1");
     answer("HMGET", reply_summary("1", "one"));
     assert_null(page(1));
@@ -552,7 +573,7 @@ TEST_CASE_WITH(invalidated_fetches_are_not_joined, set_up, tear_down)
 TEST_CASE_WITH(a_fetch_waits_for_a_connection, set_up, tear_down)
 {
     struct cache_query q = {.type = QUERY_CARD, .number = 7};
-    invalidation_lost(&invalidation, 0, 0, false);
+    invalidation_lost(&invalidation, 0, 0);
     assert_non_null(fetch_begin(&fetches, &q, true, NULL, &request));
     assert_int_equal(fake_redis.count, 0);
     invalidation_connected(&invalidation, true);
@@ -566,7 +587,7 @@ TEST_CASE_WITH(a_fetch_waits_for_a_connection, set_up, tear_down)
     assert_int_equal(ended, 0);
     fake_redis_answer(NULL);
     assert_int_equal(ended, 1);
-    invalidation_lost(&invalidation, 0, 0, false);
+    invalidation_lost(&invalidation, 0, 0);
     struct fetch *f = fetch_begin(&fetches, &q, true, NULL, &request);
     fetch_leave(f, &request); /* and is freed with its last request */
     assert_true(list_empty(&fetches.waiting));
@@ -639,15 +660,15 @@ TEST_CASE_WITH(what_cannot_be_sent_fails_after_the_replies_to_what_was, set_up, 
 
 TEST_CASE_WITH(the_audit_reads_any_entry_but_results_of_keys, set_up, tear_down)
 {
-    struct audit_subject subject = {ENTRY_CARD, 7, SPAN_ABSENT};
+    struct entry_source source = {ENTRY_CARD, 7, SPAN_ABSENT};
     static const char *const commands[] = {
         "HMGET test:card:7 max_channel_id title description avatar link cat",
         "HMGET test:card:7 max_channel_id title description avatar link upd",
         "GET test:link:https://max.ru/x", "", "ZRANGE test:index 600 700"};
     for (int kind = ENTRY_CARD; kind <= ENTRY_PAGE; kind++) {
-        subject.kind = (enum entry_kind)kind;
-        subject.link = LINK;
-        int err = fetches_send_audit(&fetches, &subject, NULL, NULL);
+        source.kind = (enum entry_kind)kind;
+        source.link = LINK;
+        int err = fetches_read_entry(&fetches, &source, NULL, NULL);
         assert_int_equal(err, kind == ENTRY_AUTH ? -EINVAL : 0);
         if (err != 0)
             continue;

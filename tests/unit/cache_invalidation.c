@@ -1,63 +1,10 @@
 /* Which push means what, and when entries may be served or stored. */
-#include "cache/invalidation.h"
-
-#include "unit/fake_redis.h"
-#include "unit/fixtures/cache_clock.h"
-
-static struct keyspace keyspace;
-static struct cache_metrics metrics;
-static struct loop_lag loop_lag;
-static struct invalidation invalidation;
-static char told[512]; /* what the subscriber was told, since it was last looked at */
-
-static void note(const char *what, long long number)
-{
-    size_t len = strlen(told);
-    (void)snprintf(told + len, sizeof told - len, "%s%s %lld", len > 0 ? ", " : "", what, number);
-}
-
-static void on_card(void *arg, int64_t id)
-{
-    (void)arg;
-    note("card", id);
-}
-
-static void on_link(void *arg, struct span link)
-{
-    (void)arg;
-    assert_span(link, "https://max.ru/x");
-    note("link", 0);
-}
-
-static void on_received(void *arg, unsigned what)
-{
-    (void)arg;
-    note("received", what);
-}
-
-static void on_drop(void *arg, unsigned what)
-{
-    (void)arg;
-    note("drop", what);
-}
-
-static void on_check(void *arg)
-{
-    (void)arg;
-    note("check", 0);
-}
+#include "unit/fixtures/cache_invalidation.h"
 
 /* Connected, and nothing told yet. */
 static int set_up(void **state)
 {
-    const struct invalidation_subscriber subscriber = {on_card, on_link,  on_received,
-                                                       on_drop, on_check, NULL};
-    (void)state;
-    clock_ms = 1000000;
-    metrics = (struct cache_metrics){0};
-    told[0] = '\0';
-    assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
-    assert_int_equal(invalidation_init(&invalidation, &keyspace, &metrics, &loop_lag, true, &subscriber), 0);
+    assert_int_equal(invalidation_set_up(state), 0);
     assert_int_equal(invalidation_freshness(&invalidation, clock_ms, clock_ms, 1000), FRESHNESS_NONE);
     assert_false(invalidation_may_store(&invalidation));
     invalidation_connected(&invalidation, true);
@@ -66,34 +13,35 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    invalidation_fini(&invalidation);
-    return 0;
-}
-
-/* The subscriber was told this by the push of a key (NULL: of null). */
-static void expect(const char *key, bool checking, const char *expected)
+/* The cache was told this by the push of a key (NULL: of null), and a check of the catalogue began, or not.
+ */
+static void expect(const char *key, bool check, const char *expected)
 {
     const redisReply *reply = key == NULL ? reply_of("_\r\n") : reply_string(key);
+    size_t sent = fake_redis.count;
     told[0] = '\0';
-    invalidation_push(&invalidation, SPAN("invalidate"), reply, checking);
+    invalidation_push(&invalidation, SPAN("invalidate"), reply);
     assert_string_equal(told, expected);
+    assert_int_equal(fake_redis.count, sent + check);
 }
 
+/* The check that is under way finds a catalogue. */
 static void expect_applied(const char *expected)
 {
     told[0] = '\0';
-    invalidation_apply(&invalidation);
+    answer("SCARD", reply_integer(1));
+    assert_int_equal(checked, CATALOGUE_PRESENT);
     assert_string_equal(told, expected);
+    assert_int_equal(invalidation_pending(&invalidation), 0);
 }
 
-static void expect_lost(bool missing, const char *expected)
+/* The connection is lost, and with it the check that is under way. */
+static void expect_lost(const char *expected)
 {
     told[0] = '\0';
-    invalidation_lost(&invalidation, clock_ms, UINT64_MAX, missing);
+    invalidation_lost(&invalidation, clock_ms, UINT64_MAX);
     assert_string_equal(told, expected);
+    answer_all(NULL);
 }
 
 static enum freshness freshness(uint64_t last_pong_ms)
@@ -101,18 +49,18 @@ static enum freshness freshness(uint64_t last_pong_ms)
     return invalidation_freshness(&invalidation, clock_ms, last_pong_ms, 30000);
 }
 
-TEST_CASE_WITH(keys_are_told_by_their_names, set_up, tear_down)
+TEST_CASE_WITH(keys_are_told_by_their_names, set_up, invalidation_tear_down)
 {
     expect("test:card:7", false, "card 7");
     expect("test:card:-9223372036854775808", false, "card -9223372036854775808");
     expect("test:link:https://max.ru/x", false, "link 0");
-    expect("test:index", false, "received 2, check 0");
-    expect("test:api_keys", false, "received 4, check 0");
-    expect(NULL, false, "received 1, check 0");
+    expect("test:index", true, "received 2");
+    expect("test:api_keys", false, "received 4"); /* the check under way will do */
+    expect(NULL, false, "received 1");
     assert_int_equal(metrics.cache_invalidations_total, 5);
 }
 
-TEST_CASE_WITH(names_of_other_keys_mean_nothing, set_up, tear_down)
+TEST_CASE_WITH(names_of_other_keys_mean_nothing, set_up, invalidation_tear_down)
 {
     static const char *const others[] = {"test:card:",
                                          "test:card:x",
@@ -129,79 +77,103 @@ TEST_CASE_WITH(names_of_other_keys_mean_nothing, set_up, tear_down)
                                          "test:card:9223372036854775808"};
     for (size_t i = 0; i < TEST_COUNT(others); i++)
         expect(others[i], false, "");
-    assert_int_equal(invalidation_deferred(&invalidation), 0);
+    assert_int_equal(invalidation_pending(&invalidation), 0);
     told[0] = '\0';
-    invalidation_push(&invalidation, SPAN("message"), reply_string("test:card:7"), false);
-    invalidation_push(&invalidation, SPAN(""), reply_of("_\r\n"), false);
+    invalidation_push(&invalidation, SPAN("message"), reply_string("test:card:7"));
+    invalidation_push(&invalidation, SPAN(""), reply_of("_\r\n"));
     assert_string_equal(told, "");
 }
 
-TEST_CASE_WITH(an_element_that_cannot_be_read_means_everything, set_up, tear_down)
+TEST_CASE_WITH(an_element_that_cannot_be_read_means_everything, set_up, invalidation_tear_down)
 {
-    invalidation_push(&invalidation, SPAN("invalidate"), &resp_oversize, false);
-    assert_string_equal(told, "received 1, check 0");
-    assert_int_equal(invalidation_deferred(&invalidation), INVALIDATED_ALL);
+    invalidation_push(&invalidation, SPAN("invalidate"), &resp_oversize);
+    assert_string_equal(told, "received 1");
+    assert_int_equal(invalidation_pending(&invalidation), INVALIDATED_ALL);
 }
 
-TEST_CASE_WITH(deferred_changes_are_dropped_after_the_check, set_up, tear_down)
+TEST_CASE_WITH(pending_changes_are_dropped_after_the_check, set_up, invalidation_tear_down)
 {
-    expect("test:index", false, "received 2, check 0");
-    assert_int_equal(invalidation_deferred(&invalidation), INVALIDATED_INDEX);
+    expect("test:index", true, "received 2");
+    assert_int_equal(invalidation_pending(&invalidation), INVALIDATED_INDEX);
     assert_true(invalidation_may_store(&invalidation));
     assert_false(invalidation_may_store_index(&invalidation));
-    expect("test:api_keys", false, "received 4, check 0");
+    expect("test:api_keys", false, "received 4");
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
     expect_applied("drop 6");
     assert_true(invalidation_may_store_index(&invalidation));
+    invalidation_check(&invalidation);
     expect_applied("");
 }
 
-TEST_CASE_WITH(nothing_is_served_or_stored_while_everything_is_deferred, set_up, tear_down)
+TEST_CASE_WITH(changes_stay_pending_after_a_check_that_did_not_pass, set_up, invalidation_tear_down)
+{
+    static const char *const replies[] = {"-ERR no\r\n", NULL};
+    static const enum catalogue_state states[] = {CATALOGUE_UNKNOWN, CATALOGUE_LOST};
+    expect("test:index", true, "received 2");
+    for (size_t i = 0; i < TEST_COUNT(replies); i++) {
+        told[0] = '\0';
+        answer_all(replies[i]);
+        assert_int_equal(checked, states[i]);
+        assert_string_equal(told, "");
+        assert_int_equal(invalidation_pending(&invalidation), INVALIDATED_INDEX);
+        invalidation_check(&invalidation);
+    }
+    expect_applied("drop 2");
+    fake_redis.sends_left = 0;
+    clock_ms += INVALIDATION_CHECK_INTERVAL_MS;
+    expect("test:index", false, "received 2");
+    assert_int_equal(checked, CATALOGUE_UNKNOWN); /* as it could not be sent */
+    assert_int_equal(invalidation_pending(&invalidation), INVALIDATED_INDEX);
+}
+
+TEST_CASE_WITH(nothing_is_served_or_stored_while_everything_is_pending, set_up, invalidation_tear_down)
 {
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
-    expect(NULL, false, "received 1, check 0");
+    expect(NULL, true, "received 1");
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
     assert_false(invalidation_may_store(&invalidation));
     assert_false(invalidation_may_store_index(&invalidation));
-    expect(NULL, false, "received 1, check 0"); /* however often */
+    expect(NULL, false, "received 1");
     expect_applied("drop 1");
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
     assert_true(invalidation_may_store(&invalidation));
+    expect(NULL, true, "received 1"); /* however often */
 }
 
 /* What changes all the time is not checked each time, unless a check is under way as it is. */
-TEST_CASE_WITH(frequent_changes_are_dropped_without_a_check, set_up, tear_down)
+TEST_CASE_WITH(frequent_changes_are_dropped_without_a_check, set_up, invalidation_tear_down)
 {
-    expect("test:index", false, "received 2, check 0");
-    invalidation_apply(&invalidation);
+    expect("test:index", true, "received 2");
+    expect_applied("drop 2");
     clock_ms += INVALIDATION_CHECK_INTERVAL_MS - 1;
     expect("test:index", false, "received 2, drop 2");
-    expect("test:api_keys", false, "received 4, check 0"); /* these have their own interval */
-    invalidation_apply(&invalidation);
+    expect("test:api_keys", true, "received 4"); /* these have their own interval */
+    expect_applied("drop 4");
     expect("test:api_keys", false, "received 4, drop 4");
-    expect("test:index", true, "received 2, check 0");
-    invalidation_apply(&invalidation);
+    invalidation_check(&invalidation);
+    expect("test:index", false, "received 2");
+    expect_applied("drop 2");
     clock_ms += INVALIDATION_CHECK_INTERVAL_MS - 1;
     expect("test:index", false, "received 2, drop 2");
     clock_ms++;
-    expect("test:index", false, "received 2, check 0");
+    expect("test:index", true, "received 2");
 }
 
-TEST_CASE_WITH(changes_that_may_leave_no_keys_are_possible_losses, set_up, tear_down)
+TEST_CASE_WITH(changes_that_may_leave_no_keys_are_possible_losses, set_up, invalidation_tear_down)
 {
     uint64_t before = invalidation_possible_losses(&invalidation);
-    expect("test:index", false, "received 2, check 0");
+    expect("test:index", true, "received 2");
     expect("test:card:1", false, "card 1");
     assert_int_equal(invalidation_possible_losses(&invalidation), before);
-    expect("test:api_keys", false, "received 4, check 0");
+    expect("test:api_keys", false, "received 4");
     assert_int_equal(invalidation_possible_losses(&invalidation), before + 1);
-    invalidation_apply(&invalidation);
+    expect_applied("drop 6");
     expect("test:api_keys", false, "received 4, drop 4"); /* also without a check */
-    expect(NULL, false, "received 1, check 0");
+    expect(NULL, true, "received 1");
     assert_int_equal(invalidation_possible_losses(&invalidation), before + 3);
 }
 
-TEST_CASE_WITH(entries_are_fresh_within_the_lease, set_up, tear_down)
+TEST_CASE_WITH(entries_are_fresh_within_the_lease, set_up, invalidation_tear_down)
 {
     uint64_t last_pong_ms = clock_ms;
     clock_ms += INVALIDATION_LEASE_MS;
@@ -211,10 +183,10 @@ TEST_CASE_WITH(entries_are_fresh_within_the_lease, set_up, tear_down)
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
 }
 
-TEST_CASE_WITH(after_a_loss_entries_are_stale_for_the_limit, set_up, tear_down)
+TEST_CASE_WITH(after_a_loss_entries_are_stale_for_the_limit, set_up, invalidation_tear_down)
 {
     uint64_t lost_ms = clock_ms;
-    expect_lost(false, "");
+    expect_lost("");
     assert_int_equal(invalidation_lost_ms(&invalidation), lost_ms);
     assert_false(invalidation_may_store(&invalidation));
     clock_ms += 29999;
@@ -226,48 +198,69 @@ TEST_CASE_WITH(after_a_loss_entries_are_stale_for_the_limit, set_up, tear_down)
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
 }
 
-TEST_CASE_WITH(what_was_lost_before_it_was_noticed_is_as_old_as_that, set_up, tear_down)
+TEST_CASE_WITH(what_was_lost_before_it_was_noticed_is_as_old_as_that, set_up, invalidation_tear_down)
 {
     uint64_t last_pong_ms = clock_ms;
     clock_ms += 10000; /* the process was stopped */
-    invalidation_lost(&invalidation, last_pong_ms, UINT64_MAX, false);
+    invalidation_lost(&invalidation, last_pong_ms, UINT64_MAX);
     assert_int_equal(invalidation_lost_ms(&invalidation), last_pong_ms + INVALIDATION_LEASE_MS);
     invalidation_connected(&invalidation, true);
-    invalidation_lost(&invalidation, clock_ms, clock_ms - 5000, false); /* a replica without master */
+    invalidation_lost(&invalidation, clock_ms, clock_ms - 5000); /* a replica without master */
     assert_int_equal(invalidation_lost_ms(&invalidation), clock_ms - 5000);
     invalidation_connected(&invalidation, true);
-    expect(NULL, false, "received 1, check 0");
+    expect(NULL, true, "received 1");
     clock_ms += 700;
-    expect("test:index", true, "received 2, check 0");
-    invalidation_lost(&invalidation, clock_ms, UINT64_MAX, true);
+    expect("test:index", false, "received 2");
+    invalidation_lost(&invalidation, clock_ms, UINT64_MAX);
     assert_int_equal(invalidation_lost_ms(&invalidation), clock_ms - 700); /* when the first was told */
 }
 
-TEST_CASE_WITH(a_loss_applies_what_is_deferred_unless_the_catalogue_is_missing, set_up, tear_down)
+TEST_CASE_WITH(a_loss_applies_what_is_pending_unless_the_catalogue_is_missing, set_up, invalidation_tear_down)
 {
-    expect("test:api_keys", false, "received 4, check 0");
-    expect_lost(false, "drop 4");
+    expect("test:api_keys", true, "received 4");
+    expect_lost("drop 4");
     clock_ms += 1000;
     invalidation_connected(&invalidation, true);
-    expect(NULL, false, "received 1, check 0");
-    expect_lost(true, "");
-    assert_int_equal(invalidation_deferred(&invalidation), 0);
+    expect(NULL, true, "received 1");
+    answer_all(":0\r\n");
+    assert_int_equal(checked, CATALOGUE_MISSING);
+    assert_int_equal(metrics.catalogue_missing, 1);
+    expect_lost("");
+    assert_int_equal(invalidation_pending(&invalidation), 0);
     assert_int_equal(freshness(0), FRESHNESS_STALE);
+    invalidation_connected(&invalidation, true);
+    assert_int_equal(metrics.catalogue_missing, 0);
+    expect(NULL, true, "received 1");
+    expect_lost("drop 1"); /* it was missing on the connection before */
 }
 
-TEST_CASE_WITH(suspension_ends_with_the_connection, set_up, tear_down)
+/* The set of API keys has another size than Redis' without an invalidation. */
+static void lose_an_invalidation(void)
 {
-    expect("test:index", false, "received 2, check 0");
+    assert_true(api_keys_read(&api_keys, clock_ms, &text));
+    (void)api_keys_reply(&api_keys, reply_integer(3), clock_ms, &text);
+    (void)api_keys_reply(&api_keys, reply_words("a b c"), clock_ms, &text);
+    api_keys_commit(&api_keys);
+    invalidation_check(&invalidation);
+    answer("SCARD", reply_integer(4));
+    invalidation_heartbeat(&invalidation);
+    assert_int_equal(metrics.cache_suspended, 0);
+}
+
+TEST_CASE_WITH(suspension_ends_with_the_connection, set_up, invalidation_tear_down)
+{
+    lose_an_invalidation();
+    expect("test:index", false, "received 2");
     told[0] = '\0';
-    invalidation_suspend(&invalidation);
+    invalidation_heartbeat(&invalidation);
     assert_string_equal(told, "drop 1");
     assert_int_equal(metrics.cache_suspended, 1);
-    assert_int_equal(invalidation_deferred(&invalidation), 0);
+    assert_int_equal(invalidation_pending(&invalidation), 0);
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
     assert_false(invalidation_may_store(&invalidation));
     expect("test:card:7", false, "");
     expect(NULL, false, "");
-    invalidation_lost(&invalidation, clock_ms, UINT64_MAX, false);
+    expect_lost("");
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE); /* not even stale */
     invalidation_connected(&invalidation, true);
     assert_int_equal(metrics.cache_suspended, 0);
@@ -275,18 +268,17 @@ TEST_CASE_WITH(suspension_ends_with_the_connection, set_up, tear_down)
     expect("test:card:7", false, "card 7");
 }
 
-TEST_CASE_WITH(without_tracking_or_a_cache_nothing_is_stored_or_served, set_up, tear_down)
+TEST_CASE_WITH(without_tracking_or_a_cache_nothing_is_stored_or_served, set_up, invalidation_tear_down)
 {
-    const struct invalidation_subscriber subscriber = {on_card, on_link,  on_received,
-                                                       on_drop, on_check, NULL};
+    const struct invalidation_options options = invalidation_options_of(false);
     struct invalidation off;
-    invalidation_lost(&invalidation, clock_ms, UINT64_MAX, false);
+    expect_lost("");
     invalidation_connected(&invalidation, false);
     assert_false(invalidation_may_store(&invalidation));
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
-    invalidation_lost(&invalidation, clock_ms, UINT64_MAX, false);
+    expect_lost("");
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
-    assert_int_equal(invalidation_init(&off, &keyspace, &metrics, &loop_lag, false, &subscriber), 0);
+    assert_int_equal(invalidation_init(&off, &options), 0);
     invalidation_connected(&off, true);
     assert_false(invalidation_may_store(&off));
     assert_int_equal(invalidation_freshness(&off, clock_ms, clock_ms, 1000), FRESHNESS_NONE);

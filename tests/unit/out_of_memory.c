@@ -13,7 +13,6 @@
 #include "model/document.h"
 #include "model/link.h"
 #include "redis/endpoint.h"
-#include "redis/tls.h"
 #include "unit/check.h"
 
 static int countdown; /* the allocation that fails, counted from 1; 0: none */

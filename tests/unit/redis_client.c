@@ -2,6 +2,8 @@
  * rest. */
 #include "redis/client.h"
 
+#include "redis/sentinel.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <hiredis/alloc.h>
@@ -11,7 +13,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "redis/reply.h"
 #include "support/text.h"
 #include "unit/fixtures/redis_fake.h"
 

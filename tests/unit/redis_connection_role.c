@@ -1,6 +1,6 @@
 /* A connection checks the server's version, its role and its link to the master. */
 #include "base/clock.h"
-#include "redis/reply.h"
+#include "redis/server.h"
 #include "support/text.h"
 #include "unit/fixtures/redis_fake.h"
 

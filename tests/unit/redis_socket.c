@@ -5,7 +5,7 @@
 #include <openssl/ssl.h>
 #include <stdlib.h>
 
-#include "redis/tls.h"
+#include "redis/endpoint.h"
 #include "support/certs.h"
 #include "support/text.h"
 #include "unit/fixtures/redis_fake.h"

@@ -1,16 +1,76 @@
 /*
- * A page of the list, put together from the members of the index and the summaries of their channels.
+ * Response bodies, made of what Redis replies: the card of a channel, its summary, and a page of the list,
+ * put together from the members of the index and the summaries of their channels. Also the counts and the log
+ * of stored values that cannot be served.
+ *
+ * Knows nothing of commands and connections: replies are redisReply as hiredis defines it.
  */
-#ifndef CACHE_PAGE_H
-#define CACHE_PAGE_H
+#ifndef CACHE_BODY_H
+#define CACHE_BODY_H
 
 #include "base/blob.h"
+#include "base/buf.h"
 #include "cache/entries.h"
-#include "cache/values.h"
+#include "cache/metrics.h"
+#include "model/channel.h"
+#include "model/datetime.h"
 #include "model/document.h"
 #include "redis/resp.h"
 
 #include <assert.h>
+
+/* --- channels and links --- */
+
+/* What a buffer for bodies may keep of its memory between two of them. */
+enum { BODY_TEXT_KEPT = 256 * 1024 };
+
+/* VALUE_INVALID: a reply of another type than the command's. */
+enum value_state { VALUE_INVALID, VALUE_ABSENT, VALUE_PRESENT };
+
+/*
+ * Parses the reply to an HMGET of all fields of a shape; *row borrows from it. A channel is present when it
+ * has at least one field of a summary.
+ */
+enum value_state body_parse_row(const redisReply *reply, enum channel_shape shape, struct channel_row *row);
+
+/* Parses the reply to the GET of a link. A value that is not an id counts as absent, and *malformed is set;
+ * *id is unchanged then. */
+enum value_state body_parse_link(const redisReply *reply, int64_t *id, bool *malformed);
+
+/*
+ * Replaces `text` with the body of a card, or with the JSON object of a summary in a page. Returns the set of
+ * fields whose value did not parse, as channel_write.
+ */
+unsigned body_write(struct buf *text, const struct channel_row *row, enum channel_shape shape);
+
+/* --- reports of values that are served as absent --- */
+
+enum { VALUE_REPORTS = 1024 };
+
+enum value_report { VALUE_REPORT_NONE, VALUE_REPORT_INVALID, VALUE_REPORT_LEFT_OUT, VALUE_REPORT_OVERSIZE };
+
+/* Embedded, zeros but for `metrics`; private to body.c. */
+struct value_reports {
+    struct cache_metrics *metrics; /* borrowed */
+    /* What was logged last, by the hash of the channel's id or of the key: nothing is logged twice in a row.
+     */
+    struct {
+        enum value_report kind;
+        int64_t id;
+    } logged[VALUE_REPORTS];
+    char newest_update[DATETIME_LEN]; /* the latest updated_at read from Redis; zeros before the first */
+};
+
+/* Sets the metric of the newest updated_at that was read, which shows when the loader last wrote. */
+void value_reports_note_update(struct value_reports *r, const struct channel_row *row);
+
+/* Counts, and logs, the fields of a channel whose value did not parse, as body_write returns them. */
+void value_reports_invalid(struct value_reports *r, int64_t id, unsigned fields);
+
+/* Logs that the reply about a key was too large to be read. */
+void value_reports_oversize(struct value_reports *r, struct span key);
+
+/* --- pages --- */
 
 /* The members of the index that a page shows. */
 struct page_members {
@@ -26,7 +86,7 @@ bool page_members_parse(struct page_members *m, const redisReply *reply);
 /* Why an index member is left out of its page. */
 enum page_gap { PAGE_GAP_NONE, PAGE_GAP_ABSENT, PAGE_GAP_WRONG_TYPE, PAGE_GAP_OVERSIZE };
 
-/* Private to page.c, but for the functions below. */
+/* Private to body.c, but for the functions below. */
 struct page_builder {
     int64_t number;
     int64_t index_size;

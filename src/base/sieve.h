@@ -10,8 +10,8 @@
  * fewer steps than it grants; the bound is felt only where runs of marked nodes are longer than
  * SIEVE_STEPS_MAX, and costs a quarter of a point of the hit ratio there (bench/hitratio).
  */
-#ifndef CACHE_SIEVE_H
-#define CACHE_SIEVE_H
+#ifndef BASE_SIEVE_H
+#define BASE_SIEVE_H
 
 #include "base/list.h"
 

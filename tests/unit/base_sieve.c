@@ -1,5 +1,5 @@
 /* SIEVE evicts the oldest that was not hit since the hand last passed it. */
-#include "cache/sieve.h"
+#include "base/sieve.h"
 
 #include "unit/check.h"
 

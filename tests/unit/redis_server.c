@@ -2,7 +2,9 @@
  * Replies that the client reads for itself: a server's version, its role, its link to the master, and the
  * answers of Sentinels; whatever is sent, of any type and length.
  */
-#include "redis/reply.h"
+#include "redis/server.h"
+
+#include "redis/sentinel.h"
 
 #include <stdlib.h>
 
@@ -41,7 +43,7 @@ static bool is_ordered(const char *server, const char *version)
 {
     char *bytes = text_printf("%%2\r\n$6\r\nserver\r\n$%zu\r\n%s\r\n$7\r\nversion\r\n$%zu\r\n%s\r\n",
                               strlen(server), server, strlen(version), version);
-    bool ordered = reply_check_hello(parse(bytes)) == NULL;
+    bool ordered = redis_server_check_hello(parse(bytes)) == NULL;
     free(bytes);
     return ordered;
 }
@@ -84,14 +86,14 @@ TEST_CASE(a_server_without_name_or_version_is_not_trusted_with_tracking)
                                           "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n",
                                           "%1\r\n$7\r\nversion\r\n$5\r\n8.0.0\r\n"};
     for (size_t i = 0; i < TEST_COUNT(replies); i++)
-        assert_non_null(reply_check_hello(parse(replies[i])));
+        assert_non_null(redis_server_check_hello(parse(replies[i])));
 }
 
 /* A master, or a replica whose link to its master is up. */
 static bool role_is(const char *bytes, bool as_replica)
 {
     struct redis_role role;
-    bool read = reply_read_role(parse(bytes), &role) == NULL;
+    bool read = redis_server_read_role(parse(bytes), &role) == NULL;
     return read &&
            (as_replica ? role.kind == REDIS_ROLE_REPLICA && role.linked : role.kind == REDIS_ROLE_MASTER);
 }
@@ -127,15 +129,30 @@ TEST_CASE(role_holds_the_master_of_a_replica)
 {
     struct redis_role role;
     const redisReply *reply = parse("*5\r\n$5\r\nslave\r\n$7\r\nredis-0\r\n:6380\r\n$4\r\nsync\r\n:7\r\n");
-    assert_null(reply_read_role(reply, &role));
+    assert_null(redis_server_read_role(reply, &role));
     assert_int_equal(role.kind, REDIS_ROLE_REPLICA);
     assert_false(role.linked);
     assert_string_equal(role.master.host, "redis-0");
     assert_int_equal(role.master.port, 6380);
     reply = parse("*5\r\n$5\r\nslave\r\n$11\r\nfe80::1%eth\r\n:6380\r\n$9\r\nconnected\r\n:7\r\n");
-    assert_null(reply_read_role(reply, &role)); /* an address that is of no use makes it no less a replica */
+    assert_null(
+        redis_server_read_role(reply, &role)); /* an address that is of no use makes it no less a replica */
     assert_true(role.linked);
     assert_int_equal(role.master.port, 0);
+}
+
+/* What is wrong with a replica whose reply to INFO is this. */
+static const char *take_link(const redisReply *reply)
+{
+    struct redis_server server;
+    int64_t last_io_s = -1;
+    redis_server_reset(&server);
+    server.role.kind = REDIS_ROLE_REPLICA;
+    const char *problem = redis_server_take_link(&server, reply, 60000, &last_io_s);
+    assert_int_equal(last_io_s >= 0, problem == NULL);
+    assert_true(server.valid_until_ms ==
+                (problem == NULL ? 60000U - ((uint64_t)last_io_s + 1) * 1000 : UINT64_MAX));
+    return problem;
 }
 
 /* Of "line,line,...": what the connection to such a replica is worth. */
@@ -143,8 +160,7 @@ static const char *link_problem(const char *lines)
 {
     char *info = text_printf("# Replication\r\nrole:slave\r\n%s\r\nslave_priority:100\r\n", lines);
     char *bytes = text_printf("=%zu\r\ntxt:%s\r\n", strlen(info) + 4, info);
-    int64_t last_io_s = 0;
-    const char *problem = reply_read_link(parse(bytes), &last_io_s);
+    const char *problem = take_link(parse(bytes));
     free(bytes);
     free(info);
     return problem;
@@ -181,10 +197,26 @@ TEST_CASE(info_of_the_wrong_shape_is_refused)
 {
     static const char *const replies[] = {"+OK\r\n", ":1\r\n",     "_\r\n",
                                           "*0\r\n",  "$0\r\n\r\n", "$1\r\n\n\r\n"};
-    for (size_t i = 0; i < TEST_COUNT(replies); i++) {
-        int64_t last_io_s = 0;
-        assert_non_null(reply_read_link(parse(replies[i]), &last_io_s));
-    }
+    for (size_t i = 0; i < TEST_COUNT(replies); i++)
+        assert_non_null(take_link(parse(replies[i])));
+}
+
+/* The server may be used although it does not permit this command. */
+static bool is_denied(const char *error, bool role)
+{
+    struct redis_server server;
+    int64_t last_io_s = -1;
+    redis_server_reset(&server);
+    server.role.kind = REDIS_ROLE_REPLICA;
+    const char *problem = role ? redis_server_take_role(&server, parse(error), REDIS_ROLE_UNKNOWN, 7)
+                               : redis_server_take_link(&server, parse(error), 7, &last_io_s);
+    bool denied = problem == NULL;
+    assert_int_equal(server.role_denied, denied && role);
+    assert_int_equal(server.link_denied, denied && !role);
+    assert_int_equal(server.role.kind, denied && role ? REDIS_ROLE_UNKNOWN : REDIS_ROLE_REPLICA);
+    assert_true(server.valid_until_ms == (denied && !role ? 7 : UINT64_MAX));
+    assert_int_equal(last_io_s, -1);
+    return denied;
 }
 
 TEST_CASE(denied_commands_are_told_from_other_errors)
@@ -193,17 +225,66 @@ TEST_CASE(denied_commands_are_told_from_other_errors)
                                          "-ERR unknown command 'ROLE'\r\n"};
     static const char *const others[] = {"-BUSY Redis is busy\r\n", "-LOADING Redis is loading\r\n",
                                          "-NOAUTH Authentication required.\r\n", "-\r\n"};
-    for (size_t i = 0; i < TEST_COUNT(denied); i++)
-        assert_true(reply_is_denied(parse(denied[i])));
-    for (size_t i = 0; i < TEST_COUNT(others); i++)
-        assert_false(reply_is_denied(parse(others[i])));
+    for (int role = 0; role < 2; role++) {
+        for (size_t i = 0; i < TEST_COUNT(denied); i++)
+            assert_true(is_denied(denied[i], role != 0));
+        for (size_t i = 0; i < TEST_COUNT(others); i++)
+            assert_false(is_denied(others[i], role != 0));
+    }
+}
+
+static const char MASTER[] = "*3\r\n$6\r\nmaster\r\n:100\r\n*0\r\n";
+static const char REPLICA[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n";
+
+TEST_CASE(server_must_have_the_wanted_role)
+{
+    struct redis_server server;
+    static const struct {
+        const char *role;
+        enum redis_role_kind wanted;
+        bool usable;
+    } rows[] = {
+        {MASTER, REDIS_ROLE_UNKNOWN, true},
+        {REPLICA, REDIS_ROLE_UNKNOWN, true},
+        {MASTER, REDIS_ROLE_MASTER, true},
+        {REPLICA, REDIS_ROLE_MASTER, false},
+        {MASTER, REDIS_ROLE_REPLICA, false},
+        {REPLICA, REDIS_ROLE_REPLICA, true},
+        {"-NOPERM no\r\n", REDIS_ROLE_MASTER, false},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        redis_server_reset(&server);
+        const char *problem = redis_server_take_role(&server, parse(rows[i].role), rows[i].wanted, 7);
+        assert_int_equal(problem == NULL, rows[i].usable);
+        assert_int_equal(server.role.kind != REDIS_ROLE_UNKNOWN, rows[i].usable);
+    }
+}
+
+TEST_CASE(role_of_a_server_must_not_change)
+{
+    struct redis_server server;
+    redis_server_reset(&server);
+    assert_null(redis_server_take_role(&server, parse(MASTER), REDIS_ROLE_UNKNOWN, 7));
+    assert_string_equal(redis_server_take_role(&server, parse(REPLICA), REDIS_ROLE_UNKNOWN, 7),
+                        "it was a master and is a replica now");
+    redis_server_reset(&server);
+    assert_null(redis_server_take_role(&server, parse(REPLICA), REDIS_ROLE_UNKNOWN, 7));
+    assert_string_equal(redis_server_take_role(&server, parse(MASTER), REDIS_ROLE_UNKNOWN, 7),
+                        "it was a replica and is a master now");
+    server.link_denied = true;
+    assert_null(redis_server_take_role(&server, parse(REPLICA), REDIS_ROLE_UNKNOWN, 9));
+    assert_true(server.valid_until_ms == 9);
+    redis_server_invalidate(&server, 10);
+    assert_true(server.valid_until_ms == 9);
+    redis_server_invalidate(&server, 8);
+    assert_true(server.valid_until_ms == 8);
 }
 
 /* --- SENTINEL --- */
 
 static const char *read_master(const char *bytes, struct redis_address *out)
 {
-    const char *problem = reply_read_master(parse(bytes), out);
+    const char *problem = redis_address_read(parse(bytes), out);
     return problem;
 }
 
@@ -300,7 +381,7 @@ static int count_replicas(const char *flags, const char *link, bool down)
     for (const char *kind = "*%"; *kind != '\0'; kind++) {
         char *one = replica(*kind, "7001", flags, link);
         char *list = text_printf("*1\r\n%s", one);
-        assert_null(reply_read_replicas(parse(list), &answer));
+        assert_null(sentinel_read_replicas(parse(list), &answer));
         count += down ? answer.downs : answer.replicas;
         free(list);
         free(one);
@@ -340,7 +421,7 @@ TEST_CASE(invalid_replicas_are_left_out)
     char *bad = replica('*', "70010x", "slave", "ok");
     char *list = text_printf("*9\r\n%s%s:1\r\n*0\r\n*1\r\n$5\r\nflags\r\n$-1\r\n%%0\r\n*2\r\n:1\r\n:2\r\n%s",
                              good, bad, good);
-    assert_null(reply_read_replicas(parse(list), &answer));
+    assert_null(sentinel_read_replicas(parse(list), &answer));
     assert_int_equal(answer.replicas, 2);
     assert_string_equal(answer.replica[0].host, "10.0.0.1");
     assert_int_equal(answer.replica[1].port, 7001);
@@ -356,7 +437,7 @@ TEST_CASE(replicas_beyond_the_bound_are_left_out)
     char *good = replica('*', "7001", "slave", "ok");
     for (int i = 0; i <= SENTINEL_REPLICAS_MAX; i++)
         list = text_append(list, good);
-    assert_null(reply_read_replicas(parse(list), &answer));
+    assert_null(sentinel_read_replicas(parse(list), &answer));
     assert_int_equal(answer.replicas, SENTINEL_REPLICAS_MAX);
     free(good);
     free(list);
@@ -367,7 +448,7 @@ TEST_CASE(replicas_of_the_wrong_shape_are_refused)
     static const char *const replies[] = {"*-1\r\n", "+OK\r\n", ":1\r\n", "-ERR no\r\n", "%0\r\n"};
     for (size_t i = 0; i < TEST_COUNT(replies); i++) {
         struct sentinel_answer answer = {.replicas = 5};
-        assert_non_null(reply_read_replicas(parse(replies[i]), &answer));
+        assert_non_null(sentinel_read_replicas(parse(replies[i]), &answer));
         assert_int_equal(answer.replicas, 0);
     }
 }

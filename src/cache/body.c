@@ -1,0 +1,271 @@
+/* Replies, bodies, and the reports of invalid values; see body.h. */
+#include "cache/body.h"
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/parse.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static struct span text_of(const redisReply *reply)
+{
+    return (struct span){reply->str, reply->len};
+}
+
+/* --- channels and links --- */
+
+enum value_state body_parse_row(const redisReply *reply, enum channel_shape shape, struct channel_row *row)
+{
+    size_t count = 0;
+    const enum channel_field *fields = channel_shape_fields(shape, &count);
+    *row = (struct channel_row){0};
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != count)
+        return VALUE_INVALID;
+    for (size_t i = 0; i < count; i++) {
+        const redisReply *value = reply->element[i];
+        if (value->type == REDIS_REPLY_STRING)
+            row->value[fields[i]] = text_of(value);
+        else if (value->type != REDIS_REPLY_NIL)
+            return VALUE_INVALID;
+    }
+    return channel_row_is_empty(row, CHANNEL_SUMMARY) ? VALUE_ABSENT : VALUE_PRESENT;
+}
+
+enum value_state body_parse_link(const redisReply *reply, int64_t *id, bool *malformed)
+{
+    *malformed = false;
+    if (reply->type == REDIS_REPLY_NIL)
+        return VALUE_ABSENT;
+    if (reply->type != REDIS_REPLY_STRING)
+        return VALUE_INVALID;
+    *malformed = parse_int64(text_of(reply), id) != 0;
+    return *malformed ? VALUE_ABSENT : VALUE_PRESENT;
+}
+
+unsigned body_write(struct buf *text, const struct channel_row *row, enum channel_shape shape)
+{
+    buf_recycle(text, BODY_TEXT_KEPT);
+    if (shape == CHANNEL_CARD)
+        document_begin_card(text);
+    unsigned invalid = channel_write(text, row, shape);
+    if (shape == CHANNEL_CARD)
+        document_end_card(text);
+    return invalid;
+}
+
+/* --- reports --- */
+
+/* A later date than any time zone explains is a mistake of the loader, and would hide that it has stopped. */
+enum { ZONE_MAX_S = 14 * 3600 };
+
+static bool is_due(struct value_reports *r, int64_t id, enum value_report kind)
+{
+    size_t slot = ((uint64_t)id * 0x9E3779B97F4A7C15U) >> 54; /* the top ten bits of a Fibonacci hash */
+    _Static_assert(VALUE_REPORTS == 1 << 10, "as many as ten bits");
+    if (r->logged[slot].kind == kind && r->logged[slot].id == id)
+        return false;
+    r->logged[slot].kind = kind;
+    r->logged[slot].id = id;
+    return true;
+}
+
+/* Valid date-times compare as text. */
+void value_reports_note_update(struct value_reports *r, const struct channel_row *row)
+{
+    struct span updated_at = row->value[CHANNEL_FIELD_updated_at];
+    if (updated_at.len != DATETIME_LEN || memcmp(updated_at.data, r->newest_update, DATETIME_LEN) <= 0 ||
+        !datetime_valid(updated_at))
+        return;
+    int64_t updated_s = datetime_to_unix(updated_at);
+    if (updated_s < 0 || updated_s > (int64_t)time(NULL) + ZONE_MAX_S)
+        return;
+    memcpy(r->newest_update, updated_at.data, DATETIME_LEN);
+    metric_set(&r->metrics->catalogue_updated_timestamp_seconds, (uint64_t)updated_s);
+}
+
+void value_reports_invalid(struct value_reports *r, int64_t id, unsigned fields)
+{
+    if (fields == 0)
+        return;
+    struct log_line line; /* here, for it is large and the compiler fills it with zeros */
+    metric_add(&r->metrics->invalid_values_total, (uint64_t)__builtin_popcount(fields));
+    if (!is_due(r, id, VALUE_REPORT_INVALID) ||
+        !log_begin(&line, LOG_WARN, "invalid value in redis, served as absent"))
+        return;
+    log_int(&line, "channel", id);
+    log_str(&line, "field", channel_field_name((enum channel_field)__builtin_ctz(fields)));
+    log_int(&line, "fields", __builtin_popcount(fields));
+    log_end(&line);
+}
+
+void value_reports_oversize(struct value_reports *r, struct span key)
+{
+    struct log_line line;
+    if (!is_due(r, (int64_t)hash_bytes(key, 0), VALUE_REPORT_OVERSIZE) ||
+        !log_begin(&line, LOG_ERROR, resp_oversize.str))
+        return;
+    log_str(&line, "key", key);
+    log_end(&line);
+}
+
+static void report_left_out(struct value_reports *r, int64_t id, const char *reason)
+{
+    struct log_line line;
+    if (!is_due(r, id, VALUE_REPORT_LEFT_OUT) ||
+        !log_begin(&line, LOG_WARN, "index member left out of its page"))
+        return;
+    log_int(&line, "channel", id);
+    log_str(&line, "reason", span_of(reason));
+    log_end(&line);
+}
+
+/* --- gaps --- */
+
+static const char *describe_gap(enum page_gap gap)
+{
+    switch (gap) {
+    case PAGE_GAP_WRONG_TYPE:
+        return "its card is not a hash";
+    case PAGE_GAP_OVERSIZE:
+        return "its card is too large";
+    default:
+        return "no card";
+    }
+}
+
+/* --- the members of a page --- */
+
+bool page_members_parse(struct page_members *m, const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY)
+        return false;
+    m->has_next = reply->elements > PAGE_SIZE;
+    m->count = m->invalid = 0;
+    for (size_t i = 0; i < reply->elements && i < PAGE_SIZE; i++) {
+        const redisReply *member = reply->element[i];
+        if (member->type != REDIS_REPLY_STRING)
+            return false;
+        if (parse_int64((struct span){member->str, member->len}, &m->id[m->count]) == 0)
+            m->count++;
+        else
+            m->invalid++;
+    }
+    return true;
+}
+
+/* --- a page --- */
+
+struct page_builder *page_builder_new(int64_t number)
+{
+    struct page_builder *p = calloc(1, sizeof *p);
+    if (p != NULL)
+        p->number = number;
+    return p;
+}
+
+static void drop_summaries(struct page_builder *p)
+{
+    for (int i = 0; i < p->members.count; i++) {
+        blob_unref(p->summary[i]);
+        p->summary[i] = NULL;
+    }
+}
+
+void page_builder_free(struct page_builder *p)
+{
+    if (p == NULL)
+        return;
+    drop_summaries(p);
+    free(p);
+}
+
+void page_builder_reset(struct page_builder *p)
+{
+    drop_summaries(p);
+    p->members.count = p->members.invalid = 0;
+}
+
+void page_builder_set_known(struct page_builder *p, const struct entry_page *page)
+{
+    assert(p->members.count == 0 && page->member_count <= PAGE_SIZE);
+    p->members.has_next = page->info.has_next;
+    p->members.count = page->member_count;
+    for (int i = 0; i < page->member_count; i++)
+        p->members.id[i] = page->member[i];
+}
+
+int page_builder_gather(struct page_builder *p, struct entries *entries)
+{
+    int missing = 0;
+    for (int i = 0; i < p->members.count; i++) {
+        const struct entry *e = entries_find(entries, ENTRY_SUMMARY, entries_key_of(&p->members.id[i]));
+        p->gap[i] = PAGE_GAP_NONE;
+        if (e != NULL && e->body != NULL && p->summary[i] == NULL)
+            p->summary[i] = blob_ref(e->body);
+        missing += p->summary[i] == NULL;
+    }
+    return missing;
+}
+
+void page_builder_report_gaps(const struct page_builder *p, struct value_reports *r)
+{
+    int left_out = p->members.invalid;
+    for (int i = 0; i < p->members.count; i++) {
+        if (p->gap[i] == PAGE_GAP_NONE)
+            continue;
+        left_out++;
+        report_left_out(r, p->members.id[i], describe_gap(p->gap[i]));
+    }
+    metric_add(&r->metrics->dangling_index_entries_total, (uint64_t)left_out);
+}
+
+bool page_builder_is_incomplete(const struct page_builder *p)
+{
+    bool incomplete = p->members.invalid > 0;
+    for (int i = 0; i < p->members.count; i++)
+        incomplete = incomplete || p->gap[i] == PAGE_GAP_ABSENT;
+    return incomplete;
+}
+
+bool page_builder_lacks_something(const struct page_builder *p)
+{
+    if (p->members.count == 0)
+        return p->index_size == 0 || p->number <= page_last(p->index_size);
+    return page_builder_is_incomplete(p);
+}
+
+/* The size of the index and its members were read by two commands: makes `last` consistent with has_next. */
+static int64_t last_page(const struct page_builder *p)
+{
+    int64_t last = page_last(p->index_size);
+    if (p->members.has_next && last <= p->number)
+        return p->number + 1;
+    if (!p->members.has_next && last > p->number)
+        return p->number;
+    return last;
+}
+
+static int write_summaries(const struct page_builder *p, struct buf *out)
+{
+    int written = 0;
+    for (int i = 0; i < p->members.count; i++) {
+        if (p->summary[i] == NULL)
+            continue;
+        if (written++ > 0)
+            buf_append_char(out, ',');
+        buf_append(out, p->summary[i]->data, p->summary[i]->len);
+    }
+    return written;
+}
+
+struct blob *page_builder_compose(const struct page_builder *p, struct buf *text, struct page_info *info)
+{
+    *info = (struct page_info){.page = p->number, .last = last_page(p), .has_next = p->members.has_next};
+    buf_recycle(text, BODY_TEXT_KEPT);
+    document_begin_page(text);
+    info->count = write_summaries(p, text);
+    document_end_page(text, info);
+    return buf_error(text) == 0 ? blob_new_tagged(buf_span(text)) : NULL;
+}

@@ -1,0 +1,180 @@
+/* Parsing HELLO, ROLE and INFO, and what follows from them; see server.h. */
+#include "redis/server.h"
+
+#include "base/parse.h"
+#include "redis/resp.h"
+
+enum { ROLE_OF_REPLICA_MIN = 4, VERSION_PARTS = 3, MS_PER_S = 1000 };
+
+/* The first Redis that orders pushes and replies as the cache relies on. */
+static const int64_t ORDERED_SINCE[VERSION_PARTS] = {7, 0, 5};
+
+/* --- HELLO --- */
+
+/* "7.0.15": the number at the front of *text, which is moved on over it and the dot; -1 when there is none.
+ */
+static int64_t take_number(struct span *text)
+{
+    struct span digits = {text->data, 0};
+    int64_t number = -1;
+    while (digits.len < text->len && digits.data[digits.len] >= '0' && digits.data[digits.len] <= '9')
+        digits.len++;
+    *text = span_skip(*text, digits.len);
+    if (text->len > 0 && text->data[0] == '.')
+        *text = span_skip(*text, 1);
+    return parse_int64(digits, &number) == 0 ? number : -1;
+}
+
+/* False as well for a text that is no version. */
+static bool is_ordered(struct span version)
+{
+    for (int i = 0; i < VERSION_PARTS; i++) {
+        int64_t part = take_number(&version);
+        if (part != ORDERED_SINCE[i])
+            return part > ORDERED_SINCE[i];
+    }
+    return true;
+}
+
+const char *redis_server_check_hello(const redisReply *reply)
+{
+    struct span server = resp_member(reply, SPAN("server"));
+    if (server.data == NULL)
+        return "HELLO does not name the server";
+    if (!span_equal(server, SPAN("redis")))
+        return NULL;
+    struct span version = resp_member(reply, SPAN("version"));
+    return version.data != NULL && is_ordered(version)
+               ? NULL
+               : "Redis before 7.0.5 sends invalidations out of order with replies";
+}
+
+/* --- ROLE --- */
+
+/* "slave", the master's host and port, the state of the link, an offset. */
+static bool read_slave(const redisReply *reply, struct redis_role *out)
+{
+    if (reply->elements < ROLE_OF_REPLICA_MIN)
+        return false;
+    const redisReply *port = reply->element[2];
+    out->kind = REDIS_ROLE_REPLICA;
+    out->linked = span_equal(resp_text(reply->element[3]), SPAN("connected"));
+    if (port->type != REDIS_REPLY_INTEGER ||
+        !redis_address_set(&out->master, resp_text(reply->element[1]), port->integer))
+        out->master = (struct redis_address){.port = 0};
+    return true;
+}
+
+const char *redis_server_read_role(const redisReply *reply, struct redis_role *out)
+{
+    *out = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
+    bool list = reply->type == REDIS_REPLY_ARRAY && reply->elements > 0;
+    struct span role = list ? resp_text(reply->element[0]) : SPAN_ABSENT;
+    if (span_equal(role, SPAN("master"))) {
+        out->kind = REDIS_ROLE_MASTER;
+        return NULL;
+    }
+    if (span_equal(role, SPAN("slave")) && read_slave(reply, out))
+        return NULL;
+    return "it is neither a master nor a replica";
+}
+
+/* --- INFO replication --- */
+
+/* The value of the line "name:value". */
+static struct span info_value(struct span info, struct span name)
+{
+    while (info.len > 0) {
+        struct span line = {info.data, span_find(info, '\n')};
+        info = span_skip(info, line.len < info.len ? line.len + 1 : line.len);
+        if (line.len > 0 && line.data[line.len - 1] == '\r')
+            line.len--;
+        if (line.len > name.len && line.data[name.len] == ':' && span_starts_with(line, name))
+            return span_skip(line, name.len + 1);
+    }
+    return SPAN_ABSENT;
+}
+
+/* Returns NULL when the link to the master is up, or the reason why it is not. */
+static const char *read_link(const redisReply *reply, int64_t *last_io_s)
+{
+    bool is_text = reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_VERB;
+    struct span info = is_text ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
+    struct span status = info_value(info, SPAN("master_link_status"));
+    if (status.data == NULL)
+        return "INFO does not describe the link to its master";
+    if (!span_equal(status, SPAN("up")) ||
+        span_equal(info_value(info, SPAN("master_sync_in_progress")), SPAN("1")))
+        return "its link to the master is down";
+    if (parse_int64(info_value(info, SPAN("master_last_io_seconds_ago")), last_io_s) != 0 || *last_io_s < 0)
+        return "INFO does not state when its master last sent something";
+    return *last_io_s <= REDIS_MASTER_LAST_IO_MAX_S ? NULL : "its master has been silent for too long";
+}
+
+/* --- the server of a connection --- */
+
+/* True when the command is not available: an ACL forbids it, or the server lacks it. */
+static bool is_denied(const redisReply *error)
+{
+    return resp_is_error(error, SPAN("NOPERM ")) || resp_is_error(error, SPAN("ERR "));
+}
+
+/* Why a server of this role cannot be used; NULL when it can. */
+static const char *check_role(const struct redis_server *s, const struct redis_role *role,
+                              enum redis_role_kind wanted)
+{
+    bool known = s->role.kind != REDIS_ROLE_UNKNOWN;
+    if (wanted == REDIS_ROLE_MASTER && role->kind != REDIS_ROLE_MASTER)
+        return "it is not a master";
+    if (wanted == REDIS_ROLE_REPLICA && role->kind != REDIS_ROLE_REPLICA)
+        return "it is not a replica";
+    if (known && role->kind != s->role.kind)
+        return role->kind == REDIS_ROLE_MASTER ? "it was a replica and is a master now"
+                                               : "it was a master and is a replica now";
+    return role->kind == REDIS_ROLE_REPLICA && !role->linked ? "its link to the master is down" : NULL;
+}
+
+const char *redis_server_take_role(struct redis_server *s, const redisReply *reply,
+                                   enum redis_role_kind wanted, uint64_t sent_ms)
+{
+    struct redis_role role;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        if (wanted != REDIS_ROLE_UNKNOWN || !is_denied(reply))
+            return reply->str;
+        s->role_denied = true;
+        s->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
+        s->valid_until_ms = UINT64_MAX;
+        return NULL;
+    }
+    const char *problem = redis_server_read_role(reply, &role);
+    if (problem == NULL)
+        problem = check_role(s, &role, wanted);
+    if (problem != NULL)
+        return problem;
+    s->role = role;
+    if (role.kind == REDIS_ROLE_REPLICA && s->link_denied)
+        s->valid_until_ms = sent_ms;
+    return NULL;
+}
+
+const char *redis_server_take_link(struct redis_server *s, const redisReply *reply, uint64_t sent_ms,
+                                   int64_t *last_io_s)
+{
+    if (s->role.kind != REDIS_ROLE_REPLICA) /* ROLE was denied meanwhile */
+        return NULL;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        if (!is_denied(reply))
+            return reply->str;
+        s->link_denied = true;
+        s->valid_until_ms = sent_ms;
+        return NULL;
+    }
+    int64_t seconds = 0;
+    const char *problem = read_link(reply, &seconds);
+    if (problem != NULL)
+        return problem;
+    uint64_t last_io_ms = (uint64_t)(seconds + 1) * MS_PER_S; /* it is rounded */
+    s->valid_until_ms = sent_ms > last_io_ms ? sent_ms - last_io_ms : 0;
+    *last_io_s = seconds;
+    return NULL;
+}

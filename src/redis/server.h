@@ -1,0 +1,78 @@
+/*
+ * The server of a connection, as its replies describe it: its version (HELLO), its role (ROLE), and whether
+ * the data of a replica is current (INFO replication).
+ *
+ * A replica that has lost its master still answers, and the role of a server may change. So a connection
+ * repeats ROLE and INFO with every heartbeat, and gives the replies to this module, which says whether the
+ * server may be used and until when its data was known to be valid. If an ACL denies these commands, they are
+ * left out.
+ *
+ * No part of a reply is trusted: a reply of any type and length is either parsed or rejected with a reason.
+ */
+#ifndef REDIS_SERVER_H
+#define REDIS_SERVER_H
+
+#include "redis/endpoint.h"
+#include "redis/metrics.h"
+
+#include <hiredis/hiredis.h>
+
+/*
+ * The reply to HELLO. Returns NULL when the server queues invalidations behind older replies, or the reason
+ * against it. Redis does since 7.0.5, servers of another name (Valkey) in every version.
+ */
+const char *redis_server_check_hello(const redisReply *reply);
+
+struct redis_role {
+    enum redis_role_kind kind;
+    bool linked;                 /* a replica's link to its master is up */
+    struct redis_address master; /* the master of a replica; port 0 where that was not understood */
+};
+
+/* The reply to ROLE. Returns NULL, or why it was not understood. */
+const char *redis_server_read_role(const redisReply *reply, struct redis_role *out);
+
+/*
+ * A master sends a PING to its replicas every `repl-ping-replica-period` seconds, by default 10. A replica
+ * that has received nothing for longer than this, in seconds, has lost its master, whatever it reports about
+ * the link. Five seconds are added for a busy master.
+ */
+enum { REDIS_MASTER_LAST_IO_MAX_S = 15 };
+
+/* Embedded in the connection; changed in server.c only. */
+struct redis_server {
+    struct redis_role role;        /* unknown before the first ROLE, and where ROLE is denied */
+    bool role_denied, link_denied; /* ROLE, INFO: do not send them on this connection */
+    uint64_t valid_until_ms;       /* by the boot clock; until when its data was known to be valid; UINT64_MAX
+                                      while it is */
+};
+
+/* A new connection: nothing is known. */
+static inline void redis_server_reset(struct redis_server *s)
+{
+    *s = (struct redis_server){.role = {.kind = REDIS_ROLE_UNKNOWN}, .valid_until_ms = UINT64_MAX};
+}
+
+/*
+ * The reply to the ROLE that was sent at `sent_ms` by the boot clock. With `wanted`, the server must have
+ * that role and may not deny ROLE; REDIS_ROLE_UNKNOWN: any role that does not change. Returns NULL, or why
+ * the server cannot be used.
+ */
+const char *redis_server_take_role(struct redis_server *s, const redisReply *reply,
+                                   enum redis_role_kind wanted, uint64_t sent_ms);
+
+/*
+ * The same for the INFO replication of a replica. *last_io_s becomes the time in seconds since the master
+ * last sent something, rounded; it is unchanged where that is not known.
+ */
+const char *redis_server_take_link(struct redis_server *s, const redisReply *reply, uint64_t sent_ms,
+                                   int64_t *last_io_s);
+
+/* The server cannot be used any more: its data was last known to be valid at `ms`, or before. */
+static inline void redis_server_invalidate(struct redis_server *s, uint64_t ms)
+{
+    if (ms < s->valid_until_ms)
+        s->valid_until_ms = ms;
+}
+
+#endif
