@@ -2,8 +2,8 @@
 #include "api/access_log.h"
 
 #include "base/encoding.h"
+#include "base/hash.h"
 #include "base/log.h"
-#include "base/random.h"
 
 #include <errno.h>
 

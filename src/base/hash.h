@@ -1,19 +1,35 @@
 /*
- * The hash of all hash tables: XXH3 with a seed.
+ * The hash of all hash tables, XXH3 with a seed, and seeds.
  *
- * Keys come from clients and from Redis. With a random seed (random.h) nobody can construct keys whose hashes
- * collide. Entity tags have no seed, since they must be the same in every process (blob.h).
+ * Keys come from clients and from Redis. With a random seed nobody can construct keys whose hashes collide.
+ * Entity tags have no seed, since they must be the same in every process (blob.h).
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
+#include "base/clock.h"
 #include "base/span.h"
 
+#include <sys/random.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 static inline uint64_t hash_bytes(struct span bytes, uint64_t seed)
 {
     return XXH3_64bits_withSeed(bytes.data, bytes.len, seed);
+}
+
+/*
+ * A seed of what must differ between processes but is no secret: hash tables, jitter, request ids. It comes
+ * from the kernel's generator; where that has no random numbers yet, from the time, the process and
+ * `address`, which is that of what is seeded.
+ */
+static inline uint64_t random_seed(const void *address)
+{
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed)
+        seed = clock_now_ns() ^ (uint64_t)getpid() << 32 ^ (uintptr_t)address;
+    return seed;
 }
 
 #endif
