@@ -1,9 +1,9 @@
 /* Access log lines; see access_log.h. */
 #include "api/access_log.h"
 
-#include "base/encoding.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/text.h"
 
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* CORS header fields; see cors.h. */
 #include "api/cors.h"
 
-#include "base/parse.h"
+#include "base/text.h"
 
 #include <arpa/inet.h>
 

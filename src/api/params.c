@@ -1,8 +1,7 @@
 /* Routes, API keys and parameters; see params.h. */
 #include "api/params.h"
 
-#include "base/encoding.h"
-#include "base/parse.h"
+#include "base/text.h"
 
 #include <errno.h>
 

@@ -2,7 +2,7 @@
 #include "app/config.h"
 
 #include "app/cpus.h"
-#include "base/parse.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* Response bodies, shared by reference; see blob.h. */
 #include "base/blob.h"
 
-#include "base/encoding.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/digest.h"
 
-#include "base/encoding.h"
+#include "base/text.h"
 
 #include <openssl/sha.h>
 

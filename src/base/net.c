@@ -1,7 +1,7 @@
 /* IP addresses, networks and listen addresses; see net.h. */
 #include "base/net.h"
 
-#include "base/parse.h"
+#include "base/text.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

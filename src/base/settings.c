@@ -1,7 +1,7 @@
 /* Parsing and printing settings by their table; see settings.h. */
 #include "base/settings.h"
 
-#include "base/parse.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <ctype.h>

@@ -2,7 +2,7 @@
 #include "cache/invalidation.h"
 
 #include "base/clock.h"
-#include "base/parse.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <errno.h>

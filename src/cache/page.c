@@ -1,7 +1,7 @@
 /* Members of the index, gaps and composition of a page; see page.h. */
 #include "cache/page.h"
 
-#include "base/parse.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* The connection to Redis and the reads of the catalogue; see client.h. */
 #include "ctl/client.h"
 
-#include "base/parse.h"
+#include "base/text.h"
 #include "ctl/terminal.h"
 #include "model/channel.h"
 #include "redis/tls.h"

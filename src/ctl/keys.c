@@ -1,7 +1,7 @@
 /* channelctl keys: issues, revokes and lists API keys. A key is printed once, when it is issued; Redis holds
  * only its digest. */
 #include "base/digest.h"
-#include "base/parse.h"
+#include "base/text.h"
 #include "ctl/client.h"
 #include "ctl/terminal.h"
 #include "model/apikey.h"

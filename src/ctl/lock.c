@@ -2,7 +2,7 @@
 #include "ctl/lock.h"
 
 #include "base/clock.h"
-#include "base/encoding.h"
+#include "base/text.h"
 #include "ctl/terminal.h"
 
 #include <assert.h>

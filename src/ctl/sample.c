@@ -5,7 +5,7 @@
  */
 #include "ctl/sample.h"
 
-#include "base/parse.h"
+#include "base/text.h"
 #include "ctl/terminal.h"
 #include "model/channel.h"
 

@@ -5,8 +5,7 @@
  * A change that is made meanwhile may be reported as a problem: verify when nothing is being loaded.
  */
 #include "base/digest.h"
-#include "base/encoding.h"
-#include "base/parse.h"
+#include "base/text.h"
 #include "ctl/client.h"
 #include "ctl/terminal.h"
 #include "model/channel.h"

@@ -2,7 +2,7 @@
  * validates the head as a whole. */
 #include "http/parser.h"
 
-#include "base/encoding.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -8,7 +8,7 @@
 #include "model/channel.h"
 
 #include "base/json.h"
-#include "base/parse.h"
+#include "base/text.h"
 #include "model/datetime.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* Replies to HELLO, ROLE, INFO replication and SENTINEL; see reply.h. */
 #include "redis/reply.h"
 
-#include "base/parse.h"
+#include "base/text.h"
 
 enum { ROLE_OF_REPLICA_MIN = 4, VERSION_PARTS = 3 };
 

@@ -8,7 +8,7 @@
  */
 #include "redis/resp.h"
 
-#include "base/parse.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <limits.h>

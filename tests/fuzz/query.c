@@ -6,7 +6,7 @@
  */
 #include "api/params.h"
 #include "api/request_fields.h"
-#include "base/encoding.h"
+#include "base/text.h"
 #include "fuzz/fuzz.h"
 #include "http/parser.h"
 

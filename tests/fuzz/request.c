@@ -11,7 +11,7 @@
  */
 #include "api/api.h"
 #include "base/clock.h"
-#include "base/encoding.h"
+#include "base/text.h"
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/memory.h"
