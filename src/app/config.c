@@ -1,7 +1,7 @@
 /* Reading and checking the settings; see config.h. */
 #include "app/config.h"
 
-#include "app/cpus.h"
+#include "base/process.h"
 #include "base/text.h"
 
 #include <ctype.h>
@@ -182,7 +182,7 @@ static int check(struct config *c, struct buf *error)
         err = check_trusted_proxies(c, error);
     if (err == 0)
         err = check_cors(c, error);
-    c->workers = c->values.workers > 0 ? (int)c->values.workers : cpus_available();
+    c->workers = c->values.workers > 0 ? (int)c->values.workers : process_cpus_available();
     return err;
 }
 

@@ -1,7 +1,4 @@
-/*
- * What /metrics shows: the metrics of all layers, as channeld_<name>, and those of the process under the
- * names that all Prometheus clients use.
- */
+/* The metrics of a worker, those of all layers, and what /metrics shows of them: each as channeld_<name>. */
 #ifndef APP_METRICS_H
 #define APP_METRICS_H
 
@@ -25,12 +22,5 @@ void worker_metrics_accumulate(struct worker_metrics *to, const struct worker_me
 
 /* Appends all of them. */
 void worker_metrics_write(struct buf *out, const struct worker_metrics *m);
-
-/*
- * Appends process_cpu_seconds_total, process_resident_memory_bytes, process_virtual_memory_bytes,
- * process_open_fds, process_max_fds, process_threads and process_start_time_seconds, without those that /proc
- * does not have.
- */
-void process_metrics_write(struct buf *out);
 
 #endif

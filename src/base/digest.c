@@ -20,13 +20,6 @@ void digest_sha256(struct span bytes, struct digest *out)
     explicit_bzero(&context, sizeof context);
 }
 
-void digest_hex_prefix(const struct digest *d, char *out, size_t n)
-{
-    char hex[DIGEST_HEX_LEN];
-    digest_hex(d, hex);
-    memcpy(out, hex, n);
-}
-
 void digest_hex(const struct digest *d, char out[DIGEST_HEX_LEN])
 {
     hex_write(d->bytes, sizeof d->bytes, out);

@@ -16,9 +16,6 @@ void digest_sha256(struct span bytes, struct digest *out);
 /* Writes the 64 digits, without a NUL. */
 void digest_hex(const struct digest *d, char out[DIGEST_HEX_LEN]);
 
-/* Writes the first `n` digits, at most 64. */
-void digest_hex_prefix(const struct digest *d, char *out, size_t n);
-
 /* True when `text` is exactly 64 lower-case hexadecimal digits. */
 bool digest_is_hex(struct span text);
 
