@@ -17,7 +17,7 @@
 #include "base/table.h"
 #include "cache/metrics.h"
 #include "cache/sieve.h"
-#include "model/document.h"
+#include "model/channel.h"
 
 enum entry_kind {
     ENTRY_CARD,    /* by id: `body` is the finished card */

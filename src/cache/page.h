@@ -7,7 +7,7 @@
 #include "base/blob.h"
 #include "cache/entries.h"
 #include "cache/values.h"
-#include "model/document.h"
+#include "model/channel.h"
 #include "redis/resp.h"
 
 #include <assert.h>

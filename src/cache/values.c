@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "model/document.h"
+#include "model/channel.h"
 
 #include <string.h>
 #include <time.h>

@@ -10,7 +10,6 @@
 #include "base/buf.h"
 #include "cache/metrics.h"
 #include "model/channel.h"
-#include "model/datetime.h"
 #include "redis/resp.h"
 
 /* What a buffer for bodies may keep of its memory between two of them. */

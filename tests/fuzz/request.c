@@ -18,7 +18,6 @@
 #include "http/connection.h"
 #include "http/parser.h"
 #include "model/channel.h"
-#include "model/document.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -10,8 +10,6 @@
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
 #include "model/channel.h"
-#include "model/datetime.h"
-#include "model/document.h"
 
 enum { VALUE_END = 0x1F };
 
