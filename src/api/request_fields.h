@@ -2,7 +2,7 @@
 #ifndef API_REQUEST_FIELDS_H
 #define API_REQUEST_FIELDS_H
 
-#include "http/request.h"
+#include "http/exchange.h"
 
 /* X(NAME, "name", what repetition means). A key that is sent twice is one key; two keys are an error. */
 #define API_REQUEST_FIELDS(X)                                 \

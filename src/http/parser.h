@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "base/net.h"
-#include "http/request.h"
+#include "http/exchange.h"
 
 #include <llhttp.h>
 
