@@ -2,7 +2,6 @@
 #include "api/api.h"
 
 #include "api/params.h"
-#include "api/request_fields.h"
 #include "api/response.h"
 #include "base/clock.h"
 

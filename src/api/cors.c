@@ -1,6 +1,7 @@
 /* CORS header fields; see cors.h. */
 #include "api/cors.h"
 
+#include "api/params.h"
 #include "base/text.h"
 
 #include <arpa/inet.h>

@@ -81,11 +81,6 @@ void digest_cache_put(struct digest_cache *c, const struct digest *digest)
     c->latest = (struct digest_cache_entry){0};
 }
 
-void digest_cache_fini(struct digest_cache *c)
-{
-    explicit_bzero(c, sizeof *c);
-}
-
 static int digest_of_key(struct digest_cache *digests, struct span key, struct digest *out)
 {
     if (key.len == 0)
