@@ -14,12 +14,6 @@ void buf_fini(struct buf *b)
     *b = BUF_INIT;
 }
 
-void buf_clear(struct buf *b)
-{
-    b->len = 0;
-    b->error = 0;
-}
-
 void buf_recycle(struct buf *b, size_t keep)
 {
     if (b->cap > keep)

@@ -25,7 +25,11 @@ struct buf {
 void buf_fini(struct buf *b);
 
 /* Empties the buffer and clears its error; the memory is kept for the next use. */
-void buf_clear(struct buf *b);
+static inline void buf_clear(struct buf *b)
+{
+    b->len = 0;
+    b->error = 0;
+}
 
 /* The same, but frees the memory if it is more than `keep` bytes: after a rare large use. */
 void buf_recycle(struct buf *b, size_t keep);

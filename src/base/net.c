@@ -31,12 +31,6 @@ struct ip ip_from_sockaddr(const struct sockaddr_storage *address)
     return ip;
 }
 
-bool ip_known(const struct ip *ip)
-{
-    static const struct ip none;
-    return memcmp(ip, &none, sizeof none) != 0;
-}
-
 static bool is_v4(const struct ip *ip)
 {
     return memcmp(ip->bytes, V4_PREFIX, sizeof V4_PREFIX) == 0;

@@ -34,7 +34,11 @@ struct ip ip_from_v4(const uint8_t bytes[4]);
 /* Unknown for families other than IPv4 and IPv6. */
 struct ip ip_from_sockaddr(const struct sockaddr_storage *address);
 
-bool ip_known(const struct ip *ip);
+static inline bool ip_known(const struct ip *ip)
+{
+    static const struct ip none;
+    return memcmp(ip, &none, sizeof none) != 0;
+}
 
 /* Parses 192.0.2.1 or 2001:db8::1, without brackets, port or zone. Returns 0, or -EINVAL with *out
  * untouched. */

@@ -368,17 +368,6 @@ unsigned channel_write(struct buf *out, const struct channel_row *row, enum chan
 
 /* --- response bodies --- */
 
-int64_t page_last(int64_t entries)
-{
-    return entries <= 0 ? 1 : (entries - 1) / PAGE_SIZE + 1;
-}
-
-int64_t page_first_rank(int64_t page)
-{
-    int64_t farthest = INT64_MAX / PAGE_SIZE - 1;
-    return (page - 1 < farthest ? page - 1 : farthest) * PAGE_SIZE;
-}
-
 void document_end_page(struct buf *out, const struct page_info *info)
 {
     buf_append_str(out, "],\"pagination\":{\"page\":");

@@ -106,10 +106,17 @@ struct page_info {
 };
 
 /* The number of the last page of an index of `entries` members; an empty index has one, empty page. */
-int64_t page_last(int64_t entries);
+static inline int64_t page_last(int64_t entries)
+{
+    return entries <= 0 ? 1 : (entries - 1) / PAGE_SIZE + 1;
+}
 
 /* The rank of the first item of `page` (from 1), limited to less than INT64_MAX - PAGE_SIZE. */
-int64_t page_first_rank(int64_t page);
+static inline int64_t page_first_rank(int64_t page)
+{
+    int64_t farthest = INT64_MAX / PAGE_SIZE - 1;
+    return (page - 1 < farthest ? page - 1 : farthest) * PAGE_SIZE;
+}
 
 static inline void document_begin_card(struct buf *out)
 {
