@@ -7,8 +7,6 @@
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/digest.h"
 
-#include "base/text.h"
-
 #include <openssl/sha.h>
 
 void digest_sha256(struct span bytes, struct digest *out)
@@ -23,11 +21,6 @@ void digest_sha256(struct span bytes, struct digest *out)
 void digest_hex(const struct digest *d, char out[DIGEST_HEX_LEN])
 {
     hex_write(d->bytes, sizeof d->bytes, out);
-}
-
-bool digest_is_hex(struct span text)
-{
-    return text.len == DIGEST_HEX_LEN && hex_valid(text);
 }
 
 static unsigned char digit_value(char c)

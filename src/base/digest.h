@@ -2,7 +2,7 @@
 #ifndef BASE_DIGEST_H
 #define BASE_DIGEST_H
 
-#include "base/span.h"
+#include "base/text.h"
 
 enum { DIGEST_LEN = 32, DIGEST_HEX_LEN = 64 };
 
@@ -17,7 +17,10 @@ void digest_sha256(struct span bytes, struct digest *out);
 void digest_hex(const struct digest *d, char out[DIGEST_HEX_LEN]);
 
 /* True when `text` is exactly 64 lower-case hexadecimal digits. */
-bool digest_is_hex(struct span text);
+static inline bool digest_is_hex(struct span text)
+{
+    return text.len == DIGEST_HEX_LEN && hex_valid(text);
+}
 
 /* Parses 64 lower-case hexadecimal digits; false, with *out unchanged, for any other text. */
 bool digest_from_hex(struct span text, struct digest *out);

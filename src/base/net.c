@@ -5,7 +5,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 
 enum { V4_LEN = 4, V4_OFFSET = IP_LEN - V4_LEN, V4_OFFSET_BITS = 8 * V4_OFFSET, IP_BITS = 8 * IP_LEN };
 
@@ -190,9 +189,4 @@ unsigned addr_port(const struct addr *a)
     if (a->storage.ss_family == AF_INET6)
         return ntohs(((const struct sockaddr_in6 *)(const void *)&a->storage)->sin6_port);
     return ntohs(((const struct sockaddr_in *)(const void *)&a->storage)->sin_port);
-}
-
-socklen_t addr_len(const struct addr *a)
-{
-    return a->storage.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }

@@ -9,6 +9,7 @@
 
 #include "base/span.h"
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 enum { IP_LEN = 16, IP_TEXT_MAX = 46, IP_NETWORKS_MAX = 64 };
@@ -79,7 +80,10 @@ unsigned addr_port(const struct addr *a);
 struct addr addr_any_v4(unsigned port);
 
 /* The length of the address of this family. */
-socklen_t addr_len(const struct addr *a);
+static inline socklen_t addr_len(const struct addr *a)
+{
+    return a->storage.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
 
 static inline const struct sockaddr *addr_sockaddr(const struct addr *a)
 {
