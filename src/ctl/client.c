@@ -26,16 +26,6 @@ int client_fail(struct client *c, const char *format, ...)
     return -EIO;
 }
 
-const char *client_error(struct client *c)
-{
-    return buf_message(&c->error);
-}
-
-bool client_is_lost(const struct client *c)
-{
-    return redis_client_is_lost(c->redis);
-}
-
 int client_print_error(struct client *c)
 {
     (void)fprintf(stderr, "channelctl: %s\n", client_error(c));
