@@ -14,13 +14,6 @@ void buf_fini(struct buf *b)
     *b = BUF_INIT;
 }
 
-void buf_recycle(struct buf *b, size_t keep)
-{
-    if (b->cap > keep)
-        buf_fini(b);
-    buf_clear(b);
-}
-
 static int fail(struct buf *b)
 {
     b->error = -ENOMEM;
@@ -69,13 +62,6 @@ size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX])
     return n;
 }
 
-void buf_append_int(struct buf *b, int64_t value)
-{
-    char digits[INT64_DIGITS_MAX];
-    size_t n = format_int64(value, digits);
-    buf_append(b, digits, n);
-}
-
 /* The first try usually fits. vsnprintf needs one byte more than the text, for a NUL that is not counted. */
 void buf_printf(struct buf *b, const char *format, ...)
 {
@@ -104,14 +90,6 @@ void buf_consume(struct buf *b, size_t n)
     b->len -= n;
     if (n > 0 && b->len > 0)
         memmove(b->data, b->data + n, b->len);
-}
-
-const char *buf_c_str(struct buf *b)
-{
-    if (buf_reserve(b, 1) != 0)
-        return NULL;
-    b->data[b->len] = '\0';
-    return b->data;
 }
 
 void buf_set_message(struct buf *b, const char *format, va_list args)

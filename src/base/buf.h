@@ -32,7 +32,12 @@ static inline void buf_clear(struct buf *b)
 }
 
 /* The same, but frees the memory if it is more than `keep` bytes: after a rare large use. */
-void buf_recycle(struct buf *b, size_t keep);
+static inline void buf_recycle(struct buf *b, size_t keep)
+{
+    if (b->cap > keep)
+        buf_fini(b);
+    buf_clear(b);
+}
 
 /* The slow path of buf_reserve. */
 int buf_grow(struct buf *b, size_t extra);
@@ -71,7 +76,17 @@ static inline void buf_append_char(struct buf *b, char c)
     buf_append(b, &c, 1);
 }
 
-void buf_append_int(struct buf *b, int64_t value);
+/* Writes the decimal digits of `value`, without a NUL; returns their number. */
+enum { INT64_DIGITS_MAX = 20 };
+size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX]);
+
+static inline void buf_append_int(struct buf *b, int64_t value)
+{
+    char digits[INT64_DIGITS_MAX];
+    size_t n = format_int64(value, digits);
+    buf_append(b, digits, n);
+}
+
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
@@ -85,7 +100,13 @@ void buf_set_message(struct buf *b, const char *format, va_list args) __attribut
 void buf_consume(struct buf *b, size_t n);
 
 /* Appends a NUL that the length does not count; returns the text, borrowed until the next change, or NULL. */
-const char *buf_c_str(struct buf *b);
+static inline const char *buf_c_str(struct buf *b)
+{
+    if (buf_reserve(b, 1) != 0)
+        return NULL;
+    b->data[b->len] = '\0';
+    return b->data;
+}
 
 /* A message, borrowed until the next change; "out of memory" where there was none for it. */
 static inline const char *buf_message(struct buf *b)
@@ -103,9 +124,5 @@ static inline struct span buf_span(const struct buf *b)
 {
     return (struct span){b->data == NULL ? "" : b->data, b->len};
 }
-
-/* Writes the decimal digits of `value`, without a NUL; returns their number. */
-enum { INT64_DIGITS_MAX = 20 };
-size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX]);
 
 #endif

@@ -1,5 +1,5 @@
 /* The exposition of workers: every metric is summed and written, under a fit name. */
-#include "app/metrics.h"
+#include "app/worker.h"
 
 #include <ctype.h>
 #include <stdlib.h>
