@@ -96,7 +96,8 @@ static void respond(struct call *call)
 static void respond_error(struct call *call, enum api_error error)
 {
     struct api *a = call->api;
-    struct http_response *r = begin_response(a, api_error_status(error), a->errors.body[error]);
+    struct http_response *r =
+        begin_response(a, a->errors.response[error].status, a->errors.response[error].body);
     http_response_add(r, SPAN("Cache-Control"), SPAN("no-store"));
     if (r->status == 401)
         http_response_add(r, SPAN("WWW-Authenticate"),

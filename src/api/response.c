@@ -19,8 +19,9 @@ int api_errors_init(struct api_errors *e)
 {
     *e = (struct api_errors){0};
     for (int i = 0; i < API_ERROR_COUNT; i++) {
-        e->body[i] = blob_new(ERRORS[i].body);
-        if (e->body[i] == NULL)
+        e->response[i].status = ERRORS[i].status;
+        e->response[i].body = blob_new(ERRORS[i].body);
+        if (e->response[i].body == NULL)
             return -ENOMEM;
     }
     return 0;
@@ -29,12 +30,7 @@ int api_errors_init(struct api_errors *e)
 void api_errors_fini(struct api_errors *e)
 {
     for (int i = 0; i < API_ERROR_COUNT; i++)
-        blob_unref(e->body[i]);
-}
-
-int api_error_status(enum api_error error)
-{
-    return ERRORS[error].status;
+        blob_unref(e->response[i].body);
 }
 
 enum api_error api_error_for_status(int status)
