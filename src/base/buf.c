@@ -92,6 +92,14 @@ void buf_consume(struct buf *b, size_t n)
         memmove(b->data, b->data + n, b->len);
 }
 
+const char *buf_c_str(struct buf *b)
+{
+    if (buf_reserve(b, 1) != 0)
+        return NULL;
+    b->data[b->len] = '\0';
+    return b->data;
+}
+
 void buf_set_message(struct buf *b, const char *format, va_list args)
 {
     char text[BUF_MESSAGE_MAX];

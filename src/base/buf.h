@@ -100,13 +100,7 @@ void buf_set_message(struct buf *b, const char *format, va_list args) __attribut
 void buf_consume(struct buf *b, size_t n);
 
 /* Appends a NUL that the length does not count; returns the text, borrowed until the next change, or NULL. */
-static inline const char *buf_c_str(struct buf *b)
-{
-    if (buf_reserve(b, 1) != 0)
-        return NULL;
-    b->data[b->len] = '\0';
-    return b->data;
-}
+const char *buf_c_str(struct buf *b);
 
 /* A message, borrowed until the next change; "out of memory" where there was none for it. */
 static inline const char *buf_message(struct buf *b)

@@ -92,10 +92,13 @@ static const redisReply *find_error(const redisReply *reply)
     return NULL;
 }
 
-/* Makes the error in a reply the failure; frees the reply. */
-static redisReply *refuse(struct client *c, redisReply *reply)
+/* Returns the reply; if it has an error, frees it, makes the error the failure and returns NULL. */
+static redisReply *refuse_error(struct client *c, redisReply *reply)
 {
-    (void)client_fail(c, "Redis refused: %s", redis_endpoint_redact(&c->endpoint, find_error(reply)->str));
+    const redisReply *error = find_error(reply);
+    if (error == NULL)
+        return reply;
+    (void)client_fail(c, "Redis refused: %s", redis_endpoint_redact(&c->endpoint, error->str));
     freeReplyObject(reply);
     return NULL;
 }
@@ -103,15 +106,13 @@ static redisReply *refuse(struct client *c, redisReply *reply)
 redisReply *client_receive_or_wrongtype(struct client *c)
 {
     redisReply *reply = receive_any(c);
-    if (reply == NULL || find_error(reply) == NULL)
-        return reply;
-    return reply_is_wrongtype(reply) ? reply : refuse(c, reply);
+    return reply == NULL || reply_is_wrongtype(reply) ? reply : refuse_error(c, reply);
 }
 
 redisReply *client_receive(struct client *c)
 {
     redisReply *reply = receive_any(c);
-    return reply == NULL || find_error(reply) == NULL ? reply : refuse(c, reply);
+    return reply == NULL ? NULL : refuse_error(c, reply);
 }
 
 int client_receive_done(struct client *c)
