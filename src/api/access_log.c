@@ -1,9 +1,9 @@
 /* Access log lines; see access_log.h. */
 #include "api/access_log.h"
 
-#include "base/encoding.h"
+#include "base/hash.h"
 #include "base/log.h"
-#include "base/random.h"
+#include "base/text.h"
 
 #include <errno.h>
 
@@ -39,18 +39,9 @@ void request_ids_init(struct request_ids *ids)
     ids->state[1] = random_seed(&ids->state[1]);
 }
 
-/* SplitMix64: a period of 2^64, and an output does not tell the next one. */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9E3779B97F4A7C15U;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBU;
-    return z ^ z >> 31;
-}
-
 struct span request_id_next(struct request_ids *ids)
 {
-    const uint64_t id[] = {next_random(&ids->state[0]), next_random(&ids->state[1])};
+    const uint64_t id[] = {random_next(&ids->state[0]), random_next(&ids->state[1])};
     hex_write((const unsigned char *)id, sizeof id, ids->text);
     return (struct span){ids->text, sizeof ids->text};
 }

@@ -2,7 +2,6 @@
 #include "api/api.h"
 
 #include "api/params.h"
-#include "api/request_fields.h"
 #include "api/response.h"
 #include "base/clock.h"
 
@@ -42,8 +41,8 @@ static void log_call(const struct call *call, const struct http_request *request
         client_len = ip_known(&ip) ? ip_write(&ip, client) : 0;
     }
     bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->body == NULL;
-    char key[ACCESS_LOG_KEY_DIGITS];
-    digest_hex_prefix(&call->key, key, sizeof key);
+    char key[DIGEST_HEX_LEN];
+    digest_hex(&call->key, key);
     const struct access_record record = {
         .method = request->method,
         .route = route_name(call->route),
@@ -52,7 +51,7 @@ static void log_call(const struct call *call, const struct http_request *request
         .duration_us = duration_ns / 1000,
         .source = call->source,
         .client = {client, client_len},
-        .key = call->has_key ? (struct span){key, sizeof key} : SPAN_ABSENT,
+        .key = call->has_key ? (struct span){key, ACCESS_LOG_KEY_DIGITS} : SPAN_ABSENT,
         .request_id = request_id,
         .traceparent = request->field[API_FIELD_TRACEPARENT],
     };
@@ -97,7 +96,8 @@ static void respond(struct call *call)
 static void respond_error(struct call *call, enum api_error error)
 {
     struct api *a = call->api;
-    struct http_response *r = begin_response(a, api_error_status(error), a->errors.body[error]);
+    struct http_response *r =
+        begin_response(a, a->errors.response[error].status, a->errors.response[error].body);
     http_response_add(r, SPAN("Cache-Control"), SPAN("no-store"));
     if (r->status == 401)
         http_response_add(r, SPAN("WWW-Authenticate"),

@@ -1,7 +1,8 @@
 /* CORS header fields; see cors.h. */
 #include "api/cors.h"
 
-#include "base/parse.h"
+#include "api/params.h"
+#include "base/text.h"
 
 #include <arpa/inet.h>
 
@@ -71,8 +72,7 @@ static const char *origin_error(struct span origin)
     host.len = colon;
     if (bracketed ? !is_ipv6(host) : !is_host(host))
         return "an origin's host is in lower case, of ASCII letters, digits, hyphens and dots, or a "
-               "shortened "
-               "IPv6 address in brackets";
+               "shortened IPv6 address in brackets";
     return port.len == 0 ? NULL : port_error(span_skip(port, 1), schemes[i].port);
 }
 

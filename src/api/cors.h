@@ -2,8 +2,7 @@
 #ifndef API_CORS_H
 #define API_CORS_H
 
-#include "api/request_fields.h"
-#include "http/response.h"
+#include "http/exchange.h"
 
 struct cors {
     struct span origins; /* comma-separated, or "*"; empty: off. Borrowed */

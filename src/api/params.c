@@ -1,8 +1,7 @@
 /* Routes, API keys and parameters; see params.h. */
 #include "api/params.h"
 
-#include "base/encoding.h"
-#include "base/parse.h"
+#include "base/text.h"
 
 #include <errno.h>
 
@@ -80,11 +79,6 @@ void digest_cache_put(struct digest_cache *c, const struct digest *digest)
         return;
     *slot_of(c, key_of(&c->latest)) = c->latest;
     c->latest = (struct digest_cache_entry){0};
-}
-
-void digest_cache_fini(struct digest_cache *c)
-{
-    explicit_bzero(c, sizeof *c);
 }
 
 static int digest_of_key(struct digest_cache *digests, struct span key, struct digest *out)

@@ -7,11 +7,30 @@
 #ifndef API_PARAMS_H
 #define API_PARAMS_H
 
-#include "api/request_fields.h"
 #include "api/response.h"
 #include "base/digest.h"
 #include "cache/cache.h"
+#include "http/exchange.h"
 #include "model/link.h"
+
+/* --- The header fields that the API reads --- */
+
+/* X(NAME, "name", what repetition means). A key that is sent twice is one key; two keys are an error. */
+#define API_REQUEST_FIELDS(X)                                 \
+    X(KEY, "x-api-key", SAME)                                 \
+    X(ORIGIN, "origin", FIRST)                                \
+    X(REQUEST_METHOD, "access-control-request-method", FIRST) \
+    X(TRACEPARENT, "traceparent", FIRST)                      \
+    X(REQUEST_ID, "x-request-id", FIRST)
+
+enum api_request_field {
+    API_FIELD_BEFORE_FIRST = HTTP_FIELD_COUNT - 1, /* the handler's fields follow those of http/ */
+#define API_FIELD_ENUM(name, text, repeat) API_FIELD_##name,
+    API_REQUEST_FIELDS(API_FIELD_ENUM)
+#undef API_FIELD_ENUM
+};
+
+/* --- Routes --- */
 
 enum route { ROUTE_NONE, ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD_BY_LINK, ROUTE_COUNT };
 
@@ -23,6 +42,8 @@ enum route route_match(struct span base_path, struct span path, struct span *id)
 
 /* A short constant name for logs and metrics. */
 const char *route_name(enum route r);
+
+/* --- Keys --- */
 
 /*
  * The digests of recently used valid keys: the same few keys arrive thousands of times per second, and
@@ -50,7 +71,12 @@ struct digest_cache {
 void digest_cache_put(struct digest_cache *c, const struct digest *digest);
 
 /* Wipes the keys. */
-void digest_cache_fini(struct digest_cache *c);
+static inline void digest_cache_fini(struct digest_cache *c)
+{
+    explicit_bzero(c, sizeof *c);
+}
+
+/* --- Parameters --- */
 
 struct params {
     struct cache_query cache;

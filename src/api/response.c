@@ -1,15 +1,16 @@
 /* Errors and page links; see response.h. */
 #include "api/response.h"
 
-#include "model/document.h"
-
 #include <errno.h>
+
+/* The texts need no escapes. */
+#define ERROR_BODY(text) "{\"success\":false,\"error\":\"" text "\"}"
 
 static const struct {
     int status;
-    const char *text;
+    struct span body;
 } ERRORS[API_ERROR_COUNT] = {
-#define ROW(name, status, text) {status, text},
+#define ROW(name, status, text) {status, {ERROR_BODY(text), sizeof ERROR_BODY(text) - 1}},
     API_ERRORS(ROW)
 #undef ROW
 };
@@ -18,8 +19,9 @@ int api_errors_init(struct api_errors *e)
 {
     *e = (struct api_errors){0};
     for (int i = 0; i < API_ERROR_COUNT; i++) {
-        e->body[i] = document_error(ERRORS[i].text);
-        if (e->body[i] == NULL)
+        e->response[i].status = ERRORS[i].status;
+        e->response[i].body = blob_new(ERRORS[i].body);
+        if (e->response[i].body == NULL)
             return -ENOMEM;
     }
     return 0;
@@ -28,12 +30,7 @@ int api_errors_init(struct api_errors *e)
 void api_errors_fini(struct api_errors *e)
 {
     for (int i = 0; i < API_ERROR_COUNT; i++)
-        blob_unref(e->body[i]);
-}
-
-int api_error_status(enum api_error error)
-{
-    return ERRORS[error].status;
+        blob_unref(e->response[i].body);
 }
 
 enum api_error api_error_for_status(int status)

@@ -33,14 +33,15 @@ enum api_error {
 };
 
 struct api_errors {
-    struct blob *body[API_ERROR_COUNT]; /* owned */
+    struct {
+        int status;
+        struct blob *body; /* owned */
+    } response[API_ERROR_COUNT];
 };
 
 /* Makes the bodies. Returns 0 or -ENOMEM; api_errors_fini is due in both cases. */
 int api_errors_init(struct api_errors *e) __attribute__((warn_unused_result));
 void api_errors_fini(struct api_errors *e);
-
-int api_error_status(enum api_error error);
 
 /* The error for a request that the HTTP server rejects with `status`. */
 enum api_error api_error_for_status(int status);

@@ -1,8 +1,8 @@
 /* Reading and checking the settings; see config.h. */
 #include "app/config.h"
 
-#include "app/cpus.h"
-#include "base/parse.h"
+#include "base/process.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -182,7 +182,7 @@ static int check(struct config *c, struct buf *error)
         err = check_trusted_proxies(c, error);
     if (err == 0)
         err = check_cors(c, error);
-    c->workers = c->values.workers > 0 ? (int)c->values.workers : cpus_available();
+    c->workers = c->values.workers > 0 ? (int)c->values.workers : process_cpus_available();
     return err;
 }
 
@@ -263,18 +263,13 @@ static bool is_used_elsewhere(struct span name)
     return span_starts_with(name, SPAN("CHANNELD_BENCH_")) || span_starts_with(name, SPAN("CHANNELD_TEST_"));
 }
 
-struct span config_next_unknown(size_t *at)
+bool config_next_unknown(size_t *at, struct buf *warning)
 {
     struct span name;
     do
-        name = settings_next_unknown(&SETTINGS, SPAN("CHANNELD_"), at);
+        name = settings_next_unknown(&SETTINGS, SPAN("CHANNELD_"), at, warning);
     while (name.data != NULL && is_used_elsewhere(name));
-    return name;
-}
-
-void config_write_unknown(struct span variable, struct buf *out)
-{
-    settings_write_unknown(out, &SETTINGS, variable);
+    return name.data != NULL;
 }
 
 void config_write_values(const struct config *c, struct buf *out)

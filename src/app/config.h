@@ -126,10 +126,9 @@ void config_fini(struct config *c);
 /* Writes the source of the value of setting `name`: --listen or CHANNELD_LISTEN. */
 void config_write_source(const struct config *c, const char *name, struct buf *out);
 
-/* The next CHANNELD_ variable in the environment that is not a setting, as settings_next_unknown; and its
- * warning. */
-struct span config_next_unknown(size_t *at);
-void config_write_unknown(struct span variable, struct buf *out);
+/* `warning` becomes the one about the next CHANNELD_ variable in the environment that is not a setting, as by
+ * settings_next_unknown. Returns false after the last. */
+bool config_next_unknown(size_t *at, struct buf *warning);
 
 /* The text of --help, and of --check. */
 void config_write_help(struct buf *out);

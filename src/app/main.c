@@ -34,20 +34,16 @@ static int print(struct buf *text)
 /* Warnings go to the log of a server, or to standard error with --check. */
 static void warn_of_unknown_variables(bool to_log)
 {
+    struct buf text = BUF_INIT;
     size_t at = 0;
-    for (;;) {
-        struct span name = config_next_unknown(&at);
-        if (name.data == NULL)
-            return;
-        struct buf text = BUF_INIT;
-        config_write_unknown(name, &text);
+    while (config_next_unknown(&at, &text)) {
         const char *warning = buf_c_str(&text);
         if (warning != NULL && to_log)
             log_text(LOG_WARN, "unknown setting in the environment", "reason", warning);
         else if (warning != NULL)
             (void)fprintf(stderr, "channeld: warning: %s\n", warning);
-        buf_fini(&text);
     }
+    buf_fini(&text);
 }
 
 static int serve(const struct config *config, struct buf *error)

@@ -6,6 +6,7 @@
 #include "app/worker.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "http/server.h"
 #include "redis/endpoint.h"
 #include "version.h"

@@ -8,14 +8,36 @@
 #ifndef APP_WORKER_H
 #define APP_WORKER_H
 
+#include "api/metrics.h"
 #include "app/config.h"
-#include "app/metrics.h"
+#include "cache/metrics.h"
+#include "http/metrics.h"
+#include "redis/metrics.h"
 
 #include <stdatomic.h>
 #include <uv.h>
 
 struct ssl_ctx_st;
 struct worker;
+
+/* --- Metrics --- */
+
+/* The metrics of one worker, by the layer that counts them. */
+struct worker_metrics {
+    struct http_metrics http;
+    struct request_metrics requests;
+    struct redis_metrics redis;
+    struct cache_metrics cache;
+    struct loop_lag loop_lag;
+};
+
+/* Adds `from` to `to`, which belongs to the caller. */
+void worker_metrics_accumulate(struct worker_metrics *to, const struct worker_metrics *from);
+
+/* Appends all of them as /metrics shows them: each as channeld_<name>. */
+void worker_metrics_write(struct buf *out, const struct worker_metrics *m);
+
+/* --- The thread --- */
 
 /* Commands are sent in this order; each includes those before it. */
 enum worker_command {

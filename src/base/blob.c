@@ -1,7 +1,7 @@
 /* Response bodies, shared by reference; see blob.h. */
 #include "base/blob.h"
 
-#include "base/encoding.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -31,11 +31,6 @@ struct blob *blob_new(struct span bytes)
     return make(bytes, 0);
 }
 
-struct blob *blob_new_tagged(struct span bytes)
-{
-    return blob_new_headroom(bytes, 0);
-}
-
 _Static_assert(BLOB_ETAG_LEN == 2 * sizeof(XXH128_canonical_t) + 2, "two digits per byte, in quotes");
 
 struct blob *blob_new_headroom(struct span bytes, size_t headroom)
@@ -58,12 +53,6 @@ void *blob_take_headroom(struct blob *b, size_t size)
         return NULL;
     b->headroom_taken = true;
     return blob_block(b);
-}
-
-struct blob *blob_ref(struct blob *b)
-{
-    b->refs++;
-    return b;
 }
 
 void blob_unref(struct blob *b)

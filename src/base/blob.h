@@ -34,14 +34,16 @@ struct blob {
 /* A copy of `bytes` without entity tag. Owned by the caller (one reference); NULL when out of memory. */
 struct blob *blob_new(struct span bytes);
 
-/* The same with its entity tag. */
-struct blob *blob_new_tagged(struct span bytes);
-
 /*
- * The same as blob_new_tagged with `headroom` free bytes before the blob, a multiple of 16 and at most
+ * The same with its entity tag, and with `headroom` free bytes before the blob, a multiple of 16 and at most
  * UINT16_MAX: memory for the cache entry that holds the blob. It lives as long as the blob.
  */
 struct blob *blob_new_headroom(struct span bytes, size_t headroom);
+
+static inline struct blob *blob_new_tagged(struct span bytes)
+{
+    return blob_new_headroom(bytes, 0);
+}
 
 /* The headroom, for a caller that holds a reference while using it; NULL when it is taken or smaller than
  * `size`. */
@@ -54,7 +56,11 @@ static inline void *blob_block(struct blob *b)
 }
 
 /* Takes one more reference; returns `b`. */
-struct blob *blob_ref(struct blob *b);
+static inline struct blob *blob_ref(struct blob *b)
+{
+    b->refs++;
+    return b;
+}
 
 /* Drops one reference; the last one frees. NULL is allowed. */
 void blob_unref(struct blob *b);

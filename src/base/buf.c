@@ -14,19 +14,6 @@ void buf_fini(struct buf *b)
     *b = BUF_INIT;
 }
 
-void buf_clear(struct buf *b)
-{
-    b->len = 0;
-    b->error = 0;
-}
-
-void buf_recycle(struct buf *b, size_t keep)
-{
-    if (b->cap > keep)
-        buf_fini(b);
-    buf_clear(b);
-}
-
 static int fail(struct buf *b)
 {
     b->error = -ENOMEM;
@@ -73,13 +60,6 @@ size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX])
         rest /= 10;
     } while (rest != 0);
     return n;
-}
-
-void buf_append_int(struct buf *b, int64_t value)
-{
-    char digits[INT64_DIGITS_MAX];
-    size_t n = format_int64(value, digits);
-    buf_append(b, digits, n);
 }
 
 /* The first try usually fits. vsnprintf needs one byte more than the text, for a NUL that is not counted. */

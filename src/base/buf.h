@@ -25,10 +25,19 @@ struct buf {
 void buf_fini(struct buf *b);
 
 /* Empties the buffer and clears its error; the memory is kept for the next use. */
-void buf_clear(struct buf *b);
+static inline void buf_clear(struct buf *b)
+{
+    b->len = 0;
+    b->error = 0;
+}
 
 /* The same, but frees the memory if it is more than `keep` bytes: after a rare large use. */
-void buf_recycle(struct buf *b, size_t keep);
+static inline void buf_recycle(struct buf *b, size_t keep)
+{
+    if (b->cap > keep)
+        buf_fini(b);
+    buf_clear(b);
+}
 
 /* The slow path of buf_reserve. */
 int buf_grow(struct buf *b, size_t extra);
@@ -67,7 +76,17 @@ static inline void buf_append_char(struct buf *b, char c)
     buf_append(b, &c, 1);
 }
 
-void buf_append_int(struct buf *b, int64_t value);
+/* Writes the decimal digits of `value`, without a NUL; returns their number. */
+enum { INT64_DIGITS_MAX = 20 };
+size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX]);
+
+static inline void buf_append_int(struct buf *b, int64_t value)
+{
+    char digits[INT64_DIGITS_MAX];
+    size_t n = format_int64(value, digits);
+    buf_append(b, digits, n);
+}
+
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
@@ -99,9 +118,5 @@ static inline struct span buf_span(const struct buf *b)
 {
     return (struct span){b->data == NULL ? "" : b->data, b->len};
 }
-
-/* Writes the decimal digits of `value`, without a NUL; returns their number. */
-enum { INT64_DIGITS_MAX = 20 };
-size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX]);
 
 #endif

@@ -7,8 +7,6 @@
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/digest.h"
 
-#include "base/encoding.h"
-
 #include <openssl/sha.h>
 
 void digest_sha256(struct span bytes, struct digest *out)
@@ -20,21 +18,9 @@ void digest_sha256(struct span bytes, struct digest *out)
     explicit_bzero(&context, sizeof context);
 }
 
-void digest_hex_prefix(const struct digest *d, char *out, size_t n)
-{
-    char hex[DIGEST_HEX_LEN];
-    digest_hex(d, hex);
-    memcpy(out, hex, n);
-}
-
 void digest_hex(const struct digest *d, char out[DIGEST_HEX_LEN])
 {
     hex_write(d->bytes, sizeof d->bytes, out);
-}
-
-bool digest_is_hex(struct span text)
-{
-    return text.len == DIGEST_HEX_LEN && hex_valid(text);
 }
 
 static unsigned char digit_value(char c)

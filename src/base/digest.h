@@ -2,7 +2,7 @@
 #ifndef BASE_DIGEST_H
 #define BASE_DIGEST_H
 
-#include "base/span.h"
+#include "base/text.h"
 
 enum { DIGEST_LEN = 32, DIGEST_HEX_LEN = 64 };
 
@@ -16,11 +16,11 @@ void digest_sha256(struct span bytes, struct digest *out);
 /* Writes the 64 digits, without a NUL. */
 void digest_hex(const struct digest *d, char out[DIGEST_HEX_LEN]);
 
-/* Writes the first `n` digits, at most 64. */
-void digest_hex_prefix(const struct digest *d, char *out, size_t n);
-
 /* True when `text` is exactly 64 lower-case hexadecimal digits. */
-bool digest_is_hex(struct span text);
+static inline bool digest_is_hex(struct span text)
+{
+    return text.len == DIGEST_HEX_LEN && hex_valid(text);
+}
 
 /* Parses 64 lower-case hexadecimal digits; false, with *out unchanged, for any other text. */
 bool digest_from_hex(struct span text, struct digest *out);

@@ -1,14 +1,18 @@
 /*
- * The hash of all hash tables: XXH3 with a seed.
+ * The hash of all hash tables, XXH3 with a seed, and pseudo-random numbers: for what must differ between
+ * processes but is no secret.
  *
- * Keys come from clients and from Redis. With a random seed (random.h) nobody can construct keys whose hashes
- * collide. Entity tags have no seed, since they must be the same in every process (blob.h).
+ * Keys come from clients and from Redis. With a random seed nobody can construct keys whose hashes collide.
+ * Entity tags have no seed, since they must be the same in every process (blob.h).
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
+#include "base/clock.h"
 #include "base/span.h"
 
+#include <sys/random.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 static inline uint64_t hash_bytes(struct span bytes, uint64_t seed)
@@ -19,6 +23,27 @@ static inline uint64_t hash_bytes(struct span bytes, uint64_t seed)
 static inline uint64_t hash_int64(int64_t number, uint64_t seed)
 {
     return hash_bytes((struct span){(const char *)&number, sizeof number}, seed);
+}
+
+/*
+ * A seed from the kernel's generator; where that has no random numbers yet, from the time, the process and
+ * `address`, which is that of what is seeded.
+ */
+static inline uint64_t random_seed(const void *address)
+{
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed)
+        seed = clock_now_ns() ^ (uint64_t)getpid() << 32 ^ (uintptr_t)address;
+    return seed;
+}
+
+/* The next number of a series that begins with any *state: SplitMix64 (public domain, Sebastiano Vigna). */
+static inline uint64_t random_next(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    return z ^ z >> 31;
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* JSON text; see json.h. Runs of bytes that need no escape are copied whole. */
 #include "base/json.h"
 
-#include "base/encoding.h"
+#include "base/text.h"
 
 #include <stdint.h>
 #ifdef __SSE2__

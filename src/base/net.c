@@ -1,11 +1,10 @@
 /* IP addresses, networks and listen addresses; see net.h. */
 #include "base/net.h"
 
-#include "base/parse.h"
+#include "base/text.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 
 enum { V4_LEN = 4, V4_OFFSET = IP_LEN - V4_LEN, V4_OFFSET_BITS = 8 * V4_OFFSET, IP_BITS = 8 * IP_LEN };
 
@@ -29,12 +28,6 @@ struct ip ip_from_sockaddr(const struct sockaddr_storage *address)
         memcpy(ip.bytes, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, IP_LEN);
     }
     return ip;
-}
-
-bool ip_known(const struct ip *ip)
-{
-    static const struct ip none;
-    return memcmp(ip, &none, sizeof none) != 0;
 }
 
 static bool is_v4(const struct ip *ip)
@@ -196,9 +189,4 @@ unsigned addr_port(const struct addr *a)
     if (a->storage.ss_family == AF_INET6)
         return ntohs(((const struct sockaddr_in6 *)(const void *)&a->storage)->sin6_port);
     return ntohs(((const struct sockaddr_in *)(const void *)&a->storage)->sin_port);
-}
-
-socklen_t addr_len(const struct addr *a)
-{
-    return a->storage.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }

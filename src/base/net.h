@@ -9,6 +9,7 @@
 
 #include "base/span.h"
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 enum { IP_LEN = 16, IP_TEXT_MAX = 46, IP_NETWORKS_MAX = 64 };
@@ -34,7 +35,11 @@ struct ip ip_from_v4(const uint8_t bytes[4]);
 /* Unknown for families other than IPv4 and IPv6. */
 struct ip ip_from_sockaddr(const struct sockaddr_storage *address);
 
-bool ip_known(const struct ip *ip);
+static inline bool ip_known(const struct ip *ip)
+{
+    static const struct ip none;
+    return memcmp(ip, &none, sizeof none) != 0;
+}
 
 /* Parses 192.0.2.1 or 2001:db8::1, without brackets, port or zone. Returns 0, or -EINVAL with *out
  * untouched. */
@@ -75,7 +80,10 @@ unsigned addr_port(const struct addr *a);
 struct addr addr_any_v4(unsigned port);
 
 /* The length of the address of this family. */
-socklen_t addr_len(const struct addr *a);
+static inline socklen_t addr_len(const struct addr *a)
+{
+    return a->storage.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
 
 static inline const struct sockaddr *addr_sockaddr(const struct addr *a)
 {

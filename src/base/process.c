@@ -1,11 +1,28 @@
-/* Standard descriptors, core dumps, small system files; see process.h. */
+/*
+ * The process and what the system grants it; see process.h.
+ *
+ * Processors: the smallest quota of the process' own control group and all groups above it applies, as
+ * systemd's CPUQuota= may be set on a slice. /proc/self/cgroup names the group, /proc/self/mountinfo the
+ * mount of its hierarchy and the group at the root of that mount. In a container that is usually the
+ * container's own group; groups above it are not visible.
+ */
 #include "base/process.h"
 
+#include "base/metrics.h"
+
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+/* --- standard descriptors, core dumps --- */
 
 int process_open_standard_descriptors(void)
 {
@@ -19,16 +36,6 @@ int process_open_standard_descriptors(void)
             return -errno;
     }
     return 0;
-}
-
-bool file_first_line(const char *path, char *out, int size)
-{
-    FILE *f = fopen(path, "re");
-    if (f == NULL)
-        return false;
-    bool read = fgets(out, size, f) != NULL;
-    (void)fclose(f);
-    return read;
 }
 
 static void set_dumpable(int dumpable)
@@ -48,4 +55,303 @@ void process_forbid_dumps(void)
 void process_allow_dumps(void)
 {
     set_dumpable(1);
+}
+
+/* --- processors --- */
+
+/* Reads the first line of a file, with its newline, cut to `size` - 1 bytes, and adds a NUL. False when it
+ * cannot be read. */
+static bool file_first_line(const char *path, char *out, int size)
+{
+    FILE *f = fopen(path, "re");
+    if (f == NULL)
+        return false;
+    bool read = fgets(out, size, f) != NULL;
+    (void)fclose(f);
+    return read;
+}
+
+/* The paths of this process in the version 2 hierarchy and in the version 1 hierarchy of the "cpu"
+ * controller. Owned; NULL: none. */
+struct groups {
+    char *unified;
+    char *cpu;
+};
+
+/* Parses the number at *text, which moves behind it; 0 for none ("max"). */
+static long long take_number(const char **text)
+{
+    char *end = NULL;
+    long long n = strtoll(*text, &end, 10);
+    *text = end;
+    return n;
+}
+
+static int rounded_up(long long quota, long long period)
+{
+    if (quota <= 0 || period <= 0)
+        return 0;
+    long long count = (quota - 1) / period + 1;
+    return count > INT_MAX ? INT_MAX : (int)count;
+}
+
+/* The processors granted by the text of a cgroup v2 `cpu.max` ("150000 100000" is 2); 0: no quota. */
+static int from_cpu_max(const char *text)
+{
+    long long quota = take_number(&text);
+    long long period = take_number(&text);
+    return rounded_up(quota, period);
+}
+
+static bool read_first_line(const char *directory, const char *name, char *out, int size)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/%s", directory, name);
+    return n > 0 && n < (int)sizeof path && file_first_line(path, out, size);
+}
+
+static long long number_in(const char *directory, const char *name)
+{
+    char line[32];
+    const char *text = line;
+    return read_first_line(directory, name, line, sizeof line) ? take_number(&text) : 0;
+}
+
+/* The quota of one group of either version; 0: none. */
+static int quota_of(const char *directory)
+{
+    char line[64];
+    if (read_first_line(directory, "cpu.max", line, sizeof line))
+        return from_cpu_max(line);
+    return rounded_up(number_in(directory, "cpu.cfs_quota_us"), number_in(directory, "cpu.cfs_period_us"));
+}
+
+/* The smaller of two quotas, where 0 is none. */
+static int lesser(int a, int b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+/* The smallest quota of the group at `path` below `mount` and of all groups between them. */
+static int least_quota(const char *mount, const char *path)
+{
+    char directory[PATH_MAX];
+    size_t top = strlen(mount);
+    int n = snprintf(directory, sizeof directory, "%s%s", mount, path);
+    int least = 0;
+    if (n < 0 || n >= (int)sizeof directory)
+        return 0;
+    for (char *end = directory + n; end != NULL; end = strrchr(directory + top, '/')) {
+        *end = '\0';
+        least = lesser(least, quota_of(directory));
+    }
+    return least;
+}
+
+/* The path of `group` below a mount whose root is the group `root`; the mount itself if it is not below. */
+static const char *path_below(const char *root, const char *group)
+{
+    size_t n = strcmp(root, "/") == 0 ? 0 : strlen(root);
+    if (strncmp(group, root, n) != 0 || (group[n] != '/' && group[n] != '\0') || strstr(group, "/..") != NULL)
+        return "";
+    return strcmp(group + n, "/") == 0 ? "" : group + n;
+}
+
+/* Modifies `list`. */
+static bool has_word(char *list, const char *separators, const char *word)
+{
+    char *rest = NULL;
+    for (char *one = strtok_r(list, separators, &rest); one != NULL; one = strtok_r(NULL, separators, &rest))
+        if (strcmp(one, word) == 0)
+            return true;
+    return false;
+}
+
+static FILE *open_below(const char *root, const char *name)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s%s", root, name);
+    return n > 0 && n < (int)sizeof path ? fopen(path, "re") : NULL;
+}
+
+/* Parses "4:cpu,cpuacct:/path" (version 1) or "0::/path" (version 2). Modifies `line`. */
+static void take_group(struct groups *g, char *line)
+{
+    char *path = line;
+    (void)strsep(&path, ":");
+    char *controllers = path != NULL ? strsep(&path, ":") : NULL;
+    if (path == NULL)
+        return;
+    size_t n = strcspn(path, "\n");
+    if (controllers[0] == '\0' && g->unified == NULL)
+        g->unified = strndup(path, n);
+    else if (g->cpu == NULL && has_word(controllers, ",", "cpu"))
+        g->cpu = strndup(path, n);
+}
+
+static struct groups read_groups(const char *root)
+{
+    struct groups g = {NULL, NULL};
+    char *line = NULL;
+    size_t size = 0;
+    FILE *file = open_below(root, "/proc/self/cgroup");
+    while (file != NULL && getline(&line, &size, file) > 0)
+        take_group(&g, line);
+    free(line);
+    if (file != NULL)
+        (void)fclose(file);
+    return g;
+}
+
+/*
+ * The smallest quota in the mount of one line of mountinfo (proc_pid_mountinfo(5)), which is modified:
+ * ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS... - TYPE SOURCE SUPEROPTIONS
+ */
+static int quota_by_mount(const char *root, char *line, const struct groups *g)
+{
+    enum { FIELD_ROOT = 3, FIELD_MOUNT = 4 };
+    char *field[FIELD_MOUNT + 1] = {NULL};
+    char *rest = strstr(line, " - ");
+    if (rest == NULL)
+        return 0;
+    *rest = '\0';
+    rest += 3;
+    for (int i = 0; i <= FIELD_MOUNT && line != NULL; i++)
+        field[i] = strsep(&line, " ");
+    const char *type = strsep(&rest, " ");
+    const char *group = NULL;
+    if (strcmp(type, "cgroup2") == 0)
+        group = g->unified;
+    else if (strcmp(type, "cgroup") == 0 && rest != NULL && has_word(rest, " ,\n", "cpu"))
+        group = g->cpu;
+    char mount[PATH_MAX];
+    if (group == NULL || field[FIELD_MOUNT] == NULL ||
+        snprintf(mount, sizeof mount, "%s%s", root, field[FIELD_MOUNT]) >= (int)sizeof mount)
+        return 0;
+    return least_quota(mount, path_below(field[FIELD_ROOT], group));
+}
+
+int process_cpus_granted(const char *root)
+{
+    struct groups g = read_groups(root);
+    char *line = NULL;
+    size_t size = 0;
+    int least = 0;
+    FILE *file = open_below(root, "/proc/self/mountinfo");
+    while (file != NULL && getline(&line, &size, file) > 0)
+        least = lesser(least, quota_by_mount(root, line, &g));
+    free(line);
+    if (file != NULL)
+        (void)fclose(file);
+    free(g.unified);
+    free(g.cpu);
+    return least;
+}
+
+int process_cpus_available(void)
+{
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    int granted = process_cpus_granted("");
+    if (granted > 0 && granted < count)
+        count = granted;
+    return count < 1 ? 1 : count;
+}
+
+/* --- metrics --- */
+
+/* Fields of /proc/self/stat, by their numbers in proc_pid_stat(5). */
+enum {
+    STAT_STATE = 3,
+    STAT_THREADS = 20,
+    STAT_START_TICKS = 22,
+    STAT_VIRTUAL_BYTES,
+    STAT_RESIDENT_PAGES,
+    STAT_END
+};
+
+/* The second field, the name, may contain anything and ends with the last parenthesis. */
+static bool read_stat(unsigned long long field[STAT_END])
+{
+    char line[1024];
+    char *rest = file_first_line("/proc/self/stat", line, sizeof line) ? strrchr(line, ')') : NULL;
+    if (rest == NULL)
+        return false;
+    int at = STAT_STATE;
+    for (char *word = strtok_r(rest + 1, " ", &rest); word != NULL && at < STAT_END; at++) {
+        field[at] = strtoull(word, NULL, 10);
+        word = strtok_r(NULL, " ", &rest);
+    }
+    return at == STAT_END;
+}
+
+/* Boot time in seconds since 1970; 0: unknown. */
+static unsigned long long boot_time(void)
+{
+    char line[256];
+    unsigned long long seconds = 0;
+    FILE *file = fopen("/proc/stat", "re");
+    if (file == NULL)
+        return 0;
+    while (seconds == 0 && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, "btime ", 6) == 0)
+            seconds = strtoull(line + 6, NULL, 10);
+    (void)fclose(file);
+    return seconds;
+}
+
+static void write_stat(struct buf *out)
+{
+    unsigned long long field[STAT_END];
+    if (!read_stat(field))
+        return;
+    metrics_write_one(out, "process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes.",
+                      field[STAT_VIRTUAL_BYTES]);
+    metrics_write_one(out, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.",
+                      field[STAT_RESIDENT_PAGES] * (unsigned long long)sysconf(_SC_PAGESIZE));
+    metrics_write_one(out, "process_threads", "gauge", "Threads of the process.", field[STAT_THREADS]);
+    unsigned long long ticks = (unsigned long long)sysconf(_SC_CLK_TCK);
+    unsigned long long boot = boot_time();
+    if (boot == 0)
+        return;
+    metrics_write_head(out, "process_start_time_seconds", "gauge",
+                       "Start of the process since the Unix epoch in seconds.");
+    buf_printf(out, "process_start_time_seconds %llu.%02llu\n", boot + field[STAT_START_TICKS] / ticks,
+               field[STAT_START_TICKS] % ticks * 100 / ticks);
+}
+
+static void write_cpu(struct buf *out)
+{
+    struct rusage used;
+    if (getrusage(RUSAGE_SELF, &used) != 0)
+        return;
+    long long us = (long long)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 +
+                   used.ru_utime.tv_usec + used.ru_stime.tv_usec;
+    metrics_write_head(out, "process_cpu_seconds_total", "counter",
+                       "User and system processor time in seconds.");
+    buf_printf(out, "process_cpu_seconds_total %lld.%06lld\n", us / 1000000, us % 1000000);
+}
+
+/* Not counted: the descriptor of the directory that is read, and its entries for itself and its parent. */
+static void write_descriptors(struct buf *out)
+{
+    enum { NOT_COUNTED = 3 };
+    struct rlimit limit;
+    unsigned long long entries = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    if (dir != NULL) {
+        while (readdir(dir) != NULL)
+            entries++;
+        (void)closedir(dir);
+        metrics_write_one(out, "process_open_fds", "gauge", "Open file descriptors.", entries - NOT_COUNTED);
+    }
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        metrics_write_one(out, "process_max_fds", "gauge", "Limit of open file descriptors.", limit.rlim_cur);
+}
+
+void process_metrics_write(struct buf *out)
+{
+    write_cpu(out);
+    write_stat(out);
+    write_descriptors(out);
 }

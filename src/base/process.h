@@ -1,8 +1,8 @@
-/* The process: its standard descriptors, core dumps, and small text files of the system. */
+/* The process: its standard descriptors, core dumps, processors, and its metrics. */
 #ifndef BASE_PROCESS_H
 #define BASE_PROCESS_H
 
-#include <stdbool.h>
+#include "base/buf.h"
 
 /*
  * To be called before anything else is opened: opens /dev/null as descriptor 0, 1 or 2 where it is closed, so
@@ -11,10 +11,6 @@
  * negative errno.
  */
 int process_open_standard_descriptors(void) __attribute__((warn_unused_result));
-
-/* Reads the first line of a file such as /proc/stat, with its newline, cut to `size` - 1 bytes, and adds a
- * NUL. False when it cannot be read. */
-bool file_first_line(const char *path, char *out, int size);
 
 /*
  * Forbids core dumps of this process, debuggers of the same user and reading its memory through /proc
@@ -26,5 +22,22 @@ void process_forbid_dumps(void);
 
 /* Undoes that. */
 void process_allow_dumps(void);
+
+/*
+ * The number of processors granted to the process: its affinity and the quotas of its control groups, which
+ * libuv before 1.49 ignores. At least 1. A quota of 1.5 processors counts as 2.
+ */
+int process_cpus_available(void);
+
+/* The processors granted by the control groups of the process, its own and all above it; 0: no quota. `root`
+ * is the prefix of all system files: empty except in tests. */
+int process_cpus_granted(const char *root);
+
+/*
+ * Appends the metrics that all Prometheus clients have: process_cpu_seconds_total,
+ * process_resident_memory_bytes, process_virtual_memory_bytes, process_open_fds, process_max_fds,
+ * process_threads and process_start_time_seconds, without those that /proc does not have.
+ */
+void process_metrics_write(struct buf *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* Parsing and printing settings by their table; see settings.h. */
 #include "base/settings.h"
 
-#include "base/parse.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -288,18 +288,6 @@ static bool is_variable(const struct settings *s, struct span name)
     return false;
 }
 
-struct span settings_next_unknown(const struct settings *s, struct span prefix, size_t *at)
-{
-    while (environ != NULL && environ[*at] != NULL) {
-        struct span entry = span_of(environ[(*at)++]);
-        struct span name = {entry.data, span_find(entry, '=')};
-        struct span value = span_skip(entry, name.len);
-        if (span_starts_with(name, prefix) && !is_service_link(name, value) && !is_variable(s, name))
-            return name;
-    }
-    return SPAN_ABSENT;
-}
-
 /* Levenshtein distance: insertions, deletions and replacements that turn one text into the other. */
 static size_t distance(struct span a, const char *b)
 {
@@ -322,7 +310,7 @@ static size_t distance(struct span a, const char *b)
     return row[width];
 }
 
-void settings_write_unknown(struct buf *out, const struct settings *s, struct span variable)
+static void write_unknown(struct buf *out, const struct settings *s, struct span variable)
 {
     enum { TYPING_ERRORS = 2 };
     size_t least = TYPING_ERRORS + 1;
@@ -340,6 +328,22 @@ void settings_write_unknown(struct buf *out, const struct settings *s, struct sp
     buf_append_str(out, ": no such setting");
     if (nearest[0] != '\0')
         buf_printf(out, " (%s?)", nearest);
+}
+
+struct span settings_next_unknown(const struct settings *s, struct span prefix, size_t *at,
+                                  struct buf *warning)
+{
+    while (environ != NULL && environ[*at] != NULL) {
+        struct span entry = span_of(environ[(*at)++]);
+        struct span name = {entry.data, span_find(entry, '=')};
+        struct span value = span_skip(entry, name.len);
+        if (!span_starts_with(name, prefix) || is_service_link(name, value) || is_variable(s, name))
+            continue;
+        buf_clear(warning);
+        write_unknown(warning, s, name);
+        return name;
+    }
+    return SPAN_ABSENT;
 }
 
 void settings_write_source(struct buf *out, const struct settings *s, const unsigned char *sources,

@@ -72,14 +72,13 @@ void settings_write_source(struct buf *out, const struct settings *s, const unsi
                            const char *name);
 
 /*
- * The next environment variable that begins with `prefix` (env_prefix or longer) and belongs to no setting: a
- * mistyped one perhaps. *at is 0 at first. Absent after the last. The variables that Kubernetes sets for
- * Services are skipped.
+ * Finds the next environment variable that begins with `prefix` (env_prefix or longer) and belongs to no
+ * setting: a mistyped one perhaps. *at is 0 at first. `warning` becomes "NAME_CASH_SIZE: no such setting
+ * (NAME_CACHE_SIZE?)". The variables that Kubernetes sets for Services are skipped. Returns the name, absent
+ * after the last.
  */
-struct span settings_next_unknown(const struct settings *s, struct span prefix, size_t *at);
-
-/* "NAME_CASH_SIZE: no such setting (NAME_CACHE_SIZE?)" */
-void settings_write_unknown(struct buf *out, const struct settings *s, struct span variable);
+struct span settings_next_unknown(const struct settings *s, struct span prefix, size_t *at,
+                                  struct buf *warning);
 
 /* One paragraph per setting: flag, variable, default, help. */
 void settings_write_help(const struct settings *s, struct buf *out);

@@ -7,7 +7,6 @@
 
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "redis/resp.h"
 
 #include <assert.h>

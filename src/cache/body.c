@@ -3,7 +3,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/parse.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,8 +13,6 @@
 #include "cache/entries.h"
 #include "cache/metrics.h"
 #include "model/channel.h"
-#include "model/datetime.h"
-#include "model/document.h"
 #include "redis/resp.h"
 
 #include <assert.h>

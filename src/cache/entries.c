@@ -7,7 +7,6 @@
 #include "cache/entries.h"
 
 #include "base/hash.h"
-#include "base/random.h"
 
 #include <assert.h>
 #include <errno.h>

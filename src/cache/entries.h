@@ -17,7 +17,7 @@
 #include "base/sieve.h"
 #include "base/table.h"
 #include "cache/metrics.h"
-#include "model/document.h"
+#include "model/channel.h"
 #include "model/keyspace.h"
 
 enum entry_kind {

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "redis/resp.h"
 
 #include <assert.h>

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/parse.h"
+#include "base/text.h"
 #include "cache/body.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /* The connection to Redis and the reads of the catalogue; see client.h. */
 #include "ctl/client.h"
 
-#include "base/parse.h"
+#include "base/text.h"
 #include "ctl/terminal.h"
 #include "model/channel.h"
 
@@ -23,16 +23,6 @@ int client_fail(struct client *c, const char *format, ...)
     buf_set_message(&c->error, format, args);
     va_end(args);
     return -EIO;
-}
-
-const char *client_error(struct client *c)
-{
-    return buf_message(&c->error);
-}
-
-bool client_is_lost(const struct client *c)
-{
-    return redis_client_is_lost(c->redis);
 }
 
 int client_print_error(struct client *c)
@@ -101,10 +91,13 @@ static const redisReply *find_error(const redisReply *reply)
     return NULL;
 }
 
-/* Makes the error in a reply the failure; frees the reply. */
-static redisReply *refuse(struct client *c, redisReply *reply)
+/* Returns the reply; if it has an error, frees it, makes the error the failure and returns NULL. */
+static redisReply *refuse_error(struct client *c, redisReply *reply)
 {
-    (void)client_fail(c, "Redis refused: %s", redis_endpoint_redact(&c->endpoint, find_error(reply)->str));
+    const redisReply *error = find_error(reply);
+    if (error == NULL)
+        return reply;
+    (void)client_fail(c, "Redis refused: %s", redis_endpoint_redact(&c->endpoint, error->str));
     freeReplyObject(reply);
     return NULL;
 }
@@ -112,15 +105,13 @@ static redisReply *refuse(struct client *c, redisReply *reply)
 redisReply *client_receive_or_wrongtype(struct client *c)
 {
     redisReply *reply = receive_any(c);
-    if (reply == NULL || find_error(reply) == NULL)
-        return reply;
-    return reply_is_wrongtype(reply) ? reply : refuse(c, reply);
+    return reply == NULL || reply_is_wrongtype(reply) ? reply : refuse_error(c, reply);
 }
 
 redisReply *client_receive(struct client *c)
 {
     redisReply *reply = receive_any(c);
-    return reply == NULL || find_error(reply) == NULL ? reply : refuse(c, reply);
+    return reply == NULL ? NULL : refuse_error(c, reply);
 }
 
 int client_receive_done(struct client *c)

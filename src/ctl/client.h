@@ -92,7 +92,10 @@ bool reply_is_id(const redisReply *reply, int64_t id);
 /* --- Failures --- */
 
 /* True when the connection itself failed: whether the last commands were executed is unknown. */
-bool client_is_lost(const struct client *c);
+static inline bool client_is_lost(const struct client *c)
+{
+    return redis_client_is_lost(c->redis);
+}
 
 /* Makes `format` the reason of a failure. Returns -EIO. */
 int client_fail(struct client *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -108,7 +111,10 @@ static inline int client_fail_unexpected(struct client *c)
 }
 
 /* The reason of the last failure. */
-const char *client_error(struct client *c);
+static inline const char *client_error(struct client *c)
+{
+    return buf_message(&c->error);
+}
 
 /* Prints client_error() on stderr. Returns EXIT_FAILED. */
 int client_print_error(struct client *c);

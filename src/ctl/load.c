@@ -3,7 +3,6 @@
 
 #include "ctl/sample.h"
 #include "model/channel.h"
-#include "model/datetime.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #include "ctl/lock.h"
 
 #include "base/clock.h"
-#include "base/encoding.h"
+#include "base/text.h"
 #include "ctl/terminal.h"
 
 #include <assert.h>
@@ -69,10 +69,17 @@ static int receive_claim(struct lock *l, char out[EXCERPT_MAX])
     return err == 0 ? receive_holder(l, out) : err;
 }
 
+/* Fails because `holder` has the lock. */
 static int fail_held(struct lock *l, const char *what, const char *holder)
 {
     char key[EXCERPT_MAX];
     return client_fail(l->client, "%s (%s: %s)", what, excerpt(buf_span(&l->client->loader), key), holder);
+}
+
+/* Fails if another load has the lock, after it was held. */
+static int check_held(struct lock *l, const char *holder)
+{
+    return l->held ? 0 : fail_held(l, "another load has taken the lock", holder);
 }
 
 /* --- Renewal --- */
@@ -108,13 +115,7 @@ int lock_receive_renewal(struct lock *l)
     int err = receive_claim(l, holder);
     if (err == 0)
         err = client_receive_done(l->client);
-    return err == 0 && !l->held ? fail_held(l, "another load has taken the lock", holder) : err;
-}
-
-int lock_renew(struct lock *l)
-{
-    lock_send_renewal(l);
-    return lock_receive_renewal(l);
+    return err == 0 ? check_held(l, holder) : err;
 }
 
 static int watch(struct lock *l, char out[EXCERPT_MAX])
@@ -128,7 +129,7 @@ int lock_watch(struct lock *l)
 {
     char holder[EXCERPT_MAX];
     int err = watch(l, holder);
-    return err == 0 && !l->held ? fail_held(l, "another load has taken the lock", holder) : err;
+    return err == 0 ? check_held(l, holder) : err;
 }
 
 /* --- Acquiring --- */

@@ -38,7 +38,11 @@ void lock_send_renewal(struct lock *l);
 int lock_receive_renewal(struct lock *l) __attribute__((warn_unused_result));
 
 /* Both; no other reply may be due. */
-int lock_renew(struct lock *l) __attribute__((warn_unused_result));
+__attribute__((warn_unused_result)) static inline int lock_renew(struct lock *l)
+{
+    lock_send_renewal(l);
+    return lock_receive_renewal(l);
+}
 
 /* WATCHes the lock, so that a transaction fails if the lock is lost before it. Returns 0, or -EIO when it is
  * lost already. */

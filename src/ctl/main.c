@@ -104,17 +104,12 @@ static int read_settings(struct options *o, int argc, char **argv)
 /* Only of the variables that channelctl shares with channeld: it does not use the others. */
 static void warn_of_unknown_variables(void)
 {
+    struct buf text = BUF_INIT;
     size_t at = 0;
-    for (;;) {
-        struct span name = settings_next_unknown(&SETTINGS, SPAN("CHANNELD_REDIS_"), &at);
-        if (name.data == NULL)
-            return;
-        struct buf text = BUF_INIT;
-        settings_write_unknown(&text, &SETTINGS, name);
+    while (settings_next_unknown(&SETTINGS, SPAN("CHANNELD_REDIS_"), &at, &text).data != NULL)
         if (buf_c_str(&text) != NULL)
             (void)fprintf(stderr, "channelctl: warning: %s\n", buf_c_str(&text));
-        buf_fini(&text);
-    }
+    buf_fini(&text);
 }
 
 static bool is_host(const char *text)

@@ -5,14 +5,15 @@
  */
 #include "ctl/sample.h"
 
-#include "base/parse.h"
+#include "base/hash.h"
+#include "base/text.h"
 #include "ctl/terminal.h"
 #include "model/channel.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* --- Random numbers: splitmix64 (public domain, Sebastiano Vigna) --- */
+/* --- Random numbers --- */
 
 struct prng {
     uint64_t state;
@@ -20,10 +21,7 @@ struct prng {
 
 static uint64_t prng_next(struct prng *p)
 {
-    uint64_t z = p->state += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-    return z ^ z >> 31;
+    return random_next(&p->state);
 }
 
 /* A number from 0 to `bound` - 1; `bound` is at least 1. */

@@ -2,7 +2,7 @@
 #include "ctl/terminal.h"
 
 #include "base/clock.h"
-#include "base/encoding.h"
+#include "base/text.h"
 #include "ctl/command.h"
 
 #include <errno.h>

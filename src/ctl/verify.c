@@ -5,8 +5,7 @@
  * A change that is made meanwhile may be reported as a problem: verify when nothing is being loaded.
  */
 #include "base/digest.h"
-#include "base/encoding.h"
-#include "base/parse.h"
+#include "base/text.h"
 #include "ctl/client.h"
 #include "ctl/terminal.h"
 #include "model/channel.h"
@@ -38,10 +37,10 @@ struct verify {
 struct examined {
     bool due; /* it has to be read */
     int64_t id;
-    int64_t bytes;    /* of memory; of its values if it is large */
-    redisReply *card; /* owned; NULL: not read, or nothing more to check */
-    int64_t rival;    /* the other channel that its link key names */
-    bool has_rival;
+    int64_t bytes;       /* of memory; of its values if it is large */
+    redisReply *card;    /* owned; NULL: not read, or nothing more to check */
+    int64_t other_owner; /* the other channel that its link key names */
+    bool has_other_owner;
 };
 
 /* Receives the reply to TYPE: "none" if the key does not exist. */
@@ -65,10 +64,10 @@ static void report_ttl(struct verify *v, const char *what, int64_t ttl_ms)
         report_problem(&v->report, "%s: has a TTL: it expires in %lld s", what, (long long)(ttl_ms / 1000));
 }
 
-/* Checks the type and TTL of a key; *sound becomes true if its type is `wanted`. `missing`: the problem if it
- * does not exist. */
+/* Checks the type and TTL of a key; *usable becomes true if its type is `wanted`. `missing`: the problem if
+ * it does not exist. */
 static int check_key(struct verify *v, struct span key, const char *what, const char *wanted,
-                     const char *missing, bool *sound)
+                     const char *missing, bool *usable)
 {
     char type[TYPE_MAX];
     char name[EXCERPT_MAX];
@@ -80,17 +79,17 @@ static int check_key(struct verify *v, struct span key, const char *what, const 
         err = client_receive_integer(&v->client, &ttl);
     if (err != 0)
         return err;
-    *sound = strcmp(type, wanted) == 0;
+    *usable = strcmp(type, wanted) == 0;
     if (strcmp(type, "none") == 0)
         report_problem(&v->report, "%s: %s", what, missing);
-    else if (!*sound)
+    else if (!*usable)
         report_problem(&v->report, "%s: %s is a %s, not a %s", what, excerpt(key, name), type, wanted);
     report_ttl(v, what, ttl);
     return 0;
 }
 
 /* A running load may explain the problems. */
-static int warn_of_loader(struct verify *v)
+static int warn_of_running_load(struct verify *v)
 {
     char holder[EXCERPT_MAX];
     CLIENT_SEND(&v->client, SPAN("GET"), buf_span(&v->client.loader));
@@ -128,10 +127,10 @@ static int visit_api_keys(void *arg, redisReply *const *members, size_t count)
 
 static int check_api_keys(struct verify *v)
 {
-    bool sound = false;
+    bool usable = false;
     int err = check_key(v, buf_span(&v->client.api_keys), "api_keys", "set",
-                        "there are no API keys: every request gets 401 (run channelctl keys issue)", &sound);
-    return err == 0 && sound ? client_scan(&v->client, SCAN_API_KEYS, visit_api_keys, v) : err;
+                        "there are no API keys: every request gets 401 (run channelctl keys issue)", &usable);
+    return err == 0 && usable ? client_scan(&v->client, SCAN_API_KEYS, visit_api_keys, v) : err;
 }
 
 /* --- The index --- */
@@ -364,8 +363,8 @@ static int receive_link_owner(struct verify *v, struct examined *e)
     if (owner == NULL)
         return -EIO;
     bool ours = reply_is_id(owner, e->id);
-    e->has_rival = !ours && parse_int64(reply_text(owner), &e->rival) == 0;
-    if (!ours && !e->has_rival)
+    e->has_other_owner = !ours && parse_int64(reply_text(owner), &e->other_owner) == 0;
+    if (!ours && !e->has_other_owner)
         report_problem(&v->report, "card %lld: link: its link key is missing or holds no id: %s",
                        (long long)e->id, excerpt(link_of(e), shown));
     freeReplyObject(owner);
@@ -373,7 +372,7 @@ static int receive_link_owner(struct verify *v, struct examined *e)
 }
 
 /* Receives the link of the channel that the link key names instead. */
-static int receive_rival(struct verify *v, const struct examined *e)
+static int receive_other_owner(struct verify *v, const struct examined *e)
 {
     char shown[EXCERPT_MAX];
     redisReply *link = client_receive_or_wrongtype(&v->client);
@@ -383,7 +382,7 @@ static int receive_rival(struct verify *v, const struct examined *e)
     report_problem(&v->report,
                    same ? "card %lld: link: channel %lld has the same link and its key: %s"
                         : "card %lld: link: its link key points to channel %lld: %s",
-                   (long long)e->id, (long long)e->rival, excerpt(link_of(e), shown));
+                   (long long)e->id, (long long)e->other_owner, excerpt(link_of(e), shown));
     freeReplyObject(link);
     return 0;
 }
@@ -399,12 +398,12 @@ static int check_links_of(struct verify *v, struct examined *e, size_t count)
         if (link_of(&e[i]).data != NULL)
             err = receive_link_owner(v, &e[i]);
     for (size_t i = 0; i < count && err == 0; i++)
-        if (e[i].has_rival)
-            CLIENT_SEND(c, SPAN("HGET"), client_card_key(c, e[i].rival),
+        if (e[i].has_other_owner)
+            CLIENT_SEND(c, SPAN("HGET"), client_card_key(c, e[i].other_owner),
                         channel_field_name(CHANNEL_FIELD_link));
     for (size_t i = 0; i < count && err == 0; i++)
-        if (e[i].has_rival)
-            err = receive_rival(v, &e[i]);
+        if (e[i].has_other_owner)
+            err = receive_other_owner(v, &e[i]);
     return err;
 }
 
@@ -517,7 +516,7 @@ static int check_all(struct verify *v)
 {
     int err = client_probe_field_ttls(&v->client, &v->field_ttls);
     if (err == 0)
-        err = warn_of_loader(v);
+        err = warn_of_running_load(v);
     if (err == 0)
         err = check_api_keys(v);
     if (err == 0)
@@ -532,7 +531,7 @@ static int check_all(struct verify *v)
     return err;
 }
 
-static int conclude(const struct verify *v)
+static int print_summary(const struct verify *v)
 {
     int64_t problems = v->report.problems;
     report_finish(&v->report);
@@ -554,7 +553,7 @@ int command_verify(const struct options *o, int count, char **words)
     report_init(&v.report, stdout);
     int code = client_open(&v.client, o);
     if (code == EXIT_OK)
-        code = check_all(&v) == 0 ? conclude(&v) : client_print_error(&v.client);
+        code = check_all(&v) == 0 ? print_summary(&v) : client_print_error(&v.client);
     buf_fini(&v.json);
     client_close(&v.client);
     return code;

@@ -2,8 +2,8 @@
 #include "ctl/writer.h"
 
 #include "base/hash.h"
-#include "base/parse.h"
 #include "base/table.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -34,8 +34,8 @@
 #include "http/connection.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/list.h"
-#include "base/random.h"
 #include "http/output.h"
 #include "http/parser.h"
 #include "http/scheduler.h"

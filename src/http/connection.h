@@ -4,6 +4,7 @@
 #ifndef HTTP_CONNECTION_H
 #define HTTP_CONNECTION_H
 
+#include "base/hash.h"
 #include "base/wait_group.h"
 #include "http/server.h"
 
@@ -53,13 +54,11 @@ void http_connections_close(struct http_connections *conns, struct wait_group *h
 
 /*
  * The age that a connection may reach: a fifth of `max_ms` is random, so that connections that were opened
- * together, as after a restart, do not end together. *random is the state of the generator.
+ * together, as after a restart, do not end together. *random is a state of random_next.
  */
 static inline uint64_t http_connection_age_ms(uint64_t max_ms, uint64_t *random)
 {
-    *random =
-        *random * 6364136223846793005U + 1442695040888963407U; /* Knuth's MMIX: the high bits are good */
-    return max_ms - max_ms / 10 + (*random >> 32) % (max_ms / 5 + 1);
+    return max_ms - max_ms / 10 + random_next(random) % (max_ms / 5 + 1);
 }
 
 #endif

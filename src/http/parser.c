@@ -2,14 +2,15 @@
  * validates the head as a whole. */
 #include "http/parser.h"
 
-#include "base/encoding.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <errno.h>
 
 /* --- names of header fields --- */
 
-/* Of tokens, padded with zeros. Tokens that differ only in the case bit differ there only in letters. */
+/* Compares tokens, padded with zeros, without case. Where tokens differ only in the case bit, the bytes are
+ * letters. */
 static bool same_name(const char a[HTTP_NAME_MAX], const char b[HTTP_NAME_MAX])
 {
     uint64_t difference = 0;
@@ -507,7 +508,7 @@ static bool is_unknown_method(const struct http_parser *p, struct span input, si
     return is_token_char(input.data[at]) || (is_token_char(before) && input.data[at] == ' ');
 }
 
-/* The status for an error of llhttp. The methods of RTSP are none of HTTP. */
+/* The status for an error of llhttp. It knows the methods of RTSP, which are no methods of HTTP. */
 static int status_of_error(struct http_parser *p, llhttp_errno_t err, struct span input, size_t at)
 {
     const char *reason = llhttp_get_error_reason(&p->llhttp);
@@ -652,8 +653,8 @@ static int parse_node(struct span node, struct ip *out)
 {
     if (node.len > 0 && node.data[0] == '[') {
         size_t close = span_find(node, ']');
-        bool ends_well = close < node.len && (close + 1 == node.len || node.data[close + 1] == ':');
-        return ends_well ? ip_parse((struct span){node.data + 1, close - 1}, out) : -EINVAL;
+        bool is_closed = close < node.len && (close + 1 == node.len || node.data[close + 1] == ':');
+        return is_closed ? ip_parse((struct span){node.data + 1, close - 1}, out) : -EINVAL;
     }
     size_t colon = span_find(node, ':');
     bool has_port = colon < node.len && span_find(span_skip(node, colon + 1), ':') == node.len - colon - 1;

@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "base/net.h"
-#include "http/request.h"
+#include "http/exchange.h"
 
 #include <llhttp.h>
 
@@ -58,7 +58,7 @@ struct http_parse_state {
     bool ambiguous;    /* a field was repeated that must not be */
     int field;         /* whose value is being read; HTTP_FIELD_REPEATED; -1: the value is dropped */
     int repeated;      /* with HTTP_FIELD_REPEATED: the field that was sent before */
-    unsigned fields;   /* that have come: one bit for each number of a field */
+    unsigned fields;   /* received so far: one bit for each number of a field */
     size_t target_len; /* `text` begins with the target */
     size_t name_len;
     size_t head_len; /* bytes so far */
@@ -74,9 +74,9 @@ struct http_parser {
     const struct http_parser_config *config;      /* borrowed */
     struct buf text;                              /* target and field values; the memory is kept for reuse */
     struct buf list[HTTP_LISTS_MAX];              /* the values of each list, joined; likewise */
-    const char *slice;                            /* what llhttp reads now */
+    const char *slice;                            /* the bytes that llhttp reads now */
     char name[HTTP_NAME_MAX];                     /* of the field being read, cut off, padded with zeros */
-    struct http_piece piece[HTTP_FIELDS_MAX + 1]; /* of the fields that have come */
+    struct http_piece piece[HTTP_FIELDS_MAX + 1]; /* of the fields received so far */
     char host[HTTP_HOST_MAX]; /* the last one found valid: the next one is usually the same */
     size_t host_len;          /* 0: none */
     struct http_parse_state state;

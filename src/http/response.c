@@ -1,16 +1,9 @@
 /* Response heads, Date and entity tags; see response.h. */
 #include "http/response.h"
 
-#include <assert.h>
 #include <stdio.h>
 
 /* --- heads --- */
-
-void http_response_add(struct http_response *r, struct span name, struct span value)
-{
-    assert(r->field_count < HTTP_RESPONSE_FIELDS_MAX);
-    r->field[r->field_count++] = (struct http_field){name, value};
-}
 
 const char *http_status_text(int status)
 {

@@ -5,6 +5,7 @@
 #include "base/blob.h"
 #include "base/buf.h"
 
+#include <assert.h>
 #include <time.h>
 
 enum { HTTP_RESPONSE_FIELDS_MAX = 12 };
@@ -33,7 +34,11 @@ static inline void http_response_begin(struct http_response *r, int status, stru
 }
 
 /* Adds a field. Name and value are borrowed until the response is given. The maximum is asserted. */
-void http_response_add(struct http_response *r, struct span name, struct span value);
+static inline void http_response_add(struct http_response *r, struct span name, struct span value)
+{
+    assert(r->field_count < HTTP_RESPONSE_FIELDS_MAX);
+    r->field[r->field_count++] = (struct http_field){name, value};
+}
 
 /* Properties of the connection and the request that the head depends on. */
 struct http_head_context {

@@ -1,11 +1,19 @@
-/* Connection limits, accept budget and shutdown; see server.h. */
+/*
+ * The listening socket, connection limits, accept budget and shutdown; see server.h.
+ *
+ * The listening socket is polled by the loop. The accept of libuv is not used: it may stop for good after a
+ * failure, and a drain must be able to accept everything that the kernel has queued before the socket is
+ * closed.
+ */
 #include "http/server.h"
 
+#include "base/log.h"
 #include "base/wait_group.h"
 #include "http/connection.h"
-#include "http/listener.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -15,8 +23,10 @@ enum { REQUESTS_PER_ACCEPT = 4, ACCEPT_MIN = 4, ACCEPT_MAX = 64 };
 struct http_server {
     struct http_server_options options;
     uv_loop_t *loop;
-    struct http_listener listener;
-    bool listening;
+    int listener;     /* its descriptor; -1: not listening */
+    uv_poll_t poll;   /* of the listener */
+    uv_timer_t pause; /* runs while the system has no descriptor or memory for another connection */
+    bool starved;     /* it was logged that nothing can be accepted, and nothing was since */
     bool closing;
     struct http_connections *connections;
     int rejections;            /* open connections that are over the limit */
@@ -27,6 +37,8 @@ struct http_server {
     void (*closed)(void *arg);
     void *closed_arg;
 };
+
+/* --- connections --- */
 
 static void on_connection_closed(void *arg, bool over_limit)
 {
@@ -39,33 +51,6 @@ static void on_connection_closed(void *arg, bool over_limit)
     wait_group_done(&s->handles);
 }
 
-int http_server_new(uv_loop_t *loop, const struct http_server_options *options, struct http_server **out)
-{
-    struct http_server *s = calloc(1, sizeof *s);
-    if (s == NULL)
-        return -ENOMEM;
-    s->loop = loop;
-    s->options = *options;
-    int err = http_connections_new(loop, options, on_connection_closed, s, &s->connections);
-    if (err != 0) {
-        free(s);
-        return err;
-    }
-    *out = s;
-    return 0;
-}
-
-/* An idle server accepts few connections per turn, so that they do not delay requests; a busy one accepts
- * more, so that requests do not starve new connections. */
-static int accept_budget(void *arg)
-{
-    struct http_server *s = arg;
-    unsigned share = http_connections_take_requests(s->connections) / REQUESTS_PER_ACCEPT;
-    if (share < ACCEPT_MIN)
-        return ACCEPT_MIN;
-    return share > ACCEPT_MAX ? ACCEPT_MAX : (int)share;
-}
-
 static bool over_limit(struct http_server *s)
 {
     int open = atomic_load_explicit(s->options.open_connections, memory_order_relaxed);
@@ -74,9 +59,9 @@ static bool over_limit(struct http_server *s)
     return !s->options.evict_idle || !http_connections_evict(s->connections);
 }
 
-static void on_connection(void *arg, int fd, const struct sockaddr_storage *peer)
+/* Takes over the descriptor; `peer` is the other end. */
+static void open_connection(struct http_server *s, int fd, const struct sockaddr_storage *peer)
 {
-    struct http_server *s = arg;
     struct http_metrics *m = s->options.metrics;
     loop_lag_begin(s->options.loop_lag);
     bool over = over_limit(s);
@@ -95,39 +80,188 @@ static void on_connection(void *arg, int fd, const struct sockaddr_storage *peer
     wait_group_add(&s->handles, 1);
 }
 
-static void on_listener_closed(void *arg)
+/* --- the listener --- */
+
+static void on_readable(uv_poll_t *poll, int status, int events);
+
+static void on_pause_over(uv_timer_t *pause)
 {
-    struct http_server *s = arg;
-    wait_group_done(&s->handles);
+    struct http_server *s = pause->data;
+    (void)uv_poll_start(&s->poll, UV_READABLE, on_readable);
+}
+
+/* Stops polling for a moment: the loop would spin otherwise, as the socket stays readable. */
+static void pause_accepting(struct http_server *s, int err)
+{
+    enum { PAUSE_MS = 100 };
+    if (!s->starved)
+        log_text(LOG_ERROR, "cannot accept connections, pausing", "reason", strerror(err));
+    s->starved = true;
+    (void)uv_poll_stop(&s->poll);
+    (void)uv_timer_start(&s->pause, on_pause_over, PAUSE_MS, 0);
+}
+
+/* True when a connection was accepted, or failed for a reason of its own so that the next one may succeed. */
+static bool accept_one(struct http_server *s)
+{
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof peer;
+    int fd = accept4(s->listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+        s->starved = false;
+        open_connection(s, fd, &peer);
+        return true;
+    }
+    if (errno == EAGAIN)
+        return false;
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+        pause_accepting(s, errno);
+        return false;
+    }
+    return true; /* ECONNABORTED, EINTR and network errors concern that connection alone (accept(2)) */
+}
+
+static void accept_at_most(struct http_server *s, int count)
+{
+    while (count > 0 && accept_one(s))
+        count--;
+}
+
+/* An idle server accepts few connections per turn, so that they do not delay requests; a busy one accepts
+ * more, so that requests do not starve new connections. */
+static int accept_budget(struct http_server *s)
+{
+    unsigned share = http_connections_take_requests(s->connections) / REQUESTS_PER_ACCEPT;
+    if (share < ACCEPT_MIN)
+        return ACCEPT_MIN;
+    return share > ACCEPT_MAX ? ACCEPT_MAX : (int)share;
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    (void)events;
+    struct http_server *s = poll->data;
+    if (status == 0)
+        accept_at_most(s, accept_budget(s));
+}
+
+enum { BACKLOG = 4096 };
+
+/*
+ * What the kernel may hold for each connection, in bytes: responses that the client does not take, and
+ * requests that are not read meanwhile. Further responses wait here, where bodies are shared. By default the
+ * kernel grants 4 and 6 MiB, which a client that pipelines and never reads would fill on each of its
+ * connections.
+ */
+enum { UNSENT_MAX = 64 * 1024, UNREAD_MAX = 128 * 1024 };
+
+/* Accepted sockets inherit the options, which saves system calls for each of them. */
+static int prepare_socket(int fd, const struct addr *address, bool reuse_port)
+{
+    const int on = 1;
+    const int off = 0;
+    bool v6 = address->storage.ss_family == AF_INET6;
+    const int unsent = UNSENT_MAX;
+    const int unread = UNREAD_MAX;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        (reuse_port && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) ||
+        (v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0 ||
+        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent) != 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &unread, sizeof unread) != 0 ||
+        bind(fd, addr_sockaddr(address), addr_len(address)) != 0 || listen(fd, BACKLOG) != 0)
+        return -errno;
+    return 0;
+}
+
+static int open_at(const struct addr *address, bool reuse_port)
+{
+    int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    int err = prepare_socket(fd, address, reuse_port);
+    if (err == 0)
+        return fd;
+    close(fd);
+    return err;
+}
+
+/* Falls back to IPv4 where a system, or a sandbox, has no IPv6 sockets or no IPv6 addresses. */
+static int open_listening_socket(const struct addr *address, bool reuse_port)
+{
+    int fd = open_at(address, reuse_port);
+    if (!address->any_family || (fd != -EAFNOSUPPORT && fd != -EADDRNOTAVAIL))
+        return fd;
+    struct addr v4 = addr_any_v4(addr_port(address));
+    return open_at(&v4, reuse_port);
 }
 
 int http_server_listen(struct http_server *s, const struct addr *address)
 {
-    const struct http_listener_owner self = {accept_budget, on_connection, on_listener_closed, s};
-    int err = http_listener_open(&s->listener, s->loop, address, s->options.reuse_port, &self);
-    if (err != 0)
+    int fd = open_listening_socket(address, s->options.reuse_port);
+    if (fd < 0)
+        return fd;
+    int err = uv_poll_init(s->loop, &s->poll, fd);
+    if (err != 0) {
+        close(fd);
         return err;
-    s->listening = true;
-    wait_group_add(&s->handles, 1);
+    }
+    (void)uv_timer_init(s->loop, &s->pause); /* cannot fail */
+    s->poll.data = s->pause.data = s;
+    s->listener = fd;
+    wait_group_add(&s->handles, 2);
+    (void)uv_poll_start(&s->poll, UV_READABLE, on_readable); /* fails only on a closing handle */
+    return 0;
+}
+
+static void on_listener_closed(uv_handle_t *handle)
+{
+    struct http_server *s = handle->data;
+    wait_group_done(&s->handles);
+}
+
+static void close_listener(struct http_server *s)
+{
+    if (s->listener < 0)
+        return;
+    uv_close((uv_handle_t *)&s->poll, on_listener_closed);
+    uv_close((uv_handle_t *)&s->pause, on_listener_closed);
+    close(s->listener);
+    s->listener = -1;
+}
+
+/* The queue can hold no more than the backlog and one: new connections that keep coming do not make a drain
+ * endless. */
+void http_server_stop_listening(struct http_server *s)
+{
+    if (s->listener < 0)
+        return;
+    accept_at_most(s, BACKLOG + 1);
+    close_listener(s);
+}
+
+/* --- the server --- */
+
+int http_server_new(uv_loop_t *loop, const struct http_server_options *options, struct http_server **out)
+{
+    struct http_server *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return -ENOMEM;
+    s->loop = loop;
+    s->options = *options;
+    s->listener = -1;
+    int err = http_connections_new(loop, options, on_connection_closed, s, &s->connections);
+    if (err != 0) {
+        free(s);
+        return err;
+    }
+    *out = s;
     return 0;
 }
 
 void http_server_announce_close(struct http_server *s)
 {
     http_connections_announce_close(s->connections);
-}
-
-static void close_listener(struct http_server *s, bool drain)
-{
-    if (!s->listening)
-        return;
-    s->listening = false;
-    http_listener_close(&s->listener, drain);
-}
-
-void http_server_stop_listening(struct http_server *s)
-{
-    close_listener(s, true);
 }
 
 static void on_clients_gone(void *arg)
@@ -160,7 +294,7 @@ void http_server_close(struct http_server *s, void (*closed)(void *arg), void *a
     s->closing = true;
     s->closed = closed;
     s->closed_arg = arg;
-    close_listener(s, false);
+    close_listener(s);
     http_connections_close(s->connections, &s->handles);
     wait_group_wait(&s->handles, free_server, s);
 }

@@ -1,6 +1,6 @@
 /*
  * A channel as stored in Redis and as served by the API: the only place that knows the field names, their
- * types and their order (contract, "Resources and their fields").
+ * types and their order, and the response bodies around them (contract, "Resources and their fields").
  *
  * Redis holds text; each value is written according to its type. An absent value becomes null (the history:
  * {}). A value that does not parse is treated as absent and reported, so that one bad value never breaks a
@@ -81,5 +81,58 @@ enum { HISTORY_DAYS_MAX = 10 };
  * of memory is reported by buf_error(out) alone.
  */
 int history_write(struct buf *out, struct span stored) __attribute__((warn_unused_result));
+
+/* --- Dates: ISO 8601 without zone; only those that exist are valid --- */
+
+enum { DATETIME_LEN = 19 };
+
+/* "2026-11-21T10:06:06"; seconds up to 59. */
+bool datetime_valid(struct span text);
+
+/* Seconds since 1970 of a valid date-time taken as UTC; the contract names no zone. */
+int64_t datetime_to_unix(struct span text);
+
+/* --- Response bodies: the contract's envelope; the caller writes the data between its beginning and end ---
+ */
+
+enum { PAGE_SIZE = 100 };
+
+/* The position of a page: `page` from 1, `last` at least 1, `count` items on it (at most PAGE_SIZE). */
+struct page_info {
+    int64_t page;
+    int64_t last;
+    int count;
+    bool has_next;
+};
+
+/* The number of the last page of an index of `entries` members; an empty index has one, empty page. */
+static inline int64_t page_last(int64_t entries)
+{
+    return entries <= 0 ? 1 : (entries - 1) / PAGE_SIZE + 1;
+}
+
+/* The rank of the first item of `page` (from 1), limited to less than INT64_MAX - PAGE_SIZE. */
+static inline int64_t page_first_rank(int64_t page)
+{
+    int64_t farthest = INT64_MAX / PAGE_SIZE - 1;
+    return (page - 1 < farthest ? page - 1 : farthest) * PAGE_SIZE;
+}
+
+static inline void document_begin_card(struct buf *out)
+{
+    buf_append_str(out, "{\"success\":true,\"data\":");
+}
+
+static inline void document_end_card(struct buf *out)
+{
+    buf_append_char(out, '}');
+}
+
+static inline void document_begin_page(struct buf *out)
+{
+    buf_append_str(out, "{\"success\":true,\"data\":[");
+}
+
+void document_end_page(struct buf *out, const struct page_info *info);
 
 #endif

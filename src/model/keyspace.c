@@ -18,42 +18,16 @@ int keyspace_init(struct keyspace *k, struct span prefix)
     return 0;
 }
 
-static void append(const struct keyspace *k, struct buf *out, struct span name)
-{
-    buf_append_span(out, keyspace_prefix(k));
-    buf_append_span(out, name);
-}
-
 void keyspace_card(const struct keyspace *k, struct buf *out, int64_t id)
 {
-    append(k, out, CARD);
+    keyspace_append(k, out, CARD);
     buf_append_int(out, id);
 }
 
 void keyspace_link(const struct keyspace *k, struct buf *out, struct span link)
 {
-    append(k, out, LINK);
+    keyspace_append(k, out, LINK);
     buf_append_span(out, link);
-}
-
-void keyspace_index(const struct keyspace *k, struct buf *out)
-{
-    append(k, out, SPAN("index"));
-}
-
-void keyspace_index_next(const struct keyspace *k, struct buf *out)
-{
-    append(k, out, SPAN("index.next"));
-}
-
-void keyspace_api_keys(const struct keyspace *k, struct buf *out)
-{
-    append(k, out, SPAN("api_keys"));
-}
-
-void keyspace_loader(const struct keyspace *k, struct buf *out)
-{
-    append(k, out, SPAN("loader"));
 }
 
 static void append_pattern(const struct keyspace *k, struct buf *out, struct span name)

@@ -23,19 +23,45 @@ static inline struct span keyspace_prefix(const struct keyspace *k)
     return (struct span){k->prefix, k->prefix_len};
 }
 
-/* Each appends one key to `out`. */
+/* --- Each appends one key to `out` --- */
+
 /* Hash. */
 void keyspace_card(const struct keyspace *k, struct buf *out, int64_t id);
+
 /* String: the id of the channel. */
 void keyspace_link(const struct keyspace *k, struct buf *out, struct span link);
+
+static inline void keyspace_append(const struct keyspace *k, struct buf *out, struct span name)
+{
+    buf_append_span(out, keyspace_prefix(k));
+    buf_append_span(out, name);
+}
+
 /* Sorted set: the ids in the order of the list. */
-void keyspace_index(const struct keyspace *k, struct buf *out);
+static inline void keyspace_index(const struct keyspace *k, struct buf *out)
+{
+    keyspace_append(k, out, SPAN("index"));
+}
+
 /* Sorted set that a replacing load builds. */
-void keyspace_index_next(const struct keyspace *k, struct buf *out);
+static inline void keyspace_index_next(const struct keyspace *k, struct buf *out)
+{
+    keyspace_append(k, out, SPAN("index.next"));
+}
+
 /* Set of the digests of API keys. */
-void keyspace_api_keys(const struct keyspace *k, struct buf *out);
+static inline void keyspace_api_keys(const struct keyspace *k, struct buf *out)
+{
+    keyspace_append(k, out, SPAN("api_keys"));
+}
+
 /* String: the lock of a running load. */
-void keyspace_loader(const struct keyspace *k, struct buf *out);
+static inline void keyspace_loader(const struct keyspace *k, struct buf *out)
+{
+    keyspace_append(k, out, SPAN("loader"));
+}
+
+/* --- The reverse --- */
 
 /* Each appends the glob pattern for a SCAN of all cards or links. */
 void keyspace_card_pattern(const struct keyspace *k, struct buf *out);

@@ -28,8 +28,8 @@
 #include "redis/connection.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "base/wait_group.h"
 #include "redis/pending.h"
 #include "redis/resp.h"

@@ -3,8 +3,7 @@
  */
 #include "redis/endpoint.h"
 
-#include "base/encoding.h"
-#include "base/parse.h"
+#include "base/text.h"
 #include "redis/resp.h"
 
 #include <arpa/inet.h>

@@ -8,7 +8,7 @@
  */
 #include "redis/resp.h"
 
-#include "base/parse.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -400,7 +400,8 @@ static bool read_bulk(struct resp_parser *p, struct span *input)
     return p->bulk_left == 0 && finish_bulk(p);
 }
 
-/* The length of a bulk string whose header is at the start of `input`, and of that header; 0 when it is not so. */
+/* The length of a bulk string whose header is at the start of `input`, and of that header; 0 when it is not
+ * so. */
 static size_t bulk_header(struct span input, size_t *len)
 {
     static const size_t HEADER_MAX = sizeof "$99999\r\n" - 1;

@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/parse.h"
+#include "base/text.h"
 #include "redis/socket.h"
 
 #include <assert.h>

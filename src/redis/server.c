@@ -1,7 +1,7 @@
 /* Parsing HELLO, ROLE and INFO, and what follows from them; see server.h. */
 #include "redis/server.h"
 
-#include "base/parse.h"
+#include "base/text.h"
 #include "redis/resp.h"
 
 enum { ROLE_OF_REPLICA_MIN = 4, VERSION_PARTS = 3, MS_PER_S = 1000 };

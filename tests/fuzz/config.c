@@ -5,7 +5,7 @@
  * An input is a list of "name=value" lines, like flags without their hyphens. Files are not read.
  */
 #include "app/config.h"
-#include "base/parse.h"
+#include "base/text.h"
 #include "fuzz/fuzz.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #define TEST_FUZZ_CONTRACT_H
 
 #include "base/span.h"
-#include "http/request.h"
+#include "http/exchange.h"
 
 #include <yyjson.h>
 

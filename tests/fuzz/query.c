@@ -5,8 +5,7 @@
  * An input is the target, and behind a newline the value of X-Api-Key.
  */
 #include "api/params.h"
-#include "api/request_fields.h"
-#include "base/encoding.h"
+#include "base/text.h"
 #include "fuzz/fuzz.h"
 #include "http/parser.h"
 

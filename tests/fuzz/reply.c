@@ -59,11 +59,6 @@ uint64_t clock_boot_ms(void)
     return now_ns / 1000000;
 }
 
-void clock_stamp_utc(char out[CLOCK_STAMP_LEN])
-{
-    memset(out, '0', CLOCK_STAMP_LEN);
-}
-
 /* Seeds of hash tables and the jitter of reconnection: the same in each run. */
 ssize_t __wrap_getrandom(void *buffer, size_t length, unsigned flags)
 {

@@ -11,14 +11,13 @@
  */
 #include "api/api.h"
 #include "base/clock.h"
-#include "base/encoding.h"
+#include "base/text.h"
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/memory.h"
 #include "http/connection.h"
 #include "http/parser.h"
 #include "model/channel.h"
-#include "model/document.h"
 
 #include <errno.h>
 #include <signal.h>

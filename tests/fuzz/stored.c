@@ -5,14 +5,11 @@
  * An input is a row: values that begin with the letter of their field ('a' is the first) and end with the
  * byte 0x1F.
  */
-#include "base/encoding.h"
 #include "base/json.h"
-#include "base/parse.h"
+#include "base/text.h"
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
 #include "model/channel.h"
-#include "model/datetime.h"
-#include "model/document.h"
 
 enum { VALUE_END = 0x1F };
 

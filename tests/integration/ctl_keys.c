@@ -102,6 +102,31 @@ TEST_CASE(keys_issue_count_prints_different_valid_keys)
     ctl_expect(run, 0, NULL, NULL);
 }
 
+TEST_CASE(issued_keys_have_the_documented_shape_and_use_every_digit_everywhere)
+{
+    enum { KEYS = 2000 };
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    static bool seen[KEY_LENGTH][256];
+    struct ctl_run run = CTL("keys", "issue", "--count", "2000");
+    assert_int_equal(strlen(run.out), KEYS * (KEY_LENGTH + 1));
+    for (const char *key = run.out; *key != '\0'; key += KEY_LENGTH + 1) {
+        assert_memory_equal(key, "ck_", 3);
+        assert_int_equal(strspn(key + 3, digits), KEY_LENGTH - 3);
+        assert_int_equal(key[KEY_LENGTH], '\n');
+        /* 256 bits end 4 bits into the last digit: its low two bits are zero. */
+        assert_int_equal((strchr(digits, key[KEY_LENGTH - 1]) - digits) & 3, 0);
+        for (int at = 3; at < KEY_LENGTH - 1; at++)
+            seen[at][(unsigned char)key[at]] = true;
+    }
+    for (int at = 3; at < KEY_LENGTH - 1; at++) {
+        int distinct = 0;
+        for (int c = 0; c < 256; c++)
+            distinct += seen[at][c];
+        assert_int_equal(distinct, 64); /* a miss has a chance below 1 in 10^10 */
+    }
+    ctl_expect(run, 0, NULL, NULL);
+}
+
 TEST_CASE(keys_issue_revokes_a_key_that_it_cannot_print)
 {
     long long before = issued_keys();

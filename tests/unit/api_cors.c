@@ -1,5 +1,6 @@
 /* CORS: which origins are told what, and what a list of origins may look like. */
 #include "api/cors.h"
+#include "api/params.h"
 
 #include "unit/check.h"
 

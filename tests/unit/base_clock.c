@@ -1,4 +1,4 @@
-/* Clocks: the monotonic one goes forward, the stamp is RFC 3339 and tells the present. */
+/* Clocks: the monotonic one goes forward, and the boot clock is never behind it. */
 #include "base/clock.h"
 
 #include <time.h>
@@ -35,29 +35,4 @@ TEST_CASE(boot_clock_is_never_behind_the_monotonic_one)
         assert_true(boot_ms >= ms);
         assert_true(clock_boot_ms() >= boot_ms);
     }
-}
-
-/* Not time(), which may lag behind by a tick of the kernel. */
-static time_t present_second(void)
-{
-    struct timespec now;
-    assert_int_equal(clock_gettime(CLOCK_REALTIME, &now), 0);
-    return now.tv_sec;
-}
-
-TEST_CASE(stamp_is_rfc_3339_of_the_current_second)
-{
-    char stamp[CLOCK_STAMP_LEN + 1] = {0};
-    time_t before = present_second();
-    clock_stamp_utc(stamp);
-    time_t after = present_second();
-    assert_int_equal(strlen(stamp), CLOCK_STAMP_LEN);
-    struct tm tm = {0};
-    const char *rest = strptime(stamp, "%Y-%m-%dT%H:%M:%S", &tm);
-    assert_non_null(rest);
-    time_t told = timegm(&tm);
-    assert_true(told >= before && told <= after);
-    assert_int_equal(rest[0], '.');
-    assert_int_equal(strspn(rest + 1, "0123456789"), 3);
-    assert_string_equal(rest + 4, "Z");
 }

@@ -3,7 +3,7 @@
 
 #include <yyjson.h>
 
-#include "base/encoding.h"
+#include "base/text.h"
 #include "unit/check.h"
 
 static void assert_string(struct span text, const char *expected)

@@ -113,7 +113,7 @@ static void take_line(struct span *text)
     if (line == NULL)
         fail_msg("not JSON: %.*s", (int)n, text->data);
     yyjson_val *root = yyjson_doc_get_root(line);
-    assert_int_equal(yyjson_get_len(yyjson_obj_get(root, "ts")), CLOCK_STAMP_LEN);
+    assert_int_equal(yyjson_get_len(yyjson_obj_get(root, "ts")), strlen("2026-11-21T10:00:00.123Z"));
     assert_true(yyjson_is_str(yyjson_obj_get(root, "level")));
     assert_true(yyjson_is_str(yyjson_obj_get(root, "msg")));
     *text = span_skip(*text, n + 1);
@@ -127,6 +127,33 @@ static const char *text_of(const char *name)
 static int64_t int_of(const char *name)
 {
     return yyjson_get_sint(yyjson_obj_get(yyjson_doc_get_root(line), name));
+}
+
+/* Not time(), which may lag behind by a tick of the kernel. */
+static time_t present_second(void)
+{
+    struct timespec now;
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &now), 0);
+    return now.tv_sec;
+}
+
+LOG_TEST(time_stamp_is_rfc_3339_of_the_current_second)
+{
+    start(LOG_INFO);
+    time_t before = present_second();
+    log_text(LOG_INFO, "now", NULL, NULL);
+    time_t after = present_second();
+    struct span text = collect();
+    take_line(&text);
+    const char *stamp = text_of("ts");
+    struct tm tm = {0};
+    const char *rest = strptime(stamp, "%Y-%m-%dT%H:%M:%S", &tm);
+    assert_non_null(rest);
+    time_t told = timegm(&tm);
+    assert_true(told >= before && told <= after);
+    assert_int_equal(rest[0], '.');
+    assert_int_equal(strspn(rest + 1, "0123456789"), 3);
+    assert_string_equal(rest + 4, "Z");
 }
 
 static void spin_us(uint64_t us)

@@ -1,7 +1,9 @@
-/* A process that keeps secrets cannot be dumped, its standard descriptors are taken, small files are read. */
+/* A process that keeps secrets cannot be dumped, its standard descriptors are taken, its metrics are its own.
+ */
 #include "base/process.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -47,12 +49,23 @@ TEST_CASE(closed_standard_descriptors_are_opened_and_fail)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-TEST_CASE(first_line_is_cut_to_its_room)
+static double sample(const char *text, const char *name)
 {
-    char line[32];
-    assert_true(file_first_line("/proc/self/comm", line, sizeof line));
-    assert_non_null(strchr(line, '\n'));
-    assert_true(file_first_line("/proc/self/comm", line, 3));
-    assert_int_equal(strlen(line), 2);
-    assert_false(file_first_line("/nonexistent", line, sizeof line));
+    char start[64];
+    (void)snprintf(start, sizeof start, "\n%s ", name);
+    const char *at = strstr(text, start);
+    assert_non_null(at);
+    return at == NULL ? 0 : strtod(at + strlen(start), NULL);
+}
+
+TEST_CASE(process_metrics_tell_of_this_process)
+{
+    SCOPED_BUF(out);
+    process_metrics_write(&out);
+    const char *text = buf_c_str(&out);
+    assert_true(sample(text, "process_resident_memory_bytes") > 1e5);
+    assert_true(sample(text, "process_threads") == 1);
+    assert_true(sample(text, "process_open_fds") >= 3);
+    assert_true(sample(text, "process_start_time_seconds") > 1e9);
+    assert_true(sample(text, "process_cpu_seconds_total") >= 0);
 }

@@ -1,5 +1,5 @@
 /* Response bodies: the contract's envelope, and page arithmetic up to its ends. */
-#include "model/document.h"
+#include "model/channel.h"
 
 #include "support/json.h"
 #include "unit/check.h"
@@ -91,25 +91,4 @@ TEST_CASE(empty_page_is_a_page)
         "", &(struct page_info){.page = INT64_MAX, .last = 1, .count = 0, .has_next = false},
         "{\"success\":true,\"data\":[],"
         "\"pagination\":{\"page\":9223372036854775807,\"per_page\":100,\"count\":0,\"has_next\":false}}");
-}
-
-TEST_CASE(error_has_the_envelope)
-{
-    struct blob *b = document_error("Invalid or missing API key");
-    assert_non_null(b);
-    assert_span(((struct span){b->data, b->len}),
-                "{\"success\":false,\"error\":\"Invalid or missing API key\"}");
-    assert_span(blob_etag(b), NULL);
-    blob_unref(b);
-}
-
-TEST_CASE(text_of_an_error_is_escaped)
-{
-    struct blob *b = document_error("a \"quoted\"\n\xFF text");
-    SCOPED_BUF(text);
-    assert_non_null(b);
-    buf_append(&text, b->data, b->len);
-    json_assert_error(buf_c_str(&text));
-    json_assert_at(buf_c_str(&text), "error", "\"a \\\"quoted\\\"\\n\xEF\xBF\xBD text\"");
-    blob_unref(b);
 }

@@ -7,10 +7,10 @@
 #include <unistd.h>
 #include <yyjson.h>
 
+#include "base/blob.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "model/channel.h"
-#include "model/document.h"
 #include "model/link.h"
 #include "redis/endpoint.h"
 #include "unit/check.h"
@@ -85,7 +85,7 @@ EACH_FAILURE(buffer_is_in_error)
 
 EACH_FAILURE(body_is_null)
 {
-    struct blob *b = document_error("channel not found");
+    struct blob *b = blob_new(SPAN("error"));
     struct blob *tagged = blob_new_tagged(SPAN("body"));
     *out_of_memory = b == NULL || tagged == NULL;
     blob_unref(b);

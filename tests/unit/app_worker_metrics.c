@@ -1,5 +1,5 @@
-/* The exposition of workers and of the process: every metric is summed and written, under a fit name. */
-#include "app/metrics.h"
+/* The exposition of workers: every metric is summed and written, under a fit name. */
+#include "app/worker.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -112,16 +112,4 @@ TEST_CASE(names_and_help_texts_are_fit_for_prometheus)
 #define F(layer, name, kind, help) check_name(#name, METRIC_##kind, help);
     ALL_METRICS
 #undef F
-}
-
-TEST_CASE(process_metrics_tell_of_this_process)
-{
-    SCOPED_BUF(out);
-    process_metrics_write(&out);
-    const char *text = buf_c_str(&out);
-    assert_true(sample(text, "process_resident_memory_bytes") > 1e5);
-    assert_true(sample(text, "process_threads") == 1);
-    assert_true(sample(text, "process_open_fds") >= 3);
-    assert_true(sample(text, "process_start_time_seconds") > 1e9);
-    assert_true(sample(text, "process_cpu_seconds_total") >= 0);
 }

@@ -1,5 +1,5 @@
 /* Strict numbers: what is accepted can be written back byte for byte, and each limit has two sides. */
-#include "base/parse.h"
+#include "base/text.h"
 
 #include <errno.h>
 

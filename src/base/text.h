@@ -1,17 +1,43 @@
 /*
- * Encodings of bytes in text: hexadecimal digits, percent-encoding and query strings (RFC 3986 sections 2.1
- * and 3.4), UTF-8 (the Unicode standard, table 3-7: no overlong forms, no surrogates).
+ * What text means: strict numbers, durations and sizes, where the whole text must be the value; hexadecimal
+ * digits; percent-encoding and query strings (RFC 3986 sections 2.1 and 3.4); UTF-8 (the Unicode standard,
+ * table 3-7: no overlong forms, no surrogates).
  */
-#ifndef BASE_ENCODING_H
-#define BASE_ENCODING_H
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
 
 #include "base/span.h"
+
+/* --- Numbers --- */
+
+/*
+ * A decimal integer in its one canonical spelling: `-?(0|[1-9][0-9]*)`, never "-0", within int64.
+ * No plus sign, no leading zero, no space: a valid text can be written back byte for byte.
+ * Returns 0, -EINVAL or -ERANGE; *out is untouched on error.
+ */
+int parse_int64(struct span text, int64_t *out) __attribute__((warn_unused_result));
+
+/*
+ * A duration: digits and one of ms, s, m, h ("500ms", "30s", "2m"); a bare 0 needs no unit.
+ * *out is in milliseconds, 0 to INT64_MAX. Returns 0, -EINVAL or -ERANGE.
+ */
+int parse_duration_ms(struct span text, int64_t *out) __attribute__((warn_unused_result));
+
+/*
+ * A size: digits and none or one of B, KiB, MiB, GiB, without case ("64MiB", "16384").
+ * *out is in bytes, 0 to INT64_MAX. Returns 0, -EINVAL or -ERANGE.
+ */
+int parse_size(struct span text, int64_t *out) __attribute__((warn_unused_result));
+
+/* --- Hexadecimal digits --- */
 
 /* Writes the 2 * n digits of `bytes`, without a NUL. */
 void hex_write(const unsigned char *bytes, size_t n, char *out);
 
 /* True when `text` has only lower-case hexadecimal digits. */
 bool hex_valid(struct span text);
+
+/* --- Percent-encoding --- */
 
 /*
  * Decodes each %XX once into `out`, which has room for `in.len` bytes and may be the memory of `in`. Plus
@@ -29,6 +55,8 @@ bool uri_escapes_valid(struct span s);
  * empty value; the span is absent when no parameter has that name.
  */
 struct span uri_query_find(struct span query, struct span name);
+
+/* --- UTF-8 --- */
 
 /*
  * Returns the length of the valid character at the start of `s` (at least one byte), 1 to 4, or minus the

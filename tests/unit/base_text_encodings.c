@@ -1,5 +1,5 @@
 /* Encodings: percent-decoding, query strings, UTF-8 against a second definition of it. */
-#include "base/encoding.h"
+#include "base/text.h"
 
 #include "unit/check.h"
 

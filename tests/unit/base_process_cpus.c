@@ -1,5 +1,5 @@
 /* Counting processors: quotas of control groups on the way up, affinity, and that there is always one. */
-#include "app/cpus.h"
+#include "base/process.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -41,7 +41,7 @@ static int granted(const struct file *files)
     tempdir_init(&root);
     for (; files->name != NULL; files++)
         put(&root, files->name, files->text);
-    int count = cpus_granted(root.path);
+    int count = process_cpus_granted(root.path);
     tempdir_fini(&root);
     return count;
 }
@@ -162,7 +162,7 @@ static int granted_inside(const char *group)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
-        _exit(write_below(group, "cgroup.procs", "0") ? cpus_granted("") : 0);
+        _exit(write_below(group, "cgroup.procs", "0") ? process_cpus_granted("") : 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
@@ -195,13 +195,13 @@ TEST_CASE(affinity_is_a_limit)
     cpu_set_t all;
     cpu_set_t one;
     assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
-    int count = cpus_available();
+    int count = process_cpus_available();
     assert_true(count >= 1 && count <= CPU_COUNT(&all));
     CPU_ZERO(&one);
     for (size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
         if (CPU_ISSET(i, &all))
             CPU_SET(i, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    assert_int_equal(cpus_available(), 1);
+    assert_int_equal(process_cpus_available(), 1);
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
