@@ -74,7 +74,9 @@ static _Noreturn void run_server(const struct server *s, const struct server_opt
     CPU_SET((size_t)o->core, &cores);
     (void)sched_setaffinity(0, sizeof cores, &cores);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    int log = open("log", O_WRONLY | O_CREAT, 0600);
+    char log_path[sizeof s->dir + 4];
+    (void)snprintf(log_path, sizeof log_path, "%s/log", s->dir);
+    int log = open(log_path, O_WRONLY | O_CREAT, 0600);
     (void)dup2(log, STDOUT_FILENO);
     (void)execvp(o->path, (char **)argv);
     die("%s: %s", o->path, strerror(errno));
@@ -110,11 +112,8 @@ void server_start(struct server *s, const struct server_options *o)
     s->pid = fork();
     if (s->pid < 0)
         die("fork: %s", strerror(errno));
-    if (s->pid == 0) {
-        if (strchr(o->path, '/') == NULL || o->path[0] == '/')
-            (void)!chdir(s->dir);
+    if (s->pid == 0)
         run_server(s, o);
-    }
     for (int tries = 0; !accepts(s->port); tries++) {
         if (tries == START_TRIES || waitpid(s->pid, NULL, WNOHANG) != 0)
             die("%s did not start; see %s/log", o->path, s->dir);
