@@ -9,7 +9,7 @@ struct server {
     pid_t pid;
     int port;
     struct resp control; /* a connection for questions of the benchmark */
-    char dir[64];
+    char dir[256];
 };
 
 struct server_options {
