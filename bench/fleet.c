@@ -224,7 +224,7 @@ static struct run write_for(struct trackers *ts, long pipeline, uint64_t most)
         if (resp_receive(&loader.resp))
             note_acknowledged(&r, loader.resp.replies - before);
         trackers_sample(ts);
-        if (now - drained > DRAIN_NS) {
+        if (now - drained > DRAIN_NS || sent == r.acknowledged) {
             drain(ts, &r);
             drained = now;
         }
