@@ -27,6 +27,7 @@ enum {
     ROUNDS_MAX = 99,
     WRITES_MAX = 4 * 1000 * 1000,
     PIPELINE_MAX = 1024,
+    PRIORITY = -20,
     DRAIN_NS = 2000000,
     IDLE_NS = 500000000,
     SHRINK_US = 3000000 /* Redis shrinks the buffers of connections that were idle for two seconds */
@@ -711,9 +712,16 @@ static void pin_to(int core)
         (void)fprintf(stderr, "fleet: not pinned to core %d\n", core);
 }
 
+/* Before other processes, which would leave a cold cache behind. Only root may; the servers inherit it. */
+static void take_priority(void)
+{
+    (void)setpriority(PRIO_PROCESS, 0, PRIORITY);
+}
+
 int main(int argc, char **argv)
 {
     read_options(argc, argv);
+    take_priority();
     loader_init();
     allow_connections();
     pin_to(options.other_core);

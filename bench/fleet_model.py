@@ -6,7 +6,7 @@ import math
 import statistics
 import sys
 
-PARAMETERS = ("write", "turn", "replica turn", "send", "message", "copy")
+PARAMETERS = ("write", "turn", "replica turn", "entry", "send", "message", "copy")
 COLD_STEP, COLD_MOST = 0.05, 3
 KEY = ("server", "args", "role", "tracking", "trackers", "held", "channels", "links", "write", "reread", "rate", "asleep", "pipeline")
 TEXTS = {"server", "args", "role", "tracking", "write"}
@@ -53,6 +53,7 @@ def coefficients(setting, per_turn, cold, warm):
     row["write"] = 1
     row["replica turn" if setting.replica else "turn"] = 1 / per_turn
     if setting.tracking == "keys":
+        row["entry"] = 1 - (1 - held) ** trackers
         row["send"] = factor * trackers * (1 - (1 - held) ** per_turn) / per_turn
         row["message"] = factor * trackers * held
     elif setting.tracking == "broadcast":

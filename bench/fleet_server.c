@@ -13,14 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-/* Before other processes: each would leave a cold cache behind, and Redis sleeps most of the time. */
-enum { PRIORITY = -10 };
 
 enum { ARGS_MAX = 64, NAP_US = 5000, START_TRIES = 12000 };
 
@@ -77,7 +73,6 @@ static _Noreturn void run_server(const struct server *s, const struct server_opt
     CPU_ZERO(&cores);
     CPU_SET((size_t)o->core, &cores);
     (void)sched_setaffinity(0, sizeof cores, &cores);
-    (void)setpriority(PRIO_PROCESS, 0, PRIORITY); /* only root may */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     char log_path[sizeof s->dir + 4];
     (void)snprintf(log_path, sizeof log_path, "%s/log", s->dir);
