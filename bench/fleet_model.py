@@ -270,7 +270,7 @@ def parse_options():
     parser.add_argument("--server")
     parser.add_argument("--args", default="")
     parser.add_argument("--fit-trackers", type=numbers, default=[0, 100, 1000])
-    parser.add_argument("--fit-held", type=numbers, default=[2, 100])
+    parser.add_argument("--fit-held", type=numbers, default=[2, 20, 100])
     parser.add_argument("--warm", type=float, default=200)
     parser.add_argument("--workers", type=float, default=4)
     parser.add_argument("--pods", type=numbers, default=[10, 100, 1000])
