@@ -6,7 +6,7 @@ import math
 import statistics
 import sys
 
-PARAMETERS = ("write", "turn", "replica turn", "entry", "send", "message", "copy")
+PARAMETERS = ("write", "turn", "entry", "send", "message", "copy")
 COLD_STEP, COLD_MOST = 0.05, 3
 KEY = ("server", "args", "role", "tracking", "trackers", "held", "channels", "links", "write", "reread", "rate", "asleep", "pipeline")
 TEXTS = {"server", "args", "role", "tracking", "write"}
@@ -46,12 +46,12 @@ Setting = collections.namedtuple("Setting", "tracking trackers held replica", de
 
 
 def coefficients(setting, per_turn, cold, warm):
-    """What each parameter is multiplied with in the time per write."""
+    """What each parameter is multiplied with in the time per write of a master."""
     trackers, held = setting.trackers, setting.held
     factor = 1 + cold * max(0, 1 - warm / max(trackers, 1))
     row = dict.fromkeys(PARAMETERS, 0.0)
     row["write"] = 1
-    row["replica turn" if setting.replica else "turn"] = 1 / per_turn
+    row["turn"] = 1 / per_turn
     if setting.tracking == "keys":
         row["entry"] = 1 - (1 - held) ** trackers
         row["send"] = factor * trackers * (1 - (1 - held) ** per_turn) / per_turn
@@ -96,21 +96,39 @@ def product(parameters, row):
 
 
 class Model:
+    """The times of a master, then how a replica differs from it, and sizes. `cold` is searched, as it is a factor of others."""
+
     def __init__(self, warm, lines, tables):
-        """Fits all parameters; `cold` is searched, as it is a factor of others."""
         self.warm, self.cold = warm, 0.0
+        self.fit_master([line for line in lines if line["role"] == "master"])
+        self.replica_turn, self.replica_factor = 0.0, 1.0
+        self.fit_replica([line for line in lines if line["role"] == "replica"])
+        self.per_key, self.per_registration = fit([[t["keys"], t["items"]] for t in tables], [t["tracking_bytes"] for t in tables])
+
+    def fit_master(self, lines):
         measured = [line["write_us"] for line in lines]
         best = math.inf
         for step in range(round(COLD_MOST / COLD_STEP)):
             cold = step * COLD_STEP
-            rows = [coefficients(setting_of(line), turn_of(line), cold, warm) for line in lines]
+            rows = [coefficients(setting_of(line), turn_of(line), cold, self.warm) for line in lines]
             times = fit(rows, measured)
             error = sum((product(times, row) / us - 1) ** 2 for row, us in zip(rows, measured))
             if error < best:
                 best, self.cold, self.times = error, cold, times
-        self.per_key, self.per_registration = fit([[t["keys"], t["items"]] for t in tables], [t["tracking_bytes"] for t in tables])
+
+    def fit_replica(self, lines):
+        if lines:
+            rows = [[1 / turn_of(line), self.without_turn(setting_of(line), turn_of(line))] for line in lines]
+            self.replica_turn, self.replica_factor = fit(rows, [line["write_us"] for line in lines])
+
+    def without_turn(self, setting, per_turn):
+        row = coefficients(setting, per_turn, self.cold, self.warm)
+        row[PARAMETERS.index("turn")] = 0
+        return product(self.times, row)
 
     def write_us(self, setting, per_turn):
+        if setting.replica:
+            return self.replica_turn / per_turn + self.replica_factor * self.without_turn(setting, per_turn)
         return product(self.times, coefficients(setting, per_turn, self.cold, self.warm))
 
     def bytes(self, keys, registrations):
@@ -140,6 +158,8 @@ def setting_of(line):
 
 
 def is_fitted(line, options, depths):
+    if line["role"] == "replica" and line["trackers"] > min(filter(None, options.fit_trackers)):
+        return False
     tracks = line["trackers"] == 0 or line["tracking"] == "broadcast" or line["held"] in options.fit_held
     return line["trackers"] in options.fit_trackers and tracks and line["pipeline"] in depths
 
@@ -179,6 +199,7 @@ def show_parameters(server, args, model, lines):
     print(f"{server} {args}\n")
     rows = [[name, f"{number(value)} us"] for name, value in zip(PARAMETERS, model.times)]
     rows += [["cold", number(model.cold)], ["warm", number(model.warm)],
+             ["replica: turn", f"{number(model.replica_turn)} us"], ["replica: factor", number(model.replica_factor)],
              ["bytes per key", number(model.per_key)], ["bytes per registration", number(model.per_registration)]]
     if connections:
         rows.append(["bytes per connection", number(statistics.median(connections))])
@@ -278,7 +299,7 @@ def parse_options():
     parser.add_argument("--rates", type=numbers, default=[10, 100, 1000, 10000])
     parser.add_argument("--channels", type=numbers, default=[1e5, 1e6, 1e7])
     parser.add_argument("--cards", type=float, default=50000)
-    parser.add_argument("--budget", type=float, default=0.5)
+    parser.add_argument("--budget", type=float, default=0.7)
     return parser.parse_args()
 
 
