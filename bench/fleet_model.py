@@ -23,7 +23,10 @@ def read_lines(paths):
                 if fields[0] == "server":
                     header = fields
                 elif len(fields) == len(header):
-                    yield {name: text if name in TEXTS else float(text) for name, text in zip(header, fields)}
+                    line = {name: text if name in TEXTS else float(text) for name, text in zip(header, fields)}
+                    if line["tracking"] == "broadcast":
+                        line["held"] = 0.0  # the share makes no difference
+                    yield line
 
 
 def medians(lines):
