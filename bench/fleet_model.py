@@ -72,6 +72,8 @@ def solve(matrix, right):
     for at in range(size):
         pivot = max(range(at, size), key=lambda i: abs(rows[i][at]))
         rows[at], rows[pivot] = rows[pivot], rows[at]
+        if abs(rows[at][at]) < 1e-12:
+            sys.exit("fleet-model: too few different lines for all parameters")
         for i in range(at + 1, size):
             factor = rows[i][at] / rows[at][at]
             rows[i] = [a - factor * b for a, b in zip(rows[i], rows[at])]
