@@ -1,0 +1,228 @@
+/* See fleet_catalogue.h. */
+#include "fleet_catalogue.h"
+
+#include "common.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_MAX = 128, API_KEYS = 10, LOAD_BATCH = 500, PAGE_SIZE = 100 };
+
+#define CARD_PREFIX "channels:card:-"
+#define LINK_PREFIX "channels:link:https://example.org/channel_"
+#define INDEX       "channels:index"
+#define API_KEYS_AT "channels:api_keys"
+
+/* Ids are far apart and long, as those of real channels. */
+#define ID_BASE  68000000000000LL
+#define ID_RANGE 1000003LL
+
+static long long id_of(long channel)
+{
+    return -(ID_BASE + channel * ID_RANGE);
+}
+
+static void add_card_key(struct text *t, long channel)
+{
+    char key[KEY_MAX];
+    int len = snprintf(key, sizeof key, CARD_PREFIX "%lld", -id_of(channel));
+    command_add(t, key, (size_t)len);
+}
+
+static void add_link_key(struct text *t, long channel)
+{
+    char key[KEY_MAX];
+    int len = snprintf(key, sizeof key, LINK_PREFIX "%ld", channel);
+    command_add(t, key, (size_t)len);
+}
+
+/* --- Loading -------------------------------------------------------------------------------------------- */
+
+static const char *const FIELDS[] = {"max_channel_id",
+                                     "title",
+                                     "description",
+                                     "avatar",
+                                     "link",
+                                     "category",
+                                     "category2",
+                                     "followers_cnt_today",
+                                     "followers_history",
+                                     "is_a_plus_flag",
+                                     "views_24h",
+                                     "views_48h",
+                                     "er_24h",
+                                     "er_48h",
+                                     "updated_at"};
+
+enum { FIELD_COUNT = sizeof FIELDS / sizeof FIELDS[0] };
+
+static const char *const VALUES[FIELD_COUNT] = {
+    NULL,
+    "Northern Kitchen",
+    NULL,
+    "https://cdn.example.org/file/iRkQpl3cEJk4hBwV0q5oQ0mB5bWz8N2xq7.jpg",
+    NULL,
+    "news",
+    "technology",
+    "123456",
+    "{\"2026-01-01\":123410,\"2026-01-02\":123420,\"2026-01-03\":123430,\"2026-01-04\":123440,"
+    "\"2026-01-05\":123450,\"2026-01-06\":123451,\"2026-01-07\":123452,\"2026-01-08\":123453,"
+    "\"2026-01-09\":123454,\"2026-01-10\":123456}",
+    "1",
+    "23456",
+    "34567",
+    "12",
+    "15",
+    "2026-01-10T12:00:00",
+};
+
+static void compose_channel(struct text *t, long channel, const struct text *description)
+{
+    char link[KEY_MAX];
+    int link_len = snprintf(link, sizeof link, "https://example.org/channel_%ld", channel);
+    command_begin(t, 2 + 2 * FIELD_COUNT);
+    command_add_text(t, "HSET");
+    add_card_key(t, channel);
+    for (int i = 0; i < FIELD_COUNT; i++) {
+        command_add_text(t, FIELDS[i]);
+        if (i == 0)
+            command_add_number(t, id_of(channel));
+        else if (i == 2)
+            command_add(t, description->data, description->len);
+        else if (i == 4)
+            command_add(t, link, (size_t)link_len);
+        else
+            command_add_text(t, VALUES[i]);
+    }
+    compose_write(t, WRITE_LINK, channel, 0);
+    compose_write(t, WRITE_INDEX, channel, channel);
+}
+
+void catalogue_load(int port, long channels, long value_bytes)
+{
+    struct resp r;
+    struct text t = {0};
+    struct text description = {0};
+    for (long i = 0; i < value_bytes; i++)
+        text_append(&description, "News before breakfast, and nothing after it. " + i % 45, 1);
+    resp_open(&r, port);
+    for (long first = 0; first < channels; first += LOAD_BATCH) {
+        long end = first + LOAD_BATCH < channels ? first + LOAD_BATCH : channels;
+        t.len = 0;
+        for (long channel = first; channel < end; channel++)
+            compose_channel(&t, channel, &description);
+        resp_call(&r, &t, 3 * (uint64_t)(end - first));
+    }
+    t.len = 0;
+    for (long i = 0; i < API_KEYS; i++)
+        compose_write(&t, WRITE_API_KEYS, 0, i);
+    resp_call(&r, &t, API_KEYS);
+    resp_close(&r);
+    text_free(&t);
+    text_free(&description);
+}
+
+/* --- Reading and writing -------------------------------------------------------------------------------- */
+
+void compose_read_card(struct text *t, long channel)
+{
+    command_begin(t, 2 + FIELD_COUNT);
+    command_add_text(t, "HMGET");
+    add_card_key(t, channel);
+    for (int i = 0; i < FIELD_COUNT; i++)
+        command_add_text(t, FIELDS[i]);
+}
+
+void compose_read_link(struct text *t, long channel)
+{
+    command_begin(t, 2);
+    command_add_text(t, "GET");
+    add_link_key(t, channel);
+}
+
+void compose_read_page(struct text *t)
+{
+    command_begin(t, 4);
+    command_add_text(t, "ZRANGE");
+    command_add_text(t, INDEX);
+    command_add_number(t, 0);
+    command_add_number(t, PAGE_SIZE);
+}
+
+void compose_read_api_keys(struct text *t)
+{
+    command_begin(t, 2);
+    command_add_text(t, "SMEMBERS");
+    command_add_text(t, API_KEYS_AT);
+}
+
+void compose_touch_cards(struct text *t, const long *channels, size_t count)
+{
+    command_begin(t, 1 + count);
+    command_add_text(t, "EXISTS");
+    for (size_t i = 0; i < count; i++)
+        add_card_key(t, channels[i]);
+}
+
+static void compose_write_card(struct text *t, long channel, long number)
+{
+    command_begin(t, 6);
+    command_add_text(t, "HSET");
+    add_card_key(t, channel);
+    command_add_text(t, "views_24h");
+    command_add_number(t, number);
+    command_add_text(t, "updated_at");
+    command_add_text(t, "2026-01-10T12:00:01");
+}
+
+void compose_write(struct text *t, enum write_kind kind, long channel, long number)
+{
+    char member[KEY_MAX];
+    switch (kind) {
+    case WRITE_CARD:
+        compose_write_card(t, channel, number);
+        break;
+    case WRITE_LINK:
+        command_begin(t, 3);
+        command_add_text(t, "SET");
+        add_link_key(t, channel);
+        command_add_number(t, id_of(channel));
+        break;
+    case WRITE_INDEX:
+        command_begin(t, 4);
+        command_add_text(t, "ZADD");
+        command_add_text(t, INDEX);
+        command_add_number(t, number);
+        command_add_number(t, id_of(channel));
+        break;
+    case WRITE_API_KEYS:
+        (void)snprintf(member, sizeof member, "%064lx", (unsigned long)number);
+        command_begin(t, 3);
+        command_add_text(t, "SADD");
+        command_add_text(t, API_KEYS_AT);
+        command_add_text(t, member);
+        break;
+    }
+}
+
+static bool has_prefix(const char *key, size_t len, const char *prefix)
+{
+    return len > strlen(prefix) && memcmp(key, prefix, strlen(prefix)) == 0;
+}
+
+/* A key is followed by CRLF, where strtoll ends. */
+long channel_of_key(const char *key, size_t len, bool *is_link)
+{
+    *is_link = false;
+    if (has_prefix(key, len, CARD_PREFIX))
+        return (long)((strtoll(key + strlen(CARD_PREFIX), NULL, 10) - ID_BASE) / ID_RANGE);
+    *is_link = has_prefix(key, len, LINK_PREFIX);
+    if (*is_link)
+        return strtol(key + strlen(LINK_PREFIX), NULL, 10);
+    if (len == strlen(INDEX) && memcmp(key, INDEX, len) == 0)
+        return INDEX_KEY;
+    if (len == strlen(API_KEYS_AT) && memcmp(key, API_KEYS_AT, len) == 0)
+        return API_KEYS_KEY;
+    return OTHER_KEY;
+}
