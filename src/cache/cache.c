@@ -212,6 +212,8 @@ static bool lookup(struct cache *c, struct cache_query *q, struct cache_result *
     uint64_t now = clock_boot_ms();
     enum freshness freshness = invalidation_freshness(
         &c->invalidation, now, redis_connection_last_pong_ms(c->connection), c->options.stale_limit_ms);
+    if (freshness == FRESHNESS_FRESH && redis_connection_is_behind(c->connection, now))
+        freshness = FRESHNESS_NONE; /* invalidations may wait in the socket */
     enum auth_result auth = check_key(c, &q->key, freshness, now);
     if (auth == AUTH_RESULT_UNKNOWN)
         return false;

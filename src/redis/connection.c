@@ -839,6 +839,12 @@ bool redis_connection_is_tracking(const struct redis_connection *c)
     return c->state == READY && c->tracking;
 }
 
+bool redis_connection_is_behind(struct redis_connection *c, uint64_t now_ms)
+{
+    assert(c->state == READY);
+    return redis_socket_is_behind(c->socket, now_ms);
+}
+
 uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)
 {
     return c->last_pong_ms;

@@ -93,6 +93,12 @@ bool redis_connection_is_ready(const struct redis_connection *c);
 bool redis_connection_is_tracking(const struct redis_connection *c);
 
 /*
+ * True when what Redis has sent waits unread for longer than it should (redis_socket_is_behind): the process
+ * was stopped, or had no processor time. Only while the connection is ready. `now_ms`: the boot clock.
+ */
+bool redis_connection_is_behind(struct redis_connection *c, uint64_t now_ms);
+
+/*
  * When the last PING that was answered was sent, in milliseconds of the boot clock (clock.h): whatever Redis
  * pushed before then has been delivered.
  */

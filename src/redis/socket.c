@@ -199,8 +199,9 @@ struct redis_socket {
     bool connected;
     bool polling_writable;
     bool closing;
-    bool unread;      /* see redis_socket_progress, as the next but one */
-    uint64_t read_ns; /* when something was last read, by the monotonic clock */
+    bool unread;        /* see redis_socket_progress, as the next but one */
+    uint64_t read_ns;   /* when something was last read, by the monotonic clock */
+    uint64_t polled_ms; /* when it was last read, or found to be empty, by the boot clock */
     uint64_t progress_ns;
     char input[READ_MAX];
 };
@@ -289,6 +290,7 @@ static bool deliver(struct redis_socket *s, struct span input)
 static bool read_available(struct redis_socket *s)
 {
     uint64_t began_ns = 0;
+    s->polled_ms = clock_boot_ms();
     size_t full = s->tls != NULL ? TLS_RECORD : sizeof s->input; /* a shorter read has emptied the socket */
     for (size_t total = 0; total < TURN_MAX;) {
         ssize_t n = s->context->funcs->read(s->context, s->input, sizeof s->input);
@@ -468,6 +470,18 @@ void redis_socket_close(struct redis_socket *s)
 {
     s->closing = true;
     uv_close((uv_handle_t *)&s->poll, on_closed);
+}
+
+/* The end of the stream, or an error, is input too: it will be read, and the connection is lost. */
+bool redis_socket_is_behind(struct redis_socket *s, uint64_t now_ms)
+{
+    char byte = 0;
+    if (now_ms <= s->polled_ms + REDIS_SOCKET_BEHIND_MS)
+        return false;
+    bool empty = recv(s->context->fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+    if (empty)
+        s->polled_ms = now_ms;
+    return !empty;
 }
 
 struct redis_socket_progress redis_socket_progress(const struct redis_socket *s)

@@ -107,4 +107,13 @@ struct redis_socket_progress {
 
 struct redis_socket_progress redis_socket_progress(const struct redis_socket *s);
 
+/* For how long input may wait while the process runs as it should, in milliseconds: two turns of the loop. */
+enum { REDIS_SOCKET_BEHIND_MS = 10 };
+
+/*
+ * True when input has waited for longer, because the process was stopped or had no processor time. `now_ms`:
+ * the boot clock (clock.h). Makes a system call if nothing was read for that time, and does not read.
+ */
+bool redis_socket_is_behind(struct redis_socket *s, uint64_t now_ms);
+
 #endif

@@ -16,6 +16,7 @@ struct redis_connection {
     struct redis_connection_options options;
     bool ready, tracking;
     uint64_t last_pong_ms;
+    bool behind; /* what Redis has sent waits in the socket */
     int failures;
 };
 
@@ -74,6 +75,13 @@ bool redis_connection_is_tracking(const struct redis_connection *c)
 uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)
 {
     return c->last_pong_ms;
+}
+
+bool redis_connection_is_behind(struct redis_connection *c, uint64_t now_ms)
+{
+    assert_true(c->ready);
+    assert_int_equal(now_ms, clock_ms);
+    return c->behind;
 }
 
 uint64_t redis_connection_valid_until_ms(const struct redis_connection *c)
@@ -439,6 +447,21 @@ TEST_CASE_WITH(beyond_the_lease_redis_is_asked, set_up, tear_down)
     expect_fetched(a, true, "new");
     connection.last_pong_ms = clock_ms;
     expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
+}
+
+/* Invalidations may wait in the socket of a process that was stopped, before the requests that wait there
+ * too. */
+TEST_CASE_WITH(redis_is_asked_before_what_it_sent_is_read, set_up, tear_down)
+{
+    cache_card("seven");
+    connection.behind = true;
+    const struct asked *a = get(1, QUERY_CARD, 7);
+    connection.behind = false;
+    expect_fetched(a, true, "new");
+    expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
+    connection.behind = true;
+    lose();
+    expect(get(1, QUERY_CARD, 7), CACHE_FOUND, CACHE_SOURCE_STALE);
 }
 
 TEST_CASE_WITH(entries_are_stale_while_redis_is_away, set_up, tear_down)

@@ -1,11 +1,13 @@
 /*
  * A full socket, plain and with TLS: the server does not read for a while. Commands queue and leave later, in
- * order, and none is lost.
+ * order, and none is lost. And a socket that this process does not read for a while.
  */
 #include <openssl/ssl.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "redis/endpoint.h"
+#include "redis/socket.h"
 #include "support/certs.h"
 #include "support/text.h"
 #include "unit/fixtures/redis_fake.h"
@@ -144,3 +146,36 @@ static int remove_certificates(void **state)
 }
 
 TEST_GROUP(make_certificates, remove_certificates)
+
+static bool is_behind_after(uint64_t ms)
+{
+    return redis_connection_is_behind(session.connection, clock_boot_ms() + ms);
+}
+
+TEST_CASE(input_that_waits_too_long_is_noticed)
+{
+    fake_open(&fake);
+    session_begin(&fake, "127.0.0.1");
+    session_start();
+    assert_false(is_behind_after(REDIS_SOCKET_BEHIND_MS + 1)); /* from now on it counts as read */
+    fake_send(&fake, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nx\r\n");
+    fake_turn(&fake);
+    assert_false(is_behind_after(REDIS_SOCKET_BEHIND_MS));
+    assert_true(is_behind_after(2 * REDIS_SOCKET_BEHIND_MS + 2));
+    session_turn(); /* of the loop: it reads */
+    session_turn();
+    assert_false(is_behind_after(2 * REDIS_SOCKET_BEHIND_MS + 2));
+    session_end();
+}
+
+TEST_CASE(end_of_the_stream_is_input_too)
+{
+    fake_open(&fake);
+    session_begin(&fake, "127.0.0.1");
+    session_start();
+    assert_false(is_behind_after(REDIS_SOCKET_BEHIND_MS + 1));
+    fake_drop_all(&fake, false);
+    assert_true(is_behind_after(2 * REDIS_SOCKET_BEHIND_MS + 2));
+    SESSION_UNTIL(session.lost == 1);
+    session_end();
+}
