@@ -4,7 +4,11 @@
 #include "base/text.h"
 #include "redis/resp.h"
 
+#include <string.h>
+
 enum { ROLE_OF_REPLICA_MIN = 4, VERSION_PARTS = 3, MS_PER_S = 1000 };
+
+static const char SILENT[] = "its master has been silent for too long";
 
 /* The first Redis that orders pushes and replies as the cache relies on. */
 static const int64_t ORDERED_SINCE[VERSION_PARTS] = {7, 0, 5};
@@ -95,11 +99,16 @@ static struct span info_value(struct span info, struct span name)
     return SPAN_ABSENT;
 }
 
-/* Returns NULL when the link to the master is up, or the reason why it is not. */
-static const char *read_link(const redisReply *reply, int64_t *last_io_s)
+/* Absent when it is no text. Borrowed. */
+static struct span info_of(const redisReply *reply)
 {
     bool is_text = reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_VERB;
-    struct span info = is_text ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
+    return is_text ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
+}
+
+/* Returns NULL when the link to the master is up, or the reason why it is not. */
+static const char *read_link(struct span info, int64_t *last_io_s)
+{
     struct span status = info_value(info, SPAN("master_link_status"));
     if (status.data == NULL)
         return "INFO does not describe the link to its master";
@@ -108,7 +117,33 @@ static const char *read_link(const redisReply *reply, int64_t *last_io_s)
         return "its link to the master is down";
     if (parse_int64(info_value(info, SPAN("master_last_io_seconds_ago")), last_io_s) != 0 || *last_io_s < 0)
         return "INFO does not state when its master last sent something";
-    return *last_io_s <= REDIS_MASTER_LAST_IO_MAX_S ? NULL : "its master has been silent for too long";
+    return NULL;
+}
+
+/* False where INFO does not state it. */
+static bool read_stream(struct span info, struct redis_stream *out)
+{
+    struct span id = info_value(info, SPAN("master_replid"));
+    if (id.data == NULL || id.len >= sizeof out->id ||
+        parse_int64(info_value(info, SPAN("slave_repl_offset")), &out->offset) != 0)
+        return false;
+    memcpy(out->id, id.data, id.len);
+    out->id[id.len] = '\0';
+    return true;
+}
+
+/*
+ * When the master was last heard: `io_ms`, or earlier where the stream has not moved since. A replica that is
+ * behind another one that was read before does not move it either.
+ */
+static uint64_t last_heard_ms(struct redis_stream *stream, struct span info, uint64_t io_ms)
+{
+    struct redis_stream now = {.heard_ms = io_ms};
+    if (!read_stream(info, &now))
+        return io_ms;
+    if (strcmp(now.id, stream->id) != 0 || now.offset > stream->offset)
+        *stream = now;
+    return io_ms < stream->heard_ms ? io_ms : stream->heard_ms;
 }
 
 /* --- the server of a connection --- */
@@ -158,7 +193,7 @@ const char *redis_server_take_role(struct redis_server *s, const redisReply *rep
 }
 
 const char *redis_server_take_link(struct redis_server *s, const redisReply *reply, uint64_t sent_ms,
-                                   int64_t *last_io_s)
+                                   int64_t *silent_s)
 {
     if (s->role.kind != REDIS_ROLE_REPLICA) /* ROLE was denied meanwhile */
         return NULL;
@@ -169,12 +204,18 @@ const char *redis_server_take_link(struct redis_server *s, const redisReply *rep
         s->valid_until_ms = sent_ms;
         return NULL;
     }
-    int64_t seconds = 0;
-    const char *problem = read_link(reply, &seconds);
+    int64_t last_io_s = 0;
+    const char *problem = read_link(info_of(reply), &last_io_s);
     if (problem != NULL)
         return problem;
-    uint64_t last_io_ms = (uint64_t)(seconds + 1) * MS_PER_S; /* it is rounded */
-    s->valid_until_ms = sent_ms > last_io_ms ? sent_ms - last_io_ms : 0;
-    *last_io_s = seconds;
+    if (last_io_s > REDIS_MASTER_SILENCE_MAX_S)
+        return SILENT;
+    uint64_t io_ms = (uint64_t)(last_io_s + 1) * MS_PER_S; /* ago; it is rounded */
+    uint64_t heard_ms = last_heard_ms(&s->stream, info_of(reply), sent_ms > io_ms ? sent_ms - io_ms : 0);
+    int64_t seconds = (int64_t)((sent_ms - heard_ms) / MS_PER_S) - 1;
+    if (seconds > REDIS_MASTER_SILENCE_MAX_S)
+        return SILENT;
+    s->valid_until_ms = heard_ms;
+    *silent_s = seconds;
     return NULL;
 }
