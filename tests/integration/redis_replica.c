@@ -122,7 +122,7 @@ static long long counter(struct redis *redis, const char *field)
 }
 
 /* What tracking costs is done by the server that has the trackers: the replica. */
-TEST_CASE_WITH(master_does_nothing_for_those_who_read_its_replica, set_up, tear_down)
+TEST_CASE_WITH(readers_of_a_replica_cost_its_master_nothing, set_up, tear_down)
 {
     enum { WRITES = 100 };
     long long clients = counter(&master, "connected_clients");
