@@ -461,7 +461,7 @@ static void begin_handshake(struct redis_connection *c)
     c->step = c->replies_due = 0;
     c->tracking = false;
     c->no_tracking_reason = NULL;
-    redis_server_reset(&c->server);
+    redis_server_reset(&c->server, c->endpoint.host, c->endpoint.port);
     c->heartbeat_sent_ms = clock_boot_ms();
     report(c, SENTINEL_REPORT_CONNECTED);
     next_step(c);

@@ -39,6 +39,12 @@ const char *redis_server_read_role(const redisReply *reply, struct redis_role *o
  */
 enum { REDIS_MASTER_SILENCE_MAX_S = 15 };
 
+/*
+ * How long, in milliseconds, a replica that was seen without its master is not used after that. Its link is
+ * up before it has applied what it missed, and nothing tells how much that is.
+ */
+enum { REDIS_REPLICA_SETTLE_MS = 1000 };
+
 enum { REDIS_STREAM_ID_SIZE = 41 };
 
 /*
@@ -59,15 +65,18 @@ struct redis_server {
     bool role_denied, link_denied; /* ROLE, INFO: do not send them on this connection */
     uint64_t valid_until_ms;       /* by the boot clock; until when its data was known to be valid; UINT64_MAX
                                       while it is */
-    struct redis_stream stream;    /* of all connections so far */
+
+    /* Of all connections so far. */
+    struct redis_stream stream;
+    struct redis_address address; /* of the last one */
+    uint64_t cut_off_ms;          /* by the boot clock; when that replica was last seen without its master */
 };
 
-/* A new connection: nothing is known but how far the stream had come. All zero before the first. */
-static inline void redis_server_reset(struct redis_server *s)
-{
-    *s = (struct redis_server){
-        .role = {.kind = REDIS_ROLE_UNKNOWN}, .valid_until_ms = UINT64_MAX, .stream = s->stream};
-}
+/*
+ * A new connection to the server at that address (NULL and 0: a local socket): nothing is known but what
+ * earlier ones have seen. All zero before the first.
+ */
+void redis_server_reset(struct redis_server *s, const char *host, int port);
 
 /*
  * The reply to the ROLE that was sent at `sent_ms` by the boot clock. With `wanted`, the server must have

@@ -309,7 +309,7 @@ static void fault_upstream_stop(struct run *run, enum fault_kind kind, int ms)
     schedule_end(run->schedule);
 }
 
-/* The replica is behind its master now: the end of a fault that has separated them. */
+/* The replica can reach its master again: the end of a fault that separated them. */
 static void await_replica(struct run *run)
 {
     schedule_undone(run->schedule);
@@ -318,13 +318,31 @@ static void await_replica(struct run *run)
     schedule_end(run->schedule);
 }
 
+/* So much that it takes the replica some time to catch up over a slow link. */
+static void write_filler(struct run *run, struct proxy *link)
+{
+    enum { CHUNK = 16384, CHUNKS = 15, RATE = 800000 };
+    char *chunk = calloc(1, CHUNK);
+    if (chunk == NULL)
+        abort();
+    for (int i = 0; i < CHUNKS; i++)
+        redis_do(&run->redis, "SET filler %b", chunk, (size_t)CHUNK);
+    free(chunk);
+    proxy_set_rate(link, RATE);
+}
+
 static void fault_link(struct run *run, enum fault_kind kind, int ms)
 {
     int node = run->replicas.count - 1;
     schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
     replicas_cut(&run->replicas, node);
     schedule_redis_down(run->schedule);
+    if (kind == FAULT_LINK_LOST)
+        write_filler(run, run->replicas.link[node]);
     sleep_ms(ms);
+    proxy_set_refusing(run->replicas.link[node], false);
+    if (kind == FAULT_LINK_LOST) /* until it has caught up, its data is as old as the fault */
+        replicas_await(&run->replicas);
     schedule_redis_up(run->schedule);
     proxy_restore(run->replicas.link[node]);
     await_replica(run);

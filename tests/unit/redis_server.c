@@ -146,7 +146,7 @@ static const char *take_link(const redisReply *reply)
 {
     struct redis_server server = {0};
     int64_t silent_s = -1;
-    redis_server_reset(&server);
+    redis_server_reset(&server, "r", 1);
     server.role.kind = REDIS_ROLE_REPLICA;
     const char *problem = redis_server_take_link(&server, reply, 60000, &silent_s);
     assert_int_equal(silent_s >= 0, problem == NULL);
@@ -204,7 +204,7 @@ struct link_row {
 static void check_links(const struct link_row *rows, size_t count)
 {
     struct redis_server server = {0};
-    redis_server_reset(&server);
+    redis_server_reset(&server, "r", 1);
     for (size_t i = 0; i < count; i++) {
         const struct link_row *row = &rows[i];
         int64_t silent_s = -1;
@@ -221,7 +221,7 @@ static void check_links(const struct link_row *rows, size_t count)
         assert_true(server.valid_until_ms == (problem == NULL ? (uint64_t)row->valid_s * 1000 : valid_ms));
         assert_int_equal(silent_s, problem == NULL ? row->at_s - row->valid_s - 1 : -1);
         if (problem != NULL) /* the connection ends */
-            redis_server_reset(&server);
+            redis_server_reset(&server, "r", 1);
         free(bytes);
         free(info);
     }
@@ -237,7 +237,7 @@ TEST_CASE(link_that_is_made_again_is_no_sign_of_the_master)
         {"a", 100, 0, 75, 59},
         {"a", 100, 0, 76, -1},
         {"a", 100, 0, 77, -1}, /* on the next connection as well */
-        {"a", 114, 1, 78, 76}, /* the master has sent something */
+        {"a", 114, 1, 79, 77}, /* the master has sent something */
     };
     check_links(rows, TEST_COUNT(rows));
 }
@@ -262,12 +262,52 @@ TEST_CASE(info_of_the_wrong_shape_is_refused)
         assert_non_null(take_link(parse(replies[i])));
 }
 
+static const char UNLINKED[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$7\r\nconnect\r\n:7\r\n";
+static const char LINKED[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n";
+
+static bool takes(struct redis_server *server, const char *role, uint64_t sent_ms)
+{
+    bool taken = redis_server_take_role(server, parse(role), REDIS_ROLE_UNKNOWN, sent_ms) == NULL;
+    return taken;
+}
+
+TEST_CASE(replica_has_time_to_catch_up_after_its_link_was_down)
+{
+    static const uint64_t down_ms = 60000;
+    static const struct {
+        const char *host;
+        uint64_t sent_ms;
+        bool usable;
+    } rows[] = {
+        {"r", down_ms + REDIS_REPLICA_SETTLE_MS - 1, false},
+        {"r", down_ms + REDIS_REPLICA_SETTLE_MS, true},
+        {"other", down_ms + 1, true},
+        {NULL, down_ms + 1, true},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct redis_server server = {0};
+        redis_server_reset(&server, "r", 1);
+        assert_false(takes(&server, UNLINKED, down_ms));
+        redis_server_reset(&server, rows[i].host, rows[i].host != NULL);
+        assert_int_equal(takes(&server, LINKED, rows[i].sent_ms), rows[i].usable);
+    }
+}
+
+TEST_CASE(master_needs_no_time_to_catch_up)
+{
+    struct redis_server server = {0};
+    redis_server_reset(&server, NULL, 0);
+    assert_false(takes(&server, UNLINKED, 60000));
+    redis_server_reset(&server, NULL, 0);
+    assert_true(takes(&server, "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n", 60001));
+}
+
 /* The server may be used although it does not permit this command. */
 static bool is_denied(const char *error, bool role)
 {
     struct redis_server server = {0};
     int64_t silent_s = -1;
-    redis_server_reset(&server);
+    redis_server_reset(&server, "r", 1);
     server.role.kind = REDIS_ROLE_REPLICA;
     const char *problem = role ? redis_server_take_role(&server, parse(error), REDIS_ROLE_UNKNOWN, 7)
                                : redis_server_take_link(&server, parse(error), 7, &silent_s);
@@ -314,7 +354,7 @@ TEST_CASE(server_must_have_the_wanted_role)
         {"-NOPERM no\r\n", REDIS_ROLE_MASTER, false},
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        redis_server_reset(&server);
+        redis_server_reset(&server, "r", 1);
         const char *problem = redis_server_take_role(&server, parse(rows[i].role), rows[i].wanted, 7);
         assert_int_equal(problem == NULL, rows[i].usable);
         assert_int_equal(server.role.kind != REDIS_ROLE_UNKNOWN, rows[i].usable);
@@ -324,11 +364,11 @@ TEST_CASE(server_must_have_the_wanted_role)
 TEST_CASE(role_of_a_server_must_not_change)
 {
     struct redis_server server = {0};
-    redis_server_reset(&server);
+    redis_server_reset(&server, "r", 1);
     assert_null(redis_server_take_role(&server, parse(MASTER), REDIS_ROLE_UNKNOWN, 7));
     assert_string_equal(redis_server_take_role(&server, parse(REPLICA), REDIS_ROLE_UNKNOWN, 7),
                         "it was a master and is a replica now");
-    redis_server_reset(&server);
+    redis_server_reset(&server, "r", 1);
     assert_null(redis_server_take_role(&server, parse(REPLICA), REDIS_ROLE_UNKNOWN, 7));
     assert_string_equal(redis_server_take_role(&server, parse(MASTER), REDIS_ROLE_UNKNOWN, 7),
                         "it was a replica and is a master now");
