@@ -61,6 +61,7 @@ static const struct {
     [FAULT_PROMOTION] = {"promotion", true, .replicas = 1},
     [FAULT_RESYNC] = {"resync", true, .replicas = 1},
     [FAULT_REPLICA_RESTART] = {"replica-restart", false, .replicas = 1},
+    [FAULT_UPSTREAM_RESTART] = {"upstream-restart", false, .replicas = 2},
     [FAULT_MASTER_SILENT] = {"master-silent", false, .replicas = 1},
 };
 

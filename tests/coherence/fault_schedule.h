@@ -34,17 +34,18 @@ enum fault_kind {
     FAULT_SLOW,        /* a command that takes Redis 200 ms */
     FAULT_SCRIPT,      /* a script that makes Redis answer BUSY until it ends, and other data */
 
-    /* With replicas. Those above concern the server that channeld reads, but for those that change data. */
-    FAULT_MASTER_STOP,     /* SIGSTOP of the master, 1 s */
-    FAULT_UPSTREAM_STOP,   /* the same of the replica that the one that is read follows */
-    FAULT_LINK_CUT,        /* the replica loses its link, 0.3 s */
-    FAULT_LINK_LOST,       /* 4 s */
-    FAULT_UPSTREAM_CUT,    /* the replica that it follows loses its link, 0.3 s */
-    FAULT_MOVE,            /* it follows the master, and then the other replica again */
-    FAULT_PROMOTION,       /* it is made a master, and a replica again */
-    FAULT_RESYNC,          /* all replicas get all data anew */
-    FAULT_REPLICA_RESTART, /* it is killed and started without data */
-    FAULT_MASTER_SILENT,   /* nothing comes from the master over links that stay up, 20 s */
+    /* With replicas. Those above concern the one that channeld reads, but for pauses and changes of data. */
+    FAULT_MASTER_STOP,      /* SIGSTOP of the master, 1 s */
+    FAULT_UPSTREAM_STOP,    /* the same of the replica that the one that is read follows */
+    FAULT_LINK_CUT,         /* the replica loses its link, 0.3 s */
+    FAULT_LINK_LOST,        /* 4 s */
+    FAULT_UPSTREAM_CUT,     /* the replica that it follows loses its link, 0.3 s */
+    FAULT_MOVE,             /* it follows the master, and then the other replica again */
+    FAULT_PROMOTION,        /* it is made a master, and a replica again */
+    FAULT_RESYNC,           /* all replicas get all data anew */
+    FAULT_REPLICA_RESTART,  /* it is killed and started without data */
+    FAULT_UPSTREAM_RESTART, /* the same of the replica that it follows */
+    FAULT_MASTER_SILENT,    /* nothing comes from the master over links that stay up, 20 s */
     FAULT_KINDS,
 };
 

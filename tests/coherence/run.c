@@ -398,13 +398,14 @@ static void fault_resync(struct run *run, enum fault_kind kind, int ms)
 
 static void fault_replica_restart(struct run *run, enum fault_kind kind, int ms)
 {
-    struct redis *source = replicas_source(&run->replicas);
+    bool upstream = kind == FAULT_UPSTREAM_RESTART;
+    struct redis *redis = upstream ? &run->replicas.node[0] : replicas_source(&run->replicas);
     schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
-    redis_kill(source);
+    redis_kill(redis);
     schedule_redis_down(run->schedule);
     sleep_ms(ms);
     schedule_redis_up(run->schedule);
-    redis_restart(source);
+    redis_restart(redis);
     await_replica(run);
 }
 
@@ -454,6 +455,7 @@ void run_fault(struct run *run, enum fault_kind kind)
         [FAULT_PROMOTION] = {fault_promotion, 200},
         [FAULT_RESYNC] = {fault_resync, 0},
         [FAULT_REPLICA_RESTART] = {fault_replica_restart, 50},
+        [FAULT_UPSTREAM_RESTART] = {fault_replica_restart, 50},
         [FAULT_MASTER_SILENT] = {fault_master_silent, 20000},
     };
     faults[kind].cause(run, kind, faults[kind].ms);
