@@ -322,15 +322,15 @@ static void on_role(void *arg, const redisReply *reply)
 static void on_link(void *arg, const redisReply *reply)
 {
     struct redis_connection *c = arg;
-    int64_t last_io_s = -1;
+    int64_t silent_s = -1;
     if (reply == NULL)
         return;
-    const char *problem = redis_server_take_link(&c->server, reply, c->heartbeat_sent_ms, &last_io_s);
+    const char *problem = redis_server_take_link(&c->server, reply, c->heartbeat_sent_ms, &silent_s);
     if (problem == NULL && c->server.link_denied)
         log_denial(c, &c->link_denial_logged,
                    "redis denies INFO: a master that stopped sending cannot be detected", reply);
-    if (last_io_s >= 0)
-        metric_set(&c->options.metrics->redis_replica_lag_seconds, (uint64_t)last_io_s);
+    if (silent_s >= 0)
+        metric_set(&c->options.metrics->redis_replica_lag_seconds, (uint64_t)silent_s);
     on_server_checked(c, problem);
 }
 
@@ -461,7 +461,7 @@ static void begin_handshake(struct redis_connection *c)
     c->step = c->replies_due = 0;
     c->tracking = false;
     c->no_tracking_reason = NULL;
-    redis_server_reset(&c->server);
+    redis_server_reset(&c->server, c->endpoint.host, c->endpoint.port);
     c->heartbeat_sent_ms = clock_boot_ms();
     report(c, SENTINEL_REPORT_CONNECTED);
     next_step(c);

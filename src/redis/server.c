@@ -4,7 +4,12 @@
 #include "base/text.h"
 #include "redis/resp.h"
 
+#include <string.h>
+
 enum { ROLE_OF_REPLICA_MIN = 4, VERSION_PARTS = 3, MS_PER_S = 1000 };
+
+static const char LINK_DOWN[] = "its link to the master is down";
+static const char SILENT[] = "its master has been silent for too long";
 
 /* The first Redis that orders pushes and replies as the cache relies on. */
 static const int64_t ORDERED_SINCE[VERSION_PARTS] = {7, 0, 5};
@@ -95,23 +100,74 @@ static struct span info_value(struct span info, struct span name)
     return SPAN_ABSENT;
 }
 
-/* Returns NULL when the link to the master is up, or the reason why it is not. */
-static const char *read_link(const redisReply *reply, int64_t *last_io_s)
+/* Absent when it is no text. Borrowed. */
+static struct span info_of(const redisReply *reply)
 {
     bool is_text = reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_VERB;
-    struct span info = is_text ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
+    return is_text ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
+}
+
+/* Returns NULL when the link to the master is up, or the reason why it is not. */
+static const char *read_link(struct span info, int64_t *last_io_s)
+{
     struct span status = info_value(info, SPAN("master_link_status"));
     if (status.data == NULL)
         return "INFO does not describe the link to its master";
     if (!span_equal(status, SPAN("up")) ||
         span_equal(info_value(info, SPAN("master_sync_in_progress")), SPAN("1")))
-        return "its link to the master is down";
+        return LINK_DOWN;
     if (parse_int64(info_value(info, SPAN("master_last_io_seconds_ago")), last_io_s) != 0 || *last_io_s < 0)
         return "INFO does not state when its master last sent something";
-    return *last_io_s <= REDIS_MASTER_LAST_IO_MAX_S ? NULL : "its master has been silent for too long";
+    return NULL;
+}
+
+/* False where INFO does not state it. */
+static bool read_stream(struct span info, struct redis_stream *out)
+{
+    struct span id = info_value(info, SPAN("master_replid"));
+    if (id.data == NULL || id.len >= sizeof out->id ||
+        parse_int64(info_value(info, SPAN("slave_repl_offset")), &out->offset) != 0)
+        return false;
+    memcpy(out->id, id.data, id.len);
+    out->id[id.len] = '\0';
+    return true;
+}
+
+/*
+ * When the master was last heard: `io_ms`, or earlier where the stream has not moved since. A replica that is
+ * behind another one that was read before does not move it either.
+ */
+static uint64_t last_heard_ms(struct redis_stream *stream, struct span info, uint64_t io_ms)
+{
+    struct redis_stream now = {.heard_ms = io_ms};
+    if (!read_stream(info, &now))
+        return io_ms;
+    if (strcmp(now.id, stream->id) != 0 || now.offset > stream->offset)
+        *stream = now;
+    return io_ms < stream->heard_ms ? io_ms : stream->heard_ms;
 }
 
 /* --- the server of a connection --- */
+
+void redis_server_reset(struct redis_server *s, const char *host, int port)
+{
+    struct redis_address address = {.port = 0};
+    if (host != NULL)
+        (void)redis_address_set(&address, span_of(host), port);
+    bool same = address.port == s->address.port && strcmp(address.host, s->address.host) == 0;
+    s->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
+    s->role_denied = s->link_denied = false;
+    s->valid_until_ms = UINT64_MAX;
+    s->address = address;
+    s->cut_off_ms = same ? s->cut_off_ms : 0;
+}
+
+/* Why a replica that has lost its master cannot be used. */
+static const char *cut_off(struct redis_server *s, uint64_t sent_ms, const char *why)
+{
+    s->cut_off_ms = sent_ms;
+    return why;
+}
 
 /* True when the command is not available: an ACL forbids it, or the server lacks it. */
 static bool is_denied(const redisReply *error)
@@ -131,7 +187,7 @@ static const char *check_role(const struct redis_server *s, const struct redis_r
     if (known && role->kind != s->role.kind)
         return role->kind == REDIS_ROLE_MASTER ? "it was a replica and is a master now"
                                                : "it was a master and is a replica now";
-    return role->kind == REDIS_ROLE_REPLICA && !role->linked ? "its link to the master is down" : NULL;
+    return NULL;
 }
 
 const char *redis_server_take_role(struct redis_server *s, const redisReply *reply,
@@ -151,6 +207,11 @@ const char *redis_server_take_role(struct redis_server *s, const redisReply *rep
         problem = check_role(s, &role, wanted);
     if (problem != NULL)
         return problem;
+    if (role.kind == REDIS_ROLE_REPLICA && !role.linked)
+        return cut_off(s, sent_ms, LINK_DOWN);
+    if (role.kind == REDIS_ROLE_REPLICA && s->cut_off_ms != 0 &&
+        sent_ms - s->cut_off_ms < REDIS_REPLICA_SETTLE_MS)
+        return "its link to the master was down a moment ago";
     s->role = role;
     if (role.kind == REDIS_ROLE_REPLICA && s->link_denied)
         s->valid_until_ms = sent_ms;
@@ -158,7 +219,7 @@ const char *redis_server_take_role(struct redis_server *s, const redisReply *rep
 }
 
 const char *redis_server_take_link(struct redis_server *s, const redisReply *reply, uint64_t sent_ms,
-                                   int64_t *last_io_s)
+                                   int64_t *silent_s)
 {
     if (s->role.kind != REDIS_ROLE_REPLICA) /* ROLE was denied meanwhile */
         return NULL;
@@ -169,12 +230,18 @@ const char *redis_server_take_link(struct redis_server *s, const redisReply *rep
         s->valid_until_ms = sent_ms;
         return NULL;
     }
-    int64_t seconds = 0;
-    const char *problem = read_link(reply, &seconds);
+    int64_t last_io_s = 0;
+    const char *problem = read_link(info_of(reply), &last_io_s);
+    if (problem == NULL && last_io_s > REDIS_MASTER_SILENCE_MAX_S)
+        problem = SILENT;
     if (problem != NULL)
-        return problem;
-    uint64_t last_io_ms = (uint64_t)(seconds + 1) * MS_PER_S; /* it is rounded */
-    s->valid_until_ms = sent_ms > last_io_ms ? sent_ms - last_io_ms : 0;
-    *last_io_s = seconds;
+        return cut_off(s, sent_ms, problem);
+    uint64_t io_ms = (uint64_t)(last_io_s + 1) * MS_PER_S; /* ago; it is rounded */
+    uint64_t heard_ms = last_heard_ms(&s->stream, info_of(reply), sent_ms > io_ms ? sent_ms - io_ms : 0);
+    int64_t seconds = (int64_t)((sent_ms - heard_ms) / MS_PER_S) - 1;
+    if (seconds > REDIS_MASTER_SILENCE_MAX_S)
+        return cut_off(s, sent_ms, SILENT);
+    s->valid_until_ms = heard_ms;
+    *silent_s = seconds;
     return NULL;
 }

@@ -37,7 +37,27 @@ const char *redis_server_read_role(const redisReply *reply, struct redis_role *o
  * that has received nothing for longer than this, in seconds, has lost its master, whatever it reports about
  * the link. Five seconds are added for a busy master.
  */
-enum { REDIS_MASTER_LAST_IO_MAX_S = 15 };
+enum { REDIS_MASTER_SILENCE_MAX_S = 15 };
+
+/*
+ * How long, in milliseconds, a replica that was seen without its master is not used after that. Its link is
+ * up before it has applied what it missed, and nothing tells how much that is.
+ */
+enum { REDIS_REPLICA_SETTLE_MS = 1000 };
+
+enum { REDIS_STREAM_ID_SIZE = 41 };
+
+/*
+ * How far the stream of changes has come that a master sends to its replicas, PINGs included; its ID and
+ * offset are the same on all of them. When a replica last received something does not tell whether its master
+ * still sends: one that follows another replica receives an answer from that one when it connects to it
+ * again, even if nothing has come from the master for a minute. But then the position is still the same.
+ */
+struct redis_stream {
+    char id[REDIS_STREAM_ID_SIZE]; /* "": none was seen */
+    int64_t offset;                /* the newest that was seen */
+    uint64_t heard_ms;             /* by the boot clock; since when the master has sent nothing beyond it */
+};
 
 /* Embedded in the connection; changed in server.c only. */
 struct redis_server {
@@ -45,13 +65,18 @@ struct redis_server {
     bool role_denied, link_denied; /* ROLE, INFO: do not send them on this connection */
     uint64_t valid_until_ms;       /* by the boot clock; until when its data was known to be valid; UINT64_MAX
                                       while it is */
+
+    /* Of all connections so far. */
+    struct redis_stream stream;
+    struct redis_address address; /* of the last one */
+    uint64_t cut_off_ms;          /* by the boot clock; when that replica was last seen without its master */
 };
 
-/* A new connection: nothing is known. */
-static inline void redis_server_reset(struct redis_server *s)
-{
-    *s = (struct redis_server){.role = {.kind = REDIS_ROLE_UNKNOWN}, .valid_until_ms = UINT64_MAX};
-}
+/*
+ * A new connection to the server at that address (NULL and 0: a local socket): nothing is known but what
+ * earlier ones have seen. All zero before the first.
+ */
+void redis_server_reset(struct redis_server *s, const char *host, int port);
 
 /*
  * The reply to the ROLE that was sent at `sent_ms` by the boot clock. With `wanted`, the server must have
@@ -62,11 +87,11 @@ const char *redis_server_take_role(struct redis_server *s, const redisReply *rep
                                    enum redis_role_kind wanted, uint64_t sent_ms);
 
 /*
- * The same for the INFO replication of a replica. *last_io_s becomes the time in seconds since the master
- * last sent something, rounded; it is unchanged where that is not known.
+ * The same for the INFO replication of a replica. *silent_s becomes the time in seconds since the master last
+ * sent something, rounded; it is unchanged where that is not known.
  */
 const char *redis_server_take_link(struct redis_server *s, const redisReply *reply, uint64_t sent_ms,
-                                   int64_t *last_io_s);
+                                   int64_t *silent_s);
 
 /* The server cannot be used any more: its data was last known to be valid at `ms`, or before. */
 static inline void redis_server_invalidate(struct redis_server *s, uint64_t ms)

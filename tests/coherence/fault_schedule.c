@@ -37,6 +37,8 @@ struct fault_schedule {
 static const struct {
     const char *name;
     bool quick;
+    bool harmless; /* no request fails */
+    int replicas;  /* that it needs */
 } kinds[FAULT_KINDS] = {
     [FAULT_KILL] = {"kill", true},
     [FAULT_PAUSE] = {"pause", true},
@@ -48,8 +50,19 @@ static const struct {
     [FAULT_FLUSH] = {"flush", true},
     [FAULT_FREEZE] = {"freeze", true},
     [FAULT_FREEZE_LONG] = {"freeze-long", false},
-    [FAULT_SLOW] = {"slow", true},
+    [FAULT_SLOW] = {"slow", true, .harmless = true},
     [FAULT_SCRIPT] = {"script", true},
+    [FAULT_MASTER_STOP] = {"master-stop", true, .harmless = true, .replicas = 1},
+    [FAULT_UPSTREAM_STOP] = {"upstream-stop", true, .harmless = true, .replicas = 2},
+    [FAULT_LINK_CUT] = {"link-cut", true, .replicas = 1},
+    [FAULT_LINK_LOST] = {"link-lost", false, .replicas = 1},
+    [FAULT_UPSTREAM_CUT] = {"upstream-cut", true, .harmless = true, .replicas = 2},
+    [FAULT_MOVE] = {"move", true, .replicas = 2},
+    [FAULT_PROMOTION] = {"promotion", true, .replicas = 1},
+    [FAULT_RESYNC] = {"resync", true, .replicas = 1},
+    [FAULT_REPLICA_RESTART] = {"replica-restart", false, .replicas = 1},
+    [FAULT_UPSTREAM_RESTART] = {"upstream-restart", false, .replicas = 2},
+    [FAULT_MASTER_SILENT] = {"master-silent", false, .replicas = 1},
 };
 
 const char *fault_name(enum fault_kind kind)
@@ -60,6 +73,11 @@ const char *fault_name(enum fault_kind kind)
 bool fault_is_quick(enum fault_kind kind)
 {
     return kinds[kind].quick;
+}
+
+int fault_replicas(enum fault_kind kind)
+{
+    return kinds[kind].replicas;
 }
 
 struct fault_schedule *schedule_new(const struct schedule_limits *limits)
@@ -165,12 +183,23 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* For how long a replica that has lost its master is read, whatever the stale limit is; 0: it has not. */
+static int schedule_unnoticed_ms(const struct fault_schedule *schedule, enum fault_kind kind)
+{
+    int replicas = schedule->limits.replicas;
+    if (kind == FAULT_MASTER_SILENT || ((kind == FAULT_RESTART || kind == FAULT_DOWN) && replicas > 1))
+        return MASTER_SILENT_MS;
+    return replicas > 0 ? LINK_LOST_MS : 0;
+}
+
 /* How long after the beginning of a fault channeld may still answer from its cache. */
 static int64_t schedule_cache_lifetime(const struct fault_schedule *schedule, const struct fault *fault)
 {
-    int64_t notice =
-        fault->kind == FAULT_STOP || fault->kind == FAULT_STOP_LONG ? (int64_t)LEASE_MS * CLOCK_MS : 0;
-    return notice + schedule->limits.stale_limit + schedule->limits.bound;
+    int64_t limit = schedule->limits.stale_limit;
+    int64_t unnoticed = (int64_t)schedule_unnoticed_ms(schedule, fault->kind) * CLOCK_MS;
+    if (fault->kind == FAULT_STOP || fault->kind == FAULT_STOP_LONG)
+        limit += (int64_t)LEASE_MS * CLOCK_MS;
+    return (limit > unnoticed ? limit : unnoticed) + schedule->limits.bound;
 }
 
 /* The time by which changes must have been acknowledged to be required, as far as this fault is concerned. */
@@ -201,7 +230,7 @@ static void schedule_apply(const struct fault_schedule *schedule, const struct f
         expectation->strict = false;
         expectation->fault = fault->kind;
     }
-    if (fault->kind != FAULT_SLOW && received >= fault->begin && sent <= aftermath) {
+    if (!kinds[fault->kind].harmless && received >= fault->begin && sent <= aftermath) {
         expectation->errors_allowed = true;
         expectation->fault = fault->kind;
     }

@@ -14,6 +14,10 @@
  * Where it sends acknowledgements before that, a response reflects what was acknowledged one bound before
  * the iteration began, until the iteration ends, and at most for the lease. A fault ends when Redis answers
  * again and every worker is connected to it; one bound later the plain rule holds again.
+ *
+ * With replicas a change counts as acknowledged when the replica that channeld reads has applied it. So the
+ * plain rule holds while that replica is behind its master; that it is not read without one for longer than
+ * permitted follows from the 500s that are due then.
  */
 
 enum fault_kind {
@@ -29,6 +33,19 @@ enum fault_kind {
     FAULT_FREEZE_LONG, /* 4 s */
     FAULT_SLOW,        /* a command that takes Redis 200 ms */
     FAULT_SCRIPT,      /* a script that makes Redis answer BUSY until it ends, and other data */
+
+    /* With replicas. Those above concern the one that channeld reads, but for pauses and changes of data. */
+    FAULT_MASTER_STOP,      /* SIGSTOP of the master, 1 s */
+    FAULT_UPSTREAM_STOP,    /* the same of the replica that the one that is read follows */
+    FAULT_LINK_CUT,         /* the replica loses its link, 0.3 s */
+    FAULT_LINK_LOST,        /* 4 s */
+    FAULT_UPSTREAM_CUT,     /* the replica that it follows loses its link, 0.3 s */
+    FAULT_MOVE,             /* it follows the master, and then the other replica again */
+    FAULT_PROMOTION,        /* it is made a master, and a replica again */
+    FAULT_RESYNC,           /* all replicas get all data anew */
+    FAULT_REPLICA_RESTART,  /* it is killed and started without data */
+    FAULT_UPSTREAM_RESTART, /* the same of the replica that it follows */
+    FAULT_MASTER_SILENT,    /* nothing comes from the master over links that stay up, 20 s */
     FAULT_KINDS,
 };
 
@@ -41,9 +58,14 @@ enum fault_rule {
 
 enum { LEASE_MS = 3000, REQUEST_TIMEOUT_MS = 1000 };
 
+/* For how long a replica may be read at most: after the loss of its link, and after its master fell silent.
+ */
+enum { LINK_LOST_MS = 2000, MASTER_SILENT_MS = 17000 };
+
 struct schedule_limits {
     int64_t bound;
     int64_t stale_limit;
+    int replicas;
 };
 
 struct fault_schedule;
@@ -54,6 +76,9 @@ void schedule_free(struct fault_schedule *schedule);
 
 const char *fault_name(enum fault_kind kind);
 bool fault_is_quick(enum fault_kind kind);
+
+/* How many replicas it needs. */
+int fault_replicas(enum fault_kind kind);
 
 /* ---- for the thread that causes the faults, one at a time ---- */
 

@@ -19,6 +19,7 @@
 
 #include "coherence/clock.h"
 #include "coherence/model.h"
+#include "coherence/replicas.h"
 #include "coherence/run.h"
 
 /* ---- the command line ---- */
@@ -64,6 +65,7 @@ static const struct option_spec specs[] = {
     NUMBER("bound-ms", bound_ms, 50, 1, 10000, "how old a response may be"),
     NUMBER("stale-limit-ms", stale_limit_ms, 1500, 0, 600000, "CHANNELD_STALE_LIMIT"),
     NUMBER("fault-gap-ms", fault_gap_ms, 1000, 0, 600000, "between two faults"),
+    NUMBER("replicas", replicas, 0, 0, REPLICAS_MAX, "channeld reads a replica (1), or a replica of one (2)"),
     NUMBER("stale-proxy-ms", stale_proxy_ms, 0, 0, 600000,
            "sabotage: a proxy in front of channeld whose responses are up to that old"),
     NUMBER("drop-changes", drop, 0, 0, INT_MAX,
@@ -75,6 +77,7 @@ static const struct option_spec specs[] = {
     OTHER("faults", OPTION_FAULTS, faults, "none, all, quick, or some of the following (all):"),
     OTHER("verbose", OPTION_FLAG, verbose, "print a line per second"),
     OTHER("torn-writes", OPTION_FLAG, torn_writes, "sabotage: write each card in two halves"),
+    OTHER("hide-link", OPTION_FLAG, hide_link, "sabotage: deny channeld ROLE and INFO"),
     OTHER("ignore-invalidations", OPTION_FLAG, ignore_invalidations,
           "sabotage: CHANNELD_TEST_IGNORE_INVALIDATIONS=1"),
     OTHER("expect-violations", OPTION_EXPECT, expect_violations,
@@ -192,6 +195,10 @@ static void options_read(struct options *options, int argc, char **argv)
             exit(2);
         }
         options_set(options, &specs[n], optarg);
+    }
+    for (int i = 0; i < FAULT_KINDS; i++) {
+        if (fault_replicas((enum fault_kind)i) > options->replicas)
+            options->faults[i] = false;
     }
     if (optind < argc) {
         (void)fprintf(stderr, "coherence: unexpected argument %s\n", argv[optind]);

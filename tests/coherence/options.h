@@ -20,6 +20,7 @@ struct options {
     int bound_ms;       /* how old a response may be */
     int stale_limit_ms; /* how long channeld may answer from its cache without Redis */
     int fault_gap_ms;   /* between the end of a fault and the next */
+    int replicas;       /* between the writers' server and channeld's; see replicas.h */
     uint64_t seed;
     bool faults[FAULT_KINDS];
     bool verbose;
@@ -35,6 +36,7 @@ struct options {
     int stale_proxy_ms;        /* a proxy answers from a cache that is up to so old; 0: none */
     int drop;                  /* one in so many changes is recorded, but not written; 0: none */
     bool torn_writes;          /* cards are written in two halves */
+    bool hide_link;            /* channeld cannot see whether its replica has a master */
 };
 
 #endif

@@ -56,7 +56,9 @@ static void probe_redis(struct run *run)
     if (version == NULL || threads == NULL)
         abort();
     run->acknowledges_early = strtol(version, NULL, 10) >= 8 && strcmp(threads, "io-threads 1") != 0;
-    printf("server: %s %s, %s\n", valkey != NULL ? "Valkey" : "Redis", version, threads);
+    printf("server: %s %s, %s%s\n", valkey != NULL ? "Valkey" : "Redis", version, threads,
+           ((const char *[]){"", "; a replica is read",
+                             "; a replica of a replica is read"})[run->options.replicas]);
     free(threads);
     free(valkey);
     free(redis);
@@ -64,9 +66,10 @@ static void probe_redis(struct run *run)
 
 static void start_redis(struct run *run)
 {
-    enum { ARGS_MAX = 16 };
-    char *text = text_printf("--enable-debug-command yes --busy-reply-threshold %d %s", (int)SCRIPT_BUSY_MS,
-                             run->options.redis_args != NULL ? run->options.redis_args : "");
+    enum { ARGS_MAX = 20 };
+    char *text =
+        text_printf("--enable-debug-command yes --busy-reply-threshold %d " REPLICAS_MASTER_ARGS " %s",
+                    (int)SCRIPT_BUSY_MS, run->options.redis_args != NULL ? run->options.redis_args : "");
     const char *args[ARGS_MAX + 1] = {NULL};
     char *rest = NULL;
     size_t count = 0;
@@ -74,6 +77,7 @@ static void start_redis(struct run *run)
          arg = strtok_r(NULL, " ", &rest))
         args[count++] = arg;
     redis_start_program(&run->redis, run->options.redis_server, args);
+    replicas_start(&run->replicas, &run->redis, run->options.replicas, run->options.redis_server, args);
     free(text);
     probe_redis(run);
 }
@@ -119,13 +123,14 @@ static int fault_kill_clients(struct run *run)
 {
     int killed = 0;
     char *rest = NULL;
-    char *list = redis_text(&run->redis, "CLIENT LIST");
+    struct redis *source = replicas_source(&run->replicas);
+    char *list = redis_text(source, "CLIENT LIST");
     for (char *line = strtok_r(list, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         if (strncmp(line, "id=", 3) != 0 || strstr(line, " name=channeld") == NULL)
             continue;
         char id[24] = "";
         memcpy(id, line + 3, strspn(line + 3, "0123456789") % sizeof id);
-        killed += (int)redis_integer(&run->redis, "CLIENT KILL ID %s", id);
+        killed += (int)redis_integer(source, "CLIENT KILL ID %s", id);
     }
     free(list);
     return killed;
@@ -159,14 +164,16 @@ static void fault_pause(struct run *run, enum fault_kind kind, int ms)
  * latter. */
 static void fault_stop(struct run *run, enum fault_kind kind, int ms)
 {
+    struct redis *source = replicas_source(&run->replicas);
     schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
-    redis_pause(&run->redis);
+    redis_pause(source);
     schedule_redis_down(run->schedule);
     sleep_ms(ms);
     schedule_redis_up(run->schedule);
-    redis_resume(&run->redis);
+    redis_resume(source);
     schedule_undone(run->schedule);
-    redis_do(&run->redis, "PING");
+    redis_do(source, "PING");
+    replicas_await(&run->replicas);
     await_connected(run, 0);
     schedule_end(run->schedule);
 }
@@ -200,12 +207,13 @@ static void fault_restart(struct run *run, enum fault_kind kind, int ms)
     schedule_redis_up(run->schedule);
     redis_restart(&run->redis);
     plant_placeholder_key(run);
+    replicas_await(&run->replicas);
     model_acknowledge_loss(model, clock_now());
     begin_reload(run);
     atomic_store(&model->redis_up, true);
     (void)pthread_rwlock_unlock(&model->reload_lock);
     schedule_undone(run->schedule);
-    await_connected(run, connects + run->options.workers);
+    await_connected(run, run->options.replicas > 0 ? 0 : connects + run->options.workers);
     await_reload(run);
     schedule_data_restored(run->schedule);
     schedule_end(run->schedule);
@@ -222,6 +230,7 @@ static void fault_wipe(struct run *run)
     redis_do(&run->redis, "FLUSHALL");
     plant_placeholder_key(run);
     redis_do(&run->redis, "EXEC");
+    replicas_await(&run->replicas);
     model_acknowledge_loss(model, clock_now());
     begin_reload(run);
     (void)pthread_rwlock_unlock(&model->reload_lock);
@@ -242,7 +251,8 @@ static void fault_flush(struct run *run, enum fault_kind kind, int ms)
  */
 static void fault_slow(struct run *run, enum fault_kind kind, int ms)
 {
-    struct redisContext *gather = redisConnect("127.0.0.1", run->redis.port);
+    struct redis *source = replicas_source(&run->replicas);
+    struct redisContext *gather = redisConnect("127.0.0.1", source->port);
     if (gather == NULL || gather->err != 0)
         abort();
     schedule_begin(run->schedule, kind, run->acknowledges_early ? RULE_LEASE : RULE_COHERENT);
@@ -250,10 +260,10 @@ static void fault_slow(struct run *run, enum fault_kind kind, int ms)
         redisBufferWrite(gather, NULL) != REDIS_OK)
         abort();
     sleep_ms(GATHER_MS / 4);
-    redis_do(&run->redis, "DEBUG SLEEP 0.%03d", ms);
+    redis_do(source, "DEBUG SLEEP 0.%03d", ms);
     redisFree(gather);
     schedule_undone(run->schedule);
-    redis_do(&run->redis, "PING");
+    redis_do(source, "PING");
     schedule_end(run->schedule);
 }
 
@@ -265,7 +275,8 @@ static void fault_script(struct run *run, enum fault_kind kind, int ms)
 {
     (void)ms;
     schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
-    redis_do(&run->redis, "EVAL %s 0 %d", "for i = 1, tonumber(ARGV[1]) do end", (int)SCRIPT_LOOPS);
+    redis_do(replicas_source(&run->replicas), "EVAL %s 0 %d", "for i = 1, tonumber(ARGV[1]) do end",
+             (int)SCRIPT_LOOPS);
     fault_wipe(run);
     await_connected(run, 0);
     schedule_end(run->schedule);
@@ -284,18 +295,168 @@ static void fault_freeze(struct run *run, enum fault_kind kind, int ms)
     schedule_end(run->schedule);
 }
 
+/* ---- faults between replicas ---- */
+
+static void fault_upstream_stop(struct run *run, enum fault_kind kind, int ms)
+{
+    struct redis *redis = kind == FAULT_MASTER_STOP ? &run->redis : &run->replicas.node[0];
+    schedule_begin(run->schedule, kind, RULE_COHERENT);
+    redis_pause(redis);
+    sleep_ms(ms);
+    redis_resume(redis);
+    schedule_undone(run->schedule);
+    replicas_await(&run->replicas);
+    schedule_end(run->schedule);
+}
+
+/* The replica can reach its master again: the end of a fault that separated them. */
+static void await_replica(struct run *run)
+{
+    schedule_undone(run->schedule);
+    replicas_await(&run->replicas);
+    await_connected(run, 0);
+    schedule_end(run->schedule);
+}
+
+/* So much that it takes the replica some time to catch up over a slow link. */
+static void write_filler(struct run *run, struct proxy *link)
+{
+    enum { CHUNK = 16384, CHUNKS = 15, RATE = 800000 };
+    char *chunk = calloc(1, CHUNK);
+    if (chunk == NULL)
+        abort();
+    for (int i = 0; i < CHUNKS; i++)
+        redis_do(&run->redis, "SET filler %b", chunk, (size_t)CHUNK);
+    free(chunk);
+    proxy_set_rate(link, RATE);
+}
+
+static void fault_link(struct run *run, enum fault_kind kind, int ms)
+{
+    int node = run->replicas.count - 1;
+    schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
+    replicas_cut(&run->replicas, node);
+    schedule_redis_down(run->schedule);
+    if (kind == FAULT_LINK_LOST)
+        write_filler(run, run->replicas.link[node]);
+    sleep_ms(ms);
+    proxy_set_refusing(run->replicas.link[node], false);
+    if (kind == FAULT_LINK_LOST) /* until it has caught up, its data is as old as the fault */
+        replicas_await(&run->replicas);
+    schedule_redis_up(run->schedule);
+    proxy_restore(run->replicas.link[node]);
+    await_replica(run);
+}
+
+/* The replica keeps its link to the one that has lost its own: nobody notices but by the pause. */
+static void fault_upstream_cut(struct run *run, enum fault_kind kind, int ms)
+{
+    schedule_begin(run->schedule, kind, RULE_COHERENT);
+    replicas_cut(&run->replicas, 0);
+    sleep_ms(ms);
+    proxy_restore(run->replicas.link[0]);
+    await_replica(run);
+}
+
+static void follow(struct redis *replica, int port)
+{
+    redis_do(replica, "REPLICAOF 127.0.0.1 %d", port);
+}
+
+static void fault_move(struct run *run, enum fault_kind kind, int ms)
+{
+    struct redis *source = replicas_source(&run->replicas);
+    schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
+    follow(source, run->redis.port);
+    replicas_await(&run->replicas);
+    sleep_ms(ms);
+    follow(source, proxy_port(run->replicas.link[run->replicas.count - 1]));
+    await_replica(run);
+}
+
+/* As a master it is read without being one of those that the writers change: nothing is acknowledged. */
+static void fault_promotion(struct run *run, enum fault_kind kind, int ms)
+{
+    struct redis *source = replicas_source(&run->replicas);
+    schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
+    redis_do(source, "REPLICAOF NO ONE");
+    sleep_ms(ms);
+    follow(source, proxy_port(run->replicas.link[run->replicas.count - 1]));
+    await_replica(run);
+}
+
+/* With another ID of its stream the master cannot continue any link where it was interrupted. */
+static void fault_resync(struct run *run, enum fault_kind kind, int ms)
+{
+    (void)ms;
+    schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
+    redis_do(&run->redis, "DEBUG CHANGE-REPL-ID");
+    for (int i = 0; i < run->replicas.count; i++)
+        proxy_inject(run->replicas.link[i], PROXY_RESET);
+    await_replica(run);
+}
+
+static void fault_replica_restart(struct run *run, enum fault_kind kind, int ms)
+{
+    bool upstream = kind == FAULT_UPSTREAM_RESTART;
+    struct redis *redis = upstream ? &run->replicas.node[0] : replicas_source(&run->replicas);
+    schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
+    redis_kill(redis);
+    schedule_redis_down(run->schedule);
+    sleep_ms(ms);
+    schedule_redis_up(run->schedule);
+    redis_restart(redis);
+    await_replica(run);
+}
+
+/*
+ * Links stay up while nothing passes the first of them. A replica's replica connects again meanwhile: what it
+ * then receives comes from one that has lost the master itself.
+ */
+static void fault_master_silent(struct run *run, enum fault_kind kind, int ms)
+{
+    struct replicas *replicas = &run->replicas;
+    schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
+    proxy_set_blackhole(replicas->link[0], PROXY_BOTH);
+    schedule_redis_down(run->schedule);
+    sleep_ms(ms / 2);
+    if (replicas->count > 1)
+        proxy_inject(replicas->link[replicas->count - 1], PROXY_RESET);
+    sleep_ms(ms / 2);
+    schedule_redis_up(run->schedule);
+    proxy_restore(replicas->link[0]);
+    await_replica(run);
+}
+
 void run_fault(struct run *run, enum fault_kind kind)
 {
     static const struct {
         void (*cause)(struct run *run, enum fault_kind kind, int ms);
         int ms;
     } faults[FAULT_KINDS] = {
-        [FAULT_KILL] = {fault_kill, 0},           [FAULT_PAUSE] = {fault_pause, 200},
-        [FAULT_PAUSE_WRITE] = {fault_pause, 200}, [FAULT_STOP] = {fault_stop, 500},
-        [FAULT_STOP_LONG] = {fault_stop, 4000},   [FAULT_RESTART] = {fault_restart, 50},
-        [FAULT_DOWN] = {fault_restart, 3000},     [FAULT_FLUSH] = {fault_flush, 0},
-        [FAULT_FREEZE] = {fault_freeze, 1000},    [FAULT_FREEZE_LONG] = {fault_freeze, 4000},
-        [FAULT_SLOW] = {fault_slow, 200},         [FAULT_SCRIPT] = {fault_script, 0},
+        [FAULT_KILL] = {fault_kill, 0},
+        [FAULT_PAUSE] = {fault_pause, 200},
+        [FAULT_PAUSE_WRITE] = {fault_pause, 200},
+        [FAULT_STOP] = {fault_stop, 500},
+        [FAULT_STOP_LONG] = {fault_stop, 4000},
+        [FAULT_RESTART] = {fault_restart, 50},
+        [FAULT_DOWN] = {fault_restart, 3000},
+        [FAULT_FLUSH] = {fault_flush, 0},
+        [FAULT_FREEZE] = {fault_freeze, 1000},
+        [FAULT_FREEZE_LONG] = {fault_freeze, 4000},
+        [FAULT_SLOW] = {fault_slow, 200},
+        [FAULT_SCRIPT] = {fault_script, 0},
+        [FAULT_MASTER_STOP] = {fault_upstream_stop, 1000},
+        [FAULT_UPSTREAM_STOP] = {fault_upstream_stop, 1000},
+        [FAULT_LINK_CUT] = {fault_link, 300},
+        [FAULT_LINK_LOST] = {fault_link, 4000},
+        [FAULT_UPSTREAM_CUT] = {fault_upstream_cut, 300},
+        [FAULT_MOVE] = {fault_move, 200},
+        [FAULT_PROMOTION] = {fault_promotion, 200},
+        [FAULT_RESYNC] = {fault_resync, 0},
+        [FAULT_REPLICA_RESTART] = {fault_replica_restart, 50},
+        [FAULT_UPSTREAM_RESTART] = {fault_replica_restart, 50},
+        [FAULT_MASTER_SILENT] = {fault_master_silent, 20000},
     };
     faults[kind].cause(run, kind, faults[kind].ms);
 }
@@ -323,6 +484,16 @@ uint64_t run_reads(struct run *run, uint64_t *failed)
     return reads;
 }
 
+/* Of what channeld reads, owned: with a user that may not see its role where that is to be hidden. */
+static char *source_url(struct run *run)
+{
+    struct redis *source = replicas_source(&run->replicas);
+    if (!run->options.hide_link)
+        return text_printf("%s", source->url);
+    redis_do(source, "ACL SETUSER blind on >blind ~* &* +@all -role -info");
+    return text_printf("redis://blind:blind@127.0.0.1:%d/0", source->port);
+}
+
 static void start_channeld(struct run *run)
 {
     const char *env[SETTINGS_MAX] = {NULL};
@@ -343,8 +514,10 @@ static void start_channeld(struct run *run)
     for (size_t i = 0; run->options.env != NULL && run->options.env[i] != NULL && used < SETTINGS_MAX - 1;
          i++)
         env[used++] = run->options.env[i];
-    const struct server_spec spec = {.redis_url = run->redis.url, .env = env, .wait = SERVER_WAIT_READY};
+    char *url = source_url(run);
+    const struct server_spec spec = {.redis_url = url, .env = env, .wait = SERVER_WAIT_READY};
     server_start(&run->server, &spec);
+    free(url);
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         free(own[i]);
 }
@@ -352,12 +525,14 @@ static void start_channeld(struct run *run)
 void run_start(struct run *run)
 {
     const struct schedule_limits limits = {.bound = (int64_t)run->options.bound_ms * CLOCK_MS,
-                                           .stale_limit = (int64_t)run->options.stale_limit_ms * CLOCK_MS};
+                                           .stale_limit = (int64_t)run->options.stale_limit_ms * CLOCK_MS,
+                                           .replicas = run->options.replicas};
     run->schedule = schedule_new(&limits);
     run->model = model_new(run->options.channels, run->options.writers);
     start_redis(run);
     for (int i = 0; i < run->options.writers; i++)
-        writer_start(&run->writer[i], &run->options, run->model, i, run->redis.port);
+        writer_start(&run->writer[i], &run->options, run->model, i, run->redis.port,
+                     run->options.replicas > 0 ? replicas_source(&run->replicas)->port : 0);
     await_reload(run);
     start_channeld(run);
 }
@@ -391,6 +566,7 @@ void run_stop(struct run *run)
     if (run->proxy != NULL)
         stale_proxy_free(run->proxy);
     server_stop(&run->server);
+    replicas_stop(&run->replicas);
     redis_stop(&run->redis);
 }
 

@@ -8,6 +8,7 @@
 #include "coherence/model.h"
 #include "coherence/options.h"
 #include "coherence/reader.h"
+#include "coherence/replicas.h"
 #include "coherence/report.h"
 #include "coherence/stale_proxy.h"
 #include "coherence/writer.h"
@@ -23,7 +24,8 @@ struct run {
     struct model *model;
     struct fault_schedule *schedule;
     struct report *report;
-    struct redis redis;
+    struct redis redis; /* that the writers change */
+    struct replicas replicas;
     bool acknowledges_early; /* before the invalidations of the event loop iteration are queued */
     struct server server;
     struct stale_proxy *proxy; /* or NULL */

@@ -13,23 +13,33 @@
 
 /* ---- batches ---- */
 
-enum { CONNECT_TIMEOUT_S = 2 };
+enum { CONNECT_TIMEOUT_S = 2, SOURCE_POLL_US = 100, SOURCE_RETRY_MS = 5 };
 
 static void batch_fini(struct batch *batch)
 {
     if (batch->redis != NULL)
         redisFree(batch->redis);
-    batch->redis = NULL;
+    if (batch->source != NULL)
+        redisFree(batch->source);
+    batch->redis = batch->source = NULL;
+}
+
+/* NULL when the server does not take connections. */
+static redisContext *connect_to(int port)
+{
+    struct timeval timeout = {.tv_sec = CONNECT_TIMEOUT_S};
+    redisContext *redis = redisConnectWithTimeout("127.0.0.1", port, timeout);
+    if (redis == NULL || redis->err == 0)
+        return redis;
+    redisFree(redis);
+    return NULL;
 }
 
 static bool batch_connect(struct batch *batch)
 {
-    struct timeval timeout = {.tv_sec = CONNECT_TIMEOUT_S};
     if (batch->redis != NULL)
         return true;
-    batch->redis = redisConnectWithTimeout("127.0.0.1", batch->port, timeout);
-    if (batch->redis != NULL && batch->redis->err != 0)
-        batch_fini(batch);
+    batch->redis = connect_to(batch->port);
     batch->lost = false;
     return batch->redis != NULL;
 }
@@ -106,15 +116,65 @@ static bool batch_take_reply(struct batch *batch)
     return true;
 }
 
+static void batch_acknowledge(struct batch *batch, int first, int end)
+{
+    int64_t now = clock_now();
+    for (int i = first; i < end; i++)
+        history_acknowledge(batch->effect[i].history, batch->effect[i].number, now);
+}
+
 static bool batch_finish_change(struct batch *batch, int change)
 {
     for (int i = 0; i < batch->replies[change]; i++) {
         if (!batch_take_reply(batch))
             return false;
     }
-    int64_t now = clock_now();
-    for (int i = change == 0 ? 0 : batch->effects_end[change - 1]; i < batch->effects_end[change]; i++)
-        history_acknowledge(batch->effect[i].history, batch->effect[i].number, now);
+    if (batch->source_port == 0)
+        batch_acknowledge(batch, change == 0 ? 0 : batch->effects_end[change - 1],
+                          batch->effects_end[change]);
+    return true;
+}
+
+/* Where a server stands; false when it does not say, or is lost. */
+static bool read_position(redisContext *redis, struct position *out)
+{
+    redisReply *reply = redisCommand(redis, "INFO replication");
+    bool read = reply != NULL && reply->str != NULL && position_read(reply->str, out);
+    freeReplyObject(reply);
+    return read;
+}
+
+/* Whether the replica has applied everything up to there; *goal becomes the master's position on another
+ * stream. */
+static bool batch_is_applied(struct batch *batch, struct position *goal)
+{
+    struct position position;
+    if (batch->source == NULL)
+        batch->source = connect_to(batch->source_port);
+    if (batch->source == NULL)
+        return false;
+    if (!read_position(batch->source, &position)) {
+        redisFree(batch->source);
+        batch->source = NULL;
+        return false;
+    }
+    if (strcmp(position.stream, goal->stream) != 0)
+        (void)read_position(batch->redis, goal);
+    return position_includes(&position, goal);
+}
+
+/* Waits until the replica has applied the changes; false when the master is lost. */
+static bool batch_await_source(struct batch *batch)
+{
+    struct position goal;
+    if (!read_position(batch->redis, &goal))
+        return false;
+    while (!batch_is_applied(batch, &goal)) {
+        if (batch->redis->err != 0 || !atomic_load(batch->redis_up))
+            return false;
+        clock_sleep(batch->source == NULL ? (int64_t)SOURCE_RETRY_MS * CLOCK_MS
+                                          : (int64_t)SOURCE_POLL_US * CLOCK_US);
+    }
     return true;
 }
 
@@ -122,6 +182,10 @@ static bool batch_run(struct batch *batch)
 {
     for (int i = 0; i < batch->changes && !batch->lost; i++)
         batch->lost = !batch_finish_change(batch, i);
+    if (batch->source_port != 0 && !batch->lost) {
+        batch->lost = !batch_await_source(batch);
+        batch_acknowledge(batch, 0, batch->lost ? 0 : batch->effects);
+    }
     batch->changes = 0;
     batch->effects = 0;
     if (!batch->lost)
@@ -566,11 +630,13 @@ static void *writer_main(void *arg)
 }
 
 void writer_start(struct writer *writer, const struct options *options, struct model *model, int number,
-                  int redis_port)
+                  int redis_port, int source_port)
 {
     *writer = (struct writer){.options = options, .model = model, .number = number};
     writer->random = options->seed * 1000 + (uint64_t)number;
     writer->batch.port = redis_port;
+    writer->batch.source_port = source_port;
+    writer->batch.redis_up = &model->redis_up;
     if (pthread_create(&writer->thread, NULL, writer_main, writer) != 0)
         abort();
 }

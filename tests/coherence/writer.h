@@ -8,6 +8,7 @@
 
 #include "coherence/model.h"
 #include "coherence/options.h"
+#include "coherence/replicas.h"
 
 /* A thread that changes what it owns of the catalogue, at a steady rate. */
 
@@ -18,13 +19,16 @@ enum { BATCH_CHANGES = 32, BATCH_EFFECTS = BATCH_CHANGES * 8 };
 /*
  * Changes on their way to Redis, pipelined over one connection. Each is one command or one transaction; what
  * it changes is issued in the histories before anything is sent, and acknowledged when its last reply has
- * come.
+ * come, or when the replica that channeld reads has applied all of them.
  */
 struct batch {
     int port;
-    struct redisContext *redis; /* NULL: not connected */
-    bool lost;                  /* with the connection: the changes of this batch may have happened or not */
-    bool dropping;              /* the open change is recorded, but not sent */
+    int source_port; /* the replica's; 0: none */
+    const atomic_bool *redis_up;
+    struct redisContext *redis;  /* NULL: not connected */
+    struct redisContext *source; /* the same */
+    bool lost;                   /* with the connection: the changes of this batch may have happened or not */
+    bool dropping;               /* the open change is recorded, but not sent */
     bool transaction;
     int changes;
     int replies[BATCH_CHANGES];     /* of each change */
@@ -51,9 +55,10 @@ struct writer {
 /* The name of a kind of change. */
 const char *writer_change_name(enum change_kind kind);
 
-/* Starts it; it first writes all it owns. `redis_port` is of the server on 127.0.0.1. */
+/* Starts it; it first writes all it owns. The ports are those of the master and, if there is one, of the
+ * replica that channeld reads, on 127.0.0.1. */
 void writer_start(struct writer *writer, const struct options *options, struct model *model, int number,
-                  int redis_port);
+                  int redis_port, int source_port);
 
 /* Waits for its end, once the model is finished. */
 void writer_join(struct writer *writer);

@@ -59,6 +59,7 @@ TEST_CASE_WITH(replica_without_master_counts_as_lost, setup, teardown)
     outage_run(bed, &(struct outage){.name = "replica without master (MASTERDOWN)",
                                      .begin = kill_master,
                                      .end = bring_master_back,
+                                     .recovery_ms = 2 * TESTBED_RECOVERY_MS,
                                      .lasts_ms = 3400});
     server_await_log(&bed->fixture.server, "MASTERDOWN");
 }

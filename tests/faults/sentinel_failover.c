@@ -6,12 +6,12 @@
 #include "faults/fanout.h"
 #include "support/sentinel.h"
 
-enum { FOLLOW_MS = 1000 };
+enum { FOLLOW_MS = 1000, FOLLOW_REPLICA_MS = 5000 };
 
 static struct sentinel_cluster cluster;
 static int master; /* after the failover */
 
-static int setup(void **state)
+static int setup_at(void **state, const char *role)
 {
     static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=1s", "CHANNELD_STALE_LIMIT=2m", NULL};
     struct testbed *bed = calloc(1, sizeof *bed);
@@ -19,11 +19,22 @@ static int setup(void **state)
     sentinel_cluster_start(&cluster, 2, 3);
     testbed_write(&cluster.redis[0], 1);
     assert_int_equal(redis_integer(&cluster.redis[0], "WAIT 2 %d", WAIT_DEADLINE_MS / 2), 2);
-    fixture_serve(&bed->fixture, cluster.url, env, SERVER_WAIT_READY);
+    AUTOFREE char *url = text_printf("%s%s", cluster.url, role);
+    fixture_serve(&bed->fixture, url, env, SERVER_WAIT_READY);
     server_await_metric(&bed->fixture.server, "channeld_sentinels_connected", 2);
     *state = bed;
     bed->clients = clients_start(bed);
     return 0;
+}
+
+static int setup(void **state)
+{
+    return setup_at(state, "");
+}
+
+static int setup_at_replicas(void **state)
+{
+    return setup_at(state, "?role=replica");
 }
 
 static int teardown(void **state)
@@ -77,14 +88,14 @@ static bool all_workers_serve_version_2(void *arg)
 }
 
 /* What is written to the new master is served. On a busy machine Sentinels may replace that too. */
-static void expect_new_master(struct testbed *bed)
+static void expect_new_master_within(struct testbed *bed, int ms)
 {
     clients_free(bed->clients);
     bed->clients = NULL;
     for (;;) {
         redis_disconnect(&cluster.redis[master]); /* Sentinel closes the connections of a promoted replica */
         testbed_write(&cluster.redis[master], 2);
-        if (wait_until(all_workers_serve_version_2, bed, FOLLOW_MS + wait_slack_ms()))
+        if (wait_until(all_workers_serve_version_2, bed, ms + wait_slack_ms()))
             return;
         int now = sentinel_cluster_await_other(&cluster, 0);
         if (now == master)
@@ -94,6 +105,11 @@ static void expect_new_master(struct testbed *bed)
     AUTOFREE char *log = server_log(&bed->fixture.server);
     print_error("%s", log);
     fail_msg("not all responses are those of master %d", master);
+}
+
+static void expect_new_master(struct testbed *bed)
+{
+    expect_new_master_within(bed, FOLLOW_MS);
 }
 
 SLOW_TEST_WITH(killed_master_is_replaced, setup, teardown)
@@ -128,4 +144,24 @@ SLOW_TEST_WITH(ordered_failover, setup, teardown)
     outage_run(*state, &(struct outage){"failover by order", order_failover, .recovery_ms = FOLLOW_MS,
                                         .lasts_ms = FOLLOW_MS, .unnoticed = true});
     expect_new_master(*state);
+}
+
+/* One replica becomes the master, and the other one follows it: both without a link until then. Where the
+ * other is not linked yet, the new master is read. */
+SLOW_TEST_WITH(replicas_of_a_killed_master_are_read_again, setup_at_replicas, teardown)
+{
+    struct testbed *bed = *state;
+    server_await_metric(&bed->fixture.server, "channeld_redis_role{role=\"replica\"}", 2);
+    outage_run(bed, &(struct outage){"master of the replicas killed", kill_master, await_failover,
+                                     .lasts_ms = 300, .recovery_ms = FOLLOW_REPLICA_MS});
+    expect_new_master_within(bed, FOLLOW_REPLICA_MS);
+}
+
+/* One replica becomes the master, the former master and the other replica follow it. */
+SLOW_TEST_WITH(replicas_follow_an_ordered_failover, setup_at_replicas, teardown)
+{
+    struct testbed *bed = *state;
+    outage_run(bed, &(struct outage){"failover by order, at replicas", order_failover, .lasts_ms = FOLLOW_MS,
+                                     .recovery_ms = FOLLOW_REPLICA_MS, .unnoticed = true});
+    expect_new_master_within(bed, FOLLOW_REPLICA_MS);
 }

@@ -110,6 +110,41 @@ TEST_CASE_WITH(revoked_key_reaches_a_linked_replica, set_up, tear_down)
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_disconnects_total"), 0);
 }
 
+/* A field of INFO. */
+static long long counter(struct redis *redis, const char *field)
+{
+    AUTOFREE char *info = redis_text(redis, "INFO");
+    AUTOFREE char *name = text_printf("\n%s:", field);
+    const char *at = strstr(info, name);
+    if (at == NULL)
+        fail_msg("INFO has no %s", field);
+    return at != NULL ? strtoll(at + strlen(name), NULL, 10) : -1;
+}
+
+/* What tracking costs is done by the server that has the trackers: the replica. */
+TEST_CASE_WITH(readers_of_a_replica_cost_its_master_nothing, set_up, tear_down)
+{
+    enum { WRITES = 100 };
+    long long clients = counter(&master, "connected_clients");
+    long long commands = counter(&master, "total_commands_processed");
+    for (int i = 0; i < WRITES; i++)
+        redis_do(&master, "HSET channels:card:1 title t%d", i);
+    fixture_await_text(&f, CARD, "\"t99\"", true);
+    assert_int_equal(counter(&f.redis, "tracking_clients"), 2);
+    assert_true(server_metric(&f.server, "channeld_cache_invalidations_total") > 0);
+    assert_int_equal(counter(&master, "tracking_clients"), 0);
+    assert_int_equal(counter(&master, "tracking_total_keys"), 0);
+    assert_int_equal(counter(&master, "tracking_total_prefixes"), 0);
+    assert_int_equal(counter(&master, "connected_clients"), clients);
+    AUTOFREE char *list = redis_text(&master, "CLIENT LIST");
+    assert_null(strstr(list, "name=channeld"));
+    assert_int_equal(redis_calls(&master, "hmget"), 0);
+    assert_int_equal(redis_calls(&master, "role"), 0);
+    assert_int_equal(redis_calls(&master, "client|tracking"), 0);
+    /* The writes, those that follow them here, and one acknowledgement of the replica a second. */
+    assert_in_range(counter(&master, "total_commands_processed") - commands, WRITES, 2 * WRITES);
+}
+
 TEST_CASE_WITH(replica_without_its_link_is_lost_from_its_last_update_on, set_up, tear_down)
 {
     proxy_set_refusing(line, true);

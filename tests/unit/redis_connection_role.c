@@ -12,7 +12,7 @@ static const char CUT_OFF[] = REPLICA("$7\r\nconnect");
 static const char DENIED[] = "-NOPERM this user has no permissions to run this command\r\n";
 
 static struct fake_redis fake;
-static char info[128];
+static char info[256];
 
 static void begin(const char *role)
 {
@@ -27,14 +27,27 @@ static void begin_ready(const char *role)
     session_start();
 }
 
+static void set_info(const char *text)
+{
+    (void)snprintf(info, sizeof info, "$%zu\r\n%s\r\n", strlen(text), text);
+    fake.info = info;
+}
+
 /* The fake's link from now on. */
 static void set_link(const char *status, int last_io_s)
 {
-    char text[96];
-    int n = snprintf(text, sizeof text, "master_link_status:%s\r\nmaster_last_io_seconds_ago:%d\r\n", status,
-                     last_io_s);
-    (void)snprintf(info, sizeof info, "$%d\r\n%s\r\n", n, text);
-    fake.info = info;
+    AUTOFREE char *text =
+        text_printf("master_link_status:%s\r\nmaster_last_io_seconds_ago:%d\r\n", status, last_io_s);
+    set_info(text);
+}
+
+/* The same for one whose link answers all the time, at that position. */
+static void set_position(int offset)
+{
+    AUTOFREE char *text = text_printf("master_link_status:up\r\nmaster_last_io_seconds_ago:0\r\n"
+                                      "slave_repl_offset:%d\r\nmaster_replid:a\r\n",
+                                      offset);
+    set_info(text);
 }
 
 /* Ready at a replica with such a link. */
@@ -143,7 +156,7 @@ TEST_CASE(replica_without_its_master_is_refused)
 {
     check_refused_until_good(CUT_OFF, "down", -1);
     check_refused_until_good(LINKED, "down", -1);
-    check_refused_until_good(LINKED, "up", REDIS_MASTER_LAST_IO_MAX_S + 1);
+    check_refused_until_good(LINKED, "up", REDIS_MASTER_SILENCE_MAX_S + 1);
 }
 
 /* Lost, and since when: as the last good heartbeat told. */
@@ -167,8 +180,31 @@ TEST_CASE(replica_that_loses_its_master_was_good_until_it_last_heard_it)
 {
     check_lost_as_of(CUT_OFF, "down", -1);
     check_lost_as_of(LINKED, "down", -1);
-    check_lost_as_of(LINKED, "up", REDIS_MASTER_LAST_IO_MAX_S + 1);
+    check_lost_as_of(LINKED, "up", REDIS_MASTER_SILENCE_MAX_S + 1);
     check_lost_as_of(LINKED, "nonsense", 0);
+}
+
+/* Its own master, another replica, sends what it has itself. What was seen on one connection holds on the
+ * next. */
+TEST_CASE(replica_whose_data_no_longer_moves_is_lost_until_it_does)
+{
+    enum { SILENCE_MAX_MS = REDIS_MASTER_SILENCE_MAX_S * 1000 };
+    begin(LINKED);
+    set_position(100);
+    session_start();
+    session_turn_for(SILENCE_MAX_MS - 2 * REDIS_CONNECTION_HEARTBEAT_MS);
+    assert_int_equal(session.lost, 0);
+    SESSION_UNTIL(session.lost == 1);
+    uint64_t valid_until_ms = redis_connection_valid_until_ms(session.connection);
+    assert_in_range(clock_boot_ms() - valid_until_ms, SILENCE_MAX_MS,
+                    SILENCE_MAX_MS + 2 * REDIS_CONNECTION_HEARTBEAT_MS + (uint64_t)wait_slack_ms());
+    session_turn_for(2 * REDIS_CONNECTION_BACKOFF_MAX_MS);
+    assert_int_equal(session.ready, 1);
+    set_position(101);
+    SESSION_UNTIL(session.ready == 2);
+    session_turn_for(2 * REDIS_CONNECTION_HEARTBEAT_MS);
+    assert_int_equal(session.lost, 1);
+    end();
 }
 
 TEST_CASE(role_change_makes_a_new_connection)

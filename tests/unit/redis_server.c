@@ -144,14 +144,14 @@ TEST_CASE(role_holds_the_master_of_a_replica)
 /* What is wrong with a replica whose reply to INFO is this. */
 static const char *take_link(const redisReply *reply)
 {
-    struct redis_server server;
-    int64_t last_io_s = -1;
-    redis_server_reset(&server);
+    struct redis_server server = {0};
+    int64_t silent_s = -1;
+    redis_server_reset(&server, "r", 1);
     server.role.kind = REDIS_ROLE_REPLICA;
-    const char *problem = redis_server_take_link(&server, reply, 60000, &last_io_s);
-    assert_int_equal(last_io_s >= 0, problem == NULL);
+    const char *problem = redis_server_take_link(&server, reply, 60000, &silent_s);
+    assert_int_equal(silent_s >= 0, problem == NULL);
     assert_true(server.valid_until_ms ==
-                (problem == NULL ? 60000U - ((uint64_t)last_io_s + 1) * 1000 : UINT64_MAX));
+                (problem == NULL ? 60000U - ((uint64_t)silent_s + 1) * 1000 : UINT64_MAX));
     return problem;
 }
 
@@ -193,6 +193,67 @@ TEST_CASE(replica_link_is_good_while_the_master_is_heard)
             fail_msg("%s", nonsense[i]);
 }
 
+/* What the INFO of a replica says that is read at that time: its problem, and since when its data is valid.
+ */
+struct link_row {
+    const char *stream;
+    int offset, last_io_s, at_s;
+    int valid_s; /* -1: its master has been silent for too long */
+};
+
+static void check_links(const struct link_row *rows, size_t count)
+{
+    struct redis_server server = {0};
+    redis_server_reset(&server, "r", 1);
+    for (size_t i = 0; i < count; i++) {
+        const struct link_row *row = &rows[i];
+        int64_t silent_s = -1;
+        char *info = text_printf("master_link_status:up\r\nmaster_last_io_seconds_ago:%d\r\n"
+                                 "slave_repl_offset:%d\r\nmaster_replid:%s\r\n",
+                                 row->last_io_s, row->offset, row->stream);
+        char *bytes = text_printf("$%zu\r\n%s\r\n", strlen(info), info);
+        uint64_t valid_ms = server.valid_until_ms;
+        server.role.kind = REDIS_ROLE_REPLICA;
+        const char *problem =
+            redis_server_take_link(&server, parse(bytes), (uint64_t)row->at_s * 1000, &silent_s);
+        if ((problem == NULL) != (row->valid_s >= 0))
+            fail_msg("row %zu: %s", i, problem != NULL ? problem : "no problem");
+        assert_true(server.valid_until_ms == (problem == NULL ? (uint64_t)row->valid_s * 1000 : valid_ms));
+        assert_int_equal(silent_s, problem == NULL ? row->at_s - row->valid_s - 1 : -1);
+        if (problem != NULL) /* the connection ends */
+            redis_server_reset(&server, "r", 1);
+        free(bytes);
+        free(info);
+    }
+}
+
+/* Another replica between the two answers without having heard of the master itself. */
+TEST_CASE(link_that_is_made_again_is_no_sign_of_the_master)
+{
+    static const struct link_row rows[] = {
+        {"a", 100, 0, 60, 59}, /* the first that is seen */
+        {"a", 100, 5, 65, 59},
+        {"a", 100, 0, 70, 59}, /* it has connected again, and the stream has not moved */
+        {"a", 100, 0, 75, 59},
+        {"a", 100, 0, 76, -1},
+        {"a", 100, 0, 77, -1}, /* on the next connection as well */
+        {"a", 114, 1, 79, 77}, /* the master has sent something */
+    };
+    check_links(rows, TEST_COUNT(rows));
+}
+
+TEST_CASE(stream_moves_with_its_offset_or_its_id)
+{
+    static const struct link_row rows[] = {
+        {"a", 100, 3, 60, 56}, {"a", 101, 0, 61, 60},
+        {"a", 90, 0, 65, 60}, /* another replica, which is behind */
+        {"a", 101, 0, 70, 60}, {"a", 102, 9, 71, 61},
+        {"b", 10, 0, 80, 79}, /* another master */
+        {"b", 10, 9, 81, 71},  {"b", 10, 16, 82, -1},
+    };
+    check_links(rows, TEST_COUNT(rows));
+}
+
 TEST_CASE(info_of_the_wrong_shape_is_refused)
 {
     static const char *const replies[] = {"+OK\r\n", ":1\r\n",     "_\r\n",
@@ -201,21 +262,61 @@ TEST_CASE(info_of_the_wrong_shape_is_refused)
         assert_non_null(take_link(parse(replies[i])));
 }
 
+static const char UNLINKED[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$7\r\nconnect\r\n:7\r\n";
+static const char LINKED[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n";
+
+static bool takes(struct redis_server *server, const char *role, uint64_t sent_ms)
+{
+    bool taken = redis_server_take_role(server, parse(role), REDIS_ROLE_UNKNOWN, sent_ms) == NULL;
+    return taken;
+}
+
+TEST_CASE(replica_has_time_to_catch_up_after_its_link_was_down)
+{
+    static const uint64_t down_ms = 60000;
+    static const struct {
+        const char *host;
+        uint64_t sent_ms;
+        bool usable;
+    } rows[] = {
+        {"r", down_ms + REDIS_REPLICA_SETTLE_MS - 1, false},
+        {"r", down_ms + REDIS_REPLICA_SETTLE_MS, true},
+        {"other", down_ms + 1, true},
+        {NULL, down_ms + 1, true},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct redis_server server = {0};
+        redis_server_reset(&server, "r", 1);
+        assert_false(takes(&server, UNLINKED, down_ms));
+        redis_server_reset(&server, rows[i].host, rows[i].host != NULL);
+        assert_int_equal(takes(&server, LINKED, rows[i].sent_ms), rows[i].usable);
+    }
+}
+
+TEST_CASE(master_needs_no_time_to_catch_up)
+{
+    struct redis_server server = {0};
+    redis_server_reset(&server, NULL, 0);
+    assert_false(takes(&server, UNLINKED, 60000));
+    redis_server_reset(&server, NULL, 0);
+    assert_true(takes(&server, "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n", 60001));
+}
+
 /* The server may be used although it does not permit this command. */
 static bool is_denied(const char *error, bool role)
 {
-    struct redis_server server;
-    int64_t last_io_s = -1;
-    redis_server_reset(&server);
+    struct redis_server server = {0};
+    int64_t silent_s = -1;
+    redis_server_reset(&server, "r", 1);
     server.role.kind = REDIS_ROLE_REPLICA;
     const char *problem = role ? redis_server_take_role(&server, parse(error), REDIS_ROLE_UNKNOWN, 7)
-                               : redis_server_take_link(&server, parse(error), 7, &last_io_s);
+                               : redis_server_take_link(&server, parse(error), 7, &silent_s);
     bool denied = problem == NULL;
     assert_int_equal(server.role_denied, denied && role);
     assert_int_equal(server.link_denied, denied && !role);
     assert_int_equal(server.role.kind, denied && role ? REDIS_ROLE_UNKNOWN : REDIS_ROLE_REPLICA);
     assert_true(server.valid_until_ms == (denied && !role ? 7 : UINT64_MAX));
-    assert_int_equal(last_io_s, -1);
+    assert_int_equal(silent_s, -1);
     return denied;
 }
 
@@ -238,7 +339,7 @@ static const char REPLICA[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconne
 
 TEST_CASE(server_must_have_the_wanted_role)
 {
-    struct redis_server server;
+    struct redis_server server = {0};
     static const struct {
         const char *role;
         enum redis_role_kind wanted;
@@ -253,7 +354,7 @@ TEST_CASE(server_must_have_the_wanted_role)
         {"-NOPERM no\r\n", REDIS_ROLE_MASTER, false},
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        redis_server_reset(&server);
+        redis_server_reset(&server, "r", 1);
         const char *problem = redis_server_take_role(&server, parse(rows[i].role), rows[i].wanted, 7);
         assert_int_equal(problem == NULL, rows[i].usable);
         assert_int_equal(server.role.kind != REDIS_ROLE_UNKNOWN, rows[i].usable);
@@ -262,12 +363,12 @@ TEST_CASE(server_must_have_the_wanted_role)
 
 TEST_CASE(role_of_a_server_must_not_change)
 {
-    struct redis_server server;
-    redis_server_reset(&server);
+    struct redis_server server = {0};
+    redis_server_reset(&server, "r", 1);
     assert_null(redis_server_take_role(&server, parse(MASTER), REDIS_ROLE_UNKNOWN, 7));
     assert_string_equal(redis_server_take_role(&server, parse(REPLICA), REDIS_ROLE_UNKNOWN, 7),
                         "it was a master and is a replica now");
-    redis_server_reset(&server);
+    redis_server_reset(&server, "r", 1);
     assert_null(redis_server_take_role(&server, parse(REPLICA), REDIS_ROLE_UNKNOWN, 7));
     assert_string_equal(redis_server_take_role(&server, parse(MASTER), REDIS_ROLE_UNKNOWN, 7),
                         "it was a replica and is a master now");
