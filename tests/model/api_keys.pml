@@ -28,7 +28,7 @@ byte portions_left;
 bool set_changed;    /* api_keys.changed */
 byte set_version;    /* of the set that is being read, or held */
 bool committed;
-bool checking;       /* catalogue_is_checking */
+bool checking;       /* a check of the catalogue is under way */
 bool keys_deferred;  /* INVALIDATED_KEYS waits for a check */
 bool single;         /* a fetch that checks its key in Redis; it is not shared */
 byte single_needed;
@@ -133,7 +133,7 @@ inline on_auth(v)
     fi
 }
 
-/* invalidation.c: notice, defer */
+/* invalidation.c: invalidate, wait_for_check */
 inline on_keys_invalidated()
 {
     printf("worker: invalidation\n");
@@ -143,7 +143,7 @@ inline on_keys_invalidated()
     fi
 }
 
-/* cache.c: on_catalogue_present: deferred invalidations first */
+/* invalidation.c: finish_check: pending invalidations first */
 inline on_check_reply()
 {
     checking = false;

@@ -1,7 +1,7 @@
 /*
  * The audit: pushes that are lost, and differences that are none.
  *
- * With each heartbeat an entry is read again (cache/audit.c). There is one entry here; with more each takes its turn.
+ * With each heartbeat an entry is read again (cache/invalidation.c: the audit). There is one entry here; with more each takes its turn.
  *
  *   1. LOST_PUSHES: what is older than due is served for at most HEARTBEATS_MAX heartbeats.
  *   2. Without LOST_PUSHES the audit never reports a failure.
@@ -30,8 +30,8 @@ bool cached;
 byte cached_version;
 bool fetching;
 bool ping_pending;
-bool under_way;        /* audit.under_way */
-byte entry_heartbeats; /* audit.entry_heartbeats: until a suspected difference is confirmed */
+bool under_way;        /* invalidation.reading */
+byte entry_heartbeats; /* invalidation.entry_heartbeats: until a suspected difference is confirmed */
 bool suspended;        /* invalidation.suspended: nothing is cached on this connection any more */
 byte late;             /* heartbeats for which the entry has been older than due */
 
@@ -53,7 +53,7 @@ inline on_card(v)
     fi
 }
 
-/* audit.c: audit_reply, suspect */
+/* invalidation.c: on_entry_reply, differs, suspect */
 inline on_audit_reply(v)
 {
     printf("worker: the entry is %d, read again it is %d\n", cached_version, v);
@@ -64,7 +64,7 @@ inline on_audit_reply(v)
     fi
 }
 
-/* audit.c: audit_heartbeat; cache.c: audit; invalidation.c: invalidation_suspend */
+/* invalidation.c: invalidation_heartbeat, audit, read_entry, suspend */
 inline on_heartbeat()
 {
     ping_pending = false;
@@ -94,7 +94,7 @@ inline on_heartbeat()
 #endif
 }
 
-/* cache.c: on_card_invalidated; audit.c: audit_invalidated */
+/* cache.c: on_card_invalidated; invalidation.c: explain_card */
 inline on_card_invalidated()
 {
     printf("worker: invalidation\n");
@@ -102,7 +102,7 @@ inline on_card_invalidated()
     drop_entry()
 }
 
-/* audit.h: audit_reset; invalidation.c: invalidation_connected */
+/* invalidation.c: invalidation_connected, clear_suspicions */
 inline on_ready()
 {
     printf("worker: tracking is on\n");

@@ -31,7 +31,7 @@ fetch_t fetch[FETCHES];
 bool cached;      /* there is an entry (cache/entries.c), of this version */
 byte cached_version;
 bool confirmed;   /* entry_is_confirmed: a check of the catalogue has passed since a negative entry was read */
-bool checking;    /* catalogue_is_checking */
+bool checking;    /* a check of the catalogue is under way */
 bool all_deferred; /* INVALIDATED_ALL waits for a check (cache/invalidation.c) */
 #ifdef NO_GENERATION
 chan old = [1] of { byte }; /* sabotage: a reply of an older connection is still read */
@@ -54,7 +54,7 @@ inline free_fetch(f)
     fetch[f].needed = 0
 }
 
-/* cache.c: check_catalogue. One command here; catalogue.pml has both steps and a catalogue that is missing. */
+/* invalidation.c: invalidation_check. One command here; catalogue.pml has both steps and a catalogue that is missing. */
 inline check_catalogue()
 {
     if
@@ -82,7 +82,7 @@ inline on_card(f, v)
     fi
 }
 
-/* cache.c: on_check_reply, on_catalogue_present; fetch.c: fetches_confirm */
+/* invalidation.c: on_check_reply, finish_check, apply_pending; fetch.c: fetches_confirm */
 inline on_check_reply()
 {
     printf("worker: the check has passed\n");
@@ -122,7 +122,7 @@ inline on_card_invalidated()
     unpublish_all()
 }
 
-/* invalidation.c: notice, defer; cache.c: on_received */
+/* invalidation.c: invalidate, wait_for_check */
 inline on_null_push()
 {
     printf("worker: null push\n");

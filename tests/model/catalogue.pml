@@ -2,7 +2,7 @@
  * A Redis that was emptied, and filled again: its "not found" and "no such key" must not be believed.
  *
  * FLUSHALL empties the API key set, the index and a card; then each is restored, in any order. As long as neither the
- * index nor the set exists the catalogue is missing (cache/catalogue.c).
+ * index nor the set exists the catalogue is missing (cache/invalidation.c: the check).
  *
  *   A 401, or a 404, is sent only if at some time the catalogue was there without the set, or without the card.
  *
@@ -42,7 +42,7 @@ inline note_absences()
 
 mtype = { WAITING, HANDSHAKE, READY };
 mtype = { FREE, FIRST, UNCONFIRMED };             /* enum fetch_state */
-mtype = { CHECK_IDLE, CHECK_KEYS, CHECK_INDEX };  /* enum catalogue_step */
+mtype = { CHECK_IDLE, CHECK_KEYS, CHECK_INDEX };  /* the step of invalidation.c */
 mtype = { SET_IDLE, SET_READING, SET_UNCOMMITTED }; /* enum api_keys_step */
 
 #define AUTH 0 /* tags of READ: SISMEMBER and HMGET of a fetch, SCARD and ZCARD of a check, SMEMBERS */
@@ -103,7 +103,7 @@ inline start()
     send(READ, CARD, DATA)
 }
 
-/* catalogue.c: catalogue_check */
+/* invalidation.c: invalidation_check */
 inline check_catalogue()
 {
     if
@@ -197,7 +197,7 @@ inline confirm()
     fi
 }
 
-/* cache.c: on_catalogue_present, on_drop */
+/* invalidation.c: finish_check, apply_pending; cache.c: on_drop */
 inline on_catalogue_present()
 {
     printf("worker: the check has passed\n");
@@ -219,7 +219,7 @@ inline on_catalogue_present()
     fi
 }
 
-/* catalogue.c: catalogue_reply; cache.c: on_catalogue_missing */
+/* invalidation.c: on_check_reply, evaluate; without a catalogue the connection is closed */
 inline on_scard(v)
 {
     if
@@ -242,7 +242,7 @@ inline on_zcard(v)
     fi
 }
 
-/* invalidation.c: notice, defer */
+/* invalidation.c: invalidate, wait_for_check */
 inline on_null_push()
 {
     printf("worker: null push\n");

@@ -37,7 +37,7 @@ bool body;      /* and its body, of this version of the card */
 byte body_card;
 bool summary;   /* the channel's summary is cached, of this version of the card */
 byte summary_card;
-bool checking;  /* catalogue_is_checking */
+bool checking;  /* a check of the catalogue is under way */
 bool index_deferred; /* INVALIDATED_INDEX waits for a check (cache/invalidation.c) */
 
 /* entries.c: entries_invalidate_page_of */
@@ -162,7 +162,7 @@ inline invalidate_pages()
     i = 0
 }
 
-/* invalidation.c: notice, defer. Whether it is deferred depends on when the one before was. */
+/* invalidation.c: invalidate, wait_for_check. Whether it is deferred depends on when the one before was. */
 inline invalidate_index()
 {
     printf("worker: invalidation of the index\n");
@@ -178,7 +178,7 @@ inline invalidate_index()
     fi
 }
 
-/* cache.c: on_catalogue_present, on_drop */
+/* invalidation.c: finish_check, apply_pending; cache.c: on_drop */
 inline on_check_reply()
 {
     printf("worker: the check has passed\n");
