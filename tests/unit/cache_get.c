@@ -584,6 +584,24 @@ TEST_CASE_WITH(a_missing_catalogue_ends_the_connection_and_the_cache_serves_on, 
     assert_int_equal(metrics.catalogue_missing, 0);
 }
 
+/* Loaded again between the two steps of the check, with the keys before the index: the index is there. */
+TEST_CASE_WITH(a_catalogue_that_comes_back_within_its_check_is_read_again, set_up, tear_down)
+{
+    push(NULL);
+    const struct asked *a = get(1, QUERY_CARD, 7);
+    answer("SCARD", reply_integer(0));
+    answer("SISMEMBER", reply_integer(0)); /* both still of the empty Redis */
+    answer("HMGET test:card:7 ", reply_card(NULL, NULL));
+    answer("ZCARD test:index", reply_integer(1));
+    assert_false(a->done);
+    answer("SCARD", reply_integer(1)); /* of the API keys */
+    answer("SISMEMBER", reply_integer(1));
+    answer("HMGET test:card:7 ", reply_card("7", "restored"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    answer("SMEMBERS", reply_words(KEY));
+    answer_check(1);
+}
+
 TEST_CASE_WITH(a_redis_that_refuses_the_check_is_taken_into_use, set_up_alone, tear_down)
 {
     connection.options.on_handshake_done(connection.options.arg);
