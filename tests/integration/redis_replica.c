@@ -23,6 +23,11 @@ static bool is_linked(void *arg)
     return strstr(info, "master_link_status:up") != NULL;
 }
 
+static bool is_not_linked(void *arg)
+{
+    return !is_linked(arg);
+}
+
 /* A link is up some time before the master sends what is written: it waits for the replica's first ACK. */
 static bool is_replicated(void *arg)
 {
@@ -173,6 +178,7 @@ TEST_CASE_WITH(replica_without_a_link_is_not_used, set_up, tear_down)
     struct server late;
     proxy_set_refusing(line, true);
     proxy_inject(line, PROXY_RESET);
+    assert_true(wait_until(is_not_linked, &f.redis, WAIT_DEADLINE_MS));
     struct server_spec spec = {.redis_url = f.redis.url, .env = env, .wait = SERVER_WAIT_LISTENING};
     server_start(&late, &spec);
     server_await_metric(&late, "channeld_redis_disconnects_total", 3);
