@@ -584,6 +584,13 @@ static void on_push(void *arg, struct span kind, const redisReply *element)
     schedule_reclaim(c);
 }
 
+static enum redis_tracking tracking_of(const struct cache_options *o)
+{
+    if (o->cache_size == 0)
+        return REDIS_TRACKING_OFF;
+    return o->broadcast ? REDIS_TRACKING_BROADCAST : REDIS_TRACKING_KEYS;
+}
+
 static int open_connection(struct cache *c, uv_loop_t *loop)
 {
     const struct cache_options *o = &c->options;
@@ -595,7 +602,8 @@ static int open_connection(struct cache *c, uv_loop_t *loop)
         .loop_lag = o->loop_lag,
         .stale_limit_ms =
             o->stale_limit_ms < o->stale_keys_limit_ms ? o->stale_limit_ms : o->stale_keys_limit_ms,
-        .tracking_prefix = o->cache_size > 0 ? keyspace_prefix(o->keyspace) : SPAN_ABSENT,
+        .tracking = tracking_of(o),
+        .tracking_prefix = keyspace_prefix(o->keyspace),
         .on_handshake_done = on_handshake_done,
         .on_ready = on_ready,
         .on_heartbeat = on_heartbeat,
