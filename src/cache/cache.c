@@ -569,9 +569,9 @@ static void on_ready(void *arg)
 static void on_heartbeat(void *arg)
 {
     struct cache *c = arg;
+    invalidation_heartbeat(&c->invalidation);
     if (invalidation_may_store(&c->invalidation))
         read_api_keys(c, false);
-    invalidation_heartbeat(&c->invalidation);
 }
 
 static void on_lost(void *arg)
