@@ -100,6 +100,14 @@ static int check_switch(const struct config *c, struct buf *error, const char *n
     return bad(c, error, name, "on or off is expected");
 }
 
+static int check_tracking(struct config *c, struct buf *error)
+{
+    c->broadcast = strcmp(c->values.tracking, "broadcast") == 0;
+    if (c->broadcast || strcmp(c->values.tracking, "keys") == 0)
+        return 0;
+    return bad(c, error, "tracking", "keys or broadcast is expected");
+}
+
 static int check_trusted_proxies(struct config *c, struct buf *error)
 {
     struct span which = SPAN_ABSENT;
@@ -172,6 +180,8 @@ static int check(struct config *c, struct buf *error)
         err = check_log_level(c, error);
     if (err == 0 && access_log_parse_mode(span_of(c->values.access_log), &c->access_log) != 0)
         err = bad(c, error, "access-log", "off, errors or all is expected");
+    if (err == 0)
+        err = check_tracking(c, error);
     if (err == 0)
         err = check_stale_keys_limit(c, error);
     if (err == 0)

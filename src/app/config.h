@@ -41,6 +41,9 @@
       "Longest wait for Redis before a request is answered with 500") \
     X(SIZE, cache_size, "cache-size", "64MiB", 0, (int64_t)1 << 40, \
       "Memory for cached Redis data, split among the workers; 0: no cache, every request reads Redis") \
+    X(TEXT, tracking, "tracking", "keys", 0, 0, \
+      "How Redis keeps the cache coherent: keys (it remembers what each worker has read) or broadcast (each " \
+      "worker is sent every change)") \
     X(DURATION, stale_limit, "stale-limit", "30s", 0, CONFIG_DAY, \
       "How long cached data is served, and the process stays ready, after Redis was lost") \
     X(TEXT, stale_keys_limit, "stale-keys-limit", "same", 0, 0, \
@@ -109,6 +112,7 @@ struct config {
     enum access_log_mode access_log;
     int64_t stale_keys_limit; /* milliseconds */
     int workers;              /* at least 1 */
+    bool broadcast;           /* tracking is broadcast, and not keys */
     bool log_clients, core_dumps;
 };
 

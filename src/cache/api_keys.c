@@ -129,17 +129,15 @@ static enum auth_result find_result(const struct api_keys *k, const struct diges
 
 enum auth_result api_keys_check(const struct api_keys *k, const struct digest *key, uint64_t confirmed)
 {
-    if (k->large)
-        return find_result(k, key, confirmed);
     if (!k->committed)
-        return AUTH_RESULT_UNKNOWN;
+        return find_result(k, key, confirmed);
     return holds(k, key, hash_of(k, key)) ? AUTH_RESULT_VALID : AUTH_RESULT_INVALID;
 }
 
 void api_keys_put_result(struct api_keys *k, const struct digest *key, bool valid, uint64_t check)
 {
     const struct result_key name = {*key, k->epoch};
-    if (!k->large)
+    if (k->committed)
         return;
     if (valid)
         entries_put(k->entries, ENTRY_AUTH, name_of(&name), NULL, 0);
@@ -200,6 +198,7 @@ static void compose(struct api_keys *k, enum api_keys_step step, const char *nam
 void api_keys_invalidate(struct api_keys *k)
 {
     clear(k);
+    k->large = false;
     k->epoch++;
     k->changed = true;
     if (k->step == API_KEYS_UNCOMMITTED)

@@ -9,8 +9,10 @@
  * last, and a change in between sends an invalidation between the replies: a read without an invalidation is
  * the whole set.
  *
- * A set above API_KEYS_MAX is not kept: each key is checked in Redis, and the results are cached as entries
- * (ENTRY_AUTH), bounded and evicted like all others.
+ * While the set is not held, each key is checked in Redis, and the results are cached as entries
+ * (ENTRY_AUTH), bounded and evicted like all others. A set above API_KEYS_MAX is never held. One that is
+ * invalidated again and again is not read each time, but after a pause: Redis may evict it from a full
+ * tracking table hundreds of times per second.
  *
  * The time of a check depends on the digest, which a client cannot choose, and not on the key.
  */
@@ -26,8 +28,8 @@
 #include "redis/resp.h"
 
 /*
- * The largest set that is kept; the largest that is read with one command; the pause before a read that
- * failed or was invalidated is repeated.
+ * The largest set that is kept; the largest that is read with one command; the pause from one read
+ * to the next.
  */
 enum { API_KEYS_MAX = 100000, API_KEYS_AT_ONCE_MAX = 10000, API_KEYS_RETRY_MS = 100 };
 
@@ -81,7 +83,7 @@ void api_keys_fini(struct api_keys *k);
  */
 enum auth_result api_keys_check(const struct api_keys *k, const struct digest *key, uint64_t confirmed);
 
-/* Caches Redis' reply about one key, where the set is not held. `check` is the catalogue check that will
+/* Caches Redis' reply about one key, while the set is not held. `check` is the catalogue check that will
  * confirm an invalid one. */
 void api_keys_put_result(struct api_keys *k, const struct digest *key, bool valid, uint64_t check);
 
@@ -96,7 +98,7 @@ void api_keys_invalidate(struct api_keys *k);
 bool api_keys_read(struct api_keys *k, uint64_t now_ms, struct buf *command)
     __attribute__((warn_unused_result));
 
-/* True when nothing of the set is known or being read, and the last attempt is long enough ago. */
+/* True when the set is not held or being read, but may be, and the last attempt is long enough ago. */
 static inline bool api_keys_wants_reading(const struct api_keys *k, uint64_t now_ms)
 {
     return !k->committed && !k->large && k->step == API_KEYS_IDLE &&

@@ -453,9 +453,13 @@ static void send_api_keys_command(struct cache *c)
         (void)api_keys_reply(&c->api_keys, NULL, clock_now_ms(), &c->command);
 }
 
-static void read_api_keys(struct cache *c)
+/* Reads the set, unless it is held or is being read; with `at_once` even if it was read a moment ago. */
+static void read_api_keys(struct cache *c, bool at_once)
 {
-    if (api_keys_read(&c->api_keys, clock_now_ms(), &c->command))
+    uint64_t now = clock_now_ms();
+    if (!at_once && !api_keys_wants_reading(&c->api_keys, now))
+        return;
+    if (api_keys_read(&c->api_keys, now, &c->command))
         send_api_keys_command(c);
 }
 
@@ -477,8 +481,7 @@ static void on_auth_known(void *arg, const struct digest *key, bool valid)
     if (!invalidation_may_store(&c->invalidation))
         return;
     api_keys_put_result(&c->api_keys, key, valid, invalidation_next_check(&c->invalidation));
-    if (api_keys_wants_reading(&c->api_keys, clock_now_ms()))
-        read_api_keys(c);
+    read_api_keys(c, false);
 }
 
 /* --- the check of the catalogue --- */
@@ -541,7 +544,7 @@ static void on_drop(void *arg, unsigned what)
     if ((what & (INVALIDATED_ALL | INVALIDATED_KEYS)) != 0) {
         api_keys_invalidate(&c->api_keys);
         if (invalidation_may_store(&c->invalidation))
-            read_api_keys(c);
+            read_api_keys(c, (what & INVALIDATED_ALL) != 0);
     }
     schedule_reclaim(c);
 }
@@ -567,6 +570,8 @@ static void on_heartbeat(void *arg)
 {
     struct cache *c = arg;
     invalidation_heartbeat(&c->invalidation);
+    if (invalidation_may_store(&c->invalidation))
+        read_api_keys(c, false);
 }
 
 static void on_lost(void *arg)
@@ -584,6 +589,13 @@ static void on_push(void *arg, struct span kind, const redisReply *element)
     schedule_reclaim(c);
 }
 
+static enum redis_tracking tracking_of(const struct cache_options *o)
+{
+    if (o->cache_size == 0)
+        return REDIS_TRACKING_OFF;
+    return o->broadcast ? REDIS_TRACKING_BROADCAST : REDIS_TRACKING_KEYS;
+}
+
 static int open_connection(struct cache *c, uv_loop_t *loop)
 {
     const struct cache_options *o = &c->options;
@@ -595,7 +607,8 @@ static int open_connection(struct cache *c, uv_loop_t *loop)
         .loop_lag = o->loop_lag,
         .stale_limit_ms =
             o->stale_limit_ms < o->stale_keys_limit_ms ? o->stale_limit_ms : o->stale_keys_limit_ms,
-        .tracking_prefix = o->cache_size > 0 ? keyspace_prefix(o->keyspace) : SPAN_ABSENT,
+        .tracking = tracking_of(o),
+        .tracking_prefix = keyspace_prefix(o->keyspace),
         .on_handshake_done = on_handshake_done,
         .on_ready = on_ready,
         .on_heartbeat = on_heartbeat,

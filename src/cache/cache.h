@@ -35,9 +35,10 @@ struct cache_options {
     struct redis_metrics *redis_metrics;
     struct loop_lag *loop_lag;
     uint64_t request_timeout_ms;
-    size_t cache_size;            /* bytes; 0: nothing is cached and every query goes to Redis */
-    uint64_t stale_limit_ms;      /* how long entries may be served after the connection was lost */
-    uint64_t stale_keys_limit_ms; /* the same for API keys; limited by stale_limit_ms */
+    size_t cache_size;       /* bytes; 0: nothing is cached and every query goes to Redis */
+    bool broadcast;          /* Redis sends all invalidations, and not only those of keys that were read */
+    uint64_t stale_limit_ms; /* how long entries may be served after the connection was lost */
+    uint64_t stale_keys_limit_ms;                 /* the same for API keys; limited by stale_limit_ms */
     void (*on_connection)(void *arg, bool ready); /* the connection came or was lost */
     void *arg;
 };

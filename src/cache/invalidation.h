@@ -3,19 +3,25 @@
  * follows from the invalidations that Redis pushes (CLIENT TRACKING), from checks that Redis holds a
  * catalogue, and from an audit of cached entries.
  *
- * Pushes. One connection carries both the cache's reads and Redis' invalidations. Redis queues the
- * invalidations of a turn of its loop after that turn's replies and before it writes either, so on the stream
+ * Pushes. One connection carries both the cache's reads and Redis' invalidations. By key (CLIENT TRACKING ON)
+ * Redis registers each key that a read on this connection names, present or not, for one invalidation: it
+ * queues that, and unregisters the key, while the command that changes the key is executed. By broadcast
+ * (BCAST) it queues the invalidations of all changes of a turn of its loop, after that turn's replies and
+ * before it writes either. Both ways, on the stream
  *   - a reply older than a write comes before that write's invalidation: its entry is dropped in time;
  *   - a reply behind an invalidation reflects the write: it may be cached;
  *   - a writer's acknowledgement is sent after the invalidation is queued: a writer that has read it is at
  *     most one network delay ahead.
  *
- * Hence the only rule for a single key: apply replies and pushes strictly in stream order.
+ * Hence the only rule for a single key: apply replies and pushes strictly in stream order. By key it implies
+ * the other half of the argument, that no change is missed: whatever is cached was read on this connection
+ * after the last invalidation of its key, so the key is registered. Nothing may be cached that was read
+ * otherwise: no entry from an older connection, or of a read that an invalidation overtook in this process.
  *
- * The acknowledgement has two exceptions, which cost the rest of the turn but not the order on this stream:
- * Redis and Valkey from version 8 on with io-threads write acknowledgements during the turn, and so does any
- * Redis while a script is busy (longer than busy-reply-threshold). If a turn outlasts the lease, the PING is
- * not answered, and entries are served as if the connection was lost.
+ * The acknowledgement has an exception, which costs the rest of the turn but not the order on this stream:
+ * Redis and Valkey from version 8 on with io-threads write acknowledgements during the turn, and so, where
+ * tracking is by broadcast, does any Redis while a script is busy (longer than busy-reply-threshold). If a
+ * turn outlasts the lease, the PING is not answered, and entries are served as if the connection was lost.
  *
  * A page is made of several keys read one after the other; if one of them is invalidated in flight, the page
  * is served but not cached. Redis sends no invalidations for writes while the connection is lost, so a new

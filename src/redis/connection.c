@@ -392,7 +392,7 @@ static int send_tracking(struct redis_connection *c)
 {
     struct span prefix = c->options.tracking_prefix;
     struct buf command = BUF_INIT;
-    if (prefix.data == NULL)
+    if (c->options.tracking == REDIS_TRACKING_OFF)
         return 0;
     if (c->no_tracking_reason != NULL) {
         go_untracked(c, "redis does not send invalidations reliably: nothing is cached on this connection",
@@ -401,7 +401,7 @@ static int send_tracking(struct redis_connection *c)
     }
     const char *argv[] = {"CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", prefix.data};
     const size_t lengths[] = {6, 8, 2, 5, 6, prefix.len};
-    command_write(&command, 6, argv, lengths);
+    command_write(&command, c->options.tracking == REDIS_TRACKING_BROADCAST ? 6 : 3, argv, lengths);
     c->replies_due++;
     return queue_own(c, &command, on_tracking);
 }

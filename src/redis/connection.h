@@ -28,6 +28,13 @@ struct ssl_ctx_st;
  */
 typedef void (*redis_connection_reply_fn)(void *arg, const redisReply *reply);
 
+/* Of which keys invalidations are wanted (CLIENT TRACKING). */
+enum redis_tracking {
+    REDIS_TRACKING_OFF,
+    REDIS_TRACKING_KEYS,     /* those that commands on this connection have read, until the first change */
+    REDIS_TRACKING_BROADCAST /* all that begin with tracking_prefix */
+};
+
 struct redis_connection_options {
     const struct redis_endpoint *endpoint; /* may have Sentinels; borrowed while it lives, as all pointers */
     struct ssl_ctx_st *tls;                /* NULL without TLS */
@@ -45,7 +52,8 @@ struct redis_connection_options {
     void (*on_lost)(void *arg);      /* commands cannot be sent; called before the pending ones fail */
     /* How long, in milliseconds, a replica may be used that follows another master than Sentinel names. */
     uint64_t stale_limit_ms;
-    struct span tracking_prefix; /* of the keys whose invalidations are wanted; absent: no tracking */
+    enum redis_tracking tracking;
+    struct span tracking_prefix; /* for REDIS_TRACKING_BROADCAST */
     /* One element of a push, as it arrives, in stream order with the replies; borrowed. See resp.h. */
     void (*on_push)(void *arg, struct span kind, const redisReply *element);
     void *arg;

@@ -72,6 +72,7 @@ static const struct option_spec specs[] = {
            "sabotage: one in so many changes is recorded, but not written"),
     OTHER("seed", OPTION_SEED, seed, "of all random choices (1)"),
     OTHER("cache-size", OPTION_TEXT, cache_size, "CHANNELD_CACHE_SIZE (channeld's default)"),
+    OTHER("tracking", OPTION_TEXT, tracking, "CHANNELD_TRACKING (channeld's default)"),
     OTHER("redis-server", OPTION_TEXT, redis_server, "the server's program (redis-server)"),
     OTHER("redis-args", OPTION_TEXT, redis_args, "further arguments of it, separated by spaces"),
     OTHER("faults", OPTION_FAULTS, faults, "none, all, quick, or some of the following (all):"),

@@ -502,11 +502,13 @@ static void start_channeld(struct run *run)
         text_printf("CHANNELD_STALE_LIMIT=%dms", run->options.stale_limit_ms),
         text_printf("CHANNELD_REQUEST_TIMEOUT=%dms", (int)REQUEST_TIMEOUT_MS),
         text_printf("CHANNELD_MAX_CONNECTION_AGE=0"), /* a client keeps its connection */
-        text_printf("CHANNELD_CACHE_SIZE=%s", run->options.cache_size != NULL ? run->options.cache_size : ""),
+        run->options.cache_size == NULL ? NULL
+                                        : text_printf("CHANNELD_CACHE_SIZE=%s", run->options.cache_size),
+        run->options.tracking == NULL ? NULL : text_printf("CHANNELD_TRACKING=%s", run->options.tracking),
     };
     size_t used = 0;
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        if (i < 4 || run->options.cache_size != NULL)
+        if (own[i] != NULL)
             env[used++] = own[i];
     }
     if (run->options.ignore_invalidations)

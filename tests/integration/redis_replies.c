@@ -116,7 +116,8 @@ TEST_CASE(channelctl_reports_wrong_types_of_replies)
 
 enum { CHANNELS = 150, TOO_LARGE = 70 << 20, KEYS = 10000, NAME_SIZE = 8000 };
 
-static const char *const PATIENT[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=30s", NULL};
+static const char *const PATIENT[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=30s",
+                                      "CHANNELD_TRACKING=broadcast", NULL};
 static const char *const PATIENT_UNCACHED[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=30s",
                                                "CHANNELD_CACHE_SIZE=0", NULL};
 

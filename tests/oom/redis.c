@@ -22,7 +22,12 @@ static struct memory memory;
 static void start_at(void **state, const char *host)
 {
     memory_init(&memory);
-    const char *const env[] = {memory.preload, memory.file, "CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=0s",
+    /* By broadcast all changes are one long push. */
+    const char *const env[] = {memory.preload,
+                               memory.file,
+                               "CHANNELD_WORKERS=1",
+                               "CHANNELD_STALE_LIMIT=0s",
+                               "CHANNELD_TRACKING=broadcast",
                                NULL};
     *state = fixture_new_with(&(struct fixture_spec){.channels = CHANNELS, .env = env, .host = host});
 }

@@ -93,6 +93,7 @@ CONFIG_TEST(defaults_are_as_documented)
     assert_true(c->workers >= 1);
     assert_int_equal(v->request_timeout, 2000);
     assert_int_equal(v->stale_limit, 30000);
+    assert_false(c->broadcast);
     assert_int_equal(v->header_timeout, 10000);
     assert_int_equal(v->idle_timeout, 75000);
     assert_int_equal(v->max_header_size, 16 * 1024);
@@ -155,7 +156,8 @@ CONFIG_TEST(bad_values_are_named)
                {"--max-header-size", "1023"}, {"--max-header-size", "2MiB"}, {"--max-body-size", "1GB"},
                {"--max-connections", "0"}, {"--max-connection-age", "25h"}, {"--max-connection-age", "never"},
                {"--drain-delay", "soon"}, {"--drain-timeout", ""}, {"--log-level", "INFO"},
-               {"--access-log", "some"}, {"--core-dumps", "yes"}, {"--cors-origins", "example.org"})
+               {"--access-log", "some"}, {"--tracking", "on"}, {"--core-dumps", "yes"},
+               {"--cors-origins", "example.org"})
         expect_refused(flag, value);
 }
 
@@ -168,8 +170,9 @@ CONFIG_TEST(values_at_the_limits_are_accepted)
                {"--max-connections", "1"}, {"--max-connection-age", "0"}, {"--max-connection-age", "24h"},
                {"--max-connections", "1000000"}, {"--drain-delay", "0"}, {"--drain-timeout", "0"},
                {"--log-level", "error"}, {"--log-level", "warn"}, {"--log-level", "debug"},
-               {"--core-dumps", "on"}, {"--access-log", "off"}, {"--access-log", "all"},
-               {"--cors-origins", "*"}, {"--cors-origins", "https://a.example,http://b.example:81"},
+               {"--core-dumps", "on"}, {"--access-log", "off"}, {"--tracking", "keys"},
+               {"--tracking", "broadcast"}, {"--access-log", "all"}, {"--cors-origins", "*"},
+               {"--cors-origins", "https://a.example,http://b.example:81"},
                {"--redis-url", "unix:///run/redis.sock?db=3"}, {"--redis-url", "rediss://user:pw@h:1/2"})
         expect_taken(flag, value);
 }

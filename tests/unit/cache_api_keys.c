@@ -317,12 +317,11 @@ TEST_CASE_WITH(results_for_a_set_that_is_too_large_are_cached_one_by_one, set_up
     struct digest valid = digest_of_number(1);
     struct digest invalid = digest_of_number(2);
     begin_reading();
-    api_keys_put_result(&keys, &valid, true, 0); /* it may yet be held */
+    api_keys_put_result(&keys, &valid, true, 0); /* before it is known whether the set is held */
+    assert_int_equal(check(1), AUTH_RESULT_VALID);
     assert_int_equal(reply_integer(API_KEYS_MAX + 1), API_KEYS_STOPPED);
-    assert_int_equal(check(1), AUTH_RESULT_UNKNOWN);
     assert_int_equal(api_keys_size(&keys), -1);
     assert_false(wants_reading_in(API_KEYS_RETRY_MS));
-    api_keys_put_result(&keys, &valid, true, 0);
     api_keys_put_result(&keys, &invalid, false, 5);
     assert_int_equal(api_keys_check(&keys, &valid, 0), AUTH_RESULT_VALID);
     assert_int_equal(api_keys_check(&keys, &invalid, 4), AUTH_RESULT_UNKNOWN);
@@ -331,6 +330,17 @@ TEST_CASE_WITH(results_for_a_set_that_is_too_large_are_cached_one_by_one, set_up
     api_keys_invalidate(&keys);
     assert_int_equal(api_keys_check(&keys, &valid, 9), AUTH_RESULT_UNKNOWN);
     assert_int_equal(api_keys_check(&keys, &invalid, 9), AUTH_RESULT_UNKNOWN);
+    assert_true(wants_reading_in(API_KEYS_RETRY_MS)); /* its size may have changed */
+}
+
+TEST_CASE_WITH(a_set_that_is_held_makes_results_of_single_keys_void, set_up, tear_down)
+{
+    struct digest revoked = digest_of_number(1);
+    api_keys_put_result(&keys, &revoked, true, 0);
+    api_keys_invalidate(&keys);
+    read_keys(0, 1);
+    api_keys_put_result(&keys, &revoked, true, 0); /* a reply that is older than the set */
+    assert_int_equal(api_keys_check(&keys, &revoked, 9), AUTH_RESULT_INVALID);
 }
 
 TEST_CASE_WITH(a_set_of_the_largest_size_is_held, set_up, tear_down)

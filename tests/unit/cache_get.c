@@ -4,6 +4,7 @@
  */
 #include "cache/cache.h"
 
+#include "cache/api_keys.h"
 #include "redis/connection.h"
 #include "unit/fake_redis.h"
 #include "unit/fixtures/cache_clock.h"
@@ -545,6 +546,7 @@ TEST_CASE_WITH(a_change_of_everything_is_applied_after_a_check, set_up, tear_dow
 TEST_CASE_WITH(a_change_of_the_keys_is_applied_after_a_check, set_up, tear_down)
 {
     cache_card("seven");
+    clock_ms += API_KEYS_RETRY_MS;
     push("test:api_keys");
     assert_false(get(1, QUERY_CARD, 7)->done);
     answer_check(2);
@@ -558,6 +560,33 @@ TEST_CASE_WITH(a_change_of_the_keys_is_applied_after_a_check, set_up, tear_down)
     answer_check(1);
     expect_hit(get(1, QUERY_CARD, 7), CACHE_KEY_INVALID);
     expect_hit(get_as(1, 'x', QUERY_CARD, 7), CACHE_FOUND);
+}
+
+/* Redis may evict them from its tracking table, which is an invalidation as well, hundreds of times per
+ * second. */
+TEST_CASE_WITH(keys_that_change_again_and_again_are_not_read_each_time, set_up, tear_down)
+{
+    cache_card("seven");
+    push("test:api_keys");
+    answer_check(1);
+    for (int i = 0; i < 5; i++) {
+        push("test:api_keys");
+        assert_int_equal(fake_redis.count, 0);
+        get(0, QUERY_CARD, 7);
+        expect_fetched(&asked[0], true, "seven");
+        expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND); /* the result for this key is known */
+        assert_int_equal(fake_redis.count, 0);
+    }
+    clock_ms += API_KEYS_RETRY_MS;
+    heartbeat();
+    if (strncmp(fake_redis_next(), "HMGET", 5) == 0) /* the audit, of the card and not of the key */
+        answer("HMGET", reply_card("7", "seven"));
+    answer("SCARD", reply_integer(1));
+    answer_check(1);
+    answer("SMEMBERS", reply_words(KEY));
+    answer_check(1);
+    expect_hit(get(0, QUERY_CARD, 7), CACHE_FOUND);
+    expect_hit(get_as(1, 'x', QUERY_CARD, 7), CACHE_KEY_INVALID);
 }
 
 TEST_CASE_WITH(a_missing_catalogue_ends_the_connection_and_the_cache_serves_on, set_up, tear_down)

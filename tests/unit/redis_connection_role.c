@@ -79,17 +79,27 @@ static void end(void)
 
 /* --- version --- */
 
-static bool tracks(const char *hello)
+static bool tracks_with(enum redis_tracking wanted, const char *command, const char *hello)
 {
     begin(MASTER);
     fake.hello = hello;
+    session.tracking = wanted;
     session.tracking_prefix = SPAN("c:");
     session_start();
     bool tracking = redis_connection_is_tracking(session.connection);
-    assert_int_equal(times("CLIENT TRACKING ON BCAST PREFIX c:\n"), tracking);
+    assert_int_equal(times("CLIENT "), tracking);
+    assert_int_equal(times(command), tracking);
     assert_int_equal(session.metrics.redis_tracking_refused_total, !tracking);
     end();
     return tracking;
+}
+
+static bool tracks(const char *hello)
+{
+    bool by_key = tracks_with(REDIS_TRACKING_KEYS, "CLIENT TRACKING ON\n", hello);
+    bool broadcast = tracks_with(REDIS_TRACKING_BROADCAST, "CLIENT TRACKING ON BCAST PREFIX c:\n", hello);
+    assert_int_equal(by_key, broadcast);
+    return by_key;
 }
 
 TEST_CASE(tracking_depends_on_the_version)
@@ -104,7 +114,7 @@ TEST_CASE(tracking_depends_on_the_version_of_each_connection)
 {
     begin(MASTER);
     fake.hello = "%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n6.2.7\r\n";
-    session.tracking_prefix = SPAN("c:");
+    session.tracking = REDIS_TRACKING_KEYS;
     session_start();
     assert_false(redis_connection_is_tracking(session.connection));
     fake.hello = FAKE_HELLO;

@@ -1,0 +1,202 @@
+/*
+ * Tracking by key: each kind of read is tracked by each server, and a full tracking table, out of which Redis
+ * evicts keys by invalidating them, costs commands, but no response is wrong.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/fixture.h"
+
+enum { CHANNELS = 101 };
+
+static const char *const BY_KEY[] = {"CHANNELD_WORKERS=1", "CHANNELD_TRACKING=keys", NULL};
+
+static double commands(struct fixture *f)
+{
+    return server_metric(&f->server, "channeld_redis_commands_total");
+}
+
+/* ---- each kind of read ---- */
+
+struct read_case {
+    const char *path;
+    const char *before[3]; /* commands before the path is read */
+    const char *change;    /* one command, after which the response has the text; it had not before */
+    const char *text;
+};
+
+static const struct read_case READS[] = {
+    {"channel/by-id/5/", {"HSET channels:card:5 title old"}, "HSET channels:card:5 title new", "\"new\""},
+    {"channel/by-id/6/", {NULL}, "HSET channels:card:6 title six", "\"six\""}, /* it was absent */
+    {"channel/by-id/6/", {NULL}, "UNLINK channels:card:6", "not found"},
+    {"channel/by-link/?link=https://max.ru/a", {NULL}, "SET channels:link:https://max.ru/a 5", "\"new\""},
+    {"channel/by-link/?link=https://max.ru/a", {NULL}, "SET channels:link:https://max.ru/a 7", "not found"},
+    {"channel/by-link/?link=https://max.ru/a", {NULL}, "HSET channels:card:7 title seven", "\"seven\""},
+    {"channel/by-link/?link=https://max.ru/a", {NULL}, "DEL channels:link:https://max.ru/a", "not found"},
+    {"channel/by-link/?link=https://max.ru/b",
+     {"SET channels:link:https://max.ru/b nonsense"},
+     "SET channels:link:https://max.ru/b 5",
+     "\"new\""},
+    {"channels/", {NULL}, "ZADD channels:index -1 5", "\"new\""},
+    {"channels/", {NULL}, "HSET channels:card:5 title newer", "\"newer\""},
+    {"channels/", {"ZADD channels:index -1 8"}, "HSET channels:card:8 title eight", "\"eight\""},
+    {"channels/",
+     {"ZADD channels:index -1 9", "SET channels:card:9 nonsense", "HSET spare title nine"},
+     "RENAME spare channels:card:9", /* it was no hash */
+     "\"nine\""},
+    {"channels/?page=2", {NULL}, "ZREMRANGEBYRANK channels:index 0 3", "\"count\":0"},
+    {"channels/?page=2", {NULL}, "ZADD channels:index -1 5", "\"count\":1"}, /* it was beyond the last */
+    {"channels/", {NULL}, "DEL channels:api_keys", "Invalid or missing API key"},
+};
+
+struct reading {
+    struct fixture *fixture;
+    const char *path;
+};
+
+static bool costs_nothing(void *arg)
+{
+    const struct reading *r = arg;
+    struct http_response response;
+    double before = commands(r->fixture);
+    fixture_get(r->fixture, r->path, &response);
+    http_response_free(&response);
+    return commands(r->fixture) == before;
+}
+
+static void expect_tracked(struct fixture *f, const struct read_case *c)
+{
+    struct http_response response;
+    for (size_t i = 0; i < TEST_COUNT(c->before) && c->before[i] != NULL; i++)
+        redis_do(&f->redis, c->before[i]);
+    if (!wait_until(costs_nothing, &(struct reading){f, c->path}, WAIT_DEADLINE_MS))
+        fail_msg("%s is not cached", c->path);
+    fixture_get(f, c->path, &response);
+    if (strstr(response.body, c->text) != NULL)
+        fail_msg("%s has %s before %s", c->path, c->text, c->change);
+    http_response_free(&response);
+    redis_do(&f->redis, c->change);
+    fixture_await_text(f, c->path, c->text, true);
+}
+
+/* The audit would notice in the end what is not tracked. */
+static void expect_reads_tracked(const char *program)
+{
+    AUTO(fixture_drop)
+    struct fixture *f =
+        fixture_new_with(&(struct fixture_spec){.channels = CHANNELS, .env = BY_KEY, .program = program});
+    for (size_t i = 0; i < TEST_COUNT(READS); i++)
+        expect_tracked(f, &READS[i]);
+    fixture_expect_metric(f, "channeld_cache_audit_failures_total", 0);
+    fixture_expect_metric(f, "channeld_redis_tracking_refused_total", 0);
+    catalogue_issue_key(&f->redis, FIXTURE_KEY);
+    fixture_await(f, "channels/", 200);
+}
+
+TEST_CASE(each_kind_of_read_is_tracked)
+{
+    expect_reads_tracked(NULL);
+}
+
+static void expect_reads_tracked_by(const char *name)
+{
+    AUTOFREE char *path = text_printf("%s/%s", process_require_env("CHANNELD_SERVERS"), name);
+    if (access(path, X_OK) != 0)
+        fail_msg("no %s; run scripts/setup --tools", path);
+    expect_reads_tracked(path);
+}
+
+TEST_CASE(each_kind_of_read_is_tracked_by_redis_8)
+{
+    expect_reads_tracked_by("redis8-server");
+}
+
+TEST_CASE(each_kind_of_read_is_tracked_by_valkey)
+{
+    expect_reads_tracked_by("valkey-server");
+}
+
+/* ---- a full tracking table ---- */
+
+static const char *const TINY_TABLE[] = {"--tracking-table-max-keys", "10", NULL};
+
+static struct fixture *begin_with_tiny_table(void)
+{
+    return fixture_new_with(
+        &(struct fixture_spec){.channels = CHANNELS, .env = BY_KEY, .redis_args = TINY_TABLE});
+}
+
+/* Of a key that was evicted, later changes are not announced. */
+TEST_CASE(no_response_is_wrong_with_a_full_tracking_table)
+{
+    enum { ROUNDS = 40 };
+    AUTO(fixture_drop) struct fixture *f = begin_with_tiny_table();
+    char digest[65];
+    catalogue_digest("another", digest);
+    for (int round = 0; round < ROUNDS; round++) {
+        long long id = (long long)catalogue_id((size_t)round);
+        AUTOFREE char *title = text_printf("\"round %d\"", round);
+        AUTOFREE char *card = text_printf("channel/by-id/%lld/", id);
+        AUTOFREE char *absent = text_printf("channel/by-id/%d/", 700000 + round);
+        fixture_expect(f, "channels/", 200);
+        fixture_expect(f, card, 200);
+        fixture_expect(f, absent, 404);
+        redis_do(&f->redis, "HSET channels:card:%lld title %s", id, title + 1);
+        redis_do(&f->redis, "HSET channels:card:%d title late", 700000 + round);
+        redis_do(&f->redis, round % 2 == 0 ? "SADD channels:api_keys %s" : "SREM channels:api_keys %s",
+                 digest);
+        fixture_await_text(f, card, "round", true);
+        fixture_await_text(f, "channels/", "round", true);
+        fixture_await(f, absent, 200);
+    }
+    fixture_expect_metric(f, "channeld_cache_audit_failures_total", 0);
+}
+
+static double hits(struct fixture *f)
+{
+    return server_metric(&f->server, "channeld_cache_hits_total");
+}
+
+TEST_CASE(a_full_tracking_table_leaves_the_cache_in_use)
+{
+    enum { REQUESTS = 200 };
+    AUTO(fixture_drop) struct fixture *f = begin_with_tiny_table();
+    fixture_expect(f, "channels/", 200); /* more keys than the table holds */
+    double before = hits(f);
+    for (int i = 0; i < REQUESTS; i++)
+        fixture_expect(f, i % 20 == 0 ? "channels/" : "channel/by-id/0/", 200);
+    assert_true(hits(f) - before > REQUESTS / 2.0);
+}
+
+/* Ids that do not exist, each another, with a valid key. */
+static void flood(struct fixture *f, int count)
+{
+    enum { PIPELINE = 10 };
+    AUTO(http_close) struct http_conn conn = http_connect(f->server.port);
+    for (int sent = 0; sent < count; sent += PIPELINE) {
+        for (int i = 0; i < PIPELINE; i++)
+            assert_int_equal(
+                http_send_text(&conn, text_temp("GET /api/channel/by-id/9%05d/ HTTP/1.1\r\nHost: a\r\n%s\r\n",
+                                                sent + i, FIXTURE_AUTH)),
+                0);
+        for (int i = 0; i < PIPELINE; i++)
+            http_expect(&conn, 404);
+    }
+}
+
+/* The API key set is among the keys that Redis evicts then, but it is not read again each time. */
+TEST_CASE(unknown_ids_do_not_make_the_api_keys_be_read_all_the_time)
+{
+    enum { UNKNOWN = 20000, PAUSE_MS = 100 };
+    AUTO(fixture_drop) struct fixture *f = begin_with_tiny_table();
+    fixture_expect(f, "channel/by-id/0/", 200);
+    long long smembers = redis_calls(&f->redis, "smembers");
+    int64_t began = wait_now_ms();
+    flood(f, UNKNOWN);
+    long long most = (wait_now_ms() - began) / PAUSE_MS + 2;
+    smembers = redis_calls(&f->redis, "smembers") - smembers;
+    if (smembers < 1 || smembers > most)
+        fail_msg("the API keys were read %lld times, and %lld were permitted", smembers, most);
+}
