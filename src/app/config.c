@@ -121,14 +121,22 @@ static int check_trusted_proxies(struct config *c, struct buf *error)
     return err;
 }
 
-static int check_redis(struct config *c, struct buf *error)
+/* redis_endpoint_fini is due in every case. */
+static int make_endpoint(const struct config *c, const struct redis_options *options,
+                         struct redis_endpoint *out, struct buf *error)
 {
     struct buf why = BUF_INIT;
-    int err = redis_endpoint_init(&c->redis, &c->values.redis, &why);
+    int err = redis_endpoint_init(out, options, &why);
     const char *text = buf_c_str(&why);
     if (err == -EINVAL)
         err = text != NULL ? bad(c, error, "redis-url", text) : -ENOMEM;
     buf_fini(&why);
+    return err;
+}
+
+static int check_redis(struct config *c, struct buf *error)
+{
+    int err = make_endpoint(c, &c->values.redis, &c->redis, error);
     if (err != 0)
         return err;
     bool has_cert = c->values.redis.cert_file[0] != '\0';
@@ -220,8 +228,12 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
     char **words = calloc((size_t)argc + 1, sizeof *words);
     if (words == NULL)
         return -ENOMEM;
-    struct settings_args args = {
-        .argc = argc, .argv = argv, .switches = SWITCHES, .rest = words, .sources = c->sources};
+    struct settings_args args = {.argc = argc,
+                                 .argv = argv,
+                                 .switches = SWITCHES,
+                                 .rest = words,
+                                 .sources = c->sources,
+                                 .files = c->files};
     int count = settings_read(&SETTINGS, &c->values, &args, error);
     if (count > 0)
         buf_printf(error, "%s: unexpected argument (see --help)", words[0]);
@@ -241,6 +253,54 @@ void config_fini(struct config *c)
     redis_endpoint_fini(&c->redis);
     settings_fini(&SETTINGS, &c->values);
 }
+
+/* --- reading again --- */
+
+int config_read_again(const struct config *c, const struct config_values *last, struct config_values *out,
+                      struct buf *error)
+{
+    return settings_read_again(&SETTINGS, last, c->sources, c->files, out, error);
+}
+
+void config_values_fini(struct config_values *v)
+{
+    settings_fini(&SETTINGS, v);
+}
+
+int config_make_redis(const struct config *c, const struct config_values *v, uint64_t number,
+                      struct redis_config **out, struct buf *error)
+{
+    struct redis_endpoint endpoint;
+    int err = make_endpoint(c, &v->redis, &endpoint, error);
+    if (err == 0)
+        return redis_config_new(&endpoint, &v->redis, number, out, error);
+    redis_endpoint_fini(&endpoint);
+    return err;
+}
+
+const char *config_next_file(const struct config *c, int *at, const char **name)
+{
+    const struct redis_options *redis = &c->values.redis;
+    const char *const certificates[][2] = {{"redis-ca-file", redis->ca_file},
+                                           {"redis-cert-file", redis->cert_file},
+                                           {"redis-key-file", redis->key_file}};
+    int count = (int)SETTINGS.count;
+    for (; *at < count; ++*at) {
+        if (c->files[*at] == NULL)
+            continue;
+        *name = TABLE[*at].name;
+        return c->files[(*at)++];
+    }
+    while (*at - count < (int)(sizeof certificates / sizeof certificates[0])) {
+        const char *const *one = certificates[(*at)++ - count];
+        *name = one[0];
+        if (one[1][0] != '\0')
+            return one[1];
+    }
+    return NULL;
+}
+
+/* --- texts --- */
 
 void config_write_help(struct buf *out)
 {
