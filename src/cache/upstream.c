@@ -86,14 +86,20 @@ static void close_link(struct upstream_link *l)
     redis_connection_close(l->connection, on_link_closed, l);
 }
 
+static void set_current(struct upstream *u, struct upstream_link *l)
+{
+    u->current = l;
+    u->connection = l->connection;
+    u->config = l->config;
+}
+
 static void replace(struct upstream *u)
 {
     struct upstream_link *old = u->current;
     if (redis_connection_is_ready(old->connection))
         u->on_replaced(u->options.arg);
     close_link(old); /* what fails with it finds no other to be sent on before on_ready */
-    u->current = u->next;
-    u->connection = u->current->connection;
+    set_current(u, u->next);
     u->next = NULL;
 }
 
@@ -169,9 +175,10 @@ int upstream_open(struct upstream *u, uv_loop_t *loop, const struct redis_connec
 {
     *u = (struct upstream){
         .loop = loop, .options = *options, .keyspace = keyspace, .on_replaced = on_replaced};
-    int err = open_link(u, config, &u->current);
+    struct upstream_link *first = NULL;
+    int err = open_link(u, config, &first);
     if (err == 0)
-        u->connection = u->current->connection;
+        set_current(u, first);
     return err;
 }
 
@@ -194,15 +201,10 @@ int upstream_use(struct upstream *u, struct redis_config *config)
     struct upstream_link *next = NULL;
     if (u->next != NULL && u->next->config == config)
         return 0;
-    int err = config != u->current->config ? open_link(u, config, &next) : 0;
+    int err = config != u->config ? open_link(u, config, &next) : 0;
     if (err != 0)
         return err;
     drop_next(u);
     u->next = next;
     return 0;
-}
-
-uint64_t upstream_config_number(const struct upstream *u)
-{
-    return redis_config_number(u->current->config);
 }

@@ -26,8 +26,9 @@ struct upstream {
     const struct keyspace *keyspace;
     void (*on_replaced)(void *arg);
     struct redis_connection *connection; /* the one in use */
-    struct upstream_link *current;       /* it is this one's */
-    struct upstream_link *next;          /* shall replace it; NULL: none */
+    struct redis_config *config;         /* its settings; borrowed from the next */
+    struct upstream_link *current;
+    struct upstream_link *next; /* shall replace it; NULL: none */
     struct wait_group open_links;
 };
 
@@ -51,7 +52,10 @@ void upstream_close(struct upstream *u, void (*closed)(void *arg), void *arg);
 int upstream_use(struct upstream *u, struct redis_config *config) __attribute__((warn_unused_result));
 
 /* The number of the settings in use (redis_config_number). */
-uint64_t upstream_config_number(const struct upstream *u);
+static inline uint64_t upstream_config_number(const struct upstream *u)
+{
+    return redis_config_number(u->config);
+}
 
 /* The connection in use; borrowed until the next on_ready. */
 static inline struct redis_connection *upstream_connection(const struct upstream *u)

@@ -1,17 +1,8 @@
 /* The settings of a connection, counted; see config.h. */
 #include "redis/config.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-
-struct redis_config {
-    atomic_int references;
-    uint64_t number;
-    struct redis_endpoint endpoint;
-    struct ssl_ctx_st *tls;
-};
 
 int redis_config_new(struct redis_endpoint *endpoint, const struct redis_options *options, uint64_t number,
                      struct redis_config **out, struct buf *error)
@@ -34,14 +25,6 @@ int redis_config_new(struct redis_endpoint *endpoint, const struct redis_options
     return 0;
 }
 
-struct redis_config *redis_config_ref(struct redis_config *c)
-{
-    int before = atomic_fetch_add_explicit(&c->references, 1, memory_order_relaxed);
-    assert(before > 0);
-    (void)before;
-    return c;
-}
-
 void redis_config_unref(struct redis_config *c)
 {
     if (c == NULL || atomic_fetch_sub_explicit(&c->references, 1, memory_order_acq_rel) > 1)
@@ -49,19 +32,4 @@ void redis_config_unref(struct redis_config *c)
     redis_tls_free(c->tls);
     redis_endpoint_fini(&c->endpoint);
     free(c);
-}
-
-const struct redis_endpoint *redis_config_endpoint(const struct redis_config *c)
-{
-    return &c->endpoint;
-}
-
-struct ssl_ctx_st *redis_config_tls(const struct redis_config *c)
-{
-    return c->tls;
-}
-
-uint64_t redis_config_number(const struct redis_config *c)
-{
-    return c->number;
 }

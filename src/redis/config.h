@@ -9,8 +9,18 @@
 
 #include "redis/endpoint.h"
 
-struct redis_config;
+#include <assert.h>
+#include <stdatomic.h>
+
 struct ssl_ctx_st;
+
+/* Private to config.c and the functions below. */
+struct redis_config {
+    atomic_int references;
+    uint64_t number;
+    struct redis_endpoint endpoint;
+    struct ssl_ctx_st *tls;
+};
 
 /*
  * Takes `endpoint`, in every case, and reads the certificates that `options` names. One reference, for the
@@ -21,15 +31,32 @@ int redis_config_new(struct redis_endpoint *endpoint, const struct redis_options
                      struct redis_config **out, struct buf *error) __attribute__((warn_unused_result));
 
 /* From any thread; `c` itself is returned. */
-struct redis_config *redis_config_ref(struct redis_config *c);
+static inline struct redis_config *redis_config_ref(struct redis_config *c)
+{
+    int before = atomic_fetch_add_explicit(&c->references, 1, memory_order_relaxed);
+    assert(before > 0);
+    (void)before;
+    return c;
+}
 
 /* From any thread; NULL is allowed. The last one erases the passwords. */
 void redis_config_unref(struct redis_config *c);
 
-/* Borrowed while there is a reference; the second is NULL without TLS. */
-const struct redis_endpoint *redis_config_endpoint(const struct redis_config *c);
-struct ssl_ctx_st *redis_config_tls(const struct redis_config *c);
+/* Borrowed while there is a reference. */
+static inline const struct redis_endpoint *redis_config_endpoint(const struct redis_config *c)
+{
+    return &c->endpoint;
+}
 
-uint64_t redis_config_number(const struct redis_config *c);
+/* The same; NULL without TLS. */
+static inline struct ssl_ctx_st *redis_config_tls(const struct redis_config *c)
+{
+    return c->tls;
+}
+
+static inline uint64_t redis_config_number(const struct redis_config *c)
+{
+    return c->number;
+}
 
 #endif

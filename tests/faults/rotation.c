@@ -1,5 +1,5 @@
 /*
- * Passwords and certificates of Redis that are rotated while thousands of requests a second are served: not
+ * Passwords and certificates of Redis that are rotated while thousands of requests per second are served: not
  * one fails, and none is answered from a cache that Redis does not keep coherent.
  */
 
@@ -18,7 +18,7 @@
 
 enum {
     CLIENTS = 8,
-    RATE = 5000, /* requests a second of all clients, where the machine is fast enough */
+    RATE = 5000, /* requests per second of all clients, where the machine is fast enough */
     NS_PER_S = 1000000000,
     PERIOD_NS = NS_PER_S / RATE * CLIENTS,
     SPARE_EACH = 4, /* of the requests, that one is not cached */
@@ -139,9 +139,10 @@ static void expect_no_failure(struct load *load, const char *what, int rotations
 {
     long long sent = atomic_load(&load->sent);
     long long took_ms = wait_now_ms() - load->began_ms;
-    print_message("%d rotations of %s: %lld requests, %lld a second, %lld failed, the slowest took %lld ms\n",
-                  rotations, what, sent, sent * 1000 / (took_ms + 1), atomic_load(&load->failed),
-                  atomic_load(&load->slowest_ms));
+    print_message(
+        "%d rotations of %s: %lld requests, %lld per second, %lld failed, the slowest took %lld ms\n",
+        rotations, what, sent, sent * 1000 / (took_ms + 1), atomic_load(&load->failed),
+        atomic_load(&load->slowest_ms));
     if (atomic_load(&load->failed) > 0)
         fail_msg("%lld requests failed, the first: %s", atomic_load(&load->failed), load->first_failed);
 }
