@@ -29,7 +29,8 @@ struct reload {
     struct digest state;         /* of the files by then */
     uint64_t reloads, failures;
     bool last_failed;
-    time_t taken; /* when the newest were read */
+    struct buf reason; /* of the last failure */
+    time_t taken;      /* when the newest were read */
 };
 
 /* --- reading --- */
@@ -82,35 +83,46 @@ static void take(struct reload *r, struct reading *n)
     r->taken = time(NULL);
 }
 
-static void log_failure(struct reload *r, struct buf *error)
+/* `again`: nothing has changed since a failure, which is reported again only for another reason. */
+static void report_failure(struct reload *r, struct buf *error, bool again)
 {
     const char *text = buf_c_str(error);
-    log_text(LOG_ERROR, "redis settings not reloaded: the old ones stay in use", "reason",
-             text != NULL && *text != '\0' ? text : "out of memory");
-    r->failures++;
+    if (text == NULL || *text == '\0')
+        text = "out of memory";
+    bool known = again && r->last_failed && strcmp(text, buf_message(&r->reason)) == 0;
     r->last_failed = true;
+    if (known)
+        return;
+    r->failures++;
+    log_text(LOG_ERROR, "redis settings not reloaded: the old ones stay in use", "reason", text);
+    buf_clear(&r->reason);
+    buf_append_str(&r->reason, text);
 }
 
-static void load(struct reload *r)
+static void report_success(struct reload *r, bool changed)
+{
+    r->reloads++;
+    r->last_failed = false;
+    log_text(LOG_INFO, changed ? "redis settings reloaded" : "redis settings reloaded: no change", "read",
+             buf_message(&r->names));
+}
+
+static void load(struct reload *r, bool again)
 {
     struct reading n = {0};
     struct buf error = BUF_INIT;
     r->changes = 0;
-    if (read_files(r, &n, &error) != 0) {
-        log_failure(r, &error);
+    int err = read_files(r, &n, &error);
+    bool changed = err == 0 && memcmp(&n.state, &r->state, sizeof n.state) != 0;
+    if (err != 0)
+        report_failure(r, &error, again);
+    else
+        report_success(r, changed);
+    r->moving = r->moving || changed;
+    if (changed)
+        take(r, &n);
+    else
         drop(&n);
-    } else {
-        bool changed = memcmp(&n.state, &r->state, sizeof n.state) != 0;
-        r->reloads++;
-        r->last_failed = false;
-        log_text(LOG_INFO, changed ? "redis settings reloaded" : "redis settings reloaded: no change", "read",
-                 buf_message(&r->names));
-        r->moving = r->moving || changed;
-        if (changed)
-            take(r, &n);
-        else
-            drop(&n);
-    }
     buf_fini(&error);
 }
 
@@ -175,7 +187,9 @@ static void on_timer(uv_timer_t *timer)
     bool changing = file_watch_look(&r->watch);
     r->changes += changing;
     if (r->changes > 0 && (!changing || r->changes >= SETTLE_MAX))
-        load(r);
+        load(r, false);
+    else if (r->last_failed && r->changes == 0)
+        load(r, true);
     move_workers(r, true);
     start_timer(r);
 }
@@ -186,7 +200,7 @@ void reload_worker_changed(struct reload *r)
     if (uv_is_closing((const uv_handle_t *)&r->timer) || !one_is_lost(r))
         return;
     if (file_watch_look(&r->watch) || r->changes > 0)
-        load(r);
+        load(r, false);
     move_workers(r, false);
     if (r->watch.count > 0)
         start_timer(r);
@@ -199,7 +213,7 @@ void reload_now(struct reload *r)
     if (!any || uv_is_closing((const uv_handle_t *)&r->timer))
         return;
     (void)file_watch_look(&r->watch);
-    load(r);
+    load(r, false);
     move_workers(r, true);
     start_timer(r);
 }
@@ -295,5 +309,6 @@ void reload_free(struct reload *r)
     redis_config_unref(r->newest);
     config_values_fini(&r->values);
     buf_fini(&r->names);
+    buf_fini(&r->reason);
     free(r);
 }

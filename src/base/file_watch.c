@@ -116,7 +116,7 @@ static bool look_at(struct file_watch *w, int i)
         error = read_content(w->file[i].path, &content);
     bool changed = error != w->file[i].error || memcmp(&content, &w->file[i].content, sizeof content) != 0;
     w->file[i].stamp = stamp;
-    w->file[i].settled = has_settled(&stamp);
+    w->file[i].settled = has_settled(&stamp) && error == stamp.error; /* else it may be readable now */
     w->file[i].error = error;
     w->file[i].content = content;
     return changed;
