@@ -4,6 +4,7 @@
 #include "base/process.h"
 #include "base/text.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -204,6 +205,24 @@ static int check(struct config *c, struct buf *error)
     return err;
 }
 
+static void add_file(struct config *c, const char *setting, const char *path)
+{
+    if (path == NULL || path[0] == '\0')
+        return;
+    assert(c->redis_file_count < FILE_WATCH_MAX);
+    c->redis_files[c->redis_file_count++] = (struct config_file){setting, path};
+}
+
+static void list_files(struct config *c)
+{
+    const struct redis_options *redis = &c->values.redis;
+    for (size_t i = 0; i < SETTINGS.count; i++)
+        add_file(c, TABLE[i].name, c->files[i]);
+    add_file(c, "redis-ca-file", redis->ca_file);
+    add_file(c, "redis-cert-file", redis->cert_file);
+    add_file(c, "redis-key-file", redis->key_file);
+}
+
 /* --help and --version win over all errors. */
 static int find_help_or_version(int argc, char **argv)
 {
@@ -243,6 +262,7 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
     int err = check(c, error);
     if (err != 0)
         return err;
+    list_files(c);
     if ((args.switched & SWITCH_CHECK) != 0)
         return CONFIG_CHECK;
     return (args.switched & SWITCH_PROBE) != 0 ? CONFIG_PROBE : CONFIG_RUN;
@@ -254,53 +274,19 @@ void config_fini(struct config *c)
     settings_fini(&SETTINGS, &c->values);
 }
 
-/* --- reading again --- */
-
-int config_read_again(const struct config *c, const struct config_values *last, struct config_values *out,
-                      struct buf *error)
+int config_read_redis(const struct config *c, uint64_t number, struct redis_config **out, struct buf *error)
 {
-    return settings_read_again(&SETTINGS, last, c->sources, c->files, out, error);
-}
-
-void config_values_fini(struct config_values *v)
-{
-    settings_fini(&SETTINGS, v);
-}
-
-int config_make_redis(const struct config *c, const struct config_values *v, uint64_t number,
-                      struct redis_config **out, struct buf *error)
-{
-    struct redis_endpoint endpoint;
-    int err = make_endpoint(c, &v->redis, &endpoint, error);
+    struct config_values now = {0};
+    struct redis_endpoint endpoint = {0};
+    int err = settings_read_again(&SETTINGS, &c->values, c->sources, c->files, &now, error);
     if (err == 0)
-        return redis_config_new(&endpoint, &v->redis, number, out, error);
+        err = make_endpoint(c, &now.redis, &endpoint, error);
+    if (err == 0)
+        err = redis_config_new(&endpoint, &now.redis, number, out, error);
     redis_endpoint_fini(&endpoint);
+    settings_fini(&SETTINGS, &now);
     return err;
 }
-
-const char *config_next_file(const struct config *c, int *at, const char **name)
-{
-    const struct redis_options *redis = &c->values.redis;
-    const char *const certificates[][2] = {{"redis-ca-file", redis->ca_file},
-                                           {"redis-cert-file", redis->cert_file},
-                                           {"redis-key-file", redis->key_file}};
-    int count = (int)SETTINGS.count;
-    for (; *at < count; ++*at) {
-        if (c->files[*at] == NULL)
-            continue;
-        *name = TABLE[*at].name;
-        return c->files[(*at)++];
-    }
-    while (*at - count < (int)(sizeof certificates / sizeof certificates[0])) {
-        const char *const *one = certificates[(*at)++ - count];
-        *name = one[0];
-        if (one[1][0] != '\0')
-            return one[1];
-    }
-    return NULL;
-}
-
-/* --- texts --- */
 
 void config_write_help(struct buf *out)
 {

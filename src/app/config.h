@@ -4,12 +4,13 @@
 
 #include "api/access_log.h"
 #include "api/cors.h"
+#include "base/file_watch.h"
 #include "base/log.h"
 #include "base/net.h"
 #include "base/settings.h"
 #include "model/keyspace.h"
 #include "model/link.h"
-#include "redis/config.h"
+#include "redis/endpoint.h"
 
 /* clang-format off */
 #define CONFIG_MINUTES(n) ((int64_t)(n) * 60 * 1000)
@@ -102,6 +103,13 @@ struct config {
     struct config_values values;
     unsigned char sources[CONFIG_SETTINGS_MAX]; /* of the values: an enum setting_source each */
     const char *files[CONFIG_SETTINGS_MAX];     /* that they came from, or NULL; borrowed from the process */
+
+    /* The files that hold values or certificates, and the settings that name them; borrowed. */
+    struct config_file {
+        const char *setting, *path;
+    } redis_files[FILE_WATCH_MAX];
+    int redis_file_count;
+
     struct addr listen, admin_listen;
     char base_path[CONFIG_BASE_PATH_MAX + 1]; /* begins and ends with a slash */
     struct redis_endpoint redis;
@@ -128,28 +136,12 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
     __attribute__((warn_unused_result));
 void config_fini(struct config *c);
 
-/* --- Redis, whose secrets and certificates may change while the process runs --- */
-
 /*
- * Copies the values of `last` to `out` (zeroed by the caller), those from files as these are now: see
- * settings_read_again. Returns 0, -ENOMEM, or -EINVAL with a message in `error`. config_values_fini of `out`
- * is due in every case.
+ * The settings of Redis, those from files as these are now, checked: redis_config_new with this number, and
+ * with settings_read_again before it. Returns 0, -ENOMEM, or -EINVAL with a message in `error`.
  */
-int config_read_again(const struct config *c, const struct config_values *last, struct config_values *out,
-                      struct buf *error) __attribute__((warn_unused_result));
-void config_values_fini(struct config_values *v);
-
-/* Checks what `v` says of Redis, and reads the certificates: redis_config_new. */
-int config_make_redis(const struct config *c, const struct config_values *v, uint64_t number,
-                      struct redis_config **out, struct buf *error) __attribute__((warn_unused_result));
-
-/*
- * The next file that holds a value or a certificate, borrowed, and the name of its setting; *at is 0 at
- * first. NULL after the last; there are at most FILE_WATCH_MAX (file_watch.h).
- */
-const char *config_next_file(const struct config *c, int *at, const char **name);
-
-/* --- texts --- */
+int config_read_redis(const struct config *c, uint64_t number, struct redis_config **out, struct buf *error)
+    __attribute__((warn_unused_result));
 
 /* Writes the source of the value of setting `name`: --listen or CHANNELD_LISTEN. */
 void config_write_source(const struct config *c, const char *name, struct buf *out);

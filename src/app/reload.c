@@ -25,8 +25,7 @@ struct reload {
     int changes;      /* looks in a row that found one; 0: all is read */
     bool moving;      /* a worker may not use the newest settings */
     struct redis_config *newest;
-    struct config_values values; /* that the newest were made of */
-    struct digest state;         /* of the files by then */
+    struct digest state; /* of their files by then */
     uint64_t reloads, failures;
     bool last_failed;
     struct buf reason; /* of the last failure */
@@ -36,27 +35,18 @@ struct reload {
 /* --- reading --- */
 
 struct reading {
-    struct config_values values;
     struct redis_config *config;
     struct digest state;
 };
 
-static void drop(struct reading *n)
-{
-    redis_config_unref(n->config);
-    config_values_fini(&n->values);
-    *n = (struct reading){0};
-}
-
 static int read_once(struct reload *r, struct reading *n, struct buf *error)
 {
-    const struct config *c = r->options.config;
     uint64_t number = r->newest == NULL ? 1 : redis_config_number(r->newest) + 1;
-    int err = config_read_again(c, &r->values, &n->values, error);
-    if (err == 0)
-        err = config_make_redis(c, &n->values, number, &n->config, error);
+    redis_config_unref(n->config);
+    n->config = NULL;
+    buf_clear(error);
     file_watch_state(&r->watch, &n->state);
-    return err;
+    return config_read_redis(r->options.config, number, &n->config, error);
 }
 
 /* Certificate and key, or password and URL, must be of one state of the files: no change may come between. */
@@ -64,8 +54,6 @@ static int read_files(struct reload *r, struct reading *n, struct buf *error)
 {
     int err = 0;
     for (int i = 0; i < READS_MAX; i++) {
-        drop(n);
-        buf_clear(error);
         err = read_once(r, n, error);
         if (!file_watch_look(&r->watch))
             break;
@@ -73,12 +61,10 @@ static int read_files(struct reload *r, struct reading *n, struct buf *error)
     return err;
 }
 
-static void take(struct reload *r, struct reading *n)
+static void take(struct reload *r, const struct reading *n)
 {
     redis_config_unref(r->newest);
-    config_values_fini(&r->values);
     r->newest = n->config;
-    r->values = n->values;
     r->state = n->state;
     r->taken = time(NULL);
 }
@@ -122,7 +108,7 @@ static void load(struct reload *r, bool again)
     if (changed)
         take(r, &n);
     else
-        drop(&n);
+        redis_config_unref(n.config);
     buf_fini(&error);
 }
 
@@ -197,20 +183,19 @@ static void on_timer(uv_timer_t *timer)
 /* What may have closed the connection is in the files by now: they are not waited for. */
 void reload_worker_changed(struct reload *r)
 {
-    if (uv_is_closing((const uv_handle_t *)&r->timer) || !one_is_lost(r))
+    if (r->watch.count == 0 || !one_is_lost(r))
         return;
     if (file_watch_look(&r->watch) || r->changes > 0)
         load(r, false);
     move_workers(r, false);
-    if (r->watch.count > 0)
-        start_timer(r);
+    start_timer(r);
 }
 
 void reload_now(struct reload *r)
 {
     bool any = r->watch.count > 0;
     log_text(LOG_INFO, "SIGHUP received", "reloaded", any ? buf_message(&r->names) : "nothing");
-    if (!any || uv_is_closing((const uv_handle_t *)&r->timer))
+    if (!any)
         return;
     (void)file_watch_look(&r->watch);
     load(r, false);
@@ -244,71 +229,52 @@ void reload_write_metrics(const struct reload *r, struct buf *out)
 
 static void watch_files(struct reload *r)
 {
-    const char *name = NULL;
-    int at = 0;
-    for (const char *path; (path = config_next_file(r->options.config, &at, &name)) != NULL;) {
-        file_watch_add(&r->watch, path);
-        buf_printf(&r->names, "%s%s", r->names.len > 0 ? " " : "", name);
+    const struct config *c = r->options.config;
+    for (int i = 0; i < c->redis_file_count; i++) {
+        file_watch_add(&r->watch, c->redis_files[i].path);
+        buf_printf(&r->names, "%s%s", i > 0 ? " " : "", c->redis_files[i].setting);
     }
     (void)file_watch_look(&r->watch);
 }
 
-/* The values of the start are those of the command line, as they were read there. */
-static int read_first(struct reload *r, struct buf *error)
+static void release(struct reload *r)
 {
-    struct reading n = {0};
-    struct config_values none = {0};
-    r->values = r->options.config->values; /* borrowed until the next are taken */
-    int err = read_files(r, &n, error);
-    r->values = none;
-    if (err == 0)
-        take(r, &n);
-    else
-        drop(&n);
-    return err;
+    redis_config_unref(r->newest);
+    buf_fini(&r->names);
+    buf_fini(&r->reason);
+    free(r);
 }
 
-int reload_new(uv_loop_t *loop, const struct reload_options *options, struct reload **out, struct buf *error)
+int reload_new(uv_loop_t *loop, const struct reload_options *options, struct reload **out,
+               struct redis_config **newest, struct buf *error)
 {
+    struct reading first = {0};
     struct reload *r = calloc(1, sizeof *r);
     if (r == NULL)
         return -ENOMEM;
     r->options = *options;
     watch_files(r);
-    int err = read_first(r, error);
+    int err = read_files(r, &first, error);
     if (err != 0) {
-        reload_free(r);
+        release(r);
         return err;
     }
-    (void)uv_timer_init(loop, &r->timer); /* cannot fail */
+    take(r, &first);
+    (void)uv_timer_init(loop, &r->timer); /* cannot fail; nor can starting it */
     r->timer.data = r;
+    if (r->watch.count > 0)
+        (void)uv_timer_start(&r->timer, on_timer, options->look_ms, 0);
     *out = r;
+    *newest = r->newest;
     return 0;
 }
 
-struct redis_config *reload_newest(const struct reload *r)
+static void on_closed(uv_handle_t *timer)
 {
-    return r->newest;
-}
-
-void reload_start(struct reload *r)
-{
-    if (r->watch.count > 0)
-        start_timer(r);
+    release(timer->data);
 }
 
 void reload_close(struct reload *r)
 {
-    uv_close((uv_handle_t *)&r->timer, NULL);
-}
-
-void reload_free(struct reload *r)
-{
-    if (r == NULL)
-        return;
-    redis_config_unref(r->newest);
-    config_values_fini(&r->values);
-    buf_fini(&r->names);
-    buf_fini(&r->reason);
-    free(r);
+    uv_close((uv_handle_t *)&r->timer, on_closed);
 }

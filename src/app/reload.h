@@ -39,17 +39,12 @@ struct reload_options {
 };
 
 /*
- * Reads the settings for the first time, from files as these are now. Owned by the caller (reload_close, then
- * reload_free). Returns 0, -ENOMEM, or -EINVAL with a message in `error`.
+ * Reads the settings for the first time, from files as these are now: *newest, borrowed until the next event
+ * of the loop. From the first event on the functions above are called. Owned by the caller (reload_close).
+ * Returns 0, -ENOMEM, or -EINVAL with a message in `error`.
  */
-int reload_new(uv_loop_t *loop, const struct reload_options *options, struct reload **out, struct buf *error)
-    __attribute__((warn_unused_result));
-
-/* The newest settings, borrowed until the next event of the loop. */
-struct redis_config *reload_newest(const struct reload *r);
-
-/* Begins to look at the files; the workers exist. */
-void reload_start(struct reload *r);
+int reload_new(uv_loop_t *loop, const struct reload_options *options, struct reload **out,
+               struct redis_config **newest, struct buf *error) __attribute__((warn_unused_result));
 
 /* Reads all again: SIGHUP. */
 void reload_now(struct reload *r);
@@ -59,8 +54,7 @@ void reload_worker_changed(struct reload *r);
 
 void reload_write_metrics(const struct reload *r, struct buf *out);
 
-/* Ends it; no function of the workers is called any more. reload_free is due when the loop has run. */
+/* Ends it; no function of the workers is called any more. The memory is freed by the loop. */
 void reload_close(struct reload *r);
-void reload_free(struct reload *r);
 
 #endif

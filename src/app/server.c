@@ -169,7 +169,8 @@ static void write_metrics(void *arg, struct buf *out)
         worker_metrics_accumulate(&sum, worker_metrics(s->workers[i]));
     worker_metrics_write(out, &sum);
     write_workers(s, out);
-    reload_write_metrics(s->reload, out);
+    if (s->reload != NULL)
+        reload_write_metrics(s->reload, out);
     metrics_write_one(out, "channeld_ready", "gauge", "1 while /readyz answers 200.",
                       is_ready(s, NULL) ? 1 : 0);
     metrics_write_one(out, "channeld_log_lines_dropped_total", "counter",
@@ -230,7 +231,7 @@ static bool all_finished(const struct server *s)
 static void on_changed(uv_async_t *changed)
 {
     struct server *s = changed->data;
-    if (s->state < SERVER_EXITING)
+    if (s->reload != NULL)
         reload_worker_changed(s->reload);
     if (s->state == SERVER_FINISHING && all_finished(s))
         enter(s, SERVER_EXITING);
@@ -259,7 +260,7 @@ static void on_hangup(uv_signal_t *handle, int number)
 {
     struct server *s = handle->data;
     (void)number;
-    if (s->state < SERVER_EXITING)
+    if (s->reload != NULL)
         reload_now(s->reload);
 }
 
@@ -290,6 +291,7 @@ static void close_handles(struct server *s)
     uv_close((uv_handle_t *)&s->sigint, NULL);
     if (s->reload != NULL)
         reload_close(s->reload);
+    s->reload = NULL;
     if (s->admin != NULL)
         http_server_close(s->admin, on_admin_closed, s);
 }
@@ -389,10 +391,10 @@ static void share_descriptors(struct server *s)
         log_few_descriptors(s->descriptors, s->max_connections);
 }
 
-static int make_workers(struct server *s)
+static int make_workers(struct server *s, struct redis_config *redis)
 {
     struct worker_options options = {.config = s->config,
-                                     .redis = reload_newest(s->reload),
+                                     .redis = redis,
                                      .open_connections = &s->open_connections,
                                      .max_connections = s->max_connections,
                                      .max_rejections = s->max_rejections,
@@ -438,7 +440,7 @@ static void use_redis(void *arg, int i, struct redis_config *config)
     worker_use_redis(s->workers[i], config);
 }
 
-static int make_reload(struct server *s, struct buf *error)
+static int make_reload(struct server *s, struct redis_config **newest, struct buf *error)
 {
     const struct reload_options options = {.config = s->config,
                                            .look_ms = RELOAD_LOOK_MS,
@@ -446,30 +448,28 @@ static int make_reload(struct server *s, struct buf *error)
                                            .worker = worker_of_reload,
                                            .use = use_redis,
                                            .arg = s};
-    return reload_new(&s->loop, &options, &s->reload, error);
+    return reload_new(&s->loop, &options, &s->reload, newest, error);
 }
 
 static int start(struct server *s, struct buf *error)
 {
     const struct config_values *v = &s->config->values;
     const struct ops_source source = admin_source(s);
+    struct redis_config *redis = NULL;
     int err = open_handles(s); /* first: close_handles() expects them */
     if (err == 0)
-        err = make_reload(s, error);
+        err = make_reload(s, &redis, error);
     if (err == 0)
         err = ops_new(&source, &s->ops);
     if (err != 0)
         return err;
-    err = make_workers(s);
+    err = make_workers(s, redis);
     if (err != 0)
         return fail(s, error, "listen", v->listen, err);
     err = admin_open(s);
     if (err != 0)
         return fail(s, error, "admin-listen", v->admin_listen, err);
-    err = start_workers(s);
-    if (err == 0)
-        reload_start(s->reload);
-    return err;
+    return start_workers(s);
 }
 
 static void log_started(const struct server *s)
@@ -497,7 +497,6 @@ static void release(struct server *s)
     assert(err == 0); /* every handle was closed */
     (void)err;
     ops_free(s->ops);
-    reload_free(s->reload);
     free(s);
 }
 

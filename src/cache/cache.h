@@ -17,7 +17,7 @@
 #include "base/metrics.h"
 #include "cache/metrics.h"
 #include "model/keyspace.h"
-#include "redis/config.h"
+#include "redis/endpoint.h"
 #include "redis/metrics.h"
 
 #include <uv.h>

@@ -11,8 +11,8 @@
 
 #include "base/wait_group.h"
 #include "model/keyspace.h"
-#include "redis/config.h"
 #include "redis/connection.h"
+#include "redis/endpoint.h"
 
 struct upstream_link;
 

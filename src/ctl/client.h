@@ -11,7 +11,7 @@
 
 #include "ctl/command.h"
 #include "redis/client.h"
-#include "redis/config.h"
+#include "redis/endpoint.h"
 #include "redis/resp.h"
 
 struct client {

@@ -23,6 +23,7 @@ static struct config config;
 static struct reload *reload;
 static struct reload_worker workers[WORKERS];
 static struct redis_config *offered[WORKERS];
+static struct redis_config *newest; /* the first, or what was offered last */
 static int log_fd;
 
 static const char *path_of(const char *name)
@@ -41,11 +42,18 @@ static struct reload_worker worker(void *arg, int i)
     return workers[i];
 }
 
-static void use(void *arg, int i, struct redis_config *newest)
+static void set_newest(struct redis_config *next)
+{
+    redis_config_unref(newest);
+    newest = redis_config_ref(next);
+}
+
+static void use(void *arg, int i, struct redis_config *next)
 {
     (void)arg;
     redis_config_unref(offered[i]);
-    offered[i] = redis_config_ref(newest);
+    offered[i] = redis_config_ref(next);
+    set_newest(next);
 }
 
 static int set_up(void **state)
@@ -64,15 +72,16 @@ static int tear_down(void **state)
     (void)state;
     if (reload != NULL)
         reload_close(reload);
+    reload = NULL;
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
     assert_int_equal(uv_loop_close(&loop), 0);
-    reload_free(reload);
-    reload = NULL;
     for (int i = 0; i < WORKERS; i++) {
         redis_config_unref(offered[i]);
         offered[i] = NULL;
         workers[i] = (struct reload_worker){0};
     }
+    redis_config_unref(newest);
+    newest = NULL;
     config_fini(&config);
     config = (struct config){0};
     log_stop();
@@ -88,18 +97,19 @@ static void start(const char *const *flags)
 {
     char *argv[16] = {(char[]){"channeld"}};
     int argc = 1;
+    struct redis_config *first = NULL;
     SCOPED_BUF(error);
     for (; flags[argc - 1] != NULL; argc++)
         argv[argc] = (char *)(uintptr_t)flags[argc - 1]; /* not written to */
     const struct reload_options options = {
         .config = &config, .look_ms = LOOK_MS, .workers = WORKERS, .worker = worker, .use = use};
     if (config_read(&config, argc, argv, &error) != CONFIG_RUN ||
-        reload_new(&loop, &options, &reload, &error) != 0)
+        reload_new(&loop, &options, &reload, &first, &error) != 0)
         fail_msg("%s", buf_message(&error));
     for (int i = 0; i < WORKERS; i++)
         workers[i] = (struct reload_worker){.ready = true, .number = 1};
-    assert_int_equal(redis_config_number(reload_newest(reload)), 1);
-    reload_start(reload);
+    set_newest(first);
+    assert_int_equal(redis_config_number(first), 1);
 }
 
 #define START(...) start((const char *const[]){__VA_ARGS__, NULL})
@@ -129,9 +139,9 @@ static void await(const char *line, double value)
     }
 }
 
-static const struct redis_endpoint *newest(void)
+static const struct redis_endpoint *endpoint(void)
 {
-    return redis_config_endpoint(reload_newest(reload));
+    return redis_config_endpoint(newest);
 }
 
 /* The worker has connected with what it was offered. */
@@ -178,10 +188,10 @@ RELOAD_TEST(workers_move_one_after_the_other)
 {
     write_file("password", "one");
     START("--redis-password-file", path_of("password"));
-    assert_string_equal(newest()->password, "one");
+    assert_string_equal(endpoint()->password, "one");
     write_file("password", "two");
     await(RELOADED, 1);
-    assert_string_equal(newest()->password, "two");
+    assert_string_equal(endpoint()->password, "two");
     for (int i = 0; i < WORKERS; i++) {
         await_offer(i);
         for (int other = i + 1; other < WORKERS; other++)
@@ -256,14 +266,14 @@ RELOAD_TEST(whole_secret_is_replaced)
     assert_int_equal(symlink("..1", path_of("..data")), 0);
     START("--redis-url-file", path_of("..data/url"), "--redis-password-file", path_of("..data/password"),
           "--redis-sentinel-password-file", path_of("..data/sentinel"));
-    assert_string_equal(newest()->host, "first");
+    assert_string_equal(endpoint()->host, "first");
     assert_int_equal(symlink("..2", path_of("..tmp")), 0);
     assert_int_equal(rename(path_of("..tmp"), path_of("..data")), 0);
     await(RELOADED, 1);
-    assert_null(newest()->host);
-    assert_string_equal(newest()->sentinels.master, "main");
-    assert_string_equal(newest()->password, "hush2");
-    assert_string_equal(newest()->sentinels.password, "hush4");
+    assert_null(endpoint()->host);
+    assert_string_equal(endpoint()->sentinels.master, "main");
+    assert_string_equal(endpoint()->password, "hush2");
+    assert_string_equal(endpoint()->sentinels.password, "hush4");
     expect_logged("redis-url redis-password redis-sentinel-password", 1);
     expect_logged("hush", 0);
 }
@@ -282,7 +292,6 @@ RELOAD_TEST(bad_values_change_nothing)
     write_file("url", "redis://h");
     write_file("password", "hush");
     START("--redis-url-file", path_of("url"), "--redis-password-file", path_of("password"));
-    struct redis_config *before = redis_config_ref(reload_newest(reload));
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         write_file("url", rows[i].url);
         if (rows[i].password != NULL)
@@ -299,12 +308,11 @@ RELOAD_TEST(bad_values_change_nothing)
         write_file("password", "hush");
         await(SUCCESSFUL, 1);
     }
-    assert_ptr_equal(reload_newest(reload), before); /* what they hold now is what is in use */
+    assert_int_equal(redis_config_number(newest), 1); /* what they hold now is what is in use */
     assert_int_equal((int)metric(PENDING), 0);
     expect_logged("redis settings not reloaded", TEST_COUNT(rows));
     expect_logged("no change", TEST_COUNT(rows));
     expect_logged("hush", 0);
-    redis_config_unref(before);
 }
 
 static void copy_file(const char *from, const char *to)
@@ -328,13 +336,13 @@ RELOAD_TEST(certificate_without_its_key_changes_nothing)
     copy_file(pair[1].cert, "cert");
     await(FAILED, 1);
     expect_logged("CHANNELD_REDIS_KEY_FILE", 1);
-    assert_int_equal(redis_config_number(reload_newest(reload)), 1);
+    assert_int_equal(redis_config_number(newest), 1);
     copy_file(pair[1].key, "key");
     await(RELOADED, 1);
-    assert_int_equal(redis_config_number(reload_newest(reload)), 2);
+    assert_int_equal(redis_config_number(newest), 2);
     copy_file(ca.cert, "key");
     await(FAILED, 2);
-    assert_int_equal(redis_config_number(reload_newest(reload)), 2);
+    assert_int_equal(redis_config_number(newest), 2);
 }
 
 RELOAD_TEST(sighup_reads_at_once)
@@ -372,9 +380,10 @@ RELOAD_TEST(bad_values_at_the_start_are_an_error)
                     (char[]){"--redis-ca-file=/nonexistent/ca.pem"}};
     const struct reload_options options = {
         .config = &config, .look_ms = LOOK_MS, .workers = 1, .worker = worker, .use = use};
+    struct redis_config *first = NULL;
     SCOPED_BUF(error);
     assert_int_equal(config_read(&config, TEST_COUNT(argv), argv, &error), CONFIG_RUN);
-    assert_int_equal(reload_new(&loop, &options, &reload, &error), -EINVAL);
+    assert_int_equal(reload_new(&loop, &options, &reload, &first, &error), -EINVAL);
     assert_non_null(strstr(buf_message(&error), "CHANNELD_REDIS_CA_FILE"));
     assert_null(reload);
 }

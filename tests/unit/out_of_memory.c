@@ -12,7 +12,7 @@
 #include "base/settings.h"
 #include "model/channel.h"
 #include "model/link.h"
-#include "redis/config.h"
+#include "redis/endpoint.h"
 #include "unit/check.h"
 
 static int countdown; /* the allocation that fails, counted from 1; 0: none */

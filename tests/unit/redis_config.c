@@ -1,5 +1,5 @@
 /* Counted settings: read and checked as a whole, shared by threads, and no secret in an error. */
-#include "redis/config.h"
+#include "redis/endpoint.h"
 
 #include <errno.h>
 #include <pthread.h>
