@@ -4,6 +4,7 @@
 #include "base/process.h"
 #include "base/text.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -121,14 +122,22 @@ static int check_trusted_proxies(struct config *c, struct buf *error)
     return err;
 }
 
-static int check_redis(struct config *c, struct buf *error)
+/* redis_endpoint_fini is due in every case. */
+static int make_endpoint(const struct config *c, const struct redis_options *options,
+                         struct redis_endpoint *out, struct buf *error)
 {
     struct buf why = BUF_INIT;
-    int err = redis_endpoint_init(&c->redis, &c->values.redis, &why);
+    int err = redis_endpoint_init(out, options, &why);
     const char *text = buf_c_str(&why);
     if (err == -EINVAL)
         err = text != NULL ? bad(c, error, "redis-url", text) : -ENOMEM;
     buf_fini(&why);
+    return err;
+}
+
+static int check_redis(struct config *c, struct buf *error)
+{
+    int err = make_endpoint(c, &c->values.redis, &c->redis, error);
     if (err != 0)
         return err;
     bool has_cert = c->values.redis.cert_file[0] != '\0';
@@ -196,6 +205,24 @@ static int check(struct config *c, struct buf *error)
     return err;
 }
 
+static void add_file(struct config *c, const char *setting, const char *path)
+{
+    if (path == NULL || path[0] == '\0')
+        return;
+    assert(c->redis_file_count < FILE_WATCH_MAX);
+    c->redis_files[c->redis_file_count++] = (struct config_file){setting, path};
+}
+
+static void list_files(struct config *c)
+{
+    const struct redis_options *redis = &c->values.redis;
+    for (size_t i = 0; i < SETTINGS.count; i++)
+        add_file(c, TABLE[i].name, c->files[i]);
+    add_file(c, "redis-ca-file", redis->ca_file);
+    add_file(c, "redis-cert-file", redis->cert_file);
+    add_file(c, "redis-key-file", redis->key_file);
+}
+
 /* --help and --version win over all errors. */
 static int find_help_or_version(int argc, char **argv)
 {
@@ -220,8 +247,12 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
     char **words = calloc((size_t)argc + 1, sizeof *words);
     if (words == NULL)
         return -ENOMEM;
-    struct settings_args args = {
-        .argc = argc, .argv = argv, .switches = SWITCHES, .rest = words, .sources = c->sources};
+    struct settings_args args = {.argc = argc,
+                                 .argv = argv,
+                                 .switches = SWITCHES,
+                                 .rest = words,
+                                 .sources = c->sources,
+                                 .files = c->files};
     int count = settings_read(&SETTINGS, &c->values, &args, error);
     if (count > 0)
         buf_printf(error, "%s: unexpected argument (see --help)", words[0]);
@@ -231,6 +262,7 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
     int err = check(c, error);
     if (err != 0)
         return err;
+    list_files(c);
     if ((args.switched & SWITCH_CHECK) != 0)
         return CONFIG_CHECK;
     return (args.switched & SWITCH_PROBE) != 0 ? CONFIG_PROBE : CONFIG_RUN;
@@ -240,6 +272,20 @@ void config_fini(struct config *c)
 {
     redis_endpoint_fini(&c->redis);
     settings_fini(&SETTINGS, &c->values);
+}
+
+int config_read_redis(const struct config *c, uint64_t number, struct redis_config **out, struct buf *error)
+{
+    struct config_values now = {0};
+    struct redis_endpoint endpoint = {0};
+    int err = settings_read_again(&SETTINGS, &c->values, c->sources, c->files, &now, error);
+    if (err == 0)
+        err = make_endpoint(c, &now.redis, &endpoint, error);
+    if (err == 0)
+        err = redis_config_new(&endpoint, &now.redis, number, out, error);
+    redis_endpoint_fini(&endpoint);
+    settings_fini(&SETTINGS, &now);
+    return err;
 }
 
 void config_write_help(struct buf *out)

@@ -4,6 +4,7 @@
 
 #include "api/access_log.h"
 #include "api/cors.h"
+#include "base/file_watch.h"
 #include "base/log.h"
 #include "base/net.h"
 #include "base/settings.h"
@@ -101,6 +102,14 @@ enum { CONFIG_BASE_PATH_MAX = 128, CONFIG_SETTINGS_MAX = 64 };
 struct config {
     struct config_values values;
     unsigned char sources[CONFIG_SETTINGS_MAX]; /* of the values: an enum setting_source each */
+    const char *files[CONFIG_SETTINGS_MAX];     /* that they came from, or NULL; borrowed from the process */
+
+    /* The files that hold values or certificates, and the settings that name them; borrowed. */
+    struct config_file {
+        const char *setting, *path;
+    } redis_files[FILE_WATCH_MAX];
+    int redis_file_count;
+
     struct addr listen, admin_listen;
     char base_path[CONFIG_BASE_PATH_MAX + 1]; /* begins and ends with a slash */
     struct redis_endpoint redis;
@@ -126,6 +135,13 @@ enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_PROBE, CONFIG_HELP, CONFI
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
     __attribute__((warn_unused_result));
 void config_fini(struct config *c);
+
+/*
+ * The settings of Redis, those from files as these are now, checked: redis_config_new with this number, and
+ * with settings_read_again before it. Returns 0, -ENOMEM, or -EINVAL with a message in `error`.
+ */
+int config_read_redis(const struct config *c, uint64_t number, struct redis_config **out, struct buf *error)
+    __attribute__((warn_unused_result));
 
 /* Writes the source of the value of setting `name`: --listen or CHANNELD_LISTEN. */
 void config_write_source(const struct config *c, const char *name, struct buf *out);

@@ -3,12 +3,12 @@
 
 #include "api/ops.h"
 #include "app/loop.h"
+#include "app/reload.h"
 #include "app/worker.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "http/server.h"
-#include "redis/endpoint.h"
 #include "version.h"
 
 #include <assert.h>
@@ -31,9 +31,8 @@ enum server_state { SERVER_SERVING, SERVER_ANNOUNCING, SERVER_FINISHING, SERVER_
 
 struct server {
     const struct config *config;
-    struct ssl_ctx_st *tls;
     uv_loop_t loop;
-    uv_async_t changed; /* a worker may have finished */
+    uv_async_t changed; /* a worker may have finished, or its connection to Redis may have changed */
     uv_timer_t timer;
     uv_signal_t sigterm, sigint, sighup;
     enum server_state state;
@@ -44,6 +43,7 @@ struct server {
     atomic_int open_connections;
     int worker_count; /* created so far */
     struct worker **workers;
+    struct reload *reload;
     struct ops *ops;
     struct http_server *admin;
     atomic_int admin_connections;
@@ -169,6 +169,8 @@ static void write_metrics(void *arg, struct buf *out)
         worker_metrics_accumulate(&sum, worker_metrics(s->workers[i]));
     worker_metrics_write(out, &sum);
     write_workers(s, out);
+    if (s->reload != NULL)
+        reload_write_metrics(s->reload, out);
     metrics_write_one(out, "channeld_ready", "gauge", "1 while /readyz answers 200.",
                       is_ready(s, NULL) ? 1 : 0);
     metrics_write_one(out, "channeld_log_lines_dropped_total", "counter",
@@ -229,6 +231,8 @@ static bool all_finished(const struct server *s)
 static void on_changed(uv_async_t *changed)
 {
     struct server *s = changed->data;
+    if (s->reload != NULL)
+        reload_worker_changed(s->reload);
     if (s->state == SERVER_FINISHING && all_finished(s))
         enter(s, SERVER_EXITING);
 }
@@ -252,12 +256,12 @@ static void on_signal(uv_signal_t *handle, int number)
     enter(s, SERVER_ANNOUNCING);
 }
 
-/* SIGHUP reloads nothing, and must not end the process. */
 static void on_hangup(uv_signal_t *handle, int number)
 {
-    (void)handle;
+    struct server *s = handle->data;
     (void)number;
-    log_text(LOG_INFO, "SIGHUP received", "reloaded", "nothing");
+    if (s->reload != NULL)
+        reload_now(s->reload);
 }
 
 /* libuv restores the default action of a signal when its handle is closed. All other threads have SIGHUP
@@ -285,6 +289,9 @@ static void close_handles(struct server *s)
     uv_close((uv_handle_t *)&s->timer, NULL);
     uv_close((uv_handle_t *)&s->sigterm, NULL);
     uv_close((uv_handle_t *)&s->sigint, NULL);
+    if (s->reload != NULL)
+        reload_close(s->reload);
+    s->reload = NULL;
     if (s->admin != NULL)
         http_server_close(s->admin, on_admin_closed, s);
 }
@@ -325,7 +332,7 @@ static int open_handles(struct server *s)
     (void)uv_signal_init(&s->loop, &s->sigterm);
     (void)uv_signal_init(&s->loop, &s->sigint);
     (void)uv_signal_init(&s->loop, &s->sighup);
-    s->changed.data = s->timer.data = s->sigterm.data = s->sigint.data = s;
+    s->changed.data = s->timer.data = s->sigterm.data = s->sigint.data = s->sighup.data = s;
     err = uv_signal_start(&s->sigterm, on_signal, SIGTERM);
     if (err == 0)
         err = uv_signal_start(&s->sigint, on_signal, SIGINT);
@@ -384,10 +391,10 @@ static void share_descriptors(struct server *s)
         log_few_descriptors(s->descriptors, s->max_connections);
 }
 
-static int make_workers(struct server *s)
+static int make_workers(struct server *s, struct redis_config *redis)
 {
     struct worker_options options = {.config = s->config,
-                                     .tls = s->tls,
+                                     .redis = redis,
                                      .open_connections = &s->open_connections,
                                      .max_connections = s->max_connections,
                                      .max_rejections = s->max_rejections,
@@ -420,18 +427,43 @@ static int fail(const struct server *s, struct buf *error, const char *setting, 
     return err;
 }
 
+static struct reload_worker worker_of_reload(void *arg, int i)
+{
+    const struct server *s = arg;
+    struct worker_status status = worker_status(s->workers[i]);
+    return (struct reload_worker){.ready = status.redis_ready, .number = status.redis_number};
+}
+
+static void use_redis(void *arg, int i, struct redis_config *config)
+{
+    const struct server *s = arg;
+    worker_use_redis(s->workers[i], config);
+}
+
+static int make_reload(struct server *s, struct redis_config **newest, struct buf *error)
+{
+    const struct reload_options options = {.config = s->config,
+                                           .look_ms = RELOAD_LOOK_MS,
+                                           .workers = s->config->workers,
+                                           .worker = worker_of_reload,
+                                           .use = use_redis,
+                                           .arg = s};
+    return reload_new(&s->loop, &options, &s->reload, newest, error);
+}
+
 static int start(struct server *s, struct buf *error)
 {
     const struct config_values *v = &s->config->values;
     const struct ops_source source = admin_source(s);
+    struct redis_config *redis = NULL;
     int err = open_handles(s); /* first: close_handles() expects them */
     if (err == 0)
-        err = redis_tls_new(&s->config->redis, &v->redis, &s->tls, error);
+        err = make_reload(s, &redis, error);
     if (err == 0)
         err = ops_new(&source, &s->ops);
     if (err != 0)
         return err;
-    err = make_workers(s);
+    err = make_workers(s, redis);
     if (err != 0)
         return fail(s, error, "listen", v->listen, err);
     err = admin_open(s);
@@ -465,7 +497,6 @@ static void release(struct server *s)
     assert(err == 0); /* every handle was closed */
     (void)err;
     ops_free(s->ops);
-    redis_tls_free(s->tls);
     free(s);
 }
 

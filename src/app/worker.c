@@ -31,8 +31,9 @@ struct worker {
     bool ending;                 /* shut_down was called, or there is nothing to close */
     atomic_int command;          /* the last one sent */
     atomic_bool finished;
+    _Atomic(struct redis_config *) offered; /* to be used next, with a reference; NULL: none */
     atomic_bool redis_ready, redis_seen;
-    _Atomic uint64_t redis_lost_ms, ticked_ms;
+    _Atomic uint64_t redis_lost_ms, redis_number, ticked_ms;
     struct worker_metrics metrics;
 };
 
@@ -91,11 +92,14 @@ void worker_metrics_write(struct buf *out, const struct worker_metrics *m)
 static void on_connection(void *arg, bool ready)
 {
     struct worker *w = arg;
-    if (ready)
+    if (ready) {
         atomic_store(&w->redis_seen, true);
-    else
+        atomic_store(&w->redis_number, cache_redis_number(w->cache));
+    } else {
         atomic_store(&w->redis_lost_ms, cache_lost_ms(w->cache));
+    }
     atomic_store(&w->redis_ready, ready);
+    (void)uv_async_send(w->options.changed);
 }
 
 static void on_tick(uv_timer_t *tick)
@@ -174,9 +178,19 @@ static void handle_command(struct worker *w, enum worker_command command)
     }
 }
 
+/* Without memory the main thread offers them again. */
+static void take_offer(struct worker *w)
+{
+    struct redis_config *offered = atomic_exchange(&w->offered, NULL);
+    if (offered != NULL && !w->ending && cache_use_redis(w->cache, offered) != 0)
+        log_text(LOG_WARN, "out of memory for a connection to redis", "client", w->client_name);
+    redis_config_unref(offered);
+}
+
 static void on_wake(uv_async_t *wake)
 {
     struct worker *w = wake->data;
+    take_offer(w);
     enum worker_command wanted = (enum worker_command)atomic_load(&w->command);
     while (w->handled < wanted && !w->ending)
         handle_command(w, ++w->handled);
@@ -186,8 +200,7 @@ static int make_cache(struct worker *w)
 {
     const struct config *c = w->options.config;
     const struct cache_options options = {
-        .endpoint = &c->redis,
-        .tls = w->options.tls,
+        .redis = w->options.redis,
         .client_name = w->client_name,
         .keyspace = &c->keyspace,
         .metrics = &w->metrics.cache,
@@ -309,12 +322,20 @@ void worker_command(struct worker *w, enum worker_command command)
     (void)uv_async_send(&w->wake);
 }
 
+void worker_use_redis(struct worker *w, struct redis_config *config)
+{
+    assert(atomic_load(&w->command) != WORKER_EXIT);
+    redis_config_unref(atomic_exchange(&w->offered, redis_config_ref(config)));
+    (void)uv_async_send(&w->wake);
+}
+
 struct worker_status worker_status(const struct worker *w)
 {
     return (struct worker_status){
         .redis_ready = atomic_load(&w->redis_ready),
         .redis_seen = atomic_load(&w->redis_seen),
         .redis_lost_ms = atomic_load(&w->redis_lost_ms),
+        .redis_number = atomic_load(&w->redis_number),
         .ticked_ms = atomic_load_explicit(&w->ticked_ms, memory_order_relaxed),
     };
 }
@@ -341,5 +362,6 @@ void worker_free(struct worker *w)
     assert(err == 0); /* every handle was closed */
     (void)err;
     api_free(w->api);
+    redis_config_unref(atomic_load(&w->offered));
     free(w);
 }

@@ -17,7 +17,6 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-struct ssl_ctx_st;
 struct worker;
 
 /* --- Metrics --- */
@@ -48,14 +47,14 @@ enum worker_command {
 };
 
 struct worker_options {
-    const struct config *config; /* borrowed while the worker lives, as are all pointers here */
-    struct ssl_ctx_st *tls;
+    const struct config *config;  /* borrowed while the worker lives, as are all pointers here */
+    struct redis_config *redis;   /* the worker takes a reference */
     atomic_int *open_connections; /* of the whole process */
     int max_connections;          /* of the whole process */
     int max_rejections;           /* connections over the limit that are answered with 503 at a time */
     int descriptors;              /* limit of the process */
     int number;                   /* from 0 */
-    uv_async_t *changed;          /* sent when worker_finished has become true */
+    uv_async_t *changed; /* sent when worker_finished, or what worker_status says of Redis, has changed */
 };
 
 /* The state of a worker, for other threads. */
@@ -63,6 +62,7 @@ struct worker_status {
     bool redis_ready;
     bool redis_seen;        /* it was ready at least once */
     uint64_t redis_lost_ms; /* boot clock; see cache_lost_ms. Valid if it was seen and is not ready */
+    uint64_t redis_number;  /* of the settings that its connection uses; 0: it never had one */
     uint64_t ticked_ms;     /* monotonic clock; when the timer of the loop last fired */
 };
 
@@ -74,6 +74,9 @@ int worker_start(struct worker *w) __attribute__((warn_unused_result));
 
 /* From any thread. */
 void worker_command(struct worker *w, enum worker_command command);
+
+/* Moves to these settings of Redis, of which it takes a reference: cache_use_redis. Not after WORKER_EXIT. */
+void worker_use_redis(struct worker *w, struct redis_config *config);
 struct worker_status worker_status(const struct worker *w);
 const struct worker_metrics *worker_metrics(const struct worker *w);
 bool worker_finished(const struct worker *w); /* no connection is left after WORKER_FINISH */

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FILE_VALUE_MAX = 64 * 1024, ENV_NAME_MAX = 128 };
@@ -29,6 +30,11 @@ struct reader {
     char *target;
     struct buf *error;
 };
+
+static bool is_text(const struct setting *s)
+{
+    return s->type == SETTING_TEXT || s->type == SETTING_URL || s->type == SETTING_SECRET;
+}
 
 /* A value and its name in errors. */
 struct source {
@@ -85,7 +91,7 @@ static int set_number(const struct reader *r, const struct setting *s, struct so
 
 static int set_value(const struct reader *r, const struct setting *s, struct source from)
 {
-    if (s->type == SETTING_TEXT || s->type == SETTING_URL || s->type == SETTING_SECRET)
+    if (is_text(s))
         return set_text(r, s, from.value);
     return set_number(r, s, from);
 }
@@ -135,6 +141,12 @@ static int set_from_file(const struct reader *r, const struct setting *s, struct
     return err;
 }
 
+static void note_file(const struct settings_args *args, size_t i, const char *path)
+{
+    if (args->files != NULL)
+        args->files[i] = path;
+}
+
 static int read_variable_or_default(const struct reader *r, size_t i)
 {
     const struct setting *s = &r->settings->table[i];
@@ -150,6 +162,7 @@ static int read_variable_or_default(const struct reader *r, size_t i)
     }
     if (path != NULL) {
         r->args->sources[i] = SETTING_VARIABLE_FILE;
+        note_file(r->args, i, path);
         return set_from_file(r, s, (struct source){file_name, path});
     }
     if (value != NULL) {
@@ -200,6 +213,7 @@ static int read_flag(const struct reader *r, int *at)
     if (*source == (is_file ? SETTING_FLAG : SETTING_FLAG_FILE))
         return fail(r, called, "give the value or its file, not both");
     *source = is_file ? SETTING_FLAG_FILE : SETTING_FLAG;
+    note_file(args, (size_t)(s - r->settings->table), is_file ? value : NULL);
     struct source from = {called, value};
     return is_file ? set_from_file(r, s, from) : set_value(r, s, from);
 }
@@ -242,6 +256,8 @@ int settings_read(const struct settings *s, void *target, struct settings_args *
 {
     const struct reader r = {s, args, target, error};
     memset(args->sources, SETTING_DEFAULT, s->count);
+    for (size_t i = 0; i < s->count; i++)
+        note_file(args, i, NULL);
     int words = read_words(&r);
     for (size_t i = 0; i < s->count && words >= 0; i++) {
         if (args->sources[i] != SETTING_DEFAULT)
@@ -251,6 +267,68 @@ int settings_read(const struct settings *s, void *target, struct settings_args *
             words = err;
     }
     return words;
+}
+
+/* --- reading again --- */
+
+static bool is_regular(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) != 0 ||
+           S_ISREG(status.st_mode); /* a missing one is reported when it is read */
+}
+
+static int copy_value(const struct reader *r, const struct setting *s, const char *slot)
+{
+    const char *text = NULL;
+    if (is_text(s)) {
+        memcpy(&text, slot, sizeof text);
+        return set_text(r, s, text);
+    }
+    memcpy(r->target + s->offset, slot, sizeof(int64_t));
+    return 0;
+}
+
+/* A file that is being written is empty first. */
+static int check_emptied(const struct reader *r, const struct setting *s, const char *slot,
+                         const char *called)
+{
+    const char *last = NULL;
+    const char *now = NULL;
+    if (!is_text(s))
+        return 0;
+    memcpy(&last, slot, sizeof last);
+    memcpy(&now, r->target + s->offset, sizeof now);
+    return *now == '\0' && *last != '\0' ? fail(r, called, "the file is empty") : 0;
+}
+
+static int read_file_again(const struct reader *r, const struct setting *s, const char *slot,
+                           struct source path)
+{
+    int err = set_from_file(r, s, path);
+    return err != 0 ? err : check_emptied(r, s, slot, path.called);
+}
+
+int settings_read_again(const struct settings *s, const void *last, const unsigned char *sources,
+                        const char *const *files, void *target, struct buf *error)
+{
+    const struct reader r = {s, NULL, target, error};
+    struct buf called = BUF_INIT;
+    int err = 0;
+    for (size_t i = 0; i < s->count && err == 0; i++) {
+        const struct setting *one = &s->table[i];
+        const char *slot = (const char *)last + one->offset;
+        if (files[i] == NULL || !is_regular(files[i])) {
+            err = copy_value(&r, one, slot);
+            continue;
+        }
+        buf_clear(&called);
+        settings_write_source(&called, s, sources, one->name);
+        const char *name = buf_c_str(&called);
+        err = name != NULL ? read_file_again(&r, one, slot, (struct source){name, files[i]}) : -ENOMEM;
+    }
+    buf_fini(&called);
+    return err;
 }
 
 /* --- unknown variables --- */
@@ -366,7 +444,7 @@ void settings_fini(const struct settings *s, void *target)
 {
     for (size_t i = 0; i < s->count; i++) {
         const struct setting *one = &s->table[i];
-        if (one->type != SETTING_TEXT && one->type != SETTING_URL && one->type != SETTING_SECRET)
+        if (!is_text(one))
             continue;
         char **slot = (char **)(void *)((char *)target + one->offset);
         if (*slot != NULL)

@@ -54,6 +54,8 @@ struct settings_args {
     unsigned switched;           /* out: bit i: switches[i] was given */
     char **rest;                 /* out: words that are not flags; room for argc */
     unsigned char *sources;      /* out: an enum setting_source for each setting; room for all */
+    const char *
+        *files; /* out: the file each value came from, of argv or the environment; NULL: none. Or NULL */
 };
 
 /*
@@ -62,6 +64,16 @@ struct settings_args {
  * message in `error` that names the flag or the variable, or -ENOMEM. settings_fini is due in every case.
  */
 int settings_read(const struct settings *s, void *target, struct settings_args *args, struct buf *error)
+    __attribute__((warn_unused_result));
+
+/*
+ * Copies all values from `last` into `target` (zeroed by the caller), but reads those again that came from
+ * regular files; a pipe has given all that it held. `sources` and `files` are those of settings_read. Returns
+ * 0, -ENOMEM, or -EINVAL with a message in `error`: a file cannot be read, or holds no valid value, or is
+ * empty and was not so in `last`. settings_fini of `target` is due in every case.
+ */
+int settings_read_again(const struct settings *s, const void *last, const unsigned char *sources,
+                        const char *const *files, void *target, struct buf *error)
     __attribute__((warn_unused_result));
 
 void settings_fini(const struct settings *s, void *target);

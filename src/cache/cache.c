@@ -14,7 +14,7 @@
 #include "cache/entries.h"
 #include "cache/fetch.h"
 #include "cache/invalidation.h"
-#include "redis/connection.h"
+#include "cache/upstream.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -23,11 +23,9 @@
 /* Entries freed between two polls of the loop: a page takes ten microseconds. */
 enum { RECLAIM_STEPS = 128 };
 
-static const char NO_CATALOGUE[] = "no catalogue: neither the index nor the set of API keys exists";
-
 struct cache {
     struct cache_options options;
-    struct redis_connection *connection;
+    struct upstream upstream;
     struct entries entries;
     struct api_keys api_keys;
     struct invalidation invalidation;
@@ -40,12 +38,17 @@ struct cache {
     uint64_t timer_ended_ms; /* monotonic; when it last did */
     uv_idle_t reclaim;       /* runs while there are entries to free */
 
-    struct wait_group closing; /* the timer, the idle handle and the connection */
+    struct wait_group closing; /* the timer, the idle handle and the upstream */
     void (*closed)(void *arg);
     void *closed_arg;
 };
 
 static void on_deadline(uv_timer_t *timer);
+
+static struct redis_connection *connection_of(const struct cache *c)
+{
+    return upstream_connection(&c->upstream);
+}
 
 /* --- freeing what was dropped --- */
 
@@ -211,8 +214,8 @@ static bool lookup(struct cache *c, struct cache_query *q, struct cache_result *
     *miss = (struct cache_miss){.needs_auth = true};
     uint64_t now = clock_boot_ms();
     enum freshness freshness = invalidation_freshness(
-        &c->invalidation, now, redis_connection_last_pong_ms(c->connection), c->options.stale_limit_ms);
-    if (freshness == FRESHNESS_FRESH && redis_connection_is_behind(c->connection, now))
+        &c->invalidation, now, redis_connection_last_pong_ms(connection_of(c)), c->options.stale_limit_ms);
+    if (freshness == FRESHNESS_FRESH && redis_connection_is_behind(connection_of(c), now))
         freshness = FRESHNESS_NONE; /* invalidations may wait in the socket */
     enum auth_result auth = check_key(c, &q->key, freshness, now);
     if (auth == AUTH_RESULT_UNKNOWN)
@@ -425,7 +428,7 @@ static void on_fetch_ended(void *arg, struct list *requests, const struct cache_
 static int send_command(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
 {
     struct cache *c = arg;
-    return redis_connection_send_command(c->connection, command, fn, fn_arg);
+    return redis_connection_send_command(connection_of(c), command, fn, fn_arg);
 }
 
 static int read_entry(void *arg, const struct entry_source *source, cache_reply_fn fn, void *fn_arg)
@@ -448,7 +451,7 @@ static void send_api_keys_command(struct cache *c)
 {
     int err = buf_error(&c->command);
     if (err == 0)
-        err = redis_connection_send_command(c->connection, buf_span(&c->command), on_api_keys_reply, c);
+        err = redis_connection_send_command(connection_of(c), buf_span(&c->command), on_api_keys_reply, c);
     if (err != 0)
         (void)api_keys_reply(&c->api_keys, NULL, clock_now_ms(), &c->command);
 }
@@ -490,11 +493,11 @@ static void on_auth_known(void *arg, const struct digest *key, bool valid)
 static void on_checked(void *arg, enum catalogue_state state)
 {
     struct cache *c = arg;
-    bool ready = redis_connection_is_ready(c->connection);
+    bool ready = redis_connection_is_ready(connection_of(c));
     if (state == CATALOGUE_MISSING) { /* requests may be served from the cache, as after a lost connection */
-        redis_connection_fail(c->connection, NO_CATALOGUE);
+        redis_connection_fail(connection_of(c), UPSTREAM_NO_CATALOGUE);
     } else if (!ready && state != CATALOGUE_LOST) { /* also when it is unknown */
-        redis_connection_accept(c->connection);
+        redis_connection_accept(connection_of(c));
         return;
     } else if (state == CATALOGUE_PRESENT) {
         api_keys_commit(&c->api_keys);
@@ -561,7 +564,7 @@ static void on_handshake_done(void *arg)
 static void on_ready(void *arg)
 {
     struct cache *c = arg;
-    invalidation_connected(&c->invalidation, redis_connection_is_tracking(c->connection));
+    invalidation_connected(&c->invalidation, redis_connection_is_tracking(connection_of(c)));
     fetches_start_waiting(&c->fetches);
     c->options.on_connection(c->options.arg, true);
 }
@@ -577,8 +580,8 @@ static void on_heartbeat(void *arg)
 static void on_lost(void *arg)
 {
     struct cache *c = arg;
-    invalidation_lost(&c->invalidation, redis_connection_last_pong_ms(c->connection),
-                      redis_connection_valid_until_ms(c->connection));
+    invalidation_lost(&c->invalidation, redis_connection_last_pong_ms(connection_of(c)),
+                      redis_connection_valid_until_ms(connection_of(c)));
     c->options.on_connection(c->options.arg, false);
 }
 
@@ -596,12 +599,17 @@ static enum redis_tracking tracking_of(const struct cache_options *o)
     return o->broadcast ? REDIS_TRACKING_BROADCAST : REDIS_TRACKING_KEYS;
 }
 
+/* What its pending commands would have read is read by the other. All is dropped when that is ready. */
+static void on_replaced(void *arg)
+{
+    struct cache *c = arg;
+    invalidation_lost(&c->invalidation, 0, 0);
+}
+
 static int open_connection(struct cache *c, uv_loop_t *loop)
 {
     const struct cache_options *o = &c->options;
     const struct redis_connection_options options = {
-        .endpoint = o->endpoint,
-        .tls = o->tls,
         .client_name = o->client_name,
         .metrics = o->redis_metrics,
         .loop_lag = o->loop_lag,
@@ -616,7 +624,7 @@ static int open_connection(struct cache *c, uv_loop_t *loop)
         .on_push = on_push,
         .arg = c,
     };
-    return redis_connection_new(loop, &options, &c->connection);
+    return upstream_open(&c->upstream, loop, &options, o->keyspace, o->redis, on_replaced);
 }
 
 /* --- beginning and end --- */
@@ -708,7 +716,7 @@ static void on_handle_closed(uv_handle_t *handle)
     wait_group_done(&c->closing);
 }
 
-static void on_connection_closed(void *arg)
+static void on_upstream_closed(void *arg)
 {
     struct cache *c = arg;
     wait_group_done(&c->closing);
@@ -720,10 +728,20 @@ void cache_close(struct cache *c, void (*closed)(void *arg), void *arg)
     c->closed = closed;
     c->closed_arg = arg;
     wait_group_add(&c->closing, 3);
-    redis_connection_close(c->connection, on_connection_closed, c);
+    upstream_close(&c->upstream, on_upstream_closed, c);
     uv_close((uv_handle_t *)&c->timer, on_handle_closed);
     uv_close((uv_handle_t *)&c->reclaim, on_handle_closed);
     wait_group_wait(&c->closing, on_all_closed, c);
+}
+
+int cache_use_redis(struct cache *c, struct redis_config *config)
+{
+    return upstream_use(&c->upstream, config);
+}
+
+uint64_t cache_redis_number(const struct cache *c)
+{
+    return upstream_config_number(&c->upstream);
 }
 
 uint64_t cache_lost_ms(const struct cache *c)

@@ -22,14 +22,12 @@
 
 #include <uv.h>
 
-struct ssl_ctx_st;
 struct cache;
 struct fetch;
 
 struct cache_options {
-    const struct redis_endpoint *endpoint; /* borrowed while the cache lives, as are all pointers here */
-    struct ssl_ctx_st *tls;                /* NULL without TLS */
-    const char *client_name;
+    struct redis_config *redis; /* the cache takes a reference */
+    const char *client_name;    /* borrowed while the cache lives, as are all pointers that follow */
     const struct keyspace *keyspace;
     struct cache_metrics *metrics;
     struct redis_metrics *redis_metrics;
@@ -107,6 +105,15 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
 
 /* No request may be under way. `closed` is called from the loop when the memory has been freed. */
 void cache_close(struct cache *c, void (*closed)(void *arg), void *arg);
+
+/*
+ * Moves to other settings of Redis, of which it takes a reference, as soon as a connection by them is ready;
+ * the one in use serves until then. Returns 0 or a negative errno, and all stays as it is.
+ */
+int cache_use_redis(struct cache *c, struct redis_config *config) __attribute__((warn_unused_result));
+
+/* The number of the settings in use (redis_config_number). */
+uint64_t cache_redis_number(const struct cache *c);
 
 /*
  * When the connection was lost, or until when its data was known to be valid if that is earlier, in

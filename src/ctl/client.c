@@ -97,7 +97,8 @@ static redisReply *refuse_error(struct client *c, redisReply *reply)
     const redisReply *error = find_error(reply);
     if (error == NULL)
         return reply;
-    (void)client_fail(c, "Redis refused: %s", redis_endpoint_redact(&c->endpoint, error->str));
+    (void)client_fail(c, "Redis refused: %s",
+                      redis_endpoint_redact(redis_config_endpoint(c->config), error->str));
     freeReplyObject(reply);
     return NULL;
 }
@@ -163,22 +164,69 @@ static int connect_within(struct client *c, const struct redis_client_limits *li
     return redis_client_connect(c->redis, limits) == 0 ? 0 : take_failure(c);
 }
 
+/* *about_url: the reason does not name its setting, which is the URL. */
+static int make_config(const struct redis_options *options, struct redis_config **config, struct buf *error,
+                       bool *about_url)
+{
+    struct redis_endpoint endpoint;
+    int err = redis_endpoint_init(&endpoint, options, error);
+    *about_url = err == -EINVAL;
+    if (err == 0)
+        return redis_config_new(&endpoint, options, 1, config, error);
+    redis_endpoint_fini(&endpoint);
+    return err;
+}
+
+/* Takes the reference. */
+static int use_config(struct client *c, struct redis_config *config)
+{
+    struct redis_client *redis = NULL;
+    int err = redis_client_new(redis_config_endpoint(config), redis_config_tls(config), "channelctl", &redis);
+    if (err != 0) {
+        redis_config_unref(config);
+        return err;
+    }
+    redis_client_free(c->redis);
+    redis_config_unref(c->config);
+    c->redis = redis;
+    c->config = config;
+    return 0;
+}
+
+/* The password may have been changed while this runs. Where that fails, the settings stay as they are. */
+static void read_settings_again(struct client *c)
+{
+    const struct options *o = c->options;
+    struct options now = {.settings = o->settings};
+    struct redis_config *config = NULL;
+    struct buf error = BUF_INIT;
+    bool about_url = false;
+    int err = settings_read_again(o->settings, o, o->sources, o->files, &now, &error);
+    if (err == 0)
+        err = make_config(&now.redis, &config, &error, &about_url);
+    if (err == 0)
+        (void)use_config(c, config);
+    buf_fini(&error);
+    settings_fini(o->settings, &now);
+}
+
 int client_reopen(struct client *c)
 {
+    read_settings_again(c);
     return connect_within(c, &REOPEN_LIMITS);
 }
 
 static int configure(struct client *c, const struct options *o)
 {
-    int err = redis_endpoint_init(&c->endpoint, &o->redis, &c->error);
-    if (err == -EINVAL)
+    struct redis_config *config = NULL;
+    bool about_url = false;
+    int err = make_config(&o->redis, &config, &c->error, &about_url);
+    if (err == -EINVAL && about_url)
         return setting_error(o, "redis-url", client_error(c));
-    if (err == 0)
-        err = redis_tls_new(&c->endpoint, &o->redis, &c->tls, &c->error);
     if (err == -EINVAL)
         return usage_error("%s", client_error(c));
     if (err == 0)
-        err = redis_client_new(&c->endpoint, c->tls, "channelctl", &c->redis);
+        err = use_config(c, config);
     keyspace_index(c->keys, &c->index);
     keyspace_index_next(c->keys, &c->index_next);
     keyspace_api_keys(c->keys, &c->api_keys);
@@ -190,12 +238,12 @@ static int configure(struct client *c, const struct options *o)
 
 int client_open(struct client *c, const struct options *o)
 {
-    *c = (struct client){.keys = &o->keys};
+    *c = (struct client){.keys = &o->keys, .options = o};
     int code = configure(c, o);
     if (code != EXIT_OK || connect_within(c, &LIMITS) == 0)
         return code;
     struct buf where = BUF_INIT;
-    redis_endpoint_describe(&c->endpoint, &where);
+    redis_endpoint_describe(redis_config_endpoint(c->config), &where);
     (void)fprintf(stderr, "channelctl: Redis at %s: %s\n", buf_c_str(&where), client_error(c));
     buf_fini(&where);
     return EXIT_FAILED;
@@ -204,8 +252,7 @@ int client_open(struct client *c, const struct options *o)
 void client_close(struct client *c)
 {
     redis_client_free(c->redis);
-    redis_tls_free(c->tls);
-    redis_endpoint_fini(&c->endpoint);
+    redis_config_unref(c->config);
     buf_fini(&c->index);
     buf_fini(&c->index_next);
     buf_fini(&c->api_keys);

@@ -11,6 +11,7 @@
 
 #include "ctl/command.h"
 #include "redis/client.h"
+#include "redis/endpoint.h"
 #include "redis/resp.h"
 
 struct client {
@@ -18,11 +19,11 @@ struct client {
     struct buf index, index_next, api_keys, loader; /* names of keys; read-only */
 
     /* Private from here on. */
-    struct redis_client *redis;
-    struct ssl_ctx_st *tls;
-    struct redis_endpoint endpoint;
-    struct buf key;  /* the card or link key of the command that is being composed */
-    bool key_failed; /* there was no memory for it: what was sent with it must not be */
+    const struct options *options;
+    struct redis_config *config;
+    struct redis_client *redis; /* borrows the one above */
+    struct buf key;             /* the card or link key of the command that is being composed */
+    bool key_failed;            /* there was no memory for it: what was sent with it must not be */
     struct buf error;
 };
 
@@ -34,7 +35,8 @@ int client_open(struct client *c, const struct options *o) __attribute__((warn_u
 
 void client_close(struct client *c);
 
-/* Connects again after a failure, within a few seconds. Returns 0 or -EIO. */
+/* Connects again after a failure, within a few seconds, by what the files of the settings hold now. Returns 0
+ * or -EIO. */
 int client_reopen(struct client *c) __attribute__((warn_unused_result));
 
 /* --- Commands --- */

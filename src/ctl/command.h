@@ -20,6 +20,7 @@ struct options {
 
     const struct settings *settings;             /* the table of the values above */
     unsigned char sources[OPTIONS_SETTINGS_MAX]; /* where each value came from: see settings.h */
+    const char *files[OPTIONS_SETTINGS_MAX];     /* the same */
     unsigned flags;
     const char *count; /* borrowed from argv, as the next two; NULL: not given */
     const char *sample;

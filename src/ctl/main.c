@@ -86,8 +86,12 @@ static int take_command_flags(struct options *o, int argc, char **argv, char **o
 static int read_settings(struct options *o, int argc, char **argv)
 {
     struct buf error = BUF_INIT;
-    struct settings_args args = {
-        .argc = argc, .argv = argv, .switches = SWITCHES, .rest = o->words, .sources = o->sources};
+    struct settings_args args = {.argc = argc,
+                                 .argv = argv,
+                                 .switches = SWITCHES,
+                                 .rest = o->words,
+                                 .sources = o->sources,
+                                 .files = o->files};
     int words = settings_read(&SETTINGS, o, &args, &error);
     o->flags = args.switched;
     bool invalid = words == -EINVAL && buf_error(&error) == 0;

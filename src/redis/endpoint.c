@@ -481,10 +481,10 @@ static int on_verified(int good, X509_STORE_CTX *store)
     return good;
 }
 
-int redis_tls_new(const struct redis_endpoint *t, const struct redis_options *options,
-                  struct ssl_ctx_st **out, struct buf *error)
+/* *out stays NULL for an endpoint without TLS. */
+static int make_tls(const struct redis_endpoint *t, const struct redis_options *options,
+                    struct ssl_ctx_st **out, struct buf *error)
 {
-    *out = NULL;
     if (t->transport != REDIS_TRANSPORT_TLS)
         return 0;
     ERR_clear_error(); /* so that refuse() reports what failed here */
@@ -505,9 +505,34 @@ int redis_tls_new(const struct redis_endpoint *t, const struct redis_options *op
     return 0;
 }
 
-void redis_tls_free(struct ssl_ctx_st *tls)
+int redis_config_new(struct redis_endpoint *endpoint, const struct redis_options *options, uint64_t number,
+                     struct redis_config **out, struct buf *error)
 {
-    SSL_CTX_free(tls);
+    struct redis_config *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        redis_endpoint_fini(endpoint);
+        return -ENOMEM;
+    }
+    atomic_init(&c->references, 1);
+    c->number = number;
+    c->endpoint = *endpoint;
+    *endpoint = (struct redis_endpoint){0};
+    int err = make_tls(&c->endpoint, options, &c->tls, error);
+    if (err != 0) {
+        redis_config_unref(c);
+        return err;
+    }
+    *out = c;
+    return 0;
+}
+
+void redis_config_unref(struct redis_config *c)
+{
+    if (c == NULL || atomic_fetch_sub_explicit(&c->references, 1, memory_order_acq_rel) > 1)
+        return;
+    SSL_CTX_free(c->tls);
+    redis_endpoint_fini(&c->endpoint);
+    free(c);
 }
 
 static bool is_address(const char *host)

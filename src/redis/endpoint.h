@@ -17,7 +17,9 @@
 
 #include "base/settings.h"
 
+#include <assert.h>
 #include <hiredis/hiredis.h>
+#include <stdatomic.h>
 
 struct ssl_ctx_st; /* OpenSSL's SSL_CTX */
 
@@ -147,20 +149,64 @@ void redis_endpoint_hello(const struct redis_endpoint *t, const char *client_nam
 bool redis_endpoint_select(const struct redis_endpoint *t, struct buf *out);
 
 /*
+ * --- what connections are made with ---
+ *
+ * An endpoint and its TLS settings, read and checked together. Immutable and counted, so that threads can
+ * share one while the settings are read again into the next. Each has a number, which tells whether a
+ * connection uses it.
+ */
+
+/* Private to endpoint.c and the functions below. */
+struct redis_config {
+    atomic_int references;
+    uint64_t number;
+    struct redis_endpoint endpoint;
+    struct ssl_ctx_st *tls;
+};
+
+/*
+ * Takes `endpoint`, in every case, and reads the certificates that `options` names. One reference, for the
+ * caller. Returns 0, -ENOMEM, or -EINVAL with a message in `error` that names the setting, and holds no
+ * secret.
+ */
+int redis_config_new(struct redis_endpoint *endpoint, const struct redis_options *options, uint64_t number,
+                     struct redis_config **out, struct buf *error) __attribute__((warn_unused_result));
+
+/* From any thread; `c` itself is returned. */
+static inline struct redis_config *redis_config_ref(struct redis_config *c)
+{
+    int before = atomic_fetch_add_explicit(&c->references, 1, memory_order_relaxed);
+    assert(before > 0);
+    (void)before;
+    return c;
+}
+
+/* From any thread; NULL is allowed. The last one erases the passwords. */
+void redis_config_unref(struct redis_config *c);
+
+/* Borrowed while there is a reference. */
+static inline const struct redis_endpoint *redis_config_endpoint(const struct redis_config *c)
+{
+    return &c->endpoint;
+}
+
+/* The same; NULL without TLS. */
+static inline struct ssl_ctx_st *redis_config_tls(const struct redis_config *c)
+{
+    return c->tls;
+}
+
+static inline uint64_t redis_config_number(const struct redis_config *c)
+{
+    return c->number;
+}
+
+/*
  * --- TLS ---
  *
  * hiredis checks a certificate's chain but not its host name, so the session is made here, with the host name
  * to be checked, and handed to hiredis.
  */
-
-/*
- * The TLS settings of an endpoint, to be shared by its connections. Owned by the caller (redis_tls_free).
- * Returns 0, -ENOMEM, or -EINVAL with a message in `error`. For an endpoint without TLS *out is NULL.
- */
-int redis_tls_new(const struct redis_endpoint *t, const struct redis_options *options,
-                  struct ssl_ctx_st **out, struct buf *error) __attribute__((warn_unused_result));
-
-void redis_tls_free(struct ssl_ctx_st *tls);
 
 /*
  * Starts TLS on a connection that is open, blocking or not; takes the context's privdata. Returns 0 or

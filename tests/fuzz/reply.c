@@ -138,7 +138,7 @@ struct query {
 
 static struct harness {
     uv_loop_t loop;
-    struct redis_endpoint endpoint;
+    struct redis_config *redis;
     struct keyspace keyspace;
     struct cache_metrics metrics;
     struct redis_metrics redis_metrics;
@@ -374,11 +374,14 @@ static void on_closed(void *arg)
 static void begin(void)
 {
     static bool begun;
-    static char host[] = "127.0.0.1";
-    static char user[] = "default";
+    static char url[] = "redis://127.0.0.1";
+    static char none[] = "";
     if (!begun) {
+        struct redis_options settings = {url, none, none, none, none, none, none};
+        struct redis_endpoint endpoint;
         FUZZ_CHECK(uv_loop_init(&w.loop) == 0 && keyspace_init(&w.keyspace, SPAN("channels:")) == 0);
-        w.endpoint = (struct redis_endpoint){.host = host, .port = 6379, .user = user};
+        FUZZ_CHECK(redis_endpoint_init(&endpoint, &settings, NULL) == 0);
+        FUZZ_CHECK(redis_config_new(&endpoint, &settings, 1, &w.redis, NULL) == 0);
         (void)signal(SIGPIPE, SIG_IGN);
         begun = true;
     }
@@ -390,7 +393,7 @@ static void begin(void)
     w.metrics = (struct cache_metrics){0};
     w.redis_metrics = (struct redis_metrics){0};
     const struct cache_options options = {
-        .endpoint = &w.endpoint,
+        .redis = w.redis,
         .client_name = "fuzz",
         .keyspace = &w.keyspace,
         .metrics = &w.metrics,

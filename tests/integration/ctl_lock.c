@@ -173,3 +173,29 @@ TEST_CASE_WITH(load_can_be_interrupted_while_it_waits_for_the_lock, ctl_empty, N
     ctl_expect(ctl_finish(&process), 130, NULL, NULL);
     assert_int_equal(redis_integer(&redis, "EXISTS channels:card:1"), 0);
 }
+
+/* The lock is released on another connection, which takes the password from its file again. */
+TEST_CASE_WITH(lock_is_released_after_the_password_was_changed, ctl_empty, NULL)
+{
+    struct process load;
+    char *fifo = NULL;
+    AUTOFREE char *url = text_printf("redis://loader@127.0.0.1:%d", redis.port);
+    AUTOFREE char *password = text_printf("%s/password", redis.dir.path);
+    redis_do(&redis, "ACL SETUSER loader on >first ~* +@all");
+    assert_true(text_write_file(password, "first\n"));
+    int fd = ctl_make_fifo(&fifo);
+    const char *args[] = {"--redis-url", url, "--redis-password-file", password, "load", fifo, NULL};
+    ctl_start(&load, args);
+    ctl_feed(fd, ONE);
+    assert_true(wait_until(one_is_loaded, NULL, WAIT_DEADLINE_MS));
+    redis_do(&redis, "ACL SETUSER loader <first >second");
+    assert_true(text_write_file(password, "second\n"));
+    redis_do(&redis, "CLIENT KILL USER loader");
+    ctl_feed(fd, TWO);
+    (void)close(fd);
+    struct ctl_run run = ctl_finish(&load);
+    assert_null(strstr(run.err, "could not release"));
+    ctl_expect(run, 1, NULL, "the connection to Redis was lost");
+    assert_int_equal(redis_integer(&redis, "EXISTS channels:loader"), 0);
+    free(fifo);
+}

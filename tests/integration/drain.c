@@ -154,7 +154,7 @@ static void hang_up(struct fixture *fixture)
 }
 
 /* Neither while it serves, nor while it drains, nor until it has ended. */
-TEST_CASE(sighup_is_ignored)
+TEST_CASE(sighup_does_not_end_the_process)
 {
     AUTO(fixture_drop) struct fixture *fixture = begin("0s", "60s");
     hang_up(fixture);

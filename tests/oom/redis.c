@@ -4,6 +4,7 @@
  * the connection comes back.
  */
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +70,20 @@ static int start_with_tls(void **state)
     const char *const env[] = {
         memory.preload, memory.file, url, ca, "CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=0s", NULL};
     *state = fixture_new_with(&(struct fixture_spec){.channels = CHANNELS, .env = env, .redis_args = args});
+    return 0;
+}
+
+/* With a password from a file. */
+static int start_with_password(void **state)
+{
+    memory_init(&memory);
+    AUTOFREE char *file = text_printf("CHANNELD_REDIS_PASSWORD_FILE=%s/password", memory.dir.path);
+    assert_true(text_write_file(text_temp("%s/password", memory.dir.path), "hush0"));
+    const char *const args[] = {"--user", "channeld", "on", ">hush0", "~*", "+@all", NULL};
+    const char *const env[] = {
+        memory.preload, memory.file, file, "CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=0s", NULL};
+    *state = fixture_new_with(&(struct fixture_spec){
+        .channels = CHANNELS, .env = env, .redis_args = args, .userinfo = "channeld@"});
     return 0;
 }
 
@@ -154,6 +169,33 @@ static void end_connection(const struct turn *turn)
     redis_do(&turn->fixture->redis, "CLIENT KILL TYPE pubsub SKIPME yes");
 }
 
+static void change_password(const struct turn *turn)
+{
+    change_title(turn);
+    redis_do(&turn->fixture->redis, "ACL SETUSER channeld >hush%d", turn->number);
+    assert_true(
+        text_write_file(text_temp("%s/password", memory.dir.path), text_temp("hush%d", turn->number)));
+    process_signal(&turn->fixture->server.process, SIGHUP);
+}
+
+/* It is in use, and the old one has been removed: the proof is that it comes back without that. */
+static bool uses_password(void *arg)
+{
+    const struct turn *turn = arg;
+    struct server *server = &turn->fixture->server;
+    static int proven;
+    if (server_metric(server, "channeld_redis_config_pending") > 0 ||
+        server_metric(server, "channeld_redis_config_last_reload_successful") < 1)
+        return false;
+    if (proven < turn->number) {
+        proven = turn->number;
+        redis_do(&turn->fixture->redis, "ACL SETUSER channeld resetpass >hush%d", turn->number);
+        redis_do(&turn->fixture->redis, "CLIENT KILL USER channeld");
+        server_await_metric(server, "channeld_redis_connected", 1);
+    }
+    return shows_title(arg);
+}
+
 /* ---- each allocation that follows a change ---- */
 
 static void expect_recovery(struct turn *turn, bool (*is_right)(void *arg), int n)
@@ -233,4 +275,9 @@ SLOW_TEST_WITH(lost_connection_with_tls_comes_back, start_with_tls, end)
     for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
         print_message("a reconnection with TLS: one in %d of %d allocations\n", STEP,
                       fail_each(*state, end_connection, shows_title, how, STEP));
+}
+
+SLOW_TEST_WITH(changed_password_comes_into_use, start_with_password, end)
+{
+    fail_all(*state, "a change of the password", change_password, uses_password);
 }

@@ -74,9 +74,9 @@ static const char **server_environment(struct server *server, const struct serve
         env[i] = spec->env[i];
     own[0] = text_printf("CHANNELD_LISTEN=127.0.0.1:%d", server->port);
     own[1] = text_printf("CHANNELD_ADMIN_LISTEN=127.0.0.1:%d", server->admin_port);
-    own[2] = text_printf("CHANNELD_REDIS_URL=%s", spec->redis_url);
-    own[3] = text_printf("CHANNELD_WORKERS=2");
-    for (size_t i = 0; i < 4; i++)
+    own[2] = text_printf("CHANNELD_WORKERS=2");
+    own[3] = spec->redis_url != NULL ? text_printf("CHANNELD_REDIS_URL=%s", spec->redis_url) : NULL;
+    for (size_t i = 0; i < 4 && own[i] != NULL; i++)
         env[given++] = own[i];
     env[given++] = "CHANNELD_DRAIN_DELAY=0s";
     env[given] = "CHANNELD_LOG_LEVEL=info";

@@ -26,7 +26,7 @@ enum server_wait {
 };
 
 struct server_spec {
-    const char *redis_url;
+    const char *redis_url;  /* NULL: the settings name it, or its file */
     const char *const *env; /* further settings "CHANNELD_X=y", NULL-terminated, or NULL; they win */
     enum server_wait wait;
 };

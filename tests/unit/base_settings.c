@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "support/tempdir.h"
 #include "support/text.h"
@@ -40,6 +41,7 @@ struct run {
     struct buf error;
     char *rest[WORDS_MAX];
     unsigned char sources[sizeof SAMPLE_TABLE / sizeof SAMPLE_TABLE[0]];
+    const char *files[sizeof SAMPLE_TABLE / sizeof SAMPLE_TABLE[0]];
     unsigned switched;
     int result;
 };
@@ -64,8 +66,12 @@ static void run_words(const char *const *words)
         argv[argc] = (char *)(uintptr_t)words[argc]; /* not written to */
     }
     run_fini();
-    struct settings_args args = {
-        .argc = argc, .argv = argv, .switches = switches, .rest = r.rest, .sources = r.sources};
+    struct settings_args args = {.argc = argc,
+                                 .argv = argv,
+                                 .switches = switches,
+                                 .rest = r.rest,
+                                 .sources = r.sources,
+                                 .files = r.files};
     r.result = settings_read(&SAMPLE, &r.values, &args, &r.error);
     r.switched = args.switched;
 }
@@ -480,6 +486,92 @@ SETTINGS_TEST(bad_number_in_a_file_names_the_setting_of_the_file)
     set("CHANNELD_WORKERS_FILE", file_with_text("many"));
     RUN_PLAIN();
     assert_run_failed("CHANNELD_WORKERS_FILE");
+}
+
+/* --- reading again --- */
+
+/* The values of the last run become those that are read again; r.result is that. */
+static void read_again(void)
+{
+    struct sample next = {0};
+    buf_fini(&r.error);
+    r.error = BUF_INIT;
+    r.result = settings_read_again(&SAMPLE, &r.values, r.sources, r.files, &next, &r.error);
+    struct sample *kept = r.result == 0 ? &next : &r.values;
+    struct sample *dropped = r.result == 0 ? &r.values : &next;
+    settings_fini(&SAMPLE, dropped);
+    r.values = *kept;
+}
+
+static void expect_again(const char *secret, int workers)
+{
+    read_again();
+    if (r.result != 0)
+        fail_msg("%s", buf_c_str(&r.error));
+    assert_string_equal(r.values.secret, secret);
+    assert_int_equal(r.values.workers, workers);
+    assert_string_equal(r.values.host, "other.example");
+    assert_int_equal(r.values.cache, 64 << 20);
+}
+
+SETTINGS_TEST(values_from_files_are_read_again_and_others_stay)
+{
+    const char *password = text_temp("%s/password", dir.path);
+    const char *workers = text_temp("%s/workers", dir.path);
+    assert_true(text_write_file(password, "one\n") && text_write_file(workers, "3"));
+    set("CHANNELD_WORKERS_FILE", workers);
+    RUN_OK("--password-file", password, "--channel-host", "other.example");
+    expect_again("one", 3);
+    assert_true(text_write_file(password, "two\n") && text_write_file(workers, "4"));
+    set("CHANNELD_CHANNEL_HOST", "changed.example");
+    expect_again("two", 4);
+    assert_int_equal(unlink(workers), 0);
+    read_again();
+    assert_run_failed("CHANNELD_WORKERS_FILE");
+    assert_non_null(strstr(buf_c_str(&r.error), "No such file"));
+}
+
+SETTINGS_TEST(file_that_became_empty_is_an_error)
+{
+    const char *password = text_temp("%s/password", dir.path);
+    assert_true(text_write_file(password, ""));
+    RUN_OK("--password-file", password);
+    read_again(); /* it was empty from the beginning */
+    assert_int_equal(r.result, 0);
+    assert_true(text_write_file(password, "hush"));
+    read_again();
+    assert_int_equal(r.result, 0);
+    assert_true(text_write_file(password, "\n"));
+    read_again();
+    assert_run_failed("--password-file");
+    assert_string_equal(r.values.secret, "hush");
+}
+
+SETTINGS_TEST(bad_values_are_named_when_read_again)
+{
+    const char *workers = text_temp("%s/workers", dir.path);
+    assert_true(text_write_file(workers, "3"));
+    RUN_OK("--workers-file", workers);
+    EACH_TEXT (text, "many", "", "0", "65") {
+        assert_true(text_write_file(workers, text));
+        read_again();
+        assert_run_failed("--workers-file");
+    }
+    assert_int_equal(r.values.workers, 3);
+}
+
+/* It has given what it held. */
+SETTINGS_TEST(pipe_is_not_read_again)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "piped", 5), 5);
+    assert_int_equal(close(ends[1]), 0);
+    RUN_OK("--password-file", text_temp("/dev/fd/%d", ends[0]));
+    read_again();
+    assert_int_equal(r.result, 0);
+    assert_string_equal(r.values.secret, "piped");
+    assert_int_equal(close(ends[0]), 0);
 }
 
 static int open_dir(void **state)

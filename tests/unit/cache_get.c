@@ -8,6 +8,7 @@
 #include "redis/connection.h"
 #include "unit/fake_redis.h"
 #include "unit/fixtures/cache_clock.h"
+#include "unit/fixtures/redis_config.h"
 
 enum { BUDGET = 1 << 20, STALE_LIMIT_MS = 30000, STALE_KEYS_LIMIT_MS = 10000, TIMEOUT_MS = 500 };
 
@@ -235,7 +236,9 @@ static int set_up_with(size_t cache_size)
     closed = false;
     assert_int_equal(uv_loop_init(&loop), 0);
     assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
-    const struct cache_options options = {.keyspace = &keyspace,
+    struct redis_config *config = config_numbered(1);
+    const struct cache_options options = {.redis = config,
+                                          .keyspace = &keyspace,
                                           .metrics = &metrics,
                                           .redis_metrics = &redis_metrics,
                                           .loop_lag = &loop_lag,
@@ -244,7 +247,9 @@ static int set_up_with(size_t cache_size)
                                           .stale_limit_ms = STALE_LIMIT_MS,
                                           .stale_keys_limit_ms = STALE_KEYS_LIMIT_MS,
                                           .on_connection = on_connection};
-    return cache_new(&loop, &options, &cache);
+    int err = cache_new(&loop, &options, &cache);
+    redis_config_unref(config);
+    return err;
 }
 
 static int set_up_alone(void **state)

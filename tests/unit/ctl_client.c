@@ -12,14 +12,27 @@
 static struct client client;
 static int peer;
 
+static struct redis_config *make_config(void)
+{
+    static char url[] = "redis://127.0.0.1";
+    static char none[] = "";
+    const struct redis_options options = {url, none, none, none, none, none, none};
+    struct redis_endpoint endpoint;
+    struct redis_config *config = NULL;
+    assert_int_equal(redis_endpoint_init(&endpoint, &options, NULL), 0);
+    assert_int_equal(redis_config_new(&endpoint, &options, 1, &config, NULL), 0);
+    return config;
+}
+
 static void begin_within(int reply_ms)
 {
     const struct redis_client_limits limits = {.reply_ms = reply_ms};
     int ends[2];
     (void)signal(SIGPIPE, SIG_IGN); /* as the program does */
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    client = (struct client){0};
-    assert_int_equal(redis_client_new(&client.endpoint, NULL, "test", &client.redis), 0);
+    client = (struct client){.config = make_config()};
+    const struct redis_endpoint *endpoint = redis_config_endpoint(client.config);
+    assert_int_equal(redis_client_new(endpoint, NULL, "test", &client.redis), 0);
     assert_int_equal(redis_client_connect_fd(client.redis, ends[0], &limits), 0);
     peer = ends[1];
 }

@@ -188,6 +188,44 @@ EACH_FAILURE(settings_are_out_of_memory_not_wrong)
     buf_fini(&error);
 }
 
+EACH_FAILURE(settings_that_are_read_again_are_out_of_memory_not_wrong)
+{
+    static const struct setting table[] = {REDIS_SETTINGS(struct values, redis)};
+    const struct settings all = {table, TEST_COUNT(table), "CHANNELD_"};
+    static const unsigned char sources[TEST_COUNT(table)] = {SETTING_FLAG_FILE};
+    static const char *const files[TEST_COUNT(table)] = {"/etc/hostname"};
+    char url[] = "redis://db";
+    struct values last = {.redis = plain_options(url)};
+    struct values v = {.workers = 0};
+    struct buf error = BUF_INIT;
+    int result = settings_read_again(&all, &last, sources, files, &v, &error);
+    *out_of_memory = result == -ENOMEM;
+    if (!*out_of_memory)
+        assert_int_equal(result, 0);
+    assert_int_equal(error.len, 0);
+    settings_fini(&all, &v);
+    buf_fini(&error);
+}
+
+EACH_FAILURE(config_is_out_of_memory_and_takes_the_endpoint)
+{
+    char url[] = "redis://user:password@db";
+    struct redis_options options = plain_options(url);
+    struct redis_endpoint endpoint;
+    struct redis_config *config = NULL;
+    struct buf error = BUF_INIT;
+    int err = redis_endpoint_init(&endpoint, &options, &error);
+    if (err == 0)
+        err = redis_config_new(&endpoint, &options, 1, &config, &error);
+    else
+        redis_endpoint_fini(&endpoint);
+    *out_of_memory = err == -ENOMEM;
+    if (!*out_of_memory)
+        assert_int_equal(err, 0);
+    redis_config_unref(config);
+    buf_fini(&error);
+}
+
 /* One line with that value through the log; `fail_at` counts from the start of the line. Returns its fields.
  */
 static size_t log_one(struct span value, int fail_at)

@@ -24,6 +24,8 @@ static void begin_plain(void)
     session_begin(&fake, "127.0.0.1");
 }
 
+static struct redis_config *tls_config; /* of the session */
+
 static SSL_CTX *begin_tls(void)
 {
     static char empty[] = "";
@@ -36,13 +38,15 @@ static SSL_CTX *begin_tls(void)
     fake.tls = ctx;
     session.endpoint.transport = REDIS_TRANSPORT_TLS;
     const struct redis_options options = {empty, empty, authority.cert, empty, empty, empty, empty};
-    assert_int_equal(redis_tls_new(&session.endpoint, &options, &session.tls, &why), 0);
+    struct redis_endpoint endpoint = {.transport = REDIS_TRANSPORT_TLS};
+    assert_int_equal(redis_config_new(&endpoint, &options, 1, &tls_config, &why), 0);
+    session.tls = redis_config_tls(tls_config);
     return ctx;
 }
 
 static void end_tls(SSL_CTX *ctx)
 {
-    redis_tls_free(session.tls);
+    redis_config_unref(tls_config);
     SSL_CTX_free(ctx);
 }
 

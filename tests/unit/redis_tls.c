@@ -40,34 +40,34 @@ static int remove_files(void **state)
     return 0;
 }
 
-/* Runs redis_tls_new for a target of that transport; the caller frees what comes of it. */
+/* Runs redis_config_new for an endpoint of that transport; the caller frees what comes of it. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): struct redis_options owns its texts elsewhere */
-static int make(enum redis_transport transport, char *ca, char *cert, char *key, struct ssl_ctx_st **out,
+static int make(enum redis_transport transport, char *ca, char *cert, char *key, struct redis_config **out,
                 struct buf *error)
 {
-    const struct redis_endpoint target = {.transport = transport, .host = EMPTY};
+    struct redis_endpoint endpoint = {.transport = transport, .host = strdup("redis.example")};
     const struct redis_options options = {EMPTY, EMPTY, ca, cert, key, EMPTY, EMPTY};
-    return redis_tls_new(&target, &options, out, error);
+    return redis_config_new(&endpoint, &options, 1, out, error);
 }
 
 static void assert_made(char *ca, char *cert, char *key)
 {
-    struct ssl_ctx_st *tls = NULL;
+    struct redis_config *config = NULL;
     struct buf error = BUF_INIT;
-    int err = make(REDIS_TRANSPORT_TLS, ca, cert, key, &tls, &error);
+    int err = make(REDIS_TRANSPORT_TLS, ca, cert, key, &config, &error);
     if (err != 0)
         fail_msg("%s", buf_c_str(&error));
-    assert_non_null(tls);
+    assert_non_null(redis_config_tls(config));
     assert_int_equal(error.len, 0);
-    redis_tls_free(tls);
+    redis_config_unref(config);
 }
 
 static void assert_refused(char *ca, char *cert, char *key, const char *setting, const char *reason)
 {
-    struct ssl_ctx_st *tls = NULL;
+    struct redis_config *config = NULL;
     struct buf error = BUF_INIT;
-    assert_int_equal(make(REDIS_TRANSPORT_TLS, ca, cert, key, &tls, &error), -EINVAL);
-    assert_null(tls);
+    assert_int_equal(make(REDIS_TRANSPORT_TLS, ca, cert, key, &config, &error), -EINVAL);
+    assert_null(config);
     const char *message = buf_c_str(&error);
     if (strncmp(message, setting, strlen(setting)) != 0 || strstr(message, reason) == NULL)
         fail_msg("\"%s\" tells neither %s nor %s", message, setting, reason);
@@ -79,11 +79,11 @@ TEST_CASE(tls_is_null_for_other_transports)
     static const enum redis_transport plain[] = {REDIS_TRANSPORT_TCP, REDIS_TRANSPORT_UNIX};
     for (size_t i = 0; i < TEST_COUNT(plain); i++) {
         struct buf error = BUF_INIT;
-        struct ssl_ctx_st *tls = (struct ssl_ctx_st *)(void *)&error; /* to be overwritten */
-        assert_int_equal(make(plain[i], MISSING, MISSING, MISSING, &tls, &error), 0);
-        assert_null(tls);
+        struct redis_config *config = NULL;
+        assert_int_equal(make(plain[i], MISSING, MISSING, MISSING, &config, &error), 0);
+        assert_null(redis_config_tls(config));
         assert_int_equal(error.len, 0);
-        redis_tls_free(tls);
+        redis_config_unref(config);
     }
 }
 
@@ -136,12 +136,12 @@ static void *serve(void *arg)
 /* Connects to a server with our certificate as if it were `host`; returns what redis_tls_start said. */
 static int connect_as(const char *host, const char *ca, char *asked_for)
 {
-    struct ssl_ctx_st *tls = NULL;
+    struct redis_config *config = NULL;
     struct buf error = BUF_INIT;
     struct server server = {.ctx = SSL_CTX_new(TLS_server_method())};
     pthread_t thread;
     int fds[2];
-    assert_int_equal(make(REDIS_TRANSPORT_TLS, (char *)(uintptr_t)ca, EMPTY, EMPTY, &tls, &error), 0);
+    assert_int_equal(make(REDIS_TRANSPORT_TLS, (char *)(uintptr_t)ca, EMPTY, EMPTY, &config, &error), 0);
     assert_int_equal(SSL_CTX_use_certificate_chain_file(server.ctx, pair.cert), 1);
     assert_int_equal(SSL_CTX_use_PrivateKey_file(server.ctx, pair.key, SSL_FILETYPE_PEM), 1);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
@@ -149,11 +149,11 @@ static int connect_as(const char *host, const char *ca, char *asked_for)
     assert_int_equal(pthread_create(&thread, NULL, serve, &server), 0);
     redisContext *c = redisConnectFd(fds[0]);
     assert_non_null(c);
-    int err = redis_tls_start(c, tls, host);
+    int err = redis_tls_start(c, redis_config_tls(config), host);
     redisFree(c);
     pthread_join(thread, NULL);
     SSL_CTX_free(server.ctx);
-    redis_tls_free(tls);
+    redis_config_unref(config);
     memcpy(asked_for, server.asked_for, sizeof server.asked_for);
     return err;
 }

@@ -1,0 +1,280 @@
+/* Reading the settings of Redis again; see reload.h. */
+#include "app/reload.h"
+
+#include "base/file_watch.h"
+#include "base/log.h"
+#include "base/metrics.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+    LOOK_SOON = 4,   /* looks in the time of one while a worker has no connection or old settings */
+    SETTLE = 10,     /* the same while files change: after one of these without a change they are complete */
+    SETTLE_MAX = 20, /* of those in a row that find a change, before the files are read all the same */
+    READS_MAX = 3    /* of files that change while they are read */
+};
+
+struct reload {
+    struct reload_options options;
+    uv_timer_t timer;
+    struct file_watch watch;
+    struct buf names; /* of the settings whose files are watched, for the log */
+    int changes;      /* looks in a row that found one; 0: all is read */
+    bool moving;      /* a worker may not use the newest settings */
+    struct redis_config *newest;
+    struct digest state; /* of their files by then */
+    uint64_t reloads, failures;
+    bool last_failed;
+    struct buf reason; /* of the last failure */
+    time_t taken;      /* when the newest were read */
+};
+
+/* --- reading --- */
+
+struct reading {
+    struct redis_config *config;
+    struct digest state;
+};
+
+static int read_once(struct reload *r, struct reading *n, struct buf *error)
+{
+    uint64_t number = r->newest == NULL ? 1 : redis_config_number(r->newest) + 1;
+    redis_config_unref(n->config);
+    n->config = NULL;
+    buf_clear(error);
+    file_watch_state(&r->watch, &n->state);
+    return config_read_redis(r->options.config, number, &n->config, error);
+}
+
+/* Certificate and key, or password and URL, must be of one state of the files: no change may come between. */
+static int read_files(struct reload *r, struct reading *n, struct buf *error)
+{
+    int err = 0;
+    for (int i = 0; i < READS_MAX; i++) {
+        err = read_once(r, n, error);
+        if (!file_watch_look(&r->watch))
+            break;
+    }
+    return err;
+}
+
+static void take(struct reload *r, const struct reading *n)
+{
+    redis_config_unref(r->newest);
+    r->newest = n->config;
+    r->state = n->state;
+    r->taken = time(NULL);
+}
+
+/* `again`: nothing has changed since a failure, which is reported again only for another reason. */
+static void report_failure(struct reload *r, struct buf *error, bool again)
+{
+    const char *text = buf_c_str(error);
+    if (text == NULL || *text == '\0')
+        text = "out of memory";
+    bool known = again && r->last_failed && strcmp(text, buf_message(&r->reason)) == 0;
+    r->last_failed = true;
+    if (known)
+        return;
+    r->failures++;
+    log_text(LOG_ERROR, "redis settings not reloaded: the old ones stay in use", "reason", text);
+    buf_clear(&r->reason);
+    buf_append_str(&r->reason, text);
+}
+
+static void report_success(struct reload *r, bool changed)
+{
+    r->reloads++;
+    r->last_failed = false;
+    log_text(LOG_INFO, changed ? "redis settings reloaded" : "redis settings reloaded: no change", "read",
+             buf_message(&r->names));
+}
+
+static void load(struct reload *r, bool again)
+{
+    struct reading n = {0};
+    struct buf error = BUF_INIT;
+    r->changes = 0;
+    int err = read_files(r, &n, &error);
+    bool changed = err == 0 && memcmp(&n.state, &r->state, sizeof n.state) != 0;
+    if (err != 0)
+        report_failure(r, &error, again);
+    else
+        report_success(r, changed);
+    r->moving = r->moving || changed;
+    if (changed)
+        take(r, &n);
+    else
+        redis_config_unref(n.config);
+    buf_fini(&error);
+}
+
+/* --- the workers --- */
+
+static bool is_moved(const struct reload *r, const struct reload_worker *w)
+{
+    return w->number == redis_config_number(r->newest);
+}
+
+static int count_unmoved(const struct reload *r)
+{
+    int count = 0;
+    for (int i = 0; i < r->options.workers; i++) {
+        struct reload_worker w = r->options.worker(r->options.arg, i);
+        count += !is_moved(r, &w);
+    }
+    return count;
+}
+
+static bool one_is_lost(const struct reload *r)
+{
+    for (int i = 0; i < r->options.workers; i++)
+        if (!r->options.worker(r->options.arg, i).ready)
+            return true;
+    return false;
+}
+
+/* Those without a connection, and with `next` the first of the others. */
+static void move_workers(struct reload *r, bool next)
+{
+    for (int i = 0; i < r->options.workers && r->moving; i++) {
+        struct reload_worker w = r->options.worker(r->options.arg, i);
+        if (is_moved(r, &w) || (w.ready && !next))
+            continue;
+        next = next && !w.ready;
+        r->options.use(r->options.arg, i, r->newest);
+    }
+    if (!r->moving || count_unmoved(r) > 0)
+        return;
+    r->moving = false;
+    log_text(LOG_INFO, "all workers use the reloaded redis settings", NULL, NULL);
+}
+
+/* --- looking --- */
+
+static void on_timer(uv_timer_t *timer);
+
+static void start_timer(struct reload *r)
+{
+    unsigned often = r->moving || one_is_lost(r) ? LOOK_SOON : 1;
+    if (r->changes > 0)
+        often = SETTLE;
+    uint64_t ms = r->options.look_ms / often;
+    (void)uv_timer_start(&r->timer, on_timer, ms, 0); /* fails only on a closing handle */
+}
+
+/* The pause between two workers, whose caches are empty at first, is that of the timer. */
+static void on_timer(uv_timer_t *timer)
+{
+    struct reload *r = timer->data;
+    bool changing = file_watch_look(&r->watch);
+    r->changes += changing;
+    if (r->changes > 0 && (!changing || r->changes >= SETTLE_MAX))
+        load(r, false);
+    else if (r->last_failed && r->changes == 0)
+        load(r, true);
+    move_workers(r, true);
+    start_timer(r);
+}
+
+/* What may have closed the connection is in the files by now: they are not waited for. */
+void reload_worker_changed(struct reload *r)
+{
+    if (r->watch.count == 0 || !one_is_lost(r))
+        return;
+    if (file_watch_look(&r->watch) || r->changes > 0)
+        load(r, false);
+    move_workers(r, false);
+    start_timer(r);
+}
+
+void reload_now(struct reload *r)
+{
+    bool any = r->watch.count > 0;
+    log_text(LOG_INFO, "SIGHUP received", "reloaded", any ? buf_message(&r->names) : "nothing");
+    if (!any)
+        return;
+    (void)file_watch_look(&r->watch);
+    load(r, false);
+    move_workers(r, true);
+    start_timer(r);
+}
+
+/* --- metrics --- */
+
+void reload_write_metrics(const struct reload *r, struct buf *out)
+{
+    metrics_write_head(out, "channeld_redis_config_reloads_total", "counter",
+                       "Times that the settings of Redis were read again from files, by result.");
+    buf_printf(out, "channeld_redis_config_reloads_total{result=\"ok\"} %llu\n",
+               (unsigned long long)r->reloads);
+    buf_printf(out, "channeld_redis_config_reloads_total{result=\"error\"} %llu\n",
+               (unsigned long long)r->failures);
+    metrics_write_one(
+        out, "channeld_redis_config_last_reload_successful", "gauge",
+        "0 when the settings of Redis could not be read the last time: the old ones are in use.",
+        !r->last_failed);
+    metrics_write_one(out, "channeld_redis_config_last_reload_success_timestamp_seconds", "gauge",
+                      "When the newest settings of Redis were read: at the last change, or at the start.",
+                      (uint64_t)r->taken);
+    metrics_write_one(out, "channeld_redis_config_pending", "gauge",
+                      "Workers that do not use the newest settings of Redis yet.",
+                      (uint64_t)count_unmoved(r));
+}
+
+/* --- beginning and end --- */
+
+static void watch_files(struct reload *r)
+{
+    const struct config *c = r->options.config;
+    for (int i = 0; i < c->redis_file_count; i++) {
+        file_watch_add(&r->watch, c->redis_files[i].path);
+        buf_printf(&r->names, "%s%s", i > 0 ? " " : "", c->redis_files[i].setting);
+    }
+    (void)file_watch_look(&r->watch);
+}
+
+static void release(struct reload *r)
+{
+    redis_config_unref(r->newest);
+    buf_fini(&r->names);
+    buf_fini(&r->reason);
+    free(r);
+}
+
+int reload_new(uv_loop_t *loop, const struct reload_options *options, struct reload **out,
+               struct redis_config **newest, struct buf *error)
+{
+    struct reading first = {0};
+    struct reload *r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return -ENOMEM;
+    r->options = *options;
+    watch_files(r);
+    int err = read_files(r, &first, error);
+    if (err != 0) {
+        release(r);
+        return err;
+    }
+    take(r, &first);
+    (void)uv_timer_init(loop, &r->timer); /* cannot fail; nor can starting it */
+    r->timer.data = r;
+    if (r->watch.count > 0)
+        (void)uv_timer_start(&r->timer, on_timer, options->look_ms, 0);
+    *out = r;
+    *newest = r->newest;
+    return 0;
+}
+
+static void on_closed(uv_handle_t *timer)
+{
+    release(timer->data);
+}
+
+void reload_close(struct reload *r)
+{
+    uv_close((uv_handle_t *)&r->timer, on_closed);
+}

@@ -1,0 +1,390 @@
+/*
+ * Reloading, with workers that the test plays: which changes of which files are read, what bad values cost
+ * (nothing, but a line and a count), and in which order workers move.
+ */
+#include "app/reload.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "support/certs.h"
+#include "support/text.h"
+#include "support/wait.h"
+#include "unit/check.h"
+
+enum { WORKERS = 3, LOOK_MS = 100 };
+
+static struct tempdir dir;
+static uv_loop_t loop;
+static struct config config;
+static struct reload *reload;
+static struct reload_worker workers[WORKERS];
+static struct redis_config *offered[WORKERS];
+static struct redis_config *newest; /* the first, or what was offered last */
+static int log_fd;
+
+static const char *path_of(const char *name)
+{
+    return text_temp("%s/%s", dir.path, name);
+}
+
+static void write_file(const char *name, const char *text)
+{
+    assert_true(text_write_file(path_of(name), text));
+}
+
+static struct reload_worker worker(void *arg, int i)
+{
+    (void)arg;
+    return workers[i];
+}
+
+static void set_newest(struct redis_config *next)
+{
+    redis_config_unref(newest);
+    newest = redis_config_ref(next);
+}
+
+static void use(void *arg, int i, struct redis_config *next)
+{
+    (void)arg;
+    redis_config_unref(offered[i]);
+    offered[i] = redis_config_ref(next);
+    set_newest(next);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    tempdir_init(&dir);
+    log_fd = open(path_of("log"), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+    assert_true(log_fd >= 0);
+    assert_int_equal(log_start(log_fd, LOG_INFO), 0);
+    assert_int_equal(uv_loop_init(&loop), 0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    if (reload != NULL)
+        reload_close(reload);
+    reload = NULL;
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    for (int i = 0; i < WORKERS; i++) {
+        redis_config_unref(offered[i]);
+        offered[i] = NULL;
+        workers[i] = (struct reload_worker){0};
+    }
+    redis_config_unref(newest);
+    newest = NULL;
+    config_fini(&config);
+    config = (struct config){0};
+    log_stop();
+    (void)close(log_fd);
+    tempdir_fini(&dir);
+    return 0;
+}
+
+#define RELOAD_TEST(name) TEST_CASE_WITH(name, set_up, tear_down)
+
+/* Starts with these flags, which end with NULL; all workers are connected. */
+static void start(const char *const *flags)
+{
+    char *argv[16] = {(char[]){"channeld"}};
+    int argc = 1;
+    struct redis_config *first = NULL;
+    SCOPED_BUF(error);
+    for (; flags[argc - 1] != NULL; argc++)
+        argv[argc] = (char *)(uintptr_t)flags[argc - 1]; /* not written to */
+    const struct reload_options options = {
+        .config = &config, .look_ms = LOOK_MS, .workers = WORKERS, .worker = worker, .use = use};
+    if (config_read(&config, argc, argv, &error) != CONFIG_RUN ||
+        reload_new(&loop, &options, &reload, &first, &error) != 0)
+        fail_msg("%s", buf_message(&error));
+    for (int i = 0; i < WORKERS; i++)
+        workers[i] = (struct reload_worker){.ready = true, .number = 1};
+    if (first != NULL)
+        set_newest(first);
+}
+
+#define START(...) start((const char *const[]){__VA_ARGS__, NULL})
+
+static double metric(const char *line)
+{
+    SCOPED_BUF(text);
+    reload_write_metrics(reload, &text);
+    const char *found = strstr(buf_message(&text), text_temp("\n%s ", line));
+    assert_non_null(found);
+    return strtod(found + strlen(line) + 2, NULL);
+}
+
+static const char RELOADED[] = "channeld_redis_config_reloads_total{result=\"ok\"}";
+static const char FAILED[] = "channeld_redis_config_reloads_total{result=\"error\"}";
+static const char SUCCESSFUL[] = "channeld_redis_config_last_reload_successful";
+static const char PENDING[] = "channeld_redis_config_pending";
+
+/* Runs the loop until the metric has that value. */
+static void await(const char *line, double value)
+{
+    int64_t deadline = wait_deadline(WAIT_DEADLINE_MS);
+    while (metric(line) != value) { /* NOLINT: whole numbers */
+        if (wait_left_ms(deadline) == 0)
+            fail_msg("%s is %g", line, metric(line));
+        (void)uv_run(&loop, UV_RUN_ONCE);
+    }
+}
+
+static const struct redis_endpoint *endpoint(void)
+{
+    return redis_config_endpoint(newest);
+}
+
+/* The worker has connected with what it was offered. */
+static void connect_worker(int i)
+{
+    assert_non_null(offered[i]);
+    workers[i] = (struct reload_worker){.ready = true, .number = redis_config_number(offered[i])};
+    redis_config_unref(offered[i]);
+    offered[i] = NULL;
+    reload_worker_changed(reload);
+}
+
+static bool is_offered(int i)
+{
+    return offered[i] != NULL;
+}
+
+static void await_offer(int i)
+{
+    int64_t deadline = wait_deadline(WAIT_DEADLINE_MS);
+    while (!is_offered(i)) {
+        if (wait_left_ms(deadline) == 0)
+            fail_msg("worker %d is not offered the new settings", i);
+        (void)uv_run(&loop, UV_RUN_ONCE);
+    }
+}
+
+static char *read_log(void)
+{
+    log_stop();
+    char *text = text_read_file(path_of("log"));
+    assert_int_equal(log_start(log_fd, LOG_INFO), 0);
+    return text;
+}
+
+static void expect_logged(const char *part, size_t times)
+{
+    AUTOFREE char *log = read_log();
+    if (text_count(log, part) != times)
+        fail_msg("\"%s\" is not there %zu times: %s", part, times, log);
+}
+
+RELOAD_TEST(workers_move_one_after_the_other)
+{
+    write_file("password", "one");
+    START("--redis-password-file", path_of("password"));
+    assert_string_equal(endpoint()->password, "one");
+    assert_int_equal(redis_config_number(newest), 1);
+    write_file("password", "two");
+    await(RELOADED, 1);
+    assert_string_equal(endpoint()->password, "two");
+    for (int i = 0; i < WORKERS; i++) {
+        await_offer(i);
+        for (int other = i + 1; other < WORKERS; other++)
+            assert_false(is_offered(other));
+        assert_int_equal((int)metric(PENDING), WORKERS - i);
+        connect_worker(i);
+    }
+    await(PENDING, 0);
+    expect_logged("redis settings reloaded", 1);
+    (void)uv_run(&loop, UV_RUN_ONCE);
+    expect_logged("all workers use the reloaded redis settings", 1);
+    expect_logged("one", 0);
+    expect_logged("two", 0);
+}
+
+/* Redis refuses them perhaps: only one worker tries, and it has its old connection. */
+RELOAD_TEST(second_worker_keeps_its_connection_until_the_first_has_moved)
+{
+    write_file("password", "one");
+    START("--redis-password-file", path_of("password"));
+    write_file("password", "two");
+    await_offer(0);
+    for (int i = 0; i < 6; i++) /* looks, each of which offers them again */
+        (void)uv_run(&loop, UV_RUN_ONCE);
+    assert_false(is_offered(1) || is_offered(2));
+    write_file("password", "three");
+    await(RELOADED, 2);
+    connect_worker(0);
+    assert_int_equal(workers[0].number, 3);
+    await_offer(1);
+}
+
+RELOAD_TEST(worker_without_connection_gets_the_files_of_that_moment)
+{
+    write_file("password", "one");
+    START("--redis-password-file", path_of("password"));
+    write_file("password", "two");
+    workers[1].ready = false;
+    reload_worker_changed(reload); /* at once, and without the loop */
+    assert_int_equal((int)metric(RELOADED), 1);
+    assert_true(is_offered(1));
+    assert_string_equal(redis_config_endpoint(offered[1])->password, "two");
+    assert_false(is_offered(2));
+    reload_worker_changed(reload);
+    assert_int_equal((int)metric(RELOADED), 1);
+    assert_false(is_offered(2));
+}
+
+RELOAD_TEST(nothing_is_read_for_a_connection_that_came)
+{
+    write_file("password", "one");
+    START("--redis-password-file", path_of("password"));
+    write_file("password", "two");
+    reload_worker_changed(reload);
+    assert_int_equal((int)metric(RELOADED), 0);
+}
+
+/* In a folder of its own: URL, password and password for Sentinels. */
+static void write_secret(const char *folder, const char *url, const char *password, const char *sentinel)
+{
+    assert_int_equal(mkdir(path_of(folder), 0700), 0);
+    write_file(text_temp("%s/url", folder), url);
+    write_file(text_temp("%s/password", folder), password);
+    write_file(text_temp("%s/sentinel", folder), sentinel);
+}
+
+/* As Kubernetes replaces it. */
+RELOAD_TEST(whole_secret_is_replaced)
+{
+    write_secret("..1", "redis://first:6000/1\n", "hush1", "hush3");
+    write_secret("..2", "redis+sentinel://second/main\n", "hush2", "hush4");
+    assert_int_equal(symlink("..1", path_of("..data")), 0);
+    START("--redis-url-file", path_of("..data/url"), "--redis-password-file", path_of("..data/password"),
+          "--redis-sentinel-password-file", path_of("..data/sentinel"));
+    assert_string_equal(endpoint()->host, "first");
+    assert_int_equal(symlink("..2", path_of("..tmp")), 0);
+    assert_int_equal(rename(path_of("..tmp"), path_of("..data")), 0);
+    await(RELOADED, 1);
+    assert_null(endpoint()->host);
+    assert_string_equal(endpoint()->sentinels.master, "main");
+    assert_string_equal(endpoint()->password, "hush2");
+    assert_string_equal(endpoint()->sentinels.password, "hush4");
+    expect_logged("redis-url redis-password redis-sentinel-password", 1);
+    expect_logged("hush", 0);
+}
+
+/* Each is logged once and counted once, and then the files are put right. */
+RELOAD_TEST(bad_values_change_nothing)
+{
+    const struct {
+        const char *url, *password, *reason;
+    } rows[] = {{"", "hush", "--redis-url-file: the file is empty"},
+                {"redis:/", "hush", "--redis-url-file: must begin with"},
+                {"redis://:hush@h:x/1", "hush", "--redis-url-file: the port must be a number"},
+                {"redis://h", "", "--redis-password-file: the file is empty"},
+                {"redis://h", NULL, "--redis-password-file: cannot read"}};
+    int failed = 0;
+    write_file("url", "redis://h");
+    write_file("password", "hush");
+    START("--redis-url-file", path_of("url"), "--redis-password-file", path_of("password"));
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        write_file("url", rows[i].url);
+        if (rows[i].password != NULL)
+            write_file("password", rows[i].password);
+        else
+            assert_int_equal(unlink(path_of("password")), 0);
+        await(FAILED, ++failed);
+        assert_int_equal((int)metric(SUCCESSFUL), 0);
+        expect_logged(rows[i].reason, 1);
+        for (int look = 0; look < 2; look++)
+            (void)uv_run(&loop, UV_RUN_ONCE);
+        assert_int_equal((int)metric(FAILED), failed);
+        write_file("url", "redis://h");
+        write_file("password", "hush");
+        await(SUCCESSFUL, 1);
+    }
+    assert_int_equal(redis_config_number(newest), 1); /* what they hold now is what is in use */
+    assert_int_equal((int)metric(PENDING), 0);
+    expect_logged("redis settings not reloaded", TEST_COUNT(rows));
+    expect_logged("no change", TEST_COUNT(rows));
+    expect_logged("hush", 0);
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    AUTOFREE char *text = text_read_file(from);
+    write_file(to, text);
+}
+
+/* Key and certificate are written one after the other, at any distance. */
+RELOAD_TEST(certificate_without_its_key_changes_nothing)
+{
+    struct certs_pair ca;
+    struct certs_pair pair[2];
+    certs_make_authority(&dir, "ca", &ca);
+    certs_make(&dir, "one", &ca, "DNS:one.example", 1, &pair[0]);
+    certs_make(&dir, "two", &ca, "DNS:two.example", 1, &pair[1]);
+    copy_file(pair[0].cert, "cert");
+    copy_file(pair[0].key, "key");
+    START("--redis-url", "rediss://h", "--redis-ca-file", ca.cert, "--redis-cert-file", path_of("cert"),
+          "--redis-key-file", path_of("key"));
+    copy_file(pair[1].cert, "cert");
+    await(FAILED, 1);
+    expect_logged("CHANNELD_REDIS_KEY_FILE", 1);
+    assert_int_equal(redis_config_number(newest), 1);
+    copy_file(pair[1].key, "key");
+    await(RELOADED, 1);
+    assert_int_equal(redis_config_number(newest), 2);
+    copy_file(ca.cert, "key");
+    await(FAILED, 2);
+    assert_int_equal(redis_config_number(newest), 2);
+}
+
+RELOAD_TEST(sighup_reads_at_once)
+{
+    write_file("password", "one");
+    START("--redis-password-file", path_of("password"));
+    reload_now(reload);
+    expect_logged("\"SIGHUP received\",\"reloaded\":\"redis-password\"", 1);
+    expect_logged("redis settings reloaded: no change", 1);
+    assert_false(is_offered(0));
+    write_file("password", "two");
+    reload_now(reload);
+    assert_int_equal((int)metric(RELOADED), 2);
+    assert_true(is_offered(0));
+    write_file("password", "");
+    reload_now(reload);
+    reload_now(reload); /* it was asked for: an answer each time */
+    assert_int_equal((int)metric(FAILED), 2);
+}
+
+RELOAD_TEST(without_files_nothing_is_read)
+{
+    START("--redis-url", "redis://h");
+    reload_now(reload);
+    expect_logged("\"SIGHUP received\",\"reloaded\":\"nothing\"", 1);
+    workers[0].ready = false;
+    reload_worker_changed(reload);
+    assert_int_equal((int)metric(RELOADED), 0);
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0); /* no timer */
+}
+
+RELOAD_TEST(bad_values_at_the_start_are_an_error)
+{
+    char *argv[] = {(char[]){"channeld"}, (char[]){"--redis-url=rediss://h"},
+                    (char[]){"--redis-ca-file=/nonexistent/ca.pem"}};
+    const struct reload_options options = {
+        .config = &config, .look_ms = LOOK_MS, .workers = 1, .worker = worker, .use = use};
+    struct redis_config *first = NULL;
+    SCOPED_BUF(error);
+    assert_int_equal(config_read(&config, TEST_COUNT(argv), argv, &error), CONFIG_RUN);
+    assert_int_equal(reload_new(&loop, &options, &reload, &first, &error), -EINVAL);
+    assert_non_null(strstr(buf_message(&error), "CHANNELD_REDIS_CA_FILE"));
+    assert_null(reload);
+}

@@ -1,0 +1,351 @@
+/*
+ * The move of a connection to other settings, on connections to Redis that the test plays: when it happens,
+ * in which order, and what becomes of what was sent.
+ */
+#include "cache/upstream.h"
+
+#include "unit/fake_redis.h"
+#include "unit/fixtures/redis_config.h"
+
+/* --- connections, in place of the real ones --- */
+
+enum { CONNECTIONS = 8, COMMANDS = 2 };
+
+struct redis_connection {
+    struct redis_connection_options options;
+    bool open, handshake_done, ready;
+    const char *failure;
+    struct {
+        redis_connection_reply_fn fn;
+        void *arg;
+    } pending[COMMANDS];
+    int replied, sent;
+};
+
+static struct redis_connection connections[CONNECTIONS]; /* in the order in which they were made */
+static int made;
+static int error; /* of the next that is made */
+
+int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options *options,
+                         struct redis_connection **out)
+{
+    (void)loop;
+    if (error != 0)
+        return error;
+    assert_in_range(made, 0, CONNECTIONS - 1);
+    *out = &connections[made++];
+    **out = (struct redis_connection){.options = *options, .open = true};
+    return 0;
+}
+
+/* To the oldest command; NULL: to all, as the connection was lost. */
+static void reply(struct redis_connection *c, const redisReply *with)
+{
+    do {
+        if (c->replied == c->sent)
+            return;
+        int n = c->replied++ % COMMANDS;
+        c->pending[n].fn(c->pending[n].arg, with);
+    } while (with == NULL);
+}
+
+static void (*closing)(void *arg);
+static void *closing_arg;
+
+/* The memory is freed by the loop: here by finish_closing(). */
+void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg), void *arg)
+{
+    assert_true(c->open);
+    c->open = c->ready = false;
+    reply(c, NULL);
+    if (closing != NULL)
+        closing(closing_arg);
+    closing = closed;
+    closing_arg = arg;
+}
+
+static void finish_closing(void)
+{
+    void (*closed)(void *arg) = closing;
+    closing = NULL;
+    if (closed != NULL)
+        closed(closing_arg);
+}
+
+int redis_connection_send_command(struct redis_connection *c, struct span command,
+                                  redis_connection_reply_fn fn, void *arg)
+{
+    (void)command;
+    if (!c->open || !c->handshake_done)
+        return -ENOTCONN;
+    assert_true(c->sent - c->replied < COMMANDS);
+    c->pending[c->sent % COMMANDS].fn = fn;
+    c->pending[c->sent++ % COMMANDS].arg = arg;
+    return 0;
+}
+
+void redis_connection_accept(struct redis_connection *c)
+{
+    assert_true(c->open && c->handshake_done && !c->ready);
+    c->ready = true;
+    c->options.on_ready(c->options.arg);
+}
+
+void redis_connection_fail(struct redis_connection *c, const char *why)
+{
+    bool was_ready = c->ready;
+    c->failure = why;
+    c->ready = c->handshake_done = false;
+    if (was_ready)
+        c->options.on_lost(c->options.arg);
+    reply(c, NULL);
+}
+
+bool redis_connection_is_ready(const struct redis_connection *c)
+{
+    return c->ready;
+}
+
+/* --- the upstream, and its events --- */
+
+static struct upstream upstream;
+static struct keyspace keyspace;
+static struct redis_config *config[4];
+static struct buf events;
+static bool closed;
+
+static void on_handshake_done(void *arg)
+{
+    (void)arg;
+    buf_append_str(&events, "handshake ");
+    redis_connection_accept(upstream_connection(&upstream));
+}
+
+static void on_ready(void *arg)
+{
+    (void)arg;
+    buf_printf(&events, "ready:%d ", (int)upstream_config_number(&upstream));
+}
+
+static void on_heartbeat(void *arg)
+{
+    (void)arg;
+    buf_append_str(&events, "heartbeat ");
+}
+
+static void on_lost(void *arg)
+{
+    (void)arg;
+    buf_append_str(&events, "lost ");
+}
+
+static void on_replaced(void *arg)
+{
+    (void)arg;
+    buf_append_str(&events, "replaced ");
+}
+
+static void on_push(void *arg, struct span kind, const redisReply *element)
+{
+    (void)arg;
+    (void)element;
+    buf_printf(&events, "%.*s ", (int)kind.len, kind.data);
+}
+
+/* Of a command of the cache's: another cannot be sent now. */
+static void on_reply(void *arg, const redisReply *answer)
+{
+    (void)arg;
+    int err = redis_connection_send_command(upstream_connection(&upstream), SPAN("x"), on_reply, NULL);
+    buf_printf(&events, "%s ", answer != NULL ? "reply" : err == -ENOTCONN ? "failed" : "sent");
+}
+
+static void on_closed(void *arg)
+{
+    (void)arg;
+    closed = true;
+}
+
+static void expect_events(const char *expected)
+{
+    assert_string_equal(buf_message(&events), expected);
+    buf_clear(&events);
+}
+
+static void finish_handshake(int n)
+{
+    struct redis_connection *c = &connections[n];
+    c->handshake_done = true;
+    c->options.on_handshake_done(c->options.arg);
+}
+
+/* The handshake, and the check of the next connection: Redis has so many API keys and channels. */
+static void finish_next(int n, int api_keys, int channels)
+{
+    finish_handshake(n);
+    reply(&connections[n], reply_integer(api_keys));
+    reply(&connections[n], reply_integer(channels));
+}
+
+static int set_up(void **state)
+{
+    static const struct redis_connection_options options = {.on_handshake_done = on_handshake_done,
+                                                            .on_ready = on_ready,
+                                                            .on_heartbeat = on_heartbeat,
+                                                            .on_lost = on_lost,
+                                                            .on_push = on_push};
+    (void)state;
+    made = error = 0;
+    closed = false;
+    for (int i = 0; i < (int)TEST_COUNT(config); i++)
+        config[i] = config_numbered((uint64_t)i);
+    assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
+    return upstream_open(&upstream, NULL, &options, &keyspace, config[0], on_replaced);
+}
+
+static int set_up_connected(void **state)
+{
+    assert_int_equal(set_up(state), 0);
+    finish_handshake(0);
+    expect_events("handshake ready:0 ");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    upstream_close(&upstream, on_closed, NULL);
+    finish_closing();
+    assert_true(closed);
+    for (size_t i = 0; i < TEST_COUNT(config); i++)
+        redis_config_unref(config[i]);
+    buf_fini(&events);
+    return 0;
+}
+
+#define CONNECTED_TEST(name) TEST_CASE_WITH(name, set_up_connected, tear_down)
+
+static void use(int n)
+{
+    assert_int_equal(upstream_use(&upstream, config[n]), 0);
+}
+
+CONNECTED_TEST(next_connection_replaces_the_one_in_use_when_it_is_ready)
+{
+    use(1);
+    assert_int_equal(made, 2);
+    assert_ptr_equal(connections[1].options.endpoint, redis_config_endpoint(config[1]));
+    assert_ptr_equal(upstream_connection(&upstream), &connections[0]);
+    finish_next(1, 1, 0);
+    assert_ptr_equal(upstream_connection(&upstream), &connections[1]);
+    assert_false(connections[0].open);
+    expect_events("replaced ready:1 ");
+    finish_closing();
+    connections[1].options.on_heartbeat(connections[1].options.arg);
+    connections[1].options.on_push(connections[1].options.arg, SPAN("invalidate"), NULL);
+    redis_connection_fail(&connections[1], "reset");
+    finish_handshake(1);
+    expect_events("heartbeat invalidate lost handshake ready:1 ");
+}
+
+/* They could be sent on neither connection before the cache knows of the other. */
+CONNECTED_TEST(pending_commands_fail_before_the_other_connection_is_there)
+{
+    use(1);
+    assert_int_equal(redis_connection_send_command(&connections[0], SPAN("x"), on_reply, NULL), 0);
+    finish_next(1, 1, 0);
+    expect_events("replaced failed ready:1 ");
+}
+
+CONNECTED_TEST(redis_without_catalogue_does_not_replace_another)
+{
+    use(1);
+    finish_next(1, 0, 0);
+    assert_string_equal(connections[1].failure, UPSTREAM_NO_CATALOGUE);
+    assert_ptr_equal(upstream_connection(&upstream), &connections[0]);
+    expect_events("");
+    finish_next(1, 0, 3); /* it has been loaded meanwhile */
+    expect_events("replaced ready:1 ");
+}
+
+/* Of the other data no more is known than without a move. */
+CONNECTED_TEST(catalogue_that_cannot_be_checked_is_accepted)
+{
+    use(1);
+    finish_handshake(1);
+    reply(&connections[1], reply_of("-NOPERM no\r\n"));
+    reply(&connections[1], reply_of("-NOPERM no\r\n"));
+    expect_events("replaced ready:1 ");
+}
+
+CONNECTED_TEST(lost_check_is_repeated)
+{
+    use(1);
+    finish_handshake(1);
+    redis_connection_fail(&connections[1], "reset");
+    expect_events("");
+    finish_next(1, 1, 0);
+    expect_events("replaced ready:1 ");
+}
+
+/* The one in use goes on with its own settings, and whichever is ready first serves. */
+CONNECTED_TEST(lost_connection_goes_on_trying_beside_the_next)
+{
+    use(1);
+    redis_connection_fail(&connections[0], "reset");
+    finish_handshake(0);
+    expect_events("lost handshake ready:0 ");
+    redis_connection_fail(&connections[0], "reset");
+    finish_next(1, 1, 0);
+    assert_false(connections[0].open);
+    expect_events("lost ready:1 "); /* nothing was replaced that was in use */
+}
+
+TEST_CASE_WITH(first_connection_may_be_replaced_before_it_is_ready, set_up, tear_down)
+{
+    use(1);
+    finish_next(1, 1, 0);
+    expect_events("ready:1 ");
+}
+
+CONNECTED_TEST(same_settings_are_no_move)
+{
+    use(0);
+    assert_int_equal(made, 1);
+    use(1);
+    use(1);
+    assert_int_equal(made, 2);
+}
+
+CONNECTED_TEST(newer_settings_end_the_attempt_with_older_ones)
+{
+    use(1);
+    use(2);
+    assert_int_equal(made, 3);
+    assert_false(connections[1].open);
+    finish_closing();
+    finish_next(2, 1, 0);
+    expect_events("replaced ready:2 ");
+    finish_closing();
+    use(3);
+    use(2); /* those in use again: no attempt is left */
+    assert_false(connections[3].open);
+    assert_true(connections[2].open);
+}
+
+/* What is in use and what is tried stays as it is. */
+CONNECTED_TEST(move_that_cannot_begin)
+{
+    use(1);
+    error = -ENOMEM;
+    assert_int_equal(upstream_use(&upstream, config[2]), -ENOMEM);
+    assert_true(connections[0].open && connections[1].open);
+    finish_next(1, 1, 0);
+    expect_events("replaced ready:1 ");
+}
+
+CONNECTED_TEST(closing_ends_both)
+{
+    use(1);
+    finish_handshake(1); /* its check is pending */
+}

@@ -1,0 +1,136 @@
+/* Counted settings: read and checked as a whole, shared by threads, and no secret in an error. */
+#include "redis/endpoint.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "support/certs.h"
+#include "support/text.h"
+#include "unit/check.h"
+#include "unit/fixtures/redis_config.h"
+
+static struct tempdir dir;
+static struct certs_pair authority, mine, other;
+
+static int make_files(void **state)
+{
+    (void)state;
+    tempdir_init(&dir);
+    certs_make_authority(&dir, "authority", &authority);
+    certs_make(&dir, "mine", &authority, "DNS:mine.example", 1, &mine);
+    certs_make(&dir, "other", &authority, "DNS:other.example", 1, &other);
+    return 0;
+}
+
+static int remove_files(void **state)
+{
+    (void)state;
+    tempdir_fini(&dir);
+    return 0;
+}
+
+TEST_GROUP(make_files, remove_files)
+
+static int make(const char *ca, const char *cert, const char *key, struct redis_config **out,
+                struct buf *error)
+{
+    char url[] = "rediss://user:hush@redis.example";
+    char none[] = "";
+    struct redis_options options = {
+        url, none, (char *)(uintptr_t)ca, (char *)(uintptr_t)cert, (char *)(uintptr_t)key, none, none};
+    struct redis_endpoint endpoint;
+    assert_int_equal(redis_endpoint_init(&endpoint, &options, error), 0);
+    int err = redis_config_new(&endpoint, &options, 7, out, error);
+    assert_null(endpoint.host); /* it was taken */
+    return err;
+}
+
+TEST_CASE(what_was_read_is_there_until_the_last_reference)
+{
+    struct redis_config *c = NULL;
+    SCOPED_BUF(error);
+    assert_int_equal(make(authority.cert, mine.cert, mine.key, &c, &error), 0);
+    assert_ptr_equal(redis_config_ref(c), c);
+    redis_config_unref(c);
+    assert_int_equal(redis_config_number(c), 7);
+    assert_string_equal(redis_config_endpoint(c)->host, "redis.example");
+    assert_string_equal(redis_config_endpoint(c)->password, "hush");
+    assert_non_null(redis_config_tls(c));
+    redis_config_unref(c);
+    redis_config_unref(NULL);
+}
+
+TEST_CASE(no_tls_no_certificates)
+{
+    struct redis_config *c = config_numbered(1);
+    assert_null(redis_config_tls(c));
+    redis_config_unref(c);
+}
+
+/* The first `part` percent of a file, in a file of its own. */
+static const char *cut(const char *path, int part)
+{
+    AUTOFREE char *text = text_read_file(path);
+    const char *to = text_temp("%s.%d", path, part);
+    text[strlen(text) * (size_t)part / 100] = '\0';
+    assert_true(text_write_file(to, text));
+    return to;
+}
+
+/* Two certificates, the second cut off within its text. */
+static const char *cut_bundle(void)
+{
+    AUTOFREE char *one = text_read_file(authority.cert);
+    AUTOFREE char *text = text_printf("%s%.*s", one, (int)strlen(one) / 2, one);
+    const char *to = text_temp("%s/bundle", dir.path);
+    assert_true(text_write_file(to, text));
+    return to;
+}
+
+TEST_CASE(certificates_that_cannot_be_used)
+{
+    const struct {
+        const char *ca, *cert, *key, *setting;
+    } rows[] = {{authority.cert, mine.cert, other.key, "CHANNELD_REDIS_KEY_FILE"},
+                {authority.cert, mine.cert, cut(mine.key, 50), "CHANNELD_REDIS_KEY_FILE"},
+                {authority.cert, mine.cert, cut(mine.key, 0), "CHANNELD_REDIS_KEY_FILE"},
+                {authority.cert, mine.cert, "/nonexistent", "CHANNELD_REDIS_KEY_FILE"},
+                {authority.cert, cut(mine.cert, 50), mine.key, "CHANNELD_REDIS_CERT_FILE"},
+                {authority.cert, cut(mine.cert, 0), mine.key, "CHANNELD_REDIS_CERT_FILE"},
+                {authority.cert, mine.key, mine.key, "CHANNELD_REDIS_CERT_FILE"},
+                {cut(authority.cert, 50), mine.cert, mine.key, "CHANNELD_REDIS_CA_FILE"},
+                {cut(authority.cert, 0), mine.cert, mine.key, "CHANNELD_REDIS_CA_FILE"},
+                {cut_bundle(), mine.cert, mine.key, "CHANNELD_REDIS_CA_FILE"},
+                {mine.key, mine.cert, mine.key, "CHANNELD_REDIS_CA_FILE"}};
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct redis_config *c = NULL;
+        SCOPED_BUF(error);
+        if (make(rows[i].ca, rows[i].cert, rows[i].key, &c, &error) != -EINVAL)
+            fail_msg("row %zu is accepted", i);
+        assert_null(c);
+        assert_non_null(strstr(buf_c_str(&error), rows[i].setting));
+        assert_null(strstr(buf_c_str(&error), "hush"));
+    }
+}
+
+static void *share(void *arg)
+{
+    for (int i = 0; i < 10000; i++) {
+        struct redis_config *c = redis_config_ref(arg);
+        assert_int_equal(redis_config_number(c), 1);
+        redis_config_unref(c);
+    }
+    redis_config_unref(arg);
+    return NULL;
+}
+
+TEST_CASE(threads_share_one)
+{
+    pthread_t thread[4];
+    struct redis_config *c = config_numbered(1);
+    for (size_t i = 0; i < TEST_COUNT(thread); i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, share, redis_config_ref(c)), 0);
+    redis_config_unref(c);
+    for (size_t i = 0; i < TEST_COUNT(thread); i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+}
