@@ -112,6 +112,16 @@ static void choose_load(struct options *o, const struct soak *soak)
 #endif
 }
 
+/* Any fault of a Redis without replicas. */
+static enum fault_kind random_fault(uint64_t *chance)
+{
+    enum fault_kind kind;
+    do
+        kind = (enum fault_kind)random_below(chance, FAULT_KINDS);
+    while (fault_replicas(kind) > 0);
+    return kind;
+}
+
 /* Any fault at any time, until the time is over. */
 static void cause_faults(struct soak *soak)
 {
@@ -120,7 +130,7 @@ static void cause_faults(struct soak *soak)
     while (clock_now() < end) {
         clock_sleep(((int64_t)GAP_MS / 2 + random_below(&chance, GAP_MS)) * CLOCK_MS);
         (void)atomic_fetch_add(&soak->faults, 1);
-        run_fault(&soak->run, (enum fault_kind)random_below(&chance, FAULT_KINDS));
+        run_fault(&soak->run, random_fault(&chance));
         (void)atomic_fetch_add(&soak->faults, 1);
     }
 }
