@@ -1,4 +1,7 @@
-/* Growing byte buffer; see buf.h. The capacity doubles, so that appending takes amortised constant time. */
+/*
+ * Growing byte buffer; see buf.h. The capacity doubles, so that appending takes amortised constant time; the
+ * first is what was asked for.
+ */
 #include "base/buf.h"
 
 #include <errno.h>
@@ -26,7 +29,8 @@ int buf_grow(struct buf *b, size_t extra)
         return b->error;
     if (extra > SIZE_MAX - b->len)
         return fail(b);
-    size_t cap = b->cap == 0 ? FIRST_CAPACITY : b->cap;
+    size_t first = extra > FIRST_CAPACITY ? extra : FIRST_CAPACITY;
+    size_t cap = b->cap == 0 ? first : b->cap;
     while (cap < b->len + extra) {
         if (cap > SIZE_MAX / 2)
             return fail(b);
