@@ -187,8 +187,7 @@ size_t json_copy_plain(struct span s, char *out)
     return plain_end(s, n, s.data + last, last);
 }
 
-/* `text` as the characters of a JSON string, without quotation marks. */
-static void write_escaped(struct buf *out, struct span text)
+void json_write_text(struct buf *out, struct span text)
 {
     while (text.len > 0) {
         if (buf_reserve(out, text.len + JSON_COPY_ROOM) != 0)
@@ -212,6 +211,6 @@ static void write_escaped(struct buf *out, struct span text)
 void json_write_string(struct buf *out, struct span text)
 {
     buf_append_char(out, '"');
-    write_escaped(out, text);
+    json_write_text(out, text);
     buf_append_char(out, '"');
 }

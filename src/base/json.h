@@ -9,6 +9,9 @@
 
 #include "base/buf.h"
 
+/* `text` as the characters of a string, without quotation marks. */
+void json_write_text(struct buf *out, struct span text);
+
 /* `text` in quotation marks. */
 void json_write_string(struct buf *out, struct span text);
 

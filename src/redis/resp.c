@@ -48,7 +48,8 @@ static bool fail(struct resp_parser *p, const char *why)
 
 /* --- memory --- */
 
-static bool add_chunk(struct resp_parser *p, size_t needed)
+/* Not inline: rare, and `take` is to be small. */
+__attribute__((noinline)) static bool add_chunk(struct resp_parser *p, size_t needed)
 {
     size_t size = needed > RESP_CHUNK ? needed : RESP_CHUNK;
     p->exceeded = size > p->bytes_max - p->pool_size;
@@ -565,26 +566,31 @@ struct span resp_member(const redisReply *map, struct span name)
 
 /* --- commands --- */
 
-static void add_head(struct buf *out, char mark, size_t number)
+enum { HEAD_MAX = 1 + INT64_DIGITS_MAX + LINE_END };
+
+/* Returns the end of what was written. */
+static char *put_head(char *at, char mark, size_t number)
 {
-    char head[1 + INT64_DIGITS_MAX + 2];
-    head[0] = mark;
-    size_t digits = format_int64((int64_t)number, head + 1);
-    head[1 + digits] = '\r';
-    head[2 + digits] = '\n';
-    buf_append(out, head, digits + 3);
+    *at++ = mark;
+    at += format_int64((int64_t)number, at);
+    return span_put(SPAN("\r\n"), at);
 }
 
 void command_begin(struct buf *out, size_t count)
 {
-    add_head(out, '*', count);
+    if (buf_reserve(out, HEAD_MAX) != 0)
+        return;
+    char *end = put_head(out->data + out->len, '*', count);
+    out->len = (size_t)(end - out->data);
 }
 
 void command_add(struct buf *out, struct span word)
 {
-    add_head(out, '$', word.len);
-    buf_append_span(out, word);
-    buf_append(out, "\r\n", 2);
+    if (buf_reserve(out, HEAD_MAX + word.len + LINE_END) != 0)
+        return;
+    char *text = put_head(out->data + out->len, '$', word.len);
+    char *end = span_put(SPAN("\r\n"), span_put(word, text));
+    out->len = (size_t)(end - out->data);
 }
 
 void command_add_int(struct buf *out, int64_t number)
