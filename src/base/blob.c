@@ -56,13 +56,6 @@ struct blob *blob_new_headroom(struct span bytes, size_t headroom)
     return b;
 }
 
-void blob_begin(struct buf *b, size_t expected)
-{
-    assert(b->len == 0);
-    if (buf_reserve(b, sizeof(struct blob) + expected) == 0)
-        b->len = sizeof(struct blob);
-}
-
 struct blob *blob_finish(struct buf *b)
 {
     if (buf_error(b) != 0) {

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 
+#include <assert.h>
 #include <stdint.h>
 
 /*
@@ -50,7 +51,13 @@ static inline struct blob *blob_new_tagged(struct span bytes)
  * in an empty buffer, then its bytes are appended. blob_finish takes the memory of the buffer, which is empty
  * again, and adds the entity tag. NULL when out of memory, also before.
  */
-void blob_begin(struct buf *b, size_t expected);
+static inline void blob_begin(struct buf *b, size_t expected)
+{
+    assert(b->len == 0);
+    if (buf_reserve(b, sizeof(struct blob) + expected) == 0)
+        b->len = sizeof(struct blob);
+}
+
 struct blob *blob_finish(struct buf *b);
 
 /* The headroom, for a caller that holds a reference while using it; NULL when it is taken or smaller than

@@ -1,6 +1,6 @@
 /*
- * Growing byte buffer; see buf.h. The capacity doubles, so that appending takes amortised constant time; the
- * first is what was asked for.
+ * Growing byte buffer; see buf.h. The capacity doubles, so that appending takes amortised constant time. The
+ * first one is what was asked for, if that is much: who asks for much knows what is needed.
  */
 #include "base/buf.h"
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FIRST_CAPACITY = 256, PRINT_ROOM = 128 };
+enum { FIRST_CAPACITY = 256, EXACT_FROM = 32 * 1024, PRINT_ROOM = 128 };
 
 void buf_fini(struct buf *b)
 {
@@ -29,7 +29,7 @@ int buf_grow(struct buf *b, size_t extra)
         return b->error;
     if (extra > SIZE_MAX - b->len)
         return fail(b);
-    size_t first = extra > FIRST_CAPACITY ? extra : FIRST_CAPACITY;
+    size_t first = extra < EXACT_FROM ? FIRST_CAPACITY : extra;
     size_t cap = b->cap == 0 ? first : b->cap;
     while (cap < b->len + extra) {
         if (cap > SIZE_MAX / 2)

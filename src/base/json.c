@@ -207,10 +207,3 @@ void json_write_text(struct buf *out, struct span text)
         text = span_skip(text, (size_t)-utf8_step(text));
     }
 }
-
-void json_write_string(struct buf *out, struct span text)
-{
-    buf_append_char(out, '"');
-    json_write_text(out, text);
-    buf_append_char(out, '"');
-}

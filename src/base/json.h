@@ -13,7 +13,12 @@
 void json_write_text(struct buf *out, struct span text);
 
 /* `text` in quotation marks. */
-void json_write_string(struct buf *out, struct span text);
+static inline void json_write_string(struct buf *out, struct span text)
+{
+    buf_append_char(out, '"');
+    json_write_text(out, text);
+    buf_append_char(out, '"');
+}
 
 /*
  * Copies the longest prefix of `text` that needs no escapes, and returns its length. There must be room for
