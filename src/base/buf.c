@@ -1,6 +1,6 @@
 /*
  * Growing byte buffer; see buf.h. The capacity doubles, so that appending takes amortised constant time. The
- * first one is what was asked for, if that is much: who asks for much knows what is needed.
+ * first one is what was asked for, if that is much: a caller that needs much knows how much.
  */
 #include "base/buf.h"
 
