@@ -7,6 +7,16 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
+/* One reference, the length and the headroom; the bytes are the caller's. */
+static void init(struct blob *b, size_t len, size_t headroom)
+{
+    b->refs = 1;
+    b->headroom = (uint16_t)headroom;
+    b->headroom_taken = false;
+    b->has_etag = false;
+    b->len = len;
+}
+
 static struct blob *make(struct span bytes, size_t headroom)
 {
     if (bytes.len > SIZE_MAX - sizeof(struct blob) - headroom)
@@ -15,15 +25,22 @@ static struct blob *make(struct span bytes, size_t headroom)
     if (block == NULL)
         return NULL;
     struct blob *b = (struct blob *)(void *)(block + headroom);
-    b->refs = 1;
-    b->headroom = (uint16_t)headroom;
-    b->headroom_taken = false;
-    b->has_etag = false;
-    b->len = bytes.len;
-    if (bytes.len > 0)
-        memcpy(b->data, bytes.data, bytes.len);
+    init(b, bytes.len, headroom);
+    (void)span_put(bytes, b->data);
     /* cppcheck-suppress memleak ; b is inside the block: blob_block() finds its start */
     return b;
+}
+
+_Static_assert(BLOB_ETAG_LEN == 2 * sizeof(XXH128_canonical_t) + 2, "two digits per byte, in quotes");
+
+static void tag(struct blob *b)
+{
+    XXH128_canonical_t digest;
+    XXH128_canonicalFromHash(&digest, XXH3_128bits(b->data, b->len));
+    b->etag[0] = '"';
+    hex_write(digest.digest, sizeof digest.digest, b->etag + 1);
+    b->etag[BLOB_ETAG_LEN - 1] = '"';
+    b->has_etag = true;
 }
 
 struct blob *blob_new(struct span bytes)
@@ -31,20 +48,27 @@ struct blob *blob_new(struct span bytes)
     return make(bytes, 0);
 }
 
-_Static_assert(BLOB_ETAG_LEN == 2 * sizeof(XXH128_canonical_t) + 2, "two digits per byte, in quotes");
-
 struct blob *blob_new_headroom(struct span bytes, size_t headroom)
 {
     struct blob *b = make(bytes, headroom);
-    if (b == NULL)
-        return NULL;
-    XXH128_canonical_t tag;
-    XXH128_canonicalFromHash(&tag, XXH3_128bits(b->data, b->len));
-    b->etag[0] = '"';
-    hex_write(tag.digest, sizeof tag.digest, b->etag + 1);
-    b->etag[BLOB_ETAG_LEN - 1] = '"';
-    b->has_etag = true;
+    if (b != NULL)
+        tag(b);
     return b;
+}
+
+struct blob *blob_finish(struct buf *b)
+{
+    if (buf_error(b) != 0) {
+        buf_fini(b);
+        return NULL;
+    }
+    assert(b->len >= sizeof(struct blob));
+    void *smaller = realloc(b->data, b->len);
+    struct blob *blob = smaller != NULL ? smaller : (void *)b->data;
+    init(blob, b->len - sizeof(struct blob), 0);
+    tag(blob);
+    *b = BUF_INIT;
+    return blob;
 }
 
 void *blob_take_headroom(struct blob *b, size_t size)

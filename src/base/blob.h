@@ -7,8 +7,9 @@
 #ifndef BASE_BLOB_H
 #define BASE_BLOB_H
 
-#include "base/span.h"
+#include "base/buf.h"
 
+#include <assert.h>
 #include <stdint.h>
 
 /*
@@ -44,6 +45,20 @@ static inline struct blob *blob_new_tagged(struct span bytes)
 {
     return blob_new_headroom(bytes, 0);
 }
+
+/*
+ * A blob that is written where it stays: blob_begin makes room for the blob itself and about `expected` bytes
+ * in an empty buffer, then its bytes are appended. blob_finish takes the memory of the buffer, which is empty
+ * again, and adds the entity tag. NULL when out of memory, also before.
+ */
+static inline void blob_begin(struct buf *b, size_t expected)
+{
+    assert(b->len == 0);
+    if (buf_reserve(b, sizeof(struct blob) + expected) == 0)
+        b->len = sizeof(struct blob);
+}
+
+struct blob *blob_finish(struct buf *b);
 
 /* The headroom, for a caller that holds a reference while using it; NULL when it is taken or smaller than
  * `size`. */

@@ -8,6 +8,9 @@
 #include <emmintrin.h>
 #endif
 
+/* Text is most of what is served. Left alone the compiler makes calls of these, once per block. */
+#define INLINE __attribute__((always_inline)) static inline
+
 static const char REPLACEMENT[] = "\xEF\xBF\xBD"; /* U+FFFD */
 
 static bool is_plain(unsigned char c)
@@ -42,68 +45,77 @@ static size_t plain_step(struct span s)
 
 #ifdef __SSE2__
 
-enum { BLOCK = sizeof(__m128i) };
+enum { BLOCK = sizeof(__m128i), BLOCK_BITS = (1 << BLOCK) - 1 };
 
-/* One bit per byte of the block, the first byte's lowest. `greater_than` compares signed numbers. */
+/* One bit per byte of the block, the first byte's lowest. */
 static inline unsigned equal_to(__m128i block, unsigned char c)
 {
     return (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(block, _mm_set1_epi8((char)c)));
 }
 
-static inline unsigned greater_than(__m128i block, unsigned char c)
+/* The bytes from 0x80 to `c` - 1: those beyond ASCII are negative numbers. */
+static inline unsigned below(__m128i block, unsigned char c)
 {
-    return (unsigned)_mm_movemask_epi8(_mm_cmpgt_epi8(block, _mm_set1_epi8((char)c)));
+    return (unsigned)_mm_movemask_epi8(_mm_cmplt_epi8(block, _mm_set1_epi8((char)c)));
 }
 
-/* The ASCII characters that need an escape. */
-static inline unsigned find_escapes(__m128i block)
+static inline unsigned find_plain_ascii(__m128i block)
 {
-    __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(block, _mm_set1_epi8(0x1F)), block);
+    __m128i printable = _mm_cmpgt_epi8(block, _mm_set1_epi8(0x1F));
     __m128i quote = _mm_cmpeq_epi8(block, _mm_set1_epi8('"'));
     __m128i solidus = _mm_cmpeq_epi8(block, _mm_set1_epi8('\\'));
-    return (unsigned)_mm_movemask_epi8(_mm_or_si128(control, _mm_or_si128(quote, solidus)));
+    return (unsigned)_mm_movemask_epi8(_mm_andnot_si128(_mm_or_si128(quote, solidus), printable));
+}
+
+/* Second bytes that no character of three or four bytes with this lead has, and bytes that are no lead. */
+INLINE unsigned find_wrong_long(__m128i block, unsigned lead_4)
+{
+    unsigned below_a0 = below(block, 0xA0);
+    unsigned wrong = (equal_to(block, 0xE0) << 1 & below_a0) | (equal_to(block, 0xED) << 1 & ~below_a0);
+    if (lead_4 == 0)
+        return wrong;
+    unsigned below_90 = below(block, 0x90);
+    wrong |= (equal_to(block, 0xF0) << 1 & below_90) | (equal_to(block, 0xF4) << 1 & ~below_90);
+    return wrong | (lead_4 & ~below(block, 0xF5));
 }
 
 /*
- * The length of the complete characters at the start of the block when all of them are well-formed UTF-8
- * (Unicode, table 3-7); otherwise 0.
+ * The number of bytes at the start of the block up to the end of its last complete character, when those
+ * beyond ASCII are well-formed UTF-8 (Unicode, table 3-7); otherwise 0. `beyond_ascii` has no bits for bytes
+ * that are to be skipped.
  */
-static inline unsigned well_formed(__m128i block, unsigned beyond_ascii)
+INLINE unsigned well_formed(__m128i block, unsigned beyond_ascii)
 {
-    unsigned lead = greater_than(block, 0xBF) & beyond_ascii;
-    unsigned lead_3 = greater_than(block, 0xDF) & beyond_ascii;
-    unsigned lead_4 = lead_3 == 0 ? 0 : greater_than(block, 0xEF) & beyond_ascii;
-    unsigned incomplete = (lead & 0x8000) | (lead_3 & 0xC000) | (lead_4 & 0xE000);
-    unsigned length = incomplete == 0 ? (unsigned)BLOCK : (unsigned)__builtin_ctz(incomplete);
-    unsigned complete = (1U << length) - 1;
-    unsigned continuation = beyond_ascii & ~lead & complete;
-    unsigned expected = (lead & complete) << 1 | (lead_3 & complete) << 2 | (lead_4 & complete) << 3;
-    unsigned wrong = (expected ^ continuation) | (lead & ~greater_than(block, 0xC1));
+    unsigned lead = beyond_ascii & ~below(block, 0xC2);
+    unsigned continuation = beyond_ascii & below(block, 0xC0);
+    unsigned lead_3 = beyond_ascii & ~below(block, 0xE0);
+    unsigned expected = lead << 1;
+    unsigned wrong = beyond_ascii ^ (lead | continuation);
     if (lead_3 != 0) {
-        unsigned from_a0 = greater_than(block, 0x9F);
-        wrong |=
-            complete & ((equal_to(block, 0xE0) << 1 & ~from_a0) | (equal_to(block, 0xED) << 1 & from_a0));
+        unsigned lead_4 = beyond_ascii & ~below(block, 0xF0);
+        expected |= lead_3 << 2 | lead_4 << 3;
+        wrong |= find_wrong_long(block, lead_4) & beyond_ascii;
     }
-    if (lead_4 != 0) {
-        unsigned from_90 = greater_than(block, 0x8F);
-        wrong |=
-            complete & ((equal_to(block, 0xF0) << 1 & ~from_90) | (equal_to(block, 0xF4) << 1 & from_90));
-        wrong |= lead & greater_than(block, 0xF4);
-    }
-    return wrong == 0 ? length : 0;
+    wrong |= (expected & BLOCK_BITS) ^ continuation;
+    if (wrong != 0)
+        return 0;
+    return expected > BLOCK_BITS ? 31U - (unsigned)__builtin_clz(lead) : (unsigned)BLOCK;
 }
 
-/* The length of the plain characters at the start of the block; 0 tells nothing about the first of them. */
-static inline size_t plain_block(const char *at)
+/* The length of the plain characters in a block after the first `skip` bytes; 0 tells nothing about the
+ * first. */
+INLINE size_t plain_block(const char *at, unsigned skip)
 {
     __m128i block = _mm_loadu_si128((const __m128i *)(const void *)at);
-    unsigned beyond_ascii = (unsigned)_mm_movemask_epi8(block);
-    unsigned escapes = find_escapes(block);
-    if ((escapes | beyond_ascii) == 0)
-        return BLOCK;
-    unsigned length = beyond_ascii == 0 ? (unsigned)BLOCK : well_formed(block, beyond_ascii);
-    unsigned first_escape = escapes != 0 ? (unsigned)__builtin_ctz(escapes) : (unsigned)BLOCK;
-    return first_escape < length ? first_escape : length;
+    unsigned special = (find_plain_ascii(block) ^ BLOCK_BITS) >> skip << skip;
+    if (special == 0)
+        return BLOCK - skip;
+    unsigned beyond_ascii = (unsigned)_mm_movemask_epi8(block) & special;
+    unsigned escapes = special ^ beyond_ascii;
+    unsigned end = beyond_ascii == 0 ? (unsigned)BLOCK : well_formed(block, beyond_ascii);
+    unsigned first_escape = (unsigned)__builtin_ctz(escapes | 1U << BLOCK);
+    unsigned plain = first_escape < end ? first_escape : end;
+    return plain > skip ? plain - skip : 0;
 }
 
 #else
@@ -111,58 +123,77 @@ static inline size_t plain_block(const char *at)
 enum { BLOCK = sizeof(uint64_t) };
 
 /*
- * All bytes of the block, or 0. The highest bit of a byte that is not plain ASCII is set in one of the four
- * terms. A subtraction borrows from the next byte only if this byte is not plain, so the result is the same.
+ * All bytes of the block but the first `skip`, or 0. The highest bit of a byte that is not plain ASCII is set
+ * in one of the four terms. A subtraction borrows from the next byte only if this byte is not plain, so the
+ * result is the same.
  */
-static inline size_t plain_block(const char *at)
+INLINE size_t plain_block(const char *at, unsigned skip)
 {
     const uint64_t each = 0x0101010101010101U;
     uint64_t word = span_word(at);
     uint64_t control = word - each * 0x20;
     uint64_t quote = (word ^ each * '"') - each;
     uint64_t solidus = (word ^ each * '\\') - each;
-    return ((word | control | quote | solidus) & each * 0x80) == 0 ? BLOCK : 0;
+    return ((word | control | quote | solidus) & each * 0x80) == 0 ? BLOCK - skip : 0;
 }
 
 #endif
 
-/* The same for the end of a text, which is shorter than a block. */
-static inline size_t plain_rest(struct span rest)
+/* Not inline: in the loop below all of it would be computed beforehand, for blocks that are plain ASCII. */
+__attribute__((noinline)) static size_t plain_last_block(const char *at, size_t skip)
+{
+    return plain_block(at, (unsigned)skip);
+}
+
+/* The length of the plain prefix of `s`, of which `n` bytes are known; the others are in the block, which
+ * begins with the byte `first`. */
+static size_t plain_end(struct span s, size_t n, const char *block, size_t first)
+{
+    size_t step = 1;
+    for (; step > 0 && n < s.len; n += step) {
+        step = plain_last_block(block, n - first);
+        if (step == 0)
+            step = plain_step(span_skip(s, n));
+    }
+    return n < s.len ? n : s.len;
+}
+
+static size_t copy_short(struct span s, char *out)
 {
     char block[BLOCK];
     memset(block, ' ', sizeof block);
-    (void)span_put(rest, block);
-    size_t plain = plain_block(block);
-    return plain < rest.len ? plain : rest.len;
+    (void)span_put(s, block);
+    memcpy(out, block, sizeof block);
+    return plain_end(s, 0, block, 0);
 }
 
-/* The length of the longest prefix of `s` that can be copied as it is. */
-static size_t plain_run(struct span s)
+/* Blocks are copied whole: what is not plain in one is overwritten. The last one ends where the text does. */
+size_t json_copy_plain(struct span s, char *out)
 {
+    if (s.len < BLOCK)
+        return copy_short(s, out);
     size_t n = 0;
-    while (n < s.len) {
-        struct span rest = span_skip(s, n);
-        size_t step = rest.len >= BLOCK ? plain_block(rest.data) : plain_rest(rest);
+    size_t last = s.len - BLOCK;
+    while (n <= last) {
+        memcpy(out + n, s.data + n, BLOCK);
+        size_t step = plain_block(s.data + n, 0);
         if (step == 0)
-            step = plain_step(rest);
+            step = plain_step(span_skip(s, n));
         if (step == 0)
             return n;
         n += step;
     }
-    return n;
+    memcpy(out + last, s.data + last, BLOCK);
+    return plain_end(s, n, s.data + last, last);
 }
 
-bool json_is_plain(struct span text)
-{
-    return plain_run(text) == text.len;
-}
-
-/* `text` as the characters of a JSON string, without quotation marks. */
-static void write_escaped(struct buf *out, struct span text)
+void json_write_text(struct buf *out, struct span text)
 {
     while (text.len > 0) {
-        size_t run = plain_run(text);
-        buf_append(out, text.data, run);
+        if (buf_reserve(out, text.len + JSON_COPY_ROOM) != 0)
+            return;
+        size_t run = json_copy_plain(text, out->data + out->len);
+        out->len += run;
         text = span_skip(text, run);
         if (text.len == 0)
             return;
@@ -175,11 +206,4 @@ static void write_escaped(struct buf *out, struct span text)
         buf_append(out, REPLACEMENT, sizeof REPLACEMENT - 1);
         text = span_skip(text, (size_t)-utf8_step(text));
     }
-}
-
-void json_write_string(struct buf *out, struct span text)
-{
-    buf_append_char(out, '"');
-    write_escaped(out, text);
-    buf_append_char(out, '"');
 }

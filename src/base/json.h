@@ -9,10 +9,22 @@
 
 #include "base/buf.h"
 
-/* `text` in quotation marks. */
-void json_write_string(struct buf *out, struct span text);
+/* `text` as the characters of a string, without quotation marks. */
+void json_write_text(struct buf *out, struct span text);
 
-/* True when the text needs no escapes. */
-bool json_is_plain(struct span text);
+/* `text` in quotation marks. */
+static inline void json_write_string(struct buf *out, struct span text)
+{
+    buf_append_char(out, '"');
+    json_write_text(out, text);
+    buf_append_char(out, '"');
+}
+
+/*
+ * Copies the longest prefix of `text` that needs no escapes, and returns its length. There must be room for
+ * JSON_COPY_ROOM bytes more than `text`; what is written behind the prefix means nothing.
+ */
+enum { JSON_COPY_ROOM = 16 };
+size_t json_copy_plain(struct span text, char *out);
 
 #endif

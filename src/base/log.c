@@ -317,10 +317,9 @@ bool log_begin(struct log_line *line, enum log_level level, const char *message)
 
 void log_str(struct log_line *line, const char *name, struct span value)
 {
-    char quoted[PLAIN_MAX + 2];
-    if (value.len <= PLAIN_MAX && json_is_plain(value)) { /* all names and most values */
+    char quoted[PLAIN_MAX + 2 + JSON_COPY_ROOM];
+    if (value.len <= PLAIN_MAX && json_copy_plain(value, quoted + 1) == value.len) { /* most values */
         quoted[0] = quoted[value.len + 1] = '"';
-        memcpy(quoted + 1, value.data, value.len);
         add_field(line, name, (struct span){quoted, value.len + 2});
         return;
     }

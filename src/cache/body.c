@@ -157,6 +157,9 @@ bool page_members_parse(struct page_members *m, const redisReply *reply)
 
 /* --- a page --- */
 
+/* At most, of the parts of a page before and behind the summaries. */
+enum { FRAME_LENGTH = 192 };
+
 struct page_builder *page_builder_new(int64_t number)
 {
     struct page_builder *p = calloc(1, sizeof *p);
@@ -165,11 +168,11 @@ struct page_builder *page_builder_new(int64_t number)
     return p;
 }
 
-static void drop_summaries(struct page_builder *p)
+static void drop_cached(struct page_builder *p)
 {
-    for (int i = 0; i < p->members.count; i++) {
-        blob_unref(p->summary[i]);
-        p->summary[i] = NULL;
+    for (int i = p->written; i < p->members.count; i++) {
+        blob_unref(p->cached[i]);
+        p->cached[i] = NULL;
     }
 }
 
@@ -177,14 +180,17 @@ void page_builder_free(struct page_builder *p)
 {
     if (p == NULL)
         return;
-    drop_summaries(p);
+    drop_cached(p);
+    buf_fini(&p->body);
     free(p);
 }
 
 void page_builder_reset(struct page_builder *p)
 {
-    drop_summaries(p);
+    drop_cached(p);
+    buf_fini(&p->body);
     p->members.count = p->members.invalid = 0;
+    p->written = p->count = 0;
 }
 
 void page_builder_set_known(struct page_builder *p, const struct entry_page *page)
@@ -199,13 +205,17 @@ void page_builder_set_known(struct page_builder *p, const struct entry_page *pag
 int page_builder_gather(struct page_builder *p, struct entries *entries)
 {
     int missing = 0;
+    size_t length = FRAME_LENGTH;
+    assert(p->written == 0);
     for (int i = 0; i < p->members.count; i++) {
         const struct entry *e = entries_find(entries, ENTRY_SUMMARY, entries_key_of(&p->members.id[i]));
         p->gap[i] = PAGE_GAP_NONE;
-        if (e != NULL && e->body != NULL && p->summary[i] == NULL)
-            p->summary[i] = blob_ref(e->body);
-        missing += p->summary[i] == NULL;
+        if (e != NULL && e->body != NULL && p->cached[i] == NULL)
+            p->cached[i] = blob_ref(e->body);
+        missing += p->cached[i] == NULL;
+        length += p->cached[i] == NULL ? 0 : p->cached[i]->len + 1;
     }
+    p->expected = p->expected > length ? p->expected : length;
     return missing;
 }
 
@@ -247,25 +257,52 @@ static int64_t last_page(const struct page_builder *p)
     return last;
 }
 
-static int write_summaries(const struct page_builder *p, struct buf *out)
+/* What comes before the next summary. */
+static void begin_summary(struct page_builder *p)
 {
-    int written = 0;
-    for (int i = 0; i < p->members.count; i++) {
-        if (p->summary[i] == NULL)
-            continue;
-        if (written++ > 0)
-            buf_append_char(out, ',');
-        buf_append(out, p->summary[i]->data, p->summary[i]->len);
+    if (p->count++ > 0) {
+        buf_append_char(&p->body, ',');
+        return;
     }
-    return written;
+    blob_begin(&p->body, p->expected);
+    document_begin_page(&p->body);
 }
 
-struct blob *page_builder_compose(const struct page_builder *p, struct buf *text, struct page_info *info)
+static void write_cached_before(struct page_builder *p, int end)
 {
-    *info = (struct page_info){.page = p->number, .last = last_page(p), .has_next = p->members.has_next};
-    buf_recycle(text, BODY_TEXT_KEPT);
-    document_begin_page(text);
-    info->count = write_summaries(p, text);
-    document_end_page(text, info);
-    return buf_error(text) == 0 ? blob_new_tagged(buf_span(text)) : NULL;
+    for (; p->written < end; p->written++) {
+        struct blob *summary = p->cached[p->written];
+        if (summary == NULL)
+            continue;
+        begin_summary(p);
+        buf_append(&p->body, summary->data, summary->len);
+        blob_unref(summary);
+        p->cached[p->written] = NULL;
+    }
+}
+
+unsigned page_builder_write_summary(struct page_builder *p, int at, const struct channel_row *row,
+                                    struct span *summary)
+{
+    assert(at >= p->written && at < p->members.count && p->cached[at] == NULL);
+    write_cached_before(p, at);
+    begin_summary(p);
+    size_t start = p->body.len;
+    unsigned invalid = channel_write(&p->body, row, CHANNEL_SUMMARY);
+    p->written = at + 1;
+    *summary = buf_error(&p->body) == 0 ? span_skip(buf_span(&p->body), start) : SPAN_ABSENT;
+    return invalid;
+}
+
+struct blob *page_builder_compose(struct page_builder *p, struct page_info *info)
+{
+    write_cached_before(p, p->members.count);
+    *info = (struct page_info){
+        .page = p->number, .last = last_page(p), .count = p->count, .has_next = p->members.has_next};
+    if (p->count == 0) {
+        blob_begin(&p->body, 0);
+        document_begin_page(&p->body);
+    }
+    document_end_page(&p->body, info);
+    return blob_finish(&p->body);
 }

@@ -84,13 +84,20 @@ bool page_members_parse(struct page_members *m, const redisReply *reply);
 /* Why an index member is left out of its page. */
 enum page_gap { PAGE_GAP_NONE, PAGE_GAP_ABSENT, PAGE_GAP_WRONG_TYPE, PAGE_GAP_OVERSIZE };
 
-/* Private to body.c, but for the functions below. */
+/*
+ * A page that is being put together. Its body is written once, from the first summary to the last: summaries
+ * that were cached are kept until the next one is written. Private to body.c, but for the functions below.
+ */
 struct page_builder {
     int64_t number;
     int64_t index_size;
     struct page_members members;
     enum page_gap gap[PAGE_SIZE];
-    struct blob *summary[PAGE_SIZE]; /* one reference each; NULL where not there yet, or never */
+    struct blob *cached[PAGE_SIZE]; /* summaries that are not in the body yet: one reference each */
+    struct buf body;                /* becomes the blob of the page */
+    size_t expected;                /* its length, about */
+    int written;                    /* members before this one are in the body, or left out of it */
+    int count;                      /* summaries in the body */
 };
 
 /* An empty page. Owned by the caller (page_builder_free); NULL when out of memory. */
@@ -99,6 +106,12 @@ void page_builder_free(struct page_builder *p);
 
 /* Drops the members and summaries. */
 void page_builder_reset(struct page_builder *p);
+
+/* About the length of the body, to begin with as much memory. */
+static inline void page_builder_expect(struct page_builder *p, size_t length)
+{
+    p->expected = length;
+}
 
 static inline void page_builder_set_index_size(struct page_builder *p, int64_t size)
 {
@@ -120,24 +133,27 @@ static inline const struct page_members *page_builder_members(const struct page_
     return &p->members;
 }
 
-/* Takes the summaries that are cached; returns how many are still missing. */
+/* Takes the summaries that are cached, before any is written; returns how many are still missing. */
 int page_builder_gather(struct page_builder *p, struct entries *entries);
 
 /* The place of the first missing summary from `from` on, or -1. */
 static inline int page_builder_next_missing(const struct page_builder *p, int from)
 {
-    while (from < p->members.count && p->summary[from] != NULL)
+    assert(from >= p->written);
+    while (from < p->members.count && p->cached[from] != NULL)
         from++;
     return from < p->members.count ? from : -1;
 }
 
-/* Sets the summary at a place (takes a reference), or why there is none. */
-static inline void page_builder_set_summary(struct page_builder *p, int at, struct blob *summary)
-{
-    assert(at >= 0 && at < p->members.count && p->summary[at] == NULL);
-    p->summary[at] = blob_ref(summary);
-}
+/*
+ * Writes the summary at a place, behind those of earlier places. *summary is its text, borrowed until the
+ * next call; absent when out of memory. Returns the set of fields whose value did not parse, as
+ * channel_write.
+ */
+unsigned page_builder_write_summary(struct page_builder *p, int at, const struct channel_row *row,
+                                    struct span *summary);
 
+/* Sets why there is no summary at a place. */
 static inline void page_builder_set_gap(struct page_builder *p, int at, enum page_gap gap)
 {
     assert(at >= 0 && at < p->members.count);
@@ -154,8 +170,8 @@ bool page_builder_lacks_something(const struct page_builder *p);
 void page_builder_report_gaps(const struct page_builder *p, struct value_reports *r);
 
 /*
- * The body (one reference, for the caller) and its pagination; `text` is scratch. NULL when out of memory.
+ * Ends the page, once. The body (one reference, for the caller) and its pagination; NULL when out of memory.
  */
-struct blob *page_builder_compose(const struct page_builder *p, struct buf *text, struct page_info *info);
+struct blob *page_builder_compose(struct page_builder *p, struct page_info *info);
 
 #endif

@@ -122,10 +122,9 @@ static bool hit_link(struct cache *c, struct cache_query *q, struct cache_result
     return hit_card(c, card, result);
 }
 
-static void compose_page(struct cache *c, const struct page_builder *p, struct cache_result *result,
-                         struct page_info *info)
+static void compose_page(struct page_builder *p, struct cache_result *result, struct page_info *info)
 {
-    result->body = page_builder_compose(p, &c->text, info);
+    result->body = page_builder_compose(p, info);
     result->status = result->body != NULL ? CACHE_FOUND : CACHE_OUT_OF_MEMORY;
     result->last_page = info->last;
 }
@@ -141,17 +140,17 @@ static bool hit_page_beyond(struct cache *c, int64_t number, struct cache_result
     if (p == NULL)
         return false;
     page_builder_set_index_size(p, index_size);
-    compose_page(c, p, result, &info);
+    compose_page(p, result, &info);
     page_builder_free(p);
     return true;
 }
 
 /* All summaries of a page are cached, but not its body. */
-static void compose_known(struct cache *c, const struct page_builder *p, struct cache_result *result)
+static void compose_known(struct cache *c, struct page_builder *p, struct cache_result *result)
 {
     const struct page_members *m = page_builder_members(p);
     struct page_info info;
-    compose_page(c, p, result, &info);
+    compose_page(p, result, &info);
     if (result->body != NULL && invalidation_may_store_index(&c->invalidation))
         entries_put_page(&c->entries, &info, m->id, m->count, result->body);
 }

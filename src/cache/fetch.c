@@ -486,24 +486,30 @@ static void on_members(void *arg, const redisReply *reply)
     proceed(f);
 }
 
+/* Without memory it is not cached. */
+static void store_summary(struct entries *entries, int64_t id, struct span text)
+{
+    struct blob *summary = blob_new(text);
+    if (summary == NULL)
+        return;
+    entries_put(entries, ENTRY_SUMMARY, entries_key_of(&id), summary, 0);
+    blob_unref(summary);
+}
+
 static void read_summary(struct fetch *f, int at, const redisReply *reply)
 {
     struct channel_row row;
     int64_t id = page_builder_members(f->page)->id[at];
-    struct buf *text = f->fetches->options.text;
     if (!read_row(f, reply, CHANNEL_SUMMARY, &row)) {
         page_builder_set_gap(f->page, at, PAGE_GAP_ABSENT);
         return;
     }
-    value_reports_invalid(&f->fetches->reports, id, body_write(text, &row, CHANNEL_SUMMARY));
-    struct blob *summary = buf_error(text) == 0 ? blob_new(buf_span(text)) : NULL;
-    f->failed = summary == NULL;
-    if (f->failed)
-        return;
-    page_builder_set_summary(f->page, at, summary);
-    if (invalidation_may_store(f->fetches->options.invalidation))
-        entries_put(f->fetches->options.entries, ENTRY_SUMMARY, entries_key_of(&id), summary, 0);
-    blob_unref(summary);
+    struct span summary;
+    unsigned invalid = page_builder_write_summary(f->page, at, &row, &summary);
+    value_reports_invalid(&f->fetches->reports, id, invalid);
+    f->failed = summary.data == NULL;
+    if (!f->failed && invalidation_may_store(f->fetches->options.invalidation))
+        store_summary(f->fetches->options.entries, id, summary);
 }
 
 /* An invalid card is left out of its page, and does not fail it. */
@@ -635,7 +641,9 @@ static struct blob *compose_page(struct fetch *f)
     const struct fetch_options *o = &f->fetches->options;
     const struct page_members *m = page_builder_members(f->page);
     struct page_info info;
-    struct blob *body = page_builder_compose(f->page, o->text, &info);
+    struct blob *body = page_builder_compose(f->page, &info);
+    if (body != NULL)
+        f->fetches->page_length = body->len;
     if (body != NULL && invalidation_may_store_index(o->invalidation) && !was_invalidated(f))
         entries_put_page(o->entries, &info, m->id, m->count, body);
     page_builder_report_gaps(f->page, &f->fetches->reports);
@@ -774,6 +782,8 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     f->needs_auth = needs_auth;
     f->page = page;
     f->page_known = known != NULL;
+    if (page != NULL)
+        page_builder_expect(page, fs->page_length + fs->page_length / 8);
     f->index_epoch = fs->index_epoch;
     f->key = q->key;
     f->type = q->type;

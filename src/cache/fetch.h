@@ -65,6 +65,8 @@ struct fetches {
     uint64_t index_epoch;      /* grows when the index, and so every page in flight, is invalidated */
     uint64_t flush_epoch;      /* grows, with index_epoch, when everything is invalidated */
 
+    size_t page_length; /* of the last page's body */
+
     struct value_reports reports;
     uint64_t error_logged_ms; /* when an error reply was last logged */
 };

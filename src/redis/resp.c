@@ -5,6 +5,9 @@
  * the rest is skipped by counting items: an array adds as many as it announces, so no stack is needed. The
  * elements of a push are counted in the same way. Lengths are announced before contents, so a bound is
  * checked before anything is allocated, and a bulk string is written where it stays.
+ *
+ * A bulk string that is whole in the input is not copied as long as the reply may end in that input. There is
+ * room for it all the same, so that memory does not depend on the pieces in which a reply arrives.
  */
 #include "redis/resp.h"
 
@@ -19,6 +22,13 @@ struct resp_chunk {
     struct resp_chunk *older;
     size_t size;
     alignas(redisReply) char bytes[];
+};
+
+/* A string or a line. */
+struct resp_text {
+    redisReply reply;
+    struct resp_text *next; /* see resp_parser.in_input */
+    char text[];
 };
 
 enum { LINE_END = 2, VERBATIM_FORMAT = 4 }; /* "\r\n"; "txt:" before the text of a verbatim string */
@@ -38,7 +48,8 @@ static bool fail(struct resp_parser *p, const char *why)
 
 /* --- memory --- */
 
-static bool add_chunk(struct resp_parser *p, size_t needed)
+/* Not inline: rare, and `take` is to be small. */
+__attribute__((noinline)) static bool add_chunk(struct resp_parser *p, size_t needed)
 {
     size_t size = needed > RESP_CHUNK ? needed : RESP_CHUNK;
     p->exceeded = size > p->bytes_max - p->pool_size;
@@ -79,6 +90,7 @@ static void clear_pool(struct resp_parser *p)
     while (p->chunk != NULL && (p->chunk->older != NULL || p->chunk->size > RESP_CHUNK))
         drop_newest(p);
     p->pool_left = p->pool_size;
+    p->in_input = NULL;
 }
 
 /* The reply is oversize: nothing of it is kept from the current item to its end. */
@@ -99,12 +111,13 @@ static redisReply *refuse(struct resp_parser *p)
     return (redisReply *)(uintptr_t)&resp_oversize;
 }
 
-/* A reply with `extra` bytes behind it; resp_oversize where nothing is kept; NULL when parsing has failed. */
-static redisReply *make(struct resp_parser *p, int type, uint64_t extra)
+/* A reply at the start of `size` bytes and `extra` more; resp_oversize where nothing is kept; NULL when
+ * parsing has failed. */
+static inline redisReply *make(struct resp_parser *p, int type, size_t size, uint64_t extra)
 {
     if (p->mode == RESP_SKIPPING || extra > p->bytes_max)
         return refuse(p);
-    redisReply *reply = take(p, sizeof *reply + (size_t)extra);
+    redisReply *reply = take(p, size + (size_t)extra);
     if (reply == NULL && p->exceeded)
         return refuse(p);
     if (reply == NULL)
@@ -114,16 +127,37 @@ static redisReply *make(struct resp_parser *p, int type, uint64_t extra)
     return reply;
 }
 
-/* The caller writes the text. */
-static redisReply *make_text(struct resp_parser *p, int type, uint64_t len)
+static struct resp_text *text_of(redisReply *reply)
 {
-    redisReply *reply = make(p, type, len + 1);
+    return (struct resp_text *)(void *)reply;
+}
+
+/* There is room for the text, and a NUL; the caller writes them. */
+static inline redisReply *make_text(struct resp_parser *p, int type, uint64_t len)
+{
+    redisReply *reply = make(p, type, sizeof(struct resp_text), len + 1);
     if (reply == NULL || resp_is_oversize(reply))
         return reply;
-    reply->str = (char *)(reply + 1);
+    reply->str = text_of(reply)->text;
     reply->len = (size_t)len;
-    reply->str[len] = '\0';
     return reply;
+}
+
+static void leave_in_input(struct resp_parser *p, redisReply *reply, const char *text)
+{
+    reply->str = (char *)(uintptr_t)text;
+    text_of(reply)->next = p->in_input;
+    p->in_input = text_of(reply);
+}
+
+/* The input ends before the reply does. */
+static void copy_from_input(struct resp_parser *p)
+{
+    for (struct resp_text *t = p->in_input; t != NULL; t = t->next) {
+        memcpy(t->text, t->reply.str, t->reply.len);
+        t->reply.str = t->text;
+    }
+    p->in_input = NULL;
 }
 
 /* The caller fills in the elements. */
@@ -131,7 +165,7 @@ static redisReply *make_array(struct resp_parser *p, int type, uint64_t elements
 {
     if (elements > p->elements_max || p->depth == RESP_DEPTH_MAX)
         return refuse(p);
-    redisReply *reply = make(p, type, elements * sizeof(redisReply *));
+    redisReply *reply = make(p, type, sizeof *reply, elements * sizeof(redisReply *));
     if (reply == NULL || resp_is_oversize(reply))
         return reply;
     reply->elements = (size_t)elements;
@@ -158,18 +192,26 @@ static void count_item(struct resp_parser *p)
     p->mode = RESP_BUILDING;
 }
 
-/* The last element of an array completes the array, too. */
-static void place_item(struct resp_parser *p, redisReply *item)
+/* The item is the last element of its array, and completes it, too. */
+static void complete_arrays(struct resp_parser *p, redisReply *item)
 {
-    while (p->depth > 0) {
+    for (; p->depth > 0; p->depth--) {
         struct resp_level *level = &p->level[p->depth - 1];
         level->array->element[level->filled++] = item;
         if (level->filled < level->array->elements)
             return;
         item = level->array;
-        p->depth--;
     }
     emit(p, RESP_REPLY, item);
+}
+
+static inline void place_item(struct resp_parser *p, redisReply *item)
+{
+    struct resp_level *level = p->depth > 0 ? &p->level[p->depth - 1] : NULL;
+    if (level != NULL && level->filled + 1 < level->array->elements)
+        level->array->element[level->filled++] = item;
+    else
+        complete_arrays(p, item);
 }
 
 static void set_kind(struct resp_parser *p, const redisReply *item)
@@ -182,18 +224,23 @@ static void set_kind(struct resp_parser *p, const redisReply *item)
     clear_pool(p); /* a push may end here, without a result */
 }
 
-/* Of any type but an array with elements. */
-static void finish_item(struct resp_parser *p, redisReply *item)
+/* An element of a push, or of a reply that is skipped. */
+static void finish_counted(struct resp_parser *p, redisReply *item)
 {
-    if (p->mode == RESP_BUILDING) {
-        place_item(p, item);
-        return;
-    }
     if (p->mode == RESP_PUSHING && p->kind_known)
         emit(p, RESP_PUSH_ELEMENT, item);
     else if (p->mode == RESP_PUSHING)
         set_kind(p, item);
     count_item(p);
+}
+
+/* Of any type but an array with elements. */
+static inline void finish_item(struct resp_parser *p, redisReply *item)
+{
+    if (p->mode == RESP_BUILDING)
+        place_item(p, item);
+    else
+        finish_counted(p, item);
 }
 
 /* --- items as they begin --- */
@@ -206,7 +253,7 @@ static bool read_text(struct resp_parser *p, int type, struct span text)
     if (item == NULL)
         return false;
     if (!resp_is_oversize(item)) {
-        (void)span_put(text, item->str);
+        *span_put(text, item->str) = '\0';
         if (type == REDIS_REPLY_DOUBLE)
             item->dval = strtod(item->str, NULL);
     }
@@ -216,7 +263,7 @@ static bool read_text(struct resp_parser *p, int type, struct span text)
 
 static bool read_number(struct resp_parser *p, int type, int64_t value)
 {
-    redisReply *item = make(p, type, 0);
+    redisReply *item = make(p, type, sizeof *item, 0);
     if (item == NULL)
         return false;
     if (!resp_is_oversize(item))
@@ -400,32 +447,27 @@ static bool read_bulk(struct resp_parser *p, struct span *input)
     return p->bulk_left == 0 && finish_bulk(p);
 }
 
-/* The length of a bulk string whose header is at the start of `input`, and of that header; 0 when it is not
- * so. */
-static size_t bulk_header(struct span input, size_t *len)
+/* The number in a header of up to five digits at the start of `input`, and the length of that header; 0 when
+ * it has another form, or is not whole. */
+static inline size_t short_header(struct span input, size_t *number)
 {
     static const size_t HEADER_MAX = sizeof "$99999\r\n" - 1;
-    size_t n = 1, length = 0;
-    if (input.len < HEADER_MAX || input.data[0] != '$')
+    size_t n = 1, value = 0;
+    if (input.len < HEADER_MAX)
         return 0;
     for (; input.data[n] >= '0' && input.data[n] <= '9' && n < HEADER_MAX - LINE_END; n++)
-        length = length * 10 + (size_t)(input.data[n] - '0');
+        value = value * 10 + (size_t)(input.data[n] - '0');
     bool canonical = n == 2 || (n > 2 && input.data[1] != '0');
     if (!canonical || input.data[n] != '\r' || input.data[n + 1] != '\n')
         return 0;
-    *len = length;
+    *number = value;
     return n + LINE_END;
 }
 
-/*
- * Reads a whole bulk string at once, which most of the input is made of. False when the input does not begin
- * with one, or holds only a part of it, or when parsing has failed.
- */
-static bool read_whole_bulk(struct resp_parser *p, struct span *input)
+/* Its header is known. False when not all of it is in the input, or when parsing has failed. */
+static inline bool read_whole_bulk(struct resp_parser *p, struct span *input, size_t header, size_t len)
 {
-    size_t len = 0;
-    size_t header = p->line.len == 0 ? bulk_header(*input, &len) : 0;
-    if (header == 0 || input->len - header < len + LINE_END)
+    if (input->len - header < len + LINE_END)
         return false;
     const char *text = input->data + header;
     if (text[len] != '\r' || text[len + 1] != '\n')
@@ -434,17 +476,35 @@ static bool read_whole_bulk(struct resp_parser *p, struct span *input)
     if (item == NULL)
         return false;
     if (!resp_is_oversize(item))
-        memcpy(item->str, text, len);
+        leave_in_input(p, item, text);
     finish_item(p, item);
     skip(input, header + len + LINE_END);
     return true;
 }
 
-static bool read_item(struct resp_parser *p, struct span *input)
+/*
+ * Reads what most of the input is made of, whole bulk strings and the headers of arrays, at once. False when
+ * the input does not begin so, or when parsing has failed.
+ */
+static inline bool read_common(struct resp_parser *p, struct span *input)
+{
+    size_t number = 0;
+    size_t header = p->line.len == 0 ? short_header(*input, &number) : 0;
+    if (header == 0)
+        return false;
+    if (input->data[0] == '$')
+        return read_whole_bulk(p, input, header, number);
+    if (input->data[0] != '*')
+        return false;
+    skip(input, header);
+    return begin_array(p, REDIS_REPLY_ARRAY, (int64_t)number);
+}
+
+static inline bool read_item(struct resp_parser *p, struct span *input)
 {
     if (p->bulk != NULL)
         return read_bulk(p, input);
-    return read_whole_bulk(p, input) || (p->result == RESP_INCOMPLETE && read_line(p, input));
+    return read_common(p, input) || (p->result == RESP_INCOMPLETE && read_line(p, input));
 }
 
 enum resp_result resp_parse(struct resp_parser *p, struct span *input, const redisReply **reply)
@@ -456,6 +516,8 @@ enum resp_result resp_parse(struct resp_parser *p, struct span *input, const red
     p->result = RESP_INCOMPLETE;
     while (p->result == RESP_INCOMPLETE && input->len > 0 && read_item(p, input)) {
     }
+    if (p->result == RESP_INCOMPLETE)
+        copy_from_input(p);
     *reply = p->item;
     return p->result;
 }
@@ -504,26 +566,31 @@ struct span resp_member(const redisReply *map, struct span name)
 
 /* --- commands --- */
 
-static void add_head(struct buf *out, char mark, size_t number)
+enum { HEAD_MAX = 1 + INT64_DIGITS_MAX + LINE_END };
+
+/* Returns the end of what was written. */
+static char *put_head(char *at, char mark, size_t number)
 {
-    char head[1 + INT64_DIGITS_MAX + 2];
-    head[0] = mark;
-    size_t digits = format_int64((int64_t)number, head + 1);
-    head[1 + digits] = '\r';
-    head[2 + digits] = '\n';
-    buf_append(out, head, digits + 3);
+    *at++ = mark;
+    at += format_int64((int64_t)number, at);
+    return span_put(SPAN("\r\n"), at);
 }
 
 void command_begin(struct buf *out, size_t count)
 {
-    add_head(out, '*', count);
+    if (buf_reserve(out, HEAD_MAX) != 0)
+        return;
+    char *end = put_head(out->data + out->len, '*', count);
+    out->len = (size_t)(end - out->data);
 }
 
 void command_add(struct buf *out, struct span word)
 {
-    add_head(out, '$', word.len);
-    buf_append_span(out, word);
-    buf_append(out, "\r\n", 2);
+    if (buf_reserve(out, HEAD_MAX + word.len + LINE_END) != 0)
+        return;
+    char *text = put_head(out->data + out->len, '$', word.len);
+    char *end = span_put(SPAN("\r\n"), span_put(word, text));
+    out->len = (size_t)(end - out->data);
 }
 
 void command_add_int(struct buf *out, int64_t number)

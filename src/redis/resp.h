@@ -3,7 +3,8 @@
  *
  * The parser is given input in pieces of any size and returns each reply when it is complete. A reply has the
  * shape of hiredis' redisReply and lives in memory of the parser, which is reused for the next one: its parts
- * need no allocations of their own.
+ * need no allocations of their own. A bulk string stays in the input if it is in one piece with the end of
+ * its reply, and has no NUL behind it.
  *
  * A server can announce any length, and a reply may never end, so all memory is bounded. A reply beyond the
  * bound is parsed to its end without being kept, and an error reply takes its place (resp_is_oversize): later
@@ -18,6 +19,7 @@
 #include <hiredis/hiredis.h>
 
 struct resp_chunk;
+struct resp_text;
 
 /*
  * Bounds of one reply, or of one element of a push: bytes of memory, elements of each array, depth of nested
@@ -53,9 +55,10 @@ struct resp_parser {
     size_t pool_size;         /* of all chunks */
     bool exceeded;            /* the last allocation was refused because of bytes_max */
 
-    struct buf line;    /* the beginning of a line that is not complete */
-    redisReply *bulk;   /* the bulk string that is being read; NULL: none */
-    uint64_t bulk_left; /* bytes of it, and of its line end, that have not arrived */
+    struct buf line;            /* the beginning of a line that is not complete */
+    redisReply *bulk;           /* the bulk string that is being read; NULL: none */
+    struct resp_text *in_input; /* bulk strings of the reply whose text is in the current input; a list */
+    uint64_t bulk_left;         /* bytes of it, and of its line end, that have not arrived */
 
     enum resp_mode { RESP_BUILDING, RESP_SKIPPING, RESP_PUSHING } mode;
     int depth; /* of `level` */
@@ -79,8 +82,8 @@ void resp_fini(struct resp_parser *p);
 
 /*
  * Parses up to the next result and moves *input on over what was parsed. *reply is the reply or the element
- * of a push, borrowed until the next call. Neither the name of a push nor its arrays are among its elements,
- * but the elements of those arrays are.
+ * of a push, borrowed until the next call, and while the input is there. Neither the name of a push nor its
+ * arrays are among its elements, but the elements of those arrays are.
  */
 enum resp_result resp_parse(struct resp_parser *p, struct span *input, const redisReply **reply);
 

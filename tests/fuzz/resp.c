@@ -18,8 +18,9 @@ struct parsed {
 static void note(struct buf *out, const redisReply *reply)
 {
     buf_printf(out, "%d %lld %zu %zu ", reply->type, reply->integer, reply->len, reply->elements);
+    bool is_bulk = reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_VERB;
     if (reply->str != NULL) {
-        FUZZ_CHECK(reply->str[reply->len] == '\0');
+        FUZZ_CHECK(is_bulk || reply->str[reply->len] == '\0');
         buf_append(out, reply->str, reply->len);
     }
     buf_append_char(out, '\n');

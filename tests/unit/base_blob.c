@@ -29,6 +29,53 @@ TEST_CASE(empty_blob_is_valid)
     blob_unref(absent);
 }
 
+TEST_CASE(blob_is_written_where_it_stays)
+{
+    struct buf text = BUF_INIT;
+    blob_begin(&text, 100);
+    const char *block = text.data;
+    buf_append_str(&text, "ab");
+    buf_append_char(&text, 'c');
+    struct blob *b = blob_finish(&text);
+    assert_non_null(b);
+    assert_ptr_equal(b, block);
+    assert_int_equal(b->refs, 1);
+    assert_int_equal(b->len, 3);
+    assert_memory_equal(b->data, "abc", 3);
+    assert_span(blob_etag(b), "\"06b05ab6733a618578af5f94892f3950\"");
+    assert_null(blob_take_headroom(b, 1));
+    assert_null(text.data);
+    blob_unref(b);
+}
+
+TEST_CASE(blob_may_be_longer_than_expected_and_empty)
+{
+    struct buf text = BUF_INIT;
+    blob_begin(&text, 0);
+    for (int i = 0; i < 1000; i++)
+        buf_append_str(&text, "abc");
+    struct blob *b = blob_finish(&text);
+    assert_int_equal(b->len, 3000);
+    assert_memory_equal(b->data + 2997, "abc", 3);
+    blob_unref(b);
+    blob_begin(&text, 10);
+    b = blob_finish(&text);
+    assert_int_equal(b->len, 0);
+    blob_unref(b);
+}
+
+TEST_CASE(blob_whose_text_has_no_memory_is_none)
+{
+    struct buf text = BUF_INIT;
+    blob_begin(&text, 10);
+    assert_int_not_equal(buf_reserve(&text, SIZE_MAX), 0);
+    assert_null(blob_finish(&text));
+    assert_null(text.data);
+    blob_begin(&text, SIZE_MAX - sizeof(struct blob));
+    buf_append_str(&text, "abc");
+    assert_null(blob_finish(&text));
+}
+
 TEST_CASE(length_that_overflows_is_refused)
 {
     assert_null(blob_new((struct span){"", SIZE_MAX}));

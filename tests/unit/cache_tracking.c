@@ -354,7 +354,8 @@ int redis_connection_send_command(struct redis_connection *c, struct span comman
     if (!c->up)
         return -ENOTCONN;
     for (size_t i = 0; i < words->elements; i++)
-        len += (size_t)snprintf(text + len, sizeof text - len, i == 0 ? "%s" : " %s", words->element[i]->str);
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", i == 0 ? "" : " ",
+                                (int)words->element[i]->len, words->element[i]->str);
     queue(text, fn, arg);
     return 0;
 }

@@ -128,8 +128,8 @@ static inline int fake_redis_send(void *unused, struct span command, fake_redis_
     size_t len = 0;
     text[0] = '\0';
     for (size_t i = 0; i < words->elements && len < sizeof fake_redis.sent[at].text; i++)
-        len += (size_t)snprintf(text + len, sizeof fake_redis.sent[at].text - len, i == 0 ? "%s" : " %s",
-                                words->element[i]->str);
+        len += (size_t)snprintf(text + len, sizeof fake_redis.sent[at].text - len, "%s%.*s",
+                                i == 0 ? "" : " ", (int)words->element[i]->len, words->element[i]->str);
     fake_redis.sent[at].fn = fn;
     fake_redis.sent[at].arg = arg;
     return 0;

@@ -32,6 +32,11 @@ static const char EVERYTHING[] =
     "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n$4\r\ndeep\r\n";
 enum { REPLIES = 21 };
 
+static bool has_nul(const redisReply *reply)
+{
+    return reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_VERB;
+}
+
 static void assert_same(const redisReply *ours, const redisReply *theirs)
 {
     assert_int_equal(ours->type, theirs->type);
@@ -40,7 +45,7 @@ static void assert_same(const redisReply *ours, const redisReply *theirs)
     assert_int_equal(ours->len, theirs->len);
     assert_int_equal(ours->str == NULL, theirs->str == NULL);
     if (ours->str != NULL)
-        assert_memory_equal(ours->str, theirs->str, ours->len + 1);
+        assert_memory_equal(ours->str, theirs->str, ours->len + has_nul(ours));
     assert_string_equal(ours->vtype, theirs->vtype);
     assert_int_equal(ours->elements, theirs->elements);
     for (size_t i = 0; i < ours->elements; i++)
@@ -75,10 +80,10 @@ static const redisReply *next(struct span *input)
     return NULL;
 }
 
-static const char *next_text(struct span *input)
+static const char *next_line(struct span *input)
 {
     const redisReply *reply = next(input);
-    return reply == NULL || reply->str == NULL ? "" : reply->str;
+    return reply == NULL || !has_nul(reply) ? "" : reply->str;
 }
 
 /* What comes of `text` is not looked at; false when it is an error. */
@@ -116,6 +121,26 @@ TEST_CASE(reply_equals_that_of_hiredis_in_pieces_of_any_size)
     }
 }
 
+/* The parts of a reply that are in one piece with its end stay there, and the others are copied. */
+TEST_CASE(string_stays_in_the_input_until_that_ends)
+{
+    char text[] = "*4\r\n$1\r\na\r\n$2\r\nbc\r\n$3\r\ndef\r\n$2\r\ngh\r\n";
+    const size_t piece = sizeof "*4\r\n$1\r\na\r\n$2\r\nbc\r\n$3\r\nd" - 1;
+    struct span input = {text, piece};
+    begin();
+    assert_null(next(&input));
+    memset(text, 'x', piece);
+    input = (struct span){text + piece, sizeof text - 1 - piece};
+    const redisReply *reply = next(&input);
+    assert_non_null(reply);
+    assert_span(resp_text(reply->element[0]), "a");
+    assert_span(resp_text(reply->element[1]), "bc");
+    assert_span(resp_text(reply->element[2]), "def");
+    assert_span(resp_text(reply->element[3]), "gh");
+    assert_in_range(reply->element[3]->str - text, piece, sizeof text);
+    end();
+}
+
 /* A set of many members, and a text of a megabyte. */
 TEST_CASE(large_reply_is_complete_and_its_memory_released)
 {
@@ -133,13 +158,13 @@ TEST_CASE(large_reply_is_complete_and_its_memory_released)
     for (int i = 0; i < MEMBERS; i++) {
         char pending[16];
         (void)snprintf(pending, sizeof pending, "%06d", i);
-        assert_string_equal(reply->element[i]->str, pending);
+        assert_span(resp_text(reply->element[i]), pending);
     }
     reply = next(&input);
     assert_non_null(reply);
     assert_int_equal(reply->len, LONG);
-    assert_int_equal(strlen(reply->str), LONG);
-    assert_string_equal(next_text(&input), "after");
+    assert_int_equal(reply->str[LONG - 1], 'x');
+    assert_string_equal(next_line(&input), "after");
     assert_in_range(parser.pool_size, 1, RESP_CHUNK);
     end();
     buf_fini(&text);
@@ -229,7 +254,7 @@ static void check_oversize(struct span text, size_t slice)
     }
     assert_ptr_equal(reply, &resp_oversize);
     assert_in_range(parser.pool_size, 0, parser.bytes_max);
-    assert_string_equal(next_text(&after), "after");
+    assert_string_equal(next_line(&after), "after");
     assert_in_range(parser.pool_size, 0, RESP_CHUNK);
 }
 
@@ -336,7 +361,7 @@ static void append_value(struct buf *out, const redisReply *reply)
     if (reply->type == REDIS_REPLY_NIL)
         buf_append_str(out, "nil ");
     else if (reply->str != NULL)
-        buf_printf(out, "%s ", reply->str);
+        buf_printf(out, "%.*s ", (int)reply->len, reply->str);
     else
         buf_printf(out, "%lld ", reply->integer);
 }
