@@ -10,6 +10,7 @@
 #include "redis/connection.h"
 #include "unit/fake_redis.h"
 #include "unit/fixtures/cache_clock.h"
+#include "unit/fixtures/redis_config.h"
 
 #include <stdlib.h>
 
@@ -698,7 +699,9 @@ static void begin(uint64_t number)
     }
     assert_int_equal(uv_loop_init(&loop), 0);
     assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
-    const struct cache_options options = {.keyspace = &keyspace,
+    struct redis_config *config = config_numbered(1);
+    const struct cache_options options = {.redis = config,
+                                          .keyspace = &keyspace,
                                           .metrics = &metrics,
                                           .redis_metrics = &redis_metrics,
                                           .loop_lag = &loop_lag,
@@ -708,6 +711,7 @@ static void begin(uint64_t number)
                                           .stale_limit_ms = 0,
                                           .on_connection = on_connection};
     assert_int_equal(cache_new(&loop, &options, &cache), 0);
+    redis_config_unref(config);
     assert_int_equal(connection.options.tracking, broadcast ? REDIS_TRACKING_BROADCAST : REDIS_TRACKING_KEYS);
     connect_redis();
     settle();
