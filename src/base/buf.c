@@ -27,15 +27,12 @@ int buf_grow(struct buf *b, size_t extra)
 {
     if (b->error != 0)
         return b->error;
-    if (extra > SIZE_MAX - b->len)
+    if (extra > (size_t)PTRDIFF_MAX - b->len) /* no object is larger */
         return fail(b);
     size_t first = extra < EXACT_FROM ? FIRST_CAPACITY : extra;
     size_t cap = b->cap == 0 ? first : b->cap;
-    while (cap < b->len + extra) {
-        if (cap > SIZE_MAX / 2)
-            return fail(b);
+    while (cap < b->len + extra)
         cap *= 2;
-    }
     char *data = realloc(b->data, cap);
     if (data == NULL)
         return fail(b);
