@@ -67,7 +67,7 @@ struct ctl_run ctl_finish(struct process *process)
     int status = process_wait(process, WAIT_DEADLINE_MS * 6);
     if (status < 0)
         process_kill(process);
-    return (struct ctl_run){status, process_stdout(process), process_stderr(process)};
+    return (struct ctl_run){status, process_stdout(process), process_stderr(process), process->peak};
 }
 
 struct ctl_run ctl_run_at(struct redis *other, const char *const *args)
@@ -97,7 +97,7 @@ struct ctl_run ctl_shell(char *line)
     struct process process;
     int status = process_run(&process, &spec);
     free(line);
-    return (struct ctl_run){status, process_stdout(&process), process_stderr(&process)};
+    return (struct ctl_run){status, process_stdout(&process), process_stderr(&process), process.peak};
 }
 
 void ctl_expect_text(const char *text, const char *part)

@@ -33,6 +33,7 @@ struct ctl_run {
     int status;
     char *out;
     char *err;
+    long peak; /* bytes of resident memory (see struct process) */
 };
 
 void ctl_run_free(struct ctl_run *run);

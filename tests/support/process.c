@@ -110,11 +110,13 @@ static bool process_has_ended(void *arg)
 {
     struct process *process = arg;
     int status = 0;
+    struct rusage usage;
     if (process->pid == 0)
         return true;
-    if (waitpid(process->pid, &status, WNOHANG) != process->pid)
+    if (wait4(process->pid, &status, WNOHANG, &usage) != process->pid)
         return false;
     process->pid = 0;
+    process->peak = usage.ru_maxrss * 1024;
     process->status = WIFSIGNALED(status) ? PROCESS_KILLED + WTERMSIG(status) : WEXITSTATUS(status);
     return true;
 }

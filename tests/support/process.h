@@ -19,6 +19,8 @@ enum {
 struct process {
     pid_t pid;  /* 0: none was started, or it has been waited for */
     int status; /* 0..255 or PROCESS_KILLED + signal, valid once waited for */
+    long peak;  /* its largest resident memory in bytes, or the test's own at its start; valid once waited for
+                 */
     char out_path[PROCESS_PATH_SIZE];
     char err_path[PROCESS_PATH_SIZE];
 };
