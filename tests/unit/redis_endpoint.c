@@ -179,9 +179,9 @@ static void assert_sentinels(const char *url, const char *pending, int db)
     struct redis_endpoint t;
     struct buf out = BUF_INIT;
     make(&t, url, "");
-    for (int i = 0; i < t.sentinels.count; i++)
-        buf_printf(&out, "%s:%d ", t.sentinels.at[i].host, t.sentinels.at[i].port);
-    buf_printf(&out, "%s %s", t.sentinels.master, t.sentinels.replica ? "replica" : "master");
+    for (int i = 0; i < t.discovery.count; i++)
+        buf_printf(&out, "%s:%d ", t.discovery.at[i].host, t.discovery.at[i].port);
+    buf_printf(&out, "%s %s", t.discovery.master, t.discovery.replica ? "replica" : "master");
     assert_buf(&out, pending);
     assert_null(t.host);
     assert_int_equal(t.db, db);
@@ -229,7 +229,7 @@ TEST_CASE(sentinel_credentials_are_separate)
                                     .sentinel_password = (char[]){"watchword"}};
     struct redis_endpoint t;
     assert_int_equal(init_options(&t, &options), 0);
-    struct redis_endpoint sentinel = redis_endpoint_sentinel(&t, 1);
+    struct redis_endpoint sentinel = redis_endpoint_server(&t, 1);
     assert_string_equal(sentinel.host, "b");
     assert_int_equal(sentinel.port, 7);
     assert_string_equal(sentinel.user, "default");
@@ -245,7 +245,7 @@ TEST_CASE(sentinel_credentials_are_separate)
     redis_endpoint_fini(&t);
     options.sentinel_user = (char[]){"bob"};
     assert_int_equal(init_options(&t, &options), 0);
-    assert_string_equal(redis_endpoint_sentinel(&t, 0).user, "bob");
+    assert_string_equal(redis_endpoint_server(&t, 0).user, "bob");
     redis_endpoint_fini(&t);
     options.sentinel_password = (char[]){""};
     assert_int_equal(init_options(&t, &options), -EINVAL);
@@ -256,8 +256,8 @@ TEST_CASE(redact_hides_a_quoted_password)
 {
     struct redis_endpoint t;
     make(&t, "redis+sentinel://a/m", "hush");
-    t.sentinels.password = strdup("a-password-that-is-cut-short-when-quoted");
-    assert_non_null(t.sentinels.password);
+    t.discovery.password = strdup("a-password-that-is-cut-short-when-quoted");
+    assert_non_null(t.discovery.password);
     static const char fine[] = "WRONGPASS invalid username-password pair";
     assert_ptr_equal(redis_endpoint_redact(&t, fine), fine);
     assert_null(strstr(redis_endpoint_redact(&t, "ERR 'HELLO' 'hush'"), "hush"));
