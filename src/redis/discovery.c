@@ -101,7 +101,7 @@ struct discovery {
     unsigned first_replica;      /* the choice begins with this one */
     unsigned failures;           /* attempts in a row that failed */
     uint64_t ready_ms;           /* since when it is in use, by the monotonic clock */
-    bool left;                   /* another server than it is queried since then, where there is one */
+    int rotations;               /* since then, away from it: another server than it is to be queried */
     struct redis_address owner;  /* the master by the word of the one before */
     uint64_t owner_ms;           /* when it said so, by the monotonic clock; 0: never, or that was wrong */
     bool owner_next;             /* it is connected to without a query */
@@ -674,8 +674,8 @@ static void rotate_server(struct discovery *d)
 
 static void query_again(struct discovery *d)
 {
-    if (d->use == IN_USE && !d->left && queries_server_in_use(d)) {
-        d->left = true;
+    if (d->use == IN_USE && d->rotations < server_count(d) && queries_server_in_use(d)) {
+        d->rotations++;
         rotate_server(d);
     }
     if (d->state == LISTENING)
@@ -752,7 +752,7 @@ void discovery_report(struct discovery *d, enum discovery_report report)
         d->use = IN_USE;
         d->failures = 0;
         d->ready_ms = clock_now_ms();
-        d->left = false;
+        d->rotations = 0;
         break;
     case DISCOVERY_REPORT_LOST:
         d->use = NOT_IN_USE;
