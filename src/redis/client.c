@@ -106,7 +106,7 @@ static int fail_elsewhere(struct redis_client *c, const redisReply *reply)
     if (migrates)
         return fail(c,
                     "the keys are migrating to another node of the cluster: try again when that has ended");
-    if (cluster_read_error(&unknown, reply, &node) == DISCOVERY_UNCONCERNED)
+    if (cluster_read_error(&unknown, reply, &node) == DISCOVERY_ERROR_OTHER)
         return 0;
     c->displaced = true;
     return fail(c, "the connection to Redis was lost: %s", reply->str);

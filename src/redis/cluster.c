@@ -126,13 +126,13 @@ bool cluster_read_ask(const redisReply *reply, const struct redis_address *from,
     return read_redirection(reply, SPAN("ASK "), from, node);
 }
 
-enum discovery_verdict cluster_read_error(const struct redis_address *from, const redisReply *error,
-                                          struct redis_address *owner)
+enum discovery_error cluster_read_error(const struct redis_address *from, const redisReply *error,
+                                        struct redis_address *owner)
 {
     if (read_redirection(error, SPAN("MOVED "), from, owner))
-        return DISCOVERY_MOVED;
+        return DISCOVERY_ERROR_MOVED;
     bool down = resp_is_error(error, SPAN("MOVED ")) || resp_is_error(error, SPAN("CLUSTERDOWN "));
-    return down ? DISCOVERY_DOWN : DISCOVERY_UNCONCERNED;
+    return down ? DISCOVERY_ERROR_DOWN : DISCOVERY_ERROR_OTHER;
 }
 
 /* --- discovery --- */
@@ -175,4 +175,5 @@ const struct discovery_protocol cluster_protocol = {
     .compose = compose,
     .read = read_answer,
     .read_error = cluster_read_error,
+    .read_ask = cluster_read_ask,
 };

@@ -34,7 +34,7 @@ const char *cluster_read_slots(const redisReply *reply, int slot, const char *as
 bool cluster_read_ask(const redisReply *reply, const struct redis_address *from, struct redis_address *node);
 
 /* What an error of the node at `from` says about it; *owner becomes the one that has the slot. */
-enum discovery_verdict cluster_read_error(const struct redis_address *from, const redisReply *error,
-                                          struct redis_address *owner);
+enum discovery_error cluster_read_error(const struct redis_address *from, const redisReply *error,
+                                        struct redis_address *owner);
 
 #endif

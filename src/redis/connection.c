@@ -430,7 +430,7 @@ static int first_step(struct redis_connection *c)
     if (err == 0 && selects)
         err = queue_own(c, &select, on_step_reply);
     buf_fini(&select);
-    if (err == 0 && redis_connection_is_cluster_replica(c)) { /* else it would only name its master */
+    if (err == 0 && c->discovery != NULL && discovery_wants_readonly(c->discovery)) {
         c->replies_due++;
         err = queue_words(c, 1, (const char *[]){"READONLY"}, on_step_reply);
     }
@@ -603,13 +603,13 @@ static void on_connected(void *arg)
  */
 static bool leave_node(struct redis_connection *c, const redisReply *error)
 {
-    enum discovery_verdict verdict =
-        c->discovery == NULL ? DISCOVERY_UNCONCERNED : discovery_take_error(c->discovery, error);
-    if (verdict == DISCOVERY_MOVED)
+    enum discovery_error kind =
+        c->discovery == NULL ? DISCOVERY_ERROR_OTHER : discovery_take_error(c->discovery, error);
+    if (kind == DISCOVERY_ERROR_MOVED)
         on_failover(c, "the slot has moved to another node");
-    else if (verdict == DISCOVERY_DOWN)
+    else if (kind == DISCOVERY_ERROR_DOWN)
         redis_connection_fail(c, error->str);
-    return verdict != DISCOVERY_UNCONCERNED;
+    return kind != DISCOVERY_ERROR_OTHER;
 }
 
 static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
@@ -873,25 +873,10 @@ bool redis_connection_is_ready(const struct redis_connection *c)
     return c->state == READY;
 }
 
-bool redis_connection_is_cluster_replica(const struct redis_connection *c)
-{
-    return c->discovery != NULL && redis_endpoint_is_cluster(c->options.endpoint) &&
-           discovery_wanted_role(c->discovery) == REDIS_ROLE_REPLICA;
-}
-
 bool redis_connection_elsewhere(const struct redis_connection *c, const redisReply *reply,
                                 struct redis_address *node)
 {
-    struct redis_address here;
-    if (c->discovery == NULL || !redis_endpoint_is_cluster(c->options.endpoint))
-        return false;
-    if (reply->type != REDIS_REPLY_ERROR) {
-        *node = *discovery_master(c->discovery);
-        return redis_connection_is_cluster_replica(c);
-    }
-    return c->endpoint.host != NULL &&
-           redis_address_set(&here, span_of(c->endpoint.host), c->endpoint.port) &&
-           cluster_read_ask(reply, &here, node);
+    return c->discovery != NULL && discovery_elsewhere(c->discovery, reply, node);
 }
 
 bool redis_connection_is_tracking(const struct redis_connection *c)

@@ -101,9 +101,6 @@ bool redis_connection_is_ready(const struct redis_connection *c);
 /* True when commands can be sent: while it is ready, and from on_handshake_done on. */
 bool redis_connection_is_usable(const struct redis_connection *c);
 
-/* True when the server is to be a replica in a cluster. */
-bool redis_connection_is_cluster_replica(const struct redis_connection *c);
-
 /*
  * Which node of a cluster has the right reply in place of `reply`: an ASK error names it. With any other
  * reply than an error, one that says that a key does not exist: of a replica it is the master, as a replica

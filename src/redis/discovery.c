@@ -220,24 +220,35 @@ static void handle_answer(struct discovery *d)
     }
 }
 
-enum discovery_verdict discovery_take_error(struct discovery *d, const redisReply *error)
+enum discovery_error discovery_take_error(struct discovery *d, const redisReply *error)
 {
     const struct discovery_protocol *p = d->options.protocol;
     struct redis_address owner = d->address;
-    enum discovery_verdict verdict =
-        p->read_error == NULL ? DISCOVERY_UNCONCERNED : p->read_error(&d->address, error, &owner);
-    if (verdict != DISCOVERY_MOVED)
-        return verdict;
+    enum discovery_error kind =
+        p->read_error == NULL ? DISCOVERY_ERROR_OTHER : p->read_error(&d->address, error, &owner);
+    if (kind != DISCOVERY_ERROR_MOVED)
+        return kind;
     d->owner = owner;
     d->owner_ms = clock_now_ms();
     d->owner_next = !d->options.endpoint->discovery.replica;
     d->failover_ms = d->confirmed_ms;
-    return verdict;
+    return kind;
 }
 
-const struct redis_address *discovery_master(const struct discovery *d)
+bool discovery_elsewhere(const struct discovery *d, const redisReply *reply, struct redis_address *node)
 {
-    return &d->master;
+    const struct discovery_protocol *p = d->options.protocol;
+    if (p->read_ask == NULL)
+        return false;
+    if (reply->type == REDIS_REPLY_ERROR)
+        return p->read_ask(reply, &d->address, node);
+    *node = d->master;
+    return !d->is_master;
+}
+
+bool discovery_wants_readonly(const struct discovery *d)
+{
+    return d->options.protocol->read_ask != NULL && !d->is_master;
 }
 
 enum redis_role_kind discovery_wanted_role(const struct discovery *d)

@@ -43,10 +43,10 @@ struct discovery_answer {
 };
 
 /* What an error of the Redis in use says about it. */
-enum discovery_verdict {
-    DISCOVERY_UNCONCERNED,
-    DISCOVERY_MOVED, /* another one has the data */
-    DISCOVERY_DOWN   /* it does not know who has the data */
+enum discovery_error {
+    DISCOVERY_ERROR_OTHER,
+    DISCOVERY_ERROR_MOVED, /* its data is at another server */
+    DISCOVERY_ERROR_DOWN   /* it does not know which server has them */
 };
 
 /* How servers of one kind are queried, and what they answer. */
@@ -72,11 +72,10 @@ struct discovery_protocol {
      */
     const char *(*read)(const struct redis_endpoint *endpoint, const struct redis_endpoint *server, int n,
                         const redisReply *reply, struct discovery_answer *answer, bool *complete);
-    /* Evaluates an error that `in_use` replied; *owner becomes the one that has the data. NULL: none
-     * concerns.
-     */
-    enum discovery_verdict (*read_error)(const struct redis_address *in_use, const redisReply *error,
-                                         struct redis_address *owner);
+    /* Both NULL where a server never refers to another one; see cluster.h. */
+    enum discovery_error (*read_error)(const struct redis_address *in_use, const redisReply *error,
+                                       struct redis_address *owner);
+    bool (*read_ask)(const redisReply *reply, const struct redis_address *in_use, struct redis_address *node);
 };
 
 struct discovery_options {
@@ -116,16 +115,19 @@ enum discovery_report {
 void discovery_report(struct discovery *d, enum discovery_report report);
 
 /*
- * An error reply of the Redis that was found. Unless it is DISCOVERY_UNCONCERNED the connection must be
+ * An error reply of the Redis that was found. Unless it is DISCOVERY_ERROR_OTHER the connection must be
  * closed, and the next discovery takes it into account.
  */
-enum discovery_verdict discovery_take_error(struct discovery *d, const redisReply *error);
+enum discovery_error discovery_take_error(struct discovery *d, const redisReply *error);
 
 /* The role that the Redis that was found must have. */
 enum redis_role_kind discovery_wanted_role(const struct discovery *d);
 
-/* The master that was named last; borrowed until the next answer. */
-const struct redis_address *discovery_master(const struct discovery *d);
+/* True for a replica that only names its master before it was sent READONLY. */
+bool discovery_wants_readonly(const struct discovery *d);
+
+/* See redis_connection_elsewhere. */
+bool discovery_elsewhere(const struct discovery *d, const redisReply *reply, struct redis_address *node);
 
 /*
  * Checks whether a replica that was found may be used: `master` is its master in the reply to a ROLE that was

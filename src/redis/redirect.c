@@ -109,7 +109,7 @@ static bool is_refused(const redisReply *reply)
 {
     const struct redis_address unknown = {.port = 0};
     struct redis_address node;
-    return cluster_read_error(&unknown, reply, &node) != DISCOVERY_UNCONCERNED ||
+    return cluster_read_error(&unknown, reply, &node) != DISCOVERY_ERROR_OTHER ||
            resp_is_error(reply, SPAN("ASK ")) || resp_is_error(reply, SPAN("TRYAGAIN "));
 }
 
@@ -225,10 +225,11 @@ static struct route *open_route(struct redirects *r, const struct redis_address 
         return NULL;
     route->redirects = r;
     route->place = *node;
-    route->endpoint = redis_endpoint_at(r->options.endpoint, route->place.host, route->place.port);
+    route->endpoint =
+        redis_endpoint_at(redis_config_endpoint(r->options.config), route->place.host, route->place.port);
     list_init(&route->waiting);
     const struct redis_connection_options options = {.endpoint = &route->endpoint,
-                                                     .tls = r->options.tls,
+                                                     .tls = redis_config_tls(r->options.config),
                                                      .client_name = r->options.client_name,
                                                      .metrics = &r->unexposed,
                                                      .loop_lag = r->options.loop_lag,
@@ -325,6 +326,7 @@ int redirects_new(uv_loop_t *loop, const struct redirects_options *options, stru
         return -ENOMEM;
     r->loop = loop;
     r->options = *options;
+    (void)redis_config_ref(options->config);
     list_init(&r->failed);
     list_init(&r->all);
     (void)uv_timer_init(loop, &r->timer); /* cannot fail */
@@ -346,6 +348,7 @@ static void on_all_closed(void *arg)
     void (*closed)(void *arg) = r->closed;
     void *closed_arg = r->closed_arg;
     assert(list_empty(&r->all));
+    redis_config_unref(r->options.config);
     free(r);
     closed(closed_arg);
 }

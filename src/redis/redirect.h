@@ -16,9 +16,8 @@
 struct redirects;
 
 struct redirects_options {
-    const struct redis_endpoint *endpoint; /* of a cluster; borrowed, as all pointers here */
-    struct ssl_ctx_st *tls;                /* NULL without TLS */
-    const char *client_name;
+    struct redis_config *config; /* of a cluster; it takes a reference */
+    const char *client_name;     /* borrowed, as all that follow */
     struct redis_metrics *metrics;
     struct loop_lag *loop_lag;
 };

@@ -140,10 +140,10 @@ static const char *error_of(const char *text)
         return out;
     }
     switch (cluster_read_error(&here, error, &node)) {
-    case DISCOVERY_MOVED:
+    case DISCOVERY_ERROR_MOVED:
         (void)snprintf(out, sizeof out, "MOVED %s:%d", node.host, node.port);
         return out;
-    case DISCOVERY_DOWN:
+    case DISCOVERY_ERROR_DOWN:
         return "DOWN";
     default:
         return "";
@@ -259,7 +259,10 @@ TEST_CASE(replica_is_told_that_it_is_only_read)
     session.stale_limit_ms = 1000;
     session_start();
     assert_non_null(strstr(buf_c_str(&redis.log), "READONLY\nROLE\n"));
-    assert_true(redis_connection_is_cluster_replica(session.connection));
+    struct redis_address master = {.port = 0}; /* where to ask for what is not here */
+    assert_true(redis_connection_elsewhere(session.connection, parse("$-1\r\n"), &master));
+    assert_int_equal(master.port, node.port);
+    (void)free_parsed(NULL);
     /* It is not listed any more: it has failed, or belongs to other slots. */
     slots_name(named, "127.0.0.1", node.port, 0);
     SESSION_UNTIL(session.lost == 1);

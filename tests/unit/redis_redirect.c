@@ -47,10 +47,10 @@ static void begin(void)
     session_begin_by_cluster(&first, &second);
     memset(told, 0, sizeof told);
     sent = answered = closed = 0;
-    const struct redirects_options options = {.endpoint = &session.endpoint,
-                                              .client_name = "test",
-                                              .metrics = &session.metrics,
-                                              .loop_lag = &session.loop_lag};
+    static struct redis_config config;
+    config = (struct redis_config){.references = 2, .endpoint = session.endpoint}; /* it is never freed */
+    const struct redirects_options options = {
+        .config = &config, .client_name = "test", .metrics = &session.metrics, .loop_lag = &session.loop_lag};
     assert_int_equal(redirects_new(&session.loop, &options, &redirects), 0);
 }
 
