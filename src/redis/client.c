@@ -3,7 +3,6 @@
 
 #include "redis/cluster.h"
 #include "redis/resp.h"
-#include "redis/sentinel.h"
 #include "redis/server.h"
 
 #include <assert.h>
@@ -245,8 +244,7 @@ int redis_client_connect_fd(struct redis_client *c, int fd, const struct redis_c
 static int query_server(struct redis_client *c, const struct redis_endpoint *server,
                         struct redis_address *out)
 {
-    bool cluster = redis_endpoint_is_cluster(c->endpoint);
-    const struct discovery_protocol *protocol = cluster ? &cluster_protocol : &sentinel_protocol;
+    const struct discovery_protocol *protocol = discovery_protocol_of(c->endpoint);
     struct redis_endpoint of_master = *c->endpoint;
     struct discovery_answer answer;
     bool complete = false;
@@ -297,7 +295,7 @@ static int connect_to_master(struct redis_client *c, const struct redis_client_l
 {
     int err = -EIO;
     for (int i = 0; i < c->endpoint->discovery.count && err != 0; i++) {
-        struct redis_address master;
+        struct redis_address master = {.port = 0};
         struct redis_endpoint server = redis_endpoint_server(c->endpoint, i);
         err = query_server(c, &server, &master);
         if (err == 0) {

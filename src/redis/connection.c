@@ -31,10 +31,9 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/wait_group.h"
-#include "redis/cluster.h"
+#include "redis/discovery.h"
 #include "redis/pending.h"
 #include "redis/resp.h"
-#include "redis/sentinel.h"
 #include "redis/server.h"
 #include "redis/socket.h"
 
@@ -793,13 +792,10 @@ static void set_state(struct redis_connection *c, enum connection_state next)
 static int start_discovery(struct redis_connection *c)
 {
     const struct redis_connection_options *o = &c->options;
-    bool cluster = redis_endpoint_is_cluster(o->endpoint);
-    const struct discovery_options options = {.protocol = cluster ? &cluster_protocol : &sentinel_protocol,
-                                              .endpoint = o->endpoint,
+    const struct discovery_options options = {.endpoint = o->endpoint,
                                               .tls = o->tls,
                                               .client_name = o->client_name,
-                                              .connected = cluster ? &o->metrics->cluster_nodes_connected
-                                                                   : &o->metrics->sentinels_connected,
+                                              .metrics = o->metrics,
                                               .stale_limit_ms = o->stale_limit_ms,
                                               .seed = (unsigned)rand_r(&c->seed),
                                               .on_found = on_found,

@@ -16,6 +16,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "redis/cluster.h"
+#include "redis/sentinel.h"
 #include "redis/socket.h"
 
 #include <assert.h>
@@ -74,6 +76,8 @@ struct comparison {
 struct discovery {
     uv_loop_t *loop;
     struct discovery_options options;
+    const struct discovery_protocol *protocol;
+    _Atomic uint64_t *connected; /* the gauge */
 
     /* The connection to a server. */
     enum discovery_state state;
@@ -168,7 +172,7 @@ static bool is_superseded(const struct discovery *d)
 static bool is_reported_down(const struct discovery *d)
 {
     const struct discovery_answer *a = &d->answer;
-    bool exhaustive = d->options.protocol->lists_healthy;
+    bool exhaustive = d->protocol->lists_healthy;
     const struct redis_address *list = exhaustive ? a->replica : a->down;
     int count = exhaustive ? a->replicas : a->downs;
     bool listed = false;
@@ -180,7 +184,7 @@ static bool is_reported_down(const struct discovery *d)
 static void fail_over(struct discovery *d)
 {
     d->failures = 0;
-    d->options.on_failover(d->options.arg, d->options.protocol->moved);
+    d->options.on_failover(d->options.arg, d->protocol->moved);
 }
 
 /* What the answer means for the Redis in use. */
@@ -222,7 +226,7 @@ static void handle_answer(struct discovery *d)
 
 enum discovery_error discovery_take_error(struct discovery *d, const redisReply *error)
 {
-    const struct discovery_protocol *p = d->options.protocol;
+    const struct discovery_protocol *p = d->protocol;
     struct redis_address owner = d->address;
     enum discovery_error kind =
         p->read_error == NULL ? DISCOVERY_ERROR_OTHER : p->read_error(&d->address, error, &owner);
@@ -237,7 +241,7 @@ enum discovery_error discovery_take_error(struct discovery *d, const redisReply 
 
 bool discovery_elsewhere(const struct discovery *d, const redisReply *reply, struct redis_address *node)
 {
-    const struct discovery_protocol *p = d->options.protocol;
+    const struct discovery_protocol *p = d->protocol;
     if (p->read_ask == NULL)
         return false;
     if (reply->type == REDIS_REPLY_ERROR)
@@ -248,7 +252,7 @@ bool discovery_elsewhere(const struct discovery *d, const redisReply *reply, str
 
 bool discovery_wants_readonly(const struct discovery *d)
 {
-    return d->options.protocol->read_ask != NULL && !d->is_master;
+    return d->protocol->read_ask != NULL && !d->is_master;
 }
 
 enum redis_role_kind discovery_wanted_role(const struct discovery *d)
@@ -326,7 +330,7 @@ const char *discovery_check_replica(struct discovery *d, const struct redis_addr
     if (d->is_master)
         return NULL;
     if (d->down_ms != 0 && clock_boot_ms() - d->down_ms >= grace)
-        return d->options.protocol->down;
+        return d->protocol->down;
     enum comparison_result result = compare(d, &d->master, master);
     if (result == SAME) {
         d->confirmed_ms = role_sent_ms;
@@ -338,7 +342,7 @@ const char *discovery_check_replica(struct discovery *d, const struct redis_addr
         d->mismatch_ms = confirmed ? d->confirmed_ms : role_sent_ms;
     if ((confirmed || result == NOT_KNOWN_YET) && clock_boot_ms() - d->mismatch_ms < grace)
         return NULL;
-    return d->options.protocol->other_master;
+    return d->protocol->other_master;
 }
 
 uint64_t discovery_trusted_until_ms(const struct discovery *d)
@@ -442,7 +446,7 @@ static void drop_socket(struct discovery *d)
     if (d->socket == NULL)
         return;
     if (d->counted)
-        metric_sub(d->options.connected, 1);
+        metric_sub(d->connected, 1);
     d->counted = false;
     redis_socket_close(d->socket);
     d->socket = NULL;
@@ -473,7 +477,7 @@ static void log_failure(const struct discovery *d, enum log_level level, const c
     struct log_line line;
     if (!log_begin(&line, level, message))
         return;
-    log_str(&line, d->options.protocol->name, name);
+    log_str(&line, d->protocol->name, name);
     log_str(&line, "client", span_of(d->options.client_name));
     log_str(&line, "reason", span_of(why));
     log_end(&line);
@@ -482,7 +486,7 @@ static void log_failure(const struct discovery *d, enum log_level level, const c
 static void report_unreachable(struct discovery *d, struct span name, const char *why)
 {
     if (log_reason_is_due(&d->reasons, why, clock_now_ms()))
-        log_failure(d, LOG_WARN, d->options.protocol->unreachable, name, why);
+        log_failure(d, LOG_WARN, d->protocol->unreachable, name, why);
     d->unreachable = true;
     if (d->use != DISCOVERING)
         return;
@@ -497,7 +501,7 @@ static void fail(struct discovery *d, const char *why)
     struct buf name = BUF_INIT;
     why = redis_endpoint_redact(d->options.endpoint, why);
     redis_endpoint_describe(&server, &name);
-    log_failure(d, LOG_DEBUG, d->options.protocol->no_answer, buf_span(&name), why);
+    log_failure(d, LOG_DEBUG, d->protocol->no_answer, buf_span(&name), why);
     if (!try_next(d))
         report_unreachable(d, buf_span(&name), why);
     buf_fini(&name);
@@ -508,7 +512,7 @@ static void fail(struct discovery *d, const char *why)
 static void add_query(struct discovery *d, struct buf *out)
 {
     d->replies = 0;
-    d->options.protocol->compose(d->options.endpoint, out);
+    d->protocol->compose(d->options.endpoint, out);
 }
 
 static void send_commands(struct discovery *d, struct buf *commands)
@@ -531,7 +535,7 @@ static void on_connected(void *arg)
     struct buf commands = BUF_INIT;
     redis_endpoint_hello(&server, d->options.client_name, &commands);
     if (d->subscribing)
-        command_write(&commands, 2, (const char *[]){"SUBSCRIBE", d->options.protocol->channel}, NULL);
+        command_write(&commands, 2, (const char *[]){"SUBSCRIBE", d->protocol->channel}, NULL);
     add_query(d, &commands);
     send_commands(d, &commands);
 }
@@ -548,10 +552,10 @@ static void query(struct discovery *d)
 static void on_answered(struct discovery *d)
 {
     if (!d->counted)
-        metric_add(d->options.connected, 1);
+        metric_add(d->connected, 1);
     d->counted = true;
     if (d->unreachable)
-        log_text(LOG_INFO, d->options.protocol->reachable, "client", d->options.client_name);
+        log_text(LOG_INFO, d->protocol->reachable, "client", d->options.client_name);
     d->unreachable = false;
     d->reasons = (struct log_reasons){0};
     d->failed_servers = 0;
@@ -566,8 +570,7 @@ static void handle_reply(struct discovery *d, const redisReply *reply)
     const char *problem = reply->str;
     bool complete = false;
     if (reply->type != REDIS_REPLY_ERROR)
-        problem = d->options.protocol->read(d->options.endpoint, &server, d->replies++, reply, &d->answer,
-                                            &complete);
+        problem = d->protocol->read(d->options.endpoint, &server, d->replies++, reply, &d->answer, &complete);
     if (problem != NULL)
         fail(d, problem);
     else if (complete)
@@ -576,7 +579,7 @@ static void handle_reply(struct discovery *d, const redisReply *reply)
 
 static void handle_hello(struct discovery *d, const redisReply *reply)
 {
-    const struct discovery_protocol *p = d->options.protocol;
+    const struct discovery_protocol *p = d->protocol;
     const char *problem = p->check_hello == NULL ? NULL : p->check_hello(reply);
     d->hello_answered = true;
     if (problem != NULL)
@@ -627,15 +630,15 @@ static void connect_next(struct discovery *d)
         .on_push = on_push,
         .on_failed = on_failed,
         .arg = d,
-        .bytes_max = d->options.protocol->bytes_max,
-        .elements_max = d->options.protocol->elements_max,
+        .bytes_max = d->protocol->bytes_max,
+        .elements_max = d->protocol->elements_max,
     };
     struct redis_endpoint server = server_at(d, d->current);
     struct lookup *l = &d->lookup[d->current];
     const char *address = l->resolver.address[l->next++];
     set_state(d, QUERYING);
     d->hello_answered = false;
-    d->subscribing = d->options.protocol->channel != NULL;
+    d->subscribing = d->protocol->channel != NULL;
     int err = redis_socket_open(d->loop, &server, d->options.tls, address, &options, &d->socket);
     if (err != 0)
         fail(d, strerror(-err));
@@ -714,6 +717,11 @@ static void on_timer(uv_timer_t *timer)
     }
 }
 
+const struct discovery_protocol *discovery_protocol_of(const struct redis_endpoint *endpoint)
+{
+    return redis_endpoint_is_cluster(endpoint) ? &cluster_protocol : &sentinel_protocol;
+}
+
 int discovery_new(uv_loop_t *loop, const struct discovery_options *options, struct discovery **out)
 {
     struct discovery *d = calloc(1, sizeof *d);
@@ -721,6 +729,9 @@ int discovery_new(uv_loop_t *loop, const struct discovery_options *options, stru
         return -ENOMEM;
     d->loop = loop;
     d->options = *options;
+    d->protocol = discovery_protocol_of(options->endpoint);
+    d->connected = redis_endpoint_is_cluster(options->endpoint) ? &options->metrics->cluster_nodes_connected
+                                                                : &options->metrics->sentinels_connected;
     d->first_replica = options->seed;
     for (int i = 0; i < SERVERS_MAX; i++)
         d->lookup[i].discovery = d;

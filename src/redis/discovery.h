@@ -78,14 +78,16 @@ struct discovery_protocol {
     bool (*read_ask)(const redisReply *reply, const struct redis_address *in_use, struct redis_address *node);
 };
 
+/* That of the servers in the endpoint, which has to be discovered. */
+const struct discovery_protocol *discovery_protocol_of(const struct redis_endpoint *endpoint);
+
 struct discovery_options {
-    const struct discovery_protocol *protocol;
     const struct redis_endpoint *endpoint; /* borrowed while it lives, as all pointers here */
     struct ssl_ctx_st *tls;                /* NULL without TLS */
     const char *client_name;
-    _Atomic uint64_t *connected; /* a gauge: connections to a server that answers */
-    uint64_t stale_limit_ms;     /* how long a replica may be used that follows another master */
-    unsigned seed;               /* selects the first replica to be used */
+    struct redis_metrics *metrics;
+    uint64_t stale_limit_ms; /* how long a replica may be used that follows another master */
+    unsigned seed;           /* selects the first replica to be used */
     /* This is where to connect to; borrowed until the next discovery. */
     void (*on_found)(void *arg, const struct redis_endpoint *endpoint);
     /* No server has given an address; `why` is borrowed until the function returns. */
