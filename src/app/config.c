@@ -132,6 +132,8 @@ static int make_endpoint(const struct config *c, const struct redis_options *opt
     if (err == -EINVAL)
         err = text != NULL ? bad(c, error, "redis-url", text) : -ENOMEM;
     buf_fini(&why);
+    if (err == 0 && redis_endpoint_set_prefix(out, span_of(c->values.redis_prefix)) != 0)
+        err = bad(c, error, "redis-prefix", REDIS_PREFIX_UNTAGGED);
     return err;
 }
 

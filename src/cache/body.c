@@ -1,10 +1,11 @@
-/* Replies, bodies, and the reports of invalid values; see body.h. */
+/* Commands, replies, bodies, and the reports of invalid values; see body.h. */
 #include "cache/body.h"
 
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,6 +13,118 @@
 static struct span text_of(const redisReply *reply)
 {
     return (struct span){reply->str, reply->len};
+}
+
+/* --- commands --- */
+
+/* Everything but the key. */
+static int init_hmget(struct commands *c, enum channel_shape shape)
+{
+    size_t count = 0;
+    const enum channel_field *fields = channel_shape_fields(shape, &count);
+    struct buf *text = &c->hmget[shape].text;
+    command_begin(text, 2 + count);
+    command_add(text, SPAN("HMGET"));
+    c->hmget[shape].head = text->len;
+    for (size_t i = 0; i < count; i++)
+        command_add(text, channel_field_name(fields[i]));
+    return buf_error(text);
+}
+
+/* Composes the command with a digest of zeros, which is cut off again: all digests have the same length. */
+static int init_sismember(struct commands *c)
+{
+    static const char digest[DIGEST_HEX_LEN];
+    struct buf *command = &c->sismember;
+    keyspace_api_keys(c->keyspace, &c->key);
+    command_begin(command, 3);
+    command_add(command, SPAN("SISMEMBER"));
+    command_add_buf(command, &c->key);
+    command_add(command, (struct span){digest, sizeof digest});
+    if (buf_error(command) == 0)
+        command->len -= sizeof digest + 2;
+    return buf_error(command);
+}
+
+static void compose_hmget(struct commands *c, int64_t id, enum channel_shape shape)
+{
+    struct span text = buf_span(&c->hmget[shape].text);
+    size_t head = c->hmget[shape].head;
+    buf_clear(&c->key);
+    keyspace_card(c->keyspace, &c->key, id);
+    buf_clear(&c->command);
+    buf_append(&c->command, text.data, head);
+    command_add_buf(&c->command, &c->key);
+    buf_append_span(&c->command, span_skip(text, head));
+}
+
+const struct buf *commands_auth(struct commands *c, const struct digest *key)
+{
+    char word[DIGEST_HEX_LEN + 2];
+    digest_hex(key, word);
+    word[DIGEST_HEX_LEN] = '\r';
+    word[DIGEST_HEX_LEN + 1] = '\n';
+    buf_clear(&c->command);
+    buf_append_span(&c->command, buf_span(&c->sismember));
+    buf_append(&c->command, word, sizeof word);
+    return &c->command;
+}
+
+static void compose_get(struct commands *c, struct span link)
+{
+    buf_clear(&c->key);
+    keyspace_link(c->keyspace, &c->key, link);
+    buf_clear(&c->command);
+    command_begin(&c->command, 2);
+    command_add(&c->command, SPAN("GET"));
+    command_add_buf(&c->command, &c->key);
+}
+
+/* Begins a command on the index, with `words` words after its name and key. */
+static void begin_index_command(struct commands *c, struct span name, size_t words)
+{
+    buf_clear(&c->key);
+    keyspace_index(c->keyspace, &c->key);
+    buf_clear(&c->command);
+    command_begin(&c->command, 2 + words);
+    command_add(&c->command, name);
+    command_add_buf(&c->command, &c->key);
+}
+
+/* One member more than fits on a page is read: it tells whether a further page exists. */
+static void compose_zrange(struct commands *c, int64_t page)
+{
+    int64_t rank = page_first_rank(page);
+    begin_index_command(c, SPAN("ZRANGE"), 2);
+    command_add_int(&c->command, rank);
+    command_add_int(&c->command, rank + PAGE_SIZE);
+}
+
+const struct buf *commands_index_size(struct commands *c)
+{
+    begin_index_command(c, SPAN("ZCARD"), 0);
+    return &c->command;
+}
+
+const struct buf *commands_read(struct commands *c, const struct entry_source *source)
+{
+    assert(source->kind != ENTRY_AUTH);
+    if (source->kind == ENTRY_LINK)
+        compose_get(c, source->link);
+    else if (source->kind == ENTRY_PAGE)
+        compose_zrange(c, source->number);
+    else
+        compose_hmget(c, source->number, source->kind == ENTRY_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY);
+    return &c->command;
+}
+
+int commands_init(struct commands *c, const struct keyspace *keyspace)
+{
+    *c = (struct commands){.keyspace = keyspace};
+    int card = init_hmget(c, CHANNEL_CARD);
+    int summary = init_hmget(c, CHANNEL_SUMMARY);
+    int sismember = init_sismember(c);
+    return card != 0 || summary != 0 || sismember != 0 ? -ENOMEM : 0;
 }
 
 /* --- channels and links --- */

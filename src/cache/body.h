@@ -1,21 +1,64 @@
 /*
- * Response bodies, made of what Redis replies: the card of a channel, its summary, and a page of the list,
- * put together from the members of the index and the summaries of their channels. Also the counts and the log
- * of stored values that cannot be served.
+ * Response bodies, from the commands that read what they are made of to the bodies: the card of a channel,
+ * its summary, and a page of the list, put together from the members of the index and the summaries of their
+ * channels. Also the counts and the log of stored values that cannot be served.
  *
- * Knows nothing of commands and connections: replies are redisReply as hiredis defines it.
+ * Knows nothing of connections: commands are text, replies are redisReply as hiredis defines it.
  */
 #ifndef CACHE_BODY_H
 #define CACHE_BODY_H
 
 #include "base/blob.h"
 #include "base/buf.h"
+#include "base/digest.h"
 #include "cache/entries.h"
 #include "cache/metrics.h"
 #include "model/channel.h"
+#include "model/keyspace.h"
 #include "redis/resp.h"
 
 #include <assert.h>
+
+/*
+ * --- commands ---
+ *
+ * One at a time. Of most of them everything but the key is always the same, and is composed once.
+ */
+
+/* Embedded; private to body.c. */
+struct commands {
+    const struct keyspace *keyspace;
+    struct buf key; /* scratch */
+    struct buf command;
+    struct {
+        struct buf text; /* the HMGET of a shape without its key */
+        size_t head;     /* bytes before the key */
+    } hmget[2];
+    struct buf sismember; /* without its last word, a digest in hex */
+};
+
+/* Returns 0 or -ENOMEM; commands_fini is due in both cases. */
+int commands_init(struct commands *c, const struct keyspace *keyspace) __attribute__((warn_unused_result));
+
+static inline void commands_fini(struct commands *c)
+{
+    buf_fini(&c->key);
+    buf_fini(&c->command);
+    buf_fini(&c->hmget[CHANNEL_CARD].text);
+    buf_fini(&c->hmget[CHANNEL_SUMMARY].text);
+    buf_fini(&c->sismember);
+}
+
+/* The following are borrowed until the next one; without memory the buffer is in error. */
+
+/* Reads what an entry is made from: HMGET, GET or ZRANGE. */
+const struct buf *commands_read(struct commands *c, const struct entry_source *source);
+
+/* ZCARD of the index. */
+const struct buf *commands_index_size(struct commands *c);
+
+/* SISMEMBER of the API key set. */
+const struct buf *commands_auth(struct commands *c, const struct digest *key);
 
 /* --- channels and links --- */
 
@@ -136,11 +179,11 @@ static inline const struct page_members *page_builder_members(const struct page_
 /* Takes the summaries that are cached, before any is written; returns how many are still missing. */
 int page_builder_gather(struct page_builder *p, struct entries *entries);
 
-/* The place of the first missing summary from `from` on, or -1. */
+/* The place of the first summary from `from` on that is neither there nor left out, or -1. */
 static inline int page_builder_next_missing(const struct page_builder *p, int from)
 {
     assert(from >= p->written);
-    while (from < p->members.count && p->cached[from] != NULL)
+    while (from < p->members.count && (p->cached[from] != NULL || p->gap[from] != PAGE_GAP_NONE))
         from++;
     return from < p->members.count ? from : -1;
 }
@@ -154,6 +197,13 @@ unsigned page_builder_write_summary(struct page_builder *p, int at, const struct
                                     struct span *summary);
 
 /* Sets why there is no summary at a place. */
+/* Keeps a summary (takes a reference) until those before it are there. */
+static inline void page_builder_hold_summary(struct page_builder *p, int at, struct blob *summary)
+{
+    assert(at >= p->written && at < p->members.count && p->cached[at] == NULL);
+    p->cached[at] = blob_ref(summary);
+}
+
 static inline void page_builder_set_gap(struct page_builder *p, int at, enum page_gap gap)
 {
     assert(at >= 0 && at < p->members.count);

@@ -21,6 +21,16 @@ enum fetch_state {
     FETCH_ENDED
 };
 
+/* What a command of a batch asks for. */
+enum part {
+    PART_AUTH = 1,
+    PART_CARD = 2,
+    PART_LINK = 4,
+    PART_SIZE = 8,
+    PART_MEMBERS = 16,
+    PART_SUMMARIES = 32
+};
+
 struct fetch {
     struct fetches *fetches;
     enum fetch_state state;
@@ -36,6 +46,10 @@ struct fetch {
     bool failed;              /* Redis answered one of them with an error */
     bool key_invalid;         /* the key is not valid */
     bool repeated;            /* for the second and last time, because the first result lacked something */
+    unsigned elsewhere;       /* a set of `part`: what another node of the cluster has to answer */
+    int first_elsewhere;      /* the place of the first summary in it */
+    bool redirecting;         /* the batch under way is sent there */
+    bool redirected;          /* one was: from then on nothing is cached, as no invalidation would come */
     uint64_t possible_losses; /* of the invalidations, when it was sent */
     bool found;
     struct cache_result result; /* owns its body */
@@ -121,133 +135,43 @@ static void report_oversize(struct fetch *f)
 {
     struct fetches *fs = f->fetches;
     struct entry_source source = source_of(f);
-    buf_clear(&fs->key);
-    entry_source_key(&source, fs->options.keyspace, &fs->key);
-    value_reports_oversize(&fs->reports, buf_span(&fs->key));
+    struct buf key = BUF_INIT;
+    entry_source_key(&source, fs->options.keyspace, &key);
+    value_reports_oversize(&fs->reports, buf_span(&key));
+    buf_fini(&key);
 }
 
 /* --- commands --- */
 
-/* Of most commands everything but the key is always the same: that part is composed once. */
-static int init_hmget(struct fetches *fs, enum channel_shape shape)
+/* Sends a command and counts its reply. A failure marks the fetch as failed, or as lost. */
+static void send_command(struct fetch *f, const struct buf *command, cache_reply_fn fn)
 {
-    size_t count = 0;
-    const enum channel_field *fields = channel_shape_fields(shape, &count);
-    struct buf *text = &fs->hmget[shape].text;
-    command_begin(text, 2 + count);
-    command_add(text, SPAN("HMGET"));
-    fs->hmget[shape].head = text->len;
-    for (size_t i = 0; i < count; i++)
-        command_add(text, channel_field_name(fields[i]));
-    return buf_error(text);
-}
-
-/* Composes the command with a digest of zeros, which is cut off again: all digests have the same length. */
-static int init_sismember(struct fetches *fs)
-{
-    static const char digest[DIGEST_HEX_LEN];
-    struct buf *command = &fs->sismember;
-    keyspace_api_keys(fs->options.keyspace, &fs->key);
-    command_begin(command, 3);
-    command_add(command, SPAN("SISMEMBER"));
-    command_add_buf(command, &fs->key);
-    command_add(command, (struct span){digest, sizeof digest});
-    if (buf_error(command) == 0)
-        command->len -= sizeof digest + 2;
-    return buf_error(command);
-}
-
-static void compose_hmget(struct fetches *fs, int64_t id, enum channel_shape shape)
-{
-    struct span text = buf_span(&fs->hmget[shape].text);
-    size_t head = fs->hmget[shape].head;
-    buf_clear(&fs->key);
-    keyspace_card(fs->options.keyspace, &fs->key, id);
-    buf_clear(&fs->command);
-    buf_append(&fs->command, text.data, head);
-    command_add_buf(&fs->command, &fs->key);
-    buf_append_span(&fs->command, span_skip(text, head));
-}
-
-static void compose_sismember(struct fetches *fs, const struct digest *key)
-{
-    char word[DIGEST_HEX_LEN + 2];
-    digest_hex(key, word);
-    word[DIGEST_HEX_LEN] = '\r';
-    word[DIGEST_HEX_LEN + 1] = '\n';
-    buf_clear(&fs->command);
-    buf_append_span(&fs->command, buf_span(&fs->sismember));
-    buf_append(&fs->command, word, sizeof word);
-}
-
-static void compose_get(struct fetches *fs, struct span link)
-{
-    buf_clear(&fs->key);
-    keyspace_link(fs->options.keyspace, &fs->key, link);
-    buf_clear(&fs->command);
-    command_begin(&fs->command, 2);
-    command_add(&fs->command, SPAN("GET"));
-    command_add_buf(&fs->command, &fs->key);
-}
-
-/* Begins a command on the index, with `words` words after its name and key. */
-static void begin_index_command(struct fetches *fs, struct span name, size_t words)
-{
-    buf_clear(&fs->key);
-    keyspace_index(fs->options.keyspace, &fs->key);
-    buf_clear(&fs->command);
-    command_begin(&fs->command, 2 + words);
-    command_add(&fs->command, name);
-    command_add_buf(&fs->command, &fs->key);
-}
-
-/* One member more than fits on a page is read: it tells whether a further page exists. */
-static void compose_zrange(struct fetches *fs, int64_t page)
-{
-    int64_t rank = page_first_rank(page);
-    begin_index_command(fs, SPAN("ZRANGE"), 2);
-    command_add_int(&fs->command, rank);
-    command_add_int(&fs->command, rank + PAGE_SIZE);
-}
-
-static int send_composed(struct fetches *fs, cache_reply_fn fn, void *arg)
-{
-    if (buf_error(&fs->command) != 0)
-        return -ENOMEM;
-    return fs->options.send(fs->options.arg, buf_span(&fs->command), fn, arg);
-}
-
-/* Sends what is composed and counts its reply. A failure marks the fetch as failed. */
-static void send_command(struct fetch *f, cache_reply_fn fn)
-{
-    if (f->failed)
+    const struct fetch_options *o = &f->fetches->options;
+    if (f->failed || f->lost)
         return;
-    f->failed = send_composed(f->fetches, fn, f) != 0;
-    if (f->failed)
+    int err = buf_error(command);
+    if (err == 0)
+        err = (f->redirecting ? o->redirect : o->send)(o->arg, buf_span(command), fn, f);
+    f->lost = err == -ENOTCONN;
+    f->failed = err != 0 && !f->lost;
+    if (err != 0)
         return;
     f->replies_due++;
     metric_add(&metrics_of(f)->redis_commands_total, 1);
 }
 
+static void send_read(struct fetch *f, const struct entry_source *source, cache_reply_fn fn)
+{
+    send_command(f, commands_read(&f->fetches->commands, source), fn);
+}
+
 int fetches_read_entry(struct fetches *fs, const struct entry_source *source, cache_reply_fn fn, void *arg)
 {
-    switch (source->kind) {
-    case ENTRY_CARD:
-        compose_hmget(fs, source->number, CHANNEL_CARD);
-        break;
-    case ENTRY_SUMMARY:
-        compose_hmget(fs, source->number, CHANNEL_SUMMARY);
-        break;
-    case ENTRY_LINK:
-        compose_get(fs, source->link);
-        break;
-    case ENTRY_PAGE:
-        compose_zrange(fs, source->number);
-        break;
-    case ENTRY_AUTH:
+    if (source->kind == ENTRY_AUTH)
         return -EINVAL;
-    }
-    return send_composed(fs, fn, arg);
+    const struct buf *command = commands_read(&fs->commands, source);
+    int err = buf_error(command);
+    return err != 0 ? err : fs->options.send(fs->options.arg, buf_span(command), fn, arg);
 }
 
 /* --- in flight --- */
@@ -352,8 +276,37 @@ void fetches_invalidate_link(struct fetches *fs, struct span link)
 
 /* --- replies --- */
 
+static bool in_cluster(const struct fetch *f)
+{
+    const struct fetch_options *o = &f->fetches->options;
+    return o->in_cluster != NULL && o->in_cluster(o->arg);
+}
+
+/*
+ * True when another node of the cluster has to answer: an error says so, or it is a replica that says that
+ * something does not exist.
+ */
+static bool is_elsewhere(struct fetch *f, const redisReply *reply, enum part part)
+{
+    const struct fetch_options *o = &f->fetches->options;
+    bool elsewhere = in_cluster(f) && !f->redirecting && o->elsewhere(o->arg, reply);
+    f->elsewhere |= elsewhere ? part : 0;
+    return elsewhere;
+}
+
+static bool may_store(const struct fetch *f)
+{
+    return !f->redirected && invalidation_may_store(f->fetches->options.invalidation);
+}
+
+/* That something does not exist. In a cluster it may come to exist on a node that sends no invalidations. */
+static bool may_store_absent(const struct fetch *f)
+{
+    return may_store(f) && !in_cluster(f);
+}
+
 /* Every reply passes here first. Returns whether it has data to be read. */
-static bool accept_reply(struct fetch *f, const redisReply *reply)
+static bool accept_reply(struct fetch *f, const redisReply *reply, enum part part)
 {
     assert(f->replies_due > 0);
     f->replies_due--;
@@ -367,6 +320,8 @@ static bool accept_reply(struct fetch *f, const redisReply *reply)
         return false;
     }
     if (reply->type == REDIS_REPLY_ERROR) {
+        if (is_elsewhere(f, reply, part))
+            return false;
         report_error(f, reply);
         f->failed = true;
         return false;
@@ -380,11 +335,13 @@ static void proceed(struct fetch *f);
 static void on_auth(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    if (accept_reply(f, reply)) {
+    const struct fetch_options *o = &f->fetches->options;
+    if (accept_reply(f, reply, PART_AUTH)) {
+        bool valid = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
         f->failed = reply->type != REDIS_REPLY_INTEGER;
-        f->key_invalid = !f->failed && reply->integer != 1;
-        if (!f->failed)
-            f->fetches->options.auth_known(f->fetches->options.arg, &f->key, !f->key_invalid);
+        f->key_invalid = !valid && !f->failed && !is_elsewhere(f, reply, PART_AUTH);
+        if ((valid || f->key_invalid) && !f->redirected)
+            o->auth_known(o->arg, &f->key, valid);
     }
     proceed(f);
 }
@@ -418,22 +375,22 @@ static void read_card(struct fetch *f, const redisReply *reply)
 {
     struct channel_row row;
     struct entries *entries = f->fetches->options.entries;
-    bool keep = invalidation_may_store(f->fetches->options.invalidation);
+    bool keep = may_store(f);
     f->found = read_row(f, reply, CHANNEL_CARD, &row);
-    if (f->failed)
+    if (f->failed || (!f->found && is_elsewhere(f, reply, PART_CARD)))
         return;
     if (f->found)
         f->result.body = write_card(f, &row, keep ? ENTRY_HEADROOM : 0);
     if (keep && f->result.body != NULL)
         entries_put(entries, ENTRY_CARD, entries_key_of(&f->id), f->result.body, 0);
-    else if (keep && !f->found)
+    else if (!f->found && may_store_absent(f))
         entries_put_absent(entries, ENTRY_CARD, entries_key_of(&f->id), next_check(f->fetches));
 }
 
 static void on_card(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    if (accept_reply(f, reply))
+    if (accept_reply(f, reply, PART_CARD))
         read_card(f, reply);
     proceed(f);
 }
@@ -441,23 +398,24 @@ static void on_card(void *arg, const redisReply *reply)
 static void read_link(struct fetch *f, const redisReply *reply)
 {
     struct entries *entries = f->fetches->options.entries;
-    bool keep = invalidation_may_store(f->fetches->options.invalidation);
     bool malformed = false;
     enum value_state state = body_parse_link(reply, &f->id, &malformed);
     f->failed = state == VALUE_INVALID;
     f->found = state == VALUE_PRESENT;
     if (malformed)
         metric_add(&metrics_of(f)->invalid_values_total, 1);
-    if (keep && f->found)
+    if (f->failed || (!f->found && is_elsewhere(f, reply, PART_LINK)))
+        return;
+    if (f->found && may_store(f))
         entries_put(entries, ENTRY_LINK, link_of(f), NULL, f->id);
-    else if (keep && !f->failed)
+    else if (!f->found && may_store_absent(f))
         entries_put_absent(entries, ENTRY_LINK, link_of(f), next_check(f->fetches));
 }
 
 static void on_link(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    if (accept_reply(f, reply))
+    if (accept_reply(f, reply, PART_LINK))
         read_link(f, reply);
     proceed(f);
 }
@@ -466,11 +424,13 @@ static void on_index_size(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
     const struct fetch_options *o = &f->fetches->options;
-    if (accept_reply(f, reply)) {
+    if (accept_reply(f, reply, PART_SIZE)) {
         f->failed = reply->type != REDIS_REPLY_INTEGER;
-        if (!f->failed)
+        bool empty = !f->failed && reply->integer == 0;
+        if (!f->failed && !(empty && is_elsewhere(f, reply, PART_SIZE)))
             page_builder_set_index_size(f->page, reply->integer);
-        if (!f->failed && invalidation_may_store_index(o->invalidation))
+        if (!f->failed && (empty ? may_store_absent(f) : may_store(f)) &&
+            invalidation_may_store_index(o->invalidation))
             entries_set_index_size(o->entries, reply->integer);
     }
     proceed(f);
@@ -479,8 +439,10 @@ static void on_index_size(void *arg, const redisReply *reply)
 static void on_members(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    if (accept_reply(f, reply)) {
-        f->failed = !page_builder_set_members(f->page, reply);
+    if (accept_reply(f, reply, PART_MEMBERS)) {
+        bool empty = reply->type == REDIS_REPLY_ARRAY && reply->elements == 0;
+        f->failed =
+            !(empty && is_elsewhere(f, reply, PART_MEMBERS)) && !page_builder_set_members(f->page, reply);
         f->found = true; /* a page always exists, if only an empty one */
     }
     proceed(f);
@@ -496,19 +458,40 @@ static void store_summary(struct entries *entries, int64_t id, struct span text)
     blob_unref(summary);
 }
 
+/* One before it has to come from another node: the page is written in order. */
+static void hold_summary(struct fetch *f, int at, const struct channel_row *row)
+{
+    struct buf *text = f->fetches->options.text;
+    int64_t id = page_builder_members(f->page)->id[at];
+    value_reports_invalid(&f->fetches->reports, id, body_write(text, row, CHANNEL_SUMMARY));
+    struct blob *summary = buf_error(text) == 0 ? blob_new(buf_span(text)) : NULL;
+    f->failed = summary == NULL;
+    if (f->failed)
+        return;
+    page_builder_hold_summary(f->page, at, summary);
+    if (may_store(f))
+        entries_put(f->fetches->options.entries, ENTRY_SUMMARY, entries_key_of(&id), summary, 0);
+    blob_unref(summary);
+}
+
 static void read_summary(struct fetch *f, int at, const redisReply *reply)
 {
     struct channel_row row;
     int64_t id = page_builder_members(f->page)->id[at];
     if (!read_row(f, reply, CHANNEL_SUMMARY, &row)) {
-        page_builder_set_gap(f->page, at, PAGE_GAP_ABSENT);
+        if (f->failed || !is_elsewhere(f, reply, PART_SUMMARIES))
+            page_builder_set_gap(f->page, at, PAGE_GAP_ABSENT);
+        return;
+    }
+    if ((f->elsewhere & PART_SUMMARIES) != 0) {
+        hold_summary(f, at, &row);
         return;
     }
     struct span summary;
     unsigned invalid = page_builder_write_summary(f->page, at, &row, &summary);
     value_reports_invalid(&f->fetches->reports, id, invalid);
     f->failed = summary.data == NULL;
-    if (!f->failed && invalidation_may_store(f->fetches->options.invalidation))
+    if (!f->failed && may_store(f))
         store_summary(f->fetches->options.entries, id, summary);
 }
 
@@ -529,10 +512,11 @@ static void on_summary(void *arg, const redisReply *reply)
     enum page_gap gap = gap_of(reply);
     assert(at >= 0 && f->replies_due > 0);
     f->next_summary = at + 1;
+    f->first_elsewhere = (f->elsewhere & PART_SUMMARIES) != 0 ? f->first_elsewhere : at;
     if (gap != PAGE_GAP_NONE) {
         f->replies_due--;
         page_builder_set_gap(f->page, at, gap);
-    } else if (accept_reply(f, reply)) {
+    } else if (accept_reply(f, reply, PART_SUMMARIES)) {
         read_summary(f, at, reply);
     }
     proceed(f);
@@ -542,8 +526,15 @@ static void on_summary(void *arg, const redisReply *reply)
 
 static void send_card(struct fetch *f)
 {
-    compose_hmget(f->fetches, f->id, CHANNEL_CARD);
-    send_command(f, on_card);
+    send_read(f, &(struct entry_source){.kind = ENTRY_CARD, .number = f->id}, on_card);
+}
+
+static void send_index_commands(struct fetch *f, unsigned parts)
+{
+    if ((parts & PART_SIZE) != 0)
+        send_command(f, commands_index_size(&f->fetches->commands), on_index_size);
+    if ((parts & PART_MEMBERS) != 0)
+        send_read(f, &(struct entry_source){.kind = ENTRY_PAGE, .number = f->number}, on_members);
 }
 
 static void send_index(struct fetch *f)
@@ -552,24 +543,34 @@ static void send_index(struct fetch *f)
     page_builder_reset(f->page);
     f->invalidated = false;
     f->index_epoch = f->fetches->index_epoch;
-    begin_index_command(f->fetches, SPAN("ZCARD"), 0);
-    send_command(f, on_index_size);
-    compose_zrange(f->fetches, f->number);
-    send_command(f, on_members);
+    send_index_commands(f, PART_SIZE | PART_MEMBERS);
+}
+
+static void send_missing(struct fetch *f, int from)
+{
+    const struct page_members *m = page_builder_members(f->page);
+    f->next_summary = from;
+    for (int at = from - 1; (at = page_builder_next_missing(f->page, at + 1)) >= 0;)
+        send_read(f, &(struct entry_source){.kind = ENTRY_SUMMARY, .number = m->id[at]}, on_summary);
 }
 
 static void send_summaries(struct fetch *f)
 {
-    const struct page_members *m = page_builder_members(f->page);
     f->found = true;
     f->page_known = false;
     watch(f);
     (void)page_builder_gather(f->page, f->fetches->options.entries);
-    f->next_summary = 0;
-    for (int at = -1; (at = page_builder_next_missing(f->page, at + 1)) >= 0;) {
-        compose_hmget(f->fetches, m->id[at], CHANNEL_SUMMARY);
-        send_command(f, on_summary);
-    }
+    send_missing(f, 0);
+}
+
+static void send_link(struct fetch *f)
+{
+    send_read(f, &(struct entry_source){.kind = ENTRY_LINK, .link = link_of(f)}, on_link);
+}
+
+static void send_auth(struct fetch *f)
+{
+    send_command(f, commands_auth(&f->fetches->commands, &f->key), on_auth);
 }
 
 static void send_first(struct fetch *f)
@@ -583,8 +584,7 @@ static void send_first(struct fetch *f)
         send_card(f);
         break;
     case QUERY_CARD_BY_LINK:
-        compose_get(f->fetches, link_of(f));
-        send_command(f, on_link);
+        send_link(f);
         break;
     case QUERY_PAGE:
         if (!f->page_known) {
@@ -603,21 +603,46 @@ static int start(struct fetch *f)
 {
     f->possible_losses = invalidation_possible_losses(f->fetches->options.invalidation);
     set_state(f, FETCH_FIRST);
-    if (f->needs_auth) {
-        compose_sismember(f->fetches, &f->key);
-        send_command(f, on_auth);
-    }
+    f->elsewhere = 0;
+    f->redirecting = false;
+    if (f->needs_auth)
+        send_auth(f);
     if (!f->failed)
         send_first(f);
     return f->replies_due == 0 ? -ENOMEM : 0;
 }
 
+/*
+ * Sends again, to the node that was named, what this one could not answer. Whoever asks from now on may have
+ * seen a newer state of that node, of which no invalidation would tell.
+ */
+static void redirect(struct fetch *f)
+{
+    unsigned parts = f->elsewhere;
+    f->elsewhere = 0;
+    f->redirecting = f->redirected = true;
+    unpublish(f);
+    if ((parts & PART_AUTH) != 0)
+        send_auth(f);
+    if ((parts & PART_CARD) != 0)
+        send_card(f);
+    if ((parts & PART_LINK) != 0)
+        send_link(f);
+    if ((parts & (PART_SIZE | PART_MEMBERS)) != 0)
+        send_index_commands(f, parts);
+    if ((parts & PART_SUMMARIES) != 0)
+        send_missing(f, f->first_elsewhere);
+}
+
 /* The next batch. False when there is nothing more to send. */
 static bool advance(struct fetch *f)
 {
-    if (f->state != FETCH_FIRST)
+    f->redirecting = false;
+    if (f->elsewhere != 0)
+        redirect(f);
+    else if (f->state != FETCH_FIRST)
         return false;
-    if (f->type == QUERY_CARD_BY_LINK && f->found) {
+    else if (f->type == QUERY_CARD_BY_LINK && f->found) {
         set_state(f, FETCH_LINKED_CARD);
         f->found = false;
         unpublish(f); /* the link is cached now: later requests fetch the card */
@@ -642,9 +667,11 @@ static struct blob *compose_page(struct fetch *f)
     const struct page_members *m = page_builder_members(f->page);
     struct page_info info;
     struct blob *body = page_builder_compose(f->page, &info);
+    bool whole = !in_cluster(f) || !page_builder_lacks_something(f->page);
     if (body != NULL)
         f->fetches->page_length = body->len;
-    if (body != NULL && invalidation_may_store_index(o->invalidation) && !was_invalidated(f))
+    if (body != NULL && whole && !f->redirected && invalidation_may_store_index(o->invalidation) &&
+        !was_invalidated(f))
         entries_put_page(o->entries, &info, m->id, m->count, body);
     page_builder_report_gaps(f->page, &f->fetches->reports);
     f->result.last_page = info.last;
@@ -754,7 +781,7 @@ static void proceed(struct fetch *f)
     bool wanted = !f->lost && !list_empty(&f->requests);
     if (wanted && !f->failed && !f->key_invalid && advance(f))
         return;
-    if (!wanted || f->failed || !lacks_something(f)) {
+    if (!wanted || f->lost || f->failed || !lacks_something(f)) {
         finish(f);
         return;
     }
@@ -798,7 +825,7 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
 
 static void wait_for_connection(struct fetch *f)
 {
-    f->failed = false;
+    f->failed = f->lost = false;
     set_state(f, FETCH_WAITING);
     list_append(&f->fetches->waiting, &f->link);
 }
@@ -843,11 +870,8 @@ int fetches_init(struct fetches *fs, const struct fetch_options *options)
     int err = table_init(&fs->inflight);
     if (err == 0)
         err = table_init(&fs->page_members);
-    if (err == 0)
-        err = init_hmget(fs, CHANNEL_CARD);
-    if (err == 0)
-        err = init_hmget(fs, CHANNEL_SUMMARY);
-    return err == 0 ? init_sismember(fs) : err;
+    int commands = commands_init(&fs->commands, options->keyspace);
+    return err != 0 ? err : commands;
 }
 
 void fetches_fini(struct fetches *fs)
@@ -855,11 +879,7 @@ void fetches_fini(struct fetches *fs)
     assert(list_empty(&fs->waiting) && list_empty(&fs->unconfirmed));
     table_fini(&fs->inflight);
     table_fini(&fs->page_members);
-    buf_fini(&fs->hmget[CHANNEL_CARD].text);
-    buf_fini(&fs->hmget[CHANNEL_SUMMARY].text);
-    buf_fini(&fs->sismember);
-    buf_fini(&fs->key);
-    buf_fini(&fs->command);
+    commands_fini(&fs->commands);
 }
 
 void fetches_start_waiting(struct fetches *fs)

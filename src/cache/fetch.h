@@ -34,6 +34,14 @@ struct fetch_options {
 
     /* Sends a command. Returns 0 or a negative errno; `fn` is called from the loop, never from here. */
     int (*send)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
+    /*
+     * In a cluster a slot may migrate, key by key: then another node has to answer for what is not here.
+     * `elsewhere` is true when that is so after `reply`, which is an ASK error, or says that something does
+     * not exist; `redirect` sends a command to the node that the last such reply named.
+     */
+    bool (*in_cluster)(void *arg); /* NULL: never */
+    bool (*elsewhere)(void *arg, const redisReply *reply);
+    int (*redirect)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
     /* The reply to the check of a key. */
     void (*auth_known)(void *arg, const struct digest *key, bool valid);
     /* Check the catalogue, then call fetches_confirm. */
@@ -50,12 +58,7 @@ struct fetch_options {
 /* All fetches of a worker, and what they share. Embedded in the cache; private to fetch.c. */
 struct fetches {
     struct fetch_options options;
-    struct buf key, command; /* scratch */
-    struct {
-        struct buf text; /* the HMGET of a shape without its key */
-        size_t head;     /* bytes before the key */
-    } hmget[2];
-    struct buf sismember; /* without its last word, a digest in hex */
+    struct commands commands;
 
     struct list waiting;       /* fetches that wait for a connection, oldest first */
     struct list unconfirmed;   /* fetches that wait for a check of the catalogue */

@@ -57,6 +57,12 @@ static inline uint64_t upstream_config_number(const struct upstream *u)
     return redis_config_number(u->config);
 }
 
+/* The settings in use; borrowed until the next on_ready. */
+static inline struct redis_config *upstream_config(const struct upstream *u)
+{
+    return u->config;
+}
+
 /* The connection in use; borrowed until the next on_ready. */
 static inline struct redis_connection *upstream_connection(const struct upstream *u)
 {

@@ -164,13 +164,18 @@ static int connect_within(struct client *c, const struct redis_client_limits *li
     return redis_client_connect(c->redis, limits) == 0 ? 0 : take_failure(c);
 }
 
-/* *about_url: the reason does not name its setting, which is the URL. */
-static int make_config(const struct redis_options *options, struct redis_config **config, struct buf *error,
-                       bool *about_url)
+/* *setting: the one that the reason is about, where that does not name it; else NULL. */
+static int make_config(const struct redis_options *options, const char *prefix, struct redis_config **config,
+                       struct buf *error, const char **setting)
 {
     struct redis_endpoint endpoint;
     int err = redis_endpoint_init(&endpoint, options, error);
-    *about_url = err == -EINVAL;
+    *setting = err == -EINVAL ? "redis-url" : NULL;
+    if (err == 0 && redis_endpoint_set_prefix(&endpoint, span_of(prefix)) != 0) {
+        *setting = "redis-prefix";
+        buf_append_str(error, REDIS_PREFIX_UNTAGGED);
+        err = -EINVAL;
+    }
     if (err == 0)
         return redis_config_new(&endpoint, options, 1, config, error);
     redis_endpoint_fini(&endpoint);
@@ -200,10 +205,10 @@ static void read_settings_again(struct client *c)
     struct options now = {.settings = o->settings};
     struct redis_config *config = NULL;
     struct buf error = BUF_INIT;
-    bool about_url = false;
+    const char *setting = NULL;
     int err = settings_read_again(o->settings, o, o->sources, o->files, &now, &error);
     if (err == 0)
-        err = make_config(&now.redis, &config, &error, &about_url);
+        err = make_config(&now.redis, o->redis_prefix, &config, &error, &setting);
     if (err == 0)
         (void)use_config(c, config);
     buf_fini(&error);
@@ -219,10 +224,10 @@ int client_reopen(struct client *c)
 static int configure(struct client *c, const struct options *o)
 {
     struct redis_config *config = NULL;
-    bool about_url = false;
-    int err = make_config(&o->redis, &config, &c->error, &about_url);
-    if (err == -EINVAL && about_url)
-        return setting_error(o, "redis-url", client_error(c));
+    const char *setting = NULL;
+    int err = make_config(&o->redis, o->redis_prefix, &config, &c->error, &setting);
+    if (err == -EINVAL && setting != NULL)
+        return setting_error(o, setting, client_error(c));
     if (err == -EINVAL)
         return usage_error("%s", client_error(c));
     if (err == 0)

@@ -1,8 +1,8 @@
 /* A blocking connection by hiredis; see client.h. */
 #include "redis/client.h"
 
+#include "redis/cluster.h"
 #include "redis/resp.h"
-#include "redis/sentinel.h"
 #include "redis/server.h"
 
 #include <assert.h>
@@ -17,12 +17,13 @@ struct redis_client {
     struct ssl_ctx_st *tls;
     const char *client_name;
     redisContext *context; /* NULL: not connected */
+    bool displaced;        /* it is to a node of a cluster that has not got the slot any more */
     size_t pending;        /* replies to commands that were queued */
     struct buf out;        /* commands that hiredis has not been given */
     struct buf error;
 };
 
-static const struct redis_client_limits SENTINEL_LIMITS = {SENTINEL_TIMEOUT_MS, SENTINEL_TIMEOUT_MS};
+static const struct redis_client_limits DISCOVERY_LIMITS = {DISCOVERY_TIMEOUT_MS, DISCOVERY_TIMEOUT_MS};
 
 /* --- failures --- */
 
@@ -57,7 +58,7 @@ const char *redis_client_error(struct redis_client *c)
 
 bool redis_client_is_lost(const struct redis_client *c)
 {
-    return c->context == NULL || c->context->err != 0;
+    return c->context == NULL || c->context->err != 0 || c->displaced;
 }
 
 /* --- commands and replies --- */
@@ -92,6 +93,24 @@ int redis_client_flush(struct redis_client *c)
     return err;
 }
 
+/*
+ * Fails for an error of a node that has not got the slot any more, or not all of its keys. What comes later
+ * on this connection is no better.
+ */
+static int fail_elsewhere(struct redis_client *c, const redisReply *reply)
+{
+    const struct redis_address unknown = {.port = 0};
+    struct redis_address node;
+    bool migrates = resp_is_error(reply, SPAN("ASK ")) || resp_is_error(reply, SPAN("TRYAGAIN "));
+    if (migrates)
+        return fail(c,
+                    "the keys are migrating to another node of the cluster: try again when that has ended");
+    if (cluster_read_error(&unknown, reply, &node) == DISCOVERY_ERROR_OTHER)
+        return 0;
+    c->displaced = true;
+    return fail(c, "the connection to Redis was lost: %s", reply->str);
+}
+
 redisReply *redis_client_receive(struct redis_client *c)
 {
     if (hand_over(c) != 0)
@@ -100,10 +119,15 @@ redisReply *redis_client_receive(struct redis_client *c)
     assert(c->pending > 0);
     c->pending--;
     errno = 0;
-    if (redisGetReply(c->context, &reply) == REDIS_OK)
-        return reply;
-    (void)fail_io(c);
-    return NULL;
+    if (redisGetReply(c->context, &reply) != REDIS_OK) {
+        (void)fail_io(c);
+        return NULL;
+    }
+    if (redis_endpoint_is_cluster(c->endpoint) && fail_elsewhere(c, reply) != 0) {
+        freeReplyObject(reply);
+        return NULL;
+    }
+    return reply;
 }
 
 size_t redis_client_pending(const struct redis_client *c)
@@ -164,15 +188,26 @@ static void disconnect(struct redis_client *c)
     if (c->context != NULL)
         redisFree(c->context);
     c->context = NULL;
+    c->displaced = false;
     c->pending = 0;
     buf_clear(&c->out);
+}
+
+static int check_hello(struct redis_client *c)
+{
+    redisReply *reply = receive_success(c);
+    if (reply == NULL)
+        return -EIO;
+    const char *problem = redis_server_check_mode(reply, redis_endpoint_is_cluster(c->endpoint));
+    freeReplyObject(reply);
+    return problem == NULL ? 0 : fail(c, "%s", problem);
 }
 
 static int handshake(struct redis_client *c, const struct redis_endpoint *endpoint)
 {
     redis_endpoint_hello(endpoint, c->client_name, &c->out);
     c->pending++;
-    int err = receive_done(c);
+    int err = check_hello(c);
     if (c->out.data != NULL)
         explicit_bzero(c->out.data, c->out.cap); /* it held the password */
     if (err != 0 || !redis_endpoint_select(endpoint, &c->out))
@@ -204,23 +239,32 @@ int redis_client_connect_fd(struct redis_client *c, int fd, const struct redis_c
     return take_context(c, context, limits->reply_ms);
 }
 
-/* --- the master that Sentinels name --- */
+/* --- the master that Sentinels or the nodes of a cluster name --- */
 
-static int query_sentinel(struct redis_client *c, const struct redis_endpoint *sentinel,
-                          struct redis_address *out)
+static int query_server(struct redis_client *c, const struct redis_endpoint *server,
+                        struct redis_address *out)
 {
-    struct span master = span_of(c->endpoint->sentinels.master);
-    int err = connect_to(c, sentinel, &SENTINEL_LIMITS);
+    const struct discovery_protocol *protocol = discovery_protocol_of(c->endpoint);
+    struct redis_endpoint of_master = *c->endpoint;
+    struct discovery_answer answer;
+    bool complete = false;
+    of_master.discovery.replica = false;
+    int err = connect_to(c, server, &DISCOVERY_LIMITS);
     if (err != 0)
         return err;
-    c->context->reader->maxelements = SENTINEL_ELEMENTS_MAX;
-    redis_client_send(c, 3, (struct span[]){SPAN("SENTINEL"), SPAN("GET-MASTER-ADDR-BY-NAME"), master});
+    c->context->reader->maxelements = (long long)protocol->elements_max;
+    protocol->compose(&of_master, &c->out);
+    c->pending++;
     redisReply *reply = receive_success(c);
     if (reply == NULL)
         return -EIO;
-    const char *problem = redis_address_read(reply, out);
+    const char *problem = protocol->read(&of_master, server, 0, reply, &answer, &complete);
     freeReplyObject(reply);
-    return problem == NULL ? 0 : fail(c, "%s", problem);
+    if (problem != NULL)
+        return fail(c, "%s", problem);
+    assert(complete);
+    *out = answer.master;
+    return 0;
 }
 
 static int check_role(struct redis_client *c)
@@ -250,10 +294,10 @@ static void name_failed_server(struct redis_client *c, const struct redis_endpoi
 static int connect_to_master(struct redis_client *c, const struct redis_client_limits *limits)
 {
     int err = -EIO;
-    for (int i = 0; i < c->endpoint->sentinels.count && err != 0; i++) {
-        struct redis_address master;
-        struct redis_endpoint server = redis_endpoint_sentinel(c->endpoint, i);
-        err = query_sentinel(c, &server, &master);
+    for (int i = 0; i < c->endpoint->discovery.count && err != 0; i++) {
+        struct redis_address master = {.port = 0};
+        struct redis_endpoint server = redis_endpoint_server(c->endpoint, i);
+        err = query_server(c, &server, &master);
         if (err == 0) {
             server = redis_endpoint_at(c->endpoint, master.host, master.port);
             err = connect_to(c, &server, limits);
@@ -268,8 +312,8 @@ static int connect_to_master(struct redis_client *c, const struct redis_client_l
 
 int redis_client_connect(struct redis_client *c, const struct redis_client_limits *limits)
 {
-    return c->endpoint->sentinels.count == 0 ? connect_to(c, c->endpoint, limits)
-                                             : connect_to_master(c, limits);
+    return redis_endpoint_is_discovered(c->endpoint) ? connect_to_master(c, limits)
+                                                     : connect_to(c, c->endpoint, limits);
 }
 
 /* --- beginning and end --- */

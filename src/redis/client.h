@@ -31,9 +31,10 @@ int redis_client_new(const struct redis_endpoint *endpoint, struct ssl_ctx_st *t
 void redis_client_free(struct redis_client *c);
 
 /*
- * Connects in place of any earlier connection, authenticates and selects the database. Where the endpoint has
- * Sentinels they are queried in turn, and the first address that leads to a master is used: a program that
- * blocks is one that writes, and the role in the URL does not apply to it. Returns 0 or -EIO.
+ * Connects in place of any earlier connection, authenticates and selects the database. Where Redis has
+ * to be discovered the servers that know it are queried in turn, and the first address that leads to a master
+ * is used: a program that blocks is one that writes, and the role in the URL does not apply to it. Returns 0
+ * or -EIO.
  */
 int redis_client_connect(struct redis_client *c, const struct redis_client_limits *limits)
     __attribute__((warn_unused_result));

@@ -8,7 +8,7 @@
  *      |  v        |  v             v          |  v            v          v
  *      +----------------------- FAILED: pending commands fail -----------------
  *
- *     After FAILED: CONNECTING if the name has another address, DISCOVERING if Sentinel names another Redis,
+ *     After FAILED: CONNECTING if the name has another address, DISCOVERING if another Redis is named,
  *     otherwise WAITING, the pause. CLOSED may follow every state.
  */
 /* clang-format on */
@@ -31,9 +31,9 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/wait_group.h"
+#include "redis/discovery.h"
 #include "redis/pending.h"
 #include "redis/resp.h"
-#include "redis/sentinel.h"
 #include "redis/server.h"
 #include "redis/socket.h"
 
@@ -69,13 +69,14 @@ struct redis_connection {
     enum connection_state state;
     uv_timer_t timer;
     uv_prepare_t flusher;           /* runs once before the loop polls: writes what the turn has queued */
-    struct wait_group open_parts;   /* the two above and the sentinel */
-    struct sentinel *sentinel;      /* NULL without Sentinels */
+    struct wait_group open_parts;   /* the two above and the discovery */
+    struct discovery *discovery;    /* NULL where the address is known */
     struct redis_endpoint endpoint; /* of this attempt or connection; borrows */
     struct resolver resolver;
     int next_address;            /* to be tried, of the resolver's */
     struct redis_socket *socket; /* NULL unless CONNECTING or later */
     unsigned failures;           /* in a row, for the back-off */
+    uint64_t moved_ms;           /* when another server was last named, by the monotonic clock; 0: never */
     struct log_reasons reasons;  /* since the connection was last ready */
     unsigned seed;
 
@@ -167,13 +168,16 @@ static int queue_words(struct redis_connection *c, int argc, const char **argv, 
     return queue_own(c, &command, fn);
 }
 
+/* After the handshake the owner may check the data. */
+bool redis_connection_is_usable(const struct redis_connection *c)
+{
+    return c->state == READY || (c->state == HANDSHAKE && c->replies_due == 0);
+}
+
 int redis_connection_send_command(struct redis_connection *c, struct span command,
                                   redis_connection_reply_fn fn, void *arg)
 {
-    /* After the handshake the owner may check the data. */
-    bool handshake_done = c->state == HANDSHAKE && c->replies_due == 0;
-    bool usable = c->state == READY || handshake_done;
-    return usable ? queue(c, command, fn, arg) : -ENOTCONN;
+    return redis_connection_is_usable(c) ? queue(c, command, fn, arg) : -ENOTCONN;
 }
 
 /* --- failure --- */
@@ -206,10 +210,10 @@ static void drop_socket(struct redis_connection *c)
     }
 }
 
-static void report(struct redis_connection *c, enum sentinel_report what)
+static void report(struct redis_connection *c, enum discovery_report what)
 {
-    if (c->sentinel != NULL)
-        sentinel_report(c->sentinel, what);
+    if (c->discovery != NULL)
+        discovery_report(c->discovery, what);
 }
 
 /* Ends the connection or attempt, reports that to the owner and to pending commands, and changes to `next`.
@@ -220,7 +224,7 @@ static void disconnect(struct redis_connection *c, enum connection_state next)
     set_state(c, FAILED);
     if (was_ready) {
         uncount_ready(c);
-        report(c, SENTINEL_REPORT_LOST);
+        report(c, DISCOVERY_REPORT_LOST);
         c->options.on_lost(c->options.arg);
     }
     drop_socket(c);
@@ -239,7 +243,7 @@ void redis_connection_fail(struct redis_connection *c, const char *why)
     log_connection(c, was_ready || due ? LOG_WARN : LOG_DEBUG,
                    was_ready ? "redis connection lost" : "redis connection failed", why);
     if (!was_ready && c->state != DISCOVERING && !more_addresses)
-        report(c, SENTINEL_REPORT_FAILED);
+        report(c, DISCOVERY_REPORT_FAILED);
     disconnect(c, more_addresses ? CONNECTING : WAITING);
 }
 
@@ -308,14 +312,14 @@ static void on_role(void *arg, const redisReply *reply)
         return;
     enum redis_role_kind before = c->server.role.kind;
     enum redis_role_kind wanted =
-        c->sentinel == NULL ? REDIS_ROLE_UNKNOWN : sentinel_wanted_role(c->sentinel);
+        c->discovery == NULL ? REDIS_ROLE_UNKNOWN : discovery_wanted_role(c->discovery);
     const char *problem = redis_server_take_role(&c->server, reply, wanted, c->heartbeat_sent_ms);
     if (problem == NULL && c->server.role_denied)
         log_denial(c, &c->role_denial_logged,
                    "redis denies ROLE: a replica that lost its master cannot be detected", reply);
     recount_role(c, before);
-    if (problem == NULL && c->sentinel != NULL)
-        problem = sentinel_check_replica(c->sentinel, &c->server.role.master, c->heartbeat_sent_ms);
+    if (problem == NULL && c->discovery != NULL)
+        problem = discovery_check_replica(c->discovery, &c->server.role.master, c->heartbeat_sent_ms);
     on_server_checked(c, problem);
 }
 
@@ -366,9 +370,16 @@ static void on_step_reply(void *arg, const redisReply *reply)
 static void on_hello(void *arg, const redisReply *reply)
 {
     struct redis_connection *c = arg;
-    if (reply != NULL && reply->type != REDIS_REPLY_ERROR)
+    bool accepted = reply != NULL && reply->type != REDIS_REPLY_ERROR;
+    const char *problem = NULL;
+    if (accepted) {
         c->no_tracking_reason = redis_server_check_hello(reply);
-    on_step_reply(arg, reply);
+        problem = redis_server_check_mode(reply, redis_endpoint_is_cluster(c->options.endpoint));
+    }
+    if (problem != NULL)
+        redis_connection_fail(c, problem);
+    else
+        on_step_reply(arg, reply);
 }
 
 static void go_untracked(struct redis_connection *c, const char *message, const char *why)
@@ -418,6 +429,10 @@ static int first_step(struct redis_connection *c)
     if (err == 0 && selects)
         err = queue_own(c, &select, on_step_reply);
     buf_fini(&select);
+    if (err == 0 && c->discovery != NULL && discovery_wants_readonly(c->discovery)) {
+        c->replies_due++;
+        err = queue_words(c, 1, (const char *[]){"READONLY"}, on_step_reply);
+    }
     return err != 0 ? err : send_role(c);
 }
 
@@ -463,7 +478,7 @@ static void begin_handshake(struct redis_connection *c)
     c->no_tracking_reason = NULL;
     redis_server_reset(&c->server, c->endpoint.host, c->endpoint.port);
     c->heartbeat_sent_ms = clock_boot_ms();
-    report(c, SENTINEL_REPORT_CONNECTED);
+    report(c, DISCOVERY_REPORT_CONNECTED);
     next_step(c);
 }
 
@@ -560,11 +575,40 @@ static void heartbeat(struct redis_connection *c)
     start_timer(c, left < REDIS_CONNECTION_HEARTBEAT_MS ? left : REDIS_CONNECTION_HEARTBEAT_MS);
 }
 
+/* The next one is looked for at once, but not for ever where two servers refer to each other. */
+static void on_failover(void *arg, const char *why)
+{
+    struct redis_connection *c = arg;
+    metric_add(&c->options.metrics->redis_failovers_total, 1);
+    log_connection(c, LOG_INFO, "closing the redis connection for a failover", why);
+    uint64_t now = clock_now_ms();
+    bool again = c->moved_ms != 0 && now - c->moved_ms < REDIS_CONNECTION_BACKOFF_MAX_MS;
+    c->failures = again ? c->failures + 1 : 0;
+    c->moved_ms = now;
+    resolver_cancel(&c->resolver);
+    disconnect(c, again ? WAITING : DISCOVERING);
+}
+
 /* --- events of the socket --- */
 
 static void on_connected(void *arg)
 {
     set_state(arg, HANDSHAKE);
+}
+
+/*
+ * A node of a cluster that has not got the slot, or not any more: as if the connection was lost before this
+ * reply, so that its command is repeated on the next connection.
+ */
+static bool leave_node(struct redis_connection *c, const redisReply *error)
+{
+    enum discovery_error kind =
+        c->discovery == NULL ? DISCOVERY_ERROR_OTHER : discovery_take_error(c->discovery, error);
+    if (kind == DISCOVERY_ERROR_MOVED)
+        on_failover(c, "the slot has moved to another node");
+    else if (kind == DISCOVERY_ERROR_DOWN)
+        redis_connection_fail(c, error->str);
+    return kind != DISCOVERY_ERROR_OTHER;
 }
 
 static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
@@ -577,6 +621,8 @@ static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
         redis_connection_fail(c, reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply without a command");
         return;
     }
+    if (reply->type == REDIS_REPLY_ERROR && leave_node(c, reply))
+        return;
     struct pending_command command = pending_pop(&c->pending);
     loop_lag_begin_at(c->options.loop_lag, read_ns);
     histogram_observe(&c->options.metrics->redis_command_duration_seconds,
@@ -614,24 +660,13 @@ static void on_not_found(void *arg, const char *why)
     redis_connection_fail(arg, why);
 }
 
-static void on_failover(void *arg)
-{
-    struct redis_connection *c = arg;
-    metric_add(&c->options.metrics->redis_failovers_total, 1);
-    log_connection(c, LOG_INFO, "closing the redis connection for a failover",
-                   "Sentinel names another server");
-    c->failures = 0;
-    resolver_cancel(&c->resolver);
-    disconnect(c, DISCOVERING);
-}
-
 static void discover(struct redis_connection *c)
 {
     c->endpoint = *c->options.endpoint;
-    if (c->sentinel == NULL)
+    if (c->discovery == NULL)
         set_state(c, RESOLVING);
     else
-        sentinel_discover(c->sentinel);
+        discovery_discover(c->discovery);
 }
 
 static void on_resolved(void *arg, const char *error)
@@ -684,7 +719,7 @@ static void become_ready(struct redis_connection *c)
     c->reasons = (struct log_reasons){0};
     c->timeout_pending = false;
     c->reply_heartbeats = 0;
-    report(c, SENTINEL_REPORT_READY);
+    report(c, DISCOVERY_REPORT_READY);
     metric_add(&c->options.metrics->redis_connects_total, 1);
     count_ready(c);
     log_connection(c, LOG_INFO, "redis connected", NULL);
@@ -754,20 +789,20 @@ static void set_state(struct redis_connection *c, enum connection_state next)
 
 /* --- beginning and end --- */
 
-static int follow_sentinels(struct redis_connection *c)
+static int start_discovery(struct redis_connection *c)
 {
     const struct redis_connection_options *o = &c->options;
-    const struct sentinel_options options = {.endpoint = o->endpoint,
-                                             .tls = o->tls,
-                                             .client_name = o->client_name,
-                                             .metrics = o->metrics,
-                                             .stale_limit_ms = o->stale_limit_ms,
-                                             .seed = (unsigned)rand_r(&c->seed),
-                                             .on_found = on_found,
-                                             .on_not_found = on_not_found,
-                                             .on_failover = on_failover,
-                                             .arg = c};
-    return sentinel_new(c->loop, &options, &c->sentinel);
+    const struct discovery_options options = {.endpoint = o->endpoint,
+                                              .tls = o->tls,
+                                              .client_name = o->client_name,
+                                              .metrics = o->metrics,
+                                              .stale_limit_ms = o->stale_limit_ms,
+                                              .seed = (unsigned)rand_r(&c->seed),
+                                              .on_found = on_found,
+                                              .on_not_found = on_not_found,
+                                              .on_failover = on_failover,
+                                              .arg = c};
+    return discovery_new(c->loop, &options, &c->discovery);
 }
 
 int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options *options,
@@ -779,7 +814,7 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
     c->loop = loop;
     c->options = *options;
     c->seed = (unsigned)random_seed(c);
-    int err = options->endpoint->sentinels.count > 0 ? follow_sentinels(c) : 0;
+    int err = redis_endpoint_is_discovered(options->endpoint) ? start_discovery(c) : 0;
     if (err != 0) {
         free(c);
         return err;
@@ -787,7 +822,7 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
     (void)uv_timer_init(loop, &c->timer); /* neither can fail */
     (void)uv_prepare_init(loop, &c->flusher);
     c->timer.data = c->flusher.data = c;
-    wait_group_add(&c->open_parts, c->sentinel != NULL ? 3 : 2);
+    wait_group_add(&c->open_parts, c->discovery != NULL ? 3 : 2);
     set_state(c, DISCOVERING);
     *out = c;
     return 0;
@@ -822,8 +857,8 @@ void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg
     c->closed = closed;
     c->closed_arg = arg;
     set_state(c, CLOSED);
-    if (c->sentinel != NULL)
-        sentinel_close(c->sentinel, on_part_closed, c);
+    if (c->discovery != NULL)
+        discovery_close(c->discovery, on_part_closed, c);
     uv_close((uv_handle_t *)&c->timer, on_handle_closed);
     uv_close((uv_handle_t *)&c->flusher, on_handle_closed);
     wait_group_wait(&c->open_parts, on_all_closed, c);
@@ -832,6 +867,12 @@ void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg
 bool redis_connection_is_ready(const struct redis_connection *c)
 {
     return c->state == READY;
+}
+
+bool redis_connection_elsewhere(const struct redis_connection *c, const redisReply *reply,
+                                struct redis_address *node)
+{
+    return c->discovery != NULL && discovery_elsewhere(c->discovery, reply, node);
 }
 
 bool redis_connection_is_tracking(const struct redis_connection *c)
@@ -852,6 +893,6 @@ uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)
 
 uint64_t redis_connection_valid_until_ms(const struct redis_connection *c)
 {
-    uint64_t trusted_ms = c->sentinel == NULL ? UINT64_MAX : sentinel_trusted_until_ms(c->sentinel);
+    uint64_t trusted_ms = c->discovery == NULL ? UINT64_MAX : discovery_trusted_until_ms(c->discovery);
     return c->server.valid_until_ms < trusted_ms ? c->server.valid_until_ms : trusted_ms;
 }

@@ -36,9 +36,10 @@ enum redis_tracking {
 };
 
 struct redis_connection_options {
-    const struct redis_endpoint *endpoint; /* may have Sentinels; borrowed while it lives, as all pointers */
-    struct ssl_ctx_st *tls;                /* NULL without TLS */
-    const char *client_name;               /* shown by CLIENT LIST */
+    const struct redis_endpoint
+        *endpoint;           /* may have to be discovered; borrowed while it lives, as all pointers */
+    struct ssl_ctx_st *tls;  /* NULL without TLS */
+    const char *client_name; /* shown by CLIENT LIST */
     struct redis_metrics *metrics;
     struct loop_lag *loop_lag; /* of the loop on which it lives */
     /*
@@ -50,7 +51,7 @@ struct redis_connection_options {
     void (*on_ready)(void *arg);     /* commands can be sent */
     void (*on_heartbeat)(void *arg); /* a PING was answered; may be NULL */
     void (*on_lost)(void *arg);      /* commands cannot be sent; called before the pending ones fail */
-    /* How long, in milliseconds, a replica may be used that follows another master than Sentinel names. */
+    /* How long, in milliseconds, a replica may be used that follows another master than is named. */
     uint64_t stale_limit_ms;
     enum redis_tracking tracking;
     struct span tracking_prefix; /* for REDIS_TRACKING_BROADCAST */
@@ -96,6 +97,17 @@ void redis_connection_accept(struct redis_connection *c);
 void redis_connection_fail(struct redis_connection *c, const char *why);
 
 bool redis_connection_is_ready(const struct redis_connection *c);
+
+/* True when commands can be sent: while it is ready, and from on_handshake_done on. */
+bool redis_connection_is_usable(const struct redis_connection *c);
+
+/*
+ * Which node of a cluster has the right reply in place of `reply`: an ASK error names it. With any other
+ * reply than an error, one that says that a key does not exist: of a replica it is the master, as a replica
+ * does not say ASK. False when this one is right.
+ */
+bool redis_connection_elsewhere(const struct redis_connection *c, const redisReply *reply,
+                                struct redis_address *node);
 
 /* True while the connection is ready and Redis has agreed to push invalidations on it. */
 bool redis_connection_is_tracking(const struct redis_connection *c);

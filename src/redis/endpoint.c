@@ -185,15 +185,15 @@ static int read_network(struct redis_endpoint *t, struct span rest, struct buf *
 }
 
 /* host[:port],host[:port],... */
-static int read_sentinels(struct redis_sentinels *s, struct span list, struct buf *why)
+static int read_servers(struct redis_discovery *s, struct span list, int port, struct buf *why)
 {
     for (;;) {
         struct span one = {list.data, span_find(list, ',')};
-        if (s->count == REDIS_SENTINELS_MAX) {
-            return invalid(why, "more than 16 Sentinels");
+        if (s->count == REDIS_SERVERS_MAX) {
+            return invalid(why, "more than 16 hosts");
         }
         int n = s->count++;
-        s->at[n].port = SENTINEL_PORT;
+        s->at[n].port = port;
         int err = read_host(one, &s->at[n].host, &s->at[n].port, why);
         if (err != 0 || one.len == list.len)
             return err;
@@ -201,7 +201,7 @@ static int read_sentinels(struct redis_sentinels *s, struct span list, struct bu
     }
 }
 
-static int read_master(struct redis_sentinels *s, struct span name, struct buf *why)
+static int read_master(struct redis_discovery *s, struct span name, struct buf *why)
 {
     int err = copy_decoded(name, &s->master, why);
     if (err != 0)
@@ -214,7 +214,7 @@ static int read_master(struct redis_sentinels *s, struct span name, struct buf *
     return invalid(why, "the name of the master is missing: redis+sentinel://host,host/NAME");
 }
 
-static int read_role(struct redis_sentinels *s, struct span query, struct buf *why)
+static int read_role(struct redis_discovery *s, struct span query, struct buf *why)
 {
     struct span role = uri_query_find(query, SPAN("role"));
     s->replica = span_equal(role, SPAN("replica"));
@@ -228,21 +228,43 @@ static int read_by_sentinel(struct redis_endpoint *t, struct span rest, struct b
     struct span authority = {rest.data, span_find(rest, '/')};
     struct span path = span_skip(rest, authority.len);
     struct span query = take_query(&path);
+    t->discovery.kind = REDIS_DISCOVERY_SENTINEL;
     int err = take_userinfo(t, &authority, why);
     if (err == 0)
         err = check_options(query, SPAN("role"), why);
     if (err == 0)
-        err = read_sentinels(&t->sentinels, authority, why);
+        err = read_servers(&t->discovery, authority, SENTINEL_PORT, why);
     if (err != 0)
         return err;
     struct span name = path.len > 0 ? span_skip(path, 1) : path;
     name.len = span_find(name, '/');
-    err = read_master(&t->sentinels, name, why);
+    err = read_master(&t->discovery, name, why);
     size_t used = name.len + 2; /* with the slash on either side */
     if (err == 0 && path.len > used)
         err = read_db(t, span_skip(path, used), why);
     if (err == 0 && query.len > 0)
-        err = read_role(&t->sentinels, span_skip(query, 1), why);
+        err = read_role(&t->discovery, span_skip(query, 1), why);
+    return err;
+}
+
+static int read_by_cluster(struct redis_endpoint *t, struct span rest, struct buf *why)
+{
+    size_t end = span_find(rest, '/');
+    struct span authority = {rest.data, end};
+    struct span path = span_skip(rest, end);
+    struct span query = take_query(path.len > 0 ? &path : &authority);
+    t->discovery.kind = REDIS_DISCOVERY_CLUSTER;
+    int err = take_userinfo(t, &authority, why);
+    if (err == 0)
+        err = check_options(query, SPAN("role"), why);
+    if (err == 0)
+        err = read_servers(&t->discovery, authority, REDIS_PORT, why);
+    if (err == 0 && path.len > 0)
+        err = read_db(t, span_skip(path, 1), why);
+    if (err == 0 && t->db != 0)
+        return invalid(why, "a Redis Cluster has database 0 only");
+    if (err == 0 && query.len > 0)
+        err = read_role(&t->discovery, span_skip(query, 1), why);
     return err;
 }
 
@@ -282,7 +304,9 @@ static int read_url(struct redis_endpoint *t, struct span url, struct buf *why)
                    {{"rediss://", 9}, REDIS_TRANSPORT_TLS, read_network},
                    {{"unix://", 7}, REDIS_TRANSPORT_UNIX, read_unix},
                    {{"redis+sentinel://", 17}, REDIS_TRANSPORT_TCP, read_by_sentinel},
-                   {{"rediss+sentinel://", 18}, REDIS_TRANSPORT_TLS, read_by_sentinel}};
+                   {{"rediss+sentinel://", 18}, REDIS_TRANSPORT_TLS, read_by_sentinel},
+                   {{"redis+cluster://", 16}, REDIS_TRANSPORT_TCP, read_by_cluster},
+                   {{"rediss+cluster://", 17}, REDIS_TRANSPORT_TLS, read_by_cluster}};
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
         if (!span_starts_with(url, schemes[i].start))
             continue;
@@ -290,7 +314,8 @@ static int read_url(struct redis_endpoint *t, struct span url, struct buf *why)
         return schemes[i].read(t, span_skip(url, schemes[i].start.len), why);
     }
     return invalid(why,
-                   "must begin with redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://");
+                   "must begin with redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, "
+                   "redis+cluster:// or rediss+cluster://");
 }
 
 /* --- endpoints --- */
@@ -313,10 +338,12 @@ static int complete(char **user, char **password, const char *default_password)
     return err != 0 ? err : fill_in(user, "default");
 }
 
-static int complete_sentinels(struct redis_sentinels *s, const struct redis_options *options)
+static int complete_sentinels(struct redis_discovery *s, const struct redis_options *options)
 {
-    int err = s->count > 0 ? fill_in(&s->user, options->sentinel_user) : 0;
-    return err != 0 || s->count == 0 ? err : complete(&s->user, &s->password, options->sentinel_password);
+    if (s->kind != REDIS_DISCOVERY_SENTINEL)
+        return 0;
+    int err = fill_in(&s->user, options->sentinel_user);
+    return err != 0 ? err : complete(&s->user, &s->password, options->sentinel_password);
 }
 
 int redis_endpoint_init(struct redis_endpoint *out, const struct redis_options *options, struct buf *why)
@@ -331,7 +358,7 @@ int redis_endpoint_init(struct redis_endpoint *out, const struct redis_options *
     if (err == -EINVAL)
         return invalid(why, "a user needs a password (an empty one is written user:@host)");
     if (err == 0)
-        err = complete_sentinels(&out->sentinels, options);
+        err = complete_sentinels(&out->discovery, options);
     if (err == -EINVAL)
         return invalid(why, "a user for the Sentinels (redis-sentinel-user) needs a password "
                             "(redis-sentinel-password)");
@@ -351,11 +378,11 @@ void redis_endpoint_fini(struct redis_endpoint *t)
     free(t->path);
     free(t->user);
     free_secret(t->password);
-    for (int i = 0; i < t->sentinels.count; i++)
-        free(t->sentinels.at[i].host);
-    free(t->sentinels.master);
-    free(t->sentinels.user);
-    free_secret(t->sentinels.password);
+    for (int i = 0; i < t->discovery.count; i++)
+        free(t->discovery.at[i].host);
+    free(t->discovery.master);
+    free(t->discovery.user);
+    free_secret(t->discovery.password);
     *t = (struct redis_endpoint){0};
 }
 
@@ -367,9 +394,11 @@ struct redis_endpoint redis_endpoint_at(const struct redis_endpoint *t, char *ho
     return there;
 }
 
-struct redis_endpoint redis_endpoint_sentinel(const struct redis_endpoint *t, int n)
+struct redis_endpoint redis_endpoint_server(const struct redis_endpoint *t, int n)
 {
-    const struct redis_sentinels *s = &t->sentinels;
+    const struct redis_discovery *s = &t->discovery;
+    if (s->kind == REDIS_DISCOVERY_CLUSTER)
+        return redis_endpoint_at(t, s->at[n].host, s->at[n].port);
     return (struct redis_endpoint){.transport = t->transport,
                                    .host = s->at[n].host,
                                    .port = s->at[n].port,
@@ -381,8 +410,10 @@ void redis_endpoint_describe(const struct redis_endpoint *t, struct buf *out)
 {
     if (t->transport == REDIS_TRANSPORT_UNIX)
         buf_printf(out, "%s", t->path);
+    else if (t->host == NULL && redis_endpoint_is_cluster(t))
+        buf_printf(out, "slot %d of the cluster", t->discovery.slot);
     else if (t->host == NULL)
-        buf_printf(out, "%s/%d by Sentinel", t->sentinels.master, t->db);
+        buf_printf(out, "%s/%d by Sentinel", t->discovery.master, t->db);
     else
         buf_printf(out, strchr(t->host, ':') != NULL ? "[%s]:%d/%d" : "%s:%d/%d", t->host, t->port, t->db);
 }
@@ -407,7 +438,7 @@ const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *re
     struct span text = span_of(reason);
     bool constant = !span_starts_with(text, SPAN("ERR ")) ||
                     span_starts_with(text, SPAN("ERR max number of clients reached"));
-    if (constant || (!quotes(reason, t->password) && !quotes(reason, t->sentinels.password)))
+    if (constant || (!quotes(reason, t->password) && !quotes(reason, t->discovery.password)))
         return reason;
     if (span_starts_with(text, SPAN("ERR unknown command")))
         return "ERR unknown command HELLO: Redis older than 6";
@@ -602,6 +633,35 @@ int redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host)
 bool redis_tls_wants_read(const redisContext *c)
 {
     return SSL_want_read((const SSL *)c->privdata);
+}
+
+/* --- the slot of a cluster --- */
+
+/* CRC-16/XMODEM. */
+static unsigned crc16(struct span text)
+{
+    enum { POLYNOMIAL = 0x1021, TOP = 0x8000, MASK = 0xffff };
+    unsigned crc = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        crc ^= (unsigned)(unsigned char)text.data[i] << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = ((crc << 1) ^ ((crc & TOP) != 0 ? POLYNOMIAL : 0)) & MASK;
+    }
+    return crc;
+}
+
+/* The hash tag is between the first brace and the first closing one after it, and not empty. */
+int redis_endpoint_set_prefix(struct redis_endpoint *t, struct span prefix)
+{
+    struct span tag = span_skip(prefix, span_find(prefix, '{'));
+    if (!redis_endpoint_is_cluster(t))
+        return 0;
+    tag = span_skip(tag, tag.len > 0 ? 1 : 0);
+    size_t len = span_find(tag, '}');
+    if (len == 0 || len == tag.len)
+        return -EINVAL;
+    t->discovery.slot = (int)(crc16((struct span){tag.data, len}) % REDIS_CLUSTER_SLOTS);
+    return 0;
 }
 
 /* --- addresses that servers announce --- */

@@ -8,6 +8,10 @@
  *     redis+sentinel://[user[:password]@]host[:port],host2[:port],.../master[/db][?role=replica]
  *         the master of that name as those Sentinels know it, or one of its replicas
  *     rediss+sentinel://...                          the same where Sentinels and Redis speak TLS
+ *     redis+cluster://[user[:password]@]host[:port],host2[:port],...[/][?role=replica]
+ *         the node of a Redis Cluster that holds the slot of the keys, or one of its replicas; a few of the
+ *         cluster's nodes are enough
+ *     rediss+cluster://...                           the same with TLS
  *
  * A password without user (`redis://:secret@host`) is the default user's; a user without password is an
  * error. Both are percent-decoded once. They are for Redis: the user and password for Sentinels are settings.
@@ -43,7 +47,8 @@ struct redis_options {
      0,                                                                                                      \
      0,                                                                                                      \
      true,                                                                                                   \
-     "Address of Redis: redis://, rediss:// (TLS), unix:// or redis+sentinel://host,host/master"},           \
+     "Address of Redis: redis://, rediss:// (TLS), unix://, redis+sentinel://host,host/master or "           \
+     "redis+cluster://host,host"},                                                                           \
         {"redis-password",                                                                                   \
          SETTING_SECRET,                                                                                     \
          offsetof(type, member.password),                                                                    \
@@ -93,29 +98,35 @@ struct redis_options {
 
 enum redis_transport { REDIS_TRANSPORT_TCP, REDIS_TRANSPORT_TLS, REDIS_TRANSPORT_UNIX };
 
-enum { REDIS_SENTINELS_MAX = 16 };
+enum { REDIS_SERVERS_MAX = 16 };
 
-struct redis_sentinels {
+/* The servers that know where Redis is. */
+struct redis_discovery {
+    enum { REDIS_DISCOVERY_NONE, REDIS_DISCOVERY_SENTINEL, REDIS_DISCOVERY_CLUSTER } kind;
     int count; /* 0: Redis is at the URL's own address */
     struct {
         char *host;
         int port;
-    } at[REDIS_SENTINELS_MAX];
+    } at[REDIS_SERVERS_MAX];
+    bool replica; /* a replica is wanted, if there is one */
+    /* With Sentinels. */
     char *master; /* the name by which they know it */
-    bool replica; /* one of its replicas is wanted, if there is one */
-    char *user;   /* never NULL when there are Sentinels */
+    char *user;   /* never NULL */
     char *password;
+    /* With a cluster. */
+    int slot; /* of all keys; see redis_endpoint_set_prefix */
 };
 
 struct redis_endpoint {
     enum redis_transport transport;
-    char *host; /* name or address (no brackets); NULL for a local socket and with Sentinels */
+    char
+        *host; /* name or address (no brackets); NULL for a local socket, and where it has to be discovered */
     int port;
     char *path; /* of the local socket; NULL otherwise */
     int db;
     char *user;     /* never NULL: "default" when none was given */
     char *password; /* NULL: no authentication */
-    struct redis_sentinels sentinels;
+    struct redis_discovery discovery;
 };
 
 /*
@@ -130,10 +141,37 @@ void redis_endpoint_fini(struct redis_endpoint *t);
 /* The same Redis at another address. Borrows everything, and must not be given to redis_endpoint_fini. */
 struct redis_endpoint redis_endpoint_at(const struct redis_endpoint *t, char *host, int port);
 
-/* The n-th of its Sentinels, with the user and password for Sentinels. Borrowed likewise. */
-struct redis_endpoint redis_endpoint_sentinel(const struct redis_endpoint *t, int n);
+/*
+ * The n-th of the servers that know where Redis is, with its user and password: Sentinels have their own.
+ * Borrowed likewise.
+ */
+struct redis_endpoint redis_endpoint_server(const struct redis_endpoint *t, int n);
 
-/* "host:port/db", the socket's path, or the name that Sentinels know, for logs; without secrets. */
+static inline bool redis_endpoint_is_cluster(const struct redis_endpoint *t)
+{
+    return t->discovery.kind == REDIS_DISCOVERY_CLUSTER;
+}
+
+/* True where the address has to be discovered. */
+static inline bool redis_endpoint_is_discovered(const struct redis_endpoint *t)
+{
+    return t->discovery.kind != REDIS_DISCOVERY_NONE && t->host == NULL;
+}
+
+enum { REDIS_CLUSTER_SLOTS = 16384 };
+
+/* What is wrong where redis_endpoint_set_prefix fails. */
+#define REDIS_PREFIX_UNTAGGED \
+    "a Redis Cluster needs a hash tag in the prefix, such as {channels}:, so that all keys are in one slot"
+
+/*
+ * All keys begin with this prefix. In a cluster it must contain a hash tag, "{...}", which puts them into one
+ * slot; -EINVAL when it does not, else 0.
+ */
+int redis_endpoint_set_prefix(struct redis_endpoint *t, struct span prefix)
+    __attribute__((warn_unused_result));
+
+/* "host:port/db", the socket's path, or what has to be discovered, for logs; without secrets. */
 void redis_endpoint_describe(const struct redis_endpoint *t, struct buf *out);
 
 /*

@@ -12,8 +12,12 @@
       "Redis replies discarded because they were too large or did not end in time.")                        \
     X(redis_tracking_refused_total, counter,                                                                \
       "Redis connections without a cache: change notifications refused, or not reliable.")                  \
-    X(redis_failovers_total, counter, "Failovers: Sentinel named another Redis than the one in use.")       \
+    X(redis_failovers_total, counter,                                                                       \
+      "Failovers: Sentinel or the cluster named another Redis than the one in use.")                        \
     X(sentinels_connected, gauge, "Connections to a responsive Sentinel, one per worker.")                  \
+    X(cluster_nodes_connected, gauge,                                                                       \
+      "Connections to a responsive cluster node that is queried for the slot, one per worker.")             \
+    X(cluster_redirects_total, counter, "Commands sent to another cluster node while the slot migrates.")   \
     X(redis_replica_lag_seconds, gauge_max,                                                                 \
       "Seconds since the replica in use received data from its master, the largest of all workers; 0 on a " \
       "master.")                                                                                            \

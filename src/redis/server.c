@@ -54,6 +54,16 @@ const char *redis_server_check_hello(const redisReply *reply)
                : "Redis before 7.0.5 sends invalidations out of order with replies";
 }
 
+const char *redis_server_check_mode(const redisReply *reply, bool cluster)
+{
+    struct span mode = resp_member(reply, SPAN("mode"));
+    bool is_node = span_equal(mode, SPAN("cluster"));
+    if (mode.data == NULL || is_node == cluster)
+        return NULL;
+    return is_node ? "this server is a node of a Redis Cluster: use redis+cluster:// in CHANNELD_REDIS_URL"
+                   : "this server is no node of a Redis Cluster: use redis:// in CHANNELD_REDIS_URL";
+}
+
 /* --- ROLE --- */
 
 /* "slave", the master's host and port, the state of the link, an offset. */

@@ -23,6 +23,12 @@
  */
 const char *redis_server_check_hello(const redisReply *reply);
 
+/*
+ * Whether it is a node of a cluster, by the same reply. Returns NULL when that is as wanted or not known, or
+ * what is wrong.
+ */
+const char *redis_server_check_mode(const redisReply *reply, bool cluster);
+
 struct redis_role {
     enum redis_role_kind kind;
     bool linked;                 /* a replica's link to its master is up */

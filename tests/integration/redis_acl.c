@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/cluster.h"
 #include "support/fixture.h"
 #include "support/sentinel.h"
 
@@ -333,6 +334,42 @@ TEST_CASE(documented_users_are_enough_with_sentinels)
     AUTOFREE char *list = redis_text(&sentinel, "CLIENT LIST");
     assert_int_equal(text_count(list, "sub=1 "), 2); /* one per worker, for switches of the master */
     server_stop(&f.server);
+}
+
+/* ---- clusters ---- */
+
+/* With what the documentation adds for them, while the slot migrates, too. */
+static void serve_cluster(struct cluster *cluster, const char *role)
+{
+    static const char *const env[] = {"CHANNELD_REDIS_PREFIX=" CLUSTER_PREFIX, NULL};
+    struct fixture f;
+    memset(&f, 0, sizeof f);
+    AUTOFREE char *url =
+        text_printf("redis+cluster://channeld:SECRET@127.0.0.1:%d/%s", cluster->node[0].port, role);
+    server_start(&f.server, &(struct server_spec){.redis_url = url, .env = env, .wait = SERVER_WAIT_READY});
+    fixture_expect(&f, "channel/by-id/1/", 200);
+    fixture_expect(&f, "channel/by-id/2/", 404);
+    fixture_expect(&f, "channels/", 200);
+    server_stop(&f.server);
+}
+
+TEST_CASE(documented_users_are_enough_in_a_cluster)
+{
+    static const char *const extra[] = {"+cluster|slots", "+readonly", "+asking", "~{channels}:*", NULL};
+    AUTO(cluster_stop) struct cluster cluster;
+    cluster_start(&cluster, NULL, NULL);
+    catalogue_issue_key(&cluster.node[CLUSTER_OWNER], FIXTURE_KEY);
+    catalogue_put(&cluster.node[CLUSTER_OWNER], "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        make_user(&cluster.node[i], "channeld", extra);
+    cluster_begin_migration(&cluster, CLUSTER_OWNER, 0);
+    cluster_migrate_key(&cluster, CLUSTER_OWNER, 0, CLUSTER_PREFIX "card:1");
+    serve_cluster(&cluster, "");
+    serve_cluster(&cluster, "?role=replica");
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        AUTOFREE char *denials = redis_words(&cluster.node[i], "ACL LOG");
+        assert_string_equal(denials, "");
+    }
 }
 
 /* ---- passwords ---- */

@@ -155,7 +155,7 @@ static void catalogue_put_hash(struct redis *redis, int64_t id, yyjson_val *card
     char *values[CARD_FIELDS_MAX] = {NULL};
     size_t fields = 0;
     size_t used = 2;
-    AUTOFREE char *key = text_printf("channels:card:%" PRId64, id);
+    AUTOFREE char *key = text_printf("%scard:%" PRId64, redis->prefix, id);
     yyjson_obj_iter iterator = yyjson_obj_iter_with(card);
     args[1] = key;
     lengths[1] = strlen(key);
@@ -185,9 +185,9 @@ void catalogue_put(struct redis *redis, const char *card, double score)
     int64_t id = yyjson_get_sint(yyjson_obj_get(root, "max_channel_id"));
     const char *link = yyjson_get_str(yyjson_obj_get(root, "link"));
     catalogue_put_hash(redis, id, root);
-    redis_do(redis, "ZADD channels:index %f %lld", score, (long long)id);
+    redis_do(redis, "ZADD %sindex %f %lld", redis->prefix, score, (long long)id);
     if (link != NULL)
-        redis_do(redis, "SET channels:link:%s %lld", link, (long long)id);
+        redis_do(redis, "SET %slink:%s %lld", redis->prefix, link, (long long)id);
     yyjson_doc_free(parsed);
 }
 
@@ -201,26 +201,27 @@ void catalogue_put_samples(struct redis *redis, size_t count)
 
 /* ---- versioned channels ---- */
 
-/* ARGV: version, listed, first spare, spares, digest of the key. */
+/* ARGV: version, listed, first spare, spares, digest of the key, prefix. */
 static const char write_script[] =
     "local function put(id) "
-    "  redis.call('HSET', 'channels:card:' .. id, 'max_channel_id', id, 'title', 'v' .. ARGV[1] .. ' of ' .. "
+    "  redis.call('HSET', ARGV[6] .. 'card:' .. id, 'max_channel_id', id, 'title', 'v' .. ARGV[1] .. ' of ' "
+    ".. "
     "id, "
     "    'description', string.rep('x', 200), 'link', 'https://max.ru/c' .. id, 'followers_cnt_today', id) "
     "end "
     "for i = 1, tonumber(ARGV[2]) do local id = string.format('%d', i) put(id) "
-    "  redis.call('ZADD', 'channels:index', i, id) redis.call('SET', 'channels:link:https://max.ru/c' .. id, "
-    "id) "
+    "  redis.call('ZADD', ARGV[6] .. 'index', i, id) "
+    "  redis.call('SET', ARGV[6] .. 'link:https://max.ru/c' .. id, id) "
     "end "
     "for i = 0, tonumber(ARGV[4]) - 1 do put(string.format('%d', tonumber(ARGV[3]) + i)) end "
-    "redis.call('SADD', 'channels:api_keys', ARGV[5]) return 1";
+    "redis.call('SADD', ARGV[6] .. 'api_keys', ARGV[5]) return 1";
 
 void catalogue_put_version(struct redis *redis, int version, const char *key)
 {
     char digest[65];
     catalogue_digest(key, digest);
-    redis_do(redis, "EVAL %s 0 %d %d %d %d %s", write_script, version, CATALOGUE_LISTED, CATALOGUE_SPARE,
-             CATALOGUE_SPARES, digest);
+    redis_do(redis, "EVAL %s 0 %d %d %d %d %s %s", write_script, version, CATALOGUE_LISTED, CATALOGUE_SPARE,
+             CATALOGUE_SPARES, digest, redis->prefix);
 }
 
 char *catalogue_version_card(long long id, int version)
@@ -271,13 +272,13 @@ void catalogue_issue_key(struct redis *redis, const char *key)
 {
     char digest[65];
     catalogue_digest(key, digest);
-    redis_do(redis, "SADD channels:api_keys %s", digest);
+    redis_do(redis, "SADD %sapi_keys %s", redis->prefix, digest);
 }
 
 void catalogue_issue_keys(struct redis *redis, int count)
 {
     static const char script[] =
-        "for i = 1, tonumber(ARGV[1]) do redis.call('SADD', 'channels:api_keys', redis.sha1hex(i) .. "
+        "for i = 1, tonumber(ARGV[1]) do redis.call('SADD', ARGV[2] .. 'api_keys', redis.sha1hex(i) .. "
         "string.sub(redis.sha1hex(-i), 1, 24)) end return 1";
-    redis_do(redis, "EVAL %s 0 %d", script, count);
+    redis_do(redis, "EVAL %s 0 %d %s", script, count, redis->prefix);
 }

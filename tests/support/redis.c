@@ -99,6 +99,7 @@ static void redis_compose(struct redis *redis, const struct netns *netns, const 
     memset(redis, 0, sizeof *redis);
     tempdir_init(&redis->dir);
     redis->port = net_reserve_port();
+    redis->prefix = "channels:";
     (void)snprintf(redis->host, sizeof redis->host, "%s", netns != NULL ? netns->address : "127.0.0.1");
     (void)snprintf(redis->url, sizeof redis->url, "redis://%s:%d/0", redis->host, redis->port);
     (void)snprintf(port, sizeof port, "%d", redis->port);

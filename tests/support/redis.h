@@ -22,6 +22,7 @@ struct redis {
     char host[16]; /* 127.0.0.1, unless it runs in a network of its own */
     int port;
     char url[64];                       /* redis://<host>:<port>/0 */
+    const char *prefix;                 /* of the keys of a catalogue in it: "channels:" at first */
     char args_text[REDIS_ARGS_MAX][64]; /* the command line, for restarts */
     const char *args[REDIS_ARGS_MAX + 1];
     const char *password;            /* from --requirepass, or NULL */

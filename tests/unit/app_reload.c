@@ -272,9 +272,9 @@ RELOAD_TEST(whole_secret_is_replaced)
     assert_int_equal(rename(path_of("..tmp"), path_of("..data")), 0);
     await(RELOADED, 1);
     assert_null(endpoint()->host);
-    assert_string_equal(endpoint()->sentinels.master, "main");
+    assert_string_equal(endpoint()->discovery.master, "main");
     assert_string_equal(endpoint()->password, "hush2");
-    assert_string_equal(endpoint()->sentinels.password, "hush4");
+    assert_string_equal(endpoint()->discovery.password, "hush4");
     expect_logged("redis-url redis-password redis-sentinel-password", 1);
     expect_logged("hush", 0);
 }

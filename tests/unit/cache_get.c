@@ -6,17 +6,20 @@
 
 #include "cache/api_keys.h"
 #include "redis/connection.h"
+#include "redis/redirect.h"
 #include "unit/fake_redis.h"
 #include "unit/fixtures/cache_clock.h"
 #include "unit/fixtures/redis_config.h"
 
-enum { BUDGET = 1 << 20, STALE_LIMIT_MS = 30000, STALE_KEYS_LIMIT_MS = 10000, TIMEOUT_MS = 500 };
+enum { NODE = 7001, BUDGET = 1 << 20, STALE_LIMIT_MS = 30000, STALE_KEYS_LIMIT_MS = 10000, TIMEOUT_MS = 500 };
 
 /* --- the connection, in place of the real one --- */
 
 struct redis_connection {
     struct redis_connection_options options;
     bool ready, tracking;
+    bool handshaking; /* on_handshake_done was called */
+    bool replica;     /* in a cluster */
     uint64_t last_pong_ms;
     bool behind; /* what Redis has sent waits in the socket */
     int failures;
@@ -36,7 +39,7 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
 static void lose(void)
 {
     bool was_ready = connection.ready;
-    connection.ready = false;
+    connection.ready = connection.handshaking = false;
     if (was_ready)
         connection.options.on_lost(connection.options.arg);
     while (fake_redis.count > 0)
@@ -54,6 +57,7 @@ void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg
 void redis_connection_accept(struct redis_connection *c)
 {
     c->ready = true;
+    c->handshaking = false;
     c->options.on_ready(c->options.arg);
 }
 
@@ -92,11 +96,67 @@ uint64_t redis_connection_valid_until_ms(const struct redis_connection *c)
     return UINT64_MAX;
 }
 
+bool redis_connection_is_usable(const struct redis_connection *c)
+{
+    return c->ready || c->handshaking;
+}
+
 int redis_connection_send_command(struct redis_connection *c, struct span command,
                                   redis_connection_reply_fn fn, void *arg)
 {
-    (void)c;
-    return fake_redis_send(NULL, command, fn, arg);
+    return redis_connection_is_usable(c) ? fake_redis_send(NULL, command, fn, arg) : -ENOTCONN;
+}
+
+bool redis_connection_elsewhere(const struct redis_connection *c, const redisReply *reply,
+                                struct redis_address *node)
+{
+    bool asks = reply->type == REDIS_REPLY_ERROR ? resp_is_error(reply, SPAN("ASK ")) : c->replica;
+    if (asks)
+        node->port = NODE;
+    return asks;
+}
+
+/* --- the other nodes of a cluster: their commands begin with ASKING --- */
+
+struct redirects {
+    const void *cancelled;
+};
+
+static struct redirects redirects;
+
+int redirects_new(uv_loop_t *on_loop, const struct redirects_options *options, struct redirects **out)
+{
+    (void)on_loop;
+    (void)options;
+    redirects.cancelled = NULL;
+    *out = &redirects;
+    return 0;
+}
+
+void redirects_close(struct redirects *r, void (*when_closed)(void *arg), void *arg)
+{
+    (void)r;
+    while (fake_redis.count > 0)
+        fake_redis_answer(NULL);
+    when_closed(arg);
+}
+
+int redirects_send(struct redirects *r, const struct redis_address *node, struct span command,
+                   redis_connection_reply_fn fn, void *arg)
+{
+    char text[sizeof fake_redis.sent[0].text];
+    (void)r;
+    assert_int_equal(node->port, NODE);
+    int err = fake_redis_send(NULL, command, fn, arg);
+    char *sent = fake_redis.sent[(fake_redis.first + fake_redis.count - 1) % FAKE_REDIS_COMMANDS].text;
+    (void)snprintf(text, sizeof text, "ASKING %.400s", sent);
+    (void)snprintf(sent, sizeof text, "%s", text);
+    return err;
+}
+
+void redirects_cancel(struct redirects *r, const void *arg)
+{
+    r->cancelled = arg;
 }
 
 /* --- the cache, and requests --- */
@@ -199,11 +259,17 @@ static void answer_api_keys(void)
     answer_check(1);
 }
 
+static void finish_handshake(void)
+{
+    connection.handshaking = true;
+    connection.options.on_handshake_done(connection.options.arg);
+}
+
 /* The handshake is over; the catalogue is there. */
 static void connect_redis(void)
 {
     connection.last_pong_ms = clock_ms;
-    connection.options.on_handshake_done(connection.options.arg);
+    finish_handshake();
     answer_check(1);
     assert_true(connection.ready);
 }
@@ -227,6 +293,8 @@ static void reconnect(void)
     answer_api_keys();
 }
 
+static bool in_cluster; /* the next one */
+
 static int set_up_with(size_t cache_size)
 {
     fake_redis_init();
@@ -237,6 +305,7 @@ static int set_up_with(size_t cache_size)
     assert_int_equal(uv_loop_init(&loop), 0);
     assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
     struct redis_config *config = config_numbered(1);
+    config->endpoint.discovery.kind = in_cluster ? REDIS_DISCOVERY_CLUSTER : REDIS_DISCOVERY_NONE;
     const struct cache_options options = {.redis = config,
                                           .keyspace = &keyspace,
                                           .metrics = &metrics,
@@ -286,7 +355,14 @@ static int tear_down(void **state)
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
     assert_true(closed);
     assert_int_equal(uv_loop_close(&loop), 0);
+    in_cluster = false;
     return 0;
+}
+
+static int set_up_in_cluster(void **state)
+{
+    in_cluster = true;
+    return set_up(state);
 }
 
 /* Redis replies that the key is valid, where it was asked, and with card 7. */
@@ -608,7 +684,7 @@ TEST_CASE_WITH(a_missing_catalogue_ends_the_connection_and_the_cache_serves_on, 
     assert_int_equal(metrics.catalogue_missing, 1);
     expect(waiting, CACHE_FOUND, CACHE_SOURCE_STALE);
     expect(get(2, QUERY_CARD, 7), CACHE_FOUND, CACHE_SOURCE_STALE);
-    connection.options.on_handshake_done(connection.options.arg);
+    finish_handshake();
     answer("SCARD", reply_integer(0));
     answer("ZCARD", reply_integer(0));
     assert_false(connection.ready);
@@ -638,7 +714,7 @@ TEST_CASE_WITH(a_catalogue_that_comes_back_within_its_check_is_read_again, set_u
 
 TEST_CASE_WITH(a_redis_that_refuses_the_check_is_taken_into_use, set_up_alone, tear_down)
 {
-    connection.options.on_handshake_done(connection.options.arg);
+    finish_handshake();
     answer("SCARD", reply_of("-LOADING x\r\n"));
     answer("ZCARD", reply_of("-LOADING x\r\n"));
     assert_true(connection.ready);
@@ -780,4 +856,279 @@ TEST_CASE_WITH(a_full_cache_is_reclaimed_between_polls, set_up, tear_down)
     (void)uv_run(&loop, UV_RUN_NOWAIT);
     assert_int_equal(metrics.cache_entries, 0);
     lose();
+}
+
+/* --- a cluster, whose slot may migrate --- */
+
+static const redisReply *ask(void)
+{
+    return reply_of("-ASK 8726 127.0.0.1:7001\r\n");
+}
+
+static void expect_idle(void)
+{
+    if (fake_redis.count > 0)
+        fail_msg("%s", fake_redis_next());
+}
+
+TEST_CASE_WITH(absence_is_not_cached_in_a_cluster, set_up_in_cluster, tear_down)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct asked *a = get(0, QUERY_CARD, 8);
+        answer("HMGET test:card:8 ", reply_card(NULL, NULL));
+        answer_check(1);
+        expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
+        a = get(0, QUERY_CARD_BY_LINK, 0);
+        answer("GET test:link:", reply_of("_\r\n"));
+        answer_check(1);
+        expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
+    }
+    cache_card("seven");
+    expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
+}
+
+TEST_CASE_WITH(page_that_lacks_a_channel_is_not_cached_in_a_cluster, set_up_in_cluster, tear_down)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct asked *a = get(0, QUERY_PAGE, 1);
+        answer("ZCARD", reply_integer(2));
+        answer("ZRANGE", reply_words("1 2"));
+        if (i == 0)
+            answer("HMGET test:card:1 ", reply_summary("1", "one"));
+        answer("HMGET test:card:2 ", reply_summary(NULL, NULL));
+        answer_check(1);
+        answer("ZCARD", reply_integer(2)); /* it is always read once more */
+        answer("ZRANGE", reply_words("1 2"));
+        answer("HMGET test:card:2 ", reply_summary(NULL, NULL));
+        answer_check(1);
+        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    }
+    /* Nor is an index that does not exist. */
+    push("test:index");
+    answer_check(1);
+    for (int i = 0; i < 2; i++) {
+        const struct asked *a = get(0, QUERY_PAGE, 1);
+        answer("ZCARD", reply_integer(0));
+        answer("ZRANGE", reply_of("*0\r\n"));
+        answer_check(1);
+        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    }
+}
+
+TEST_CASE_WITH(card_on_another_node_is_served_but_not_cached, set_up_in_cluster, tear_down)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct asked *a = get(0, QUERY_CARD, 7);
+        const struct asked *b = get(1, QUERY_CARD, 7); /* which may still join */
+        answer("HMGET test:card:7 ", ask());
+        const struct asked *c = get(2, QUERY_CARD, 7); /* which may have seen a newer one there */
+        answer("ASKING HMGET test:card:7 ", reply_card("7", "seven"));
+        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+        expect(b, CACHE_FOUND, CACHE_SOURCE_COALESCED);
+        assert_non_null(strstr(a->body, "seven"));
+        assert_false(c->done);
+        answer("HMGET test:card:7 ", ask());
+        answer("ASKING HMGET test:card:7 ", reply_card("7", "newer"));
+        assert_non_null(strstr(c->body, "newer"));
+        expect_idle();
+    }
+    const struct asked *a = get(0, QUERY_CARD, 7);
+    answer("HMGET test:card:7 ", ask());
+    answer("ASKING HMGET test:card:7 ", reply_card(NULL, NULL));
+    answer_check(1);
+    expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
+}
+
+TEST_CASE_WITH(link_on_another_node, set_up_in_cluster, tear_down)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
+        answer("GET test:link:", ask());
+        answer("ASKING GET test:link:", reply_string("7"));
+        answer("HMGET test:card:7 ", ask());
+        answer("ASKING HMGET test:card:7 ", reply_card("7", "seven"));
+        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    }
+    expect_idle();
+}
+
+TEST_CASE_WITH(page_of_two_nodes_keeps_its_order, set_up_in_cluster, tear_down)
+{
+    const struct asked *a = get(0, QUERY_PAGE, 1);
+    answer("ZCARD", reply_integer(4));
+    answer("ZRANGE", reply_words("1 2 3 4"));
+    answer("HMGET test:card:1 ", ask());
+    answer("HMGET test:card:2 ", reply_summary("2", "two"));
+    answer("HMGET test:card:3 ", reply_of("-WRONGTYPE x\r\n"));
+    answer("HMGET test:card:4 ", ask());
+    answer("ASKING HMGET test:card:1 ", reply_summary("1", "one"));
+    answer("ASKING HMGET test:card:4 ", reply_summary("4", "four"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    const char *one = strstr(a->body, "\"one\"");
+    const char *two = strstr(a->body, "\"two\"");
+    const char *four = strstr(a->body, "\"four\"");
+    assert_true(one != NULL && one < two && two < four);
+    /* What came from here is cached: the second. Then the index moves. */
+    push("test:index");
+    answer_check(1);
+    a = get(0, QUERY_PAGE, 1);
+    answer("ZCARD", ask());
+    answer("ZRANGE", ask());
+    answer("ASKING ZCARD", reply_integer(2));
+    answer("ASKING ZRANGE", reply_words("1 2"));
+    answer("HMGET test:card:1 ", ask());
+    answer("ASKING HMGET test:card:1 ", reply_summary("1", "one"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect_idle();
+}
+
+TEST_CASE_WITH(index_on_another_node_is_not_cached, set_up_in_cluster, tear_down)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct asked *a = get(0, QUERY_PAGE, 9); /* not even its size */
+        answer("ZCARD", ask());
+        answer("ZRANGE", ask());
+        answer("ASKING ZCARD", reply_integer(2));
+        answer("ASKING ZRANGE", reply_of("*0\r\n"));
+        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    }
+    expect_idle();
+}
+
+/* The set of API keys has moved, and the index as well. */
+TEST_CASE_WITH(api_keys_on_another_node_are_checked_one_by_one, set_up_in_cluster, tear_down)
+{
+    clock_ms += API_KEYS_RETRY_MS; /* since the set was read */
+    push("test:api_keys");
+    answer("SCARD test:api_keys", ask());
+    answer("ASKING SCARD test:api_keys", reply_integer(1));
+    answer("SCARD test:api_keys", ask()); /* which would read the set */
+    expect_idle();
+    for (int i = 0; i < 2; i++) {
+        const struct asked *a = get(0, QUERY_CARD, 7);
+        answer("SISMEMBER", ask());
+        answer("HMGET test:card:7 ", reply_card("7", "seven"));
+        answer("ASKING SISMEMBER", reply_integer(1));
+        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+        a = get(0, QUERY_CARD, 7);
+        for (int k = 0; k < 2; k++) { /* a check in two steps makes the request be repeated */
+            answer("SISMEMBER", ask());
+            answer("HMGET test:card:7 ", ask());
+            answer("ASKING SISMEMBER", reply_integer(0));
+            answer("ASKING HMGET", reply_card("7", "seven"));
+            answer("SCARD test:api_keys", ask());
+            answer("ASKING SCARD test:api_keys", reply_integer(0));
+            answer("ZCARD test:index", ask());
+            answer("ASKING ZCARD test:index", reply_integer(1));
+        }
+        expect(a, CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
+        expect_idle();
+    }
+}
+
+/* A set without members does not exist. */
+TEST_CASE_WITH(empty_set_of_keys_is_not_believed_in_a_cluster, set_up_in_cluster, tear_down)
+{
+    clock_ms += API_KEYS_RETRY_MS; /* since the set was read */
+    push("test:api_keys");
+    answer_check(1);
+    answer("SCARD test:api_keys", reply_integer(0));
+    expect_idle();
+    const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
+    answer("SISMEMBER", reply_integer(1));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+}
+
+TEST_CASE_WITH(node_that_does_not_answer_makes_requests_start_again, set_up_in_cluster, tear_down)
+{
+    const struct asked *a = get(0, QUERY_CARD, 7);
+    answer("HMGET test:card:7 ", ask());
+    answer("ASKING HMGET test:card:7 ", NULL);
+    assert_false(a->done);
+    answer("HMGET test:card:7 ", reply_card("7", "seven"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+}
+
+/* The slot has moved for good. */
+TEST_CASE_WITH(connection_lost_during_a_redirect, set_up_in_cluster, tear_down)
+{
+    const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
+    answer("GET test:link:", ask());
+    connection.ready = false;
+    connection.options.on_lost(connection.options.arg);
+    answer("ASKING GET test:link:", reply_string("7"));
+    assert_false(a->done);
+    expect_idle();
+    connect_redis();
+    answer("SCARD test:api_keys", reply_integer(1));
+    answer("SISMEMBER", reply_integer(1));
+    answer("GET test:link:", reply_string("7"));
+    answer("SMEMBERS", reply_words(KEY));
+    answer("HMGET test:card:7 ", reply_card("7", "seven"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+}
+
+/* The connection that the check is of may be lost, and the next one has its own. */
+TEST_CASE_WITH(redirected_check_ends_with_its_connection, set_up_in_cluster, tear_down)
+{
+    connection.ready = false;
+    connection.options.on_lost(connection.options.arg);
+    finish_handshake();
+    answer("SCARD test:api_keys", ask());
+    assert_string_equal(fake_redis_next(), "ASKING SCARD test:api_keys");
+    connection.handshaking = false; /* lost; the owner is not told */
+    finish_handshake();
+    assert_ptr_equal(redirects.cancelled, cache);
+    fake_redis.first++; /* the cancelled one */
+    fake_redis.count--;
+    answer("SCARD test:api_keys", ask());
+    answer("ASKING SCARD test:api_keys", reply_integer(1));
+    assert_true(connection.ready);
+    heartbeat();
+    answer("SCARD test:api_keys", ask()); /* the set */
+    answer("SCARD test:api_keys", ask()); /* the check */
+    assert_string_equal(fake_redis_next(), "ASKING SCARD test:api_keys");
+    redirects.cancelled = NULL;
+    connection.ready = false;
+    connection.options.on_lost(connection.options.arg);
+    assert_ptr_equal(redirects.cancelled, cache);
+    fake_redis.first++;
+    fake_redis.count--;
+}
+
+/* A replica replies that nothing is there while its master would refer to another node. */
+TEST_CASE_WITH(what_a_replica_has_not_got_is_asked_of_its_master, set_up_in_cluster, tear_down)
+{
+    connection.replica = true;
+    cache_card("seven");
+    expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
+    for (int i = 0; i < 2; i++) {
+        const struct asked *a = get(0, QUERY_CARD, 8);
+        answer("HMGET test:card:8 ", reply_card(NULL, NULL));
+        answer("ASKING HMGET test:card:8 ", reply_card("8", "eight"));
+        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+        a = get(0, QUERY_CARD_BY_LINK, 0);
+        answer("GET test:link:", reply_of("_\r\n"));
+        answer("ASKING GET test:link:", reply_of("_\r\n"));
+        answer("SCARD test:api_keys", reply_integer(0));
+        answer("ASKING SCARD test:api_keys", reply_integer(1));
+        expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
+        a = get(0, QUERY_PAGE, 1);
+        answer("ZCARD", reply_integer(0));
+        answer("ZRANGE", reply_of("*0\r\n"));
+        answer("ASKING ZCARD", reply_integer(1));
+        answer("ASKING ZRANGE", reply_words("9"));
+        answer("HMGET test:card:9 ", reply_summary(NULL, NULL));
+        answer("ASKING HMGET test:card:9 ", reply_summary("9", "nine"));
+        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+        assert_non_null(strstr(a->body, "nine"));
+    }
+    clock_ms += API_KEYS_RETRY_MS; /* since the set was read */
+    push("test:api_keys");
+    answer_check(1);
+    answer("SCARD test:api_keys", reply_integer(0));
+    const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
+    answer("SISMEMBER", reply_integer(0));
+    answer("ASKING SISMEMBER", reply_integer(1));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
 }

@@ -8,6 +8,7 @@
 #include "cache/cache.h"
 
 #include "redis/connection.h"
+#include "redis/redirect.h"
 #include "unit/fake_redis.h"
 #include "unit/fixtures/cache_clock.h"
 #include "unit/fixtures/redis_config.h"
@@ -361,6 +362,52 @@ int redis_connection_send_command(struct redis_connection *c, struct span comman
                                 (int)words->element[i]->len, words->element[i]->str);
     queue(text, fn, arg);
     return 0;
+}
+
+/* There is no cluster. */
+bool redis_connection_is_usable(const struct redis_connection *c)
+{
+    return c->up;
+}
+
+bool redis_connection_elsewhere(const struct redis_connection *c, const redisReply *reply,
+                                struct redis_address *node)
+{
+    (void)c;
+    (void)reply;
+    (void)node;
+    return false;
+}
+
+int redirects_new(uv_loop_t *on_loop, const struct redirects_options *options, struct redirects **out)
+{
+    (void)on_loop;
+    (void)options;
+    (void)out;
+    return -ENOTSUP;
+}
+
+void redirects_close(struct redirects *unused, void (*closed)(void *arg), void *arg)
+{
+    (void)unused;
+    closed(arg);
+}
+
+int redirects_send(struct redirects *unused, const struct redis_address *node, struct span command,
+                   redis_connection_reply_fn fn, void *arg)
+{
+    (void)unused;
+    (void)node;
+    (void)command;
+    (void)fn;
+    (void)arg;
+    return -ENOTSUP;
+}
+
+void redirects_cancel(struct redirects *unused, const void *arg)
+{
+    (void)unused;
+    (void)arg;
 }
 
 static void on_pong(void *arg, const redisReply *reply)

@@ -143,9 +143,9 @@ static struct redis_options plain_options(char *url)
 
 EACH_FAILURE(redis_address_is_out_of_memory_not_wrong)
 {
-    static const char *const urls[] = {"redis://db", "rediss://user:password@[::1]:1/2",
-                                       "unix://:password@/run/s",
-                                       "redis+sentinel://u:p@a,b:1/mymaster/2?role=replica"};
+    static const char *const urls[] = {
+        "redis://db", "rediss://user:password@[::1]:1/2", "unix://:password@/run/s",
+        "redis+sentinel://u:p@a,b:1/mymaster/2?role=replica", "redis+cluster://u:p@a,b:1/?role=replica"};
     for (size_t i = 0; i < TEST_COUNT(urls); i++) {
         struct redis_endpoint t;
         struct buf why = BUF_INIT;

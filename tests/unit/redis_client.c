@@ -57,11 +57,13 @@ static const char *connect_by_sentinels(int count)
     static char user[] = "default";
     const struct redis_client_limits limits = {WAIT_DEADLINE_MS, WAIT_DEADLINE_MS};
     struct redis_endpoint endpoint = {
-        .user = user, .db = 1, .sentinels = {.count = count, .master = name, .user = user}};
+        .user = user,
+        .db = 1,
+        .discovery = {.kind = REDIS_DISCOVERY_SENTINEL, .count = count, .master = name, .user = user}};
     struct redis_client *client = NULL;
     for (int i = 0; i < count; i++) {
-        endpoint.sentinels.at[i].host = host;
-        endpoint.sentinels.at[i].port = server.port;
+        endpoint.discovery.at[i].host = host;
+        endpoint.discovery.at[i].port = server.port;
     }
     (void)fcntl(server.listener, F_SETFL, 0);
     assert_int_equal(pthread_create(&thread, NULL, serve, NULL), 0);

@@ -179,9 +179,9 @@ static void assert_sentinels(const char *url, const char *pending, int db)
     struct redis_endpoint t;
     struct buf out = BUF_INIT;
     make(&t, url, "");
-    for (int i = 0; i < t.sentinels.count; i++)
-        buf_printf(&out, "%s:%d ", t.sentinels.at[i].host, t.sentinels.at[i].port);
-    buf_printf(&out, "%s %s", t.sentinels.master, t.sentinels.replica ? "replica" : "master");
+    for (int i = 0; i < t.discovery.count; i++)
+        buf_printf(&out, "%s:%d ", t.discovery.at[i].host, t.discovery.at[i].port);
+    buf_printf(&out, "%s %s", t.discovery.master, t.discovery.replica ? "replica" : "master");
     assert_buf(&out, pending);
     assert_null(t.host);
     assert_int_equal(t.db, db);
@@ -198,6 +198,103 @@ TEST_CASE(sentinel_url_lists_hosts_and_a_master)
     assert_sentinels("redis+sentinel://a/m/?role=master", "a:26379 m master", 0);
     assert_sentinels("redis+sentinel://a/my%2Dmaster", "a:26379 my-master master", 0);
     assert_sentinels("rediss+sentinel://u:p@a,b/m", "a:26379 b:26379 m master", 0);
+}
+
+/* "host:port host:port role" of the nodes in a URL. */
+static void assert_nodes(const char *url, const char *expected)
+{
+    struct redis_endpoint t;
+    struct buf out = BUF_INIT;
+    make(&t, url, "");
+    for (int i = 0; i < t.discovery.count; i++)
+        buf_printf(&out, "%s:%d ", t.discovery.at[i].host, t.discovery.at[i].port);
+    buf_printf(&out, "%s", t.discovery.replica ? "replica" : "master");
+    assert_buf(&out, expected);
+    assert_true(redis_endpoint_is_cluster(&t) && redis_endpoint_is_discovered(&t));
+    assert_int_equal(t.db, 0);
+    buf_fini(&out);
+    redis_endpoint_fini(&t);
+}
+
+TEST_CASE(cluster_url_lists_nodes)
+{
+    assert_nodes("redis+cluster://a", "a:6379 master");
+    assert_nodes("redis+cluster://a/", "a:6379 master");
+    assert_nodes("redis+cluster://a/0", "a:6379 master");
+    assert_nodes("redis+cluster://u:p@a,b:1,[::1],[::2]:2/", "a:6379 b:1 ::1:6379 ::2:2 master");
+    assert_nodes("redis+cluster://a?role=replica", "a:6379 replica");
+    assert_nodes("redis+cluster://a,b/?role=replica", "a:6379 b:6379 replica");
+    assert_nodes("rediss+cluster://a:7000/0?role=master", "a:7000 master");
+}
+
+TEST_CASE(cluster_url_errors_have_a_reason)
+{
+    refuse_all("redis+cluster:// redis+cluster:/// redis+cluster://,a redis+cluster://a, redis+cluster://a:0 "
+               "redis+cluster://a/x redis+cluster://a/0/1 redis+cluster://a?role=s3cret redis+cluster://a#1 "
+               "redis+cluster://alice@a redis+cluster://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17");
+    refuse("redis+cluster://a/1", "a Redis Cluster has database 0 only");
+    refuse("redis+cluster://a/?rol=replica", "unknown option rol");
+}
+
+/* The nodes have the user and password of Redis. */
+TEST_CASE(cluster_nodes_have_one_user)
+{
+    struct redis_endpoint t;
+    make(&t, "rediss+cluster://alice:s3cret@a,b:7", "");
+    struct redis_endpoint node = redis_endpoint_server(&t, 1);
+    assert_string_equal(node.host, "b");
+    assert_int_equal(node.port, 7);
+    assert_string_equal(node.user, "alice");
+    assert_string_equal(node.password, "s3cret");
+    assert_int_equal(node.transport, REDIS_TRANSPORT_TLS);
+    assert_true(redis_endpoint_is_cluster(&node) && !redis_endpoint_is_discovered(&node));
+    redis_endpoint_fini(&t);
+}
+
+/* The slot of all keys with that prefix; -1: they have none in common. By CLUSTER KEYSLOT of Redis. */
+static int slot_of(const char *prefix)
+{
+    struct redis_endpoint t;
+    make(&t, "redis+cluster://a", "");
+    int slot = redis_endpoint_set_prefix(&t, span_of(prefix)) == 0 ? t.discovery.slot : -1;
+    redis_endpoint_fini(&t);
+    return slot;
+}
+
+TEST_CASE(slot_is_that_of_the_hash_tag)
+{
+    static const struct {
+        const char *prefix;
+        int slot;
+    } rows[] = {
+        {"{channels}:", 8726},
+        {"x{channels}", 8726},
+        {"{channels}{a}:", 8726},
+        {"{a}", 15495},
+        {"a{foo}{bar}", 12182},
+        {"{123456789}", 12739},
+        {"{{bar}}zap:", 4015},
+        {"}{a}", 15495},
+        {"{user1000}.", 3443},
+        {"channels:", -1},
+        {"{}:", -1},
+        {"{}{a}:", -1},
+        {"{a:", -1},
+        {"a}:", -1},
+        {"", -1},
+        {"{", -1},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++)
+        if (slot_of(rows[i].prefix) != rows[i].slot)
+            fail_msg("%s: %d", rows[i].prefix, slot_of(rows[i].prefix));
+}
+
+TEST_CASE(prefix_matters_in_a_cluster_only)
+{
+    struct redis_endpoint t;
+    make(&t, "redis://a", "");
+    assert_int_equal(redis_endpoint_set_prefix(&t, SPAN("channels:")), 0);
+    redis_endpoint_fini(&t);
 }
 
 TEST_CASE(url_unknown_option_is_named)
@@ -229,7 +326,7 @@ TEST_CASE(sentinel_credentials_are_separate)
                                     .sentinel_password = (char[]){"watchword"}};
     struct redis_endpoint t;
     assert_int_equal(init_options(&t, &options), 0);
-    struct redis_endpoint sentinel = redis_endpoint_sentinel(&t, 1);
+    struct redis_endpoint sentinel = redis_endpoint_server(&t, 1);
     assert_string_equal(sentinel.host, "b");
     assert_int_equal(sentinel.port, 7);
     assert_string_equal(sentinel.user, "default");
@@ -245,7 +342,7 @@ TEST_CASE(sentinel_credentials_are_separate)
     redis_endpoint_fini(&t);
     options.sentinel_user = (char[]){"bob"};
     assert_int_equal(init_options(&t, &options), 0);
-    assert_string_equal(redis_endpoint_sentinel(&t, 0).user, "bob");
+    assert_string_equal(redis_endpoint_server(&t, 0).user, "bob");
     redis_endpoint_fini(&t);
     options.sentinel_password = (char[]){""};
     assert_int_equal(init_options(&t, &options), -EINVAL);
@@ -256,8 +353,8 @@ TEST_CASE(redact_hides_a_quoted_password)
 {
     struct redis_endpoint t;
     make(&t, "redis+sentinel://a/m", "hush");
-    t.sentinels.password = strdup("a-password-that-is-cut-short-when-quoted");
-    assert_non_null(t.sentinels.password);
+    t.discovery.password = strdup("a-password-that-is-cut-short-when-quoted");
+    assert_non_null(t.discovery.password);
     static const char fine[] = "WRONGPASS invalid username-password pair";
     assert_ptr_equal(redis_endpoint_redact(&t, fine), fine);
     assert_null(strstr(redis_endpoint_redact(&t, "ERR 'HELLO' 'hush'"), "hush"));
@@ -318,6 +415,7 @@ TEST_CASE(description_has_no_secret)
         {"redis://[::1]:7000", "[::1]:7000/0"},
         {"unix://alice:s3cret@/run/redis.sock?db=1", "/run/redis.sock"},
         {"redis+sentinel://alice:s3cret@a,b/mymaster/2", "mymaster/2 by Sentinel"},
+        {"redis+cluster://alice:s3cret@a,b", "slot 0 of the cluster"},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         struct redis_endpoint t;

@@ -51,7 +51,8 @@ TEST_CASE(sentinel_is_asked_every_second_and_at_each_message)
     assert_int_equal(queries(), 1);
     int64_t began = wait_now_ms();
     SESSION_UNTIL(queries() == 2);
-    assert_in_range(wait_now_ms() - began, SENTINEL_INTERVAL_MS / 2, SENTINEL_INTERVAL_MS + wait_slack_ms());
+    assert_in_range(wait_now_ms() - began, DISCOVERY_INTERVAL_MS / 2,
+                    DISCOVERY_INTERVAL_MS + wait_slack_ms());
     began = wait_now_ms();
     fake_send(&sentinel, MESSAGE);
     SESSION_UNTIL(queries() == 3);
@@ -182,7 +183,7 @@ TEST_CASE(silent_sentinel_times_out)
     int64_t began = wait_now_ms();
     session_connect();
     SESSION_UNTIL(session.metrics.redis_disconnects_total >= 1);
-    assert_in_range(wait_now_ms() - began, SENTINEL_TIMEOUT_MS / 2, SENTINEL_TIMEOUT_MS + wait_slack_ms());
+    assert_in_range(wait_now_ms() - began, DISCOVERY_TIMEOUT_MS / 2, DISCOVERY_TIMEOUT_MS + wait_slack_ms());
     sentinel.mute = false;
     SESSION_UNTIL(session.ready == 1);
     end();
@@ -212,7 +213,7 @@ TEST_CASE(lost_sentinel_leaves_the_connection_to_redis)
     fake_stop_listening(&sentinel);
     fake_drop_all(&sentinel, false);
     SESSION_UNTIL(session.metrics.sentinels_connected == 0);
-    session_turn_for(SENTINEL_INTERVAL_MS + SENTINEL_TIMEOUT_MS);
+    session_turn_for(DISCOVERY_INTERVAL_MS + DISCOVERY_TIMEOUT_MS);
     assert_int_equal(session.lost, 0);
     fake_listen(&sentinel, "127.0.0.1", sentinel.port);
     SESSION_UNTIL(session.metrics.sentinels_connected == 1);

@@ -40,7 +40,7 @@ static void begin(uint64_t stale_limit_ms)
     fake_open(&redis);
     fake_open(&sentinel);
     session_begin_by_sentinel(&redis, &sentinel, "127.0.0.1", unused);
-    session.endpoint.sentinels.replica = true;
+    session.endpoint.discovery.replica = true;
     session.stale_limit_ms = stale_limit_ms;
     name_master("10.0.0.1", 1);
     follow("10.0.0.1", 1);
@@ -81,10 +81,10 @@ TEST_CASE(replica_of_a_deposed_master_is_left)
     SESSION_UNTIL(session.lost == 1);
     uint64_t took_ms = clock_boot_ms() - began_ms;
     assert_in_range(took_ms, LIMIT_MS - REDIS_CONNECTION_HEARTBEAT_MS,
-                    LIMIT_MS + 2 * REDIS_CONNECTION_HEARTBEAT_MS + SENTINEL_INTERVAL_MS +
+                    LIMIT_MS + 2 * REDIS_CONNECTION_HEARTBEAT_MS + DISCOVERY_INTERVAL_MS +
                         (uint64_t)wait_slack_ms());
     assert_true(redis_connection_valid_until_ms(session.connection) <=
-                began_ms + SENTINEL_INTERVAL_MS + REDIS_CONNECTION_HEARTBEAT_MS + (uint64_t)wait_slack_ms());
+                began_ms + DISCOVERY_INTERVAL_MS + REDIS_CONNECTION_HEARTBEAT_MS + (uint64_t)wait_slack_ms());
     session_turn_for(4 * REDIS_CONNECTION_BACKOFF_MIN_MS); /* and is not taken again */
     assert_int_equal(session.ready, 1);
     follow("10.0.0.2", 1);
@@ -96,7 +96,7 @@ TEST_CASE(replica_that_follows_in_time_is_kept)
 {
     begin_ready(LIMIT_MS);
     name_master("10.0.0.2", 1);
-    session_turn_for(SENTINEL_INTERVAL_MS + SENTINEL_INTERVAL_MS / 4);
+    session_turn_for(DISCOVERY_INTERVAL_MS + DISCOVERY_INTERVAL_MS / 4);
     follow("10.0.0.2", 1);
     session_turn_for(LIMIT_MS);
     assert_int_equal(session.lost, 0);
@@ -166,7 +166,7 @@ TEST_CASE(replica_that_was_down_for_a_moment_is_kept)
 {
     begin_ready(LIMIT_MS);
     flag_replica("slave,disconnected");
-    session_turn_for(SENTINEL_INTERVAL_MS + SENTINEL_INTERVAL_MS / 4);
+    session_turn_for(DISCOVERY_INTERVAL_MS + DISCOVERY_INTERVAL_MS / 4);
     flag_replica("slave");
     session_turn_for(LIMIT_MS);
     assert_int_equal(session.lost, 0);
@@ -182,7 +182,7 @@ TEST_CASE(master_stands_in_for_a_replica)
     redis.role = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
     session_start();
     assert_int_equal(session.metrics.redis_role[REDIS_ROLE_MASTER], 1);
-    session_turn_for(SENTINEL_INTERVAL_MS + SENTINEL_INTERVAL_MS / 4);
+    session_turn_for(DISCOVERY_INTERVAL_MS + DISCOVERY_INTERVAL_MS / 4);
     assert_int_equal(session.lost, 0);
     end();
 }

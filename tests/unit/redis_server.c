@@ -477,7 +477,7 @@ static char *replica(char kind, const char *port, const char *flags, const char 
 /* How many such replicas are taken of two, or are down. */
 static int count_replicas(const char *flags, const char *link, bool down)
 {
-    struct sentinel_answer answer;
+    struct discovery_answer answer;
     int count = 0;
     for (const char *kind = "*%"; *kind != '\0'; kind++) {
         char *one = replica(*kind, "7001", flags, link);
@@ -517,7 +517,7 @@ TEST_CASE(replicas_are_listed_when_linked_and_apart_when_down)
 
 TEST_CASE(invalid_replicas_are_left_out)
 {
-    struct sentinel_answer answer;
+    struct discovery_answer answer;
     char *good = replica('*', "7001", "slave", "ok");
     char *bad = replica('*', "70010x", "slave", "ok");
     char *list = text_printf("*9\r\n%s%s:1\r\n*0\r\n*1\r\n$5\r\nflags\r\n$-1\r\n%%0\r\n*2\r\n:1\r\n:2\r\n%s",
@@ -533,13 +533,13 @@ TEST_CASE(invalid_replicas_are_left_out)
 
 TEST_CASE(replicas_beyond_the_bound_are_left_out)
 {
-    struct sentinel_answer answer;
-    char *list = text_printf("*%d\r\n", SENTINEL_REPLICAS_MAX + 1);
+    struct discovery_answer answer;
+    char *list = text_printf("*%d\r\n", DISCOVERY_REPLICAS_MAX + 1);
     char *good = replica('*', "7001", "slave", "ok");
-    for (int i = 0; i <= SENTINEL_REPLICAS_MAX; i++)
+    for (int i = 0; i <= DISCOVERY_REPLICAS_MAX; i++)
         list = text_append(list, good);
     assert_null(sentinel_read_replicas(parse(list), &answer));
-    assert_int_equal(answer.replicas, SENTINEL_REPLICAS_MAX);
+    assert_int_equal(answer.replicas, DISCOVERY_REPLICAS_MAX);
     free(good);
     free(list);
 }
@@ -548,7 +548,7 @@ TEST_CASE(replicas_of_the_wrong_shape_are_refused)
 {
     static const char *const replies[] = {"*-1\r\n", "+OK\r\n", ":1\r\n", "-ERR no\r\n", "%0\r\n"};
     for (size_t i = 0; i < TEST_COUNT(replies); i++) {
-        struct sentinel_answer answer = {.replicas = 5};
+        struct discovery_answer answer = {.replicas = 5};
         assert_non_null(sentinel_read_replicas(parse(replies[i]), &answer));
         assert_int_equal(answer.replicas, 0);
     }

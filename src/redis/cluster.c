@@ -1,0 +1,179 @@
+/* The commands, answers and errors of the nodes of a cluster; see cluster.h. */
+#include "redis/cluster.h"
+
+#include "base/text.h"
+#include "redis/resp.h"
+#include "redis/server.h"
+
+/* --- the reply to CLUSTER SLOTS: [first slot, last slot, master, replica...] of each range --- */
+
+/*
+ * A node that does not know its own or another's address announces an empty one, nil or "?": it is at the
+ * address at which the cluster was asked.
+ */
+static struct span host_of(struct span announced, struct span asked)
+{
+    bool unknown = announced.len == 0 || span_equal(announced, SPAN("?"));
+    return unknown ? asked : announced;
+}
+
+/* [host, port, id, ...] */
+static bool read_node(const redisReply *node, struct span asked, struct redis_address *out)
+{
+    if (node->type != REDIS_REPLY_ARRAY || node->elements < 2)
+        return false;
+    const redisReply *host = node->element[0];
+    const redisReply *port = node->element[1];
+    bool named = host->type == REDIS_REPLY_STRING || host->type == REDIS_REPLY_NIL;
+    return named && port->type == REDIS_REPLY_INTEGER &&
+           redis_address_set(out, host_of(resp_text(host), asked), port->integer);
+}
+
+static bool is_same(const struct redis_address *a, const struct redis_address *b)
+{
+    return a->port == b->port && strcmp(a->host, b->host) == 0;
+}
+
+static void add_node(struct discovery_answer *out, const struct redis_address *node)
+{
+    for (int i = 0; i < out->nodes; i++)
+        if (is_same(&out->node[i], node))
+            return;
+    if (out->nodes < DISCOVERY_NODES_MAX)
+        out->node[out->nodes++] = *node;
+}
+
+static bool is_range(const redisReply *range)
+{
+    return range->type == REDIS_REPLY_ARRAY && range->elements > 2 &&
+           range->element[0]->type == REDIS_REPLY_INTEGER && range->element[1]->type == REDIS_REPLY_INTEGER;
+}
+
+static bool holds(const redisReply *range, int slot)
+{
+    return is_range(range) && range->element[0]->integer <= slot && slot <= range->element[1]->integer;
+}
+
+static bool read_range(const redisReply *range, struct span asked, struct discovery_answer *out)
+{
+    struct redis_address node;
+    if (!read_node(range->element[2], asked, &out->master))
+        return false;
+    for (size_t i = 3; i < range->elements && out->replicas < DISCOVERY_REPLICAS_MAX; i++)
+        if (read_node(range->element[i], asked, &node))
+            out->replica[out->replicas++] = node;
+    return true;
+}
+
+/* Those of other slots know the cluster, too. */
+static void read_further_nodes(const redisReply *reply, struct span asked, struct discovery_answer *out)
+{
+    struct redis_address node;
+    for (size_t i = 0; i < reply->elements && out->nodes < DISCOVERY_NODES_MAX; i++) {
+        const redisReply *range = reply->element[i];
+        for (size_t n = 2; is_range(range) && n < range->elements; n++)
+            if (read_node(range->element[n], asked, &node))
+                add_node(out, &node);
+    }
+}
+
+const char *cluster_read_slots(const redisReply *reply, int slot, const char *asked,
+                               struct discovery_answer *out)
+{
+    out->replicas = out->downs = out->nodes = 0;
+    if (reply->type != REDIS_REPLY_ARRAY)
+        return "its answer is no list of slots";
+    for (size_t i = 0; i < reply->elements; i++) {
+        if (!holds(reply->element[i], slot))
+            continue;
+        if (!read_range(reply->element[i], span_of(asked), out))
+            return "its answer is no address";
+        read_further_nodes(reply, span_of(asked), out);
+        return NULL;
+    }
+    return "it knows no node that has the slot";
+}
+
+/* --- errors --- */
+
+/* "host:port", the host perhaps empty. */
+static bool read_address(struct span text, const struct redis_address *from, struct redis_address *out)
+{
+    size_t colon = text.len;
+    while (colon > 0 && text.data[colon - 1] != ':')
+        colon--;
+    if (colon == 0)
+        return false;
+    int64_t port = 0;
+    struct span host = {text.data, colon - 1};
+    return parse_int64(span_skip(text, colon), &port) == 0 &&
+           redis_address_set(out, host_of(host, span_of(from->host)), port);
+}
+
+/* "CODE slot host:port" */
+static bool read_redirection(const redisReply *error, struct span code, const struct redis_address *from,
+                             struct redis_address *out)
+{
+    if (!resp_is_error(error, code))
+        return false;
+    struct span rest = span_skip((struct span){error->str, error->len}, code.len);
+    size_t slot = span_find(rest, ' ');
+    return slot < rest.len && read_address(span_skip(rest, slot + 1), from, out);
+}
+
+bool cluster_read_ask(const redisReply *reply, const struct redis_address *from, struct redis_address *node)
+{
+    return read_redirection(reply, SPAN("ASK "), from, node);
+}
+
+enum discovery_error cluster_read_error(const struct redis_address *from, const redisReply *error,
+                                        struct redis_address *owner)
+{
+    if (read_redirection(error, SPAN("MOVED "), from, owner))
+        return DISCOVERY_ERROR_MOVED;
+    bool down = resp_is_error(error, SPAN("MOVED ")) || resp_is_error(error, SPAN("CLUSTERDOWN "));
+    return down ? DISCOVERY_ERROR_DOWN : DISCOVERY_ERROR_OTHER;
+}
+
+/* --- discovery --- */
+
+static const char *check_hello(const redisReply *reply)
+{
+    return redis_server_check_mode(reply, true);
+}
+
+static void compose(const struct redis_endpoint *endpoint, struct buf *out)
+{
+    (void)endpoint;
+    command_write(out, 2, (const char *[]){"CLUSTER", "SLOTS"}, NULL);
+}
+
+static const char *read_answer(const struct redis_endpoint *endpoint, const struct redis_endpoint *server,
+                               int n, const redisReply *reply, struct discovery_answer *answer,
+                               bool *complete)
+{
+    (void)n;
+    *complete = true;
+    const char *problem = cluster_read_slots(reply, endpoint->discovery.slot, server->host, answer);
+    if (!endpoint->discovery.replica)
+        answer->replicas = 0;
+    return problem;
+}
+
+const struct discovery_protocol cluster_protocol = {
+    .name = "node",
+    .no_answer = "cluster node has no answer",
+    .unreachable = "no cluster node has the address of redis",
+    .reachable = "cluster node answers again",
+    .moved = "the cluster names another node",
+    .down = "the cluster does not list it any more",
+    .other_master = "it follows another master than the cluster names",
+    .bytes_max = CLUSTER_ANSWER_MAX,
+    .elements_max = CLUSTER_ELEMENTS_MAX,
+    .lists_healthy = true,
+    .check_hello = check_hello,
+    .compose = compose,
+    .read = read_answer,
+    .read_error = cluster_read_error,
+    .read_ask = cluster_read_ask,
+};

@@ -1,0 +1,40 @@
+/*
+ * Discovery by the nodes of a Redis Cluster: the master of the slot that holds all keys, or one of its
+ * replicas; and the errors by which a node says that it is not the one.
+ *
+ * The query is CLUSTER SLOTS: every version and every provider has it, and its one reply lists the ranges of
+ * slots with the master and the healthy replicas of each, at the port for the kind of connection it is asked
+ * on. CLUSTER SHARDS needs Redis 7, and lists failed nodes as well.
+ *
+ * While a slot migrates, its keys move to another node one by one. The source answers for those that it still
+ * has, and for any other key refers to the target with an ASK error: see redirect.h.
+ */
+#ifndef REDIS_CLUSTER_H
+#define REDIS_CLUSTER_H
+
+#include "redis/discovery.h"
+
+/* The largest answer of a node that is read: bytes, and elements of an array. */
+enum { CLUSTER_ANSWER_MAX = 16 * 1024 * 1024, CLUSTER_ELEMENTS_MAX = REDIS_CLUSTER_SLOTS };
+
+extern const struct discovery_protocol cluster_protocol;
+
+/*
+ * The reply to CLUSTER SLOTS of a node at `asked`, which stands for hosts that the node does not know: the
+ * master and the replicas of the slot, and further nodes. Returns NULL, or why there is no address. External
+ * for the blocking client and the unit test.
+ */
+const char *cluster_read_slots(const redisReply *reply, int slot, const char *asked,
+                               struct discovery_answer *out);
+
+/*
+ * The node that an ASK error of the node at `from` refers to: it has the key, or will have it. False, with
+ * *node untouched, for anything else.
+ */
+bool cluster_read_ask(const redisReply *reply, const struct redis_address *from, struct redis_address *node);
+
+/* What an error of the node at `from` says about it; *owner becomes the one that has the slot. */
+enum discovery_error cluster_read_error(const struct redis_address *from, const redisReply *error,
+                                        struct redis_address *owner);
+
+#endif

@@ -1,0 +1,147 @@
+/*
+ * Discovery: finds the Redis to connect to by servers that know it, Sentinels or the nodes of a cluster, and
+ * follows it.
+ *
+ * One connection to one of these servers, which is queried every second. Sentinels publish failovers as well,
+ * but published messages can be lost. After an error, a timeout or an answer without a master the next server
+ * is tried; the one that answered last is tried first. What differs between Sentinels and a cluster is a
+ * protocol: sentinel.h, cluster.h.
+ *
+ * When another master is named than the one in use, on_failover is called at once: an old master that was
+ * stalled would serve old data when it continues. For a replica, its ROLE names the master that it follows: a
+ * replica of the old master is left too (discovery_check_replica).
+ *
+ * Everything happens on the loop's thread.
+ */
+#ifndef REDIS_DISCOVERY_H
+#define REDIS_DISCOVERY_H
+
+#include "redis/endpoint.h"
+#include "redis/metrics.h"
+
+#include <hiredis/hiredis.h>
+#include <uv.h>
+
+struct discovery;
+struct ssl_ctx_st;
+
+/* The interval of queries, in milliseconds. */
+enum { DISCOVERY_INTERVAL_MS = 1000 };
+
+/* The timeout of the look-up of a server, and of its connection and answer, in milliseconds. */
+enum { DISCOVERY_TIMEOUT_MS = 500 };
+
+enum { DISCOVERY_REPLICAS_MAX = 32, DISCOVERY_NODES_MAX = 16 };
+
+/* What a server has answered. */
+struct discovery_answer {
+    struct redis_address master;
+    struct redis_address replica[DISCOVERY_REPLICAS_MAX]; /* healthy ones */
+    struct redis_address down[DISCOVERY_REPLICAS_MAX];    /* those that are down or disconnected */
+    struct redis_address node[DISCOVERY_NODES_MAX];       /* servers that can be queried from now on, too */
+    int replicas, downs, nodes;
+};
+
+/* What an error of the Redis in use says about it. */
+enum discovery_error {
+    DISCOVERY_ERROR_OTHER,
+    DISCOVERY_ERROR_MOVED, /* its data is at another server */
+    DISCOVERY_ERROR_DOWN   /* it does not know which server has them */
+};
+
+/* How servers of one kind are queried, and what they answer. */
+struct discovery_protocol {
+    const char *name;         /* of one server, in logs */
+    const char *no_answer;    /* what is logged: one server fails, */
+    const char *unreachable;  /* all servers do, */
+    const char *reachable;    /* one answers again, */
+    const char *moved;        /* another Redis is named than the one in use, */
+    const char *down;         /* the replica in use is down, */
+    const char *other_master; /* or follows another master */
+    size_t bytes_max;         /* of an answer */
+    uint64_t elements_max;    /* of one array in it */
+    const char *channel;      /* whose messages cause a query; NULL: none */
+    bool lists_healthy;       /* a replica that is not in the answer is down */
+    /* Why this is not a server of the kind, by its reply to HELLO; NULL when it is, or cannot be told. */
+    const char *(*check_hello)(const redisReply *reply);
+    /* Appends the commands of a query. */
+    void (*compose)(const struct redis_endpoint *endpoint, struct buf *out);
+    /*
+     * Reads reply number `n`, from 0 on, into the answer of `server`. Returns NULL, or why there is no
+     * answer. *complete becomes true with the last one.
+     */
+    const char *(*read)(const struct redis_endpoint *endpoint, const struct redis_endpoint *server, int n,
+                        const redisReply *reply, struct discovery_answer *answer, bool *complete);
+    /* Both NULL where a server never refers to another one; see cluster.h. */
+    enum discovery_error (*read_error)(const struct redis_address *in_use, const redisReply *error,
+                                       struct redis_address *owner);
+    bool (*read_ask)(const redisReply *reply, const struct redis_address *in_use, struct redis_address *node);
+};
+
+/* That of the servers in the endpoint, which has to be discovered. */
+const struct discovery_protocol *discovery_protocol_of(const struct redis_endpoint *endpoint);
+
+struct discovery_options {
+    const struct redis_endpoint *endpoint; /* borrowed while it lives, as all pointers here */
+    struct ssl_ctx_st *tls;                /* NULL without TLS */
+    const char *client_name;
+    struct redis_metrics *metrics;
+    uint64_t stale_limit_ms; /* how long a replica may be used that follows another master */
+    unsigned seed;           /* selects the first replica to be used */
+    /* This is where to connect to; borrowed until the next discovery. */
+    void (*on_found)(void *arg, const struct redis_endpoint *endpoint);
+    /* No server has given an address; `why` is borrowed until the function returns. */
+    void (*on_not_found)(void *arg, const char *why);
+    /* Another Redis is named than the one that was found: call discovery_discover again. */
+    void (*on_failover)(void *arg, const char *why);
+    void *arg;
+};
+
+/* Starts nothing before discovery_discover. Owned by the caller (discovery_close). Returns 0 or -ENOMEM. */
+int discovery_new(uv_loop_t *loop, const struct discovery_options *options, struct discovery **out)
+    __attribute__((warn_unused_result));
+
+/* No callback follows but `closed`, from the loop, when the memory has been freed. */
+void discovery_close(struct discovery *d, void (*closed)(void *arg), void *arg);
+
+/* Starts a discovery, which ends with on_found or on_not_found, perhaps before this returns. */
+void discovery_discover(struct discovery *d);
+
+/* The state of the connection to the Redis that was found. */
+enum discovery_report {
+    DISCOVERY_REPORT_CONNECTED, /* the handshake begins */
+    DISCOVERY_REPORT_READY,     /* it is in use */
+    DISCOVERY_REPORT_LOST,      /* the connection was lost */
+    DISCOVERY_REPORT_FAILED     /* the attempt failed; after two of these another server is queried */
+};
+void discovery_report(struct discovery *d, enum discovery_report report);
+
+/*
+ * An error reply of the Redis that was found. Unless it is DISCOVERY_ERROR_OTHER the connection must be
+ * closed, and the next discovery takes it into account.
+ */
+enum discovery_error discovery_take_error(struct discovery *d, const redisReply *error);
+
+/* The role that the Redis that was found must have. */
+enum redis_role_kind discovery_wanted_role(const struct discovery *d);
+
+/* True for a replica that only names its master before it was sent READONLY. */
+bool discovery_wants_readonly(const struct discovery *d);
+
+/* See redis_connection_elsewhere. */
+bool discovery_elsewhere(const struct discovery *d, const redisReply *reply, struct redis_address *node);
+
+/*
+ * Checks whether a replica that was found may be used: `master` is its master in the reply to a ROLE that was
+ * sent at `role_sent_ms` by the boot clock (clock.h). Returns NULL, or the reason against it.
+ */
+const char *discovery_check_replica(struct discovery *d, const struct redis_address *master,
+                                    uint64_t role_sent_ms);
+
+/*
+ * Until when the Redis that was found is known to have been the right one, in milliseconds of the boot clock;
+ * UINT64_MAX while it is.
+ */
+uint64_t discovery_trusted_until_ms(const struct discovery *d);
+
+#endif

@@ -1,0 +1,370 @@
+/*
+ * Connections to nodes that errors refer to, and the commands sent on them; see redirect.h.
+ *
+ * A command waits for the connection to its node, then for the reply. One that fails is kept for a moment
+ * before its owner is told: the owner sends it again at once, and nodes that refer to each other in a circle
+ * would keep everybody busy.
+ */
+#include "redis/redirect.h"
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/wait_group.h"
+#include "redis/cluster.h"
+#include "redis/resp.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+    ROUTES_MAX = 4, /* the master of a replica, the target of a migration, and their predecessors */
+    HOPS_MAX = 4,   /* errors that refer to yet another node, for one command */
+    TICK_MS = 50,
+    HOLD_MS = 50,    /* a failed command */
+    WAIT_MS = 2000,  /* of a command for a connection */
+    IDLE_MS = 10000, /* of a connection, until it is closed */
+};
+
+/* A connection to one node. */
+struct route {
+    struct redirects *redirects;
+    struct redis_address place;
+    struct redis_endpoint endpoint; /* borrows `place` */
+    struct redis_connection *connection;
+    struct list waiting; /* commands that wait for the connection, oldest first */
+    unsigned sent;       /* commands that wait for their replies */
+    uint64_t used_ms;    /* by the monotonic clock */
+};
+
+struct redirects {
+    uv_loop_t *loop;
+    struct redirects_options options;
+    struct redis_metrics unexposed;  /* of these connections: the workers' own are counted */
+    struct route *route[ROUTES_MAX]; /* owned; NULL: none */
+    struct list failed;              /* commands that have failed, oldest first */
+    struct list all;                 /* commands */
+    uv_timer_t timer;                /* runs while there is a connection or a command */
+    struct wait_group open_parts;    /* the timer and the connections */
+    bool closing;
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+struct redirected {
+    struct redirects *redirects;
+    struct list link; /* in the list of those that wait for the connection, or that have failed */
+    struct list any;  /* in the list of all */
+    struct route *route;
+    redis_connection_reply_fn fn; /* NULL: nobody wants the reply */
+    void *arg;
+    uint64_t since_ms; /* when it began to wait, or failed; by the monotonic clock */
+    int hops;
+    size_t len;
+    char text[];
+};
+
+static void on_timer(uv_timer_t *timer);
+
+/* --- the end of a command --- */
+
+static void end(struct redirected *command, const redisReply *reply)
+{
+    redis_connection_reply_fn fn = command->fn;
+    void *arg = command->arg;
+    list_remove(&command->link);
+    list_remove(&command->any);
+    free(command);
+    if (fn != NULL)
+        fn(arg, reply);
+}
+
+static void fail(struct redirected *command)
+{
+    struct redirects *r = command->redirects;
+    list_remove(&command->link);
+    command->since_ms = clock_now_ms();
+    list_append(&r->failed, &command->link);
+}
+
+/* Ends those that have been in the list for `ms`. A callback may add to it. */
+static void expire(struct list *list, uint64_t ms)
+{
+    uint64_t now = clock_now_ms();
+    while (!list_empty(list)) {
+        struct redirected *command = LIST_ENTRY(list->next, struct redirected, link);
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): end() has removed the one before from the list */
+        if (now - command->since_ms < ms)
+            return;
+        end(command, NULL);
+    }
+}
+
+/* --- sending --- */
+
+static void send_to(const struct redis_address *node, struct redirected *command);
+
+/* Says that the node is not the right one, or does not know which is. */
+static bool is_refused(const redisReply *reply)
+{
+    const struct redis_address unknown = {.port = 0};
+    struct redis_address node;
+    return cluster_read_error(&unknown, reply, &node) != DISCOVERY_ERROR_OTHER ||
+           resp_is_error(reply, SPAN("ASK ")) || resp_is_error(reply, SPAN("TRYAGAIN "));
+}
+
+static void on_reply(void *arg, const redisReply *reply)
+{
+    struct redirected *command = arg;
+    struct route *route = command->route;
+    struct redis_address node;
+    assert(route->sent > 0);
+    route->sent--;
+    if (route->redirects->closing)
+        end(command, NULL);
+    else if (reply != NULL && cluster_read_ask(reply, &route->place, &node) && command->hops++ < HOPS_MAX)
+        send_to(&node, command);
+    else if (reply == NULL || is_refused(reply))
+        fail(command);
+    else
+        end(command, reply);
+}
+
+static void on_asking(void *arg, const redisReply *reply)
+{
+    (void)arg;
+    (void)reply; /* what follows it fails where it fails */
+}
+
+/* Returns 0, -ENOTCONN before there is a connection, or -ENOMEM. */
+static int send_now(struct route *route, struct redirected *command)
+{
+    static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
+    const struct span text = {command->text, command->len};
+    int err = redis_connection_send_command(route->connection, SPAN(asking), on_asking, NULL);
+    if (err == 0)
+        err = redis_connection_send_command(route->connection, text, on_reply, command);
+    if (err == 0)
+        route->sent++;
+    return err;
+}
+
+static void send_by(struct route *route, struct redirected *command)
+{
+    command->route = route;
+    route->used_ms = clock_now_ms();
+    list_remove(&command->link);
+    int err = send_now(route, command);
+    if (err == -ENOTCONN) {
+        command->since_ms = route->used_ms;
+        list_append(&route->waiting, &command->link);
+    } else if (err != 0) {
+        fail(command);
+    }
+}
+
+/* --- connections --- */
+
+static void on_ready(void *arg)
+{
+    struct route *route = arg;
+    struct list waiting;
+    list_init(&waiting);
+    list_splice(&waiting, &route->waiting);
+    while (!list_empty(&waiting))
+        send_by(route, LIST_ENTRY(waiting.next, struct redirected, link));
+}
+
+static void on_lost(void *arg)
+{
+    (void)arg; /* what was sent fails; what waits goes on waiting */
+}
+
+static void on_route_closed(void *arg)
+{
+    struct route *route = arg;
+    struct redirects *r = route->redirects;
+    free(route);
+    wait_group_done(&r->open_parts);
+}
+
+static void close_route(struct redirects *r, int at)
+{
+    struct route *route = r->route[at];
+    r->route[at] = NULL;
+    redis_connection_close(route->connection, on_route_closed, route);
+    assert(route->sent == 0 && list_empty(&route->waiting));
+}
+
+static bool is_idle(const struct route *route)
+{
+    return route->sent == 0 && list_empty(&route->waiting);
+}
+
+/* A free place, or that of the idle connection that was used least recently; -1: none. */
+static int make_place(struct redirects *r)
+{
+    int place = -1;
+    for (int i = 0; i < ROUTES_MAX; i++) {
+        if (r->route[i] == NULL)
+            return i;
+        bool older = place < 0 || r->route[i]->used_ms < r->route[place]->used_ms;
+        if (is_idle(r->route[i]) && older)
+            place = i;
+    }
+    if (place >= 0)
+        close_route(r, place);
+    return place;
+}
+
+static struct route *open_route(struct redirects *r, const struct redis_address *node)
+{
+    int place = make_place(r);
+    struct route *route = place < 0 ? NULL : calloc(1, sizeof *route);
+    if (route == NULL)
+        return NULL;
+    route->redirects = r;
+    route->place = *node;
+    route->endpoint =
+        redis_endpoint_at(redis_config_endpoint(r->options.config), route->place.host, route->place.port);
+    list_init(&route->waiting);
+    const struct redis_connection_options options = {.endpoint = &route->endpoint,
+                                                     .tls = redis_config_tls(r->options.config),
+                                                     .client_name = r->options.client_name,
+                                                     .metrics = &r->unexposed,
+                                                     .loop_lag = r->options.loop_lag,
+                                                     .on_ready = on_ready,
+                                                     .on_lost = on_lost,
+                                                     .arg = route};
+    if (redis_connection_new(r->loop, &options, &route->connection) != 0) {
+        free(route);
+        return NULL;
+    }
+    wait_group_add(&r->open_parts, 1);
+    r->route[place] = route;
+    return route;
+}
+
+/* NULL when there can be none now. */
+static struct route *route_to(struct redirects *r, const struct redis_address *node)
+{
+    for (int i = 0; i < ROUTES_MAX; i++)
+        if (r->route[i] != NULL && r->route[i]->place.port == node->port &&
+            strcmp(r->route[i]->place.host, node->host) == 0)
+            return r->route[i];
+    return open_route(r, node);
+}
+
+static bool close_if_idle(struct redirects *r, int at)
+{
+    const struct route *route = r->route[at];
+    if (route == NULL)
+        return true;
+    if (!is_idle(route) || clock_now_ms() - route->used_ms < IDLE_MS)
+        return false;
+    close_route(r, at);
+    return true;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct redirects *r = timer->data;
+    bool idle = true;
+    expire(&r->failed, HOLD_MS);
+    for (int i = 0; i < ROUTES_MAX; i++)
+        if (r->route[i] != NULL)
+            expire(&r->route[i]->waiting, WAIT_MS);
+    for (int i = 0; i < ROUTES_MAX; i++)
+        idle = close_if_idle(r, i) && idle;
+    if (idle && list_empty(&r->all))
+        (void)uv_timer_stop(timer); /* cannot fail */
+}
+
+/* --- commands --- */
+
+static void send_to(const struct redis_address *node, struct redirected *command)
+{
+    struct route *route = route_to(command->redirects, node);
+    if (route != NULL)
+        send_by(route, command);
+    else
+        fail(command);
+}
+
+int redirects_send(struct redirects *r, const struct redis_address *node, struct span command,
+                   redis_connection_reply_fn fn, void *arg)
+{
+    struct redirected *copy = malloc(sizeof *copy + command.len);
+    if (copy == NULL)
+        return -ENOMEM;
+    *copy = (struct redirected){.redirects = r, .fn = fn, .arg = arg, .len = command.len};
+    memcpy(copy->text, command.data, command.len);
+    list_init(&copy->link);
+    list_append(&r->all, &copy->any);
+    metric_add(&r->options.metrics->cluster_redirects_total, 1);
+    if (!uv_is_active((const uv_handle_t *)&r->timer))
+        (void)uv_timer_start(&r->timer, on_timer, TICK_MS, TICK_MS); /* fails only on a closing handle */
+    send_to(node, copy);
+    return 0;
+}
+
+void redirects_cancel(struct redirects *r, const void *arg)
+{
+    for (struct list *at = r->all.next; at != &r->all; at = at->next) {
+        struct redirected *command = LIST_ENTRY(at, struct redirected, any);
+        if (command->arg == arg)
+            command->fn = NULL;
+    }
+}
+
+/* --- beginning and end --- */
+
+int redirects_new(uv_loop_t *loop, const struct redirects_options *options, struct redirects **out)
+{
+    struct redirects *r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return -ENOMEM;
+    r->loop = loop;
+    r->options = *options;
+    (void)redis_config_ref(options->config);
+    list_init(&r->failed);
+    list_init(&r->all);
+    (void)uv_timer_init(loop, &r->timer); /* cannot fail */
+    r->timer.data = r;
+    wait_group_add(&r->open_parts, 1);
+    *out = r;
+    return 0;
+}
+
+static void on_timer_closed(uv_handle_t *timer)
+{
+    struct redirects *r = timer->data;
+    wait_group_done(&r->open_parts);
+}
+
+static void on_all_closed(void *arg)
+{
+    struct redirects *r = arg;
+    void (*closed)(void *arg) = r->closed;
+    void *closed_arg = r->closed_arg;
+    assert(list_empty(&r->all));
+    redis_config_unref(r->options.config);
+    free(r);
+    closed(closed_arg);
+}
+
+void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg)
+{
+    r->closing = true;
+    r->closed = closed;
+    r->closed_arg = arg;
+    expire(&r->failed, 0);
+    for (int i = 0; i < ROUTES_MAX; i++) {
+        if (r->route[i] == NULL)
+            continue;
+        expire(&r->route[i]->waiting, 0);
+        close_route(r, i);
+    }
+    uv_close((uv_handle_t *)&r->timer, on_timer_closed);
+    wait_group_wait(&r->open_parts, on_all_closed, r);
+}

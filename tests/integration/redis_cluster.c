@@ -1,0 +1,187 @@
+/* Redis Cluster: the node of the slot is found, a wrong URL is an error, channelctl writes to the master. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/cluster.h"
+#include "support/fixture.h"
+#include "support/net.h"
+
+static struct cluster cluster;
+
+static int start(void **state)
+{
+    (void)state;
+    cluster_start(&cluster, NULL, NULL);
+    catalogue_issue_key(&cluster.node[CLUSTER_OWNER], FIXTURE_KEY);
+    catalogue_put(&cluster.node[CLUSTER_OWNER], "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
+    assert_int_equal(redis_integer(&cluster.node[CLUSTER_OWNER], "WAIT 1 %d", WAIT_DEADLINE_MS / 2), 1);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    cluster_stop(&cluster);
+    return 0;
+}
+
+TEST_GROUP(start, stop)
+
+static const char PREFIX[] = "CHANNELD_REDIS_PREFIX=" CLUSTER_PREFIX;
+
+/* How many connections with tracking that node has: one per worker. */
+static size_t connections_of(int node)
+{
+    AUTOFREE char *list = redis_text(&cluster.node[node], "CLIENT LIST TYPE normal");
+    size_t count = 0;
+    for (char *rest = list, *line; (line = strtok_r(rest, "\n", &rest)) != NULL;) {
+        const char *flags = strstr(line, " flags=");
+        const char *tracking = flags != NULL ? strchr(flags + strlen(" flags="), 't') : NULL;
+        count += tracking != NULL && tracking < strchr(flags + 1, ' ');
+    }
+    return count;
+}
+
+static void begin(struct fixture *fixture, const char *url)
+{
+    const char *env[] = {PREFIX, NULL};
+    fixture_serve(fixture, url, env, SERVER_WAIT_READY);
+    server_await_metric(&fixture->server, "channeld_redis_connected", 2);
+    server_await_metric(&fixture->server, "channeld_cluster_nodes_connected", 2);
+    assert_int_equal(fixture_status(fixture, "channel/by-id/1/"), 200);
+    assert_int_equal(fixture_status(fixture, "channel/by-id/2/"), 404);
+    assert_int_equal(fixture_status(fixture, "channels/"), 200);
+}
+
+static void expect_only(struct fixture *fixture, int node)
+{
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        assert_int_equal(connections_of(i), i == node ? 2 : 0);
+    assert_int_equal((int)server_metric(&fixture->server, "channeld_redis_tracking_refused_total"), 0);
+    fixture_fini(fixture);
+}
+
+TEST_CASE(master_of_the_slot_is_found)
+{
+    struct fixture fixture;
+    begin(&fixture, cluster.url);
+    expect_only(&fixture, CLUSTER_OWNER);
+}
+
+TEST_CASE(replica_of_the_slot_is_found)
+{
+    struct fixture fixture;
+    begin(&fixture, text_temp("%s/?role=replica", cluster.url));
+    assert_int_equal((int)server_metric(&fixture.server, "channeld_redis_role"), 2);
+    expect_only(&fixture, CLUSTER_OWNER + CLUSTER_MASTERS);
+}
+
+/* One node that answers is enough, and its name is one that is resolved. */
+TEST_CASE(dead_nodes_are_skipped)
+{
+    struct fixture fixture;
+    begin(&fixture,
+          text_temp("redis+cluster://127.0.0.1:%d,localhost:%d/", net_reserve_port(), cluster.node[0].port));
+    expect_only(&fixture, CLUSTER_OWNER);
+}
+
+TEST_CASE(change_is_served_at_once)
+{
+    struct fixture fixture;
+    struct redis *owner = &cluster.node[CLUSTER_OWNER];
+    begin(&fixture, cluster.url);
+    redis_do(owner, "HSET " CLUSTER_PREFIX "card:1 title changed");
+    fixture_await_text(&fixture, "channel/by-id/1/", "changed", true);
+    redis_do(owner, "HSET " CLUSTER_PREFIX "card:1 title t");
+    fixture_await_text(&fixture, "channel/by-id/1/", "changed", false);
+    expect_only(&fixture, CLUSTER_OWNER);
+}
+
+/* ---- wrong settings ---- */
+
+static void expect_never_ready(const char *url, const char *prefix, const char *reason)
+{
+    struct server server;
+    const char *env[] = {prefix, NULL};
+    server_start(&server, &(struct server_spec){url, env, SERVER_WAIT_LISTENING});
+    server_await_log(&server, reason);
+    server_await_metric(&server, "channeld_redis_disconnects_total", 4);
+    assert_int_equal(server_admin_status(&server, "/readyz"), 503);
+    server_stop(&server);
+}
+
+TEST_CASE(node_behind_a_plain_url_is_an_error)
+{
+    expect_never_ready(cluster.node[CLUSTER_OWNER].url, PREFIX,
+                       "this server is a node of a Redis Cluster: use redis+cluster://");
+}
+
+TEST_CASE(redis_behind_a_cluster_url_is_an_error)
+{
+    AUTO(redis_stop) struct redis plain;
+    redis_start(&plain, NULL);
+    expect_never_ready(text_temp("redis+cluster://127.0.0.1:%d", plain.port), PREFIX,
+                       "this server is no node of a Redis Cluster: use redis://");
+}
+
+static void expect_refused(const char *tool, const char *url, const char *prefix, const char *reason)
+{
+    struct process process;
+    const char *check[] = {"--check", "--redis-url", url, "--redis-prefix", prefix, NULL};
+    const char *verify[] = {"--redis-url", url, "--redis-prefix", prefix, "verify", NULL};
+    bool service = strcmp(tool, "CHANNELD_BIN") == 0;
+    int status = server_run_tool(&process, &cluster.node[0].dir, tool, service ? check : verify,
+                                 (const char *[]){NULL});
+    AUTOFREE char *errors = service ? process_stdout(&process) : process_stderr(&process);
+    AUTOFREE char *others = service ? process_stderr(&process) : process_stdout(&process);
+    assert_int_equal(status, 2);
+    if (strstr(errors, reason) == NULL && strstr(others, reason) == NULL)
+        fail_msg("no '%s' in: %s%s", reason, errors, others);
+}
+
+TEST_CASE(wrong_settings_are_named)
+{
+    static const char *const tools[] = {"CHANNELD_BIN", "CHANNELCTL_BIN"};
+    AUTOFREE char *database = text_printf("%s/1", cluster.url);
+    for (size_t i = 0; i < TEST_COUNT(tools); i++) {
+        expect_refused(tools[i], cluster.url, "channels:", "redis-prefix: a Redis Cluster needs a hash tag");
+        expect_refused(tools[i], database, CLUSTER_PREFIX, "redis-url: a Redis Cluster has database 0 only");
+    }
+}
+
+/* ---- channelctl ---- */
+
+static int run_tool(struct process *process, const char *url, const char *const *words)
+{
+    const char *args[16] = {"--redis-url", url, "--redis-prefix", CLUSTER_PREFIX};
+    size_t used = 4;
+    for (size_t i = 0; words[i] != NULL; i++)
+        args[used++] = words[i];
+    return server_run_tool(process, &cluster.node[0].dir, "CHANNELCTL_BIN", args, (const char *[]){NULL});
+}
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+TEST_CASE(channelctl_works_on_the_master)
+{
+    struct process tool;
+    struct fixture fixture;
+    AUTOFREE char *url = text_printf("redis+cluster://127.0.0.1:%d,127.0.0.1:%d/?role=replica",
+                                     net_reserve_port(), cluster.node[CLUSTER_MASTERS].port);
+    begin(&fixture, cluster.url);
+    assert_int_equal(run_tool(&tool, url, WORDS("load", "--sample", "500", "--replace")), 0);
+    assert_int_equal(run_tool(&tool, url, WORDS("verify")), 0);
+    fixture_await_text(&fixture, "channels/?page=5", "\"count\":100", true);
+    assert_int_equal(run_tool(&tool, url, WORDS("keys", "issue")), 0);
+    assert_int_equal(redis_integer(&cluster.node[CLUSTER_OWNER], "SCARD " CLUSTER_PREFIX "api_keys"), 2);
+    fixture_fini(&fixture);
+}
+
+TEST_CASE(channelctl_says_what_is_wrong)
+{
+    struct process tool;
+    assert_int_equal(run_tool(&tool, cluster.node[0].url, WORDS("verify")), 1);
+    AUTOFREE char *errors = process_stderr(&tool);
+    assert_non_null(strstr(errors, "use redis+cluster://"));
+}
