@@ -452,7 +452,8 @@ static bool read_bulk(struct resp_parser *p, struct span *input)
 static inline size_t short_header(struct span input, size_t *number)
 {
     static const size_t HEADER_MAX = sizeof "$99999\r\n" - 1;
-    size_t n = 1, value = 0;
+    size_t n = 1;
+    size_t value = 0;
     if (input.len < HEADER_MAX)
         return 0;
     for (; input.data[n] >= '0' && input.data[n] <= '9' && n < HEADER_MAX - LINE_END; n++)

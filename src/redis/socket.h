@@ -107,8 +107,8 @@ struct redis_socket_progress {
 
 struct redis_socket_progress redis_socket_progress(const struct redis_socket *s);
 
-/* For how long input may wait while the process runs as it should, in milliseconds: two turns of the loop. */
-enum { REDIS_SOCKET_BEHIND_MS = 10 };
+/* For how long input may wait while the process runs as it should, in milliseconds: ten turns of the loop. */
+enum { REDIS_SOCKET_BEHIND_MS = 50 };
 
 /*
  * True when input has waited for longer, because the process was stopped or had no processor time. `now_ms`:

@@ -133,12 +133,12 @@ int redirects_new(uv_loop_t *on_loop, const struct redirects_options *options, s
     return 0;
 }
 
-void redirects_close(struct redirects *r, void (*when_closed)(void *arg), void *arg)
+void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg)
 {
     (void)r;
     while (fake_redis.count > 0)
         fake_redis_answer(NULL);
-    when_closed(arg);
+    closed(arg);
 }
 
 int redirects_send(struct redirects *r, const struct redis_address *node, struct span command,

@@ -387,16 +387,16 @@ int redirects_new(uv_loop_t *on_loop, const struct redirects_options *options, s
     return -ENOTSUP;
 }
 
-void redirects_close(struct redirects *unused, void (*closed)(void *arg), void *arg)
+void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg)
 {
-    (void)unused;
+    (void)r;
     closed(arg);
 }
 
-int redirects_send(struct redirects *unused, const struct redis_address *node, struct span command,
+int redirects_send(struct redirects *r, const struct redis_address *node, struct span command,
                    redis_connection_reply_fn fn, void *arg)
 {
-    (void)unused;
+    (void)r;
     (void)node;
     (void)command;
     (void)fn;
@@ -404,9 +404,9 @@ int redirects_send(struct redirects *unused, const struct redis_address *node, s
     return -ENOTSUP;
 }
 
-void redirects_cancel(struct redirects *unused, const void *arg)
+void redirects_cancel(struct redirects *r, const void *arg)
 {
-    (void)unused;
+    (void)r;
     (void)arg;
 }
 
