@@ -94,8 +94,7 @@ static int add_all(struct api_keys *k, const redisReply *members)
         const redisReply *member = members->element[i];
         struct digest d;
         int err = 0;
-        if (member->type != REDIS_REPLY_STRING ||
-            !digest_from_hex((struct span){member->str, member->len}, &d))
+        if (member->type != REDIS_REPLY_STRING || !digest_from_hex(resp_text(member), &d))
             metric_add(&k->metrics->invalid_values_total, 1);
         else
             err = add_one(k, &d);

@@ -10,11 +10,6 @@
 #include <string.h>
 #include <time.h>
 
-static struct span text_of(const redisReply *reply)
-{
-    return (struct span){reply->str, reply->len};
-}
-
 /* --- commands --- */
 
 /* Everything but the key. */
@@ -139,7 +134,7 @@ enum value_state body_parse_row(const redisReply *reply, enum channel_shape shap
     for (size_t i = 0; i < count; i++) {
         const redisReply *value = reply->element[i];
         if (value->type == REDIS_REPLY_STRING)
-            row->value[fields[i]] = text_of(value);
+            row->value[fields[i]] = resp_text(value);
         else if (value->type != REDIS_REPLY_NIL)
             return VALUE_INVALID;
     }
@@ -153,7 +148,7 @@ enum value_state body_parse_link(const redisReply *reply, int64_t *id, bool *mal
         return VALUE_ABSENT;
     if (reply->type != REDIS_REPLY_STRING)
         return VALUE_INVALID;
-    *malformed = parse_int64(text_of(reply), id) != 0;
+    *malformed = parse_int64(resp_text(reply), id) != 0;
     return *malformed ? VALUE_ABSENT : VALUE_PRESENT;
 }
 
@@ -260,7 +255,7 @@ bool page_members_parse(struct page_members *m, const redisReply *reply)
         const redisReply *member = reply->element[i];
         if (member->type != REDIS_REPLY_STRING)
             return false;
-        if (parse_int64((struct span){member->str, member->len}, &m->id[m->count]) == 0)
+        if (parse_int64(resp_text(member), &m->id[m->count]) == 0)
             m->count++;
         else
             m->invalid++;

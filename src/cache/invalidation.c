@@ -423,7 +423,7 @@ void invalidation_push(struct invalidation *c, struct span kind, const redisRepl
     if (is_ignoring() || c->suspended || !span_equal(kind, SPAN("invalidate")))
         return;
     if (element->type == REDIS_REPLY_STRING) {
-        key_changed(c, (struct span){element->str, element->len});
+        key_changed(c, resp_text(element));
     } else { /* null: FLUSHALL, or a replica's full resynchronisation; else a name that is too long to be read
               */
         clear_suspicions(c);

@@ -29,15 +29,10 @@ static bool read_node(const redisReply *node, struct span asked, struct redis_ad
            redis_address_set(out, host_of(resp_text(host), asked), port->integer);
 }
 
-static bool is_same(const struct redis_address *a, const struct redis_address *b)
-{
-    return a->port == b->port && strcmp(a->host, b->host) == 0;
-}
-
 static void add_node(struct discovery_answer *out, const struct redis_address *node)
 {
     for (int i = 0; i < out->nodes; i++)
-        if (is_same(&out->node[i], node))
+        if (redis_address_equal(&out->node[i], node))
             return;
     if (out->nodes < DISCOVERY_NODES_MAX)
         out->node[out->nodes++] = *node;

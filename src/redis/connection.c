@@ -744,7 +744,7 @@ static void on_timer(uv_timer_t *timer)
     case READY:
         heartbeat(c);
         break;
-    case DISCOVERING: /* has no timer: the sentinel has its own */
+    case DISCOVERING: /* has no timer: the discovery has its own */
     case FAILED:
     case CLOSED:
         break;

@@ -121,16 +121,11 @@ struct discovery {
 
 /* --- the Redis that was found --- */
 
-static bool address_equal(const struct redis_address *a, const struct redis_address *b)
-{
-    return a->port == b->port && strcmp(a->host, b->host) == 0;
-}
-
 /* Other servers have not heard yet that the master has changed. */
 static bool is_behind(const struct discovery *d)
 {
     return d->owner_ms != 0 && clock_now_ms() - d->owner_ms < GRACE_MS &&
-           !address_equal(&d->answer.master, &d->owner);
+           !redis_address_equal(&d->answer.master, &d->owner);
 }
 
 static void set_address(struct discovery *d, const struct redis_address *address)
@@ -164,7 +159,7 @@ static bool is_superseded(const struct discovery *d)
 {
     if (!d->is_master) /* a replica is checked with the heartbeat */
         return false;
-    if (!address_equal(&d->answer.master, &d->address))
+    if (!redis_address_equal(&d->answer.master, &d->address))
         return true;
     return d->answer.replicas > 0 && clock_now_ms() - d->ready_ms >= STAND_IN_MS;
 }
@@ -177,7 +172,7 @@ static bool is_reported_down(const struct discovery *d)
     int count = exhaustive ? a->replicas : a->downs;
     bool listed = false;
     for (int i = 0; i < count; i++)
-        listed = listed || address_equal(&list[i], &d->address);
+        listed = listed || redis_address_equal(&list[i], &d->address);
     return !d->is_master && listed != exhaustive;
 }
 
@@ -191,7 +186,7 @@ static void fail_over(struct discovery *d)
 static void check_server(struct discovery *d)
 {
     uint64_t now = clock_boot_ms();
-    if (d->is_master && address_equal(&d->answer.master, &d->address))
+    if (d->is_master && redis_address_equal(&d->answer.master, &d->address))
         d->confirmed_ms = now;
     if (!is_reported_down(d))
         d->down_ms = 0;
@@ -219,7 +214,7 @@ static void handle_answer(struct discovery *d)
         return;
     } else if (d->use == IN_USE) {
         check_server(d);
-    } else if (!address_equal(&d->answer.master, &d->master)) {
+    } else if (!redis_address_equal(&d->answer.master, &d->master)) {
         fail_over(d);
     }
 }
@@ -310,7 +305,7 @@ static enum comparison_result compare(struct discovery *d, const struct redis_ad
         return DIFFERENT;
     if (strcasecmp(named->host, followed->host) == 0)
         return SAME;
-    bool begun = address_equal(named, &m->of[0]) && address_equal(followed, &m->of[1]);
+    bool begun = redis_address_equal(named, &m->of[0]) && redis_address_equal(followed, &m->of[1]);
     bool fresh = begun && m->made_ms != 0 && clock_boot_ms() - m->made_ms < COMPARISON_MS;
     if (!fresh && m->lookups_due == 0) {
         m->made_ms = begun ? m->made_ms : 0;
@@ -376,7 +371,7 @@ static bool knows_all(const struct discovery *d)
 {
     bool same = d->learned_count == d->answer.nodes;
     for (int i = 0; same && i < d->learned_count; i++)
-        same = address_equal(&d->learned[i], &d->answer.node[i]);
+        same = redis_address_equal(&d->learned[i], &d->answer.node[i]);
     return same;
 }
 

@@ -272,6 +272,11 @@ struct redis_address {
     int port;
 };
 
+static inline bool redis_address_equal(const struct redis_address *a, const struct redis_address *b)
+{
+    return a->port == b->port && strcmp(a->host, b->host) == 0;
+}
+
 /* False, with *out untouched, when it is not an address that can be connected to. */
 bool redis_address_set(struct redis_address *out, struct span host, int64_t port);
 

@@ -249,8 +249,7 @@ static struct route *open_route(struct redirects *r, const struct redis_address 
 static struct route *route_to(struct redirects *r, const struct redis_address *node)
 {
     for (int i = 0; i < ROUTES_MAX; i++)
-        if (r->route[i] != NULL && r->route[i]->place.port == node->port &&
-            strcmp(r->route[i]->place.host, node->host) == 0)
+        if (r->route[i] != NULL && redis_address_equal(&r->route[i]->place, node))
             return r->route[i];
     return open_route(r, node);
 }

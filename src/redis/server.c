@@ -164,7 +164,7 @@ void redis_server_reset(struct redis_server *s, const char *host, int port)
     struct redis_address address = {.port = 0};
     if (host != NULL)
         (void)redis_address_set(&address, span_of(host), port);
-    bool same = address.port == s->address.port && strcmp(address.host, s->address.host) == 0;
+    bool same = redis_address_equal(&address, &s->address);
     s->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
     s->role_denied = s->link_denied = false;
     s->valid_until_ms = UINT64_MAX;

@@ -15,16 +15,11 @@ static int setup_with(void **state, const char *role)
 {
     static const char *const env[] = {"CHANNELD_REDIS_PREFIX=" CLUSTER_PREFIX, "CHANNELD_STALE_LIMIT=2m",
                                       NULL};
-    struct testbed *bed = calloc(1, sizeof *bed);
-    assert_non_null(bed);
     cluster_start(&cluster, NULL, NULL);
     owner = CLUSTER_OWNER;
     testbed_write(&cluster.node[owner], 1);
     assert_int_equal(redis_integer(&cluster.node[owner], "WAIT 1 %d", WAIT_DEADLINE_MS / 2), 1);
-    fixture_serve(&bed->fixture, text_temp("%s/%s", cluster.url, role), env, SERVER_WAIT_READY);
-    server_await_metric(&bed->fixture.server, "channeld_cluster_nodes_connected", 2);
-    *state = bed;
-    bed->clients = clients_start(bed);
+    testbed_start_at(state, text_temp("%s/%s", cluster.url, role), env, "channeld_cluster_nodes_connected");
     return 0;
 }
 

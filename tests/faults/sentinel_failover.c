@@ -14,16 +14,10 @@ static int master; /* after the failover */
 static int setup_at(void **state, const char *role)
 {
     static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=1s", "CHANNELD_STALE_LIMIT=2m", NULL};
-    struct testbed *bed = calloc(1, sizeof *bed);
-    assert_non_null(bed);
     sentinel_cluster_start(&cluster, 2, 3);
     testbed_write(&cluster.redis[0], 1);
     assert_int_equal(redis_integer(&cluster.redis[0], "WAIT 2 %d", WAIT_DEADLINE_MS / 2), 2);
-    AUTOFREE char *url = text_printf("%s%s", cluster.url, role);
-    fixture_serve(&bed->fixture, url, env, SERVER_WAIT_READY);
-    server_await_metric(&bed->fixture.server, "channeld_sentinels_connected", 2);
-    *state = bed;
-    bed->clients = clients_start(bed);
+    testbed_start_at(state, text_temp("%s%s", cluster.url, role), env, "channeld_sentinels_connected");
     return 0;
 }
 

@@ -44,6 +44,16 @@ struct testbed *testbed_start(void **state, const struct testbed_spec *spec)
     return bed;
 }
 
+void testbed_start_at(void **state, const char *url, const char *const *env, const char *metric)
+{
+    struct testbed *bed = calloc(1, sizeof *bed);
+    assert_non_null(bed);
+    fixture_serve(&bed->fixture, url, env, SERVER_WAIT_READY);
+    server_await_metric(&bed->fixture.server, metric, 2);
+    *state = bed;
+    bed->clients = clients_start(bed);
+}
+
 int testbed_setup(void **state)
 {
     *state = testbed_new(NULL);

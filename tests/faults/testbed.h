@@ -41,6 +41,12 @@ struct testbed *testbed_new(const struct testbed_spec *spec);
 /* The same with background clients, as cmocka's state: for a test that ends with testbed_teardown(). */
 struct testbed *testbed_start(void **state, const struct testbed_spec *spec);
 
+/*
+ * The same where the test has started and filled Redis: channeld at `url`. Returns when `metric` says that
+ * its two workers have found their way to Redis.
+ */
+void testbed_start_at(void **state, const char *url, const char *const *env, const char *metric);
+
 /* cmocka's setup: without a spec, without and with background clients. */
 int testbed_setup(void **state);
 int testbed_setup_clients(void **state);
