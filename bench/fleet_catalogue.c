@@ -2,12 +2,13 @@
 #include "fleet_catalogue.h"
 
 #include "common.h"
+#include "model/channel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_MAX = 128, API_KEYS = 10, LOAD_BATCH = 500, PAGE_SIZE = 100 };
+enum { KEY_MAX = 128, API_KEYS = 10, LOAD_BATCH = 500 };
 
 #define CARD_PREFIX "channels:card:-"
 #define LINK_PREFIX "channels:link:https://example.org/channel_"
@@ -39,25 +40,13 @@ static void add_link_key(struct text *t, long channel)
 
 /* --- Loading -------------------------------------------------------------------------------------------- */
 
-static const char *const FIELDS[] = {"max_channel_id",
-                                     "title",
-                                     "description",
-                                     "avatar",
-                                     "link",
-                                     "category",
-                                     "category2",
-                                     "followers_cnt_today",
-                                     "followers_history",
-                                     "is_a_plus_flag",
-                                     "views_24h",
-                                     "views_48h",
-                                     "er_24h",
-                                     "er_48h",
-                                     "updated_at"};
+static const char *const FIELDS[] = {
+#define FIELD_NAME(name, type, in_summary) #name,
+    CHANNEL_FIELDS(FIELD_NAME)
+#undef FIELD_NAME
+};
 
-enum { FIELD_COUNT = sizeof FIELDS / sizeof FIELDS[0] };
-
-static const char *const VALUES[FIELD_COUNT] = {
+static const char *const VALUES[CHANNEL_FIELD_COUNT] = {
     NULL,
     "Northern Kitchen",
     NULL,
@@ -81,10 +70,10 @@ static void compose_channel(struct text *t, long channel, const struct text *des
 {
     char link[KEY_MAX];
     int link_len = snprintf(link, sizeof link, "https://example.org/channel_%ld", channel);
-    command_begin(t, 2 + 2 * FIELD_COUNT);
+    command_begin(t, 2 + 2 * CHANNEL_FIELD_COUNT);
     command_add_text(t, "HSET");
     add_card_key(t, channel);
-    for (int i = 0; i < FIELD_COUNT; i++) {
+    for (int i = 0; i < CHANNEL_FIELD_COUNT; i++) {
         command_add_text(t, FIELDS[i]);
         if (i == 0)
             command_add_number(t, id_of(channel));
@@ -127,10 +116,10 @@ void catalogue_load(int port, long channels, long value_bytes)
 
 void compose_read_card(struct text *t, long channel)
 {
-    command_begin(t, 2 + FIELD_COUNT);
+    command_begin(t, 2 + CHANNEL_FIELD_COUNT);
     command_add_text(t, "HMGET");
     add_card_key(t, channel);
-    for (int i = 0; i < FIELD_COUNT; i++)
+    for (int i = 0; i < CHANNEL_FIELD_COUNT; i++)
         command_add_text(t, FIELDS[i]);
 }
 
