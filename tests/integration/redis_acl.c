@@ -94,14 +94,26 @@ static bool asks_nothing(void *arg)
     return commands(f) == before;
 }
 
-/* As many as are read in portions: in the end no valid key is checked in Redis. */
+/* The set is read in portions, or the command that reads them has been refused. */
+static bool sscan_was_sent(void *arg)
+{
+    struct fixture *f = arg;
+    AUTOFREE char *stats = redis_words(&f->redis, "INFO commandstats");
+    return strstr(stats, "cmdstat_sscan") != NULL;
+}
+
+/*
+ * As many as are read in portions: in the end no valid key is checked in Redis. The old set is complete until
+ * its invalidation has been applied, so the new one is waited for first.
+ */
 static void begin_with_many_keys(struct fixture *f, const char *const *extra)
 {
     begin(f, extra, SERVER_WAIT_READY);
     catalogue_issue_keys(&f->redis, HELD_KEYS);
+    assert_true(wait_until(sscan_was_sent, f, WAIT_DEADLINE_MS));
     assert_true(wait_until(asks_nothing, f, WAIT_DEADLINE_MS));
     assert_int_equal(http_get_status(f->server.port, "/api/" CARD, FIXTURE_WRONG), 401);
-    assert_true(asks_nothing(f));
+    assert_true(wait_until(asks_nothing, f, WAIT_DEADLINE_MS));
 }
 
 TEST_CASE(documented_user_can_read_many_keys)
