@@ -15,7 +15,6 @@
 #include "cache/fetch.h"
 #include "cache/invalidation.h"
 #include "cache/upstream.h"
-#include "redis/redirect.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -39,16 +38,7 @@ struct cache {
     uint64_t timer_ended_ms; /* monotonic; when it last did */
     uv_idle_t reclaim;       /* runs while there are entries to free */
 
-    /* In a cluster. */
-    struct redirects *redirects;    /* NULL until the first is needed */
-    uint64_t redirects_number;      /* of the settings that it uses */
-    struct redis_address elsewhere; /* the node that has to answer for what is not here */
-    struct buf check;               /* the last command of a check of the catalogue */
-    cache_reply_fn check_reply;     /* what gets its reply */
-    void *check_arg;
-    bool check_redirected; /* it is under way to another node */
-
-    struct wait_group closing; /* the timer, the idle handle, the upstream and the redirects */
+    struct wait_group closing; /* the timer, the idle handle and the upstream */
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -460,91 +450,25 @@ static bool is_in_cluster(void *arg)
 static bool is_elsewhere(void *arg, const redisReply *reply)
 {
     struct cache *c = arg;
-    return redis_connection_elsewhere(connection_of(c), reply, &c->elsewhere);
-}
-
-static int make_redirects(struct cache *c)
-{
-    const struct redirects_options options = {.config = upstream_config(&c->upstream),
-                                              .client_name = c->options.client_name,
-                                              .metrics = c->options.redis_metrics,
-                                              .loop_lag = c->options.loop_lag};
-    int err = redirects_new(c->timer.loop, &options, &c->redirects);
-    if (err != 0)
-        return err;
-    c->redirects_number = upstream_config_number(&c->upstream);
-    wait_group_add(&c->closing, 1);
-    return 0;
+    return upstream_elsewhere(&c->upstream, reply);
 }
 
 static int redirect_command(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
 {
     struct cache *c = arg;
-    int err = c->redirects == NULL ? make_redirects(c) : 0;
-    return err != 0 ? err : redirects_send(c->redirects, &c->elsewhere, command, fn, fn_arg);
+    return upstream_redirect(&c->upstream, command, fn, fn_arg);
 }
 
-static void on_part_closed(void *arg)
+static int send_check(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
 {
     struct cache *c = arg;
-    wait_group_done(&c->closing);
-}
-
-/* What is under way on them starts again. */
-static void drop_redirects(struct cache *c)
-{
-    struct redirects *r = c->redirects;
-    c->redirects = NULL;
-    if (r != NULL)
-        redirects_close(r, on_part_closed, c);
+    return upstream_send_check(&c->upstream, command, fn, fn_arg);
 }
 
 static void on_check_wanted(void *arg)
 {
     struct cache *c = arg;
     invalidation_check(&c->invalidation);
-}
-
-/* --- the check of the catalogue in a cluster --- */
-
-/* It is one of this connection: once that is lost, the reply is of no use. */
-static void on_check_redirected(void *arg, const redisReply *reply)
-{
-    struct cache *c = arg;
-    c->check_redirected = false;
-    c->check_reply(c->check_arg, redis_connection_is_usable(connection_of(c)) ? reply : NULL);
-}
-
-static void cancel_redirected_check(struct cache *c)
-{
-    if (!c->check_redirected)
-        return;
-    redirects_cancel(c->redirects, c);
-    on_check_redirected(c, NULL);
-}
-
-static void on_check_reply(void *arg, const redisReply *reply)
-{
-    struct cache *c = arg;
-    bool absent = reply != NULL && (reply->type == REDIS_REPLY_ERROR ||
-                                    (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0));
-    c->check_redirected = absent && is_elsewhere(c, reply) &&
-                          redirect_command(c, buf_span(&c->check), on_check_redirected, c) == 0;
-    if (!c->check_redirected)
-        c->check_reply(c->check_arg, reply);
-}
-
-static int send_check(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
-{
-    struct cache *c = arg;
-    if (!in_cluster(c))
-        return send_command(c, command, fn, fn_arg);
-    buf_clear(&c->check);
-    buf_append_span(&c->check, command);
-    c->check_reply = fn;
-    c->check_arg = fn_arg;
-    int err = buf_error(&c->check);
-    return err != 0 ? err : redis_connection_send_command(connection_of(c), command, on_check_reply, c);
 }
 
 /* --- the API key set --- */
@@ -676,15 +600,12 @@ static void on_drop(void *arg, unsigned what)
 static void on_handshake_done(void *arg)
 {
     struct cache *c = arg;
-    cancel_redirected_check(c); /* of an earlier one */
     invalidation_check(&c->invalidation);
 }
 
 static void on_ready(void *arg)
 {
     struct cache *c = arg;
-    if (c->redirects != NULL && c->redirects_number != upstream_config_number(&c->upstream))
-        drop_redirects(c);
     invalidation_connected(&c->invalidation, redis_connection_is_tracking(connection_of(c)));
     fetches_start_waiting(&c->fetches);
     c->options.on_connection(c->options.arg, true);
@@ -703,7 +624,6 @@ static void on_lost(void *arg)
     struct cache *c = arg;
     invalidation_lost(&c->invalidation, redis_connection_last_pong_ms(connection_of(c)),
                       redis_connection_valid_until_ms(connection_of(c)));
-    cancel_redirected_check(c);
     c->options.on_connection(c->options.arg, false);
 }
 
@@ -726,7 +646,6 @@ static void on_replaced(void *arg)
 {
     struct cache *c = arg;
     invalidation_lost(&c->invalidation, 0, 0);
-    cancel_redirected_check(c);
 }
 
 static int open_connection(struct cache *c, uv_loop_t *loop)
@@ -801,7 +720,6 @@ static void fini_parts(struct cache *c)
     api_keys_fini(&c->api_keys);
     entries_fini(&c->entries);
     buf_fini(&c->command);
-    buf_fini(&c->check);
     buf_fini(&c->text);
 }
 
@@ -837,6 +755,12 @@ static void on_all_closed(void *arg)
     closed(closed_arg);
 }
 
+static void on_upstream_closed(void *arg)
+{
+    struct cache *c = arg;
+    wait_group_done(&c->closing);
+}
+
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct cache *c = handle->data;
@@ -849,8 +773,7 @@ void cache_close(struct cache *c, void (*closed)(void *arg), void *arg)
     c->closed = closed;
     c->closed_arg = arg;
     wait_group_add(&c->closing, 3);
-    drop_redirects(c);
-    upstream_close(&c->upstream, on_part_closed, c);
+    upstream_close(&c->upstream, on_upstream_closed, c);
     uv_close((uv_handle_t *)&c->timer, on_handle_closed);
     uv_close((uv_handle_t *)&c->reclaim, on_handle_closed);
     wait_group_wait(&c->closing, on_all_closed, c);
