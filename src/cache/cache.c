@@ -38,7 +38,10 @@ struct cache {
     uint64_t timer_ended_ms; /* monotonic; when it last did */
     uv_idle_t reclaim;       /* runs while there are entries to free */
 
-    struct wait_group closing; /* the timer, the idle handle and the upstream */
+    struct list unread; /* requests that wait until the socket to Redis has been read */
+    uv_check_t polled;  /* runs after the loop has polled, while there are such */
+
+    struct wait_group closing; /* the three handles above and the upstream */
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -68,6 +71,9 @@ static void schedule_reclaim(struct cache *c)
 }
 
 /* --- cache hits --- */
+
+/* UNREAD: invalidations may wait in the socket; once it has been read, the cache can be looked up. */
+enum lookup { LOOKUP_HIT, LOOKUP_MISS, LOOKUP_UNREAD };
 
 /* What to fetch after a miss. */
 struct cache_miss {
@@ -202,25 +208,26 @@ static bool hit(struct cache *c, struct cache_query *q, struct cache_result *res
 }
 
 /*
- * True on a hit. Otherwise *miss says what to fetch, and *q becomes a query for the card where it was for a
- * link whose channel is cached. Only a fresh auth result saves the check of the key in Redis: while the
- * connection is lost, or the lease has expired, each request has its own.
+ * On a miss *miss says what to fetch, and *q becomes a query for the card where it was for a link whose
+ * channel is cached. Only a fresh auth result saves the check of the key in Redis: while the connection is
+ * lost, or the lease has expired, each request has its own. `unread_ms` is when the socket was first found
+ * unread for this request, by the boot clock; 0: it was not.
  */
-static bool lookup(struct cache *c, struct cache_query *q, struct cache_result *result,
-                   struct cache_miss *miss)
+static enum lookup lookup(struct cache *c, struct cache_query *q, uint64_t unread_ms,
+                          struct cache_result *result, struct cache_miss *miss)
 {
     *result = (struct cache_result){0};
     *miss = (struct cache_miss){.needs_auth = true};
     uint64_t now = clock_boot_ms();
     enum freshness freshness = invalidation_freshness(
         &c->invalidation, now, redis_connection_last_pong_ms(connection_of(c)), c->options.stale_limit_ms);
-    if (freshness == FRESHNESS_FRESH && redis_connection_is_behind(connection_of(c), now))
-        freshness = FRESHNESS_NONE; /* invalidations may wait in the socket */
+    bool fresh = freshness == FRESHNESS_FRESH;
+    if (fresh && redis_connection_is_behind(connection_of(c), unread_ms != 0 ? unread_ms : now))
+        return LOOKUP_UNREAD;
     enum auth_result auth = check_key(c, &q->key, freshness, now);
     if (auth == AUTH_RESULT_UNKNOWN)
-        return false;
+        return LOOKUP_MISS;
     bool found = auth == AUTH_RESULT_INVALID;
-    bool fresh = freshness == FRESHNESS_FRESH;
     struct cache_query wanted = *q;
     if (found)
         result->status = CACHE_KEY_INVALID;
@@ -238,7 +245,7 @@ static bool lookup(struct cache *c, struct cache_query *q, struct cache_result *
         page_builder_free(miss->known);
         miss->known = NULL;
     }
-    return found;
+    return found ? LOOKUP_HIT : LOOKUP_MISS;
 }
 
 /* --- requests --- */
@@ -254,10 +261,10 @@ static void arm_timer(struct cache *c)
     (void)uv_timer_start(&c->timer, on_deadline, first->deadline_ms > now ? first->deadline_ms - now : 1, 0);
 }
 
-/* Ends what the cache holds for a request that has left its fetch. */
+/* Ends what the cache holds for a request that waits for nothing any more. */
 static void release(struct cache_request *request)
 {
-    assert(list_empty(&request->link_in_fetch));
+    assert(list_empty(&request->waiting));
     list_remove(&request->deadline);
     request->fetch = NULL;
     free(request->link);
@@ -283,14 +290,14 @@ static void on_deadline(uv_timer_t *timer)
         if (r->deadline_ms > passed_ms)
             break;
         metric_add(&c->options.metrics->request_timeouts_total, 1);
-        assert(r->fetch != NULL); /* release() ends both the deadline and the fetch */
+        assert(!list_empty(&r->waiting)); /* release() ends both */
         cache_cancel(r);
         r->done(r->arg, &(struct cache_result){.status = CACHE_UNAVAILABLE, .source = source_of(r)});
     }
     arm_timer(c);
 }
 
-/* Keeps the link for a retry by link if the connection is lost. Returns 0 or -ENOMEM. */
+/* Keeps the link for a retry by link. Returns 0 or -ENOMEM. */
 static int keep_link(struct cache_request *request, struct span link)
 {
     request->link = malloc(link.len);
@@ -312,7 +319,7 @@ static bool join(struct cache *c, struct cache_request *request, const struct ca
     page_builder_free(miss->known);
     request->fetch = f;
     request->shared = true;
-    fetch_join(f, &request->link_in_fetch);
+    fetch_join(f, &request->waiting);
     return true;
 }
 
@@ -321,26 +328,51 @@ static int begin(struct cache *c, struct cache_request *request, const struct ca
                  const struct cache_miss *miss)
 {
     request->shared = false;
-    request->fetch = fetch_begin(&c->fetches, q, miss->needs_auth, miss->known, &request->link_in_fetch);
+    request->fetch = fetch_begin(&c->fetches, q, miss->needs_auth, miss->known, &request->waiting);
     if (request->fetch == NULL)
         return -ENOMEM;
     metric_add(&c->options.metrics->cache_misses_total, 1);
     return 0;
 }
 
-/* True when *result is complete; otherwise the request waits for its fetch. */
+/* Returns 0 or -ENOMEM. */
+static int wait_for_fetch(struct cache *c, struct cache_request *request, struct span link,
+                          const struct cache_query *q, const struct cache_miss *miss)
+{
+    if (miss->linked && keep_link(request, link) != 0)
+        return -ENOMEM;
+    return join(c, request, q, miss) ? 0 : begin(c, request, q, miss);
+}
+
+static void on_polled(uv_check_t *polled);
+
+/* The input that waits ends the poll of the loop at once. Returns 0 or -ENOMEM. */
+static int wait_for_read(struct cache *c, struct cache_request *request, const struct cache_query *q)
+{
+    if (q->type == QUERY_CARD_BY_LINK && keep_link(request, q->link) != 0)
+        return -ENOMEM;
+    request->fetch = NULL;
+    request->shared = false;
+    request->type = q->type;
+    request->number = q->number;
+    request->unread_ms = request->unread_ms != 0 ? request->unread_ms : clock_boot_ms();
+    list_append(&c->unread, &request->waiting);
+    (void)uv_check_start(&c->polled, on_polled); /* fails without a callback only */
+    return 0;
+}
+
+/* True when *result is complete; otherwise the request waits. */
 static bool get(struct cache *c, struct cache_request *request, const struct cache_query *query,
                 struct cache_result *result)
 {
     struct cache_miss miss;
     struct cache_query q = *query;
-    if (lookup(c, &q, result, &miss))
+    enum lookup outcome = lookup(c, &q, request->unread_ms, result, &miss);
+    if (outcome == LOOKUP_HIT)
         return true;
-    if (miss.linked && keep_link(request, query->link) != 0) {
-        result->status = CACHE_OUT_OF_MEMORY;
-        return true;
-    }
-    if (join(c, request, &q, &miss) || begin(c, request, &q, &miss) == 0)
+    int err = outcome == LOOKUP_UNREAD ? wait_for_read(c, request, query)
+                                       : wait_for_fetch(c, request, query->link, &q, &miss);
+    if (err == 0)
         return false;
     result->status = CACHE_OUT_OF_MEMORY;
     release(request);
@@ -353,8 +385,9 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     request->cache = c;
     request->fetch = NULL;
     request->link = NULL;
+    request->unread_ms = 0;
     request->key = query->key;
-    list_init(&request->link_in_fetch);
+    list_init(&request->waiting);
     list_init(&request->deadline);
     if (get(c, request, query, result))
         return true;
@@ -366,21 +399,23 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
 
 void cache_cancel(struct cache_request *request)
 {
-    if (request->fetch == NULL)
+    if (list_empty(&request->deadline))
         return;
-    fetch_leave(request->fetch, &request->link_in_fetch);
+    if (request->fetch != NULL)
+        fetch_leave(request->fetch, &request->waiting);
+    list_remove(&request->waiting);
     release(request);
 }
 
 /* Takes the first request out of the list. */
 static struct cache_request *take_request(struct list *requests)
 {
-    struct cache_request *r = LIST_ENTRY(requests->next, struct cache_request, link_in_fetch);
-    list_remove(&r->link_in_fetch);
+    struct cache_request *r = LIST_ENTRY(requests->next, struct cache_request, waiting);
+    list_remove(&r->waiting);
     return r;
 }
 
-/* The connection was lost: the request is looked up in the cache again, or waits for a new connection. */
+/* The connection was lost, or the socket has been read: the request is looked up again. */
 static void get_again(struct cache *c, struct cache_request *r, const struct cache_query *fetched)
 {
     struct cache_query q = *fetched;
@@ -396,6 +431,20 @@ static void get_again(struct cache *c, struct cache_request *r, const struct cac
         return;
     release(r);
     r->done(r->arg, &result);
+}
+
+/* The socket has been read, unless its input came after this poll; then the next one finds it. */
+static void on_polled(uv_check_t *polled)
+{
+    struct cache *c = polled->data;
+    struct list unread;
+    list_init(&unread);
+    list_splice(&unread, &c->unread);
+    (void)uv_check_stop(polled);
+    while (!list_empty(&unread)) {
+        struct cache_request *r = take_request(&unread);
+        get_again(c, r, &(struct cache_query){.type = r->type, .number = r->number});
+    }
 }
 
 static void answer_request(struct cache_request *r, const struct cache_result *fetched)
@@ -730,6 +779,7 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
         return -ENOMEM;
     c->options = *options;
     list_init(&c->by_deadline);
+    list_init(&c->unread);
     int err = init_parts(c);
     if (err == 0)
         err = open_connection(c, loop);
@@ -738,9 +788,10 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
         free(c);
         return err;
     }
-    (void)uv_timer_init(loop, &c->timer); /* neither can fail */
+    (void)uv_timer_init(loop, &c->timer); /* none can fail */
     (void)uv_idle_init(loop, &c->reclaim);
-    c->timer.data = c->reclaim.data = c;
+    (void)uv_check_init(loop, &c->polled);
+    c->timer.data = c->reclaim.data = c->polled.data = c;
     *out = c;
     return 0;
 }
@@ -772,10 +823,11 @@ void cache_close(struct cache *c, void (*closed)(void *arg), void *arg)
     assert(list_empty(&c->by_deadline));
     c->closed = closed;
     c->closed_arg = arg;
-    wait_group_add(&c->closing, 3);
+    wait_group_add(&c->closing, 4);
     upstream_close(&c->upstream, on_upstream_closed, c);
     uv_close((uv_handle_t *)&c->timer, on_handle_closed);
     uv_close((uv_handle_t *)&c->reclaim, on_handle_closed);
+    uv_close((uv_handle_t *)&c->polled, on_handle_closed);
     wait_group_wait(&c->closing, on_all_closed, c);
 }
 
