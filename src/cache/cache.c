@@ -15,7 +15,6 @@
 #include "cache/fetch.h"
 #include "cache/invalidation.h"
 #include "cache/upstream.h"
-#include "redis/redirect.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -39,16 +38,10 @@ struct cache {
     uint64_t timer_ended_ms; /* monotonic; when it last did */
     uv_idle_t reclaim;       /* runs while there are entries to free */
 
-    /* In a cluster. */
-    struct redirects *redirects;    /* NULL until the first is needed */
-    uint64_t redirects_number;      /* of the settings that it uses */
-    struct redis_address elsewhere; /* the node that has to answer for what is not here */
-    struct buf check;               /* the last command of a check of the catalogue */
-    cache_reply_fn check_reply;     /* what gets its reply */
-    void *check_arg;
-    bool check_redirected; /* it is under way to another node */
+    struct list unread; /* requests that wait until the socket to Redis has been read */
+    uv_check_t polled;  /* runs after the loop has polled, while there are such */
 
-    struct wait_group closing; /* the timer, the idle handle, the upstream and the redirects */
+    struct wait_group closing; /* the three handles above and the upstream */
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -78,6 +71,9 @@ static void schedule_reclaim(struct cache *c)
 }
 
 /* --- cache hits --- */
+
+/* UNREAD: invalidations may wait in the socket; once it has been read, the cache can be looked up. */
+enum lookup { LOOKUP_HIT, LOOKUP_MISS, LOOKUP_UNREAD };
 
 /* What to fetch after a miss. */
 struct cache_miss {
@@ -212,25 +208,26 @@ static bool hit(struct cache *c, struct cache_query *q, struct cache_result *res
 }
 
 /*
- * True on a hit. Otherwise *miss says what to fetch, and *q becomes a query for the card where it was for a
- * link whose channel is cached. Only a fresh auth result saves the check of the key in Redis: while the
- * connection is lost, or the lease has expired, each request has its own.
+ * On a miss *miss says what to fetch, and *q becomes a query for the card where it was for a link whose
+ * channel is cached. Only a fresh auth result saves the check of the key in Redis: while the connection is
+ * lost, or the lease has expired, each request has its own. `unread_ms` is when the socket was first found
+ * unread for this request, by the boot clock; 0: it was not.
  */
-static bool lookup(struct cache *c, struct cache_query *q, struct cache_result *result,
-                   struct cache_miss *miss)
+static enum lookup lookup(struct cache *c, struct cache_query *q, uint64_t unread_ms,
+                          struct cache_result *result, struct cache_miss *miss)
 {
     *result = (struct cache_result){0};
     *miss = (struct cache_miss){.needs_auth = true};
     uint64_t now = clock_boot_ms();
     enum freshness freshness = invalidation_freshness(
         &c->invalidation, now, redis_connection_last_pong_ms(connection_of(c)), c->options.stale_limit_ms);
-    if (freshness == FRESHNESS_FRESH && redis_connection_is_behind(connection_of(c), now))
-        freshness = FRESHNESS_NONE; /* invalidations may wait in the socket */
+    bool fresh = freshness == FRESHNESS_FRESH;
+    if (fresh && redis_connection_is_behind(connection_of(c), unread_ms != 0 ? unread_ms : now))
+        return LOOKUP_UNREAD;
     enum auth_result auth = check_key(c, &q->key, freshness, now);
     if (auth == AUTH_RESULT_UNKNOWN)
-        return false;
+        return LOOKUP_MISS;
     bool found = auth == AUTH_RESULT_INVALID;
-    bool fresh = freshness == FRESHNESS_FRESH;
     struct cache_query wanted = *q;
     if (found)
         result->status = CACHE_KEY_INVALID;
@@ -248,7 +245,7 @@ static bool lookup(struct cache *c, struct cache_query *q, struct cache_result *
         page_builder_free(miss->known);
         miss->known = NULL;
     }
-    return found;
+    return found ? LOOKUP_HIT : LOOKUP_MISS;
 }
 
 /* --- requests --- */
@@ -264,10 +261,10 @@ static void arm_timer(struct cache *c)
     (void)uv_timer_start(&c->timer, on_deadline, first->deadline_ms > now ? first->deadline_ms - now : 1, 0);
 }
 
-/* Ends what the cache holds for a request that has left its fetch. */
+/* Ends what the cache holds for a request that waits for nothing any more. */
 static void release(struct cache_request *request)
 {
-    assert(list_empty(&request->link_in_fetch));
+    assert(list_empty(&request->waiting));
     list_remove(&request->deadline);
     request->fetch = NULL;
     free(request->link);
@@ -293,14 +290,14 @@ static void on_deadline(uv_timer_t *timer)
         if (r->deadline_ms > passed_ms)
             break;
         metric_add(&c->options.metrics->request_timeouts_total, 1);
-        assert(r->fetch != NULL); /* release() ends both the deadline and the fetch */
+        assert(!list_empty(&r->waiting)); /* release() ends both */
         cache_cancel(r);
         r->done(r->arg, &(struct cache_result){.status = CACHE_UNAVAILABLE, .source = source_of(r)});
     }
     arm_timer(c);
 }
 
-/* Keeps the link for a retry by link if the connection is lost. Returns 0 or -ENOMEM. */
+/* Keeps the link for a retry by link. Returns 0 or -ENOMEM. */
 static int keep_link(struct cache_request *request, struct span link)
 {
     request->link = malloc(link.len);
@@ -322,7 +319,7 @@ static bool join(struct cache *c, struct cache_request *request, const struct ca
     page_builder_free(miss->known);
     request->fetch = f;
     request->shared = true;
-    fetch_join(f, &request->link_in_fetch);
+    fetch_join(f, &request->waiting);
     return true;
 }
 
@@ -331,26 +328,51 @@ static int begin(struct cache *c, struct cache_request *request, const struct ca
                  const struct cache_miss *miss)
 {
     request->shared = false;
-    request->fetch = fetch_begin(&c->fetches, q, miss->needs_auth, miss->known, &request->link_in_fetch);
+    request->fetch = fetch_begin(&c->fetches, q, miss->needs_auth, miss->known, &request->waiting);
     if (request->fetch == NULL)
         return -ENOMEM;
     metric_add(&c->options.metrics->cache_misses_total, 1);
     return 0;
 }
 
-/* True when *result is complete; otherwise the request waits for its fetch. */
+/* Returns 0 or -ENOMEM. */
+static int wait_for_fetch(struct cache *c, struct cache_request *request, struct span link,
+                          const struct cache_query *q, const struct cache_miss *miss)
+{
+    if (miss->linked && keep_link(request, link) != 0)
+        return -ENOMEM;
+    return join(c, request, q, miss) ? 0 : begin(c, request, q, miss);
+}
+
+static void on_polled(uv_check_t *polled);
+
+/* The input that waits ends the poll of the loop at once. Returns 0 or -ENOMEM. */
+static int wait_for_read(struct cache *c, struct cache_request *request, const struct cache_query *q)
+{
+    if (q->type == QUERY_CARD_BY_LINK && keep_link(request, q->link) != 0)
+        return -ENOMEM;
+    request->fetch = NULL;
+    request->shared = false;
+    request->type = q->type;
+    request->number = q->number;
+    request->unread_ms = request->unread_ms != 0 ? request->unread_ms : clock_boot_ms();
+    list_append(&c->unread, &request->waiting);
+    (void)uv_check_start(&c->polled, on_polled); /* fails without a callback only */
+    return 0;
+}
+
+/* True when *result is complete; otherwise the request waits. */
 static bool get(struct cache *c, struct cache_request *request, const struct cache_query *query,
                 struct cache_result *result)
 {
     struct cache_miss miss;
     struct cache_query q = *query;
-    if (lookup(c, &q, result, &miss))
+    enum lookup outcome = lookup(c, &q, request->unread_ms, result, &miss);
+    if (outcome == LOOKUP_HIT)
         return true;
-    if (miss.linked && keep_link(request, query->link) != 0) {
-        result->status = CACHE_OUT_OF_MEMORY;
-        return true;
-    }
-    if (join(c, request, &q, &miss) || begin(c, request, &q, &miss) == 0)
+    int err = outcome == LOOKUP_UNREAD ? wait_for_read(c, request, query)
+                                       : wait_for_fetch(c, request, query->link, &q, &miss);
+    if (err == 0)
         return false;
     result->status = CACHE_OUT_OF_MEMORY;
     release(request);
@@ -363,8 +385,9 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     request->cache = c;
     request->fetch = NULL;
     request->link = NULL;
+    request->unread_ms = 0;
     request->key = query->key;
-    list_init(&request->link_in_fetch);
+    list_init(&request->waiting);
     list_init(&request->deadline);
     if (get(c, request, query, result))
         return true;
@@ -376,21 +399,23 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
 
 void cache_cancel(struct cache_request *request)
 {
-    if (request->fetch == NULL)
+    if (list_empty(&request->deadline))
         return;
-    fetch_leave(request->fetch, &request->link_in_fetch);
+    if (request->fetch != NULL)
+        fetch_leave(request->fetch, &request->waiting);
+    list_remove(&request->waiting);
     release(request);
 }
 
 /* Takes the first request out of the list. */
 static struct cache_request *take_request(struct list *requests)
 {
-    struct cache_request *r = LIST_ENTRY(requests->next, struct cache_request, link_in_fetch);
-    list_remove(&r->link_in_fetch);
+    struct cache_request *r = LIST_ENTRY(requests->next, struct cache_request, waiting);
+    list_remove(&r->waiting);
     return r;
 }
 
-/* The connection was lost: the request is looked up in the cache again, or waits for a new connection. */
+/* The connection was lost, or the socket has been read: the request is looked up again. */
 static void get_again(struct cache *c, struct cache_request *r, const struct cache_query *fetched)
 {
     struct cache_query q = *fetched;
@@ -406,6 +431,20 @@ static void get_again(struct cache *c, struct cache_request *r, const struct cac
         return;
     release(r);
     r->done(r->arg, &result);
+}
+
+/* The socket has been read, unless its input came after this poll; then the next one finds it. */
+static void on_polled(uv_check_t *polled)
+{
+    struct cache *c = polled->data;
+    struct list unread;
+    list_init(&unread);
+    list_splice(&unread, &c->unread);
+    (void)uv_check_stop(polled);
+    while (!list_empty(&unread)) {
+        struct cache_request *r = take_request(&unread);
+        get_again(c, r, &(struct cache_query){.type = r->type, .number = r->number});
+    }
 }
 
 static void answer_request(struct cache_request *r, const struct cache_result *fetched)
@@ -460,91 +499,25 @@ static bool is_in_cluster(void *arg)
 static bool is_elsewhere(void *arg, const redisReply *reply)
 {
     struct cache *c = arg;
-    return redis_connection_elsewhere(connection_of(c), reply, &c->elsewhere);
-}
-
-static int make_redirects(struct cache *c)
-{
-    const struct redirects_options options = {.config = upstream_config(&c->upstream),
-                                              .client_name = c->options.client_name,
-                                              .metrics = c->options.redis_metrics,
-                                              .loop_lag = c->options.loop_lag};
-    int err = redirects_new(c->timer.loop, &options, &c->redirects);
-    if (err != 0)
-        return err;
-    c->redirects_number = upstream_config_number(&c->upstream);
-    wait_group_add(&c->closing, 1);
-    return 0;
+    return upstream_elsewhere(&c->upstream, reply);
 }
 
 static int redirect_command(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
 {
     struct cache *c = arg;
-    int err = c->redirects == NULL ? make_redirects(c) : 0;
-    return err != 0 ? err : redirects_send(c->redirects, &c->elsewhere, command, fn, fn_arg);
+    return upstream_redirect(&c->upstream, command, fn, fn_arg);
 }
 
-static void on_part_closed(void *arg)
+static int send_check(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
 {
     struct cache *c = arg;
-    wait_group_done(&c->closing);
-}
-
-/* What is under way on them starts again. */
-static void drop_redirects(struct cache *c)
-{
-    struct redirects *r = c->redirects;
-    c->redirects = NULL;
-    if (r != NULL)
-        redirects_close(r, on_part_closed, c);
+    return upstream_send_check(&c->upstream, command, fn, fn_arg);
 }
 
 static void on_check_wanted(void *arg)
 {
     struct cache *c = arg;
     invalidation_check(&c->invalidation);
-}
-
-/* --- the check of the catalogue in a cluster --- */
-
-/* It is one of this connection: once that is lost, the reply is of no use. */
-static void on_check_redirected(void *arg, const redisReply *reply)
-{
-    struct cache *c = arg;
-    c->check_redirected = false;
-    c->check_reply(c->check_arg, redis_connection_is_usable(connection_of(c)) ? reply : NULL);
-}
-
-static void cancel_redirected_check(struct cache *c)
-{
-    if (!c->check_redirected)
-        return;
-    redirects_cancel(c->redirects, c);
-    on_check_redirected(c, NULL);
-}
-
-static void on_check_reply(void *arg, const redisReply *reply)
-{
-    struct cache *c = arg;
-    bool absent = reply != NULL && (reply->type == REDIS_REPLY_ERROR ||
-                                    (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0));
-    c->check_redirected = absent && is_elsewhere(c, reply) &&
-                          redirect_command(c, buf_span(&c->check), on_check_redirected, c) == 0;
-    if (!c->check_redirected)
-        c->check_reply(c->check_arg, reply);
-}
-
-static int send_check(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
-{
-    struct cache *c = arg;
-    if (!in_cluster(c))
-        return send_command(c, command, fn, fn_arg);
-    buf_clear(&c->check);
-    buf_append_span(&c->check, command);
-    c->check_reply = fn;
-    c->check_arg = fn_arg;
-    int err = buf_error(&c->check);
-    return err != 0 ? err : redis_connection_send_command(connection_of(c), command, on_check_reply, c);
 }
 
 /* --- the API key set --- */
@@ -676,15 +649,12 @@ static void on_drop(void *arg, unsigned what)
 static void on_handshake_done(void *arg)
 {
     struct cache *c = arg;
-    cancel_redirected_check(c); /* of an earlier one */
     invalidation_check(&c->invalidation);
 }
 
 static void on_ready(void *arg)
 {
     struct cache *c = arg;
-    if (c->redirects != NULL && c->redirects_number != upstream_config_number(&c->upstream))
-        drop_redirects(c);
     invalidation_connected(&c->invalidation, redis_connection_is_tracking(connection_of(c)));
     fetches_start_waiting(&c->fetches);
     c->options.on_connection(c->options.arg, true);
@@ -703,7 +673,6 @@ static void on_lost(void *arg)
     struct cache *c = arg;
     invalidation_lost(&c->invalidation, redis_connection_last_pong_ms(connection_of(c)),
                       redis_connection_valid_until_ms(connection_of(c)));
-    cancel_redirected_check(c);
     c->options.on_connection(c->options.arg, false);
 }
 
@@ -726,7 +695,6 @@ static void on_replaced(void *arg)
 {
     struct cache *c = arg;
     invalidation_lost(&c->invalidation, 0, 0);
-    cancel_redirected_check(c);
 }
 
 static int open_connection(struct cache *c, uv_loop_t *loop)
@@ -801,7 +769,6 @@ static void fini_parts(struct cache *c)
     api_keys_fini(&c->api_keys);
     entries_fini(&c->entries);
     buf_fini(&c->command);
-    buf_fini(&c->check);
     buf_fini(&c->text);
 }
 
@@ -812,6 +779,7 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
         return -ENOMEM;
     c->options = *options;
     list_init(&c->by_deadline);
+    list_init(&c->unread);
     int err = init_parts(c);
     if (err == 0)
         err = open_connection(c, loop);
@@ -820,9 +788,10 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
         free(c);
         return err;
     }
-    (void)uv_timer_init(loop, &c->timer); /* neither can fail */
+    (void)uv_timer_init(loop, &c->timer); /* none can fail */
     (void)uv_idle_init(loop, &c->reclaim);
-    c->timer.data = c->reclaim.data = c;
+    (void)uv_check_init(loop, &c->polled);
+    c->timer.data = c->reclaim.data = c->polled.data = c;
     *out = c;
     return 0;
 }
@@ -837,6 +806,12 @@ static void on_all_closed(void *arg)
     closed(closed_arg);
 }
 
+static void on_upstream_closed(void *arg)
+{
+    struct cache *c = arg;
+    wait_group_done(&c->closing);
+}
+
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct cache *c = handle->data;
@@ -848,11 +823,11 @@ void cache_close(struct cache *c, void (*closed)(void *arg), void *arg)
     assert(list_empty(&c->by_deadline));
     c->closed = closed;
     c->closed_arg = arg;
-    wait_group_add(&c->closing, 3);
-    drop_redirects(c);
-    upstream_close(&c->upstream, on_part_closed, c);
+    wait_group_add(&c->closing, 4);
+    upstream_close(&c->upstream, on_upstream_closed, c);
     uv_close((uv_handle_t *)&c->timer, on_handle_closed);
     uv_close((uv_handle_t *)&c->reclaim, on_handle_closed);
+    uv_close((uv_handle_t *)&c->polled, on_handle_closed);
     wait_group_wait(&c->closing, on_all_closed, c);
 }
 

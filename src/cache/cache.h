@@ -90,11 +90,15 @@ struct cache_request {
     /* Private to the cache. */
     struct cache *cache;
     struct fetch *fetch; /* NULL: none is under way */
-    struct list link_in_fetch, deadline;
+    struct list waiting; /* for the fetch, or for a read */
+    struct list deadline;
     uint64_t deadline_ms;
-    bool shared; /* another request began the fetch */
+    bool shared;        /* another request began the fetch */
+    uint64_t unread_ms; /* since when it has waited for a read, by the boot clock; 0: it has not */
     struct digest key;
-    char *link; /* owned; of a query by link whose channel is cached, so that the fetch is of the card */
+    enum cache_query_type type; /* of a request that waits for a read, as the number */
+    int64_t number;
+    char *link; /* owned; of a query by link that waits for a read, or whose fetch is of the card alone */
     size_t link_len;
 };
 

@@ -16,9 +16,25 @@ enum {
     SEARCH_STEPS = 8192 /* slots of the table that one search passes over: some ten microseconds */
 };
 
+static void on_counted(void *arg, const redisReply *reply, bool decided);
+static void on_checked(void *arg, enum catalogue_state state);
+
+/* The owner's `send` is called with its own `arg`. */
+static int send_check(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
+{
+    const struct invalidation *c = arg;
+    return c->options.send(c->options.arg, command, fn, fn_arg);
+}
+
 int invalidation_init(struct invalidation *c, const struct invalidation_options *options)
 {
+    const struct catalogue_options catalogue_options = {.keyspace = options->keyspace,
+                                                        .send = send_check,
+                                                        .counted = on_counted,
+                                                        .checked = on_checked,
+                                                        .arg = c};
     *c = (struct invalidation){.options = *options};
+    catalogue_init(&c->catalogue, &catalogue_options);
     keyspace_index(options->keyspace, &c->index_key);
     keyspace_api_keys(options->keyspace, &c->api_keys_key);
     return buf_error(&c->index_key) != 0 ? -ENOMEM : buf_error(&c->api_keys_key);
@@ -26,7 +42,7 @@ int invalidation_init(struct invalidation *c, const struct invalidation_options 
 
 void invalidation_fini(struct invalidation *c)
 {
-    buf_fini(&c->command);
+    catalogue_fini(&c->catalogue);
     buf_fini(&c->index_key);
     buf_fini(&c->api_keys_key);
     buf_fini(&c->link);
@@ -47,27 +63,24 @@ static void apply_pending(struct invalidation *c)
 
 /* --- the check of the catalogue --- */
 
-static void on_check_reply(void *arg, const redisReply *reply);
+static void compare_key_count(struct invalidation *c, int64_t count);
 
-static enum catalogue_key key_in(const redisReply *reply)
+/*
+ * What is read from now on, where the set is not there, may still be read from an empty Redis. If the
+ * catalogue comes back before the index is looked at, the check passes; by broadcast the invalidation of the
+ * API key set comes only later.
+ */
+static void on_counted(void *arg, const redisReply *reply, bool decided)
 {
+    struct invalidation *c = arg;
     if (reply->type == REDIS_REPLY_INTEGER)
-        return reply->integer == 0 ? CATALOGUE_KEY_ABSENT : CATALOGUE_KEY_PRESENT;
-    if (resp_is_error(reply, SPAN("WRONGTYPE ")))
-        return CATALOGUE_KEY_PRESENT;
-    return resp_is_error(reply, SPAN("NOPERM ")) ? CATALOGUE_KEY_FORBIDDEN : CATALOGUE_KEY_UNKNOWN;
+        compare_key_count(c, reply->integer);
+    c->possible_losses += !decided;
 }
 
-/* Every change of the step passes here. */
-static void set_step(struct invalidation *c, enum catalogue_step next)
+static void on_checked(void *arg, enum catalogue_state state)
 {
-    assert(next == CHECK_IDLE || next == c->step + 1);
-    c->step = next;
-}
-
-static void finish_check(struct invalidation *c, enum catalogue_state state)
-{
-    set_step(c, CHECK_IDLE);
+    struct invalidation *c = arg;
     if (state == CATALOGUE_PRESENT) {
         c->check_passed = c->checks_begun;
         if (c->connected)
@@ -79,71 +92,12 @@ static void finish_check(struct invalidation *c, enum catalogue_state state)
     c->options.checked(c->options.arg, state);
 }
 
-static void send_check(struct invalidation *c, enum catalogue_step step)
-{
-    bool keys = step == CHECK_API_KEYS;
-    set_step(c, step);
-    buf_clear(&c->command);
-    command_begin(&c->command, 2);
-    command_add(&c->command, keys ? SPAN("SCARD") : SPAN("ZCARD"));
-    command_add_buf(&c->command, keys ? &c->api_keys_key : &c->index_key);
-    if (buf_error(&c->command) != 0 ||
-        c->options.send(c->options.arg, buf_span(&c->command), on_check_reply, c) != 0)
-        finish_check(c, CATALOGUE_UNKNOWN);
-}
-
-static enum catalogue_state evaluate(struct invalidation *c, enum catalogue_key keys,
-                                     enum catalogue_key index)
-{
-    bool present = keys == CATALOGUE_KEY_PRESENT || index == CATALOGUE_KEY_PRESENT;
-    if (!present && keys == CATALOGUE_KEY_ABSENT && index == CATALOGUE_KEY_ABSENT)
-        return CATALOGUE_MISSING;
-    if (!present && keys != CATALOGUE_KEY_FORBIDDEN && index != CATALOGUE_KEY_FORBIDDEN)
-        return CATALOGUE_UNKNOWN;
-    if (!present && !c->forbidden_logged) {
-        log_text(LOG_WARN, "redis does not permit SCARD or ZCARD: a missing catalogue cannot be noticed",
-                 NULL, NULL);
-        c->forbidden_logged = true;
-    }
-    return CATALOGUE_PRESENT;
-}
-
-static void compare_key_count(struct invalidation *c, int64_t count);
-
-static void on_check_reply(void *arg, const redisReply *reply)
-{
-    struct invalidation *c = arg;
-    assert(c->step != CHECK_IDLE);
-    if (reply == NULL) {
-        finish_check(c, CATALOGUE_LOST);
-        return;
-    }
-    if (c->step == CHECK_INDEX) {
-        finish_check(c, evaluate(c, c->keys, key_in(reply)));
-        return;
-    }
-    c->keys = key_in(reply);
-    if (reply->type == REDIS_REPLY_INTEGER)
-        compare_key_count(c, reply->integer);
-    if (c->keys == CATALOGUE_KEY_PRESENT) {
-        finish_check(c, evaluate(c, c->keys, CATALOGUE_KEY_UNKNOWN));
-        return;
-    }
-    /*
-     * What is read from now on may still be read from an empty Redis. If the catalogue comes back before the
-     * index is looked at, the check passes; by broadcast the invalidation of the API key set comes only
-     * later.
-     */
-    c->possible_losses++;
-    send_check(c, CHECK_INDEX);
-}
-
 void invalidation_check(struct invalidation *c)
 {
-    if (c->step != CHECK_IDLE)
+    if (catalogue_is_being_checked(&c->catalogue))
         return;
     c->checks_begun++;
-    send_check(c, CHECK_API_KEYS);
+    catalogue_check(&c->catalogue);
 }
 
 /* --- the audit: suspected differences --- */
@@ -356,7 +310,7 @@ static bool wait_for_check(struct invalidation *c, unsigned what)
     uint64_t now = clock_boot_ms();
     uint64_t *last_ms = what == INVALIDATED_INDEX ? &c->index_check_ms : &c->keys_check_ms;
     bool recent = now - *last_ms < INVALIDATION_CHECK_INTERVAL_MS;
-    if (what != INVALIDATED_ALL && c->step == CHECK_IDLE && recent)
+    if (what != INVALIDATED_ALL && recent && !catalogue_is_being_checked(&c->catalogue))
         return false;
     *last_ms = now;
     if (c->pending == 0)

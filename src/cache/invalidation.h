@@ -29,13 +29,11 @@
  * may mean that Redis lost its data: it is pending until a check of the catalogue has passed, and the entries
  * concerned are not served until then.
  *
- * The catalogue. A Redis with neither an index nor an API key set was flushed, or started without its data,
- * and its "not found" must not be believed. It is treated like one that is still loading: the connection is
- * not used, and the cache serves stale entries within the limits. The check is SCARD of the API key set, and
- * ZCARD of the index where that is 0. It is made in the handshake, with each heartbeat, before a pending
- * invalidation is applied, and before a result is returned that says something does not exist. Replies come
- * in the order of the commands, so a check under way was sent after every command that has been answered: it
- * serves all results that need one. Checks are numbered for that.
+ * The catalogue. A Redis without one (catalogue.h) is treated like one that is still loading: the connection
+ * is not used, and the cache serves stale entries within the limits. The check is made in the handshake, with
+ * each heartbeat, before a pending invalidation is applied, and before a result is returned that says
+ * something does not exist. Replies come in the order of the commands, so a check under way was sent after
+ * every command that has been answered: it serves all results that need one. Checks are numbered for that.
  *
  * The audit. A proxy that accepts CLIENT TRACKING and drops the invalidations, or a SWAPDB, would leave the
  * cache stale without a limit: PING proves that the stream is alive, not that it is complete. So with each
@@ -50,6 +48,7 @@
 #define CACHE_INVALIDATION_H
 
 #include "cache/api_keys.h"
+#include "cache/catalogue.h"
 #include "cache/entries.h"
 #include "cache/metrics.h"
 #include "model/keyspace.h"
@@ -70,17 +69,6 @@ enum { INVALIDATION_CHECK_INTERVAL_MS = 100 };
 /* FRESH: connected, tracking, and the stream is known to be whole within the lease. STALE: the connection was
  * lost, but not for longer than the limit. NONE: entries must not be served. */
 enum freshness { FRESHNESS_NONE, FRESHNESS_STALE, FRESHNESS_FRESH };
-
-/* The result of a check of the catalogue. */
-enum catalogue_state {
-    CATALOGUE_PRESENT, /* or not visible to this user (ACL) */
-    CATALOGUE_MISSING,
-    CATALOGUE_UNKNOWN, /* Redis replied with an error, or the command could not be sent */
-    CATALOGUE_LOST     /* the connection was lost */
-};
-
-/* As redis_connection_reply_fn: `reply` is NULL when the connection was lost. */
-typedef void (*cache_reply_fn)(void *arg, const redisReply *reply);
 
 /* All is borrowed while it lives. The functions are called with `arg`, in stream order. */
 struct invalidation_options {
@@ -112,7 +100,6 @@ struct invalidation_options {
 /* Embedded in the cache; private to invalidation.c. */
 struct invalidation {
     struct invalidation_options options;
-    struct buf command; /* scratch */
     struct buf index_key, api_keys_key;
 
     bool connected;   /* a connection is in use */
@@ -129,16 +116,9 @@ struct invalidation {
     uint64_t possible_losses; /* invalidations so far that may mean a loss of data */
 
     /* The check of the catalogue. */
-    enum catalogue_step { CHECK_IDLE, CHECK_API_KEYS, CHECK_INDEX } step;
-    enum catalogue_key {
-        CATALOGUE_KEY_UNKNOWN,
-        CATALOGUE_KEY_FORBIDDEN,
-        CATALOGUE_KEY_ABSENT,
-        CATALOGUE_KEY_PRESENT
-    } keys;                              /* the state of the API key set, from the first reply */
+    struct catalogue catalogue;
     uint64_t checks_begun, check_passed; /* the numbers of the last, and of the last that found a catalogue */
     bool missing;                        /* the last found none; until the next connection */
-    bool forbidden_logged;               /* that the ACL denies the check */
 
     /* The audit. */
     bool reading; /* an entry, again */
@@ -184,7 +164,7 @@ void invalidation_check(struct invalidation *c);
  */
 static inline uint64_t invalidation_next_check(const struct invalidation *c)
 {
-    return c->step != CHECK_IDLE ? c->checks_begun : c->checks_begun + 1;
+    return catalogue_is_being_checked(&c->catalogue) ? c->checks_begun : c->checks_begun + 1;
 }
 
 /* The number of the last check that passed. */

@@ -1,7 +1,8 @@
 /* Connections of which one replaces the other; see upstream.h. */
 #include "cache/upstream.h"
 
-#include "redis/resp.h"
+#include "cache/catalogue.h"
+#include "redis/redirect.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,63 +12,111 @@ struct upstream_link {
     struct upstream *upstream;
     struct redis_config *config; /* a reference */
     struct redis_connection *connection;
-    int absent; /* keys without which there is no catalogue, in the check of the next connection */
+    struct wait_group open_parts; /* the connection and the redirects */
+
+    /* In a cluster. */
+    struct redirects *redirects;    /* NULL until the first is needed */
+    struct redis_address elsewhere; /* the node that has to answer for what is not here */
+
+    /* The check of the catalogue: of the owner's where it is in use, else of its own. */
+    struct catalogue catalogue;
+    struct buf check;           /* the last command, in a cluster */
+    cache_reply_fn check_reply; /* what gets its reply */
+    void *check_arg;
+    bool check_redirected; /* it is under way to another node */
 };
 
-/* --- the check of the next connection --- */
+/* --- other nodes of the cluster --- */
 
-enum { CATALOGUE_KEYS = 2 };
-
-static bool is_absent(const redisReply *reply)
+static bool is_elsewhere(struct upstream_link *l, const redisReply *reply)
 {
-    return reply->type == REDIS_REPLY_INTEGER && reply->integer == 0;
+    return redis_connection_elsewhere(l->connection, reply, &l->elsewhere);
 }
 
-static void on_api_keys(void *arg, const redisReply *reply)
+static int make_redirects(struct upstream_link *l)
 {
-    struct upstream_link *l = arg;
-    if (reply != NULL)
-        l->absent += is_absent(reply);
-}
-
-/* Whatever is not known to be without a catalogue is accepted; the cache checks it from then on. */
-static void on_index(void *arg, const redisReply *reply)
-{
-    struct upstream_link *l = arg;
-    if (reply == NULL) /* there will be another attempt, or it is being closed */
-        return;
-    l->absent += is_absent(reply);
-    if (l->absent == CATALOGUE_KEYS)
-        redis_connection_fail(l->connection, UPSTREAM_NO_CATALOGUE);
-    else
-        redis_connection_accept(l->connection);
-}
-
-static int send_size(struct upstream_link *l, struct span command,
-                     void name(const struct keyspace *, struct buf *), redis_connection_reply_fn fn)
-{
-    struct buf key = BUF_INIT;
-    struct buf words = BUF_INIT;
-    name(l->upstream->keyspace, &key);
-    command_begin(&words, 2);
-    command_add(&words, command);
-    command_add_buf(&words, &key);
-    int err = buf_error(&words);
+    const struct redis_connection_options *o = &l->upstream->options;
+    const struct redirects_options options = {
+        .config = l->config, .client_name = o->client_name, .metrics = o->metrics, .loop_lag = o->loop_lag};
+    int err = redirects_new(l->upstream->loop, &options, &l->redirects);
     if (err == 0)
-        err = redis_connection_send_command(l->connection, buf_span(&words), fn, l);
-    buf_fini(&words);
-    buf_fini(&key);
+        wait_group_add(&l->open_parts, 1);
     return err;
 }
 
-static void check_catalogue(struct upstream_link *l)
+static int redirect(struct upstream_link *l, struct span command, cache_reply_fn fn, void *arg)
 {
-    l->absent = 0;
-    int err = send_size(l, SPAN("SCARD"), keyspace_api_keys, on_api_keys);
-    if (err == 0)
-        err = send_size(l, SPAN("ZCARD"), keyspace_index, on_index);
-    if (err != 0)
-        redis_connection_fail(l->connection, "out of memory");
+    int err = l->redirects == NULL ? make_redirects(l) : 0;
+    return err != 0 ? err : redirects_send(l->redirects, &l->elsewhere, command, fn, arg);
+}
+
+bool upstream_elsewhere(struct upstream *u, const redisReply *reply)
+{
+    return is_elsewhere(u->current, reply);
+}
+
+int upstream_redirect(struct upstream *u, struct span command, cache_reply_fn fn, void *arg)
+{
+    return redirect(u->current, command, fn, arg);
+}
+
+/* --- the check of the catalogue --- */
+
+/* It is one of this connection: once that is lost, the reply is of no use. */
+static void on_check_redirected(void *arg, const redisReply *reply)
+{
+    struct upstream_link *l = arg;
+    l->check_redirected = false;
+    l->check_reply(l->check_arg, redis_connection_is_usable(l->connection) ? reply : NULL);
+}
+
+static void cancel_redirected_check(struct upstream_link *l)
+{
+    if (!l->check_redirected)
+        return;
+    redirects_cancel(l->redirects, l);
+    on_check_redirected(l, NULL);
+}
+
+static void on_check_reply(void *arg, const redisReply *reply)
+{
+    struct upstream_link *l = arg;
+    bool absent = reply != NULL && (reply->type == REDIS_REPLY_ERROR ||
+                                    (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0));
+    l->check_redirected =
+        absent && is_elsewhere(l, reply) && redirect(l, buf_span(&l->check), on_check_redirected, l) == 0;
+    if (!l->check_redirected)
+        l->check_reply(l->check_arg, reply);
+}
+
+static int send_check(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
+{
+    struct upstream_link *l = arg;
+    if (!redis_endpoint_is_cluster(redis_config_endpoint(l->config)))
+        return redis_connection_send_command(l->connection, command, fn, fn_arg);
+    buf_clear(&l->check);
+    buf_append_span(&l->check, command);
+    l->check_reply = fn;
+    l->check_arg = fn_arg;
+    int err = buf_error(&l->check);
+    return err != 0 ? err : redis_connection_send_command(l->connection, command, on_check_reply, l);
+}
+
+int upstream_send_check(struct upstream *u, struct span command, cache_reply_fn fn, void *arg)
+{
+    return send_check(u->current, command, fn, arg);
+}
+
+/* Of the next connection. Whatever is not known to be without a catalogue is accepted, as by the owner. */
+static void on_checked(void *arg, enum catalogue_state state)
+{
+    const struct upstream_link *l = arg;
+    if (state == CATALOGUE_LOST) /* there will be another attempt, or it is being closed */
+        return;
+    if (state == CATALOGUE_MISSING)
+        redis_connection_fail(l->connection, UPSTREAM_NO_CATALOGUE);
+    else
+        redis_connection_accept(l->connection);
 }
 
 /* --- links --- */
@@ -76,14 +125,25 @@ static void on_link_closed(void *arg)
 {
     struct upstream_link *l = arg;
     struct upstream *u = l->upstream;
+    catalogue_fini(&l->catalogue);
+    buf_fini(&l->check);
     redis_config_unref(l->config);
     free(l);
     wait_group_done(&u->open_links);
 }
 
+static void on_part_closed(void *arg)
+{
+    struct upstream_link *l = arg;
+    wait_group_done(&l->open_parts);
+}
+
 static void close_link(struct upstream_link *l)
 {
-    redis_connection_close(l->connection, on_link_closed, l);
+    redis_connection_close(l->connection, on_part_closed, l);
+    if (l->redirects != NULL)
+        redirects_close(l->redirects, on_part_closed, l);
+    wait_group_wait(&l->open_parts, on_link_closed, l);
 }
 
 static void set_current(struct upstream *u, struct upstream_link *l)
@@ -98,6 +158,7 @@ static void replace(struct upstream *u)
     struct upstream_link *old = u->current;
     if (redis_connection_is_ready(old->connection))
         u->on_replaced(u->options.arg);
+    cancel_redirected_check(old);
     close_link(old); /* what fails with it finds no other to be sent on before on_ready */
     set_current(u, u->next);
     u->next = NULL;
@@ -107,10 +168,11 @@ static void on_handshake_done(void *arg)
 {
     struct upstream_link *l = arg;
     struct upstream *u = l->upstream;
+    cancel_redirected_check(l); /* of an earlier attempt */
     if (l == u->current)
         u->options.on_handshake_done(u->options.arg);
     else
-        check_catalogue(l);
+        catalogue_check(&l->catalogue);
 }
 
 static void on_ready(void *arg)
@@ -131,8 +193,9 @@ static void on_heartbeat(void *arg)
 
 static void on_lost(void *arg)
 {
-    const struct upstream_link *l = arg;
+    struct upstream_link *l = arg;
     l->upstream->options.on_lost(l->upstream->options.arg);
+    cancel_redirected_check(l);
 }
 
 static void on_push(void *arg, struct span kind, const redisReply *element)
@@ -161,7 +224,11 @@ static int open_link(struct upstream *u, struct redis_config *config, struct ups
         free(l);
         return err;
     }
+    const struct catalogue_options catalogue_options = {
+        .keyspace = u->keyspace, .send = send_check, .checked = on_checked, .arg = l};
+    catalogue_init(&l->catalogue, &catalogue_options);
     l->config = redis_config_ref(config);
+    wait_group_add(&l->open_parts, 1);
     wait_group_add(&u->open_links, 1);
     *out = l;
     return 0;

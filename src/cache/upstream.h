@@ -10,6 +10,7 @@
 #define CACHE_UPSTREAM_H
 
 #include "base/wait_group.h"
+#include "cache/catalogue.h"
 #include "model/keyspace.h"
 #include "redis/connection.h"
 #include "redis/endpoint.h"
@@ -50,6 +51,22 @@ void upstream_close(struct upstream *u, void (*closed)(void *arg), void *arg);
  * tried already. Returns 0 or a negative errno, and all stays as it is.
  */
 int upstream_use(struct upstream *u, struct redis_config *config) __attribute__((warn_unused_result));
+
+/*
+ * Sends a command of the check of the catalogue on the connection in use, and in a cluster again to the node
+ * that has to answer it. One at a time. As redis_connection_send_command.
+ */
+int upstream_send_check(struct upstream *u, struct span command, cache_reply_fn fn, void *arg)
+    __attribute__((warn_unused_result));
+
+/*
+ * In a cluster: whether another node has to answer in place of `reply` (redis_connection_elsewhere), and a
+ * command for the node that the last such reply named (redirects_send). What is under way to it fails when
+ * the settings are replaced.
+ */
+bool upstream_elsewhere(struct upstream *u, const redisReply *reply);
+int upstream_redirect(struct upstream *u, struct span command, cache_reply_fn fn, void *arg)
+    __attribute__((warn_unused_result));
 
 /* The number of the settings in use (redis_config_number). */
 static inline uint64_t upstream_config_number(const struct upstream *u)

@@ -73,14 +73,14 @@ bool cache_get(struct cache *s, struct cache_request *request, const struct cach
                struct cache_result *answer)
 {
     (void)s;
-    list_init(&request->link_in_fetch);
+    list_init(&request->waiting);
     if (!answers_later) {
         *answer = answer_to(params);
         return true;
     }
     FUZZ_CHECK(list_empty(&late)); /* one request at a time per connection */
     promised[0] = answer_to(params);
-    list_append(&late, &request->link_in_fetch);
+    list_append(&late, &request->waiting);
     return false;
 }
 
@@ -88,16 +88,16 @@ static void keep_promise(void)
 {
     if (list_empty(&late))
         return;
-    struct cache_request *request = LIST_ENTRY(late.next, struct cache_request, link_in_fetch);
+    struct cache_request *request = LIST_ENTRY(late.next, struct cache_request, waiting);
     struct cache_result answer = promised[0]; /* the next query may come during the callback */
-    list_remove(&request->link_in_fetch);
+    list_remove(&request->waiting);
     request->done(request->arg, &answer);
 }
 
 void cache_cancel(struct cache_request *request)
 {
-    FUZZ_CHECK(!list_empty(&request->link_in_fetch));
-    list_remove(&request->link_in_fetch);
+    FUZZ_CHECK(!list_empty(&request->waiting));
+    list_remove(&request->waiting);
     found -= promised[0].body != NULL;
     blob_unref(promised[0].body);
 }

@@ -7,11 +7,19 @@
 #include "cache/api_keys.h"
 #include "redis/connection.h"
 #include "redis/redirect.h"
+#include "redis/socket.h"
 #include "unit/fake_redis.h"
 #include "unit/fixtures/cache_clock.h"
 #include "unit/fixtures/redis_config.h"
 
-enum { NODE = 7001, BUDGET = 1 << 20, STALE_LIMIT_MS = 30000, STALE_KEYS_LIMIT_MS = 10000, TIMEOUT_MS = 500 };
+enum {
+    NODE = 7001,
+    BUDGET = 1 << 20,
+    STALE_LIMIT_MS = 30000,
+    STALE_KEYS_LIMIT_MS = 10000,
+    TIMEOUT_MS = 500,
+    BEHIND_MS = REDIS_SOCKET_BEHIND_MS
+};
 
 /* --- the connection, in place of the real one --- */
 
@@ -21,7 +29,7 @@ struct redis_connection {
     bool handshaking; /* on_handshake_done was called */
     bool replica;     /* in a cluster */
     uint64_t last_pong_ms;
-    bool behind; /* what Redis has sent waits in the socket */
+    uint64_t read_ms; /* when its socket was last read, if what Redis has sent waits there; 0: it does not */
     int failures;
 };
 
@@ -86,8 +94,8 @@ uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)
 bool redis_connection_is_behind(struct redis_connection *c, uint64_t now_ms)
 {
     assert_true(c->ready);
-    assert_int_equal(now_ms, clock_ms);
-    return c->behind;
+    assert_true(now_ms <= clock_ms);
+    return c->read_ms != 0 && now_ms > c->read_ms + BEHIND_MS;
 }
 
 uint64_t redis_connection_valid_until_ms(const struct redis_connection *c)
@@ -531,19 +539,70 @@ TEST_CASE_WITH(beyond_the_lease_redis_is_asked, set_up, tear_down)
     expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
 }
 
-/* Invalidations may wait in the socket of a process that was stopped, before the requests that wait there
- * too. */
-TEST_CASE_WITH(redis_is_asked_before_what_it_sent_is_read, set_up, tear_down)
+/* Of a process that was stopped, for example: invalidations may wait there. */
+static void leave_socket_unread(void)
+{
+    connection.read_ms = clock_ms;
+    clock_ms += BEHIND_MS + 1;
+}
+
+/* One turn of the loop. */
+static void turn(void)
+{
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+}
+
+/* Redis need not be asked: it may be busy. */
+TEST_CASE_WITH(what_is_cached_is_served_once_the_socket_is_read, set_up, tear_down)
+{
+    (void)get(0, QUERY_CARD_BY_LINK, 0);
+    answer("GET", reply_string("7"));
+    answer("HMGET", reply_card("7", "seven"));
+    cache_page();
+    leave_socket_unread();
+    (void)get(0, QUERY_CARD, 7);
+    (void)get(1, QUERY_CARD_BY_LINK, 0);
+    (void)get(2, QUERY_PAGE, 1);
+    (void)get_as(3, 'x', QUERY_CARD, 7);
+    (void)get(4, QUERY_CARD, 7);
+    cache_cancel(&asked[4].request);
+    turn(); /* its input came after this poll, for example */
+    clock_ms += BEHIND_MS + 1;
+    for (int i = 0; i <= 4; i++)
+        assert_false(asked[i].done);
+    connection.read_ms = clock_ms; /* more waits already; that came later than these requests */
+    clock_ms += BEHIND_MS + 1;
+    turn();
+    for (int i = 0; i <= 2; i++)
+        expect_hit(&asked[i], CACHE_FOUND);
+    expect_hit(&asked[3], CACHE_KEY_INVALID);
+    assert_false(asked[4].done);
+    assert_non_null(strstr(asked[1].body, "seven"));
+    assert_int_equal(asked[2].result.last_page, 1);
+    assert_int_equal(fake_redis.count, 0);
+}
+
+TEST_CASE_WITH(what_was_invalidated_in_the_unread_socket_is_fetched, set_up, tear_down)
 {
     cache_card("seven");
-    connection.behind = true;
+    leave_socket_unread();
     const struct asked *a = get(1, QUERY_CARD, 7);
-    connection.behind = false;
-    expect_fetched(a, true, "new");
-    expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
-    connection.behind = true;
+    push("test:card:7");
+    connection.read_ms = 0;
+    turn();
+    assert_false(a->done);
+    expect_fetched(a, false, "new");
+}
+
+TEST_CASE_WITH(connection_that_ends_behind_unread_input_leaves_stale_entries, set_up, tear_down)
+{
+    cache_card("seven");
+    leave_socket_unread();
+    const struct asked *a = get(1, QUERY_CARD, 7);
     lose();
-    expect(get(1, QUERY_CARD, 7), CACHE_FOUND, CACHE_SOURCE_STALE);
+    expect(get(2, QUERY_CARD, 7), CACHE_FOUND, CACHE_SOURCE_STALE);
+    turn();
+    expect(a, CACHE_FOUND, CACHE_SOURCE_STALE);
 }
 
 TEST_CASE_WITH(entries_are_stale_while_redis_is_away, set_up, tear_down)
@@ -848,6 +907,17 @@ TEST_CASE_WITH(a_deadline_counts_after_another_look_at_the_socket, set_up, tear_
     (void)uv_run(&loop, UV_RUN_DEFAULT);
 }
 
+TEST_CASE_WITH(a_deadline_counts_while_the_socket_is_not_read, set_up, tear_down)
+{
+    cache_card("seven");
+    leave_socket_unread();
+    const struct asked *a = get(1, QUERY_CARD, 7);
+    assert_false(a->done);
+    await_timer();
+    expect(a, CACHE_UNAVAILABLE, CACHE_SOURCE_MISS);
+    assert_int_equal(metrics.request_timeouts_total, 1);
+}
+
 TEST_CASE_WITH(a_full_cache_is_reclaimed_between_polls, set_up, tear_down)
 {
     cache_page();
@@ -1068,6 +1138,16 @@ TEST_CASE_WITH(connection_lost_during_a_redirect, set_up_in_cluster, tear_down)
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
 }
 
+/* The oldest command, which nobody waits for any more. */
+static void skip_cancelled(void)
+{
+    assert_non_null(redirects.cancelled);
+    assert_ptr_equal(redirects.cancelled, fake_redis.sent[fake_redis.first].arg);
+    redirects.cancelled = NULL;
+    fake_redis.first++;
+    fake_redis.count--;
+}
+
 /* The connection that the check is of may be lost, and the next one has its own. */
 TEST_CASE_WITH(redirected_check_ends_with_its_connection, set_up_in_cluster, tear_down)
 {
@@ -1078,9 +1158,7 @@ TEST_CASE_WITH(redirected_check_ends_with_its_connection, set_up_in_cluster, tea
     assert_string_equal(fake_redis_next(), "ASKING SCARD test:api_keys");
     connection.handshaking = false; /* lost; the owner is not told */
     finish_handshake();
-    assert_ptr_equal(redirects.cancelled, cache);
-    fake_redis.first++; /* the cancelled one */
-    fake_redis.count--;
+    skip_cancelled();
     answer("SCARD test:api_keys", ask());
     answer("ASKING SCARD test:api_keys", reply_integer(1));
     assert_true(connection.ready);
@@ -1088,12 +1166,9 @@ TEST_CASE_WITH(redirected_check_ends_with_its_connection, set_up_in_cluster, tea
     answer("SCARD test:api_keys", ask()); /* the set */
     answer("SCARD test:api_keys", ask()); /* the check */
     assert_string_equal(fake_redis_next(), "ASKING SCARD test:api_keys");
-    redirects.cancelled = NULL;
     connection.ready = false;
     connection.options.on_lost(connection.options.arg);
-    assert_ptr_equal(redirects.cancelled, cache);
-    fake_redis.first++;
-    fake_redis.count--;
+    skip_cancelled();
 }
 
 /* A replica replies that nothing is there while its master would refer to another node. */

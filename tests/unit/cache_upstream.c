@@ -4,6 +4,7 @@
  */
 #include "cache/upstream.h"
 
+#include "redis/redirect.h"
 #include "unit/fake_redis.h"
 #include "unit/fixtures/redis_config.h"
 
@@ -14,6 +15,7 @@ enum { CONNECTIONS = 8, COMMANDS = 2 };
 struct redis_connection {
     struct redis_connection_options options;
     bool open, handshake_done, ready;
+    bool replica; /* of a cluster: another node has to answer for what is not here */
     const char *failure;
     struct {
         redis_connection_reply_fn fn;
@@ -106,6 +108,60 @@ bool redis_connection_is_ready(const struct redis_connection *c)
     return c->ready;
 }
 
+bool redis_connection_is_usable(const struct redis_connection *c)
+{
+    return c->handshake_done;
+}
+
+enum { NODE = 7001 };
+
+bool redis_connection_elsewhere(const struct redis_connection *c, const redisReply *reply,
+                                struct redis_address *node)
+{
+    node->port = NODE;
+    return reply->type == REDIS_REPLY_ERROR ? resp_is_error(reply, SPAN("ASK ")) : c->replica;
+}
+
+/* --- another node of a cluster: its commands are in the queue of fake_redis.h --- */
+
+struct redirects {
+    struct redis_config *config;
+};
+
+static struct redirects redirects;
+
+int redirects_new(uv_loop_t *loop, const struct redirects_options *options, struct redirects **out)
+{
+    (void)loop;
+    redirects.config = options->config;
+    *out = &redirects;
+    return 0;
+}
+
+void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg)
+{
+    r->config = NULL;
+    while (fake_redis.count > 0)
+        fake_redis_answer(NULL);
+    closed(arg);
+}
+
+int redirects_send(struct redirects *r, const struct redis_address *node, struct span command,
+                   redis_connection_reply_fn fn, void *arg)
+{
+    assert_non_null(r->config);
+    assert_int_equal(node->port, NODE);
+    return fake_redis_send(NULL, command, fn, arg);
+}
+
+void redirects_cancel(struct redirects *r, const void *arg)
+{
+    (void)r;
+    assert_int_equal(fake_redis.count, 1);
+    assert_ptr_equal(fake_redis.sent[fake_redis.first].arg, arg);
+    fake_redis.count = 0;
+}
+
 /* --- the upstream, and its events --- */
 
 static struct upstream upstream;
@@ -184,7 +240,8 @@ static void finish_next(int n, int api_keys, int channels)
 {
     finish_handshake(n);
     reply(&connections[n], reply_integer(api_keys));
-    reply(&connections[n], reply_integer(channels));
+    if (api_keys == 0)
+        reply(&connections[n], reply_integer(channels));
 }
 
 static int set_up(void **state)
@@ -197,6 +254,7 @@ static int set_up(void **state)
     (void)state;
     made = error = 0;
     closed = false;
+    fake_redis_init();
     for (int i = 0; i < (int)TEST_COUNT(config); i++)
         config[i] = config_numbered((uint64_t)i);
     assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
@@ -276,6 +334,58 @@ CONNECTED_TEST(catalogue_that_cannot_be_checked_is_accepted)
     reply(&connections[1], reply_of("-NOPERM no\r\n"));
     reply(&connections[1], reply_of("-NOPERM no\r\n"));
     expect_events("replaced ready:1 ");
+}
+
+/* The connection of a cluster is the next one. */
+static void use_cluster(int n)
+{
+    config[n]->endpoint.discovery.kind = REDIS_DISCOVERY_CLUSTER;
+    use(n);
+    finish_handshake(n);
+}
+
+static const redisReply *ask(void)
+{
+    return reply_of("-ASK 8726 127.0.0.1:7001\r\n");
+}
+
+CONNECTED_TEST(catalogue_on_another_node_is_looked_for_there)
+{
+    use_cluster(1);
+    reply(&connections[1], ask());
+    assert_ptr_equal(redirects.config, config[1]);
+    answer("SCARD test:api_keys", reply_integer(0));
+    reply(&connections[1], ask());
+    answer("ZCARD test:index", reply_integer(0));
+    assert_string_equal(connections[1].failure, UPSTREAM_NO_CATALOGUE);
+    expect_events("");
+    connections[1].replica = true; /* which does not say ASK, and has not got it */
+    finish_handshake(1);
+    reply(&connections[1], reply_integer(0));
+    answer("SCARD test:api_keys", reply_integer(0));
+    reply(&connections[1], reply_integer(0));
+    expect_events("");
+    answer("ZCARD test:index", reply_integer(3));
+    expect_events("replaced ready:1 ");
+}
+
+CONNECTED_TEST(check_on_another_node_ends_with_its_connection)
+{
+    use_cluster(1);
+    reply(&connections[1], ask());
+    redis_connection_fail(&connections[1], "reset");
+    fake_redis_answer(reply_integer(1)); /* of no use any more */
+    expect_events("");
+    finish_handshake(1);
+    reply(&connections[1], ask());
+    redis_connection_fail(&connections[1], "reset");
+    finish_handshake(1);
+    assert_int_equal(fake_redis.count, 0); /* the other was cancelled */
+    reply(&connections[1], ask());
+    use(0);
+    assert_false(connections[1].open);
+    assert_null(redirects.config);
+    expect_events("");
 }
 
 CONNECTED_TEST(lost_check_is_repeated)

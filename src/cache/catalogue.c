@@ -1,0 +1,93 @@
+/* Two commands, and what their replies amount to; see catalogue.h. */
+#include "cache/catalogue.h"
+
+#include "base/log.h"
+
+#include <assert.h>
+
+void catalogue_fini(struct catalogue *c)
+{
+    buf_fini(&c->command);
+    buf_fini(&c->key);
+}
+
+/* Every change of the step passes here. */
+static void set_step(struct catalogue *c, enum catalogue_step next)
+{
+    assert(next == CATALOGUE_IDLE || next == c->step + 1);
+    c->step = next;
+}
+
+static void finish(struct catalogue *c, enum catalogue_state state)
+{
+    set_step(c, CATALOGUE_IDLE);
+    c->options.checked(c->options.arg, state);
+}
+
+static void on_reply(void *arg, const redisReply *reply);
+
+static void send_step(struct catalogue *c, enum catalogue_step step)
+{
+    const struct catalogue_options *o = &c->options;
+    bool keys = step == CATALOGUE_API_KEYS;
+    set_step(c, step);
+    buf_clear(&c->key);
+    (keys ? keyspace_api_keys : keyspace_index)(o->keyspace, &c->key);
+    buf_clear(&c->command);
+    command_begin(&c->command, 2);
+    command_add(&c->command, keys ? SPAN("SCARD") : SPAN("ZCARD"));
+    command_add_buf(&c->command, &c->key);
+    if (buf_error(&c->command) != 0 || o->send(o->arg, buf_span(&c->command), on_reply, c) != 0)
+        finish(c, CATALOGUE_UNKNOWN);
+}
+
+static enum catalogue_key key_in(const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_INTEGER)
+        return reply->integer == 0 ? CATALOGUE_KEY_ABSENT : CATALOGUE_KEY_PRESENT;
+    if (resp_is_error(reply, SPAN("WRONGTYPE ")))
+        return CATALOGUE_KEY_PRESENT;
+    return resp_is_error(reply, SPAN("NOPERM ")) ? CATALOGUE_KEY_FORBIDDEN : CATALOGUE_KEY_UNKNOWN;
+}
+
+static enum catalogue_state evaluate(struct catalogue *c, enum catalogue_key index)
+{
+    if (c->keys == CATALOGUE_KEY_PRESENT || index == CATALOGUE_KEY_PRESENT)
+        return CATALOGUE_PRESENT;
+    if (c->keys == CATALOGUE_KEY_ABSENT && index == CATALOGUE_KEY_ABSENT)
+        return CATALOGUE_MISSING;
+    if (c->keys != CATALOGUE_KEY_FORBIDDEN && index != CATALOGUE_KEY_FORBIDDEN)
+        return CATALOGUE_UNKNOWN;
+    if (!c->forbidden_logged)
+        log_text(LOG_WARN, "redis does not permit SCARD or ZCARD: a missing catalogue cannot be noticed",
+                 NULL, NULL);
+    c->forbidden_logged = true;
+    return CATALOGUE_PRESENT;
+}
+
+static void on_reply(void *arg, const redisReply *reply)
+{
+    struct catalogue *c = arg;
+    assert(c->step != CATALOGUE_IDLE);
+    if (reply == NULL) {
+        finish(c, CATALOGUE_LOST);
+        return;
+    }
+    if (c->step == CATALOGUE_INDEX) {
+        finish(c, evaluate(c, key_in(reply)));
+        return;
+    }
+    c->keys = key_in(reply);
+    bool decided = c->keys == CATALOGUE_KEY_PRESENT;
+    if (c->options.counted != NULL)
+        c->options.counted(c->options.arg, reply, decided);
+    if (decided)
+        finish(c, CATALOGUE_PRESENT);
+    else
+        send_step(c, CATALOGUE_INDEX);
+}
+
+void catalogue_check(struct catalogue *c)
+{
+    send_step(c, CATALOGUE_API_KEYS);
+}
