@@ -20,6 +20,7 @@ FROM tools AS build
 COPY CMakeLists.txt CMakePresets.json ./
 COPY cmake cmake
 COPY deps deps
+COPY docs/openapi.json docs/openapi.json
 COPY src src
 RUN cmake --preset release -DCHANNELD_TESTS=OFF && cmake --build --preset release
 COPY deploy/image/collect deploy/image/collect

@@ -1,6 +1,7 @@
 /* The handler of the endpoints: checks, cache query, response; see api.h. */
 #include "api/api.h"
 
+#include "api/openapi.h"
 #include "api/params.h"
 #include "api/response.h"
 #include "base/clock.h"
@@ -11,6 +12,7 @@
 struct api {
     struct api_options options;
     struct api_errors errors;
+    struct blob *document; /* owned: the OpenAPI document */
     struct digest_cache digests;
     struct request_ids ids;
     struct buf scratch;            /* for parsing the current request */
@@ -132,6 +134,13 @@ static void respond_found(struct call *call, const struct cache_result *result)
     respond(call);
 }
 
+static void respond_document(struct call *call)
+{
+    struct http_response *r = begin_response(call->api, 200, call->api->document);
+    http_response_add(r, SPAN("Cache-Control"), SPAN("no-cache"));
+    respond(call);
+}
+
 static enum auth_outcome outcome_of(enum cache_status status)
 {
     if (status == CACHE_KEY_INVALID)
@@ -202,6 +211,26 @@ static struct call *begin_call(struct api *a, struct http_exchange *x)
     return call;
 }
 
+/* Answers a request of another method than GET and HEAD; false when it is one of these. */
+static bool respond_to_method(struct call *call, enum http_method method)
+{
+    if (method == METHOD_GET || method == METHOD_HEAD)
+        return false;
+    if (method == METHOD_OPTIONS && cors_enabled(&call->api->options.cors))
+        respond_preflight(call);
+    else
+        respond_error(call, API_ERROR_METHOD_NOT_ALLOWED);
+    return true;
+}
+
+static void handle_without_key(struct call *call, enum http_method method)
+{
+    if (call->route == ROUTE_NONE)
+        respond_error(call, API_ERROR_PATH_NOT_FOUND);
+    else if (!respond_to_method(call, method))
+        respond_document(call);
+}
+
 static void handle(void *arg, struct http_exchange *x)
 {
     struct api *a = arg;
@@ -209,18 +238,12 @@ static void handle(void *arg, struct http_exchange *x)
     const struct http_request *request = http_exchange_request(x);
     struct span id = SPAN_ABSENT;
     call->route = route_match(a->options.base_path, request->path, &id);
-    if (call->route == ROUTE_NONE) {
-        respond_error(call, API_ERROR_PATH_NOT_FOUND);
+    if (!route_needs_key(call->route)) {
+        handle_without_key(call, request->method);
         return;
     }
-    if (request->method == METHOD_OPTIONS && cors_enabled(&a->options.cors)) {
-        respond_preflight(call);
+    if (respond_to_method(call, request->method))
         return;
-    }
-    if (request->method != METHOD_GET && request->method != METHOD_HEAD) {
-        respond_error(call, API_ERROR_METHOD_NOT_ALLOWED);
-        return;
-    }
     struct params p;
     const struct params_context context = {&a->options.hosts, &a->digests, &a->scratch};
     int err = params_parse(&p, request, call->route, id, &context);
@@ -253,10 +276,11 @@ int api_new(const struct api_options *options, struct api **out)
         return -ENOMEM;
     a->options = *options;
     request_ids_init(&a->ids);
+    a->document = openapi_document_new(options->base_path);
     int err = api_errors_init(&a->errors);
-    if (err != 0) {
+    if (err != 0 || a->document == NULL) {
         api_free(a);
-        return err;
+        return -ENOMEM;
     }
     *out = a;
     return 0;
@@ -267,6 +291,7 @@ void api_free(struct api *a)
     if (a == NULL)
         return;
     api_errors_fini(&a->errors);
+    blob_unref(a->document);
     digest_cache_fini(&a->digests);
     buf_fini(&a->scratch);
     buf_fini(&a->links);

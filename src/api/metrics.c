@@ -43,6 +43,8 @@ static bool is_shown_always(int route, int status)
 {
     if (route == ROUTE_NONE)
         return status == 500 || status == 503;
+    if (route == ROUTE_OPENAPI)
+        return status == 200;
     return status == 200 || status == 401 || status == 404 || status == 500;
 }
 

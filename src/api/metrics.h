@@ -49,8 +49,8 @@ void request_metrics_accumulate(struct request_metrics *to, const struct request
 
 /*
  * Writes the metrics with labels in the Prometheus text format. Of the statuses, those that occurred, and
- * from the start those that alerts use: 200, 401, 404 and 500 of each route of the API, 500 and 503 of
- * `other`.
+ * from the start those that alerts use: 200, 401, 404 and 500 of each route that needs a key, 200 of
+ * `openapi`, 500 and 503 of `other`.
  */
 void request_metrics_write(struct buf *out, const struct request_metrics *t);
 

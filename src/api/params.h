@@ -32,7 +32,13 @@ enum api_request_field {
 
 /* --- Routes --- */
 
-enum route { ROUTE_NONE, ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD_BY_LINK, ROUTE_COUNT };
+/* Those that need no key come first. */
+enum route { ROUTE_NONE, ROUTE_OPENAPI, ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD_BY_LINK, ROUTE_COUNT };
+
+static inline bool route_needs_key(enum route r)
+{
+    return r > ROUTE_OPENAPI;
+}
 
 /*
  * The route of `path` (decoded) under `base_path` (begins and ends with a slash). For a card by id, *id is

@@ -45,6 +45,7 @@ TEST_CASE(series_of_alerts_begin_at_0)
             assert_true(written(&t, line));
         }
     }
+    assert_true(written(&t, "{route=\"openapi\",status=\"200\"} 0\n"));
     assert_true(written(&t, "{route=\"other\",status=\"500\"} 0\n"));
     assert_true(written(&t, "{route=\"other\",status=\"503\"} 0\n"));
 }

@@ -39,6 +39,7 @@ TEST_CASE(routes_match_with_and_without_final_slash)
                 {"channel/by-id/1/", ROUTE_CARD_BY_ID, "1"},
                 {"channel/by-id/1", ROUTE_CARD_BY_ID, "1"},
                 {"channel/by-id/-9223372036854775808/", ROUTE_CARD_BY_ID, "-9223372036854775808"},
+                {"openapi.json", ROUTE_OPENAPI, NULL},
                 {"channel/by-id/no number", ROUTE_CARD_BY_ID, "no number"},
                 {"channel/by-id/by-link/", ROUTE_CARD_BY_ID, "by-link"}};
     for (size_t b = 0; b < TEST_COUNT(bases); b++) {
@@ -57,7 +58,8 @@ TEST_CASE(other_paths_match_no_route)
                "/api/channel", "/api/channel/by-id", "/api/channel/by-id/", "/api/channel/by-id//",
                "/api/channel/by-id/1/2", "/api/channel/by-id/1//", "/api/channel/by-link//",
                "/api/channel/by-link/x", "/api/channel/by-name/x", "/api/channelsx", "/api/channel/by-idx/1",
-               "/apix/channels/", "/api/../api/channels/", "/api/channels/ ")
+               "/apix/channels/", "/openapi.json", "/api/openapi.json/", "/api/openapi",
+               "/api/../api/channels/", "/api/channels/ ")
         expect_route("/api/", text, ROUTE_NONE, NULL);
 }
 
