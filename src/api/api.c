@@ -17,6 +17,7 @@ struct api {
     struct request_ids ids;
     struct buf scratch;            /* for parsing the current request */
     struct buf links;              /* the Link field of the current response */
+    struct rate_fields rate;       /* the fields of the current response */
     struct http_response response; /* the current one; on the stack it would be zeroed as a whole each time */
 };
 
@@ -29,6 +30,7 @@ struct call {
     enum cache_source source;
     enum api_error error; /* the response if the key is valid; API_ERROR_NONE: the result of the query */
     int64_t page;
+    struct rate_result rate;
     bool has_key;
     struct digest key;
 };
@@ -86,6 +88,8 @@ static void respond(struct call *call)
     struct span id = request_id_of(a, request, logged || r->status >= 400);
     if (id.data != NULL)
         http_response_add(r, SPAN("X-Request-Id"), id);
+    if (call->rate.outcome != RATE_NONE)
+        rate_limit_add_fields(a->options.rate_limit, &call->rate, &a->rate, r);
     cors_add_fields(&a->options.cors, request, r);
     uint64_t duration_ns = clock_now_ns() - http_exchange_began_ns(call->exchange);
     request_metrics_count(a->options.metrics, call->route, r->status, duration_ns);
@@ -141,6 +145,41 @@ static void respond_document(struct call *call)
     respond(call);
 }
 
+/* --- the rate limit --- */
+
+/* Counts the request; false if it is refused, and answered. `valid`: its key is known to be valid. */
+static bool is_within_rate(struct call *call, bool valid)
+{
+    struct api *a = call->api;
+    call->rate =
+        rate_limit_count(a->options.rate_limit, &call->key, valid, http_exchange_began_ns(call->exchange));
+    if (call->rate.outcome == RATE_UNCOUNTED)
+        metric_add(&a->options.metrics->key_rate_uncounted_total, 1);
+    if (call->rate.outcome != RATE_REFUSED)
+        return true;
+    metric_add(&a->options.metrics->key_rate_limited_total, 1);
+    respond_error(call, API_ERROR_TOO_MANY_REQUESTS);
+    return false;
+}
+
+/*
+ * A key that has a bucket was valid when it got it: its request was counted before the query, so that those
+ * beyond the rate cost Redis nothing. Another key is counted when it is found valid; one that is found
+ * invalid loses its bucket. False as above.
+ */
+static bool is_within_rate_after_check(struct call *call, enum auth_outcome outcome)
+{
+    if (outcome == AUTH_VALID && call->rate.outcome == RATE_NONE)
+        return is_within_rate(call, true);
+    if (outcome == AUTH_INVALID && call->rate.outcome != RATE_NONE) {
+        rate_limit_remove(call->api->options.rate_limit, &call->key);
+        call->rate.outcome = RATE_NONE;
+    }
+    return true;
+}
+
+/* --- queries --- */
+
 static enum auth_outcome outcome_of(enum cache_status status)
 {
     if (status == CACHE_KEY_INVALID)
@@ -157,6 +196,10 @@ static void on_result(void *arg, const struct cache_result *result)
     request_metrics_count_key(a->options.metrics, outcome);
     if (outcome == AUTH_VALID)
         digest_cache_put(&a->digests, &call->key);
+    if (a->options.rate_limit != NULL && !is_within_rate_after_check(call, outcome)) {
+        blob_unref(result->body);
+        return;
+    }
     switch (result->status) {
     case CACHE_FOUND:
         if (call->error != API_ERROR_NONE)
@@ -187,6 +230,8 @@ static void query_cache(struct call *call, const struct params *p)
     call->page = p->cache.number;
     call->request.done = on_result;
     call->request.arg = call;
+    if (call->api->options.rate_limit != NULL && !is_within_rate(call, false))
+        return;
     if (cache_get(call->api->options.cache, &call->request, &p->cache, &result))
         on_result(call, &result);
 }
@@ -206,6 +251,7 @@ static struct call *begin_call(struct api *a, struct http_exchange *x)
     call->route = ROUTE_NONE;
     call->source = CACHE_SOURCE_NONE;
     call->error = API_ERROR_NONE;
+    call->rate.outcome = RATE_NONE;
     call->has_key = false;
     metric_add(&a->options.metrics->requests_in_flight, 1);
     return call;

@@ -8,6 +8,7 @@
 #include "api/access_log.h"
 #include "api/cors.h"
 #include "api/metrics.h"
+#include "api/rate_limit.h"
 #include "cache/cache.h"
 #include "http/exchange.h"
 #include "model/link.h"
@@ -17,7 +18,8 @@ struct api;
 struct api_options {
     struct cache *cache; /* borrowed, as are all pointers here */
     struct request_metrics *metrics;
-    struct span base_path; /* begins and ends with a slash */
+    struct rate_limit *rate_limit; /* of the whole process; NULL: none */
+    struct span base_path;         /* begins and ends with a slash */
     struct link_hosts hosts;
     struct cors cors;
     enum access_log_mode access_log;

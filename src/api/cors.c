@@ -117,7 +117,7 @@ void cors_add_fields(const struct cors *c, const struct http_request *request, s
         return;
     http_response_add(r, SPAN("Access-Control-Allow-Origin"), any ? SPAN("*") : origin);
     http_response_add(r, SPAN("Access-Control-Expose-Headers"),
-                      SPAN("ETag, Link, Retry-After, X-Request-Id"));
+                      SPAN("ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id"));
 }
 
 void cors_add_preflight_fields(const struct cors *c, const struct http_request *request,

@@ -9,8 +9,11 @@
 #include "base/metrics.h"
 
 /* Every status of a response, the most frequent first. */
+/* clang-format off */
 #define REQUEST_METRICS_STATUSES(X) \
-    X(200) X(304) X(401) X(404) X(400) X(500) X(204) X(405) X(408) X(413) X(414) X(431) X(501) X(503) X(505)
+    X(200) X(304) X(401) X(404) X(400) X(500) X(429) X(204) X(405) X(408) X(413) X(414) X(431) X(501) X(503) \
+    X(505)
+/* clang-format on */
 
 #define REQUEST_METRICS_COUNT(status) +1 /* NOLINT(bugprone-macro-parentheses): a summand */
 enum { REQUEST_METRICS_STATUS_COUNT = 0 REQUEST_METRICS_STATUSES(REQUEST_METRICS_COUNT) };
@@ -26,7 +29,10 @@ enum auth_outcome {
 };
 
 /* X(name, kind, help): the metrics without labels; see base/metrics.h. */
-#define API_METRICS(X) X(requests_in_flight, gauge, "Requests received and not yet answered.")
+#define API_METRICS(X)                                                                                 \
+    X(requests_in_flight, gauge, "Requests received and not yet answered.")                            \
+    X(key_rate_limited_total, counter, "Requests refused with 429: beyond the rate of their API key.") \
+    X(key_rate_uncounted_total, counter, "Requests of API keys that no room was left to count: granted.")
 
 struct request_metrics {
     API_METRICS(METRIC_MEMBER)

@@ -174,6 +174,12 @@ static int check_cors(struct config *c, struct buf *error)
     return err;
 }
 
+static int check_key_rate(struct config *c, struct buf *error)
+{
+    const char *why = rate_policy_parse(span_of(c->values.key_rate), &c->key_rate);
+    return why == NULL ? 0 : bad(c, error, "key-rate", why);
+}
+
 static int check(struct config *c, struct buf *error)
 {
     int err = check_address(c, error, "listen", c->values.listen, &c->listen);
@@ -203,6 +209,8 @@ static int check(struct config *c, struct buf *error)
         err = check_trusted_proxies(c, error);
     if (err == 0)
         err = check_cors(c, error);
+    if (err == 0)
+        err = check_key_rate(c, error);
     c->workers = c->values.workers > 0 ? (int)c->values.workers : process_cpus_available();
     return err;
 }

@@ -4,6 +4,7 @@
 
 #include "api/access_log.h"
 #include "api/cors.h"
+#include "api/rate_limit.h"
 #include "base/file_watch.h"
 #include "base/log.h"
 #include "base/net.h"
@@ -78,6 +79,9 @@
       "on or off: core dumps and debuggers may read this process' memory, API keys included") \
     X(TEXT, cors_origins, "cors-origins", "", 0, 0, \
       "Origins whose pages may call the API, separated by commas, or *") \
+    X(TEXT, key_rate, "key-rate", "", 0, 0, \
+      "Requests of one API key that this process answers, such as 100/s, 6000/m or 100/s,burst=200; more are " \
+      "answered with 429; empty: all") \
     X(TEXT, trusted_proxies, "trusted-proxies", "", 0, 0, \
       "Networks of proxies whose forwarded client addresses are trusted, separated by commas")
 /* clang-format on */
@@ -116,6 +120,7 @@ struct config {
     struct keyspace keyspace;
     struct link_hosts hosts;
     struct cors cors;
+    struct rate_policy key_rate;
     struct ip_networks trusted_proxies;
     enum log_level log_level;
     enum access_log_mode access_log;

@@ -2,6 +2,7 @@
 #include "app/server.h"
 
 #include "api/ops.h"
+#include "api/rate_limit.h"
 #include "app/loop.h"
 #include "app/reload.h"
 #include "app/worker.h"
@@ -43,6 +44,7 @@ struct server {
     atomic_int open_connections;
     int worker_count; /* created so far */
     struct worker **workers;
+    struct rate_limit *rate_limit; /* NULL: none */
     struct reload *reload;
     struct ops *ops;
     struct http_server *admin;
@@ -395,6 +397,7 @@ static int make_workers(struct server *s, struct redis_config *redis)
 {
     struct worker_options options = {.config = s->config,
                                      .redis = redis,
+                                     .rate_limit = s->rate_limit,
                                      .open_connections = &s->open_connections,
                                      .max_connections = s->max_connections,
                                      .max_rejections = s->max_rejections,
@@ -451,6 +454,15 @@ static int make_reload(struct server *s, struct redis_config **newest, struct bu
     return reload_new(&s->loop, &options, &s->reload, newest, error);
 }
 
+static int make_rate_limit(struct server *s)
+{
+    const struct rate_policy *policy = &s->config->key_rate;
+    if (policy->requests == 0)
+        return 0;
+    s->rate_limit = rate_limit_new(policy, RATE_LIMIT_SETS, clock_now_ns());
+    return s->rate_limit != NULL ? 0 : -ENOMEM;
+}
+
 static int start(struct server *s, struct buf *error)
 {
     const struct config_values *v = &s->config->values;
@@ -461,6 +473,8 @@ static int start(struct server *s, struct buf *error)
         err = make_reload(s, &redis, error);
     if (err == 0)
         err = ops_new(&source, &s->ops);
+    if (err == 0)
+        err = make_rate_limit(s);
     if (err != 0)
         return err;
     err = make_workers(s, redis);
@@ -497,6 +511,7 @@ static void release(struct server *s)
     assert(err == 0); /* every handle was closed */
     (void)err;
     ops_free(s->ops);
+    rate_limit_free(s->rate_limit);
     free(s);
 }
 

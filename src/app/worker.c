@@ -223,6 +223,7 @@ static int make_api(struct worker *w)
     const struct api_options options = {
         .cache = w->cache,
         .metrics = &w->metrics.requests,
+        .rate_limit = w->options.rate_limit,
         .base_path = span_of(c->base_path),
         .hosts = c->hosts,
         .cors = c->cors,

@@ -54,6 +54,8 @@ struct worker_options {
     int max_rejections;           /* connections over the limit that are answered with 503 at a time */
     int descriptors;              /* limit of the process */
     int number;                   /* from 0 */
+    /* Of the whole process; NULL: none. */
+    struct rate_limit *rate_limit;
     uv_async_t *changed; /* sent when worker_finished, or what worker_status says of Redis, has changed */
 };
 

@@ -41,7 +41,7 @@ TEST_CASE(listed_origin_is_allowed)
         struct http_response r = answer_to(text, "https://a.example");
         assert_string_equal(value_of(&r, "Access-Control-Allow-Origin"), "https://a.example");
         assert_string_equal(value_of(&r, "Access-Control-Expose-Headers"),
-                            "ETag, Link, Retry-After, X-Request-Id");
+                            "ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id");
         assert_string_equal(value_of(&r, "Vary"), "Origin");
     }
 }
@@ -71,7 +71,7 @@ TEST_CASE(star_allows_every_origin_without_vary)
         struct http_response r = answer_to("*", origins[i]);
         assert_string_equal(value_of(&r, "Access-Control-Allow-Origin"), "*");
         assert_string_equal(value_of(&r, "Access-Control-Expose-Headers"),
-                            "ETag, Link, Retry-After, X-Request-Id");
+                            "ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id");
         assert_string_equal(value_of(&r, "Vary"), "(none)");
     }
 }

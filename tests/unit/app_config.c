@@ -104,6 +104,7 @@ CONFIG_TEST(defaults_are_as_documented)
     assert_int_equal(c->log_level, LOG_INFO);
     assert_int_equal(c->access_log, ACCESS_LOG_ERRORS);
     assert_false(cors_enabled(&c->cors));
+    assert_int_equal(c->key_rate.requests, 0);
 }
 
 CONFIG_TEST(flags_win_over_the_environment_and_that_over_the_defaults)
@@ -175,6 +176,19 @@ CONFIG_TEST(values_at_the_limits_are_accepted)
                {"--cors-origins", "https://a.example,http://b.example:81"},
                {"--redis-url", "unix:///run/redis.sock?db=3"}, {"--redis-url", "rediss://user:pw@h:1/2"})
         expect_taken(flag, value);
+}
+
+CONFIG_TEST(key_rate_is_a_policy)
+{
+    READ("--key-rate", "6000/m,burst=200");
+    assert_int_equal(r.result, CONFIG_RUN);
+    assert_int_equal(r.config.key_rate.requests, 6000);
+    assert_int_equal(r.config.key_rate.window_s, 60);
+    assert_int_equal(r.config.key_rate.burst, 200);
+    EACH_TEXT (text, "1/h", "1000000/s", "1/s,burst=1", "1/s,burst=1000000", "")
+        expect_taken("--key-rate", text);
+    EACH_TEXT (text, "0/s", "1000001/s", "1/s,burst=0", "1/s,burst=1000001", "100", "100/d", "off")
+        expect_refused("--key-rate", text);
 }
 
 CONFIG_TEST(hosts_are_kept_in_lower_case)

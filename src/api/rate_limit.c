@@ -1,0 +1,359 @@
+/*
+ * GCRA in a set-associative table; see rate_limit.h.
+ *
+ * A bucket is a tag, the seeded hash of its key's digest, and a time: when it will be full, known as the
+ * theoretical arrival time (TAT). A bucket whose time has passed is full. A key has its bucket in the set
+ * that its tag selects. No two buckets in use have the same tag, or the key would have two limits.
+ *
+ * A granted request moves the time of its bucket on by one compare-and-swap. A refused one writes nothing.
+ *
+ * A thread that gives a bucket to another key
+ *   1. claims it: its time becomes CLAIMED. A full bucket is taken from its key in this way;
+ *   2. withdraws it in the control word of the set;
+ *   3. writes the new tag and time;
+ *   4. reads the set, and publishes the bucket by a compare-and-swap of the control word. Each publication
+ *      changes the version in that word, so if another thread has published a bucket since, it reads again,
+ *      and returns its own bucket if the other one has the same tag.
+ * No step waits for another thread.
+ *
+ * While a bucket is in use, each change of its time is to a later one, also from one key to the next. A
+ * compare-and-swap of the time therefore fails if anything about the bucket has changed since it was read.
+ */
+#include "api/rate_limit.h"
+
+#include "base/hash.h"
+#include "base/text.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CLAIMED UINT64_MAX
+
+static const uint64_t SECOND_NS = 1000000000;
+
+struct bucket {
+    _Atomic uint64_t tag;  /* 0: of no key */
+    _Atomic uint64_t full; /* when it is, or CLAIMED */
+};
+
+/* The size of two cache lines. All zero at first. */
+struct bucket_set {
+    _Atomic uint64_t control; /* a bit for each bucket that is withdrawn, and the version above */
+    _Atomic uint64_t latest;  /* time at which a thread claimed a bucket */
+    struct bucket bucket[RATE_LIMIT_WAYS];
+};
+
+#define WITHDRAWN(i) (UINT64_C(1) << (i))
+#define VERSION      (UINT64_C(1) << RATE_LIMIT_WAYS)
+
+struct rate_limit {
+    uint64_t interval_ns;  /* in which a bucket gains a request */
+    uint64_t tolerance_ns; /* a request is granted until so long before the bucket is full */
+    uint64_t began_ns;
+    uint64_t seed;
+    size_t mask; /* of a tag: the number of its set */
+    char policy[RATE_FIELD_MAX];
+    struct bucket_set *set;
+};
+
+/* --- the policy --- */
+
+static uint32_t window_of(struct span unit)
+{
+    static const struct {
+        struct span unit;
+        uint32_t seconds;
+    } windows[] = {{{"s", 1}, 1}, {{"m", 1}, 60}, {{"h", 1}, 3600}};
+    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++)
+        if (span_equal(unit, windows[i].unit))
+            return windows[i].seconds;
+    return 0;
+}
+
+/* True for a number from 1 to `max`. *error becomes `range` for any other number. */
+static bool parse_number(struct span text, int64_t max, uint32_t *out, const char *range, const char **error)
+{
+    int64_t number = 0;
+    int err = parse_int64(text, &number);
+    if (err == -EINVAL)
+        return false;
+    if (err != 0 || number < 1 || number > max) {
+        *error = range;
+        return false;
+    }
+    *out = (uint32_t)number;
+    return true;
+}
+
+const char *rate_policy_parse(struct span text, struct rate_policy *out)
+{
+    static const struct span burst = {"burst=", 6};
+    const char *error = "a rate such as 100/s, 6000/m or 100/s,burst=200 is expected";
+    struct rate_policy p = {0};
+    if (text.len == 0) {
+        *out = p;
+        return NULL;
+    }
+    size_t comma = span_find(text, ',');
+    struct span rate = {text.data, comma};
+    size_t slash = span_find(rate, '/');
+    if (slash == rate.len)
+        return error;
+    p.window_s = window_of(span_skip(rate, slash + 1));
+    if (p.window_s == 0 || !parse_number((struct span){rate.data, slash}, RATE_REQUESTS_MAX, &p.requests,
+                                         "a rate is from 1 to 1000000 requests", &error))
+        return error;
+    p.burst = p.requests;
+    if (comma < text.len) {
+        struct span option = span_skip(text, comma + 1);
+        if (!span_starts_with(option, burst) ||
+            !parse_number(span_skip(option, burst.len), RATE_BURST_MAX, &p.burst,
+                          "a burst is from 1 to 1000000 requests", &error))
+            return error;
+    }
+    *out = p;
+    return NULL;
+}
+
+/* --- times --- */
+
+static uint64_t round_up(uint64_t n, uint64_t unit)
+{
+    return n / unit + (n % unit != 0);
+}
+
+/* Since the beginning, so that the clock may wrap. A thread may have read it before the beginning. */
+static uint64_t elapsed(const struct rate_limit *l, uint64_t now_ns)
+{
+    uint64_t since = now_ns - l->began_ns;
+    return since <= INT64_MAX ? since : 0;
+}
+
+static struct rate_result refused(const struct rate_limit *l, uint64_t ahead_ns)
+{
+    return (struct rate_result){.outcome = RATE_REFUSED,
+                                .wait_s = (uint32_t)round_up(ahead_ns - l->tolerance_ns, SECOND_NS)};
+}
+
+/* `ahead_ns`: until the bucket is full, after this request. */
+static struct rate_result granted(const struct rate_limit *l, uint64_t ahead_ns)
+{
+    uint64_t capacity_ns = l->tolerance_ns + l->interval_ns;
+    uint64_t part_ns = ahead_ns % l->interval_ns; /* until one more */
+    return (struct rate_result){
+        .outcome = RATE_GRANTED,
+        .remaining = (uint32_t)((capacity_ns - ahead_ns) / l->interval_ns),
+        .wait_s = (uint32_t)round_up(part_ns > 0 ? part_ns : l->interval_ns, SECOND_NS),
+    };
+}
+
+/* --- the table --- */
+
+static uint64_t tag_of(const struct rate_limit *l, const struct digest *key)
+{
+    uint64_t hash = hash_bytes((struct span){(const char *)key->bytes, DIGEST_LEN}, l->seed);
+    return hash != 0 ? hash : 1;
+}
+
+static struct bucket_set *set_of(const struct rate_limit *l, uint64_t tag)
+{
+    return &l->set[tag & l->mask];
+}
+
+/*
+ * Finds the bucket in use with this tag: its number, or -1. *full is its time, read before its tag. Both were
+ * read while the control word was *control.
+ */
+static int find(struct bucket_set *s, uint64_t tag, uint64_t *control, uint64_t *full)
+{
+    int found;
+    do {
+        found = -1;
+        *control = atomic_load(&s->control);
+        for (int i = 0; i < RATE_LIMIT_WAYS && found < 0; i++) {
+            if ((*control & WITHDRAWN(i)) != 0)
+                continue;
+            *full = atomic_load(&s->bucket[i].full);
+            if (*full != CLAIMED && atomic_load(&s->bucket[i].tag) == tag)
+                found = i;
+        }
+    } while (atomic_load(&s->control) != *control);
+    return found;
+}
+
+/* The time of a bucket; false if it was not in use then. */
+static bool read_full(struct bucket_set *s, int i, uint64_t *full)
+{
+    uint64_t control;
+    do {
+        control = atomic_load(&s->control);
+        *full = atomic_load(&s->bucket[i].full);
+    } while (atomic_load(&s->control) != control);
+    return (control & WITHDRAWN(i)) == 0 && *full != CLAIMED;
+}
+
+/*
+ * The time to claim a bucket at: the latest of all threads, so that a thread whose time is an earlier one
+ * does not give a key a new bucket that begins before its old one was full.
+ */
+static uint64_t latest_time(struct bucket_set *s, uint64_t now)
+{
+    uint64_t latest = atomic_load(&s->latest);
+    while (latest < now)
+        if (atomic_compare_exchange_weak(&s->latest, &latest, now))
+            return now;
+    return latest;
+}
+
+/* Claims a bucket that is full: its number, or -1 if there is none. *full is its time. */
+static int claim(struct bucket_set *s, uint64_t now, uint64_t *full)
+{
+    for (int i = 0; i < RATE_LIMIT_WAYS; i++)
+        if (read_full(s, i, full) && *full <= now &&
+            atomic_compare_exchange_strong(&s->bucket[i].full, full, CLAIMED))
+            return i;
+    return -1;
+}
+
+/* Publishes a withdrawn bucket; false if the tag has one. */
+static bool publish(struct bucket_set *s, int i, uint64_t tag)
+{
+    uint64_t control;
+    uint64_t other;
+    do {
+        if (find(s, tag, &control, &other) >= 0)
+            return false;
+        assert((control & WITHDRAWN(i)) != 0);
+    } while (!atomic_compare_exchange_weak(&s->control, &control, (control & ~WITHDRAWN(i)) + VERSION));
+    return true;
+}
+
+enum insertion { INSERTED, INSERTED_BY_ANOTHER, NO_ROOM };
+
+/* Until a set has no room: its buckets may all be claimed by other threads for a moment. */
+enum { INSERT_ATTEMPTS = 16 };
+
+/* Gives the tag a bucket that has granted one request. */
+static enum insertion insert(const struct rate_limit *l, struct bucket_set *s, uint64_t tag, uint64_t now)
+{
+    uint64_t full;
+    now = latest_time(s, now);
+    int i = claim(s, now, &full);
+    if (i < 0)
+        return NO_ROOM;
+    atomic_fetch_or(&s->control, WITHDRAWN(i));
+    atomic_store(&s->bucket[i].tag, tag);
+    atomic_store(&s->bucket[i].full, now + l->interval_ns);
+    if (publish(s, i, tag))
+        return INSERTED;
+    atomic_store(&s->bucket[i].tag, 0);
+    atomic_store(&s->bucket[i].full, full + 1); /* later than any time it had in use */
+    atomic_fetch_add(&s->control, VERSION - WITHDRAWN(i));
+    return INSERTED_BY_ANOTHER;
+}
+
+/* Counts a request in the bucket of the tag, if it has one. */
+static struct rate_result count(const struct rate_limit *l, struct bucket_set *s, uint64_t tag, uint64_t now)
+{
+    for (;;) {
+        uint64_t control;
+        uint64_t full;
+        int i = find(s, tag, &control, &full);
+        if (i < 0)
+            return (struct rate_result){.outcome = RATE_NONE};
+        uint64_t ahead = full > now ? full - now : 0;
+        if (ahead > l->tolerance_ns)
+            return refused(l, ahead);
+        ahead += l->interval_ns;
+        if (atomic_compare_exchange_strong(&s->bucket[i].full, &full, now + ahead))
+            return granted(l, ahead);
+    }
+}
+
+struct rate_result rate_limit_count(struct rate_limit *l, const struct digest *key, bool valid,
+                                    uint64_t now_ns)
+{
+    uint64_t tag = tag_of(l, key);
+    uint64_t now = elapsed(l, now_ns);
+    struct bucket_set *s = set_of(l, tag);
+    int attempts = INSERT_ATTEMPTS;
+    for (;;) {
+        struct rate_result result = count(l, s, tag, now);
+        if (result.outcome != RATE_NONE || !valid)
+            return result;
+        enum insertion insertion = insert(l, s, tag, now);
+        if (insertion == INSERTED)
+            return granted(l, l->interval_ns);
+        if (insertion == NO_ROOM && --attempts == 0)
+            return (struct rate_result){.outcome = RATE_UNCOUNTED};
+    }
+}
+
+/* The bucket belongs to no key then, and is free when it is full. */
+void rate_limit_remove(struct rate_limit *l, const struct digest *key)
+{
+    uint64_t tag = tag_of(l, key);
+    struct bucket_set *s = set_of(l, tag);
+    uint64_t control;
+    uint64_t full;
+    int i = find(s, tag, &control, &full);
+    if (i < 0 || !atomic_compare_exchange_strong(&s->bucket[i].full, &full, CLAIMED))
+        return;
+    atomic_store(&s->bucket[i].tag, 0);
+    atomic_store(&s->bucket[i].full, full + 1);
+}
+
+struct rate_limit *rate_limit_new(const struct rate_policy *policy, size_t sets, uint64_t now_ns)
+{
+    assert(policy->requests > 0 && policy->burst > 0 && sets > 0 && (sets & (sets - 1)) == 0);
+    struct rate_limit *l = calloc(1, sizeof *l);
+    if (l == NULL)
+        return NULL;
+    l->set = calloc(sets, sizeof *l->set);
+    if (l->set == NULL) {
+        free(l);
+        return NULL;
+    }
+    l->interval_ns = round_up(policy->window_s * SECOND_NS, policy->requests);
+    l->tolerance_ns = (policy->burst - 1) * l->interval_ns; /* at most 3.6e18 */
+    l->began_ns = now_ns;
+    l->seed = random_seed(l);
+    l->mask = sets - 1;
+    (void)snprintf(l->policy, sizeof l->policy, "\"key\";q=%u;w=%u", policy->requests, policy->window_s);
+    return l;
+}
+
+void rate_limit_free(struct rate_limit *l)
+{
+    if (l == NULL)
+        return;
+    free(l->set);
+    free(l);
+}
+
+/* --- fields --- */
+
+static struct span write_limit(const struct rate_result *result, char *out)
+{
+    char *at = span_put(SPAN("\"key\";r="), out);
+    at += format_int64(result->remaining, at);
+    at = span_put(SPAN(";t="), at);
+    at += format_int64(result->wait_s, at);
+    return (struct span){out, (size_t)(at - out)};
+}
+
+void rate_limit_add_fields(const struct rate_limit *l, const struct rate_result *result,
+                           struct rate_fields *fields, struct http_response *r)
+{
+    if (result->outcome != RATE_GRANTED && result->outcome != RATE_REFUSED)
+        return;
+    http_response_add(r, SPAN("RateLimit-Policy"), span_of(l->policy));
+    http_response_add(r, SPAN("RateLimit"), write_limit(result, fields->limit));
+    if (result->outcome == RATE_REFUSED)
+        http_response_add(
+            r, SPAN("Retry-After"),
+            (struct span){fields->retry_after, (size_t)format_int64(result->wait_s, fields->retry_after)});
+}

@@ -1,0 +1,90 @@
+/*
+ * The rate limit of API keys: how many requests of a key are answered, whichever worker they come to.
+ *
+ * The algorithm is GCRA, the generic cell rate algorithm: a token bucket that holds one time instead of a
+ * number of tokens. A bucket holds `burst` requests and is refilled continuously: in any time t, a key is
+ * granted at most burst + t * requests / window_s of them. Requests beyond are refused and not counted.
+ *
+ * One rate_limit belongs to the process, and all workers use it at the same time, without locks. Only keys
+ * that are known to be valid have a bucket. The number of buckets is fixed: a full one, which says no more
+ * than none, gives way to a key that has none. Where no bucket gives way, the request is granted.
+ *
+ * Times are nanoseconds of any monotonic clock, at most 292 years after that of rate_limit_new. Threads need
+ * not agree on them: to read the clock early makes a request no cheaper.
+ */
+#ifndef API_RATE_LIMIT_H
+#define API_RATE_LIMIT_H
+
+#include "base/digest.h"
+#include "http/response.h"
+
+/* --- The policy --- */
+
+enum { RATE_REQUESTS_MAX = 1000000, RATE_BURST_MAX = 1000000 };
+
+struct rate_policy {
+    uint32_t requests; /* per window, 1 to RATE_REQUESTS_MAX; 0: there is no limit */
+    uint32_t window_s; /* 1, 60 or 3600 */
+    uint32_t burst;    /* 1 to RATE_BURST_MAX */
+};
+
+/*
+ * Parses "100/s", "6000/m" or "1000/h", with or without ",burst=200"; without, the burst is the number of
+ * requests. An empty text is no limit. Returns NULL, or what is wrong.
+ */
+const char *rate_policy_parse(struct span text, struct rate_policy *out);
+
+/* --- The buckets --- */
+
+struct rate_limit;
+
+/* Buckets of one set; the sets of a process: 114,688 buckets in 2 MiB, of which the system grants what is
+ * used. */
+enum { RATE_LIMIT_WAYS = 7, RATE_LIMIT_SETS = 16384 };
+
+/* `sets` is a power of two, `policy` not empty. Owned by the caller; NULL without memory. */
+struct rate_limit *rate_limit_new(const struct rate_policy *policy, size_t sets, uint64_t now_ns);
+void rate_limit_free(struct rate_limit *l);
+
+enum rate_outcome {
+    RATE_NONE,    /* the key has no bucket */
+    RATE_GRANTED, /* and counted */
+    RATE_REFUSED,
+    RATE_UNCOUNTED /* granted, as no bucket was free */
+};
+
+struct rate_result {
+    enum rate_outcome outcome;
+    uint32_t remaining; /* RATE_GRANTED: requests that would be granted now; 0 for RATE_REFUSED */
+    uint32_t wait_s;    /* both: seconds until there is one more, rounded up, at least 1 */
+};
+
+/*
+ * Counts a request of a key. `valid`: the key is known to be valid, and gets a bucket if it has none.
+ * Otherwise a key without one is RATE_NONE.
+ */
+struct rate_result rate_limit_count(struct rate_limit *l, const struct digest *key, bool valid,
+                                    uint64_t now_ns);
+
+/* The key is no longer valid: takes its bucket away. */
+void rate_limit_remove(struct rate_limit *l, const struct digest *key);
+
+/* --- The fields of a response --- */
+
+enum { RATE_FIELD_MAX = 64 };
+
+/* The values that a response borrows. */
+struct rate_fields {
+    char limit[RATE_FIELD_MAX];
+    char retry_after[RATE_FIELD_MAX];
+};
+
+/*
+ * Adds RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-10), and Retry-After to a request
+ * that is refused; nothing to one that was not counted. The values are in `l` and `fields` and borrowed until
+ * the response was given.
+ */
+void rate_limit_add_fields(const struct rate_limit *l, const struct rate_result *result,
+                           struct rate_fields *fields, struct http_response *r);
+
+#endif
