@@ -146,11 +146,9 @@ class Loader:
         first = len(self.ids)
         for card in batch:
             self.note(card)
-        changed, former_links = self.compare(batch)
+        changed = self.changed(batch)
 
         def queue(transaction):
-            for link in former_links:  # first: another channel of the batch may have the link now
-                transaction.delete(self.link_start + link)
             for card in changed:
                 key = self.card_start + card[b"max_channel_id"]
                 transaction.delete(key)
@@ -170,20 +168,15 @@ class Loader:
         if link:
             self.links.add(link)
 
-    def compare(self, batch):
-        """The cards that differ from what Redis holds, and the links that they had and that are still theirs there."""
+    def changed(self, batch):
+        """The cards that differ from what Redis holds. Writing the others would drop them from every cache."""
         with self.redis.pipeline(transaction=False) as pipeline:
             for card in batch:
                 pipeline.hgetall(self.card_start + card[b"max_channel_id"])
                 pipeline.get(self.link_start + card.get(b"link", b""))
             replies = pipeline.execute()
-        pairs = list(zip(batch, replies[::2], replies[1::2]))
-        changed = [card for card, before, owner in pairs
-                   if card != before or b"link" in card and owner != card[b"max_channel_id"]]
-        former = [(before[b"link"], card[b"max_channel_id"]) for card, before, _ in pairs
-                  if b"link" in before and before[b"link"] != card.get(b"link")]
-        owners = self.redis.mget(self.link_start + link for link, _ in former) if former else []
-        return changed, [link for (link, channel_id), owner in zip(former, owners) if owner == channel_id]
+        return [card for card, before, owner in zip(batch, replies[::2], replies[1::2])
+                if card != before or b"link" in card and owner != card[b"max_channel_id"]]
 
     def swap_index(self):
         """The new index replaces the old one, unless they are equal: it would invalidate every page in the caches."""
@@ -211,7 +204,7 @@ class Loader:
             self.removed += len(gone)
 
     def remove_links(self):
-        """Removes the link keys that name a channel without a card, or with another link."""
+        """Removes the link keys that name a channel without a card, or one that has another link now."""
         for keys in batches(self.scan(self.link_start)):
             owners = self.redis.mget(keys)
             with self.redis.pipeline(transaction=False) as pipeline:
