@@ -37,7 +37,7 @@ class Channels:
         url = urllib.parse.urlsplit(base_url)
         kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
         self.connection = kind(url.netloc, timeout=TIMEOUT_S)
-        self.base_path = url.path
+        self.base_path = url.path.rstrip("/") + "/"
         self.key = key
 
     def list(self):
