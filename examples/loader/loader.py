@@ -103,13 +103,16 @@ class Lock:
     def write(self, queue, watched=None, check=lambda transaction: True):
         """Executes the commands that queue(transaction) sends: all of them, or none if the lock has been lost or the
         check fails. WATCH covers the time between these checks and EXEC: the process may be suspended there."""
+        due = time.monotonic() - self.renewed > RENEW_S
+        if due:  # if the source was slow, the lock has expired: unless another load has taken it, it is taken again
+            self.redis.set(self.key, self.holder, nx=True, px=LOCK_MS)
         with self.redis.pipeline(transaction=True) as transaction:
             transaction.watch(self.key, *([watched] if watched else []))
             if transaction.get(self.key) != self.holder or not check(transaction):
                 raise RuntimeError("another load has taken over")
             transaction.multi()
             queue(transaction)
-            if time.monotonic() - self.renewed > RENEW_S:
+            if due:
                 transaction.pexpire(self.key, LOCK_MS)
                 self.renewed = time.monotonic()
             try:
