@@ -4,6 +4,7 @@
 #include "ctl/sample.h"
 #include "model/channel.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -282,6 +283,25 @@ static void read_object(struct reader *r, yyjson_val *object)
         refuse_line(r, "max_channel_id is missing");
 }
 
+/*
+ * The card of a line: the line itself, or, where it is a whole response of the API, its data. NULL after
+ * reporting that it is a response of another kind.
+ */
+static yyjson_val *find_card(struct reader *r, yyjson_val *root)
+{
+    yyjson_val *success = yyjson_obj_get(root, "success");
+    yyjson_val *data = yyjson_obj_get(root, "data");
+    if (success == NULL)
+        return root;
+    if (yyjson_is_arr(data))
+        refuse_line(r, "is a page of the list, which lacks most fields of its channels: load their cards");
+    else if (!yyjson_is_true(success) || !yyjson_is_obj(data) || yyjson_obj_size(root) != 2)
+        refuse_line(r, "is a response without a card");
+    else
+        return data;
+    return NULL;
+}
+
 static void refuse_syntax(struct reader *r, const yyjson_read_err *error)
 {
     char what[128];
@@ -298,8 +318,11 @@ int card_read(const struct card_source *from, const struct link_hosts *hosts, st
     yyjson_read_err error;
     char *text = (char *)(uintptr_t)line.data; /* not written to: YYJSON_READ_INSITU is not set */
     yyjson_doc *doc = yyjson_read_opts(text, line.len, YYJSON_READ_NOFLAG, NULL, &error);
-    if (doc != NULL)
-        read_object(&r, yyjson_doc_get_root(doc));
+    yyjson_val *object = doc != NULL ? find_card(&r, yyjson_doc_get_root(doc)) : NULL;
+    if (object != NULL)
+        read_object(&r, object);
+    else if (doc != NULL)
+        assert(r.refused);
     else if (error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
         r.error = -ENOMEM;
     else

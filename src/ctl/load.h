@@ -1,6 +1,7 @@
 /*
  * The input of channelctl load: a file of channels, one per line, each the JSON of a card as the API returns
- * it. Every field is checked: channeld shows each value of a card that passes as it was in the file.
+ * it, or a whole response with one. Every field is checked: channeld shows each value of a card that passes
+ * as it was in the file.
  */
 #ifndef CTL_LOAD_H
 #define CTL_LOAD_H

@@ -86,9 +86,12 @@ static void check_same(struct span line, struct span shown)
     yyjson_doc *given = yyjson_read(line.data, line.len, YYJSON_READ_NOFLAG);
     yyjson_doc *api = yyjson_read(shown.data, shown.len, YYJSON_READ_NOFLAG);
     FUZZ_CHECK(given != NULL && api != NULL);
+    yyjson_val *line_root = yyjson_doc_get_root(given);
+    bool whole_response = yyjson_obj_get(line_root, "success") != NULL;
+    yyjson_val *card = whole_response ? yyjson_obj_get(line_root, "data") : line_root;
     contract_check_channel(yyjson_doc_get_root(api), false);
     for (int i = 0; i < CONTRACT_MEMBERS; i++)
-        check_member(&CONTRACT_CARD[i], yyjson_obj_get(yyjson_doc_get_root(given), CONTRACT_CARD[i].name),
+        check_member(&CONTRACT_CARD[i], yyjson_obj_get(card, CONTRACT_CARD[i].name),
                      yyjson_obj_get(yyjson_doc_get_root(api), CONTRACT_CARD[i].name));
     yyjson_doc_free(given);
     yyjson_doc_free(api);

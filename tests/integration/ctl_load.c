@@ -36,6 +36,36 @@ TEST_CASE_WITH(load_stores_each_value_unchanged, ctl_empty, NULL)
     CTL_EXPECT_REPLY("-1", "HGET channels:card:%lld er_24h", (long long)INT64_MIN);
 }
 
+TEST_CASE_WITH(load_reads_whole_responses_of_the_api, ctl_empty, NULL)
+{
+    ctl_expect_load("{\"success\":true,\"data\":{\"max_channel_id\":1,\"title\":\"T\",\"category\":null}}\n"
+                    "{\"data\": {\"max_channel_id\": 2, \"title\": \"U\"}, \"success\": true}\n",
+                    NULL, 0);
+    CTL_EXPECT_REPLY("T", "HGET channels:card:1 title");
+    CTL_EXPECT_REPLY("U", "HGET channels:card:2 title");
+    ctl_expect_index("1 2");
+    ctl_expect_sound();
+}
+
+TEST_CASE_WITH(load_refuses_responses_without_a_card, ctl_empty, NULL)
+{
+    static const char page[] =
+        "{\"success\":true,\"data\":[{\"max_channel_id\":1,\"title\":\"T\"}],\"pagination\":"
+        "{\"page\":1,\"per_page\":100,\"count\":1,\"has_next\":false}}\n";
+    static const char *const others[] = {
+        "{\"success\":false,\"error\":\"Channel not found\"}\n",
+        "{\"success\":false,\"data\":{\"max_channel_id\":1}}\n",
+        "{\"success\":true,\"data\":null}\n",
+        "{\"success\":true,\"data\":{\"max_channel_id\":1},\"more\":1}\n",
+    };
+    ctl_expect(
+        ctl_load(page, NULL), 1, NULL,
+        "file.ndjson:1: is a page of the list, which lacks most fields of its channels: load their cards");
+    for (size_t i = 0; i < TEST_COUNT(others); i++)
+        ctl_expect(ctl_load(others[i], NULL), 1, NULL, "file.ndjson:1: is a response without a card");
+    assert_int_equal(redis_integer(&redis, "DBSIZE"), 0);
+}
+
 TEST_CASE_WITH(load_removes_fields_that_are_null_or_unknown, ctl_empty, NULL)
 {
     redis_do(&redis, "HSET channels:card:7 unheard_of x");
