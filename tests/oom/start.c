@@ -86,7 +86,7 @@ static bool start_with_failure(const char *const *env, int n, enum memory_failur
 static void start_with_each_failure(const char *host, enum memory_failure how)
 {
     AUTOFREE char *url = text_printf("CHANNELD_REDIS_URL=redis://%s:%d/0", host, redis.port);
-    const char *const env[] = {memory.preload, memory.file, url, NULL};
+    const char *const env[] = {memory.preload, memory.file, url, "CHANNELD_KEY_RATE=100/s", NULL};
     int ended = 0;
     int n = 0;
     do

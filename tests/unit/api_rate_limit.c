@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "unit/check.h"
 
-enum { MS = 1000000 };
-static const uint64_t S = UINT64_C(1000000000);
+static const uint64_t MS = 1000000;
+static const uint64_t S = 1000000000;
 
 /* --- policies --- */
 
