@@ -43,6 +43,7 @@ class Programs {
         const redis = path.join(this.folder, "redis.sock");
         this.environment = {...process.env, CHANNELD_REDIS_URL: `unix://${redis}`};
         this.origin = `http://127.0.0.1:${web}`;
+        this.base = "/v1/"; // not the default: the page is told, and the served document names it
         this.page = path.join(this.folder, "share", "docs");
 
         this.spawn("redis-server", "--port", "0", "--unixsocket", redis, "--save", "", "--dir", this.folder);
@@ -54,10 +55,10 @@ class Programs {
         this.run([this.channelctl, "load", "-"], `${samples}${large}\n`);
         this.key = this.run([this.channelctl, "keys", "issue"]).trim();
         this.server = this.spawn(this.channeld, "--listen", `127.0.0.1:${api}`, "--admin-listen", `127.0.0.1:${admin}`,
-            "--drain-delay", "0s");
+            "--base-path", this.base, "--drain-delay", "0s");
         await waitFor("channeld", async () => (await fetch(`http://127.0.0.1:${admin}/readyz`)).ok);
 
-        this.run([path.join(ROOT, "scripts", "reference"), this.page]);
+        this.run([path.join(ROOT, "scripts", "reference"), "--base-path", this.base, this.page]);
         this.spawn("nginx", "-e", "stderr", "-c", this.configuration(web, api), "-g", "daemon off;");
         await waitFor("nginx", async () => (await fetch(`${this.origin}/docs/`)).ok);
     }
