@@ -2,9 +2,11 @@
 #
 #   docker build -t channeld .                       the image
 #   docker build --target test .                     builds and runs all tests in it (release)
+#   docker build --target nginx .                    nginx with the reference page of the API, for docker-compose.yml
 #   docker buildx build --platform linux/amd64,linux/arm64 ...
 
 ARG BASE=debian:trixie-slim
+ARG NGINX_IMAGE=nginx:stable
 
 # --- What building takes. Kept as a layer until this list changes. ---
 FROM ${BASE} AS tools
@@ -35,6 +37,25 @@ RUN apt-get -qq update && \
     rm -rf /var/lib/apt/lists/* /var/cache/apt/archives
 COPY . .
 RUN scripts/test --preset release
+
+# --- The reference page of the API. npm fetches one package; --build-arg NPM_CONFIG_REGISTRY=... names another registry. ---
+FROM ${BASE} AS npm
+RUN apt-get -qq update && \
+    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends ca-certificates npm >/dev/null && \
+    rm -rf /var/lib/apt/lists/* /var/cache/apt/archives
+
+FROM npm AS reference
+WORKDIR /src
+COPY deps/npm deps/npm
+COPY scripts/reference scripts/reference
+ARG NPM_CONFIG_REGISTRY
+RUN CHANNELD_DEPS_DIR=/deps scripts/reference --fetch swagger-ui-dist
+COPY docs/reference docs/reference
+COPY docs/openapi.json docs/openapi.json
+RUN CHANNELD_DEPS_DIR=/deps scripts/reference /reference && find /reference -type f -size +1k -exec gzip -9kn {} +
+
+FROM ${NGINX_IMAGE} AS nginx
+COPY --from=reference /reference /usr/share/channeld/docs
 
 # --- The image. ---
 FROM scratch
