@@ -1,6 +1,6 @@
 /*
  * The OpenAPI document is served, and every response that it describes is one that clients get: all statuses
- * of all operations, with and without CORS. The test integration.openapi-responses holds them to it.
+ * of all operations, with and without CORS. The test openapi.responses holds them to it.
  */
 
 #include <stdlib.h>
