@@ -235,7 +235,8 @@ TEST_CASE(every_status_with_any_origin)
 static void expect_unavailable(const char *origins)
 {
     struct fixture fixture;
-    fixture_serve(&fixture, "redis://127.0.0.1:1", ENV(text_temp("CHANNELD_CORS_ORIGINS=%s", origins)),
+    fixture_serve(&fixture, "redis://127.0.0.1:1",
+                  ENV(text_temp("CHANNELD_CORS_ORIGINS=%s", origins), "CHANNELD_REQUEST_TIMEOUT=100ms"),
                   SERVER_WAIT_LISTENING);
     for (size_t i = 0; i < PATHS_WITH_KEY; i++)
         expect_rows(&fixture, &(struct row){500, paths[i], FIXTURE_AUTH}, 1);
