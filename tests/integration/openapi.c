@@ -280,3 +280,36 @@ TEST_CASE(every_operation_beyond_the_limit_of_connections)
     expect_overload(ORIGIN);
     expect_overload("*");
 }
+
+/* ---- limited keys ---- */
+
+/* The fields of the limit are on all responses to a valid key. */
+static void expect_limited(const char *origins)
+{
+    AUTO(fixture_drop)
+    struct fixture *fixture =
+        fixture_new(120, ENV(text_temp("CHANNELD_CORS_ORIGINS=%s", origins), "CHANNELD_KEY_RATE=100000/s",
+                             "CHANNELD_STALE_LIMIT=0s", "CHANNELD_REQUEST_TIMEOUT=500ms"));
+    expect_responses(fixture);
+    redis_kill(&fixture->redis);
+    fixture_await(fixture, "channels/", 500);
+    for (size_t i = 0; i < PATHS_WITH_KEY; i++)
+        expect_rows(fixture, &(struct row){500, paths[i], FIXTURE_AUTH}, 1);
+}
+
+static void expect_refused(const char *origins)
+{
+    AUTO(fixture_drop)
+    struct fixture *fixture =
+        fixture_new(1, ENV(text_temp("CHANNELD_CORS_ORIGINS=%s", origins), "CHANNELD_KEY_RATE=1/h,burst=1"));
+    fixture_expect(fixture, "channels/", 200);
+    for (size_t i = 0; i < PATHS_WITH_KEY; i++)
+        expect_rows(fixture, &(struct row){429, paths[i], FIXTURE_AUTH}, 1);
+}
+
+TEST_CASE(every_operation_with_limited_keys)
+{
+    expect_limited(ORIGIN);
+    expect_refused(ORIGIN);
+    expect_refused("*");
+}
