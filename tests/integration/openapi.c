@@ -18,7 +18,12 @@ static const char *const paths[] = {"/api/channels/", "/api/channel/by-id/0/",
                                     "/api/openapi.json"};
 static const char *const methods[] = {"GET", "HEAD", "OPTIONS"};
 
-enum { PATHS = TEST_COUNT(paths), METHODS = TEST_COUNT(methods), PATHS_WITH_KEY = PATHS - 1 };
+enum {
+    PATHS = TEST_COUNT(paths),
+    METHODS = TEST_COUNT(methods),
+    OPERATIONS = PATHS * METHODS,
+    PATHS_WITH_KEY = PATHS - 1
+};
 
 FIXTURE(120, NULL)
 
@@ -175,14 +180,14 @@ static void expect_rejections(struct fixture *fixture, const char *method, const
 /* All wait at the same time. */
 static void expect_timeouts(struct fixture *fixture)
 {
-    struct http_conn conn[PATHS * METHODS];
-    for (size_t i = 0; i < PATHS * METHODS; i++) {
+    struct http_conn conn[OPERATIONS];
+    for (size_t i = 0; i < OPERATIONS; i++) {
         conn[i] = http_connect(fixture->server.port);
         AUTOFREE char *begun =
             text_printf("%s %s HTTP/1.1\r\nHost: x\r\n", methods[i % METHODS], paths[i / METHODS]);
         assert_int_equal(http_send_text(&conn[i], begun), 0);
     }
-    for (size_t i = 0; i < PATHS * METHODS; i++) {
+    for (size_t i = 0; i < OPERATIONS; i++) {
         AUTO(http_response_free) struct http_response response = {0};
         assert_int_equal(http_read(&conn[i], strcmp(methods[i % METHODS], "HEAD") == 0, &response), 0);
         assert_int_equal(response.status, 408);
@@ -217,7 +222,7 @@ static void expect_all(const char *origins)
         fixture_new(120, ENV(text_temp("CHANNELD_CORS_ORIGINS=%s", origins), "CHANNELD_HEADER_TIMEOUT=1s"));
     expect_responses(fixture);
     expect_options(fixture, 204);
-    for (size_t i = 0; i < PATHS * METHODS; i++)
+    for (size_t i = 0; i < OPERATIONS; i++)
         expect_rejections(fixture, methods[i % METHODS], paths[i / METHODS]);
     expect_timeouts(fixture);
 }
@@ -269,7 +274,7 @@ static void expect_overload(const char *origins)
     int64_t deadline = wait_deadline(WAIT_DEADLINE_MS);
     while (!begin(fixture, &first)) /* a connection of the start may still be about to close */
         assert_true(wait_left_ms(deadline) > 0);
-    for (size_t i = 0; i < PATHS * METHODS; i++) {
+    for (size_t i = 0; i < OPERATIONS; i++) {
         AUTOFREE char *request = http_format(methods[i % METHODS], paths[i / METHODS], BROWSER);
         expect_rejection(fixture, methods[i % METHODS], request, 503);
     }

@@ -21,7 +21,7 @@ enum { LISTENERS_MAX = 256, REQUEST_KEPT = 4096 };
 
 struct recording {
     const char *base_path; /* borrowed from the listener */
-    char *sent;            /* what has no response yet */
+    char *sent;            /* what has no response yet, and a NUL */
     size_t length;
     size_t capacity;
 };
@@ -50,9 +50,9 @@ __attribute__((constructor)) static void recording_open(void)
         abort();
 }
 
-static void *recording_allocate(void *memory, size_t size)
+static void *recording_allocate(size_t size)
 {
-    memory = realloc(memory, size);
+    void *memory = calloc(1, size);
     if (memory == NULL)
         abort();
     return memory;
@@ -76,16 +76,22 @@ void recording_add_listener(int port, const char *base_path)
     (void)pthread_mutex_unlock(&lock);
 }
 
+static struct recording *recording_of(const struct listener *listener)
+{
+    struct recording *recording = recording_allocate(sizeof *recording);
+    recording->base_path = listener->base_path;
+    return recording;
+}
+
 struct recording *recording_begin(int port)
 {
     struct recording *recording = NULL;
     (void)pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < listener_count && recording == NULL; i++) {
-        if (listeners[i].port != port)
-            continue;
-        recording = recording_allocate(NULL, sizeof *recording);
-        *recording = (struct recording){.base_path = listeners[i].base_path};
-    }
+    size_t i = 0;
+    while (i < listener_count && listeners[i].port != port)
+        i++;
+    if (i < listener_count)
+        recording = recording_of(&listeners[i]);
     (void)pthread_mutex_unlock(&lock);
     return recording;
 }
@@ -105,11 +111,16 @@ void recording_sent(struct recording *recording, const char *data, size_t length
     (void)pthread_mutex_lock(&lock);
     if (recording->capacity - recording->length < length) {
         recording->capacity = recording->capacity * 2 + length;
-        recording->sent = recording_allocate(recording->sent, recording->capacity);
+        char *larger = realloc(recording->sent, recording->capacity + 1);
+        if (larger == NULL)
+            abort();
+        recording->sent = larger;
     }
     if (length > 0)
         memcpy(recording->sent + recording->length, data, length);
     recording->length += length;
+    if (recording->sent != NULL)
+        recording->sent[recording->length] = '\0';
     (void)pthread_mutex_unlock(&lock);
 }
 
@@ -245,7 +256,7 @@ static struct line line_make(const struct recording *recording, const struct req
     size_t base_length = strlen(recording->base_path);
     struct line line = {.hash = 0xCBF29CE484222325U};
     line.text = recording_allocate(
-        NULL, (base_length + request->kept + reply->head_length + reply->body_length) * ESCAPED + MEMBERS);
+        (base_length + request->kept + reply->head_length + reply->body_length) * ESCAPED + MEMBERS);
     char *at = stpcpy(line.text, "{\"base\":\"");
     at = line_append(at, recording->base_path, base_length);
     at = stpcpy(at, "\",\"request\":\"");
@@ -279,8 +290,7 @@ static bool was_written(uint64_t hash)
         uint64_t *old = written;
         size_t old_capacity = written_capacity;
         written_capacity = old_capacity == 0 ? 1024 : old_capacity * 2;
-        written = recording_allocate(NULL, written_capacity * sizeof *written);
-        memset(written, 0, written_capacity * sizeof *written);
+        written = recording_allocate(written_capacity * sizeof *written);
         for (size_t i = 0; i < old_capacity; i++) {
             if (old[i] != 0)
                 *slot_of(old[i]) = old[i];
@@ -305,7 +315,8 @@ void recording_received(struct recording *recording, const struct http_reply *re
         abort();
     free(line.text);
     recording->length -= (size_t)(request.after - recording->sent);
-    memmove(recording->sent, request.after, recording->length);
+    if (recording->sent != NULL)
+        memmove(recording->sent, request.after, recording->length + 1);
     (void)pthread_mutex_unlock(&lock);
 }
 
