@@ -33,7 +33,7 @@ RUN deploy/image/collect /root-of-image build/release/channeld build/release/cha
 FROM tools AS test
 RUN apt-get -qq update && \
     DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
-        curl libcmocka-dev openssl pkg-config python3 redis-server redis-tools valgrind >/dev/null && \
+        curl libcmocka-dev openssl pkg-config python3 python3-jsonschema redis-server redis-tools valgrind zstd >/dev/null && \
     rm -rf /var/lib/apt/lists/* /var/cache/apt/archives
 COPY . .
 RUN scripts/test --preset release

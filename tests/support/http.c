@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "support/net.h"
+#include "support/recording.h"
 #include "support/test.h"
 #include "support/text.h"
 #include "support/wait.h"
@@ -24,6 +25,7 @@ int http_open(struct http_conn *conn, int port)
 {
     memset(conn, 0, sizeof *conn);
     conn->fd = net_connect(port);
+    conn->recording = conn->fd >= 0 ? recording_begin(port) : NULL;
     return conn->fd < 0 ? conn->fd : 0;
 }
 
@@ -38,6 +40,7 @@ void http_close(struct http_conn *conn)
 {
     if (conn->fd >= 0)
         (void)close(conn->fd);
+    recording_end(conn->recording);
     free(conn->data);
     memset(conn, 0, sizeof *conn);
     conn->fd = -1;
@@ -62,6 +65,7 @@ static int http_poll(struct http_conn *conn, short events, int64_t deadline)
 int http_send(struct http_conn *conn, const char *data, size_t length)
 {
     int64_t deadline = wait_deadline(WAIT_DEADLINE_MS);
+    recording_sent(conn->recording, data, length);
     while (length > 0) {
         ssize_t sent = send(conn->fd, data, length, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent > 0) {
@@ -241,6 +245,7 @@ int http_take(struct http_conn *conn, bool to_head, struct http_reply *reply)
 {
     int taken = http_measure(conn->data + conn->start, conn->length, to_head, reply);
     if (taken > 0) {
+        recording_received(conn->recording, reply);
         conn->start += reply->head_length + reply->body_length;
         conn->length -= reply->head_length + reply->body_length;
     }

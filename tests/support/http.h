@@ -31,7 +31,8 @@ struct http_response {
 };
 
 struct http_conn {
-    int fd; /* -1: closed */
+    int fd;                      /* -1: closed */
+    struct recording *recording; /* or NULL; see recording.h */
     /* What was received and not taken yet: `length` bytes from `start` on. */
     char *data;
     size_t start;

@@ -11,6 +11,7 @@
 
 #include "support/http.h"
 #include "support/net.h"
+#include "support/recording.h"
 #include "support/test.h"
 #include "support/text.h"
 #include "support/wait.h"
@@ -83,6 +84,25 @@ static const char **server_environment(struct server *server, const struct serve
     return env;
 }
 
+/* The value of a setting among the given ones, or NULL. */
+static const char *server_setting(const struct server_spec *spec, const char *name)
+{
+    size_t length = strlen(name);
+    for (size_t i = 0; spec->env != NULL && spec->env[i] != NULL; i++) {
+        if (strncmp(spec->env[i], name, length) == 0 && spec->env[i][length] == '=')
+            return spec->env[i] + length + 1;
+    }
+    return NULL;
+}
+
+static void server_record(const struct server *server, const struct server_spec *spec)
+{
+    const char *listen = server_setting(spec, "CHANNELD_LISTEN");
+    const char *port = listen != NULL ? strrchr(listen, ':') : NULL;
+    recording_add_listener(port != NULL ? (int)strtol(port + 1, NULL, 10) : server->port,
+                           server_setting(spec, "CHANNELD_BASE_PATH"));
+}
+
 void server_start(struct server *server, const struct server_spec *spec)
 {
     char *own[4];
@@ -90,6 +110,7 @@ void server_start(struct server *server, const struct server_spec *spec)
     tempdir_init(&server->dir);
     server->port = net_reserve_port();
     server->admin_port = net_reserve_port();
+    server_record(server, spec);
     const char **env = server_environment(server, spec, own);
     server_launch(server, env);
     for (size_t i = 0; i < TEST_COUNT(own); i++)
