@@ -12,7 +12,7 @@
 #include "support/wait.h"
 
 /* A node that is silent for this time is replaced within some seconds. */
-enum { NODE_TIMEOUT_MS = 2000, AGREEMENT_MS = 60000, EXTRA_MAX = 16 };
+enum { NODE_TIMEOUT_MS = 2000, AGREEMENT_MS = 60000, ARGS_MAX = 32 };
 
 struct expectation {
     struct cluster *cluster;
@@ -29,11 +29,11 @@ static void launch(struct redis *node, const char *program, const char *const *e
     (void)snprintf(timeout, sizeof timeout, "%d", NODE_TIMEOUT_MS);
     (void)snprintf(bus, sizeof bus, "%d", net_reserve_port());
     /* A replica is not listed before it has received something: the first PING of its master. */
-    const char *args[EXTRA_MAX + 1] = {
+    const char *args[ARGS_MAX + 1] = {
         "--cluster-enabled",          "yes", "--cluster-node-timeout",     timeout, "--cluster-port", bus,
         "--repl-diskless-sync-delay", "0",   "--repl-ping-replica-period", "1"};
     size_t used = 10;
-    for (size_t i = 0; extra != NULL && extra[i] != NULL && used < EXTRA_MAX; i++)
+    for (size_t i = 0; extra != NULL && extra[i] != NULL && used < ARGS_MAX; i++)
         args[used++] = extra[i];
     redis_prepare(node, args);
     if (program != NULL)
