@@ -1148,6 +1148,25 @@ static void skip_cancelled(void)
     fake_redis.count--;
 }
 
+/* A check of the catalogue has no connection then, and the next one is not accepted before its handshake. */
+TEST_CASE_WITH(absence_on_another_node_after_the_connection_is_lost, set_up_in_cluster, tear_down)
+{
+    const struct asked *a = get(0, QUERY_CARD, 7);
+    answer("HMGET test:card:7 ", ask());
+    connection.ready = false;
+    connection.options.on_lost(connection.options.arg);
+    answer("ASKING HMGET test:card:7 ", reply_card(NULL, NULL));
+    assert_false(connection.ready);
+    assert_false(a->done);
+    expect_idle();
+    connect_redis();
+    answer("SCARD test:api_keys", reply_integer(1));
+    answer("SISMEMBER", reply_integer(1));
+    answer("HMGET test:card:7 ", reply_card("7", "seven"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    answer("SMEMBERS", reply_words(KEY));
+}
+
 /* The connection that the check is of may be lost, and the next one has its own. */
 TEST_CASE_WITH(redirected_check_ends_with_its_connection, set_up_in_cluster, tear_down)
 {
