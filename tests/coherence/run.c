@@ -161,6 +161,22 @@ static bool all_connected(struct run *run)
            (!run->options.cluster || count_tracking(run) >= run->options.workers);
 }
 
+/* The latest that channeld logged, without requests. */
+static void show_log(struct run *run)
+{
+    enum { SHOWN = 20000 };
+    char *log = server_log(&run->server);
+    size_t length = strlen(log);
+    (void)fprintf(stderr, "channeld: %.0f connected, %d of them to the server that is to be read\n",
+                  server_metric(&run->server, "channeld_redis_connected"), count_tracking(run));
+    for (char *rest = log + (length > SHOWN ? length - SHOWN : 0), *line;
+         (line = strtok_r(rest, "\n", &rest)) != NULL;) {
+        if (strstr(line, "\"msg\":\"request\"") == NULL)
+            (void)fprintf(stderr, "%s\n", line);
+    }
+    free(log);
+}
+
 /*
  * Waits until every worker is connected and stays so for a while without a further connection being made (a
  * worker that has not noticed its loss yet looks connected), and at least `connects` were made in all.
@@ -180,6 +196,7 @@ static void await_connected(struct run *run, double connects)
     }
     report_violation(run->report, VIOLATION_RECOVERY, "not connected to Redis again %d s after %s",
                      RECOVERY_S, schedule_current(run->schedule));
+    show_log(run);
 }
 
 static void await_reload(struct run *run)
@@ -741,6 +758,7 @@ static void start_channeld(struct run *run)
         text_printf("CHANNELD_WORKERS=%d", run->options.workers),
         text_printf("CHANNELD_STALE_LIMIT=%dms", run->options.stale_limit_ms),
         text_printf("CHANNELD_REQUEST_TIMEOUT=%dms", (int)REQUEST_TIMEOUT_MS),
+        text_printf("CHANNELD_ACCESS_LOG=off"),
         text_printf("CHANNELD_MAX_CONNECTION_AGE=0"), /* a client keeps its connection */
         run->options.cache_size == NULL ? NULL
                                         : text_printf("CHANNELD_CACHE_SIZE=%s", run->options.cache_size),

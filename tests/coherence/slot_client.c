@@ -182,7 +182,7 @@ static bool same_key(const char *a, const char *b)
     return length > 1 && strncmp(a, b, length) == 0 && (b[length] == ' ' || b[length] == '\0');
 }
 
-/* Executes one or two commands of one key on that connection. */
+/* Executes the commands, all of one key, on that connection. */
 static struct outcome execute(redisContext *redis, char *const *command, int count, bool asking)
 {
     if (asking)
@@ -227,8 +227,9 @@ static void execute_key(struct slot_client *client, char *const *command, int co
 static void execute_by_key(struct slot_client *client, const struct slot_change *change)
 {
     for (int i = 0, count = 1; i < change->commands; i += count) {
-        bool pair = i + 1 < change->commands && same_key(change->command[i], change->command[i + 1]);
-        count = pair ? 2 : 1;
+        count = 1;
+        while (i + count < change->commands && same_key(change->command[i], change->command[i + count]))
+            count++;
         if (!is_frame(change->command[i]))
             execute_key(client, &change->command[i], count);
     }

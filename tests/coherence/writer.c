@@ -319,8 +319,24 @@ static int64_t writer_issue_card(struct writer *writer, int channel)
     return batch_effect(&writer->batch, &writer->model->card[channel], link >= 0 ? link : CARD_WITHOUT_LINK);
 }
 
+static void writer_delete_card(struct writer *writer, int channel, bool whole)
+{
+    struct command command = {.length = 0};
+    command_add(&command, "%s %scard:%" PRId64 "%s", whole ? "DEL" : "HDEL", writer->prefix,
+                model_id(channel), whole ? "" : " link");
+    batch_command(&writer->batch, command.text);
+    if (whole)
+        (void)batch_effect(&writer->batch, &writer->model->card[channel], CARD_ABSENT);
+}
+
+/*
+ * In a cluster the changes before it may not have been executed yet, so it does not rely on what they
+ * removed. To be added to a transaction then.
+ */
 static void writer_put_card(struct writer *writer, int channel)
 {
+    if (writer->batch.in_cluster && writer->model->channel[channel].link < 0)
+        writer_delete_card(writer, channel, false);
     writer_store_card(writer, channel, writer_issue_card(writer, channel), HALVES);
 }
 
@@ -340,16 +356,6 @@ static void writer_put_card_torn(struct writer *writer, int channel)
     writer_store_card(writer, channel, version, HALF_SECOND);
     batch_add_effect(&writer->batch, &writer->model->card[channel], version);
     batch_close(&writer->batch);
-}
-
-static void writer_delete_card(struct writer *writer, int channel, bool whole)
-{
-    struct command command = {.length = 0};
-    command_add(&command, "%s %scard:%" PRId64 "%s", whole ? "DEL" : "HDEL", writer->prefix,
-                model_id(channel), whole ? "" : " link");
-    batch_command(&writer->batch, command.text);
-    if (whole)
-        (void)batch_effect(&writer->batch, &writer->model->card[channel], CARD_ABSENT);
 }
 
 /* ---- choices ---- */
@@ -413,7 +419,7 @@ static void writer_change_card(struct writer *writer)
         writer_put_card_torn(writer, channel);
         return;
     }
-    batch_open(&writer->batch, false, writer_drops(writer));
+    batch_open(&writer->batch, writer->batch.in_cluster, writer_drops(writer));
     writer_put_card(writer, channel);
     batch_close(&writer->batch);
 }
