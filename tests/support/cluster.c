@@ -97,11 +97,9 @@ static void await_all(struct cluster *cluster, bool (*condition)(void *arg), con
             fail_msg("node %d of the cluster %s", i, what);
 }
 
-void cluster_start(struct cluster *cluster, const char *program, const char *const *extra)
+/* All nodes run: makes a cluster of them. */
+static void join_nodes(struct cluster *cluster)
 {
-    memset(cluster, 0, sizeof *cluster);
-    for (int i = 0; i < CLUSTER_NODES; i++)
-        launch(&cluster->node[i], program, extra);
     for (int i = 0; i < CLUSTER_NODES; i++)
         redis_await(&cluster->node[i]);
     assign_slots(cluster);
@@ -115,8 +113,45 @@ void cluster_start(struct cluster *cluster, const char *program, const char *con
     for (int i = CLUSTER_MASTERS; i < CLUSTER_NODES; i++)
         cluster_await_link(cluster, i);
     await_all(cluster, is_complete, "does not know all masters and replicas");
+}
+
+void cluster_start(struct cluster *cluster, const char *program, const char *const *extra)
+{
+    memset(cluster, 0, sizeof *cluster);
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        launch(&cluster->node[i], program, extra);
+    join_nodes(cluster);
     (void)snprintf(cluster->url, sizeof cluster->url, "redis+cluster://127.0.0.1:%d,127.0.0.1:%d",
-                   cluster->node[0].port, cluster->node[CLUSTER_MASTERS + 2].port);
+                   cluster->node[0].port, cluster->node[CLUSTER_NODES - 1].port);
+}
+
+void cluster_start_tls(struct cluster *cluster, const struct certs_pair *cert, const char *authority)
+{
+    memset(cluster, 0, sizeof *cluster);
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        char port[16];
+        cluster->tls_port[i] = net_reserve_port();
+        (void)snprintf(port, sizeof port, "%d", cluster->tls_port[i]);
+        const char *const args[] = {"--tls-port",
+                                    port,
+                                    "--tls-cluster",
+                                    "yes",
+                                    "--tls-replication",
+                                    "yes",
+                                    "--tls-auth-clients",
+                                    "no",
+                                    "--tls-cert-file",
+                                    cert->cert,
+                                    "--tls-key-file",
+                                    cert->key,
+                                    "--tls-ca-cert-file",
+                                    authority,
+                                    NULL};
+        launch(&cluster->node[i], NULL, args);
+    }
+    join_nodes(cluster);
+    (void)snprintf(cluster->url, sizeof cluster->url, "rediss+cluster://127.0.0.1:%d,127.0.0.1:%d",
+                   cluster->tls_port[0], cluster->tls_port[CLUSTER_NODES - 1]);
 }
 
 void cluster_stop(struct cluster *cluster)
@@ -215,8 +250,8 @@ void cluster_begin_migration(struct cluster *cluster, int from, int to)
 
 void cluster_migrate_key(struct cluster *cluster, int from, int to, const char *key)
 {
-    redis_do(&cluster->node[from], "MIGRATE 127.0.0.1 %d %s 0 %d", cluster->node[to].port, key,
-             WAIT_DEADLINE_MS);
+    int port = cluster->tls_port[to] != 0 ? cluster->tls_port[to] : cluster->node[to].port;
+    redis_do(&cluster->node[from], "MIGRATE 127.0.0.1 %d %s 0 %d", port, key, WAIT_DEADLINE_MS);
 }
 
 int cluster_migrate(struct cluster *cluster, int from, int to, int count)
