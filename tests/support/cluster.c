@@ -92,9 +92,13 @@ static bool is_complete(void *arg)
 
 static void await_all(struct cluster *cluster, bool (*condition)(void *arg), const char *what)
 {
-    for (int i = 0; i < CLUSTER_NODES; i++)
-        if (!wait_until(condition, &cluster->node[i], AGREEMENT_MS))
-            fail_msg("node %d of the cluster %s", i, what);
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        if (wait_until(condition, &cluster->node[i], AGREEMENT_MS))
+            continue;
+        AUTOFREE char *nodes = redis_text(&cluster->node[i], "CLUSTER NODES");
+        print_error("%s", nodes);
+        fail_msg("node %d of the cluster %s", i, what);
+    }
 }
 
 /* All nodes run: makes a cluster of them. */
