@@ -16,7 +16,7 @@
 enum { CONNECT_MS = 500, REPLY_S = 5, RETRY_MS = 5, GIVE_UP_S = 120, WAIT_MS = 200 };
 
 /* What a reply says about its command. */
-enum verdict {
+enum result {
     EXECUTED,
     LATER,     /* the same node may execute it in a moment */
     ELSEWHERE, /* this node does not know which does */
@@ -26,8 +26,8 @@ enum verdict {
 };
 
 struct outcome {
-    enum verdict verdict; /* of the first that was not executed */
-    int port;             /* of the other node */
+    enum result result; /* of the first that was not executed */
+    int port;           /* of the other node */
 };
 
 /* ---- connections ---- */
@@ -74,11 +74,11 @@ void slot_client_fini(struct slot_client *client)
 
 /* ---- replies ---- */
 
-static enum verdict judge_error(const char *text, int *port)
+static enum result judge_error(const char *text, int *port)
 {
     static const struct {
         const char *code;
-        enum verdict verdict;
+        enum result result;
     } codes[] = {
         {"MOVED ", MOVED},           {"ASK ", ASK},
         {"TRYAGAIN ", LATER},        {"BUSY ", LATER},
@@ -91,20 +91,20 @@ static enum verdict judge_error(const char *text, int *port)
         if (strncmp(text, codes[i].code, strlen(codes[i].code)) != 0)
             continue;
         *port = colon != NULL ? (int)strtol(colon + 1, NULL, 10) : 0;
-        return codes[i].verdict;
+        return codes[i].result;
     }
     (void)fprintf(stderr, "coherence: redis refuses: %s\n", text);
     abort();
 }
 
-static enum verdict judge(const redisReply *reply, int *port)
+static enum result judge(const redisReply *reply, int *port)
 {
     if (reply->type == REDIS_REPLY_ERROR)
         return judge_error(reply->str, port);
     for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
-        enum verdict verdict = judge(reply->element[i], port);
-        if (verdict != EXECUTED)
-            return verdict;
+        enum result result = judge(reply->element[i], port);
+        if (result != EXECUTED)
+            return result;
     }
     return EXECUTED;
 }
@@ -118,9 +118,9 @@ static struct outcome take_replies(redisContext *redis, int count)
         if (redisGetReply(redis, (void **)&reply) != REDIS_OK || reply == NULL)
             return (struct outcome){LOST, 0};
         int port = 0;
-        enum verdict verdict = judge(reply, &port);
-        if (outcome.verdict == EXECUTED && verdict != EXECUTED)
-            outcome = (struct outcome){verdict, port};
+        enum result result = judge(reply, &port);
+        if (outcome.result == EXECUTED && result != EXECUTED)
+            outcome = (struct outcome){result, port};
         freeReplyObject(reply);
     }
     return outcome;
@@ -135,7 +135,7 @@ static void append(redisContext *redis, const char *command)
 /* Does what an outcome asks for, and waits where that may take a moment. */
 static void follow(struct slot_client *client, struct outcome outcome)
 {
-    switch (outcome.verdict) {
+    switch (outcome.result) {
     case MOVED:
         use_port(client, outcome.port);
         break;
@@ -204,21 +204,21 @@ static struct outcome execute_by_target(struct slot_client *client, char *const 
     if (!open_connection(&client->target, port))
         return (struct outcome){LATER, 0};
     struct outcome outcome = execute(client->target, command, count, true);
-    if (outcome.verdict == LOST)
+    if (outcome.result == LOST)
         close_connection(&client->target);
-    return outcome.verdict == EXECUTED ? outcome : (struct outcome){LATER, 0};
+    return outcome.result == EXECUTED ? outcome : (struct outcome){LATER, 0};
 }
 
 static void execute_key(struct slot_client *client, char *const *command, int count)
 {
     int64_t deadline = deadline_of_now();
     struct outcome outcome = {LOST, 0};
-    while (outcome.verdict != EXECUTED) {
+    while (outcome.result != EXECUTED) {
         give_up_after(deadline);
         outcome = (struct outcome){LOST, 0};
         if (open_connection(&client->owner, client->port[client->node]))
             outcome = execute(client->owner, command, count, false);
-        if (outcome.verdict == ASK)
+        if (outcome.result == ASK)
             outcome = execute_by_target(client, command, count, outcome.port);
         follow(client, outcome);
     }
@@ -249,18 +249,18 @@ static struct outcome send_all(struct slot_client *client, const struct slot_cha
         for (int k = 0; k < changes[i].commands; k++)
             append(client->owner, changes[i].command[k]);
     }
-    for (int i = 0; i < count && outcome.verdict != LOST; i++) {
+    for (int i = 0; i < count && outcome.result != LOST; i++) {
         struct outcome one = take_replies(client->owner, changes[i].commands);
-        if (outcome.verdict == EXECUTED || one.verdict == LOST)
+        if (outcome.result == EXECUTED || one.result == LOST)
             outcome = one;
-        *executed += outcome.verdict == EXECUTED;
+        *executed += outcome.result == EXECUTED;
     }
-    if (outcome.verdict != EXECUTED || !durable)
+    if (outcome.result != EXECUTED || !durable)
         return outcome;
     redisReply *reply = redisCommand(client->owner, "WAIT 1 %d", (int)WAIT_MS);
     bool waited = reply != NULL && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0;
     *executed = waited ? count : 0;
-    outcome.verdict = waited ? EXECUTED : reply == NULL ? LOST : LATER;
+    outcome.result = waited ? EXECUTED : reply == NULL ? LOST : LATER;
     freeReplyObject(reply);
     return outcome;
 }
@@ -275,9 +275,9 @@ void slot_client_run(struct slot_client *client, const struct slot_change *chang
         bool wait = atomic_load(durable);
         struct outcome outcome = send_all(client, changes + done, count - done, wait, &executed);
         done += wait ? 0 : executed;
-        if (outcome.verdict == EXECUTED)
+        if (outcome.result == EXECUTED)
             return;
-        if (!wait && (outcome.verdict == ASK || outcome.verdict == LATER))
+        if (!wait && (outcome.result == ASK || outcome.result == LATER))
             execute_by_key(client, &changes[done++]);
         else
             follow(client, outcome);
