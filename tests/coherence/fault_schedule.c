@@ -67,7 +67,7 @@ static const struct {
     [FAULT_UPSTREAM_RESTART] = {"upstream-restart", false, .replicas = 2},
     [FAULT_MASTER_SILENT] = {"master-silent", false, .replicas = 1},
     [FAULT_SLOT_MOVE] = {"slot-move", true, .harmless = true, .cluster = INSIDE},
-    [FAULT_SLOT_FAILOVER] = {"slot-failover", true, .harmless = true, .cluster = INSIDE},
+    [FAULT_SLOT_FAILOVER] = {"slot-failover", true, .cluster = INSIDE},
     [FAULT_OWNER_KILL] = {"owner-kill", false, .cluster = INSIDE},
     [FAULT_OWNER_RETURN] = {"owner-return", false, .harmless = true, .cluster = INSIDE},
     [FAULT_OWNER_STALL] = {"owner-stall", false, .cluster = INSIDE},

@@ -167,7 +167,7 @@ static bool all_connected(struct run *run)
 /* The latest that channeld logged, without requests. */
 static void show_log(struct run *run)
 {
-    enum { SHOWN = 20000 };
+    enum { SHOWN = 50000 };
     char *log = server_log(&run->server);
     size_t length = strlen(log);
     (void)fprintf(stderr, "channeld: %.0f connected, %d of them to the server that is to be read\n",
@@ -837,6 +837,8 @@ void run_stop(struct run *run)
 {
     if (run->proxy != NULL)
         stale_proxy_free(run->proxy);
+    if (report_violations(run->report) > 0 && !run->options.expect_violations)
+        show_log(run);
     server_stop(&run->server);
     secret_fini(&run->secret);
     if (run->options.cluster) {
