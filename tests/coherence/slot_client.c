@@ -41,7 +41,7 @@ static void close_connection(redisContext **redis)
 
 static bool open_connection(redisContext **redis, int port)
 {
-    const struct timeval connect = {.tv_usec = CONNECT_MS * 1000};
+    const struct timeval connect = {.tv_usec = CONNECT_MS * 1000L};
     const struct timeval reply = {.tv_sec = REPLY_S};
     if (*redis != NULL)
         return true;
@@ -183,7 +183,8 @@ static bool same_key(const char *a, const char *b)
 }
 
 /* Executes the commands, all of one key, on that connection. */
-static struct outcome execute(redisContext *redis, char *const *command, int count, bool asking)
+static struct outcome execute(redisContext *redis, const char (*command)[SLOT_COMMAND_SIZE], int count,
+                              bool asking)
 {
     if (asking)
         append(redis, "ASKING");
@@ -196,7 +197,8 @@ static struct outcome execute(redisContext *redis, char *const *command, int cou
     return take_replies(redis, asking + (count > 1 ? count + 2 : count));
 }
 
-static struct outcome execute_by_target(struct slot_client *client, char *const *command, int count, int port)
+static struct outcome execute_by_target(struct slot_client *client, const char (*command)[SLOT_COMMAND_SIZE],
+                                        int count, int port)
 {
     if (port != client->target_port)
         close_connection(&client->target);
@@ -209,7 +211,7 @@ static struct outcome execute_by_target(struct slot_client *client, char *const 
     return outcome.result == EXECUTED ? outcome : (struct outcome){LATER, 0};
 }
 
-static void execute_key(struct slot_client *client, char *const *command, int count)
+static void execute_key(struct slot_client *client, const char (*command)[SLOT_COMMAND_SIZE], int count)
 {
     int64_t deadline = deadline_of_now();
     struct outcome outcome = {LOST, 0};

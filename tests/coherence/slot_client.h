@@ -14,12 +14,12 @@
  * concern the same key together.
  */
 
-enum { SLOT_COMMANDS_MAX = 8, SLOT_NODES_MAX = 8 };
+enum { SLOT_COMMANDS_MAX = 8, SLOT_COMMAND_SIZE = 1024, SLOT_NODES_MAX = 8 };
 
 /* One command or one transaction; in a command's text a space separates arguments. */
 struct slot_change {
     int commands;
-    char *command[SLOT_COMMANDS_MAX];
+    char command[SLOT_COMMANDS_MAX][SLOT_COMMAND_SIZE];
 };
 
 /* Members are private. */

@@ -59,10 +59,9 @@ static bool batch_has_room(const struct batch *batch)
 static void batch_keep(struct batch *batch, const char *text)
 {
     struct slot_change *change = &batch->slot_change[batch->changes];
-    char *copy = strdup(text);
-    if (copy == NULL || change->commands >= SLOT_COMMANDS_MAX)
+    if (change->commands >= SLOT_COMMANDS_MAX || strlen(text) >= SLOT_COMMAND_SIZE)
         abort();
-    change->command[change->commands++] = copy;
+    memcpy(change->command[change->commands++], text, strlen(text) + 1);
 }
 
 /* Adds a command to the open change; no argument has a space or a percent sign. */
@@ -202,11 +201,8 @@ static void batch_run_in_cluster(struct batch *batch)
 {
     slot_client_run(&batch->slot, batch->slot_change, batch->changes, batch->durable);
     batch_acknowledge(batch, 0, batch->effects);
-    for (int i = 0; i < batch->changes; i++) {
-        struct slot_change *change = &batch->slot_change[i];
-        while (change->commands > 0)
-            free(change->command[--change->commands]);
-    }
+    for (int i = 0; i < batch->changes; i++)
+        batch->slot_change[i].commands = 0;
 }
 
 static bool batch_run(struct batch *batch)

@@ -28,7 +28,7 @@ struct batch {
     int source_port; /* the replica's; 0: none */
     bool in_cluster;
     struct slot_client slot;
-    struct slot_change slot_change[BATCH_CHANGES]; /* in a cluster: their commands, owned */
+    struct slot_change slot_change[BATCH_CHANGES]; /* in a cluster */
     const atomic_bool *durable;
     const atomic_bool *redis_up;
     struct redisContext *redis;  /* NULL: not connected */

@@ -12,7 +12,7 @@
 #include "support/wait.h"
 
 /* A node that is silent for this time is replaced within some seconds. */
-enum { NODE_TIMEOUT_MS = 2000, AGREEMENT_MS = 60000, ARGS_MAX = 32 };
+enum { NODE_TIMEOUT_MS = 2000, AGREEMENT_MS = 60000, FAILOVER_MS = 6000, FAILOVERS_MAX = 5, ARGS_MAX = 32 };
 
 struct expectation {
     struct cluster *cluster;
@@ -237,8 +237,13 @@ int cluster_await_other(struct cluster *cluster, int former)
 
 void cluster_fail_over(struct cluster *cluster, int replica)
 {
+    struct expectation e = {.cluster = cluster, .node = replica, .owner = replica, .other_than = -1};
+    bool done = false;
     cluster_await_link(cluster, replica);
-    redis_do(&cluster->node[replica], "CLUSTER FAILOVER");
+    for (int i = 0; i < FAILOVERS_MAX && !done; i++) { /* an attempt ends after five seconds */
+        redis_do(&cluster->node[replica], "CLUSTER FAILOVER");
+        done = wait_until(names_owner, &e, FAILOVER_MS);
+    }
     cluster_await_owner(cluster, replica);
 }
 
