@@ -585,9 +585,10 @@ static void on_checked(void *arg, enum catalogue_state state)
 {
     struct cache *c = arg;
     bool ready = redis_connection_is_ready(connection_of(c));
+    bool attempt = !ready && redis_connection_is_usable(connection_of(c));
     if (state == CATALOGUE_MISSING) { /* requests may be served from the cache, as after a lost connection */
         redis_connection_fail(connection_of(c), UPSTREAM_NO_CATALOGUE);
-    } else if (!ready && state != CATALOGUE_LOST) { /* also when it is unknown */
+    } else if (attempt && state != CATALOGUE_LOST) { /* also when it is unknown */
         redis_connection_accept(connection_of(c));
         return;
     } else if (state == CATALOGUE_PRESENT) {

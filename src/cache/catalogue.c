@@ -4,6 +4,7 @@
 #include "base/log.h"
 
 #include <assert.h>
+#include <errno.h>
 
 void catalogue_fini(struct catalogue *c)
 {
@@ -37,8 +38,11 @@ static void send_step(struct catalogue *c, enum catalogue_step step)
     command_begin(&c->command, 2);
     command_add(&c->command, keys ? SPAN("SCARD") : SPAN("ZCARD"));
     command_add_buf(&c->command, &c->key);
-    if (buf_error(&c->command) != 0 || o->send(o->arg, buf_span(&c->command), on_reply, c) != 0)
-        finish(c, CATALOGUE_UNKNOWN);
+    int err = buf_error(&c->command);
+    if (err == 0)
+        err = o->send(o->arg, buf_span(&c->command), on_reply, c);
+    if (err != 0)
+        finish(c, err == -ENOTCONN ? CATALOGUE_LOST : CATALOGUE_UNKNOWN);
 }
 
 static enum catalogue_key key_in(const redisReply *reply)

@@ -786,6 +786,8 @@ static void proceed(struct fetch *f)
         return;
     }
     set_state(f, FETCH_UNCONFIRMED);
+    if (in_cluster(f)) /* meanwhile it may come to exist on another node */
+        unpublish(f);
     list_append(&f->fetches->unconfirmed, &f->link);
     f->fetches->options.check(f->fetches->options.arg);
 }

@@ -484,6 +484,7 @@ static void begin_handshake(struct redis_connection *c)
 
 void redis_connection_accept(struct redis_connection *c)
 {
+    assert(c->state == HANDSHAKE && c->replies_due == 0);
     set_state(c, READY);
 }
 

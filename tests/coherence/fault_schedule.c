@@ -17,6 +17,7 @@ struct fault {
     enum fault_kind kind;
     enum fault_rule rule;
     int64_t begin;
+    int64_t switched;   /* the connection is worthless since then at the latest */
     int64_t down_begin; /* 0: Redis was never down */
     int64_t down_end;
     int64_t undone;
@@ -39,19 +40,21 @@ static const struct {
     bool quick;
     bool harmless; /* no request fails */
     int replicas;  /* that it needs */
+    enum { OUTSIDE, ANYWHERE, INSIDE } cluster;
 } kinds[FAULT_KINDS] = {
-    [FAULT_KILL] = {"kill", true},
-    [FAULT_PAUSE] = {"pause", true},
-    [FAULT_PAUSE_WRITE] = {"pause-write", true},
-    [FAULT_STOP] = {"stop", true},
+    [FAULT_KILL] = {"kill", true, .cluster = ANYWHERE},
+    [FAULT_PAUSE] = {"pause", true, .cluster = ANYWHERE},
+    [FAULT_PAUSE_WRITE] = {"pause-write", true, .cluster = ANYWHERE},
+    [FAULT_STOP] = {"stop", true, .cluster = ANYWHERE},
     [FAULT_STOP_LONG] = {"stop-long", false},
     [FAULT_RESTART] = {"restart", true},
     [FAULT_DOWN] = {"down", false},
-    [FAULT_FLUSH] = {"flush", true},
-    [FAULT_FREEZE] = {"freeze", true},
-    [FAULT_FREEZE_LONG] = {"freeze-long", false},
-    [FAULT_SLOW] = {"slow", true, .harmless = true},
-    [FAULT_SCRIPT] = {"script", true},
+    [FAULT_FLUSH] = {"flush", true, .cluster = ANYWHERE},
+    [FAULT_FREEZE] = {"freeze", true, .cluster = ANYWHERE},
+    [FAULT_FREEZE_LONG] = {"freeze-long", false, .cluster = ANYWHERE},
+    [FAULT_SLOW] = {"slow", true, .harmless = true, .cluster = ANYWHERE},
+    [FAULT_SCRIPT] = {"script", true, .cluster = ANYWHERE},
+    [FAULT_ROTATE] = {"rotate", true, .harmless = true},
     [FAULT_MASTER_STOP] = {"master-stop", true, .harmless = true, .replicas = 1},
     [FAULT_UPSTREAM_STOP] = {"upstream-stop", true, .harmless = true, .replicas = 2},
     [FAULT_LINK_CUT] = {"link-cut", true, .replicas = 1},
@@ -63,6 +66,11 @@ static const struct {
     [FAULT_REPLICA_RESTART] = {"replica-restart", false, .replicas = 1},
     [FAULT_UPSTREAM_RESTART] = {"upstream-restart", false, .replicas = 2},
     [FAULT_MASTER_SILENT] = {"master-silent", false, .replicas = 1},
+    [FAULT_SLOT_MOVE] = {"slot-move", true, .harmless = true, .cluster = INSIDE},
+    [FAULT_SLOT_FAILOVER] = {"slot-failover", true, .cluster = INSIDE},
+    [FAULT_OWNER_KILL] = {"owner-kill", false, .cluster = INSIDE},
+    [FAULT_OWNER_RETURN] = {"owner-return", false, .harmless = true, .cluster = INSIDE},
+    [FAULT_OWNER_STALL] = {"owner-stall", false, .cluster = INSIDE},
 };
 
 const char *fault_name(enum fault_kind kind)
@@ -75,9 +83,9 @@ bool fault_is_quick(enum fault_kind kind)
     return kinds[kind].quick;
 }
 
-int fault_replicas(enum fault_kind kind)
+bool fault_applies(enum fault_kind kind, int replicas, bool cluster)
 {
-    return kinds[kind].replicas;
+    return kinds[kind].replicas <= replicas && kinds[kind].cluster != (cluster ? OUTSIDE : INSIDE);
 }
 
 struct fault_schedule *schedule_new(const struct schedule_limits *limits)
@@ -107,8 +115,9 @@ void schedule_begin(struct fault_schedule *schedule, enum fault_kind kind, enum 
     atomic_store(&schedule->awaited_since, 0);
     (void)pthread_mutex_lock(&schedule->lock);
     schedule->count++;
-    *schedule_latest(schedule) =
-        (struct fault){.kind = kind, .rule = rule, .begin = clock_now(), .undone = never, .end = never};
+    struct fault fault = {.kind = kind, .rule = rule, .begin = clock_now(), .undone = never, .end = never};
+    fault.switched = fault.begin;
+    *schedule_latest(schedule) = fault;
     schedule->record[kind].count++;
     (void)pthread_mutex_unlock(&schedule->lock);
 }
@@ -125,6 +134,20 @@ void schedule_redis_up(struct fault_schedule *schedule)
 {
     (void)pthread_mutex_lock(&schedule->lock);
     schedule_latest(schedule)->down_end = clock_now();
+    (void)pthread_mutex_unlock(&schedule->lock);
+}
+
+void schedule_switching(struct fault_schedule *schedule)
+{
+    (void)pthread_mutex_lock(&schedule->lock);
+    schedule_latest(schedule)->switched = never;
+    (void)pthread_mutex_unlock(&schedule->lock);
+}
+
+void schedule_switched(struct fault_schedule *schedule)
+{
+    (void)pthread_mutex_lock(&schedule->lock);
+    schedule_latest(schedule)->switched = clock_now();
     (void)pthread_mutex_unlock(&schedule->lock);
 }
 
@@ -183,10 +206,12 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* For how long a replica that has lost its master is read, whatever the stale limit is; 0: it has not. */
+/* For how long a server is read that should not be, whatever the stale limit is; 0: none is. */
 static int schedule_unnoticed_ms(const struct fault_schedule *schedule, enum fault_kind kind)
 {
     int replicas = schedule->limits.replicas;
+    if (kind == FAULT_SLOT_FAILOVER)
+        return SLOT_LOST_MS;
     if (kind == FAULT_MASTER_SILENT || ((kind == FAULT_RESTART || kind == FAULT_DOWN) && replicas > 1))
         return MASTER_SILENT_MS;
     return replicas > 0 ? LINK_LOST_MS : 0;
@@ -197,7 +222,7 @@ static int64_t schedule_cache_lifetime(const struct fault_schedule *schedule, co
 {
     int64_t limit = schedule->limits.stale_limit;
     int64_t unnoticed = (int64_t)schedule_unnoticed_ms(schedule, fault->kind) * CLOCK_MS;
-    if (fault->kind == FAULT_STOP || fault->kind == FAULT_STOP_LONG)
+    if (fault->kind == FAULT_STOP || fault->kind == FAULT_STOP_LONG || fault->kind == FAULT_OWNER_STALL)
         limit += (int64_t)LEASE_MS * CLOCK_MS;
     return (limit > unnoticed ? limit : unnoticed) + schedule->limits.bound;
 }
@@ -211,7 +236,7 @@ static int64_t schedule_required_since(const struct fault_schedule *schedule, co
     if (fault->rule == RULE_COHERENT || sent < fault->begin || sent > fault->end + bound)
         return strict;
     if (fault->rule == RULE_DISCONNECTED)
-        return sent > fault->begin + schedule_cache_lifetime(schedule, fault)
+        return sent > fault->switched + schedule_cache_lifetime(schedule, fault)
                    ? strict
                    : earlier(strict, fault->begin - bound);
     int64_t leased = sent - (int64_t)LEASE_MS * CLOCK_MS - bound;

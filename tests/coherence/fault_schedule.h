@@ -18,6 +18,10 @@
  * With replicas a change counts as acknowledged when the replica that channeld reads has applied it. So the
  * plain rule holds while that replica is behind its master; that it is not read without one for longer than
  * permitted follows from the 500s that are due then.
+ *
+ * In a cluster the node that has the slot is read. What a failover without order may lose was never
+ * acknowledged: before one, changes are acknowledged when they are on the replica, too. When the slot has
+ * another owner, by a failover by order, channeld may answer from its cache until it has heard of that.
  */
 
 enum fault_kind {
@@ -33,6 +37,7 @@ enum fault_kind {
     FAULT_FREEZE_LONG, /* 4 s */
     FAULT_SLOW,        /* a command that takes Redis 200 ms */
     FAULT_SCRIPT,      /* a script that makes Redis answer BUSY until it ends, and other data */
+    FAULT_ROTATE,      /* the password of channeld's user is replaced, in Redis and in channeld's file */
 
     /* With replicas. Those above concern the one that channeld reads, but for pauses and changes of data. */
     FAULT_MASTER_STOP,      /* SIGSTOP of the master, 1 s */
@@ -46,6 +51,13 @@ enum fault_kind {
     FAULT_REPLICA_RESTART,  /* it is killed and started without data */
     FAULT_UPSTREAM_RESTART, /* the same of the replica that it follows */
     FAULT_MASTER_SILENT,    /* nothing comes from the master over links that stay up, 20 s */
+
+    /* In a cluster. Those above concern the node that has the slot. */
+    FAULT_SLOT_MOVE,     /* the slot moves to another master, key by key */
+    FAULT_SLOT_FAILOVER, /* the replica takes over, by order */
+    FAULT_OWNER_KILL,    /* the node is killed, and its replica takes over */
+    FAULT_OWNER_RETURN,  /* the one that was killed, or the replica, comes back */
+    FAULT_OWNER_STALL,   /* SIGSTOP until its replica has taken over; then it goes on */
     FAULT_KINDS,
 };
 
@@ -62,6 +74,9 @@ enum { LEASE_MS = 3000, REQUEST_TIMEOUT_MS = 1000 };
  */
 enum { LINK_LOST_MS = 2000, MASTER_SILENT_MS = 17000 };
 
+/* For how long the former owner of the slot may be read. */
+enum { SLOT_LOST_MS = 2000 };
+
 struct schedule_limits {
     int64_t bound;
     int64_t stale_limit;
@@ -77,8 +92,8 @@ void schedule_free(struct fault_schedule *schedule);
 const char *fault_name(enum fault_kind kind);
 bool fault_is_quick(enum fault_kind kind);
 
-/* How many replicas it needs. */
-int fault_replicas(enum fault_kind kind);
+/* Whether it can happen with so many replicas, or in a cluster. */
+bool fault_applies(enum fault_kind kind, int replicas, bool cluster);
 
 /* ---- for the thread that causes the faults, one at a time ---- */
 
@@ -90,6 +105,13 @@ void schedule_redis_down(struct fault_schedule *schedule);
 
 /* To be called before the fault is undone. */
 void schedule_redis_up(struct fault_schedule *schedule);
+
+/*
+ * For a fault in whose course the connection becomes worthless, by this moment: until then nothing is older
+ * than when it began, and from then on the stale limit counts.
+ */
+void schedule_switching(struct fault_schedule *schedule);
+void schedule_switched(struct fault_schedule *schedule);
 
 /* The fault has been undone: successful responses can be expected from now on. */
 void schedule_undone(struct fault_schedule *schedule);

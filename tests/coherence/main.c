@@ -76,6 +76,7 @@ static const struct option_spec specs[] = {
     OTHER("redis-server", OPTION_TEXT, redis_server, "the server's program (redis-server)"),
     OTHER("redis-args", OPTION_TEXT, redis_args, "further arguments of it, separated by spaces"),
     OTHER("faults", OPTION_FAULTS, faults, "none, all, quick, or some of the following (all):"),
+    OTHER("cluster", OPTION_FLAG, cluster, "channeld reads a Redis Cluster of six nodes"),
     OTHER("verbose", OPTION_FLAG, verbose, "print a line per second"),
     OTHER("torn-writes", OPTION_FLAG, torn_writes, "sabotage: write each card in two halves"),
     OTHER("hide-link", OPTION_FLAG, hide_link, "sabotage: deny channeld ROLE and INFO"),
@@ -198,9 +199,13 @@ static void options_read(struct options *options, int argc, char **argv)
         options_set(options, &specs[n], optarg);
     }
     for (int i = 0; i < FAULT_KINDS; i++) {
-        if (fault_replicas((enum fault_kind)i) > options->replicas)
+        if (!fault_applies((enum fault_kind)i, options->replicas, options->cluster))
             options->faults[i] = false;
     }
+    if (options->hide_link) /* by a user of its own */
+        options->faults[FAULT_ROTATE] = false;
+    if (options->cluster && options->replicas > 0)
+        options_refuse("cluster", "there are no --replicas");
     if (optind < argc) {
         (void)fprintf(stderr, "coherence: unexpected argument %s\n", argv[optind]);
         exit(2);

@@ -209,6 +209,7 @@ struct model *model_new(int channels, int writers)
     atomic_init(&model->generation, 1);
     atomic_init(&model->reloaded, 0);
     atomic_init(&model->redis_up, true);
+    atomic_init(&model->durable, false);
     atomic_init(&model->finished, false);
     return model;
 }

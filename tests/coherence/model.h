@@ -138,6 +138,8 @@ struct model {
     atomic_int generation; /* of the catalogue, from 1; on a new one each writer writes all it owns again */
     atomic_int reloaded;   /* how many writers have done so */
     atomic_bool redis_up;
+    atomic_bool
+        durable; /* in a cluster: what is acknowledged must be on a replica, too; changes with the lock */
     atomic_bool finished; /* tells the writers to end */
 };
 

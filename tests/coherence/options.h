@@ -20,6 +20,7 @@ struct options {
     int bound_ms;       /* how old a response may be */
     int stale_limit_ms; /* how long channeld may answer from its cache without Redis */
     int fault_gap_ms;   /* between the end of a fault and the next */
+    bool cluster;       /* of six nodes, in place of one server; without replicas */
     int replicas;       /* between the writers' server and channeld's; see replicas.h */
     uint64_t seed;
     bool faults[FAULT_KINDS];

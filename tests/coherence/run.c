@@ -14,7 +14,7 @@
 #include "support/text.h"
 
 enum {
-    SETTINGS_MAX = 16,
+    SETTINGS_MAX = 20,
     SETTLE_MS = 300,
     GATHER_MS = 40,
     SCRIPT_LOOPS = 60000000, /* some 400 ms; no clock that a script may read goes on in all versions */
@@ -22,7 +22,17 @@ enum {
     POLL_MS = 5,
     STEADY_MS = 60,
     RECOVERY_S = 10,
+    UNREPLACED_MS = 4500, /* less than the nodes of a cluster wait before they replace one */
+    FAILOVER_S = 60,
+    BATCHES_MS = 100,
 };
+
+/* A node that is only slow, on a busy machine, is not replaced: what it has acknowledged would be lost. */
+#define CLUSTER_ARGS "--cluster-node-timeout 5000"
+
+/* Of channeld, where its password changes; a digit follows. */
+#define USER     "reader"
+#define PASSWORD "password-"
 
 static void sleep_ms(int ms)
 {
@@ -31,10 +41,34 @@ static void sleep_ms(int ms)
 
 /* ---- the server ---- */
 
+static const char *run_prefix(const struct run *run)
+{
+    return run->options.cluster ? CLUSTER_PREFIX : "channels:";
+}
+
+/* That the writers change. */
+static struct redis *master_of(struct run *run)
+{
+    return run->options.cluster ? &run->cluster.node[run->owner] : &run->redis;
+}
+
+/* That channeld reads. */
+static struct redis *source_of(struct run *run)
+{
+    return run->options.cluster ? master_of(run) : replicas_source(&run->replicas);
+}
+
+/* Waits until that one has applied all changes. */
+static void await_applied(struct run *run)
+{
+    if (!run->options.cluster)
+        replicas_await(&run->replicas);
+}
+
 /* The value of a field of INFO server, owned; NULL when there is none. */
 static char *redis_info(struct run *run, const char *name)
 {
-    char *info = redis_text(&run->redis, "INFO server");
+    char *info = redis_text(master_of(run), "INFO server");
     const char *at = info != NULL ? strstr(info, name) : NULL;
     char *value = NULL;
     if (at != NULL) {
@@ -51,42 +85,99 @@ static void probe_redis(struct run *run)
 {
     char *redis = redis_info(run, "redis_version:");
     char *valkey = redis_info(run, "valkey_version:");
-    char *threads = redis_words(&run->redis, "CONFIG GET io-threads");
+    char *threads = redis_words(master_of(run), "CONFIG GET io-threads");
     const char *version = valkey != NULL ? valkey : redis;
     if (version == NULL || threads == NULL)
         abort();
     run->acknowledges_early = strtol(version, NULL, 10) >= 8 && strcmp(threads, "io-threads 1") != 0;
     printf("server: %s %s, %s%s\n", valkey != NULL ? "Valkey" : "Redis", version, threads,
-           ((const char *[]){"", "; a replica is read",
-                             "; a replica of a replica is read"})[run->options.replicas]);
+           run->options.cluster
+               ? "; a cluster is read"
+               : ((const char *[]){"", "; a replica is read",
+                                   "; a replica of a replica is read"})[run->options.replicas]);
     free(threads);
     free(valkey);
     free(redis);
 }
 
+/* channeld's user has two passwords after a restart, else one. */
+static bool rotates(const struct run *run)
+{
+    return run->options.faults[FAULT_ROTATE];
+}
+
+static void start_servers(struct run *run, const char *const *args)
+{
+    const char *program = run->options.redis_server;
+    if (run->options.cluster) {
+        cluster_start(&run->cluster, program, args);
+        run->owner = CLUSTER_OWNER;
+        return;
+    }
+    redis_start_program(&run->redis, program, args);
+    replicas_start(&run->replicas, &run->redis, run->options.replicas, program, args);
+}
+
 static void start_redis(struct run *run)
 {
-    enum { ARGS_MAX = 20 };
+    enum { ARGS_MAX = 32 };
     char *text =
-        text_printf("--enable-debug-command yes --busy-reply-threshold %d " REPLICAS_MASTER_ARGS " %s",
-                    (int)SCRIPT_BUSY_MS, run->options.redis_args != NULL ? run->options.redis_args : "");
+        text_printf("--enable-debug-command yes --busy-reply-threshold %d %s %s %s", (int)SCRIPT_BUSY_MS,
+                    run->options.cluster ? CLUSTER_ARGS : REPLICAS_MASTER_ARGS,
+                    rotates(run) ? "--user " USER " on +@all ~* &* >" PASSWORD "0 >" PASSWORD "1" : "",
+                    run->options.redis_args != NULL ? run->options.redis_args : "");
     const char *args[ARGS_MAX + 1] = {NULL};
     char *rest = NULL;
     size_t count = 0;
-    for (char *arg = strtok_r(text, " ", &rest); arg != NULL && count < ARGS_MAX;
-         arg = strtok_r(NULL, " ", &rest))
+    for (char *arg = strtok_r(text, " ", &rest); arg != NULL; arg = strtok_r(NULL, " ", &rest)) {
+        if (count >= ARGS_MAX)
+            abort();
         args[count++] = arg;
-    redis_start_program(&run->redis, run->options.redis_server, args);
-    replicas_start(&run->replicas, &run->redis, run->options.replicas, run->options.redis_server, args);
+    }
+    start_servers(run, args);
     free(text);
     probe_redis(run);
 }
 
 /* ---- recovery ---- */
 
+/* How many of channeld's connections get invalidations from the server that is to be read. */
+static int count_tracking(struct run *run)
+{
+    int count = 0;
+    char *list = redis_text(source_of(run), "CLIENT LIST");
+    for (char *rest = list, *line; (line = strtok_r(rest, "\n", &rest)) != NULL;) {
+        const char *flags = strstr(line, " flags=");
+        size_t length = flags != NULL ? strcspn(flags + 1, " ") : 0;
+        bool tracking =
+            flags != NULL && memchr(flags + strlen(" flags="), 't', length - strlen("flags=")) != NULL;
+        count += tracking && strstr(line, " name=channeld") != NULL;
+    }
+    free(list);
+    return count;
+}
+
+/* In a cluster to the node that has the slot. */
 static bool all_connected(struct run *run)
 {
-    return server_metric(&run->server, "channeld_redis_connected") >= run->options.workers;
+    return server_metric(&run->server, "channeld_redis_connected") >= run->options.workers &&
+           (!run->options.cluster || count_tracking(run) >= run->options.workers);
+}
+
+/* The latest that channeld logged, without requests. */
+static void show_log(struct run *run)
+{
+    enum { SHOWN = 50000 };
+    char *log = server_log(&run->server);
+    size_t length = strlen(log);
+    (void)fprintf(stderr, "channeld: %.0f connected, %d of them to the server that is to be read\n",
+                  server_metric(&run->server, "channeld_redis_connected"), count_tracking(run));
+    for (char *rest = log + (length > SHOWN ? length - SHOWN : 0), *line;
+         (line = strtok_r(rest, "\n", &rest)) != NULL;) {
+        if (strstr(line, "\"msg\":\"request\"") == NULL)
+            (void)fprintf(stderr, "%s\n", line);
+    }
+    free(log);
 }
 
 /*
@@ -108,6 +199,7 @@ static void await_connected(struct run *run, double connects)
     }
     report_violation(run->report, VIOLATION_RECOVERY, "not connected to Redis again %d s after %s",
                      RECOVERY_S, schedule_current(run->schedule));
+    show_log(run);
 }
 
 static void await_reload(struct run *run)
@@ -123,7 +215,7 @@ static int fault_kill_clients(struct run *run)
 {
     int killed = 0;
     char *rest = NULL;
-    struct redis *source = replicas_source(&run->replicas);
+    struct redis *source = source_of(run);
     char *list = redis_text(source, "CLIENT LIST");
     for (char *line = strtok_r(list, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         if (strncmp(line, "id=", 3) != 0 || strstr(line, " name=channeld") == NULL)
@@ -146,17 +238,17 @@ static void fault_kill(struct run *run, enum fault_kind kind, int ms)
     if (killed < run->options.workers)
         report_violation(run->report, VIOLATION_RECOVERY, "%d of %d workers had a connection to kill", killed,
                          run->options.workers);
-    await_connected(run, connects + killed);
+    await_connected(run, connects + (run->options.cluster ? run->options.workers : killed));
     schedule_end(run->schedule);
 }
 
 static void fault_pause(struct run *run, enum fault_kind kind, int ms)
 {
     schedule_begin(run->schedule, kind, RULE_COHERENT);
-    redis_do(&run->redis, "CLIENT PAUSE %d %s", ms, kind == FAULT_PAUSE ? "ALL" : "WRITE");
+    redis_do(master_of(run), "CLIENT PAUSE %d %s", ms, kind == FAULT_PAUSE ? "ALL" : "WRITE");
     sleep_ms(ms);
     schedule_undone(run->schedule);
-    redis_do(&run->redis, "PING");
+    redis_do(master_of(run), "PING");
     schedule_end(run->schedule);
 }
 
@@ -164,7 +256,7 @@ static void fault_pause(struct run *run, enum fault_kind kind, int ms)
  * latter. */
 static void fault_stop(struct run *run, enum fault_kind kind, int ms)
 {
-    struct redis *source = replicas_source(&run->replicas);
+    struct redis *source = source_of(run);
     schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
     redis_pause(source);
     schedule_redis_down(run->schedule);
@@ -173,7 +265,7 @@ static void fault_stop(struct run *run, enum fault_kind kind, int ms)
     redis_resume(source);
     schedule_undone(run->schedule);
     redis_do(source, "PING");
-    replicas_await(&run->replicas);
+    await_applied(run);
     await_connected(run, 0);
     schedule_end(run->schedule);
 }
@@ -188,7 +280,7 @@ static void begin_reload(struct run *run)
 /* A Redis with neither keys nor index would count as empty until the first writer has written. */
 static void plant_placeholder_key(struct run *run)
 {
-    redis_do(&run->redis, "SADD channels:api_keys %064d", 0);
+    redis_do(master_of(run), "SADD %sapi_keys %064d", run_prefix(run), 0);
 }
 
 /* Changes under way when Redis is killed have happened or not; it stays unknown. */
@@ -207,7 +299,7 @@ static void fault_restart(struct run *run, enum fault_kind kind, int ms)
     schedule_redis_up(run->schedule);
     redis_restart(&run->redis);
     plant_placeholder_key(run);
-    replicas_await(&run->replicas);
+    await_applied(run);
     model_acknowledge_loss(model, clock_now());
     begin_reload(run);
     atomic_store(&model->redis_up, true);
@@ -226,11 +318,11 @@ static void fault_wipe(struct run *run)
     schedule_data_lost(run->schedule);
     (void)pthread_rwlock_wrlock(&model->reload_lock);
     model_issue_loss(model, clock_now());
-    redis_do(&run->redis, "MULTI");
-    redis_do(&run->redis, "FLUSHALL");
+    redis_do(master_of(run), "MULTI");
+    redis_do(master_of(run), "FLUSHALL");
     plant_placeholder_key(run);
-    redis_do(&run->redis, "EXEC");
-    replicas_await(&run->replicas);
+    redis_do(master_of(run), "EXEC");
+    await_applied(run);
     model_acknowledge_loss(model, clock_now());
     begin_reload(run);
     (void)pthread_rwlock_unlock(&model->reload_lock);
@@ -251,7 +343,7 @@ static void fault_flush(struct run *run, enum fault_kind kind, int ms)
  */
 static void fault_slow(struct run *run, enum fault_kind kind, int ms)
 {
-    struct redis *source = replicas_source(&run->replicas);
+    struct redis *source = source_of(run);
     struct redisContext *gather = redisConnect("127.0.0.1", source->port);
     if (gather == NULL || gather->err != 0)
         abort();
@@ -275,10 +367,31 @@ static void fault_script(struct run *run, enum fault_kind kind, int ms)
 {
     (void)ms;
     schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
-    redis_do(replicas_source(&run->replicas), "EVAL %s 0 %d", "for i = 1, tonumber(ARGV[1]) do end",
-             (int)SCRIPT_LOOPS);
+    redis_do(source_of(run), "EVAL %s 0 %d", "for i = 1, tonumber(ARGV[1]) do end", (int)SCRIPT_LOOPS);
     fault_wipe(run);
     await_connected(run, 0);
+    schedule_end(run->schedule);
+}
+
+static void publish_password(struct run *run)
+{
+    char *password = text_printf(PASSWORD "%d", run->password);
+    SECRET(&run->secret, {"password", password});
+    free(password);
+}
+
+/* The new one is valid before channeld is told, the old one until channeld does not use it any more. */
+static void fault_rotate(struct run *run, enum fault_kind kind, int ms)
+{
+    (void)ms;
+    double connects = server_metric(&run->server, "channeld_redis_connects_total");
+    schedule_begin(run->schedule, kind, RULE_COHERENT);
+    redis_do(source_of(run), "ACL SETUSER " USER " >" PASSWORD "%d", 1 - run->password);
+    run->password = 1 - run->password;
+    publish_password(run);
+    await_connected(run, connects + run->options.workers);
+    redis_do(source_of(run), "ACL SETUSER " USER " <" PASSWORD "%d", 1 - run->password);
+    schedule_undone(run->schedule);
     schedule_end(run->schedule);
 }
 
@@ -305,7 +418,7 @@ static void fault_upstream_stop(struct run *run, enum fault_kind kind, int ms)
     sleep_ms(ms);
     redis_resume(redis);
     schedule_undone(run->schedule);
-    replicas_await(&run->replicas);
+    await_applied(run);
     schedule_end(run->schedule);
 }
 
@@ -313,7 +426,7 @@ static void fault_upstream_stop(struct run *run, enum fault_kind kind, int ms)
 static void await_replica(struct run *run)
 {
     schedule_undone(run->schedule);
-    replicas_await(&run->replicas);
+    await_applied(run);
     await_connected(run, 0);
     schedule_end(run->schedule);
 }
@@ -342,7 +455,7 @@ static void fault_link(struct run *run, enum fault_kind kind, int ms)
     sleep_ms(ms);
     proxy_set_refusing(run->replicas.link[node], false);
     if (kind == FAULT_LINK_LOST) /* until it has caught up, its data is as old as the fault */
-        replicas_await(&run->replicas);
+        await_applied(run);
     schedule_redis_up(run->schedule);
     proxy_restore(run->replicas.link[node]);
     await_replica(run);
@@ -365,10 +478,10 @@ static void follow(struct redis *replica, int port)
 
 static void fault_move(struct run *run, enum fault_kind kind, int ms)
 {
-    struct redis *source = replicas_source(&run->replicas);
+    struct redis *source = source_of(run);
     schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
     follow(source, run->redis.port);
-    replicas_await(&run->replicas);
+    await_applied(run);
     sleep_ms(ms);
     follow(source, proxy_port(run->replicas.link[run->replicas.count - 1]));
     await_replica(run);
@@ -377,7 +490,7 @@ static void fault_move(struct run *run, enum fault_kind kind, int ms)
 /* As a master it is read without being one of those that the writers change: nothing is acknowledged. */
 static void fault_promotion(struct run *run, enum fault_kind kind, int ms)
 {
-    struct redis *source = replicas_source(&run->replicas);
+    struct redis *source = source_of(run);
     schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
     redis_do(source, "REPLICAOF NO ONE");
     sleep_ms(ms);
@@ -399,7 +512,7 @@ static void fault_resync(struct run *run, enum fault_kind kind, int ms)
 static void fault_replica_restart(struct run *run, enum fault_kind kind, int ms)
 {
     bool upstream = kind == FAULT_UPSTREAM_RESTART;
-    struct redis *redis = upstream ? &run->replicas.node[0] : replicas_source(&run->replicas);
+    struct redis *redis = upstream ? &run->replicas.node[0] : source_of(run);
     schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
     redis_kill(redis);
     schedule_redis_down(run->schedule);
@@ -426,6 +539,137 @@ static void fault_master_silent(struct run *run, enum fault_kind kind, int ms)
     schedule_redis_up(run->schedule);
     proxy_restore(replicas->link[0]);
     await_replica(run);
+}
+
+/* ---- faults of a cluster ---- */
+
+static int peer_of(int node)
+{
+    return (node + CLUSTER_MASTERS) % CLUSTER_NODES;
+}
+
+/* Waits until it follows the owner, started again if it was killed. */
+static void await_peer(struct run *run)
+{
+    int peer = peer_of(run->owner);
+    if (!process_is_running(&run->cluster.node[peer].process))
+        redis_restart(&run->cluster.node[peer]);
+    cluster_await_link(&run->cluster, peer);
+}
+
+/* The slot has another owner: the end of a fault that moved it. */
+static void await_moved(struct run *run, int owner)
+{
+    run->owner = owner;
+    schedule_undone(run->schedule);
+    await_connected(run, 0);
+    schedule_end(run->schedule);
+}
+
+static int other_master(struct run *run)
+{
+    int node = (run->owner + (run->moved ? CLUSTER_MASTERS - 1 : 1)) % CLUSTER_MASTERS;
+    char *info = redis_text(&run->cluster.node[node], "INFO replication");
+    bool master = strstr(info, "role:master") != NULL;
+    free(info);
+    return master ? node : peer_of(node);
+}
+
+/* Nothing that has moved is cached, and what has not is tracked. */
+static void fault_slot_move(struct run *run, enum fault_kind kind, int ms)
+{
+    enum { KEYS_AT_ONCE = 50 };
+    struct cluster *cluster = &run->cluster;
+    int target = other_master(run);
+    schedule_begin(run->schedule, kind, RULE_COHERENT);
+    cluster_begin_migration(cluster, run->owner, target);
+    sleep_ms(ms);
+    while (cluster_migrate(cluster, run->owner, target, KEYS_AT_ONCE) > 0)
+        sleep_ms(1);
+    sleep_ms(ms);
+    cluster_end_migration(cluster, run->owner, target);
+    run->moved = !run->moved;
+    await_moved(run, target);
+}
+
+static void fault_slot_failover(struct run *run, enum fault_kind kind, int ms)
+{
+    int peer = peer_of(run->owner);
+    (void)ms;
+    await_peer(run);
+    schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
+    schedule_switching(run->schedule);
+    cluster_fail_over(&run->cluster, peer);
+    schedule_switched(run->schedule);
+    await_moved(run, peer);
+}
+
+/* From now on writers count on nothing that a failover could lose; what they did before it does not lose. */
+static void begin_durability(struct run *run)
+{
+    await_peer(run);
+    (void)pthread_rwlock_wrlock(&run->model->reload_lock);
+    atomic_store(&run->model->durable, true);
+    redis_do(master_of(run), "SET %sfiller 0", run_prefix(run));
+    if (redis_integer(master_of(run), "WAIT 1 %d", RECOVERY_S * 1000) < 1)
+        abort();
+    (void)pthread_rwlock_unlock(&run->model->reload_lock);
+    sleep_ms(BATCHES_MS);
+}
+
+/* Whoever has the slot by the word of the nodes that run. */
+static int await_other_owner(struct run *run, int former)
+{
+    for (int64_t deadline = clock_now() + (int64_t)FAILOVER_S * CLOCK_S; clock_now() < deadline;) {
+        int owner = cluster_owner(&run->cluster, peer_of(former));
+        if (owner >= 0 && owner != former)
+            return owner;
+        sleep_ms(POLL_MS);
+    }
+    abort();
+}
+
+static void fault_owner_kill(struct run *run, enum fault_kind kind, int ms)
+{
+    begin_durability(run);
+    schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
+    redis_kill(master_of(run));
+    atomic_store(&run->model->durable, false);
+    schedule_redis_down(run->schedule);
+    sleep_ms(ms);
+    schedule_redis_up(run->schedule);
+    await_moved(run, await_other_owner(run, run->owner));
+}
+
+/* What it has been told before is all that it knows. */
+static void fault_owner_return(struct run *run, enum fault_kind kind, int ms)
+{
+    struct redis *peer = &run->cluster.node[peer_of(run->owner)];
+    schedule_begin(run->schedule, kind, RULE_COHERENT);
+    if (process_is_running(&peer->process))
+        redis_kill(peer);
+    sleep_ms(ms);
+    await_peer(run);
+    schedule_undone(run->schedule);
+    await_connected(run, 0);
+    schedule_end(run->schedule);
+}
+
+/* It goes on with its former connections and data, when nobody expects anything from it. */
+static void fault_owner_stall(struct run *run, enum fault_kind kind, int ms)
+{
+    struct redis *former = master_of(run);
+    begin_durability(run);
+    schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
+    redis_pause(former);
+    schedule_redis_down(run->schedule);
+    sleep_ms(ms);
+    schedule_redis_up(run->schedule);
+    await_moved(run, await_other_owner(run, run->owner));
+    sleep_ms(ms / 2);
+    redis_resume(former);
+    await_peer(run);
+    atomic_store(&run->model->durable, false);
 }
 
 void run_fault(struct run *run, enum fault_kind kind)
@@ -457,6 +701,12 @@ void run_fault(struct run *run, enum fault_kind kind)
         [FAULT_REPLICA_RESTART] = {fault_replica_restart, 50},
         [FAULT_UPSTREAM_RESTART] = {fault_replica_restart, 50},
         [FAULT_MASTER_SILENT] = {fault_master_silent, 20000},
+        [FAULT_ROTATE] = {fault_rotate, 0},
+        [FAULT_SLOT_MOVE] = {fault_slot_move, 100},
+        [FAULT_SLOT_FAILOVER] = {fault_slot_failover, 0},
+        [FAULT_OWNER_KILL] = {fault_owner_kill, UNREPLACED_MS},
+        [FAULT_OWNER_RETURN] = {fault_owner_return, 300},
+        [FAULT_OWNER_STALL] = {fault_owner_stall, UNREPLACED_MS},
     };
     faults[kind].cause(run, kind, faults[kind].ms);
 }
@@ -487,7 +737,11 @@ uint64_t run_reads(struct run *run, uint64_t *failed)
 /* Of what channeld reads, owned: with a user that may not see its role where that is to be hidden. */
 static char *source_url(struct run *run)
 {
-    struct redis *source = replicas_source(&run->replicas);
+    struct redis *source = source_of(run);
+    if (run->options.cluster)
+        return text_printf("%s", run->cluster.url);
+    if (rotates(run))
+        return text_printf("redis://" USER "@127.0.0.1:%d/0", source->port);
     if (!run->options.hide_link)
         return text_printf("%s", source->url);
     redis_do(source, "ACL SETUSER blind on >blind ~* &* +@all -role -info");
@@ -497,10 +751,17 @@ static char *source_url(struct run *run)
 static void start_channeld(struct run *run)
 {
     const char *env[SETTINGS_MAX] = {NULL};
+    secret_init(&run->secret);
+    if (rotates(run))
+        publish_password(run);
     char *own[] = {
+        text_printf("CHANNELD_REDIS_PREFIX=%s", run_prefix(run)),
+        !rotates(run) ? NULL
+                      : text_printf("CHANNELD_REDIS_PASSWORD_FILE=%s", secret_path(&run->secret, "password")),
         text_printf("CHANNELD_WORKERS=%d", run->options.workers),
         text_printf("CHANNELD_STALE_LIMIT=%dms", run->options.stale_limit_ms),
         text_printf("CHANNELD_REQUEST_TIMEOUT=%dms", (int)REQUEST_TIMEOUT_MS),
+        text_printf("CHANNELD_ACCESS_LOG=off"),
         text_printf("CHANNELD_MAX_CONNECTION_AGE=0"), /* a client keeps its connection */
         run->options.cache_size == NULL ? NULL
                                         : text_printf("CHANNELD_CACHE_SIZE=%s", run->options.cache_size),
@@ -524,6 +785,17 @@ static void start_channeld(struct run *run)
         free(own[i]);
 }
 
+static void start_writers(struct run *run)
+{
+    struct writer_place place = {.prefix = run_prefix(run), .port = run->redis.port};
+    if (run->options.replicas > 0)
+        place.source_port = source_of(run)->port;
+    for (int i = 0; run->options.cluster && i < CLUSTER_NODES; i++)
+        place.node_port[place.nodes++] = run->cluster.node[i].port;
+    for (int i = 0; i < run->options.writers; i++)
+        writer_start(&run->writer[i], &run->options, run->model, i, &place);
+}
+
 void run_start(struct run *run)
 {
     const struct schedule_limits limits = {.bound = (int64_t)run->options.bound_ms * CLOCK_MS,
@@ -532,9 +804,7 @@ void run_start(struct run *run)
     run->schedule = schedule_new(&limits);
     run->model = model_new(run->options.channels, run->options.writers);
     start_redis(run);
-    for (int i = 0; i < run->options.writers; i++)
-        writer_start(&run->writer[i], &run->options, run->model, i, run->redis.port,
-                     run->options.replicas > 0 ? replicas_source(&run->replicas)->port : 0);
+    start_writers(run);
     await_reload(run);
     start_channeld(run);
 }
@@ -567,7 +837,14 @@ void run_stop(struct run *run)
 {
     if (run->proxy != NULL)
         stale_proxy_free(run->proxy);
+    if (report_violations(run->report) > 0 && !run->options.expect_violations)
+        show_log(run);
     server_stop(&run->server);
+    secret_fini(&run->secret);
+    if (run->options.cluster) {
+        cluster_stop(&run->cluster);
+        return;
+    }
     replicas_stop(&run->replicas);
     redis_stop(&run->redis);
 }

@@ -12,7 +12,9 @@
 #include "coherence/report.h"
 #include "coherence/stale_proxy.h"
 #include "coherence/writer.h"
+#include "support/cluster.h"
 #include "support/redis.h"
+#include "support/secret.h"
 #include "support/server.h"
 
 /*
@@ -26,6 +28,11 @@ struct run {
     struct report *report;
     struct redis redis; /* that the writers change */
     struct replicas replicas;
+    struct cluster cluster;  /* in their place */
+    int owner;               /* its node that has the slot */
+    bool moved;              /* the slot, an odd number of times */
+    struct secret secret;    /* channeld's password */
+    int password;            /* which of the two it is */
     bool acknowledges_early; /* before the invalidations of the event loop iteration are queued */
     struct server server;
     struct stale_proxy *proxy; /* or NULL */

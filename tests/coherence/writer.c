@@ -22,6 +22,7 @@ static void batch_fini(struct batch *batch)
     if (batch->source != NULL)
         redisFree(batch->source);
     batch->redis = batch->source = NULL;
+    slot_client_fini(&batch->slot);
 }
 
 /* NULL when the server does not take connections. */
@@ -35,9 +36,14 @@ static redisContext *connect_to(int port)
     return NULL;
 }
 
+static bool batch_is_connected(const struct batch *batch)
+{
+    return batch->in_cluster || batch->redis != NULL;
+}
+
 static bool batch_connect(struct batch *batch)
 {
-    if (batch->redis != NULL)
+    if (batch_is_connected(batch))
         return true;
     batch->redis = connect_to(batch->port);
     batch->lost = false;
@@ -49,11 +55,24 @@ static bool batch_has_room(const struct batch *batch)
     return batch->changes < BATCH_CHANGES;
 }
 
+/* Keeps a command of the open change. */
+static void batch_keep(struct batch *batch, const char *text)
+{
+    struct slot_change *change = &batch->slot_change[batch->changes];
+    if (change->commands >= SLOT_COMMANDS_MAX || strlen(text) >= SLOT_COMMAND_SIZE)
+        abort();
+    memcpy(change->command[change->commands++], text, strlen(text) + 1);
+}
+
 /* Adds a command to the open change; no argument has a space or a percent sign. */
 static void batch_command(struct batch *batch, const char *text)
 {
     if (batch->dropping || batch->lost)
         return;
+    if (batch->in_cluster) {
+        batch_keep(batch, text);
+        return;
+    }
     batch->replies[batch->changes]++;
     if (redisAppendCommand(batch->redis, text) != REDIS_OK)
         batch->lost = true;
@@ -178,9 +197,19 @@ static bool batch_await_source(struct batch *batch)
     return true;
 }
 
+static void batch_run_in_cluster(struct batch *batch)
+{
+    slot_client_run(&batch->slot, batch->slot_change, batch->changes, batch->durable);
+    batch_acknowledge(batch, 0, batch->effects);
+    for (int i = 0; i < batch->changes; i++)
+        batch->slot_change[i].commands = 0;
+}
+
 static bool batch_run(struct batch *batch)
 {
-    for (int i = 0; i < batch->changes && !batch->lost; i++)
+    if (batch->in_cluster)
+        batch_run_in_cluster(batch);
+    for (int i = 0; i < batch->changes && !batch->lost && !batch->in_cluster; i++)
         batch->lost = !batch_finish_change(batch, i);
     if (batch->source_port != 0 && !batch->lost) {
         batch->lost = !batch_await_source(batch);
@@ -224,7 +253,7 @@ __attribute__((format(printf, 2, 3))) static void command_add(struct command *co
 static void writer_put_link(struct writer *writer, int link, int channel)
 {
     struct command command = {.length = 0};
-    command_add(&command, "%s channels:link:https://max.ru/l%d", channel >= 0 ? "SET" : "DEL", link);
+    command_add(&command, "%s %slink:https://max.ru/l%d", channel >= 0 ? "SET" : "DEL", writer->prefix, link);
     if (channel >= 0)
         command_add(&command, " %" PRId64, model_id(channel));
     batch_command(&writer->batch, command.text);
@@ -236,9 +265,9 @@ static void writer_put_member(struct writer *writer, int channel, int score)
 {
     struct command command = {.length = 0};
     if (score >= 0)
-        command_add(&command, "ZADD channels:index %d %" PRId64, score, model_id(channel));
+        command_add(&command, "ZADD %sindex %d %" PRId64, writer->prefix, score, model_id(channel));
     else
-        command_add(&command, "ZREM channels:index %" PRId64, model_id(channel));
+        command_add(&command, "ZREM %sindex %" PRId64, writer->prefix, model_id(channel));
     batch_command(&writer->batch, command.text);
     (void)batch_effect(&writer->batch, &writer->model->member[channel], score >= 0 ? score : MEMBER_ABSENT);
     writer->model->channel[channel].score = score;
@@ -247,7 +276,8 @@ static void writer_put_member(struct writer *writer, int channel, int score)
 static void writer_put_key(struct writer *writer, int key, bool valid)
 {
     struct command command = {.length = 0};
-    command_add(&command, "%s channels:api_keys %s", valid ? "SADD" : "SREM", writer->model->key_digest[key]);
+    command_add(&command, "%s %sapi_keys %s", valid ? "SADD" : "SREM", writer->prefix,
+                writer->model->key_digest[key]);
     batch_command(&writer->batch, command.text);
     (void)batch_effect(&writer->batch, &writer->model->key[key], valid ? KEY_VALID : KEY_REVOKED);
     writer->model->key_valid[key] = valid;
@@ -261,7 +291,7 @@ static void writer_store_card(struct writer *writer, int channel, int64_t versio
     struct command command = {.length = 0};
     int link = writer->model->channel[channel].link;
     int second = (int)(version % 86400);
-    command_add(&command, "HSET channels:card:%" PRId64, model_id(channel));
+    command_add(&command, "HSET %scard:%" PRId64, writer->prefix, model_id(channel));
     if ((halves & HALF_FIRST) != 0)
         command_add(&command,
                     " max_channel_id %" PRId64 " title v:%" PRId64 " description v:%" PRId64
@@ -285,15 +315,31 @@ static int64_t writer_issue_card(struct writer *writer, int channel)
     return batch_effect(&writer->batch, &writer->model->card[channel], link >= 0 ? link : CARD_WITHOUT_LINK);
 }
 
+static void writer_delete_card(struct writer *writer, int channel, bool whole)
+{
+    struct command command = {.length = 0};
+    command_add(&command, "%s %scard:%" PRId64 "%s", whole ? "DEL" : "HDEL", writer->prefix,
+                model_id(channel), whole ? "" : " link");
+    batch_command(&writer->batch, command.text);
+    if (whole)
+        (void)batch_effect(&writer->batch, &writer->model->card[channel], CARD_ABSENT);
+}
+
+/*
+ * In a cluster the changes before it may not have been executed yet, so it does not rely on what they
+ * removed. To be added to a transaction then.
+ */
 static void writer_put_card(struct writer *writer, int channel)
 {
+    if (writer->batch.in_cluster && writer->model->channel[channel].link < 0)
+        writer_delete_card(writer, channel, false);
     writer_store_card(writer, channel, writer_issue_card(writer, channel), HALVES);
 }
 
 static void writer_put_card_torn(struct writer *writer, int channel)
 {
     (void)batch_run(&writer->batch);
-    if (writer->batch.redis == NULL)
+    if (!batch_is_connected(&writer->batch))
         return;
     batch_open(&writer->batch, false, false);
     int64_t version = writer_issue_card(writer, channel);
@@ -306,16 +352,6 @@ static void writer_put_card_torn(struct writer *writer, int channel)
     writer_store_card(writer, channel, version, HALF_SECOND);
     batch_add_effect(&writer->batch, &writer->model->card[channel], version);
     batch_close(&writer->batch);
-}
-
-static void writer_delete_card(struct writer *writer, int channel, bool whole)
-{
-    struct command command = {.length = 0};
-    command_add(&command, "%s channels:card:%" PRId64 "%s", whole ? "DEL" : "HDEL", model_id(channel),
-                whole ? "" : " link");
-    batch_command(&writer->batch, command.text);
-    if (whole)
-        (void)batch_effect(&writer->batch, &writer->model->card[channel], CARD_ABSENT);
 }
 
 /* ---- choices ---- */
@@ -379,7 +415,7 @@ static void writer_change_card(struct writer *writer)
         writer_put_card_torn(writer, channel);
         return;
     }
-    batch_open(&writer->batch, false, writer_drops(writer));
+    batch_open(&writer->batch, writer->batch.in_cluster, writer_drops(writer));
     writer_put_card(writer, channel);
     batch_close(&writer->batch);
 }
@@ -630,13 +666,17 @@ static void *writer_main(void *arg)
 }
 
 void writer_start(struct writer *writer, const struct options *options, struct model *model, int number,
-                  int redis_port, int source_port)
+                  const struct writer_place *place)
 {
-    *writer = (struct writer){.options = options, .model = model, .number = number};
+    *writer = (struct writer){.options = options, .model = model, .number = number, .prefix = place->prefix};
     writer->random = options->seed * 1000 + (uint64_t)number;
-    writer->batch.port = redis_port;
-    writer->batch.source_port = source_port;
+    writer->batch.port = place->port;
+    writer->batch.source_port = place->source_port;
+    writer->batch.in_cluster = place->nodes > 0;
+    writer->batch.slot.nodes = place->nodes;
+    memcpy(writer->batch.slot.port, place->node_port, sizeof place->node_port);
     writer->batch.redis_up = &model->redis_up;
+    writer->batch.durable = &model->durable;
     if (pthread_create(&writer->thread, NULL, writer_main, writer) != 0)
         abort();
 }

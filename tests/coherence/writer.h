@@ -9,6 +9,7 @@
 #include "coherence/model.h"
 #include "coherence/options.h"
 #include "coherence/replicas.h"
+#include "coherence/slot_client.h"
 
 /* A thread that changes what it owns of the catalogue, at a steady rate. */
 
@@ -19,11 +20,16 @@ enum { BATCH_CHANGES = 32, BATCH_EFFECTS = BATCH_CHANGES * 8 };
 /*
  * Changes on their way to Redis, pipelined over one connection. Each is one command or one transaction; what
  * it changes is issued in the histories before anything is sent, and acknowledged when its last reply has
- * come, or when the replica that channeld reads has applied all of them.
+ * come, or when the replica that channeld reads has applied all of them. In a cluster all are acknowledged
+ * when the node of the slot has executed the last.
  */
 struct batch {
     int port;
     int source_port; /* the replica's; 0: none */
+    bool in_cluster;
+    struct slot_client slot;
+    struct slot_change slot_change[BATCH_CHANGES]; /* in a cluster */
+    const atomic_bool *durable;
     const atomic_bool *redis_up;
     struct redisContext *redis;  /* NULL: not connected */
     struct redisContext *source; /* the same */
@@ -44,6 +50,7 @@ struct batch {
 struct writer {
     const struct options *options;
     struct model *model;
+    const char *prefix; /* of all keys, borrowed */
     int number;
     uint64_t random;
     int generation; /* of the catalogue that it has written */
@@ -55,10 +62,18 @@ struct writer {
 /* The name of a kind of change. */
 const char *writer_change_name(enum change_kind kind);
 
-/* Starts it; it first writes all it owns. The ports are those of the master and, if there is one, of the
- * replica that channeld reads, on 127.0.0.1. */
+/* Where the catalogue is. The ports are on 127.0.0.1. */
+struct writer_place {
+    const char *prefix; /* of all keys, borrowed */
+    int port;           /* of the master, unless it is in a cluster */
+    int source_port;    /* of the replica that channeld reads; 0: none */
+    int nodes;          /* of the cluster; 0: it is in none */
+    int node_port[SLOT_NODES_MAX];
+};
+
+/* Starts it; it first writes all it owns. */
 void writer_start(struct writer *writer, const struct options *options, struct model *model, int number,
-                  int redis_port, int source_port);
+                  const struct writer_place *place);
 
 /* Waits for its end, once the model is finished. */
 void writer_join(struct writer *writer);

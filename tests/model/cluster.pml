@@ -5,8 +5,9 @@
  * were moved, or do not exist. MIGRATE deletes a key at the source, which is an invalidation like any other. A key that
  * does not exist is created at the target, and of that the source tells nobody. So
  *   - what was read by way of ASK must not be cached, and no request may join a fetch that went that way;
- *   - a negative result from before the migration must not be served either: with each heartbeat a key of the slot is
- *     read that never exists, and the reply ASK says that the slot migrates;
+ *   - that a key does not exist is never cached, as the migration may begin at any time;
+ *   - such a result waits for a check of the catalogue, which may be answered by the target, at any time: no request may
+ *     join the fetch from then on;
  *   - MOVED is a lost connection.
  *
  * The properties are those of card.pml. A write at the target is due when a heartbeat that was sent after its
@@ -21,13 +22,14 @@
 #include "redis.pml"
 
 mtype = { WAITING, HANDSHAKE, READY };
-mtype = { FREE, FIRST, ASKED }; /* of a fetch: the second is the read at the target */
+mtype = { FREE, FIRST, ASKED, UNCONFIRMED }; /* of a fetch: the read at the target; the check of the catalogue */
 mtype = { STABLE, MIGRATING, MOVED, ASK }; /* the slot at the source; replies */
 
 typedef fetch_t {
     mtype state;
     bool inflight;
     byte needed;
+    byte result; /* that waits for the check */
 };
 
 /* --- the cluster --- */
@@ -36,7 +38,7 @@ mtype slot = STABLE;
 bool at_target;  /* the key was moved, or created there */
 byte acked;      /* the last version that was acknowledged */
 byte acked_at_ping;
-chan asking = [FETCHES] of { byte };        /* reads at the target */
+chan asking = [FETCHES] of { byte };        /* reads and checks at the target */
 chan answers = [FETCHES] of { byte, byte }; /* and their replies: fetch, version. This connection is not tracked */
 
 /* --- the worker --- */
@@ -46,13 +48,6 @@ fetch_t fetch[FETCHES];
 bool cached;
 byte cached_version;
 bool ping_pending;
-bool migrates; /* a reply on this connection has said so */
-
-#ifdef NO_SLOT_PROBE
-#define SLOT_REPLY (slot == MOVED -> MOVED : STABLE)
-#else
-#define SLOT_REPLY slot
-#endif
 
 inline drop_entry()
 {
@@ -71,38 +66,48 @@ inline answer(f, v)
     check_answer(v >= fetch[f].needed);
     fetch[f].state = FREE;
     fetch[f].inflight = false;
-    fetch[f].needed = 0
+    fetch[f].needed = 0;
+    fetch[f].result = 0
 }
 
 inline on_card(f, v)
 {
     printf("worker: reply %d\n", v);
     if
-    :: !(migrates && ABSENT(v)) -> put_entry(v)
-    :: else
-    fi;
-    answer(f, v)
-}
-
-/* What does not exist at the source may from now on be created at the target. */
-inline on_migrating()
-{
-    printf("worker: the slot migrates\n");
-    migrates = true;
-    if
-    :: cached && ABSENT(cached_version) -> drop_entry()
-    :: else
+    :: !ABSENT(v) ->
+        put_entry(v);
+        answer(f, v)
+    :: else ->
+#ifdef REMEMBER_ABSENT
+        put_entry(v);
+#endif
+#ifndef JOIN_UNCONFIRMED
+        fetch[f].inflight = false;
+#endif
+        fetch[f].state = UNCONFIRMED;
+        fetch[f].result = v;
+        send(CHECK, 0, f)
     fi
 }
 
+inline on_checked(f)
+{
+    printf("worker: the catalogue is there\n");
+    answer(f, fetch[f].result)
+}
+
+/* To a read, or to the check. */
 inline on_ask(f)
 {
     printf("worker: ASK\n");
-    on_migrating();
-    fetch[f].state = ASKED;
+    if
+    :: fetch[f].state == FIRST ->
+        fetch[f].state = ASKED;
 #ifndef JOIN_UNDER_ASK
-    fetch[f].inflight = false;
+        fetch[f].inflight = false
 #endif
+    :: else
+    fi;
     asking ! f
 }
 
@@ -115,17 +120,13 @@ inline on_asked(f, v)
     answer(f, v)
 }
 
-/* The probe and PING are sent together, and their replies are read together. */
-inline on_pong(state)
+/* The catalogue is checked with each heartbeat: a slot that has moved does not stay unnoticed. */
+inline on_pong()
 {
     printf("worker: PONG\n");
     ping_pending = false;
     due[CARD] = (acked_at_ping > due[CARD] -> acked_at_ping : due[CARD]);
-    acked_at_ping = 0;
-    if
-    :: state == MIGRATING -> on_migrating()
-    :: else
-    fi
+    acked_at_ping = 0
 }
 
 inline on_lost()
@@ -134,12 +135,12 @@ inline on_lost()
     connection = WAITING;
     ping_pending = false;
     acked_at_ping = 0;
-    migrates = false;
     drop_entry(); /* lease.pml has the stale entries */
     for (i : 0 .. FETCHES - 1) {
         fetch[i].state = FREE;
         fetch[i].inflight = false;
-        fetch[i].needed = 0
+        fetch[i].needed = 0;
+        fetch[i].result = 0
     };
     i = 0;
     do
@@ -190,9 +191,7 @@ inline get()
     fi
 }
 
-/* A negative entry is out of reach for at most the lease, until a heartbeat finds the migration. */
-#define CACHED_IS_REACHABLE \
-    (!cached || REACHABLE(CARD, cached_version) || (ABSENT(cached_version) && slot != STABLE && !migrates))
+#define CACHED_IS_REACHABLE (!cached || REACHABLE(CARD, cached_version))
 
 /* --- processes --- */
 
@@ -211,8 +210,12 @@ end:
         :: c == TRACKING -> execute_tracking()
         :: c == PING ->
             printf("source: executes PING\n");
-            queue(PONG, 0, SLOT_REPLY, 0)
-        :: c == READ && slot == MOVED -> queue(MOVED, 0, 0, tag)
+            queue(PONG, 0, (slot == MOVED -> MOVED : STABLE), 0)
+        :: (c == READ || c == CHECK) && slot == MOVED -> queue(MOVED, 0, 0, tag)
+        :: c == CHECK && slot != MOVED -> queue(CHECKED, 0, 0, tag)
+        :: c == CHECK && slot == MIGRATING -> /* the keys of the catalogue have moved */
+            printf("source: executes the check: ASK\n");
+            queue(ASK, 0, 0, tag)
         :: c == READ && slot == MIGRATING && (at_target || ABSENT(value[CARD])) ->
             printf("source: executes a read: ASK\n");
             queue(ASK, 0, 0, tag)
@@ -272,7 +275,7 @@ end:
     do
     :: atomic {
         asking ? f ->
-        printf("target: executes a read, %d\n", value[CARD]);
+        printf("target: executes a read or check, %d\n", value[CARD]);
         answers ! f, value[CARD];
         f = 0
     }
@@ -299,9 +302,10 @@ end:
         if
         :: m == TRACKING_ON -> printf("worker: tracking is on\n"); connection = READY
         :: m == REPLY -> on_card(tag, v)
+        :: m == CHECKED -> on_checked(tag)
         :: m == ASK -> on_ask(tag)
         :: m == MOVED || m == PONG && v == MOVED -> on_lost()
-        :: m == PONG && v != MOVED -> on_pong(v)
+        :: m == PONG && v != MOVED -> on_pong()
         :: m == INVALIDATE -> printf("worker: invalidation\n"); drop_entry()
         :: m == DELIVERED -> due[CARD] = (v > due[CARD] -> v : due[CARD])
         fi;
@@ -309,7 +313,10 @@ end:
     }
     :: atomic {
         answers ? tag, v ->
-        on_asked(tag, v);
+        if
+        :: fetch[tag].state == ASKED -> on_asked(tag, v)
+        :: else -> on_checked(tag)
+        fi;
         tag = 0; v = 0
     }
     :: atomic {

@@ -12,7 +12,7 @@
 #include "support/wait.h"
 
 /* A node that is silent for this time is replaced within some seconds. */
-enum { NODE_TIMEOUT_MS = 2000, AGREEMENT_MS = 60000, EXTRA_MAX = 16 };
+enum { NODE_TIMEOUT_MS = 2000, AGREEMENT_MS = 60000, FAILOVER_MS = 6000, FAILOVERS_MAX = 5, ARGS_MAX = 32 };
 
 struct expectation {
     struct cluster *cluster;
@@ -29,11 +29,11 @@ static void launch(struct redis *node, const char *program, const char *const *e
     (void)snprintf(timeout, sizeof timeout, "%d", NODE_TIMEOUT_MS);
     (void)snprintf(bus, sizeof bus, "%d", net_reserve_port());
     /* A replica is not listed before it has received something: the first PING of its master. */
-    const char *args[EXTRA_MAX + 1] = {
+    const char *args[ARGS_MAX + 1] = {
         "--cluster-enabled",          "yes", "--cluster-node-timeout",     timeout, "--cluster-port", bus,
         "--repl-diskless-sync-delay", "0",   "--repl-ping-replica-period", "1"};
     size_t used = 10;
-    for (size_t i = 0; extra != NULL && extra[i] != NULL && used < EXTRA_MAX; i++)
+    for (size_t i = 0; extra != NULL && extra[i] != NULL && used < ARGS_MAX; i++)
         args[used++] = extra[i];
     redis_prepare(node, args);
     if (program != NULL)
@@ -92,16 +92,18 @@ static bool is_complete(void *arg)
 
 static void await_all(struct cluster *cluster, bool (*condition)(void *arg), const char *what)
 {
-    for (int i = 0; i < CLUSTER_NODES; i++)
-        if (!wait_until(condition, &cluster->node[i], AGREEMENT_MS))
-            fail_msg("node %d of the cluster %s", i, what);
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        if (wait_until(condition, &cluster->node[i], AGREEMENT_MS))
+            continue;
+        AUTOFREE char *nodes = redis_text(&cluster->node[i], "CLUSTER NODES");
+        print_error("%s", nodes);
+        fail_msg("node %d of the cluster %s", i, what);
+    }
 }
 
-void cluster_start(struct cluster *cluster, const char *program, const char *const *extra)
+/* All nodes run: makes a cluster of them. */
+static void join_nodes(struct cluster *cluster)
 {
-    memset(cluster, 0, sizeof *cluster);
-    for (int i = 0; i < CLUSTER_NODES; i++)
-        launch(&cluster->node[i], program, extra);
     for (int i = 0; i < CLUSTER_NODES; i++)
         redis_await(&cluster->node[i]);
     assign_slots(cluster);
@@ -115,8 +117,45 @@ void cluster_start(struct cluster *cluster, const char *program, const char *con
     for (int i = CLUSTER_MASTERS; i < CLUSTER_NODES; i++)
         cluster_await_link(cluster, i);
     await_all(cluster, is_complete, "does not know all masters and replicas");
+}
+
+void cluster_start(struct cluster *cluster, const char *program, const char *const *extra)
+{
+    memset(cluster, 0, sizeof *cluster);
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        launch(&cluster->node[i], program, extra);
+    join_nodes(cluster);
     (void)snprintf(cluster->url, sizeof cluster->url, "redis+cluster://127.0.0.1:%d,127.0.0.1:%d",
-                   cluster->node[0].port, cluster->node[CLUSTER_MASTERS + 2].port);
+                   cluster->node[0].port, cluster->node[CLUSTER_NODES - 1].port);
+}
+
+void cluster_start_tls(struct cluster *cluster, const struct certs_pair *cert, const char *authority)
+{
+    memset(cluster, 0, sizeof *cluster);
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        char port[16];
+        cluster->tls_port[i] = net_reserve_port();
+        (void)snprintf(port, sizeof port, "%d", cluster->tls_port[i]);
+        const char *const args[] = {"--tls-port",
+                                    port,
+                                    "--tls-cluster",
+                                    "yes",
+                                    "--tls-replication",
+                                    "yes",
+                                    "--tls-auth-clients",
+                                    "no",
+                                    "--tls-cert-file",
+                                    cert->cert,
+                                    "--tls-key-file",
+                                    cert->key,
+                                    "--tls-ca-cert-file",
+                                    authority,
+                                    NULL};
+        launch(&cluster->node[i], NULL, args);
+    }
+    join_nodes(cluster);
+    (void)snprintf(cluster->url, sizeof cluster->url, "rediss+cluster://127.0.0.1:%d,127.0.0.1:%d",
+                   cluster->tls_port[0], cluster->tls_port[CLUSTER_NODES - 1]);
 }
 
 void cluster_stop(struct cluster *cluster)
@@ -198,8 +237,13 @@ int cluster_await_other(struct cluster *cluster, int former)
 
 void cluster_fail_over(struct cluster *cluster, int replica)
 {
+    struct expectation e = {.cluster = cluster, .node = replica, .owner = replica, .other_than = -1};
+    bool done = false;
     cluster_await_link(cluster, replica);
-    redis_do(&cluster->node[replica], "CLUSTER FAILOVER");
+    for (int i = 0; i < FAILOVERS_MAX && !done; i++) { /* an attempt ends after five seconds */
+        redis_do(&cluster->node[replica], "CLUSTER FAILOVER");
+        done = wait_until(names_owner, &e, FAILOVER_MS);
+    }
     cluster_await_owner(cluster, replica);
 }
 
@@ -215,8 +259,8 @@ void cluster_begin_migration(struct cluster *cluster, int from, int to)
 
 void cluster_migrate_key(struct cluster *cluster, int from, int to, const char *key)
 {
-    redis_do(&cluster->node[from], "MIGRATE 127.0.0.1 %d %s 0 %d", cluster->node[to].port, key,
-             WAIT_DEADLINE_MS);
+    int port = cluster->tls_port[to] != 0 ? cluster->tls_port[to] : cluster->node[to].port;
+    redis_do(&cluster->node[from], "MIGRATE 127.0.0.1 %d %s 0 %d", port, key, WAIT_DEADLINE_MS);
 }
 
 int cluster_migrate(struct cluster *cluster, int from, int to, int count)

@@ -1,6 +1,7 @@
 #ifndef TEST_SUPPORT_CLUSTER_H
 #define TEST_SUPPORT_CLUSTER_H
 
+#include "support/certs.h"
 #include "support/redis.h"
 
 /*
@@ -14,6 +15,7 @@ enum { CLUSTER_MASTERS = 3, CLUSTER_NODES = 6, CLUSTER_SLOT = 8726 };
 
 struct cluster {
     struct redis node[CLUSTER_NODES]; /* the masters at first, then the replica of each */
+    int tls_port[CLUSTER_NODES];      /* 0 without TLS */
     char url[192];                    /* redis+cluster://... of two nodes, without a role */
 };
 
@@ -23,6 +25,12 @@ enum { CLUSTER_OWNER = CLUSTER_SLOT / ((16384 + CLUSTER_MASTERS - 1) / CLUSTER_M
 
 /* Starts it and waits until all nodes agree. `program` and `extra` as in redis_start_program(). */
 void cluster_start(struct cluster *cluster, const char *program, const char *const *extra);
+
+/*
+ * The same with TLS among the nodes and for clients, for which it announces its TLS ports: rediss+cluster://.
+ * The plain ports are for the commands of the test.
+ */
+void cluster_start_tls(struct cluster *cluster, const struct certs_pair *cert, const char *authority);
 
 /* Ends all nodes. */
 void cluster_stop(struct cluster *cluster);

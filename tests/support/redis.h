@@ -14,7 +14,7 @@
  * Every function fails the test when it cannot do its work.
  */
 
-enum { REDIS_ARGS_MAX = 40 };
+enum { REDIS_ARGS_MAX = 64 };
 
 struct redis {
     struct tempdir dir;

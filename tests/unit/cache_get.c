@@ -957,6 +957,23 @@ TEST_CASE_WITH(absence_is_not_cached_in_a_cluster, set_up_in_cluster, tear_down)
     expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
 }
 
+/* While the check of the catalogue is under way, perhaps to another node, that node may create it. */
+TEST_CASE_WITH(absence_is_not_shared_with_later_requests_in_a_cluster, set_up_in_cluster, tear_down)
+{
+    const struct asked *a = get(0, QUERY_CARD, 8);
+    const struct asked *b = get(1, QUERY_CARD, 8);
+    answer("HMGET test:card:8 ", reply_card(NULL, NULL));
+    const struct asked *c = get(2, QUERY_CARD, 8);
+    answer("SCARD test:api_keys", ask());
+    answer("HMGET test:card:8 ", ask());
+    answer("ASKING SCARD test:api_keys", reply_integer(1));
+    expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
+    expect(b, CACHE_NOT_FOUND, CACHE_SOURCE_COALESCED);
+    assert_false(c->done);
+    answer("ASKING HMGET test:card:8 ", reply_card("8", "eight"));
+    expect(c, CACHE_FOUND, CACHE_SOURCE_MISS);
+}
+
 TEST_CASE_WITH(page_that_lacks_a_channel_is_not_cached_in_a_cluster, set_up_in_cluster, tear_down)
 {
     for (int i = 0; i < 2; i++) {
@@ -1146,6 +1163,25 @@ static void skip_cancelled(void)
     redirects.cancelled = NULL;
     fake_redis.first++;
     fake_redis.count--;
+}
+
+/* A check of the catalogue has no connection then, and the next one is not accepted before its handshake. */
+TEST_CASE_WITH(absence_on_another_node_after_the_connection_is_lost, set_up_in_cluster, tear_down)
+{
+    const struct asked *a = get(0, QUERY_CARD, 7);
+    answer("HMGET test:card:7 ", ask());
+    connection.ready = false;
+    connection.options.on_lost(connection.options.arg);
+    answer("ASKING HMGET test:card:7 ", reply_card(NULL, NULL));
+    assert_false(connection.ready);
+    assert_false(a->done);
+    expect_idle();
+    connect_redis();
+    answer("SCARD test:api_keys", reply_integer(1));
+    answer("SISMEMBER", reply_integer(1));
+    answer("HMGET test:card:7 ", reply_card("7", "seven"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    answer("SMEMBERS", reply_words(KEY));
 }
 
 /* The connection that the check is of may be lost, and the next one has its own. */

@@ -1,0 +1,41 @@
+#ifndef COHERENCE_SLOT_CLIENT_H
+#define COHERENCE_SLOT_CLIENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/*
+ * Changes of a cluster: executed by the node that has the slot of the catalogue, whichever that is. MOVED and
+ * ASK are followed; where a node is lost, refuses or does not know, all is sent again, to it or to the next.
+ *
+ * Changes are executed in their order, the last ones perhaps more than once: each must set what it changes to
+ * a value that does not depend on the one before. While the slot migrates, Redis refuses a transaction whose
+ * keys are not all on one node (TRYAGAIN); its commands are then executed one after the other, those that
+ * concern the same key together.
+ */
+
+enum { SLOT_COMMANDS_MAX = 8, SLOT_COMMAND_SIZE = 1024, SLOT_NODES_MAX = 8 };
+
+/* One command or one transaction; in a command's text a space separates arguments. */
+struct slot_change {
+    int commands;
+    char command[SLOT_COMMANDS_MAX][SLOT_COMMAND_SIZE];
+};
+
+/* Members are private. */
+struct slot_client {
+    int nodes;
+    int port[SLOT_NODES_MAX];            /* of all nodes, on 127.0.0.1 */
+    int node;                            /* to be tried */
+    struct redisContext *owner, *target; /* NULL: not connected */
+    int target_port;                     /* where the slot migrates to */
+};
+
+/* Returns when all have been executed; if `durable` is set meanwhile, by a replica too. Aborts when that
+ * takes too long, and for errors that are a mistake of the test. */
+void slot_client_run(struct slot_client *client, const struct slot_change *changes, int count,
+                     const atomic_bool *durable);
+
+void slot_client_fini(struct slot_client *client);
+
+#endif
