@@ -61,6 +61,12 @@ static inline bool catalogue_is_being_checked(const struct catalogue *c)
     return c->step != CATALOGUE_IDLE;
 }
 
+/* SCARD has no reply yet. */
+static inline bool catalogue_is_being_counted(const struct catalogue *c)
+{
+    return c->step == CATALOGUE_API_KEYS;
+}
+
 /* Begins a check; only while none is under way. */
 void catalogue_check(struct catalogue *c);
 

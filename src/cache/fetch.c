@@ -31,6 +31,8 @@ enum part {
     PART_SUMMARIES = 32
 };
 
+enum { REPEATS_MAX = 8 }; /* of a read while the set of keys changes all the time */
+
 struct fetch {
     struct fetches *fetches;
     enum fetch_state state;
@@ -40,17 +42,17 @@ struct fetch {
     uint64_t inflight_hash;
     uint64_t inflight_epoch; /* of the index or of all, when it began */
 
-    bool needs_auth;          /* the key is checked too; such a fetch has one request */
-    unsigned replies_due;     /* replies that have not come yet */
-    bool lost;                /* the connection was lost before they all came */
-    bool failed;              /* Redis answered one of them with an error */
-    bool key_invalid;         /* the key is not valid */
-    bool repeated;            /* for the second and last time, because the first result lacked something */
-    unsigned elsewhere;       /* a set of `part`: what another node of the cluster has to answer */
-    int first_elsewhere;      /* the place of the first summary in it */
-    bool redirecting;         /* the batch under way is sent there */
-    bool redirected;          /* one was: from then on nothing is cached, as no invalidation would come */
-    uint64_t possible_losses; /* of the invalidations, when it was sent */
+    bool needs_auth;      /* the key is checked too; such a fetch has one request */
+    unsigned replies_due; /* replies that have not come yet */
+    bool lost;            /* the connection was lost before they all came */
+    bool failed;          /* Redis answered one of them with an error */
+    bool key_invalid;     /* the key is not valid */
+    int repeats;          /* of all its reads, because the result lacked something */
+    unsigned elsewhere;   /* a set of `part`: what another node of the cluster has to answer */
+    int first_elsewhere;  /* the place of the first summary in it */
+    bool redirecting;     /* the batch under way is sent there */
+    bool redirected;      /* one was: from then on nothing is cached, as no invalidation would come */
+    uint64_t mark;        /* of the invalidations, when it was sent */
     bool found;
     struct cache_result result; /* owns its body */
 
@@ -601,7 +603,7 @@ static void send_first(struct fetch *f)
  * the fetch fails after their replies. */
 static int start(struct fetch *f)
 {
-    f->possible_losses = invalidation_possible_losses(f->fetches->options.invalidation);
+    f->mark = invalidation_mark(f->fetches->options.invalidation);
     set_state(f, FETCH_FIRST);
     f->elsewhere = 0;
     f->redirecting = false;
@@ -721,17 +723,18 @@ static void finish(struct fetch *f)
 }
 
 /*
- * Whether an incomplete result must be read once more after the check passed. Redis may have lost its data
- * and been reloaded between the reply and the check: that is possible if an invalidation of the keys or of
- * everything came in between, or if there is no tracking. An incomplete page is always repeated: a loader may
- * have been writing between the reads of the index and of the cards.
+ * Whether an incomplete result must be read again after the check passed: Redis may have lost its data and
+ * been reloaded in between. Where no invalidation would tell, one repetition has to do; as for an incomplete
+ * page, since a loader may have been writing between the reads of the index and of the cards.
  */
 static bool must_be_read_again(const struct fetch *f)
 {
     const struct invalidation *c = f->fetches->options.invalidation;
-    bool certain = invalidation_may_store(c) && f->possible_losses == invalidation_possible_losses(c);
+    bool is_told = invalidation_may_store(c) && invalidation_has_api_keys(c);
     bool incomplete = !f->key_invalid && f->page != NULL && page_builder_is_incomplete(f->page);
-    return !f->repeated && (incomplete || !certain);
+    if (is_told && !invalidation_lost_nothing(c, f->mark))
+        return f->repeats < REPEATS_MAX;
+    return f->repeats == 0 && (incomplete || !is_told);
 }
 
 /* The check passed. */
@@ -741,7 +744,7 @@ static void confirm(struct fetch *f)
         finish(f);
         return;
     }
-    f->repeated = true;
+    f->repeats++;
     f->found = f->key_invalid = false;
     blob_unref(f->result.body);
     f->result.body = NULL;

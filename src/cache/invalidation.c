@@ -33,7 +33,7 @@ int invalidation_init(struct invalidation *c, const struct invalidation_options 
                                                         .counted = on_counted,
                                                         .checked = on_checked,
                                                         .arg = c};
-    *c = (struct invalidation){.options = *options};
+    *c = (struct invalidation){.options = *options, .possible_losses = 1};
     catalogue_init(&c->catalogue, &catalogue_options);
     keyspace_index(options->keyspace, &c->index_key);
     keyspace_api_keys(options->keyspace, &c->api_keys_key);
@@ -65,17 +65,14 @@ static void apply_pending(struct invalidation *c)
 
 static void compare_key_count(struct invalidation *c, int64_t count);
 
-/*
- * What is read from now on, where the set is not there, may still be read from an empty Redis. If the
- * catalogue comes back before the index is looked at, the check passes; by broadcast the invalidation of the
- * API key set comes only later.
- */
+/* The changes whose invalidations have come were executed before SCARD, all others after it. */
 static void on_counted(void *arg, const redisReply *reply, bool decided)
 {
     struct invalidation *c = arg;
     if (reply->type == REDIS_REPLY_INTEGER)
         compare_key_count(c, reply->integer);
     c->possible_losses += !decided;
+    c->losses_seen = decided ? c->possible_losses : 0;
 }
 
 static void on_checked(void *arg, enum catalogue_state state)

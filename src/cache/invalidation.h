@@ -113,7 +113,8 @@ struct invalidation {
     uint64_t pending_ms;     /* when the first of them arrived */
     uint64_t index_check_ms; /* when one of the index, or of the rest, last had to wait */
     uint64_t keys_check_ms;
-    uint64_t possible_losses; /* invalidations so far that may mean a loss of data */
+    uint64_t possible_losses; /* invalidations so far, plus 1, that may mean a loss of data */
+    uint64_t losses_seen; /* those before the API key set was last found; 0: it was not, in the last check */
 
     /* The check of the catalogue. */
     struct catalogue catalogue;
@@ -198,11 +199,27 @@ static inline unsigned invalidation_pending(const struct invalidation *c)
     return c->pending;
 }
 
-/* Changes with each invalidation that may mean a loss of data: a negative result from before is not certain.
+/*
+ * A mark of the time at which a read is sent. If it lacks something that is certain once a check has passed
+ * that began after its reply, and invalidation_lost_nothing(): a command before it has found the API key set,
+ * and so has the check, and no invalidation of the set has come in between. The mark is 0 while no such
+ * command is behind the last invalidation: Redis may have lost its data, and may not track the set.
  */
-static inline uint64_t invalidation_possible_losses(const struct invalidation *c)
+static inline uint64_t invalidation_mark(const struct invalidation *c)
 {
-    return c->possible_losses;
+    bool found = c->losses_seen == c->possible_losses;
+    return found || catalogue_is_being_counted(&c->catalogue) ? c->possible_losses : 0;
+}
+
+static inline bool invalidation_lost_nothing(const struct invalidation *c, uint64_t mark)
+{
+    return mark != 0 && mark == c->possible_losses && mark == c->losses_seen;
+}
+
+/* The last check has found the API key set, and not only an index: a read can be certain. */
+static inline bool invalidation_has_api_keys(const struct invalidation *c)
+{
+    return c->losses_seen != 0;
 }
 
 /* When the connection was lost; for cache_lost_ms. */

@@ -26,6 +26,44 @@ static int start(void **state)
 
 TEST_GROUP(start, fixture_teardown)
 
+static bool all_is_read(void *arg)
+{
+    struct fixture *fixture = arg;
+    return server_metric(&fixture->server, "channeld_connections_open") >= HEADS &&
+           footprint_queues_of(fixture->server.port).received_kib == 0;
+}
+
+/*
+ * First, while the process holds nothing that it frees sooner or later. Lists that go on between other fields
+ * that are kept, and never an end: no byte is kept twice.
+ */
+TEST_CASE(unfinished_heads_cost_what_was_sent)
+{
+    static const char *const fields[] = {"Origin: o", "X-Api-Key: k", "Traceparent: t", "X-Request-Id: i"};
+    static struct http_conn conn[HEADS];
+    struct fixture *fixture = *state;
+    if (fixture == NULL) {
+        skip();
+        return;
+    }
+    AUTOFREE char *tags = text_repeat(',', HEAD_SIZE - 400);
+    AUTOFREE char *head = text_printf("GET /api/channels/ HTTP/1.1\r\nHost: a\r\nIf-None-Match: %s", tags);
+    for (size_t i = 0; i < TEST_COUNT(fields); i++) {
+        head = text_append(head, text_temp("\r\n%s\r\nIf-None-Match: x", fields[i]));
+    }
+    long before = footprint_of(fixture->server.process.pid).resident_kib;
+    for (int i = 0; i < HEADS; i++) {
+        assert_int_equal(http_open(&conn[i], fixture->server.port), 0);
+        assert_int_equal(http_send_text(&conn[i], head), 0);
+    }
+    assert_true(wait_until(all_is_read, fixture, WAIT_DEADLINE_MS));
+    long each = (footprint_of(fixture->server.process.pid).resident_kib - before) / HEADS;
+    print_message("an unfinished head of %d KiB: %ld KiB\n", HEAD_SIZE / 1024, each);
+    assert_in_range(each, HEAD_SIZE / 2048, HEAD_KIB_MAX);
+    for (int i = 0; i < HEADS; i++)
+        http_close(&conn[i]);
+}
+
 static long virtual_bytes(pid_t pid)
 {
     AUTOFREE char *text = text_read_file(text_temp("/proc/%d/statm", (int)pid));
@@ -85,39 +123,4 @@ TEST_CASE(requests_fail_one_by_one_and_the_process_goes_on)
     limit_memory(pid, RLIM_INFINITY);
     assert_true(wait_until(large_card_is_served, fixture, WAIT_DEADLINE_MS));
     assert_int_equal(fixture_status(fixture, "channels/"), 200);
-}
-
-static bool all_is_read(void *arg)
-{
-    struct fixture *fixture = arg;
-    return server_metric(&fixture->server, "channeld_connections_open") >= HEADS &&
-           footprint_queues_of(fixture->server.port).received_kib == 0;
-}
-
-/* Lists that go on between other fields that are kept, and never an end: no byte is kept twice. */
-TEST_CASE(unfinished_heads_cost_what_was_sent)
-{
-    static const char *const fields[] = {"Origin: o", "X-Api-Key: k", "Traceparent: t", "X-Request-Id: i"};
-    static struct http_conn conn[HEADS];
-    struct fixture *fixture = *state;
-    if (fixture == NULL) {
-        skip();
-        return;
-    }
-    AUTOFREE char *tags = text_repeat(',', HEAD_SIZE - 400);
-    AUTOFREE char *head = text_printf("GET /api/channels/ HTTP/1.1\r\nHost: a\r\nIf-None-Match: %s", tags);
-    for (size_t i = 0; i < TEST_COUNT(fields); i++) {
-        head = text_append(head, text_temp("\r\n%s\r\nIf-None-Match: x", fields[i]));
-    }
-    long before = footprint_of(fixture->server.process.pid).resident_kib;
-    for (int i = 0; i < HEADS; i++) {
-        assert_int_equal(http_open(&conn[i], fixture->server.port), 0);
-        assert_int_equal(http_send_text(&conn[i], head), 0);
-    }
-    assert_true(wait_until(all_is_read, fixture, WAIT_DEADLINE_MS));
-    long each = (footprint_of(fixture->server.process.pid).resident_kib - before) / HEADS;
-    print_message("an unfinished head of %d KiB: %ld KiB\n", HEAD_SIZE / 1024, each);
-    assert_in_range(each, 0, HEAD_KIB_MAX);
-    for (int i = 0; i < HEADS; i++)
-        http_close(&conn[i]);
 }

@@ -56,7 +56,7 @@ mtype fetch = FREE;
 byte replies_due;
 bool needs_auth;
 bool key_invalid, found;   /* of the fetch */
-bool possible_loss;        /* fetch.possible_losses is not that of the invalidations any more */
+bool possible_loss;        /* fetch.mark is not that of the invalidations any more */
 bool repeated;
 bool cached, negative, confirmed; /* the card's entry; a check has passed since it was read */
 mtype check = CHECK_IDLE;

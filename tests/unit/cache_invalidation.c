@@ -159,18 +159,37 @@ TEST_CASE_WITH(frequent_changes_are_dropped_without_a_check, set_up, invalidatio
     expect("test:index", true, "received 2");
 }
 
-TEST_CASE_WITH(changes_that_may_leave_no_keys_are_possible_losses, set_up, invalidation_tear_down)
+static void check_catalogue(int keys)
 {
-    uint64_t before = invalidation_possible_losses(&invalidation);
+    invalidation_check(&invalidation);
+    fake_redis_answer(reply_integer(keys));
+    if (keys == 0)
+        fake_redis_answer(reply_integer(1));
+}
+
+TEST_CASE_WITH(reads_are_certain_between_two_sights_of_the_keys, set_up, invalidation_tear_down)
+{
+    assert_int_equal(invalidation_mark(&invalidation), 0);
+    check_catalogue(1);
+    uint64_t mark = invalidation_mark(&invalidation);
+    assert_true(invalidation_lost_nothing(&invalidation, mark));
     expect("test:index", true, "received 2");
     expect("test:card:1", false, "card 1");
-    assert_int_equal(invalidation_possible_losses(&invalidation), before);
-    expect("test:api_keys", false, "received 4");
-    assert_int_equal(invalidation_possible_losses(&invalidation), before + 1);
-    expect_applied("drop 6");
-    expect("test:api_keys", false, "received 4, drop 4"); /* also without a check */
-    expect(NULL, true, "received 1");
-    assert_int_equal(invalidation_possible_losses(&invalidation), before + 3);
+    check_catalogue(1);
+    assert_true(invalidation_lost_nothing(&invalidation, mark));
+    clock_ms += INVALIDATION_CHECK_INTERVAL_MS;
+    expect("test:api_keys", true, "received 4");
+    uint64_t second = invalidation_mark(&invalidation); /* behind SCARD */
+    assert_int_not_equal(second, 0);
+    assert_false(invalidation_lost_nothing(&invalidation, mark));
+    assert_false(invalidation_lost_nothing(&invalidation, second));
+    check_catalogue(1);
+    assert_false(invalidation_lost_nothing(&invalidation, mark));
+    assert_true(invalidation_lost_nothing(&invalidation, second));
+    check_catalogue(0);
+    assert_false(invalidation_lost_nothing(&invalidation, second));
+    assert_false(invalidation_has_api_keys(&invalidation));
+    assert_int_equal(invalidation_mark(&invalidation), 0);
 }
 
 TEST_CASE_WITH(entries_are_fresh_within_the_lease, set_up, invalidation_tear_down)

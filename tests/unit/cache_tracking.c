@@ -48,7 +48,7 @@ struct data {
 };
 
 static struct data data, lost;
-static bool is_lost, may_lose;
+static bool is_lost;
 
 /* ---- its tracking table, and the stream ---- */
 
@@ -71,6 +71,8 @@ static unsigned untracked; /* a set of objects, of which Redis forgets that they
 static bool tracked[OBJECTS];
 static bool turn_changed[OBJECTS]; /* a broadcast tells at the end of the turn */
 static int turn_open;              /* so many at the end of the stream wait for that too */
+static bool executed; /* one of our commands, in this turn: those of one client have no others between */
+static bool changed_behind; /* and something after it */
 
 static struct sent *append(bool is_push, const char *text)
 {
@@ -105,6 +107,7 @@ static int object_of(const char *name)
 
 static void changed(int object)
 {
+    changed_behind = changed_behind || executed;
     if (broadcast)
         turn_changed[object] = true;
     else if (tracked[object])
@@ -120,6 +123,7 @@ static void end_turn(void)
         turn_changed[i] = false;
     }
     turn_open = 0;
+    executed = changed_behind = false;
 }
 
 /* ---- commands ---- */
@@ -229,6 +233,9 @@ static void execute(void)
     char key[32];
     char third[80] = "";
     assert_true(commands.count > 0);
+    if (broadcast && changed_behind)
+        end_turn();
+    executed = true;
     const struct sent command = commands.at[commands.first++];
     commands.count--;
     int words = sscanf(command.text, "%15s %31s %79s", name, key, third);
@@ -528,19 +535,10 @@ static void on_closed(void *arg)
 
 /* ---- what happens ---- */
 
-/*
- * What lacks something is read again once, if the API keys were invalidated meanwhile. So they are not before
- * all data is lost in a round, or the second read could be that of nothing.
- */
-static bool is_permitted(int object)
-{
-    return object != API_KEYS || !may_lose;
-}
-
 static void change(void)
 {
     int object = (int)pick(OBJECTS);
-    if (is_lost || !is_permitted(object))
+    if (is_lost)
         return;
     if (object < FIRST_LINK)
         data.card[object] = object > 0 && pick(4) == 0 ? 0 : data.card[object] + 1 + (int)pick(3);
@@ -554,7 +552,7 @@ static void change(void)
 }
 
 /* Atomically, and by FLUSHALL or by DEL. */
-static void lose_data(bool by_flush)
+static void lose_all(bool by_flush)
 {
     lost = data;
     is_lost = true;
@@ -582,7 +580,7 @@ static void restore_data(void)
 static void evict(void)
 {
     int object = (int)pick(OBJECTS);
-    if (!broadcast && is_permitted(object))
+    if (!broadcast)
         changed(object); /* the same to the client */
 }
 
@@ -615,12 +613,10 @@ static void execute_one(void)
         execute();
 }
 
-/* Once in a round at most. */
-static void lose_data_once(void)
+static void lose_data(void)
 {
-    if (may_lose)
-        lose_data(pick(2) == 0);
-    may_lose = false;
+    if (!is_lost)
+        lose_all(pick(2) == 0);
 }
 
 static void let_time_pass(void)
@@ -640,9 +636,9 @@ static void step(void)
     static const struct {
         unsigned weight;
         void (*happens)(void);
-    } events[] = {{20, request}, {14, execute_one}, {10, deliver},      {6, change},         {4, end_turn},
-                  {1, evict},    {1, restore_data}, {1, let_time_pass}, {2, lose_data_once}, {1, reconnect}};
-    unsigned number = pick(60);
+    } events[] = {{20, request}, {14, execute_one}, {10, deliver},      {6, change},    {4, end_turn},
+                  {1, evict},    {4, restore_data}, {1, let_time_pass}, {3, lose_data}, {1, reconnect}};
+    unsigned number = pick(64);
     size_t i = 0;
     for (; number >= events[i].weight; i++)
         number -= events[i].weight;
@@ -782,7 +778,6 @@ static int simulate(uint64_t number)
     differences = 0;
     begin(number);
     for (int round = 0; round < ROUNDS && differences == 0; round++) {
-        may_lose = pick(2) == 0;
         for (int i = 0; i < STEPS; i++)
             step();
         settle();

@@ -89,7 +89,8 @@ SERVER_TEST(announce_close_makes_every_response_the_last)
     assert_int_equal(client_count(idle, "Connection: close\r\n"), 1);
 }
 
-enum { AGE_MS = 200, TICK_MS = 100 };
+/* Long, or it has doubled before a busy machine gets to the next request. */
+enum { AGE_MS = 800, TICK_MS = 100 };
 
 /* A connection that the server accepted before `since_ms` has reached its age, and a tick has noticed. */
 static bool has_aged(uint64_t since_ms)
@@ -255,10 +256,8 @@ SERVER_TEST(finishing_waits_a_second_for_the_first_byte_of_a_connection)
     struct client *silent = client_open();
     struct client *late = client_open();
     TURN_UNTIL(t.metrics.connections_open == 2);
-    test_server_finish();
     int64_t began = wait_now_ms();
-    test_server_turn_for(HTTP_GRACE_MS / 2);
-    assert_false(silent->ended);
+    test_server_finish();
     client_send(late, "GET /now?a HTTP/1.1\r\n");
     TURN_UNTIL(silent->ended);
     assert_true(wait_now_ms() - began >= HTTP_GRACE_MS - 50);
