@@ -220,10 +220,14 @@ static int make_cache(struct worker *w)
 static int make_api(struct worker *w)
 {
     const struct config *c = w->options.config;
+    w->metrics.keys = c->key_metrics ? key_metrics_new() : NULL;
+    if (c->key_metrics && w->metrics.keys == NULL)
+        return -ENOMEM;
     const struct api_options options = {
         .cache = w->cache,
         .metrics = &w->metrics.requests,
         .rate_limit = w->options.rate_limit,
+        .key_metrics = w->metrics.keys,
         .base_path = span_of(c->base_path),
         .hosts = c->hosts,
         .cors = c->cors,
@@ -363,6 +367,7 @@ void worker_free(struct worker *w)
     assert(err == 0); /* every handle was closed */
     (void)err;
     api_free(w->api);
+    free(w->metrics.keys);
     redis_config_unref(atomic_load(&w->offered));
     free(w);
 }

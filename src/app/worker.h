@@ -8,6 +8,7 @@
 #ifndef APP_WORKER_H
 #define APP_WORKER_H
 
+#include "api/key_metrics.h"
 #include "api/metrics.h"
 #include "app/config.h"
 #include "cache/metrics.h"
@@ -28,6 +29,7 @@ struct worker_metrics {
     struct redis_metrics redis;
     struct cache_metrics cache;
     struct loop_lag loop_lag;
+    struct key_metrics *keys; /* of one worker, owned by it; NULL: not counted */
 };
 
 /* Adds `from` to `to`, which belongs to the caller. */

@@ -103,6 +103,7 @@ static void choose_load(struct options *o, const struct soak *soak)
         .stale_limit_ms = 1500,
         .fault_gap_ms = GAP_MS,
         .seed = soak->seed,
+        .faults[FAULT_ROTATE] = true, /* channeld's user then has a password to rotate */
         .cache_size = "3MiB",
         .env = SETTINGS,
     };
@@ -118,7 +119,7 @@ static enum fault_kind random_fault(uint64_t *chance)
     enum fault_kind kind;
     do
         kind = (enum fault_kind)random_below(chance, FAULT_KINDS);
-    while (fault_replicas(kind) > 0);
+    while (!fault_applies(kind, 0, false));
     return kind;
 }
 
