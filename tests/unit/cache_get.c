@@ -1287,10 +1287,11 @@ TEST_CASE_WITH(absence_on_another_node_after_the_connection_is_lost, set_up_in_c
     expect_idle();
     connect_redis();
     answer("SCARD test:api_keys", reply_integer(1));
-    answer("SISMEMBER", reply_integer(1));
+    answer_auth(1);
     answer("HMGET test:card:7 ", reply_card("7", "seven"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
     answer("SMEMBERS", reply_words(KEY));
+    answer("HLEN", reply_integer(0));
 }
 
 /* The connection that the check is of may be lost, and the next one has its own. */
