@@ -601,8 +601,7 @@ static void send_first(struct fetch *f)
     }
 }
 
-/* Sends the first batch. Returns 0, or -ENOMEM when no command could be sent. When only some could be sent,
- * the fetch fails after their replies. */
+/* Sends the first batch. Returns 0, or -ENOMEM without a command sent; with some, it fails after replies. */
 static int start(struct fetch *f)
 {
     f->mark = invalidation_mark(f->fetches->options.invalidation);
