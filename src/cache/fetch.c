@@ -599,8 +599,7 @@ static void send_first(struct fetch *f)
     }
 }
 
-/* Sends the first batch. Returns 0, or -ENOMEM when no command could be sent. When only some could be sent,
- * the fetch fails after their replies. */
+/* Sends the first batch. Returns 0, or -ENOMEM if nothing was sent; after a part of it the fetch fails. */
 static int start(struct fetch *f)
 {
     f->mark = invalidation_mark(f->fetches->options.invalidation);
