@@ -601,7 +601,7 @@ static void send_first(struct fetch *f)
     }
 }
 
-/* Sends the first batch. Returns 0, or -ENOMEM without a command sent; with some, it fails after replies. */
+/* Sends the first batch. Returns 0, or -ENOMEM if nothing was sent; after a part of it the fetch fails. */
 static int start(struct fetch *f)
 {
     f->mark = invalidation_mark(f->fetches->options.invalidation);

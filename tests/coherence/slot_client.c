@@ -15,7 +15,7 @@
  */
 enum { CONNECT_MS = 500, REPLY_S = 5, RETRY_MS = 5, GIVE_UP_S = 120, WAIT_MS = 200 };
 
-/* Of a command, by its reply. */
+/* What a reply means for its command. */
 enum result {
     EXECUTED,
     LATER,     /* the same node may execute it in a moment */

@@ -2,7 +2,7 @@
  * A Redis that was emptied, and filled again: its "not found" and "no such key" must not be believed.
  *
  * FLUSHALL empties the API key set, the index and a card; then each is restored, in any order. As long as neither the
- * index nor the set exists the catalogue is missing (cache/invalidation.c: the check).
+ * index nor the set exists the catalogue is missing (cache/catalogue.c).
  *
  *   A 401, or a 404, is sent only if at some time the catalogue was there without the set, or without the card.
  *
@@ -42,7 +42,7 @@ inline note_absences()
 
 mtype = { WAITING, HANDSHAKE, READY };
 mtype = { FREE, FIRST, UNCONFIRMED };             /* enum fetch_state */
-mtype = { CHECK_IDLE, CHECK_KEYS, CHECK_INDEX };  /* the step of invalidation.c */
+mtype = { CHECK_IDLE, CHECK_KEYS, CHECK_INDEX };  /* the step of catalogue.c */
 mtype = { SET_IDLE, SET_READING, SET_UNCOMMITTED }; /* enum api_keys_step */
 
 #define AUTH 0 /* tags of READ: SISMEMBER and HMGET of a fetch, SCARD and ZCARD of a check, SMEMBERS */
@@ -56,8 +56,9 @@ mtype fetch = FREE;
 byte replies_due;
 bool needs_auth;
 bool key_invalid, found;   /* of the fetch */
-bool possible_loss;        /* fetch.mark is not that of the invalidations any more */
+bool possible_loss;        /* fetch.mark is 0, or not that of the invalidations any more */
 bool repeated;
+bool set_seen, has_set;    /* losses_seen is that of the invalidations; is not 0 */
 bool cached, negative, confirmed; /* the card's entry; a check has passed since it was read */
 mtype check = CHECK_IDLE;
 bool all_deferred, keys_deferred;
@@ -95,7 +96,7 @@ inline end_fetch()
 inline start()
 {
     fetch = FIRST;
-    possible_loss = false;
+    possible_loss = !set_seen && check != CHECK_KEYS;
     if
     :: needs_auth -> send(READ, SET, AUTH); replies_due = 2
     :: else -> replies_due = 1
@@ -176,18 +177,20 @@ inline on_set(v)
     check_catalogue()
 }
 
-/* fetch.c: fetches_confirm, confirm, must_be_read_again */
+#define UNCERTAIN (possible_loss || !set_seen)
+
+/* fetch.c: fetches_confirm, confirm, must_be_read_again; there is no limit to the repetitions */
 inline confirm()
 {
     if
 #ifndef NO_SECOND_READ
-    :: fetch == UNCONFIRMED && possible_loss && !repeated ->
+    :: fetch == UNCONFIRMED && UNCERTAIN && (has_set || !repeated) ->
         printf("worker: reads once more\n");
         repeated = true;
         found = false;
         key_invalid = false;
         start()
-    :: fetch == UNCONFIRMED && (!possible_loss || repeated) ->
+    :: fetch == UNCONFIRMED && !(UNCERTAIN && (has_set || !repeated)) ->
 #else
     :: fetch == UNCONFIRMED ->
 #endif
@@ -197,7 +200,7 @@ inline confirm()
     fi
 }
 
-/* invalidation.c: finish_check, apply_pending; cache.c: on_drop */
+/* invalidation.c: on_checked, apply_pending; cache.c: on_drop */
 inline on_catalogue_present()
 {
     printf("worker: the check has passed\n");
@@ -219,18 +222,21 @@ inline on_catalogue_present()
     fi
 }
 
-/* invalidation.c: on_check_reply, evaluate; without a catalogue the connection is closed */
+/* catalogue.c: on_reply, evaluate; invalidation.c: on_counted; without a catalogue the connection is closed */
 inline on_scard(v)
 {
     if
     :: ABSENT(v) ->
         printf("worker: the check finds no set\n");
         check = CHECK_INDEX;
-#ifndef ONE_STEP_IS_ENOUGH
-        possible_loss = fetch != FREE; /* what was read before ZCARD may be of an empty Redis */
-#endif
+        set_seen = false; /* what was read before ZCARD may be of an empty Redis */
+        has_set = false;
+        possible_loss = fetch != FREE;
         send(READ, INDEX, ZCARD)
-    :: else -> on_catalogue_present()
+    :: else ->
+        set_seen = true;
+        has_set = true;
+        on_catalogue_present()
     fi
 }
 
@@ -246,6 +252,7 @@ inline on_zcard(v)
 inline on_null_push()
 {
     printf("worker: null push\n");
+    set_seen = false;
     possible_loss = fetch != FREE;
     all_deferred = true;
     check_catalogue()
@@ -254,6 +261,7 @@ inline on_null_push()
 inline on_keys_invalidated()
 {
     printf("worker: invalidation of the set\n");
+    set_seen = false;
     possible_loss = fetch != FREE;
     if
     :: check == CHECK_IDLE -> drop_keys()

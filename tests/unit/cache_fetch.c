@@ -687,7 +687,8 @@ TEST_CASE_WITH(keys_that_always_change_do_not_keep_a_request_waiting, set_up, te
     assert_int_equal(result.status, CACHE_NOT_FOUND);
 }
 
-/* So soon after another that there is no check: Redis would not tell of the end of a loss either. */
+/* So soon after another that there is no check, after which Redis would send an invalidation at the end of a
+ * loss. */
 TEST_CASE_WITH(keys_that_changed_before_a_read_may_be_gone_until_they_are_found, set_up, tear_down)
 {
     push("test:api_keys");
