@@ -100,6 +100,8 @@ void access_log_write(const struct access_record *record)
         log_str(&line, "client", record->client);
     if (record->key.data != NULL)
         log_str(&line, "key", record->key);
+    if (record->key_name.len > 0)
+        log_str(&line, "key_name", record->key_name);
     if (record->request_id.data != NULL)
         log_str(&line, "request_id", record->request_id);
     struct trace_ids ids = trace_ids_of(record->traceparent);

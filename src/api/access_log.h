@@ -1,5 +1,5 @@
 /* The access log: one line per request, request ids and trace ids. Of a key it shows only the start of the
- * digest. */
+ * digest, and its name. */
 #ifndef API_ACCESS_LOG_H
 #define API_ACCESS_LOG_H
 
@@ -19,6 +19,7 @@ struct access_record {
     enum cache_source source;
     struct span client;     /* its address, or absent */
     struct span key;        /* start of the digest, or absent */
+    struct span key_name;   /* or absent */
     struct span request_id; /* valid, or absent */
     struct span traceparent;
 };

@@ -33,6 +33,7 @@ struct call {
     struct rate_result rate;
     bool has_key;
     struct digest key;
+    const struct api_key_name *key_name; /* borrowed while the response is made; NULL: the key is not known */
 };
 
 static void log_call(const struct call *call, const struct http_request *request,
@@ -56,6 +57,7 @@ static void log_call(const struct call *call, const struct http_request *request
         .source = call->source,
         .client = {client, client_len},
         .key = call->has_key ? (struct span){key, ACCESS_LOG_KEY_DIGITS} : SPAN_ABSENT,
+        .key_name = call->key_name != NULL ? api_key_name_span(call->key_name) : SPAN_ABSENT,
         .request_id = request_id,
         .traceparent = request->field[API_FIELD_TRACEPARENT],
     };
@@ -94,6 +96,8 @@ static void respond(struct call *call)
     uint64_t duration_ns = clock_now_ns() - http_exchange_began_ns(call->exchange);
     request_metrics_count(a->options.metrics, call->route, r->status, duration_ns);
     metric_sub(&a->options.metrics->requests_in_flight, 1);
+    if (a->options.key_metrics != NULL && call->key_name != NULL)
+        key_metrics_count(a->options.key_metrics, call->key_name, r->status);
     if (logged)
         log_call(call, request, r, id, duration_ns);
     http_exchange_respond(call->exchange, r); /* ends the call */
@@ -193,6 +197,7 @@ static void on_result(void *arg, const struct cache_result *result)
     struct api *a = call->api;
     enum auth_outcome outcome = outcome_of(result->status);
     call->source = result->source;
+    call->key_name = result->key_name != NULL && result->key_name->len >= 0 ? result->key_name : NULL;
     request_metrics_count_key(a->options.metrics, outcome);
     if (outcome == AUTH_VALID)
         digest_cache_put(&a->digests, &call->key);
@@ -253,6 +258,7 @@ static struct call *begin_call(struct api *a, struct http_exchange *x)
     call->error = API_ERROR_NONE;
     call->rate.outcome = RATE_NONE;
     call->has_key = false;
+    call->key_name = NULL;
     metric_add(&a->options.metrics->requests_in_flight, 1);
     return call;
 }

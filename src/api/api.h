@@ -7,6 +7,7 @@
 
 #include "api/access_log.h"
 #include "api/cors.h"
+#include "api/key_metrics.h"
 #include "api/metrics.h"
 #include "api/rate_limit.h"
 #include "cache/cache.h"
@@ -18,8 +19,9 @@ struct api;
 struct api_options {
     struct cache *cache; /* borrowed, as are all pointers here */
     struct request_metrics *metrics;
-    struct rate_limit *rate_limit; /* of the whole process; NULL: none */
-    struct span base_path;         /* begins and ends with a slash */
+    struct rate_limit *rate_limit;   /* of the whole process; NULL: none */
+    struct span base_path;           /* begins and ends with a slash */
+    struct key_metrics *key_metrics; /* NULL: requests are not counted by the name of their key */
     struct link_hosts hosts;
     struct cors cors;
     enum access_log_mode access_log;

@@ -206,6 +206,8 @@ static int check(struct config *c, struct buf *error)
     if (err == 0)
         err = check_switch(c, error, "log-clients", c->values.log_clients, &c->log_clients);
     if (err == 0)
+        err = check_switch(c, error, "key-metrics", c->values.key_metrics, &c->key_metrics);
+    if (err == 0)
         err = check_trusted_proxies(c, error);
     if (err == 0)
         err = check_cors(c, error);

@@ -75,6 +75,8 @@
       "off, errors (status 400 and above) or all") \
     X(TEXT, log_clients, "log-clients", "on", 0, 0, \
       "on or off: the client's address in the access log") \
+    X(TEXT, key_metrics, "key-metrics", "off", 0, 0, \
+      "on or off: requests by the name of their API key in /metrics") \
     X(TEXT, core_dumps, "core-dumps", "off", 0, 0, \
       "on or off: core dumps and debuggers may read this process' memory, API keys included") \
     X(TEXT, cors_origins, "cors-origins", "", 0, 0, \
@@ -127,7 +129,7 @@ struct config {
     int64_t stale_keys_limit; /* milliseconds */
     int workers;              /* at least 1 */
     bool broadcast;           /* tracking is broadcast, and not keys */
-    bool log_clients, core_dumps;
+    bool log_clients, key_metrics, core_dumps;
 };
 
 enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_PROBE, CONFIG_HELP, CONFIG_VERSION };

@@ -51,6 +51,7 @@ struct server {
     atomic_int admin_connections;
     struct http_metrics admin_metrics; /* of the admin listener; not exposed */
     struct loop_lag loop_lag;          /* of the main loop; not exposed */
+    struct key_metrics *key_metrics;   /* the sum of the workers'; NULL: not counted */
 };
 
 /* --- admin listener --- */
@@ -163,6 +164,14 @@ static void write_workers(const struct server *s, struct buf *out)
                    worker_status(s->workers[i]).redis_ready ? 1 : 0);
 }
 
+static void write_key_metrics(const struct server *s, struct buf *out)
+{
+    key_metrics_clear(s->key_metrics);
+    for (int i = 0; i < s->worker_count; i++)
+        key_metrics_accumulate(s->key_metrics, worker_key_metrics(s->workers[i]));
+    key_metrics_write(out, s->key_metrics);
+}
+
 static void write_metrics(void *arg, struct buf *out)
 {
     struct server *s = arg;
@@ -170,6 +179,8 @@ static void write_metrics(void *arg, struct buf *out)
     for (int i = 0; i < s->worker_count; i++)
         worker_metrics_accumulate(&sum, worker_metrics(s->workers[i]));
     worker_metrics_write(out, &sum);
+    if (s->key_metrics != NULL)
+        write_key_metrics(s, out);
     write_workers(s, out);
     if (s->reload != NULL)
         reload_write_metrics(s->reload, out);
@@ -404,7 +415,8 @@ static int make_workers(struct server *s, struct redis_config *redis)
                                      .descriptors = s->descriptors,
                                      .changed = &s->changed};
     s->workers = calloc((size_t)s->config->workers, sizeof(struct worker *));
-    if (s->workers == NULL)
+    s->key_metrics = s->config->key_metrics ? key_metrics_new() : NULL;
+    if (s->workers == NULL || (s->config->key_metrics && s->key_metrics == NULL))
         return -ENOMEM;
     int err = 0;
     for (int i = 0; i < s->config->workers && err == 0; i++) {
@@ -512,6 +524,7 @@ static void release(struct server *s)
     (void)err;
     ops_free(s->ops);
     rate_limit_free(s->rate_limit);
+    free(s->key_metrics);
     free(s);
 }
 

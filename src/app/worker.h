@@ -8,6 +8,7 @@
 #ifndef APP_WORKER_H
 #define APP_WORKER_H
 
+#include "api/key_metrics.h"
 #include "api/metrics.h"
 #include "app/config.h"
 #include "cache/metrics.h"
@@ -81,6 +82,7 @@ void worker_command(struct worker *w, enum worker_command command);
 void worker_use_redis(struct worker *w, struct redis_config *config);
 struct worker_status worker_status(const struct worker *w);
 const struct worker_metrics *worker_metrics(const struct worker *w);
+const struct key_metrics *worker_key_metrics(const struct worker *w); /* NULL: not counted */
 bool worker_finished(const struct worker *w); /* no connection is left after WORKER_FINISH */
 
 /* Waits for the thread (if it was started, WORKER_EXIT must have been sent) and frees. */

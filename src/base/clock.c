@@ -20,3 +20,10 @@ uint64_t clock_boot_ms(void)
 {
     return read_ns(CLOCK_BOOTTIME) / 1000000;
 }
+
+int64_t clock_wall_s(void)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_REALTIME, &ts);
+    return ts.tv_sec;
+}

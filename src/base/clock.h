@@ -1,6 +1,6 @@
 /*
- * The monotonic clock for deadlines and durations, the boot clock for the age of data. Times of different
- * clocks are never compared.
+ * The monotonic clock for deadlines and durations, the boot clock for the age of data, the wall clock for
+ * times that are stored. Times of different clocks are never compared.
  */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
@@ -15,6 +15,9 @@ static inline uint64_t clock_now_ms(void)
 {
     return clock_now_ns() / 1000000;
 }
+
+/* Seconds since 1970 by the wall clock, which may be set: for times that are stored. */
+int64_t clock_wall_s(void);
 
 /* Milliseconds of the boot clock, which is monotonic and also runs while the machine is suspended. */
 uint64_t clock_boot_ms(void);

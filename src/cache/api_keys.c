@@ -31,8 +31,12 @@ static void clear(struct api_keys *k)
 {
     table_reset(&k->table);
     free(k->digest);
+    free(k->record);
+    buf_fini(&k->names);
     k->digest = NULL;
-    k->count = k->capacity = 0;
+    k->record = NULL;
+    k->count = k->capacity = k->recorded = k->malformed = 0;
+    k->malformed_sum = 0;
     k->committed = false;
 }
 
@@ -47,12 +51,13 @@ static inline uint64_t hash_of(const struct api_keys *k, const struct digest *d)
     return hash_bytes((struct span){(const char *)d->bytes, DIGEST_LEN}, k->seed);
 }
 
-static inline bool holds(const struct api_keys *k, const struct digest *d, uint64_t hash)
+/* The digest as it is held, or NULL. */
+static inline const struct digest *find(const struct api_keys *k, const struct digest *d, uint64_t hash)
 {
     const struct table_slot *slot = table_find(&k->table, hash);
     while (slot != NULL && memcmp(slot->entry, d, sizeof *d) != 0)
         slot = table_find_next(&k->table, slot);
-    return slot != NULL;
+    return slot == NULL ? NULL : slot->entry;
 }
 
 /* Makes room for a set of `size` digests, in place of what is held. */
@@ -71,7 +76,7 @@ static int make_room(struct api_keys *k, size_t size)
 static int add_one(struct api_keys *k, const struct digest *d)
 {
     uint64_t hash = hash_of(k, d);
-    if (holds(k, d, hash))
+    if (find(k, d, hash) != NULL)
         return 0;
     if (k->count == k->capacity)
         return -E2BIG;
@@ -104,6 +109,102 @@ static int add_all(struct api_keys *k, const redisReply *members)
     return 0;
 }
 
+/* --- names and expiries --- */
+
+static inline enum auth_result result_now(int64_t expires)
+{
+    return api_keys_is_expired(expires) ? AUTH_RESULT_INVALID : AUTH_RESULT_VALID;
+}
+
+static void report_malformed(const struct digest *key, size_t count)
+{
+    enum { SHOWN = 8 };
+    struct log_line line;
+    char digits[DIGEST_HEX_LEN];
+    digest_hex(key, digits);
+    if (!log_begin(&line, LOG_WARN,
+                   "invalid API key info in redis: without a readable expiry the key is refused, "
+                   "without a readable name it has none"))
+        return;
+    log_str(&line, "key", (struct span){digits, SHOWN});
+    log_int(&line, "keys", (int64_t)count);
+    log_end(&line);
+}
+
+/* Parses the text of an info, or nil. Returns whether it is well-formed; malformed ones are counted. */
+static bool parse_info(struct api_keys *k, const redisReply *reply, struct api_key_info *out)
+{
+    *out = API_KEY_INFO_NONE;
+    if (reply->type == REDIS_REPLY_NIL)
+        return true;
+    unsigned faults = api_key_info_parse(resp_text(reply), out) & ~(unsigned)API_KEY_FAULT_ISSUED;
+    metric_add(&k->metrics->invalid_values_total, faults != 0);
+    return faults == 0;
+}
+
+static bool is_info(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_NIL || reply->type == REDIS_REPLY_STRING;
+}
+
+/* The next digest's. Returns 0 or -ENOMEM. */
+static int add_record(struct api_keys *k, const redisReply *reply)
+{
+    struct api_key_info info;
+    const struct digest *d = &k->digest[k->recorded];
+    if (!parse_info(k, reply, &info)) {
+        k->malformed++;
+        k->malformed_key = *d;
+        k->malformed_sum += hash_of(k, d);
+    }
+    struct api_key_record *record = &k->record[k->recorded++];
+    *record = (struct api_key_record){.expires = info.expires};
+    if (info.name.len == 0)
+        return 0;
+    record->name = k->names.len;
+    buf_append_char(&k->names, (char)info.name.len);
+    buf_append_span(&k->names, api_key_name_span(&info.name));
+    return buf_error(&k->names);
+}
+
+/* Replies come in the order of the digests. Returns 0, -EINVAL for another reply, or -ENOMEM. */
+static int add_records(struct api_keys *k, const redisReply *infos)
+{
+    if (infos->type != REDIS_REPLY_ARRAY || infos->elements == 0 || infos->elements > k->count - k->recorded)
+        return -EINVAL;
+    int err = 0;
+    for (size_t i = 0; i < infos->elements && err == 0; i++)
+        err = is_info(infos->element[i]) ? add_record(k, infos->element[i]) : -EINVAL;
+    return err;
+}
+
+/* Some have an info. Returns 0 or -ENOMEM. */
+static int make_records(struct api_keys *k)
+{
+    assert(k->record == NULL && k->count > 0);
+    k->record = malloc(k->count * sizeof *k->record);
+    buf_append_char(&k->names, '\0'); /* so that no name is at 0 */
+    return k->record == NULL ? -ENOMEM : buf_error(&k->names);
+}
+
+/* To be called when all were read: the same ones are logged once, however often they are read. */
+static void report_malformed_records(struct api_keys *k)
+{
+    if (k->malformed > 0 && k->malformed_sum != k->malformed_logged)
+        report_malformed(&k->malformed_key, k->malformed);
+    k->malformed_logged = k->malformed_sum;
+}
+
+static enum auth_result check_record(const struct api_keys *k, const struct api_key_record *record,
+                                     struct api_key_name *name)
+{
+    if (record->name != 0) {
+        const char *text = k->names.data + record->name;
+        api_key_name_set(name, (struct span){text + 1, (size_t)text[0]});
+    }
+    return result_now(record->expires);
+}
+
 /* --- single results --- */
 
 /* A result is named by its epoch as well, so that a change of the set makes all of them unreachable. */
@@ -117,31 +218,67 @@ static struct span name_of(const struct result_key *key)
     return (struct span){(const char *)key, sizeof *key};
 }
 
-static enum auth_result find_result(const struct api_keys *k, const struct digest *key, uint64_t confirmed)
+static enum auth_result find_result(const struct api_keys *k, const struct digest *key, uint64_t confirmed,
+                                    struct api_key_name *name)
 {
-    const struct result_key name = {*key, k->epoch};
-    const struct entry *e = entries_find(k->entries, ENTRY_AUTH, name_of(&name));
+    const struct result_key result = {*key, k->epoch};
+    const struct entry *e = entries_find(k->entries, ENTRY_AUTH, name_of(&result));
     if (e == NULL || !entry_is_confirmed(e, confirmed))
         return AUTH_RESULT_UNKNOWN;
-    return e->negative ? AUTH_RESULT_INVALID : AUTH_RESULT_VALID;
+    if (e->negative)
+        return AUTH_RESULT_INVALID;
+    api_key_name_set(name, e->body == NULL ? SPAN_ABSENT : (struct span){e->body->data, e->body->len});
+    return result_now(e->value);
 }
 
-enum auth_result api_keys_check(const struct api_keys *k, const struct digest *key, uint64_t confirmed)
+enum auth_result api_keys_check(const struct api_keys *k, const struct digest *key, uint64_t confirmed,
+                                struct api_key_name *name)
 {
+    name->len = -1;
     if (!k->committed)
-        return find_result(k, key, confirmed);
-    return holds(k, key, hash_of(k, key)) ? AUTH_RESULT_VALID : AUTH_RESULT_INVALID;
+        return find_result(k, key, confirmed, name);
+    const struct digest *found = find(k, key, hash_of(k, key));
+    if (found == NULL)
+        return AUTH_RESULT_INVALID;
+    name->len = 0;
+    return k->record == NULL ? AUTH_RESULT_VALID : check_record(k, &k->record[found - k->digest], name);
 }
 
-void api_keys_put_result(struct api_keys *k, const struct digest *key, bool valid, uint64_t check)
+bool api_keys_read_info(struct api_keys *k, const struct digest *key, const redisReply *reply,
+                        struct api_key_reading *out)
 {
-    const struct result_key name = {*key, k->epoch};
-    if (k->committed)
+    if (!is_info(reply))
+        return false;
+    out->epoch = k->epoch;
+    if (parse_info(k, reply, &out->info))
+        return true;
+    uint64_t hash = hash_of(k, key);
+    if (k->reported[hash % API_KEYS_REPORTED] != hash)
+        report_malformed(key, 1);
+    k->reported[hash % API_KEYS_REPORTED] = hash;
+    return true;
+}
+
+/* Without memory for the name nothing is cached. */
+static void put_member(struct api_keys *k, struct span result, const struct api_key_info *info)
+{
+    bool named = info->name.len > 0;
+    struct blob *name = named ? blob_new(api_key_name_span(&info->name)) : NULL;
+    if (name != NULL || !named)
+        entries_put(k->entries, ENTRY_AUTH, result, name, info->expires);
+    blob_unref(name);
+}
+
+void api_keys_put_result(struct api_keys *k, const struct digest *key, bool member,
+                         const struct api_key_reading *reading, uint64_t check)
+{
+    const struct result_key result = {*key, k->epoch};
+    if (k->committed || reading->epoch != k->epoch)
         return;
-    if (valid)
-        entries_put(k->entries, ENTRY_AUTH, name_of(&name), NULL, 0);
+    if (member)
+        put_member(k, name_of(&result), &reading->info);
     else
-        entries_put_absent(k->entries, ENTRY_AUTH, name_of(&name), (int64_t)check);
+        entries_put_absent(k->entries, ENTRY_AUTH, name_of(&result), (int64_t)check);
 }
 
 /* --- reading: steps --- */
@@ -157,8 +294,12 @@ static bool is_permitted(enum api_keys_step from, enum api_keys_step to)
         return from == API_KEYS_READ_SIZE;
     case API_KEYS_READ_PORTION:
         return from == API_KEYS_READ_SIZE || from == API_KEYS_READ_PORTION;
-    case API_KEYS_UNCOMMITTED:
+    case API_KEYS_READ_INFOS:
         return from == API_KEYS_READ_MEMBERS || from == API_KEYS_READ_PORTION;
+    case API_KEYS_READ_INFO:
+        return from == API_KEYS_READ_INFOS || from == API_KEYS_READ_INFO;
+    case API_KEYS_UNCOMMITTED:
+        return from != API_KEYS_IDLE && from != API_KEYS_READ_SIZE && from != API_KEYS_UNCOMMITTED;
     }
     return false;
 }
@@ -171,8 +312,7 @@ static void set_step(struct api_keys *k, enum api_keys_step next)
 
 static bool is_under_way(const struct api_keys *k)
 {
-    return k->step == API_KEYS_READ_SIZE || k->step == API_KEYS_READ_MEMBERS ||
-           k->step == API_KEYS_READ_PORTION;
+    return k->step != API_KEYS_IDLE && k->step != API_KEYS_UNCOMMITTED;
 }
 
 /* Goes to a step that sends a command; `cursor` is NULL for one that has none. */
@@ -192,6 +332,39 @@ static void compose(struct api_keys *k, enum api_keys_step step, const char *nam
     }
     buf_fini(&key);
     set_step(k, step);
+}
+
+/* Goes to the step that reads how many infos there are. */
+static void compose_hlen(struct api_keys *k, struct buf *command)
+{
+    struct buf key = BUF_INIT;
+    keyspace_api_key_info(k->keyspace, &key);
+    buf_clear(command);
+    command_begin(command, 2);
+    command_add(command, SPAN("HLEN"));
+    command_add_buf(command, &key);
+    buf_fini(&key);
+    set_step(k, API_KEYS_READ_INFOS);
+}
+
+/* Goes to the step that reads the infos of the next digests. */
+static void compose_hmget(struct api_keys *k, struct buf *command)
+{
+    struct buf key = BUF_INIT;
+    size_t left = k->count - k->recorded;
+    size_t n = left < API_KEYS_INFO_PORTION ? left : API_KEYS_INFO_PORTION;
+    char digits[DIGEST_HEX_LEN];
+    keyspace_api_key_info(k->keyspace, &key);
+    buf_clear(command);
+    command_begin(command, 2 + n);
+    command_add(command, SPAN("HMGET"));
+    command_add_buf(command, &key);
+    for (size_t i = 0; i < n; i++) {
+        digest_hex(&k->digest[k->recorded + i], digits);
+        command_add(command, (struct span){digits, sizeof digits});
+    }
+    buf_fini(&key);
+    set_step(k, API_KEYS_READ_INFO);
 }
 
 void api_keys_invalidate(struct api_keys *k)
@@ -234,6 +407,32 @@ static void give_up(struct api_keys *k, int err)
         log_text(LOG_WARN, "the API key set cannot be read: each key is checked in Redis", NULL, NULL);
 }
 
+/* It is read again after a pause, so that frequent changes do not cause constant reads. */
+static enum api_keys_progress stop_changed(struct api_keys *k, uint64_t now_ms)
+{
+    k->started_ms = now_ms;
+    set_step(k, API_KEYS_IDLE);
+    return API_KEYS_STOPPED;
+}
+
+/* All members are known: their infos are next. */
+static enum api_keys_progress end_members(struct api_keys *k, struct buf *command)
+{
+    if (k->count > 0) {
+        compose_hlen(k, command);
+        return API_KEYS_SEND;
+    }
+    set_step(k, API_KEYS_UNCOMMITTED);
+    return API_KEYS_COMPLETE;
+}
+
+static enum api_keys_progress end_infos(struct api_keys *k)
+{
+    report_malformed_records(k);
+    set_step(k, API_KEYS_UNCOMMITTED);
+    return API_KEYS_COMPLETE;
+}
+
 static enum api_keys_progress take_size(struct api_keys *k, const redisReply *reply, struct buf *command)
 {
     int err = 0;
@@ -262,7 +461,7 @@ static enum api_keys_progress take_size(struct api_keys *k, const redisReply *re
     return API_KEYS_SEND;
 }
 
-static enum api_keys_progress take_members(struct api_keys *k, const redisReply *members)
+static enum api_keys_progress take_members(struct api_keys *k, const redisReply *members, struct buf *command)
 {
     bool is_list = members->type == REDIS_REPLY_SET || members->type == REDIS_REPLY_ARRAY;
     int err = make_room(k, is_list ? members->elements : 0);
@@ -270,8 +469,8 @@ static enum api_keys_progress take_members(struct api_keys *k, const redisReply 
         err = add_all(k, members);
     if (err == 0) {
         k->set_size = (int64_t)members->elements;
-        set_step(k, API_KEYS_UNCOMMITTED);
-        return API_KEYS_COMPLETE;
+        k->changed = false;
+        return end_members(k, command);
     }
     /* What cannot be read at once is tried again later, unless it has grown since its size was read. */
     bool large = err == -E2BIG || resp_is_oversize(members);
@@ -297,21 +496,41 @@ static int add_portion(struct api_keys *k, const redisReply *reply)
 static enum api_keys_progress take_portion(struct api_keys *k, const redisReply *reply, uint64_t now_ms,
                                            struct buf *command)
 {
-    if (k->changed) { /* read again after a pause, so that frequent changes do not cause constant reads */
-        k->started_ms = now_ms;
-        set_step(k, API_KEYS_IDLE);
-        return API_KEYS_STOPPED;
-    }
+    if (k->changed)
+        return stop_changed(k, now_ms);
     int err = add_portion(k, reply);
     if (err != 0) {
         give_up(k, err);
         return API_KEYS_STOPPED;
     }
-    if (strcmp(k->cursor, "0") == 0) {
-        set_step(k, API_KEYS_UNCOMMITTED);
-        return API_KEYS_COMPLETE;
-    }
+    if (strcmp(k->cursor, "0") == 0)
+        return end_members(k, command);
     compose(k, API_KEYS_READ_PORTION, "SSCAN", k->cursor, command);
+    return API_KEYS_SEND;
+}
+
+/* The number of infos, of which 0 means that there is nothing to read, or a portion of them. */
+static enum api_keys_progress take_infos(struct api_keys *k, const redisReply *reply, uint64_t now_ms,
+                                         struct buf *command)
+{
+    int err = 0;
+    if (k->changed)
+        return stop_changed(k, now_ms);
+    if (k->step == API_KEYS_READ_INFO)
+        err = add_records(k, reply);
+    else if (reply->type != REDIS_REPLY_INTEGER)
+        err = -EINVAL;
+    else if (reply->integer == 0)
+        return end_infos(k);
+    else
+        err = make_records(k);
+    if (err != 0) {
+        give_up(k, err);
+        return API_KEYS_STOPPED;
+    }
+    if (k->recorded == k->count)
+        return end_infos(k);
+    compose_hmget(k, command);
     return API_KEYS_SEND;
 }
 
@@ -327,8 +546,10 @@ enum api_keys_progress api_keys_reply(struct api_keys *k, const redisReply *repl
     case API_KEYS_READ_SIZE:
         return take_size(k, reply, command);
     case API_KEYS_READ_MEMBERS:
-        return take_members(k, reply);
-    default:
+        return take_members(k, reply, command);
+    case API_KEYS_READ_PORTION:
         return take_portion(k, reply, now_ms, command);
+    default:
+        return take_infos(k, reply, now_ms, command);
     }
 }

@@ -1,6 +1,6 @@
 /*
- * The API key set: the digests of all valid API keys in memory, so that a flood of wrong keys sends nothing
- * to Redis.
+ * The API key set: the digests of all valid API keys in memory, with their names and expiries, so that a
+ * flood of wrong keys sends nothing to Redis.
  *
  * Reading it is a state machine: it composes the next command, and the caller passes it the replies in order.
  * A small set is read with one SMEMBERS. A large one is read in portions (SSCAN), so that other commands wait
@@ -9,10 +9,21 @@
  * last, and a change in between sends an invalidation between the replies: a read without an invalidation is
  * the whole set.
  *
+ * Names and expiries are in a hash beside the set (model/api_key.h), which may not exist, or lack some of the
+ * keys. It is read for the members of the set, after them and in portions. Both keys of Redis are invalidated
+ * as one: what was read of either is discarded when the other changes before the end. As the set and the hash
+ * are read in different turns of Redis, and committed after a check that was sent after both, an invalidation
+ * for any change in between has arrived before: set and hash are of one moment.
+ *
  * While the set is not held, each key is checked in Redis, and the results are cached as entries
  * (ENTRY_AUTH), bounded and evicted like all others. A set above API_KEYS_MAX is never held. One that is
  * invalidated again and again is not read each time, but after a pause: Redis may evict it from a full
- * tracking table hundreds of times per second.
+ * tracking table hundreds of times per second. A result for one key is read with two commands, first its info
+ * and then its membership: a key that is revoked in between is refused, and one that is added in between is
+ * valid, without a name. Nothing is cached then.
+ *
+ * Expiries are compared with the wall clock at each check. An info whose expiry cannot be read refuses the
+ * key.
  *
  * The time of a check depends on the digest, which a client cannot choose, and not on the key.
  */
@@ -20,20 +31,27 @@
 #define CACHE_API_KEYS_H
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/digest.h"
 #include "base/table.h"
 #include "cache/entries.h"
 #include "cache/metrics.h"
+#include "model/api_key.h"
 #include "model/keyspace.h"
 #include "redis/resp.h"
 
 /*
- * The largest set that is kept; the largest that is read with one command; the pause from one read
- * to the next.
+ * The largest set that is kept; the largest that is read with one command; the keys whose info is read with
+ * one command; the pause from one read to the next.
  */
-enum { API_KEYS_MAX = 100000, API_KEYS_AT_ONCE_MAX = 10000, API_KEYS_RETRY_MS = 100 };
+enum {
+    API_KEYS_MAX = 100000,
+    API_KEYS_AT_ONCE_MAX = 10000,
+    API_KEYS_INFO_PORTION = 1000,
+    API_KEYS_RETRY_MS = 100
+};
 
-enum { API_KEYS_CURSOR_MAX = 20 };
+enum { API_KEYS_CURSOR_MAX = 20, API_KEYS_REPORTED = 64 };
 
 enum auth_result { AUTH_RESULT_UNKNOWN, AUTH_RESULT_VALID, AUTH_RESULT_INVALID };
 
@@ -42,6 +60,12 @@ enum api_keys_progress {
     API_KEYS_STOPPED, /* nothing more to send; the set is not known */
     API_KEYS_SEND,    /* the next command is in the buffer */
     API_KEYS_COMPLETE /* the whole set was read: api_keys_commit makes it valid */
+};
+
+/* What a reply told about one key, and the epoch of the set at that time. */
+struct api_key_reading {
+    int64_t epoch;
+    struct api_key_info info;
 };
 
 /* Embedded in the cache; private to api_keys.c. */
@@ -53,6 +77,12 @@ struct api_keys {
     struct table table;    /* of the digests below, by their hash */
     struct digest *digest; /* owned; room for `capacity` */
     size_t count, capacity;
+    struct api_key_record { /* owned; of each digest, in the same order. NULL: none has any */
+        int64_t expires;
+        size_t name; /* its place in the names; 0: none */
+    } * record;
+    size_t recorded;  /* of them */
+    struct buf names; /* each with its length in front */
     uint64_t seed;
     bool committed;   /* the digests are the whole set */
     bool large;       /* the set is too large: results are cached one by one */
@@ -64,12 +94,20 @@ struct api_keys {
         API_KEYS_READ_SIZE,    /* SCARD is under way */
         API_KEYS_READ_MEMBERS, /* SMEMBERS is */
         API_KEYS_READ_PORTION, /* SSCAN is */
+        API_KEYS_READ_INFOS,   /* HLEN is, of the infos */
+        API_KEYS_READ_INFO,    /* HMGET is */
         API_KEYS_UNCOMMITTED   /* read to its end, and to be committed */
     } step;
-    bool changed;                         /* the set has changed since its first portion was asked for */
+    bool changed;                         /* it has changed since its members, or the first of them, came */
     uint64_t started_ms;                  /* monotonic; when the last read began, or was found invalidated */
     char cursor[API_KEYS_CURSOR_MAX + 1]; /* of the next SSCAN */
     int portions_left;                    /* until the read is given up */
+
+    /* Malformed infos of this read: their number, one of them, and the sum of their hashes; that of the read
+     * which was logged last; and the hashes of those that were read one by one and logged. */
+    size_t malformed;
+    struct digest malformed_key;
+    uint64_t malformed_sum, malformed_logged, reported[API_KEYS_REPORTED];
 };
 
 /* The pointers are borrowed. Returns 0 or -ENOMEM; api_keys_fini is due in both cases. */
@@ -78,16 +116,34 @@ int api_keys_init(struct api_keys *k, const struct keyspace *keyspace, struct en
 void api_keys_fini(struct api_keys *k);
 
 /*
- * Whether the key is valid, as far as it is known. An invalid one of a set that is not held counts only when
- * `confirmed`, the last catalogue check that passed, is not older than its result.
+ * Whether the key is valid now, as far as it is known; *name becomes its name, also of one that has expired.
+ * A key that is not in a set that is not held counts only when `confirmed`, the last catalogue check that
+ * passed, is not older than its result.
  */
-enum auth_result api_keys_check(const struct api_keys *k, const struct digest *key, uint64_t confirmed);
+enum auth_result api_keys_check(const struct api_keys *k, const struct digest *key, uint64_t confirmed,
+                                struct api_key_name *name);
 
-/* Caches Redis' reply about one key, while the set is not held. `check` is the catalogue check that will
- * confirm an invalid one. */
-void api_keys_put_result(struct api_keys *k, const struct digest *key, bool valid, uint64_t check);
+/*
+ * Reads Redis' reply about the info of one key: nil, or its text. False for any other. The reply about its
+ * membership has to come later.
+ */
+bool api_keys_read_info(struct api_keys *k, const struct digest *key, const redisReply *reply,
+                        struct api_key_reading *out) __attribute__((warn_unused_result));
 
-/* The set has changed: drops it, and all cached results. */
+/* Now; the clock is read for one with an expiry alone. */
+static inline bool api_keys_is_expired(int64_t expires)
+{
+    return expires != API_KEY_NEVER && api_key_is_expired(expires, clock_wall_s());
+}
+
+/*
+ * Caches what Redis replied about one key, while the set is not held, unless that has changed since
+ * `reading`. `check` is the catalogue check that will confirm that it is no member.
+ */
+void api_keys_put_result(struct api_keys *k, const struct digest *key, bool member,
+                         const struct api_key_reading *reading, uint64_t check);
+
+/* The set, or the info of its keys, has changed: drops both, and all cached results. */
 void api_keys_invalidate(struct api_keys *k);
 
 /*
@@ -109,7 +165,16 @@ static inline bool api_keys_wants_reading(const struct api_keys *k, uint64_t now
 enum api_keys_progress api_keys_reply(struct api_keys *k, const redisReply *reply, uint64_t now_ms,
                                       struct buf *command);
 
-/* The catalogue was confirmed: a set that was read completely is valid from now on. */
+/* True while the number of infos is being read: 0 means that no key has any. */
+static inline bool api_keys_counts_infos(const struct api_keys *k)
+{
+    return k->step == API_KEYS_READ_INFOS;
+}
+
+/*
+ * The catalogue was confirmed, by a check that was sent after the last reply: a set that was read completely
+ * is valid from now on.
+ */
 void api_keys_commit(struct api_keys *k);
 
 /* The size that Redis reported for the set in memory; -1 when none is valid. */

@@ -1,6 +1,7 @@
 /* Commands, replies, bodies, and the reports of invalid values; see body.h. */
 #include "cache/body.h"
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -26,19 +27,30 @@ static int init_hmget(struct commands *c, enum channel_shape shape)
     return buf_error(text);
 }
 
-/* Composes the command with a digest of zeros, which is cut off again: all digests have the same length. */
-static int init_sismember(struct commands *c)
+/*
+ * Composes a command about an API key with a digest of zeros, which is cut off again: all digests have the
+ * same length. `c->key` is the key of Redis.
+ */
+static int init_key_command(struct commands *c, struct span name, struct buf *command)
 {
     static const char digest[DIGEST_HEX_LEN];
-    struct buf *command = &c->sismember;
-    keyspace_api_keys(c->keyspace, &c->key);
     command_begin(command, 3);
-    command_add(command, SPAN("SISMEMBER"));
+    command_add(command, name);
     command_add_buf(command, &c->key);
     command_add(command, (struct span){digest, sizeof digest});
     if (buf_error(command) == 0)
         command->len -= sizeof digest + 2;
     return buf_error(command);
+}
+
+static int init_key_commands(struct commands *c)
+{
+    keyspace_api_keys(c->keyspace, &c->key);
+    int sismember = init_key_command(c, SPAN("SISMEMBER"), &c->sismember);
+    buf_clear(&c->key);
+    keyspace_api_key_info(c->keyspace, &c->key);
+    int hget = init_key_command(c, SPAN("HGET"), &c->hget);
+    return sismember != 0 ? sismember : hget;
 }
 
 static void compose_hmget(struct commands *c, int64_t id, enum channel_shape shape)
@@ -53,16 +65,29 @@ static void compose_hmget(struct commands *c, int64_t id, enum channel_shape sha
     buf_append_span(&c->command, span_skip(text, head));
 }
 
-const struct buf *commands_auth(struct commands *c, const struct digest *key)
+void commands_set_key(struct commands *c, const struct digest *key)
 {
-    char word[DIGEST_HEX_LEN + 2];
-    digest_hex(key, word);
-    word[DIGEST_HEX_LEN] = '\r';
-    word[DIGEST_HEX_LEN + 1] = '\n';
+    digest_hex(key, c->digest);
+    c->digest[DIGEST_HEX_LEN] = '\r';
+    c->digest[DIGEST_HEX_LEN + 1] = '\n';
+}
+
+static const struct buf *compose_key_command(struct commands *c, const struct buf *begin)
+{
     buf_clear(&c->command);
-    buf_append_span(&c->command, buf_span(&c->sismember));
-    buf_append(&c->command, word, sizeof word);
+    buf_append_span(&c->command, buf_span(begin));
+    buf_append(&c->command, c->digest, sizeof c->digest);
     return &c->command;
+}
+
+const struct buf *commands_key_info(struct commands *c)
+{
+    return compose_key_command(c, &c->hget);
+}
+
+const struct buf *commands_auth(struct commands *c)
+{
+    return compose_key_command(c, &c->sismember);
 }
 
 static void compose_get(struct commands *c, struct span link)
@@ -118,8 +143,8 @@ int commands_init(struct commands *c, const struct keyspace *keyspace)
     *c = (struct commands){.keyspace = keyspace};
     int card = init_hmget(c, CHANNEL_CARD);
     int summary = init_hmget(c, CHANNEL_SUMMARY);
-    int sismember = init_sismember(c);
-    return card != 0 || summary != 0 || sismember != 0 ? -ENOMEM : 0;
+    int keys = init_key_commands(c);
+    return card != 0 || summary != 0 || keys != 0 ? -ENOMEM : 0;
 }
 
 /* --- channels and links --- */
@@ -216,6 +241,17 @@ void value_reports_oversize(struct value_reports *r, struct span key)
         return;
     log_str(&line, "key", key);
     log_end(&line);
+}
+
+void value_reports_error(struct value_reports *r, const redisReply *reply)
+{
+    enum { INTERVAL_MS = 1000 };
+    metric_add(&r->metrics->redis_error_replies_total, 1);
+    uint64_t now = clock_now_ms();
+    if (now - r->error_logged_ms < INTERVAL_MS)
+        return;
+    r->error_logged_ms = now;
+    log_text(LOG_ERROR, "redis answered with an error", "reply", reply->str);
 }
 
 static void report_left_out(struct value_reports *r, int64_t id, const char *reason)
@@ -337,6 +373,15 @@ void page_builder_report_gaps(const struct page_builder *p, struct value_reports
         report_left_out(r, p->members.id[i], describe_gap(p->gap[i]));
     }
     metric_add(&r->metrics->dangling_index_entries_total, (uint64_t)left_out);
+}
+
+enum page_gap page_gap_of(const redisReply *reply)
+{
+    if (reply == NULL)
+        return PAGE_GAP_NONE;
+    if (resp_is_oversize(reply))
+        return PAGE_GAP_OVERSIZE;
+    return resp_is_error(reply, SPAN("WRONGTYPE ")) ? PAGE_GAP_WRONG_TYPE : PAGE_GAP_NONE;
 }
 
 bool page_builder_is_incomplete(const struct page_builder *p)

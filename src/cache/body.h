@@ -34,7 +34,8 @@ struct commands {
         struct buf text; /* the HMGET of a shape without its key */
         size_t head;     /* bytes before the key */
     } hmget[2];
-    struct buf sismember; /* without its last word, a digest in hex */
+    struct buf sismember, hget;      /* of an API key and its info; without their last word, which is */
+    char digest[DIGEST_HEX_LEN + 2]; /* the digest of the key in hex, with the end of the line */
 };
 
 /* Returns 0 or -ENOMEM; commands_fini is due in both cases. */
@@ -47,6 +48,7 @@ static inline void commands_fini(struct commands *c)
     buf_fini(&c->hmget[CHANNEL_CARD].text);
     buf_fini(&c->hmget[CHANNEL_SUMMARY].text);
     buf_fini(&c->sismember);
+    buf_fini(&c->hget);
 }
 
 /* The following are borrowed until the next one; without memory the buffer is in error. */
@@ -57,8 +59,10 @@ const struct buf *commands_read(struct commands *c, const struct entry_source *s
 /* ZCARD of the index. */
 const struct buf *commands_index_size(struct commands *c);
 
-/* SISMEMBER of the API key set. */
-const struct buf *commands_auth(struct commands *c, const struct digest *key);
+/* HGET of the info of an API key, and SISMEMBER of their set; of the key that was set last. */
+void commands_set_key(struct commands *c, const struct digest *key);
+const struct buf *commands_key_info(struct commands *c);
+const struct buf *commands_auth(struct commands *c);
 
 /* --- channels and links --- */
 
@@ -100,7 +104,11 @@ struct value_reports {
         int64_t id;
     } logged[VALUE_REPORTS];
     char newest_update[DATETIME_LEN]; /* the latest updated_at read from Redis; zeros before the first */
+    uint64_t error_logged_ms;         /* when an error reply was last logged */
 };
+
+/* Counts an error reply, and logs it if none was logged within a second. */
+void value_reports_error(struct value_reports *r, const redisReply *reply);
 
 /* Sets the metric of the newest updated_at that was read, which shows when the loader last wrote. */
 void value_reports_note_update(struct value_reports *r, const struct channel_row *row);
@@ -209,6 +217,10 @@ static inline void page_builder_set_gap(struct page_builder *p, int at, enum pag
     assert(at >= 0 && at < p->members.count);
     p->gap[at] = gap;
 }
+
+/* Why the reply to the HMGET of a summary, NULL if there is none, leaves a gap: an invalid card is left out
+ * of its page, and does not fail it. */
+enum page_gap page_gap_of(const redisReply *reply);
 
 /* True when an index member has no channel: a loader may have been at work between the two reads. */
 bool page_builder_is_incomplete(const struct page_builder *p);

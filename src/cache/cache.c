@@ -14,6 +14,7 @@
 #include "cache/entries.h"
 #include "cache/fetch.h"
 #include "cache/invalidation.h"
+#include "cache/key_reader.h"
 #include "cache/upstream.h"
 
 #include <assert.h>
@@ -28,10 +29,10 @@ struct cache {
     struct upstream upstream;
     struct entries entries;
     struct api_keys api_keys;
+    struct key_reader key_reader;
     struct invalidation invalidation;
     struct fetches fetches;
-    struct buf command; /* scratch for a command that reads the API keys */
-    struct buf text;    /* scratch for a body, which is copied when its length is known */
+    struct buf text; /* scratch for a body, which is copied when its length is known */
 
     struct list by_deadline; /* requests: one timeout for all, so in order of arrival */
     uv_timer_t timer;        /* runs until the first deadline, and a moment longer */
@@ -88,14 +89,14 @@ static bool is_pending(const struct cache *c, unsigned what)
 }
 
 static enum auth_result check_key(const struct cache *c, const struct digest *key, enum freshness freshness,
-                                  uint64_t now)
+                                  uint64_t now, struct api_key_name *name)
 {
     uint64_t stale_until = invalidation_lost_ms(&c->invalidation) + c->options.stale_keys_limit_ms;
     if (freshness == FRESHNESS_NONE || (freshness == FRESHNESS_STALE && now >= stale_until))
         return AUTH_RESULT_UNKNOWN;
     if (is_pending(c, INVALIDATED_KEYS))
         return AUTH_RESULT_UNKNOWN;
-    return api_keys_check(&c->api_keys, key, invalidation_confirmed(&c->invalidation));
+    return api_keys_check(&c->api_keys, key, invalidation_confirmed(&c->invalidation), name);
 }
 
 static bool is_confirmed(const struct cache *c, const struct entry *e)
@@ -214,9 +215,9 @@ static bool hit(struct cache *c, struct cache_query *q, struct cache_result *res
  * unread for this request, by the boot clock; 0: it was not.
  */
 static enum lookup lookup(struct cache *c, struct cache_query *q, uint64_t unread_ms,
-                          struct cache_result *result, struct cache_miss *miss)
+                          struct api_key_name *name, struct cache_result *result, struct cache_miss *miss)
 {
-    *result = (struct cache_result){0};
+    *result = (struct cache_result){.key_name = name};
     *miss = (struct cache_miss){.needs_auth = true};
     uint64_t now = clock_boot_ms();
     enum freshness freshness = invalidation_freshness(
@@ -224,7 +225,7 @@ static enum lookup lookup(struct cache *c, struct cache_query *q, uint64_t unrea
     bool fresh = freshness == FRESHNESS_FRESH;
     if (fresh && redis_connection_is_behind(connection_of(c), unread_ms != 0 ? unread_ms : now))
         return LOOKUP_UNREAD;
-    enum auth_result auth = check_key(c, &q->key, freshness, now);
+    enum auth_result auth = check_key(c, &q->key, freshness, now, name);
     if (auth == AUTH_RESULT_UNKNOWN)
         return LOOKUP_MISS;
     bool found = auth == AUTH_RESULT_INVALID;
@@ -292,7 +293,8 @@ static void on_deadline(uv_timer_t *timer)
         metric_add(&c->options.metrics->request_timeouts_total, 1);
         assert(!list_empty(&r->waiting)); /* release() ends both */
         cache_cancel(r);
-        r->done(r->arg, &(struct cache_result){.status = CACHE_UNAVAILABLE, .source = source_of(r)});
+        r->done(r->arg, &(struct cache_result){
+                            .status = CACHE_UNAVAILABLE, .source = source_of(r), .key_name = &r->key_name});
     }
     arm_timer(c);
 }
@@ -367,7 +369,7 @@ static bool get(struct cache *c, struct cache_request *request, const struct cac
 {
     struct cache_miss miss;
     struct cache_query q = *query;
-    enum lookup outcome = lookup(c, &q, request->unread_ms, result, &miss);
+    enum lookup outcome = lookup(c, &q, request->unread_ms, &request->key_name, result, &miss);
     if (outcome == LOOKUP_HIT)
         return true;
     int err = outcome == LOOKUP_UNREAD ? wait_for_read(c, request, query)
@@ -387,6 +389,7 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     request->link = NULL;
     request->unread_ms = 0;
     request->key = query->key;
+    request->key_name.len = -1;
     list_init(&request->waiting);
     list_init(&request->deadline);
     if (get(c, request, query, result))
@@ -451,6 +454,8 @@ static void answer_request(struct cache_request *r, const struct cache_result *f
 {
     struct cache_result result = *fetched;
     result.source = source_of(r);
+    if (result.key_name == NULL)
+        result.key_name = &r->key_name;
     if (result.body != NULL)
         result.body = blob_ref(result.body);
     release(r);
@@ -522,60 +527,16 @@ static void on_check_wanted(void *arg)
 
 /* --- the API key set --- */
 
-static void on_api_keys_reply(void *arg, const redisReply *reply);
-
-static void send_api_keys_command(struct cache *c)
-{
-    int err = buf_error(&c->command);
-    if (err == 0)
-        err = redis_connection_send_command(connection_of(c), buf_span(&c->command), on_api_keys_reply, c);
-    if (err != 0)
-        (void)api_keys_reply(&c->api_keys, NULL, clock_now_ms(), &c->command);
-}
-
-/* Reads the set, unless it is held or is being read; with `at_once` even if it was read a moment ago. */
-static void read_api_keys(struct cache *c, bool at_once)
-{
-    uint64_t now = clock_now_ms();
-    if (!at_once && !api_keys_wants_reading(&c->api_keys, now))
-        return;
-    if (api_keys_read(&c->api_keys, now, &c->command))
-        send_api_keys_command(c);
-}
-
-/*
- * In a cluster a set that is not here may be on another node, or come to exist there, of which no
- * invalidation would tell.
- */
-static bool may_be_elsewhere(struct cache *c, const redisReply *reply)
-{
-    bool list = reply->type == REDIS_REPLY_SET || reply->type == REDIS_REPLY_ARRAY;
-    bool empty = reply->type == REDIS_REPLY_INTEGER ? reply->integer == 0 : list && reply->elements == 0;
-    return in_cluster(c) && (empty || (reply->type == REDIS_REPLY_ERROR && is_elsewhere(c, reply)));
-}
-
-/* A Redis that lost its data has an empty set too, so a check of the catalogue follows. */
-static void on_api_keys_reply(void *arg, const redisReply *reply)
-{
-    struct cache *c = arg;
-    if (reply != NULL && may_be_elsewhere(c, reply))
-        reply = NULL; /* as if it was lost: each key is checked in Redis */
-    enum api_keys_progress progress = api_keys_reply(&c->api_keys, reply, clock_now_ms(), &c->command);
-    if (progress == API_KEYS_SEND)
-        send_api_keys_command(c);
-    else if (progress == API_KEYS_COMPLETE)
-        invalidation_check(&c->invalidation);
-}
-
 /* Caches the result of a key check, and retries to read the set if that failed before. */
-static void on_auth_known(void *arg, const struct digest *key, bool valid)
+static void on_auth_known(void *arg, const struct digest *key, bool member,
+                          const struct api_key_reading *reading)
 {
     struct cache *c = arg;
     if (!invalidation_may_store(&c->invalidation))
         return;
-    if (valid || !in_cluster(c))
-        api_keys_put_result(&c->api_keys, key, valid, invalidation_next_check(&c->invalidation));
-    read_api_keys(c, false);
+    if (member || !in_cluster(c))
+        api_keys_put_result(&c->api_keys, key, member, reading, invalidation_next_check(&c->invalidation));
+    key_reader_read(&c->key_reader, false);
 }
 
 /* --- the check of the catalogue --- */
@@ -592,7 +553,7 @@ static void on_checked(void *arg, enum catalogue_state state)
         redis_connection_accept(connection_of(c));
         return;
     } else if (state == CATALOGUE_PRESENT) {
-        api_keys_commit(&c->api_keys);
+        key_reader_confirm(&c->key_reader);
     }
     fetches_confirm(&c->fetches, state);
 }
@@ -639,7 +600,7 @@ static void on_drop(void *arg, unsigned what)
     if ((what & (INVALIDATED_ALL | INVALIDATED_KEYS)) != 0) {
         api_keys_invalidate(&c->api_keys);
         if (invalidation_may_store(&c->invalidation))
-            read_api_keys(c, (what & INVALIDATED_ALL) != 0);
+            key_reader_read(&c->key_reader, (what & INVALIDATED_ALL) != 0);
     }
     schedule_reclaim(c);
 }
@@ -666,7 +627,7 @@ static void on_heartbeat(void *arg)
     struct cache *c = arg;
     invalidation_heartbeat(&c->invalidation);
     if (invalidation_may_store(&c->invalidation))
-        read_api_keys(c, false);
+        key_reader_read(&c->key_reader, false);
 }
 
 static void on_lost(void *arg)
@@ -741,11 +702,21 @@ static int init_parts(struct cache *c)
         .checked = on_checked,
         .arg = c,
     };
+    const struct key_reader_options reader_options = {
+        .keys = &c->api_keys,
+        .invalidation = &c->invalidation,
+        .send = send_command,
+        .in_cluster = is_in_cluster,
+        .elsewhere = is_elsewhere,
+        .redirect = redirect_command,
+        .arg = c,
+    };
     const struct fetch_options fetch_options = {
         .keyspace = o->keyspace,
         .metrics = o->metrics,
         .entries = &c->entries,
         .invalidation = &c->invalidation,
+        .api_keys = &c->api_keys,
         .text = &c->text,
         .send = send_command,
         .in_cluster = is_in_cluster,
@@ -756,6 +727,7 @@ static int init_parts(struct cache *c)
         .ended = on_fetch_ended,
         .arg = c,
     };
+    key_reader_init(&c->key_reader, &reader_options);
     int entries = entries_init(&c->entries, o->cache_size, o->metrics);
     int api_keys = api_keys_init(&c->api_keys, o->keyspace, &c->entries, o->metrics);
     int invalidation = invalidation_init(&c->invalidation, &invalidation_options);
@@ -767,9 +739,9 @@ static void fini_parts(struct cache *c)
 {
     fetches_fini(&c->fetches);
     invalidation_fini(&c->invalidation);
+    key_reader_fini(&c->key_reader);
     api_keys_fini(&c->api_keys);
     entries_fini(&c->entries);
-    buf_fini(&c->command);
     buf_fini(&c->text);
 }
 

@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "base/metrics.h"
 #include "cache/metrics.h"
+#include "model/api_key.h"
 #include "model/keyspace.h"
 #include "redis/endpoint.h"
 #include "redis/metrics.h"
@@ -78,6 +79,8 @@ struct cache_result {
     enum cache_source source;
     struct blob *body; /* CACHE_FOUND of a card or page: one reference, for the receiver. NULL otherwise */
     int64_t last_page; /* CACHE_FOUND of a page */
+    /* Of the caller's key, borrowed until the receiver returns. It is known of a valid or expired one. */
+    const struct api_key_name *key_name;
 };
 
 /*
@@ -96,6 +99,7 @@ struct cache_request {
     bool shared;        /* another request began the fetch */
     uint64_t unread_ms; /* since when it has waited for a read, by the boot clock; 0: it has not */
     struct digest key;
+    struct api_key_name key_name;
     enum cache_query_type type; /* of a request that waits for a read, as the number */
     int64_t number;
     char *link; /* owned; of a query by link that waits for a read, or whose fetch is of the card alone */

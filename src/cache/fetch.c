@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/log.h"
 #include "redis/resp.h"
 
 #include <assert.h>
@@ -28,7 +27,8 @@ enum part {
     PART_LINK = 4,
     PART_SIZE = 8,
     PART_MEMBERS = 16,
-    PART_SUMMARIES = 32
+    PART_SUMMARIES = 32,
+    PART_INFO = 64 /* of the key */
 };
 
 enum { REPEATS_MAX = 8 }; /* of a read while the set of keys changes all the time */
@@ -46,7 +46,8 @@ struct fetch {
     unsigned replies_due; /* replies that have not come yet */
     bool lost;            /* the connection was lost before they all came */
     bool failed;          /* Redis answered one of them with an error */
-    bool key_invalid;     /* the key is not valid */
+    bool key_known;       /* the key is in the set */
+    bool key_invalid;     /* the key is not valid, or has expired */
     int repeats;          /* of all its reads, because the result lacked something */
     unsigned elsewhere;   /* a set of `part`: what another node of the cluster has to answer */
     int first_elsewhere;  /* the place of the first summary in it */
@@ -65,6 +66,7 @@ struct fetch {
     uint64_t index_epoch;      /* when its index was read */
 
     struct digest key;
+    struct api_key_reading reading; /* about the key */
     enum cache_query_type type;
     int64_t number;
     size_t link_len;
@@ -104,24 +106,7 @@ static struct span link_of(const struct fetch *f)
     return (struct span){f->link_text, f->link_len};
 }
 
-static struct cache_metrics *metrics_of(const struct fetch *f)
-{
-    return f->fetches->options.metrics;
-}
-
 /* --- reports --- */
-
-enum { ERROR_LOG_INTERVAL_MS = 1000 };
-
-static void report_error(struct fetch *f, const redisReply *reply)
-{
-    metric_add(&metrics_of(f)->redis_error_replies_total, 1);
-    uint64_t now = clock_now_ms();
-    if (now - f->fetches->error_logged_ms < ERROR_LOG_INTERVAL_MS)
-        return;
-    f->fetches->error_logged_ms = now;
-    log_text(LOG_ERROR, "redis answered with an error", "reply", reply->str);
-}
 
 /* Of the current reply. It is one of data: an auth reply is never oversize. */
 static struct entry_source source_of(const struct fetch *f)
@@ -159,7 +144,7 @@ static void send_command(struct fetch *f, const struct buf *command, cache_reply
     if (err != 0)
         return;
     f->replies_due++;
-    metric_add(&metrics_of(f)->redis_commands_total, 1);
+    metric_add(&f->fetches->options.metrics->redis_commands_total, 1);
 }
 
 static void send_read(struct fetch *f, const struct entry_source *source, cache_reply_fn fn)
@@ -324,7 +309,7 @@ static bool accept_reply(struct fetch *f, const redisReply *reply, enum part par
     if (reply->type == REDIS_REPLY_ERROR) {
         if (is_elsewhere(f, reply, part))
             return false;
-        report_error(f, reply);
+        value_reports_error(&f->fetches->reports, reply);
         f->failed = true;
         return false;
     }
@@ -334,16 +319,30 @@ static bool accept_reply(struct fetch *f, const redisReply *reply, enum part par
 /* To be called last in every reply function. */
 static void proceed(struct fetch *f);
 
+static void on_key_info(void *arg, const redisReply *reply)
+{
+    struct fetch *f = arg;
+    if (accept_reply(f, reply, PART_INFO)) {
+        f->failed = !api_keys_read_info(f->fetches->options.api_keys, &f->key, reply, &f->reading);
+        bool elsewhere = reply->type == REDIS_REPLY_NIL && is_elsewhere(f, reply, PART_INFO);
+        f->key_invalid |= !f->failed && !elsewhere && api_keys_is_expired(f->reading.info.expires);
+    }
+    proceed(f);
+}
+
+/* It comes after the info, but that may have to be read again from another node. */
 static void on_auth(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
     const struct fetch_options *o = &f->fetches->options;
     if (accept_reply(f, reply, PART_AUTH)) {
-        bool valid = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
+        bool member = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
         f->failed = reply->type != REDIS_REPLY_INTEGER;
-        f->key_invalid = !valid && !f->failed && !is_elsewhere(f, reply, PART_AUTH);
-        if ((valid || f->key_invalid) && !f->redirected)
-            o->auth_known(o->arg, &f->key, valid);
+        bool absent = !member && !f->failed && !is_elsewhere(f, reply, PART_AUTH);
+        f->key_known = member;
+        f->key_invalid |= absent;
+        if ((member || absent) && (f->elsewhere & PART_INFO) == 0 && !f->redirected)
+            o->auth_known(o->arg, &f->key, member, &f->reading);
     }
     proceed(f);
 }
@@ -405,7 +404,7 @@ static void read_link(struct fetch *f, const redisReply *reply)
     f->failed = state == VALUE_INVALID;
     f->found = state == VALUE_PRESENT;
     if (malformed)
-        metric_add(&metrics_of(f)->invalid_values_total, 1);
+        metric_add(&f->fetches->options.metrics->invalid_values_total, 1);
     if (f->failed || (!f->found && is_elsewhere(f, reply, PART_LINK)))
         return;
     if (f->found && may_store(f))
@@ -497,21 +496,12 @@ static void read_summary(struct fetch *f, int at, const redisReply *reply)
         store_summary(f->fetches->options.entries, id, summary);
 }
 
-/* An invalid card is left out of its page, and does not fail it. */
-static enum page_gap gap_of(const redisReply *reply)
-{
-    if (resp_is_oversize(reply))
-        return PAGE_GAP_OVERSIZE;
-    bool wrong_type = reply != NULL && resp_is_error(reply, SPAN("WRONGTYPE "));
-    return wrong_type ? PAGE_GAP_WRONG_TYPE : PAGE_GAP_NONE;
-}
-
 /* Replies come in the order of the commands, one for each summary that was missing. */
 static void on_summary(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
     int at = page_builder_next_missing(f->page, f->next_summary);
-    enum page_gap gap = gap_of(reply);
+    enum page_gap gap = page_gap_of(reply);
     assert(at >= 0 && f->replies_due > 0);
     f->next_summary = at + 1;
     f->first_elsewhere = (f->elsewhere & PART_SUMMARIES) != 0 ? f->first_elsewhere : at;
@@ -570,9 +560,14 @@ static void send_link(struct fetch *f)
     send_read(f, &(struct entry_source){.kind = ENTRY_LINK, .link = link_of(f)}, on_link);
 }
 
-static void send_auth(struct fetch *f)
+static void send_auth(struct fetch *f, unsigned parts)
 {
-    send_command(f, commands_auth(&f->fetches->commands, &f->key), on_auth);
+    struct commands *c = &f->fetches->commands;
+    commands_set_key(c, &f->key);
+    if ((parts & PART_INFO) != 0)
+        send_command(f, commands_key_info(c), on_key_info);
+    if ((parts & PART_AUTH) != 0)
+        send_command(f, commands_auth(c), on_auth);
 }
 
 static void send_first(struct fetch *f)
@@ -608,7 +603,7 @@ static int start(struct fetch *f)
     f->elsewhere = 0;
     f->redirecting = false;
     if (f->needs_auth)
-        send_auth(f);
+        send_auth(f, PART_INFO | PART_AUTH);
     if (!f->failed)
         send_first(f);
     return f->replies_due == 0 ? -ENOMEM : 0;
@@ -624,8 +619,8 @@ static void redirect(struct fetch *f)
     f->elsewhere = 0;
     f->redirecting = f->redirected = true;
     unpublish(f);
-    if ((parts & PART_AUTH) != 0)
-        send_auth(f);
+    if ((parts & (PART_INFO | PART_AUTH)) != 0)
+        send_auth(f, parts);
     if ((parts & PART_CARD) != 0)
         send_card(f);
     if ((parts & PART_LINK) != 0)
@@ -683,6 +678,7 @@ static struct blob *compose_page(struct fetch *f)
 static void compose_result(struct fetch *f)
 {
     struct cache_result *r = &f->result;
+    r->key_name = f->key_known ? &f->reading.info.name : NULL;
     if (f->failed)
         r->status = CACHE_UNAVAILABLE;
     else if (f->key_invalid)

@@ -2,7 +2,8 @@
  * Fetches: queries in flight to Redis, single-flight.
  *
  * A fetch sends a batch of commands, counts the replies, and sends its next batch or ends:
- *   - a key:  SISMEMBER, in the first batch of the others where the key's validity is not known
+ *   - a key:  HGET of its info and SISMEMBER, in the first batch of the others where its validity is not
+ * known
  *   - a card: HMGET of its fields
  *   - a link: GET, then the HMGET of the card that it leads to
  *   - a page: ZCARD and ZRANGE of the index, then an HMGET of each channel whose summary is not cached
@@ -30,6 +31,7 @@ struct fetch_options {
     struct cache_metrics *metrics;
     struct entries *entries;
     const struct invalidation *invalidation;
+    struct api_keys *api_keys;
     struct buf *text; /* scratch for bodies */
 
     /* Sends a command. Returns 0 or a negative errno; `fn` is called from the loop, never from here. */
@@ -42,8 +44,9 @@ struct fetch_options {
     bool (*in_cluster)(void *arg); /* NULL: never */
     bool (*elsewhere)(void *arg, const redisReply *reply);
     int (*redirect)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
-    /* The reply to the check of a key. */
-    void (*auth_known)(void *arg, const struct digest *key, bool valid);
+    /* The replies to the check of a key. */
+    void (*auth_known)(void *arg, const struct digest *key, bool member,
+                       const struct api_key_reading *reading);
     /* Check the catalogue, then call fetches_confirm. */
     void (*check)(void *arg);
     /*
@@ -71,7 +74,6 @@ struct fetches {
     size_t page_length; /* of the last page's body */
 
     struct value_reports reports;
-    uint64_t error_logged_ms; /* when an error reply was last logged */
 };
 
 /* Returns 0 or -ENOMEM; fetches_fini is due in both cases, after all fetches have ended. */

@@ -37,7 +37,9 @@ int invalidation_init(struct invalidation *c, const struct invalidation_options 
     catalogue_init(&c->catalogue, &catalogue_options);
     keyspace_index(options->keyspace, &c->index_key);
     keyspace_api_keys(options->keyspace, &c->api_keys_key);
-    return buf_error(&c->index_key) != 0 ? -ENOMEM : buf_error(&c->api_keys_key);
+    keyspace_api_key_info(options->keyspace, &c->api_key_info_key);
+    bool keys_complete = buf_error(&c->api_keys_key) == 0 && buf_error(&c->api_key_info_key) == 0;
+    return keys_complete ? buf_error(&c->index_key) : -ENOMEM;
 }
 
 void invalidation_fini(struct invalidation *c)
@@ -45,6 +47,7 @@ void invalidation_fini(struct invalidation *c)
     catalogue_fini(&c->catalogue);
     buf_fini(&c->index_key);
     buf_fini(&c->api_keys_key);
+    buf_fini(&c->api_key_info_key);
     buf_fini(&c->link);
 }
 
@@ -348,6 +351,8 @@ static void key_changed(struct invalidation *c, struct span key)
         invalidate(c, INVALIDATED_INDEX);
     } else if (span_equal(key, buf_span(&c->api_keys_key))) {
         c->keys_heartbeats = 0;
+        invalidate(c, INVALIDATED_KEYS);
+    } else if (span_equal(key, buf_span(&c->api_key_info_key))) {
         invalidate(c, INVALIDATED_KEYS);
     }
 }

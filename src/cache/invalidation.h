@@ -27,7 +27,8 @@
  * is served but not cached. Redis sends no invalidations for writes while the connection is lost, so a new
  * connection begins with an empty cache. An invalidation of everything, of the index or of the API key set
  * may mean that Redis lost its data: it is pending until a check of the catalogue has passed, and the entries
- * concerned are not served until then.
+ * concerned are not served until then. The info of the API keys counts as a part of their set: the two change
+ * in one transaction.
  *
  * The catalogue. A Redis without one (catalogue.h) is treated like one that is still loading: the connection
  * is not used, and the cache serves stale entries within the limits. The check is made in the handshake, with
@@ -100,7 +101,7 @@ struct invalidation_options {
 /* Embedded in the cache; private to invalidation.c. */
 struct invalidation {
     struct invalidation_options options;
-    struct buf index_key, api_keys_key;
+    struct buf index_key, api_keys_key, api_key_info_key;
 
     bool connected;   /* a connection is in use */
     bool tracking;    /* and Redis has agreed to send invalidations on it */
@@ -166,6 +167,12 @@ void invalidation_check(struct invalidation *c);
 static inline uint64_t invalidation_next_check(const struct invalidation *c)
 {
     return catalogue_is_being_checked(&c->catalogue) ? c->checks_begun : c->checks_begun + 1;
+}
+
+/* The number of the last check that was begun. */
+static inline uint64_t invalidation_begun(const struct invalidation *c)
+{
+    return c->checks_begun;
 }
 
 /* The number of the last check that passed. */

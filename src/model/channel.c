@@ -18,16 +18,12 @@
 
 enum { DATE_LEN = 10 };
 
-/* The two-digit or four-digit number at `s`, or -1. */
-static int number(const char *s, int digits)
+/* The two-digit number at `s`, or -1. */
+static inline int number(const char *s)
 {
-    int value = 0;
-    for (int i = 0; i < digits; i++) {
-        if (s[i] < '0' || s[i] > '9')
-            return -1;
-        value = value * 10 + (s[i] - '0');
-    }
-    return value;
+    unsigned tens = (unsigned)(s[0] - '0');
+    unsigned ones = (unsigned)(s[1] - '0');
+    return tens > 9 || ones > 9 ? -1 : (int)(tens * 10 + ones);
 }
 
 static int days_in_month(int year, int month)
@@ -42,15 +38,17 @@ static bool date_valid(struct span text)
 {
     if (text.len != DATE_LEN || text.data[4] != '-' || text.data[7] != '-')
         return false;
-    int year = number(text.data, 4);
-    int month = number(text.data + 5, 2);
-    int day = number(text.data + 8, 2);
-    return year >= 0 && month >= 1 && month <= 12 && day >= 1 && day <= days_in_month(year, month);
+    int century = number(text.data);
+    int year = number(text.data + 2);
+    int month = number(text.data + 5);
+    int day = number(text.data + 8);
+    return century >= 0 && year >= 0 && month >= 1 && month <= 12 && day >= 1 &&
+           (day <= 28 || day <= days_in_month(century * 100 + year, month));
 }
 
 static bool below(const char *s, int limit)
 {
-    int n = number(s, 2);
+    int n = number(s);
     return n >= 0 && n < limit;
 }
 
@@ -66,12 +64,12 @@ bool datetime_valid(struct span text)
 int64_t datetime_to_unix(struct span text)
 {
     const char *t = text.data;
-    struct tm tm = {.tm_year = number(t, 4) - 1900,
-                    .tm_mon = number(t + 5, 2) - 1,
-                    .tm_mday = number(t + 8, 2),
-                    .tm_hour = number(t + 11, 2),
-                    .tm_min = number(t + 14, 2),
-                    .tm_sec = number(t + 17, 2)};
+    struct tm tm = {.tm_year = number(t) * 100 + number(t + 2) - 1900,
+                    .tm_mon = number(t + 5) - 1,
+                    .tm_mday = number(t + 8),
+                    .tm_hour = number(t + 11),
+                    .tm_min = number(t + 14),
+                    .tm_sec = number(t + 17)};
     return timegm(&tm);
 }
 

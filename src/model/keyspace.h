@@ -55,6 +55,12 @@ static inline void keyspace_api_keys(const struct keyspace *k, struct buf *out)
     keyspace_append(k, out, SPAN("api_keys"));
 }
 
+/* Hash of their names and expiries, by digest. */
+static inline void keyspace_api_key_info(const struct keyspace *k, struct buf *out)
+{
+    keyspace_append(k, out, SPAN("api_key_info"));
+}
+
 /* String: the lock of a running load. */
 static inline void keyspace_loader(const struct keyspace *k, struct buf *out)
 {

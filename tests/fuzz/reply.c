@@ -59,6 +59,11 @@ uint64_t clock_boot_ms(void)
     return now_ns / 1000000;
 }
 
+int64_t clock_wall_s(void)
+{
+    return (int64_t)(now_ns / 1000000000);
+}
+
 /* Seeds of hash tables and the jitter of reconnection: the same in each run. */
 ssize_t __wrap_getrandom(void *buffer, size_t length, unsigned flags)
 {

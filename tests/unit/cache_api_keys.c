@@ -4,7 +4,11 @@
 #include "base/hash.h"
 #include "redis/resp.h"
 
-#include "unit/check.h"
+#include "unit/fake_redis.h"
+#include "unit/fixtures/cache_clock.h"
+
+/* 2026-01-01T00:00:00Z */
+enum { NOW = 1767225600 };
 
 enum { KEYS = 1000, LARGE = API_KEYS_AT_ONCE_MAX + 1, BUDGET = 1 << 20 };
 
@@ -18,6 +22,7 @@ static struct entries entries;
 static struct api_keys keys;
 static struct buf command;
 static uint64_t now_ms;
+static struct api_key_name name; /* of the key that was checked last */
 
 static int set_up(void **state)
 {
@@ -25,6 +30,7 @@ static int set_up(void **state)
     metrics = (struct cache_metrics){0};
     command = BUF_INIT;
     now_ms = 1000;
+    wall_s = NOW;
     return keyspace_init(&keyspace, SPAN("test:")) != 0 || entries_init(&entries, BUDGET, &metrics) != 0 ||
            api_keys_init(&keys, &keyspace, &entries, &metrics) != 0;
 }
@@ -61,10 +67,15 @@ static redisReply set_of(int first, size_t count)
 static enum auth_result check(int i)
 {
     struct digest d = digest_of_number(i);
-    return api_keys_check(&keys, &d, 0);
+    return api_keys_check(&keys, &d, 0, &name);
 }
 
-static enum api_keys_progress reply_integer(long long value)
+static enum auth_result check_digest(const struct digest *d, uint64_t confirmed)
+{
+    return api_keys_check(&keys, d, confirmed, &name);
+}
+
+static enum api_keys_progress take_integer(long long value)
 {
     const redisReply reply = {.type = REDIS_REPLY_INTEGER, .integer = value};
     return api_keys_reply(&keys, &reply, now_ms, &command);
@@ -92,6 +103,26 @@ static enum api_keys_progress reply_portion(const char *cursor, redisReply list)
 
 #define assert_command(text) assert_buf(&command, text)
 
+static const char HLEN[] = "*2\r\n$4\r\nHLEN\r\n$17\r\ntest:api_key_info\r\n";
+
+/* All members have come, if the command is the one behind them; no key has an info. */
+static enum api_keys_progress without_infos(enum api_keys_progress progress)
+{
+    if (progress != API_KEYS_SEND)
+        return progress;
+    assert_command(HLEN);
+    return take_integer(0);
+}
+
+/* What is known of a key without info. */
+static void put(const struct digest *key, bool is_member, uint64_t check)
+{
+    const redisReply nil = {.type = REDIS_REPLY_NIL};
+    struct api_key_reading reading;
+    assert_true(api_keys_read_info(&keys, key, &nil, &reading));
+    api_keys_put_result(&keys, key, is_member, &reading, check);
+}
+
 static const char SCARD[] = "*2\r\n$5\r\nSCARD\r\n$13\r\ntest:api_keys\r\n";
 static const char SMEMBERS[] = "*2\r\n$8\r\nSMEMBERS\r\n$13\r\ntest:api_keys\r\n";
 
@@ -105,9 +136,9 @@ static void begin_reading(void)
 static enum api_keys_progress read_at_once(const redisReply *set)
 {
     begin_reading();
-    assert_int_equal(reply_integer((long long)set->elements), API_KEYS_SEND);
+    assert_int_equal(take_integer((long long)set->elements), API_KEYS_SEND);
     assert_command(SMEMBERS);
-    return api_keys_reply(&keys, set, now_ms, &command);
+    return without_infos(api_keys_reply(&keys, set, now_ms, &command));
 }
 
 /* These are the keys from now on. */
@@ -127,7 +158,7 @@ static bool wants_reading_in(uint64_t ms)
 static void begin_portions(void)
 {
     begin_reading();
-    assert_int_equal(reply_integer(LARGE), API_KEYS_SEND);
+    assert_int_equal(take_integer(LARGE), API_KEYS_SEND);
     assert_command("*5\r\n$5\r\nSSCAN\r\n$13\r\ntest:api_keys\r\n$1\r\n0\r\n$5\r\nCOUNT\r\n$4\r\n1000\r\n");
 }
 
@@ -188,10 +219,10 @@ TEST_CASE_WITH(an_invalidation_before_the_members_come_does_not_spoil_them, set_
     begin_reading();
     api_keys_invalidate(&keys);
     assert_false(api_keys_read(&keys, now_ms, &command)); /* one reading is under way */
-    assert_int_equal(reply_integer(KEYS), API_KEYS_SEND);
+    assert_int_equal(take_integer(KEYS), API_KEYS_SEND);
     api_keys_invalidate(&keys);
     assert_false(api_keys_read(&keys, now_ms, &command));
-    assert_int_equal(api_keys_reply(&keys, &set, now_ms, &command), API_KEYS_COMPLETE);
+    assert_int_equal(without_infos(api_keys_reply(&keys, &set, now_ms, &command)), API_KEYS_COMPLETE);
     api_keys_commit(&keys);
     assert_int_equal(check(1), AUTH_RESULT_VALID);
 }
@@ -225,7 +256,7 @@ TEST_CASE_WITH(a_large_set_is_read_in_portions, set_up, tear_down)
         assert_command("*5\r\n$5\r\nSSCAN\r\n$13\r\ntest:api_keys\r\n$20\r\n12345678901234567890\r\n"
                        "$5\r\nCOUNT\r\n$4\r\n1000\r\n");
     }
-    assert_int_equal(reply_portion("0", portion), API_KEYS_COMPLETE);
+    assert_int_equal(without_infos(reply_portion("0", portion)), API_KEYS_COMPLETE);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
     api_keys_commit(&keys);
     for (int i = 0; i < 2 * LARGE; i++)
@@ -248,7 +279,7 @@ TEST_CASE_WITH(an_invalidation_between_portions_ends_the_reading, set_up, tear_d
     assert_false(api_keys_wants_reading(&keys, now_ms));
     assert_true(wants_reading_in(1));
     begin_portions();
-    assert_int_equal(reply_portion("0", set_of(0, KEYS)), API_KEYS_COMPLETE);
+    assert_int_equal(without_infos(reply_portion("0", set_of(0, KEYS))), API_KEYS_COMPLETE);
     api_keys_commit(&keys);
     assert_int_equal(check(0), AUTH_RESULT_VALID);
 }
@@ -269,7 +300,7 @@ TEST_CASE_WITH(malformed_portions_end_the_reading, set_up, tear_down)
     begin_portions();
     assert_int_equal(reply_portion(cursors[0], set_of(0, 1)), API_KEYS_STOPPED);
     begin_portions();
-    assert_int_equal(reply_integer(1), API_KEYS_STOPPED);
+    assert_int_equal(take_integer(1), API_KEYS_STOPPED);
     begin_portions();
     assert_int_equal(reply_error("ERR"), API_KEYS_STOPPED);
     begin_portions(); /* a server that never comes to an end */
@@ -288,7 +319,7 @@ TEST_CASE_WITH(a_reading_that_was_refused_is_repeated_after_a_pause, set_up, tea
     assert_false(wants_reading_in(API_KEYS_RETRY_MS - 1));
     assert_true(wants_reading_in(API_KEYS_RETRY_MS));
     begin_reading();
-    assert_int_equal(reply_integer(1), API_KEYS_SEND);
+    assert_int_equal(take_integer(1), API_KEYS_SEND);
     assert_false(wants_reading_in(API_KEYS_RETRY_MS)); /* it is under way */
     assert_int_equal(reply_error("NOPERM"), API_KEYS_STOPPED);
     assert_true(wants_reading_in(API_KEYS_RETRY_MS));
@@ -317,37 +348,37 @@ TEST_CASE_WITH(results_for_a_set_that_is_too_large_are_cached_one_by_one, set_up
     struct digest valid = digest_of_number(1);
     struct digest invalid = digest_of_number(2);
     begin_reading();
-    api_keys_put_result(&keys, &valid, true, 0); /* before it is known whether the set is held */
+    put(&valid, true, 0); /* before it is known whether the set is held */
     assert_int_equal(check(1), AUTH_RESULT_VALID);
-    assert_int_equal(reply_integer(API_KEYS_MAX + 1), API_KEYS_STOPPED);
+    assert_int_equal(take_integer(API_KEYS_MAX + 1), API_KEYS_STOPPED);
     assert_int_equal(api_keys_size(&keys), -1);
     assert_false(wants_reading_in(API_KEYS_RETRY_MS));
-    api_keys_put_result(&keys, &invalid, false, 5);
-    assert_int_equal(api_keys_check(&keys, &valid, 0), AUTH_RESULT_VALID);
-    assert_int_equal(api_keys_check(&keys, &invalid, 4), AUTH_RESULT_UNKNOWN);
-    assert_int_equal(api_keys_check(&keys, &invalid, 5), AUTH_RESULT_INVALID);
+    put(&invalid, false, 5);
+    assert_int_equal(check_digest(&valid, 0), AUTH_RESULT_VALID);
+    assert_int_equal(check_digest(&invalid, 4), AUTH_RESULT_UNKNOWN);
+    assert_int_equal(check_digest(&invalid, 5), AUTH_RESULT_INVALID);
     assert_int_equal(check(3), AUTH_RESULT_UNKNOWN);
     api_keys_invalidate(&keys);
-    assert_int_equal(api_keys_check(&keys, &valid, 9), AUTH_RESULT_UNKNOWN);
-    assert_int_equal(api_keys_check(&keys, &invalid, 9), AUTH_RESULT_UNKNOWN);
+    assert_int_equal(check_digest(&valid, 9), AUTH_RESULT_UNKNOWN);
+    assert_int_equal(check_digest(&invalid, 9), AUTH_RESULT_UNKNOWN);
     assert_true(wants_reading_in(API_KEYS_RETRY_MS)); /* its size may have changed */
 }
 
 TEST_CASE_WITH(a_set_that_is_held_makes_results_of_single_keys_void, set_up, tear_down)
 {
     struct digest revoked = digest_of_number(1);
-    api_keys_put_result(&keys, &revoked, true, 0);
+    put(&revoked, true, 0);
     api_keys_invalidate(&keys);
     read_keys(0, 1);
-    api_keys_put_result(&keys, &revoked, true, 0); /* a reply that is older than the set */
-    assert_int_equal(api_keys_check(&keys, &revoked, 9), AUTH_RESULT_INVALID);
+    put(&revoked, true, 0); /* a reply that is older than the set */
+    assert_int_equal(check_digest(&revoked, 9), AUTH_RESULT_INVALID);
 }
 
 TEST_CASE_WITH(a_set_of_the_largest_size_is_held, set_up, tear_down)
 {
     begin_reading();
-    assert_int_equal(reply_integer(API_KEYS_MAX), API_KEYS_SEND);
-    assert_int_equal(reply_portion("0", set_of(0, KEYS)), API_KEYS_COMPLETE);
+    assert_int_equal(take_integer(API_KEYS_MAX), API_KEYS_SEND);
+    assert_int_equal(without_infos(reply_portion("0", set_of(0, KEYS))), API_KEYS_COMPLETE);
     api_keys_commit(&keys);
     assert_int_equal(check(0), AUTH_RESULT_VALID);
 }
@@ -356,12 +387,12 @@ TEST_CASE_WITH(a_set_that_grew_after_its_size_was_read_is_not_held, set_up, tear
 {
     redisReply set = set_of(0, 1);
     begin_reading();
-    assert_int_equal(reply_integer(1), API_KEYS_SEND);
+    assert_int_equal(take_integer(1), API_KEYS_SEND);
     set.elements = API_KEYS_MAX + 1;
     assert_int_equal(api_keys_reply(&keys, &set, now_ms, &command), API_KEYS_STOPPED);
     assert_false(wants_reading_in(API_KEYS_RETRY_MS));
     begin_reading();
-    assert_int_equal(reply_integer(1), API_KEYS_SEND);
+    assert_int_equal(take_integer(1), API_KEYS_SEND);
     assert_int_equal(api_keys_reply(&keys, &resp_oversize, now_ms, &command), API_KEYS_STOPPED);
     assert_false(wants_reading_in(API_KEYS_RETRY_MS));
 }
@@ -370,11 +401,214 @@ TEST_CASE_WITH(a_set_that_grew_after_its_size_was_read_is_not_held, set_up, tear
 TEST_CASE_WITH(a_key_takes_some_seventy_bytes, set_up, tear_down)
 {
     begin_reading();
-    assert_int_equal(reply_integer(API_KEYS_MAX), API_KEYS_SEND);
+    assert_int_equal(take_integer(API_KEYS_MAX), API_KEYS_SEND);
     for (int first = 0; first < API_KEYS_MAX - 10000; first += 10000)
         assert_int_equal(reply_portion("1", set_of(first, 10000)), API_KEYS_SEND);
-    assert_int_equal(reply_portion("0", set_of(API_KEYS_MAX - 10000, 10000)), API_KEYS_COMPLETE);
+    assert_int_equal(without_infos(reply_portion("0", set_of(API_KEYS_MAX - 10000, 10000))),
+                     API_KEYS_COMPLETE);
     assert_int_equal(keys.count, API_KEYS_MAX);
     size_t bytes = table_bytes(&keys.table) + keys.capacity * sizeof *keys.digest;
     assert_in_range(bytes / API_KEYS_MAX, DIGEST_LEN + sizeof(struct table_slot), 74);
+}
+
+/* --- names and expiries --- */
+
+/* Infos of keys from number 0 on, in the reply to HMGET; NULL: the key has none. */
+static enum api_keys_progress reply_infos(const char *const *texts, size_t count)
+{
+    redisReply info[API_KEYS_INFO_PORTION];
+    redisReply *infos[API_KEYS_INFO_PORTION];
+    char copy[8][API_KEY_INFO_MAX + 2];
+    for (size_t i = 0; i < count; i++) {
+        const char *text = texts == NULL ? NULL : texts[i];
+        info[i] = (redisReply){.type = REDIS_REPLY_NIL};
+        infos[i] = &info[i];
+        if (text == NULL)
+            continue;
+        assert_true(i < TEST_COUNT(copy));
+        (void)snprintf(copy[i], sizeof copy[i], "%s", text);
+        info[i] = (redisReply){.type = REDIS_REPLY_STRING, .str = copy[i], .len = strlen(copy[i])};
+    }
+    const redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = count, .element = infos};
+    return api_keys_reply(&keys, &reply, now_ms, &command);
+}
+
+/* Up to the first HMGET, of a set of so many keys. */
+static void begin_infos(size_t count)
+{
+    const redisReply set = set_of(0, count);
+    begin_reading();
+    assert_int_equal(take_integer((long long)count), API_KEYS_SEND);
+    assert_int_equal(api_keys_reply(&keys, &set, now_ms, &command), API_KEYS_SEND);
+    assert_command(HLEN);
+    assert_int_equal(take_integer(1), API_KEYS_SEND);
+    assert_memory_equal(strchr(command.data, '$'), "$5\r\nHMGET\r\n$17\r\ntest:api_key_info\r\n$64\r\n", 43);
+}
+
+static void expect(int key, enum auth_result result, const char *expected)
+{
+    assert_int_equal(check(key), result);
+    assert_int_equal(name.len, strlen(expected));
+    assert_memory_equal(name.text, expected, strlen(expected));
+}
+
+/* The keys from number 0 on have these. */
+static void hold(const char *const *texts, size_t count)
+{
+    begin_infos(count);
+    assert_int_equal(reply_infos(texts, count), API_KEYS_COMPLETE);
+    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+    api_keys_commit(&keys);
+}
+
+TEST_CASE_WITH(a_key_has_the_name_and_the_expiry_of_its_info, set_up, tear_down)
+{
+    static const char *const texts[] = {NULL, "{}", "{\"name\":\"a\"}",
+                                        "{\"name\":\"b\",\"expires\":\"2026-01-01T00:00:01Z\"}"};
+    hold(texts, TEST_COUNT(texts));
+    expect(0, AUTH_RESULT_VALID, "");
+    expect(1, AUTH_RESULT_VALID, "");
+    expect(2, AUTH_RESULT_VALID, "a");
+    expect(3, AUTH_RESULT_VALID, "b");
+    assert_int_equal(check(4), AUTH_RESULT_INVALID);
+    assert_int_equal(name.len, -1);
+    assert_int_equal(metrics.invalid_values_total, 0);
+}
+
+TEST_CASE_WITH(a_key_expires_with_the_second, set_up, tear_down)
+{
+    static const char *const texts[] = {"{\"expires\":\"2026-01-01T00:00:01Z\",\"name\":\"x\"}"};
+    hold(texts, 1);
+    expect(0, AUTH_RESULT_VALID, "x");
+    wall_s = NOW + 1;
+    expect(0, AUTH_RESULT_INVALID, "x"); /* the log shows whose it is */
+    wall_s = NOW + 100000000;
+    expect(0, AUTH_RESULT_INVALID, "x");
+    wall_s = NOW; /* the clock was set */
+    expect(0, AUTH_RESULT_VALID, "x");
+}
+
+/* What cannot be read may have been an expiry. */
+TEST_CASE_WITH(a_key_with_a_malformed_expiry_is_refused, set_up, tear_down)
+{
+    static const char *const texts[] = {"{\"expires\":\"tomorrow\"}", "never", "{\"name\":\"no name\"}",
+                                        "{\"name\":\"old\",\"expires\":17672256000}", "{\"issued\":0}"};
+    hold(texts, TEST_COUNT(texts));
+    expect(0, AUTH_RESULT_INVALID, "");
+    expect(1, AUTH_RESULT_INVALID, "");
+    expect(2, AUTH_RESULT_VALID, "");
+    expect(3, AUTH_RESULT_INVALID, "old");
+    expect(4, AUTH_RESULT_VALID, "");
+    assert_int_equal(metrics.invalid_values_total, 4);
+}
+
+TEST_CASE_WITH(infos_are_read_in_portions, set_up, tear_down)
+{
+    begin_infos(API_KEYS_INFO_PORTION + 1);
+    assert_memory_equal(command.data, "*1002\r\n", 7);
+    assert_int_equal(reply_infos(NULL, API_KEYS_INFO_PORTION), API_KEYS_SEND);
+    assert_memory_equal(command.data, "*3\r\n$5\r\nHMGET\r\n", 15);
+    assert_memory_equal(command.data + command.len - 2 - DIGEST_HEX_LEN, hex[API_KEYS_INFO_PORTION],
+                        DIGEST_HEX_LEN);
+    static const char *const last[] = {"{\"name\":\"last\"}"};
+    assert_int_equal(reply_infos(last, 1), API_KEYS_COMPLETE);
+    api_keys_commit(&keys);
+    expect(0, AUTH_RESULT_VALID, "");
+    expect(API_KEYS_INFO_PORTION, AUTH_RESULT_VALID, "last");
+}
+
+TEST_CASE_WITH(one_portion_of_infos_is_one_command, set_up, tear_down)
+{
+    begin_infos(API_KEYS_INFO_PORTION);
+    assert_memory_equal(command.data, "*1002\r\n", 7);
+    assert_int_equal(reply_infos(NULL, API_KEYS_INFO_PORTION), API_KEYS_COMPLETE);
+}
+
+TEST_CASE_WITH(a_change_while_infos_are_read_ends_the_reading, set_up, tear_down)
+{
+    static const char *const texts[] = {NULL};
+    const redisReply set = set_of(0, 1);
+    begin_reading();
+    assert_int_equal(take_integer(1), API_KEYS_SEND);
+    assert_int_equal(api_keys_reply(&keys, &set, now_ms, &command), API_KEYS_SEND);
+    api_keys_invalidate(&keys);
+    assert_int_equal(take_integer(0), API_KEYS_STOPPED);
+    begin_infos(1);
+    api_keys_invalidate(&keys);
+    assert_int_equal(reply_infos(texts, 1), API_KEYS_STOPPED);
+    assert_false(wants_reading_in(API_KEYS_RETRY_MS - 1));
+    assert_true(wants_reading_in(API_KEYS_RETRY_MS));
+    begin_infos(1);
+    assert_int_equal(reply_infos(texts, 1), API_KEYS_COMPLETE);
+    api_keys_invalidate(&keys);
+    api_keys_commit(&keys);
+    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+}
+
+/* Never valid without its expiry: each key is checked in Redis then. */
+TEST_CASE_WITH(a_set_whose_infos_cannot_be_read_is_not_held, set_up, tear_down)
+{
+    const redisReply set = set_of(0, 2);
+    begin_reading();
+    assert_int_equal(take_integer(2), API_KEYS_SEND);
+    assert_int_equal(api_keys_reply(&keys, &set, now_ms, &command), API_KEYS_SEND);
+    assert_int_equal(reply_error("NOPERM"), API_KEYS_STOPPED);
+    begin_infos(2);
+    assert_int_equal(reply_error("WRONGTYPE x"), API_KEYS_STOPPED);
+    begin_infos(2);
+    assert_int_equal(take_integer(1), API_KEYS_STOPPED);
+    begin_infos(2);
+    assert_int_equal(reply_infos(NULL, 3), API_KEYS_STOPPED);
+    begin_infos(2);
+    assert_int_equal(reply_infos(NULL, 0), API_KEYS_STOPPED);
+    begin_infos(2);
+    assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
+    api_keys_commit(&keys);
+    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+}
+
+/* As Redis replies about one key; `expected`: what is known of it at once. */
+static void put_info(const struct digest *key, const char *text)
+{
+    struct api_key_reading reading;
+    assert_true(api_keys_read_info(&keys, key, reply_string(text), &reading));
+    api_keys_put_result(&keys, key, true, &reading, 0);
+}
+
+TEST_CASE_WITH(results_for_single_keys_have_names_and_expiries, set_up, tear_down)
+{
+    struct digest d[] = {digest_of_number(0), digest_of_number(1), digest_of_number(2)};
+    put_info(&d[0], "{\"name\":\"single\",\"expires\":\"2026-01-01T00:00:01Z\"}");
+    put_info(&d[1], "{\"expires\":\"?\"}");
+    put(&d[2], true, 0);
+    expect(0, AUTH_RESULT_VALID, "single");
+    expect(1, AUTH_RESULT_INVALID, "");
+    expect(2, AUTH_RESULT_VALID, "");
+    wall_s = NOW + 1;
+    expect(0, AUTH_RESULT_INVALID, "single");
+    expect(2, AUTH_RESULT_VALID, "");
+    api_keys_invalidate(&keys);
+    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+    assert_int_equal(metrics.invalid_values_total, 1);
+}
+
+TEST_CASE_WITH(a_result_whose_info_is_older_than_a_change_is_not_cached, set_up, tear_down)
+{
+    struct digest d = digest_of_number(0);
+    const redisReply nil = {.type = REDIS_REPLY_NIL};
+    struct api_key_reading reading;
+    assert_true(api_keys_read_info(&keys, &d, &nil, &reading));
+    api_keys_invalidate(&keys);
+    api_keys_put_result(&keys, &d, true, &reading, 0);
+    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+    assert_false(api_keys_read_info(&keys, &d, &(redisReply){.type = REDIS_REPLY_INTEGER}, &reading));
+}
+
+/* 100,000 names and expiries cost no more than so many bytes each. */
+TEST_CASE_WITH(names_take_as_many_bytes_as_they_have, set_up, tear_down)
+{
+    static const char *const texts[] = {"{\"name\":\"0123456789\"}", "{\"name\":\"abcdefghij\"}"};
+    hold(texts, 2);
+    assert_int_equal(keys.names.len, 1 + 2 * (1 + 10));
+    assert_true(sizeof *keys.record <= 16);
 }

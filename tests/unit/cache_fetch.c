@@ -5,10 +5,13 @@
 
 enum { BUDGET = 1 << 20, RESULTS = 16 };
 
+#define KEY_HEX "6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b"
+
 static struct cache_metrics metrics;
 static struct loop_lag loop_lag;
 static struct keyspace keyspace;
 static struct entries entries;
+static struct api_keys api_keys;
 static struct invalidation invalidation;
 static struct fetches fetches;
 static struct buf text;
@@ -16,6 +19,7 @@ static struct buf text;
 static struct list request;        /* of most tests, the only one */
 static int checks;                 /* of the catalogue that were wanted */
 static int auth_valid = -1;        /* what was said of the key; -1: nothing */
+static int64_t auth_epoch;         /* of the set, when its info was read */
 static int ended;                  /* fetches */
 static bool lost;                  /* the last of them */
 static struct cache_result result; /* of the last of them, without its body */
@@ -46,11 +50,13 @@ static void on_check(void *arg)
     checks++;
 }
 
-static void on_auth_known(void *arg, const struct digest *key, bool valid)
+static void on_auth_known(void *arg, const struct digest *key, bool member,
+                          const struct api_key_reading *reading)
 {
     (void)arg;
+    auth_epoch = reading->epoch;
     assert_int_equal(key->bytes[0], 'k');
-    auth_valid = valid;
+    auth_valid = member;
 }
 
 static void on_number(void *arg, int64_t id)
@@ -125,6 +131,7 @@ static int set_up(void **state)
     list_init(&request);
     assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
     assert_int_equal(entries_init(&entries, BUDGET, &metrics), 0);
+    assert_int_equal(api_keys_init(&api_keys, &keyspace, &entries, &metrics), 0);
     assert_int_equal(invalidation_init(&invalidation, &invalidation_options), 0);
     check.fn = NULL;
     find_keys();
@@ -133,6 +140,7 @@ static int set_up(void **state)
                                           .metrics = &metrics,
                                           .entries = &entries,
                                           .invalidation = &invalidation,
+                                          .api_keys = &api_keys,
                                           .text = &text,
                                           .send = fake_redis_send,
                                           .auth_known = on_auth_known,
@@ -148,6 +156,7 @@ static int tear_down(void **state)
     entries_check(&entries);
     fetches_fini(&fetches);
     invalidation_fini(&invalidation);
+    api_keys_fini(&api_keys);
     entries_fini(&entries);
     buf_fini(&text);
     return 0;
@@ -298,8 +307,8 @@ TEST_CASE_WITH(a_key_is_checked_in_front_of_the_card, set_up, tear_down)
     struct fetch *f = begin_query((struct cache_query){.type = QUERY_CARD, .number = 7}, true, NULL);
     assert_non_null(f);
     assert_null(find(QUERY_CARD, 7, SPAN_ABSENT)); /* nobody else's */
-    answer("SISMEMBER test:api_keys 6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b",
-           reply_integer(1));
+    answer("HGET test:api_key_info " KEY_HEX, reply_of("_\r\n"));
+    answer("SISMEMBER test:api_keys " KEY_HEX, reply_integer(1));
     assert_int_equal(auth_valid, 1);
     assert_int_equal(ended, 0);
     answer("HMGET", reply_card("7", "seven"));
@@ -309,6 +318,7 @@ TEST_CASE_WITH(a_key_is_checked_in_front_of_the_card, set_up, tear_down)
 TEST_CASE_WITH(an_invalid_key_gets_nothing_and_that_is_checked, set_up, tear_down)
 {
     (void)begin_query((struct cache_query){.type = QUERY_CARD, .number = 7}, true, NULL);
+    answer("HGET test:api_key_info " KEY_HEX, reply_of("_\r\n"));
     answer("SISMEMBER", reply_integer(0));
     assert_int_equal(auth_valid, 0);
     answer("HMGET", reply_card("7", "seven"));
@@ -317,10 +327,12 @@ TEST_CASE_WITH(an_invalid_key_gets_nothing_and_that_is_checked, set_up, tear_dow
     expect_confirmed(CACHE_KEY_INVALID);
     assert_string_equal(body, "");
     (void)begin_query((struct cache_query){.type = QUERY_AUTH_ONLY}, true, NULL);
+    answer("HGET test:api_key_info " KEY_HEX, reply_of("_\r\n"));
     answer("SISMEMBER", reply_integer(1));
     assert_int_equal(result.status, CACHE_FOUND);
     auth_valid = -1;
     (void)begin_query((struct cache_query){.type = QUERY_AUTH_ONLY}, true, NULL);
+    answer("HGET test:api_key_info " KEY_HEX, reply_of("_\r\n"));
     answer("SISMEMBER", reply_string("1"));
     assert_int_equal(result.status, CACHE_UNAVAILABLE);
     assert_int_equal(auth_valid, -1);
@@ -599,7 +611,8 @@ TEST_CASE_WITH(a_fetch_waits_for_a_connection, set_up, tear_down)
     assert_int_equal(fake_redis.count, 0);
     fake_redis.sends_left = -1;
     fetches_start_waiting(&fetches);
-    assert_int_equal(fake_redis.count, 2);
+    assert_int_equal(fake_redis.count, 3);
+    fake_redis_answer(NULL);
     fake_redis_answer(NULL);
     assert_int_equal(ended, 0);
     fake_redis_answer(NULL);

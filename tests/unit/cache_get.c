@@ -264,6 +264,7 @@ static void answer_api_keys(void)
 {
     answer("SCARD test:api_keys", reply_integer(1));
     answer("SMEMBERS test:api_keys", reply_words(KEY));
+    answer("HLEN test:api_key_info", reply_integer(0));
     answer_check(1);
 }
 
@@ -373,11 +374,22 @@ static int set_up_in_cluster(void **state)
     return set_up(state);
 }
 
+static void answer_no_info(void)
+{
+    answer("HGET test:api_key_info ", reply_of("_\r\n"));
+}
+
+static void answer_auth(int64_t member)
+{
+    answer_no_info();
+    answer("SISMEMBER test:api_keys ", reply_integer(member));
+}
+
 /* Redis replies that the key is valid, where it was asked, and with card 7. */
 static void expect_fetched(const struct asked *a, bool with_key, const char *title)
 {
     if (with_key)
-        answer("SISMEMBER", reply_integer(1));
+        answer_auth(1);
     answer("HMGET test:card:7 ", reply_card("7", title));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
 }
@@ -656,11 +668,12 @@ TEST_CASE_WITH(a_lost_card_of_a_link_is_asked_for_by_its_link_again, set_up, tea
     lose();
     connect_redis();
     answer("SCARD", reply_integer(1));
-    answer("SISMEMBER", reply_integer(1));
+    answer_auth(1);
     answer("GET test:link:https://max.ru/x", reply_string("8"));
     answer("SMEMBERS", reply_words(KEY));
     answer("HMGET test:card:8 ", reply_card("8", "eight"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    answer("HLEN", reply_integer(0));
     answer_check(1);
 }
 
@@ -690,13 +703,14 @@ TEST_CASE_WITH(a_change_of_the_keys_is_applied_after_a_check, set_up, tear_down)
     push("test:api_keys");
     assert_false(get(1, QUERY_CARD, 7)->done);
     answer_check(2);
-    answer("SISMEMBER", reply_integer(0)); /* revoked */
+    answer_auth(0); /* revoked */
     answer("HMGET", reply_card("7", "seven"));
     assert_false(asked[1].done);
     answer("SCARD", reply_integer(1)); /* of the API keys */
     answer_check(1);                   /* of the request */
     expect(&asked[1], CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
     answer("SMEMBERS", reply_words("7878787878787878787878787878787878787878787878787878787878787878"));
+    answer("HLEN", reply_integer(0));
     answer_check(1);
     expect_hit(get(1, QUERY_CARD, 7), CACHE_KEY_INVALID);
     expect_hit(get_as(1, 'x', QUERY_CARD, 7), CACHE_FOUND);
@@ -724,6 +738,7 @@ TEST_CASE_WITH(keys_that_change_again_and_again_are_not_read_each_time, set_up, 
     answer("SCARD", reply_integer(1));
     answer_check(1);
     answer("SMEMBERS", reply_words(KEY));
+    answer("HLEN", reply_integer(0));
     answer_check(1);
     expect_hit(get(0, QUERY_CARD, 7), CACHE_FOUND);
     expect_hit(get_as(1, 'x', QUERY_CARD, 7), CACHE_KEY_INVALID);
@@ -735,7 +750,7 @@ TEST_CASE_WITH(a_missing_catalogue_ends_the_connection_and_the_cache_serves_on, 
     push(NULL);
     const struct asked *waiting = get(1, QUERY_CARD, 7);
     answer("SCARD", reply_integer(0));
-    fake_redis_answer(reply_integer(1)); /* of the request: its key */
+    answer_auth(1); /* of the request: its key */
     fake_redis_answer(reply_card(NULL, NULL));
     assert_false(waiting->done);
     answer("ZCARD test:index", reply_integer(0));
@@ -759,15 +774,16 @@ TEST_CASE_WITH(a_catalogue_that_comes_back_within_its_check_is_read_again, set_u
     push(NULL);
     const struct asked *a = get(1, QUERY_CARD, 7);
     answer("SCARD", reply_integer(0));
-    answer("SISMEMBER", reply_integer(0)); /* both still of the empty Redis */
+    answer_auth(0); /* both still of the empty Redis */
     answer("HMGET test:card:7 ", reply_card(NULL, NULL));
     answer("ZCARD test:index", reply_integer(1));
     assert_false(a->done);
     answer("SCARD", reply_integer(1)); /* of the API keys */
-    answer("SISMEMBER", reply_integer(1));
+    answer_auth(1);
     answer("HMGET test:card:7 ", reply_card("7", "restored"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
     answer("SMEMBERS", reply_words(KEY));
+    answer("HLEN", reply_integer(0));
     answer_check(1);
 }
 
@@ -779,7 +795,7 @@ TEST_CASE_WITH(a_redis_that_refuses_the_check_is_taken_into_use, set_up_alone, t
     assert_true(connection.ready);
     const struct asked *a = get(0, QUERY_CARD, 7);
     answer("SCARD", reply_of("-LOADING x\r\n"));
-    answer("SISMEMBER", reply_integer(1));
+    answer_auth(1);
     answer("HMGET", reply_card(NULL, NULL));
     clock_ms += 1000;
     answer("SCARD", reply_of("-LOADING x\r\n")); /* of the request's check */
@@ -1093,12 +1109,14 @@ TEST_CASE_WITH(api_keys_on_another_node_are_checked_one_by_one, set_up_in_cluste
     expect_idle();
     for (int i = 0; i < 2; i++) {
         const struct asked *a = get(0, QUERY_CARD, 7);
+        answer_no_info();
         answer("SISMEMBER", ask());
         answer("HMGET test:card:7 ", reply_card("7", "seven"));
         answer("ASKING SISMEMBER", reply_integer(1));
         expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
         a = get(0, QUERY_CARD, 7);
         for (int k = 0; k < 2; k++) { /* a check in two steps makes the request be repeated */
+            answer_no_info();
             answer("SISMEMBER", ask());
             answer("HMGET test:card:7 ", ask());
             answer("ASKING SISMEMBER", reply_integer(0));
@@ -1122,7 +1140,7 @@ TEST_CASE_WITH(empty_set_of_keys_is_not_believed_in_a_cluster, set_up_in_cluster
     answer("SCARD test:api_keys", reply_integer(0));
     expect_idle();
     const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
-    answer("SISMEMBER", reply_integer(1));
+    answer_auth(1);
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
 }
 
@@ -1148,11 +1166,12 @@ TEST_CASE_WITH(connection_lost_during_a_redirect, set_up_in_cluster, tear_down)
     expect_idle();
     connect_redis();
     answer("SCARD test:api_keys", reply_integer(1));
-    answer("SISMEMBER", reply_integer(1));
+    answer_auth(1);
     answer("GET test:link:", reply_string("7"));
     answer("SMEMBERS", reply_words(KEY));
     answer("HMGET test:card:7 ", reply_card("7", "seven"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    answer("HLEN", reply_integer(0));
 }
 
 /* The oldest command, which nobody waits for any more. */
@@ -1178,7 +1197,7 @@ TEST_CASE_WITH(absence_on_another_node_after_the_connection_is_lost, set_up_in_c
     expect_idle();
     connect_redis();
     answer("SCARD test:api_keys", reply_integer(1));
-    answer("SISMEMBER", reply_integer(1));
+    answer_auth(1);
     answer("HMGET test:card:7 ", reply_card("7", "seven"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
     answer("SMEMBERS", reply_words(KEY));
@@ -1239,7 +1258,8 @@ TEST_CASE_WITH(what_a_replica_has_not_got_is_asked_of_its_master, set_up_in_clus
     answer_check(1);
     answer("SCARD test:api_keys", reply_integer(0));
     const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
-    answer("SISMEMBER", reply_integer(0));
+    answer_auth(0);
+    answer("ASKING HGET test:api_key_info ", reply_of("_\r\n"));
     answer("ASKING SISMEMBER", reply_integer(1));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
 }

@@ -22,6 +22,7 @@ enum {
     FIRST_LINK = CARDS,
     INDEX = FIRST_LINK + LINKS,
     API_KEYS,
+    API_KEY_INFO,
     OBJECTS,
     REQUESTS = 6,
     ROUNDS = 60,
@@ -38,12 +39,15 @@ static unsigned pick(unsigned count)
 
 /* ---- what Redis holds ---- */
 
+enum { INFO_NONE, INFO_EXPIRED, INFO_NAMED, NAMES = 3 };
+
 /* The card of channel i is at i - 1: its version, 0 where there is none. */
 struct data {
     int card[CARDS];
     bool indexed[CARDS];
     int link[LINKS]; /* the id; 0: none */
     bool key[KEYS];
+    int info[KEYS]; /* of each: INFO_NONE, INFO_EXPIRED, or the number in its name */
     int other_keys; /* in the set as well, and nobody's */
 };
 
@@ -92,7 +96,10 @@ static const char *name_of(int object)
     else if (object < INDEX)
         (void)snprintf(name, sizeof name, "test:link:%d", object - FIRST_LINK);
     else
-        (void)snprintf(name, sizeof name, object == INDEX ? "test:index" : "test:api_keys");
+        (void)snprintf(name, sizeof name, "test:%s",
+                       object == INDEX      ? "index"
+                       : object == API_KEYS ? "api_keys"
+                                            : "api_key_info");
     return name;
 }
 
@@ -191,6 +198,36 @@ static void reply_portion(const char *cursor)
     (void)snprintf(fake_redis.text, sizeof fake_redis.text, "*2\r\n$1\r\n%c\r\n%s", first ? '1' : '0', text);
 }
 
+/* The info of the key whose digest is at `hex`, as a reply; returns its length. */
+static size_t write_info(const char *hex, char *out, size_t size)
+{
+    static const char expired[] = "{\"expires\":\"2026-01-01T00:00:00Z\"}";
+    char text[64];
+    int info = data.info[hex[1] - '1'];
+    (void)snprintf(text, sizeof text, "{\"name\":\"n%d\",\"expires\":\"2026-01-01T00:00:01Z\"}", info);
+    if (info == INFO_NONE)
+        return (size_t)snprintf(out, size, "_\r\n");
+    const char *shown = info == INFO_EXPIRED ? expired : text;
+    return (size_t)snprintf(out, size, "$%zu\r\n%s\r\n", strlen(shown), shown);
+}
+
+/* `digests`: each with a space in front. */
+static void reply_infos(const char *digests, size_t count)
+{
+    size_t len = (size_t)snprintf(fake_redis.text, sizeof fake_redis.text, "*%zu\r\n", count);
+    for (size_t i = 0; i < count; i++)
+        len += write_info(digests + i * (DIGEST_HEX_LEN + 1) + 1, fake_redis.text + len,
+                          sizeof fake_redis.text - len);
+}
+
+static int64_t count_infos(void)
+{
+    int64_t count = 0;
+    for (int i = 0; i < KEYS; i++)
+        count += data.info[i] != INFO_NONE;
+    return count;
+}
+
 static void reply_link(int id)
 {
     char text[16];
@@ -202,10 +239,16 @@ static void reply_link(int id)
 }
 
 /* Leaves the reply in fake_redis.text. */
-static void execute_command(const char *name, int object, const char *third, size_t fields)
+static void execute_command(const char *name, int object, const char *third, const char *text, size_t fields)
 {
     int64_t keys = count_of(data.key, KEYS);
-    if (strcmp(name, "HMGET") == 0)
+    if (strcmp(name, "HLEN") == 0)
+        (void)reply_integer(count_infos());
+    else if (strcmp(name, "HGET") == 0)
+        (void)write_info(third, fake_redis.text, sizeof fake_redis.text);
+    else if (object == API_KEY_INFO)
+        reply_infos(strchr(strchr(text, ' ') + 1, ' '), fields);
+    else if (strcmp(name, "HMGET") == 0)
         reply_row_of(object + 1, fields);
     else if (strcmp(name, "GET") == 0)
         reply_link(data.link[object - FIRST_LINK]);
@@ -246,7 +289,7 @@ static void execute(void)
         size_t fields = 0;
         for (const char *at = command.text; *at != '\0'; at++)
             fields += *at == ' ';
-        execute_command(name, object, third, fields - 1);
+        execute_command(name, object, third, command.text, fields - 1);
         tracked[object] = (untracked & 1U << object) == 0;
     }
     struct sent *reply = append(false, fake_redis.text);
@@ -479,15 +522,18 @@ static struct asked {
     struct cache_query query;
     int key;
     enum cache_status status;
+    char name[API_KEY_NAME_MAX + 1];
     char body[4096];
 } asked[REQUESTS + 1];
+
+static bool never_valid; /* key 1 is either in the set and expired, or neither in it nor has an info */
 
 static void differ(const struct asked *a)
 {
     differences++;
     if (untracked == 0)
-        print_error("query %d of %d by key %d: %d %s\n", (int)a->query.type, (int)a->query.number, a->key,
-                    (int)a->status, a->body);
+        print_error("query %d of %d by key %d (%s): %d %s\n", (int)a->query.type, (int)a->query.number,
+                    a->key, a->name, (int)a->status, a->body);
 }
 
 /* Card 1 always exists, in Redis or among what it has lost, and key 0 is never revoked. */
@@ -496,11 +542,16 @@ static void take(struct asked *a, const struct cache_result *result)
     bool always = a->query.type == QUERY_CARD && a->query.number == 1 && a->key == 0;
     a->waits = false;
     a->status = result->status;
-    a->body[0] = '\0';
+    a->body[0] = a->name[0] = '\0';
+    if (result->key_name != NULL && result->key_name->len > 0)
+        (void)snprintf(a->name, sizeof a->name, "%.*s", result->key_name->len, result->key_name->text);
     if (result->body != NULL)
         (void)snprintf(a->body, sizeof a->body, "%.*s", (int)result->body->len, result->body->data);
     blob_unref(result->body);
     if ((always && a->status == CACHE_NOT_FOUND) || (a->key == 0 && a->status == CACHE_KEY_INVALID))
+        differ(a);
+    bool accepted = a->status == CACHE_FOUND || a->status == CACHE_NOT_FOUND;
+    if (never_valid && a->key == 1 && accepted && result->source == CACHE_SOURCE_HIT)
         differ(a);
 }
 
@@ -535,6 +586,20 @@ static void on_closed(void *arg)
 
 /* ---- what happens ---- */
 
+/* In one transaction, or its info alone. */
+static void change_key(bool with_info)
+{
+    if (with_info || never_valid) {
+        data.key[1] ^= true;
+        data.info[1] = !data.key[1] ? INFO_NONE : never_valid ? INFO_EXPIRED : (int)pick(INFO_NAMED + NAMES);
+        changed(API_KEYS);
+    } else {
+        data.info[1] = (int)pick(INFO_NAMED + NAMES);
+        data.info[0] = INFO_NAMED + (int)pick(NAMES);
+    }
+    changed(API_KEY_INFO);
+}
+
 static void change(void)
 {
     int object = (int)pick(OBJECTS);
@@ -546,9 +611,12 @@ static void change(void)
         data.link[object - FIRST_LINK] = (int)pick(CARDS + 1);
     else if (object == INDEX)
         data.indexed[1 + pick(CARDS - 1)] ^= true;
-    else
+    else if (object == API_KEYS && !never_valid && pick(2) == 0)
         data.key[1] ^= true;
-    changed(object);
+    else
+        change_key(object == API_KEYS);
+    if (object < API_KEYS || (object == API_KEYS && !never_valid))
+        changed(object);
 }
 
 /* Atomically, and by FLUSHALL or by DEL. */
@@ -701,9 +769,13 @@ static void compare(enum cache_query_type type, int number, int key)
     if (a->waits)
         settle();
     assert_false(a->waits);
-    if ((a->status == CACHE_KEY_INVALID) == data.key[key])
+    bool valid = data.key[key] && data.info[key] != INFO_EXPIRED;
+    char name[16] = "";
+    if (valid && data.info[key] >= INFO_NAMED)
+        (void)snprintf(name, sizeof name, "n%d", data.info[key]);
+    if ((a->status == CACHE_KEY_INVALID) == valid || strcmp(a->name, name) != 0)
         differ(a);
-    else if (!data.key[key])
+    else if (!valid)
         return;
     else if (type == QUERY_CARD)
         compare_card(a, number);
@@ -735,9 +807,11 @@ static void begin(uint64_t number)
     static const int other_keys[] = {0, API_KEYS_AT_ONCE_MAX, API_KEYS_MAX};
     seed = number * 2654435761U + 1;
     clock_ms = 1000000;
+    wall_s = 1767225600; /* 2026-01-01T00:00:00Z */
     metrics = (struct cache_metrics){0};
     is_lost = false;
     data = (struct data){.key = {true, true}, .other_keys = other_keys[number % TEST_COUNT(other_keys)]};
+    data.info[1] = never_valid ? INFO_EXPIRED : (int)pick(INFO_NAMED + NAMES);
     for (int i = 0; i < CARDS; i++) {
         data.card[i] = 1;
         data.indexed[i] = true;
@@ -809,6 +883,15 @@ TEST_CASE(by_key_every_answer_is_what_redis_holds)
 TEST_CASE(by_broadcast_every_answer_is_what_redis_holds)
 {
     expect_coherent(true);
+}
+
+/* Neither a key that is added with an expiry in the past, nor the revocation of one that has expired, makes
+ * it valid in between. */
+TEST_CASE(keys_and_their_expiries_are_never_of_different_moments)
+{
+    never_valid = true;
+    expect_coherent(false);
+    never_valid = false;
 }
 
 /* The test notices if a single key is cached that Redis did not track. */

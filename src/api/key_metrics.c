@@ -1,0 +1,105 @@
+/* Counting requests by name; see key_metrics.h. */
+#include "api/key_metrics.h"
+
+#include "base/hash.h"
+
+#include <stdlib.h>
+
+/* No slot is searched for long: at most 200 of 512 are taken. */
+_Static_assert(KEY_METRICS_NAMES * 2 < KEY_METRICS_SLOTS, "the slots are too few");
+
+static const struct span OTHER = {"other", 5};
+
+struct key_metrics *key_metrics_new(void)
+{
+    struct key_metrics *m = calloc(1, sizeof *m);
+    if (m != NULL)
+        m->seed = random_seed(m);
+    return m;
+}
+
+/* The slot of the name, or the free one that it would take. */
+static uint16_t *find_slot(struct key_metrics *m, struct span name)
+{
+    size_t at = hash_bytes(name, m->seed) % KEY_METRICS_SLOTS;
+    while (m->slot[at] != 0 && !span_equal(api_key_name_span(&m->name[m->slot[at] - 1]), name))
+        at = (at + 1) % KEY_METRICS_SLOTS;
+    return &m->slot[at];
+}
+
+/* The counts of a name; of all others where there is no place for it. */
+static struct key_counts *counts_of(struct key_metrics *m, struct span name)
+{
+    if (name.len == 0)
+        return &m->unnamed;
+    uint16_t *slot = find_slot(m, name);
+    unsigned used = atomic_load_explicit(&m->used, memory_order_relaxed);
+    if (*slot != 0)
+        return &m->counts[*slot - 1];
+    if (used == KEY_METRICS_NAMES || span_equal(name, OTHER))
+        return &m->other;
+    api_key_name_set(&m->name[used], name);
+    atomic_store_explicit(&m->used, used + 1, memory_order_release);
+    *slot = (uint16_t)(used + 1);
+    return &m->counts[used];
+}
+
+void key_metrics_count(struct key_metrics *m, const struct api_key_name *name, int status)
+{
+    int of_status = status / 100 - 2;
+    int last = of_status < KEY_METRICS_CLASSES ? of_status : KEY_METRICS_CLASSES - 1;
+    struct key_counts *counts = counts_of(m, api_key_name_span(name));
+    metric_add(&counts->requests[last > 0 ? last : 0], 1);
+}
+
+static void clear(struct key_counts *counts)
+{
+    for (int i = 0; i < KEY_METRICS_CLASSES; i++)
+        metric_set(&counts->requests[i], 0);
+}
+
+void key_metrics_clear(struct key_metrics *sum)
+{
+    for (int i = 0; i < KEY_METRICS_NAMES; i++)
+        clear(&sum->counts[i]);
+    clear(&sum->unnamed);
+    clear(&sum->other);
+}
+
+static void add(struct key_counts *to, const struct key_counts *from)
+{
+    for (int i = 0; i < KEY_METRICS_CLASSES; i++)
+        metric_add(&to->requests[i], metric_get(&from->requests[i]));
+}
+
+void key_metrics_accumulate(struct key_metrics *sum, const struct key_metrics *from)
+{
+    unsigned used = atomic_load_explicit(&from->used, memory_order_acquire);
+    for (unsigned i = 0; i < used; i++)
+        add(counts_of(sum, api_key_name_span(&from->name[i])), &from->counts[i]);
+    add(&sum->unnamed, &from->unnamed);
+    add(&sum->other, &from->other);
+}
+
+/* Classes that occurred, and from the start that of success: a series that begins with its first event has no
+ * rate for it. */
+static void write_counts(struct buf *out, struct span name, const struct key_counts *counts)
+{
+    for (int i = 0; i < KEY_METRICS_CLASSES; i++) {
+        uint64_t count = metric_get(&counts->requests[i]);
+        if (count > 0 || i == 0)
+            buf_printf(out, "channeld_key_requests_total{name=\"%.*s\",status_class=\"%dxx\"} %llu\n",
+                       (int)name.len, name.data, i + 2, (unsigned long long)count);
+    }
+}
+
+void key_metrics_write(struct buf *out, const struct key_metrics *sum)
+{
+    unsigned used = atomic_load_explicit(&sum->used, memory_order_relaxed);
+    metrics_write_head(out, "channeld_key_requests_total", "counter",
+                       "Requests answered with a known API key, by its name and the class of the status.");
+    for (unsigned i = 0; i < used; i++)
+        write_counts(out, api_key_name_span(&sum->name[i]), &sum->counts[i]);
+    write_counts(out, SPAN(""), &sum->unnamed);
+    write_counts(out, OTHER, &sum->other);
+}

@@ -1,0 +1,48 @@
+/*
+ * Requests by the name of their API key and the class of their status, for those whose key is valid or has
+ * expired. Of a bounded number of names: all further ones count as "other".
+ *
+ * One struct per worker, written by that worker alone; the admin listener reads and adds them up. A name gets
+ * its place once, and keeps it as long as the process runs.
+ */
+#ifndef API_KEY_METRICS_H
+#define API_KEY_METRICS_H
+
+#include "base/metrics.h"
+#include "model/api_key.h"
+
+enum { KEY_METRICS_NAMES = 200, KEY_METRICS_CLASSES = 4, KEY_METRICS_SLOTS = 512 };
+
+/* Statuses of 200, 300, 400 and 500 and above. */
+struct key_counts {
+    _Atomic uint64_t requests[KEY_METRICS_CLASSES];
+};
+
+struct key_metrics {
+    atomic_uint used; /* a name below it does not change any more */
+    struct api_key_name name[KEY_METRICS_NAMES];
+    struct key_counts counts[KEY_METRICS_NAMES];
+    struct key_counts unnamed, other;
+    uint16_t slot[KEY_METRICS_SLOTS]; /* of the writer: by hash, the place of a name plus 1; 0: free */
+    uint64_t seed;
+};
+
+/* Owned (free); NULL when out of memory. */
+struct key_metrics *key_metrics_new(void);
+
+/* The key is known. */
+void key_metrics_count(struct key_metrics *m, const struct api_key_name *name, int status);
+
+/* Sets all numbers to 0; the names keep their places. For the sum alone. */
+void key_metrics_clear(struct key_metrics *sum);
+
+/*
+ * Adds `from` to `sum`, which belongs to the caller and has places for as many names. A name that had one
+ * before keeps it, so that no series ever goes back.
+ */
+void key_metrics_accumulate(struct key_metrics *sum, const struct key_metrics *from);
+
+/* Writes them in the Prometheus text format. */
+void key_metrics_write(struct buf *out, const struct key_metrics *sum);
+
+#endif

@@ -1,0 +1,157 @@
+/* The info of API keys; see api_key.h. */
+#include "model/api_key.h"
+
+#include "base/json.h"
+#include "model/channel.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <time.h>
+#include <yyjson.h>
+
+/* For a text of API_KEY_INFO_MAX bytes: yyjson needs 16 bytes for each value. One of very many values does
+ * not fit, and is malformed. */
+enum { ARENA_SIZE = 8 * 1024 };
+
+/* --- names --- */
+
+bool api_key_name_valid(struct span name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.data[i];
+        bool alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!alnum && c != '_' && c != '.' && c != '-')
+            return false;
+    }
+    return name.len >= 1 && name.len <= API_KEY_NAME_MAX;
+}
+
+void api_key_name_set(struct api_key_name *out, struct span name)
+{
+    assert(name.len <= API_KEY_NAME_MAX);
+    out->len = (signed char)name.len;
+    if (name.len > 0)
+        memcpy(out->text, name.data, name.len);
+}
+
+/* --- times --- */
+
+bool api_key_time_parse(struct span text, int64_t *out)
+{
+    struct span local = {text.data, DATETIME_LEN};
+    if (text.len != API_KEY_TIME_LEN || text.data[DATETIME_LEN] != 'Z' || !datetime_valid(local))
+        return false;
+    *out = datetime_to_unix(local);
+    return true;
+}
+
+void api_key_time_write(int64_t seconds, char out[API_KEY_TIME_LEN])
+{
+    char text[64];
+    struct tm tm = {0};
+    time_t at = (time_t)seconds;
+    (void)gmtime_r(&at, &tm);
+    int len = snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02dZ", tm.tm_year + 1900, tm.tm_mon + 1,
+                       tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
+    assert(len == API_KEY_TIME_LEN);
+    (void)len;
+    memcpy(out, text, API_KEY_TIME_LEN);
+}
+
+/* --- the text --- */
+
+static struct span text_of(yyjson_val *value)
+{
+    return yyjson_is_str(value) ? (struct span){yyjson_get_str(value), yyjson_get_len(value)} : SPAN_ABSENT;
+}
+
+static unsigned read_name(yyjson_val *value, struct api_key_info *out)
+{
+    struct span name = text_of(value);
+    bool valid = api_key_name_valid(name);
+    api_key_name_set(&out->name, valid ? name : SPAN_ABSENT);
+    return valid ? 0 : API_KEY_FAULT_NAME;
+}
+
+/* A member with a value that is not null. `seen`: the members so far, each as its fault. */
+static unsigned read_member(struct span name, yyjson_val *value, unsigned *seen, struct api_key_info *out)
+{
+    unsigned member = span_equal(name, SPAN("name"))      ? API_KEY_FAULT_NAME
+                      : span_equal(name, SPAN("issued"))  ? API_KEY_FAULT_ISSUED
+                      : span_equal(name, SPAN("expires")) ? API_KEY_FAULT_EXPIRES
+                                                          : 0;
+    bool repeated = (*seen & member) != 0;
+    *seen |= member;
+    if (repeated || member == 0)
+        return repeated ? member : 0;
+    if (member == API_KEY_FAULT_NAME)
+        return read_name(value, out);
+    int64_t *time = member == API_KEY_FAULT_ISSUED ? &out->issued : &out->expires;
+    return api_key_time_parse(text_of(value), time) ? 0 : member;
+}
+
+static unsigned read_object(yyjson_val *object, struct api_key_info *out)
+{
+    unsigned faults = 0;
+    unsigned seen = 0;
+    yyjson_obj_iter iter;
+    yyjson_val *key = NULL;
+    if (!yyjson_is_obj(object))
+        return API_KEY_FAULT_FORM;
+    yyjson_obj_iter_init(object, &iter);
+    while ((key = yyjson_obj_iter_next(&iter)) != NULL) {
+        yyjson_val *value = yyjson_obj_iter_get_val(key);
+        if (!yyjson_is_null(value))
+            faults |= read_member(text_of(key), value, &seen, out);
+    }
+    return faults;
+}
+
+unsigned api_key_info_parse(struct span stored, struct api_key_info *out)
+{
+    char arena[ARENA_SIZE];
+    yyjson_alc pool;
+    unsigned faults = API_KEY_FAULT_FORM;
+    *out = API_KEY_INFO_NONE;
+    if (stored.len <= API_KEY_INFO_MAX && yyjson_alc_pool_init(&pool, arena, sizeof arena)) {
+        char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
+        yyjson_doc *doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, &pool, NULL);
+        faults = doc == NULL ? API_KEY_FAULT_FORM : read_object(yyjson_doc_get_root(doc), out);
+    }
+    if ((faults & (API_KEY_FAULT_FORM | API_KEY_FAULT_EXPIRES)) != 0)
+        out->expires = API_KEY_REFUSED;
+    if ((faults & API_KEY_FAULT_NAME) != 0)
+        out->name.len = 0;
+    if ((faults & API_KEY_FAULT_ISSUED) != 0)
+        out->issued = API_KEY_UNKNOWN;
+    return faults;
+}
+
+/* Writes a member; *separator is what precedes it, and becomes what precedes the next. */
+static void write_member(struct buf *out, const char **separator, const char *name, struct span value)
+{
+    buf_append_str(out, *separator);
+    *separator = ",";
+    json_write_string(out, span_of(name));
+    buf_append_char(out, ':');
+    json_write_string(out, value);
+}
+
+static void write_time(struct buf *out, const char **separator, const char *name, int64_t seconds)
+{
+    char time[API_KEY_TIME_LEN];
+    api_key_time_write(seconds, time);
+    write_member(out, separator, name, (struct span){time, sizeof time});
+}
+
+void api_key_info_write(struct buf *out, const struct api_key_info *info)
+{
+    const char *separator = "{";
+    if (info->name.len > 0)
+        write_member(out, &separator, "name", api_key_name_span(&info->name));
+    if (info->issued != API_KEY_UNKNOWN)
+        write_time(out, &separator, "issued", info->issued);
+    if (info->expires != API_KEY_NEVER)
+        write_time(out, &separator, "expires", info->expires);
+    buf_append_str(out, *separator == '{' ? "{}" : "}");
+}

@@ -1,0 +1,77 @@
+/*
+ * What Redis holds about an API key beside its digest: a name, when it was issued, and when it expires. One
+ * JSON object for each key, {"name":"dashboards","issued":"...","expires":"..."}; a member that is absent or
+ * null is not known, and a key without expiry never expires. Members of other names are ignored.
+ *
+ * A text that cannot be read may have held an expiry: such a key counts as expired. So does one whose expiry
+ * is malformed, or named twice. A malformed name is no name.
+ */
+#ifndef MODEL_API_KEY_H
+#define MODEL_API_KEY_H
+
+#include "base/buf.h"
+
+/* Characters of a name, A-Z a-z 0-9 _ . - each; bytes of a stored text. */
+enum { API_KEY_NAME_MAX = 64, API_KEY_INFO_MAX = 512 };
+
+struct api_key_name {
+    signed char len; /* 0: the key has none; -1: the key is not known */
+    char text[API_KEY_NAME_MAX];
+};
+
+/* Times are in seconds since 1970, by the wall clock. */
+#define API_KEY_NEVER   INT64_MAX /* of an expiry */
+#define API_KEY_REFUSED INT64_MIN /* of an expiry that cannot be read */
+#define API_KEY_UNKNOWN INT64_MIN /* of the time of issue */
+
+struct api_key_info {
+    int64_t issued, expires;
+    struct api_key_name name;
+};
+
+/* Of a key without any. */
+#define API_KEY_INFO_NONE ((struct api_key_info){.issued = API_KEY_UNKNOWN, .expires = API_KEY_NEVER})
+
+/* A key is valid up to the second before its expiry. */
+static inline bool api_key_is_expired(int64_t expires, int64_t now)
+{
+    return now >= expires;
+}
+
+/* Absent when the key is not known, empty when it has no name. */
+static inline struct span api_key_name_span(const struct api_key_name *name)
+{
+    return name->len < 0 ? SPAN_ABSENT : (struct span){name->text, (size_t)name->len};
+}
+
+/* True for 1 to API_KEY_NAME_MAX of the characters above. */
+bool api_key_name_valid(struct span name);
+
+/* `name` is valid, or empty. */
+void api_key_name_set(struct api_key_name *out, struct span name);
+
+/* What is malformed in a stored text: a set of these. The form: it is no JSON object, or too long. */
+enum api_key_fault {
+    API_KEY_FAULT_FORM = 1,
+    API_KEY_FAULT_NAME = 2,
+    API_KEY_FAULT_ISSUED = 4,
+    API_KEY_FAULT_EXPIRES = 8
+};
+
+/* Allocates nothing. */
+unsigned api_key_info_parse(struct span stored, struct api_key_info *out);
+
+/* Appends the JSON text. */
+void api_key_info_write(struct buf *out, const struct api_key_info *info);
+
+/* --- Times as they are stored: "2026-11-22T10:00:00Z" --- */
+
+enum { API_KEY_TIME_LEN = 20 };
+
+/* False, with *out unchanged, for any other text, and for a time that does not exist. */
+bool api_key_time_parse(struct span text, int64_t *out);
+
+/* Without a NUL; the years 0 to 9999. */
+void api_key_time_write(int64_t seconds, char out[API_KEY_TIME_LEN]);
+
+#endif
