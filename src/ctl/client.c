@@ -235,9 +235,11 @@ static int configure(struct client *c, const struct options *o)
     keyspace_index(c->keys, &c->index);
     keyspace_index_next(c->keys, &c->index_next);
     keyspace_api_keys(c->keys, &c->api_keys);
+    keyspace_api_key_info(c->keys, &c->api_key_info);
     keyspace_loader(c->keys, &c->loader);
     bool complete = buf_error(&c->index) == 0 && buf_error(&c->index_next) == 0 &&
-                    buf_error(&c->api_keys) == 0 && buf_error(&c->loader) == 0;
+                    buf_error(&c->api_keys) == 0 && buf_error(&c->api_key_info) == 0 &&
+                    buf_error(&c->loader) == 0;
     return err == 0 && complete ? EXIT_OK : memory_error();
 }
 
@@ -261,6 +263,7 @@ void client_close(struct client *c)
     buf_fini(&c->index);
     buf_fini(&c->index_next);
     buf_fini(&c->api_keys);
+    buf_fini(&c->api_key_info);
     buf_fini(&c->loader);
     buf_fini(&c->key);
     buf_fini(&c->error);
@@ -317,6 +320,10 @@ static void send_scan(struct client *c, enum client_scan what, struct span curso
         CLIENT_SEND(c, SPAN("SSCAN"), buf_span(&c->api_keys), cursor, SPAN("COUNT"), SCAN_COUNT);
         return;
     }
+    if (what == SCAN_API_KEY_INFO) {
+        CLIENT_SEND(c, SPAN("HSCAN"), buf_span(&c->api_key_info), cursor, SPAN("COUNT"), SCAN_COUNT);
+        return;
+    }
     buf_clear(&c->key);
     if (what == SCAN_CARDS)
         keyspace_card_pattern(c->keys, &c->key);
@@ -325,11 +332,11 @@ static void send_scan(struct client *c, enum client_scan what, struct span curso
     CLIENT_SEND(c, SPAN("SCAN"), cursor, SPAN("MATCH"), buf_span(&c->key), SPAN("COUNT"), SCAN_COUNT);
 }
 
-/* Removes the scores, one of which follows each member in the reply to ZSCAN. Returns how many names remain.
- */
+/* Removes the scores or values, one of which follows each name in the reply to ZSCAN and HSCAN. Returns how
+ * many names remain. */
 static size_t keep_names(enum client_scan what, redisReply *list)
 {
-    if (what != SCAN_INDEX)
+    if (what != SCAN_INDEX && what != SCAN_API_KEY_INFO)
         return list->elements;
     for (size_t i = 0; i < list->elements / 2; i++) {
         redisReply *member = list->element[2 * i];

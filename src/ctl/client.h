@@ -16,7 +16,7 @@
 
 struct client {
     const struct keyspace *keys;
-    struct buf index, index_next, api_keys, loader; /* names of keys; read-only */
+    struct buf index, index_next, api_keys, api_key_info, loader; /* names of keys; read-only */
 
     /* Private from here on. */
     const struct options *options;
@@ -135,18 +135,19 @@ int client_probe_field_ttls(struct client *c, enum field_ttls *out) __attribute_
  */
 void client_send_card_read(struct client *c, int64_t id, enum field_ttls field_ttls);
 
-enum client_scan { SCAN_CARDS, SCAN_LINKS, SCAN_INDEX, SCAN_API_KEYS };
+enum client_scan { SCAN_CARDS, SCAN_LINKS, SCAN_INDEX, SCAN_API_KEYS, SCAN_API_KEY_INFO };
 
 /*
- * Called with each batch of a scan: `count` names of keys, or members of the index or the set, as string
- * replies, borrowed for the call. It may use the client, but must have received every reply to what it sent
- * when it returns: 0, or what ends the scan.
+ * Called with each batch of a scan: `count` names of keys, members of the index or the set, or fields, as
+ * string replies, borrowed for the call. It may use the client, but must have received every reply to what it
+ * sent when it returns: 0, or what ends the scan.
  */
 typedef int (*client_visit)(void *arg, redisReply *const *names, size_t count);
 
 /*
- * Scans all card keys, link keys, members of the index or API keys, in batches, while others may write. What
- * exists during the whole scan is visited at least once. Returns 0, -EIO, or what `visit` returned.
+ * Scans all card keys, link keys, members of the index, API keys or their infos, in batches, while others may
+ * write. What exists during the whole scan is visited at least once. Returns 0, -EIO, or what `visit`
+ * returned.
  */
 int client_scan(struct client *c, enum client_scan what, client_visit visit, void *arg)
     __attribute__((warn_unused_result));

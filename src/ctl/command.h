@@ -22,7 +22,9 @@ struct options {
     unsigned char sources[OPTIONS_SETTINGS_MAX]; /* where each value came from: see settings.h */
     const char *files[OPTIONS_SETTINGS_MAX];     /* the same */
     unsigned flags;
-    const char *count; /* borrowed from argv, as the next two; NULL: not given */
+    const char *count; /* borrowed from argv, as the next four; NULL: not given */
+    const char *name;
+    const char *expires;
     const char *sample;
     const char *seed;
     int word_count;

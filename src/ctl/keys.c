@@ -4,12 +4,15 @@
  * A key is printed once, when it is issued. Redis holds only its digest, the lower-case hex SHA-256, so that
  * a leaked copy of Redis grants no access. A key is random and cannot be guessed, so that a plain digest is
  * enough where passwords would need a slow one. The timing of a look-up by digest is of no use: a client that
- * chooses a key cannot choose its digest.
+ * chooses a key cannot choose its digest. Names and expiries are in a hash beside the set; both are written
+ * in one transaction.
  */
+#include "base/clock.h"
 #include "base/digest.h"
 #include "base/text.h"
 #include "ctl/client.h"
 #include "ctl/terminal.h"
+#include "model/api_key.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -37,21 +40,59 @@ static struct span digest_text(const struct hex_digest *hex)
     return (struct span){hex->text, sizeof hex->text};
 }
 
-/* As client_receive, but the error for a key of another type names the key. */
+/* What the error for a key of another type says instead. */
+static int fail_wrongtype(struct client *c, const char *what, const struct buf *key)
+{
+    return client_fail(c, "%.*s is not a %s: delete it, then issue all keys again", (int)key->len, key->data,
+                       what);
+}
+
+/* As client_receive, but the error for a set of another type names the key. */
 static redisReply *receive(struct client *c)
 {
     redisReply *reply = client_receive_or_wrongtype(c);
     if (reply == NULL || !reply_is_wrongtype(reply))
         return reply;
     freeReplyObject(reply);
-    (void)client_fail(c, "%.*s is not a set: delete it, then issue all keys again", (int)c->api_keys.len,
-                      c->api_keys.data);
+    (void)fail_wrongtype(c, "set", &c->api_keys);
     return NULL;
 }
 
-static int receive_integer(struct client *c, int64_t *out)
+/* Makes sure that both keys have their types, or do not exist: a transaction would do one half of its work.
+ */
+static int check_types(struct client *c)
 {
-    return client_take_integer(c, receive(c), out);
+    static const char *const types[] = {"set", "hash"};
+    const struct buf *const keys[] = {&c->api_keys, &c->api_key_info};
+    int err = 0;
+    for (int i = 0; i < 2; i++)
+        CLIENT_SEND(c, SPAN("TYPE"), buf_span(keys[i]));
+    for (int i = 0; i < 2 && err == 0; i++) {
+        redisReply *reply = client_receive(c);
+        if (reply == NULL)
+            return -EIO;
+        bool fits = strcmp(reply->str, types[i]) == 0 || strcmp(reply->str, "none") == 0;
+        err = fits ? 0 : fail_wrongtype(c, types[i], keys[i]);
+        freeReplyObject(reply);
+    }
+    return err;
+}
+
+/* Receives the replies to MULTI, two commands and EXEC; *first: the integer that the first command returned.
+ */
+static int receive_transaction(struct client *c, int64_t *first)
+{
+    for (int i = 0; i < 3; i++)
+        if (client_receive_done(c) != 0)
+            return -EIO;
+    redisReply *reply = client_receive(c);
+    if (reply == NULL)
+        return -EIO;
+    bool complete = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+                    reply->element[0]->type == REDIS_REPLY_INTEGER;
+    *first = complete ? reply->element[0]->integer : 0;
+    freeReplyObject(reply);
+    return complete ? 0 : client_fail_unexpected(c);
 }
 
 /* --- Issuing --- */
@@ -119,21 +160,35 @@ static int write_out(const char *text, size_t length)
     return 0;
 }
 
-static int remove_key(struct client *c, const struct hex_digest *hex)
+/* *removed: 1 if the key was in the set. */
+static int remove_key(struct client *c, struct span hex, int64_t *removed)
 {
-    int64_t removed = 0;
-    CLIENT_SEND(c, SPAN("SREM"), buf_span(&c->api_keys), digest_text(hex));
-    return receive_integer(c, &removed);
+    CLIENT_SEND(c, SPAN("MULTI"));
+    CLIENT_SEND(c, SPAN("SREM"), buf_span(&c->api_keys), hex);
+    CLIENT_SEND(c, SPAN("HDEL"), buf_span(&c->api_key_info), hex);
+    CLIENT_SEND(c, SPAN("EXEC"));
+    return receive_transaction(c, removed);
+}
+
+static int add_key(struct client *c, const struct hex_digest *hex, struct span info)
+{
+    int64_t added = 0;
+    CLIENT_SEND(c, SPAN("MULTI"));
+    CLIENT_SEND(c, SPAN("SADD"), buf_span(&c->api_keys), digest_text(hex));
+    CLIENT_SEND(c, SPAN("HSET"), buf_span(&c->api_key_info), digest_text(hex), info);
+    CLIENT_SEND(c, SPAN("EXEC"));
+    return receive_transaction(c, &added);
 }
 
 /* Revokes a key that was not printed. Makes `why` the reason of the failure. */
 static int revoke_unprinted(struct client *c, const struct hex_digest *hex, const char *why)
 {
     char reason[EXCERPT_MAX];
+    int64_t removed = 0;
     (void)excerpt(span_of(why), reason); /* `why` may be client_error(), which changes */
-    int err = client_is_lost(c) ? -EIO : remove_key(c, hex);
+    int err = client_is_lost(c) ? -EIO : remove_key(c, digest_text(hex), &removed);
     if (err != 0 && client_reopen(c) == 0)
-        err = remove_key(c, hex);
+        err = remove_key(c, digest_text(hex), &removed);
     if (err == 0)
         return client_fail(c, "%s; the key that could not be printed was revoked", reason);
     return client_fail(
@@ -142,7 +197,7 @@ static int revoke_unprinted(struct client *c, const struct hex_digest *hex, cons
 }
 
 /* The key becomes valid before it is printed: every printed key works. */
-static int issue_one(struct client *c)
+static int issue_one(struct client *c, const struct api_key_info *info, struct buf *text)
 {
     char line[KEY_LEN + 1] = "";
     int err = generate_key(line);
@@ -150,9 +205,9 @@ static int issue_one(struct client *c)
         return client_fail(c, "cannot get random numbers: %s", strerror(-err));
     line[KEY_LEN] = '\n';
     struct hex_digest hex = digest_of((struct span){line, KEY_LEN});
-    int64_t added = 0;
-    CLIENT_SEND(c, SPAN("SADD"), buf_span(&c->api_keys), digest_text(&hex));
-    err = receive_integer(c, &added);
+    buf_clear(text);
+    api_key_info_write(text, info);
+    err = buf_error(text) == 0 ? add_key(c, &hex, buf_span(text)) : client_fail_memory(c);
     if (err != 0 && client_is_lost(c))
         err = revoke_unprinted(c, &hex, client_error(c));
     if (err == 0) {
@@ -165,21 +220,71 @@ static int issue_one(struct client *c)
     return err;
 }
 
-static int issue(struct client *c, const struct options *o)
+enum { SECONDS_MAX = 100 * 366 * 24 * 60 * 60LL }; /* of a time until an expiry: a hundred years */
+
+/* "90d", or what parse_duration_ms reads. Seconds, or -1. */
+static int64_t parse_seconds(struct span text)
 {
-    int64_t count = 1;
+    int64_t value = 0;
+    if (text.len > 1 && text.data[text.len - 1] == 'd')
+        return parse_int64((struct span){text.data, text.len - 1}, &value) == 0 &&
+                       value <= SECONDS_MAX / 86400
+                   ? value * 86400
+                   : -1;
+    return parse_duration_ms(text, &value) == 0 && value % 1000 == 0 ? value / 1000 : -1;
+}
+
+/* "2027-02-20" is the beginning of that day. */
+static bool parse_moment(struct span text, int64_t *out)
+{
+    struct buf whole = BUF_INIT;
+    buf_append_span(&whole, text);
+    if (text.len == 10)
+        buf_append_str(&whole, "T00:00:00Z");
+    bool valid = api_key_time_parse(buf_span(&whole), out);
+    buf_fini(&whole);
+    return valid;
+}
+
+/* Returns EXIT_OK, or prints what is wrong and returns the exit code. */
+static int read_expiry(const char *text, int64_t now, int64_t *out)
+{
+    int64_t seconds = parse_seconds(span_of(text));
+    if (seconds > 0 && seconds <= SECONDS_MAX)
+        *out = now + seconds;
+    else if (seconds >= 0)
+        return usage_error("--expires: expected a second to a hundred years");
+    else if (!parse_moment(span_of(text), out))
+        return usage_error("--expires: expected a time such as 90d, 12h or 30m, or a date in UTC such as "
+                           "2027-02-20 or 2027-02-20T10:00:00Z");
+    else if (*out <= now)
+        return usage_error("--expires: %s is in the past", text);
+    return EXIT_OK;
+}
+
+static int read_info(const struct options *o, struct api_key_info *out)
+{
+    *out = API_KEY_INFO_NONE;
+    out->issued = clock_wall_s();
+    if (o->name != NULL && !api_key_name_valid(span_of(o->name)))
+        return usage_error("--name: expected 1 to %d of the characters A-Z a-z 0-9 _ . -", API_KEY_NAME_MAX);
+    if (o->name != NULL)
+        api_key_name_set(&out->name, span_of(o->name));
+    return o->expires == NULL ? EXIT_OK : read_expiry(o->expires, out->issued, &out->expires);
+}
+
+/* Returns the exit code. */
+static int issue_all(struct client *c, int64_t count, const struct api_key_info *info)
+{
+    struct buf text = BUF_INIT;
     int64_t issued = 0;
-    if (o->count != NULL && (parse_int64(span_of(o->count), &count) != 0 || count < 1 || count > ISSUE_MAX))
-        return usage_error("--count: expected a number from 1 to %d", ISSUE_MAX);
-    int code = client_open(c, o);
-    if (code != EXIT_OK)
-        return code;
     interrupt_watch(); /* no signal may end the process before a valid key is printed */
-    int err = 0;
+    int err = check_types(c);
     while (issued < count && err == 0 && interrupt_signal() == 0) {
-        err = issue_one(c);
+        err = issue_one(c, info, &text);
         issued += err == 0;
     }
+    buf_fini(&text);
     if (err != 0)
         (void)client_print_error(c);
     if (count > 1 && issued < count)
@@ -188,6 +293,18 @@ static int issue(struct client *c, const struct options *o)
     if (interrupt_signal() != 0)
         return 128 + interrupt_signal();
     return err == 0 ? EXIT_OK : EXIT_FAILED;
+}
+
+static int issue(struct client *c, const struct options *o)
+{
+    int64_t count = 1;
+    struct api_key_info info;
+    if (o->count != NULL && (parse_int64(span_of(o->count), &count) != 0 || count < 1 || count > ISSUE_MAX))
+        return usage_error("--count: expected a number from 1 to %d", ISSUE_MAX);
+    int code = read_info(o, &info);
+    if (code == EXIT_OK)
+        code = client_open(c, o);
+    return code == EXIT_OK ? issue_all(c, count, &info) : code;
 }
 
 /* --- Revoking --- */
@@ -199,11 +316,9 @@ static int revoke_key(struct client *c, const struct options *o, struct span key
     int code = client_open(c, o);
     if (code != EXIT_OK)
         return code;
-    if (digest_is_hex(key))
-        CLIENT_SEND(c, SPAN("SREM"), buf_span(&c->api_keys), key);
-    else
-        CLIENT_SEND(c, SPAN("SREM"), buf_span(&c->api_keys), digest_text(&hex));
-    int err = receive_integer(c, &removed);
+    int err = check_types(c);
+    if (err == 0)
+        err = remove_key(c, digest_is_hex(key) ? key : digest_text(&hex), &removed);
     if (err != 0)
         return client_print_error(c);
     if (removed == 0) {
@@ -223,21 +338,124 @@ static int compare(const void *a, const void *b)
     return strcmp((*left)->str, (*right)->str);
 }
 
-/* A member that is not a digest may be a key: it is not printed. */
-static void print_digests(const redisReply *members)
+/* Whole units of the largest that fits: 90d, 5h, 12m, 3s. */
+static void write_age(struct buf *out, int64_t seconds)
 {
-    int64_t others = 0;
-    for (size_t i = 0; i < members->elements; i++) {
-        if (digest_is_hex(reply_text(members->element[i])))
-            (void)puts(members->element[i]->str);
-        else
-            others++;
+    static const struct {
+        int64_t seconds;
+        char name;
+    } units[] = {{86400, 'd'}, {3600, 'h'}, {60, 'm'}, {1, 's'}};
+    size_t i = 0;
+    while (i < 3 && seconds < units[i].seconds)
+        i++;
+    buf_append_int(out, seconds > 0 ? seconds / units[i].seconds : 0);
+    buf_append_char(out, units[i].name);
+}
+
+static void write_expiry(struct buf *out, int64_t expires, int64_t now)
+{
+    char time[API_KEY_TIME_LEN];
+    if (expires == API_KEY_NEVER) {
+        buf_append_str(out, "never");
+        return;
     }
-    if (others > 0)
+    if (expires == API_KEY_REFUSED) {
+        buf_append_str(out, "malformed: refused");
+        return;
+    }
+    api_key_time_write(expires, time);
+    buf_append(out, time, sizeof time);
+    if (api_key_is_expired(expires, now))
+        buf_append_str(out, " expired");
+}
+
+/* The digest, name, age and expiry, with a tab between them. Returns 0 or -ENOMEM. */
+static int print_key(struct buf *line, struct span digest, const struct api_key_info *info, int64_t now)
+{
+    buf_clear(line);
+    buf_append_span(line, digest);
+    buf_append_char(line, '\t');
+    buf_append_span(line, info->name.len > 0 ? api_key_name_span(&info->name) : SPAN("-"));
+    buf_append_char(line, '\t');
+    if (info->issued == API_KEY_UNKNOWN)
+        buf_append_char(line, '-');
+    else
+        write_age(line, now - info->issued);
+    buf_append_char(line, '\t');
+    write_expiry(line, info->expires, now);
+    if (buf_c_str(line) == NULL)
+        return -ENOMEM;
+    (void)puts(line->data);
+    return 0;
+}
+
+enum { LIST_BATCH = 1000 };
+
+static redisReply *receive_infos(struct client *c, redisReply *const *digests, size_t count)
+{
+    struct span words[2 + LIST_BATCH] = {SPAN("HMGET"), buf_span(&c->api_key_info)};
+    for (size_t i = 0; i < count; i++)
+        words[2 + i] = reply_text(digests[i]);
+    client_send(c, 2 + count, words);
+    redisReply *infos = client_receive_or_wrongtype(c);
+    if (infos == NULL || (infos->type == REDIS_REPLY_ARRAY && infos->elements == count))
+        return infos;
+    (void)(reply_is_wrongtype(infos) ? fail_wrongtype(c, "hash", &c->api_key_info)
+                                     : client_fail_unexpected(c));
+    freeReplyObject(infos);
+    return NULL;
+}
+
+static int print_batch(struct client *c, redisReply *const *digests, size_t count, struct buf *line)
+{
+    int64_t now = clock_wall_s();
+    redisReply *infos = receive_infos(c, digests, count);
+    if (infos == NULL)
+        return -EIO;
+    int err = 0;
+    for (size_t i = 0; i < count && err == 0; i++) {
+        struct api_key_info info = API_KEY_INFO_NONE;
+        struct span text = reply_text(infos->element[i]);
+        if (text.data != NULL)
+            (void)api_key_info_parse(text, &info);
+        err = print_key(line, reply_text(digests[i]), &info, now);
+    }
+    freeReplyObject(infos);
+    return err == -ENOMEM ? client_fail_memory(c) : err;
+}
+
+/* Moves the digests to the front, and returns their number. A member that is none may be a key: it is not
+ * printed. */
+static size_t keep_digests(redisReply *members)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < members->elements; i++) {
+        redisReply *member = members->element[i];
+        if (!digest_is_hex(reply_text(member)))
+            continue;
+        members->element[i] = members->element[kept];
+        members->element[kept++] = member;
+    }
+    return kept;
+}
+
+static int print_keys(struct client *c, redisReply *members)
+{
+    struct buf line = BUF_INIT;
+    size_t count = keep_digests(members);
+    int64_t others = (int64_t)(members->elements - count);
+    int err = 0;
+    for (size_t at = 0; at < count && err == 0; at += LIST_BATCH) {
+        size_t n = count - at < LIST_BATCH ? count - at : LIST_BATCH;
+        err = print_batch(c, members->element + at, n, &line);
+    }
+    buf_fini(&line);
+    if (err == 0 && others > 0)
         (void)fprintf(stderr,
                       "channelctl: not listed: %lld member%s of the set that cannot be a digest (see "
                       "channelctl verify)\n",
                       (long long)others, plural(others));
+    return err;
 }
 
 static int list(struct client *c, const struct options *o)
@@ -251,9 +469,9 @@ static int list(struct client *c, const struct options *o)
         return client_print_error(c);
     if (reply->elements > 0)
         qsort(reply->element, reply->elements, sizeof(redisReply *), compare);
-    print_digests(reply);
+    int err = print_keys(c, reply);
     freeReplyObject(reply);
-    return output_finish();
+    return err != 0 ? client_print_error(c) : output_finish();
 }
 
 int command_keys(const struct options *o, int count, char **words)
@@ -261,8 +479,10 @@ int command_keys(const struct options *o, int count, char **words)
     struct client c = {0};
     const char *what = count > 0 ? words[0] : "";
     int code = EXIT_USAGE;
-    if (o->count != NULL && strcmp(what, "issue") != 0)
-        code = usage_error("--count: only keys issue accepts it");
+    const char *flag = o->count != NULL ? "--count" : o->name != NULL ? "--name" : "--expires";
+    bool flagged = o->count != NULL || o->name != NULL || o->expires != NULL;
+    if (flagged && strcmp(what, "issue") != 0)
+        code = usage_error("%s: only keys issue accepts it", flag);
     else if (strcmp(what, "issue") == 0 && count == 1)
         code = issue(&c, o);
     else if (strcmp(what, "revoke") == 0 && count == 2)
@@ -270,7 +490,9 @@ int command_keys(const struct options *o, int count, char **words)
     else if (strcmp(what, "list") == 0 && count == 1)
         code = list(&c, o);
     else
-        code = usage_error("keys: expected issue [--count N], revoke KEY|DIGEST or list");
+        code = usage_error(
+            "keys: expected issue [--count N] [--name NAME] [--expires WHEN], revoke KEY|DIGEST or "
+            "list");
     client_close(&c);
     return code;
 }

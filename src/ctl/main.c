@@ -35,9 +35,13 @@ static const char HELP[] =
     "                            Only one load runs at a time: a second one waits up to 15 s, then fails\n"
     "  load --sample N [--seed S] [--replace]\n"
     "                            load generated channels, those that sample prints\n"
-    "  keys issue [--count N]    create API keys and print them; they cannot be printed again\n"
+    "  keys issue [--count N] [--name NAME] [--expires WHEN]\n"
+    "                            create API keys and print them; they cannot be printed again.\n"
+    "                            --name: for logs and metrics, 1 to 64 of A-Z a-z 0-9 _ . -\n"
+    "                            --expires: after a time (90d, 12h, 30m, 45s), or at one, in UTC\n"
+    "                            (2027-02-20, 2027-02-20T10:00:00Z); without it they never do\n"
     "  keys revoke KEY|DIGEST    revoke an API key, given as the key or its SHA-256\n"
-    "  keys list                 print the SHA-256 digests of all valid keys\n"
+    "  keys list                 print the SHA-256 digest, name, age and expiry of each key\n"
     "  verify                    check the whole catalogue: types, values, TTLs, sizes, links, API keys\n"
     "  sample N [--seed S]       print N generated channels as NDJSON; the same seed gives the same "
     "channels\n"
@@ -76,6 +80,8 @@ static int take_command_flags(struct options *o, int argc, char **argv, char **o
     for (int i = 0; i < argc; i++) {
         flags = flags && strcmp(argv[i], "--") != 0;
         if (flags && (take_flag("--count", argc, argv, &i, &o->count) ||
+                      take_flag("--name", argc, argv, &i, &o->name) ||
+                      take_flag("--expires", argc, argv, &i, &o->expires) ||
                       take_flag("--sample", argc, argv, &i, &o->sample) ||
                       take_flag("--seed", argc, argv, &i, &o->seed)))
             continue;
@@ -183,6 +189,8 @@ static int run_command(const struct options *o)
             return usage_error("--replace: only load accepts it");
         if (o->count != NULL && !COMMANDS[i].count)
             return usage_error("--count: only keys issue accepts it");
+        if ((o->name != NULL || o->expires != NULL) && !COMMANDS[i].count)
+            return usage_error("%s: only keys issue accepts it", o->name != NULL ? "--name" : "--expires");
         if (o->sample != NULL && !COMMANDS[i].sample)
             return usage_error("--sample: only load accepts it");
         if (o->seed != NULL && !COMMANDS[i].seed)

@@ -1,6 +1,7 @@
 /*
- * channelctl verify: checks the whole catalogue in four scans: of the API keys, the index, the cards and the
- * link keys. Only one batch of a scan is in memory at a time, and no card is read before its size is known.
+ * channelctl verify: checks the whole catalogue in five scans: of the API keys, their infos, the index, the
+ * cards and the link keys. Only one batch of a scan is in memory at a time, and no card is read before its
+ * size is known.
  *
  * A change that is made meanwhile may be reported as a problem: verify when nothing is being loaded.
  */
@@ -8,6 +9,7 @@
 #include "base/text.h"
 #include "ctl/client.h"
 #include "ctl/terminal.h"
+#include "model/api_key.h"
 #include "model/channel.h"
 
 #include <errno.h>
@@ -27,6 +29,7 @@ struct verify {
     const struct link_hosts *hosts;
     struct report report;
     enum field_ttls field_ttls;
+    bool has_keys;    /* their set exists and is one */
     bool has_index;   /* it exists and is a sorted set */
     int64_t channels; /* members of the index */
     int64_t keys;     /* API keys */
@@ -65,7 +68,7 @@ static void report_ttl(struct verify *v, const char *what, int64_t ttl_ms)
 }
 
 /* Checks the type and TTL of a key; *usable becomes true if its type is `wanted`. `missing`: the problem if
- * it does not exist. */
+ * it does not exist; NULL: none. */
 static int check_key(struct verify *v, struct span key, const char *what, const char *wanted,
                      const char *missing, bool *usable)
 {
@@ -80,8 +83,11 @@ static int check_key(struct verify *v, struct span key, const char *what, const 
     if (err != 0)
         return err;
     *usable = strcmp(type, wanted) == 0;
-    if (strcmp(type, "none") == 0)
+    bool exists = strcmp(type, "none") != 0;
+    if (!exists && missing != NULL)
         report_problem(&v->report, "%s: %s", what, missing);
+    else if (!exists)
+        return 0;
     else if (!*usable)
         report_problem(&v->report, "%s: %s is a %s, not a %s", what, excerpt(key, name), type, wanted);
     report_ttl(v, what, ttl);
@@ -130,7 +136,89 @@ static int check_api_keys(struct verify *v)
     bool usable = false;
     int err = check_key(v, buf_span(&v->client.api_keys), "api_keys", "set",
                         "there are no API keys: every request gets 401 (run channelctl keys issue)", &usable);
+    v->has_keys = usable;
     return err == 0 && usable ? client_scan(&v->client, SCAN_API_KEYS, visit_api_keys, v) : err;
+}
+
+/* --- The infos of API keys --- */
+
+enum { SHOWN_DIGITS = 8 };
+
+static void report_info(struct verify *v, struct span field, const char *what)
+{
+    char shown[EXCERPT_MAX];
+    struct span start = {field.data, field.len < SHOWN_DIGITS ? field.len : SHOWN_DIGITS};
+    report_problem(&v->report, "api_key_info: %s...: %s", excerpt(start, shown), what);
+}
+
+/* Nil if the info was removed meanwhile. */
+static void check_info(struct verify *v, struct span field, struct span text)
+{
+    struct api_key_info info;
+    unsigned faults = text.data == NULL ? 0 : api_key_info_parse(text, &info);
+    if ((faults & API_KEY_FAULT_FORM) != 0)
+        report_info(v, field, "is not a JSON object of at most 512 bytes: the key is refused");
+    if ((faults & API_KEY_FAULT_EXPIRES) != 0)
+        report_info(v, field, "expires is not a time (YYYY-MM-DDTHH:MM:SSZ): the key is refused");
+    if ((faults & API_KEY_FAULT_ISSUED) != 0)
+        report_info(v, field, "issued is not a time (YYYY-MM-DDTHH:MM:SSZ)");
+    if ((faults & API_KEY_FAULT_NAME) != 0)
+        report_info(v, field, "name is not 1 to 64 of A-Z a-z 0-9 _ . -");
+}
+
+static void send_info_read(struct verify *v, struct span field)
+{
+    struct client *c = &v->client;
+    struct span key = buf_span(&c->api_key_info);
+    CLIENT_SEND(c, SPAN("SISMEMBER"), buf_span(&c->api_keys), field);
+    CLIENT_SEND(c, SPAN("HGET"), key, field);
+    if (v->field_ttls == FIELD_TTLS_SUPPORTED)
+        CLIENT_SEND(c, SPAN("HPEXPIRETIME"), key, SPAN("FIELDS"), SPAN("1"), field);
+}
+
+static int receive_info(struct verify *v, struct span field)
+{
+    int64_t member = 0;
+    int err = client_receive_integer(&v->client, &member);
+    if (err != 0)
+        return err;
+    redisReply *text = client_receive(&v->client);
+    if (text == NULL)
+        return -EIO;
+    if (member == 0)
+        report_info(v, field, "there is no such key in api_keys");
+    else
+        check_info(v, field, reply_text(text));
+    freeReplyObject(text);
+    if (v->field_ttls != FIELD_TTLS_SUPPORTED)
+        return 0;
+    redisReply *ttl = client_receive(&v->client);
+    if (ttl == NULL)
+        return -EIO;
+    if (reply_has_ttl(ttl))
+        report_info(v, field, "has a TTL: after it the key has neither name nor expiry");
+    freeReplyObject(ttl);
+    return 0;
+}
+
+static int visit_infos(void *arg, redisReply *const *fields, size_t count)
+{
+    struct verify *v = arg;
+    int err = 0;
+    for (size_t i = 0; i < count; i++)
+        send_info_read(v, reply_text(fields[i]));
+    for (size_t i = 0; i < count && err == 0; i++)
+        err = receive_info(v, reply_text(fields[i]));
+    return err;
+}
+
+/* Not compared with a set of another type. */
+static int check_api_key_info(struct verify *v)
+{
+    bool usable = false;
+    int err = check_key(v, buf_span(&v->client.api_key_info), "api_key_info", "hash", NULL, &usable);
+    return err == 0 && usable && v->has_keys ? client_scan(&v->client, SCAN_API_KEY_INFO, visit_infos, v)
+                                             : err;
 }
 
 /* --- The index --- */
@@ -519,6 +607,8 @@ static int check_all(struct verify *v)
         err = warn_of_running_load(v);
     if (err == 0)
         err = check_api_keys(v);
+    if (err == 0)
+        err = check_api_key_info(v);
     if (err == 0)
         err = check_index(v);
     if (err == 0)
