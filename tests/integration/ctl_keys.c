@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { KEY_LENGTH = 46 };
@@ -238,11 +239,136 @@ TEST_CASE(keys_list_prints_sorted_digests)
     assert_int_equal(text_count(run.out, digest), 1);
     assert_null(strstr(run.out, key));
     for (char *line = strtok_r(run.out, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        assert_int_equal(strlen(line), 64);
+        assert_int_equal(strcspn(line, "\t"), 64);
         assert_true(strcmp(last, line) < 0);
         last = line;
     }
     ctl_expect(run, 0, NULL, NULL);
+}
+
+/* The line of a key in the list, without its digest; owned. */
+static char *listed(const char *key)
+{
+    char digest[65];
+    catalogue_digest(key, digest);
+    struct ctl_run run = CTL("keys", "list");
+    const char *at = strstr(run.out, digest);
+    assert_non_null(at);
+    char *line = strndup(at + 64, strcspn(at + 64, "\n"));
+    ctl_expect(run, 0, NULL, NULL);
+    return line;
+}
+
+static char *issue_with(const char *const *args)
+{
+    struct ctl_run run = ctl_run(args);
+    assert_int_equal(run.status, 0);
+    assert_int_equal(strlen(run.out), KEY_LENGTH + 1);
+    run.out[KEY_LENGTH] = '\0';
+    free(run.err);
+    return run.out;
+}
+#define ISSUE(...) issue_with((const char *const[]){"keys", "issue", __VA_ARGS__, NULL})
+
+static void put_info(const char *key, const char *info)
+{
+    char digest[65];
+    catalogue_digest(key, digest);
+    redis_do(&redis, "HSET channels:api_key_info %s %s", digest, info);
+}
+
+TEST_CASE(keys_list_shows_name_age_and_expiry)
+{
+    AUTOFREE char *named = ISSUE("--name", "dashboards");
+    AUTOFREE char *dated = ISSUE("--expires=2099-02-20", "--name=a.b_c-1");
+    AUTOFREE char *plain = issue();
+    AUTOFREE char *of_named = listed(named);
+    AUTOFREE char *of_dated = listed(dated);
+    AUTOFREE char *of_plain = listed(plain);
+    assert_memory_equal(of_named, "\tdashboards\t", 12);
+    assert_non_null(strstr(of_named, "s\tnever"));
+    assert_memory_equal(of_dated, "\ta.b_c-1\t", 9);
+    assert_non_null(strstr(of_dated, "\t2099-02-20T00:00:00Z"));
+    assert_memory_equal(of_plain, "\t-\t", 3);
+}
+
+/* As any program may have written them. */
+TEST_CASE(keys_list_shows_what_is_not_known_and_what_has_expired)
+{
+    static const char *const rows[][2] = {
+        {"{}", "\t-\t-\tnever"},
+        {"{\"issued\":\"2026-01-01T00:00:00Z\",\"expires\":\"2026-02-01T00:00:00Z\"}",
+         "d\t2026-02-01T00:00:00Z expired"},
+        {"{\"expires\":1}", "\t-\t-\tmalformed: refused"},
+        {"{\"name\":\"\x1B[2J\"}", "\t-\t-\tmalformed: refused"},
+        {"{\"name\":\"a b\"}", "\t-\t-\tnever"}};
+    AUTOFREE char *key = issue();
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        put_info(key, rows[i][0]);
+        AUTOFREE char *line = listed(key);
+        assert_non_null(strstr(line, rows[i][1]));
+    }
+}
+
+static double seconds_left(const char *line)
+{
+    struct tm tm = {0};
+    assert_non_null(strptime(strrchr(line, '\t') + 1, "%Y-%m-%dT%H:%M:%SZ", &tm));
+    return difftime(timegm(&tm), time(NULL));
+}
+
+TEST_CASE(expiries_are_counted_from_now)
+{
+    static const struct {
+        const char *text;
+        double seconds;
+    } rows[] = {{"90d", 90 * 86400}, {"12h", 12 * 3600}, {"30m", 1800},
+                {"45s", 45},         {"1000ms", 1},      {"36600d", 36600 * 86400.0}};
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        AUTOFREE char *key = ISSUE("--expires", rows[i].text);
+        AUTOFREE char *line = listed(key);
+        double left = seconds_left(line);
+        if (left > rows[i].seconds || left < rows[i].seconds - 60)
+            fail_msg("%s: %s", rows[i].text, line);
+    }
+}
+
+TEST_CASE(keys_issue_refuses_names_and_expiries_that_are_none)
+{
+    static const struct {
+        const char *flag, *value, *why;
+    } rows[] = {
+        {"--name", "", "--name: expected 1 to 64 of the characters A-Z a-z 0-9 _ . -"},
+        {"--name", "a b", "--name: expected"},
+        {"--name", "0123456789012345678901234567890123456789012345678901234567890123x", "--name: expected"},
+        {"--expires", "", "--expires: expected a time such as 90d, 12h or 30m, or a date in UTC"},
+        {"--expires", "tomorrow", "--expires: expected"},
+        {"--expires", "90", "--expires: expected"},
+        {"--expires", "-1d", "--expires: expected"},
+        {"--expires", "2026-02-30", "--expires: expected"},
+        {"--expires", "0", "--expires: expected a second to a hundred years"},
+        {"--expires", "36601d", "--expires: expected"},
+        {"--expires", "500ms", "--expires: expected"},
+        {"--expires", "2020-01-01", "--expires: 2020-01-01 is in the past"},
+        {"--expires", "2020-01-01T00:00:00Z", "is in the past"},
+    };
+    long long before = issued_keys();
+    for (size_t i = 0; i < TEST_COUNT(rows); i++)
+        ctl_expect(CTL("keys", "issue", rows[i].flag, rows[i].value), 2, NULL, rows[i].why);
+    assert_int_equal(issued_keys(), before);
+    AUTOFREE char *longest =
+        ISSUE("--name", "0123456789012345678901234567890123456789012345678901234567890123");
+    assert_true(is_valid(longest));
+}
+
+TEST_CASE(keys_revoke_removes_the_info)
+{
+    char digest[65];
+    AUTOFREE char *key = ISSUE("--name", "gone");
+    catalogue_digest(key, digest);
+    assert_int_equal(redis_integer(&redis, "HEXISTS channels:api_key_info %s", digest), 1);
+    ctl_expect(CTL("keys", "revoke", digest), 0, "revoked\n", NULL);
+    assert_int_equal(redis_integer(&redis, "HEXISTS channels:api_key_info %s", digest), 0);
 }
 
 /* Such a member may be a key. */
@@ -267,22 +393,44 @@ TEST_CASE(keys_commands_name_a_set_of_another_type)
         ctl_expect(run, 1, NULL, "channels:api_keys is not a set: delete it, then issue all keys again");
     }
     redis_do(&redis, "DEL channels:api_keys");
+    redis_do(&redis, "DEL channels:api_key_info");
+    redis_do(&redis, "SET channels:api_key_info text");
+    catalogue_issue_key(&redis, "some-key");
+    for (size_t i = 0; i < TEST_COUNT(commands); i++) {
+        struct ctl_run run = ctl_run(commands[i]);
+        assert_string_equal(run.out, "");
+        ctl_expect(run, 1, NULL, "channels:api_key_info is not a hash: delete it, then issue all keys again");
+    }
+    assert_true(is_valid("some-key"));
+    redis_do(&redis, "DEL channels:api_key_info");
+    redis_do(&redis, "DEL channels:api_keys");
 }
 
-/* As docs/operations.md describes it: a loader restores the channels, the list of digests restores the keys.
- */
+/* As docs/operations.md describes it: a loader restores the channels, the list of digests restores the keys,
+ * and a copy of the hash their names and expiries. */
 TEST_CASE(keys_can_be_restored_from_their_list)
 {
     redis_do(&redis, "DEL channels:api_keys");
-    AUTOFREE char *key = issue();
-    ctl_expect(ctl_shell(text_printf("\"$CTL\" keys list >api_keys")), 0, NULL, NULL);
+    redis_do(&redis, "DEL channels:api_key_info");
+    AUTOFREE char *key = ISSUE("--name=kept", "--expires=2099-01-01");
+    ctl_expect(ctl_shell(text_printf("\"$CTL\" keys list | cut -f 1 >api_keys; redis-cli -p %d --raw HGETALL "
+                                     "channels:api_key_info >api_key_info",
+                                     redis.port)),
+               0, NULL, NULL);
     redis_do(&redis, "FLUSHALL");
     ctl_expect(CTL("verify"), 1, NULL, NULL);
     ctl_expect(CTL("load", "--sample=10", "--replace"), 0, NULL, NULL);
     ctl_expect(CTL("verify"), 1, "api_keys: there are no API keys", NULL);
     expect_status_within(key, 401, WAIT_DEADLINE_MS); /* channeld may have to connect again */
+    ctl_expect(ctl_shell(text_printf("sed \"s/.*/'&'/\" api_key_info | xargs -n 1000 redis-cli -p %d HSET "
+                                     "channels:api_key_info",
+                                     redis.port)),
+               0, NULL, NULL);
     ctl_expect(ctl_shell(text_printf("xargs redis-cli -p %d SADD channels:api_keys <api_keys", redis.port)),
                0, NULL, NULL);
     ctl_expect(CTL("verify"), 0, NULL, NULL);
     expect_status_of(key, 200);
+    AUTOFREE char *line = listed(key);
+    assert_memory_equal(line, "\tkept\t", 6);
+    assert_non_null(strstr(line, "\t2099-01-01T00:00:00Z"));
 }

@@ -42,6 +42,10 @@ TEST_CASE_WITH(verify_rejects_an_empty_redis, fill, NULL)
     ctl_expect(CTL("verify"), 1, "1 channel, 0 API keys, 1 problem\n", NULL);
 }
 
+/* Of the key "a key". */
+#define KEY_DIGITS "8fa3aab2"
+#define KEY_DIGEST KEY_DIGITS "faa9b79e0a0398da5b5abd0780142442a5be80b9a64608d718cb1fcd"
+
 /* A command, and the problem that verify reports. */
 static const char *const damages[][2] = {
     {"DEL channels:card:1", "index: channel 1 has no card"},
@@ -89,6 +93,17 @@ static const char *const damages[][2] = {
     {"SADD channels:api_keys ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789",
      "api_keys: a member of 64 bytes is not a SHA-256"},
     {"EXPIRE channels:api_keys 1000", "api_keys: has a TTL: it expires in "},
+    {"EXPIRE channels:api_key_info 1000", "api_key_info: has a TTL: it expires in "},
+    {"HSET channels:api_key_info 0123456789 {}",
+     "api_key_info: 01234567...: there is no such key in api_keys"},
+    {"HSET channels:api_key_info " KEY_DIGEST " x",
+     "api_key_info: " KEY_DIGITS "...: is not a JSON object of at most 512 bytes: the key is refused"},
+    {"HSET channels:api_key_info " KEY_DIGEST " {\"expires\":\"2026-01-01\"}",
+     "api_key_info: " KEY_DIGITS "...: expires is not a time (YYYY-MM-DDTHH:MM:SSZ): the key is refused"},
+    {"HSET channels:api_key_info " KEY_DIGEST " {\"issued\":1}",
+     "api_key_info: " KEY_DIGITS "...: issued is not a time"},
+    {"HSET channels:api_key_info " KEY_DIGEST " {\"name\":\"\"}",
+     "api_key_info: " KEY_DIGITS "...: name is not 1 to 64 of A-Z a-z 0-9 _ . -"},
     {"DEL channels:api_keys", "api_keys: there are no API keys: every request gets 401"},
 };
 
@@ -109,6 +124,7 @@ TEST_CASE(verify_names_each_problem)
     for (size_t i = 0; i < TEST_COUNT(damages); i++) {
         redis_do(&redis, "FLUSHALL");
         catalogue_issue_key(&redis, "a key");
+        redis_do(&redis, "HSET channels:api_key_info %s {}", KEY_DIGEST);
         catalogue_put_samples(&redis, 6);
         run_words(damages[i][0]);
         ctl_expect(CTL("verify"), 1, damages[i][1], NULL);
@@ -124,6 +140,8 @@ TEST_CASE(verify_names_keys_of_another_type)
          "6 channels, 1 API key, 2 problems\n"},
         {"channels:index", "index: channels:index is a string, not a zset\n"
                            "0 channels, 1 API key, 1 problem\n"},
+        {"channels:api_key_info", "api_key_info: channels:api_key_info is a string, not a hash\n"
+                                  "6 channels, 1 API key, 1 problem\n"},
         {"channels:api_keys", "api_keys: channels:api_keys is a string, not a set\n"
                               "6 channels, 0 API keys, 1 problem\n"},
     };
@@ -213,6 +231,12 @@ TEST_CASE(verify_finds_and_load_removes_ttls_of_fields)
     expect_output(1, "card 1: title: has a TTL\n2 channels, 1 API key, 1 problem\n");
     ctl_expect(ctl_load(text, NULL), 0, "loaded 1 channel (1 unchanged, 0 refused)",
                "1 channel had a TTL, which was removed\n");
+    redis_do(&redis, "HSET channels:api_key_info %s {}", KEY_DIGEST);
+    redis_do(&redis, "HPEXPIRE channels:api_key_info 1000000 FIELDS 1 %s", KEY_DIGEST);
+    expect_output(1,
+                  "api_key_info: " KEY_DIGITS "...: has a TTL: after it the key has neither name nor expiry\n"
+                  "2 channels, 1 API key, 1 problem\n");
+    redis_do(&redis, "DEL channels:api_key_info");
     ctl_expect_sound();
     redis_do(&redis, "ACL SETUSER default -hpexpiretime");
     ctl_expect(CTL("verify"), 1, "TTLs of hash fields were not checked: Redis does not permit HPEXPIRETIME",
