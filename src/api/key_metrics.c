@@ -1,22 +1,10 @@
 /* Counting requests by name; see key_metrics.h. */
 #include "api/key_metrics.h"
 
-#include "base/hash.h"
-
-#include <stdlib.h>
-
 /* No slot is searched for long: at most 200 of 512 are taken. */
 _Static_assert(KEY_METRICS_NAMES * 2 < KEY_METRICS_SLOTS, "the slots are too few");
 
 static const struct span OTHER = {"other", 5};
-
-struct key_metrics *key_metrics_new(void)
-{
-    struct key_metrics *m = calloc(1, sizeof *m);
-    if (m != NULL)
-        m->seed = random_seed(m);
-    return m;
-}
 
 /* The slot of the name, or the free one that it would take. */
 static uint16_t *find_slot(struct key_metrics *m, struct span name)
@@ -52,20 +40,6 @@ void key_metrics_count(struct key_metrics *m, const struct api_key_name *name, i
     metric_add(&counts->requests[last > 0 ? last : 0], 1);
 }
 
-static void clear(struct key_counts *counts)
-{
-    for (int i = 0; i < KEY_METRICS_CLASSES; i++)
-        metric_set(&counts->requests[i], 0);
-}
-
-void key_metrics_clear(struct key_metrics *sum)
-{
-    for (int i = 0; i < KEY_METRICS_NAMES; i++)
-        clear(&sum->counts[i]);
-    clear(&sum->unnamed);
-    clear(&sum->other);
-}
-
 static void add(struct key_counts *to, const struct key_counts *from)
 {
     for (int i = 0; i < KEY_METRICS_CLASSES; i++)
@@ -83,17 +57,18 @@ void key_metrics_accumulate(struct key_metrics *sum, const struct key_metrics *f
 
 /* Classes that occurred, and from the start that of success: a series that begins with its first event has no
  * rate for it. */
-static void write_counts(struct buf *out, struct span name, const struct key_counts *counts)
+static void write_counts(struct buf *out, struct span name, struct key_counts *counts)
 {
     for (int i = 0; i < KEY_METRICS_CLASSES; i++) {
         uint64_t count = metric_get(&counts->requests[i]);
         if (count > 0 || i == 0)
             buf_printf(out, "channeld_key_requests_total{name=\"%.*s\",status_class=\"%dxx\"} %llu\n",
                        (int)name.len, name.data, i + 2, (unsigned long long)count);
+        metric_set(&counts->requests[i], 0);
     }
 }
 
-void key_metrics_write(struct buf *out, const struct key_metrics *sum)
+void key_metrics_write(struct buf *out, struct key_metrics *sum)
 {
     unsigned used = atomic_load_explicit(&sum->used, memory_order_relaxed);
     metrics_write_head(out, "channeld_key_requests_total", "counter",

@@ -8,8 +8,11 @@
 #ifndef API_KEY_METRICS_H
 #define API_KEY_METRICS_H
 
+#include "base/hash.h"
 #include "base/metrics.h"
 #include "model/api_key.h"
+
+#include <stdlib.h>
 
 enum { KEY_METRICS_NAMES = 200, KEY_METRICS_CLASSES = 4, KEY_METRICS_SLOTS = 512 };
 
@@ -28,13 +31,16 @@ struct key_metrics {
 };
 
 /* Owned (free); NULL when out of memory. */
-struct key_metrics *key_metrics_new(void);
+static inline struct key_metrics *key_metrics_new(void)
+{
+    struct key_metrics *m = calloc(1, sizeof *m);
+    if (m != NULL)
+        m->seed = random_seed(m);
+    return m;
+}
 
 /* The key is known. */
 void key_metrics_count(struct key_metrics *m, const struct api_key_name *name, int status);
-
-/* Sets all numbers to 0; the names keep their places. For the sum alone. */
-void key_metrics_clear(struct key_metrics *sum);
 
 /*
  * Adds `from` to `sum`, which belongs to the caller and has places for as many names. A name that had one
@@ -42,7 +48,7 @@ void key_metrics_clear(struct key_metrics *sum);
  */
 void key_metrics_accumulate(struct key_metrics *sum, const struct key_metrics *from);
 
-/* Writes them in the Prometheus text format. */
-void key_metrics_write(struct buf *out, const struct key_metrics *sum);
+/* Writes the sum in the Prometheus text format, and sets all numbers to 0; the names keep their places. */
+void key_metrics_write(struct buf *out, struct key_metrics *sum);
 
 #endif

@@ -166,9 +166,8 @@ static void write_workers(const struct server *s, struct buf *out)
 
 static void write_key_metrics(const struct server *s, struct buf *out)
 {
-    key_metrics_clear(s->key_metrics);
     for (int i = 0; i < s->worker_count; i++)
-        key_metrics_accumulate(s->key_metrics, worker_key_metrics(s->workers[i]));
+        key_metrics_accumulate(s->key_metrics, worker_metrics(s->workers[i])->keys);
     key_metrics_write(out, s->key_metrics);
 }
 

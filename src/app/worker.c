@@ -35,7 +35,6 @@ struct worker {
     atomic_bool redis_ready, redis_seen;
     _Atomic uint64_t redis_lost_ms, redis_number, ticked_ms;
     struct worker_metrics metrics;
-    struct key_metrics *key_metrics; /* NULL: not counted */
 };
 
 /* --- metrics --- */
@@ -221,14 +220,14 @@ static int make_cache(struct worker *w)
 static int make_api(struct worker *w)
 {
     const struct config *c = w->options.config;
-    w->key_metrics = c->key_metrics ? key_metrics_new() : NULL;
-    if (c->key_metrics && w->key_metrics == NULL)
+    w->metrics.keys = c->key_metrics ? key_metrics_new() : NULL;
+    if (c->key_metrics && w->metrics.keys == NULL)
         return -ENOMEM;
     const struct api_options options = {
         .cache = w->cache,
         .metrics = &w->metrics.requests,
         .rate_limit = w->options.rate_limit,
-        .key_metrics = w->key_metrics,
+        .key_metrics = w->metrics.keys,
         .base_path = span_of(c->base_path),
         .hosts = c->hosts,
         .cors = c->cors,
@@ -351,11 +350,6 @@ const struct worker_metrics *worker_metrics(const struct worker *w)
     return &w->metrics;
 }
 
-const struct key_metrics *worker_key_metrics(const struct worker *w)
-{
-    return w->key_metrics;
-}
-
 bool worker_finished(const struct worker *w)
 {
     return atomic_load(&w->finished);
@@ -373,7 +367,7 @@ void worker_free(struct worker *w)
     assert(err == 0); /* every handle was closed */
     (void)err;
     api_free(w->api);
-    free(w->key_metrics);
+    free(w->metrics.keys);
     redis_config_unref(atomic_load(&w->offered));
     free(w);
 }

@@ -29,6 +29,7 @@ struct worker_metrics {
     struct redis_metrics redis;
     struct cache_metrics cache;
     struct loop_lag loop_lag;
+    struct key_metrics *keys; /* of one worker, owned by it; NULL: not counted */
 };
 
 /* Adds `from` to `to`, which belongs to the caller. */
@@ -82,7 +83,6 @@ void worker_command(struct worker *w, enum worker_command command);
 void worker_use_redis(struct worker *w, struct redis_config *config);
 struct worker_status worker_status(const struct worker *w);
 const struct worker_metrics *worker_metrics(const struct worker *w);
-const struct key_metrics *worker_key_metrics(const struct worker *w); /* NULL: not counted */
 bool worker_finished(const struct worker *w); /* no connection is left after WORKER_FINISH */
 
 /* Waits for the thread (if it was started, WORKER_EXIT must have been sent) and frees. */

@@ -186,7 +186,7 @@ static int receive_info(struct verify *v, struct span field)
     if (text == NULL)
         return -EIO;
     if (member == 0)
-        report_info(v, field, "there is no such key in api_keys");
+        report_info(v, field, "its key is not in api_keys");
     else
         check_info(v, field, reply_text(text));
     freeReplyObject(text);

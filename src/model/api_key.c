@@ -26,14 +26,6 @@ bool api_key_name_valid(struct span name)
     return name.len >= 1 && name.len <= API_KEY_NAME_MAX;
 }
 
-void api_key_name_set(struct api_key_name *out, struct span name)
-{
-    assert(name.len <= API_KEY_NAME_MAX);
-    out->len = (signed char)name.len;
-    if (name.len > 0)
-        memcpy(out->text, name.data, name.len);
-}
-
 /* --- times --- */
 
 bool api_key_time_parse(struct span text, int64_t *out)

@@ -11,6 +11,8 @@
 
 #include "base/buf.h"
 
+#include <assert.h>
+
 /* Characters of a name, A-Z a-z 0-9 _ . - each; bytes of a stored text. */
 enum { API_KEY_NAME_MAX = 64, API_KEY_INFO_MAX = 512 };
 
@@ -48,7 +50,13 @@ static inline struct span api_key_name_span(const struct api_key_name *name)
 bool api_key_name_valid(struct span name);
 
 /* `name` is valid, or empty. */
-void api_key_name_set(struct api_key_name *out, struct span name);
+static inline void api_key_name_set(struct api_key_name *out, struct span name)
+{
+    assert(name.len <= API_KEY_NAME_MAX);
+    out->len = (signed char)name.len;
+    if (name.len > 0)
+        memcpy(out->text, name.data, name.len);
+}
 
 /* What is malformed in a stored text: a set of these. The form: it is no JSON object, or too long. */
 enum api_key_fault {

@@ -180,7 +180,7 @@ TEST_CASE(an_expiry_that_cannot_be_read_refuses_the_key_and_is_logged_once)
 }
 
 /* An error is never a permission: what the ACL hides may be an expiry. */
-TEST_CASE(a_hidden_or_misplaced_info_is_an_error_until_it_is_mended)
+TEST_CASE(a_hidden_or_misplaced_info_is_an_error_until_it_is_corrected)
 {
     AUTO(fixture_drop) struct fixture *f = begin("CHANNELD_WORKERS=1");
     await_status(f, FIXTURE_KEY, 200);

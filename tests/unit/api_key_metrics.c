@@ -44,7 +44,6 @@ static void count_number(int number, int n)
 
 static const char *scrape(void)
 {
-    key_metrics_clear(sum);
     key_metrics_accumulate(sum, worker[0]);
     key_metrics_accumulate(sum, worker[1]);
     buf_clear(&text);
