@@ -18,6 +18,7 @@ struct api {
     struct buf scratch;            /* for parsing the current request */
     struct buf links;              /* the Link field of the current response */
     struct rate_fields rate;       /* the fields of the current response */
+    struct api_key_name key_name;  /* of the current request, which is answered without a query */
     struct http_response response; /* the current one; on the stack it would be zeroed as a whole each time */
 };
 
@@ -162,6 +163,8 @@ static bool is_within_rate(struct call *call, bool valid)
     if (call->rate.outcome != RATE_REFUSED)
         return true;
     metric_add(&a->options.metrics->key_rate_limited_total, 1);
+    if (call->key_name == NULL && cache_find_key_name(a->options.cache, &call->key, &a->key_name))
+        call->key_name = &a->key_name;
     respond_error(call, API_ERROR_TOO_MANY_REQUESTS);
     return false;
 }

@@ -99,6 +99,12 @@ static enum auth_result check_key(const struct cache *c, const struct digest *ke
     return api_keys_check(&c->api_keys, key, invalidation_confirmed(&c->invalidation), name);
 }
 
+bool cache_find_key_name(const struct cache *c, const struct digest *key, struct api_key_name *out)
+{
+    (void)api_keys_check(&c->api_keys, key, invalidation_confirmed(&c->invalidation), out);
+    return out->len >= 0;
+}
+
 static bool is_confirmed(const struct cache *c, const struct entry *e)
 {
     return entry_is_confirmed(e, invalidation_confirmed(&c->invalidation));

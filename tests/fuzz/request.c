@@ -94,6 +94,14 @@ static void keep_promise(void)
     request->done(request->arg, &answer);
 }
 
+bool cache_find_key_name(const struct cache *c, const struct digest *key, struct api_key_name *out)
+{
+    (void)c;
+    (void)key;
+    out->len = -1;
+    return false;
+}
+
 void cache_cancel(struct cache_request *request)
 {
     FUZZ_CHECK(!list_empty(&request->waiting));

@@ -134,7 +134,7 @@ TEST_CASE(keys_expire_without_a_cache)
 }
 
 /* Each key is checked in Redis, and the results are cached. */
-TEST_CASE(keys_of_a_set_that_is_too_large_to_be_held_expire)
+SLOW_TEST(keys_of_a_set_that_is_too_large_to_be_held_expire)
 {
     AUTO(fixture_drop) struct fixture *f = begin("CHANNELD_WORKERS=1");
     catalogue_issue_keys(&f->redis, MANY_KEYS);
@@ -239,7 +239,7 @@ static bool infos_are_read(void *arg)
 }
 
 /* Many thousands are read in portions. */
-TEST_CASE(every_key_of_a_large_set_has_its_own_name)
+SLOW_TEST(every_key_of_a_large_set_has_its_own_name)
 {
     enum { KEYS = 12000, STEP = 3999 };
     AUTO(fixture_drop) struct fixture *f = begin("CHANNELD_WORKERS=1");
@@ -318,6 +318,19 @@ TEST_CASE(requests_are_counted_by_the_name_of_their_key)
     assert_true(value_of(after, SERIES("", "4xx")) == -1);
     assert_true(value_of(after, SERIES("late", "4xx")) == value_of(before, SERIES("late", "4xx")) + 1);
     assert_true(value_of(after, SERIES("other", "2xx")) == 0);
+}
+
+/* They are answered before the key is looked at. */
+TEST_CASE(requests_over_the_rate_are_counted_and_logged_by_name)
+{
+    AUTO(fixture_drop)
+    struct fixture *f =
+        fixture_new(CHANNELS, ENV("CHANNELD_WORKERS=1", "CHANNELD_KEY_METRICS=on", "CHANNELD_KEY_RATE=2/m"));
+    AUTOFREE char *key = issue(f, "eager", NULL);
+    await_status(f, key, 429);
+    server_await_log(&f->server, "\"key_name\":\"eager\"");
+    AUTOFREE char *metrics = server_metrics(&f->server);
+    assert_true(value_of(metrics, SERIES("eager", "4xx")) >= 1);
 }
 
 TEST_CASE(names_are_in_no_metric_unless_they_are_wanted)
