@@ -375,15 +375,6 @@ void page_builder_report_gaps(const struct page_builder *p, struct value_reports
     metric_add(&r->metrics->dangling_index_entries_total, (uint64_t)left_out);
 }
 
-enum page_gap page_gap_of(const redisReply *reply)
-{
-    if (reply == NULL)
-        return PAGE_GAP_NONE;
-    if (resp_is_oversize(reply))
-        return PAGE_GAP_OVERSIZE;
-    return resp_is_error(reply, SPAN("WRONGTYPE ")) ? PAGE_GAP_WRONG_TYPE : PAGE_GAP_NONE;
-}
-
 bool page_builder_is_incomplete(const struct page_builder *p)
 {
     bool incomplete = p->members.invalid > 0;

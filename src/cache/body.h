@@ -220,7 +220,14 @@ static inline void page_builder_set_gap(struct page_builder *p, int at, enum pag
 
 /* Why the reply to the HMGET of a summary, NULL if there is none, leaves a gap: an invalid card is left out
  * of its page, and does not fail it. */
-enum page_gap page_gap_of(const redisReply *reply);
+static inline enum page_gap page_gap_of(const redisReply *reply)
+{
+    if (reply == NULL)
+        return PAGE_GAP_NONE;
+    if (resp_is_oversize(reply))
+        return PAGE_GAP_OVERSIZE;
+    return resp_is_error(reply, SPAN("WRONGTYPE ")) ? PAGE_GAP_WRONG_TYPE : PAGE_GAP_NONE;
+}
 
 /* True when an index member has no channel: a loader may have been at work between the two reads. */
 bool page_builder_is_incomplete(const struct page_builder *p);

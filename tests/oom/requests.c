@@ -22,7 +22,8 @@ struct route {
     const char *headers;
 };
 
-#define KEY FIXTURE_AUTH
+#define KEY     FIXTURE_AUTH
+#define EXPIRED "a-key-that-has-expired"
 static const struct route ROUTES[] = {
     {"card by id", "GET", "/api/channel/by-id/%s/", 200, false, false, KEY},
     {"card by link", "GET", "/api/channel/by-link/?link=%s", 200, false, true, KEY},
@@ -34,6 +35,7 @@ static const struct route ROUTES[] = {
     {"no such link", "GET", "/api/channel/by-link/?link=https%%3A%%2F%%2Fmax.ru%%2Fno", 404, false, false,
      KEY},
     {"wrong key", "GET", "/api/channels/", 401, false, false, "X-Api-Key: wrong\r\n"},
+    {"expired key", "GET", "/api/channels/", 401, false, false, "X-Api-Key: " EXPIRED "\r\n"},
     {"no key", "GET", "/api/channels/", 401, false, false, NULL},
     {"bad parameter", "GET", "/api/channels/?page=0", 400, false, false, KEY},
     {"no such path", "GET", "/nothing", 404, false, false, KEY},
@@ -148,13 +150,27 @@ static void fail_all(struct fixture *fixture, enum memory_failure how, bool cold
     }
 }
 
+/* With a name and an expiry: never is a key valid without them. */
+static void put_info(struct fixture *fixture, const char *key, const char *info)
+{
+    char digest[65];
+    catalogue_digest(key, digest);
+    redis_do(&fixture->redis, "MULTI");
+    redis_do(&fixture->redis, "SADD channels:api_keys %s", digest);
+    redis_do(&fixture->redis, "HSET channels:api_key_info %s %s", digest, info);
+    redis_do(&fixture->redis, "EXEC");
+}
+
 static struct fixture *start(const char *cache_size)
 {
     memory_init(&memory);
     /* make_cold() counts the invalidations: a broadcast tells of what was not read as well. */
     const char *const env[] = {
         memory.preload, memory.file, "CHANNELD_WORKERS=1", "CHANNELD_TRACKING=broadcast", cache_size, NULL};
-    return fixture_new(CHANNELS, env);
+    struct fixture *fixture = fixture_new(CHANNELS, env);
+    put_info(fixture, FIXTURE_KEY, "{\"name\":\"named\",\"expires\":\"2999-01-01T00:00:00Z\"}");
+    put_info(fixture, EXPIRED, "{\"name\":\"late\",\"expires\":\"2020-01-01T00:00:00Z\"}");
+    return fixture;
 }
 
 static int start_with_cache(void **state)

@@ -184,6 +184,7 @@ static struct asked {
     struct cache_request request;
     bool done;
     struct cache_result result; /* without its body */
+    struct api_key_name name;   /* of its key */
     char body[2048];
 } asked[REQUESTS];
 
@@ -191,6 +192,7 @@ static void take(struct asked *a, const struct cache_result *result)
 {
     a->done = true;
     a->result = *result;
+    a->name = *result->key_name;
     a->body[0] = '\0';
     if (result->body != NULL)
         (void)snprintf(a->body, sizeof a->body, "%.*s", (int)result->body->len, result->body->data);
@@ -714,6 +716,94 @@ TEST_CASE_WITH(a_change_of_the_keys_is_applied_after_a_check, set_up, tear_down)
     answer_check(1);
     expect_hit(get(1, QUERY_CARD, 7), CACHE_KEY_INVALID);
     expect_hit(get_as(1, 'x', QUERY_CARD, 7), CACHE_FOUND);
+}
+
+static void expect_name(const struct asked *a, const char *name)
+{
+    assert_int_equal(a->name.len, strlen(name));
+    assert_memory_equal(a->name.text, name, strlen(name));
+}
+
+/* The set is read again, and this is the info of its key. */
+static void answer_info(const char *info)
+{
+    static char text[256];
+    answer("SCARD test:api_keys", reply_integer(1));
+    answer("SMEMBERS test:api_keys", reply_words(KEY));
+    answer("HLEN test:api_key_info", reply_integer(1));
+    (void)snprintf(text, sizeof text, "*1\r\n$%zu\r\n%s\r\n", strlen(info), info);
+    answer("HMGET test:api_key_info ", reply_of(text));
+    answer_check(1);
+}
+
+#define NAMED_INFO "{\"name\":\"dash\",\"expires\":\"2026-01-01T00:00:01Z\"}"
+
+TEST_CASE_WITH(a_key_has_its_name_on_hits_and_misses_until_it_expires, set_up, tear_down)
+{
+    wall_s = 1767225600; /* 2026-01-01T00:00:00Z */
+    clock_ms += API_KEYS_RETRY_MS;
+    push("test:api_key_info");
+    answer_check(1);
+    answer_info(NAMED_INFO);
+    cache_card("seven");
+    expect_name(&asked[0], "dash");
+    const struct asked *a = get(1, QUERY_CARD, 7);
+    expect_hit(a, CACHE_FOUND);
+    expect_name(a, "dash");
+    a = get_as(1, 'x', QUERY_CARD, 7);
+    expect_hit(a, CACHE_KEY_INVALID);
+    assert_int_equal(a->name.len, -1);
+    wall_s++;
+    a = get(1, QUERY_CARD, 7);
+    expect_hit(a, CACHE_KEY_INVALID);
+    expect_name(a, "dash");
+    lose();
+    a = get(1, QUERY_CARD, 7);
+    expect(a, CACHE_KEY_INVALID, CACHE_SOURCE_STALE);
+    wall_s--;
+    expect(get(1, QUERY_CARD, 7), CACHE_FOUND, CACHE_SOURCE_STALE);
+    wall_s = 0;
+}
+
+TEST_CASE_WITH(without_a_cache_the_info_is_read_with_each_request, set_up_uncached, tear_down)
+{
+    wall_s = 1767225600;
+    for (int i = 0; i < 2; i++) {
+        const struct asked *a = get(0, QUERY_CARD, 7);
+        answer("HGET test:api_key_info ", reply_string(NAMED_INFO));
+        answer("SISMEMBER", reply_integer(1));
+        answer("HMGET test:card:7 ", reply_card("7", "seven"));
+        if (i > 0) { /* as after any absence, it is read again */
+            answer_check(1);
+            answer("HGET test:api_key_info ", reply_string(NAMED_INFO));
+            answer("SISMEMBER", reply_integer(1));
+            answer("HMGET test:card:7 ", reply_card("7", "seven"));
+            answer_check(1);
+        }
+        expect(a, i == 0 ? CACHE_FOUND : CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
+        expect_name(a, "dash");
+        wall_s++;
+    }
+    wall_s = 0;
+}
+
+/* A check under way may be executed in one turn with the last read, in front of the invalidation of a change
+ * in that turn. */
+TEST_CASE_WITH(the_set_is_committed_by_a_check_that_was_sent_after_it_was_read, set_up, tear_down)
+{
+    clock_ms += API_KEYS_RETRY_MS;
+    push("test:api_keys");
+    answer_check(1);
+    answer("SCARD test:api_keys", reply_integer(1));
+    answer("SMEMBERS test:api_keys", reply_words(KEY));
+    heartbeat(); /* begins a check */
+    answer("HLEN test:api_key_info", reply_integer(0));
+    answer_check(1);
+    assert_false(get(0, QUERY_AUTH_ONLY, 0)->done); /* not committed */
+    answer_check(1);
+    expect_hit(get(1, QUERY_AUTH_ONLY, 0), CACHE_FOUND);
+    answer_auth(1);
+    expect(&asked[0], CACHE_FOUND, CACHE_SOURCE_MISS);
 }
 
 /* Redis may evict them from its tracking table, which is an invalidation as well, hundreds of times per
@@ -1262,4 +1352,50 @@ TEST_CASE_WITH(what_a_replica_has_not_got_is_asked_of_its_master, set_up_in_clus
     answer("ASKING HGET test:api_key_info ", reply_of("_\r\n"));
     answer("ASKING SISMEMBER", reply_integer(1));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+}
+
+/* The infos may have moved before the set has. */
+TEST_CASE_WITH(a_replica_without_infos_asks_its_master, set_up_in_cluster, tear_down)
+{
+    connection.replica = true;
+    clock_ms += API_KEYS_RETRY_MS;
+    push("test:api_key_info");
+    answer_check(1);
+    answer("SCARD test:api_keys", reply_integer(1));
+    answer("SMEMBERS test:api_keys", reply_words(KEY));
+    answer("HLEN test:api_key_info", reply_integer(0));
+    answer("ASKING HLEN test:api_key_info", reply_integer(0));
+    answer_check(1);
+    expect_hit(get(0, QUERY_AUTH_ONLY, 0), CACHE_FOUND);
+    clock_ms += API_KEYS_RETRY_MS;
+    push("test:api_key_info");
+    answer_check(1);
+    answer("SCARD test:api_keys", reply_integer(1));
+    answer("SMEMBERS test:api_keys", reply_words(KEY));
+    answer("HLEN test:api_key_info", reply_integer(0));
+    answer("ASKING HLEN test:api_key_info", ask());
+    const struct asked *a = get(0, QUERY_AUTH_ONLY, 0); /* checked by itself */
+    answer_auth(1);
+    answer("ASKING HGET test:api_key_info ", reply_string("{\"name\":\"far\"}"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect_name(a, "far");
+}
+
+/* The info has moved, and the set has not. */
+TEST_CASE_WITH(an_info_on_another_node_counts, set_up_in_cluster, tear_down)
+{
+    wall_s = 1767225600;
+    clock_ms += API_KEYS_RETRY_MS;
+    push("test:api_key_info");
+    answer_check(1);
+    answer("SCARD test:api_keys", reply_integer(1));
+    answer("SMEMBERS test:api_keys", reply_words(KEY));
+    answer("HLEN test:api_key_info", ask());
+    const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
+    answer("HGET test:api_key_info ", ask());
+    answer("SISMEMBER test:api_keys ", reply_integer(1));
+    answer("ASKING HGET test:api_key_info ", reply_string("{\"expires\":\"2020-01-01T00:00:00Z\"}"));
+    answer_check(1);
+    expect(a, CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
+    wall_s = 0;
 }
