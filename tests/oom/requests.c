@@ -70,6 +70,7 @@ static void make_cold(struct fixture *fixture)
     struct redis *redis = &fixture->redis;
     AUTOFREE char *link = catalogue_link(SAMPLE);
     long long id = (long long)catalogue_id(SAMPLE);
+    server_await_metric(&fixture->server, "channeld_redis_connected", 1); /* the failure may have cost it */
     double before = server_metric(&fixture->server, "channeld_cache_invalidations_total");
     redis_do(redis, "HSET channels:card:%lld category2 turn", id);
     redis_do(redis, "SET channels:link:%s %lld", link, id);
