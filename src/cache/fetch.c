@@ -106,11 +106,6 @@ static struct span link_of(const struct fetch *f)
     return (struct span){f->link_text, f->link_len};
 }
 
-static struct cache_metrics *metrics_of(const struct fetch *f)
-{
-    return f->fetches->options.metrics;
-}
-
 /* --- reports --- */
 
 /* Of the current reply. It is one of data: an auth reply is never oversize. */
@@ -149,7 +144,7 @@ static void send_command(struct fetch *f, const struct buf *command, cache_reply
     if (err != 0)
         return;
     f->replies_due++;
-    metric_add(&metrics_of(f)->redis_commands_total, 1);
+    metric_add(&f->fetches->options.metrics->redis_commands_total, 1);
 }
 
 static void send_read(struct fetch *f, const struct entry_source *source, cache_reply_fn fn)
@@ -327,12 +322,10 @@ static void proceed(struct fetch *f);
 static void on_key_info(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    struct api_key_reading *reading = &f->reading;
     if (accept_reply(f, reply, PART_INFO)) {
-        f->failed = !api_keys_read_info(f->fetches->options.api_keys, &f->key, reply, reading);
-        bool absent = !f->failed && reply->type == REDIS_REPLY_NIL;
-        if (!f->failed && !(absent && is_elsewhere(f, reply, PART_INFO)))
-            f->key_invalid |= api_keys_is_expired(reading->info.expires);
+        f->failed = !api_keys_read_info(f->fetches->options.api_keys, &f->key, reply, &f->reading);
+        bool elsewhere = reply->type == REDIS_REPLY_NIL && is_elsewhere(f, reply, PART_INFO);
+        f->key_invalid |= !f->failed && !elsewhere && api_keys_is_expired(f->reading.info.expires);
     }
     proceed(f);
 }
@@ -411,7 +404,7 @@ static void read_link(struct fetch *f, const redisReply *reply)
     f->failed = state == VALUE_INVALID;
     f->found = state == VALUE_PRESENT;
     if (malformed)
-        metric_add(&metrics_of(f)->invalid_values_total, 1);
+        metric_add(&f->fetches->options.metrics->invalid_values_total, 1);
     if (f->failed || (!f->found && is_elsewhere(f, reply, PART_LINK)))
         return;
     if (f->found && may_store(f))

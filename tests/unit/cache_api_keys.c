@@ -442,7 +442,8 @@ static void begin_infos(size_t count)
     assert_int_equal(api_keys_reply(&keys, &set, now_ms, &command), API_KEYS_SEND);
     assert_command(HLEN);
     assert_int_equal(take_integer(1), API_KEYS_SEND);
-    assert_memory_equal(strchr(command.data, '$'), "$5\r\nHMGET\r\n$17\r\ntest:api_key_info\r\n$64\r\n", 40);
+    assert_memory_equal(strchr(buf_c_str(&command), '$'),
+                        "$5\r\nHMGET\r\n$17\r\ntest:api_key_info\r\n$64\r\n", 40);
 }
 
 static void expect(int key, enum auth_result result, const char *expected)
