@@ -206,6 +206,8 @@ static int check(struct config *c, struct buf *error)
     if (err == 0)
         err = check_switch(c, error, "log-clients", c->values.log_clients, &c->log_clients);
     if (err == 0)
+        err = check_switch(c, error, "compression", c->values.compression, &c->compression);
+    if (err == 0)
         err = check_trusted_proxies(c, error);
     if (err == 0)
         err = check_cors(c, error);
