@@ -13,7 +13,8 @@ FROM ${BASE} AS tools
 RUN apt-get -qq update && \
     DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
         binutils ca-certificates cmake gcc libc6-dev ninja-build \
-        libhiredis-dev libllhttp-dev libssl-dev libuv1-dev libxxhash-dev libyyjson-dev >/dev/null && \
+        libdeflate-dev libhiredis-dev libllhttp-dev libssl-dev libuv1-dev libxxhash-dev libyyjson-dev libzstd-dev \
+        >/dev/null && \
     rm -rf /var/lib/apt/lists/* /var/cache/apt/archives
 WORKDIR /src
 

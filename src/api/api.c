@@ -5,6 +5,7 @@
 #include "api/params.h"
 #include "api/response.h"
 #include "base/clock.h"
+#include "http/codings.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@ struct api {
     struct rate_fields rate;       /* the fields of the current response */
     struct api_key_name key_name;  /* of the current request, which is answered without a query */
     struct http_response response; /* the current one; on the stack it would be zeroed as a whole each time */
+    char etag[BLOB_ETAG_MAX];      /* of the current response, if it is not that of its body */
 };
 
 /* The state of a request until its response: the handler's state in the exchange (http/exchange.h). */
@@ -35,6 +37,7 @@ struct call {
     bool has_key;
     struct digest key;
     const struct api_key_name *key_name; /* borrowed while the response is made; NULL: the key is not known */
+    struct http_codings codings; /* with compression */
 };
 
 static void log_call(const struct call *call, const struct http_request *request,
@@ -129,11 +132,43 @@ static void respond_preflight(struct call *call)
     respond(call);
 }
 
+/*
+ * Each coding has an entity tag of its own. A client may revalidate any that it accepts, whichever would be
+ * sent now: the response to If-None-Match is about that one.
+ */
+static void select_etag(struct call *call, struct http_response *r)
+{
+    struct span listed = http_exchange_request(call->exchange)->field[HTTP_FIELD_IF_NONE_MATCH];
+    if (listed.data == NULL || http_etag_listed(listed, blob_etag(r->body)))
+        return;
+    for (enum coding coding = CODING_IDENTITY; coding < CODINGS; coding++) {
+        struct span etag = blob_etag_coded(r->body, coding, call->api->etag);
+        if (http_coding_acceptable(&call->codings, coding) && http_etag_listed(listed, etag)) {
+            r->etag = etag;
+            return;
+        }
+    }
+}
+
+/* For a client that prefers a coding other than identity, apart from the way of plain responses. */
+__attribute__((noinline)) static void negotiate(struct call *call, struct http_response *r)
+{
+    enum coding coding = (enum coding)r->body->coding;
+    select_etag(call, r);
+    http_exchange_evaluate_preconditions(call->exchange, r);
+    if (coding != CODING_IDENTITY && r->status == 200)
+        request_metrics_count_coded(call->api->options.metrics, coding);
+}
+
 static void respond_found(struct call *call, const struct cache_result *result)
 {
     struct api *a = call->api;
     struct http_response *r = begin_response(a, 200, result->body);
-    http_response_add(r, SPAN("Cache-Control"), SPAN("private, no-cache"));
+    http_response_add_line(r, SPAN("Cache-Control: private, no-cache"));
+    if (a->options.compression)
+        r->vary = HTTP_VARY_ACCEPT_ENCODING;
+    if (call->codings.preferred != CODING_IDENTITY)
+        negotiate(call, r);
     if (call->route == ROUTE_LIST) {
         buf_clear(&a->links);
         page_links_write(&a->links, a->options.base_path, call->page, result->last_page);
@@ -229,9 +264,20 @@ static void on_result(void *arg, const struct cache_result *result)
     }
 }
 
-static void query_cache(struct call *call, const struct params *p)
+/* Without compression, or without Accept-Encoding, only identity is acceptable. */
+static struct http_codings codings_of(const struct call *call)
+{
+    struct span accepted = http_exchange_request(call->exchange)->field[API_FIELD_ACCEPT_ENCODING];
+    if (accepted.data == NULL || !call->api->options.compression)
+        return (struct http_codings){1U << CODING_IDENTITY, CODING_IDENTITY};
+    return http_accept_encoding(accepted);
+}
+
+static void query_cache(struct call *call, struct params *p)
 {
     struct cache_result result;
+    call->codings = codings_of(call);
+    p->cache.coding = call->codings.preferred;
     call->key = p->cache.key;
     call->has_key = true;
     call->error = p->error;

@@ -26,6 +26,8 @@ struct api_options {
     struct cors cors;
     enum access_log_mode access_log;
     bool log_clients; /* the access log shows client addresses */
+    bool
+        compression; /* cards and pages are sent in the coding that the client prefers, if the cache has it */
 };
 
 /* Owned by the caller (api_free, after the server that uses it was closed). Returns 0 or -ENOMEM. */

@@ -112,7 +112,7 @@ void cors_add_fields(const struct cors *c, const struct http_request *request, s
     bool any = any_origin(c);
     struct span origin = request->field[API_FIELD_ORIGIN];
     if (!any)
-        http_response_add(r, SPAN("Vary"), SPAN("Origin"));
+        r->vary |= HTTP_VARY_ORIGIN;
     if (!any && !allowed(c, origin))
         return;
     http_response_add(r, SPAN("Access-Control-Allow-Origin"), any ? SPAN("*") : origin);

@@ -33,6 +33,8 @@ void request_metrics_accumulate(struct request_metrics *to, const struct request
     }
     for (int i = 0; i < AUTH_OUTCOMES; i++)
         metric_add(&to->auth[i], metric_get(&from->auth[i]));
+    for (int i = 0; i < CODINGS; i++)
+        metric_add(&to->coded[i], metric_get(&from->coded[i]));
 }
 
 /*
@@ -83,9 +85,19 @@ static void write_keys(struct buf *out, const struct request_metrics *t)
                    (unsigned long long)metric_get(&t->auth[i]));
 }
 
+static void write_codings(struct buf *out, const struct request_metrics *t)
+{
+    metrics_write_head(out, "channeld_coded_responses_total", "counter",
+                       "Responses with status 200 that were sent compressed, by content coding.");
+    for (int i = CODING_IDENTITY + 1; i < CODINGS; i++)
+        buf_printf(out, "channeld_coded_responses_total{coding=\"%s\"} %llu\n",
+                   coding_name((enum coding)i).data, (unsigned long long)metric_get(&t->coded[i]));
+}
+
 void request_metrics_write(struct buf *out, const struct request_metrics *t)
 {
     write_requests(out, t);
     write_durations(out, t);
     write_keys(out, t);
+    write_codings(out, t);
 }

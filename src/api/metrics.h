@@ -40,6 +40,7 @@ struct request_metrics {
     _Atomic uint64_t requests[ROUTE_COUNT][REQUEST_METRICS_STATUS_COUNT + 1];
     struct histogram duration[ROUTE_COUNT];
     _Atomic uint64_t auth[AUTH_OUTCOMES];
+    _Atomic uint64_t coded[CODINGS]; /* responses by content coding; those of identity are not counted */
 };
 
 /* `duration_ns`: from the complete request to its response. */
@@ -48,6 +49,11 @@ void request_metrics_count(struct request_metrics *t, enum route route, int stat
 static inline void request_metrics_count_key(struct request_metrics *t, enum auth_outcome outcome)
 {
     metric_add(&t->auth[outcome], 1);
+}
+
+static inline void request_metrics_count_coded(struct request_metrics *t, enum coding coding)
+{
+    metric_add(&t->coded[coding], 1);
 }
 
 /* Adds `from` to `to`, which belongs to the caller. */

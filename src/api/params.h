@@ -21,7 +21,8 @@
     X(ORIGIN, "origin", FIRST)                                \
     X(REQUEST_METHOD, "access-control-request-method", FIRST) \
     X(TRACEPARENT, "traceparent", FIRST)                      \
-    X(REQUEST_ID, "x-request-id", FIRST)
+    X(REQUEST_ID, "x-request-id", FIRST)                      \
+    X(ACCEPT_ENCODING, "accept-encoding", LIST)
 
 enum api_request_field {
     API_FIELD_BEFORE_FIRST = HTTP_FIELD_COUNT - 1, /* the handler's fields follow those of http/ */

@@ -208,6 +208,8 @@ static int check(struct config *c, struct buf *error)
     if (err == 0)
         err = check_switch(c, error, "key-metrics", c->values.key_metrics, &c->key_metrics);
     if (err == 0)
+        err = check_switch(c, error, "compression", c->values.compression, &c->compression);
+    if (err == 0)
         err = check_trusted_proxies(c, error);
     if (err == 0)
         err = check_cors(c, error);

@@ -46,6 +46,8 @@
     X(TEXT, tracking, "tracking", "keys", 0, 0, \
       "How Redis keeps the cache coherent: keys (it remembers what each worker has read) or broadcast (each " \
       "worker is sent every change)") \
+    X(TEXT, compression, "compression", "on", 0, 0, \
+      "on or off: gzip and zstd, for clients that accept them, of what the cache holds") \
     X(DURATION, stale_limit, "stale-limit", "30s", 0, CONFIG_DAY, \
       "How long cached data is served, and the process stays ready, after Redis was lost") \
     X(TEXT, stale_keys_limit, "stale-keys-limit", "same", 0, 0, \
@@ -129,7 +131,7 @@ struct config {
     int64_t stale_keys_limit; /* milliseconds */
     int workers;              /* at least 1 */
     bool broadcast;           /* tracking is broadcast, and not keys */
-    bool log_clients, key_metrics, core_dumps;
+    bool log_clients, key_metrics, core_dumps, compression;
 };
 
 enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_PROBE, CONFIG_HELP, CONFIG_VERSION };

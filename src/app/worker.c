@@ -233,6 +233,7 @@ static int make_api(struct worker *w)
         .cors = c->cors,
         .access_log = c->access_log,
         .log_clients = c->log_clients,
+        .compression = c->compression && c->values.cache_size > 0,
     };
     return api_new(&options, &w->api);
 }

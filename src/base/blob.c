@@ -13,7 +13,8 @@ static void init(struct blob *b, size_t len, size_t headroom)
     b->refs = 1;
     b->headroom = (uint16_t)headroom;
     b->headroom_taken = false;
-    b->has_etag = false;
+    b->etag_len = 0;
+    b->coding = CODING_IDENTITY;
     b->len = len;
 }
 
@@ -40,7 +41,20 @@ static void tag(struct blob *b)
     b->etag[0] = '"';
     hex_write(digest.digest, sizeof digest.digest, b->etag + 1);
     b->etag[BLOB_ETAG_LEN - 1] = '"';
-    b->has_etag = true;
+    b->etag_len = BLOB_ETAG_LEN;
+}
+
+struct span blob_etag_coded(const struct blob *b, enum coding coding, char out[BLOB_ETAG_MAX])
+{
+    assert(b->etag_len > 0);
+    char *at = span_put((struct span){b->etag, BLOB_ETAG_LEN - 1}, out); /* without the closing quote */
+    if (coding != CODING_IDENTITY) {
+        *at++ = '-';
+        at = span_put(coding_name(coding), at);
+    }
+    *at++ = '"';
+    assert(at <= out + BLOB_ETAG_MAX);
+    return (struct span){out, (size_t)(at - out)};
 }
 
 struct blob *blob_new(struct span bytes)
@@ -53,6 +67,17 @@ struct blob *blob_new_headroom(struct span bytes, size_t headroom)
     struct blob *b = make(bytes, headroom);
     if (b != NULL)
         tag(b);
+    return b;
+}
+
+struct blob *blob_new_coded(struct span bytes, enum coding coding, const struct blob *tagged)
+{
+    assert(coding != CODING_IDENTITY);
+    struct blob *b = make(bytes, 0);
+    if (b == NULL)
+        return NULL;
+    b->coding = (unsigned char)coding;
+    b->etag_len = (unsigned char)blob_etag_coded(tagged, coding, b->etag).len;
     return b;
 }
 

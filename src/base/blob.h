@@ -1,5 +1,5 @@
 /*
- * A response body: immutable bytes, their entity tag and a reference count.
+ * A response body: immutable bytes, their content coding, their entity tag and a reference count.
  *
  * A connection that is writing a body holds a reference, so that the body can be replaced in the cache
  * meanwhile. The count is not atomic: a blob belongs to the thread that created it.
@@ -8,6 +8,7 @@
 #define BASE_BLOB_H
 
 #include "base/buf.h"
+#include "base/coding.h"
 
 #include <assert.h>
 #include <stdint.h>
@@ -16,15 +17,19 @@
  * A strong entity tag (RFC 9110 section 8.8.3): the body's XXH3 of 128 bits in hex, in quotes, the same on
  * every machine. It distinguishes versions of one resource and does not resist forgery: a collision would
  * only hide a change that its author made on purpose from clients that cached the earlier version.
+ *
+ * A coded body has another tag (section 8.8.3.3): that of the plain body, with "-gzip" or "-zstd" before the
+ * closing quote. So the tag of each coding is known without the coded body.
  */
-enum { BLOB_ETAG_LEN = 34 };
+enum { BLOB_ETAG_LEN = 34, BLOB_ETAG_MAX = BLOB_ETAG_LEN + 1 + CODING_NAME_LEN };
 
 struct blob {
     uint32_t refs;
     uint16_t headroom; /* bytes of the same block before the blob */
-    bool has_etag;
     bool headroom_taken;
-    char etag[BLOB_ETAG_LEN];
+    unsigned char etag_len; /* 0: it has none */
+    char etag[BLOB_ETAG_MAX];
+    unsigned char coding; /* an enum coding */
     size_t len;
     char data[];
 };
@@ -60,6 +65,9 @@ static inline void blob_begin(struct buf *b, size_t expected)
 
 struct blob *blob_finish(struct buf *b);
 
+/* A copy of `bytes`, which are `tagged` in a coding other than identity. NULL when out of memory. */
+struct blob *blob_new_coded(struct span bytes, enum coding coding, const struct blob *tagged);
+
 /* The headroom, for a caller that holds a reference while using it; NULL when it is taken or smaller than
  * `size`. */
 void *blob_take_headroom(struct blob *b, size_t size);
@@ -82,7 +90,10 @@ void blob_unref(struct blob *b);
 
 static inline struct span blob_etag(const struct blob *b)
 {
-    return b->has_etag ? (struct span){b->etag, BLOB_ETAG_LEN} : SPAN_ABSENT;
+    return b->etag_len > 0 ? (struct span){b->etag, b->etag_len} : SPAN_ABSENT;
 }
+
+/* The entity tag in `coding` of what `b`, which has a tag, is a body of; written to `out`. */
+struct span blob_etag_coded(const struct blob *b, enum coding coding, char out[BLOB_ETAG_MAX]);
 
 #endif

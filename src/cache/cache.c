@@ -11,6 +11,7 @@
 #include "base/wait_group.h"
 #include "cache/api_keys.h"
 #include "cache/body.h"
+#include "cache/encoder.h"
 #include "cache/entries.h"
 #include "cache/fetch.h"
 #include "cache/invalidation.h"
@@ -28,6 +29,7 @@ struct cache {
     struct cache_options options;
     struct upstream upstream;
     struct entries entries;
+    struct encoder encoder;
     struct api_keys api_keys;
     struct key_reader key_reader;
     struct invalidation invalidation;
@@ -42,7 +44,7 @@ struct cache {
     struct list unread; /* requests that wait until the socket to Redis has been read */
     uv_check_t polled;  /* runs after the loop has polled, while there are such */
 
-    struct wait_group closing; /* the three handles above and the upstream */
+    struct wait_group closing; /* the three handles above, the upstream and the encoder */
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -111,12 +113,12 @@ static bool is_confirmed(const struct cache *c, const struct entry *e)
 }
 
 /* `e` may be NULL: the card is not cached. */
-static bool hit_card(const struct cache *c, const struct entry *e, struct cache_result *result)
+static bool hit_card(struct cache *c, const struct entry *e, enum coding coding, struct cache_result *result)
 {
     if (e == NULL || !is_confirmed(c, e))
         return false;
     result->status = e->negative ? CACHE_NOT_FOUND : CACHE_FOUND;
-    result->body = e->negative ? NULL : blob_ref(e->body);
+    result->body = e->negative ? NULL : encoder_body(&c->encoder, e, coding);
     return true;
 }
 
@@ -131,8 +133,8 @@ static bool hit_link(struct cache *c, struct cache_query *q, struct cache_result
         result->status = CACHE_NOT_FOUND;
         return true;
     }
-    *q = (struct cache_query){.key = q->key, .type = QUERY_CARD, .number = e->value};
-    return hit_card(c, card, result);
+    *q = (struct cache_query){.key = q->key, .type = QUERY_CARD, .number = e->value, .coding = q->coding};
+    return hit_card(c, card, q->coding, result);
 }
 
 static void compose_page(struct page_builder *p, struct cache_result *result, struct page_info *info)
@@ -169,7 +171,7 @@ static void compose_known(struct cache *c, struct page_builder *p, struct cache_
 }
 
 /* Where only the members of the page are known, *known is a page of them. */
-static bool hit_page(struct cache *c, int64_t number, struct cache_result *result,
+static bool hit_page(struct cache *c, int64_t number, enum coding coding, struct cache_result *result,
                      struct page_builder **known)
 {
     if (is_pending(c, INVALIDATED_INDEX))
@@ -179,7 +181,7 @@ static bool hit_page(struct cache *c, int64_t number, struct cache_result *resul
         return hit_page_beyond(c, number, result);
     if (e->body != NULL) {
         result->status = CACHE_FOUND;
-        result->body = blob_ref(e->body);
+        result->body = encoder_body(&c->encoder, e, coding);
         result->last_page = e->page->info.last;
         return true;
     }
@@ -205,11 +207,12 @@ static bool hit(struct cache *c, struct cache_query *q, struct cache_result *res
         result->status = CACHE_FOUND;
         return true;
     case QUERY_CARD:
-        return hit_card(c, entries_find(&c->entries, ENTRY_CARD, entries_key_of(&q->number)), result);
+        return hit_card(c, entries_find(&c->entries, ENTRY_CARD, entries_key_of(&q->number)), q->coding,
+                        result);
     case QUERY_CARD_BY_LINK:
         return hit_link(c, q, result);
     case QUERY_PAGE:
-        return hit_page(c, q->number, result, known);
+        return hit_page(c, q->number, q->coding, result, known);
     }
     return false;
 }
@@ -400,6 +403,7 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     list_init(&request->deadline);
     if (get(c, request, query, result))
         return true;
+    request->coding = query->coding;
     request->deadline_ms = clock_now_ms() + c->options.request_timeout_ms;
     list_append(&c->by_deadline, &request->deadline);
     arm_timer(c);
@@ -433,6 +437,7 @@ static void get_again(struct cache *c, struct cache_request *r, const struct cac
     if (link != NULL)
         q = (struct cache_query){.type = QUERY_CARD_BY_LINK, .link = {link, r->link_len}};
     q.key = r->key;
+    q.coding = r->coding;
     r->link = NULL;
     bool complete = get(c, r, &q, &result);
     free(link);
@@ -688,6 +693,11 @@ static int open_connection(struct cache *c, uv_loop_t *loop)
 
 /* --- beginning and end --- */
 
+static void on_coded(void *arg)
+{
+    schedule_reclaim(arg);
+}
+
 static int init_parts(struct cache *c)
 {
     const struct cache_options *o = &c->options;
@@ -770,6 +780,7 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
     (void)uv_timer_init(loop, &c->timer); /* none can fail */
     (void)uv_idle_init(loop, &c->reclaim);
     (void)uv_check_init(loop, &c->polled);
+    encoder_init(&c->encoder, loop, &c->entries, options->metrics, on_coded, c);
     c->timer.data = c->reclaim.data = c->polled.data = c;
     *out = c;
     return 0;
@@ -785,7 +796,7 @@ static void on_all_closed(void *arg)
     closed(closed_arg);
 }
 
-static void on_upstream_closed(void *arg)
+static void on_part_closed(void *arg)
 {
     struct cache *c = arg;
     wait_group_done(&c->closing);
@@ -802,8 +813,9 @@ void cache_close(struct cache *c, void (*closed)(void *arg), void *arg)
     assert(list_empty(&c->by_deadline));
     c->closed = closed;
     c->closed_arg = arg;
-    wait_group_add(&c->closing, 4);
-    upstream_close(&c->upstream, on_upstream_closed, c);
+    wait_group_add(&c->closing, 5);
+    encoder_close(&c->encoder, on_part_closed, c);
+    upstream_close(&c->upstream, on_part_closed, c);
     uv_close((uv_handle_t *)&c->timer, on_handle_closed);
     uv_close((uv_handle_t *)&c->reclaim, on_handle_closed);
     uv_close((uv_handle_t *)&c->polled, on_handle_closed);

@@ -52,6 +52,7 @@ enum cache_query_type {
 struct cache_query {
     struct digest key; /* of the caller's API key */
     enum cache_query_type type;
+    enum coding coding; /* preferred for the body */
     int64_t number;
     struct span link; /* borrowed during the call */
 };
@@ -77,7 +78,9 @@ enum cache_source {
 struct cache_result {
     enum cache_status status;
     enum cache_source source;
-    struct blob *body; /* CACHE_FOUND of a card or page: one reference, for the receiver. NULL otherwise */
+    /* CACHE_FOUND of a card or page: one reference, for the receiver. NULL otherwise. Plain, unless the
+     * cache has it in the coding of the query. */
+    struct blob *body;
     int64_t last_page; /* CACHE_FOUND of a page */
     /* Of the caller's key, borrowed until the receiver returns. It is known of a valid or expired one. */
     const struct api_key_name *key_name;
@@ -97,6 +100,7 @@ struct cache_request {
     struct list deadline;
     uint64_t deadline_ms;
     bool shared;        /* another request began the fetch */
+    enum coding coding; /* of the query */
     uint64_t unread_ms; /* since when it has waited for a read, by the boot clock; 0: it has not */
     struct digest key;
     struct api_key_name key_name;

@@ -121,6 +121,15 @@ static size_t body_size(struct blob *body)
     return body == NULL ? 0 : block_size(blob_block(body));
 }
 
+/* Of all coded bodies, and of what holds them. */
+static size_t coded_size(struct entry_coded *coded)
+{
+    size_t bytes = block_size(coded);
+    for (int i = 0; coded != NULL && i < CODINGS - 1; i++)
+        bytes += body_size(coded->body[i]);
+    return bytes;
+}
+
 static void set_cost(struct entries *es, struct entry *e)
 {
     struct entry_pool *pool = pool_of(es, e);
@@ -129,6 +138,7 @@ static void set_cost(struct entries *es, struct entry *e)
     e->cost = (e->in_headroom ? 0 : block_size(e)) + body_size(e->body);
     if (e->kind == ENTRY_PAGE)
         e->cost += block_size(e->page);
+    e->cost += coded_size(entry_coded_of(e));
     pool->used += e->cost;
 }
 
@@ -198,6 +208,30 @@ static struct entry_page *page_new(struct entries *es, struct entry *e, const st
     return page;
 }
 
+/* --- coded bodies --- */
+
+/* Where the entry keeps them; NULL in one that has none. */
+static struct entry_coded **coded_place(struct entry *e)
+{
+    if (e->kind == ENTRY_PAGE)
+        return &e->page->coded;
+    return e->kind == ENTRY_CARD && !e->negative ? &e->coded : NULL;
+}
+
+/* set_cost() is due unless the entry ends. */
+static void drop_coded(struct entries *es, struct entry *e)
+{
+    struct entry_coded *coded = entry_coded_of(e);
+    e->coding_bits = 0;
+    if (coded == NULL)
+        return;
+    metric_sub(&es->metrics->cache_coded_bytes, coded_size(coded));
+    for (int i = 0; i < CODINGS - 1; i++)
+        blob_unref(coded->body[i]);
+    free(coded);
+    *coded_place(e) = NULL;
+}
+
 /* --- the end of an entry --- */
 
 /* An entry in the headroom of its body is freed with it, when the last connection has written it. */
@@ -240,6 +274,7 @@ static void release(struct entries *es, struct entry *e)
     unlink_alias(e);
     assert(pool->used >= e->cost);
     pool->used -= e->cost;
+    drop_coded(es, e);
     if (e->kind == ENTRY_PAGE)
         page_free(es, e->page);
     free_entry(e);
@@ -440,15 +475,21 @@ static struct entry *insert(struct entries *es, const struct insert_params *p)
     return e;
 }
 
+/* So much is dead or too much that nothing is added. */
+static bool is_behind(const struct entry_pool *pool)
+{
+    enum { EXCESS_PART = 16 };
+    return pool->used > pool->budget + pool->budget / EXCESS_PART;
+}
+
 /*
  * Counts the bytes of a filled entry and makes room for them; the entry may be gone afterwards. One that is
  * larger than the whole budget would evict everything and then itself.
  */
 static void charge(struct entries *es, struct entry *e)
 {
-    enum { EXCESS_PART = 16 };
     struct entry_pool *pool = pool_of(es, e);
-    bool behind = pool->used > pool->budget + pool->budget / EXCESS_PART;
+    bool behind = is_behind(pool);
     set_cost(es, e);
     if (behind || e->cost > pool->budget)
         remove_entry(es, e);
@@ -492,6 +533,53 @@ void entries_put_page(struct entries *es, const struct page_info *info, const in
     charge(es, e);
 }
 
+/* The coded body of a card would only take the place of other cards: a miss costs more than its bytes save.
+ */
+static bool has_room_for_coded(struct entries *es, const struct entry *e)
+{
+    const struct entry_pool *pool = pool_of(es, e);
+    return e->kind != ENTRY_CARD || pool->used + e->body->len <= pool->budget;
+}
+
+bool entries_want_coded(struct entries *es, enum entry_kind kind, int64_t number, enum coding coding,
+                        bool can_make)
+{
+    enum { WANTED = 1, BEGUN = 1 << CODINGS };
+    struct entry *e = find(es, kind, entries_key_of(&number));
+    assert(coding != CODING_IDENTITY);
+    if (e == NULL || e->body == NULL || coded_place(e) == NULL)
+        return false;
+    unsigned wanted = (unsigned)WANTED << coding;
+    unsigned begun = (unsigned)BEGUN << coding;
+    bool make = can_make && has_room_for_coded(es, e) && (e->coding_bits & wanted) != 0 &&
+                (e->coding_bits & begun) == 0;
+    e->coding_bits = (unsigned char)(e->coding_bits | wanted | (make ? begun : 0));
+    return make;
+}
+
+bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number, const struct blob *plain,
+                       struct blob *coded)
+{
+    struct entry *e = find(es, kind, entries_key_of(&number));
+    if (e == NULL || e->body != plain)
+        return false;
+    struct entry_coded **place = coded_place(e);
+    struct entry_pool *pool = pool_of(es, e);
+    if (is_behind(pool) || e->cost + body_size(coded) + sizeof **place > pool->budget)
+        return false;
+    size_t before = coded_size(*place);
+    if (*place == NULL)
+        *place = calloc(1, sizeof **place);
+    if (*place == NULL)
+        return false;
+    assert((*place)->body[coded->coding - 1] == NULL);
+    (*place)->body[coded->coding - 1] = blob_ref(coded);
+    metric_add(&es->metrics->cache_coded_bytes, coded_size(*place) - before);
+    set_cost(es, e);
+    make_room(es, pool);
+    return true;
+}
+
 /* --- dropping --- */
 
 void entries_drop(struct entries *es, enum entry_kind kind, struct span key)
@@ -515,6 +603,7 @@ void entries_invalidate_page_of(struct entries *es, int64_t id)
         struct entry *e = slot->entry;
         if (e->body == NULL)
             continue;
+        drop_coded(es, e);
         blob_unref(e->body);
         e->body = NULL;
         set_cost(es, e);
@@ -555,6 +644,24 @@ void entries_clear(struct entries *es)
 
 /* --- for tests --- */
 
+/* Returns the bytes of the coded bodies. */
+static size_t check_coded(const struct entry *e)
+{
+    struct entry_coded *coded = entry_coded_of(e);
+    bool any = false;
+    for (int i = 0; coded != NULL && i < CODINGS - 1; i++) {
+        const struct blob *b = coded->body[i];
+        char etag[BLOB_ETAG_MAX];
+        if (b == NULL)
+            continue;
+        any = true;
+        assert(b->coding == i + 1 && b->len < e->body->len);
+        assert(span_equal(blob_etag(b), blob_etag_coded(e->body, (enum coding)b->coding, etag)));
+    }
+    assert(any == (coded != NULL));
+    return coded_size(coded);
+}
+
 static void check_entry(const struct entries *es, const struct entry *e, bool negative, bool live)
 {
     assert(e->negative == negative);
@@ -564,7 +671,8 @@ static void check_entry(const struct entries *es, const struct entry *e, bool ne
 }
 
 /* Adds up the entries of a list of nodes; returns how many there are. */
-static size_t check_list(const struct entries *es, struct list *list, bool negative, bool live, size_t *bytes)
+static size_t check_list(const struct entries *es, struct list *list, bool negative, bool live, size_t *bytes,
+                         size_t *coded)
 {
     size_t count = 0;
     for (struct list *at = list->next; at != list; at = at->next, count++) {
@@ -572,6 +680,7 @@ static size_t check_list(const struct entries *es, struct list *list, bool negat
         const struct entry *e = LIST_ENTRY(node, struct entry, node);
         check_entry(es, e, negative, live);
         *bytes += e->cost;
+        *coded += check_coded(e);
     }
     return count;
 }
@@ -586,16 +695,18 @@ void entries_check(struct entries *es)
 {
     size_t positive = 0;
     size_t negative = 0;
+    size_t coded = 0;
     if (!keeps_anything(es))
         return;
-    size_t live = check_list(es, &es->positive.sieve.queue, false, true, &positive) +
-                  check_list(es, &es->negative.sieve.queue, true, true, &negative);
-    size_t dead = check_list(es, &es->positive.dead, false, false, &positive) +
-                  check_list(es, &es->negative.dead, true, false, &negative);
+    size_t live = check_list(es, &es->positive.sieve.queue, false, true, &positive, &coded) +
+                  check_list(es, &es->negative.sieve.queue, true, true, &negative, &coded);
+    size_t dead = check_list(es, &es->positive.dead, false, false, &positive, &coded) +
+                  check_list(es, &es->negative.dead, true, false, &negative, &coded);
     for (const struct table_segment *s = es->dead_segments; s != NULL; s = s->next)
         positive += sizeof *s;
     assert(live == es->table.used);
     assert(live + dead == es->metrics->cache_entries);
     assert(positive + growth_of(&es->table) + growth_of(&es->members) == es->positive.used);
     assert(negative == es->negative.used);
+    assert(coded == es->metrics->cache_coded_bytes);
 }

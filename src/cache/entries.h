@@ -6,6 +6,9 @@
  * entries (for ids and links that do not exist) have a small budget of their own, so that they cannot evict
  * others.
  *
+ * Cards and pages keep coded bodies beside the plain one. These are made of it and live no longer: they count
+ * among the bytes of the entry, and are dropped with its body.
+ *
  * No call takes long, however much is cached. Dropping all pages, or everything, makes entries dead at once:
  * they are not found any more, but count among the bytes until they are freed. They are freed in steps by
  * entries_reclaim, which is to be called until nothing is left, and before anything alive is evicted.
@@ -44,8 +47,14 @@ static inline struct span entries_key_of(const int64_t *number)
     return (struct span){(const char *)number, sizeof *number};
 }
 
+/* The coded bodies of an entry, without that of identity. */
+struct entry_coded {
+    struct blob *body[CODINGS - 1]; /* one reference each, or NULL */
+};
+
 struct entry_page {
-    struct list link; /* in the list of pages, of dead pages or of cleared pages */
+    struct entry_coded *coded; /* owned; NULL: none */
+    struct list link;          /* in the list of pages, of dead pages or of cleared pages */
     struct entry *entry;
     uint64_t epoch; /* entries.page_epoch when it was added; the page is dead when that has changed */
     struct page_info info;
@@ -64,12 +73,14 @@ struct entry {
     bool negative;    /* `value` is the number of the catalogue check that confirms it */
     bool in_headroom; /* the entry's own memory is the headroom of `body` */
     unsigned char kind;
+    unsigned char coding_bits; /* of its body: the codings that were asked for, and those that were begun */
     unsigned key_len;
     struct entry *alias; /* of a link: its card, once found; of a card: the link that found it */
     struct blob *body;   /* one reference, or NULL */
     union {
         int64_t value;
-        struct entry_page *page; /* owned */
+        struct entry_page *page;   /* owned */
+        struct entry_coded *coded; /* of a card that exists: owned; NULL: none */
     };
     char key[];
 };
@@ -81,6 +92,21 @@ struct entry {
 static inline bool entry_is_confirmed(const struct entry *e, uint64_t confirmed)
 {
     return !e->negative || (uint64_t)e->value <= confirmed;
+}
+
+static inline struct entry_coded *entry_coded_of(const struct entry *e)
+{
+    if (e->kind == ENTRY_PAGE)
+        return e->page == NULL ? NULL : e->page->coded;
+    return e->kind == ENTRY_CARD && !e->negative ? e->coded : NULL;
+}
+
+/* The body of a card or page in a coding other than identity; NULL when there is none. Borrowed as the entry
+ * is. */
+static inline struct blob *entry_coded_body(const struct entry *e, enum coding coding)
+{
+    const struct entry_coded *coded = entry_coded_of(e);
+    return coded == NULL ? NULL : coded->body[coding - 1];
 }
 
 /* The headroom of a body (blob.h) in which an entry fits whose key is a number. */
@@ -152,6 +178,22 @@ void entries_put_absent(struct entries *es, enum entry_kind kind, struct span ke
 /* `ids` are all channels that the page depends on: those shown, and index members without a card. */
 void entries_put_page(struct entries *es, const struct page_info *info, const int64_t *ids, int id_count,
                       struct blob *body);
+
+/*
+ * A request wants the body of card or page `number` in `coding`, which the entry has not. True when it is to
+ * be made now: it was wanted before, and `can_make`. That happens once for each body: where the attempt fails
+ * the body stays plain. The bodies of cards are coded only while they evict nothing.
+ */
+bool entries_want_coded(struct entries *es, enum entry_kind kind, int64_t number, enum coding coding,
+                        bool can_make);
+
+/*
+ * Adds a reference of `coded`, which was made of `plain`. False when it is not kept: the entry has another
+ * body by now, or is gone (so what was invalidated meanwhile is not kept), there is no memory, or it does not
+ * fit. Room is made as by entries_put.
+ */
+bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number, const struct blob *plain,
+                       struct blob *coded);
 
 void entries_drop(struct entries *es, enum entry_kind kind, struct span key);
 

@@ -21,6 +21,8 @@
       "Workers whose cache is off until their next Redis connection, after an audit failure.")            \
     X(cache_entries, gauge, "Cached entries.")                                                            \
     X(cache_bytes, gauge, "Bytes used by cached entries, as the allocator counts.")                       \
+    X(cache_coded_bytes, gauge, "Of these, bytes of compressed bodies.")                                  \
+    X(cache_coded_total, counter, "Bodies compressed for the cache.")                                     \
     X(request_timeouts_total, counter, "Requests that Redis did not answer within the request timeout.")  \
     X(dangling_index_entries_total, counter,                                                              \
       "Index members left out of a page because their card is missing or broken.")                        \

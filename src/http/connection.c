@@ -221,8 +221,10 @@ uint64_t http_exchange_began_ns(const struct http_exchange *x)
 void http_exchange_evaluate_preconditions(const struct http_exchange *x, struct http_response *r)
 {
     struct span listed = x->parser.request.field[HTTP_FIELD_IF_NONE_MATCH];
-    if (listed.data != NULL && r->status == 200 && r->body != NULL && r->body->has_etag &&
-        http_etag_listed(listed, blob_etag(r->body)))
+    if (listed.data == NULL || r->status != 200)
+        return;
+    struct span etag = http_response_etag(r);
+    if (etag.data != NULL && http_etag_listed(listed, etag))
         r->status = 304;
 }
 

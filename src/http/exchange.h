@@ -91,8 +91,8 @@ uint64_t http_exchange_began_ns(const struct http_exchange *x);
 struct ip http_exchange_client(const struct http_exchange *x);
 
 /*
- * Evaluates If-None-Match (RFC 9110 section 13.1.2): a 200 whose body has an entity tag that the client has
- * already becomes 304. For a handler that serves conditional requests, to be called before it responds.
+ * Evaluates If-None-Match (RFC 9110 section 13.1.2): a 200 with an entity tag that the client has already
+ * becomes 304. For a handler that serves conditional requests, to be called before it responds.
  */
 void http_exchange_evaluate_preconditions(const struct http_exchange *x, struct http_response *r);
 

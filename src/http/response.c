@@ -61,6 +61,15 @@ static char *put_status_line(char *at, int status)
     return span_put(SPAN("\r\n"), at);
 }
 
+static char *put_content_encoding(char *at, const struct blob *body)
+{
+    if (body == NULL || body->coding == CODING_IDENTITY)
+        return at;
+    at = span_put(SPAN("Content-Encoding: "), at);
+    at = span_put(coding_name((enum coding)body->coding), at);
+    return span_put(SPAN("\r\n"), at);
+}
+
 static char *put_content_fields(char *at, const struct http_response *r)
 {
     if (r->status == 204 || r->status == 304)
@@ -73,24 +82,41 @@ static char *put_content_fields(char *at, const struct http_response *r)
         at = span_put(SPAN("\r\nContent-Length: "), at);
     }
     at = put_number(r->body == NULL ? 0 : (int64_t)r->body->len, at);
+    at = span_put(SPAN("\r\n"), at);
+    return put_content_encoding(at, r->body);
+}
+
+/* The compiler knows the length of most tags, and of the most frequent Vary. */
+static char *put_etag(char *at, const struct http_response *r)
+{
+    struct span etag = http_response_etag(r);
+    if (etag.data == NULL)
+        return at;
+    at = span_put(SPAN("ETag: "), at);
+    if (etag.len == BLOB_ETAG_LEN)
+        at = span_put((struct span){etag.data, BLOB_ETAG_LEN}, at);
+    else
+        at = span_put(etag, at);
     return span_put(SPAN("\r\n"), at);
 }
 
-static char *put_etag(char *at, const struct blob *body)
+static char *put_vary(char *at, unsigned vary)
 {
-    if (body == NULL || !body->has_etag)
-        return at;
-    at = span_put(SPAN("ETag: "), at);
-    at = span_put((struct span){body->etag, BLOB_ETAG_LEN}, at);
-    return span_put(SPAN("\r\n"), at);
+    if (vary == HTTP_VARY_ACCEPT_ENCODING)
+        return span_put(SPAN("Vary: Accept-Encoding\r\n"), at);
+    if (vary == HTTP_VARY_ORIGIN)
+        return span_put(SPAN("Vary: Origin\r\n"), at);
+    return vary == 0 ? at : span_put(SPAN("Vary: Accept-Encoding, Origin\r\n"), at);
 }
 
 static char *put_fields(char *at, const struct http_response *r)
 {
     for (unsigned i = 0; i < r->field_count; i++) {
         at = span_put(r->field[i].name, at);
-        at = span_put(SPAN(": "), at);
-        at = span_put(r->field[i].value, at);
+        if (r->field[i].value.data != NULL) {
+            at = span_put(SPAN(": "), at);
+            at = span_put(r->field[i].value, at);
+        }
         at = span_put(SPAN("\r\n"), at);
     }
     return at;
@@ -114,7 +140,8 @@ void http_response_write_head(struct buf *out, const struct http_response *r,
     at = span_put(SPAN("\r\n"), at);
     at = put_content_fields(at, r);
     at = span_put(SPAN("X-Content-Type-Options: nosniff\r\n"), at);
-    at = put_etag(at, r->body);
+    at = put_etag(at, r);
+    at = put_vary(at, r->vary);
     at = put_fields(at, r);
     at = put_connection(at, context);
     at = span_put(SPAN("\r\n"), at);

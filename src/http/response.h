@@ -11,14 +11,19 @@
 enum { HTTP_RESPONSE_FIELDS_MAX = 12 };
 
 struct http_field {
-    struct span name; /* as it is to be written */
-    struct span value;
+    struct span name;  /* as it is to be written */
+    struct span value; /* absent: `name` is the whole line */
 };
+
+/* The request fields that a response depends on, for Vary (RFC 9110 section 12.5.5). */
+enum { HTTP_VARY_ORIGIN = 1, HTTP_VARY_ACCEPT_ENCODING = 2 };
 
 struct http_response {
     int status;
+    unsigned vary;            /* of the HTTP_VARY_ bits */
     struct blob *body;        /* borrowed during the call; NULL: no content */
     const char *content_type; /* NULL: application/json */
+    struct span etag;         /* borrowed; absent: that of the body, if it has one */
     unsigned field_count;
     struct http_field field[HTTP_RESPONSE_FIELDS_MAX];
 };
@@ -28,9 +33,18 @@ struct http_response {
 static inline void http_response_begin(struct http_response *r, int status, struct blob *body)
 {
     r->status = status;
+    r->vary = 0;
     r->body = body;
     r->content_type = NULL;
+    r->etag = SPAN_ABSENT;
     r->field_count = 0;
+}
+
+static inline struct span http_response_etag(const struct http_response *r)
+{
+    if (r->etag.data != NULL)
+        return r->etag;
+    return r->body == NULL ? SPAN_ABSENT : blob_etag(r->body);
 }
 
 /* Adds a field. Name and value are borrowed until the response is given. The maximum is asserted. */
@@ -38,6 +52,13 @@ static inline void http_response_add(struct http_response *r, struct span name, 
 {
     assert(r->field_count < HTTP_RESPONSE_FIELDS_MAX);
     r->field[r->field_count++] = (struct http_field){name, value};
+}
+
+/* The same for a whole line, without its CRLF: a constant field of the most frequent responses is written at
+ * once. */
+static inline void http_response_add_line(struct http_response *r, struct span line)
+{
+    http_response_add(r, line, SPAN_ABSENT);
 }
 
 /* Properties of the connection and the request that the head depends on. */
@@ -48,7 +69,8 @@ struct http_head_context {
 };
 
 /*
- * Appends the status line and header section. The entity tag of the body is sent with it; a status without
+ * Appends the status line and header section. Content-Encoding and the entity tag, if any, are those of the
+ * body; a status without
  * content (204, 304) has neither type nor length.
  */
 void http_response_write_head(struct buf *out, const struct http_response *r,

@@ -2,11 +2,12 @@
  * From request targets to cache queries: a target is split and decoded, its parameters are parsed a second
  * time in a simple way, and the query is always for something that can be stored.
  *
- * An input is the target, and behind a newline the value of X-Api-Key.
+ * An input is the target, and behind a newline the value of X-Api-Key. Both are read as Accept-Encoding, too.
  */
 #include "api/params.h"
 #include "base/text.h"
 #include "fuzz/fuzz.h"
+#include "http/codings.h"
 #include "http/parser.h"
 
 #include <errno.h>
@@ -101,6 +102,21 @@ static void ask(struct span path, struct span query, struct span key)
     buf_fini(&scratch);
 }
 
+/* What is preferred is acceptable, unless nothing is; and to name one coding with the least weight changes no
+ * other. */
+static void check_codings(struct span field)
+{
+    struct http_codings c = http_accept_encoding(field);
+    FUZZ_CHECK(c.acceptable < 1U << CODINGS);
+    FUZZ_CHECK(http_coding_acceptable(&c, c.preferred) || c.preferred == CODING_IDENTITY);
+    struct buf more = BUF_INIT;
+    buf_append_span(&more, field);
+    buf_append_str(&more, ", fuzz;q=0.001");
+    struct http_codings same = http_accept_encoding(buf_span(&more));
+    FUZZ_CHECK(same.acceptable == c.acceptable && same.preferred == c.preferred);
+    buf_fini(&more);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct span key = fuzz_input(data, size);
@@ -108,6 +124,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct span path = SPAN_ABSENT;
     struct span query = SPAN_ABSENT;
     check_decoding(sent);
+    check_codings(sent);
+    check_codings(key);
     check_parameters(sent);
     char *target = fuzz_copy(sent);
     if (http_target_split(target, sent.len, &path, &query) == 0) {

@@ -57,6 +57,19 @@ TEST_CASE(other_statuses_are_absent_until_used)
     assert_false(written(&t, "{route=\"other\",status=\"200\"}"));
 }
 
+TEST_CASE(coded_responses_are_counted_by_coding)
+{
+    struct request_metrics t = {0};
+    struct request_metrics sum = {0};
+    assert_true(written(&t, "\nchanneld_coded_responses_total{coding=\"gzip\"} 0\n"));
+    request_metrics_count_coded(&t, CODING_ZSTD);
+    request_metrics_accumulate(&sum, &t);
+    request_metrics_accumulate(&sum, &t);
+    assert_true(written(&sum, "\nchanneld_coded_responses_total{coding=\"gzip\"} 0\n"));
+    assert_true(written(&sum, "\nchanneld_coded_responses_total{coding=\"zstd\"} 2\n"));
+    assert_false(written(&sum, "identity"));
+}
+
 TEST_CASE(every_status_has_a_counter)
 {
     struct request_metrics t = {0};

@@ -128,3 +128,24 @@ TEST_CASE(blob_lives_until_its_last_reference_is_dropped)
     blob_unref(b);
     blob_unref(NULL);
 }
+
+TEST_CASE(each_coding_has_a_tag_of_its_own_made_from_the_plain_one)
+{
+    char etag[BLOB_ETAG_MAX];
+    struct blob *plain = blob_new_tagged(SPAN("abc"));
+    struct blob *gzip = blob_new_coded(SPAN("gz"), CODING_GZIP, plain);
+    assert_non_null(gzip);
+    assert_int_equal(plain->coding, CODING_IDENTITY);
+    assert_int_equal(gzip->coding, CODING_GZIP);
+    assert_int_equal(gzip->len, 2);
+    assert_memory_equal(gzip->data, "gz", 2);
+    assert_span(blob_etag(gzip), "\"06b05ab6733a618578af5f94892f3950-gzip\"");
+    const struct blob *const both[] = {plain, gzip};
+    for (size_t i = 0; i < TEST_COUNT(both); i++) {
+        assert_span(blob_etag_coded(both[i], CODING_IDENTITY, etag), "\"06b05ab6733a618578af5f94892f3950\"");
+        assert_span(blob_etag_coded(both[i], CODING_GZIP, etag), "\"06b05ab6733a618578af5f94892f3950-gzip\"");
+        assert_span(blob_etag_coded(both[i], CODING_ZSTD, etag), "\"06b05ab6733a618578af5f94892f3950-zstd\"");
+    }
+    blob_unref(plain);
+    blob_unref(gzip);
+}

@@ -340,6 +340,173 @@ TEST_CASE_WITH(room_for_a_large_entry_is_made_in_steps, set_up, tear_down)
     assert_non_null(card(-3));
 }
 
+/* --- coded bodies --- */
+
+enum { PLAIN_SIZE = 4000, CODED_SIZE = 1000 };
+
+static struct blob *new_tagged(size_t len, size_t headroom)
+{
+    AUTOFREE char *text = text_repeat('x', len);
+    struct blob *body = blob_new_headroom(span_of(text), headroom);
+    assert_non_null(body);
+    return body;
+}
+
+static void put_tagged(int64_t id)
+{
+    struct blob *body = new_tagged(PLAIN_SIZE, ENTRY_HEADROOM);
+    put_body(id, body);
+    blob_unref(body);
+}
+
+static void put_tagged_page(int64_t number, int64_t first_id)
+{
+    const struct page_info info = {number, 9, 2, true};
+    const int64_t ids[] = {first_id, first_id + 1};
+    struct blob *body = new_tagged(PLAIN_SIZE, 0);
+    entries_put_page(&entries, &info, ids, 2, body);
+    blob_unref(body);
+}
+
+static bool put_coded(enum entry_kind kind, int64_t number, const struct blob *plain, enum coding coding,
+                      size_t len)
+{
+    AUTOFREE char *text = text_repeat('z', len);
+    struct blob *coded = blob_new_coded(span_of(text), coding, plain);
+    assert_non_null(coded);
+    bool kept = entries_put_coded(&entries, kind, number, plain, coded);
+    blob_unref(coded);
+    entries_check(&entries);
+    return kept;
+}
+
+TEST_CASE_WITH(coded_bodies_count_with_their_entry_and_go_with_it, set_up, tear_down)
+{
+    size_t empty = entries.positive.used;
+    put_tagged(1);
+    size_t plain = entries.positive.used;
+    assert_null(entry_coded_body(card(1), CODING_GZIP));
+    assert_true(put_coded(ENTRY_CARD, 1, card(1)->body, CODING_GZIP, CODED_SIZE));
+    assert_true(put_coded(ENTRY_CARD, 1, card(1)->body, CODING_ZSTD, CODED_SIZE));
+    for (enum coding coding = CODING_GZIP; coding < CODINGS; coding++) {
+        const struct blob *coded = entry_coded_body(card(1), coding);
+        assert_int_equal(coded == NULL ? CODING_IDENTITY : coded->coding, coding);
+    }
+    assert_in_range(metrics.cache_coded_bytes, 2 * CODED_SIZE, 2 * CODED_SIZE + 300);
+    assert_int_equal(entries.positive.used, plain + metrics.cache_coded_bytes);
+    assert_int_equal(metrics.cache_bytes, entries.positive.used);
+    struct blob *held = entry_coded_body(card(1), CODING_GZIP);
+    if (held == NULL)
+        return;
+    (void)blob_ref(held);
+    drop_card(1);
+    assert_int_equal(entries.positive.used, empty);
+    assert_int_equal(metrics.cache_coded_bytes, 0);
+    assert_memory_equal(held->data, "zzz", 3);
+    blob_unref(held);
+}
+
+TEST_CASE_WITH(a_changed_channel_takes_the_coded_bodies_off_its_page, set_up, tear_down)
+{
+    put_tagged_page(1, 100);
+    put_tagged_page(2, 200);
+    assert_true(put_coded(ENTRY_PAGE, 1, page(1)->body, CODING_ZSTD, CODED_SIZE));
+    assert_true(put_coded(ENTRY_PAGE, 2, page(2)->body, CODING_ZSTD, CODED_SIZE));
+    struct blob *plain = blob_ref(page(1)->body);
+    entries_invalidate_page_of(&entries, 100);
+    entries_check(&entries);
+    assert_null(entry_coded_body(page(1), CODING_ZSTD));
+    assert_non_null(entry_coded_body(page(2), CODING_ZSTD));
+    assert_false(
+        put_coded(ENTRY_PAGE, 1, plain, CODING_ZSTD, CODED_SIZE)); /* it was made of the dropped one */
+    entries_drop_pages(&entries);
+    assert_false(put_coded(ENTRY_PAGE, 2, plain, CODING_GZIP, CODED_SIZE));
+    (void)reclaim(1);
+    assert_int_equal(metrics.cache_coded_bytes, 0);
+    blob_unref(plain);
+}
+
+TEST_CASE_WITH(a_coded_body_of_what_was_dropped_or_replaced_is_not_kept, set_up, tear_down)
+{
+    put_tagged(1);
+    struct blob *old = blob_ref(card(1)->body);
+    put_tagged(1); /* the same bytes, read again */
+    assert_false(put_coded(ENTRY_CARD, 1, old, CODING_GZIP, CODED_SIZE));
+    assert_null(entry_coded_body(card(1), CODING_GZIP));
+    drop_card(1);
+    assert_false(put_coded(ENTRY_CARD, 1, old, CODING_GZIP, CODED_SIZE));
+    put_absent(1);
+    assert_false(put_coded(ENTRY_CARD, 1, old, CODING_GZIP, CODED_SIZE));
+    put_body(1, old);
+    entries_clear(&entries);
+    assert_false(put_coded(ENTRY_CARD, 1, old, CODING_GZIP, CODED_SIZE));
+    blob_unref(old);
+}
+
+TEST_CASE_WITH(a_coding_is_made_once_when_it_is_wanted_again, set_up, tear_down)
+{
+    put_tagged(1);
+    put_absent(2);
+    put_tagged_page(3, 100);
+    for (int i = 0; i < 3; i++)
+        assert_false(entries_want_coded(&entries, ENTRY_CARD, 1, CODING_GZIP, false));
+    assert_true(entries_want_coded(&entries, ENTRY_CARD, 1, CODING_GZIP, true));
+    assert_false(entries_want_coded(&entries, ENTRY_CARD, 1, CODING_GZIP, true));
+    assert_false(entries_want_coded(&entries, ENTRY_CARD, 1, CODING_ZSTD, true));
+    assert_true(entries_want_coded(&entries, ENTRY_CARD, 1, CODING_ZSTD, true));
+    for (int i = 0; i < 3; i++) {
+        assert_false(entries_want_coded(&entries, ENTRY_CARD, 2, CODING_GZIP, true));
+        assert_false(entries_want_coded(&entries, ENTRY_CARD, 4, CODING_GZIP, true));
+        assert_int_equal(entries_want_coded(&entries, ENTRY_PAGE, 3, CODING_GZIP, true), i == 1);
+    }
+    entries_invalidate_page_of(&entries, 100);
+    assert_false(entries_want_coded(&entries, ENTRY_PAGE, 3, CODING_GZIP, true));
+    put_tagged_page(3, 100);
+    assert_false(entries_want_coded(&entries, ENTRY_PAGE, 3, CODING_GZIP, true)); /* it counts anew */
+    assert_true(entries_want_coded(&entries, ENTRY_PAGE, 3, CODING_GZIP, true));
+}
+
+TEST_CASE_WITH(coded_bodies_stay_within_the_budget, set_up, tear_down)
+{
+    enum { CARDS = 1000 };
+    for (int64_t id = 0; id < CARDS; id++) {
+        put_tagged(id);
+        if (card(id) != NULL)
+            (void)put_coded(ENTRY_CARD, id, card(id)->body, CODING_GZIP, CODED_SIZE);
+        assert_true(entries.positive.used <= entries.positive.budget);
+    }
+    assert_true(metrics.cache_evictions_total > 0);
+    assert_true(metrics.cache_coded_bytes > 0);
+}
+
+TEST_CASE_WITH(in_a_full_cache_pages_are_coded_and_cards_are_not, set_up, tear_down)
+{
+    int64_t id = 0;
+    put_tagged_page(1, 100000);
+    while (metrics.cache_evictions_total == 0) {
+        (void)page(1); /* it stays */
+        put_tagged(++id);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_false(entries_want_coded(&entries, ENTRY_CARD, id, CODING_GZIP, true));
+        assert_int_equal(entries_want_coded(&entries, ENTRY_PAGE, 1, CODING_GZIP, true), i == 1);
+    }
+    for (int n = 0; n < 3; n++)
+        drop_card(id - 1 - n);
+    assert_true(entries_want_coded(&entries, ENTRY_CARD, id, CODING_GZIP, true));
+}
+
+TEST_CASE_WITH(a_coded_body_that_does_not_fit_beside_the_plain_one_is_not_kept, set_up, tear_down)
+{
+    struct blob *large = new_tagged(BUDGET * 3 / 4, 0);
+    put_body(1, large);
+    assert_non_null(card(1));
+    assert_false(put_coded(ENTRY_CARD, 1, large, CODING_GZIP, BUDGET / 2));
+    assert_ptr_equal(card(1)->body, large);
+    assert_true(put_coded(ENTRY_CARD, 1, large, CODING_GZIP, BUDGET / 8));
+    blob_unref(large);
+}
+
 TEST_CASE_WITH(without_a_budget_nothing_is_kept, set_up, tear_down)
 {
     struct entries none;

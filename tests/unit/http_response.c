@@ -73,6 +73,39 @@ TEST_CASE(a_304_has_the_tag_but_neither_type_nor_length)
     blob_unref(body);
 }
 
+TEST_CASE(a_coded_body_has_its_coding_and_its_tag)
+{
+    struct blob *plain = blob_new_tagged(SPAN("{}"));
+    struct blob *body = blob_new_coded(SPAN("zst"), CODING_ZSTD, plain);
+    assert_non_null(body);
+    struct http_response r = {.status = 200, .body = body, .vary = HTTP_VARY_ACCEPT_ENCODING};
+    expect(&r, &KEEP,
+           "HTTP/1.1 200 OK\r\n" DATE "Content-Type: application/json\r\nContent-Length: 3\r\n"
+           "Content-Encoding: zstd\r\nX-Content-Type-Options: nosniff\r\n"
+           "ETag: \"dc7048f8f8747f561349cde127705c16-zstd\"\r\nVary: Accept-Encoding\r\n\r\n");
+    r.status = 304;
+    expect(&r, &KEEP,
+           "HTTP/1.1 304 Not Modified\r\n" DATE "X-Content-Type-Options: nosniff\r\n"
+           "ETag: \"dc7048f8f8747f561349cde127705c16-zstd\"\r\nVary: Accept-Encoding\r\n\r\n");
+    r.etag = SPAN("\"another\"");
+    r.vary = HTTP_VARY_ACCEPT_ENCODING | HTTP_VARY_ORIGIN;
+    expect(&r, &KEEP,
+           "HTTP/1.1 304 Not Modified\r\n" DATE "X-Content-Type-Options: nosniff\r\n"
+           "ETag: \"another\"\r\nVary: Accept-Encoding, Origin\r\n\r\n");
+    blob_unref(plain);
+    blob_unref(body);
+}
+
+TEST_CASE(a_line_is_written_as_it_is)
+{
+    struct http_response r = {.status = 204, .vary = HTTP_VARY_ORIGIN};
+    http_response_add_line(&r, SPAN("Cache-Control: no-store"));
+    http_response_add(&r, SPAN("X-Empty"), SPAN(""));
+    expect(&r, &KEEP,
+           "HTTP/1.1 204 No Content\r\n" DATE "X-Content-Type-Options: nosniff\r\n"
+           "Vary: Origin\r\nCache-Control: no-store\r\nX-Empty: \r\n\r\n");
+}
+
 TEST_CASE(connection_is_written_when_the_version_implies_otherwise)
 {
     struct http_response r = {.status = 204};

@@ -1,0 +1,115 @@
+/* Coding bodies in the thread pool; see encoder.h. */
+#include "cache/encoder.h"
+
+#include "base/clock.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+void encoder_init(struct encoder *e, uv_loop_t *loop, struct entries *entries, struct cache_metrics *metrics,
+                  void (*added)(void *arg), void *arg)
+{
+    *e = (struct encoder){.loop = loop, .entries = entries, .metrics = metrics, .added = added, .arg = arg};
+}
+
+/* In a thread of the pool. */
+static void work(uv_work_t *request)
+{
+    struct encoder *e = request->data;
+    uint64_t began_ns = clock_now_ns();
+    const struct span plain = {e->plain->data, e->plain->len};
+    e->len = compressor_run(e->compressor, e->coding, plain, e->out, e->room);
+    e->taken_ns = clock_now_ns() - began_ns;
+}
+
+static void add_to_entry(struct encoder *e)
+{
+    struct blob *coded = blob_new_coded((struct span){e->out, e->len}, e->coding, e->plain);
+    if (coded != NULL && entries_put_coded(e->entries, e->kind, e->number, e->plain, coded)) {
+        metric_add(&e->metrics->cache_coded_total, 1);
+        e->added(e->arg);
+    }
+    blob_unref(coded);
+}
+
+static void close_now(struct encoder *e)
+{
+    compressor_free(e->compressor);
+    e->compressor = NULL;
+    e->closed(e->arg); /* the cache may be gone afterwards */
+}
+
+static void end_job(struct encoder *e)
+{
+    blob_unref(e->plain);
+    free(e->out);
+    e->plain = NULL;
+    e->out = NULL;
+    e->busy = false;
+}
+
+/* In the loop again; `status` is UV_ECANCELED when no thread has begun. */
+static void done(uv_work_t *request, int status)
+{
+    struct encoder *e = request->data;
+    if (status == 0 && e->closed == NULL && e->len > 0)
+        add_to_entry(e);
+    e->pause_until_ns = clock_now_ns() + e->taken_ns * (ENCODER_PART - 1);
+    end_job(e);
+    if (e->closed != NULL)
+        close_now(e);
+}
+
+/* Without memory the body stays plain. */
+static void begin(struct encoder *e, const struct entry *entry, int64_t number, enum coding coding)
+{
+    assert(!e->busy && e->closed == NULL);
+    if (e->compressor == NULL)
+        e->compressor = compressor_new();
+    e->room = entry->body->len - entry->body->len / ENCODER_GAIN_PART;
+    e->out = e->compressor == NULL ? NULL : malloc(e->room);
+    if (e->out == NULL)
+        return;
+    e->kind = (enum entry_kind)entry->kind;
+    e->number = number;
+    e->coding = coding;
+    e->plain = blob_ref(entry->body);
+    e->len = 0;
+    e->taken_ns = 0;
+    e->work.data = e;
+    e->busy = true;
+    if (uv_queue_work(e->loop, &e->work, work, done) != 0)
+        end_job(e);
+}
+
+static bool is_codable(const struct entry *entry)
+{
+    return entry->body->len >= ENCODER_MIN_BYTES && entry->body->len <= ENCODER_MAX_BYTES &&
+           blob_etag(entry->body).data != NULL;
+}
+
+struct blob *encoder_coded_body(struct encoder *e, const struct entry *entry, enum coding coding)
+{
+    struct blob *coded = entry_coded_body(entry, coding);
+    if (coded != NULL)
+        return blob_ref(coded);
+    if (is_codable(entry)) {
+        int64_t number = 0;
+        assert(entry->key_len == sizeof number);
+        memcpy(&number, entry->key, sizeof number);
+        bool can_make = !e->busy && clock_now_ns() >= e->pause_until_ns;
+        if (entries_want_coded(e->entries, (enum entry_kind)entry->kind, number, coding, can_make))
+            begin(e, entry, number, coding);
+    }
+    return blob_ref(entry->body);
+}
+
+void encoder_close(struct encoder *e, void (*closed)(void *arg), void *arg)
+{
+    e->closed = closed;
+    e->arg = arg;
+    if (e->busy)
+        (void)uv_cancel((uv_req_t *)&e->work); /* done() follows in any case */
+    else
+        close_now(e);
+}

@@ -1,0 +1,74 @@
+/*
+ * Makes the coded bodies of cached entries, in libuv's thread pool: a page takes milliseconds, and no request
+ * waits for it.
+ *
+ * A body is coded when a cache hit wants it in a coding for the second time; until that is done hits get the
+ * plain body. One body at a time is coded, and after each a pause keeps the share of a processor at one part
+ * in ENCODER_PART: so a flood of requests for many entries costs a bounded time, and is served plain.
+ *
+ * The thread of the pool reads a plain body, which is immutable and referenced meanwhile; it touches no
+ * reference count and no entry. An entry that was dropped or has another body when the coding is done does
+ * not get it: coded bodies are as coherent as plain ones.
+ */
+#ifndef CACHE_ENCODER_H
+#define CACHE_ENCODER_H
+
+#include "base/compress.h"
+#include "cache/entries.h"
+
+#include <uv.h>
+
+/*
+ * Bodies outside of these bounds stay plain. A response that fits into one packet with its head gains little
+ * by being shorter; the limit bounds the time until a shutdown.
+ */
+enum { ENCODER_MIN_BYTES = 512, ENCODER_MAX_BYTES = 1 << 20 };
+
+/* A coded body is kept if it is shorter by one part in 8; coding uses one part in 10 of a processor. */
+enum { ENCODER_GAIN_PART = 8, ENCODER_PART = 10 };
+
+/* Embedded in the cache; private to encoder.c. */
+struct encoder {
+    uv_loop_t *loop;
+    struct entries *entries;
+    struct cache_metrics *metrics;
+    void (*added)(void *arg);  /* a coded body was added to an entry */
+    void (*closed)(void *arg); /* NULL until encoder_close() */
+    void *arg;
+    struct compressor *compressor; /* NULL until it is needed */
+    uint64_t pause_until_ns;       /* monotonic */
+    bool busy;
+
+    /* The body being coded. */
+    uv_work_t work;
+    enum entry_kind kind;
+    int64_t number;
+    enum coding coding;
+    struct blob *plain; /* one reference */
+    char *out;          /* owned */
+    size_t room, len;
+    uint64_t taken_ns;
+};
+
+/* All is borrowed. */
+void encoder_init(struct encoder *e, uv_loop_t *loop, struct entries *entries, struct cache_metrics *metrics,
+                  void (*added)(void *arg), void *arg);
+
+/* Nothing may be asked of it any more. Calls `closed` when no thread works for it, possibly before this
+ * returns. */
+void encoder_close(struct encoder *e, void (*closed)(void *arg), void *arg);
+
+/* For encoder_body: `coding` is not identity. */
+__attribute__((noinline)) struct blob *encoder_coded_body(struct encoder *e, const struct entry *entry,
+                                                          enum coding coding);
+
+/*
+ * The body of a card or page for a cache hit that wants it in `coding`: coded if the entry has it so,
+ * otherwise plain. One reference, for the caller.
+ */
+static inline struct blob *encoder_body(struct encoder *e, const struct entry *entry, enum coding coding)
+{
+    return coding == CODING_IDENTITY ? blob_ref(entry->body) : encoder_coded_body(e, entry, coding);
+}
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * Accept-Encoding (RFC 9110 section 12.5.3): which content codings a client accepts, and the best of them.
+ *
+ * A field that is not valid counts as absent. Without the field any coding would be acceptable, but many
+ * clients that do not send it cannot decode any: the response is plain then. A client that refuses identity
+ * too is sent identity when there is nothing else, as section 12.5.3 permits.
+ */
+#ifndef HTTP_CODINGS_H
+#define HTTP_CODINGS_H
+
+#include "base/coding.h"
+
+struct http_codings {
+    unsigned acceptable; /* a bit for each coding */
+    enum coding
+        preferred; /* of the acceptable ones by weight; of those of equal weight the last in the enum */
+};
+
+/* `field`: the values of all fields of that name as one list; absent when there is none. */
+struct http_codings http_accept_encoding(struct span field);
+
+static inline bool http_coding_acceptable(const struct http_codings *c, enum coding coding)
+{
+    return (c->acceptable >> coding & 1) != 0;
+}
+
+#endif
