@@ -37,7 +37,7 @@ struct call {
     bool has_key;
     struct digest key;
     const struct api_key_name *key_name; /* borrowed while the response is made; NULL: the key is not known */
-    struct http_codings codings; /* with compression */
+    struct http_codings codings;         /* with compression */
 };
 
 static void log_call(const struct call *call, const struct http_request *request,
