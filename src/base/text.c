@@ -96,8 +96,8 @@ static inline void hex_write_four(const unsigned char *bytes, char *out)
     x = (x | x << 8) & 0x00FF00FF00FF00FFU;
     x = (x | x << 4) & 0x0F0F0F0F0F0F0F0FU;
     uint64_t letters = (x + each * 6) >> 4 & each; /* 1 where the digit is above 9 */
-    x = htobe64(x + each * '0' + letters * ('a' - '0' - 10));
-    memcpy(out, &x, sizeof x);
+    const uint64_t digits = htobe64(x + each * '0' + letters * ('a' - '0' - 10));
+    memcpy(out, &digits, sizeof digits);
 }
 
 void hex_write(const unsigned char *bytes, size_t n, char *out)

@@ -19,8 +19,8 @@
 #include <uv.h>
 
 /*
- * Bodies outside of these bounds stay plain. A response that fits into one packet with its head gains little
- * by being shorter; the limit bounds the time until a shutdown.
+ * Bodies outside of these bounds stay plain: shorter ones gain little, and the limit bounds the time until a
+ * shutdown.
  */
 enum { ENCODER_MIN_BYTES = 512, ENCODER_MAX_BYTES = 1 << 20 };
 

@@ -220,7 +220,7 @@ static int issue_one(struct client *c, const struct api_key_info *info, struct b
     return err;
 }
 
-enum { SECONDS_MAX = 100 * 366 * 24 * 60 * 60LL }; /* of a time until an expiry: a hundred years */
+enum { SECONDS_MAX = 100LL * 366 * 24 * 60 * 60 }; /* of a time until an expiry: a hundred years */
 
 /* "90d", or what parse_duration_ms reads. Seconds, or -1. */
 static int64_t parse_seconds(struct span text)

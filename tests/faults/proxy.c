@@ -25,6 +25,15 @@ static int setup_clients(void **state)
     return 0;
 }
 
+/* A page takes tens of thousands of system calls byte by byte, which a busy machine does not do in two
+ * seconds. */
+static int setup_patient(void **state)
+{
+    static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=20s", NULL};
+    *state = testbed_new(&(struct testbed_spec){.env = env, .proxied = true});
+    return 0;
+}
+
 static void restore(struct testbed *bed)
 {
     proxy_restore(bed->fixture.proxy);
@@ -291,7 +300,7 @@ TEST_CASE_WITH(redis_latency_of_200_ms_each_way, setup, testbed_teardown)
     assert_true(clients_tally_of_fault(bed->clients, CLIENTS_UNCACHED).right > 0);
 }
 
-TEST_CASE_WITH(redis_replies_byte_by_byte, setup, testbed_teardown)
+TEST_CASE_WITH(redis_replies_byte_by_byte, setup_patient, testbed_teardown)
 {
     struct testbed *bed = *state;
     split(bed);

@@ -123,11 +123,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct span sent = fuzz_take(&key, '\n');
     struct span path = SPAN_ABSENT;
     struct span query = SPAN_ABSENT;
+    char *target = fuzz_copy(sent);
     check_decoding(sent);
     check_codings(sent);
     check_codings(key);
     check_parameters(sent);
-    char *target = fuzz_copy(sent);
     if (http_target_split(target, sent.len, &path, &query) == 0) {
         struct span all = {target, sent.len};
         FUZZ_CHECK(path.len > 0 && (within(path, all) || span_equal(path, SPAN("/"))));

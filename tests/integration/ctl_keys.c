@@ -254,7 +254,7 @@ static char *listed(const char *key)
     struct ctl_run run = CTL("keys", "list");
     const char *at = strstr(run.out, digest);
     assert_non_null(at);
-    char *line = strndup(at + 64, strcspn(at + 64, "\n"));
+    char *line = text_printf("%.*s", (int)strcspn(at + 64, "\n"), at + 64);
     ctl_expect(run, 0, NULL, NULL);
     return line;
 }

@@ -59,18 +59,24 @@ static void expect_sum(const char *text, const char *name, enum metric_kind kind
     assert_true(sample(text, count) == (double)(kind == METRIC_gauge_max ? n : 2 * n));
 }
 
+/* Each to another value. */
+static void set_all(struct worker_metrics *worker)
+{
+    uint64_t n = 0;
+#define F(layer, name, kind, help) set_##kind(&worker->layer.name, ++n);
+    ALL_METRICS
+#undef F
+}
+
 TEST_CASE(every_metric_of_each_layer_is_summed_and_exposed)
 {
     struct worker_metrics sum = {0};
     struct worker_metrics worker = {0};
-    uint64_t n = 0;
-#define F(layer, name, kind, help) set_##kind(&worker.layer.name, ++n);
-    ALL_METRICS
-#undef F
+    set_all(&worker);
     worker_metrics_accumulate(&sum, &worker);
     worker_metrics_accumulate(&sum, &worker);
     char *text = exposition_of(&sum);
-    n = 0;
+    uint64_t n = 0;
 #define F(layer, name, kind, help) expect_sum(text, "channeld_" #name, METRIC_##kind, ++n);
     ALL_METRICS
 #undef F
