@@ -24,13 +24,7 @@ int access_log_parse_mode(struct span text, enum access_log_mode *out)
 
 bool request_id_valid(struct span id)
 {
-    for (size_t i = 0; i < id.len; i++) {
-        char c = id.data[i];
-        bool alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!alnum && c != '_' && c != '.' && c != '-')
-            return false;
-    }
-    return id.len >= 1 && id.len <= REQUEST_ID_MAX;
+    return name_valid(id, REQUEST_ID_MAX);
 }
 
 void request_ids_init(struct request_ids *ids)

@@ -1,4 +1,4 @@
-/* Numbers with their units, hexadecimal digits, percent-encoding, UTF-8; see text.h. */
+/* Numbers with their units, hexadecimal digits, names, percent-encoding, UTF-8; see text.h. */
 #include "base/text.h"
 
 #include <endian.h>
@@ -120,6 +120,19 @@ bool hex_valid(struct span text)
             return false;
     }
     return true;
+}
+
+/* --- names --- */
+
+bool name_valid(struct span text, size_t max)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i];
+        bool alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!alnum && c != '_' && c != '.' && c != '-')
+            return false;
+    }
+    return text.len >= 1 && text.len <= max;
 }
 
 /* --- percent-encoding --- */

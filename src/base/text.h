@@ -1,7 +1,7 @@
 /*
  * What text means: strict numbers, durations and sizes, where the whole text must be the value; hexadecimal
- * digits; percent-encoding and query strings (RFC 3986 sections 2.1 and 3.4); UTF-8 (the Unicode standard,
- * table 3-7: no overlong forms, no surrogates).
+ * digits; names; percent-encoding and query strings (RFC 3986 sections 2.1 and 3.4); UTF-8 (the Unicode
+ * standard, table 3-7: no overlong forms, no surrogates).
  */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
@@ -36,6 +36,11 @@ void hex_write(const unsigned char *bytes, size_t n, char *out);
 
 /* True when `text` has only lower-case hexadecimal digits. */
 bool hex_valid(struct span text);
+
+/* --- Names --- */
+
+/* True for 1 to `max` characters of A-Z a-z 0-9 _ . - */
+bool name_valid(struct span text, size_t max);
 
 /* --- Percent-encoding --- */
 

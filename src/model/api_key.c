@@ -2,6 +2,7 @@
 #include "model/api_key.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "model/channel.h"
 
 #include <assert.h>
@@ -17,13 +18,7 @@ enum { ARENA_SIZE = 8 * 1024 };
 
 bool api_key_name_valid(struct span name)
 {
-    for (size_t i = 0; i < name.len; i++) {
-        char c = name.data[i];
-        bool alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!alnum && c != '_' && c != '.' && c != '-')
-            return false;
-    }
-    return name.len >= 1 && name.len <= API_KEY_NAME_MAX;
+    return name_valid(name, API_KEY_NAME_MAX);
 }
 
 /* --- times --- */
