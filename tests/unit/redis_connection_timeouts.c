@@ -7,10 +7,17 @@ static struct fake_redis fake;
 /* What does not end is waited for at least so long, while it makes progress. */
 enum { AT_LEAST_MS = (REDIS_CONNECTION_REPLY_HEARTBEATS_MAX - 1) * REDIS_CONNECTION_HEARTBEAT_MS };
 
-/* Waits for the loss of the connection; returns how long that took. */
-static int64_t await_loss(void)
+/* The time, made the loop's as well: timers count from the loop's, which stands still between its turns. */
+static int64_t now_in_loop(void)
 {
-    int64_t began = wait_now_ms();
+    int64_t now = wait_now_ms();
+    uv_update_time(&session.loop);
+    return now;
+}
+
+/* Waits for the loss of the connection; returns how long after `began` it was. */
+static int64_t await_loss(int64_t began)
+{
     SESSION_UNTIL(session.lost == 1);
     return wait_now_ms() - began;
 }
@@ -19,8 +26,9 @@ TEST_CASE(reply_timeout_ends_the_connection)
 {
     session_open_ready(&fake);
     fake.mute = true;
+    int64_t began = now_in_loop();
     assert_int_equal(session_send("ECHO", "a"), 0);
-    assert_in_range(await_loss(), REDIS_CONNECTION_REPLY_TIMEOUT_MS - 1,
+    assert_in_range(await_loss(began), REDIS_CONNECTION_REPLY_TIMEOUT_MS - 1,
                     REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
     assert_int_equal(session.sent[0].losses, 1);
     session_end();
@@ -30,7 +38,7 @@ TEST_CASE(heartbeat_notices_a_silent_server)
 {
     session_open_ready(&fake);
     fake.mute = true;
-    assert_true(await_loss() <=
+    assert_true(await_loss(now_in_loop()) <=
                 REDIS_CONNECTION_HEARTBEAT_MS + REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
     assert_non_null(
         strstr(buf_c_str(&fake.log), "PING\nROLE\nPING\n")); /* the handshake's and the heartbeat's */
@@ -41,7 +49,7 @@ TEST_CASE(refused_heartbeat_ends_the_connection)
 {
     session_open_ready(&fake);
     fake.ping = "-BUSY Redis is busy running a script.\r\n";
-    assert_true(await_loss() <= REDIS_CONNECTION_HEARTBEAT_MS + wait_slack_ms());
+    assert_true(await_loss(now_in_loop()) <= REDIS_CONNECTION_HEARTBEAT_MS + wait_slack_ms());
     fake.ping = "+PONG\r\n";
     SESSION_UNTIL(session.ready == 2);
     session_end();
@@ -89,18 +97,19 @@ static void drip(const char *piece)
     session_pass(5);
 }
 
-/* A ready connection with a command that the server does not answer by itself. */
-static void begin_hanging(void)
+/* A ready connection with a command that the server does not answer by itself; returns since when. */
+static int64_t begin_hanging(void)
 {
     session_open_ready(&fake);
     fake.mute = true;
+    int64_t began = now_in_loop();
     assert_int_equal(session_send("HANG", NULL), 0);
+    return began;
 }
 
-/* Drips until the connection is lost; returns how long that took. */
-static int64_t drip_until_lost(const char *piece)
+/* Drips until the connection is lost; returns how long after `began` that was. */
+static int64_t drip_until_lost(int64_t began, const char *piece)
 {
-    int64_t began = wait_now_ms();
     while (session.lost == 0)
         drip(piece);
     return wait_now_ms() - began;
@@ -118,7 +127,7 @@ TEST_CASE(large_reply_may_take_longer_than_the_timeout)
 {
     enum { SIZE = 1 << 20, WHILE_MS = REDIS_CONNECTION_REPLY_TIMEOUT_MS + 2 * REDIS_CONNECTION_HEARTBEAT_MS };
     static char rest[SIZE];
-    begin_hanging();
+    (void)begin_hanging();
     buf_printf(&fake_current(&fake)->out, "$%d\r\n", SIZE);
     int64_t until = wait_now_ms() + WHILE_MS;
     int sent = 0;
@@ -140,10 +149,10 @@ TEST_CASE(large_reply_may_take_longer_than_the_timeout)
 /* Sent again on the next connection it would end that one, too. */
 TEST_CASE(endless_reply_fails_its_own_command)
 {
-    begin_hanging();
+    int64_t began = begin_hanging();
     assert_int_equal(session_send("HANG", NULL), 0);
     fake_send(&fake, "*2\r\n$500000000\r\n");
-    assert_true(drip_until_lost("x") >= AT_LEAST_MS);
+    assert_true(drip_until_lost(began, "x") >= AT_LEAST_MS);
     assert_int_equal(session.sent[0].errors, 1);
     assert_int_equal(session.sent[1].losses, 1);
     assert_int_equal(session.metrics.redis_oversize_replies_total, 1);
@@ -153,8 +162,8 @@ TEST_CASE(endless_reply_fails_its_own_command)
 /* Commands may be lost where invalidations are still pushed. */
 TEST_CASE(pushes_do_not_extend_the_timeout)
 {
-    begin_hanging();
-    assert_in_range(drip_until_lost(">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"),
+    int64_t began = begin_hanging();
+    assert_in_range(drip_until_lost(began, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"),
                     REDIS_CONNECTION_REPLY_TIMEOUT_MS - 1,
                     REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
     assert_int_equal(session.sent[0].losses, 1);
@@ -164,9 +173,9 @@ TEST_CASE(pushes_do_not_extend_the_timeout)
 /* The reply is behind it. The push is no reply to the command, which is sent again on the next connection. */
 TEST_CASE(large_push_may_take_longer_than_the_timeout_but_must_end)
 {
-    begin_hanging();
+    int64_t began = begin_hanging();
     fake_send(&fake, ">2\r\n$10\r\ninvalidate\r\n*1000000\r\n");
-    assert_true(drip_until_lost("$1\r\nk\r\n") >= AT_LEAST_MS);
+    assert_true(drip_until_lost(began, "$1\r\nk\r\n") >= AT_LEAST_MS);
     assert_int_equal(session.sent[0].errors, 0);
     assert_int_equal(session.sent[0].losses, 1);
     assert_int_equal(session.metrics.redis_oversize_replies_total, 0);
@@ -192,8 +201,8 @@ TEST_CASE(handshake_without_reply_times_out)
 {
     session_open(&fake);
     fake.mute = true;
+    int64_t began = now_in_loop();
     session_connect();
-    int64_t began = wait_now_ms();
     SESSION_UNTIL(session.metrics.redis_disconnects_total == 1);
     assert_in_range(wait_now_ms() - began, REDIS_CONNECTION_CONNECT_TIMEOUT_MS - 1,
                     REDIS_CONNECTION_CONNECT_TIMEOUT_MS + wait_slack_ms());
