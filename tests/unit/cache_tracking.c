@@ -27,7 +27,10 @@ enum {
     REQUESTS = 6,
     ROUNDS = 60,
     STEPS = 40,
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    SEEDS_UNTIL_NOTICED = 150, /* at most: how soon depends on the object */
+#if defined(__SANITIZE_THREAD__)
+    SEEDS = 8 /* forty times slower, and there is one thread only */
+#elif defined(__SANITIZE_ADDRESS__)
     SEEDS = 40 /* ten times slower */
 #else
     SEEDS = 150
@@ -905,7 +908,7 @@ TEST_CASE(an_untracked_read_is_noticed)
     for (int object = 0; object < OBJECTS; object++) {
         int wrong = 0;
         untracked = 1U << object;
-        for (uint64_t number = 1; number <= SEEDS && wrong == 0; number++)
+        for (uint64_t number = 1; number <= SEEDS_UNTIL_NOTICED && wrong == 0; number++)
             wrong = simulate(number);
         if (wrong == 0)
             fail_msg("nothing is wrong without tracking of %s", name_of(object));
