@@ -323,10 +323,11 @@ void config_write_source(const struct config *c, const char *name, struct buf *o
     settings_write_source(out, &SETTINGS, c->sources, name);
 }
 
-/* Variables of the same prefix that are used by scripts/setup, tests, benchmarks and the compose file. */
+/* Variables of the same prefix that channelctl, scripts/setup, tests, benchmarks and the compose file use. */
 static bool is_used_elsewhere(struct span name)
 {
-    static const char *const names[] = {"CHANNELD_DEPS_DIR", "CHANNELD_IMAGE", "CHANNELD_PUBLISH"};
+    static const char *const names[] = {"CHANNELD_DEPS_DIR", "CHANNELD_IMAGE", "CHANNELD_PUBLISH",
+                                        "CHANNELD_WAIT"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (span_equal(name, span_of(names[i])))
             return true;

@@ -1,15 +1,26 @@
 /* The connection to Redis and the reads of the catalogue; see client.h. */
 #include "ctl/client.h"
 
+#include "base/clock.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "ctl/terminal.h"
 #include "model/channel.h"
+#include "redis/server.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stdlib.h>
 
 static const struct redis_client_limits LIMITS = {.connect_ms = 5000, .reply_ms = 30000};
+
+/* For an attempt while waiting for Redis; some time is left for the last one, too. */
+enum { ATTEMPT_MIN_MS = 500, ATTEMPT_MAX_MS = 5000 };
+
+/* The first and the longest pause between these; it doubles. */
+enum { PAUSE_MIN_MS = 100, PAUSE_MAX_MS = 2000 };
 
 /* For another connection after a failure. */
 static const struct redis_client_limits REOPEN_LIMITS = {.connect_ms = 2000, .reply_ms = 2000};
@@ -243,15 +254,118 @@ static int configure(struct client *c, const struct options *o)
     return err == 0 && complete ? EXIT_OK : memory_error();
 }
 
-int client_open(struct client *c, const struct options *o)
+/* --- Waiting for Redis --- */
+
+struct wait {
+    uint64_t started_ms, deadline_ms;
+    int pause_ms;
+    unsigned seed;
+    struct buf reason; /* that was printed last; empty: none was */
+};
+
+static const char *describe(const struct client *c, struct buf *out)
+{
+    redis_endpoint_describe(redis_config_endpoint(c->config), out);
+    return buf_message(out);
+}
+
+/*
+ * Reads what the command is about. A server that loads its data accepts connections, and rejects reads; any
+ * other error is for the command to meet.
+ */
+static int try_read(struct client *c, enum client_subject subject)
+{
+    if (subject == CLIENT_CATALOGUE)
+        CLIENT_SEND(c, SPAN("ZCARD"), buf_span(&c->index));
+    else
+        CLIENT_SEND(c, SPAN("TYPE"), buf_span(&c->api_keys));
+    redisReply *reply = receive_any(c);
+    if (reply == NULL)
+        return -EIO;
+    int err = 0;
+    if (reply->type == REDIS_REPLY_ERROR && redis_server_is_unavailable(reply))
+        err = client_fail(c, "Redis refused: %s", reply->str);
+    freeReplyObject(reply);
+    return err;
+}
+
+static int attempt(struct client *c, enum client_subject subject, uint64_t left_ms)
+{
+    int ms = left_ms < ATTEMPT_MIN_MS   ? ATTEMPT_MIN_MS
+             : left_ms > ATTEMPT_MAX_MS ? ATTEMPT_MAX_MS
+                                        : (int)left_ms;
+    int err = connect_within(c, &(struct redis_client_limits){ms, ms});
+    if (err == 0)
+        err = try_read(c, subject);
+    if (err == 0 && redis_client_limit_replies(c->redis, LIMITS.reply_ms) != 0)
+        err = take_failure(c);
+    return err;
+}
+
+static void print_wait(struct wait *w, struct client *c, const struct options *o)
+{
+    const char *reason = client_error(c);
+    bool is_first = w->reason.len == 0;
+    if (span_equal(buf_span(&w->reason), span_of(reason)))
+        return;
+    buf_clear(&w->reason);
+    buf_append_str(&w->reason, reason);
+    struct buf text = BUF_INIT;
+    buf_append_str(&text, is_first ? "waiting " : "still waiting ");
+    if (is_first)
+        buf_printf(&text, "up to %g s ", (double)o->wait / 1e3);
+    buf_append_str(&text, "for Redis at ");
+    (void)fprintf(stderr, "channelctl: %s: %s\n", describe(c, &text), reason);
+    buf_fini(&text);
+}
+
+/* Half of the pause is random, so that many that wait do not connect in step. */
+static void pause_before_next(struct wait *w, uint64_t left_ms)
+{
+    uint64_t ms = (uint64_t)(w->pause_ms / 2 + rand_r(&w->seed) % (w->pause_ms / 2 + 1));
+    if (ms > left_ms)
+        ms = left_ms;
+    w->pause_ms = w->pause_ms * 2 > PAUSE_MAX_MS ? PAUSE_MAX_MS : w->pause_ms * 2;
+    (void)poll(NULL, 0, (int)ms);
+}
+
+static int wait_for_redis(struct client *c, const struct options *o, enum client_subject subject)
+{
+    uint64_t now = clock_now_ms();
+    struct wait w = {.started_ms = now,
+                     .deadline_ms = now + (uint64_t)o->wait,
+                     .pause_ms = PAUSE_MIN_MS,
+                     .seed = (unsigned)random_seed(&w)};
+    interrupt_exit();
+    int err = attempt(c, subject, (uint64_t)o->wait);
+    while (err != 0 && !redis_client_is_rejected(c->redis) && (now = clock_now_ms()) < w.deadline_ms) {
+        print_wait(&w, c, o);
+        pause_before_next(&w, w.deadline_ms - now);
+        read_settings_again(c);
+        now = clock_now_ms();
+        err = attempt(c, subject, now < w.deadline_ms ? w.deadline_ms - now : 0);
+    }
+    interrupt_restore();
+    double seconds = (double)(clock_now_ms() - w.started_ms) / 1e3;
+    if (err == 0 && w.reason.len > 0)
+        (void)fprintf(stderr, "channelctl: Redis accepts commands after %.1f s\n", seconds);
+    else if (w.reason.len > 0)
+        (void)client_fail(c, "%s (waited %.1f s)", client_error(c), seconds);
+    buf_fini(&w.reason);
+    return err;
+}
+
+int client_open(struct client *c, const struct options *o, enum client_subject subject)
 {
     *c = (struct client){.keys = &o->keys, .options = o};
     int code = configure(c, o);
-    if (code != EXIT_OK || connect_within(c, &LIMITS) == 0)
+    if (code != EXIT_OK)
         return code;
+    int err = o->wait > 0 ? wait_for_redis(c, o, subject) : connect_within(c, &LIMITS);
+    if (err == 0)
+        return EXIT_OK;
     struct buf where = BUF_INIT;
-    redis_endpoint_describe(redis_config_endpoint(c->config), &where);
-    (void)fprintf(stderr, "channelctl: Redis at %s: %s\n", buf_c_str(&where), client_error(c));
+    (void)fprintf(stderr, "channelctl: Redis at %s: %s\n", describe(c, &where), client_error(c));
     buf_fini(&where);
     return EXIT_FAILED;
 }

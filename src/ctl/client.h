@@ -27,11 +27,16 @@ struct client {
     struct buf error;
 };
 
+/* What a command is about, which it may read. */
+enum client_subject { CLIENT_CATALOGUE, CLIENT_API_KEYS };
+
 /*
- * Connects, authenticates and selects the database. Returns EXIT_OK, or prints what is wrong and returns the
- * exit code. `o` must outlive the client; client_close is due in every case.
+ * Connects, authenticates and selects the database; with --wait it tries again until Redis executes commands,
+ * or fails for a reason that does not pass. Returns EXIT_OK, or prints what is wrong and returns the exit
+ * code. `o` must outlive the client; client_close is due in every case.
  */
-int client_open(struct client *c, const struct options *o) __attribute__((warn_unused_result));
+int client_open(struct client *c, const struct options *o, enum client_subject subject)
+    __attribute__((warn_unused_result));
 
 void client_close(struct client *c);
 

@@ -17,6 +17,7 @@ struct options {
     char *redis_prefix;
     char *channel_host;
     char *web_host;
+    int64_t wait; /* milliseconds */
 
     const struct settings *settings;             /* the table of the values above */
     unsigned char sources[OPTIONS_SETTINGS_MAX]; /* where each value came from: see settings.h */

@@ -303,7 +303,7 @@ static int issue(struct client *c, const struct options *o)
         return usage_error("--count: expected a number from 1 to %d", ISSUE_MAX);
     int code = read_info(o, &info);
     if (code == EXIT_OK)
-        code = client_open(c, o);
+        code = client_open(c, o, CLIENT_API_KEYS);
     return code == EXIT_OK ? issue_all(c, count, &info) : code;
 }
 
@@ -313,7 +313,7 @@ static int revoke_key(struct client *c, const struct options *o, struct span key
 {
     int64_t removed = 0;
     struct hex_digest hex = digest_of(key);
-    int code = client_open(c, o);
+    int code = client_open(c, o, CLIENT_API_KEYS);
     if (code != EXIT_OK)
         return code;
     int err = check_types(c);
@@ -460,7 +460,7 @@ static int print_keys(struct client *c, redisReply *members)
 
 static int list(struct client *c, const struct options *o)
 {
-    int code = client_open(c, o);
+    int code = client_open(c, o, CLIENT_API_KEYS);
     if (code != EXIT_OK)
         return code;
     CLIENT_SEND(c, SPAN("SMEMBERS"), buf_span(&c->api_keys));

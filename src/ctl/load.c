@@ -584,7 +584,7 @@ int command_load(const struct options *o, int count, char **words)
     struct load l = {.options = o, .replace = (o->flags & FLAG_REPLACE) != 0};
     int code = o->sample != NULL ? open_samples(&l, o->sample) : open_file(&l, words[0]);
     if (code == EXIT_OK)
-        code = client_open(&l.client, o);
+        code = client_open(&l.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK)
         code = run(&l);
     writer_free(l.writer);

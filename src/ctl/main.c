@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
+enum { WAIT_MAX_MS = 24 * 60 * 60 * 1000 };
+
 static const struct setting TABLE[] = {
     REDIS_SETTINGS(struct options, redis),
     {"redis-prefix", SETTING_TEXT, offsetof(struct options, redis_prefix), "channels:", 0, 0, false,
@@ -16,6 +18,8 @@ static const struct setting TABLE[] = {
      "Host of channel links"},
     {"web-host", SETTING_TEXT, offsetof(struct options, web_host), "web.max.ru", 0, 0, false,
      "Host of the same links in the web client"},
+    {"wait", SETTING_DURATION, offsetof(struct options, wait), "0s", 0, WAIT_MAX_MS, false,
+     "How long to wait for Redis to accept commands, where it cannot be reached yet or loads its data"},
 };
 
 static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0], "CHANNELD_"};

@@ -204,23 +204,43 @@ static void note(int number)
     caught = number;
 }
 
-static void watch(int number)
+static void end_process(int number)
+{
+    _exit(128 + number);
+}
+
+static void handle(int number, void (*handler)(int))
 {
     /* Without SA_RESTART a signal ends a wait for input; with SA_RESETHAND a second signal ends the process.
      */
     struct sigaction action = {.sa_flags = (int)SA_RESETHAND};
     struct sigaction before;
-    action.sa_handler = note;
+    action.sa_handler = handler;
     (void)sigemptyset(&action.sa_mask);
     if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
         (void)sigaction(number, &action, NULL);
 }
 
+static void handle_all(void (*handler)(int))
+{
+    handle(SIGINT, handler);
+    handle(SIGTERM, handler);
+    handle(SIGHUP, handler);
+}
+
 void interrupt_watch(void)
 {
-    watch(SIGINT);
-    watch(SIGTERM);
-    watch(SIGHUP);
+    handle_all(note);
+}
+
+void interrupt_exit(void)
+{
+    handle_all(end_process);
+}
+
+void interrupt_restore(void)
+{
+    handle_all(SIG_DFL);
 }
 
 int interrupt_signal(void)

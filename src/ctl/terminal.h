@@ -96,6 +96,13 @@ double progress_seconds(const struct progress *p);
  */
 void interrupt_watch(void);
 
+/*
+ * Until interrupt_restore, one of these signals ends the process at once, with 128 plus its number: for a
+ * wait before anything has begun. The kernel would not do it for the first process of a container.
+ */
+void interrupt_exit(void);
+void interrupt_restore(void);
+
 /* The signal that came, or 0. */
 int interrupt_signal(void);
 

@@ -641,7 +641,7 @@ int command_verify(const struct options *o, int count, char **words)
         return usage_error("verify: unexpected argument: %s", words[0]);
     struct verify v = {.hosts = &o->hosts};
     report_init(&v.report, stdout);
-    int code = client_open(&v.client, o);
+    int code = client_open(&v.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK)
         code = check_all(&v) == 0 ? print_summary(&v) : client_print_error(&v.client);
     buf_fini(&v.json);

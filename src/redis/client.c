@@ -18,6 +18,7 @@ struct redis_client {
     const char *client_name;
     redisContext *context; /* NULL: not connected */
     bool displaced;        /* it is to a node of a cluster that has not got the slot any more */
+    bool rejected;         /* see redis_client_is_rejected */
     size_t pending;        /* replies to commands that were queued */
     struct buf out;        /* commands that hiredis has not been given */
     struct buf error;
@@ -33,6 +34,14 @@ __attribute__((format(printf, 2, 3))) static int fail(struct redis_client *c, co
     va_start(args, format);
     buf_set_message(&c->error, format, args);
     va_end(args);
+    c->rejected = false;
+    return -EIO;
+}
+
+/* The reason that fail() has set does not pass. */
+static int fail_for_good(struct redis_client *c)
+{
+    c->rejected = true;
     return -EIO;
 }
 
@@ -46,14 +55,19 @@ static int fail_io(struct redis_client *c)
 {
     if (errno == EAGAIN)
         return fail(c, "no reply in time");
-    if (c->tls != NULL)
-        redis_tls_explain(c->context);
-    return fail(c, "the connection to Redis was lost: %s", c->context->errstr);
+    bool rejected = c->tls != NULL && redis_tls_explain(c->context);
+    int err = fail(c, "the connection to Redis was lost: %s", c->context->errstr);
+    return rejected ? fail_for_good(c) : err;
 }
 
 const char *redis_client_error(struct redis_client *c)
 {
     return buf_message(&c->error);
+}
+
+bool redis_client_is_rejected(const struct redis_client *c)
+{
+    return c->rejected;
 }
 
 bool redis_client_is_lost(const struct redis_client *c)
@@ -142,6 +156,8 @@ static redisReply *receive_success(struct redis_client *c)
     if (reply == NULL || reply->type != REDIS_REPLY_ERROR)
         return reply;
     (void)fail(c, "Redis refused: %s", redis_endpoint_redact(c->endpoint, reply->str));
+    if (!redis_server_is_unavailable(reply))
+        (void)fail_for_good(c);
     freeReplyObject(reply);
     return NULL;
 }
@@ -165,22 +181,31 @@ static struct timeval time_of(int ms)
 static int start_tls(struct redis_client *c, const char *host)
 {
     errno = 0;
-    if (redis_tls_start(c->context, c->tls, host) == 0)
+    int err = redis_tls_start(c->context, c->tls, host);
+    if (err == 0)
         return 0;
     if (errno == EAGAIN)
         return fail_io(c);
-    return fail(c, "%s", c->context->errstr);
+    (void)fail(c, "%s", c->context->errstr);
+    return err == -EACCES ? fail_for_good(c) : -EIO;
+}
+
+int redis_client_limit_replies(struct redis_client *c, int reply_ms)
+{
+    return redisSetTimeout(c->context, time_of(reply_ms)) == REDIS_OK ? 0 : fail(c, "%s", c->context->errstr);
 }
 
 /* Takes a context that is connected, or is not for a reason of its own. */
 static int take_context(struct redis_client *c, redisContext *context, int reply_ms)
 {
+    bool denied = errno == EACCES; /* a local socket */
     c->context = context;
     if (context == NULL)
         return fail_memory(c);
-    if (context->err != 0 || redisSetTimeout(context, time_of(reply_ms)) != REDIS_OK)
-        return fail(c, "%s", context->errstr);
-    return 0;
+    if (context->err == 0)
+        return redis_client_limit_replies(c, reply_ms);
+    (void)fail(c, "%s", context->errstr);
+    return denied ? fail_for_good(c) : -EIO;
 }
 
 static void disconnect(struct redis_client *c)
@@ -200,7 +225,10 @@ static int check_hello(struct redis_client *c)
         return -EIO;
     const char *problem = redis_server_check_mode(reply, redis_endpoint_is_cluster(c->endpoint));
     freeReplyObject(reply);
-    return problem == NULL ? 0 : fail(c, "%s", problem);
+    if (problem == NULL)
+        return 0;
+    (void)fail(c, "%s", problem);
+    return fail_for_good(c);
 }
 
 static int handshake(struct redis_client *c, const struct redis_endpoint *endpoint)
@@ -221,6 +249,7 @@ static int connect_to(struct redis_client *c, const struct redis_endpoint *endpo
 {
     struct timeval connect = time_of(limits->connect_ms);
     disconnect(c);
+    errno = 0;
     redisContext *context = endpoint->transport == REDIS_TRANSPORT_UNIX
                                 ? redisConnectUnixWithTimeout(endpoint->path, connect)
                                 : redisConnectWithTimeout(endpoint->host, endpoint->port, connect);
@@ -233,6 +262,7 @@ static int connect_to(struct redis_client *c, const struct redis_endpoint *endpo
 int redis_client_connect_fd(struct redis_client *c, int fd, const struct redis_client_limits *limits)
 {
     disconnect(c);
+    errno = 0;
     redisContext *context = redisConnectFd(fd);
     if (context == NULL)
         (void)close(fd);
@@ -284,29 +314,46 @@ static int check_role(struct redis_client *c)
 /* Puts the address of the server that failed in front of the reason. */
 static void name_failed_server(struct redis_client *c, const struct redis_endpoint *server)
 {
+    bool rejected = c->rejected;
     struct buf text = BUF_INIT;
     redis_endpoint_describe(server, &text);
     buf_printf(&text, ": %s", redis_client_error(c));
     (void)fail(c, "%s", buf_message(&text));
+    c->rejected = rejected;
     buf_fini(&text);
 }
 
+/* *server becomes the one that failed; it borrows *master. */
+static int connect_by(struct redis_client *c, struct redis_endpoint *server, struct redis_address *master,
+                      const struct redis_client_limits *limits)
+{
+    int err = query_server(c, server, master);
+    if (err != 0)
+        return err;
+    *server = redis_endpoint_at(c->endpoint, master->host, master->port);
+    err = connect_to(c, server, limits);
+    return err != 0 ? err : check_role(c);
+}
+
+/* Where all fail the reason is that of the last one, or of the first that does not pass. */
 static int connect_to_master(struct redis_client *c, const struct redis_client_limits *limits)
 {
+    struct buf rejection = BUF_INIT;
     int err = -EIO;
     for (int i = 0; i < c->endpoint->discovery.count && err != 0; i++) {
         struct redis_address master = {.port = 0};
         struct redis_endpoint server = redis_endpoint_server(c->endpoint, i);
-        err = query_server(c, &server, &master);
-        if (err == 0) {
-            server = redis_endpoint_at(c->endpoint, master.host, master.port);
-            err = connect_to(c, &server, limits);
-            if (err == 0)
-                err = check_role(c);
-        }
+        err = connect_by(c, &server, &master, limits);
         if (err != 0)
             name_failed_server(c, &server);
+        if (err != 0 && c->rejected && rejection.len == 0)
+            buf_append_str(&rejection, redis_client_error(c));
     }
+    if (err != 0 && rejection.len > 0) {
+        (void)fail(c, "%s", buf_message(&rejection));
+        c->rejected = true;
+    }
+    buf_fini(&rejection);
     return err;
 }
 

@@ -58,6 +58,16 @@ size_t redis_client_pending(const struct redis_client *c);
 /* True when the connection itself has failed: whether the last commands were executed is unknown. */
 bool redis_client_is_lost(const struct redis_client *c);
 
+/*
+ * True when redis_client_connect has failed for a reason that does not pass: a wrong password, a missing
+ * permission, a certificate that one side rejects, a server of another kind. False for a server that cannot
+ * be reached, or does not execute commands yet.
+ */
+bool redis_client_is_rejected(const struct redis_client *c);
+
+/* From now on, how long a reply may take, in milliseconds. It is connected. Returns 0 or -EIO. */
+int redis_client_limit_replies(struct redis_client *c, int reply_ms) __attribute__((warn_unused_result));
+
 /* The reason of the last failure; borrowed until the next. */
 const char *redis_client_error(struct redis_client *c);
 

@@ -599,7 +599,7 @@ static void drain_alert(redisContext *c)
     memcpy(c->errstr, errstr, sizeof errstr);
 }
 
-void redis_tls_explain(redisContext *c)
+bool redis_tls_explain(redisContext *c)
 {
     if (ERR_peek_error() == 0)
         drain_alert(c);
@@ -613,6 +613,7 @@ void redis_tls_explain(redisContext *c)
                        detailed ? ": " : "", detailed ? details : "");
     }
     ERR_clear_error();
+    return code != 0 && ERR_GET_REASON(code) != SSL_R_UNEXPECTED_EOF_WHILE_READING;
 }
 
 int redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host)
@@ -625,9 +626,9 @@ int redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host)
     }
     if (c->err == 0)
         (void)snprintf(c->errstr, sizeof c->errstr, "TLS cannot be started");
-    redis_tls_explain(c);
+    bool rejected = redis_tls_explain(c);
     SSL_free(ssl);
-    return -EPROTO;
+    return rejected ? -EACCES : -EPROTO;
 }
 
 bool redis_tls_wants_read(const redisContext *c)

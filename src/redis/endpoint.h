@@ -247,8 +247,8 @@ static inline uint64_t redis_config_number(const struct redis_config *c)
  */
 
 /*
- * Starts TLS on a connection that is open, blocking or not; takes the context's privdata. Returns 0 or
- * -EPROTO with the reason in c->errstr. `host` is copied.
+ * Starts TLS on a connection that is open, blocking or not; takes the context's privdata. Returns 0, or with
+ * the reason in c->errstr -EACCES, where one side has rejected the other, or -EPROTO. `host` is copied.
  */
 int redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host)
     __attribute__((warn_unused_result));
@@ -259,9 +259,10 @@ bool redis_tls_wants_read(const redisContext *c);
 /*
  * To be called when reading or writing has failed on a connection with TLS: c->errstr becomes OpenSSL's
  * reason, which hiredis does not ask for. It also clears OpenSSL's error queue, which belongs to the thread:
- * the next connection to find an error there would take it for its own.
+ * the next connection to find an error there would take it for its own. Returns true where one side has
+ * rejected the other, its certificate for instance, and false where the connection was lost.
  */
-void redis_tls_explain(redisContext *c);
+bool redis_tls_explain(redisContext *c);
 
 /* --- addresses that servers announce --- */
 

@@ -64,6 +64,16 @@ const char *redis_server_check_mode(const redisReply *reply, bool cluster)
                    : "this server is no node of a Redis Cluster: use redis:// in CHANNELD_REDIS_URL";
 }
 
+bool redis_server_is_unavailable(const redisReply *error)
+{
+    static const char *const codes[] = {"LOADING ",  "MASTERDOWN ", "CLUSTERDOWN ",
+                                        "TRYAGAIN ", "BUSY ",       "ERR max number of clients "};
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+        if (resp_is_error(error, span_of(codes[i])))
+            return true;
+    return false;
+}
+
 /* --- ROLE --- */
 
 /* "slave", the master's host and port, the state of the link, an offset. */

@@ -29,6 +29,12 @@ const char *redis_server_check_hello(const redisReply *reply);
  */
 const char *redis_server_check_mode(const redisReply *reply, bool cluster);
 
+/*
+ * True for an error that passes: the server is loading its data, has no link to its master or to its cluster,
+ * is busy with a script, or has too many clients.
+ */
+bool redis_server_is_unavailable(const redisReply *error);
+
 struct redis_role {
     enum redis_role_kind kind;
     bool linked;                 /* a replica's link to its master is up */

@@ -216,7 +216,7 @@ static void fail(struct redis_socket *s, const char *why)
 static void fail_io(struct redis_socket *s)
 {
     if (s->tls != NULL)
-        redis_tls_explain(s->context);
+        (void)redis_tls_explain(s->context);
     fail(s, s->context->errstr);
 }
 

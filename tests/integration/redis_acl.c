@@ -253,7 +253,8 @@ TEST_CASE(deleted_user_is_500_for_uncached_requests)
 
 static void expect_tool(struct redis *redis, const char *url, const char *a, const char *b, const char *c)
 {
-    const char *const args[] = {"--redis-url", url, a, b, c, NULL};
+    const char *const args[] = {"--redis-url", url, "--wait=1m", a, b, c,
+                                NULL}; /* it needs no further right */
     struct process tool;
     if (server_run_tool(&tool, &redis->dir, "CHANNELCTL_BIN", args, NULL) != 0) {
         char *errors = process_stderr(&tool);

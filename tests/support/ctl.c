@@ -41,7 +41,7 @@ void ctl_run_free(struct ctl_run *run)
     free(run->err);
 }
 
-static void start_at(struct process *process, struct redis *r, const char *const *args)
+void ctl_start_at(struct process *process, struct redis *r, const char *const *args)
 {
     const char *argv[ARGS_MAX] = {process_require_env("CHANNELCTL_BIN")};
     for (size_t i = 0; args[i] != NULL && i + 2 < ARGS_MAX; i++)
@@ -59,7 +59,7 @@ static void start_at(struct process *process, struct redis *r, const char *const
 
 void ctl_start(struct process *process, const char *const *args)
 {
-    start_at(process, &redis, args);
+    ctl_start_at(process, &redis, args);
 }
 
 struct ctl_run ctl_finish(struct process *process)
@@ -73,7 +73,7 @@ struct ctl_run ctl_finish(struct process *process)
 struct ctl_run ctl_run_at(struct redis *other, const char *const *args)
 {
     struct process process;
-    start_at(&process, other, args);
+    ctl_start_at(&process, other, args);
     return ctl_finish(&process);
 }
 

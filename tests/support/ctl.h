@@ -45,6 +45,7 @@ struct ctl_run ctl_run_at(struct redis *other, const char *const *args);
 
 /* The two halves of that. */
 void ctl_start(struct process *process, const char *const *args);
+void ctl_start_at(struct process *process, struct redis *other, const char *const *args);
 struct ctl_run ctl_finish(struct process *process);
 
 /* Runs a line of the shell, in the directory of Redis, in which $CTL is channelctl. Frees the line. */

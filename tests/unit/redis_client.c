@@ -48,6 +48,8 @@ static void *serve(void *unused)
     return NULL;
 }
 
+static bool was_rejected;
+
 /* Connects to database 1 by so many Sentinels; returns why it could not, or "". */
 static const char *connect_by_sentinels(int count)
 {
@@ -70,6 +72,7 @@ static const char *connect_by_sentinels(int count)
     assert_int_equal(redis_client_new(&endpoint, NULL, "test", &client), 0);
     int err = redis_client_connect(client, &limits);
     (void)snprintf(text, sizeof text, "%s", err == 0 ? "" : redis_client_error(client));
+    was_rejected = redis_client_is_rejected(client);
     redis_client_free(client);
     (void)shutdown(server.listener, SHUT_RD); /* ends an accept */
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -100,7 +103,7 @@ TEST_CASE(sentinels_are_queried_in_turn_for_the_master)
 /* The second Sentinel fails so. */
 static void check_failure(const char *reply, const char *of_master, const char *reason)
 {
-    begin(OK "-ERR first\r\n", reply, of_master);
+    begin(OK "-LOADING first\r\n", reply, of_master);
     char *at_named = reply == NULL ? text_printf(OK "%s", named) : NULL;
     if (at_named != NULL)
         replies[1] = at_named;
@@ -124,6 +127,19 @@ TEST_CASE(failures_of_sentinels_and_masters_have_a_reason)
     check_failure(NULL, OK OK "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n",
                   "it is not a master");
     free(many);
+}
+
+/* A reason that does not pass is worth more than that of the last one. */
+TEST_CASE(rejection_by_one_of_several_sentinels_is_the_reason)
+{
+    begin("-WRONGPASS no\r\n", OK "*-1\r\n", NULL);
+    assert_non_null(strstr(connect_by_sentinels(2), "Redis refused: WRONGPASS no"));
+    assert_true(was_rejected);
+    fake_fini(&server);
+    begin("-LOADING x\r\n", OK "*-1\r\n", NULL);
+    assert_non_null(strstr(connect_by_sentinels(2), "it knows no master of that name"));
+    assert_false(was_rejected);
+    fake_fini(&server);
 }
 
 static void *fail_calloc(size_t count, size_t size)

@@ -1,0 +1,375 @@
+/*
+ * channelctl --wait: what passes is waited for (no server, no name, data that is being loaded, no master),
+ * and said; what does not pass is an error at once.
+ */
+
+#include "support/certs.h"
+#include "support/cluster.h"
+#include "support/ctl.h"
+#include "support/net.h"
+#include "support/proxy.h"
+#include "support/secret.h"
+#include "support/sentinel.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LONG "--wait=10m"
+
+static const char *const VERIFY[] = {LONG, "verify", NULL};
+static const char *const LOAD[] = {"load", "--sample", "3", LONG, NULL};
+
+/* ---- A command that waits ---- */
+
+struct expectation {
+    struct process *process;
+    const char *text;
+};
+
+static bool is_said(void *arg)
+{
+    const struct expectation *e = arg;
+    AUTOFREE char *said = process_stderr(e->process);
+    return strstr(said, e->text) != NULL || !process_is_running(e->process);
+}
+
+static void await_text(struct process *process, const char *text)
+{
+    if (!wait_until(is_said, &(struct expectation){process, text}, WAIT_DEADLINE_MS))
+        fail_msg("not said: %s", text);
+    AUTOFREE char *said = process_stderr(process);
+    ctl_expect_text(said, text);
+}
+
+/* The first line names Redis, and why. */
+static void begin(struct process *process, struct redis *at, const char *const *args, const char *reason)
+{
+    ctl_start_at(process, at, args);
+    await_text(process, text_temp("channelctl: waiting up to 600 s for Redis at "));
+    await_text(process, reason);
+    assert_true(process_is_running(process));
+}
+
+static void expect_done(struct process *process)
+{
+    ctl_expect(ctl_finish(process), 0, NULL, "channelctl: Redis accepts commands after ");
+}
+
+/* What verify accepts. */
+static void fill(struct redis *at)
+{
+    catalogue_issue_key(at, "some-key");
+    catalogue_put_samples(at, 1000);
+}
+
+/* Asserts that it fails by itself, without having waited. */
+static void expect_error_at_once(struct redis *at, const char *const *args, const char *reason)
+{
+    struct ctl_run run = ctl_run_at(at, args);
+    assert_null(strstr(run.err, "waiting"));
+    assert_null(strstr(run.err, "waited"));
+    ctl_expect(run, 1, NULL, reason);
+}
+
+/* ---- What passes ---- */
+
+TEST_CASE(server_that_starts_late)
+{
+    AUTO(redis_stop) struct redis late;
+    struct process load;
+    redis_prepare(&late, NULL);
+    begin(&load, &late, LOAD, "Connection refused\n");
+    redis_launch(&late);
+    redis_await(&late);
+    expect_done(&load);
+    assert_int_equal(redis_integer(&late, "ZCARD channels:index"), 3);
+}
+
+TEST_CASE(server_that_is_there_is_not_waited_for)
+{
+    AUTO(redis_stop) struct redis there;
+    redis_start(&there, NULL);
+    struct ctl_run run = ctl_run_at(&there, LOAD);
+    assert_string_equal(run.err, "");
+    ctl_expect(run, 0, NULL, NULL);
+}
+
+/* The reason is said again when it changes: refused, then loading. Each command waits for the end of that. */
+TEST_CASE(server_that_loads_its_data)
+{
+    static const char *const list[] = {"keys", "list", LONG, NULL};
+    static const char *const *const commands[] = {LOAD, VERIFY, list};
+    static const char *const slowly[] = {"--key-load-delay", "100000",
+                                         "--loading-process-events-interval-bytes", "1024", NULL};
+    for (size_t i = 0; i < TEST_COUNT(commands); i++) {
+        AUTO(redis_stop) struct redis loading;
+        struct process process;
+        redis_start(&loading, slowly);
+        fill(&loading);
+        redis_do(&loading, "SAVE");
+        redis_kill(&loading);
+        begin(&process, &loading, commands[i], "Connection refused\n");
+        redis_launch(&loading);
+        await_text(&process, "channelctl: still waiting for Redis at ");
+        await_text(&process, ": Redis refused: LOADING ");
+        redis_do(&loading, "CONFIG SET key-load-delay 0");
+        redis_await(&loading);
+        expect_done(&process);
+    }
+}
+
+/* A path is there, but nothing answers; then the connection is reset; then it is as it should be. */
+TEST_CASE(server_behind_a_proxy_that_waits_for_it_as_well)
+{
+    AUTO(redis_stop) struct redis behind;
+    struct process process;
+    redis_start(&behind, NULL);
+    fill(&behind);
+    struct proxy *proxy = proxy_new(behind.port);
+    (void)snprintf(behind.url, sizeof behind.url, "redis://127.0.0.1:%d", proxy_port(proxy));
+    proxy_set_refusing(proxy, true);
+    begin(&process, &behind, VERIFY, "the connection to Redis was lost: ");
+    proxy_restore(proxy);
+    expect_done(&process);
+    proxy_free(proxy);
+}
+
+TEST_CASE(name_that_does_not_resolve)
+{
+    AUTO(redis_stop) struct redis absent;
+    redis_prepare(&absent, NULL);
+    (void)snprintf(absent.url, sizeof absent.url, "redis://redis.invalid:6379");
+    static const char *const args[] = {"--wait=300ms", "verify", NULL};
+    struct ctl_run run = ctl_run_at(&absent, args);
+    ctl_expect_text(run.err, "channelctl: waiting up to 0.3 s for Redis at redis.invalid:6379/0: ");
+    ctl_expect(run, 1, NULL, " (waited ");
+}
+
+TEST_CASE(local_socket_that_is_not_there_yet)
+{
+    AUTO(redis_stop) struct redis local;
+    struct process process;
+    redis_prepare(&local, (const char *const[]){"--unixsocket", "redis.sock", NULL});
+    (void)snprintf(local.url, sizeof local.url, "unix://%.40s/redis.sock", local.dir.path);
+    begin(&process, &local, LOAD, "No such file or directory\n");
+    redis_launch(&local);
+    expect_done(&process);
+}
+
+TEST_CASE(replica_without_its_master)
+{
+    AUTO(redis_stop) struct redis orphan;
+    struct process process;
+    redis_start(&orphan, (const char *const[]){"--replica-serve-stale-data", "no", NULL});
+    fill(&orphan);
+    redis_do(&orphan, "REPLICAOF 127.0.0.1 %d", net_reserve_port());
+    begin(&process, &orphan, VERIFY, ": Redis refused: MASTERDOWN ");
+    redis_do(&orphan, "REPLICAOF NO ONE");
+    expect_done(&process);
+}
+
+TEST_CASE(too_many_clients)
+{
+    AUTO(redis_stop) struct redis full;
+    struct process process;
+    redis_start(&full, NULL);
+    fill(&full);
+    redis_do(&full, "CONFIG SET maxclients 1");
+    begin(&process, &full, VERIFY, ": Redis refused: ERR max number of clients reached\n");
+    redis_do(&full, "CONFIG SET maxclients 100");
+    expect_done(&process);
+}
+
+/* One that is not there; then one that knows no master; then its master is not there; then it is. */
+TEST_CASE(sentinel_and_master_that_come_one_after_the_other)
+{
+    AUTO(redis_stop) struct redis master;
+    AUTO(redis_stop) struct redis sentinel;
+    struct process process;
+    redis_prepare(&master, NULL);
+    sentinel_start(&sentinel, &(struct sentinel_spec){.master = "other", .port = master.port, .quorum = 1});
+    redis_kill(&sentinel);
+    (void)snprintf(sentinel.url, sizeof sentinel.url, "redis+sentinel://127.0.0.1:%d/mymaster",
+                   sentinel.port);
+    begin(&process, &sentinel, LOAD, "Connection refused\n");
+    redis_restart(&sentinel);
+    await_text(&process, ": it knows no master of that name\n");
+    redis_do(&sentinel, "SENTINEL MONITOR mymaster 127.0.0.1 %d 1", master.port);
+    await_text(&process, text_temp("127.0.0.1:%d/0: Connection refused\n", master.port));
+    redis_launch(&master);
+    redis_await(&master);
+    expect_done(&process);
+    assert_int_equal(redis_integer(&master, "ZCARD channels:index"), 3);
+}
+
+TEST_CASE(cluster_without_slots)
+{
+    AUTO(redis_stop) struct redis node;
+    struct process process;
+    static const char *const load[] = {"load", "--sample", "3", "--redis-prefix={c}:", LONG, NULL};
+    redis_start(&node, (const char *const[]){"--cluster-enabled", "yes", NULL});
+    (void)snprintf(node.url, sizeof node.url, "redis+cluster://127.0.0.1:%d", node.port);
+    begin(&process, &node, load, ": it knows no node that has the slot\n");
+    redis_do(&node, "CLUSTER ADDSLOTSRANGE 0 16383");
+    expect_done(&process);
+}
+
+/* A file is read again before each attempt. */
+TEST_CASE(password_that_changes_while_redis_is_not_there)
+{
+    AUTO(redis_stop) struct redis locked;
+    AUTO(secret_fini) struct secret secret;
+    struct process process;
+    redis_prepare(&locked, (const char *const[]){"--requirepass", "new", NULL});
+    secret_init(&secret);
+    SECRET(&secret, {"password", "old\n"});
+    const char *const args[] = {
+        "load", "--sample", "3", "--redis-password-file", secret_path(&secret, "password"), LONG, NULL};
+    begin(&process, &locked, args, "Connection refused\n");
+    SECRET(&secret, {"password", "new\n"});
+    redis_launch(&locked);
+    expect_done(&process);
+}
+
+/* ---- What does not pass ---- */
+
+TEST_CASE(wrong_password_is_an_error_at_once)
+{
+    AUTO(redis_stop) struct redis locked;
+    redis_start(&locked, (const char *const[]){"--requirepass", "secret", NULL});
+    expect_error_at_once(&locked, LOAD, "Redis refused: NOAUTH ");
+    (void)snprintf(locked.url, sizeof locked.url, "redis://:other@127.0.0.1:%d", locked.port);
+    expect_error_at_once(&locked, LOAD, "Redis refused: WRONGPASS ");
+}
+
+TEST_CASE(missing_permission_is_an_error_at_once)
+{
+    AUTO(redis_stop) struct redis strict;
+    redis_start(&strict, NULL);
+    redis_do(&strict, "ACL SETUSER one on >a ~* -@all +hello");
+    redis_do(&strict, "ACL SETUSER two on >a -@all");
+    (void)snprintf(strict.url, sizeof strict.url, "redis://one:a@127.0.0.1:%d", strict.port);
+    expect_error_at_once(&strict, VERIFY, "Redis refused: NOPERM ");
+    (void)snprintf(strict.url, sizeof strict.url, "redis://two:a@127.0.0.1:%d/1", strict.port);
+    expect_error_at_once(&strict, VERIFY, "Redis refused: NOPERM ");
+}
+
+TEST_CASE(node_of_a_cluster_is_an_error_at_once)
+{
+    AUTO(redis_stop) struct redis node;
+    redis_start(&node, (const char *const[]){"--cluster-enabled", "yes", NULL});
+    expect_error_at_once(&node, VERIFY, "this server is a node of a Redis Cluster");
+}
+
+TEST_CASE(wrong_password_for_a_sentinel_is_an_error_at_once)
+{
+    AUTO(redis_stop) struct redis sentinel;
+    sentinel_start(&sentinel,
+                   &(struct sentinel_spec){SENTINEL_MASTER, net_reserve_port(), 1, "secret", NULL});
+    /* The second one is not there: that would pass. */
+    (void)snprintf(sentinel.url, sizeof sentinel.url, "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/mymaster",
+                   sentinel.port, net_reserve_port());
+    expect_error_at_once(&sentinel, VERIFY, "Redis refused: NOAUTH ");
+}
+
+/* The server's certificate, and the client's that is missing. */
+TEST_CASE(rejected_certificates_are_errors_at_once)
+{
+    AUTO(tempdir_fini) struct tempdir dir;
+    AUTO(redis_stop) struct redis guarded;
+    struct certs_pair authority;
+    struct certs_pair cert;
+    struct process process;
+    char port[16];
+    tempdir_init(&dir);
+    certs_make_authority(&dir, "ca", &authority);
+    certs_make(&dir, "redis", &authority, "IP:127.0.0.1", 1, &cert);
+    int tls_port = net_reserve_port();
+    (void)snprintf(port, sizeof port, "%d", tls_port);
+    redis_prepare(&guarded,
+                  (const char *const[]){"--tls-port", port, "--tls-cert-file", cert.cert, "--tls-key-file",
+                                        cert.key, "--tls-ca-cert-file", authority.cert, NULL});
+    (void)snprintf(guarded.url, sizeof guarded.url, "rediss://127.0.0.1:%d", tls_port);
+    const char *const trusting[] = {"verify", LONG, "--redis-ca-file", authority.cert, NULL};
+    const char *const complete[] = {
+        "verify", LONG, "--redis-ca-file", authority.cert, "--redis-cert-file", cert.cert, "--redis-key-file",
+        cert.key, NULL};
+    begin(&process, &guarded, complete, "Connection refused\n");
+    redis_launch(&guarded);
+    redis_await(&guarded);
+    fill(&guarded);
+    expect_done(&process);
+    expect_error_at_once(&guarded, VERIFY, "certificate verification failed");
+    expect_error_at_once(&guarded, trusting, "certificate required");
+}
+
+/* ---- The limit, and signals ---- */
+
+TEST_CASE(time_that_is_over_is_an_error_with_the_last_reason)
+{
+    AUTO(redis_stop) struct redis never;
+    static const char *const args[] = {"load", "--sample=3", "--wait", "700ms", NULL};
+    redis_prepare(&never, NULL);
+    int64_t began = wait_now_ms();
+    struct ctl_run run = ctl_run_at(&never, args);
+    assert_in_range(wait_now_ms() - began, 700, 700 + WAIT_DEADLINE_MS);
+    ctl_expect_text(run.err,
+                    text_temp("channelctl: waiting up to 0.7 s for Redis at 127.0.0.1:%d/0: Connection "
+                              "refused\n",
+                              never.port));
+    assert_int_equal(text_count(run.err, "waiting"), 1); /* the reason did not change */
+    ctl_expect(run, 1, NULL,
+               text_temp("channelctl: Redis at 127.0.0.1:%d/0: Connection refused (waited 0.", never.port));
+}
+
+TEST_CASE(variable_sets_it_as_well)
+{
+    AUTO(redis_stop) struct redis never;
+    struct process process;
+    redis_prepare(&never, NULL);
+    AUTOFREE char *url = text_printf("CHANNELD_REDIS_URL=%s", never.url);
+    const char *const argv[] = {process_require_env("CHANNELCTL_BIN"), "verify", NULL};
+    const char *const env[] = {url, "CHANNELD_WAIT=1ms", NULL};
+    int status = process_run(&process, &(struct process_spec){"ctl", never.dir.path, argv, env, NULL});
+    AUTOFREE char *said = process_stderr(&process);
+    ctl_expect_text(said, "waiting up to 0.001 s");
+    assert_int_equal(status, 1);
+}
+
+/* Also while a server accepts the connection and does not answer. */
+TEST_CASE(signals_end_a_wait_at_once)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < TEST_COUNT(signals); i++) {
+        AUTO(redis_stop) struct redis never;
+        struct process process;
+        redis_prepare(&never, NULL);
+        begin(&process, &never, LOAD, "Connection refused\n");
+        process_signal(&process, signals[i]);
+        struct ctl_run run = ctl_finish(&process);
+        assert_string_equal(run.out, "");
+        ctl_expect(run, 128 + signals[i], NULL, NULL);
+    }
+}
+
+static bool has_connected(void *arg)
+{
+    return proxy_connections(arg) >= 1;
+}
+
+TEST_CASE(signal_ends_a_wait_for_an_answer)
+{
+    AUTO(redis_stop) struct redis behind;
+    struct process process;
+    redis_start(&behind, NULL);
+    struct proxy *proxy = proxy_new(behind.port);
+    (void)snprintf(behind.url, sizeof behind.url, "redis://127.0.0.1:%d", proxy_port(proxy));
+    proxy_set_blackhole(proxy, PROXY_BOTH);
+    ctl_start_at(&process, &behind, VERIFY);
+    assert_true(wait_until(has_connected, proxy, WAIT_DEADLINE_MS));
+    process_signal(&process, SIGTERM);
+    ctl_expect(ctl_finish(&process), 128 + SIGTERM, NULL, NULL);
+    proxy_free(proxy);
+}
