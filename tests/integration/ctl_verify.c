@@ -172,17 +172,19 @@ TEST_CASE_WITH(verify_names_a_link_of_two_channels, fill, NULL)
 /* They are not read: ten of them would be 700 MB. */
 TEST_CASE_WITH(verify_names_cards_that_are_too_large_unread, fill, NULL)
 {
-    enum { SIZE = 70 * 1000 * 1000, COUNT = 10 };
+    enum { SIZE = 70 * 1000 * 1000, COUNT = 6 };
     redis_do(&redis, "HSET channels:card:1 title x");
-    redis_do(
-        &redis, "EVAL %s 0",
-        "local long = string.rep('x', 70000000) "
-        "for i = 5001, 5010 do redis.call('HSET', 'channels:card:' .. i, 'max_channel_id', i, 'title', long) "
-        "redis.call('ZADD', 'channels:index', i, i) end");
+    for (int id = 5001; id <= 5000 + COUNT;
+         id++) /* one at a time: to write 70 MB takes a busy machine a while */
+        redis_do(&redis, "EVAL %s 0 %d",
+                 "redis.call('HSET', 'channels:card:' .. ARGV[1], 'max_channel_id', ARGV[1], "
+                 "'title', string.rep('x', 70000000)) "
+                 "redis.call('ZADD', 'channels:index', ARGV[1], ARGV[1])",
+                 id);
     struct ctl_run run = CTL("verify");
     assert_int_equal(text_count(run.out, ": its values have 70000004 bytes, channeld reads at most 64 MiB\n"),
                      COUNT);
-    ctl_expect(run, 1, "2510 channels, 1 API key, 10 problems\n", NULL);
+    ctl_expect(run, 1, "2506 channels, 1 API key, 6 problems\n", NULL);
     assert_true(run.peak < SIZE * 4L); /* AddressSanitizer takes some */
     assert_int_equal(redis_integer(&redis, "EXISTS channels:card:5001"), 1);
 }
