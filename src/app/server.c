@@ -40,7 +40,8 @@ struct server {
     uv_timer_t watchdog; /* of the service manager */
     uv_signal_t sigterm, sigint, sighup;
     enum server_state state;
-    int descriptors; /* limit of the process */
+    int64_t started_s; /* wall clock */
+    int descriptors;   /* limit of the process */
     int max_connections;
     int max_rejections; /* per worker: connections over the limit that are answered with 503 at a time */
     int max_admin_connections;
@@ -193,7 +194,7 @@ static void write_metrics(void *arg, struct buf *out)
                       "Log lines lost: not read in time, or not writable.", log_dropped());
     metrics_write_head(out, "channeld_build_info", "gauge", "Always 1; the version is in the label.");
     buf_append_str(out, "channeld_build_info{version=\"" CHANNELD_VERSION "\"} 1\n");
-    process_metrics_write(out);
+    process_metrics_write(out, s->started_s);
 }
 
 static struct ops_source admin_source(struct server *s)
@@ -664,6 +665,7 @@ int server_run(const struct config *config, struct buf *error)
     if (s == NULL)
         return -ENOMEM;
     s->config = config;
+    s->started_s = clock_wall_s();
     int err = service_manager_new(&s->manager, error);
     if (err == 0) {
         share_descriptors(s);
