@@ -225,17 +225,15 @@ TEST_CASE(the_watchdog_is_told_twice_in_its_time)
     end(f);
 }
 
-/* The thread of the last worker. */
+/* The thread of the last worker: they are listed in the order of their creation. */
 static pid_t worker_thread(pid_t process)
 {
     AUTOFREE char *path = text_printf("/proc/%d/task", (int)process);
     DIR *tasks = opendir(path);
     pid_t last = 0;
     assert_non_null(tasks);
-    for (struct dirent *entry = readdir(tasks); entry != NULL; entry = readdir(tasks)) {
-        pid_t task = (pid_t)strtol(entry->d_name, NULL, 10);
-        last = task > last ? task : last;
-    }
+    for (struct dirent *entry = readdir(tasks); entry != NULL; entry = readdir(tasks))
+        last = (pid_t)strtol(entry->d_name, NULL, 10);
     (void)closedir(tasks);
     return last;
 }
