@@ -5,6 +5,7 @@
 #include "api/rate_limit.h"
 #include "app/loop.h"
 #include "app/reload.h"
+#include "app/service_manager.h"
 #include "app/worker.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -28,16 +29,19 @@ enum {
     ADMIN_CONNECTIONS_MAX = 256
 };
 
-enum server_state { SERVER_SERVING, SERVER_ANNOUNCING, SERVER_FINISHING, SERVER_EXITING };
+enum server_state { SERVER_STARTING, SERVER_SERVING, SERVER_ANNOUNCING, SERVER_FINISHING, SERVER_EXITING };
 
 struct server {
     const struct config *config;
     uv_loop_t loop;
-    uv_async_t changed; /* a worker may have finished, or its connection to Redis may have changed */
-    uv_timer_t timer;
+    uv_async_t changed;  /* a worker may have finished, or its connection to Redis may have changed */
+    uv_timer_t timer;    /* ends the state */
+    uv_timer_t status;   /* what the service manager shows is looked at */
+    uv_timer_t watchdog; /* of the service manager */
     uv_signal_t sigterm, sigint, sighup;
     enum server_state state;
-    int descriptors; /* limit of the process */
+    int64_t started_s; /* wall clock */
+    int descriptors;   /* limit of the process */
     int max_connections;
     int max_rejections; /* per worker: connections over the limit that are answered with 503 at a time */
     int max_admin_connections;
@@ -45,6 +49,7 @@ struct server {
     int worker_count; /* created so far */
     struct worker **workers;
     struct rate_limit *rate_limit; /* NULL: none */
+    struct service_manager *manager;
     struct reload *reload;
     struct ops *ops;
     struct http_server *admin;
@@ -136,7 +141,7 @@ static void report_catalogue(const struct redis_view *v, struct buf *why)
 static bool is_ready(void *arg, struct buf *why)
 {
     const struct server *s = arg;
-    bool serving = s->state == SERVER_SERVING;
+    bool serving = s->state <= SERVER_SERVING;
     const struct redis_view redis = view_redis(s);
     report(why, serving, "serving", "draining");
     if (why != NULL) {
@@ -189,7 +194,7 @@ static void write_metrics(void *arg, struct buf *out)
                       "Log lines lost: not read in time, or not writable.", log_dropped());
     metrics_write_head(out, "channeld_build_info", "gauge", "Always 1; the version is in the label.");
     buf_append_str(out, "channeld_build_info{version=\"" CHANNELD_VERSION "\"} 1\n");
-    process_metrics_write(out);
+    process_metrics_write(out, s->started_s);
 }
 
 static struct ops_source admin_source(struct server *s)
@@ -212,14 +217,76 @@ static int admin_open(struct server *s)
         .head_timeout_ms = ADMIN_TIMEOUT_MS,
         .idle_timeout_ms = ADMIN_TIMEOUT_MS,
         .write_timeout_ms = ADMIN_TIMEOUT_MS,
+        .servers = 1,
         .max_connections = s->max_admin_connections,
         .max_rejections = ADMIN_REJECTIONS_MAX,
         .open_connections = &s->admin_connections,
         .close_each = true,
         .evict_idle = true,
     };
+    int passed = service_manager_socket(s->manager, SERVICE_SOCKET_ADMIN);
     int err = http_server_new(&s->loop, &options, &s->admin);
-    return err != 0 ? err : http_server_listen(s->admin, &s->config->admin_listen);
+    if (err == 0)
+        err = passed >= 0 ? http_server_share(s->admin, passed)
+                          : http_server_listen(s->admin, &s->config->admin_listen);
+    if (err == 0)
+        http_server_accept(s->admin);
+    return err;
+}
+
+/* --- service manager --- */
+
+enum { STATUS_MS = 1000, START_MAX_MS = 10 * 1000 };
+
+static const char *describe_redis(const struct redis_view *v)
+{
+    if (v->seen && v->lost == 0)
+        return "Ready";
+    if (v->usable)
+        return v->missing ? "Ready: Redis holds no catalogue, serving from the cache"
+                          : "Ready: Redis is lost, serving from the cache";
+    if (v->missing)
+        return "Not ready: Redis holds no catalogue";
+    return v->seen ? "Not ready: Redis has been lost for longer than the stale limit"
+                   : "Not ready: Redis is not connected yet";
+}
+
+static const char *describe(const struct server *s)
+{
+    const struct redis_view redis = view_redis(s);
+    if (s->state == SERVER_ANNOUNCING)
+        return "Draining: still serving";
+    return s->state == SERVER_FINISHING ? "Draining: finishing requests" : describe_redis(&redis);
+}
+
+static void update_status(struct server *s)
+{
+    if (service_manager_present(s->manager))
+        service_manager_set_status(s->manager, describe(s));
+}
+
+static void on_status(uv_timer_t *status)
+{
+    update_status(status->data);
+}
+
+/* What the watchdog kills is what /livez would make an orchestrator kill. */
+static void on_watchdog(uv_timer_t *watchdog)
+{
+    struct server *s = watchdog->data;
+    if (is_live(s, NULL))
+        service_manager_alive(s->manager);
+}
+
+static void start_notifying(struct server *s)
+{
+    uint64_t watchdog_ms = service_manager_watchdog_ms(s->manager);
+    if (!service_manager_present(s->manager))
+        return;
+    update_status(s);
+    (void)uv_timer_start(&s->status, on_status, STATUS_MS, STATUS_MS);
+    if (watchdog_ms > 0)
+        (void)uv_timer_start(&s->watchdog, on_watchdog, watchdog_ms, watchdog_ms);
 }
 
 /* --- states --- */
@@ -245,6 +312,9 @@ static void on_changed(uv_async_t *changed)
     struct server *s = changed->data;
     if (s->reload != NULL)
         reload_worker_changed(s->reload);
+    if (s->state == SERVER_STARTING && view_redis(s).seen)
+        enter(s, SERVER_SERVING);
+    update_status(s);
     if (s->state == SERVER_FINISHING && all_finished(s))
         enter(s, SERVER_EXITING);
 }
@@ -252,7 +322,9 @@ static void on_changed(uv_async_t *changed)
 static void on_timer(uv_timer_t *timer)
 {
     struct server *s = timer->data;
-    if (s->state == SERVER_ANNOUNCING) {
+    if (s->state == SERVER_STARTING) {
+        enter(s, SERVER_SERVING);
+    } else if (s->state == SERVER_ANNOUNCING) {
         enter(s, SERVER_FINISHING);
     } else if (s->state == SERVER_FINISHING) {
         log_text(LOG_WARN, "drain timeout: closing connections with requests in flight", NULL, NULL);
@@ -260,20 +332,35 @@ static void on_timer(uv_timer_t *timer)
     }
 }
 
+/* The times of the drain, and one for the end of the process. */
+static uint64_t longest_drain_ms(const struct server *s)
+{
+    enum { END_MS = 10 * 1000 };
+    const struct config_values *v = &s->config->values;
+    return (uint64_t)v->drain_delay + (uint64_t)v->drain_timeout + END_MS;
+}
+
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct server *s = handle->data;
-    if (s->state != SERVER_SERVING)
+    if (s->state > SERVER_SERVING)
         _exit(128 + number); /* the second signal */
-    enter(s, SERVER_ANNOUNCING);
+    service_manager_stopping(s->manager, longest_drain_ms(s));
+    bool accepts = s->state == SERVER_SERVING || service_manager_socket(s->manager, SERVICE_SOCKET_API) < 0;
+    enter(s, accepts ? SERVER_ANNOUNCING : SERVER_EXITING);
 }
 
 static void on_hangup(uv_signal_t *handle, int number)
 {
     struct server *s = handle->data;
     (void)number;
+    bool serving = s->state == SERVER_SERVING;
+    if (serving)
+        service_manager_reloading(s->manager);
     if (s->reload != NULL)
         reload_now(s->reload);
+    if (serving)
+        service_manager_ready(s->manager);
 }
 
 /* libuv restores the default action of a signal when its handle is closed. All other threads have SIGHUP
@@ -299,6 +386,8 @@ static void close_handles(struct server *s)
     uv_unref((uv_handle_t *)&s->changed);
     uv_unref((uv_handle_t *)&s->sighup);
     uv_close((uv_handle_t *)&s->timer, NULL);
+    uv_close((uv_handle_t *)&s->status, NULL);
+    uv_close((uv_handle_t *)&s->watchdog, NULL);
     uv_close((uv_handle_t *)&s->sigterm, NULL);
     uv_close((uv_handle_t *)&s->sigint, NULL);
     if (s->reload != NULL)
@@ -312,11 +401,15 @@ static void close_handles(struct server *s)
 static void enter(struct server *s, enum server_state next)
 {
     const struct config_values *v = &s->config->values;
-    bool in_order = next == s->state + 1 || next == SERVER_EXITING;
-    assert(in_order && s->state != SERVER_EXITING);
+    assert(next > s->state);
     s->state = next;
     switch (next) {
+    case SERVER_STARTING:
+        break;
     case SERVER_SERVING:
+        (void)uv_timer_stop(&s->timer);
+        command_all(s, WORKER_ACCEPT);
+        service_manager_ready(s->manager);
         break;
     case SERVER_ANNOUNCING:
         log_text(LOG_INFO, "draining: not ready, still serving", NULL, NULL);
@@ -333,6 +426,8 @@ static void enter(struct server *s, enum server_state next)
         close_handles(s);
         break;
     }
+    if (next != SERVER_EXITING)
+        update_status(s);
 }
 
 static int open_handles(struct server *s)
@@ -341,10 +436,13 @@ static int open_handles(struct server *s)
     if (err != 0)
         return err;
     (void)uv_timer_init(&s->loop, &s->timer); /* timers and signals cannot fail on a new loop */
+    (void)uv_timer_init(&s->loop, &s->status);
+    (void)uv_timer_init(&s->loop, &s->watchdog);
     (void)uv_signal_init(&s->loop, &s->sigterm);
     (void)uv_signal_init(&s->loop, &s->sigint);
     (void)uv_signal_init(&s->loop, &s->sighup);
-    s->changed.data = s->timer.data = s->sigterm.data = s->sigint.data = s->sighup.data = s;
+    s->changed.data = s->timer.data = s->status.data = s->watchdog.data = s;
+    s->sigterm.data = s->sigint.data = s->sighup.data = s;
     err = uv_signal_start(&s->sigterm, on_signal, SIGTERM);
     if (err == 0)
         err = uv_signal_start(&s->sigint, on_signal, SIGINT);
@@ -412,6 +510,7 @@ static int make_workers(struct server *s, struct redis_config *redis)
                                      .max_connections = s->max_connections,
                                      .max_rejections = s->max_rejections,
                                      .descriptors = s->descriptors,
+                                     .listener = service_manager_socket(s->manager, SERVICE_SOCKET_API),
                                      .changed = &s->changed};
     s->workers = calloc((size_t)s->config->workers, sizeof(struct worker *));
     s->key_metrics = s->config->key_metrics ? key_metrics_new() : NULL;
@@ -474,6 +573,21 @@ static int make_rate_limit(struct server *s)
     return s->rate_limit != NULL ? 0 : -ENOMEM;
 }
 
+/*
+ * Clients whose connections wait in the queue of a passed socket, and units that are ordered after this one,
+ * expect a server that can answer. It can as soon as Redis is connected. It is not waited for longer than a
+ * request would wait: a Redis that is down must not keep the system from starting, and requests then get
+ * what they get in any outage.
+ */
+static void begin_starting(struct server *s)
+{
+    int64_t wait_ms = s->config->values.request_timeout;
+    if (wait_ms > START_MAX_MS)
+        wait_ms = START_MAX_MS;
+    (void)uv_timer_start(&s->timer, on_timer, (uint64_t)wait_ms, 0);
+    start_notifying(s);
+}
+
 static int start(struct server *s, struct buf *error)
 {
     const struct config_values *v = &s->config->values;
@@ -494,7 +608,24 @@ static int start(struct server *s, struct buf *error)
     err = admin_open(s);
     if (err != 0)
         return fail(s, error, "admin-listen", v->admin_listen, err);
-    return start_workers(s);
+    err = start_workers(s);
+    if (err != 0)
+        return err;
+    begin_starting(s);
+    return 0;
+}
+
+/* `address`, or that of the socket which was passed instead. */
+static void log_listener(const struct server *s, struct log_line *line, enum service_socket which,
+                         const char *name, const char *address)
+{
+    char local[ADDR_TEXT_MAX];
+    int passed = service_manager_socket(s->manager, which);
+    if (passed >= 0)
+        addr_write_local(passed, local);
+    log_str(line, name, span_of(passed >= 0 ? local : address));
+    if (passed >= 0)
+        log_str(line, which == SERVICE_SOCKET_API ? "listen_passed" : "admin_listen_passed", SPAN("yes"));
 }
 
 static void log_started(const struct server *s)
@@ -503,8 +634,8 @@ static void log_started(const struct server *s)
     if (!log_begin(&line, LOG_INFO, "channeld started"))
         return;
     log_str(&line, "version", span_of(CHANNELD_VERSION));
-    log_str(&line, "listen", span_of(s->config->values.listen));
-    log_str(&line, "admin_listen", span_of(s->config->values.admin_listen));
+    log_listener(s, &line, SERVICE_SOCKET_API, "listen", s->config->values.listen);
+    log_listener(s, &line, SERVICE_SOCKET_ADMIN, "admin_listen", s->config->values.admin_listen);
     log_int(&line, "workers", s->worker_count);
     log_end(&line);
 }
@@ -524,6 +655,7 @@ static void release(struct server *s)
     ops_free(s->ops);
     rate_limit_free(s->rate_limit);
     free(s->key_metrics);
+    service_manager_free(s->manager);
     free(s);
 }
 
@@ -533,9 +665,14 @@ int server_run(const struct config *config, struct buf *error)
     if (s == NULL)
         return -ENOMEM;
     s->config = config;
-    share_descriptors(s);
-    int err = loop_open(&s->loop, s->descriptors);
+    s->started_s = clock_wall_s();
+    int err = service_manager_new(&s->manager, error);
+    if (err == 0) {
+        share_descriptors(s);
+        err = loop_open(&s->loop, s->descriptors);
+    }
     if (err != 0) {
+        service_manager_free(s->manager);
         free(s);
         return err;
     }

@@ -1,10 +1,13 @@
 /*
  * The process: workers, admin listener, signals, drain. Everything here runs on the main thread.
  *
- *     SERVING --SIGTERM--> ANNOUNCING --drain delay--> FINISHING --all finished, or drain timeout--> EXITING
+ *     STARTING --Redis connected, or waited for--> SERVING --SIGTERM--> ANNOUNCING --drain delay--> FINISHING
+ *     FINISHING --all finished, or drain timeout--> EXITING
  *
- * ANNOUNCING: not ready, still serving, with "Connection: close". FINISHING: listeners are closed, requests
- * in flight are completed. EXITING: everything is closed. A second signal ends the process at once.
+ * STARTING: listening; connections to a socket that was passed by a service manager wait in its queue, others
+ * are accepted. At its end the manager is told that the process has started. ANNOUNCING: not ready, still
+ * serving, with "Connection: close". FINISHING: listeners are closed, requests in flight are completed.
+ * EXITING: everything is closed. A second signal ends the process at once.
  */
 #ifndef APP_SERVER_H
 #define APP_SERVER_H

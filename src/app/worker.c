@@ -163,7 +163,10 @@ static void shut_down(struct worker *w)
 static void handle_command(struct worker *w, enum worker_command command)
 {
     switch (command) {
-    case WORKER_SERVE:
+    case WORKER_START:
+        break;
+    case WORKER_ACCEPT:
+        http_server_accept(w->server);
         break;
     case WORKER_ANNOUNCE_CLOSE:
         http_server_announce_close(w->server);
@@ -256,10 +259,14 @@ static int make_server(struct worker *w)
         .max_rejections = w->options.max_rejections,
         .open_connections = w->options.open_connections,
         .trusted_proxies = &c->trusted_proxies,
+        .servers = c->workers,
         .reuse_port = true,
     };
     int err = http_server_new(&w->loop, &options, &w->server);
-    return err != 0 ? err : http_server_listen(w->server, &w->options.config->listen);
+    if (err != 0)
+        return err;
+    return w->options.listener >= 0 ? http_server_share(w->server, w->options.listener)
+                                    : http_server_listen(w->server, &c->listen);
 }
 
 static int make_parts(struct worker *w)

@@ -42,7 +42,8 @@ void worker_metrics_write(struct buf *out, const struct worker_metrics *m);
 
 /* Commands are sent in this order; each includes those before it. */
 enum worker_command {
-    WORKER_SERVE,
+    WORKER_START,
+    WORKER_ACCEPT,         /* on a socket that is shared with other processes; see worker_options */
     WORKER_ANNOUNCE_CLOSE, /* every response has "Connection: close" */
     WORKER_FINISH,         /* close the listener and idle connections, let requests in flight end */
     WORKER_EXIT            /* close everything and end the thread */
@@ -56,6 +57,7 @@ struct worker_options {
     int max_rejections;           /* connections over the limit that are answered with 503 at a time */
     int descriptors;              /* limit of the process */
     int number;                   /* from 0 */
+    int listener;                 /* a shared socket to accept from after WORKER_ACCEPT; -1: its own */
     /* Of the whole process; NULL: none. */
     struct rate_limit *rate_limit;
     uv_async_t *changed; /* sent when worker_finished, or what worker_status says of Redis, has changed */
@@ -70,7 +72,8 @@ struct worker_status {
     uint64_t ticked_ms;     /* monotonic clock; when the timer of the loop last fired */
 };
 
-/* Creates everything and binds the listener. Owned by the caller. Returns 0 or a negative errno. */
+/* Creates everything and binds the listener, unless it is shared. Owned by the caller. Returns 0 or a
+ * negative errno. */
 int worker_new(const struct worker_options *options, struct worker **out) __attribute__((warn_unused_result));
 
 /* Starts the thread. Returns 0 or a negative errno. */

@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 
 enum { V4_LEN = 4, V4_OFFSET = IP_LEN - V4_LEN, V4_OFFSET_BITS = 8 * V4_OFFSET, IP_BITS = 8 * IP_LEN };
 
@@ -182,6 +183,22 @@ struct addr addr_any_v4(unsigned port)
     const struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port)};
     memcpy(&any.storage, &in, sizeof in);
     return any;
+}
+
+void addr_write_local(int fd, char out[ADDR_TEXT_MAX])
+{
+    struct addr a = {0};
+    socklen_t len = sizeof a.storage;
+    char host[INET6_ADDRSTRLEN] = "";
+    bool known = getsockname(fd, (struct sockaddr *)&a.storage, &len) == 0;
+    bool v6 = known && a.storage.ss_family == AF_INET6;
+    const void *in = &a.storage;
+    const void *address = v6 ? (const void *)&((const struct sockaddr_in6 *)in)->sin6_addr
+                             : (const void *)&((const struct sockaddr_in *)in)->sin_addr;
+    known = known && inet_ntop(a.storage.ss_family, address, host, sizeof host) != NULL;
+    out[0] = '\0';
+    if (known)
+        (void)snprintf(out, ADDR_TEXT_MAX, v6 ? "[%s]:%u" : "%s:%u", host, addr_port(&a));
 }
 
 unsigned addr_port(const struct addr *a)

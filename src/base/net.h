@@ -12,7 +12,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-enum { IP_LEN = 16, IP_TEXT_MAX = 46, IP_NETWORKS_MAX = 64 };
+enum { IP_LEN = 16, IP_TEXT_MAX = 46, IP_NETWORKS_MAX = 64, ADDR_TEXT_MAX = IP_TEXT_MAX + 8 };
 
 /* All zeros: unknown. */
 struct ip {
@@ -75,6 +75,9 @@ int addr_parse(struct span text, struct addr *out) __attribute__((warn_unused_re
 
 /* The port, 0 to 65535, in host order. */
 unsigned addr_port(const struct addr *a);
+
+/* Writes the address of a socket with its port, as above ("[::]:8080"), and a NUL; empty if it has none. */
+void addr_write_local(int fd, char out[ADDR_TEXT_MAX]);
 
 /* Every IPv4 address. */
 struct addr addr_any_v4(unsigned port);

@@ -264,8 +264,7 @@ int process_cpus_available(void)
 enum {
     STAT_STATE = 3,
     STAT_THREADS = 20,
-    STAT_START_TICKS = 22,
-    STAT_VIRTUAL_BYTES,
+    STAT_VIRTUAL_BYTES = 23,
     STAT_RESIDENT_PAGES,
     STAT_END
 };
@@ -285,21 +284,6 @@ static bool read_stat(unsigned long long field[STAT_END])
     return at == STAT_END;
 }
 
-/* Boot time in seconds since 1970; 0: unknown. */
-static unsigned long long boot_time(void)
-{
-    char line[256];
-    unsigned long long seconds = 0;
-    FILE *file = fopen("/proc/stat", "re");
-    if (file == NULL)
-        return 0;
-    while (seconds == 0 && fgets(line, sizeof line, file) != NULL)
-        if (strncmp(line, "btime ", 6) == 0)
-            seconds = strtoull(line + 6, NULL, 10);
-    (void)fclose(file);
-    return seconds;
-}
-
 static void write_stat(struct buf *out)
 {
     unsigned long long field[STAT_END];
@@ -310,14 +294,6 @@ static void write_stat(struct buf *out)
     metrics_write_one(out, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.",
                       field[STAT_RESIDENT_PAGES] * (unsigned long long)sysconf(_SC_PAGESIZE));
     metrics_write_one(out, "process_threads", "gauge", "Threads of the process.", field[STAT_THREADS]);
-    unsigned long long ticks = (unsigned long long)sysconf(_SC_CLK_TCK);
-    unsigned long long boot = boot_time();
-    if (boot == 0)
-        return;
-    metrics_write_head(out, "process_start_time_seconds", "gauge",
-                       "Start of the process since the Unix epoch in seconds.");
-    buf_printf(out, "process_start_time_seconds %llu.%02llu\n", boot + field[STAT_START_TICKS] / ticks,
-               field[STAT_START_TICKS] % ticks * 100 / ticks);
 }
 
 static void write_cpu(struct buf *out)
@@ -349,8 +325,10 @@ static void write_descriptors(struct buf *out)
         metrics_write_one(out, "process_max_fds", "gauge", "Limit of open file descriptors.", limit.rlim_cur);
 }
 
-void process_metrics_write(struct buf *out)
+void process_metrics_write(struct buf *out, int64_t started_s)
 {
+    metrics_write_one(out, "process_start_time_seconds", "gauge",
+                      "Start of the process since the Unix epoch in seconds.", (uint64_t)started_s);
     write_cpu(out);
     write_stat(out);
     write_descriptors(out);

@@ -12,6 +12,7 @@
 #include "http/connection.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -24,12 +25,15 @@ struct http_server {
     struct http_server_options options;
     uv_loop_t *loop;
     int listener;     /* its descriptor; -1: not listening */
+    bool shared;      /* others listen on the same socket: its queue is not only this server's */
+    bool yielded;     /* the connections that wait now were left to the others for a moment */
     uv_poll_t poll;   /* of the listener */
     uv_timer_t pause; /* runs while the system has no descriptor or memory for another connection */
     bool starved;     /* it was logged that nothing can be accepted, and nothing was since */
     bool closing;
     struct http_connections *connections;
-    int rejections;            /* open connections that are over the limit */
+    int open;                  /* connections within the limit */
+    int rejections;            /* connections over the limit */
     struct wait_group clients; /* connections that are not closed yet */
     struct wait_group handles; /* those and all other handles */
     void (*finished)(void *arg);
@@ -43,10 +47,12 @@ struct http_server {
 static void on_connection_closed(void *arg, bool over_limit)
 {
     struct http_server *s = arg;
-    if (over_limit)
+    if (over_limit) {
         s->rejections--;
-    else
+    } else {
+        s->open--;
         atomic_fetch_sub_explicit(s->options.open_connections, 1, memory_order_relaxed);
+    }
     wait_group_done(&s->clients);
     wait_group_done(&s->handles);
 }
@@ -72,10 +78,12 @@ static void open_connection(struct http_server *s, int fd, const struct sockaddr
     }
     if (http_connections_open(s->connections, fd, ip_from_sockaddr(peer), over) != 0)
         return;
-    if (over)
+    if (over) {
         s->rejections++;
-    else
+    } else {
+        s->open++;
         atomic_fetch_add_explicit(s->options.open_connections, 1, memory_order_relaxed);
+    }
     wait_group_add(&s->clients, 1);
     wait_group_add(&s->handles, 1);
 }
@@ -84,10 +92,20 @@ static void open_connection(struct http_server *s, int fd, const struct sockaddr
 
 static void on_readable(uv_poll_t *poll, int status, int events);
 
+static void start_accepting(struct http_server *s)
+{
+    (void)uv_poll_start(&s->poll, UV_READABLE, on_readable); /* fails only on a closing handle */
+}
+
 static void on_pause_over(uv_timer_t *pause)
 {
-    struct http_server *s = pause->data;
-    (void)uv_poll_start(&s->poll, UV_READABLE, on_readable);
+    start_accepting(pause->data);
+}
+
+static void pause_polling(struct http_server *s, uint64_t ms)
+{
+    (void)uv_poll_stop(&s->poll);
+    (void)uv_timer_start(&s->pause, on_pause_over, ms, 0);
 }
 
 /* Stops polling for a moment: the loop would spin otherwise, as the socket stays readable. */
@@ -97,8 +115,7 @@ static void pause_accepting(struct http_server *s, int err)
     if (!s->starved)
         log_text(LOG_ERROR, "cannot accept connections, pausing", "reason", strerror(err));
     s->starved = true;
-    (void)uv_poll_stop(&s->poll);
-    (void)uv_timer_start(&s->pause, on_pause_over, PAUSE_MS, 0);
+    pause_polling(s, PAUSE_MS);
 }
 
 /* True when a connection was accepted, or failed for a reason of its own so that the next one may succeed. */
@@ -137,11 +154,28 @@ static int accept_budget(struct http_server *s)
     return share > ACCEPT_MAX ? ACCEPT_MAX : (int)share;
 }
 
+/*
+ * A new connection to a shared socket wakes all servers, and any of them may get many in a row. One that has
+ * more than its share leaves them to the others for a moment; what nobody has accepted by then it accepts.
+ */
+static bool yields(struct http_server *s)
+{
+    enum { YIELD_MS = 2, SLACK = ACCEPT_MIN };
+    if (!s->shared)
+        return false;
+    int total = atomic_load_explicit(s->options.open_connections, memory_order_relaxed);
+    int share = total / s->options.servers;
+    s->yielded = !s->yielded && s->open > share + share / 8 + SLACK;
+    if (s->yielded)
+        pause_polling(s, YIELD_MS);
+    return s->yielded;
+}
+
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     (void)events;
     struct http_server *s = poll->data;
-    if (status == 0)
+    if (status == 0 && !yields(s))
         accept_at_most(s, accept_budget(s));
 }
 
@@ -156,19 +190,29 @@ enum { BACKLOG = 4096 };
 enum { UNSENT_MAX = 64 * 1024, UNREAD_MAX = 128 * 1024 };
 
 /* Accepted sockets inherit the options, which saves system calls for each of them. */
+static int set_connection_options(int fd)
+{
+    const int on = 1;
+    const int unsent = UNSENT_MAX;
+    const int unread = UNREAD_MAX;
+    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0 ||
+        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent) != 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &unread, sizeof unread) != 0)
+        return -errno;
+    return 0;
+}
+
 static int prepare_socket(int fd, const struct addr *address, bool reuse_port)
 {
     const int on = 1;
     const int off = 0;
     bool v6 = address->storage.ss_family == AF_INET6;
-    const int unsent = UNSENT_MAX;
-    const int unread = UNREAD_MAX;
+    int err = set_connection_options(fd);
+    if (err != 0)
+        return err;
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         (reuse_port && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) ||
         (v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0 ||
-        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent) != 0 ||
-        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &unread, sizeof unread) != 0 ||
         bind(fd, addr_sockaddr(address), addr_len(address)) != 0 || listen(fd, BACKLOG) != 0)
         return -errno;
     return 0;
@@ -196,11 +240,9 @@ static int open_listening_socket(const struct addr *address, bool reuse_port)
     return open_at(&v4, reuse_port);
 }
 
-int http_server_listen(struct http_server *s, const struct addr *address)
+/* Takes over the descriptor. */
+static int use_listener(struct http_server *s, int fd)
 {
-    int fd = open_listening_socket(address, s->options.reuse_port);
-    if (fd < 0)
-        return fd;
     int err = uv_poll_init(s->loop, &s->poll, fd);
     if (err != 0) {
         close(fd);
@@ -210,8 +252,36 @@ int http_server_listen(struct http_server *s, const struct addr *address)
     s->poll.data = s->pause.data = s;
     s->listener = fd;
     wait_group_add(&s->handles, 2);
-    (void)uv_poll_start(&s->poll, UV_READABLE, on_readable); /* fails only on a closing handle */
     return 0;
+}
+
+int http_server_listen(struct http_server *s, const struct addr *address)
+{
+    int fd = open_listening_socket(address, s->options.reuse_port);
+    int err = fd >= 0 ? use_listener(s, fd) : fd;
+    if (err == 0)
+        start_accepting(s);
+    return err;
+}
+
+int http_server_share(struct http_server *s, int fd)
+{
+    int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (duplicate < 0)
+        return -errno;
+    int err = set_connection_options(duplicate);
+    if (err != 0) {
+        close(duplicate);
+        return err;
+    }
+    s->shared = true;
+    return use_listener(s, duplicate);
+}
+
+void http_server_accept(struct http_server *s)
+{
+    if (s->shared && s->listener >= 0)
+        start_accepting(s);
 }
 
 static void on_listener_closed(uv_handle_t *handle)
@@ -236,7 +306,8 @@ void http_server_stop_listening(struct http_server *s)
 {
     if (s->listener < 0)
         return;
-    accept_at_most(s, BACKLOG + 1);
+    if (!s->shared)
+        accept_at_most(s, BACKLOG + 1);
     close_listener(s);
 }
 

@@ -30,8 +30,9 @@ struct http_server_options {
     int max_rejections;
     atomic_int *open_connections; /* counted against the maximum; may be shared by several servers */
     const struct ip_networks *trusted_proxies; /* their client addresses are believed; may be NULL */
-    bool reuse_port;                           /* several servers listen on one address */
-    bool close_each;                           /* every response contains "Connection: close" */
+    int servers; /* of this process on the same socket, which share open_connections; see http_server_share */
+    bool reuse_port; /* several servers listen on one address */
+    bool close_each; /* every response contains "Connection: close" */
     bool evict_idle; /* at the maximum the oldest idle connection is closed for a new one */
 };
 
@@ -39,13 +40,24 @@ struct http_server_options {
 int http_server_new(uv_loop_t *loop, const struct http_server_options *options, struct http_server **out)
     __attribute__((warn_unused_result));
 
-/* Returns 0 or a negative errno (-EADDRINUSE, -EACCES ...). Once per server. */
+/* Listens, and accepts connections from now on. Returns 0 or a negative errno (-EADDRINUSE, -EACCES ...).
+ * This or the next, once per server. */
 int http_server_listen(struct http_server *s, const struct addr *address) __attribute__((warn_unused_result));
+
+/*
+ * Takes part in listening on a TCP socket that other servers, also of other processes, listen on: a duplicate
+ * of `fd`. Connections are accepted from http_server_accept on. Returns 0 or a negative errno.
+ */
+int http_server_share(struct http_server *s, int fd) __attribute__((warn_unused_result));
+
+/* Accepts connections on the shared socket; nothing to do otherwise. Once per server. */
+void http_server_accept(struct http_server *s);
 
 /* From now on every response contains "Connection: close". */
 void http_server_announce_close(struct http_server *s);
 
-/* Accepts all connections that the kernel has queued, then closes the listener. */
+/* Closes the listener, after all connections that the kernel has queued were accepted. Those in the queue of
+ * a shared socket stay there for the others. */
 void http_server_stop_listening(struct http_server *s);
 
 /*
