@@ -34,6 +34,8 @@ async function valueErrors(o) {
     }
 }
 
+const parsed = new Map(); // declarations, which all programs share
+
 // A literal that is assigned to a type may have no property that the type does not have.
 function fieldErrors(objects) {
     const ts = require("typescript");
@@ -46,8 +48,11 @@ function fieldErrors(objects) {
     };
     const host = ts.createCompilerHost(options);
     const { getSourceFile, fileExists, readFile } = host;
-    host.getSourceFile = (name, ...rest) => name === source
-        ? ts.createSourceFile(name, text.join(""), options.target) : getSourceFile.call(host, name, ...rest);
+    host.getSourceFile = (name, ...rest) => {
+        if (name === source) return ts.createSourceFile(name, text.join(""), options.target);
+        if (!parsed.has(name)) parsed.set(name, getSourceFile.call(host, name, ...rest));
+        return parsed.get(name);
+    };
     host.fileExists = (name) => name === source || fileExists.call(host, name);
     host.readFile = (name) => name === source ? text.join("") : readFile.call(host, name);
     return ts.getPreEmitDiagnostics(ts.createProgram([source], options, host)).map((d) => {
