@@ -259,15 +259,15 @@ static const char *describe(const struct server *s)
     return s->state == SERVER_FINISHING ? "Draining: finishing requests" : describe_redis(&redis);
 }
 
-static void update_status(struct server *s)
+/* False if there is no service manager. */
+static bool update_status(struct server *s)
 {
-    if (service_manager_present(s->manager))
-        service_manager_set_status(s->manager, describe(s));
+    return service_manager_set_status(s->manager, describe(s));
 }
 
 static void on_status(uv_timer_t *status)
 {
-    update_status(status->data);
+    (void)update_status(status->data);
 }
 
 /* What the watchdog kills is what /livez would make an orchestrator kill. */
@@ -275,15 +275,14 @@ static void on_watchdog(uv_timer_t *watchdog)
 {
     struct server *s = watchdog->data;
     if (is_live(s, NULL))
-        service_manager_alive(s->manager);
+        service_manager_notify(s->manager, SERVICE_ALIVE);
 }
 
 static void start_notifying(struct server *s)
 {
     uint64_t watchdog_ms = service_manager_watchdog_ms(s->manager);
-    if (!service_manager_present(s->manager))
+    if (!update_status(s))
         return;
-    update_status(s);
     (void)uv_timer_start(&s->status, on_status, STATUS_MS, STATUS_MS);
     if (watchdog_ms > 0)
         (void)uv_timer_start(&s->watchdog, on_watchdog, watchdog_ms, watchdog_ms);
@@ -314,7 +313,7 @@ static void on_changed(uv_async_t *changed)
         reload_worker_changed(s->reload);
     if (s->state == SERVER_STARTING && view_redis(s).seen)
         enter(s, SERVER_SERVING);
-    update_status(s);
+    (void)update_status(s);
     if (s->state == SERVER_FINISHING && all_finished(s))
         enter(s, SERVER_EXITING);
 }
@@ -356,11 +355,11 @@ static void on_hangup(uv_signal_t *handle, int number)
     (void)number;
     bool serving = s->state == SERVER_SERVING;
     if (serving)
-        service_manager_reloading(s->manager);
+        service_manager_notify(s->manager, SERVICE_RELOADING);
     if (s->reload != NULL)
         reload_now(s->reload);
     if (serving)
-        service_manager_ready(s->manager);
+        service_manager_notify(s->manager, SERVICE_READY);
 }
 
 /* libuv restores the default action of a signal when its handle is closed. All other threads have SIGHUP
@@ -409,7 +408,7 @@ static void enter(struct server *s, enum server_state next)
     case SERVER_SERVING:
         (void)uv_timer_stop(&s->timer);
         command_all(s, WORKER_ACCEPT);
-        service_manager_ready(s->manager);
+        service_manager_notify(s->manager, SERVICE_READY);
         break;
     case SERVER_ANNOUNCING:
         log_text(LOG_INFO, "draining: not ready, still serving", NULL, NULL);
@@ -427,7 +426,7 @@ static void enter(struct server *s, enum server_state next)
         break;
     }
     if (next != SERVER_EXITING)
-        update_status(s);
+        (void)update_status(s);
 }
 
 static int open_handles(struct server *s)

@@ -101,7 +101,7 @@ static void open_notify_socket(struct service_manager *m)
 }
 
 /* Logs the first of failures in a row. */
-static bool notify(struct service_manager *m, const char *text)
+static bool send_text(struct service_manager *m, const char *text)
 {
     if (m->fd < 0)
         return false;
@@ -114,33 +114,41 @@ static bool notify(struct service_manager *m, const char *text)
     return sent;
 }
 
-bool service_manager_present(const struct service_manager *m)
-{
-    return m->fd >= 0;
-}
-
-void service_manager_ready(struct service_manager *m)
-{
-    m->ready_due = !notify(m, "READY=1");
-}
-
-void service_manager_set_status(struct service_manager *m, const char *status)
-{
-    char text[MESSAGE_MAX];
-    if (m->ready_due)
-        service_manager_ready(m);
-    if (strcmp(m->status, status) == 0)
-        return;
-    (void)snprintf(text, sizeof text, "STATUS=%s", status);
-    if (notify(m, text))
-        (void)snprintf(m->status, sizeof m->status, "%s", status);
-}
-
-void service_manager_reloading(struct service_manager *m)
+static void notify_of_reload(struct service_manager *m)
 {
     char text[MESSAGE_MAX];
     (void)snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, clock_now_ns() / 1000);
-    (void)notify(m, text);
+    (void)send_text(m, text);
+}
+
+void service_manager_notify(struct service_manager *m, enum service_event event)
+{
+    switch (event) {
+    case SERVICE_READY:
+        m->ready_due = !send_text(m, "READY=1");
+        break;
+    case SERVICE_RELOADING:
+        notify_of_reload(m);
+        break;
+    case SERVICE_ALIVE:
+        (void)send_text(m, "WATCHDOG=1");
+        break;
+    }
+}
+
+bool service_manager_set_status(struct service_manager *m, const char *status)
+{
+    char text[MESSAGE_MAX];
+    if (m->fd < 0)
+        return false;
+    if (m->ready_due)
+        service_manager_notify(m, SERVICE_READY);
+    if (strcmp(m->status, status) == 0)
+        return true;
+    (void)snprintf(text, sizeof text, "STATUS=%s", status);
+    if (send_text(m, text))
+        (void)snprintf(m->status, sizeof m->status, "%s", status);
+    return true;
 }
 
 /* The manager waits for the end until its own timeout, or this one if that is later. */
@@ -149,7 +157,7 @@ void service_manager_stopping(struct service_manager *m, uint64_t longest_ms)
     char text[MESSAGE_MAX];
     m->ready_due = false;
     (void)snprintf(text, sizeof text, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%" PRIu64, longest_ms * US_PER_MS);
-    (void)notify(m, text);
+    (void)send_text(m, text);
 }
 
 /* --- the watchdog --- */
@@ -168,11 +176,6 @@ uint64_t service_manager_watchdog_ms(const struct service_manager *m)
     if (m->fd < 0 || m->watchdog_us == 0)
         return 0;
     return half > 0 ? half : 1;
-}
-
-void service_manager_alive(struct service_manager *m)
-{
-    (void)notify(m, "WATCHDOG=1");
 }
 
 /* --- sockets --- */

@@ -36,24 +36,20 @@ void service_manager_free(struct service_manager *m); /* NULL: nothing to free *
  * borrowed. -1: none was passed. */
 int service_manager_socket(const struct service_manager *m, enum service_socket which);
 
-/* True if somebody wants to be notified. */
-bool service_manager_present(const struct service_manager *m);
-
-/* How often service_manager_alive is expected, in milliseconds: half the time of the watchdog. 0: never. */
+/* How often SERVICE_ALIVE is expected, in milliseconds: half the time of the watchdog. 0: never. */
 uint64_t service_manager_watchdog_ms(const struct service_manager *m);
 
-/* WATCHDOG=1: everything works. */
-void service_manager_alive(struct service_manager *m);
+enum service_event {
+    SERVICE_READY,     /* READY=1: the start, or a reload, is complete */
+    SERVICE_RELOADING, /* RELOADING=1: SERVICE_READY must follow */
+    SERVICE_ALIVE      /* WATCHDOG=1: everything works */
+};
+
+void service_manager_notify(struct service_manager *m, enum service_event event);
 
 /* STATUS=: one line for the operator, which is sent when it has changed. A READY=1 that could not be sent is
- * sent again before it. */
-void service_manager_set_status(struct service_manager *m, const char *status);
-
-/* READY=1: the start, or a reload, is complete. */
-void service_manager_ready(struct service_manager *m);
-
-/* RELOADING=1; service_manager_ready must follow. */
-void service_manager_reloading(struct service_manager *m);
+ * sent again before it. Returns false if there is nobody to notify. */
+bool service_manager_set_status(struct service_manager *m, const char *status);
 
 /* STOPPING=1: the process will end, in `longest_ms` at the latest. */
 void service_manager_stopping(struct service_manager *m, uint64_t longest_ms);

@@ -187,18 +187,18 @@ struct addr addr_any_v4(unsigned port)
 
 void addr_write_local(int fd, char out[ADDR_TEXT_MAX])
 {
-    struct addr a = {0};
-    socklen_t len = sizeof a.storage;
+    struct sockaddr_in6 v6 = {0};
+    struct sockaddr_in v4;
+    socklen_t len = sizeof v6;
     char host[INET6_ADDRSTRLEN] = "";
-    bool known = getsockname(fd, (struct sockaddr *)&a.storage, &len) == 0;
-    bool v6 = known && a.storage.ss_family == AF_INET6;
-    const void *in = &a.storage;
-    const void *address = v6 ? (const void *)&((const struct sockaddr_in6 *)in)->sin6_addr
-                             : (const void *)&((const struct sockaddr_in *)in)->sin_addr;
-    known = known && inet_ntop(a.storage.ss_family, address, host, sizeof host) != NULL;
     out[0] = '\0';
-    if (known)
-        (void)snprintf(out, ADDR_TEXT_MAX, v6 ? "[%s]:%u" : "%s:%u", host, addr_port(&a));
+    if (getsockname(fd, (struct sockaddr *)&v6, &len) != 0)
+        return;
+    memcpy(&v4, &v6, sizeof v4);
+    if (v6.sin6_family == AF_INET6 && inet_ntop(AF_INET6, &v6.sin6_addr, host, sizeof host) != NULL)
+        (void)snprintf(out, ADDR_TEXT_MAX, "[%s]:%u", host, ntohs(v6.sin6_port));
+    else if (v6.sin6_family == AF_INET && inet_ntop(AF_INET, &v4.sin_addr, host, sizeof host) != NULL)
+        (void)snprintf(out, ADDR_TEXT_MAX, "%s:%u", host, ntohs(v4.sin_port));
 }
 
 unsigned addr_port(const struct addr *a)

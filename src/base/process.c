@@ -261,13 +261,7 @@ int process_cpus_available(void)
 /* --- metrics --- */
 
 /* Fields of /proc/self/stat, by their numbers in proc_pid_stat(5). */
-enum {
-    STAT_STATE = 3,
-    STAT_THREADS = 20,
-    STAT_VIRTUAL_BYTES = 23,
-    STAT_RESIDENT_PAGES,
-    STAT_END
-};
+enum { STAT_STATE = 3, STAT_THREADS = 20, STAT_VIRTUAL_BYTES = 23, STAT_RESIDENT_PAGES, STAT_END };
 
 /* The second field, the name, may contain anything and ends with the last parenthesis. */
 static bool read_stat(unsigned long long field[STAT_END])

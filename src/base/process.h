@@ -36,8 +36,8 @@ int process_cpus_granted(const char *root);
 /*
  * Appends the metrics that all Prometheus clients have: process_cpu_seconds_total,
  * process_resident_memory_bytes, process_virtual_memory_bytes, process_open_fds, process_max_fds,
- * process_threads, without those that /proc does not have, and process_start_time_seconds: `started_s`, by the
- * wall clock.
+ * process_threads, without those that /proc does not have, and process_start_time_seconds: `started_s`, by
+ * the wall clock.
  */
 void process_metrics_write(struct buf *out, int64_t started_s);
 

@@ -223,7 +223,7 @@ static bool exchange_once(struct load *load, struct http_conn *conn)
     return !closes;
 }
 
-/* A client that obeys "Connection: close", and never stays away. */
+/* A client that connects again after "Connection: close", and never stays away. */
 static void *run_client(void *arg)
 {
     struct load *load = arg;
