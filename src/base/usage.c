@@ -7,37 +7,44 @@ enum { WIDTH = 110, SECOND = 28 };
 static const char MARGIN[] = "                            ";
 _Static_assert(sizeof MARGIN == SECOND + 1, "the margin ends where the second column begins");
 
-void usage_wrap(struct buf *out, const char *prefix, const char *text, size_t width)
+/* The first line already has `column` columns. */
+static void wrap(struct buf *out, const char *prefix, const char *text, size_t width, size_t column)
 {
-    size_t column = 0;
+    bool has_word = false;
     while (*text != '\0') {
         size_t word = strcspn(text, " ");
-        bool fits = column > 0 && column + 1 + word <= width;
-        if (column > 0)
-            buf_append_char(out, fits ? ' ' : '\n');
-        if (!fits)
+        if (has_word && column + 1 + word > width) {
+            buf_append_char(out, '\n');
+            column = 0;
+            has_word = false;
+        }
+        if (column == 0) {
             buf_append_str(out, prefix);
+            column = strlen(prefix);
+        }
+        if (has_word)
+            buf_append_char(out, ' ');
         buf_append(out, text, word);
-        column = fits ? column + 1 + word : strlen(prefix) + word;
+        column += word + has_word;
+        has_word = true;
         text += word;
         text += strspn(text, " ");
     }
     buf_append_char(out, '\n');
 }
 
+void usage_wrap(struct buf *out, const char *prefix, const char *text, size_t width)
+{
+    wrap(out, prefix, text, width, 0);
+}
+
 /* A line of the first column has been begun at `start`: what it means goes beside it, or below. */
 static void write_meaning(struct buf *out, size_t start, const char *help)
 {
-    struct buf text = BUF_INIT;
     size_t used = out->len - start;
-    usage_wrap(&text, MARGIN, help, WIDTH);
-    const char *lines = buf_message(&text);
-    if (used + 2 > SECOND)
-        buf_append_char(out, '\n');
-    else
-        lines += used;
-    buf_append_str(out, lines);
-    buf_fini(&text);
+    bool beside = used + 2 <= SECOND;
+    buf_append_str(out, beside ? MARGIN + used : "\n");
+    wrap(out, MARGIN, help, WIDTH, beside ? SECOND : 0);
 }
 
 static void write_flag(struct buf *out, const struct usage_flag *f, const char *before, const char *after)
@@ -80,7 +87,10 @@ static void write_exits(struct buf *out, const struct usage *u)
     buf_append_str(&text, "Exit codes:");
     for (size_t i = 0; i < u->exit_count; i++)
         buf_printf(&text, " %s %s%s", u->exits[i].code, u->exits[i].help, i + 1 < u->exit_count ? ";" : ".");
-    usage_wrap(out, "", buf_message(&text), WIDTH);
+    if (buf_c_str(&text) != NULL)
+        usage_wrap(out, "", text.data, WIDTH);
+    else
+        out->error = buf_error(&text);
     buf_fini(&text);
 }
 
