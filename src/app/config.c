@@ -13,10 +13,13 @@
 /* clang-format off */
 static const struct setting TABLE[] = {
 #define ROW(kind, member, name, fallback, min, max, help) \
-    {name, SETTING_##kind, offsetof(struct config_values, member), fallback, min, max, false, help},
+    {name, SETTING_##kind, offsetof(struct config_values, member), fallback, min, max, false, help, NULL},
+#define CHOICE_ROW(member, name, fallback, choices, help) \
+    {name, SETTING_CHOICE, offsetof(struct config_values, member), fallback, 0, 0, false, help, choices},
 #define REDIS_ROWS(member) REDIS_SETTINGS(struct config_values, member),
-    CONFIG_SETTINGS(ROW, REDIS_ROWS)
+    CONFIG_SETTINGS(ROW, CHOICE_ROW, REDIS_ROWS)
 #undef ROW
+#undef CHOICE_ROW
 #undef REDIS_ROWS
 };
 /* clang-format on */
@@ -79,34 +82,28 @@ static int check_host(const struct config *c, struct buf *error, const char *nam
     return out->len > 0 ? 0 : bad(c, error, name, "a host name is expected");
 }
 
-static int check_log_level(struct config *c, struct buf *error)
+/* The table has checked that the text is one of the words. */
+static enum log_level log_level_of(const char *text)
 {
     static const char *const names[] = {
         [LOG_ERROR] = "error", [LOG_WARN] = "warn", [LOG_INFO] = "info", [LOG_DEBUG] = "debug"};
-    for (int i = LOG_ERROR; i <= LOG_DEBUG; i++) {
-        if (strcmp(c->values.log_level, names[i]) != 0)
-            continue;
-        c->log_level = (enum log_level)i;
-        return 0;
-    }
-    return bad(c, error, "log-level", "error, warn, info or debug is expected");
+    enum log_level level = LOG_DEBUG;
+    while (level > LOG_ERROR && strcmp(text, names[level]) != 0)
+        level--;
+    assert(strcmp(text, names[level]) == 0);
+    return level;
 }
 
-static int check_switch(const struct config *c, struct buf *error, const char *name, const char *text,
-                        bool *out)
+static int take_choices(struct config *c)
 {
-    *out = strcmp(text, "on") == 0;
-    if (*out || strcmp(text, "off") == 0)
-        return 0;
-    return bad(c, error, name, "on or off is expected");
-}
-
-static int check_tracking(struct config *c, struct buf *error)
-{
-    c->broadcast = strcmp(c->values.tracking, "broadcast") == 0;
-    if (c->broadcast || strcmp(c->values.tracking, "keys") == 0)
-        return 0;
-    return bad(c, error, "tracking", "keys or broadcast is expected");
+    const struct config_values *v = &c->values;
+    c->log_level = log_level_of(v->log_level);
+    c->broadcast = strcmp(v->tracking, "broadcast") == 0;
+    c->core_dumps = strcmp(v->core_dumps, "on") == 0;
+    c->log_clients = strcmp(v->log_clients, "on") == 0;
+    c->key_metrics = strcmp(v->key_metrics, "on") == 0;
+    c->compression = strcmp(v->compression, "on") == 0;
+    return access_log_parse_mode(span_of(v->access_log), &c->access_log);
 }
 
 static int check_trusted_proxies(struct config *c, struct buf *error)
@@ -194,21 +191,9 @@ static int check(struct config *c, struct buf *error)
     if (err == 0)
         err = check_host(c, error, "web-host", c->values.web_host, &c->hosts.web_host);
     if (err == 0)
-        err = check_log_level(c, error);
-    if (err == 0 && access_log_parse_mode(span_of(c->values.access_log), &c->access_log) != 0)
-        err = bad(c, error, "access-log", "off, errors or all is expected");
-    if (err == 0)
-        err = check_tracking(c, error);
+        err = take_choices(c);
     if (err == 0)
         err = check_stale_keys_limit(c, error);
-    if (err == 0)
-        err = check_switch(c, error, "core-dumps", c->values.core_dumps, &c->core_dumps);
-    if (err == 0)
-        err = check_switch(c, error, "log-clients", c->values.log_clients, &c->log_clients);
-    if (err == 0)
-        err = check_switch(c, error, "key-metrics", c->values.key_metrics, &c->key_metrics);
-    if (err == 0)
-        err = check_switch(c, error, "compression", c->values.compression, &c->compression);
     if (err == 0)
         err = check_trusted_proxies(c, error);
     if (err == 0)
@@ -249,9 +234,29 @@ static int find_help_or_version(int argc, char **argv)
     return CONFIG_RUN;
 }
 
-/* The switches, in the order of their bits. */
-static const char *const SWITCHES[] = {"--check", "--probe", NULL};
+/* In the order of their bits; the last two are found before the others. */
+static const struct settings_switch SWITCHES[] = {
+    {"--check", "check the settings, print those in force, and exit"},
+    {"--probe", "check that the channeld running with these settings is ready: exit code 0 or 1"},
+    {"--version", "print the version and exit"},
+    {"--help", "print this and exit"},
+    {NULL, NULL}};
 enum { SWITCH_CHECK = 1, SWITCH_PROBE = 2 };
+
+static const struct usage_exit EXITS[] = {{"0", "drained, or done"},
+                                          {"1", "could not run, or (--probe) not ready"},
+                                          {"2", "wrong settings"},
+                                          {"128 plus its number", "after a second signal"}};
+
+const struct usage config_usage = {
+    .program = "channeld",
+    .summary = "a read-only JSON API over public channels kept in Redis",
+    .synopsis = "[--SETTING VALUE]...",
+    .switches = SWITCHES,
+    .exits = EXITS,
+    .exit_count = sizeof EXITS / sizeof EXITS[0],
+    .settings = &SETTINGS,
+};
 
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
 {
@@ -300,22 +305,6 @@ int config_read_redis(const struct config *c, uint64_t number, struct redis_conf
     redis_endpoint_fini(&endpoint);
     settings_fini(&SETTINGS, &now);
     return err;
-}
-
-void config_write_help(struct buf *out)
-{
-    buf_append_str(
-        out,
-        "channeld: a read-only JSON API over public channels kept in Redis\n\n"
-        "usage: channeld [--SETTING VALUE]...\n\n"
-        "  --check    check the settings, print those in force, and exit\n"
-        "  --probe    check that the channeld running with these settings is ready: exit code 0 or 1\n"
-        "  --version  print the version and exit\n"
-        "  --help     print this and exit\n\n"
-        "Exit codes: 0 drained, or done; 1 could not run, or (--probe) not ready; 2 wrong settings;\n"
-        "128 plus its number after a second signal.\n\n"
-        "Each setting is a flag or an environment variable; the flag wins. Defaults are in brackets.\n\n");
-    settings_write_help(&SETTINGS, out);
 }
 
 void config_write_source(const struct config *c, const char *name, struct buf *out)

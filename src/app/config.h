@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/net.h"
 #include "base/settings.h"
+#include "base/usage.h"
 #include "model/keyspace.h"
 #include "model/link.h"
 #include "redis/endpoint.h"
@@ -20,10 +21,12 @@
 /*
  * X(kind, member, name, default, min, max, help): every setting of channeld, in the order of --help. The row
  * is the member of config_values, the flag --name, the variable CHANNELD_NAME, its bounds (numbers; sizes in
- * bytes, durations in milliseconds), and its lines in --help and --check. The README's table must agree
- * (tests/check-docs). REDIS(member): the settings that channelctl has as well, from redis/endpoint.h.
+ * bytes, durations in milliseconds), its lines in --help and --check, and its places in the manual, the
+ * completions and the environment file. The README's table must agree (tests/check-docs).
+ * CHOICE(member, name, default, words, help): the same for one of some words.
+ * REDIS(member): the settings that channelctl has as well, from redis/endpoint.h.
  */
-#define CONFIG_SETTINGS(X, REDIS) \
+#define CONFIG_SETTINGS(X, CHOICE, REDIS) \
     X(TEXT, listen, "listen", ":8080", 0, 0, \
       "Address of the public API, such as 127.0.0.1:8080; without a host, every IPv6 and IPv4 address") \
     X(TEXT, admin_listen, "admin-listen", ":8081", 0, 0, \
@@ -43,10 +46,10 @@
       "Longest wait for Redis before a request is answered with 500") \
     X(SIZE, cache_size, "cache-size", "64MiB", 0, (int64_t)1 << 40, \
       "Memory for cached Redis data, split among the workers; 0: no cache, every request reads Redis") \
-    X(TEXT, tracking, "tracking", "keys", 0, 0, \
+    CHOICE(tracking, "tracking", "keys", "keys broadcast", \
       "How Redis keeps the cache coherent: keys (it remembers what each worker has read) or broadcast (each " \
       "worker is sent every change)") \
-    X(TEXT, compression, "compression", "on", 0, 0, \
+    CHOICE(compression, "compression", "on", "on off", \
       "on or off: gzip and zstd, for clients that accept them, of what the cache holds") \
     X(DURATION, stale_limit, "stale-limit", "30s", 0, CONFIG_DAY, \
       "How long cached data is served, and the process stays ready, after Redis was lost") \
@@ -71,15 +74,15 @@
       "After SIGTERM: how long to keep serving, not ready, before the listeners close") \
     X(DURATION, drain_timeout, "drain-timeout", "20s", 0, CONFIG_DAY, \
       "After that: how long requests in flight may take") \
-    X(TEXT, log_level, "log-level", "info", 0, 0, \
+    CHOICE(log_level, "log-level", "info", "error warn info debug", \
       "error, warn, info or debug") \
-    X(TEXT, access_log, "access-log", "errors", 0, 0, \
+    CHOICE(access_log, "access-log", "errors", "off errors all", \
       "off, errors (status 400 and above) or all") \
-    X(TEXT, log_clients, "log-clients", "on", 0, 0, \
+    CHOICE(log_clients, "log-clients", "on", "on off", \
       "on or off: the client's address in the access log") \
-    X(TEXT, key_metrics, "key-metrics", "off", 0, 0, \
+    CHOICE(key_metrics, "key-metrics", "off", "on off", \
       "on or off: requests by the name of their API key in /metrics") \
-    X(TEXT, core_dumps, "core-dumps", "off", 0, 0, \
+    CHOICE(core_dumps, "core-dumps", "off", "on off", \
       "on or off: core dumps and debuggers may read this process' memory, API keys included") \
     X(TEXT, cors_origins, "cors-origins", "", 0, 0, \
       "Origins whose pages may call the API, separated by commas, or *") \
@@ -98,9 +101,11 @@
 /* The settings as given: owned strings, numbers, bytes, milliseconds. */
 struct config_values {
 #define CONFIG_MEMBER(kind, member, name, fallback, min, max, help) CONFIG_TYPE_##kind member;
+#define CONFIG_CHOICE(member, name, fallback, choices, help)        char *member;
 #define CONFIG_REDIS_MEMBER(member)                                 struct redis_options member;
-    CONFIG_SETTINGS(CONFIG_MEMBER, CONFIG_REDIS_MEMBER)
+    CONFIG_SETTINGS(CONFIG_MEMBER, CONFIG_CHOICE, CONFIG_REDIS_MEMBER)
 #undef CONFIG_MEMBER
+#undef CONFIG_CHOICE
 #undef CONFIG_REDIS_MEMBER
 };
 
@@ -159,8 +164,10 @@ void config_write_source(const struct config *c, const char *name, struct buf *o
  * settings_next_unknown. Returns false after the last. */
 bool config_next_unknown(size_t *at, struct buf *warning);
 
-/* The text of --help, and of --check. */
-void config_write_help(struct buf *out);
+/* What channeld can be called with. */
+extern const struct usage config_usage;
+
+/* The text of --check. */
 void config_write_values(const struct config *c, struct buf *out);
 
 #endif

@@ -86,7 +86,7 @@ static int run(struct config *config, int argc, char **argv, struct buf *error)
     case CONFIG_PROBE:
         return probe(config, error);
     case CONFIG_HELP:
-        config_write_help(&text);
+        usage_write_help(&config_usage, &text);
         return print(&text);
     case CONFIG_VERSION:
         buf_append_str(&text, "channeld " CHANNELD_VERSION "\n");

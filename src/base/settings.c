@@ -33,7 +33,7 @@ struct reader {
 
 static bool is_text(const struct setting *s)
 {
-    return s->type == SETTING_TEXT || s->type == SETTING_URL || s->type == SETTING_SECRET;
+    return s->type <= SETTING_SECRET;
 }
 
 /* A value and its name in errors. */
@@ -89,8 +89,36 @@ static int set_number(const struct reader *r, const struct setting *s, struct so
     return 0;
 }
 
+static bool is_choice(const char *choices, struct span value)
+{
+    for (const char *p = choices; *p != '\0'; p += strspn(p, " ")) {
+        struct span word = {p, strcspn(p, " ")};
+        if (span_equal(word, value))
+            return true;
+        p += word.len;
+    }
+    return false;
+}
+
+/* "a, b or c is expected" */
+static int fail_choice(const struct reader *r, const char *called, const char *choices)
+{
+    buf_printf(r->error, "%s: ", called);
+    for (const char *p = choices; *p != '\0';) {
+        size_t word = strcspn(p, " ");
+        const char *next = p + word + strspn(p + word, " ");
+        bool last = *next != '\0' && strchr(next, ' ') == NULL;
+        buf_append(r->error, p, word);
+        buf_append_str(r->error, *next == '\0' ? " is expected" : last ? " or " : ", ");
+        p = next;
+    }
+    return -EINVAL;
+}
+
 static int set_value(const struct reader *r, const struct setting *s, struct source from)
 {
+    if (s->type == SETTING_CHOICE && !is_choice(s->choices, span_of(from.value)))
+        return fail_choice(r, from.called, s->choices);
     if (is_text(s))
         return set_text(r, s, from.value);
     return set_number(r, s, from);
@@ -218,10 +246,10 @@ static int read_flag(const struct reader *r, int *at)
     return is_file ? set_from_file(r, s, from) : set_value(r, s, from);
 }
 
-static bool read_switch(const char *word, const char *const *switches, unsigned *switched)
+static bool read_switch(const char *word, const struct settings_switch *switches, unsigned *switched)
 {
-    for (unsigned i = 0; switches != NULL && switches[i] != NULL; i++) {
-        if (strcmp(word, switches[i]) != 0)
+    for (unsigned i = 0; switches != NULL && switches[i].name != NULL; i++) {
+        if (strcmp(word, switches[i].name) != 0)
             continue;
         *switched |= 1U << i;
         return true;
@@ -458,16 +486,37 @@ void settings_fini(const struct settings *s, void *target)
 
 static const char MASK[] = "********";
 
-void settings_write_help(const struct settings *s, struct buf *out)
+void setting_write_variable(const struct settings *s, const struct setting *one, const char *suffix,
+                            struct buf *out)
+{
+    char variable[ENV_NAME_MAX];
+    env_name(s, one, suffix, variable);
+    buf_append_str(out, variable);
+}
+
+void setting_write_kind(const struct setting *s, struct buf *out)
 {
     static const char *const kinds[] = {
-        [SETTING_TEXT] = "TEXT",    [SETTING_URL] = "URL",   [SETTING_SECRET] = "TEXT",
-        [SETTING_COUNT] = "NUMBER", [SETTING_SIZE] = "SIZE", [SETTING_DURATION] = "DURATION"};
+        [SETTING_TEXT] = "TEXT",        [SETTING_PATH] = "FILE",    [SETTING_URL] = "URL",
+        [SETTING_SECRET] = "TEXT",      [SETTING_COUNT] = "NUMBER", [SETTING_SIZE] = "SIZE",
+        [SETTING_DURATION] = "DURATION"};
+    if (s->type != SETTING_CHOICE) {
+        buf_append_str(out, kinds[s->type]);
+        return;
+    }
+    for (const char *p = s->choices; *p != '\0'; p++)
+        buf_append_char(out, *p == ' ' ? '|' : *p);
+}
+
+void settings_write_help(const struct settings *s, struct buf *out)
+{
     for (size_t i = 0; i < s->count; i++) {
         const struct setting *one = &s->table[i];
         char variable[ENV_NAME_MAX];
         env_name(s, one, "", variable);
-        buf_printf(out, "  --%s %s\n      %s", one->name, kinds[one->type], variable);
+        buf_printf(out, "  --%s ", one->name);
+        setting_write_kind(one, out);
+        buf_printf(out, "\n      %s", variable);
         if (one->from_file)
             buf_printf(out, ", or from a file by %s_FILE", variable);
         buf_printf(out, "\n      %s [%s]\n", one->help, one->fallback[0] != '\0' ? one->fallback : "none");
@@ -516,6 +565,16 @@ static void write_size(struct buf *out, int64_t bytes)
     buf_printf(out, "%lld%s", (long long)bytes, units[unit]);
 }
 
+void setting_write_number(const struct setting *s, int64_t value, struct buf *out)
+{
+    if (s->type == SETTING_SIZE)
+        write_size(out, value);
+    else if (s->type == SETTING_DURATION)
+        write_duration(out, value);
+    else
+        buf_append_int(out, value);
+}
+
 static void write_value(struct buf *out, const struct setting *s, const char *slot)
 {
     int64_t number = 0;
@@ -526,6 +585,8 @@ static void write_value(struct buf *out, const struct setting *s, const char *sl
         memcpy(&text, slot, sizeof text);
     switch (s->type) {
     case SETTING_TEXT:
+    case SETTING_PATH:
+    case SETTING_CHOICE:
         buf_append_str(out, text);
         break;
     case SETTING_URL:
@@ -535,13 +596,9 @@ static void write_value(struct buf *out, const struct setting *s, const char *sl
         buf_append_str(out, text[0] == '\0' ? "" : MASK);
         break;
     case SETTING_COUNT:
-        buf_append_int(out, number);
-        break;
     case SETTING_SIZE:
-        write_size(out, number);
-        break;
     case SETTING_DURATION:
-        write_duration(out, number);
+        setting_write_number(s, number, out);
         break;
     }
 }

@@ -14,6 +14,8 @@
 
 enum setting_type {
     SETTING_TEXT,     /* char *, owned */
+    SETTING_PATH,     /* the same: the path of a file */
+    SETTING_CHOICE,   /* the same: one of some words */
     SETTING_URL,      /* char *, owned; the password in it is masked when printed */
     SETTING_SECRET,   /* char *, owned; masked when printed */
     SETTING_COUNT,    /* int64_t */
@@ -29,12 +31,19 @@ struct setting {
     int64_t min, max;     /* bounds of a number; max 0: no upper bound */
     bool from_file;       /* the _FILE forms are accepted */
     const char *help;     /* one line */
+    const char *choices;  /* the words of a SETTING_CHOICE, with blanks between them; else NULL */
 };
 
 struct settings {
     const struct setting *table;
     size_t count;
     const char *env_prefix; /* of the variables, such as "NAME_" */
+};
+
+/* A flag without a value. */
+struct settings_switch {
+    const char *name; /* "--check" */
+    const char *help;
 };
 
 /* Where the value of a setting comes from. */
@@ -50,10 +59,10 @@ enum setting_source {
 struct settings_args {
     int argc;
     char **argv;
-    const char *const *switches; /* flags without value, NULL-terminated; or NULL */
-    unsigned switched;           /* out: bit i: switches[i] was given */
-    char **rest;                 /* out: words that are not flags; room for argc */
-    unsigned char *sources;      /* out: an enum setting_source for each setting; room for all */
+    const struct settings_switch *switches; /* ends with a name that is NULL; or NULL */
+    unsigned switched;                      /* out: bit i: switches[i] was given */
+    char **rest;                            /* out: words that are not flags; room for argc */
+    unsigned char *sources;                 /* out: an enum setting_source for each setting; room for all */
     const char *
         *files; /* out: the file each value came from, of argv or the environment; NULL: none. Or NULL */
 };
@@ -91,6 +100,15 @@ void settings_write_source(struct buf *out, const struct settings *s, const unsi
  */
 struct span settings_next_unknown(const struct settings *s, struct span prefix, size_t *at,
                                   struct buf *warning);
+
+/*
+ * Appends the name of a setting's variable, or with "_FILE" that for the file; what stands for its value,
+ * such as DURATION; and the number `value` (a bound) in the setting's own notation.
+ */
+void setting_write_variable(const struct settings *s, const struct setting *one, const char *suffix,
+                            struct buf *out);
+void setting_write_kind(const struct setting *s, struct buf *out);
+void setting_write_number(const struct setting *s, int64_t value, struct buf *out);
 
 /* One paragraph per setting: flag, variable, default, help. */
 void settings_write_help(const struct settings *s, struct buf *out);

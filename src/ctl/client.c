@@ -258,7 +258,7 @@ static int configure(struct client *c, const struct options *o)
 
 struct wait {
     uint64_t started_ms, deadline_ms;
-    int pause_ms;
+    uint64_t pause_ms;
     unsigned seed;
     struct buf reason; /* that was printed last; empty: none was */
 };
@@ -322,7 +322,7 @@ static void print_wait(struct wait *w, struct client *c, const struct options *o
 /* Half of the pause is random, so that many that wait do not connect in step. */
 static void pause_before_next(struct wait *w, uint64_t left_ms)
 {
-    uint64_t ms = (uint64_t)(w->pause_ms / 2 + rand_r(&w->seed) % (w->pause_ms / 2 + 1));
+    uint64_t ms = w->pause_ms / 2 + (uint64_t)rand_r(&w->seed) % (w->pause_ms / 2 + 1);
     if (ms > left_ms)
         ms = left_ms;
     w->pause_ms = w->pause_ms * 2 > PAUSE_MAX_MS ? PAUSE_MAX_MS : w->pause_ms * 2;

@@ -3,12 +3,61 @@
 #define CTL_COMMAND_H
 
 #include "base/settings.h"
+#include "base/usage.h"
 #include "model/keyspace.h"
 #include "model/link.h"
 #include "redis/endpoint.h"
 
-/* Flags without a value, as bits of options.flags. */
-enum { FLAG_REPLACE = 1, FLAG_HELP = 2, FLAG_VERSION = 4 };
+/* clang-format off */
+/* X(name, flag, value, help): the flags of single commands. */
+#define CTL_FLAGS(X) \
+    X(REPLACE, "--replace", NULL, \
+      "make the input the whole catalogue: remove all other channels, once all of it is loaded") \
+    X(SAMPLE, "--sample", "N", \
+      "load N generated channels, those that sample prints, instead of a file") \
+    X(SEED, "--seed", "S", \
+      "generate another series of channels; the same number gives the same ones; without it: 1") \
+    X(COUNT, "--count", "N", \
+      "how many keys, 1 to 100000; without it: 1") \
+    X(NAME, "--name", "NAME", \
+      "the keys' name in logs and metrics: 1 to 64 of A-Z a-z 0-9 _ . -") \
+    X(EXPIRES, "--expires", "WHEN", \
+      "when the keys expire: after a time (90d, 12h, 30m, 45s), or at one, in UTC (2027-02-20, " \
+      "2027-02-20T10:00:00Z); without it they never do")
+
+/*
+ * X(run, name, argument, needs, takes, help): the ways to call each command, as in struct usage_command. The
+ * function gets the words after the first one of the name.
+ */
+#define CTL_COMMANDS(X) \
+    X(command_load, "load", "FILE|-", 0, CTL_FLAG(REPLACE), \
+      "load channels from NDJSON, a card, or a response with a card, in each line, as the API returns it. Only one " \
+      "load runs at a time: a second one waits up to 15 s, then fails") \
+    X(command_load, "load", NULL, CTL_FLAG(SAMPLE), CTL_FLAG(SEED) | CTL_FLAG(REPLACE), \
+      "load generated channels") \
+    X(command_keys, "keys issue", NULL, 0, CTL_FLAG(COUNT) | CTL_FLAG(NAME) | CTL_FLAG(EXPIRES), \
+      "create API keys and print them; they cannot be printed again") \
+    X(command_keys, "keys revoke", "KEY|DIGEST", 0, 0, \
+      "revoke an API key, given as the key or its SHA-256") \
+    X(command_keys, "keys list", NULL, 0, 0, \
+      "print the SHA-256 digest, name, age and expiry of each key") \
+    X(command_verify, "verify", NULL, 0, 0, \
+      "check the whole catalogue: types, values, TTLs, sizes, links, API keys") \
+    X(command_sample, "sample", "N", 0, CTL_FLAG(SEED), \
+      "print N generated channels as NDJSON")
+/* clang-format on */
+
+enum ctl_flag {
+#define CTL_FLAG_ENUM(name, flag, value, help) FLAG_##name,
+    CTL_FLAGS(CTL_FLAG_ENUM)
+#undef CTL_FLAG_ENUM
+        FLAGS_END
+};
+
+#define CTL_FLAG(name) (1U << FLAG_##name)
+
+/* Bits of options.switched. */
+enum { SWITCH_HELP = 1, SWITCH_VERSION = 2 };
 
 enum { OPTIONS_SETTINGS_MAX = 32 };
 
@@ -22,18 +71,17 @@ struct options {
     const struct settings *settings;             /* the table of the values above */
     unsigned char sources[OPTIONS_SETTINGS_MAX]; /* where each value came from: see settings.h */
     const char *files[OPTIONS_SETTINGS_MAX];     /* the same */
-    unsigned flags;
-    const char *count; /* borrowed from argv, as the next four; NULL: not given */
-    const char *name;
-    const char *expires;
-    const char *sample;
-    const char *seed;
+    unsigned switched;
+    const char *flag[FLAGS_END]; /* the value of each, "" where it has none, borrowed; NULL: not given */
     int word_count;
     char **words; /* the command and its arguments; an owned array of borrowed strings */
 
     struct keyspace keys;
     struct link_hosts hosts; /* borrows the two hosts above */
 };
+
+/* What channelctl can be called with. */
+extern const struct usage ctl_usage;
 
 /* Each gets the words after its name, and returns the exit code. */
 int command_load(const struct options *o, int count, char **words);

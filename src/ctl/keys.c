@@ -266,11 +266,12 @@ static int read_info(const struct options *o, struct api_key_info *out)
 {
     *out = API_KEY_INFO_NONE;
     out->issued = clock_wall_s();
-    if (o->name != NULL && !api_key_name_valid(span_of(o->name)))
+    if (o->flag[FLAG_NAME] != NULL && !api_key_name_valid(span_of(o->flag[FLAG_NAME])))
         return usage_error("--name: expected 1 to %d of the characters A-Z a-z 0-9 _ . -", API_KEY_NAME_MAX);
-    if (o->name != NULL)
-        api_key_name_set(&out->name, span_of(o->name));
-    return o->expires == NULL ? EXIT_OK : read_expiry(o->expires, out->issued, &out->expires);
+    if (o->flag[FLAG_NAME] != NULL)
+        api_key_name_set(&out->name, span_of(o->flag[FLAG_NAME]));
+    return o->flag[FLAG_EXPIRES] == NULL ? EXIT_OK
+                                         : read_expiry(o->flag[FLAG_EXPIRES], out->issued, &out->expires);
 }
 
 /* Returns the exit code. */
@@ -299,7 +300,8 @@ static int issue(struct client *c, const struct options *o)
 {
     int64_t count = 1;
     struct api_key_info info;
-    if (o->count != NULL && (parse_int64(span_of(o->count), &count) != 0 || count < 1 || count > ISSUE_MAX))
+    if (o->flag[FLAG_COUNT] != NULL &&
+        (parse_int64(span_of(o->flag[FLAG_COUNT]), &count) != 0 || count < 1 || count > ISSUE_MAX))
         return usage_error("--count: expected a number from 1 to %d", ISSUE_MAX);
     int code = read_info(o, &info);
     if (code == EXIT_OK)
@@ -479,11 +481,7 @@ int command_keys(const struct options *o, int count, char **words)
     struct client c = {0};
     const char *what = count > 0 ? words[0] : "";
     int code = EXIT_USAGE;
-    const char *flag = o->count != NULL ? "--count" : o->name != NULL ? "--name" : "--expires";
-    bool flagged = o->count != NULL || o->name != NULL || o->expires != NULL;
-    if (flagged && strcmp(what, "issue") != 0)
-        code = usage_error("%s: only keys issue accepts it", flag);
-    else if (strcmp(what, "issue") == 0 && count == 1)
+    if (strcmp(what, "issue") == 0 && count == 1)
         code = issue(&c, o);
     else if (strcmp(what, "revoke") == 0 && count == 2)
         code = revoke_key(&c, o, span_of(words[1]));

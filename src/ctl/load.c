@@ -577,12 +577,13 @@ static int open_file(struct load *l, const char *path)
 
 int command_load(const struct options *o, int count, char **words)
 {
-    if (count != (o->sample == NULL ? 1 : 0))
+    if (count != (o->flag[FLAG_SAMPLE] == NULL ? 1 : 0))
         return usage_error("load: expected one file, - for standard input, or --sample N");
-    if (o->seed != NULL && o->sample == NULL)
+    if (o->flag[FLAG_SEED] != NULL && o->flag[FLAG_SAMPLE] == NULL)
         return usage_error("--seed: only sample and load --sample accept it");
-    struct load l = {.options = o, .replace = (o->flags & FLAG_REPLACE) != 0};
-    int code = o->sample != NULL ? open_samples(&l, o->sample) : open_file(&l, words[0]);
+    struct load l = {.options = o, .replace = o->flag[FLAG_REPLACE] != NULL};
+    int code =
+        o->flag[FLAG_SAMPLE] != NULL ? open_samples(&l, o->flag[FLAG_SAMPLE]) : open_file(&l, words[0]);
     if (code == EXIT_OK)
         code = client_open(&l.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK)

@@ -8,56 +8,6 @@
 #include <signal.h>
 #include <stdlib.h>
 
-enum { WAIT_MAX_MS = 24 * 60 * 60 * 1000 };
-
-static const struct setting TABLE[] = {
-    REDIS_SETTINGS(struct options, redis),
-    {"redis-prefix", SETTING_TEXT, offsetof(struct options, redis_prefix), "channels:", 0, 0, false,
-     "Prefix of every Redis key"},
-    {"channel-host", SETTING_TEXT, offsetof(struct options, channel_host), "max.ru", 0, 0, false,
-     "Host of channel links"},
-    {"web-host", SETTING_TEXT, offsetof(struct options, web_host), "web.max.ru", 0, 0, false,
-     "Host of the same links in the web client"},
-    {"wait", SETTING_DURATION, offsetof(struct options, wait), "0s", 0, WAIT_MAX_MS, false,
-     "How long to wait for Redis to accept commands, where it cannot be reached yet or loads its data"},
-};
-
-static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0], "CHANNELD_"};
-_Static_assert(sizeof TABLE / sizeof TABLE[0] <= OPTIONS_SETTINGS_MAX, "options.sources is too short");
-
-/* In the order of the FLAG_ bits. */
-static const char *const SWITCHES[] = {"--replace", "--help", "--version", NULL};
-
-static const char HELP[] =
-    "channelctl: load channels into Redis for channeld, issue its API keys, check the catalogue\n"
-    "\n"
-    "usage: channelctl [settings] COMMAND\n"
-    "\n"
-    "  load FILE|- [--replace]   load channels from NDJSON, one card, or response with a card, per line as\n"
-    "                            the API returns it;\n"
-    "                            --replace: make the file the whole catalogue, remove all other channels.\n"
-    "                            Only one load runs at a time: a second one waits up to 15 s, then fails\n"
-    "  load --sample N [--seed S] [--replace]\n"
-    "                            load generated channels, those that sample prints\n"
-    "  keys issue [--count N] [--name NAME] [--expires WHEN]\n"
-    "                            create API keys and print them; they cannot be printed again.\n"
-    "                            --name: for logs and metrics, 1 to 64 of A-Z a-z 0-9 _ . -\n"
-    "                            --expires: after a time (90d, 12h, 30m, 45s), or at one, in UTC\n"
-    "                            (2027-02-20, 2027-02-20T10:00:00Z); without it they never do\n"
-    "  keys revoke KEY|DIGEST    revoke an API key, given as the key or its SHA-256\n"
-    "  keys list                 print the SHA-256 digest, name, age and expiry of each key\n"
-    "  verify                    check the whole catalogue: types, values, TTLs, sizes, links, API keys\n"
-    "  sample N [--seed S]       print N generated channels as NDJSON; the same seed gives the same "
-    "channels\n"
-    "\n"
-    "  --help                    print this help and exit\n"
-    "  --version                 print the version and exit\n"
-    "\n"
-    "Exit codes: 0 success; 1 failed, or something was refused; 2 wrong usage or settings; 128 plus the\n"
-    "signal's number when a signal ended the command (130 for Ctrl-C).\n"
-    "\n"
-    "Settings (a flag overrides the environment):\n";
-
 /* --- The command line --- */
 
 /* If argv[*at] is the flag `name`: sets *value to what follows "=" or to the next word, and moves *at. */
@@ -76,6 +26,21 @@ static bool take_flag(const char *name, int argc, char **argv, int *at, const ch
     return true;
 }
 
+/* The same for any flag of a command. */
+static bool take_command_flag(struct options *o, int argc, char **argv, int *at)
+{
+    for (size_t i = 0; i < ctl_usage.flag_count; i++) {
+        const struct usage_flag *f = &ctl_usage.flags[i];
+        if (f->value != NULL && take_flag(f->name, argc, argv, at, &o->flag[i]))
+            return true;
+        if (f->value == NULL && strcmp(argv[*at], f->name) == 0) {
+            o->flag[i] = "";
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Takes the flags of single commands out of argv: they are no settings, which have a variable each. */
 static int take_command_flags(struct options *o, int argc, char **argv, char **others)
 {
@@ -83,11 +48,7 @@ static int take_command_flags(struct options *o, int argc, char **argv, char **o
     bool flags = true;
     for (int i = 0; i < argc; i++) {
         flags = flags && strcmp(argv[i], "--") != 0;
-        if (flags && (take_flag("--count", argc, argv, &i, &o->count) ||
-                      take_flag("--name", argc, argv, &i, &o->name) ||
-                      take_flag("--expires", argc, argv, &i, &o->expires) ||
-                      take_flag("--sample", argc, argv, &i, &o->sample) ||
-                      take_flag("--seed", argc, argv, &i, &o->seed)))
+        if (flags && take_command_flag(o, argc, argv, &i))
             continue;
         others[kept++] = argv[i];
     }
@@ -99,12 +60,12 @@ static int read_settings(struct options *o, int argc, char **argv)
     struct buf error = BUF_INIT;
     struct settings_args args = {.argc = argc,
                                  .argv = argv,
-                                 .switches = SWITCHES,
+                                 .switches = ctl_usage.switches,
                                  .rest = o->words,
                                  .sources = o->sources,
                                  .files = o->files};
-    int words = settings_read(&SETTINGS, o, &args, &error);
-    o->flags = args.switched;
+    int words = settings_read(ctl_usage.settings, o, &args, &error);
+    o->switched = args.switched;
     bool invalid = words == -EINVAL && buf_error(&error) == 0;
     if (invalid)
         (void)usage_error("%s", buf_c_str(&error));
@@ -121,7 +82,7 @@ static void warn_of_unknown_variables(void)
 {
     struct buf text = BUF_INIT;
     size_t at = 0;
-    while (settings_next_unknown(&SETTINGS, SPAN("CHANNELD_REDIS_"), &at, &text).data != NULL)
+    while (settings_next_unknown(ctl_usage.settings, SPAN("CHANNELD_REDIS_"), &at, &text).data != NULL)
         if (buf_c_str(&text) != NULL)
             (void)fprintf(stderr, "channelctl: warning: %s\n", buf_c_str(&text));
     buf_fini(&text);
@@ -148,7 +109,7 @@ static int check_settings(struct options *o)
 /* Returns EXIT_OK, or prints what is wrong and returns the exit code. options_fini is due in every case. */
 static int options_read(struct options *o, int argc, char **argv)
 {
-    *o = (struct options){.settings = &SETTINGS};
+    *o = (struct options){.settings = ctl_usage.settings};
     size_t size = (size_t)argc + 1;
     char **others = calloc(size, sizeof *others);
     o->words = calloc(size, sizeof *o->words);
@@ -159,59 +120,88 @@ static int options_read(struct options *o, int argc, char **argv)
     }
     int code = read_settings(o, take_command_flags(o, argc, argv, others), others);
     free(others);
-    bool runs_command = (o->flags & (FLAG_HELP | FLAG_VERSION)) == 0;
+    bool runs_command = (o->switched & (SWITCH_HELP | SWITCH_VERSION)) == 0;
     return code == EXIT_OK && runs_command ? check_settings(o) : code;
 }
 
 static void options_fini(struct options *o)
 {
-    settings_fini(&SETTINGS, o);
+    settings_fini(o->settings, o);
     free(o->words);
 }
 
 /* --- The commands --- */
 
-static const struct {
-    const char *name;
-    int (*run)(const struct options *o, int count, char **words);
-    bool replace, count, sample, seed; /* the flags it accepts */
-} COMMANDS[] = {
-    {"load", command_load, .replace = true, .sample = true, .seed = true},
-    {"keys", command_keys, .count = true},
-    {"verify", command_verify, .replace = false},
-    {"sample", command_sample, .seed = true},
-};
+/* True when the command line begins with the words of the command's name. */
+static bool is_called(const struct usage_command *c, const struct options *o)
+{
+    const char *name = c->name;
+    for (int i = 0; *name != '\0'; i++) {
+        size_t length = strcspn(name, " ");
+        if (i >= o->word_count || !span_equal(span_of(o->words[i]), (struct span){name, length}))
+            return false;
+        name += length + strspn(name + length, " ");
+    }
+    return true;
+}
+
+static bool is_accepted(const struct options *o, size_t flag)
+{
+    for (size_t i = 0; i < ctl_usage.command_count; i++)
+        if (usage_accepts(&ctl_usage.commands[i], flag) && is_called(&ctl_usage.commands[i], o))
+            return true;
+    return false;
+}
+
+/* Names the commands that accept the flag. */
+static int refuse_flag(size_t flag)
+{
+    struct buf names = BUF_INIT;
+    const char *last = "";
+    for (size_t i = 0; i < ctl_usage.command_count; i++) {
+        const struct usage_command *c = &ctl_usage.commands[i];
+        if (!usage_accepts(c, flag) || strcmp(c->name, last) == 0)
+            continue;
+        buf_printf(&names, "%s%s", *last == '\0' ? "" : " or ", c->name);
+        last = c->name;
+    }
+    int code = usage_error("%s: it belongs to %s", ctl_usage.flags[flag].name, buf_message(&names));
+    buf_fini(&names);
+    return code;
+}
 
 static int run_command(const struct options *o)
 {
+    static const struct {
+        const char *name;
+        int (*run)(const struct options *o, int count, char **words);
+    } runs[] = {
+#define ROW(run, name, argument, needs, takes, help) {name, run},
+        CTL_COMMANDS(ROW)
+#undef ROW
+    };
     if (o->word_count == 0)
-        return usage_error("no command: expected load, keys, verify or sample");
-    for (size_t i = 0; i < sizeof COMMANDS / sizeof COMMANDS[0]; i++) {
-        if (strcmp(o->words[0], COMMANDS[i].name) != 0)
+        return usage_error("no command");
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        struct span first = {runs[i].name, strcspn(runs[i].name, " ")};
+        if (!span_equal(span_of(o->words[0]), first))
             continue;
-        if ((o->flags & FLAG_REPLACE) != 0 && !COMMANDS[i].replace)
-            return usage_error("--replace: only load accepts it");
-        if (o->count != NULL && !COMMANDS[i].count)
-            return usage_error("--count: only keys issue accepts it");
-        if ((o->name != NULL || o->expires != NULL) && !COMMANDS[i].count)
-            return usage_error("%s: only keys issue accepts it", o->name != NULL ? "--name" : "--expires");
-        if (o->sample != NULL && !COMMANDS[i].sample)
-            return usage_error("--sample: only load accepts it");
-        if (o->seed != NULL && !COMMANDS[i].seed)
-            return usage_error("--seed: only sample and load --sample accept it");
-        return COMMANDS[i].run(o, o->word_count - 1, o->words + 1);
+        for (size_t flag = 0; flag < FLAGS_END; flag++)
+            if (o->flag[flag] != NULL && !is_accepted(o, flag))
+                return refuse_flag(flag);
+        return runs[i].run(o, o->word_count - 1, o->words + 1);
     }
     return usage_error("%s: no such command", o->words[0]);
 }
 
 static int print_help(void)
 {
-    struct buf settings = BUF_INIT;
-    settings_write_help(&SETTINGS, &settings);
-    bool complete = buf_error(&settings) == 0;
+    struct buf text = BUF_INIT;
+    usage_write_help(&ctl_usage, &text);
+    bool complete = buf_error(&text) == 0;
     if (complete)
-        (void)printf("%s%.*s", HELP, (int)settings.len, settings.data);
-    buf_fini(&settings);
+        (void)fwrite(text.data, 1, text.len, stdout);
+    buf_fini(&text);
     return complete ? output_finish() : memory_error();
 }
 
@@ -229,9 +219,9 @@ int main(int argc, char **argv)
         return EXIT_FAILED;
     struct options options;
     int code = options_read(&options, argc, argv);
-    if (code == EXIT_OK && (options.flags & FLAG_HELP) != 0)
+    if (code == EXIT_OK && (options.switched & SWITCH_HELP) != 0)
         code = print_help();
-    else if (code == EXIT_OK && (options.flags & FLAG_VERSION) != 0)
+    else if (code == EXIT_OK && (options.switched & SWITCH_VERSION) != 0)
         code = print_version();
     else if (code == EXIT_OK)
         code = run_command(&options);

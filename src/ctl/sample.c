@@ -322,7 +322,7 @@ struct samples *samples_new(const struct options *o, const char *count, int *cod
     *code = EXIT_USAGE;
     if (parse_int64(span_of(count), &n) != 0 || n < 0 || n > SAMPLE_MAX)
         usage_error("sample: expected a number from 0 to %d", SAMPLE_MAX);
-    else if (o->seed != NULL && parse_int64(span_of(o->seed), &seed) != 0)
+    else if (o->flag[FLAG_SEED] != NULL && parse_int64(span_of(o->flag[FLAG_SEED]), &seed) != 0)
         usage_error("--seed: expected an integer");
     else
         *code = EXIT_OK;

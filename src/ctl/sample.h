@@ -7,8 +7,8 @@
 struct samples;
 
 /*
- * A series of `count` channels (a number as the user wrote it) for o->seed; owned, borrows `o`. Returns NULL
- * after printing what is wrong, with the exit code in *code.
+ * A series of `count` channels (a number as the user wrote it) for the flag --seed; owned, borrows `o`.
+ * Returns NULL after printing what is wrong, with the exit code in *code.
  */
 struct samples *samples_new(const struct options *o, const char *count, int *code);
 

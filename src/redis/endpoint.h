@@ -37,62 +37,24 @@ struct redis_options {
 };
 
 /* Rows of a settings table for the struct redis_options that is `member` of `type`. */
-/* clang-format off: one setting, one row */
+/* clang-format off */
 /* NOLINTBEGIN(bugprone-macro-parentheses): a member designator takes none */
-#define REDIS_SETTINGS(type, member)                                                                         \
-    {"redis-url",                                                                                            \
-     SETTING_URL,                                                                                            \
-     offsetof(type, member.url),                                                                             \
-     "redis://127.0.0.1:6379/0",                                                                             \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     true,                                                                                                   \
-     "Address of Redis: redis://, rediss:// (TLS), unix://, redis+sentinel://host,host/master or "           \
-     "redis+cluster://host,host"},                                                                           \
-        {"redis-password",                                                                                   \
-         SETTING_SECRET,                                                                                     \
-         offsetof(type, member.password),                                                                    \
-         "",                                                                                                 \
-         0,                                                                                                  \
-         0,                                                                                                  \
-         true,                                                                                               \
-         "Password, when the URL has none"},                                                                 \
-        {"redis-ca-file",                                                                                    \
-         SETTING_TEXT,                                                                                       \
-         offsetof(type, member.ca_file),                                                                     \
-         "",                                                                                                 \
-         0,                                                                                                  \
-         0,                                                                                                  \
-         false,                                                                                              \
-         "Certificate authorities (PEM) that rediss:// trusts instead of the system's"},                     \
-        {"redis-cert-file",                                                                                  \
-         SETTING_TEXT,                                                                                       \
-         offsetof(type, member.cert_file),                                                                   \
-         "",                                                                                                 \
-         0,                                                                                                  \
-         0,                                                                                                  \
-         false,                                                                                              \
-         "Client certificate (PEM) for rediss://"},                                                          \
-        {"redis-key-file",                                                                                   \
-         SETTING_TEXT,                                                                                       \
-         offsetof(type, member.key_file),                                                                    \
-         "",                                                                                                 \
-         0,                                                                                                  \
-         0,                                                                                                  \
-         false,                                                                                              \
-         "Key (PEM) of the client certificate"},                                                             \
-        {"redis-sentinel-user",                                                                              \
-         SETTING_TEXT,                                                                                       \
-         offsetof(type, member.sentinel_user),                                                               \
-         "",                                                                                                 \
-         0,                                                                                                  \
-         0,                                                                                                  \
-         false,                                                                                              \
-         "User for the Sentinels, when they have users"},                                                    \
-    {                                                                                                        \
-        "redis-sentinel-password", SETTING_SECRET, offsetof(type, member.sentinel_password), "", 0, 0, true, \
-            "Password for the Sentinels; the URL's is for Redis"                                             \
-    }
+#define REDIS_SETTINGS(type, member) \
+    {"redis-url", SETTING_URL, offsetof(type, member.url), "redis://127.0.0.1:6379/0", 0, 0, true, \
+     "Address of Redis: redis://, rediss:// (TLS), unix://, redis+sentinel://host,host/master or " \
+     "redis+cluster://host,host", NULL}, \
+    {"redis-password", SETTING_SECRET, offsetof(type, member.password), "", 0, 0, true, \
+     "Password, when the URL has none", NULL}, \
+    {"redis-ca-file", SETTING_PATH, offsetof(type, member.ca_file), "", 0, 0, false, \
+     "Certificate authorities (PEM) that rediss:// trusts instead of the system's", NULL}, \
+    {"redis-cert-file", SETTING_PATH, offsetof(type, member.cert_file), "", 0, 0, false, \
+     "Client certificate (PEM) for rediss://", NULL}, \
+    {"redis-key-file", SETTING_PATH, offsetof(type, member.key_file), "", 0, 0, false, \
+     "Key (PEM) of the client certificate", NULL}, \
+    {"redis-sentinel-user", SETTING_TEXT, offsetof(type, member.sentinel_user), "", 0, 0, false, \
+     "User for the Sentinels, when they have users", NULL}, \
+    {"redis-sentinel-password", SETTING_SECRET, offsetof(type, member.sentinel_password), "", 0, 0, true, \
+     "Password for the Sentinels; the URL's is for Redis", NULL}
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */
 

@@ -35,12 +35,12 @@ static bool is_said(void *arg)
     return strstr(said, e->text) != NULL || !process_is_running(e->process);
 }
 
-static void await_text(struct process *process, const char *text)
+static void await_text(struct process *process, const char *part)
 {
-    if (!wait_until(is_said, &(struct expectation){process, text}, WAIT_DEADLINE_MS))
-        fail_msg("not said: %s", text);
+    if (!wait_until(is_said, &(struct expectation){process, part}, WAIT_DEADLINE_MS))
+        fail_msg("not said: %s", part);
     AUTOFREE char *said = process_stderr(process);
-    ctl_expect_text(said, text);
+    ctl_expect_text(said, part);
 }
 
 /* The first line names Redis, and why. */

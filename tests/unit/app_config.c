@@ -254,7 +254,7 @@ CONFIG_TEST(help_lists_every_setting_that_check_prints)
     SCOPED_BUF(help);
     SCOPED_BUF(values);
     assert_int_equal(OUTCOME("--check"), CONFIG_CHECK);
-    config_write_help(&help);
+    usage_write_help(&config_usage, &help);
     config_write_values(&r.config, &values);
     char *rest = NULL;
     char *copy = strdup(buf_c_str(&values));

@@ -21,16 +21,21 @@ struct sample {
     int64_t workers;
     int64_t cache;
     int64_t timeout;
+    char *level;
+    char *file;
 };
 
 static const struct setting SAMPLE_TABLE[] = {
-    {"channel-host", SETTING_TEXT, offsetof(struct sample, host), "max.ru", 0, 0, false, "Host of the links"},
+    {"channel-host", SETTING_TEXT, offsetof(struct sample, host), "max.ru", 0, 0, false, "Host of the links",
+     NULL},
     {"redis-url", SETTING_URL, offsetof(struct sample, url), "redis://127.0.0.1:6379/0", 0, 0, true,
-     "Where Redis is"},
-    {"password", SETTING_SECRET, offsetof(struct sample, secret), "", 0, 0, true, "The password"},
-    {"workers", SETTING_COUNT, offsetof(struct sample, workers), "4", 1, 64, true, "Threads"},
-    {"cache-size", SETTING_SIZE, offsetof(struct sample, cache), "64MiB", 0, 0, false, "Memory"},
-    {"timeout", SETTING_DURATION, offsetof(struct sample, timeout), "2s", 10, 60000, false, "Timeout"},
+     "Where Redis is", NULL},
+    {"password", SETTING_SECRET, offsetof(struct sample, secret), "", 0, 0, true, "The password", NULL},
+    {"workers", SETTING_COUNT, offsetof(struct sample, workers), "4", 1, 64, true, "Threads", NULL},
+    {"cache-size", SETTING_SIZE, offsetof(struct sample, cache), "64MiB", 0, 0, false, "Memory", NULL},
+    {"timeout", SETTING_DURATION, offsetof(struct sample, timeout), "2s", 10, 60000, false, "Timeout", NULL},
+    {"level", SETTING_CHOICE, offsetof(struct sample, level), "low", 0, 0, false, "How loud", "low high off"},
+    {"ca-file", SETTING_PATH, offsetof(struct sample, file), "", 0, 0, false, "Authorities", NULL},
 };
 
 static const struct settings SAMPLE = {SAMPLE_TABLE, sizeof SAMPLE_TABLE / sizeof SAMPLE_TABLE[0],
@@ -58,7 +63,7 @@ static void run_fini(void)
 /* Reads the words, which end with NULL, as a program's arguments. */
 static void run_words(const char *const *words)
 {
-    static const char *const switches[] = {"--help", "--check", NULL};
+    static const struct settings_switch switches[] = {{"--help", ""}, {"--check", ""}, {NULL, NULL}};
     char *argv[WORDS_MAX] = {NULL};
     int argc = 0;
     for (; words[argc] != NULL; argc++) {
@@ -103,7 +108,7 @@ static int clean(void **state)
     run_fini();
     EACH_TEXT (text, "CHANNELD_CHANNEL_HOST", "CHANNELD_CHANNEL_HOST_FILE", "CHANNELD_REDIS_URL",
                "CHANNELD_REDIS_URL_FILE", "CHANNELD_PASSWORD", "CHANNELD_PASSWORD_FILE", "CHANNELD_WORKERS",
-               "CHANNELD_WORKERS_FILE", "CHANNELD_CACHE_SIZE", "CHANNELD_TIMEOUT")
+               "CHANNELD_WORKERS_FILE", "CHANNELD_CACHE_SIZE", "CHANNELD_TIMEOUT", "CHANNELD_LEVEL")
         unsetenv(text);
     return 0;
 }
@@ -128,6 +133,20 @@ SETTINGS_TEST(defaults_hold_when_nothing_is_given)
     assert_int_equal(r.switched, 0);
     run_fini();
     assert_null(r.values.host);
+}
+
+SETTINGS_TEST(choice_is_one_of_its_words)
+{
+    RUN_OK("--level=off");
+    assert_string_equal(r.values.level, "off");
+    EACH_TEXT (text, "", "lo", "lower", "low high", "LOW", " ") {
+        RUN("--level", text);
+        assert_run_failed("--level");
+        assert_string_equal(buf_c_str(&r.error), "--level: low, high or off is expected");
+    }
+    set("CHANNELD_LEVEL", "x");
+    RUN_PLAIN();
+    assert_run_failed("CHANNELD_LEVEL");
 }
 
 SETTINGS_TEST(flags_take_their_value_in_both_forms)
@@ -611,7 +630,13 @@ SETTINGS_TEST(help_has_flag_variable_file_help_and_default)
                      "      Memory [64MiB]\n"
                      "  --timeout DURATION\n"
                      "      CHANNELD_TIMEOUT\n"
-                     "      Timeout [2s]\n");
+                     "      Timeout [2s]\n"
+                     "  --level low|high|off\n"
+                     "      CHANNELD_LEVEL\n"
+                     "      How loud [low]\n"
+                     "  --ca-file FILE\n"
+                     "      CHANNELD_CA_FILE\n"
+                     "      Authorities [none]\n");
 }
 
 SETTINGS_TEST(values_are_shown_in_their_own_notation)
@@ -624,7 +649,9 @@ SETTINGS_TEST(values_are_shown_in_their_own_notation)
                      "password = ********\n"
                      "workers = 4\n"
                      "cache-size = 64MiB\n"
-                     "timeout = 1500ms\n");
+                     "timeout = 1500ms\n"
+                     "level = low\n"
+                     "ca-file = \n");
 }
 
 SETTINGS_TEST(empty_secret_shows_as_empty)

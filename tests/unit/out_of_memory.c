@@ -170,7 +170,7 @@ EACH_FAILURE(settings_are_out_of_memory_not_wrong)
 {
     static const struct setting table[] = {
         REDIS_SETTINGS(struct values, redis),
-        {"workers", SETTING_COUNT, offsetof(struct values, workers), "4", 1, 64, true, "Threads"}};
+        {"workers", SETTING_COUNT, offsetof(struct values, workers), "4", 1, 64, true, "Threads", NULL}};
     const struct settings all = {table, TEST_COUNT(table), "CHANNELD_"};
     char words[][32] = {"channeld", "--redis-password-file", "/dev/null", "--redis-url=redis://db", "word"};
     char *argv[] = {words[0], words[1], words[2], words[3], words[4], NULL};

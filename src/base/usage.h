@@ -1,0 +1,57 @@
+/*
+ * What a program can be called with, as tables: its --help is printed from them, and its manual, completions
+ * and environment file are generated from them (src/manual).
+ */
+#ifndef BASE_USAGE_H
+#define BASE_USAGE_H
+
+#include "base/settings.h"
+
+/* A flag that belongs to commands; a setting is valid with any command. */
+struct usage_flag {
+    const char *name;  /* "--count" */
+    const char *value; /* what follows it, such as "N"; NULL: nothing */
+    const char *help;
+};
+
+/* One way to call a command; there may be several of the same name. */
+struct usage_command {
+    const char *name;     /* one or more words: "keys issue" */
+    const char *argument; /* what follows; NULL: nothing. One that begins with FILE is a path */
+    unsigned needs;       /* flags that it is called with, as bits: 1 << index in usage.flags */
+    unsigned takes;       /* flags that may be given */
+    const char *help;
+};
+
+struct usage_exit {
+    const char *code; /* as in the sentence "CODE when ..." */
+    const char *help;
+};
+
+struct usage {
+    const char *program;
+    const char *summary;  /* one line */
+    const char *synopsis; /* what follows the program's name */
+    const struct usage_command *commands;
+    size_t command_count;           /* 0: it has none */
+    const struct usage_flag *flags; /* of the commands */
+    size_t flag_count;
+    const struct settings_switch *switches;
+    const struct usage_exit *exits;
+    size_t exit_count;
+    const struct settings *settings;
+};
+
+/* The text of --help. */
+void usage_write_help(const struct usage *u, struct buf *out);
+
+/* Appends the words of `text` in lines of at most `width` columns, each of which begins with `prefix`. */
+void usage_wrap(struct buf *out, const char *prefix, const char *text, size_t width);
+
+/* True when this command takes or needs the flag of that index. */
+static inline bool usage_accepts(const struct usage_command *c, size_t flag)
+{
+    return ((c->needs | c->takes) >> flag & 1U) != 0;
+}
+
+#endif
