@@ -13,11 +13,10 @@ function(channeld_layer NAME)
     target_link_libraries(${target} PRIVATE channeld_options PUBLIC ${arg_DEPENDS})
 endfunction()
 
-# channeld_program(NAME SOURCES main.c DEPENDS channeld_app): an installed program, put at the top of the build folder.
+# channeld_program(NAME SOURCES main.c DEPENDS channeld_app): a program, put at the top of the build folder.
 function(channeld_program NAME)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS")
     add_executable(${NAME} ${arg_SOURCES})
     target_link_libraries(${NAME} PRIVATE channeld_options channeld_lto ${arg_DEPENDS})
     set_target_properties(${NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
-    install(TARGETS ${NAME} RUNTIME)
 endfunction()

@@ -1,0 +1,33 @@
+# What `cmake --install` puts where, by GNUInstallDirs. The components, for a packager to choose from with --component:
+#   channeld     the server, its man page and its completions
+#   channelctl   the same of the operator's tool
+#   systemd      the units and their environment file
+#   doc          documents, alert rules and the dashboard
+# Man pages, completions and the environment file are written by the target `manual`.
+
+include(GNUInstallDirs)
+
+set(CHANNELD_ZSH_COMPLETIONS "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" CACHE STRING
+    "Where zsh looks for completions (Debian's packages: share/zsh/vendor-completions)")
+
+set(manual "${PROJECT_BINARY_DIR}/manual")
+foreach(program IN ITEMS channeld:8 channelctl:1)
+    string(REPLACE ":" ";" program "${program}")
+    list(POP_FRONT program name section)
+    install(TARGETS ${name} RUNTIME COMPONENT ${name})
+    install(FILES ${manual}/${name}.${section} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT ${name})
+    install(FILES ${manual}/${name}.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+        RENAME ${name} COMPONENT ${name})
+    install(FILES ${manual}/_${name} DESTINATION ${CHANNELD_ZSH_COMPLETIONS} COMPONENT ${name})
+endforeach()
+
+# Which paths the units have to name is known when they are installed: --prefix may choose another one then.
+set(CHANNELD_UNITS ${PROJECT_SOURCE_DIR}/deploy/systemd/channeld.service ${PROJECT_SOURCE_DIR}/deploy/systemd/channeld.socket)
+configure_file(cmake/install-service.cmake.in ${PROJECT_BINARY_DIR}/install-service.cmake @ONLY)
+install(SCRIPT ${PROJECT_BINARY_DIR}/install-service.cmake COMPONENT systemd)
+
+file(GLOB documents CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)
+install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
+install(FILES ${documents} docs/openapi.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT doc)
+install(FILES deploy/prometheus/rules.yml DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/prometheus COMPONENT doc)
+install(FILES deploy/grafana/channeld.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/grafana COMPONENT doc)
