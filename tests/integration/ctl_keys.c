@@ -406,7 +406,7 @@ TEST_CASE(keys_commands_name_a_set_of_another_type)
     redis_do(&redis, "DEL channels:api_keys");
 }
 
-/* As docs/operations.md describes it: a loader restores the channels, the list of digests restores the keys,
+/* As docs/production.md describes it: a loader restores the channels, the list of digests restores the keys,
  * and a copy of the hash their names and expiries. */
 TEST_CASE(keys_can_be_restored_from_their_list)
 {
