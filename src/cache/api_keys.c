@@ -207,25 +207,36 @@ static enum auth_result check_record(const struct api_keys *k, const struct api_
     return result_now(record->expires);
 }
 
-/* Looks at all of them, in less than a millisecond, when the set is new or the next one has expired. */
-static void find_next_expiry(struct api_keys *k)
+/* Looks at all of them, which takes less than a millisecond. */
+static int64_t earliest_expiry(const struct api_keys *k, int64_t now)
 {
-    int64_t now = clock_wall_s();
-    k->next_expiry = API_KEY_NEVER;
+    int64_t earliest = API_KEY_NEVER;
     for (size_t i = 0; i < k->recorded; i++) {
         int64_t expires = k->record[i].expires;
-        if (expires < k->next_expiry && !api_key_is_expired(expires, now))
-            k->next_expiry = expires;
+        if (expires < earliest && !api_key_is_expired(expires, now))
+            earliest = expires;
     }
-    bool known = k->next_expiry != API_KEY_NEVER;
+    return earliest;
+}
+
+static void show_next_expiry(const struct api_keys *k)
+{
+    bool known = k->committed && k->next_expiry != API_KEY_NEVER;
     metric_set(&k->metrics->api_key_next_expiry_timestamp_seconds, known ? (uint64_t)k->next_expiry : 0);
+}
+
+/* To be called when the set is new, or the next one has expired. */
+static void find_next_expiry(struct api_keys *k)
+{
+    k->next_expiry = earliest_expiry(k, clock_wall_s());
+    show_next_expiry(k);
 }
 
 /* While a changed set is read anew the metric stays as it was. */
 void api_keys_heartbeat(struct api_keys *k)
 {
     if (k->large)
-        metric_set(&k->metrics->api_key_next_expiry_timestamp_seconds, 0);
+        show_next_expiry(k);
     else if (k->committed && api_keys_is_expired(k->next_expiry))
         find_next_expiry(k);
 }
