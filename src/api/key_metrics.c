@@ -38,12 +38,18 @@ void key_metrics_count(struct key_metrics *m, const struct api_key_name *name, i
     int last = of_status < KEY_METRICS_CLASSES ? of_status : KEY_METRICS_CLASSES - 1;
     struct key_counts *counts = counts_of(m, api_key_name_span(name));
     metric_add(&counts->requests[last > 0 ? last : 0], 1);
+    if (status == 401)
+        metric_add(&counts->expired, 1);
+    if (status == 429)
+        metric_add(&counts->limited, 1);
 }
 
 static void add(struct key_counts *to, const struct key_counts *from)
 {
     for (int i = 0; i < KEY_METRICS_CLASSES; i++)
         metric_add(&to->requests[i], metric_get(&from->requests[i]));
+    metric_add(&to->expired, metric_get(&from->expired));
+    metric_add(&to->limited, metric_get(&from->limited));
 }
 
 void key_metrics_accumulate(struct key_metrics *sum, const struct key_metrics *from)
@@ -57,7 +63,7 @@ void key_metrics_accumulate(struct key_metrics *sum, const struct key_metrics *f
 
 /* Classes that occurred, and from the start that of success: a series that begins with its first event has no
  * rate for it. */
-static void write_counts(struct buf *out, struct span name, struct key_counts *counts)
+static void write_requests(struct buf *out, struct span name, struct key_counts *counts)
 {
     for (int i = 0; i < KEY_METRICS_CLASSES; i++) {
         uint64_t count = metric_get(&counts->requests[i]);
@@ -68,13 +74,37 @@ static void write_counts(struct buf *out, struct span name, struct key_counts *c
     }
 }
 
-void key_metrics_write(struct buf *out, struct key_metrics *sum)
+static void write_refused(struct buf *out, struct span name, const char *reason, _Atomic uint64_t *count)
+{
+    buf_printf(out, "channeld_key_refused_total{name=\"%.*s\",reason=\"%s\"} %llu\n", (int)name.len,
+               name.data, reason, (unsigned long long)metric_get(count));
+    metric_set(count, 0);
+}
+
+static void write_refusals(struct buf *out, struct span name, struct key_counts *counts)
+{
+    write_refused(out, name, "expired", &counts->expired);
+    write_refused(out, name, "rate", &counts->limited);
+}
+
+/* For each name, for keys without one, and for all others. */
+static void write_each(struct buf *out, struct key_metrics *sum,
+                       void (*write)(struct buf *out, struct span name, struct key_counts *counts))
 {
     unsigned used = atomic_load_explicit(&sum->used, memory_order_relaxed);
+    for (unsigned i = 0; i < used; i++)
+        write(out, api_key_name_span(&sum->name[i]), &sum->counts[i]);
+    write(out, SPAN(""), &sum->unnamed);
+    write(out, OTHER, &sum->other);
+}
+
+void key_metrics_write(struct buf *out, struct key_metrics *sum)
+{
     metrics_write_head(out, "channeld_key_requests_total", "counter",
                        "Requests answered with a known API key, by its name and the class of the status.");
-    for (unsigned i = 0; i < used; i++)
-        write_counts(out, api_key_name_span(&sum->name[i]), &sum->counts[i]);
-    write_counts(out, SPAN(""), &sum->unnamed);
-    write_counts(out, OTHER, &sum->other);
+    write_each(out, sum, write_requests);
+    metrics_write_head(
+        out, "channeld_key_refused_total", "counter",
+        "Of these, refused because of the key: it has expired (401), or is over its rate (429).");
+    write_each(out, sum, write_refusals);
 }

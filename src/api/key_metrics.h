@@ -1,6 +1,7 @@
 /*
  * Requests by the name of their API key and the class of their status, for those whose key is valid or has
- * expired. Of a bounded number of names: all further ones count as "other".
+ * expired, and of these the ones that were refused because of the key: it has expired (401), or is over its
+ * rate (429). Of a bounded number of names: all further ones count as "other".
  *
  * One struct per worker, written by that worker alone; the admin listener reads and adds them up. A name gets
  * its place once, and keeps it as long as the process runs.
@@ -19,6 +20,7 @@ enum { KEY_METRICS_NAMES = 200, KEY_METRICS_CLASSES = 4, KEY_METRICS_SLOTS = 512
 /* Statuses of 200, 300, 400 and 500 and above. */
 struct key_counts {
     _Atomic uint64_t requests[KEY_METRICS_CLASSES];
+    _Atomic uint64_t expired, limited;
 };
 
 struct key_metrics {

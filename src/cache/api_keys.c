@@ -22,7 +22,8 @@ enum { PORTIONS_MAX = API_KEYS_MAX / 100 };
 int api_keys_init(struct api_keys *k, const struct keyspace *keyspace, struct entries *entries,
                   struct cache_metrics *metrics)
 {
-    *k = (struct api_keys){.keyspace = keyspace, .entries = entries, .metrics = metrics};
+    *k = (struct api_keys){
+        .keyspace = keyspace, .entries = entries, .metrics = metrics, .next_expiry = API_KEY_NEVER};
     k->seed = random_seed(k);
     return table_init(&k->table);
 }
@@ -37,6 +38,7 @@ static void clear(struct api_keys *k)
     k->record = NULL;
     k->count = k->capacity = k->recorded = k->malformed = 0;
     k->malformed_sum = 0;
+    k->next_expiry = API_KEY_NEVER;
     k->committed = false;
 }
 
@@ -203,6 +205,40 @@ static enum auth_result check_record(const struct api_keys *k, const struct api_
         api_key_name_set(name, (struct span){text + 1, (size_t)text[0]});
     }
     return result_now(record->expires);
+}
+
+/* Looks at all of them, which takes less than a millisecond. */
+static int64_t earliest_expiry(const struct api_keys *k, int64_t now)
+{
+    int64_t earliest = API_KEY_NEVER;
+    for (size_t i = 0; i < k->recorded; i++) {
+        int64_t expires = k->record[i].expires;
+        if (expires < earliest && !api_key_is_expired(expires, now))
+            earliest = expires;
+    }
+    return earliest;
+}
+
+static void show_next_expiry(const struct api_keys *k)
+{
+    bool known = k->committed && k->next_expiry != API_KEY_NEVER;
+    metric_set(&k->metrics->api_key_next_expiry_timestamp_seconds, known ? (uint64_t)k->next_expiry : 0);
+}
+
+/* To be called when the set is new, or the next one has expired. */
+static void find_next_expiry(struct api_keys *k)
+{
+    k->next_expiry = earliest_expiry(k, clock_wall_s());
+    show_next_expiry(k);
+}
+
+/* While a changed set is read anew the metric stays as it was. */
+void api_keys_heartbeat(struct api_keys *k)
+{
+    if (k->large)
+        show_next_expiry(k);
+    else if (k->committed && api_keys_is_expired(k->next_expiry))
+        find_next_expiry(k);
 }
 
 /* --- single results --- */
@@ -393,6 +429,7 @@ void api_keys_commit(struct api_keys *k)
         return;
     set_step(k, API_KEYS_IDLE);
     k->committed = true;
+    find_next_expiry(k);
 }
 
 /* --- reading: replies --- */

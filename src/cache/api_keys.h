@@ -84,10 +84,11 @@ struct api_keys {
     size_t recorded;  /* of them */
     struct buf names; /* each with its length in front */
     uint64_t seed;
-    bool committed;   /* the digests are the whole set */
-    bool large;       /* the set is too large: results are cached one by one */
-    int64_t set_size; /* as Redis reported it, whatever the members are */
-    int64_t epoch;    /* grows with each change of the set: single results hold for one epoch */
+    int64_t next_expiry; /* the earliest that was to come; API_KEY_NEVER: none */
+    bool committed;      /* the digests are the whole set */
+    bool large;          /* the set is too large: results are cached one by one */
+    int64_t set_size;    /* as Redis reported it, whatever the members are */
+    int64_t epoch;       /* grows with each change of the set: single results hold for one epoch */
 
     enum api_keys_step {
         API_KEYS_IDLE,
@@ -176,6 +177,9 @@ static inline bool api_keys_counts_infos(const struct api_keys *k)
  * is valid from now on.
  */
 void api_keys_commit(struct api_keys *k);
+
+/* To be called every second: expiries pass. */
+void api_keys_heartbeat(struct api_keys *k);
 
 /* The size that Redis reported for the set in memory; -1 when none is valid. */
 static inline int64_t api_keys_size(const struct api_keys *k)

@@ -637,6 +637,7 @@ static void on_heartbeat(void *arg)
 {
     struct cache *c = arg;
     invalidation_heartbeat(&c->invalidation);
+    api_keys_heartbeat(&c->api_keys);
     if (invalidation_may_store(&c->invalidation))
         key_reader_read(&c->key_reader, false);
 }

@@ -28,7 +28,9 @@
       "Index members left out of a page because their card is missing or broken.")                        \
     X(invalid_values_total, counter, "Stored values served as absent because they do not parse.")         \
     X(catalogue_updated_timestamp_seconds, gauge_max,                                                     \
-      "Newest updated_at read from Redis, as seconds since 1970; 0 before the first.")
+      "Newest updated_at read from Redis, as seconds since 1970; 0 before the first.")                    \
+    X(api_key_next_expiry_timestamp_seconds, gauge_max,                                                   \
+      "When the next API key expires, as seconds since 1970; 0: none does, or the set of keys is not held.")
 
 struct cache_metrics {
     CACHE_METRICS(METRIC_MEMBER)

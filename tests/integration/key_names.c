@@ -290,6 +290,8 @@ TEST_CASE(no_response_has_the_name_of_a_key)
 #define SERIES(name, status_class) \
     "channeld_key_requests_total{name=\"" name "\",status_class=\"" status_class "\"}"
 
+#define REFUSED(name, reason) "channeld_key_refused_total{name=\"" name "\",reason=\"" reason "\"}"
+
 /* The value of a series, or -1. */
 static double value_of(const char *metrics, const char *series)
 {
@@ -318,6 +320,27 @@ TEST_CASE(requests_are_counted_by_the_name_of_their_key)
     assert_true(value_of(after, SERIES("", "4xx")) == -1);
     assert_true(value_of(after, SERIES("late", "4xx")) == value_of(before, SERIES("late", "4xx")) + 1);
     assert_true(value_of(after, SERIES("other", "2xx")) == 0);
+    assert_true(value_of(after, REFUSED("late", "expired")) == value_of(after, SERIES("late", "4xx")));
+    assert_true(value_of(after, REFUSED("late", "rate")) == 0);
+    assert_true(value_of(after, REFUSED("counted", "expired")) == 0);
+}
+
+/* Whether they have names or not, and whichever workers know them. */
+TEST_CASE(next_expiry_of_a_key_is_shown)
+{
+    const char *metric = "channeld_api_key_next_expiry_timestamp_seconds";
+    AUTO(fixture_drop) struct fixture *f = begin("CHANNELD_WORKERS=2");
+    fixture_expect_metric(f, metric, 0);
+    AUTOFREE char *last = issue(f, NULL, "2100-01-01T00:00:01Z");
+    await_status(f, last, 200);
+    server_await_metric(&f->server, metric, 4102444801);
+    AUTOFREE char *soon = issue(f, "soon", "5s");
+    server_await_metric_below(&f->server, metric, 4102444800);
+    assert_true(server_metric(&f->server, metric) > 0);
+    server_await_metric(&f->server, metric, 4102444801);
+    assert_int_equal(status_of(f, soon, CARD), 401);
+    set_info(f, last, NULL);
+    server_await_metric_below(&f->server, metric, 0);
 }
 
 /* They are answered before the key is looked at. */
@@ -331,6 +354,7 @@ TEST_CASE(requests_over_the_rate_are_counted_and_logged_by_name)
     server_await_log(&f->server, "\"key_name\":\"eager\"");
     AUTOFREE char *metrics = server_metrics(&f->server);
     assert_true(value_of(metrics, SERIES("eager", "4xx")) >= 1);
+    assert_true(value_of(metrics, REFUSED("eager", "rate")) == value_of(metrics, SERIES("eager", "4xx")));
 }
 
 TEST_CASE(names_are_in_no_metric_unless_they_are_wanted)
@@ -340,6 +364,7 @@ TEST_CASE(names_are_in_no_metric_unless_they_are_wanted)
     await_name(f, key, "sampled-client");
     AUTOFREE char *metrics = server_metrics(&f->server);
     assert_null(strstr(metrics, "channeld_key_requests_total"));
+    assert_null(strstr(metrics, "channeld_key_refused_total"));
     assert_null(strstr(metrics, "sampled-client"));
 }
 

@@ -60,6 +60,15 @@ static void expect(const char *name, const char *status_class, int value)
         fail_msg("not in the metrics: %s", line);
 }
 
+static void expect_refused(const char *name, const char *reason, int value)
+{
+    char line[160];
+    (void)snprintf(line, sizeof line, "\nchanneld_key_refused_total{name=\"%s\",reason=\"%s\"} %d\n", name,
+                   reason, value);
+    if (strstr(scrape(), line) == NULL)
+        fail_msg("not in the metrics: %s", line);
+}
+
 static int count_lines(void)
 {
     int lines = 0;
@@ -86,6 +95,23 @@ TEST_CASE_WITH(workers_are_added_up_by_name_and_class, set_up, tear_down)
     expect("other", "2xx", 0);
     expect("a", "2xx", 4); /* a second scrape shows the same */
     assert_int_equal(count_lines(), 4 + 3);
+}
+
+TEST_CASE_WITH(refusals_are_counted_by_name_and_reason, set_up, tear_down)
+{
+    static const int statuses[] = {200, 400, 401, 404, 429, 429, 500};
+    for (size_t i = 0; i < TEST_COUNT(statuses); i++) {
+        count(0, "a", statuses[i]);
+        count(1, "a", statuses[i]);
+    }
+    count(0, "", 429);
+    count(0, "other", 401);
+    expect_refused("a", "expired", 2);
+    expect_refused("a", "rate", 4);
+    expect_refused("", "expired", 0);
+    expect_refused("", "rate", 1);
+    expect_refused("other", "expired", 1);
+    expect_refused("a", "rate", 4); /* a second scrape shows the same */
 }
 
 TEST_CASE_WITH(names_beyond_the_limit_count_as_other, set_up, tear_down)

@@ -489,6 +489,55 @@ TEST_CASE_WITH(a_key_expires_with_the_second, set_up, tear_down)
     expect(0, AUTH_RESULT_VALID, "x");
 }
 
+static uint64_t next_expiry(void)
+{
+    return metric_get(&metrics.api_key_next_expiry_timestamp_seconds);
+}
+
+TEST_CASE_WITH(the_next_expiry_is_a_metric, set_up, tear_down)
+{
+    static const char *const texts[] = {"{\"expires\":\"2026-01-01T00:00:09Z\"}",
+                                        "{\"expires\":\"2026-01-01T00:00:05Z\"}",
+                                        "{\"expires\":\"2025-01-01T00:00:00Z\"}",
+                                        "{\"expires\":\"?\"}",
+                                        "{\"name\":\"x\"}",
+                                        NULL};
+    hold(texts, TEST_COUNT(texts));
+    assert_int_equal(next_expiry(), NOW + 5);
+    wall_s = NOW + 4;
+    api_keys_heartbeat(&keys);
+    assert_int_equal(next_expiry(), NOW + 5);
+    wall_s = NOW + 5;
+    api_keys_heartbeat(&keys);
+    assert_int_equal(next_expiry(), NOW + 9);
+    api_keys_invalidate(&keys);
+    api_keys_heartbeat(&keys);
+    assert_int_equal(next_expiry(), NOW + 9); /* until the changed set is read */
+    hold(texts + 4, 2);
+    assert_int_equal(next_expiry(), 0);
+}
+
+TEST_CASE_WITH(the_last_expiry_passes, set_up, tear_down)
+{
+    static const char *const texts[] = {"{\"expires\":\"2026-01-01T00:00:01Z\"}"};
+    hold(texts, 1);
+    assert_int_equal(next_expiry(), NOW + 1);
+    wall_s = NOW + 1;
+    api_keys_heartbeat(&keys);
+    assert_int_equal(next_expiry(), 0);
+}
+
+TEST_CASE_WITH(a_set_that_is_not_held_has_no_next_expiry, set_up, tear_down)
+{
+    static const char *const texts[] = {"{\"expires\":\"2026-01-01T00:00:01Z\"}"};
+    hold(texts, 1);
+    api_keys_invalidate(&keys);
+    begin_reading();
+    assert_int_equal(take_integer(API_KEYS_MAX + 1), API_KEYS_STOPPED);
+    api_keys_heartbeat(&keys);
+    assert_int_equal(next_expiry(), 0);
+}
+
 /* What cannot be read may have been an expiry. */
 TEST_CASE_WITH(a_key_with_a_malformed_expiry_is_refused, set_up, tear_down)
 {
