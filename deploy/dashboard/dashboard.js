@@ -261,13 +261,18 @@ class Stat extends Panel {
     async draw(view) {
         const series = await this.query(view, "query", {time: view.end});
         const known = series.map(({name, samples}) => ({name, value: finite(samples[0][1])})).filter(({value}) => value !== null);
-        this.show(...known.map(({name, value}) => element("p",
-            {className: "value", text: format(value, this.defaults.unit), title: known.length > 1 ? name : ""})));
+        this.show(...known.map(({name, value}) => this.line(name, format(value, this.defaults.unit))));
         if (known.length === 0) {
-            this.show(element("p", {className: "value note", text: "–", title: "no data"}));
+            this.show(element("p", {className: "value note", text: this.defaults.noValue ?? "–", title: "no data"}));
         }
         const color = known.length > 0 ? thresholdColor(known[0].value, this.defaults.thresholds) : "";
         this.element.className = `panel stat ${color}`;
+    }
+
+    line(name, value) {
+        const mode = this.definition.options?.textMode;
+        const withName = mode === "value_and_name" ? element("small", {text: ` ${name}`}) : "";
+        return element("p", {className: "value", title: name}, mode === "name" ? name : value, withName);
     }
 }
 
