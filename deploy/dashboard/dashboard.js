@@ -343,7 +343,7 @@ class Timeseries extends Panel {
             width: this.content.clientWidth,
             height: CHART_HEIGHT,
             cursor: {drag: {x: false, y: false}, sync: {key: "channeld"}},
-            padding: [8, 8, 0, 0],
+            padding: [8, 20, 0, 0],
             scales: {y: {range: (_, low, high) => {
                 const least = min ?? low ?? 0;
                 const [from, to] = uPlot.rangeNum(least, high > least ? high : least + 1, 0.1, true);
