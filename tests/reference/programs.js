@@ -1,5 +1,5 @@
-// What the test of the reference page runs: a redis-server with sample channels, a channeld, and nginx in front, which serves
-// the page as docker-compose.yml does. All of them end with the test.
+// What the tests of the pages run: a redis-server with sample channels, a channeld, and nginx in front, which serves the pages as
+// docker-compose.yml does, if wanted with a Prometheus behind it. All of them end with the test.
 "use strict";
 
 const childProcess = require("node:child_process");
@@ -25,21 +25,23 @@ async function freePorts(count) {
 
 async function waitFor(what, condition) {
     const deadline = Date.now() + TIMEOUT_MS;
-    while (!(await condition().catch(() => false))) {
+    let failure = null;
+    while (!(await condition().catch((error) => (failure = error, false)))) {
         if (Date.now() > deadline) {
-            throw new Error(`${what} is not ready after ${TIMEOUT_MS} ms`);
+            throw new Error(`${what} is not ready after ${TIMEOUT_MS} ms`, {cause: failure});
         }
         await new Promise((resolve) => setTimeout(resolve, 50));
     }
 }
 
 class Programs {
-    constructor(folder, channeld, channelctl) {
-        Object.assign(this, {folder, channeld, channelctl, started: []});
+    // With the path of a Prometheus there are the dashboard and the start page, too.
+    constructor(folder, channeld, channelctl, prometheus = null) {
+        Object.assign(this, {folder, channeld, channelctl, prometheus, started: []});
     }
 
     async start() {
-        const [web, api, admin] = await freePorts(3);
+        const [web, api, admin, metrics] = await freePorts(4);
         const redis = path.join(this.folder, "redis.sock");
         this.environment = {...process.env, CHANNELD_REDIS_URL: `unix://${redis}`};
         this.origin = `http://127.0.0.1:${web}`;
@@ -59,15 +61,42 @@ class Programs {
         await waitFor("channeld", async () => (await fetch(`http://127.0.0.1:${admin}/readyz`)).ok);
 
         this.run([path.join(ROOT, "scripts", "reference"), "--base-path", this.base, this.page]);
-        this.spawn("nginx", "-e", "stderr", "-c", this.configuration(web, api), "-g", "daemon off;");
+        if (this.prometheus) {
+            this.startPrometheus(metrics, admin);
+            this.run([path.join(ROOT, "scripts", "dashboard"), path.join(this.folder, "share", "dashboard")]);
+            fs.cpSync(path.join(ROOT, "deploy", "compose", "start"), path.join(this.folder, "share", "start"), {recursive: true});
+        }
+        this.spawn("nginx", "-e", "stderr", "-c", this.configuration(web, api, admin, metrics), "-g", "daemon off;");
         await waitFor("nginx", async () => (await fetch(`${this.origin}/docs/`)).ok);
+        if (this.prometheus) {
+            await waitFor("prometheus", async () => (await fetch(`${this.origin}/prometheus/-/ready`)).ok);
+        }
     }
 
-    // The page's part is that of the composition, but for the folder.
-    configuration(web, api) {
+    // As in the composition, but in a hurry. JSON is YAML.
+    startPrometheus(port, admin) {
+        const file = path.join(this.folder, "prometheus.yml");
+        fs.writeFileSync(file, JSON.stringify({
+            global: {scrape_interval: "1s", scrape_timeout: "1s", evaluation_interval: "1s"},
+            rule_files: [path.join(ROOT, "deploy", "prometheus", "rules.yml")],
+            scrape_configs: [{job_name: "channeld", static_configs: [{targets: [`127.0.0.1:${admin}`]}]}],
+        }));
+        this.prometheusServer = this.spawn(this.prometheus, `--config.file=${file}`, `--storage.tsdb.path=${this.folder}/data`,
+            `--web.listen-address=127.0.0.1:${port}`, "--web.external-url=/prometheus/", "--web.cors.origin=none", "--log.level=warn");
+    }
+
+    // The pages' part is that of the composition, but for the folder and the addresses.
+    configuration(web, api, admin, metrics) {
         const here = this.folder;
-        const reference = fs.readFileSync(path.join(ROOT, "deploy", "compose", "nginx", "reference.conf"), "utf8");
-        fs.writeFileSync(path.join(here, "reference.conf"), reference.replace("/usr/share/channeld", path.join(here, "share")));
+        const operator = this.prometheus ? "include operator.conf;" : "";
+        for (const name of ["reference.conf", "operator.conf"]) {
+            const text = fs.readFileSync(path.join(ROOT, "deploy", "compose", "nginx", name), "utf8");
+            fs.writeFileSync(path.join(here, name), text
+                .replaceAll("/usr/share/channeld", path.join(here, "share"))
+                .replace("set $prometheus prometheus:9090;", `set $prometheus 127.0.0.1:${metrics};`)
+                .replace("$project-channeld-$number:8081", `127.0.0.1:${admin}`)
+                .replaceAll("$upgrade_connection", "close"));
+        }
         const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map((name) => `${name}_temp_path ${here}/${name};`).join(" ");
         fs.writeFileSync(path.join(here, "nginx.conf"), `
@@ -79,7 +108,8 @@ class Programs {
                 ${temporary}
                 server {
                     listen 127.0.0.1:${web};
-                    include ${here}/reference.conf;
+                    include reference.conf;
+                    ${operator}
                     location / { proxy_pass http://127.0.0.1:${api}; }
                 }
             }`);
@@ -113,4 +143,4 @@ class Programs {
     }
 }
 
-module.exports = {LARGE_ID, Programs, ROOT};
+module.exports = {LARGE_ID, Programs, ROOT, waitFor};
