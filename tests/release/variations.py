@@ -77,13 +77,13 @@ def build(root, deps, circumstances, under, epoch, targets, options=()):
     return out
 
 
-def compare(name, first, second):
+def compare(name, first, second, explain=True):
     """Says whether two files are the same, and if not, what differs."""
     if first.read_bytes() == second.read_bytes():
         print(f"{name}: same, {first.stat().st_size} bytes")
         return True
     print(f"{name}: {first} and {second} differ")
-    if shutil.which("diffoscope"):
+    if explain and shutil.which("diffoscope"):
         out = subprocess.run(["diffoscope", "--max-report-size", "20000", "--timeout", "120", str(first), str(second)],
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, errors="replace")
         print("\n".join(out.stdout.splitlines()[:80]))
