@@ -4,7 +4,7 @@
 #   docker build --target test .                     builds and runs all tests in it (release)
 #   docker build --target nginx .                    nginx with the reference page and the dashboard, for docker-compose.yml
 #   docker build --target prometheus .               Prometheus, for docker-compose.yml
-#   docker buildx build --platform linux/amd64,linux/arm64 ...
+#   docker buildx build --platform linux/amd64,linux/arm64 ...      cross-built; scripts/release makes archives of them
 
 ARG BASE=debian:trixie-slim
 ARG NGINX_IMAGE=nginx:stable
