@@ -4,33 +4,43 @@
 #   docker build --target test .                     builds and runs all tests in it (release)
 #   docker build --target nginx .                    nginx with the reference page and the dashboard, for docker-compose.yml
 #   docker build --target prometheus .               Prometheus, for docker-compose.yml
-#   docker buildx build --platform linux/amd64,linux/arm64 ...
+#   docker buildx build --platform linux/amd64,linux/arm64 ...      cross-built; scripts/release makes archives of them
 
 ARG BASE=debian:trixie-slim
 ARG NGINX_IMAGE=nginx:stable
 ARG PROMETHEUS_IMAGE=prometheus-debian
 
-# --- What building takes. Kept as a layer until this list changes. ---
-FROM ${BASE} AS tools
-RUN apt-get -qq update && \
-    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
-        binutils ca-certificates cmake gcc libc6-dev ninja-build \
-        libdeflate-dev libhiredis-dev libllhttp-dev libssl-dev libuv1-dev libxxhash-dev libyyjson-dev libzstd-dev \
-        >/dev/null && \
-    rm -rf /var/lib/apt/lists/* /var/cache/apt/archives
+# --- What building takes. Kept as a layer until this list changes. Another platform's programs are cross-built. ---
+FROM --platform=$BUILDPLATFORM ${BASE} AS tools
 WORKDIR /src
+COPY deploy/image/tools deploy/image/tools
+ARG TARGETARCH
+RUN deploy/image/tools ${TARGETARCH}
 
 # --- The programs. ---
 FROM tools AS build
-COPY CMakeLists.txt CMakePresets.json ./
+COPY CMakeLists.txt CMakePresets.json LICENSE ./
 COPY cmake cmake
 COPY deps deps
 COPY docs/openapi.json docs/openapi.json
 COPY src src
-RUN cmake --preset release -DCHANNELD_TESTS=OFF && cmake --build --preset release
-COPY deploy/image/collect deploy/image/collect
-COPY LICENSE ./
-RUN deploy/image/collect /root-of-image build/release/channeld build/release/channelctl
+COPY deploy/image deploy/image
+COPY scripts/sbom scripts/sbom
+ARG SOURCE_DATE_EPOCH=0
+RUN deploy/image/build /root-of-image /sbom.cdx.json ${TARGETARCH}
+
+# --- The bill of materials of the image: docker build --target sbom --output FOLDER . ---
+FROM scratch AS sbom
+COPY --from=build /sbom.cdx.json /
+
+# --- The Debian package of the base's release: docker build --target packages --output FOLDER . ---
+FROM tools AS package
+COPY . .
+ARG SOURCE_DATE_EPOCH=0
+RUN deploy/image/package /packages ${TARGETARCH}
+
+FROM scratch AS packages
+COPY --from=package /packages /
 
 # --- The tests: docker build --target test . ---
 FROM tools AS test
@@ -44,7 +54,7 @@ RUN scripts/test --preset release
 # --- The pages that nginx serves: the reference page of the API, the dashboard, and the start page that leads to them. What draws
 # them is what scripts/reference has fetched before, if anything, or else comes by npm; --build-arg NPM_CONFIG_REGISTRY=... names
 # another registry. Where npm reaches none, pages that say so take their place: the API does not wait for its documentation. ---
-FROM ${BASE} AS pages
+FROM --platform=$BUILDPLATFORM ${BASE} AS pages
 WORKDIR /src
 COPY scripts/reference scripts/dashboard scripts/
 # The brackets make a pattern of a folder that need not be there.

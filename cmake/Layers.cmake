@@ -18,5 +18,7 @@ function(channeld_program NAME)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS")
     add_executable(${NAME} ${arg_SOURCES})
     target_link_libraries(${NAME} PRIVATE channeld_options channeld_lto ${arg_DEPENDS})
+    # The link map, of which scripts/sbom reads what is linked in.
+    target_link_options(${NAME} PRIVATE LINKER:-Map=${PROJECT_BINARY_DIR}/${NAME}.map)
     set_target_properties(${NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 endfunction()

@@ -6,6 +6,9 @@ function(channeld_unit_test NAME)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBS")
     channeld_test_program(unit ${NAME} ${arg_LIBS})
     set_tests_properties(unit.${NAME} PROPERTIES TIMEOUT 60)
+    if(CMAKE_CROSSCOMPILING) # by qemu, which takes its time
+        set_tests_properties(unit.${NAME} PROPERTIES TIMEOUT 900 ENVIRONMENT TEST_TIME_SCALE=10)
+    endif()
 endfunction()
 
 # Redis 8 and Valkey, as scripts/setup --tools unpacks them.

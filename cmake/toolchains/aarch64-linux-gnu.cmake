@@ -1,0 +1,25 @@
+# Cross-builds for arm64 with Debian's compiler. The libraries are those that scripts/setup --arm64 unpacked, or else the
+# system's own for arm64 (dpkg --add-architecture arm64). qemu runs what the build and the tests run.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES CHANNELD_DEPS_DIR)
+if(NOT CHANNELD_DEPS_DIR)
+    set(CHANNELD_DEPS_DIR ${CMAKE_CURRENT_LIST_DIR}/../../build/deps)
+endif()
+cmake_path(ABSOLUTE_PATH CHANNELD_DEPS_DIR BASE_DIRECTORY ${CMAKE_SOURCE_DIR} NORMALIZE OUTPUT_VARIABLE sysroot)
+cmake_path(APPEND sysroot arm64/sysroot)
+if(IS_DIRECTORY ${sysroot})
+    set(CMAKE_SYSROOT ${sysroot})
+endif()
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_SKIP_RPATH ON)
+set(ENV{PKG_CONFIG_SYSROOT_DIR} "${CMAKE_SYSROOT}/")
+set(ENV{PKG_CONFIG_LIBDIR} "${CMAKE_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${CMAKE_SYSROOT}/usr/share/pkgconfig")
+
+find_program(CHANNELD_QEMU NAMES qemu-aarch64-static qemu-aarch64)
+if(CHANNELD_QEMU)
+    set(CMAKE_CROSSCOMPILING_EMULATOR ${CHANNELD_QEMU} -L "${CMAKE_SYSROOT}/")
+endif()
