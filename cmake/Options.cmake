@@ -1,6 +1,6 @@
 # How our code is compiled and linked, as INTERFACE targets that others link:
 #   channeld_hardening   mitigations of the OpenSSF compiler options guide, in optimised builds
-#   channeld_same_bytes  no path of this machine in the programs: with it two builds give the same bytes
+#   channeld_reproducible  no path of this machine in the programs: with it two builds give the same bytes
 #   channeld_sanitizers  what CHANNELD_SANITIZE and CHANNELD_COVERAGE ask for; empty otherwise
 #   channeld_options     both, and warnings as errors: for our own code only
 #   channeld_lto         link-time optimisation, in optimised builds by gcc: for the installed programs
@@ -89,18 +89,18 @@ target_link_options(channeld_hardening INTERFACE "$<${optimised}:${hardening_lin
 # --- Reproducible builds ----------------------------------------------------------------------------------------
 # Debug information, __FILE__ and the code that link-time optimisation writes name files below one fixed folder (gdb:
 # "set substitute-path /usr/src/channeld ."). The last map that matches counts, so the build folder may be in the source.
-add_library(channeld_same_bytes INTERFACE)
+add_library(channeld_reproducible INTERFACE)
 set(fixed_paths
     -ffile-prefix-map=${PROJECT_SOURCE_DIR}=/usr/src/channeld
     -ffile-prefix-map=${PROJECT_BINARY_DIR}=/usr/src/channeld/build)
 if(CMAKE_SYSROOT)
     list(APPEND fixed_paths -ffile-prefix-map=${CMAKE_SYSROOT}=)
 endif()
-target_compile_options(channeld_same_bytes INTERFACE "$<${optimised}:${fixed_paths}>")
+target_compile_options(channeld_reproducible INTERFACE "$<${optimised}:${fixed_paths}>")
 if(NOT fixed_paths MATCHES "'") # gcc loses an apostrophe on the way to its link-time compilers
-    target_link_options(channeld_same_bytes INTERFACE "$<${optimised}:${fixed_paths}>")
+    target_link_options(channeld_reproducible INTERFACE "$<${optimised}:${fixed_paths}>")
 endif()
-target_link_libraries(channeld_hardening INTERFACE channeld_same_bytes)
+target_link_libraries(channeld_hardening INTERFACE channeld_reproducible)
 
 # --- Sanitizers and coverage ------------------------------------------------------------------------------------
 add_library(channeld_sanitizers INTERFACE)
