@@ -50,11 +50,13 @@ static void end_tls(SSL_CTX *ctx)
     SSL_CTX_free(ctx);
 }
 
-/* For far less than the reply timeout. */
+/* For far less than the reply timeout: from here on time is slow, as it is much to encrypt, read and write.
+ */
 static void fill_socket(const char *large)
 {
     enum { DEAF_MS = 200 };
     session_start();
+    session_slow_down();
     fake.deaf = true;
     assert_int_equal(session_send("SET", large), 0);
     assert_int_equal(session_send("ECHO", "first"), 0);
@@ -71,7 +73,6 @@ static void check_full_socket(void)
 {
     char *large = text_repeat('x', LARGE);
     fill_socket(large);
-    session_slow_down(); /* it is much to read and write, within the reply timeout */
     SESSION_UNTIL(session.answered == 5);
     session_speed_up();
     assert_string_equal(session.sent[1].text, "first");
@@ -105,6 +106,7 @@ TEST_CASE(full_socket_that_is_lost_fails_its_commands)
     char *large = text_repeat('x', LARGE);
     begin_plain();
     fill_socket(large);
+    session_speed_up();
     fake_drop_all(&fake, true);
     SESSION_UNTIL(session.lost == 1);
     assert_int_equal(session.answered, 5);
