@@ -22,7 +22,6 @@ foreach(program IN ITEMS channeld:8 channelctl:1)
 endforeach()
 
 # Which paths the units have to name is known when they are installed: --prefix may choose another one then.
-set(CHANNELD_UNITS ${PROJECT_SOURCE_DIR}/deploy/systemd/channeld.service ${PROJECT_SOURCE_DIR}/deploy/systemd/channeld.socket)
 configure_file(cmake/install-service.cmake.in ${PROJECT_BINARY_DIR}/install-service.cmake @ONLY)
 install(SCRIPT ${PROJECT_BINARY_DIR}/install-service.cmake COMPONENT systemd)
 
