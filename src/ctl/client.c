@@ -1,6 +1,7 @@
 /* The connection to Redis and the reads of the catalogue; see client.h. */
 #include "ctl/client.h"
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/text.h"
@@ -12,7 +13,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stdlib.h>
 
 static const struct redis_client_limits LIMITS = {.connect_ms = 5000, .reply_ms = 30000};
 
@@ -258,7 +258,7 @@ static int configure(struct client *c, const struct options *o)
 
 struct wait {
     uint64_t started_ms, deadline_ms;
-    uint64_t pause_ms;
+    unsigned failures; /* attempts so far */
     unsigned seed;
     struct buf reason; /* that was printed last; empty: none was */
 };
@@ -319,23 +319,17 @@ static void print_wait(struct wait *w, struct client *c, const struct options *o
     buf_fini(&text);
 }
 
-/* Half of the pause is random, so that many that wait do not connect in step. */
 static void pause_before_next(struct wait *w, uint64_t left_ms)
 {
-    uint64_t ms = w->pause_ms / 2 + (uint64_t)rand_r(&w->seed) % (w->pause_ms / 2 + 1);
-    if (ms > left_ms)
-        ms = left_ms;
-    w->pause_ms = w->pause_ms * 2 > PAUSE_MAX_MS ? PAUSE_MAX_MS : w->pause_ms * 2;
-    (void)poll(NULL, 0, (int)ms);
+    uint64_t ms = backoff_ms(++w->failures, PAUSE_MIN_MS, PAUSE_MAX_MS, &w->seed);
+    (void)poll(NULL, 0, (int)(ms < left_ms ? ms : left_ms));
 }
 
 static int wait_for_redis(struct client *c, const struct options *o, enum client_subject subject)
 {
     uint64_t now = clock_now_ms();
-    struct wait w = {.started_ms = now,
-                     .deadline_ms = now + (uint64_t)o->wait,
-                     .pause_ms = PAUSE_MIN_MS,
-                     .seed = (unsigned)random_seed(&w)};
+    struct wait w = {
+        .started_ms = now, .deadline_ms = now + (uint64_t)o->wait, .seed = (unsigned)random_seed(&w)};
     interrupt_exit();
     int err = attempt(c, subject, (uint64_t)o->wait);
     while (err != 0 && !redis_client_is_rejected(c->redis) && (now = clock_now_ms()) < w.deadline_ms) {

@@ -27,6 +27,7 @@
  */
 #include "redis/connection.h"
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -258,17 +259,6 @@ static void fail_reply(struct redis_connection *c)
     command.fn(command.arg, &resp_oversize);
     if (c->state == READY) /* and was not closed by the callback */
         redis_connection_fail(c, "a reply did not end in time");
-}
-
-/* Half of the pause is fixed, half is random, so that workers and replicas do not reconnect in step. */
-static uint64_t backoff_ms(struct redis_connection *c)
-{
-    uint64_t pause = REDIS_CONNECTION_BACKOFF_MIN_MS;
-    for (unsigned i = 1; i < c->failures && pause < REDIS_CONNECTION_BACKOFF_MAX_MS; i++)
-        pause *= 2;
-    if (pause > REDIS_CONNECTION_BACKOFF_MAX_MS)
-        pause = REDIS_CONNECTION_BACKOFF_MAX_MS;
-    return pause / 2 + (uint64_t)rand_r(&c->seed) % (pause / 2 + 1);
 }
 
 /* --- the server's role, and its link to the master --- */
@@ -759,7 +749,8 @@ static void set_state(struct redis_connection *c, enum connection_state next)
     c->state = next;
     switch (next) {
     case WAITING:
-        start_timer(c, backoff_ms(c));
+        start_timer(c, backoff_ms(c->failures, REDIS_CONNECTION_BACKOFF_MIN_MS,
+                                  REDIS_CONNECTION_BACKOFF_MAX_MS, &c->seed));
         break;
     case DISCOVERING:
         (void)uv_timer_stop(&c->timer); /* cannot fail */
