@@ -70,6 +70,18 @@ static unsigned flags_of(const struct usage *u, const char *name)
     return flags;
 }
 
+/* The first command of its name at or behind `i` that accepts flags, which become *flags; or the number of
+ * all. */
+static size_t next_with_flags(const struct usage *u, size_t i, unsigned *flags)
+{
+    for (; i < u->command_count; i++) {
+        *flags = flags_of(u, u->commands[i].name);
+        if (is_first(u, i) && *flags != 0)
+            break;
+    }
+    return i;
+}
+
 static struct span first_word(const char *name)
 {
     return (struct span){name, strcspn(name, " ")};
@@ -82,6 +94,16 @@ static bool is_first_word(const struct usage *u, size_t command)
         if (span_equal(first_word(u->commands[i].name), first_word(u->commands[command].name)))
             return false;
     return true;
+}
+
+/* The first command at or behind `i` of those that share their first word, and have another; or the number of
+ * all. */
+static size_t next_of_many(const struct usage *u, size_t i)
+{
+    while (i < u->command_count &&
+           (!is_first_word(u, i) || u->commands[i].name[first_word(u->commands[i].name).len] == '\0'))
+        i++;
+    return i;
 }
 
 static bool takes_file(const struct usage_command *c)
@@ -401,10 +423,8 @@ static void shell_commands(struct page *p, const char *argument)
         separator = " ";
     }
     buf_append_str(&p->out, "' ;;\n");
-    for (size_t i = 0; i < u->command_count; i++) {
+    for (size_t i = 0; (i = next_of_many(u, i)) < u->command_count; i++) {
         struct span word = first_word(u->commands[i].name);
-        if (!is_first_word(u, i) || u->commands[i].name[word.len] == '\0')
-            continue;
         buf_printf(&p->out, "    %.*s) words='", (int)word.len, word.data);
         for (size_t k = i; k < u->command_count; k++)
             if (span_equal(first_word(u->commands[k].name), word))
@@ -420,11 +440,9 @@ static void shell_command_flags(struct page *p, const char *argument)
 {
     const struct usage *u = p->usage;
     (void)argument;
-    for (size_t i = 0; i < u->command_count; i++) {
+    unsigned flags = 0;
+    for (size_t i = 0; (i = next_with_flags(u, i, &flags)) < u->command_count; i++) {
         const char *name = u->commands[i].name;
-        unsigned flags = flags_of(u, name);
-        if (!is_first(u, i) || flags == 0)
-            continue;
         buf_printf(&p->out, "    '%s' | '%s '*) flags+='", name, name);
         for (size_t f = 0; f < u->flag_count; f++)
             if ((flags >> f & 1U) != 0)
@@ -487,11 +505,9 @@ static void zsh_command_flags(struct page *p, const char *argument)
 {
     const struct usage *u = p->usage;
     (void)argument;
-    for (size_t i = 0; i < u->command_count; i++) {
+    unsigned flags = 0;
+    for (size_t i = 0; (i = next_with_flags(u, i, &flags)) < u->command_count; i++) {
         const char *name = u->commands[i].name;
-        unsigned flags = flags_of(u, name);
-        if (!is_first(u, i) || flags == 0)
-            continue;
         buf_printf(&p->out, "    '%s'|'%s '*)\n        specs+=(\n", name, name);
         for (size_t f = 0; f < u->flag_count; f++) {
             if ((flags >> f & 1U) == 0)
@@ -527,10 +543,8 @@ static void zsh_commands(struct page *p, const char *argument)
             zsh_described(&p->out, word, *rest == '\0' ? u->commands[i].help : "has commands of its own");
         }
     buf_append_str(&p->out, "        ) ;;\n");
-    for (size_t i = 0; i < u->command_count; i++) {
+    for (size_t i = 0; (i = next_of_many(u, i)) < u->command_count; i++) {
         struct span word = first_word(u->commands[i].name);
-        if (!is_first_word(u, i) || u->commands[i].name[word.len] == '\0')
-            continue;
         buf_printf(&p->out, "    %.*s)\n        words_next=(\n", (int)word.len, word.data);
         for (size_t k = i; k < u->command_count; k++)
             if (span_equal(first_word(u->commands[k].name), word))
