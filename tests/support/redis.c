@@ -189,6 +189,23 @@ static redisReply *redis_check(struct redis *redis, void *result)
     return reply;
 }
 
+/*
+ * Redis may write the acknowledgement of a change before the invalidations of the same turn, but it reads no
+ * further command in between. Waits for the reply to one, so that what is asked of a server next comes after
+ * the invalidations. Not where that command would be part of a transaction, wait for the end of a pause, or
+ * take the place of the one that ASKING is for.
+ */
+static void redis_await_turn(struct redis *redis, const char *command, const redisReply *reply)
+{
+    static const char *const without[] = {"ASKING", "CLIENT PAUSE"};
+    bool queued = reply->type == REDIS_REPLY_STATUS && strcmp(reply->str, "QUEUED") == 0;
+    for (size_t i = 0; i < TEST_COUNT(without); i++)
+        if (strncmp(command, without[i], strlen(without[i])) == 0)
+            return;
+    if (!queued && strcmp(command, "MULTI") != 0)
+        freeReplyObject(redisCommand(redis->connection, "PING"));
+}
+
 static redisReply *redis_vcommand(struct redis *redis, const char *format, va_list args)
 {
     if (!redis_connect(redis))
@@ -200,8 +217,10 @@ void redis_do(struct redis *redis, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    freeReplyObject(redis_vcommand(redis, format, args));
+    redisReply *reply = redis_vcommand(redis, format, args);
     va_end(args);
+    redis_await_turn(redis, format, reply);
+    freeReplyObject(reply);
 }
 
 void redis_do_argv(struct redis *redis, size_t count, const char *const *args, const size_t *lengths)
@@ -210,7 +229,10 @@ void redis_do_argv(struct redis *redis, size_t count, const char *const *args, c
     memcpy(&arguments, &args, sizeof arguments); /* hiredis wants them non-const and changes nothing */
     if (!redis_connect(redis))
         fail_msg("redis-server does not take connections");
-    freeReplyObject(redis_check(redis, redisCommandArgv(redis->connection, (int)count, arguments, lengths)));
+    redisReply *reply =
+        redis_check(redis, redisCommandArgv(redis->connection, (int)count, arguments, lengths));
+    redis_await_turn(redis, args[0], reply);
+    freeReplyObject(reply);
 }
 
 long long redis_integer(struct redis *redis, const char *format, ...)

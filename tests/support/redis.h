@@ -67,7 +67,10 @@ void redis_disconnect(struct redis *redis);
 void redis_pause(struct redis *redis);
 void redis_resume(struct redis *redis);
 
-/* Runs a command (hiredis format: %s, %b with data and size_t, %lld); an error reply fails the test. */
+/*
+ * Runs a command (hiredis format: %s, %b with data and size_t, %lld); an error reply fails the test. When it
+ * returns, Redis has sent the invalidations of the change, too.
+ */
 void redis_do(struct redis *redis, const char *format, ...);
 
 /* The same for arguments given as vectors; lengths may be NULL for text. */
