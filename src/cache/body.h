@@ -204,7 +204,6 @@ static inline int page_builder_next_missing(const struct page_builder *p, int fr
 unsigned page_builder_write_summary(struct page_builder *p, int at, const struct channel_row *row,
                                     struct span *summary);
 
-/* Sets why there is no summary at a place. */
 /* Keeps a summary (takes a reference) until those before it are there. */
 static inline void page_builder_hold_summary(struct page_builder *p, int at, struct blob *summary)
 {
@@ -212,6 +211,7 @@ static inline void page_builder_hold_summary(struct page_builder *p, int at, str
     p->cached[at] = blob_ref(summary);
 }
 
+/* Sets why there is no summary at a place. */
 static inline void page_builder_set_gap(struct page_builder *p, int at, enum page_gap gap)
 {
     assert(at >= 0 && at < p->members.count);

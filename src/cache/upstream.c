@@ -1,11 +1,13 @@
 /* Connections of which one replaces the other; see upstream.h. */
 #include "cache/upstream.h"
 
+#include "cache/body.h"
 #include "cache/catalogue.h"
 #include "redis/redirect.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct upstream_link {
@@ -13,6 +15,10 @@ struct upstream_link {
     struct redis_config *config; /* a reference */
     struct redis_connection *connection;
     struct wait_group open_parts; /* the connection and the redirects */
+
+    bool was_ready;      /* it was accepted once */
+    int probes_answered; /* of the probes sent below; equal, but while the permissions are being checked */
+    int probes_sent;
 
     /* In a cluster. */
     struct redirects *redirects;    /* NULL until the first is needed */
@@ -58,6 +64,91 @@ bool upstream_elsewhere(struct upstream *u, const redisReply *reply)
 int upstream_redirect(struct upstream *u, struct span command, cache_reply_fn fn, void *arg)
 {
     return redirect(u->current, command, fn, arg);
+}
+
+/* --- the check of permissions --- */
+
+/*
+ * Reads with the commands of requests, of keys that do not exist; only whether an ACL denies them counts.
+ * They are not redirected: Redis checks the ACL before the slot.
+ */
+enum probe {
+    PROBE_CARD,
+    PROBE_LINK,
+    PROBE_PAGE,
+    PROBE_INDEX_SIZE,
+    PROBE_API_KEY,
+    PROBE_API_KEY_INFO,
+    PROBES
+};
+
+static const struct buf *compose_probe(struct commands *c, enum probe probe)
+{
+    switch (probe) {
+    case PROBE_CARD:
+        return commands_read(c, &(struct entry_source){.kind = ENTRY_CARD});
+    case PROBE_LINK:
+        return commands_read(c, &(struct entry_source){.kind = ENTRY_LINK, .link = SPAN("x")});
+    case PROBE_PAGE: /* far beyond the last */
+        return commands_read(c, &(struct entry_source){.kind = ENTRY_PAGE, .number = INT32_MAX});
+    case PROBE_INDEX_SIZE:
+        return commands_index_size(c);
+    case PROBE_API_KEY:
+        return commands_auth(c);
+    default:
+        return commands_key_info(c);
+    }
+}
+
+static void fail_permission(struct upstream_link *l, enum probe probe, const char *error)
+{
+    static const char *const what[PROBES] = {
+        [PROBE_CARD] = "channels",        [PROBE_LINK] = "links",
+        [PROBE_PAGE] = "pages",           [PROBE_INDEX_SIZE] = "the size of the index",
+        [PROBE_API_KEY] = "the API keys", [PROBE_API_KEY_INFO] = "the names and expiries of API keys",
+    };
+    char why[256];
+    (void)snprintf(why, sizeof why, UPSTREAM_NO_PERMISSION "%s: %s", what[probe], error);
+    redis_connection_fail(l->connection, why);
+}
+
+static void check_catalogue(struct upstream_link *l);
+
+static void on_probed(void *arg, const redisReply *reply)
+{
+    struct upstream_link *l = arg;
+    enum probe probe = (enum probe)l->probes_answered++;
+    assert(l->probes_answered <= l->probes_sent);
+    if (reply == NULL)
+        return;
+    if (resp_is_error(reply, SPAN("NOPERM ")))
+        fail_permission(l, probe, reply->str);
+    else if (l->probes_answered == PROBES)
+        check_catalogue(l);
+}
+
+static int send_probe(struct upstream_link *l, struct commands *c, enum probe probe)
+{
+    const struct buf *command = compose_probe(c, probe);
+    int err = buf_error(command);
+    if (err == 0)
+        err = redis_connection_send_command(l->connection, buf_span(command), on_probed, l);
+    l->probes_sent += err == 0;
+    return err;
+}
+
+static void check_permissions(struct upstream_link *l)
+{
+    struct commands commands;
+    assert(l->probes_answered == l->probes_sent);
+    l->probes_answered = l->probes_sent = 0;
+    int err = commands_init(&commands, l->upstream->keyspace);
+    commands_set_key(&commands, &(struct digest){0});
+    for (int probe = 0; err == 0 && probe < PROBES; probe++)
+        err = send_probe(l, &commands, (enum probe)probe);
+    commands_fini(&commands);
+    if (err != 0)
+        redis_connection_fail(l->connection, "out of memory");
 }
 
 /* --- the check of the catalogue --- */
@@ -164,15 +255,24 @@ static void replace(struct upstream *u)
     u->next = NULL;
 }
 
-static void on_handshake_done(void *arg)
+/* The owner checks it where the connection is in use. */
+static void check_catalogue(struct upstream_link *l)
 {
-    struct upstream_link *l = arg;
     struct upstream *u = l->upstream;
-    cancel_redirected_check(l); /* of an earlier attempt */
     if (l == u->current)
         u->options.on_handshake_done(u->options.arg);
     else
         catalogue_check(&l->catalogue);
+}
+
+static void on_handshake_done(void *arg)
+{
+    struct upstream_link *l = arg;
+    cancel_redirected_check(l); /* of an earlier attempt */
+    if (l->was_ready)
+        check_catalogue(l);
+    else
+        check_permissions(l);
 }
 
 static void on_ready(void *arg)
@@ -182,6 +282,7 @@ static void on_ready(void *arg)
     if (l == u->next)
         replace(u);
     assert(l == u->current);
+    l->was_ready = true;
     u->options.on_ready(u->options.arg);
 }
 

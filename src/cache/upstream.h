@@ -2,9 +2,14 @@
  * The connection of a cache to Redis, and its move to other settings.
  *
  * The next connection is made beside the one in use and replaces it when it is ready: Redis has accepted the
- * new password and certificate, the role is right, and there is a catalogue. Until then the one in use stays,
- * whatever becomes of the other, which tries again and again. Cached entries belong to the connection on
- * which they were read, so the cache is empty after the replacement, as after a lost connection.
+ * new password and certificate, the role is right, the user may read what requests need, and there is a
+ * catalogue. Until then the one in use stays, whatever becomes of the other, which tries again and again.
+ * Cached entries belong to the connection on which they were read, so the cache is empty after the
+ * replacement, as after a lost connection.
+ *
+ * Permissions are checked until a connection by the settings was ready once: a replica that starts without
+ * them never becomes ready, so a rollout stops. One that has served is not stopped by a permission that is
+ * taken away: it goes on serving what it may read.
  */
 #ifndef CACHE_UPSTREAM_H
 #define CACHE_UPSTREAM_H
@@ -19,6 +24,10 @@ struct upstream_link;
 
 /* Why a connection to a Redis without a catalogue is not used. */
 #define UPSTREAM_NO_CATALOGUE "no catalogue: neither the index nor the set of API keys exists"
+
+/* Why a connection is not used whose user may not read all that requests need; what, and the reply, follow.
+ */
+#define UPSTREAM_NO_PERMISSION "no permission to read "
 
 /* Embedded in the cache; private to upstream.c but for upstream_connection(). */
 struct upstream {

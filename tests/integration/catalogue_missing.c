@@ -241,7 +241,7 @@ TEST_CASE(flush_of_another_database_empties_the_cache_alone)
 
 static void fill_nothing_and_deny(struct redis *redis)
 {
-    redis_do(redis, "ACL SETUSER default -scard -zcard");
+    redis_do(redis, "ACL SETUSER default -scard");
 }
 
 /* Then the replies of Redis have to be taken as they are, which is logged once. */

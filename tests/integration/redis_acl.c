@@ -206,6 +206,49 @@ TEST_CASE(documented_user_is_enough_at_a_replica)
 
 /* ---- mistakes, and their correction ---- */
 
+/* What each of them is needed for; the last may read another catalogue. */
+static const struct {
+    const char *less[4];
+    const char *what;
+} missing[] = {
+    {{"-hmget"}, "channels"},
+    {{"-get"}, "links"},
+    {{"-zrange"}, "pages"},
+    {{"-zcard"}, "the size of the index"},
+    {{"-sismember"}, "the API keys"},
+    {{"-hget"}, "the names and expiries of API keys"},
+    {{"resetkeys", "~other:*"}, "channels"},
+};
+
+TEST_CASE(user_without_a_permission_never_makes_it_ready)
+{
+    for (size_t i = 0; i < TEST_COUNT(missing); i++) {
+        AUTO(fixture_fini) struct fixture f;
+        begin(&f, missing[i].less, SERVER_WAIT_LISTENING);
+        server_await_log(&f.server,
+                         text_temp("\"reason\":\"no permission to read %s: NOPERM ", missing[i].what));
+        assert_int_equal(server_admin_status(&f.server, "/readyz"), 503);
+        fixture_expect_metric(&f, "channeld_redis_connected", 0);
+        make_user(&f.redis, "channeld", NULL);
+        server_await_admin(&f.server, "/readyz", 200);
+        ask_for_everything(&f);
+    }
+}
+
+/* It goes on with what it may read, over a new connection, too. */
+TEST_CASE(permission_that_is_taken_away_fails_only_what_needs_it)
+{
+    AUTO(fixture_fini) struct fixture f;
+    begin(&f, NULL, SERVER_WAIT_READY);
+    redis_do(&f.redis, "ACL SETUSER channeld -get");
+    redis_do(&f.redis, "CLIENT KILL USER channeld");
+    server_await_metric(&f.server, "channeld_redis_connects_total", 2);
+    fixture_await(&f, CARD, 200);
+    fixture_expect(&f, "channel/by-link/?link=https://max.ru/nobody", 500);
+    fixture_expect(&f, "channels/", 200);
+    assert_int_equal(server_admin_status(&f.server, "/readyz"), 200);
+}
+
 static void expect_500s(struct fixture *f)
 {
     AUTOFREE char *link = catalogue_link(7);

@@ -27,6 +27,7 @@ struct redis_connection {
     struct redis_connection_options options;
     bool ready, tracking;
     bool handshaking; /* on_handshake_done was called */
+    bool was_ready;   /* permissions are checked before that only */
     bool replica;     /* in a cluster */
     uint64_t last_pong_ms;
     uint64_t read_ms; /* when its socket was last read, if what Redis has sent waits there; 0: it does not */
@@ -64,7 +65,7 @@ void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg
 
 void redis_connection_accept(struct redis_connection *c)
 {
-    c->ready = true;
+    c->ready = c->was_ready = true;
     c->handshaking = false;
     c->options.on_ready(c->options.arg);
 }
@@ -274,6 +275,8 @@ static void finish_handshake(void)
 {
     connection.handshaking = true;
     connection.options.on_handshake_done(connection.options.arg);
+    if (!connection.was_ready)
+        answer_permissions();
 }
 
 /* The handshake is over; the catalogue is there. */

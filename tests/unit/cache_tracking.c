@@ -309,6 +309,7 @@ static void execute(void)
 struct redis_connection {
     struct redis_connection_options options;
     bool up, ready, ping_pending;
+    bool was_ready; /* permissions are checked before that only */
 };
 
 static struct redis_connection connection;
@@ -358,7 +359,7 @@ void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg
 
 void redis_connection_accept(struct redis_connection *c)
 {
-    c->ready = true;
+    c->ready = c->was_ready = true;
     c->options.on_ready(c->options.arg);
 }
 
@@ -483,10 +484,22 @@ static void heartbeat(struct redis_connection *c)
     queue("PING", on_pong, c);
 }
 
+/* The check of permissions, of which only errors count. */
+static void permit(void)
+{
+    for (int checks = commands.count; checks > 0; checks--) {
+        const struct sent command = commands.at[commands.first++];
+        commands.count--;
+        command.fn(command.arg, reply_integer(0));
+    }
+}
+
 static void connect_redis(void)
 {
     connection.up = true;
     connection.options.on_handshake_done(connection.options.arg);
+    if (!connection.was_ready)
+        permit();
 }
 
 /* The next reply or invalidation arrives; those of the turn that goes on have not been sent. */

@@ -5,23 +5,28 @@
 #include "cache/upstream.h"
 
 #include "redis/redirect.h"
+#include "support/text.h"
 #include "unit/fake_redis.h"
 #include "unit/fixtures/redis_config.h"
 
+#include <limits.h>
+
 /* --- connections, in place of the real ones --- */
 
-enum { CONNECTIONS = 8, COMMANDS = 2 };
+enum { CONNECTIONS = 8, COMMANDS = 8, PERMISSIONS = 6 };
 
 struct redis_connection {
     struct redis_connection_options options;
     bool open, handshake_done, ready;
     bool replica; /* of a cluster: another node has to answer for what is not here */
-    const char *failure;
+    bool was_ready;
+    char failure[256];
     struct {
         redis_connection_reply_fn fn;
         void *arg;
     } pending[COMMANDS];
     int replied, sent;
+    int sent_max; /* further commands cannot be sent */
 };
 
 static struct redis_connection connections[CONNECTIONS]; /* in the order in which they were made */
@@ -36,7 +41,7 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
         return error;
     assert_in_range(made, 0, CONNECTIONS - 1);
     *out = &connections[made++];
-    **out = (struct redis_connection){.options = *options, .open = true};
+    **out = (struct redis_connection){.options = *options, .open = true, .sent_max = INT_MAX};
     return 0;
 }
 
@@ -80,6 +85,8 @@ int redis_connection_send_command(struct redis_connection *c, struct span comman
     (void)command;
     if (!c->open || !c->handshake_done)
         return -ENOTCONN;
+    if (c->sent == c->sent_max)
+        return -ENOMEM;
     assert_true(c->sent - c->replied < COMMANDS);
     c->pending[c->sent % COMMANDS].fn = fn;
     c->pending[c->sent++ % COMMANDS].arg = arg;
@@ -89,14 +96,14 @@ int redis_connection_send_command(struct redis_connection *c, struct span comman
 void redis_connection_accept(struct redis_connection *c)
 {
     assert_true(c->open && c->handshake_done && !c->ready);
-    c->ready = true;
+    c->ready = c->was_ready = true;
     c->options.on_ready(c->options.arg);
 }
 
 void redis_connection_fail(struct redis_connection *c, const char *why)
 {
     bool was_ready = c->ready;
-    c->failure = why;
+    (void)snprintf(c->failure, sizeof c->failure, "%s", why);
     c->ready = c->handshake_done = false;
     if (was_ready)
         c->options.on_lost(c->options.arg);
@@ -228,11 +235,21 @@ static void expect_events(const char *expected)
     buf_clear(&events);
 }
 
-static void finish_handshake(int n)
+/* Before the permissions are checked. */
+static void shake_hands(int n)
 {
     struct redis_connection *c = &connections[n];
     c->handshake_done = true;
     c->options.on_handshake_done(c->options.arg);
+}
+
+/* The check ends with a reply to each command: all are permitted. */
+static void finish_handshake(int n)
+{
+    struct redis_connection *c = &connections[n];
+    shake_hands(n);
+    for (int i = 0; i < PERMISSIONS && !c->was_ready; i++)
+        reply(c, reply_of("_\r\n"));
 }
 
 /* The handshake, and the check of the next connection: Redis has so many API keys and channels. */
@@ -334,6 +351,94 @@ CONNECTED_TEST(catalogue_that_cannot_be_checked_is_accepted)
     reply(&connections[1], reply_of("-NOPERM no\r\n"));
     reply(&connections[1], reply_of("-NOPERM no\r\n"));
     expect_events("replaced ready:1 ");
+}
+
+/* The reply to the check of one permission; the others are granted. */
+static void reply_to_permission(int n, int number, const char *text)
+{
+    struct redis_connection *c = &connections[n];
+    for (int i = 0; i < PERMISSIONS; i++)
+        reply(c, reply_of(i == number ? text : "_\r\n"));
+}
+
+CONNECTED_TEST(user_without_a_permission_does_not_replace_another)
+{
+    static const char *const what[PERMISSIONS] = {"channels",     "links",
+                                                  "pages",        "the size of the index",
+                                                  "the API keys", "the names and expiries of API keys"};
+    use(1);
+    for (int i = 0; i < PERMISSIONS; i++) {
+        shake_hands(1);
+        reply_to_permission(1, i, "-NOPERM denied\r\n");
+        assert_string_equal(connections[1].failure,
+                            text_temp(UPSTREAM_NO_PERMISSION "%s: NOPERM denied", what[i]));
+        expect_events("");
+    }
+    finish_next(1, 1, 0);
+    expect_events("replaced ready:1 ");
+}
+
+/* The check of the catalogue sees to these. */
+CONNECTED_TEST(only_a_denial_counts_as_a_missing_permission)
+{
+    use(1);
+    shake_hands(1);
+    for (int i = 0; i < PERMISSIONS; i++)
+        reply(&connections[1], reply_of("-LOADING x\r\n"));
+    reply(&connections[1], reply_integer(1));
+    expect_events("replaced ready:1 ");
+}
+
+/* What has served goes on with what it may read. */
+CONNECTED_TEST(permissions_are_checked_until_the_connection_was_ready)
+{
+    redis_connection_fail(&connections[0], "reset");
+    expect_events("lost ");
+    shake_hands(0);
+    expect_events("handshake ready:0 ");
+    use(1);
+    finish_handshake(1);
+    redis_connection_fail(&connections[1], "reset");
+    shake_hands(1);
+    reply_to_permission(1, 0, "-NOPERM denied\r\n");
+    expect_events("");
+    assert_false(connections[1].ready);
+}
+
+TEST_CASE_WITH(first_connection_needs_all_permissions, set_up, tear_down)
+{
+    shake_hands(0);
+    reply_to_permission(0, PERMISSIONS - 1, "-NOPERM denied\r\n");
+    expect_events("");
+    finish_handshake(0);
+    expect_events("handshake ready:0 ");
+}
+
+TEST_CASE_WITH(lost_check_of_permissions_is_repeated, set_up, tear_down)
+{
+    for (int answered = 0; answered < PERMISSIONS; answered++) {
+        shake_hands(0);
+        for (int i = 0; i < answered; i++)
+            reply(&connections[0], reply_of("_\r\n"));
+        redis_connection_fail(&connections[0], "reset");
+    }
+    expect_events("");
+    finish_handshake(0);
+    expect_events("handshake ready:0 ");
+}
+
+TEST_CASE_WITH(check_of_permissions_that_cannot_be_sent_fails_the_attempt, set_up, tear_down)
+{
+    struct redis_connection *c = &connections[0];
+    for (int sent = 0; sent < PERMISSIONS; sent++) {
+        c->sent_max = c->sent + sent;
+        shake_hands(0);
+        assert_string_equal(c->failure, "out of memory");
+        c->failure[0] = '\0';
+    }
+    c->sent_max = INT_MAX;
+    finish_handshake(0);
+    expect_events("handshake ready:0 ");
 }
 
 /* The connection of a cluster is the next one. */

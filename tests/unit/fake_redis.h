@@ -158,4 +158,15 @@ static inline void fake_redis_answer(const redisReply *reply)
         fake_redis_answer(reply);                                           \
     } while (0)
 
+/* The reads that show whether the user may do what requests need: it may. */
+static inline void answer_permissions(void)
+{
+    answer("HMGET test:card:0 ", reply_card(NULL, NULL));
+    answer("GET test:link:x", reply_of("_\r\n"));
+    answer("ZRANGE test:index 214748364600 214748364700", reply_of("*0\r\n"));
+    answer("ZCARD test:index", reply_integer(0));
+    answer("SISMEMBER test:api_keys 0000", reply_integer(0));
+    answer("HGET test:api_key_info 0000", reply_of("_\r\n"));
+}
+
 #endif
