@@ -203,6 +203,11 @@ void reload_now(struct reload *r)
     start_timer(r);
 }
 
+bool reload_has_failed(const struct reload *r)
+{
+    return r->last_failed;
+}
+
 /* --- metrics --- */
 
 void reload_write_metrics(const struct reload *r, struct buf *out)

@@ -49,6 +49,9 @@ int reload_new(uv_loop_t *loop, const struct reload_options *options, struct rel
 /* Reads all again: SIGHUP. */
 void reload_now(struct reload *r);
 
+/* True when they could not be read the last time, and the old ones stay in use. */
+bool reload_has_failed(const struct reload *r);
+
 /* A worker's connection has changed: when one was lost, the files are looked at. */
 void reload_worker_changed(struct reload *r);
 

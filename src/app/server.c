@@ -238,10 +238,11 @@ static int admin_open(struct server *s)
 
 enum { STATUS_MS = 1000, START_MAX_MS = 10 * 1000 };
 
-static const char *describe_redis(const struct redis_view *v)
+static const char *describe_redis(const struct redis_view *v, bool reload_failed)
 {
     if (v->seen && v->lost == 0)
-        return "Ready";
+        return reload_failed ? "Ready: the Redis settings were not reloaded, the old ones are in use"
+                             : "Ready";
     if (v->usable)
         return v->missing ? "Ready: Redis holds no catalogue, serving from the cache"
                           : "Ready: Redis is lost, serving from the cache";
@@ -256,7 +257,9 @@ static const char *describe(const struct server *s)
     const struct redis_view redis = view_redis(s);
     if (s->state == SERVER_ANNOUNCING)
         return "Draining: still serving";
-    return s->state == SERVER_FINISHING ? "Draining: finishing requests" : describe_redis(&redis);
+    if (s->state == SERVER_FINISHING)
+        return "Draining: finishing requests";
+    return describe_redis(&redis, s->reload != NULL && reload_has_failed(s->reload));
 }
 
 /* False if there is no service manager. */
@@ -358,8 +361,10 @@ static void on_hangup(uv_signal_t *handle, int number)
         service_manager_notify(s->manager, SERVICE_RELOADING);
     if (s->reload != NULL)
         reload_now(s->reload);
-    if (serving)
+    if (serving) {
+        (void)update_status(s);
         service_manager_notify(s->manager, SERVICE_READY);
+    }
 }
 
 /* libuv restores the default action of a signal when its handle is closed. All other threads have SIGHUP

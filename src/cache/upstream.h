@@ -25,8 +25,7 @@ struct upstream_link;
 /* Why a connection to a Redis without a catalogue is not used. */
 #define UPSTREAM_NO_CATALOGUE "no catalogue: neither the index nor the set of API keys exists"
 
-/* Why a connection is not used whose user may not read all that requests need; what, and the reply, follow.
- */
+/* Why a connection is not used whose user may not read what requests need; what and the reply follow. */
 #define UPSTREAM_NO_PERMISSION "no permission to read "
 
 /* Embedded in the cache; private to upstream.c but for upstream_connection(). */

@@ -155,6 +155,30 @@ TEST_CASE(a_reload_begins_and_ends)
     end(f);
 }
 
+/* Its reason is in the log. */
+TEST_CASE(a_reload_that_fails_is_in_the_status)
+{
+    AUTO(redis_stop) struct redis redis;
+    AUTO(server_stop) struct server server;
+    AUTOFREE char *path = text_printf("%s/url", dir.path);
+    AUTOFREE char *setting = text_printf("CHANNELD_REDIS_URL_FILE=%s", path);
+    redis_start(&redis, NULL);
+    catalogue_issue_key(&redis, FIXTURE_KEY);
+    catalogue_put_samples(&redis, 1);
+    assert_true(text_write_file(path, redis.url));
+    server_start(&server,
+                 &(struct server_spec){.env = ENV(notify_socket(), setting), .wait = SERVER_WAIT_READY});
+    await_ready();
+    assert_true(text_write_file(path, "http://127.0.0.1/"));
+    process_signal(&server.process, SIGHUP);
+    expect_message("RELOADING=1\nMONOTONIC_USEC=");
+    expect_message("STATUS=Ready: the Redis settings were not reloaded, the old ones are in use");
+    expect_message("READY=1");
+    assert_true(text_write_file(path, redis.url));
+    expect_message("STATUS=Ready");
+    (void)close(manager);
+}
+
 /* With the time that the drain may take, which may be longer than the manager would wait. */
 TEST_CASE(the_end_is_announced)
 {
