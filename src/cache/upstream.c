@@ -16,9 +16,8 @@ struct upstream_link {
     struct redis_connection *connection;
     struct wait_group open_parts; /* the connection and the redirects */
 
-    bool was_ready;      /* it was accepted once */
-    int probes_answered; /* of the probes sent below; equal, but while the permissions are being checked */
-    int probes_sent;
+    bool was_ready;                  /* it was accepted once */
+    int checks_sent, checks_replied; /* of permissions; equal, but while they are being checked */
 
     /* In a cluster. */
     struct redirects *redirects;    /* NULL until the first is needed */
@@ -72,80 +71,83 @@ int upstream_redirect(struct upstream *u, struct span command, cache_reply_fn fn
  * Reads with the commands of requests, of keys that do not exist; only whether an ACL denies them counts.
  * They are not redirected: Redis checks the ACL before the slot.
  */
-enum probe {
-    PROBE_CARD,
-    PROBE_LINK,
-    PROBE_PAGE,
-    PROBE_INDEX_SIZE,
-    PROBE_API_KEY,
-    PROBE_API_KEY_INFO,
-    PROBES
+enum permission {
+    PERMISSION_CARDS,
+    PERMISSION_LINKS,
+    PERMISSION_PAGES,
+    PERMISSION_INDEX_SIZE,
+    PERMISSION_API_KEYS,
+    PERMISSION_API_KEY_INFO,
+    PERMISSIONS
 };
 
-static const struct buf *compose_probe(struct commands *c, enum probe probe)
+static const struct buf *compose_check(struct commands *c, enum permission permission)
 {
-    switch (probe) {
-    case PROBE_CARD:
+    switch (permission) {
+    case PERMISSION_CARDS:
         return commands_read(c, &(struct entry_source){.kind = ENTRY_CARD});
-    case PROBE_LINK:
+    case PERMISSION_LINKS:
         return commands_read(c, &(struct entry_source){.kind = ENTRY_LINK, .link = SPAN("x")});
-    case PROBE_PAGE: /* far beyond the last */
+    case PERMISSION_PAGES: /* far beyond the last */
         return commands_read(c, &(struct entry_source){.kind = ENTRY_PAGE, .number = INT32_MAX});
-    case PROBE_INDEX_SIZE:
+    case PERMISSION_INDEX_SIZE:
         return commands_index_size(c);
-    case PROBE_API_KEY:
+    case PERMISSION_API_KEYS:
         return commands_auth(c);
     default:
         return commands_key_info(c);
     }
 }
 
-static void fail_permission(struct upstream_link *l, enum probe probe, const char *error)
+static void fail_denied(struct upstream_link *l, enum permission permission, const char *error)
 {
-    static const char *const what[PROBES] = {
-        [PROBE_CARD] = "channels",        [PROBE_LINK] = "links",
-        [PROBE_PAGE] = "pages",           [PROBE_INDEX_SIZE] = "the size of the index",
-        [PROBE_API_KEY] = "the API keys", [PROBE_API_KEY_INFO] = "the names and expiries of API keys",
+    static const char *const what[PERMISSIONS] = {
+        [PERMISSION_CARDS] = "channels",
+        [PERMISSION_LINKS] = "links",
+        [PERMISSION_PAGES] = "pages",
+        [PERMISSION_INDEX_SIZE] = "the size of the index",
+        [PERMISSION_API_KEYS] = "the API keys",
+        [PERMISSION_API_KEY_INFO] = "the names and expiries of API keys",
     };
     char why[256];
-    (void)snprintf(why, sizeof why, UPSTREAM_NO_PERMISSION "%s: %s", what[probe], error);
+    (void)snprintf(why, sizeof why, UPSTREAM_NO_PERMISSION "%s: %s", what[permission], error);
     redis_connection_fail(l->connection, why);
 }
 
 static void check_catalogue(struct upstream_link *l);
 
-static void on_probed(void *arg, const redisReply *reply)
+static void on_permission_reply(void *arg, const redisReply *reply)
 {
     struct upstream_link *l = arg;
-    enum probe probe = (enum probe)l->probes_answered++;
-    assert(l->probes_answered <= l->probes_sent);
+    enum permission permission = (enum permission)l->checks_replied++;
+    assert(l->checks_replied <= l->checks_sent);
     if (reply == NULL)
         return;
     if (resp_is_error(reply, SPAN("NOPERM ")))
-        fail_permission(l, probe, reply->str);
-    else if (l->probes_answered == PROBES)
+        fail_denied(l, permission, reply->str);
+    else if (l->checks_replied == PERMISSIONS)
         check_catalogue(l);
 }
 
-static int send_probe(struct upstream_link *l, struct commands *c, enum probe probe)
+static int send_permission_check(struct upstream_link *l, struct commands *c, enum permission permission)
 {
-    const struct buf *command = compose_probe(c, probe);
+    const struct buf *command = compose_check(c, permission);
     int err = buf_error(command);
     if (err == 0)
-        err = redis_connection_send_command(l->connection, buf_span(command), on_probed, l);
-    l->probes_sent += err == 0;
+        err = redis_connection_send_command(l->connection, buf_span(command), on_permission_reply, l);
+    l->checks_sent += err == 0;
     return err;
 }
 
 static void check_permissions(struct upstream_link *l)
 {
     struct commands commands;
-    assert(l->probes_answered == l->probes_sent);
-    l->probes_answered = l->probes_sent = 0;
+    assert(l->checks_replied == l->checks_sent);
+    l->checks_replied = l->checks_sent = 0;
     int err = commands_init(&commands, l->upstream->keyspace);
     commands_set_key(&commands, &(struct digest){0});
-    for (int probe = 0; err == 0 && probe < PROBES; probe++)
-        err = send_probe(l, &commands, (enum probe)probe);
+    for (int permission = 0; err == 0 && permission < PERMISSIONS; permission++)
+        err = send_permission_check(l, &commands, (enum permission)permission);
     commands_fini(&commands);
     if (err != 0)
         redis_connection_fail(l->connection, "out of memory");
