@@ -185,23 +185,26 @@ TEST_CASE(a_client_that_refuses_identity_is_answered_too)
     expect_plain(f, "channels/", "Accept-Encoding: identity;q=0\r\n");
 }
 
-/* Nothing is coded for the first of two requests: it may be the only one. */
+/* Until the API keys have been read, at the start, requests are no hits. */
+static bool is_coded_after_two_hits(void *arg)
+{
+    struct fixture *f = arg;
+    if (server_metric(&f->server, "channeld_cache_hits_total") < 2) {
+        AUTO(http_response_free) struct http_response response;
+        assert_true(server_metric(&f->server, "channeld_cache_coded_total") == 0);
+        get(f, "channels/", GZIP, &response);
+        assert_null(http_header(&response, "Content-Encoding"));
+    }
+    return server_metric(&f->server, "channeld_cache_coded_total") == 1;
+}
+
+/* Nothing is coded for the first of two hits: it may be the only one. */
 TEST_CASE(content_is_coded_when_it_is_asked_for_again)
 {
     AUTO(fixture_drop) struct fixture *f = new_fixture(NULL);
-    struct http_response response;
-    for (int i = 0; i < 2; i++) { /* a miss and a hit */
-        get(f, "channels/", GZIP, &response);
-        assert_null(http_header(&response, "Content-Encoding"));
-        http_response_free(&response);
-    }
-    assert_true(server_metric(&f->server, "channeld_cache_coded_total") == 0);
-    get(f, "channels/", GZIP, &response);
-    http_response_free(&response);
-    server_await_metric(&f->server, "channeld_cache_coded_total", 1);
+    assert_true(wait_until(is_coded_after_two_hits, f, WAIT_DEADLINE_MS));
     struct wanted w = {f, "channels/", GZIP, "gzip", NULL};
-    assert_true(is_sent(&w));
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         assert_true(is_sent(&w));
     assert_true(server_metric(&f->server, "channeld_cache_coded_total") == 1);
 }
