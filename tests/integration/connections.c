@@ -273,15 +273,21 @@ TEST_CASE(a_connection_that_cannot_be_accepted_waits)
     http_expect(&waiting, 200);
 }
 
-/* So few that the reserve for all else is out of reach: half of them are for connections. */
+/* So few that the reserve for all else is out of reach. */
+static struct fixture *start_with_700_descriptors(void)
+{
+    assert_int_equal(setenv("TEST_WRAPPER", "prlimit --nofile=700:700", 1), 0);
+    struct fixture *fixture = fixture_new(1, ENV("CHANNELD_MAX_CONNECTIONS=10000", "CHANNELD_WORKERS=1"));
+    assert_int_equal(unsetenv("TEST_WRAPPER"), 0);
+    return fixture;
+}
+
+/* Half of them are for connections. */
 TEST_CASE(fewer_descriptors_than_connections_lower_the_limit)
 {
     enum { LEFT = 700 / 2 };
     struct http_conn conns[LEFT];
-    assert_int_equal(setenv("TEST_WRAPPER", "prlimit --nofile=700:700", 1), 0);
-    AUTO(fixture_drop)
-    struct fixture *fixture = fixture_new(1, ENV("CHANNELD_MAX_CONNECTIONS=10000", "CHANNELD_WORKERS=1"));
-    assert_int_equal(unsetenv("TEST_WRAPPER"), 0);
+    AUTO(fixture_drop) struct fixture *fixture = start_with_700_descriptors();
     server_await_log(&fixture->server, "too few descriptors for max-connections, which is lowered");
     for (int i = 0; i < LEFT; i++) {
         assert_int_equal(http_open(&conns[i], fixture->server.port), 0);
@@ -289,6 +295,20 @@ TEST_CASE(fewer_descriptors_than_connections_lower_the_limit)
     }
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", FIXTURE_AUTH), 503);
     for (int i = 0; i < LEFT; i++)
+        http_close(&conns[i]);
+}
+
+/* An eighth of them is for the admin listener, where the oldest idle connection gives way. */
+TEST_CASE(few_descriptors_lower_the_limit_of_admin_connections)
+{
+    enum { LEFT = 700 / 8 };
+    struct http_conn conns[LEFT + 1];
+    AUTO(fixture_drop) struct fixture *fixture = start_with_700_descriptors();
+    for (int i = 0; i <= LEFT; i++)
+        assert_int_equal(http_open(&conns[i], fixture->server.admin_port), 0);
+    assert_true(http_is_readable(&conns[0], WAIT_DEADLINE_MS));
+    assert_false(http_is_readable(&conns[LEFT / 2], 0));
+    for (int i = 0; i <= LEFT; i++)
         http_close(&conns[i]);
 }
 
