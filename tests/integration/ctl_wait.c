@@ -296,10 +296,12 @@ TEST_CASE(rejected_certificates_are_errors_at_once)
     const char *const complete[] = {
         "verify", LONG, "--redis-ca-file", authority.cert, "--redis-cert-file", cert.cert, "--redis-key-file",
         cert.key, NULL};
-    begin(&process, &guarded, complete, "Connection refused\n");
-    redis_launch(&guarded);
-    redis_await(&guarded);
+    redis_restart(&guarded);
     fill(&guarded);
+    redis_do(&guarded, "SAVE");
+    redis_kill(&guarded);
+    begin(&process, &guarded, complete, "Connection refused\n");
+    redis_restart(&guarded);
     expect_done(&process);
     expect_error_at_once(&guarded, VERIFY, "certificate verification failed");
     expect_error_at_once(&guarded, trusting, "certificate required");
