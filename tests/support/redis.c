@@ -197,12 +197,12 @@ static redisReply *redis_check(struct redis *redis, void *result)
  */
 static void redis_await_turn(struct redis *redis, const char *command, const redisReply *reply)
 {
-    static const char *const without[] = {"ASKING", "CLIENT PAUSE"};
+    static const char *const without[] = {"ASKING", "CLIENT PAUSE", "MULTI"};
     bool queued = reply->type == REDIS_REPLY_STATUS && strcmp(reply->str, "QUEUED") == 0;
     for (size_t i = 0; i < TEST_COUNT(without); i++)
         if (strncmp(command, without[i], strlen(without[i])) == 0)
             return;
-    if (!queued && strcmp(command, "MULTI") != 0)
+    if (!queued)
         freeReplyObject(redisCommand(redis->connection, "PING"));
 }
 
