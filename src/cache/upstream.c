@@ -65,94 +65,6 @@ int upstream_redirect(struct upstream *u, struct span command, cache_reply_fn fn
     return redirect(u->current, command, fn, arg);
 }
 
-/* --- the check of permissions --- */
-
-/*
- * Reads with the commands of requests, of keys that do not exist; only whether an ACL denies them counts.
- * They are not redirected: Redis checks the ACL before the slot.
- */
-enum permission {
-    PERMISSION_CARDS,
-    PERMISSION_LINKS,
-    PERMISSION_PAGES,
-    PERMISSION_INDEX_SIZE,
-    PERMISSION_API_KEYS,
-    PERMISSION_API_KEY_INFO,
-    PERMISSIONS
-};
-
-static const struct buf *compose_check(struct commands *c, enum permission permission)
-{
-    switch (permission) {
-    case PERMISSION_CARDS:
-        return commands_read(c, &(struct entry_source){.kind = ENTRY_CARD});
-    case PERMISSION_LINKS:
-        return commands_read(c, &(struct entry_source){.kind = ENTRY_LINK, .link = SPAN("x")});
-    case PERMISSION_PAGES: /* far beyond the last */
-        return commands_read(c, &(struct entry_source){.kind = ENTRY_PAGE, .number = INT32_MAX});
-    case PERMISSION_INDEX_SIZE:
-        return commands_index_size(c);
-    case PERMISSION_API_KEYS:
-        return commands_auth(c);
-    default:
-        return commands_key_info(c);
-    }
-}
-
-static void fail_denied(struct upstream_link *l, enum permission permission, const char *error)
-{
-    static const char *const what[PERMISSIONS] = {
-        [PERMISSION_CARDS] = "channels",
-        [PERMISSION_LINKS] = "links",
-        [PERMISSION_PAGES] = "pages",
-        [PERMISSION_INDEX_SIZE] = "the size of the index",
-        [PERMISSION_API_KEYS] = "the API keys",
-        [PERMISSION_API_KEY_INFO] = "the names and expiries of API keys",
-    };
-    char why[256];
-    (void)snprintf(why, sizeof why, UPSTREAM_NO_PERMISSION "%s: %s", what[permission], error);
-    redis_connection_fail(l->connection, why);
-}
-
-static void check_catalogue(struct upstream_link *l);
-
-static void on_permission_reply(void *arg, const redisReply *reply)
-{
-    struct upstream_link *l = arg;
-    enum permission permission = (enum permission)l->checks_replied++;
-    assert(l->checks_replied <= l->checks_sent);
-    if (reply == NULL)
-        return;
-    if (resp_is_error(reply, SPAN("NOPERM ")))
-        fail_denied(l, permission, reply->str);
-    else if (l->checks_replied == PERMISSIONS)
-        check_catalogue(l);
-}
-
-static int send_permission_check(struct upstream_link *l, struct commands *c, enum permission permission)
-{
-    const struct buf *command = compose_check(c, permission);
-    int err = buf_error(command);
-    if (err == 0)
-        err = redis_connection_send_command(l->connection, buf_span(command), on_permission_reply, l);
-    l->checks_sent += err == 0;
-    return err;
-}
-
-static void check_permissions(struct upstream_link *l)
-{
-    struct commands commands;
-    assert(l->checks_replied == l->checks_sent);
-    l->checks_replied = l->checks_sent = 0;
-    int err = commands_init(&commands, l->upstream->keyspace);
-    commands_set_key(&commands, &(struct digest){0});
-    for (int permission = 0; err == 0 && permission < PERMISSIONS; permission++)
-        err = send_permission_check(l, &commands, (enum permission)permission);
-    commands_fini(&commands);
-    if (err != 0)
-        redis_connection_fail(l->connection, "out of memory");
-}
-
 /* --- the check of the catalogue --- */
 
 /* It is one of this connection: once that is lost, the reply is of no use. */
@@ -212,6 +124,102 @@ static void on_checked(void *arg, enum catalogue_state state)
         redis_connection_accept(l->connection);
 }
 
+/* The owner checks it where the connection is in use. */
+static void check_catalogue(struct upstream_link *l)
+{
+    struct upstream *u = l->upstream;
+    if (l == u->current)
+        u->options.on_handshake_done(u->options.arg);
+    else
+        catalogue_check(&l->catalogue);
+}
+
+/* --- the check of permissions --- */
+
+/*
+ * Reads with the commands of requests, of keys that do not exist; only whether an ACL denies them counts.
+ * They are not redirected: Redis checks the ACL before the slot.
+ */
+enum permission {
+    PERMISSION_CARDS,
+    PERMISSION_LINKS,
+    PERMISSION_PAGES,
+    PERMISSION_INDEX_SIZE,
+    PERMISSION_API_KEYS,
+    PERMISSION_API_KEY_INFO,
+    PERMISSIONS
+};
+
+static const struct buf *compose_check(struct commands *c, enum permission permission)
+{
+    switch (permission) {
+    case PERMISSION_CARDS:
+        return commands_read(c, &(struct entry_source){.kind = ENTRY_CARD});
+    case PERMISSION_LINKS:
+        return commands_read(c, &(struct entry_source){.kind = ENTRY_LINK, .link = SPAN("x")});
+    case PERMISSION_PAGES: /* far beyond the last */
+        return commands_read(c, &(struct entry_source){.kind = ENTRY_PAGE, .number = INT32_MAX});
+    case PERMISSION_INDEX_SIZE:
+        return commands_index_size(c);
+    case PERMISSION_API_KEYS:
+        return commands_auth(c);
+    default:
+        return commands_key_info(c);
+    }
+}
+
+static void fail_denied(struct upstream_link *l, enum permission permission, const char *error)
+{
+    static const char *const what[PERMISSIONS] = {
+        [PERMISSION_CARDS] = "channels",
+        [PERMISSION_LINKS] = "links",
+        [PERMISSION_PAGES] = "pages",
+        [PERMISSION_INDEX_SIZE] = "the size of the index",
+        [PERMISSION_API_KEYS] = "the API keys",
+        [PERMISSION_API_KEY_INFO] = "the names and expiries of API keys",
+    };
+    char why[256];
+    (void)snprintf(why, sizeof why, UPSTREAM_NO_PERMISSION "%s: %s", what[permission], error);
+    redis_connection_fail(l->connection, why);
+}
+
+static void on_permission_reply(void *arg, const redisReply *reply)
+{
+    struct upstream_link *l = arg;
+    enum permission permission = (enum permission)l->checks_replied++;
+    assert(l->checks_replied <= l->checks_sent);
+    if (reply == NULL)
+        return;
+    if (resp_is_error(reply, SPAN("NOPERM ")))
+        fail_denied(l, permission, reply->str);
+    else if (l->checks_replied == PERMISSIONS)
+        check_catalogue(l);
+}
+
+static int send_permission_check(struct upstream_link *l, struct commands *c, enum permission permission)
+{
+    const struct buf *command = compose_check(c, permission);
+    int err = buf_error(command);
+    if (err == 0)
+        err = redis_connection_send_command(l->connection, buf_span(command), on_permission_reply, l);
+    l->checks_sent += err == 0;
+    return err;
+}
+
+static void check_permissions(struct upstream_link *l)
+{
+    struct commands commands;
+    assert(l->checks_replied == l->checks_sent);
+    l->checks_replied = l->checks_sent = 0;
+    int err = commands_init(&commands, l->upstream->keyspace);
+    commands_set_key(&commands, &(struct digest){0});
+    for (int permission = 0; err == 0 && permission < PERMISSIONS; permission++)
+        err = send_permission_check(l, &commands, (enum permission)permission);
+    commands_fini(&commands);
+    if (err != 0)
+        redis_connection_fail(l->connection, "out of memory");
+}
+
 /* --- links --- */
 
 static void on_link_closed(void *arg)
@@ -255,16 +263,6 @@ static void replace(struct upstream *u)
     close_link(old); /* what fails with it finds no other to be sent on before on_ready */
     set_current(u, u->next);
     u->next = NULL;
-}
-
-/* The owner checks it where the connection is in use. */
-static void check_catalogue(struct upstream_link *l)
-{
-    struct upstream *u = l->upstream;
-    if (l == u->current)
-        u->options.on_handshake_done(u->options.arg);
-    else
-        catalogue_check(&l->catalogue);
 }
 
 static void on_handshake_done(void *arg)
