@@ -1,8 +1,10 @@
 /*
  * Acknowledgements that Redis sends before the invalidations. Redis queues the invalidations of an event loop
  * iteration at its end. Redis and Valkey from version 8 on with I/O threads, and any Redis while a script is
- * busy, send replies before: until the iteration ends, channeld serves cached responses that a writer knows
- * to be outdated. Others never do. In no case does it last longer than the iteration.
+ * busy, may send replies before: until the iteration ends, channeld serves cached responses that a writer
+ * knows to be outdated. The others never do. In no case does it last longer than the iteration.
+ *
+ * How often a server replies early depends on its threads; it is printed, and no test relies on it.
  */
 
 #include <hiredis/hiredis.h>
@@ -16,9 +18,9 @@
 enum {
     WRITERS = 6,
     GATHER_MS = 50, /* an iteration in which the commands of the next one are gathered */
-    EARLY_MS = 500, /* an acknowledgement so long before the end of the slow iteration did not wait for it */
-    TRIALS = 10,
-    TRIALS_NEVER = 2,
+    BOUND_MS =
+        500, /* from an acknowledgement, or the end of an iteration, to a request that shows the change */
+    TRIALS = 2,
 };
 
 /* Commands that take about a second: too short to end channeld's connection, unless Redis answers BUSY. */
@@ -30,6 +32,7 @@ struct writer {
     int64_t acknowledged; /* when, 0: not yet */
     bool refused;         /* because a script is busy */
     bool shown;           /* channeld has shown the change */
+    bool late;            /* it had not, in a request sent BOUND_MS after the acknowledgement */
 };
 
 struct trial {
@@ -130,26 +133,25 @@ static void poll_writer(struct trial *trial, int channel)
         writer->refused = !take_reply(writer->redis);
         writer->acknowledged = writer->refused ? 0 : wait_now_ms();
     }
-    if (writer->acknowledged != 0 && !writer->shown)
-        writer->shown = shows_change(trial, channel);
+    if (writer->acknowledged == 0 || writer->shown)
+        return;
+    int64_t sent = wait_now_ms();
+    writer->shown = shows_change(trial, channel);
+    writer->late = writer->late || (!writer->shown && sent - writer->acknowledged > BOUND_MS);
 }
 
-/* True when a change was acknowledged long before the end of the iteration, and not shown until then. */
-static bool has_early_reply(struct trial *trial, const char *const *slow)
+/* How many changes were acknowledged long before a request that did not show them. */
+static int run_iteration(struct trial *trial, const char *const *slow)
 {
-    bool early = false;
+    int early = 0;
     trial->number++;
     begin_iteration(trial, slow);
     while (!is_readable(trial->slow, 1)) {
         for (int i = 0; i < WRITERS; i++)
             poll_writer(trial, i);
     }
-    int64_t end = wait_now_ms();
-    for (int i = 0; i < WRITERS; i++) {
-        const struct writer *writer = &trial->writer[i];
-        early =
-            early || (writer->acknowledged != 0 && !writer->shown && end - writer->acknowledged > EARLY_MS);
-    }
+    for (int i = 0; i < WRITERS; i++)
+        early += trial->writer[i].late;
     return early;
 }
 
@@ -167,7 +169,8 @@ static void end_iteration(struct trial *trial)
             assert_true(take_reply(writer->redis));
         }
     }
-    if (!wait_until(shows_all, trial, 2000))
+    (void)wait_until(shows_all, trial, BOUND_MS);
+    if (!wait_holds(shows_all, trial, GATHER_MS))
         fail_msg("not all changes are shown after the iteration");
 }
 
@@ -183,7 +186,7 @@ static void trial_open(struct trial *trial, const char *program, const char *con
         change(trial, i);
         assert_true(take_reply(trial->writer[i].redis));
     }
-    assert_true(wait_until(shows_all, trial, 2000));
+    assert_true(wait_until(shows_all, trial, WAIT_DEADLINE_MS));
 }
 
 static void trial_close(struct trial *trial)
@@ -195,19 +198,21 @@ static void trial_close(struct trial *trial)
     fixture_free(trial->fixture);
 }
 
-static void expect(const char *program, const char *threads, const char *const *slow, bool expected)
+static void run(const char *program, const char *threads, const char *const *slow, bool may_be_early)
 {
     const char *const args[] = {
         "--enable-debug-command", "yes", "--busy-reply-threshold", "20", "--io-threads", threads, NULL};
     struct trial trial;
     int early = 0;
     trial_open(&trial, program, args);
-    for (int i = 0; i < (expected ? TRIALS : TRIALS_NEVER) && early == 0; i++) {
-        early += has_early_reply(&trial, slow);
+    for (int i = 0; i < TRIALS; i++) {
+        early += run_iteration(&trial, slow);
         end_iteration(&trial);
     }
     trial_close(&trial);
-    assert_int_equal(early, expected);
+    print_message("%d of %d acknowledgements were early\n", early, TRIALS * WRITERS);
+    if (!may_be_early)
+        assert_int_equal(early, 0);
 }
 
 /* The path of a server that scripts/setup --tools has installed, owned. */
@@ -219,25 +224,25 @@ static char *installed(const char *name)
     return path;
 }
 
-#define EARLY_REPLIES_CASE(test, name, threads, early) \
-    TEST_CASE(test)                                    \
-    {                                                  \
-        char *path = installed(name);                  \
-        expect(path, threads, SLOW, early);            \
-        free(path);                                    \
+#define EARLY_REPLIES_CASE(test, name, threads, may_be_early) \
+    TEST_CASE(test)                                           \
+    {                                                         \
+        char *path = installed(name);                         \
+        run(path, threads, SLOW, may_be_early);               \
+        free(path);                                           \
     }
 
 EARLY_REPLIES_CASE(redis_8_without_threads_replies_after_the_iteration, "redis8-server", "1", false)
 EARLY_REPLIES_CASE(valkey_without_threads_replies_after_the_iteration, "valkey-server", "1", false)
-EARLY_REPLIES_CASE(redis_8_with_threads_may_reply_early, "redis8-server", "4", true)
-EARLY_REPLIES_CASE(valkey_with_threads_may_reply_early, "valkey-server", "4", true)
+EARLY_REPLIES_CASE(redis_8_with_threads_shows_all_after_the_iteration, "redis8-server", "4", true)
+EARLY_REPLIES_CASE(valkey_with_threads_shows_all_after_the_iteration, "valkey-server", "4", true)
 
 TEST_CASE(system_redis_replies_after_the_iteration)
 {
-    expect("redis-server", "1", SLOW, false);
+    run("redis-server", "1", SLOW, false);
 }
 
-TEST_CASE(any_redis_replies_early_while_a_script_is_busy)
+TEST_CASE(all_is_shown_after_a_busy_script)
 {
-    expect("redis-server", "1", SCRIPT, true);
+    run("redis-server", "1", SCRIPT, true);
 }

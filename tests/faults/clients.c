@@ -335,6 +335,25 @@ void clients_expect_cached_right(struct clients *clients)
                  tally.failed + tally.right, tally.last_failed_ms);
 }
 
+static bool cached_is_right(void *arg)
+{
+    return clients_tally(arg, CLIENTS_CACHED).right > 0;
+}
+
+static bool uncached_is_right(void *arg)
+{
+    return clients_tally(arg, CLIENTS_UNCACHED).right > 0;
+}
+
+void clients_await_right(struct clients *clients, enum client_kind kind)
+{
+    bool right =
+        wait_until(kind == CLIENTS_CACHED ? cached_is_right : uncached_is_right, clients, WAIT_DEADLINE_MS);
+    expect_nothing_wrong(clients);
+    if (!right)
+        fail_msg("no right response to %s requests", kind == CLIENTS_CACHED ? "cached" : "uncached");
+}
+
 static bool is_recovered(void *arg)
 {
     return clients_tally(arg, CLIENTS_UNCACHED).first_right_ms >= 0 || !nothing_is_wrong(arg);

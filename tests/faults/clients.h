@@ -59,6 +59,9 @@ void clients_watch(struct clients *clients, int ms);
 /* Asserts that every cached response since the mark was right. */
 void clients_expect_cached_right(struct clients *clients);
 
+/* Waits until there was a right response of that kind since the mark. */
+void clients_await_right(struct clients *clients, enum client_kind kind);
+
 /* Waits for the first right response to an uncached request; returns its time after the mark. Fails when that
  * is later than `bound_ms` and the slack, or for any wrong response. */
 int clients_await_recovery(struct clients *clients, int bound_ms);

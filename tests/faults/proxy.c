@@ -122,10 +122,22 @@ static size_t measure(struct testbed *bed, enum content content)
     return proxy_bytes_down(bed->fixture.proxy) - before;
 }
 
+/* Without the replies to heartbeats, which come now and then. */
+static size_t measure_least(struct testbed *bed, enum content content)
+{
+    enum { MEASUREMENTS = 4 };
+    size_t least = measure(bed, content);
+    for (int i = 1; i < MEASUREMENTS; i++) {
+        size_t size = measure(bed, content);
+        least = size < least ? size : least;
+    }
+    return least;
+}
+
 static void run_cuts(struct testbed *bed, const struct cuts *cuts)
 {
     struct proxy *proxy = bed->fixture.proxy;
-    size_t size = measure(bed, cuts->content);
+    size_t size = measure_least(bed, cuts->content);
     assert_true(size > 200);
     int made = 0;
     int injected = 0;
@@ -143,8 +155,7 @@ static void run_cuts(struct testbed *bed, const struct cuts *cuts)
         int took = (int)(wait_now_ms() - began);
         slowest = took > slowest ? took : slowest;
     }
-    /* The last one may come after the response; the reply to a heartbeat may be counted with it. */
-    assert_true(injected >= made - 1 - made / 10);
+    assert_true(injected >= made - 1); /* the last one may come after the response */
     if (cuts->fault != PROXY_DROP)
         assert_int_equal(failed, 0);
     print_message("%-40s %d faults in %zu bytes: %d right, %d failed | the next request took %d ms at most\n",
@@ -295,8 +306,7 @@ TEST_CASE_WITH(redis_latency_of_200_ms_each_way, setup, testbed_teardown)
     restore(bed);
     bed->clients = clients_start(bed);
     outage_run(bed, &(struct outage){"200 ms each way", delay, restore, .lasts_ms = SLOW_MS,
-                                     .unnoticed = true, .harmless = true});
-    assert_true(clients_tally_of_fault(bed->clients, CLIENTS_UNCACHED).right > 0);
+                                     .unnoticed = true, .harmless = true, .passable = true});
 }
 
 /* Pages in larger pieces, as a busy machine does not make tens of thousands of system calls in time. */
@@ -313,16 +323,14 @@ TEST_CASE_WITH(redis_replies_byte_by_byte, setup_patient, testbed_teardown)
     restore(bed);
     bed->clients = clients_start(bed);
     outage_run(bed, &(struct outage){"single bytes", split, restore, .lasts_ms = SLOW_MS, .unnoticed = true,
-                                     .harmless = true});
-    assert_true(clients_tally_of_fault(bed->clients, CLIENTS_UNCACHED).right > 0);
+                                     .harmless = true, .passable = true});
 }
 
 /* Less than the clients request: they get what comes through in time. */
 TEST_CASE_WITH(redis_connection_of_20_kB_per_second, setup_clients, testbed_teardown)
 {
-    struct testbed *bed = *state;
-    outage_run(bed, &(struct outage){"20 kB/s", throttle, restore, .lasts_ms = SLOW_MS, .unnoticed = true});
-    assert_true(clients_tally_of_fault(bed->clients, CLIENTS_UNCACHED).right > 0);
+    outage_run(*state, &(struct outage){"20 kB/s", throttle, restore, .lasts_ms = SLOW_MS, .unnoticed = true,
+                                        .passable = true});
 }
 
 /* More keys than arrive within a request timeout: they are read in portions, with requests in between. */

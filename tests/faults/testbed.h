@@ -90,6 +90,7 @@ struct outage {
     int recovery_ms; /* after its end an uncached request succeeds within this; 0: TESTBED_RECOVERY_MS */
     bool unnoticed;  /* connections survive it */
     bool harmless;   /* no request fails at all */
+    bool passable;   /* uncached requests succeed, too: it lasts until one has */
 };
 
 /*

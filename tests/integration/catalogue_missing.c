@@ -319,6 +319,12 @@ static void *run_client(void *arg)
     return NULL;
 }
 
+static bool are_served(void *arg)
+{
+    struct clients *clients = arg;
+    return atomic_load(&clients->answers[200]) > 0;
+}
+
 /* Requests are in flight whenever it goes and comes back. */
 TEST_CASE(no_404_while_the_catalogue_comes_and_goes)
 {
@@ -337,12 +343,13 @@ TEST_CASE(no_404_while_the_catalogue_comes_and_goes)
                 await_missing(f);
             put_catalogue(f);
         }
+        bool served = wait_until(are_served, &clients, WAIT_DEADLINE_MS);
         atomic_store(&clients.stopping, true);
         for (size_t n = 0; n < CLIENTS; n++)
             assert_int_equal(pthread_join(thread[n], NULL), 0);
+        assert_true(served);
         assert_int_equal(atomic_load(&clients.answers[401]), 0);
         assert_int_equal(atomic_load(&clients.answers[404]), 0);
         assert_int_equal(atomic_load(&clients.holes), 0);
-        assert_true(atomic_load(&clients.answers[200]) > 0);
     }
 }

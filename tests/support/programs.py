@@ -41,14 +41,16 @@ class Programs:
                 process.wait()
 
 
+RESERVED = []  # bound until the test ends: no other test gets these ports, and programs can listen there
+
+
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
+    for _ in range(count):
+        RESERVED.append(socket.socket())
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            RESERVED[-1].setsockopt(socket.SOL_SOCKET, option, 1)
+        RESERVED[-1].bind(("127.0.0.1", 0))
+    return [s.getsockname()[1] for s in RESERVED[-count:]]
 
 
 def wait_for(what, condition, timeout_s):
