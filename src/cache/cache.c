@@ -41,8 +41,8 @@ struct cache {
     uint64_t timer_ended_ms; /* monotonic; when it last did */
     uv_idle_t reclaim;       /* runs while there are entries to free */
 
-    struct list unread; /* requests that wait until the socket to Redis has been read */
-    uv_check_t polled;  /* runs after the loop has polled, while there are such */
+    struct list undrained; /* requests that wait until the socket to Redis is drained, in order of arrival */
+    uv_check_t polled;     /* runs after the loop has polled, while there are such */
 
     struct wait_group closing; /* the three handles above, the upstream and the encoder */
     void (*closed)(void *arg);
@@ -75,8 +75,8 @@ static void schedule_reclaim(struct cache *c)
 
 /* --- cache hits --- */
 
-/* UNREAD: invalidations may wait in the socket; once it has been read, the cache can be looked up. */
-enum lookup { LOOKUP_HIT, LOOKUP_MISS, LOOKUP_UNREAD };
+/* UNDRAINED: invalidations may wait in the socket; once it is drained, the cache can be looked up. */
+enum lookup { LOOKUP_HIT, LOOKUP_MISS, LOOKUP_UNDRAINED };
 
 /* What to fetch after a miss. */
 struct cache_miss {
@@ -217,13 +217,19 @@ static bool hit(struct cache *c, struct cache_query *q, struct cache_result *res
     return false;
 }
 
+/* Whether invalidations from before `arrived_ms`, when a request came, may wait in the socket. */
+static bool is_undrained(const struct cache *c, uint64_t arrived_ms)
+{
+    return !redis_connection_is_drained(connection_of(c), arrived_ms);
+}
+
 /*
  * On a miss *miss says what to fetch, and *q becomes a query for the card where it was for a link whose
  * channel is cached. Only a fresh auth result saves the check of the key in Redis: while the connection is
- * lost, or the lease has expired, each request has its own. `unread_ms` is when the socket was first found
- * unread for this request, by the boot clock; 0: it was not.
+ * lost, or the lease has expired, each request has its own. `undrained_ms` is when the socket was first found
+ * undrained for this request, by the boot clock; 0: it was not.
  */
-static enum lookup lookup(struct cache *c, struct cache_query *q, uint64_t unread_ms,
+static enum lookup lookup(struct cache *c, struct cache_query *q, uint64_t undrained_ms,
                           struct api_key_name *name, struct cache_result *result, struct cache_miss *miss)
 {
     *result = (struct cache_result){.key_name = name};
@@ -232,8 +238,8 @@ static enum lookup lookup(struct cache *c, struct cache_query *q, uint64_t unrea
     enum freshness freshness = invalidation_freshness(
         &c->invalidation, now, redis_connection_last_pong_ms(connection_of(c)), c->options.stale_limit_ms);
     bool fresh = freshness == FRESHNESS_FRESH;
-    if (fresh && redis_connection_is_behind(connection_of(c), unread_ms != 0 ? unread_ms : now))
-        return LOOKUP_UNREAD;
+    if (fresh && is_undrained(c, undrained_ms != 0 ? undrained_ms : now))
+        return LOOKUP_UNDRAINED;
     enum auth_result auth = check_key(c, &q->key, freshness, now, name);
     if (auth == AUTH_RESULT_UNKNOWN)
         return LOOKUP_MISS;
@@ -358,7 +364,7 @@ static int wait_for_fetch(struct cache *c, struct cache_request *request, struct
 static void on_polled(uv_check_t *polled);
 
 /* The input that waits ends the poll of the loop at once. Returns 0 or -ENOMEM. */
-static int wait_for_read(struct cache *c, struct cache_request *request, const struct cache_query *q)
+static int wait_for_drained(struct cache *c, struct cache_request *request, const struct cache_query *q)
 {
     if (q->type == QUERY_CARD_BY_LINK && keep_link(request, q->link) != 0)
         return -ENOMEM;
@@ -366,8 +372,8 @@ static int wait_for_read(struct cache *c, struct cache_request *request, const s
     request->shared = false;
     request->type = q->type;
     request->number = q->number;
-    request->unread_ms = request->unread_ms != 0 ? request->unread_ms : clock_boot_ms();
-    list_append(&c->unread, &request->waiting);
+    request->undrained_ms = request->undrained_ms != 0 ? request->undrained_ms : clock_boot_ms();
+    list_append(&c->undrained, &request->waiting);
     (void)uv_check_start(&c->polled, on_polled); /* fails without a callback only */
     return 0;
 }
@@ -378,11 +384,11 @@ static bool get(struct cache *c, struct cache_request *request, const struct cac
 {
     struct cache_miss miss;
     struct cache_query q = *query;
-    enum lookup outcome = lookup(c, &q, request->unread_ms, &request->key_name, result, &miss);
+    enum lookup outcome = lookup(c, &q, request->undrained_ms, &request->key_name, result, &miss);
     if (outcome == LOOKUP_HIT)
         return true;
-    int err = outcome == LOOKUP_UNREAD ? wait_for_read(c, request, query)
-                                       : wait_for_fetch(c, request, query->link, &q, &miss);
+    int err = outcome == LOOKUP_UNDRAINED ? wait_for_drained(c, request, query)
+                                          : wait_for_fetch(c, request, query->link, &q, &miss);
     if (err == 0)
         return false;
     result->status = CACHE_OUT_OF_MEMORY;
@@ -396,7 +402,7 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     request->cache = c;
     request->fetch = NULL;
     request->link = NULL;
-    request->unread_ms = 0;
+    request->undrained_ms = 0;
     request->key = query->key;
     request->key_name.len = -1;
     list_init(&request->waiting);
@@ -428,7 +434,7 @@ static struct cache_request *take_request(struct list *requests)
     return r;
 }
 
-/* The connection was lost, or the socket has been read: the request is looked up again. */
+/* The connection was lost, or the socket is drained: the request is looked up again. */
 static void get_again(struct cache *c, struct cache_request *r, const struct cache_query *fetched)
 {
     struct cache_query q = *fetched;
@@ -447,18 +453,18 @@ static void get_again(struct cache *c, struct cache_request *r, const struct cac
     r->done(r->arg, &result);
 }
 
-/* The socket has been read, unless its input came after this poll; then the next one finds it. */
+/* A turn of the loop may read only a part of what waits. Without a connection nothing is waited for. */
 static void on_polled(uv_check_t *polled)
 {
     struct cache *c = polled->data;
-    struct list unread;
-    list_init(&unread);
-    list_splice(&unread, &c->unread);
-    (void)uv_check_stop(polled);
-    while (!list_empty(&unread)) {
-        struct cache_request *r = take_request(&unread);
+    while (!list_empty(&c->undrained)) {
+        struct cache_request *r = LIST_ENTRY(c->undrained.next, struct cache_request, waiting);
+        if (redis_connection_is_ready(connection_of(c)) && is_undrained(c, r->undrained_ms))
+            return;
+        list_remove(&r->waiting);
         get_again(c, r, &(struct cache_query){.type = r->type, .number = r->number});
     }
+    (void)uv_check_stop(polled);
 }
 
 static void answer_request(struct cache_request *r, const struct cache_result *fetched)
@@ -769,7 +775,7 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
         return -ENOMEM;
     c->options = *options;
     list_init(&c->by_deadline);
-    list_init(&c->unread);
+    list_init(&c->undrained);
     int err = init_parts(c);
     if (err == 0)
         err = open_connection(c, loop);

@@ -99,9 +99,9 @@ struct cache_request {
     struct list waiting; /* for the fetch, or for a read */
     struct list deadline;
     uint64_t deadline_ms;
-    bool shared;        /* another request began the fetch */
-    enum coding coding; /* of the query */
-    uint64_t unread_ms; /* since when it has waited for a read, by the boot clock; 0: it has not */
+    bool shared;           /* another request began the fetch */
+    enum coding coding;    /* of the query */
+    uint64_t undrained_ms; /* when the socket was first found undrained, by the boot clock; 0: it was not */
     struct digest key;
     struct api_key_name key_name;
     enum cache_query_type type; /* of a request that waits for a read, as the number */

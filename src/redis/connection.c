@@ -95,8 +95,10 @@ struct redis_connection {
     bool ping_pending;
     uint64_t heartbeat_sent_ms; /* when the heartbeat, or the last step of the handshake, was sent */
     uint64_t last_pong_ms;      /* when the last answered PING was sent */
-    bool timeout_pending;       /* the oldest command had waited too long at the last look */
+    uint64_t timeout_ms;        /* when the oldest command was first seen to wait too long; 0: it was not */
     int reply_heartbeats;       /* that have passed since the last reply ended, while the next was arriving */
+
+    int backlogs; /* that are not known to have ended: the replies due to on_caught_up() */
 
     struct redis_server server;                  /* of this connection */
     bool role_denial_logged, link_denial_logged; /* once in a life */
@@ -534,19 +536,22 @@ static bool reply_takes_too_long(struct redis_connection *c, const struct redis_
 }
 
 /*
- * A timeout is checked twice, with a poll of the loop in between that reads the socket until it is empty:
- * after a stop of this process (SIGSTOP) the replies may already be in the socket.
+ * A timeout is checked twice, and counts only if the socket was drained in between: after a stop of this
+ * process (SIGSTOP) the replies may already be in it.
  */
 static void heartbeat(struct redis_connection *c)
 {
     const struct redis_socket_progress progress = redis_socket_progress(c->socket);
     uint64_t waited = waited_ms(c, &progress);
     bool timed_out = waited >= REDIS_CONNECTION_REPLY_TIMEOUT_MS;
-    if (timed_out && c->timeout_pending && !progress.unread) {
+    if (timed_out && c->timeout_ms != 0 && redis_socket_is_drained(c->socket, c->timeout_ms)) {
         redis_connection_fail(c, "no reply in time");
         return;
     }
-    c->timeout_pending = timed_out;
+    if (!timed_out)
+        c->timeout_ms = 0;
+    else if (c->timeout_ms == 0)
+        c->timeout_ms = clock_boot_ms();
     if (timed_out) {
         start_timer(c, SECOND_LOOK_MS);
         return;
@@ -606,7 +611,7 @@ static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
 {
     struct redis_connection *c = arg;
     /* A push does not clear it: commands may be lost where invalidations are still pushed. */
-    c->timeout_pending = false;
+    c->timeout_ms = 0;
     c->reply_heartbeats = 0;
     if (pending_oldest(&c->pending) == NULL) {
         redis_connection_fail(c, reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply without a command");
@@ -628,6 +633,27 @@ static void on_push(void *arg, struct span kind, const redisReply *element)
     struct redis_connection *c = arg;
     if (c->state == READY && c->options.on_push != NULL)
         c->options.on_push(c->options.arg, kind, element);
+}
+
+/* Any reply will do, as it is behind all that Redis had to send. */
+static void on_caught_up(void *arg, const redisReply *reply)
+{
+    struct redis_connection *c = arg;
+    (void)reply;
+    c->backlogs--;
+}
+
+/* What was read in an earlier state than READY was never cached. */
+static void on_backlog(void *arg)
+{
+    struct redis_connection *c = arg;
+    if (c->state != READY)
+        return;
+    c->backlogs++;
+    if (queue_words(c, 1, (const char *[]){"PING"}, on_caught_up) == 0)
+        return;
+    c->backlogs--;
+    redis_connection_fail(c, "out of memory");
 }
 
 static void on_failed(void *arg, const char *why)
@@ -696,6 +722,7 @@ static void connect_next(struct redis_connection *c)
         .on_connected = on_connected,
         .on_reply = on_reply,
         .on_push = on_push,
+        .on_backlog = on_backlog,
         .on_failed = on_failed,
         .arg = c,
     };
@@ -708,7 +735,7 @@ static void become_ready(struct redis_connection *c)
 {
     c->failures = 0;
     c->reasons = (struct log_reasons){0};
-    c->timeout_pending = false;
+    c->timeout_ms = 0;
     c->reply_heartbeats = 0;
     report(c, DISCOVERY_REPORT_READY);
     metric_add(&c->options.metrics->redis_connects_total, 1);
@@ -872,10 +899,10 @@ bool redis_connection_is_tracking(const struct redis_connection *c)
     return c->state == READY && c->tracking;
 }
 
-bool redis_connection_is_behind(struct redis_connection *c, uint64_t now_ms)
+bool redis_connection_is_drained(struct redis_connection *c, uint64_t at_ms)
 {
     assert(c->state == READY);
-    return redis_socket_is_behind(c->socket, now_ms);
+    return redis_socket_is_drained(c->socket, at_ms - REDIS_SOCKET_BACKLOG_MS) && c->backlogs == 0;
 }
 
 uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)

@@ -113,10 +113,11 @@ bool redis_connection_elsewhere(const struct redis_connection *c, const redisRep
 bool redis_connection_is_tracking(const struct redis_connection *c);
 
 /*
- * True when what Redis has sent waits unread for longer than it should (redis_socket_is_behind): the process
- * was stopped, or had no processor time. Only while the connection is ready. `now_ms`: the boot clock.
+ * True when everything that Redis had sent REDIS_SOCKET_BACKLOG_MS before `at_ms` (boot clock) has been
+ * delivered: the socket was drained since, and behind a backlog a PING was answered, which proves that Redis
+ * held nothing back. Only while the connection is ready.
  */
-bool redis_connection_is_behind(struct redis_connection *c, uint64_t now_ms);
+bool redis_connection_is_drained(struct redis_connection *c, uint64_t at_ms);
 
 /*
  * When the last PING that was answered was sent, in milliseconds of the boot clock (clock.h): whatever Redis

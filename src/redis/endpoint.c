@@ -636,6 +636,11 @@ bool redis_tls_wants_read(const redisContext *c)
     return SSL_want_read((const SSL *)c->privdata);
 }
 
+bool redis_tls_has_decrypted(const redisContext *c)
+{
+    return SSL_pending((const SSL *)c->privdata) > 0;
+}
+
 /* --- the slot of a cluster --- */
 
 /* CRC-16/XMODEM. */

@@ -215,8 +215,11 @@ static inline uint64_t redis_config_number(const struct redis_config *c)
 int redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host)
     __attribute__((warn_unused_result));
 
-/* True when the last write, on a connection with TLS, has to be repeated when there is input, not before. */
+/* True when the last read or write, on a connection with TLS, found too little input: it waits for more. */
 bool redis_tls_wants_read(const redisContext *c);
+
+/* True when TLS holds decrypted input that was not read, on a connection with TLS: no poll tells of it. */
+bool redis_tls_has_decrypted(const redisContext *c);
 
 /*
  * To be called when reading or writing has failed on a connection with TLS: c->errstr becomes OpenSSL's

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -16,8 +17,8 @@
 #include <sys/socket.h>
 
 enum {
-    READ_MAX = 16 * 1024,   /* bytes taken from the kernel at a time */
-    TLS_RECORD = 16 * 1024, /* the most that TLS hands over at a time */
+    READ_MAX = 16 * 1024,   /* bytes read at a time; the size of the largest TLS record */
+    BACKLOG_MIN = 4 * 1024, /* bytes; fewer do not fill the kernel's buffers, in segments however small */
     TURN_MAX = 128 * 1024,  /* bytes beyond this wait for the next turn of the loop */
     QUEUE_KEPT = 256 * 1024 /* memory of the queue that is kept when the queue is empty */
 };
@@ -199,10 +200,12 @@ struct redis_socket {
     bool connected;
     bool polling_writable;
     bool closing;
-    bool unread;        /* see redis_socket_progress, as the next but one */
-    uint64_t read_ns;   /* when something was last read, by the monotonic clock */
-    uint64_t polled_ms; /* when it was last read, or found to be empty, by the boot clock */
-    uint64_t progress_ns;
+    uint64_t read_ns;     /* when something was last read, by the monotonic clock */
+    uint64_t drained_ms;  /* see redis_socket_is_drained; set by set_drained() alone */
+    bool reading;         /* a part of what was read may not have been delivered */
+    size_t backlog;       /* bytes read since then */
+    bool backlog_told;    /* on_backlog was called since then */
+    uint64_t progress_ns; /* see redis_socket_progress */
     char input[READ_MAX];
 };
 
@@ -286,30 +289,79 @@ static bool deliver(struct redis_socket *s, struct span input)
     }
 }
 
-/* All that came before the end of the stream is delivered before the end is read. */
-static bool read_available(struct redis_socket *s)
+/*
+ * True when a read that returned `n` bytes has found the socket empty. A short read of a stream socket has
+ * (epoll(7)). TLS returns one record at a time, however short: only where it waits for input it has emptied
+ * both the kernel's buffer and its own.
+ */
+static bool is_empty_after(const struct redis_socket *s, size_t n)
 {
-    uint64_t began_ns = 0;
-    s->polled_ms = clock_boot_ms();
-    size_t full = s->tls != NULL ? TLS_RECORD : sizeof s->input; /* a shorter read has emptied the socket */
-    for (size_t total = 0; total < TURN_MAX;) {
+    return s->tls != NULL ? n == 0 && redis_tls_wants_read(s->context) : n < sizeof s->input;
+}
+
+static bool has_decrypted(const struct redis_socket *s)
+{
+    return s->tls != NULL && redis_tls_has_decrypted(s->context);
+}
+
+/* `at_ms` is from before the look that found the socket empty: what arrived later may not have been read. */
+static void set_drained(struct redis_socket *s, uint64_t at_ms)
+{
+    assert(at_ms >= s->drained_ms);
+    s->drained_ms = at_ms;
+    s->backlog = 0;
+    s->backlog_told = false;
+}
+
+/* Input was read: counts it, and tells of a backlog. False when the socket was closed meanwhile. */
+static bool count_backlog(struct redis_socket *s, size_t n, uint64_t read_ms)
+{
+    s->backlog += n;
+    if (s->backlog_told || s->options.on_backlog == NULL || s->backlog < BACKLOG_MIN ||
+        read_ms - s->drained_ms <= REDIS_SOCKET_BACKLOG_MS)
+        return true;
+    s->backlog_told = true;
+    s->options.on_backlog(s->options.arg);
+    return !s->closing;
+}
+
+/*
+ * Reads until the socket is drained or the turn has taken enough; what TLS has decrypted is always taken, as
+ * no poll tells of it. All that came before the end of the stream is delivered before the end is read. False
+ * when the socket was closed or failed.
+ */
+static bool read_turn(struct redis_socket *s)
+{
+    uint64_t began_ns = clock_now_ns();
+    bool enough = false;
+    for (size_t total = 0; !enough || has_decrypted(s);) {
+        uint64_t read_ms = clock_boot_ms();
         ssize_t n = s->context->funcs->read(s->context, s->input, sizeof s->input);
         if (n < 0) {
             fail_io(s);
             return false;
         }
         s->read_ns = clock_now_ns();
-        if (!deliver(s, (struct span){s->input, (size_t)n}))
+        if (n > 0 && !deliver(s, (struct span){s->input, (size_t)n}))
             return false;
-        s->unread = (size_t)n == full;
-        if (!s->unread)
+        if (!count_backlog(s, (size_t)n, read_ms))
+            return false;
+        if (is_empty_after(s, (size_t)n)) {
+            set_drained(s, read_ms);
             return true;
-        began_ns = began_ns == 0 ? s->read_ns : began_ns;
-        if (clock_now_ns() - began_ns > TURN_NS)
-            return true;
+        }
         total += (size_t)n;
+        enough = n == 0 || total >= TURN_MAX || clock_now_ns() - began_ns > TURN_NS;
     }
     return true;
+}
+
+static bool read_available(struct redis_socket *s)
+{
+    s->reading = true;
+    bool open = read_turn(s);
+    s->reading = false;
+    return open;
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -472,22 +524,28 @@ void redis_socket_close(struct redis_socket *s)
     uv_close((uv_handle_t *)&s->poll, on_closed);
 }
 
-/* The end of the stream, or an error, is input too: it will be read, and the connection is lost. */
-bool redis_socket_is_behind(struct redis_socket *s, uint64_t now_ms)
+/*
+ * Looks whether the socket is empty now. The end of the stream, or an error, is input too: it will be read,
+ * and the connection is lost. Apart from the caller, which is called with every hit.
+ */
+__attribute__((noinline)) static void look(struct redis_socket *s)
 {
     char byte = 0;
-    if (now_ms <= s->polled_ms + REDIS_SOCKET_BEHIND_MS)
-        return false;
-    bool empty = recv(s->context->fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
-    if (empty)
-        s->polled_ms = now_ms;
-    return !empty;
+    uint64_t now_ms = clock_boot_ms();
+    if (recv(s->context->fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
+        set_drained(s, now_ms);
+}
+
+bool redis_socket_is_drained(struct redis_socket *s, uint64_t since_ms)
+{
+    if (s->drained_ms <= since_ms && !s->reading)
+        look(s);
+    return s->drained_ms > since_ms;
 }
 
 struct redis_socket_progress redis_socket_progress(const struct redis_socket *s)
 {
     return (struct redis_socket_progress){.progress_ns = s->progress_ns,
                                           .in_reply = resp_in_reply(&s->parser),
-                                          .in_push = resp_in_push(&s->parser) != 0,
-                                          .unread = s->unread};
+                                          .in_push = resp_in_push(&s->parser) != 0};
 }

@@ -69,6 +69,11 @@ struct redis_socket_options {
      */
     void (*on_reply)(void *arg, const redisReply *reply, uint64_t read_ns);
     void (*on_push)(void *arg, struct span kind, const redisReply *element);
+    /*
+     * Input has waited, so much that the server may have been blocked and hold back more: a drained socket
+     * does not prove that all has come. Once until the socket is drained; may be NULL.
+     */
+    void (*on_backlog)(void *arg);
     void (*on_failed)(void *arg, const char *why); /* once; `why` is borrowed until the function returns */
     void *arg;
     /* Stricter limits than those of every reply (resp.h); 0: those. */
@@ -102,18 +107,22 @@ struct redis_socket_progress {
     uint64_t progress_ns;
     bool in_reply; /* a reply has begun and not ended */
     bool in_push;  /* the same of a push */
-    bool unread;   /* the kernel may hold more than the last turn has read */
 };
 
 struct redis_socket_progress redis_socket_progress(const struct redis_socket *s);
 
-/* For how long input may wait while the process runs as it should, in milliseconds: ten turns of the loop. */
-enum { REDIS_SOCKET_BEHIND_MS = 50 };
+/*
+ * For how long input may wait while the process runs as it should, in milliseconds: ten turns of the loop.
+ * What waits for longer is a backlog.
+ */
+enum { REDIS_SOCKET_BACKLOG_MS = 50 };
 
 /*
- * True when input has waited for longer, because the process was stopped or had no processor time. `now_ms`:
- * the boot clock (clock.h). Makes a system call if nothing was read for that time, and does not read.
+ * True when the socket was drained after `since_ms` (boot clock): both the kernel and TLS were found empty,
+ * so everything that had arrived by then has been delivered. Input may wait because the process was stopped,
+ * had no processor time, or gets more than one turn of the loop reads. Makes a system call if the socket was
+ * not drained since, and does not read; within on_reply and on_push it makes none, and more may follow them.
  */
-bool redis_socket_is_behind(struct redis_socket *s, uint64_t now_ms);
+bool redis_socket_is_drained(struct redis_socket *s, uint64_t since_ms);
 
 #endif

@@ -52,6 +52,7 @@ static const struct {
     [FAULT_FLUSH] = {"flush", true, .cluster = ANYWHERE},
     [FAULT_FREEZE] = {"freeze", true, .cluster = ANYWHERE},
     [FAULT_FREEZE_LONG] = {"freeze-long", false, .cluster = ANYWHERE},
+    [FAULT_THROTTLE] = {"throttle", true, .cluster = ANYWHERE},
     [FAULT_SLOW] = {"slow", true, .harmless = true, .cluster = ANYWHERE},
     [FAULT_SCRIPT] = {"script", true, .cluster = ANYWHERE},
     [FAULT_ROTATE] = {"rotate", true, .harmless = true},

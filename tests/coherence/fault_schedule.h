@@ -35,6 +35,7 @@ enum fault_kind {
     FAULT_FLUSH,       /* FLUSHALL, and other data */
     FAULT_FREEZE,      /* SIGSTOP of channeld, 1 s */
     FAULT_FREEZE_LONG, /* 4 s */
+    FAULT_THROTTLE,    /* ten times 250 ms, and 20 ms between them: a container without processor time */
     FAULT_SLOW,        /* a command that takes Redis 200 ms */
     FAULT_SCRIPT,      /* a script that makes Redis answer BUSY until it ends, and other data */
     FAULT_ROTATE,      /* the password of channeld's user is replaced, in Redis and in channeld's file */
@@ -65,7 +66,7 @@ enum fault_kind {
 enum fault_rule {
     RULE_COHERENT,     /* nothing: channeld stays connected */
     RULE_DISCONNECTED, /* cached responses, within the stale limit */
-    RULE_LEASE,        /* cached responses, within the lease */
+    RULE_LEASE,        /* cached responses, within the lease: Redis acknowledges before it invalidates */
 };
 
 enum { LEASE_MS = 3000, REQUEST_TIMEOUT_MS = 1000 };

@@ -77,6 +77,7 @@ static const struct option_spec specs[] = {
     OTHER("redis-args", OPTION_TEXT, redis_args, "further arguments of it, separated by spaces"),
     OTHER("faults", OPTION_FAULTS, faults, "none, all, quick, or some of the following (all):"),
     OTHER("cluster", OPTION_FLAG, cluster, "channeld reads a Redis Cluster of six nodes"),
+    OTHER("tls", OPTION_FLAG, tls, "channeld connects to Redis by TLS"),
     OTHER("verbose", OPTION_FLAG, verbose, "print a line per second"),
     OTHER("torn-writes", OPTION_FLAG, torn_writes, "sabotage: write each card in two halves"),
     OTHER("hide-link", OPTION_FLAG, hide_link, "sabotage: deny channeld ROLE and INFO"),
@@ -206,6 +207,8 @@ static void options_read(struct options *options, int argc, char **argv)
         options->faults[FAULT_ROTATE] = false;
     if (options->cluster && options->replicas > 0)
         options_refuse("cluster", "there are no --replicas");
+    if (options->tls && (options->cluster || options->replicas > 0))
+        options_refuse("tls", "there is one server, neither --cluster nor --replicas");
     if (optind < argc) {
         (void)fprintf(stderr, "coherence: unexpected argument %s\n", argv[optind]);
         exit(2);

@@ -22,6 +22,7 @@ struct options {
     int fault_gap_ms;   /* between the end of a fault and the next */
     bool cluster;       /* of six nodes, in place of one server; without replicas */
     int replicas;       /* between the writers' server and channeld's; see replicas.h */
+    bool tls;           /* between channeld and the one server; without replicas */
     uint64_t seed;
     bool faults[FAULT_KINDS];
     bool verbose;

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "coherence/clock.h"
+#include "support/net.h"
 #include "support/text.h"
 
 enum {
@@ -118,13 +119,28 @@ static void start_servers(struct run *run, const char *const *args)
     replicas_start(&run->replicas, &run->redis, run->options.replicas, program, args);
 }
 
+/* The arguments of a server with a TLS port, owned; "" without TLS. */
+static char *tls_args(struct run *run)
+{
+    if (!run->options.tls)
+        return text_printf("%s", "");
+    tempdir_init(&run->dir);
+    certs_make_authority(&run->dir, "authority", &run->authority);
+    certs_make(&run->dir, "server", &run->authority, "IP:127.0.0.1", 1, &run->certificate);
+    run->tls_port = net_reserve_port();
+    return text_printf(
+        "--tls-port %d --tls-cert-file %s --tls-key-file %s --tls-ca-cert-file %s --tls-auth-clients no",
+        run->tls_port, run->certificate.cert, run->certificate.key, run->authority.cert);
+}
+
 static void start_redis(struct run *run)
 {
     enum { ARGS_MAX = 32 };
+    char *tls = tls_args(run);
     char *text =
-        text_printf("--enable-debug-command yes --busy-reply-threshold %d %s %s %s", (int)SCRIPT_BUSY_MS,
+        text_printf("--enable-debug-command yes --busy-reply-threshold %d %s %s %s %s", (int)SCRIPT_BUSY_MS,
                     run->options.cluster ? CLUSTER_ARGS : REPLICAS_MASTER_ARGS,
-                    rotates(run) ? "--user " USER " on +@all ~* &* >" PASSWORD "0 >" PASSWORD "1" : "",
+                    rotates(run) ? "--user " USER " on +@all ~* &* >" PASSWORD "0 >" PASSWORD "1" : "", tls,
                     run->options.redis_args != NULL ? run->options.redis_args : "");
     const char *args[ARGS_MAX + 1] = {NULL};
     char *rest = NULL;
@@ -136,6 +152,7 @@ static void start_redis(struct run *run)
     }
     start_servers(run, args);
     free(text);
+    free(tls);
     probe_redis(run);
 }
 
@@ -396,13 +413,31 @@ static void fault_rotate(struct run *run, enum fault_kind kind, int ms)
 }
 
 /* Requests of the readers wait for channeld meanwhile, so it has some the moment it continues. */
-static void fault_freeze(struct run *run, enum fault_kind kind, int ms)
+static void stop_channeld(struct run *run, int ms)
 {
-    schedule_begin(run->schedule, kind, RULE_LEASE);
     process_signal(&run->server.process, SIGSTOP);
     (void)waitid(P_PID, (id_t)run->server.process.pid, &(siginfo_t){0}, WSTOPPED);
     sleep_ms(ms);
     process_signal(&run->server.process, SIGCONT);
+}
+
+static void fault_freeze(struct run *run, enum fault_kind kind, int ms)
+{
+    schedule_begin(run->schedule, kind, RULE_COHERENT);
+    stop_channeld(run, ms);
+    schedule_undone(run->schedule);
+    await_connected(run, 0);
+    schedule_end(run->schedule);
+}
+
+static void fault_throttle(struct run *run, enum fault_kind kind, int ms)
+{
+    enum { PERIODS = 10, QUOTA_MS = 20 };
+    schedule_begin(run->schedule, kind, RULE_COHERENT);
+    for (int i = 0; i < PERIODS; i++) {
+        stop_channeld(run, ms);
+        sleep_ms(QUOTA_MS);
+    }
     schedule_undone(run->schedule);
     await_connected(run, 0);
     schedule_end(run->schedule);
@@ -688,6 +723,7 @@ void run_fault(struct run *run, enum fault_kind kind)
         [FAULT_FLUSH] = {fault_flush, 0},
         [FAULT_FREEZE] = {fault_freeze, 1000},
         [FAULT_FREEZE_LONG] = {fault_freeze, 4000},
+        [FAULT_THROTTLE] = {fault_throttle, 250},
         [FAULT_SLOW] = {fault_slow, 200},
         [FAULT_SCRIPT] = {fault_script, 0},
         [FAULT_MASTER_STOP] = {fault_upstream_stop, 1000},
@@ -738,14 +774,17 @@ uint64_t run_reads(struct run *run, uint64_t *failed)
 static char *source_url(struct run *run)
 {
     struct redis *source = source_of(run);
+    const char *user = "";
     if (run->options.cluster)
         return text_printf("%s", run->cluster.url);
     if (rotates(run))
-        return text_printf("redis://" USER "@127.0.0.1:%d/0", source->port);
-    if (!run->options.hide_link)
-        return text_printf("%s", source->url);
-    redis_do(source, "ACL SETUSER blind on >blind ~* &* +@all -role -info");
-    return text_printf("redis://blind:blind@127.0.0.1:%d/0", source->port);
+        user = USER "@";
+    if (run->options.hide_link) {
+        redis_do(source, "ACL SETUSER blind on >blind ~* &* +@all -role -info");
+        user = "blind:blind@";
+    }
+    return text_printf("%s://%s127.0.0.1:%d/0", run->options.tls ? "rediss" : "redis", user,
+                       run->options.tls ? run->tls_port : source->port);
 }
 
 static void start_channeld(struct run *run)
@@ -758,6 +797,7 @@ static void start_channeld(struct run *run)
         text_printf("CHANNELD_REDIS_PREFIX=%s", run_prefix(run)),
         !rotates(run) ? NULL
                       : text_printf("CHANNELD_REDIS_PASSWORD_FILE=%s", secret_path(&run->secret, "password")),
+        !run->options.tls ? NULL : text_printf("CHANNELD_REDIS_CA_FILE=%s", run->authority.cert),
         text_printf("CHANNELD_WORKERS=%d", run->options.workers),
         text_printf("CHANNELD_STALE_LIMIT=%dms", run->options.stale_limit_ms),
         text_printf("CHANNELD_REQUEST_TIMEOUT=%dms", (int)REQUEST_TIMEOUT_MS),
@@ -847,6 +887,8 @@ void run_stop(struct run *run)
     }
     replicas_stop(&run->replicas);
     redis_stop(&run->redis);
+    if (run->options.tls)
+        tempdir_fini(&run->dir);
 }
 
 void run_summary(struct run *run)

@@ -12,6 +12,7 @@
 #include "coherence/report.h"
 #include "coherence/stale_proxy.h"
 #include "coherence/writer.h"
+#include "support/certs.h"
 #include "support/cluster.h"
 #include "support/redis.h"
 #include "support/secret.h"
@@ -28,9 +29,12 @@ struct run {
     struct report *report;
     struct redis redis; /* that the writers change */
     struct replicas replicas;
-    struct cluster cluster;  /* in their place */
-    int owner;               /* its node that has the slot */
-    bool moved;              /* the slot, an odd number of times */
+    struct cluster cluster; /* in their place */
+    int owner;              /* its node that has the slot */
+    bool moved;             /* the slot, an odd number of times */
+    struct tempdir dir;     /* of what follows, with TLS */
+    struct certs_pair authority, certificate;
+    int tls_port;            /* 0: without TLS */
     struct secret secret;    /* channeld's password */
     int password;            /* which of the two it is */
     bool acknowledges_early; /* before the invalidations of the event loop iteration are queued */

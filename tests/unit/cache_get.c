@@ -18,7 +18,7 @@ enum {
     STALE_LIMIT_MS = 30000,
     STALE_KEYS_LIMIT_MS = 10000,
     TIMEOUT_MS = 500,
-    BEHIND_MS = REDIS_SOCKET_BEHIND_MS
+    BACKLOG_MS = REDIS_SOCKET_BACKLOG_MS
 };
 
 /* --- the connection, in place of the real one --- */
@@ -30,7 +30,8 @@ struct redis_connection {
     bool was_ready;   /* permissions are checked before that only */
     bool replica;     /* in a cluster */
     uint64_t last_pong_ms;
-    uint64_t read_ms; /* when its socket was last read, if what Redis has sent waits there; 0: it does not */
+    uint64_t
+        drained_ms; /* when its socket was last drained, if what Redis has sent waits there; 0: it does not */
     int failures;
 };
 
@@ -92,11 +93,11 @@ uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)
     return c->last_pong_ms;
 }
 
-bool redis_connection_is_behind(struct redis_connection *c, uint64_t now_ms)
+bool redis_connection_is_drained(struct redis_connection *c, uint64_t at_ms)
 {
     assert_true(c->ready);
-    assert_true(now_ms <= clock_ms);
-    return c->read_ms != 0 && now_ms > c->read_ms + BEHIND_MS;
+    assert_true(at_ms <= clock_ms);
+    return c->drained_ms == 0 || at_ms <= c->drained_ms + BACKLOG_MS;
 }
 
 uint64_t redis_connection_valid_until_ms(const struct redis_connection *c)
@@ -557,10 +558,10 @@ TEST_CASE_WITH(beyond_the_lease_redis_is_asked, set_up, tear_down)
 }
 
 /* Of a process that was stopped, for example: invalidations may wait there. */
-static void leave_socket_unread(void)
+static void leave_socket_undrained(void)
 {
-    connection.read_ms = clock_ms;
-    clock_ms += BEHIND_MS + 1;
+    connection.drained_ms = clock_ms;
+    clock_ms += BACKLOG_MS + 1;
 }
 
 /* One turn of the loop. */
@@ -576,7 +577,7 @@ TEST_CASE_WITH(what_is_cached_is_served_once_the_socket_is_read, set_up, tear_do
     answer("GET", reply_string("7"));
     answer("HMGET", reply_card("7", "seven"));
     cache_page();
-    leave_socket_unread();
+    leave_socket_undrained();
     (void)get(0, QUERY_CARD, 7);
     (void)get(1, QUERY_CARD_BY_LINK, 0);
     (void)get(2, QUERY_PAGE, 1);
@@ -584,11 +585,11 @@ TEST_CASE_WITH(what_is_cached_is_served_once_the_socket_is_read, set_up, tear_do
     (void)get(4, QUERY_CARD, 7);
     cache_cancel(&asked[4].request);
     turn(); /* its input came after this poll, for example */
-    clock_ms += BEHIND_MS + 1;
+    clock_ms += BACKLOG_MS + 1;
     for (int i = 0; i <= 4; i++)
         assert_false(asked[i].done);
-    connection.read_ms = clock_ms; /* more waits already; that came later than these requests */
-    clock_ms += BEHIND_MS + 1;
+    connection.drained_ms = clock_ms; /* more waits already; that came later than these requests */
+    clock_ms += BACKLOG_MS + 1;
     turn();
     for (int i = 0; i <= 2; i++)
         expect_hit(&asked[i], CACHE_FOUND);
@@ -599,13 +600,13 @@ TEST_CASE_WITH(what_is_cached_is_served_once_the_socket_is_read, set_up, tear_do
     assert_int_equal(fake_redis.count, 0);
 }
 
-TEST_CASE_WITH(what_was_invalidated_in_the_unread_socket_is_fetched, set_up, tear_down)
+TEST_CASE_WITH(what_was_invalidated_in_the_undrained_socket_is_fetched, set_up, tear_down)
 {
     cache_card("seven");
-    leave_socket_unread();
+    leave_socket_undrained();
     const struct asked *a = get(1, QUERY_CARD, 7);
     push("test:card:7");
-    connection.read_ms = 0;
+    connection.drained_ms = 0;
     turn();
     assert_false(a->done);
     expect_fetched(a, false, "new");
@@ -614,7 +615,7 @@ TEST_CASE_WITH(what_was_invalidated_in_the_unread_socket_is_fetched, set_up, tea
 TEST_CASE_WITH(connection_that_ends_behind_unread_input_leaves_stale_entries, set_up, tear_down)
 {
     cache_card("seven");
-    leave_socket_unread();
+    leave_socket_undrained();
     const struct asked *a = get(1, QUERY_CARD, 7);
     lose();
     expect(get(2, QUERY_CARD, 7), CACHE_FOUND, CACHE_SOURCE_STALE);
@@ -1019,7 +1020,7 @@ TEST_CASE_WITH(a_deadline_counts_after_another_look_at_the_socket, set_up, tear_
 TEST_CASE_WITH(a_deadline_counts_while_the_socket_is_not_read, set_up, tear_down)
 {
     cache_card("seven");
-    leave_socket_unread();
+    leave_socket_undrained();
     const struct asked *a = get(1, QUERY_CARD, 7);
     assert_false(a->done);
     await_timer();

@@ -380,11 +380,11 @@ bool redis_connection_is_tracking(const struct redis_connection *c)
     return c->ready;
 }
 
-bool redis_connection_is_behind(struct redis_connection *c, uint64_t now_ms)
+bool redis_connection_is_drained(struct redis_connection *c, uint64_t at_ms)
 {
-    (void)now_ms;
+    (void)at_ms;
     assert_true(c->ready);
-    return false;
+    return true;
 }
 
 uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)

@@ -4,6 +4,8 @@
  */
 #include <openssl/ssl.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "redis/endpoint.h"
@@ -157,36 +159,192 @@ static int remove_certificates(void **state)
 
 TEST_GROUP(make_certificates, remove_certificates)
 
-/* At a time of the test's own. */
-static bool is_behind_at(uint64_t ms)
+/* Whether a hit can rely on the socket now. */
+static bool is_drained(void)
 {
-    return redis_connection_is_behind(session.connection, ms);
+    return redis_connection_is_drained(session.connection, clock_boot_ms());
 }
+
+/* One turn of the loop alone, in which it reads whatever waits, as far as a turn may. */
+static void turn_loop(void)
+{
+    (void)uv_run(&session.loop, UV_RUN_NOWAIT);
+}
+
+enum { WAITS_MS = REDIS_SOCKET_BACKLOG_MS + 10 };
+
+static const char PUSH[] = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nx\r\n";
 
 TEST_CASE(input_that_waits_too_long_is_noticed)
 {
-    fake_open(&fake);
-    session_begin(&fake, "127.0.0.1");
-    session_start();
-    const uint64_t read_ms = clock_boot_ms() + REDIS_SOCKET_BEHIND_MS + 1;
-    assert_false(is_behind_at(read_ms)); /* it is empty, and counts as read at this time */
-    fake_send(&fake, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nx\r\n");
+    session_open_ready(&fake);
+    session_pass(WAITS_MS);
+    assert_true(is_drained()); /* by a look: nothing waits */
+    fake_send(&fake, PUSH);
     fake_turn(&fake);
-    assert_false(is_behind_at(read_ms + REDIS_SOCKET_BEHIND_MS));
-    assert_true(is_behind_at(read_ms + REDIS_SOCKET_BEHIND_MS + 1));
-    session_turn(); /* of the loop: it reads */
-    session_turn();
-    assert_false(is_behind_at(clock_boot_ms() + REDIS_SOCKET_BEHIND_MS + 1));
+    assert_true(is_drained()); /* as it was a moment ago */
+    session_pass(WAITS_MS);
+    assert_false(is_drained());
+    turn_loop();
+    assert_true(is_drained());
     session_end();
 }
 
 TEST_CASE(end_of_the_stream_is_input_too)
 {
-    fake_open(&fake);
-    session_begin(&fake, "127.0.0.1");
-    session_start();
+    session_open_ready(&fake);
+    session_pass(WAITS_MS);
     fake_drop_all(&fake, false);
-    assert_true(is_behind_at(clock_boot_ms() + REDIS_SOCKET_BEHIND_MS + 1));
+    assert_false(is_drained());
     SESSION_UNTIL(session.lost == 1);
+    session_end();
+}
+
+/* Each of them a record, as Redis writes them that come one by one. */
+static void push_records(int count)
+{
+    for (int i = 0; i < count; i++) {
+        fake_send(&fake, PUSH);
+        fake_turn(&fake);
+    }
+}
+
+TEST_CASE(all_tls_records_that_wait_are_read_in_one_turn)
+{
+    enum { RECORDS = 20 };
+    SSL_CTX *ctx = begin_tls();
+    session_start();
+    assert_int_equal(session_send("ECHO", "last"), 0);
+    turn_loop(); /* writes it */
+    fake.deaf = true;
+    push_records(RECORDS);
+    fake.deaf = false; /* and replies, in the last record */
+    fake_turn(&fake);
+    session_pass(WAITS_MS);
+    assert_false(is_drained());
+    turn_loop();
+    assert_int_equal(session.answered, 1);
+    assert_true(is_drained());
+    session_end();
+    end_tls(ctx);
+}
+
+static int drained_at_reply;
+
+static void look_at_reply(struct session *s, const redisReply *reply)
+{
+    (void)s;
+    (void)reply;
+    drained_at_reply = is_drained();
+}
+
+/* The kernel has nothing more then. */
+TEST_CASE(socket_is_not_drained_before_all_that_was_read_is_delivered)
+{
+    session_open_ready(&fake);
+    session.during_reply = look_at_reply;
+    drained_at_reply = -1;
+    assert_int_equal(session_send("ECHO", "x"), 0);
+    turn_loop(); /* writes it */
+    fake_turn(&fake);
+    push_records(1);
+    session_pass(WAITS_MS);
+    turn_loop();
+    assert_int_equal(drained_at_reply, false);
+    assert_true(is_drained());
+    session_end();
+}
+
+/* More than a turn of the loop reads waits, and behind it the reply to a command. */
+static void push_backlog(void)
+{
+    enum { PUSHES = 5000 }; /* 180 KB */
+    const struct buf *out = NULL;
+    assert_int_equal(session_send("ECHO", "last"), 0);
+    turn_loop(); /* writes it */
+    for (int i = 0; i < PUSHES; i++)
+        fake_send(&fake, PUSH);
+    for (out = &fake_current(&fake)->out; out->len > 0;)
+        fake_turn(&fake);
+}
+
+/* By a local socket, whose buffer is the server's: as large as all that. */
+static char *open_local(void)
+{
+    enum { BUFFER = 512 * 1024 };
+    char *path = text_printf("%s/redis.sock", dir.path);
+    fake_init(&fake);
+    fake_listen_unix(&fake, path);
+    session_begin(&fake, "");
+    session.endpoint.transport = REDIS_TRANSPORT_UNIX;
+    session.endpoint.path = path;
+    session_start();
+    (void)setsockopt(fake_current(&fake)->fd, SOL_SOCKET, SO_SNDBUF, &(int){BUFFER}, sizeof(int));
+    return path;
+}
+
+static void close_local(char *path)
+{
+    assert_int_equal(unlink(path), 0);
+    free(path);
+}
+
+TEST_CASE(socket_is_not_drained_by_a_turn_that_was_cut_off)
+{
+    char *path = open_local();
+    push_backlog();
+    session_pass(WAITS_MS);
+    turn_loop();
+    assert_int_equal(session.answered, 0);
+    assert_false(is_drained());
+    SESSION_UNTIL(session.answered == 1);
+    SESSION_UNTIL(is_drained());
+    session_end();
+    close_local(path);
+}
+
+TEST_CASE(timeout_does_not_count_while_input_waits)
+{
+    enum { SECOND_LOOK_MS = 20 };
+    char *path = open_local();
+    push_backlog();
+    session_pass(REDIS_CONNECTION_REPLY_TIMEOUT_MS + WAITS_MS);
+    turn_loop(); /* sees the timeout, and reads a part */
+    session_pass(SECOND_LOOK_MS);
+    turn_loop();
+    SESSION_UNTIL(session.answered == 1);
+    assert_int_equal(session.lost, 0);
+    session_end();
+    close_local(path);
+}
+
+/* The server may have more, which it could not write. */
+TEST_CASE(backlog_ends_with_the_reply_to_a_ping)
+{
+    char *path = open_local();
+    push_backlog();
+    buf_clear(&fake.log);
+    fake.deaf = true;
+    session_pass(WAITS_MS);
+    SESSION_UNTIL(session.answered == 1);
+    assert_false(is_drained());
+    fake.deaf = false;
+    SESSION_UNTIL(is_drained());
+    assert_true(text_count(buf_c_str(&fake.log), "PING") > 0);
+    session_end();
+    close_local(path);
+}
+
+TEST_CASE(little_input_after_a_pause_is_no_backlog)
+{
+    enum { PUSHES = 100 };
+    session_open_ready(&fake);
+    buf_clear(&fake.log);
+    session_pass(WAITS_MS);
+    push_records(PUSHES);
+    turn_loop();
+    assert_true(is_drained());
+    fake_turn(&fake);
+    assert_string_equal(buf_c_str(&fake.log), "");
     session_end();
 }
