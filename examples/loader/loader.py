@@ -57,7 +57,8 @@ def as_text(field, value):
     require(isinstance(value, str), field, value)
     if field == "link":
         slug = value[len(LINK_START):]
-        require(value.startswith(LINK_START) and re.fullmatch(r"[^?#]*[^?#/]", slug, re.DOTALL), field, value)
+        require(value.startswith(LINK_START) and re.fullmatch(r"[^?#]*[^?#/]", slug, re.DOTALL)
+                and len(slug.encode()) <= 256, field, value)
     if field == "updated_at":
         require(is_time(value, "%Y-%m-%dT%H:%M:%S", 19), field, value)
     return value

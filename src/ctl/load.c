@@ -162,8 +162,8 @@ static struct span keep(struct reader *r, struct span text)
 
 static const char *expect_link(struct reader *r)
 {
-    (void)snprintf(r->link_shape, sizeof r->link_shape, "https://%.*s/<slug> or null",
-                   (int)r->hosts->channel_host.len, r->hosts->channel_host.data);
+    (void)snprintf(r->link_shape, sizeof r->link_shape, "https://%.*s/<slug> (of at most %d bytes) or null",
+                   (int)r->hosts->channel_host.len, r->hosts->channel_host.data, LINK_SLUG_MAX);
     return r->link_shape;
 }
 

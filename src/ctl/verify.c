@@ -393,8 +393,10 @@ static void check_fields(struct verify *v, int64_t id, const struct channel_row 
                        (long long)number);
     struct span link = row->value[CHANNEL_FIELD_link];
     if (link.data != NULL && !link_is_stored_shape(v->hosts, link))
-        report_problem(&v->report, "card %lld: link: %s is not https://%s/<slug>, so it is never found",
-                       (long long)id, excerpt(link, shown), v->hosts->channel_host.data);
+        report_problem(
+            &v->report,
+            "card %lld: link: %s is not https://%s/<slug> (of at most %d bytes), so it is never found",
+            (long long)id, excerpt(link, shown), v->hosts->channel_host.data, LINK_SLUG_MAX);
 }
 
 static void check_card(struct verify *v, struct examined *e)
@@ -555,8 +557,9 @@ static void check_owner(struct verify *v, struct span link, const struct link_ow
     char shown[EXCERPT_MAX];
     (void)excerpt(link, shown);
     if (!link_is_stored_shape(v->hosts, link))
-        report_problem(&v->report, "link %s: is not https://%s/<slug>, so it is never found", shown,
-                       v->hosts->channel_host.data);
+        report_problem(&v->report,
+                       "link %s: is not https://%s/<slug> (of at most %d bytes), so it is never found", shown,
+                       v->hosts->channel_host.data, LINK_SLUG_MAX);
     if (!owner->found)
         report_problem(&v->report, "link %s: does not hold a channel id", shown);
     else if (!owner->agrees)

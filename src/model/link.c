@@ -46,7 +46,7 @@ int link_normalise(const struct link_hosts *hosts, struct span link, struct buf 
     struct span slug = span_skip(rest, authority.len + 1);
     while (slug.len > 0 && slug.data[slug.len - 1] == '/')
         slug.len--;
-    if (slug.len == 0)
+    if (slug.len == 0 || slug.len > LINK_SLUG_MAX)
         return -ENOENT;
     buf_append_str(out, "https://");
     buf_append_span(out, hosts->channel_host);
@@ -64,6 +64,6 @@ bool link_is_stored_shape(const struct link_hosts *hosts, struct span link)
             return false;
         link = span_skip(link, parts[i].len);
     }
-    return link.len > 0 && link.data[link.len - 1] != '/' && span_find(link, '?') == link.len &&
-           span_find(link, '#') == link.len;
+    return link.len > 0 && link.len <= LINK_SLUG_MAX && link.data[link.len - 1] != '/' &&
+           span_find(link, '?') == link.len && span_find(link, '#') == link.len;
 }

@@ -14,10 +14,16 @@ struct link_hosts {
 };
 
 /*
+ * The longest slug, in bytes and percent-decoded; no channel has a longer one. Redis registers for tracking
+ * whatever a client asks for, existing or not, under its whole name.
+ */
+enum { LINK_SLUG_MAX = 256 };
+
+/*
  * Appends the stored shape of `link` (already percent-decoded) to `out`. Accepted: scheme http or https and
  * host in any case, the default port of the scheme (or an empty one), no user-info. Fragment, query and
  * trailing slashes are dropped; the slug is kept as it is. Returns 0, or -ENOENT when it is not a link of
- * these hosts.
+ * these hosts, or has no slug of 1 to LINK_SLUG_MAX bytes.
  */
 int link_normalise(const struct link_hosts *hosts, struct span link, struct buf *out)
     __attribute__((warn_unused_result));

@@ -127,6 +127,36 @@ TEST_CASE(other_links_find_nothing)
     }
 }
 
+/* 256 bytes of UTF-8, sent as they are stored and with all that they may have of percent-encoding: found. One
+ * more: not even looked for. */
+TEST_CASE(slugs_have_at_most_256_bytes)
+{
+    struct fixture *fixture = *state;
+    AUTOFREE char *slug = text_repeat('s', 256);
+    AUTOFREE char *encoded = text_repeat(' ', 0);
+    for (int i = 0; i < 128; i++)
+        encoded = text_append(encoded, "%D0%BF");
+    for (int i = 0; i < 2; i++) {
+        AUTOFREE char *decoded = text_repeat(' ', 0);
+        for (int k = 0; k < 128; k++)
+            decoded = text_append(decoded, i == 0 ? "ss" : "\xD0\xBF");
+        catalogue_put(&fixture->redis,
+                      text_temp("{\"max_channel_id\":%d,\"link\":\"https://max.ru/%s\"}", 900 + i, decoded),
+                      2000 + i);
+    }
+    fixture_expect(fixture, text_temp("channel/by-link/?link=https://max.ru/%s", slug), 200);
+    fixture_expect(fixture, text_temp("channel/by-link/?link=https%%3A%%2F%%2Fweb.max.ru%%2F%s", encoded),
+                   200);
+    double before = server_metric(&fixture->server, "channeld_redis_commands_total");
+    long long reads = redis_calls(&fixture->redis, "get");
+    fixture_expect(fixture, text_temp("channel/by-link/?link=https://max.ru/%ss", slug), 404);
+    fixture_expect(fixture, text_temp("channel/by-link/?link=https%%3A%%2F%%2Fweb.max.ru%%2F%ss", encoded),
+                   404);
+    fixture_expect_metric(fixture, "channeld_redis_commands_total", before);
+    assert_int_equal(redis_calls(&fixture->redis, "get"), reads);
+    redis_do(&fixture->redis, "ZREM channels:index 900 901");
+}
+
 TEST_CASE(link_key_without_a_card_is_not_found)
 {
     struct fixture *fixture = *state;

@@ -381,9 +381,22 @@ TEST_CASE_WITH(load_refuses_a_line_without_an_id, ctl_empty, NULL)
 TEST_CASE_WITH(load_names_the_value_and_the_host_of_links, ctl_empty, NULL)
 {
     ctl_expect(ctl_load("{\"max_channel_id\":1,\"link\":\"http://max.ru/a\",\"er_24h\":23.0}\n", NULL), 1,
-               NULL, "file.ndjson:1: link: \"http://max.ru/a\" is not https://max.ru/<slug> or null\n");
+               NULL,
+               "file.ndjson:1: link: \"http://max.ru/a\" is not https://max.ru/<slug> (of at most 256 bytes) "
+               "or null\n");
     ctl_expect(ctl_load("{\"max_channel_id\":1,\"er_24h\":23.0}\n", NULL), 1, NULL,
                "file.ndjson:1: er_24h: 23.0 is not a 64-bit integer or null\n");
+}
+
+TEST_CASE_WITH(load_refuses_a_slug_of_more_than_256_bytes, ctl_empty, NULL)
+{
+    AUTOFREE char *slug = text_repeat('s', 256);
+    ctl_expect(ctl_load(text_temp("{\"max_channel_id\":1,\"link\":\"https://max.ru/%ss\"}\n", slug), NULL), 1,
+               NULL, "sss... is not https://max.ru/<slug> (of at most 256 bytes) or null\n");
+    assert_int_equal(redis_integer(&redis, "DBSIZE"), 0);
+    ctl_expect(ctl_load(text_temp("{\"max_channel_id\":1,\"link\":\"https://max.ru/%s\"}\n", slug), NULL), 0,
+               NULL, NULL);
+    assert_int_equal(redis_integer(&redis, "EXISTS channels:link:https://max.ru/%s", slug), 1);
 }
 
 TEST_CASE_WITH(load_keeps_all_days_of_a_long_history, ctl_empty, NULL)

@@ -47,6 +47,9 @@ TEST_CASE_WITH(verify_rejects_an_empty_redis, fill, NULL)
 #define KEY_DIGITS "8fa3aab2"
 #define KEY_DIGEST KEY_DIGITS "faa9b79e0a0398da5b5abd0780142442a5be80b9a64608d718cb1fcd"
 
+#define SLUG_64  "ssssssssssssssssssssssssssssssssssssssssssssssssssssssssssssssss"
+#define SLUG_257 SLUG_64 SLUG_64 SLUG_64 SLUG_64 "s"
+
 /* A command, and the problem that verify reports. */
 static const char *const damages[][2] = {
     {"DEL channels:card:1", "index: channel 1 has no card"},
@@ -79,14 +82,20 @@ static const char *const damages[][2] = {
      "card 1: link: its link key points to channel -1: https://max.ru/sample_4"},
     {"HSET channels:card:1 link https://max.ru/sample_3", "card 1: link: channel "},
     {"HSET channels:card:1 link https://web.max.ru/x",
-     "card 1: link: https://web.max.ru/x is not https://max.ru/<slug>, so it is never found"},
+     "card 1: link: https://web.max.ru/x is not https://max.ru/<slug> (of at most 256 bytes), so it is never "
+     "found"},
     {"SET channels:link:https://max.ru/stray 999",
      "link https://max.ru/stray: points to channel 999, which has no card or a different link"},
     {"SET channels:link:https://max.ru/stray 1",
      "link https://max.ru/stray: points to channel 1, which has "},
     {"SET channels:link:https://max.ru/stray x", "link https://max.ru/stray: does not hold a channel id"},
     {"LPUSH channels:link:https://max.ru/stray x", "link https://max.ru/stray: does not hold a channel id"},
-    {"SET channels:link:stray/ 1", "link stray/: is not https://max.ru/<slug>, so it is never found"},
+    {"SET channels:link:stray/ 1",
+     "link stray/: is not https://max.ru/<slug> (of at most 256 bytes), so it is never found"},
+    {"SET channels:link:https://max.ru/" SLUG_257 " 1",
+     "...: is not https://max.ru/<slug> (of at most 256 bytes), so"},
+    {"HSET channels:card:1 link https://max.ru/" SLUG_257,
+     "... is not https://max.ru/<slug> (of at most 256 bytes), so"},
     {"EXPIRE channels:link:https://max.ru/sample_4 1000",
      "link https://max.ru/sample_4: has a TTL: it expires in "},
     {"SADD channels:api_keys abcdef",

@@ -95,6 +95,23 @@ TEST_CASE(missing_slug_is_rejected)
     assert_int_equal(link_normalise(&HOSTS, SPAN_ABSENT, &out), -ENOENT);
 }
 
+/* As it is stored: what is dropped does not count. */
+TEST_CASE(slug_has_at_most_256_bytes)
+{
+    char longest[16 + LINK_SLUG_MAX] = "https://max.ru/";
+    char longer[sizeof longest + 1];
+    char link[sizeof longest + 16];
+    memset(longest + strlen(longest), 's', LINK_SLUG_MAX);
+    (void)snprintf(longer, sizeof longer, "%ss", longest);
+    assert_int_equal(LINK_SLUG_MAX, 256);
+    assert_found(longest, longest);
+    (void)snprintf(link, sizeof link, "%s///?query#top", longest);
+    assert_found(link, longest);
+    assert_nothing(longer);
+    assert_true(link_is_stored_shape(&HOSTS, span_of(longest)));
+    assert_false(link_is_stored_shape(&HOSTS, span_of(longer)));
+}
+
 TEST_CASE(slug_is_kept_unchanged)
 {
     EACH_TEXT (text, "https://max.ru/News", "https://max.ru/новости", "https://max.ru/a%2Fb",
