@@ -5,8 +5,8 @@
  */
 #include "cache/api_keys.h"
 
+#include "base/backoff.h"
 #include "base/hash.h"
-#include "base/log.h"
 #include "redis/resp.h"
 
 #include <assert.h>
@@ -25,6 +25,7 @@ int api_keys_init(struct api_keys *k, const struct keyspace *keyspace, struct en
     *k = (struct api_keys){
         .keyspace = keyspace, .entries = entries, .metrics = metrics, .next_expiry = API_KEY_NEVER};
     k->seed = random_seed(k);
+    k->pause_seed = (unsigned)k->seed;
     return table_init(&k->table);
 }
 
@@ -39,7 +40,6 @@ static void clear(struct api_keys *k)
     k->count = k->capacity = k->recorded = k->malformed = 0;
     k->malformed_sum = 0;
     k->next_expiry = API_KEY_NEVER;
-    k->committed = false;
 }
 
 void api_keys_fini(struct api_keys *k)
@@ -221,7 +221,7 @@ static int64_t earliest_expiry(const struct api_keys *k, int64_t now)
 
 static void show_next_expiry(const struct api_keys *k)
 {
-    bool known = k->committed && k->next_expiry != API_KEY_NEVER;
+    bool known = k->state == API_KEYS_HELD && k->next_expiry != API_KEY_NEVER;
     metric_set(&k->metrics->api_key_next_expiry_timestamp_seconds, known ? (uint64_t)k->next_expiry : 0);
 }
 
@@ -232,13 +232,18 @@ static void find_next_expiry(struct api_keys *k)
     show_next_expiry(k);
 }
 
+static bool is_given_up(enum api_keys_state state)
+{
+    return state == API_KEYS_TOO_LARGE || state == API_KEYS_FAILED;
+}
+
 /* While a changed set is read anew the metric stays as it was. */
 void api_keys_heartbeat(struct api_keys *k)
 {
-    if (k->large)
-        show_next_expiry(k);
-    else if (k->committed && api_keys_is_expired(k->next_expiry))
+    if (k->state == API_KEYS_HELD && api_keys_is_expired(k->next_expiry))
         find_next_expiry(k);
+    else if (is_given_up(k->state))
+        show_next_expiry(k);
 }
 
 /* --- single results --- */
@@ -271,7 +276,7 @@ enum auth_result api_keys_check(const struct api_keys *k, const struct digest *k
                                 struct api_key_name *name)
 {
     name->len = -1;
-    if (!k->committed)
+    if (k->state != API_KEYS_HELD)
         return find_result(k, key, confirmed, name);
     const struct digest *found = find(k, key, hash_of(k, key));
     if (found == NULL)
@@ -309,7 +314,7 @@ void api_keys_put_result(struct api_keys *k, const struct digest *key, bool memb
                          const struct api_key_reading *reading, uint64_t check)
 {
     const struct result_key result = {*key, k->epoch};
-    if (k->committed || reading->epoch != k->epoch)
+    if (k->state == API_KEYS_HELD || reading->epoch != k->epoch)
         return;
     if (member)
         put_member(k, name_of(&result), &reading->info);
@@ -319,13 +324,18 @@ void api_keys_put_result(struct api_keys *k, const struct digest *key, bool memb
 
 /* --- reading: steps --- */
 
-static bool is_permitted(enum api_keys_step from, enum api_keys_step to)
+static bool is_under_way(enum api_keys_state state)
+{
+    return state >= API_KEYS_READ_SIZE && state <= API_KEYS_READ_INFO;
+}
+
+static bool is_permitted(enum api_keys_state from, enum api_keys_state to)
 {
     switch (to) {
-    case API_KEYS_IDLE:
+    case API_KEYS_UNREAD:
         return true;
     case API_KEYS_READ_SIZE:
-        return from == API_KEYS_IDLE;
+        return from == API_KEYS_UNREAD;
     case API_KEYS_READ_MEMBERS:
         return from == API_KEYS_READ_SIZE;
     case API_KEYS_READ_PORTION:
@@ -335,24 +345,24 @@ static bool is_permitted(enum api_keys_step from, enum api_keys_step to)
     case API_KEYS_READ_INFO:
         return from == API_KEYS_READ_INFOS || from == API_KEYS_READ_INFO;
     case API_KEYS_UNCOMMITTED:
-        return from != API_KEYS_IDLE && from != API_KEYS_READ_SIZE && from != API_KEYS_UNCOMMITTED;
+        return is_under_way(from) && from != API_KEYS_READ_SIZE;
+    case API_KEYS_HELD:
+        return from == API_KEYS_UNCOMMITTED;
+    case API_KEYS_TOO_LARGE:
+    case API_KEYS_FAILED:
+        return is_under_way(from);
     }
     return false;
 }
 
-static void set_step(struct api_keys *k, enum api_keys_step next)
+static void set_state(struct api_keys *k, enum api_keys_state next)
 {
-    assert(is_permitted(k->step, next));
-    k->step = next;
-}
-
-static bool is_under_way(const struct api_keys *k)
-{
-    return k->step != API_KEYS_IDLE && k->step != API_KEYS_UNCOMMITTED;
+    assert(is_permitted(k->state, next));
+    k->state = next;
 }
 
 /* Goes to a step that sends a command; `cursor` is NULL for one that has none. */
-static void compose(struct api_keys *k, enum api_keys_step step, const char *name, const char *cursor,
+static void compose(struct api_keys *k, enum api_keys_state state, const char *name, const char *cursor,
                     struct buf *command)
 {
     struct buf key = BUF_INIT;
@@ -367,7 +377,7 @@ static void compose(struct api_keys *k, enum api_keys_step step, const char *nam
         command_add(command, span_of(PORTION));
     }
     buf_fini(&key);
-    set_step(k, step);
+    set_state(k, state);
 }
 
 /* Goes to the step that reads how many infos there are. */
@@ -380,7 +390,7 @@ static void compose_hlen(struct api_keys *k, struct buf *command)
     command_add(command, SPAN("HLEN"));
     command_add_buf(command, &key);
     buf_fini(&key);
-    set_step(k, API_KEYS_READ_INFOS);
+    set_state(k, API_KEYS_READ_INFOS);
 }
 
 /* Goes to the step that reads the infos of the next digests. */
@@ -400,55 +410,66 @@ static void compose_hmget(struct api_keys *k, struct buf *command)
         command_add(command, (struct span){digits, sizeof digits});
     }
     buf_fini(&key);
-    set_step(k, API_KEYS_READ_INFO);
+    set_state(k, API_KEYS_READ_INFO);
 }
 
 void api_keys_invalidate(struct api_keys *k)
 {
     clear(k);
-    k->large = false;
     k->epoch++;
     k->changed = true;
-    if (k->step == API_KEYS_UNCOMMITTED)
-        set_step(k, API_KEYS_IDLE);
+    if (!is_under_way(k->state))
+        set_state(k, API_KEYS_UNREAD);
 }
 
 bool api_keys_read(struct api_keys *k, uint64_t now_ms, struct buf *command)
 {
-    if (is_under_way(k))
+    if (is_under_way(k->state))
         return false;
     k->started_ms = now_ms;
-    set_step(k, API_KEYS_IDLE);
+    set_state(k, API_KEYS_UNREAD);
     compose(k, API_KEYS_READ_SIZE, "SCARD", NULL, command);
     return true;
 }
 
 void api_keys_commit(struct api_keys *k)
 {
-    if (k->step != API_KEYS_UNCOMMITTED)
+    if (k->state != API_KEYS_UNCOMMITTED)
         return;
-    set_step(k, API_KEYS_IDLE);
-    k->committed = true;
+    set_state(k, API_KEYS_HELD);
+    k->failures = 0;
     find_next_expiry(k);
 }
 
 /* --- reading: replies --- */
 
-/* A set that is denied or too large stays so until it changes; lack of memory may be temporary. */
-static void give_up(struct api_keys *k, int err)
+/* Ends a read: each key is checked in Redis until the next one. Logged once a minute for each reason. */
+static enum api_keys_progress give_up(struct api_keys *k, enum api_keys_state state, const char *reason,
+                                      uint64_t now_ms)
 {
     clear(k);
-    set_step(k, API_KEYS_IDLE);
-    k->large = err != -ENOMEM;
-    if (err != -E2BIG)
-        log_text(LOG_WARN, "the API key set cannot be read: each key is checked in Redis", NULL, NULL);
+    set_state(k, state);
+    k->started_ms = now_ms;
+    if (state == API_KEYS_FAILED)
+        k->pause_ms = backoff_ms(++k->failures, API_KEYS_PAUSE_MIN_MS, API_KEYS_PAUSE_MAX_MS, &k->pause_seed);
+    if (log_reason_is_due(&k->reasons, reason, now_ms))
+        log_text(LOG_WARN, "the API key set is not in memory: each key is checked in redis", "reason",
+                 reason);
+    return API_KEYS_STOPPED;
+}
+
+static enum api_keys_progress give_up_error(struct api_keys *k, int err, uint64_t now_ms)
+{
+    if (err == -E2BIG)
+        return give_up(k, API_KEYS_TOO_LARGE, "it has too many keys", now_ms);
+    return give_up(k, API_KEYS_FAILED, err == -ENOMEM ? "out of memory" : "unexpected reply", now_ms);
 }
 
 /* It is read again after a pause, so that frequent changes do not cause constant reads. */
 static enum api_keys_progress stop_changed(struct api_keys *k, uint64_t now_ms)
 {
     k->started_ms = now_ms;
-    set_step(k, API_KEYS_IDLE);
+    set_state(k, API_KEYS_UNREAD);
     return API_KEYS_STOPPED;
 }
 
@@ -459,29 +480,24 @@ static enum api_keys_progress end_members(struct api_keys *k, struct buf *comman
         compose_hlen(k, command);
         return API_KEYS_SEND;
     }
-    set_step(k, API_KEYS_UNCOMMITTED);
+    set_state(k, API_KEYS_UNCOMMITTED);
     return API_KEYS_COMPLETE;
 }
 
 static enum api_keys_progress end_infos(struct api_keys *k)
 {
     report_malformed_records(k);
-    set_step(k, API_KEYS_UNCOMMITTED);
+    set_state(k, API_KEYS_UNCOMMITTED);
     return API_KEYS_COMPLETE;
 }
 
-static enum api_keys_progress take_size(struct api_keys *k, const redisReply *reply, struct buf *command)
+static enum api_keys_progress take_size(struct api_keys *k, const redisReply *reply, uint64_t now_ms,
+                                        struct buf *command)
 {
-    int err = 0;
-    if (reply->type != REDIS_REPLY_INTEGER) {
-        set_step(k, API_KEYS_IDLE);
-        return API_KEYS_STOPPED;
-    }
-    k->large = reply->integer > API_KEYS_MAX;
-    if (k->large) {
-        set_step(k, API_KEYS_IDLE);
-        return API_KEYS_STOPPED;
-    }
+    if (reply->type != REDIS_REPLY_INTEGER)
+        return give_up_error(k, -EINVAL, now_ms);
+    if (reply->integer > API_KEYS_MAX)
+        return give_up_error(k, -E2BIG, now_ms);
     k->set_size = reply->integer;
     if (reply->integer <= API_KEYS_AT_ONCE_MAX) {
         compose(k, API_KEYS_READ_MEMBERS, "SMEMBERS", NULL, command);
@@ -489,31 +505,25 @@ static enum api_keys_progress take_size(struct api_keys *k, const redisReply *re
     }
     k->changed = false;
     k->portions_left = PORTIONS_MAX;
-    err = make_room(k, (size_t)reply->integer);
-    if (err != 0) {
-        give_up(k, err);
-        return API_KEYS_STOPPED;
-    }
+    int err = make_room(k, (size_t)reply->integer);
+    if (err != 0)
+        return give_up_error(k, err, now_ms);
     compose(k, API_KEYS_READ_PORTION, "SSCAN", "0", command);
     return API_KEYS_SEND;
 }
 
-static enum api_keys_progress take_members(struct api_keys *k, const redisReply *members, struct buf *command)
+static enum api_keys_progress take_members(struct api_keys *k, const redisReply *members, uint64_t now_ms,
+                                           struct buf *command)
 {
     bool is_list = members->type == REDIS_REPLY_SET || members->type == REDIS_REPLY_ARRAY;
     int err = make_room(k, is_list ? members->elements : 0);
     if (err == 0)
         err = add_all(k, members);
-    if (err == 0) {
-        k->set_size = (int64_t)members->elements;
-        k->changed = false;
-        return end_members(k, command);
-    }
-    /* What cannot be read at once is tried again later, unless it has grown since its size was read. */
-    bool large = err == -E2BIG || resp_is_oversize(members);
-    give_up(k, err);
-    k->large = large;
-    return API_KEYS_STOPPED;
+    if (err != 0)
+        return give_up_error(k, err, now_ms);
+    k->set_size = (int64_t)members->elements;
+    k->changed = false;
+    return end_members(k, command);
 }
 
 /* Returns 0, or a negative errno: then nothing of the set is known. */
@@ -536,10 +546,8 @@ static enum api_keys_progress take_portion(struct api_keys *k, const redisReply 
     if (k->changed)
         return stop_changed(k, now_ms);
     int err = add_portion(k, reply);
-    if (err != 0) {
-        give_up(k, err);
-        return API_KEYS_STOPPED;
-    }
+    if (err != 0)
+        return give_up_error(k, err, now_ms);
     if (strcmp(k->cursor, "0") == 0)
         return end_members(k, command);
     compose(k, API_KEYS_READ_PORTION, "SSCAN", k->cursor, command);
@@ -553,7 +561,7 @@ static enum api_keys_progress take_infos(struct api_keys *k, const redisReply *r
     int err = 0;
     if (k->changed)
         return stop_changed(k, now_ms);
-    if (k->step == API_KEYS_READ_INFO)
+    if (k->state == API_KEYS_READ_INFO)
         err = add_records(k, reply);
     else if (reply->type != REDIS_REPLY_INTEGER)
         err = -EINVAL;
@@ -561,10 +569,8 @@ static enum api_keys_progress take_infos(struct api_keys *k, const redisReply *r
         return end_infos(k);
     else
         err = make_records(k);
-    if (err != 0) {
-        give_up(k, err);
-        return API_KEYS_STOPPED;
-    }
+    if (err != 0)
+        return give_up_error(k, err, now_ms);
     if (k->recorded == k->count)
         return end_infos(k);
     compose_hmget(k, command);
@@ -574,16 +580,18 @@ static enum api_keys_progress take_infos(struct api_keys *k, const redisReply *r
 enum api_keys_progress api_keys_reply(struct api_keys *k, const redisReply *reply, uint64_t now_ms,
                                       struct buf *command)
 {
-    assert(is_under_way(k));
+    assert(is_under_way(k->state));
     if (reply == NULL) {
-        set_step(k, API_KEYS_IDLE);
+        set_state(k, API_KEYS_UNREAD);
         return API_KEYS_STOPPED;
     }
-    switch (k->step) {
+    if (reply->type == REDIS_REPLY_ERROR)
+        return give_up(k, API_KEYS_FAILED, reply->str, now_ms);
+    switch (k->state) {
     case API_KEYS_READ_SIZE:
-        return take_size(k, reply, command);
+        return take_size(k, reply, now_ms, command);
     case API_KEYS_READ_MEMBERS:
-        return take_members(k, reply, command);
+        return take_members(k, reply, now_ms, command);
     case API_KEYS_READ_PORTION:
         return take_portion(k, reply, now_ms, command);
     default:

@@ -16,11 +16,12 @@
  * for any change in between has arrived before: set and hash are of one moment.
  *
  * While the set is not held, each key is checked in Redis, and the results are cached as entries
- * (ENTRY_AUTH), bounded and evicted like all others. A set above API_KEYS_MAX is never held. One that is
- * invalidated again and again is not read each time, but after a pause: Redis may evict it from a full
- * tracking table hundreds of times per second. A result for one key is read with two commands, first its info
- * and then its membership: a key that is revoked in between is refused, and one that is added in between is
- * valid, without a name. Nothing is cached then.
+ * (ENTRY_AUTH), bounded and evicted like all others. A set above API_KEYS_MAX is not read until it changes.
+ * One that Redis refuses to show is read again after a pause that grows. Either is logged with its reason. A
+ * set that is invalidated again and again is not read each time, but after a pause: Redis may evict it from a
+ * full tracking table hundreds of times per second. A result for one key is read with two commands, first its
+ * info and then its membership: a key that is revoked in between is refused, and one that is added in between
+ * is valid, without a name. Nothing is cached then.
  *
  * Expiries are compared with the wall clock at each check. An info whose expiry cannot be read refuses the
  * key.
@@ -33,6 +34,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/log.h"
 #include "base/table.h"
 #include "cache/entries.h"
 #include "cache/metrics.h"
@@ -42,13 +44,15 @@
 
 /*
  * The largest set that is kept; the largest that is read with one command; the keys whose info is read with
- * one command; the pause from one read to the next.
+ * one command; the pause from one read to the next, and the first and the longest one after failures.
  */
 enum {
     API_KEYS_MAX = 100000,
     API_KEYS_AT_ONCE_MAX = 10000,
     API_KEYS_INFO_PORTION = 1000,
-    API_KEYS_RETRY_MS = 100
+    API_KEYS_RETRY_MS = 100,
+    API_KEYS_PAUSE_MIN_MS = 1000,
+    API_KEYS_PAUSE_MAX_MS = 60 * 1000
 };
 
 enum { API_KEYS_CURSOR_MAX = 20, API_KEYS_REPORTED = 64 };
@@ -85,24 +89,29 @@ struct api_keys {
     struct buf names; /* each with its length in front */
     uint64_t seed;
     int64_t next_expiry; /* the earliest that was to come; API_KEY_NEVER: none */
-    bool committed;      /* the digests are the whole set */
-    bool large;          /* the set is too large: results are cached one by one */
     int64_t set_size;    /* as Redis reported it, whatever the members are */
     int64_t epoch;       /* grows with each change of the set: single results hold for one epoch */
 
-    enum api_keys_step {
-        API_KEYS_IDLE,
+    enum api_keys_state {
+        API_KEYS_UNREAD,       /* and nothing is known against reading it */
         API_KEYS_READ_SIZE,    /* SCARD is under way */
         API_KEYS_READ_MEMBERS, /* SMEMBERS is */
         API_KEYS_READ_PORTION, /* SSCAN is */
         API_KEYS_READ_INFOS,   /* HLEN is, of the infos */
         API_KEYS_READ_INFO,    /* HMGET is */
-        API_KEYS_UNCOMMITTED   /* read to its end, and to be committed */
-    } step;
+        API_KEYS_UNCOMMITTED,  /* read to its end, and to be committed */
+        API_KEYS_HELD,         /* the digests are the whole set */
+        API_KEYS_TOO_LARGE,    /* not to be read until it changes */
+        API_KEYS_FAILED        /* to be read again after a pause */
+    } state;
     bool changed;                         /* it has changed since its members, or the first of them, came */
     uint64_t started_ms;                  /* monotonic; when the last read began, or was found invalidated */
     char cursor[API_KEYS_CURSOR_MAX + 1]; /* of the next SSCAN */
     int portions_left;                    /* until the read is given up */
+    unsigned failures;                    /* of reads, since the set was last held */
+    uint64_t pause_ms;                    /* after the last of them */
+    unsigned pause_seed;
+    struct log_reasons reasons; /* why it was not held */
 
     /* Malformed infos of this read: their number, one of them, and the sum of their hashes; that of the read
      * which was logged last; and the hashes of those that were read one by one and logged. */
@@ -155,11 +164,12 @@ void api_keys_invalidate(struct api_keys *k);
 bool api_keys_read(struct api_keys *k, uint64_t now_ms, struct buf *command)
     __attribute__((warn_unused_result));
 
-/* True when the set is not held or being read, but may be, and the last attempt is long enough ago. */
+/* True when the set is to be read, and the last attempt is long enough ago. */
 static inline bool api_keys_wants_reading(const struct api_keys *k, uint64_t now_ms)
 {
-    return !k->committed && !k->large && k->step == API_KEYS_IDLE &&
-           now_ms - k->started_ms >= API_KEYS_RETRY_MS;
+    uint64_t passed_ms = now_ms - k->started_ms;
+    return k->state == API_KEYS_FAILED ? passed_ms >= k->pause_ms
+                                       : k->state == API_KEYS_UNREAD && passed_ms >= API_KEYS_RETRY_MS;
 }
 
 /* The reply to the command that was sent last; NULL: the connection was lost, or it could not be sent. */
@@ -169,7 +179,7 @@ enum api_keys_progress api_keys_reply(struct api_keys *k, const redisReply *repl
 /* True while the number of infos is being read: 0 means that no key has any. */
 static inline bool api_keys_counts_infos(const struct api_keys *k)
 {
-    return k->step == API_KEYS_READ_INFOS;
+    return k->state == API_KEYS_READ_INFOS;
 }
 
 /*
@@ -184,7 +194,7 @@ void api_keys_heartbeat(struct api_keys *k);
 /* The size that Redis reported for the set in memory; -1 when none is valid. */
 static inline int64_t api_keys_size(const struct api_keys *k)
 {
-    return k->committed && !k->large ? k->set_size : -1;
+    return k->state == API_KEYS_HELD ? k->set_size : -1;
 }
 
 #endif

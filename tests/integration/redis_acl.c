@@ -132,6 +132,79 @@ TEST_CASE(without_sscan_each_of_many_keys_is_checked_once)
     assert_non_null(strstr(denials, "sscan"));
 }
 
+/* How often Redis has denied the command. */
+static long long denials(struct redis *redis, const char *command)
+{
+    AUTOFREE char *stats = redis_text(redis, "INFO commandstats");
+    AUTOFREE char *name = text_printf("cmdstat_%s:", command);
+    const char *at = stats != NULL ? strstr(stats, name) : NULL;
+    const char *count = at != NULL ? strstr(at, "rejected_calls=") : NULL;
+    return count != NULL ? strtoll(count + strlen("rejected_calls="), NULL, 10) : 0;
+}
+
+struct denied {
+    struct redis *redis;
+    const char *command;
+    long long count;
+};
+
+static bool was_denied(void *arg)
+{
+    const struct denied *d = arg;
+    return denials(d->redis, d->command) >= d->count;
+}
+
+static void await_denials(struct redis *redis, const char *command, long long count)
+{
+    struct denied d = {redis, command, count};
+    if (!wait_until(was_denied, &d, WAIT_DEADLINE_MS))
+        fail_msg("%s was not denied %lld times", command, count);
+}
+
+#define NOT_IN_MEMORY "the API key set is not in memory"
+
+/* A key that was never asked for is refused without a look at Redis. */
+static bool key_set_is_in_memory(void *arg)
+{
+    static int tried;
+    struct fixture *f = arg;
+    double before = commands(f);
+    AUTOFREE char *header = text_printf("X-Api-Key: wrong%d\r\n", ++tried);
+    assert_int_equal(http_get_status(f->server.port, "/api/" CARD, header), 401);
+    return commands(f) == before;
+}
+
+/* No key has to change for that. */
+TEST_CASE(key_set_is_in_memory_again_after_a_passing_denial)
+{
+    static const char *const commands_denied[] = {"hlen", "smembers"};
+    AUTO(fixture_fini) struct fixture f;
+    begin(&f, NULL, SERVER_WAIT_READY);
+    for (size_t i = 0; i < TEST_COUNT(commands_denied); i++) {
+        assert_true(wait_until(key_set_is_in_memory, &f, WAIT_DEADLINE_MS));
+        redis_do(&f.redis, text_temp("ACL SETUSER channeld -%s", commands_denied[i]));
+        catalogue_issue_key(&f.redis, text_temp("another%zu", i));
+        await_denials(&f.redis, commands_denied[i], 1);
+        assert_false(key_set_is_in_memory(&f));
+        server_await_log(&f.server, NOT_IN_MEMORY ": each key is checked in redis\",\"reason\":\"NOPERM");
+        make_user(&f.redis, "channeld", NULL);
+        assert_true(wait_until(key_set_is_in_memory, &f, WAIT_DEADLINE_MS));
+    }
+}
+
+TEST_CASE(key_set_that_stays_denied_is_logged_once)
+{
+    static const char *const less[] = {"-smembers", NULL};
+    AUTO(fixture_fini) struct fixture f;
+    begin(&f, less, SERVER_WAIT_READY);
+    for (int i = 1; i <= 5; i++) { /* each change is a reason to try again at once */
+        await_denials(&f.redis, "smembers", i);
+        catalogue_issue_key(&f.redis, text_temp("another%d", i));
+        fixture_expect(&f, CARD, 200);
+    }
+    server_expect_log(&f.server, NOT_IN_MEMORY, 1);
+}
+
 static void expect_denied(struct redis *redis, const char *user, const char *command)
 {
     AUTOFREE char *result = redis_words(redis, text_temp("ACL DRYRUN %s %s", user, command));

@@ -291,7 +291,7 @@ TEST_CASE_WITH(more_members_than_were_announced_are_not_held, set_up, tear_down)
         assert_int_equal(reply_portion("7", set_of(i * KEYS, KEYS)), API_KEYS_SEND);
     assert_int_equal(reply_portion("0", set_of(10 * KEYS, 2)), API_KEYS_STOPPED);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
-    assert_false(wants_reading_in(API_KEYS_RETRY_MS)); /* too large, until it changes */
+    assert_false(wants_reading_in(API_KEYS_PAUSE_MAX_MS)); /* too large, until it changes */
 }
 
 TEST_CASE_WITH(malformed_portions_end_the_reading, set_up, tear_down)
@@ -311,20 +311,42 @@ TEST_CASE_WITH(malformed_portions_end_the_reading, set_up, tear_down)
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
 }
 
-TEST_CASE_WITH(a_reading_that_was_refused_is_repeated_after_a_pause, set_up, tear_down)
+/* Between half of the pause and all of it. */
+static void expect_pause(uint64_t ms)
+{
+    assert_false(wants_reading_in(ms / 2 - 1));
+    assert_true(wants_reading_in(ms));
+}
+
+TEST_CASE_WITH(a_reading_that_was_refused_is_repeated_after_a_pause_that_grows, set_up, tear_down)
+{
+    uint64_t pause_ms = API_KEYS_PAUSE_MIN_MS;
+    for (int i = 0; i < 10; i++) {
+        begin_reading();
+        if (i % 2 == 0)
+            assert_int_equal(take_integer(1), API_KEYS_SEND);
+        assert_false(wants_reading_in(API_KEYS_PAUSE_MAX_MS)); /* it is under way */
+        assert_int_equal(reply_error("NOPERM"), API_KEYS_STOPPED);
+        assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+        expect_pause(pause_ms);
+        pause_ms = 2 * pause_ms < API_KEYS_PAUSE_MAX_MS ? 2 * pause_ms : API_KEYS_PAUSE_MAX_MS;
+    }
+    assert_int_equal(pause_ms, API_KEYS_PAUSE_MAX_MS);
+    api_keys_invalidate(&keys); /* whatever it was, it has changed */
+    assert_true(wants_reading_in(API_KEYS_RETRY_MS));
+    read_keys(0, 1);
+    api_keys_invalidate(&keys);
+    begin_reading();
+    assert_int_equal(reply_error("NOPERM"), API_KEYS_STOPPED);
+    expect_pause(API_KEYS_PAUSE_MIN_MS);
+}
+
+/* That says nothing about the set. */
+TEST_CASE_WITH(a_reading_whose_connection_was_lost_is_repeated_without_a_pause, set_up, tear_down)
 {
     begin_reading();
-    assert_int_equal(reply_error("NOPERM"), API_KEYS_STOPPED);
-    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
-    assert_false(wants_reading_in(API_KEYS_RETRY_MS - 1));
-    assert_true(wants_reading_in(API_KEYS_RETRY_MS));
-    begin_reading();
-    assert_int_equal(take_integer(1), API_KEYS_SEND);
-    assert_false(wants_reading_in(API_KEYS_RETRY_MS)); /* it is under way */
-    assert_int_equal(reply_error("NOPERM"), API_KEYS_STOPPED);
-    assert_true(wants_reading_in(API_KEYS_RETRY_MS));
-    begin_reading();
     assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
+    assert_false(wants_reading_in(API_KEYS_RETRY_MS - 1));
     assert_true(wants_reading_in(API_KEYS_RETRY_MS));
     begin_portions();
     assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
@@ -390,11 +412,11 @@ TEST_CASE_WITH(a_set_that_grew_after_its_size_was_read_is_not_held, set_up, tear
     assert_int_equal(take_integer(1), API_KEYS_SEND);
     set.elements = API_KEYS_MAX + 1;
     assert_int_equal(api_keys_reply(&keys, &set, now_ms, &command), API_KEYS_STOPPED);
-    assert_false(wants_reading_in(API_KEYS_RETRY_MS));
+    assert_false(wants_reading_in(API_KEYS_PAUSE_MAX_MS)); /* before it changes */
     begin_reading();
     assert_int_equal(take_integer(1), API_KEYS_SEND);
     assert_int_equal(api_keys_reply(&keys, &resp_oversize, now_ms, &command), API_KEYS_STOPPED);
-    assert_false(wants_reading_in(API_KEYS_RETRY_MS));
+    expect_pause(API_KEYS_PAUSE_MIN_MS); /* or it came too slowly */
 }
 
 /* 100,000 keys cost no more than so many bytes each: the digest, and its part of the table. */
@@ -603,8 +625,10 @@ TEST_CASE_WITH(a_set_whose_infos_cannot_be_read_is_not_held, set_up, tear_down)
     assert_int_equal(take_integer(2), API_KEYS_SEND);
     assert_int_equal(api_keys_reply(&keys, &set, now_ms, &command), API_KEYS_SEND);
     assert_int_equal(reply_error("NOPERM"), API_KEYS_STOPPED);
+    assert_true(wants_reading_in(API_KEYS_PAUSE_MIN_MS)); /* it may be permitted again */
     begin_infos(2);
     assert_int_equal(reply_error("WRONGTYPE x"), API_KEYS_STOPPED);
+    assert_true(wants_reading_in(UINT64_C(2) * API_KEYS_PAUSE_MIN_MS));
     begin_infos(2);
     assert_int_equal(take_integer(1), API_KEYS_STOPPED);
     begin_infos(2);
