@@ -234,7 +234,7 @@ static void find_next_expiry(struct api_keys *k)
 
 static bool is_given_up(enum api_keys_state state)
 {
-    return state == API_KEYS_TOO_LARGE || state == API_KEYS_FAILED;
+    return state == API_KEYS_TOO_LARGE || state == API_KEYS_UNTRACKED || state == API_KEYS_FAILED;
 }
 
 /* While a changed set is read anew the metric stays as it was. */
@@ -285,12 +285,13 @@ enum auth_result api_keys_check(const struct api_keys *k, const struct digest *k
     return k->record == NULL ? AUTH_RESULT_VALID : check_record(k, &k->record[found - k->digest], name);
 }
 
-bool api_keys_read_info(struct api_keys *k, const struct digest *key, const redisReply *reply,
-                        struct api_key_reading *out)
+bool api_keys_read_info(struct api_keys *k, const struct digest *key, enum origin origin,
+                        const redisReply *reply, struct api_key_reading *out)
 {
     if (!is_info(reply))
         return false;
     out->epoch = k->epoch;
+    out->origin = origin;
     if (parse_info(k, reply, &out->info))
         return true;
     uint64_t hash = hash_of(k, key);
@@ -301,25 +302,27 @@ bool api_keys_read_info(struct api_keys *k, const struct digest *key, const redi
 }
 
 /* Without memory for the name nothing is cached. */
-static void put_member(struct api_keys *k, struct span result, const struct api_key_info *info)
+static void put_member(struct api_keys *k, enum origin origin, struct span result,
+                       const struct api_key_info *info)
 {
     bool named = info->name.len > 0;
     struct blob *name = named ? blob_new(api_key_name_span(&info->name)) : NULL;
     if (name != NULL || !named)
-        entries_put(k->entries, ENTRY_AUTH, result, name, info->expires);
+        entries_put(k->entries, origin, ENTRY_AUTH, result, name, info->expires);
     blob_unref(name);
 }
 
-void api_keys_put_result(struct api_keys *k, const struct digest *key, bool member,
+void api_keys_put_result(struct api_keys *k, const struct digest *key, enum origin origin, bool member,
                          const struct api_key_reading *reading, uint64_t check)
 {
     const struct result_key result = {*key, k->epoch};
+    enum origin both = origin_of_both(origin, reading->origin);
     if (k->state == API_KEYS_HELD || reading->epoch != k->epoch)
         return;
     if (member)
-        put_member(k, name_of(&result), &reading->info);
+        put_member(k, both, name_of(&result), &reading->info);
     else
-        entries_put_absent(k->entries, ENTRY_AUTH, name_of(&result), (int64_t)check);
+        entries_put_absent(k->entries, both, ENTRY_AUTH, name_of(&result), (int64_t)check);
 }
 
 /* --- reading: steps --- */
@@ -349,6 +352,7 @@ static bool is_permitted(enum api_keys_state from, enum api_keys_state to)
     case API_KEYS_HELD:
         return from == API_KEYS_UNCOMMITTED;
     case API_KEYS_TOO_LARGE:
+    case API_KEYS_UNTRACKED:
     case API_KEYS_FAILED:
         return is_under_way(from);
     }
@@ -577,8 +581,8 @@ static enum api_keys_progress take_infos(struct api_keys *k, const redisReply *r
     return API_KEYS_SEND;
 }
 
-enum api_keys_progress api_keys_reply(struct api_keys *k, const redisReply *reply, uint64_t now_ms,
-                                      struct buf *command)
+enum api_keys_progress api_keys_reply(struct api_keys *k, enum origin origin, const redisReply *reply,
+                                      uint64_t now_ms, struct buf *command)
 {
     assert(is_under_way(k->state));
     if (reply == NULL) {
@@ -587,6 +591,10 @@ enum api_keys_progress api_keys_reply(struct api_keys *k, const redisReply *repl
     }
     if (reply->type == REDIS_REPLY_ERROR)
         return give_up(k, API_KEYS_FAILED, reply->str, now_ms);
+    /* That there are infos was said by their number: keys without one are no absence of the hash. */
+    if (origin == ORIGIN_UNTRACKED && k->state != API_KEYS_READ_INFO)
+        return give_up(k, API_KEYS_UNTRACKED,
+                       "it may not be cached: in a cluster the set and the infos have to exist", now_ms);
     switch (k->state) {
     case API_KEYS_READ_SIZE:
         return take_size(k, reply, now_ms, command);

@@ -16,8 +16,9 @@
  * for any change in between has arrived before: set and hash are of one moment.
  *
  * While the set is not held, each key is checked in Redis, and the results are cached as entries
- * (ENTRY_AUTH), bounded and evicted like all others. A set above API_KEYS_MAX is not read until it changes.
- * One that Redis refuses to show is read again after a pause that grows. Either is logged with its reason. A
+ * (ENTRY_AUTH), bounded and evicted like all others. A set above API_KEYS_MAX is not read until it changes,
+ * nor is one that may not be cached because it, or the infos, do not exist in a cluster (origin.h). One that
+ * Redis refuses to show is read again after a pause that grows. Either is logged with its reason. A
  * set that is invalidated again and again is not read each time, but after a pause: Redis may evict it from a
  * full tracking table hundreds of times per second. A result for one key is read with two commands, first its
  * info and then its membership: a key that is revoked in between is refused, and one that is added in between
@@ -66,9 +67,11 @@ enum api_keys_progress {
     API_KEYS_COMPLETE /* the whole set was read: api_keys_commit makes it valid */
 };
 
-/* What a reply told about one key, and the epoch of the set at that time. */
+/* What a reply told about one key, and the epoch of the set at that time. Zeros: nothing that may be cached.
+ */
 struct api_key_reading {
     int64_t epoch;
+    enum origin origin;
     struct api_key_info info;
 };
 
@@ -102,6 +105,7 @@ struct api_keys {
         API_KEYS_UNCOMMITTED,  /* read to its end, and to be committed */
         API_KEYS_HELD,         /* the digests are the whole set */
         API_KEYS_TOO_LARGE,    /* not to be read until it changes */
+        API_KEYS_UNTRACKED,    /* the same: it may not be cached */
         API_KEYS_FAILED        /* to be read again after a pause */
     } state;
     bool changed;                         /* it has changed since its members, or the first of them, came */
@@ -137,8 +141,9 @@ enum auth_result api_keys_check(const struct api_keys *k, const struct digest *k
  * Reads Redis' reply about the info of one key: nil, or its text. False for any other. The reply about its
  * membership has to come later.
  */
-bool api_keys_read_info(struct api_keys *k, const struct digest *key, const redisReply *reply,
-                        struct api_key_reading *out) __attribute__((warn_unused_result));
+bool api_keys_read_info(struct api_keys *k, const struct digest *key, enum origin origin,
+                        const redisReply *reply, struct api_key_reading *out)
+    __attribute__((warn_unused_result));
 
 /* Now; the clock is read for one with an expiry alone. */
 static inline bool api_keys_is_expired(int64_t expires)
@@ -148,9 +153,10 @@ static inline bool api_keys_is_expired(int64_t expires)
 
 /*
  * Caches what Redis replied about one key, while the set is not held, unless that has changed since
- * `reading`. `check` is the catalogue check that will confirm that it is no member.
+ * `reading`. `origin` is that of the reply about its membership. `check` is the catalogue check that will
+ * confirm that it is no member.
  */
-void api_keys_put_result(struct api_keys *k, const struct digest *key, bool member,
+void api_keys_put_result(struct api_keys *k, const struct digest *key, enum origin origin, bool member,
                          const struct api_key_reading *reading, uint64_t check);
 
 /* The set, or the info of its keys, has changed: drops both, and all cached results. */
@@ -173,14 +179,8 @@ static inline bool api_keys_wants_reading(const struct api_keys *k, uint64_t now
 }
 
 /* The reply to the command that was sent last; NULL: the connection was lost, or it could not be sent. */
-enum api_keys_progress api_keys_reply(struct api_keys *k, const redisReply *reply, uint64_t now_ms,
-                                      struct buf *command);
-
-/* True while the number of infos is being read: 0 means that no key has any. */
-static inline bool api_keys_counts_infos(const struct api_keys *k)
-{
-    return k->state == API_KEYS_READ_INFOS;
-}
+enum api_keys_progress api_keys_reply(struct api_keys *k, enum origin origin, const redisReply *reply,
+                                      uint64_t now_ms, struct buf *command);
 
 /*
  * The catalogue was confirmed, by a check that was sent after the last reply: a set that was read completely

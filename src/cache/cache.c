@@ -166,8 +166,9 @@ static void compose_known(struct cache *c, struct page_builder *p, struct cache_
     const struct page_members *m = page_builder_members(p);
     struct page_info info;
     compose_page(p, result, &info);
-    if (result->body != NULL && invalidation_may_store_index(&c->invalidation))
-        entries_put_page(&c->entries, &info, m->id, m->count, result->body);
+    if (result->body != NULL)
+        entries_put_page(&c->entries, invalidation_origin_of_index(&c->invalidation, NULL), &info, m->id,
+                         m->count, result->body);
 }
 
 /* Where only the members of the page are known, *known is a page of them. */
@@ -507,17 +508,6 @@ static int read_entry(void *arg, const struct entry_source *source, cache_reply_
     return fetches_read_entry(&c->fetches, source, fn, fn_arg);
 }
 
-/* The settings may change. */
-static bool in_cluster(const struct cache *c)
-{
-    return redis_endpoint_is_cluster(redis_config_endpoint(upstream_config(&c->upstream)));
-}
-
-static bool is_in_cluster(void *arg)
-{
-    return in_cluster(arg);
-}
-
 static bool is_elsewhere(void *arg, const redisReply *reply)
 {
     struct cache *c = arg;
@@ -545,14 +535,14 @@ static void on_check_wanted(void *arg)
 /* --- the API key set --- */
 
 /* Caches the result of a key check, and retries to read the set if that failed before. */
-static void on_auth_known(void *arg, const struct digest *key, bool member,
+static void on_auth_known(void *arg, const struct digest *key, enum origin origin, bool member,
                           const struct api_key_reading *reading)
 {
     struct cache *c = arg;
     if (!invalidation_may_store(&c->invalidation))
         return;
-    if (member || !in_cluster(c))
-        api_keys_put_result(&c->api_keys, key, member, reading, invalidation_next_check(&c->invalidation));
+    api_keys_put_result(&c->api_keys, key, origin, member, reading,
+                        invalidation_next_check(&c->invalidation));
     key_reader_read(&c->key_reader, false);
 }
 
@@ -631,10 +621,16 @@ static void on_handshake_done(void *arg)
     invalidation_check(&c->invalidation);
 }
 
+/* The settings may change. */
+static bool is_clustered(const struct cache *c)
+{
+    return redis_endpoint_is_cluster(redis_config_endpoint(upstream_config(&c->upstream)));
+}
+
 static void on_ready(void *arg)
 {
     struct cache *c = arg;
-    invalidation_connected(&c->invalidation, redis_connection_is_tracking(connection_of(c)));
+    invalidation_connected(&c->invalidation, redis_connection_is_tracking(connection_of(c)), is_clustered(c));
     fetches_start_waiting(&c->fetches);
     c->options.on_connection(c->options.arg, true);
 }
@@ -729,9 +725,6 @@ static int init_parts(struct cache *c)
         .keys = &c->api_keys,
         .invalidation = &c->invalidation,
         .send = send_command,
-        .in_cluster = is_in_cluster,
-        .elsewhere = is_elsewhere,
-        .redirect = redirect_command,
         .arg = c,
     };
     const struct fetch_options fetch_options = {
@@ -742,7 +735,6 @@ static int init_parts(struct cache *c)
         .api_keys = &c->api_keys,
         .text = &c->text,
         .send = send_command,
-        .in_cluster = is_in_cluster,
         .elsewhere = is_elsewhere,
         .redirect = redirect_command,
         .auth_known = on_auth_known,

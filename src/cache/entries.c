@@ -507,19 +507,25 @@ static void put(struct entries *es, const struct insert_params *p, int64_t value
     charge(es, e);
 }
 
-void entries_put(struct entries *es, enum entry_kind kind, struct span key, struct blob *body, int64_t value)
+void entries_put(struct entries *es, enum origin origin, enum entry_kind kind, struct span key,
+                 struct blob *body, int64_t value)
 {
-    put(es, &(struct insert_params){kind, false, key, body}, value);
+    if (origin == ORIGIN_TRACKED)
+        put(es, &(struct insert_params){kind, false, key, body}, value);
 }
 
-void entries_put_absent(struct entries *es, enum entry_kind kind, struct span key, int64_t value)
+void entries_put_absent(struct entries *es, enum origin origin, enum entry_kind kind, struct span key,
+                        int64_t value)
 {
-    put(es, &(struct insert_params){kind, true, key, NULL}, value);
+    if (origin == ORIGIN_TRACKED)
+        put(es, &(struct insert_params){kind, true, key, NULL}, value);
 }
 
-void entries_put_page(struct entries *es, const struct page_info *info, const int64_t *ids, int id_count,
-                      struct blob *body)
+void entries_put_page(struct entries *es, enum origin origin, const struct page_info *info,
+                      const int64_t *ids, int id_count, struct blob *body)
 {
+    if (origin != ORIGIN_TRACKED)
+        return;
     struct entry *e =
         insert(es, &(struct insert_params){ENTRY_PAGE, false, entries_key_of(&info->page), body});
     if (e == NULL)

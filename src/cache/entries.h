@@ -20,6 +20,7 @@
 #include "base/sieve.h"
 #include "base/table.h"
 #include "cache/metrics.h"
+#include "cache/origin.h"
 #include "model/channel.h"
 #include "model/keyspace.h"
 
@@ -165,19 +166,21 @@ const struct entry *entries_walk(const struct entries *es, size_t *cursor, int s
 const struct entry *entries_find_link(struct entries *es, struct span link, const struct entry **card);
 
 /*
- * Adds an entry, in place of any with the same key. Takes a reference of `body`, which may be NULL. What does
- * not fit, or finds no memory, is not kept. Making room for an entry takes at most ENTRIES_ROOM_STEPS
- * evictions; the rest is left to entries_reclaim, and while it is more than a sixteenth of the budget nothing
- * is added: the bytes are never more than the budget, that part of it and one entry. If `body` has free
- * headroom that is large enough, the entry is made there: one block of memory instead of two, and a hit finds
- * the body right behind the entry.
+ * Adds an entry, in place of any with the same key. Takes a reference of `body`, which may be NULL. What is
+ * not ORIGIN_TRACKED, does not fit, or finds no memory, is not kept. Making room for an entry takes at most
+ * ENTRIES_ROOM_STEPS evictions; the rest is left to entries_reclaim, and while it is more than a sixteenth of
+ * the budget nothing is added: the bytes are never more than the budget, that part of it and one entry. If
+ * `body` has free headroom that is large enough, the entry is made there: one block of memory instead of two,
+ * and a hit finds the body right behind the entry.
  */
-void entries_put(struct entries *es, enum entry_kind kind, struct span key, struct blob *body, int64_t value);
-void entries_put_absent(struct entries *es, enum entry_kind kind, struct span key, int64_t value);
+void entries_put(struct entries *es, enum origin origin, enum entry_kind kind, struct span key,
+                 struct blob *body, int64_t value);
+void entries_put_absent(struct entries *es, enum origin origin, enum entry_kind kind, struct span key,
+                        int64_t value);
 
 /* `ids` are all channels that the page depends on: those shown, and index members without a card. */
-void entries_put_page(struct entries *es, const struct page_info *info, const int64_t *ids, int id_count,
-                      struct blob *body);
+void entries_put_page(struct entries *es, enum origin origin, const struct page_info *info,
+                      const int64_t *ids, int id_count, struct blob *body);
 
 /*
  * A request wants the body of card or page `number` in `coding`, which the entry has not. True when it is to
@@ -207,9 +210,10 @@ void entries_drop_pages(struct entries *es);
 void entries_clear(struct entries *es);
 
 /* How many members the index has, until the pages are dropped; -1: not known. */
-static inline void entries_set_index_size(struct entries *es, int64_t size)
+static inline void entries_set_index_size(struct entries *es, enum origin origin, int64_t size)
 {
-    es->index_size = size;
+    if (origin == ORIGIN_TRACKED)
+        es->index_size = size;
 }
 
 static inline int64_t entries_index_size(const struct entries *es)

@@ -52,7 +52,7 @@ struct fetch {
     unsigned elsewhere;   /* a set of `part`: what another node of the cluster has to answer */
     int first_elsewhere;  /* the place of the first summary in it */
     bool redirecting;     /* the batch under way is sent there */
-    bool redirected;      /* one was: from then on nothing is cached, as no invalidation would come */
+    enum origin origin;   /* of the reply that is being read */
     uint64_t mark;        /* of the invalidations, when it was sent */
     bool found;
     struct cache_result result; /* owns its body */
@@ -60,6 +60,7 @@ struct fetch {
     int64_t id;                /* of the card */
     struct page_builder *page; /* of QUERY_PAGE; owned */
     bool page_known;           /* its members are current: no need to read the index */
+    enum origin page_origin;   /* of all replies that the page is made of */
     bool invalidated;          /* one of its channels was, in flight */
     int watched;               /* channels, from the first on, by which the page is found */
     int next_summary;          /* where the next reply's place is looked for */
@@ -263,36 +264,35 @@ void fetches_invalidate_link(struct fetches *fs, struct span link)
 
 /* --- replies --- */
 
-static bool in_cluster(const struct fetch *f)
-{
-    const struct fetch_options *o = &f->fetches->options;
-    return o->in_cluster != NULL && o->in_cluster(o->arg);
-}
-
 /*
- * True when another node of the cluster has to answer: an error says so, or it is a replica that says that
- * something does not exist.
+ * True when another node of the cluster has to answer: Redis replied ASK, or a replica replied that something
+ * does not exist.
  */
 static bool is_elsewhere(struct fetch *f, const redisReply *reply, enum part part)
 {
     const struct fetch_options *o = &f->fetches->options;
-    bool elsewhere = in_cluster(f) && !f->redirecting && o->elsewhere(o->arg, reply);
+    if (o->elsewhere == NULL || f->redirecting ||
+        (reply->type != REDIS_REPLY_ERROR && !resp_is_absent(reply)))
+        return false;
+    bool elsewhere = o->elsewhere(o->arg, reply);
     f->elsewhere |= elsewhere ? part : 0;
     return elsewhere;
 }
 
-static bool may_store(const struct fetch *f)
+/* A reply of another node is about keys of which this connection tells nothing. */
+static enum origin origin_of(const struct fetch *f, const redisReply *reply, enum part part)
 {
-    return !f->redirected && invalidation_may_store(f->fetches->options.invalidation);
+    const struct invalidation *c = f->fetches->options.invalidation;
+    if (f->redirecting)
+        return ORIGIN_UNTRACKED;
+    return (part & (PART_SIZE | PART_MEMBERS)) != 0 ? invalidation_origin_of_index(c, reply)
+                                                    : invalidation_origin(c, reply);
 }
 
-/* That something does not exist. In a cluster it may come to exist on a node that sends no invalidations. */
-static bool may_store_absent(const struct fetch *f)
-{
-    return may_store(f) && !in_cluster(f);
-}
-
-/* Every reply passes here first. Returns whether it has data to be read. */
+/*
+ * Every reply passes here first. Returns whether it has data to be read: what it says counts, and f->origin
+ * decides whether it may be cached.
+ */
 static bool accept_reply(struct fetch *f, const redisReply *reply, enum part part)
 {
     assert(f->replies_due > 0);
@@ -306,9 +306,12 @@ static bool accept_reply(struct fetch *f, const redisReply *reply, enum part par
         f->failed = true;
         return false;
     }
+    if (is_elsewhere(f, reply, part))
+        return false;
+    f->origin = origin_of(f, reply, part);
+    if ((part & (PART_SIZE | PART_MEMBERS | PART_SUMMARIES)) != 0)
+        f->page_origin = origin_of_both(f->page_origin, f->origin);
     if (reply->type == REDIS_REPLY_ERROR) {
-        if (is_elsewhere(f, reply, part))
-            return false;
         value_reports_error(&f->fetches->reports, reply);
         f->failed = true;
         return false;
@@ -323,9 +326,8 @@ static void on_key_info(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
     if (accept_reply(f, reply, PART_INFO)) {
-        f->failed = !api_keys_read_info(f->fetches->options.api_keys, &f->key, reply, &f->reading);
-        bool elsewhere = reply->type == REDIS_REPLY_NIL && is_elsewhere(f, reply, PART_INFO);
-        f->key_invalid |= !f->failed && !elsewhere && api_keys_is_expired(f->reading.info.expires);
+        f->failed = !api_keys_read_info(f->fetches->options.api_keys, &f->key, f->origin, reply, &f->reading);
+        f->key_invalid |= !f->failed && api_keys_is_expired(f->reading.info.expires);
     }
     proceed(f);
 }
@@ -336,13 +338,11 @@ static void on_auth(void *arg, const redisReply *reply)
     struct fetch *f = arg;
     const struct fetch_options *o = &f->fetches->options;
     if (accept_reply(f, reply, PART_AUTH)) {
-        bool member = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
         f->failed = reply->type != REDIS_REPLY_INTEGER;
-        bool absent = !member && !f->failed && !is_elsewhere(f, reply, PART_AUTH);
-        f->key_known = member;
-        f->key_invalid |= absent;
-        if ((member || absent) && (f->elsewhere & PART_INFO) == 0 && !f->redirected)
-            o->auth_known(o->arg, &f->key, member, &f->reading);
+        f->key_known = !f->failed && reply->integer == 1;
+        f->key_invalid |= !f->failed && !f->key_known;
+        if (!f->failed)
+            o->auth_known(o->arg, &f->key, f->origin, f->key_known, &f->reading);
     }
     proceed(f);
 }
@@ -376,16 +376,15 @@ static void read_card(struct fetch *f, const redisReply *reply)
 {
     struct channel_row row;
     struct entries *entries = f->fetches->options.entries;
-    bool keep = may_store(f);
     f->found = read_row(f, reply, CHANNEL_CARD, &row);
-    if (f->failed || (!f->found && is_elsewhere(f, reply, PART_CARD)))
+    if (f->failed)
         return;
     if (f->found)
-        f->result.body = write_card(f, &row, keep ? ENTRY_HEADROOM : 0);
-    if (keep && f->result.body != NULL)
-        entries_put(entries, ENTRY_CARD, entries_key_of(&f->id), f->result.body, 0);
-    else if (!f->found && may_store_absent(f))
-        entries_put_absent(entries, ENTRY_CARD, entries_key_of(&f->id), next_check(f->fetches));
+        f->result.body = write_card(f, &row, f->origin == ORIGIN_TRACKED ? ENTRY_HEADROOM : 0);
+    if (f->result.body != NULL)
+        entries_put(entries, f->origin, ENTRY_CARD, entries_key_of(&f->id), f->result.body, 0);
+    else if (!f->found)
+        entries_put_absent(entries, f->origin, ENTRY_CARD, entries_key_of(&f->id), next_check(f->fetches));
 }
 
 static void on_card(void *arg, const redisReply *reply)
@@ -405,12 +404,10 @@ static void read_link(struct fetch *f, const redisReply *reply)
     f->found = state == VALUE_PRESENT;
     if (malformed)
         metric_add(&f->fetches->options.metrics->invalid_values_total, 1);
-    if (f->failed || (!f->found && is_elsewhere(f, reply, PART_LINK)))
-        return;
-    if (f->found && may_store(f))
-        entries_put(entries, ENTRY_LINK, link_of(f), NULL, f->id);
-    else if (!f->found && may_store_absent(f))
-        entries_put_absent(entries, ENTRY_LINK, link_of(f), next_check(f->fetches));
+    if (f->found)
+        entries_put(entries, f->origin, ENTRY_LINK, link_of(f), NULL, f->id);
+    else if (!f->failed)
+        entries_put_absent(entries, f->origin, ENTRY_LINK, link_of(f), next_check(f->fetches));
 }
 
 static void on_link(void *arg, const redisReply *reply)
@@ -424,15 +421,12 @@ static void on_link(void *arg, const redisReply *reply)
 static void on_index_size(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    const struct fetch_options *o = &f->fetches->options;
     if (accept_reply(f, reply, PART_SIZE)) {
         f->failed = reply->type != REDIS_REPLY_INTEGER;
-        bool empty = !f->failed && reply->integer == 0;
-        if (!f->failed && !(empty && is_elsewhere(f, reply, PART_SIZE)))
+        if (!f->failed) {
             page_builder_set_index_size(f->page, reply->integer);
-        if (!f->failed && (empty ? may_store_absent(f) : may_store(f)) &&
-            invalidation_may_store_index(o->invalidation))
-            entries_set_index_size(o->entries, reply->integer);
+            entries_set_index_size(f->fetches->options.entries, f->origin, reply->integer);
+        }
     }
     proceed(f);
 }
@@ -441,21 +435,19 @@ static void on_members(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
     if (accept_reply(f, reply, PART_MEMBERS)) {
-        bool empty = reply->type == REDIS_REPLY_ARRAY && reply->elements == 0;
-        f->failed =
-            !(empty && is_elsewhere(f, reply, PART_MEMBERS)) && !page_builder_set_members(f->page, reply);
+        f->failed = !page_builder_set_members(f->page, reply);
         f->found = true; /* a page always exists, if only an empty one */
     }
     proceed(f);
 }
 
 /* Without memory it is not cached. */
-static void store_summary(struct entries *entries, int64_t id, struct span text)
+static void store_summary(struct fetch *f, int64_t id, struct span text)
 {
-    struct blob *summary = blob_new(text);
+    struct blob *summary = f->origin == ORIGIN_TRACKED ? blob_new(text) : NULL;
     if (summary == NULL)
         return;
-    entries_put(entries, ENTRY_SUMMARY, entries_key_of(&id), summary, 0);
+    entries_put(f->fetches->options.entries, f->origin, ENTRY_SUMMARY, entries_key_of(&id), summary, 0);
     blob_unref(summary);
 }
 
@@ -470,8 +462,7 @@ static void hold_summary(struct fetch *f, int at, const struct channel_row *row)
     if (f->failed)
         return;
     page_builder_hold_summary(f->page, at, summary);
-    if (may_store(f))
-        entries_put(f->fetches->options.entries, ENTRY_SUMMARY, entries_key_of(&id), summary, 0);
+    entries_put(f->fetches->options.entries, f->origin, ENTRY_SUMMARY, entries_key_of(&id), summary, 0);
     blob_unref(summary);
 }
 
@@ -480,8 +471,7 @@ static void read_summary(struct fetch *f, int at, const redisReply *reply)
     struct channel_row row;
     int64_t id = page_builder_members(f->page)->id[at];
     if (!read_row(f, reply, CHANNEL_SUMMARY, &row)) {
-        if (f->failed || !is_elsewhere(f, reply, PART_SUMMARIES))
-            page_builder_set_gap(f->page, at, PAGE_GAP_ABSENT);
+        page_builder_set_gap(f->page, at, PAGE_GAP_ABSENT);
         return;
     }
     if ((f->elsewhere & PART_SUMMARIES) != 0) {
@@ -492,8 +482,8 @@ static void read_summary(struct fetch *f, int at, const redisReply *reply)
     unsigned invalid = page_builder_write_summary(f->page, at, &row, &summary);
     value_reports_invalid(&f->fetches->reports, id, invalid);
     f->failed = summary.data == NULL;
-    if (!f->failed && may_store(f))
-        store_summary(f->fetches->options.entries, id, summary);
+    if (!f->failed)
+        store_summary(f, id, summary);
 }
 
 /* Replies come in the order of the commands, one for each summary that was missing. */
@@ -534,6 +524,7 @@ static void send_index(struct fetch *f)
     unwatch(f);
     page_builder_reset(f->page);
     f->invalidated = false;
+    f->page_origin = ORIGIN_TRACKED;
     f->index_epoch = f->fetches->index_epoch;
     send_index_commands(f, PART_SIZE | PART_MEMBERS);
 }
@@ -599,6 +590,7 @@ static int start(struct fetch *f)
 {
     f->mark = invalidation_mark(f->fetches->options.invalidation);
     set_state(f, FETCH_FIRST);
+    f->reading = (struct api_key_reading){0};
     f->elsewhere = 0;
     f->redirecting = false;
     if (f->needs_auth)
@@ -616,7 +608,7 @@ static void redirect(struct fetch *f)
 {
     unsigned parts = f->elsewhere;
     f->elsewhere = 0;
-    f->redirecting = f->redirected = true;
+    f->redirecting = true;
     unpublish(f);
     if ((parts & (PART_INFO | PART_AUTH)) != 0)
         send_auth(f, parts);
@@ -663,12 +655,11 @@ static struct blob *compose_page(struct fetch *f)
     const struct page_members *m = page_builder_members(f->page);
     struct page_info info;
     struct blob *body = page_builder_compose(f->page, &info);
-    bool whole = !in_cluster(f) || !page_builder_lacks_something(f->page);
+    enum origin origin = origin_of_both(f->page_origin, invalidation_origin_of_index(o->invalidation, NULL));
     if (body != NULL)
         f->fetches->page_length = body->len;
-    if (body != NULL && whole && !f->redirected && invalidation_may_store_index(o->invalidation) &&
-        !was_invalidated(f))
-        entries_put_page(o->entries, &info, m->id, m->count, body);
+    if (body != NULL && !was_invalidated(f))
+        entries_put_page(o->entries, origin, &info, m->id, m->count, body);
     page_builder_report_gaps(f->page, &f->fetches->reports);
     f->result.last_page = info.last;
     return body;
@@ -784,8 +775,7 @@ static void proceed(struct fetch *f)
         return;
     }
     set_state(f, FETCH_UNCONFIRMED);
-    if (in_cluster(f)) /* meanwhile it may come to exist on another node */
-        unpublish(f);
+    unpublish(f); /* meanwhile it may come to exist, in a cluster without an invalidation */
     list_append(&f->fetches->unconfirmed, &f->link);
     f->fetches->options.check(f->fetches->options.arg);
 }
@@ -809,6 +799,7 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     f->needs_auth = needs_auth;
     f->page = page;
     f->page_known = known != NULL;
+    f->page_origin = ORIGIN_TRACKED; /* of a known page; else set when its index is read */
     if (page != NULL)
         page_builder_expect(page, fs->page_length + fs->page_length / 8);
     f->index_epoch = fs->index_epoch;

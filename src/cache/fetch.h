@@ -41,11 +41,10 @@ struct fetch_options {
      * `elsewhere` is true when that is so after `reply`, which is an ASK error, or says that something does
      * not exist; `redirect` sends a command to the node that the last such reply named.
      */
-    bool (*in_cluster)(void *arg); /* NULL: never */
-    bool (*elsewhere)(void *arg, const redisReply *reply);
+    bool (*elsewhere)(void *arg, const redisReply *reply); /* NULL: never */
     int (*redirect)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
     /* The replies to the check of a key. */
-    void (*auth_known)(void *arg, const struct digest *key, bool member,
+    void (*auth_known)(void *arg, const struct digest *key, enum origin origin, bool member,
                        const struct api_key_reading *reading);
     /* Check the catalogue, then call fetches_confirm. */
     void (*check)(void *arg);

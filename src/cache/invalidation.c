@@ -389,11 +389,12 @@ void invalidation_push(struct invalidation *c, struct span kind, const redisRepl
 
 /* --- connections --- */
 
-void invalidation_connected(struct invalidation *c, bool tracking)
+void invalidation_connected(struct invalidation *c, bool tracking, bool clustered)
 {
     assert(!c->connected);
     c->connected = true;
     c->tracking = tracking;
+    c->clustered = clustered;
     c->suspended = c->missing = false;
     c->pending = 0;
     clear_suspicions(c);

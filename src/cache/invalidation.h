@@ -105,6 +105,7 @@ struct invalidation {
 
     bool connected;   /* a connection is in use */
     bool tracking;    /* and Redis has agreed to send invalidations on it */
+    bool clustered;   /* it is to a node of a cluster */
     bool suspended;   /* invalidations were lost: nothing is cached on this connection */
     bool coherent;    /* entries are kept coherent, or were until the connection was lost */
     uint64_t lost_ms; /* by the boot clock; when it was lost, or the lease expired before that */
@@ -139,8 +140,8 @@ void invalidation_fini(struct invalidation *c);
 
 /* --- events of the connection --- */
 
-/* A new connection: drops everything that was read on an older one. */
-void invalidation_connected(struct invalidation *c, bool tracking);
+/* A new connection, `clustered`: to a node of a cluster. Drops everything that was read on an older one. */
+void invalidation_connected(struct invalidation *c, bool tracking, bool clustered);
 
 /* One element of what Redis pushes. */
 void invalidation_push(struct invalidation *c, struct span kind, const redisReply *element);
@@ -189,10 +190,21 @@ static inline bool invalidation_may_store(const struct invalidation *c)
     return c->options.enabled && c->tracking && !c->suspended && (c->pending & INVALIDATED_ALL) == 0;
 }
 
-/* The same for replies about the index. */
-static inline bool invalidation_may_store_index(const struct invalidation *c)
+/*
+ * The origin of a reply that came on this connection just now. In a cluster no absence is tracked: the slot
+ * may begin to migrate at any time, and then what does not exist here comes to exist on a node that sends no
+ * invalidation. `reply` may be NULL: what is made of entries that are cached.
+ */
+static inline enum origin invalidation_origin(const struct invalidation *c, const redisReply *reply)
 {
-    return invalidation_may_store(c) && (c->pending & INVALIDATED_INDEX) == 0;
+    bool untracked = !invalidation_may_store(c) || (c->clustered && reply != NULL && resp_is_absent(reply));
+    return untracked ? ORIGIN_UNTRACKED : ORIGIN_TRACKED;
+}
+
+/* The same for replies about the index. */
+static inline enum origin invalidation_origin_of_index(const struct invalidation *c, const redisReply *reply)
+{
+    return (c->pending & INVALIDATED_INDEX) != 0 ? ORIGIN_UNTRACKED : invalidation_origin(c, reply);
 }
 
 static inline bool invalidation_is_connected(const struct invalidation *c)

@@ -3,10 +3,6 @@
  * set when a check has found a catalogue, since a Redis that lost its data has an empty set too. The check
  * has to be sent after the last reply: one that was under way before may be of the same turn of Redis, ahead
  * of an invalidation of what was just read.
- *
- * In a cluster a set that is not here may be on another node, or come to exist there, of which no
- * invalidation would tell: each key is then checked in Redis. Infos may be missing where there is a set:
- * their absence is believed if the master of the slot tells it.
  */
 #ifndef CACHE_KEY_READER_H
 #define CACHE_KEY_READER_H
@@ -14,14 +10,11 @@
 #include "cache/api_keys.h"
 #include "cache/invalidation.h"
 
-/* All is borrowed while it lives; the functions are those of fetch_options. */
+/* All is borrowed while it lives; `send` is that of fetch_options. */
 struct key_reader_options {
     struct api_keys *keys;
     struct invalidation *invalidation;
     int (*send)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
-    bool (*in_cluster)(void *arg);
-    bool (*elsewhere)(void *arg, const redisReply *reply);
-    int (*redirect)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
     void *arg;
 };
 

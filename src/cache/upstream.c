@@ -86,8 +86,7 @@ static void cancel_redirected_check(struct upstream_link *l)
 static void on_check_reply(void *arg, const redisReply *reply)
 {
     struct upstream_link *l = arg;
-    bool absent = reply != NULL && (reply->type == REDIS_REPLY_ERROR ||
-                                    (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0));
+    bool absent = reply != NULL && (reply->type == REDIS_REPLY_ERROR || resp_is_absent(reply));
     l->check_redirected =
         absent && is_elsewhere(l, reply) && redirect(l, buf_span(&l->check), on_check_redirected, l) == 0;
     if (!l->check_redirected)

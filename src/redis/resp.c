@@ -565,6 +565,18 @@ struct span resp_member(const redisReply *map, struct span name)
     return SPAN_ABSENT;
 }
 
+bool resp_is_absent(const redisReply *reply)
+{
+    size_t i = 0;
+    if (reply->type == REDIS_REPLY_INTEGER)
+        return reply->integer == 0;
+    if (reply->type != REDIS_REPLY_ARRAY && reply->type != REDIS_REPLY_SET)
+        return reply->type == REDIS_REPLY_NIL;
+    while (i < reply->elements && reply->element[i]->type == REDIS_REPLY_NIL)
+        i++;
+    return i == reply->elements;
+}
+
 /* --- commands --- */
 
 enum { HEAD_MAX = 1 + INT64_DIGITS_MAX + LINE_END };

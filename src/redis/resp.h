@@ -96,6 +96,12 @@ bool resp_in_reply(const struct resp_parser *p);
 /* The number of the push whose elements are arriving, from 1 on; 0 when there is none. */
 uint64_t resp_in_push(const struct resp_parser *p);
 
+/*
+ * True when a reply says that a key, or what the command names in it, does not exist: nil, 0, a list without
+ * elements, or with nothing but nil.
+ */
+bool resp_is_absent(const redisReply *reply);
+
 /* The error reply in place of an oversize reply, or of such an element of a push. */
 extern const redisReply resp_oversize;
 

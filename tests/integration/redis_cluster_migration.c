@@ -188,6 +188,34 @@ TEST_CASE(migration_served_from_replicas)
     check_all("?role=replica");
 }
 
+/* A key gets an expiry that has passed, in a hash that did not exist: nothing is announced at the source. */
+static void check_expiry(const char *role)
+{
+    struct fixture fixture;
+    char digest[65];
+    int target = other_master();
+    begin(&fixture, role);
+    cluster_begin_migration(&cluster, owner, target);
+    fixture_expect(&fixture, "channel/by-id/1/", 200);
+    catalogue_digest(FIXTURE_KEY, digest);
+    asking(target, text_temp("HSET " KEY("api_key_info") " %s %%s", digest),
+           "{\"expires\":\"2020-01-01T00:00:00Z\"}");
+    fixture_expect(&fixture, "channel/by-id/1/", 401);
+    while (cluster_migrate(&cluster, owner, target, 1000) > 0)
+        ;
+    cluster_end_migration(&cluster, owner, target);
+    fixture_expect(&fixture, "channel/by-id/1/", 401);
+    redis_do(&cluster.node[target], "DEL " KEY("api_key_info"));
+    fixture_await(&fixture, "channel/by-id/1/", 200);
+    end(&fixture, target);
+}
+
+TEST_CASE(key_that_expires_on_the_target_is_refused_at_the_source)
+{
+    check_expiry("");
+    check_expiry("?role=replica");
+}
+
 /* channeld starts while the slot migrates; and the catalogue is on the target already. */
 TEST_CASE(start_during_a_migration)
 {

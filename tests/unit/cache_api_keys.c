@@ -78,7 +78,7 @@ static enum auth_result check_digest(const struct digest *d, uint64_t confirmed)
 static enum api_keys_progress take_integer(long long value)
 {
     const redisReply reply = {.type = REDIS_REPLY_INTEGER, .integer = value};
-    return api_keys_reply(&keys, &reply, now_ms, &command);
+    return api_keys_reply(&keys, ORIGIN_TRACKED, &reply, now_ms, &command);
 }
 
 static enum api_keys_progress reply_error(const char *text)
@@ -86,7 +86,7 @@ static enum api_keys_progress reply_error(const char *text)
     char copy[64];
     (void)snprintf(copy, sizeof copy, "%s", text);
     const redisReply reply = {.type = REDIS_REPLY_ERROR, .str = copy, .len = strlen(copy)};
-    return api_keys_reply(&keys, &reply, now_ms, &command);
+    return api_keys_reply(&keys, ORIGIN_TRACKED, &reply, now_ms, &command);
 }
 
 /* The reply of SSCAN: the cursor, and members as set_of leaves them. */
@@ -98,7 +98,7 @@ static enum api_keys_progress reply_portion(const char *cursor, redisReply list)
     redisReply at = {.type = REDIS_REPLY_STRING, .str = copy, .len = strlen(copy)};
     redisReply *parts[] = {&at, &list};
     const redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = parts};
-    return api_keys_reply(&keys, &reply, now_ms, &command);
+    return api_keys_reply(&keys, ORIGIN_TRACKED, &reply, now_ms, &command);
 }
 
 #define assert_command(text) assert_buf(&command, text)
@@ -119,8 +119,8 @@ static void put(const struct digest *key, bool is_member, uint64_t check)
 {
     const redisReply nil = {.type = REDIS_REPLY_NIL};
     struct api_key_reading reading;
-    assert_true(api_keys_read_info(&keys, key, &nil, &reading));
-    api_keys_put_result(&keys, key, is_member, &reading, check);
+    assert_true(api_keys_read_info(&keys, key, ORIGIN_TRACKED, &nil, &reading));
+    api_keys_put_result(&keys, key, ORIGIN_TRACKED, is_member, &reading, check);
 }
 
 static const char SCARD[] = "*2\r\n$5\r\nSCARD\r\n$13\r\ntest:api_keys\r\n";
@@ -138,7 +138,7 @@ static enum api_keys_progress read_at_once(const redisReply *set)
     begin_reading();
     assert_int_equal(take_integer((long long)set->elements), API_KEYS_SEND);
     assert_command(SMEMBERS);
-    return without_infos(api_keys_reply(&keys, set, now_ms, &command));
+    return without_infos(api_keys_reply(&keys, ORIGIN_TRACKED, set, now_ms, &command));
 }
 
 /* These are the keys from now on. */
@@ -222,7 +222,8 @@ TEST_CASE_WITH(an_invalidation_before_the_members_come_does_not_spoil_them, set_
     assert_int_equal(take_integer(KEYS), API_KEYS_SEND);
     api_keys_invalidate(&keys);
     assert_false(api_keys_read(&keys, now_ms, &command));
-    assert_int_equal(without_infos(api_keys_reply(&keys, &set, now_ms, &command)), API_KEYS_COMPLETE);
+    assert_int_equal(without_infos(api_keys_reply(&keys, ORIGIN_TRACKED, &set, now_ms, &command)),
+                     API_KEYS_COMPLETE);
     api_keys_commit(&keys);
     assert_int_equal(check(1), AUTH_RESULT_VALID);
 }
@@ -345,11 +346,11 @@ TEST_CASE_WITH(a_reading_that_was_refused_is_repeated_after_a_pause_that_grows, 
 TEST_CASE_WITH(a_reading_whose_connection_was_lost_is_repeated_without_a_pause, set_up, tear_down)
 {
     begin_reading();
-    assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
+    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, NULL, now_ms, &command), API_KEYS_STOPPED);
     assert_false(wants_reading_in(API_KEYS_RETRY_MS - 1));
     assert_true(wants_reading_in(API_KEYS_RETRY_MS));
     begin_portions();
-    assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
+    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, NULL, now_ms, &command), API_KEYS_STOPPED);
     assert_true(wants_reading_in(API_KEYS_RETRY_MS));
 }
 
@@ -357,7 +358,7 @@ TEST_CASE_WITH(a_lost_connection_ends_a_reading, set_up, tear_down)
 {
     begin_portions();
     assert_int_equal(reply_portion("7", set_of(0, KEYS)), API_KEYS_SEND);
-    assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
+    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, NULL, now_ms, &command), API_KEYS_STOPPED);
     api_keys_commit(&keys);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
     read_keys(0, 1);
@@ -411,11 +412,12 @@ TEST_CASE_WITH(a_set_that_grew_after_its_size_was_read_is_not_held, set_up, tear
     begin_reading();
     assert_int_equal(take_integer(1), API_KEYS_SEND);
     set.elements = API_KEYS_MAX + 1;
-    assert_int_equal(api_keys_reply(&keys, &set, now_ms, &command), API_KEYS_STOPPED);
+    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, &set, now_ms, &command), API_KEYS_STOPPED);
     assert_false(wants_reading_in(API_KEYS_PAUSE_MAX_MS)); /* before it changes */
     begin_reading();
     assert_int_equal(take_integer(1), API_KEYS_SEND);
-    assert_int_equal(api_keys_reply(&keys, &resp_oversize, now_ms, &command), API_KEYS_STOPPED);
+    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, &resp_oversize, now_ms, &command),
+                     API_KEYS_STOPPED);
     expect_pause(API_KEYS_PAUSE_MIN_MS); /* or it came too slowly */
 }
 
@@ -452,7 +454,7 @@ static enum api_keys_progress reply_infos(const char *const *texts, size_t count
         info[i] = (redisReply){.type = REDIS_REPLY_STRING, .str = copy[i], .len = strlen(copy[i])};
     }
     const redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = count, .element = infos};
-    return api_keys_reply(&keys, &reply, now_ms, &command);
+    return api_keys_reply(&keys, ORIGIN_TRACKED, &reply, now_ms, &command);
 }
 
 /* Up to the first HMGET, of a set of so many keys. */
@@ -461,7 +463,7 @@ static void begin_infos(size_t count)
     const redisReply set = set_of(0, count);
     begin_reading();
     assert_int_equal(take_integer((long long)count), API_KEYS_SEND);
-    assert_int_equal(api_keys_reply(&keys, &set, now_ms, &command), API_KEYS_SEND);
+    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, &set, now_ms, &command), API_KEYS_SEND);
     assert_command(HLEN);
     assert_int_equal(take_integer(1), API_KEYS_SEND);
     assert_memory_equal(strchr(buf_c_str(&command), '$'),
@@ -602,7 +604,7 @@ TEST_CASE_WITH(a_change_while_infos_are_read_ends_the_reading, set_up, tear_down
     const redisReply set = set_of(0, 1);
     begin_reading();
     assert_int_equal(take_integer(1), API_KEYS_SEND);
-    assert_int_equal(api_keys_reply(&keys, &set, now_ms, &command), API_KEYS_SEND);
+    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, &set, now_ms, &command), API_KEYS_SEND);
     api_keys_invalidate(&keys);
     assert_int_equal(take_integer(0), API_KEYS_STOPPED);
     begin_infos(1);
@@ -617,13 +619,37 @@ TEST_CASE_WITH(a_change_while_infos_are_read_ends_the_reading, set_up, tear_down
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
 }
 
+/* Neither the set nor a single key is cached then; the set is read again when it changes. */
+TEST_CASE_WITH(what_is_untracked_is_not_held, set_up, tear_down)
+{
+    const redisReply none = {.type = REDIS_REPLY_INTEGER};
+    const redisReply nil = {.type = REDIS_REPLY_NIL};
+    const redisReply set = set_of(0, 1);
+    struct digest d = digest_of_number(0);
+    struct api_key_reading reading;
+    begin_reading();
+    assert_int_equal(take_integer(1), API_KEYS_SEND);
+    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, &set, now_ms, &command), API_KEYS_SEND);
+    assert_command(HLEN);
+    assert_int_equal(api_keys_reply(&keys, ORIGIN_UNTRACKED, &none, now_ms, &command), API_KEYS_STOPPED);
+    api_keys_commit(&keys);
+    assert_false(wants_reading_in(API_KEYS_PAUSE_MAX_MS));
+    assert_true(api_keys_read_info(&keys, &d, ORIGIN_UNTRACKED, &nil, &reading));
+    api_keys_put_result(&keys, &d, ORIGIN_TRACKED, true, &reading, 0);
+    assert_true(api_keys_read_info(&keys, &d, ORIGIN_TRACKED, &nil, &reading));
+    api_keys_put_result(&keys, &d, ORIGIN_UNTRACKED, true, &reading, 0);
+    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+    api_keys_invalidate(&keys);
+    assert_true(wants_reading_in(API_KEYS_RETRY_MS));
+}
+
 /* Never valid without its expiry: each key is checked in Redis then. */
 TEST_CASE_WITH(a_set_whose_infos_cannot_be_read_is_not_held, set_up, tear_down)
 {
     const redisReply set = set_of(0, 2);
     begin_reading();
     assert_int_equal(take_integer(2), API_KEYS_SEND);
-    assert_int_equal(api_keys_reply(&keys, &set, now_ms, &command), API_KEYS_SEND);
+    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, &set, now_ms, &command), API_KEYS_SEND);
     assert_int_equal(reply_error("NOPERM"), API_KEYS_STOPPED);
     assert_true(wants_reading_in(API_KEYS_PAUSE_MIN_MS)); /* it may be permitted again */
     begin_infos(2);
@@ -636,7 +662,7 @@ TEST_CASE_WITH(a_set_whose_infos_cannot_be_read_is_not_held, set_up, tear_down)
     begin_infos(2);
     assert_int_equal(reply_infos(NULL, 0), API_KEYS_STOPPED);
     begin_infos(2);
-    assert_int_equal(api_keys_reply(&keys, NULL, now_ms, &command), API_KEYS_STOPPED);
+    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, NULL, now_ms, &command), API_KEYS_STOPPED);
     api_keys_commit(&keys);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
 }
@@ -645,8 +671,8 @@ TEST_CASE_WITH(a_set_whose_infos_cannot_be_read_is_not_held, set_up, tear_down)
 static void put_info(const struct digest *key, const char *text)
 {
     struct api_key_reading reading;
-    assert_true(api_keys_read_info(&keys, key, reply_string(text), &reading));
-    api_keys_put_result(&keys, key, true, &reading, 0);
+    assert_true(api_keys_read_info(&keys, key, ORIGIN_TRACKED, reply_string(text), &reading));
+    api_keys_put_result(&keys, key, ORIGIN_TRACKED, true, &reading, 0);
 }
 
 TEST_CASE_WITH(results_for_single_keys_have_names_and_expiries, set_up, tear_down)
@@ -671,11 +697,12 @@ TEST_CASE_WITH(a_result_whose_info_is_older_than_a_change_is_not_cached, set_up,
     struct digest d = digest_of_number(0);
     const redisReply nil = {.type = REDIS_REPLY_NIL};
     struct api_key_reading reading;
-    assert_true(api_keys_read_info(&keys, &d, &nil, &reading));
+    assert_true(api_keys_read_info(&keys, &d, ORIGIN_TRACKED, &nil, &reading));
     api_keys_invalidate(&keys);
-    api_keys_put_result(&keys, &d, true, &reading, 0);
+    api_keys_put_result(&keys, &d, ORIGIN_TRACKED, true, &reading, 0);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
-    assert_false(api_keys_read_info(&keys, &d, &(redisReply){.type = REDIS_REPLY_INTEGER}, &reading));
+    assert_false(
+        api_keys_read_info(&keys, &d, ORIGIN_TRACKED, &(redisReply){.type = REDIS_REPLY_INTEGER}, &reading));
 }
 
 /* 100,000 names and expiries cost no more than so many bytes each. */

@@ -9,7 +9,7 @@ static const struct span OTHER_LINK = {"https://max.ru/y", 16};
 static int set_up(void **state)
 {
     assert_int_equal(invalidation_set_up(state), 0);
-    invalidation_connected(&invalidation, true);
+    invalidation_connected(&invalidation, true, false);
     return 0;
 }
 
@@ -24,7 +24,7 @@ static void put_channel(enum entry_kind kind, int64_t id, const char *title)
     assert_int_equal(body_parse_row(reply, shape, &row), VALUE_PRESENT);
     assert_int_equal(body_write(&text, &row, shape), 0);
     struct blob *body = blob_new(buf_span(&text));
-    entries_put(&entries, kind, entries_key_of(&id), body, 0);
+    entries_put(&entries, ORIGIN_TRACKED, kind, entries_key_of(&id), body, 0);
     blob_unref(body);
 }
 
@@ -33,7 +33,7 @@ static void put_page(bool has_next)
     const int64_t ids[] = {5, 6};
     const struct page_info info = {.page = 3, .last = 9, .count = 2, .has_next = has_next};
     struct blob *body = blob_new(SPAN("page"));
-    entries_put_page(&entries, &info, ids, 2, body);
+    entries_put_page(&entries, ORIGIN_TRACKED, &info, ids, 2, body);
     blob_unref(body);
 }
 
@@ -78,7 +78,7 @@ static void expect_suspended(bool suspended)
     invalidation_lost(&invalidation, clock_ms, UINT64_MAX);
     if (reading.fn != NULL)
         answer_read(NULL);
-    invalidation_connected(&invalidation, true);
+    invalidation_connected(&invalidation, true, false);
     assert_false(is_suspended());
 }
 
@@ -119,14 +119,14 @@ TEST_CASE_WITH(cards_and_summaries_are_compared_as_they_would_be_served, set_up,
         entries_clear(&entries);
     }
     const int64_t id = 8;
-    entries_put_absent(&entries, ENTRY_CARD, entries_key_of(&id), 0);
+    entries_put_absent(&entries, ORIGIN_TRACKED, ENTRY_CARD, entries_key_of(&id), 0);
     expect(reply_card(NULL, NULL), false);
     expect(reply_card("8", "eight"), true);
 }
 
 TEST_CASE_WITH(links_are_compared_by_where_they_lead, set_up, invalidation_tear_down)
 {
-    entries_put(&entries, ENTRY_LINK, LINK, NULL, 7);
+    entries_put(&entries, ORIGIN_TRACKED, ENTRY_LINK, LINK, NULL, 7);
     assert_int_equal(read_one().kind, ENTRY_LINK);
     assert_string_equal(reading.link, "https://max.ru/x");
     expect_read(reply_string("7"), false);
@@ -134,7 +134,7 @@ TEST_CASE_WITH(links_are_compared_by_where_they_lead, set_up, invalidation_tear_
     expect(reply_string("x"), true);
     expect(reply_of("_\r\n"), true);
     expect(reply_integer(8), false);
-    entries_put_absent(&entries, ENTRY_LINK, LINK, 0);
+    entries_put_absent(&entries, ORIGIN_TRACKED, ENTRY_LINK, LINK, 0);
     expect(reply_of("_\r\n"), false);
     expect(reply_string("x"), false);
     expect(reply_string("7"), true);
@@ -158,7 +158,7 @@ TEST_CASE_WITH(pages_are_compared_by_their_members, set_up, invalidation_tear_do
 
 TEST_CASE_WITH(results_of_keys_are_not_read, set_up, invalidation_tear_down)
 {
-    entries_put(&entries, ENTRY_AUTH, SPAN("key"), NULL, 0);
+    entries_put(&entries, ORIGIN_TRACKED, ENTRY_AUTH, SPAN("key"), NULL, 0);
     for (int i = 0; i < 10; i++)
         heartbeat();
     assert_null(reading.fn);
@@ -253,14 +253,14 @@ TEST_CASE_WITH(invalidations_of_links_and_of_the_index_explain_theirs, set_up, i
 {
     static const char *const keys[] = {"test:link:https://max.ru/x", "test:card:7", "test:index"};
     for (size_t i = 0; i < TEST_COUNT(keys); i++) {
-        entries_put(&entries, ENTRY_LINK, LINK, NULL, 7);
+        entries_put(&entries, ORIGIN_TRACKED, ENTRY_LINK, LINK, NULL, 7);
         (void)read_one();
         answer_read(reply_string("8"));
         push(keys[i]);
         expect_suspended(i != 0);
         entries_drop(&entries, ENTRY_LINK, LINK);
     }
-    entries_put(&entries, ENTRY_LINK, OTHER_LINK, NULL, 7);
+    entries_put(&entries, ORIGIN_TRACKED, ENTRY_LINK, OTHER_LINK, NULL, 7);
     (void)read_one();
     answer_read(reply_string("8"));
     push("test:link:https://max.ru/x");
@@ -279,8 +279,8 @@ TEST_CASE_WITH(invalidations_of_links_and_of_the_index_explain_theirs, set_up, i
 static void hold_keys(void)
 {
     assert_true(api_keys_read(&api_keys, clock_ms, &text));
-    (void)api_keys_reply(&api_keys, reply_integer(3), clock_ms, &text);
-    (void)api_keys_reply(&api_keys, reply_words("a b c"), clock_ms, &text);
+    (void)api_keys_reply(&api_keys, ORIGIN_TRACKED, reply_integer(3), clock_ms, &text);
+    (void)api_keys_reply(&api_keys, ORIGIN_TRACKED, reply_words("a b c"), clock_ms, &text);
     api_keys_commit(&api_keys);
     assert_int_equal(api_keys_size(&api_keys), 3);
 }

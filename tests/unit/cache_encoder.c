@@ -55,7 +55,7 @@ static void put_card(int64_t id, size_t len)
     AUTOFREE char *text = text_repeat('x', len);
     struct blob *body = blob_new_headroom(span_of(text), ENTRY_HEADROOM);
     assert_non_null(body);
-    entries_put(&entries, ENTRY_CARD, entries_key_of(&id), body, 0);
+    entries_put(&entries, ORIGIN_TRACKED, ENTRY_CARD, entries_key_of(&id), body, 0);
     blob_unref(body);
 }
 
@@ -166,7 +166,7 @@ TEST_CASE_WITH(a_body_that_does_not_become_shorter_is_tried_once, set_up, tear_d
     for (size_t i = 0; i < sizeof noise; i++)
         noise[i] = (char)check_random(&seed);
     struct blob *body = blob_new_headroom((struct span){noise, sizeof noise}, ENTRY_HEADROOM);
-    entries_put(&entries, ENTRY_CARD, entries_key_of(&id), body, 0);
+    entries_put(&entries, ORIGIN_TRACKED, ENTRY_CARD, entries_key_of(&id), body, 0);
     blob_unref(body);
     (void)hit(id, CODING_GZIP);
     (void)hit(id, CODING_GZIP);

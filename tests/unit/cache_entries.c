@@ -31,7 +31,7 @@ static int tear_down(void **state)
 
 static void put_body(int64_t id, struct blob *body)
 {
-    entries_put(&entries, ENTRY_CARD, entries_key_of(&id), body, 0);
+    entries_put(&entries, ORIGIN_TRACKED, ENTRY_CARD, entries_key_of(&id), body, 0);
 }
 
 static void put_card(int64_t id, const char *text)
@@ -49,7 +49,7 @@ static void drop_card(int64_t id)
 
 static void put_absent(int64_t id)
 {
-    entries_put_absent(&entries, ENTRY_CARD, entries_key_of(&id), 0);
+    entries_put_absent(&entries, ORIGIN_TRACKED, ENTRY_CARD, entries_key_of(&id), 0);
 }
 
 static void put_text(int64_t id, size_t len)
@@ -72,7 +72,7 @@ static void put_page(int64_t number, int64_t first_id, int count)
         ids[i] = first_id + i;
     struct blob *body = blob_new(SPAN("a page"));
     assert_non_null(body);
-    entries_put_page(&entries, &info, ids, count, body);
+    entries_put_page(&entries, ORIGIN_TRACKED, &info, ids, count, body);
     blob_unref(body);
 }
 
@@ -93,12 +93,31 @@ static const struct entry *linked(struct span link)
 TEST_CASE_WITH(what_was_put_in_is_found_by_kind_and_key, set_up, tear_down)
 {
     put_card(7, "seven");
-    entries_put(&entries, ENTRY_LINK, LINK, NULL, 7);
+    entries_put(&entries, ORIGIN_TRACKED, ENTRY_LINK, LINK, NULL, 7);
     assert_memory_equal(card(7)->body->data, "seven", 5);
     assert_int_equal(entries_find(&entries, ENTRY_LINK, LINK)->value, 7);
     assert_null(card(8));
     assert_null(entries_find(&entries, ENTRY_LINK, SPAN("https://max.ru/")));
     assert_null(entries_find(&entries, ENTRY_AUTH, LINK));
+}
+
+TEST_CASE_WITH(what_is_untracked_is_not_kept, set_up, tear_down)
+{
+    const struct page_info info = {1, 1, 1, false};
+    int64_t id = 7;
+    struct blob *body = blob_new(SPAN("untracked"));
+    assert_non_null(body);
+    put_card(id, "seven");
+    entries_put(&entries, ORIGIN_UNTRACKED, ENTRY_CARD, entries_key_of(&id), body, 0);
+    entries_put(&entries, ORIGIN_UNTRACKED, ENTRY_LINK, LINK, NULL, 7);
+    entries_put_absent(&entries, ORIGIN_UNTRACKED, ENTRY_CARD, entries_key_of(&id), 0);
+    entries_put_page(&entries, ORIGIN_UNTRACKED, &info, &id, 1, body);
+    entries_set_index_size(&entries, ORIGIN_UNTRACKED, 1);
+    blob_unref(body);
+    assert_memory_equal(card(id)->body->data, "seven",
+                        5); /* what was there before is left to invalidations */
+    assert_int_equal(metrics.cache_entries, 1);
+    assert_int_equal(entries_index_size(&entries), -1);
 }
 
 TEST_CASE_WITH(the_later_of_two_entries_counts, set_up, tear_down)
@@ -160,8 +179,8 @@ TEST_CASE_WITH(a_headroom_serves_one_entry_only, set_up, tear_down)
 TEST_CASE_WITH(a_link_finds_its_card_as_long_as_both_are_there, set_up, tear_down)
 {
     static const struct span alias = {"https://max.ru/y", 16};
-    entries_put(&entries, ENTRY_LINK, LINK, NULL, 7);
-    entries_put(&entries, ENTRY_LINK, alias, NULL, 7);
+    entries_put(&entries, ORIGIN_TRACKED, ENTRY_LINK, LINK, NULL, 7);
+    entries_put(&entries, ORIGIN_TRACKED, ENTRY_LINK, alias, NULL, 7);
     assert_null(linked(LINK));
     put_card(7, "old");
     for (int i = 0; i < 2; i++) {
@@ -275,7 +294,7 @@ TEST_CASE_WITH(what_was_cleared_is_never_found_and_freed_in_steps, set_up, tear_
     for (int64_t id = 0; id < CARDS; id++)
         put_card(id, "old");
     put_absent(none);
-    entries_put(&entries, ENTRY_LINK, LINK, NULL, 5);
+    entries_put(&entries, ORIGIN_TRACKED, ENTRY_LINK, LINK, NULL, 5);
     assert_non_null(linked(LINK));
     put_page(1, 0, 100);
     entries_drop_pages(&entries);
@@ -364,7 +383,7 @@ static void put_tagged_page(int64_t number, int64_t first_id)
     const struct page_info info = {number, 9, 2, true};
     const int64_t ids[] = {first_id, first_id + 1};
     struct blob *body = new_tagged(PLAIN_SIZE, 0);
-    entries_put_page(&entries, &info, ids, 2, body);
+    entries_put_page(&entries, ORIGIN_TRACKED, &info, ids, 2, body);
     blob_unref(body);
 }
 
@@ -513,8 +532,8 @@ TEST_CASE_WITH(without_a_budget_nothing_is_kept, set_up, tear_down)
     int64_t id = 1;
     struct blob *body = blob_new(SPAN("x"));
     assert_int_equal(entries_init(&none, 0, &metrics), 0);
-    entries_put(&none, ENTRY_CARD, entries_key_of(&id), body, 0);
-    entries_put_absent(&none, ENTRY_LINK, SPAN("x"), 0);
+    entries_put(&none, ORIGIN_TRACKED, ENTRY_CARD, entries_key_of(&id), body, 0);
+    entries_put_absent(&none, ORIGIN_TRACKED, ENTRY_LINK, SPAN("x"), 0);
     assert_null(entries_find(&none, ENTRY_CARD, entries_key_of(&id)));
     entries_invalidate_page_of(&none, 1);
     entries_clear(&none);

@@ -50,10 +50,11 @@ static void on_check(void *arg)
     checks++;
 }
 
-static void on_auth_known(void *arg, const struct digest *key, bool member,
+static void on_auth_known(void *arg, const struct digest *key, enum origin origin, bool member,
                           const struct api_key_reading *reading)
 {
     (void)arg;
+    assert_int_equal(origin, ORIGIN_TRACKED);
     auth_epoch = reading->epoch;
     assert_int_equal(key->bytes[0], 'k');
     auth_valid = member;
@@ -135,7 +136,7 @@ static int set_up(void **state)
     assert_int_equal(invalidation_init(&invalidation, &invalidation_options), 0);
     check.fn = NULL;
     find_keys();
-    invalidation_connected(&invalidation, true);
+    invalidation_connected(&invalidation, true, false);
     const struct fetch_options options = {.keyspace = &keyspace,
                                           .metrics = &metrics,
                                           .entries = &entries,
@@ -289,7 +290,7 @@ TEST_CASE_WITH(the_newest_update_that_is_not_of_the_future_is_told, set_up, tear
 TEST_CASE_WITH(without_tracking_nothing_is_cached, set_up, tear_down)
 {
     invalidation_lost(&invalidation, 0, 0);
-    invalidation_connected(&invalidation, false);
+    invalidation_connected(&invalidation, false, false);
     fetch_card(reply_card("7", "seven"), CACHE_FOUND);
     (void)begin_page(1);
     answer("ZCARD", reply_integer(1));
@@ -389,7 +390,7 @@ TEST_CASE_WITH(a_page_is_its_index_and_then_the_missing_summaries, set_up, tear_
 {
     struct blob *two = blob_new(SPAN("{\"two\":2}"));
     const int64_t id = 2;
-    entries_put(&entries, ENTRY_SUMMARY, entries_key_of(&id), two, 0);
+    entries_put(&entries, ORIGIN_TRACKED, ENTRY_SUMMARY, entries_key_of(&id), two, 0);
     blob_unref(two);
     (void)begin_page(2);
     assert_string_equal(fake_redis_next(), "ZCARD test:index");
@@ -605,7 +606,7 @@ TEST_CASE_WITH(a_fetch_waits_for_a_connection, set_up, tear_down)
     invalidation_lost(&invalidation, 0, 0);
     assert_non_null(fetch_begin(&fetches, &q, true, NULL, &request));
     assert_int_equal(fake_redis.count, 0);
-    invalidation_connected(&invalidation, true);
+    invalidation_connected(&invalidation, true, false);
     fake_redis.sends_left = 0;
     fetches_start_waiting(&fetches); /* nothing can be sent: it waits on */
     assert_int_equal(fake_redis.count, 0);

@@ -264,11 +264,21 @@ static void answer_check(int64_t keys)
 /* The digest of 32 times 'k', in hex. */
 static const char KEY[] = "6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b";
 
+static bool in_cluster; /* the next one */
+
+/* In a cluster some key has an info: otherwise they are checked one by one. */
+static void answer_infos(void)
+{
+    answer("HLEN test:api_key_info", reply_integer(in_cluster));
+    if (in_cluster)
+        answer("HMGET test:api_key_info", reply_of("*1\r\n_\r\n"));
+}
+
 static void answer_api_keys(void)
 {
     answer("SCARD test:api_keys", reply_integer(1));
     answer("SMEMBERS test:api_keys", reply_words(KEY));
-    answer("HLEN test:api_key_info", reply_integer(0));
+    answer_infos();
     answer_check(1);
 }
 
@@ -307,8 +317,6 @@ static void reconnect(void)
     connect_redis();
     answer_api_keys();
 }
-
-static bool in_cluster; /* the next one */
 
 static int set_up_with(size_t cache_size)
 {
@@ -457,7 +465,9 @@ TEST_CASE_WITH(a_card_that_does_not_exist_is_a_hit_after_a_check, set_up, tear_d
     assert_false(b->done);
     answer_check(1);
     expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
-    expect(b, CACHE_NOT_FOUND, CACHE_SOURCE_COALESCED);
+    answer("HMGET", reply_card(NULL, NULL));
+    answer_check(1);
+    expect(b, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
     expect_hit(get(2, QUERY_CARD, 8), CACHE_NOT_FOUND);
     push("test:card:8");
     assert_false(get(2, QUERY_CARD, 8)->done);
@@ -1266,6 +1276,7 @@ TEST_CASE_WITH(connection_lost_during_a_redirect, set_up_in_cluster, tear_down)
     answer("HMGET test:card:7 ", reply_card("7", "seven"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
     answer("HLEN", reply_integer(0));
+    expect_idle();
 }
 
 /* The oldest command, which nobody waits for any more. */
@@ -1359,27 +1370,58 @@ TEST_CASE_WITH(what_a_replica_has_not_got_is_asked_of_its_master, set_up_in_clus
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
 }
 
-/* The infos may have moved before the set has. */
+/* Reads the set again, whose infos do not exist. */
+static void read_keys_without_infos(void)
+{
+    clock_ms += API_KEYS_RETRY_MS;
+    push("test:api_key_info");
+    answer_check(1);
+    answer("SCARD test:api_keys", reply_integer(1));
+    answer("SMEMBERS test:api_keys", reply_words(KEY));
+    answer("HLEN test:api_key_info", reply_integer(0));
+    expect_idle();
+}
+
+/*
+ * They may come to exist on another node, which announces nothing here: neither the set nor a single key is
+ * cached without them.
+ */
+TEST_CASE_WITH(absent_infos_are_not_believed_in_a_cluster, set_up_in_cluster, tear_down)
+{
+    wall_s = 1767225600;
+    read_keys_without_infos();
+    for (int i = 0; i < 2; i++) {
+        const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
+        answer_auth(1);
+        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+        expect_idle(); /* nor is the set read with each request */
+    }
+    const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
+    answer("HGET test:api_key_info ", ask());
+    answer("SISMEMBER test:api_keys ", reply_integer(1));
+    answer("ASKING HGET test:api_key_info ", reply_string("{\"expires\":\"2020-01-01T00:00:00Z\"}"));
+    answer_check(1);
+    expect(a, CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
+    wall_s = 0;
+}
+
+/* A key without an info is one of a hash that exists. */
+TEST_CASE_WITH(infos_of_other_keys_suffice_in_a_cluster, set_up_in_cluster, tear_down)
+{
+    read_keys_without_infos();
+    clock_ms += API_KEYS_RETRY_MS;
+    push("test:api_key_info"); /* created at this node */
+    answer_check(1);
+    answer_api_keys();
+    expect_hit(get(0, QUERY_AUTH_ONLY, 0), CACHE_FOUND);
+}
+
+/* Infos and members may have moved one before the other. */
 TEST_CASE_WITH(a_replica_without_infos_asks_its_master, set_up_in_cluster, tear_down)
 {
     connection.replica = true;
-    clock_ms += API_KEYS_RETRY_MS;
-    push("test:api_key_info");
-    answer_check(1);
-    answer("SCARD test:api_keys", reply_integer(1));
-    answer("SMEMBERS test:api_keys", reply_words(KEY));
-    answer("HLEN test:api_key_info", reply_integer(0));
-    answer("ASKING HLEN test:api_key_info", reply_integer(0));
-    answer_check(1);
-    expect_hit(get(0, QUERY_AUTH_ONLY, 0), CACHE_FOUND);
-    clock_ms += API_KEYS_RETRY_MS;
-    push("test:api_key_info");
-    answer_check(1);
-    answer("SCARD test:api_keys", reply_integer(1));
-    answer("SMEMBERS test:api_keys", reply_words(KEY));
-    answer("HLEN test:api_key_info", reply_integer(0));
-    answer("ASKING HLEN test:api_key_info", ask());
-    const struct asked *a = get(0, QUERY_AUTH_ONLY, 0); /* checked by itself */
+    read_keys_without_infos();
+    const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
     answer_auth(1);
     answer("ASKING HGET test:api_key_info ", reply_string("{\"name\":\"far\"}"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);

@@ -7,7 +7,7 @@ static int set_up(void **state)
     assert_int_equal(invalidation_set_up(state), 0);
     assert_int_equal(invalidation_freshness(&invalidation, clock_ms, clock_ms, 1000), FRESHNESS_NONE);
     assert_false(invalidation_may_store(&invalidation));
-    invalidation_connected(&invalidation, true);
+    invalidation_connected(&invalidation, true, false);
     assert_string_equal(told, "drop 1"); /* what an older connection brought */
     told[0] = '\0';
     return 0;
@@ -96,11 +96,11 @@ TEST_CASE_WITH(pending_changes_are_dropped_after_the_check, set_up, invalidation
     expect("test:index", true, "received 2");
     assert_int_equal(invalidation_pending(&invalidation), INVALIDATED_INDEX);
     assert_true(invalidation_may_store(&invalidation));
-    assert_false(invalidation_may_store_index(&invalidation));
+    assert_int_equal(invalidation_origin_of_index(&invalidation, NULL), ORIGIN_UNTRACKED);
     expect("test:api_keys", false, "received 4");
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
     expect_applied("drop 6");
-    assert_true(invalidation_may_store_index(&invalidation));
+    assert_int_equal(invalidation_origin_of_index(&invalidation, NULL), ORIGIN_TRACKED);
     invalidation_check(&invalidation);
     expect_applied("");
 }
@@ -126,13 +126,32 @@ TEST_CASE_WITH(changes_stay_pending_after_a_check_that_did_not_pass, set_up, inv
     assert_int_equal(invalidation_pending(&invalidation), INVALIDATED_INDEX);
 }
 
+/* Of all kinds of replies; what exists is tracked, and elsewhere absences are as well. */
+TEST_CASE_WITH(in_a_cluster_absences_are_untracked, set_up, invalidation_tear_down)
+{
+    static const char *const absent[] = {"_\r\n", ":0\r\n", "*0\r\n", "~0\r\n", "*2\r\n_\r\n_\r\n"};
+    static const char *const present[] = {"$0\r\n\r\n", ":1\r\n", "*1\r\n$1\r\n1\r\n",
+                                          "*2\r\n_\r\n$1\r\n1\r\n"};
+    for (int clustered = 0; clustered < 2; clustered++) {
+        invalidation_lost(&invalidation, clock_ms, clock_ms);
+        invalidation_connected(&invalidation, true, clustered != 0);
+        for (size_t i = 0; i < TEST_COUNT(absent); i++)
+            assert_int_equal(invalidation_origin(&invalidation, reply_of(absent[i])),
+                             clustered != 0 ? ORIGIN_UNTRACKED : ORIGIN_TRACKED);
+        for (size_t i = 0; i < TEST_COUNT(present); i++)
+            assert_int_equal(invalidation_origin(&invalidation, reply_of(present[i])), ORIGIN_TRACKED);
+    }
+    expect(NULL, true, "received 1");
+    assert_int_equal(invalidation_origin(&invalidation, reply_integer(1)), ORIGIN_UNTRACKED);
+}
+
 TEST_CASE_WITH(nothing_is_served_or_stored_while_everything_is_pending, set_up, invalidation_tear_down)
 {
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
     expect(NULL, true, "received 1");
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
     assert_false(invalidation_may_store(&invalidation));
-    assert_false(invalidation_may_store_index(&invalidation));
+    assert_int_equal(invalidation_origin_of_index(&invalidation, NULL), ORIGIN_UNTRACKED);
     expect(NULL, false, "received 1");
     expect_applied("drop 1");
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
@@ -212,7 +231,7 @@ TEST_CASE_WITH(after_a_loss_entries_are_stale_for_the_limit, set_up, invalidatio
     assert_int_equal(freshness(0), FRESHNESS_STALE);
     clock_ms++;
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
-    invalidation_connected(&invalidation, true);
+    invalidation_connected(&invalidation, true, false);
     assert_string_equal(told, "drop 1");
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
 }
@@ -223,10 +242,10 @@ TEST_CASE_WITH(what_was_lost_before_it_was_noticed_is_as_old_as_that, set_up, in
     clock_ms += 10000; /* the process was stopped */
     invalidation_lost(&invalidation, last_pong_ms, UINT64_MAX);
     assert_int_equal(invalidation_lost_ms(&invalidation), last_pong_ms + INVALIDATION_LEASE_MS);
-    invalidation_connected(&invalidation, true);
+    invalidation_connected(&invalidation, true, false);
     invalidation_lost(&invalidation, clock_ms, clock_ms - 5000); /* a replica without master */
     assert_int_equal(invalidation_lost_ms(&invalidation), clock_ms - 5000);
-    invalidation_connected(&invalidation, true);
+    invalidation_connected(&invalidation, true, false);
     expect(NULL, true, "received 1");
     clock_ms += 700;
     expect("test:index", false, "received 2");
@@ -239,7 +258,7 @@ TEST_CASE_WITH(a_loss_applies_what_is_pending_unless_the_catalogue_is_missing, s
     expect("test:api_keys", true, "received 4");
     expect_lost("drop 4");
     clock_ms += 1000;
-    invalidation_connected(&invalidation, true);
+    invalidation_connected(&invalidation, true, false);
     expect(NULL, true, "received 1");
     answer_all(":0\r\n");
     assert_int_equal(checked, CATALOGUE_MISSING);
@@ -247,7 +266,7 @@ TEST_CASE_WITH(a_loss_applies_what_is_pending_unless_the_catalogue_is_missing, s
     expect_lost("");
     assert_int_equal(invalidation_pending(&invalidation), 0);
     assert_int_equal(freshness(0), FRESHNESS_STALE);
-    invalidation_connected(&invalidation, true);
+    invalidation_connected(&invalidation, true, false);
     assert_int_equal(metrics.catalogue_missing, 0);
     expect(NULL, true, "received 1");
     expect_lost("drop 1"); /* it was missing on the connection before */
@@ -257,8 +276,8 @@ TEST_CASE_WITH(a_loss_applies_what_is_pending_unless_the_catalogue_is_missing, s
 static void lose_an_invalidation(void)
 {
     assert_true(api_keys_read(&api_keys, clock_ms, &text));
-    (void)api_keys_reply(&api_keys, reply_integer(3), clock_ms, &text);
-    (void)api_keys_reply(&api_keys, reply_words("a b c"), clock_ms, &text);
+    (void)api_keys_reply(&api_keys, ORIGIN_TRACKED, reply_integer(3), clock_ms, &text);
+    (void)api_keys_reply(&api_keys, ORIGIN_TRACKED, reply_words("a b c"), clock_ms, &text);
     api_keys_commit(&api_keys);
     invalidation_check(&invalidation);
     answer("SCARD", reply_integer(4));
@@ -281,7 +300,7 @@ TEST_CASE_WITH(suspension_ends_with_the_connection, set_up, invalidation_tear_do
     expect(NULL, false, "");
     expect_lost("");
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE); /* not even stale */
-    invalidation_connected(&invalidation, true);
+    invalidation_connected(&invalidation, true, false);
     assert_int_equal(metrics.cache_suspended, 0);
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
     expect("test:card:7", false, "card 7");
@@ -292,13 +311,13 @@ TEST_CASE_WITH(without_tracking_or_a_cache_nothing_is_stored_or_served, set_up, 
     const struct invalidation_options options = invalidation_options_of(false);
     struct invalidation off;
     expect_lost("");
-    invalidation_connected(&invalidation, false);
+    invalidation_connected(&invalidation, false, false);
     assert_false(invalidation_may_store(&invalidation));
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
     expect_lost("");
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
     assert_int_equal(invalidation_init(&off, &options), 0);
-    invalidation_connected(&off, true);
+    invalidation_connected(&off, true, false);
     assert_false(invalidation_may_store(&off));
     assert_int_equal(invalidation_freshness(&off, clock_ms, clock_ms, 1000), FRESHNESS_NONE);
     invalidation_fini(&off);
