@@ -187,6 +187,23 @@ static void respond_document(struct call *call)
 
 /* --- the rate limit --- */
 
+/* True when the key of a request beyond the rate is known to be invalid: it is not limited any more. */
+static bool has_lost_its_key(struct call *call)
+{
+    struct api *a = call->api;
+    if (cache_is_key_invalid(a->options.cache, &call->key, &a->key_name))
+        return true;
+    if (call->key_name == NULL && a->key_name.len >= 0)
+        call->key_name = &a->key_name;
+    return false;
+}
+
+static void remove_from_rate(struct call *call)
+{
+    rate_limit_remove(call->api->options.rate_limit, &call->key);
+    call->rate.outcome = RATE_NONE;
+}
+
 /* Counts the request; false if it is refused, and answered. `valid`: its key is known to be valid. */
 static bool is_within_rate(struct call *call, bool valid)
 {
@@ -197,9 +214,11 @@ static bool is_within_rate(struct call *call, bool valid)
         metric_add(&a->options.metrics->key_rate_uncounted_total, 1);
     if (call->rate.outcome != RATE_REFUSED)
         return true;
+    if (!valid && has_lost_its_key(call)) {
+        remove_from_rate(call);
+        return true;
+    }
     metric_add(&a->options.metrics->key_rate_limited_total, 1);
-    if (call->key_name == NULL && cache_find_key_name(a->options.cache, &call->key, &a->key_name))
-        call->key_name = &a->key_name;
     respond_error(call, API_ERROR_TOO_MANY_REQUESTS);
     return false;
 }
@@ -213,10 +232,8 @@ static bool is_within_rate_after_check(struct call *call, enum auth_outcome outc
 {
     if (outcome == AUTH_VALID && call->rate.outcome == RATE_NONE)
         return is_within_rate(call, true);
-    if (outcome == AUTH_INVALID && call->rate.outcome != RATE_NONE) {
-        rate_limit_remove(call->api->options.rate_limit, &call->key);
-        call->rate.outcome = RATE_NONE;
-    }
+    if (outcome == AUTH_INVALID && call->rate.outcome != RATE_NONE)
+        remove_from_rate(call);
     return true;
 }
 

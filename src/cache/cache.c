@@ -101,10 +101,18 @@ static enum auth_result check_key(const struct cache *c, const struct digest *ke
     return api_keys_check(&c->api_keys, key, invalidation_confirmed(&c->invalidation), name);
 }
 
-bool cache_find_key_name(const struct cache *c, const struct digest *key, struct api_key_name *out)
+static enum freshness freshness_at(const struct cache *c, uint64_t now)
 {
-    (void)api_keys_check(&c->api_keys, key, invalidation_confirmed(&c->invalidation), out);
-    return out->len >= 0;
+    return invalidation_freshness(&c->invalidation, now, redis_connection_last_pong_ms(connection_of(c)),
+                                  c->options.stale_limit_ms);
+}
+
+bool cache_is_key_invalid(const struct cache *c, const struct digest *key, struct api_key_name *name)
+{
+    uint64_t now = clock_boot_ms();
+    struct api_key_name same;
+    (void)api_keys_check(&c->api_keys, key, invalidation_confirmed(&c->invalidation), name);
+    return check_key(c, key, freshness_at(c, now), now, &same) == AUTH_RESULT_INVALID;
 }
 
 static bool is_confirmed(const struct cache *c, const struct entry *e)
@@ -236,8 +244,7 @@ static enum lookup lookup(struct cache *c, struct cache_query *q, uint64_t undra
     *result = (struct cache_result){.key_name = name};
     *miss = (struct cache_miss){.needs_auth = true};
     uint64_t now = clock_boot_ms();
-    enum freshness freshness = invalidation_freshness(
-        &c->invalidation, now, redis_connection_last_pong_ms(connection_of(c)), c->options.stale_limit_ms);
+    enum freshness freshness = freshness_at(c, now);
     bool fresh = freshness == FRESHNESS_FRESH;
     if (fresh && is_undrained(c, undrained_ms != 0 ? undrained_ms : now))
         return LOOKUP_UNDRAINED;

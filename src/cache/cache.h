@@ -140,8 +140,11 @@ uint64_t cache_lost_ms(const struct cache *c);
 bool cache_get(struct cache *c, struct cache_request *request, const struct cache_query *query,
                struct cache_result *result) __attribute__((warn_unused_result));
 
-/* For a request that is answered without a query: true when the key is held, and *out is its name. */
-bool cache_find_key_name(const struct cache *c, const struct digest *key, struct api_key_name *out);
+/*
+ * For a request that may be answered without a query: true when a query would find the key invalid, without
+ * Redis. *name becomes the name of the key, as far as it is known.
+ */
+bool cache_is_key_invalid(const struct cache *c, const struct digest *key, struct api_key_name *name);
 
 /* Cancels a request: `done` will not be called. Does nothing if the request is complete. */
 void cache_cancel(struct cache_request *request);

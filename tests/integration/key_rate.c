@@ -334,6 +334,21 @@ TEST_CASE(revoked_key_is_unauthorized_and_no_longer_limited)
     }
 }
 
+/* The next interval of the limit begins in half an hour. */
+TEST_CASE(key_that_is_known_to_be_revoked_is_not_limited)
+{
+    AUTO(fixture_drop)
+    struct fixture *fixture = fixture_new(3, ENV("CHANNELD_WORKERS=1", "CHANNELD_KEY_RATE=2/h"));
+    (void)exhaust(fixture, FIXTURE_KEY);
+    redis_do(&fixture->redis, "DEL channels:api_keys");
+    catalogue_issue_key(&fixture->redis, KEY_OTHER);
+    fixture_await(fixture, CARD_PATH, 401);
+    AUTO(http_response_free) struct http_response response;
+    fixture_get(fixture, CARD_PATH, &response);
+    assert_int_equal(response.status, 401);
+    assert_no_fields(&response);
+}
+
 TEST_CASE(without_the_setting_nothing_is_limited_or_told)
 {
     AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, NULL);
