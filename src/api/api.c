@@ -47,7 +47,7 @@ static void log_call(const struct call *call, const struct http_request *request
     size_t client_len = 0;
     if (call->api->options.log_clients) {
         struct ip ip = http_exchange_client(call->exchange);
-        client_len = ip_known(&ip) ? ip_write(&ip, client) : 0;
+        client_len = ip_write(&ip, client);
     }
     bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->body == NULL;
     char key[DIGEST_HEX_LEN];

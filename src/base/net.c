@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 
@@ -21,14 +22,13 @@ struct ip ip_from_v4(const uint8_t bytes[4])
 
 struct ip ip_from_sockaddr(const struct sockaddr_storage *address)
 {
-    struct ip ip = {{0}};
-    if (address->ss_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
-        ip = ip_from_v4((const uint8_t *)&in->sin_addr);
-    } else if (address->ss_family == AF_INET6) {
-        memcpy(ip.bytes, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, IP_LEN);
-    }
-    return ip;
+    const void *storage = address;
+    struct ip v6;
+    assert(address->ss_family == AF_INET || address->ss_family == AF_INET6);
+    if (address->ss_family == AF_INET)
+        return ip_from_v4((const uint8_t *)&((const struct sockaddr_in *)storage)->sin_addr);
+    memcpy(v6.bytes, &((const struct sockaddr_in6 *)storage)->sin6_addr, IP_LEN);
+    return v6;
 }
 
 static bool is_v4(const struct ip *ip)

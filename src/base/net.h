@@ -14,7 +14,6 @@
 
 enum { IP_LEN = 16, IP_TEXT_MAX = 46, IP_NETWORKS_MAX = 64, ADDR_TEXT_MAX = IP_TEXT_MAX + 8 };
 
-/* All zeros: unknown. */
 struct ip {
     uint8_t bytes[IP_LEN];
 };
@@ -32,14 +31,8 @@ struct ip_networks {
 /* `bytes` in network order. */
 struct ip ip_from_v4(const uint8_t bytes[4]);
 
-/* Unknown for families other than IPv4 and IPv6. */
+/* The family is IPv4 or IPv6. */
 struct ip ip_from_sockaddr(const struct sockaddr_storage *address);
-
-static inline bool ip_known(const struct ip *ip)
-{
-    static const struct ip none;
-    return memcmp(ip, &none, sizeof none) != 0;
-}
 
 /* Parses 192.0.2.1 or 2001:db8::1, without brackets, port or zone. Returns 0, or -EINVAL with *out
  * untouched. */

@@ -154,6 +154,18 @@ TEST_CASE(client_behind_a_trusted_proxy_is_logged)
     json_assert_at(line, "client", "\"2001:db8::7\"");
 }
 
+/* Whatever a trusted proxy reports is an address like any other. */
+TEST_CASE(unspecified_address_is_logged)
+{
+    struct fixture *fixture = fixture_new(1, ENV("CHANNELD_TRUSTED_PROXIES=127.0.0.0/8"));
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/",
+                                     "X-Request-Id: mine\r\nX-Forwarded-For: ::\r\n"),
+                     401);
+    AUTOFREE char *log = finish(fixture);
+    AUTOFREE char *line = line_with(log, "\"mine\"");
+    json_assert_at(line, "client", "\"::\"");
+}
+
 TEST_CASE(clients_are_not_logged_when_disabled)
 {
     struct fixture *fixture = fixture_new(1, ENV("CHANNELD_LOG_CLIENTS=off"));
