@@ -6,14 +6,6 @@
 
 #include <arpa/inet.h>
 
-/* Removes the first origin from the list; returns it without surrounding white space. */
-static struct span take_origin(struct span *list)
-{
-    struct span one = {list->data, span_find(*list, ',')};
-    *list = span_skip(*list, one.len < list->len ? one.len + 1 : one.len);
-    return span_trim(one);
-}
-
 static bool is_host_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
@@ -78,10 +70,10 @@ static const char *origin_error(struct span origin)
 
 const char *cors_origins_error(struct span origins, struct span *which)
 {
-    if (span_equal(span_trim(origins), SPAN("*")))
+    if (origins.len == 0 || span_equal(span_trim(origins), SPAN("*")))
         return NULL;
-    while (origins.len > 0) {
-        *which = take_origin(&origins);
+    while (origins.data != NULL) {
+        *which = span_next_element(&origins);
         const char *error = span_equal(*which, SPAN("*")) ? "* stands alone" : origin_error(*which);
         if (error != NULL)
             return error;
@@ -96,13 +88,14 @@ static bool any_origin(const struct cors *c)
 
 static bool allowed(const struct cors *c, struct span origin)
 {
-    struct span list = c->origins;
     if (origin.len == 0)
         return false;
-    while (list.len > 0)
-        if (span_equal(take_origin(&list), origin))
+    if (any_origin(c))
+        return true;
+    for (struct span list = c->origins; list.data != NULL;)
+        if (span_equal(span_next_element(&list), origin))
             return true;
-    return any_origin(c);
+    return false;
 }
 
 void cors_add_fields(const struct cors *c, const struct http_request *request, struct http_response *r)

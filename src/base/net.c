@@ -100,16 +100,14 @@ static const char *parse_network(struct span text, struct ip_network *out)
 const char *ip_networks_parse(struct span text, struct ip_networks *out, struct span *which)
 {
     out->count = 0;
-    while (text.len > 0) {
-        size_t comma = span_find(text, ',');
-        *which = span_trim((struct span){text.data, comma});
+    for (struct span list = text.len > 0 ? text : SPAN_ABSENT; list.data != NULL;) {
+        *which = span_next_element(&list);
         if (out->count == IP_NETWORKS_MAX)
             return "no more than 64 networks are taken";
         const char *error = parse_network(*which, &out->network[out->count]);
         if (error != NULL)
             return error;
         out->count++;
-        text = span_skip(text, comma < text.len ? comma + 1 : comma);
     }
     return NULL;
 }

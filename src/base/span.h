@@ -82,4 +82,15 @@ static inline struct span span_trim(struct span s)
     return s;
 }
 
+/*
+ * Returns the first element of a list that is separated by commas, without the white space around it, and
+ * removes it. `list` is absent after the last: behind a comma at the end there is an empty element.
+ */
+static inline struct span span_next_element(struct span *list)
+{
+    struct span one = {list->data, span_find(*list, ',')};
+    *list = one.len < list->len ? span_skip(*list, one.len + 1) : SPAN_ABSENT;
+    return span_trim(one);
+}
+
 #endif

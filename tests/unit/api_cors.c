@@ -122,7 +122,7 @@ TEST_CASE(origins_are_empty_star_or_a_list)
     struct span which = SPAN_ABSENT;
     EACH_TEXT (text, "", "*", " * ", "https://a", "http://a:443", "https://a:80", "https://a:0",
                "https://a:65535", "https://a, http://b", "https://[::1]:1", "http://[2001:db8::1]",
-               "https://a_b.c-d.xn--e1afmkfd.example", "http://127.0.0.1:3000", "https://a,")
+               "https://a_b.c-d.xn--e1afmkfd.example", "http://127.0.0.1:3000")
         if (cors_origins_error(span_of(text), &which) != NULL)
             fail_msg("\"%s\" is refused", text);
 }
@@ -138,8 +138,8 @@ static void assert_named(const char *list, const char *expected)
 /* A browser writes none of them: they would match nothing, for ever. */
 TEST_CASE(origin_that_no_browser_sends_is_named)
 {
-    EACH_PAIR (list, which, {",", ""}, {"https://a,,https://b", ""}, {",https://a", ""}, {"*,https://a", "*"},
-               {"https://a, *", "*"}, {"https://b,https://a/", "https://a/"},
+    EACH_PAIR (list, which, {",", ""}, {"https://a,,https://b", ""}, {"https://a,", ""}, {",https://a", ""},
+               {"*,https://a", "*"}, {"https://a, *", "*"}, {"https://b,https://a/", "https://a/"},
                {"https://a/b , https://b", "https://a/b"})
         assert_named(list, which);
     EACH_TEXT (text, "a.example", "//a", "https://", "https://:1", "ftp://a", "null", "https://*.a",
