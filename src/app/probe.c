@@ -10,7 +10,7 @@
 
 #define REQUEST "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
-enum { STATUS_AT = 9, STATUS_LEN = 3, RESPONSE_MAX = 1024 }; /* "HTTP/1.1 200 OK" */
+enum { RESPONSE_MAX = 1024 };
 
 /* Waits for one of `events`. Returns 0 or a negative errno, such as -ETIMEDOUT. */
 static int wait_for(int fd, short events, uint64_t deadline)
@@ -106,13 +106,28 @@ static ssize_t receive(int fd, char response[RESPONSE_MAX], uint64_t deadline)
     return (ssize_t)len;
 }
 
+/* "HTTP/1.1 200 OK": the status, of three digits; absent in another line (RFC 9112 section 4). */
+static struct span status_of(struct span line)
+{
+    enum { VERSION_LEN = 8, STATUS_LEN = 3 };
+    static const char digits[] = "0123456789";
+    if (line.len <= VERSION_LEN || !span_starts_with(line, SPAN("HTTP/1.")) || line.data[VERSION_LEN] != ' ')
+        return SPAN_ABSENT;
+    struct span status = span_skip(line, VERSION_LEN + 1);
+    status.len = span_find(status, ' ');
+    for (size_t i = 0; i < status.len; i++)
+        if (span_find(SPAN(digits), status.data[i]) == sizeof digits - 1)
+            return SPAN_ABSENT;
+    return status.len == STATUS_LEN ? status : SPAN_ABSENT;
+}
+
 static int check_response(struct span response, struct buf *error)
 {
-    if (response.len < STATUS_AT + STATUS_LEN || !span_starts_with(response, SPAN("HTTP/1."))) {
+    struct span status = status_of((struct span){response.data, span_find(response, '\r')});
+    if (status.data == NULL) {
         buf_append_str(error, "the service at the admin address does not speak HTTP");
         return -EPROTO;
     }
-    struct span status = {response.data + STATUS_AT, STATUS_LEN};
     if (span_equal(status, SPAN("200")))
         return 0;
     buf_printf(error, "not ready: /readyz answers %.*s", (int)status.len, status.data);
