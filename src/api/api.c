@@ -21,7 +21,6 @@ struct api {
     struct rate_fields rate;       /* the fields of the current response */
     struct api_key_name key_name;  /* of the current request, which is answered without a query */
     struct http_response response; /* the current one; on the stack it would be zeroed as a whole each time */
-    char etag[BLOB_ETAG_MAX];      /* of the current response, if it is not that of its body */
 };
 
 /* The state of a request until its response: the handler's state in the exchange (http/exchange.h). */
@@ -89,7 +88,6 @@ static void respond(struct call *call)
     struct api *a = call->api;
     struct http_response *r = &a->response;
     const struct http_request *request = http_exchange_request(call->exchange);
-    http_exchange_evaluate_preconditions(call->exchange, r);
     bool logged = access_log_wants(a->options.access_log, r->status);
     struct span id = request_id_of(a, request, logged || r->status >= 400);
     if (id.data != NULL)
@@ -132,32 +130,22 @@ static void respond_preflight(struct call *call)
     respond(call);
 }
 
-/*
- * Each coding has an entity tag of its own. A client may revalidate any that it accepts, whichever would be
- * sent now: the response to If-None-Match is about that one.
- */
-static void select_etag(struct call *call, struct http_response *r)
+/* Sends a->response, whose content is coded for clients that accept it, unless a precondition decides
+ * otherwise. Inline, as each hit passes here. */
+static inline void respond_content(struct call *call)
 {
-    struct span listed = http_exchange_request(call->exchange)->field[HTTP_FIELD_IF_NONE_MATCH];
-    if (listed.data == NULL || http_etag_listed(listed, blob_etag(r->body)))
-        return;
-    for (enum coding coding = CODING_IDENTITY; coding < CODINGS; coding++) {
-        struct span etag = blob_etag_coded(r->body, coding, call->api->etag);
-        if (http_coding_acceptable(&call->codings, coding) && http_etag_listed(listed, etag)) {
-            r->etag = etag;
-            return;
-        }
-    }
-}
-
-/* For a client that prefers a coding other than identity, apart from the way of plain responses. */
-__attribute__((noinline)) static void negotiate(struct call *call, struct http_response *r)
-{
+    struct http_response *r = &call->api->response;
     enum coding coding = (enum coding)r->body->coding;
-    select_etag(call, r);
-    http_exchange_evaluate_preconditions(call->exchange, r);
+    if (call->api->options.compression)
+        r->vary = HTTP_VARY_ACCEPT_ENCODING;
+    http_exchange_evaluate_preconditions(call->exchange, r, &call->codings);
+    if (r->status == 412) {
+        respond_error(call, API_ERROR_PRECONDITION_FAILED);
+        return;
+    }
     if (coding != CODING_IDENTITY && r->status == 200)
         request_metrics_count_coded(call->api->options.metrics, coding);
+    respond(call);
 }
 
 static void respond_found(struct call *call, const struct cache_result *result)
@@ -165,24 +153,20 @@ static void respond_found(struct call *call, const struct cache_result *result)
     struct api *a = call->api;
     struct http_response *r = begin_response(a, 200, result->body);
     http_response_add_line(r, SPAN("Cache-Control: private, no-cache"));
-    if (a->options.compression)
-        r->vary = HTTP_VARY_ACCEPT_ENCODING;
-    if (call->codings.preferred != CODING_IDENTITY)
-        negotiate(call, r);
     if (call->route == ROUTE_LIST) {
         buf_clear(&a->links);
         page_links_write(&a->links, a->options.base_path, call->page, result->last_page);
         if (buf_error(&a->links) == 0)
             http_response_add(r, SPAN("Link"), buf_span(&a->links));
     }
-    respond(call);
+    respond_content(call);
 }
 
 static void respond_document(struct call *call)
 {
     struct http_response *r = begin_response(call->api, 200, call->api->document);
     http_response_add(r, SPAN("Cache-Control"), SPAN("no-cache"));
-    respond(call);
+    respond_content(call);
 }
 
 /* --- the rate limit --- */

@@ -120,7 +120,8 @@ void cors_add_preflight_fields(const struct cors *c, const struct http_request *
         request->field[API_FIELD_REQUEST_METHOD].data == NULL)
         return;
     http_response_add(r, SPAN("Access-Control-Allow-Methods"), SPAN("GET, HEAD"));
-    http_response_add(r, SPAN("Access-Control-Allow-Headers"),
-                      SPAN("Baggage, If-None-Match, Traceparent, Tracestate, X-Api-Key, X-Request-Id"));
+    http_response_add(
+        r, SPAN("Access-Control-Allow-Headers"),
+        SPAN("Baggage, If-Match, If-None-Match, Traceparent, Tracestate, X-Api-Key, X-Request-Id"));
     http_response_add(r, SPAN("Access-Control-Max-Age"), SPAN("86400"));
 }

@@ -11,7 +11,7 @@
 /* Every status of a response, the most frequent first. */
 /* clang-format off */
 #define REQUEST_METRICS_STATUSES(X) \
-    X(200) X(304) X(401) X(404) X(400) X(500) X(429) X(204) X(405) X(408) X(413) X(414) X(431) X(501) X(503) \
+    X(200) X(304) X(401) X(404) X(400) X(500) X(429) X(204) X(405) X(408) X(412) X(413) X(414) X(431) X(501) X(503) \
     X(505)
 /* clang-format on */
 

@@ -218,13 +218,33 @@ uint64_t http_exchange_began_ns(const struct http_exchange *x)
     return x->began_ns;
 }
 
-void http_exchange_evaluate_preconditions(const struct http_exchange *x, struct http_response *r)
+/* The entity tag of the body, in its own coding or an acceptable one, that is listed; absent when none is. */
+static struct span find_etag(const struct blob *body, struct span list, bool strong,
+                             const struct http_codings *codings)
 {
-    struct span listed = x->parser.request.field[HTTP_FIELD_IF_NONE_MATCH];
-    if (listed.data == NULL || r->status != 200)
+    char text[BLOB_ETAG_MAX];
+    struct span found = http_etag_find(list, blob_etag(body), strong);
+    for (enum coding c = CODING_IDENTITY; c < CODINGS && found.data == NULL; c++)
+        if (http_coding_acceptable(codings, c))
+            found = http_etag_find(list, blob_etag_coded(body, c, text), strong);
+    return found;
+}
+
+void http_exchange_evaluate_preconditions(const struct http_exchange *x, struct http_response *r,
+                                          const struct http_codings *codings)
+{
+    struct span match = x->parser.request.field[HTTP_FIELD_IF_MATCH];
+    struct span none_match = x->parser.request.field[HTTP_FIELD_IF_NONE_MATCH];
+    bool conditional = match.data != NULL || none_match.data != NULL;
+    if (!conditional || r->status != 200 || blob_etag(r->body).data == NULL)
         return;
-    struct span etag = http_response_etag(r);
-    if (etag.data != NULL && http_etag_listed(listed, etag))
+    if (match.data != NULL && find_etag(r->body, match, true, codings).data == NULL) {
+        r->status = 412;
+        return;
+    }
+    if (none_match.data != NULL)
+        r->etag = find_etag(r->body, none_match, false, codings);
+    if (r->etag.data != NULL)
         r->status = 304;
 }
 

@@ -9,6 +9,7 @@
 #define HTTP_EXCHANGE_H
 
 #include "base/net.h"
+#include "http/codings.h"
 #include "http/response.h"
 
 #include <stddef.h>
@@ -31,13 +32,14 @@ struct http_field_rule {
     enum http_repeat repeat;
 };
 
-enum { HTTP_NAME_MAX = 32, HTTP_FIELDS_MAX = 12, HTTP_LISTS_MAX = 3 };
+enum { HTTP_NAME_MAX = 32, HTTP_FIELDS_MAX = 12, HTTP_LISTS_MAX = 4 };
 
 /* The fields that this layer reads itself. Those of the handler's table follow from HTTP_FIELD_COUNT on. */
 enum http_request_field {
     HTTP_FIELD_HOST,
     HTTP_FIELD_TRANSFER_ENCODING,
     HTTP_FIELD_EXPECT,
+    HTTP_FIELD_IF_MATCH,
     HTTP_FIELD_IF_NONE_MATCH,
     HTTP_FIELD_FORWARDED_FOR, /* absent unless proxies are trusted */
     HTTP_FIELD_COUNT
@@ -91,10 +93,13 @@ uint64_t http_exchange_began_ns(const struct http_exchange *x);
 struct ip http_exchange_client(const struct http_exchange *x);
 
 /*
- * Evaluates If-None-Match (RFC 9110 section 13.1.2): a 200 with an entity tag that the client has already
- * becomes 304. For a handler that serves conditional requests, to be called before it responds.
+ * Evaluates If-Match and If-None-Match (RFC 9110 section 13.2.2): a 200 whose body has an entity tag may
+ * become 412, for which the handler has to respond with an error, or 304. Each content coding has a tag of
+ * its own; that of every acceptable coding counts, whichever the body has. For a handler that serves
+ * conditional requests, to be called before it responds.
  */
-void http_exchange_evaluate_preconditions(const struct http_exchange *x, struct http_response *r);
+void http_exchange_evaluate_preconditions(const struct http_exchange *x, struct http_response *r,
+                                          const struct http_codings *codings);
 
 /* Sends the response; `r` is borrowed during the call. The exchange and the spans of its request are invalid
  * afterwards. */

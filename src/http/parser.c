@@ -49,6 +49,7 @@ void http_field_table_init(struct http_field_table *t, const struct http_field_r
         [HTTP_FIELD_HOST] = {"host", HTTP_REPEAT_REJECT},
         [HTTP_FIELD_TRANSFER_ENCODING] = {"transfer-encoding", HTTP_REPEAT_REJECT},
         [HTTP_FIELD_EXPECT] = {"expect", HTTP_REPEAT_FIRST},
+        [HTTP_FIELD_IF_MATCH] = {"if-match", HTTP_REPEAT_LIST},
         [HTTP_FIELD_IF_NONE_MATCH] = {"if-none-match", HTTP_REPEAT_LIST},
         [HTTP_FIELD_FORWARDED_FOR] = {"x-forwarded-for", HTTP_REPEAT_LIST},
     };

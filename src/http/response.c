@@ -19,6 +19,7 @@ const char *http_status_text(int status)
         {404, "Not Found"},
         {405, "Method Not Allowed"},
         {408, "Request Timeout"},
+        {412, "Precondition Failed"},
         {413, "Content Too Large"},
         {414, "URI Too Long"},
         {429, "Too Many Requests"},
@@ -170,36 +171,35 @@ void http_date_refresh(struct http_date *d)
 
 /* --- entity tags; a comma may be part of one, so lists are split by the quotes --- */
 
-/* Removes the first entity tag of the list and returns it without its W/; absent when there is none. */
-static struct span take_tag(struct span *list)
+/* Removes the first entity tag of the list and returns it, by weak comparison without its W/; absent when
+ * there is none. */
+static struct span next_tag(struct span *list, bool strong)
 {
-    if (span_starts_with(*list, SPAN("W/")))
-        *list = span_skip(*list, 2);
-    if (list->len == 0 || list->data[0] != '"')
+    size_t prefix = span_starts_with(*list, SPAN("W/")) ? 2 : 0;
+    struct span rest = span_skip(*list, prefix);
+    if (rest.len == 0 || rest.data[0] != '"')
         return SPAN_ABSENT;
-    size_t close = span_find(span_skip(*list, 1), '"') + 1;
-    if (close >= list->len)
+    size_t close = span_find(span_skip(rest, 1), '"') + 1;
+    if (close >= rest.len)
         return SPAN_ABSENT;
-    struct span tag = {list->data, close + 1};
-    *list = span_skip(*list, tag.len);
+    struct span tag = {strong ? list->data : rest.data, close + 1 + (strong ? prefix : 0)};
+    *list = span_skip(rest, close + 1);
     return tag;
 }
 
-bool http_etag_listed(struct span if_none_match, struct span etag)
+struct span http_etag_find(struct span list, struct span etag, bool strong)
 {
-    struct span list = span_trim(if_none_match);
+    list = span_trim(list);
     if (span_equal(list, SPAN("*")))
-        return true;
+        return etag;
     while (list.len > 0) {
         if (list.data[0] == ',' || list.data[0] == ' ' || list.data[0] == '\t') {
             list = span_skip(list, 1);
             continue;
         }
-        struct span tag = take_tag(&list);
-        if (tag.data == NULL)
-            return false;
-        if (span_equal(tag, etag))
-            return true;
+        struct span tag = next_tag(&list, strong);
+        if (tag.data == NULL || span_equal(tag, etag))
+            return tag;
     }
-    return false;
+    return SPAN_ABSENT;
 }

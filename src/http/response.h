@@ -79,8 +79,11 @@ void http_response_write_head(struct buf *out, const struct http_response *r,
 /* The reason phrase: "Not Found" for 404; "Unknown" for a status that is never sent. */
 const char *http_status_text(int status);
 
-/* True when If-None-Match (a list, or "*") contains `etag` by weak comparison (RFC 9110 section 13.1.2). */
-bool http_etag_listed(struct span if_none_match, struct span etag);
+/*
+ * The element of If-Match or If-None-Match (a list, or "*") that is `etag`, by strong or weak comparison (RFC
+ * 9110 section 8.8.3.2): a span of the list, or `etag` itself for "*"; absent when it is not listed.
+ */
+struct span http_etag_find(struct span list, struct span etag, bool strong);
 
 /* The Date header field (RFC 9110 section 6.6.1), formatted once per second. */
 enum { HTTP_DATE_LEN = 29 };

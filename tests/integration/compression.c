@@ -301,6 +301,32 @@ TEST_CASE(each_coding_has_its_tag_and_its_304)
     }
 }
 
+/* What is sent has the tag of its own coding, whichever of them If-Match names. */
+TEST_CASE(if_match_may_name_the_tag_of_any_coding_that_is_accepted)
+{
+    static const struct {
+        char tag;
+        const char *accepted;
+        int status;
+        char sent;
+    } rows[] = {{'P', "", 200, 'P'}, {'G', "", 412, 0},     {'P', GZIP, 200, 'G'}, {'G', GZIP, 200, 'G'},
+                {'Z', GZIP, 412, 0}, {'Z', ZSTD, 200, 'Z'}, {'N', GZIP, 412, 0},   {'*', GZIP, 200, 'G'}};
+    AUTO(fixture_drop) struct fixture *f = new_fixture(NULL);
+    AUTOFREE char *plain = etag_of(f, LONG_CARD, "", NULL);
+    AUTOFREE char *gzip = etag_of(f, LONG_CARD, GZIP, "gzip");
+    AUTOFREE char *zstd = etag_of(f, LONG_CARD, ZSTD, "zstd");
+    char *const tags[] = {plain, gzip, zstd};
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        AUTO(http_response_free) struct http_response response;
+        get(f, LONG_CARD, text_temp("%sIf-Match: %s\r\n", rows[i].accepted, tag_named(rows[i].tag, tags)),
+            &response);
+        if (response.status != rows[i].status)
+            fail_msg("row %zu: %d", i, response.status);
+        if (rows[i].sent != 0)
+            assert_string_equal(http_header(&response, "ETag"), tag_named(rows[i].sent, tags));
+    }
+}
+
 /* A client may come back to another replica, or after the coded body was evicted. */
 TEST_CASE(a_coded_tag_is_304_where_nothing_is_coded_yet)
 {

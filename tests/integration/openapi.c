@@ -126,6 +126,7 @@ static void expect_responses(struct fixture *fixture)
         const struct row by_key[] = {
             {200, paths[i], FIXTURE_AUTH},
             {304, paths[i], FIXTURE_AUTH "If-None-Match: *\r\n"},
+            {412, paths[i], FIXTURE_AUTH "If-Match: \"other\"\r\n"},
             {401, paths[i], ""},
             {401, paths[i], FIXTURE_WRONG},
         };

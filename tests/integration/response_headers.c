@@ -258,6 +258,72 @@ TEST_CASE(errors_are_not_304)
         400);
 }
 
+/* ---- If-Match ---- */
+
+/* The fields with the current tag in place of each @, owned. */
+static char *fields_with(const char *fields, const char *etag)
+{
+    char *text = text_printf("%s", FIXTURE_AUTH);
+    for (const char *at = fields; *at != '\0'; at++)
+        text = text_append(text, *at == '@' ? etag : text_temp("%c", *at));
+    return text_append(text, "\r\n");
+}
+
+static void assert_fields(struct fixture *fixture, const char *target, const char *fields, int status)
+{
+    AUTO(http_response_free) struct http_response response;
+    AUTOFREE char *etag = etag_of(fixture, target);
+    AUTOFREE char *headers = fields_with(fields, etag);
+    http_get(fixture->server.port, target, headers, &response);
+    if (response.status != status)
+        fail_msg("%s with %s: %d", target, fields, response.status);
+    if (status != 412) {
+        assert_string_equal(http_header(&response, "ETag"), etag);
+        return;
+    }
+    json_assert_at(response.body, "success", "false");
+    json_assert_at(response.body, "error", "\"Precondition failed\"");
+    assert_string_equal(http_header(&response, "Cache-Control"), "no-store");
+    assert_null(http_header(&response, "ETag"));
+}
+
+/* RFC 9110 sections 13.1.1 and 13.2.2: strong comparison, and before If-None-Match. */
+TEST_CASE(if_match_is_412_unless_the_tag_is_current)
+{
+    static const struct {
+        const char *fields;
+        int status;
+    } rows[] = {
+        {"If-Match: @", 200},
+        {"If-Match: *", 200},
+        {"If-Match: \"other\", @", 200},
+        {"If-Match: \"other\"\r\nIf-Match: @", 200},
+        {"If-Match: \"other\"", 412},
+        {"If-Match: W/@", 412},
+        {"If-Match: other", 412},
+        {"If-Match: \"*\"", 412},
+        {"If-Match: @\r\nIf-None-Match: @", 304},
+        {"If-Match: *\r\nIf-None-Match: *", 304},
+        {"If-Match: @\r\nIf-None-Match: \"other\"", 200},
+        {"If-Match: \"other\"\r\nIf-None-Match: @", 412},
+        {"If-Match: \"other\"\r\nIf-None-Match: \"other\"", 412},
+    };
+    for (size_t t = 0; t < TEST_COUNT(targets); t++)
+        for (size_t i = 0; i < TEST_COUNT(rows); i++)
+            assert_fields(*state, targets[t], rows[i].fields, rows[i].status);
+    assert_fields(*state, "/api/openapi.json", "If-Match: \"other\"", 412);
+}
+
+/* A precondition is evaluated for what would be a 200 (section 13.2.1). */
+TEST_CASE(errors_are_not_412)
+{
+    static const char fields[] = FIXTURE_AUTH "If-Match: \"other\"\r\n";
+    struct fixture *fixture = *state;
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channel/by-id/4242/", fields), 404);
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/?page=0", fields), 400);
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", "If-Match: \"other\"\r\n"), 401);
+}
+
 /* ---- CORS: off by default, on for the origins that are listed ---- */
 
 #define PREFLIGHT "Access-Control-Request-Method: GET\r\nAccess-Control-Request-Headers: x-api-key\r\n"

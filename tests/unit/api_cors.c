@@ -94,7 +94,7 @@ TEST_CASE(preflight_response_has_methods_and_headers)
     struct http_response r = preflight("https://a.example", "https://a.example", "GET");
     assert_string_equal(value_of(&r, "Access-Control-Allow-Methods"), "GET, HEAD");
     assert_string_equal(value_of(&r, "Access-Control-Allow-Headers"),
-                        "Baggage, If-None-Match, Traceparent, Tracestate, X-Api-Key, X-Request-Id");
+                        "Baggage, If-Match, If-None-Match, Traceparent, Tracestate, X-Api-Key, X-Request-Id");
     assert_string_equal(value_of(&r, "Access-Control-Max-Age"), "86400");
     r = preflight("https://a.example", "https://b.example", "GET");
     assert_int_equal(r.field_count, 0);

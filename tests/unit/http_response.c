@@ -192,17 +192,17 @@ TEST_CASE(date_is_formatted_once_per_second)
     assert_int_not_equal(d.text[0], '?');
 }
 
-/* --- If-None-Match --- */
+/* --- If-Match and If-None-Match --- */
 
 static const struct span TAG = {"\"abc\"", 5};
 
 /* In a copy of exactly its size, for AddressSanitizer. */
-static bool listed(struct span list, struct span tag)
+static bool listed(struct span list, struct span tag, bool strong)
 {
     char *copy = malloc(list.len + (list.len == 0));
     assert_non_null(copy);
     memcpy(copy, list.data, list.len);
-    bool result = http_etag_listed((struct span){copy, list.len}, tag);
+    bool result = http_etag_find((struct span){copy, list.len}, tag, strong).data != NULL;
     free(copy);
     return result;
 }
@@ -212,7 +212,7 @@ TEST_CASE(a_tag_is_found_anywhere_in_a_list)
     EACH_TEXT (text, "\"abc\"", "W/\"abc\"", "*", " \t* ", " \"abc\" ", "\"x\", \"abc\"", "\"abc\", \"x\"",
                "\"x\",W/\"abc\"", "\"x\" , \"abc\" ,", ", ,\"abc\"", "W/\"x\",\"\",\"abc\"",
                "\"a,b\", \"abc\"", "\"abc\", broken", "\"x\\\", \"abc\"")
-        if (!listed(span_of(text), TAG))
+        if (!listed(span_of(text), TAG, false))
             fail_msg("not found in %s", text);
 }
 
@@ -221,13 +221,24 @@ TEST_CASE(a_tag_that_is_not_listed_is_not_found)
     EACH_TEXT (text, "", " ", ",", "\"abcd\"", "\"ab\"", "\"ABC\"", "abc", "w/\"abc\"", "W/ \"abc\"",
                "W\"abc\"", "\"abc", "abc\"", "\"", "W/", "W/\"", "\"x\", *", "**", "*, \"abc\"", "x, \"abc\"",
                "\"x, \"abc\"", "'abc'", "\"x,\"abc\",y\"", "\"a\", abc")
-        if (listed(span_of(text), TAG))
+        if (listed(span_of(text), TAG, false))
             fail_msg("found in %s", text);
 }
 
 TEST_CASE(commas_and_spaces_are_part_of_a_tag)
 {
-    assert_true(listed(SPAN("\"a\", \"x, y\", \"b\""), SPAN("\"x, y\"")));
-    assert_false(listed(SPAN("\"x\", \"y\""), SPAN("\"x, y\"")));
-    assert_false(listed(SPAN("\"a,\"abc\",b\""), SPAN("\"b\"")));
+    assert_true(listed(SPAN("\"a\", \"x, y\", \"b\""), SPAN("\"x, y\""), false));
+    assert_false(listed(SPAN("\"x\", \"y\""), SPAN("\"x, y\""), false));
+    assert_false(listed(SPAN("\"a,\"abc\",b\""), SPAN("\"b\""), false));
+}
+
+TEST_CASE(a_weak_tag_is_not_found_by_strong_comparison)
+{
+    EACH_TEXT (weak, "W/\"abc\"", "\"x\", W/\"abc\"", "W/\"abc\", W/\"x\"") {
+        assert_true(listed(span_of(weak), TAG, false));
+        if (listed(span_of(weak), TAG, true))
+            fail_msg("found in %s", weak);
+    }
+    EACH_TEXT (text, "\"abc\"", "*", "W/\"x\", \"abc\"", "W/\"abc\", \"abc\"")
+        assert_true(listed(span_of(text), TAG, true));
 }
