@@ -13,7 +13,7 @@
 struct api {
     struct api_options options;
     struct api_errors errors;
-    struct blob *document; /* owned: the OpenAPI document */
+    struct openapi document;
     struct digest_cache digests;
     struct request_ids ids;
     struct buf scratch;            /* for parsing the current request */
@@ -36,7 +36,7 @@ struct call {
     bool has_key;
     struct digest key;
     const struct api_key_name *key_name; /* borrowed while the response is made; NULL: the key is not known */
-    struct http_codings codings;         /* with compression */
+    struct http_codings codings;
 };
 
 static void log_call(const struct call *call, const struct http_request *request,
@@ -164,8 +164,9 @@ static void respond_found(struct call *call, const struct cache_result *result)
 
 static void respond_document(struct call *call)
 {
-    struct http_response *r = begin_response(call->api, 200, call->api->document);
-    http_response_add(r, SPAN("Cache-Control"), SPAN("no-cache"));
+    struct api *a = call->api;
+    struct http_response *r = begin_response(a, 200, a->document.body[call->codings.preferred]);
+    http_response_add(r, SPAN("Cache-Control"), call->has_key ? SPAN("private, no-cache") : SPAN("no-cache"));
     respond_content(call);
 }
 
@@ -248,6 +249,8 @@ static void on_result(void *arg, const struct cache_result *result)
     case CACHE_FOUND:
         if (call->error != API_ERROR_NONE)
             respond_error(call, call->error);
+        else if (call->route == ROUTE_OPENAPI)
+            respond_document(call);
         else
             respond_found(call, result);
         blob_unref(result->body);
@@ -277,7 +280,6 @@ static struct http_codings codings_of(const struct call *call)
 static void query_cache(struct call *call, struct params *p)
 {
     struct cache_result result;
-    call->codings = codings_of(call);
     p->cache.coding = call->codings.preferred;
     call->key = p->cache.key;
     call->has_key = true;
@@ -325,6 +327,11 @@ static bool respond_to_method(struct call *call, enum http_method method)
     return true;
 }
 
+static bool needs_key(const struct api *a, enum route route)
+{
+    return route_needs_key(route) || (route == ROUTE_OPENAPI && a->options.openapi_auth);
+}
+
 static void handle_without_key(struct call *call, enum http_method method)
 {
     if (call->route == ROUTE_NONE)
@@ -340,7 +347,8 @@ static void handle(void *arg, struct http_exchange *x)
     const struct http_request *request = http_exchange_request(x);
     struct span id = SPAN_ABSENT;
     call->route = route_match(a->options.base_path, request->path, &id);
-    if (!route_needs_key(call->route)) {
+    call->codings = codings_of(call);
+    if (!needs_key(a, call->route)) {
         handle_without_key(call, request->method);
         return;
     }
@@ -378,9 +386,9 @@ int api_new(const struct api_options *options, struct api **out)
         return -ENOMEM;
     a->options = *options;
     request_ids_init(&a->ids);
-    a->document = openapi_document_new(options->base_path);
-    int err = api_errors_init(&a->errors);
-    if (err != 0 || a->document == NULL) {
+    int document = openapi_init(&a->document, options->base_path);
+    int errors = api_errors_init(&a->errors);
+    if (document != 0 || errors != 0) {
         api_free(a);
         return -ENOMEM;
     }
@@ -393,7 +401,7 @@ void api_free(struct api *a)
     if (a == NULL)
         return;
     api_errors_fini(&a->errors);
-    blob_unref(a->document);
+    openapi_fini(&a->document);
     digest_cache_fini(&a->digests);
     buf_fini(&a->scratch);
     buf_fini(&a->links);

@@ -25,9 +25,9 @@ struct api_options {
     struct link_hosts hosts;
     struct cors cors;
     enum access_log_mode access_log;
-    bool log_clients; /* the access log shows client addresses */
-    bool
-        compression; /* cards and pages are sent in the coding that the client prefers, if the cache has it */
+    bool log_clients;  /* the access log shows client addresses */
+    bool openapi_auth; /* the OpenAPI document needs a key */
+    bool compression;  /* content is sent in the coding that the client prefers, if it is there in it */
 };
 
 /* Owned by the caller (api_free, after the server that uses it was closed). Returns 0 or -ENOMEM. */

@@ -4,8 +4,12 @@
  */
 #include "api/openapi.h"
 
+#include "base/compress.h"
 #include "base/json.h"
 #include "openapi_document.h"
+
+#include <errno.h>
+#include <stdlib.h>
 
 static struct span head(void)
 {
@@ -25,7 +29,7 @@ static struct span server_url(struct span base_path)
     return base_path;
 }
 
-struct blob *openapi_document_new(struct span base_path)
+static struct blob *make_plain(struct span base_path)
 {
     struct buf out = {0};
     blob_begin(&out, head().len + tail().len + base_path.len + 2);
@@ -33,4 +37,35 @@ struct blob *openapi_document_new(struct span base_path)
     json_write_string(&out, server_url(base_path));
     buf_append_span(&out, tail());
     return blob_finish(&out);
+}
+
+static struct blob *make_coded(struct compressor *c, const struct blob *plain, enum coding coding)
+{
+    char *out = malloc(plain->len);
+    size_t len = 0;
+    if (out != NULL)
+        len = compressor_run(c, coding, (struct span){plain->data, plain->len}, out, plain->len);
+    struct blob *coded = len > 0 ? blob_new_coded((struct span){out, len}, coding, plain) : NULL;
+    free(out);
+    return coded;
+}
+
+int openapi_init(struct openapi *o, struct span base_path)
+{
+    struct blob *plain = make_plain(base_path);
+    struct compressor *c = compressor_new();
+    bool made = plain != NULL && c != NULL;
+    *o = (struct openapi){.body = {[CODING_IDENTITY] = plain}};
+    for (int i = CODING_IDENTITY + 1; i < CODINGS && made; i++) {
+        o->body[i] = make_coded(c, plain, (enum coding)i);
+        made = o->body[i] != NULL;
+    }
+    compressor_free(c);
+    return made ? 0 : -ENOMEM;
+}
+
+void openapi_fini(struct openapi *o)
+{
+    for (int i = 0; i < CODINGS; i++)
+        blob_unref(o->body[i]);
 }

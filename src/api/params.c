@@ -183,7 +183,9 @@ int params_parse(struct params *p, const struct http_request *request, enum rout
         parse_page(p, request, scratch);
     else if (route == ROUTE_CARD_BY_ID)
         parse_id(p, id);
-    else
+    else if (route == ROUTE_CARD_BY_LINK)
         parse_link(p, request, context->hosts, scratch);
+    else
+        p->cache.type = QUERY_AUTH_ONLY;
     return buf_error(scratch);
 }

@@ -33,7 +33,7 @@ enum api_request_field {
 
 /* --- Routes --- */
 
-/* Those that need no key come first. */
+/* Those that need no key come first; a setting makes the OpenAPI document need one. */
 enum route { ROUTE_NONE, ROUTE_OPENAPI, ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD_BY_LINK, ROUTE_COUNT };
 
 static inline bool route_needs_key(enum route r)
@@ -89,7 +89,7 @@ struct params {
     struct cache_query cache;
     /*
      * The error response if the key is valid, for a bad parameter or a link that no channel can have. The
-     * query is then QUERY_AUTH_ONLY. API_ERROR_NONE otherwise.
+     * query is then QUERY_AUTH_ONLY, as for the OpenAPI document. API_ERROR_NONE otherwise.
      */
     enum api_error error;
 };

@@ -103,6 +103,7 @@ static int take_choices(struct config *c)
     c->log_clients = strcmp(v->log_clients, "on") == 0;
     c->key_metrics = strcmp(v->key_metrics, "on") == 0;
     c->compression = strcmp(v->compression, "on") == 0;
+    c->openapi_auth = strcmp(v->openapi_auth, "on") == 0;
     return access_log_parse_mode(span_of(v->access_log), &c->access_log);
 }
 

@@ -51,6 +51,8 @@
       "worker is sent every change)") \
     CHOICE(compression, "compression", "on", "on off", \
       "on or off: gzip and zstd, for clients that accept them, of what the cache holds") \
+    CHOICE(openapi_auth, "openapi-auth", "off", "on off", \
+      "on or off: openapi.json, the description of the API, needs an API key as well") \
     X(DURATION, stale_limit, "stale-limit", "30s", 0, CONFIG_DAY, \
       "How long cached data is served, and the process stays ready, after Redis was lost") \
     X(TEXT, stale_keys_limit, "stale-keys-limit", "same", 0, 0, \
@@ -136,7 +138,7 @@ struct config {
     int64_t stale_keys_limit; /* milliseconds */
     int workers;              /* at least 1 */
     bool broadcast;           /* tracking is broadcast, and not keys */
-    bool log_clients, key_metrics, core_dumps, compression;
+    bool log_clients, key_metrics, core_dumps, compression, openapi_auth;
 };
 
 enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_PROBE, CONFIG_HELP, CONFIG_VERSION };

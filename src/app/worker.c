@@ -236,7 +236,8 @@ static int make_api(struct worker *w)
         .cors = c->cors,
         .access_log = c->access_log,
         .log_clients = c->log_clients,
-        .compression = c->compression && c->values.cache_size > 0,
+        .openapi_auth = c->openapi_auth,
+        .compression = c->compression,
     };
     return api_new(&options, &w->api);
 }

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <libdeflate.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <zstd.h>
 
@@ -24,6 +25,7 @@ void compressor_free(struct compressor *c)
     libdeflate_free_compressor(c->gzip);
     (void)ZSTD_freeCCtx(c->zstd);
     free(c);
+    (void)malloc_trim(0);
 }
 
 static size_t run_gzip(struct compressor *c, struct span in, char *out, size_t room)

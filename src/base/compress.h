@@ -18,7 +18,7 @@ struct compressor;
 /* Owned by the caller; NULL when out of memory. */
 struct compressor *compressor_new(void);
 
-/* NULL is allowed. */
+/* Returns the memory to the system. NULL is allowed. */
 void compressor_free(struct compressor *c);
 
 /* Writes `in` in `coding`, which is not identity, to `out`. Returns the number of bytes, or 0 when they are

@@ -486,16 +486,51 @@ TEST_CASE(compression_can_be_turned_off)
     AUTO(fixture_drop) struct fixture *f = new_fixture("CHANNELD_COMPRESSION=off");
     AUTO(http_response_free) struct http_response response;
     expect_plain(f, "channels/", GZIP);
+    expect_plain(f, "openapi.json", GZIP);
     get(f, "channels/", GZIP, &response);
     assert_null(http_header(&response, "Vary"));
     assert_true(server_metric(&f->server, CODED_BYTES) == 0);
 }
 
-TEST_CASE(without_a_cache_everything_is_plain)
+TEST_CASE(without_a_cache_what_redis_holds_is_plain)
 {
     AUTO(fixture_drop) struct fixture *f = new_fixture("CHANNELD_CACHE_SIZE=0");
-    AUTO(http_response_free) struct http_response response;
     expect_plain(f, "channels/", GZIP);
-    get(f, "channels/", GZIP, &response);
-    assert_null(http_header(&response, "Vary"));
+}
+
+/* ---- the description of the API ---- */
+
+static void expect_document(struct fixture *f, const char *accepted, const char *coding, const char *plain)
+{
+    AUTO(http_response_free) struct http_response first;
+    AUTO(http_response_free) struct http_response again;
+    get(f, "openapi.json", accepted, &first);
+    assert_int_equal(first.status, 200);
+    assert_string_equal(http_header(&first, "Content-Encoding"), coding);
+    assert_string_equal(http_header(&first, "Vary"), "Accept-Encoding");
+    assert_true(first.body_length < strlen(plain) / 4);
+    char *content = decode(&first);
+    assert_string_equal(content, plain);
+    free(content);
+    get(f, "openapi.json", text_temp("%sIf-None-Match: %s\r\n", accepted, http_header(&first, "ETag")),
+        &again);
+    assert_int_equal(again.status, 304);
+    assert_string_equal(http_header(&again, "ETag"), http_header(&first, "ETag"));
+}
+
+TEST_CASE(document_is_coded_from_the_first_request_on)
+{
+    static const char *const settings[] = {NULL, "CHANNELD_CACHE_SIZE=0"};
+    for (size_t i = 0; i < TEST_COUNT(settings); i++) {
+        AUTO(fixture_drop) struct fixture *f = new_fixture(settings[i]);
+        AUTOFREE char *plain = fixture_body(f, "openapi.json");
+        AUTOFREE char *plain_tag = etag_of(f, "openapi.json", "", NULL);
+        AUTOFREE char *gzip_tag = etag_of(f, "openapi.json", GZIP, NULL);
+        AUTOFREE char *zstd_tag = etag_of(f, "openapi.json", ZSTD, NULL);
+        expect_document(f, GZIP, "gzip", plain);
+        expect_document(f, ZSTD, "zstd", plain);
+        assert_string_not_equal(plain_tag, gzip_tag);
+        assert_string_not_equal(plain_tag, zstd_tag);
+        assert_string_not_equal(gzip_tag, zstd_tag);
+    }
 }

@@ -44,6 +44,21 @@ TEST_CASE(document_needs_no_key)
     json_assert_at(response.body, "servers.0.url", "\"/api\"");
 }
 
+TEST_CASE(document_has_no_white_space_between_its_tokens)
+{
+    AUTO(http_response_free) struct http_response response;
+    get_document(*state, NULL, &response);
+    bool quoted = false;
+    for (const char *at = response.body; *at != '\0'; at++) {
+        if (*at == '\\')
+            at++;
+        else if (*at == '"')
+            quoted = !quoted;
+        else if (!quoted && strchr(" \n\t\r", *at) != NULL)
+            fail_msg("white space before: %.40s", at);
+    }
+}
+
 TEST_CASE(server_of_the_document_is_the_base_path)
 {
     static const char *const rows[][3] = {
@@ -80,6 +95,19 @@ TEST_CASE(document_is_served_without_redis)
     server_stop(&fixture.server);
 }
 
+TEST_CASE(document_needs_a_key_where_it_is_set_so)
+{
+    AUTO(fixture_drop) struct fixture *fixture = fixture_new(1, ENV("CHANNELD_OPENAPI_AUTH=on"));
+    AUTO(http_response_free) struct http_response without;
+    AUTO(http_response_free) struct http_response with;
+    get_document(fixture, FIXTURE_WRONG, &without);
+    assert_int_equal(without.status, 401);
+    get_document(fixture, FIXTURE_AUTH, &with);
+    assert_int_equal(with.status, 200);
+    assert_string_equal(http_header(&with, "Cache-Control"), "private, no-cache");
+    json_assert_at(with.body, "servers.0.url", "\"/api\"");
+}
+
 TEST_CASE(requests_for_the_document_have_their_own_metric_and_log_route)
 {
     AUTO(fixture_drop) struct fixture *fixture = fixture_new(1, ENV("CHANNELD_ACCESS_LOG=all"));
@@ -108,11 +136,10 @@ static void expect_rows(struct fixture *fixture, const struct row *rows, size_t 
     }
 }
 
-static void expect_responses(struct fixture *fixture)
+/* The document comes last: with PATHS_WITH_KEY it needs none. */
+static void expect_responses(struct fixture *fixture, size_t with_key)
 {
     static const struct row rows[] = {
-        {200, "/api/openapi.json", ""},
-        {304, "/api/openapi.json", "If-None-Match: *\r\n"},
         {404, "/api/channel/by-id/4242/", FIXTURE_AUTH},
         {404, "/api/channel/by-id/a%2Fb/", FIXTURE_AUTH},
         {404, "/api/channel/by-link/?link=https://max.ru/nobody", FIXTURE_AUTH},
@@ -122,13 +149,13 @@ static void expect_responses(struct fixture *fixture)
         {400, "/api/channel/by-link/", FIXTURE_AUTH},
     };
     expect_rows(fixture, rows, TEST_COUNT(rows));
-    for (size_t i = 0; i < PATHS_WITH_KEY; i++) {
+    for (size_t i = 0; i < PATHS; i++) {
         const struct row by_key[] = {
             {200, paths[i], FIXTURE_AUTH},
             {304, paths[i], FIXTURE_AUTH "If-None-Match: *\r\n"},
             {412, paths[i], FIXTURE_AUTH "If-Match: \"other\"\r\n"},
-            {401, paths[i], ""},
-            {401, paths[i], FIXTURE_WRONG},
+            {i < with_key ? 401 : 200, paths[i], ""},
+            {i < with_key ? 401 : 200, paths[i], FIXTURE_WRONG},
         };
         expect_rows(fixture, by_key, TEST_COUNT(by_key));
     }
@@ -198,7 +225,7 @@ static void expect_timeouts(struct fixture *fixture)
 
 TEST_CASE(every_status_without_cors)
 {
-    expect_responses(*state);
+    expect_responses(*state, PATHS_WITH_KEY);
     expect_options(*state, 405);
 }
 
@@ -221,7 +248,7 @@ static void expect_all(const char *origins)
     AUTO(fixture_drop)
     struct fixture *fixture =
         fixture_new(120, ENV(text_temp("CHANNELD_CORS_ORIGINS=%s", origins), "CHANNELD_HEADER_TIMEOUT=1s"));
-    expect_responses(fixture);
+    expect_responses(fixture, PATHS_WITH_KEY);
     expect_options(fixture, 204);
     for (size_t i = 0; i < OPERATIONS; i++)
         expect_rejections(fixture, methods[i % METHODS], paths[i / METHODS]);
@@ -242,9 +269,10 @@ static void expect_unavailable(const char *origins)
 {
     struct fixture fixture;
     fixture_serve(&fixture, "redis://127.0.0.1:1",
-                  ENV(text_temp("CHANNELD_CORS_ORIGINS=%s", origins), "CHANNELD_REQUEST_TIMEOUT=100ms"),
+                  ENV(text_temp("CHANNELD_CORS_ORIGINS=%s", origins), "CHANNELD_OPENAPI_AUTH=on",
+                      "CHANNELD_REQUEST_TIMEOUT=100ms"),
                   SERVER_WAIT_LISTENING);
-    for (size_t i = 0; i < PATHS_WITH_KEY; i++)
+    for (size_t i = 0; i < PATHS; i++)
         expect_rows(&fixture, &(struct row){500, paths[i], FIXTURE_AUTH}, 1);
     server_stop(&fixture.server);
 }
@@ -293,13 +321,13 @@ TEST_CASE(every_operation_beyond_the_limit_of_connections)
 static void expect_limited(const char *origins)
 {
     AUTO(fixture_drop)
-    struct fixture *fixture =
-        fixture_new(120, ENV(text_temp("CHANNELD_CORS_ORIGINS=%s", origins), "CHANNELD_KEY_RATE=100000/s",
-                             "CHANNELD_STALE_LIMIT=0s", "CHANNELD_REQUEST_TIMEOUT=500ms"));
-    expect_responses(fixture);
+    struct fixture *fixture = fixture_new(
+        120, ENV(text_temp("CHANNELD_CORS_ORIGINS=%s", origins), "CHANNELD_OPENAPI_AUTH=on",
+                 "CHANNELD_KEY_RATE=100000/s", "CHANNELD_STALE_LIMIT=0s", "CHANNELD_REQUEST_TIMEOUT=500ms"));
+    expect_responses(fixture, PATHS);
     redis_kill(&fixture->redis);
     fixture_await(fixture, "channels/", 500);
-    for (size_t i = 0; i < PATHS_WITH_KEY; i++)
+    for (size_t i = 0; i < PATHS; i++)
         expect_rows(fixture, &(struct row){500, paths[i], FIXTURE_AUTH}, 1);
 }
 
@@ -307,9 +335,10 @@ static void expect_refused(const char *origins)
 {
     AUTO(fixture_drop)
     struct fixture *fixture =
-        fixture_new(1, ENV(text_temp("CHANNELD_CORS_ORIGINS=%s", origins), "CHANNELD_KEY_RATE=1/h,burst=1"));
+        fixture_new(1, ENV(text_temp("CHANNELD_CORS_ORIGINS=%s", origins), "CHANNELD_OPENAPI_AUTH=on",
+                           "CHANNELD_KEY_RATE=1/h,burst=1"));
     fixture_expect(fixture, "channels/", 200);
-    for (size_t i = 0; i < PATHS_WITH_KEY; i++)
+    for (size_t i = 0; i < PATHS; i++)
         expect_rows(fixture, &(struct row){429, paths[i], FIXTURE_AUTH}, 1);
 }
 
