@@ -73,6 +73,23 @@ static struct trace_ids trace_ids_of(struct span t)
     return (struct trace_ids){{t.data + 3, TRACE_ID_LEN}, {t.data + 36, PARENT_ID_LEN}};
 }
 
+bool access_log_spend(struct access_log_budget *budget, uint64_t now_ns, uint64_t *suppressed)
+{
+    enum { SECOND_NS = 1000 * 1000 * 1000 };
+    if (now_ns / SECOND_NS != budget->second) {
+        budget->second = now_ns / SECOND_NS;
+        budget->lines = 0;
+    }
+    if (budget->lines == ACCESS_LOG_REFUSED_MAX) {
+        budget->suppressed++;
+        return false;
+    }
+    budget->lines++;
+    *suppressed = budget->suppressed;
+    budget->suppressed = 0;
+    return true;
+}
+
 void access_log_write(const struct access_record *record)
 {
     static const char *const methods[] = {"GET", "HEAD", "OPTIONS", "other"};
@@ -98,6 +115,8 @@ void access_log_write(const struct access_record *record)
         log_str(&line, "key_name", record->key_name);
     if (record->request_id.data != NULL)
         log_str(&line, "request_id", record->request_id);
+    if (record->suppressed > 0)
+        log_int(&line, "suppressed", (int64_t)record->suppressed);
     struct trace_ids ids = trace_ids_of(record->traceparent);
     if (ids.trace.data != NULL) {
         log_str(&line, "trace_id", ids.trace);

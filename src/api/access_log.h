@@ -22,6 +22,7 @@ struct access_record {
     struct span key_name;   /* or absent */
     struct span request_id; /* valid, or absent */
     struct span traceparent;
+    uint64_t suppressed; /* lines that the budget left out before this one */
 };
 
 /* Parses "off", "errors" or "all". Returns 0 or -EINVAL. */
@@ -32,6 +33,21 @@ static inline bool access_log_wants(enum access_log_mode mode, int status)
 {
     return mode == ACCESS_LOG_ALL || (mode == ACCESS_LOG_ERRORS && status >= 400);
 }
+
+/*
+ * Refused requests, those without a valid key or over its rate, cost their client nothing and could fill any
+ * disk: each worker logs so many of them per second, and counts the others. Zero-initialised.
+ */
+enum { ACCESS_LOG_REFUSED_MAX = 100 };
+
+struct access_log_budget {
+    uint64_t second; /* of the monotonic clock */
+    unsigned lines;  /* logged in that second */
+    uint64_t suppressed;
+};
+
+/* True if this refused request is logged; *suppressed is then how many were not since the last one. */
+bool access_log_spend(struct access_log_budget *budget, uint64_t now_ns, uint64_t *suppressed);
 
 void access_log_write(const struct access_record *record);
 

@@ -16,6 +16,7 @@ struct api {
     struct openapi document;
     struct digest_cache digests;
     struct request_ids ids;
+    struct access_log_budget refused;
     struct buf scratch;            /* for parsing the current request */
     struct buf links;              /* the Link field of the current response */
     struct rate_fields rate;       /* the fields of the current response */
@@ -33,14 +34,15 @@ struct call {
     enum api_error error; /* the response if the key is valid; API_ERROR_NONE: the result of the query */
     int64_t page;
     struct rate_result rate;
-    bool has_key;
+    bool has_key, refused; /* `refused` until its key was found valid and within its rate */
     struct digest key;
     const struct api_key_name *key_name; /* borrowed while the response is made; NULL: the key is not known */
     struct http_codings codings;
 };
 
 static void log_call(const struct call *call, const struct http_request *request,
-                     const struct http_response *r, struct span request_id, uint64_t duration_ns)
+                     const struct http_response *r, struct span request_id, uint64_t duration_ns,
+                     uint64_t suppressed)
 {
     char client[IP_TEXT_MAX];
     size_t client_len = 0;
@@ -63,6 +65,7 @@ static void log_call(const struct call *call, const struct http_request *request
         .key_name = call->key_name != NULL ? api_key_name_span(call->key_name) : SPAN_ABSENT,
         .request_id = request_id,
         .traceparent = request->field[API_FIELD_TRACEPARENT],
+        .suppressed = suppressed,
     };
     access_log_write(&record);
 }
@@ -88,7 +91,10 @@ static void respond(struct call *call)
     struct api *a = call->api;
     struct http_response *r = &a->response;
     const struct http_request *request = http_exchange_request(call->exchange);
-    bool logged = access_log_wants(a->options.access_log, r->status);
+    uint64_t suppressed = 0;
+    bool logged = access_log_wants(a->options.access_log, r->status) &&
+                  (!call->refused ||
+                   access_log_spend(&a->refused, http_exchange_began_ns(call->exchange), &suppressed));
     struct span id = request_id_of(a, request, logged || r->status >= 400);
     if (id.data != NULL)
         http_response_add(r, SPAN("X-Request-Id"), id);
@@ -101,7 +107,7 @@ static void respond(struct call *call)
     if (a->options.key_metrics != NULL && call->key_name != NULL)
         key_metrics_count(a->options.key_metrics, call->key_name, r->status);
     if (logged)
-        log_call(call, request, r, id, duration_ns);
+        log_call(call, request, r, id, duration_ns, suppressed);
     http_exchange_respond(call->exchange, r); /* ends the call */
 }
 
@@ -245,6 +251,7 @@ static void on_result(void *arg, const struct cache_result *result)
         blob_unref(result->body);
         return;
     }
+    call->refused = outcome != AUTH_VALID;
     switch (result->status) {
     case CACHE_FOUND:
         if (call->error != API_ERROR_NONE)
@@ -310,6 +317,7 @@ static struct call *begin_call(struct api *a, struct http_exchange *x)
     call->error = API_ERROR_NONE;
     call->rate.outcome = RATE_NONE;
     call->has_key = false;
+    call->refused = true;
     call->key_name = NULL;
     metric_add(&a->options.metrics->requests_in_flight, 1);
     return call;

@@ -18,7 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RING_SIZE = 1 << 20, CHUNK_SIZE = 1 << 16 };
+/* The access log may fill all of the ring but the reserve. */
+enum { RING_SIZE = 1 << 20, RESERVE_SIZE = RING_SIZE / 4, CHUNK_SIZE = 1 << 16 };
 
 /* The thread collects lines for this long, or until there are this many bytes: a wake-up per line would cost
  * more than the line. */
@@ -231,10 +232,11 @@ uint64_t log_dropped(void)
     return atomic_load(&sink.dropped);
 }
 
-static void enqueue(const char *line, size_t n)
+static void enqueue(enum log_level level, const char *line, size_t n)
 {
+    size_t limit = level == LOG_ACCESS ? RING_SIZE - RESERVE_SIZE : RING_SIZE;
     pthread_mutex_lock(&sink.lock);
-    if (sink.ring == NULL || sink.stopping || n > RING_SIZE - sink.used) {
+    if (sink.ring == NULL || sink.stopping || sink.used + n > limit) {
         atomic_fetch_add(&sink.dropped, 1);
         pthread_mutex_unlock(&sink.lock);
         return;
@@ -306,6 +308,7 @@ bool log_begin(struct log_line *line, enum log_level level, const char *message)
                                         [LOG_DEBUG] = "debug"};
     if ((int)level > atomic_load_explicit(&sink.level, memory_order_relaxed))
         return false;
+    line->level = level;
     line->len = 0;
     char stamp[STAMP_LEN];
     write_stamp(stamp);
@@ -340,7 +343,7 @@ void log_int(struct log_line *line, const char *name, int64_t value)
 void log_end(struct log_line *line)
 {
     memcpy(line->text + line->len, "}\n", 2);
-    enqueue(line->text, line->len + 2);
+    enqueue(line->level, line->text, line->len + 2);
 }
 
 void log_text(enum log_level level, const char *message, const char *name, const char *detail)

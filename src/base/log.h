@@ -2,8 +2,9 @@
  * Logging: one JSON object per line, written by a thread of its own.
  *
  * A caller composes a line on its stack and queues it. The queue is bounded: if the file descriptor blocks,
- * lines are dropped and counted, and no caller waits. The sink is the only mutable global of the program. API
- * keys are never logged.
+ * lines are dropped and counted, and no caller waits. A part of the queue is closed to the access log, so
+ * that it displaces no other line. The sink is the only mutable global of the program. API keys are never
+ * logged.
  *
  *     struct log_line line;
  *     if (log_begin(&line, LOG_INFO, "redis connected")) {
@@ -24,6 +25,7 @@ enum log_level { LOG_ACCESS, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 enum { LOG_LINE_MAX = 4096 }; /* bytes, with the newline; fields that do not fit are left out */
 
 struct log_line {
+    enum log_level level;
     size_t len;
     char text[LOG_LINE_MAX];
 };

@@ -1,9 +1,12 @@
 /* Logs: one JSON object per line, requests as configured, and never a key. */
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "support/fixture.h"
 
@@ -223,6 +226,128 @@ TEST_CASE(access_log_shows_the_cache_result)
         assert_int_equal(strncmp(at, expected[i], strlen(expected[i])), 0);
         at++;
     }
+}
+
+/* ---- floods ---- */
+
+/* Sends the request so often in one piece and reads all responses. */
+static void send_pipelined(struct http_conn *conn, const char *headers, int count, int status)
+{
+    AUTOFREE char *request = http_format("GET", "/api/channels/", headers);
+    AUTOFREE char *all = text_printf("%s", "");
+    for (int i = 0; i < count; i++)
+        all = text_append(all, request);
+    assert_int_equal(http_send_text(conn, all), 0);
+    for (int i = 0; i < count; i++)
+        http_expect(conn, status);
+}
+
+/* The sum of the member `suppressed` of all lines. */
+static int64_t sum_suppressed(const char *log)
+{
+    static const char name[] = "\"suppressed\":";
+    int64_t sum = 0;
+    for (const char *at = log; (at = strstr(at, name)) != NULL;) {
+        at += sizeof name - 1;
+        sum += strtoll(at, NULL, 10);
+    }
+    return sum;
+}
+
+/* Sends a further refused request; true when all of them are accounted for, as its line says what was left
+ * out. */
+static bool tells_suppressed(void *arg)
+{
+    struct fixture *fixture = arg;
+    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", NULL), 401);
+    double answered = server_metric(&fixture->server, "channeld_auth_total{outcome=\"missing\"}") +
+                      server_metric(&fixture->server, "channeld_auth_total{outcome=\"invalid\"}");
+    AUTOFREE char *log = server_log(&fixture->server);
+    return (int64_t)text_count(log, "\"status\":401") + sum_suppressed(log) == (int64_t)answered;
+}
+
+TEST_CASE(requests_without_a_valid_key_have_few_lines)
+{
+    enum { BATCHES = 20, BATCH = 50 };
+    struct fixture *fixture = fixture_new(2, ENV("CHANNELD_ACCESS_LOG=all", "CHANNELD_WORKERS=1"));
+    struct http_conn conn = http_connect(fixture->server.port);
+    int64_t began = wait_now_ms();
+    for (int i = 0; i < BATCHES; i++)
+        send_pipelined(&conn, i % 2 == 0 ? NULL : FIXTURE_WRONG, BATCH, 401);
+    int64_t seconds = (wait_now_ms() - began) / 1000 + 2;
+    for (int i = 0; i < BATCHES; i++)
+        send_pipelined(&conn, FIXTURE_AUTH, BATCH, 200);
+    http_close(&conn);
+    AUTOFREE char *early = server_log(&fixture->server);
+    assert_in_range(text_count(early, "\"status\":401"), 1, 100 * seconds);
+    assert_true(wait_until(tells_suppressed, fixture, WAIT_DEADLINE_MS));
+    AUTOFREE char *log = finish(fixture);
+    assert_int_equal(text_count(log, "\"status\":200"), BATCHES * BATCH);
+}
+
+/* Starts channeld with a pipe as its log, which nobody reads yet; *log is its end for reading. */
+static struct fixture *begin_with_pipe(struct tempdir *dir, int *log)
+{
+    AUTOFREE char *pipe = text_printf("%s/log", dir->path);
+    AUTOFREE char *script = text_printf("%s/with-pipe", dir->path);
+    AUTOFREE char *wrapper = text_printf("sh %s", script);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    *log = open(pipe, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(*log >= 0);
+    assert_true(text_write_file(script, text_temp("exec \"$@\" >%s\n", pipe)));
+    assert_int_equal(setenv("TEST_WRAPPER", wrapper, 1), 0);
+    struct fixture *fixture = fixture_new(2, ENV("CHANNELD_ACCESS_LOG=all"));
+    assert_int_equal(unsetenv("TEST_WRAPPER"), 0);
+    return fixture;
+}
+
+static bool all_connected(void *arg)
+{
+    struct fixture *fixture = arg;
+    return server_metric(&fixture->server, "channeld_redis_connected") == 2;
+}
+
+struct reading {
+    int fd;
+    char *text;
+};
+
+static bool has_both_losses(void *arg)
+{
+    struct reading *reading = arg;
+    char chunk[4097];
+    ssize_t n = read(reading->fd, chunk, sizeof chunk - 1);
+    if (n > 0) {
+        chunk[n] = '\0';
+        reading->text = text_append(reading->text, chunk);
+    }
+    return text_count(reading->text, "redis connection lost") == 2 &&
+           text_count(reading->text, "redis connected") == 4;
+}
+
+/* The queue of lines is full of requests when Redis is lost and comes back. */
+TEST_CASE(requests_displace_no_warning)
+{
+    AUTO(tempdir_fini) struct tempdir dir;
+    struct reading reading = {.text = text_printf("%s", "")};
+    if (getenv("TEST_WRAPPER") != NULL)
+        skip();
+    tempdir_init(&dir);
+    AUTO(fixture_drop) struct fixture *fixture = begin_with_pipe(&dir, &reading.fd);
+    struct http_conn conn = http_connect(fixture->server.port);
+    while (server_metric(&fixture->server, "channeld_log_lines_dropped_total") == 0)
+        send_pipelined(&conn, FIXTURE_AUTH, 500, 200);
+    redis_kill(&fixture->redis);
+    server_await_metric_below(&fixture->server, "channeld_redis_connected", 0);
+    send_pipelined(&conn, FIXTURE_AUTH, 500, 200);
+    redis_restart(&fixture->redis);
+    catalogue_issue_key(&fixture->redis, FIXTURE_KEY);
+    catalogue_put_samples(&fixture->redis, 2);
+    assert_true(wait_until(all_connected, fixture, WAIT_DEADLINE_MS));
+    assert_true(wait_until(has_both_losses, &reading, WAIT_DEADLINE_MS));
+    http_close(&conn);
+    free(reading.text);
+    assert_int_equal(close(reading.fd), 0);
 }
 
 /* A log file at its limit, as on a full disk. */

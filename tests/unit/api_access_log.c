@@ -32,6 +32,23 @@ TEST_CASE(errors_are_the_statuses_from_400_on)
     assert_false(access_log_wants(ACCESS_LOG_OFF, 500));
 }
 
+TEST_CASE(refused_requests_have_so_many_lines_per_second)
+{
+    enum { FLOOD = 1000 };
+    const uint64_t second_ns = 1000000000;
+    struct access_log_budget budget = {0};
+    uint64_t suppressed = 0;
+    for (uint64_t second = 0; second < 3; second++) {
+        uint64_t left_out = 0;
+        for (uint64_t i = 0; i < FLOOD; i++) {
+            bool logged = access_log_spend(&budget, second * second_ns + i * 1000, &suppressed);
+            assert_int_equal(logged, i < ACCESS_LOG_REFUSED_MAX);
+            left_out += logged ? suppressed : 0;
+        }
+        assert_int_equal(left_out, second == 0 ? 0 : FLOOD - ACCESS_LOG_REFUSED_MAX);
+    }
+}
+
 TEST_CASE(request_id_has_1_to_128_safe_characters)
 {
     char long_id[130];

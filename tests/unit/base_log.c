@@ -272,7 +272,7 @@ LOG_TEST(fields_that_do_not_fit_are_left_out)
 }
 
 /* Writes lines of about 1 KB until `count` are through; returns the milliseconds of the slowest. */
-static uint64_t flood(int count)
+static uint64_t flood_with(enum log_level level, int count)
 {
     static char filler[1000];
     uint64_t slowest = 0;
@@ -280,7 +280,7 @@ static uint64_t flood(int count)
     for (int i = 0; i < count; i++) {
         struct log_line l;
         uint64_t start = clock_now_ms();
-        assert_true(log_begin(&l, LOG_INFO, "flood"));
+        assert_true(log_begin(&l, level, "flood"));
         log_int(&l, "n", i);
         log_str(&l, "filler", (struct span){filler, sizeof filler});
         log_end(&l);
@@ -288,6 +288,32 @@ static uint64_t flood(int count)
         slowest = took > slowest ? took : slowest;
     }
     return slowest;
+}
+
+static uint64_t flood(int count)
+{
+    return flood_with(LOG_INFO, count);
+}
+
+/* Whichever of them come first. */
+LOG_TEST(access_log_displaces_no_other_line)
+{
+    enum { LINES = 5000, WARNINGS = 500 };
+    uint64_t before = log_dropped();
+    start(LOG_INFO);
+    for (int i = 0; i < WARNINGS; i++) {
+        (void)flood_with(LOG_ACCESS, LINES / WARNINGS);
+        log_text(LOG_WARN, "redis connection lost", NULL, NULL);
+    }
+    assert_true(log_dropped() > before);
+    start_reading();
+    struct span rest = collect();
+    int warnings = 0;
+    while (rest.len > 0) {
+        take_line(&rest);
+        warnings += strcmp(text_of("level"), "warn") == 0;
+    }
+    assert_int_equal(warnings, WARNINGS);
 }
 
 LOG_TEST(slow_reader_gets_whole_lines_and_drops_are_counted)
