@@ -58,7 +58,8 @@
     X(TEXT, stale_keys_limit, "stale-keys-limit", "same", 0, 0, \
       "The same for API keys: how long a cached key is accepted; a duration, or same as stale-limit") \
     X(DURATION, header_timeout, "header-timeout", "10s", 100, CONFIG_DAY, \
-      "Longest time from the first byte of a request (or the opening of its connection) to the last") \
+      "Longest time from the first byte of a request to the last, and from the opening of a connection to the " \
+      "first") \
     X(DURATION, idle_timeout, "idle-timeout", "75s", 100, CONFIG_DAY, \
       "How long a connection may stay open between two requests") \
     X(DURATION, write_timeout, "write-timeout", "30s", 100, CONFIG_DAY, \
@@ -71,7 +72,8 @@
     X(SIZE, max_body_size, "max-body-size", "64KiB", 0, 1 << 30, \
       "Largest request content, which is read and discarded") \
     X(COUNT, max_connections, "max-connections", "10000", 1, 1000000, \
-      "Limit of open client connections; more are answered with 503") \
+      "Limit of open client connections; at the limit the one that has waited longest for a request is closed " \
+      "for a new one, and a new one is answered with 503 if none waits") \
     X(DURATION, drain_delay, "drain-delay", "5s", 0, CONFIG_DAY, \
       "After SIGTERM: how long to keep serving, not ready, before the listeners close") \
     X(DURATION, drain_timeout, "drain-timeout", "20s", 0, CONFIG_DAY, \

@@ -26,26 +26,29 @@ enum {
     DESCRIPTORS_RESERVED = 512,  /* of the process: admin connections, the main loop, the log */
     DESCRIPTORS_PER_WORKER = 80, /* rejected connections, listener, Redis, loop */
     REJECTIONS_PER_WORKER = 64,
-    ADMIN_CONNECTIONS_MAX = 256
+    ADMIN_CONNECTIONS_MAX = 256,
+    ADMIN_REJECTIONS_MAX = 16
 };
+
+/* Those of a process that no client is connected to, and the fewest that are divided among clients. */
+enum { DESCRIPTORS_OWN = 10, DESCRIPTORS_OWN_PER_WORKER = 6, DESCRIPTORS_DIVIDED_MIN = 16 };
 
 enum server_state { SERVER_STARTING, SERVER_SERVING, SERVER_ANNOUNCING, SERVER_FINISHING, SERVER_EXITING };
 
 struct server {
     const struct config *config;
     uv_loop_t loop;
-    uv_async_t changed;  /* a worker may have finished, or its connection to Redis may have changed */
+    uv_async_t changed;  /* see worker_options */
     uv_timer_t timer;    /* ends the state */
     uv_timer_t status;   /* what the service manager shows is looked at */
     uv_timer_t watchdog; /* of the service manager */
     uv_signal_t sigterm, sigint, sighup;
     enum server_state state;
-    int64_t started_s; /* wall clock */
-    int descriptors;   /* limit of the process */
-    int max_connections;
-    int max_rejections; /* per worker: connections over the limit that are answered with 503 at a time */
-    int max_admin_connections;
-    atomic_int open_connections;
+    int64_t started_s;  /* wall clock */
+    int descriptors;    /* limit of the process */
+    int max_rejections; /* per worker */
+    int admin_max_rejections;
+    struct http_limit limit, admin_limit;
     int worker_count; /* created so far */
     struct worker **workers;
     struct rate_limit *rate_limit; /* NULL: none */
@@ -53,7 +56,6 @@ struct server {
     struct reload *reload;
     struct ops *ops;
     struct http_server *admin;
-    atomic_int admin_connections;
     struct http_metrics admin_metrics; /* of the admin listener; not exposed */
     struct loop_lag loop_lag;          /* of the main loop; not exposed */
     struct key_metrics *key_metrics;   /* the sum of the workers'; NULL: not counted */
@@ -63,9 +65,9 @@ struct server {
 
 /*
  * The admin listener has a small connection limit of its own, so that it answers whatever the load on the
- * public listener. At the limit a new connection replaces the oldest idle one.
+ * public listener. At the limit a new connection replaces an older one in any state.
  */
-enum { ADMIN_REJECTIONS_MAX = 16, ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
+enum { ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
 
 /* A loop whose timer has not fired for this long is stuck. */
 enum { LIVE_LIMIT_MS = 10 * 1000 };
@@ -218,11 +220,10 @@ static int admin_open(struct server *s)
         .idle_timeout_ms = ADMIN_TIMEOUT_MS,
         .write_timeout_ms = ADMIN_TIMEOUT_MS,
         .servers = 1,
-        .max_connections = s->max_admin_connections,
-        .max_rejections = ADMIN_REJECTIONS_MAX,
-        .open_connections = &s->admin_connections,
+        .limit = &s->admin_limit,
+        .max_rejections = s->admin_max_rejections,
         .close_each = true,
-        .evict_idle = true,
+        .evict_any = true,
     };
     int passed = service_manager_socket(s->manager, SERVICE_SOCKET_ADMIN);
     int err = http_server_new(&s->loop, &options, &s->admin);
@@ -309,9 +310,18 @@ static bool all_finished(const struct server *s)
     return true;
 }
 
+/* A worker at the limit cannot wake the others: they may have ended. */
+static void make_room(struct server *s)
+{
+    for (int i = 0; i < s->worker_count && s->state < SERVER_EXITING; i++)
+        worker_make_room(s->workers[i]);
+}
+
 static void on_changed(uv_async_t *changed)
 {
     struct server *s = changed->data;
+    if (atomic_load(&s->limit.wanted))
+        make_room(s);
     if (s->reload != NULL)
         reload_worker_changed(s->reload);
     if (s->state == SERVER_STARTING && view_redis(s).seen)
@@ -481,10 +491,16 @@ static int min_int(int a, int b)
     return a < b ? a : b;
 }
 
+static int max_int(int a, int b)
+{
+    return a > b ? a : b;
+}
+
 /*
  * Divides the descriptors that the system grants. If they are too few, max-connections is lowered. If they do
- * not even cover the reserve, half of them are for client connections, an eighth for rejected connections and
- * an eighth for the admin listener; the rest is for Redis.
+ * not even cover the reserve, what the process itself does not need is divided: half of it is for client
+ * connections, an eighth each for rejected connections, the admin listener and those that it rejects; the
+ * rest is for new connections to Redis and for files.
  */
 static void share_descriptors(struct server *s)
 {
@@ -492,17 +508,20 @@ static void share_descriptors(struct server *s)
     int wanted = (int)s->config->values.max_connections;
     int reserved = DESCRIPTORS_RESERVED + workers * DESCRIPTORS_PER_WORKER;
     s->descriptors = claim_descriptors(reserved + wanted);
-    s->max_connections = s->descriptors - reserved;
+    s->limit.max = s->descriptors - reserved;
     s->max_rejections = REJECTIONS_PER_WORKER;
-    s->max_admin_connections = ADMIN_CONNECTIONS_MAX;
-    if (s->max_connections < wanted && s->descriptors < 2 * reserved) {
-        int eighth = s->descriptors / 8;
-        s->max_connections = min_int(s->descriptors / 2, wanted);
+    s->admin_limit.max = ADMIN_CONNECTIONS_MAX;
+    s->admin_max_rejections = ADMIN_REJECTIONS_MAX;
+    if (s->limit.max < wanted && s->descriptors < 2 * reserved) {
+        int own = DESCRIPTORS_OWN + workers * DESCRIPTORS_OWN_PER_WORKER;
+        int eighth = max_int(s->descriptors - own, DESCRIPTORS_DIVIDED_MIN) / 8;
+        s->limit.max = min_int(4 * eighth, wanted);
         s->max_rejections = min_int(eighth / workers, REJECTIONS_PER_WORKER);
-        s->max_admin_connections = min_int(eighth, ADMIN_CONNECTIONS_MAX);
+        s->admin_limit.max = min_int(eighth, ADMIN_CONNECTIONS_MAX);
+        s->admin_max_rejections = min_int(eighth, ADMIN_REJECTIONS_MAX);
     }
-    if (s->max_connections < wanted)
-        log_few_descriptors(s->descriptors, s->max_connections);
+    if (s->limit.max < wanted)
+        log_few_descriptors(s->descriptors, s->limit.max);
 }
 
 static int make_workers(struct server *s, struct redis_config *redis)
@@ -510,8 +529,7 @@ static int make_workers(struct server *s, struct redis_config *redis)
     struct worker_options options = {.config = s->config,
                                      .redis = redis,
                                      .rate_limit = s->rate_limit,
-                                     .open_connections = &s->open_connections,
-                                     .max_connections = s->max_connections,
+                                     .limit = &s->limit,
                                      .max_rejections = s->max_rejections,
                                      .descriptors = s->descriptors,
                                      .listener = service_manager_socket(s->manager, SERVICE_SOCKET_API),

@@ -190,13 +190,26 @@ static void take_offer(struct worker *w)
     redis_config_unref(offered);
 }
 
+static void handle_commands(struct worker *w)
+{
+    enum worker_command last = (enum worker_command)atomic_load(&w->command);
+    while (w->handled < last && !w->ending)
+        handle_command(w, ++w->handled);
+}
+
 static void on_wake(uv_async_t *wake)
 {
     struct worker *w = wake->data;
     take_offer(w);
-    enum worker_command wanted = (enum worker_command)atomic_load(&w->command);
-    while (w->handled < wanted && !w->ending)
-        handle_command(w, ++w->handled);
+    handle_commands(w);
+    if (!w->ending)
+        http_server_make_room(w->server);
+}
+
+static void on_room_wanted(void *arg)
+{
+    struct worker *w = arg;
+    (void)uv_async_send(w->options.changed);
 }
 
 static int make_cache(struct worker *w)
@@ -256,9 +269,10 @@ static int make_server(struct worker *w)
         .idle_timeout_ms = (uint64_t)v->idle_timeout,
         .max_connection_age_ms = (uint64_t)v->max_connection_age,
         .write_timeout_ms = (uint64_t)v->write_timeout,
-        .max_connections = w->options.max_connections,
+        .limit = w->options.limit,
+        .room_wanted = on_room_wanted,
+        .arg = w,
         .max_rejections = w->options.max_rejections,
-        .open_connections = w->options.open_connections,
         .trusted_proxies = &c->trusted_proxies,
         .servers = c->workers,
         .reuse_port = true,
@@ -340,6 +354,12 @@ void worker_use_redis(struct worker *w, struct redis_config *config)
 {
     assert(atomic_load(&w->command) != WORKER_EXIT);
     redis_config_unref(atomic_exchange(&w->offered, redis_config_ref(config)));
+    (void)uv_async_send(&w->wake);
+}
+
+void worker_make_room(struct worker *w)
+{
+    assert(atomic_load(&w->command) != WORKER_EXIT);
     (void)uv_async_send(&w->wake);
 }
 

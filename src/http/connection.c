@@ -59,7 +59,8 @@ struct http_connections {
     void *arg;
     struct http_scheduler scheduler;
     struct http_date date;
-    struct list open;               /* in order of arrival */
+    struct list open;
+    int rejections;                 /* connections over the limit */
     struct http_exchange *freelist; /* exchanges for reuse */
     int freelist_len;
     bool proxies; /* some are trusted */
@@ -94,6 +95,7 @@ struct http_connection {
     bool read_full;   /* the last read filled the buffer: other connections are read before the next */
     bool half_crlf;   /* the CR of an empty line between two requests was read, and its LF was not */
     bool over_limit;
+    bool from_proxy; /* a trusted one */
 };
 
 struct http_exchange {
@@ -256,6 +258,7 @@ static void on_closed(uv_handle_t *handle)
     struct http_connections *conns = c->conns;
     bool over_limit = c->over_limit;
     list_remove(&c->link);
+    conns->rejections -= over_limit;
     metric_sub(&conns->options.metrics->connections_open, 1);
     buf_fini(&c->pending_input);
     free(c);
@@ -429,9 +432,21 @@ static int fd_of(const struct http_connection *c)
     return uv_fileno((const uv_handle_t *)&c->tcp, &fd) == 0 ? fd : -1;
 }
 
+/* A request that has arrived by now is read, so that closing does not reset the connection and the client
+ * gets its response. */
+static void close_without_lingering(struct http_connection *c)
+{
+    (void)recv(fd_of(c), c->conns->read_buffer, sizeof c->conns->read_buffer, MSG_DONTWAIT);
+    close_connection(c);
+}
+
 /* Shuts down the sending side, and reads until the client closes its own. */
 static void linger(struct http_connection *c)
 {
+    if (c->over_limit && c->conns->rejections > c->conns->options.max_rejections) {
+        close_without_lingering(c);
+        return;
+    }
     enter(c, LINGERING);
     if (shutdown(fd_of(c), SHUT_WR) != 0) {
         close_connection(c);
@@ -444,8 +459,12 @@ static void linger(struct http_connection *c)
 static enum http_deadline deadline_for_input(const struct http_connection *c)
 {
     if (c->state == IDLE)
-        return HTTP_DEADLINE_IDLE;
-    return c->conns->finishing && c->state != READING ? HTTP_DEADLINE_GRACE : HTTP_DEADLINE_HEAD;
+        return c->from_proxy ? HTTP_DEADLINE_PROXY_IDLE : HTTP_DEADLINE_IDLE;
+    if (c->conns->finishing && c->state != READING)
+        return HTTP_DEADLINE_GRACE;
+    if (c->state == READING || c->pending_input.len > 0) /* of a PROXY protocol header */
+        return HTTP_DEADLINE_HEAD;
+    return c->from_proxy ? HTTP_DEADLINE_PROXY_OPENING : HTTP_DEADLINE_OPENING;
 }
 
 /* Queues the connection to have its pending input processed. Between requests the deadline is cleared, since
@@ -696,8 +715,11 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
                          void (*closed)(void *arg, bool over_limit), void *arg, struct http_connections **out)
 {
     const uint64_t timeout_ms[HTTP_DEADLINES] = {
-        [HTTP_DEADLINE_HEAD] = options->head_timeout_ms,
+        [HTTP_DEADLINE_OPENING] = options->head_timeout_ms,
         [HTTP_DEADLINE_IDLE] = options->idle_timeout_ms,
+        [HTTP_DEADLINE_PROXY_OPENING] = options->head_timeout_ms,
+        [HTTP_DEADLINE_PROXY_IDLE] = options->idle_timeout_ms,
+        [HTTP_DEADLINE_HEAD] = options->head_timeout_ms,
         [HTTP_DEADLINE_WRITE] = options->write_timeout_ms,
         [HTTP_DEADLINE_LINGER] = HTTP_LINGER_MS,
         [HTTP_DEADLINE_GRACE] = HTTP_GRACE_MS,
@@ -741,16 +763,17 @@ int http_connections_open(struct http_connections *conns, int fd, struct ip peer
         return -ENOMEM;
     }
     uint64_t max_age_ms = conns->options.max_connection_age_ms;
-    bool from_proxy = conns->proxies && ip_networks_contain(conns->options.trusted_proxies, &peer);
+    c->from_proxy = conns->proxies && ip_networks_contain(conns->options.trusted_proxies, &peer);
     c->tcp.data = c;
     c->conns = conns;
     c->over_limit = over_limit;
     c->client = peer;
-    c->state = from_proxy ? PROXY : NEW;
+    c->state = c->from_proxy ? PROXY : NEW;
     c->retire_ms = max_age_ms == 0 ? UINT64_MAX
                                    : uv_now(conns->loop) + http_connection_age_ms(max_age_ms, &conns->random);
     http_task_init(&c->task);
     list_append(&conns->open, &c->link);
+    conns->rejections += over_limit;
     metric_add(&conns->options.metrics->connections_open, 1);
     if (uv_tcp_open(&c->tcp, fd) != 0) {
         close(fd);
@@ -763,22 +786,41 @@ int http_connections_open(struct http_connections *conns, int fd, struct ip peer
     return 0;
 }
 
-/* Picks by order of arrival, which is roughly the order in which connections became idle. */
+/* A connection has such a deadline while it waits for a request, and at no other time when this is called:
+ * the deadline changes before the loop polls again. */
+static struct http_connection *next_to_evict(const struct http_connections *conns)
+{
+    const struct http_scheduler *s = &conns->scheduler;
+    struct http_task *t = http_scheduler_oldest(s, HTTP_DEADLINE_OPENING, HTTP_DEADLINE_IDLE);
+    if (t == NULL)
+        t = http_scheduler_oldest(s, HTTP_DEADLINE_PROXY_OPENING, HTTP_DEADLINE_PROXY_IDLE);
+    if (t == NULL && conns->options.evict_any)
+        t = http_scheduler_oldest(s, HTTP_DEADLINE_HEAD, HTTP_DEADLINE_GRACE);
+    return t != NULL ? connection_of(t) : NULL;
+}
+
+static bool has_unread(const struct http_connection *c)
+{
+    int bytes = 0;
+    return ioctl(fd_of(c), SIOCINQ, &bytes) == 0 && bytes > 0;
+}
+
+bool http_connections_evictable(const struct http_connections *conns)
+{
+    const struct http_connection *c = next_to_evict(conns);
+    return c != NULL && !has_unread(c);
+}
+
 bool http_connections_evict(struct http_connections *conns)
 {
-    struct http_connection *evicted = NULL;
-    for (struct list *l = conns->open.next; l != &conns->open; l = l->next) {
-        struct http_connection *c = LIST_ENTRY(l, struct http_connection, link);
-        if (c->state == CLOSING || c->state == WAITING)
-            continue;
-        if (evicted == NULL || c->writing == 0)
-            evicted = c;
-        if (c->writing == 0)
-            break;
-    }
-    if (evicted == NULL)
-        return false;
-    close_connection(evicted);
+    struct http_connection *c = NULL;
+    do {
+        c = next_to_evict(conns);
+        if (c == NULL)
+            return false;
+        close_connection(c);
+    } while (c->over_limit); /* which makes no room */
+    metric_add(&conns->options.metrics->connections_evicted_total, 1);
     return true;
 }
 

@@ -36,9 +36,15 @@ void http_connections_free(struct http_connections *conns);
 int http_connections_open(struct http_connections *conns, int fd, struct ip peer, bool over_limit)
     __attribute__((warn_unused_result));
 
-/* Closes the connection that has waited longest for a request; if there is none, the one that has waited
- * longest for its client to take a response. Returns false if there is neither. */
+/*
+ * Closes the connection that has waited longest for a request, of which no byte was read; those of trusted
+ * proxies after all others. If there is none and the options say so, another one. Returns false if nothing
+ * was closed.
+ */
 bool http_connections_evict(struct http_connections *conns);
+
+/* True if there is such a connection, and the kernel holds no input of it that was not read yet. */
+bool http_connections_evictable(const struct http_connections *conns);
 
 /* The number of requests handled since the last call. */
 unsigned http_connections_take_requests(struct http_connections *conns);

@@ -10,6 +10,8 @@
     X(connections_open, gauge, "Open client connections.")                                                 \
     X(connections_accepted_total, counter, "Client connections accepted.")                                 \
     X(connections_rejected_total, counter, "Client connections rejected because of the connection limit.") \
+    X(connections_evicted_total, counter,                                                                  \
+      "Client connections that waited for a request and were closed for a new one, at the limit.")         \
     X(connections_timed_out_total, counter, "Client connections closed by a timeout.")                     \
     X(connections_max_age_reached_total, counter, "Client connections closed because of their age.")
 

@@ -15,15 +15,16 @@ enum { TURN_NS = 50 * 1000, EXPIRIES_PER_TURN = 2 };
 
 /* --- the loop --- */
 
+static struct http_task *first_of(const struct http_scheduler *s, int kind)
+{
+    return LIST_ENTRY(s->deadlines[kind].next, struct http_task, deadline_link);
+}
+
 static struct http_task *first_expired(const struct http_scheduler *s)
 {
-    for (int i = 0; i < HTTP_DEADLINES; i++) {
-        if (list_empty(&s->deadlines[i]))
-            continue;
-        struct http_task *first = LIST_ENTRY(s->deadlines[i].next, struct http_task, deadline_link);
-        if (first->deadline_ms <= s->overdue_ms)
-            return first;
-    }
+    for (int i = 0; i < HTTP_DEADLINES; i++)
+        if (!list_empty(&s->deadlines[i]) && first_of(s, i)->deadline_ms <= s->overdue_ms)
+            return first_of(s, i);
     return NULL;
 }
 
@@ -131,6 +132,23 @@ void http_task_set_deadline(struct http_scheduler *s, struct http_task *t, enum 
     t->deadline = kind;
     t->deadline_ms = now_ms + s->timeout_ms[kind];
     list_append(&s->deadlines[kind], &t->deadline_link);
+}
+
+struct http_task *http_scheduler_oldest(const struct http_scheduler *s, enum http_deadline first,
+                                        enum http_deadline last)
+{
+    struct http_task *oldest = NULL;
+    uint64_t oldest_ms = UINT64_MAX;
+    for (int i = (int)first; i <= (int)last; i++) {
+        if (list_empty(&s->deadlines[i]))
+            continue;
+        uint64_t set_ms = first_of(s, i)->deadline_ms - s->timeout_ms[i];
+        if (set_ms < oldest_ms) {
+            oldest = first_of(s, i);
+            oldest_ms = set_ms;
+        }
+    }
+    return oldest;
 }
 
 void http_task_enqueue(struct http_scheduler *s, struct http_task *t)

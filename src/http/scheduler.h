@@ -18,9 +18,13 @@
 #include <stdint.h>
 #include <uv.h>
 
+/* In the order in which connections give way to new ones; see http_connections_evict. */
 enum http_deadline {
-    HTTP_DEADLINE_HEAD,
+    HTTP_DEADLINE_OPENING, /* of a connection without any byte of a request so far */
     HTTP_DEADLINE_IDLE,
+    HTTP_DEADLINE_PROXY_OPENING, /* the same two for connections of trusted proxies */
+    HTTP_DEADLINE_PROXY_IDLE,
+    HTTP_DEADLINE_HEAD,
     HTTP_DEADLINE_WRITE,
     HTTP_DEADLINE_LINGER,
     HTTP_DEADLINE_GRACE,
@@ -66,6 +70,11 @@ void http_scheduler_init(struct http_scheduler *s, uv_loop_t *loop, const uint64
 
 /* Adds the closing handles to `handles`. No task may be scheduled any more. */
 void http_scheduler_close(struct http_scheduler *s, struct wait_group *handles);
+
+/* The task that has had its deadline for longest, of all those with a deadline of the kinds `first` to
+ * `last`; NULL: there is none. */
+struct http_task *http_scheduler_oldest(const struct http_scheduler *s, enum http_deadline first,
+                                        enum http_deadline last);
 
 /* What the tick does, with the loop's time: a deadline that passed before the previous tick has expired. */
 void http_scheduler_tick(struct http_scheduler *s, uint64_t now_ms);

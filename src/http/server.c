@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -33,7 +34,8 @@ struct http_server {
     bool closing;
     struct http_connections *connections;
     int open;                  /* connections within the limit */
-    int rejections;            /* connections over the limit */
+    uint64_t full_ms;          /* of the loop's clock: since then new connections have waited for room */
+    unsigned answered;         /* limit->answered at that time */
     struct wait_group clients; /* connections that are not closed yet */
     struct wait_group handles; /* those and all other handles */
     void (*finished)(void *arg);
@@ -47,22 +49,18 @@ struct http_server {
 static void on_connection_closed(void *arg, bool over_limit)
 {
     struct http_server *s = arg;
-    if (over_limit) {
-        s->rejections--;
-    } else {
+    if (!over_limit) {
         s->open--;
-        atomic_fetch_sub_explicit(s->options.open_connections, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&s->options.limit->open, 1, memory_order_relaxed);
     }
     wait_group_done(&s->clients);
     wait_group_done(&s->handles);
 }
 
-static bool over_limit(struct http_server *s)
+static bool at_limit(const struct http_server *s)
 {
-    int open = atomic_load_explicit(s->options.open_connections, memory_order_relaxed);
-    if (open < s->options.max_connections)
-        return false;
-    return !s->options.evict_idle || !http_connections_evict(s->connections);
+    const struct http_limit *limit = s->options.limit;
+    return atomic_load_explicit(&limit->open, memory_order_relaxed) >= limit->max;
 }
 
 /* Takes over the descriptor; `peer` is the other end. */
@@ -70,19 +68,13 @@ static void open_connection(struct http_server *s, int fd, const struct sockaddr
 {
     struct http_metrics *m = s->options.metrics;
     loop_lag_begin(s->options.loop_lag);
-    bool over = over_limit(s);
+    bool over = at_limit(s) && !http_connections_evict(s->connections);
     metric_add(over ? &m->connections_rejected_total : &m->connections_accepted_total, 1);
-    if (over && s->rejections >= s->options.max_rejections) {
-        close(fd);
-        return;
-    }
     if (http_connections_open(s->connections, fd, ip_from_sockaddr(peer), over) != 0)
         return;
-    if (over) {
-        s->rejections++;
-    } else {
+    if (!over) {
         s->open++;
-        atomic_fetch_add_explicit(s->options.open_connections, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&s->options.limit->open, 1, memory_order_relaxed);
     }
     wait_group_add(&s->clients, 1);
     wait_group_add(&s->handles, 1);
@@ -138,12 +130,6 @@ static bool accept_one(struct http_server *s)
     return true; /* ECONNABORTED, EINTR and network errors concern that connection alone (accept(2)) */
 }
 
-static void accept_at_most(struct http_server *s, int count)
-{
-    while (count > 0 && accept_one(s))
-        count--;
-}
-
 /* An idle server accepts few connections per turn, so that they do not delay requests; a busy one accepts
  * more, so that requests do not starve new connections. */
 static int accept_budget(struct http_server *s)
@@ -163,7 +149,7 @@ static bool yields(struct http_server *s)
     enum { YIELD_MS = 2, SLACK = ACCEPT_MIN };
     if (!s->shared)
         return false;
-    int total = atomic_load_explicit(s->options.open_connections, memory_order_relaxed);
+    int total = atomic_load_explicit(&s->options.limit->open, memory_order_relaxed);
     int share = total / s->options.servers;
     s->yielded = !s->yielded && s->open > share + share / 8 + SLACK;
     if (s->yielded)
@@ -171,12 +157,63 @@ static bool yields(struct http_server *s)
     return s->yielded;
 }
 
+static bool has_room(const struct http_server *s)
+{
+    return !at_limit(s) || http_connections_evictable(s->connections);
+}
+
+static bool is_queue_empty(const struct http_server *s)
+{
+    struct pollfd queue = {.fd = s->listener, .events = POLLIN};
+    return poll(&queue, 1, 0) <= 0;
+}
+
+/*
+ * At the limit, with no connection here that could be closed, a new one waits in the queue of the kernel
+ * while the other servers look for one. They are given a tenth of each second, and that again after each
+ * success: then new connections are rejected.
+ */
+static bool waits_for_room(struct http_server *s)
+{
+    enum { RETRY_MS = 2, WAIT_MS = 100, EACH_MS = 1000 };
+    struct http_limit *limit = s->options.limit;
+    uint64_t now_ms = uv_now(s->loop);
+    if (has_room(s))
+        return false;
+    unsigned answered = atomic_load(&limit->answered);
+    if (answered != s->answered || now_ms - s->full_ms >= EACH_MS) {
+        s->answered = answered;
+        s->full_ms = now_ms;
+    }
+    if (now_ms - s->full_ms >= WAIT_MS)
+        return false;
+    if (is_queue_empty(s))
+        return true;
+    if (s->options.room_wanted != NULL) {
+        atomic_store(&limit->wanted, true);
+        s->options.room_wanted(s->options.arg);
+    }
+    pause_polling(s, RETRY_MS);
+    return true;
+}
+
+void http_server_make_room(struct http_server *s)
+{
+    struct http_limit *limit = s->options.limit;
+    if (!atomic_load(&limit->wanted) || !http_connections_evictable(s->connections))
+        return;
+    if (atomic_exchange(&limit->wanted, false) && http_connections_evict(s->connections))
+        atomic_fetch_add(&limit->answered, 1);
+}
+
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     (void)events;
     struct http_server *s = poll->data;
-    if (status == 0 && !yields(s))
-        accept_at_most(s, accept_budget(s));
+    if (status != 0 || yields(s))
+        return;
+    for (int left = accept_budget(s); left > 0 && !waits_for_room(s) && accept_one(s); left--)
+        continue;
 }
 
 enum { BACKLOG = 4096 };
@@ -306,8 +343,8 @@ void http_server_stop_listening(struct http_server *s)
 {
     if (s->listener < 0)
         return;
-    if (!s->shared)
-        accept_at_most(s, BACKLOG + 1);
+    for (int left = BACKLOG + 1; !s->shared && left > 0 && accept_one(s); left--)
+        continue;
     close_listener(s);
 }
 

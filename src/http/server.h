@@ -13,6 +13,14 @@
 
 struct http_server;
 
+/* The limit of connections, which servers may share, each in a thread of its own. */
+struct http_limit {
+    int max;
+    atomic_int open;      /* connections that count */
+    atomic_bool wanted;   /* a server has a new connection and none to close for it: another may have one */
+    atomic_uint answered; /* how often another has closed one */
+};
+
 struct http_server_options {
     struct http_handler handler;
     struct http_metrics *metrics; /* borrowed, as are all pointers here */
@@ -24,16 +32,20 @@ struct http_server_options {
 
     /* Give or take a tenth: from then on the next response ends a connection. 0: never. */
     uint64_t max_connection_age_ms;
-    int max_connections;
+    struct http_limit *limit;
 
-    /* Connections over the limit that get a 503, at a time; further ones are closed at once. */
+    /* Called when limit->wanted was set: http_server_make_room is due on the other servers. NULL: none. */
+    void (*room_wanted)(void *arg);
+    void *arg;
+
+    /* Connections over the limit that stay open until their client has taken its 503, at a time; further ones
+     * get it if their request is there already, and are closed at once. */
     int max_rejections;
-    atomic_int *open_connections; /* counted against the maximum; may be shared by several servers */
     const struct ip_networks *trusted_proxies; /* their client addresses are believed; may be NULL */
-    int servers; /* of this process on the same socket, which share open_connections; see http_server_share */
+    int servers;     /* of this process on the same socket, which share `limit`; see http_server_share */
     bool reuse_port; /* several servers listen on one address */
     bool close_each; /* every response contains "Connection: close" */
-    bool evict_idle; /* at the maximum the oldest idle connection is closed for a new one */
+    bool evict_any;  /* at the limit a connection may be closed although it is being read or answered */
 };
 
 /* Owned by the caller (http_server_close). Returns 0 or a negative errno. */
@@ -52,6 +64,9 @@ int http_server_share(struct http_server *s, int fd) __attribute__((warn_unused_
 
 /* Accepts connections on the shared socket; nothing to do otherwise. Once per server. */
 void http_server_accept(struct http_server *s);
+
+/* Closes a connection that waits for a request, if limit->wanted is set and there is one. */
+void http_server_make_room(struct http_server *s);
 
 /* From now on every response contains "Connection: close". */
 void http_server_announce_close(struct http_server *s);

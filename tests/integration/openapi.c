@@ -293,16 +293,17 @@ static bool begin(struct fixture *fixture, struct http_conn *conn)
            response.status == 200;
 }
 
-/* One connection more than the limit. */
+/* One connection more than the limit; the other is in use, so it does not give way. */
 static void expect_overload(const char *origins)
 {
     AUTO(fixture_drop)
-    struct fixture *fixture =
-        fixture_new(1, ENV(text_temp("CHANNELD_CORS_ORIGINS=%s", origins), "CHANNELD_MAX_CONNECTIONS=1"));
+    struct fixture *fixture = fixture_new(1, ENV(text_temp("CHANNELD_CORS_ORIGINS=%s", origins),
+                                                 "CHANNELD_MAX_CONNECTIONS=1", "CHANNELD_HEADER_TIMEOUT=5m"));
     AUTO(http_close) struct http_conn first = {.fd = -1};
     int64_t deadline = wait_deadline(WAIT_DEADLINE_MS);
     while (!begin(fixture, &first)) /* a connection of the start may still be about to close */
         assert_true(wait_left_ms(deadline) > 0);
+    assert_int_equal(http_send_text(&first, "GET /api/channels/ HTTP/1.1\r\n"), 0);
     for (size_t i = 0; i < OPERATIONS; i++) {
         AUTOFREE char *request = http_format(methods[i % METHODS], paths[i / METHODS], BROWSER);
         expect_rejection(fixture, methods[i % METHODS], request, 503);

@@ -126,7 +126,7 @@ TEST_CASE_WITH(each_kind_of_deadline_has_its_timeout, begin, end)
 TEST_CASE_WITH(a_deadline_expires_only_if_it_had_passed_at_the_previous_tick, begin, end)
 {
     uint64_t now_ms = start_ms();
-    http_task_set_deadline(&t.scheduler, &t.task[0], HTTP_DEADLINE_HEAD, now_ms);
+    http_task_set_deadline(&t.scheduler, &t.task[0], HTTP_DEADLINE_OPENING, now_ms);
     http_scheduler_tick(&t.scheduler, now_ms + 100000);
     drain();
     assert_int_equal(t.expired, 0);
@@ -138,9 +138,9 @@ TEST_CASE_WITH(a_deadline_expires_only_if_it_had_passed_at_the_previous_tick, be
 TEST_CASE_WITH(a_deadline_of_the_same_kind_stays_and_of_another_replaces, begin, end)
 {
     uint64_t now_ms = start_ms();
-    http_task_set_deadline(&t.scheduler, &t.task[0], HTTP_DEADLINE_HEAD, now_ms);
-    http_task_set_deadline(&t.scheduler, &t.task[1], HTTP_DEADLINE_HEAD, now_ms + 10);
-    http_task_set_deadline(&t.scheduler, &t.task[0], HTTP_DEADLINE_HEAD, now_ms + 20); /* stays */
+    http_task_set_deadline(&t.scheduler, &t.task[0], HTTP_DEADLINE_OPENING, now_ms);
+    http_task_set_deadline(&t.scheduler, &t.task[1], HTTP_DEADLINE_OPENING, now_ms + 10);
+    http_task_set_deadline(&t.scheduler, &t.task[0], HTTP_DEADLINE_OPENING, now_ms + 20); /* stays */
     assert_int_equal(expired_at(now_ms + 99), 0);
     assert_int_equal(expired_at(now_ms + 100), 1);
     assert_ptr_equal(t.seen[0], &t.task[0]);
@@ -154,7 +154,7 @@ TEST_CASE_WITH(deadlines_expire_in_order_and_none_is_forgotten, begin, end)
 {
     uint64_t now_ms = start_ms();
     for (int i = 0; i < TASKS; i++)
-        http_task_set_deadline(&t.scheduler, &t.task[i], HTTP_DEADLINE_WRITE, now_ms + (uint64_t)i);
+        http_task_set_deadline(&t.scheduler, &t.task[i], HTTP_DEADLINE_PROXY_OPENING, now_ms + (uint64_t)i);
     for (int i = 0; i < TASKS; i += 2) /* every other one is served in time */
         http_task_clear_deadline(&t.task[i]);
     assert_int_equal(expired_at(now_ms + 300 + TASKS / 2), TASKS / 4);
@@ -163,11 +163,25 @@ TEST_CASE_WITH(deadlines_expire_in_order_and_none_is_forgotten, begin, end)
         assert_ptr_equal(t.seen[i], &t.task[2 * i + 1]);
 }
 
+TEST_CASE_WITH(the_oldest_has_had_its_deadline_for_longest, begin, end)
+{
+    uint64_t now_ms = start_ms();
+    http_task_set_deadline(&t.scheduler, &t.task[0], HTTP_DEADLINE_OPENING, now_ms + 2);
+    http_task_set_deadline(&t.scheduler, &t.task[1], HTTP_DEADLINE_IDLE, now_ms + 1); /* expires later */
+    http_task_set_deadline(&t.scheduler, &t.task[2], HTTP_DEADLINE_PROXY_OPENING, now_ms);
+    assert_ptr_equal(http_scheduler_oldest(&t.scheduler, HTTP_DEADLINE_OPENING, HTTP_DEADLINE_IDLE),
+                     &t.task[1]);
+    http_task_clear_deadline(&t.task[1]);
+    assert_ptr_equal(http_scheduler_oldest(&t.scheduler, HTTP_DEADLINE_OPENING, HTTP_DEADLINE_IDLE),
+                     &t.task[0]);
+    assert_null(http_scheduler_oldest(&t.scheduler, HTTP_DEADLINE_HEAD, HTTP_DEADLINE_GRACE));
+}
+
 TEST_CASE_WITH(few_deadlines_expire_per_turn, begin, end)
 {
     uint64_t now_ms = start_ms();
     for (int i = 0; i < TASKS; i++)
-        http_task_set_deadline(&t.scheduler, &t.task[i], HTTP_DEADLINE_HEAD, now_ms);
+        http_task_set_deadline(&t.scheduler, &t.task[i], HTTP_DEADLINE_OPENING, now_ms);
     http_scheduler_tick(&t.scheduler, now_ms + 100);
     http_scheduler_tick(&t.scheduler, now_ms + 100);
     (void)uv_run(&t.loop, UV_RUN_NOWAIT);

@@ -20,7 +20,7 @@ SERVER_TEST(a_request_is_answered_and_the_connection_stays)
     assert_false(c->ended);
     assert_int_equal(t.metrics.connections_accepted_total, 1);
     assert_int_equal(t.metrics.connections_open, 1);
-    assert_int_equal(t.open, 1);
+    assert_int_equal(t.limit.open, 1);
 }
 
 SERVER_TEST(pipelined_requests_are_answered_in_order)
@@ -254,76 +254,6 @@ SERVER_TEST_WITH(a_last_response_behind_an_unfinished_write_is_complete, t.tight
     assert_int_equal(c->error, 0);
     assert_true(c->in.len > MID_SIZE);
     assert_memory_equal(c->in.data + c->in.len - 4, "last", 4);
-}
-
-/* One connection more than the server takes: it is told so, and ended in order. */
-static void expect_503(void)
-{
-    struct client *c = client_open();
-    TURN_UNTIL(c->ended);
-    assert_int_equal(c->error, 0);
-    assert_int_equal(client_count(c, "HTTP/1.1 503 Service Unavailable\r\n"), 1);
-}
-
-SERVER_TEST_WITH(connections_over_the_limit_get_503, t.options.max_connections = 2)
-{
-    struct client *a = client_open();
-    struct client *b = client_open();
-    TURN_UNTIL(t.metrics.connections_accepted_total == 2);
-    for (int i = 0; i < 3; i++)
-        expect_503();
-    assert_int_equal(t.metrics.connections_rejected_total, 3);
-    client_send(a, GET("/now?a"));
-    TURN_UNTIL(client_count(a, "\r\n\r\na") == 1);
-    client_close(b); /* those with a 503 still linger: they do not take its place */
-    TURN_UNTIL(t.open == 1);
-    assert_int_equal(t.metrics.connections_open, 1 + 3);
-    struct client *d = client_sending(GET("/now?d"));
-    TURN_UNTIL(client_count(d, "\r\n\r\nd") == 1);
-}
-
-SERVER_TEST_WITH(only_max_rejections_connections_get_503_at_a_time, t.options.max_connections = 1)
-{
-    enum { REJECTIONS = 64, FLOOD = REJECTIONS + 20 };
-    struct client *first = client_sending(GET("/now?a"));
-    TURN_UNTIL(client_count(first, "\r\n\r\na") == 1);
-    struct client *flood[FLOOD];
-    for (int i = 0; i < FLOOD; i++)
-        flood[i] = client_open();
-    TURN_UNTIL(t.metrics.connections_rejected_total == FLOOD);
-    test_server_turn_for(50);
-    int told = 0;
-    for (int i = 0; i < FLOOD; i++) {
-        TURN_UNTIL(flood[i]->ended);
-        told += client_count(flood[i], "HTTP/1.1 503");
-    }
-    assert_int_equal(told, REJECTIONS);
-    client_send(first, GET("/now?b"));
-    TURN_UNTIL(client_count(first, "\r\n\r\nb") == 1);
-}
-
-/* In the order of arrival; first those that wait for a request, then those whose client does not read. */
-SERVER_TEST_WITH(at_the_limit_idle_connections_are_evicted, t.options.max_connections = 3,
-                 t.options.evict_idle = true)
-{
-    struct client *reader = client_open();
-    reader->reads = false;
-    client_send(reader, GET("/big"));
-    struct client *busy = client_sending(GET("/later?a"));
-    TURN_UNTIL(t.handled == 2);
-    struct client *idle = client_open();
-    TURN_UNTIL(t.open == 3);
-    struct client *next = client_sending(GET("/later?b"));
-    TURN_UNTIL(idle->ended && t.later_count == 2);
-    struct client *last = client_sending(GET("/later?c"));
-    TURN_UNTIL(t.later_count == 3 && client_server_fd(reader) < 0);
-    assert_int_equal(t.metrics.connections_rejected_total, 0);
-    expect_503();
-    for (int i = 0; i < 3; i++)
-        test_server_answer(0);
-    client_await_bodies(busy, "a");
-    client_await_bodies(next, "b");
-    client_await_bodies(last, "c");
 }
 
 SERVER_TEST(a_known_entity_tag_is_answered_with_304)

@@ -59,7 +59,7 @@ SERVER_TEST(connections_that_come_together_are_shared)
     for (int i = 0; i < COUNT; i++)
         c[i] = client_open();
     accept_all();
-    TURN_UNTIL(atomic_load(&t.open) == COUNT);
+    TURN_UNTIL(atomic_load(&t.limit.open) == COUNT);
     for (int i = 0; i < SERVERS; i++)
         assert_in_range(metrics[i].connections_accepted_total, COUNT / 3, COUNT - COUNT / 3);
     for (int i = 0; i < COUNT; i++)
@@ -78,7 +78,7 @@ SERVER_TEST(one_server_accepts_what_nobody_else_does)
     for (int i = 0; i < COUNT; i++)
         (void)client_open();
     http_server_accept(server[0]);
-    TURN_UNTIL(atomic_load(&t.open) == COUNT);
+    TURN_UNTIL(atomic_load(&t.limit.open) == COUNT);
     assert_int_equal(metrics[0].connections_accepted_total, COUNT);
     close_servers();
     close(passed);

@@ -1,0 +1,236 @@
+/* The limit of connections: which of them gives way to a new one, which never does, and what a client is told
+ * for which there is no room. */
+#include "unit/fixtures/http_server.h"
+
+enum { APART_MS = 5 }; /* between two events whose order counts */
+
+static struct client *client_idle(const char *address)
+{
+    struct client *c = client_open_from(address);
+    client_send(c, GET("/now?idle"));
+    TURN_UNTIL(client_count(c, "\r\n\r\nidle") == 1);
+    test_server_turn_for(APART_MS);
+    return c;
+}
+
+/* A new connection is served, for which that one is closed. */
+static struct client *expect_evicted(struct client *evicted)
+{
+    struct client *c = client_sending(GET("/now?new"));
+    TURN_UNTIL(evicted->ended && client_count(c, "\r\n\r\nnew") == 1);
+    assert_int_equal(evicted->error, 0);
+    test_server_turn_for(APART_MS);
+    return c;
+}
+
+/* A new connection is told that there is no room, and ended in order. */
+static void expect_503(void)
+{
+    struct client *c = client_open();
+    TURN_UNTIL(c->ended);
+    assert_int_equal(c->error, 0);
+    assert_int_equal(client_count(c, "HTTP/1.1 503 Service Unavailable\r\n"), 1);
+}
+
+/* Before its first request and between two of them alike. */
+SERVER_TEST_WITH(the_connection_that_waits_longest_gives_way, t.limit.max = 3)
+{
+    struct client *a = client_idle("127.0.0.1");
+    struct client *silent = client_open();
+    TURN_UNTIL(t.limit.open == 2);
+    test_server_turn_for(APART_MS);
+    struct client *b = client_idle("127.0.0.1");
+    client_send(a, GET("/now?again"));
+    TURN_UNTIL(client_count(a, "\r\n\r\nagain") == 1);
+    test_server_turn_for(APART_MS);
+    struct client *first = expect_evicted(silent);
+    (void)expect_evicted(b);
+    (void)expect_evicted(a);
+    (void)expect_evicted(first);
+    assert_int_equal(t.metrics.connections_evicted_total, 4);
+    assert_int_equal(t.metrics.connections_rejected_total, 0);
+    assert_int_equal(t.limit.open, 3);
+}
+
+SERVER_TEST_WITH(a_connection_with_unread_input_does_not_give_way, t.limit.max = 2)
+{
+    struct client *a = client_idle("127.0.0.1");
+    struct client *b = client_idle("127.0.0.1");
+    struct client *c = client_sending(GET("/now?c"));
+    client_send(a, GET("/now?again")); /* the loop has not turned since, and sees the new connection first */
+    TURN_UNTIL(client_count(a, "\r\n\r\nagain") == 1 && client_count(c, "\r\n\r\nc") == 1);
+    assert_true(b->ended);
+}
+
+static void expect_none_gives_way(void)
+{
+    struct client *reading = client_sending("GET /now?reading HTTP/1.1\r\n");
+    struct client *waiting = client_sending(GET("/later?waiting"));
+    struct client *writing = client_open();
+    writing->reads = false;
+    client_send(writing, GET("/big"));
+    TURN_UNTIL(t.handled == 2 && t.limit.open == 3);
+    for (int i = 0; i < 3; i++)
+        expect_503();
+    client_send(reading, "Host: a\r\n\r\n");
+    client_await_bodies(reading, "reading");
+    test_server_answer(0);
+    client_await_bodies(waiting, "waiting");
+    writing->reads = true;
+    TURN_UNTIL(writing->in.len > BIG_SIZE);
+    assert_int_equal(t.metrics.connections_rejected_total, 3);
+    assert_int_equal(t.metrics.connections_evicted_total, 0);
+}
+
+SERVER_TEST_WITH(connections_that_are_read_or_answered_do_not_give_way, t.limit.max = 3)
+{
+    expect_none_gives_way();
+}
+
+/* Where the options say so, in the order of arrival; first those that wait for a request. */
+SERVER_TEST_WITH(others_give_way_as_well, t.limit.max = 3, t.options.evict_any = true)
+{
+    struct client *reader = client_open();
+    reader->reads = false;
+    client_send(reader, GET("/big"));
+    struct client *busy = client_sending(GET("/later?a"));
+    TURN_UNTIL(t.handled == 2);
+    struct client *idle = client_open();
+    TURN_UNTIL(t.limit.open == 3);
+    struct client *next = client_sending(GET("/later?b"));
+    TURN_UNTIL(idle->ended && t.later_count == 2);
+    struct client *last = client_sending(GET("/later?c"));
+    TURN_UNTIL(t.later_count == 3 && client_server_fd(reader) < 0);
+    assert_int_equal(t.metrics.connections_rejected_total, 0);
+    expect_503();
+    for (int i = 0; i < 3; i++)
+        test_server_answer(0);
+    client_await_bodies(busy, "a");
+    client_await_bodies(next, "b");
+    client_await_bodies(last, "c");
+}
+
+static struct ip_networks proxies;
+
+static void trust(const char *networks)
+{
+    struct span which;
+    assert_null(ip_networks_parse(span_of(networks), &proxies, &which));
+    t.options.trusted_proxies = &proxies;
+}
+
+SERVER_TEST_WITH(connections_of_trusted_proxies_give_way_last, t.limit.max = 4, trust("127.0.0.2"))
+{
+    struct client *old = client_idle("127.0.0.2");
+    struct client *silent = client_open_from("127.0.0.2");
+    TURN_UNTIL(t.limit.open == 2);
+    test_server_turn_for(APART_MS);
+    struct client *young = client_idle("127.0.0.2");
+    struct client *other = client_idle("127.0.0.1");
+    struct client *at[] = {other, old, silent, young};
+    for (size_t i = 0; i < TEST_COUNT(at); i++) {
+        struct client *c = client_open_from("127.0.0.2");
+        client_send(c, GET("/now?new"));
+        TURN_UNTIL(at[i]->ended && client_count(c, "\r\n\r\nnew") == 1);
+        test_server_turn_for(APART_MS);
+    }
+    assert_int_equal(t.metrics.connections_rejected_total, 0);
+}
+
+/* ---- several servers, one limit ---- */
+
+static struct http_server *second;
+
+static void on_room_wanted(void *arg)
+{
+    http_server_make_room(arg != NULL ? t.server : second);
+}
+
+/* A second server on the loop, at an address of its own. Returns its port. */
+static int open_second(void)
+{
+    struct addr address;
+    struct sockaddr_in in = {0};
+    socklen_t len = sizeof in;
+    t.options.arg = &t;
+    assert_int_equal(http_server_new(&t.loop, &t.options, &second), 0);
+    assert_int_equal(addr_parse(SPAN("127.0.0.1:0"), &address), 0);
+    assert_int_equal(http_server_listen(second, &address), 0);
+    assert_int_equal(getsockname(find_listener(t.listener), (struct sockaddr *)&in, &len), 0);
+    return ntohs(in.sin_port);
+}
+
+static void close_second(void)
+{
+    http_server_close(second, test_server_on_closed, &t);
+    TURN_UNTIL(t.closed == 1);
+    t.closed = 0;
+}
+
+SERVER_TEST_WITH(a_connection_of_another_server_gives_way, t.limit.max = 2,
+                 t.options.room_wanted = on_room_wanted)
+{
+    int first_port = t.port;
+    int second_port = open_second();
+    struct client *a = client_idle("127.0.0.1");
+    struct client *b = client_idle("127.0.0.1");
+    t.port = second_port;
+    struct client *c = expect_evicted(a);
+    struct client *d = expect_evicted(c); /* its own first */
+    t.port = first_port;
+    struct client *e = expect_evicted(b);
+    client_close(e);
+    TURN_UNTIL(t.limit.open == 1);
+    struct client *busy = client_sending(GET("/later?busy"));
+    TURN_UNTIL(t.later_count == 1);
+    struct client *f = expect_evicted(d);
+    client_send(f, GET("/later?f"));
+    TURN_UNTIL(t.later_count == 2);
+    t.port = second_port;
+    expect_503();
+    test_server_answer(1);
+    client_await_bodies(f, "new f");
+    test_server_answer(0);
+    client_await_bodies(busy, "busy");
+    assert_int_equal(t.metrics.connections_rejected_total, 1);
+    close_second();
+}
+
+/* ---- what a client is told ---- */
+
+SERVER_TEST_WITH(connections_over_the_limit_get_503, t.limit.max = 1)
+{
+    struct client *a = client_sending(GET("/later?a"));
+    TURN_UNTIL(t.later_count == 1);
+    for (int i = 0; i < 3; i++)
+        expect_503();
+    assert_int_equal(t.metrics.connections_rejected_total, 3);
+    test_server_answer(0);
+    client_await_bodies(a, "a");
+    client_close(a); /* those with a 503 still linger: they do not take its place */
+    TURN_UNTIL(t.limit.open == 0);
+    assert_int_equal(t.metrics.connections_open, 3);
+    struct client *d = client_sending(GET("/now?d"));
+    TURN_UNTIL(client_count(d, "\r\n\r\nd") == 1);
+}
+
+/* All of them get their 503: those beyond are closed at once, without a reset where the request has arrived.
+ */
+SERVER_TEST_WITH(only_max_rejections_connections_over_the_limit_stay, t.limit.max = 1)
+{
+    enum { REJECTIONS = 64, FLOOD = REJECTIONS + 20 };
+    struct client *first = client_sending(GET("/later?a"));
+    TURN_UNTIL(t.later_count == 1);
+    struct client *flood[FLOOD];
+    for (int i = 0; i < FLOOD; i++)
+        flood[i] = client_sending(GET("/now?b"));
+    TURN_UNTIL(t.metrics.connections_rejected_total == FLOOD);
+    assert_in_range(t.metrics.connections_open, 1, 1 + REJECTIONS);
+    for (int i = 0; i < FLOOD; i++) {
+        TURN_UNTIL(flood[i]->ended);
+        assert_int_equal(flood[i]->error, 0);
+        assert_int_equal(client_count(flood[i], "HTTP/1.1 503"), 1);
+    }
+    test_server_answer(0);
+    client_await_bodies(first, "a");
+}
