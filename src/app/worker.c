@@ -275,7 +275,7 @@ static int make_server(struct worker *w)
         .max_rejections = w->options.max_rejections,
         .trusted_proxies = &c->trusted_proxies,
         .servers = c->workers,
-        .reuse_port = true,
+        .joins = w->options.number > 0,
     };
     int err = http_server_new(&w->loop, &options, &w->server);
     if (err != 0)

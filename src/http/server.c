@@ -239,7 +239,18 @@ static int set_connection_options(int fd)
     return 0;
 }
 
-static int prepare_socket(int fd, const struct addr *address, bool reuse_port)
+static int reuse_port(int fd)
+{
+    const int on = 1;
+    return setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+}
+
+/*
+ * The first server listens alone: without SO_REUSEPORT listen() fails if any other socket listens on the
+ * address, of whatever process and user, and of two processes that start together one succeeds. The option is
+ * set afterwards, so that the other servers, whose sockets have it from the beginning, can join.
+ */
+static int prepare_socket(int fd, const struct addr *address, const struct http_server_options *options)
 {
     const int on = 1;
     const int off = 0;
@@ -248,19 +259,19 @@ static int prepare_socket(int fd, const struct addr *address, bool reuse_port)
     if (err != 0)
         return err;
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-        (reuse_port && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) ||
         (v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
-        bind(fd, addr_sockaddr(address), addr_len(address)) != 0 || listen(fd, BACKLOG) != 0)
+        (options->joins && reuse_port(fd) != 0) || bind(fd, addr_sockaddr(address), addr_len(address)) != 0 ||
+        listen(fd, BACKLOG) != 0 || (options->servers > 1 && reuse_port(fd) != 0))
         return -errno;
     return 0;
 }
 
-static int open_at(const struct addr *address, bool reuse_port)
+static int open_at(const struct addr *address, const struct http_server_options *options)
 {
     int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
-    int err = prepare_socket(fd, address, reuse_port);
+    int err = prepare_socket(fd, address, options);
     if (err == 0)
         return fd;
     close(fd);
@@ -268,13 +279,13 @@ static int open_at(const struct addr *address, bool reuse_port)
 }
 
 /* Falls back to IPv4 where a system, or a sandbox, has no IPv6 sockets or no IPv6 addresses. */
-static int open_listening_socket(const struct addr *address, bool reuse_port)
+static int open_listening_socket(const struct addr *address, const struct http_server_options *options)
 {
-    int fd = open_at(address, reuse_port);
+    int fd = open_at(address, options);
     if (!address->any_family || (fd != -EAFNOSUPPORT && fd != -EADDRNOTAVAIL))
         return fd;
     struct addr v4 = addr_any_v4(addr_port(address));
-    return open_at(&v4, reuse_port);
+    return open_at(&v4, options);
 }
 
 /* Takes over the descriptor. */
@@ -294,7 +305,7 @@ static int use_listener(struct http_server *s, int fd)
 
 int http_server_listen(struct http_server *s, const struct addr *address)
 {
-    int fd = open_listening_socket(address, s->options.reuse_port);
+    int fd = open_listening_socket(address, &s->options);
     int err = fd >= 0 ? use_listener(s, fd) : fd;
     if (err == 0)
         start_accepting(s);

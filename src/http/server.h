@@ -43,7 +43,7 @@ struct http_server_options {
     int max_rejections;
     const struct ip_networks *trusted_proxies; /* their client addresses are believed; may be NULL */
     int servers;     /* of this process on the same socket, which share `limit`; see http_server_share */
-    bool reuse_port; /* several servers listen on one address */
+    bool joins;      /* another of these servers listens on the address already */
     bool close_each; /* every response contains "Connection: close" */
     bool evict_any;  /* at the limit a connection may be closed although it is being read or answered */
 };
@@ -52,8 +52,10 @@ struct http_server_options {
 int http_server_new(uv_loop_t *loop, const struct http_server_options *options, struct http_server **out)
     __attribute__((warn_unused_result));
 
-/* Listens, and accepts connections from now on. Returns 0 or a negative errno (-EADDRINUSE, -EACCES ...).
- * This or the next, once per server. */
+/* Listens, and accepts connections from now on. Nobody else may listen on the address but the servers that
+ * the options name. Returns 0 or a negative errno (-EADDRINUSE, -EACCES ...). This or the next, once per
+ * server.
+ */
 int http_server_listen(struct http_server *s, const struct addr *address) __attribute__((warn_unused_result));
 
 /*

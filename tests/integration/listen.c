@@ -1,4 +1,5 @@
-/* Addresses to listen on: both families by default, and IPv4 alone where there is no IPv6. */
+/* Addresses to listen on: both families by default, IPv4 alone where there is no IPv6, and never one that
+ * another process listens on. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "support/http.h"
 #include "support/net.h"
 #include "support/server.h"
 #include "support/test.h"
@@ -45,11 +47,9 @@ static int run_without_v6(char **argv)
     return 1;
 }
 
-/* Starts channeld with `host` before both ports. Where it is to run, its admin listener is awaited on
- * 127.0.0.1. */
-static void start(struct server *server, const char *host, bool runs)
+/* Starts channeld with `host` before both ports. */
+static void start_at(struct server *server, const char *host, int port)
 {
-    int port = net_reserve_port();
     int admin_port = net_reserve_port();
     AUTOFREE char *listen = text_printf("CHANNELD_LISTEN=%s:%d", host, port);
     const char *const env[] = {listen, text_temp("CHANNELD_ADMIN_LISTEN=%s:%d", host, admin_port), NULL};
@@ -58,6 +58,12 @@ static void start(struct server *server, const char *host, bool runs)
     server_start(server, &spec);
     server->port = port;
     server->admin_port = admin_port;
+}
+
+/* The same with a port of its own. Where it is to run, its admin listener is awaited on 127.0.0.1. */
+static void start(struct server *server, const char *host, bool runs)
+{
+    start_at(server, host, net_reserve_port());
     if (runs)
         server_await_admin(server, "/livez", 200);
 }
@@ -167,6 +173,68 @@ TEST_CASE(with_version_6_disabled_the_default_is_version_4)
     server_stop(&server);
     assert_int_equal(setns(before, CLONE_NEWNET), 0);
     (void)close(before);
+}
+
+static void expect_in_use(struct server *server)
+{
+    server_expect_exit(server, 1);
+    AUTOFREE char *errors = process_stderr(&server->process);
+    assert_non_null(strstr(errors, "CHANNELD_LISTEN"));
+    assert_non_null(strstr(errors, "Address already in use"));
+    server_kill(server);
+}
+
+TEST_CASE(an_address_in_use_is_an_error)
+{
+    static const char *const hosts[][2] = {
+        {"127.0.0.1", "127.0.0.1"}, {"0.0.0.0", "0.0.0.0"}, {"127.0.0.1", "0.0.0.0"}, {"", "127.0.0.1"}};
+    for (size_t i = 0; i < TEST_COUNT(hosts); i++) {
+        struct server first;
+        struct server second;
+        start(&first, hosts[i][0], true);
+        start_at(&second, hosts[i][1], first.port);
+        expect_in_use(&second);
+        expect_v4(&first);
+        server_stop(&first);
+    }
+}
+
+struct pair {
+    struct server server[2];
+};
+
+static bool one_has_ended(void *arg)
+{
+    struct pair *pair = arg;
+    return !process_is_running(&pair->server[0].process) || !process_is_running(&pair->server[1].process);
+}
+
+TEST_CASE(of_two_that_start_together_one_serves)
+{
+    for (int round = 0; round < 10; round++) {
+        struct pair pair;
+        int port = net_reserve_port();
+        for (int i = 0; i < 2; i++)
+            start_at(&pair.server[i], "127.0.0.1", port);
+        assert_true(wait_until(one_has_ended, &pair, WAIT_DEADLINE_MS));
+        int ended = process_is_running(&pair.server[0].process) ? 1 : 0;
+        expect_in_use(&pair.server[ended]);
+        server_await_admin(&pair.server[1 - ended], "/livez", 200);
+        server_stop(&pair.server[1 - ended]);
+    }
+}
+
+/* The server closes first, so it is its side that waits. */
+TEST_CASE(connections_in_time_wait_do_not_keep_a_process_from_starting)
+{
+    int port = net_reserve_port();
+    for (int i = 0; i < 3; i++) {
+        struct server server;
+        start_at(&server, "127.0.0.1", port);
+        server_await_admin(&server, "/livez", 200);
+        assert_int_equal(http_get_status(port, "/api/openapi.json", "Connection: close\r\n"), 200);
+        server_stop(&server);
+    }
 }
 
 int main(int argc, char **argv)

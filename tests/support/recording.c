@@ -69,9 +69,11 @@ void recording_add_listener(int port, const char *base_path)
         i++;
     if (file >= 0 && i == LISTENERS_MAX)
         abort();
-    if (file >= 0) {
+    const char *path = base_path != NULL ? base_path : "/api/";
+    bool same = i < listener_count && strcmp(listeners[i].base_path, path) == 0;
+    if (file >= 0 && !same) {
         /* The text of an earlier listener may be borrowed: it stays. */
-        listeners[i] = (struct listener){port, text_printf("%s", base_path != NULL ? base_path : "/api/")};
+        listeners[i] = (struct listener){port, text_printf("%s", path)};
         listener_count += i == listener_count;
     }
     (void)pthread_mutex_unlock(&lock);

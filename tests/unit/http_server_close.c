@@ -48,26 +48,47 @@ SERVER_TEST(listening_on_an_address_in_use_fails)
     TURN_UNTIL(client_count(c, "\r\n\r\na") == 1);
 }
 
-SERVER_TEST_WITH(listeners_share_an_address_with_reuse_port, t.options.reuse_port = true)
+/* A server that listens where the one of the test does. */
+static int listen_beside(struct http_server **out)
 {
-    struct addr any;
-    struct http_server *s[2];
+    struct addr address;
     char text[32];
     (void)snprintf(text, sizeof text, "127.0.0.1:%d", t.port);
-    assert_int_equal(addr_parse(span_of(text), &any), 0);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(http_server_new(&t.loop, &t.options, &s[i]), 0);
-        assert_int_equal(http_server_listen(s[i], &any), 0);
-    }
-    for (int i = 0; i < 20; i++) {
+    assert_int_equal(addr_parse(span_of(text), &address), 0);
+    assert_int_equal(http_server_new(&t.loop, &t.options, out), 0);
+    return http_server_listen(*out, &address);
+}
+
+static void close_beside(struct http_server *s)
+{
+    http_server_close(s, test_server_on_closed, &t);
+    TURN_UNTIL(t.closed == 1);
+    t.closed = 0;
+}
+
+SERVER_TEST_WITH(a_server_that_joins_shares_the_address, t.options.servers = 2)
+{
+    enum { COUNT = 100 };
+    struct http_metrics metrics = {0};
+    struct http_server *s = NULL;
+    t.options.joins = true;
+    t.options.metrics = &metrics;
+    assert_int_equal(listen_beside(&s), 0);
+    for (int i = 0; i < COUNT; i++) {
         struct client *c = client_sending(GET("/now?a"));
         TURN_UNTIL(client_count(c, "\r\n\r\na") == 1);
-        client_close(c);
     }
-    for (int i = 0; i < 2; i++)
-        http_server_close(s[i], test_server_on_closed, &t);
-    TURN_UNTIL(t.closed == 2);
-    t.closed = 0;
+    assert_in_range(metrics.connections_accepted_total, COUNT / 5, COUNT - COUNT / 5);
+    assert_int_equal(metrics.connections_accepted_total + t.metrics.connections_accepted_total, COUNT);
+    close_beside(s);
+}
+
+/* As from another process. */
+SERVER_TEST_WITH(a_server_that_does_not_join_finds_the_address_in_use, t.options.servers = 2)
+{
+    struct http_server *s = NULL;
+    assert_int_equal(listen_beside(&s), -EADDRINUSE);
+    close_beside(s);
 }
 
 SERVER_TEST(announce_close_makes_every_response_the_last)
