@@ -2,6 +2,7 @@
 #include "api/ops.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "version.h"
 
 #include <errno.h>
@@ -32,10 +33,17 @@ static void respond(struct ops *o, struct http_exchange *x, int status, const ch
 static void respond_check(struct ops *o, struct http_exchange *x, bool (*check)(void *arg, struct buf *why))
 {
     struct span query = http_exchange_request(x)->query;
-    bool verbose = span_equal(query, SPAN("verbose")) || span_starts_with(query, SPAN("verbose="));
+    bool verbose = uri_query_find(query, SPAN("verbose")).data != NULL;
     bool good = check(o->source.arg, verbose ? &o->body : NULL);
     buf_append_str(&o->body, good ? "ok\n" : "not ok\n");
     respond(o, x, good ? 200 : 503, TEXT);
+}
+
+/* `?exclude=shutdown` is for Kubernetes, which takes a pod that ends out of its Services without it. */
+static void respond_ready(struct ops *o, struct http_exchange *x)
+{
+    struct span excluded = uri_query_find(http_exchange_request(x)->query, SPAN("exclude"));
+    respond_check(o, x, span_equal(excluded, SPAN("shutdown")) ? o->source.is_serving : o->source.is_ready);
 }
 
 static void respond_version(struct ops *o, struct http_exchange *x)
@@ -62,7 +70,7 @@ static void handle(void *arg, struct http_exchange *x)
     } else if (span_equal(request->path, SPAN("/livez"))) {
         respond_check(o, x, o->source.is_live);
     } else if (span_equal(request->path, SPAN("/readyz"))) {
-        respond_check(o, x, o->source.is_ready);
+        respond_ready(o, x);
     } else if (span_equal(request->path, SPAN("/startupz"))) {
         respond_check(o, x, o->source.is_started);
     } else if (span_equal(request->path, SPAN("/version"))) {

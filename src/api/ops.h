@@ -15,6 +15,7 @@ struct ops_source {
      * "[-]name " if not, and the finding, such as "ok". */
     bool (*is_live)(void *arg, struct buf *why);
     bool (*is_ready)(void *arg, struct buf *why);
+    bool (*is_serving)(void *arg, struct buf *why); /* is_ready without the check `shutdown` */
     bool (*is_started)(void *arg, struct buf *why);
     void (*write_metrics)(void *arg, struct buf *out);
 };

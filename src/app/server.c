@@ -140,17 +140,26 @@ static void report_catalogue(const struct redis_view *v, struct buf *why)
         report(why, v->seen, "catalogue", "not seen yet");
 }
 
-static bool is_ready(void *arg, struct buf *why)
+/* Requests are served until the listeners close. */
+static bool is_serving(void *arg, struct buf *why)
 {
     const struct server *s = arg;
-    bool serving = s->state <= SERVER_SERVING;
+    bool listening = s->state <= SERVER_ANNOUNCING;
     const struct redis_view redis = view_redis(s);
-    report(why, serving, "serving", "draining");
+    report(why, listening, "listeners", "closed");
     if (why != NULL) {
         report_redis(s, &redis, why);
         report_catalogue(&redis, why);
     }
-    return serving && redis.usable;
+    return listening && redis.usable;
+}
+
+static bool is_ready(void *arg, struct buf *why)
+{
+    const struct server *s = arg;
+    bool running = s->state <= SERVER_SERVING;
+    report(why, running, "shutdown", "draining");
+    return is_serving(arg, why) && running;
 }
 
 /* The admin listener answers only after all listeners are bound and the workers run. */
@@ -204,6 +213,7 @@ static struct ops_source admin_source(struct server *s)
     return (struct ops_source){.arg = s,
                                .is_live = is_live,
                                .is_ready = is_ready,
+                               .is_serving = is_serving,
                                .is_started = is_started,
                                .write_metrics = write_metrics};
 }

@@ -72,6 +72,57 @@ TEST_CASE(draining_is_not_ready_but_alive_and_serving)
     fixture_free(fixture);
 }
 
+static bool is_refused(void *arg)
+{
+    const struct fixture *fixture = arg;
+    return !net_is_listening(fixture->server.port);
+}
+
+/* For a load balancer, and for Kubernetes. */
+static const char READY[] = "/readyz";
+static const char READY_UNTIL_CLOSED[] = "/readyz?exclude=shutdown";
+
+/* While connections are accepted, requests are served, and the admin listener gives the two their answers. */
+static void expect_readiness_while_draining(struct fixture *fixture)
+{
+    int rounds = 0;
+    int64_t began = wait_now_ms();
+    terminate(fixture);
+    server_await_log(&fixture->server, "draining: not ready, still serving");
+    for (;; rounds++) {
+        int ready = server_admin_status(&fixture->server, READY);
+        int ready_until_closed = server_admin_status(&fixture->server, READY_UNTIL_CLOSED);
+        int served = fixture_status(fixture, "channels/");
+        if (wait_now_ms() - began >= DELAY_MS - 100)
+            break;
+        assert_int_equal(ready, 503);
+        assert_int_equal(ready_until_closed, 200);
+        assert_int_equal(served, 200);
+    }
+    assert_true(rounds > 0);
+}
+
+/* A request in flight keeps the process after the listeners have closed. */
+TEST_CASE(readiness_without_shutdown_ends_with_the_listeners)
+{
+    AUTO(fixture_drop) struct fixture *fixture = begin("1500ms", "60s");
+    AUTO(http_response_free) struct http_response response;
+    AUTO(http_close) struct http_conn slow = http_connect(fixture->server.port);
+    assert_int_equal(server_admin_status(&fixture->server, READY), 200);
+    assert_int_equal(server_admin_status(&fixture->server, READY_UNTIL_CLOSED), 200);
+    assert_int_equal(http_send_text(&slow, "GET /api/channels/ HTTP/1.1\r\n"), 0);
+    expect_readiness_while_draining(fixture);
+    server_await_admin(&fixture->server, READY_UNTIL_CLOSED, 503);
+    assert_true(wait_until(is_refused, fixture, WAIT_DEADLINE_MS));
+    assert_int_equal(server_admin_status(&fixture->server, READY), 503);
+    http_get(fixture->server.admin_port, "/readyz?verbose", NULL, &response);
+    assert_string_equal(response.body,
+                        "[-]shutdown draining\n[-]listeners closed\n[+]redis ok\n[+]catalogue ok\nnot ok\n");
+    assert_int_equal(http_send_text(&slow, "Host: a\r\n\r\n"), 0);
+    http_expect(&slow, 401);
+    server_expect_exit(&fixture->server, 0);
+}
+
 /* Their clients close their end late; the timeout of 20 s must not be spent on them. */
 TEST_CASE(idle_connections_do_not_delay_the_drain)
 {
