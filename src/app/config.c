@@ -120,19 +120,37 @@ static int check_trusted_proxies(struct config *c, struct buf *error)
     return err;
 }
 
+/* Names the source of the setting that a reason is about, which is freed. */
+static int explain(const struct config *c, int err, const char *setting, struct buf *why, struct buf *error)
+{
+    const char *text = buf_c_str(why);
+    if (err == -EINVAL)
+        err = text != NULL ? bad(c, error, setting, text) : -ENOMEM;
+    buf_fini(why);
+    return err;
+}
+
 /* redis_endpoint_fini is due in every case. */
 static int make_endpoint(const struct config *c, const struct redis_options *options,
                          struct redis_endpoint *out, struct buf *error)
 {
     struct buf why = BUF_INIT;
     int err = redis_endpoint_init(out, options, &why);
-    const char *text = buf_c_str(&why);
-    if (err == -EINVAL)
-        err = text != NULL ? bad(c, error, "redis-url", text) : -ENOMEM;
-    buf_fini(&why);
+    err = explain(c, err, "redis-url", &why, error);
     if (err == 0 && redis_endpoint_set_prefix(out, span_of(c->values.redis_prefix)) != 0)
         err = bad(c, error, "redis-prefix", REDIS_PREFIX_UNTAGGED);
     return err;
+}
+
+/* Takes the endpoint. */
+static int make_redis(const struct config *c, struct redis_endpoint *endpoint,
+                      const struct redis_options *options, uint64_t number, struct redis_config **out,
+                      struct buf *error)
+{
+    struct buf why = BUF_INIT;
+    const char *setting = NULL;
+    int err = redis_config_new(endpoint, options, number, out, &why, &setting);
+    return explain(c, err, setting, &why, error);
 }
 
 static int check_redis(struct config *c, struct buf *error)
@@ -183,6 +201,8 @@ static int check(struct config *c, struct buf *error)
     int err = check_address(c, error, "listen", c->values.listen, &c->listen);
     if (err == 0)
         err = check_address(c, error, "admin-listen", c->values.admin_listen, &c->admin_listen);
+    if (err == 0 && addr_overlaps(&c->listen, &c->admin_listen))
+        err = bad(c, error, "admin-listen", "the API listens there: another port or address is expected");
     if (err == 0)
         err = check_base_path(c, error);
     if (err == 0)
@@ -237,7 +257,7 @@ static int find_help_or_version(int argc, char **argv)
 
 /* In the order of their bits; the last two are found before the others. */
 static const struct settings_switch SWITCHES[] = {
-    {"--check", "check the settings, print those in force, and exit"},
+    {"--check", "check all that a start needs before it listens, print the settings in force, and exit"},
     {"--probe", "check that the channeld running with these settings is ready: exit code 0 or 1"},
     {"--version", "print the version and exit"},
     {"--help", "print this and exit"},
@@ -302,7 +322,7 @@ int config_read_redis(const struct config *c, uint64_t number, struct redis_conf
     if (err == 0)
         err = make_endpoint(c, &now.redis, &endpoint, error);
     if (err == 0)
-        err = redis_config_new(&endpoint, &now.redis, number, out, error);
+        err = make_redis(c, &endpoint, &now.redis, number, out, error);
     redis_endpoint_fini(&endpoint);
     settings_fini(&SETTINGS, &now);
     return err;

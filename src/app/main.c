@@ -46,6 +46,13 @@ static void warn_of_unknown_variables(bool to_log)
     buf_fini(&text);
 }
 
+static int fail_to_start(struct buf *error, int err)
+{
+    if (error->len == 0)
+        buf_append_str(error, strerror(-err));
+    return fail(error, err == -EINVAL ? EXIT_BAD_SETTINGS : EXIT_CANNOT_RUN);
+}
+
 static int serve(const struct config *config, struct buf *error)
 {
     (void)signal(SIGPIPE, SIG_IGN);
@@ -61,11 +68,20 @@ static int serve(const struct config *config, struct buf *error)
         err = server_run(config, error);
     }
     log_stop();
+    return err == 0 ? EXIT_OK : fail_to_start(error, err);
+}
+
+static int check(const struct config *config, struct buf *error)
+{
+    struct buf text = BUF_INIT;
+    int err = loop_prepare();
     if (err == 0)
-        return EXIT_OK;
-    if (error->len == 0)
-        buf_append_str(error, strerror(-err));
-    return fail(error, EXIT_CANNOT_RUN);
+        err = server_check(config, error);
+    if (err != 0)
+        return fail_to_start(error, err);
+    warn_of_unknown_variables(false);
+    config_write_values(config, &text);
+    return print(&text);
 }
 
 static int probe(const struct config *config, struct buf *error)
@@ -80,9 +96,7 @@ static int run(struct config *config, int argc, char **argv, struct buf *error)
     case CONFIG_RUN:
         return serve(config, error);
     case CONFIG_CHECK:
-        warn_of_unknown_variables(false);
-        config_write_values(config, &text);
-        return print(&text);
+        return check(config, error);
     case CONFIG_PROBE:
         return probe(config, error);
     case CONFIG_HELP:

@@ -53,14 +53,6 @@ static int open_socket(const struct addr *to, uint64_t deadline)
     return err;
 }
 
-static bool listens_everywhere(const struct addr *a)
-{
-    const void *storage = &a->storage;
-    if (a->storage.ss_family == AF_INET6)
-        return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)storage)->sin6_addr);
-    return ((const struct sockaddr_in *)storage)->sin_addr.s_addr == htonl(INADDR_ANY);
-}
-
 static struct addr loopback(int family, unsigned port)
 {
     struct addr a = {0};
@@ -78,7 +70,7 @@ static struct addr loopback(int family, unsigned port)
 /* A listener on [::] accepts both families, and containers often have no IPv6 loopback. */
 static int open_connection(const struct addr *admin, uint64_t deadline)
 {
-    if (!listens_everywhere(admin))
+    if (!addr_is_wildcard(admin))
         return open_socket(admin, deadline);
     struct addr to = loopback(admin->storage.ss_family, addr_port(admin));
     int fd = open_socket(&to, deadline);

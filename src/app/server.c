@@ -620,21 +620,24 @@ static void begin_starting(struct server *s)
     start_notifying(s);
 }
 
-static int start(struct server *s, struct buf *error)
+/* Everything that a start does before it listens and connects; --check does no more. */
+static int prepare(struct server *s, struct redis_config **redis, struct buf *error)
 {
-    const struct config_values *v = &s->config->values;
     const struct ops_source source = admin_source(s);
-    struct redis_config *redis = NULL;
     int err = open_handles(s); /* first: close_handles() expects them */
     if (err == 0)
-        err = make_reload(s, &redis, error);
+        err = make_reload(s, redis, error);
     if (err == 0)
         err = ops_new(&source, &s->ops);
     if (err == 0)
         err = make_rate_limit(s);
-    if (err != 0)
-        return err;
-    err = make_workers(s, redis);
+    return err;
+}
+
+static int start(struct server *s, struct redis_config *redis, struct buf *error)
+{
+    const struct config_values *v = &s->config->values;
+    int err = make_workers(s, redis);
     if (err != 0)
         return fail(s, error, "listen", v->listen, err);
     err = admin_open(s);
@@ -691,8 +694,9 @@ static void release(struct server *s)
     free(s);
 }
 
-int server_run(const struct config *config, struct buf *error)
+static int run(const struct config *config, bool check, struct buf *error)
 {
+    struct redis_config *redis = NULL;
     struct server *s = calloc(1, sizeof *s);
     if (s == NULL)
         return -ENOMEM;
@@ -708,14 +712,27 @@ int server_run(const struct config *config, struct buf *error)
         free(s);
         return err;
     }
-    err = start(s, error);
-    if (err == 0)
+    err = prepare(s, &redis, error);
+    if (err == 0 && !check)
+        err = start(s, redis, error);
+    if (err == 0 && !check)
         log_started(s);
     else
         enter(s, SERVER_EXITING);
     (void)uv_run(&s->loop, UV_RUN_DEFAULT);
     release(s);
+    return err;
+}
+
+int server_run(const struct config *config, struct buf *error)
+{
+    int err = run(config, false, error);
     if (err == 0)
         log_text(LOG_INFO, "channeld stopped", NULL, NULL);
     return err;
+}
+
+int server_check(const struct config *config, struct buf *error)
+{
+    return run(config, true, error);
 }

@@ -16,8 +16,11 @@
 
 /*
  * Serves until SIGTERM or SIGINT. Returns 0 after a drain, or a negative errno with a message in `error` when
- * it cannot start.
+ * it cannot start: -EINVAL where a setting is wrong.
  */
 int server_run(const struct config *config, struct buf *error) __attribute__((warn_unused_result));
+
+/* Starts up to the point where a server listens and connects to Redis, and ends. Returns as above. */
+int server_check(const struct config *config, struct buf *error) __attribute__((warn_unused_result));
 
 #endif

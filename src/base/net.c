@@ -205,3 +205,26 @@ unsigned addr_port(const struct addr *a)
         return ntohs(((const struct sockaddr_in6 *)(const void *)&a->storage)->sin6_port);
     return ntohs(((const struct sockaddr_in *)(const void *)&a->storage)->sin_port);
 }
+
+bool addr_is_wildcard(const struct addr *a)
+{
+    if (a->storage.ss_family == AF_INET6)
+        return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)(const void *)&a->storage)->sin6_addr);
+    return ((const struct sockaddr_in *)(const void *)&a->storage)->sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
+/* True when a socket at `a` takes connections to `ip`. */
+static bool addr_covers(const struct addr *a, const struct ip *ip)
+{
+    struct ip own = ip_from_sockaddr(&a->storage);
+    if (addr_is_wildcard(a))
+        return a->storage.ss_family == AF_INET6 || is_v4(ip);
+    return memcmp(&own, ip, sizeof own) == 0;
+}
+
+bool addr_overlaps(const struct addr *a, const struct addr *b)
+{
+    struct ip ip_a = ip_from_sockaddr(&a->storage);
+    struct ip ip_b = ip_from_sockaddr(&b->storage);
+    return addr_port(a) == addr_port(b) && (addr_covers(a, &ip_b) || addr_covers(b, &ip_a));
+}

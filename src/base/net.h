@@ -69,6 +69,12 @@ int addr_parse(struct span text, struct addr *out) __attribute__((warn_unused_re
 /* The port, 0 to 65535, in host order. */
 unsigned addr_port(const struct addr *a);
 
+/* True for [::], which is for IPv4 as well, and 0.0.0.0. */
+bool addr_is_wildcard(const struct addr *a);
+
+/* True when only one socket can listen at both: the port is the same, and so is an address. */
+bool addr_overlaps(const struct addr *a, const struct addr *b);
+
 /* Writes the address of a socket with its port, as above ("[::]:8080"), and a NUL; empty if it has none. */
 void addr_write_local(int fd, char out[ADDR_TEXT_MAX]);
 

@@ -175,20 +175,20 @@ static int connect_within(struct client *c, const struct redis_client_limits *li
     return redis_client_connect(c->redis, limits) == 0 ? 0 : take_failure(c);
 }
 
-/* *setting: the one that the reason is about, where that does not name it; else NULL. */
+/* *setting: with -EINVAL, the one that the reason is about. */
 static int make_config(const struct redis_options *options, const char *prefix, struct redis_config **config,
                        struct buf *error, const char **setting)
 {
     struct redis_endpoint endpoint;
     int err = redis_endpoint_init(&endpoint, options, error);
-    *setting = err == -EINVAL ? "redis-url" : NULL;
+    *setting = "redis-url";
     if (err == 0 && redis_endpoint_set_prefix(&endpoint, span_of(prefix)) != 0) {
         *setting = "redis-prefix";
         buf_append_str(error, REDIS_PREFIX_UNTAGGED);
         err = -EINVAL;
     }
     if (err == 0)
-        return redis_config_new(&endpoint, options, 1, config, error);
+        return redis_config_new(&endpoint, options, 1, config, error, setting);
     redis_endpoint_fini(&endpoint);
     return err;
 }
@@ -237,10 +237,8 @@ static int configure(struct client *c, const struct options *o)
     struct redis_config *config = NULL;
     const char *setting = NULL;
     int err = make_config(&o->redis, o->redis_prefix, &config, &c->error, &setting);
-    if (err == -EINVAL && setting != NULL)
-        return setting_error(o, setting, client_error(c));
     if (err == -EINVAL)
-        return usage_error("%s", client_error(c));
+        return setting_error(o, setting, client_error(c));
     if (err == 0)
         err = use_config(c, config);
     keyspace_index(c->keys, &c->index);

@@ -472,34 +472,39 @@ bool redis_endpoint_select(const struct redis_endpoint *t, struct buf *out)
 
 /* --- TLS --- */
 
-static int refuse(struct buf *error, const char *setting, const char *file)
+/* Why the files cannot be used: the setting that names one, and the reason. */
+struct refusal {
+    const char **setting;
+    struct buf *why;
+};
+
+static int refuse(const struct refusal *r, const char *setting, const char *file)
 {
     char reason[256];
     ERR_error_string_n(ERR_get_error(), reason, sizeof reason);
-    buf_printf(error, "%s: cannot use %s: %s", setting, file, reason);
+    *r->setting = setting;
+    buf_printf(r->why, "cannot use %s: %s", file, reason);
     return -EINVAL;
 }
 
-static int load_authorities(SSL_CTX *ctx, const char *ca_file, struct buf *error)
+static int load_authorities(SSL_CTX *ctx, const char *ca_file, const struct refusal *r)
 {
     if (ca_file[0] == '\0')
         return SSL_CTX_set_default_verify_paths(ctx) == 1
                    ? 0
-                   : refuse(error, "CHANNELD_REDIS_URL", "the system's certificates");
-    return SSL_CTX_load_verify_locations(ctx, ca_file, NULL) == 1
-               ? 0
-               : refuse(error, "CHANNELD_REDIS_CA_FILE", ca_file);
+                   : refuse(r, "redis-url", "the system's certificates");
+    return SSL_CTX_load_verify_locations(ctx, ca_file, NULL) == 1 ? 0 : refuse(r, "redis-ca-file", ca_file);
 }
 
-static int load_client_certificate(SSL_CTX *ctx, const struct redis_options *o, struct buf *error)
+static int load_client_certificate(SSL_CTX *ctx, const struct redis_options *o, const struct refusal *r)
 {
     if (o->cert_file[0] == '\0' && o->key_file[0] == '\0')
         return 0;
     if (SSL_CTX_use_certificate_chain_file(ctx, o->cert_file) != 1)
-        return refuse(error, "CHANNELD_REDIS_CERT_FILE", o->cert_file);
+        return refuse(r, "redis-cert-file", o->cert_file);
     if (SSL_CTX_use_PrivateKey_file(ctx, o->key_file, SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(ctx) != 1)
-        return refuse(error, "CHANNELD_REDIS_KEY_FILE", o->key_file);
+        return refuse(r, "redis-key-file", o->key_file);
     return 0;
 }
 
@@ -514,7 +519,7 @@ static int on_verified(int good, X509_STORE_CTX *store)
 
 /* *out stays NULL for an endpoint without TLS. */
 static int make_tls(const struct redis_endpoint *t, const struct redis_options *options,
-                    struct ssl_ctx_st **out, struct buf *error)
+                    struct ssl_ctx_st **out, const struct refusal *r)
 {
     if (t->transport != REDIS_TRANSPORT_TLS)
         return 0;
@@ -523,11 +528,11 @@ static int make_tls(const struct redis_endpoint *t, const struct redis_options *
     if (ctx == NULL)
         return -ENOMEM;
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, on_verified);
-    int err = SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1 ? 0 : -EINVAL;
+    int err = SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1 ? 0 : refuse(r, "redis-url", "TLS 1.2");
     if (err == 0)
-        err = load_authorities(ctx, options->ca_file, error);
+        err = load_authorities(ctx, options->ca_file, r);
     if (err == 0)
-        err = load_client_certificate(ctx, options, error);
+        err = load_client_certificate(ctx, options, r);
     if (err != 0) {
         SSL_CTX_free(ctx);
         return err;
@@ -537,8 +542,9 @@ static int make_tls(const struct redis_endpoint *t, const struct redis_options *
 }
 
 int redis_config_new(struct redis_endpoint *endpoint, const struct redis_options *options, uint64_t number,
-                     struct redis_config **out, struct buf *error)
+                     struct redis_config **out, struct buf *why, const char **setting)
 {
+    const struct refusal refusal = {setting, why};
     struct redis_config *c = calloc(1, sizeof *c);
     if (c == NULL) {
         redis_endpoint_fini(endpoint);
@@ -548,7 +554,7 @@ int redis_config_new(struct redis_endpoint *endpoint, const struct redis_options
     c->number = number;
     c->endpoint = *endpoint;
     *endpoint = (struct redis_endpoint){0};
-    int err = make_tls(&c->endpoint, options, &c->tls, error);
+    int err = make_tls(&c->endpoint, options, &c->tls, &refusal);
     if (err != 0) {
         redis_config_unref(c);
         return err;

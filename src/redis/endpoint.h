@@ -166,11 +166,12 @@ struct redis_config {
 
 /*
  * Takes `endpoint`, in every case, and reads the certificates that `options` names. One reference, for the
- * caller. Returns 0, -ENOMEM, or -EINVAL with a message in `error` that names the setting, and holds no
- * secret.
+ * caller. Returns 0, -ENOMEM, or -EINVAL with a reason in `why`, which holds no secret, and in *setting the
+ * name of the setting that it is about.
  */
 int redis_config_new(struct redis_endpoint *endpoint, const struct redis_options *options, uint64_t number,
-                     struct redis_config **out, struct buf *error) __attribute__((warn_unused_result));
+                     struct redis_config **out, struct buf *why, const char **setting)
+    __attribute__((warn_unused_result));
 
 /* From any thread; `c` itself is returned. */
 static inline struct redis_config *redis_config_ref(struct redis_config *c)

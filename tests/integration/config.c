@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/certs.h"
 #include "support/fixture.h"
 
 static struct tempdir dir;
@@ -25,7 +26,7 @@ TEST_GROUP(start, end)
 
 /* One run of channeld, and what is expected of it. */
 struct run {
-    const char *args[4];  /* up to three */
+    const char *args[8];  /* up to seven */
     const char *variable; /* of the environment, or NULL */
     int status;
     const char *output; /* is part of stdout, or NULL */
@@ -134,7 +135,76 @@ TEST_CASE(bad_values_are_refused_naming_the_variable)
     for (size_t i = 0; i < TEST_COUNT(bad); i++) {
         const char *named = text_temp("channeld: %.*s: ", (int)strcspn(bad[i], "="), bad[i]);
         expect(&(struct run){{"--check"}, bad[i], 2, NULL, named, NULL});
+        expect(&(struct run){{NULL}, bad[i], 2, NULL, named, NULL});
     }
+}
+
+/* A start, with --check and without. */
+static char *errors_of_start(const char *const *settings, bool check)
+{
+    struct process process;
+    const char *args[8] = {check ? "--check" : "--log-level=error"};
+    for (size_t i = 0; settings[i] != NULL; i++)
+        args[1 + i] = settings[i];
+    int status = server_run_tool(&process, &dir, "CHANNELD_BIN", args, NULL);
+    char *errors = process_stderr(&process);
+    if (status != 2)
+        fail_msg("%s %s: %d: %s", args[0], args[1], status, errors);
+    return errors;
+}
+
+/* What a start does not accept --check does not accept either, for the same reason. */
+TEST_CASE(check_finds_what_a_start_would_find)
+{
+    struct certs_pair ca;
+    struct certs_pair mine;
+    certs_make_authority(&dir, "ca", &ca);
+    certs_make(&dir, "mine", &ca, "DNS:mine", 1, &mine);
+    const char *garbage = text_temp("%s/garbage", dir.path);
+    assert_true(text_write_file(garbage, "no certificate\n"));
+    static const char tls[] = "--redis-url=rediss://127.0.0.1:1";
+    const char *cert = text_temp("--redis-cert-file=%s", mine.cert);
+    const struct {
+        const char *settings[6];
+        const char *errors; /* how the message begins */
+    } rows[] = {
+        {{tls, "--redis-ca-file=/nonexistent"}, "--redis-ca-file: cannot use /nonexistent: "},
+        {{tls, text_temp("--redis-ca-file=%s", garbage)}, "--redis-ca-file: cannot use "},
+        {{tls, text_temp("--redis-ca-file=%s", dir.path)}, "--redis-ca-file: cannot use "},
+        {{tls, "--redis-cert-file=/nonexistent", text_temp("--redis-key-file=%s", mine.key)},
+         "--redis-cert-file: cannot use /nonexistent: "},
+        {{tls, cert, "--redis-key-file=/nonexistent"}, "--redis-key-file: cannot use /nonexistent: "},
+        {{tls, cert, text_temp("--redis-key-file=%s", ca.key)}, "--redis-key-file: cannot use "},
+        {{tls, cert}, "--redis-cert-file: a client certificate needs its key"},
+        {{"--redis-password-file=/nonexistent"}, "--redis-password-file: cannot read /nonexistent: "},
+        {{"--redis-sentinel-password-file=/nonexistent"}, "--redis-sentinel-password-file: cannot read "},
+        {{"--redis-url-file", garbage}, "--redis-url-file: "},
+        {{"--redis-url=redis://user@127.0.0.1"}, "--redis-url: a user needs a password"},
+        {{"--redis-url=redis+cluster://127.0.0.1"},
+         "CHANNELD_REDIS_PREFIX: a Redis Cluster needs a hash tag"},
+        {{"--listen=127.0.0.1:18080", "--admin-listen=127.0.0.1:18080"},
+         "--admin-listen: the API listens there"},
+        {{"--listen=:18080", "--admin-listen=127.0.0.1:18080"}, "--admin-listen: the API listens there"},
+        {{"--listen=127.0.0.1:8081"}, "CHANNELD_ADMIN_LISTEN: the API listens there"},
+        {{"--key-rate=100"}, "--key-rate: "},
+        {{"--cors-origins=https://app.example,"}, "--cors-origins: "},
+        {{"--trusted-proxies=10.0.0.0/8,"}, "--trusted-proxies: "},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        AUTOFREE char *checked = errors_of_start(rows[i].settings, true);
+        AUTOFREE char *started = errors_of_start(rows[i].settings, false);
+        assert_string_equal(checked, started);
+        if (strstr(checked, rows[i].errors) != checked + strlen("channeld: "))
+            fail_msg("%s instead of %s", checked, rows[i].errors);
+    }
+}
+
+TEST_CASE(check_neither_listens_nor_connects)
+{
+    AUTO(fixture_drop) struct fixture *fixture = fixture_new(1, NULL);
+    AUTOFREE char *listen = text_printf("--listen=127.0.0.1:%d", fixture->server.port);
+    expect(&(struct run){
+        {"--check", listen, "--redis-url=redis://127.0.0.1:1"}, NULL, 0, "listen = ", "", NULL});
 }
 
 TEST_CASE(errors_name_the_flag_or_the_variable)

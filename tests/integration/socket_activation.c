@@ -182,7 +182,7 @@ TEST_CASE(a_socket_that_cannot_be_used_is_named)
     struct sockets s;
     sockets_open(&s, "web", 1);
     start(&server, &s, "redis://127.0.0.1:1", NULL);
-    server_expect_exit(&server, 1);
+    server_expect_exit(&server, 2);
     AUTOFREE char *errors = process_stderr(&server.process);
     assert_non_null(strstr(errors, "LISTEN_FDS: descriptor 3 (\"web\") has an unknown name"));
     server_kill(&server);

@@ -336,7 +336,7 @@ RELOAD_TEST(certificate_without_its_key_changes_nothing)
           "--redis-key-file", path_of("key"));
     copy_file(pair[1].cert, "cert");
     await(FAILED, 1);
-    expect_logged("CHANNELD_REDIS_KEY_FILE", 1);
+    expect_logged("--redis-key-file: cannot use", 1);
     assert_int_equal(redis_config_number(newest), 1);
     copy_file(pair[1].key, "key");
     await(RELOADED, 1);
@@ -385,6 +385,6 @@ RELOAD_TEST(bad_values_at_the_start_are_an_error)
     SCOPED_BUF(error);
     assert_int_equal(config_read(&config, TEST_COUNT(argv), argv, &error), CONFIG_RUN);
     assert_int_equal(reload_new(&loop, &options, &reload, &first, &error), -EINVAL);
-    assert_non_null(strstr(buf_message(&error), "CHANNELD_REDIS_CA_FILE"));
+    assert_non_null(strstr(buf_message(&error), "--redis-ca-file: "));
     assert_null(reload);
 }

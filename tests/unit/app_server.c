@@ -73,7 +73,7 @@ TEST_CASE(missing_certificates_are_named)
         (void)snprintf(at[i], sizeof at[i], "127.0.0.1:%d", port_of(&spare[i]));
     for (int i = 0; i < 2; i++)
         close(spare[i]);
-    expect_failure(at[0], at[1], "--redis-ca-file", "/nonexistent/ca.pem", -EINVAL, "CHANNELD_REDIS_CA_FILE");
+    expect_failure(at[0], at[1], "--redis-ca-file", "/nonexistent/ca.pem", -EINVAL, "--redis-ca-file: ");
 }
 
 /* No setting of the surrounding environment may be seen. */

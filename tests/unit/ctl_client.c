@@ -19,8 +19,9 @@ static struct redis_config *make_config(void)
     const struct redis_options options = {url, none, none, none, none, none, none};
     struct redis_endpoint endpoint;
     struct redis_config *config = NULL;
+    const char *setting = NULL;
     assert_int_equal(redis_endpoint_init(&endpoint, &options, NULL), 0);
-    assert_int_equal(redis_config_new(&endpoint, &options, 1, &config, NULL), 0);
+    assert_int_equal(redis_config_new(&endpoint, &options, 1, &config, NULL, &setting), 0);
     return config;
 }
 

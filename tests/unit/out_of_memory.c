@@ -214,9 +214,10 @@ EACH_FAILURE(config_is_out_of_memory_and_takes_the_endpoint)
     struct redis_endpoint endpoint;
     struct redis_config *config = NULL;
     struct buf error = BUF_INIT;
+    const char *setting = NULL;
     int err = redis_endpoint_init(&endpoint, &options, &error);
     if (err == 0)
-        err = redis_config_new(&endpoint, &options, 1, &config, &error);
+        err = redis_config_new(&endpoint, &options, 1, &config, &error, &setting);
     else
         redis_endpoint_fini(&endpoint);
     *out_of_memory = err == -ENOMEM;

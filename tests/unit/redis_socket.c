@@ -31,6 +31,7 @@ static struct redis_config *tls_config; /* of the session */
 static SSL_CTX *begin_tls(void)
 {
     static char empty[] = "";
+    const char *setting = NULL;
     struct buf why = BUF_INIT;
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
     assert_non_null(ctx);
@@ -41,7 +42,7 @@ static SSL_CTX *begin_tls(void)
     session.endpoint.transport = REDIS_TRANSPORT_TLS;
     const struct redis_options options = {empty, empty, authority.cert, empty, empty, empty, empty};
     struct redis_endpoint endpoint = {.transport = REDIS_TRANSPORT_TLS};
-    assert_int_equal(redis_config_new(&endpoint, &options, 1, &tls_config, &why), 0);
+    assert_int_equal(redis_config_new(&endpoint, &options, 1, &tls_config, &why, &setting), 0);
     session.tls = redis_config_tls(tls_config);
     return ctx;
 }
