@@ -227,7 +227,7 @@ static int read_flag(const struct reader *r, int *at)
     bool is_file = false;
     const struct setting *s = find_flag(r->settings, name, &is_file);
     if (s == NULL) {
-        buf_printf(r->error, "--%.*s: unknown option (see --help)", (int)name.len, name.data);
+        buf_printf(r->error, "--%.*s: unknown option", (int)name.len, name.data);
         return -EINVAL;
     }
     char called[ENV_NAME_MAX];

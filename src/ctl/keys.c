@@ -14,6 +14,7 @@
 #include "ctl/terminal.h"
 #include "model/api_key.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -311,16 +312,27 @@ static int issue(struct client *c, const struct options *o)
 
 /* --- Revoking --- */
 
+/* The digest of a key that was given as it is, or as its digest in any case. */
+static struct hex_digest digest_given(struct span text)
+{
+    struct hex_digest hex = {{0}};
+    if (text.len != sizeof hex.text)
+        return digest_of(text);
+    for (size_t i = 0; i < sizeof hex.text; i++)
+        hex.text[i] = (char)tolower((unsigned char)text.data[i]);
+    return digest_is_hex(digest_text(&hex)) ? hex : digest_of(text);
+}
+
 static int revoke_key(struct client *c, const struct options *o, struct span key)
 {
     int64_t removed = 0;
-    struct hex_digest hex = digest_of(key);
+    struct hex_digest hex = digest_given(key);
     int code = client_open(c, o, CLIENT_API_KEYS);
     if (code != EXIT_OK)
         return code;
     int err = check_types(c);
     if (err == 0)
-        err = remove_key(c, digest_is_hex(key) ? key : digest_text(&hex), &removed);
+        err = remove_key(c, digest_text(&hex), &removed);
     if (err != 0)
         return client_print_error(c);
     if (removed == 0) {

@@ -486,7 +486,6 @@ static void print_summary(const struct load *l)
     if (l->replace)
         (void)printf(", %lld removed", (long long)n->cards_removed);
     (void)printf(") in %.1f s, %.0f/s\n", seconds, (double)accepted(l) / seconds);
-    (void)fflush(stdout);
 }
 
 static void print_stop(const struct load *l)
@@ -548,7 +547,8 @@ static int run(struct load *l)
         return EXIT_FAILED;
     if (err == 0)
         print_summary(l);
-    return exit_code(l);
+    int code = output_finish();
+    return exit_code(l) == EXIT_OK ? code : exit_code(l);
 }
 
 static int make_piece(void *arg, struct buf *out)

@@ -3,6 +3,7 @@
 #include "support/ctl.h"
 #include "support/http.h"
 
+#include <ctype.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -244,6 +245,18 @@ TEST_CASE(keys_list_prints_sorted_digests)
         last = line;
     }
     ctl_expect(run, 0, NULL, NULL);
+}
+
+/* As other tools print it. */
+TEST_CASE(keys_revoke_accepts_a_digest_in_upper_case)
+{
+    char digest[65];
+    AUTOFREE char *key = issue();
+    catalogue_digest(key, digest);
+    for (char *c = digest; *c != '\0'; c++)
+        *c = (char)toupper((unsigned char)*c);
+    ctl_expect(CTL("keys", "revoke", digest), 0, "revoked\n", NULL);
+    assert_false(is_valid(key));
 }
 
 /* The line of a key in the list, without its digest; owned. */

@@ -59,6 +59,7 @@ TEST_CASE(usage_errors_exit_with_2)
         struct ctl_run run = ctl_run(wrong[i]);
         assert_string_equal(run.out, "");
         assert_int_equal(strncmp(run.err, "channelctl: ", 12), 0);
+        assert_int_equal(text_count(run.err, "--help"), 1);
         ctl_expect(run, 2, NULL, " (see channelctl --help)\n");
     }
 }
