@@ -108,6 +108,7 @@ static redisReply *refuse_error(struct client *c, redisReply *reply)
     const redisReply *error = find_error(reply);
     if (error == NULL)
         return reply;
+    c->full = c->full || resp_is_error(error, SPAN("OOM "));
     (void)client_fail(c, "Redis refused: %s",
                       redis_endpoint_redact(redis_config_endpoint(c->config), error->str));
     freeReplyObject(reply);

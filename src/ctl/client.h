@@ -24,6 +24,7 @@ struct client {
     struct redis_client *redis; /* borrows the one above */
     struct buf key;             /* the card or link key of the command that is being composed */
     bool key_failed;            /* there was no memory for it: what was sent with it must not be */
+    bool full;                  /* Redis has refused a command because it is full */
     struct buf error;
 };
 
@@ -54,6 +55,12 @@ struct span client_link_key(struct client *c, struct span link);
 void client_send(struct client *c, size_t count, const struct span *words);
 #define CLIENT_SEND(c, ...) \
     client_send((c), sizeof((struct span[]){__VA_ARGS__}) / sizeof(struct span), (struct span[]){__VA_ARGS__})
+
+/* How many replies are due. */
+static inline size_t client_pending(const struct client *c)
+{
+    return redis_client_pending(c->redis);
+}
 
 /* Sends the queued commands without waiting for their replies. Returns 0 or -EIO. */
 int client_flush(struct client *c) __attribute__((warn_unused_result));
@@ -102,6 +109,13 @@ bool reply_is_id(const redisReply *reply, int64_t id);
 static inline bool client_is_lost(const struct client *c)
 {
     return redis_client_is_lost(c->redis);
+}
+
+/* True when Redis has refused a command because it has no memory left. It executes what only removes
+ * something even then, but not in a transaction. */
+static inline bool client_is_full(const struct client *c)
+{
+    return c->full;
 }
 
 /* Makes `format` the reason of a failure. Returns -EIO. */

@@ -536,11 +536,14 @@ static int run(struct load *l)
     int err = lock_acquire(&l->lock, &l->client);
     if (err == 0)
         err = load_input(l);
+    if (err == 0)
+        err = lock_release(&l->lock);
     if (err == -EINTR)
         l->stopped_by = interrupt_signal();
     else if (err != 0)
         (void)client_print_error(&l->client);
-    lock_release(&l->lock, err == -EIO);
+    if (err == -EIO)
+        lock_abandon(&l->lock);
     if (err != 0 || l->stopped_by != 0)
         print_stop(l);
     if (err == -EIO)

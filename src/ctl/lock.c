@@ -37,116 +37,152 @@ static int make_value(struct lock *l)
 
 /* --- The holder --- */
 
-/* Takes the lock if it is free, and reads the holder. */
-static void send_claim(struct lock *l)
-{
-    struct client *c = l->client;
-    char lease[INT64_DIGITS_MAX];
-    l->sent_ms = clock_now_ms();
-    CLIENT_SEND(c, SPAN("SET"), buf_span(&c->loader), value_of(l), SPAN("NX"), SPAN("PX"),
-                (struct span){lease, format_int64(LOCK_LEASE_MS, lease)});
-    CLIENT_SEND(c, SPAN("GET"), buf_span(&c->loader));
-}
-
-/* Receives the holder, and whether that is `l`. */
-static int receive_holder(struct lock *l, char out[EXCERPT_MAX])
-{
-    redisReply *reply = client_receive_or_wrongtype(l->client);
-    if (reply == NULL)
-        return -EIO;
-    struct span name = reply_text(reply);
-    l->held = name.data != NULL && span_equal(name, value_of(l));
-    (void)excerpt(name.data != NULL ? name : SPAN("another load"), out);
-    if (l->held)
-        l->renewed_ms = l->sent_ms;
-    freeReplyObject(reply);
-    return 0;
-}
-
-static int receive_claim(struct lock *l, char out[EXCERPT_MAX])
-{
-    int err = client_receive_done(l->client);
-    return err == 0 ? receive_holder(l, out) : err;
-}
-
-/* Fails because `holder` has the lock. */
 static int fail_held(struct lock *l, const char *what, const char *holder)
 {
     char key[EXCERPT_MAX];
     return client_fail(l->client, "%s (%s: %s)", what, excerpt(buf_span(&l->client->loader), key), holder);
 }
 
-/* Fails if another load has the lock, after it was held. */
-static int check_held(struct lock *l, const char *holder)
-{
-    return l->held ? 0 : fail_held(l, "another load has taken the lock", holder);
-}
-
-/* --- Renewal --- */
-
-bool lock_is_due(const struct lock *l)
-{
-    return l->held && clock_now_ms() - l->renewed_ms >= LOCK_RENEWAL_MS;
-}
-
-/* If another load holds the lock, PEXPIRE extends its lease once, which is harmless. */
-static void send_renewal(struct lock *l)
+static void send_expiry(struct lock *l)
 {
     char lease[INT64_DIGITS_MAX];
-    assert(!l->renewing);
-    l->renewing = true;
-    send_claim(l);
+    l->sent_ms = clock_now_ms();
     CLIENT_SEND(l->client, SPAN("PEXPIRE"), buf_span(&l->client->loader),
                 (struct span){lease, format_int64(LOCK_LEASE_MS, lease)});
 }
 
-void lock_send_renewal(struct lock *l)
+/* Receives the holder: *exists, and its name. */
+static int receive_holder(struct lock *l, bool *exists, char out[EXCERPT_MAX])
 {
-    if (!l->renewing && lock_is_due(l))
-        send_renewal(l);
+    redisReply *reply = client_receive_or_wrongtype(l->client);
+    if (reply == NULL)
+        return -EIO;
+    struct span name = reply_text(reply);
+    l->held = name.data != NULL && span_equal(name, value_of(l));
+    *exists = reply->type != REDIS_REPLY_NIL;
+    (void)excerpt(name.data != NULL ? name : SPAN("another load"), out);
+    freeReplyObject(reply);
+    return 0;
 }
 
-int lock_receive_renewal(struct lock *l)
+/* --- Transactions --- */
+
+bool lock_is_due(const struct lock *l)
 {
-    char holder[EXCERPT_MAX];
-    if (!l->renewing)
-        return 0;
-    l->renewing = false;
-    int err = receive_claim(l, holder);
-    if (err == 0)
-        err = client_receive_done(l->client);
-    return err == 0 ? check_held(l, holder) : err;
+    return clock_now_ms() - l->sent_ms >= LOCK_RENEWAL_MS;
 }
 
-static int watch(struct lock *l, char out[EXCERPT_MAX])
+void lock_send_watch(struct lock *l)
 {
+    assert(!l->watching);
+    l->watching = true;
     CLIENT_SEND(l->client, SPAN("WATCH"), buf_span(&l->client->loader));
     CLIENT_SEND(l->client, SPAN("GET"), buf_span(&l->client->loader));
-    return receive_claim(l, out);
 }
 
-int lock_watch(struct lock *l)
+int lock_receive_watch(struct lock *l)
 {
     char holder[EXCERPT_MAX];
-    int err = watch(l, holder);
-    return err == 0 ? check_held(l, holder) : err;
+    bool exists = false;
+    assert(l->watching);
+    l->watching = false;
+    int err = client_receive_done(l->client);
+    if (err == 0)
+        err = receive_holder(l, &exists, holder);
+    if (err != 0 || l->held)
+        return err;
+    if (exists)
+        return fail_held(l, "another load has taken the lock", holder);
+    bool expired = clock_now_ms() - l->renewed_ms >= LOCK_LEASE_MS;
+    return fail_held(l, "the lock is lost", expired ? "it expired before it was renewed" : "it was deleted");
+}
+
+void lock_begin(struct lock *l)
+{
+    assert(l->held && !l->watching && !l->committed);
+    CLIENT_SEND(l->client, SPAN("MULTI"));
+}
+
+void lock_commit(struct lock *l)
+{
+    if (lock_is_due(l))
+        send_expiry(l);
+    CLIENT_SEND(l->client, SPAN("EXEC"));
+    l->committed = true;
+}
+
+/* The reason is what the lock is now. */
+static void fail_aborted(struct lock *l)
+{
+    if (!l->watching)
+        lock_send_watch(l);
+    if (lock_receive_watch(l) == 0)
+        (void)client_fail(l->client,
+                          "the lock, or what was to be written, was changed by another program meanwhile");
+}
+
+/* MULTI and the commands in it reply by a status, EXEC by an array, or nil when a watched key has changed. */
+redisReply *lock_receive(struct lock *l, size_t count)
+{
+    redisReply *reply = NULL;
+    assert(l->committed);
+    l->committed = false;
+    do {
+        freeReplyObject(reply);
+        reply = client_receive(l->client);
+    } while (reply != NULL && reply->type == REDIS_REPLY_STATUS);
+    if (reply == NULL)
+        return NULL;
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements >= count) {
+        l->renewed_ms = l->sent_ms;
+        return reply;
+    }
+    if (reply->type == REDIS_REPLY_NIL)
+        fail_aborted(l);
+    else
+        (void)client_fail_unexpected(l->client);
+    freeReplyObject(reply);
+    return NULL;
+}
+
+int lock_receive_done(struct lock *l)
+{
+    redisReply *reply = lock_receive(l, 0);
+    if (reply == NULL)
+        return -EIO;
+    freeReplyObject(reply);
+    return 0;
 }
 
 /* --- Acquiring --- */
 
+/* Takes the lock if it is free. */
 static int claim(struct lock *l, char holder[EXCERPT_MAX], int64_t *ttl_ms)
 {
-    send_claim(l);
-    CLIENT_SEND(l->client, SPAN("PTTL"), buf_span(&l->client->loader));
-    int err = receive_claim(l, holder);
-    return err == 0 ? client_receive_integer(l->client, ttl_ms) : err;
+    struct client *c = l->client;
+    char lease[INT64_DIGITS_MAX];
+    bool exists = false;
+    l->renewed_ms = l->sent_ms = clock_now_ms();
+    CLIENT_SEND(c, SPAN("SET"), buf_span(&c->loader), value_of(l), SPAN("NX"), SPAN("PX"),
+                (struct span){lease, format_int64(LOCK_LEASE_MS, lease)});
+    CLIENT_SEND(c, SPAN("GET"), buf_span(&c->loader));
+    CLIENT_SEND(c, SPAN("PTTL"), buf_span(&c->loader));
+    int err = client_receive_done(c);
+    if (err == 0)
+        err = receive_holder(l, &exists, holder);
+    return err == 0 ? client_receive_integer(c, ttl_ms) : err;
 }
 
 /* A user who may not renew the lock gets the error now and not in the middle of the load. */
 static int renew_at_once(struct lock *l)
 {
-    send_renewal(l);
-    return lock_receive_renewal(l);
+    int err = lock_watch(l);
+    if (err != 0)
+        return err;
+    lock_begin(l);
+    send_expiry(l);
+    lock_commit(l);
+    return lock_receive_done(l);
 }
 
 static void pause_poll(void)
@@ -181,30 +217,53 @@ int lock_acquire(struct lock *l, struct client *c)
 
 /* --- Releasing --- */
 
+static void send_removal(struct lock *l)
+{
+    CLIENT_SEND(l->client, SPAN("UNLINK"), buf_span(&l->client->index_next));
+    CLIENT_SEND(l->client, SPAN("DEL"), buf_span(&l->client->loader));
+}
+
+/* If a network delays it until another load has the lock, that load finds its lock deleted, and fails. */
+static int remove_without_transaction(struct lock *l)
+{
+    send_removal(l);
+    int err = client_receive_done(l->client);
+    return err == 0 ? client_receive_done(l->client) : err;
+}
+
 static int release(struct lock *l)
 {
-    char holder[EXCERPT_MAX];
-    int err = watch(l, holder);
-    if (err != 0 || !l->held)
+    int err = lock_watch(l);
+    if (err != 0)
         return err;
-    CLIENT_SEND(l->client, SPAN("MULTI"));
-    CLIENT_SEND(l->client, SPAN("DEL"), buf_span(&l->client->loader));
-    CLIENT_SEND(l->client, SPAN("EXEC"));
-    for (int i = 0; i < 3 && err == 0; i++)
-        err = client_receive_done(l->client);
-    return err;
+    if (client_is_full(l->client))
+        return remove_without_transaction(l);
+    lock_begin(l);
+    send_removal(l);
+    lock_commit(l);
+    return lock_receive_done(l);
+}
+
+int lock_release(struct lock *l)
+{
+    int err = release(l);
+    if (err == 0 || !l->held)
+        return err;
+    lock_abandon(l); /* all has been written */
+    return 0;
 }
 
 /* When the connection was lost, Redis may have granted the lock although its reply never came. */
-void lock_release(struct lock *l, bool failed)
+void lock_abandon(struct lock *l)
 {
-    if (l->client == NULL || (!l->held && !(failed && client_is_lost(l->client))))
+    if (!l->held && !client_is_lost(l->client))
         return;
-    int err = failed ? -EIO : release(l);
-    if (err != 0 && client_reopen(l->client) == 0)
+    l->held = true; /* unless Redis says that it is not */
+    l->watching = l->committed = false;
+    int err = client_reopen(l->client);
+    if (err == 0)
         err = release(l);
-    if (err != 0)
+    if (err != 0 && l->held)
         (void)fprintf(stderr, "channelctl: could not release the load lock, which expires within %d s: %s\n",
                       LOCK_LEASE_MS / 1000, client_error(l->client));
-    l->held = false;
 }

@@ -1,9 +1,19 @@
 /*
  * Ensures that only one load runs at a time: a lock in Redis, the string <prefix>loader, whose value names
- * its holder.
+ * its holder. It expires after LOCK_LEASE_MS and its holder renews it: a load that was killed leaves it to
+ * expire.
  *
- * The lock expires after LOCK_LEASE_MS and its holder renews it: a load that was killed leaves it to expire.
- * A holder that was suspended for longer may have lost it, and its next renewal fails.
+ * A load writes by the transactions of this module alone. Redis executes one only if the lock is still the
+ * load's own at that moment: so neither a process that was suspended nor a network that delays commands can
+ * make a load write after it has lost its lock. A lock that was lost is not taken again: the load fails.
+ *
+ *     lock_send_watch(l);             ... and any reads
+ *     err = lock_receive_watch(l);    ... and their replies
+ *     lock_begin(l);                  ... and any writes
+ *     lock_commit(l);                 renews the lock if that is due
+ *     replies = lock_receive(l, ...);
+ *
+ * The next lock_send_watch may precede lock_receive, with reads that see these writes.
  */
 #ifndef CTL_LOCK_H
 #define CTL_LOCK_H
@@ -14,9 +24,10 @@ enum { LOCK_LEASE_MS = 15000, LOCK_RENEWAL_MS = 5000, LOCK_VALUE_MAX = 160 };
 
 struct lock {
     struct client *client;
-    bool held;
-    bool renewing; /* replies to a renewal are due */
-    uint64_t sent_ms, renewed_ms;
+    bool held;                    /* it was ours when Redis was last asked */
+    bool watching;                /* the replies to lock_send_watch are due */
+    bool committed;               /* those to lock_commit */
+    uint64_t sent_ms, renewed_ms; /* the last renewal; the last one that was confirmed */
     size_t value_len;
     char value[LOCK_VALUE_MAX]; /* this holder's, not NUL-terminated */
 };
@@ -24,31 +35,48 @@ struct lock {
 /*
  * Takes the lock. While another load holds it this waits, at most LOCK_LEASE_MS, until it is released or
  * expires; if it is renewed meanwhile its holder is alive, and this fails. Returns 0, -EINTR after a signal,
- * or -EIO with the reason in client_error(). lock_release is due in every case.
+ * or -EIO with the reason in client_error(). After 0 lock_release is due, after -EIO lock_abandon.
  */
 int lock_acquire(struct lock *l, struct client *c) __attribute__((warn_unused_result));
 
-/* True when a renewal is due. */
+/* True when a renewal is due: a transaction, which may be empty. */
 bool lock_is_due(const struct lock *l);
 
-/* Queues a renewal if one is due. Its replies are received by lock_receive_renewal(). */
-void lock_send_renewal(struct lock *l);
+/* --- A transaction. What returns an int below returns 0, or -EIO with the reason in client_error() --- */
 
-/* Receives the replies to a queued renewal, if any. Returns 0, or -EIO when another load has the lock. */
-int lock_receive_renewal(struct lock *l) __attribute__((warn_unused_result));
+/* Queues what makes the next transaction fail when the lock is lost. */
+void lock_send_watch(struct lock *l);
+
+/* Fails when the lock is lost already. */
+int lock_receive_watch(struct lock *l) __attribute__((warn_unused_result));
 
 /* Both; no other reply may be due. */
-__attribute__((warn_unused_result)) static inline int lock_renew(struct lock *l)
+__attribute__((warn_unused_result)) static inline int lock_watch(struct lock *l)
 {
-    lock_send_renewal(l);
-    return lock_receive_renewal(l);
+    lock_send_watch(l);
+    return lock_receive_watch(l);
 }
 
-/* WATCHes the lock, so that a transaction fails if the lock is lost before it. Returns 0, or -EIO when it is
- * lost already. */
-int lock_watch(struct lock *l) __attribute__((warn_unused_result));
+void lock_begin(struct lock *l);
+void lock_commit(struct lock *l);
 
-/* Releases the lock; over a new connection if `failed`: after a failure of the client. */
-void lock_release(struct lock *l, bool failed);
+/* The replies to the commands of the transaction, of which there are `count` or more, as the elements of an
+ * owned reply (freeReplyObject). NULL after a failure: the lock was lost and nothing of it was done, or
+ * whether it was done is unknown. */
+redisReply *lock_receive(struct lock *l, size_t count) __attribute__((warn_unused_result));
+
+/* The same where only the success matters. */
+int lock_receive_done(struct lock *l) __attribute__((warn_unused_result));
+
+/* --- The end --- */
+
+/*
+ * Releases the lock, and removes the next index, which is no load's any more. Fails when the lock was lost
+ * before that: then another load may have changed what this one has written.
+ */
+int lock_release(struct lock *l) __attribute__((warn_unused_result));
+
+/* The same after a failure, over a new connection; prints when it could not be done. */
+void lock_abandon(struct lock *l);
 
 #endif

@@ -12,7 +12,7 @@
 
 /* --- Batches --- */
 
-enum { BATCH_CHANNELS_MAX = 256, BATCH_BYTES_MAX = WRITER_CARD_BYTES_MAX };
+enum { BATCH_CHANNELS_MAX = 100, BATCH_BYTES_MAX = WRITER_CARD_BYTES_MAX };
 
 /* A channel and what Redis holds of it. */
 struct entry {
@@ -20,14 +20,17 @@ struct entry {
     int64_t line;       /* of the file */
     redisReply *stored; /* owned: the fields that Redis holds, in the order of a card */
     bool refused;       /* is not written */
-    bool listed;        /* is in the index already */
-    bool changed;       /* card or link key differ from what Redis holds, or have a TTL */
-    bool has_ttl;       /* card or link key have a TTL */
-    bool moves_link;    /* the link key names another channel: `owner` */
-    bool contested;     /* ... to which an earlier line of the file has given this link */
+    bool listed;        /* is in the index already, with this score */
+    double score;
+    bool moved;        /* the next index gives it another score, or its first */
+    bool card_changed; /* differs from what Redis holds, or has a TTL there */
+    bool link_changed; /* the same of its link key */
+    bool has_ttl;      /* card or link key have a TTL */
+    bool moves_link;   /* the link key names another channel: `owner` */
+    bool contested;    /* ... to which an earlier line of the file has given this link */
     int64_t owner;
     bool drops_link; /* the key of its former link is deleted */
-    int commands;    /* between MULTI and EXEC */
+    size_t commands; /* of it in the transaction of the batch */
 };
 
 /*
@@ -38,12 +41,14 @@ struct batch {
     size_t count;
     struct entry entry[BATCH_CHANNELS_MAX];
     int64_t last_line; /* of the file; 0: the batch is empty */
+    size_t commands;   /* in its transaction */
     struct buf texts;  /* BATCH_BYTES_MAX bytes are reserved, so that it never moves */
 };
 
 struct writer {
     struct writer_setup setup;
     struct client *client;        /* setup.client */
+    struct lock *lock;            /* setup.lock */
     struct writer_counts *counts; /* setup.counts */
     struct batch *filling;        /* cards are added to it; another one after each flush */
     struct batch *sent;           /* its writes are sent but not confirmed; may be empty */
@@ -51,6 +56,7 @@ struct writer {
     struct table linked; /* ids of the channels of this load that have a link: see note_link() */
     int64_t next_score;  /* of the next channel that is not in the index yet */
     int64_t members;     /* of the next index */
+    bool index_differs;  /* some of them are not in the index, or have another score there */
 };
 
 static struct batch *batch_new(void)
@@ -70,6 +76,7 @@ static void batch_clear(struct batch *b)
         freeReplyObject(b->entry[i].stored);
     b->count = 0;
     b->last_line = 0;
+    b->commands = 0;
     buf_clear(&b->texts);
 }
 
@@ -204,8 +211,7 @@ static void send_reads(struct writer *w, const struct entry *e)
         CLIENT_SEND(c, SPAN("GET"), key);
         CLIENT_SEND(c, SPAN("PTTL"), key);
     }
-    if (!w->setup.replace)
-        CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), id_text(e));
+    CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), id_text(e));
 }
 
 static bool same_text(struct span a, struct span b)
@@ -231,19 +237,19 @@ static int receive_card(struct writer *w, struct entry *e)
     else if (e->stored->elements != CHANNEL_FIELD_COUNT)
         return client_fail_unexpected(w->client);
     else
-        e->changed = differs(e);
+        e->card_changed = differs(e);
     return 0;
 }
 
-/* A channel with a TTL is written again, which removes the TTL. */
-static int receive_ttl(struct writer *w, struct entry *e)
+/* A key with a TTL is written again, which removes the TTL. */
+static int receive_ttl(struct writer *w, struct entry *e, bool *changed)
 {
     redisReply *ttl = client_receive_or_wrongtype(w->client);
     if (ttl == NULL)
         return -EIO;
     bool expires = reply_has_ttl(ttl);
     e->has_ttl = e->has_ttl || expires;
-    e->changed = e->changed || expires;
+    *changed = *changed || expires;
     freeReplyObject(ttl);
     return 0;
 }
@@ -256,7 +262,7 @@ static int receive_link_owner(struct writer *w, struct entry *e)
     if (reply_is_wrongtype(owner))
         refuse_type(w, e, client_link_key(w->client, card_link(&e->card)), "a string");
     bool ours = reply_is_id(owner, e->card.id);
-    e->changed = e->changed || !ours;
+    e->link_changed = !ours;
     e->moves_link = !ours && owner->type == REDIS_REPLY_STRING;
     e->contested =
         e->moves_link && parse_int64(reply_text(owner), &e->owner) == 0 && has_link_noted(w, e->owner);
@@ -264,13 +270,14 @@ static int receive_link_owner(struct writer *w, struct entry *e)
     return 0;
 }
 
+/* A replacing load replaces an index of another type, too. */
 static int receive_listed(struct writer *w, struct entry *e)
 {
-    redisReply *score = client_receive(w->client);
+    redisReply *score = client_receive_or_wrongtype(w->client);
     if (score == NULL)
         return -EIO;
-    e->listed = score->type != REDIS_REPLY_NIL;
-    e->changed = e->changed || !e->listed;
+    e->listed = score->type == REDIS_REPLY_DOUBLE;
+    e->score = e->listed ? score->dval : 0;
     freeReplyObject(score);
     return 0;
 }
@@ -279,15 +286,15 @@ static int receive_reads(struct writer *w, struct entry *e)
 {
     int err = receive_card(w, e);
     if (err == 0)
-        err = receive_ttl(w, e);
+        err = receive_ttl(w, e, &e->card_changed);
     if (err == 0 && w->field_ttls == FIELD_TTLS_SUPPORTED)
-        err = receive_ttl(w, e);
+        err = receive_ttl(w, e, &e->card_changed);
     if (err == 0 && card_link(&e->card).data != NULL) {
         err = receive_link_owner(w, e);
         if (err == 0)
-            err = receive_ttl(w, e);
+            err = receive_ttl(w, e, &e->link_changed);
     }
-    return err == 0 && !w->setup.replace ? receive_listed(w, e) : err;
+    return err == 0 ? receive_listed(w, e) : err;
 }
 
 /* --- Links that belong to another channel by an earlier line --- */
@@ -421,19 +428,11 @@ static int index_next_score(struct client *c, int64_t *out)
 }
 
 /* Queues the ZADD of a channel, unless it is there already, to the index or the next index. */
-static void index_send_add(struct client *c, bool next, int64_t score, int64_t id)
+static void index_send_add(struct client *c, bool next, int64_t score, struct span id)
 {
-    char score_digits[INT64_DIGITS_MAX];
-    char id_digits[INT64_DIGITS_MAX];
+    char digits[INT64_DIGITS_MAX];
     CLIENT_SEND(c, SPAN("ZADD"), buf_span(next ? &c->index_next : &c->index), SPAN("NX"),
-                digits_of(score, score_digits), digits_of(id, id_digits));
-}
-
-/* Drops a next index that a killed load has left. */
-static int index_drop_next(struct client *c)
-{
-    CLIENT_SEND(c, SPAN("UNLINK"), buf_span(&c->index_next));
-    return client_receive_done(c);
+                digits_of(score, digits), id);
 }
 
 /* --- Writing --- */
@@ -454,84 +453,83 @@ static void send_card(struct client *c, const struct entry *e)
 }
 
 /* The index comes last: a reader that finds a channel there finds its card. */
-static void send_transaction(struct writer *w, struct entry *e)
-{
-    struct client *c = w->client;
-    CLIENT_SEND(c, SPAN("MULTI"));
-    send_card(c, e);
-    e->commands = 2;
-    if (card_link(&e->card).data != NULL) {
-        CLIENT_SEND(c, SPAN("SET"), client_link_key(c, card_link(&e->card)), id_text(e));
-        e->commands++;
-    }
-    if (e->drops_link) {
-        CLIENT_SEND(c, SPAN("DEL"), client_link_key(c, former_link(e)));
-        e->commands++;
-    }
-    if (!w->setup.replace && !e->listed) {
-        index_send_add(c, false, w->next_score++, e->card.id);
-        e->commands++;
-    }
-    CLIENT_SEND(c, SPAN("EXEC"));
-}
-
 static void send_changes(struct writer *w, struct entry *e)
 {
-    if (e->refused)
-        return;
-    if (e->changed)
-        send_transaction(w, e);
-    if (w->setup.replace)
-        index_send_add(w->client, true, w->next_score++, e->card.id);
+    struct client *c = w->client;
+    size_t before = client_pending(c);
+    if (e->card_changed)
+        send_card(c, e);
+    if (e->link_changed)
+        CLIENT_SEND(c, SPAN("SET"), client_link_key(c, card_link(&e->card)), id_text(e));
+    if (e->drops_link)
+        CLIENT_SEND(c, SPAN("DEL"), client_link_key(c, former_link(e)));
+    e->moved = !e->listed || e->score != (double)w->next_score;
+    if (w->setup.replace || !e->listed)
+        index_send_add(c, w->setup.replace, w->next_score++, id_text(e));
+    e->commands = client_pending(c) - before;
 }
 
-static int receive_changes(struct writer *w, const struct entry *e)
+static void send_batch(struct writer *w, struct batch *b)
 {
-    int err = 0;
-    if (e->refused)
-        return 0;
-    int replies = e->changed ? 1 + e->commands + 1 : 0;
-    for (int i = 0; i < replies && err == 0; i++)
-        err = client_receive_done(w->client);
-    int64_t added = 0;
-    if (w->setup.replace && err == 0)
-        err = client_receive_integer(w->client, &added);
-    if (err != 0)
-        return err;
-    w->members += added;
-    w->counts->repeated += w->setup.replace && added == 0;
-    *(e->changed ? &w->counts->written : &w->counts->unchanged) += 1;
-    w->counts->links_moved += e->moves_link;
-    w->counts->ttls_removed += e->has_ttl;
-    return 0;
+    lock_begin(w->lock);
+    for (size_t i = 0; i < b->count; i++) {
+        if (!b->entry[i].refused)
+            send_changes(w, &b->entry[i]);
+        b->commands += b->entry[i].commands;
+    }
+    lock_commit(w->lock);
 }
 
-/* Waits until the writes of the batch that was sent are confirmed. */
+/* `replies` are those to its commands; the last one is to ZADD in a replacing load. */
+static void count_entry(struct writer *w, const struct entry *e, redisReply *const *replies)
+{
+    struct writer_counts *n = w->counts;
+    int64_t added = w->setup.replace ? replies[e->commands - 1]->integer : 0;
+    w->members += added;
+    w->index_differs = w->index_differs || (added > 0 && e->moved);
+    n->repeated += w->setup.replace && added == 0;
+    bool changed = e->card_changed || e->link_changed || (!w->setup.replace && !e->listed);
+    *(changed ? &n->written : &n->unchanged) += 1;
+    n->links_moved += e->moves_link;
+    n->ttls_removed += e->has_ttl;
+}
+
+static void count_batch(struct writer *w, const struct batch *b, redisReply *const *replies)
+{
+    for (size_t i = 0; i < b->count; replies += b->entry[i].commands, i++)
+        if (!b->entry[i].refused)
+            count_entry(w, &b->entry[i], replies);
+    if (b->count > 0)
+        w->counts->last_line = b->last_line;
+}
+
+/* Waits until the transaction of the batch that was sent is confirmed. */
 static int receive_sent(struct writer *w)
 {
-    struct batch *b = w->sent;
-    int err = 0;
-    for (size_t i = 0; i < b->count && err == 0; i++)
-        err = receive_changes(w, &b->entry[i]);
-    if (err == 0 && b->count > 0)
-        w->counts->last_line = b->last_line;
-    batch_clear(b);
+    if (!w->lock->committed)
+        return 0;
+    redisReply *replies = lock_receive(w->lock, w->sent->commands);
+    int err = replies != NULL ? 0 : -EIO;
+    if (err == 0)
+        count_batch(w, w->sent, replies->element);
+    freeReplyObject(replies);
+    batch_clear(w->sent);
     return err;
 }
 
 /*
- * The reads for a batch are sent behind the writes of the batch before: so they see these writes, and one
+ * The reads for a batch are sent behind the transaction of the batch before: so they see its writes, and one
  * round trip is enough for both.
  */
 int writer_flush(struct writer *w)
 {
     struct batch *b = w->filling;
-    lock_send_renewal(w->setup.lock);
+    lock_send_watch(w->lock);
     for (size_t i = 0; i < b->count; i++)
         send_reads(w, &b->entry[i]);
     int err = receive_sent(w);
     if (err == 0)
-        err = lock_receive_renewal(w->setup.lock);
+        err = lock_receive_watch(w->lock);
     for (size_t i = 0; i < b->count && err == 0; i++)
         err = receive_reads(w, &b->entry[i]);
     if (err == 0)
@@ -540,8 +538,8 @@ int writer_flush(struct writer *w)
         err = note_links(w, b);
     if (err == 0)
         err = find_former_links(w, b);
-    for (size_t i = 0; i < b->count && err == 0; i++)
-        send_changes(w, &b->entry[i]);
+    if (err == 0)
+        send_batch(w, b);
     w->filling = w->sent;
     w->sent = b;
     assert(w->filling->count == 0);
@@ -565,29 +563,18 @@ int writer_finish(struct writer *w)
 
 /* --- Replacing the index --- */
 
-/* EXEC replies nil when a watched key has changed. */
-static int receive_exec(struct client *c)
-{
-    redisReply *reply = client_receive(c);
-    if (reply == NULL)
-        return -EIO;
-    int err = reply->type == REDIS_REPLY_NIL ? client_fail(c, "another load has changed the next index") : 0;
-    freeReplyObject(reply);
-    return err;
-}
-
 /* Watches and counts the next index, so that a part of one that another loader has written never becomes the
  * index. */
 static int watch_next(struct writer *w)
 {
     struct client *c = w->client;
     int64_t found = 0;
-    int err = lock_watch(w->setup.lock);
-    if (err != 0)
-        return err;
+    lock_send_watch(w->lock);
     CLIENT_SEND(c, SPAN("WATCH"), buf_span(&c->index_next));
     CLIENT_SEND(c, SPAN("ZCARD"), buf_span(&c->index_next));
-    err = client_receive_done(c);
+    int err = lock_receive_watch(w->lock);
+    if (err == 0)
+        err = client_receive_done(c);
     if (err == 0)
         err = client_receive_integer(c, &found);
     if (err == 0 && found != w->members)
@@ -595,45 +582,62 @@ static int watch_next(struct writer *w)
     return err;
 }
 
+/* *equal: the index is what the next index is. Equal members have been found already, others have not. */
+static int compare_indexes(struct writer *w, bool *equal)
+{
+    int64_t members = 0;
+    *equal = false;
+    if (w->index_differs)
+        return 0;
+    CLIENT_SEND(w->client, SPAN("ZCARD"), buf_span(&w->client->index));
+    int err = client_receive_integer(w->client, &members);
+    *equal = members == w->members;
+    return err;
+}
+
 /*
- * The former index is unlinked: Redis frees it in the background, while RENAME would block until it is freed,
- * however large it is.
+ * An index that is equal stays, since caches drop all pages when it is replaced. The former index is
+ * unlinked: Redis frees it in the background, while RENAME would block until it is freed, however large it
+ * is.
  */
 static int index_swap(struct writer *w)
 {
     struct client *c = w->client;
+    bool equal = false;
     int err = watch_next(w);
+    if (err == 0)
+        err = compare_indexes(w, &equal);
     if (err != 0)
         return err;
-    CLIENT_SEND(c, SPAN("MULTI"));
-    CLIENT_SEND(c, SPAN("UNLINK"), buf_span(&c->index));
-    CLIENT_SEND(c, SPAN("RENAME"), buf_span(&c->index_next), buf_span(&c->index));
-    CLIENT_SEND(c, SPAN("EXEC"));
-    for (int i = 0; i < 3 && err == 0; i++)
-        err = client_receive_done(c);
-    return err == 0 ? receive_exec(c) : err;
+    lock_begin(w->lock);
+    CLIENT_SEND(c, SPAN("UNLINK"), equal ? buf_span(&c->index_next) : buf_span(&c->index));
+    if (!equal)
+        CLIENT_SEND(c, SPAN("RENAME"), buf_span(&c->index_next), buf_span(&c->index));
+    lock_commit(w->lock);
+    return lock_receive_done(w->lock);
 }
 
 /* Appends the members of the next index from `rank` on; *members becomes their number. */
-static int merge_step(struct client *c, int64_t rank, int64_t score, size_t *members)
+static int merge_step(struct writer *w, int64_t rank, int64_t score, size_t *members)
 {
+    struct client *c = w->client;
     char first[INT64_DIGITS_MAX];
     char last[INT64_DIGITS_MAX];
+    int err = lock_watch(w->lock);
+    if (err != 0)
+        return err;
     CLIENT_SEND(c, SPAN("ZRANGE"), buf_span(&c->index_next), digits_of(rank, first),
                 digits_of(rank + MERGE_STEP - 1, last));
     redisReply *reply = client_receive(c);
     if (reply == NULL)
         return -EIO;
     *members = reply->elements;
-    for (size_t i = 0; i < reply->elements; i++) {
-        CLIENT_SEND(c, SPAN("ZADD"), buf_span(&c->index), SPAN("NX"), digits_of(score + (int64_t)i, first),
-                    reply_text(reply->element[i]));
-    }
-    int err = 0;
-    for (size_t i = 0; i < reply->elements && err == 0; i++)
-        err = client_receive_done(c);
+    lock_begin(w->lock);
+    for (size_t i = 0; i < reply->elements; i++)
+        index_send_add(c, false, score + (int64_t)i, reply_text(reply->element[i]));
+    lock_commit(w->lock);
     freeReplyObject(reply);
-    return err;
+    return lock_receive_done(w->lock);
 }
 
 int writer_merge(struct writer *w)
@@ -641,31 +645,35 @@ int writer_merge(struct writer *w)
     int64_t score = 0;
     int err = index_next_score(w->client, &score);
     size_t members = MERGE_STEP;
-    for (int64_t rank = 0; members == MERGE_STEP && err == 0; rank += MERGE_STEP) {
-        err = lock_renew(w->setup.lock);
-        if (err == 0)
-            err = merge_step(w->client, rank, score + rank, &members);
-    }
-    return err == 0 ? index_drop_next(w->client) : err;
+    for (int64_t rank = 0; members == MERGE_STEP && err == 0; rank += MERGE_STEP)
+        err = merge_step(w, rank, score + rank, &members);
+    return err;
 }
 
 /* --- Removing what the index lacks --- */
 
-/* Unlinks the keys that `gone` marks, and adds how many existed to *removed. */
-static int unlink_marked(struct client *c, redisReply *const *keys, const bool *gone, size_t count,
+/* Unlinks the keys that `gone` marks, and adds how many existed to *removed. The lock is watched since before
+ * they were looked at. */
+static int unlink_marked(struct writer *w, redisReply *const *keys, const bool *gone, size_t count,
                          int64_t *removed)
 {
+    size_t marked = 0;
+    for (size_t i = 0; i < count; i++)
+        marked += gone[i];
+    if (marked == 0 && !lock_is_due(w->lock))
+        return 0;
+    lock_begin(w->lock);
     for (size_t i = 0; i < count; i++)
         if (gone[i])
-            CLIENT_SEND(c, SPAN("UNLINK"), reply_text(keys[i]));
-    int err = 0;
-    for (size_t i = 0; i < count && err == 0; i++) {
-        int64_t one = 0;
-        if (gone[i])
-            err = client_receive_integer(c, &one);
-        *removed += one;
-    }
-    return err;
+            CLIENT_SEND(w->client, SPAN("UNLINK"), reply_text(keys[i]));
+    lock_commit(w->lock);
+    redisReply *replies = lock_receive(w->lock, marked);
+    if (replies == NULL)
+        return -EIO;
+    for (size_t i = 0; i < marked; i++)
+        *removed += replies->element[i]->integer;
+    freeReplyObject(replies);
+    return 0;
 }
 
 static int mark_unlisted(struct client *c, redisReply *const *keys, bool *gone, size_t count)
@@ -689,11 +697,11 @@ static int remove_cards(void *arg, redisReply *const *keys, size_t count)
     bool *gone = calloc(count + 1, sizeof *gone);
     if (gone == NULL)
         return client_fail_memory(w->client);
-    int err = lock_renew(w->setup.lock);
+    int err = lock_watch(w->lock);
     if (err == 0)
         err = mark_unlisted(w->client, keys, gone, count);
     if (err == 0)
-        err = unlink_marked(w->client, keys, gone, count, &w->counts->cards_removed);
+        err = unlink_marked(w, keys, gone, count, &w->counts->cards_removed);
     free(gone);
     return err;
 }
@@ -710,13 +718,13 @@ static int remove_links(void *arg, redisReply *const *keys, size_t count)
         free(gone);
         return client_fail_memory(w->client);
     }
-    int err = lock_renew(w->setup.lock);
+    int err = lock_watch(w->lock);
     if (err == 0)
         err = client_find_link_owners(w->client, keys, count, owner);
     for (size_t i = 0; i < count && err == 0; i++)
         gone[i] = !owner[i].agrees;
     if (err == 0)
-        err = unlink_marked(w->client, keys, gone, count, &removed);
+        err = unlink_marked(w, keys, gone, count, &removed);
     free(owner);
     free(gone);
     return err;
@@ -735,14 +743,23 @@ int writer_replace(struct writer *w)
 
 /* --- Construction --- */
 
-/* Adding members to the index would keep its TTL. */
-static int persist_index(struct writer *w)
+/* Adding members to the index would keep its TTL; a load that was killed may have left a next index. */
+static int prepare_indexes(struct writer *w)
 {
-    int64_t removed = 0;
-    CLIENT_SEND(w->client, SPAN("PERSIST"), buf_span(&w->client->index));
-    int err = client_receive_integer(w->client, &removed);
-    w->counts->index_ttl_removed = removed > 0;
-    return err;
+    struct client *c = w->client;
+    int err = lock_watch(w->lock);
+    if (err != 0)
+        return err;
+    lock_begin(w->lock);
+    CLIENT_SEND(c, SPAN("PERSIST"), buf_span(&c->index));
+    CLIENT_SEND(c, SPAN("UNLINK"), buf_span(&c->index_next));
+    lock_commit(w->lock);
+    redisReply *replies = lock_receive(w->lock, 1);
+    if (replies == NULL)
+        return -EIO;
+    w->counts->index_ttl_removed = replies->element[0]->integer > 0;
+    freeReplyObject(replies);
+    return 0;
 }
 
 struct writer *writer_new(const struct writer_setup *setup)
@@ -752,6 +769,7 @@ struct writer *writer_new(const struct writer_setup *setup)
         return NULL;
     *w = (struct writer){.setup = *setup,
                          .client = setup->client,
+                         .lock = setup->lock,
                          .counts = setup->counts,
                          .filling = batch_new(),
                          .sent = batch_new()};
@@ -776,8 +794,6 @@ int writer_begin(struct writer *w)
     int err = client_probe_field_ttls(w->client, &w->field_ttls);
     w->counts->field_ttls_denied = w->field_ttls == FIELD_TTLS_DENIED;
     if (err == 0)
-        err = persist_index(w);
-    if (err != 0)
-        return err;
-    return w->setup.replace ? index_drop_next(w->client) : index_next_score(w->client, &w->next_score);
+        err = prepare_indexes(w);
+    return err == 0 && !w->setup.replace ? index_next_score(w->client, &w->next_score) : err;
 }

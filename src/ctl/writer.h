@@ -1,9 +1,8 @@
 /*
  * Writes the channels of a load to Redis in batches: reads what Redis holds, skips channels that have not
- * changed (an identical write would remove them from every cache all the same), and writes each other channel
- * in one transaction: card, link keys, index.
- *
- * The read and the write of a batch are not one transaction, so only one load may run at a time (lock.h).
+ * changed (an identical write would remove them from every cache all the same), and writes the others in one
+ * transaction: card, link keys, index. All transactions are the lock's (lock.h), which is watched since
+ * before the reads: nobody else can have written in between.
  *
  * A replacing load lists its channels in the next index, a key of its own; writer_replace() then makes that
  * the index in one step.

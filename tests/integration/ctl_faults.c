@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- Cut connections ---- */
 
@@ -151,6 +152,111 @@ TEST_CASE(keys_issue_leaves_no_unprinted_key_after_a_cut_connection)
     }
 }
 
+/* ---- A Redis that becomes full ---- */
+
+static bool first_is_loaded(void *arg)
+{
+    (void)arg;
+    return redis_integer(&redis, "EXISTS channels:card:4711") == 1;
+}
+
+static void fill_redis_during_load(const char *flag)
+{
+    struct process load;
+    char *path = NULL;
+    fill();
+    int fd = ctl_make_fifo(&path);
+    const char *const args[] = {"load", path, flag, NULL};
+    ctl_start(&load, args);
+    ctl_feed(fd, CTL_CHANNEL(4711));
+    assert_true(wait_until(first_is_loaded, NULL, WAIT_DEADLINE_MS));
+    redis_do(&redis, "CONFIG SET maxmemory 1");
+    AUTOFREE char *more = ctl_channels(5000, 150); /* the last batch is read behind the one that fails */
+    ctl_feed(fd, more);
+    (void)close(fd);
+    struct ctl_run run = ctl_finish(&load);
+    redis_do(&redis, "CONFIG SET maxmemory 0");
+    assert_null(strstr(run.err, "could not release"));
+    ctl_expect(run, 1, "", "Redis refused: OOM ");
+    assert_int_equal(redis_integer(&redis, "EXISTS channels:loader channels:index.next"), 0);
+    free(path);
+}
+
+/* The next index takes memory that is needed, and the next load would wait for the lock. */
+TEST_CASE(load_leaves_neither_lock_nor_next_index_when_redis_becomes_full)
+{
+    fill_redis_during_load(NULL);
+    fill_redis_during_load("--replace");
+    ctl_expect_index("2 1 9");
+}
+
+/* ---- Held back commands ---- */
+
+/* Bytes between two of them: in a replacing load, and in others, which have fewer kinds of steps. */
+enum { HOLD_STEP = 97, HOLD_STEP_WIDE = 199 };
+
+/* What happens meanwhile; the lock of the load has expired. */
+static void load_before(void)
+{
+    ctl_expect_load(BEFORE, "--replace", 0);
+}
+
+static void flush_all(void)
+{
+    redis_do(&redis, "FLUSHALL");
+}
+
+/* Asserts that Redis holds the channels of this text, in their order, and no others. */
+static void expect_catalogue(const char *text)
+{
+    ctl_expect(ctl_load(text, "--replace"), 0, "loaded 0 channels (3 unchanged, 0 refused, 0 removed)", NULL);
+}
+
+static bool proxy_holds(void *arg)
+{
+    (void)arg;
+    return proxy_has_injected(proxy);
+}
+
+/* Runs until so many bytes of replies have come; what is sent then arrives behind the change. */
+static void hold(const struct operation *o, size_t at, void (*change)(void))
+{
+    struct process load;
+    fill();
+    proxy_inject_after(proxy, at, PROXY_HOLD);
+    ctl_start_named(&load, &proxied, "held", o->args);
+    assert_true(wait_until(proxy_holds, NULL, WAIT_DEADLINE_MS));
+    bool held = redis_integer(&redis, "DEL channels:loader") == 1;
+    change();
+    proxy_restore(proxy);
+    AUTO(ctl_run_free) struct ctl_run run = ctl_finish(&load);
+    if (run.status != (held ? 1 : o->status) || (held && strstr(run.err, "the lock is lost") == NULL))
+        fail_msg("%s, held back after %zu: %d: %s%s", o->args[0], at, run.status, run.out, run.err);
+    if (change == flush_all && held)
+        assert_int_equal(redis_integer(&redis, "DBSIZE"), 0);
+    else if (change == load_before && held)
+        expect_catalogue(BEFORE);
+}
+
+static void hold_at_each_step(const struct operation *o, size_t step, void (*change)(void))
+{
+    size_t total = measure(o);
+    for (size_t at = 1; at + SLACK < total; at += step)
+        hold(o, at, change);
+}
+
+/* Also at the end of a replacing load, which removes channels that the other one brings back. */
+TEST_CASE(delayed_commands_of_a_load_change_nothing_after_its_lock_was_lost)
+{
+    const char *const replace[] = {"load", good, "--replace", NULL};
+    const char *const merge[] = {"load", damaged, "--replace", NULL};
+    const char *const load[] = {"load", good, NULL};
+    hold_at_each_step(&(struct operation){replace, 0, "2 1 9", "1 3 2"}, HOLD_STEP, load_before);
+    hold_at_each_step(&(struct operation){merge, 1, "2 1 9", "2 1 9 3"}, HOLD_STEP_WIDE, load_before);
+    hold_at_each_step(&(struct operation){load, 0, "2 1 9", "2 1 9 3"}, HOLD_STEP_WIDE, load_before);
+    hold_at_each_step(&(struct operation){load, 0, "2 1 9", "2 1 9 3"}, HOLD_STEP_WIDE, flush_all);
+}
+
 /* ---- Missing rights ---- */
 
 static const char KEY_DIGEST[] = "ab530a13e45914982b79f9b7e3fba994cfd1f3fb22f71cea1afbf02b460c6d1d";
@@ -160,7 +266,8 @@ static const struct action {
     const char *args[4];
     const char *commands;
 } ACTIONS[] = {
-    {{"load", "after"}, "hmget get zscore hset del multi set exec zadd zrevrange pttl pexpire persist"},
+    {{"load", "after"},
+     "hmget get zscore hset del unlink watch multi set exec zadd zrevrange pttl pexpire persist"},
     {{"load", "after", "--replace"},
      "hmget get hset del multi set exec zadd unlink watch zcard rename scan zscore pttl pexpire persist"},
     {{"verify"}, "zscan hmget get scan zscore zcard sscan type pttl memory|usage"},

@@ -82,11 +82,13 @@ static char *write_samples(size_t count)
     return path;
 }
 
-TEST_CASE_WITH(load_writes_each_channel_in_one_transaction, ctl_empty, NULL)
+/* Each is short: nobody else is served while Redis executes it. */
+TEST_CASE_WITH(load_writes_a_hundred_channels_in_one_transaction, ctl_empty, NULL)
 {
     AUTOFREE char *path = write_samples(1000);
     ctl_expect(CTL("load", path), 0, NULL, NULL);
-    assert_int_equal(redis_calls(&redis, "exec"), 1000 + 1); /* one releases the lock */
+    assert_in_range(redis_calls(&redis, "exec"), 10, 15); /* some take, renew and release the lock */
+    assert_int_equal(redis_calls(&redis, "multi"), redis_calls(&redis, "exec"));
     assert_int_equal(redis_calls(&redis, "hset"), 1000);
     ctl_expect_sound();
 }
@@ -98,7 +100,7 @@ TEST_CASE_WITH(load_does_not_write_unchanged_channels, ctl_empty, NULL)
     redis_do(&redis, "HSET %s title changed", "channels:card:1008");
     redis_do(&redis, "CONFIG RESETSTAT");
     ctl_expect(CTL("load", path), 0, "loaded 1 channel (599 unchanged, 0 refused)", NULL);
-    assert_int_equal(redis_calls(&redis, "exec"), 1 + 1);
+    assert_int_equal(redis_calls(&redis, "hset"), 1);
     assert_int_equal(redis_calls(&redis, "zadd"), 0);
 }
 
@@ -503,7 +505,7 @@ static void interrupt_load(const char *flag, int signal)
     const char *loaded = strstr(run.err, "fifo: ");
     assert_non_null(loaded);
     long long count = strtoll(loaded + strlen("fifo: "), NULL, 10);
-    assert_in_range(count, 256, 400);
+    assert_in_range(count, 100, 400);
     assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), count + 1);
     assert_int_equal(redis_integer(&redis, "EXISTS channels:index.next"), 0);
     ctl_expect(run, 128 + signal, NULL, NULL);

@@ -2,6 +2,7 @@
 
 #include "support/ctl.h"
 
+#include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -224,10 +225,73 @@ TEST_CASE_WITH(replace_frees_the_old_index_in_the_background, load_first, NULL)
 {
     enum { CHANNELS = 300 };
     AUTOFREE char *text = ctl_channels(1, CHANNELS);
+    AUTOFREE char *more = ctl_channels(1, CHANNELS + 1);
     ctl_expect_load(text, "--replace", 0);
     long long before = lazily_freed();
-    ctl_expect_load(text, "--replace", 0);
+    ctl_expect_load(more, "--replace", 0);
     assert_true(wait_until(more_is_freed, &before, WAIT_DEADLINE_MS));
+    ctl_expect_sound();
+}
+
+/* ---- What caches drop ---- */
+
+/* Appends the keys of a push of invalidations, but those that no cache holds. */
+static void collect(void *arg, void *reply)
+{
+    char **keys = arg;
+    redisReply *push = reply;
+    const redisReply *names = push->element[1];
+    for (size_t i = 0; i < names->elements; i++) {
+        const char *name = names->element[i]->str;
+        if (strcmp(name, "channels:loader") != 0 && strcmp(name, "channels:index.next") != 0)
+            *keys = text_append(text_append(*keys, " "), name);
+    }
+    freeReplyObject(push);
+}
+
+static void call(redisContext *connection, const char *command)
+{
+    redisReply *reply = redisCommand(connection, command);
+    assert_non_null(reply);
+    assert_int_not_equal(reply->type, REDIS_REPLY_ERROR);
+    freeReplyObject(reply);
+}
+
+/* Loads the text, and asserts which keys Redis invalidates in a cache that holds all of them. */
+static void expect_invalidated(const char *text, const char *expected)
+{
+    char *keys = text_printf("%s", "");
+    redisContext *cache = redisConnect("127.0.0.1", redis.port);
+    assert_non_null(cache);
+    cache->privdata = &keys;
+    (void)redisSetPushCallback(cache, collect);
+    call(cache, "HELLO 3");
+    call(cache, "CLIENT TRACKING ON BCAST PREFIX channels:");
+    ctl_expect_load(text, "--replace", 0);
+    call(cache, "PING"); /* its reply comes behind the invalidations */
+    redisFree(cache);
+    ctl_expect_owned(keys, expected);
+}
+
+TEST_CASE_WITH(replace_invalidates_what_has_changed_and_nothing_else, load_first, NULL)
+{
+    static const char other_title[] =
+        "{\"max_channel_id\":1,\"title\":\"new\",\"link\":\"https://max.ru/one\"}\n";
+    const char *two = strchr(first, '\n') + 1;
+    AUTOFREE char *changed = text_printf("%s%s", other_title, two);
+    AUTOFREE char *turned = text_printf("%s%s", two, other_title);
+    expect_invalidated(first, "");
+    expect_invalidated(changed, " channels:card:1");
+    expect_invalidated(turned, " channels:index");
+    expect_invalidated(turned, "");
+    expect_invalidated(two, " channels:index channels:card:1 channels:link:https://max.ru/one");
+    redis_do(&redis, "DEL channels:link:https://max.ru/two");
+    expect_invalidated(two, " channels:link:https://max.ru/two");
+    redis_do(&redis, "ZADD channels:index 5 2");
+    expect_invalidated(two, " channels:index");
+    redis_do(&redis, "ZADD channels:index 5 3");
+    expect_invalidated(two, " channels:index");
+    ctl_expect_index("2");
     ctl_expect_sound();
 }
 

@@ -41,20 +41,25 @@ void ctl_run_free(struct ctl_run *run)
     free(run->err);
 }
 
-void ctl_start_at(struct process *process, struct redis *r, const char *const *args)
+void ctl_start_named(struct process *process, struct redis *r, const char *name, const char *const *args)
 {
     const char *argv[ARGS_MAX] = {process_require_env("CHANNELCTL_BIN")};
     for (size_t i = 0; args[i] != NULL && i + 2 < ARGS_MAX; i++)
         argv[i + 1] = args[i];
     AUTOFREE char *url = text_printf("CHANNELD_REDIS_URL=%s", r->url);
     const char *const env[] = {url, NULL};
-    struct process_spec spec = {.name = "ctl", .dir = r->dir.path, .argv = argv, .env = env};
+    struct process_spec spec = {.name = name, .dir = r->dir.path, .argv = argv, .env = env};
     /* cppcheck-suppress ctuuninitvar ; written, not read */
-    (void)snprintf(process->out_path, sizeof process->out_path, "%s/ctl.out", r->dir.path);
-    (void)snprintf(process->err_path, sizeof process->err_path, "%s/ctl.err", r->dir.path);
+    (void)snprintf(process->out_path, sizeof process->out_path, "%s/%s.out", r->dir.path, name);
+    (void)snprintf(process->err_path, sizeof process->err_path, "%s/%s.err", r->dir.path, name);
     (void)remove(process->out_path);
     (void)remove(process->err_path);
     process_start(process, &spec);
+}
+
+void ctl_start_at(struct process *process, struct redis *other, const char *const *args)
+{
+    ctl_start_named(process, other, "ctl", args);
 }
 
 void ctl_start(struct process *process, const char *const *args)

@@ -46,6 +46,9 @@ struct ctl_run ctl_run_at(struct redis *other, const char *const *args);
 /* The two halves of that. */
 void ctl_start(struct process *process, const char *const *args);
 void ctl_start_at(struct process *process, struct redis *other, const char *const *args);
+
+/* Runs that overlap need names of their own, for the files with their output. */
+void ctl_start_named(struct process *process, struct redis *other, const char *name, const char *const *args);
 struct ctl_run ctl_finish(struct process *process);
 
 /* Runs a line of the shell, in the directory of Redis, in which $CTL is channelctl. Frees the line. */

@@ -129,7 +129,7 @@ static void proxy_pipe_fini(struct proxy_pipe *pipe)
 /* ---- types ---- */
 
 /* A fault that was requested for a connection; its thread carries it out. */
-enum proxy_order { ORDER_NONE, ORDER_RESET, ORDER_FINISH, ORDER_DROP };
+enum proxy_order { ORDER_NONE, ORDER_RESET, ORDER_FINISH, ORDER_DROP, ORDER_HOLD };
 
 struct proxy_link {
     struct proxy *proxy;
@@ -173,6 +173,8 @@ static enum proxy_order order_of(enum proxy_fault fault)
         return ORDER_FINISH;
     case PROXY_DROP:
         return ORDER_DROP;
+    case PROXY_HOLD:
+        return ORDER_HOLD;
     }
     return ORDER_NONE;
 }
@@ -223,6 +225,9 @@ static bool link_apply_fault(struct proxy_link *link)
         return true;
     case ORDER_DROP:
         atomic_store(&link->drops, true);
+        return true;
+    case ORDER_HOLD:
+        proxy_set_blackhole(link->proxy, PROXY_BOTH);
         return true;
     }
     return false;

@@ -15,8 +15,9 @@ struct proxy;
 /* Directions: up to the server, down from it. */
 enum proxy_way { PROXY_NONE = 0, PROXY_UP = 1, PROXY_DOWN = 2, PROXY_BOTH = 3 };
 
-/* A fault of one connection: a reset, the end of the responses (FIN), or all further bytes dropped. */
-enum proxy_fault { PROXY_RESET, PROXY_FINISH, PROXY_DROP };
+/* A fault of one connection: a reset, the end of the responses (FIN), or all further bytes dropped.
+ * PROXY_HOLD is proxy_set_blackhole(proxy, PROXY_BOTH). */
+enum proxy_fault { PROXY_RESET, PROXY_FINISH, PROXY_DROP, PROXY_HOLD };
 
 /* Starts it on a port of its own; owned. */
 struct proxy *proxy_new(int target_port);
