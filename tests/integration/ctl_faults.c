@@ -273,7 +273,7 @@ static const struct action {
     {{"verify"}, "zscan hmget get scan zscore zcard sscan type pttl memory|usage"},
     {{"keys", "issue"}, "sadd"},
     {{"keys", "list"}, "smembers"},
-    {{"keys", "revoke", KEY_DIGEST}, "srem"}};
+    {{"keys", "revoke", KEY_DIGEST}, "srem hdel"}};
 
 /* Runs channelctl as this Redis user; the word "after" stands for the file of that name. */
 static struct ctl_run run_as(const char *user, const char *const *words)

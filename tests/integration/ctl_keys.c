@@ -384,6 +384,32 @@ TEST_CASE(keys_revoke_removes_the_info)
     assert_int_equal(redis_integer(&redis, "HEXISTS channels:api_key_info %s", digest), 0);
 }
 
+/* It refuses everything that might take memory, and any transaction. */
+TEST_CASE(leaked_keys_can_be_revoked_while_redis_is_full)
+{
+    char digest[65];
+    AUTOFREE char *key = ISSUE("--name", "leaked", "--expires", "90d");
+    catalogue_digest(key, digest);
+    expect_status_of(key, 200);
+    redis_do(&redis, "CONFIG SET maxmemory 1");
+    ctl_expect(CTL("keys", "issue"), 1, NULL, "Redis refused: OOM ");
+    ctl_expect(CTL("keys", "revoke", key), 0, "revoked\n", NULL);
+    redis_do(&redis, "CONFIG SET maxmemory 0");
+    expect_status_of(key, 401);
+    assert_int_equal(redis_integer(&redis, "HEXISTS channels:api_key_info %s", digest), 0);
+}
+
+/* Then at least the key is not valid any more, and the operator is told what is left. */
+TEST_CASE(keys_revoke_says_when_only_the_info_could_not_be_removed)
+{
+    AUTOFREE char *key = ISSUE("--name", "leaked");
+    AUTOFREE char *url = text_printf("redis://issuer:pw@127.0.0.1:%d", redis.port);
+    redis_do(&redis, "ACL SETUSER issuer reset on >pw ~* +@all -hdel");
+    ctl_expect(CTL("--redis-url", url, "keys", "revoke", key), 1, "",
+               "the key is not valid any more, but its info was not removed: Redis refused: NOPERM");
+    expect_status_of(key, 401);
+}
+
 /* Such a member may be a key. */
 TEST_CASE(keys_list_omits_members_that_are_not_digests)
 {
