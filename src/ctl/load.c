@@ -1,6 +1,7 @@
 /* channelctl load: reads channels from a file, line by line, and writes them to Redis; see load.h. */
 #include "ctl/load.h"
 
+#include "base/text.h"
 #include "ctl/sample.h"
 #include "model/channel.h"
 
@@ -167,11 +168,6 @@ static const char *expect_link(struct reader *r)
     return r->link_shape;
 }
 
-static bool is_int64(yyjson_val *value)
-{
-    return yyjson_is_sint(value) || (yyjson_is_uint(value) && yyjson_get_uint(value) <= (uint64_t)INT64_MAX);
-}
-
 /* Each of these sets *out and returns NULL, or returns what the value should be. */
 static const char *read_text(struct reader *r, enum channel_field f, yyjson_val *value, struct span *out)
 {
@@ -186,14 +182,16 @@ static const char *read_text(struct reader *r, enum channel_field f, yyjson_val 
 
 static const char *read_integer(struct reader *r, enum channel_field f, yyjson_val *value, struct span *out)
 {
-    if (f == CHANNEL_FIELD_is_a_plus_flag && !(yyjson_is_uint(value) && yyjson_get_uint(value) <= 1))
+    int64_t number = 0;
+    struct span text = {yyjson_get_raw(value), yyjson_get_len(value)};
+    bool valid = text.data != NULL && parse_int64(text, &number) == 0;
+    if (f == CHANNEL_FIELD_is_a_plus_flag && !(valid && (number == 0 || number == 1)))
         return "0, 1 or null";
-    if (!is_int64(value))
+    if (!valid)
         return f == CHANNEL_FIELD_max_channel_id ? "a 64-bit integer" : "a 64-bit integer or null";
-    char digits[INT64_DIGITS_MAX];
-    *out = keep(r, (struct span){digits, format_int64(yyjson_get_sint(value), digits)});
+    *out = keep(r, text);
     if (f == CHANNEL_FIELD_max_channel_id)
-        r->card->id = yyjson_get_sint(value);
+        r->card->id = number;
     return NULL;
 }
 
@@ -269,6 +267,25 @@ static void read_member(struct reader *r, yyjson_val *key, yyjson_val *value)
         refuse_value(r, name, value, expected);
 }
 
+/* What no type says. */
+static void refuse_faults(struct reader *r)
+{
+    struct buf scratch = BUF_INIT;
+    char what[2 * EXCERPT_MAX];
+    char shown[EXCERPT_MAX];
+    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
+        const struct channel_row *row = &r->card->row;
+        const char *fault = channel_find_fault(row, (enum channel_field)f, &scratch);
+        if (buf_error(&scratch) != 0)
+            r->error = buf_error(&scratch);
+        if (fault == NULL)
+            continue;
+        (void)snprintf(what, sizeof what, "%s %s", excerpt(row->value[f], shown), fault);
+        refuse(r, channel_field_name((enum channel_field)f), what);
+    }
+    buf_fini(&scratch);
+}
+
 static void read_object(struct reader *r, yyjson_val *object)
 {
     yyjson_obj_iter iter;
@@ -281,6 +298,8 @@ static void read_object(struct reader *r, yyjson_val *object)
         read_member(r, key, yyjson_obj_iter_get_val(key));
     if ((r->seen & 1U << CHANNEL_FIELD_max_channel_id) == 0)
         refuse_line(r, "max_channel_id is missing");
+    if (!r->refused && r->error == 0)
+        refuse_faults(r);
 }
 
 /*
@@ -317,7 +336,8 @@ int card_read(const struct card_source *from, const struct link_hosts *hosts, st
     size_t texts_was = texts->len;
     yyjson_read_err error;
     char *text = (char *)(uintptr_t)line.data; /* not written to: YYJSON_READ_INSITU is not set */
-    yyjson_doc *doc = yyjson_read_opts(text, line.len, YYJSON_READ_NOFLAG, NULL, &error);
+    /* Numbers are kept and printed as they are in the file. */
+    yyjson_doc *doc = yyjson_read_opts(text, line.len, YYJSON_READ_NUMBER_AS_RAW, NULL, &error);
     yyjson_val *object = doc != NULL ? find_card(&r, yyjson_doc_get_root(doc)) : NULL;
     if (object != NULL)
         read_object(&r, object);

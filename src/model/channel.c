@@ -11,6 +11,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <time.h>
 #include <yyjson.h>
 
@@ -187,6 +188,50 @@ static int write_parsed(struct buf *out, struct span stored)
     return err;
 }
 
+static int compare_dates(const void *a, const void *b)
+{
+    return memcmp(a, b, DATE_LEN);
+}
+
+/* Collects the dates in `dates`, DATE_LEN bytes each. Returns what is wrong, or NULL. */
+static const char *check_counts(yyjson_val *object, struct buf *dates)
+{
+    yyjson_obj_iter iter;
+    yyjson_val *key = NULL;
+    yyjson_obj_iter_init(object, &iter);
+    while ((key = yyjson_obj_iter_next(&iter)) != NULL) {
+        struct day day;
+        if (!read_day(key, yyjson_obj_iter_get_val(key), &day))
+            return NULL;
+        if (day.count < 0)
+            return "has a count below 0";
+        buf_append_span(dates, day.date);
+    }
+    return NULL;
+}
+
+static const char *check_dates(struct buf *dates)
+{
+    if (dates->len > 0)
+        qsort(dates->data, dates->len / DATE_LEN, DATE_LEN, compare_dates);
+    for (size_t at = DATE_LEN; at < dates->len; at += DATE_LEN)
+        if (compare_dates(dates->data + at - DATE_LEN, dates->data + at) == 0)
+            return "has a day twice";
+    return NULL;
+}
+
+static const char *check_history(struct span stored, struct buf *scratch)
+{
+    char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
+    yyjson_read_err problem;
+    yyjson_doc *doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, NULL, &problem);
+    if (doc == NULL && problem.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+        scratch->error = -ENOMEM;
+    const char *wrong = check_counts(yyjson_doc_get_root(doc), scratch);
+    yyjson_doc_free(doc);
+    return wrong == NULL && buf_error(scratch) == 0 ? check_dates(scratch) : wrong;
+}
+
 /* The form in which a history is served. */
 
 enum { DAY_HEAD = DATE_LEN + 3 }; /* "YYYY-MM-DD": */
@@ -297,6 +342,25 @@ bool channel_row_is_empty(const struct channel_row *row, enum channel_shape shap
         if (row->value[fields[i]].data != NULL)
             return false;
     return true;
+}
+
+const char *channel_find_fault(const struct channel_row *row, enum channel_field f, struct buf *scratch)
+{
+    int64_t value = 0;
+    int64_t of_24h = 0;
+    struct span text = row->value[f];
+    buf_clear(scratch);
+    if (f == CHANNEL_FIELD_followers_history)
+        return text.data != NULL ? check_history(text, scratch) : NULL;
+    bool is_count = f == CHANNEL_FIELD_followers_cnt_today || f == CHANNEL_FIELD_views_24h ||
+                    f == CHANNEL_FIELD_views_48h;
+    if (!is_count || parse_int64(text, &value) != 0)
+        return NULL;
+    if (value < 0)
+        return "is below 0";
+    bool is_less = f == CHANNEL_FIELD_views_48h &&
+                   parse_int64(row->value[CHANNEL_FIELD_views_24h], &of_24h) == 0 && value < of_24h;
+    return is_less ? "is less than views_24h" : NULL;
 }
 
 static bool is_quoted(enum channel_type type)

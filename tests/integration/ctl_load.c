@@ -304,6 +304,8 @@ static const char *const accepted[] = {
     "\"is_a_plus_flag\":1",
     "\"er_24h\":-9223372036854775808",
     "\"er_24h\":9223372036854775807",
+    "\"views_48h\":2,\"views_24h\":2,\"followers_cnt_today\":0",
+    "\"views_24h\":2",
     "\"followers_history\":null",
     "\"followers_history\":{}",
     "\"updated_at\":\"2028-02-29T23:59:59\"",
@@ -337,6 +339,12 @@ static const char *const refused[][2] = {
     {"followers_history", "\"followers_history\":{\"2026-02-29\":1}"},
     {"followers_history", "\"followers_history\":{\"2026-11-20\":1.5}"},
     {"followers_history", "\"followers_history\":{\"2026-11-20\":null}"},
+    {"followers_history", "\"followers_history\":{\"2026-11-20\":1,\"2026-11-20\":1}"},
+    {"followers_history", "\"followers_history\":{\"2026-11-20\":-1}"},
+    {"followers_cnt_today", "\"followers_cnt_today\":-1"},
+    {"views_24h", "\"views_24h\":-1"},
+    {"views_48h", "\"views_48h\":-1"},
+    {"views_48h", "\"views_48h\":1,\"views_24h\":2"},
     {"updated_at", "\"updated_at\":\"2026-02-29T00:00:00\""},
     {"updated_at", "\"updated_at\":\"2026-11-20T24:00:00\""},
     {"updated_at", "\"updated_at\":\"2026-11-20T00:00:00Z\""},
@@ -352,6 +360,27 @@ TEST_CASE_WITH(load_accepts_each_valid_value, ctl_empty, NULL)
     }
     ctl_expect_load(text, NULL, 0);
     assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), TEST_COUNT(accepted));
+}
+
+/* Not one that means the same. */
+TEST_CASE_WITH(refusals_show_the_text_of_the_file, ctl_empty, NULL)
+{
+    static const char *const rows[][2] = {
+        {"\"er_24h\":1e2", "er_24h: 1e2 is not a 64-bit integer or null\n"},
+        {"\"er_24h\":1.50", "er_24h: 1.50 is not a 64-bit integer or null\n"},
+        {"\"er_24h\":1e999", "er_24h: 1e999 is not a 64-bit integer or null\n"},
+        {"\"er_24h\":-0", "er_24h: -0 is not a 64-bit integer or null\n"},
+        {"\"er_24h\":18446744073709551616", "er_24h: 18446744073709551616 is not a 64-bit integer or null\n"},
+        {"\"title\":1E+1", "title: 1E+1 is not a string or null\n"},
+        {"\"is_a_plus_flag\":1.0", "is_a_plus_flag: 1.0 is not 0, 1 or null\n"},
+        {"\"views_24h\":-7", "views_24h: -7 is below 0\n"},
+        {"\"followers_history\":{\"2026-11-20\":1e2}",
+         "followers_history: {\"2026-11-20\":1e2} is not an object"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        AUTOFREE char *line = text_printf("{\"max_channel_id\":1,%s}\n", rows[i][0]);
+        ctl_expect(ctl_load(line, NULL), 1, NULL, rows[i][1]);
+    }
 }
 
 /* The last line of the table is not JSON, so it has no field to name. */
@@ -403,7 +432,7 @@ TEST_CASE_WITH(load_refuses_a_slug_of_more_than_256_bytes, ctl_empty, NULL)
 
 TEST_CASE_WITH(load_keeps_all_days_of_a_long_history, ctl_empty, NULL)
 {
-    static const char days[] = "{\"2026-11-09\":-1,\"2026-11-10\":0,\"2026-11-11\":1,\"2026-11-12\":2,"
+    static const char days[] = "{\"2026-11-09\":11,\"2026-11-10\":0,\"2026-11-11\":1,\"2026-11-12\":2,"
                                "\"2026-11-13\":3,\"2026-11-14\":4,\"2026-11-15\":5,\"2026-11-16\":6,"
                                "\"2026-11-17\":7,\"2026-11-18\":8,\"2026-11-19\":9}";
     ctl_expect_load(text_temp("{\"max_channel_id\":1,\"followers_history\":%s}\n", days), NULL, 0);

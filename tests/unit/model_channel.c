@@ -53,6 +53,39 @@ static void assert_written(const struct channel_row *row, enum channel_shape sha
     assert_buf(&out, expected);
 }
 
+TEST_CASE(faults_are_counts_that_contradict_each_other_or_days_that_repeat)
+{
+    static const struct {
+        enum channel_field field;
+        const char *value, *fault;
+    } rows[] = {
+        {CHANNEL_FIELD_followers_cnt_today, "-1", "is below 0"},
+        {CHANNEL_FIELD_followers_cnt_today, "0", NULL},
+        {CHANNEL_FIELD_views_24h, "-9223372036854775808", "is below 0"},
+        {CHANNEL_FIELD_views_48h, "9", "is less than views_24h"},
+        {CHANNEL_FIELD_views_48h, "10", NULL},
+        {CHANNEL_FIELD_views_48h, "-0", NULL},
+        {CHANNEL_FIELD_er_48h, "-1", NULL},
+        {CHANNEL_FIELD_max_channel_id, "-1", NULL},
+        {CHANNEL_FIELD_followers_history, "{}", NULL},
+        {CHANNEL_FIELD_followers_history, "{\"2026-11-20\":0}", NULL},
+        {CHANNEL_FIELD_followers_history, "{\"2026-11-20\":-1}", "has a count below 0"},
+        {CHANNEL_FIELD_followers_history, "{\"2026-11-20\":1,\"2026-11-20\":1}", "has a day twice"},
+        {CHANNEL_FIELD_followers_history, "{\"2026-11-20\":1,\"2026-11-19\":1}", NULL},
+        {CHANNEL_FIELD_followers_history, "{\"2026-11-20\":1,\"2026-11-19\":1,\"2026-11-20\":1}",
+         "has a day twice"},
+        {CHANNEL_FIELD_followers_history, "not json", NULL},
+        {CHANNEL_FIELD_followers_history, "[1]", NULL},
+    };
+    SCOPED_BUF(scratch);
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct channel_row row = full_row();
+        row.value[rows[i].field] = span_of(rows[i].value);
+        const char *fault = channel_find_fault(&row, rows[i].field, &scratch);
+        assert_string_equal(fault != NULL ? fault : "none", rows[i].fault != NULL ? rows[i].fault : "none");
+    }
+}
+
 TEST_CASE(full_card_is_written_in_the_contracts_order)
 {
     struct channel_row row = full_row();
