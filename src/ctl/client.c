@@ -439,23 +439,8 @@ static void send_scan(struct client *c, enum client_scan what, struct span curso
     CLIENT_SEND(c, SPAN("SCAN"), cursor, SPAN("MATCH"), buf_span(&c->key), SPAN("COUNT"), SCAN_COUNT);
 }
 
-/* Removes the scores or values, one of which follows each name in the reply to ZSCAN and HSCAN. Returns how
- * many names remain. */
-static size_t keep_names(enum client_scan what, redisReply *list)
-{
-    if (what != SCAN_INDEX && what != SCAN_API_KEY_INFO)
-        return list->elements;
-    for (size_t i = 0; i < list->elements / 2; i++) {
-        redisReply *member = list->element[2 * i];
-        list->element[2 * i] = list->element[i];
-        list->element[i] = member;
-    }
-    return list->elements / 2;
-}
-
 /* Receives a batch and visits it; *cursor becomes that of the next batch. */
-static int visit_batch(struct client *c, enum client_scan what, struct buf *cursor, client_visit visit,
-                       void *arg)
+static int visit_batch(struct client *c, struct buf *cursor, client_visit visit, void *arg)
 {
     redisReply *reply = client_receive(c);
     if (reply == NULL)
@@ -465,7 +450,7 @@ static int visit_batch(struct client *c, enum client_scan what, struct buf *curs
         redisReply *list = reply->element[1];
         buf_clear(cursor);
         buf_append_span(cursor, reply_text(reply->element[0]));
-        err = visit(arg, list->element, keep_names(what, list));
+        err = visit(arg, list->element, list->elements);
         assert(err != 0 || redis_client_pending(c->redis) == 0);
     } else {
         err = client_fail_unexpected(c);
@@ -481,7 +466,7 @@ int client_scan(struct client *c, enum client_scan what, client_visit visit, voi
     int err = 0;
     do {
         send_scan(c, what, buf_span(&cursor));
-        err = visit_batch(c, what, &cursor, visit, arg);
+        err = visit_batch(c, &cursor, visit, arg);
         if (err == 0 && buf_error(&cursor) != 0)
             err = client_fail_memory(c);
     } while (err == 0 && !span_equal(buf_span(&cursor), SPAN("0")));

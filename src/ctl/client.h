@@ -142,6 +142,10 @@ int client_print_error(struct client *c);
 
 /* --- The catalogue --- */
 
+/* Scores of the index are doubles: from here on, and below its negative, not every integer has a value of its
+ * own. */
+#define INDEX_SCORE_LIMIT 9007199254740992.0
+
 /* Whether HPEXPIRETIME exists (Redis 7.4, Valkey 9) and this user may run it. */
 enum field_ttls { FIELD_TTLS_UNSUPPORTED, FIELD_TTLS_SUPPORTED, FIELD_TTLS_DENIED };
 
@@ -157,9 +161,9 @@ void client_send_card_read(struct client *c, int64_t id, enum field_ttls field_t
 enum client_scan { SCAN_CARDS, SCAN_LINKS, SCAN_INDEX, SCAN_API_KEYS, SCAN_API_KEY_INFO };
 
 /*
- * Called with each batch of a scan: `count` names of keys, members of the index or the set, or fields, as
- * string replies, borrowed for the call. It may use the client, but must have received every reply to what it
- * sent when it returns: 0, or what ends the scan.
+ * Called with each batch of a scan: `count` string replies, borrowed for the call: names of keys, members of
+ * the set, or pairs: a member of the index and its score, a field and its value. It may use the client, but
+ * must have received every reply to what it sent when it returns: 0, or what ends the scan.
  */
 typedef int (*client_visit)(void *arg, redisReply *const *names, size_t count);
 

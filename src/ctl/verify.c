@@ -5,6 +5,7 @@
  *
  * A change that is made meanwhile may be reported as a problem: verify when nothing is being loaded.
  */
+#include "base/clock.h"
 #include "base/digest.h"
 #include "base/text.h"
 #include "ctl/client.h"
@@ -29,11 +30,13 @@ struct verify {
     const struct link_hosts *hosts;
     struct report report;
     enum field_ttls field_ttls;
-    bool has_keys;    /* their set exists and is one */
-    bool has_index;   /* it exists and is a sorted set */
-    int64_t channels; /* members of the index */
-    int64_t keys;     /* API keys */
-    struct buf json;  /* what channel_write() writes; only its result is used */
+    bool has_keys;      /* their set exists and is one */
+    bool has_index;     /* it exists and is a sorted set */
+    int64_t channels;   /* members of the index */
+    int64_t keys;       /* API keys */
+    bool key_works;     /* one of them has not expired */
+    int64_t now;        /* seconds since 1970 */
+    struct buf scratch; /* what channel_write() writes; only its result is used */
 };
 
 /* A card of a batch. */
@@ -94,23 +97,73 @@ static int check_key(struct verify *v, struct span key, const char *what, const 
     return 0;
 }
 
-/* A running load may explain the problems. */
-static int warn_of_running_load(struct verify *v)
+static int receive_lock(struct verify *v, char holder[EXCERPT_MAX], int64_t *ttl_ms)
 {
-    char holder[EXCERPT_MAX];
-    CLIENT_SEND(&v->client, SPAN("GET"), buf_span(&v->client.loader));
     redisReply *reply = client_receive_or_wrongtype(&v->client);
     if (reply == NULL)
         return -EIO;
-    if (reply->type != REDIS_REPLY_NIL)
+    (void)excerpt(reply_text(reply), holder);
+    freeReplyObject(reply);
+    return client_receive_integer(&v->client, ttl_ms);
+}
+
+/* A running load may explain the problems, and the next index is its own. A lock that does not expire is no
+ * load. */
+static int check_load(struct verify *v)
+{
+    struct client *c = &v->client;
+    char holder[EXCERPT_MAX];
+    char type[TYPE_MAX];
+    int64_t ttl = 0;
+    CLIENT_SEND(c, SPAN("GET"), buf_span(&c->loader));
+    CLIENT_SEND(c, SPAN("PTTL"), buf_span(&c->loader));
+    CLIENT_SEND(c, SPAN("TYPE"), buf_span(&c->index_next));
+    int err = receive_lock(v, holder, &ttl);
+    if (err == 0)
+        err = receive_type(v, type);
+    if (err != 0)
+        return err;
+    if (ttl == -1)
+        report_problem(&v->report, "loader: has no TTL: no load is possible until it is deleted (%s)",
+                       holder);
+    if (ttl >= 0)
         (void)fprintf(stderr,
                       "channelctl: a load is running, and what it changes may show as a problem (%s)\n",
-                      excerpt(reply_text(reply), holder));
-    freeReplyObject(reply);
+                      holder);
+    else if (strcmp(type, "none") != 0)
+        report_problem(&v->report, "index.next: is left over from a load that did not end");
     return 0;
 }
 
 /* --- API keys --- */
+
+/* Receives the info of a key: nil where it has none. */
+static int receive_expiry(struct verify *v)
+{
+    struct api_key_info info = API_KEY_INFO_NONE;
+    redisReply *text = client_receive_or_wrongtype(&v->client);
+    if (text == NULL)
+        return -EIO;
+    if (text->type == REDIS_REPLY_STRING)
+        (void)api_key_info_parse(reply_text(text), &info);
+    v->key_works = v->key_works || !api_key_is_expired(info.expires, v->now);
+    freeReplyObject(text);
+    return 0;
+}
+
+/* Until one is found that works. */
+static int find_working_key(struct verify *v, redisReply *const *members, size_t count)
+{
+    int err = 0;
+    size_t sent = v->key_works ? 0 : count;
+    for (size_t i = 0; i < sent; i++)
+        if (digest_is_hex(reply_text(members[i])))
+            CLIENT_SEND(&v->client, SPAN("HGET"), buf_span(&v->client.api_key_info), reply_text(members[i]));
+    for (size_t i = 0; i < sent && err == 0; i++)
+        if (digest_is_hex(reply_text(members[i])))
+            err = receive_expiry(v);
+    return err;
+}
 
 /* A member that is not a digest may be a key: only its start is printed. */
 static int visit_api_keys(void *arg, redisReply *const *members, size_t count)
@@ -128,7 +181,7 @@ static int visit_api_keys(void *arg, redisReply *const *members, size_t count)
                            "api_keys: a member of %zu byte%s is not a SHA-256 in lower-case hex: %s...",
                            member.len, plural((int64_t)member.len), excerpt(start, shown));
     }
-    return 0;
+    return find_working_key(v, members, count);
 }
 
 static int check_api_keys(struct verify *v)
@@ -137,7 +190,13 @@ static int check_api_keys(struct verify *v)
     int err = check_key(v, buf_span(&v->client.api_keys), "api_keys", "set",
                         "there are no API keys: every request gets 401 (run channelctl keys issue)", &usable);
     v->has_keys = usable;
-    return err == 0 && usable ? client_scan(&v->client, SCAN_API_KEYS, visit_api_keys, v) : err;
+    if (err != 0 || !usable)
+        return err;
+    err = client_scan(&v->client, SCAN_API_KEYS, visit_api_keys, v);
+    if (err == 0 && v->keys > 0 && !v->key_works)
+        report_problem(&v->report, "api_keys: every key has expired: every request gets 401 (run channelctl "
+                                   "keys issue)");
+    return err;
 }
 
 /* --- The infos of API keys --- */
@@ -151,11 +210,10 @@ static void report_info(struct verify *v, struct span field, const char *what)
     report_problem(&v->report, "api_key_info: %s...: %s", excerpt(start, shown), what);
 }
 
-/* Nil if the info was removed meanwhile. */
 static void check_info(struct verify *v, struct span field, struct span text)
 {
     struct api_key_info info;
-    unsigned faults = text.data == NULL ? 0 : api_key_info_parse(text, &info);
+    unsigned faults = api_key_info_parse(text, &info);
     if ((faults & API_KEY_FAULT_FORM) != 0)
         report_info(v, field, "is not a JSON object of at most 512 bytes: the key is refused");
     if ((faults & API_KEY_FAULT_EXPIRES) != 0)
@@ -169,27 +227,21 @@ static void check_info(struct verify *v, struct span field, struct span text)
 static void send_info_read(struct verify *v, struct span field)
 {
     struct client *c = &v->client;
-    struct span key = buf_span(&c->api_key_info);
     CLIENT_SEND(c, SPAN("SISMEMBER"), buf_span(&c->api_keys), field);
-    CLIENT_SEND(c, SPAN("HGET"), key, field);
     if (v->field_ttls == FIELD_TTLS_SUPPORTED)
-        CLIENT_SEND(c, SPAN("HPEXPIRETIME"), key, SPAN("FIELDS"), SPAN("1"), field);
+        CLIENT_SEND(c, SPAN("HPEXPIRETIME"), buf_span(&c->api_key_info), SPAN("FIELDS"), SPAN("1"), field);
 }
 
-static int receive_info(struct verify *v, struct span field)
+static int receive_info(struct verify *v, struct span field, struct span text)
 {
     int64_t member = 0;
     int err = client_receive_integer(&v->client, &member);
     if (err != 0)
         return err;
-    redisReply *text = client_receive(&v->client);
-    if (text == NULL)
-        return -EIO;
     if (member == 0)
         report_info(v, field, "its key is not in api_keys");
     else
-        check_info(v, field, reply_text(text));
-    freeReplyObject(text);
+        check_info(v, field, text);
     if (v->field_ttls != FIELD_TTLS_SUPPORTED)
         return 0;
     redisReply *ttl = client_receive(&v->client);
@@ -201,14 +253,15 @@ static int receive_info(struct verify *v, struct span field)
     return 0;
 }
 
-static int visit_infos(void *arg, redisReply *const *fields, size_t count)
+/* Pairs of a digest and its info. */
+static int visit_infos(void *arg, redisReply *const *infos, size_t count)
 {
     struct verify *v = arg;
     int err = 0;
-    for (size_t i = 0; i < count; i++)
-        send_info_read(v, reply_text(fields[i]));
-    for (size_t i = 0; i < count && err == 0; i++)
-        err = receive_info(v, reply_text(fields[i]));
+    for (size_t i = 0; i + 1 < count; i += 2)
+        send_info_read(v, reply_text(infos[i]));
+    for (size_t i = 0; i + 1 < count && err == 0; i += 2)
+        err = receive_info(v, reply_text(infos[i]), reply_text(infos[i + 1]));
     return err;
 }
 
@@ -223,6 +276,17 @@ static int check_api_key_info(struct verify *v)
 
 /* --- The index --- */
 
+/* A score at the limit or beyond it: no other channel can be put behind this one. */
+static void check_score(struct verify *v, int64_t id, const redisReply *text)
+{
+    double score = text->type == REDIS_REPLY_STRING ? strtod(text->str, NULL) : 0;
+    if (!(score > -INDEX_SCORE_LIMIT && score < INDEX_SCORE_LIMIT))
+        report_problem(&v->report,
+                       "index: channel %lld has the score %.17g: from 2^53 on scores do not differ",
+                       (long long)id, score);
+}
+
+/* Pairs of a member and its score. */
 static int visit_index(void *arg, redisReply *const *members, size_t count)
 {
     struct verify *v = arg;
@@ -231,16 +295,17 @@ static int visit_index(void *arg, redisReply *const *members, size_t count)
     char type[TYPE_MAX];
     int64_t id = 0;
     int err = 0;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i + 1 < count; i += 2)
         if (parse_int64(reply_text(members[i]), &id) == 0)
             CLIENT_SEND(c, SPAN("TYPE"), client_card_key(c, id));
-    for (size_t i = 0; i < count && err == 0; i++) {
+    for (size_t i = 0; i + 1 < count && err == 0; i += 2) {
         if (parse_int64(reply_text(members[i]), &id) != 0) {
             report_problem(&v->report, "index: %s is not a 64-bit integer",
                            excerpt(reply_text(members[i]), shown));
             continue;
         }
         err = receive_type(v, type);
+        check_score(v, id, members[i + 1]);
         if (err == 0 && strcmp(type, "none") == 0)
             report_problem(&v->report, "index: channel %lld has no card", (long long)id);
     }
@@ -363,12 +428,13 @@ static const char *expected_value(enum channel_type type)
     return "valid";
 }
 
-/* channel_write() repairs text that is not UTF-8 instead of rejecting it, so that is checked here. */
-static void check_values(struct verify *v, int64_t id, const struct channel_row *row)
+/* Returns the fields that do not parse. channel_write() repairs text that is not UTF-8 instead of rejecting
+ * it, so that is checked here. */
+static unsigned check_values(struct verify *v, int64_t id, const struct channel_row *row)
 {
     char shown[EXCERPT_MAX];
-    buf_clear(&v->json);
-    unsigned invalid = channel_write(&v->json, row, CHANNEL_CARD);
+    buf_clear(&v->scratch);
+    unsigned invalid = channel_write(&v->scratch, row, CHANNEL_CARD);
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
         struct span value = row->value[f];
         enum channel_type type = channel_field_type((enum channel_field)f);
@@ -378,12 +444,31 @@ static void check_values(struct verify *v, int64_t id, const struct channel_row 
                            channel_field_name((enum channel_field)f).data, excerpt(value, shown),
                            expected_value(type));
     }
+    return invalid;
 }
 
-static void check_fields(struct verify *v, int64_t id, const struct channel_row *row)
+/* Of the values that are not invalid. */
+static int check_faults(struct verify *v, int64_t id, const struct channel_row *row, unsigned invalid)
 {
     char shown[EXCERPT_MAX];
-    check_values(v, id, row);
+    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
+        if ((invalid & 1U << f) != 0)
+            continue;
+        const char *fault = channel_find_fault(row, (enum channel_field)f, &v->scratch);
+        if (buf_error(&v->scratch) != 0)
+            return client_fail_memory(&v->client);
+        if (fault != NULL)
+            report_problem(&v->report, "card %lld: %s: %s %s", (long long)id,
+                           channel_field_name((enum channel_field)f).data, excerpt(row->value[f], shown),
+                           fault);
+    }
+    return 0;
+}
+
+static int check_fields(struct verify *v, int64_t id, const struct channel_row *row)
+{
+    char shown[EXCERPT_MAX];
+    int err = check_faults(v, id, row, check_values(v, id, row));
     struct span own = row->value[CHANNEL_FIELD_max_channel_id];
     int64_t number = 0;
     if (own.data == NULL)
@@ -397,17 +482,18 @@ static void check_fields(struct verify *v, int64_t id, const struct channel_row 
             &v->report,
             "card %lld: link: %s is not https://%s/<slug> (of at most %d bytes), so it is never found",
             (long long)id, excerpt(link, shown), v->hosts->channel_host.data, LINK_SLUG_MAX);
+    return err;
 }
 
-static void check_card(struct verify *v, struct examined *e)
+static int check_card(struct verify *v, struct examined *e)
 {
     struct channel_row row = {0};
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
         row.value[f] = reply_text(e->card->element[f]);
-    if (channel_row_is_empty(&row, CHANNEL_SUMMARY))
-        report_card(v, e->id, "has no summary field, so the channel is never found");
-    else
-        check_fields(v, e->id, &row);
+    if (!channel_row_is_empty(&row, CHANNEL_SUMMARY))
+        return check_fields(v, e->id, &row);
+    report_card(v, e->id, "has no summary field, so the channel is never found");
+    return 0;
 }
 
 static int receive_field_ttls(struct verify *v, const struct examined *e)
@@ -428,14 +514,15 @@ static int receive_card(struct verify *v, struct examined *e)
     e->card = client_receive_or_wrongtype(&v->client);
     if (e->card == NULL)
         return -EIO;
+    int err = 0;
     if (e->card->elements == CHANNEL_FIELD_COUNT) {
-        check_card(v, e);
+        err = check_card(v, e);
     } else {
         report_card(v, e->id, "is not a hash");
         freeReplyObject(e->card);
         e->card = NULL;
     }
-    return v->field_ttls == FIELD_TTLS_SUPPORTED ? receive_field_ttls(v, e) : 0;
+    return err == 0 && v->field_ttls == FIELD_TTLS_SUPPORTED ? receive_field_ttls(v, e) : err;
 }
 
 /* --- Cards: links --- */
@@ -607,7 +694,7 @@ static int check_all(struct verify *v)
 {
     int err = client_probe_field_ttls(&v->client, &v->field_ttls);
     if (err == 0)
-        err = warn_of_running_load(v);
+        err = check_load(v);
     if (err == 0)
         err = check_api_keys(v);
     if (err == 0)
@@ -642,12 +729,12 @@ int command_verify(const struct options *o, int count, char **words)
 {
     if (count != 0)
         return usage_error("verify: unexpected argument: %s", words[0]);
-    struct verify v = {.hosts = &o->hosts};
+    struct verify v = {.hosts = &o->hosts, .now = clock_wall_s()};
     report_init(&v.report, stdout);
     int code = client_open(&v.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK)
         code = check_all(&v) == 0 ? print_summary(&v) : client_print_error(&v.client);
-    buf_fini(&v.json);
+    buf_fini(&v.scratch);
     client_close(&v.client);
     return code;
 }

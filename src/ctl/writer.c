@@ -388,9 +388,6 @@ static int find_former_links(struct writer *w, struct batch *b)
 
 enum { MERGE_STEP = 1000 };
 
-/* Scores are doubles: above 2^53 not every integer has a value of its own. */
-static const double SCORE_MAX = 9007199254740992.0;
-
 static struct span digits_of(int64_t value, char out[INT64_DIGITS_MAX])
 {
     return (struct span){out, format_int64(value, out)};
@@ -404,7 +401,7 @@ static double last_score(const redisReply *reply)
     const redisReply *pair = reply->element[0];
     bool known = pair->type == REDIS_REPLY_ARRAY && pair->elements == 2 &&
                  pair->element[1]->type == REDIS_REPLY_DOUBLE;
-    return known ? pair->element[1]->dval : SCORE_MAX;
+    return known ? pair->element[1]->dval : INDEX_SCORE_LIMIT;
 }
 
 /* The lowest score that puts a channel after all others of the index. */
@@ -420,7 +417,7 @@ static int index_next_score(struct client *c, int64_t *out)
     if (!sorted)
         return client_fail(c, "%.*s is not a sorted set: delete it, or load with --replace",
                            (int)c->index.len, c->index.data);
-    if (!(last >= -SCORE_MAX && last < SCORE_MAX))
+    if (!(last >= -INDEX_SCORE_LIMIT && last < INDEX_SCORE_LIMIT))
         return client_fail(c, "the highest score of the index is above 2^53, nothing can be added after it: "
                               "load with --replace");
     *out = (int64_t)last + 1;

@@ -55,6 +55,15 @@ static const char *const damages[][2] = {
     {"DEL channels:card:1", "index: channel 1 has no card"},
     {"ZADD channels:index 5 01", "index: 01 is not a 64-bit integer"},
     {"ZADD channels:index 5 9223372036854775808", "index: 9223372036854775808 is not a 64-bit integer"},
+    {"ZADD channels:index inf 1", "index: channel 1 has the score inf: from 2^53 on scores do not differ"},
+    {"ZADD channels:index -inf 1", "index: channel 1 has the score -inf: "},
+    {"ZADD channels:index 1e17 1", "index: channel 1 has the score 1e+17: "},
+    {"ZADD channels:index -9007199254740992 1", "index: channel 1 has the score -9007199254740992: "},
+    {"ZADD channels:index.next 1 1", "index.next: is left over from a load that did not end"},
+    {"SET channels:index.next x", "index.next: is left over from a load that did not end"},
+    {"SET channels:loader maintenance",
+     "loader: has no TTL: no load is possible until it is deleted (maintenance)"},
+    {"SADD channels:loader x", "loader: has no TTL: no load is possible until it is deleted ()"},
     {"EXPIRE channels:index 200000", "index: has a TTL: it expires in 1999"},
     {"RENAME channels:index elsewhere", "index: there is no index: the list of channels is empty"},
     {"ZREM channels:index 1", "card 1: is not in the index"},
@@ -66,6 +75,14 @@ static const char *const damages[][2] = {
     {"HSET channels:card:1 max_channel_id x", "card 1: max_channel_id: x is not a 64-bit integer"},
     {"HSET channels:card:1 views_24h many", "card 1: views_24h: many is not a 64-bit integer"},
     {"HSET channels:card:1 views_24h 1.0", "card 1: views_24h: 1.0 is not a 64-bit integer"},
+    {"HSET channels:card:1 views_24h -1", "card 1: views_24h: -1 is below 0"},
+    {"HSET channels:card:1 views_48h -1", "card 1: views_48h: -1 is below 0"},
+    {"HSET channels:card:1 followers_cnt_today -5", "card 1: followers_cnt_today: -5 is below 0"},
+    {"HSET channels:card:1 views_24h 9 views_48h 8", "card 1: views_48h: 8 is less than views_24h"},
+    {"HSET channels:card:1 followers_history {\"2026-11-20\":1,\"2026-11-19\":2,\"2026-11-20\":3}",
+     "card 1: followers_history: {\"2026-11-20\":1,\"2026-11-19\":2,\"2026-11-20\":3} has a day twice"},
+    {"HSET channels:card:1 followers_history {\"2026-11-20\":-1}",
+     "card 1: followers_history: {\"2026-11-20\":-1} has a count below 0"},
     {"HSET channels:card:1 is_a_plus_flag 2", "card 1: is_a_plus_flag: 2 is not 0 or 1"},
     {"HSET channels:card:1 is_a_plus_flag true", "card 1: is_a_plus_flag: true is not 0 or 1"},
     {"HSET channels:card:1 title a\xFF\xC0z", "card 1: title: a??z is not UTF-8"},
@@ -113,6 +130,9 @@ static const char *const damages[][2] = {
      "api_key_info: " KEY_DIGITS "...: issued is not a time"},
     {"HSET channels:api_key_info " KEY_DIGEST " {\"name\":\"\"}",
      "api_key_info: " KEY_DIGITS "...: name is not 1 to 64 of A-Z a-z 0-9 _ . -"},
+    {"HSET channels:api_key_info " KEY_DIGEST " {\"expires\":\"2026-01-01T00:00:00Z\"}",
+     "api_keys: every key has expired: every request gets 401 (run channelctl keys issue)"},
+    {"HSET channels:api_key_info " KEY_DIGEST " x", "api_keys: every key has expired: "},
     {"DEL channels:api_keys", "api_keys: there are no API keys: every request gets 401"},
 };
 
@@ -210,9 +230,37 @@ TEST_CASE_WITH(verify_prints_the_first_20_problems, fill, NULL)
     ctl_expect(run, 1, "and 2480 more\n2500 channels, 1 API key, 2500 problems\n", NULL);
 }
 
+/* One key that works is enough, whichever it is. */
+TEST_CASE_WITH(verify_accepts_expired_keys_beside_a_valid_one, fill, NULL)
+{
+    catalogue_issue_keys(&redis, 2500);
+    redis_do(&redis, "EVAL %s 0",
+             "for _, key in ipairs(redis.call('SMEMBERS', 'channels:api_keys')) do redis.call('HSET', "
+             "'channels:api_key_info', key, '{\"expires\":\"2026-01-01T00:00:00Z\"}') end");
+    expect_output(1, "api_keys: every key has expired: every request gets 401 (run channelctl keys issue)\n"
+                     "2500 channels, 2501 API keys, 1 problem\n");
+    redis_do(&redis, "HSET channels:api_key_info %s %s", KEY_DIGEST,
+             "{\"expires\":\"2999-01-01T00:00:00Z\"}");
+    expect_output(0, "2500 channels, 2501 API keys, no problems found\n");
+    redis_do(&redis, "HDEL channels:api_key_info %s", KEY_DIGEST);
+    expect_output(0, "2500 channels, 2501 API keys, no problems found\n");
+}
+
+/* What contradicts nothing: equal counts, absent ones, days in any order, scores that differ. */
+TEST_CASE_WITH(verify_accepts_every_count_and_score_in_range, fill, NULL)
+{
+    redis_do(&redis, "HSET channels:card:1 views_24h 9 views_48h 9 followers_cnt_today 0 er_24h -1 "
+                     "followers_history {\"2026-11-20\":0,\"2026-11-19\":2}");
+    redis_do(&redis, "HDEL channels:card:0 views_48h followers_history");
+    redis_do(&redis, "ZADD channels:index -9007199254740991 1 9007199254740991 0 0.5 -1");
+    expect_output(0, "2500 channels, 1 API key, no problems found\n");
+}
+
+/* Its next index is no problem. */
 TEST_CASE_WITH(verify_warns_of_a_running_load, fill, NULL)
 {
     redis_do(&redis, "SET channels:loader somebody PX 100000");
+    redis_do(&redis, "ZADD channels:index.next 1 1");
     ctl_expect(CTL("verify"), 0, NULL,
                "a load is running, and what it changes may show as a problem (somebody)");
 }
