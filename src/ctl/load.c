@@ -374,7 +374,7 @@ struct load {
     struct writer *writer; /* owned */
     struct writer_counts counts;
     struct report report;
-    struct progress progress;
+    struct progress progress, removal;
     int64_t refused; /* lines; without those that the writer refused */
     int stopped_by;  /* this signal, or 0 */
     int read_error;  /* a negative errno, or 0 */
@@ -462,7 +462,9 @@ static const char *why_not_replaced(const struct load *l)
 static int finish_replace(struct load *l)
 {
     const char *why = why_not_replaced(l);
+    progress_start(&l->removal, "key", 0);
     int err = why == NULL ? writer_replace(l->writer) : writer_merge(l->writer);
+    progress_end(&l->removal);
     if (why != NULL)
         (void)fprintf(stderr, "channelctl: nothing was replaced or removed, because %s%s\n", why,
                       err == 0 && accepted(l) > 0 ? "; what was loaded was added to the catalogue" : "");
@@ -535,7 +537,7 @@ static int exit_code(const struct load *l)
 static int load_input(struct load *l)
 {
     report_init(&l->report, stderr);
-    progress_start(&l->progress, lines_total(&l->lines));
+    progress_start(&l->progress, "channel", lines_total(&l->lines));
     int err = writer_begin(l->writer);
     if (err == 0)
         err = load_lines(l);
@@ -548,7 +550,8 @@ static int load_input(struct load *l)
 
 static int run(struct load *l)
 {
-    const struct writer_setup setup = {&l->client, &l->lock, l->file, &l->report, l->replace, &l->counts};
+    const struct writer_setup setup = {&l->client, &l->lock,   l->file,    &l->report,
+                                       l->replace, &l->counts, &l->removal};
     l->writer = writer_new(&setup);
     if (l->writer == NULL)
         return memory_error();

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 /* Returns the cursor to the start of the line and erases the line. */
@@ -112,12 +113,14 @@ void report_finish(const struct report *r)
 
 /* --- Progress --- */
 
-enum { BAR_WIDTH = 24, REDRAW_NS = 100 * 1000 * 1000 };
+enum { BAR_WIDTH = 24, COLUMNS_UNKNOWN = 80, REDRAW_NS = 100 * 1000 * 1000 };
 
-void progress_start(struct progress *p, int64_t total_bytes)
+void progress_start(struct progress *p, const char *what, int64_t total)
 {
-    *p = (struct progress){
-        .is_terminal = isatty(STDERR_FILENO) == 1, .total_bytes = total_bytes, .started_ns = clock_now_ns()};
+    *p = (struct progress){.is_terminal = isatty(STDERR_FILENO) == 1,
+                           .what = what,
+                           .total = total,
+                           .started_ns = clock_now_ns()};
 }
 
 double progress_seconds(const struct progress *p)
@@ -155,35 +158,54 @@ static void write_time_left(struct buf *out, double seconds)
     buf_printf(out, "%lld s left", (long long)(s % 60));
 }
 
-/* Appends the text of the line, without control characters. */
-static void progress_write(const struct progress *p, struct buf *out, int64_t channels, int64_t bytes)
+/* What follows the bar, without control characters. */
+static void write_counts(struct buf *out, const struct progress *p, int64_t count, double part)
 {
     double seconds = progress_seconds(p);
-    double done = p->total_bytes > 0 ? (double)bytes / (double)p->total_bytes : 0;
-    if (done > 1)
-        done = 1; /* the file has grown since it was opened */
-    if (p->total_bytes > 0)
-        write_bar(out, done);
-    write_grouped(out, channels);
-    buf_printf(out, " channel%s  ", plural(channels));
-    write_grouped(out, (int64_t)((double)channels / seconds));
+    write_grouped(out, count);
+    buf_printf(out, " %s%s  ", p->what, plural(count));
+    write_grouped(out, (int64_t)((double)count / seconds));
     buf_append_str(out, "/s");
-    if (done > 0) {
+    if (part > 0) {
         buf_append_str(out, "  ");
-        write_time_left(out, seconds * (1 - done) / done);
+        write_time_left(out, seconds * (1 - part) / part);
     }
 }
 
-void progress_show(struct progress *p, int64_t channels, int64_t bytes)
+/* Of the terminal; the last one is left empty, as some wrap the line there. */
+static size_t columns(void)
+{
+    struct winsize size = {0};
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    return (known ? size.ws_col : COLUMNS_UNKNOWN) - 1U;
+}
+
+static void write_line(struct progress *p, int64_t count, int64_t done)
+{
+    double part = p->total > 0 ? (double)done / (double)p->total : 0;
+    if (part > 1)
+        part = 1; /* the total has grown since the start */
+    buf_clear(&p->line);
+    buf_clear(&p->counts);
+    buf_append_str(&p->line, ERASE_LINE);
+    size_t start = p->line.len;
+    if (p->total > 0)
+        write_bar(&p->line, part);
+    write_counts(&p->counts, p, count, part);
+    size_t room = columns();
+    if (p->line.len - start + p->counts.len > room)
+        p->line.len = start;
+    buf_append(&p->line, p->counts.data, p->counts.len < room ? p->counts.len : room);
+}
+
+void progress_show(struct progress *p, int64_t count, int64_t done)
 {
     uint64_t now = clock_now_ns();
     if (!p->is_terminal || now - p->drawn_ns < REDRAW_NS)
         return;
     p->drawn_ns = now;
-    buf_clear(&p->line);
-    buf_append_str(&p->line, ERASE_LINE);
-    progress_write(p, &p->line, channels, bytes);
-    (void)fwrite(p->line.data, 1, p->line.len, stderr);
+    write_line(p, count, done);
+    (void)fwrite(buf_span(&p->line).data, 1, p->line.len, stderr);
     (void)fflush(stderr);
 }
 
@@ -192,6 +214,7 @@ void progress_end(struct progress *p)
     if (p->is_terminal)
         (void)fputs(ERASE_LINE, stderr);
     buf_fini(&p->line);
+    buf_fini(&p->counts);
 }
 
 /* --- Signals --- */

@@ -62,25 +62,27 @@ void report_problem(struct report *r, const char *format, ...) __attribute__((fo
 void report_finish(const struct report *r);
 
 /*
- * --- The progress of a load: one line on stderr, redrawn at most ten times per second ---
+ * --- Progress: one line on stderr, redrawn at most ten times per second ---
  *
  *     [###########.............]  46%  46,203 channels  38,414/s  1 s left
  *
- * Nothing is drawn when stderr is not a terminal. The rate is the average since the start.
+ * Nothing is drawn when stderr is not a terminal. A narrow one gets no bar, and the rest is cut at its width.
+ * The rate is the average since the start.
  */
 
 struct progress {
     bool is_terminal;
-    int64_t total_bytes; /* of the file; 0: unknown */
+    const char *what; /* is counted; borrowed */
+    int64_t total;    /* of what is to be done; 0: unknown */
     uint64_t started_ns;
     uint64_t drawn_ns; /* the last time */
-    struct buf line;
+    struct buf line, counts;
 };
 
-void progress_start(struct progress *p, int64_t total_bytes);
+void progress_start(struct progress *p, const char *what, int64_t total);
 
-/* Redraws the line when it is due. */
-void progress_show(struct progress *p, int64_t channels, int64_t bytes);
+/* Redraws the line when it is due. `done` is a part of the total, in its unit. */
+void progress_show(struct progress *p, int64_t count, int64_t done);
 
 /* Erases the line. */
 void progress_end(struct progress *p);

@@ -29,6 +29,8 @@ struct verify {
     struct client client;
     const struct link_hosts *hosts;
     struct report report;
+    struct progress progress;
+    int64_t checked; /* keys, members and infos */
     enum field_ttls field_ttls;
     bool has_keys;      /* their set exists and is one */
     bool has_index;     /* it exists and is a sorted set */
@@ -60,6 +62,13 @@ static int receive_type(struct verify *v, char out[TYPE_MAX])
         (void)snprintf(out, TYPE_MAX, "%s", reply->str);
     freeReplyObject(reply);
     return err;
+}
+
+/* Counts what a batch of a scan has. */
+static void advance(struct verify *v, size_t count)
+{
+    v->checked += (int64_t)count;
+    progress_show(&v->progress, v->checked, v->checked);
 }
 
 /* --- Single keys --- */
@@ -171,6 +180,7 @@ static int visit_api_keys(void *arg, redisReply *const *members, size_t count)
     enum { SHOWN = 4 };
     struct verify *v = arg;
     char shown[EXCERPT_MAX];
+    advance(v, count);
     for (size_t i = 0; i < count; i++) {
         struct span member = reply_text(members[i]);
         struct span start = {member.data, member.len < SHOWN ? member.len : SHOWN};
@@ -258,6 +268,7 @@ static int visit_infos(void *arg, redisReply *const *infos, size_t count)
 {
     struct verify *v = arg;
     int err = 0;
+    advance(v, count / 2);
     for (size_t i = 0; i + 1 < count; i += 2)
         send_info_read(v, reply_text(infos[i]));
     for (size_t i = 0; i + 1 < count && err == 0; i += 2)
@@ -295,6 +306,7 @@ static int visit_index(void *arg, redisReply *const *members, size_t count)
     char type[TYPE_MAX];
     int64_t id = 0;
     int err = 0;
+    advance(v, count / 2);
     for (size_t i = 0; i + 1 < count; i += 2)
         if (parse_int64(reply_text(members[i]), &id) == 0)
             CLIENT_SEND(c, SPAN("TYPE"), client_card_key(c, id));
@@ -321,6 +333,7 @@ static int check_index(struct verify *v)
         return err;
     CLIENT_SEND(&v->client, SPAN("ZCARD"), buf_span(&v->client.index));
     err = client_receive_integer(&v->client, &v->channels);
+    v->progress.total = v->checked + 3 * v->channels; /* members, cards, links */
     return err == 0 ? client_scan(&v->client, SCAN_INDEX, visit_index, v) : err;
 }
 
@@ -623,6 +636,7 @@ static int visit_cards(void *arg, redisReply *const *keys, size_t count)
     struct verify *v = arg;
     char shown[EXCERPT_MAX];
     struct examined *e = calloc(count + 1, sizeof *e);
+    advance(v, count);
     if (e == NULL)
         return client_fail_memory(&v->client);
     for (size_t i = 0; i < count; i++) {
@@ -677,6 +691,7 @@ static int visit_links(void *arg, redisReply *const *keys, size_t count)
 {
     struct verify *v = arg;
     struct link_owner *owner = calloc(count + 1, sizeof *owner);
+    advance(v, count);
     if (owner == NULL)
         return client_fail_memory(&v->client);
     int err = client_find_link_owners(&v->client, keys, count, owner);
@@ -725,6 +740,15 @@ static int print_summary(const struct verify *v)
     return problems == 0 ? code : EXIT_FAILED;
 }
 
+/* Returns the exit code. */
+static int run(struct verify *v)
+{
+    progress_start(&v->progress, "key", 0);
+    int err = check_all(v);
+    progress_end(&v->progress);
+    return err == 0 ? print_summary(v) : client_print_error(&v->client);
+}
+
 int command_verify(const struct options *o, int count, char **words)
 {
     if (count != 0)
@@ -733,7 +757,7 @@ int command_verify(const struct options *o, int count, char **words)
     report_init(&v.report, stdout);
     int code = client_open(&v.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK)
-        code = check_all(&v) == 0 ? print_summary(&v) : client_print_error(&v.client);
+        code = run(&v);
     buf_fini(&v.scratch);
     client_close(&v.client);
     return code;

@@ -56,6 +56,7 @@ struct writer {
     struct table linked; /* ids of the channels of this load that have a link: see note_link() */
     int64_t next_score;  /* of the next channel that is not in the index yet */
     int64_t members;     /* of the next index */
+    int64_t checked;     /* keys, by writer_replace() */
     bool index_differs;  /* some of them are not in the index, or have another score there */
 };
 
@@ -687,11 +688,18 @@ static int mark_unlisted(struct client *c, redisReply *const *keys, bool *gone, 
     return 0;
 }
 
+static void show_removal(struct writer *w, size_t checked)
+{
+    w->checked += (int64_t)checked;
+    progress_show(w->setup.progress, w->checked, 0);
+}
+
 /* A client_visit. */
 static int remove_cards(void *arg, redisReply *const *keys, size_t count)
 {
     struct writer *w = arg;
     bool *gone = calloc(count + 1, sizeof *gone);
+    show_removal(w, count);
     if (gone == NULL)
         return client_fail_memory(w->client);
     int err = lock_watch(w->lock);
@@ -710,6 +718,7 @@ static int remove_links(void *arg, redisReply *const *keys, size_t count)
     int64_t removed = 0;
     struct link_owner *owner = calloc(count + 1, sizeof *owner);
     bool *gone = calloc(count + 1, sizeof *gone);
+    show_removal(w, count);
     if (owner == NULL || gone == NULL) {
         free(owner);
         free(gone);
@@ -730,6 +739,7 @@ static int remove_links(void *arg, redisReply *const *keys, size_t count)
 /* Cards are removed first: until its key is removed, a link without a card is not found. */
 int writer_replace(struct writer *w)
 {
+    show_removal(w, 0);
     int err = index_swap(w);
     if (err != 0)
         return err;

@@ -48,6 +48,7 @@ struct writer_setup {
     struct report *report;
     bool replace;
     struct writer_counts *counts; /* zeroed; kept up to date */
+    struct progress *progress;    /* of writer_replace() */
 };
 
 struct writer;

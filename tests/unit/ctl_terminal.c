@@ -63,7 +63,7 @@ enum { SECOND_NS = 1000000000 };
 /* The line of a load that has run for `seconds`, owned; its time and rate vary a little. */
 static struct buf line(double seconds, int64_t total, int64_t channels, int64_t bytes)
 {
-    struct progress p = {.total_bytes = total, .is_terminal = true};
+    struct progress p = {.what = "channel", .total = total, .is_terminal = true};
     struct buf out = BUF_INIT;
     p.started_ns = clock_now_ns() - (uint64_t)(seconds * SECOND_NS);
     progress_show(&p, channels, bytes);
@@ -111,7 +111,7 @@ TEST_CASE(progress_before_the_first_byte_has_no_time_left)
 TEST_CASE(progress_is_drawn_on_a_terminal_only)
 {
     struct progress p;
-    progress_start(&p, 1000);
+    progress_start(&p, "channel", 1000);
     p.is_terminal = false;
     progress_show(&p, 10, 100);
     assert_int_equal(p.line.len, 0);
