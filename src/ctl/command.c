@@ -42,7 +42,7 @@ static const struct usage_exit EXITS[] = {
 
 const struct usage ctl_usage = {
     .program = "channelctl",
-    .summary = "load channels into Redis for channeld, issue its API keys, check the catalogue",
+    .summary = "load, show and remove channels of channeld in Redis, issue its API keys, check the catalogue",
     .synopsis = "[settings] COMMAND",
     .commands = COMMANDS,
     .command_count = sizeof COMMANDS / sizeof COMMANDS[0],

@@ -35,6 +35,11 @@
       "load runs at a time: a second one waits up to 15 s, then fails") \
     X(command_load, "load", NULL, CTL_FLAG(SAMPLE), CTL_FLAG(SEED) | CTL_FLAG(REPLACE), \
       "load generated channels") \
+    X(command_show, "show", "ID|LINK", 0, 0, \
+      "print a channel as Redis holds it: the card as JSON, its place in the index, where its link leads") \
+    X(command_remove, "remove", "ID", 0, 0, \
+      "remove a channel: its place in the index, its card and its link key, in one transaction. It waits for a " \
+      "running load as a second load does") \
     X(command_keys, "keys issue", NULL, 0, CTL_FLAG(COUNT) | CTL_FLAG(NAME) | CTL_FLAG(EXPIRES), \
       "create API keys and print them; they cannot be printed again") \
     X(command_keys, "keys revoke", "KEY|DIGEST", 0, 0, \
@@ -85,6 +90,8 @@ extern const struct usage ctl_usage;
 
 /* Each gets the words after its name, and returns the exit code. */
 int command_load(const struct options *o, int count, char **words);
+int command_show(const struct options *o, int count, char **words);
+int command_remove(const struct options *o, int count, char **words);
 int command_keys(const struct options *o, int count, char **words);
 int command_verify(const struct options *o, int count, char **words);
 int command_sample(const struct options *o, int count, char **words);

@@ -132,6 +132,12 @@ TEST_CASE(verify_and_keys_list_report_a_cut_connection)
     cut_at_each_step(&(struct operation){list, 0, "2 1 9", "2 1 9"});
 }
 
+TEST_CASE(remove_is_atomic_when_the_connection_is_cut)
+{
+    static const char *const args[] = {"remove", "1", NULL};
+    cut_at_each_step(&(struct operation){args, 0, "2 1 9", "2 9"});
+}
+
 /* A key that was not printed must not be valid. */
 TEST_CASE(keys_issue_leaves_no_unprinted_key_after_a_cut_connection)
 {
@@ -270,6 +276,8 @@ static const struct action {
      "hmget get zscore hset del unlink watch multi set exec zadd zrevrange pttl pexpire persist"},
     {{"load", "after", "--replace"},
      "hmget get hset del multi set exec zadd unlink watch zcard rename scan zscore pttl pexpire persist"},
+    {{"show", "0"}, "hmget get zrank zscore zcard"},
+    {{"remove", "0"}, "hget get watch multi zscore zrem unlink exec"},
     {{"verify"}, "zscan hmget get scan zscore zcard sscan type pttl memory|usage"},
     {{"keys", "issue"}, "sadd"},
     {{"keys", "list"}, "smembers"},

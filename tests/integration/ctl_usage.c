@@ -8,53 +8,65 @@
 
 TEST_GROUP(ctl_setup, ctl_teardown)
 
+static const char *const wrong[][6] = {
+    {NULL},
+    {"frobnicate", NULL},
+    {"load", NULL},
+    {"load", "a", "b", NULL},
+    {"load", "a", "--count", "2", NULL},
+    {"load", "a", "--unheard-of", NULL},
+    {"load", "a", "--sample", "1", NULL},
+    {"load", "a", "--seed", "1", NULL},
+    {"load", "--sample", NULL},
+    {"load", "--sample", "x", NULL},
+    {"load", "--sample=1", "--seed=x", NULL},
+    {"sample", "1", "--sample", "1", NULL},
+    {"verify", "a", NULL},
+    {"verify", "--replace", NULL},
+    {"verify", "--seed", "1", NULL},
+    {"show", NULL},
+    {"show", "1", "2", NULL},
+    {"show", "01", NULL},
+    {"show", "9223372036854775808", NULL},
+    {"show", "https://example.com/one", NULL},
+    {"show", "https://max.ru/", NULL},
+    {"remove", NULL},
+    {"remove", "1", "2", NULL},
+    {"remove", "+1", NULL},
+    {"remove", "https://max.ru/one", NULL},
+    {"remove", "1", "--replace", NULL},
+    {"sample", NULL},
+    {"sample", "-1", NULL},
+    {"sample", "1.5", NULL},
+    {"sample", "100000001", NULL},
+    {"sample", "1", "--seed", "x", NULL},
+    {"sample", "1", "--seed", NULL},
+    {"keys", NULL},
+    {"keys", "issue", "x", NULL},
+    {"keys", "issue", "--count", "0", NULL},
+    {"keys", "issue", "--count=x", NULL},
+    {"keys", "issue", "--counting", "3", NULL},
+    {"keys", "list", "--count", "1", NULL},
+    {"keys", "list", "--name", "x", NULL},
+    {"keys", "revoke", "x", "--expires", "1d", NULL},
+    {"verify", "--name", "x", NULL},
+    {"load", "-", "--expires", "1d", NULL},
+    {"keys", "issue", "--name", NULL},
+    {"keys", "revoke", NULL},
+    {"verify", "--wait", "x", NULL},
+    {"verify", "--wait", "10", NULL},
+    {"verify", "--wait=-1s", NULL},
+    {"verify", "--wait=86401s", NULL},
+    {"verify", "--redis-url", "http://x", NULL},
+    {"verify", "--redis-prefix", "", NULL},
+    {"verify", "--redis-prefix", "a b", NULL},
+    {"verify", "--channel-host", "A.example", NULL},
+    {"verify", "--web-host", "", NULL},
+    {"verify", "--redis-ca-file=/nonexistent", "--redis-url=rediss://x", NULL},
+};
+
 TEST_CASE(usage_errors_exit_with_2)
 {
-    static const char *const wrong[][6] = {
-        {NULL},
-        {"frobnicate", NULL},
-        {"load", NULL},
-        {"load", "a", "b", NULL},
-        {"load", "a", "--count", "2", NULL},
-        {"load", "a", "--unheard-of", NULL},
-        {"load", "a", "--sample", "1", NULL},
-        {"load", "a", "--seed", "1", NULL},
-        {"load", "--sample", NULL},
-        {"load", "--sample", "x", NULL},
-        {"load", "--sample=1", "--seed=x", NULL},
-        {"sample", "1", "--sample", "1", NULL},
-        {"verify", "a", NULL},
-        {"verify", "--replace", NULL},
-        {"verify", "--seed", "1", NULL},
-        {"sample", NULL},
-        {"sample", "-1", NULL},
-        {"sample", "1.5", NULL},
-        {"sample", "100000001", NULL},
-        {"sample", "1", "--seed", "x", NULL},
-        {"sample", "1", "--seed", NULL},
-        {"keys", NULL},
-        {"keys", "issue", "x", NULL},
-        {"keys", "issue", "--count", "0", NULL},
-        {"keys", "issue", "--count=x", NULL},
-        {"keys", "issue", "--counting", "3", NULL},
-        {"keys", "list", "--count", "1", NULL},
-        {"keys", "list", "--name", "x", NULL},
-        {"keys", "revoke", "x", "--expires", "1d", NULL},
-        {"verify", "--name", "x", NULL},
-        {"load", "-", "--expires", "1d", NULL},
-        {"keys", "issue", "--name", NULL},
-        {"keys", "revoke", NULL},
-        {"verify", "--wait", "x", NULL},
-        {"verify", "--wait", "10", NULL},
-        {"verify", "--wait=-1s", NULL},
-        {"verify", "--wait=86401s", NULL},
-        {"verify", "--redis-url", "http://x", NULL},
-        {"verify", "--redis-prefix", "", NULL},
-        {"verify", "--redis-prefix", "a b", NULL},
-        {"verify", "--channel-host", "A.example", NULL},
-        {"verify", "--web-host", "", NULL},
-        {"verify", "--redis-ca-file=/nonexistent", "--redis-url=rediss://x", NULL},
-    };
     for (size_t i = 0; i < TEST_COUNT(wrong); i++) {
         struct ctl_run run = ctl_run(wrong[i]);
         assert_string_equal(run.out, "");
@@ -106,10 +118,9 @@ TEST_CASE_WITH(database_of_the_url_is_selected, ctl_empty, NULL)
 
 TEST_CASE(commands_fail_without_redis)
 {
-    static const char *const commands[][4] = {{"verify"},
-                                              {"keys", "list"},
-                                              {"keys", "issue"},
-                                              {"keys", "revoke", "some-key"},
+    static const char *const commands[][4] = {{"verify"},           {"show", "1"},
+                                              {"remove", "1"},      {"keys", "list"},
+                                              {"keys", "issue"},    {"keys", "revoke", "some-key"},
                                               {"load", "/dev/null"}};
     AUTO(redis_stop) struct redis absent;
     redis_prepare(&absent, NULL);
@@ -139,8 +150,9 @@ TEST_CASE(closed_descriptors_are_an_error)
 TEST_CASE_WITH(lost_output_is_an_error, ctl_empty, NULL)
 {
     static const char *const commands[] = {"sample 1", "sample 100000", "keys list",
-                                           "verify",   "--help",        "--version"};
-    catalogue_put_samples(&redis, 3);
+                                           "verify",   "show 1",        "load --sample 1",
+                                           "remove 1", "--help",        "--version"};
+    catalogue_put_samples(&redis, 5);
     catalogue_issue_key(&redis, "some-key");
     for (size_t i = 0; i < TEST_COUNT(commands); i++)
         expect_failure(commands[i], ">/dev/full", "No space left on device");

@@ -392,7 +392,10 @@ static void work_as_loader(struct redis *redis)
     redis_do(redis, "EXPIRE channels:index 1000");
     catalogue_write_file(file, 20);
     expect_tool(redis, url, "load", file, "--replace");
-    assert_int_equal(redis_integer(redis, "ZCARD channels:index"), 20);
+    expect_tool(redis, url, "remove", "0", NULL);
+    assert_int_equal(redis_integer(redis, "ZCARD channels:index"), 19);
+    catalogue_write_file(file, 20);
+    expect_tool(redis, url, "load", file, NULL);
 }
 
 static void work_as_issuer(struct redis *redis)
@@ -412,6 +415,7 @@ static void work_as_verifier(struct redis *redis)
     AUTOFREE char *url = url_of(redis, "verifier", "FIFTH");
     redis_do(redis, "EVAL %s 0", "redis.call('HSET', 'channels:card:0', 'title', string.rep('x', 2000000))");
     expect_tool(redis, url, "verify", NULL, NULL);
+    expect_tool(redis, url, "show", "0", NULL);
 }
 
 TEST_CASE(documented_users_of_channelctl_can_do_their_work_and_no_other)

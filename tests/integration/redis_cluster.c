@@ -174,6 +174,10 @@ TEST_CASE(channelctl_works_on_the_master)
     assert_int_equal(run_tool(&tool, url, WORDS("verify")), 0);
     fixture_await_text(&fixture, "channels/?page=5", "\"count\":100", true);
     assert_int_equal(run_tool(&tool, url, WORDS("keys", "issue")), 0);
+    AUTOFREE char *id = redis_words(&cluster.node[CLUSTER_OWNER], "ZRANGE " CLUSTER_PREFIX "index 0 0");
+    assert_int_equal(run_tool(&tool, url, WORDS("show", id)), 0);
+    assert_int_equal(run_tool(&tool, url, WORDS("remove", id)), 0);
+    assert_int_equal(run_tool(&tool, url, WORDS("show", id)), 1);
     assert_int_equal(redis_integer(&cluster.node[CLUSTER_OWNER], "SCARD " CLUSTER_PREFIX "api_keys"), 2);
     fixture_fini(&fixture);
 }

@@ -1,0 +1,177 @@
+/*
+ * channelctl remove: removes one channel: its place in the index, its card and its link key, in one
+ * transaction.
+ *
+ * The lock of a load is held meanwhile. A load with --replace that found the card unchanged before its
+ * removal would list the channel again without a card. The transaction also watches what it was composed
+ * from: the card, which says which link key to remove, and the link key, which must still lead to this
+ * channel.
+ */
+#include "base/text.h"
+#include "ctl/client.h"
+#include "ctl/lock.h"
+#include "ctl/terminal.h"
+#include "model/channel.h"
+
+#include <errno.h>
+
+struct removal {
+    struct client client;
+    struct lock lock;
+    int64_t id;
+    struct buf link; /* of the card; empty: it has none, or its key leads to another channel */
+    bool place_removed, card_removed, link_removed;
+};
+
+/* --- Reading what is to be removed --- */
+
+/* Fails if the reply says that the key has another type: it may belong to another program. */
+static int check_type(struct client *c, const redisReply *reply, struct span key, const char *type)
+{
+    char shown[EXCERPT_MAX];
+    return reply_is_wrongtype(reply)
+               ? client_fail(c, "%s in Redis is not %s: nothing was removed", excerpt(key, shown), type)
+               : 0;
+}
+
+/* In the transaction the error of ZREM would not undo the rest. */
+static int check_index(struct removal *r)
+{
+    struct client *c = &r->client;
+    char digits[INT64_DIGITS_MAX];
+    CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), (struct span){digits, format_int64(r->id, digits)});
+    redisReply *score = client_receive_or_wrongtype(c);
+    if (score == NULL)
+        return -EIO;
+    int err = check_type(c, score, buf_span(&c->index), "a sorted set");
+    freeReplyObject(score);
+    return err;
+}
+
+/* Watches the card, and reads its link. */
+static int watch_card(struct removal *r)
+{
+    struct client *c = &r->client;
+    struct span key = client_card_key(c, r->id);
+    CLIENT_SEND(c, SPAN("WATCH"), key);
+    CLIENT_SEND(c, SPAN("HGET"), key, channel_field_name(CHANNEL_FIELD_link));
+    if (client_receive_done(c) != 0)
+        return -EIO;
+    redisReply *link = client_receive_or_wrongtype(c);
+    if (link == NULL)
+        return -EIO;
+    int err = check_type(c, link, key, "a hash");
+    if (err == 0)
+        buf_append_span(&r->link, reply_text(link));
+    freeReplyObject(link);
+    return err == 0 && buf_error(&r->link) != 0 ? client_fail_memory(c) : err;
+}
+
+/* Watches the link key. One that leads to another channel is kept. */
+static int watch_link(struct removal *r)
+{
+    struct client *c = &r->client;
+    if (r->link.len == 0)
+        return 0;
+    struct span key = client_link_key(c, buf_span(&r->link));
+    CLIENT_SEND(c, SPAN("WATCH"), key);
+    CLIENT_SEND(c, SPAN("GET"), key);
+    if (client_receive_done(c) != 0)
+        return -EIO;
+    redisReply *owner = client_receive_or_wrongtype(c);
+    if (owner == NULL)
+        return -EIO;
+    if (!reply_is_id(owner, r->id))
+        buf_clear(&r->link);
+    freeReplyObject(owner);
+    return 0;
+}
+
+/* --- Removing --- */
+
+/* The index comes first: a reader that finds a channel there finds its card. */
+static void send_transaction(struct removal *r)
+{
+    struct client *c = &r->client;
+    char digits[INT64_DIGITS_MAX];
+    lock_begin(&r->lock);
+    CLIENT_SEND(c, SPAN("ZREM"), buf_span(&c->index), (struct span){digits, format_int64(r->id, digits)});
+    CLIENT_SEND(c, SPAN("UNLINK"), client_card_key(c, r->id));
+    if (r->link.len > 0)
+        CLIENT_SEND(c, SPAN("UNLINK"), client_link_key(c, buf_span(&r->link)));
+    lock_commit(&r->lock);
+}
+
+static int run_transaction(struct removal *r)
+{
+    bool has_link = r->link.len > 0;
+    send_transaction(r);
+    redisReply *replies = lock_receive(&r->lock, has_link ? 3 : 2);
+    if (replies == NULL)
+        return -EIO;
+    r->place_removed = replies->element[0]->integer > 0;
+    r->card_removed = replies->element[1]->integer > 0;
+    r->link_removed = has_link && replies->element[2]->integer > 0;
+    freeReplyObject(replies);
+    return 0;
+}
+
+static int remove_channel(struct removal *r)
+{
+    int err = lock_watch(&r->lock);
+    if (err == 0)
+        err = check_index(r);
+    if (err == 0)
+        err = watch_card(r);
+    if (err == 0)
+        err = watch_link(r);
+    return err == 0 ? run_transaction(r) : err;
+}
+
+/* --- The command --- */
+
+static int print_result(const struct removal *r)
+{
+    if (!r->place_removed && !r->card_removed)
+        (void)printf("channel %lld does not exist: nothing was removed\n", (long long)r->id);
+    else
+        (void)printf("removed channel %lld (index: %s, card: %s, link key: %s)\n", (long long)r->id,
+                     r->place_removed ? "yes" : "no", r->card_removed ? "yes" : "no",
+                     r->link_removed ? "yes" : "no");
+    return output_finish();
+}
+
+/* Returns the exit code. */
+static int run(struct removal *r)
+{
+    interrupt_watch(); /* a signal must not leave the lock behind */
+    int err = lock_acquire(&r->lock, &r->client);
+    if (err == 0)
+        err = remove_channel(r);
+    if (err == 0)
+        err = lock_release(&r->lock);
+    if (err == -EIO) {
+        (void)client_print_error(&r->client);
+        lock_abandon(&r->lock);
+    }
+    if (err == -EINTR)
+        return 128 + interrupt_signal();
+    return err == 0 ? print_result(r) : EXIT_FAILED;
+}
+
+int command_remove(const struct options *o, int count, char **words)
+{
+    char shown[EXCERPT_MAX];
+    struct removal r = {.id = 0};
+    if (count != 1)
+        return usage_error("remove: expected the id of one channel");
+    if (parse_int64(span_of(words[0]), &r.id) != 0)
+        return usage_error("remove: %s is not the id of a channel, a 64-bit integer",
+                           excerpt(span_of(words[0]), shown));
+    int code = client_open(&r.client, o, CLIENT_CATALOGUE);
+    if (code == EXIT_OK)
+        code = run(&r);
+    buf_fini(&r.link);
+    client_close(&r.client);
+    return code;
+}

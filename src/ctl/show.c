@@ -1,0 +1,208 @@
+/*
+ * channelctl show: prints what Redis holds of one channel. The card goes to stdout in the form that the API
+ * returns and load reads, so that it can be kept and loaded again. Its place in the index, where its link
+ * leads, and which stored values clients get as null go to stderr.
+ */
+#include "base/text.h"
+#include "ctl/client.h"
+#include "ctl/terminal.h"
+#include "model/channel.h"
+
+#include <errno.h>
+
+struct show {
+    struct client client;
+    struct buf link; /* the given one, in its stored form; empty: an id was given */
+    int64_t id;
+    int64_t place, members; /* in the index, from 1; 0: the channel is not there */
+    double score;
+};
+
+/* --- Reading --- */
+
+/* Looks up a link key; *found: it holds the id of a channel. */
+static int read_owner(struct client *c, struct span link, bool *found, int64_t *id)
+{
+    CLIENT_SEND(c, SPAN("GET"), client_link_key(c, link));
+    redisReply *owner = client_receive_or_wrongtype(c);
+    if (owner == NULL)
+        return -EIO;
+    *found = parse_int64(reply_text(owner), id) == 0;
+    freeReplyObject(owner);
+    return 0;
+}
+
+/* Finds the id by the given link. */
+static int find_id(struct show *s)
+{
+    char shown[EXCERPT_MAX];
+    bool found = s->link.len == 0;
+    int err = found ? 0 : read_owner(&s->client, buf_span(&s->link), &found, &s->id);
+    if (err == 0 && !found)
+        err = client_fail(&s->client, "no channel has the link %s", excerpt(buf_span(&s->link), shown));
+    return err;
+}
+
+static int receive_place(struct show *s)
+{
+    redisReply *rank = client_receive(&s->client);
+    if (rank == NULL)
+        return -EIO;
+    s->place = rank->type == REDIS_REPLY_INTEGER ? rank->integer + 1 : 0;
+    freeReplyObject(rank);
+    redisReply *score = client_receive(&s->client);
+    if (score == NULL)
+        return -EIO;
+    s->score = score->type == REDIS_REPLY_DOUBLE ? score->dval : 0;
+    freeReplyObject(score);
+    return client_receive_integer(&s->client, &s->members);
+}
+
+static int read_place(struct show *s)
+{
+    struct client *c = &s->client;
+    char digits[INT64_DIGITS_MAX];
+    struct span id = {digits, format_int64(s->id, digits)};
+    CLIENT_SEND(c, SPAN("ZRANK"), buf_span(&c->index), id);
+    CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), id);
+    CLIENT_SEND(c, SPAN("ZCARD"), buf_span(&c->index));
+    return receive_place(s);
+}
+
+/* The fields of the card, owned, in the order of a card; NULL after a failure. */
+static redisReply *read_card(struct show *s)
+{
+    struct client *c = &s->client;
+    char key[EXCERPT_MAX];
+    client_send_card_read(c, s->id, FIELD_TTLS_UNSUPPORTED);
+    redisReply *card = client_receive_or_wrongtype(c);
+    if (card == NULL || card->elements == CHANNEL_FIELD_COUNT)
+        return card;
+    freeReplyObject(card);
+    (void)client_fail(c, "%s in Redis is not a hash", excerpt(client_card_key(c, s->id), key));
+    return NULL;
+}
+
+/* --- Printing --- */
+
+static void print_place(const struct show *s)
+{
+    if (s->place == 0)
+        (void)fprintf(stderr, "channelctl: channel %lld is not in the index, so it is on no page\n",
+                      (long long)s->id);
+    else
+        (void)fprintf(stderr, "channelctl: channel %lld has place %lld of %lld and score %.17g: page %lld\n",
+                      (long long)s->id, (long long)s->place, (long long)s->members, s->score,
+                      (long long)page_last(s->place));
+}
+
+/* Prints where the card's own link leads. */
+static int print_link(struct show *s, struct span link)
+{
+    char shown[EXCERPT_MAX];
+    bool found = false;
+    int64_t id = 0;
+    int err = read_owner(&s->client, link, &found, &id);
+    if (err != 0)
+        return err;
+    (void)excerpt(link, shown);
+    if (!found)
+        (void)fprintf(stderr, "channelctl: %s, its link, leads to no channel\n", shown);
+    else if (id != s->id)
+        (void)fprintf(stderr, "channelctl: %s, its link, leads to channel %lld\n", shown, (long long)id);
+    else
+        (void)fprintf(stderr, "channelctl: %s leads to it\n", shown);
+    return 0;
+}
+
+/* Prints where the card's own link leads, and whether the given one is another. */
+static int print_links(struct show *s, struct span own)
+{
+    char shown[EXCERPT_MAX];
+    int err = own.data != NULL ? print_link(s, own) : 0;
+    bool is_other = s->link.len > 0 && (own.data == NULL || !span_equal(buf_span(&s->link), own));
+    if (err == 0 && is_other)
+        (void)fprintf(stderr, "channelctl: %s leads to it, but is not its link\n",
+                      excerpt(buf_span(&s->link), shown));
+    return err;
+}
+
+static void print_invalid(const struct channel_row *row, unsigned invalid)
+{
+    char shown[EXCERPT_MAX];
+    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        if ((invalid & 1U << f) != 0)
+            (void)fprintf(stderr, "channelctl: %s: %s is not valid, clients get null\n",
+                          channel_field_name((enum channel_field)f).data, excerpt(row->value[f], shown));
+}
+
+static int print_row(struct show *s, const struct channel_row *row)
+{
+    struct buf json = BUF_INIT;
+    unsigned invalid = channel_write(&json, row, CHANNEL_CARD);
+    const char *text = buf_c_str(&json);
+    int err = text != NULL ? 0 : client_fail_memory(&s->client);
+    if (err == 0)
+        (void)puts(text);
+    buf_fini(&json);
+    print_invalid(row, invalid);
+    print_place(s);
+    return err == 0 ? print_links(s, row->value[CHANNEL_FIELD_link]) : err;
+}
+
+/* Of a channel without a card only a place in the index can be told. */
+static int print_card(struct show *s)
+{
+    struct channel_row row = {0};
+    redisReply *card = read_card(s);
+    if (card == NULL)
+        return -EIO;
+    for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        row.value[f] = reply_text(card->element[f]);
+    bool exists = !channel_row_is_empty(&row, CHANNEL_SUMMARY);
+    int err = exists ? print_row(s, &row) : 0;
+    freeReplyObject(card);
+    if (exists)
+        return err;
+    if (s->place > 0)
+        print_place(s);
+    return client_fail(&s->client, "channel %lld does not exist: it has no card", (long long)s->id);
+}
+
+/* --- The command --- */
+
+/* Returns 0, or -EIO with the reason in client_error(). */
+static int show_channel(struct show *s)
+{
+    int err = find_id(s);
+    if (err == 0)
+        err = read_place(s);
+    return err == 0 ? print_card(s) : err;
+}
+
+/* Reads the id or the link of the command line. Returns EXIT_OK, or prints what is wrong. */
+static int read_word(struct show *s, const struct options *o, const char *word)
+{
+    char shown[EXCERPT_MAX];
+    if (parse_int64(span_of(word), &s->id) == 0)
+        return EXIT_OK;
+    if (link_normalise(&o->hosts, span_of(word), &s->link) != 0)
+        return usage_error("show: %s is neither the id of a channel nor a link https://%s/<slug>",
+                           excerpt(span_of(word), shown), o->channel_host);
+    return buf_error(&s->link) == 0 ? EXIT_OK : memory_error();
+}
+
+int command_show(const struct options *o, int count, char **words)
+{
+    if (count != 1)
+        return usage_error("show: expected the id or the link of one channel");
+    struct show s = {.id = 0};
+    int code = read_word(&s, o, words[0]);
+    if (code == EXIT_OK)
+        code = client_open(&s.client, o, CLIENT_CATALOGUE);
+    if (code == EXIT_OK)
+        code = show_channel(&s) == 0 ? output_finish() : client_print_error(&s.client);
+    buf_fini(&s.link);
+    client_close(&s.client);
+    return code;
+}
