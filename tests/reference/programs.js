@@ -93,6 +93,7 @@ class Programs {
             const text = fs.readFileSync(path.join(ROOT, "deploy", "compose", "nginx", name), "utf8");
             fs.writeFileSync(path.join(here, name), text
                 .replaceAll("/usr/share/channeld", path.join(here, "share"))
+                .replaceAll("root /tmp;", `root ${path.join(here, "share")};`)
                 .replace("set $prometheus prometheus:9090;", `set $prometheus 127.0.0.1:${metrics};`)
                 .replace("$project-channeld-$number:8081", `127.0.0.1:${admin}`)
                 .replaceAll("$upgrade_connection", "close"));
