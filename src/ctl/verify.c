@@ -194,6 +194,26 @@ static int visit_api_keys(void *arg, redisReply *const *members, size_t count)
     return find_working_key(v, members, count);
 }
 
+/* Keys that the documents show, so that everybody knows them. tests/check-published-keys compares. */
+static const char *const PUBLISHED_KEYS[] = {"demo-key", "KEY"};
+
+static int check_published_key(struct verify *v, const char *key)
+{
+    char hex[DIGEST_HEX_LEN];
+    struct digest digest;
+    int64_t valid = 0;
+    digest_sha256(span_of(key), &digest);
+    digest_hex(&digest, hex);
+    CLIENT_SEND(&v->client, SPAN("SISMEMBER"), buf_span(&v->client.api_keys), (struct span){hex, sizeof hex});
+    int err = client_receive_integer(&v->client, &valid);
+    if (err == 0 && valid != 0)
+        report_problem(&v->report,
+                       "api_keys: \"%s\" is an example in the documents, and valid: everybody knows it "
+                       "(run channelctl keys revoke %s)",
+                       key, key);
+    return err;
+}
+
 static int check_api_keys(struct verify *v)
 {
     bool usable = false;
@@ -202,7 +222,10 @@ static int check_api_keys(struct verify *v)
     v->has_keys = usable;
     if (err != 0 || !usable)
         return err;
-    err = client_scan(&v->client, SCAN_API_KEYS, visit_api_keys, v);
+    for (size_t i = 0; i < sizeof PUBLISHED_KEYS / sizeof *PUBLISHED_KEYS && err == 0; i++)
+        err = check_published_key(v, PUBLISHED_KEYS[i]);
+    if (err == 0)
+        err = client_scan(&v->client, SCAN_API_KEYS, visit_api_keys, v);
     if (err == 0 && v->keys > 0 && !v->key_works)
         report_problem(&v->report, "api_keys: every key has expired: every request gets 401 (run channelctl "
                                    "keys issue)");

@@ -119,6 +119,8 @@ static const char *const damages[][2] = {
      "api_keys: a member of 6 bytes is not a SHA-256 in lower-case hex: abcd..."},
     {"SADD channels:api_keys ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789",
      "api_keys: a member of 64 bytes is not a SHA-256"},
+    {"SADD channels:api_keys c48a01f49fd0f2cc404bc3cbbc80e91457a3d41bb429a695243de4c61794155c",
+     "api_keys: \"demo-key\" is an example in the documents, and valid"},
     {"EXPIRE channels:api_keys 1000", "api_keys: has a TTL: it expires in "},
     {"EXPIRE channels:api_key_info 1000", "api_key_info: has a TTL: it expires in "},
     {"HSET channels:api_key_info 0123456789 {}", "api_key_info: 01234567...: its key is not in api_keys"},
