@@ -8,6 +8,7 @@
 
 ARG BASE=debian:trixie-slim
 ARG NGINX_IMAGE=nginx:stable
+ARG NODE_IMAGE=node:22-slim
 ARG PROMETHEUS_IMAGE=prometheus-debian
 
 # --- What building takes. Kept as a layer until this list changes. Another platform's programs are cross-built. ---
@@ -54,7 +55,7 @@ RUN scripts/test --preset release
 # --- The pages that nginx serves: the reference page of the API, the dashboard, and the start page that leads to them. What draws
 # them is what scripts/reference has fetched before, if anything, or else comes by npm; --build-arg NPM_CONFIG_REGISTRY=... names
 # another registry. Where npm reaches none, pages that say so take their place: the API does not wait for its documentation. ---
-FROM --platform=$BUILDPLATFORM ${BASE} AS pages
+FROM --platform=$BUILDPLATFORM ${NODE_IMAGE} AS pages
 WORKDIR /src
 COPY scripts/reference scripts/dashboard scripts/
 # The brackets make a pattern of a folder that need not be there.
