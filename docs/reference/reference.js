@@ -123,6 +123,16 @@ const addressOfDocument = () => ({
     statePlugins: {spec: {wrapSelectors: {url: () => () => "http://reference.invalid/openapi.json"}}},
 });
 
+// Swagger UI gives its selects no names.
+function nameSelects() {
+    const reference = document.getElementById("reference");
+    new MutationObserver(() => {
+        for (const select of reference.querySelectorAll("select:not([aria-label])")) {
+            select.ariaLabel = select.id === "servers" ? "Server" : select.classList.contains("content-type") ? "Media type" : "Example";
+        }
+    }).observe(reference, {childList: true, subtree: true});
+}
+
 function followColorScheme() {
     const dark = matchMedia("(prefers-color-scheme: dark)");
     const apply = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
@@ -132,6 +142,7 @@ function followColorScheme() {
 
 async function show() {
     followColorScheme();
+    nameSelects();
     const served = await documentOfServer();
     document.getElementById("notice").hidden = served !== null;
     SwaggerUIBundle({

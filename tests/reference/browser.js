@@ -11,6 +11,7 @@ const PHONE = {width: 360, height: 740};
 // A page, and what must not happen on it: a request to another origin, an error, a violation of the policy.
 class Page {
     static pictures = null; // the folder for them
+    static axe = null; // the source of axe-core
 
     static async open(browser, address, {origin = new URL(address).origin, expected = [], ...options} = {}) {
         const reader = new this();
@@ -40,6 +41,18 @@ class Page {
         assert.ok(content <= window, `the page scrolls sideways: ${content} of ${window} pixels`);
     }
 
+    // Nothing that keeps readers out: names of fields, contrast, and what else WCAG asks for and a program can see.
+    async checkAccessibility({except = []} = {}) {
+        await this.page.evaluate(Page.axe);
+        const {violations} = await this.page.evaluate((rules) => window.axe.run({
+            runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"],
+            rules: Object.fromEntries(rules.map((rule) => [rule, {enabled: false}])),
+        }), except);
+        const found = violations.flatMap(({id, nodes}) =>
+            nodes.map(({target, failureSummary}) => `${id}: ${target}: ${failureSummary.replace(/\s+/g, " ")}`));
+        assert.deepEqual(found, []);
+    }
+
     async picture(name, options = {}) {
         if (Page.pictures) {
             await this.page.screenshot({path: path.join(Page.pictures, `${name}.png`), ...options});
@@ -61,9 +74,11 @@ function takeOption(args, name) {
 // Runs the functions whose name matches the expression `only`, one after the other, in a browser.
 async function runChecks(deps, checks, server, only) {
     const folder = path.join(deps, "npm", "playwright-core");
-    if (!fs.existsSync(folder) || !fs.existsSync("/usr/bin/chromium")) {
+    const axe = path.join(deps, "npm", "axe-core", "axe.min.js");
+    if (!fs.existsSync(folder) || !fs.existsSync(axe) || !fs.existsSync("/usr/bin/chromium")) {
         throw new Error("no browser, or nothing that drives it; scripts/setup --browser installs both");
     }
+    Page.axe = fs.readFileSync(axe, "utf8");
     if (Page.pictures) {
         fs.mkdirSync(Page.pictures, {recursive: true});
     }

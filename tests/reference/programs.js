@@ -50,7 +50,7 @@ class Programs {
 
         this.spawn("redis-server", "--port", "0", "--unixsocket", redis, "--save", "", "--dir", this.folder);
         await waitFor("redis-server", async () => fs.existsSync(redis));
-        const samples = this.run([this.channelctl, "sample", "300"]);
+        const samples = this.run([this.channelctl, "sample", "1000"]);
         const large = samples.split("\n", 1)[0]
             .replace(/"max_channel_id":-?\d+/, `"max_channel_id":${LARGE_ID}`)
             .replace(/("link":"[^"]*)"/, '$1_large"');
