@@ -11,7 +11,8 @@ const SECONDS = {s: 1, m: 60, h: 3600, d: 86400, w: 604800, y: 31536000};
 const POWERS_OF_TWO = Array.from({length: 50}, (_, power) => 2 ** power);
 const TIME = new Intl.DateTimeFormat([], {dateStyle: "short", timeStyle: "medium", hourCycle: "h23"});
 const PALETTE = ["#56a64b", "#e0b400", "#3274d9", "#ff780a", "#e02f44", "#8f3bb8", "#37872d", "#1f60c4", "#fa6400", "#c4162a"];
-const COLORS = {green: "#56a64b", yellow: "#e0b400", blue: "#3274d9", orange: "#ff780a", red: "#e02f44", purple: "#8f3bb8"};
+const COLORS = {green: "#56a64b", yellow: "#e0b400", blue: "#3274d9", orange: "#ff780a", red: "#e02f44", purple: "#8f3bb8",
+    "dark-blue": "#1250b0", "dark-green": "#19730e", "dark-red": "#8a0f1c", "light-orange": "#ffb357", "light-red": "#ff7383"};
 
 // --- Durations, values and units ---
 
@@ -141,7 +142,7 @@ function colorOf(panel, name, at) {
     for (const {matcher, properties} of panel.fieldConfig?.overrides ?? []) {
         const fixed = properties.find((property) => property.id === "color")?.value.fixedColor;
         if (fixed && matches(matcher, name)) {
-            return COLORS[fixed.replace(/^.*-/, "")] ?? fixed;
+            return COLORS[fixed] ?? fixed;
         }
     }
     return PALETTE[at % PALETTE.length];
@@ -300,7 +301,7 @@ class Timeseries extends Panel {
         const names = series.map(({name}) => name);
         if (series.length === 0) {
             this.forget();
-            this.show(element("p", {className: "note", text: "No data in this time range."}));
+            this.show(element("p", {className: "note", text: this.defaults.noValue ?? "No data in this time range."}));
         } else if (this.chart && this.range === view.range && names.join("\n") === this.names.join("\n")) {
             this.setData(this.chart);
         } else {
@@ -430,6 +431,7 @@ class Dashboard {
             const content = element("div", {className: "panels"});
             const row = element("details", {className: "row"}, element("summary", {text: title}), content);
             row.open = open;
+            this.addJump(title, row);
             for (const definition of panels) {
                 const panel = new (PANELS[definition.type] ?? Panel)(definition);
                 this.panels.push(panel);
@@ -439,6 +441,19 @@ class Dashboard {
             document.getElementById("dashboard").append(row);
         }
         sizes.observe(document.getElementById("dashboard"));
+    }
+
+    // The fragment of the address holds the choices, so the links do not change it.
+    addJump(title, row) {
+        const link = element("a", {text: title});
+        link.href = "#";
+        link.addEventListener("click", (event) => {
+            event.preventDefault();
+            row.open = true;
+            row.scrollIntoView();
+            row.querySelector("summary").focus({preventScroll: true});
+        });
+        document.getElementById("rows").append(link);
     }
 
     listen() {
@@ -537,7 +552,7 @@ async function show() {
 
 if (typeof document === "undefined") {
     const isUnit = (name) => name in UNITS;
-    module.exports = {align, expand, finite, format, isUnit, legend, rowsOf, runbookSection, seconds, stack, stepFor, thresholdColor};
+    module.exports = {align, colorOf, expand, finite, format, isUnit, legend, rowsOf, runbookSection, seconds, stack, stepFor, thresholdColor};
 } else {
     show();
 }
