@@ -12,6 +12,7 @@ import http.client
 import json
 import os
 import random
+import re
 import sys
 import time
 import urllib.parse
@@ -20,6 +21,7 @@ ATTEMPTS = 5  # of one request
 TIMEOUT_S = 10
 WAIT_MAX_S = 60  # a longer Retry-After is an error
 MAY_PASS = {429, 500, 502, 503, 504}
+NOT_OURS = "not a response of the API"
 
 
 class ApiError(Exception):
@@ -88,9 +90,9 @@ class Channels:
             if response.status == 304:
                 return None, etag
             if response.status == 200:
-                return json.loads(content), response.headers["ETag"]
+                return content_of(content), response.headers["ETag"]
             retry_after = response.headers.get("Retry-After", "")
-            seconds = int(retry_after) if retry_after.isdecimal() else 0
+            seconds = int(retry_after) if re.fullmatch("[0-9]{1,9}", retry_after) else 0
             if response.status not in MAY_PASS or attempt == ATTEMPTS or seconds > WAIT_MAX_S:
                 raise ApiError(response.status, error_text(content))
             time.sleep(delay(attempt, seconds))
@@ -103,19 +105,38 @@ def delay(attempt, retry_after):
     return seconds * random.uniform(1, 1.5)
 
 
+def content_of(text):
+    """What a success holds. A proxy or a captive portal may have sent something else."""
+    try:
+        content = json.loads(text)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict) or "data" not in content:
+        raise ApiError(200, NOT_OURS)
+    return content
+
+
 def error_text(content):
     try:
         return json.loads(content)["error"]
     except (ValueError, LookupError, TypeError):
-        return "not a response of the API"
+        return NOT_OURS
 
 
 def print_json(card):
     print(json.dumps(card, ensure_ascii=False), flush=True)
 
 
+def usage(text=__doc__):
+    print(text.strip(), file=sys.stderr)
+    sys.exit(2)
+
+
 def main(command="", *words):
-    api = Channels(os.environ.get("CHANNELS_URL", "http://127.0.0.1:8080/api/"), os.environ["CHANNELS_KEY"])
+    key = os.environ.get("CHANNELS_KEY") or usage("channels.py: CHANNELS_KEY is not set: the API key")
+    api = Channels(os.environ.get("CHANNELS_URL", "http://127.0.0.1:8080/api/"), key)
+    if command in ("card", "follow") and not re.fullmatch("-?[0-9]{1,19}", words[0] if words else ""):
+        usage()
     if command == "list" and not words:
         for channel in api.list():
             print(channel["max_channel_id"], channel["updated_at"] or "", channel["link"] or "", sep="\t")
@@ -123,11 +144,15 @@ def main(command="", *words):
         print_json(api.card(words[0]))
     elif command == "link" and len(words) == 1:
         print_json(api.card_by_link(words[0]))
-    elif command == "follow" and 1 <= len(words) <= 2:
+    elif command == "follow" and len(words) <= 2 and is_interval(*words[1:]):
         for card in api.follow(words[0], float(words[1]) if words[1:] else 10):
             print_json(card)
     else:
-        sys.exit(__doc__)
+        usage()
+
+
+def is_interval(seconds="10"):
+    return re.fullmatch(r"[0-9]{1,6}(\.[0-9]+)?", seconds) and float(seconds) > 0
 
 
 if __name__ == "__main__":

@@ -74,17 +74,26 @@ export class Channels {
 /** The content of a success, with every integer as a bigint: JSON.parse() rounds those beyond 2^53. */
 function contentOf<Content>(text: string | undefined, error: Schemas["Error"] | undefined, response: Response): Content {
   if (text === undefined) throw new ApiError(response.status, error);
-  return parse(text, undefined, BigInt) as Content;
+  let content: unknown;
+  try {
+    content = parse(text, undefined, BigInt);
+  } catch {
+    // no JSON: a proxy or a captive portal may have sent it
+  }
+  if (typeof content !== "object" || content === null || !("data" in content)) throw new ApiError(response.status, undefined);
+  return content as Content;
 }
 
 async function fetchWithRetries(request: Request): Promise<Response> {
   for (let attempt = 1; ; attempt++) {
     let waitMs = 250 * 2 ** (attempt - 1);
     try {
-      const response = await fetch(request.clone(), { signal: AbortSignal.timeout(TIMEOUT_MS) });
+      // The API sends no redirects: whoever does would get the key.
+      const response = await fetch(request.clone(), { redirect: "manual", signal: AbortSignal.timeout(TIMEOUT_MS) });
+      const content = await response.arrayBuffer(); // here, since the connection may be lost before its end
       const retryAfterMs = (Number(response.headers.get("Retry-After")) || 0) * 1000;
-      if (!MAY_PASS.has(response.status) || attempt === ATTEMPTS || retryAfterMs > WAIT_MAX_MS) return response;
-      await response.arrayBuffer(); // so that the connection can be used again
+      if (!MAY_PASS.has(response.status) || attempt === ATTEMPTS || retryAfterMs > WAIT_MAX_MS)
+        return new Response(content.byteLength > 0 ? content : null, response);
       waitMs = Math.max(waitMs, retryAfterMs);
     } catch (error) {
       if (attempt === ATTEMPTS) throw error;
