@@ -17,6 +17,7 @@ import os
 import re
 import secrets
 import sys
+import threading
 import time
 
 import redis
@@ -29,6 +30,7 @@ LINK_START = "https://max.ru/"
 INTEGERS = ("max_channel_id", "followers_cnt_today", "is_a_plus_flag", "views_24h", "views_48h", "er_24h", "er_48h")
 TEXTS = ("title", "description", "avatar", "link", "category", "category2")
 FIELDS = {*INTEGERS, *TEXTS, "followers_history", "updated_at"}
+NAMES = [field.encode() for field in sorted(FIELDS)]
 
 
 # --- What is stored of a card ---
@@ -80,13 +82,16 @@ def require(condition, field, value):
 # --- The lock ---
 
 class Lock:
-    """The lock of a catalogue, held in a `with` statement: one loader at a time writes."""
+    """The lock of a catalogue, held in a `with` statement: one loader at a time writes. A thread renews it, however slow
+    the source is. If it expires all the same, because this process was suspended, it is lost: another load may have run."""
 
     def __init__(self, client, prefix):
         self.redis = client
         self.key = f"{prefix}loader"
         self.holder = f"loader.py, process {os.getpid()}, {secrets.token_hex(8)}".encode()
-        self.renewed = 0
+        self.ends = threading.Event()
+        self.writing = threading.Lock()  # a renewal is a change of the lock, which ends another transaction
+        self.renewal = threading.Thread(target=self.renew, daemon=True)
 
     def __enter__(self):
         deadline = time.monotonic() + LOCK_MS / 1000 + 1  # by then the lock of a loader that was killed has expired
@@ -94,32 +99,35 @@ class Lock:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"another load is running: {self.redis.get(self.key)}")
             time.sleep(0.1)
-        self.renewed = time.monotonic()
+        self.renewal.start()
         return self
 
     def __exit__(self, *_):
+        self.ends.set()
+        self.renewal.join()
         with contextlib.suppress(RuntimeError, redis.RedisError):  # another loader has the lock, or it expires
             self.write(lambda transaction: transaction.delete(self.key))
+
+    def renew(self):
+        while not self.ends.wait(RENEW_S):
+            with contextlib.suppress(RuntimeError, redis.RedisError):  # the next write tells
+                self.write(lambda transaction: transaction.pexpire(self.key, LOCK_MS))
 
     def write(self, queue, watched=None, check=lambda transaction: True):
         """Executes the commands that queue(transaction) sends: all of them, or none if the lock has been lost or the
         check fails. WATCH covers the time between these checks and EXEC: the process may be suspended there."""
-        due = time.monotonic() - self.renewed > RENEW_S
-        if due:  # if the source was slow, the lock has expired: unless another load has taken it, it is taken again
-            self.redis.set(self.key, self.holder, nx=True, px=LOCK_MS)
-        with self.redis.pipeline(transaction=True) as transaction:
+        with self.writing, self.redis.pipeline(transaction=True) as transaction:
             transaction.watch(self.key, *([watched] if watched else []))
-            if transaction.get(self.key) != self.holder or not check(transaction):
-                raise RuntimeError("another load has taken over")
+            holds = transaction.get(self.key) == self.holder and check(transaction)
             transaction.multi()
-            queue(transaction)
-            if due:
-                transaction.pexpire(self.key, LOCK_MS)
-                self.renewed = time.monotonic()
+            if holds:
+                queue(transaction)
             try:
-                transaction.execute()
+                transaction.execute()  # in any case: it ends WATCH as UNWATCH does, for which the user needs no right
             except redis.WatchError:
-                raise RuntimeError("another load has taken over") from None
+                holds = False
+        if not holds:
+            raise RuntimeError("the lock is lost, or another load has taken over")
 
 
 # --- The load ---
@@ -176,11 +184,11 @@ class Loader:
         """The cards that differ from what Redis holds. Writing the others would drop them from every cache."""
         with self.redis.pipeline(transaction=False) as pipeline:
             for card in batch:
-                pipeline.hgetall(self.card_start + card[b"max_channel_id"])
+                pipeline.hmget(self.card_start + card[b"max_channel_id"], NAMES)
                 pipeline.get(self.link_start + card.get(b"link", b""))
             replies = pipeline.execute()
         return [card for card, before, owner in zip(batch, replies[::2], replies[1::2])
-                if card != before or b"link" in card and owner != card[b"max_channel_id"]]
+                if [*map(card.get, NAMES)] != before or b"link" in card and owner != card[b"max_channel_id"]]
 
     def swap_index(self):
         """The new index replaces the old one, unless they are equal: it would invalidate every page in the caches."""
@@ -210,8 +218,10 @@ class Loader:
     def remove_links(self):
         """Removes the link keys that name a channel without a card, or one that has another link now."""
         for keys in batches(self.scan(self.link_start)):
-            owners = self.redis.mget(keys)
             with self.redis.pipeline(transaction=False) as pipeline:
+                for key in keys:
+                    pipeline.get(key)
+                owners = pipeline.execute()
                 for owner in owners:
                     pipeline.hget(self.card_start + (owner or b""), "link")
                 links = pipeline.execute()
