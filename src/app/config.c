@@ -79,7 +79,7 @@ static int check_host(const struct config *c, struct buf *error, const char *nam
             return bad(c, error, name, "a host name is expected");
     }
     *out = span_of(text);
-    return out->len > 0 ? 0 : bad(c, error, name, "a host name is expected");
+    return out->len > 0 && out->len <= LINK_HOST_MAX ? 0 : bad(c, error, name, "a host name is expected");
 }
 
 /* The table has checked that the text is one of the words. */

@@ -259,25 +259,23 @@ static struct span name_of(const struct result_key *key)
     return (struct span){(const char *)key, sizeof *key};
 }
 
-static enum auth_result find_result(const struct api_keys *k, const struct digest *key, uint64_t confirmed,
+static enum auth_result find_result(const struct api_keys *k, const struct digest *key,
                                     struct api_key_name *name)
 {
     const struct result_key result = {*key, k->epoch};
     const struct entry *e = entries_find(k->entries, ENTRY_AUTH, name_of(&result));
-    if (e == NULL || !entry_is_confirmed(e, confirmed))
+    if (e == NULL)
         return AUTH_RESULT_UNKNOWN;
-    if (e->negative)
-        return AUTH_RESULT_INVALID;
     api_key_name_set(name, e->body == NULL ? SPAN_ABSENT : (struct span){e->body->data, e->body->len});
     return result_now(e->value);
 }
 
-enum auth_result api_keys_check(const struct api_keys *k, const struct digest *key, uint64_t confirmed,
+enum auth_result api_keys_check(const struct api_keys *k, const struct digest *key,
                                 struct api_key_name *name)
 {
     name->len = -1;
     if (k->state != API_KEYS_HELD)
-        return find_result(k, key, confirmed, name);
+        return find_result(k, key, name);
     const struct digest *found = find(k, key, hash_of(k, key));
     if (found == NULL)
         return AUTH_RESULT_INVALID;
@@ -312,17 +310,12 @@ static void put_member(struct api_keys *k, enum origin origin, struct span resul
     blob_unref(name);
 }
 
-void api_keys_put_result(struct api_keys *k, const struct digest *key, enum origin origin, bool member,
-                         const struct api_key_reading *reading, uint64_t check)
+void api_keys_put_result(struct api_keys *k, const struct digest *key, enum origin origin,
+                         const struct api_key_reading *reading)
 {
     const struct result_key result = {*key, k->epoch};
-    enum origin both = origin_of_both(origin, reading->origin);
-    if (k->state == API_KEYS_HELD || reading->epoch != k->epoch)
-        return;
-    if (member)
-        put_member(k, both, name_of(&result), &reading->info);
-    else
-        entries_put_absent(k->entries, both, ENTRY_AUTH, name_of(&result), (int64_t)check);
+    if (k->state != API_KEYS_HELD && reading->epoch == k->epoch)
+        put_member(k, origin_of_both(origin, reading->origin), name_of(&result), &reading->info);
 }
 
 /* --- reading: steps --- */

@@ -131,10 +131,9 @@ void api_keys_fini(struct api_keys *k);
 
 /*
  * Whether the key is valid now, as far as it is known; *name becomes its name, also of one that has expired.
- * A key that is not in a set that is not held counts only when `confirmed`, the last catalogue check that
- * passed, is not older than its result.
+ * While the set is not held no key is known to be invalid.
  */
-enum auth_result api_keys_check(const struct api_keys *k, const struct digest *key, uint64_t confirmed,
+enum auth_result api_keys_check(const struct api_keys *k, const struct digest *key,
                                 struct api_key_name *name);
 
 /*
@@ -152,12 +151,11 @@ static inline bool api_keys_is_expired(int64_t expires)
 }
 
 /*
- * Caches what Redis replied about one key, while the set is not held, unless that has changed since
- * `reading`. `origin` is that of the reply about its membership. `check` is the catalogue check that will
- * confirm that it is no member.
+ * Caches what Redis replied about one key, a member of the set, while that is not held, unless it has changed
+ * since `reading`. `origin` is that of the reply about its membership.
  */
-void api_keys_put_result(struct api_keys *k, const struct digest *key, enum origin origin, bool member,
-                         const struct api_key_reading *reading, uint64_t check);
+void api_keys_put_result(struct api_keys *k, const struct digest *key, enum origin origin,
+                         const struct api_key_reading *reading);
 
 /* The set, or the info of its keys, has changed: drops both, and all cached results. */
 void api_keys_invalidate(struct api_keys *k);

@@ -90,7 +90,7 @@ const struct buf *commands_auth(struct commands *c)
     return compose_key_command(c, &c->sismember);
 }
 
-static void compose_get(struct commands *c, struct span link)
+const struct buf *commands_link(struct commands *c, struct span link)
 {
     buf_clear(&c->key);
     keyspace_link(c->keyspace, &c->key, link);
@@ -98,6 +98,7 @@ static void compose_get(struct commands *c, struct span link)
     command_begin(&c->command, 2);
     command_add(&c->command, SPAN("GET"));
     command_add_buf(&c->command, &c->key);
+    return &c->command;
 }
 
 /* Begins a command on the index, with `words` words after its name and key. */
@@ -129,9 +130,7 @@ const struct buf *commands_index_size(struct commands *c)
 const struct buf *commands_read(struct commands *c, const struct entry_source *source)
 {
     assert(source->kind != ENTRY_AUTH);
-    if (source->kind == ENTRY_LINK)
-        compose_get(c, source->link);
-    else if (source->kind == ENTRY_PAGE)
+    if (source->kind == ENTRY_PAGE)
         compose_zrange(c, source->number);
     else
         compose_hmget(c, source->number, source->kind == ENTRY_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY);

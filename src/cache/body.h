@@ -53,8 +53,11 @@ static inline void commands_fini(struct commands *c)
 
 /* The following are borrowed until the next one; without memory the buffer is in error. */
 
-/* Reads what an entry is made from: HMGET, GET or ZRANGE. */
+/* Reads what an entry is made from: HMGET or ZRANGE. */
 const struct buf *commands_read(struct commands *c, const struct entry_source *source);
+
+/* GET of the id of a link, in stored shape. */
+const struct buf *commands_link(struct commands *c, struct span link);
 
 /* ZCARD of the index. */
 const struct buf *commands_index_size(struct commands *c);

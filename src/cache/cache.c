@@ -80,8 +80,7 @@ enum lookup { LOOKUP_HIT, LOOKUP_MISS, LOOKUP_UNDRAINED };
 
 /* What to fetch after a miss. */
 struct cache_miss {
-    bool needs_auth; /* the key must be checked in Redis too */
-    bool linked;     /* the query was for a link whose channel is cached, and is now for its card */
+    bool needs_auth;            /* the key must be checked in Redis too */
     struct page_builder *known; /* the page's list of channels, owned; NULL where it is not known */
 };
 
@@ -98,7 +97,7 @@ static enum auth_result check_key(const struct cache *c, const struct digest *ke
         return AUTH_RESULT_UNKNOWN;
     if (is_pending(c, INVALIDATED_KEYS))
         return AUTH_RESULT_UNKNOWN;
-    return api_keys_check(&c->api_keys, key, invalidation_confirmed(&c->invalidation), name);
+    return api_keys_check(&c->api_keys, key, name);
 }
 
 static enum freshness freshness_at(const struct cache *c, uint64_t now)
@@ -111,38 +110,18 @@ bool cache_is_key_invalid(const struct cache *c, const struct digest *key, struc
 {
     uint64_t now = clock_boot_ms();
     struct api_key_name same;
-    (void)api_keys_check(&c->api_keys, key, invalidation_confirmed(&c->invalidation), name);
+    (void)api_keys_check(&c->api_keys, key, name);
     return check_key(c, key, freshness_at(c, now), now, &same) == AUTH_RESULT_INVALID;
-}
-
-static bool is_confirmed(const struct cache *c, const struct entry *e)
-{
-    return entry_is_confirmed(e, invalidation_confirmed(&c->invalidation));
 }
 
 /* `e` may be NULL: the card is not cached. */
 static bool hit_card(struct cache *c, const struct entry *e, enum coding coding, struct cache_result *result)
 {
-    if (e == NULL || !is_confirmed(c, e))
+    if (e == NULL)
         return false;
-    result->status = e->negative ? CACHE_NOT_FOUND : CACHE_FOUND;
-    result->body = e->negative ? NULL : encoder_body(&c->encoder, e, coding);
+    result->status = CACHE_FOUND;
+    result->body = encoder_body(&c->encoder, e, coding);
     return true;
-}
-
-/* Where the link is cached but not its card, *q becomes a query for the card alone. */
-static bool hit_link(struct cache *c, struct cache_query *q, struct cache_result *result)
-{
-    const struct entry *card = NULL;
-    const struct entry *e = entries_find_link(&c->entries, q->link, &card);
-    if (e == NULL || !is_confirmed(c, e))
-        return false;
-    if (e->negative) {
-        result->status = CACHE_NOT_FOUND;
-        return true;
-    }
-    *q = (struct cache_query){.key = q->key, .type = QUERY_CARD, .number = e->value, .coding = q->coding};
-    return hit_card(c, card, q->coding, result);
 }
 
 static void compose_page(struct page_builder *p, struct cache_result *result, struct page_info *info)
@@ -208,7 +187,7 @@ static bool hit_page(struct cache *c, int64_t number, enum coding coding, struct
     return true;
 }
 
-static bool hit(struct cache *c, struct cache_query *q, struct cache_result *result,
+static bool hit(struct cache *c, const struct cache_query *q, struct cache_result *result,
                 struct page_builder **known)
 {
     switch (q->type) {
@@ -219,7 +198,7 @@ static bool hit(struct cache *c, struct cache_query *q, struct cache_result *res
         return hit_card(c, entries_find(&c->entries, ENTRY_CARD, entries_key_of(&q->number)), q->coding,
                         result);
     case QUERY_CARD_BY_LINK:
-        return hit_link(c, q, result);
+        return hit_card(c, entries_find_link(&c->entries, q->link), q->coding, result);
     case QUERY_PAGE:
         return hit_page(c, q->number, q->coding, result, known);
     }
@@ -233,12 +212,11 @@ static bool is_undrained(const struct cache *c, uint64_t arrived_ms)
 }
 
 /*
- * On a miss *miss says what to fetch, and *q becomes a query for the card where it was for a link whose
- * channel is cached. Only a fresh auth result saves the check of the key in Redis: while the connection is
- * lost, or the lease has expired, each request has its own. `undrained_ms` is when the socket was first found
- * undrained for this request, by the boot clock; 0: it was not.
+ * On a miss *miss says what to fetch. Only a fresh auth result saves the check of the key in Redis: while the
+ * connection is lost, or the lease has expired, each request has its own. `undrained_ms` is when the socket
+ * was first found undrained for this request, by the boot clock; 0: it was not.
  */
-static enum lookup lookup(struct cache *c, struct cache_query *q, uint64_t undrained_ms,
+static enum lookup lookup(struct cache *c, const struct cache_query *q, uint64_t undrained_ms,
                           struct api_key_name *name, struct cache_result *result, struct cache_miss *miss)
 {
     *result = (struct cache_result){.key_name = name};
@@ -252,19 +230,16 @@ static enum lookup lookup(struct cache *c, struct cache_query *q, uint64_t undra
     if (auth == AUTH_RESULT_UNKNOWN)
         return LOOKUP_MISS;
     bool found = auth == AUTH_RESULT_INVALID;
-    struct cache_query wanted = *q;
     if (found)
         result->status = CACHE_KEY_INVALID;
     else
-        found = hit(c, &wanted, result, &miss->known);
+        found = hit(c, q, result, &miss->known);
     if (found) {
         struct cache_metrics *m = c->options.metrics;
         metric_add(fresh ? &m->cache_hits_total : &m->cache_stale_hits_total, 1);
         result->source = fresh ? CACHE_SOURCE_HIT : CACHE_SOURCE_STALE;
     } else if (fresh) {
         miss->needs_auth = false;
-        miss->linked = wanted.type != q->type;
-        *q = wanted;
     } else {
         page_builder_free(miss->known);
         miss->known = NULL;
@@ -322,7 +297,7 @@ static void on_deadline(uv_timer_t *timer)
     arm_timer(c);
 }
 
-/* Keeps the link for a retry by link. Returns 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 static int keep_link(struct cache_request *request, struct span link)
 {
     request->link = malloc(link.len);
@@ -360,15 +335,6 @@ static int begin(struct cache *c, struct cache_request *request, const struct ca
     return 0;
 }
 
-/* Returns 0 or -ENOMEM. */
-static int wait_for_fetch(struct cache *c, struct cache_request *request, struct span link,
-                          const struct cache_query *q, const struct cache_miss *miss)
-{
-    if (miss->linked && keep_link(request, link) != 0)
-        return -ENOMEM;
-    return join(c, request, q, miss) ? 0 : begin(c, request, q, miss);
-}
-
 static void on_polled(uv_check_t *polled);
 
 /* The input that waits ends the poll of the loop at once. Returns 0 or -ENOMEM. */
@@ -391,12 +357,14 @@ static bool get(struct cache *c, struct cache_request *request, const struct cac
                 struct cache_result *result)
 {
     struct cache_miss miss;
-    struct cache_query q = *query;
-    enum lookup outcome = lookup(c, &q, request->undrained_ms, &request->key_name, result, &miss);
+    enum lookup outcome = lookup(c, query, request->undrained_ms, &request->key_name, result, &miss);
     if (outcome == LOOKUP_HIT)
         return true;
-    int err = outcome == LOOKUP_UNDRAINED ? wait_for_drained(c, request, query)
-                                          : wait_for_fetch(c, request, query->link, &q, &miss);
+    int err = 0;
+    if (outcome == LOOKUP_UNDRAINED)
+        err = wait_for_drained(c, request, query);
+    else if (!join(c, request, query, &miss))
+        err = begin(c, request, query, &miss);
     if (err == 0)
         return false;
     result->status = CACHE_OUT_OF_MEMORY;
@@ -515,6 +483,12 @@ static int read_entry(void *arg, const struct entry_source *source, cache_reply_
     return fetches_read_entry(&c->fetches, source, fn, fn_arg);
 }
 
+static int send_untracked(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
+{
+    struct cache *c = arg;
+    return redis_connection_send_untracked(connection_of(c), command, fn, fn_arg);
+}
+
 static bool is_elsewhere(void *arg, const redisReply *reply)
 {
     struct cache *c = arg;
@@ -548,8 +522,8 @@ static void on_auth_known(void *arg, const struct digest *key, enum origin origi
     struct cache *c = arg;
     if (!invalidation_may_store(&c->invalidation))
         return;
-    api_keys_put_result(&c->api_keys, key, origin, member, reading,
-                        invalidation_next_check(&c->invalidation));
+    if (member)
+        api_keys_put_result(&c->api_keys, key, origin, reading);
     key_reader_read(&c->key_reader, false);
 }
 
@@ -581,13 +555,6 @@ static void on_card_invalidated(void *arg, int64_t id)
     entries_drop(&c->entries, ENTRY_SUMMARY, entries_key_of(&id));
     entries_invalidate_page_of(&c->entries, id);
     fetches_invalidate_card(&c->fetches, id);
-}
-
-static void on_link_invalidated(void *arg, struct span link)
-{
-    struct cache *c = arg;
-    entries_drop(&c->entries, ENTRY_LINK, link);
-    fetches_invalidate_link(&c->fetches, link);
 }
 
 static void on_received(void *arg, unsigned what)
@@ -722,7 +689,6 @@ static int init_parts(struct cache *c)
         .send = send_check,
         .read = read_entry,
         .card = on_card_invalidated,
-        .link = on_link_invalidated,
         .received = on_received,
         .drop = on_drop,
         .checked = on_checked,
@@ -742,6 +708,7 @@ static int init_parts(struct cache *c)
         .api_keys = &c->api_keys,
         .text = &c->text,
         .send = send_command,
+        .send_untracked = send_untracked,
         .elsewhere = is_elsewhere,
         .redirect = redirect_command,
         .auth_known = on_auth_known,

@@ -45,7 +45,7 @@ struct cache_options {
 enum cache_query_type {
     QUERY_AUTH_ONLY,    /* only whether the key is valid */
     QUERY_CARD,         /* the card of channel `number` */
-    QUERY_CARD_BY_LINK, /* the card of the channel whose link, in stored shape, is `link` */
+    QUERY_CARD_BY_LINK, /* the card whose own link, in stored shape, is `link` */
     QUERY_PAGE          /* page `number` (from 1) of the list */
 };
 
@@ -106,7 +106,7 @@ struct cache_request {
     struct api_key_name key_name;
     enum cache_query_type type; /* of a request that waits for a read, as the number */
     int64_t number;
-    char *link; /* owned; of a query by link that waits for a read, or whose fetch is of the card alone */
+    char *link; /* owned; of a query by link that waits for a read */
     size_t link_len;
 };
 

@@ -7,6 +7,7 @@
 #include "cache/entries.h"
 
 #include "base/hash.h"
+#include "model/link.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -17,8 +18,6 @@ void entry_source_key(const struct entry_source *source, const struct keyspace *
 {
     if (source->kind == ENTRY_PAGE)
         keyspace_index(keyspace, out);
-    else if (source->kind == ENTRY_LINK)
-        keyspace_link(keyspace, out, source->link);
     else
         keyspace_card(keyspace, out, source->number);
 }
@@ -29,18 +28,11 @@ static size_t block_size(void *block)
     return block == NULL ? 0 : malloc_usable_size(block) + sizeof(size_t);
 }
 
-static void pool_init(struct entry_pool *pool, size_t budget)
-{
-    sieve_init(&pool->sieve);
-    list_init(&pool->dead);
-    pool->budget = budget;
-}
-
 int entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics)
 {
-    *es = (struct entries){.metrics = metrics, .index_size = -1};
-    pool_init(&es->negative, budget / ENTRIES_NEGATIVE_PART);
-    pool_init(&es->positive, budget - es->negative.budget);
+    *es = (struct entries){.metrics = metrics, .budget = budget, .index_size = -1};
+    sieve_init(&es->sieve);
+    list_init(&es->dead);
     list_init(&es->pages);
     list_init(&es->dead_pages);
     list_init(&es->cleared_pages);
@@ -48,6 +40,8 @@ int entries_init(struct entries *es, size_t budget, struct cache_metrics *metric
         return 0;
     es->seed = random_seed(es);
     int err = table_init(&es->table);
+    if (err == 0)
+        err = table_init(&es->links);
     return err != 0 ? err : table_init(&es->members);
 }
 
@@ -58,6 +52,7 @@ void entries_fini(struct entries *es)
     for (int steps = 0; steps < ENTRIES_FINI_STEPS && entries_has_excess(es); steps += MANY)
         (void)entries_reclaim(es, MANY);
     table_fini(&es->table);
+    table_fini(&es->links);
     table_fini(&es->members);
 }
 
@@ -71,6 +66,17 @@ static bool keeps_anything(const struct entries *es)
 static inline uint64_t hash_of(const struct entries *es, enum entry_kind kind, struct span key)
 {
     return hash_bytes(key, es->seed + (uint64_t)kind);
+}
+
+static inline uint64_t hash_of_link(const struct entries *es, struct span link)
+{
+    return hash_bytes(link, es->seed);
+}
+
+/* Of a card; empty where it has none. */
+static inline struct span link_of(const struct entry *e)
+{
+    return (struct span){e->key + e->key_len, e->link_len};
 }
 
 /* Loads the cache lines in which a card's entry ends and its body begins at once, not one after the other. */
@@ -106,15 +112,10 @@ static struct entry *lookup(const struct entries *es, enum entry_kind kind, stru
  * entries. */
 static void count_growth(struct entries *es, const struct table *t, size_t bytes_before)
 {
-    es->positive.used += table_bytes(t) - bytes_before;
+    es->used += table_bytes(t) - bytes_before;
 }
 
 /* --- bytes --- */
-
-static struct entry_pool *pool_of(struct entries *es, const struct entry *e)
-{
-    return e->negative ? &es->negative : &es->positive;
-}
 
 static size_t body_size(struct blob *body)
 {
@@ -132,19 +133,18 @@ static size_t coded_size(struct entry_coded *coded)
 
 static void set_cost(struct entries *es, struct entry *e)
 {
-    struct entry_pool *pool = pool_of(es, e);
-    assert(pool->used >= e->cost);
-    pool->used -= e->cost;
+    assert(es->used >= e->cost);
+    es->used -= e->cost;
     e->cost = (e->in_headroom ? 0 : block_size(e)) + body_size(e->body);
     if (e->kind == ENTRY_PAGE)
         e->cost += block_size(e->page);
     e->cost += coded_size(entry_coded_of(e));
-    pool->used += e->cost;
+    es->used += e->cost;
 }
 
 static void publish_size(struct entries *es)
 {
-    metric_set(&es->metrics->cache_bytes, es->positive.used + es->negative.used);
+    metric_set(&es->metrics->cache_bytes, es->used);
 }
 
 /* --- pages and their channels --- */
@@ -215,7 +215,7 @@ static struct entry_coded **coded_place(struct entry *e)
 {
     if (e->kind == ENTRY_PAGE)
         return &e->page->coded;
-    return e->kind == ENTRY_CARD && !e->negative ? &e->coded : NULL;
+    return e->kind == ENTRY_CARD ? &e->coded : NULL;
 }
 
 /* set_cost() is due unless the entry ends. */
@@ -242,16 +242,6 @@ static void free_entry(struct entry *e)
     free(block);
 }
 
-/* Removes the references between a link's entry and its card's (entries_find_link). */
-static void unlink_alias(struct entry *e)
-{
-    if (e->alias != NULL) {
-        assert(e->alias->alias == e);
-        e->alias->alias = NULL;
-    }
-    e->alias = NULL;
-}
-
 /*
  * glibc's malloc collects freed blocks in one list and sorts all of it in the next allocation of another
  * size: after 100,000 cards had changed, that request took 10 ms. So such an allocation is made after every
@@ -270,10 +260,8 @@ static void let_allocator_sort(struct entries *es)
 /* Frees an entry that is in no queue and no table any more. */
 static void release(struct entries *es, struct entry *e)
 {
-    struct entry_pool *pool = pool_of(es, e);
-    unlink_alias(e);
-    assert(pool->used >= e->cost);
-    pool->used -= e->cost;
+    assert(es->used >= e->cost);
+    es->used -= e->cost;
     drop_coded(es, e);
     if (e->kind == ENTRY_PAGE)
         page_free(es, e->page);
@@ -286,30 +274,30 @@ static void remove_entry(struct entries *es, struct entry *e)
 {
     assert(!list_empty(&e->node.link));
     table_remove(&es->table, e->hash, e);
-    sieve_remove(&pool_of(es, e)->sieve, &e->node);
+    if (e->link_len > 0)
+        table_remove(&es->links, hash_of_link(es, link_of(e)), e);
+    sieve_remove(&es->sieve, &e->node);
     release(es, e);
 }
 
 /* --- freeing dead entries, and evicting --- */
 
-/* Frees one of the entries of this pool that were cleared. False when there is none. */
-static bool free_cleared(struct entries *es, struct entry_pool *pool)
+/* Frees one of the entries that were cleared. False when there is none. */
+static bool free_cleared(struct entries *es)
 {
-    if (list_empty(&pool->dead))
+    if (list_empty(&es->dead))
         return false;
-    struct sieve_node *node = LIST_ENTRY(pool->dead.prev, struct sieve_node, link);
+    struct sieve_node *node = LIST_ENTRY(es->dead.prev, struct sieve_node, link);
     list_remove(&node->link);
     release(es, LIST_ENTRY(node, struct entry, node));
     return true;
 }
 
-/* Frees one dead entry or segment that counts among the bytes of this pool. False when there is none. */
-static bool free_dead(struct entries *es, struct entry_pool *pool)
+/* Frees one dead entry or segment. False when there is none. */
+static bool free_dead(struct entries *es)
 {
-    if (free_cleared(es, pool))
+    if (free_cleared(es))
         return true;
-    if (pool != &es->positive)
-        return false;
     if (!list_empty(&es->dead_pages)) {
         remove_entry(es, LIST_ENTRY(es->dead_pages.next, struct entry_page, link)->entry);
         return true;
@@ -317,13 +305,13 @@ static bool free_dead(struct entries *es, struct entry_pool *pool)
     if (es->dead_segments == NULL)
         return false;
     table_free_dead(&es->dead_segments);
-    es->positive.used -= sizeof(struct table_segment);
+    es->used -= sizeof(struct table_segment);
     return true;
 }
 
-static bool evict(struct entries *es, struct entry_pool *pool)
+static bool evict(struct entries *es)
 {
-    struct sieve_node *victim = sieve_victim(&pool->sieve);
+    struct sieve_node *victim = sieve_victim(&es->sieve);
     if (victim == NULL)
         return false;
     remove_entry(es, LIST_ENTRY(victim, struct entry, node));
@@ -331,34 +319,29 @@ static bool evict(struct entries *es, struct entry_pool *pool)
     return true;
 }
 
-static void make_room(struct entries *es, struct entry_pool *pool)
+static void make_room(struct entries *es)
 {
-    for (int i = 0; i < ENTRIES_ROOM_STEPS && pool->used > pool->budget; i++)
-        if (!free_dead(es, pool) && !evict(es, pool))
+    for (int i = 0; i < ENTRIES_ROOM_STEPS && es->used > es->budget; i++)
+        if (!free_dead(es) && !evict(es))
             break;
     publish_size(es);
 }
 
-static bool is_over_budget(const struct entry_pool *pool)
+static bool is_over_budget(const struct entries *es)
 {
-    return pool->used > pool->budget && !list_empty(&pool->sieve.queue);
+    return es->used > es->budget && !list_empty(&es->sieve.queue);
 }
 
 bool entries_has_excess(const struct entries *es)
 {
-    return !list_empty(&es->dead_pages) || es->dead_segments != NULL || !list_empty(&es->positive.dead) ||
-           !list_empty(&es->negative.dead) || is_over_budget(&es->positive) || is_over_budget(&es->negative);
-}
-
-static bool reclaim_one(struct entries *es, struct entry_pool *pool)
-{
-    return free_dead(es, pool) || (is_over_budget(pool) && evict(es, pool));
+    return !list_empty(&es->dead_pages) || es->dead_segments != NULL || !list_empty(&es->dead) ||
+           is_over_budget(es);
 }
 
 int entries_reclaim(struct entries *es, int steps)
 {
     int done = 0;
-    while (done < steps && (reclaim_one(es, &es->positive) || reclaim_one(es, &es->negative)))
+    while (done < steps && (free_dead(es) || (is_over_budget(es) && evict(es))))
         done++;
     publish_size(es);
     return done;
@@ -403,52 +386,66 @@ const struct entry *entries_walk(const struct entries *es, size_t *cursor, int s
     return e != NULL && is_dead_page(es, e) ? NULL : e;
 }
 
-static struct entry *find_card_of(struct entries *es, struct entry *link)
+const struct entry *entries_find_link(struct entries *es, struct span link)
 {
-    struct entry *card = link->alias;
-    if (card != NULL) {
-        prefetch(card);
-        sieve_hit(&card->node);
-        return card;
+    if (es->links.used == 0)
+        return NULL;
+    const struct table_slot *slot = table_find(&es->links, hash_of_link(es, link));
+    for (; slot != NULL; slot = table_find_next(&es->links, slot)) {
+        struct entry *e = slot->entry;
+        prefetch(e);
+        if (!span_equal(link_of(e), link))
+            continue;
+        sieve_hit(&e->node);
+        return e;
     }
-    card = find_used(es, ENTRY_CARD, entries_key_of(&link->value));
-    if (card != NULL) {
-        unlink_alias(card);
-        card->alias = link;
-        link->alias = card;
-    }
-    return card;
-}
-
-const struct entry *entries_find_link(struct entries *es, struct span link, const struct entry **card)
-{
-    struct entry *e = find_used(es, ENTRY_LINK, link);
-    *card = e == NULL || e->negative ? NULL : find_card_of(es, e);
-    return e;
+    return NULL;
 }
 
 /* --- adding --- */
 
 struct insert_params {
     enum entry_kind kind;
-    bool negative;
     struct span key;
+    struct span link;  /* of a card */
     struct blob *body; /* the entry takes a reference; may be NULL */
 };
 
+/* A link that is longer than any that is looked up is not kept. */
+static struct span kept_link(struct span link)
+{
+    return link.len <= LINK_MAX ? link : SPAN_ABSENT;
+}
+
+size_t entries_card_headroom(struct span link)
+{
+    return BLOB_HEADROOM_ALIGN(sizeof(struct entry) + sizeof(int64_t) + kept_link(link).len);
+}
+
 static struct entry *entry_new(const struct insert_params *p)
 {
-    size_t size = sizeof(struct entry) + p->key.len;
+    size_t size = sizeof(struct entry) + p->key.len + p->link.len;
     void *headroom = p->body == NULL ? NULL : blob_take_headroom(p->body, size);
     struct entry *e = headroom != NULL ? headroom : malloc(size);
     if (e == NULL)
         return NULL;
-    *e = (struct entry){
-        .negative = p->negative, .in_headroom = headroom != NULL, .kind = (unsigned char)p->kind};
-    e->key_len = (unsigned)p->key.len;
+    *e = (struct entry){.in_headroom = headroom != NULL, .kind = (unsigned char)p->kind};
+    e->key_len = (unsigned short)p->key.len;
+    e->link_len = (unsigned short)p->link.len;
     e->body = p->body == NULL ? NULL : blob_ref(p->body);
     memcpy(e->key, p->key.data, p->key.len);
+    if (p->link.len > 0)
+        memcpy(e->key + p->key.len, p->link.data, p->link.len);
     return e;
+}
+
+/* Without memory for its link the card is found by its id alone. */
+static void add_link(struct entries *es, struct entry *e)
+{
+    size_t bytes_before = table_bytes(&es->links);
+    if (e->link_len > 0 && table_add(&es->links, hash_of_link(es, link_of(e)), e) != 0)
+        e->link_len = 0;
+    count_growth(es, &es->links, bytes_before);
 }
 
 /* A new entry in place of any old one; NULL when nothing can be kept. charge() is due. */
@@ -470,16 +467,17 @@ static struct entry *insert(struct entries *es, const struct insert_params *p)
         return NULL;
     }
     count_growth(es, &es->table, bytes_before);
-    sieve_add(&pool_of(es, e)->sieve, &e->node);
+    add_link(es, e);
+    sieve_add(&es->sieve, &e->node);
     metric_add(&es->metrics->cache_entries, 1);
     return e;
 }
 
 /* So much is dead or too much that nothing is added. */
-static bool is_behind(const struct entry_pool *pool)
+static bool is_behind(const struct entries *es)
 {
     enum { EXCESS_PART = 16 };
-    return pool->used > pool->budget + pool->budget / EXCESS_PART;
+    return es->used > es->budget + es->budget / EXCESS_PART;
 }
 
 /*
@@ -488,17 +486,16 @@ static bool is_behind(const struct entry_pool *pool)
  */
 static void charge(struct entries *es, struct entry *e)
 {
-    struct entry_pool *pool = pool_of(es, e);
-    bool behind = is_behind(pool);
+    bool behind = is_behind(es);
     set_cost(es, e);
-    if (behind || e->cost > pool->budget)
+    if (behind || e->cost > es->budget)
         remove_entry(es, e);
-    make_room(es, pool);
+    make_room(es);
 }
 
-static void put(struct entries *es, const struct insert_params *p, int64_t value)
+static void put(struct entries *es, enum origin origin, const struct insert_params *p, int64_t value)
 {
-    struct entry *e = insert(es, p);
+    struct entry *e = origin == ORIGIN_TRACKED ? insert(es, p) : NULL;
     if (e == NULL) {
         publish_size(es); /* a replaced entry may have been dropped */
         return;
@@ -510,24 +507,19 @@ static void put(struct entries *es, const struct insert_params *p, int64_t value
 void entries_put(struct entries *es, enum origin origin, enum entry_kind kind, struct span key,
                  struct blob *body, int64_t value)
 {
-    if (origin == ORIGIN_TRACKED)
-        put(es, &(struct insert_params){kind, false, key, body}, value);
+    put(es, origin, &(struct insert_params){.kind = kind, .key = key, .body = body}, value);
 }
 
-void entries_put_absent(struct entries *es, enum origin origin, enum entry_kind kind, struct span key,
-                        int64_t value)
+void entries_put_card(struct entries *es, enum origin origin, int64_t id, struct span link, struct blob *body)
 {
-    if (origin == ORIGIN_TRACKED)
-        put(es, &(struct insert_params){kind, true, key, NULL}, value);
+    put(es, origin, &(struct insert_params){ENTRY_CARD, entries_key_of(&id), kept_link(link), body}, 0);
 }
 
 void entries_put_page(struct entries *es, enum origin origin, const struct page_info *info,
                       const int64_t *ids, int id_count, struct blob *body)
 {
-    if (origin != ORIGIN_TRACKED)
-        return;
-    struct entry *e =
-        insert(es, &(struct insert_params){ENTRY_PAGE, false, entries_key_of(&info->page), body});
+    struct insert_params p = {.kind = ENTRY_PAGE, .key = entries_key_of(&info->page), .body = body};
+    struct entry *e = origin == ORIGIN_TRACKED ? insert(es, &p) : NULL;
     if (e == NULL)
         return;
     e->page = page_new(es, e, info, ids, id_count);
@@ -541,10 +533,9 @@ void entries_put_page(struct entries *es, enum origin origin, const struct page_
 
 /* The coded body of a card would only take the place of other cards: a miss costs more than its bytes save.
  */
-static bool has_room_for_coded(struct entries *es, const struct entry *e)
+static bool has_room_for_coded(const struct entries *es, const struct entry *e)
 {
-    const struct entry_pool *pool = pool_of(es, e);
-    return e->kind != ENTRY_CARD || pool->used + e->body->len <= pool->budget;
+    return e->kind != ENTRY_CARD || es->used + e->body->len <= es->budget;
 }
 
 bool entries_want_coded(struct entries *es, enum entry_kind kind, int64_t number, enum coding coding,
@@ -570,8 +561,7 @@ bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number,
     if (e == NULL || e->body != plain)
         return false;
     struct entry_coded **place = coded_place(e);
-    struct entry_pool *pool = pool_of(es, e);
-    if (is_behind(pool) || e->cost + body_size(coded) + sizeof **place > pool->budget)
+    if (is_behind(es) || e->cost + body_size(coded) + sizeof **place > es->budget)
         return false;
     size_t before = coded_size(*place);
     if (*place == NULL)
@@ -582,7 +572,7 @@ bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number,
     (*place)->body[coded->coding - 1] = blob_ref(coded);
     metric_add(&es->metrics->cache_coded_bytes, coded_size(*place) - before);
     set_cost(es, e);
-    make_room(es, pool);
+    make_room(es);
     return true;
 }
 
@@ -624,7 +614,7 @@ static void clear_table(struct entries *es, struct table *t)
     size_t segments = t->segment_count;
     table_clear(t, &es->dead_segments);
     size_t dead = (segments - t->segment_count) * sizeof(struct table_segment);
-    es->positive.used -= before - dead - table_bytes(t);
+    es->used -= before - dead - table_bytes(t);
 }
 
 void entries_drop_pages(struct entries *es)
@@ -643,9 +633,9 @@ void entries_clear(struct entries *es)
         return;
     entries_drop_pages(es);
     list_splice(&es->cleared_pages, &es->dead_pages);
-    sieve_take_all(&es->positive.sieve, &es->positive.dead);
-    sieve_take_all(&es->negative.sieve, &es->negative.dead);
+    sieve_take_all(&es->sieve, &es->dead);
     clear_table(es, &es->table);
+    clear_table(es, &es->links);
 }
 
 /* --- for tests --- */
@@ -668,27 +658,30 @@ static size_t check_coded(const struct entry *e)
     return coded_size(coded);
 }
 
-static void check_entry(const struct entries *es, const struct entry *e, bool negative, bool live)
+static void check_entry(const struct entries *es, const struct entry *e, bool live)
 {
-    assert(e->negative == negative);
-    assert(e->alias == NULL || e->alias->alias == e);
     assert(!live || lookup(es, (enum entry_kind)e->kind, (struct span){e->key, e->key_len}, e->hash) == e);
     assert(e->kind != ENTRY_PAGE || e->page->entry == e);
 }
 
-/* Adds up the entries of a list of nodes; returns how many there are. */
-static size_t check_list(const struct entries *es, struct list *list, bool negative, bool live, size_t *bytes,
-                         size_t *coded)
+struct entries_sum {
+    size_t count, linked, bytes, coded;
+};
+
+/* Adds up the entries of a list of nodes. */
+static struct entries_sum check_list(const struct entries *es, struct list *list, bool live)
 {
-    size_t count = 0;
-    for (struct list *at = list->next; at != list; at = at->next, count++) {
+    struct entries_sum sum = {0};
+    for (struct list *at = list->next; at != list; at = at->next) {
         struct sieve_node *node = LIST_ENTRY(at, struct sieve_node, link);
         const struct entry *e = LIST_ENTRY(node, struct entry, node);
-        check_entry(es, e, negative, live);
-        *bytes += e->cost;
-        *coded += check_coded(e);
+        check_entry(es, e, live);
+        sum.count++;
+        sum.linked += e->link_len > 0;
+        sum.bytes += e->cost;
+        sum.coded += check_coded(e);
     }
-    return count;
+    return sum;
 }
 
 /* What a table has grown by: an empty one is not counted. */
@@ -699,20 +692,16 @@ static size_t growth_of(const struct table *t)
 
 void entries_check(struct entries *es)
 {
-    size_t positive = 0;
-    size_t negative = 0;
-    size_t coded = 0;
     if (!keeps_anything(es))
         return;
-    size_t live = check_list(es, &es->positive.sieve.queue, false, true, &positive, &coded) +
-                  check_list(es, &es->negative.sieve.queue, true, true, &negative, &coded);
-    size_t dead = check_list(es, &es->positive.dead, false, false, &positive, &coded) +
-                  check_list(es, &es->negative.dead, true, false, &negative, &coded);
+    struct entries_sum live = check_list(es, &es->sieve.queue, true);
+    struct entries_sum dead = check_list(es, &es->dead, false);
+    size_t bytes = live.bytes + dead.bytes;
     for (const struct table_segment *s = es->dead_segments; s != NULL; s = s->next)
-        positive += sizeof *s;
-    assert(live == es->table.used);
-    assert(live + dead == es->metrics->cache_entries);
-    assert(positive + growth_of(&es->table) + growth_of(&es->members) == es->positive.used);
-    assert(negative == es->negative.used);
-    assert(coded == es->metrics->cache_coded_bytes);
+        bytes += sizeof *s;
+    bytes += growth_of(&es->table) + growth_of(&es->links) + growth_of(&es->members);
+    assert(live.count == es->table.used && live.linked == es->links.used);
+    assert(live.count + dead.count == es->metrics->cache_entries);
+    assert(bytes == es->used);
+    assert(live.coded + dead.coded == es->metrics->cache_coded_bytes);
 }

@@ -1,10 +1,9 @@
 /*
- * The entries of a worker's cache: response bodies, summaries, the channels of links, results of key checks.
+ * The entries of a worker's cache: response bodies, summaries, results of key checks.
  *
  * A table bounded by bytes, counted as the allocator uses them. It does not decide when an entry is valid:
- * the cache adds entries from replies and drops those that an invalidation names (invalidation.h). Negative
- * entries (for ids and links that do not exist) have a small budget of their own, so that they cannot evict
- * others.
+ * the cache adds entries from replies and drops those that an invalidation names (invalidation.h). There are
+ * entries only for what exists. A card is found by its id and by its own link.
  *
  * Cards and pages keep coded bodies beside the plain one. These are made of it and live no longer: they count
  * among the bytes of the entry, and are dropped with its body.
@@ -25,18 +24,16 @@
 #include "model/keyspace.h"
 
 enum entry_kind {
-    ENTRY_CARD,    /* by id: `body` is the finished card */
+    ENTRY_CARD,    /* by id, and by the card's link: `body` is the finished card */
     ENTRY_SUMMARY, /* by id: `body` is the channel's JSON object in a page */
-    ENTRY_LINK,    /* by link in stored shape: `value` is the id */
-    ENTRY_AUTH,    /* by a key's digest and the epoch of the API key set: the key is valid, or not */
+    ENTRY_AUTH,    /* by a key's digest and the epoch of the API key set: the key is valid */
     ENTRY_PAGE     /* by number: `page`, and `body` while all of it is current */
 };
 
-/* What an entry was read from: a card (for its summary, too), a link, or a page of the index. */
+/* What an entry was read from: a card (for its summary, too), or a page of the index. */
 struct entry_source {
     enum entry_kind kind; /* any but ENTRY_AUTH */
     int64_t number;       /* of the card or page */
-    struct span link;     /* borrowed */
 };
 
 /* Appends its key in Redis. */
@@ -64,42 +61,32 @@ struct entry_page {
 };
 
 /*
- * Changed in entries.c only; others read `negative`, `kind`, `body`, `value`, `page` and the key. The members
- * that a hit reads come last, next to the body where the entry lies in the body's headroom (see entries_put).
+ * Changed in entries.c only; others read `kind`, `body`, `value`, `page` and the key. The members that a hit
+ * reads come last, next to the body where the entry lies in the body's headroom (see entries_put).
  */
 struct entry {
     size_t cost; /* bytes */
     uint64_t hash;
     struct sieve_node node;
-    bool negative;    /* `value` is the number of the catalogue check that confirms it */
     bool in_headroom; /* the entry's own memory is the headroom of `body` */
     unsigned char kind;
     unsigned char coding_bits; /* of its body: the codings that were asked for, and those that were begun */
-    unsigned key_len;
-    struct entry *alias; /* of a link: its card, once found; of a card: the link that found it */
-    struct blob *body;   /* one reference, or NULL */
+    unsigned short key_len;
+    unsigned short link_len; /* of a card: its link is behind the key; 0: it cannot be found by link */
+    struct blob *body;       /* one reference, or NULL */
     union {
         int64_t value;
         struct entry_page *page;   /* owned */
-        struct entry_coded *coded; /* of a card that exists: owned; NULL: none */
+        struct entry_coded *coded; /* of a card: owned; NULL: none */
     };
     char key[];
 };
-
-/*
- * A negative entry may exist because the whole catalogue was missing: it is used only when a check as late as
- * the one that it names has passed. `confirmed`: the last one that has.
- */
-static inline bool entry_is_confirmed(const struct entry *e, uint64_t confirmed)
-{
-    return !e->negative || (uint64_t)e->value <= confirmed;
-}
 
 static inline struct entry_coded *entry_coded_of(const struct entry *e)
 {
     if (e->kind == ENTRY_PAGE)
         return e->page == NULL ? NULL : e->page->coded;
-    return e->kind == ENTRY_CARD && !e->negative ? e->coded : NULL;
+    return e->kind == ENTRY_CARD ? e->coded : NULL;
 }
 
 /* The body of a card or page in a coding other than identity; NULL when there is none. Borrowed as the entry
@@ -110,33 +97,27 @@ static inline struct blob *entry_coded_body(const struct entry *e, enum coding c
     return coded == NULL ? NULL : coded->body[coding - 1];
 }
 
-/* The headroom of a body (blob.h) in which an entry fits whose key is a number. */
-enum { ENTRY_HEADROOM = BLOB_HEADROOM_ALIGN(sizeof(struct entry) + sizeof(int64_t)) };
-
-struct entry_pool {
-    struct sieve sieve;  /* all that can be evicted; dead pages too */
-    struct list dead;    /* entries that were cleared, by their nodes' links; in no table */
-    size_t budget, used; /* bytes; those of dead entries count until they are freed */
-};
+/* The headroom of a card's body (blob.h) in which its entry fits. */
+size_t entries_card_headroom(struct span link);
 
 /* Embedded in the cache; private to entries.c. */
 struct entries {
     struct cache_metrics *metrics;
-    struct entry_pool positive, negative;
+    struct sieve sieve;  /* all that can be evicted; dead pages too */
+    struct list dead;    /* entries that were cleared, by their nodes' links; in no table */
+    size_t budget, used; /* bytes; those of dead entries count until they are freed */
     struct table table;
+    struct table links;   /* cards, by their links */
     struct table members; /* by a channel's id: the entries of the pages that show it */
     struct list pages;
     struct list dead_pages;              /* of an older index, still in the table */
     struct list cleared_pages;           /* never walked: cleared pages are reached by their entries */
-    struct table_segment *dead_segments; /* of both tables */
+    struct table_segment *dead_segments; /* of the three tables */
     unsigned freed;                      /* entries since malloc last sorted its free list */
     uint64_t page_epoch;                 /* grows when all pages are dropped */
     int64_t index_size;                  /* members of the index; -1: not known */
     uint64_t seed;                       /* of the hash */
 };
-
-/* Negative entries may use this fraction of the budget: one part in 16. */
-enum { ENTRIES_NEGATIVE_PART = 16 };
 
 /* `metrics` is borrowed. With a budget of 0 nothing is kept. Returns 0 or -ENOMEM; entries_fini is due in
  * both cases. */
@@ -159,11 +140,8 @@ const struct entry *entries_peek(const struct entries *es, enum entry_kind kind,
 /* The next entry in the order of the table, which is random; see table_walk. */
 const struct entry *entries_walk(const struct entries *es, size_t *cursor, int steps);
 
-/*
- * The entry of a link, as entries_find, and that of the card which it leads to; *card is NULL where either is
- * not known. The two entries then refer to each other: the next time it is one step.
- */
-const struct entry *entries_find_link(struct entries *es, struct span link, const struct entry **card);
+/* The card whose own link this is, as entries_find; of several such cards it is any. */
+const struct entry *entries_find_link(struct entries *es, struct span link);
 
 /*
  * Adds an entry, in place of any with the same key. Takes a reference of `body`, which may be NULL. What is
@@ -175,8 +153,10 @@ const struct entry *entries_find_link(struct entries *es, struct span link, cons
  */
 void entries_put(struct entries *es, enum origin origin, enum entry_kind kind, struct span key,
                  struct blob *body, int64_t value);
-void entries_put_absent(struct entries *es, enum origin origin, enum entry_kind kind, struct span key,
-                        int64_t value);
+
+/* The same for a card, whose own link is `link`; absent: it has none. */
+void entries_put_card(struct entries *es, enum origin origin, int64_t id, struct span link,
+                      struct blob *body);
 
 /* `ids` are all channels that the page depends on: those shown, and index members without a card. */
 void entries_put_page(struct entries *es, enum origin origin, const struct page_info *info,
@@ -231,8 +211,8 @@ bool entries_has_excess(const struct entries *es);
 int entries_reclaim(struct entries *es, int steps);
 
 /*
- * Asserts, for tests, that the bytes and numbers of each pool are the sums of its entries and tables, and
- * that every entry can be found. Takes time in proportion to the entries.
+ * Asserts, for tests, that the bytes and numbers are the sums of the entries and tables, and that every entry
+ * can be found. Takes time in proportion to the entries.
  */
 void entries_check(struct entries *es);
 

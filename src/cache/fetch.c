@@ -31,7 +31,7 @@ enum part {
     PART_INFO = 64 /* of the key */
 };
 
-enum { REPEATS_MAX = 8 }; /* of a read while the set of keys changes all the time */
+enum { REPEATS_MAX = 8 }; /* of a read while what it depends on changes all the time */
 
 struct fetch {
     struct fetches *fetches;
@@ -58,6 +58,8 @@ struct fetch {
     struct cache_result result; /* owns its body */
 
     int64_t id;                /* of the card */
+    int64_t last_id;           /* to which the link led before */
+    int link_reads;
     struct page_builder *page; /* of QUERY_PAGE; owned */
     bool page_known;           /* its members are current: no need to read the index */
     enum origin page_origin;   /* of all replies that the page is made of */
@@ -83,7 +85,8 @@ static bool is_permitted(enum fetch_state from, enum fetch_state to)
     case FETCH_WAITING: /* also when nothing could be sent */
         return from == FETCH_NEW || from == FETCH_FIRST;
     case FETCH_FIRST:
-        return from == FETCH_NEW || from == FETCH_WAITING || from == FETCH_UNCONFIRMED;
+        return from == FETCH_NEW || from == FETCH_WAITING || from == FETCH_UNCONFIRMED ||
+               from == FETCH_LINKED_CARD; /* the link is read again */
     case FETCH_LINKED_CARD:
     case FETCH_SUMMARIES:
         return from == FETCH_FIRST;
@@ -98,7 +101,7 @@ static bool is_permitted(enum fetch_state from, enum fetch_state to)
 static void set_state(struct fetch *f, enum fetch_state next)
 {
     assert(is_permitted(f->state, next));
-    assert(f->replies_due == 0 || next == FETCH_LINKED_CARD || next == FETCH_SUMMARIES);
+    assert(f->replies_due == 0 || next == FETCH_SUMMARIES);
     f->state = next;
 }
 
@@ -109,43 +112,50 @@ static struct span link_of(const struct fetch *f)
 
 /* --- reports --- */
 
-/* Of the current reply. It is one of data: an auth reply is never oversize. */
-static struct entry_source source_of(const struct fetch *f)
+/* Appends the key in Redis of the current reply. It is one of data: an auth reply is never oversize. */
+static void append_key(const struct fetch *f, struct buf *out)
 {
-    if (f->type == QUERY_PAGE) /* on_summary handles oversize replies itself */
-        return (struct entry_source){.kind = ENTRY_PAGE, .number = f->number};
+    const struct keyspace *keyspace = f->fetches->options.keyspace;
     if (f->type == QUERY_CARD_BY_LINK && f->state == FETCH_FIRST)
-        return (struct entry_source){.kind = ENTRY_LINK, .link = link_of(f)};
-    return (struct entry_source){.kind = ENTRY_CARD, .number = f->id};
+        keyspace_link(keyspace, out, link_of(f));
+    else if (f->type == QUERY_PAGE) /* on_summary handles oversize replies itself */
+        keyspace_index(keyspace, out);
+    else
+        keyspace_card(keyspace, out, f->id);
 }
 
 static void report_oversize(struct fetch *f)
 {
-    struct fetches *fs = f->fetches;
-    struct entry_source source = source_of(f);
     struct buf key = BUF_INIT;
-    entry_source_key(&source, fs->options.keyspace, &key);
-    value_reports_oversize(&fs->reports, buf_span(&key));
+    append_key(f, &key);
+    value_reports_oversize(&f->fetches->reports, buf_span(&key));
     buf_fini(&key);
 }
 
 /* --- commands --- */
 
+typedef int send_fn(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
+
 /* Sends a command and counts its reply. A failure marks the fetch as failed, or as lost. */
-static void send_command(struct fetch *f, const struct buf *command, cache_reply_fn fn)
+static void send_by(struct fetch *f, send_fn *send, const struct buf *command, cache_reply_fn fn)
 {
     const struct fetch_options *o = &f->fetches->options;
     if (f->failed || f->lost)
         return;
     int err = buf_error(command);
     if (err == 0)
-        err = (f->redirecting ? o->redirect : o->send)(o->arg, buf_span(command), fn, f);
+        err = (f->redirecting ? o->redirect : send)(o->arg, buf_span(command), fn, f);
     f->lost = err == -ENOTCONN;
     f->failed = err != 0 && !f->lost;
     if (err != 0)
         return;
     f->replies_due++;
     metric_add(&f->fetches->options.metrics->redis_commands_total, 1);
+}
+
+static void send_command(struct fetch *f, const struct buf *command, cache_reply_fn fn)
+{
+    send_by(f, f->fetches->options.send, command, fn);
 }
 
 static void send_read(struct fetch *f, const struct entry_source *source, cache_reply_fn fn)
@@ -257,11 +267,6 @@ void fetches_invalidate_card(struct fetches *fs, int64_t id)
     }
 }
 
-void fetches_invalidate_link(struct fetches *fs, struct span link)
-{
-    invalidate(fs, &(struct cache_query){.type = QUERY_CARD_BY_LINK, .link = link});
-}
-
 /* --- replies --- */
 
 /*
@@ -359,12 +364,6 @@ static bool read_row(struct fetch *f, const redisReply *reply, enum channel_shap
     return true;
 }
 
-/* The number of the check that will confirm a negative result. */
-static int64_t next_check(const struct fetches *fs)
-{
-    return (int64_t)invalidation_next_check(fs->options.invalidation);
-}
-
 static struct blob *write_card(struct fetch *f, const struct channel_row *row, size_t headroom)
 {
     struct buf *text = f->fetches->options.text;
@@ -372,19 +371,22 @@ static struct blob *write_card(struct fetch *f, const struct channel_row *row, s
     return buf_error(text) == 0 ? blob_new_headroom(buf_span(text), headroom) : NULL;
 }
 
+/* A card that was asked for by link is found if that is its own link. */
 static void read_card(struct fetch *f, const redisReply *reply)
 {
     struct channel_row row;
-    struct entries *entries = f->fetches->options.entries;
-    f->found = read_row(f, reply, CHANNEL_CARD, &row);
-    if (f->failed)
+    if (!read_row(f, reply, CHANNEL_CARD, &row))
         return;
+    struct span link = row.value[CHANNEL_FIELD_link];
+    struct blob *body =
+        write_card(f, &row, f->origin == ORIGIN_TRACKED ? entries_card_headroom(link) : 0);
+    if (body != NULL)
+        entries_put_card(f->fetches->options.entries, f->origin, f->id, link, body);
+    f->found = f->type == QUERY_CARD || span_equal(link, link_of(f));
     if (f->found)
-        f->result.body = write_card(f, &row, f->origin == ORIGIN_TRACKED ? ENTRY_HEADROOM : 0);
-    if (f->result.body != NULL)
-        entries_put(entries, f->origin, ENTRY_CARD, entries_key_of(&f->id), f->result.body, 0);
-    else if (!f->found)
-        entries_put_absent(entries, f->origin, ENTRY_CARD, entries_key_of(&f->id), next_check(f->fetches));
+        f->result.body = body;
+    else
+        blob_unref(body);
 }
 
 static void on_card(void *arg, const redisReply *reply)
@@ -397,17 +399,14 @@ static void on_card(void *arg, const redisReply *reply)
 
 static void read_link(struct fetch *f, const redisReply *reply)
 {
-    struct entries *entries = f->fetches->options.entries;
     bool malformed = false;
+    f->last_id = f->id;
+    f->link_reads++;
     enum value_state state = body_parse_link(reply, &f->id, &malformed);
     f->failed = state == VALUE_INVALID;
     f->found = state == VALUE_PRESENT;
     if (malformed)
         metric_add(&f->fetches->options.metrics->invalid_values_total, 1);
-    if (f->found)
-        entries_put(entries, f->origin, ENTRY_LINK, link_of(f), NULL, f->id);
-    else if (!f->failed)
-        entries_put_absent(entries, f->origin, ENTRY_LINK, link_of(f), next_check(f->fetches));
 }
 
 static void on_link(void *arg, const redisReply *reply)
@@ -548,7 +547,8 @@ static void send_summaries(struct fetch *f)
 
 static void send_link(struct fetch *f)
 {
-    send_read(f, &(struct entry_source){.kind = ENTRY_LINK, .link = link_of(f)}, on_link);
+    const struct buf *command = commands_link(&f->fetches->commands, link_of(f));
+    send_by(f, f->fetches->options.send_untracked, command, on_link);
 }
 
 static void send_auth(struct fetch *f, unsigned parts)
@@ -591,6 +591,7 @@ static int start(struct fetch *f)
     f->mark = invalidation_mark(f->fetches->options.invalidation);
     set_state(f, FETCH_FIRST);
     f->reading = (struct api_key_reading){0};
+    f->link_reads = 0;
     f->elsewhere = 0;
     f->redirecting = false;
     if (f->needs_auth)
@@ -622,18 +623,31 @@ static void redirect(struct fetch *f)
         send_missing(f, f->first_elsewhere);
 }
 
+/*
+ * The link did not lead to a card with that link: one of the two has changed between their reads, or they do
+ * not agree. They are read once more, and again where the link led to another channel than before.
+ */
+static bool must_follow_again(const struct fetch *f)
+{
+    return f->state == FETCH_LINKED_CARD && !f->found && f->link_reads < REPEATS_MAX &&
+           (f->link_reads == 1 || f->id != f->last_id);
+}
+
 /* The next batch. False when there is nothing more to send. */
 static bool advance(struct fetch *f)
 {
     f->redirecting = false;
     if (f->elsewhere != 0)
         redirect(f);
-    else if (f->state != FETCH_FIRST)
+    else if (must_follow_again(f)) {
+        set_state(f, FETCH_FIRST);
+        send_link(f);
+    } else if (f->state != FETCH_FIRST)
         return false;
     else if (f->type == QUERY_CARD_BY_LINK && f->found) {
         set_state(f, FETCH_LINKED_CARD);
         f->found = false;
-        unpublish(f); /* the link is cached now: later requests fetch the card */
+        unpublish(f); /* the link may change from now on: it is not tracked */
         send_card(f);
     } else if (f->type == QUERY_PAGE) {
         set_state(f, FETCH_SUMMARIES);

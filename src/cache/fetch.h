@@ -5,7 +5,7 @@
  *   - a key:  HGET of its info and SISMEMBER, in the first batch of the others where its validity is not
  * known
  *   - a card: HMGET of its fields
- *   - a link: GET, then the HMGET of the card that it leads to
+ *   - a link: GET, then the HMGET of the card that it leads to, whose own link it has to be
  *   - a page: ZCARD and ZRANGE of the index, then an HMGET of each channel whose summary is not cached
  * Replies are cached at once, in stream order with the invalidations. A fetch belongs to one connection; when
  * that is lost the fetch ends, and the requests that wait for it are looked up again.
@@ -36,6 +36,8 @@ struct fetch_options {
 
     /* Sends a command. Returns 0 or a negative errno; `fn` is called from the loop, never from here. */
     int (*send)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
+    /* The same for a read of what is not cached: Redis is not to track it. */
+    int (*send_untracked)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
     /*
      * In a cluster a slot may migrate, key by key: then another node has to answer for what is not here.
      * `elsewhere` is true when that is so after `reply`, which is an ASK error, or says that something does
@@ -84,7 +86,6 @@ struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q);
 
 /* Apply invalidations to fetches in flight. */
 void fetches_invalidate_card(struct fetches *fs, int64_t id);
-void fetches_invalidate_link(struct fetches *fs, struct span link);
 
 static inline void fetches_invalidate_pages(struct fetches *fs)
 {

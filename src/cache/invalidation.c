@@ -48,7 +48,6 @@ void invalidation_fini(struct invalidation *c)
     buf_fini(&c->index_key);
     buf_fini(&c->api_keys_key);
     buf_fini(&c->api_key_info_key);
-    buf_fini(&c->link);
 }
 
 static void drop(struct invalidation *c, unsigned what)
@@ -134,12 +133,6 @@ static void explain_card(struct invalidation *c, int64_t id)
         c->entry_heartbeats = 0;
 }
 
-static void explain_link(struct invalidation *c, struct span link)
-{
-    if (c->kind == ENTRY_LINK && span_equal(buf_span(&c->link), link))
-        c->entry_heartbeats = 0;
-}
-
 static void explain_index(struct invalidation *c)
 {
     if (c->kind == ENTRY_PAGE)
@@ -161,21 +154,10 @@ static bool channel_differs(const struct entry *e, const redisReply *reply, stru
     enum value_state state = body_parse_row(reply, shape, &row);
     if (state == VALUE_INVALID)
         return false;
-    if (state == VALUE_ABSENT || e->negative)
-        return (state == VALUE_ABSENT) != e->negative;
+    if (state == VALUE_ABSENT)
+        return true;
     (void)body_write(text, &row, shape);
     return buf_error(text) == 0 && !body_is(e, text);
-}
-
-/* A link whose value is not an id finds nothing. */
-static bool link_differs(const struct entry *e, const redisReply *reply)
-{
-    int64_t id = 0;
-    bool malformed = false;
-    enum value_state state = body_parse_link(reply, &id, &malformed);
-    if (state == VALUE_INVALID)
-        return false;
-    return (state == VALUE_ABSENT) != e->negative || (state == VALUE_PRESENT && id != e->value);
 }
 
 static bool page_differs(const struct entry *e, const redisReply *reply)
@@ -194,8 +176,6 @@ static bool differs(const struct entry *e, const redisReply *reply, struct buf *
     case ENTRY_CARD:
     case ENTRY_SUMMARY:
         return channel_differs(e, reply, text);
-    case ENTRY_LINK:
-        return link_differs(e, reply);
     case ENTRY_PAGE:
         return page_differs(e, reply);
     case ENTRY_AUTH:
@@ -209,14 +189,13 @@ static bool differs(const struct entry *e, const redisReply *reply, struct buf *
 /* What is being audited, or was last. */
 static struct entry_source audited(const struct invalidation *c)
 {
-    return (struct entry_source){c->kind, c->number, buf_span(&c->link)};
+    return (struct entry_source){c->kind, c->number};
 }
 
 /* The entry that is being audited, if it is still there. */
 static const struct entry *find_entry(const struct invalidation *c)
 {
-    struct span key = c->kind == ENTRY_LINK ? buf_span(&c->link) : entries_key_of(&c->number);
-    return entries_peek(c->options.entries, c->kind, key);
+    return entries_peek(c->options.entries, c->kind, entries_key_of(&c->number));
 }
 
 /* Invalidations that came since the read was sent have dropped the entry, or are about to. */
@@ -239,12 +218,8 @@ static bool choose_entry(struct invalidation *c)
     if (e == NULL || e->kind == ENTRY_AUTH)
         return false;
     c->kind = (enum entry_kind)e->kind;
-    buf_clear(&c->link);
-    if (c->kind == ENTRY_LINK)
-        buf_append(&c->link, e->key, e->key_len);
-    else
-        memcpy(&c->number, e->key, sizeof c->number);
-    return buf_error(&c->link) == 0;
+    memcpy(&c->number, e->key, sizeof c->number);
+    return true;
 }
 
 static void read_entry(struct invalidation *c)
@@ -335,7 +310,6 @@ static void key_changed(struct invalidation *c, struct span key)
     const struct invalidation_options *o = &c->options;
     int64_t id = 0;
     struct span card = keyspace_card_id(o->keyspace, key);
-    struct span link = keyspace_link_of(o->keyspace, key);
     loop_lag_begin(o->loop_lag);
     metric_add(&o->metrics->cache_invalidations_total, 1);
     if (card.data != NULL) {
@@ -343,9 +317,6 @@ static void key_changed(struct invalidation *c, struct span key)
             return;
         explain_card(c, id);
         o->card(o->arg, id);
-    } else if (link.data != NULL) {
-        explain_link(c, link);
-        o->link(o->arg, link);
     } else if (span_equal(key, buf_span(&c->index_key))) {
         explain_index(c);
         invalidate(c, INVALIDATED_INDEX);

@@ -86,9 +86,7 @@ struct invalidation_options {
     int (*send)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
     int (*read)(void *arg, const struct entry_source *source, cache_reply_fn fn, void *fn_arg);
 
-    /* A card or a link has changed. */
-    void (*card)(void *arg, int64_t id);
-    void (*link)(void *arg, struct span link); /* borrowed */
+    void (*card)(void *arg, int64_t id); /* a card has changed */
     /* One of INVALIDATED_* has arrived: replies in flight may be older than the change. */
     void (*received)(void *arg, unsigned what);
     /* Drop the entries of this set of INVALIDATED_*. */
@@ -127,7 +125,6 @@ struct invalidation {
     bool reading; /* an entry, again */
     enum entry_kind kind;
     int64_t number;
-    struct buf link;
     /* Heartbeats until a suspected difference is confirmed; 0: none is suspected. */
     unsigned entry_heartbeats, keys_heartbeats;
     size_t cursor; /* of entries_walk */
@@ -160,15 +157,6 @@ void invalidation_lost(struct invalidation *c, uint64_t last_pong_ms, uint64_t v
 
 /* Begins a check, unless one is under way, which will do; `checked` may be called before this returns. */
 void invalidation_check(struct invalidation *c);
-
-/*
- * The number of the check that will confirm a negative result which has just been read: either the object
- * does not exist, or the whole catalogue is missing.
- */
-static inline uint64_t invalidation_next_check(const struct invalidation *c)
-{
-    return catalogue_is_being_checked(&c->catalogue) ? c->checks_begun : c->checks_begun + 1;
-}
 
 /* The number of the last check that was begun. */
 static inline uint64_t invalidation_begun(const struct invalidation *c)

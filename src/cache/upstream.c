@@ -155,7 +155,7 @@ static const struct buf *compose_check(struct commands *c, enum permission permi
     case PERMISSION_CARDS:
         return commands_read(c, &(struct entry_source){.kind = ENTRY_CARD});
     case PERMISSION_LINKS:
-        return commands_read(c, &(struct entry_source){.kind = ENTRY_LINK, .link = SPAN("x")});
+        return commands_link(c, SPAN("x"));
     case PERMISSION_PAGES: /* far beyond the last */
         return commands_read(c, &(struct entry_source){.kind = ENTRY_PAGE, .number = INT32_MAX});
     case PERMISSION_INDEX_SIZE:

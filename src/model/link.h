@@ -19,6 +19,9 @@ struct link_hosts {
  */
 enum { LINK_SLUG_MAX = 256 };
 
+/* The longest stored shape; a host has at most 253 bytes (RFC 1035 section 2.3.4). */
+enum { LINK_HOST_MAX = 253, LINK_MAX = sizeof "https:///" - 1 + LINK_HOST_MAX + LINK_SLUG_MAX };
+
 /*
  * Appends the stored shape of `link` (already percent-decoded) to `out`. Accepted: scheme http or https and
  * host in any case, the default port of the scheme (or an empty one), no user-info. Fragment, query and

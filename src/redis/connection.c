@@ -90,6 +90,8 @@ struct redis_connection {
     int replies_due;                /* of this step */
     const char *no_tracking_reason; /* why tracking is not requested on this connection; NULL when it is */
     bool tracking;                  /* Redis has agreed to it */
+    bool caching_denial_logged;     /* of CLIENT CACHING; once in a life */
+    struct buf untracked;           /* scratch: a command that Redis is not to track */
 
     /* The heartbeat. Times are by the boot clock. */
     bool ping_pending;
@@ -137,12 +139,12 @@ static void on_prepare(uv_prepare_t *flusher)
     redis_socket_flush(c->socket);
 }
 
-/* The clock is read once for all commands that leave together. */
-static int queue(struct redis_connection *c, struct span command, redis_connection_reply_fn fn, void *arg)
+/* Queues bytes that make `count` commands. The clock is read once for all that leave together. */
+static int queue_bytes(struct redis_connection *c, struct span bytes, size_t count)
 {
-    int err = pending_reserve(&c->pending);
+    int err = pending_reserve(&c->pending, count);
     if (err == 0)
-        err = redis_socket_send(c->socket, command);
+        err = redis_socket_send(c->socket, bytes);
     if (err != 0)
         return err;
     if (!c->unsent) {
@@ -150,8 +152,20 @@ static int queue(struct redis_connection *c, struct span command, redis_connecti
         (void)uv_prepare_start(&c->flusher, on_prepare); /* fails without a callback only */
     }
     c->unsent = true;
-    pending_push(&c->pending, (struct pending_command){fn, arg, c->unsent_since_ns});
     return 0;
+}
+
+static void expect_reply(struct redis_connection *c, redis_connection_reply_fn fn, void *arg)
+{
+    pending_push(&c->pending, (struct pending_command){fn, arg, c->unsent_since_ns});
+}
+
+static int queue(struct redis_connection *c, struct span command, redis_connection_reply_fn fn, void *arg)
+{
+    int err = queue_bytes(c, command, 1);
+    if (err == 0)
+        expect_reply(c, fn, arg);
+    return err;
 }
 
 /* Queues a command of the connection's own, in any state that has a socket; ends the buffer. */
@@ -181,6 +195,37 @@ int redis_connection_send_command(struct redis_connection *c, struct span comman
                                   redis_connection_reply_fn fn, void *arg)
 {
     return redis_connection_is_usable(c) ? queue(c, command, fn, arg) : -ENOTCONN;
+}
+
+/* Without it the read is tracked as any other, and costs Redis memory. */
+static void on_caching_reply(void *arg, const redisReply *reply)
+{
+    struct redis_connection *c = arg;
+    if (reply == NULL || reply->type != REDIS_REPLY_ERROR || c->caching_denial_logged)
+        return;
+    c->caching_denial_logged = true;
+    log_connection(c, LOG_WARN, "redis refuses CLIENT CACHING: it tracks all links that are looked up",
+                   reply->str);
+}
+
+/* CLIENT CACHING NO is about the next command on the connection, so the two are queued together or not at
+ * all. */
+int redis_connection_send_untracked(struct redis_connection *c, struct span command,
+                                    redis_connection_reply_fn fn, void *arg)
+{
+    if (!c->tracking || c->options.tracking != REDIS_TRACKING_KEYS || !redis_connection_is_usable(c))
+        return redis_connection_send_command(c, command, fn, arg);
+    buf_clear(&c->untracked);
+    command_write(&c->untracked, 3, (const char *[]){"CLIENT", "CACHING", "NO"}, NULL);
+    buf_append_span(&c->untracked, command);
+    int err = buf_error(&c->untracked);
+    if (err == 0)
+        err = queue_bytes(c, buf_span(&c->untracked), 2);
+    if (err != 0)
+        return err;
+    expect_reply(c, on_caching_reply, c);
+    expect_reply(c, fn, arg);
+    return 0;
 }
 
 /* --- failure --- */
@@ -402,9 +447,10 @@ static int send_tracking(struct redis_connection *c)
                      c->no_tracking_reason);
         return 0;
     }
-    const char *argv[] = {"CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", prefix.data};
-    const size_t lengths[] = {6, 8, 2, 5, 6, prefix.len};
-    command_write(&command, c->options.tracking == REDIS_TRACKING_BROADCAST ? 6 : 3, argv, lengths);
+    bool broadcast = c->options.tracking == REDIS_TRACKING_BROADCAST;
+    const char *argv[] = {"CLIENT", "TRACKING", "ON", broadcast ? "BCAST" : "OPTOUT", "PREFIX", prefix.data};
+    const size_t lengths[] = {6, 8, 2, broadcast ? 5 : 6, 6, prefix.len};
+    command_write(&command, broadcast ? 6 : 4, argv, lengths);
     c->replies_due++;
     return queue_own(c, &command, on_tracking);
 }
@@ -865,6 +911,7 @@ static void on_all_closed(void *arg)
     void *closed_arg = c->closed_arg;
     assert(pending_oldest(&c->pending) == NULL);
     pending_fini(&c->pending);
+    buf_fini(&c->untracked);
     free(c);
     closed(closed_arg);
 }

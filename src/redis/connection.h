@@ -140,4 +140,9 @@ int redis_connection_send_command(struct redis_connection *c, struct span comman
                                   redis_connection_reply_fn fn, void *arg)
     __attribute__((warn_unused_result));
 
+/* The same for a read of a key of which no invalidation is wanted: Redis does not track it (CLIENT CACHING). */
+int redis_connection_send_untracked(struct redis_connection *c, struct span command,
+                                    redis_connection_reply_fn fn, void *arg)
+    __attribute__((warn_unused_result));
+
 #endif

@@ -25,10 +25,11 @@ struct pending {
     size_t head, used;
 };
 
-/* Makes room for one more. Returns 0 or -ENOMEM. */
-static inline int pending_reserve(struct pending *q)
+/* Makes room for `count` more, at most PENDING_CAPACITY_MIN. Returns 0 or -ENOMEM. */
+static inline int pending_reserve(struct pending *q, size_t count)
 {
-    if (q->used < q->capacity)
+    assert(count <= PENDING_CAPACITY_MIN);
+    if (q->used + count <= q->capacity)
         return 0;
     size_t capacity = q->capacity == 0 ? PENDING_CAPACITY_MIN : q->capacity * 2;
     struct pending_command *ring = calloc(capacity, sizeof *ring);
