@@ -658,6 +658,8 @@ static int open_connection(struct cache *c, uv_loop_t *loop)
             o->stale_limit_ms < o->stale_keys_limit_ms ? o->stale_limit_ms : o->stale_keys_limit_ms,
         .tracking = tracking_of(o),
         .tracking_prefix = keyspace_prefix(o->keyspace),
+        .tracking_names = keyspace_cached,
+        .tracking_name_count = KEYSPACE_CACHED,
         .on_handshake_done = on_handshake_done,
         .on_ready = on_ready,
         .on_heartbeat = on_heartbeat,

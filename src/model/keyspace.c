@@ -6,6 +6,8 @@
 static const struct span CARD = {"card:", 5};
 static const struct span LINK = {"link:", 5};
 
+const struct span keyspace_cached[KEYSPACE_CACHED] = {{"card:", 5}, {"index", 5}, {"api_key", 7}};
+
 int keyspace_init(struct keyspace *k, struct span prefix)
 {
     if (prefix.len == 0 || prefix.len > KEYSPACE_PREFIX_MAX)

@@ -1,7 +1,7 @@
 /*
  * The names of the Redis keys (docs/schema.md describes them for loaders).
  *
- * All keys share one prefix, so that several catalogues fit in one Redis and one tracking prefix covers them.
+ * All keys share one prefix, so that several catalogues fit in one Redis.
  */
 #ifndef MODEL_KEYSPACE_H
 #define MODEL_KEYSPACE_H
@@ -22,6 +22,13 @@ static inline struct span keyspace_prefix(const struct keyspace *k)
 {
     return (struct span){k->prefix, k->prefix_len};
 }
+
+/*
+ * What follows the prefix in the names of the keys that channeld caches. None begins with another. They cover
+ * index.next as well, but neither links nor the lock.
+ */
+enum { KEYSPACE_CACHED = 3 };
+extern const struct span keyspace_cached[KEYSPACE_CACHED];
 
 /* --- Each appends one key to `out` --- */
 

@@ -140,7 +140,7 @@ static const char *check_hello(const redisReply *reply)
 static void compose(const struct redis_endpoint *endpoint, struct buf *out)
 {
     (void)endpoint;
-    command_write(out, 2, (const char *[]){"CLUSTER", "SLOTS"}, NULL);
+    command_write(out, 2, (const char *[]){"CLUSTER", "SLOTS"});
 }
 
 static const char *read_answer(const struct redis_endpoint *endpoint, const struct redis_endpoint *server,

@@ -181,7 +181,7 @@ static int queue_own(struct redis_connection *c, struct buf *command, redis_conn
 static int queue_words(struct redis_connection *c, int argc, const char **argv, redis_connection_reply_fn fn)
 {
     struct buf command = BUF_INIT;
-    command_write(&command, argc, argv, NULL);
+    command_write(&command, argc, argv);
     return queue_own(c, &command, fn);
 }
 
@@ -216,7 +216,7 @@ int redis_connection_send_untracked(struct redis_connection *c, struct span comm
     if (!c->tracking || c->options.tracking != REDIS_TRACKING_KEYS || !redis_connection_is_usable(c))
         return redis_connection_send_command(c, command, fn, arg);
     buf_clear(&c->untracked);
-    command_write(&c->untracked, 3, (const char *[]){"CLIENT", "CACHING", "NO"}, NULL);
+    command_write(&c->untracked, 3, (const char *[]){"CLIENT", "CACHING", "NO"});
     buf_append_span(&c->untracked, command);
     int err = buf_error(&c->untracked);
     if (err == 0)
@@ -436,9 +436,27 @@ static void on_tracking(void *arg, const redisReply *reply)
     count_reply(c);
 }
 
+/* Several prefixes of one connection must not overlap. */
+static void compose_broadcast(const struct redis_connection_options *o, struct buf *command)
+{
+    struct buf prefix = BUF_INIT;
+    command_begin(command, 4 + 2 * o->tracking_name_count);
+    command_add(command, SPAN("CLIENT"));
+    command_add(command, SPAN("TRACKING"));
+    command_add(command, SPAN("ON"));
+    command_add(command, SPAN("BCAST"));
+    for (size_t i = 0; i < o->tracking_name_count; i++) {
+        buf_clear(&prefix);
+        buf_append_span(&prefix, o->tracking_prefix);
+        buf_append_span(&prefix, o->tracking_names[i]);
+        command_add(command, SPAN("PREFIX"));
+        command_add_buf(command, &prefix);
+    }
+    buf_fini(&prefix);
+}
+
 static int send_tracking(struct redis_connection *c)
 {
-    struct span prefix = c->options.tracking_prefix;
     struct buf command = BUF_INIT;
     if (c->options.tracking == REDIS_TRACKING_OFF)
         return 0;
@@ -447,10 +465,10 @@ static int send_tracking(struct redis_connection *c)
                      c->no_tracking_reason);
         return 0;
     }
-    bool broadcast = c->options.tracking == REDIS_TRACKING_BROADCAST;
-    const char *argv[] = {"CLIENT", "TRACKING", "ON", broadcast ? "BCAST" : "OPTOUT", "PREFIX", prefix.data};
-    const size_t lengths[] = {6, 8, 2, broadcast ? 5 : 6, 6, prefix.len};
-    command_write(&command, broadcast ? 6 : 4, argv, lengths);
+    if (c->options.tracking == REDIS_TRACKING_BROADCAST)
+        compose_broadcast(&c->options, &command);
+    else
+        command_write(&command, 4, (const char *[]){"CLIENT", "TRACKING", "ON", "OPTOUT"});
     c->replies_due++;
     return queue_own(c, &command, on_tracking);
 }

@@ -32,7 +32,7 @@ typedef void (*redis_connection_reply_fn)(void *arg, const redisReply *reply);
 enum redis_tracking {
     REDIS_TRACKING_OFF,
     REDIS_TRACKING_KEYS,     /* those that commands on this connection have read, until the first change */
-    REDIS_TRACKING_BROADCAST /* all that begin with tracking_prefix */
+    REDIS_TRACKING_BROADCAST /* all that begin with tracking_prefix and one of tracking_names */
 };
 
 struct redis_connection_options {
@@ -54,7 +54,9 @@ struct redis_connection_options {
     /* How long, in milliseconds, a replica may be used that follows another master than is named. */
     uint64_t stale_limit_ms;
     enum redis_tracking tracking;
-    struct span tracking_prefix; /* for REDIS_TRACKING_BROADCAST */
+    struct span tracking_prefix;       /* for REDIS_TRACKING_BROADCAST, as the next two */
+    const struct span *tracking_names; /* none begins with another */
+    size_t tracking_name_count;
     /* One element of a push, as it arrives, in stream order with the replies; borrowed. See resp.h. */
     void (*on_push)(void *arg, struct span kind, const redisReply *element);
     void *arg;
@@ -140,7 +142,7 @@ int redis_connection_send_command(struct redis_connection *c, struct span comman
                                   redis_connection_reply_fn fn, void *arg)
     __attribute__((warn_unused_result));
 
-/* The same for a read of a key of which no invalidation is wanted: Redis does not track it (CLIENT CACHING). */
+/* The same for a read of which no invalidation is wanted: Redis does not track its key (CLIENT CACHING). */
 int redis_connection_send_untracked(struct redis_connection *c, struct span command,
                                     redis_connection_reply_fn fn, void *arg)
     __attribute__((warn_unused_result));

@@ -530,7 +530,7 @@ static void on_connected(void *arg)
     struct buf commands = BUF_INIT;
     redis_endpoint_hello(&server, d->options.client_name, &commands);
     if (d->subscribing)
-        command_write(&commands, 2, (const char *[]){"SUBSCRIBE", d->protocol->channel}, NULL);
+        command_write(&commands, 2, (const char *[]){"SUBSCRIBE", d->protocol->channel});
     add_query(d, &commands);
     send_commands(d, &commands);
 }

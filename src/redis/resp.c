@@ -619,9 +619,9 @@ void command_add_buf(struct buf *out, const struct buf *word)
         out->error = buf_error(word);
 }
 
-void command_write(struct buf *out, int argc, const char **argv, const size_t *lengths)
+void command_write(struct buf *out, int argc, const char **argv)
 {
     command_begin(out, (size_t)argc);
     for (int i = 0; i < argc; i++)
-        command_add(out, lengths == NULL ? span_of(argv[i]) : (struct span){argv[i], lengths[i]});
+        command_add(out, span_of(argv[i]));
 }

@@ -143,7 +143,7 @@ void command_add_int(struct buf *out, int64_t number);
 /* The same; a lack of memory in `word` becomes that of `out`. */
 void command_add_buf(struct buf *out, const struct buf *word);
 
-/* A whole command; `lengths` may be NULL: then the words end with a NUL. */
-void command_write(struct buf *out, int argc, const char **argv, const size_t *lengths);
+/* A whole command of texts. */
+void command_write(struct buf *out, int argc, const char **argv);
 
 #endif

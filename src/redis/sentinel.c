@@ -55,9 +55,9 @@ const char *sentinel_read_replicas(const redisReply *reply, struct discovery_ans
 static void compose(const struct redis_endpoint *endpoint, struct buf *out)
 {
     const char *master = endpoint->discovery.master;
-    command_write(out, 3, (const char *[]){"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master}, NULL);
+    command_write(out, 3, (const char *[]){"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master});
     if (endpoint->discovery.replica)
-        command_write(out, 3, (const char *[]){"SENTINEL", "REPLICAS", master}, NULL);
+        command_write(out, 3, (const char *[]){"SENTINEL", "REPLICAS", master});
 }
 
 static const char *read_answer(const struct redis_endpoint *endpoint, const struct redis_endpoint *server,

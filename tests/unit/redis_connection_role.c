@@ -85,6 +85,8 @@ static bool tracks_with(enum redis_tracking wanted, const char *command, const c
     fake.hello = hello;
     session.tracking = wanted;
     session.tracking_prefix = SPAN("c:");
+    session.tracking_names = (const struct span[]){SPAN("a"), SPAN("bc")};
+    session.tracking_name_count = 2;
     session_start();
     bool tracking = redis_connection_is_tracking(session.connection);
     assert_int_equal(times("CLIENT "), tracking);
@@ -96,8 +98,9 @@ static bool tracks_with(enum redis_tracking wanted, const char *command, const c
 
 static bool tracks(const char *hello)
 {
-    bool by_key = tracks_with(REDIS_TRACKING_KEYS, "CLIENT TRACKING ON\n", hello);
-    bool broadcast = tracks_with(REDIS_TRACKING_BROADCAST, "CLIENT TRACKING ON BCAST PREFIX c:\n", hello);
+    bool by_key = tracks_with(REDIS_TRACKING_KEYS, "CLIENT TRACKING ON OPTOUT\n", hello);
+    bool broadcast =
+        tracks_with(REDIS_TRACKING_BROADCAST, "CLIENT TRACKING ON BCAST PREFIX c:a PREFIX c:bc\n", hello);
     assert_int_equal(by_key, broadcast);
     return by_key;
 }

@@ -77,7 +77,7 @@ static struct redis_address at(const struct fake_redis *f)
 static void send_to(const struct redis_address *node, const char *name, const char *argument)
 {
     struct buf command = BUF_INIT;
-    command_write(&command, 2, (const char *[]){name, argument}, NULL);
+    command_write(&command, 2, (const char *[]){name, argument});
     assert_true(sent < COMMANDS_MAX);
     assert_int_equal(redirects_send(redirects, node, buf_span(&command), on_reply, &told[sent++]), 0);
     buf_fini(&command);

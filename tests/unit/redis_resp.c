@@ -455,13 +455,15 @@ TEST_CASE(command_words_have_any_length_and_content)
         const char *argv[] = {"ECHO", word, ""};
         const size_t lengths[] = {4, len, 0};
         memset(word, '\r', len);
-        command_write(&out, 3, argv, lengths);
+        command_begin(&out, 3);
+        for (int i = 0; i < 3; i++)
+            command_add(&out, (struct span){argv[i], lengths[i]});
         assert_as_hiredis(&out, 3, argv, lengths);
         buf_fini(&out);
     }
     struct buf out = BUF_INIT;
     const char *texts[] = {"CLIENT", "TRACKING", "ON"}; /* end with a NUL */
-    command_write(&out, 3, texts, NULL);
+    command_write(&out, 3, texts);
     assert_as_hiredis(&out, 3, texts, NULL);
     buf_fini(&out);
 }
