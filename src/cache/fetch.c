@@ -57,8 +57,8 @@ struct fetch {
     bool found;
     struct cache_result result; /* owns its body */
 
-    int64_t id;                /* of the card */
-    int64_t last_id;           /* to which the link led before */
+    int64_t id;      /* of the card */
+    int64_t last_id; /* to which the link led before */
     int link_reads;
     struct page_builder *page; /* of QUERY_PAGE; owned */
     bool page_known;           /* its members are current: no need to read the index */
@@ -378,8 +378,7 @@ static void read_card(struct fetch *f, const redisReply *reply)
     if (!read_row(f, reply, CHANNEL_CARD, &row))
         return;
     struct span link = row.value[CHANNEL_FIELD_link];
-    struct blob *body =
-        write_card(f, &row, f->origin == ORIGIN_TRACKED ? entries_card_headroom(link) : 0);
+    struct blob *body = write_card(f, &row, f->origin == ORIGIN_TRACKED ? entries_card_headroom(link) : 0);
     if (body != NULL)
         entries_put_card(f->fetches->options.entries, f->origin, f->id, link, body);
     f->found = f->type == QUERY_CARD || span_equal(link, link_of(f));
@@ -789,7 +788,7 @@ static void proceed(struct fetch *f)
         return;
     }
     set_state(f, FETCH_UNCONFIRMED);
-    unpublish(f); /* meanwhile it may come to exist, in a cluster without an invalidation */
+    unpublish(f); /* meanwhile it may come to exist: by link, or in a cluster, without an invalidation */
     list_append(&f->fetches->unconfirmed, &f->link);
     f->fetches->options.check(f->fetches->options.arg);
 }

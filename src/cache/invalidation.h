@@ -5,7 +5,8 @@
  *
  * Pushes. One connection carries both the cache's reads and Redis' invalidations. By key (CLIENT TRACKING ON)
  * Redis registers each key that a read on this connection names, present or not, for one invalidation: it
- * queues that, and unregisters the key, while the command that changes the key is executed. By broadcast
+ * queues that, and unregisters the key, while the command that changes the key is executed. Links are read
+ * without being registered (redis_connection_send_untracked): nothing is cached of them. By broadcast
  * (BCAST) it queues the invalidations of all changes of a turn of its loop, after that turn's replies and
  * before it writes either. Both ways, on the stream
  *   - a reply older than a write comes before that write's invalidation: its entry is dropped in time;
@@ -34,7 +35,8 @@
  * is not used, and the cache serves stale entries within the limits. The check is made in the handshake, with
  * each heartbeat, before a pending invalidation is applied, and before a result is returned that says
  * something does not exist. Replies come in the order of the commands, so a check under way was sent after
- * every command that has been answered: it serves all results that need one. Checks are numbered for that.
+ * every command that has been answered: it serves all results that need one. Checks are numbered for the API
+ * key set, which waits for one that was begun after its last reply (key_reader.c).
  *
  * The audit. A proxy that accepts CLIENT TRACKING and drops the invalidations, or a SWAPDB, would leave the
  * cache stale without a limit: PING proves that the stream is alive, not that it is complete. So with each
