@@ -30,6 +30,7 @@ enum {
     PRIORITY = -20,
     DRAIN_NS = 2000000,
     IDLE_NS = 500000000,
+    SETTLE_US = 10000,
     SHRINK_US = 3000000 /* Redis shrinks the buffers of connections that were idle for two seconds */
 };
 
@@ -41,7 +42,8 @@ struct list {
 static struct options {
     struct list trackers, held, pipeline;
     const char *tracking, *server, *server_args, *write;
-    long channels, value_bytes, links, depth, reread, rate, rounds;
+    long channels, value_bytes, links, missing_ids, missing_links, constant, days, depth, reread, rate,
+        rounds;
     double seconds;
     bool replica, touch, asleep, reconnect, csv;
     int server_core, other_core;
@@ -63,7 +65,7 @@ static struct options {
 };
 
 static const char *const TRACKING_NAMES[] = {"none", "keys", "broadcast"};
-static const char *const WRITE_NAMES[] = {"card", "link", "index", "api-keys"};
+static const char *const WRITE_NAMES[] = {"card", "index", "api-keys"};
 
 /* What is measured for one combination, once. */
 struct setting {
@@ -149,7 +151,7 @@ static void loader_init(void)
     size_t count = (size_t)options.channels;
     while (strcmp(WRITE_NAMES[loader.kind], options.write) != 0)
         if (++loader.kind > WRITE_API_KEYS)
-            die("--write: card, link, index or api-keys is expected");
+            die("--write: card, index or api-keys is expected");
     loader.channel = malloc(count * sizeof *loader.channel);
     loader.position = malloc(count * sizeof *loader.position);
     loader.acknowledged_ns = malloc(WRITES_MAX * sizeof *loader.acknowledged_ns);
@@ -177,7 +179,7 @@ static void loader_send(long count)
 /* Whether each channel may be written once only, so that all rounds together are limited. */
 static bool writes_once(const struct setting *s)
 {
-    return s->tracking == TRACKING_KEYS && options.reread == 0 && loader.kind <= WRITE_LINK;
+    return s->tracking == TRACKING_KEYS && options.reread == 0 && loader.kind == WRITE_CARD;
 }
 
 static uint64_t most_writes(const struct setting *s)
@@ -342,24 +344,31 @@ static long long memory_of_idle(const struct setting *s)
     return server_info(&servers.measured, "used_memory");
 }
 
-static struct trackers *connect_trackers(struct setting *s)
+static struct trackers *open_trackers(const struct setting *s)
 {
-    struct server *measured = &servers.measured;
-    struct tracker_options o = {
-        .port = measured->port,
+    const struct tracker_options o = {
+        .port = servers.measured.port,
         .tracking = s->tracking,
         .trackers = s->trackers,
         .held = s->held,
         .channels = options.channels,
         .links = options.links,
+        .missing_ids = options.missing_ids,
+        .missing_links = options.missing_links,
         .depth = options.depth,
         .reread = options.reread,
         .touch = options.touch,
     };
+    return trackers_open(&o);
+}
+
+static struct trackers *connect_trackers(struct setting *s)
+{
+    struct server *measured = &servers.measured;
     long long memory = server_info(measured, "used_memory");
     uint64_t used = server_cpu_ns(measured);
     uint64_t began = now_ns();
-    struct trackers *ts = trackers_open(&o);
+    struct trackers *ts = open_trackers(s);
     s->connect_seconds = (double)(now_ns() - began) / 1e9;
     double trackers = s->trackers > 0 ? (double)s->trackers : 1;
     s->connect_us = (double)(server_cpu_ns(measured) - used) / 1e3 / trackers;
@@ -406,6 +415,73 @@ static struct trackers *reconnect(struct trackers *ts, struct setting *s)
     s->reconnect_items = again.items;
     s->reconnect_bytes = server_info(measured, "used_memory") - memory;
     return ts;
+}
+
+/* --- Days of rollouts ----------------------------------------------------------------------------------- */
+
+/* What is left when no tracker is connected. */
+static long long memory_without_trackers(void)
+{
+    while (server_info(&servers.measured, "tracking_clients") > 0)
+        (void)usleep(SETTLE_US);
+    return server_info(&servers.measured, "used_memory");
+}
+
+/* Writes all channels but the share that never changes. */
+static void load_changes(struct trackers *ts, long day)
+{
+    enum { BATCH = 32 };
+    long end = options.channels * (100 - options.constant) / 100;
+    for (long channel = 0; channel < end;) {
+        uint64_t count = 0;
+        loader.batch.len = 0;
+        for (; channel < end && count < BATCH; channel++, count++)
+            compose_write(&loader.batch, WRITE_CARD, channel, 1000000 + day);
+        resp_call(&loader.resp, &loader.batch, count);
+        if (ts != NULL)
+            trackers_drain(ts);
+    }
+    if (ts != NULL)
+        trackers_settle(ts);
+}
+
+static void read_once(struct trackers *ts)
+{
+    struct probe p;
+    (void)trackers_read(ts, &p);
+    free(p.took);
+}
+
+/*
+ * Each day begins with a rollout: all trackers are new, and read their shares. Then the loader writes, and
+ * they read again. The table is largest before that: it has what the trackers of the day before and those of
+ * the day have read since the last load.
+ */
+static void simulate_days(enum tracking tracking, long trackers, double held)
+{
+    struct server *measured = &servers.measured;
+    load_changes(NULL, 0);
+    long long before = memory_without_trackers();
+    printf("%s, %ld channels, of which %ld%% never change; %ld trackers, tracking: %s, of which each reads "
+           "%g%%, of "
+           "these %ld%% by link, and looks up %ld ids and %ld links that do not exist\n\n",
+           servers.version, options.channels, options.constant, trackers, TRACKING_NAMES[tracking], held,
+           options.links, options.missing_ids, options.missing_links);
+    printf("%5s %14s %20s %21s %9s\n", "day", "most that day", "tracking_total_items", "tracking_total_keys",
+           "table MB");
+    for (long day = 1; day <= options.days; day++) {
+        struct setting s = {.tracking = tracking, .trackers = trackers, .held = held};
+        struct trackers *ts = open_trackers(&s);
+        read_once(ts);
+        long long most = server_info(measured, "tracking_total_items");
+        load_changes(ts, day);
+        read_once(ts);
+        trackers_close(ts);
+        long long memory = memory_without_trackers() - before;
+        printf("%5ld %14lld %20lld %21lld %9.2f\n", day, most, server_info(measured, "tracking_total_items"),
+               server_info(measured, "tracking_total_keys"), (double)memory / 1e6);
+        (void)fflush(stdout);
+    }
 }
 
 /* --- Output --------------------------------------------------------------------------------------------- */
@@ -538,6 +614,11 @@ static void measure_setting(enum tracking tracking, long trackers, double held)
     static bool begun;
     struct setting s = {.tracking = tracking, .trackers = trackers, .held = held};
     start_servers();
+    if (options.days > 0) {
+        simulate_days(tracking, trackers, held);
+        stop_servers();
+        return;
+    }
     if (!begun && options.csv)
         print_csv_header();
     else if (!begun)
@@ -615,6 +696,18 @@ static void set_option(int option)
     case 'l':
         o->links = parse_number(optarg, 0, 100);
         break;
+    case 'm':
+        o->missing_ids = parse_number(optarg, 0, 1000000);
+        break;
+    case 'M':
+        o->missing_links = parse_number(optarg, 0, 1000000);
+        break;
+    case 'K':
+        o->constant = parse_number(optarg, 0, 100);
+        break;
+    case 'D':
+        o->days = parse_number(optarg, 1, 1000);
+        break;
     case 'd':
         o->depth = parse_number(optarg, 1, 1000);
         break;
@@ -654,29 +747,15 @@ static void read_options(int argc, char **argv)
 {
     static int replica, touch, asleep, reconnects, csv;
     static const struct option known[] = {
-        {"trackers", 1, NULL, 't'},
-        {"held", 1, NULL, 'h'},
-        {"pipeline", 1, NULL, 'p'},
-        {"tracking", 1, NULL, 'T'},
-        {"keys", 1, NULL, 'k'},
-        {"value-bytes", 1, NULL, 'b'},
-        {"links", 1, NULL, 'l'},
-        {"depth", 1, NULL, 'd'},
-        {"reread", 1, NULL, 'r'},
-        {"rate", 1, NULL, 'R'},
-        {"rounds", 1, NULL, 'n'},
-        {"seconds", 1, NULL, 's'},
-        {"server", 1, NULL, 'S'},
-        {"server-args", 1, NULL, 'a'},
-        {"write", 1, NULL, 'w'},
-        {"server-core", 1, NULL, 'c'},
-        {"other-core", 1, NULL, 'C'},
-        {"replica", 0, &replica, 1},
-        {"touch", 0, &touch, 1},
-        {"asleep", 0, &asleep, 1},
-        {"reconnect", 0, &reconnects, 1},
-        {"csv", 0, &csv, 1},
-        {NULL, 0, NULL, 0},
+        {"trackers", 1, NULL, 't'},       {"held", 1, NULL, 'h'},        {"pipeline", 1, NULL, 'p'},
+        {"tracking", 1, NULL, 'T'},       {"keys", 1, NULL, 'k'},        {"value-bytes", 1, NULL, 'b'},
+        {"links", 1, NULL, 'l'},          {"missing-ids", 1, NULL, 'm'}, {"missing-links", 1, NULL, 'M'},
+        {"constant", 1, NULL, 'K'},       {"days", 1, NULL, 'D'},        {"depth", 1, NULL, 'd'},
+        {"reread", 1, NULL, 'r'},         {"rate", 1, NULL, 'R'},        {"rounds", 1, NULL, 'n'},
+        {"seconds", 1, NULL, 's'},        {"server", 1, NULL, 'S'},      {"server-args", 1, NULL, 'a'},
+        {"write", 1, NULL, 'w'},          {"server-core", 1, NULL, 'c'}, {"other-core", 1, NULL, 'C'},
+        {"replica", 0, &replica, 1},      {"touch", 0, &touch, 1},       {"asleep", 0, &asleep, 1},
+        {"reconnect", 0, &reconnects, 1}, {"csv", 0, &csv, 1},           {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;)
         if (option != 0)
@@ -689,6 +768,8 @@ static void read_options(int argc, char **argv)
     if (asleep && options.reread > 0)
         die("trackers that are --asleep cannot --reread");
     options.reconnect = reconnects;
+    if (options.days > 0 && !reconnects)
+        die("--days needs --reconnect");
     options.csv = csv;
     for (int i = 0; i < options.pipeline.count; i++)
         if (options.pipeline.value[i] < 1)

@@ -84,7 +84,10 @@ static void compose_channel(struct text *t, long channel, const struct text *des
         else
             command_add_text(t, VALUES[i]);
     }
-    compose_write(t, WRITE_LINK, channel, 0);
+    command_begin(t, 3);
+    command_add_text(t, "SET");
+    add_link_key(t, channel);
+    command_add_number(t, id_of(channel));
     compose_write(t, WRITE_INDEX, channel, channel);
 }
 
@@ -172,12 +175,6 @@ void compose_write(struct text *t, enum write_kind kind, long channel, long numb
     case WRITE_CARD:
         compose_write_card(t, channel, number);
         break;
-    case WRITE_LINK:
-        command_begin(t, 3);
-        command_add_text(t, "SET");
-        add_link_key(t, channel);
-        command_add_number(t, id_of(channel));
-        break;
     case WRITE_INDEX:
         command_begin(t, 4);
         command_add_text(t, "ZADD");
@@ -201,14 +198,10 @@ static bool has_prefix(const char *key, size_t len, const char *prefix)
 }
 
 /* A key is followed by CRLF, where strtoll ends. */
-long channel_of_key(const char *key, size_t len, bool *is_link)
+long channel_of_key(const char *key, size_t len)
 {
-    *is_link = false;
     if (has_prefix(key, len, CARD_PREFIX))
         return (long)((strtoll(key + strlen(CARD_PREFIX), NULL, 10) - ID_BASE) / ID_RANGE);
-    *is_link = has_prefix(key, len, LINK_PREFIX);
-    if (*is_link)
-        return strtol(key + strlen(LINK_PREFIX), NULL, 10);
     if (len == strlen(INDEX) && memcmp(key, INDEX, len) == 0)
         return INDEX_KEY;
     if (len == strlen(API_KEYS_AT) && memcmp(key, API_KEYS_AT, len) == 0)

@@ -8,8 +8,8 @@
 
 enum { INDEX_KEY = -1, API_KEYS_KEY = -2, OTHER_KEY = -3 };
 
-/* What a loader writes. */
-enum write_kind { WRITE_CARD, WRITE_LINK, WRITE_INDEX, WRITE_API_KEYS };
+/* What a loader writes, of what workers hold. */
+enum write_kind { WRITE_CARD, WRITE_INDEX, WRITE_API_KEYS };
 
 /* Fills the Redis at the port. Cards have a description of `value_bytes`. */
 void catalogue_load(int port, long channels, long value_bytes);
@@ -17,7 +17,7 @@ void catalogue_load(int port, long channels, long value_bytes);
 /* The card of a channel: HMGET of all fields. */
 void compose_read_card(struct text *t, long channel);
 
-/* The card of a link: GET, which is followed by the HMGET of the card. */
+/* The id of a link: GET, which is followed by the HMGET of the card. */
 void compose_read_link(struct text *t, long channel);
 
 /* A page: ZRANGE. */
@@ -32,5 +32,5 @@ void compose_touch_cards(struct text *t, const long *channels, size_t count);
 /* The number makes each write different from others. */
 void compose_write(struct text *t, enum write_kind kind, long channel, long number);
 
-/* The channel of a card's or a link's key, or one of the enum. */
-long channel_of_key(const char *key, size_t len, bool *is_link);
+/* The channel of a card's key, or one of the enum. */
+long channel_of_key(const char *key, size_t len);

@@ -90,6 +90,26 @@ static bool compose_touch(struct tracker *t, struct text *batch)
     return count > 0;
 }
 
+/* By key Redis is not to track it: nothing is cached of a link. Returns the number of commands. */
+static uint64_t compose_lookup(const struct trackers *ts, struct text *batch, long channel)
+{
+    bool by_key = ts->options.tracking == TRACKING_KEYS;
+    if (by_key)
+        command_compose(batch, "CLIENT CACHING NO");
+    compose_read_link(batch, channel);
+    return by_key ? 2 : 1;
+}
+
+/* The channels behind those of the catalogue do not exist. Returns the number of commands. */
+static uint64_t compose_missing(const struct trackers *ts, struct text *batch, long channel)
+{
+    const struct tracker_options *o = &ts->options;
+    bool by_id = channel < o->channels + o->missing_ids;
+    if (by_id)
+        compose_read_card(batch, channel);
+    return (channel < o->channels + o->missing_links ? compose_lookup(ts, batch, channel) : 0) + by_id;
+}
+
 static uint64_t compose_reads(struct tracker *t, struct text *batch)
 {
     const struct tracker_options *o = &t->all->options;
@@ -105,13 +125,14 @@ static uint64_t compose_reads(struct tracker *t, struct text *batch)
     for (; t->next < o->channels && commands < (uint64_t)o->depth; t->next++) {
         if (!holds(t, t->next))
             continue;
-        if (reads_by_link(t, t->next)) {
-            compose_read_link(batch, t->next);
-            commands++;
-        }
+        if (reads_by_link(t, t->next))
+            commands += compose_lookup(t->all, batch, t->next);
         compose_read_card(batch, t->next);
         commands++;
     }
+    long missing = o->missing_ids > o->missing_links ? o->missing_ids : o->missing_links;
+    for (; t->next < o->channels + missing && commands < (uint64_t)o->depth; t->next++)
+        commands += compose_missing(t->all, batch, t->next);
     return commands;
 }
 
@@ -212,7 +233,7 @@ uint64_t trackers_read(struct trackers *ts, struct probe *result)
 
 /* --- Invalidations -------------------------------------------------------------------------------------- */
 
-static void read_again(struct tracker *t, long channel, bool is_link)
+static void read_again(struct tracker *t, long channel)
 {
     if (channel == OTHER_KEY)
         return;
@@ -220,8 +241,6 @@ static void read_again(struct tracker *t, long channel, bool is_link)
         compose_read_page(&t->rereads);
     else if (channel == API_KEYS_KEY)
         compose_read_api_keys(&t->rereads);
-    else if (is_link)
-        compose_read_link(&t->rereads, channel);
     else
         compose_read_card(&t->rereads, channel);
     t->all->rereads++;
@@ -231,14 +250,13 @@ static void on_invalid(void *arg, const char *key, size_t len)
 {
     struct tracker *t = arg;
     struct trackers *ts = t->all;
-    bool is_link;
     if (key == NULL)
         return;
-    long channel = channel_of_key(key, len, &is_link);
+    long channel = channel_of_key(key, len);
     if (t->sampled && ts->sample_count < SAMPLES_MAX)
         ts->samples[ts->sample_count++] = (struct sample){t->resp.stamp_ns, channel};
     if (ts->options.reread > 0 && (long)prng_below(&ts->random, 100) < ts->options.reread)
-        read_again(t, channel, is_link);
+        read_again(t, channel);
 }
 
 static void receive(struct tracker *t)
@@ -354,8 +372,9 @@ static uint64_t compose_handshake(struct text *t, enum tracking tracking)
     command_compose(t, "PING");
     if (tracking == TRACKING_NONE)
         return 3;
-    command_compose(t, tracking == TRACKING_KEYS ? "CLIENT TRACKING ON"
-                                                 : "CLIENT TRACKING ON BCAST PREFIX channels:");
+    command_compose(t, tracking == TRACKING_KEYS ? "CLIENT TRACKING ON OPTOUT"
+                                                 : "CLIENT TRACKING ON BCAST PREFIX channels:card: "
+                                                   "PREFIX channels:index PREFIX channels:api_key");
     return 4;
 }
 

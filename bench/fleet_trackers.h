@@ -16,10 +16,11 @@ struct tracker_options {
     long trackers;
     double held;   /* percent of the channels that each reads; a random share, another for each tracker */
     long channels; /* of the catalogue */
-    long links;    /* percent of the held channels that are read by link as well */
-    long depth;    /* commands in one write */
-    long reread;   /* percent of the invalid keys that are read again at once */
-    bool touch;    /* register cards by EXISTS, without reading them */
+    long links;    /* percent of the held channels that are looked up by link */
+    long missing_ids, missing_links; /* that do not exist, and that each looks up */
+    long depth;                      /* commands in one write */
+    long reread;                     /* percent of the invalid keys that are read again at once */
+    bool touch;                      /* register cards by EXISTS, without reading them */
 };
 
 /* An invalidation that a sampled tracker received. */
