@@ -93,11 +93,9 @@ bool access_log_spend(struct access_log_budget *budget, uint64_t now_ns, uint64_
 void access_log_write(const struct access_record *record)
 {
     static const char *const methods[] = {"GET", "HEAD", "OPTIONS", "other"};
-    static const char *const caches[CACHE_SOURCES] = {[CACHE_SOURCE_NONE] = "none",
-                                                      [CACHE_SOURCE_HIT] = "hit",
-                                                      [CACHE_SOURCE_STALE] = "stale",
-                                                      [CACHE_SOURCE_MISS] = "miss",
-                                                      [CACHE_SOURCE_COALESCED] = "coalesced"};
+    static const char *const caches[CACHE_SOURCES] = {
+        [CACHE_SOURCE_NONE] = "none",   [CACHE_SOURCE_HIT] = "hit",   [CACHE_SOURCE_TTL] = "ttl",
+        [CACHE_SOURCE_STALE] = "stale", [CACHE_SOURCE_MISS] = "miss", [CACHE_SOURCE_COALESCED] = "coalesced"};
     struct log_line line;
     if (!log_begin(&line, LOG_ACCESS, "request"))
         return;

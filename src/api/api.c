@@ -19,6 +19,7 @@ struct api {
     struct access_log_budget refused;
     struct buf scratch;            /* for parsing the current request */
     struct buf links;              /* the Link field of the current response */
+    struct buf cache_status, age;  /* its fields of these names */
     struct rate_fields rate;       /* the fields of the current response */
     struct api_key_name key_name;  /* of the current request, which is answered without a query */
     struct http_response response; /* the current one; on the stack it would be zeroed as a whole each time */
@@ -154,11 +155,26 @@ static inline void respond_content(struct call *call)
     respond(call);
 }
 
+/* RFC 9211 and RFC 9111 section 5.1, of a response that may have changed. Fresh ones have neither. */
+static void add_cache_status(struct api *a, const struct cache_result *result)
+{
+    buf_clear(&a->cache_status);
+    buf_clear(&a->age);
+    buf_printf(&a->cache_status, "channeld; hit; ttl=%lld", (long long)result->ttl_s);
+    buf_printf(&a->age, "%lld", (long long)result->age_s);
+    if (buf_error(&a->cache_status) != 0 || buf_error(&a->age) != 0)
+        return;
+    http_response_add(&a->response, SPAN("Cache-Status"), buf_span(&a->cache_status));
+    http_response_add(&a->response, SPAN("Age"), buf_span(&a->age));
+}
+
 static void respond_found(struct call *call, const struct cache_result *result)
 {
     struct api *a = call->api;
     struct http_response *r = begin_response(a, 200, result->body);
     http_response_add_line(r, SPAN("Cache-Control: private, no-cache"));
+    if (result->source == CACHE_SOURCE_STALE || result->source == CACHE_SOURCE_TTL)
+        add_cache_status(a, result);
     if (call->route == ROUTE_LIST) {
         buf_clear(&a->links);
         page_links_write(&a->links, a->options.base_path, call->page, result->last_page);
@@ -413,6 +429,8 @@ void api_free(struct api *a)
     digest_cache_fini(&a->digests);
     buf_fini(&a->scratch);
     buf_fini(&a->links);
+    buf_fini(&a->cache_status);
+    buf_fini(&a->age);
     free(a);
 }
 

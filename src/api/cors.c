@@ -109,8 +109,9 @@ void cors_add_fields(const struct cors *c, const struct http_request *request, s
     if (!any && !allowed(c, origin))
         return;
     http_response_add(r, SPAN("Access-Control-Allow-Origin"), any ? SPAN("*") : origin);
-    http_response_add(r, SPAN("Access-Control-Expose-Headers"),
-                      SPAN("ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id"));
+    http_response_add(
+        r, SPAN("Access-Control-Expose-Headers"),
+        SPAN("Age, Cache-Status, ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id"));
 }
 
 void cors_add_preflight_fields(const struct cors *c, const struct http_request *request,

@@ -46,6 +46,9 @@
       "Longest wait for Redis before a request is answered with 500") \
     X(SIZE, cache_size, "cache-size", "64MiB", 0, (int64_t)1 << 40, \
       "Memory for cached Redis data, split among the workers; 0: no cache, every request reads Redis") \
+    X(DURATION, cache_ttl, "cache-ttl", "0s", 0, CONFIG_DAY, \
+      "Where Redis refuses to track what was read (CLIENT TRACKING), and only there: how long cached data and " \
+      "API keys are served without a look at Redis; 0: not at all") \
     CHOICE(tracking, "tracking", "keys", "keys broadcast", \
       "How Redis keeps the cache coherent: keys (it remembers what each worker has read) or broadcast (each " \
       "worker is sent every change)") \

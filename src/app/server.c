@@ -97,6 +97,7 @@ struct redis_view {
     bool seen;        /* every worker has a connection or had one */
     bool usable;      /* every worker has one or had it within the stale limit */
     bool missing;     /* a worker found no catalogue */
+    bool by_ttl;      /* a worker's Redis does not track */
     uint64_t away_ms; /* since the first connection was lost */
 };
 
@@ -106,7 +107,9 @@ static struct redis_view view_redis(const struct server *s)
     struct redis_view v = {.seen = true};
     for (int i = 0; i < s->worker_count; i++) {
         struct worker_status w = worker_status(s->workers[i]);
-        v.missing = v.missing || metric_get(&worker_metrics(s->workers[i])->cache.catalogue_missing) > 0;
+        const struct cache_metrics *m = &worker_metrics(s->workers[i])->cache;
+        v.missing = v.missing || metric_get(&m->catalogue_missing) > 0;
+        v.by_ttl = v.by_ttl || metric_get(&m->cache_by_ttl) > 0;
         if (w.redis_ready)
             continue;
         uint64_t away_ms = w.redis_lost_ms < now ? now - w.redis_lost_ms : 0;
@@ -140,6 +143,11 @@ static void report_catalogue(const struct redis_view *v, struct buf *why)
         report(why, v->seen, "catalogue", "not seen yet");
 }
 
+static void report_cache(const struct redis_view *v, struct buf *why)
+{
+    buf_append_str(why, v->by_ttl ? "[+]cache by TTL: redis does not track\n" : "[+]cache ok\n");
+}
+
 /* Requests are served until the listeners close. */
 static bool is_serving(void *arg, struct buf *why)
 {
@@ -150,6 +158,7 @@ static bool is_serving(void *arg, struct buf *why)
     if (why != NULL) {
         report_redis(s, &redis, why);
         report_catalogue(&redis, why);
+        report_cache(&redis, why);
     }
     return listening && redis.usable;
 }

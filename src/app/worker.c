@@ -225,6 +225,7 @@ static int make_cache(struct worker *w)
         .request_timeout_ms = (uint64_t)c->values.request_timeout,
         .cache_size = (size_t)(c->values.cache_size / c->workers),
         .broadcast = c->broadcast,
+        .ttl_ms = (uint64_t)c->values.cache_ttl,
         .stale_limit_ms = (uint64_t)c->values.stale_limit,
         .stale_keys_limit_ms = (uint64_t)c->stale_keys_limit,
         .on_connection = on_connection,

@@ -259,23 +259,23 @@ static struct span name_of(const struct result_key *key)
     return (struct span){(const char *)key, sizeof *key};
 }
 
-static enum auth_result find_result(const struct api_keys *k, const struct digest *key,
+static enum auth_result find_result(const struct api_keys *k, const struct digest *key, uint64_t now_ms,
                                     struct api_key_name *name)
 {
     const struct result_key result = {*key, k->epoch};
     const struct entry *e = entries_find(k->entries, ENTRY_AUTH, name_of(&result));
-    if (e == NULL)
+    if (e == NULL || !entry_is_alive(e, now_ms))
         return AUTH_RESULT_UNKNOWN;
     api_key_name_set(name, e->body == NULL ? SPAN_ABSENT : (struct span){e->body->data, e->body->len});
     return result_now(e->value);
 }
 
-enum auth_result api_keys_check(const struct api_keys *k, const struct digest *key,
+enum auth_result api_keys_check(const struct api_keys *k, const struct digest *key, uint64_t now_ms,
                                 struct api_key_name *name)
 {
     name->len = -1;
     if (k->state != API_KEYS_HELD)
-        return find_result(k, key, name);
+        return find_result(k, key, now_ms, name);
     const struct digest *found = find(k, key, hash_of(k, key));
     if (found == NULL)
         return AUTH_RESULT_INVALID;
@@ -283,13 +283,13 @@ enum auth_result api_keys_check(const struct api_keys *k, const struct digest *k
     return k->record == NULL ? AUTH_RESULT_VALID : check_record(k, &k->record[found - k->digest], name);
 }
 
-bool api_keys_read_info(struct api_keys *k, const struct digest *key, enum origin origin,
+bool api_keys_read_info(struct api_keys *k, const struct digest *key, struct lifetime lifetime,
                         const redisReply *reply, struct api_key_reading *out)
 {
     if (!is_info(reply))
         return false;
     out->epoch = k->epoch;
-    out->origin = origin;
+    out->lifetime = lifetime;
     if (parse_info(k, reply, &out->info))
         return true;
     uint64_t hash = hash_of(k, key);
@@ -300,22 +300,22 @@ bool api_keys_read_info(struct api_keys *k, const struct digest *key, enum origi
 }
 
 /* Without memory for the name nothing is cached. */
-static void put_member(struct api_keys *k, enum origin origin, struct span result,
+static void put_member(struct api_keys *k, struct lifetime lifetime, struct span result,
                        const struct api_key_info *info)
 {
     bool named = info->name.len > 0;
     struct blob *name = named ? blob_new(api_key_name_span(&info->name)) : NULL;
     if (name != NULL || !named)
-        entries_put(k->entries, origin, ENTRY_AUTH, result, name, info->expires);
+        entries_put(k->entries, lifetime, ENTRY_AUTH, result, name, info->expires);
     blob_unref(name);
 }
 
-void api_keys_put_result(struct api_keys *k, const struct digest *key, enum origin origin,
+void api_keys_put_result(struct api_keys *k, const struct digest *key, struct lifetime lifetime,
                          const struct api_key_reading *reading)
 {
     const struct result_key result = {*key, k->epoch};
     if (k->state != API_KEYS_HELD && reading->epoch == k->epoch)
-        put_member(k, origin_of_both(origin, reading->origin), name_of(&result), &reading->info);
+        put_member(k, lifetime_of_both(lifetime, reading->lifetime), name_of(&result), &reading->info);
 }
 
 /* --- reading: steps --- */
@@ -574,7 +574,7 @@ static enum api_keys_progress take_infos(struct api_keys *k, const redisReply *r
     return API_KEYS_SEND;
 }
 
-enum api_keys_progress api_keys_reply(struct api_keys *k, enum origin origin, const redisReply *reply,
+enum api_keys_progress api_keys_reply(struct api_keys *k, struct lifetime lifetime, const redisReply *reply,
                                       uint64_t now_ms, struct buf *command)
 {
     assert(is_under_way(k->state));
@@ -585,7 +585,7 @@ enum api_keys_progress api_keys_reply(struct api_keys *k, enum origin origin, co
     if (reply->type == REDIS_REPLY_ERROR)
         return give_up(k, API_KEYS_FAILED, reply->str, now_ms);
     /* That there are infos was said by their number: keys without one are no absence of the hash. */
-    if (origin == ORIGIN_UNTRACKED && k->state != API_KEYS_READ_INFO)
+    if (lifetime_is_none(lifetime) && k->state != API_KEYS_READ_INFO)
         return give_up(k, API_KEYS_UNTRACKED,
                        "it may not be cached: in a cluster the set and the infos have to exist", now_ms);
     switch (k->state) {

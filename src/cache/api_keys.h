@@ -17,9 +17,9 @@
  *
  * While the set is not held, each key is checked in Redis, and the results are cached as entries
  * (ENTRY_AUTH), bounded and evicted like all others. A set above API_KEYS_MAX is not read until it changes,
- * nor is one that may not be cached because it, or the infos, do not exist in a cluster (origin.h). One that
- * Redis refuses to show is read again after a pause that grows. Either is logged with its reason. A
- * set that is invalidated again and again is not read each time, but after a pause: Redis may evict it from a
+ * nor is one that may not be cached because it, or the infos, do not exist in a cluster (lifetime.h). One
+ * that Redis refuses to show is read again after a pause that grows. Either is logged with its reason. A set
+ * that is invalidated again and again is not read each time, but after a pause: Redis may evict it from a
  * full tracking table hundreds of times per second. A result for one key is read with two commands, first its
  * info and then its membership: a key that is revoked in between is refused, and one that is added in between
  * is valid, without a name. Nothing is cached then.
@@ -71,7 +71,7 @@ enum api_keys_progress {
  */
 struct api_key_reading {
     int64_t epoch;
-    enum origin origin;
+    struct lifetime lifetime;
     struct api_key_info info;
 };
 
@@ -131,16 +131,16 @@ void api_keys_fini(struct api_keys *k);
 
 /*
  * Whether the key is valid now, as far as it is known; *name becomes its name, also of one that has expired.
- * While the set is not held no key is known to be invalid.
+ * While the set is not held no key is known to be invalid. `now_ms` is by the boot clock.
  */
-enum auth_result api_keys_check(const struct api_keys *k, const struct digest *key,
+enum auth_result api_keys_check(const struct api_keys *k, const struct digest *key, uint64_t now_ms,
                                 struct api_key_name *name);
 
 /*
  * Reads Redis' reply about the info of one key: nil, or its text. False for any other. The reply about its
  * membership has to come later.
  */
-bool api_keys_read_info(struct api_keys *k, const struct digest *key, enum origin origin,
+bool api_keys_read_info(struct api_keys *k, const struct digest *key, struct lifetime lifetime,
                         const redisReply *reply, struct api_key_reading *out)
     __attribute__((warn_unused_result));
 
@@ -152,9 +152,9 @@ static inline bool api_keys_is_expired(int64_t expires)
 
 /*
  * Caches what Redis replied about one key, a member of the set, while that is not held, unless it has changed
- * since `reading`. `origin` is that of the reply about its membership.
+ * since `reading`. `lifetime` is that of the reply about its membership.
  */
-void api_keys_put_result(struct api_keys *k, const struct digest *key, enum origin origin,
+void api_keys_put_result(struct api_keys *k, const struct digest *key, struct lifetime lifetime,
                          const struct api_key_reading *reading);
 
 /* The set, or the info of its keys, has changed: drops both, and all cached results. */
@@ -177,7 +177,7 @@ static inline bool api_keys_wants_reading(const struct api_keys *k, uint64_t now
 }
 
 /* The reply to the command that was sent last; NULL: the connection was lost, or it could not be sent. */
-enum api_keys_progress api_keys_reply(struct api_keys *k, enum origin origin, const redisReply *reply,
+enum api_keys_progress api_keys_reply(struct api_keys *k, struct lifetime lifetime, const redisReply *reply,
                                       uint64_t now_ms, struct buf *command);
 
 /*

@@ -8,6 +8,7 @@
 #include "cache/cache.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/wait_group.h"
 #include "cache/api_keys.h"
 #include "cache/body.h"
@@ -97,7 +98,7 @@ static enum auth_result check_key(const struct cache *c, const struct digest *ke
         return AUTH_RESULT_UNKNOWN;
     if (is_pending(c, INVALIDATED_KEYS))
         return AUTH_RESULT_UNKNOWN;
-    return api_keys_check(&c->api_keys, key, name);
+    return api_keys_check(&c->api_keys, key, now, name);
 }
 
 static enum freshness freshness_at(const struct cache *c, uint64_t now)
@@ -110,17 +111,36 @@ bool cache_is_key_invalid(const struct cache *c, const struct digest *key, struc
 {
     uint64_t now = clock_boot_ms();
     struct api_key_name same;
-    (void)api_keys_check(&c->api_keys, key, name);
+    (void)api_keys_check(&c->api_keys, key, now, name);
     return check_key(c, key, freshness_at(c, now), now, &same) == AUTH_RESULT_INVALID;
 }
 
-/* `e` may be NULL: the card is not cached. */
-static bool hit_card(struct cache *c, const struct entry *e, enum coding coding, struct cache_result *result)
+/* What there is to look for, and what was found. */
+struct hit {
+    const struct cache_query *query;
+    uint64_t now; /* by the boot clock */
+    struct cache_result *result;
+    struct lifetime lifetime;   /* of the entry that was found */
+    struct page_builder *known; /* the page's list of channels, owned, where that alone is cached */
+};
+
+static void drop_ended(struct cache *c, const struct entry *e)
+{
+    entries_drop(&c->entries, (enum entry_kind)e->kind, (struct span){e->key, e->key_len});
+}
+
+/* `e` may be NULL: it is not cached. */
+static bool hit_entry(struct cache *c, struct hit *h, const struct entry *e)
 {
     if (e == NULL)
         return false;
-    result->status = CACHE_FOUND;
-    result->body = encoder_body(&c->encoder, e, coding);
+    if (!entry_is_alive(e, h->now)) {
+        drop_ended(c, e);
+        return false;
+    }
+    h->lifetime = e->lifetime;
+    h->result->status = CACHE_FOUND;
+    h->result->body = encoder_body(&c->encoder, e, h->query->coding);
     return true;
 }
 
@@ -154,55 +174,80 @@ static void compose_known(struct cache *c, struct page_builder *p, struct cache_
     struct page_info info;
     compose_page(p, result, &info);
     if (result->body != NULL)
-        entries_put_page(&c->entries, invalidation_origin_of_index(&c->invalidation, NULL), &info, m->id,
+        entries_put_page(&c->entries, invalidation_lifetime_of_index(&c->invalidation, NULL, 0), &info, m->id,
                          m->count, result->body);
 }
 
-/* Where only the members of the page are known, *known is a page of them. */
-static bool hit_page(struct cache *c, int64_t number, enum coding coding, struct cache_result *result,
-                     struct page_builder **known)
+/* All of the page's channels are known, but not its body. */
+static bool hit_members(struct cache *c, struct hit *h, const struct entry *e)
 {
-    if (is_pending(c, INVALIDATED_INDEX))
-        return false;
-    const struct entry *e = entries_find(&c->entries, ENTRY_PAGE, entries_key_of(&number));
-    if (e == NULL)
-        return hit_page_beyond(c, number, result);
-    if (e->body != NULL) {
-        result->status = CACHE_FOUND;
-        result->body = encoder_body(&c->encoder, e, coding);
-        result->last_page = e->page->info.last;
-        return true;
-    }
-    struct page_builder *p = page_builder_new(number);
+    struct page_builder *p = page_builder_new(h->query->number);
     if (p == NULL)
         return false;
     page_builder_set_index_size(p, entries_index_size(&c->entries));
     page_builder_set_known(p, e->page);
     if (page_builder_gather(p, &c->entries) > 0) {
-        *known = p;
+        h->known = p;
         return false;
     }
-    compose_known(c, p, result);
+    compose_known(c, p, h->result);
     page_builder_free(p);
     return true;
 }
 
-static bool hit(struct cache *c, const struct cache_query *q, struct cache_result *result,
-                struct page_builder **known)
+static bool hit_page(struct cache *c, struct hit *h)
 {
+    int64_t number = h->query->number;
+    if (is_pending(c, INVALIDATED_INDEX))
+        return false;
+    const struct entry *e = entries_find(&c->entries, ENTRY_PAGE, entries_key_of(&number));
+    if (e == NULL)
+        return hit_page_beyond(c, number, h->result);
+    if (e->body == NULL)
+        return hit_members(c, h, e);
+    h->result->last_page = e->page->info.last;
+    return hit_entry(c, h, e);
+}
+
+static bool hit(struct cache *c, struct hit *h)
+{
+    const struct cache_query *q = h->query;
     switch (q->type) {
     case QUERY_AUTH_ONLY:
-        result->status = CACHE_FOUND;
+        h->result->status = CACHE_FOUND;
         return true;
     case QUERY_CARD:
-        return hit_card(c, entries_find(&c->entries, ENTRY_CARD, entries_key_of(&q->number)), q->coding,
-                        result);
+        return hit_entry(c, h, entries_find(&c->entries, ENTRY_CARD, entries_key_of(&q->number)));
     case QUERY_CARD_BY_LINK:
-        return hit_card(c, entries_find_link(&c->entries, q->link), q->coding, result);
+        return hit_entry(c, h, entries_find_link(&c->entries, q->link));
     case QUERY_PAGE:
-        return hit_page(c, q->number, q->coding, result, known);
+        return hit_page(c, h);
     }
     return false;
+}
+
+/* What was read without tracking may have changed since it was read, all else since the connection was lost.
+ */
+static void set_age(const struct cache *c, const struct hit *h)
+{
+    bool tracked = lifetime_is_tracked(h->lifetime);
+    uint64_t until_ms = h->lifetime.until_ms;
+    uint64_t current_ms = tracked ? invalidation_lost_ms(&c->invalidation) : until_ms - c->options.ttl_ms;
+    h->result->age_s = (int64_t)(h->now - current_ms + 999) / 1000;
+    h->result->ttl_s = tracked ? -h->result->age_s : (int64_t)(until_ms - h->now) / 1000;
+}
+
+static void count_hit(struct cache *c, const struct hit *h, enum freshness freshness)
+{
+    static const enum cache_source sources[] = {[FRESHNESS_STALE] = CACHE_SOURCE_STALE,
+                                                [FRESHNESS_TTL] = CACHE_SOURCE_TTL,
+                                                [FRESHNESS_FRESH] = CACHE_SOURCE_HIT};
+    struct cache_metrics *m = c->options.metrics;
+    bool stale = freshness == FRESHNESS_STALE;
+    metric_add(stale ? &m->cache_stale_hits_total : &m->cache_hits_total, 1);
+    h->result->source = sources[freshness];
+    if (freshness != FRESHNESS_FRESH)
+        set_age(c, h);
 }
 
 /* Whether invalidations from before `arrived_ms`, when a request came, may wait in the socket. */
@@ -212,9 +257,9 @@ static bool is_undrained(const struct cache *c, uint64_t arrived_ms)
 }
 
 /*
- * On a miss *miss says what to fetch. Only a fresh auth result saves the check of the key in Redis: while the
- * connection is lost, or the lease has expired, each request has its own. `undrained_ms` is when the socket
- * was first found undrained for this request, by the boot clock; 0: it was not.
+ * On a miss *miss says what to fetch. Only an auth result that may be served saves the check of the key in
+ * Redis: while the connection is lost, or the lease has expired, each request has its own. `undrained_ms` is
+ * when the socket was first found undrained for this request, by the boot clock; 0: it was not.
  */
 static enum lookup lookup(struct cache *c, const struct cache_query *q, uint64_t undrained_ms,
                           struct api_key_name *name, struct cache_result *result, struct cache_miss *miss)
@@ -223,28 +268,27 @@ static enum lookup lookup(struct cache *c, const struct cache_query *q, uint64_t
     *miss = (struct cache_miss){.needs_auth = true};
     uint64_t now = clock_boot_ms();
     enum freshness freshness = freshness_at(c, now);
-    bool fresh = freshness == FRESHNESS_FRESH;
-    if (fresh && is_undrained(c, undrained_ms != 0 ? undrained_ms : now))
+    if (freshness == FRESHNESS_FRESH && is_undrained(c, undrained_ms != 0 ? undrained_ms : now))
         return LOOKUP_UNDRAINED;
     enum auth_result auth = check_key(c, &q->key, freshness, now, name);
     if (auth == AUTH_RESULT_UNKNOWN)
         return LOOKUP_MISS;
+    struct hit h = {.query = q, .now = now, .result = result, .lifetime = LIFETIME_TRACKED};
     bool found = auth == AUTH_RESULT_INVALID;
     if (found)
         result->status = CACHE_KEY_INVALID;
     else
-        found = hit(c, q, result, &miss->known);
+        found = hit(c, &h);
     if (found) {
-        struct cache_metrics *m = c->options.metrics;
-        metric_add(fresh ? &m->cache_hits_total : &m->cache_stale_hits_total, 1);
-        result->source = fresh ? CACHE_SOURCE_HIT : CACHE_SOURCE_STALE;
-    } else if (fresh) {
-        miss->needs_auth = false;
-    } else {
-        page_builder_free(miss->known);
-        miss->known = NULL;
+        count_hit(c, &h, freshness);
+        return LOOKUP_HIT;
     }
-    return found ? LOOKUP_HIT : LOOKUP_MISS;
+    miss->needs_auth = freshness == FRESHNESS_STALE;
+    if (miss->needs_auth)
+        page_builder_free(h.known);
+    else
+        miss->known = h.known;
+    return LOOKUP_MISS;
 }
 
 /* --- requests --- */
@@ -516,15 +560,14 @@ static void on_check_wanted(void *arg)
 /* --- the API key set --- */
 
 /* Caches the result of a key check, and retries to read the set if that failed before. */
-static void on_auth_known(void *arg, const struct digest *key, enum origin origin, bool member,
+static void on_auth_known(void *arg, const struct digest *key, struct lifetime lifetime, bool member,
                           const struct api_key_reading *reading)
 {
     struct cache *c = arg;
-    if (!invalidation_may_store(&c->invalidation))
-        return;
     if (member)
-        api_keys_put_result(&c->api_keys, key, origin, reading);
-    key_reader_read(&c->key_reader, false);
+        api_keys_put_result(&c->api_keys, key, lifetime, reading);
+    if (invalidation_may_store(&c->invalidation))
+        key_reader_read(&c->key_reader, false);
 }
 
 /* --- the check of the catalogue --- */
@@ -601,9 +644,25 @@ static bool is_clustered(const struct cache *c)
     return redis_endpoint_is_cluster(redis_config_endpoint(upstream_config(&c->upstream)));
 }
 
+/* The connection has logged the reason. */
+static void log_untracked(const struct cache *c)
+{
+    struct log_line line;
+    bool by_ttl = c->options.ttl_ms > 0;
+    const char *message = by_ttl ? "redis does not track: what is cached is served for the TTL"
+                                 : "redis does not track: nothing is cached on this connection";
+    if (!log_begin(&line, LOG_WARN, message))
+        return;
+    if (by_ttl)
+        log_int(&line, "ttl_ms", (int64_t)c->options.ttl_ms);
+    log_end(&line);
+}
+
 static void on_ready(void *arg)
 {
     struct cache *c = arg;
+    if (c->options.cache_size > 0 && !redis_connection_is_tracking(connection_of(c)))
+        log_untracked(c);
     invalidation_connected(&c->invalidation, redis_connection_is_tracking(connection_of(c)), is_clustered(c));
     fetches_start_waiting(&c->fetches);
     c->options.on_connection(c->options.arg, true);
@@ -682,6 +741,7 @@ static int init_parts(struct cache *c)
     const struct cache_options *o = &c->options;
     const struct invalidation_options invalidation_options = {
         .enabled = o->cache_size > 0,
+        .ttl_ms = o->ttl_ms,
         .keyspace = o->keyspace,
         .metrics = o->metrics,
         .loop_lag = o->loop_lag,

@@ -36,6 +36,7 @@ struct cache_options {
     uint64_t request_timeout_ms;
     size_t cache_size;       /* bytes; 0: nothing is cached and every query goes to Redis */
     bool broadcast;          /* Redis sends all invalidations, and not only those of keys that were read */
+    uint64_t ttl_ms;         /* how long entries may be served where Redis does not track; 0: not at all */
     uint64_t stale_limit_ms; /* how long entries may be served after the connection was lost */
     uint64_t stale_keys_limit_ms;                 /* the same for API keys; limited by stale_limit_ms */
     void (*on_connection)(void *arg, bool ready); /* the connection came or was lost */
@@ -69,6 +70,7 @@ enum cache_status {
 enum cache_source {
     CACHE_SOURCE_NONE,      /* a failure */
     CACHE_SOURCE_HIT,       /* from the cache, coherent with Redis */
+    CACHE_SOURCE_TTL,       /* from the cache, as Redis does not track: it may have changed */
     CACHE_SOURCE_STALE,     /* from the cache while Redis is not connected */
     CACHE_SOURCE_MISS,      /* from Redis */
     CACHE_SOURCE_COALESCED, /* from Redis, by a fetch that another request had begun */
@@ -82,6 +84,9 @@ struct cache_result {
      * cache has it in the coding of the query. */
     struct blob *body;
     int64_t last_page; /* CACHE_FOUND of a page */
+    /* Of a hit with a body that is not known to be coherent, in seconds: since when, at most, it may have
+     * changed, and how long it counts as fresh yet, below 0 while Redis is not connected. */
+    int64_t age_s, ttl_s;
     /* Of the caller's key, borrowed until the receiver returns. It is known of a valid or expired one. */
     const struct api_key_name *key_name;
 };

@@ -493,35 +493,38 @@ static void charge(struct entries *es, struct entry *e)
     make_room(es);
 }
 
-static void put(struct entries *es, enum origin origin, const struct insert_params *p, int64_t value)
+static void put(struct entries *es, struct lifetime lifetime, const struct insert_params *p, int64_t value)
 {
-    struct entry *e = origin == ORIGIN_TRACKED ? insert(es, p) : NULL;
+    struct entry *e = lifetime_is_none(lifetime) ? NULL : insert(es, p);
     if (e == NULL) {
         publish_size(es); /* a replaced entry may have been dropped */
         return;
     }
+    e->lifetime = lifetime;
     e->value = value;
     charge(es, e);
 }
 
-void entries_put(struct entries *es, enum origin origin, enum entry_kind kind, struct span key,
+void entries_put(struct entries *es, struct lifetime lifetime, enum entry_kind kind, struct span key,
                  struct blob *body, int64_t value)
 {
-    put(es, origin, &(struct insert_params){.kind = kind, .key = key, .body = body}, value);
+    put(es, lifetime, &(struct insert_params){.kind = kind, .key = key, .body = body}, value);
 }
 
-void entries_put_card(struct entries *es, enum origin origin, int64_t id, struct span link, struct blob *body)
+void entries_put_card(struct entries *es, struct lifetime lifetime, int64_t id, struct span link,
+                      struct blob *body)
 {
-    put(es, origin, &(struct insert_params){ENTRY_CARD, entries_key_of(&id), kept_link(link), body}, 0);
+    put(es, lifetime, &(struct insert_params){ENTRY_CARD, entries_key_of(&id), kept_link(link), body}, 0);
 }
 
-void entries_put_page(struct entries *es, enum origin origin, const struct page_info *info,
+void entries_put_page(struct entries *es, struct lifetime lifetime, const struct page_info *info,
                       const int64_t *ids, int id_count, struct blob *body)
 {
     struct insert_params p = {.kind = ENTRY_PAGE, .key = entries_key_of(&info->page), .body = body};
-    struct entry *e = origin == ORIGIN_TRACKED ? insert(es, &p) : NULL;
+    struct entry *e = lifetime_is_none(lifetime) ? NULL : insert(es, &p);
     if (e == NULL)
         return;
+    e->lifetime = lifetime;
     e->page = page_new(es, e, info, ids, id_count);
     if (e->page == NULL) { /* ANALYZER(malloc-leak): the page is in a list, and owned by its entry */
         remove_entry(es, e);

@@ -18,8 +18,8 @@
 #include "base/blob.h"
 #include "base/sieve.h"
 #include "base/table.h"
+#include "cache/lifetime.h"
 #include "cache/metrics.h"
-#include "cache/origin.h"
 #include "model/channel.h"
 #include "model/keyspace.h"
 
@@ -61,8 +61,8 @@ struct entry_page {
 };
 
 /*
- * Changed in entries.c only; others read `kind`, `body`, `value`, `page` and the key. The members that a hit
- * reads come last, next to the body where the entry lies in the body's headroom (see entries_put).
+ * Changed in entries.c only; others read `kind`, `lifetime`, `body`, `value`, `page` and the key. The members
+ * that a hit reads come last, next to the body where the entry lies in the body's headroom (see entries_put).
  */
 struct entry {
     size_t cost; /* bytes */
@@ -73,7 +73,8 @@ struct entry {
     unsigned char coding_bits; /* of its body: the codings that were asked for, and those that were begun */
     unsigned short key_len;
     unsigned short link_len; /* of a card: its link is behind the key; 0: it cannot be found by link */
-    struct blob *body;       /* one reference, or NULL */
+    struct lifetime lifetime;
+    struct blob *body; /* one reference, or NULL */
     union {
         int64_t value;
         struct entry_page *page;   /* owned */
@@ -81,6 +82,11 @@ struct entry {
     };
     char key[];
 };
+
+static inline bool entry_is_alive(const struct entry *e, uint64_t now_ms)
+{
+    return now_ms < e->lifetime.until_ms;
+}
 
 static inline struct entry_coded *entry_coded_of(const struct entry *e)
 {
@@ -131,7 +137,10 @@ int entries_init(struct entries *es, size_t budget, struct cache_metrics *metric
 enum { ENTRIES_FINI_STEPS = 500 * 1000 };
 void entries_fini(struct entries *es);
 
-/* The entry, marked as used; NULL when there is none. Borrowed until the entries next change. */
+/*
+ * The entry, marked as used; NULL when there is none. Borrowed until the entries next change. Its lifetime
+ * may be over.
+ */
 const struct entry *entries_find(struct entries *es, enum entry_kind kind, struct span key);
 
 /* The same without marking it as used. */
@@ -145,21 +154,21 @@ const struct entry *entries_find_link(struct entries *es, struct span link);
 
 /*
  * Adds an entry, in place of any with the same key. Takes a reference of `body`, which may be NULL. What is
- * not ORIGIN_TRACKED, does not fit, or finds no memory, is not kept. Making room for an entry takes at most
+ * LIFETIME_NONE, does not fit, or finds no memory, is not kept. Making room for an entry takes at most
  * ENTRIES_ROOM_STEPS evictions; the rest is left to entries_reclaim, and while it is more than a sixteenth of
  * the budget nothing is added: the bytes are never more than the budget, that part of it and one entry. If
  * `body` has free headroom that is large enough, the entry is made there: one block of memory instead of two,
  * and a hit finds the body right behind the entry.
  */
-void entries_put(struct entries *es, enum origin origin, enum entry_kind kind, struct span key,
+void entries_put(struct entries *es, struct lifetime lifetime, enum entry_kind kind, struct span key,
                  struct blob *body, int64_t value);
 
 /* The same for a card, whose own link is `link`; absent: it has none. */
-void entries_put_card(struct entries *es, enum origin origin, int64_t id, struct span link,
+void entries_put_card(struct entries *es, struct lifetime lifetime, int64_t id, struct span link,
                       struct blob *body);
 
 /* `ids` are all channels that the page depends on: those shown, and index members without a card. */
-void entries_put_page(struct entries *es, enum origin origin, const struct page_info *info,
+void entries_put_page(struct entries *es, struct lifetime lifetime, const struct page_info *info,
                       const int64_t *ids, int id_count, struct blob *body);
 
 /*
@@ -190,9 +199,9 @@ void entries_drop_pages(struct entries *es);
 void entries_clear(struct entries *es);
 
 /* How many members the index has, until the pages are dropped; -1: not known. */
-static inline void entries_set_index_size(struct entries *es, enum origin origin, int64_t size)
+static inline void entries_set_index_size(struct entries *es, struct lifetime lifetime, int64_t size)
 {
-    if (origin == ORIGIN_TRACKED)
+    if (lifetime_is_tracked(lifetime))
         es->index_size = size;
 }
 

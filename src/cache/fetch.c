@@ -42,31 +42,32 @@ struct fetch {
     uint64_t inflight_hash;
     uint64_t inflight_epoch; /* of the index or of all, when it began */
 
-    bool needs_auth;      /* the key is checked too; such a fetch has one request */
-    unsigned replies_due; /* replies that have not come yet */
-    bool lost;            /* the connection was lost before they all came */
-    bool failed;          /* Redis answered one of them with an error */
-    bool key_known;       /* the key is in the set */
-    bool key_invalid;     /* the key is not valid, or has expired */
-    int repeats;          /* of all its reads, because the result lacked something */
-    unsigned elsewhere;   /* a set of `part`: what another node of the cluster has to answer */
-    int first_elsewhere;  /* the place of the first summary in it */
-    bool redirecting;     /* the batch under way is sent there */
-    enum origin origin;   /* of the reply that is being read */
-    uint64_t mark;        /* of the invalidations, when it was sent */
+    bool needs_auth;          /* the key is checked too; such a fetch has one request */
+    unsigned replies_due;     /* replies that have not come yet */
+    bool lost;                /* the connection was lost before they all came */
+    bool failed;              /* Redis answered one of them with an error */
+    bool key_known;           /* the key is in the set */
+    bool key_invalid;         /* the key is not valid, or has expired */
+    int repeats;              /* of all its reads, because the result lacked something */
+    unsigned elsewhere;       /* a set of `part`: what another node of the cluster has to answer */
+    int first_elsewhere;      /* the place of the first summary in it */
+    bool redirecting;         /* the batch under way is sent there */
+    uint64_t sent_ms;         /* by the boot clock; none of its reads was sent before */
+    struct lifetime lifetime; /* of the reply that is being read */
+    uint64_t mark;            /* of the invalidations, when it was sent */
     bool found;
     struct cache_result result; /* owns its body */
 
     int64_t id;      /* of the card */
     int64_t last_id; /* to which the link led before */
     int link_reads;
-    struct page_builder *page; /* of QUERY_PAGE; owned */
-    bool page_known;           /* its members are current: no need to read the index */
-    enum origin page_origin;   /* of all replies that the page is made of */
-    bool invalidated;          /* one of its channels was, in flight */
-    int watched;               /* channels, from the first on, by which the page is found */
-    int next_summary;          /* where the next reply's place is looked for */
-    uint64_t index_epoch;      /* when its index was read */
+    struct page_builder *page;     /* of QUERY_PAGE; owned */
+    bool page_known;               /* its members are current: no need to read the index */
+    struct lifetime page_lifetime; /* of all replies that the page is made of */
+    bool invalidated;              /* one of its channels was, in flight */
+    int watched;                   /* channels, from the first on, by which the page is found */
+    int next_summary;              /* where the next reply's place is looked for */
+    uint64_t index_epoch;          /* when its index was read */
 
     struct digest key;
     struct api_key_reading reading; /* about the key */
@@ -285,18 +286,18 @@ static bool is_elsewhere(struct fetch *f, const redisReply *reply, enum part par
 }
 
 /* A reply of another node is about keys of which this connection tells nothing. */
-static enum origin origin_of(const struct fetch *f, const redisReply *reply, enum part part)
+static struct lifetime lifetime_of(const struct fetch *f, const redisReply *reply, enum part part)
 {
     const struct invalidation *c = f->fetches->options.invalidation;
     if (f->redirecting)
-        return ORIGIN_UNTRACKED;
-    return (part & (PART_SIZE | PART_MEMBERS)) != 0 ? invalidation_origin_of_index(c, reply)
-                                                    : invalidation_origin(c, reply);
+        return LIFETIME_NONE;
+    return (part & (PART_SIZE | PART_MEMBERS)) != 0 ? invalidation_lifetime_of_index(c, reply, f->sent_ms)
+                                                    : invalidation_lifetime(c, reply, f->sent_ms);
 }
 
 /*
- * Every reply passes here first. Returns whether it has data to be read: what it says counts, and f->origin
- * decides whether it may be cached.
+ * Every reply passes here first. Returns whether it has data to be read: what it says counts, and f->lifetime
+ * says for how long it may be cached.
  */
 static bool accept_reply(struct fetch *f, const redisReply *reply, enum part part)
 {
@@ -313,9 +314,9 @@ static bool accept_reply(struct fetch *f, const redisReply *reply, enum part par
     }
     if (is_elsewhere(f, reply, part))
         return false;
-    f->origin = origin_of(f, reply, part);
+    f->lifetime = lifetime_of(f, reply, part);
     if ((part & (PART_SIZE | PART_MEMBERS | PART_SUMMARIES)) != 0)
-        f->page_origin = origin_of_both(f->page_origin, f->origin);
+        f->page_lifetime = lifetime_of_both(f->page_lifetime, f->lifetime);
     if (reply->type == REDIS_REPLY_ERROR) {
         value_reports_error(&f->fetches->reports, reply);
         f->failed = true;
@@ -331,7 +332,8 @@ static void on_key_info(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
     if (accept_reply(f, reply, PART_INFO)) {
-        f->failed = !api_keys_read_info(f->fetches->options.api_keys, &f->key, f->origin, reply, &f->reading);
+        f->failed =
+            !api_keys_read_info(f->fetches->options.api_keys, &f->key, f->lifetime, reply, &f->reading);
         f->key_invalid |= !f->failed && api_keys_is_expired(f->reading.info.expires);
     }
     proceed(f);
@@ -347,7 +349,7 @@ static void on_auth(void *arg, const redisReply *reply)
         f->key_known = !f->failed && reply->integer == 1;
         f->key_invalid |= !f->failed && !f->key_known;
         if (!f->failed)
-            o->auth_known(o->arg, &f->key, f->origin, f->key_known, &f->reading);
+            o->auth_known(o->arg, &f->key, f->lifetime, f->key_known, &f->reading);
     }
     proceed(f);
 }
@@ -378,9 +380,9 @@ static void read_card(struct fetch *f, const redisReply *reply)
     if (!read_row(f, reply, CHANNEL_CARD, &row))
         return;
     struct span link = row.value[CHANNEL_FIELD_link];
-    struct blob *body = write_card(f, &row, f->origin == ORIGIN_TRACKED ? entries_card_headroom(link) : 0);
+    struct blob *body = write_card(f, &row, lifetime_is_none(f->lifetime) ? 0 : entries_card_headroom(link));
     if (body != NULL)
-        entries_put_card(f->fetches->options.entries, f->origin, f->id, link, body);
+        entries_put_card(f->fetches->options.entries, f->lifetime, f->id, link, body);
     f->found = f->type == QUERY_CARD || span_equal(link, link_of(f));
     if (f->found)
         f->result.body = body;
@@ -423,7 +425,7 @@ static void on_index_size(void *arg, const redisReply *reply)
         f->failed = reply->type != REDIS_REPLY_INTEGER;
         if (!f->failed) {
             page_builder_set_index_size(f->page, reply->integer);
-            entries_set_index_size(f->fetches->options.entries, f->origin, reply->integer);
+            entries_set_index_size(f->fetches->options.entries, f->lifetime, reply->integer);
         }
     }
     proceed(f);
@@ -439,14 +441,16 @@ static void on_members(void *arg, const redisReply *reply)
     proceed(f);
 }
 
-/* Without memory it is not cached. */
-static void store_summary(struct fetch *f, int64_t id, struct span text)
+/* Pages are made of cached summaries, so these have to be current: one with a TTL is not cached. */
+static bool may_store_summary(const struct fetch *f)
 {
-    struct blob *summary = f->origin == ORIGIN_TRACKED ? blob_new(text) : NULL;
-    if (summary == NULL)
-        return;
-    entries_put(f->fetches->options.entries, f->origin, ENTRY_SUMMARY, entries_key_of(&id), summary, 0);
-    blob_unref(summary);
+    return lifetime_is_tracked(f->lifetime);
+}
+
+static void store_summary(struct fetch *f, int64_t id, struct blob *summary)
+{
+    if (may_store_summary(f))
+        entries_put(f->fetches->options.entries, f->lifetime, ENTRY_SUMMARY, entries_key_of(&id), summary, 0);
 }
 
 /* One before it has to come from another node: the page is written in order. */
@@ -460,7 +464,7 @@ static void hold_summary(struct fetch *f, int at, const struct channel_row *row)
     if (f->failed)
         return;
     page_builder_hold_summary(f->page, at, summary);
-    entries_put(f->fetches->options.entries, f->origin, ENTRY_SUMMARY, entries_key_of(&id), summary, 0);
+    store_summary(f, id, summary);
     blob_unref(summary);
 }
 
@@ -480,8 +484,10 @@ static void read_summary(struct fetch *f, int at, const redisReply *reply)
     unsigned invalid = page_builder_write_summary(f->page, at, &row, &summary);
     value_reports_invalid(&f->fetches->reports, id, invalid);
     f->failed = summary.data == NULL;
-    if (!f->failed)
-        store_summary(f, id, summary);
+    struct blob *copy = f->failed || !may_store_summary(f) ? NULL : blob_new(summary);
+    if (copy != NULL) /* without memory it is not cached */
+        store_summary(f, id, copy);
+    blob_unref(copy);
 }
 
 /* Replies come in the order of the commands, one for each summary that was missing. */
@@ -522,7 +528,7 @@ static void send_index(struct fetch *f)
     unwatch(f);
     page_builder_reset(f->page);
     f->invalidated = false;
-    f->page_origin = ORIGIN_TRACKED;
+    f->page_lifetime = LIFETIME_TRACKED;
     f->index_epoch = f->fetches->index_epoch;
     send_index_commands(f, PART_SIZE | PART_MEMBERS);
 }
@@ -588,6 +594,7 @@ static void send_first(struct fetch *f)
 static int start(struct fetch *f)
 {
     f->mark = invalidation_mark(f->fetches->options.invalidation);
+    f->sent_ms = clock_boot_ms();
     set_state(f, FETCH_FIRST);
     f->reading = (struct api_key_reading){0};
     f->link_reads = 0;
@@ -668,11 +675,12 @@ static struct blob *compose_page(struct fetch *f)
     const struct page_members *m = page_builder_members(f->page);
     struct page_info info;
     struct blob *body = page_builder_compose(f->page, &info);
-    enum origin origin = origin_of_both(f->page_origin, invalidation_origin_of_index(o->invalidation, NULL));
+    struct lifetime lifetime =
+        lifetime_of_both(f->page_lifetime, invalidation_lifetime_of_index(o->invalidation, NULL, f->sent_ms));
     if (body != NULL)
         f->fetches->page_length = body->len;
     if (body != NULL && !was_invalidated(f))
-        entries_put_page(o->entries, origin, &info, m->id, m->count, body);
+        entries_put_page(o->entries, lifetime, &info, m->id, m->count, body);
     page_builder_report_gaps(f->page, &f->fetches->reports);
     f->result.last_page = info.last;
     return body;
@@ -812,7 +820,7 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     f->needs_auth = needs_auth;
     f->page = page;
     f->page_known = known != NULL;
-    f->page_origin = ORIGIN_TRACKED; /* of a known page; else set when its index is read */
+    f->page_lifetime = LIFETIME_TRACKED; /* of a known page; else set when its index is read */
     if (page != NULL)
         page_builder_expect(page, fs->page_length + fs->page_length / 8);
     f->index_epoch = fs->index_epoch;

@@ -46,7 +46,7 @@ struct fetch_options {
     bool (*elsewhere)(void *arg, const redisReply *reply); /* NULL: never */
     int (*redirect)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
     /* The replies to the check of a key. */
-    void (*auth_known)(void *arg, const struct digest *key, enum origin origin, bool member,
+    void (*auth_known)(void *arg, const struct digest *key, struct lifetime lifetime, bool member,
                        const struct api_key_reading *reading);
     /* Check the catalogue, then call fetches_confirm. */
     void (*check)(void *arg);

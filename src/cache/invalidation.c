@@ -365,11 +365,13 @@ void invalidation_connected(struct invalidation *c, bool tracking, bool clustere
     assert(!c->connected);
     c->connected = true;
     c->tracking = tracking;
+    c->by_ttl = c->options.enabled && !tracking && c->options.ttl_ms > 0;
     c->clustered = clustered;
     c->suspended = c->missing = false;
     c->pending = 0;
     clear_suspicions(c);
     metric_set(&c->options.metrics->cache_suspended, 0);
+    metric_set(&c->options.metrics->cache_by_ttl, c->by_ttl);
     metric_set(&c->options.metrics->catalogue_missing, 0);
     c->coherent = invalidation_may_store(c);
     drop(c, INVALIDATED_ALL);

@@ -69,13 +69,17 @@ enum { INVALIDATED_ALL = 1, INVALIDATED_INDEX = 2, INVALIDATED_KEYS = 4 };
 /* Minimum interval of such checks: checking each of many changes would cost Redis more than the changes. */
 enum { INVALIDATION_CHECK_INTERVAL_MS = 100 };
 
-/* FRESH: connected, tracking, and the stream is known to be whole within the lease. STALE: the connection was
- * lost, but not for longer than the limit. NONE: entries must not be served. */
-enum freshness { FRESHNESS_NONE, FRESHNESS_STALE, FRESHNESS_FRESH };
+/*
+ * FRESH: connected, tracking, and the stream is known to be whole within the lease. TTL: connected without
+ * tracking, and the operator has set a TTL. STALE: the connection was lost, but not for longer than the
+ * limit. NONE: entries must not be served. Each way an entry is served only while it is alive.
+ */
+enum freshness { FRESHNESS_NONE, FRESHNESS_STALE, FRESHNESS_TTL, FRESHNESS_FRESH };
 
 /* All is borrowed while it lives. The functions are called with `arg`, in stream order. */
 struct invalidation_options {
-    bool enabled; /* there is a cache; without one nothing is ever cached */
+    bool enabled;    /* there is a cache; without one nothing is ever cached */
+    uint64_t ttl_ms; /* how long what was read without tracking may be served; 0: not at all */
     const struct keyspace *keyspace;
     struct cache_metrics *metrics;
     struct loop_lag *loop_lag;
@@ -108,6 +112,7 @@ struct invalidation {
     bool clustered;   /* it is to a node of a cluster */
     bool suspended;   /* invalidations were lost: nothing is cached on this connection */
     bool coherent;    /* entries are kept coherent, or were until the connection was lost */
+    bool by_ttl;      /* entries live for the TTL, as Redis does not track */
     uint64_t lost_ms; /* by the boot clock; when it was lost, or the lease expired before that */
 
     /* Invalidations that wait for a check. Times are by the boot clock. */
@@ -181,20 +186,26 @@ static inline bool invalidation_may_store(const struct invalidation *c)
 }
 
 /*
- * The origin of a reply that came on this connection just now. In a cluster no absence is tracked: the slot
- * may begin to migrate at any time, and then what does not exist here comes to exist on a node that sends no
- * invalidation. `reply` may be NULL: what is made of entries that are cached.
+ * The lifetime of a reply that came on this connection just now, to a command that was sent at `sent_ms`
+ * (boot clock) or later. In a cluster no absence is tracked: the slot may begin to migrate at any time, and
+ * then what does not exist here comes to exist on a node that sends no invalidation. `reply` may be NULL:
+ * what is made of entries that are cached.
  */
-static inline enum origin invalidation_origin(const struct invalidation *c, const redisReply *reply)
+static inline struct lifetime invalidation_lifetime(const struct invalidation *c, const redisReply *reply,
+                                                    uint64_t sent_ms)
 {
+    if (c->by_ttl)
+        return (struct lifetime){sent_ms + c->options.ttl_ms};
     bool untracked = !invalidation_may_store(c) || (c->clustered && reply != NULL && resp_is_absent(reply));
-    return untracked ? ORIGIN_UNTRACKED : ORIGIN_TRACKED;
+    return untracked ? LIFETIME_NONE : LIFETIME_TRACKED;
 }
 
 /* The same for replies about the index. */
-static inline enum origin invalidation_origin_of_index(const struct invalidation *c, const redisReply *reply)
+static inline struct lifetime invalidation_lifetime_of_index(const struct invalidation *c,
+                                                             const redisReply *reply, uint64_t sent_ms)
 {
-    return (c->pending & INVALIDATED_INDEX) != 0 ? ORIGIN_UNTRACKED : invalidation_origin(c, reply);
+    bool pending = (c->pending & INVALIDATED_INDEX) != 0;
+    return pending ? LIFETIME_NONE : invalidation_lifetime(c, reply, sent_ms);
 }
 
 static inline bool invalidation_is_connected(const struct invalidation *c)
@@ -242,8 +253,10 @@ static inline enum freshness invalidation_freshness(const struct invalidation *c
                                                     uint64_t last_pong_ms, uint64_t stale_limit_ms)
 {
     bool fresh = now_ms <= last_pong_ms + INVALIDATION_LEASE_MS && (c->pending & INVALIDATED_ALL) == 0;
-    if (!c->coherent)
+    if (!c->coherent && !c->by_ttl)
         return FRESHNESS_NONE;
+    if (c->connected && c->by_ttl)
+        return FRESHNESS_TTL;
     if (c->connected)
         return fresh ? FRESHNESS_FRESH : FRESHNESS_NONE;
     return now_ms < c->lost_ms + stale_limit_ms ? FRESHNESS_STALE : FRESHNESS_NONE;

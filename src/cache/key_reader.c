@@ -12,15 +12,15 @@ static void send_command(struct key_reader *r)
     if (err == 0)
         err = o->send(o->arg, buf_span(&r->command), on_reply, r);
     if (err != 0)
-        (void)api_keys_reply(o->keys, ORIGIN_UNTRACKED, NULL, clock_now_ms(), &r->command);
+        (void)api_keys_reply(o->keys, LIFETIME_NONE, NULL, clock_now_ms(), &r->command);
 }
 
 static void on_reply(void *arg, const redisReply *reply)
 {
     struct key_reader *r = arg;
     const struct key_reader_options *o = &r->options;
-    enum origin origin = invalidation_origin(o->invalidation, reply);
-    enum api_keys_progress progress = api_keys_reply(o->keys, origin, reply, clock_now_ms(), &r->command);
+    struct lifetime lifetime = invalidation_lifetime(o->invalidation, reply, 0);
+    enum api_keys_progress progress = api_keys_reply(o->keys, lifetime, reply, clock_now_ms(), &r->command);
     if (progress == API_KEYS_SEND)
         send_command(r);
     if (progress != API_KEYS_COMPLETE)

@@ -432,7 +432,7 @@ static void on_tracking(void *arg, const redisReply *reply)
         return;
     c->tracking = reply->type != REDIS_REPLY_ERROR;
     if (!c->tracking)
-        go_untracked(c, "redis refuses tracking: nothing is cached on this connection", reply->str);
+        go_untracked(c, "redis refuses tracking", reply->str);
     count_reply(c);
 }
 
@@ -461,8 +461,7 @@ static int send_tracking(struct redis_connection *c)
     if (c->options.tracking == REDIS_TRACKING_OFF)
         return 0;
     if (c->no_tracking_reason != NULL) {
-        go_untracked(c, "redis does not send invalidations reliably: nothing is cached on this connection",
-                     c->no_tracking_reason);
+        go_untracked(c, "redis does not send invalidations reliably", c->no_tracking_reason);
         return 0;
     }
     if (c->options.tracking == REDIS_TRACKING_BROADCAST)

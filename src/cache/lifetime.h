@@ -1,0 +1,37 @@
+/*
+ * How long what a reply says may be served from the cache. Every function that caches takes the lifetime of
+ * what it is given; invalidation_lifetime() determines it for each reply.
+ */
+#ifndef CACHE_LIFETIME_H
+#define CACHE_LIFETIME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lifetime {
+    uint64_t until_ms; /* by the boot clock; or one of the two below */
+};
+
+/* Not at all: another node of the cluster, an absence in a cluster, a connection without tracking. */
+#define LIFETIME_NONE ((struct lifetime){0})
+
+/* Until Redis announces a change on this connection. */
+#define LIFETIME_TRACKED ((struct lifetime){UINT64_MAX})
+
+static inline bool lifetime_is_none(struct lifetime l)
+{
+    return l.until_ms == 0;
+}
+
+static inline bool lifetime_is_tracked(struct lifetime l)
+{
+    return l.until_ms == UINT64_MAX;
+}
+
+/* Of what was made of both. */
+static inline struct lifetime lifetime_of_both(struct lifetime a, struct lifetime b)
+{
+    return a.until_ms < b.until_ms ? a : b;
+}
+
+#endif
