@@ -101,7 +101,7 @@ static enum auth_result check_key(const struct cache *c, const struct digest *ke
     return api_keys_check(&c->api_keys, key, now, name);
 }
 
-static enum freshness freshness_at(const struct cache *c, uint64_t now)
+static inline enum freshness freshness_at(const struct cache *c, uint64_t now)
 {
     return invalidation_freshness(&c->invalidation, now, redis_connection_last_pong_ms(connection_of(c)),
                                   c->options.stale_limit_ms);
@@ -124,13 +124,13 @@ struct hit {
     struct page_builder *known; /* the page's list of channels, owned, where that alone is cached */
 };
 
-static void drop_ended(struct cache *c, const struct entry *e)
+__attribute__((cold, noinline)) static void drop_ended(struct cache *c, const struct entry *e)
 {
     entries_drop(&c->entries, (enum entry_kind)e->kind, (struct span){e->key, e->key_len});
 }
 
 /* `e` may be NULL: it is not cached. */
-static bool hit_entry(struct cache *c, struct hit *h, const struct entry *e)
+static inline bool hit_entry(struct cache *c, struct hit *h, const struct entry *e)
 {
     if (e == NULL)
         return false;
@@ -209,7 +209,7 @@ static bool hit_page(struct cache *c, struct hit *h)
     return hit_entry(c, h, e);
 }
 
-static bool hit(struct cache *c, struct hit *h)
+static inline bool hit(struct cache *c, struct hit *h)
 {
     const struct cache_query *q = h->query;
     switch (q->type) {
@@ -228,7 +228,7 @@ static bool hit(struct cache *c, struct hit *h)
 
 /* What was read without tracking may have changed since it was read, all else since the connection was lost.
  */
-static void set_age(const struct cache *c, const struct hit *h)
+__attribute__((cold)) static void set_age(const struct cache *c, const struct hit *h)
 {
     bool tracked = lifetime_is_tracked(h->lifetime);
     uint64_t until_ms = h->lifetime.until_ms;
