@@ -648,14 +648,12 @@ static bool is_clustered(const struct cache *c)
 static void log_untracked(const struct cache *c)
 {
     struct log_line line;
-    bool by_ttl = c->options.ttl_ms > 0;
-    const char *message = by_ttl ? "redis does not track: what is cached is served for the TTL"
-                                 : "redis does not track: nothing is cached on this connection";
-    if (!log_begin(&line, LOG_WARN, message))
-        return;
-    if (by_ttl)
+    if (c->options.ttl_ms == 0) {
+        log_text(LOG_WARN, "redis does not track: nothing is cached on this connection", NULL, NULL);
+    } else if (log_begin(&line, LOG_WARN, "redis does not track: what is cached is served for the TTL")) {
         log_int(&line, "ttl_ms", (int64_t)c->options.ttl_ms);
-    log_end(&line);
+        log_end(&line);
+    }
 }
 
 static void on_ready(void *arg)

@@ -1,6 +1,6 @@
 /*
- * How long what a reply says may be served from the cache. Every function that caches takes the lifetime of
- * what it is given; invalidation_lifetime() determines it for each reply.
+ * How long the content of a reply may be served from the cache. Every function that caches takes the lifetime
+ * of what it is given; invalidation_lifetime() determines it for each reply.
  */
 #ifndef CACHE_LIFETIME_H
 #define CACHE_LIFETIME_H
