@@ -73,7 +73,7 @@ static inline uint64_t hash_of_link(const struct entries *es, struct span link)
     return hash_bytes(link, es->seed);
 }
 
-/* Of a card; empty where it has none. */
+/* Of a card; empty where it is not found by one. */
 static inline struct span link_of(const struct entry *e)
 {
     return (struct span){e->key + e->key_len, e->link_len};
@@ -270,12 +270,19 @@ static void release(struct entries *es, struct entry *e)
     metric_sub(&es->metrics->cache_entries, 1);
 }
 
+/* The card is found by its id alone from now on. */
+static void remove_link(struct entries *es, struct entry *e)
+{
+    if (e->link_len > 0)
+        table_remove(&es->links, hash_of_link(es, link_of(e)), e);
+    e->link_len = 0;
+}
+
 static void remove_entry(struct entries *es, struct entry *e)
 {
     assert(!list_empty(&e->node.link));
     table_remove(&es->table, e->hash, e);
-    if (e->link_len > 0)
-        table_remove(&es->links, hash_of_link(es, link_of(e)), e);
+    remove_link(es, e);
     sieve_remove(&es->sieve, &e->node);
     release(es, e);
 }
@@ -386,20 +393,26 @@ const struct entry *entries_walk(const struct entries *es, size_t *cursor, int s
     return e != NULL && is_dead_page(es, e) ? NULL : e;
 }
 
+static inline struct entry *find_link(const struct entries *es, struct span link, uint64_t hash)
+{
+    const struct table_slot *slot = table_find(&es->links, hash);
+    for (; slot != NULL; slot = table_find_next(&es->links, slot)) {
+        struct entry *e = slot->entry;
+        prefetch(e);
+        if (span_equal(link_of(e), link))
+            return e;
+    }
+    return NULL;
+}
+
 const struct entry *entries_find_link(struct entries *es, struct span link)
 {
     if (es->links.used == 0)
         return NULL;
-    const struct table_slot *slot = table_find(&es->links, hash_of_link(es, link));
-    for (; slot != NULL; slot = table_find_next(&es->links, slot)) {
-        struct entry *e = slot->entry;
-        prefetch(e);
-        if (!span_equal(link_of(e), link))
-            continue;
+    struct entry *e = find_link(es, link, hash_of_link(es, link));
+    if (e != NULL)
         sieve_hit(&e->node);
-        return e;
-    }
-    return NULL;
+    return e;
 }
 
 /* --- adding --- */
@@ -439,11 +452,20 @@ static struct entry *entry_new(const struct insert_params *p)
     return e;
 }
 
-/* Without memory for its link the card is found by its id alone. */
+/*
+ * A link is in the table once, since a segment has no room for thousands of equal hashes. Without memory for
+ * its link the card is found by its id alone.
+ */
 static void add_link(struct entries *es, struct entry *e)
 {
+    if (e->link_len == 0)
+        return;
+    uint64_t hash = hash_of_link(es, link_of(e));
+    struct entry *other = find_link(es, link_of(e), hash);
+    if (other != NULL)
+        remove_link(es, other);
     size_t bytes_before = table_bytes(&es->links);
-    if (e->link_len > 0 && table_add(&es->links, hash_of_link(es, link_of(e)), e) != 0)
+    if (table_add(&es->links, hash, e) != 0)
         e->link_len = 0;
     count_growth(es, &es->links, bytes_before);
 }
@@ -664,6 +686,7 @@ static size_t check_coded(const struct entry *e)
 static void check_entry(const struct entries *es, const struct entry *e, bool live)
 {
     assert(!live || lookup(es, (enum entry_kind)e->kind, (struct span){e->key, e->key_len}, e->hash) == e);
+    assert(!live || e->link_len == 0 || find_link(es, link_of(e), hash_of_link(es, link_of(e))) == e);
     assert(e->kind != ENTRY_PAGE || e->page->entry == e);
 }
 

@@ -149,7 +149,7 @@ const struct entry *entries_peek(const struct entries *es, enum entry_kind kind,
 /* The next entry in the order of the table, which is random; see table_walk. */
 const struct entry *entries_walk(const struct entries *es, size_t *cursor, int steps);
 
-/* The card whose own link this is, as entries_find; of several such cards it is any. */
+/* The card whose own link this is, as entries_find; of several such cards that which was added last. */
 const struct entry *entries_find_link(struct entries *es, struct span link);
 
 /*
