@@ -185,7 +185,7 @@ TEST_CASE(held_keys_are_checked_in_memory)
     assert_true(wait_until(no_key_is_checked_in_redis, fixture, WAIT_DEADLINE_MS));
 }
 
-TEST_CASE(keys_beyond_the_limit_are_checked_in_redis_once)
+TEST_CASE(keys_beyond_the_limit_are_checked_in_redis)
 {
     static const char *const patient[] = {"CHANNELD_REQUEST_TIMEOUT=20s", NULL};
     AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, patient);
@@ -193,12 +193,12 @@ TEST_CASE(keys_beyond_the_limit_are_checked_in_redis_once)
     assert_true(redis_integer(&fixture->redis, "SCARD channels:api_keys") > KEYS_BEYOND);
     for (int i = 0; i < 40; i++)
         assert_int_equal(status_of(fixture, "/api/channels/", FIXTURE_AUTH), 200);
-    /* By each worker, and again where the set was still being read. */
+    /* A valid one once by each worker, and again where the set was still being read. */
     assert_in_range(redis_calls(&fixture->redis, "sismember"), 1, 4);
     long long before = redis_calls(&fixture->redis, "sismember");
     for (int i = 0; i < 40; i++)
         assert_int_equal(status_of(fixture, "/api/channels/", FIXTURE_WRONG), 401);
-    assert_in_range(redis_calls(&fixture->redis, "sismember") - before, 1, 2);
+    assert_in_range(redis_calls(&fixture->redis, "sismember") - before, 40, 80); /* a wrong one each time */
     expect_issued_and_revoked_at_once(fixture);
 }
 

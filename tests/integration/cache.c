@@ -39,21 +39,30 @@ TEST_CASE(repeated_requests_cost_no_redis_commands)
     assert_true(server_metric(&f->server, "channeld_cache_hits_total") == hits + 50);
 }
 
-TEST_CASE(wrong_keys_and_missing_channels_cost_no_redis_commands)
+TEST_CASE(wrong_keys_cost_no_redis_commands)
 {
     AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
-    struct http_response response;
-    fixture_expect(f, "channel/by-id/404/", 404);
-    fixture_expect(f, "channel/by-link/?link=https://max.ru/nobody", 404);
+    fixture_expect(f, "channel/by-id/0/", 200); /* the keys are held */
     double before = commands(f);
-    for (int i = 0; i < 20; i++) {
-        fixture_expect(f, "channel/by-id/404/", 404);
-        fixture_expect(f, "channel/by-link/?link=https://max.ru/nobody", 404);
-        http_get(f->server.port, "/api/channels/", FIXTURE_WRONG, &response);
-        assert_int_equal(response.status, 401);
-        http_response_free(&response);
-    }
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(http_get_status(f->server.port, "/api/channels/", FIXTURE_WRONG), 401);
     assert_true(commands(f) == before);
+}
+
+TEST_CASE(what_does_not_exist_is_not_cached)
+{
+    static const char *const absent[] = {"channel/by-id/404/", "channel/by-link/?link=https://max.ru/nobody"};
+    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
+    fixture_expect(f, "channel/by-id/0/", 200);
+    double entries = server_metric(&f->server, "channeld_cache_entries");
+    for (size_t i = 0; i < TEST_COUNT(absent); i++) {
+        for (int round = 0; round < 5; round++) {
+            double before = commands(f);
+            fixture_expect(f, absent[i], 404);
+            assert_true(commands(f) > before);
+        }
+    }
+    assert_true(server_metric(&f->server, "channeld_cache_entries") == entries);
 }
 
 TEST_CASE(without_a_cache_every_request_reads_redis)
@@ -181,11 +190,28 @@ TEST_CASE(changed_index_keeps_the_summaries)
     await(f, "channels/", "\"first\"", false);
 }
 
-TEST_CASE(created_channel_appears)
+/* At once, as what does not exist is not cached. */
+TEST_CASE(created_channel_is_found)
 {
     AUTO(fixture_drop) struct fixture *f = fixture_new(1, ONE_WORKER);
-    fixture_expect(f, "channel/by-id/5/", 404);
-    fixture_expect(f, "channel/by-link/?link=https://max.ru/five", 404);
+    for (int id = 5; id < 15; id++) {
+        AUTOFREE char *by_id = text_printf("channel/by-id/%d/", id);
+        AUTOFREE char *by_link = text_printf("channel/by-link/?link=https://max.ru/new%d", id);
+        const char *const path[] = {by_id, by_link};
+        fixture_expect(f, by_id, 404);
+        fixture_expect(f, by_link, 404);
+        catalogue_put(&f->redis,
+                      text_temp("{\"max_channel_id\":%d,\"title\":\"t%d\",\"link\":\"https://max.ru/new%d\"}", id,
+                                id, id),
+                      id);
+        fixture_expect(f, path[id % 2], 200);
+        fixture_expect(f, path[1 - id % 2], 200);
+    }
+}
+
+TEST_CASE(removed_channel_is_not_found)
+{
+    AUTO(fixture_drop) struct fixture *f = fixture_new(1, ONE_WORKER);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/five\"}", 5);
     await(f, "channel/by-id/5/", "five", true);
     await(f, "channel/by-link/?link=https://max.ru/five", "five", true);

@@ -203,16 +203,17 @@ TEST_CASE(cache_serves_for_the_stale_limit)
     await_recovery(f);
 }
 
-/* A cached 404 was true before; a miss in the empty Redis proves nothing. */
-TEST_CASE(cached_404_is_served_and_no_other)
+/* What did not exist before is not known, and a miss in the empty Redis proves nothing. */
+TEST_CASE(what_did_not_exist_before_is_unavailable)
 {
+    static const char *const absent[] = {"channel/by-id/424242/", "channel/by-link/?link=https://max.ru/none"};
     AUTO(fixture_drop) struct fixture *f = fixture_new(CHANNELS, CACHED);
-    fixture_expect(f, "channel/by-id/424242/", 404);
-    fixture_expect(f, "channel/by-id/424242/", 404);
+    for (size_t i = 0; i < TEST_COUNT(absent); i++)
+        fixture_expect(f, absent[i], 404);
     redis_do(&f->redis, "FLUSHALL");
     await_missing(f);
-    fixture_expect(f, "channel/by-id/424242/", 404);
-    fixture_expect(f, "channel/by-id/424243/", 500);
+    for (size_t i = 0; i < TEST_COUNT(absent); i++)
+        fixture_expect_unavailable(f, absent[i]);
 }
 
 TEST_CASE(idle_uncached_worker_notices)

@@ -57,7 +57,7 @@ static double commands(struct fixture *f)
     return server_metric(&f->server, "channeld_redis_commands_total");
 }
 
-static void ask_for_everything(struct fixture *f)
+static void ask_for_what_is_cached(struct fixture *f)
 {
     AUTOFREE char *link = catalogue_link(1);
     AUTOFREE char *encoded = text_percent_encode(link);
@@ -65,8 +65,14 @@ static void ask_for_everything(struct fixture *f)
     const char *const paths[] = {CARD, by_link, "channels/", "channels/?page=3", "channels/?page=9"};
     for (size_t i = 0; i < TEST_COUNT(paths); i++)
         fixture_expect(f, paths[i], 200);
-    fixture_expect(f, "channel/by-id/424242/", 404);
     assert_int_equal(http_get_status(f->server.port, "/api/" CARD, FIXTURE_WRONG), 401);
+}
+
+static void ask_for_everything(struct fixture *f)
+{
+    ask_for_what_is_cached(f);
+    fixture_expect(f, "channel/by-id/424242/", 404);
+    fixture_expect(f, "channel/by-link/?link=https://max.ru/none", 404);
 }
 
 TEST_CASE(documented_user_is_enough)
@@ -75,7 +81,7 @@ TEST_CASE(documented_user_is_enough)
     begin(&f, NULL, SERVER_WAIT_READY);
     ask_for_everything(&f);
     double before = commands(&f);
-    ask_for_everything(&f);
+    ask_for_what_is_cached(&f);
     assert_true(commands(&f) == before);
     catalogue_issue_keys(&f.redis, MANY_KEYS); /* more than are held */
     ask_for_everything(&f);
@@ -234,6 +240,22 @@ TEST_CASE(without_tracking_nothing_is_cached)
     ask_for_everything(&f);
     assert_true(commands(&f) > before);
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_tracking_refused_total"), 1);
+}
+
+/* Without the right to CLIENT CACHING it serves, and logs that. */
+TEST_CASE(without_client_caching_links_are_tracked)
+{
+    static const char *const less[] = {"-client|caching", NULL};
+    AUTO(fixture_fini) struct fixture f;
+    begin(&f, less, SERVER_WAIT_READY);
+    ask_for_everything(&f);
+    double before = commands(&f);
+    ask_for_what_is_cached(&f);
+    assert_true(commands(&f) == before);
+    server_expect_log(&f.server, "redis refuses CLIENT CACHING", 1);
+    assert_true(redis_integer(&f.redis, "EXISTS channels:link:https://max.ru/none") == 0);
+    redis_do(&f.redis, "SET channels:link:https://max.ru/none 0");
+    server_await_metric(&f.server, "channeld_cache_invalidations_total", 1);
 }
 
 /* Without the right to ROLE channeld serves, and logs that. */

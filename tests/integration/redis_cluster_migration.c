@@ -97,7 +97,7 @@ static void check_new_keys(struct fixture *fixture, int target)
     fixture_expect_text(fixture, "channels/", "nine again");
 }
 
-/* A cached card moves, is changed and is removed; then its link and the card that it leads to. */
+/* A cached card moves, is changed and is removed; then a link moves, and leads to another card. */
 static void check_cards(struct fixture *fixture, int target)
 {
     cluster_migrate_key(&cluster, owner, target, KEY("card:1"));
@@ -114,6 +114,8 @@ static void check_cards(struct fixture *fixture, int target)
     fixture_expect_text(fixture, "channels/", "\"count\":3");
     cluster_migrate_key(&cluster, owner, target, KEY("link:https://max.ru/c2"));
     fixture_expect_text(fixture, "channel/by-link/?link=https://max.ru/c2", "old");
+    redis_do(&cluster.node[owner], "HSET " KEY("card:2") " link https://max.ru/c3");
+    redis_do(&cluster.node[owner], "HSET " KEY("card:3") " link https://max.ru/c2");
     asking(target, "SET " KEY("link:https://max.ru/c2") " %s", "3");
     fixture_await_text(fixture, "channel/by-link/?link=https://max.ru/c2", "\"max_channel_id\":3", true);
 }

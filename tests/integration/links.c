@@ -1,0 +1,305 @@
+/*
+ * A link is an index, and the card is the truth: a response by link is a card whose own link is that link,
+ * while links change hands and where link keys lead astray. Links cost Redis no memory.
+ */
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/fixture.h"
+
+#define BY_LINK "channel/by-link/?link="
+
+static const char *const ONE_WORKER[] = {"CHANNELD_WORKERS=1", NULL};
+static const char *const BY_KEY[] = {"CHANNELD_WORKERS=1", "CHANNELD_TRACKING=keys", NULL};
+
+/* ---- links that change hands ---- */
+
+enum { READERS = 4, EXCHANGES_PER_S = 300, BRIEF_MS = 700, LONG_MS = 30000 };
+
+static const char *const LINKS[] = {"https://max.ru/left", "https://max.ru/right"};
+
+struct readers {
+    int port;
+    atomic_bool stopping;
+    atomic_int right;  /* responses with the link that was asked for */
+    atomic_int wrong;  /* responses with another one */
+    atomic_int others; /* other statuses */
+    atomic_int status; /* the last of those */
+};
+
+static void judge(struct readers *r, const struct http_response *response, const char *link)
+{
+    AUTOFREE char *own = text_printf("\"link\":\"%s\"", link);
+    if (response->status != 200) {
+        atomic_fetch_add(&r->others, 1);
+        atomic_store(&r->status, response->status);
+    } else {
+        atomic_fetch_add(strstr(response->body, own) != NULL ? &r->right : &r->wrong, 1);
+    }
+}
+
+static void *run_reader(void *arg)
+{
+    struct readers *r = arg;
+    struct http_conn conn;
+    if (http_open(&conn, r->port) != 0)
+        return NULL;
+    for (size_t i = 0; !atomic_load(&r->stopping); i++) {
+        struct http_response response;
+        AUTOFREE char *target = text_printf("/api/" BY_LINK "%s", LINKS[i % 2]);
+        if (http_exchange(&conn, "GET", target, FIXTURE_AUTH, &response) != 0)
+            break;
+        judge(r, &response, LINKS[i % 2]);
+        http_response_free(&response);
+    }
+    http_close(&conn);
+    return NULL;
+}
+
+/* The channels exchange their links, in one transaction. */
+static void exchange(struct redis *redis, int round)
+{
+    redis_do(redis, "MULTI");
+    for (int id = 1; id <= 2; id++) {
+        const char *link = LINKS[(id + round) % 2];
+        redis_do(redis, "HSET channels:card:%d link %s", id, link);
+        redis_do(redis, "SET channels:link:%s %d", link, id);
+    }
+    redis_do(redis, "EXEC");
+}
+
+static void put_channels(struct redis *redis)
+{
+    catalogue_issue_key(redis, FIXTURE_KEY);
+    for (int id = 1; id <= 2; id++)
+        catalogue_put(redis,
+                      text_temp("{\"max_channel_id\":%d,\"title\":\"t\",\"link\":\"%s\"}", id, LINKS[id % 2]),
+                      id);
+}
+
+static void exchange_while_read(struct redis *writer, int port, int ms)
+{
+    struct readers readers = {.port = port};
+    pthread_t thread[READERS];
+    int64_t began = wait_now_ms();
+    int round = 0;
+    for (int i = 0; i < READERS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, run_reader, &readers), 0);
+    for (int64_t now = began; now - began < ms; now = wait_now_ms()) {
+        for (; round < (now - began) * EXCHANGES_PER_S / 1000; round++)
+            exchange(writer, round);
+        (void)poll(NULL, 0, 1);
+    }
+    atomic_store(&readers.stopping, true);
+    for (int i = 0; i < READERS; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    if (atomic_load(&readers.wrong) > 0 || atomic_load(&readers.others) > 0)
+        fail_msg("of %d responses after %d exchanges %d have another link, %d are errors, the last a %d",
+                 atomic_load(&readers.right), round, atomic_load(&readers.wrong),
+                 atomic_load(&readers.others), atomic_load(&readers.status));
+    assert_true(atomic_load(&readers.right) > ms / 10);
+}
+
+static const char *const TRACKINGS[] = {"CHANNELD_TRACKING=keys", "CHANNELD_TRACKING=broadcast"};
+static const char *const CACHES[] = {"CHANNELD_CACHE_SIZE=1MiB", "CHANNELD_CACHE_SIZE=0"};
+
+static void expect_own_links(int ms)
+{
+    for (size_t i = 0; i < TEST_COUNT(TRACKINGS) * TEST_COUNT(CACHES); i++) {
+        AUTO(fixture_drop)
+        struct fixture *f = fixture_new_with(
+            &(struct fixture_spec){.fill = put_channels, .env = ENV(TRACKINGS[i % 2], CACHES[i / 2])});
+        exchange_while_read(&f->redis, f->server.port, ms);
+        fixture_expect_metric(f, "channeld_cache_audit_failures_total", 0);
+    }
+}
+
+TEST_CASE(links_that_change_hands_lead_to_their_cards)
+{
+    expect_own_links(BRIEF_MS);
+}
+
+SLOW_TEST(links_that_change_hands_for_long_lead_to_their_cards)
+{
+    expect_own_links(LONG_MS);
+}
+
+static bool is_replicated(void *arg)
+{
+    return redis_integer(arg, "EXISTS channels:index") == 1;
+}
+
+static void expect_own_links_of_a_replica(int ms)
+{
+    static const char *const args[] = {"--repl-diskless-sync-delay", "0", NULL};
+    for (size_t i = 0; i < TEST_COUNT(CACHES); i++) {
+        struct fixture f;
+        AUTO(redis_stop) struct redis master;
+        redis_start(&master, args);
+        put_channels(&master);
+        memset(&f, 0, sizeof f);
+        redis_start(&f.redis, NULL);
+        redis_do(&f.redis, "REPLICAOF 127.0.0.1 %d", master.port);
+        assert_true(wait_until(is_replicated, &f.redis, WAIT_DEADLINE_MS));
+        server_start(&f.server, &(struct server_spec){f.redis.url, ENV(CACHES[i]), SERVER_WAIT_READY});
+        exchange_while_read(&master, f.server.port, ms);
+        fixture_fini(&f);
+    }
+}
+
+TEST_CASE(links_that_change_hands_lead_to_their_cards_at_a_replica)
+{
+    expect_own_links_of_a_replica(BRIEF_MS);
+}
+
+SLOW_TEST(links_that_change_hands_for_long_lead_to_their_cards_at_a_replica)
+{
+    expect_own_links_of_a_replica(LONG_MS);
+}
+
+/* ---- link keys that lead astray ---- */
+
+static double commands(struct fixture *f)
+{
+    return server_metric(&f->server, "channeld_redis_commands_total");
+}
+
+/* A 404 that costs a few commands, and leads nobody to the card. */
+static void expect_astray(struct fixture *f, const char *path, int commands_max)
+{
+    for (int i = 0; i < 3; i++) {
+        double before = commands(f);
+        fixture_expect(f, path, 404);
+        double cost = commands(f) - before;
+        if (cost < 1 || cost > commands_max)
+            fail_msg("%s costs %g commands", path, cost);
+    }
+}
+
+TEST_CASE(link_key_counts_while_its_card_has_that_link)
+{
+    enum { LINK = 1, LINK_AND_CARD = 2, TWICE = 4, CHECK = 1 };
+    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
+    catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/new\"}", 5);
+    catalogue_put(&f->redis, "{\"max_channel_id\":6,\"title\":\"six\"}", 6);
+    redis_do(&f->redis, "SET channels:link:https://max.ru/old 5");
+    redis_do(&f->redis, "SET channels:link:https://max.ru/none 6");
+    redis_do(&f->redis, "SET channels:link:https://max.ru/gone 7");
+    redis_do(&f->redis, "SET channels:link:https://max.ru/malformed five");
+    fixture_expect(f, "channel/by-id/0/", 200); /* the keys are held */
+    expect_astray(f, BY_LINK "https://max.ru/old", TWICE + CHECK);
+    expect_astray(f, BY_LINK "https://max.ru/none", TWICE + CHECK);
+    expect_astray(f, BY_LINK "https://max.ru/gone", TWICE + CHECK);
+    expect_astray(f, BY_LINK "https://max.ru/malformed", LINK + CHECK);
+    expect_astray(f, BY_LINK "https://max.ru/absent", LINK + CHECK);
+    fixture_expect(f, BY_LINK "https://max.ru/new", 200);
+    redis_do(&f->redis, "HSET channels:card:7 title seven link https://max.ru/gone");
+    fixture_expect_text(f, BY_LINK "https://max.ru/gone", "seven");
+}
+
+TEST_CASE(links_are_as_strict_without_the_cache)
+{
+    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ENV("CHANNELD_CACHE_SIZE=0"));
+    catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/new\"}", 5);
+    redis_do(&f->redis, "SET channels:link:https://max.ru/old 5");
+    fixture_expect(f, BY_LINK "https://max.ru/old", 404);
+    fixture_expect(f, BY_LINK "https://max.ru/new", 200);
+    redis_do(&f->redis, "HSET channels:card:5 link https://max.ru/old");
+    fixture_expect(f, BY_LINK "https://max.ru/old", 200);
+    fixture_expect(f, BY_LINK "https://max.ru/new", 404);
+}
+
+/* A cached card is found by its link, whoever asked for it first, and without a look at Redis. */
+TEST_CASE(card_that_was_read_by_id_is_found_by_link)
+{
+    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
+    AUTOFREE char *link = catalogue_link(2);
+    AUTOFREE char *by_link = text_printf(BY_LINK "%s", link);
+    fixture_expect_sample(f, 2);
+    double before = commands(f);
+    fixture_expect(f, by_link, 200);
+    assert_true(commands(f) == before);
+}
+
+/* ---- what links cost Redis ---- */
+
+static long long counter(struct redis *redis, const char *field)
+{
+    AUTOFREE char *info = redis_text(redis, "INFO stats");
+    AUTOFREE char *name = text_printf("\n%s:", field);
+    const char *at = strstr(info, name);
+    if (at == NULL)
+        fail_msg("INFO has no %s", field);
+    return at != NULL ? strtoll(at + strlen(name), NULL, 10) : -1;
+}
+
+static void expect_tracked(struct fixture *f, long long keys)
+{
+    assert_int_equal(counter(&f->redis, "tracking_total_keys"), keys);
+    assert_int_equal(counter(&f->redis, "tracking_total_items"), keys);
+}
+
+static double invalidations(struct fixture *f)
+{
+    return server_metric(&f->server, "channeld_cache_invalidations_total");
+}
+
+/* Redis has the cards registered, that of id 0 by the check of the rights, too, and no link. */
+static void expect_links_untracked(const char *program)
+{
+    enum { LOOKUPS = 50, ASTRAY = 2 };
+    AUTO(fixture_drop)
+    struct fixture *f =
+        fixture_new_with(&(struct fixture_spec){.channels = LOOKUPS, .env = BY_KEY, .program = program});
+    fixture_expect(f, "channel/by-id/0/", 200); /* the keys are held */
+    long long before = counter(&f->redis, "tracking_total_keys") - 1;
+    redis_do(&f->redis, "SET channels:link:https://max.ru/astray %lld", (long long)catalogue_id(0));
+    for (int i = 0; i < LOOKUPS; i++) {
+        AUTOFREE char *link = catalogue_link((size_t)i);
+        AUTOFREE char *encoded = text_percent_encode(link);
+        fixture_expect(f, text_temp(BY_LINK "%s", encoded), 200);
+        fixture_expect(f, text_temp(BY_LINK "https://max.ru/absent%d", i), 404);
+        fixture_expect(f, BY_LINK "https://max.ru/astray", 404);
+    }
+    expect_tracked(f, before + LOOKUPS);
+    double pushes = invalidations(f);
+    for (int i = 0; i < LOOKUPS; i++) {
+        AUTOFREE char *link = catalogue_link((size_t)i);
+        redis_do(&f->redis, "SET channels:link:%s 424242", link);
+        redis_do(&f->redis, "SET channels:link:https://max.ru/absent%d 424242", i);
+        redis_do(&f->redis, "DEL channels:link:https://max.ru/astray");
+    }
+    redis_do(&f->redis, "HSET channels:card:%lld title last", (long long)catalogue_id(LOOKUPS - 1));
+    server_await_metric(&f->server, "channeld_cache_invalidations_total", pushes + 1);
+    assert_true(invalidations(f) == pushes + 1);
+    expect_tracked(f, before + LOOKUPS - 1);
+    fixture_expect_metric(f, "channeld_redis_error_replies_total", 0);
+}
+
+TEST_CASE(links_are_not_tracked)
+{
+    expect_links_untracked(NULL);
+}
+
+static void expect_links_untracked_by(const char *name)
+{
+    AUTOFREE char *path = text_printf("%s/%s", process_require_env("CHANNELD_SERVERS"), name);
+    if (access(path, X_OK) != 0)
+        fail_msg("no %s; run scripts/setup --tools", path);
+    expect_links_untracked(path);
+}
+
+TEST_CASE(links_are_not_tracked_by_redis_8)
+{
+    expect_links_untracked_by("redis8-server");
+}
+
+TEST_CASE(links_are_not_tracked_by_valkey)
+{
+    expect_links_untracked_by("valkey-server");
+}
