@@ -14,7 +14,8 @@ enum fetch_state {
     FETCH_NEW,
     FETCH_WAITING,     /* for a connection */
     FETCH_FIRST,       /* the first batch is under way */
-    FETCH_LINKED_CARD, /* the second batch of a link is under way */
+    FETCH_LINKED_CARD, /* the card to which a link led is under way */
+    FETCH_RELINKED,    /* that card once more, and the link */
     FETCH_SUMMARIES,   /* the second batch of a page is under way; the first where its members are known */
     FETCH_UNCONFIRMED, /* all replies are in; waits for a check of the catalogue */
     FETCH_ENDED
@@ -58,9 +59,9 @@ struct fetch {
     bool found;
     struct cache_result result; /* owns its body */
 
-    int64_t id;      /* of the card */
-    int64_t last_id; /* to which the link led before */
-    int link_reads;
+    int64_t id;  /* of the card */
+    bool linked; /* the link leads to that card, which has not been read since */
+    int relinks;
     struct page_builder *page;     /* of QUERY_PAGE; owned */
     bool page_known;               /* its members are current: no need to read the index */
     struct lifetime page_lifetime; /* of all replies that the page is made of */
@@ -79,16 +80,19 @@ struct fetch {
 
 static bool is_permitted(enum fetch_state from, enum fetch_state to)
 {
-    bool batch = from == FETCH_FIRST || from == FETCH_LINKED_CARD || from == FETCH_SUMMARIES;
+    bool batch =
+        from == FETCH_FIRST || from == FETCH_LINKED_CARD || from == FETCH_RELINKED || from == FETCH_SUMMARIES;
     switch (to) {
     case FETCH_NEW:
         return false;
     case FETCH_WAITING: /* also when nothing could be sent */
         return from == FETCH_NEW || from == FETCH_FIRST;
     case FETCH_FIRST:
-        return from == FETCH_NEW || from == FETCH_WAITING || from == FETCH_UNCONFIRMED ||
-               from == FETCH_LINKED_CARD; /* the link is read again */
+        return from == FETCH_NEW || from == FETCH_WAITING || from == FETCH_UNCONFIRMED;
     case FETCH_LINKED_CARD:
+        return from == FETCH_FIRST || from == FETCH_RELINKED;
+    case FETCH_RELINKED:
+        return from == FETCH_LINKED_CARD;
     case FETCH_SUMMARIES:
         return from == FETCH_FIRST;
     case FETCH_UNCONFIRMED:
@@ -113,11 +117,11 @@ static struct span link_of(const struct fetch *f)
 
 /* --- reports --- */
 
-/* Appends the key in Redis of the current reply. It is one of data: an auth reply is never oversize. */
-static void append_key(const struct fetch *f, struct buf *out)
+/* Appends the key in Redis of a reply. It is one of data: an auth reply is never oversize. */
+static void append_key(const struct fetch *f, enum part part, struct buf *out)
 {
     const struct keyspace *keyspace = f->fetches->options.keyspace;
-    if (f->type == QUERY_CARD_BY_LINK && f->state == FETCH_FIRST)
+    if (part == PART_LINK)
         keyspace_link(keyspace, out, link_of(f));
     else if (f->type == QUERY_PAGE) /* on_summary handles oversize replies itself */
         keyspace_index(keyspace, out);
@@ -125,10 +129,10 @@ static void append_key(const struct fetch *f, struct buf *out)
         keyspace_card(keyspace, out, f->id);
 }
 
-static void report_oversize(struct fetch *f)
+static void report_oversize(struct fetch *f, enum part part)
 {
     struct buf key = BUF_INIT;
-    append_key(f, &key);
+    append_key(f, part, &key);
     value_reports_oversize(&f->fetches->reports, buf_span(&key));
     buf_fini(&key);
 }
@@ -308,7 +312,7 @@ static bool accept_reply(struct fetch *f, const redisReply *reply, enum part par
         return false;
     }
     if (resp_is_oversize(reply)) {
-        report_oversize(f);
+        report_oversize(f, part);
         f->failed = true;
         return false;
     }
@@ -401,11 +405,10 @@ static void on_card(void *arg, const redisReply *reply)
 static void read_link(struct fetch *f, const redisReply *reply)
 {
     bool malformed = false;
-    f->last_id = f->id;
-    f->link_reads++;
+    int64_t before = f->id;
     enum value_state state = body_parse_link(reply, &f->id, &malformed);
     f->failed = state == VALUE_INVALID;
-    f->found = state == VALUE_PRESENT;
+    f->linked = state == VALUE_PRESENT && (f->state == FETCH_FIRST || f->id != before);
     if (malformed)
         metric_add(&f->fetches->options.metrics->invalid_values_total, 1);
 }
@@ -597,7 +600,8 @@ static int start(struct fetch *f)
     f->sent_ms = clock_boot_ms();
     set_state(f, FETCH_FIRST);
     f->reading = (struct api_key_reading){0};
-    f->link_reads = 0;
+    f->linked = false;
+    f->relinks = 0;
     f->elsewhere = 0;
     f->redirecting = false;
     if (f->needs_auth)
@@ -629,14 +633,24 @@ static void redirect(struct fetch *f)
         send_missing(f, f->first_elsewhere);
 }
 
-/*
- * The link did not lead to a card with that link: one of the two has changed between their reads, or they do
- * not agree. They are read once more, and again where the link led to another channel than before.
- */
-static bool must_follow_again(const struct fetch *f)
+static void send_linked_card(struct fetch *f)
 {
-    return f->state == FETCH_LINKED_CARD && !f->found && f->link_reads < REPEATS_MAX &&
-           (f->link_reads == 1 || f->id != f->last_id);
+    set_state(f, FETCH_LINKED_CARD);
+    f->linked = false;
+    unpublish(f); /* the link may change from now on: it is not tracked */
+    send_card(f);
+}
+
+/*
+ * The link led to a card with another link: one of the two changed between their reads, or they do not agree.
+ * Redis executes both commands in one turn, so if the link still leads there they do not.
+ */
+static void send_relinked(struct fetch *f)
+{
+    set_state(f, FETCH_RELINKED);
+    f->failed = f->relinks++ == REPEATS_MAX;
+    send_card(f);
+    send_link(f);
 }
 
 /* The next batch. False when there is nothing more to send. */
@@ -645,17 +659,11 @@ static bool advance(struct fetch *f)
     f->redirecting = false;
     if (f->elsewhere != 0)
         redirect(f);
-    else if (must_follow_again(f)) {
-        set_state(f, FETCH_FIRST);
-        send_link(f);
-    } else if (f->state != FETCH_FIRST)
-        return false;
-    else if (f->type == QUERY_CARD_BY_LINK && f->found) {
-        set_state(f, FETCH_LINKED_CARD);
-        f->found = false;
-        unpublish(f); /* the link may change from now on: it is not tracked */
-        send_card(f);
-    } else if (f->type == QUERY_PAGE) {
+    else if (f->linked && !f->found)
+        send_linked_card(f);
+    else if (f->state == FETCH_LINKED_CARD && !f->found)
+        send_relinked(f);
+    else if (f->type == QUERY_PAGE && f->state == FETCH_FIRST) {
         set_state(f, FETCH_SUMMARIES);
         send_summaries(f);
     }
