@@ -241,6 +241,18 @@ static void close_connection(void)
 
 /* --- queries --- */
 
+#define LINK "https://max.ru/news"
+
+/* An answer by link is a card with that link. */
+static bool has_link(const struct blob *body)
+{
+    static const struct span member = SPAN("\"link\":\"" LINK "\"");
+    struct span text = {body->data, body->len};
+    while (text.len >= member.len && !span_starts_with(text, member))
+        text = span_skip(text, 1);
+    return text.len >= member.len;
+}
+
 static void check_result(const struct query *q, const struct cache_result *result)
 {
     bool has_body = result->status == CACHE_FOUND && q->type != QUERY_AUTH_ONLY;
@@ -251,6 +263,7 @@ static void check_result(const struct query *q, const struct cache_result *resul
     FUZZ_CHECK(result->body->etag_len > 0);
     contract_check_body((struct span){result->body->data, result->body->len}, 200);
     FUZZ_CHECK(q->type != QUERY_PAGE || result->last_page >= 1);
+    FUZZ_CHECK(q->type != QUERY_CARD_BY_LINK || has_link(result->body));
     blob_unref(result->body);
 }
 
@@ -268,7 +281,7 @@ static void on_result(void *arg, const struct cache_result *result)
 static void query(enum cache_query_type type, int64_t number)
 {
     struct cache_result result;
-    struct cache_query wanted = {.type = type, .number = number, .link = SPAN("https://max.ru/news")};
+    struct cache_query wanted = {.type = type, .number = number, .link = SPAN(LINK)};
     if (w.query_count == QUERIES_MAX)
         return;
     struct query *q = &w.query[w.query_count++];

@@ -67,12 +67,7 @@ static redisReply set_of(int first, size_t count)
 static enum auth_result check(int i)
 {
     struct digest d = digest_of_number(i);
-    return api_keys_check(&keys, &d, 0, &name);
-}
-
-static enum auth_result check_digest(const struct digest *d, uint64_t confirmed)
-{
-    return api_keys_check(&keys, d, confirmed, &name);
+    return api_keys_check(&keys, &d, &name);
 }
 
 static enum api_keys_progress take_integer(long long value)
@@ -115,12 +110,12 @@ static enum api_keys_progress without_infos(enum api_keys_progress progress)
 }
 
 /* What is known of a key without info. */
-static void put(const struct digest *key, bool is_member, uint64_t check)
+static void put(const struct digest *key)
 {
     const redisReply nil = {.type = REDIS_REPLY_NIL};
     struct api_key_reading reading;
     assert_true(api_keys_read_info(&keys, key, ORIGIN_TRACKED, &nil, &reading));
-    api_keys_put_result(&keys, key, ORIGIN_TRACKED, is_member, &reading, check);
+    api_keys_put_result(&keys, key, ORIGIN_TRACKED, &reading);
 }
 
 static const char SCARD[] = "*2\r\n$5\r\nSCARD\r\n$13\r\ntest:api_keys\r\n";
@@ -369,32 +364,27 @@ TEST_CASE_WITH(a_lost_connection_ends_a_reading, set_up, tear_down)
 TEST_CASE_WITH(results_for_a_set_that_is_too_large_are_cached_one_by_one, set_up, tear_down)
 {
     struct digest valid = digest_of_number(1);
-    struct digest invalid = digest_of_number(2);
     begin_reading();
-    put(&valid, true, 0); /* before it is known whether the set is held */
+    put(&valid); /* before it is known whether the set is held */
     assert_int_equal(check(1), AUTH_RESULT_VALID);
     assert_int_equal(take_integer(API_KEYS_MAX + 1), API_KEYS_STOPPED);
     assert_int_equal(api_keys_size(&keys), -1);
     assert_false(wants_reading_in(API_KEYS_RETRY_MS));
-    put(&invalid, false, 5);
-    assert_int_equal(check_digest(&valid, 0), AUTH_RESULT_VALID);
-    assert_int_equal(check_digest(&invalid, 4), AUTH_RESULT_UNKNOWN);
-    assert_int_equal(check_digest(&invalid, 5), AUTH_RESULT_INVALID);
-    assert_int_equal(check(3), AUTH_RESULT_UNKNOWN);
+    assert_int_equal(check(1), AUTH_RESULT_VALID);
+    assert_int_equal(check(2), AUTH_RESULT_UNKNOWN);
     api_keys_invalidate(&keys);
-    assert_int_equal(check_digest(&valid, 9), AUTH_RESULT_UNKNOWN);
-    assert_int_equal(check_digest(&invalid, 9), AUTH_RESULT_UNKNOWN);
+    assert_int_equal(check(1), AUTH_RESULT_UNKNOWN);
     assert_true(wants_reading_in(API_KEYS_RETRY_MS)); /* its size may have changed */
 }
 
 TEST_CASE_WITH(a_set_that_is_held_makes_results_of_single_keys_void, set_up, tear_down)
 {
     struct digest revoked = digest_of_number(1);
-    put(&revoked, true, 0);
+    put(&revoked);
     api_keys_invalidate(&keys);
     read_keys(0, 1);
-    put(&revoked, true, 0); /* a reply that is older than the set */
-    assert_int_equal(check_digest(&revoked, 9), AUTH_RESULT_INVALID);
+    put(&revoked); /* a reply that is older than the set */
+    assert_int_equal(check(1), AUTH_RESULT_INVALID);
 }
 
 TEST_CASE_WITH(a_set_of_the_largest_size_is_held, set_up, tear_down)
@@ -635,9 +625,9 @@ TEST_CASE_WITH(what_is_untracked_is_not_held, set_up, tear_down)
     api_keys_commit(&keys);
     assert_false(wants_reading_in(API_KEYS_PAUSE_MAX_MS));
     assert_true(api_keys_read_info(&keys, &d, ORIGIN_UNTRACKED, &nil, &reading));
-    api_keys_put_result(&keys, &d, ORIGIN_TRACKED, true, &reading, 0);
+    api_keys_put_result(&keys, &d, ORIGIN_TRACKED, &reading);
     assert_true(api_keys_read_info(&keys, &d, ORIGIN_TRACKED, &nil, &reading));
-    api_keys_put_result(&keys, &d, ORIGIN_UNTRACKED, true, &reading, 0);
+    api_keys_put_result(&keys, &d, ORIGIN_UNTRACKED, &reading);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
     api_keys_invalidate(&keys);
     assert_true(wants_reading_in(API_KEYS_RETRY_MS));
@@ -672,7 +662,7 @@ static void put_info(const struct digest *key, const char *text)
 {
     struct api_key_reading reading;
     assert_true(api_keys_read_info(&keys, key, ORIGIN_TRACKED, reply_string(text), &reading));
-    api_keys_put_result(&keys, key, ORIGIN_TRACKED, true, &reading, 0);
+    api_keys_put_result(&keys, key, ORIGIN_TRACKED, &reading);
 }
 
 TEST_CASE_WITH(results_for_single_keys_have_names_and_expiries, set_up, tear_down)
@@ -680,7 +670,7 @@ TEST_CASE_WITH(results_for_single_keys_have_names_and_expiries, set_up, tear_dow
     struct digest d[] = {digest_of_number(0), digest_of_number(1), digest_of_number(2)};
     put_info(&d[0], "{\"name\":\"single\",\"expires\":\"2026-01-01T00:00:01Z\"}");
     put_info(&d[1], "{\"expires\":\"?\"}");
-    put(&d[2], true, 0);
+    put(&d[2]);
     expect(0, AUTH_RESULT_VALID, "single");
     expect(1, AUTH_RESULT_INVALID, "");
     expect(2, AUTH_RESULT_VALID, "");
@@ -699,7 +689,7 @@ TEST_CASE_WITH(a_result_whose_info_is_older_than_a_change_is_not_cached, set_up,
     struct api_key_reading reading;
     assert_true(api_keys_read_info(&keys, &d, ORIGIN_TRACKED, &nil, &reading));
     api_keys_invalidate(&keys);
-    api_keys_put_result(&keys, &d, ORIGIN_TRACKED, true, &reading, 0);
+    api_keys_put_result(&keys, &d, ORIGIN_TRACKED, &reading);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
     assert_false(
         api_keys_read_info(&keys, &d, ORIGIN_TRACKED, &(redisReply){.type = REDIS_REPLY_INTEGER}, &reading));

@@ -3,9 +3,6 @@
 
 #include "cache/body.h"
 
-static const struct span LINK = {"https://max.ru/x", 16};
-static const struct span OTHER_LINK = {"https://max.ru/y", 16};
-
 static int set_up(void **state)
 {
     assert_int_equal(invalidation_set_up(state), 0);
@@ -24,7 +21,10 @@ static void put_channel(enum entry_kind kind, int64_t id, const char *title)
     assert_int_equal(body_parse_row(reply, shape, &row), VALUE_PRESENT);
     assert_int_equal(body_write(&text, &row, shape), 0);
     struct blob *body = blob_new(buf_span(&text));
-    entries_put(&entries, ORIGIN_TRACKED, kind, entries_key_of(&id), body, 0);
+    if (kind == ENTRY_CARD)
+        entries_put_card(&entries, ORIGIN_TRACKED, id, SPAN_ABSENT, body);
+    else
+        entries_put(&entries, ORIGIN_TRACKED, kind, entries_key_of(&id), body, 0);
     blob_unref(body);
 }
 
@@ -118,26 +118,12 @@ TEST_CASE_WITH(cards_and_summaries_are_compared_as_they_would_be_served, set_up,
         expect(reply_of("-ERR no\r\n"), false);
         entries_clear(&entries);
     }
-    const int64_t id = 8;
-    entries_put_absent(&entries, ORIGIN_TRACKED, ENTRY_CARD, entries_key_of(&id), 0);
-    expect(reply_card(NULL, NULL), false);
-    expect(reply_card("8", "eight"), true);
 }
 
-TEST_CASE_WITH(links_are_compared_by_where_they_lead, set_up, invalidation_tear_down)
+TEST_CASE_WITH(a_card_whose_link_alone_has_changed_differs, set_up, invalidation_tear_down)
 {
-    entries_put(&entries, ORIGIN_TRACKED, ENTRY_LINK, LINK, NULL, 7);
-    assert_int_equal(read_one().kind, ENTRY_LINK);
-    assert_string_equal(reading.link, "https://max.ru/x");
-    expect_read(reply_string("7"), false);
-    expect(reply_string("8"), true);
-    expect(reply_string("x"), true);
-    expect(reply_of("_\r\n"), true);
-    expect(reply_integer(8), false);
-    entries_put_absent(&entries, ORIGIN_TRACKED, ENTRY_LINK, LINK, 0);
-    expect(reply_of("_\r\n"), false);
-    expect(reply_string("x"), false);
-    expect(reply_string("7"), true);
+    put_channel(ENTRY_CARD, 7, "seven");
+    expect(reply_linked_card("7", "seven", "https://max.ru/x"), true);
 }
 
 TEST_CASE_WITH(pages_are_compared_by_their_members, set_up, invalidation_tear_down)
@@ -249,23 +235,9 @@ TEST_CASE_WITH(an_invalidation_of_a_card_explains_its_summary, set_up, invalidat
     }
 }
 
-TEST_CASE_WITH(invalidations_of_links_and_of_the_index_explain_theirs, set_up, invalidation_tear_down)
+TEST_CASE_WITH(an_invalidation_of_the_index_explains_a_page, set_up, invalidation_tear_down)
 {
     static const char *const keys[] = {"test:link:https://max.ru/x", "test:card:7", "test:index"};
-    for (size_t i = 0; i < TEST_COUNT(keys); i++) {
-        entries_put(&entries, ORIGIN_TRACKED, ENTRY_LINK, LINK, NULL, 7);
-        (void)read_one();
-        answer_read(reply_string("8"));
-        push(keys[i]);
-        expect_suspended(i != 0);
-        entries_drop(&entries, ENTRY_LINK, LINK);
-    }
-    entries_put(&entries, ORIGIN_TRACKED, ENTRY_LINK, OTHER_LINK, NULL, 7);
-    (void)read_one();
-    answer_read(reply_string("8"));
-    push("test:link:https://max.ru/x");
-    expect_suspended(true);
-    entries_drop(&entries, ENTRY_LINK, OTHER_LINK);
     for (size_t i = 0; i < TEST_COUNT(keys); i++) {
         put_page(false);
         (void)read_one();

@@ -50,9 +50,9 @@ TEST_CASE_WITH(what_two_replies_amount_to, invalidation_set_up, invalidation_tea
         {"-LOADING x\r\n", "-LOADING x\r\n", CATALOGUE_UNKNOWN},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
-        uint64_t number = invalidation_next_check(&invalidation);
         metrics.catalogue_missing = 0;
         begin_check();
+        uint64_t number = invalidation_begun(&invalidation);
         expect_index_read(cases[i].keys);
         expect_checked(reply_of(cases[i].index), cases[i].state);
         assert_int_equal(invalidation_confirmed(&invalidation) == number,
@@ -61,24 +61,25 @@ TEST_CASE_WITH(what_two_replies_amount_to, invalidation_set_up, invalidation_tea
     }
 }
 
-/* What lacks something before the reply is confirmed by the check under way, what does later by the next. */
 TEST_CASE_WITH(checks_are_numbered_and_one_is_under_way_at_a_time, invalidation_set_up,
                invalidation_tear_down)
 {
-    assert_int_equal(invalidation_next_check(&invalidation), 1);
+    assert_int_equal(invalidation_begun(&invalidation), 0);
     assert_int_equal(invalidation_confirmed(&invalidation), 0);
     begin_check();
     invalidation_check(&invalidation);
     assert_int_equal(fake_redis.count, 1);
-    assert_int_equal(invalidation_next_check(&invalidation), 1);
     expect_index_read(":0\r\n");
     invalidation_check(&invalidation);
     assert_int_equal(fake_redis.count, 1);
-    assert_int_equal(invalidation_next_check(&invalidation), 1);
+    assert_int_equal(invalidation_begun(&invalidation), 1);
     assert_int_equal(invalidation_confirmed(&invalidation), 0);
     expect_checked(reply_integer(1), CATALOGUE_PRESENT);
     assert_int_equal(invalidation_confirmed(&invalidation), 1);
-    assert_int_equal(invalidation_next_check(&invalidation), 2);
+    begin_check();
+    assert_int_equal(invalidation_begun(&invalidation), 2);
+    expect_checked(reply_integer(1), CATALOGUE_PRESENT);
+    assert_int_equal(invalidation_confirmed(&invalidation), 2);
 }
 
 TEST_CASE_WITH(a_check_that_is_lost_or_not_sent_confirms_nothing, invalidation_set_up, invalidation_tear_down)
@@ -96,7 +97,7 @@ TEST_CASE_WITH(a_check_that_is_lost_or_not_sent_confirms_nothing, invalidation_s
     begin_check();
     expect_checked(reply_integer(0), CATALOGUE_UNKNOWN); /* the second command is not sent */
     assert_int_equal(invalidation_confirmed(&invalidation), 0);
-    assert_int_equal(invalidation_next_check(&invalidation), 5);
+    assert_int_equal(invalidation_begun(&invalidation), 4);
     fake_redis.sends_left = -1;
     begin_check();
     expect_checked(reply_integer(1), CATALOGUE_PRESENT);

@@ -53,9 +53,9 @@ static int tear_down(void **state)
 static void put_card(int64_t id, size_t len)
 {
     AUTOFREE char *text = text_repeat('x', len);
-    struct blob *body = blob_new_headroom(span_of(text), ENTRY_HEADROOM);
+    struct blob *body = blob_new_headroom(span_of(text), entries_card_headroom(SPAN_ABSENT));
     assert_non_null(body);
-    entries_put(&entries, ORIGIN_TRACKED, ENTRY_CARD, entries_key_of(&id), body, 0);
+    entries_put_card(&entries, ORIGIN_TRACKED, id, SPAN_ABSENT, body);
     blob_unref(body);
 }
 
@@ -165,8 +165,9 @@ TEST_CASE_WITH(a_body_that_does_not_become_shorter_is_tried_once, set_up, tear_d
     uint64_t seed = 1;
     for (size_t i = 0; i < sizeof noise; i++)
         noise[i] = (char)check_random(&seed);
-    struct blob *body = blob_new_headroom((struct span){noise, sizeof noise}, ENTRY_HEADROOM);
-    entries_put(&entries, ORIGIN_TRACKED, ENTRY_CARD, entries_key_of(&id), body, 0);
+    struct blob *body =
+        blob_new_headroom((struct span){noise, sizeof noise}, entries_card_headroom(SPAN_ABSENT));
+    entries_put_card(&entries, ORIGIN_TRACKED, id, SPAN_ABSENT, body);
     blob_unref(body);
     (void)hit(id, CODING_GZIP);
     (void)hit(id, CODING_GZIP);

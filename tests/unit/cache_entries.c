@@ -1,6 +1,8 @@
 /* The cache gives back what was put in, drops what it is told to, and stays within its bytes. */
 #include "cache/entries.h"
 
+#include "model/link.h"
+
 #include <stdlib.h>
 
 #include "support/text.h"
@@ -31,7 +33,16 @@ static int tear_down(void **state)
 
 static void put_body(int64_t id, struct blob *body)
 {
-    entries_put(&entries, ORIGIN_TRACKED, ENTRY_CARD, entries_key_of(&id), body, 0);
+    entries_put_card(&entries, ORIGIN_TRACKED, id, SPAN_ABSENT, body);
+}
+
+static void put_linked(int64_t id, struct span link, const char *text)
+{
+    struct blob *body = blob_new(span_of(text));
+    assert_non_null(body);
+    entries_put_card(&entries, ORIGIN_TRACKED, id, link, body);
+    blob_unref(body);
+    entries_check(&entries);
 }
 
 static void put_card(int64_t id, const char *text)
@@ -42,14 +53,17 @@ static void put_card(int64_t id, const char *text)
     blob_unref(body);
 }
 
+static void put_summary(int64_t id)
+{
+    struct blob *body = blob_new(SPAN("summary"));
+    assert_non_null(body);
+    entries_put(&entries, ORIGIN_TRACKED, ENTRY_SUMMARY, entries_key_of(&id), body, 0);
+    blob_unref(body);
+}
+
 static void drop_card(int64_t id)
 {
     entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
-}
-
-static void put_absent(int64_t id)
-{
-    entries_put_absent(&entries, ORIGIN_TRACKED, ENTRY_CARD, entries_key_of(&id), 0);
 }
 
 static void put_text(int64_t id, size_t len)
@@ -81,24 +95,24 @@ static const struct entry *page(int64_t number)
     return entries_find(&entries, ENTRY_PAGE, entries_key_of(&number));
 }
 
-/* The card that a link leads to. */
+/* The card with this link. */
 static const struct entry *linked(struct span link)
 {
-    const struct entry *found = NULL;
-    const struct entry *e = entries_find_link(&entries, link, &found);
-    assert_ptr_equal(e, entries_peek(&entries, ENTRY_LINK, link));
-    return found;
+    return entries_find_link(&entries, link);
 }
 
 TEST_CASE_WITH(what_was_put_in_is_found_by_kind_and_key, set_up, tear_down)
 {
+    static const struct span digest = {"0123456789abcdef", 16};
     put_card(7, "seven");
-    entries_put(&entries, ORIGIN_TRACKED, ENTRY_LINK, LINK, NULL, 7);
+    entries_put(&entries, ORIGIN_TRACKED, ENTRY_AUTH, digest, NULL, 9);
     assert_memory_equal(card(7)->body->data, "seven", 5);
-    assert_int_equal(entries_find(&entries, ENTRY_LINK, LINK)->value, 7);
+    assert_int_equal(entries_find(&entries, ENTRY_AUTH, digest)->value, 9);
     assert_null(card(8));
-    assert_null(entries_find(&entries, ENTRY_LINK, SPAN("https://max.ru/")));
-    assert_null(entries_find(&entries, ENTRY_AUTH, LINK));
+    assert_null(entries_find(&entries, ENTRY_AUTH, SPAN("0123456789abcde")));
+    assert_null(entries_find(&entries, ENTRY_SUMMARY, digest));
+    put_summary(7);
+    assert_memory_equal(card(7)->body->data, "seven", 5);
 }
 
 TEST_CASE_WITH(what_is_untracked_is_not_kept, set_up, tear_down)
@@ -108,15 +122,15 @@ TEST_CASE_WITH(what_is_untracked_is_not_kept, set_up, tear_down)
     struct blob *body = blob_new(SPAN("untracked"));
     assert_non_null(body);
     put_card(id, "seven");
-    entries_put(&entries, ORIGIN_UNTRACKED, ENTRY_CARD, entries_key_of(&id), body, 0);
-    entries_put(&entries, ORIGIN_UNTRACKED, ENTRY_LINK, LINK, NULL, 7);
-    entries_put_absent(&entries, ORIGIN_UNTRACKED, ENTRY_CARD, entries_key_of(&id), 0);
+    entries_put_card(&entries, ORIGIN_UNTRACKED, id, LINK, body);
+    entries_put(&entries, ORIGIN_UNTRACKED, ENTRY_SUMMARY, entries_key_of(&id), body, 0);
     entries_put_page(&entries, ORIGIN_UNTRACKED, &info, &id, 1, body);
     entries_set_index_size(&entries, ORIGIN_UNTRACKED, 1);
     blob_unref(body);
     assert_memory_equal(card(id)->body->data, "seven",
                         5); /* what was there before is left to invalidations */
     assert_int_equal(metrics.cache_entries, 1);
+    assert_null(linked(LINK));
     assert_int_equal(entries_index_size(&entries), -1);
 }
 
@@ -126,9 +140,6 @@ TEST_CASE_WITH(the_later_of_two_entries_counts, set_up, tear_down)
     put_card(1, "new");
     assert_memory_equal(card(1)->body->data, "new", 3);
     assert_int_equal(metrics.cache_entries, 1);
-    put_absent(1);
-    assert_true(card(1)->negative);
-    assert_int_equal(metrics.cache_entries, 1);
 }
 
 TEST_CASE_WITH(what_is_dropped_is_gone, set_up, tear_down)
@@ -137,7 +148,7 @@ TEST_CASE_WITH(what_is_dropped_is_gone, set_up, tear_down)
     drop_card(3);
     drop_card(3);
     assert_null(card(3));
-    assert_int_equal(entries.positive.used, 0);
+    assert_int_equal(entries.used, 0);
 }
 
 TEST_CASE_WITH(a_body_outlives_its_entry_while_it_is_referenced, set_up, tear_down)
@@ -151,22 +162,22 @@ TEST_CASE_WITH(a_body_outlives_its_entry_while_it_is_referenced, set_up, tear_do
 
 TEST_CASE_WITH(a_body_with_a_headroom_holds_its_entry_and_outlives_it, set_up, tear_down)
 {
-    struct blob *body = blob_new_headroom(SPAN("three"), ENTRY_HEADROOM);
+    struct blob *body = blob_new_headroom(SPAN("three"), entries_card_headroom(SPAN_ABSENT));
     put_body(3, body);
     assert_ptr_equal(card(3), blob_block(body));
     assert_ptr_equal(card(3)->body, body);
-    size_t one_block = entries.positive.used;
+    size_t one_block = entries.used;
     drop_card(3);
     assert_null(card(3));
     assert_memory_equal(body->data, "three", 5);
     blob_unref(body);
     put_card(3, "three");
-    assert_true(entries.positive.used >= one_block);
+    assert_true(entries.used >= one_block);
 }
 
 TEST_CASE_WITH(a_headroom_serves_one_entry_only, set_up, tear_down)
 {
-    struct blob *body = blob_new_headroom(SPAN("shared"), ENTRY_HEADROOM);
+    struct blob *body = blob_new_headroom(SPAN("shared"), entries_card_headroom(SPAN_ABSENT));
     put_body(1, body);
     put_body(2, body);
     assert_ptr_not_equal(card(2), card(1));
@@ -176,44 +187,16 @@ TEST_CASE_WITH(a_headroom_serves_one_entry_only, set_up, tear_down)
     assert_memory_equal(card(2)->body->data, "shared", 6);
 }
 
-TEST_CASE_WITH(a_link_finds_its_card_as_long_as_both_are_there, set_up, tear_down)
-{
-    static const struct span alias = {"https://max.ru/y", 16};
-    entries_put(&entries, ORIGIN_TRACKED, ENTRY_LINK, LINK, NULL, 7);
-    entries_put(&entries, ORIGIN_TRACKED, ENTRY_LINK, alias, NULL, 7);
-    assert_null(linked(LINK));
-    put_card(7, "old");
-    for (int i = 0; i < 2; i++) {
-        assert_ptr_equal(linked(LINK), card(7));
-        assert_ptr_equal(linked(alias), card(7));
-    }
-    put_card(7, "new");
-    assert_memory_equal(linked(alias)->body->data, "new", 3);
-    entries_drop(&entries, ENTRY_LINK, alias);
-    assert_memory_equal(linked(LINK)->body->data, "new", 3);
-    drop_card(7);
-    assert_null(linked(LINK));
-}
-
 TEST_CASE_WITH(the_bytes_stay_within_the_budget_and_the_oldest_go, set_up, tear_down)
 {
     for (int64_t id = 0; id < 5000; id++) {
         put_text(id, 999);
-        assert_true(entries.positive.used <= entries.positive.budget);
+        assert_true(entries.used <= entries.budget);
     }
     assert_null(card(0));
     assert_non_null(card(4999));
     assert_true(metrics.cache_evictions_total > 3000);
-    assert_int_equal(metrics.cache_bytes, entries.positive.used + entries.negative.used);
-}
-
-TEST_CASE_WITH(what_does_not_exist_cannot_push_out_what_does, set_up, tear_down)
-{
-    put_card(-1, "here");
-    for (int64_t id = 0; id < 100000; id++)
-        put_absent(id);
-    assert_non_null(card(-1));
-    assert_true(entries.negative.used <= entries.negative.budget);
+    assert_int_equal(metrics.cache_bytes, entries.used);
 }
 
 TEST_CASE_WITH(an_entry_larger_than_the_budget_pushes_out_nothing, set_up, tear_down)
@@ -266,11 +249,11 @@ TEST_CASE_WITH(dropped_pages_are_dead_at_once_and_freed_in_steps, set_up, tear_d
 {
     enum { PAGES = 10 };
     put_card(1, "one");
-    size_t without = entries.positive.used;
+    size_t without = entries.used;
     for (int64_t n = 1; n <= PAGES; n++)
         put_page(n, 100 * n, 100);
     entries_drop_pages(&entries);
-    assert_true(entries.positive.used > without);
+    assert_true(entries.used > without);
     for (int64_t n = 1; n <= PAGES; n++)
         assert_null(page(n));
     assert_non_null(card(1));
@@ -283,18 +266,16 @@ TEST_CASE_WITH(dropped_pages_are_dead_at_once_and_freed_in_steps, set_up, tear_d
     assert_null(page(3)->body);
     entries_drop_pages(&entries);
     (void)reclaim(1);
-    assert_int_equal(entries.positive.used, without);
+    assert_int_equal(entries.used, without);
 }
 
 TEST_CASE_WITH(what_was_cleared_is_never_found_and_freed_in_steps, set_up, tear_down)
 {
     enum { CARDS = 2000, STEP = 7 };
-    const int64_t none = CARDS;
-    size_t without = entries.positive.used;
+    size_t without = entries.used;
     for (int64_t id = 0; id < CARDS; id++)
         put_card(id, "old");
-    put_absent(none);
-    entries_put(&entries, ORIGIN_TRACKED, ENTRY_LINK, LINK, NULL, 5);
+    put_linked(5, LINK, "linked");
     assert_non_null(linked(LINK));
     put_page(1, 0, 100);
     entries_drop_pages(&entries);
@@ -302,7 +283,7 @@ TEST_CASE_WITH(what_was_cleared_is_never_found_and_freed_in_steps, set_up, tear_
     size_t before = metrics.cache_bytes;
     entries_clear(&entries);
     assert_int_equal(metrics.cache_bytes, before); /* until it is freed */
-    assert_null(card(none));
+    assert_null(linked(LINK));
     assert_null(page(2));
     for (int64_t id = 0; id < CARDS; id++) {
         assert_null(card(id));
@@ -317,9 +298,8 @@ TEST_CASE_WITH(what_was_cleared_is_never_found_and_freed_in_steps, set_up, tear_
     assert_int_equal(metrics.cache_entries, CARDS / 100);
     entries_clear(&entries);
     (void)reclaim(STEP);
-    assert_int_equal(entries.positive.used, without);
+    assert_int_equal(entries.used, without);
     assert_int_equal(metrics.cache_entries, 0);
-    assert_int_equal(entries.negative.used, 0);
 }
 
 TEST_CASE_WITH(what_is_dead_goes_before_anything_is_evicted, set_up, tear_down)
@@ -332,7 +312,7 @@ TEST_CASE_WITH(what_is_dead_goes_before_anything_is_evicted, set_up, tear_down)
         entries_clear(&entries);
         for (int64_t id = 0; id < CARDS; id++) {
             put_text(id, SIZE);
-            assert_true(entries.positive.used <= entries.positive.budget);
+            assert_true(entries.used <= entries.budget);
         }
     }
     assert_int_equal(metrics.cache_evictions_total, 0);
@@ -349,14 +329,152 @@ TEST_CASE_WITH(room_for_a_large_entry_is_made_in_steps, set_up, tear_down)
     put_text(-1, LARGE);
     assert_int_equal(metrics.cache_evictions_total, before + ENTRIES_ROOM_STEPS);
     assert_non_null(card(-1));
-    assert_true(entries.positive.used > entries.positive.budget + LARGE / 2);
+    assert_true(entries.used > entries.budget + LARGE / 2);
     put_text(-2, LARGE); /* too much is owed already */
     assert_null(card(-2));
     assert_true(entries_has_excess(&entries));
     assert_true(reclaim(ENTRIES_ROOM_STEPS) > 0);
-    assert_true(entries.positive.used <= entries.positive.budget);
+    assert_true(entries.used <= entries.budget);
     put_text(-3, SMALL);
     assert_non_null(card(-3));
+}
+
+/* --- links --- */
+
+static const struct span OTHER_LINK = {"https://max.ru/y", 16};
+
+TEST_CASE_WITH(a_card_is_found_by_its_own_link, set_up, tear_down)
+{
+    put_summary(7);
+    assert_null(linked(LINK));
+    put_linked(7, LINK, "seven");
+    put_linked(8, OTHER_LINK, "eight");
+    put_card(9, "without link");
+    assert_ptr_equal(linked(LINK), card(7));
+    assert_ptr_equal(linked(OTHER_LINK), card(8));
+    assert_null(linked(SPAN("https://max.ru/")));
+    assert_null(linked(SPAN("https://max.ru/xy")));
+    assert_null(linked(SPAN_ABSENT));
+    assert_int_equal(entries.links.used, 2);
+    drop_card(7);
+    assert_null(linked(LINK));
+    assert_ptr_equal(linked(OTHER_LINK), card(8));
+    assert_int_equal(entries.links.used, 1);
+}
+
+TEST_CASE_WITH(a_link_changes_with_its_card, set_up, tear_down)
+{
+    put_linked(7, LINK, "old");
+    put_linked(8, OTHER_LINK, "old");
+    put_linked(7, OTHER_LINK, "new"); /* the two have exchanged them, and one has been read again */
+    assert_null(linked(LINK));
+    put_linked(8, LINK, "new");
+    assert_ptr_equal(linked(LINK), card(8));
+    assert_ptr_equal(linked(OTHER_LINK), card(7));
+    put_linked(7, SPAN_ABSENT, "none");
+    assert_null(linked(OTHER_LINK));
+    assert_non_null(card(7));
+    assert_int_equal(entries.links.used, 1);
+}
+
+TEST_CASE_WITH(of_two_cards_with_a_link_the_last_is_found, set_up, tear_down)
+{
+    put_linked(7, LINK, "seven");
+    put_linked(8, LINK, "eight");
+    assert_ptr_equal(linked(LINK), card(8));
+    put_linked(7, LINK, "again");
+    assert_ptr_equal(linked(LINK), card(7));
+    drop_card(8);
+    assert_ptr_equal(linked(LINK), card(7));
+    put_linked(8, LINK, "eight");
+    drop_card(8);
+    assert_null(linked(LINK)); /* it is to be read again, which adds the other */
+    assert_non_null(card(7));
+    put_linked(7, LINK, "seven");
+    assert_ptr_equal(linked(LINK), card(7));
+}
+
+TEST_CASE_WITH(cards_with_one_link_do_not_fill_the_table_of_links, set_up, tear_down)
+{
+    enum { CARDS = 2 * TABLE_SEGMENT_SLOTS };
+    for (int64_t id = 0; id < CARDS; id++) {
+        struct blob *body = blob_new(SPAN("x"));
+        assert_non_null(body);
+        entries_put_card(&entries, ORIGIN_TRACKED, id, LINK, body);
+        blob_unref(body);
+    }
+    assert_int_equal(entries.links.used, 1);
+    assert_int_equal(entries.links.segment_count, 1);
+    put_linked(-1, OTHER_LINK, "other");
+    assert_ptr_equal(linked(OTHER_LINK), card(-1));
+}
+
+TEST_CASE_WITH(a_link_that_is_too_long_is_not_kept, set_up, tear_down)
+{
+    AUTOFREE char *text = text_repeat('x', LINK_MAX + 1);
+    const struct span longest = {text, LINK_MAX};
+    const struct span longer = {text, LINK_MAX + 1};
+    put_linked(7, longest, "seven");
+    put_linked(8, longer, "eight");
+    assert_int_equal(card(7)->link_len, LINK_MAX);
+    assert_ptr_equal(linked(longest), card(7));
+    assert_null(linked(longer));
+    assert_int_equal(card(8)->link_len, 0);
+    assert_int_equal(entries_card_headroom(longer), entries_card_headroom(SPAN_ABSENT));
+}
+
+/* Without a headroom they are those of the entry's own block, and else of the body's. */
+TEST_CASE_WITH(the_bytes_of_a_link_count, set_up, tear_down)
+{
+    AUTOFREE char *text = text_repeat('x', LINK_MAX);
+    const struct span link = {text, LINK_MAX};
+    put_card(7, "seven");
+    size_t without = entries.used;
+    put_linked(7, link, "seven");
+    assert_in_range(entries.used, without + LINK_MAX - 16, without + LINK_MAX + 16);
+    struct blob *body = blob_new_headroom(SPAN("seven"), entries_card_headroom(link));
+    assert_non_null(body);
+    entries_put_card(&entries, ORIGIN_TRACKED, 7, link, body);
+    assert_true(card(7)->in_headroom);
+    assert_ptr_equal(linked(link), card(7));
+    assert_in_range(entries.used, without + LINK_MAX - 32, without + LINK_MAX + 32);
+    blob_unref(body);
+    size_t used = entries.used;
+    for (int64_t id = 100; id < 2100; id++) /* the table of links grows */
+        put_linked(id, (struct span){(const char *)&id, sizeof id}, "");
+    assert_true(entries.links.segment_count > 1);
+    for (int64_t id = 100; id < 2100; id++)
+        drop_card(id);
+    assert_true(entries.used > used); /* it is not made smaller */
+}
+
+TEST_CASE_WITH(an_evicted_card_is_not_found_by_its_link, set_up, tear_down)
+{
+    enum { CARDS = 5000, SIZE = 999 };
+    AUTOFREE char *text = text_repeat('x', SIZE);
+    size_t found = 0;
+    for (int64_t id = 0; id < CARDS; id++) {
+        struct blob *body = blob_new(span_of(text));
+        entries_put_card(&entries, ORIGIN_TRACKED, id, entries_key_of(&id), body);
+        blob_unref(body);
+    }
+    assert_true(metrics.cache_evictions_total > CARDS / 2);
+    for (int64_t id = 0; id < CARDS; id++) {
+        assert_ptr_equal(linked(entries_key_of(&id)), card(id));
+        found += card(id) != NULL;
+    }
+    assert_int_equal(found, entries.links.used);
+}
+
+/* One that is found by link alone is in use all the same. */
+TEST_CASE_WITH(a_card_that_is_found_by_its_link_is_not_evicted, set_up, tear_down)
+{
+    put_linked(-1, LINK, "here");
+    for (int64_t id = 0; id < 5000; id++) {
+        assert_non_null(linked(LINK));
+        put_text(id, 999);
+    }
+    assert_true(metrics.cache_evictions_total > 0);
 }
 
 /* --- coded bodies --- */
@@ -373,7 +491,7 @@ static struct blob *new_tagged(size_t len, size_t headroom)
 
 static void put_tagged(int64_t id)
 {
-    struct blob *body = new_tagged(PLAIN_SIZE, ENTRY_HEADROOM);
+    struct blob *body = new_tagged(PLAIN_SIZE, entries_card_headroom(SPAN_ABSENT));
     put_body(id, body);
     blob_unref(body);
 }
@@ -401,9 +519,9 @@ static bool put_coded(enum entry_kind kind, int64_t number, const struct blob *p
 
 TEST_CASE_WITH(coded_bodies_count_with_their_entry_and_go_with_it, set_up, tear_down)
 {
-    size_t empty = entries.positive.used;
+    size_t empty = entries.used;
     put_tagged(1);
-    size_t plain = entries.positive.used;
+    size_t plain = entries.used;
     assert_null(entry_coded_body(card(1), CODING_GZIP));
     assert_true(put_coded(ENTRY_CARD, 1, card(1)->body, CODING_GZIP, CODED_SIZE));
     assert_true(put_coded(ENTRY_CARD, 1, card(1)->body, CODING_ZSTD, CODED_SIZE));
@@ -412,14 +530,14 @@ TEST_CASE_WITH(coded_bodies_count_with_their_entry_and_go_with_it, set_up, tear_
         assert_int_equal(coded == NULL ? CODING_IDENTITY : coded->coding, coding);
     }
     assert_in_range(metrics.cache_coded_bytes, 2 * CODED_SIZE, 2 * CODED_SIZE + 300);
-    assert_int_equal(entries.positive.used, plain + metrics.cache_coded_bytes);
-    assert_int_equal(metrics.cache_bytes, entries.positive.used);
+    assert_int_equal(entries.used, plain + metrics.cache_coded_bytes);
+    assert_int_equal(metrics.cache_bytes, entries.used);
     struct blob *held = entry_coded_body(card(1), CODING_GZIP);
     if (held == NULL)
         return;
     (void)blob_ref(held);
     drop_card(1);
-    assert_int_equal(entries.positive.used, empty);
+    assert_int_equal(entries.used, empty);
     assert_int_equal(metrics.cache_coded_bytes, 0);
     assert_memory_equal(held->data, "zzz", 3);
     blob_unref(held);
@@ -454,8 +572,6 @@ TEST_CASE_WITH(a_coded_body_of_what_was_dropped_or_replaced_is_not_kept, set_up,
     assert_null(entry_coded_body(card(1), CODING_GZIP));
     drop_card(1);
     assert_false(put_coded(ENTRY_CARD, 1, old, CODING_GZIP, CODED_SIZE));
-    put_absent(1);
-    assert_false(put_coded(ENTRY_CARD, 1, old, CODING_GZIP, CODED_SIZE));
     put_body(1, old);
     entries_clear(&entries);
     assert_false(put_coded(ENTRY_CARD, 1, old, CODING_GZIP, CODED_SIZE));
@@ -465,7 +581,7 @@ TEST_CASE_WITH(a_coded_body_of_what_was_dropped_or_replaced_is_not_kept, set_up,
 TEST_CASE_WITH(a_coding_is_made_once_when_it_is_wanted_again, set_up, tear_down)
 {
     put_tagged(1);
-    put_absent(2);
+    put_summary(2);
     put_tagged_page(3, 100);
     for (int i = 0; i < 3; i++)
         assert_false(entries_want_coded(&entries, ENTRY_CARD, 1, CODING_GZIP, false));
@@ -474,7 +590,7 @@ TEST_CASE_WITH(a_coding_is_made_once_when_it_is_wanted_again, set_up, tear_down)
     assert_false(entries_want_coded(&entries, ENTRY_CARD, 1, CODING_ZSTD, true));
     assert_true(entries_want_coded(&entries, ENTRY_CARD, 1, CODING_ZSTD, true));
     for (int i = 0; i < 3; i++) {
-        assert_false(entries_want_coded(&entries, ENTRY_CARD, 2, CODING_GZIP, true));
+        assert_false(entries_want_coded(&entries, ENTRY_SUMMARY, 2, CODING_GZIP, true));
         assert_false(entries_want_coded(&entries, ENTRY_CARD, 4, CODING_GZIP, true));
         assert_int_equal(entries_want_coded(&entries, ENTRY_PAGE, 3, CODING_GZIP, true), i == 1);
     }
@@ -492,7 +608,7 @@ TEST_CASE_WITH(coded_bodies_stay_within_the_budget, set_up, tear_down)
         put_tagged(id);
         if (card(id) != NULL)
             (void)put_coded(ENTRY_CARD, id, card(id)->body, CODING_GZIP, CODED_SIZE);
-        assert_true(entries.positive.used <= entries.positive.budget);
+        assert_true(entries.used <= entries.budget);
     }
     assert_true(metrics.cache_evictions_total > 0);
     assert_true(metrics.cache_coded_bytes > 0);
@@ -532,8 +648,8 @@ TEST_CASE_WITH(without_a_budget_nothing_is_kept, set_up, tear_down)
     int64_t id = 1;
     struct blob *body = blob_new(SPAN("x"));
     assert_int_equal(entries_init(&none, 0, &metrics), 0);
-    entries_put(&none, ORIGIN_TRACKED, ENTRY_CARD, entries_key_of(&id), body, 0);
-    entries_put_absent(&none, ORIGIN_TRACKED, ENTRY_LINK, SPAN("x"), 0);
+    entries_put_card(&none, ORIGIN_TRACKED, id, LINK, body);
+    assert_null(entries_find_link(&none, LINK));
     assert_null(entries_find(&none, ENTRY_CARD, entries_key_of(&id)));
     entries_invalidate_page_of(&none, 1);
     entries_clear(&none);

@@ -1,6 +1,11 @@
 /* What a fetch asks Redis for, what it makes of the replies, and who shares it. */
 #include "cache/fetch.h"
 
+#include "base/log.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "unit/fake_redis.h"
 
 enum { BUDGET = 1 << 20, RESULTS = 16 };
@@ -66,12 +71,6 @@ static void on_number(void *arg, int64_t id)
     fetches_invalidate_card(&fetches, id);
 }
 
-static void on_link(void *arg, struct span link)
-{
-    (void)arg;
-    fetches_invalidate_link(&fetches, link);
-}
-
 static void on_change(void *arg, unsigned what)
 {
     (void)arg;
@@ -117,7 +116,6 @@ static int set_up(void **state)
                                                               .loop_lag = &loop_lag,
                                                               .send = send_check,
                                                               .card = on_number,
-                                                              .link = on_link,
                                                               .received = on_change,
                                                               .drop = on_change,
                                                               .checked = on_checked};
@@ -144,6 +142,7 @@ static int set_up(void **state)
                                           .api_keys = &api_keys,
                                           .text = &text,
                                           .send = fake_redis_send,
+                                          .send_untracked = fake_redis_send_untracked,
                                           .auth_known = on_auth_known,
                                           .check = on_check,
                                           .ended = on_ended};
@@ -245,17 +244,18 @@ TEST_CASE_WITH(a_card_is_one_command_and_is_cached, set_up, tear_down)
     assert_null(find(QUERY_CARD, 7, SPAN_ABSENT));
 }
 
-TEST_CASE_WITH(a_card_that_does_not_exist_waits_for_a_check, set_up, tear_down)
+TEST_CASE_WITH(a_card_that_does_not_exist_waits_for_a_check_each_time, set_up, tear_down)
 {
-    (void)begin_card(-7);
-    answer("HMGET test:card:-7 ", reply_card(NULL, NULL));
-    assert_int_equal(ended, 0);
-    assert_int_equal(checks, 1);
-    assert_true(entry(ENTRY_CARD, -7)->negative);
-    assert_int_equal(entry(ENTRY_CARD, -7)->value, invalidation_next_check(&invalidation));
-    fetches_confirm(&fetches, CATALOGUE_PRESENT);
-    assert_int_equal(ended, 1);
-    assert_int_equal(result.status, CACHE_NOT_FOUND);
+    for (int i = 0; i < 2; i++) {
+        (void)begin_card(-7);
+        answer("HMGET test:card:-7 ", reply_card(NULL, NULL));
+        assert_int_equal(ended, i);
+        assert_int_equal(checks, i + 1);
+        fetches_confirm(&fetches, CATALOGUE_PRESENT);
+        assert_int_equal(ended, i + 1);
+        assert_int_equal(result.status, CACHE_NOT_FOUND);
+    }
+    assert_int_equal(metrics.cache_entries, 0);
 }
 
 TEST_CASE_WITH(an_invalid_reply_fails_the_fetch_and_nothing_is_cached, set_up, tear_down)
@@ -341,36 +341,263 @@ TEST_CASE_WITH(an_invalid_key_gets_nothing_and_that_is_checked, set_up, tear_dow
 
 /* --- links --- */
 
+static const char OTHER_LINK[] = "https://max.ru/y";
+
+/* The link leads to this channel (NULL: nowhere). */
+static void answer_link(const char *id)
+{
+    answer("UNTRACKED GET test:link:https://max.ru/x", id == NULL ? reply_of("_\r\n") : reply_string(id));
+}
+
+/* The card of the channel that was named, and its own link. */
+static void answer_card(const char *id, const char *link)
+{
+    char command[64];
+    (void)snprintf(command, sizeof command, "HMGET test:card:%s ", id);
+    answer(command, reply_linked_card(id, id, link));
+}
+
+static void expect_found(const char *id)
+{
+    char member[64];
+    (void)snprintf(member, sizeof member, "\"data\":{\"max_channel_id\":%s,", id);
+    assert_int_equal(ended, 1);
+    assert_int_equal(result.status, CACHE_FOUND);
+    assert_non_null(strstr(body, member));
+    assert_non_null(strstr(body, "\"link\":\"https://max.ru/x\""));
+    assert_int_equal(checks, 0);
+}
+
+/* All that was to be read has been. */
+static void expect_not_found(void)
+{
+    assert_string_equal(fake_redis_next(), "");
+    assert_int_equal(ended, 0);
+    assert_int_equal(checks, 1);
+    expect_confirmed(CACHE_NOT_FOUND);
+    assert_int_equal(ended, 1);
+    assert_string_equal(body, "");
+}
+
 TEST_CASE_WITH(a_link_is_followed_to_its_card, set_up, tear_down)
 {
     struct fetch *f = begin_link();
     assert_ptr_equal(find(QUERY_CARD_BY_LINK, 0, LINK), f);
     assert_null(find(QUERY_CARD_BY_LINK, 0, SPAN("https://max.ru/y")));
-    assert_string_equal(fake_redis_next(), "GET test:link:https://max.ru/x");
+    assert_string_equal(fake_redis_next(), "UNTRACKED GET test:link:https://max.ru/x");
     fake_redis_answer(reply_string("7"));
-    assert_null(find(QUERY_CARD_BY_LINK, 0, LINK)); /* whoever asks now knows where it leads */
-    assert_int_equal(entries_peek(&entries, ENTRY_LINK, LINK)->value, 7);
-    answer("HMGET test:card:7 ", reply_card("7", "seven"));
-    assert_int_equal(result.status, CACHE_FOUND);
+    assert_null(find(QUERY_CARD_BY_LINK, 0, LINK)); /* it may lead elsewhere by now */
+    assert_int_equal(metrics.cache_entries, 0);
+    answer_card("7", "https://max.ru/x");
+    expect_found("7");
     assert_non_null(entry(ENTRY_CARD, 7));
+    assert_true(entry(ENTRY_CARD, 7)->in_headroom);
+    assert_ptr_equal(entries_find_link(&entries, LINK), entry(ENTRY_CARD, 7));
+    assert_int_equal(metrics.redis_commands_total, 2);
 }
 
-TEST_CASE_WITH(a_link_that_leads_nowhere_is_cached_as_such, set_up, tear_down)
+TEST_CASE_WITH(a_card_that_was_read_by_its_id_is_found_by_its_link, set_up, tear_down)
+{
+    (void)begin_card(7);
+    answer_card("7", "https://max.ru/x");
+    assert_int_equal(result.status, CACHE_FOUND);
+    assert_ptr_equal(entries_find_link(&entries, LINK), entry(ENTRY_CARD, 7));
+}
+
+TEST_CASE_WITH(a_link_that_leads_nowhere_is_read_each_time, set_up, tear_down)
+{
+    static const char *const values[] = {NULL, NULL, "seven"};
+    for (size_t i = 0; i < TEST_COUNT(values); i++) {
+        ended = checks = 0;
+        (void)begin_link();
+        answer_link(values[i]);
+        assert_null(find(QUERY_CARD_BY_LINK, 0, LINK));
+        expect_not_found();
+    }
+    assert_int_equal(metrics.invalid_values_total, 1);
+    (void)begin_link();
+    answer("UNTRACKED GET", reply_integer(7));
+    assert_int_equal(result.status, CACHE_UNAVAILABLE);
+    assert_int_equal(metrics.cache_entries, 0);
+}
+
+/* A loader has left the link key, or has forgotten the card's link. */
+TEST_CASE_WITH(a_link_that_is_not_its_cards_is_read_once_more, set_up, tear_down)
+{
+    static const char *const links[] = {OTHER_LINK, NULL, "https://max.ru/xx", "https://max.ru/"};
+    for (size_t i = 0; i < TEST_COUNT(links); i++) {
+        ended = checks = 0;
+        (void)begin_link();
+        for (int read = 0; read < 2; read++) {
+            answer_link("7");
+            answer_card("7", links[i]);
+        }
+        expect_not_found();
+        assert_non_null(entry(ENTRY_CARD, 7)); /* a card it is */
+        assert_null(entries_find_link(&entries, LINK));
+    }
+}
+
+TEST_CASE_WITH(a_link_to_a_card_that_does_not_exist_is_read_once_more, set_up, tear_down)
 {
     (void)begin_link();
-    answer("GET", reply_of("_\r\n"));
-    assert_true(entries_peek(&entries, ENTRY_LINK, LINK)->negative);
-    assert_int_equal(entries_peek(&entries, ENTRY_LINK, LINK)->value, invalidation_next_check(&invalidation));
-    expect_confirmed(CACHE_NOT_FOUND);
+    for (int read = 0; read < 2; read++) {
+        answer_link("7");
+        answer("HMGET test:card:7 ", reply_card(NULL, NULL));
+    }
+    expect_not_found();
+    assert_int_equal(metrics.cache_entries, 0);
+}
+
+/* Two channels exchange their links between the reads. */
+TEST_CASE_WITH(a_link_that_has_moved_is_found_by_the_second_look, set_up, tear_down)
+{
     (void)begin_link();
-    answer("GET", reply_string("seven"));
-    assert_int_equal(metrics.invalid_values_total, 1);
-    expect_confirmed(CACHE_NOT_FOUND);
-    entries_drop(&entries, ENTRY_LINK, LINK);
+    answer_link("7");
+    answer_card("7", OTHER_LINK);
+    assert_null(find(QUERY_CARD_BY_LINK, 0, LINK));
+    answer_link("8");
+    answer_card("8", "https://max.ru/x");
+    expect_found("8");
+    assert_ptr_equal(entries_find_link(&entries, LINK), entry(ENTRY_CARD, 8));
+    assert_ptr_equal(entries_find_link(&entries, span_of(OTHER_LINK)), entry(ENTRY_CARD, 7));
+}
+
+TEST_CASE_WITH(a_link_whose_card_is_deleted_and_which_moves_is_found_by_the_second_look, set_up, tear_down)
+{
     (void)begin_link();
-    answer("GET", reply_integer(7));
+    answer_link("7");
+    answer("HMGET test:card:7 ", reply_card(NULL, NULL));
+    answer_link("8");
+    answer_card("8", "https://max.ru/x");
+    expect_found("8");
+}
+
+TEST_CASE_WITH(a_link_that_is_deleted_between_its_reads_is_not_found, set_up, tear_down)
+{
+    (void)begin_link();
+    answer_link("7");
+    answer_card("7", OTHER_LINK);
+    answer_link(NULL);
+    expect_not_found();
+}
+
+/* Its next read is the first one since the check. */
+TEST_CASE_WITH(a_link_is_followed_anew_when_the_keys_may_have_gone, set_up, tear_down)
+{
+    (void)begin_link();
+    push("test:api_keys");
+    answer_link("7");
+    answer_card("7", OTHER_LINK);
+    answer_link("7");
+    answer_card("7", OTHER_LINK);
+    find_keys();
+    fetches_confirm(&fetches, CATALOGUE_PRESENT);
+    assert_int_equal(ended, 0);
+    answer_link("7");
+    answer_card("7", OTHER_LINK);
+    answer_link("8");
+    answer_card("8", "https://max.ru/x");
+    checks = 0;
+    expect_found("8");
+}
+
+TEST_CASE_WITH(a_link_that_moves_all_the_time_does_not_keep_a_request_waiting, set_up, tear_down)
+{
+    int reads = 0;
+    (void)begin_link();
+    for (; fake_redis.count > 0; reads++) {
+        char id[16];
+        (void)snprintf(id, sizeof id, "%d", reads + 1);
+        answer_link(id);
+        answer_card(id, OTHER_LINK);
+    }
+    assert_int_equal(reads, 8);
+    expect_not_found();
+    ended = checks = 0;
+    (void)begin_link();
+    for (int i = 0; i < 3; i++) { /* until it leads where it has led before */
+        const char *id = i == 0 ? "1" : "2";
+        answer_link(id);
+        answer_card(id, OTHER_LINK);
+    }
+    expect_not_found();
+}
+
+TEST_CASE_WITH(a_link_fails_with_any_of_its_reads, set_up, tear_down)
+{
+    for (int good = 0; good < 4; good++) {
+        (void)begin_link();
+        for (int i = 0; i < good; i++)
+            fake_redis_answer(i % 2 == 0 ? reply_string("7") : reply_linked_card("7", "x", OTHER_LINK));
+        fake_redis_answer(reply_of("-ERR no\r\n"));
+        assert_int_equal(ended, good + 1);
+        assert_int_equal(result.status, CACHE_UNAVAILABLE);
+        (void)begin_link();
+        for (int i = 0; i < good; i++) {
+            fake_redis.sends_left = i + 1 < good ? -1 : 0; /* the next read cannot be sent */
+            fake_redis_answer(i % 2 == 0 ? reply_string("7") : reply_linked_card("7", "x", OTHER_LINK));
+        }
+        fake_redis.sends_left = -1;
+        if (good == 0)
+            fake_redis_answer(NULL);
+        assert_int_equal(fake_redis.count, 0);
+        assert_int_equal(lost, good == 0);
+        assert_int_equal(ended, good + 2);
+        ended = good + 1;
+    }
+    assert_int_equal(checks, 0);
+}
+
+/* What is logged of the fetch. */
+static const char *logged_of(void begin_and_answer(void))
+{
+    static char logged[4096];
+    int fd = memfd_create("log", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(log_start(fd, LOG_INFO), 0);
+    begin_and_answer();
+    log_stop();
+    ssize_t n = pread(fd, logged, sizeof logged - 1, 0);
+    assert_true(n >= 0);
+    logged[n] = '\0';
+    close(fd);
     assert_int_equal(result.status, CACHE_UNAVAILABLE);
-    assert_null(entries_peek(&entries, ENTRY_LINK, LINK));
+    return logged;
+}
+
+static void read_oversize_link(void)
+{
+    (void)begin_link();
+    answer("UNTRACKED GET", &resp_oversize);
+}
+
+static void read_oversize_card_of_a_link(void)
+{
+    (void)begin_link();
+    answer_link("7");
+    answer("HMGET", &resp_oversize);
+}
+
+TEST_CASE_WITH(an_oversize_reply_is_logged_with_its_key, set_up, tear_down)
+{
+    const char *logged = logged_of(read_oversize_link);
+    assert_non_null(strstr(logged, "\"test:link:https://max.ru/x\""));
+    assert_null(strstr(logged, "test:card:"));
+    logged = logged_of(read_oversize_card_of_a_link);
+    assert_non_null(strstr(logged, "\"test:card:7\""));
+    assert_null(strstr(logged, "test:link:"));
+}
+
+TEST_CASE_WITH(an_untracked_card_of_a_link_is_served_but_not_cached, set_up, tear_down)
+{
+    invalidation_lost(&invalidation, 0, 0);
+    invalidation_connected(&invalidation, false, false);
+    (void)begin_link();
+    answer_link("7");
+    answer_card("7", "https://max.ru/x");
+    expect_found("7");
+    assert_int_equal(metrics.cache_entries, 0);
 }
 
 /* --- pages --- */
@@ -580,9 +807,10 @@ TEST_CASE_WITH(invalidated_fetches_are_not_joined, set_up, tear_down)
     answer("HMGET", reply_card("7", "seven"));
     assert_int_equal(result.status, CACHE_FOUND);
     (void)begin_link();
-    push("test:link:https://max.ru/y");
+    push("test:link:https://max.ru/x"); /* by broadcast: the link has not been read yet */
+    push("test:card:7");
     assert_non_null(find(QUERY_CARD_BY_LINK, 0, LINK));
-    push("test:link:https://max.ru/x");
+    fetches_invalidate_all(&fetches);
     assert_null(find(QUERY_CARD_BY_LINK, 0, LINK));
     fake_redis_answer(NULL);
     (void)begin_card(7);
@@ -726,14 +954,13 @@ TEST_CASE_WITH(what_cannot_be_sent_fails_after_the_replies_to_what_was, set_up, 
 
 TEST_CASE_WITH(the_audit_reads_any_entry_but_results_of_keys, set_up, tear_down)
 {
-    struct entry_source source = {ENTRY_CARD, 7, SPAN_ABSENT};
+    struct entry_source source = {ENTRY_CARD, 7};
     static const char *const commands[] = {
         "HMGET test:card:7 max_channel_id title description avatar link cat",
-        "HMGET test:card:7 max_channel_id title description avatar link upd",
-        "GET test:link:https://max.ru/x", "", "ZRANGE test:index 600 700"};
+        "HMGET test:card:7 max_channel_id title description avatar link upd", "",
+        "ZRANGE test:index 600 700"};
     for (int kind = ENTRY_CARD; kind <= ENTRY_PAGE; kind++) {
         source.kind = (enum entry_kind)kind;
-        source.link = LINK;
         int err = fetches_read_entry(&fetches, &source, NULL, NULL);
         assert_int_equal(err, kind == ENTRY_AUTH ? -EINVAL : 0);
         if (err != 0)

@@ -117,6 +117,12 @@ int redis_connection_send_command(struct redis_connection *c, struct span comman
     return redis_connection_is_usable(c) ? fake_redis_send(NULL, command, fn, arg) : -ENOTCONN;
 }
 
+int redis_connection_send_untracked(struct redis_connection *c, struct span command,
+                                    redis_connection_reply_fn fn, void *arg)
+{
+    return redis_connection_is_usable(c) ? fake_redis_send_untracked(NULL, command, fn, arg) : -ENOTCONN;
+}
+
 bool redis_connection_elsewhere(const struct redis_connection *c, const redisReply *reply,
                                 struct redis_address *node)
 {
@@ -154,13 +160,10 @@ void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg)
 int redirects_send(struct redirects *r, const struct redis_address *node, struct span command,
                    redis_connection_reply_fn fn, void *arg)
 {
-    char text[sizeof fake_redis.sent[0].text];
     (void)r;
     assert_int_equal(node->port, NODE);
     int err = fake_redis_send(NULL, command, fn, arg);
-    char *sent = fake_redis.sent[(fake_redis.first + fake_redis.count - 1) % FAKE_REDIS_COMMANDS].text;
-    (void)snprintf(text, sizeof text, "ASKING %.400s", sent);
-    (void)snprintf(sent, sizeof text, "%s", text);
+    fake_redis_mark("ASKING");
     return err;
 }
 
@@ -210,6 +213,13 @@ static void on_done(void *arg, const struct cache_result *result)
 }
 
 static const struct span LINK = {"https://max.ru/x", 16};
+static const char GET_LINK[] = "UNTRACKED GET test:link:https://max.ru/x";
+
+/* Of the card that has the link. */
+static const redisReply *reply_linked(const char *id, const char *title)
+{
+    return reply_linked_card(id, title, LINK.data);
+}
 
 /* Request number `i`, on behalf of the valid key. */
 static const struct asked *get_as(int i, char key, enum cache_query_type type, int64_t number)
@@ -404,7 +414,7 @@ static void expect_fetched(const struct asked *a, bool with_key, const char *tit
 {
     if (with_key)
         answer_auth(1);
-    answer("HMGET test:card:7 ", reply_card("7", title));
+    answer("HMGET test:card:7 ", reply_linked("7", title));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
 }
 
@@ -456,42 +466,110 @@ TEST_CASE_WITH(requests_for_the_same_share_one_fetch, set_up, tear_down)
     assert_string_equal(first->body, second->body);
 }
 
-TEST_CASE_WITH(a_card_that_does_not_exist_is_a_hit_after_a_check, set_up, tear_down)
+TEST_CASE_WITH(what_does_not_exist_is_read_and_checked_each_time, set_up, tear_down)
 {
     const struct asked *a = get(0, QUERY_CARD, 8);
     answer("HMGET", reply_card(NULL, NULL));
     assert_false(a->done);
-    const struct asked *b = get(1, QUERY_CARD, 8); /* not confirmed yet */
+    const struct asked *b = get(1, QUERY_CARD, 8); /* not confirmed yet: it has a fetch of its own */
     assert_false(b->done);
     answer_check(1);
     expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
     answer("HMGET", reply_card(NULL, NULL));
     answer_check(1);
     expect(b, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
-    expect_hit(get(2, QUERY_CARD, 8), CACHE_NOT_FOUND);
-    push("test:card:8");
-    assert_false(get(2, QUERY_CARD, 8)->done);
+    for (int i = 0; i < 2; i++) {
+        a = get(2, QUERY_CARD, 8);
+        answer("HMGET test:card:8 ", reply_card(NULL, NULL));
+        answer_check(1);
+        expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
+        a = get(2, QUERY_CARD_BY_LINK, 0);
+        answer(GET_LINK, reply_of("_\r\n"));
+        answer_check(1);
+        expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
+    }
+    assert_int_equal(metrics.cache_entries, 0);
+    (void)get(2, QUERY_CARD, 8);
     answer("HMGET", reply_card("8", "eight"));
     expect(&asked[2], CACHE_FOUND, CACHE_SOURCE_MISS);
 }
 
-TEST_CASE_WITH(a_link_is_a_hit_with_its_card, set_up, tear_down)
+TEST_CASE_WITH(what_does_not_exist_is_an_error_while_redis_is_away, set_up, tear_down)
 {
-    const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
-    answer("GET test:link:https://max.ru/x", reply_string("7"));
-    expect_fetched(a, false, "seven");
-    for (int i = 0; i < 2; i++)
-        expect_hit(get(1, QUERY_CARD_BY_LINK, 0), CACHE_FOUND);
-    push("test:card:7");
-    a = get(1, QUERY_CARD_BY_LINK, 0); /* its channel is known: one command */
-    expect_fetched(a, false, "new");
-    assert_non_null(strstr(a->body, "new"));
-    push("test:link:https://max.ru/x");
-    a = get(1, QUERY_CARD_BY_LINK, 0);
-    answer("GET", reply_of("_\r\n"));
+    const struct asked *a = get(0, QUERY_CARD, 8);
+    answer("HMGET", reply_card(NULL, NULL));
     answer_check(1);
     expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
-    expect_hit(get(1, QUERY_CARD_BY_LINK, 0), CACHE_NOT_FOUND);
+    lose();
+    a = get(1, QUERY_CARD, 8);
+    assert_false(a->done); /* it waits for a connection, until its deadline */
+    cache_cancel(&asked[1].request);
+}
+
+TEST_CASE_WITH(a_card_is_a_hit_by_its_own_link, set_up, tear_down)
+{
+    const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
+    answer(GET_LINK, reply_string("7"));
+    expect_fetched(a, false, "seven");
+    expect_hit(get(1, QUERY_CARD_BY_LINK, 0), CACHE_FOUND);
+    expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
+    push("test:link:https://max.ru/x"); /* says nothing: the card is the truth */
+    expect_hit(get(1, QUERY_CARD_BY_LINK, 0), CACHE_FOUND);
+    push("test:card:7");
+    a = get(1, QUERY_CARD_BY_LINK, 0);
+    answer(GET_LINK, reply_string("7"));
+    expect_fetched(a, false, "new");
+    assert_non_null(strstr(a->body, "new"));
+    push("test:card:7");
+    cache_card("by id");
+    a = get(1, QUERY_CARD_BY_LINK, 0);
+    expect_hit(a, CACHE_FOUND);
+    assert_string_equal(a->body, asked[0].body);
+}
+
+/* They exchange their links in one transaction: neither answer has the other's. */
+TEST_CASE_WITH(cards_that_exchange_links_are_found_by_their_new_ones, set_up, tear_down)
+{
+    cache_card("seven");
+    push("test:card:7");
+    push("test:card:8");
+    const struct asked *a = get(1, QUERY_CARD, 7);
+    answer("HMGET test:card:7 ", reply_linked_card("7", "seven", "https://max.ru/y"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    a = get(1, QUERY_CARD_BY_LINK, 0);
+    answer(GET_LINK, reply_string("8"));
+    answer("HMGET test:card:8 ", reply_linked("8", "eight"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    a = get(1, QUERY_CARD_BY_LINK, 0);
+    expect_hit(a, CACHE_FOUND);
+    assert_non_null(strstr(a->body, "eight"));
+}
+
+/* Later the link may lead elsewhere, which nothing would tell. */
+TEST_CASE_WITH(requests_for_a_link_share_its_fetch_until_the_link_is_read, set_up, tear_down)
+{
+    const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
+    const struct asked *b = get(1, QUERY_CARD_BY_LINK, 0);
+    assert_int_equal(metrics.cache_coalesced_total, 1);
+    answer(GET_LINK, reply_string("7"));
+    const struct asked *c = get(2, QUERY_CARD_BY_LINK, 0);
+    answer("HMGET test:card:7 ", reply_card("7", "seven"));
+    const struct asked *d = get(3, QUERY_CARD_BY_LINK, 0); /* which joins the one before */
+    assert_int_equal(metrics.cache_coalesced_total, 2);
+    answer(GET_LINK, reply_string("8"));
+    answer(GET_LINK, reply_string("7"));
+    const struct asked *e = get(4, QUERY_CARD_BY_LINK, 0); /* nor after a second look */
+    assert_int_equal(metrics.cache_coalesced_total, 2);
+    answer("HMGET test:card:8 ", reply_linked("8", "eight"));
+    expect(c, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect(d, CACHE_FOUND, CACHE_SOURCE_COALESCED);
+    answer("HMGET test:card:7 ", reply_card("7", "seven"));
+    answer(GET_LINK, reply_string("8"));
+    answer_check(1);
+    expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
+    expect(b, CACHE_NOT_FOUND, CACHE_SOURCE_COALESCED);
+    answer("HMGET test:card:8 ", reply_linked("8", "eight"));
+    expect(e, CACHE_FOUND, CACHE_SOURCE_MISS);
 }
 
 TEST_CASE_WITH(a_page_is_composed_again_when_one_summary_has_changed, set_up, tear_down)
@@ -583,9 +661,7 @@ static void turn(void)
 /* Redis need not be asked: it may be busy. */
 TEST_CASE_WITH(what_is_cached_is_served_once_the_socket_is_read, set_up, tear_down)
 {
-    (void)get(0, QUERY_CARD_BY_LINK, 0);
-    answer("GET", reply_string("7"));
-    answer("HMGET", reply_card("7", "seven"));
+    cache_card("seven");
     cache_page();
     leave_socket_undrained();
     (void)get(0, QUERY_CARD, 7);
@@ -674,20 +750,18 @@ TEST_CASE_WITH(requests_of_a_lost_connection_begin_anew, set_up, tear_down)
     cache_cancel(&asked[1].request);
 }
 
-TEST_CASE_WITH(a_lost_card_of_a_link_is_asked_for_by_its_link_again, set_up, tear_down)
+TEST_CASE_WITH(a_link_whose_card_is_lost_is_read_again, set_up, tear_down)
 {
-    (void)get(0, QUERY_CARD_BY_LINK, 0);
-    answer("GET", reply_string("7"));
-    answer("HMGET", reply_card("7", "seven"));
-    push("test:card:7");
-    const struct asked *a = get(1, QUERY_CARD_BY_LINK, 0); /* of its card */
-    lose();
+    const struct asked *a = get(1, QUERY_CARD_BY_LINK, 0);
+    answer(GET_LINK, reply_string("7"));
+    lose(); /* while its card is read */
+    assert_false(a->done);
     connect_redis();
     answer("SCARD", reply_integer(1));
     answer_auth(1);
-    answer("GET test:link:https://max.ru/x", reply_string("8"));
+    answer(GET_LINK, reply_string("8"));
     answer("SMEMBERS", reply_words(KEY));
-    answer("HMGET test:card:8 ", reply_card("8", "eight"));
+    answer("HMGET test:card:8 ", reply_linked("8", "eight"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
     answer("HLEN", reply_integer(0));
     answer_check(1);
@@ -1069,7 +1143,7 @@ TEST_CASE_WITH(absence_is_not_cached_in_a_cluster, set_up_in_cluster, tear_down)
         answer_check(1);
         expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
         a = get(0, QUERY_CARD_BY_LINK, 0);
-        answer("GET test:link:", reply_of("_\r\n"));
+        answer(GET_LINK, reply_of("_\r\n"));
         answer_check(1);
         expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
     }
@@ -1150,12 +1224,33 @@ TEST_CASE_WITH(link_on_another_node, set_up_in_cluster, tear_down)
 {
     for (int i = 0; i < 2; i++) {
         const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
-        answer("GET test:link:", ask());
+        answer(GET_LINK, ask());
+        const struct asked *b = get(1, QUERY_CARD_BY_LINK, 0); /* which does not join */
         answer("ASKING GET test:link:", reply_string("7"));
+        answer(GET_LINK, reply_string("7"));
         answer("HMGET test:card:7 ", ask());
-        answer("ASKING HMGET test:card:7 ", reply_card("7", "seven"));
+        answer("HMGET test:card:7 ", ask());
+        answer("ASKING HMGET test:card:7 ", reply_linked("7", "seven"));
         expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+        answer("ASKING HMGET test:card:7 ", reply_linked("7", "seven"));
+        expect(b, CACHE_FOUND, CACHE_SOURCE_MISS);
     }
+    expect_idle();
+}
+
+/* Each look begins at the node that is connected. */
+TEST_CASE_WITH(link_on_another_node_is_looked_at_twice, set_up_in_cluster, tear_down)
+{
+    const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
+    answer(GET_LINK, ask());
+    answer("ASKING GET test:link:", reply_string("7"));
+    answer("HMGET test:card:7 ", ask());
+    answer("ASKING HMGET test:card:7 ", reply_card("7", "seven"));
+    answer(GET_LINK, ask());
+    answer("ASKING GET test:link:", reply_string("8"));
+    answer("HMGET test:card:8 ", reply_linked("8", "eight"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect_hit(get(0, QUERY_CARD_BY_LINK, 0), CACHE_FOUND); /* that card is of this node */
     expect_idle();
 }
 
@@ -1262,7 +1357,7 @@ TEST_CASE_WITH(node_that_does_not_answer_makes_requests_start_again, set_up_in_c
 TEST_CASE_WITH(connection_lost_during_a_redirect, set_up_in_cluster, tear_down)
 {
     const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
-    answer("GET test:link:", ask());
+    answer(GET_LINK, ask());
     connection.ready = false;
     connection.options.on_lost(connection.options.arg);
     answer("ASKING GET test:link:", reply_string("7"));
@@ -1271,9 +1366,9 @@ TEST_CASE_WITH(connection_lost_during_a_redirect, set_up_in_cluster, tear_down)
     connect_redis();
     answer("SCARD test:api_keys", reply_integer(1));
     answer_auth(1);
-    answer("GET test:link:", reply_string("7"));
+    answer(GET_LINK, reply_string("7"));
     answer("SMEMBERS", reply_words(KEY));
-    answer("HMGET test:card:7 ", reply_card("7", "seven"));
+    answer("HMGET test:card:7 ", reply_linked("7", "seven"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
     answer("HLEN", reply_integer(0));
     expect_idle();
@@ -1338,13 +1433,14 @@ TEST_CASE_WITH(what_a_replica_has_not_got_is_asked_of_its_master, set_up_in_clus
     connection.replica = true;
     cache_card("seven");
     expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
+    push("test:card:7"); /* which has the link */
     for (int i = 0; i < 2; i++) {
         const struct asked *a = get(0, QUERY_CARD, 8);
         answer("HMGET test:card:8 ", reply_card(NULL, NULL));
         answer("ASKING HMGET test:card:8 ", reply_card("8", "eight"));
         expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
         a = get(0, QUERY_CARD_BY_LINK, 0);
-        answer("GET test:link:", reply_of("_\r\n"));
+        answer(GET_LINK, reply_of("_\r\n"));
         answer("ASKING GET test:link:", reply_of("_\r\n"));
         answer("SCARD test:api_keys", reply_integer(0));
         answer("ASKING SCARD test:api_keys", reply_integer(1));

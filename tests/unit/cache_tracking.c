@@ -2,7 +2,8 @@
  * The cache and a Redis that the test simulates: its data, its tracking table, and the one stream on which
  * replies and invalidations come. Requests, changes, evictions from the table, a loss of all data and lost
  * connections happen in a random order, with commands and replies under way at any time. Whenever everything
- * has arrived, each answer must be what Redis holds: nothing is cached that no invalidation can reach.
+ * has arrived, each answer must be what Redis holds: nothing is cached that no invalidation can reach. At any
+ * time an answer by link is a card with that link; link keys are only read, and never tracked.
  */
 #include "cache/api_keys.h"
 #include "cache/cache.h"
@@ -51,8 +52,9 @@ enum { INFO_NONE, INFO_EXPIRED, INFO_NAMED, NAMES = 3 };
 /* The card of channel i is at i - 1: its version, 0 where there is none. */
 struct data {
     int card[CARDS];
+    int own[CARDS]; /* the number of its link; LINKS: none */
     bool indexed[CARDS];
-    int link[LINKS]; /* the id; 0: none */
+    int link[LINKS]; /* the id that its key leads to; 0: none */
     bool key[KEYS];
     int info[KEYS]; /* of each: INFO_NONE, INFO_EXPIRED, or the number in its name */
     int other_keys; /* in the set as well, and nobody's */
@@ -65,6 +67,7 @@ static bool is_lost;
 
 struct sent {
     bool is_push;
+    bool is_untracked;
     char text[512]; /* of the command, until it is executed; then the reply or the name; "": everything */
     redis_connection_reply_fn fn;
     void *arg;
@@ -117,6 +120,11 @@ static int object_of(const char *name)
         object++;
     assert_true(object < OBJECTS);
     return object;
+}
+
+static bool is_link(int object)
+{
+    return object >= FIRST_LINK && object < INDEX;
 }
 
 static void changed(int object)
@@ -182,15 +190,17 @@ static const char *indexed(void)
 
 static void reply_row_of(int id, size_t fields)
 {
+    static const char *const links[] = {"0", "1", "2", NULL};
     char number[16];
     char title[16];
     int version = data.card[id - 1];
     size_t summary = 0;
+    const struct row_values values = {number, title, NULL, links[data.own[id - 1]]};
+    const struct row_values none = {0};
     (void)channel_shape_fields(CHANNEL_SUMMARY, &summary);
     (void)snprintf(number, sizeof number, "%d", id);
     (void)snprintf(title, sizeof title, "v%d", version);
-    (void)reply_row(fields == summary ? CHANNEL_SUMMARY : CHANNEL_CARD, version == 0 ? NULL : number, title,
-                    NULL);
+    (void)reply_values(fields == summary ? CHANNEL_SUMMARY : CHANNEL_CARD, version == 0 ? &none : &values);
 }
 
 /* The set is read in two portions, and each key is in another one. */
@@ -297,7 +307,8 @@ static void execute(void)
         for (const char *at = command.text; *at != '\0'; at++)
             fields += *at == ' ';
         execute_command(name, object, third, command.text, fields - 1);
-        tracked[object] = (untracked & 1U << object) == 0;
+        assert_int_equal(is_link(object), command.is_untracked);
+        tracked[object] = tracked[object] || (!command.is_untracked && (untracked & 1U << object) == 0);
     }
     struct sent *reply = append(false, fake_redis.text);
     reply->fn = command.fn;
@@ -399,16 +410,17 @@ uint64_t redis_connection_valid_until_ms(const struct redis_connection *c)
     return UINT64_MAX;
 }
 
-static void queue(const char *text, redis_connection_reply_fn fn, void *arg)
+static struct sent *queue(const char *text, redis_connection_reply_fn fn, void *arg)
 {
     assert_true(commands.first + commands.count < SENT_MAX);
     struct sent *s = &commands.at[commands.first + commands.count++];
     *s = (struct sent){.fn = fn, .arg = arg};
     (void)snprintf(s->text, sizeof s->text, "%s", text);
+    return s;
 }
 
-int redis_connection_send_command(struct redis_connection *c, struct span command,
-                                  redis_connection_reply_fn fn, void *arg)
+static int queue_words(struct redis_connection *c, struct span command, bool is_untracked,
+                       redis_connection_reply_fn fn, void *arg)
 {
     char text[512];
     size_t len = 0;
@@ -418,8 +430,20 @@ int redis_connection_send_command(struct redis_connection *c, struct span comman
     for (size_t i = 0; i < words->elements; i++)
         len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", i == 0 ? "" : " ",
                                 (int)words->element[i]->len, words->element[i]->str);
-    queue(text, fn, arg);
+    queue(text, fn, arg)->is_untracked = is_untracked;
     return 0;
+}
+
+int redis_connection_send_command(struct redis_connection *c, struct span command,
+                                  redis_connection_reply_fn fn, void *arg)
+{
+    return queue_words(c, command, false, fn, arg);
+}
+
+int redis_connection_send_untracked(struct redis_connection *c, struct span command,
+                                    redis_connection_reply_fn fn, void *arg)
+{
+    return queue_words(c, command, true, fn, arg);
 }
 
 /* There is no cluster. */
@@ -481,7 +505,7 @@ static void heartbeat(struct redis_connection *c)
     if (!c->ready || c->ping_pending)
         return;
     c->ping_pending = true;
-    queue("PING", on_pong, c);
+    (void)queue("PING", on_pong, c);
 }
 
 /* The check of permissions, of which only errors count. */
@@ -556,6 +580,14 @@ static void differ(const struct asked *a)
                     a->key, a->name, (int)a->status, a->body);
 }
 
+/* Of a query by link, even if the card or its link changes all the time. */
+static bool has_link(const struct asked *a)
+{
+    char link[32];
+    (void)snprintf(link, sizeof link, "\"link\":\"%.*s\"", (int)a->query.link.len, a->query.link.data);
+    return a->query.type != QUERY_CARD_BY_LINK || strstr(a->body, link) != NULL;
+}
+
 /* Card 1 always exists, in Redis or among what it has lost, and key 0 is never revoked. */
 static void take(struct asked *a, const struct cache_result *result)
 {
@@ -569,6 +601,8 @@ static void take(struct asked *a, const struct cache_result *result)
         (void)snprintf(a->body, sizeof a->body, "%.*s", (int)result->body->len, result->body->data);
     blob_unref(result->body);
     if ((always && a->status == CACHE_NOT_FOUND) || (a->key == 0 && a->status == CACHE_KEY_INVALID))
+        differ(a);
+    if (a->status == CACHE_FOUND && !has_link(a))
         differ(a);
     bool accepted = a->status == CACHE_FOUND || a->status == CACHE_NOT_FOUND;
     if (never_valid && a->key == 1 && accepted && result->source == CACHE_SOURCE_HIT)
@@ -620,15 +654,59 @@ static void change_key(bool with_info)
     changed(API_KEY_INFO);
 }
 
+/* In one transaction: the link leads to the card, which has it, and its key before leads nowhere. */
+static void move_link(int link, int card)
+{
+    int old = data.own[card];
+    data.own[card] = link;
+    data.card[card] += data.card[card] > 0;
+    changed(card);
+    if (old < LINKS && data.link[old] == card + 1) {
+        data.link[old] = 0;
+        changed(FIRST_LINK + old);
+    }
+    data.link[link] = card + 1;
+    changed(FIRST_LINK + link);
+}
+
+/* In one transaction. */
+static void exchange_links(int a, int b)
+{
+    int old = data.own[a];
+    if (old == LINKS || data.own[b] == LINKS || a == b)
+        return;
+    move_link(data.own[b], a);
+    move_link(old, b);
+}
+
+/* What loaders should do, or only a key: to nowhere, or to a card that has another link. */
+static void change_link(int link)
+{
+    switch (pick(3)) {
+    case 0:
+        data.link[link] = (int)pick(CARDS + 1);
+        changed(FIRST_LINK + link);
+        break;
+    case 1:
+        move_link(link, (int)pick(CARDS));
+        break;
+    default:
+        exchange_links((int)pick(CARDS), (int)pick(CARDS));
+        break;
+    }
+}
+
 static void change(void)
 {
     int object = (int)pick(OBJECTS);
     if (is_lost)
         return;
+    if (is_link(object)) {
+        change_link(object - FIRST_LINK);
+        return;
+    }
     if (object < FIRST_LINK)
         data.card[object] = object > 0 && pick(4) == 0 ? 0 : data.card[object] + 1 + (int)pick(3);
-    else if (object < INDEX)
-        data.link[object - FIRST_LINK] = (int)pick(CARDS + 1);
     else if (object == INDEX)
         data.indexed[1 + pick(CARDS - 1)] ^= true;
     else if (object == API_KEYS && !never_valid && pick(2) == 0)
@@ -763,6 +841,24 @@ static void compare_card(const struct asked *a, int id)
         differ(a);
 }
 
+/* Any card that has the link will do, also one that its key does not lead to; has_link() has been checked. */
+static void compare_linked(const struct asked *a, int link)
+{
+    int id = data.link[link];
+    bool exists = id != 0 && data.card[id - 1] != 0 && data.own[id - 1] == link;
+    if (a->status == CACHE_NOT_FOUND) {
+        if (exists)
+            differ(a);
+        return;
+    }
+    const char *at = strstr(a->body, "\"max_channel_id\":");
+    id = at == NULL ? 0 : at[strlen("\"max_channel_id\":")] - '0';
+    if (id < 1 || id > CARDS || data.own[id - 1] != link)
+        differ(a);
+    else
+        compare_card(a, id);
+}
+
 static void compare_page(const struct asked *a)
 {
     const char *at = a->body;
@@ -800,7 +896,7 @@ static void compare(enum cache_query_type type, int number, int key)
     else if (type == QUERY_CARD)
         compare_card(a, number);
     else if (type == QUERY_CARD_BY_LINK)
-        compare_card(a, data.link[number]);
+        compare_linked(a, number);
     else
         compare_page(a);
 }
@@ -834,8 +930,11 @@ static void begin(uint64_t number)
     data.info[1] = never_valid ? INFO_EXPIRED : (int)pick(INFO_NAMED + NAMES);
     for (int i = 0; i < CARDS; i++) {
         data.card[i] = 1;
+        data.own[i] = i < LINKS ? i : LINKS;
         data.indexed[i] = true;
     }
+    for (int i = 0; i < LINKS; i++)
+        data.link[i] = i + 1;
     assert_int_equal(uv_loop_init(&loop), 0);
     assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
     struct redis_config *config = config_numbered(1);
@@ -914,12 +1013,14 @@ TEST_CASE(keys_and_their_expiries_are_never_of_different_moments)
     never_valid = false;
 }
 
-/* The test notices if a single key is cached that Redis did not track. */
+/* The test notices if a single key is cached that Redis did not track; what a link leads to never is. */
 TEST_CASE(an_untracked_read_is_noticed)
 {
     broadcast = false;
     for (int object = 0; object < OBJECTS; object++) {
         int wrong = 0;
+        if (is_link(object))
+            continue;
         untracked = 1U << object;
         for (uint64_t number = 1; number <= SEEDS_UNTIL_NOTICED && wrong == 0; number++)
             wrong = simulate(number);

@@ -73,21 +73,35 @@ static inline const redisReply *reply_words(const char *words)
     return reply_of(fake_redis.text);
 }
 
-/* What an HMGET of a channel replies that has an id, a title and perhaps an updated_at; without id: none. */
-static inline const redisReply *reply_row(enum channel_shape shape, const char *id, const char *title,
-                                          const char *updated_at)
+/* The fields of a channel; NULL: it has none of that name. */
+struct row_values {
+    const char *id, *title, *updated_at, *link;
+};
+
+static inline const char *row_value(const struct row_values *values, enum channel_field field)
+{
+    switch ((int)field) {
+    case CHANNEL_FIELD_max_channel_id:
+        return values->id;
+    case CHANNEL_FIELD_title:
+        return values->title;
+    case CHANNEL_FIELD_updated_at:
+        return values->updated_at;
+    case CHANNEL_FIELD_link:
+        return values->link;
+    default:
+        return NULL;
+    }
+}
+
+/* What an HMGET of a channel replies. */
+static inline const redisReply *reply_values(enum channel_shape shape, const struct row_values *values)
 {
     size_t count = 0;
     const enum channel_field *fields = channel_shape_fields(shape, &count);
     size_t len = (size_t)snprintf(fake_redis.text, sizeof fake_redis.text, "*%zu\r\n", count);
     for (size_t i = 0; i < count; i++) {
-        const char *value = NULL;
-        if (fields[i] == CHANNEL_FIELD_max_channel_id)
-            value = id;
-        else if (fields[i] == CHANNEL_FIELD_title && id != NULL)
-            value = title;
-        else if (fields[i] == CHANNEL_FIELD_updated_at && id != NULL)
-            value = updated_at;
+        const char *value = row_value(values, fields[i]);
         char *at = fake_redis.text + len;
         size_t room = sizeof fake_redis.text - len;
         if (value != NULL)
@@ -98,9 +112,22 @@ static inline const redisReply *reply_row(enum channel_shape shape, const char *
     return reply_of(fake_redis.text);
 }
 
+/* Without id: no channel. */
+static inline const redisReply *reply_row(enum channel_shape shape, const char *id, const char *title,
+                                          const char *updated_at)
+{
+    const struct row_values values = {id, title, updated_at, NULL};
+    return reply_values(shape, id != NULL ? &values : &(struct row_values){0});
+}
+
 static inline const redisReply *reply_card(const char *id, const char *title)
 {
     return reply_row(CHANNEL_CARD, id, title, NULL);
+}
+
+static inline const redisReply *reply_linked_card(const char *id, const char *title, const char *link)
+{
+    return reply_values(CHANNEL_CARD, &(struct row_values){id, title, NULL, link});
 }
 
 static inline const redisReply *reply_summary(const char *id, const char *title)
@@ -133,6 +160,24 @@ static inline int fake_redis_send(void *unused, struct span command, fake_redis_
     fake_redis.sent[at].fn = fn;
     fake_redis.sent[at].arg = arg;
     return 0;
+}
+
+/* Puts a word in front of the command that was sent last: how it was sent. */
+static inline void fake_redis_mark(const char *mark)
+{
+    char text[sizeof fake_redis.sent[0].text];
+    char *sent = fake_redis.sent[(fake_redis.first + fake_redis.count - 1) % FAKE_REDIS_COMMANDS].text;
+    (void)snprintf(text, sizeof text, "%s %.400s", mark, sent);
+    (void)snprintf(sent, sizeof text, "%s", text);
+}
+
+static inline int fake_redis_send_untracked(void *unused, struct span command, fake_redis_reply_fn fn,
+                                            void *arg)
+{
+    int err = fake_redis_send(unused, command, fn, arg);
+    if (err == 0)
+        fake_redis_mark("UNTRACKED");
+    return err;
 }
 
 /* The oldest command that is not answered; "" where there is none. */

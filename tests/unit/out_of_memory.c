@@ -10,6 +10,7 @@
 #include "base/blob.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "cache/entries.h"
 #include "model/channel.h"
 #include "model/link.h"
 #include "redis/endpoint.h"
@@ -225,6 +226,65 @@ EACH_FAILURE(config_is_out_of_memory_and_takes_the_endpoint)
         assert_int_equal(err, 0);
     redis_config_unref(config);
     buf_fini(&error);
+}
+
+static const struct span LINK = {"https://max.ru/x", 16};
+
+EACH_FAILURE(card_is_kept_with_its_link_or_not_at_all)
+{
+    const int64_t id = 7;
+    struct cache_metrics metrics = {0};
+    struct entries es;
+    struct blob *body = NULL;
+    int err = entries_init(&es, 1 << 20, &metrics);
+    if (err == 0)
+        body = blob_new(SPAN("seven"));
+    if (body != NULL) {
+        entries_put_card(&es, ORIGIN_TRACKED, id, LINK, body);
+        entries_check(&es);
+    }
+    const struct entry *kept = body == NULL ? NULL : entries_find(&es, ENTRY_CARD, entries_key_of(&id));
+    if (body != NULL)
+        assert_ptr_equal(entries_find_link(&es, LINK), kept);
+    *out_of_memory = kept == NULL;
+    countdown = 0; /* clearing a table may fail to make its directory smaller, and need not */
+    blob_unref(body);
+    entries_fini(&es);
+}
+
+/* Entries in the headrooms of their bodies take no memory of their own: only the tables cannot grow. */
+TEST_CASE(card_whose_link_finds_no_room_is_found_by_its_id)
+{
+    enum { OTHERS = TABLE_SEGMENT_SLOTS * 7 / 8, CARDS = TABLE_SEGMENT_SLOTS + 10 };
+    static struct blob *bodies[CARDS];
+    struct cache_metrics metrics = {0};
+    struct entries es;
+    assert_int_equal(entries_init(&es, 16 << 20, &metrics), 0);
+    for (int64_t id = 0; id < OTHERS; id++) /* the table of all entries has more than one segment */
+        entries_put(&es, ORIGIN_TRACKED, ENTRY_SUMMARY, entries_key_of(&id), NULL, 0);
+    for (int64_t id = 0; id < CARDS; id++)
+        bodies[id] = blob_new_headroom(SPAN("x"), entries_card_headroom(entries_key_of(&id)));
+    always = true;
+    for (int64_t id = 0; id < CARDS; id++)
+        entries_put_card(&es, ORIGIN_TRACKED, id, entries_key_of(&id), bodies[id]);
+    always = false;
+    entries_check(&es);
+    assert_int_equal(es.links.segment_count, 1);
+    assert_int_equal(es.links.used, TABLE_SEGMENT_SLOTS - 1);
+    for (int64_t id = 0; id < CARDS; id++) {
+        const struct entry *card = entries_find(&es, ENTRY_CARD, entries_key_of(&id));
+        assert_non_null(card);
+        assert_ptr_equal(entries_find_link(&es, entries_key_of(&id)),
+                         id < TABLE_SEGMENT_SLOTS - 1 ? card : NULL);
+    }
+    const int64_t last = CARDS - 1;
+    entries_put_card(&es, ORIGIN_TRACKED, last, LINK, bodies[last]); /* there is memory again */
+    assert_ptr_equal(entries_find_link(&es, LINK), entries_find(&es, ENTRY_CARD, entries_key_of(&last)));
+    entries_check(&es);
+    for (int i = 0; i < CARDS; i++)
+        blob_unref(bodies[i]);
+    entries_fini(&es);
+    assert_int_equal(metrics.cache_entries, 0);
 }
 
 /* One line with that value through the log; `fail_at` counts from the start of the line. Returns its fields.

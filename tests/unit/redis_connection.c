@@ -493,7 +493,7 @@ static void nobody(void *arg, const redisReply *reply)
 
 static void push(struct pending *q, uint64_t number)
 {
-    assert_int_equal(pending_reserve(q), 0);
+    assert_int_equal(pending_reserve(q, 1), 0);
     pending_push(q, (struct pending_command){nobody, NULL, number});
 }
 
@@ -501,7 +501,7 @@ TEST_CASE(pending_queue_may_be_empty)
 {
     struct pending q = {0};
     assert_null(pending_oldest(&q));
-    assert_int_equal(pending_reserve(&q), 0);
+    assert_int_equal(pending_reserve(&q, PENDING_CAPACITY_MIN), 0);
     assert_null(pending_oldest(&q));
     pending_fini(&q);
     assert_null(pending_oldest(&q));
@@ -524,6 +524,30 @@ TEST_CASE(pending_queue_is_first_in_first_out_growing_at_every_position_of_its_h
         }
         assert_null(pending_oldest(&q));
         pending_fini(&q);
+    }
+}
+
+/* However many are in it, and wherever its head is. */
+TEST_CASE(pending_queue_has_room_for_as_many_as_were_reserved)
+{
+    enum { MOST = 2 * PENDING_CAPACITY_MIN };
+    for (uint64_t used = 0; used <= MOST; used++) {
+        for (size_t count = 1; count <= PENDING_CAPACITY_MIN; count += PENDING_CAPACITY_MIN / 2 - 1) {
+            struct pending q = {0};
+            push(&q, 0);
+            (void)pending_pop(&q);
+            for (uint64_t i = 0; i < used; i++)
+                push(&q, i);
+            bool fits = used + count <= q.capacity;
+            size_t capacity = q.capacity;
+            assert_int_equal(pending_reserve(&q, count), 0);
+            assert_int_equal(q.capacity, fits ? capacity : 2 * capacity);
+            for (uint64_t i = 0; i < count; i++)
+                pending_push(&q, (struct pending_command){nobody, NULL, used + i});
+            for (uint64_t i = 0; i < used + count; i++)
+                assert_int_equal(pending_pop(&q).sent_ns, i);
+            pending_fini(&q);
+        }
     }
 }
 
