@@ -40,8 +40,9 @@ TEST_CASE(listed_origin_is_allowed)
                " https://b.example , https://a.example ", "https://a.example,https://b.example") {
         struct http_response r = answer_to(text, "https://a.example");
         assert_string_equal(value_of(&r, "Access-Control-Allow-Origin"), "https://a.example");
-        assert_string_equal(value_of(&r, "Access-Control-Expose-Headers"),
-                            "ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id");
+        assert_string_equal(
+            value_of(&r, "Access-Control-Expose-Headers"),
+            "Age, Cache-Status, ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id");
         assert_int_equal(r.vary, HTTP_VARY_ORIGIN);
     }
 }
@@ -70,8 +71,9 @@ TEST_CASE(star_allows_every_origin_without_vary)
     for (size_t i = 0; i < TEST_COUNT(origins); i++) {
         struct http_response r = answer_to("*", origins[i]);
         assert_string_equal(value_of(&r, "Access-Control-Allow-Origin"), "*");
-        assert_string_equal(value_of(&r, "Access-Control-Expose-Headers"),
-                            "ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id");
+        assert_string_equal(
+            value_of(&r, "Access-Control-Expose-Headers"),
+            "Age, Cache-Status, ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id");
         assert_int_equal(r.vary, 0);
     }
 }

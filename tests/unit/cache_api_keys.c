@@ -67,13 +67,13 @@ static redisReply set_of(int first, size_t count)
 static enum auth_result check(int i)
 {
     struct digest d = digest_of_number(i);
-    return api_keys_check(&keys, &d, &name);
+    return api_keys_check(&keys, &d, 0, &name);
 }
 
 static enum api_keys_progress take_integer(long long value)
 {
     const redisReply reply = {.type = REDIS_REPLY_INTEGER, .integer = value};
-    return api_keys_reply(&keys, ORIGIN_TRACKED, &reply, now_ms, &command);
+    return api_keys_reply(&keys, LIFETIME_TRACKED, &reply, now_ms, &command);
 }
 
 static enum api_keys_progress reply_error(const char *text)
@@ -81,7 +81,7 @@ static enum api_keys_progress reply_error(const char *text)
     char copy[64];
     (void)snprintf(copy, sizeof copy, "%s", text);
     const redisReply reply = {.type = REDIS_REPLY_ERROR, .str = copy, .len = strlen(copy)};
-    return api_keys_reply(&keys, ORIGIN_TRACKED, &reply, now_ms, &command);
+    return api_keys_reply(&keys, LIFETIME_TRACKED, &reply, now_ms, &command);
 }
 
 /* The reply of SSCAN: the cursor, and members as set_of leaves them. */
@@ -93,7 +93,7 @@ static enum api_keys_progress reply_portion(const char *cursor, redisReply list)
     redisReply at = {.type = REDIS_REPLY_STRING, .str = copy, .len = strlen(copy)};
     redisReply *parts[] = {&at, &list};
     const redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = parts};
-    return api_keys_reply(&keys, ORIGIN_TRACKED, &reply, now_ms, &command);
+    return api_keys_reply(&keys, LIFETIME_TRACKED, &reply, now_ms, &command);
 }
 
 #define assert_command(text) assert_buf(&command, text)
@@ -114,8 +114,8 @@ static void put(const struct digest *key)
 {
     const redisReply nil = {.type = REDIS_REPLY_NIL};
     struct api_key_reading reading;
-    assert_true(api_keys_read_info(&keys, key, ORIGIN_TRACKED, &nil, &reading));
-    api_keys_put_result(&keys, key, ORIGIN_TRACKED, &reading);
+    assert_true(api_keys_read_info(&keys, key, LIFETIME_TRACKED, &nil, &reading));
+    api_keys_put_result(&keys, key, LIFETIME_TRACKED, &reading);
 }
 
 static const char SCARD[] = "*2\r\n$5\r\nSCARD\r\n$13\r\ntest:api_keys\r\n";
@@ -133,7 +133,7 @@ static enum api_keys_progress read_at_once(const redisReply *set)
     begin_reading();
     assert_int_equal(take_integer((long long)set->elements), API_KEYS_SEND);
     assert_command(SMEMBERS);
-    return without_infos(api_keys_reply(&keys, ORIGIN_TRACKED, set, now_ms, &command));
+    return without_infos(api_keys_reply(&keys, LIFETIME_TRACKED, set, now_ms, &command));
 }
 
 /* These are the keys from now on. */
@@ -217,7 +217,7 @@ TEST_CASE_WITH(an_invalidation_before_the_members_come_does_not_spoil_them, set_
     assert_int_equal(take_integer(KEYS), API_KEYS_SEND);
     api_keys_invalidate(&keys);
     assert_false(api_keys_read(&keys, now_ms, &command));
-    assert_int_equal(without_infos(api_keys_reply(&keys, ORIGIN_TRACKED, &set, now_ms, &command)),
+    assert_int_equal(without_infos(api_keys_reply(&keys, LIFETIME_TRACKED, &set, now_ms, &command)),
                      API_KEYS_COMPLETE);
     api_keys_commit(&keys);
     assert_int_equal(check(1), AUTH_RESULT_VALID);
@@ -341,11 +341,11 @@ TEST_CASE_WITH(a_reading_that_was_refused_is_repeated_after_a_pause_that_grows, 
 TEST_CASE_WITH(a_reading_whose_connection_was_lost_is_repeated_without_a_pause, set_up, tear_down)
 {
     begin_reading();
-    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, NULL, now_ms, &command), API_KEYS_STOPPED);
+    assert_int_equal(api_keys_reply(&keys, LIFETIME_TRACKED, NULL, now_ms, &command), API_KEYS_STOPPED);
     assert_false(wants_reading_in(API_KEYS_RETRY_MS - 1));
     assert_true(wants_reading_in(API_KEYS_RETRY_MS));
     begin_portions();
-    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, NULL, now_ms, &command), API_KEYS_STOPPED);
+    assert_int_equal(api_keys_reply(&keys, LIFETIME_TRACKED, NULL, now_ms, &command), API_KEYS_STOPPED);
     assert_true(wants_reading_in(API_KEYS_RETRY_MS));
 }
 
@@ -353,7 +353,7 @@ TEST_CASE_WITH(a_lost_connection_ends_a_reading, set_up, tear_down)
 {
     begin_portions();
     assert_int_equal(reply_portion("7", set_of(0, KEYS)), API_KEYS_SEND);
-    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, NULL, now_ms, &command), API_KEYS_STOPPED);
+    assert_int_equal(api_keys_reply(&keys, LIFETIME_TRACKED, NULL, now_ms, &command), API_KEYS_STOPPED);
     api_keys_commit(&keys);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
     read_keys(0, 1);
@@ -402,11 +402,11 @@ TEST_CASE_WITH(a_set_that_grew_after_its_size_was_read_is_not_held, set_up, tear
     begin_reading();
     assert_int_equal(take_integer(1), API_KEYS_SEND);
     set.elements = API_KEYS_MAX + 1;
-    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, &set, now_ms, &command), API_KEYS_STOPPED);
+    assert_int_equal(api_keys_reply(&keys, LIFETIME_TRACKED, &set, now_ms, &command), API_KEYS_STOPPED);
     assert_false(wants_reading_in(API_KEYS_PAUSE_MAX_MS)); /* before it changes */
     begin_reading();
     assert_int_equal(take_integer(1), API_KEYS_SEND);
-    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, &resp_oversize, now_ms, &command),
+    assert_int_equal(api_keys_reply(&keys, LIFETIME_TRACKED, &resp_oversize, now_ms, &command),
                      API_KEYS_STOPPED);
     expect_pause(API_KEYS_PAUSE_MIN_MS); /* or it came too slowly */
 }
@@ -444,7 +444,7 @@ static enum api_keys_progress reply_infos(const char *const *texts, size_t count
         info[i] = (redisReply){.type = REDIS_REPLY_STRING, .str = copy[i], .len = strlen(copy[i])};
     }
     const redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = count, .element = infos};
-    return api_keys_reply(&keys, ORIGIN_TRACKED, &reply, now_ms, &command);
+    return api_keys_reply(&keys, LIFETIME_TRACKED, &reply, now_ms, &command);
 }
 
 /* Up to the first HMGET, of a set of so many keys. */
@@ -453,7 +453,7 @@ static void begin_infos(size_t count)
     const redisReply set = set_of(0, count);
     begin_reading();
     assert_int_equal(take_integer((long long)count), API_KEYS_SEND);
-    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, &set, now_ms, &command), API_KEYS_SEND);
+    assert_int_equal(api_keys_reply(&keys, LIFETIME_TRACKED, &set, now_ms, &command), API_KEYS_SEND);
     assert_command(HLEN);
     assert_int_equal(take_integer(1), API_KEYS_SEND);
     assert_memory_equal(strchr(buf_c_str(&command), '$'),
@@ -594,7 +594,7 @@ TEST_CASE_WITH(a_change_while_infos_are_read_ends_the_reading, set_up, tear_down
     const redisReply set = set_of(0, 1);
     begin_reading();
     assert_int_equal(take_integer(1), API_KEYS_SEND);
-    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, &set, now_ms, &command), API_KEYS_SEND);
+    assert_int_equal(api_keys_reply(&keys, LIFETIME_TRACKED, &set, now_ms, &command), API_KEYS_SEND);
     api_keys_invalidate(&keys);
     assert_int_equal(take_integer(0), API_KEYS_STOPPED);
     begin_infos(1);
@@ -619,15 +619,15 @@ TEST_CASE_WITH(what_is_untracked_is_not_held, set_up, tear_down)
     struct api_key_reading reading;
     begin_reading();
     assert_int_equal(take_integer(1), API_KEYS_SEND);
-    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, &set, now_ms, &command), API_KEYS_SEND);
+    assert_int_equal(api_keys_reply(&keys, LIFETIME_TRACKED, &set, now_ms, &command), API_KEYS_SEND);
     assert_command(HLEN);
-    assert_int_equal(api_keys_reply(&keys, ORIGIN_UNTRACKED, &none, now_ms, &command), API_KEYS_STOPPED);
+    assert_int_equal(api_keys_reply(&keys, LIFETIME_NONE, &none, now_ms, &command), API_KEYS_STOPPED);
     api_keys_commit(&keys);
     assert_false(wants_reading_in(API_KEYS_PAUSE_MAX_MS));
-    assert_true(api_keys_read_info(&keys, &d, ORIGIN_UNTRACKED, &nil, &reading));
-    api_keys_put_result(&keys, &d, ORIGIN_TRACKED, &reading);
-    assert_true(api_keys_read_info(&keys, &d, ORIGIN_TRACKED, &nil, &reading));
-    api_keys_put_result(&keys, &d, ORIGIN_UNTRACKED, &reading);
+    assert_true(api_keys_read_info(&keys, &d, LIFETIME_NONE, &nil, &reading));
+    api_keys_put_result(&keys, &d, LIFETIME_TRACKED, &reading);
+    assert_true(api_keys_read_info(&keys, &d, LIFETIME_TRACKED, &nil, &reading));
+    api_keys_put_result(&keys, &d, LIFETIME_NONE, &reading);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
     api_keys_invalidate(&keys);
     assert_true(wants_reading_in(API_KEYS_RETRY_MS));
@@ -639,7 +639,7 @@ TEST_CASE_WITH(a_set_whose_infos_cannot_be_read_is_not_held, set_up, tear_down)
     const redisReply set = set_of(0, 2);
     begin_reading();
     assert_int_equal(take_integer(2), API_KEYS_SEND);
-    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, &set, now_ms, &command), API_KEYS_SEND);
+    assert_int_equal(api_keys_reply(&keys, LIFETIME_TRACKED, &set, now_ms, &command), API_KEYS_SEND);
     assert_int_equal(reply_error("NOPERM"), API_KEYS_STOPPED);
     assert_true(wants_reading_in(API_KEYS_PAUSE_MIN_MS)); /* it may be permitted again */
     begin_infos(2);
@@ -652,7 +652,7 @@ TEST_CASE_WITH(a_set_whose_infos_cannot_be_read_is_not_held, set_up, tear_down)
     begin_infos(2);
     assert_int_equal(reply_infos(NULL, 0), API_KEYS_STOPPED);
     begin_infos(2);
-    assert_int_equal(api_keys_reply(&keys, ORIGIN_TRACKED, NULL, now_ms, &command), API_KEYS_STOPPED);
+    assert_int_equal(api_keys_reply(&keys, LIFETIME_TRACKED, NULL, now_ms, &command), API_KEYS_STOPPED);
     api_keys_commit(&keys);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
 }
@@ -661,8 +661,8 @@ TEST_CASE_WITH(a_set_whose_infos_cannot_be_read_is_not_held, set_up, tear_down)
 static void put_info(const struct digest *key, const char *text)
 {
     struct api_key_reading reading;
-    assert_true(api_keys_read_info(&keys, key, ORIGIN_TRACKED, reply_string(text), &reading));
-    api_keys_put_result(&keys, key, ORIGIN_TRACKED, &reading);
+    assert_true(api_keys_read_info(&keys, key, LIFETIME_TRACKED, reply_string(text), &reading));
+    api_keys_put_result(&keys, key, LIFETIME_TRACKED, &reading);
 }
 
 TEST_CASE_WITH(results_for_single_keys_have_names_and_expiries, set_up, tear_down)
@@ -687,12 +687,12 @@ TEST_CASE_WITH(a_result_whose_info_is_older_than_a_change_is_not_cached, set_up,
     struct digest d = digest_of_number(0);
     const redisReply nil = {.type = REDIS_REPLY_NIL};
     struct api_key_reading reading;
-    assert_true(api_keys_read_info(&keys, &d, ORIGIN_TRACKED, &nil, &reading));
+    assert_true(api_keys_read_info(&keys, &d, LIFETIME_TRACKED, &nil, &reading));
     api_keys_invalidate(&keys);
-    api_keys_put_result(&keys, &d, ORIGIN_TRACKED, &reading);
+    api_keys_put_result(&keys, &d, LIFETIME_TRACKED, &reading);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
-    assert_false(
-        api_keys_read_info(&keys, &d, ORIGIN_TRACKED, &(redisReply){.type = REDIS_REPLY_INTEGER}, &reading));
+    assert_false(api_keys_read_info(&keys, &d, LIFETIME_TRACKED, &(redisReply){.type = REDIS_REPLY_INTEGER},
+                                    &reading));
 }
 
 /* 100,000 names and expiries cost no more than so many bytes each. */

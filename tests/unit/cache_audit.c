@@ -22,9 +22,9 @@ static void put_channel(enum entry_kind kind, int64_t id, const char *title)
     assert_int_equal(body_write(&text, &row, shape), 0);
     struct blob *body = blob_new(buf_span(&text));
     if (kind == ENTRY_CARD)
-        entries_put_card(&entries, ORIGIN_TRACKED, id, SPAN_ABSENT, body);
+        entries_put_card(&entries, LIFETIME_TRACKED, id, SPAN_ABSENT, body);
     else
-        entries_put(&entries, ORIGIN_TRACKED, kind, entries_key_of(&id), body, 0);
+        entries_put(&entries, LIFETIME_TRACKED, kind, entries_key_of(&id), body, 0);
     blob_unref(body);
 }
 
@@ -33,7 +33,7 @@ static void put_page(bool has_next)
     const int64_t ids[] = {5, 6};
     const struct page_info info = {.page = 3, .last = 9, .count = 2, .has_next = has_next};
     struct blob *body = blob_new(SPAN("page"));
-    entries_put_page(&entries, ORIGIN_TRACKED, &info, ids, 2, body);
+    entries_put_page(&entries, LIFETIME_TRACKED, &info, ids, 2, body);
     blob_unref(body);
 }
 
@@ -144,7 +144,7 @@ TEST_CASE_WITH(pages_are_compared_by_their_members, set_up, invalidation_tear_do
 
 TEST_CASE_WITH(results_of_keys_are_not_read, set_up, invalidation_tear_down)
 {
-    entries_put(&entries, ORIGIN_TRACKED, ENTRY_AUTH, SPAN("key"), NULL, 0);
+    entries_put(&entries, LIFETIME_TRACKED, ENTRY_AUTH, SPAN("key"), NULL, 0);
     for (int i = 0; i < 10; i++)
         heartbeat();
     assert_null(reading.fn);
@@ -251,8 +251,8 @@ TEST_CASE_WITH(an_invalidation_of_the_index_explains_a_page, set_up, invalidatio
 static void hold_keys(void)
 {
     assert_true(api_keys_read(&api_keys, clock_ms, &text));
-    (void)api_keys_reply(&api_keys, ORIGIN_TRACKED, reply_integer(3), clock_ms, &text);
-    (void)api_keys_reply(&api_keys, ORIGIN_TRACKED, reply_words("a b c"), clock_ms, &text);
+    (void)api_keys_reply(&api_keys, LIFETIME_TRACKED, reply_integer(3), clock_ms, &text);
+    (void)api_keys_reply(&api_keys, LIFETIME_TRACKED, reply_words("a b c"), clock_ms, &text);
     api_keys_commit(&api_keys);
     assert_int_equal(api_keys_size(&api_keys), 3);
 }

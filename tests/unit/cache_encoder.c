@@ -55,7 +55,7 @@ static void put_card(int64_t id, size_t len)
     AUTOFREE char *text = text_repeat('x', len);
     struct blob *body = blob_new_headroom(span_of(text), entries_card_headroom(SPAN_ABSENT));
     assert_non_null(body);
-    entries_put_card(&entries, ORIGIN_TRACKED, id, SPAN_ABSENT, body);
+    entries_put_card(&entries, LIFETIME_TRACKED, id, SPAN_ABSENT, body);
     blob_unref(body);
 }
 
@@ -167,7 +167,7 @@ TEST_CASE_WITH(a_body_that_does_not_become_shorter_is_tried_once, set_up, tear_d
         noise[i] = (char)check_random(&seed);
     struct blob *body =
         blob_new_headroom((struct span){noise, sizeof noise}, entries_card_headroom(SPAN_ABSENT));
-    entries_put_card(&entries, ORIGIN_TRACKED, id, SPAN_ABSENT, body);
+    entries_put_card(&entries, LIFETIME_TRACKED, id, SPAN_ABSENT, body);
     blob_unref(body);
     (void)hit(id, CODING_GZIP);
     (void)hit(id, CODING_GZIP);

@@ -33,14 +33,14 @@ static int tear_down(void **state)
 
 static void put_body(int64_t id, struct blob *body)
 {
-    entries_put_card(&entries, ORIGIN_TRACKED, id, SPAN_ABSENT, body);
+    entries_put_card(&entries, LIFETIME_TRACKED, id, SPAN_ABSENT, body);
 }
 
 static void put_linked(int64_t id, struct span link, const char *text)
 {
     struct blob *body = blob_new(span_of(text));
     assert_non_null(body);
-    entries_put_card(&entries, ORIGIN_TRACKED, id, link, body);
+    entries_put_card(&entries, LIFETIME_TRACKED, id, link, body);
     blob_unref(body);
     entries_check(&entries);
 }
@@ -57,7 +57,7 @@ static void put_summary(int64_t id)
 {
     struct blob *body = blob_new(SPAN("summary"));
     assert_non_null(body);
-    entries_put(&entries, ORIGIN_TRACKED, ENTRY_SUMMARY, entries_key_of(&id), body, 0);
+    entries_put(&entries, LIFETIME_TRACKED, ENTRY_SUMMARY, entries_key_of(&id), body, 0);
     blob_unref(body);
 }
 
@@ -86,7 +86,7 @@ static void put_page(int64_t number, int64_t first_id, int count)
         ids[i] = first_id + i;
     struct blob *body = blob_new(SPAN("a page"));
     assert_non_null(body);
-    entries_put_page(&entries, ORIGIN_TRACKED, &info, ids, count, body);
+    entries_put_page(&entries, LIFETIME_TRACKED, &info, ids, count, body);
     blob_unref(body);
 }
 
@@ -105,7 +105,7 @@ TEST_CASE_WITH(what_was_put_in_is_found_by_kind_and_key, set_up, tear_down)
 {
     static const struct span digest = {"0123456789abcdef", 16};
     put_card(7, "seven");
-    entries_put(&entries, ORIGIN_TRACKED, ENTRY_AUTH, digest, NULL, 9);
+    entries_put(&entries, LIFETIME_TRACKED, ENTRY_AUTH, digest, NULL, 9);
     assert_memory_equal(card(7)->body->data, "seven", 5);
     assert_int_equal(entries_find(&entries, ENTRY_AUTH, digest)->value, 9);
     assert_null(card(8));
@@ -122,10 +122,10 @@ TEST_CASE_WITH(what_is_untracked_is_not_kept, set_up, tear_down)
     struct blob *body = blob_new(SPAN("untracked"));
     assert_non_null(body);
     put_card(id, "seven");
-    entries_put_card(&entries, ORIGIN_UNTRACKED, id, LINK, body);
-    entries_put(&entries, ORIGIN_UNTRACKED, ENTRY_SUMMARY, entries_key_of(&id), body, 0);
-    entries_put_page(&entries, ORIGIN_UNTRACKED, &info, &id, 1, body);
-    entries_set_index_size(&entries, ORIGIN_UNTRACKED, 1);
+    entries_put_card(&entries, LIFETIME_NONE, id, LINK, body);
+    entries_put(&entries, LIFETIME_NONE, ENTRY_SUMMARY, entries_key_of(&id), body, 0);
+    entries_put_page(&entries, LIFETIME_NONE, &info, &id, 1, body);
+    entries_set_index_size(&entries, LIFETIME_NONE, 1);
     blob_unref(body);
     assert_memory_equal(card(id)->body->data, "seven",
                         5); /* what was there before is left to invalidations */
@@ -400,7 +400,7 @@ TEST_CASE_WITH(cards_with_one_link_do_not_fill_the_table_of_links, set_up, tear_
     for (int64_t id = 0; id < CARDS; id++) {
         struct blob *body = blob_new(SPAN("x"));
         assert_non_null(body);
-        entries_put_card(&entries, ORIGIN_TRACKED, id, LINK, body);
+        entries_put_card(&entries, LIFETIME_TRACKED, id, LINK, body);
         blob_unref(body);
     }
     assert_int_equal(entries.links.used, 1);
@@ -434,7 +434,7 @@ TEST_CASE_WITH(the_bytes_of_a_link_count, set_up, tear_down)
     assert_in_range(entries.used, without + LINK_MAX - 16, without + LINK_MAX + 16);
     struct blob *body = blob_new_headroom(SPAN("seven"), entries_card_headroom(link));
     assert_non_null(body);
-    entries_put_card(&entries, ORIGIN_TRACKED, 7, link, body);
+    entries_put_card(&entries, LIFETIME_TRACKED, 7, link, body);
     assert_true(card(7)->in_headroom);
     assert_ptr_equal(linked(link), card(7));
     assert_in_range(entries.used, without + LINK_MAX - 32, without + LINK_MAX + 32);
@@ -455,7 +455,7 @@ TEST_CASE_WITH(an_evicted_card_is_not_found_by_its_link, set_up, tear_down)
     size_t found = 0;
     for (int64_t id = 0; id < CARDS; id++) {
         struct blob *body = blob_new(span_of(text));
-        entries_put_card(&entries, ORIGIN_TRACKED, id, entries_key_of(&id), body);
+        entries_put_card(&entries, LIFETIME_TRACKED, id, entries_key_of(&id), body);
         blob_unref(body);
     }
     assert_true(metrics.cache_evictions_total > CARDS / 2);
@@ -501,7 +501,7 @@ static void put_tagged_page(int64_t number, int64_t first_id)
     const struct page_info info = {number, 9, 2, true};
     const int64_t ids[] = {first_id, first_id + 1};
     struct blob *body = new_tagged(PLAIN_SIZE, 0);
-    entries_put_page(&entries, ORIGIN_TRACKED, &info, ids, 2, body);
+    entries_put_page(&entries, LIFETIME_TRACKED, &info, ids, 2, body);
     blob_unref(body);
 }
 
@@ -648,7 +648,7 @@ TEST_CASE_WITH(without_a_budget_nothing_is_kept, set_up, tear_down)
     int64_t id = 1;
     struct blob *body = blob_new(SPAN("x"));
     assert_int_equal(entries_init(&none, 0, &metrics), 0);
-    entries_put_card(&none, ORIGIN_TRACKED, id, LINK, body);
+    entries_put_card(&none, LIFETIME_TRACKED, id, LINK, body);
     assert_null(entries_find_link(&none, LINK));
     assert_null(entries_find(&none, ENTRY_CARD, entries_key_of(&id)));
     entries_invalidate_page_of(&none, 1);

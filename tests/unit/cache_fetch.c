@@ -55,11 +55,11 @@ static void on_check(void *arg)
     checks++;
 }
 
-static void on_auth_known(void *arg, const struct digest *key, enum origin origin, bool member,
+static void on_auth_known(void *arg, const struct digest *key, struct lifetime lifetime, bool member,
                           const struct api_key_reading *reading)
 {
     (void)arg;
-    assert_int_equal(origin, ORIGIN_TRACKED);
+    assert_true(lifetime_is_tracked(lifetime));
     auth_epoch = reading->epoch;
     assert_int_equal(key->bytes[0], 'k');
     auth_valid = member;
@@ -357,6 +357,13 @@ static void answer_card(const char *id, const char *link)
     answer(command, reply_linked_card(id, id, link));
 }
 
+/* The second look: both at once. */
+static void answer_again(const char *id, const char *link, const char *leads_to)
+{
+    answer_card(id, link);
+    answer_link(leads_to);
+}
+
 static void expect_found(const char *id)
 {
     char member[64];
@@ -428,10 +435,9 @@ TEST_CASE_WITH(a_link_that_is_not_its_cards_is_read_once_more, set_up, tear_down
     for (size_t i = 0; i < TEST_COUNT(links); i++) {
         ended = checks = 0;
         (void)begin_link();
-        for (int read = 0; read < 2; read++) {
-            answer_link("7");
-            answer_card("7", links[i]);
-        }
+        answer_link("7");
+        answer_card("7", links[i]);
+        answer_again("7", links[i], "7");
         expect_not_found();
         assert_non_null(entry(ENTRY_CARD, 7)); /* a card it is */
         assert_null(entries_find_link(&entries, LINK));
@@ -441,10 +447,10 @@ TEST_CASE_WITH(a_link_that_is_not_its_cards_is_read_once_more, set_up, tear_down
 TEST_CASE_WITH(a_link_to_a_card_that_does_not_exist_is_read_once_more, set_up, tear_down)
 {
     (void)begin_link();
-    for (int read = 0; read < 2; read++) {
-        answer_link("7");
-        answer("HMGET test:card:7 ", reply_card(NULL, NULL));
-    }
+    answer_link("7");
+    answer("HMGET test:card:7 ", reply_card(NULL, NULL));
+    answer("HMGET test:card:7 ", reply_card(NULL, NULL));
+    answer_link("7");
     expect_not_found();
     assert_int_equal(metrics.cache_entries, 0);
 }
@@ -456,17 +462,33 @@ TEST_CASE_WITH(a_link_that_has_moved_is_found_by_the_second_look, set_up, tear_d
     answer_link("7");
     answer_card("7", OTHER_LINK);
     assert_null(find(QUERY_CARD_BY_LINK, 0, LINK));
-    answer_link("8");
+    answer_again("7", OTHER_LINK, "8");
     answer_card("8", "https://max.ru/x");
     expect_found("8");
     assert_ptr_equal(entries_find_link(&entries, LINK), entry(ENTRY_CARD, 8));
     assert_ptr_equal(entries_find_link(&entries, span_of(OTHER_LINK)), entry(ENTRY_CARD, 7));
 }
 
+/* And exchange them again. */
+TEST_CASE_WITH(a_link_that_has_come_back_is_found_by_the_second_look, set_up, tear_down)
+{
+    static const char *const leads_to[] = {"7", "8", NULL}; /* by now */
+    for (size_t i = 0; i < TEST_COUNT(leads_to); i++) {
+        ended = 0;
+        (void)begin_link();
+        answer_link("7");
+        answer_card("7", OTHER_LINK);
+        answer_again("7", "https://max.ru/x", leads_to[i]);
+        expect_found("7");
+        push("test:card:7");
+    }
+}
+
 TEST_CASE_WITH(a_link_whose_card_is_deleted_and_which_moves_is_found_by_the_second_look, set_up, tear_down)
 {
     (void)begin_link();
     answer_link("7");
+    answer("HMGET test:card:7 ", reply_card(NULL, NULL));
     answer("HMGET test:card:7 ", reply_card(NULL, NULL));
     answer_link("8");
     answer_card("8", "https://max.ru/x");
@@ -478,7 +500,7 @@ TEST_CASE_WITH(a_link_that_is_deleted_between_its_reads_is_not_found, set_up, te
     (void)begin_link();
     answer_link("7");
     answer_card("7", OTHER_LINK);
-    answer_link(NULL);
+    answer_again("7", OTHER_LINK, NULL);
     expect_not_found();
 }
 
@@ -489,62 +511,84 @@ TEST_CASE_WITH(a_link_is_followed_anew_when_the_keys_may_have_gone, set_up, tear
     push("test:api_keys");
     answer_link("7");
     answer_card("7", OTHER_LINK);
-    answer_link("7");
-    answer_card("7", OTHER_LINK);
+    answer_again("7", OTHER_LINK, "7");
     find_keys();
     fetches_confirm(&fetches, CATALOGUE_PRESENT);
     assert_int_equal(ended, 0);
     answer_link("7");
     answer_card("7", OTHER_LINK);
-    answer_link("8");
+    answer_again("7", OTHER_LINK, "8");
     answer_card("8", "https://max.ru/x");
     checks = 0;
     expect_found("8");
 }
 
-TEST_CASE_WITH(a_link_that_moves_all_the_time_does_not_keep_a_request_waiting, set_up, tear_down)
+/* It exists all the time, so it is no 404. */
+TEST_CASE_WITH(a_link_that_moves_all_the_time_is_an_error_in_the_end, set_up, tear_down)
 {
-    int reads = 0;
+    int moves = 0;
     (void)begin_link();
-    for (; fake_redis.count > 0; reads++) {
+    answer_link("0");
+    answer_card("0", OTHER_LINK);
+    for (; fake_redis.count > 0; moves++) {
         char id[16];
-        (void)snprintf(id, sizeof id, "%d", reads + 1);
-        answer_link(id);
-        answer_card(id, OTHER_LINK);
+        char next[16];
+        (void)snprintf(id, sizeof id, "%d", moves);
+        (void)snprintf(next, sizeof next, "%d", moves + 1);
+        answer_again(id, OTHER_LINK, next);
+        answer_card(next, OTHER_LINK);
     }
-    assert_int_equal(reads, 8);
-    expect_not_found();
-    ended = checks = 0;
+    assert_int_equal(moves, 8);
+    assert_int_equal(ended, 1);
+    assert_int_equal(result.status, CACHE_UNAVAILABLE);
+    assert_int_equal(checks, 0);
+}
+
+TEST_CASE_WITH(a_link_that_leads_to_another_card_without_it_is_not_found, set_up, tear_down)
+{
     (void)begin_link();
-    for (int i = 0; i < 3; i++) { /* until it leads where it has led before */
-        const char *id = i == 0 ? "1" : "2";
-        answer_link(id);
-        answer_card(id, OTHER_LINK);
-    }
+    answer_link("7");
+    answer_card("7", OTHER_LINK);
+    answer_again("7", OTHER_LINK, "8");
+    answer_card("8", OTHER_LINK);
+    answer_again("8", OTHER_LINK, "8");
     expect_not_found();
+}
+
+/* The reads of a link that does not agree with its card: GET, HMGET, then HMGET and GET at once. */
+static const redisReply *reply_to_read(int i)
+{
+    return i == 0 || i == 3 ? reply_string("7") : reply_linked_card("7", "x", OTHER_LINK);
 }
 
 TEST_CASE_WITH(a_link_fails_with_any_of_its_reads, set_up, tear_down)
 {
     for (int good = 0; good < 4; good++) {
+        ended = 0;
         (void)begin_link();
         for (int i = 0; i < good; i++)
-            fake_redis_answer(i % 2 == 0 ? reply_string("7") : reply_linked_card("7", "x", OTHER_LINK));
+            fake_redis_answer(reply_to_read(i));
         fake_redis_answer(reply_of("-ERR no\r\n"));
-        assert_int_equal(ended, good + 1);
+        while (fake_redis.count > 0)
+            fake_redis_answer(reply_to_read(3));
+        assert_int_equal(ended, 1);
         assert_int_equal(result.status, CACHE_UNAVAILABLE);
+    }
+    assert_int_equal(checks, 0);
+}
+
+/* None of its reads but the first `sent` can be sent. */
+TEST_CASE_WITH(a_link_ends_with_any_read_that_cannot_be_sent, set_up, tear_down)
+{
+    for (int sent = 1; sent < 4; sent++) {
+        ended = 0;
         (void)begin_link();
-        for (int i = 0; i < good; i++) {
-            fake_redis.sends_left = i + 1 < good ? -1 : 0; /* the next read cannot be sent */
-            fake_redis_answer(i % 2 == 0 ? reply_string("7") : reply_linked_card("7", "x", OTHER_LINK));
+        for (int i = 0; fake_redis.count > 0; i++) {
+            fake_redis.sends_left = i == 0 ? sent - 1 : fake_redis.sends_left;
+            fake_redis_answer(reply_to_read(i));
         }
         fake_redis.sends_left = -1;
-        if (good == 0)
-            fake_redis_answer(NULL);
-        assert_int_equal(fake_redis.count, 0);
-        assert_int_equal(lost, good == 0);
-        assert_int_equal(ended, good + 2);
-        ended = good + 1;
+        assert_int_equal(ended, 1);
     }
     assert_int_equal(checks, 0);
 }
@@ -617,7 +661,7 @@ TEST_CASE_WITH(a_page_is_its_index_and_then_the_missing_summaries, set_up, tear_
 {
     struct blob *two = blob_new(SPAN("{\"two\":2}"));
     const int64_t id = 2;
-    entries_put(&entries, ORIGIN_TRACKED, ENTRY_SUMMARY, entries_key_of(&id), two, 0);
+    entries_put(&entries, LIFETIME_TRACKED, ENTRY_SUMMARY, entries_key_of(&id), two, 0);
     blob_unref(two);
     (void)begin_page(2);
     assert_string_equal(fake_redis_next(), "ZCARD test:index");

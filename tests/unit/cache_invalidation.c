@@ -97,11 +97,11 @@ TEST_CASE_WITH(pending_changes_are_dropped_after_the_check, set_up, invalidation
     expect("test:index", true, "received 2");
     assert_int_equal(invalidation_pending(&invalidation), INVALIDATED_INDEX);
     assert_true(invalidation_may_store(&invalidation));
-    assert_int_equal(invalidation_origin_of_index(&invalidation, NULL), ORIGIN_UNTRACKED);
+    assert_true(lifetime_is_none(invalidation_lifetime_of_index(&invalidation, NULL, 1)));
     expect("test:api_keys", false, "received 4");
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
     expect_applied("drop 6");
-    assert_int_equal(invalidation_origin_of_index(&invalidation, NULL), ORIGIN_TRACKED);
+    assert_true(lifetime_is_tracked(invalidation_lifetime_of_index(&invalidation, NULL, 1)));
     invalidation_check(&invalidation);
     expect_applied("");
 }
@@ -137,13 +137,38 @@ TEST_CASE_WITH(in_a_cluster_absences_are_untracked, set_up, invalidation_tear_do
         invalidation_lost(&invalidation, clock_ms, clock_ms);
         invalidation_connected(&invalidation, true, clustered != 0);
         for (size_t i = 0; i < TEST_COUNT(absent); i++)
-            assert_int_equal(invalidation_origin(&invalidation, reply_of(absent[i])),
-                             clustered != 0 ? ORIGIN_UNTRACKED : ORIGIN_TRACKED);
+            assert_int_equal(lifetime_is_none(invalidation_lifetime(&invalidation, reply_of(absent[i]), 1)),
+                             clustered);
         for (size_t i = 0; i < TEST_COUNT(present); i++)
-            assert_int_equal(invalidation_origin(&invalidation, reply_of(present[i])), ORIGIN_TRACKED);
+            assert_true(lifetime_is_tracked(invalidation_lifetime(&invalidation, reply_of(present[i]), 1)));
     }
     expect(NULL, true, "received 1");
-    assert_int_equal(invalidation_origin(&invalidation, reply_integer(1)), ORIGIN_UNTRACKED);
+    assert_true(lifetime_is_none(invalidation_lifetime(&invalidation, reply_integer(1), 1)));
+}
+
+/* Counted from when the command was sent, and only where Redis does not track. */
+TEST_CASE_WITH(without_tracking_a_reply_lives_for_the_ttl, set_up, invalidation_tear_down)
+{
+    enum { SENT_MS = 1000, TTL_MS = 5 };
+    for (int ttl_ms = 0; ttl_ms <= TTL_MS; ttl_ms += TTL_MS) {
+        for (int tracking = 0; tracking < 2; tracking++) {
+            invalidation.options.ttl_ms = (uint64_t)ttl_ms;
+            invalidation_lost(&invalidation, clock_ms, clock_ms);
+            invalidation_connected(&invalidation, tracking != 0, false);
+            struct lifetime l = invalidation_lifetime(&invalidation, reply_integer(1), SENT_MS);
+            bool by_ttl = ttl_ms > 0 && tracking == 0;
+            assert_int_equal(lifetime_is_tracked(l), tracking);
+            assert_int_equal(lifetime_is_none(l), tracking == 0 && !by_ttl);
+            assert_int_equal(invalidation.options.metrics->cache_by_ttl, by_ttl);
+            if (by_ttl)
+                assert_int_equal(l.until_ms, SENT_MS + TTL_MS);
+        }
+    }
+    invalidation_lost(&invalidation, clock_ms, clock_ms);
+    invalidation_connected(&invalidation, false, false);
+    assert_int_equal(freshness(clock_ms), FRESHNESS_TTL);
+    invalidation_lost(&invalidation, clock_ms, clock_ms);
+    assert_int_equal(freshness(clock_ms), FRESHNESS_STALE);
 }
 
 TEST_CASE_WITH(nothing_is_served_or_stored_while_everything_is_pending, set_up, invalidation_tear_down)
@@ -152,7 +177,7 @@ TEST_CASE_WITH(nothing_is_served_or_stored_while_everything_is_pending, set_up, 
     expect(NULL, true, "received 1");
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
     assert_false(invalidation_may_store(&invalidation));
-    assert_int_equal(invalidation_origin_of_index(&invalidation, NULL), ORIGIN_UNTRACKED);
+    assert_true(lifetime_is_none(invalidation_lifetime_of_index(&invalidation, NULL, 1)));
     expect(NULL, false, "received 1");
     expect_applied("drop 1");
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
@@ -277,8 +302,8 @@ TEST_CASE_WITH(a_loss_applies_what_is_pending_unless_the_catalogue_is_missing, s
 static void lose_an_invalidation(void)
 {
     assert_true(api_keys_read(&api_keys, clock_ms, &text));
-    (void)api_keys_reply(&api_keys, ORIGIN_TRACKED, reply_integer(3), clock_ms, &text);
-    (void)api_keys_reply(&api_keys, ORIGIN_TRACKED, reply_words("a b c"), clock_ms, &text);
+    (void)api_keys_reply(&api_keys, LIFETIME_TRACKED, reply_integer(3), clock_ms, &text);
+    (void)api_keys_reply(&api_keys, LIFETIME_TRACKED, reply_words("a b c"), clock_ms, &text);
     api_keys_commit(&api_keys);
     invalidation_check(&invalidation);
     answer("SCARD", reply_integer(4));

@@ -240,7 +240,7 @@ EACH_FAILURE(card_is_kept_with_its_link_or_not_at_all)
     if (err == 0)
         body = blob_new(SPAN("seven"));
     if (body != NULL) {
-        entries_put_card(&es, ORIGIN_TRACKED, id, LINK, body);
+        entries_put_card(&es, LIFETIME_TRACKED, id, LINK, body);
         entries_check(&es);
     }
     const struct entry *kept = body == NULL ? NULL : entries_find(&es, ENTRY_CARD, entries_key_of(&id));
@@ -261,12 +261,12 @@ TEST_CASE(card_whose_link_finds_no_room_is_found_by_its_id)
     struct entries es;
     assert_int_equal(entries_init(&es, 16 << 20, &metrics), 0);
     for (int64_t id = 0; id < OTHERS; id++) /* the table of all entries has more than one segment */
-        entries_put(&es, ORIGIN_TRACKED, ENTRY_SUMMARY, entries_key_of(&id), NULL, 0);
+        entries_put(&es, LIFETIME_TRACKED, ENTRY_SUMMARY, entries_key_of(&id), NULL, 0);
     for (int64_t id = 0; id < CARDS; id++)
         bodies[id] = blob_new_headroom(SPAN("x"), entries_card_headroom(entries_key_of(&id)));
     always = true;
     for (int64_t id = 0; id < CARDS; id++)
-        entries_put_card(&es, ORIGIN_TRACKED, id, entries_key_of(&id), bodies[id]);
+        entries_put_card(&es, LIFETIME_TRACKED, id, entries_key_of(&id), bodies[id]);
     always = false;
     entries_check(&es);
     assert_int_equal(es.links.segment_count, 1);
@@ -278,7 +278,7 @@ TEST_CASE(card_whose_link_finds_no_room_is_found_by_its_id)
                          id < TABLE_SEGMENT_SLOTS - 1 ? card : NULL);
     }
     const int64_t last = CARDS - 1;
-    entries_put_card(&es, ORIGIN_TRACKED, last, LINK, bodies[last]); /* there is memory again */
+    entries_put_card(&es, LIFETIME_TRACKED, last, LINK, bodies[last]); /* there is memory again */
     assert_ptr_equal(entries_find_link(&es, LINK), entries_find(&es, ENTRY_CARD, entries_key_of(&last)));
     entries_check(&es);
     for (int i = 0; i < CARDS; i++)
