@@ -201,8 +201,8 @@ TEST_CASE(created_channel_is_found)
         fixture_expect(f, by_id, 404);
         fixture_expect(f, by_link, 404);
         catalogue_put(&f->redis,
-                      text_temp("{\"max_channel_id\":%d,\"title\":\"t%d\",\"link\":\"https://max.ru/new%d\"}", id,
-                                id, id),
+                      text_temp("{\"max_channel_id\":%d,\"title\":\"t%d\",\"link\":\"https://max.ru/new%d\"}",
+                                id, id, id),
                       id);
         fixture_expect(f, path[id % 2], 200);
         fixture_expect(f, path[1 - id % 2], 200);

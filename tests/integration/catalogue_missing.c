@@ -206,7 +206,8 @@ TEST_CASE(cache_serves_for_the_stale_limit)
 /* What did not exist before is not known, and a miss in the empty Redis proves nothing. */
 TEST_CASE(what_did_not_exist_before_is_unavailable)
 {
-    static const char *const absent[] = {"channel/by-id/424242/", "channel/by-link/?link=https://max.ru/none"};
+    static const char *const absent[] = {"channel/by-id/424242/",
+                                         "channel/by-link/?link=https://max.ru/none"};
     AUTO(fixture_drop) struct fixture *f = fixture_new(CHANNELS, CACHED);
     for (size_t i = 0; i < TEST_COUNT(absent); i++)
         fixture_expect(f, absent[i], 404);
