@@ -1,5 +1,5 @@
 /*
- * A card and its cache entry: fetches, single flight, negative results, null pushes, new connections.
+ * A card and its cache entry: fetches, single flight, cards that do not exist, null pushes, new connections.
  *
  *   1. A request is answered with a version that is at least the one due when it began (redis.pml: DELIVERED).
  *   2. What is cached on a connection can be reached by an invalidation, or the connection is lost.
@@ -30,7 +30,6 @@ mtype connection = WAITING;
 fetch_t fetch[FETCHES];
 bool cached;      /* there is an entry (cache/entries.c), of this version */
 byte cached_version;
-bool confirmed;   /* entry_is_confirmed: a check of the catalogue has passed since a negative entry was read */
 bool checking;    /* a check of the catalogue is under way */
 bool all_deferred; /* INVALIDATED_ALL waits for a check (cache/invalidation.c) */
 #ifdef NO_GENERATION
@@ -42,8 +41,16 @@ chan old = [1] of { byte }; /* sabotage: a reply of an older connection is still
 inline drop_entry()
 {
     cached = false;
-    cached_version = 0;
-    confirmed = false
+    cached_version = 0
+}
+
+/* What does not exist is not cached. */
+inline put_entry(v)
+{
+    if
+    :: MAY_STORE && !ABSENT(v) -> cached = true; cached_version = v
+    :: else
+    fi
 }
 
 inline free_fetch(f)
@@ -63,17 +70,15 @@ inline check_catalogue()
     fi
 }
 
-/* fetch.c: on_card, read_card, settle */
+/* fetch.c: on_card, read_card, proceed */
 inline on_card(f, v)
 {
     printf("worker: reply %d\n", v);
-    if
-    :: MAY_STORE -> cached = true; cached_version = v; confirmed = !ABSENT(v)
-    :: else
-    fi;
+    put_entry(v);
     if
     :: ABSENT(v) ->
-        fetch[f].state = UNCONFIRMED; /* a negative result waits for a check */
+        fetch[f].state = UNCONFIRMED; /* waits for a check */
+        fetch[f].inflight = false;
         fetch[f].version = v;
         check_catalogue()
     :: else ->
@@ -89,7 +94,7 @@ inline on_check_reply()
     checking = false;
     if
     :: all_deferred -> all_deferred = false; drop_entry()
-    :: else -> confirmed = cached
+    :: else
     fi;
     for (i : 0 .. FETCHES - 1) {
         if
@@ -105,11 +110,7 @@ inline on_check_reply()
 inline unpublish_all()
 {
     for (i : 0 .. FETCHES - 1) {
-#ifndef NO_INFLIGHT_MARK
         fetch[i].inflight = false
-#else
-        skip /* sabotage */
-#endif
     };
     i = 0
 }
@@ -216,7 +217,7 @@ inline get()
 {
     if
     :: all_deferred -> begin_fetch(false) /* FRESHNESS_NONE: each request has its own fetch */
-    :: !all_deferred && cached && confirmed ->
+    :: !all_deferred && cached ->
         printf("client: a hit, %d, due is %d\n", cached_version, due[CARD]);
         check_answer(cached_version >= due[CARD])
     :: else ->
@@ -270,10 +271,7 @@ proctype worker()
     :: atomic {
         old ? v ->
         printf("worker: of the older connection: reply %d\n", v);
-        if
-        :: MAY_STORE -> cached = true; cached_version = v; confirmed = !ABSENT(v)
-        :: else
-        fi;
+        put_entry(v);
         v = 0
     }
 #endif

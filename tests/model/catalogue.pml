@@ -59,7 +59,7 @@ bool key_invalid, found;   /* of the fetch */
 bool possible_loss;        /* fetch.mark is 0, or not that of the invalidations any more */
 bool repeated;
 bool set_seen, has_set;    /* losses_seen is that of the invalidations; is not 0 */
-bool cached, negative, confirmed; /* the card's entry; a check has passed since it was read */
+bool cached;               /* the card has an entry */
 mtype check = CHECK_IDLE;
 bool all_deferred, keys_deferred;
 mtype set_step = SET_IDLE;
@@ -77,9 +77,7 @@ inline answer(invalid, absent)
 
 inline drop_entry()
 {
-    cached = false;
-    negative = false;
-    confirmed = false
+    cached = false
 }
 
 inline end_fetch()
@@ -132,8 +130,8 @@ inline drop_keys()
     read_api_keys()
 }
 
-/* fetch.c: settle */
-inline settle()
+/* fetch.c: proceed */
+inline proceed()
 {
     replies_due--;
     if
@@ -156,17 +154,17 @@ inline on_card(v)
     printf("worker: reply, the card is absent: %d\n", ABSENT(v));
     found = !ABSENT(v);
     if
-    :: !all_deferred -> cached = true; negative = ABSENT(v); confirmed = false
+    :: !all_deferred && !ABSENT(v) -> cached = true
     :: else
     fi;
-    settle()
+    proceed()
 }
 
 inline on_auth(v)
 {
     printf("worker: reply, the key is invalid: %d\n", ABSENT(v));
     key_invalid = ABSENT(v);
-    settle()
+    proceed()
 }
 
 inline on_set(v)
@@ -208,7 +206,6 @@ inline on_catalogue_present()
     if
     :: connection == HANDSHAKE -> on_ready()
     :: else ->
-        confirmed = cached;
         if
         :: all_deferred -> all_deferred = false; keys_deferred = false; drop_entry(); drop_keys()
         :: !all_deferred && keys_deferred -> keys_deferred = false; drop_keys()
@@ -308,8 +305,8 @@ inline get()
     :: committed && !all_deferred && !keys_deferred && !set_found -> answer(true, false)
     :: committed && !all_deferred && !keys_deferred && set_found ->
         if
-        :: cached && (!negative || confirmed) -> answer(false, negative)
-        :: !(cached && (!negative || confirmed)) && fetch == FREE -> start()
+        :: cached -> answer(false, false)
+        :: !cached && fetch == FREE -> start()
         :: else /* joins */
         fi
     :: else ->

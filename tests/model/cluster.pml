@@ -5,9 +5,8 @@
  * were moved, or do not exist. MIGRATE deletes a key at the source, which is an invalidation like any other. A key that
  * does not exist is created at the target, and of that the source tells nobody. So
  *   - what was read by way of ASK must not be cached, and no request may join a fetch that went that way;
- *   - that a key does not exist is never cached, as the migration may begin at any time;
- *   - such a result waits for a check of the catalogue, which may be answered by the target, at any time: no request may
- *     join the fetch from then on;
+ *   - that a key does not exist waits for a check of the catalogue, which may be answered by the target, at any time: no
+ *     request may join the fetch from then on;
  *   - MOVED is a lost connection.
  *
  * The properties are those of card.pml. A write at the target is due when a heartbeat that was sent after its
@@ -78,9 +77,6 @@ inline on_card(f, v)
         put_entry(v);
         answer(f, v)
     :: else ->
-#ifdef REMEMBER_ABSENT
-        put_entry(v);
-#endif
 #ifndef JOIN_UNCONFIRMED
         fetch[f].inflight = false;
 #endif

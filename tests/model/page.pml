@@ -329,6 +329,9 @@ proctype clients()
 init
 {
     atomic {
+#ifdef ABSENT_NOT_TRACKED
+        first_absent = 1;
+#endif
         fetch[0].state = FREE;
         fetch[1].state = FREE;
         run redis();

@@ -2,13 +2,13 @@
  * Redis, the network and the one connection of a worker; included by the models beside it.
  *
  * A key holds a version: each write stores the next one, so "older" is "<". Every second version is an absent key: a
- * write and a DEL take turns, and negative results are results like others.
+ * write and a DEL take turns.
  *
  * Redis works in iterations of its event loop ("turns"). It executes commands of the worker and of the writer in any
  * order; replies and invalidations are queued on the connection in stream order, and written at the end of the turn.
  *   BROADCAST    the invalidations of the keys that have changed are queued at the end of the turn, behind its replies
  *                (trackingBroadcastInvalidationMessages)
- *   BY_KEY       a read registers its key, absent or not; the first change sends the invalidation at once and removes
+ *   BY_KEY       a read registers its key (but UNTRACKED), absent or not; the first change sends the invalidation at once and removes
  *                the registration; so may the tracking table for want of room (tracking-table-max-keys), at any time
  *   IO_THREADS   what is queued may be written during the turn, before the invalidations of its end
  * The null push of FLUSHALL is queued at once in both ways.
@@ -25,10 +25,12 @@
 #define WRITES 2 /* versions after the first, of each key */
 #endif
 
-#ifdef TIMED
-#define DELIVERS false /* the bound is one of time: lease.pml */
+#if defined(TIMED)
+#define DELIVERS(key) false /* the bound is one of time: lease.pml */
+#elif defined(TRANSACTIONS)
+#define DELIVERS(key) (key == KEYS - 1) /* behind the invalidations of all keys */
 #else
-#define DELIVERS true
+#define DELIVERS(key) true
 #endif
 
 #define ABSENT(version) ((version + first_absent) % 2 == 1)
@@ -177,7 +179,7 @@ inline write(key)
     AT_WRITE;
 #endif
     changed[key] = true;
-    delivers[key] = up && DELIVERS;
+    delivers[key] = up && DELIVERS(key);
     if
     :: registered[key] -> invalidate_key(key)
     :: else
@@ -195,13 +197,15 @@ inline flushall()
     for (k : 0 .. KEYS - 1) {
         value[k]++;
         registered[k] = false;
-        delivers[k] = up && DELIVERS
+        delivers[k] = up && DELIVERS(k)
     };
     k = 0
 }
 
-#ifdef NEGATIVE_NOT_TRACKED
+#ifdef ABSENT_NOT_TRACKED
 #define REGISTERS(key) (tracking && !ABSENT(value[key])) /* sabotage */
+#elif defined(BY_KEY) && defined(UNTRACKED)
+#define REGISTERS(key) (tracking && key != UNTRACKED)
 #elif defined(BY_KEY)
 #define REGISTERS(key) tracking
 #else
@@ -222,7 +226,10 @@ inline execute_tracking()
     queue(TRACKING_ON, 0, 0, 0);
 #ifndef TIMED
     for (k : 0 .. KEYS - 1) {
-        push(DELIVERED, k, value[k])
+        if
+        :: DELIVERS(k) -> push(DELIVERED, k, value[k])
+        :: else
+        fi
     };
     k = 0
 #endif
@@ -322,12 +329,23 @@ proctype redis()
         fi;
         c = 0; key = 0; tag = 0
     }
+#ifdef TRANSACTIONS
+    :: atomic { /* all keys are of one version */
+        WRITABLE(0) ->
+        BEFORE_TRANSACTION;
+        for (key : 0 .. KEYS - 1) {
+            write(key)
+        };
+        key = 0
+    }
+#else
     :: atomic {
         select_key(WRITABLE);
         write(key);
         printf("redis: the writer sets key %d to %d\n", key, value[key]);
         key = 0
     }
+#endif
 #ifdef FLUSHALL
     :: atomic {
         value[0] < WRITES && !ABSENT(value[0]) ->
