@@ -505,15 +505,16 @@ static void check_missing_card(const struct check *check)
 }
 
 /*
- * A link without a channel. While it moves from one channel to another, either may be removed just when its
- * card is read, so this is decided only if the link was free or had one owner all the time.
+ * A link without a channel: one that was free for a moment. Where link and card may be read at two moments,
+ * or disagree, this is decided only if the link was free or had one owner all the time.
  */
 static void check_missing_link(const struct check *check)
 {
     struct history *history = &check->checker->model->link[check->request->object];
     struct finding finding = history_check_value(history, check->window, LINK_FREE, LINK_FREE);
     int64_t owner = LINK_FREE;
-    if (finding.legality != LEGAL && !history_is_certain(history, check->window, &owner))
+    if (finding.legality != LEGAL && (check->checker->in_cluster || check_may_be_torn(check)) &&
+        !history_is_certain(history, check->window, &owner))
         finding.legality = UNDECIDED;
     check_record(check, ASPECT_LINK, finding, "no channel", LINK_FREE);
 }
@@ -528,6 +529,8 @@ static bool check_found(const struct check *check, struct observed *seen)
     if (!check_read_card(check, seen))
         return false;
     if (request->target == TARGET_LINK) {
+        if (seen->link != request->object)
+            check_violation(check, VIOLATION_LINK, "saw channel %d with link %d", seen->channel, seen->link);
         struct history *link = &check->checker->model->link[request->object];
         check_record(check, ASPECT_LINK,
                      history_check_value(link, check->window, seen->channel, seen->channel), "channel",
@@ -551,6 +554,8 @@ static bool check_content(const struct check *check, struct observed *seen)
         return check_found(check, seen);
     else if (request->target == TARGET_PAGE || status != 404)
         check_violation(check, VIOLATION_STATUS, "unexpected");
+    else if (check->expectation.silent)
+        check_violation(check, VIOLATION_ABSENCE, "no Redis answered");
     else if (request->object >= 0 && request->target == TARGET_CARD)
         check_missing_card(check);
     else if (request->object >= 0)

@@ -42,6 +42,7 @@ struct checker {
     struct fault_schedule *schedule;
     struct report *report;
     struct counters *counters;
+    bool in_cluster; /* what one transaction has written may be read in two moments, while the slot moves */
 };
 
 /* Checks a response; true when `seen` holds what a card showed (status 200 or 304). */

@@ -39,16 +39,17 @@ static const struct {
     const char *name;
     bool quick;
     bool harmless; /* no request fails */
+    bool silences; /* while Redis is down, channeld reads from none */
     int replicas;  /* that it needs */
     enum { OUTSIDE, ANYWHERE, INSIDE } cluster;
 } kinds[FAULT_KINDS] = {
     [FAULT_KILL] = {"kill", true, .cluster = ANYWHERE},
     [FAULT_PAUSE] = {"pause", true, .cluster = ANYWHERE},
     [FAULT_PAUSE_WRITE] = {"pause-write", true, .cluster = ANYWHERE},
-    [FAULT_STOP] = {"stop", true, .cluster = ANYWHERE},
-    [FAULT_STOP_LONG] = {"stop-long", false},
-    [FAULT_RESTART] = {"restart", true},
-    [FAULT_DOWN] = {"down", false},
+    [FAULT_STOP] = {"stop", true, .silences = true, .cluster = ANYWHERE},
+    [FAULT_STOP_LONG] = {"stop-long", false, .silences = true},
+    [FAULT_RESTART] = {"restart", true, .silences = true},
+    [FAULT_DOWN] = {"down", false, .silences = true},
     [FAULT_FLUSH] = {"flush", true, .cluster = ANYWHERE},
     [FAULT_FREEZE] = {"freeze", true, .cluster = ANYWHERE},
     [FAULT_FREEZE_LONG] = {"freeze-long", false, .cluster = ANYWHERE},
@@ -64,14 +65,14 @@ static const struct {
     [FAULT_MOVE] = {"move", true, .replicas = 2},
     [FAULT_PROMOTION] = {"promotion", true, .replicas = 1},
     [FAULT_RESYNC] = {"resync", true, .replicas = 1},
-    [FAULT_REPLICA_RESTART] = {"replica-restart", false, .replicas = 1},
+    [FAULT_REPLICA_RESTART] = {"replica-restart", false, .silences = true, .replicas = 1},
     [FAULT_UPSTREAM_RESTART] = {"upstream-restart", false, .replicas = 2},
     [FAULT_MASTER_SILENT] = {"master-silent", false, .replicas = 1},
     [FAULT_SLOT_MOVE] = {"slot-move", true, .harmless = true, .cluster = INSIDE},
     [FAULT_SLOT_FAILOVER] = {"slot-failover", true, .cluster = INSIDE},
-    [FAULT_OWNER_KILL] = {"owner-kill", false, .cluster = INSIDE},
+    [FAULT_OWNER_KILL] = {"owner-kill", false, .silences = true, .cluster = INSIDE},
     [FAULT_OWNER_RETURN] = {"owner-return", false, .harmless = true, .cluster = INSIDE},
-    [FAULT_OWNER_STALL] = {"owner-stall", false, .cluster = INSIDE},
+    [FAULT_OWNER_STALL] = {"owner-stall", false, .silences = true, .cluster = INSIDE},
 };
 
 const char *fault_name(enum fault_kind kind)
@@ -263,6 +264,9 @@ static void schedule_apply(const struct fault_schedule *schedule, const struct f
     if (fault->down_begin != 0 && sent > fault->down_begin + schedule_cache_lifetime(schedule, fault) &&
         received < fault->down_end)
         expectation->expired = true;
+    if (kinds[fault->kind].silences && fault->down_begin != 0 && sent > fault->down_begin &&
+        received < fault->down_end)
+        expectation->silent = true;
 }
 
 struct expectation schedule_expect(struct fault_schedule *schedule, int64_t sent, int64_t received)

@@ -142,6 +142,7 @@ struct expectation {
     bool strict;           /* no fault loosens the plain bound */
     bool errors_allowed;   /* 500 is acceptable */
     bool expired;          /* nothing but 500 is: the cache must not be used any more */
+    bool silent;           /* Redis answered nobody: what does not exist is not known */
     bool complete;         /* the whole catalogue was there all the time */
     enum fault_kind fault; /* when not strict or when errors are allowed: which */
 };

@@ -40,6 +40,7 @@ struct options {
     int drop;                  /* one in so many changes is recorded, but not written; 0: none */
     bool torn_writes;          /* cards are written in two halves */
     bool hide_link;            /* channeld cannot see whether its replica has a master */
+    bool misdirect_links;      /* some requests by link are for another one than is checked */
 };
 
 #endif

@@ -105,8 +105,16 @@ static void reader_choose(struct reader *reader, const struct client *client, st
     } else if (percent < 45) {
         request->kind = REQUEST_LINK;
         request->target = TARGET_LINK;
-        request->object = random_below(&reader->random, reader->checker.model->channels);
+        request->object = reader_any_channel(reader);
     }
+}
+
+static int reader_requested_link(struct reader *reader, const struct request *request)
+{
+    enum { MISDIRECTED_ONE_IN = 20 };
+    bool misdirected = reader->options->misdirect_links && !request->conditional &&
+                       random_below(&reader->random, MISDIRECTED_ONE_IN) == 0;
+    return (request->object + (misdirected ? 1 : 0)) % reader->checker.model->channels;
 }
 
 static int reader_write_target(struct reader *reader, const struct request *request, char *text, size_t size)
@@ -115,7 +123,8 @@ static int reader_write_target(struct reader *reader, const struct request *requ
     if (request->target == TARGET_PAGE)
         return snprintf(text, size, "GET /api/channels/?page=%d", request->object);
     if (request->target == TARGET_LINK && request->object >= 0)
-        return snprintf(text, size, "GET /api/channel/by-link/?link=https://%s/l%d", host, request->object);
+        return snprintf(text, size, "GET /api/channel/by-link/?link=https://%s/l%d", host,
+                        reader_requested_link(reader, request));
     if (request->target == TARGET_LINK)
         return snprintf(text, size, "GET /api/channel/by-link/?link=https://%s/nobody%d", host,
                         random_below(&reader->random, UNKNOWN_NAMES));

@@ -30,7 +30,8 @@ static const char *const violation_names[VIOLATIONS] = {
     [VIOLATION_MISSING] = "missing",     [VIOLATION_KEY] = "key",
     [VIOLATION_ERROR] = "error",         [VIOLATION_EXPIRED] = "expired",
     [VIOLATION_STATUS] = "status",       [VIOLATION_CONNECTION] = "connection",
-    [VIOLATION_RECOVERY] = "recovery",
+    [VIOLATION_RECOVERY] = "recovery",   [VIOLATION_LINK] = "link",
+    [VIOLATION_ABSENCE] = "absence",
 };
 
 static const char *const aspect_names[ASPECTS] = {

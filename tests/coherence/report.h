@@ -41,6 +41,8 @@ enum violation {
     VIOLATION_KEY,        /* a revoked key works, or a valid one does not */
     VIOLATION_ERROR,      /* 500 without a fault */
     VIOLATION_EXPIRED,    /* a cached response after the stale limit */
+    VIOLATION_LINK,       /* by link a card that has another one */
+    VIOLATION_ABSENCE,    /* a 404 while Redis answers nobody */
     VIOLATION_STATUS,     /* another status than any that fits */
     VIOLATION_CONNECTION, /* no response, or a closed connection */
     VIOLATION_RECOVERY,   /* not connected to Redis again in time */

@@ -857,7 +857,10 @@ void run_start_readers(struct run *run)
         run->proxy = stale_proxy_new(port, run->options.stale_proxy_ms);
         port = stale_proxy_port(run->proxy);
     }
-    const struct checker checker = {.model = run->model, .schedule = run->schedule, .report = run->report};
+    const struct checker checker = {.model = run->model,
+                                    .schedule = run->schedule,
+                                    .report = run->report,
+                                    .in_cluster = run->options.cluster};
     for (int i = 0; i < run->options.readers; i++)
         reader_start(&run->reader[i], &run->options, &checker, i, port, &run->readers_finished);
 }

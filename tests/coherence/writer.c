@@ -451,11 +451,20 @@ static void writer_toggle_link(struct writer *writer, int channel)
     batch_close(&writer->batch);
 }
 
+/* Half of the time one that has a link which is read much. */
+static int writer_linked_channel(struct writer *writer)
+{
+    const struct model *model = writer->model;
+    int link = model_hot_channel(model, random_below(&writer->random, MODEL_HOT), writer->number);
+    bool hot = model->link_owner[link] >= 0 && random_below(&writer->random, 2) == 0;
+    return hot ? model->link_owner[link] : writer_any_channel(writer);
+}
+
 static void writer_change_link(struct writer *writer)
 {
     const struct channel_state *channel = writer->model->channel;
-    int a = writer_any_channel(writer);
-    int b = writer_any_channel(writer);
+    int a = writer_linked_channel(writer);
+    int b = writer_linked_channel(writer);
     if (!channel[a].present)
         return;
     if (a != b && channel[a].link >= 0 && channel[b].link >= 0 && channel[b].present &&
