@@ -39,7 +39,7 @@ static const struct {
     const char *name;
     bool quick;
     bool harmless; /* no request fails */
-    bool silences; /* while Redis is down, channeld reads from none */
+    bool silences; /* while Redis is down, none answers channeld */
     int replicas;  /* that it needs */
     enum { OUTSIDE, ANYWHERE, INSIDE } cluster;
 } kinds[FAULT_KINDS] = {
@@ -246,6 +246,13 @@ static int64_t schedule_required_since(const struct fault_schedule *schedule, co
     return earlier(strict, leased > before ? leased : before);
 }
 
+/* A replica answers without its master. */
+static bool schedule_silences(const struct fault_schedule *schedule, enum fault_kind kind)
+{
+    bool of_master = kind == FAULT_RESTART || kind == FAULT_DOWN;
+    return kinds[kind].silences && (!of_master || schedule->limits.replicas == 0);
+}
+
 static void schedule_apply(const struct fault_schedule *schedule, const struct fault *fault, int64_t sent,
                            int64_t received, struct expectation *expectation)
 {
@@ -264,7 +271,7 @@ static void schedule_apply(const struct fault_schedule *schedule, const struct f
     if (fault->down_begin != 0 && sent > fault->down_begin + schedule_cache_lifetime(schedule, fault) &&
         received < fault->down_end)
         expectation->expired = true;
-    if (kinds[fault->kind].silences && fault->down_begin != 0 && sent > fault->down_begin &&
+    if (schedule_silences(schedule, fault->kind) && fault->down_begin != 0 && sent > fault->down_begin &&
         received < fault->down_end)
         expectation->silent = true;
 }
