@@ -1,7 +1,7 @@
 /*
  * A link that changes hands: its key is read without being tracked, then the card to which it leads.
  *
- * Each version says who has the link: one of two channels, or nobody. A transaction of the writer changes the link key and
+ * Each version says which channel has the link: one of two, or none. A transaction of the writer changes the link key and
  * both cards, so all keys are of one version; a card has the link if its version says so.
  *
  *   1. A request is answered with a card that has the link, in a version that is at least the one due when it began.
@@ -12,7 +12,7 @@
  */
 #define KEYS 3
 #define LINK 0
-#define LEFT 1 /* cards, and who has the link */
+#define LEFT 1 /* the cards, and holders of the link */
 #define RIGHT 2
 #define NOBODY 0
 #define UNTRACKED LINK
