@@ -210,12 +210,12 @@ TEST_CASE(too_large_key_set_is_read_once)
     assert_true(metric(f, "channeld_redis_disconnects_total") == 0);
 }
 
-/* What the names of many links begin with, which are so long that few keys are enough. Owned. */
-static char *long_link(void)
+/* What the names of many cards begin with, which are so long that few keys are enough. Owned. */
+static char *long_card(void)
 {
     AUTOFREE char *filler = text_repeat('a', NAME_SIZE - 100);
-    char *link = text_printf("channels:link:https://max.ru/%s", filler);
-    return link;
+    char *card = text_printf("channels:card:%s", filler);
+    return card;
 }
 
 struct progress {
@@ -247,13 +247,13 @@ static bool await_invalidations(struct fixture *f, double count)
     return false;
 }
 
-static bool store_links(struct fixture *f, const char *link)
+static bool store_cards(struct fixture *f, const char *card)
 {
     enum { AT_A_TIME = 1000 };
     bool connected = true;
     for (int first = 0; connected && first < KEYS; first += AT_A_TIME) {
         redis_do(&f->redis, "EVAL %s 0 %s %d %d",
-                 "for i = ARGV[2], ARGV[3] do redis.call('SET', ARGV[1] .. ':' .. i, '1') end", link, first,
+                 "for i = ARGV[2], ARGV[3] do redis.call('SET', ARGV[1] .. ':' .. i, '1') end", card, first,
                  first + AT_A_TIME - 1);
         connected = await_invalidations(f, first + AT_A_TIME);
     }
@@ -262,7 +262,7 @@ static bool store_links(struct fixture *f, const char *link)
 
 /* UNLINK of so many keys that the largest reply could not hold their names, with a card before and one behind
  * them: all of it is one push. */
-static void unlink_many(struct fixture *f, const char *link, const char *first, const char *last)
+static void unlink_many(struct fixture *f, const char *card, const char *first, const char *last)
 {
     size_t used = 0;
     const char **args = calloc(KEYS + 3, sizeof *args);
@@ -272,7 +272,7 @@ static void unlink_many(struct fixture *f, const char *link, const char *first, 
     args[used++] = "UNLINK";
     args[used++] = first;
     for (int i = 0; i < KEYS; i++) {
-        (void)snprintf(names[i], sizeof names[i], "%s:%d", link, i);
+        (void)snprintf(names[i], sizeof names[i], "%s:%d", card, i);
         args[used++] = names[i];
     }
     args[used++] = last;
@@ -286,8 +286,8 @@ static bool push_is_applied(void)
 {
     enum { KEPT_KIB = 16 * 1024 };
     AUTO(fixture_drop) struct fixture *f = fixture_new(3, PATIENT);
-    AUTOFREE char *link = long_link();
-    if (!store_links(f, link))
+    AUTOFREE char *card = long_card();
+    if (!store_cards(f, card))
         return false;
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"first\"}", 5);
     catalogue_put(&f->redis, "{\"max_channel_id\":6,\"title\":\"last\"}", 6);
@@ -300,7 +300,7 @@ static bool push_is_applied(void)
     double invalidated = metric(f, "channeld_cache_invalidations_total");
     double flushes = metric(f, "channeld_cache_flushes_total");
     long before_kib = footprint_of(f->server.process.pid).peak_kib;
-    unlink_many(f, link, "channels:card:5", "channels:card:6");
+    unlink_many(f, card, "channels:card:5", "channels:card:6");
     if (!await_invalidations(f, invalidated + KEYS + 2))
         return false;
     fixture_expect(f, "channel/by-id/5/", 404);
