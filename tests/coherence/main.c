@@ -71,6 +71,7 @@ static const struct option_spec specs[] = {
     NUMBER("drop-changes", drop, 0, 0, INT_MAX,
            "sabotage: one in so many changes is recorded, but not written"),
     OTHER("seed", OPTION_SEED, seed, "of all random choices (1)"),
+    OTHER("cache-ttl", OPTION_TEXT, cache_ttl, "CHANNELD_CACHE_TTL (channeld's default)"),
     OTHER("cache-size", OPTION_TEXT, cache_size, "CHANNELD_CACHE_SIZE (channeld's default)"),
     OTHER("tracking", OPTION_TEXT, tracking, "CHANNELD_TRACKING (channeld's default)"),
     OTHER("redis-server", OPTION_TEXT, redis_server, "the server's program (redis-server)"),

@@ -29,6 +29,7 @@ struct options {
     const char *redis_server; /* the program, or NULL: the system's */
     const char *redis_args;   /* further arguments of it, separated by spaces, or NULL */
     const char *cache_size;   /* CHANNELD_CACHE_SIZE, or NULL: its default */
+    const char *cache_ttl;    /* CHANNELD_CACHE_TTL, or NULL: its default */
     const char *tracking;     /* CHANNELD_TRACKING, or NULL: its default */
     const char *const *env;   /* further settings of channeld, NULL-terminated, or NULL */
 

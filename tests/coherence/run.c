@@ -805,6 +805,7 @@ static void start_channeld(struct run *run)
         text_printf("CHANNELD_MAX_CONNECTION_AGE=0"), /* a client keeps its connection */
         run->options.cache_size == NULL ? NULL
                                         : text_printf("CHANNELD_CACHE_SIZE=%s", run->options.cache_size),
+        run->options.cache_ttl == NULL ? NULL : text_printf("CHANNELD_CACHE_TTL=%s", run->options.cache_ttl),
         run->options.tracking == NULL ? NULL : text_printf("CHANNELD_TRACKING=%s", run->options.tracking),
     };
     size_t used = 0;
