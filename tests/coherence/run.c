@@ -294,10 +294,14 @@ static void begin_reload(struct run *run)
     atomic_fetch_add(&run->model->generation, 1);
 }
 
-/* A Redis with neither keys nor index would count as empty until the first writer has written. */
+/*
+ * A Redis with neither keys nor index would count as empty until the first writer has written; in a cluster
+ * keys are held only if there are infos, too.
+ */
 static void plant_placeholder_key(struct run *run)
 {
     redis_do(master_of(run), "SADD %sapi_keys %064d", run_prefix(run), 0);
+    redis_do(master_of(run), "HSET %sapi_key_info %064d {}", run_prefix(run), 0);
 }
 
 /* Changes under way when Redis is killed have happened or not; it stays unknown. */
@@ -845,6 +849,7 @@ void run_start(struct run *run)
     run->schedule = schedule_new(&limits);
     run->model = model_new(run->options.channels, run->options.writers);
     start_redis(run);
+    plant_placeholder_key(run);
     start_writers(run);
     await_reload(run);
     start_channeld(run);
