@@ -35,14 +35,13 @@ static struct fixture *start(const char *ttl)
     return fixture_new_with(&(struct fixture_spec){.env = env, .fill = fill, .userinfo = "untracked:x@"});
 }
 
-/* The number behind `name` in the field; fails without either. */
+/* The number behind `name`, with which the field begins; fails without either. */
 static long long number_in(const struct http_response *response, const char *field, const char *name)
 {
     const char *value = http_header(response, field);
-    const char *number = value != NULL ? strstr(value, name) : NULL;
-    if (number == NULL)
-        fail_msg("no %s in %s: %s", name, field, value != NULL ? value : "there is none");
-    return strtoll(number + strlen(name), NULL, 10);
+    assert_non_null(value);
+    assert_int_equal(strncmp(value, name, strlen(name)), 0);
+    return strtoll(value + strlen(name), NULL, 10);
 }
 
 static void expect_fresh(struct fixture *f, const char *path)

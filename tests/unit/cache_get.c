@@ -1429,6 +1429,19 @@ TEST_CASE_WITH(redirected_check_ends_with_its_connection, set_up_in_cluster, tea
     skip_cancelled();
 }
 
+static void ask_for_page_of_master(void)
+{
+    const struct asked *a = get(0, QUERY_PAGE, 1);
+    answer("ZCARD", reply_integer(0));
+    answer("ZRANGE", reply_of("*0\r\n"));
+    answer("ASKING ZCARD", reply_integer(1));
+    answer("ASKING ZRANGE", reply_words("9"));
+    answer("HMGET test:card:9 ", reply_summary(NULL, NULL));
+    answer("ASKING HMGET test:card:9 ", reply_summary("9", "nine"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    assert_non_null(strstr(a->body, "nine"));
+}
+
 /* A replica replies that nothing is there while its master would refer to another node. */
 TEST_CASE_WITH(what_a_replica_has_not_got_is_asked_of_its_master, set_up_in_cluster, tear_down)
 {
@@ -1447,15 +1460,7 @@ TEST_CASE_WITH(what_a_replica_has_not_got_is_asked_of_its_master, set_up_in_clus
         answer("SCARD test:api_keys", reply_integer(0));
         answer("ASKING SCARD test:api_keys", reply_integer(1));
         expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
-        a = get(0, QUERY_PAGE, 1);
-        answer("ZCARD", reply_integer(0));
-        answer("ZRANGE", reply_of("*0\r\n"));
-        answer("ASKING ZCARD", reply_integer(1));
-        answer("ASKING ZRANGE", reply_words("9"));
-        answer("HMGET test:card:9 ", reply_summary(NULL, NULL));
-        answer("ASKING HMGET test:card:9 ", reply_summary("9", "nine"));
-        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-        assert_non_null(strstr(a->body, "nine"));
+        ask_for_page_of_master();
     }
     clock_ms += API_KEYS_RETRY_MS; /* since the set was read */
     push("test:api_keys");
