@@ -2,7 +2,7 @@
  * A cheap load generator.
  *
  *   loadgen --port P --targets FILE [--key KEY] [--connections C] [--depth D]
- *           [--seconds S | --requests N | --sweep | --hold] [--header 'Name: value']
+ *           [--seconds S | --requests N | --sweep | --hold] [--header 'Name: value'] [--close]
  *
  * One thread and epoll. Each of C connections sends D requests in one write, waits for all D responses, and
  * sends again. The requests are composed beforehand, one for each line of FILE, and chosen at random (with
@@ -11,6 +11,8 @@
  * Prints one line of NAME VALUE pairs: requests errors seconds rate p50_us p99_us cpu_us body_bytes. Latency
  * is from the write of a batch to the end of the response; cpu_us is this program's own processor time per
  * request.
+ *
+ * --close: a connection for each request. C of them are open at a time; latency includes the handshake.
  *
  * --hold opens idle connections instead: one after the other, each with one request, as a client does that
  * keeps its connection for later. Then it prints `holding C` and waits until its standard input ends.
@@ -43,8 +45,9 @@ static struct loadgen {
     int port;
     long connections, depth, seconds;
     uint64_t limit; /* of requests */
-    int sweep, hold;
+    int sweep, hold, close;
     const char *targets, *key, *header;
+    int epoll;
 
     struct iovec *requests;
     size_t request_count;
@@ -67,10 +70,11 @@ static void make_requests(void)
     char *rest = NULL;
     for (char *line = strtok_r(lines, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         char *text;
-        int text_len = asprintf(&text, "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s%s%s%s%s\r\n", line,
-                                g.port, g.key != NULL ? "X-Api-Key: " : "", g.key != NULL ? g.key : "",
-                                g.key != NULL ? "\r\n" : "", g.header != NULL ? g.header : "",
-                                g.header != NULL ? "\r\n" : "");
+        int text_len =
+            asprintf(&text, "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s%s%s%s%s%s\r\n", line, g.port,
+                     g.close ? "Connection: close\r\n" : "", g.key != NULL ? "X-Api-Key: " : "",
+                     g.key != NULL ? g.key : "", g.key != NULL ? "\r\n" : "",
+                     g.header != NULL ? g.header : "", g.header != NULL ? "\r\n" : "");
         if (g.request_count == room) {
             room = room == 0 ? 1024 : 2 * room;
             g.requests = realloc(g.requests, room * sizeof *g.requests);
@@ -182,6 +186,18 @@ static unsigned take_bytes(struct conn *c, const char *data, size_t len)
     return ended;
 }
 
+static void connect_to_server(struct conn *c)
+{
+    c->fd = net_connect(g.port);
+    net_watch(g.epoll, c->fd, EPOLLIN, c);
+}
+
+static void reconnect(struct conn *c)
+{
+    (void)close(c->fd);
+    connect_to_server(c);
+}
+
 static void receive(struct conn *c)
 {
     static char buffer[READ_SIZE];
@@ -201,6 +217,8 @@ static void receive(struct conn *c)
     c->pending -= ended;
     if (c->pending == 0) {
         c->sent_ns = now;
+        if (g.close)
+            reconnect(c);
         send_batch(c);
     }
 }
@@ -232,11 +250,9 @@ static void report(uint64_t took_ns, uint64_t used_ns)
 
 static void run(struct conn *conns)
 {
-    int epoll = epoll_create1(EPOLL_CLOEXEC);
-    for (long i = 0; i < g.connections; i++) {
-        conns[i].fd = net_connect(g.port);
-        net_watch(epoll, conns[i].fd, EPOLLIN, &conns[i]);
-    }
+    g.epoll = epoll_create1(EPOLL_CLOEXEC);
+    for (long i = 0; i < g.connections; i++)
+        connect_to_server(&conns[i]);
     uint64_t began = now_ns();
     uint64_t used = cpu_ns();
     uint64_t until = g.seconds > 0 ? began + (uint64_t)g.seconds * 1000000000U : UINT64_MAX;
@@ -246,7 +262,7 @@ static void run(struct conn *conns)
     }
     while (g.completed < g.limit && now_ns() < until) {
         struct epoll_event events[EVENTS];
-        int count = epoll_wait(epoll, events, EVENTS, 1000);
+        int count = epoll_wait(g.epoll, events, EVENTS, 1000);
         for (int i = 0; i < count; i++)
             receive(events[i].data.ptr);
     }
@@ -282,7 +298,7 @@ static void read_options(int argc, char **argv)
         {"port", 1, NULL, 'p'},        {"targets", 1, NULL, 't'}, {"key", 1, NULL, 'k'},
         {"connections", 1, NULL, 'c'}, {"depth", 1, NULL, 'd'},   {"seconds", 1, NULL, 's'},
         {"requests", 1, NULL, 'n'},    {"sweep", 0, NULL, 'a'},   {"hold", 0, NULL, 'i'},
-        {"header", 1, NULL, 'h'},      {NULL, 0, NULL, 0},
+        {"header", 1, NULL, 'h'},      {"close", 0, NULL, 'e'},   {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         switch (option) {
@@ -316,6 +332,9 @@ static void read_options(int argc, char **argv)
         case 'h':
             g.header = optarg;
             break;
+        case 'e':
+            g.close = 1;
+            break;
         default:
             exit(2);
         }
@@ -324,7 +343,7 @@ static void read_options(int argc, char **argv)
         die("--port and --targets are needed; other arguments than options are not known");
     if (g.seconds == 0 && g.limit == UINT64_MAX && !g.sweep && !g.hold)
         die("one of --seconds, --requests, --sweep and --hold is needed");
-    if (g.hold)
+    if (g.hold || g.close)
         g.depth = 1;
 }
 
