@@ -3,87 +3,15 @@
  * restarted under load, and no request fails.
  */
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "support/fixture.h"
 #include "support/net.h"
-
-#define PASS_SOCKETS "--pass-sockets"
-
-enum { SOCKETS_MAX = 2, PASSED_FIRST = 3 };
-
-static const char *own_path;
-
-/* In the place of the program: PASS_SOCKETS NAMES COUNT DESCRIPTOR... PROGRAM */
-static int run_with_sockets(char **argv)
-{
-    char text[32];
-    int copy[SOCKETS_MAX];
-    int count = (int)strtol(argv[1], NULL, 10);
-    for (int i = 0; i < count; i++)
-        copy[i] = fcntl((int)strtol(argv[2 + i], NULL, 10), F_DUPFD_CLOEXEC, 100);
-    for (int i = 0; i < count; i++)
-        if (dup2(copy[i], PASSED_FIRST + i) < 0)
-            return 1;
-    (void)snprintf(text, sizeof text, "%d", (int)getpid());
-    (void)setenv("LISTEN_PID", text, 1);
-    (void)setenv("LISTEN_FDS", argv[1], 1);
-    (void)setenv("LISTEN_FDNAMES", argv[0], 1);
-    (void)execvp(argv[2 + count], argv + 2 + count);
-    return 1;
-}
-
-/* The socket units: what stays open while processes come and go. */
-struct sockets {
-    int count;
-    const char *names; /* "api:admin" */
-    int fd[SOCKETS_MAX];
-    int port[SOCKETS_MAX];
-};
-
-static void sockets_open(struct sockets *s, const char *names, int count)
-{
-    *s = (struct sockets){.count = count, .names = names};
-    for (int i = 0; i < count; i++) {
-        s->port[i] = net_reserve_port();
-        s->fd[i] = net_listen(s->port[i]);
-        assert_true(s->fd[i] >= 0);
-        assert_int_equal(fcntl(s->fd[i], F_SETFD, 0), 0); /* handed on */
-    }
-}
-
-static void sockets_close(struct sockets *s)
-{
-    for (int i = 0; i < s->count; i++)
-        (void)close(s->fd[i]);
-}
-
-/* Starts a channeld on the sockets. Its own ports are those of the sockets afterwards. */
-static void start(struct server *server, const struct sockets *s, const char *redis_url,
-                  const char *const *env)
-{
-    const char *outer = getenv("TEST_WRAPPER");
-    AUTOFREE char *before = outer != NULL ? text_printf("%s", outer) : NULL;
-    AUTOFREE char *numbers =
-        s->count > 1 ? text_printf("%d %d", s->fd[0], s->fd[1]) : text_printf("%d", s->fd[0]);
-    AUTOFREE char *wrapper = text_printf("%s " PASS_SOCKETS " %s %d %s %s", own_path, s->names, s->count,
-                                         numbers, before != NULL ? before : "");
-    assert_int_equal(setenv("TEST_WRAPPER", wrapper, 1), 0);
-    server_start(server, &(struct server_spec){redis_url, env, SERVER_WAIT_NOTHING});
-    assert_int_equal(before != NULL ? setenv("TEST_WRAPPER", before, 1) : unsetenv("TEST_WRAPPER"), 0);
-    server->port = s->port[0];
-    if (s->count > 1)
-        server->admin_port = s->port[1];
-}
+#include "support/sockets.h"
 
 static void fill(struct redis *redis)
 {
@@ -105,8 +33,9 @@ TEST_CASE(passed_sockets_replace_the_settings)
     int other = net_reserve_port();
     start_redis(&redis);
     sockets_open(&s, "api:admin", 2);
-    start(&server, &s, redis.url,
-          ENV(text_temp("CHANNELD_LISTEN=127.0.0.1:%d", other), "CHANNELD_ADMIN_LISTEN=127.0.0.1:1"));
+    sockets_start_server(
+        &server, &s, redis.url,
+        ENV(text_temp("CHANNELD_LISTEN=127.0.0.1:%d", other), "CHANNELD_ADMIN_LISTEN=127.0.0.1:1"));
     server_await_admin(&server, "/readyz", 200);
     assert_int_equal(http_get_status(s.port[0], "/api/channels/", FIXTURE_AUTH), 200);
     assert_int_equal(http_get_status(s.port[0], "/livez", NULL), 404);
@@ -131,7 +60,7 @@ TEST_CASE(connections_wait_until_redis_is_connected)
     AUTO(http_close) struct http_conn early = http_connect(s.port[0]); /* before there is a process */
     assert_int_equal(http_send_text(&early, "GET /api/channels/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH "\r\n"),
                      0);
-    start(&server, &s, redis.url, ENV("CHANNELD_REQUEST_TIMEOUT=60s"));
+    sockets_start_server(&server, &s, redis.url, ENV("CHANNELD_REQUEST_TIMEOUT=60s"));
     server_await_admin(&server, "/startupz", 200);
     assert_false(http_is_readable(&early, 300));
     redis_restart(&redis);
@@ -147,7 +76,7 @@ TEST_CASE(connections_wait_no_longer_than_a_request_would)
     struct server server;
     struct sockets s;
     sockets_open(&s, "api", 1);
-    start(&server, &s, "redis://127.0.0.1:1", ENV("CHANNELD_REQUEST_TIMEOUT=300ms"));
+    sockets_start_server(&server, &s, "redis://127.0.0.1:1", ENV("CHANNELD_REQUEST_TIMEOUT=300ms"));
     assert_int_equal(http_get_status(s.port[0], "/api/channels/", FIXTURE_AUTH), 500);
     server_stop(&server);
     sockets_close(&s);
@@ -161,15 +90,15 @@ TEST_CASE(stopped_before_redis_was_connected_it_leaves_its_connections)
     struct sockets s;
     start_redis(&redis);
     sockets_open(&s, "api", 1);
-    start(&server, &s, "redis://127.0.0.1:1",
-          ENV("CHANNELD_REQUEST_TIMEOUT=60s", "CHANNELD_DRAIN_DELAY=60s"));
+    sockets_start_server(&server, &s, "redis://127.0.0.1:1",
+                         ENV("CHANNELD_REQUEST_TIMEOUT=60s", "CHANNELD_DRAIN_DELAY=60s"));
     server_await_admin(&server, "/startupz", 200);
     AUTO(http_close) struct http_conn conn = http_connect(s.port[0]);
     assert_int_equal(http_send_text(&conn, "GET /api/channels/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH "\r\n"),
                      0);
     assert_false(http_is_readable(&conn, 50));
     server_stop(&server); /* at once: nothing is in flight */
-    start(&server, &s, redis.url, NULL);
+    sockets_start_server(&server, &s, redis.url, NULL);
     http_expect(&conn, 200);
     server_stop(&server);
     sockets_close(&s);
@@ -181,7 +110,7 @@ TEST_CASE(a_socket_that_cannot_be_used_is_named)
     struct server server;
     struct sockets s;
     sockets_open(&s, "web", 1);
-    start(&server, &s, "redis://127.0.0.1:1", NULL);
+    sockets_start_server(&server, &s, "redis://127.0.0.1:1", NULL);
     server_expect_exit(&server, 2);
     AUTOFREE char *errors = process_stderr(&server.process);
     assert_non_null(strstr(errors, "LISTEN_FDS: descriptor 3 (\"web\") has an unknown name"));
@@ -268,13 +197,13 @@ TEST_CASE(no_request_fails_during_restarts)
     start_redis(&redis);
     sockets_open(&s, "api", 1);
     struct load load = {.port = s.port[0]};
-    start(&server, &s, redis.url, env);
+    sockets_start_server(&server, &s, redis.url, env);
     for (size_t i = 0; i < CLIENTS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, run_client, &load), 0);
     for (int i = 0; i < RESTARTS; i++) {
         await_progress(&load);
         server_stop(&server);
-        start(&server, &s, redis.url, env);
+        sockets_start_server(&server, &s, redis.url, env);
     }
     await_progress(&load);
     atomic_store(&load.over, true);
@@ -290,8 +219,5 @@ TEST_CASE(no_request_fails_during_restarts)
 
 int main(int argc, char **argv)
 {
-    if (argc > 5 && strcmp(argv[1], PASS_SOCKETS) == 0)
-        return run_with_sockets(argv + 2);
-    own_path = argv[0];
-    return test_run(argc, argv);
+    return sockets_main(argc, argv);
 }
