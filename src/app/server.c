@@ -24,14 +24,14 @@
 /* Descriptors beside those of client connections. */
 enum {
     DESCRIPTORS_RESERVED = 512,  /* of the process: admin connections, the main loop, the log */
-    DESCRIPTORS_PER_WORKER = 80, /* rejected connections, listener, Redis, loop */
+    DESCRIPTORS_PER_WORKER = 80, /* rejected connections, listener, inbox, Redis, loop */
     REJECTIONS_PER_WORKER = 64,
     ADMIN_CONNECTIONS_MAX = 256,
     ADMIN_REJECTIONS_MAX = 16
 };
 
 /* Those of a process that no client is connected to, and the fewest that are divided among clients. */
-enum { DESCRIPTORS_OWN = 10, DESCRIPTORS_OWN_PER_WORKER = 6, DESCRIPTORS_DIVIDED_MIN = 16 };
+enum { DESCRIPTORS_OWN = 10, DESCRIPTORS_OWN_PER_WORKER = 8, DESCRIPTORS_DIVIDED_MIN = 16 };
 
 enum server_state { SERVER_STARTING, SERVER_SERVING, SERVER_ANNOUNCING, SERVER_FINISHING, SERVER_EXITING };
 
@@ -44,11 +44,12 @@ struct server {
     uv_timer_t watchdog; /* of the service manager */
     uv_signal_t sigterm, sigint, sighup;
     enum server_state state;
-    int64_t started_s;  /* wall clock */
-    int descriptors;    /* limit of the process */
+    int64_t started_s; /* wall clock */
+    int descriptors;   /* limit of the process */
+    int max_connections, admin_max_connections;
     int max_rejections; /* per worker */
     int admin_max_rejections;
-    struct http_limit limit, admin_limit;
+    struct http_balancer *balancer, *admin_balancer;
     int worker_count; /* created so far */
     struct worker **workers;
     struct rate_limit *rate_limit; /* NULL: none */
@@ -187,6 +188,11 @@ static void write_workers(const struct server *s, struct buf *out)
     for (int i = 0; i < s->worker_count; i++)
         buf_printf(out, "channeld_worker_redis_connected{worker=\"%d\"} %d\n", i,
                    worker_status(s->workers[i]).redis_ready ? 1 : 0);
+    metrics_write_head(out, "channeld_worker_connections", "gauge",
+                       "Open client connections of the worker, without those over the limit.");
+    for (int i = 0; i < s->worker_count; i++)
+        buf_printf(out, "channeld_worker_connections{worker=\"%d\"} %d\n", i,
+                   http_balancer_count(s->balancer, i));
 }
 
 static void write_key_metrics(const struct server *s, struct buf *out)
@@ -238,8 +244,7 @@ static int admin_open(struct server *s)
         .head_timeout_ms = ADMIN_TIMEOUT_MS,
         .idle_timeout_ms = ADMIN_TIMEOUT_MS,
         .write_timeout_ms = ADMIN_TIMEOUT_MS,
-        .servers = 1,
-        .limit = &s->admin_limit,
+        .balancer = s->admin_balancer,
         .max_rejections = s->admin_max_rejections,
         .close_each = true,
         .evict_any = true,
@@ -321,26 +326,18 @@ static void command_all(struct server *s, enum worker_command command)
         worker_command(s->workers[i], command);
 }
 
+/* A worker may have handed a connection over to one that had finished before. */
 static bool all_finished(const struct server *s)
 {
     for (int i = 0; i < s->worker_count; i++)
         if (!worker_finished(s->workers[i]))
             return false;
-    return true;
-}
-
-/* A worker at the limit cannot wake the others: they may have ended. */
-static void make_room(struct server *s)
-{
-    for (int i = 0; i < s->worker_count && s->state < SERVER_EXITING; i++)
-        worker_make_room(s->workers[i]);
+    return http_balancer_total(s->balancer) == 0;
 }
 
 static void on_changed(uv_async_t *changed)
 {
     struct server *s = changed->data;
-    if (atomic_load(&s->limit.wanted))
-        make_room(s);
     if (s->reload != NULL)
         reload_worker_changed(s->reload);
     if (s->state == SERVER_STARTING && view_redis(s).seen)
@@ -527,20 +524,20 @@ static void share_descriptors(struct server *s)
     int wanted = (int)s->config->values.max_connections;
     int reserved = DESCRIPTORS_RESERVED + workers * DESCRIPTORS_PER_WORKER;
     s->descriptors = claim_descriptors(reserved + wanted);
-    s->limit.max = s->descriptors - reserved;
+    s->max_connections = s->descriptors - reserved;
     s->max_rejections = REJECTIONS_PER_WORKER;
-    s->admin_limit.max = ADMIN_CONNECTIONS_MAX;
+    s->admin_max_connections = ADMIN_CONNECTIONS_MAX;
     s->admin_max_rejections = ADMIN_REJECTIONS_MAX;
-    if (s->limit.max < wanted && s->descriptors < 2 * reserved) {
+    if (s->max_connections < wanted && s->descriptors < 2 * reserved) {
         int own = DESCRIPTORS_OWN + workers * DESCRIPTORS_OWN_PER_WORKER;
         int eighth = max_int(s->descriptors - own, DESCRIPTORS_DIVIDED_MIN) / 8;
-        s->limit.max = min_int(4 * eighth, wanted);
+        s->max_connections = min_int(4 * eighth, wanted);
         s->max_rejections = min_int(eighth / workers, REJECTIONS_PER_WORKER);
-        s->admin_limit.max = min_int(eighth, ADMIN_CONNECTIONS_MAX);
+        s->admin_max_connections = min_int(eighth, ADMIN_CONNECTIONS_MAX);
         s->admin_max_rejections = min_int(eighth, ADMIN_REJECTIONS_MAX);
     }
-    if (s->limit.max < wanted)
-        log_few_descriptors(s->descriptors, s->limit.max);
+    if (s->max_connections < wanted)
+        log_few_descriptors(s->descriptors, s->max_connections);
 }
 
 static int make_workers(struct server *s, struct redis_config *redis)
@@ -548,7 +545,7 @@ static int make_workers(struct server *s, struct redis_config *redis)
     struct worker_options options = {.config = s->config,
                                      .redis = redis,
                                      .rate_limit = s->rate_limit,
-                                     .limit = &s->limit,
+                                     .balancer = s->balancer,
                                      .max_rejections = s->max_rejections,
                                      .descriptors = s->descriptors,
                                      .listener = service_manager_socket(s->manager, SERVICE_SOCKET_API),
@@ -640,6 +637,10 @@ static int prepare(struct server *s, struct redis_config **redis, struct buf *er
         err = ops_new(&source, &s->ops);
     if (err == 0)
         err = make_rate_limit(s);
+    if (err == 0)
+        err = http_balancer_new(s->config->workers, s->max_connections, &s->balancer);
+    if (err == 0)
+        err = http_balancer_new(1, s->admin_max_connections, &s->admin_balancer);
     return err;
 }
 
@@ -698,6 +699,8 @@ static void release(struct server *s)
     (void)err;
     ops_free(s->ops);
     rate_limit_free(s->rate_limit);
+    http_balancer_free(s->balancer);
+    http_balancer_free(s->admin_balancer);
     free(s->key_metrics);
     service_manager_free(s->manager);
     free(s);

@@ -202,14 +202,6 @@ static void on_wake(uv_async_t *wake)
     struct worker *w = wake->data;
     take_offer(w);
     handle_commands(w);
-    if (!w->ending)
-        http_server_make_room(w->server);
-}
-
-static void on_room_wanted(void *arg)
-{
-    struct worker *w = arg;
-    (void)uv_async_send(w->options.changed);
 }
 
 static int make_cache(struct worker *w)
@@ -270,13 +262,10 @@ static int make_server(struct worker *w)
         .idle_timeout_ms = (uint64_t)v->idle_timeout,
         .max_connection_age_ms = (uint64_t)v->max_connection_age,
         .write_timeout_ms = (uint64_t)v->write_timeout,
-        .limit = w->options.limit,
-        .room_wanted = on_room_wanted,
-        .arg = w,
+        .balancer = w->options.balancer,
+        .number = w->options.number,
         .max_rejections = w->options.max_rejections,
         .trusted_proxies = &c->trusted_proxies,
-        .servers = c->workers,
-        .joins = w->options.number > 0,
     };
     int err = http_server_new(&w->loop, &options, &w->server);
     if (err != 0)
@@ -355,12 +344,6 @@ void worker_use_redis(struct worker *w, struct redis_config *config)
 {
     assert(atomic_load(&w->command) != WORKER_EXIT);
     redis_config_unref(atomic_exchange(&w->offered, redis_config_ref(config)));
-    (void)uv_async_send(&w->wake);
-}
-
-void worker_make_room(struct worker *w)
-{
-    assert(atomic_load(&w->command) != WORKER_EXIT);
     (void)uv_async_send(&w->wake);
 }
 

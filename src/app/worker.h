@@ -1,9 +1,8 @@
 /*
- * A worker: one thread with its own loop, listener, connections, cache, Redis connection and metrics. Workers
- * share nothing.
+ * A worker: one thread with its own loop, listener, connections, cache, Redis connection and metrics.
  *
- * The main thread creates and starts workers, sends them commands and reads their atomics; nothing else
- * crosses threads.
+ * The main thread creates and starts workers, sends them commands and reads their atomics. Workers share the
+ * balancer of their connections, and the rate limit; nothing else crosses threads.
  */
 #ifndef APP_WORKER_H
 #define APP_WORKER_H
@@ -19,7 +18,7 @@
 #include <uv.h>
 
 struct worker;
-struct http_limit;
+struct http_balancer;
 
 /* --- Metrics --- */
 
@@ -51,17 +50,17 @@ enum worker_command {
 };
 
 struct worker_options {
-    const struct config *config; /* borrowed while the worker lives, as are all pointers here */
-    struct redis_config *redis;  /* the worker takes a reference */
-    struct http_limit *limit;    /* of the connections of the whole process; see worker_make_room */
-    int max_rejections;          /* see http_server_options */
-    int descriptors;             /* limit of the process */
-    int number;                  /* from 0 */
-    int listener;                /* a shared socket to accept from after WORKER_ACCEPT; -1: its own */
+    const struct config *config;    /* borrowed while the worker lives, as are all pointers here */
+    struct redis_config *redis;     /* the worker takes a reference */
+    struct http_balancer *balancer; /* of the connections of the whole process */
+    int max_rejections;             /* see http_server_options */
+    int descriptors;                /* limit of the process */
+    int number;                     /* from 0 */
+    int listener;                   /* a shared socket to accept from after WORKER_ACCEPT; -1: its own */
     /* Of the whole process; NULL: none. */
     struct rate_limit *rate_limit;
-    uv_async_t *changed; /* sent when worker_finished, what worker_status says of Redis, or limit->wanted has
-                          * changed */
+    uv_async_t *changed; /* sent when what worker_status says of Redis has changed, and each time that no
+                          * connection is left after WORKER_FINISH */
 };
 
 /* The state of a worker, for other threads. */
@@ -86,11 +85,11 @@ void worker_command(struct worker *w, enum worker_command command);
 /* Moves to these settings of Redis, of which it takes a reference: cache_use_redis. Not after WORKER_EXIT. */
 void worker_use_redis(struct worker *w, struct redis_config *config);
 
-/* From the main thread: http_server_make_room. Not after WORKER_EXIT. */
-void worker_make_room(struct worker *w);
 struct worker_status worker_status(const struct worker *w);
 const struct worker_metrics *worker_metrics(const struct worker *w);
-bool worker_finished(const struct worker *w); /* no connection is left after WORKER_FINISH */
+
+/* Its listener is closed, and no connection is left but those that other workers have handed over since. */
+bool worker_finished(const struct worker *w);
 
 /* Waits for the thread (if it was started, WORKER_EXIT must have been sent) and frees. */
 void worker_free(struct worker *w);

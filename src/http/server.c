@@ -1,6 +1,10 @@
 /*
  * The listening socket, connection limits, accept budget and shutdown; see server.h.
  *
+ *     accepted --> over the limit: rejected here
+ *              \-> http_balancer_place --> opened here
+ *                                      \-> inbox of another server, opened in its thread
+ *
  * The listening socket is polled by the loop. The accept of libuv is not used: it may stop for good after a
  * failure, and a drain must be able to accept everything that the kernel has queued before the socket is
  * closed.
@@ -19,7 +23,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Connections accepted per turn of the loop, in proportion to the requests handled since the last. */
+/* Connections accepted per turn of the loop, in proportion to the requests handled since the last; those that
+ * are handed over are in the budgets of the others. */
 enum { REQUESTS_PER_ACCEPT = 4, ACCEPT_MIN = 4, ACCEPT_MAX = 64 };
 
 struct http_server {
@@ -27,15 +32,14 @@ struct http_server {
     uv_loop_t *loop;
     int listener;     /* its descriptor; -1: not listening */
     bool shared;      /* others listen on the same socket: its queue is not only this server's */
-    bool yielded;     /* the connections that wait now were left to the others for a moment */
     uv_poll_t poll;   /* of the listener */
-    uv_timer_t pause; /* runs while the system has no descriptor or memory for another connection */
+    uv_timer_t pause; /* runs while no connection can be accepted */
+    uv_poll_t inbox;  /* of the balancer, where there are other servers */
     bool starved;     /* it was logged that nothing can be accepted, and nothing was since */
     bool closing;
     struct http_connections *connections;
-    int open;                  /* connections within the limit */
     uint64_t full_ms;          /* of the loop's clock: since then new connections have waited for room */
-    unsigned answered;         /* limit->answered at that time */
+    unsigned rooms_given;      /* http_balancer_rooms_given at that time */
     struct wait_group clients; /* connections that are not closed yet */
     struct wait_group handles; /* those and all other handles */
     void (*finished)(void *arg);
@@ -46,38 +50,70 @@ struct http_server {
 
 /* --- connections --- */
 
+static void release(struct http_server *s)
+{
+    http_balancer_release(s->options.balancer, s->options.number);
+}
+
+/* The count goes first: the callback of the last connection may look at all counts. */
 static void on_connection_closed(void *arg, bool over_limit)
 {
     struct http_server *s = arg;
-    if (!over_limit) {
-        s->open--;
-        atomic_fetch_sub_explicit(&s->options.limit->open, 1, memory_order_relaxed);
-    }
+    if (!over_limit)
+        release(s);
     wait_group_done(&s->clients);
     wait_group_done(&s->handles);
 }
 
-static bool at_limit(const struct http_server *s)
+/* Takes over the descriptor. Within the limit the connection is counted already. */
+static void open_connection(struct http_server *s, const struct http_accepted *accepted, bool over_limit)
 {
-    const struct http_limit *limit = s->options.limit;
-    return atomic_load_explicit(&limit->open, memory_order_relaxed) >= limit->max;
+    if (http_connections_open(s->connections, accepted->fd, accepted->peer, over_limit) == 0) {
+        wait_group_add(&s->clients, 1);
+        wait_group_add(&s->handles, 1);
+    } else if (!over_limit) {
+        release(s);
+    }
 }
 
-/* Takes over the descriptor; `peer` is the other end. */
-static void open_connection(struct http_server *s, int fd, const struct sockaddr_storage *peer)
+static bool is_full(const struct http_server *s)
+{
+    return http_balancer_full(s->options.balancer);
+}
+
+static void handle_accepted(struct http_server *s, const struct http_accepted *accepted)
 {
     struct http_metrics *m = s->options.metrics;
     loop_lag_begin(s->options.loop_lag);
-    bool over = at_limit(s) && !http_connections_evict(s->connections);
+    bool over = is_full(s) && !http_connections_evict(s->connections);
     metric_add(over ? &m->connections_rejected_total : &m->connections_accepted_total, 1);
-    if (http_connections_open(s->connections, fd, ip_from_sockaddr(peer), over) != 0)
+    if (over || !http_balancer_place(s->options.balancer, s->options.number, accepted))
+        open_connection(s, accepted, over);
+}
+
+/* Another server is at the limit, and may have no connection to close. */
+static void make_room(struct http_server *s)
+{
+    struct http_balancer *b = s->options.balancer;
+    if (http_balancer_room_wanted(b) && http_connections_evictable(s->connections) &&
+        http_balancer_give_room(b))
+        (void)http_connections_evict(s->connections);
+}
+
+static void on_inbox(uv_poll_t *inbox, int status, int events)
+{
+    (void)events;
+    struct http_server *s = inbox->data;
+    struct http_accepted accepted[ACCEPT_MAX];
+    if (status != 0)
         return;
-    if (!over) {
-        s->open++;
-        atomic_fetch_add_explicit(&s->options.limit->open, 1, memory_order_relaxed);
-    }
-    wait_group_add(&s->clients, 1);
-    wait_group_add(&s->handles, 1);
+    loop_lag_begin(s->options.loop_lag);
+    int count = http_balancer_take(s->options.balancer, s->options.number, accepted, ACCEPT_MAX);
+    for (int i = 0; i < count; i++)
+        if (accepted[i].fd >= 0)
+            open_connection(s, &accepted[i], false);
+        else
+            make_room(s);
 }
 
 /* --- the listener --- */
@@ -118,7 +154,7 @@ static bool accept_one(struct http_server *s)
     int fd = accept4(s->listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
         s->starved = false;
-        open_connection(s, fd, &peer);
+        handle_accepted(s, &(struct http_accepted){fd, ip_from_sockaddr(&peer)});
         return true;
     }
     if (errno == EAGAIN)
@@ -140,26 +176,9 @@ static int accept_budget(struct http_server *s)
     return share > ACCEPT_MAX ? ACCEPT_MAX : (int)share;
 }
 
-/*
- * A new connection to a shared socket wakes all servers, and any of them may get many in a row. One that has
- * more than its share leaves them to the others for a moment; what nobody has accepted by then it accepts.
- */
-static bool yields(struct http_server *s)
-{
-    enum { YIELD_MS = 2, SLACK = ACCEPT_MIN };
-    if (!s->shared)
-        return false;
-    int total = atomic_load_explicit(&s->options.limit->open, memory_order_relaxed);
-    int share = total / s->options.servers;
-    s->yielded = !s->yielded && s->open > share + share / 8 + SLACK;
-    if (s->yielded)
-        pause_polling(s, YIELD_MS);
-    return s->yielded;
-}
-
 static bool has_room(const struct http_server *s)
 {
-    return !at_limit(s) || http_connections_evictable(s->connections);
+    return !is_full(s) || http_connections_evictable(s->connections);
 }
 
 static bool is_queue_empty(const struct http_server *s)
@@ -176,41 +195,28 @@ static bool is_queue_empty(const struct http_server *s)
 static bool waits_for_room(struct http_server *s)
 {
     enum { RETRY_MS = 2, WAIT_MS = 100, EACH_MS = 1000 };
-    struct http_limit *limit = s->options.limit;
     uint64_t now_ms = uv_now(s->loop);
     if (has_room(s))
         return false;
-    unsigned answered = atomic_load(&limit->answered);
-    if (answered != s->answered || now_ms - s->full_ms >= EACH_MS) {
-        s->answered = answered;
+    unsigned given = http_balancer_rooms_given(s->options.balancer);
+    if (given != s->rooms_given || now_ms - s->full_ms >= EACH_MS) {
+        s->rooms_given = given;
         s->full_ms = now_ms;
     }
     if (now_ms - s->full_ms >= WAIT_MS)
         return false;
     if (is_queue_empty(s))
         return true;
-    if (s->options.room_wanted != NULL) {
-        atomic_store(&limit->wanted, true);
-        s->options.room_wanted(s->options.arg);
-    }
+    http_balancer_want_room(s->options.balancer, s->options.number);
     pause_polling(s, RETRY_MS);
     return true;
-}
-
-void http_server_make_room(struct http_server *s)
-{
-    struct http_limit *limit = s->options.limit;
-    if (!atomic_load(&limit->wanted) || !http_connections_evictable(s->connections))
-        return;
-    if (atomic_exchange(&limit->wanted, false) && http_connections_evict(s->connections))
-        atomic_fetch_add(&limit->answered, 1);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     (void)events;
     struct http_server *s = poll->data;
-    if (status != 0 || yields(s))
+    if (status != 0)
         return;
     for (int left = accept_budget(s); left > 0 && !waits_for_room(s) && accept_one(s); left--)
         continue;
@@ -245,6 +251,11 @@ static int reuse_port(int fd)
     return setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
 }
 
+static bool has_others(const struct http_server_options *options)
+{
+    return http_balancer_inbox(options->balancer, options->number) >= 0;
+}
+
 /*
  * The first server listens alone: without SO_REUSEPORT listen() fails if any other socket listens on the
  * address, of whatever process and user, and of two processes that start together one succeeds. The option is
@@ -260,8 +271,9 @@ static int prepare_socket(int fd, const struct addr *address, const struct http_
         return err;
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         (v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
-        (options->joins && reuse_port(fd) != 0) || bind(fd, addr_sockaddr(address), addr_len(address)) != 0 ||
-        listen(fd, BACKLOG) != 0 || (options->servers > 1 && reuse_port(fd) != 0))
+        (options->number > 0 && reuse_port(fd) != 0) ||
+        bind(fd, addr_sockaddr(address), addr_len(address)) != 0 || listen(fd, BACKLOG) != 0 ||
+        (has_others(options) && reuse_port(fd) != 0))
         return -errno;
     return 0;
 }
@@ -288,7 +300,19 @@ static int open_listening_socket(const struct addr *address, const struct http_s
     return open_at(&v4, options);
 }
 
-/* Takes over the descriptor. */
+static int open_inbox(struct http_server *s)
+{
+    if (!has_others(&s->options))
+        return 0;
+    int err = uv_poll_init(s->loop, &s->inbox, http_balancer_inbox(s->options.balancer, s->options.number));
+    if (err != 0)
+        return err;
+    s->inbox.data = s;
+    wait_group_add(&s->handles, 1);
+    return uv_poll_start(&s->inbox, UV_READABLE, on_inbox);
+}
+
+/* Takes over the descriptor. The inbox is open until the server is closed. */
 static int use_listener(struct http_server *s, int fd)
 {
     int err = uv_poll_init(s->loop, &s->poll, fd);
@@ -300,7 +324,7 @@ static int use_listener(struct http_server *s, int fd)
     s->poll.data = s->pause.data = s;
     s->listener = fd;
     wait_group_add(&s->handles, 2);
-    return 0;
+    return open_inbox(s);
 }
 
 int http_server_listen(struct http_server *s, const struct addr *address)
@@ -332,7 +356,7 @@ void http_server_accept(struct http_server *s)
         start_accepting(s);
 }
 
-static void on_listener_closed(uv_handle_t *handle)
+static void on_handle_closed(uv_handle_t *handle)
 {
     struct http_server *s = handle->data;
     wait_group_done(&s->handles);
@@ -342,8 +366,8 @@ static void close_listener(struct http_server *s)
 {
     if (s->listener < 0)
         return;
-    uv_close((uv_handle_t *)&s->poll, on_listener_closed);
-    uv_close((uv_handle_t *)&s->pause, on_listener_closed);
+    uv_close((uv_handle_t *)&s->poll, on_handle_closed);
+    uv_close((uv_handle_t *)&s->pause, on_handle_closed);
     close(s->listener);
     s->listener = -1;
 }
@@ -414,6 +438,8 @@ void http_server_close(struct http_server *s, void (*closed)(void *arg), void *a
     s->closed = closed;
     s->closed_arg = arg;
     close_listener(s);
+    if (s->inbox.data != NULL)
+        uv_close((uv_handle_t *)&s->inbox, on_handle_closed);
     http_connections_close(s->connections, &s->handles);
     wait_group_wait(&s->handles, free_server, s);
 }

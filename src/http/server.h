@@ -1,25 +1,17 @@
-/* An HTTP/1.1 server on one loop: a listener and the connections that it accepts. Knows nothing of what is
- * served. */
+/* An HTTP/1.1 server on one loop: a listener, and the connections that it has accepted or another server has
+ * handed over. Knows nothing of what is served. */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
 #include "base/metrics.h"
 #include "base/net.h"
+#include "http/balancer.h"
 #include "http/exchange.h"
 #include "http/metrics.h"
 
-#include <stdatomic.h>
 #include <uv.h>
 
 struct http_server;
-
-/* The limit of connections, which servers may share, each in a thread of its own. */
-struct http_limit {
-    int max;
-    atomic_int open;      /* connections that count */
-    atomic_bool wanted;   /* a server has a new connection and none to close for it: another may have one */
-    atomic_uint answered; /* how often another has closed one */
-};
 
 struct http_server_options {
     struct http_handler handler;
@@ -32,30 +24,24 @@ struct http_server_options {
 
     /* Give or take a tenth: from then on the next response ends a connection. 0: never. */
     uint64_t max_connection_age_ms;
-    struct http_limit *limit;
-
-    /* Called when limit->wanted was set: http_server_make_room is due on the other servers. NULL: none. */
-    void (*room_wanted)(void *arg);
-    void *arg;
+    struct http_balancer *balancer;
+    int number; /* of this server at the balancer, from 0 */
 
     /* Connections over the limit that stay open until their client has taken its 503, at a time; further ones
      * get it if their request is there already, and are closed at once. */
     int max_rejections;
     const struct ip_networks *trusted_proxies; /* their client addresses are believed; may be NULL */
-    int servers;     /* of this process on the same socket, which share `limit`; see http_server_share */
-    bool joins;      /* another of these servers listens on the address already */
-    bool close_each; /* every response contains "Connection: close" */
-    bool evict_any;  /* at the limit a connection may be closed although it is being read or answered */
+    bool close_each;                           /* every response contains "Connection: close" */
+    bool evict_any; /* at the limit a connection may be closed although it is being read or answered */
 };
 
 /* Owned by the caller (http_server_close). Returns 0 or a negative errno. */
 int http_server_new(uv_loop_t *loop, const struct http_server_options *options, struct http_server **out)
     __attribute__((warn_unused_result));
 
-/* Listens, and accepts connections from now on. Nobody else may listen on the address but the servers that
- * the options name. Returns 0 or a negative errno (-EADDRINUSE, -EACCES ...). This or the next, once per
- * server.
- */
+/* Listens, and accepts connections from now on; number 0 before the others of its balancer. Nobody else may
+ * listen on the address. Returns 0 or a negative errno (-EADDRINUSE, -EACCES ...). This or the next, once per
+ * server. */
 int http_server_listen(struct http_server *s, const struct addr *address) __attribute__((warn_unused_result));
 
 /*
@@ -67,9 +53,6 @@ int http_server_share(struct http_server *s, int fd) __attribute__((warn_unused_
 /* Accepts connections on the shared socket; nothing to do otherwise. Once per server. */
 void http_server_accept(struct http_server *s);
 
-/* Closes a connection that waits for a request, if limit->wanted is set and there is one. */
-void http_server_make_room(struct http_server *s);
-
 /* From now on every response contains "Connection: close". */
 void http_server_announce_close(struct http_server *s);
 
@@ -79,7 +62,8 @@ void http_server_stop_listening(struct http_server *s);
 
 /*
  * Closes connections between two requests, and a second later those that have not begun one. Calls `finished`
- * from the loop once the last connection has ended; at once if there is none. Once per server.
+ * from the loop once the last connection has ended; at once if there is none. Servers that still listen may
+ * hand connections over to this one: it is called again when the last of them has ended. Once per server.
  */
 void http_server_finish(struct http_server *s, void (*finished)(void *arg), void *arg);
 

@@ -271,6 +271,7 @@ TEST_CASE_WITH(process_metrics, set_up, fixture_teardown)
     fixture_expect_metric(f, "channeld_workers", 2);
     fixture_expect_metric(f, "channeld_worker_redis_connected", 2);
     fixture_expect_metric(f, "channeld_worker_redis_connected{worker=\"1\"}", 1);
+    fixture_expect_metric(f, "channeld_worker_connections{worker=\"1\"}", 0);
     fixture_expect_metric(f, "channeld_ready", 1);
     fixture_expect_metric(f, "channeld_log_lines_dropped_total", 0);
 }

@@ -20,7 +20,7 @@ SERVER_TEST(a_request_is_answered_and_the_connection_stays)
     assert_false(c->ended);
     assert_int_equal(t.metrics.connections_accepted_total, 1);
     assert_int_equal(t.metrics.connections_open, 1);
-    assert_int_equal(t.limit.open, 1);
+    assert_int_equal(http_balancer_total(t.balancer), 1);
 }
 
 SERVER_TEST(pipelined_requests_are_answered_in_order)

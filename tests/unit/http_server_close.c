@@ -66,25 +66,25 @@ static void close_beside(struct http_server *s)
     t.closed = 0;
 }
 
-SERVER_TEST_WITH(a_server_that_joins_shares_the_address, t.options.servers = 2)
+SERVER_TEST_WITH(a_further_server_shares_the_address, t.servers = 2)
 {
     enum { COUNT = 100 };
     struct http_metrics metrics = {0};
     struct http_server *s = NULL;
-    t.options.joins = true;
+    t.options.number = 1;
     t.options.metrics = &metrics;
     assert_int_equal(listen_beside(&s), 0);
     for (int i = 0; i < COUNT; i++) {
         struct client *c = client_sending(GET("/now?a"));
         TURN_UNTIL(client_count(c, "\r\n\r\na") == 1);
     }
-    assert_in_range(metrics.connections_accepted_total, COUNT / 5, COUNT - COUNT / 5);
+    assert_true(metrics.connections_accepted_total > 0 && t.metrics.connections_accepted_total > 0);
     assert_int_equal(metrics.connections_accepted_total + t.metrics.connections_accepted_total, COUNT);
     close_beside(s);
 }
 
 /* As from another process. */
-SERVER_TEST_WITH(a_server_that_does_not_join_finds_the_address_in_use, t.options.servers = 2)
+SERVER_TEST_WITH(another_first_server_finds_the_address_in_use, t.servers = 2)
 {
     struct http_server *s = NULL;
     assert_int_equal(listen_beside(&s), -EADDRINUSE);

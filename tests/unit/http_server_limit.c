@@ -33,11 +33,11 @@ static void expect_503(void)
 }
 
 /* Before its first request and between two of them alike. */
-SERVER_TEST_WITH(the_connection_that_waits_longest_gives_way, t.limit.max = 3)
+SERVER_TEST_WITH(the_connection_that_waits_longest_gives_way, t.max_connections = 3)
 {
     struct client *a = client_idle("127.0.0.1");
     struct client *silent = client_open();
-    TURN_UNTIL(t.limit.open == 2);
+    TURN_UNTIL(http_balancer_total(t.balancer) == 2);
     test_server_turn_for(APART_MS);
     struct client *b = client_idle("127.0.0.1");
     client_send(a, GET("/now?again"));
@@ -49,10 +49,10 @@ SERVER_TEST_WITH(the_connection_that_waits_longest_gives_way, t.limit.max = 3)
     (void)expect_evicted(first);
     assert_int_equal(t.metrics.connections_evicted_total, 4);
     assert_int_equal(t.metrics.connections_rejected_total, 0);
-    assert_int_equal(t.limit.open, 3);
+    assert_int_equal(http_balancer_total(t.balancer), 3);
 }
 
-SERVER_TEST_WITH(a_connection_with_unread_input_does_not_give_way, t.limit.max = 2)
+SERVER_TEST_WITH(a_connection_with_unread_input_does_not_give_way, t.max_connections = 2)
 {
     struct client *a = client_idle("127.0.0.1");
     struct client *b = client_idle("127.0.0.1");
@@ -69,7 +69,7 @@ static void expect_none_gives_way(void)
     struct client *writing = client_open();
     writing->reads = false;
     client_send(writing, GET("/big"));
-    TURN_UNTIL(t.handled == 2 && t.limit.open == 3);
+    TURN_UNTIL(t.handled == 2 && http_balancer_total(t.balancer) == 3);
     for (int i = 0; i < 3; i++)
         expect_503();
     client_send(reading, "Host: a\r\n\r\n");
@@ -82,13 +82,13 @@ static void expect_none_gives_way(void)
     assert_int_equal(t.metrics.connections_evicted_total, 0);
 }
 
-SERVER_TEST_WITH(connections_that_are_read_or_answered_do_not_give_way, t.limit.max = 3)
+SERVER_TEST_WITH(connections_that_are_read_or_answered_do_not_give_way, t.max_connections = 3)
 {
     expect_none_gives_way();
 }
 
 /* Where the options say so, in the order of arrival; first those that wait for a request. */
-SERVER_TEST_WITH(others_give_way_as_well, t.limit.max = 3, t.options.evict_any = true)
+SERVER_TEST_WITH(others_give_way_as_well, t.max_connections = 3, t.options.evict_any = true)
 {
     struct client *reader = client_open();
     reader->reads = false;
@@ -96,7 +96,7 @@ SERVER_TEST_WITH(others_give_way_as_well, t.limit.max = 3, t.options.evict_any =
     struct client *busy = client_sending(GET("/later?a"));
     TURN_UNTIL(t.handled == 2);
     struct client *idle = client_open();
-    TURN_UNTIL(t.limit.open == 3);
+    TURN_UNTIL(http_balancer_total(t.balancer) == 3);
     struct client *next = client_sending(GET("/later?b"));
     TURN_UNTIL(idle->ended && t.later_count == 2);
     struct client *last = client_sending(GET("/later?c"));
@@ -119,11 +119,11 @@ static void trust(const char *networks)
     t.options.trusted_proxies = &proxies;
 }
 
-SERVER_TEST_WITH(connections_of_trusted_proxies_give_way_last, t.limit.max = 4, trust("127.0.0.2"))
+SERVER_TEST_WITH(connections_of_trusted_proxies_give_way_last, t.max_connections = 4, trust("127.0.0.2"))
 {
     struct client *old = client_idle("127.0.0.2");
     struct client *silent = client_open_from("127.0.0.2");
-    TURN_UNTIL(t.limit.open == 2);
+    TURN_UNTIL(http_balancer_total(t.balancer) == 2);
     test_server_turn_for(APART_MS);
     struct client *young = client_idle("127.0.0.2");
     struct client *other = client_idle("127.0.0.1");
@@ -141,18 +141,13 @@ SERVER_TEST_WITH(connections_of_trusted_proxies_give_way_last, t.limit.max = 4, 
 
 static struct http_server *second;
 
-static void on_room_wanted(void *arg)
-{
-    http_server_make_room(arg != NULL ? t.server : second);
-}
-
 /* A second server on the loop, at an address of its own. Returns its port. */
 static int open_second(void)
 {
     struct addr address;
     struct sockaddr_in in = {0};
     socklen_t len = sizeof in;
-    t.options.arg = &t;
+    t.options.number = 1;
     assert_int_equal(http_server_new(&t.loop, &t.options, &second), 0);
     assert_int_equal(addr_parse(SPAN("127.0.0.1:0"), &address), 0);
     assert_int_equal(http_server_listen(second, &address), 0);
@@ -167,38 +162,33 @@ static void close_second(void)
     t.closed = 0;
 }
 
-SERVER_TEST_WITH(a_connection_of_another_server_gives_way, t.limit.max = 2,
-                 t.options.room_wanted = on_room_wanted)
+SERVER_TEST_WITH(a_connection_of_another_server_gives_way, t.servers = 2, t.max_connections = 2)
 {
     int first_port = t.port;
     int second_port = open_second();
-    struct client *a = client_idle("127.0.0.1");
-    struct client *b = client_idle("127.0.0.1");
-    t.port = second_port;
-    struct client *c = expect_evicted(a);
-    struct client *d = expect_evicted(c); /* its own first */
-    t.port = first_port;
-    struct client *e = expect_evicted(b);
-    client_close(e);
-    TURN_UNTIL(t.limit.open == 1);
     struct client *busy = client_sending(GET("/later?busy"));
     TURN_UNTIL(t.later_count == 1);
-    struct client *f = expect_evicted(d);
-    client_send(f, GET("/later?f"));
-    TURN_UNTIL(t.later_count == 2);
+    struct client *a = client_idle("127.0.0.1"); /* the other has it, which has fewer */
+    struct client *b = expect_evicted(a);
     t.port = second_port;
+    struct client *c = expect_evicted(b); /* its own */
+    t.port = first_port;
+    struct client *d = expect_evicted(c);
+    client_send(d, GET("/later?d"));
+    TURN_UNTIL(t.later_count == 2);
     expect_503();
     test_server_answer(1);
-    client_await_bodies(f, "new f");
+    client_await_bodies(d, "new d");
     test_server_answer(0);
     client_await_bodies(busy, "busy");
+    assert_int_equal(t.metrics.connections_evicted_total, 3);
     assert_int_equal(t.metrics.connections_rejected_total, 1);
     close_second();
 }
 
 /* ---- what a client is told ---- */
 
-SERVER_TEST_WITH(connections_over_the_limit_get_503, t.limit.max = 1)
+SERVER_TEST_WITH(connections_over_the_limit_get_503, t.max_connections = 1)
 {
     struct client *a = client_sending(GET("/later?a"));
     TURN_UNTIL(t.later_count == 1);
@@ -208,7 +198,7 @@ SERVER_TEST_WITH(connections_over_the_limit_get_503, t.limit.max = 1)
     test_server_answer(0);
     client_await_bodies(a, "a");
     client_close(a); /* those with a 503 still linger: they do not take its place */
-    TURN_UNTIL(t.limit.open == 0);
+    TURN_UNTIL(http_balancer_total(t.balancer) == 0);
     assert_int_equal(t.metrics.connections_open, 3);
     struct client *d = client_sending(GET("/now?d"));
     TURN_UNTIL(client_count(d, "\r\n\r\nd") == 1);
@@ -216,7 +206,7 @@ SERVER_TEST_WITH(connections_over_the_limit_get_503, t.limit.max = 1)
 
 /* All of them get their 503: those beyond are closed at once, without a reset where the request has arrived.
  */
-SERVER_TEST_WITH(only_max_rejections_connections_over_the_limit_stay, t.limit.max = 1)
+SERVER_TEST_WITH(only_max_rejections_connections_over_the_limit_stay, t.max_connections = 1)
 {
     enum { REJECTIONS = 64, FLOOD = REJECTIONS + 20 };
     struct client *first = client_sending(GET("/later?a"));

@@ -10,14 +10,17 @@ enum { SERVERS = 2 };
 static int passed;
 static struct http_server *server[SERVERS];
 static struct http_metrics metrics[SERVERS];
+static struct http_balancer *balancer;
 
 static void open_servers(void)
 {
     passed = fcntl(t.listener, F_DUPFD_CLOEXEC, 0);
     assert_true(passed >= 0);
     http_server_stop_listening(t.server); /* it closes its descriptor; the socket stays open */
-    t.options.servers = SERVERS;
+    assert_int_equal(http_balancer_new(SERVERS, t.max_connections, &balancer), 0);
+    t.options.balancer = balancer;
     for (int i = 0; i < SERVERS; i++) {
+        t.options.number = i;
         metrics[i] = (struct http_metrics){0};
         t.options.metrics = &metrics[i];
         assert_int_equal(http_server_new(&t.loop, &t.options, &server[i]), 0);
@@ -31,6 +34,7 @@ static void close_servers(void)
         http_server_close(server[i], test_server_on_closed, &t);
     TURN_UNTIL(t.closed == SERVERS);
     t.closed = 0;
+    http_balancer_free(balancer);
 }
 
 static void accept_all(void)
@@ -59,9 +63,9 @@ SERVER_TEST(connections_that_come_together_are_shared)
     for (int i = 0; i < COUNT; i++)
         c[i] = client_open();
     accept_all();
-    TURN_UNTIL(atomic_load(&t.limit.open) == COUNT);
+    TURN_UNTIL(http_balancer_total(balancer) == COUNT);
     for (int i = 0; i < SERVERS; i++)
-        assert_in_range(metrics[i].connections_accepted_total, COUNT / 3, COUNT - COUNT / 3);
+        assert_int_equal(http_balancer_count(balancer, i), COUNT / SERVERS);
     for (int i = 0; i < COUNT; i++)
         client_send(c[i], GET("/now?a"));
     for (int i = 0; i < COUNT; i++)
@@ -70,16 +74,47 @@ SERVER_TEST(connections_that_come_together_are_shared)
     close(passed);
 }
 
-/* The other does not accept: what it leaves is not left for ever. */
-SERVER_TEST(one_server_accepts_what_nobody_else_does)
+/* Each of them is served: where it was accepted, or where it was handed over to. */
+SERVER_TEST(a_server_that_accepts_nothing_has_its_share)
 {
     enum { COUNT = 60 };
+    struct client *c[COUNT];
     open_servers();
     for (int i = 0; i < COUNT; i++)
-        (void)client_open();
+        c[i] = client_sending(GET("/client"));
     http_server_accept(server[0]);
-    TURN_UNTIL(atomic_load(&t.limit.open) == COUNT);
+    for (int i = 0; i < COUNT; i++)
+        TURN_UNTIL(client_count(c[i], "\r\n\r\n127.0.0.1") == 1);
     assert_int_equal(metrics[0].connections_accepted_total, COUNT);
+    for (int i = 0; i < SERVERS; i++) {
+        assert_int_equal(http_balancer_count(balancer, i), COUNT / SERVERS);
+        assert_int_equal(metrics[i].connections_open, COUNT / SERVERS);
+    }
+    close_servers();
+    close(passed);
+}
+
+/* A server has finished; another one, which still accepts, has too many. */
+SERVER_TEST(a_finished_server_serves_what_it_is_handed)
+{
+    open_servers();
+    http_server_accept(server[0]);
+    http_server_announce_close(server[1]);
+    http_server_stop_listening(server[1]);
+    http_server_finish(server[1], test_server_on_finished, &t);
+    assert_int_equal(t.finished, 1);
+    struct client *first = client_open();
+    TURN_UNTIL(http_balancer_count(balancer, 0) == 1);
+    struct client *c = client_open();
+    TURN_UNTIL(http_balancer_count(balancer, 1) == 1);
+    client_send(c, GET("/now?a"));
+    client_await_end(c, "a");
+    assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
+    assert_int_equal(c->error, 0);
+    client_close(c);
+    TURN_UNTIL(t.finished == 2);
+    assert_int_equal(http_balancer_total(balancer), 1);
+    client_close(first);
     close_servers();
     close(passed);
 }
@@ -98,6 +133,8 @@ SERVER_TEST(what_is_queued_at_the_end_is_left_to_the_next_server)
     test_server_turn_for(50);
     close_servers();
     t.options.metrics = &t.metrics;
+    t.options.balancer = t.balancer;
+    t.options.number = 0;
     assert_int_equal(http_server_new(&t.loop, &t.options, &next), 0);
     assert_int_equal(http_server_share(next, passed), 0);
     http_server_accept(next);

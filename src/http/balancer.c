@@ -1,0 +1,195 @@
+/*
+ * Counts of connections, and a pipe for each server as its inbox; see balancer.h.
+ *
+ * A pipe is queue and wake-up in one: what is shorter than PIPE_BUF is written as a whole, the reader polls
+ * it as its other sockets, and a full one refuses at once. It outlives the servers, so that one can write to
+ * it while the other ends.
+ */
+#include "http/balancer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static_assert(sizeof(struct http_accepted) <= PIPE_BUF, "a write is atomic");
+
+struct seat {
+    atomic_int count;
+    int inbox[2]; /* of a pipe: to read from, to write to; -1: none */
+};
+
+struct http_balancer {
+    int servers, max;
+    atomic_bool ended; /* a connection has, since the last one was placed */
+    atomic_bool room_wanted;
+    atomic_uint rooms_given;
+    struct seat seat[];
+};
+
+static int open_inboxes(struct http_balancer *b)
+{
+    for (int i = 0; i < b->servers && b->servers > 1; i++)
+        if (pipe2(b->seat[i].inbox, O_NONBLOCK | O_CLOEXEC) != 0)
+            return -errno;
+    return 0;
+}
+
+int http_balancer_new(int servers, int max, struct http_balancer **out)
+{
+    struct http_balancer *b = calloc(1, sizeof *b + (size_t)servers * sizeof b->seat[0]);
+    if (b == NULL)
+        return -ENOMEM;
+    b->servers = servers;
+    b->max = max;
+    for (int i = 0; i < servers; i++)
+        b->seat[i].inbox[0] = b->seat[i].inbox[1] = -1;
+    int err = open_inboxes(b);
+    if (err != 0) {
+        http_balancer_free(b);
+        return err;
+    }
+    *out = b;
+    return 0;
+}
+
+static void close_inbox(struct http_balancer *b, int server)
+{
+    struct http_accepted left;
+    if (b->seat[server].inbox[0] < 0)
+        return;
+    while (http_balancer_take(b, server, &left, 1) > 0)
+        if (left.fd >= 0)
+            close(left.fd);
+    close(b->seat[server].inbox[0]);
+    close(b->seat[server].inbox[1]);
+}
+
+void http_balancer_free(struct http_balancer *b)
+{
+    for (int i = 0; b != NULL && i < b->servers; i++)
+        close_inbox(b, i);
+    free(b);
+}
+
+int http_balancer_count(const struct http_balancer *b, int server)
+{
+    return atomic_load(&b->seat[server].count);
+}
+
+int http_balancer_total(const struct http_balancer *b)
+{
+    int total = 0;
+    for (int i = 0; i < b->servers; i++)
+        total += http_balancer_count(b, i);
+    return total;
+}
+
+bool http_balancer_full(const struct http_balancer *b)
+{
+    return http_balancer_total(b) >= b->max;
+}
+
+static int fewest(const struct http_balancer *b, int *count)
+{
+    int server = 0;
+    *count = http_balancer_count(b, 0);
+    for (int i = 1; i < b->servers; i++) {
+        int n = http_balancer_count(b, i);
+        if (n < *count) {
+            *count = n;
+            server = i;
+        }
+    }
+    return server;
+}
+
+/*
+ * Chooses a server and counts the connection for it. If its count has changed since it was read, a choice is
+ * made anew: of two connections that are placed at the same time, the second one sees the first. (Other
+ * counts that have grown since do not make the choice wrong; one that has shrunk is an end after it.)
+ *
+ * The total is that before the new connection, unless one has just ended, whose successor it may be: clients
+ * with a connection for each request would otherwise have it handed over nearly always.
+ */
+static int choose(struct http_balancer *b, int self)
+{
+    int successor = atomic_exchange(&b->ended, false) ? 1 : 0;
+    int server = 0;
+    int count = 0;
+    do {
+        server = self;
+        count = http_balancer_count(b, self);
+        if (count * b->servers > http_balancer_total(b) + successor)
+            server = fewest(b, &count);
+    } while (!atomic_compare_exchange_weak(&b->seat[server].count, &count, count + 1));
+    return server;
+}
+
+/* Returns false if the inbox is full. */
+static bool send_to(struct http_balancer *b, int server, const struct http_accepted *accepted)
+{
+    return write(b->seat[server].inbox[1], accepted, sizeof *accepted) == (ssize_t)sizeof *accepted;
+}
+
+bool http_balancer_place(struct http_balancer *b, int self, const struct http_accepted *accepted)
+{
+    int server = choose(b, self);
+    if (server == self)
+        return false;
+    if (send_to(b, server, accepted))
+        return true;
+    atomic_fetch_sub(&b->seat[server].count, 1);
+    atomic_fetch_add(&b->seat[self].count, 1);
+    return false;
+}
+
+void http_balancer_release(struct http_balancer *b, int server)
+{
+    atomic_store(&b->ended, true);
+    int before = atomic_fetch_sub(&b->seat[server].count, 1);
+    assert(before > 0);
+    (void)before;
+}
+
+/* A server whose inbox is full has something to read anyway. */
+void http_balancer_want_room(struct http_balancer *b, int self)
+{
+    atomic_store(&b->room_wanted, true);
+    for (int i = 0; i < b->servers; i++)
+        if (i != self)
+            (void)send_to(b, i, &(struct http_accepted){.fd = -1});
+}
+
+bool http_balancer_room_wanted(const struct http_balancer *b)
+{
+    return atomic_load(&b->room_wanted);
+}
+
+bool http_balancer_give_room(struct http_balancer *b)
+{
+    if (!atomic_exchange(&b->room_wanted, false))
+        return false;
+    atomic_fetch_add(&b->rooms_given, 1);
+    return true;
+}
+
+unsigned http_balancer_rooms_given(const struct http_balancer *b)
+{
+    return atomic_load(&b->rooms_given);
+}
+
+int http_balancer_inbox(const struct http_balancer *b, int server)
+{
+    return b->seat[server].inbox[0];
+}
+
+int http_balancer_take(struct http_balancer *b, int server, struct http_accepted *out, int most)
+{
+    ssize_t len = read(b->seat[server].inbox[0], out, (size_t)most * sizeof *out);
+    assert(len <= 0 || (size_t)len % sizeof *out == 0);
+    return len > 0 ? (int)((size_t)len / sizeof *out) : 0;
+}

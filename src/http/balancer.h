@@ -1,0 +1,70 @@
+/*
+ * How the connections of a process are divided among its servers, each of which runs in a thread of its own:
+ * the number of each server's, the limit of all together, and an inbox for what other servers have for it.
+ *
+ * A connection within the limit counts for exactly one server, from http_balancer_place to
+ * http_balancer_release. The server that has accepted it keeps it while it has no more than its share, the
+ * mean of all; otherwise the server with the fewest gets it. So no server gets a connection with which it has
+ * more than one above its share, and while connections only come, no two servers differ by more than one. A
+ * connection stays with its server to its end: new connections make up for those that have ended.
+ *
+ * From any thread, without a lock.
+ */
+#ifndef HTTP_BALANCER_H
+#define HTTP_BALANCER_H
+
+#include "base/net.h"
+
+#include <stdbool.h>
+
+struct http_balancer;
+
+/* For `servers` servers, which have at most `max` connections together. Owned (http_balancer_free). Returns 0
+ * or a negative errno. */
+int http_balancer_new(int servers, int max, struct http_balancer **out) __attribute__((warn_unused_result));
+
+/* After all servers have ended; closes the sockets that are still in an inbox. NULL: nothing to free. */
+void http_balancer_free(struct http_balancer *b);
+
+/* The connections of one server (from 0), and of all. */
+int http_balancer_count(const struct http_balancer *b, int server);
+int http_balancer_total(const struct http_balancer *b);
+bool http_balancer_full(const struct http_balancer *b); /* the limit is reached */
+
+/* --- connections --- */
+
+/* A socket that was accepted, and its other end. */
+struct http_accepted {
+    int fd;
+    struct ip peer;
+};
+
+/*
+ * Counts a connection that `self` has accepted for the server that is to have it. Returns true if that is
+ * another one, which then owns the socket and finds it in its inbox.
+ */
+bool http_balancer_place(struct http_balancer *b, int self, const struct http_accepted *accepted);
+
+/* A connection of the server has ended. */
+void http_balancer_release(struct http_balancer *b, int server);
+
+/* --- room at the limit --- */
+
+/* `self` has a new connection and none to close for it: the others are told to by their inboxes. */
+void http_balancer_want_room(struct http_balancer *b, int self);
+bool http_balancer_room_wanted(const struct http_balancer *b);
+
+/* For a server that has a connection to close: true if it is to do so. Then room is wanted no longer. */
+bool http_balancer_give_room(struct http_balancer *b);
+unsigned http_balancer_rooms_given(const struct http_balancer *b);
+
+/* --- inboxes --- */
+
+/* A descriptor that is readable while the inbox is not empty; -1 where there is no other server. Borrowed. */
+int http_balancer_inbox(const struct http_balancer *b, int server);
+
+/* Takes up to `most` sockets, which the caller then owns; returns how many. One with the descriptor -1 says
+ * that room is wanted. */
+int http_balancer_take(struct http_balancer *b, int server, struct http_accepted *out, int most);
+
+#endif
