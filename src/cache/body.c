@@ -129,7 +129,6 @@ const struct buf *commands_index_size(struct commands *c)
 
 const struct buf *commands_read(struct commands *c, const struct entry_source *source)
 {
-    assert(source->kind != ENTRY_AUTH);
     if (source->kind == ENTRY_PAGE)
         compose_zrange(c, source->number);
     else

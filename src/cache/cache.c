@@ -45,7 +45,7 @@ struct cache {
     struct list undrained; /* requests that wait until the socket to Redis is drained, in order of arrival */
     uv_check_t polled;     /* runs after the loop has polled, while there are such */
 
-    struct wait_group closing; /* the three handles above, the upstream and the encoder */
+    struct wait_group closing; /* the three handles above, the upstream, the encoder and the key reader */
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -76,8 +76,11 @@ static void schedule_reclaim(struct cache *c)
 
 /* --- cache hits --- */
 
-/* UNDRAINED: invalidations may wait in the socket; once it is drained, the cache can be looked up. */
-enum lookup { LOOKUP_HIT, LOOKUP_MISS, LOOKUP_UNDRAINED };
+/*
+ * UNDRAINED: invalidations may wait in the socket; once it is drained, the cache can be looked up. UNCHECKED:
+ * the key is to be checked first.
+ */
+enum lookup { LOOKUP_HIT, LOOKUP_MISS, LOOKUP_UNDRAINED, LOOKUP_UNCHECKED };
 
 /* What to fetch after a miss. */
 struct cache_miss {
@@ -90,7 +93,7 @@ static bool is_pending(const struct cache *c, unsigned what)
     return (invalidation_pending(&c->invalidation) & what) != 0;
 }
 
-static enum auth_result check_key(const struct cache *c, const struct digest *key, enum freshness freshness,
+static enum auth_result check_key(struct cache *c, const struct digest *key, enum freshness freshness,
                                   uint64_t now, struct api_key_name *name)
 {
     uint64_t stale_until = invalidation_lost_ms(&c->invalidation) + c->options.stale_keys_limit_ms;
@@ -107,7 +110,7 @@ static inline enum freshness freshness_at(const struct cache *c, uint64_t now)
                                   c->options.stale_limit_ms);
 }
 
-bool cache_is_key_invalid(const struct cache *c, const struct digest *key, struct api_key_name *name)
+bool cache_is_key_invalid(struct cache *c, const struct digest *key, struct api_key_name *name)
 {
     uint64_t now = clock_boot_ms();
     struct api_key_name same;
@@ -258,12 +261,13 @@ static bool is_undrained(const struct cache *c, uint64_t arrived_ms)
 
 /*
  * On a miss *miss says what to fetch. Only an auth result that may be served saves the check of the key in
- * Redis: while the connection is lost, or the lease has expired, each request has its own. `undrained_ms` is
- * when the socket was first found undrained for this request, by the boot clock; 0: it was not.
+ * Redis: while the connection is lost, or the lease has expired, each request has its own.
  */
-static enum lookup lookup(struct cache *c, const struct cache_query *q, uint64_t undrained_ms,
-                          struct api_key_name *name, struct cache_result *result, struct cache_miss *miss)
+static enum lookup lookup(struct cache *c, struct cache_request *request, const struct cache_query *q,
+                          struct cache_result *result, struct cache_miss *miss)
 {
+    uint64_t undrained_ms = request->undrained_ms;
+    struct api_key_name *name = &request->key_name;
     *result = (struct cache_result){.key_name = name};
     *miss = (struct cache_miss){.needs_auth = true};
     uint64_t now = clock_boot_ms();
@@ -271,6 +275,9 @@ static enum lookup lookup(struct cache *c, const struct cache_query *q, uint64_t
     if (freshness == FRESHNESS_FRESH && is_undrained(c, undrained_ms != 0 ? undrained_ms : now))
         return LOOKUP_UNDRAINED;
     enum auth_result auth = check_key(c, &q->key, freshness, now, name);
+    if (auth == AUTH_RESULT_UNKNOWN && freshness == FRESHNESS_FRESH && !request->own_check &&
+        key_reader_is_able(&c->key_reader))
+        return LOOKUP_UNCHECKED;
     if (auth == AUTH_RESULT_UNKNOWN)
         return LOOKUP_MISS;
     struct hit h = {.query = q, .now = now, .result = result, .lifetime = LIFETIME_TRACKED};
@@ -381,8 +388,9 @@ static int begin(struct cache *c, struct cache_request *request, const struct ca
 
 static void on_polled(uv_check_t *polled);
 
-/* The input that waits ends the poll of the loop at once. Returns 0 or -ENOMEM. */
-static int wait_for_drained(struct cache *c, struct cache_request *request, const struct cache_query *q)
+/* Without a fetch, until it is looked up again. Returns 0 or -ENOMEM. */
+static int wait_for_lookup(struct cache *c, struct cache_request *request, const struct cache_query *q,
+                           enum lookup outcome)
 {
     if (q->type == QUERY_CARD_BY_LINK && keep_link(request, q->link) != 0)
         return -ENOMEM;
@@ -390,9 +398,13 @@ static int wait_for_drained(struct cache *c, struct cache_request *request, cons
     request->shared = false;
     request->type = q->type;
     request->number = q->number;
+    if (outcome == LOOKUP_UNCHECKED) {
+        key_reader_wait(&c->key_reader, &request->waiting);
+        return 0;
+    }
     request->undrained_ms = request->undrained_ms != 0 ? request->undrained_ms : clock_boot_ms();
     list_append(&c->undrained, &request->waiting);
-    (void)uv_check_start(&c->polled, on_polled); /* fails without a callback only */
+    (void)uv_check_start(&c->polled, on_polled); /* the input that waits ends the poll of the loop at once */
     return 0;
 }
 
@@ -401,12 +413,12 @@ static bool get(struct cache *c, struct cache_request *request, const struct cac
                 struct cache_result *result)
 {
     struct cache_miss miss;
-    enum lookup outcome = lookup(c, query, request->undrained_ms, &request->key_name, result, &miss);
+    enum lookup outcome = lookup(c, request, query, result, &miss);
     if (outcome == LOOKUP_HIT)
         return true;
     int err = 0;
-    if (outcome == LOOKUP_UNDRAINED)
-        err = wait_for_drained(c, request, query);
+    if (outcome != LOOKUP_MISS)
+        err = wait_for_lookup(c, request, query, outcome);
     else if (!join(c, request, query, &miss))
         err = begin(c, request, query, &miss);
     if (err == 0)
@@ -423,6 +435,7 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     request->fetch = NULL;
     request->link = NULL;
     request->undrained_ms = 0;
+    request->own_check = false;
     request->key = query->key;
     request->key_name.len = -1;
     list_init(&request->waiting);
@@ -557,17 +570,33 @@ static void on_check_wanted(void *arg)
     invalidation_check(&c->invalidation);
 }
 
-/* --- the API key set --- */
+/* --- the API keys --- */
 
-/* Caches the result of a key check, and retries to read the set if that failed before. */
-static void on_auth_known(void *arg, const struct digest *key, struct lifetime lifetime, bool member,
-                          const struct api_key_reading *reading)
+/* Where Redis tracks what is read the key reader confirms keys. Without memory it is not cached. */
+static void on_auth_known(void *arg, const struct digest *key, struct lifetime lifetime,
+                          const struct api_key_info *info)
 {
     struct cache *c = arg;
-    if (member)
-        api_keys_put_result(&c->api_keys, key, lifetime, reading);
-    if (invalidation_may_store(&c->invalidation))
-        key_reader_read(&c->key_reader, false);
+    bool by_ttl = !lifetime_is_none(lifetime) && !lifetime_is_tracked(lifetime);
+    int err = by_ttl ? api_keys_confirm(&c->api_keys, key, lifetime, info) : 0;
+    (void)err;
+}
+
+static void on_keys_checked(void *arg, struct list *requests, enum key_reader_result result)
+{
+    struct cache *c = arg;
+    bool invalid = result == KEY_READER_INVALID;
+    while (!list_empty(requests)) {
+        struct cache_request *r = take_request(requests);
+        r->own_check = result == KEY_READER_FETCH;
+        if (invalid || result == KEY_READER_FAILED) {
+            metric_add(&c->options.metrics->cache_misses_total, 1);
+            answer_request(r,
+                           &(struct cache_result){.status = invalid ? CACHE_KEY_INVALID : CACHE_UNAVAILABLE});
+        } else {
+            get_again(c, r, &(struct cache_query){.type = r->type, .number = r->number});
+        }
+    }
 }
 
 /* --- the check of the catalogue --- */
@@ -583,9 +612,8 @@ static void on_checked(void *arg, enum catalogue_state state)
     } else if (attempt && state != CATALOGUE_LOST) { /* also when it is unknown */
         redis_connection_accept(connection_of(c));
         return;
-    } else if (state == CATALOGUE_PRESENT) {
-        key_reader_confirm(&c->key_reader);
     }
+    key_reader_checked(&c->key_reader, state);
     fetches_confirm(&c->fetches, state);
 }
 
@@ -621,11 +649,8 @@ static void on_drop(void *arg, unsigned what)
         entries_drop_pages(&c->entries);
         fetches_invalidate_pages(&c->fetches);
     }
-    if ((what & (INVALIDATED_ALL | INVALIDATED_KEYS)) != 0) {
-        api_keys_invalidate(&c->api_keys);
-        if (invalidation_may_store(&c->invalidation))
-            key_reader_read(&c->key_reader, (what & INVALIDATED_ALL) != 0);
-    }
+    if ((what & (INVALIDATED_ALL | INVALIDATED_KEYS)) != 0)
+        key_reader_invalidate(&c->key_reader, (what & INVALIDATED_ALL) != 0);
     schedule_reclaim(c);
 }
 
@@ -670,9 +695,7 @@ static void on_heartbeat(void *arg)
 {
     struct cache *c = arg;
     invalidation_heartbeat(&c->invalidation);
-    api_keys_heartbeat(&c->api_keys);
-    if (invalidation_may_store(&c->invalidation))
-        key_reader_read(&c->key_reader, false);
+    key_reader_heartbeat(&c->key_reader);
 }
 
 static void on_lost(void *arg)
@@ -755,9 +778,13 @@ static int init_parts(struct cache *c)
         .arg = c,
     };
     const struct key_reader_options reader_options = {
+        .keyspace = o->keyspace,
+        .metrics = o->metrics,
         .keys = &c->api_keys,
         .invalidation = &c->invalidation,
         .send = send_command,
+        .elsewhere = is_elsewhere,
+        .ended = on_keys_checked,
         .arg = c,
     };
     const struct fetch_options fetch_options = {
@@ -776,12 +803,13 @@ static int init_parts(struct cache *c)
         .ended = on_fetch_ended,
         .arg = c,
     };
-    key_reader_init(&c->key_reader, &reader_options);
+    int key_reader = key_reader_init(&c->key_reader, &reader_options);
     int entries = entries_init(&c->entries, o->cache_size, o->metrics);
-    int api_keys = api_keys_init(&c->api_keys, o->keyspace, &c->entries, o->metrics);
+    int api_keys = api_keys_init(&c->api_keys, o->metrics);
     int invalidation = invalidation_init(&c->invalidation, &invalidation_options);
     int fetches = fetches_init(&c->fetches, &fetch_options);
-    return entries != 0 || api_keys != 0 || invalidation != 0 || fetches != 0 ? -ENOMEM : 0;
+    bool keys_failed = key_reader != 0 || api_keys != 0;
+    return entries != 0 || keys_failed || invalidation != 0 || fetches != 0 ? -ENOMEM : 0;
 }
 
 static void fini_parts(struct cache *c)
@@ -813,6 +841,7 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
     (void)uv_timer_init(loop, &c->timer); /* none can fail */
     (void)uv_idle_init(loop, &c->reclaim);
     (void)uv_check_init(loop, &c->polled);
+    key_reader_open(&c->key_reader, loop);
     encoder_init(&c->encoder, loop, &c->entries, options->metrics, on_coded, c);
     c->timer.data = c->reclaim.data = c->polled.data = c;
     *out = c;
@@ -846,8 +875,9 @@ void cache_close(struct cache *c, void (*closed)(void *arg), void *arg)
     assert(list_empty(&c->by_deadline));
     c->closed = closed;
     c->closed_arg = arg;
-    wait_group_add(&c->closing, 5);
+    wait_group_add(&c->closing, 6);
     encoder_close(&c->encoder, on_part_closed, c);
+    key_reader_close(&c->key_reader, on_part_closed, c);
     upstream_close(&c->upstream, on_part_closed, c);
     uv_close((uv_handle_t *)&c->timer, on_handle_closed);
     uv_close((uv_handle_t *)&c->reclaim, on_handle_closed);

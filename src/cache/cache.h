@@ -101,17 +101,18 @@ struct cache_request {
     /* Private to the cache. */
     struct cache *cache;
     struct fetch *fetch; /* NULL: none is under way */
-    struct list waiting; /* for the fetch, or for a read */
+    struct list waiting; /* for the fetch, for a read, or for a check of the key */
     struct list deadline;
     uint64_t deadline_ms;
     bool shared;           /* another request began the fetch */
+    bool own_check;        /* the key is to be checked with the fetch */
     enum coding coding;    /* of the query */
     uint64_t undrained_ms; /* when the socket was first found undrained, by the boot clock; 0: it was not */
     struct digest key;
     struct api_key_name key_name;
-    enum cache_query_type type; /* of a request that waits for a read, as the number */
+    enum cache_query_type type; /* of a request that waits for no fetch, as the number */
     int64_t number;
-    char *link; /* owned; of a query by link that waits for a read */
+    char *link; /* owned; of a query by link that waits for no fetch */
     size_t link_len;
 };
 
@@ -149,7 +150,7 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
  * For a request that may be answered without a query: true when a query would find the key invalid, without
  * Redis. *name becomes the name of the key, as far as it is known.
  */
-bool cache_is_key_invalid(const struct cache *c, const struct digest *key, struct api_key_name *name);
+bool cache_is_key_invalid(struct cache *c, const struct digest *key, struct api_key_name *name);
 
 /* Cancels a request: `done` will not be called. Does nothing if the request is complete. */
 void cache_cancel(struct cache_request *request);

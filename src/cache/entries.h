@@ -26,14 +26,13 @@
 enum entry_kind {
     ENTRY_CARD,    /* by id, and by the card's link: `body` is the finished card */
     ENTRY_SUMMARY, /* by id: `body` is the channel's JSON object in a page */
-    ENTRY_AUTH,    /* by a key's digest and the epoch of the API key set: the key is valid */
     ENTRY_PAGE     /* by number: `page`, and `body` while all of it is current */
 };
 
 /* What an entry was read from: a card (for its summary, too), or a page of the index. */
 struct entry_source {
-    enum entry_kind kind; /* any but ENTRY_AUTH */
-    int64_t number;       /* of the card or page */
+    enum entry_kind kind;
+    int64_t number; /* of the card or page */
 };
 
 /* Appends its key in Redis. */

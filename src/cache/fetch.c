@@ -71,7 +71,8 @@ struct fetch {
     uint64_t index_epoch;          /* when its index was read */
 
     struct digest key;
-    struct api_key_reading reading; /* about the key */
+    struct api_key_info info; /* of the key */
+    struct lifetime info_lifetime;
     enum cache_query_type type;
     int64_t number;
     size_t link_len;
@@ -170,8 +171,6 @@ static void send_read(struct fetch *f, const struct entry_source *source, cache_
 
 int fetches_read_entry(struct fetches *fs, const struct entry_source *source, cache_reply_fn fn, void *arg)
 {
-    if (source->kind == ENTRY_AUTH)
-        return -EINVAL;
     const struct buf *command = commands_read(&fs->commands, source);
     int err = buf_error(command);
     return err != 0 ? err : fs->options.send(fs->options.arg, buf_span(command), fn, arg);
@@ -336,9 +335,9 @@ static void on_key_info(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
     if (accept_reply(f, reply, PART_INFO)) {
-        f->failed =
-            !api_keys_read_info(f->fetches->options.api_keys, &f->key, f->lifetime, reply, &f->reading);
-        f->key_invalid |= !f->failed && api_keys_is_expired(f->reading.info.expires);
+        f->failed = !api_keys_read_info(f->fetches->options.api_keys, &f->key, reply, &f->info);
+        f->info_lifetime = f->lifetime;
+        f->key_invalid |= !f->failed && api_keys_is_expired(f->info.expires);
     }
     proceed(f);
 }
@@ -352,8 +351,8 @@ static void on_auth(void *arg, const redisReply *reply)
         f->failed = reply->type != REDIS_REPLY_INTEGER;
         f->key_known = !f->failed && reply->integer == 1;
         f->key_invalid |= !f->failed && !f->key_known;
-        if (!f->failed)
-            o->auth_known(o->arg, &f->key, f->lifetime, f->key_known, &f->reading);
+        if (f->key_known)
+            o->auth_known(o->arg, &f->key, lifetime_of_both(f->lifetime, f->info_lifetime), &f->info);
     }
     proceed(f);
 }
@@ -599,7 +598,7 @@ static int start(struct fetch *f)
     f->mark = invalidation_mark(f->fetches->options.invalidation);
     f->sent_ms = clock_boot_ms();
     set_state(f, FETCH_FIRST);
-    f->reading = (struct api_key_reading){0};
+    f->info_lifetime = LIFETIME_NONE;
     f->linked = false;
     f->relinks = 0;
     f->elsewhere = 0;
@@ -697,7 +696,7 @@ static struct blob *compose_page(struct fetch *f)
 static void compose_result(struct fetch *f)
 {
     struct cache_result *r = &f->result;
-    r->key_name = f->key_known ? &f->reading.info.name : NULL;
+    r->key_name = f->key_known ? &f->info.name : NULL;
     if (f->failed)
         r->status = CACHE_UNAVAILABLE;
     else if (f->key_invalid)

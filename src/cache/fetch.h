@@ -2,8 +2,8 @@
  * Fetches: queries in flight to Redis, single-flight.
  *
  * A fetch sends a batch of commands, counts the replies, and sends its next batch or ends:
- *   - a key:  HGET of its info and SISMEMBER, in the first batch of the others where its validity is not
- * known
+ *   - a key:  HGET of its info and SISMEMBER, in the first batch of the others where it can be checked in no
+ * other way (key_reader.h)
  *   - a card: HMGET of its fields
  *   - a link: GET, then the HMGET of the card that it leads to, whose own link it has to be
  *   - a page: ZCARD and ZRANGE of the index, then an HMGET of each channel whose summary is not cached
@@ -31,8 +31,8 @@ struct fetch_options {
     struct cache_metrics *metrics;
     struct entries *entries;
     const struct invalidation *invalidation;
-    struct api_keys *api_keys;
-    struct buf *text; /* scratch for bodies */
+    struct api_keys *api_keys; /* which read infos */
+    struct buf *text;          /* scratch for bodies */
 
     /* Sends a command. Returns 0 or a negative errno; `fn` is called from the loop, never from here. */
     int (*send)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
@@ -45,9 +45,9 @@ struct fetch_options {
      */
     bool (*elsewhere)(void *arg, const redisReply *reply); /* NULL: never */
     int (*redirect)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
-    /* The replies to the check of a key. */
-    void (*auth_known)(void *arg, const struct digest *key, struct lifetime lifetime, bool member,
-                       const struct api_key_reading *reading);
+    /* A key is a member of the set, and this is its info. */
+    void (*auth_known)(void *arg, const struct digest *key, struct lifetime lifetime,
+                       const struct api_key_info *info);
     /* Check the catalogue, then call fetches_confirm. */
     void (*check)(void *arg);
     /*

@@ -33,7 +33,7 @@ int invalidation_init(struct invalidation *c, const struct invalidation_options 
                                                         .counted = on_counted,
                                                         .checked = on_checked,
                                                         .arg = c};
-    *c = (struct invalidation){.options = *options, .possible_losses = 1};
+    *c = (struct invalidation){.options = *options, .possible_losses = 1, .key_count = -1};
     catalogue_init(&c->catalogue, &catalogue_options);
     keyspace_index(options->keyspace, &c->index_key);
     keyspace_api_keys(options->keyspace, &c->api_keys_key);
@@ -65,14 +65,14 @@ static void apply_pending(struct invalidation *c)
 
 /* --- the check of the catalogue --- */
 
-static void compare_key_count(struct invalidation *c, int64_t count);
+static void compare_key_count(struct invalidation *c);
 
 /* The changes whose invalidations have come were executed before SCARD, all others after it. */
 static void on_counted(void *arg, const redisReply *reply, bool decided)
 {
     struct invalidation *c = arg;
-    if (reply->type == REDIS_REPLY_INTEGER)
-        compare_key_count(c, reply->integer);
+    c->key_count = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+    compare_key_count(c);
     c->possible_losses += !decided;
     c->losses_seen = decided ? c->possible_losses : 0;
 }
@@ -113,10 +113,12 @@ static bool is_comparable(const struct invalidation *c)
     return invalidation_may_store(c) && c->pending == 0;
 }
 
-static void compare_key_count(struct invalidation *c, int64_t count)
+static void compare_key_count(struct invalidation *c)
 {
+    if (c->key_count < 0)
+        return;
     int64_t held = api_keys_size(c->options.api_keys);
-    if (held >= 0 && count != held && is_comparable(c))
+    if (held >= 0 && c->key_count != held && is_comparable(c))
         suspect(&c->keys_heartbeats);
 }
 
@@ -178,8 +180,6 @@ static bool differs(const struct entry *e, const redisReply *reply, struct buf *
         return channel_differs(e, reply, text);
     case ENTRY_PAGE:
         return page_differs(e, reply);
-    case ENTRY_AUTH:
-        break;
     }
     return false;
 }
@@ -211,11 +211,11 @@ static void on_entry_reply(void *arg, const redisReply *reply)
         suspect(&c->entry_heartbeats);
 }
 
-/* Results of single keys are not read again: the size of their set is compared. */
+/* API keys are not read again: the size of their set is compared. */
 static bool choose_entry(struct invalidation *c)
 {
     const struct entry *e = entries_walk(c->options.entries, &c->cursor, SEARCH_STEPS);
-    if (e == NULL || e->kind == ENTRY_AUTH)
+    if (e == NULL)
         return false;
     c->kind = (enum entry_kind)e->kind;
     memcpy(&c->number, e->key, sizeof c->number);

@@ -84,7 +84,7 @@ struct invalidation_options {
     struct cache_metrics *metrics;
     struct loop_lag *loop_lag;
     struct entries *entries;         /* to be audited */
-    const struct api_keys *api_keys; /* whose size is compared */
+    const struct api_keys *api_keys; /* the size of their set is compared */
     struct buf *text;                /* scratch for bodies */
 
     /* Send a command, and the one that reads an entry again. Return 0 or a negative errno; `fn` is called
@@ -122,6 +122,7 @@ struct invalidation {
     uint64_t keys_check_ms;
     uint64_t possible_losses; /* invalidations so far, plus 1, that may mean a loss of data */
     uint64_t losses_seen; /* those before the API key set was last found; 0: it was not, in the last check */
+    int64_t key_count;    /* members of the API key set, by the last check; -1: not known */
 
     /* The check of the catalogue. */
     struct catalogue catalogue;
@@ -164,6 +165,11 @@ void invalidation_lost(struct invalidation *c, uint64_t last_pong_ms, uint64_t v
 
 /* Begins a check, unless one is under way, which will do; `checked` may be called before this returns. */
 void invalidation_check(struct invalidation *c);
+
+static inline bool invalidation_is_checking(const struct invalidation *c)
+{
+    return catalogue_is_being_checked(&c->catalogue);
+}
 
 /* The number of the last check that was begun. */
 static inline uint64_t invalidation_begun(const struct invalidation *c)
@@ -240,6 +246,12 @@ static inline bool invalidation_lost_nothing(const struct invalidation *c, uint6
 static inline bool invalidation_has_api_keys(const struct invalidation *c)
 {
     return c->losses_seen != 0;
+}
+
+/* The size of that set, by the last check; -1 when it is not known, or may not be cached (lifetime.h). */
+static inline int64_t invalidation_key_count(const struct invalidation *c)
+{
+    return c->clustered && c->key_count == 0 ? -1 : c->key_count;
 }
 
 /* When the connection was lost; for cache_lost_ms. */

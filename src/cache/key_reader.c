@@ -1,48 +1,569 @@
-/* Commands and replies about the API key set; see key_reader.h. */
+/* Commands and replies about API keys, and the requests that wait for them; see key_reader.h. */
 #include "cache/key_reader.h"
 
 #include "base/clock.h"
 
-static void on_reply(void *arg, const redisReply *reply);
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
 
-static void send_command(struct key_reader *r)
+enum { REPEATS_MAX = 8 }; /* of a check while the set changes all the time */
+
+static void proceed(struct key_reader *r);
+
+/* Every change of the step passes here. */
+static void set_step(struct key_reader *r, enum key_reader_step next)
 {
-    const struct key_reader_options *o = &r->options;
-    int err = buf_error(&r->command);
-    if (err == 0)
-        err = o->send(o->arg, buf_span(&r->command), on_reply, r);
-    if (err != 0)
-        (void)api_keys_reply(o->keys, LIFETIME_NONE, NULL, clock_now_ms(), &r->command);
+    assert(r->replies_due == 0 && (next == KEY_READER_IDLE || r->step == KEY_READER_IDLE));
+    r->step = next;
 }
 
-static void on_reply(void *arg, const redisReply *reply)
+static bool is_pending(const struct key_reader *r)
 {
-    struct key_reader *r = arg;
+    return (invalidation_pending(r->options.invalidation) & INVALIDATED_KEYS) != 0;
+}
+
+/* While an invalidation waits for a check of the catalogue, so do the requests. */
+bool key_reader_is_able(const struct key_reader *r)
+{
+    const struct invalidation *c = r->options.invalidation;
+    return invalidation_may_store(c) && api_keys_state(r->options.keys) != API_KEYS_REFUSED &&
+           (!is_pending(r) || invalidation_is_checking(c));
+}
+
+/* --- requests --- */
+
+static const struct digest *key_of(struct list *request)
+{
+    return &LIST_ENTRY(request, struct cache_request, waiting)->key;
+}
+
+static void end(struct key_reader *r, struct list *requests, enum key_reader_result result)
+{
+    struct list ended;
+    list_init(&ended);
+    list_splice(&ended, requests);
+    if (!list_empty(&ended))
+        r->options.ended(r->options.arg, &ended, result);
+}
+
+/* Those of the check under way wait for the next one again, ahead of the others. */
+static void requeue(struct key_reader *r)
+{
+    list_splice(&r->checked, &r->waiting);
+    list_splice(&r->waiting, &r->checked);
+}
+
+/* Moves the requests whose keys are confirmed. */
+static void take_confirmed(struct key_reader *r, struct list *from, struct list *to)
+{
+    for (struct list *next, *at = from->next; at != from; at = next) {
+        next = at->next;
+        if (!api_keys_is_confirmed(r->options.keys, key_of(at)))
+            continue;
+        list_remove(at);
+        list_append(to, at);
+    }
+}
+
+/* --- sending --- */
+
+enum { NS_PER_MS = 1000000, BURST_NS = KEY_READER_BURST_MS * NS_PER_MS };
+
+static bool is_permitted(const struct key_reader *r)
+{
+    return r->paid_ns <= clock_now_ns() + BURST_NS;
+}
+
+static void pay(struct key_reader *r)
+{
+    uint64_t now = clock_now_ns();
+    uint64_t from = r->paid_ns > now ? r->paid_ns : now;
+    r->paid_ns = from + (r->key_count + KEY_READER_CHECK_COST) * NS_PER_MS / KEY_READER_KEYS_PER_MS;
+}
+
+static void on_permitted(uv_timer_t *timer)
+{
+    proceed(timer->data);
+}
+
+static void arm_timer(struct key_reader *r)
+{
+    uint64_t permitted_ns = clock_now_ns() + BURST_NS;
+    uint64_t wait_ns = r->paid_ns > permitted_ns ? r->paid_ns - permitted_ns : 0;
+    uv_update_time(r->timer.loop); /* libuv's time may be as old as the turn of the loop */
+    (void)uv_timer_start(&r->timer, on_permitted, wait_ns / NS_PER_MS + 1, 0);
+}
+
+/* A failure ends the check when the replies to the commands before it have come. */
+static void send_command(struct key_reader *r, cache_reply_fn fn)
+{
     const struct key_reader_options *o = &r->options;
-    struct lifetime lifetime = invalidation_lifetime(o->invalidation, reply, 0);
-    enum api_keys_progress progress = api_keys_reply(o->keys, lifetime, reply, clock_now_ms(), &r->command);
-    if (progress == API_KEYS_SEND)
-        send_command(r);
-    if (progress != API_KEYS_COMPLETE)
+    int err = r->failed ? -ECANCELED : buf_error(&r->command);
+    if (err == 0)
+        err = o->send(o->arg, buf_span(&r->command), fn, r);
+    r->failed = err != 0;
+    r->replies_due += err == 0;
+}
+
+static void compose(struct key_reader *r, struct span name, const struct buf *key, size_t words)
+{
+    buf_clear(&r->command);
+    command_begin(&r->command, 2 + words);
+    command_add(&r->command, name);
+    command_add_buf(&r->command, key);
+}
+
+static void compose_keys(struct key_reader *r, struct span name, const struct buf *key)
+{
+    char digits[DIGEST_HEX_LEN];
+    compose(r, name, key, r->key_count);
+    for (size_t i = 0; i < r->key_count; i++) {
+        digest_hex(&r->key[i], digits);
+        command_add(&r->command, (struct span){digits, sizeof digits});
+    }
+}
+
+/* --- a check --- */
+
+static void on_check_reply(void *arg, const redisReply *reply);
+
+static void send_check(struct key_reader *r)
+{
+    set_step(r, KEY_READER_CHECKING);
+    r->failed = false;
+    r->reply = KEY_READER_INFO_COUNT;
+    r->mark = invalidation_mark(r->options.invalidation);
+    pay(r);
+    if (!list_empty(&r->checked))
+        metric_add(&r->options.metrics->redis_commands_total, KEY_READER_REPLIES);
+    compose(r, SPAN("HLEN"), &r->info_key, 0);
+    send_command(r, on_check_reply);
+    compose_keys(r, SPAN("HMGET"), &r->info_key);
+    send_command(r, on_check_reply);
+    if (!r->is_portion) {
+        compose_keys(r, SPAN("SMISMEMBER"), &r->set_key);
+        send_command(r, on_check_reply);
+    }
+    if (r->replies_due > 0)
         return;
-    r->check = invalidation_begun(o->invalidation) + 1;
+    set_step(r, KEY_READER_IDLE); /* no callback comes from here: whoever waits may have begun to just now */
+    requeue(r);
+    arm_timer(r);
+}
+
+/* False when there is no room. */
+static bool add_key(struct key_reader *r, const struct digest *key)
+{
+    for (size_t i = 0; i < r->key_count; i++)
+        if (memcmp(&r->key[i], key, sizeof *key) == 0)
+            return true;
+    if (r->key_count == KEY_READER_KEYS)
+        return false;
+    r->key[r->key_count++] = *key;
+    return true;
+}
+
+/* Begins a check of the keys that are there, and of as many as there is room for of requests. */
+static void begin_check(struct key_reader *r)
+{
+    while (!list_empty(&r->waiting) && add_key(r, key_of(r->waiting.next))) {
+        struct list *request = r->waiting.next;
+        list_remove(request);
+        list_append(&r->checked, request);
+    }
+    r->repeats = 0;
+    r->is_portion = false;
+    send_check(r);
+}
+
+/* The check fails, and so do all others until this is tried again. */
+static void refuse(struct key_reader *r, const char *reason)
+{
+    r->failed = true;
+    api_keys_refuse(r->options.keys, reason);
+}
+
+static bool is_expected(const struct key_reader *r, const redisReply *reply)
+{
+    return r->reply == KEY_READER_INFO_COUNT
+               ? reply->type == REDIS_REPLY_INTEGER
+               : reply->type == REDIS_REPLY_ARRAY && reply->elements == r->key_count;
+}
+
+/*
+ * Returns whether the reply has data that may be cached. That there are infos is said by their number: keys
+ * without one are no absence of the hash.
+ */
+static bool accept_reply(struct key_reader *r, const redisReply *reply)
+{
+    const struct invalidation *c = r->options.invalidation;
+    const redisReply *counted = r->reply == KEY_READER_INFO_COUNT ? reply : NULL;
+    r->failed = r->failed || reply == NULL || !invalidation_may_store(c);
+    if (r->failed)
+        return false;
+    if (reply->type == REDIS_REPLY_ERROR)
+        refuse(r, reply->str);
+    else if (!is_expected(r, reply))
+        refuse(r, "unexpected reply");
+    else if (lifetime_is_none(invalidation_lifetime(c, counted, 0)))
+        refuse(r, "it may not be cached: in a cluster the set and the infos have to exist");
+    return !r->failed;
+}
+
+static void read_infos(struct key_reader *r, const redisReply *infos)
+{
+    for (size_t i = 0; i < r->key_count && !r->failed; i++)
+        if (!api_keys_read_info(r->options.keys, &r->key[i], infos->element[i], &r->info[i]))
+            refuse(r, "unexpected reply");
+}
+
+/* Where an invalidation came since the first reply the infos may be older than it, and the check fails. */
+static void read_members(struct key_reader *r, const redisReply *members)
+{
+    struct api_keys *keys = r->options.keys;
+    r->failed = r->epoch != api_keys_epoch(keys);
+    for (size_t i = 0; i < r->key_count && !r->failed; i++)
+        if (members->element[i]->type != REDIS_REPLY_INTEGER)
+            refuse(r, "unexpected reply");
+        else if (members->element[i]->integer == 1 &&
+                 api_keys_confirm(keys, &r->key[i], LIFETIME_TRACKED, &r->info[i]) != 0)
+            refuse(r, "out of memory");
+}
+
+/* Those that are left have keys that are no members. A replica may lack the set because its slot migrates. */
+static void confirm_later(struct key_reader *r)
+{
+    const struct key_reader_options *o = &r->options;
+    const redisReply absent = {.type = REDIS_REPLY_INTEGER};
+    if (list_empty(&r->checked))
+        return;
+    if (o->elsewhere(o->arg, &absent)) {
+        end(r, &r->checked, KEY_READER_FETCH);
+        return;
+    }
+    set_step(r, KEY_READER_CONFIRMING);
     invalidation_check(o->invalidation);
 }
 
-void key_reader_read(struct key_reader *r, bool at_once)
+/* By a check of the catalogue that is sent from now on. */
+static void commit_later(struct key_reader *r)
 {
-    uint64_t now = clock_now_ms();
-    if (!at_once && !api_keys_wants_reading(r->options.keys, now))
-        return;
-    if (api_keys_read(r->options.keys, now, &r->command))
-        send_command(r);
+    set_step(r, KEY_READER_COMMITTING);
+    r->commit = invalidation_begun(r->options.invalidation) + 1;
+    invalidation_check(r->options.invalidation);
 }
 
-void key_reader_confirm(struct key_reader *r)
+static void end_check(struct key_reader *r)
 {
-    const struct key_reader_options *o = &r->options;
-    if (invalidation_confirmed(o->invalidation) >= r->check)
-        api_keys_commit(o->keys);
+    struct list confirmed;
+    list_init(&confirmed);
+    set_step(r, KEY_READER_IDLE);
+    if (r->failed) {
+        requeue(r);
+    } else if (r->is_portion) {
+        commit_later(r);
+    } else {
+        take_confirmed(r, &r->checked, &confirmed);
+        take_confirmed(r, &r->waiting, &confirmed);
+        confirm_later(r);
+    }
+    end(r, &confirmed, KEY_READER_LOOK_UP);
+    proceed(r);
+}
+
+static void on_check_reply(void *arg, const redisReply *reply)
+{
+    struct key_reader *r = arg;
+    assert(r->step == KEY_READER_CHECKING && r->replies_due > 0);
+    r->replies_due--;
+    if (r->reply == KEY_READER_INFO_COUNT && !r->is_portion)
+        r->epoch = api_keys_epoch(r->options.keys);
+    bool accepted = accept_reply(r, reply);
+    if (accepted && r->reply == KEY_READER_INFOS)
+        read_infos(r, reply);
+    if (accepted && r->reply == KEY_READER_MEMBERS)
+        read_members(r, reply);
+    r->reply++;
+    if (r->replies_due == 0)
+        end_check(r);
+}
+
+/*
+ * The catalogue is there. That the keys are no members is certain if the set was found before the check of
+ * them as well, without an invalidation in between (invalidation_mark). Where no set was found at all, one
+ * repetition has to do.
+ */
+static void confirm(struct key_reader *r)
+{
+    const struct invalidation *c = r->options.invalidation;
+    bool certain = invalidation_has_api_keys(c) ? invalidation_lost_nothing(c, r->mark) : r->repeats > 0;
+    set_step(r, KEY_READER_IDLE);
+    if (certain || r->repeats == REPEATS_MAX || list_empty(&r->checked)) {
+        end(r, &r->checked, KEY_READER_INVALID);
+        return;
+    }
+    r->repeats++;
+    send_check(r);
+}
+
+/* --- reading the set --- */
+
+/* SSCAN returns each member once or more often. */
+static void end_reading(struct key_reader *r)
+{
+    int64_t size = invalidation_key_count(r->options.invalidation);
+    if (r->members < size)
+        api_keys_fail_reading(r->options.keys, "members are missing in the replies to SSCAN");
     else
-        invalidation_check(o->invalidation);
+        api_keys_commit(r->options.keys, size);
+}
+
+static int confirm_portion(struct key_reader *r)
+{
+    int err = 0;
+    for (size_t i = 0; i < r->key_count && err == 0; i++)
+        err = api_keys_confirm(r->options.keys, &r->key[i], LIFETIME_TRACKED, &r->info[i]);
+    return err;
+}
+
+/* The check of the catalogue has passed. What has changed since the portion was read has begun an epoch. */
+static void commit(struct key_reader *r)
+{
+    struct api_keys *keys = r->options.keys;
+    struct list confirmed;
+    list_init(&confirmed);
+    if (invalidation_confirmed(r->options.invalidation) < r->commit) {
+        invalidation_check(r->options.invalidation);
+        return;
+    }
+    set_step(r, KEY_READER_IDLE);
+    if (r->epoch != api_keys_epoch(keys))
+        return;
+    if (confirm_portion(r) != 0)
+        api_keys_fail_reading(keys, "out of memory");
+    else if (api_keys_state(keys) == API_KEYS_READING && r->cursor[0] == '\0' && r->found_count == 0)
+        end_reading(r);
+    take_confirmed(r, &r->waiting, &confirmed);
+    end(r, &confirmed, KEY_READER_LOOK_UP);
+}
+
+/* Keeps the members whose infos are to be read. Returns 0, -EINVAL for an unexpected reply, or -ENOMEM. */
+static int read_portion(struct key_reader *r, const redisReply *reply)
+{
+    const redisReply *cursor = reply->elements == 2 ? reply->element[0] : NULL;
+    const redisReply *members = reply->elements == 2 ? reply->element[1] : NULL;
+    if (reply->type != REDIS_REPLY_ARRAY || cursor == NULL || cursor->type != REDIS_REPLY_STRING ||
+        cursor->len > KEY_READER_CURSOR_MAX || members->type != REDIS_REPLY_ARRAY)
+        return -EINVAL;
+    free(r->found);
+    r->found = malloc((members->elements + 1) * sizeof *r->found);
+    if (r->found == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < members->elements; i++) {
+        struct digest *d = &r->found[r->found_count];
+        bool valid = digest_from_hex(resp_text(members->element[i]), d);
+        metric_add(&r->options.metrics->invalid_values_total, !valid);
+        r->found_count += valid && !api_keys_is_confirmed(r->options.keys, d);
+    }
+    r->members += (int64_t)members->elements;
+    bool last = cursor->len == 1 && cursor->str[0] == '0';
+    memcpy(r->cursor, cursor->str, last ? 0 : cursor->len);
+    r->cursor[last ? 0 : cursor->len] = '\0';
+    return 0;
+}
+
+static void read_found_infos(struct key_reader *r)
+{
+    r->epoch = api_keys_epoch(r->options.keys); /* of the portion, whose members these are */
+    r->key_count = 0;
+    while (r->found_count > 0 && r->key_count < KEY_READER_PORTION_MAX &&
+           add_key(r, &r->found[r->found_count - 1]))
+        r->found_count--;
+    r->is_portion = true;
+    if (r->key_count > 0)
+        send_check(r);
+    else
+        commit_later(r);
+}
+
+static void on_portion(void *arg, const redisReply *reply)
+{
+    struct key_reader *r = arg;
+    struct api_keys *keys = r->options.keys;
+    assert(r->step == KEY_READER_SCANNING && r->replies_due == 1);
+    r->replies_due = 0;
+    set_step(r, KEY_READER_IDLE);
+    bool wanted = reply != NULL && r->epoch == api_keys_epoch(keys);
+    int err = !wanted ? 0 : reply->type == REDIS_REPLY_ERROR ? -EIO : read_portion(r, reply);
+    if (err != 0) {
+        api_keys_fail_reading(keys, err == -EIO      ? reply->str
+                                    : err == -ENOMEM ? "out of memory"
+                                                     : "unexpected reply");
+    } else if (wanted) {
+        api_keys_reading(keys);
+        read_found_infos(r);
+    }
+    proceed(r);
+}
+
+static void send_scan(struct key_reader *r)
+{
+    set_step(r, KEY_READER_SCANNING);
+    r->failed = false;
+    r->epoch = api_keys_epoch(r->options.keys);
+    compose(r, SPAN("SSCAN"), &r->set_key, 3);
+    command_add(&r->command, span_of(r->cursor));
+    command_add(&r->command, SPAN("COUNT"));
+    command_add_int(&r->command, KEY_READER_PORTION);
+    send_command(r, on_portion);
+    if (r->replies_due == 0)
+        set_step(r, KEY_READER_IDLE);
+}
+
+/* --- what is next --- */
+
+/* Returns whether something was begun, as the next two. */
+static bool begin_portion(struct key_reader *r)
+{
+    struct api_keys *keys = r->options.keys;
+    int64_t size = invalidation_key_count(r->options.invalidation);
+    bool due = r->portion_due && api_keys_wants_reading(keys, clock_now_ms());
+    r->portion_due = false;
+    if (!due)
+        return false;
+    if (size > API_KEYS_MAX)
+        api_keys_fail_reading(keys, "it has too many keys");
+    if (size < 0 || size > API_KEYS_MAX)
+        return false;
+    if (api_keys_state(keys) == API_KEYS_UNREAD) {
+        memcpy(r->cursor, "0", sizeof "0");
+        r->found_count = 0;
+        r->members = 0;
+    }
+    if (r->found_count > 0)
+        read_found_infos(r);
+    else
+        send_scan(r);
+    return r->step != KEY_READER_IDLE;
+}
+
+/* A portion of a set that is no larger has them too. */
+static bool begin_recent(struct key_reader *r)
+{
+    uint64_t now = clock_now_ms();
+    int64_t size = invalidation_key_count(r->options.invalidation);
+    if (!r->recent_due || now < r->recent_ms)
+        return false;
+    r->recent_due = false;
+    r->recent_ms = now + KEY_READER_RECENT_INTERVAL_MS;
+    bool small = size >= 0 && size <= KEY_READER_PORTION;
+    r->portion_due |= small;
+    r->key_count = small ? 0 : api_keys_recent(r->options.keys, r->key);
+    if (r->key_count > 0)
+        begin_check(r);
+    return r->step != KEY_READER_IDLE;
+}
+
+static void begin_waiting(struct key_reader *r)
+{
+    if (list_empty(&r->waiting))
+        return;
+    r->key_count = 0;
+    if (is_permitted(r))
+        begin_check(r);
+    else
+        arm_timer(r);
+}
+
+static void proceed(struct key_reader *r)
+{
+    if (r->step != KEY_READER_IDLE)
+        return;
+    if (!key_reader_is_able(r))
+        end(r, &r->waiting, KEY_READER_LOOK_UP);
+    else if (!is_pending(r) && !begin_recent(r) && !begin_portion(r))
+        begin_waiting(r);
+}
+
+/* --- events --- */
+
+void key_reader_wait(struct key_reader *r, struct list *request)
+{
+    list_append(&r->waiting, request);
+    proceed(r);
+}
+
+/* Requests that can wait no longer leave with the next event: this one has not reached everything yet. */
+void key_reader_invalidate(struct key_reader *r, bool all)
+{
+    api_keys_invalidate(r->options.keys);
+    r->recent_due = true;
+    r->recent_ms = all ? 0 : r->recent_ms;
+    if (key_reader_is_able(r))
+        proceed(r);
+}
+
+void key_reader_heartbeat(struct key_reader *r)
+{
+    api_keys_heartbeat(r->options.keys);
+    r->portion_due = true; /* no other event makes one due of a set that is larger */
+    proceed(r);
+}
+
+void key_reader_checked(struct key_reader *r, enum catalogue_state state)
+{
+    bool waits = r->step == KEY_READER_CONFIRMING || r->step == KEY_READER_COMMITTING;
+    if (waits && state == CATALOGUE_PRESENT) {
+        (r->step == KEY_READER_CONFIRMING ? confirm : commit)(r);
+    } else if (waits) {
+        set_step(r, KEY_READER_IDLE);
+        if (r->is_portion) /* it is lost to this read */
+            api_keys_fail_reading(r->options.keys, "the catalogue cannot be checked");
+        if (state == CATALOGUE_UNKNOWN)
+            end(r, &r->checked, KEY_READER_FAILED);
+        else
+            requeue(r);
+    }
+    proceed(r);
+}
+
+/* --- beginning and end --- */
+
+int key_reader_init(struct key_reader *r, const struct key_reader_options *options)
+{
+    *r = (struct key_reader){.options = *options};
+    list_init(&r->waiting);
+    list_init(&r->checked);
+    keyspace_api_keys(options->keyspace, &r->set_key);
+    keyspace_api_key_info(options->keyspace, &r->info_key);
+    return buf_error(&r->set_key) == 0 ? buf_error(&r->info_key) : -ENOMEM;
+}
+
+void key_reader_fini(struct key_reader *r)
+{
+    assert(list_empty(&r->waiting) && list_empty(&r->checked));
+    buf_fini(&r->command);
+    buf_fini(&r->set_key);
+    buf_fini(&r->info_key);
+    free(r->found);
+}
+
+void key_reader_open(struct key_reader *r, uv_loop_t *loop)
+{
+    (void)uv_timer_init(loop, &r->timer); /* cannot fail */
+    r->timer.data = r;
+}
+
+static void on_timer_closed(uv_handle_t *timer)
+{
+    struct key_reader *r = timer->data;
+    r->closed(r->closed_arg);
+}
+
+void key_reader_close(struct key_reader *r, void (*closed)(void *arg), void *arg)
+{
+    r->closed = closed;
+    r->closed_arg = arg;
+    uv_close((uv_handle_t *)&r->timer, on_timer_closed);
 }

@@ -142,14 +142,6 @@ TEST_CASE_WITH(pages_are_compared_by_their_members, set_up, invalidation_tear_do
     expect(reply_words("5 6"), true);
 }
 
-TEST_CASE_WITH(results_of_keys_are_not_read, set_up, invalidation_tear_down)
-{
-    entries_put(&entries, LIFETIME_TRACKED, ENTRY_AUTH, SPAN("key"), NULL, 0);
-    for (int i = 0; i < 10; i++)
-        heartbeat();
-    assert_null(reading.fn);
-}
-
 TEST_CASE_WITH(one_read_is_under_way_at_a_time, set_up, invalidation_tear_down)
 {
     put_channel(ENTRY_CARD, 7, "seven");
@@ -247,13 +239,11 @@ TEST_CASE_WITH(an_invalidation_of_the_index_explains_a_page, set_up, invalidatio
     }
 }
 
-/* Three API keys are in memory. */
+/* The set is whole, and has three members. */
 static void hold_keys(void)
 {
-    assert_true(api_keys_read(&api_keys, clock_ms, &text));
-    (void)api_keys_reply(&api_keys, LIFETIME_TRACKED, reply_integer(3), clock_ms, &text);
-    (void)api_keys_reply(&api_keys, LIFETIME_TRACKED, reply_words("a b c"), clock_ms, &text);
-    api_keys_commit(&api_keys);
+    api_keys_reading(&api_keys);
+    api_keys_commit(&api_keys, 3);
     assert_int_equal(api_keys_size(&api_keys), 3);
 }
 

@@ -4,7 +4,7 @@
  */
 #include "cache/cache.h"
 
-#include "cache/api_keys.h"
+#include "cache/key_reader.h"
 #include "redis/connection.h"
 #include "redis/redirect.h"
 #include "redis/socket.h"
@@ -272,22 +272,40 @@ static void answer_check(int64_t keys)
 }
 
 /* The digest of 32 times 'k', in hex. */
-static const char KEY[] = "6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b";
+#define KEY_HEX "6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b"
 
 static bool in_cluster; /* the next one */
 
-/* In a cluster some key has an info: otherwise they are checked one by one. */
+static void expect_idle(void)
+{
+    if (fake_redis.count > 0)
+        fail_msg("%s", fake_redis_next());
+}
+
+#define PORTION(key) "*2\r\n$1\r\n0\r\n*1\r\n$64\r\n" key "\r\n"
+
+/* Of one key. In a cluster some key has an info: otherwise they are checked one by one. */
 static void answer_infos(void)
 {
     answer("HLEN test:api_key_info", reply_integer(in_cluster));
-    if (in_cluster)
-        answer("HMGET test:api_key_info", reply_of("*1\r\n_\r\n"));
+    answer("HMGET test:api_key_info ", reply_of("*1\r\n_\r\n"));
+}
+
+/* Whether the one key is a member. */
+static void answer_key_check(int member)
+{
+    answer_infos();
+    answer("SMISMEMBER test:api_keys ", reply_of(member ? "*1\r\n:1\r\n" : "*1\r\n:0\r\n"));
+}
+
+static void answer_portion(void)
+{
+    answer("SSCAN test:api_keys 0 COUNT 24", reply_of(PORTION(KEY_HEX)));
 }
 
 static void answer_api_keys(void)
 {
-    answer("SCARD test:api_keys", reply_integer(1));
-    answer("SMEMBERS test:api_keys", reply_words(KEY));
+    answer_portion();
     answer_infos();
     answer_check(1);
 }
@@ -744,7 +762,7 @@ TEST_CASE_WITH(requests_of_a_lost_connection_begin_anew, set_up, tear_down)
     assert_false(card->done);
     assert_false(page->done);
     connect_redis();
-    answer("SCARD", reply_integer(1)); /* of the API keys, and then the two requests with their keys */
+    answer_portion(); /* of the API keys, and then the two requests with their keys */
     expect_fetched(card, true, "seven");
     lose();
     cache_cancel(&asked[1].request);
@@ -757,13 +775,12 @@ TEST_CASE_WITH(a_link_whose_card_is_lost_is_read_again, set_up, tear_down)
     lose(); /* while its card is read */
     assert_false(a->done);
     connect_redis();
-    answer("SCARD", reply_integer(1));
+    answer_portion();
     answer_auth(1);
     answer(GET_LINK, reply_string("8"));
-    answer("SMEMBERS", reply_words(KEY));
+    answer_infos();
     answer("HMGET test:card:8 ", reply_linked("8", "eight"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    answer("HLEN", reply_integer(0));
     answer_check(1);
 }
 
@@ -789,19 +806,18 @@ TEST_CASE_WITH(a_change_of_everything_is_applied_after_a_check, set_up, tear_dow
 TEST_CASE_WITH(a_change_of_the_keys_is_applied_after_a_check, set_up, tear_down)
 {
     cache_card("seven");
-    clock_ms += API_KEYS_RETRY_MS;
+    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
     push("test:api_keys");
     assert_false(get(1, QUERY_CARD, 7)->done);
-    answer_check(2);
-    answer_auth(0); /* revoked */
-    answer("HMGET", reply_card("7", "seven"));
-    assert_false(asked[1].done);
-    answer("SCARD", reply_integer(1)); /* of the API keys */
-    answer_check(1);                   /* of the request */
-    expect(&asked[1], CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
-    answer("SMEMBERS", reply_words("7878787878787878787878787878787878787878787878787878787878787878"));
-    answer("HLEN", reply_integer(0));
     answer_check(1);
+    answer("SSCAN", reply_of(PORTION("7878787878787878787878787878787878787878787878787878787878787878")));
+    answer_infos();
+    answer_check(1);
+    answer_key_check(0); /* of the request */
+    assert_false(asked[1].done);
+    answer_check(1);
+    expect(&asked[1], CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
+    expect_idle();
     expect_hit(get(1, QUERY_CARD, 7), CACHE_KEY_INVALID);
     expect_hit(get_as(1, 'x', QUERY_CARD, 7), CACHE_FOUND);
 }
@@ -816,8 +832,7 @@ static void expect_name(const struct asked *a, const char *name)
 static void answer_info(const char *info)
 {
     static char text[256];
-    answer("SCARD test:api_keys", reply_integer(1));
-    answer("SMEMBERS test:api_keys", reply_words(KEY));
+    answer_portion();
     answer("HLEN test:api_key_info", reply_integer(1));
     (void)snprintf(text, sizeof text, "*1\r\n$%zu\r\n%s\r\n", strlen(info), info);
     answer("HMGET test:api_key_info ", reply_of(text));
@@ -829,7 +844,7 @@ static void answer_info(const char *info)
 TEST_CASE_WITH(a_key_has_its_name_on_hits_and_misses_until_it_expires, set_up, tear_down)
 {
     wall_s = 1767225600; /* 2026-01-01T00:00:00Z */
-    clock_ms += API_KEYS_RETRY_MS;
+    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
     push("test:api_key_info");
     answer_check(1);
     answer_info(NAMED_INFO);
@@ -879,19 +894,17 @@ TEST_CASE_WITH(without_a_cache_the_info_is_read_with_each_request, set_up_uncach
  * in that turn. */
 TEST_CASE_WITH(the_set_is_committed_by_a_check_that_was_sent_after_it_was_read, set_up, tear_down)
 {
-    clock_ms += API_KEYS_RETRY_MS;
+    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
     push("test:api_keys");
     answer_check(1);
-    answer("SCARD test:api_keys", reply_integer(1));
-    answer("SMEMBERS test:api_keys", reply_words(KEY));
+    answer_portion();
     heartbeat(); /* begins a check */
-    answer("HLEN test:api_key_info", reply_integer(0));
+    answer_infos();
     answer_check(1);
     assert_false(get(0, QUERY_AUTH_ONLY, 0)->done); /* not committed */
     answer_check(1);
-    expect_hit(get(1, QUERY_AUTH_ONLY, 0), CACHE_FOUND);
-    answer_auth(1);
-    expect(&asked[0], CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect_hit(&asked[0], CACHE_FOUND);
+    expect_hit(get_as(1, 'x', QUERY_AUTH_ONLY, 0), CACHE_KEY_INVALID);
 }
 
 /* Redis may evict them from its tracking table, which is an invalidation as well, hundreds of times per
@@ -904,19 +917,21 @@ TEST_CASE_WITH(keys_that_change_again_and_again_are_not_read_each_time, set_up, 
     for (int i = 0; i < 5; i++) {
         push("test:api_keys");
         assert_int_equal(fake_redis.count, 0);
-        get(0, QUERY_CARD, 7);
-        expect_fetched(&asked[0], true, "seven");
-        expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND); /* the result for this key is known */
+        clock_ms += 2;
+        (void)get(0, QUERY_CARD, 7);
+        (void)get(1, QUERY_CARD, 7); /* which waits for the next check, and need not */
+        answer_key_check(1);
+        expect_hit(&asked[0], CACHE_FOUND);
+        expect_hit(&asked[1], CACHE_FOUND);
+        expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
         assert_int_equal(fake_redis.count, 0);
     }
-    clock_ms += API_KEYS_RETRY_MS;
+    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
     heartbeat();
-    if (strncmp(fake_redis_next(), "HMGET", 5) == 0) /* the audit, of the card and not of the key */
+    if (strncmp(fake_redis_next(), "HMGET test:card", 15) == 0) /* the audit */
         answer("HMGET", reply_card("7", "seven"));
-    answer("SCARD", reply_integer(1));
     answer_check(1);
-    answer("SMEMBERS", reply_words(KEY));
-    answer("HLEN", reply_integer(0));
+    answer_portion(); /* of a key that is confirmed */
     answer_check(1);
     expect_hit(get(0, QUERY_CARD, 7), CACHE_FOUND);
     expect_hit(get_as(1, 'x', QUERY_CARD, 7), CACHE_KEY_INVALID);
@@ -956,12 +971,11 @@ TEST_CASE_WITH(a_catalogue_that_comes_back_within_its_check_is_read_again, set_u
     answer("HMGET test:card:7 ", reply_card(NULL, NULL));
     answer("ZCARD test:index", reply_integer(1));
     assert_false(a->done);
-    answer("SCARD", reply_integer(1)); /* of the API keys */
+    answer_portion();
     answer_auth(1);
     answer("HMGET test:card:7 ", reply_card("7", "restored"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    answer("SMEMBERS", reply_words(KEY));
-    answer("HLEN", reply_integer(0));
+    answer_infos();
     answer_check(1);
 }
 
@@ -972,7 +986,6 @@ TEST_CASE_WITH(a_redis_that_refuses_the_check_is_taken_into_use, set_up_alone, t
     answer("ZCARD", reply_of("-LOADING x\r\n"));
     assert_true(connection.ready);
     const struct asked *a = get(0, QUERY_CARD, 7);
-    answer("SCARD", reply_of("-LOADING x\r\n"));
     answer_auth(1);
     answer("HMGET", reply_card(NULL, NULL));
     clock_ms += 1000;
@@ -1127,12 +1140,6 @@ TEST_CASE_WITH(a_full_cache_is_reclaimed_between_polls, set_up, tear_down)
 static const redisReply *ask(void)
 {
     return reply_of("-ASK 8726 127.0.0.1:7001\r\n");
-}
-
-static void expect_idle(void)
-{
-    if (fake_redis.count > 0)
-        fail_msg("%s", fake_redis_next());
 }
 
 TEST_CASE_WITH(absence_is_not_cached_in_a_cluster, set_up_in_cluster, tear_down)
@@ -1299,17 +1306,27 @@ TEST_CASE_WITH(index_on_another_node_is_not_cached, set_up_in_cluster, tear_down
     expect_idle();
 }
 
+/* The check of a key: the set has moved, and the infos have not. */
+static void answer_moved_key(void)
+{
+    answer("HLEN", reply_integer(1));
+    answer("HMGET test:api_key_info ", reply_of("*1\r\n_\r\n"));
+    answer("SMISMEMBER", ask());
+}
+
 /* The set of API keys has moved, and the index as well. */
 TEST_CASE_WITH(api_keys_on_another_node_are_checked_one_by_one, set_up_in_cluster, tear_down)
 {
-    clock_ms += API_KEYS_RETRY_MS; /* since the set was read */
+    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
     push("test:api_keys");
     answer("SCARD test:api_keys", ask());
     answer("ASKING SCARD test:api_keys", reply_integer(1));
-    answer("SCARD test:api_keys", ask()); /* which would read the set */
+    answer("SSCAN test:api_keys", ask());
     expect_idle();
     for (int i = 0; i < 2; i++) {
         const struct asked *a = get(0, QUERY_CARD, 7);
+        if (i == 0) /* then this is not tried for a while */
+            answer_moved_key();
         answer_no_info();
         answer("SISMEMBER", ask());
         answer("HMGET test:card:7 ", reply_card("7", "seven"));
@@ -1335,14 +1352,24 @@ TEST_CASE_WITH(api_keys_on_another_node_are_checked_one_by_one, set_up_in_cluste
 /* A set without members does not exist. */
 TEST_CASE_WITH(empty_set_of_keys_is_not_believed_in_a_cluster, set_up_in_cluster, tear_down)
 {
-    clock_ms += API_KEYS_RETRY_MS; /* since the set was read */
+    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
     push("test:api_keys");
-    answer_check(1);
-    answer("SCARD test:api_keys", reply_integer(0));
-    expect_idle();
-    const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
-    answer_auth(1);
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    answer_check(0);
+    answer("ZCARD", reply_integer(1));
+    for (int i = 0; i < 2; i++) {
+        const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
+        for (int k = 0; k < 2; k++) { /* it is repeated */
+            answer_key_check(0);
+            answer_check(0);
+            answer("ZCARD", reply_integer(1));
+        }
+        expect(a, CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
+        clock_ms += 2;
+        heartbeat();
+        answer_check(0);
+        answer("ZCARD", reply_integer(1));
+        expect_idle();
+    }
 }
 
 TEST_CASE_WITH(node_that_does_not_answer_makes_requests_start_again, set_up_in_cluster, tear_down)
@@ -1366,13 +1393,13 @@ TEST_CASE_WITH(connection_lost_during_a_redirect, set_up_in_cluster, tear_down)
     assert_false(a->done);
     expect_idle();
     connect_redis();
-    answer("SCARD test:api_keys", reply_integer(1));
+    answer_portion();
     answer_auth(1);
     answer(GET_LINK, reply_string("7"));
-    answer("SMEMBERS", reply_words(KEY));
+    answer_infos();
     answer("HMGET test:card:7 ", reply_linked("7", "seven"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    answer("HLEN", reply_integer(0));
+    answer_check(1);
     expect_idle();
 }
 
@@ -1398,12 +1425,12 @@ TEST_CASE_WITH(absence_on_another_node_after_the_connection_is_lost, set_up_in_c
     assert_false(a->done);
     expect_idle();
     connect_redis();
-    answer("SCARD test:api_keys", reply_integer(1));
+    answer_portion();
     answer_auth(1);
     answer("HMGET test:card:7 ", reply_card("7", "seven"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    answer("SMEMBERS", reply_words(KEY));
-    answer("HLEN", reply_integer(0));
+    answer_infos();
+    answer_check(1);
 }
 
 /* The connection that the check is of may be lost, and the next one has its own. */
@@ -1421,7 +1448,7 @@ TEST_CASE_WITH(redirected_check_ends_with_its_connection, set_up_in_cluster, tea
     answer("ASKING SCARD test:api_keys", reply_integer(1));
     assert_true(connection.ready);
     heartbeat();
-    answer("SCARD test:api_keys", ask()); /* the set */
+    answer("SSCAN test:api_keys", ask());
     answer("SCARD test:api_keys", ask()); /* the check */
     assert_string_equal(fake_redis_next(), "ASKING SCARD test:api_keys");
     connection.ready = false;
@@ -1462,26 +1489,31 @@ TEST_CASE_WITH(what_a_replica_has_not_got_is_asked_of_its_master, set_up_in_clus
         expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
         ask_for_page_of_master();
     }
-    clock_ms += API_KEYS_RETRY_MS; /* since the set was read */
+    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
     push("test:api_keys");
-    answer_check(1);
     answer("SCARD test:api_keys", reply_integer(0));
+    answer("ASKING SCARD test:api_keys", reply_integer(1));
+    answer("SSCAN test:api_keys", reply_of("*2\r\n$1\r\n0\r\n*0\r\n")); /* of which one is missing */
+    answer("SCARD test:api_keys", reply_integer(0));
+    answer("ASKING SCARD test:api_keys", reply_integer(1));
     const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
+    answer_key_check(0);
     answer_auth(0);
     answer("ASKING HGET test:api_key_info ", reply_of("_\r\n"));
     answer("ASKING SISMEMBER", reply_integer(1));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect_idle();
 }
 
-/* Reads the set again, whose infos do not exist. */
-static void read_keys_without_infos(void)
+/* Reads the set again; its infos do not exist, or are on another node. */
+static void read_keys_without_infos(bool elsewhere)
 {
-    clock_ms += API_KEYS_RETRY_MS;
+    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
     push("test:api_key_info");
     answer_check(1);
-    answer("SCARD test:api_keys", reply_integer(1));
-    answer("SMEMBERS test:api_keys", reply_words(KEY));
-    answer("HLEN test:api_key_info", reply_integer(0));
+    answer_portion();
+    answer("HLEN test:api_key_info", elsewhere ? ask() : reply_integer(0));
+    answer("HMGET test:api_key_info", elsewhere ? ask() : reply_of("*1\r\n_\r\n"));
     expect_idle();
 }
 
@@ -1492,7 +1524,7 @@ static void read_keys_without_infos(void)
 TEST_CASE_WITH(absent_infos_are_not_believed_in_a_cluster, set_up_in_cluster, tear_down)
 {
     wall_s = 1767225600;
-    read_keys_without_infos();
+    read_keys_without_infos(false);
     for (int i = 0; i < 2; i++) {
         const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
         answer_auth(1);
@@ -1511,8 +1543,8 @@ TEST_CASE_WITH(absent_infos_are_not_believed_in_a_cluster, set_up_in_cluster, te
 /* A key without an info is one of a hash that exists. */
 TEST_CASE_WITH(infos_of_other_keys_suffice_in_a_cluster, set_up_in_cluster, tear_down)
 {
-    read_keys_without_infos();
-    clock_ms += API_KEYS_RETRY_MS;
+    read_keys_without_infos(false);
+    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
     push("test:api_key_info"); /* created at this node */
     answer_check(1);
     answer_api_keys();
@@ -1523,7 +1555,7 @@ TEST_CASE_WITH(infos_of_other_keys_suffice_in_a_cluster, set_up_in_cluster, tear
 TEST_CASE_WITH(a_replica_without_infos_asks_its_master, set_up_in_cluster, tear_down)
 {
     connection.replica = true;
-    read_keys_without_infos();
+    read_keys_without_infos(false);
     const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
     answer_auth(1);
     answer("ASKING HGET test:api_key_info ", reply_string("{\"name\":\"far\"}"));
@@ -1535,12 +1567,7 @@ TEST_CASE_WITH(a_replica_without_infos_asks_its_master, set_up_in_cluster, tear_
 TEST_CASE_WITH(an_info_on_another_node_counts, set_up_in_cluster, tear_down)
 {
     wall_s = 1767225600;
-    clock_ms += API_KEYS_RETRY_MS;
-    push("test:api_key_info");
-    answer_check(1);
-    answer("SCARD test:api_keys", reply_integer(1));
-    answer("SMEMBERS test:api_keys", reply_words(KEY));
-    answer("HLEN test:api_key_info", ask());
+    read_keys_without_infos(true);
     const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
     answer("HGET test:api_key_info ", ask());
     answer("SISMEMBER test:api_keys ", reply_integer(1));

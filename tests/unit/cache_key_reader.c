@@ -1,0 +1,727 @@
+/*
+ * The key reader: what it sends, how often, and what becomes of the requests that wait for it. Redis is a set
+ * of numbered keys behind the queue of fake_redis.h.
+ */
+#include "cache/key_reader.h"
+
+#include <stdlib.h>
+
+#include "unit/fake_redis.h"
+#include "unit/fixtures/cache_clock.h"
+
+enum { KEYS = 200, REQUESTS = 500 };
+
+static uv_loop_t loop;
+static struct keyspace keyspace;
+static struct cache_metrics metrics;
+static struct loop_lag loop_lag;
+static struct entries entries; /* none: there is nothing to audit */
+static struct api_keys keys;
+static struct invalidation invalidation;
+static struct key_reader reader;
+static struct buf text;
+
+static bool member[KEYS];
+static char hex[KEYS][DIGEST_HEX_LEN + 1];
+static bool is_replica;
+
+static struct cache_request request[REQUESTS];
+static int results[4]; /* how many requests ended so */
+static int last_ended;
+
+/* --- the cache around it --- */
+
+static void on_card(void *arg, int64_t id)
+{
+    (void)arg;
+    (void)id;
+}
+
+static void on_received(void *arg, unsigned what)
+{
+    (void)arg;
+    (void)what;
+}
+
+static void on_drop(void *arg, unsigned what)
+{
+    (void)arg;
+    if ((what & (INVALIDATED_ALL | INVALIDATED_KEYS)) != 0)
+        key_reader_invalidate(&reader, (what & INVALIDATED_ALL) != 0);
+}
+
+static void on_checked(void *arg, enum catalogue_state state)
+{
+    (void)arg;
+    key_reader_checked(&reader, state);
+}
+
+static bool is_elsewhere(void *arg, const redisReply *reply)
+{
+    (void)arg;
+    assert_true(resp_is_absent(reply));
+    return is_replica;
+}
+
+static void on_ended(void *arg, struct list *requests, enum key_reader_result result)
+{
+    (void)arg;
+    while (!list_empty(requests)) {
+        last_ended = (int)(LIST_ENTRY(requests->next, struct cache_request, waiting) - request);
+        list_remove(requests->next);
+        results[result]++;
+    }
+}
+
+static struct digest digest_of(int number)
+{
+    struct digest d;
+    digest_sha256((struct span){(const char *)&number, sizeof number}, &d);
+    return d;
+}
+
+static int set_up(void **state)
+{
+    const struct invalidation_options invalidation_options = {.enabled = true,
+                                                              .keyspace = &keyspace,
+                                                              .metrics = &metrics,
+                                                              .loop_lag = &loop_lag,
+                                                              .entries = &entries,
+                                                              .api_keys = &keys,
+                                                              .text = &text,
+                                                              .send = fake_redis_send,
+                                                              .card = on_card,
+                                                              .received = on_received,
+                                                              .drop = on_drop,
+                                                              .checked = on_checked};
+    const struct key_reader_options options = {.keyspace = &keyspace,
+                                               .metrics = &metrics,
+                                               .keys = &keys,
+                                               .invalidation = &invalidation,
+                                               .send = fake_redis_send,
+                                               .elsewhere = is_elsewhere,
+                                               .ended = on_ended};
+    (void)state;
+    clock_ms = 1000000;
+    metrics = (struct cache_metrics){0};
+    is_replica = false;
+    memset(member, 0, sizeof member);
+    memset(results, 0, sizeof results);
+    fake_redis_init();
+    for (int i = 0; i < KEYS; i++) {
+        struct digest d = digest_of(i);
+        digest_hex(&d, hex[i]);
+    }
+    for (int i = 0; i < REQUESTS; i++)
+        list_init(&request[i].waiting);
+    assert_int_equal(uv_loop_init(&loop), 0);
+    assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
+    assert_int_equal(entries_init(&entries, 0, &metrics), 0);
+    assert_int_equal(api_keys_init(&keys, &metrics), 0);
+    assert_int_equal(invalidation_init(&invalidation, &invalidation_options), 0);
+    assert_int_equal(key_reader_init(&reader, &options), 0);
+    key_reader_open(&reader, &loop);
+    return 0;
+}
+
+static void on_closed(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    bool closed = false;
+    while (fake_redis.count > 0) /* the connection ends */
+        fake_redis_answer(NULL);
+    key_reader_close(&reader, on_closed, &closed);
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    assert_true(closed);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    key_reader_fini(&reader);
+    invalidation_fini(&invalidation);
+    api_keys_fini(&keys);
+    entries_fini(&entries);
+    buf_fini(&text);
+    return 0;
+}
+
+/* --- Redis --- */
+
+static int number_of(const char *digits)
+{
+    for (int i = 0; i < KEYS; i++)
+        if (memcmp(hex[i], digits, DIGEST_HEX_LEN) == 0)
+            return i;
+    return -1;
+}
+
+static int64_t set_size(void)
+{
+    int64_t size = 0;
+    for (int i = 0; i < KEYS; i++)
+        size += member[i];
+    return size;
+}
+
+/* The keys in the command under way, of which the queue keeps the first only. */
+static size_t count_keys(void)
+{
+    return reader.key_count;
+}
+
+/* So many members from the cursor on, which is the number of the next. */
+static const redisReply *reply_portion(int cursor, int count)
+{
+    struct buf out = BUF_INIT;
+    struct buf list = BUF_INIT;
+    int found = 0;
+    int at = cursor;
+    for (; at < KEYS && found < count; at++) {
+        if (member[at])
+            buf_printf(&list, "$64\r\n%s\r\n", hex[at]);
+        found += member[at];
+    }
+    while (at < KEYS && !member[at])
+        at++;
+    char next[16];
+    (void)snprintf(next, sizeof next, "%d", at < KEYS ? at : 0);
+    buf_printf(&out, "*2\r\n$%zu\r\n%s\r\n*%d\r\n%s", strlen(next), next, found,
+               list.len > 0 ? buf_c_str(&list) : "");
+    static char copy[FAKE_REDIS_TEXT];
+    (void)snprintf(copy, sizeof copy, "%.*s", (int)out.len, out.data);
+    buf_fini(&out);
+    buf_fini(&list);
+    return reply_of(copy);
+}
+
+static const redisReply *reply_list(bool of_members)
+{
+    static char copy[8192];
+    struct buf out = BUF_INIT;
+    buf_printf(&out, "*%zu\r\n", count_keys());
+    for (size_t i = 0; i < count_keys(); i++) {
+        char digits[DIGEST_HEX_LEN];
+        digest_hex(&reader.key[i], digits);
+        int number = number_of(digits);
+        if (of_members)
+            buf_printf(&out, ":%d\r\n", number >= 0 && member[number]);
+        else
+            buf_printf(&out, "_\r\n");
+    }
+    (void)snprintf(copy, sizeof copy, "%.*s", (int)out.len, out.data);
+    buf_fini(&out);
+    return reply_of(copy);
+}
+
+/* Answers the oldest command; returns the first letter of its name. */
+static char serve(void)
+{
+    const char *command = fake_redis_next();
+    char name = command[0];
+    assert_true(fake_redis.count > 0);
+    if (strncmp(command, "SCARD", 5) == 0)
+        fake_redis_answer(reply_integer(set_size()));
+    else if (strncmp(command, "ZCARD", 5) == 0 || strncmp(command, "HLEN", 4) == 0)
+        fake_redis_answer(reply_integer(1));
+    else if (strncmp(command, "HMGET", 5) == 0)
+        fake_redis_answer(reply_list(false));
+    else if (strncmp(command, "SMISMEMBER", 10) == 0)
+        fake_redis_answer(reply_list(true));
+    else if (strncmp(command, "SSCAN test:api_keys ", 20) == 0)
+        fake_redis_answer(reply_portion((int)strtol(command + 20, NULL, 10), KEY_READER_PORTION));
+    else
+        fail_msg("unexpected: %s", command);
+    return name;
+}
+
+/* Until nothing is under way. Returns the number of commands. */
+static int serve_all(void)
+{
+    int commands = 0;
+    for (; fake_redis.count > 0; commands++)
+        (void)serve();
+    return commands;
+}
+
+static void change_keys(void)
+{
+    invalidation_push(&invalidation, SPAN("invalidate"), reply_string("test:api_keys"));
+}
+
+/* A second later. Returns the number of commands. */
+static int heartbeat(void)
+{
+    clock_ms += 1000;
+    invalidation_heartbeat(&invalidation);
+    key_reader_heartbeat(&reader);
+    return serve_all();
+}
+
+static void connect_redis(int members)
+{
+    for (int i = 0; i < members; i++)
+        member[i] = true;
+    invalidation_check(&invalidation);
+    (void)serve_all();
+    invalidation_connected(&invalidation, true, false);
+}
+
+/* Connected, and the set is whole. */
+static void begin_whole(int members)
+{
+    connect_redis(members);
+    (void)serve_all();
+    while (api_keys_state(&keys) != API_KEYS_WHOLE)
+        (void)heartbeat();
+}
+
+static enum auth_result check(int number)
+{
+    struct digest d = digest_of(number);
+    struct api_key_name name;
+    return api_keys_check(&keys, &d, clock_ms, &name);
+}
+
+/* Request number `i` has this key. */
+static void wait_for(int i, int key)
+{
+    request[i].key = digest_of(key);
+    key_reader_wait(&reader, &request[i].waiting);
+}
+
+/* The rate permits the next check, which is begun. */
+static void end_pause(void)
+{
+    clock_ms++;
+    while (uv_is_active((const uv_handle_t *)&reader.timer)) {
+        clock_ms++;
+        assert_true(uv_run(&loop, UV_RUN_ONCE) >= 0);
+    }
+}
+
+/* --- the set --- */
+
+TEST_CASE_WITH(a_small_set_is_read_at_once, set_up, tear_down)
+{
+    connect_redis(KEY_READER_PORTION);
+    assert_memory_equal(fake_redis_next(), "SSCAN", 5);
+    assert_int_equal(serve_all(), 4); /* SSCAN, HLEN, HMGET, and SCARD */
+    assert_int_equal(api_keys_size(&keys), KEY_READER_PORTION);
+    assert_int_equal(check(KEY_READER_PORTION - 1), AUTH_RESULT_VALID);
+    assert_int_equal(check(KEY_READER_PORTION), AUTH_RESULT_INVALID);
+    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
+    member[0] = false;
+    change_keys();
+    assert_int_equal(serve_all(), 5);
+    assert_int_equal(check(0), AUTH_RESULT_INVALID);
+}
+
+TEST_CASE_WITH(a_large_set_is_read_at_a_pace, set_up, tear_down)
+{
+    connect_redis(KEYS);
+    assert_int_equal(fake_redis.count, 0);
+    for (int i = 0; i < KEYS / KEY_READER_PORTION; i++) {
+        assert_int_equal(heartbeat(), 5);
+        assert_int_equal(api_keys_state(&keys), API_KEYS_READING);
+    }
+    assert_int_equal(heartbeat(), 5);
+    assert_int_equal(api_keys_size(&keys), KEYS);
+    for (int i = 0; i < KEYS; i++)
+        assert_int_equal(check(i), AUTH_RESULT_VALID);
+    assert_int_equal(check(-1), AUTH_RESULT_INVALID);
+    assert_int_equal(heartbeat(), 1);
+}
+
+/* Some encodings of Redis return all members with the first portion. */
+TEST_CASE_WITH(members_that_come_at_once_are_checked_at_the_same_pace, set_up, tear_down)
+{
+    connect_redis(KEYS);
+    clock_ms += 1000;
+    key_reader_heartbeat(&reader);
+    answer("SSCAN", reply_portion(0, KEYS));
+    assert_int_equal(serve_all(), 3);
+    for (int left = KEYS - 2 * KEY_READER_PORTION_MAX; left > 0; left -= KEY_READER_PORTION_MAX)
+        assert_int_equal(heartbeat(), 4);
+    assert_int_equal(api_keys_state(&keys), API_KEYS_READING);
+    (void)heartbeat();
+    assert_int_equal(api_keys_size(&keys), KEYS);
+}
+
+TEST_CASE_WITH(a_change_begins_anew_and_not_faster, set_up, tear_down)
+{
+    connect_redis(KEYS);
+    for (int i = 0; i < 20; i++) {
+        int commands = heartbeat();
+        change_keys(); /* every second, so the end is never reached */
+        commands += serve_all();
+        assert_true(commands <= 6);
+        assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
+    }
+    for (int i = 0; i <= KEYS / KEY_READER_PORTION; i++)
+        (void)heartbeat();
+    assert_int_equal(api_keys_size(&keys), KEYS);
+}
+
+TEST_CASE_WITH(a_change_while_a_portion_is_under_way_makes_it_worthless, set_up, tear_down)
+{
+    connect_redis(KEY_READER_PORTION);
+    assert_memory_equal(fake_redis_next(), "SSCAN", 5);
+    change_keys();
+    (void)serve_all();
+    assert_int_not_equal(api_keys_state(&keys), API_KEYS_WHOLE);
+    (void)heartbeat();
+    assert_int_equal(api_keys_state(&keys), API_KEYS_WHOLE);
+}
+
+/* The members were read before it, and some may be none any more. */
+TEST_CASE_WITH(a_change_behind_a_portion_makes_it_worthless, set_up, tear_down)
+{
+    for (int replies = 1; replies <= 4; replies++) { /* SSCAN, HLEN, HMGET, SCARD */
+        connect_redis(3);
+        change_keys(); /* so soon after another a change waits for no check of the catalogue */
+        (void)serve_all();
+        (void)heartbeat();
+        clock_ms += KEY_READER_RECENT_INTERVAL_MS;
+        change_keys();
+        assert_int_equal(serve(), 'S'); /* its check; now the set is read */
+        for (int i = 0; i < replies; i++)
+            (void)serve();
+        member[1] = false;
+        change_keys();
+        (void)serve_all();
+        assert_int_not_equal(check(1), AUTH_RESULT_VALID);
+        invalidation_lost(&invalidation, clock_ms, UINT64_MAX);
+    }
+}
+
+/* A faulty server, or a replica from which the set was moved. */
+TEST_CASE_WITH(a_set_of_which_members_are_missing_is_not_whole, set_up, tear_down)
+{
+    connect_redis(3);
+    answer("SSCAN", reply_portion(1, 3));
+    (void)serve_all();
+    assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
+    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+    assert_int_equal(check(2), AUTH_RESULT_VALID);
+}
+
+TEST_CASE_WITH(members_that_are_no_digests_are_counted_and_left_out, set_up, tear_down)
+{
+    connect_redis(2);
+    answer("SSCAN", reply_of("*2\r\n$1\r\n0\r\n*2\r\n$3\r\nabc\r\n$2\r\nde\r\n"));
+    (void)serve_all();
+    assert_int_equal(metrics.invalid_values_total, 2);
+    assert_int_equal(api_keys_size(&keys), 2); /* as Redis counts */
+    assert_int_equal(check(0), AUTH_RESULT_INVALID);
+}
+
+TEST_CASE_WITH(malformed_portions_end_the_reading, set_up, tear_down)
+{
+    static const char *const replies[] = {"*2\r\n$21\r\n123456789012345678901\r\n*0\r\n",
+                                          "*1\r\n$1\r\n0\r\n",
+                                          ":1\r\n",
+                                          "*2\r\n$1\r\n0\r\n$1\r\n0\r\n",
+                                          "*2\r\n:0\r\n*0\r\n",
+                                          "-NOPERM\r\n"};
+    connect_redis(1);
+    for (size_t i = 0; i < TEST_COUNT(replies); i++) {
+        answer("SSCAN", reply_of(replies[i]));
+        assert_int_equal(fake_redis.count, 0);
+        assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
+        clock_ms += API_KEYS_PAUSE_MAX_MS;
+        key_reader_heartbeat(&reader);
+    }
+    (void)serve_all();
+    assert_int_equal(api_keys_state(&keys), API_KEYS_WHOLE);
+}
+
+TEST_CASE_WITH(a_set_that_is_too_large_is_not_read, set_up, tear_down)
+{
+    connect_redis(KEYS);
+    invalidation_check(&invalidation);
+    answer("SCARD", reply_integer(API_KEYS_MAX + 1));
+    clock_ms += 1000;
+    key_reader_heartbeat(&reader);
+    assert_int_equal(fake_redis.count, 0);
+    wait_for(0, 1); /* each of its keys is checked, once */
+    assert_int_equal(serve_all(), 3);
+    assert_int_equal(check(1), AUTH_RESULT_VALID);
+    invalidation_check(&invalidation);
+    answer("SCARD", reply_of("-NOPERM\r\n")); /* nor is one whose size is not known */
+    (void)serve_all();
+    clock_ms += API_KEYS_PAUSE_MAX_MS;
+    key_reader_heartbeat(&reader);
+    assert_int_equal(fake_redis.count, 0);
+}
+
+/* --- the keys used last --- */
+
+TEST_CASE_WITH(keys_used_last_are_checked_at_once_when_the_set_changes, set_up, tear_down)
+{
+    begin_whole(KEYS);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(check(i), AUTH_RESULT_VALID);
+    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
+    member[1] = false;
+    change_keys();
+    answer("SCARD", reply_integer(KEYS - 1));
+    assert_int_equal(count_keys(), 3);
+    assert_int_equal(serve_all(), 3);
+    assert_int_equal(check(0), AUTH_RESULT_VALID);
+    assert_int_equal(check(1), AUTH_RESULT_UNKNOWN);
+    assert_int_equal(check(2), AUTH_RESULT_VALID);
+    assert_int_equal(check(3), AUTH_RESULT_UNKNOWN);
+}
+
+/* Redis may evict the set from a full tracking table hundreds of times per second. */
+TEST_CASE_WITH(they_are_checked_once_a_second_at_most, set_up, tear_down)
+{
+    begin_whole(KEYS);
+    (void)check(0);
+    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
+    int commands = 0;
+    for (int i = 0; i < 100; i++) {
+        change_keys();
+        commands += serve_all();
+        clock_ms += 5;
+    }
+    assert_in_range(commands, 3 + 1, 3 + 6); /* and a check of the catalogue every 100 ms */
+    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+    (void)heartbeat();
+    assert_int_equal(check(0), AUTH_RESULT_VALID);
+}
+
+TEST_CASE_WITH(a_change_behind_the_infos_makes_a_check_worthless, set_up, tear_down)
+{
+    connect_redis(KEYS);
+    change_keys(); /* so soon after another a change waits for no check of the catalogue */
+    (void)serve_all();
+    wait_for(0, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(serve(), 'H');
+        assert_int_equal(serve(), 'H');
+        change_keys(); /* behind the infos: the expiry may have changed */
+        assert_int_equal(serve(), 'S');
+        assert_int_equal(results[KEY_READER_LOOK_UP], 0);
+        assert_int_equal(check(1), AUTH_RESULT_UNKNOWN);
+    }
+    (void)serve_all();
+    assert_int_equal(results[KEY_READER_LOOK_UP], 1);
+    assert_int_equal(check(1), AUTH_RESULT_VALID);
+}
+
+/* --- requests --- */
+
+TEST_CASE_WITH(requests_share_a_check, set_up, tear_down)
+{
+    connect_redis(KEYS);
+    for (int i = 0; i < 10; i++) /* the first begins one, the others wait for the next */
+        wait_for(i, i / 5);
+    for (int i = 0; i < 3; i++)
+        (void)serve();
+    assert_int_equal(results[KEY_READER_LOOK_UP], 5); /* of the same key */
+    assert_int_equal(count_keys(), 1);
+    assert_int_equal(serve_all(), 3);
+    assert_int_equal(results[KEY_READER_LOOK_UP], 10);
+    assert_int_equal(metrics.redis_commands_total, 6);
+}
+
+TEST_CASE_WITH(a_key_that_is_no_member_is_invalid_when_the_catalogue_is_confirmed, set_up, tear_down)
+{
+    connect_redis(100);
+    wait_for(0, 150);
+    assert_int_equal(serve(), 'H');
+    assert_int_equal(serve(), 'H');
+    assert_int_equal(serve(), 'S');
+    assert_int_equal(results[KEY_READER_INVALID], 0);
+    assert_int_equal(serve_all(), 1);
+    assert_int_equal(results[KEY_READER_INVALID], 1);
+    wait_for(1, 150); /* nothing of it is kept */
+    end_pause();
+    member[150] = true;
+    (void)serve_all();
+    assert_int_equal(results[KEY_READER_LOOK_UP], 1);
+}
+
+/* Redis may have lost its data, and may not track the set. */
+TEST_CASE_WITH(it_is_checked_again_where_the_set_may_have_been_missing, set_up, tear_down)
+{
+    connect_redis(100);
+    wait_for(0, 1);
+    member[1] = false;
+    while (reader.step != KEY_READER_CONFIRMING)
+        (void)serve();
+    member[1] = true;
+    change_keys();
+    (void)serve_all();
+    assert_int_equal(results[KEY_READER_INVALID], 0);
+    assert_int_equal(results[KEY_READER_LOOK_UP], 1);
+}
+
+TEST_CASE_WITH(a_set_that_always_changes_does_not_keep_a_request_waiting, set_up, tear_down)
+{
+    connect_redis(100);
+    wait_for(0, 150);
+    int changes = 0;
+    for (; results[KEY_READER_INVALID] == 0; changes++) {
+        while (reader.step != KEY_READER_CONFIRMING)
+            (void)serve();
+        change_keys();
+        while (reader.step == KEY_READER_CONFIRMING)
+            (void)serve();
+        assert_true(changes < 20);
+    }
+    assert_in_range(changes, 2, 10);
+}
+
+TEST_CASE_WITH(without_any_set_one_repetition_has_to_do, set_up, tear_down)
+{
+    connect_redis(0);
+    (void)serve_all();
+    assert_int_equal(api_keys_size(&keys), 0);
+    clock_ms += KEY_READER_RECENT_INTERVAL_MS / 2;
+    change_keys();
+    (void)serve_all();
+    wait_for(0, 1);
+    int commands = serve_all();
+    assert_int_equal(results[KEY_READER_INVALID], 1);
+    assert_int_equal(commands, 2 * (3 + 2));
+}
+
+TEST_CASE_WITH(requests_fail_with_the_check_of_the_catalogue, set_up, tear_down)
+{
+    connect_redis(100);
+    wait_for(0, 150);
+    while (reader.step != KEY_READER_CONFIRMING)
+        (void)serve();
+    answer("SCARD", reply_of("-LOADING\r\n"));
+    answer("ZCARD", reply_of("-LOADING\r\n"));
+    assert_int_equal(results[KEY_READER_FAILED], 1);
+    wait_for(1, 150);
+    end_pause();
+    while (reader.step != KEY_READER_CONFIRMING)
+        (void)serve();
+    invalidation_lost(&invalidation, clock_ms, UINT64_MAX);
+    answer("SCARD", NULL);
+    assert_int_equal(results[KEY_READER_LOOK_UP], 1);
+}
+
+TEST_CASE_WITH(a_replica_does_not_say_that_a_key_is_invalid, set_up, tear_down)
+{
+    is_replica = true;
+    connect_redis(100);
+    wait_for(0, 1);
+    (void)serve_all();
+    assert_int_equal(results[KEY_READER_LOOK_UP], 1);
+    end_pause();
+    wait_for(1, 150);
+    assert_int_equal(serve_all(), 3);
+    assert_int_equal(results[KEY_READER_FETCH], 1);
+}
+
+TEST_CASE_WITH(requests_end_with_the_connection, set_up, tear_down)
+{
+    connect_redis(100);
+    for (int i = 0; i < 3; i++)
+        wait_for(i, i);
+    invalidation_lost(&invalidation, clock_ms, UINT64_MAX);
+    assert_int_equal(results[KEY_READER_LOOK_UP], 0); /* not before all has been told */
+    while (fake_redis.count > 0)
+        fake_redis_answer(NULL);
+    assert_int_equal(results[KEY_READER_LOOK_UP], 3);
+}
+
+TEST_CASE_WITH(requests_leave, set_up, tear_down)
+{
+    connect_redis(100);
+    for (int i = 0; i < 3; i++)
+        wait_for(i, 150 + i);
+    list_remove(&request[0].waiting);
+    list_remove(&request[1].waiting);
+    while (reader.step != KEY_READER_CONFIRMING)
+        (void)serve(); /* nobody waits for the first check, and one request for the second */
+    list_remove(&request[2].waiting);
+    assert_int_equal(serve_all(), 1);
+    assert_int_equal(reader.step, KEY_READER_IDLE);
+    for (size_t i = 0; i < TEST_COUNT(results); i++)
+        assert_int_equal(results[i], 0);
+}
+
+/* A refused command, a reply of another type, or of another length. */
+TEST_CASE_WITH(where_redis_refuses_a_check_each_request_has_its_own, set_up, tear_down)
+{
+    static const char *const replies[][3] = {{"-NOPERM\r\n", NULL, NULL},
+                                             {":1\r\n", "-WRONGTYPE\r\n", NULL},
+                                             {":1\r\n", "*2\r\n_\r\n_\r\n", NULL},
+                                             {":1\r\n", "*1\r\n:1\r\n", NULL},
+                                             {":1\r\n", "*1\r\n_\r\n", "-ERR unknown command\r\n"},
+                                             {":1\r\n", "*1\r\n_\r\n", "*1\r\n_\r\n"}};
+    connect_redis(100);
+    for (size_t i = 0; i < TEST_COUNT(replies); i++) {
+        wait_for((int)i, 1);
+        for (int k = 0; k < 3; k++)
+            fake_redis_answer(reply_of(replies[i][k] != NULL ? replies[i][k] : "*1\r\n:1\r\n"));
+        assert_int_equal(results[KEY_READER_LOOK_UP], i + 1);
+        assert_false(key_reader_is_able(&reader));
+        assert_int_equal(check(1), AUTH_RESULT_UNKNOWN);
+        clock_ms += API_KEYS_PAUSE_MAX_MS;
+        api_keys_heartbeat(&keys);
+        assert_true(key_reader_is_able(&reader));
+    }
+}
+
+TEST_CASE_WITH(what_cannot_be_sent_is_sent_later, set_up, tear_down)
+{
+    connect_redis(100);
+    for (int sends = 0; sends < 3; sends++) {
+        fake_redis.sends_left = sends;
+        wait_for(sends, sends);
+        (void)serve_all();
+        assert_int_equal(results[KEY_READER_LOOK_UP], sends);
+        fake_redis.sends_left = -1;
+        end_pause();
+        (void)serve_all();
+        assert_int_equal(results[KEY_READER_LOOK_UP], sends + 1);
+        end_pause();
+    }
+}
+
+/* --- a flood --- */
+
+/* A check has a bounded number of keys, one is under way at a time, and their rate is bounded. */
+TEST_CASE_WITH(a_flood_of_invalid_keys_is_bounded, set_up, tear_down)
+{
+    connect_redis(KEYS);
+    uint64_t began_ms = clock_ms;
+    int commands = 0;
+    for (int i = 0; i < REQUESTS; i++)
+        wait_for(i, -1 - i);
+    for (; results[KEY_READER_INVALID] < REQUESTS; end_pause())
+        for (; fake_redis.count > 0; commands++) {
+            assert_true(fake_redis.count <= 3);
+            assert_true(count_keys() <= KEY_READER_KEYS);
+            (void)serve();
+        }
+    assert_int_equal(commands, 4 * (1 + (REQUESTS + KEY_READER_KEYS - 2) / KEY_READER_KEYS));
+    assert_true(clock_ms - began_ms + KEY_READER_BURST_MS >= REQUESTS / KEY_READER_KEYS_PER_MS);
+    assert_true(clock_ms - began_ms >= 3);
+    assert_int_equal(keys.table.used, 0); /* nothing of them is kept */
+}
+
+/* In the order in which they came, valid or not. */
+TEST_CASE_WITH(a_valid_key_gets_its_turn_in_a_flood, set_up, tear_down)
+{
+    connect_redis(KEYS);
+    for (int i = 0; i < REQUESTS; i++)
+        wait_for(i, i == REQUESTS / 2 ? 7 : -1 - i);
+    for (int checks = 0; results[KEY_READER_LOOK_UP] == 0; checks++) {
+        assert_true(checks <= 2 + REQUESTS / 2 / KEY_READER_KEYS);
+        (void)serve_all();
+        if (results[KEY_READER_LOOK_UP] == 0)
+            end_pause();
+    }
+    for (int i = 0; i < REQUESTS; i++)
+        list_remove(&request[i].waiting);
+}
