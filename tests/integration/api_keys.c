@@ -155,23 +155,30 @@ TEST_CASE(issued_and_revoked_keys_take_effect)
     expect_issued_and_revoked_at_once(*state);
 }
 
-/* ---- many keys: 30,000 are held in memory, read in portions; of more, each is checked in Redis once ---- */
+/* How often keys were checked in Redis: each by a request of its own, or several at once. */
+static long long key_checks(struct fixture *fixture)
+{
+    return redis_calls(&fixture->redis, "sismember") + redis_calls(&fixture->redis, "smismember");
+}
 
-enum { KEYS_HELD = 30000, KEYS_BEYOND = 100001 };
+/* ---- many keys: they are read at a pace, 24 per second ---- */
+
+enum { KEYS_HELD = 200, KEYS_BEYOND = 100001, KEYS_READING = 20000 };
+
+static const char *const patient[] = {"CHANNELD_REQUEST_TIMEOUT=20s", NULL};
 
 static bool no_key_is_checked_in_redis(void *arg)
 {
     struct fixture *fixture = arg;
-    long long before = redis_calls(&fixture->redis, "sismember");
+    long long before = key_checks(fixture);
     for (int i = 0; i < 12; i++)
         assert_int_equal(status_of(fixture, "/api/channels/", i % 2 == 0 ? FIXTURE_AUTH : FIXTURE_WRONG),
                          i % 2 == 0 ? 200 : 401);
-    return redis_calls(&fixture->redis, "sismember") == before;
+    return key_checks(fixture) == before;
 }
 
 TEST_CASE(held_keys_are_checked_in_memory)
 {
-    static const char *const patient[] = {"CHANNELD_REQUEST_TIMEOUT=20s", NULL};
     AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, patient);
     catalogue_issue_keys(&fixture->redis, KEYS_HELD);
     expect_issued_and_revoked_at_once(fixture);
@@ -185,26 +192,66 @@ TEST_CASE(held_keys_are_checked_in_memory)
     assert_true(wait_until(no_key_is_checked_in_redis, fixture, WAIT_DEADLINE_MS));
 }
 
-TEST_CASE(keys_beyond_the_limit_are_checked_in_redis)
+TEST_CASE(keys_beyond_the_limit_are_checked_in_redis_once)
 {
-    static const char *const patient[] = {"CHANNELD_REQUEST_TIMEOUT=20s", NULL};
     AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, patient);
     catalogue_issue_keys(&fixture->redis, KEYS_BEYOND);
     assert_true(redis_integer(&fixture->redis, "SCARD channels:api_keys") > KEYS_BEYOND);
     for (int i = 0; i < 40; i++)
         assert_int_equal(status_of(fixture, "/api/channels/", FIXTURE_AUTH), 200);
-    /* A valid one once by each worker, and again where the set was still being read. */
-    assert_in_range(redis_calls(&fixture->redis, "sismember"), 1, 4);
-    long long before = redis_calls(&fixture->redis, "sismember");
+    long long portions = redis_calls(&fixture->redis, "sscan"); /* of the set before */
+    long long before = key_checks(fixture);
     for (int i = 0; i < 40; i++)
-        assert_int_equal(status_of(fixture, "/api/channels/", FIXTURE_WRONG), 401);
-    assert_in_range(redis_calls(&fixture->redis, "sismember") - before, 40, 80); /* a wrong one each time */
+        assert_int_equal(status_of(fixture, "/api/channels/", FIXTURE_AUTH), 200);
+    assert_int_equal(key_checks(fixture), before);
+    assert_int_equal(redis_calls(&fixture->redis, "sscan"), portions);
     expect_issued_and_revoked_at_once(fixture);
+}
+
+static bool is_valid(void *arg)
+{
+    return fixture_status(arg, "channels/") == 200;
+}
+
+static bool is_invalid(void *arg)
+{
+    return fixture_status(arg, "channels/") == 401;
+}
+
+/* Reading the set takes minutes. */
+static void expect_soon(struct fixture *fixture, bool (*condition)(void *arg))
+{
+    enum { SOON_MS = 2000 };
+    assert_true(wait_until(condition, fixture, SOON_MS));
+}
+
+/* One that was used a moment ago, one that was not, and one that nobody has used yet. */
+TEST_CASE(a_change_of_many_keys_is_effective_before_they_are_read)
+{
+    AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, patient);
+    char used[65];
+    char other[65];
+    catalogue_issue_keys(&fixture->redis, KEYS_READING);
+    catalogue_digest(FIXTURE_KEY, used);
+    catalogue_digest("another", other);
+    expect_soon(fixture, is_valid);
+    redis_do(&fixture->redis, "SADD channels:api_keys %s", other);
+    expect_soon(fixture, another_is_valid);
+    expect_soon(fixture, is_valid);
+    redis_do(&fixture->redis, "SREM channels:api_keys %s %s", used, other);
+    expect_soon(fixture, is_invalid);
+    expect_soon(fixture, another_is_invalid);
+    redis_do(&fixture->redis, "SADD channels:api_keys %s %s", used, other);
+    expect_soon(fixture, is_valid);
+    redis_do(&fixture->redis, "SREM channels:api_keys %s", other); /* which was not used since */
+    expect_soon(fixture, another_is_invalid);
+    assert_true(redis_calls(&fixture->redis, "sscan") > 0);
+    assert_int_equal(redis_calls(&fixture->redis, "smembers"), 0);
 }
 
 /* ---- floods of wrong keys, each another ---- */
 
-enum { WRONG_KEYS = 20000, PIPELINE = 50, HELD_KEYS = 100000, MANY_KEYS = 100001, SLACK_BYTES = 8 << 20 };
+enum { WRONG_KEYS = 20000, CHECKED_KEYS = 1000, PIPELINE = 50, SLACK_BYTES = 8 << 20 };
 
 /* One worker: what is cached for one request is cached for all. A busy machine needs time for the scripts. */
 static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_CACHE_SIZE=1MiB",
@@ -234,10 +281,10 @@ TEST_CASE(wrong_keys_cost_neither_redis_commands_nor_memory)
     struct fixture *fixture = fixture_new(3, env);
     assert_int_equal(fixture_status(fixture, "channel/by-id/0/"), 200);
     flood(fixture, WRONG_KEYS / 10);
-    long long asked = redis_calls(&fixture->redis, "sismember");
+    long long asked = key_checks(fixture);
     double resident = server_metric(&fixture->server, "process_resident_memory_bytes");
     flood(fixture, WRONG_KEYS);
-    assert_int_equal(redis_calls(&fixture->redis, "sismember"), asked);
+    assert_int_equal(key_checks(fixture), asked);
 #ifndef __SANITIZE_ADDRESS__ /* which keeps what was freed for a while */
     assert_true(server_metric(&fixture->server, "process_resident_memory_bytes") < resident + SLACK_BYTES);
 #else
@@ -246,55 +293,80 @@ TEST_CASE(wrong_keys_cost_neither_redis_commands_nor_memory)
     fixture_free(fixture);
 }
 
-static bool is_checked_in_memory(void *arg)
-{
-    struct fixture *fixture = arg;
-    long long asked = redis_calls(&fixture->redis, "sismember");
-    assert_int_equal(fixture_status(fixture, "channel/by-id/0/"), 200);
-    return redis_calls(&fixture->redis, "sismember") == asked;
-}
-
 /* The whole set is, which was read in portions: a wrong key that is new is refused without Redis. */
 static bool set_is_held(void *arg)
 {
     struct fixture *fixture = arg;
     static int number;
-    if (redis_calls(&fixture->redis, "sscan") == 0)
-        return false;
-    long long asked = redis_calls(&fixture->redis, "sismember");
+    long long asked = key_checks(fixture);
     assert_int_equal(
         status_of(fixture, "/api/channels/", text_temp("X-Api-Key: another-wrong-%d\r\n", number++)), 401);
-    return redis_calls(&fixture->redis, "sismember") == asked;
+    return redis_calls(&fixture->redis, "sscan") > 2 && key_checks(fixture) == asked;
 }
 
-/* As many as are held. */
 TEST_CASE(wrong_keys_beside_many_valid_ones_cost_no_redis_commands)
 {
     AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, env);
-    catalogue_issue_keys(&fixture->redis, HELD_KEYS - 1); /* and the key of the test */
-    assert_int_equal(redis_integer(&fixture->redis, "SCARD channels:api_keys"), HELD_KEYS);
+    catalogue_issue_keys(&fixture->redis, KEYS_HELD);
     assert_true(wait_until(set_is_held, fixture, WAIT_DEADLINE_MS));
-    long long asked = redis_calls(&fixture->redis, "sismember");
+    long long asked = key_checks(fixture);
     flood(fixture, WRONG_KEYS);
-    assert_int_equal(redis_calls(&fixture->redis, "sismember"), asked);
-    assert_true(redis_calls(&fixture->redis, "sscan") > 0);
+    assert_int_equal(key_checks(fixture), asked);
 }
 
-/* More digests than are held: each is checked in Redis once, and the result is cached. */
-static struct fixture *begin_with_many_keys(void)
-{
-    struct fixture *fixture = fixture_new(3, env);
-    catalogue_issue_keys(&fixture->redis, MANY_KEYS);
-    return fixture;
-}
-
+/* While a set is being read, which takes minutes, or is never read: nothing of them is kept. */
 TEST_CASE(wrong_keys_do_not_evict_the_result_for_a_valid_one)
 {
-    AUTO(fixture_drop) struct fixture *fixture = begin_with_many_keys();
-    assert_true(wait_until(is_checked_in_memory, fixture, WAIT_DEADLINE_MS));
-    long long asked = redis_calls(&fixture->redis, "sismember");
-    flood(fixture, WRONG_KEYS);
-    assert_true(redis_calls(&fixture->redis, "sismember") >= asked + WRONG_KEYS); /* the flood was one */
-    assert_true(is_checked_in_memory(fixture));
-    assert_true(server_metric(&fixture->server, "channeld_cache_bytes") <= 1 << 20);
+    static const int counts[] = {KEYS_READING, KEYS_BEYOND};
+    for (size_t i = 0; i < TEST_COUNT(counts); i++) {
+        AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, env);
+        catalogue_issue_keys(&fixture->redis, counts[i]);
+        expect_soon(fixture, is_valid);
+        long long asked = redis_calls(&fixture->redis, "smismember");
+        flood(fixture, CHECKED_KEYS);
+        assert_true(redis_calls(&fixture->redis, "smismember") >=
+                    asked + CHECKED_KEYS); /* one after the other */
+        asked = redis_calls(&fixture->redis, "sismember");
+        assert_int_equal(fixture_status(fixture, "channel/by-id/0/"), 200);
+        assert_int_equal(redis_calls(&fixture->redis, "sismember"), asked);
+        assert_true(server_metric(&fixture->server, "channeld_cache_bytes") <= 1 << 20);
+    }
+}
+
+/*
+ * Of many clients at once, while the set changes all the time so that it is never whole: their keys share the
+ * checks, and one check is under way at a time. Valid keys are served meanwhile.
+ */
+TEST_CASE(a_flood_of_wrong_keys_while_the_set_is_read_is_bounded)
+{
+    enum { CLIENTS = 100, ROUNDS = 20, CHECK_KEYS = 64 };
+    AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, env);
+    struct http_conn conn[CLIENTS];
+    catalogue_issue_keys(&fixture->redis, KEYS_READING);
+    expect_soon(fixture, is_valid);
+    for (int i = 0; i < CLIENTS; i++)
+        conn[i] = http_connect(fixture->server.port);
+    long long asked = key_checks(fixture);
+    long long cards = redis_calls(&fixture->redis, "hmget");
+    int64_t began = wait_now_ms();
+    for (int round = 0; round < ROUNDS; round++) {
+        redis_do(&fixture->redis, round % 2 == 0 ? "SADD channels:api_keys x" : "SREM channels:api_keys x");
+        for (int i = 0; i < CLIENTS; i++)
+            assert_int_equal(
+                http_send_text(&conn[i], text_temp("GET /api/channel/by-id/%d/ HTTP/1.1\r\nHost: a\r\n"
+                                                   "X-Api-Key: wrong-%d-%d\r\n\r\n",
+                                                   9000 + i, round, i)),
+                0);
+        assert_int_equal(fixture_status(fixture, "channels/"), 200);
+        for (int i = 0; i < CLIENTS; i++)
+            http_expect(&conn[i], 401);
+    }
+    asked = key_checks(fixture) - asked;
+    cards = redis_calls(&fixture->redis, "hmget") - cards;
+    print_message("%d wrong keys: %lld checks in %lld ms\n", CLIENTS * ROUNDS, asked,
+                  (long long)(wait_now_ms() - began));
+    assert_in_range(asked, CLIENTS * ROUNDS / CHECK_KEYS, CLIENTS * ROUNDS / 4);
+    assert_true(cards <= asked + 4LL * ROUNDS); /* with each check, but no card for a wrong key */
+    for (int i = 0; i < CLIENTS; i++)
+        http_close(&conn[i]);
 }

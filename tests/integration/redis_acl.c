@@ -9,7 +9,7 @@
 #include "support/fixture.h"
 #include "support/sentinel.h"
 
-enum { RULES_MAX = 64, CHANNELS = 250, HELD_KEYS = 20000, MANY_KEYS = 100001 };
+enum { RULES_MAX = 64, CHANNELS = 250, HELD_KEYS = 200, MANY_KEYS = 100001 };
 
 #define CARD "channel/by-id/-9223372036854775808/"
 
@@ -183,7 +183,7 @@ static bool key_set_is_in_memory(void *arg)
 /* No key has to change for that. */
 TEST_CASE(key_set_is_in_memory_again_after_a_passing_denial)
 {
-    static const char *const commands_denied[] = {"hlen", "smembers"};
+    static const char *const commands_denied[] = {"hlen", "sscan"};
     AUTO(fixture_fini) struct fixture f;
     begin(&f, NULL, SERVER_WAIT_READY);
     for (size_t i = 0; i < TEST_COUNT(commands_denied); i++) {
@@ -200,11 +200,11 @@ TEST_CASE(key_set_is_in_memory_again_after_a_passing_denial)
 
 TEST_CASE(key_set_that_stays_denied_is_logged_once)
 {
-    static const char *const less[] = {"-smembers", NULL};
+    static const char *const less[] = {"-hlen", NULL};
     AUTO(fixture_fini) struct fixture f;
     begin(&f, less, SERVER_WAIT_READY);
     for (int i = 1; i <= 5; i++) { /* each change is a reason to try again at once */
-        await_denials(&f.redis, "smembers", i);
+        await_denials(&f.redis, "hlen", i);
         catalogue_issue_key(&f.redis, text_temp("another%d", i));
         fixture_expect(&f, CARD, 200);
     }
