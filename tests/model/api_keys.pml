@@ -1,12 +1,13 @@
 /*
- * The API key set and the infos of its keys, with their names and expiries: reading them in portions or at once, changes
- * meanwhile, and the check of a single key.
+ * The API keys of a worker: the check of keys, in which their infos (names and expiries) are read before their membership;
+ * the portions of the set, whose infos are read behind them and confirmed by a check of the catalogue; and changes meanwhile.
  *
- * The set of a worker is of the version of its oldest portion, and so are the infos.
+ * A key that is held is of the versions that its check has read. A set that is whole is of the version of its oldest
+ * portion: it says which keys are invalid.
  *
  *   1. A key is accepted, or refused, by a set and infos that are at least those due when the request began: a key that was
- *      revoked, or given an expiry that has passed, ends, after the bound of redis.pml.
- *   2. A set that is held can be reached by an invalidation, and so can the infos.
+ *      revoked, or given an expiry that has passed, ends, and one that was issued is valid, after the bound of redis.pml.
+ *   2. What is held can be reached by an invalidation.
  */
 #define KEYS 2
 #define SET 0
@@ -14,6 +15,7 @@
 #define COMMANDS 6
 #define STREAM 20
 #define PORTIONS 2
+#define NONE 255
 #ifndef INFO_WRITES
 #define INFO_WRITES WRITES
 #endif
@@ -21,65 +23,46 @@
 #include "redis.pml"
 
 mtype = { WAITING, HANDSHAKE, READY };
-/* enum api_keys_step, cache/api_keys.h */
-mtype = { IDLE, READ_SIZE, READ_MEMBERS, READ_PORTION, READ_INFOS, READ_INFO, UNCOMMITTED };
+/* enum key_reader_step, cache/key_reader.h */
+mtype = { IDLE, SCANNING, CHECKING, CONFIRMING, COMMITTING };
+/* enum api_keys_state, cache/api_keys.h */
+mtype = { UNREAD, READING, WHOLE };
 
-#define SIZE 0    /* tags of READ: SCARD, SMEMBERS, SSCAN, SISMEMBER */
-#define MEMBERS 1
-#define PORTION 2
-#define SINGLE 3
-#define INFOS 4       /* HLEN, HMGET, HGET */
-#define RECORDS 5
-#define SINGLE_INFO 6
+#define PORTION 0 /* tags of READ: SSCAN, HMGET, SMISMEMBER */
+#define INFOS 1
+#define MEMBERS 2
 
 mtype connection = WAITING;
 mtype step = IDLE;
+mtype state = UNREAD;
 byte portions_left;
-bool set_changed;    /* api_keys.changed */
-byte set_version;    /* of the set that is being read, or held */
-byte info_version;   /* of its infos */
-bool committed;
-bool checking;       /* a check of the catalogue is under way */
-bool keys_deferred;  /* INVALIDATED_KEYS waits for a check */
-bool single;         /* a fetch that checks its key in Redis; it is not shared */
+bool portion_changed; /* the epoch is another one than when SSCAN was sent */
+bool check_changed;   /* the same, since the infos of a check came, or since the portion came */
+bool is_portion;      /* the infos are those of a portion */
+bool confirmed;       /* a key was, in this epoch */
+byte key_version;     /* of the set, in its check */
+byte info_version;    /* of the infos */
+byte infos_read;      /* the same, of the check under way */
+byte portion_version; /* of the portion */
+byte set_version;     /* of the set, in its oldest portion */
+byte commits_left;    /* checks of the catalogue until the portion is confirmed */
+bool checking;        /* a check of the catalogue is under way */
+bool keys_deferred;   /* INVALIDATED_KEYS waits for a check */
+bool single;          /* a request waits for a check of its key */
+bool single_checked;  /* the one under way */
 byte single_needed, single_info_needed;
 
-/* api_keys.c: clear */
-inline clear_set()
+/* api_keys.c: api_keys_invalidate. The digests stay, and count no more */
+inline begin_epoch()
 {
-    committed = false;
+    confirmed = false;
+    key_version = 0;
+    info_version = 0;
     set_version = 0;
-    info_version = 0
-}
-
-#define IN_PORTIONS (step == READ_PORTION || step == READ_INFOS || step == READ_INFO)
-
-/* api_keys.c: api_keys_read */
-inline read_api_keys()
-{
-    if
-    :: step == IDLE || step == UNCOMMITTED ->
-        step = READ_SIZE;
-        send(READ, SET, SIZE)
-    :: else /* under way */
-    fi
-}
-
-/* api_keys.c: api_keys_invalidate; cache.c: on_drop */
-inline drop_keys()
-{
-    if
-    :: !IN_PORTIONS -> clear_set()
-    :: else -> committed = false /* the portions so far are dropped with the next (take_portion, take_infos) */
-    fi;
-#ifndef IGNORE_CHANGE
-    set_changed = true;
-#endif
-    if
-    :: step == UNCOMMITTED -> step = IDLE
-    :: else
-    fi;
-    read_api_keys()
+    state = UNREAD;
+    portions_left = 0;
+    check_changed = true;
+    portion_changed = true
 }
 
 inline check_catalogue()
@@ -90,116 +73,152 @@ inline check_catalogue()
     fi
 }
 
-/* api_keys.c: take_size; the set is small or large */
-inline take_size()
+/* key_reader.c: send_check; of the keys used last, of members, and of the request that waits */
+inline send_check()
+{
+    step = CHECKING;
+    infos_read = 0;
+    is_portion = false;
+    single_checked = single;
+    send(READ, INFO, INFOS);
+    send(READ, SET, MEMBERS)
+}
+
+/* key_reader.c: commit_later: by a check that is sent from now on */
+inline commit_later()
+{
+    step = COMMITTING;
+    commits_left = (checking -> 2 : 1);
+    check_catalogue()
+}
+
+/* key_reader.c: proceed. Keys may be checked at any time, and portions be read */
+inline proceed()
 {
     if
-    :: true -> step = READ_MEMBERS; send(READ, SET, MEMBERS)
-    :: true ->
-        step = READ_PORTION;
-        portions_left = PORTIONS;
-        set_changed = false;
-        clear_set();
-        send(READ, SET, PORTION)
-    fi
-}
-
-/* api_keys.c: end_members, of a set that is not empty */
-inline end_members()
-{
-    step = READ_INFOS;
-    send(READ, INFO, INFOS)
-}
-
-/* api_keys.c: take_members */
-inline take_members(v)
-{
-    printf("worker: the whole set, %d\n", v);
-    clear_set();
-    set_version = v;
-    set_changed = false;
-    end_members()
-}
-
-#ifdef IGNORE_CHANGE_IN_INFOS
-#define INFOS_CHANGED false /* sabotage */
-#else
-#define INFOS_CHANGED set_changed
-#endif
-
-inline stop_changed()
-{
-    printf("worker: a portion of a set that has changed\n");
-    step = IDLE;
-    clear_set();
-    set_changed = false
-}
-
-/* api_keys.c: take_portion */
-inline take_portion(v)
-{
-    if
-    :: set_changed -> stop_changed()
-    :: else ->
-        printf("worker: a portion of %d\n", v);
-        set_version = (portions_left == PORTIONS || v < set_version -> v : set_version);
-        portions_left--;
+    :: step == IDLE && connection == READY && !keys_deferred ->
         if
-        :: portions_left == 0 -> end_members()
-        :: else -> send(READ, SET, PORTION)
+        :: state == UNREAD || (state == READING && portions_left > 0) ->
+            step = SCANNING;
+            portion_changed = false;
+            send(READ, SET, PORTION)
+        :: true -> send_check()
+        :: !single -> skip
         fi
-    fi
-}
-
-/* api_keys.c: take_infos, of HLEN: there are none, or they are read in portions */
-inline take_infos(v)
-{
-    if
-    :: INFOS_CHANGED -> stop_changed()
-    :: else ->
-        printf("worker: the number of infos of %d\n", v);
-        if
-        :: true -> info_version = v; step = UNCOMMITTED; check_catalogue()
-        :: true -> step = READ_INFO; portions_left = PORTIONS; send(READ, INFO, RECORDS)
-        fi
-    fi
-}
-
-/* The same, of HMGET. */
-inline take_records(v)
-{
-    if
-    :: INFOS_CHANGED -> stop_changed()
-    :: else ->
-        printf("worker: a portion of infos of %d\n", v);
-        info_version = (portions_left == PORTIONS || v < info_version -> v : info_version);
-        portions_left--;
-        if
-        :: portions_left == 0 -> step = UNCOMMITTED; check_catalogue()
-        :: else -> send(READ, INFO, RECORDS)
-        fi
-    fi
-}
-
-/* fetch.c: the reply to HGET, which comes before that to SISMEMBER */
-inline on_key_info(v)
-{
-    printf("worker: the key's info is of %d\n", v);
-    check_answer(v >= single_info_needed);
-    single_info_needed = 0
-}
-
-/* fetch.c: on_auth; cache.c: on_auth_known, which may begin to read the set again */
-inline on_auth(v)
-{
-    printf("worker: the key's result is of set %d\n", v);
-    check_answer(v >= single_needed);
-    single = false;
-    single_needed = 0;
-    if
-    :: !committed && step == IDLE -> read_api_keys()
     :: else
     fi
+}
+
+/* key_reader.c: key_reader_invalidate */
+inline drop_keys()
+{
+#ifdef IGNORE_CHANGE
+    if
+    :: state == READING -> confirmed = false; key_version = 0; info_version = 0; check_changed = true
+    :: else -> begin_epoch()
+    fi;
+#else
+    begin_epoch();
+#endif
+#ifdef IGNORE_CHANGE_IN_CHECK
+    if
+    :: is_portion
+    :: else -> check_changed = false
+    fi;
+#endif
+#ifdef IGNORE_CHANGE_IN_PORTION
+    if
+    :: is_portion -> check_changed = false
+    :: else
+    fi;
+#endif
+    proceed()
+}
+
+/* key_reader.c: on_portion; the infos of its members are read, unless all of them are confirmed already */
+inline on_portion(v)
+{
+    step = IDLE;
+    if
+    :: portion_changed -> printf("worker: a portion of a set that has changed\n"); proceed()
+    :: else ->
+        printf("worker: a portion of %d\n", v);
+        if
+        :: state == UNREAD -> state = READING; portions_left = PORTIONS - 1; set_version = v
+        :: else -> portions_left--; set_version = (v < set_version -> v : set_version)
+        fi;
+        portion_version = v;
+        is_portion = true;
+        infos_read = 0;
+        check_changed = false;
+        if
+        :: true -> step = CHECKING; send(READ, INFO, INFOS)
+        :: true -> infos_read = NONE; commit_later()
+        fi
+    fi
+}
+
+inline on_infos(v)
+{
+    printf("worker: the infos are of %d\n", v);
+    infos_read = v;
+    if
+    :: is_portion -> commit_later()
+    :: else -> check_changed = false
+    fi
+}
+
+/* key_reader.c: commit, end_reading */
+inline commit()
+{
+    step = IDLE;
+    if
+    :: check_changed -> printf("worker: infos with a change behind the portion\n")
+    :: else ->
+        if
+        :: infos_read != NONE ->
+            printf("worker: keys are of set %d, with infos %d\n", portion_version, infos_read);
+            confirmed = true;
+            key_version = portion_version;
+            info_version = infos_read
+        :: else
+        fi;
+        if
+        :: state == READING && portions_left == 0 -> printf("worker: set %d is whole\n", set_version); state = WHOLE
+        :: else
+        fi
+    fi;
+    is_portion = false;
+    portion_version = 0;
+    infos_read = 0
+}
+
+/* key_reader.c: read_members, end_check */
+inline on_members(v)
+{
+    step = IDLE;
+    if
+    :: check_changed -> /* the request waits for the next one */
+        printf("worker: a check with a change behind its infos\n")
+    :: else ->
+        printf("worker: the keys are of set %d, with infos %d\n", v, infos_read);
+        confirmed = true;
+        key_version = v;
+        info_version = infos_read;
+        if
+        :: single && !keys_deferred -> /* its key is a member: the request is looked up again */
+            check_answer(v >= single_needed && infos_read >= single_info_needed);
+            single = false; single_needed = 0; single_info_needed = 0
+        :: single && single_checked -> /* it is none: the reply is of the request's time */
+            check_answer(v >= single_needed);
+            step = CONFIRMING;
+            check_catalogue()
+        :: true
+        fi
+    fi;
+    infos_read = 0;
+    single_checked = false;
+    proceed()
 }
 
 /* invalidation.c: invalidate, wait_for_check */
@@ -212,7 +231,7 @@ inline on_keys_invalidated()
     fi
 }
 
-/* invalidation.c: finish_check: pending invalidations first */
+/* invalidation.c: on_checked: pending invalidations first; key_reader.c: key_reader_checked */
 inline on_check_reply()
 {
     checking = false;
@@ -221,45 +240,54 @@ inline on_check_reply()
     :: else
     fi;
     if
-    :: step == UNCOMMITTED ->
-        printf("worker: set %d is committed\n", set_version);
+    :: step == COMMITTING ->
+        commits_left--;
+        if
+        :: commits_left == 0 -> commit()
+        :: else -> check_catalogue()
+        fi
+    :: step == CONFIRMING ->
         step = IDLE;
-        committed = true
+        single = false; single_needed = 0; single_info_needed = 0
     :: else
-    fi
+    fi;
+    proceed()
 }
 
 inline on_ready()
 {
     printf("worker: tracking is on\n");
     connection = READY;
-    step = IDLE;
-#ifdef NO_DROP_AT_RECONNECT
-    if
-    :: !committed -> read_api_keys()
-    :: else
-    fi
-#else
-    clear_set();
-    read_api_keys()
+#ifndef NO_DROP_AT_RECONNECT
+    begin_epoch();
 #endif
+    proceed()
 }
 
-/* cache.c: on_api_keys_reply with NULL */
+/* The replies under way fail; requests are looked up again, and wait for the next connection with a fetch. */
 inline on_lost()
 {
     printf("worker: the connection is lost\n");
     connection = WAITING;
     step = IDLE;
-    portions_left = 0;
-    set_changed = false;
     if
-    :: !committed || keys_deferred -> clear_set()
+    :: keys_deferred -> begin_epoch()
     :: else
     fi;
+    if
+    :: state != WHOLE -> state = UNREAD; portions_left = 0; set_version = 0
+    :: else
+    fi;
+    commits_left = 0;
+    is_portion = false;
+    portion_version = 0;
+    portion_changed = false;
+    check_changed = false;
+    infos_read = 0;
     keys_deferred = false;
     checking = false;
     single = false;
+    single_checked = false;
     single_needed = 0;
     single_info_needed = 0;
     break_connection();
@@ -274,25 +302,28 @@ inline connect()
     send(TRACKING, 0, 0)
 }
 
-/* cache.c: check_key */
+/* cache.c: check_key; api_keys.c: api_keys_check. Of a key that is confirmed, and of another */
 inline get()
 {
     if
-    :: committed && !keys_deferred ->
-        printf("client: the key is looked up in set %d, due is %d, with infos %d, due is %d\n", set_version, due[SET],
-               info_version, due[INFO]);
-        check_answer(set_version >= due[SET] && info_version >= due[INFO])
-    :: !(committed && !keys_deferred) && !single ->
+    :: confirmed && !keys_deferred ->
+        printf("client: a key of set %d and infos %d is valid, due are %d and %d\n", key_version, info_version, due[SET],
+               due[INFO]);
+        check_answer(key_version >= due[SET] && info_version >= due[INFO])
+    :: state == WHOLE && !keys_deferred ->
+        printf("client: a key is not in set %d, due is %d\n", set_version, due[SET]);
+        check_answer(set_version >= due[SET])
+    :: (state != WHOLE || keys_deferred) && !single ->
         single = true;
         single_needed = due[SET];
         single_info_needed = due[INFO];
-        send(READ, INFO, SINGLE_INFO);
-        send(READ, SET, SINGLE)
+        proceed()
     :: else
     fi
 }
 
-#define CACHED_IS_REACHABLE (!committed || keys_deferred || (REACHABLE(SET, set_version) && REACHABLE(INFO, info_version)))
+#define KEY_IS_REACHABLE (!confirmed || keys_deferred || (REACHABLE(SET, key_version) && REACHABLE(INFO, info_version)))
+#define SET_IS_REACHABLE (state != WHOLE || keys_deferred || REACHABLE(SET, set_version))
 
 proctype worker()
 {
@@ -305,13 +336,9 @@ proctype worker()
         written--;
         if
         :: m == TRACKING_ON -> on_ready()
-        :: m == REPLY && tag == SIZE -> take_size()
-        :: m == REPLY && tag == MEMBERS -> take_members(v)
-        :: m == REPLY && tag == PORTION -> take_portion(v)
-        :: m == REPLY && tag == INFOS -> take_infos(v)
-        :: m == REPLY && tag == RECORDS -> take_records(v)
-        :: m == REPLY && tag == SINGLE_INFO -> on_key_info(v)
-        :: m == REPLY && tag == SINGLE -> on_auth(v)
+        :: m == REPLY && tag == PORTION -> on_portion(v)
+        :: m == REPLY && tag == INFOS -> on_infos(v)
+        :: m == REPLY && tag == MEMBERS -> on_members(v)
         :: m == CHECKED -> on_check_reply()
         :: m == INVALIDATE -> on_keys_invalidated()
         :: m == DELIVERED -> due[k] = v
@@ -334,7 +361,7 @@ proctype clients()
     do
     :: atomic {
         connection == READY ->
-        check_reachable(CACHED_IS_REACHABLE);
+        check_reachable(KEY_IS_REACHABLE && SET_IS_REACHABLE);
         get()
     }
     od
