@@ -144,9 +144,14 @@ void compose_read_page(struct text *t)
 
 void compose_read_api_keys(struct text *t)
 {
-    command_begin(t, 2);
-    command_add_text(t, "SMEMBERS");
+    char digest[65];
+    command_begin(t, 2 + API_KEYS);
+    command_add_text(t, "SMISMEMBER");
     command_add_text(t, API_KEYS_AT);
+    for (long i = 0; i < API_KEYS; i++) {
+        (void)snprintf(digest, sizeof digest, "%064lx", (unsigned long)i);
+        command_add_text(t, digest);
+    }
 }
 
 void compose_touch_cards(struct text *t, const long *channels, size_t count)

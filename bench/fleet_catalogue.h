@@ -23,7 +23,7 @@ void compose_read_link(struct text *t, long channel);
 /* A page: ZRANGE. */
 void compose_read_page(struct text *t);
 
-/* The API keys: SMEMBERS. */
+/* The API keys in use: SMISMEMBER. */
 void compose_read_api_keys(struct text *t);
 
 /* EXISTS of many cards, which registers their keys at less cost than reading them. */
