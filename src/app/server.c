@@ -31,7 +31,7 @@ enum {
 };
 
 /* Those of a process that no client is connected to, and the fewest that are divided among clients. */
-enum { DESCRIPTORS_OWN = 10, DESCRIPTORS_OWN_PER_WORKER = 8, DESCRIPTORS_DIVIDED_MIN = 16 };
+enum { DESCRIPTORS_OWN = 10, DESCRIPTORS_OWN_PER_WORKER = 10, DESCRIPTORS_DIVIDED_MIN = 16 };
 
 enum server_state { SERVER_STARTING, SERVER_SERVING, SERVER_ANNOUNCING, SERVER_FINISHING, SERVER_EXITING };
 
