@@ -122,8 +122,8 @@ static void change_much(const struct turn *turn)
     AUTOFREE char *name = text_repeat('x', LONG);
     redis_do(&turn->fixture->redis, "MULTI");
     change_title(turn);
-    redis_do(&turn->fixture->redis, "SET channels:link:%s 1", name);
-    redis_do(&turn->fixture->redis, "DEL channels:link:%s", name);
+    redis_do(&turn->fixture->redis, "SET channels:card:%s 1", name);
+    redis_do(&turn->fixture->redis, "DEL channels:card:%s", name);
     redis_do(&turn->fixture->redis, "EXEC");
 }
 
