@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "support/fixture.h"
 
@@ -105,9 +104,7 @@ TEST_CASE(each_kind_of_read_is_tracked)
 
 static void expect_reads_tracked_by(const char *name)
 {
-    AUTOFREE char *path = text_printf("%s/%s", process_require_env("CHANNELD_SERVERS"), name);
-    if (access(path, X_OK) != 0)
-        fail_msg("no %s; run scripts/setup --tools", path);
+    AUTOFREE char *path = redis_other_program(name);
     expect_reads_tracked(path);
 }
 

@@ -8,7 +8,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "support/fixture.h"
 
@@ -228,20 +227,10 @@ TEST_CASE(card_that_was_read_by_id_is_found_by_link)
 
 /* ---- what links cost Redis ---- */
 
-static long long counter(struct redis *redis, const char *field)
-{
-    AUTOFREE char *info = redis_text(redis, "INFO stats");
-    AUTOFREE char *name = text_printf("\n%s:", field);
-    const char *at = strstr(info, name);
-    if (at == NULL)
-        fail_msg("INFO has no %s", field);
-    return at != NULL ? strtoll(at + strlen(name), NULL, 10) : -1;
-}
-
 static void expect_tracked(struct fixture *f, long long keys)
 {
-    assert_int_equal(counter(&f->redis, "tracking_total_keys"), keys);
-    assert_int_equal(counter(&f->redis, "tracking_total_items"), keys);
+    assert_int_equal(redis_info_number(&f->redis, "tracking_total_keys"), keys);
+    assert_int_equal(redis_info_number(&f->redis, "tracking_total_items"), keys);
 }
 
 static double invalidations(struct fixture *f)
@@ -257,7 +246,7 @@ static void expect_links_untracked(const char *program)
     struct fixture *f =
         fixture_new_with(&(struct fixture_spec){.channels = LOOKUPS, .env = BY_KEY, .program = program});
     fixture_expect(f, "channel/by-id/0/", 200); /* the keys are held */
-    long long before = counter(&f->redis, "tracking_total_keys") - 1;
+    long long before = redis_info_number(&f->redis, "tracking_total_keys") - 1;
     redis_do(&f->redis, "SET channels:link:https://max.ru/astray %lld", (long long)catalogue_id(0));
     for (int i = 0; i < LOOKUPS; i++) {
         AUTOFREE char *link = catalogue_link((size_t)i);
@@ -288,9 +277,7 @@ TEST_CASE(links_are_not_tracked)
 
 static void expect_links_untracked_by(const char *name)
 {
-    AUTOFREE char *path = text_printf("%s/%s", process_require_env("CHANNELD_SERVERS"), name);
-    if (access(path, X_OK) != 0)
-        fail_msg("no %s; run scripts/setup --tools", path);
+    AUTOFREE char *path = redis_other_program(name);
     expect_links_untracked(path);
 }
 

@@ -115,38 +115,27 @@ TEST_CASE_WITH(revoked_key_reaches_a_linked_replica, set_up, tear_down)
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_disconnects_total"), 0);
 }
 
-/* A field of INFO. */
-static long long counter(struct redis *redis, const char *field)
-{
-    AUTOFREE char *info = redis_text(redis, "INFO");
-    AUTOFREE char *name = text_printf("\n%s:", field);
-    const char *at = strstr(info, name);
-    if (at == NULL)
-        fail_msg("INFO has no %s", field);
-    return at != NULL ? strtoll(at + strlen(name), NULL, 10) : -1;
-}
-
 /* Without those that redis_do() adds. */
 static long long commands_of_others(struct redis *redis)
 {
-    return counter(redis, "total_commands_processed") - redis_calls(redis, "ping");
+    return redis_info_number(redis, "total_commands_processed") - redis_calls(redis, "ping");
 }
 
 /* What tracking costs is done by the server that has the trackers: the replica. */
 TEST_CASE_WITH(readers_of_a_replica_cost_its_master_nothing, set_up, tear_down)
 {
     enum { WRITES = 100 };
-    long long clients = counter(&master, "connected_clients");
+    long long clients = redis_info_number(&master, "connected_clients");
     long long commands = commands_of_others(&master);
     for (int i = 0; i < WRITES; i++)
         redis_do(&master, "HSET channels:card:1 title t%d", i);
     fixture_await_text(&f, CARD, "\"t99\"", true);
-    assert_int_equal(counter(&f.redis, "tracking_clients"), 2);
+    assert_int_equal(redis_info_number(&f.redis, "tracking_clients"), 2);
     assert_true(server_metric(&f.server, "channeld_cache_invalidations_total") > 0);
-    assert_int_equal(counter(&master, "tracking_clients"), 0);
-    assert_int_equal(counter(&master, "tracking_total_keys"), 0);
-    assert_int_equal(counter(&master, "tracking_total_prefixes"), 0);
-    assert_int_equal(counter(&master, "connected_clients"), clients);
+    assert_int_equal(redis_info_number(&master, "tracking_clients"), 0);
+    assert_int_equal(redis_info_number(&master, "tracking_total_keys"), 0);
+    assert_int_equal(redis_info_number(&master, "tracking_total_prefixes"), 0);
+    assert_int_equal(redis_info_number(&master, "connected_clients"), clients);
     AUTOFREE char *list = redis_text(&master, "CLIENT LIST");
     assert_null(strstr(list, "name=channeld"));
     assert_int_equal(redis_calls(&master, "hmget"), 0);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "support/net.h"
 #include "support/test.h"
@@ -256,6 +257,24 @@ char *redis_text(struct redis *redis, const char *format, ...)
     char *text = reply->type == REDIS_REPLY_NIL ? NULL : text_printf("%s", reply->str);
     freeReplyObject(reply);
     return text;
+}
+
+long long redis_info_number(struct redis *redis, const char *name)
+{
+    AUTOFREE char *info = redis_text(redis, "INFO");
+    AUTOFREE char *line = text_printf("\n%s:", name);
+    const char *at = info != NULL ? strstr(info, line) : NULL;
+    if (at == NULL)
+        fail_msg("INFO has no %s", name);
+    return at != NULL ? strtoll(at + strlen(line), NULL, 10) : -1;
+}
+
+char *redis_other_program(const char *name)
+{
+    char *path = text_printf("%s/%s", process_require_env("CHANNELD_SERVERS"), name);
+    if (access(path, X_OK) != 0)
+        fail_msg("no %s; run scripts/setup --tools", path);
+    return path;
 }
 
 long long redis_calls(struct redis *redis, const char *command)

@@ -79,6 +79,13 @@ void redis_do_argv(struct redis *redis, size_t count, const char *const *args, c
 /* The same, and returns the integer that it replied. */
 long long redis_integer(struct redis *redis, const char *format, ...);
 
+/* A number that INFO has under this name; fails the test without it. */
+long long redis_info_number(struct redis *redis, const char *name);
+
+/* The program of another server ("redis8-server") that scripts/setup --tools has installed. Owned; fails the
+ * test without it. */
+char *redis_other_program(const char *name);
+
 /* How often the command ("sscan") has been called since the server started, by INFO commandstats. */
 long long redis_calls(struct redis *redis, const char *command);
 
