@@ -45,6 +45,9 @@ struct cache {
     struct list undrained; /* requests that wait until the socket to Redis is drained, in order of arrival */
     uv_check_t polled;     /* runs after the loop has polled, while there are such */
 
+    struct list queue; /* requests that wait for a connection or their turn to read, in order of arrival */
+    uint64_t connected_ms; /* monotonic; when the connection was last ready */
+
     struct wait_group closing; /* the three handles above, the upstream, the encoder and the key reader */
     void (*closed)(void *arg);
     void *closed_arg;
@@ -326,6 +329,13 @@ static enum cache_source source_of(const struct cache_request *request)
     return request->shared ? CACHE_SOURCE_COALESCED : CACHE_SOURCE_MISS;
 }
 
+static void time_out(struct cache *c, const struct cache_request *request, struct cache_result *result)
+{
+    metric_add(&c->options.metrics->request_timeouts_total, 1);
+    result->status = CACHE_UNAVAILABLE;
+    result->source = source_of(request);
+}
+
 /*
  * A request times out if its deadline had passed when the timer ended the previous time: since then the loop
  * has read all sockets. After a stop of the process (SIGSTOP) the reply may still be in the socket.
@@ -339,11 +349,11 @@ static void on_deadline(uv_timer_t *timer)
         struct cache_request *r = LIST_ENTRY(c->by_deadline.next, struct cache_request, deadline);
         if (r->deadline_ms > passed_ms)
             break;
-        metric_add(&c->options.metrics->request_timeouts_total, 1);
+        struct cache_result result = {.key_name = &r->key_name};
         assert(!list_empty(&r->waiting)); /* release() ends both */
         cache_cancel(r);
-        r->done(r->arg, &(struct cache_result){
-                            .status = CACHE_UNAVAILABLE, .source = source_of(r), .key_name = &r->key_name});
+        time_out(c, r, &result);
+        r->done(r->arg, &result);
     }
     arm_timer(c);
 }
@@ -388,7 +398,10 @@ static int begin(struct cache *c, struct cache_request *request, const struct ca
 
 static void on_polled(uv_check_t *polled);
 
-/* Without a fetch, until it is looked up again. Returns 0 or -ENOMEM. */
+/*
+ * Without a fetch, until it is looked up again: after a miss, when its turn to read has come. Returns 0 or
+ * -ENOMEM.
+ */
 static int wait_for_lookup(struct cache *c, struct cache_request *request, const struct cache_query *q,
                            enum lookup outcome)
 {
@@ -400,12 +413,46 @@ static int wait_for_lookup(struct cache *c, struct cache_request *request, const
     request->number = q->number;
     if (outcome == LOOKUP_UNCHECKED) {
         key_reader_wait(&c->key_reader, &request->waiting);
-        return 0;
+    } else if (outcome == LOOKUP_UNDRAINED) {
+        request->undrained_ms = request->undrained_ms != 0 ? request->undrained_ms : clock_boot_ms();
+        list_append(&c->undrained, &request->waiting);
+        (void)uv_check_start(&c->polled, on_polled); /* the waiting input ends the poll of the loop at once */
+    } else {
+        request->queued_ms = request->queued_ms != 0 ? request->queued_ms : clock_now_ms();
+        list_append(&c->queue, &request->waiting);
     }
-    request->undrained_ms = request->undrained_ms != 0 ? request->undrained_ms : clock_boot_ms();
-    list_append(&c->undrained, &request->waiting);
-    (void)uv_check_start(&c->polled, on_polled); /* the input that waits ends the poll of the loop at once */
     return 0;
+}
+
+static bool may_read(struct cache *c)
+{
+    return invalidation_is_connected(&c->invalidation) && fetches_have_room(&c->fetches);
+}
+
+/* A new request is behind all that wait. */
+static bool must_queue(struct cache *c, const struct cache_request *request)
+{
+    return (request->queued_ms == 0 && !list_empty(&c->queue)) || !may_read(c);
+}
+
+/* A reply would come too late: most of the timeout was spent in the queue, although Redis was connected. */
+static bool is_late(const struct cache *c, const struct cache_request *request)
+{
+    uint64_t since_ms = request->queued_ms > c->connected_ms ? request->queued_ms : c->connected_ms;
+    return request->queued_ms != 0 && clock_now_ms() - since_ms > c->options.request_timeout_ms * 3 / 4;
+}
+
+/* Returns 0; -ENOMEM; or -ETIMEDOUT: the request has waited too long to be read now. */
+static int read_or_wait(struct cache *c, struct cache_request *request, const struct cache_query *q,
+                        const struct cache_miss *miss)
+{
+    if (join(c, request, q, miss))
+        return 0;
+    bool queues = must_queue(c, request);
+    if (!queues && !is_late(c, request))
+        return begin(c, request, q, miss);
+    page_builder_free(miss->known);
+    return queues ? wait_for_lookup(c, request, q, LOOKUP_MISS) : -ETIMEDOUT;
 }
 
 /* True when *result is complete; otherwise the request waits. */
@@ -416,14 +463,14 @@ static bool get(struct cache *c, struct cache_request *request, const struct cac
     enum lookup outcome = lookup(c, request, query, result, &miss);
     if (outcome == LOOKUP_HIT)
         return true;
-    int err = 0;
-    if (outcome != LOOKUP_MISS)
-        err = wait_for_lookup(c, request, query, outcome);
-    else if (!join(c, request, query, &miss))
-        err = begin(c, request, query, &miss);
+    int err = outcome == LOOKUP_MISS ? read_or_wait(c, request, query, &miss)
+                                     : wait_for_lookup(c, request, query, outcome);
     if (err == 0)
         return false;
-    result->status = CACHE_OUT_OF_MEMORY;
+    if (err == -ETIMEDOUT)
+        time_out(c, request, result);
+    else
+        result->status = CACHE_OUT_OF_MEMORY;
     release(request);
     return true;
 }
@@ -434,7 +481,7 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     request->cache = c;
     request->fetch = NULL;
     request->link = NULL;
-    request->undrained_ms = 0;
+    request->undrained_ms = request->queued_ms = 0;
     request->own_check = false;
     request->key = query->key;
     request->key_name.len = -1;
@@ -467,7 +514,7 @@ static struct cache_request *take_request(struct list *requests)
     return r;
 }
 
-/* The connection was lost, or the socket is drained: the request is looked up again. */
+/* The connection was lost, or what the request waited for has come: it is looked up again. */
 static void get_again(struct cache *c, struct cache_request *r, const struct cache_query *fetched)
 {
     struct cache_query q = *fetched;
@@ -486,6 +533,12 @@ static void get_again(struct cache *c, struct cache_request *r, const struct cac
     r->done(r->arg, &result);
 }
 
+static void get_waiting_again(struct cache *c, struct cache_request *r)
+{
+    list_remove(&r->waiting);
+    get_again(c, r, &(struct cache_query){.type = r->type, .number = r->number});
+}
+
 /* A turn of the loop may read only a part of what waits. Without a connection nothing is waited for. */
 static void on_polled(uv_check_t *polled)
 {
@@ -494,10 +547,16 @@ static void on_polled(uv_check_t *polled)
         struct cache_request *r = LIST_ENTRY(c->undrained.next, struct cache_request, waiting);
         if (redis_connection_is_ready(connection_of(c)) && is_undrained(c, r->undrained_ms))
             return;
-        list_remove(&r->waiting);
-        get_again(c, r, &(struct cache_query){.type = r->type, .number = r->number});
+        get_waiting_again(c, r);
     }
     (void)uv_check_stop(polled);
+}
+
+/* To be called when there may be room for another fetch. */
+static void run_queue(struct cache *c)
+{
+    while (!list_empty(&c->queue) && may_read(c))
+        get_waiting_again(c, LIST_ENTRY(c->queue.next, struct cache_request, waiting));
 }
 
 static void answer_request(struct cache_request *r, const struct cache_result *fetched)
@@ -524,6 +583,7 @@ static void on_fetch_ended(void *arg, struct list *requests, const struct cache_
         else
             answer_request(r, result);
     }
+    run_queue(c);
 }
 
 /* --- what the fetches and the invalidations ask for --- */
@@ -687,7 +747,9 @@ static void on_ready(void *arg)
     if (c->options.cache_size > 0 && !redis_connection_is_tracking(connection_of(c)))
         log_untracked(c);
     invalidation_connected(&c->invalidation, redis_connection_is_tracking(connection_of(c)), is_clustered(c));
-    fetches_start_waiting(&c->fetches);
+    fetches_connected(&c->fetches);
+    c->connected_ms = clock_now_ms();
+    run_queue(c);
     c->options.on_connection(c->options.arg, true);
 }
 
@@ -757,6 +819,15 @@ static void on_coded(void *arg)
     schedule_reclaim(arg);
 }
 
+/* Some requests need two batches, one after the other, and the heartbeat has to be answered within its lease.
+ */
+static uint64_t delay_limit_ms(const struct cache_options *o)
+{
+    enum { DELAY_LIMIT_MS = 200 };
+    uint64_t share = o->request_timeout_ms / 10;
+    return share < DELAY_LIMIT_MS ? share : DELAY_LIMIT_MS;
+}
+
 static int init_parts(struct cache *c)
 {
     const struct cache_options *o = &c->options;
@@ -794,6 +865,7 @@ static int init_parts(struct cache *c)
         .invalidation = &c->invalidation,
         .api_keys = &c->api_keys,
         .text = &c->text,
+        .delay_limit_ms = delay_limit_ms(o),
         .send = send_command,
         .send_untracked = send_untracked,
         .elsewhere = is_elsewhere,
@@ -830,6 +902,7 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
     c->options = *options;
     list_init(&c->by_deadline);
     list_init(&c->undrained);
+    list_init(&c->queue);
     int err = init_parts(c);
     if (err == 0)
         err = open_connection(c, loop);

@@ -101,13 +101,14 @@ struct cache_request {
     /* Private to the cache. */
     struct cache *cache;
     struct fetch *fetch; /* NULL: none is under way */
-    struct list waiting; /* for the fetch, for a read, or for a check of the key */
+    struct list waiting; /* for the fetch, or for one of the three below */
     struct list deadline;
     uint64_t deadline_ms;
     bool shared;           /* another request began the fetch */
     bool own_check;        /* the key is to be checked with the fetch */
     enum coding coding;    /* of the query */
     uint64_t undrained_ms; /* when the socket was first found undrained, by the boot clock; 0: it was not */
+    uint64_t queued_ms; /* when it first had to wait for its turn to read Redis, monotonic; 0: it had not */
     struct digest key;
     struct api_key_name key_name;
     enum cache_query_type type; /* of a request that waits for no fetch, as the number */

@@ -12,7 +12,6 @@
 /* Every change of the state passes through set_state(). */
 enum fetch_state {
     FETCH_NEW,
-    FETCH_WAITING,     /* for a connection */
     FETCH_FIRST,       /* the first batch is under way */
     FETCH_LINKED_CARD, /* the card to which a link led is under way */
     FETCH_RELINKED,    /* that card once more, and the link */
@@ -37,7 +36,7 @@ enum { REPEATS_MAX = 8 }; /* of a read while what it depends on changes all the 
 struct fetch {
     struct fetches *fetches;
     enum fetch_state state;
-    struct list link;     /* in a list of those that wait: for a connection, or for a check */
+    struct list link;     /* in the list of those that wait for a check */
     struct list requests; /* those that wait for the result */
     bool inflight;        /* in the table of fetches that may be joined */
     uint64_t inflight_hash;
@@ -54,6 +53,7 @@ struct fetch {
     int first_elsewhere;      /* the place of the first summary in it */
     bool redirecting;         /* the batch under way is sent there */
     uint64_t sent_ms;         /* by the boot clock; none of its reads was sent before */
+    uint64_t batch_ms;        /* the same of the batch under way */
     struct lifetime lifetime; /* of the reply that is being read */
     uint64_t mark;            /* of the invalidations, when it was sent */
     bool found;
@@ -86,10 +86,8 @@ static bool is_permitted(enum fetch_state from, enum fetch_state to)
     switch (to) {
     case FETCH_NEW:
         return false;
-    case FETCH_WAITING: /* also when nothing could be sent */
-        return from == FETCH_NEW || from == FETCH_FIRST;
     case FETCH_FIRST:
-        return from == FETCH_NEW || from == FETCH_WAITING || from == FETCH_UNCONFIRMED;
+        return from == FETCH_NEW || from == FETCH_UNCONFIRMED;
     case FETCH_LINKED_CARD:
         return from == FETCH_FIRST || from == FETCH_RELINKED;
     case FETCH_RELINKED:
@@ -138,6 +136,53 @@ static void report_oversize(struct fetch *f, enum part part)
     buf_fini(&key);
 }
 
+/* --- the window: how many commands may be in flight --- */
+
+/*
+ * As TCP's congestion window. What is sent to a Redis that is busy waits there, in front of the heartbeat and
+ * of requests that still have time. The bound follows from the time that replies take: so it waits here, and
+ * costs Redis nothing when it times out. The least delay of a connection is that of the network.
+ */
+enum {
+    WINDOW_FIRST = 32, /* of a connection */
+    WINDOW_LEAST = 4,
+    WINDOW_STEP = 4, /* by which it grows in a round trip */
+    WINDOW_MOST = 65536
+};
+
+void fetches_connected(struct fetches *fs)
+{
+    fs->window = WINDOW_FIRST;
+    fs->window_ms = 0;
+    fs->least_delay_ms = UINT64_MAX;
+    fs->window_filled = false;
+}
+
+bool fetches_have_room(struct fetches *fs)
+{
+    bool room = fs->commands_due < fs->window;
+    fs->window_filled |= !room;
+    return room;
+}
+
+/* All replies to a batch have come. The window changes once in a round trip. */
+static void adapt_window(struct fetches *fs, uint64_t batch_ms)
+{
+    uint64_t now = clock_boot_ms();
+    uint64_t delay_ms = now - batch_ms;
+    fs->least_delay_ms = delay_ms < fs->least_delay_ms ? delay_ms : fs->least_delay_ms;
+    if (batch_ms < fs->window_ms)
+        return;
+    if (delay_ms - fs->least_delay_ms > fs->options.delay_limit_ms)
+        fs->window = fs->window / 2 > WINDOW_LEAST ? fs->window / 2 : WINDOW_LEAST;
+    else if (fs->window_filled && fs->window < WINDOW_MOST)
+        fs->window += WINDOW_STEP;
+    else
+        return;
+    fs->window_ms = now;
+    fs->window_filled = false;
+}
+
 /* --- commands --- */
 
 typedef int send_fn(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
@@ -156,6 +201,7 @@ static void send_by(struct fetch *f, send_fn *send, const struct buf *command, c
     if (err != 0)
         return;
     f->replies_due++;
+    f->fetches->commands_due++;
     metric_add(&f->fetches->options.metrics->redis_commands_total, 1);
 }
 
@@ -298,14 +344,20 @@ static struct lifetime lifetime_of(const struct fetch *f, const redisReply *repl
                                                     : invalidation_lifetime(c, reply, f->sent_ms);
 }
 
+static void count_reply(struct fetch *f)
+{
+    assert(f->replies_due > 0 && f->fetches->commands_due >= f->replies_due);
+    f->replies_due--;
+    f->fetches->commands_due--;
+}
+
 /*
  * Every reply passes here first. Returns whether it has data to be read: what it says counts, and f->lifetime
  * says for how long it may be cached.
  */
 static bool accept_reply(struct fetch *f, const redisReply *reply, enum part part)
 {
-    assert(f->replies_due > 0);
-    f->replies_due--;
+    count_reply(f);
     if (reply == NULL) {
         f->lost = true;
         return false;
@@ -498,11 +550,11 @@ static void on_summary(void *arg, const redisReply *reply)
     struct fetch *f = arg;
     int at = page_builder_next_missing(f->page, f->next_summary);
     enum page_gap gap = page_gap_of(reply);
-    assert(at >= 0 && f->replies_due > 0);
+    assert(at >= 0);
     f->next_summary = at + 1;
     f->first_elsewhere = (f->elsewhere & PART_SUMMARIES) != 0 ? f->first_elsewhere : at;
     if (gap != PAGE_GAP_NONE) {
-        f->replies_due--;
+        count_reply(f);
         page_builder_set_gap(f->page, at, gap);
     } else if (accept_reply(f, reply, PART_SUMMARIES)) {
         read_summary(f, at, reply);
@@ -596,7 +648,7 @@ static void send_first(struct fetch *f)
 static int start(struct fetch *f)
 {
     f->mark = invalidation_mark(f->fetches->options.invalidation);
-    f->sent_ms = clock_boot_ms();
+    f->sent_ms = f->batch_ms = clock_boot_ms();
     set_state(f, FETCH_FIRST);
     f->info_lifetime = LIFETIME_NONE;
     f->linked = false;
@@ -656,6 +708,7 @@ static void send_relinked(struct fetch *f)
 static bool advance(struct fetch *f)
 {
     f->redirecting = false;
+    f->batch_ms = clock_boot_ms();
     if (f->elsewhere != 0)
         redirect(f);
     else if (f->linked && !f->found)
@@ -795,6 +848,7 @@ static void proceed(struct fetch *f)
 {
     if (f->replies_due > 0)
         return;
+    adapt_window(f->fetches, f->batch_ms);
     bool wanted = !f->lost && !list_empty(&f->requests);
     if (wanted && !f->failed && !f->key_invalid && advance(f))
         return;
@@ -842,22 +896,13 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     return f;
 }
 
-static void wait_for_connection(struct fetch *f)
-{
-    f->failed = f->lost = false;
-    set_state(f, FETCH_WAITING);
-    list_append(&f->fetches->waiting, &f->link);
-}
-
 struct fetch *fetch_begin(struct fetches *fs, const struct cache_query *q, bool needs_auth,
                           struct page_builder *known, struct list *request)
 {
     struct fetch *f = fetch_new(fs, q, needs_auth, known);
     if (f == NULL)
         return NULL;
-    if (!invalidation_is_connected(fs->options.invalidation)) {
-        wait_for_connection(f);
-    } else if (start(f) != 0) {
+    if (start(f) != 0) {
         fetch_free(f);
         return NULL;
     }
@@ -872,9 +917,8 @@ void fetch_join(struct fetch *f, struct list *request)
 
 void fetch_leave(struct fetch *f, struct list *request)
 {
-    bool waits = f->state == FETCH_WAITING || f->state == FETCH_UNCONFIRMED;
     list_remove(request);
-    if (list_empty(&f->requests) && waits)
+    if (list_empty(&f->requests) && f->state == FETCH_UNCONFIRMED)
         fetch_free(f);
 }
 
@@ -883,7 +927,6 @@ void fetch_leave(struct fetch *f, struct list *request)
 int fetches_init(struct fetches *fs, const struct fetch_options *options)
 {
     *fs = (struct fetches){.options = *options, .reports = {.metrics = options->metrics}};
-    list_init(&fs->waiting);
     list_init(&fs->unconfirmed);
     fs->seed = random_seed(fs);
     int err = table_init(&fs->inflight);
@@ -895,21 +938,8 @@ int fetches_init(struct fetches *fs, const struct fetch_options *options)
 
 void fetches_fini(struct fetches *fs)
 {
-    assert(list_empty(&fs->waiting) && list_empty(&fs->unconfirmed));
+    assert(list_empty(&fs->unconfirmed) && fs->commands_due == 0);
     table_fini(&fs->inflight);
     table_fini(&fs->page_members);
     commands_fini(&fs->commands);
-}
-
-void fetches_start_waiting(struct fetches *fs)
-{
-    struct list waiting;
-    list_init(&waiting);
-    list_splice(&waiting, &fs->waiting);
-    while (!list_empty(&waiting)) {
-        struct fetch *f = LIST_ENTRY(waiting.next, struct fetch, link);
-        list_remove(&f->link);
-        if (start(f) != 0)
-            wait_for_connection(f); /* until its deadline */
-    }
 }

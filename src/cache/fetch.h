@@ -33,6 +33,7 @@ struct fetch_options {
     const struct invalidation *invalidation;
     struct api_keys *api_keys; /* which read infos */
     struct buf *text;          /* scratch for bodies */
+    uint64_t delay_limit_ms;   /* replies that take so much longer than the fastest say that Redis is busy */
 
     /* Sends a command. Returns 0 or a negative errno; `fn` is called from the loop, never from here. */
     int (*send)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
@@ -64,13 +65,18 @@ struct fetches {
     struct fetch_options options;
     struct commands commands;
 
-    struct list waiting;       /* fetches that wait for a connection, oldest first */
     struct list unconfirmed;   /* fetches that wait for a check of the catalogue */
     struct table inflight;     /* fetches that requests may join, by query */
     struct table page_members; /* pages in flight, by each of their channels */
     uint64_t seed;             /* of the hashes of both */
     uint64_t index_epoch;      /* grows when the index, and so every page in flight, is invalidated */
     uint64_t flush_epoch;      /* grows, with index_epoch, when everything is invalidated */
+
+    unsigned commands_due;   /* commands in flight: the replies that all fetches wait for */
+    unsigned window;         /* their number that leaves no room for another fetch */
+    bool window_filled;      /* there was no room since it last changed */
+    uint64_t window_ms;      /* when that was, by the boot clock */
+    uint64_t least_delay_ms; /* from a batch to its last reply, on this connection */
 
     size_t page_length; /* of the last page's body */
 
@@ -98,8 +104,14 @@ static inline void fetches_invalidate_all(struct fetches *fs)
     fs->flush_epoch++;
 }
 
-/* Starts all fetches that wait for a connection. One that cannot be sent stays in the list. */
-void fetches_start_waiting(struct fetches *fs);
+/* A new connection is in use. */
+void fetches_connected(struct fetches *fs);
+
+/*
+ * Whether another fetch may begin now. Where Redis takes long to reply few may be in flight, so that the
+ * other requests wait here, where they can time out at no cost. There is room again when a fetch has ended.
+ */
+bool fetches_have_room(struct fetches *fs);
 
 /* The result of a check of the catalogue, for the fetches that wait for it: CATALOGUE_PRESENT ends or repeats
  * them, CATALOGUE_UNKNOWN makes them fail, and otherwise they end as if the connection was lost. */
@@ -110,7 +122,7 @@ int fetches_read_entry(struct fetches *fs, const struct entry_source *source, ca
     __attribute__((warn_unused_result));
 
 /*
- * Begins a fetch for a request, or leaves it to fetches_start_waiting until there is a connection. With
+ * Begins a fetch for a request; there must be a connection. With
  * `needs_auth` the key is checked too, and the fetch is not shared. Takes ownership of `known` (for a page,
  * may be NULL), whose members are current. The result is borrowed until the request has ended or left; NULL
  * when out of memory.

@@ -24,7 +24,8 @@
     X(cache_bytes, gauge, "Bytes used by cached entries, as the allocator counts.")                          \
     X(cache_coded_bytes, gauge, "Of these, bytes of compressed bodies.")                                     \
     X(cache_coded_total, counter, "Bodies compressed for the cache.")                                        \
-    X(request_timeouts_total, counter, "Requests that Redis did not answer within the request timeout.")     \
+    X(request_timeouts_total, counter,                                                                       \
+      "Requests that Redis did not answer in time, or that waited too long to be read.")                     \
     X(dangling_index_entries_total, counter,                                                                 \
       "Index members left out of a page because their card is missing or broken.")                           \
     X(invalid_values_total, counter, "Stored values served as absent because they do not parse.")            \

@@ -7,8 +7,9 @@
 #include <unistd.h>
 
 #include "unit/fake_redis.h"
+#include "unit/fixtures/cache_clock.h"
 
-enum { BUDGET = 1 << 20, RESULTS = 16 };
+enum { BUDGET = 1 << 20, RESULTS = 16, DELAY_LIMIT_MS = 50, DISTANT_MS = 500 };
 
 #define KEY_HEX "6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b"
 
@@ -120,6 +121,7 @@ static int set_up(void **state)
                                                               .checked = on_checked};
     (void)state;
     fake_redis_init();
+    clock_ms = 1000000;
     metrics = (struct cache_metrics){0};
     text = BUF_INIT;
     checks = ended = valid_keys = 0;
@@ -139,6 +141,7 @@ static int set_up(void **state)
                                           .invalidation = &invalidation,
                                           .api_keys = &api_keys,
                                           .text = &text,
+                                          .delay_limit_ms = DELAY_LIMIT_MS,
                                           .send = fake_redis_send,
                                           .send_untracked = fake_redis_send_untracked,
                                           .auth_known = on_auth_known,
@@ -865,30 +868,82 @@ TEST_CASE_WITH(invalidated_fetches_are_not_joined, set_up, tear_down)
     fake_redis_answer(NULL);
 }
 
-/* --- waiting --- */
+/* --- the window --- */
 
-TEST_CASE_WITH(a_fetch_waits_for_a_connection, set_up, tear_down)
+/* Cards from 100 on, until there is no room; returns how many commands are in flight. Their requests have
+ * left. */
+static unsigned fill_window(void)
 {
-    struct cache_query q = {.type = QUERY_CARD, .number = 7};
-    invalidation_lost(&invalidation, 0, 0);
-    assert_non_null(fetch_begin(&fetches, &q, true, NULL, &request));
-    assert_int_equal(fake_redis.count, 0);
-    invalidation_connected(&invalidation, true, false);
-    fake_redis.sends_left = 0;
-    fetches_start_waiting(&fetches); /* nothing can be sent: it waits on */
-    assert_int_equal(fake_redis.count, 0);
-    fake_redis.sends_left = -1;
-    fetches_start_waiting(&fetches);
-    assert_int_equal(fake_redis.count, 3);
-    fake_redis_answer(NULL);
-    fake_redis_answer(NULL);
-    assert_int_equal(ended, 0);
-    fake_redis_answer(NULL);
+    int64_t id = 100;
+    while (fetches_have_room(&fetches))
+        fetch_leave(begin_card(id++), &request);
+    return fetches.commands_due;
+}
+
+static void answer_all_after(uint64_t ms)
+{
+    clock_ms += ms;
+    while (fake_redis.count > 0)
+        fake_redis_answer(reply_card("1", "a"));
+    assert_int_equal(fetches.commands_due, 0);
+}
+
+TEST_CASE_WITH(the_window_narrows_where_replies_are_late_and_widens_where_they_are_not, set_up, tear_down)
+{
+    unsigned narrow = 0;
+    fetches_connected(&fetches);
+    (void)begin_card(1);
+    answer_all_after(0);
+    unsigned first = fill_window();
+    answer_all_after(DELAY_LIMIT_MS + 1);
+    assert_int_equal(fill_window(), first / 2); /* all that were late were sent in one round trip */
+    answer_all_after(DELAY_LIMIT_MS);
+    assert_true(fill_window() > first / 2);
+    for (int i = 0; i < 10; i++) {
+        answer_all_after(DELAY_LIMIT_MS + 1);
+        narrow = fill_window();
+    }
+    assert_in_range(narrow, 1, first / 4);
+    answer_all_after(1);
+    fetches_connected(&fetches);
+    assert_int_equal(fill_window(), first);
+    answer_all_after(1);
+}
+
+TEST_CASE_WITH(a_distant_redis_is_not_a_busy_one, set_up, tear_down)
+{
+    fetches_connected(&fetches);
+    unsigned window = fill_window();
+    for (int i = 0; i < 10; i++) {
+        unsigned before = window;
+        answer_all_after(DISTANT_MS);
+        window = fill_window();
+        assert_true(window > before);
+    }
+    answer_all_after(0);
+}
+
+TEST_CASE_WITH(the_window_does_not_widen_where_it_is_not_filled, set_up, tear_down)
+{
+    fetches_connected(&fetches);
+    unsigned first = fetches.window;
+    for (int i = 0; i < 10; i++) {
+        (void)begin_card(i);
+        answer_all_after(1);
+    }
+    assert_int_equal(fetches.window, first);
+}
+
+TEST_CASE_WITH(a_lost_connection_leaves_no_command_in_flight, set_up, tear_down)
+{
+    (void)begin_query((struct cache_query){.type = QUERY_CARD, .number = 7}, true, NULL);
+    assert_int_equal(fetches.commands_due, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ended, 0);
+        fake_redis_answer(NULL);
+    }
     assert_int_equal(ended, 1);
-    invalidation_lost(&invalidation, 0, 0);
-    struct fetch *f = fetch_begin(&fetches, &q, true, NULL, &request);
-    fetch_leave(f, &request); /* and is freed with its last request */
-    assert_true(list_empty(&fetches.waiting));
+    assert_int_equal(fetches.commands_due, 0);
 }
 
 TEST_CASE_WITH(a_fetch_that_nobody_waits_for_is_ended_by_its_last_reply, set_up, tear_down)

@@ -762,8 +762,8 @@ TEST_CASE_WITH(requests_of_a_lost_connection_begin_anew, set_up, tear_down)
     assert_false(card->done);
     assert_false(page->done);
     connect_redis();
-    answer_portion(); /* of the API keys, and then the two requests with their keys */
-    expect_fetched(card, true, "seven");
+    answer_api_keys(); /* then the two requests, whose key is known */
+    expect_fetched(card, false, "seven");
     lose();
     cache_cancel(&asked[1].request);
 }
@@ -775,13 +775,10 @@ TEST_CASE_WITH(a_link_whose_card_is_lost_is_read_again, set_up, tear_down)
     lose(); /* while its card is read */
     assert_false(a->done);
     connect_redis();
-    answer_portion();
-    answer_auth(1);
+    answer_api_keys();
     answer(GET_LINK, reply_string("8"));
-    answer_infos();
     answer("HMGET test:card:8 ", reply_linked("8", "eight"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    answer_check(1);
 }
 
 /* --- invalidations --- */
@@ -1104,6 +1101,102 @@ TEST_CASE_WITH(requests_that_wait_too_long_are_answered, set_up_alone, tear_down
     assert_int_equal(fake_redis.count, 0); /* they waited for a connection */
 }
 
+/* --- the queue --- */
+
+enum { LATE_MS = TIMEOUT_MS / 10 + 1, TOO_LATE_MS = TIMEOUT_MS * 3 / 4 + 1 };
+
+static void fetch_slowly(int64_t id, const char *title)
+{
+    char digits[32];
+    const struct asked *a = get(0, QUERY_CARD, id);
+    clock_ms += LATE_MS;
+    (void)snprintf(digits, sizeof digits, "%d", (int)id);
+    answer("HMGET test:card:", reply_linked(digits, title));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+}
+
+/* Redis replies so late that no more than four commands may be in flight, and four are: cards 7 to 10. */
+static void fill_window(void)
+{
+    cache_card("at once");
+    push("test:card:7");
+    for (int64_t id = 100; id < 110; id++)
+        fetch_slowly(id, "slow");
+    for (int i = 1; i <= 4; i++)
+        assert_false(get(i, QUERY_CARD, 6 + i)->done);
+    assert_int_equal(fake_redis.count, 4);
+}
+
+static void answer_first(void)
+{
+    clock_ms += LATE_MS;
+    answer("HMGET test:card:7 ", reply_linked("7", "seven"));
+    expect(&asked[1], CACHE_FOUND, CACHE_SOURCE_MISS);
+}
+
+TEST_CASE_WITH(misses_wait_for_their_turn_where_redis_is_slow, set_up, tear_down)
+{
+    fill_window();
+    const struct asked *other = get(5, QUERY_CARD, 11);
+    const struct asked *same = get(6, QUERY_CARD, 11);
+    const struct asked *joined = get(7, QUERY_CARD, 8);
+    assert_int_equal(fake_redis.count, 4);
+    expect_hit(get(0, QUERY_CARD, 100), CACHE_FOUND); /* a hit waits for nothing */
+    answer_first();
+    assert_int_equal(fake_redis.count, 4); /* the first of the queue; the second waits on */
+    answer("HMGET test:card:8 ", reply_linked("8", "eight"));
+    expect(joined, CACHE_FOUND, CACHE_SOURCE_COALESCED);
+    answer("HMGET test:card:9 ", reply_linked("9", "nine"));
+    answer("HMGET test:card:10 ", reply_linked("10", "ten"));
+    answer("HMGET test:card:11 ", reply_linked("11", "eleven"));
+    expect(other, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect(same, CACHE_FOUND, CACHE_SOURCE_COALESCED);
+    assert_int_equal(metrics.request_timeouts_total, 0);
+}
+
+TEST_CASE_WITH(a_new_request_is_behind_the_queue, set_up, tear_down)
+{
+    fill_window();
+    const struct asked *first = get(5, QUERY_PAGE, 1);
+    assert_false(first->done);
+    answer_first(); /* the page takes more room than there is */
+    assert_int_equal(fake_redis.count, 5);
+    assert_false(get(6, QUERY_CARD, 11)->done);
+    assert_int_equal(fake_redis.count, 5);
+    lose();
+    for (int i = 2; i <= 6; i++) {
+        assert_false(asked[i].done);
+        cache_cancel(&asked[i].request);
+    }
+}
+
+TEST_CASE_WITH(what_waited_too_long_is_not_read_but_a_hit_is_served, set_up, tear_down)
+{
+    fill_window();
+    const struct asked *miss = get(5, QUERY_CARD, 11);
+    const struct asked *hit = get(6, QUERY_CARD_BY_LINK, 0);
+    clock_ms += TOO_LATE_MS;
+    answer_first(); /* it has the link */
+    expect(miss, CACHE_UNAVAILABLE, CACHE_SOURCE_MISS);
+    expect_hit(hit, CACHE_FOUND);
+    assert_int_equal(metrics.request_timeouts_total, 1);
+    assert_false(get(5, QUERY_CARD, 12)->done); /* there is room again */
+    lose();
+    for (int i = 2; i <= 5; i++)
+        cache_cancel(&asked[i].request);
+}
+
+TEST_CASE_WITH(waiting_for_a_connection_does_not_count, set_up, tear_down)
+{
+    lose();
+    clock_ms += STALE_LIMIT_MS;
+    const struct asked *a = get(1, QUERY_CARD, 7);
+    clock_ms += TOO_LATE_MS;
+    connect_redis();
+    answer_api_keys();
+    expect_fetched(a, false, "seven");
+}
+
 TEST_CASE_WITH(a_deadline_counts_after_another_look_at_the_socket, set_up, tear_down)
 {
     const struct asked *a = get(0, QUERY_CARD, 7);
@@ -1393,13 +1486,10 @@ TEST_CASE_WITH(connection_lost_during_a_redirect, set_up_in_cluster, tear_down)
     assert_false(a->done);
     expect_idle();
     connect_redis();
-    answer_portion();
-    answer_auth(1);
+    answer_api_keys();
     answer(GET_LINK, reply_string("7"));
-    answer_infos();
     answer("HMGET test:card:7 ", reply_linked("7", "seven"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    answer_check(1);
     expect_idle();
 }
 
@@ -1425,12 +1515,9 @@ TEST_CASE_WITH(absence_on_another_node_after_the_connection_is_lost, set_up_in_c
     assert_false(a->done);
     expect_idle();
     connect_redis();
-    answer_portion();
-    answer_auth(1);
+    answer_api_keys();
     answer("HMGET test:card:7 ", reply_card("7", "seven"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    answer_infos();
-    answer_check(1);
 }
 
 /* The connection that the check is of may be lost, and the next one has its own. */
