@@ -154,7 +154,7 @@ static struct rate_result granted(const struct rate_limit *l, uint64_t ahead_ns)
 
 static uint64_t tag_of(const struct rate_limit *l, const struct digest *key)
 {
-    uint64_t hash = hash_bytes((struct span){(const char *)key->bytes, DIGEST_LEN}, l->seed);
+    uint64_t hash = digest_hash(key, l->seed);
     return hash != 0 ? hash : 1;
 }
 

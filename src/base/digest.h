@@ -2,6 +2,7 @@
 #ifndef BASE_DIGEST_H
 #define BASE_DIGEST_H
 
+#include "base/hash.h"
 #include "base/text.h"
 
 enum { DIGEST_LEN = 32, DIGEST_HEX_LEN = 64 };
@@ -15,6 +16,12 @@ void digest_sha256(struct span bytes, struct digest *out);
 
 /* Writes the 64 digits, without a NUL. */
 void digest_hex(const struct digest *d, char out[DIGEST_HEX_LEN]);
+
+/* For hash tables: the first bytes, which are as random as any, with the seed. */
+static inline uint64_t digest_hash(const struct digest *d, uint64_t seed)
+{
+    return hash_int64((int64_t)span_word((const char *)d->bytes), seed);
+}
 
 /* True when `text` is exactly 64 lower-case hexadecimal digits. */
 static inline bool digest_is_hex(struct span text)

@@ -1,5 +1,5 @@
 /*
- * The hash of all hash tables, XXH3 with a seed, and pseudo-random numbers: for what must differ between
+ * The hashes of all hash tables, with a seed, and pseudo-random numbers: for what must differ between
  * processes but is no secret.
  *
  * Keys come from clients and from Redis. With a random seed nobody can construct keys whose hashes collide.
@@ -20,9 +20,17 @@ static inline uint64_t hash_bytes(struct span bytes, uint64_t seed)
     return XXH3_64bits_withSeed(bytes.data, bytes.len, seed);
 }
 
+/* The finalizer of SplitMix64 (public domain, Sebastiano Vigna): different numbers remain different. */
+static inline uint64_t mix_bits(uint64_t z)
+{
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    return z ^ z >> 31;
+}
+
 static inline uint64_t hash_int64(int64_t number, uint64_t seed)
 {
-    return hash_bytes((struct span){(const char *)&number, sizeof number}, seed);
+    return mix_bits((uint64_t)number ^ seed);
 }
 
 /*
@@ -37,13 +45,11 @@ static inline uint64_t random_seed(const void *address)
     return seed;
 }
 
-/* The next number of a series that begins with any *state: SplitMix64 (public domain, Sebastiano Vigna). */
+/* The next number of a series that begins with any *state: SplitMix64. */
 static inline uint64_t random_next(uint64_t *state)
 {
-    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-    return z ^ z >> 31;
+    *state += UINT64_C(0x9E3779B97F4A7C15);
+    return mix_bits(*state);
 }
 
 #endif

@@ -39,7 +39,7 @@ int api_keys_init(struct api_keys *k, struct cache_metrics *metrics)
 
 static inline uint64_t hash_of(const struct api_keys *k, const struct digest *d)
 {
-    return hash_bytes((struct span){(const char *)d->bytes, DIGEST_LEN}, k->seed);
+    return digest_hash(d, k->seed);
 }
 
 static inline struct api_key *find(const struct api_keys *k, const struct digest *d)

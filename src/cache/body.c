@@ -350,7 +350,7 @@ int page_builder_gather(struct page_builder *p, struct entries *entries)
     size_t length = FRAME_LENGTH;
     assert(p->written == 0);
     for (int i = 0; i < p->members.count; i++) {
-        const struct entry *e = entries_find(entries, ENTRY_SUMMARY, entries_key_of(&p->members.id[i]));
+        const struct entry *e = entries_find(entries, ENTRY_SUMMARY, p->members.id[i]);
         p->gap[i] = PAGE_GAP_NONE;
         if (e != NULL && e->body != NULL && p->cached[i] == NULL)
             p->cached[i] = blob_ref(e->body);

@@ -132,7 +132,7 @@ struct hit {
 
 __attribute__((cold, noinline)) static void drop_ended(struct cache *c, const struct entry *e)
 {
-    entries_drop(&c->entries, (enum entry_kind)e->kind, (struct span){e->key, e->key_len});
+    entries_drop(&c->entries, (enum entry_kind)e->kind, e->number);
 }
 
 /* `e` may be NULL: it is not cached. */
@@ -206,7 +206,7 @@ static bool hit_page(struct cache *c, struct hit *h)
     int64_t number = h->query->number;
     if (is_pending(c, INVALIDATED_INDEX))
         return false;
-    const struct entry *e = entries_find(&c->entries, ENTRY_PAGE, entries_key_of(&number));
+    const struct entry *e = entries_find(&c->entries, ENTRY_PAGE, number);
     if (e == NULL)
         return hit_page_beyond(c, number, h->result);
     if (e->body == NULL)
@@ -223,7 +223,7 @@ static inline bool hit(struct cache *c, struct hit *h)
         h->result->status = CACHE_FOUND;
         return true;
     case QUERY_CARD:
-        return hit_entry(c, h, entries_find(&c->entries, ENTRY_CARD, entries_key_of(&q->number)));
+        return hit_entry(c, h, entries_find(&c->entries, ENTRY_CARD, q->number));
     case QUERY_CARD_BY_LINK:
         return hit_entry(c, h, entries_find_link(&c->entries, q->link));
     case QUERY_PAGE:
@@ -682,8 +682,8 @@ static void on_checked(void *arg, enum catalogue_state state)
 static void on_card_invalidated(void *arg, int64_t id)
 {
     struct cache *c = arg;
-    entries_drop(&c->entries, ENTRY_CARD, entries_key_of(&id));
-    entries_drop(&c->entries, ENTRY_SUMMARY, entries_key_of(&id));
+    entries_drop(&c->entries, ENTRY_CARD, id);
+    entries_drop(&c->entries, ENTRY_SUMMARY, id);
     entries_invalidate_page_of(&c->entries, id);
     fetches_invalidate_card(&c->fetches, id);
 }

@@ -61,7 +61,7 @@ static void done(uv_work_t *request, int status)
 }
 
 /* Without memory the body stays plain. */
-static void begin(struct encoder *e, const struct entry *entry, int64_t number, enum coding coding)
+static void begin(struct encoder *e, const struct entry *entry, enum coding coding)
 {
     assert(!e->busy && e->closed == NULL);
     if (e->compressor == NULL)
@@ -71,7 +71,7 @@ static void begin(struct encoder *e, const struct entry *entry, int64_t number, 
     if (e->out == NULL)
         return;
     e->kind = (enum entry_kind)entry->kind;
-    e->number = number;
+    e->number = entry->number;
     e->coding = coding;
     e->plain = blob_ref(entry->body);
     e->len = 0;
@@ -94,12 +94,9 @@ struct blob *encoder_coded_body(struct encoder *e, const struct entry *entry, en
     if (coded != NULL)
         return blob_ref(coded);
     if (is_codable(entry)) {
-        int64_t number = 0;
-        assert(entry->key_len == sizeof number);
-        memcpy(&number, entry->key, sizeof number);
         bool can_make = !e->busy && clock_now_ns() >= e->pause_until_ns;
-        if (entries_want_coded(e->entries, (enum entry_kind)entry->kind, number, coding, can_make))
-            begin(e, entry, number, coding);
+        if (entries_want_coded(e->entries, (enum entry_kind)entry->kind, entry->number, coding, can_make))
+            begin(e, entry, coding);
     }
     return blob_ref(entry->body);
 }

@@ -63,9 +63,9 @@ static bool keeps_anything(const struct entries *es)
 
 /* --- the table --- */
 
-static inline uint64_t hash_of(const struct entries *es, enum entry_kind kind, struct span key)
+static inline uint64_t hash_of(const struct entries *es, enum entry_kind kind, int64_t number)
 {
-    return hash_bytes(key, es->seed + (uint64_t)kind);
+    return hash_int64(number, es->seed + ((uint64_t)kind << 62));
 }
 
 static inline uint64_t hash_of_link(const struct entries *es, struct span link)
@@ -76,7 +76,7 @@ static inline uint64_t hash_of_link(const struct entries *es, struct span link)
 /* Of a card; empty where it is not found by one. */
 static inline struct span link_of(const struct entry *e)
 {
-    return (struct span){e->key + e->key_len, e->link_len};
+    return (struct span){e->link, e->link_len};
 }
 
 /* Loads the cache lines in which a card's entry ends and its body begins at once, not one after the other. */
@@ -87,21 +87,13 @@ static inline void prefetch(const struct entry *e)
     __builtin_prefetch((const char *)e + LINE + LINE);
 }
 
-/* Most keys are numbers. */
-static inline bool has_key(const struct entry *e, struct span key)
+static struct entry *lookup(const struct entries *es, enum entry_kind kind, int64_t number)
 {
-    if (e->key_len == sizeof(uint64_t) && key.len == sizeof(uint64_t))
-        return span_word(e->key) == span_word(key.data);
-    return span_equal((struct span){e->key, e->key_len}, key);
-}
-
-static struct entry *lookup(const struct entries *es, enum entry_kind kind, struct span key, uint64_t hash)
-{
-    const struct table_slot *slot = table_find(&es->table, hash);
+    const struct table_slot *slot = table_find(&es->table, hash_of(es, kind, number));
     while (slot != NULL) {
         struct entry *e = slot->entry;
         prefetch(e);
-        if (e->kind == kind && has_key(e, key))
+        if (e->kind == kind && e->number == number)
             return e;
         slot = table_find_next(&es->table, slot);
     }
@@ -281,7 +273,7 @@ static void remove_link(struct entries *es, struct entry *e)
 static void remove_entry(struct entries *es, struct entry *e)
 {
     assert(!list_empty(&e->node.link));
-    table_remove(&es->table, e->hash, e);
+    table_remove(&es->table, hash_of(es, (enum entry_kind)e->kind, e->number), e);
     remove_link(es, e);
     sieve_remove(&es->sieve, &e->node);
     release(es, e);
@@ -361,30 +353,25 @@ static bool is_dead_page(const struct entries *es, const struct entry *e)
     return e->kind == ENTRY_PAGE && !is_current(es, e->page);
 }
 
-static inline struct entry *find(const struct entries *es, enum entry_kind kind, struct span key)
+static inline struct entry *find(const struct entries *es, enum entry_kind kind, int64_t number)
 {
     if (es->table.used == 0)
         return NULL;
-    struct entry *e = lookup(es, kind, key, hash_of(es, kind, key));
+    struct entry *e = lookup(es, kind, number);
     return e != NULL && kind == ENTRY_PAGE && is_dead_page(es, e) ? NULL : e;
 }
 
-static inline struct entry *find_used(struct entries *es, enum entry_kind kind, struct span key)
+const struct entry *entries_find(struct entries *es, enum entry_kind kind, int64_t number)
 {
-    struct entry *e = find(es, kind, key);
+    struct entry *e = find(es, kind, number);
     if (e != NULL)
         sieve_hit(&e->node);
     return e;
 }
 
-const struct entry *entries_find(struct entries *es, enum entry_kind kind, struct span key)
+const struct entry *entries_peek(const struct entries *es, enum entry_kind kind, int64_t number)
 {
-    return find_used(es, kind, key);
-}
-
-const struct entry *entries_peek(const struct entries *es, enum entry_kind kind, struct span key)
-{
-    return find(es, kind, key);
+    return find(es, kind, number);
 }
 
 const struct entry *entries_walk(const struct entries *es, size_t *cursor, int steps)
@@ -419,7 +406,7 @@ const struct entry *entries_find_link(struct entries *es, struct span link)
 
 struct insert_params {
     enum entry_kind kind;
-    struct span key;
+    int64_t number;
     struct span link;  /* of a card */
     struct blob *body; /* the entry takes a reference; may be NULL */
 };
@@ -432,23 +419,22 @@ static struct span kept_link(struct span link)
 
 size_t entries_card_headroom(struct span link)
 {
-    return BLOB_HEADROOM_ALIGN(sizeof(struct entry) + sizeof(int64_t) + kept_link(link).len);
+    return BLOB_HEADROOM_ALIGN(sizeof(struct entry) + kept_link(link).len);
 }
 
 static struct entry *entry_new(const struct insert_params *p)
 {
-    size_t size = sizeof(struct entry) + p->key.len + p->link.len;
+    size_t size = sizeof(struct entry) + p->link.len;
     void *headroom = p->body == NULL ? NULL : blob_take_headroom(p->body, size);
     struct entry *e = headroom != NULL ? headroom : malloc(size);
     if (e == NULL)
         return NULL;
     *e = (struct entry){.in_headroom = headroom != NULL, .kind = (unsigned char)p->kind};
-    e->key_len = (unsigned short)p->key.len;
+    e->number = p->number;
     e->link_len = (unsigned short)p->link.len;
     e->body = p->body == NULL ? NULL : blob_ref(p->body);
-    memcpy(e->key, p->key.data, p->key.len);
     if (p->link.len > 0)
-        memcpy(e->key + p->key.len, p->link.data, p->link.len);
+        memcpy(e->link, p->link.data, p->link.len);
     return e;
 }
 
@@ -475,16 +461,14 @@ static struct entry *insert(struct entries *es, const struct insert_params *p)
 {
     if (!keeps_anything(es))
         return NULL;
-    uint64_t hash = hash_of(es, p->kind, p->key);
-    struct entry *old = lookup(es, p->kind, p->key, hash);
+    struct entry *old = lookup(es, p->kind, p->number);
     if (old != NULL)
         remove_entry(es, old);
     struct entry *e = entry_new(p);
     if (e == NULL)
         return NULL;
     size_t bytes_before = table_bytes(&es->table);
-    e->hash = hash;
-    if (table_add(&es->table, hash, e) != 0) {
+    if (table_add(&es->table, hash_of(es, p->kind, p->number), e) != 0) {
         free_entry(e);
         return NULL;
     }
@@ -515,7 +499,7 @@ static void charge(struct entries *es, struct entry *e)
     make_room(es);
 }
 
-static void put(struct entries *es, struct lifetime lifetime, const struct insert_params *p, int64_t value)
+static void put(struct entries *es, struct lifetime lifetime, const struct insert_params *p)
 {
     struct entry *e = lifetime_is_none(lifetime) ? NULL : insert(es, p);
     if (e == NULL) {
@@ -523,26 +507,24 @@ static void put(struct entries *es, struct lifetime lifetime, const struct inser
         return;
     }
     e->lifetime = lifetime;
-    e->value = value;
     charge(es, e);
-}
-
-void entries_put(struct entries *es, struct lifetime lifetime, enum entry_kind kind, struct span key,
-                 struct blob *body, int64_t value)
-{
-    put(es, lifetime, &(struct insert_params){.kind = kind, .key = key, .body = body}, value);
 }
 
 void entries_put_card(struct entries *es, struct lifetime lifetime, int64_t id, struct span link,
                       struct blob *body)
 {
-    put(es, lifetime, &(struct insert_params){ENTRY_CARD, entries_key_of(&id), kept_link(link), body}, 0);
+    put(es, lifetime, &(struct insert_params){ENTRY_CARD, id, kept_link(link), body});
+}
+
+void entries_put_summary(struct entries *es, struct lifetime lifetime, int64_t id, struct blob *body)
+{
+    put(es, lifetime, &(struct insert_params){.kind = ENTRY_SUMMARY, .number = id, .body = body});
 }
 
 void entries_put_page(struct entries *es, struct lifetime lifetime, const struct page_info *info,
                       const int64_t *ids, int id_count, struct blob *body)
 {
-    struct insert_params p = {.kind = ENTRY_PAGE, .key = entries_key_of(&info->page), .body = body};
+    struct insert_params p = {.kind = ENTRY_PAGE, .number = info->page, .body = body};
     struct entry *e = lifetime_is_none(lifetime) ? NULL : insert(es, &p);
     if (e == NULL)
         return;
@@ -567,7 +549,7 @@ bool entries_want_coded(struct entries *es, enum entry_kind kind, int64_t number
                         bool can_make)
 {
     enum { WANTED = 1, BEGUN = 1 << CODINGS };
-    struct entry *e = find(es, kind, entries_key_of(&number));
+    struct entry *e = find(es, kind, number);
     assert(coding != CODING_IDENTITY);
     if (e == NULL || e->body == NULL || coded_place(e) == NULL)
         return false;
@@ -582,7 +564,7 @@ bool entries_want_coded(struct entries *es, enum entry_kind kind, int64_t number
 bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number, const struct blob *plain,
                        struct blob *coded)
 {
-    struct entry *e = find(es, kind, entries_key_of(&number));
+    struct entry *e = find(es, kind, number);
     if (e == NULL || e->body != plain)
         return false;
     struct entry_coded **place = coded_place(e);
@@ -603,11 +585,11 @@ bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number,
 
 /* --- dropping --- */
 
-void entries_drop(struct entries *es, enum entry_kind kind, struct span key)
+void entries_drop(struct entries *es, enum entry_kind kind, int64_t number)
 {
     if (es->table.used == 0)
         return;
-    struct entry *e = lookup(es, kind, key, hash_of(es, kind, key));
+    struct entry *e = lookup(es, kind, number);
     if (e == NULL)
         return;
     remove_entry(es, e);
@@ -685,7 +667,7 @@ static size_t check_coded(const struct entry *e)
 
 static void check_entry(const struct entries *es, const struct entry *e, bool live)
 {
-    assert(!live || lookup(es, (enum entry_kind)e->kind, (struct span){e->key, e->key_len}, e->hash) == e);
+    assert(!live || lookup(es, (enum entry_kind)e->kind, e->number) == e);
     assert(!live || e->link_len == 0 || find_link(es, link_of(e), hash_of_link(es, link_of(e))) == e);
     assert(e->kind != ENTRY_PAGE || e->page->entry == e);
 }

@@ -38,12 +38,6 @@ struct entry_source {
 /* Appends its key in Redis. */
 void entry_source_key(const struct entry_source *source, const struct keyspace *keyspace, struct buf *out);
 
-/* The key of an entry whose key is a number. */
-static inline struct span entries_key_of(const int64_t *number)
-{
-    return (struct span){(const char *)number, sizeof *number};
-}
-
 /* The coded bodies of an entry, without that of identity. */
 struct entry_coded {
     struct blob *body[CODINGS - 1]; /* one reference each, or NULL */
@@ -60,26 +54,24 @@ struct entry_page {
 };
 
 /*
- * Changed in entries.c only; others read `kind`, `lifetime`, `body`, `value`, `page` and the key. The members
- * that a hit reads come last, next to the body where the entry lies in the body's headroom (see entries_put).
+ * Changed in entries.c only; others read `kind`, `number`, `lifetime`, `body` and `page`. The members that a
+ * hit reads come last, next to the body where the entry lies in the body's headroom (see entries_put_card).
  */
 struct entry {
     size_t cost; /* bytes */
-    uint64_t hash;
     struct sieve_node node;
     bool in_headroom; /* the entry's own memory is the headroom of `body` */
     unsigned char kind;
     unsigned char coding_bits; /* of its body: the codings that were asked for, and those that were begun */
-    unsigned short key_len;
-    unsigned short link_len; /* of a card: its link is behind the key; 0: it cannot be found by link */
+    unsigned short link_len;   /* of a card; 0: it cannot be found by link */
     struct lifetime lifetime;
     struct blob *body; /* one reference, or NULL */
     union {
-        int64_t value;
         struct entry_page *page;   /* owned */
         struct entry_coded *coded; /* of a card: owned; NULL: none */
     };
-    char key[];
+    int64_t number; /* of the channel or page */
+    char link[];    /* of a card, its own */
 };
 
 static inline bool entry_is_alive(const struct entry *e, uint64_t now_ms)
@@ -140,10 +132,10 @@ void entries_fini(struct entries *es);
  * The entry, marked as used; NULL when there is none. Borrowed until the entries next change. Its lifetime
  * may be over.
  */
-const struct entry *entries_find(struct entries *es, enum entry_kind kind, struct span key);
+const struct entry *entries_find(struct entries *es, enum entry_kind kind, int64_t number);
 
 /* The same without marking it as used. */
-const struct entry *entries_peek(const struct entries *es, enum entry_kind kind, struct span key);
+const struct entry *entries_peek(const struct entries *es, enum entry_kind kind, int64_t number);
 
 /* The next entry in the order of the table, which is random; see table_walk. */
 const struct entry *entries_walk(const struct entries *es, size_t *cursor, int steps);
@@ -152,21 +144,21 @@ const struct entry *entries_walk(const struct entries *es, size_t *cursor, int s
 const struct entry *entries_find_link(struct entries *es, struct span link);
 
 /*
- * Adds an entry, in place of any with the same key. Takes a reference of `body`, which may be NULL. What is
- * LIFETIME_NONE, does not fit, or finds no memory, is not kept. Making room for an entry takes at most
- * ENTRIES_ROOM_STEPS evictions; the rest is left to entries_reclaim, and while it is more than a sixteenth of
- * the budget nothing is added: the bytes are never more than the budget, that part of it and one entry. If
- * `body` has free headroom that is large enough, the entry is made there: one block of memory instead of two,
- * and a hit finds the body right behind the entry.
+ * Adds a card, whose own link is `link` (absent: it has none), in place of any with the same id. Takes a
+ * reference of `body`, which may be NULL. What is LIFETIME_NONE, does not fit, or finds no memory, is not
+ * kept. Making room for an entry takes at most ENTRIES_ROOM_STEPS evictions; the rest is left to
+ * entries_reclaim, and while it is more than a sixteenth of the budget nothing is added: the bytes are never
+ * more than the budget, that part of it and one entry. If `body` has free headroom that is large enough, the
+ * entry is made there: one block of memory instead of two, and a hit finds the body right behind the entry.
  */
-void entries_put(struct entries *es, struct lifetime lifetime, enum entry_kind kind, struct span key,
-                 struct blob *body, int64_t value);
-
-/* The same for a card, whose own link is `link`; absent: it has none. */
 void entries_put_card(struct entries *es, struct lifetime lifetime, int64_t id, struct span link,
                       struct blob *body);
 
-/* `ids` are all channels that the page depends on: those shown, and index members without a card. */
+/* The same for a summary. */
+void entries_put_summary(struct entries *es, struct lifetime lifetime, int64_t id, struct blob *body);
+
+/* The same for a page. `ids` are all channels that it depends on: those shown, and index members without a
+ * card. */
 void entries_put_page(struct entries *es, struct lifetime lifetime, const struct page_info *info,
                       const int64_t *ids, int id_count, struct blob *body);
 
@@ -181,12 +173,12 @@ bool entries_want_coded(struct entries *es, enum entry_kind kind, int64_t number
 /*
  * Adds a reference of `coded`, which was made of `plain`. False when it is not kept: the entry has another
  * body by now, or is gone (so what was invalidated meanwhile is not kept), there is no memory, or it does not
- * fit. Room is made as by entries_put.
+ * fit. Room is made as by entries_put_card.
  */
 bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number, const struct blob *plain,
                        struct blob *coded);
 
-void entries_drop(struct entries *es, enum entry_kind kind, struct span key);
+void entries_drop(struct entries *es, enum entry_kind kind, int64_t number);
 
 /* Drops the body of the page that shows channel `id`, and keeps its list of channels. */
 void entries_invalidate_page_of(struct entries *es, int64_t id);

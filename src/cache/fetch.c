@@ -227,7 +227,8 @@ int fetches_read_entry(struct fetches *fs, const struct entry_source *source, ca
 static uint64_t hash_of_query(const struct fetches *fs, enum cache_query_type type, int64_t number,
                               struct span link)
 {
-    return hash_bytes(type == QUERY_CARD_BY_LINK ? link : entries_key_of(&number), fs->seed + (uint64_t)type);
+    return type == QUERY_CARD_BY_LINK ? hash_bytes(link, fs->seed)
+                                      : hash_int64(number, fs->seed + ((uint64_t)type << 62));
 }
 
 static uint64_t epoch_of(const struct fetches *fs, enum cache_query_type type)
@@ -504,7 +505,7 @@ static bool may_store_summary(const struct fetch *f)
 static void store_summary(struct fetch *f, int64_t id, struct blob *summary)
 {
     if (may_store_summary(f))
-        entries_put(f->fetches->options.entries, f->lifetime, ENTRY_SUMMARY, entries_key_of(&id), summary, 0);
+        entries_put_summary(f->fetches->options.entries, f->lifetime, id, summary);
 }
 
 /* One before it has to come from another node: the page is written in order. */

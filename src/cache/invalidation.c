@@ -195,7 +195,7 @@ static struct entry_source audited(const struct invalidation *c)
 /* The entry that is being audited, if it is still there. */
 static const struct entry *find_entry(const struct invalidation *c)
 {
-    return entries_peek(c->options.entries, c->kind, entries_key_of(&c->number));
+    return entries_peek(c->options.entries, c->kind, c->number);
 }
 
 /* Invalidations that came since the read was sent have dropped the entry, or are about to. */
@@ -218,7 +218,7 @@ static bool choose_entry(struct invalidation *c)
     if (e == NULL)
         return false;
     c->kind = (enum entry_kind)e->kind;
-    memcpy(&c->number, e->key, sizeof c->number);
+    c->number = e->number;
     return true;
 }
 

@@ -24,7 +24,7 @@ static void put_channel(enum entry_kind kind, int64_t id, const char *title)
     if (kind == ENTRY_CARD)
         entries_put_card(&entries, LIFETIME_TRACKED, id, SPAN_ABSENT, body);
     else
-        entries_put(&entries, LIFETIME_TRACKED, kind, entries_key_of(&id), body, 0);
+        entries_put_summary(&entries, LIFETIME_TRACKED, id, body);
     blob_unref(body);
 }
 
@@ -156,7 +156,7 @@ TEST_CASE_WITH(one_read_is_under_way_at_a_time, set_up, invalidation_tear_down)
     expect_suspended(false);
     const int64_t id = 7;
     (void)read_one();
-    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id)); /* meanwhile */
+    entries_drop(&entries, ENTRY_CARD, id); /* meanwhile */
     expect_read(reply_card("7", "other"), false);
 }
 

@@ -61,7 +61,7 @@ static void put_card(int64_t id, size_t len)
 
 static const struct entry *card(int64_t id)
 {
-    return entries_find(&entries, ENTRY_CARD, entries_key_of(&id));
+    return entries_find(&entries, ENTRY_CARD, id);
 }
 
 /* The coding of the body that a hit gets. */
@@ -111,7 +111,7 @@ TEST_CASE_WITH(what_changes_meanwhile_stays_plain, set_up, tear_down)
     (void)hit(1, CODING_GZIP);
     assert_true(encoder.busy);
     const int64_t id = 1;
-    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
+    entries_drop(&entries, ENTRY_CARD, id);
     await_idle();
     assert_null(card(1));
     assert_int_equal(added, 0);

@@ -57,13 +57,13 @@ static void put_summary(int64_t id)
 {
     struct blob *body = blob_new(SPAN("summary"));
     assert_non_null(body);
-    entries_put(&entries, LIFETIME_TRACKED, ENTRY_SUMMARY, entries_key_of(&id), body, 0);
+    entries_put_summary(&entries, LIFETIME_TRACKED, id, body);
     blob_unref(body);
 }
 
 static void drop_card(int64_t id)
 {
-    entries_drop(&entries, ENTRY_CARD, entries_key_of(&id));
+    entries_drop(&entries, ENTRY_CARD, id);
 }
 
 static void put_text(int64_t id, size_t len)
@@ -75,7 +75,7 @@ static void put_text(int64_t id, size_t len)
 
 static const struct entry *card(int64_t id)
 {
-    return entries_find(&entries, ENTRY_CARD, entries_key_of(&id));
+    return entries_find(&entries, ENTRY_CARD, id);
 }
 
 static void put_page(int64_t number, int64_t first_id, int count)
@@ -92,7 +92,7 @@ static void put_page(int64_t number, int64_t first_id, int count)
 
 static const struct entry *page(int64_t number)
 {
-    return entries_find(&entries, ENTRY_PAGE, entries_key_of(&number));
+    return entries_find(&entries, ENTRY_PAGE, number);
 }
 
 /* The card with this link. */
@@ -106,7 +106,7 @@ TEST_CASE_WITH(what_was_put_in_is_found_by_kind_and_key, set_up, tear_down)
     put_card(7, "seven");
     assert_memory_equal(card(7)->body->data, "seven", 5);
     assert_null(card(8));
-    assert_null(entries_find(&entries, ENTRY_SUMMARY, entries_key_of(&(int64_t){7})));
+    assert_null(entries_find(&entries, ENTRY_SUMMARY, 7));
     put_summary(7);
     assert_memory_equal(card(7)->body->data, "seven", 5);
 }
@@ -119,7 +119,7 @@ TEST_CASE_WITH(what_is_untracked_is_not_kept, set_up, tear_down)
     assert_non_null(body);
     put_card(id, "seven");
     entries_put_card(&entries, LIFETIME_NONE, id, LINK, body);
-    entries_put(&entries, LIFETIME_NONE, ENTRY_SUMMARY, entries_key_of(&id), body, 0);
+    entries_put_summary(&entries, LIFETIME_NONE, id, body);
     entries_put_page(&entries, LIFETIME_NONE, &info, &id, 1, body);
     entries_set_index_size(&entries, LIFETIME_NONE, 1);
     blob_unref(body);
@@ -444,6 +444,12 @@ TEST_CASE_WITH(the_bytes_of_a_link_count, set_up, tear_down)
     assert_true(entries.used > used); /* it is not made smaller */
 }
 
+/* As a link: its bytes. */
+static struct span link_of(const int64_t *id)
+{
+    return (struct span){(const char *)id, sizeof *id};
+}
+
 TEST_CASE_WITH(an_evicted_card_is_not_found_by_its_link, set_up, tear_down)
 {
     enum { CARDS = 5000, SIZE = 999 };
@@ -451,12 +457,12 @@ TEST_CASE_WITH(an_evicted_card_is_not_found_by_its_link, set_up, tear_down)
     size_t found = 0;
     for (int64_t id = 0; id < CARDS; id++) {
         struct blob *body = blob_new(span_of(text));
-        entries_put_card(&entries, LIFETIME_TRACKED, id, entries_key_of(&id), body);
+        entries_put_card(&entries, LIFETIME_TRACKED, id, link_of(&id), body);
         blob_unref(body);
     }
     assert_true(metrics.cache_evictions_total > CARDS / 2);
     for (int64_t id = 0; id < CARDS; id++) {
-        assert_ptr_equal(linked(entries_key_of(&id)), card(id));
+        assert_ptr_equal(linked(link_of(&id)), card(id));
         found += card(id) != NULL;
     }
     assert_int_equal(found, entries.links.used);
@@ -646,7 +652,7 @@ TEST_CASE_WITH(without_a_budget_nothing_is_kept, set_up, tear_down)
     assert_int_equal(entries_init(&none, 0, &metrics), 0);
     entries_put_card(&none, LIFETIME_TRACKED, id, LINK, body);
     assert_null(entries_find_link(&none, LINK));
-    assert_null(entries_find(&none, ENTRY_CARD, entries_key_of(&id)));
+    assert_null(entries_find(&none, ENTRY_CARD, id));
     entries_invalidate_page_of(&none, 1);
     entries_clear(&none);
     entries_fini(&none);

@@ -211,7 +211,7 @@ static void expect_confirmed(enum cache_status status)
 
 static const struct entry *entry(enum entry_kind kind, int64_t number)
 {
-    return entries_peek(&entries, kind, entries_key_of(&number));
+    return entries_peek(&entries, kind, number);
 }
 
 static void push(const char *key)
@@ -659,7 +659,7 @@ TEST_CASE_WITH(a_page_is_its_index_and_then_the_missing_summaries, set_up, tear_
 {
     struct blob *two = blob_new(SPAN("{\"two\":2}"));
     const int64_t id = 2;
-    entries_put(&entries, LIFETIME_TRACKED, ENTRY_SUMMARY, entries_key_of(&id), two, 0);
+    entries_put_summary(&entries, LIFETIME_TRACKED, id, two);
     blob_unref(two);
     (void)begin_page(2);
     assert_string_equal(fake_redis_next(), "ZCARD test:index");
@@ -695,7 +695,7 @@ TEST_CASE_WITH(a_known_page_needs_its_missing_summaries_alone, set_up, tear_down
     answer("HMGET test:card:1 ", reply_summary("1", "one"));
     answer("HMGET test:card:2 ", reply_summary("2", "two"));
     const int64_t id = 2;
-    entries_drop(&entries, ENTRY_SUMMARY, entries_key_of(&id));
+    entries_drop(&entries, ENTRY_SUMMARY, id);
     entries_invalidate_page_of(&entries, 2);
     assert_null(page(1)->body);
     page_builder_set_index_size(known, 2);

@@ -243,13 +243,19 @@ EACH_FAILURE(card_is_kept_with_its_link_or_not_at_all)
         entries_put_card(&es, LIFETIME_TRACKED, id, LINK, body);
         entries_check(&es);
     }
-    const struct entry *kept = body == NULL ? NULL : entries_find(&es, ENTRY_CARD, entries_key_of(&id));
+    const struct entry *kept = body == NULL ? NULL : entries_find(&es, ENTRY_CARD, id);
     if (body != NULL)
         assert_ptr_equal(entries_find_link(&es, LINK), kept);
     *out_of_memory = kept == NULL;
     countdown = 0; /* clearing a table may fail to make its directory smaller, and need not */
     blob_unref(body);
     entries_fini(&es);
+}
+
+/* As a link: its bytes. */
+static struct span link_of(const int64_t *id)
+{
+    return (struct span){(const char *)id, sizeof *id};
 }
 
 /* Entries in the headrooms of their bodies take no memory of their own: only the tables cannot grow. */
@@ -261,25 +267,24 @@ TEST_CASE(card_whose_link_finds_no_room_is_found_by_its_id)
     struct entries es;
     assert_int_equal(entries_init(&es, 16 << 20, &metrics), 0);
     for (int64_t id = 0; id < OTHERS; id++) /* the table of all entries has more than one segment */
-        entries_put(&es, LIFETIME_TRACKED, ENTRY_SUMMARY, entries_key_of(&id), NULL, 0);
+        entries_put_summary(&es, LIFETIME_TRACKED, id, NULL);
     for (int64_t id = 0; id < CARDS; id++)
-        bodies[id] = blob_new_headroom(SPAN("x"), entries_card_headroom(entries_key_of(&id)));
+        bodies[id] = blob_new_headroom(SPAN("x"), entries_card_headroom(link_of(&id)));
     always = true;
     for (int64_t id = 0; id < CARDS; id++)
-        entries_put_card(&es, LIFETIME_TRACKED, id, entries_key_of(&id), bodies[id]);
+        entries_put_card(&es, LIFETIME_TRACKED, id, link_of(&id), bodies[id]);
     always = false;
     entries_check(&es);
     assert_int_equal(es.links.segment_count, 1);
     assert_int_equal(es.links.used, TABLE_SEGMENT_SLOTS - 1);
     for (int64_t id = 0; id < CARDS; id++) {
-        const struct entry *card = entries_find(&es, ENTRY_CARD, entries_key_of(&id));
+        const struct entry *card = entries_find(&es, ENTRY_CARD, id);
         assert_non_null(card);
-        assert_ptr_equal(entries_find_link(&es, entries_key_of(&id)),
-                         id < TABLE_SEGMENT_SLOTS - 1 ? card : NULL);
+        assert_ptr_equal(entries_find_link(&es, link_of(&id)), id < TABLE_SEGMENT_SLOTS - 1 ? card : NULL);
     }
     const int64_t last = CARDS - 1;
     entries_put_card(&es, LIFETIME_TRACKED, last, LINK, bodies[last]); /* there is memory again */
-    assert_ptr_equal(entries_find_link(&es, LINK), entries_find(&es, ENTRY_CARD, entries_key_of(&last)));
+    assert_ptr_equal(entries_find_link(&es, LINK), entries_find(&es, ENTRY_CARD, last));
     entries_check(&es);
     for (int i = 0; i < CARDS; i++)
         blob_unref(bodies[i]);
