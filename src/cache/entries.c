@@ -206,22 +206,22 @@ static struct entry_page *page_new(struct entries *es, struct entry *e, const st
 static struct entry_coded **coded_place(struct entry *e)
 {
     if (e->kind == ENTRY_PAGE)
-        return &e->page->coded;
+        return e->page == NULL ? NULL : &e->page->coded;
     return e->kind == ENTRY_CARD ? &e->coded : NULL;
 }
 
 /* set_cost() is due unless the entry ends. */
 static void drop_coded(struct entries *es, struct entry *e)
 {
-    struct entry_coded *coded = entry_coded_of(e);
+    struct entry_coded **coded = coded_place(e);
     e->coding_bits = 0;
-    if (coded == NULL)
+    if (coded == NULL || *coded == NULL)
         return;
-    metric_sub(&es->metrics->cache_coded_bytes, coded_size(coded));
+    metric_sub(&es->metrics->cache_coded_bytes, coded_size(*coded));
     for (int i = 0; i < CODINGS - 1; i++)
-        blob_unref(coded->body[i]);
-    free(coded);
-    *coded_place(e) = NULL;
+        blob_unref((*coded)->body[i]);
+    free(*coded);
+    *coded = NULL;
 }
 
 /* --- the end of an entry --- */
