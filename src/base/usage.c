@@ -7,13 +7,13 @@ enum { WIDTH = 110, SECOND = 28 };
 static const char MARGIN[] = "                            ";
 _Static_assert(sizeof MARGIN == SECOND + 1, "the margin ends where the second column begins");
 
-/* The first line already has `column` columns. */
-static void wrap(struct buf *out, const char *prefix, const char *text, size_t width, size_t column)
+/* Appends the words of `text` in lines that begin with `prefix`; the first has `column` columns already. */
+static void wrap(struct buf *out, const char *prefix, const char *text, size_t column)
 {
     bool has_word = false;
     while (*text != '\0') {
         size_t word = strcspn(text, " ");
-        if (has_word && column + 1 + word > width) {
+        if (has_word && column + 1 + word > WIDTH) {
             buf_append_char(out, '\n');
             column = 0;
             has_word = false;
@@ -33,18 +33,13 @@ static void wrap(struct buf *out, const char *prefix, const char *text, size_t w
     buf_append_char(out, '\n');
 }
 
-void usage_wrap(struct buf *out, const char *prefix, const char *text, size_t width)
-{
-    wrap(out, prefix, text, width, 0);
-}
-
 /* A line of the first column has been begun at `start`: what it means goes beside it, or below. */
 static void write_meaning(struct buf *out, size_t start, const char *help)
 {
     size_t used = out->len - start;
     bool beside = used + 2 <= SECOND;
     buf_append_str(out, beside ? MARGIN + used : "\n");
-    wrap(out, MARGIN, help, WIDTH, beside ? SECOND : 0);
+    wrap(out, MARGIN, help, beside ? SECOND : 0);
 }
 
 static void write_flag(struct buf *out, const struct usage_flag *f, const char *before, const char *after)
@@ -88,7 +83,7 @@ static void write_exits(struct buf *out, const struct usage *u)
     for (size_t i = 0; i < u->exit_count; i++)
         buf_printf(&text, " %s %s%s", u->exits[i].code, u->exits[i].help, i + 1 < u->exit_count ? ";" : ".");
     if (buf_c_str(&text) != NULL)
-        usage_wrap(out, "", text.data, WIDTH);
+        wrap(out, "", text.data, 0);
     else
         out->error = buf_error(&text);
     buf_fini(&text);

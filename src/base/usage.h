@@ -45,9 +45,6 @@ struct usage {
 /* The text of --help. */
 void usage_write_help(const struct usage *u, struct buf *out);
 
-/* Appends the words of `text` in lines of at most `width` columns, each of which begins with `prefix`. */
-void usage_wrap(struct buf *out, const char *prefix, const char *text, size_t width);
-
 /* True when this command takes or needs the flag of that index. */
 static inline bool usage_accepts(const struct usage_command *c, size_t flag)
 {

@@ -59,10 +59,3 @@ TEST_CASE(command_accepts_the_flags_it_needs_or_takes)
     assert_true(usage_accepts(&COMMANDS[1], 1));
     assert_false(usage_accepts(&COMMANDS[1], 2));
 }
-
-TEST_CASE(text_is_wrapped_between_words)
-{
-    SCOPED_BUF(out);
-    usage_wrap(&out, "# ", "one two  three averyverylongword four", 9);
-    assert_buf(&out, "# one two\n# three\n# averyverylongword\n# four\n");
-}
