@@ -394,48 +394,6 @@ static bool is_variable(const struct settings *s, struct span name)
     return false;
 }
 
-/* Levenshtein distance: insertions, deletions and replacements that turn one text into the other. */
-static size_t distance(struct span a, const char *b)
-{
-    size_t row[ENV_NAME_MAX + 1];
-    size_t width = strlen(b);
-    if (a.len > ENV_NAME_MAX)
-        return ENV_NAME_MAX;
-    for (size_t j = 0; j <= width; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a.len; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= width; j++) {
-            size_t replaced = diagonal + (a.data[i - 1] != b[j - 1]);
-            size_t other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            diagonal = row[j];
-            row[j] = replaced < other ? replaced : other;
-        }
-    }
-    return row[width];
-}
-
-static void write_unknown(struct buf *out, const struct settings *s, struct span variable)
-{
-    enum { TYPING_ERRORS = 2 };
-    size_t least = TYPING_ERRORS + 1;
-    char nearest[ENV_NAME_MAX] = "";
-    for (size_t i = 0; i < s->count; i++) {
-        char known[ENV_NAME_MAX];
-        env_name(s, &s->table[i], "", known);
-        size_t errors = distance(variable, known);
-        if (errors >= least)
-            continue;
-        least = errors;
-        memcpy(nearest, known, sizeof nearest);
-    }
-    buf_append_span(out, variable);
-    buf_append_str(out, ": no such setting");
-    if (nearest[0] != '\0')
-        buf_printf(out, " (%s?)", nearest);
-}
-
 struct span settings_next_unknown(const struct settings *s, struct span prefix, size_t *at,
                                   struct buf *warning)
 {
@@ -446,7 +404,8 @@ struct span settings_next_unknown(const struct settings *s, struct span prefix, 
         if (!span_starts_with(name, prefix) || is_service_link(name, value) || is_variable(s, name))
             continue;
         buf_clear(warning);
-        write_unknown(warning, s, name);
+        buf_append_span(warning, name);
+        buf_append_str(warning, ": no such setting");
         return name;
     }
     return SPAN_ABSENT;
@@ -486,15 +445,7 @@ void settings_fini(const struct settings *s, void *target)
 
 static const char MASK[] = "********";
 
-void setting_write_variable(const struct settings *s, const struct setting *one, const char *suffix,
-                            struct buf *out)
-{
-    char variable[ENV_NAME_MAX];
-    env_name(s, one, suffix, variable);
-    buf_append_str(out, variable);
-}
-
-void setting_write_kind(const struct setting *s, struct buf *out)
+static void write_kind(const struct setting *s, struct buf *out)
 {
     static const char *const kinds[] = {
         [SETTING_TEXT] = "TEXT",        [SETTING_PATH] = "FILE",    [SETTING_URL] = "URL",
@@ -515,7 +466,7 @@ void settings_write_help(const struct settings *s, struct buf *out)
         char variable[ENV_NAME_MAX];
         env_name(s, one, "", variable);
         buf_printf(out, "  --%s ", one->name);
-        setting_write_kind(one, out);
+        write_kind(one, out);
         buf_printf(out, "\n      %s", variable);
         if (one->from_file)
             buf_printf(out, ", or from a file by %s_FILE", variable);
@@ -565,7 +516,7 @@ static void write_size(struct buf *out, int64_t bytes)
     buf_printf(out, "%lld%s", (long long)bytes, units[unit]);
 }
 
-void setting_write_number(const struct setting *s, int64_t value, struct buf *out)
+static void write_number(const struct setting *s, int64_t value, struct buf *out)
 {
     if (s->type == SETTING_SIZE)
         write_size(out, value);
@@ -598,7 +549,7 @@ static void write_value(struct buf *out, const struct setting *s, const char *sl
     case SETTING_COUNT:
     case SETTING_SIZE:
     case SETTING_DURATION:
-        setting_write_number(s, number, out);
+        write_number(s, number, out);
         break;
     }
 }

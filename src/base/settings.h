@@ -94,21 +94,11 @@ void settings_write_source(struct buf *out, const struct settings *s, const unsi
 
 /*
  * Finds the next environment variable that begins with `prefix` (env_prefix or longer) and belongs to no
- * setting: a mistyped one perhaps. *at is 0 at first. `warning` becomes "NAME_CASH_SIZE: no such setting
- * (NAME_CACHE_SIZE?)". The variables that Kubernetes sets for Services are skipped. Returns the name, absent
- * after the last.
+ * setting: a mistyped one perhaps. *at is 0 at first. `warning` becomes "NAME_CASH_SIZE: no such setting".
+ * The variables that Kubernetes sets for Services are skipped. Returns the name, absent after the last.
  */
 struct span settings_next_unknown(const struct settings *s, struct span prefix, size_t *at,
                                   struct buf *warning);
-
-/*
- * Appends the name of a setting's variable, or with "_FILE" that for the file; what stands for its value,
- * such as DURATION; and the number `value` (a bound) in the setting's own notation.
- */
-void setting_write_variable(const struct settings *s, const struct setting *one, const char *suffix,
-                            struct buf *out);
-void setting_write_kind(const struct setting *s, struct buf *out);
-void setting_write_number(const struct setting *s, int64_t value, struct buf *out);
 
 /* One paragraph per setting: flag, variable, default, help. */
 void settings_write_help(const struct settings *s, struct buf *out);
