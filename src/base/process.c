@@ -1,10 +1,10 @@
 /*
  * The process and what the system grants it; see process.h.
  *
- * Processors: the smallest quota of the process' own control group and all groups above it applies, as
- * systemd's CPUQuota= may be set on a slice. /proc/self/cgroup names the group, /proc/self/mountinfo the
- * mount of its hierarchy and the group at the root of that mount. In a container that is usually the
- * container's own group; groups above it are not visible.
+ * Processors: the smallest quota of the process' own control group (version 2) and all groups above it
+ * applies, as systemd's CPUQuota= may be set on a slice. /proc/self/cgroup names the group, below
+ * /sys/fs/cgroup. In a container that is usually the container's own group, and the groups above it are not
+ * visible.
  */
 #include "base/process.h"
 
@@ -71,13 +71,6 @@ static bool file_first_line(const char *path, char *out, int size)
     return read;
 }
 
-/* The paths of this process in the version 2 hierarchy and in the version 1 hierarchy of the "cpu"
- * controller. Owned; NULL: none. */
-struct groups {
-    char *unified;
-    char *cpu;
-};
-
 /* Parses the number at *text, which moves behind it; 0 for none ("max"). */
 static long long take_number(const char **text)
 {
@@ -103,33 +96,19 @@ static int from_cpu_max(const char *text)
     return rounded_up(quota, period);
 }
 
-static bool read_first_line(const char *directory, const char *name, char *out, int size)
-{
-    char path[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s/%s", directory, name);
-    return n > 0 && n < (int)sizeof path && file_first_line(path, out, size);
-}
-
-static long long number_in(const char *directory, const char *name)
-{
-    char line[32];
-    const char *text = line;
-    return read_first_line(directory, name, line, sizeof line) ? take_number(&text) : 0;
-}
-
-/* The quota of one group of either version; 0: none. */
-static int quota_of(const char *directory)
-{
-    char line[64];
-    if (read_first_line(directory, "cpu.max", line, sizeof line))
-        return from_cpu_max(line);
-    return rounded_up(number_in(directory, "cpu.cfs_quota_us"), number_in(directory, "cpu.cfs_period_us"));
-}
-
 /* The smaller of two quotas, where 0 is none. */
 static int lesser(int a, int b)
 {
     return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+/* The quota of one group; 0: none. */
+static int quota_of(const char *directory)
+{
+    char path[PATH_MAX];
+    char line[64];
+    int n = snprintf(path, sizeof path, "%s/cpu.max", directory);
+    return n < (int)sizeof path && file_first_line(path, line, sizeof line) ? from_cpu_max(line) : 0;
 }
 
 /* The smallest quota of the group at `path` below `mount` and of all groups between them. */
@@ -148,103 +127,23 @@ static int least_quota(const char *mount, const char *path)
     return least;
 }
 
-/* The path of `group` below a mount whose root is the group `root`; the mount itself if it is not below. */
-static const char *path_below(const char *root, const char *group)
-{
-    size_t n = strcmp(root, "/") == 0 ? 0 : strlen(root);
-    if (strncmp(group, root, n) != 0 || (group[n] != '/' && group[n] != '\0') || strstr(group, "/..") != NULL)
-        return "";
-    return strcmp(group + n, "/") == 0 ? "" : group + n;
-}
-
-/* Modifies `list`. */
-static bool has_word(char *list, const char *separators, const char *word)
-{
-    char *rest = NULL;
-    for (char *one = strtok_r(list, separators, &rest); one != NULL; one = strtok_r(NULL, separators, &rest))
-        if (strcmp(one, word) == 0)
-            return true;
-    return false;
-}
-
-static FILE *open_below(const char *root, const char *name)
-{
-    char path[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s%s", root, name);
-    return n > 0 && n < (int)sizeof path ? fopen(path, "re") : NULL;
-}
-
-/* Parses "4:cpu,cpuacct:/path" (version 1) or "0::/path" (version 2). Modifies `line`. */
-static void take_group(struct groups *g, char *line)
-{
-    char *path = line;
-    (void)strsep(&path, ":");
-    char *controllers = path != NULL ? strsep(&path, ":") : NULL;
-    if (path == NULL)
-        return;
-    size_t n = strcspn(path, "\n");
-    if (controllers[0] == '\0' && g->unified == NULL)
-        g->unified = strndup(path, n);
-    else if (g->cpu == NULL && has_word(controllers, ",", "cpu"))
-        g->cpu = strndup(path, n);
-}
-
-static struct groups read_groups(const char *root)
-{
-    struct groups g = {NULL, NULL};
-    char *line = NULL;
-    size_t size = 0;
-    FILE *file = open_below(root, "/proc/self/cgroup");
-    while (file != NULL && getline(&line, &size, file) > 0)
-        take_group(&g, line);
-    free(line);
-    if (file != NULL)
-        (void)fclose(file);
-    return g;
-}
-
-/*
- * The smallest quota in the mount of one line of mountinfo (proc_pid_mountinfo(5)), which is modified:
- * ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS... - TYPE SOURCE SUPEROPTIONS
- */
-static int quota_by_mount(const char *root, char *line, const struct groups *g)
-{
-    enum { FIELD_ROOT = 3, FIELD_MOUNT = 4 };
-    char *field[FIELD_MOUNT + 1] = {NULL};
-    char *rest = strstr(line, " - ");
-    if (rest == NULL)
-        return 0;
-    *rest = '\0';
-    rest += 3;
-    for (int i = 0; i <= FIELD_MOUNT && line != NULL; i++)
-        field[i] = strsep(&line, " ");
-    const char *type = strsep(&rest, " ");
-    const char *group = NULL;
-    if (strcmp(type, "cgroup2") == 0)
-        group = g->unified;
-    else if (strcmp(type, "cgroup") == 0 && rest != NULL && has_word(rest, " ,\n", "cpu"))
-        group = g->cpu;
-    char mount[PATH_MAX];
-    if (group == NULL || field[FIELD_MOUNT] == NULL ||
-        snprintf(mount, sizeof mount, "%s%s", root, field[FIELD_MOUNT]) >= (int)sizeof mount)
-        return 0;
-    return least_quota(mount, path_below(field[FIELD_ROOT], group));
-}
-
 int process_cpus_granted(const char *root)
 {
-    struct groups g = read_groups(root);
-    char *line = NULL;
-    size_t size = 0;
+    static const char unified[] = "0::"; /* begins the line of version 2; others belong to version 1 */
+    char path[PATH_MAX];
+    char line[PATH_MAX];
     int least = 0;
-    FILE *file = open_below(root, "/proc/self/mountinfo");
-    while (file != NULL && getline(&line, &size, file) > 0)
-        least = lesser(least, quota_by_mount(root, line, &g));
-    free(line);
-    if (file != NULL)
-        (void)fclose(file);
-    free(g.unified);
-    free(g.cpu);
+    (void)snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    (void)snprintf(path, sizeof path, "%s/sys/fs/cgroup", root);
+    while (fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, unified, sizeof unified - 1) == 0) {
+            line[strcspn(line, "\n")] = '\0';
+            least = lesser(least, least_quota(path, line + sizeof unified - 1));
+        }
+    (void)fclose(file);
     return least;
 }
 

@@ -27,8 +27,6 @@ static void put(const struct tempdir *root, const char *name, const char *text)
     free(path);
 }
 
-#define UNIFIED "31 23 0:27 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
-
 struct file {
     const char *name;
     const char *text;
@@ -51,8 +49,7 @@ static int granted(const struct file *files)
 /* What a `cpu.max` of the only group grants. */
 static int granted_by(const char *cpu_max)
 {
-    return GRANTED({"/proc/self/mountinfo", UNIFIED}, {"/proc/self/cgroup", "0::/\n"},
-                   {"/sys/fs/cgroup/cpu.max", cpu_max});
+    return GRANTED({"/proc/self/cgroup", "0::/\n"}, {"/sys/fs/cgroup/cpu.max", cpu_max});
 }
 
 TEST_CASE(quota_is_rounded_up_to_processors)
@@ -83,8 +80,6 @@ TEST_CASE(huge_quotas_do_not_overflow)
 
 TEST_CASE(smallest_quota_of_all_groups_counts)
 {
-    static const struct file mounts = {"/proc/self/mountinfo",
-                                       "25 1 8:1 / / rw - ext4 /dev/sda1 rw\n" UNIFIED};
     static const struct file own = {"/proc/self/cgroup", "0::/system.slice/channeld.service\n"};
     static const struct file service = {"/sys/fs/cgroup/system.slice/channeld.service/cpu.max",
                                         "400000 100000\n"};
@@ -92,59 +87,39 @@ TEST_CASE(smallest_quota_of_all_groups_counts)
     static const struct file top = {"/sys/fs/cgroup/cpu.max", "300000 100000\n"};
     static const struct file none = {"/sys/fs/cgroup/system.slice/cpu.max", "max 100000\n"};
     static const struct file beside = {"/sys/fs/cgroup/other.slice/cpu.max", "100000 100000\n"};
-    assert_int_equal(GRANTED(mounts, own, service, slice, top), 2);
-    assert_int_equal(GRANTED(mounts, own, service, top), 3);
-    assert_int_equal(GRANTED(mounts, own, service, none), 4);
-    assert_int_equal(GRANTED(mounts, own, slice, beside), 2);
-    assert_int_equal(GRANTED(mounts, own, none, beside), 0);
-    assert_int_equal(GRANTED(mounts, own), 0);
-    assert_int_equal(GRANTED(mounts, top), 0);
-    assert_int_equal(GRANTED(own, top), 0);
-}
-
-TEST_CASE(version_1_quotas_are_in_the_cpu_hierarchy)
-{
-    static const struct file mounts = {
-        "/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
-                                "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
-                                "33 31 0:30 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
-                                "34 31 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"};
-    static const struct file own = {"/proc/self/cgroup",
-                                    "4:cpuset:/a\n3:cpu,cpuacct:/a/b\n1:name=systemd:/c\n0::/d\n"};
-    static const struct file inner = {"/sys/fs/cgroup/cpu,cpuacct/a/b/cpu.cfs_quota_us", "-1\n"};
-    static const struct file inner_period = {"/sys/fs/cgroup/cpu,cpuacct/a/b/cpu.cfs_period_us", "100000\n"};
-    static const struct file outer = {"/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "50000\n"};
-    static const struct file outer_period = {"/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "20000\n"};
-    static const struct file unified = {"/sys/fs/cgroup/unified/d/cpu.max", "100000 100000\n"};
-    assert_int_equal(GRANTED(mounts, own, inner, inner_period, outer, outer_period), 3);
-    assert_int_equal(GRANTED(mounts, own, inner, inner_period), 0);
-    assert_int_equal(GRANTED(mounts, own, outer, outer_period, unified), 1);
+    assert_int_equal(GRANTED(own, service, slice, top), 2);
+    assert_int_equal(GRANTED(own, service, top), 3);
+    assert_int_equal(GRANTED(own, service, none), 4);
+    assert_int_equal(GRANTED(own, slice, beside), 2);
+    assert_int_equal(GRANTED(own, none, beside), 0);
+    assert_int_equal(GRANTED(own), 0);
+    assert_int_equal(GRANTED(top), 0);
+    assert_int_equal(GRANTED(own, top), 3);
 }
 
 /* Without a namespace of control groups a container sees its path on the host, and its own group at the
  * mount. */
-TEST_CASE(partial_mount_of_the_hierarchy_is_followed)
+TEST_CASE(quota_at_the_mount_counts_where_the_path_is_not_below)
 {
-    static const struct file mounts = {
-        "/proc/self/mountinfo", "31 23 0:27 /docker/abc /sys/fs/cgroup ro master:9 - cgroup2 cgroup ro\n"};
     static const struct file top = {"/sys/fs/cgroup/cpu.max", "200000 100000\n"};
-    static const struct file inner = {"/sys/fs/cgroup/inner/cpu.max", "100000 100000\n"};
-    assert_int_equal(GRANTED(mounts, top, inner, {"/proc/self/cgroup", "0::/docker/abc\n"}), 2);
-    assert_int_equal(GRANTED(mounts, top, inner, {"/proc/self/cgroup", "0::/docker/abc/inner\n"}), 1);
-    assert_int_equal(GRANTED(mounts, top, inner, {"/proc/self/cgroup", "0::/docker/abcdef/inner\n"}), 2);
-    assert_int_equal(GRANTED(mounts, top, inner, {"/proc/self/cgroup", "0::/../../inner\n"}), 2);
-    assert_int_equal(GRANTED(mounts, top, inner, {"/proc/self/cgroup", "0::/\n"}), 2);
+    EACH_TEXT (text, "0::/docker/abc\n", "0::/docker/abc", "0::/../../inner\n", "0::/\n", "0::\n")
+        assert_int_equal(GRANTED(top, {"/proc/self/cgroup", text}), 2);
+}
+
+/* Both versions can be mounted: the groups of version 1, whose lines come first, have no cpu.max. */
+TEST_CASE(lines_of_version_1_are_skipped)
+{
+    static const struct file top = {"/sys/fs/cgroup/a/cpu.max", "200000 100000\n"};
+    static const struct file other = {"/sys/fs/cgroup/b/cpu.max", "100000 100000\n"};
+    assert_int_equal(
+        GRANTED(top, other, {"/proc/self/cgroup", "3:cpu,cpuacct:/b\n1:name=systemd:/b\n0::/a\n"}), 2);
 }
 
 TEST_CASE(malformed_files_are_ignored)
 {
     static const struct file top = {"/sys/fs/cgroup/cpu.max", "200000 100000\n"};
-    EACH_TEXT (text, "", "\n", " - \n", "31 - cgroup2", "31 23 0:27 /\n", "- - - - - - cgroup2\n")
-        assert_int_equal(GRANTED(top, {"/proc/self/cgroup", "0::/\n"}, {"/proc/self/mountinfo", text}), 0);
-    EACH_TEXT (text, "", "\n", "0", "0:\n", "::", "0::", "x:cpu\n") {
-        int count = GRANTED(top, {"/proc/self/cgroup", text}, {"/proc/self/mountinfo", UNIFIED});
-        assert_true(count == 0 || count == 2);
-    }
+    EACH_TEXT (text, "", "\n", "0", "0:\n", "::", "x:cpu\n")
+        assert_int_equal(GRANTED(top, {"/proc/self/cgroup", text}), 0);
 }
 
 static bool write_below(const char *directory, const char *name, const char *text)
@@ -171,20 +146,15 @@ static int granted_inside(const char *group)
 /* With groups of the real system, where they can be made: the quota stands one above the process. */
 TEST_CASE(quota_of_a_real_group_above_counts)
 {
-    static const char *const hierarchies[] = {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup"};
     int count = 0;
-    for (size_t i = 0; i < TEST_COUNT(hierarchies) && count == 0; i++) {
-        char *outer = text_printf("%s/channeld-test-%d", hierarchies[i], (int)getpid());
-        char *inner = text_printf("%s/inner", outer);
-        if (mkdir(outer, 0700) == 0 && mkdir(inner, 0700) == 0 &&
-            (write_below(outer, "cpu.cfs_quota_us", "250000") ||
-             write_below(outer, "cpu.max", "250000 100000")))
-            count = granted_inside(inner);
-        (void)rmdir(inner);
-        (void)rmdir(outer);
-        free(inner);
-        free(outer);
-    }
+    char *outer = text_printf("/sys/fs/cgroup/channeld-test-%d", (int)getpid());
+    char *inner = text_printf("%s/inner", outer);
+    if (mkdir(outer, 0700) == 0 && mkdir(inner, 0700) == 0 && write_below(outer, "cpu.max", "250000 100000"))
+        count = granted_inside(inner);
+    (void)rmdir(inner);
+    (void)rmdir(outer);
+    free(inner);
+    free(outer);
     if (count == 0)
         skip();
     assert_int_equal(count, 3);
