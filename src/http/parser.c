@@ -261,26 +261,6 @@ static int on_url(llhttp_t *l, const char *at, size_t n)
     return collect(p, &p->text, &p->state.target_len, at, n);
 }
 
-/* llhttp parses RTSP/1.0 like HTTP/1.0, and does not report which it was. */
-static int on_version(llhttp_t *l, const char *at, size_t n)
-{
-    (void)n;
-    struct http_parser *p = parser_of(l);
-    size_t here = (size_t)(at - p->slice);
-    char c = here >= HTTP_PROTOCOL_TAIL ? at[-HTTP_PROTOCOL_TAIL] : p->state.last[here];
-    if (!p->state.version_begun && c != "HTTP/"[sizeof "HTTP/" - 1 - HTTP_PROTOCOL_TAIL])
-        return reject(p, 400);
-    p->state.version_begun = true;
-    return 0;
-}
-
-static void remember_last(char last[HTTP_PROTOCOL_TAIL], struct span slice)
-{
-    size_t n = slice.len < HTTP_PROTOCOL_TAIL ? slice.len : HTTP_PROTOCOL_TAIL;
-    memmove(last, last + n, HTTP_PROTOCOL_TAIL - n);
-    memcpy(last + HTTP_PROTOCOL_TAIL - n, slice.data + slice.len - n, n);
-}
-
 static int on_version_complete(llhttp_t *l)
 {
     struct http_parser *p = parser_of(l);
@@ -475,7 +455,6 @@ void http_parser_init(struct http_parser *p, const struct http_parser_config *co
     static const llhttp_settings_t settings = {
         .on_method_complete = on_method_complete,
         .on_url = on_url,
-        .on_version = on_version,
         .on_version_complete = on_version_complete,
         .on_header_field = on_header_field,
         .on_header_field_complete = on_header_field_complete,
@@ -505,8 +484,7 @@ static bool is_unknown_method(const struct http_parser *p, struct span input, si
 {
     if (at >= input.len)
         return false;
-    char before = at > 0 ? input.data[at - 1] : p->state.last[HTTP_PROTOCOL_TAIL - 1];
-    return is_token_char(input.data[at]) || (is_token_char(before) && input.data[at] == ' ');
+    return is_token_char(input.data[at]) || (p->state.head_len > 0 && input.data[at] == ' ');
 }
 
 /* The status for an error of llhttp. It knows the methods of RTSP, which are no methods of HTTP. */
@@ -563,7 +541,6 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
         if (!p->state.line_begun && !begins_line(p, *rest.data))
             return rejected(p, 400);
         bool in_head = !p->state.head_done;
-        p->slice = rest.data;
         llhttp_errno_t err = llhttp_execute(&p->llhttp, rest.data, rest.len);
         size_t taken = err == HPE_OK ? rest.len : (size_t)(llhttp_get_error_pos(&p->llhttp) - rest.data);
         *used += taken;
@@ -571,8 +548,6 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
             p->state.head_len += taken;
         else
             p->state.tail_len += taken;
-        if (!p->state.version_begun)
-            remember_last(p->state.last, (struct span){rest.data, taken});
         if (p->status == 0 && framing_too_large(p))
             return rejected(p, 413);
         if (p->state.complete)

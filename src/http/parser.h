@@ -47,14 +47,9 @@ struct http_piece {
     size_t start, len; /* in `text` */
 };
 
-/* How far before its version the name of a protocol differs from others: HTTP/, RTSP/ and ICE/ are all known
- * to llhttp. */
-enum { HTTP_PROTOCOL_TAIL = 3 };
-
 /* How far a request has been read. */
 struct http_parse_state {
-    char last[HTTP_PROTOCOL_TAIL]; /* the bytes before those that llhttp reads now */
-    bool line_begun, version_begun, line_done, head_done, complete;
+    bool line_begun, line_done, head_done, complete;
     bool ambiguous;    /* a field was repeated that must not be */
     int field;         /* whose value is being read; HTTP_FIELD_REPEATED; -1: the value is dropped */
     int repeated;      /* with HTTP_FIELD_REPEATED: the field that was sent before */
@@ -74,7 +69,6 @@ struct http_parser {
     const struct http_parser_config *config;      /* borrowed */
     struct buf text;                              /* target and field values; the memory is kept for reuse */
     struct buf list[HTTP_LISTS_MAX];              /* the values of each list, joined; likewise */
-    const char *slice;                            /* the bytes that llhttp reads now */
     char name[HTTP_NAME_MAX];                     /* of the field being read, cut off, padded with zeros */
     struct http_piece piece[HTTP_FIELDS_MAX + 1]; /* of the fields received so far */
     char host[HTTP_HOST_MAX]; /* the last one found valid: the next one is usually the same */
