@@ -568,12 +568,12 @@ bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number,
     if (e == NULL || e->body != plain)
         return false;
     struct entry_coded **place = coded_place(e);
-    if (is_behind(es) || e->cost + body_size(coded) + sizeof **place > es->budget)
+    if (place == NULL || is_behind(es) || e->cost + body_size(coded) + sizeof **place > es->budget)
         return false;
     size_t before = coded_size(*place);
     if (*place == NULL)
         *place = calloc(1, sizeof **place);
-    if (*place == NULL)
+    if (*place == NULL) /* ANALYZER(malloc-leak): the entry, which is in the table, owns it */
         return false;
     assert((*place)->body[coded->coding - 1] == NULL);
     (*place)->body[coded->coding - 1] = blob_ref(coded);
