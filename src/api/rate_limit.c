@@ -3,21 +3,8 @@
  *
  * A bucket is a tag, the seeded hash of its key's digest, and a time: when it will be full, known as the
  * theoretical arrival time (TAT). A bucket whose time has passed is full. A key has its bucket in the set
- * that its tag selects. No two buckets in use have the same tag, or the key would have two limits.
- *
- * A granted request moves the time of its bucket on by one compare-and-swap. A refused one writes nothing.
- *
- * A thread that gives a bucket to another key
- *   1. claims it: its time becomes CLAIMED. A full bucket is taken from its key in this way;
- *   2. withdraws it in the control word of the set;
- *   3. writes the new tag and time;
- *   4. reads the set, and publishes the bucket by a compare-and-swap of the control word. Each publication
- *      changes the version in that word, so if another thread has published a bucket since, it reads again,
- *      and returns its own bucket if the other one has the same tag.
- * No step waits for another thread.
- *
- * While a bucket is in use, each change of its time is to a later one, also from one key to the next. A
- * compare-and-swap of the time therefore fails if anything about the bucket has changed since it was read.
+ * that its tag selects, and only one, or it would have two limits. Each set has a lock, which is held for the
+ * few instructions of one look at its buckets.
  */
 #include "api/rate_limit.h"
 
@@ -26,28 +13,24 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CLAIMED UINT64_MAX
-
 static const uint64_t SECOND_NS = 1000000000;
 
 struct bucket {
-    _Atomic uint64_t tag;  /* 0: of no key */
-    _Atomic uint64_t full; /* when it is, or CLAIMED */
+    uint64_t tag;  /* 0: of no key */
+    uint64_t full; /* when it is */
 };
 
 /* The size of two cache lines. All zero at first. */
 struct bucket_set {
-    _Atomic uint64_t control; /* a bit for each bucket that is withdrawn, and the version above */
-    _Atomic uint64_t latest;  /* time at which a thread claimed a bucket */
+    atomic_bool locked;
+    uint64_t latest; /* time at which a thread gave a bucket to another key */
     struct bucket bucket[RATE_LIMIT_WAYS];
 };
-
-#define WITHDRAWN(i) (UINT64_C(1) << (i))
-#define VERSION      (UINT64_C(1) << RATE_LIMIT_WAYS)
 
 struct rate_limit {
     uint64_t interval_ns;  /* in which a bucket gains a request */
@@ -158,119 +141,60 @@ static uint64_t tag_of(const struct rate_limit *l, const struct digest *key)
     return hash != 0 ? hash : 1;
 }
 
-static struct bucket_set *set_of(const struct rate_limit *l, uint64_t tag)
+/* The set of the tag, locked. */
+static struct bucket_set *lock_set(const struct rate_limit *l, uint64_t tag)
 {
-    return &l->set[tag & l->mask];
+    struct bucket_set *s = &l->set[tag & l->mask];
+    while (atomic_exchange_explicit(&s->locked, true, memory_order_acquire))
+        (void)sched_yield(); /* its thread may have lost the processor */
+    return s;
+}
+
+static void unlock_set(struct bucket_set *s)
+{
+    atomic_store_explicit(&s->locked, false, memory_order_release);
+}
+
+/* The bucket of the tag; NULL where it has none. */
+static struct bucket *find(struct bucket_set *s, uint64_t tag)
+{
+    for (int i = 0; i < RATE_LIMIT_WAYS; i++)
+        if (s->bucket[i].tag == tag)
+            return &s->bucket[i];
+    return NULL;
 }
 
 /*
- * Finds the bucket in use with this tag: its number, or -1. *full is its time, read before its tag. Both were
- * read while the control word was *control.
- */
-static int find(struct bucket_set *s, uint64_t tag, uint64_t *control, uint64_t *full)
-{
-    int found;
-    do {
-        found = -1;
-        *control = atomic_load(&s->control);
-        for (int i = 0; i < RATE_LIMIT_WAYS && found < 0; i++) {
-            if ((*control & WITHDRAWN(i)) != 0)
-                continue;
-            *full = atomic_load(&s->bucket[i].full);
-            if (*full != CLAIMED && atomic_load(&s->bucket[i].tag) == tag)
-                found = i;
-        }
-    } while (atomic_load(&s->control) != *control);
-    return found;
-}
-
-/* The time of a bucket; false if it was not in use then. */
-static bool read_full(struct bucket_set *s, int i, uint64_t *full)
-{
-    uint64_t control;
-    do {
-        control = atomic_load(&s->control);
-        *full = atomic_load(&s->bucket[i].full);
-    } while (atomic_load(&s->control) != control);
-    return (control & WITHDRAWN(i)) == 0 && *full != CLAIMED;
-}
-
-/*
- * The time to claim a bucket at: the latest of all threads, so that a thread whose time is an earlier one
- * does not give a key a new bucket that begins before its old one was full.
+ * The time to give a bucket to another key at: the latest of all threads, so that a thread whose time is an
+ * earlier one does not give a key a new bucket that begins before its old one was full.
  */
 static uint64_t latest_time(struct bucket_set *s, uint64_t now)
 {
-    uint64_t latest = atomic_load(&s->latest);
-    while (latest < now)
-        if (atomic_compare_exchange_weak(&s->latest, &latest, now))
-            return now;
-    return latest;
+    if (s->latest < now)
+        s->latest = now;
+    return s->latest;
 }
 
-/* Claims a bucket that is full: its number, or -1 if there is none. *full is its time. */
-static int claim(struct bucket_set *s, uint64_t now, uint64_t *full)
+/* Gives the tag a bucket that is full; NULL if there is none. */
+static struct bucket *insert(struct bucket_set *s, uint64_t tag, uint64_t now)
 {
     for (int i = 0; i < RATE_LIMIT_WAYS; i++)
-        if (read_full(s, i, full) && *full <= now &&
-            atomic_compare_exchange_strong(&s->bucket[i].full, full, CLAIMED))
-            return i;
-    return -1;
+        if (s->bucket[i].full <= now) {
+            s->bucket[i] = (struct bucket){tag, now};
+            return &s->bucket[i];
+        }
+    return NULL;
 }
 
-/* Publishes a withdrawn bucket; false if the tag has one. */
-static bool publish(struct bucket_set *s, int i, uint64_t tag)
+/* Counts a request in the bucket. */
+static struct rate_result count(const struct rate_limit *l, struct bucket *b, uint64_t now)
 {
-    uint64_t control;
-    uint64_t other;
-    do {
-        if (find(s, tag, &control, &other) >= 0)
-            return false;
-        assert((control & WITHDRAWN(i)) != 0);
-    } while (!atomic_compare_exchange_weak(&s->control, &control, (control & ~WITHDRAWN(i)) + VERSION));
-    return true;
-}
-
-enum insertion { INSERTED, INSERTED_BY_ANOTHER, NO_ROOM };
-
-/* Until a set has no room: its buckets may all be claimed by other threads for a moment. */
-enum { INSERT_ATTEMPTS = 16 };
-
-/* Gives the tag a bucket that has granted one request. */
-static enum insertion insert(const struct rate_limit *l, struct bucket_set *s, uint64_t tag, uint64_t now)
-{
-    uint64_t full;
-    now = latest_time(s, now);
-    int i = claim(s, now, &full);
-    if (i < 0)
-        return NO_ROOM;
-    atomic_fetch_or(&s->control, WITHDRAWN(i));
-    atomic_store(&s->bucket[i].tag, tag);
-    atomic_store(&s->bucket[i].full, now + l->interval_ns);
-    if (publish(s, i, tag))
-        return INSERTED;
-    atomic_store(&s->bucket[i].tag, 0);
-    atomic_store(&s->bucket[i].full, full + 1); /* later than any time it had in use */
-    atomic_fetch_add(&s->control, VERSION - WITHDRAWN(i));
-    return INSERTED_BY_ANOTHER;
-}
-
-/* Counts a request in the bucket of the tag, if it has one. */
-static struct rate_result count(const struct rate_limit *l, struct bucket_set *s, uint64_t tag, uint64_t now)
-{
-    for (;;) {
-        uint64_t control;
-        uint64_t full;
-        int i = find(s, tag, &control, &full);
-        if (i < 0)
-            return (struct rate_result){.outcome = RATE_NONE};
-        uint64_t ahead = full > now ? full - now : 0;
-        if (ahead > l->tolerance_ns)
-            return refused(l, ahead);
-        ahead += l->interval_ns;
-        if (atomic_compare_exchange_strong(&s->bucket[i].full, &full, now + ahead))
-            return granted(l, ahead);
-    }
+    uint64_t ahead = b->full > now ? b->full - now : 0;
+    if (ahead > l->tolerance_ns)
+        return refused(l, ahead);
+    ahead += l->interval_ns;
+    b->full = now + ahead;
+    return granted(l, ahead);
 }
 
 struct rate_result rate_limit_count(struct rate_limit *l, const struct digest *key, bool valid,
@@ -278,32 +202,29 @@ struct rate_result rate_limit_count(struct rate_limit *l, const struct digest *k
 {
     uint64_t tag = tag_of(l, key);
     uint64_t now = elapsed(l, now_ns);
-    struct bucket_set *s = set_of(l, tag);
-    int attempts = INSERT_ATTEMPTS;
-    for (;;) {
-        struct rate_result result = count(l, s, tag, now);
-        if (result.outcome != RATE_NONE || !valid)
-            return result;
-        enum insertion insertion = insert(l, s, tag, now);
-        if (insertion == INSERTED)
-            return granted(l, l->interval_ns);
-        if (insertion == NO_ROOM && --attempts == 0)
-            return (struct rate_result){.outcome = RATE_UNCOUNTED};
+    struct rate_result result = {.outcome = RATE_NONE};
+    struct bucket_set *s = lock_set(l, tag);
+    struct bucket *b = find(s, tag);
+    if (b == NULL && valid) {
+        result.outcome = RATE_UNCOUNTED;
+        now = latest_time(s, now);
+        b = insert(s, tag, now);
     }
+    if (b != NULL)
+        result = count(l, b, now);
+    unlock_set(s);
+    return result;
 }
 
 /* The bucket belongs to no key then, and is free when it is full. */
 void rate_limit_remove(struct rate_limit *l, const struct digest *key)
 {
     uint64_t tag = tag_of(l, key);
-    struct bucket_set *s = set_of(l, tag);
-    uint64_t control;
-    uint64_t full;
-    int i = find(s, tag, &control, &full);
-    if (i < 0 || !atomic_compare_exchange_strong(&s->bucket[i].full, &full, CLAIMED))
-        return;
-    atomic_store(&s->bucket[i].tag, 0);
-    atomic_store(&s->bucket[i].full, full + 1);
+    struct bucket_set *s = lock_set(l, tag);
+    struct bucket *b = find(s, tag);
+    if (b != NULL)
+        b->tag = 0;
+    unlock_set(s);
 }
 
 struct rate_limit *rate_limit_new(const struct rate_policy *policy, size_t sets, uint64_t now_ns)

@@ -5,9 +5,9 @@
  * number of tokens. A bucket holds `burst` requests and is refilled continuously: in any time t, a key is
  * granted at most burst + t * requests / window_s of them. Requests beyond are refused and not counted.
  *
- * One rate_limit belongs to the process, and all workers use it at the same time, without locks. Only keys
- * that are known to be valid have a bucket. The number of buckets is fixed: a full one, which says no more
- * than none, gives way to a key that has none. Where no bucket gives way, the request is granted.
+ * One rate_limit belongs to the process, and all workers use it at the same time. Only keys that are known to
+ * be valid have a bucket. The number of buckets is fixed: a full one, which says no more than none, gives way
+ * to a key that has none. Where no bucket gives way, the request is granted.
  *
  * Times are nanoseconds of any monotonic clock, at most 292 years after that of rate_limit_new. Threads need
  * not agree on them: to read the clock early makes a request no cheaper.

@@ -315,7 +315,7 @@ TEST_CASE(new_bucket_begins_after_the_one_that_gave_way_was_full)
 
 /* --- threads --- */
 
-enum { THREADS = 3, ROUNDS = 2000, KEYS = 2, BURST = 4, CALLS = 3, SPINS = 1000 };
+enum { THREADS = 3, ROUNDS = 10000, KEYS = 2, BURST = 4, CALLS = 3, SPINS = 1000 };
 
 struct rounds {
     struct rate_limit *limit;
