@@ -973,7 +973,7 @@ uint64_t cache_lost_ms(const struct cache *c)
     return invalidation_lost_ms(&c->invalidation);
 }
 
-void cache_check(struct cache *c)
+const struct entries *cache_entries(const struct cache *c)
 {
-    entries_check(&c->entries);
+    return &c->entries;
 }

@@ -156,7 +156,7 @@ bool cache_is_key_invalid(struct cache *c, const struct digest *key, struct api_
 /* Cancels a request: `done` will not be called. Does nothing if the request is complete. */
 void cache_cancel(struct cache_request *request);
 
-/* entries_check, for tests. */
-void cache_check(struct cache *c);
+/* For tests, which add them up. */
+const struct entries *cache_entries(const struct cache *c);
 
 #endif

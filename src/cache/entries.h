@@ -210,10 +210,4 @@ bool entries_has_excess(const struct entries *es);
 /* Frees and evicts, at most `steps` steps; returns the number of steps taken. */
 int entries_reclaim(struct entries *es, int steps);
 
-/*
- * Asserts, for tests, that the bytes and numbers are the sums of the entries and tables, and that every entry
- * can be found. Takes time in proportion to the entries.
- */
-void entries_check(struct entries *es);
-
 #endif

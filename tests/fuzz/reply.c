@@ -21,6 +21,7 @@
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/memory.h"
+#include "unit/entries_check.h"
 
 #include <errno.h>
 #include <hiredis/hiredis.h>
@@ -374,7 +375,7 @@ static void step(char what)
         send_some(count_of(what));
     }
     run_loop();
-    cache_check(w.cache);
+    entries_check(cache_entries(w.cache));
 }
 
 /* --- one run --- */

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "support/text.h"
 #include "unit/check.h"
+#include "unit/entries_check.h"
 
 enum { BUDGET = 8 << 20, PAGE_BYTES = 60000 };
 

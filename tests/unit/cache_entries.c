@@ -7,6 +7,7 @@
 
 #include "support/text.h"
 #include "unit/check.h"
+#include "unit/entries_check.h"
 
 enum { BUDGET = 1 << 20 };
 

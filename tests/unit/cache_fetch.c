@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "unit/entries_check.h"
 #include "unit/fake_redis.h"
 #include "unit/fixtures/cache_clock.h"
 

@@ -8,6 +8,7 @@
 #include "redis/connection.h"
 #include "redis/redirect.h"
 #include "redis/socket.h"
+#include "unit/entries_check.h"
 #include "unit/fake_redis.h"
 #include "unit/fixtures/cache_clock.h"
 #include "unit/fixtures/redis_config.h"
@@ -401,7 +402,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    cache_check(cache);
+    entries_check(cache_entries(cache));
     cache_close(cache, on_closed, NULL);
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
     assert_true(closed);

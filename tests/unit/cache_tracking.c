@@ -10,6 +10,7 @@
 
 #include "redis/connection.h"
 #include "redis/redirect.h"
+#include "unit/entries_check.h"
 #include "unit/fake_redis.h"
 #include "unit/fixtures/cache_clock.h"
 #include "unit/fixtures/redis_config.h"
@@ -986,7 +987,7 @@ static void begin(uint64_t number)
 static void end(void)
 {
     bool closed = false;
-    cache_check(cache);
+    entries_check(cache_entries(cache));
     cache_close(cache, on_closed, &closed);
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
     assert_true(closed);

@@ -35,6 +35,7 @@ static bool fails_now(void)
 }
 
 #include "support/failing_malloc.h"
+#include "unit/entries_check.h"
 
 char *__wrap_strdup(const char *text)
 {

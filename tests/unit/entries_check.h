@@ -1,0 +1,102 @@
+/*
+ * Asserts that the bytes and numbers of a cache are the sums of its entries and tables, and that every entry
+ * can be found. Takes time in proportion to the entries.
+ */
+#ifndef TEST_UNIT_ENTRIES_CHECK_H
+#define TEST_UNIT_ENTRIES_CHECK_H
+
+#include "base/hash.h"
+#include "cache/entries.h"
+
+#include <assert.h>
+#include <malloc.h>
+
+/* The bytes that malloc uses for a block: its usable size and its header. */
+static inline size_t entries_check_block(void *block)
+{
+    return block == NULL ? 0 : malloc_usable_size(block) + sizeof(size_t);
+}
+
+/* Returns the bytes of the coded bodies. */
+static inline size_t entries_check_coded(const struct entry *e)
+{
+    struct entry_coded *coded = entry_coded_of(e);
+    size_t bytes = entries_check_block(coded);
+    bool any = false;
+    for (int i = 0; coded != NULL && i < CODINGS - 1; i++) {
+        struct blob *b = coded->body[i];
+        char etag[BLOB_ETAG_MAX];
+        if (b == NULL)
+            continue;
+        any = true;
+        bytes += entries_check_block(blob_block(b));
+        assert(b->coding == i + 1 && b->len < e->body->len);
+        assert(span_equal(blob_etag(b), blob_etag_coded(e->body, (enum coding)b->coding, etag)));
+    }
+    assert(any == (coded != NULL));
+    return bytes;
+}
+
+static inline bool entries_check_has(const struct table *t, uint64_t hash, const struct entry *e)
+{
+    const struct table_slot *slot = table_find(t, hash);
+    while (slot != NULL && slot->entry != e)
+        slot = table_find_next(t, slot);
+    return slot != NULL;
+}
+
+static inline void entries_check_live(const struct entries *es, const struct entry *e)
+{
+    struct span link = {e->link, e->link_len};
+    bool dropped = e->kind == ENTRY_PAGE && e->page->epoch != es->page_epoch;
+    assert(entries_peek(es, (enum entry_kind)e->kind, e->number) == (dropped ? NULL : e));
+    assert(e->link_len == 0 || entries_check_has(&es->links, hash_bytes(link, es->seed), e));
+}
+
+struct entries_sum {
+    size_t count, linked, bytes, coded;
+};
+
+/* Adds up the entries of a list of nodes. */
+static inline struct entries_sum entries_check_list(const struct entries *es, const struct list *list,
+                                                    bool live)
+{
+    struct entries_sum sum = {0};
+    for (struct list *at = list->next; at != list; at = at->next) {
+        struct sieve_node *node = LIST_ENTRY(at, struct sieve_node, link);
+        const struct entry *e = LIST_ENTRY(node, struct entry, node);
+        if (live)
+            entries_check_live(es, e);
+        assert(e->kind != ENTRY_PAGE || e->page->entry == e);
+        sum.count++;
+        sum.linked += e->link_len > 0;
+        sum.bytes += e->cost;
+        sum.coded += entries_check_coded(e);
+    }
+    return sum;
+}
+
+/* What a table has grown by: an empty one is not counted. */
+static inline size_t entries_check_growth(const struct table *t)
+{
+    return table_bytes(t) - sizeof(struct table_segment) - sizeof(struct table_segment *);
+}
+
+static inline void entries_check(const struct entries *es)
+{
+    if (es->members.directory == NULL) /* nothing is kept */
+        return;
+    struct entries_sum live = entries_check_list(es, &es->sieve.queue, true);
+    struct entries_sum dead = entries_check_list(es, &es->dead, false);
+    size_t bytes = live.bytes + dead.bytes;
+    for (const struct table_segment *s = es->dead_segments; s != NULL; s = s->next)
+        bytes += sizeof *s;
+    bytes += entries_check_growth(&es->table) + entries_check_growth(&es->links) +
+             entries_check_growth(&es->members);
+    assert(live.count == es->table.used && live.linked == es->links.used);
+    assert(live.count + dead.count == es->metrics->cache_entries);
+    assert(bytes == es->used);
+    assert(live.coded + dead.coded == es->metrics->cache_coded_bytes);
+}
+
+#endif
