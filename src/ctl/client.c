@@ -79,16 +79,18 @@ int client_flush(struct client *c)
 }
 
 /* Returns any error reply, too. */
-static redisReply *receive_any(struct client *c)
+static const redisReply *receive_any(struct client *c)
 {
+    freeReplyObject(c->reply);
+    c->reply = NULL;
     if (c->key_failed) {
         (void)client_fail_memory(c);
         return NULL;
     }
-    redisReply *reply = redis_client_receive(c->redis);
-    if (reply == NULL)
+    c->reply = redis_client_receive(c->redis);
+    if (c->reply == NULL)
         (void)take_failure(c);
-    return reply;
+    return c->reply;
 }
 
 static const redisReply *find_error(const redisReply *reply)
@@ -102,8 +104,8 @@ static const redisReply *find_error(const redisReply *reply)
     return NULL;
 }
 
-/* Returns the reply; if it has an error, frees it, makes the error the failure and returns NULL. */
-static redisReply *refuse_error(struct client *c, redisReply *reply)
+/* Returns the reply; if it has an error, makes that the failure and returns NULL. */
+static const redisReply *refuse_error(struct client *c, const redisReply *reply)
 {
     const redisReply *error = find_error(reply);
     if (error == NULL)
@@ -111,44 +113,40 @@ static redisReply *refuse_error(struct client *c, redisReply *reply)
     c->full = c->full || resp_is_error(error, SPAN("OOM "));
     (void)client_fail(c, "Redis refused: %s",
                       redis_endpoint_redact(redis_config_endpoint(c->config), error->str));
-    freeReplyObject(reply);
     return NULL;
 }
 
-redisReply *client_receive_or_wrongtype(struct client *c)
+const redisReply *client_receive_or_wrongtype(struct client *c)
 {
-    redisReply *reply = receive_any(c);
+    const redisReply *reply = receive_any(c);
     return reply == NULL || reply_is_wrongtype(reply) ? reply : refuse_error(c, reply);
 }
 
-redisReply *client_receive(struct client *c)
+const redisReply *client_receive(struct client *c)
 {
-    redisReply *reply = receive_any(c);
+    const redisReply *reply = receive_any(c);
     return reply == NULL ? NULL : refuse_error(c, reply);
+}
+
+redisReply *client_own_reply(struct client *c)
+{
+    redisReply *reply = c->reply;
+    c->reply = NULL;
+    return reply;
 }
 
 int client_receive_done(struct client *c)
 {
-    redisReply *reply = client_receive(c);
-    if (reply == NULL)
-        return -EIO;
-    freeReplyObject(reply);
-    return 0;
-}
-
-int client_take_integer(struct client *c, redisReply *reply, int64_t *out)
-{
-    if (reply == NULL)
-        return -EIO;
-    int err = reply->type == REDIS_REPLY_INTEGER ? 0 : client_fail_unexpected(c);
-    *out = reply->integer;
-    freeReplyObject(reply);
-    return err;
+    return client_receive(c) != NULL ? 0 : -EIO;
 }
 
 int client_receive_integer(struct client *c, int64_t *out)
 {
-    return client_take_integer(c, client_receive(c), out);
+    const redisReply *reply = client_receive(c);
+    if (reply == NULL)
+        return -EIO;
+    *out = reply->integer;
+    return reply->type == REDIS_REPLY_INTEGER ? 0 : client_fail_unexpected(c);
 }
 
 bool reply_has_ttl(const redisReply *reply)
@@ -278,14 +276,12 @@ static int try_read(struct client *c, enum client_subject subject)
         CLIENT_SEND(c, SPAN("ZCARD"), buf_span(&c->index));
     else
         CLIENT_SEND(c, SPAN("TYPE"), buf_span(&c->api_keys));
-    redisReply *reply = receive_any(c);
+    const redisReply *reply = receive_any(c);
     if (reply == NULL)
         return -EIO;
-    int err = 0;
     if (reply->type == REDIS_REPLY_ERROR && redis_server_is_unavailable(reply))
-        err = client_fail(c, "Redis refused: %s", reply->str);
-    freeReplyObject(reply);
-    return err;
+        return client_fail(c, "Redis refused: %s", reply->str);
+    return 0;
 }
 
 static int attempt(struct client *c, enum client_subject subject, uint64_t left_ms)
@@ -365,6 +361,7 @@ int client_open(struct client *c, const struct options *o, enum client_subject s
 
 void client_close(struct client *c)
 {
+    freeReplyObject(c->reply);
     redis_client_free(c->redis);
     redis_config_unref(c->config);
     buf_fini(&c->index);
@@ -402,13 +399,12 @@ void client_send_card_read(struct client *c, int64_t id, enum field_ttls field_t
 int client_probe_field_ttls(struct client *c, enum field_ttls *out)
 {
     send_field_ttls(c, 0);
-    redisReply *reply = receive_any(c);
+    const redisReply *reply = receive_any(c);
     if (reply == NULL)
         return -EIO;
     *out = FIELD_TTLS_SUPPORTED;
     if (reply->type == REDIS_REPLY_ERROR && !reply_is_wrongtype(reply))
         *out = resp_is_error(reply, SPAN("NOPERM")) ? FIELD_TTLS_DENIED : FIELD_TTLS_UNSUPPORTED;
-    freeReplyObject(reply);
     return 0;
 }
 
@@ -442,9 +438,9 @@ static void send_scan(struct client *c, enum client_scan what, struct span curso
 /* Receives a batch and visits it; *cursor becomes that of the next batch. */
 static int visit_batch(struct client *c, struct buf *cursor, client_visit visit, void *arg)
 {
-    redisReply *reply = client_receive(c);
-    if (reply == NULL)
+    if (client_receive(c) == NULL)
         return -EIO;
+    redisReply *reply = client_own_reply(c);
     int err = 0;
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2) {
         redisReply *list = reply->element[1];
@@ -478,22 +474,20 @@ int client_scan(struct client *c, enum client_scan what, client_visit visit, voi
 
 static int receive_owner(struct client *c, struct link_owner *out)
 {
-    redisReply *reply = client_receive_or_wrongtype(c);
+    const redisReply *reply = client_receive_or_wrongtype(c);
     if (reply == NULL)
         return -EIO;
     *out = (struct link_owner){0};
     out->found = reply->type == REDIS_REPLY_STRING && parse_int64(reply_text(reply), &out->id) == 0;
-    freeReplyObject(reply);
     return 0;
 }
 
 static int receive_owner_link(struct client *c, struct span link, struct link_owner *out)
 {
-    redisReply *reply = client_receive_or_wrongtype(c);
+    const redisReply *reply = client_receive_or_wrongtype(c);
     if (reply == NULL)
         return -EIO;
     out->agrees = reply->type == REDIS_REPLY_STRING && span_equal(reply_text(reply), link);
-    freeReplyObject(reply);
     return 0;
 }
 

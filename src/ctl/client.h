@@ -25,6 +25,7 @@ struct client {
     struct buf key;             /* the card or link key of the command that is being composed */
     bool key_failed;            /* there was no memory for it: what was sent with it must not be */
     bool full;                  /* Redis has refused a command because it is full */
+    redisReply *reply;          /* the last one, owned; NULL after client_own_reply */
     struct buf error;
 };
 
@@ -68,23 +69,22 @@ int client_flush(struct client *c) __attribute__((warn_unused_result));
 /* --- Replies --- */
 
 /*
- * The next reply, owned (freeReplyObject). NULL after a failure; an error reply, or one inside the reply of
- * EXEC, is a failure too.
+ * The next reply, borrowed until another one is received. NULL after a failure; an error reply, or one inside
+ * the reply of EXEC, is a failure too.
  */
-redisReply *client_receive(struct client *c) __attribute__((warn_unused_result));
+const redisReply *client_receive(struct client *c) __attribute__((warn_unused_result));
 
 /* The same, but a WRONGTYPE error reply is returned. */
-redisReply *client_receive_or_wrongtype(struct client *c) __attribute__((warn_unused_result));
+const redisReply *client_receive_or_wrongtype(struct client *c) __attribute__((warn_unused_result));
+
+/* The reply that was received last, owned (freeReplyObject), once. */
+redisReply *client_own_reply(struct client *c) __attribute__((warn_unused_result));
 
 /* Receives a reply of which only the success matters. Returns 0 or -EIO. */
 int client_receive_done(struct client *c) __attribute__((warn_unused_result));
 
 /* Receives an integer. Returns 0 or -EIO. */
 int client_receive_integer(struct client *c, int64_t *out) __attribute__((warn_unused_result));
-
-/* Reads the integer of a reply that was received, and frees that; NULL: it was not. Returns 0 or -EIO. */
-int client_take_integer(struct client *c, redisReply *reply, int64_t *out)
-    __attribute__((warn_unused_result));
 
 /* The text of a string reply, borrowed; absent when it is nil or something else. */
 static inline struct span reply_text(const redisReply *reply)

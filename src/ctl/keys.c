@@ -49,12 +49,11 @@ static int fail_wrongtype(struct client *c, const char *what, const struct buf *
 }
 
 /* As client_receive, but the error for a set of another type names the key. */
-static redisReply *receive(struct client *c)
+static const redisReply *receive(struct client *c)
 {
-    redisReply *reply = client_receive_or_wrongtype(c);
+    const redisReply *reply = client_receive_or_wrongtype(c);
     if (reply == NULL || !reply_is_wrongtype(reply))
         return reply;
-    freeReplyObject(reply);
     (void)fail_wrongtype(c, "set", &c->api_keys);
     return NULL;
 }
@@ -69,12 +68,11 @@ static int check_types(struct client *c)
     for (int i = 0; i < 2; i++)
         CLIENT_SEND(c, SPAN("TYPE"), buf_span(keys[i]));
     for (int i = 0; i < 2 && err == 0; i++) {
-        redisReply *reply = client_receive(c);
+        const redisReply *reply = client_receive(c);
         if (reply == NULL)
             return -EIO;
         bool fits = strcmp(reply->str, types[i]) == 0 || strcmp(reply->str, "none") == 0;
         err = fits ? 0 : fail_wrongtype(c, types[i], keys[i]);
-        freeReplyObject(reply);
     }
     return err;
 }
@@ -86,13 +84,12 @@ static int receive_transaction(struct client *c, int64_t *first)
     for (int i = 0; i < 3; i++)
         if (client_receive_done(c) != 0)
             return -EIO;
-    redisReply *reply = client_receive(c);
+    const redisReply *reply = client_receive(c);
     if (reply == NULL)
         return -EIO;
     bool complete = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
                     reply->element[0]->type == REDIS_REPLY_INTEGER;
     *first = complete ? reply->element[0]->integer : 0;
-    freeReplyObject(reply);
     return complete ? 0 : client_fail_unexpected(c);
 }
 
@@ -407,25 +404,24 @@ static int print_key(struct buf *line, struct span digest, const struct api_key_
 
 enum { LIST_BATCH = 1000 };
 
-static redisReply *receive_infos(struct client *c, redisReply *const *digests, size_t count)
+static const redisReply *receive_infos(struct client *c, redisReply *const *digests, size_t count)
 {
     struct span words[2 + LIST_BATCH] = {SPAN("HMGET"), buf_span(&c->api_key_info)};
     for (size_t i = 0; i < count; i++)
         words[2 + i] = reply_text(digests[i]);
     client_send(c, 2 + count, words);
-    redisReply *infos = client_receive_or_wrongtype(c);
+    const redisReply *infos = client_receive_or_wrongtype(c);
     if (infos == NULL || (infos->type == REDIS_REPLY_ARRAY && infos->elements == count))
         return infos;
     (void)(reply_is_wrongtype(infos) ? fail_wrongtype(c, "hash", &c->api_key_info)
                                      : client_fail_unexpected(c));
-    freeReplyObject(infos);
     return NULL;
 }
 
 static int print_batch(struct client *c, redisReply *const *digests, size_t count, struct buf *line)
 {
     int64_t now = clock_wall_s();
-    redisReply *infos = receive_infos(c, digests, count);
+    const redisReply *infos = receive_infos(c, digests, count);
     if (infos == NULL)
         return -EIO;
     int err = 0;
@@ -436,7 +432,6 @@ static int print_batch(struct client *c, redisReply *const *digests, size_t coun
             (void)api_key_info_parse(text, &info);
         err = print_key(line, reply_text(digests[i]), &info, now);
     }
-    freeReplyObject(infos);
     return err == -ENOMEM ? client_fail_memory(c) : err;
 }
 
@@ -480,9 +475,9 @@ static int list(struct client *c, const struct options *o)
     if (code != EXIT_OK)
         return code;
     CLIENT_SEND(c, SPAN("SMEMBERS"), buf_span(&c->api_keys));
-    redisReply *reply = receive(c);
-    if (reply == NULL)
+    if (receive(c) == NULL)
         return client_print_error(c);
+    redisReply *reply = client_own_reply(c);
     if (reply->elements > 0)
         qsort(reply->element, reply->elements, sizeof(redisReply *), compare);
     int err = print_keys(c, reply);

@@ -54,14 +54,13 @@ static void send_expiry(struct lock *l)
 /* Receives the holder: *exists, and its name. */
 static int receive_holder(struct lock *l, bool *exists, char out[EXCERPT_MAX])
 {
-    redisReply *reply = client_receive_or_wrongtype(l->client);
+    const redisReply *reply = client_receive_or_wrongtype(l->client);
     if (reply == NULL)
         return -EIO;
     struct span name = reply_text(reply);
     l->held = name.data != NULL && span_equal(name, value_of(l));
     *exists = reply->type != REDIS_REPLY_NIL;
     (void)excerpt(name.data != NULL ? name : SPAN("another load"), out);
-    freeReplyObject(reply);
     return 0;
 }
 
@@ -122,15 +121,14 @@ static void fail_aborted(struct lock *l)
 }
 
 /* MULTI and the commands in it reply by a status, EXEC by an array, or nil when a watched key has changed. */
-redisReply *lock_receive(struct lock *l, size_t count)
+const redisReply *lock_receive(struct lock *l, size_t count)
 {
-    redisReply *reply = NULL;
+    const redisReply *reply = NULL;
     assert(l->committed);
     l->committed = false;
-    do {
-        freeReplyObject(reply);
+    do
         reply = client_receive(l->client);
-    } while (reply != NULL && reply->type == REDIS_REPLY_STATUS);
+    while (reply != NULL && reply->type == REDIS_REPLY_STATUS);
     if (reply == NULL)
         return NULL;
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements >= count) {
@@ -141,17 +139,12 @@ redisReply *lock_receive(struct lock *l, size_t count)
         fail_aborted(l);
     else
         (void)client_fail_unexpected(l->client);
-    freeReplyObject(reply);
     return NULL;
 }
 
 int lock_receive_done(struct lock *l)
 {
-    redisReply *reply = lock_receive(l, 0);
-    if (reply == NULL)
-        return -EIO;
-    freeReplyObject(reply);
-    return 0;
+    return lock_receive(l, 0) != NULL ? 0 : -EIO;
 }
 
 /* --- Acquiring --- */

@@ -40,12 +40,8 @@ static int check_index(struct removal *r)
     struct client *c = &r->client;
     char digits[INT64_DIGITS_MAX];
     CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), (struct span){digits, format_int64(r->id, digits)});
-    redisReply *score = client_receive_or_wrongtype(c);
-    if (score == NULL)
-        return -EIO;
-    int err = check_type(c, score, buf_span(&c->index), "a sorted set");
-    freeReplyObject(score);
-    return err;
+    const redisReply *score = client_receive_or_wrongtype(c);
+    return score == NULL ? -EIO : check_type(c, score, buf_span(&c->index), "a sorted set");
 }
 
 /* Watches the card, and reads its link. */
@@ -57,13 +53,12 @@ static int watch_card(struct removal *r)
     CLIENT_SEND(c, SPAN("HGET"), key, channel_field_name(CHANNEL_FIELD_link));
     if (client_receive_done(c) != 0)
         return -EIO;
-    redisReply *link = client_receive_or_wrongtype(c);
+    const redisReply *link = client_receive_or_wrongtype(c);
     if (link == NULL)
         return -EIO;
     int err = check_type(c, link, key, "a hash");
     if (err == 0)
         buf_append_span(&r->link, reply_text(link));
-    freeReplyObject(link);
     return err == 0 && buf_error(&r->link) != 0 ? client_fail_memory(c) : err;
 }
 
@@ -78,12 +73,11 @@ static int watch_link(struct removal *r)
     CLIENT_SEND(c, SPAN("GET"), key);
     if (client_receive_done(c) != 0)
         return -EIO;
-    redisReply *owner = client_receive_or_wrongtype(c);
+    const redisReply *owner = client_receive_or_wrongtype(c);
     if (owner == NULL)
         return -EIO;
     if (!reply_is_id(owner, r->id))
         buf_clear(&r->link);
-    freeReplyObject(owner);
     return 0;
 }
 
@@ -106,13 +100,12 @@ static int run_transaction(struct removal *r)
 {
     bool has_link = r->link.len > 0;
     send_transaction(r);
-    redisReply *replies = lock_receive(&r->lock, has_link ? 3 : 2);
+    const redisReply *replies = lock_receive(&r->lock, has_link ? 3 : 2);
     if (replies == NULL)
         return -EIO;
     r->place_removed = replies->element[0]->integer > 0;
     r->card_removed = replies->element[1]->integer > 0;
     r->link_removed = has_link && replies->element[2]->integer > 0;
-    freeReplyObject(replies);
     return 0;
 }
 

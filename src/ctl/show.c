@@ -24,11 +24,10 @@ struct show {
 static int read_owner(struct client *c, struct span link, bool *found, int64_t *id)
 {
     CLIENT_SEND(c, SPAN("GET"), client_link_key(c, link));
-    redisReply *owner = client_receive_or_wrongtype(c);
+    const redisReply *owner = client_receive_or_wrongtype(c);
     if (owner == NULL)
         return -EIO;
     *found = parse_int64(reply_text(owner), id) == 0;
-    freeReplyObject(owner);
     return 0;
 }
 
@@ -45,16 +44,14 @@ static int find_id(struct show *s)
 
 static int receive_place(struct show *s)
 {
-    redisReply *rank = client_receive(&s->client);
+    const redisReply *rank = client_receive(&s->client);
     if (rank == NULL)
         return -EIO;
     s->place = rank->type == REDIS_REPLY_INTEGER ? rank->integer + 1 : 0;
-    freeReplyObject(rank);
-    redisReply *score = client_receive(&s->client);
+    const redisReply *score = client_receive(&s->client);
     if (score == NULL)
         return -EIO;
     s->score = score->type == REDIS_REPLY_DOUBLE ? score->dval : 0;
-    freeReplyObject(score);
     return client_receive_integer(&s->client, &s->members);
 }
 
@@ -75,10 +72,11 @@ static redisReply *read_card(struct show *s)
     struct client *c = &s->client;
     char key[EXCERPT_MAX];
     client_send_card_read(c, s->id, FIELD_TTLS_UNSUPPORTED);
-    redisReply *card = client_receive_or_wrongtype(c);
-    if (card == NULL || card->elements == CHANNEL_FIELD_COUNT)
-        return card;
-    freeReplyObject(card);
+    const redisReply *card = client_receive_or_wrongtype(c);
+    if (card == NULL)
+        return NULL;
+    if (card->elements == CHANNEL_FIELD_COUNT)
+        return client_own_reply(c);
     (void)client_fail(c, "%s in Redis is not a hash", excerpt(client_card_key(c, s->id), key));
     return NULL;
 }

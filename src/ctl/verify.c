@@ -54,14 +54,13 @@ struct examined {
 /* Receives the reply to TYPE: "none" if the key does not exist. */
 static int receive_type(struct verify *v, char out[TYPE_MAX])
 {
-    redisReply *reply = client_receive(&v->client);
+    const redisReply *reply = client_receive(&v->client);
     if (reply == NULL)
         return -EIO;
-    int err = reply->type == REDIS_REPLY_STATUS ? 0 : client_fail_unexpected(&v->client);
-    if (err == 0)
-        (void)snprintf(out, TYPE_MAX, "%s", reply->str);
-    freeReplyObject(reply);
-    return err;
+    if (reply->type != REDIS_REPLY_STATUS)
+        return client_fail_unexpected(&v->client);
+    (void)snprintf(out, TYPE_MAX, "%s", reply->str);
+    return 0;
 }
 
 /* Counts what a batch of a scan has. */
@@ -108,11 +107,10 @@ static int check_key(struct verify *v, struct span key, const char *what, const 
 
 static int receive_lock(struct verify *v, char holder[EXCERPT_MAX], int64_t *ttl_ms)
 {
-    redisReply *reply = client_receive_or_wrongtype(&v->client);
+    const redisReply *reply = client_receive_or_wrongtype(&v->client);
     if (reply == NULL)
         return -EIO;
     (void)excerpt(reply_text(reply), holder);
-    freeReplyObject(reply);
     return client_receive_integer(&v->client, ttl_ms);
 }
 
@@ -150,13 +148,12 @@ static int check_load(struct verify *v)
 static int receive_expiry(struct verify *v)
 {
     struct api_key_info info = API_KEY_INFO_NONE;
-    redisReply *text = client_receive_or_wrongtype(&v->client);
+    const redisReply *text = client_receive_or_wrongtype(&v->client);
     if (text == NULL)
         return -EIO;
     if (text->type == REDIS_REPLY_STRING)
         (void)api_key_info_parse(reply_text(text), &info);
     v->key_works = v->key_works || !api_key_is_expired(info.expires, v->now);
-    freeReplyObject(text);
     return 0;
 }
 
@@ -277,12 +274,11 @@ static int receive_info(struct verify *v, struct span field, struct span text)
         check_info(v, field, text);
     if (v->field_ttls != FIELD_TTLS_SUPPORTED)
         return 0;
-    redisReply *ttl = client_receive(&v->client);
+    const redisReply *ttl = client_receive(&v->client);
     if (ttl == NULL)
         return -EIO;
     if (reply_has_ttl(ttl))
         report_info(v, field, "has a TTL: after it the key has neither name nor expiry");
-    freeReplyObject(ttl);
     return 0;
 }
 
@@ -388,19 +384,17 @@ static int receive_measures(struct verify *v, struct examined *e)
         return err;
     (void)snprintf(what, sizeof what, "card %lld", (long long)e->id);
     report_ttl(v, what, ttl);
-    redisReply *usage = client_receive(&v->client);
+    const redisReply *usage = client_receive(&v->client);
     if (usage == NULL)
         return -EIO;
     e->bytes = usage->integer; /* nil, which is 0, if the card was removed meanwhile */
-    freeReplyObject(usage);
     if (!v->has_index)
         return 0;
-    redisReply *score = client_receive(&v->client);
+    const redisReply *score = client_receive(&v->client);
     if (score == NULL)
         return -EIO;
     if (score->type == REDIS_REPLY_NIL)
         report_card(v, e->id, "is not in the index");
-    freeReplyObject(score);
     return 0;
 }
 
@@ -413,12 +407,11 @@ static int measure_values(struct verify *v, struct examined *e)
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
         CLIENT_SEND(c, SPAN("HSTRLEN"), client_card_key(c, e->id), channel_field_name((enum channel_field)f));
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
-        redisReply *length = client_receive_or_wrongtype(c);
+        const redisReply *length = client_receive_or_wrongtype(c);
         if (length == NULL)
             return -EIO;
         is_hash = is_hash && !reply_is_wrongtype(length);
         bytes += length->integer;
-        freeReplyObject(length);
     }
     e->due = is_hash && bytes <= CARD_BYTES_MAX;
     e->bytes = bytes;
@@ -534,29 +527,27 @@ static int check_card(struct verify *v, struct examined *e)
 
 static int receive_field_ttls(struct verify *v, const struct examined *e)
 {
-    redisReply *ttls = client_receive_or_wrongtype(&v->client);
+    const redisReply *ttls = client_receive_or_wrongtype(&v->client);
     if (ttls == NULL)
         return -EIO;
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT && f < ttls->elements; f++)
         if (reply_has_ttl(ttls->element[f]))
             report_problem(&v->report, "card %lld: %s: has a TTL", (long long)e->id,
                            channel_field_name((enum channel_field)f).data);
-    freeReplyObject(ttls);
     return 0;
 }
 
 static int receive_card(struct verify *v, struct examined *e)
 {
-    e->card = client_receive_or_wrongtype(&v->client);
-    if (e->card == NULL)
+    const redisReply *card = client_receive_or_wrongtype(&v->client);
+    if (card == NULL)
         return -EIO;
     int err = 0;
-    if (e->card->elements == CHANNEL_FIELD_COUNT) {
+    if (card->elements == CHANNEL_FIELD_COUNT) {
+        e->card = client_own_reply(&v->client);
         err = check_card(v, e);
     } else {
         report_card(v, e->id, "is not a hash");
-        freeReplyObject(e->card);
-        e->card = NULL;
     }
     return err == 0 && v->field_ttls == FIELD_TTLS_SUPPORTED ? receive_field_ttls(v, e) : err;
 }
@@ -572,7 +563,7 @@ static struct span link_of(const struct examined *e)
 static int receive_link_owner(struct verify *v, struct examined *e)
 {
     char shown[EXCERPT_MAX];
-    redisReply *owner = client_receive_or_wrongtype(&v->client);
+    const redisReply *owner = client_receive_or_wrongtype(&v->client);
     if (owner == NULL)
         return -EIO;
     bool ours = reply_is_id(owner, e->id);
@@ -580,7 +571,6 @@ static int receive_link_owner(struct verify *v, struct examined *e)
     if (!ours && !e->has_other_owner)
         report_problem(&v->report, "card %lld: link: its link key is missing or holds no id: %s",
                        (long long)e->id, excerpt(link_of(e), shown));
-    freeReplyObject(owner);
     return 0;
 }
 
@@ -588,7 +578,7 @@ static int receive_link_owner(struct verify *v, struct examined *e)
 static int receive_other_owner(struct verify *v, const struct examined *e)
 {
     char shown[EXCERPT_MAX];
-    redisReply *link = client_receive_or_wrongtype(&v->client);
+    const redisReply *link = client_receive_or_wrongtype(&v->client);
     if (link == NULL)
         return -EIO;
     bool same = link->type == REDIS_REPLY_STRING && span_equal(reply_text(link), link_of(e));
@@ -596,7 +586,6 @@ static int receive_other_owner(struct verify *v, const struct examined *e)
                    same ? "card %lld: link: channel %lld has the same link and its key: %s"
                         : "card %lld: link: its link key points to channel %lld: %s",
                    (long long)e->id, (long long)e->other_owner, excerpt(link_of(e), shown));
-    freeReplyObject(link);
     return 0;
 }
 

@@ -230,9 +230,9 @@ static bool differs(const struct entry *e)
 
 static int receive_card(struct writer *w, struct entry *e)
 {
-    e->stored = client_receive_or_wrongtype(w->client);
-    if (e->stored == NULL)
+    if (client_receive_or_wrongtype(w->client) == NULL)
         return -EIO;
+    e->stored = client_own_reply(w->client);
     if (reply_is_wrongtype(e->stored))
         refuse_type(w, e, client_card_key(w->client, e->card.id), "a hash");
     else if (e->stored->elements != CHANNEL_FIELD_COUNT)
@@ -245,19 +245,18 @@ static int receive_card(struct writer *w, struct entry *e)
 /* A key with a TTL is written again, which removes the TTL. */
 static int receive_ttl(struct writer *w, struct entry *e, bool *changed)
 {
-    redisReply *ttl = client_receive_or_wrongtype(w->client);
+    const redisReply *ttl = client_receive_or_wrongtype(w->client);
     if (ttl == NULL)
         return -EIO;
     bool expires = reply_has_ttl(ttl);
     e->has_ttl = e->has_ttl || expires;
     *changed = *changed || expires;
-    freeReplyObject(ttl);
     return 0;
 }
 
 static int receive_link_owner(struct writer *w, struct entry *e)
 {
-    redisReply *owner = client_receive_or_wrongtype(w->client);
+    const redisReply *owner = client_receive_or_wrongtype(w->client);
     if (owner == NULL)
         return -EIO;
     if (reply_is_wrongtype(owner))
@@ -267,19 +266,17 @@ static int receive_link_owner(struct writer *w, struct entry *e)
     e->moves_link = !ours && owner->type == REDIS_REPLY_STRING;
     e->contested =
         e->moves_link && parse_int64(reply_text(owner), &e->owner) == 0 && has_link_noted(w, e->owner);
-    freeReplyObject(owner);
     return 0;
 }
 
 /* A replacing load replaces an index of another type, too. */
 static int receive_listed(struct writer *w, struct entry *e)
 {
-    redisReply *score = client_receive_or_wrongtype(w->client);
+    const redisReply *score = client_receive_or_wrongtype(w->client);
     if (score == NULL)
         return -EIO;
     e->listed = score->type == REDIS_REPLY_DOUBLE;
     e->score = e->listed ? score->dval : 0;
-    freeReplyObject(score);
     return 0;
 }
 
@@ -311,11 +308,10 @@ static int check_owners(struct writer *w, struct batch *b)
         struct entry *e = &b->entry[i];
         if (!e->contested)
             continue;
-        redisReply *link = client_receive_or_wrongtype(w->client);
+        const redisReply *link = client_receive_or_wrongtype(w->client);
         if (link == NULL)
             return -EIO;
         e->contested = link->type == REDIS_REPLY_STRING && span_equal(reply_text(link), card_link(&e->card));
-        freeReplyObject(link);
     }
     return 0;
 }
@@ -376,11 +372,10 @@ static int find_former_links(struct writer *w, struct batch *b)
         struct entry *e = &b->entry[i];
         if (former_link(e).data == NULL)
             continue;
-        redisReply *owner = client_receive_or_wrongtype(c);
+        const redisReply *owner = client_receive_or_wrongtype(c);
         if (owner == NULL)
             return -EIO;
         e->drops_link = reply_is_id(owner, e->card.id) && !batch_has_link(b, former_link(e));
-        freeReplyObject(owner);
     }
     return 0;
 }
@@ -409,13 +404,11 @@ static double last_score(const redisReply *reply)
 static int index_next_score(struct client *c, int64_t *out)
 {
     CLIENT_SEND(c, SPAN("ZREVRANGE"), buf_span(&c->index), SPAN("0"), SPAN("0"), SPAN("WITHSCORES"));
-    redisReply *reply = client_receive_or_wrongtype(c);
+    const redisReply *reply = client_receive_or_wrongtype(c);
     if (reply == NULL)
         return -EIO;
     double last = last_score(reply);
-    bool sorted = !reply_is_wrongtype(reply);
-    freeReplyObject(reply);
-    if (!sorted)
+    if (reply_is_wrongtype(reply))
         return client_fail(c, "%.*s is not a sorted set: delete it, or load with --replace",
                            (int)c->index.len, c->index.data);
     if (!(last >= -INDEX_SCORE_LIMIT && last < INDEX_SCORE_LIMIT))
@@ -506,13 +499,11 @@ static int receive_sent(struct writer *w)
 {
     if (!w->lock->committed)
         return 0;
-    redisReply *replies = lock_receive(w->lock, w->sent->commands);
-    int err = replies != NULL ? 0 : -EIO;
-    if (err == 0)
+    const redisReply *replies = lock_receive(w->lock, w->sent->commands);
+    if (replies != NULL)
         count_batch(w, w->sent, replies->element);
-    freeReplyObject(replies);
     batch_clear(w->sent);
-    return err;
+    return replies != NULL ? 0 : -EIO;
 }
 
 /*
@@ -626,7 +617,7 @@ static int merge_step(struct writer *w, int64_t rank, int64_t score, size_t *mem
         return err;
     CLIENT_SEND(c, SPAN("ZRANGE"), buf_span(&c->index_next), digits_of(rank, first),
                 digits_of(rank + MERGE_STEP - 1, last));
-    redisReply *reply = client_receive(c);
+    const redisReply *reply = client_receive(c);
     if (reply == NULL)
         return -EIO;
     *members = reply->elements;
@@ -634,7 +625,6 @@ static int merge_step(struct writer *w, int64_t rank, int64_t score, size_t *mem
     for (size_t i = 0; i < reply->elements; i++)
         index_send_add(c, false, score + (int64_t)i, reply_text(reply->element[i]));
     lock_commit(w->lock);
-    freeReplyObject(reply);
     return lock_receive_done(w->lock);
 }
 
@@ -665,12 +655,11 @@ static int unlink_marked(struct writer *w, redisReply *const *keys, const bool *
         if (gone[i])
             CLIENT_SEND(w->client, SPAN("UNLINK"), reply_text(keys[i]));
     lock_commit(w->lock);
-    redisReply *replies = lock_receive(w->lock, marked);
+    const redisReply *replies = lock_receive(w->lock, marked);
     if (replies == NULL)
         return -EIO;
     for (size_t i = 0; i < marked; i++)
         *removed += replies->element[i]->integer;
-    freeReplyObject(replies);
     return 0;
 }
 
@@ -679,11 +668,10 @@ static int mark_unlisted(struct client *c, redisReply *const *keys, bool *gone, 
     for (size_t i = 0; i < count; i++)
         CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), keyspace_card_id(c->keys, reply_text(keys[i])));
     for (size_t i = 0; i < count; i++) {
-        redisReply *score = client_receive(c);
+        const redisReply *score = client_receive(c);
         if (score == NULL)
             return -EIO;
         gone[i] = score->type == REDIS_REPLY_NIL;
-        freeReplyObject(score);
     }
     return 0;
 }
@@ -761,11 +749,10 @@ static int prepare_indexes(struct writer *w)
     CLIENT_SEND(c, SPAN("PERSIST"), buf_span(&c->index));
     CLIENT_SEND(c, SPAN("UNLINK"), buf_span(&c->index_next));
     lock_commit(w->lock);
-    redisReply *replies = lock_receive(w->lock, 1);
+    const redisReply *replies = lock_receive(w->lock, 1);
     if (replies == NULL)
         return -EIO;
     w->counts->index_ttl_removed = replies->element[0]->integer > 0;
-    freeReplyObject(replies);
     return 0;
 }
 
