@@ -44,7 +44,7 @@ static int check_address(const struct config *c, struct buf *error, const char *
 
 static bool is_path_char(char c)
 {
-    return isalnum((unsigned char)c) || strchr("/-._~", c) != NULL;
+    return ascii_is_alnum(c) || strchr("/-._~", c) != NULL;
 }
 
 /* A slash at either end may be missing. */
@@ -75,7 +75,7 @@ static int check_host(const struct config *c, struct buf *error, const char *nam
 {
     for (char *p = text; *p != '\0'; p++) {
         *p = (char)tolower((unsigned char)*p);
-        if (!isalnum((unsigned char)*p) && *p != '-' && *p != '.')
+        if (!ascii_is_alnum(*p) && *p != '-' && *p != '.')
             return bad(c, error, name, "a host name is expected");
     }
     *out = span_of(text);

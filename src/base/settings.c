@@ -377,7 +377,7 @@ static bool is_service_link(struct span name, struct span value)
     if (ends_with(name, SPAN("_PORT")) && memmem(value.data, value.len, "://", 3) != NULL)
         return true;
     const char *port = memmem(name.data, name.len, "_PORT_", 6);
-    return port != NULL && isdigit((unsigned char)port[6]);
+    return port != NULL && ascii_is_digit(port[6]);
 }
 
 static bool is_variable(const struct settings *s, struct span name)

@@ -11,11 +11,6 @@ struct unit {
     int64_t factor;
 };
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* Nineteen digits fit in uint64_t, but not always in int64_t. */
 enum { DIGITS_MAX = 19 };
 
@@ -46,7 +41,7 @@ static int parse_with_unit(struct span text, const struct unit *units, size_t co
                            int64_t *out)
 {
     size_t n = 0;
-    while (n < text.len && is_digit(text.data[n]))
+    while (n < text.len && ascii_is_digit(text.data[n]))
         n++;
     int64_t number = 0;
     int err = parse_int64((struct span){text.data, n}, &number);
@@ -116,7 +111,7 @@ bool hex_valid(struct span text)
 {
     for (size_t i = 0; i < text.len; i++) {
         char c = text.data[i];
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+        if (!(ascii_is_digit(c) || (c >= 'a' && c <= 'f')))
             return false;
     }
     return true;
@@ -128,8 +123,7 @@ bool name_valid(struct span text, size_t max)
 {
     for (size_t i = 0; i < text.len; i++) {
         char c = text.data[i];
-        bool alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!alnum && c != '_' && c != '.' && c != '-')
+        if (!ascii_is_alnum(c) && c != '_' && c != '.' && c != '-')
             return false;
     }
     return text.len >= 1 && text.len <= max;
@@ -139,7 +133,7 @@ bool name_valid(struct span text, size_t max)
 
 static int hex_value(char c)
 {
-    if (c >= '0' && c <= '9')
+    if (ascii_is_digit(c))
         return c - '0';
     if (c >= 'a' && c <= 'f')
         return c - 'a' + 10;

@@ -10,7 +10,6 @@
 #include "ctl/terminal.h"
 #include "model/channel.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 /* --- Random numbers --- */
@@ -350,22 +349,18 @@ int samples_next(struct samples *s, struct buf *out)
     return buf_error(out);
 }
 
-/* Returns 0 or a negative errno. */
+/* Returns the exit code. */
 static int print(struct samples *s)
 {
     struct buf out = BUF_INIT;
-    int err = 0;
-    do {
+    int err = samples_next(s, &out);
+    while (err == 0 && out.len > 0 && fwrite(out.data, 1, out.len, stdout) == out.len) {
         buf_clear(&out);
         err = samples_next(s, &out);
-        errno = EIO;
-        if (err == 0 && out.len > 0 && fwrite(out.data, 1, out.len, stdout) != out.len)
-            err = -errno;
-    } while (err == 0 && out.len > 0);
-    if (err == 0 && fflush(stdout) != 0)
-        err = -errno;
+    }
+    int code = err == 0 ? output_finish() : memory_error();
     buf_fini(&out);
-    return err;
+    return code;
 }
 
 int command_sample(const struct options *o, int count, char **words)
@@ -374,7 +369,7 @@ int command_sample(const struct options *o, int count, char **words)
     struct samples *s = samples_new(o, count == 1 ? words[0] : "", &code);
     if (s == NULL)
         return code;
-    int err = print(s);
+    code = print(s);
     samples_free(s);
-    return err == 0 ? EXIT_OK : output_error(err);
+    return code;
 }

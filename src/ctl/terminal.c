@@ -43,15 +43,12 @@ int setting_error(const struct options *o, const char *name, const char *what)
     return code;
 }
 
-int output_error(int err)
-{
-    (void)fprintf(stderr, "channelctl: cannot write to standard output: %s\n", strerror(-err));
-    return EXIT_FAILED;
-}
-
 int output_finish(void)
 {
-    return fflush(stdout) == 0 && ferror(stdout) == 0 ? EXIT_OK : output_error(-errno);
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return EXIT_OK;
+    (void)fprintf(stderr, "channelctl: cannot write to standard output: %s\n", strerror(errno));
+    return EXIT_FAILED;
 }
 
 /* C0, DEL and C1; the last are two bytes in UTF-8, 0xC2 0x80 to 0xC2 0x9F. */

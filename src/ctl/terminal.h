@@ -22,10 +22,7 @@ int setting_error(const struct options *o, const char *name, const char *what);
 /* Returns EXIT_FAILED. */
 int memory_error(void);
 
-/* A write to stdout failed with this negative errno. Returns EXIT_FAILED. */
-int output_error(int err);
-
-/* Flushes stdout. Returns EXIT_OK when all of the output was written, otherwise what output_error() returns.
+/* Flushes stdout. Returns EXIT_OK when all of the output was written; else says so, and returns EXIT_FAILED.
  */
 int output_finish(void);
 

@@ -1,28 +1,19 @@
 /* Parsing Accept-Encoding; see codings.h. Weights are in thousandths. */
 #include "http/codings.h"
 
+#include "base/text.h"
+
 enum { WEIGHT_ABSENT = -1, WEIGHT_INVALID = -2, WEIGHT_MAX = 1000 };
 
 /* What an element names: a coding, all others, or a coding that is not served. */
 enum { NAME_ANY = CODINGS, NAME_OTHER, NAMES };
 
-static bool is_token_char(char c)
-{
-    bool alnum = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    return alnum || (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
-}
-
 static bool is_token(struct span s)
 {
     for (size_t i = 0; i < s.len; i++)
-        if (!is_token_char(s.data[i]))
+        if (!ascii_is_tchar(s.data[i]))
             return false;
     return s.len > 0;
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
 }
 
 /* qvalue = ( "0" [ "." 0*3DIGIT ] ) / ( "1" [ "." 0*3("0") ] ) (RFC 9110 section 12.4.2). */
@@ -34,7 +25,7 @@ static int parse_qvalue(struct span s)
     for (size_t i = 0, unit = WEIGHT_MAX; i < sizeof "0.000" - 1; i++) {
         if (i == 1)
             continue;
-        if (i < s.len && !is_digit(s.data[i]))
+        if (i < s.len && !ascii_is_digit(s.data[i]))
             return WEIGHT_INVALID;
         weight += i < s.len ? (s.data[i] - '0') * (int)unit : 0;
         unit /= 10;

@@ -65,16 +65,11 @@ void http_field_table_init(struct http_field_table *t, const struct http_field_r
 
 /* --- Host (RFC 9110 section 7.2): uri-host [ ":" port ] --- */
 
-static bool is_alnum(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 /* RFC 3986 section 3.2.2: unreserved, sub-delims and percent-encoded octets. */
 static bool is_reg_name(struct span s)
 {
     for (size_t i = 0; i < s.len; i++)
-        if (!is_alnum(s.data[i]) && s.data[i] != '.' &&
+        if (!ascii_is_alnum(s.data[i]) && s.data[i] != '.' &&
             (s.data[i] == '\0' || strchr("-._~!$&'()*+,;=%", s.data[i]) == NULL))
             return false;
     return s.len > 0 && uri_escapes_valid(s);
@@ -83,7 +78,7 @@ static bool is_reg_name(struct span s)
 static bool is_ip_literal(struct span s)
 {
     for (size_t i = 0; i < s.len; i++)
-        if (!is_alnum(s.data[i]) && s.data[i] != ':' && s.data[i] != '.')
+        if (!ascii_is_alnum(s.data[i]) && s.data[i] != ':' && s.data[i] != '.')
             return false;
     return s.len > 0;
 }
@@ -91,7 +86,7 @@ static bool is_ip_literal(struct span s)
 static bool is_port(struct span s)
 {
     for (size_t i = 0; i < s.len; i++)
-        if (s.data[i] < '0' || s.data[i] > '9')
+        if (!ascii_is_digit(s.data[i]))
             return false;
     return s.len <= 5;
 }
@@ -473,18 +468,13 @@ void http_parser_init(struct http_parser *p, const struct http_parser_config *co
     p->llhttp.data = p;
 }
 
-static bool is_token_char(char c)
-{
-    return is_alnum(c) || (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
-}
-
 /* llhttp stopped at input.data[at], inside a token or at the space behind one: it knows no method of that
  * name. */
 static bool is_unknown_method(const struct http_parser *p, struct span input, size_t at)
 {
     if (at >= input.len)
         return false;
-    return is_token_char(input.data[at]) || (p->state.head_len > 0 && input.data[at] == ' ');
+    return ascii_is_tchar(input.data[at]) || (p->state.head_len > 0 && input.data[at] == ' ');
 }
 
 /* The status for an error of llhttp. It knows the methods of RTSP, which are no methods of HTTP. */

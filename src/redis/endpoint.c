@@ -7,7 +7,6 @@
 #include "redis/resp.h"
 
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <errno.h>
 #include <hiredis/hiredis_ssl.h>
 #include <openssl/err.h>
@@ -37,7 +36,7 @@ static int invalid(struct buf *why, const char *text)
 static bool is_option_name(struct span name)
 {
     for (size_t i = 0; i < name.len; i++)
-        if (!isalnum((unsigned char)name.data[i]) && name.data[i] != '_' && name.data[i] != '-')
+        if (!ascii_is_alnum(name.data[i]) && name.data[i] != '_' && name.data[i] != '-')
             return false;
     return name.len > 0 && name.len <= OPTION_NAME_MAX;
 }
@@ -683,7 +682,7 @@ static bool is_host(struct span host)
     if (host.len == 0 || host.len >= REDIS_HOST_SIZE)
         return false;
     for (size_t i = 0; i < host.len; i++)
-        if (!isalnum((unsigned char)host.data[i]) && memchr(".:_-", host.data[i], 4) == NULL)
+        if (!ascii_is_alnum(host.data[i]) && memchr(".:_-", host.data[i], 4) == NULL)
             return false;
     return true;
 }

@@ -22,7 +22,7 @@ static int64_t take_number(struct span *text)
 {
     struct span digits = {text->data, 0};
     int64_t number = -1;
-    while (digits.len < text->len && digits.data[digits.len] >= '0' && digits.data[digits.len] <= '9')
+    while (digits.len < text->len && ascii_is_digit(digits.data[digits.len]))
         digits.len++;
     *text = span_skip(*text, digits.len);
     if (text->len > 0 && text->data[0] == '.')
