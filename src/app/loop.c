@@ -8,9 +8,10 @@
  */
 #include "app/loop.h"
 
+#include "base/allocator.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -32,19 +33,9 @@ static void *realloc_or_exit(void *old, size_t size)
     _exit(EXIT_CANNOT_RUN);
 }
 
-/*
- * glibc's malloc puts small freed blocks into fastbins, and merges all of them with their neighbours when a
- * large block is freed: 12 ms for 100,000 links. Without fastbins each block is merged when it is freed. (The
- * cache of each thread, a few blocks of each size, stays.)
- */
-static void disable_fastbins(void)
-{
-    (void)mallopt(M_MXFAST, 0);
-}
-
 int loop_prepare(void)
 {
-    disable_fastbins();
+    allocator_disable_fastbins();
     return uv_replace_allocator(malloc, realloc_or_exit, calloc, free);
 }
 

@@ -1,9 +1,10 @@
 /* gzip by libdeflate, zstd by Zstandard; see compress.h. */
 #include "base/compress.h"
 
+#include "base/allocator.h"
+
 #include <assert.h>
 #include <libdeflate.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <zstd.h>
 
@@ -25,7 +26,7 @@ void compressor_free(struct compressor *c)
     libdeflate_free_compressor(c->gzip);
     (void)ZSTD_freeCCtx(c->zstd);
     free(c);
-    (void)malloc_trim(0);
+    allocator_trim();
 }
 
 static size_t run_gzip(struct compressor *c, struct span in, char *out, size_t room)

@@ -6,12 +6,12 @@
  */
 #include "cache/entries.h"
 
+#include "base/allocator.h"
 #include "base/hash.h"
 #include "model/link.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <malloc.h>
 #include <stdlib.h>
 
 void entry_source_key(const struct entry_source *source, const struct keyspace *keyspace, struct buf *out)
@@ -20,12 +20,6 @@ void entry_source_key(const struct entry_source *source, const struct keyspace *
         keyspace_index(keyspace, out);
     else
         keyspace_card(keyspace, out, source->number);
-}
-
-/* The bytes that malloc uses for a block: its usable size and its header. */
-static size_t block_size(void *block)
-{
-    return block == NULL ? 0 : malloc_usable_size(block) + sizeof(size_t);
 }
 
 int entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics)
@@ -111,13 +105,13 @@ static void count_growth(struct entries *es, const struct table *t, size_t bytes
 
 static size_t body_size(struct blob *body)
 {
-    return body == NULL ? 0 : block_size(blob_block(body));
+    return body == NULL ? 0 : allocator_block_size(blob_block(body));
 }
 
 /* Of all coded bodies, and of what holds them. */
 static size_t coded_size(struct entry_coded *coded)
 {
-    size_t bytes = block_size(coded);
+    size_t bytes = allocator_block_size(coded);
     for (int i = 0; coded != NULL && i < CODINGS - 1; i++)
         bytes += body_size(coded->body[i]);
     return bytes;
@@ -127,9 +121,9 @@ static void set_cost(struct entries *es, struct entry *e)
 {
     assert(es->used >= e->cost);
     es->used -= e->cost;
-    e->cost = (e->in_headroom ? 0 : block_size(e)) + body_size(e->body);
+    e->cost = (e->in_headroom ? 0 : allocator_block_size(e)) + body_size(e->body);
     if (e->kind == ENTRY_PAGE)
-        e->cost += block_size(e->page);
+        e->cost += allocator_block_size(e->page);
     e->cost += coded_size(entry_coded_of(e));
     es->used += e->cost;
 }
@@ -234,21 +228,6 @@ static void free_entry(struct entry *e)
     free(block);
 }
 
-/*
- * glibc's malloc collects freed blocks in one list and sorts all of it in the next allocation of another
- * size: after 100,000 cards had changed, that request took 10 ms. So such an allocation is made after every
- * FREED_MAX entries, of a size that is unlikely to be in the list.
- */
-static void let_allocator_sort(struct entries *es)
-{
-    enum { FREED_MAX = 512, UNUSUAL_SIZE = 20011 };
-    if (++es->freed < FREED_MAX)
-        return;
-    es->freed = 0;
-    void *volatile block = malloc(UNUSUAL_SIZE); /* volatile: the compiler would remove both calls */
-    free(block);
-}
-
 /* Frees an entry that is in no queue and no table any more. */
 static void release(struct entries *es, struct entry *e)
 {
@@ -258,7 +237,7 @@ static void release(struct entries *es, struct entry *e)
     if (e->kind == ENTRY_PAGE)
         page_free(es, e->page);
     free_entry(e);
-    let_allocator_sort(es);
+    allocator_sort_freed(&es->freed);
     metric_sub(&es->metrics->cache_entries, 1);
 }
 

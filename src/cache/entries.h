@@ -110,7 +110,7 @@ struct entries {
     struct list dead_pages;              /* of an older index, still in the table */
     struct list cleared_pages;           /* never walked: cleared pages are reached by their entries */
     struct table_segment *dead_segments; /* of the three tables */
-    unsigned freed;                      /* entries since malloc last sorted its free list */
+    unsigned freed;                      /* entries; see allocator_sort_freed */
     uint64_t page_epoch;                 /* grows when all pages are dropped */
     int64_t index_size;                  /* members of the index; -1: not known */
     uint64_t seed;                       /* of the hash */

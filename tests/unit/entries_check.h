@@ -5,23 +5,17 @@
 #ifndef TEST_UNIT_ENTRIES_CHECK_H
 #define TEST_UNIT_ENTRIES_CHECK_H
 
+#include "base/allocator.h"
 #include "base/hash.h"
 #include "cache/entries.h"
 
 #include <assert.h>
-#include <malloc.h>
-
-/* The bytes that malloc uses for a block: its usable size and its header. */
-static inline size_t entries_check_block(void *block)
-{
-    return block == NULL ? 0 : malloc_usable_size(block) + sizeof(size_t);
-}
 
 /* Returns the bytes of the coded bodies. */
 static inline size_t entries_check_coded(const struct entry *e)
 {
     struct entry_coded *coded = entry_coded_of(e);
-    size_t bytes = entries_check_block(coded);
+    size_t bytes = allocator_block_size(coded);
     bool any = false;
     for (int i = 0; coded != NULL && i < CODINGS - 1; i++) {
         struct blob *b = coded->body[i];
@@ -29,7 +23,7 @@ static inline size_t entries_check_coded(const struct entry *e)
         if (b == NULL)
             continue;
         any = true;
-        bytes += entries_check_block(blob_block(b));
+        bytes += allocator_block_size(blob_block(b));
         assert(b->coding == i + 1 && b->len < e->body->len);
         assert(span_equal(blob_etag(b), blob_etag_coded(e->body, (enum coding)b->coding, etag)));
     }

@@ -1,0 +1,49 @@
+/*
+ * What is known here of glibc's malloc, and nowhere else: what its blocks take, and how to keep work that it
+ * puts off from coming all at once.
+ */
+#ifndef BASE_ALLOCATOR_H
+#define BASE_ALLOCATOR_H
+
+#include <malloc.h>
+#include <stdlib.h>
+
+/* The bytes that malloc uses for a block: its usable size and its header. */
+static inline size_t allocator_block_size(void *block)
+{
+    return block == NULL ? 0 : malloc_usable_size(block) + sizeof(size_t);
+}
+
+/*
+ * Puts small freed blocks beside their neighbours at once. Left alone, malloc collects them in fastbins, and
+ * merges all of them when a large block is freed: 12 ms for 100,000 links. (The cache of each thread, a few
+ * blocks of each size, stays.)
+ */
+static inline void allocator_disable_fastbins(void)
+{
+    (void)mallopt(M_MXFAST, 0);
+}
+
+/*
+ * To be called after each of many blocks that are freed; *freed counts them. Left alone, malloc collects
+ * freed blocks in one list and sorts all of it in the next allocation of another size: after 100,000 cards
+ * had changed, that request took 10 ms. So such an allocation is made after every FREED_MAX blocks, of a size
+ * that is unlikely to be in the list.
+ */
+static inline void allocator_sort_freed(unsigned *freed)
+{
+    enum { FREED_MAX = 512, UNUSUAL_SIZE = 20011 };
+    if (++*freed < FREED_MAX)
+        return;
+    *freed = 0;
+    void *volatile block = malloc(UNUSUAL_SIZE); /* volatile: the compiler would remove both calls */
+    free(block);
+}
+
+/* Returns free memory to the system. */
+static inline void allocator_trim(void)
+{
+    (void)malloc_trim(0);
+}
+
+#endif
