@@ -456,7 +456,7 @@ static inline size_t short_header(struct span input, size_t *number)
     size_t value = 0;
     if (input.len < HEADER_MAX)
         return 0;
-    for (; ascii_is_digit(input.data[n]) && n < HEADER_MAX - LINE_END; n++)
+    for (; n < HEADER_MAX - LINE_END && ascii_is_digit(input.data[n]); n++)
         value = value * 10 + (size_t)(input.data[n] - '0');
     bool canonical = n == 2 || (n > 2 && input.data[1] != '0');
     if (!canonical || input.data[n] != '\r' || input.data[n + 1] != '\n')
