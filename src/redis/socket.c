@@ -290,13 +290,12 @@ static bool deliver(struct redis_socket *s, struct span input)
 }
 
 /*
- * True when a read that returned `n` bytes has found the socket empty. A short read of a stream socket has
- * (epoll(7)). TLS returns one record at a time, however short: only where it waits for input it has emptied
- * both the kernel's buffer and its own.
+ * True when a read that returned `n` bytes has found the socket empty. A short read has not: the end of the
+ * stream may be behind it, and TLS returns one record at a time. TLS is empty only where it waits for input.
  */
 static bool is_empty_after(const struct redis_socket *s, size_t n)
 {
-    return s->tls != NULL ? n == 0 && redis_tls_wants_read(s->context) : n < sizeof s->input;
+    return n == 0 && (s->tls == NULL || redis_tls_wants_read(s->context));
 }
 
 static bool has_decrypted(const struct redis_socket *s)

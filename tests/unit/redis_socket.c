@@ -201,6 +201,19 @@ TEST_CASE(end_of_the_stream_is_input_too)
     session_end();
 }
 
+/* What was read in that turn may be older than what happened since the stream ended. */
+TEST_CASE(end_of_the_stream_behind_input_is_read_in_the_same_turn)
+{
+    session_open_ready(&fake);
+    fake_send(&fake, PUSH);
+    fake_turn(&fake);
+    fake_drop_all(&fake, false);
+    session_pass(WAITS_MS);
+    turn_loop();
+    assert_int_equal(session.lost, 1);
+    session_end();
+}
+
 /* Each of them a record, as Redis writes them that come one by one. */
 static void push_records(int count)
 {
