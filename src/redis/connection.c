@@ -430,6 +430,10 @@ static void on_tracking(void *arg, const redisReply *reply)
     struct redis_connection *c = arg;
     if (reply == NULL || c->state != HANDSHAKE)
         return;
+    if (redis_server_is_unavailable(reply)) { /* or nothing would be cached on it, for as long as it lasts */
+        redis_connection_fail(c, reply->str);
+        return;
+    }
     c->tracking = reply->type != REDIS_REPLY_ERROR;
     if (!c->tracking)
         go_untracked(c, "redis refuses tracking", reply->str);

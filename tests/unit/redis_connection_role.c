@@ -127,6 +127,23 @@ TEST_CASE(tracking_depends_on_the_version_of_each_connection)
     end();
 }
 
+/* Redis was busy with a script, which had ended by the PING of the handshake. */
+TEST_CASE(tracking_that_is_refused_for_a_moment_is_tried_again)
+{
+    const char *tracking = fake.tracking;
+    begin(MASTER);
+    fake.tracking = "-BUSY Redis is busy running a script.\r\n";
+    session.tracking = REDIS_TRACKING_KEYS;
+    session_connect();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total > 0);
+    assert_int_equal(session.ready, 0);
+    fake.tracking = tracking;
+    SESSION_UNTIL(session.ready == 1);
+    assert_true(redis_connection_is_tracking(session.connection));
+    assert_int_equal(session.metrics.redis_tracking_refused_total, 0);
+    end();
+}
+
 /* --- role --- */
 
 TEST_CASE(heartbeat_asks_a_master_for_its_role)
