@@ -75,11 +75,16 @@ static void on_counted(void *arg, const redisReply *reply, bool decided)
     compare_key_count(c);
     c->possible_losses += !decided;
     c->losses_seen = decided ? c->possible_losses : 0;
+    c->losses_counted = c->possible_losses;
 }
 
 static void on_checked(void *arg, enum catalogue_state state)
 {
     struct invalidation *c = arg;
+    if (state == CATALOGUE_PRESENT && c->losses_seen == 0 && c->possible_losses != c->losses_counted) {
+        catalogue_check(&c->catalogue); /* the keys may have come back between SCARD and ZCARD */
+        return;
+    }
     if (state == CATALOGUE_PRESENT) {
         c->check_passed = c->checks_begun;
         if (c->connected)

@@ -103,3 +103,19 @@ TEST_CASE_WITH(a_check_that_is_lost_or_not_sent_confirms_nothing, invalidation_s
     expect_checked(reply_integer(1), CATALOGUE_PRESENT);
     assert_int_equal(invalidation_confirmed(&invalidation), 5);
 }
+
+/* Neither has lost its data: the check began before it came back, and ended after that. */
+TEST_CASE_WITH(keys_that_come_back_between_the_two_commands_are_counted_again, invalidation_set_up,
+               invalidation_tear_down)
+{
+    invalidation_connected(&invalidation, true, false);
+    begin_check();
+    expect_index_read(":0\r\n");
+    invalidation_push(&invalidation, SPAN("invalidate"), reply_string("test:api_keys"));
+    checked = NOT_CHECKED;
+    fake_redis_answer(reply_integer(1));
+    assert_int_equal(checked, NOT_CHECKED);
+    expect_checked(reply_integer(1), CATALOGUE_PRESENT);
+    assert_true(invalidation_has_api_keys(&invalidation));
+    assert_int_equal(invalidation_begun(&invalidation), 1);
+}
