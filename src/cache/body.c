@@ -333,6 +333,7 @@ void page_builder_reset(struct page_builder *p)
     buf_fini(&p->body);
     p->members.count = p->members.invalid = 0;
     p->written = p->count = 0;
+    memset(p->gap, 0, sizeof p->gap); /* PAGE_GAP_NONE */
 }
 
 void page_builder_set_known(struct page_builder *p, const struct entry_page *page)
@@ -351,7 +352,6 @@ int page_builder_gather(struct page_builder *p, struct entries *entries)
     assert(p->written == 0);
     for (int i = 0; i < p->members.count; i++) {
         const struct entry *e = entries_find(entries, ENTRY_SUMMARY, p->members.id[i]);
-        p->gap[i] = PAGE_GAP_NONE;
         if (e != NULL && e->body != NULL && p->cached[i] == NULL)
             p->cached[i] = blob_ref(e->body);
         missing += p->cached[i] == NULL;

@@ -601,7 +601,8 @@ static void send_summaries(struct fetch *f)
     f->found = true;
     f->page_known = false;
     watch(f);
-    (void)page_builder_gather(f->page, f->fetches->options.entries);
+    if (invalidation_may_store(f->fetches->options.invalidation)) /* or what is cached may be out of date */
+        (void)page_builder_gather(f->page, f->fetches->options.entries);
     send_missing(f, 0);
 }
 
