@@ -319,7 +319,6 @@ static void release(struct cache_request *request)
 {
     assert(list_empty(&request->waiting));
     list_remove(&request->deadline);
-    request->fetch = NULL;
     free(request->link);
     request->link = NULL;
 }
@@ -378,7 +377,6 @@ static bool join(struct cache *c, struct cache_request *request, const struct ca
         return false;
     metric_add(&c->options.metrics->cache_coalesced_total, 1);
     page_builder_free(miss->known);
-    request->fetch = f;
     request->shared = true;
     fetch_join(f, &request->waiting);
     return true;
@@ -389,8 +387,7 @@ static int begin(struct cache *c, struct cache_request *request, const struct ca
                  const struct cache_miss *miss)
 {
     request->shared = false;
-    request->fetch = fetch_begin(&c->fetches, q, miss->needs_auth, miss->known, &request->waiting);
-    if (request->fetch == NULL)
+    if (fetch_begin(&c->fetches, q, miss->needs_auth, miss->known, &request->waiting) == NULL)
         return -ENOMEM;
     metric_add(&c->options.metrics->cache_misses_total, 1);
     return 0;
@@ -407,7 +404,6 @@ static int wait_for_lookup(struct cache *c, struct cache_request *request, const
 {
     if (q->type == QUERY_CARD_BY_LINK && keep_link(request, q->link) != 0)
         return -ENOMEM;
-    request->fetch = NULL;
     request->shared = false;
     request->type = q->type;
     request->number = q->number;
@@ -479,7 +475,6 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
                struct cache_result *result)
 {
     request->cache = c;
-    request->fetch = NULL;
     request->link = NULL;
     request->undrained_ms = request->queued_ms = 0;
     request->own_check = false;
@@ -500,8 +495,6 @@ void cache_cancel(struct cache_request *request)
 {
     if (list_empty(&request->deadline))
         return;
-    if (request->fetch != NULL)
-        fetch_leave(request->fetch, &request->waiting);
     list_remove(&request->waiting);
     release(request);
 }

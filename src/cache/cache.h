@@ -24,7 +24,6 @@
 #include <uv.h>
 
 struct cache;
-struct fetch;
 
 struct cache_options {
     struct redis_config *redis; /* the cache takes a reference */
@@ -100,7 +99,6 @@ struct cache_request {
     void *arg;
     /* Private to the cache. */
     struct cache *cache;
-    struct fetch *fetch; /* NULL: none is under way */
     struct list waiting; /* for the fetch, or for one of the three below */
     struct list deadline;
     uint64_t deadline_ms;

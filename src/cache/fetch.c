@@ -917,13 +917,6 @@ void fetch_join(struct fetch *f, struct list *request)
     list_append(&f->requests, request);
 }
 
-void fetch_leave(struct fetch *f, struct list *request)
-{
-    list_remove(request);
-    if (list_empty(&f->requests) && f->state == FETCH_UNCONFIRMED)
-        fetch_free(f);
-}
-
 /* --- all fetches --- */
 
 int fetches_init(struct fetches *fs, const struct fetch_options *options)

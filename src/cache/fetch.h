@@ -130,12 +130,10 @@ int fetches_read_entry(struct fetches *fs, const struct entry_source *source, ca
 struct fetch *fetch_begin(struct fetches *fs, const struct cache_query *q, bool needs_auth,
                           struct page_builder *known, struct list *request);
 
-/* Adds a request. */
-void fetch_join(struct fetch *f, struct list *request);
-
 /*
- * Removes a request. A fetch without requests is freed, at once or when its last reply has come.
+ * Adds a request. It may leave the list at any time: a fetch without requests ends as any other, when its
+ * last reply has come, or the check for which it waits.
  */
-void fetch_leave(struct fetch *f, struct list *request);
+void fetch_join(struct fetch *f, struct list *request);
 
 #endif
