@@ -1,0 +1,56 @@
+/* A queue of bytes that grows, for the simulated network and its servers. All zero: empty. */
+#ifndef SIMULATION_BYTES_H
+#define SIMULATION_BYTES_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bytes {
+    char *data; /* owned, and kept from one run to the next */
+    size_t begin, end, capacity;
+};
+
+static inline size_t bytes_count(const struct bytes *b)
+{
+    return b->end - b->begin;
+}
+
+static inline const char *bytes_front(const struct bytes *b)
+{
+    return b->data + b->begin;
+}
+
+static inline void bytes_clear(struct bytes *b)
+{
+    b->begin = b->end = 0;
+}
+
+static inline void bytes_add(struct bytes *b, const char *data, size_t n)
+{
+    if (n == 0)
+        return;
+    if (b->end + n > b->capacity && b->begin > 0) {
+        memmove(b->data, b->data + b->begin, bytes_count(b));
+        b->end -= b->begin;
+        b->begin = 0;
+    }
+    if (b->end + n > b->capacity) {
+        b->capacity = 2 * (b->end + n);
+        b->data = realloc(b->data, b->capacity);
+        assert(b->data != NULL); /* ANALYZER(malloc-leak): it is kept, and ends with the process */
+    }
+    memcpy(b->data + b->end, data, n);
+    b->end += n;
+}
+
+static inline void bytes_drop(struct bytes *b, size_t n)
+{
+    assert(n <= bytes_count(b));
+    b->begin += n;
+    if (b->begin == b->end)
+        bytes_clear(b);
+}
+
+#endif

@@ -1,0 +1,150 @@
+/* Requests at random times; see clients.h. */
+#include "simulation/clients.h"
+
+#include "simulation/events.h"
+#include "simulation/loop.h"
+#include "simulation/oracle.h"
+#include "simulation/random.h"
+#include "simulation/scenario.h"
+#include "simulation/trace.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { REQUESTS = 64 };
+
+static struct asked asked[REQUESTS];
+static struct cache *cache;
+static bool ended;
+
+static unsigned pick(unsigned count)
+{
+    return random_below(STREAM_CLIENTS, count);
+}
+
+unsigned clients_waiting(void)
+{
+    unsigned waiting = 0;
+    for (size_t i = 0; i < REQUESTS; i++)
+        waiting += asked[i].waits;
+    return waiting;
+}
+
+static void answered(struct asked *a, const struct cache_result *result)
+{
+    oracle_answered(a, result);
+    blob_unref(result->body);
+}
+
+static void on_done(void *arg, const struct cache_result *result)
+{
+    struct asked *a = arg;
+    a->waits = false;
+    answered(a, result);
+}
+
+static void ask(struct asked *a, enum cache_query_type type, int64_t number, int key)
+{
+    struct cache_result result;
+    *a = (struct asked){.query = {.type = type, .number = number}, .key = key, .waits = true};
+    a->request.done = on_done;
+    a->request.arg = a;
+    memset(&a->query.key, 0x61 + key, sizeof a->query.key);
+    if (type == QUERY_CARD_BY_LINK) {
+        int len = snprintf(a->link, sizeof a->link, "l%d", (int)number);
+        a->query.number = 0;
+        a->query.link = (struct span){a->link, (size_t)len};
+    }
+    oracle_asked(a);
+    TRACE("client", "asks for type %d number %d key %d", type, (int)number, key);
+    if (!cache_get(cache, &a->request, &a->query, &result))
+        return;
+    a->waits = false;
+    answered(a, &result);
+}
+
+static void ask_any(struct asked *a)
+{
+    int key = pick(3) == 0 ? (int)pick(KEYS + 1) : 0;
+    switch (pick(8)) {
+    case 0:
+    case 1:
+    case 2:
+        ask(a, QUERY_CARD, 1 + pick(CARDS + 1), key);
+        break;
+    case 3:
+    case 4:
+        ask(a, QUERY_CARD_BY_LINK, pick(LINKS), key);
+        break;
+    case 5:
+        ask(a, QUERY_AUTH_ONLY, 0, key);
+        break;
+    default:
+        ask(a, QUERY_PAGE, 1 + (pick(8) == 0), key);
+        break;
+    }
+}
+
+static void request(void *arg)
+{
+    struct asked *a = &asked[pick(REQUESTS)];
+    (void)arg;
+    if (ended)
+        return;
+    if (a->waits && scenario_has(FAULT_cancel) && pick(2) == 0) {
+        TRACE("client", "cancels a request");
+        cache_cancel(&a->request);
+        a->waits = false;
+    }
+    if (!a->waits)
+        ask_any(a);
+}
+
+static void on_arrival(void *arg, uint64_t number)
+{
+    (void)arg;
+    (void)number;
+    if (ended)
+        return;
+    for (unsigned n = 1 + (pick(8) == 0 ? pick(8) : 0); n > 0 && loop_posted() < REQUESTS; n--)
+        loop_post(request, NULL);
+    events_add_in(random_duration(STREAM_CLIENTS, scenario.settings.requests_every_ms * (uint64_t)MS) +
+                      MS / 10,
+                  on_arrival, NULL, 0);
+}
+
+void clients_begin(struct cache *c)
+{
+    cache = c;
+    ended = false;
+    for (size_t i = 0; i < REQUESTS; i++)
+        asked[i].waits = false;
+    events_add(0, on_arrival, NULL, 0);
+}
+
+void clients_end(void)
+{
+    ended = true;
+}
+
+static void ask_next(enum cache_query_type type, int64_t number, int key)
+{
+    size_t at = 0;
+    while (at < REQUESTS && asked[at].waits)
+        at++;
+    if (at == REQUESTS)
+        trace_fail("requests wait that nobody answers");
+    ask(&asked[at], type, number, key);
+}
+
+void clients_ask_all(void)
+{
+    for (int id = 1; id <= CARDS; id++)
+        ask_next(QUERY_CARD, id, 0);
+    for (int link = 0; link < LINKS; link++)
+        ask_next(QUERY_CARD_BY_LINK, link, 0);
+    for (int key = 0; key <= KEYS; key++)
+        ask_next(QUERY_AUTH_ONLY, 0, key);
+    ask_next(QUERY_PAGE, 1, 0);
+    ask_next(QUERY_PAGE, 2, 0);
+}

@@ -1,0 +1,18 @@
+/* Requests to the cache, by its API: cards, links and pages with keys of all kinds, some of which are
+ * cancelled. */
+#ifndef SIMULATION_CLIENTS_H
+#define SIMULATION_CLIENTS_H
+
+#include "cache/cache.h"
+
+/* Requests come until clients_end(). */
+void clients_begin(struct cache *cache);
+void clients_end(void);
+
+/* Requests that wait for their answers. */
+unsigned clients_waiting(void);
+
+/* The number of what all clients have got when each object was asked for once; no request may fail. */
+void clients_ask_all(void);
+
+#endif

@@ -1,0 +1,33 @@
+/* Lines of the log of the process, in the trace: in place of the functions of base/log.c that begin and end
+ * one. */
+#include "base/log.h"
+
+#include "simulation/trace.h"
+
+#include <stdio.h>
+
+bool __wrap_log_begin(struct log_line *line, enum log_level level, const char *message);
+void __wrap_log_end(struct log_line *line);
+void __wrap_log_text(enum log_level level, const char *message, const char *name, const char *detail);
+
+bool __wrap_log_begin(struct log_line *line, enum log_level level, const char *message)
+{
+    line->level = level;
+    line->len = trace_on ? (size_t)snprintf(line->text, sizeof line->text, "%s", message) : 0;
+    return trace_on;
+}
+
+void __wrap_log_end(struct log_line *line)
+{
+    TRACE("log", "%.*s", (int)line->len, line->text);
+}
+
+void __wrap_log_text(enum log_level level, const char *message, const char *name, const char *detail)
+{
+    struct log_line line;
+    if (!__wrap_log_begin(&line, level, message))
+        return;
+    if (name != NULL && detail != NULL)
+        log_str(&line, name, span_of(detail));
+    __wrap_log_end(&line);
+}

@@ -1,0 +1,29 @@
+/*
+ * libuv's event loop on simulated time: the functions of libuv that src/ calls, with the phases of the real
+ * uv_run in their order: timers, idle, prepare, poll, check, closing.
+ *
+ * The poll reports what net.h says of a descriptor, and calls what was posted.
+ */
+#ifndef SIMULATION_LOOP_H
+#define SIMULATION_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+/* Before uv_loop_init(), once in a run. */
+void loop_begin(void);
+
+/* Calls `fn` in the next poll of the loop, as for a descriptor that has become readable. */
+void loop_post(void (*fn)(void *arg), void *arg);
+
+/* How many of them wait: the process may be stopped. */
+size_t loop_posted(void);
+
+/* Runs the loop until then, or until nothing keeps it alive: false. */
+bool loop_run_until(uv_loop_t *loop, uint64_t at_ns);
+
+/* How many handles of this type are active. */
+unsigned loop_active(uv_handle_type type);
+
+#endif

@@ -1,0 +1,83 @@
+/*
+ * A simulated network: streams between the process under test, whose system calls on sockets are replaced,
+ * and simulated servers. Bytes arrive in pieces of any size, in order, after a delay; a stream may be reset,
+ * closed, or cut so that nothing arrives any more.
+ *
+ * The kernel of the process buffers a bounded number of bytes; what does not fit waits at the server. For the
+ * oracle each piece remembers when it was made, and when it was due to arrive: whether the process keeps up
+ * with reading is no matter of the network.
+ */
+#ifndef SIMULATION_NET_H
+#define SIMULATION_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct net_conn;
+
+/* What poll reports; the first two as UV_READABLE and UV_WRITABLE. */
+enum { NET_READABLE = 1, NET_WRITABLE = 2, NET_ERROR = 256 };
+
+unsigned net_events(int fd);
+
+/* --- servers --- */
+
+/* An address: the last number of 10.0.0.x, and the port. */
+struct net_address {
+    uint8_t host;
+    int port;
+};
+
+struct net_listener {
+    struct net_address address;
+    enum {
+        NET_LISTENS,
+        NET_REFUSES, /* with a reset */
+        NET_IGNORES, /* nothing comes back */
+        NET_SILENT   /* the kernel accepts, and nobody reads */
+    } state;
+    void *(*accepted)(void *server, struct net_conn *c); /* returns what the next two are called with */
+    void (*received)(void *peer, const char *data, size_t n);
+    void (*closed)(void *peer); /* by the process, or reset; the connection is gone */
+    void *server;
+};
+
+void net_begin(void);
+
+/* Borrowed. */
+void net_listen(struct net_listener *l);
+
+/* `made_ns`: since when what is sent was true. */
+void net_send(struct net_conn *c, const char *data, size_t n, uint64_t made_ns);
+
+/* The server closes: behind what was sent, or with a reset. */
+void net_close(struct net_conn *c, bool reset);
+
+/* --- faults, of all connections to that server --- */
+
+/* Nothing arrives any more, either way. */
+void net_cut(const struct net_listener *l);
+void net_reset(const struct net_listener *l, bool reset);
+
+/* Each piece takes up to so much longer. */
+void net_set_delay(uint64_t extra_ns);
+
+/* --- names --- */
+
+/* The name leads to these addresses; none: it does not exist. */
+void net_set_name(const char *name, const uint8_t *hosts, size_t count);
+
+/* --- for the oracle --- */
+
+/*
+ * All that was made before the time returned has been due in the process by `at_ns`, on this connection.
+ * Connections have numbers, in the order of their beginning.
+ */
+uint64_t net_horizon(unsigned number, uint64_t at_ns);
+unsigned net_number(const struct net_conn *c);
+
+/* Of the process. */
+unsigned net_open_sockets(void);
+
+#endif

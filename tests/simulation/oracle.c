@@ -1,0 +1,347 @@
+/* Comparing answers with histories; see oracle.h. */
+#include "simulation/oracle.h"
+
+#include "simulation/events.h"
+#include "simulation/process.h"
+#include "simulation/scenario.h"
+#include "simulation/trace.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A socket that was drained within 50 ms counts as drained; times are compared in whole milliseconds. */
+static const uint64_t DRAINED_NS = 52 * (uint64_t)MS;
+
+static const uint64_t LEASE_NS = 3000 * (uint64_t)MS;
+
+/* After the last fault: the pause between attempts, two that time out, and the check of the keys. */
+static const uint64_t RECOVERY_NS = 8 * UINT64_C(1000000000);
+
+/* Turns of the loop beyond the deadline, each of which may be late. */
+static const uint64_t LATE_NS = 60 * (uint64_t)MS;
+
+unsigned oracle_answers[CACHE_SOURCES];
+
+static unsigned conn; /* in use; 0: none */
+static unsigned last_conn;
+
+void oracle_begin(void)
+{
+    conn = last_conn = 0;
+    memset(oracle_answers, 0, sizeof oracle_answers);
+}
+
+/* The newest connection that has been said_hello. */
+static unsigned newest(void)
+{
+    unsigned number = 0;
+    for (const struct redis_client *c = scenario.redis.client; c < scenario.redis.client + CLIENTS; c++)
+        number = c->conn != NULL && c->said_hello && c->number > number ? c->number : number;
+    return number;
+}
+
+void oracle_connection(bool ready)
+{
+    conn = ready ? newest() : 0;
+    last_conn = ready ? conn : last_conn;
+    TRACE("process", ready ? "is connected by %u" : "has lost its connection", conn);
+}
+
+void oracle_asked(struct asked *a)
+{
+    a->sent_ns = now_ns();
+    a->monotonic_ns = process_monotonic_ns();
+    a->stopped_ns = process_stopped_ns();
+    a->wall_s = process_wall_s();
+    a->conn = conn;
+}
+
+/* --- an answer --- */
+
+struct answer {
+    const struct asked *asked;
+    const struct cache_result *result;
+    const char *body; /* "" where there is none */
+    uint64_t since_ns;
+    const struct catalogue *catalogue;
+};
+
+__attribute__((noreturn)) static void reject(const struct answer *a, const char *why)
+{
+    static const char *const types[] = {"the key alone", "card", "link", "page"};
+    const struct asked *q = a->asked;
+    trace_fail("%s: %s %" PRId64
+               "%s, key %d, asked at %.6f, true since %.6f, status %d, source %d, age %" PRId64 ", body %s",
+               why, types[q->query.type], q->query.number, q->link, q->key, (double)q->sent_ns / 1e9,
+               (double)a->since_ns / 1e9, a->result->status, a->result->source, a->result->age_s, a->body);
+}
+
+static uint64_t before(uint64_t at_ns, uint64_t ns)
+{
+    return at_ns > ns ? at_ns - ns : 0;
+}
+
+/*
+ * When the connection was lost there was no more of it than was due by then. A process that was stopped
+ * notices the loss late, and counts from the end of the lease at most.
+ */
+static uint64_t stale_since(const struct answer *a)
+{
+    uint64_t lost_ns = before(now_ns(), (uint64_t)a->result->age_s * SECOND);
+    if (process_last_stop_ns() > 0 && process_last_stop_ns() + SECOND > lost_ns)
+        lost_ns = before(lost_ns, LEASE_NS);
+    return before(net_horizon(last_conn, before(lost_ns, DRAINED_NS)), 1);
+}
+
+static uint64_t true_since(const struct answer *a)
+{
+    if (a->result->source == CACHE_SOURCE_STALE)
+        return stale_since(a);
+    if (a->asked->conn == 0)
+        return before(a->asked->sent_ns, 1);
+    uint64_t since_ns = before(net_horizon(a->asked->conn, before(a->asked->sent_ns, DRAINED_NS)), 1);
+    uint64_t lease_ns =
+        a->result->source == CACHE_SOURCE_HIT ? before(now_ns(), LEASE_NS + 2 * (uint64_t)MS) : 0;
+    return since_ns > lease_ns ? since_ns : lease_ns;
+}
+
+static struct walk walk_of(const struct answer *a, int object)
+{
+    return walk_begin(a->catalogue, object, a->since_ns, now_ns());
+}
+
+/* --- the key --- */
+
+static bool key_may_be(const struct answer *a, bool valid)
+{
+    struct walk w = walk_of(a, OBJECT_KEY + a->asked->key);
+    int64_t now_s = process_wall_s();
+    int64_t first_s = now_s < a->asked->wall_s ? now_s : a->asked->wall_s;
+    int64_t last_s = now_s > a->asked->wall_s ? now_s : a->asked->wall_s;
+    int64_t value = 0;
+    if (a->asked->key == KEYS)
+        return !valid;
+    while (walk_next(&w, &value)) {
+        int64_t expires = key_info(value) == 0 ? INT64_MAX : catalogue_expires[key_info(value)];
+        if (valid ? key_is_member(value) && expires > first_s : !key_is_member(value) || expires <= last_s)
+            return true;
+    }
+    return w.forgotten;
+}
+
+static void check_key(const struct answer *a)
+{
+    bool valid = a->result->status != CACHE_KEY_INVALID;
+    if (!key_may_be(a, valid))
+        reject(a, valid ? "a key was accepted that is not valid" : "a valid key was refused");
+}
+
+/* --- cards and links --- */
+
+/* The number behind `name` in the body; -1: it is not there. */
+static int64_t number_behind(const char *body, const char *name)
+{
+    const char *at = strstr(body, name);
+    return at == NULL ? -1 : strtoll(at + strlen(name), NULL, 10);
+}
+
+struct shown {
+    int64_t id, version;
+    int link;
+};
+
+static struct shown shown_in(const char *body)
+{
+    return (struct shown){.id = number_behind(body, "\"max_channel_id\":"),
+                          .version = number_behind(body, "\"title\":\"v"),
+                          .link = (int)number_behind(body, "\"link\":\"l")};
+}
+
+static bool card_may_be(const struct answer *a, const struct shown *s)
+{
+    int64_t value = 0;
+    if (s->id < 1 || s->id > CARDS)
+        return false;
+    struct walk w = walk_of(a, OBJECT_CARD + (int)s->id - 1);
+    while (walk_next(&w, &value))
+        if (value != 0 && card_version(value) == s->version && card_link(value) == s->link)
+            return true;
+    return w.forgotten;
+}
+
+static bool card_may_be_absent(const struct answer *a, int64_t id)
+{
+    int64_t value = 0;
+    if (id < 1 || id > CARDS)
+        return true;
+    struct walk w = walk_of(a, OBJECT_CARD + (int)id - 1);
+    while (walk_next(&w, &value))
+        if (value == 0)
+            return true;
+    return w.forgotten;
+}
+
+static void check_card(const struct answer *a)
+{
+    const struct shown s = shown_in(a->body);
+    int64_t id = a->asked->query.number;
+    if (a->result->status == CACHE_NOT_FOUND) {
+        if (!card_may_be_absent(a, id))
+            reject(a, "a card was not found");
+    } else if (s.id != id || !card_may_be(a, &s)) {
+        reject(a, "a card is not true");
+    }
+}
+
+/* At that moment the key of the link leads to no card with this link. */
+static bool link_is_free(const struct answer *a, int link, uint64_t at_ns)
+{
+    int64_t id = 0;
+    int64_t card = 0;
+    if (!catalogue_at(a->catalogue, OBJECT_LINK + link, at_ns, &id))
+        return true;
+    if (id == 0 || !catalogue_at(a->catalogue, OBJECT_CARD + (int)id - 1, at_ns, &card))
+        return true;
+    return card == 0 || card_link(card) != link;
+}
+
+/* Whether it was at the beginning, or since one of the changes of the link or of a card. */
+static bool link_may_be_free(const struct answer *a, int link)
+{
+    const struct history *all = a->catalogue->history;
+    if (link_is_free(a, link, a->since_ns))
+        return true;
+    for (int object = 0; object < OBJECT_INDEX; object++)
+        for (size_t i = 0; i < all[object].count && i < HISTORY; i++) {
+            uint64_t at_ns = all[object].entry[i].at_ns;
+            if (at_ns > a->since_ns && at_ns <= now_ns() && link_is_free(a, link, at_ns))
+                return true;
+        }
+    return false;
+}
+
+static void check_link(const struct answer *a)
+{
+    const struct shown s = shown_in(a->body);
+    int link = (int)strtol(a->asked->link + 1, NULL, 10);
+    if (a->result->status == CACHE_NOT_FOUND) {
+        if (!link_may_be_free(a, link))
+            reject(a, "a link was not found");
+    } else if (s.link != link) {
+        reject(a, "another link than the one that was asked for");
+    } else if (!card_may_be(a, &s)) {
+        reject(a, "a card by link is not true");
+    }
+}
+
+/* --- pages --- */
+
+/* The ids that a page shows, as bits. */
+static uint64_t check_items(const struct answer *a)
+{
+    static const char begins[] = "{\"max_channel_id\":";
+    uint64_t ids = 0;
+    for (const char *next, *at = strstr(a->body, begins); at != NULL; at = next) {
+        char item[512];
+        next = strstr(at + 1, begins);
+        (void)snprintf(item, sizeof item, "%.*s", (int)(next == NULL ? strlen(at) : (size_t)(next - at)), at);
+        const struct shown s = shown_in(item);
+        if (!card_may_be(a, &s))
+            reject(a, "a summary is not true");
+        assert(s.id >= 0);
+        if (ids >> s.id != 0)
+            reject(a, "a page is not in order");
+        ids |= UINT64_C(1) << s.id;
+    }
+    return ids;
+}
+
+/* All of that index, but for cards that were away. */
+static bool is_page_of(const struct answer *a, uint64_t index, uint64_t ids)
+{
+    if ((ids & ~index) != 0)
+        return false;
+    for (int id = 1; id <= CARDS; id++)
+        if ((index & ~ids & UINT64_C(1) << id) != 0 && !card_may_be_absent(a, id))
+            return false;
+    return true;
+}
+
+static void check_page(const struct answer *a)
+{
+    uint64_t ids = check_items(a);
+    struct walk w = walk_of(a, OBJECT_INDEX);
+    int64_t index = 0;
+    if (a->result->status != CACHE_FOUND)
+        reject(a, "a page was not found");
+    if (a->asked->query.number > 1 && ids == 0)
+        return;
+    while (walk_next(&w, &index))
+        if (is_page_of(a, (uint64_t)index, ids))
+            return;
+    if (!w.forgotten)
+        reject(a, "a page is not true");
+}
+
+/* --- time --- */
+
+static void check_age(const struct answer *a)
+{
+    const struct scenario_settings *s = &scenario.settings;
+    const struct cache_result *r = a->result;
+    int64_t limit_ms =
+        (int64_t)(s->stale_limit_ms < s->stale_keys_limit_ms ? s->stale_limit_ms : s->stale_keys_limit_ms);
+    if (r->source != CACHE_SOURCE_STALE)
+        return;
+    if ((r->age_s - 1) * 1000 > limit_ms || r->ttl_s > 0)
+        reject(a, "an answer is older than the stale limits");
+}
+
+static void check_deadline(const struct answer *a)
+{
+    uint64_t taken_ns = process_monotonic_ns() - a->asked->monotonic_ns;
+    uint64_t stopped_ns = process_stopped_ns() - a->asked->stopped_ns;
+    uint64_t timeout_ns = scenario.settings.request_timeout_ms * MS;
+    if (taken_ns > timeout_ns + LATE_NS + 2 * stopped_ns)
+        reject(a, "an answer came after its deadline");
+}
+
+static void check_failure(const struct answer *a)
+{
+    if (a->result->status != CACHE_UNAVAILABLE)
+        reject(a, "memory ran out");
+    if (scenario.disturbed_until_ns + RECOVERY_NS < a->asked->sent_ns)
+        reject(a, "a request failed without a fault");
+}
+
+void oracle_answered(const struct asked *asked, const struct cache_result *result)
+{
+    static void (*const checks[])(const struct answer *a) = {
+        [QUERY_CARD] = check_card, [QUERY_CARD_BY_LINK] = check_link, [QUERY_PAGE] = check_page};
+    static char text[16384];
+    struct answer a = {
+        .asked = asked, .result = result, .body = text, .catalogue = &scenario.redis.catalogue};
+    size_t len = result->body == NULL ? 0 : result->body->len;
+    len = len < sizeof text ? len : sizeof text - 1;
+    if (len > 0)
+        memcpy(text, result->body->data, len);
+    text[len] = '\0';
+    a.since_ns = true_since(&a);
+    oracle_answers[result->source]++;
+    trace_sum((uint64_t)result->status << 8 | (uint64_t)result->source);
+    TRACE("client", "type %d number %d %s key %d: status %d source %d age %d: %.120s", asked->query.type,
+          (int)asked->query.number, asked->link, asked->key, result->status, result->source,
+          (int)result->age_s, text);
+    check_deadline(&a);
+    if (result->status == CACHE_UNAVAILABLE || result->status == CACHE_OUT_OF_MEMORY) {
+        check_failure(&a);
+        return;
+    }
+    check_age(&a);
+    check_key(&a);
+    if (result->status != CACHE_KEY_INVALID && asked->query.type != QUERY_AUTH_ONLY)
+        checks[asked->query.type](&a);
+}

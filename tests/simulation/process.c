@@ -1,0 +1,121 @@
+/* Clocks and pauses; see process.h. */
+#include "simulation/process.h"
+
+#include "base/clock.h"
+#include "simulation/events.h"
+#include "simulation/random.h"
+#include "simulation/trace.h"
+
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+/* Of the three clocks at the beginning: no two are alike. */
+static const uint64_t MONOTONIC_AT_START = UINT64_C(100000) * 1000000000;
+static const uint64_t BOOT_AT_START = UINT64_C(200000) * 1000000000;
+static const int64_t WALL_AT_START = 1800000000;
+
+static uint64_t stopped_until_ns, suspended_ns, stopped_ns, last_stop_ns;
+static bool is_suspended;
+static int64_t wall_by_s;
+
+void process_begin(void)
+{
+    stopped_until_ns = suspended_ns = stopped_ns = last_stop_ns = 0;
+    is_suspended = false;
+    wall_by_s = 0;
+}
+
+void process_stop(uint64_t duration_ns, bool suspended)
+{
+    uint64_t until_ns = now_ns() + duration_ns;
+    if (until_ns <= stopped_until_ns)
+        return;
+    stopped_until_ns = until_ns;
+    is_suspended = suspended;
+}
+
+void process_set_wall(int64_t by_s)
+{
+    wall_by_s += by_s;
+}
+
+void process_resume(void)
+{
+    while (now_ns() < stopped_until_ns) {
+        uint64_t left_ns = stopped_until_ns - now_ns();
+        TRACE("process", "%s for %u ms", is_suspended ? "was suspended" : "was stopped",
+              (unsigned)(left_ns / MS));
+        stopped_ns += left_ns;
+        suspended_ns += is_suspended ? left_ns : 0;
+        events_run_until(stopped_until_ns);
+        last_stop_ns = now_ns();
+    }
+}
+
+void process_spend(uint64_t ns)
+{
+    events_run_until(now_ns() + ns);
+    process_resume();
+}
+
+uint64_t process_stopped_ns(void)
+{
+    return stopped_ns;
+}
+
+uint64_t process_last_stop_ns(void)
+{
+    return last_stop_ns;
+}
+
+uint64_t process_monotonic_ns(void)
+{
+    return MONOTONIC_AT_START + now_ns() - suspended_ns;
+}
+
+int64_t process_wall_s(void)
+{
+    return WALL_AT_START + wall_by_s + (int64_t)(now_ns() / SECOND);
+}
+
+/* --- base/clock.h: to read a clock takes a moment --- */
+
+uint64_t clock_now_ns(void)
+{
+    process_spend(100);
+    return process_monotonic_ns();
+}
+
+uint64_t clock_boot_ms(void)
+{
+    process_spend(100);
+    return (BOOT_AT_START + now_ns()) / 1000000;
+}
+
+int64_t clock_wall_s(void)
+{
+    return process_wall_s();
+}
+
+/* --- the C library --- */
+
+time_t time(time_t *timer)
+{
+    time_t s = (time_t)process_wall_s();
+    if (timer != NULL)
+        *timer = s;
+    return s;
+}
+
+ssize_t getrandom(void *buffer, size_t length, unsigned flags)
+{
+    (void)flags;
+    for (size_t at = 0; at < length;) {
+        uint64_t bits = random_bits(STREAM_SEEDS);
+        size_t n = length - at < sizeof bits ? length - at : sizeof bits;
+        memcpy((char *)buffer + at, &bits, n);
+        at += n;
+    }
+    return (ssize_t)length;
+}

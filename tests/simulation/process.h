@@ -1,0 +1,37 @@
+/*
+ * The process under test: its clocks, in place of base/clock.c, and the times at which it does not run. It
+ * may be stopped (SIGSTOP, or no processor time) or its machine suspended, which its monotonic clock does not
+ * see.
+ */
+#ifndef SIMULATION_PROCESS_H
+#define SIMULATION_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+void process_begin(void);
+
+/* From now on the process does not run for this time. */
+void process_stop(uint64_t duration_ns, bool suspended);
+
+/* The wall clock is set. */
+void process_set_wall(int64_t by_s);
+
+/* A call of the process takes this time; longer if the process is stopped. What is due meanwhile happens. */
+void process_spend(uint64_t ns);
+
+/* The process has waited, and runs again: at once, or when it is no longer stopped. */
+void process_resume(void);
+
+/* How long the process has not run altogether. */
+uint64_t process_stopped_ns(void);
+
+/* When the last such time ended; 0: there was none. */
+uint64_t process_last_stop_ns(void);
+
+/* By the monotonic clock; without taking time. */
+uint64_t process_monotonic_ns(void);
+
+int64_t process_wall_s(void);
+
+#endif

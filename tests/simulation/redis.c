@@ -1,0 +1,685 @@
+/* Commands, tracking, and turns of the event loop; see redis.h. */
+#include "simulation/redis.h"
+
+#include "simulation/events.h"
+#include "simulation/random.h"
+#include "simulation/trace.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <strings.h>
+#include <time.h>
+
+enum { WORDS_MAX = 64, PORTION = 2, DIGITS = 64 };
+
+struct word {
+    const char *text;
+    size_t len;
+};
+
+struct command {
+    struct word word[WORDS_MAX];
+    size_t count;
+};
+
+/* --- replies --- */
+
+__attribute__((format(printf, 2, 3))) static void put(struct bytes *out, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    assert(n >= 0 && (size_t)n < sizeof text);
+    bytes_add(out, text, (size_t)n);
+}
+
+static void put_bulk(struct bytes *out, const char *text)
+{
+    put(out, "$%zu\r\n", strlen(text));
+    put(out, "%s\r\n", text);
+}
+
+static void put_integer(struct bytes *out, int64_t n)
+{
+    put(out, ":%lld\r\n", (long long)n);
+}
+
+/* --- tracking --- */
+
+static void push_name(struct redis_client *c, const char *name)
+{
+    if (c->redis->faults.deaf)
+        return;
+    put(&c->out, ">2\r\n$10\r\ninvalidate\r\n*1\r\n");
+    put_bulk(&c->out, name);
+    TRACE(c->redis->name, "%u: invalidates %s", c->number, name);
+}
+
+static void push_all(struct redis_client *c)
+{
+    put(&c->out, ">2\r\n$10\r\ninvalidate\r\n_\r\n");
+    TRACE(c->redis->name, "%u: invalidates everything", c->number);
+}
+
+static void forget(struct redis *r, int name)
+{
+    for (struct redis_client *c = r->client; c < r->client + CLIENTS; c++) {
+        if (c->conn == NULL || (c->tracked & UINT64_C(1) << name) == 0)
+            continue;
+        c->tracked &= ~(UINT64_C(1) << name);
+        push_name(c, catalogue_name(name));
+    }
+}
+
+static void touch(struct redis *r, int name)
+{
+    forget(r, name);
+    r->changed |= UINT64_C(1) << name;
+}
+
+static uint64_t table_of(const struct redis *r)
+{
+    uint64_t all = 0;
+    for (const struct redis_client *c = r->client; c < r->client + CLIENTS; c++)
+        all |= c->conn != NULL ? c->tracked : 0;
+    return all;
+}
+
+/* A random one of those in the table. */
+static void evict_one(struct redis *r)
+{
+    uint64_t all = table_of(r);
+    unsigned from = random_below(STREAM_SERVER, NAMES_COUNT);
+    for (unsigned i = 0; i < NAMES_COUNT && all != 0; i++) {
+        int name = (int)((from + i) % NAMES_COUNT);
+        if ((all & UINT64_C(1) << name) == 0)
+            continue;
+        forget(r, name);
+        return;
+    }
+}
+
+static void bound_table(struct redis *r)
+{
+    while ((unsigned)__builtin_popcountll(table_of(r)) > r->table_max)
+        evict_one(r);
+}
+
+/* Behind the replies of the turn: one push with all names. */
+static void broadcast(struct redis *r, struct redis_client *c)
+{
+    static const uint64_t unwatched = ((UINT64_C(1) << LINKS) - 1) << OBJECT_LINK;
+    uint64_t names = r->changed & ~unwatched;
+    if (r->flushed)
+        push_all(c);
+    if (names == 0 || r->faults.deaf)
+        return;
+    put(&c->out, ">2\r\n$10\r\ninvalidate\r\n*%d\r\n", __builtin_popcountll(names));
+    for (int name = 0; name < NAMES_COUNT; name++)
+        if ((names & UINT64_C(1) << name) != 0)
+            put_bulk(&c->out, catalogue_name(name));
+    TRACE(r->name, "%u: invalidates %d names", c->number, __builtin_popcountll(names));
+}
+
+/* --- what is read --- */
+
+static int64_t value_of(const struct redis *r, int object)
+{
+    return catalogue_value(&r->catalogue, object);
+}
+
+static int64_t count_members(const struct redis *r)
+{
+    int64_t n = 0;
+    for (int k = 0; k < KEYS; k++)
+        n += key_is_member(value_of(r, OBJECT_KEY + k));
+    return n == 0 || r->catalogue.lost ? 0 : n + r->other_keys;
+}
+
+static int64_t count_infos(const struct redis *r)
+{
+    int64_t n = 0;
+    for (int k = 0; k < KEYS; k++)
+        n += key_info(value_of(r, OBJECT_KEY + k)) != 0;
+    return n;
+}
+
+static bool word_is(const struct word *w, const char *text)
+{
+    return w->len == strlen(text) && strncasecmp(w->text, text, w->len) == 0;
+}
+
+static void put_field(struct bytes *out, const struct word *field, int id, int64_t value)
+{
+    char text[32] = "";
+    if (value != 0 && word_is(field, "max_channel_id"))
+        (void)snprintf(text, sizeof text, "%d", id);
+    else if (value != 0 && word_is(field, "title"))
+        (void)snprintf(text, sizeof text, "v%lld", (long long)card_version(value));
+    else if (value != 0 && word_is(field, "link") && card_link(value) >= 0)
+        (void)snprintf(text, sizeof text, "l%d", card_link(value));
+    if (text[0] == '\0')
+        put(out, "_\r\n");
+    else
+        put_bulk(out, text);
+}
+
+static int number_of(const struct command *m)
+{
+    return m->count < 2 ? -1 : catalogue_number(m->word[1].text, m->word[1].len);
+}
+
+/* The key with this digest, each of whose digits is the same; KEYS and above: of nobody. */
+static int key_of(const struct word *digest)
+{
+    return digest->len == DIGITS ? digest->text[1] - '1' : KEYS;
+}
+
+static void write_digest(int key, char out[DIGITS + 1])
+{
+    for (int i = 0; i < DIGITS; i++)
+        out[i] = (char)(i % 2 == 0 ? '6' : '1' + key);
+    out[DIGITS] = '\0';
+}
+
+static void write_time(int64_t s, char out[32])
+{
+    struct tm tm;
+    time_t t = (time_t)s;
+    (void)strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
+}
+
+static void put_info(struct bytes *out, const struct redis *r, int key)
+{
+    int64_t info = key < 0 || key >= KEYS ? 0 : key_info(value_of(r, OBJECT_KEY + key));
+    char text[128];
+    char expires[32];
+    if (info == 0) {
+        put(out, "_\r\n");
+        return;
+    }
+    if (catalogue_expires[info] == INT64_MAX) {
+        (void)snprintf(text, sizeof text, "{\"name\":\"n%d\"}", (int)info);
+    } else {
+        write_time(catalogue_expires[info], expires);
+        (void)snprintf(text, sizeof text, "{\"name\":\"n%d\",\"expires\":\"%s\"}", (int)info, expires);
+    }
+    put_bulk(out, text);
+}
+
+/* --- commands --- */
+
+static void on_hmget(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    int name = number_of(m);
+    put(&c->out, "*%zu\r\n", m->count - 2);
+    for (size_t i = 2; i < m->count; i++)
+        if (name == NAME_API_KEY_INFO)
+            put_info(&c->out, r, key_of(&m->word[i]));
+        else
+            put_field(&c->out, &m->word[i], name + 1, name < 0 ? 0 : value_of(r, name));
+}
+
+static void on_hget(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    put_info(&c->out, r, key_of(&m->word[2]));
+}
+
+static void on_hlen(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    (void)m;
+    put_integer(&c->out, count_infos(r));
+}
+
+static void on_get(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    char text[16];
+    int name = number_of(m);
+    int64_t id = name < 0 ? 0 : value_of(r, name);
+    (void)snprintf(text, sizeof text, "%lld", (long long)id);
+    if (id == 0)
+        put(&c->out, "_\r\n");
+    else
+        put_bulk(&c->out, text);
+}
+
+static void on_zcard(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    (void)m;
+    put_integer(&c->out, __builtin_popcountll((uint64_t)value_of(r, OBJECT_INDEX)));
+}
+
+static void on_zrange(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    uint64_t index = word_is(&m->word[2], "0") ? (uint64_t)value_of(r, OBJECT_INDEX) : 0;
+    put(&c->out, "*%d\r\n", __builtin_popcountll(index));
+    for (int id = 1; id <= CARDS; id++)
+        if ((index & UINT64_C(1) << id) != 0)
+            put(&c->out, "$%d\r\n%d\r\n", id < 10 ? 1 : 2, id);
+}
+
+static void on_scard(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    (void)m;
+    put_integer(&c->out, count_members(r));
+}
+
+static bool is_member(const struct redis *r, const struct word *digest)
+{
+    int key = key_of(digest);
+    return key >= 0 && key < KEYS && key_is_member(value_of(r, OBJECT_KEY + key));
+}
+
+static void on_sismember(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    put_integer(&c->out, is_member(r, &m->word[2]));
+}
+
+static void on_smismember(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    put(&c->out, "*%zu\r\n", m->count - 2);
+    for (size_t i = 2; i < m->count; i++)
+        put_integer(&c->out, is_member(r, &m->word[i]));
+}
+
+/* A portion has two keys; the first one those of others as well, which are no digests. */
+static void on_sscan(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    char digest[DIGITS + 1];
+    int from = (int)strtol(m->word[2].text, NULL, 10);
+    int to = from + PORTION < KEYS ? from + PORTION : KEYS;
+    int others = from == 0 && count_members(r) > 0 ? r->other_keys : 0;
+    others = others < 24 ? others : 24;
+    int members = others;
+    for (int k = from; k < to; k++)
+        members += key_is_member(value_of(r, OBJECT_KEY + k));
+    put(&c->out, "*2\r\n$1\r\n%d\r\n*%d\r\n", to == KEYS ? 0 : to, members);
+    for (int i = 0; i < others; i++)
+        put_bulk(&c->out, "x");
+    for (int k = from; k < to; k++) {
+        if (!key_is_member(value_of(r, OBJECT_KEY + k)))
+            continue;
+        write_digest(k, digest);
+        put_bulk(&c->out, digest);
+    }
+}
+
+static void on_ping(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    (void)r;
+    (void)m;
+    put(&c->out, "+PONG\r\n");
+}
+
+static void on_hello(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    (void)r;
+    (void)m;
+    c->said_hello = true;
+    put(&c->out, "%%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n"
+                 "$4\r\nmode\r\n$10\r\nstandalone\r\n");
+}
+
+static void on_select(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    (void)r;
+    (void)m;
+    put(&c->out, "+OK\r\n");
+}
+
+static void on_role(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    (void)r;
+    (void)m;
+    put(&c->out, "*3\r\n$6\r\nmaster\r\n:100\r\n*0\r\n");
+}
+
+static void on_client(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    if (word_is(&m->word[1], "CACHING")) {
+        c->caching_no = true;
+        put(&c->out, "+OK\r\n");
+        return;
+    }
+    if (r->faults.refuses_tracking) {
+        put(&c->out, "-ERR unknown subcommand\r\n");
+        return;
+    }
+    c->tracks = true;
+    c->broadcast = m->count > 3 && word_is(&m->word[3], "BCAST");
+    put(&c->out, "+OK\r\n");
+}
+
+struct known {
+    const char *name;
+    bool reads; /* the key that it names */
+    void (*execute)(struct redis *r, struct redis_client *c, const struct command *m);
+};
+
+static const struct known *find(const struct word *name)
+{
+    static const struct known all[] = {
+        {"HMGET", true, on_hmget},  {"PING", false, on_ping},     {"ROLE", false, on_role},
+        {"SCARD", true, on_scard},  {"HLEN", true, on_hlen},      {"SMISMEMBER", true, on_smismember},
+        {"GET", true, on_get},      {"ZCARD", true, on_zcard},    {"ZRANGE", true, on_zrange},
+        {"SSCAN", true, on_sscan},  {"HGET", true, on_hget},      {"SISMEMBER", true, on_sismember},
+        {"HELLO", false, on_hello}, {"SELECT", false, on_select}, {"CLIENT", false, on_client},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (word_is(name, all[i].name))
+            return &all[i];
+    trace_fail("%.*s is not simulated", (int)name->len, name->text);
+}
+
+/* Commands of a connection are executed while Redis loads its data, HELLO while it is busy as well. */
+static bool is_refused(const struct redis *r, const struct known *k)
+{
+    const char *error = r->faults.error;
+    if (error == NULL || (strncmp(error, "LOADING", 7) == 0 && !k->reads && k->execute != on_ping) ||
+        (strncmp(error, "BUSY", 4) == 0 && k->execute == on_hello))
+        return false;
+    if (strncmp(error, "MISCONF", 7) == 0 && k->execute != on_ping)
+        return false;
+    return random_once_in(STREAM_SERVER, r->faults.error_one_in);
+}
+
+static void execute(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    const struct known *k = find(&m->word[0]);
+    bool untracked = c->caching_no;
+    int name = k->reads ? number_of(m) : -1;
+    r->commands++;
+    trace_sum((uint64_t)m->word[0].text[0] << 8 | (uint64_t)(name + 1));
+    TRACE(r->name, "%u: executes %.*s %s%s", c->number, (int)m->word[0].len, m->word[0].text,
+          name >= 0 ? catalogue_name(name) : "", untracked ? " untracked" : "");
+    bound_table(r);
+    c->caching_no = false;
+    if (is_refused(r, k)) {
+        put(&c->out, "-%s\r\n", r->faults.error);
+        return;
+    }
+    k->execute(r, c, m);
+    if (name >= 0 && c->tracks && !c->broadcast && !untracked)
+        c->tracked |= UINT64_C(1) << name;
+}
+
+/* --- parsing: arrays of bulk strings --- */
+
+/* Returns the number behind `type`, and moves *at behind the line; -1: not complete. */
+static long take_line(const char **at, const char *end, char type)
+{
+    const char *stop = memchr(*at, '\n', (size_t)(end - *at));
+    if (stop == NULL)
+        return -1;
+    if (**at != type)
+        trace_fail("a command does not begin as one");
+    long n = strtol(*at + 1, NULL, 10);
+    *at = stop + 1;
+    return n;
+}
+
+/* Returns the bytes of the command at the front; 0: it is not complete. */
+static size_t parse(const struct bytes *in, struct command *m)
+{
+    const char *at = bytes_front(in);
+    const char *end = at + bytes_count(in);
+    long words = at < end ? take_line(&at, end, '*') : -1;
+    if (words > WORDS_MAX)
+        trace_fail("a command has %ld words", words);
+    m->count = 0;
+    for (long i = 0; i < words; i++) {
+        long len = at < end ? take_line(&at, end, '$') : -1;
+        if (len < 0 || end - at < len + 2)
+            return 0;
+        m->word[m->count++] = (struct word){at, (size_t)len};
+        at += len + 2;
+    }
+    return words < 0 ? 0 : (size_t)(at - bytes_front(in));
+}
+
+static void execute_all(struct redis *r, struct redis_client *c)
+{
+    struct command m;
+    if (c->conn == NULL || bytes_count(&c->in) == 0)
+        return;
+    for (size_t n = parse(&c->in, &m); n > 0; n = parse(&c->in, &m)) {
+        assert(m.count > 0);
+        execute(r, c, &m);
+        bytes_drop(&c->in, n);
+        if (bytes_count(&c->in) == 0)
+            return;
+    }
+}
+
+/* --- changes --- */
+
+static void apply(struct redis *r, const struct change *change)
+{
+    r->changed_ns = now_ns() > r->changed_ns ? now_ns() : r->changed_ns + 1;
+    for (size_t i = 0; i < change->count; i++) {
+        int object = change->set[i].object;
+        int64_t value = change->set[i].value;
+        int64_t before = r->catalogue.value[object];
+        bool is_key = object >= OBJECT_KEY;
+        catalogue_set(&r->catalogue, object, value, r->changed_ns);
+        TRACE("writer", "changes object %d from %lld to %lld", object, (long long)before, (long long)value);
+        trace_sum((uint64_t)value);
+        if (r->catalogue.lost)
+            continue;
+        if (!is_key)
+            touch(r, object);
+        if (is_key && key_is_member(before) != key_is_member(value))
+            touch(r, NAME_API_KEYS);
+        if (is_key && key_info(before) != key_info(value))
+            touch(r, NAME_API_KEY_INFO);
+    }
+}
+
+static void on_turn(void *arg, uint64_t number);
+
+static void schedule(struct redis *r)
+{
+    if (r->scheduled || r->in_turn)
+        return;
+    r->scheduled = true;
+    uint64_t wait_ns = 5 * (uint64_t)US + random_duration(STREAM_SERVER, 500 * (uint64_t)US);
+    events_add_in(wait_ns, on_turn, r, 0);
+}
+
+bool redis_submit(struct redis *r, const struct change *c)
+{
+    if (r->pending_count == PENDING_CHANGES)
+        return false;
+    r->pending[r->pending_count++] = *c;
+    schedule(r);
+    return true;
+}
+
+void redis_evict(struct redis *r)
+{
+    evict_one(r);
+    schedule(r);
+}
+
+static void flush(struct redis *r)
+{
+    for (struct redis_client *c = r->client; c < r->client + CLIENTS; c++) {
+        if (c->conn != NULL && c->tracks && !c->broadcast)
+            push_all(c);
+        c->tracked = 0;
+    }
+    r->flushed = true;
+    r->changed = 0;
+}
+
+void redis_lose(struct redis *r)
+{
+    if (r->catalogue.lost)
+        return;
+    TRACE("writer", "FLUSHALL at %s", r->name);
+    r->catalogue.lost = true;
+    flush(r);
+    schedule(r);
+}
+
+/* In one transaction. */
+void redis_restore(struct redis *r)
+{
+    if (!r->catalogue.lost)
+        return;
+    TRACE("writer", "everything is back at %s", r->name);
+    r->catalogue.lost = false;
+    for (int name = 0; name < NAMES_COUNT; name++)
+        touch(r, name);
+    schedule(r);
+}
+
+void redis_flood(struct redis *r, unsigned count)
+{
+    TRACE("writer", "changes %u other keys", count);
+    for (struct redis_client *c = r->client; c < r->client + CLIENTS; c++)
+        for (unsigned i = 0; i < count && c->conn != NULL && c->tracks; i++)
+            put(&c->out, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$14\r\n{sim}:card:%03u\r\n", 100 + i % 900);
+    schedule(r);
+}
+
+/* --- turns --- */
+
+static void send_all(struct redis *r)
+{
+    for (struct redis_client *c = r->client; c < r->client + CLIENTS; c++) {
+        if (c->conn == NULL)
+            continue;
+        if (c->tracks && c->broadcast)
+            broadcast(r, c);
+        net_send(c->conn, bytes_front(&c->out), bytes_count(&c->out), r->turn_ns);
+        bytes_clear(&c->out);
+    }
+    r->changed = 0;
+    r->flushed = false;
+}
+
+static bool has_input(const struct redis *r)
+{
+    bool input = r->pending_count > 0;
+    for (const struct redis_client *c = r->client; c < r->client + CLIENTS && !input; c++)
+        input = c->conn != NULL && bytes_count(&c->in) > 0;
+    return input;
+}
+
+static void on_turn_ended(void *arg, uint64_t number)
+{
+    struct redis *r = arg;
+    (void)number;
+    r->in_turn = false;
+    send_all(r);
+    if (has_input(r) || r->flushed || r->changed != 0)
+        schedule(r);
+}
+
+/* The changes come before, between or behind the commands of the clients. */
+static void run(struct redis *r)
+{
+    unsigned first = random_below(STREAM_SERVER, CLIENTS);
+    size_t changes = r->pending_count;
+    size_t before = changes == 0 ? 0 : random_below(STREAM_SERVER, (unsigned)changes + 1);
+    size_t done = 0;
+    for (; done < before; done++)
+        apply(r, &r->pending[done]);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        execute_all(r, &r->client[(first + i) % CLIENTS]);
+    for (; done < changes; done++)
+        apply(r, &r->pending[done]);
+    memmove(r->pending, r->pending + changes, (r->pending_count - changes) * sizeof r->pending[0]);
+    r->pending_count -= changes;
+}
+
+static void on_turn(void *arg, uint64_t number)
+{
+    struct redis *r = arg;
+    (void)number;
+    if (r->hung_until_ns > now_ns()) {
+        events_add(r->hung_until_ns, on_turn, r, 0);
+        return;
+    }
+    r->scheduled = false;
+    r->in_turn = true;
+    r->turn_ns = now_ns();
+    run(r);
+    events_add_in(random_duration(STREAM_SERVER, 20 * (uint64_t)MS), on_turn_ended, r, 0);
+}
+
+/* --- connections --- */
+
+static void *on_accepted(void *server, struct net_conn *conn)
+{
+    struct redis *r = server;
+    struct redis_client *c = r->client;
+    while (c < r->client + CLIENTS && c->conn != NULL)
+        c++;
+    if (c == r->client + CLIENTS)
+        trace_fail("%s has too many clients", r->name);
+    c->redis = r;
+    c->conn = conn;
+    c->number = net_number(conn);
+    c->tracks = c->broadcast = c->caching_no = c->said_hello = false;
+    c->tracked = 0;
+    bytes_clear(&c->in);
+    bytes_clear(&c->out);
+    return c;
+}
+
+static void on_received(void *peer, const char *data, size_t n)
+{
+    struct redis_client *c = peer;
+    bytes_add(&c->in, data, n);
+    schedule(c->redis);
+}
+
+static void on_closed(void *peer)
+{
+    struct redis_client *c = peer;
+    c->conn = NULL;
+}
+
+void redis_begin(struct redis *r, const char *name, uint8_t host)
+{
+    for (struct redis_client *c = r->client; c < r->client + CLIENTS; c++)
+        c->conn = NULL;
+    r->name = name;
+    r->listener = (struct net_listener){.address = {host, 6379},
+                                        .accepted = on_accepted,
+                                        .received = on_received,
+                                        .closed = on_closed,
+                                        .server = r};
+    r->catalogue.lost = false;
+    for (int i = 0; i < OBJECTS; i++) {
+        r->catalogue.value[i] = 0;
+        r->catalogue.history[i].count = 0;
+    }
+    r->pending_count = 0;
+    r->faults = (struct redis_faults){.error_one_in = 1};
+    r->table_max = NAMES_COUNT;
+    r->other_keys = 0;
+    r->changed = r->changed_ns = 0;
+    r->flushed = false;
+    r->hung_until_ns = 0;
+    r->scheduled = r->in_turn = false;
+    r->commands = 0;
+    net_listen(&r->listener);
+}
+
+void redis_hang(struct redis *r, uint64_t duration_ns)
+{
+    r->hung_until_ns = now_ns() + duration_ns;
+    TRACE(r->name, "hangs for %u ms", (unsigned)(duration_ns / MS));
+}
+
+void redis_restart(struct redis *r, bool reset)
+{
+    TRACE(r->name, "closes all connections");
+    send_all(r); /* or the oracle would not know when it was made */
+    net_reset(&r->listener, reset);
+}

@@ -1,0 +1,78 @@
+/*
+ * A simulated Redis: the commands that channeld sends, in turns of its event loop as the real one has them.
+ * All commands of a client that have arrived are executed one after the other, between those of others; what
+ * is sent leaves at the end of the turn.
+ *
+ * Tracking is Redis' own: by key each name is registered by a read, for one invalidation, which is queued
+ * with the command that changes it; by broadcast all that has changed is told at the end of the turn, behind
+ * its replies. The table is bounded, and what it evicts is invalidated.
+ */
+#ifndef SIMULATION_REDIS_H
+#define SIMULATION_REDIS_H
+
+#include "simulation/bytes.h"
+#include "simulation/catalogue.h"
+#include "simulation/net.h"
+
+enum { CLIENTS = 32, PENDING_CHANGES = 512 };
+
+struct redis;
+
+struct redis_client {
+    struct redis *redis;
+    struct net_conn *conn; /* NULL: free */
+    struct bytes in, out;
+    unsigned number; /* of the connection */
+    bool tracks, broadcast;
+    bool caching_no;  /* the next command is not tracked */
+    uint64_t tracked; /* names, as bits */
+    bool said_hello;  /* by HELLO */
+};
+
+struct redis_faults {
+    const char *error; /* replied to every command, or to one in `error_one_in` */
+    unsigned error_one_in;
+    bool refuses_tracking;
+    bool deaf; /* accepts tracking, and sends no invalidations */
+};
+
+struct redis {
+    const char *name;
+    struct net_listener listener;
+    struct catalogue catalogue;
+    struct redis_client client[CLIENTS];
+    struct change pending[PENDING_CHANGES];
+    size_t pending_count;
+    struct redis_faults faults;
+    unsigned table_max; /* names in the tracking table */
+    int other_keys;     /* members of the API key set that are nobody's */
+    uint64_t changed;   /* names, in this turn: for broadcast */
+    bool flushed;       /* everything, in this turn: for broadcast */
+    uint64_t hung_until_ns;
+    uint64_t turn_ns; /* when the turn began */
+    bool scheduled, in_turn;
+    uint64_t changed_ns; /* when the last transaction was executed */
+    uint64_t commands;   /* executed so far */
+};
+
+/* At 10.0.0.`host`:6379; its catalogue is empty. */
+void redis_begin(struct redis *r, const char *name, uint8_t host);
+
+/* A writer's transaction: executed in a turn to come. False when too many wait. */
+bool redis_submit(struct redis *r, const struct change *c);
+
+/* The table evicts one name; everything is lost (FLUSHALL), or comes back. */
+void redis_evict(struct redis *r);
+void redis_lose(struct redis *r);
+void redis_restore(struct redis *r);
+
+/* Invalidations of names that no entry has: of other databases. */
+void redis_flood(struct redis *r, unsigned count);
+
+/* Executes nothing for this time. */
+void redis_hang(struct redis *r, uint64_t duration_ns);
+
+/* All connections end, and nothing is left of the tracking table. */
+void redis_restart(struct redis *r, bool reset);
+
+#endif

@@ -1,0 +1,435 @@
+/* The writer and the faults; see scenario.h. */
+#include "simulation/scenario.h"
+
+#include "simulation/events.h"
+#include "simulation/process.h"
+#include "simulation/random.h"
+#include "simulation/trace.h"
+
+struct scenario scenario;
+
+static int64_t planned[OBJECTS]; /* what the writer has written, or is about to */
+static int64_t last_version, last_info;
+
+static unsigned pick(unsigned count)
+{
+    return random_below(STREAM_WRITER, count);
+}
+
+/* --- the writer --- */
+
+static void plan(struct change *c, int object, int64_t value)
+{
+    planned[object] = value;
+    change_add(c, object, value);
+}
+
+static void submit(const struct change *c)
+{
+    if (c->count > 0 && !redis_submit(&scenario.redis, c))
+        trace_fail("too many changes wait");
+}
+
+static void plan_card(struct change *c, int card, int link)
+{
+    plan(c, OBJECT_CARD + card, card_value(++last_version, link));
+    if (link >= 0)
+        plan(c, OBJECT_LINK + link, card + 1);
+}
+
+static void change_card(void)
+{
+    struct change c = {0};
+    int card = (int)pick(CARDS);
+    if (planned[OBJECT_CARD + card] == 0)
+        return;
+    plan(&c, OBJECT_CARD + card, card_value(++last_version, card_link(planned[OBJECT_CARD + card])));
+    submit(&c);
+}
+
+/* Two cards exchange their links, or one takes a link that is free. */
+static void move_link(void)
+{
+    struct change c = {0};
+    int one = (int)pick(CARDS);
+    int link = (int)pick(LINKS);
+    int other = (int)planned[OBJECT_LINK + link] - 1;
+    int former = card_link(planned[OBJECT_CARD + one]);
+    if (planned[OBJECT_CARD + one] == 0 || former == link || one == other)
+        return;
+    if (other >= 0 && planned[OBJECT_CARD + other] != 0)
+        plan_card(&c, other, former);
+    else if (former >= 0)
+        plan(&c, OBJECT_LINK + former, 0);
+    plan_card(&c, one, link);
+    submit(&c);
+}
+
+static uint64_t index_of(void)
+{
+    return (uint64_t)planned[OBJECT_INDEX];
+}
+
+/* As docs/schema.md orders it, in one transaction or in three commands. */
+static void remove_card(void)
+{
+    struct change c = {0};
+    int card = (int)pick(CARDS);
+    int link = card_link(planned[OBJECT_CARD + card]);
+    bool apart = pick(2) == 0;
+    if (planned[OBJECT_CARD + card] == 0)
+        return;
+    plan(&c, OBJECT_INDEX, (int64_t)(index_of() & ~(UINT64_C(1) << (card + 1))));
+    if (apart)
+        submit(&c);
+    c.count = apart ? 0 : c.count;
+    if (link >= 0 && planned[OBJECT_LINK + link] == card + 1)
+        plan(&c, OBJECT_LINK + link, 0);
+    if (apart)
+        submit(&c);
+    c.count = apart ? 0 : c.count;
+    plan(&c, OBJECT_CARD + card, 0);
+    submit(&c);
+}
+
+static void add_card(void)
+{
+    struct change c = {0};
+    int card = (int)pick(CARDS);
+    int link = (int)pick(LINKS);
+    if (planned[OBJECT_CARD + card] != 0)
+        return;
+    plan_card(&c, card, planned[OBJECT_LINK + link] == 0 ? link : -1);
+    plan(&c, OBJECT_INDEX, (int64_t)(index_of() | UINT64_C(1) << (card + 1)));
+    submit(&c);
+}
+
+static void change_index(void)
+{
+    struct change c = {0};
+    plan(&c, OBJECT_INDEX, (int64_t)(index_of() ^ UINT64_C(2) << pick(CARDS)));
+    submit(&c);
+}
+
+static int64_t new_info(void)
+{
+    int64_t info = ++last_info % (INFOS - 1) + 1;
+    bool expires = scenario_has(FAULT_expire) && pick(2) == 0;
+    catalogue_expires[info] = expires ? process_wall_s() + (int64_t)pick(20) - 2 : INT64_MAX;
+    return info;
+}
+
+/* One key is always there, so that the set is never empty but when it was lost. */
+static void change_key(void)
+{
+    struct change c = {0};
+    int object = OBJECT_KEY + 1 + (int)pick(KEYS - 1);
+    int64_t value = planned[object];
+    bool info_too = pick(2) == 0;
+    if (!key_is_member(value) || pick(2) == 0) {
+        plan(&c, object, key_value(true, info_too ? new_info() : 0));
+    } else { /* revoked: from the set first */
+        plan(&c, object, key_value(false, key_info(value)));
+        submit(&c);
+        c.count = 0;
+        if (key_info(value) != 0)
+            plan(&c, object, 0);
+    }
+    submit(&c);
+}
+
+static void on_write(void *arg, uint64_t number)
+{
+    static void (*const writes[])(void) = {change_card, change_card, move_link,    move_link, remove_card,
+                                           add_card,    add_card,    change_index, change_key};
+    (void)number;
+    (void)arg;
+    if (scenario.quiet)
+        return;
+    if (scenario.redis.pending_count == 0)
+        for (unsigned n = 1 + (pick(4) == 0 ? pick(4) : 0); n > 0; n--)
+            writes[pick(sizeof writes / sizeof writes[0])]();
+    events_add_in(random_duration(STREAM_WRITER, scenario.settings.writes_every_ms * (uint64_t)MS) + MS / 10,
+                  on_write, NULL, 0);
+}
+
+/* --- faults --- */
+
+static unsigned choose(unsigned count)
+{
+    return random_below(STREAM_SCENARIO, count);
+}
+
+static uint64_t a_while(uint64_t max_ms)
+{
+    return random_duration(STREAM_SCENARIO, max_ms * MS);
+}
+
+/* Answers may fail until then, and until the process has recovered from it. */
+static void disturb(uint64_t duration_ns)
+{
+    uint64_t until_ns = now_ns() + duration_ns;
+    scenario.disturbed_until_ns =
+        until_ns > scenario.disturbed_until_ns ? until_ns : scenario.disturbed_until_ns;
+}
+
+static void on_listens(void *arg, uint64_t number)
+{
+    (void)arg;
+    (void)number;
+    TRACE("scenario", "redis listens");
+    disturb(0);
+    if (scenario.redis.listener.state == NET_SILENT)
+        redis_restart(&scenario.redis, true);
+    scenario.redis.listener.state = NET_LISTENS;
+}
+
+static void stop_listening(void)
+{
+    uint64_t duration_ns = a_while(20000);
+    scenario.redis.listener.state = choose(3) == 0 ? NET_REFUSES : choose(2) == 0 ? NET_IGNORES : NET_SILENT;
+    TRACE("scenario", "redis does not listen for %u ms (%d)", (unsigned)(duration_ns / MS),
+          scenario.redis.listener.state);
+    disturb(duration_ns);
+    events_add_in(duration_ns, on_listens, NULL, 0);
+}
+
+static void do_reset(void)
+{
+    disturb(0);
+    redis_restart(&scenario.redis, choose(2) == 0);
+}
+
+static void on_cut_ended(void *arg, uint64_t number)
+{
+    (void)arg;
+    (void)number;
+    disturb(0);
+    redis_restart(&scenario.redis, true);
+}
+
+static void do_cut(void)
+{
+    uint64_t duration_ns = a_while(10000);
+    TRACE("scenario", "connections are cut");
+    net_cut(&scenario.redis.listener);
+    disturb(2 * SECOND);
+    events_add_in(duration_ns, on_cut_ended, NULL, 0);
+}
+
+static void do_refuse(void)
+{
+    if (scenario.redis.listener.state != NET_LISTENS)
+        return;
+    if (choose(2) == 0)
+        redis_restart(&scenario.redis, choose(2) == 0);
+    stop_listening();
+}
+
+static void on_delay_ended(void *arg, uint64_t number)
+{
+    (void)arg;
+    (void)number;
+    net_set_delay(0);
+}
+
+static void do_delay(void)
+{
+    uint64_t delay_ns = a_while(3000);
+    uint64_t duration_ns = a_while(20000);
+    TRACE("scenario", "the network is slow for %u ms", (unsigned)(duration_ns / MS));
+    net_set_delay(delay_ns);
+    disturb(duration_ns + delay_ns);
+    events_add_in(duration_ns, on_delay_ended, NULL, 0);
+}
+
+static void do_hang(void)
+{
+    uint64_t duration_ns = a_while(10000);
+    disturb(duration_ns);
+    redis_hang(&scenario.redis, duration_ns);
+}
+
+static void on_error_ended(void *arg, uint64_t number)
+{
+    (void)arg;
+    (void)number;
+    TRACE("scenario", "no more errors");
+    scenario.redis.faults.error = NULL;
+}
+
+static void do_error(void)
+{
+    static const char *const errors[] = {"LOADING Redis is loading the dataset in memory",
+                                         "BUSY Redis is busy running a script",
+                                         "MISCONF Redis is configured to save RDB snapshots"};
+    uint64_t duration_ns = a_while(10000);
+    scenario.redis.faults.error = errors[choose(sizeof errors / sizeof errors[0])];
+    scenario.redis.faults.error_one_in = 1 + choose(8);
+    TRACE("scenario", "errors for %u ms: %s", (unsigned)(duration_ns / MS), scenario.redis.faults.error);
+    disturb(duration_ns);
+    events_add_in(duration_ns, on_error_ended, NULL, 0);
+}
+
+static void on_restore(void *arg, uint64_t number)
+{
+    (void)arg;
+    (void)number;
+    redis_restore(&scenario.redis);
+}
+
+/* Without invalidations a read that lacks something is repeated once: of two losses in a row nothing tells.
+ */
+static void do_lose(void)
+{
+    uint64_t duration_ns = a_while(10000);
+    if (scenario.settings.cache_size == 0 && now_ns() < scenario.lost_until_ns + 10 * SECOND)
+        return;
+    scenario.lost_until_ns = now_ns() + duration_ns;
+    disturb(duration_ns);
+    redis_lose(&scenario.redis);
+    if (choose(2) == 0) /* Redis has started again, without its data */
+        redis_restart(&scenario.redis, true);
+    events_add_in(duration_ns, on_restore, NULL, 0);
+}
+
+static void do_evict(void)
+{
+    for (unsigned n = choose(4) + 1; n > 0; n--)
+        redis_evict(&scenario.redis);
+}
+
+static void do_flood(void)
+{
+    redis_flood(&scenario.redis, 1 + choose(2000));
+}
+
+static void do_stop(void)
+{
+    uint64_t duration_ns = a_while(10000);
+    disturb(duration_ns);
+    process_stop(duration_ns, false);
+}
+
+static void do_suspend(void)
+{
+    uint64_t duration_ns = a_while(60000);
+    disturb(duration_ns);
+    process_stop(duration_ns, true);
+}
+
+static void on_throttle(void *arg, uint64_t number)
+{
+    (void)arg;
+    if (number == 0 || scenario.quiet)
+        return;
+    disturb(300 * (uint64_t)MS);
+    process_stop(a_while(250), false);
+    events_add_in(a_while(300), on_throttle, NULL, number - 1);
+}
+
+static void do_throttle(void)
+{
+    on_throttle(NULL, 1 + choose(40));
+}
+
+static void do_wall(void)
+{
+    process_set_wall((int64_t)choose(20) - 10);
+}
+
+static void do_nothing(void) /* cancellations and expiries are the clients' and the writer's */
+{
+}
+
+static void do_cancel(void)
+{
+    do_nothing();
+}
+
+static void do_expire(void)
+{
+    do_nothing();
+}
+
+static void on_fault(void *arg, uint64_t number)
+{
+#define FAULT_FUNCTION(name, text) do_##name,
+    static void (*const faults[])(void) = {FAULTS(FAULT_FUNCTION)};
+#undef FAULT_FUNCTION
+    unsigned kind = choose(FAULT_KINDS);
+    (void)arg;
+    (void)number;
+    if (scenario.quiet)
+        return;
+    if (scenario_has((enum fault)kind))
+        faults[kind]();
+    uint64_t pause_ns = random_duration(STREAM_SCENARIO, scenario.settings.faults_every_ms * (uint64_t)MS);
+    events_add_in(pause_ns + MS, on_fault, NULL, 0);
+}
+
+/* --- beginning and end --- */
+
+static void choose_settings(struct scenario_settings *s)
+{
+    static const uint64_t stale_ms[] = {0, 5000, 30000, 300000};
+    static const uint64_t keys_ms[] = {0, 5000, 300000};
+    *s = (struct scenario_settings){
+        .broadcast = choose(2) == 0,
+        .cache_size = choose(4) == 0    ? 8192
+                      : choose(16) == 0 ? 0
+                                        : 1 << 20,
+        .request_timeout_ms = 500 + choose(4000),
+        .stale_limit_ms = stale_ms[choose(4)],
+        .stale_keys_limit_ms = keys_ms[choose(3)],
+        .writes_every_ms = 100 << choose(5),
+        .requests_every_ms = 50 << choose(5),
+        .faults_every_ms = 2000 << choose(5),
+    };
+}
+
+static void fill(void)
+{
+    for (int object = 0; object < OBJECTS; object++)
+        planned[object] = 0;
+    last_version = last_info = 0;
+    for (int card = 0; card < CARDS - 2; card++) {
+        int link = card < LINKS - 2 ? card : -1;
+        planned[OBJECT_CARD + card] = card_value(++last_version, link);
+        if (link >= 0)
+            planned[OBJECT_LINK + link] = card + 1;
+        planned[OBJECT_INDEX] |= INT64_C(2) << card;
+    }
+    for (int key = 0; key < KEYS; key++)
+        planned[OBJECT_KEY + key] = key_value(key < KEYS - 1, 0);
+    for (int object = 0; object < OBJECTS; object++)
+        catalogue_set(&scenario.redis.catalogue, object, planned[object], 0);
+}
+
+void scenario_begin(unsigned faults)
+{
+    static const int other_keys[] = {0, 0, 24, 100000};
+    scenario.quiet = false;
+    scenario.disturbed_until_ns = scenario.lost_until_ns = 0;
+    choose_settings(&scenario.settings);
+    scenario.faults = (unsigned)random_bits(STREAM_SCENARIO);
+    scenario.faults &=
+        (unsigned)random_bits(STREAM_SCENARIO) & faults; /* each kind in a quarter of the runs */
+    redis_begin(&scenario.redis, "redis", 1);
+    if (choose(4) == 0)
+        scenario.redis.table_max = 4 + choose(16);
+    scenario.redis.other_keys = other_keys[choose(4)];
+    fill();
+    events_add(0, on_write, NULL, 0);
+    events_add(0, on_fault, NULL, 0);
+}
+
+void scenario_quieten(void)
+{
+    scenario.quiet = true;
+    on_listens(NULL, 0);
+    net_set_delay(0);
+    scenario.redis.faults.error = NULL;
+    redis_restore(&scenario.redis);
+    scenario.redis.hung_until_ns = 0;
+}
