@@ -1,6 +1,7 @@
 /*
- * channelctl when Redis fails it: the connection is cut after ever more bytes of the replies, or the user
- * lacks a right. It reports the error, the list is the old one or the new one, and the next run repairs it.
+ * channelctl when Redis fails it: the connection is cut after ever more bytes of the replies, Redis is full,
+ * or the user lacks a right. It reports the error, the list is the old one or the new one, and the next run
+ * repairs it. Loads that are cut off are tested by tests/loader.
  */
 
 #include "support/ctl.h"
@@ -17,12 +18,9 @@
 enum { STEP = 67, SLACK = 16 };
 
 static const char BEFORE[] = CTL_LINKED(2, "old2") CTL_LINKED(1, "old1") CTL_LINKED(9, "c9");
-static const char AFTER[] = CTL_LINKED(1, "c1") CTL_LINKED(3, "c3") CTL_LINKED(2, "c2");
 
 static struct redis proxied; /* the same Redis, through the proxy */
 static struct proxy *proxy;
-static char *good;    /* path of a file with AFTER */
-static char *damaged; /* the same, and a line that is refused */
 
 static int start(void **state)
 {
@@ -30,11 +28,6 @@ static int start(void **state)
     proxy = proxy_new(redis.port);
     proxied = (struct redis){.dir = redis.dir};
     (void)snprintf(proxied.url, sizeof proxied.url, "redis://127.0.0.1:%d", proxy_port(proxy));
-    good = text_printf("%s/good", redis.dir.path);
-    damaged = text_printf("%s/damaged", redis.dir.path);
-    AUTOFREE char *text = text_printf("%sbroken\n", AFTER);
-    assert_true(text_write_file(good, AFTER));
-    assert_true(text_write_file(damaged, text));
     return 0;
 }
 
@@ -42,8 +35,6 @@ static int end(void **state)
 {
     proxy_free(proxy);
     (void)ctl_teardown(state);
-    free(good);
-    free(damaged);
     return 0;
 }
 
@@ -104,24 +95,6 @@ static void cut_at_each_step(const struct operation *o)
         cut(o, at, fault);
         fault = fault == PROXY_RESET ? PROXY_FINISH : PROXY_RESET;
     }
-}
-
-TEST_CASE(load_can_be_repeated_after_a_cut_connection)
-{
-    const char *const args[] = {"load", good, NULL};
-    cut_at_each_step(&(struct operation){args, 0, "2 1 9", "2 1 9 3"});
-}
-
-TEST_CASE(replace_is_atomic_when_the_connection_is_cut)
-{
-    const char *const args[] = {"load", good, "--replace", NULL};
-    cut_at_each_step(&(struct operation){args, 0, "2 1 9", "1 3 2"});
-}
-
-TEST_CASE(merge_can_be_repeated_after_a_cut_connection)
-{
-    const char *const args[] = {"load", damaged, "--replace", NULL};
-    cut_at_each_step(&(struct operation){args, 1, "2 1 9", "2 1 9 3"});
 }
 
 TEST_CASE(verify_and_keys_list_report_a_cut_connection)
@@ -194,73 +167,6 @@ TEST_CASE(load_leaves_neither_lock_nor_next_index_when_redis_becomes_full)
     fill_redis_during_load(NULL);
     fill_redis_during_load("--replace");
     ctl_expect_index("2 1 9");
-}
-
-/* ---- Held back commands ---- */
-
-/* Bytes between two of them: in a replacing load, and in others, which have fewer kinds of steps. */
-enum { HOLD_STEP = 97, HOLD_STEP_WIDE = 199 };
-
-/* What happens meanwhile; the lock of the load has expired. */
-static void load_before(void)
-{
-    ctl_expect_load(BEFORE, "--replace", 0);
-}
-
-static void flush_all(void)
-{
-    redis_do(&redis, "FLUSHALL");
-}
-
-/* Asserts that Redis holds the channels of this text, in their order, and no others. */
-static void expect_catalogue(const char *text)
-{
-    ctl_expect(ctl_load(text, "--replace"), 0, "loaded 0 channels (3 unchanged, 0 refused, 0 removed)", NULL);
-}
-
-static bool proxy_holds(void *arg)
-{
-    (void)arg;
-    return proxy_has_injected(proxy);
-}
-
-/* Runs until so many bytes of replies have come; what is sent then arrives behind the change. */
-static void hold(const struct operation *o, size_t at, void (*change)(void))
-{
-    struct process load;
-    fill();
-    proxy_inject_after(proxy, at, PROXY_HOLD);
-    ctl_start_named(&load, &proxied, "held", o->args);
-    assert_true(wait_until(proxy_holds, NULL, WAIT_DEADLINE_MS));
-    bool held = redis_integer(&redis, "DEL channels:loader") == 1;
-    change();
-    proxy_restore(proxy);
-    AUTO(ctl_run_free) struct ctl_run run = ctl_finish(&load);
-    if (run.status != (held ? 1 : o->status) || (held && strstr(run.err, "the lock is lost") == NULL))
-        fail_msg("%s, held back after %zu: %d: %s%s", o->args[0], at, run.status, run.out, run.err);
-    if (change == flush_all && held)
-        assert_int_equal(redis_integer(&redis, "DBSIZE"), 0);
-    else if (change == load_before && held)
-        expect_catalogue(BEFORE);
-}
-
-static void hold_at_each_step(const struct operation *o, size_t step, void (*change)(void))
-{
-    size_t total = measure(o);
-    for (size_t at = 1; at + SLACK < total; at += step)
-        hold(o, at, change);
-}
-
-/* Also at the end of a replacing load, which removes channels that the other one brings back. */
-TEST_CASE(delayed_commands_of_a_load_change_nothing_after_its_lock_was_lost)
-{
-    const char *const replace[] = {"load", good, "--replace", NULL};
-    const char *const merge[] = {"load", damaged, "--replace", NULL};
-    const char *const load[] = {"load", good, NULL};
-    hold_at_each_step(&(struct operation){replace, 0, "2 1 9", "1 3 2"}, HOLD_STEP, load_before);
-    hold_at_each_step(&(struct operation){merge, 1, "2 1 9", "2 1 9 3"}, HOLD_STEP_WIDE, load_before);
-    hold_at_each_step(&(struct operation){load, 0, "2 1 9", "2 1 9 3"}, HOLD_STEP_WIDE, load_before);
-    hold_at_each_step(&(struct operation){load, 0, "2 1 9", "2 1 9 3"}, HOLD_STEP_WIDE, flush_all);
 }
 
 /* ---- Missing rights ---- */

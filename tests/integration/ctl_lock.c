@@ -139,64 +139,6 @@ TEST_CASE_WITH(lock_is_renewed_while_input_is_slow, ctl_empty, NULL)
     assert_int_equal(redis_integer(&redis, "EXISTS channels:loader"), 0);
 }
 
-/* ---- Lost locks ---- */
-
-static bool lock_is_gone(void *arg)
-{
-    (void)arg;
-    return redis_integer(&redis, "EXISTS channels:loader") == 0;
-}
-
-/* A plain load of "one" is stopped until its lock has expired; another one replaces everything by "two". */
-static void replace_while_stopped(struct process *first, int fd)
-{
-    process_signal(first, SIGSTOP);
-    ctl_feed(fd, CTL_LINKED(3, "three"));
-    assert_true(wait_until(lock_is_gone, NULL, WAIT_DEADLINE_MS * 3));
-    AUTOFREE char *path = text_printf("%s/two", redis.dir.path);
-    assert_true(text_write_file(path, TWO));
-    struct process second;
-    start_other(&second, "second", path);
-    ctl_expect(ctl_finish(&second), 0, "1 removed", NULL);
-    process_signal(first, SIGCONT);
-    (void)close(fd);
-}
-
-static void expect_two_alone(void)
-{
-    ctl_expect_index("2");
-    assert_int_equal(redis_integer(&redis, "DBSIZE"), 3);
-    ctl_expect_sound();
-}
-
-static void stop_until_it_is_lost(const char *flag)
-{
-    struct process first;
-    (void)ctl_empty(NULL);
-    int fd = start_long_load(&first, flag);
-    redis_do(&redis, "PEXPIRE channels:loader 50");
-    replace_while_stopped(&first, fd);
-    ctl_expect(ctl_finish(&first), 1, "", "the lock is lost (channels:loader: it was deleted)");
-    expect_two_alone();
-}
-
-TEST_CASE(stopped_load_writes_nothing_after_its_lock_was_lost)
-{
-    stop_until_it_is_lost(NULL);
-    stop_until_it_is_lost("--replace");
-}
-
-/* Nobody shortens the lock here. */
-SLOW_TEST_WITH(stopped_load_names_the_expiry_of_its_lock, ctl_empty, NULL)
-{
-    struct process first;
-    int fd = start_long_load(&first, NULL);
-    replace_while_stopped(&first, fd);
-    ctl_expect(ctl_finish(&first), 1, "",
-               "the lock is lost (channels:loader: it expired before it was renewed)");
-    expect_two_alone();
-}
-
 /* The channels that Redis has forgotten were counted as loaded. */
 static void flush_during_load(const char *flag, const char *more)
 {

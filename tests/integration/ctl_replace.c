@@ -180,33 +180,6 @@ TEST_CASE_WITH(replace_fails_if_another_load_has_dropped_its_index, load_first, 
     assert_int_equal(redis_integer(&redis, "EXISTS channels:card:1 channels:card:2"), 2);
 }
 
-static bool is_waiting(void *arg)
-{
-    AUTOFREE char *err = process_stderr(arg);
-    return strstr(err, "waiting for another load to end (channelctl on ") != NULL;
-}
-
-TEST_CASE_WITH(killed_replace_leaves_the_old_catalogue, load_first, NULL)
-{
-    struct process process;
-    AUTOFREE char *path = text_printf("%s/second.ndjson", redis.dir.path);
-    const char *args[] = {"load", path, "--replace", NULL};
-    assert_true(text_write_file(path, second));
-    int fd = start_slowly(&process);
-    process_kill(&process);
-    (void)close(fd);
-    ctl_expect_index("1 2");
-    assert_in_range(redis_integer(&redis, "PTTL channels:loader"), 1, 15000);
-    redis_do(&redis, "PEXPIRE channels:loader 100000"); /* until it is seen to wait */
-    ctl_start(&process, args);
-    assert_true(wait_until(is_waiting, &process, WAIT_DEADLINE_MS));
-    redis_do(&redis, "PEXPIRE channels:loader 1");
-    ctl_expect(ctl_finish(&process), 0, NULL, NULL);
-    ctl_expect_index("3 2");
-    assert_int_equal(redis_integer(&redis, "DBSIZE"), 6);
-    ctl_expect_sound();
-}
-
 static long long lazily_freed(void)
 {
     AUTOFREE char *info = redis_text(&redis, "INFO memory");
