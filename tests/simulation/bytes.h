@@ -38,7 +38,7 @@ static inline void bytes_add(struct bytes *b, const char *data, size_t n)
     }
     if (b->end + n > b->capacity) {
         b->capacity = 2 * (b->end + n);
-        b->data = realloc(b->data, b->capacity);
+        b->data = realloc(b->data, b->capacity); /* ANALYZER(malloc-leak): kept as long as the process */
         assert(b->data != NULL); /* ANALYZER(malloc-leak): it is kept, and ends with the process */
     }
     memcpy(b->data + b->end, data, n);

@@ -81,6 +81,8 @@ static struct redis_config *make_config(void)
     if (redis_endpoint_init(&endpoint, &options, &why) != 0 ||
         redis_config_new(&endpoint, &options, 1, &config, &why, &setting) != 0)
         trace_fail("no settings: %s", buf_message(&why));
+    if (scenario.redis.tls)
+        config->tls = (struct ssl_ctx_st *)url; /* any pointer: tls.c does not look at it */
     return config;
 }
 
@@ -179,11 +181,12 @@ static void simulate(const struct run *r)
         trace_fail("no keyspace");
     struct redis_config *config = make_config();
     struct cache *cache = open_cache(&loop, config, &keyspace);
-    redis_config_unref(config);
     clients_begin(cache);
     run_for(&loop, r->length_s * SECOND);
     check_recovery(&loop);
     close_cache(&loop, cache);
+    config->tls = NULL;
+    redis_config_unref(config);
     if (cache_metrics.cache_audit_failures_total > 0)
         trace_fail("the audit has found a difference that an invalidation explains");
     add_totals();

@@ -389,6 +389,11 @@ ssize_t recv(int fd, void *buf, size_t n, int flags)
     return -1;
 }
 
+ssize_t net_receive(int fd, void *out, size_t n)
+{
+    return recv(fd, out, n, 0);
+}
+
 ssize_t send(int fd, const void *buf, size_t n, int flags)
 {
     struct net_conn *c = conn_of(fd);

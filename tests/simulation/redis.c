@@ -547,6 +547,27 @@ void redis_flood(struct redis *r, unsigned count)
 
 /* --- turns --- */
 
+/* In records of any size, or as it is. */
+static void send_to(struct redis *r, struct redis_client *c)
+{
+    const char *at = bytes_front(&c->out);
+    size_t left = bytes_count(&c->out);
+    while (r->tls && left > 0) {
+        unsigned most = random_once_in(STREAM_SERVER, 4) ? 16384 : 64;
+        size_t n = 1 + random_below(STREAM_SERVER, most);
+        n = n < left ? n : left;
+        const char head[] = {(char)(n >> 8), (char)(n & 0xff)};
+        bytes_add(&r->records, head, sizeof head);
+        bytes_add(&r->records, at, n);
+        at += n;
+        left -= n;
+    }
+    const struct bytes *all = r->tls ? &r->records : &c->out;
+    net_send(c->conn, bytes_front(all), bytes_count(all), r->turn_ns);
+    bytes_clear(&r->records);
+    bytes_clear(&c->out);
+}
+
 static void send_all(struct redis *r)
 {
     for (struct redis_client *c = r->client; c < r->client + CLIENTS; c++) {
@@ -554,8 +575,7 @@ static void send_all(struct redis *r)
             continue;
         if (c->tracks && c->broadcast)
             broadcast(r, c);
-        net_send(c->conn, bytes_front(&c->out), bytes_count(&c->out), r->turn_ns);
-        bytes_clear(&c->out);
+        send_to(r, c);
     }
     r->changed = 0;
     r->flushed = false;
@@ -663,6 +683,8 @@ void redis_begin(struct redis *r, const char *name, uint8_t host)
     r->faults = (struct redis_faults){.error_one_in = 1};
     r->table_max = NAMES_COUNT;
     r->other_keys = 0;
+    r->tls = false;
+    bytes_clear(&r->records);
     r->changed = r->changed_ns = 0;
     r->flushed = false;
     r->hung_until_ns = 0;

@@ -41,10 +41,12 @@ struct redis {
     struct net_listener listener;
     struct catalogue catalogue;
     struct redis_client client[CLIENTS];
+    struct bytes records; /* scratch */
     struct change pending[PENDING_CHANGES];
     size_t pending_count;
     struct redis_faults faults;
     unsigned table_max; /* names in the tracking table */
+    bool tls;           /* what is sent is sent in records */
     int other_keys;     /* members of the API key set that are nobody's */
     uint64_t changed;   /* names, in this turn: for broadcast */
     bool flushed;       /* everything, in this turn: for broadcast */

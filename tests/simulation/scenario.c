@@ -418,6 +418,7 @@ void scenario_begin(unsigned faults)
     redis_begin(&scenario.redis, "redis", 1);
     if (choose(4) == 0)
         scenario.redis.table_max = 4 + choose(16);
+    scenario.redis.tls = choose(3) == 0;
     scenario.redis.other_keys = other_keys[choose(4)];
     fill();
     events_add(0, on_write, NULL, 0);
