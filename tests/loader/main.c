@@ -122,7 +122,7 @@ struct actor {
     bool disturbed; /* it may fail */
     bool killed;
     bool claimed_late; /* its SET may have been executed when it had ended */
-    bool leaves_next;  /* it could not remove its next index any more */
+    bool released;     /* its lock, and so has removed its next index */
 };
 
 static int64_t *now_ns;
@@ -227,6 +227,7 @@ static void observe(struct actor *a)
     const char *problem = model_step(&a->load, &before.catalogue, &state.catalogue);
     if (problem != NULL)
         fail_case(a, problem);
+    a->released = a->released || (holds(a, &before) && state.holder[0] == '\0');
     if (holds(a, &before) || holds(a, &state))
         a->last = state.catalogue;
 }
@@ -277,7 +278,7 @@ static void start(struct actor *a, const struct kind *kind)
     a->value[0] = '\0';
     a->claims = 0;
     a->claimed_late = false;
-    a->finished = a->disturbed = a->killed = a->leaves_next = false;
+    a->finished = a->disturbed = a->killed = a->released = false;
     a->started = true;
     a->last = state.catalogue;
     gate_start(&a->gate, a->name, args);
@@ -323,13 +324,10 @@ static void check_messages(struct actor *a, const char *err)
         fail_case(a, "the catalogue was not replaced");
 }
 
-/* A load that has ended has released its lock and removed its next index, or says why not. */
+/* A load that has ended has released its lock, or says why not. */
 static void check_rest(struct actor *a, const char *err)
 {
     bool kept = strstr(err, "could not release the load lock") != NULL;
-    bool lost =
-        strstr(err, "the lock is lost (") != NULL || strstr(err, "another load has taken the lock (") != NULL;
-    a->leaves_next = a->load.replace && (kept || lost);
     if (!kept && !a->claimed_late && holds(a, &state) && state.expires_ms >= now_ms())
         fail_case(a, "it left its lock");
 }
@@ -343,7 +341,6 @@ static void finish(struct actor *a)
     AUTOFREE char *out = process_stdout(&a->gate.process);
     AUTOFREE char *err = process_stderr(&a->gate.process);
     (void)fprintf(trace, "%s ends: %d %s%s", a->name, status, out, err);
-    a->leaves_next = a->killed && a->load.replace;
     if (a->killed)
         return;
     if (status != 0 && status != 1)
@@ -372,7 +369,6 @@ static void reset(void)
     (void)fflush(trace);
     rewind(trace);
     first.started = second.started = left_next = false;
-    first.leaves_next = second.leaves_next = false;
     redis_do(&redis, "EVAL %s 0", reset_script);
     read_state(&state, NULL);
     runs++;
@@ -422,12 +418,18 @@ static void end(struct actor *a)
         gate_end(&a->gate);
 }
 
+/* A load that was killed or has lost its lock removes nothing. */
+static bool leaves_next(const struct actor *a)
+{
+    return a->started && a->load.replace && !a->released;
+}
+
 /* All loads have ended, and the lease has passed. */
 static void settle(void)
 {
     finish(&first);
     finish(&second);
-    left_next = left_next || first.leaves_next || second.leaves_next;
+    left_next = left_next || leaves_next(&first) || leaves_next(&second);
     end(&first);
     end(&second);
     pass_time(MODEL_LEASE_MS + 1);
@@ -708,7 +710,7 @@ static void run_seed(uint64_t seed)
     random_state = seed;
     reset();
     random_loads();
-    left_next = first.leaves_next || second.leaves_next;
+    left_next = leaves_next(&first) || leaves_next(&second);
     end(&first);
     end(&second);
     random_loads();
