@@ -816,7 +816,7 @@ bool http_connections_evict(struct http_connections *conns)
     struct http_connection *c = NULL;
     do {
         c = next_to_evict(conns);
-        if (c == NULL)
+        if (c == NULL || (has_unread(c) && !conns->options.evict_any))
             return false;
         close_connection(c);
     } while (c->over_limit); /* which makes no room */

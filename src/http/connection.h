@@ -39,7 +39,7 @@ int http_connections_open(struct http_connections *conns, int fd, struct ip peer
 /*
  * Closes the connection that has waited longest for a request, of which no byte was read; those of trusted
  * proxies after all others. If there is none and the options say so, another one. Returns false if nothing
- * was closed.
+ * was closed: without that option, also if the kernel holds input of it.
  */
 bool http_connections_evict(struct http_connections *conns);
 

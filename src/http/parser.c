@@ -483,8 +483,12 @@ static int status_of_error(struct http_parser *p, llhttp_errno_t err, struct spa
     const char *reason = llhttp_get_error_reason(&p->llhttp);
     if (p->status != 0)
         return p->status;
-    if (err == HPE_INVALID_METHOD)
-        return is_unknown_method(p, input, at) ? 501 : 400;
+    if (err == HPE_INVALID_METHOD) {
+        if (!is_unknown_method(p, input, at))
+            return 400;
+        p->request.method = METHOD_OTHER; /* llhttp has reported HEAD for HEADX */
+        return 501;
+    }
     if (err == HPE_INVALID_VERSION)
         return strcmp(reason, "Invalid HTTP version") == 0 ? 505 : 400;
     if (err == HPE_INVALID_CONSTANT && strcmp(reason, "Invalid method for HTTP/x.x request") == 0)

@@ -91,11 +91,11 @@ static void handle_accepted(struct http_server *s, const struct http_accepted *a
         open_connection(s, accepted, over);
 }
 
-/* Another server is at the limit, and may have no connection to close. */
+/* Another server was at the limit, and may have had no connection to close. */
 static void make_room(struct http_server *s)
 {
     struct http_balancer *b = s->options.balancer;
-    if (http_balancer_room_wanted(b) && http_connections_evictable(s->connections) &&
+    if (is_full(s) && http_balancer_room_wanted(b) && http_connections_evictable(s->connections) &&
         http_balancer_give_room(b))
         (void)http_connections_evict(s->connections);
 }
