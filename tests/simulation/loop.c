@@ -26,6 +26,7 @@ static size_t handle_count;
 static struct posted posted[POSTED_MAX];
 static size_t posted_count;
 static unsigned requests; /* of uv_queue_work */
+static const struct loop_streams *streams;
 static uint64_t turns, turns_since_ns;
 
 void loop_begin(void)
@@ -33,6 +34,11 @@ void loop_begin(void)
     handle_count = posted_count = 0;
     requests = 0;
     turns = turns_since_ns = 0;
+}
+
+void loop_use_streams(const struct loop_streams *calls)
+{
+    streams = calls;
 }
 
 void loop_post(void (*fn)(void *arg), void *arg)
@@ -56,7 +62,7 @@ unsigned loop_active(uv_handle_type type)
 
 /* --- handles --- */
 
-static void begin_handle(uv_loop_t *loop, uv_handle_t *h, uv_handle_type type)
+void loop_begin_handle(uv_loop_t *loop, uv_handle_t *h, uv_handle_type type)
 {
     assert(handle_count < HANDLES_MAX);
     h->loop = loop;
@@ -97,6 +103,8 @@ void uv_close(uv_handle_t *h, uv_close_cb closed)
     assert((h->flags & (INITIALISED | CLOSING)) == INITIALISED);
     activate(h, false);
     h->flags |= CLOSING;
+    if (h->type == UV_TCP)
+        streams->close(h);
     h->close_cb = closed;
     h->next_closing = h->loop->closing_handles;
     h->loop->closing_handles = h;
@@ -109,7 +117,7 @@ void uv_update_time(uv_loop_t *loop)
 
 int uv_timer_init(uv_loop_t *loop, uv_timer_t *t)
 {
-    begin_handle(loop, (uv_handle_t *)t, UV_TIMER);
+    loop_begin_handle(loop, (uv_handle_t *)t, UV_TIMER);
     t->timer_cb = NULL;
     t->repeat = 0;
     return 0;
@@ -135,7 +143,7 @@ int uv_timer_stop(uv_timer_t *t)
 
 int uv_prepare_init(uv_loop_t *loop, uv_prepare_t *p)
 {
-    begin_handle(loop, (uv_handle_t *)p, UV_PREPARE);
+    loop_begin_handle(loop, (uv_handle_t *)p, UV_PREPARE);
     return 0;
 }
 
@@ -154,7 +162,7 @@ int uv_prepare_stop(uv_prepare_t *p)
 
 int uv_check_init(uv_loop_t *loop, uv_check_t *c)
 {
-    begin_handle(loop, (uv_handle_t *)c, UV_CHECK);
+    loop_begin_handle(loop, (uv_handle_t *)c, UV_CHECK);
     return 0;
 }
 
@@ -173,7 +181,7 @@ int uv_check_stop(uv_check_t *c)
 
 int uv_idle_init(uv_loop_t *loop, uv_idle_t *i)
 {
-    begin_handle(loop, (uv_handle_t *)i, UV_IDLE);
+    loop_begin_handle(loop, (uv_handle_t *)i, UV_IDLE);
     return 0;
 }
 
@@ -192,7 +200,7 @@ int uv_idle_stop(uv_idle_t *i)
 
 int uv_async_init(uv_loop_t *loop, uv_async_t *a, uv_async_cb fn)
 {
-    begin_handle(loop, (uv_handle_t *)a, UV_ASYNC);
+    loop_begin_handle(loop, (uv_handle_t *)a, UV_ASYNC);
     a->async_cb = fn;
     a->pending = 0;
     activate((uv_handle_t *)a, true);
@@ -208,7 +216,7 @@ int uv_async_send(uv_async_t *a)
 
 int uv_poll_init(uv_loop_t *loop, uv_poll_t *p, int fd)
 {
-    begin_handle(loop, (uv_handle_t *)p, UV_POLL);
+    loop_begin_handle(loop, (uv_handle_t *)p, UV_POLL);
     p->io_watcher.fd = fd;
     return 0;
 }
@@ -327,6 +335,8 @@ static unsigned events_of(const uv_handle_t *h)
     const uv_poll_t *p = (const uv_poll_t *)h;
     if (h->type == UV_ASYNC)
         return ((const uv_async_t *)h)->pending != 0;
+    if (h->type == UV_TCP)
+        return (h->flags & CLOSING) == 0 ? streams->events(h) : 0;
     if (h->type != UV_POLL || (h->flags & ACTIVE) == 0)
         return 0;
     unsigned events = net_events(p->io_watcher.fd);
@@ -346,6 +356,8 @@ static void deliver(uv_handle_t *h, unsigned events)
 {
     uv_poll_t *p = (uv_poll_t *)h;
     uv_async_t *a = (uv_async_t *)h;
+    if (h->type == UV_TCP && (h->flags & CLOSING) == 0)
+        streams->deliver(h, events);
     if ((h->flags & ACTIVE) == 0)
         return;
     if (h->type == UV_ASYNC) {
@@ -424,6 +436,8 @@ static void close_all(uv_loop_t *loop)
     for (uv_handle_t *next = NULL; h != NULL; h = next) {
         next = h->next_closing;
         remove_handle(h);
+        if (h->type == UV_TCP)
+            streams->closed(h);
         if (h->close_cb != NULL)
             h->close_cb(h);
     }

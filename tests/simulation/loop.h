@@ -23,6 +23,20 @@ size_t loop_posted(void);
 /* Runs the loop until then, or until nothing keeps it alive: false. */
 bool loop_run_until(uv_loop_t *loop, uint64_t at_ns);
 
+/* For handles of another file: adds `h`, which is not active. */
+void loop_begin_handle(uv_loop_t *loop, uv_handle_t *h, uv_handle_type type);
+
+/* Handles of the type UV_TCP, if there are any: what the poll reports of one, what it calls then, and what
+ * uv_close() and the phase of closing do before the callback of the user. */
+struct loop_streams {
+    unsigned (*events)(const uv_handle_t *h);
+    void (*deliver)(uv_handle_t *h, unsigned events);
+    void (*close)(uv_handle_t *h);
+    void (*closed)(uv_handle_t *h);
+};
+
+void loop_use_streams(const struct loop_streams *calls);
+
 /* How many handles of this type are active. */
 unsigned loop_active(uv_handle_type type);
 
