@@ -1,0 +1,175 @@
+/* Seeds in processes, and shrinking; see runs.h. */
+#include "simulation/http/runs.h"
+
+#include "simulation/trace.h"
+
+#include <getopt.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LIMIT_S = 60, WHY_SIZE = 64 }; /* of real time: it hangs */
+
+static const struct runs *runs;
+static char *why; /* the last run failed; shared */
+
+/* In a process of its own. Returns whether it passed; what it prints is shown if `shown`. */
+static bool passes(const struct run *r, bool shown)
+{
+    int status = 0;
+    (void)fflush(stdout);
+    (void)snprintf(why, WHY_SIZE, "it crashed, or hung");
+    trace_why = why;
+    trace_why_size = WHY_SIZE;
+    pid_t child = fork();
+    if (child == 0) {
+        if (!shown &&
+            (freopen("/dev/null", "w", stdout) == NULL || freopen("/dev/null", "w", stderr) == NULL))
+            _Exit(2);
+        (void)alarm(LIMIT_S);
+        runs->simulate(r);
+        (void)fflush(stdout);
+        _Exit(0);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child) {
+        perror(runs->name);
+        exit(2);
+    }
+    if (shown && WIFSIGNALED(status))
+        printf("ended by signal %d: %s\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* Leaves out kinds of faults, and ends earlier, for as long as it fails. */
+static struct run shrink(struct run r)
+{
+    for (unsigned kind = 0; kind < runs->kinds; kind++) {
+        struct run fewer = r;
+        fewer.faults &= ~(1U << kind);
+        if (fewer.faults != r.faults && !passes(&fewer, false))
+            r = fewer;
+    }
+    for (unsigned cut = r.length_s / 2; cut > 0; cut /= 2)
+        while (r.length_s > cut) {
+            struct run shorter = r;
+            shorter.length_s -= cut;
+            if (passes(&shorter, false))
+                break;
+            r = shorter;
+        }
+    return r;
+}
+
+static double cpu_s(void)
+{
+    static const int whose[] = {RUSAGE_SELF, RUSAGE_CHILDREN};
+    double s = 0;
+    for (int i = 0; i < 2; i++) {
+        struct rusage u;
+        (void)getrusage(whose[i], &u);
+        s += (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+             (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+    }
+    return s;
+}
+
+static void summarise(uint64_t seeds)
+{
+    printf("%llu seeds in %.1f s of a processor\n", (unsigned long long)seeds, cpu_s());
+    runs->summarise(*runs->totals);
+}
+
+static void report(const struct run *failed)
+{
+    printf("seed %llu failed; shrinking\n", (unsigned long long)failed->seed);
+    struct run r = shrink(*failed);
+    (void)passes(&r, true);
+    printf("%s --seed %llu --faults 0x%x --length %u --trace\n", runs->name, (unsigned long long)r.seed,
+           r.faults, r.length_s);
+}
+
+/* Ends with the seconds of a processor, or with the count of seeds: what is 0 does not bound. */
+static int run_many(struct run r, double seconds, uint64_t count, bool is_brief)
+{
+    uint64_t first = r.seed;
+    for (; (seconds <= 0 || cpu_s() < seconds) && (count == 0 || r.seed - first < count); r.seed++) {
+        if (passes(&r, false))
+            continue;
+        if (is_brief)
+            printf("seed %llu failed after %.1f s: %s\n", (unsigned long long)r.seed, cpu_s(), why);
+        else
+            report(&r);
+        return 1;
+    }
+    summarise(r.seed - first);
+    return 0;
+}
+
+static int run_one(const struct run *r, bool traced)
+{
+    trace_on = traced;
+    bool passed = passes(r, true);
+    if (passed)
+        summarise(1);
+    return passed ? 0 : 1;
+}
+
+static uint64_t number_in(const char *text)
+{
+    char *end = NULL;
+    unsigned long long n = strtoull(text, &end, 0);
+    if (*text == '\0' || *end != '\0') {
+        (void)fprintf(stderr, "%s: not a number: %s\n", runs->name, text);
+        exit(2);
+    }
+    return n;
+}
+
+static void *share(size_t size)
+{
+    void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
+        perror(runs->name);
+        exit(2);
+    }
+    return shared;
+}
+
+int runs_main(int argc, char **argv, const struct runs *which)
+{
+    static const struct option options[] = {{"seconds", required_argument, NULL, 's'},
+                                            {"from", required_argument, NULL, 'f'},
+                                            {"count", required_argument, NULL, 'c'},
+                                            {"seed", required_argument, NULL, 'o'},
+                                            {"trace", no_argument, NULL, 't'},
+                                            {"faults", required_argument, NULL, 'm'},
+                                            {"length", required_argument, NULL, 'l'},
+                                            {"brief", no_argument, NULL, 'b'},
+                                            {NULL, 0, NULL, 0}};
+    uint64_t value[128] = {0};
+    runs = which;
+    struct run r = {.seed = 1, .faults = (1U << runs->kinds) - 1, .length_s = runs->length_s};
+    for (int option = 0; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (option == '?')
+            return 2;
+        value[option] = optarg == NULL ? 1 : number_in(optarg);
+        if (option == 'f' || option == 'o')
+            r.seed = value[option];
+        if (option == 'm')
+            r.faults = (unsigned)value[option];
+        if (option == 'l')
+            r.length_s = (unsigned)value[option];
+        value['o'] |= option == 'o';
+    }
+    *runs->totals = share(runs->totals_size);
+    why = share(WHY_SIZE);
+    uint64_t count = value['c'] == 0 && value['s'] == 0 ? 100 : value['c'];
+    return value['o'] != 0 ? run_one(&r, value['t'] != 0)
+                           : run_many(r, (double)value['s'], count, value['b'] != 0);
+}

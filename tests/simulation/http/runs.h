@@ -1,0 +1,31 @@
+/*
+ * The command line of a simulation: many seeds, each in a process of its own, so that nothing of one run
+ * reaches the next and a crash is a failure; or one seed. One that fails is repeated with fewer kinds of
+ * faults and for a shorter time, and the command that still shows it is printed.
+ */
+#ifndef SIMULATION_HTTP_RUNS_H
+#define SIMULATION_HTTP_RUNS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct run {
+    uint64_t seed;
+    unsigned faults; /* a set of kinds */
+    unsigned length_s;
+};
+
+struct runs {
+    const char *name;
+    unsigned kinds, length_s; /* of faults; of a run */
+    void (*simulate)(const struct run *r);
+
+    /* Prints what the seeds have done, in memory that the processes share. */
+    void (*summarise)(const void *totals);
+    size_t totals_size;
+    void **totals;
+};
+
+int runs_main(int argc, char **argv, const struct runs *runs);
+
+#endif
