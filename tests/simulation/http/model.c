@@ -320,6 +320,17 @@ static void read_field(struct head *h, const char *s, size_t n, bool whole)
     }
 }
 
+/* The line ends, but for its LF: what is wrong with it may be noticed. */
+static void foresee(struct head *h, const char *s, size_t n, bool first)
+{
+    struct head part = *h;
+    if (first)
+        read_line(&part, s, n, true);
+    else if (n > 0)
+        read_field(&part, s, n, true);
+    h->sense |= part.syntax | part.sense;
+}
+
 /* Reads lines up to the end of the head. Returns its length, or 0 if that is not there. */
 static size_t read_head(struct head *h)
 {
@@ -335,7 +346,7 @@ static size_t read_head(struct head *h)
         else if (whole)
             n--;
         else if (n > 0 && s[n - 1] == '\r')
-            n--;
+            foresee(h, s, --n, first);
         if (!first && n == 0 && whole)
             return at + 2;
         if (first)
@@ -374,10 +385,11 @@ static enum body read_chunks(const struct model *m, size_t at, size_t *end, unsi
     size_t n = m->bytes.len;
     size_t data = 0;
     size_t start = at;
+    unsigned extended = 0;
     for (;;) {
         size_t size = 0;
         size_t digits = 0;
-        *statuses = 0;
+        *statuses = extended;
         for (; at < n && is_hex(s[at]); at++, digits++)
             size = size > m->body_max ? size : size * 16 + (size_t)hex_value(s[at]);
         if (digits > 0 && data + size > m->body_max)
@@ -397,7 +409,7 @@ static enum body read_chunks(const struct model *m, size_t at, size_t *end, unsi
                 *statuses |= S400;
                 return BODY_BAD;
             }
-            *statuses |= S400; /* of extensions not all are valid */
+            *statuses |= extended = S400; /* of extensions not all are valid */
             at++;
         }
         if (at == n || at + 1 == n)
@@ -435,7 +447,7 @@ static enum body read_chunks(const struct model *m, size_t at, size_t *end, unsi
         const char *lf = memchr(s + at, '\n', n - at);
         size_t line = lf != NULL ? (size_t)(lf - (s + at)) : n - at;
         bool crlf = lf != NULL && line > 0 && s[at + line - 1] == '\r';
-        *statuses = 0;
+        *statuses = extended;
         if (lf != NULL && !crlf) {
             *statuses = S400;
             return BODY_BAD;
