@@ -215,8 +215,9 @@ void check_rejection(struct client *c, int status)
         return;
     if (c->handled < c->model.items) {
         const struct model_item *i = &c->model.item[c->handled];
-        if ((i->statuses == 0 && i->may == 0) ||
-            (((i->statuses | i->may) & model_status_bit(status)) == 0 && status != 408))
+        bool is_long = c->model.bytes.len - i->start > c->model.head_max; /* the limit may be noticed first */
+        unsigned allowed = i->statuses | i->may | (is_long && i->statuses != 0 ? S414 | S431 : 0);
+        if (allowed == 0 || ((allowed & model_status_bit(status)) == 0 && status != 408))
             trace_fail("a wrong status: %u: %d, allowed is %x, for: %.*s", client_number(c), status,
                        i->statuses, (int)(i->end - i->start), c->model.bytes.data + i->start);
         return;

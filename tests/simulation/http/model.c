@@ -17,7 +17,7 @@ struct head {
     const char *target;
     size_t target_len;
     unsigned hosts, lengths, codings;
-    bool close, keep_alive, chunked, foreign_coding, expects;
+    bool close, keep_alive, chunked, foreign_coding, tab_behind_coding, expects;
     unsigned long long length;
 };
 
@@ -144,7 +144,7 @@ static bool read_target(const struct head *h, char *out, size_t size)
     if (!escapes_valid(t + at, params - at))
         return false;
     size_t len = 0;
-    for (size_t i = at; i < params && len + 1 < size; i++) {
+    for (size_t i = at; i < params; i++) {
         char c = t[i];
         if (c == '%') {
             c = (char)(hex_value(t[i + 1]) << 4 | hex_value(t[i + 2]));
@@ -152,7 +152,8 @@ static bool read_target(const struct head *h, char *out, size_t size)
             if ((unsigned char)c < 0x20 || c == 0x7F)
                 return false;
         }
-        out[len++] = c;
+        if (len + 1 < size)
+            out[len++] = c;
     }
     if (len == 0 && len + 1 < size)
         out[len++] = '/';
@@ -260,6 +261,7 @@ static bool is_named(const char *s, size_t n, const char *name)
 
 static void read_value(struct head *h, const char *name, size_t name_len, const char *v, size_t n)
 {
+    bool tab = memchr(v, '\t', n) != NULL;
     while (n > 0 && (v[0] == ' ' || v[0] == '\t')) {
         v++;
         n--;
@@ -283,6 +285,7 @@ static void read_value(struct head *h, const char *name, size_t name_len, const 
         h->sense |= h->codings++ > 0 ? S400 : 0;
         h->chunked = is_named(v, n, "chunked");
         h->foreign_coding |= !h->chunked;
+        h->tab_behind_coding = tab;
         h->sense |= h->lengths > 0 ? S400 : 0;
     } else if (is_named(name, name_len, "expect")) {
         h->expects |= is_named(v, n, "100-continue");
@@ -551,6 +554,8 @@ static bool advance(struct model *m)
     size_t head_end = m->at + head;
     struct model_item *i = add(m, end, 0);
     i->head_end = head_end;
+    if (h.tab_behind_coding)
+        i->may |= S400; /* llhttp takes spaces alone, and refuses: no harm */
     if (h.codings > 0 && memchr(m->bytes.data + head_end, ';', end - head_end) != NULL)
         i->may |= S400; /* not all of an extension is looked at */
     i->is_head = strcmp(h.method, "HEAD") == 0;
