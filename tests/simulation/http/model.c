@@ -17,7 +17,7 @@ struct head {
     const char *target;
     size_t target_len;
     unsigned hosts, lengths, codings;
-    bool close, keep_alive, chunked, foreign_coding, tab_behind_coding, expects;
+    bool close, keep_alive, chunked, foreign_coding, expects;
     unsigned long long length;
 };
 
@@ -261,7 +261,6 @@ static bool is_named(const char *s, size_t n, const char *name)
 
 static void read_value(struct head *h, const char *name, size_t name_len, const char *v, size_t n)
 {
-    bool tab = memchr(v, '\t', n) != NULL;
     while (n > 0 && (v[0] == ' ' || v[0] == '\t')) {
         v++;
         n--;
@@ -285,7 +284,6 @@ static void read_value(struct head *h, const char *name, size_t name_len, const 
         h->sense |= h->codings++ > 0 ? S400 : 0;
         h->chunked = is_named(v, n, "chunked");
         h->foreign_coding |= !h->chunked;
-        h->tab_behind_coding = tab;
         h->sense |= h->lengths > 0 ? S400 : 0;
     } else if (is_named(name, name_len, "expect")) {
         h->expects |= is_named(v, n, "100-continue");
@@ -461,7 +459,7 @@ static enum body read_chunks(const struct model *m, size_t at, size_t *end, unsi
         }
         size_t text = line > 0 && s[at + line - 1] == '\r' ? line - 1 : line;
         if (text > 0)
-            read_field(&trailer, s + at, text, lf != NULL);
+            read_field(&trailer, s + at, text, text < line); /* its CR is there */
         *statuses = trailer.syntax | trailer.sense;
         if (trailer.syntax != 0 && lf != NULL)
             return BODY_BAD;
@@ -554,8 +552,6 @@ static bool advance(struct model *m)
     size_t head_end = m->at + head;
     struct model_item *i = add(m, end, 0);
     i->head_end = head_end;
-    if (h.tab_behind_coding)
-        i->may |= S400; /* llhttp takes spaces alone, and refuses: no harm */
     if (h.codings > 0 && memchr(m->bytes.data + head_end, ';', end - head_end) != NULL)
         i->may |= S400; /* not all of an extension is looked at */
     i->is_head = strcmp(h.method, "HEAD") == 0;
