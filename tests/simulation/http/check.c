@@ -267,7 +267,7 @@ static void check_one(const struct client *c)
         trace_fail("the deadline of a request has passed: %u", client_number(c));
     if (c->handled < c->model.items && c->rejected == 0 &&
         !(c->handled > 0 && c->must_close[c->handled - 1]) &&
-        is_overdue(later(since_ms, later(s->read_ns / MS, c->begun_ns / MS)), o->head_timeout_ms))
+        is_overdue(later(since_ms, later(s->read_ns, c->sent_ns) / MS), o->head_timeout_ms))
         trace_fail("a request is not handled: %u", client_number(c));
     bool in_header = c->from_proxy && c->handled == 0 && s->read > 0;
     if (scenario.finishing_ns > 0 && waits_for_request(c) && s->in.len == 0 && !in_header &&

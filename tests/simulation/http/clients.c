@@ -216,18 +216,35 @@ static void feed(struct client *c, size_t from, size_t to)
     }
 }
 
+/* All that is left, a few bytes, or up to the end of a head, behind which a client may wait for 100. */
+static size_t piece_length(const char *data, size_t left)
+{
+    const char *end = memmem(data, left, "\r\n\r\n", 4);
+    switch (below(8)) {
+    case 0:
+    case 1:
+        return 1 + below((unsigned)left);
+    case 2:
+    case 3:
+        return end == NULL ? left : (size_t)(end - data) + 4;
+    case 4:
+    case 5:
+        return 1 + below(left < 8 ? (unsigned)left : 8);
+    default:
+        return left;
+    }
+}
+
 static void send_piece(struct client *c)
 {
-    size_t left = c->script.len - c->sent;
-    size_t n = below(4) == 0   ? 1 + below((unsigned)left)
-               : below(2) == 0 ? 1 + below(left < 8 ? (unsigned)left : 8)
-                               : left;
+    size_t n = piece_length(c->script.data + c->sent, c->script.len - c->sent);
     TRACE("client", "%u sends %zu: %.*s", client_number(c), n, (int)(n < 60 ? n : 60),
           c->script.data + c->sent);
     trace_sum(n);
     feed(c, c->sent, c->sent + n);
     stream_send(c->stream, c->script.data + c->sent, n);
     c->sent += n;
+    c->sent_ns = process_monotonic_ns();
 }
 
 static void on_send(void *arg, uint64_t number)

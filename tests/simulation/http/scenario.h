@@ -49,6 +49,7 @@ struct client {
     /* By the monotonic clock. */
     uint64_t begun_ns; /* the first byte of a request that is not complete has arrived */
     size_t begun_at;
+    uint64_t sent_ns; /* the last bytes have arrived */
     uint64_t answered_ns;
 };
 
