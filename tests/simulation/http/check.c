@@ -353,7 +353,8 @@ static size_t check_one_response(struct client *c)
     if (end == NULL)
         return 0;
     end += 2;
-    if (c->in.len < 12 || memcmp(head, "HTTP/1.1 ", 9) != 0 || (status = atoi(head + 9)) < 100)
+    if (c->in.len < 12 || memcmp(head, "HTTP/1.1 ", 9) != 0 ||
+        (status = (int)strtol(head + 9, NULL, 10)) < 100)
         trace_fail("no response: %u", client_number(c));
     if (status == 100) {
         check_continue(c);

@@ -291,7 +291,7 @@ static void on_receive(void *arg, uint64_t number)
             stream_close(s);
         return;
     }
-    events_add_in(1 * MS + random_duration(STREAM_CLIENTS, 200 * MS), on_receive, c, 0);
+    events_add_in((uint64_t)MS + random_duration(STREAM_CLIENTS, 200 * (uint64_t)MS), on_receive, c, 0);
 }
 
 static void on_connect(void *arg, uint64_t number)
@@ -312,7 +312,7 @@ static void on_connect(void *arg, uint64_t number)
         TRACE("client", "%u connects", next);
         write_script(c);
         events_add_in(random_duration(STREAM_CLIENTS, 2 * SECOND), on_send, c, 0);
-        events_add_in(1 * MS, on_receive, c, 0);
+        events_add_in((uint64_t)MS, on_receive, c, 0);
     }
     uint64_t each_ns = (end_ns / CLIENTS_MAX) * 3;
     events_add_in(below(4) == 0 ? 0 : random_bits(STREAM_CLIENTS) % each_ns, on_connect, NULL, 0);

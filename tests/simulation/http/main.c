@@ -90,7 +90,7 @@ static void on_check(void *arg, uint64_t number)
     (void)arg;
     (void)number;
     loop_post(on_posted_check, NULL);
-    events_add_in(50 * MS, on_check, NULL, 0);
+    events_add_in(50 * (uint64_t)MS, on_check, NULL, 0);
 }
 
 static void on_stop(void *arg, uint64_t number)

@@ -379,95 +379,111 @@ static void judge(struct head *h, const struct model *m, char *target)
 
 enum body { BODY_MORE, BODY_DONE, BODY_BAD };
 
-/* RFC 9112 section 7.1 */
-static enum body read_chunks(const struct model *m, size_t at, size_t *end, unsigned *statuses)
+/* How far a body was read (RFC 9112 section 7.1). */
+struct chunks {
+    const struct model *model;
+    const char *s;
+    size_t n, start, at, data;
+    size_t size;       /* of the chunk that is read */
+    unsigned extended; /* S400: of extensions not all are valid */
+    unsigned statuses; /* what may be noticed */
+};
+
+static enum body bad_chunk(struct chunks *c)
 {
-    const char *s = m->bytes.data;
-    size_t n = m->bytes.len;
-    size_t data = 0;
-    size_t start = at;
-    unsigned extended = 0;
-    for (;;) {
-        size_t size = 0;
-        size_t digits = 0;
-        *statuses = extended;
-        for (; at < n && is_hex(s[at]); at++, digits++)
-            size = size > m->body_max ? size : size * 16 + (size_t)hex_value(s[at]);
-        if (digits > 0 && data + size > m->body_max)
-            *statuses |= S413;
-        if (at - start - data > m->body_max + m->head_max)
-            *statuses |= S413;
-        if (digits > 16)
-            *statuses |= S400;
-        if (at == n)
-            return BODY_MORE;
-        if (digits == 0 || (s[at] != ';' && s[at] != '\r')) {
-            *statuses |= S400;
-            return BODY_BAD;
-        }
-        while (at < n && s[at] != '\r') {
-            if ((unsigned char)s[at] < 0x20 || (unsigned char)s[at] >= 0x7F || s[at] == ' ') {
-                *statuses |= S400;
-                return BODY_BAD;
-            }
-            *statuses |= extended = S400; /* of extensions not all are valid */
-            at++;
-        }
-        if (at == n || at + 1 == n)
-            return BODY_MORE;
-        if (s[at + 1] != '\n') {
-            *statuses |= S400;
-            return BODY_BAD;
-        }
-        at += 2;
-        if (size == 0)
-            break;
-        if (data + size > m->body_max) {
-            *statuses |= S413;
-            if (n > at + m->body_max - data)
-                return BODY_BAD;
-            return BODY_MORE;
-        }
-        if (n < at + size + 2) {
-            if (n == at + size + 1 && s[at + size] != '\r')
-                *statuses |= S400;
-            return BODY_MORE;
-        }
-        at += size;
-        data += size;
-        if (s[at] != '\r' || s[at + 1] != '\n') {
-            *statuses |= S400;
-            return BODY_BAD;
-        }
-        at += 2;
+    c->statuses |= S400;
+    return BODY_BAD;
+}
+
+/* The line of a chunk: BODY_DONE behind it. */
+static enum body read_chunk_line(struct chunks *c)
+{
+    const struct model *m = c->model;
+    size_t digits = 0;
+    c->size = 0;
+    c->statuses = c->extended;
+    for (; c->at < c->n && is_hex(c->s[c->at]); c->at++, digits++)
+        c->size = c->size > m->body_max ? c->size : c->size * 16 + (size_t)hex_value(c->s[c->at]);
+    if ((digits > 0 && c->data + c->size > m->body_max) ||
+        c->at - c->start - c->data > m->body_max + m->head_max)
+        c->statuses |= S413;
+    if (digits > 16)
+        c->statuses |= S400;
+    if (c->at == c->n)
+        return BODY_MORE;
+    if (digits == 0 || (c->s[c->at] != ';' && c->s[c->at] != '\r'))
+        return bad_chunk(c);
+    for (; c->at < c->n && c->s[c->at] != '\r'; c->at++) {
+        if ((unsigned char)c->s[c->at] <= 0x20 || (unsigned char)c->s[c->at] >= 0x7F)
+            return bad_chunk(c);
+        c->statuses |= c->extended = S400;
     }
-    /* trailers */
-    struct head trailer = {.text = s + at, .len = n - at};
-    size_t from = at;
-    for (;;) {
-        const char *lf = memchr(s + at, '\n', n - at);
-        size_t line = lf != NULL ? (size_t)(lf - (s + at)) : n - at;
-        bool crlf = lf != NULL && line > 0 && s[at + line - 1] == '\r';
-        *statuses = extended;
-        if (lf != NULL && !crlf) {
-            *statuses = S400;
-            return BODY_BAD;
-        }
-        if (crlf && line == 1) {
-            *end = at + 2;
+    if (c->at == c->n || c->at + 1 == c->n)
+        return BODY_MORE;
+    if (c->s[c->at + 1] != '\n')
+        return bad_chunk(c);
+    c->at += 2;
+    return BODY_DONE;
+}
+
+static enum body read_chunk_data(struct chunks *c)
+{
+    if (c->data + c->size > c->model->body_max) {
+        c->statuses |= S413;
+        return c->n > c->at + c->model->body_max - c->data ? BODY_BAD : BODY_MORE;
+    }
+    if (c->n < c->at + c->size + 2) {
+        if (c->n == c->at + c->size + 1 && c->s[c->at + c->size] != '\r')
+            c->statuses |= S400;
+        return BODY_MORE;
+    }
+    c->at += c->size;
+    c->data += c->size;
+    if (c->s[c->at] != '\r' || c->s[c->at + 1] != '\n')
+        return bad_chunk(c);
+    c->at += 2;
+    return BODY_DONE;
+}
+
+static enum body read_trailers(struct chunks *c)
+{
+    struct head trailer = {.text = c->s + c->at, .len = c->n - c->at};
+    for (size_t from = c->at;;) {
+        const char *s = c->s + c->at;
+        const char *lf = memchr(s, '\n', c->n - c->at);
+        size_t line = lf != NULL ? (size_t)(lf - s) : c->n - c->at;
+        bool has_cr = line > 0 && s[line - 1] == '\r';
+        c->statuses = 0;
+        if (lf != NULL && !has_cr)
+            return bad_chunk(c);
+        if (lf != NULL && line == 1) {
+            c->at += 2;
             return BODY_DONE;
         }
-        size_t text = line > 0 && s[at + line - 1] == '\r' ? line - 1 : line;
-        if (text > 0)
-            read_field(&trailer, s + at, text, text < line); /* its CR is there */
-        *statuses = trailer.syntax | trailer.sense;
+        if (line > has_cr)
+            read_field(&trailer, s, line - has_cr, has_cr);
+        c->statuses = trailer.syntax | trailer.sense;
         if (trailer.syntax != 0 && lf != NULL)
             return BODY_BAD;
-        if (n - from > m->head_max)
-            *statuses |= S413;
+        if (c->n - from > c->model->head_max)
+            c->statuses |= S413;
         if (lf == NULL)
             return BODY_MORE;
-        at += line + 1;
+        c->at += line + 1;
+    }
+}
+
+static enum body read_chunks(struct chunks *c)
+{
+    for (;;) {
+        enum body line = read_chunk_line(c);
+        if (line != BODY_DONE)
+            return line;
+        if (c->size == 0)
+            return read_trailers(c);
+        enum body data = read_chunk_data(c);
+        if (data != BODY_DONE)
+            return data;
     }
 }
 
@@ -477,9 +493,16 @@ static struct model_item *add(struct model *m, size_t end, unsigned statuses)
     *i = (struct model_item){.start = m->begun_at, .end = end, .statuses = statuses};
     m->at = end;
     m->rejected = statuses != 0;
-    m->begun = m->head_done = m->expects = false;
+    m->begun = m->expects = false;
     m->may = 0;
     return i;
+}
+
+static bool add_rejection(struct model *m, unsigned statuses)
+{
+    bool expects = m->expects;
+    add(m, m->bytes.len, statuses)->expects = expects;
+    return true;
 }
 
 static const char *class_of(const struct head *h)
@@ -489,10 +512,63 @@ static const char *class_of(const struct head *h)
     return "OTHER";
 }
 
-/* Returns true if a further request was complete. */
-static bool advance(struct model *m)
+/* A head that is not complete is rejected for its length, or for a line that is. */
+static bool advance_in_head(struct model *m, const struct head *h)
+{
+    bool is_too_long = m->bytes.len - m->at > m->head_max;
+    const char *lf = memrchr(h->text, '\n', h->len);
+    if (is_too_long) {
+        unsigned large = lf != NULL ? S431 : S414;
+        large |= h->major != 0 ? S431 : S414;
+        return add_rejection(m, large | h->syntax | h->sense);
+    }
+    if (h->syntax == 0 || lf == NULL)
+        return false;
+    struct head lines = {.text = h->text, .len = (size_t)(lf + 1 - h->text)};
+    (void)read_head(&lines);
+    return lines.syntax != 0 && add_rejection(m, h->syntax | h->sense);
+}
+
+static void add_request(struct model *m, const struct head *h, size_t body, size_t end, const char *target)
+{
+    bool expects = m->expects;
+    struct model_item *i = add(m, end, 0);
+    if (h->codings > 0 && memchr(m->bytes.data + body, ';', end - body) != NULL)
+        i->may |= S400; /* not all of an extension is looked at */
+    if (*h->target != '/')
+        i->may |= S400; /* nor of an authority */
+    i->is_head = strcmp(h->method, "HEAD") == 0;
+    i->minor = h->minor;
+    i->expects = expects;
+    i->keep_alive = strcmp(h->method, "CONNECT") != 0 && !h->close && (h->minor == 1 || h->keep_alive);
+    i->text_len = (size_t)snprintf(i->text, sizeof i->text, "%s %d %s", class_of(h), h->minor, target);
+}
+
+static bool advance_behind_head(struct model *m, struct head *h, size_t head)
 {
     char target[MODEL_TEXT_MAX];
+    struct chunks c = {.model = m, .s = m->bytes.data, .n = m->bytes.len, .start = head, .at = head};
+    judge(h, m, target);
+    if ((h->syntax | h->sense) != 0)
+        return add_rejection(m, h->syntax | h->sense);
+    size_t end = head + (size_t)h->length;
+    enum body body = m->bytes.len >= end ? BODY_DONE : BODY_MORE;
+    if (h->codings > 0) {
+        body = read_chunks(&c);
+        end = c.at;
+    }
+    m->may = c.statuses;
+    m->expects = h->expects && h->minor == 1 && (h->codings > 0 || h->length > 0);
+    if (body == BODY_BAD)
+        return add_rejection(m, c.statuses);
+    if (body == BODY_DONE)
+        add_request(m, h, head, end, target);
+    return body == BODY_DONE;
+}
+
+/* Returns true if a further request was complete, or is rejected. */
+static bool advance(struct model *m)
+{
     while (m->bytes.len - m->at >= 2 && memcmp(m->bytes.data + m->at, "\r\n", 2) == 0)
         m->at += 2; /* RFC 9112 section 2.2 */
     size_t left = m->bytes.len - m->at;
@@ -500,68 +576,13 @@ static bool advance(struct model *m)
     m->begun_at = m->at;
     if (left == 0 || (left == 1 && *s == '\r'))
         return false;
-    if (*s == '\r' || *s == '\n') {
-        (void)add(m, m->bytes.len, S400);
-        return true;
-    }
+    if (*s == '\r' || *s == '\n')
+        return add_rejection(m, S400);
     struct head h = {.text = s, .len = left < m->head_max ? left : m->head_max};
     size_t head = read_head(&h);
     m->begun = true;
     m->may = h.syntax | h.sense;
-    const char *lf = memchr(s, '\n', h.len);
-    if (head == 0 && left > m->head_max) {
-        unsigned large = lf != NULL ? S431 : S414;
-        if (lf == NULL && h.major != 0)
-            large |= S431;
-        if (h.major == 0)
-            large |= S414;
-        (void)add(m, m->bytes.len, large | h.syntax | h.sense);
-        return true;
-    }
-    if (head == 0) {
-        if (h.syntax == 0 || lf == NULL || memrchr(s, '\n', h.len) == NULL)
-            return false;
-        struct head lines = {.text = s, .len = (size_t)((const char *)memrchr(s, '\n', h.len) + 1 - s)};
-        (void)read_head(&lines);
-        if (lines.syntax != 0)
-            (void)add(m, m->bytes.len, h.syntax | h.sense);
-        return lines.syntax != 0;
-    }
-    m->head_done = true;
-    judge(&h, m, target);
-    if ((h.syntax | h.sense) != 0) {
-        (void)add(m, m->bytes.len, h.syntax | h.sense);
-        return true;
-    }
-    size_t end = m->at + head + (h.codings == 0 ? (size_t)h.length : 0);
-    unsigned statuses = 0;
-    enum body body = m->bytes.len >= end ? BODY_DONE : BODY_MORE;
-    if (h.codings > 0)
-        body = read_chunks(m, m->at + head, &end, &statuses);
-    m->may = statuses;
-    bool content = h.codings > 0 || h.length > 0;
-    m->expects = h.expects && h.minor == 1 && content;
-    bool expects = m->expects;
-    if (body == BODY_MORE)
-        return false;
-    if (body == BODY_BAD) {
-        struct model_item *bad = add(m, m->bytes.len, statuses);
-        bad->expects = expects;
-        return true;
-    }
-    size_t head_end = m->at + head;
-    struct model_item *i = add(m, end, 0);
-    i->head_end = head_end;
-    if (h.codings > 0 && memchr(m->bytes.data + head_end, ';', end - head_end) != NULL)
-        i->may |= S400; /* not all of an extension is looked at */
-    i->is_head = strcmp(h.method, "HEAD") == 0;
-    i->minor = h.minor;
-    i->may |= *h.target != '/' ? S400 : 0; /* not all of an authority is looked at */
-    i->has_content = content;
-    i->expects = expects;
-    i->keep_alive = strcmp(h.method, "CONNECT") != 0 && !h.close && (h.minor == 1 || h.keep_alive);
-    i->text_len = (size_t)snprintf(i->text, sizeof i->text, "%s %d %s", class_of(&h), h.minor, target);
-    return true;
+    return head == 0 ? advance_in_head(m, &h) : advance_behind_head(m, &h, m->at + head);
 }
 
 void model_feed(struct model *m, const char *data, size_t n)

@@ -17,10 +17,10 @@ enum { S400 = 1, S413 = 2, S414 = 4, S431 = 8, S501 = 16, S505 = 32 };
 unsigned model_status_bit(int status);
 
 struct model_item {
-    size_t start, head_end, end; /* in the bytes of the connection */
-    unsigned statuses;           /* 0: a request to be served; otherwise one of these is the response */
-    unsigned may;                /* a request to be served may get one of these all the same */
-    bool is_head, keep_alive, has_content, expects;
+    size_t start, end; /* in the bytes of the connection */
+    unsigned statuses; /* 0: a request to be served; otherwise one of these is the response */
+    unsigned may;      /* a request to be served may get one of these all the same */
+    bool is_head, keep_alive, expects;
     int minor;
     char text[MODEL_TEXT_MAX]; /* the request as the application sees it */
     size_t text_len;
@@ -34,7 +34,6 @@ struct model {
     unsigned may;  /* the statuses with which what follows may be rejected already, though it is incomplete */
     bool begun;    /* a byte of a further request is there */
     size_t begun_at; /* the first such byte */
-    bool head_done;  /* of that request */
     bool expects;    /* it waits for 100 */
     struct model_item item[MODEL_ITEMS_MAX];
     unsigned items;

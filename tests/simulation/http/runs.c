@@ -133,6 +133,7 @@ static uint64_t number_in(const char *text)
 
 static void *share(size_t size)
 {
+    /* cppcheck-suppress invalidFunctionArg ; -1 is for no file */
     void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
         perror(runs->name);

@@ -26,6 +26,6 @@ struct runs {
     void **totals;
 };
 
-int runs_main(int argc, char **argv, const struct runs *runs);
+int runs_main(int argc, char **argv, const struct runs *which);
 
 #endif

@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+enum { SENT_MAX = 128 * 1024, SUGGESTED = 64 * 1024, WINDOW_MAX = 256 * 1024 };
 enum { PIPE_FD = 800, LISTENER_FD = 900, STREAM_FD = 1000, LISTENERS_MAX = 4, PIPES_MAX = 4 };
 
 struct listener {
@@ -90,8 +91,8 @@ struct tcp *streams_connect(unsigned listener, const uint8_t ip[4])
     struct tcp *s = &streams[streams_count];
     memset(s, 0, sizeof *s);
     memcpy(s->ip, ip, sizeof s->ip);
-    s->window = random_duration(STREAM_NET, 256 * 1024);
-    s->unsent_max = 1 + random_duration(STREAM_NET, 128 * 1024);
+    s->window = random_duration(STREAM_NET, WINDOW_MAX);
+    s->unsent_max = 1 + random_duration(STREAM_NET, SENT_MAX);
     l->queue[l->count++] = streams_count++;
     return s;
 }
@@ -157,7 +158,8 @@ bool stream_at_end(const struct tcp *s)
     return s->lost || (s->out_end && s->out.len == 0);
 }
 
-/* --- system calls --- */
+/* --- system calls; the C library has names of its own for parameters --- */
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 
 /* Returns the bytes taken, or a negative errno. */
 static ssize_t kernel_write(struct tcp *s, const char *data, size_t n)
@@ -410,6 +412,8 @@ unsigned net_events(int fd)
     return (l != NULL && l->count > 0) || (p != NULL && p->len > 0) ? NET_READABLE : 0;
 }
 
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
+
 /* --- libuv --- */
 
 /* In uv_stream_t.flags, beside those of loop.c. */
@@ -436,7 +440,7 @@ static void read_stream(uv_stream_t *stream)
     struct tcp *s = stream_of(stream);
     for (int left = 32; left > 0 && !s->closed && (stream->flags & READING) != 0; left--) {
         uv_buf_t buf = {.base = &none, .len = 0};
-        stream->alloc_cb((uv_handle_t *)stream, 64 * 1024, &buf);
+        stream->alloc_cb((uv_handle_t *)stream, SUGGESTED, &buf);
         if (buf.len == 0) {
             stream->read_cb(stream, UV_ENOBUFS, &buf);
             return;
