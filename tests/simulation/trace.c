@@ -13,20 +13,15 @@ char *trace_why;
 size_t trace_why_size;
 static uint64_t total;
 
-static void print(const char *who, const char *format, va_list args)
-{
-    uint64_t us = now_ns() / US;
-    printf("%6u.%06u %-10s ", (unsigned)(us / 1000000), (unsigned)(us % 1000000), who);
-    vprintf(format, args);
-    putchar('\n');
-}
-
 void trace_line(const char *who, const char *format, ...)
 {
+    uint64_t us = now_ns() / US;
     va_list args;
+    printf("%6u.%06u %-10s ", (unsigned)(us / 1000000), (unsigned)(us % 1000000), who);
     va_start(args, format);
-    print(who, format, args);
+    vprintf(format, args);
     va_end(args);
+    putchar('\n');
 }
 
 void trace_sum(uint64_t value)
@@ -42,16 +37,14 @@ uint64_t trace_total(void)
 
 void trace_fail(const char *format, ...)
 {
+    static char text[4096];
     va_list args;
     va_start(args, format);
-    print("FAILED", format, args);
+    (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    trace_line("FAILED", "%s", text);
     (void)fflush(stdout);
-    if (trace_why != NULL) {
-        va_start(args, format);
-        (void)vsnprintf(trace_why, trace_why_size, format, args);
-        va_end(args);
-        trace_why[strcspn(trace_why, ":")] = '\0';
-    }
+    if (trace_why != NULL)
+        (void)snprintf(trace_why, trace_why_size, "%.*s", (int)strcspn(text, ":"), text);
     _Exit(1);
 }
