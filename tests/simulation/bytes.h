@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +52,15 @@ static inline void bytes_drop(struct bytes *b, size_t n)
     b->begin += n;
     if (b->begin == b->end)
         bytes_clear(b);
+}
+
+/* The number that the first digits of `n` bytes make; strtol would read on until a NUL. */
+static inline uint64_t number_at(const char *at, size_t n)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < n && at[i] >= '0' && at[i] <= '9'; i++)
+        value = value * 10 + (uint64_t)(at[i] - '0');
+    return value;
 }
 
 #endif

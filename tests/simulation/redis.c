@@ -288,7 +288,7 @@ static void on_smismember(struct redis *r, struct redis_client *c, const struct 
 static void on_sscan(struct redis *r, struct redis_client *c, const struct command *m)
 {
     char digest[DIGITS + 1];
-    int from = (int)strtol(m->word[2].text, NULL, 10);
+    int from = (int)number_at(m->word[2].text, m->word[2].len);
     int to = from + PORTION < KEYS ? from + PORTION : KEYS;
     int others = from == 0 && count_members(r) > 0 ? r->other_keys : 0;
     others = others < 24 ? others : 24;
@@ -415,7 +415,7 @@ static long take_line(const char **at, const char *end, char type)
         return -1;
     if (**at != type)
         trace_fail("a command does not begin as one");
-    long n = strtol(*at + 1, NULL, 10);
+    long n = (long)number_at(*at + 1, (size_t)(stop - *at) - 1);
     *at = stop + 1;
     return n;
 }

@@ -1,5 +1,6 @@
 /* What must hold of responses, ends and deadlines; see docs/testing.md. */
 #include "http/connection.h"
+#include "simulation/bytes.h"
 #include "simulation/events.h"
 #include "simulation/http/scenario.h"
 #include "simulation/trace.h"
@@ -353,8 +354,7 @@ static size_t check_one_response(struct client *c)
     if (end == NULL)
         return 0;
     end += 2;
-    if (c->in.len < 12 || memcmp(head, "HTTP/1.1 ", 9) != 0 ||
-        (status = (int)strtol(head + 9, NULL, 10)) < 100)
+    if (c->in.len < 12 || memcmp(head, "HTTP/1.1 ", 9) != 0 || (status = (int)number_at(head + 9, 3)) < 100)
         trace_fail("no response: %u", client_number(c));
     if (status == 100) {
         check_continue(c);
@@ -366,7 +366,7 @@ static size_t check_one_response(struct client *c)
     size_t size = is_rejection ? 10 : p.size + i->text_len;
     check_status(c, status, &p);
     const char *length = find_field(head, end, "Content-Length");
-    if (status == 204 ? length != NULL : length == NULL || strtoull(length, NULL, 10) != size)
+    if (status == 204 ? length != NULL : length == NULL || number_at(length, (size_t)(end - length)) != size)
         trace_fail("a response has another length: %u", client_number(c));
     if (find_field(head, end, "Date") == NULL)
         trace_fail("a response without Date: %u", client_number(c));
