@@ -81,6 +81,13 @@ static void put_channels(struct redis *redis)
                       id);
 }
 
+/* A Redis that refuses to track. */
+static void put_channels_untracked(struct redis *redis)
+{
+    put_channels(redis);
+    redis_do(redis, "ACL SETUSER untracked on nopass ~* +@all -client|tracking");
+}
+
 static void exchange_while_read(struct redis *writer, int port, int ms)
 {
     struct readers readers = {.port = port};
@@ -126,6 +133,27 @@ TEST_CASE(links_that_change_hands_lead_to_their_cards)
 SLOW_TEST(links_that_change_hands_for_long_lead_to_their_cards)
 {
     expect_own_links(LONG_MS);
+}
+
+/* Cards that are cached for a while have the links that they had when they were read. */
+static void expect_own_links_by_ttl(int ms)
+{
+    AUTO(fixture_drop)
+    struct fixture *f = fixture_new_with(&(struct fixture_spec){
+        .fill = put_channels_untracked, .userinfo = "untracked:x@", .env = ENV("CHANNELD_CACHE_TTL=20ms")});
+    exchange_while_read(&f->redis, f->server.port, ms);
+    assert_true(server_metric(&f->server, "channeld_cache_by_ttl") > 0);
+    assert_true(server_metric(&f->server, "channeld_cache_hits_total") > 0);
+}
+
+TEST_CASE(links_that_change_hands_lead_to_their_cards_by_ttl)
+{
+    expect_own_links_by_ttl(BRIEF_MS);
+}
+
+SLOW_TEST(links_that_change_hands_for_long_lead_to_their_cards_by_ttl)
+{
+    expect_own_links_by_ttl(LONG_MS);
 }
 
 static bool is_replicated(void *arg)
