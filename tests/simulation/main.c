@@ -1,14 +1,4 @@
-/*
- * Runs the Redis and the cache code of one worker in simulations, each made of one seed.
- *
- *   simulation [--seconds N] [--from SEED] [--count N] [--brief]    many seeds, until one fails
- *   simulation --repeat [--from SEED] [--count N]                   each twice, which must be the same
- *   simulation --seed SEED [--trace] [--faults MASK] [--length S]   one, with each event if wanted
- *
- * Each run is a process of its own, so that nothing of one reaches the next, and a crash is a failure. One
- * that fails is repeated with fewer kinds of faults and for a shorter time, and the command that still shows
- * it is printed.
- */
+/* Runs the Redis and the cache code of one worker in simulations, each made of one seed; see runs.h. */
 #include "simulation/clients.h"
 #include "simulation/events.h"
 #include "simulation/loop.h"
@@ -16,40 +6,25 @@
 #include "simulation/oracle.h"
 #include "simulation/process.h"
 #include "simulation/random.h"
+#include "simulation/runs.h"
 #include "simulation/scenario.h"
 #include "simulation/trace.h"
 
-#include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum {
     LENGTH_S = 100, /* of a run, before it is quiet */
     QUIET_S = 30,   /* within which everything recovers */
     ANSWER_S = 8,   /* within which all is answered then */
-    REFUSED_S = 60, /* the longest pause before Redis is asked again for keys that it has refused */
-    LIMIT_S = 60    /* of real time: it hangs */
+    REFUSED_S = 60  /* the longest pause before Redis is asked again for keys that it has refused */
 };
 
-struct run {
-    uint64_t seed;
-    unsigned faults;
-    unsigned length_s;
-};
-
-/* What all runs have done, in memory that they share. */
+/* What all runs have done. */
 struct totals {
-    uint64_t simulated_ns, commands, answers[CACHE_SOURCES], sum;
-    char why[48]; /* the last run failed */
+    uint64_t simulated_ns, commands, answers[CACHE_SOURCES];
 };
 
-static struct totals *totals;
+static void *totals;
 
 /* --- one run --- */
 
@@ -158,11 +133,11 @@ static void close_cache(uv_loop_t *loop, struct cache *cache)
 
 static void add_totals(void)
 {
-    totals->simulated_ns += now_ns();
-    totals->commands += scenario.redis.commands;
-    totals->sum ^= trace_total();
+    struct totals *t = totals;
+    t->simulated_ns += now_ns();
+    t->commands += scenario.redis.commands;
     for (int i = 0; i < CACHE_SOURCES; i++)
-        totals->answers[i] += oracle_answers[i];
+        t->answers[i] += oracle_answers[i];
 }
 
 static void simulate(const struct run *r)
@@ -192,192 +167,23 @@ static void simulate(const struct run *r)
     add_totals();
 }
 
-/* --- many runs --- */
-
-/* In a process of its own. Returns whether it passed; what it prints is shown if `shown`. */
-static bool passes(const struct run *r, bool shown)
+static void summarise(const void *arg, double used_s)
 {
-    int status = 0;
-    (void)fflush(stdout);
-    (void)snprintf(totals->why, sizeof totals->why, "it crashed, or hung");
-    trace_why = totals->why;
-    trace_why_size = sizeof totals->why;
-    pid_t child = fork();
-    if (child == 0) {
-        if (!shown &&
-            (freopen("/dev/null", "w", stdout) == NULL || freopen("/dev/null", "w", stderr) == NULL))
-            _Exit(2);
-        (void)alarm(LIMIT_S);
-        simulate(r);
-        (void)fflush(stdout);
-        _Exit(0);
-    }
-    if (child < 0 || waitpid(child, &status, 0) != child) {
-        perror("simulation");
-        exit(2);
-    }
-    if (shown && WIFSIGNALED(status))
-        printf("ended by signal %d: %s\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-/* Leaves out kinds of faults, and ends earlier, for as long as it fails. */
-static struct run shrink(struct run r)
-{
-    for (unsigned kind = 0; kind < FAULT_KINDS; kind++) {
-        struct run fewer = r;
-        fewer.faults &= ~(1U << kind);
-        if (fewer.faults != r.faults && !passes(&fewer, false))
-            r = fewer;
-    }
-    for (unsigned cut = r.length_s / 2; cut > 0; cut /= 2)
-        while (r.length_s > cut) {
-            struct run shorter = r;
-            shorter.length_s -= cut;
-            if (passes(&shorter, false))
-                break;
-            r = shorter;
-        }
-    return r;
-}
-
-static void report(const struct run *failed)
-{
-    printf("seed %llu failed; shrinking\n", (unsigned long long)failed->seed);
-    struct run r = shrink(*failed);
-    (void)passes(&r, true);
-    printf("simulation --seed %llu --faults 0x%x --length %u --trace\n", (unsigned long long)r.seed, r.faults,
-           r.length_s);
-}
-
-static double cpu_s(void)
-{
-    struct rusage self;
-    struct rusage children;
-    (void)getrusage(RUSAGE_SELF, &self);
-    (void)getrusage(RUSAGE_CHILDREN, &children);
-    return (double)(self.ru_utime.tv_sec + self.ru_stime.tv_sec + children.ru_utime.tv_sec +
-                    children.ru_stime.tv_sec) +
-           (double)(self.ru_utime.tv_usec + self.ru_stime.tv_usec + children.ru_utime.tv_usec +
-                    children.ru_stime.tv_usec) /
-               1e6;
-}
-
-static void summarise(uint64_t seeds)
-{
-    double s = (double)totals->simulated_ns / 1e9;
-    double used_s = cpu_s();
-    printf("%llu seeds, %.0f simulated seconds in %.1f s of a processor (%.0f per second), %llu commands\n",
-           (unsigned long long)seeds, s, used_s, s / used_s, (unsigned long long)totals->commands);
-    printf(
-        "answers: %llu fresh from the cache, %llu stale, %llu read, %llu shared, %llu failed; sum %016llx\n",
-        (unsigned long long)totals->answers[CACHE_SOURCE_HIT],
-        (unsigned long long)totals->answers[CACHE_SOURCE_STALE],
-        (unsigned long long)totals->answers[CACHE_SOURCE_MISS],
-        (unsigned long long)totals->answers[CACHE_SOURCE_COALESCED],
-        (unsigned long long)totals->answers[CACHE_SOURCE_NONE], (unsigned long long)totals->sum);
-}
-
-/* The same seed twice: what happens must be the same. */
-static int run_repeated(struct run r, uint64_t count)
-{
-    uint64_t first = r.seed;
-    for (; r.seed - first < count; r.seed++) {
-        uint64_t before = totals->sum;
-        bool first_passes = passes(&r, false);
-        bool second_passes = passes(&r, false);
-        if (!first_passes || !second_passes || totals->sum != before) {
-            printf("seed %llu is not the same twice\n", (unsigned long long)r.seed);
-            return 1;
-        }
-    }
-    summarise(2 * count);
-    return 0;
-}
-
-/* Ends with the seconds of a processor, or with the count of seeds: what is 0 does not bound. */
-static int run_many(struct run r, double seconds, uint64_t count, bool is_quiet)
-{
-    uint64_t first = r.seed;
-    for (; (seconds <= 0 || cpu_s() < seconds) && (count == 0 || r.seed - first < count); r.seed++) {
-        if (passes(&r, false))
-            continue;
-        if (is_quiet) {
-            printf("seed %llu failed after %.1f s: %s\n", (unsigned long long)r.seed, cpu_s(), totals->why);
-            return 1;
-        }
-        report(&r);
-        summarise(r.seed - first + 1);
-        return 1;
-    }
-    summarise(r.seed - first);
-    return 0;
-}
-
-static int run_one(const struct run *r, bool traced)
-{
-    trace_on = traced;
-    bool passed = passes(r, true);
-    if (passed)
-        summarise(1);
-    return passed ? 0 : 1;
-}
-
-static uint64_t number_in(const char *text)
-{
-    char *end = NULL;
-    unsigned long long n = strtoull(text, &end, 0);
-    if (*text == '\0' || *end != '\0') {
-        (void)fprintf(stderr, "simulation: not a number: %s\n", text);
-        exit(2);
-    }
-    return n;
+    const struct totals *t = arg;
+    double s = (double)t->simulated_ns / 1e9;
+    printf("%.0f simulated seconds (%.0f per second), %llu commands\n", s, s / used_s,
+           (unsigned long long)t->commands);
+    printf("answers: %llu fresh from the cache, %llu stale, %llu read, %llu shared, %llu failed\n",
+           (unsigned long long)t->answers[CACHE_SOURCE_HIT],
+           (unsigned long long)t->answers[CACHE_SOURCE_STALE],
+           (unsigned long long)t->answers[CACHE_SOURCE_MISS],
+           (unsigned long long)t->answers[CACHE_SOURCE_COALESCED],
+           (unsigned long long)t->answers[CACHE_SOURCE_NONE]);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"seconds", required_argument, NULL, 's'}, {"from", required_argument, NULL, 'f'},
-        {"count", required_argument, NULL, 'c'},   {"seed", required_argument, NULL, 'o'},
-        {"trace", no_argument, NULL, 't'},         {"faults", required_argument, NULL, 'm'},
-        {"length", required_argument, NULL, 'l'},  {"brief", no_argument, NULL, 'b'},
-        {"repeat", no_argument, NULL, 'r'},        {NULL, 0, NULL, 0}};
-    struct run r = {.seed = 1, .faults = FAULTS_ALL, .length_s = LENGTH_S};
-    uint64_t count = 0;
-    double seconds = 0;
-    bool traced = false;
-    bool single = false;
-    bool brief = false;
-    bool repeated = false;
-    for (int option = 0; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (option == 's')
-            seconds = (double)number_in(optarg);
-        else if (option == 'f' || option == 'o')
-            r.seed = number_in(optarg);
-        else if (option == 'c')
-            count = number_in(optarg);
-        else if (option == 'm')
-            r.faults = (unsigned)number_in(optarg);
-        else if (option == 'l')
-            r.length_s = (unsigned)number_in(optarg);
-        else if (option == 't')
-            traced = true;
-        else if (option == 'b')
-            brief = true;
-        else if (option == 'r')
-            repeated = true;
-        else
-            return 2;
-        single = single || option == 'o';
-    }
-    /* cppcheck-suppress invalidFunctionArg ; -1 is for no file */
-    totals = mmap(NULL, sizeof *totals, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (totals == MAP_FAILED) {
-        perror("simulation");
-        return 2;
-    }
-    if (repeated)
-        return run_repeated(r, count == 0 ? 1 : count);
-    return single ? run_one(&r, traced)
-                  : run_many(r, seconds, count == 0 && seconds <= 0 ? 100 : count, brief);
+    const struct runs runs = {"simulation", FAULT_KINDS,           LENGTH_S, simulate,
+                              summarise,    sizeof(struct totals), &totals};
+    return runs_main(argc, argv, &runs);
 }

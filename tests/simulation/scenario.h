@@ -29,8 +29,6 @@
 enum fault { FAULTS(FAULT_ENUM) FAULT_KINDS };
 #undef FAULT_ENUM
 
-static const unsigned FAULTS_ALL = (1U << FAULT_KINDS) - 1;
-
 struct scenario_settings {
     bool broadcast;
     size_t cache_size;

@@ -1,5 +1,5 @@
 /* Seeds in processes, and shrinking; see runs.h. */
-#include "simulation/http/runs.h"
+#include "simulation/runs.h"
 
 #include "simulation/trace.h"
 
@@ -14,19 +14,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LIMIT_S = 60, WHY_SIZE = 64 }; /* of real time: it hangs */
+enum { LIMIT_S = 60 }; /* of real time: it hangs */
 
 static const struct runs *runs;
-static char *why; /* the last run failed; shared */
+
+/* In memory that the processes share. */
+static struct shared {
+    uint64_t sum; /* of the traces of all runs that passed */
+    char why[64]; /* the last run failed */
+} * shared;
 
 /* In a process of its own. Returns whether it passed; what it prints is shown if `shown`. */
 static bool passes(const struct run *r, bool shown)
 {
     int status = 0;
     (void)fflush(stdout);
-    (void)snprintf(why, WHY_SIZE, "it crashed, or hung");
-    trace_why = why;
-    trace_why_size = WHY_SIZE;
+    (void)snprintf(shared->why, sizeof shared->why, "it crashed, or hung");
+    trace_why = shared->why;
+    trace_why_size = sizeof shared->why;
     pid_t child = fork();
     if (child == 0) {
         if (!shown &&
@@ -34,6 +39,7 @@ static bool passes(const struct run *r, bool shown)
             _Exit(2);
         (void)alarm(LIMIT_S);
         runs->simulate(r);
+        shared->sum ^= trace_total();
         (void)fflush(stdout);
         _Exit(0);
     }
@@ -81,8 +87,10 @@ static double cpu_s(void)
 
 static void summarise(uint64_t seeds)
 {
-    printf("%llu seeds in %.1f s of a processor\n", (unsigned long long)seeds, cpu_s());
-    runs->summarise(*runs->totals);
+    double used_s = cpu_s();
+    printf("%llu seeds in %.1f s of a processor; sum %016llx\n", (unsigned long long)seeds, used_s,
+           (unsigned long long)shared->sum);
+    runs->summarise(*runs->totals, used_s);
 }
 
 static void report(const struct run *failed)
@@ -94,6 +102,23 @@ static void report(const struct run *failed)
            r.faults, r.length_s);
 }
 
+/* The same seed twice: what happens must be the same. */
+static int run_repeated(struct run r, uint64_t count)
+{
+    uint64_t first = r.seed;
+    for (; r.seed - first < count; r.seed++) {
+        uint64_t before = shared->sum;
+        bool first_passes = passes(&r, false);
+        bool second_passes = passes(&r, false);
+        if (!first_passes || !second_passes || shared->sum != before) {
+            printf("seed %llu is not the same twice\n", (unsigned long long)r.seed);
+            return 1;
+        }
+    }
+    summarise(2 * count);
+    return 0;
+}
+
 /* Ends with the seconds of a processor, or with the count of seeds: what is 0 does not bound. */
 static int run_many(struct run r, double seconds, uint64_t count, bool is_brief)
 {
@@ -101,10 +126,12 @@ static int run_many(struct run r, double seconds, uint64_t count, bool is_brief)
     for (; (seconds <= 0 || cpu_s() < seconds) && (count == 0 || r.seed - first < count); r.seed++) {
         if (passes(&r, false))
             continue;
-        if (is_brief)
-            printf("seed %llu failed after %.1f s: %s\n", (unsigned long long)r.seed, cpu_s(), why);
-        else
-            report(&r);
+        if (is_brief) {
+            printf("seed %llu failed after %.1f s: %s\n", (unsigned long long)r.seed, cpu_s(), shared->why);
+            return 1;
+        }
+        report(&r);
+        summarise(r.seed - first + 1);
         return 1;
     }
     summarise(r.seed - first);
@@ -131,28 +158,25 @@ static uint64_t number_in(const char *text)
     return n;
 }
 
-static void *share(size_t size)
+static void *map_shared(size_t size)
 {
     /* cppcheck-suppress invalidFunctionArg ; -1 is for no file */
-    void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED) {
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
         perror(runs->name);
         exit(2);
     }
-    return shared;
+    return memory;
 }
 
 int runs_main(int argc, char **argv, const struct runs *which)
 {
-    static const struct option options[] = {{"seconds", required_argument, NULL, 's'},
-                                            {"from", required_argument, NULL, 'f'},
-                                            {"count", required_argument, NULL, 'c'},
-                                            {"seed", required_argument, NULL, 'o'},
-                                            {"trace", no_argument, NULL, 't'},
-                                            {"faults", required_argument, NULL, 'm'},
-                                            {"length", required_argument, NULL, 'l'},
-                                            {"brief", no_argument, NULL, 'b'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"seconds", required_argument, NULL, 's'}, {"from", required_argument, NULL, 'f'},
+        {"count", required_argument, NULL, 'c'},   {"seed", required_argument, NULL, 'o'},
+        {"trace", no_argument, NULL, 't'},         {"faults", required_argument, NULL, 'm'},
+        {"length", required_argument, NULL, 'l'},  {"brief", no_argument, NULL, 'b'},
+        {"repeat", no_argument, NULL, 'r'},        {NULL, 0, NULL, 0}};
     uint64_t value[128] = {0};
     runs = which;
     struct run r = {.seed = 1, .faults = (1U << runs->kinds) - 1, .length_s = runs->length_s};
@@ -168,8 +192,10 @@ int runs_main(int argc, char **argv, const struct runs *which)
             r.length_s = (unsigned)value[option];
         value['o'] |= option == 'o';
     }
-    *runs->totals = share(runs->totals_size);
-    why = share(WHY_SIZE);
+    *runs->totals = map_shared(runs->totals_size);
+    shared = map_shared(sizeof *shared);
+    if (value['r'] != 0)
+        return run_repeated(r, value['c'] == 0 ? 1 : value['c']);
     uint64_t count = value['c'] == 0 && value['s'] == 0 ? 100 : value['c'];
     return value['o'] != 0 ? run_one(&r, value['t'] != 0)
                            : run_many(r, (double)value['s'], count, value['b'] != 0);

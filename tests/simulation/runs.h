@@ -1,0 +1,38 @@
+/*
+ * The command line of a simulation:
+ *
+ *   [--seconds N] [--from SEED] [--count N] [--brief]    many seeds, until one fails
+ *   --repeat [--from SEED] [--count N]                   each twice, which must be the same
+ *   --seed SEED [--trace] [--faults MASK] [--length S]   one, with each event if wanted
+ *
+ * Many seeds, each in a process of its own, so that nothing of one run
+ * reaches the next and a crash is a failure; or one seed. One that fails is repeated with fewer kinds of
+ * faults and for a shorter time, and the command that still shows it is printed.
+ */
+#ifndef SIMULATION_RUNS_H
+#define SIMULATION_RUNS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct run {
+    uint64_t seed;
+    unsigned faults; /* a set of kinds */
+    unsigned length_s;
+};
+
+struct runs {
+    const char *name;
+    unsigned kinds, length_s; /* of faults; of a run */
+    void (*simulate)(const struct run *r);
+
+    /* Prints what the seeds have done, in memory that the processes share, in these seconds of a processor.
+     */
+    void (*summarise)(const void *totals, double used_s);
+    size_t totals_size;
+    void **totals;
+};
+
+int runs_main(int argc, char **argv, const struct runs *which);
+
+#endif
