@@ -111,11 +111,11 @@ static struct redis_view view_redis(const struct server *s)
         const struct cache_metrics *m = &worker_metrics(s->workers[i])->cache;
         v.missing = v.missing || metric_get(&m->catalogue_missing) > 0;
         v.by_ttl = v.by_ttl || metric_get(&m->cache_by_ttl) > 0;
-        if (w.redis_ready)
+        if (w.redis == WORKER_REDIS_READY)
             continue;
         uint64_t away_ms = w.redis_lost_ms < now ? now - w.redis_lost_ms : 0;
         v.lost++;
-        v.seen = v.seen && w.redis_seen;
+        v.seen = v.seen && w.redis == WORKER_REDIS_LOST;
         v.away_ms = away_ms > v.away_ms ? away_ms : v.away_ms;
     }
     v.usable = v.seen && (v.lost == 0 || v.away_ms < (uint64_t)s->config->values.stale_limit);
@@ -187,7 +187,7 @@ static void write_workers(const struct server *s, struct buf *out)
                        "1 while the Redis connection of the worker is ready.");
     for (int i = 0; i < s->worker_count; i++)
         buf_printf(out, "channeld_worker_redis_connected{worker=\"%d\"} %d\n", i,
-                   worker_status(s->workers[i]).redis_ready ? 1 : 0);
+                   worker_status(s->workers[i]).redis == WORKER_REDIS_READY ? 1 : 0);
     metrics_write_head(out, "channeld_worker_connections", "gauge",
                        "Open client connections of the worker, without those over the limit.");
     for (int i = 0; i < s->worker_count; i++)
@@ -582,7 +582,7 @@ static struct reload_worker worker_of_reload(void *arg, int i)
 {
     const struct server *s = arg;
     struct worker_status status = worker_status(s->workers[i]);
-    return (struct reload_worker){.ready = status.redis_ready, .number = status.redis_number};
+    return (struct reload_worker){.ready = status.redis == WORKER_REDIS_READY, .number = status.redis_number};
 }
 
 static void use_redis(void *arg, int i, struct redis_config *config)

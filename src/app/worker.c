@@ -32,7 +32,7 @@ struct worker {
     atomic_int command;          /* the last one sent */
     atomic_bool finished;
     _Atomic(struct redis_config *) offered; /* to be used next, with a reference; NULL: none */
-    atomic_bool redis_ready, redis_seen;
+    _Atomic enum worker_redis redis;        /* stored after what is valid in this state */
     _Atomic uint64_t redis_lost_ms, redis_number, ticked_ms;
     struct worker_metrics metrics;
 };
@@ -92,13 +92,11 @@ void worker_metrics_write(struct buf *out, const struct worker_metrics *m)
 static void on_connection(void *arg, bool ready)
 {
     struct worker *w = arg;
-    if (ready) {
-        atomic_store(&w->redis_seen, true);
+    if (ready)
         atomic_store(&w->redis_number, cache_redis_number(w->cache));
-    } else {
+    else
         atomic_store(&w->redis_lost_ms, cache_lost_ms(w->cache));
-    }
-    atomic_store(&w->redis_ready, ready);
+    atomic_store(&w->redis, ready ? WORKER_REDIS_READY : WORKER_REDIS_LOST);
     (void)uv_async_send(w->options.changed);
 }
 
@@ -349,9 +347,9 @@ void worker_use_redis(struct worker *w, struct redis_config *config)
 
 struct worker_status worker_status(const struct worker *w)
 {
+    enum worker_redis redis = atomic_load(&w->redis); /* before what is valid in this state */
     return (struct worker_status){
-        .redis_ready = atomic_load(&w->redis_ready),
-        .redis_seen = atomic_load(&w->redis_seen),
+        .redis = redis,
         .redis_lost_ms = atomic_load(&w->redis_lost_ms),
         .redis_number = atomic_load(&w->redis_number),
         .ticked_ms = atomic_load_explicit(&w->ticked_ms, memory_order_relaxed),

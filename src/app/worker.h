@@ -63,11 +63,13 @@ struct worker_options {
                           * connection is left after WORKER_FINISH */
 };
 
+/* The Redis connection of a worker. */
+enum worker_redis { WORKER_REDIS_NEVER_READY, WORKER_REDIS_READY, WORKER_REDIS_LOST };
+
 /* The state of a worker, for other threads. */
 struct worker_status {
-    bool redis_ready;
-    bool redis_seen;        /* it was ready at least once */
-    uint64_t redis_lost_ms; /* boot clock; see cache_lost_ms. Valid if it was seen and is not ready */
+    enum worker_redis redis;
+    uint64_t redis_lost_ms; /* boot clock; see cache_lost_ms. Valid if it is lost */
     uint64_t redis_number;  /* of the settings that its connection uses; 0: it never had one */
     uint64_t ticked_ms;     /* monotonic clock; when the timer of the loop last fired */
 };

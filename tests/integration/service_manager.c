@@ -55,12 +55,29 @@ static void next_message(char text[MESSAGE_MAX])
     while (strcmp(text, "WATCHDOG=1") == 0);
 }
 
+static bool begins(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
 static void expect_message(const char *expected)
 {
     char text[MESSAGE_MAX];
     next_message(text);
-    if (strncmp(text, expected, strlen(expected)) != 0)
+    if (!begins(text, expected))
         fail_msg("told \"%s\", expected \"%s\"", text, expected);
+}
+
+/* Workers connect one after the other, each with a state of its own on the way. */
+static void await_message(const char *expected)
+{
+    char text[MESSAGE_MAX];
+    next_message(text);
+    while (!begins(text, expected)) {
+        if (!begins(text, "STATUS=Not ready"))
+            fail_msg("told \"%s\", expected \"%s\"", text, expected);
+        next_message(text);
+    }
 }
 
 static struct fixture *begin(void)
@@ -84,7 +101,7 @@ TEST_CASE(started_means_listening_with_redis_connected)
     char text[MESSAGE_MAX];
     do
         next_message(text);
-    while (strncmp(text, "STATUS=Not ready", 16) == 0 || strcmp(text, "STATUS=Ready") == 0);
+    while (begins(text, "STATUS=Not ready") || strcmp(text, "STATUS=Ready") == 0);
     assert_string_equal(text, "READY=1");
     assert_int_equal(fixture_status(f, "channels/"), 200);
     assert_int_equal(server_admin_status(&f->server, "/readyz"), 200);
@@ -106,10 +123,10 @@ TEST_CASE(redis_that_is_down_delays_the_start_by_the_time_of_one_request)
     assert_true(wait_now_ms() - began >= 700);
     assert_true(net_is_listening(server.port));
     redis_restart(&redis);
-    expect_message("STATUS=Not ready: Redis holds no catalogue");
+    await_message("STATUS=Not ready: Redis holds no catalogue");
     catalogue_issue_key(&redis, FIXTURE_KEY);
     catalogue_put_samples(&redis, 1);
-    expect_message("STATUS=Ready");
+    await_message("STATUS=Ready");
     server_stop(&server);
     redis_stop(&redis);
     (void)close(manager);
@@ -138,10 +155,7 @@ TEST_CASE(status_follows_readiness)
     redis_restart(&f->redis);
     catalogue_issue_key(&f->redis, FIXTURE_KEY);
     catalogue_put_samples(&f->redis, 1);
-    char text[MESSAGE_MAX];
-    do
-        next_message(text);
-    while (strcmp(text, "STATUS=Ready") != 0);
+    await_message("STATUS=Ready");
     end(f);
 }
 
