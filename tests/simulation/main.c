@@ -45,18 +45,18 @@ static void on_closed(void *arg)
 
 static struct redis_config *make_config(void)
 {
-    static char url[] = "redis://redis.test";
+    static char url[128];
     static char none[] = "";
     struct redis_options options = {url, none, none, none, none, none, none};
     struct redis_endpoint endpoint;
     struct redis_config *config = NULL;
     struct buf why = BUF_INIT;
     const char *setting = NULL;
-    net_set_name("redis.test", (const uint8_t[]){1}, 1);
+    (void)snprintf(url, sizeof url, "%s", scenario.topology->url);
     if (redis_endpoint_init(&endpoint, &options, &why) != 0 ||
         redis_config_new(&endpoint, &options, 1, &config, &why, &setting) != 0)
         trace_fail("no settings: %s", buf_message(&why));
-    if (scenario.redis.tls)
+    if (scenario.server[0].tls)
         config->tls = (struct ssl_ctx_st *)url; /* any pointer: tls.c does not look at it */
     return config;
 }
@@ -105,9 +105,11 @@ static unsigned ask_all(uv_loop_t *loop)
  * again later. */
 static void check_recovery(uv_loop_t *loop)
 {
-    bool cached = scenario.settings.cache_size > 1 << 16 && scenario.redis.table_max >= NAMES_COUNT;
+    bool cached = scenario.settings.cache_size > 1 << 16;
+    for (size_t i = 0; i < scenario.servers; i++)
+        cached = cached && scenario.server[i].table_max >= NAMES_COUNT;
     scenario_quieten();
-    run_for(loop, QUIET_S * SECOND);
+    run_for(loop, (QUIET_S + scenario.topology->recovery_s) * SECOND);
     clients_end();
     run_for(loop, ANSWER_S * SECOND);
     scenario.disturbed_until_ns = 0;
@@ -135,7 +137,8 @@ static void add_totals(void)
 {
     struct totals *t = totals;
     t->simulated_ns += now_ns();
-    t->commands += scenario.redis.commands;
+    for (size_t i = 0; i < scenario.servers; i++)
+        t->commands += scenario.server[i].commands;
     for (int i = 0; i < CACHE_SOURCES; i++)
         t->answers[i] += oracle_answers[i];
 }
@@ -150,7 +153,7 @@ static void simulate(const struct run *r)
     process_begin();
     loop_begin();
     oracle_begin();
-    scenario_begin(r->faults);
+    scenario_begin(r->faults, r->topology);
     (void)uv_loop_init(&loop);
     if (keyspace_init(&keyspace, SPAN("{sim}:")) != 0)
         trace_fail("no keyspace");
@@ -183,7 +186,7 @@ static void summarise(const void *arg, double used_s)
 
 int main(int argc, char **argv)
 {
-    const struct runs runs = {"simulation", FAULT_KINDS,           LENGTH_S, simulate,
+    const struct runs runs = {"simulation", FAULT_KINDS,           LENGTH_S, scenario_topologies, simulate,
                               summarise,    sizeof(struct totals), &totals};
     return runs_main(argc, argv, &runs);
 }

@@ -25,29 +25,42 @@ static const uint64_t LATE_NS = 60 * (uint64_t)MS;
 
 unsigned oracle_answers[CACHE_SOURCES];
 
-static unsigned conn; /* in use; 0: none */
-static unsigned last_conn;
+/* The connections that were in use, in their order; the last VIEWS are remembered. */
+enum { VIEWS = 64 };
+
+static struct view {
+    const struct redis *server;
+    unsigned conn;
+} views[VIEWS];
+
+static size_t view_count;
+static bool connected; /* by the last one */
 
 void oracle_begin(void)
 {
-    conn = last_conn = 0;
+    view_count = 0;
+    connected = false;
     memset(oracle_answers, 0, sizeof oracle_answers);
 }
 
-/* The newest connection that has been said_hello. */
-static unsigned newest(void)
+/* The newest connection that has said HELLO. */
+static struct view newest(void)
 {
-    unsigned number = 0;
-    for (const struct redis_client *c = scenario.redis.client; c < scenario.redis.client + CLIENTS; c++)
-        number = c->conn != NULL && c->said_hello && c->number > number ? c->number : number;
-    return number;
+    struct view found = {scenario.server, 0};
+    for (const struct redis *r = scenario.server; r < scenario.server + scenario.servers; r++)
+        for (const struct redis_client *c = r->client; c < r->client + CLIENTS; c++)
+            if (c->conn != NULL && c->said_hello && c->number > found.conn)
+                found = (struct view){r, c->number};
+    return found;
 }
 
 void oracle_connection(bool ready)
 {
-    conn = ready ? newest() : 0;
-    last_conn = ready ? conn : last_conn;
-    TRACE("process", ready ? "is connected by %u" : "has lost its connection", conn);
+    connected = ready;
+    if (ready)
+        views[view_count++ % VIEWS] = newest();
+    TRACE("process", ready ? "is connected by %u" : "has lost its connection",
+          ready ? views[(view_count - 1) % VIEWS].conn : 0);
 }
 
 void oracle_asked(struct asked *a)
@@ -56,7 +69,8 @@ void oracle_asked(struct asked *a)
     a->monotonic_ns = process_monotonic_ns();
     a->stopped_ns = process_stopped_ns();
     a->wall_s = process_wall_s();
-    a->conn = conn;
+    a->connected = connected;
+    a->first_view = connected ? view_count - 1 : view_count;
 }
 
 /* --- an answer --- */
@@ -64,7 +78,10 @@ void oracle_asked(struct asked *a)
 struct answer {
     const struct asked *asked;
     const struct cache_result *result;
-    const char *body; /* "" where there is none */
+    const char *body;   /* "" where there is none */
+    size_t first, last; /* of the views that it may be of, and behind the last one */
+
+    /* By the view that is looked at. */
     uint64_t since_ns;
     const struct catalogue *catalogue;
 };
@@ -88,24 +105,48 @@ static uint64_t before(uint64_t at_ns, uint64_t ns)
  * When the connection was lost there was no more of it than was due by then. A process that was stopped
  * notices the loss late, and counts from the end of the lease at most.
  */
-static uint64_t stale_since(const struct answer *a)
+static uint64_t stale_since(const struct answer *a, const struct view *v)
 {
     uint64_t lost_ns = before(now_ns(), (uint64_t)a->result->age_s * SECOND);
     if (process_last_stop_ns() > 0 && process_last_stop_ns() + SECOND > lost_ns)
         lost_ns = before(lost_ns, LEASE_NS);
-    return before(net_horizon(last_conn, before(lost_ns, DRAINED_NS)), 1);
+    return before(net_horizon(v->conn, before(lost_ns, DRAINED_NS)), 1);
 }
 
-static uint64_t true_since(const struct answer *a)
+static uint64_t true_since(const struct answer *a, size_t number)
 {
+    const struct view *v = &views[number % VIEWS];
     if (a->result->source == CACHE_SOURCE_STALE)
-        return stale_since(a);
-    if (a->asked->conn == 0)
+        return stale_since(a, v);
+    if (number != a->asked->first_view || !a->asked->connected)
         return before(a->asked->sent_ns, 1);
-    uint64_t since_ns = before(net_horizon(a->asked->conn, before(a->asked->sent_ns, DRAINED_NS)), 1);
+    uint64_t since_ns = before(net_horizon(v->conn, before(a->asked->sent_ns, DRAINED_NS)), 1);
     uint64_t lease_ns =
         a->result->source == CACHE_SOURCE_HIT ? before(now_ns(), LEASE_NS + 2 * (uint64_t)MS) : 0;
     return since_ns > lease_ns ? since_ns : lease_ns;
+}
+
+/* A stale one is of the last connection, a hit of the one that is in use, others of any since the request. */
+static void find_views(struct answer *a)
+{
+    enum cache_source source = a->result->source;
+    bool is_cached = source == CACHE_SOURCE_STALE || source == CACHE_SOURCE_HIT;
+    size_t oldest = view_count > VIEWS ? view_count - VIEWS : 0;
+    a->last = view_count;
+    a->first = is_cached && view_count > 0 ? view_count - 1 : a->asked->first_view;
+    a->first = a->first > oldest ? a->first : oldest;
+}
+
+/* NULL as soon as the check finds nothing against one view; otherwise what the last one says. */
+static const char *check_views(struct answer *a, const char *(*check)(const struct answer *a))
+{
+    const char *why = "there was no connection";
+    for (size_t i = a->first; i < a->last && why != NULL; i++) {
+        a->since_ns = true_since(a, i);
+        a->catalogue = &views[i % VIEWS].server->catalogue;
+        why = check(a);
+    }
+    return why;
 }
 
 static struct walk walk_of(const struct answer *a, int object)
@@ -132,11 +173,12 @@ static bool key_may_be(const struct answer *a, bool valid)
     return w.forgotten;
 }
 
-static void check_key(const struct answer *a)
+static const char *check_key(const struct answer *a)
 {
     bool valid = a->result->status != CACHE_KEY_INVALID;
-    if (!key_may_be(a, valid))
-        reject(a, valid ? "a key was accepted that is not valid" : "a valid key was refused");
+    if (key_may_be(a, valid))
+        return NULL;
+    return valid ? "a key was accepted that is not valid" : "a valid key was refused";
 }
 
 /* --- cards and links --- */
@@ -184,16 +226,13 @@ static bool card_may_be_absent(const struct answer *a, int64_t id)
     return w.forgotten;
 }
 
-static void check_card(const struct answer *a)
+static const char *check_card(const struct answer *a)
 {
     const struct shown s = shown_in(a->body);
     int64_t id = a->asked->query.number;
-    if (a->result->status == CACHE_NOT_FOUND) {
-        if (!card_may_be_absent(a, id))
-            reject(a, "a card was not found");
-    } else if (s.id != id || !card_may_be(a, &s)) {
-        reject(a, "a card is not true");
-    }
+    if (a->result->status == CACHE_NOT_FOUND)
+        return card_may_be_absent(a, id) ? NULL : "a card was not found";
+    return s.id == id && card_may_be(a, &s) ? NULL : "a card is not true";
 }
 
 /* At that moment the key of the link leads to no card with this link. */
@@ -223,40 +262,36 @@ static bool link_may_be_free(const struct answer *a, int link)
     return false;
 }
 
-static void check_link(const struct answer *a)
+static const char *check_link(const struct answer *a)
 {
     const struct shown s = shown_in(a->body);
     int link = (int)strtol(a->asked->link + 1, NULL, 10);
-    if (a->result->status == CACHE_NOT_FOUND) {
-        if (!link_may_be_free(a, link))
-            reject(a, "a link was not found");
-    } else if (s.link != link) {
-        reject(a, "another link than the one that was asked for");
-    } else if (!card_may_be(a, &s)) {
-        reject(a, "a card by link is not true");
-    }
+    if (a->result->status == CACHE_NOT_FOUND)
+        return link_may_be_free(a, link) ? NULL : "a link was not found";
+    if (s.link != link)
+        return "another link than the one that was asked for";
+    return card_may_be(a, &s) ? NULL : "a card by link is not true";
 }
 
 /* --- pages --- */
 
-/* The ids that a page shows, as bits. */
-static uint64_t check_items(const struct answer *a)
+/* Adds the ids that a page shows to *ids, as bits. */
+static const char *check_items(const struct answer *a, uint64_t *ids)
 {
     static const char begins[] = "{\"max_channel_id\":";
-    uint64_t ids = 0;
     for (const char *next, *at = strstr(a->body, begins); at != NULL; at = next) {
         char item[512];
         next = strstr(at + 1, begins);
         (void)snprintf(item, sizeof item, "%.*s", (int)(next == NULL ? strlen(at) : (size_t)(next - at)), at);
         const struct shown s = shown_in(item);
         if (!card_may_be(a, &s))
-            reject(a, "a summary is not true");
+            return "a summary is not true";
         assert(s.id >= 0);
-        if (ids >> s.id != 0)
-            reject(a, "a page is not in order");
-        ids |= UINT64_C(1) << s.id;
+        if (*ids >> s.id != 0)
+            return "a page is not in order";
+        *ids |= UINT64_C(1) << s.id;
     }
-    return ids;
+    return NULL;
 }
 
 /* All of that index, but for cards that were away. */
@@ -270,20 +305,18 @@ static bool is_page_of(const struct answer *a, uint64_t index, uint64_t ids)
     return true;
 }
 
-static void check_page(const struct answer *a)
+static const char *check_page(const struct answer *a)
 {
-    uint64_t ids = check_items(a);
+    uint64_t ids = 0;
     struct walk w = walk_of(a, OBJECT_INDEX);
     int64_t index = 0;
-    if (a->result->status != CACHE_FOUND)
-        reject(a, "a page was not found");
-    if (a->asked->query.number > 1 && ids == 0)
-        return;
+    const char *why = a->result->status == CACHE_FOUND ? check_items(a, &ids) : "a page was not found";
+    if (why != NULL || (a->asked->query.number > 1 && ids == 0))
+        return why;
     while (walk_next(&w, &index))
         if (is_page_of(a, (uint64_t)index, ids))
-            return;
-    if (!w.forgotten)
-        reject(a, "a page is not true");
+            return NULL;
+    return w.forgotten ? NULL : "a page is not true";
 }
 
 /* --- time --- */
@@ -313,23 +346,23 @@ static void check_failure(const struct answer *a)
 {
     if (a->result->status != CACHE_UNAVAILABLE)
         reject(a, "memory ran out");
-    if (scenario.disturbed_until_ns + RECOVERY_NS < a->asked->sent_ns)
+    if (scenario.disturbed_until_ns + RECOVERY_NS + scenario.topology->recovery_s * SECOND <
+        a->asked->sent_ns)
         reject(a, "a request failed without a fault");
 }
 
 void oracle_answered(const struct asked *asked, const struct cache_result *result)
 {
-    static void (*const checks[])(const struct answer *a) = {
+    static const char *(*const checks[])(const struct answer *a) = {
         [QUERY_CARD] = check_card, [QUERY_CARD_BY_LINK] = check_link, [QUERY_PAGE] = check_page};
     static char text[16384];
-    struct answer a = {
-        .asked = asked, .result = result, .body = text, .catalogue = &scenario.redis.catalogue};
+    struct answer a = {.asked = asked, .result = result, .body = text};
     size_t len = result->body == NULL ? 0 : result->body->len;
     len = len < sizeof text ? len : sizeof text - 1;
     if (len > 0)
         memcpy(text, result->body->data, len);
     text[len] = '\0';
-    a.since_ns = true_since(&a);
+    find_views(&a);
     oracle_answers[result->source]++;
     trace_sum((uint64_t)result->status << 8 | (uint64_t)result->source);
     TRACE("client", "type %d number %d %s key %d: status %d source %d age %d: %.120s", asked->query.type,
@@ -341,7 +374,9 @@ void oracle_answered(const struct asked *asked, const struct cache_result *resul
         return;
     }
     check_age(&a);
-    check_key(&a);
-    if (result->status != CACHE_KEY_INVALID && asked->query.type != QUERY_AUTH_ONLY)
-        checks[asked->query.type](&a);
+    const char *why = check_views(&a, check_key);
+    if (why == NULL && result->status != CACHE_KEY_INVALID && asked->query.type != QUERY_AUTH_ONLY)
+        why = check_views(&a, checks[asked->query.type]);
+    if (why != NULL)
+        reject(&a, why);
 }

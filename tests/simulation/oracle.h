@@ -6,6 +6,9 @@
  *   read    from Redis after the connection began: what was true since the request came
  *   stale   what was true since the age that the answer states, and that is within the limits
  *
+ * With several servers each is compared with the history of the one that it was read from: that of the
+ * connection that was in use when the request came, or of a later one.
+ *
  * An answer by link is a card with that link. A card, a link or a key that does not exist was away at some
  * moment for another reason than that the catalogue was lost. An error is permitted while there is a fault,
  * and for as long after it as recovery may take.
@@ -25,7 +28,8 @@ struct asked {
     uint64_t monotonic_ns; /* by the clock of the process */
     uint64_t stopped_ns;   /* of the process, before */
     int64_t wall_s;
-    unsigned conn; /* the connection in use; 0: none */
+    size_t first_view; /* the connection in use, or the next one */
+    bool connected;
 };
 
 void oracle_begin(void);

@@ -98,8 +98,11 @@ static void report(const struct run *failed)
     printf("seed %llu failed; shrinking\n", (unsigned long long)failed->seed);
     struct run r = shrink(*failed);
     (void)passes(&r, true);
-    printf("%s --seed %llu --faults 0x%x --length %u --trace\n", runs->name, (unsigned long long)r.seed,
+    printf("%s --seed %llu --faults 0x%x --length %u --trace", runs->name, (unsigned long long)r.seed,
            r.faults, r.length_s);
+    if (r.topology >= 0)
+        printf(" --topology %s", runs->topologies[r.topology]);
+    printf("\n");
 }
 
 /* The same seed twice: what happens must be the same. */
@@ -158,6 +161,15 @@ static uint64_t number_in(const char *text)
     return n;
 }
 
+static int find_topology(const char *name)
+{
+    for (int i = 0; runs->topologies[i] != NULL; i++)
+        if (strcmp(runs->topologies[i], name) == 0)
+            return i;
+    (void)fprintf(stderr, "%s: there is no topology %s\n", runs->name, name);
+    exit(2);
+}
+
 static void *map_shared(size_t size)
 {
     /* cppcheck-suppress invalidFunctionArg ; -1 is for no file */
@@ -171,18 +183,27 @@ static void *map_shared(size_t size)
 
 int runs_main(int argc, char **argv, const struct runs *which)
 {
-    static const struct option options[] = {
-        {"seconds", required_argument, NULL, 's'}, {"from", required_argument, NULL, 'f'},
-        {"count", required_argument, NULL, 'c'},   {"seed", required_argument, NULL, 'o'},
-        {"trace", no_argument, NULL, 't'},         {"faults", required_argument, NULL, 'm'},
-        {"length", required_argument, NULL, 'l'},  {"brief", no_argument, NULL, 'b'},
-        {"repeat", no_argument, NULL, 'r'},        {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"seconds", required_argument, NULL, 's'},
+                                            {"from", required_argument, NULL, 'f'},
+                                            {"count", required_argument, NULL, 'c'},
+                                            {"seed", required_argument, NULL, 'o'},
+                                            {"trace", no_argument, NULL, 't'},
+                                            {"faults", required_argument, NULL, 'm'},
+                                            {"length", required_argument, NULL, 'l'},
+                                            {"brief", no_argument, NULL, 'b'},
+                                            {"repeat", no_argument, NULL, 'r'},
+                                            {"topology", required_argument, NULL, 'p'},
+                                            {NULL, 0, NULL, 0}};
     uint64_t value[128] = {0};
     runs = which;
-    struct run r = {.seed = 1, .faults = (1U << runs->kinds) - 1, .length_s = runs->length_s};
+    struct run r = {.seed = 1, .faults = (1U << runs->kinds) - 1, .length_s = runs->length_s, .topology = -1};
     for (int option = 0; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == '?')
             return 2;
+        if (option == 'p') {
+            r.topology = find_topology(optarg);
+            continue;
+        }
         value[option] = optarg == NULL ? 1 : number_in(optarg);
         if (option == 'f' || option == 'o')
             r.seed = value[option];

@@ -5,6 +5,8 @@
  *   --repeat [--from SEED] [--count N]                   each twice, which must be the same
  *   --seed SEED [--trace] [--faults MASK] [--length S]   one, with each event if wanted
  *
+ * All take [--topology NAME], where there are several.
+ *
  * Many seeds, each in a process of its own, so that nothing of one run
  * reaches the next and a crash is a failure; or one seed. One that fails is repeated with fewer kinds of
  * faults and for a shorter time, and the command that still shows it is printed.
@@ -19,11 +21,13 @@ struct run {
     uint64_t seed;
     unsigned faults; /* a set of kinds */
     unsigned length_s;
+    int topology; /* -1: the seed chooses */
 };
 
 struct runs {
     const char *name;
-    unsigned kinds, length_s; /* of faults; of a run */
+    unsigned kinds, length_s;      /* of faults; of a run */
+    const char *const *topologies; /* their names, and NULL */
     void (*simulate)(const struct run *r);
 
     /* Prints what the seeds have done, in memory that the processes share, in these seconds of a processor.

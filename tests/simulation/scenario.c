@@ -6,6 +6,8 @@
 #include "simulation/random.h"
 #include "simulation/trace.h"
 
+#include <assert.h>
+
 struct scenario scenario;
 
 static int64_t planned[OBJECTS]; /* what the writer has written, or is about to */
@@ -26,7 +28,7 @@ static void plan(struct change *c, int object, int64_t value)
 
 static void submit(const struct change *c)
 {
-    if (c->count > 0 && !redis_submit(&scenario.redis, c))
+    if (c->count > 0 && !redis_submit(scenario.master, c))
         trace_fail("too many changes wait");
 }
 
@@ -146,7 +148,7 @@ static void on_write(void *arg, uint64_t number)
     (void)arg;
     if (scenario.quiet)
         return;
-    if (scenario.redis.pending_count == 0)
+    if (scenario.master->pending_count == 0)
         for (unsigned n = 1 + (pick(4) == 0 ? pick(4) : 0); n > 0; n--)
             writes[pick(sizeof writes / sizeof writes[0])]();
     events_add_in(random_duration(STREAM_WRITER, scenario.settings.writes_every_ms * (uint64_t)MS) + MS / 10,
@@ -155,75 +157,88 @@ static void on_write(void *arg, uint64_t number)
 
 /* --- faults --- */
 
-static unsigned choose(unsigned count)
+unsigned scenario_choose(unsigned count)
 {
     return random_below(STREAM_SCENARIO, count);
 }
 
-static uint64_t a_while(uint64_t max_ms)
+uint64_t scenario_a_while(uint64_t max_ms)
 {
     return random_duration(STREAM_SCENARIO, max_ms * MS);
 }
 
 /* Answers may fail until then, and until the process has recovered from it. */
-static void disturb(uint64_t duration_ns)
+void scenario_disturb(uint64_t duration_ns)
 {
     uint64_t until_ns = now_ns() + duration_ns;
     scenario.disturbed_until_ns =
         until_ns > scenario.disturbed_until_ns ? until_ns : scenario.disturbed_until_ns;
 }
 
-static void on_listens(void *arg, uint64_t number)
+static struct redis *any_server(void)
 {
-    (void)arg;
-    (void)number;
-    TRACE("scenario", "redis listens");
-    disturb(0);
-    if (scenario.redis.listener.state == NET_SILENT)
-        redis_restart(&scenario.redis, true);
-    scenario.redis.listener.state = NET_LISTENS;
+    return &scenario.server[scenario.servers == 1 ? 0 : scenario_choose((unsigned)scenario.servers)];
 }
 
-static void stop_listening(void)
+static void listen_again(struct redis *r)
 {
-    uint64_t duration_ns = a_while(20000);
-    scenario.redis.listener.state = choose(3) == 0 ? NET_REFUSES : choose(2) == 0 ? NET_IGNORES : NET_SILENT;
-    TRACE("scenario", "redis does not listen for %u ms (%d)", (unsigned)(duration_ns / MS),
-          scenario.redis.listener.state);
-    disturb(duration_ns);
-    events_add_in(duration_ns, on_listens, NULL, 0);
+    scenario_disturb(0);
+    if (r->listener.state == NET_SILENT)
+        redis_restart(r, true);
+    r->listener.state = NET_LISTENS;
+}
+
+static void on_listens(void *arg, uint64_t number)
+{
+    struct redis *r = arg;
+    (void)number;
+    TRACE("scenario", "%s listens", r->name);
+    listen_again(r);
+}
+
+static void stop_listening(struct redis *r)
+{
+    uint64_t duration_ns = scenario_a_while(20000);
+    r->listener.state = scenario_choose(3) == 0   ? NET_REFUSES
+                        : scenario_choose(2) == 0 ? NET_IGNORES
+                                                  : NET_SILENT;
+    TRACE("scenario", "%s does not listen for %u ms (%d)", r->name, (unsigned)(duration_ns / MS),
+          r->listener.state);
+    scenario_disturb(duration_ns);
+    events_add_in(duration_ns, on_listens, r, 0);
 }
 
 static void do_reset(void)
 {
-    disturb(0);
-    redis_restart(&scenario.redis, choose(2) == 0);
+    scenario_disturb(0);
+    redis_restart(any_server(), scenario_choose(2) == 0);
 }
 
 static void on_cut_ended(void *arg, uint64_t number)
 {
-    (void)arg;
     (void)number;
-    disturb(0);
-    redis_restart(&scenario.redis, true);
+    scenario_disturb(0);
+    redis_restart(arg, true);
 }
 
 static void do_cut(void)
 {
-    uint64_t duration_ns = a_while(10000);
-    TRACE("scenario", "connections are cut");
-    net_cut(&scenario.redis.listener);
-    disturb(2 * SECOND);
-    events_add_in(duration_ns, on_cut_ended, NULL, 0);
+    struct redis *r = any_server();
+    uint64_t duration_ns = scenario_a_while(10000);
+    TRACE("scenario", "connections to %s are cut", r->name);
+    net_cut(&r->listener);
+    scenario_disturb(2 * SECOND);
+    events_add_in(duration_ns, on_cut_ended, r, 0);
 }
 
 static void do_refuse(void)
 {
-    if (scenario.redis.listener.state != NET_LISTENS)
+    struct redis *r = any_server();
+    if (r->listener.state != NET_LISTENS)
         return;
-    if (choose(2) == 0)
-        redis_restart(&scenario.redis, choose(2) == 0);
-    stop_listening();
+    if (scenario_choose(2) == 0)
+        redis_restart(r, scenario_choose(2) == 0);
+    stop_listening(r);
 }
 
 static void on_delay_ended(void *arg, uint64_t number)
@@ -235,27 +250,27 @@ static void on_delay_ended(void *arg, uint64_t number)
 
 static void do_delay(void)
 {
-    uint64_t delay_ns = a_while(3000);
-    uint64_t duration_ns = a_while(20000);
+    uint64_t delay_ns = scenario_a_while(3000);
+    uint64_t duration_ns = scenario_a_while(20000);
     TRACE("scenario", "the network is slow for %u ms", (unsigned)(duration_ns / MS));
     net_set_delay(delay_ns);
-    disturb(duration_ns + delay_ns);
+    scenario_disturb(duration_ns + delay_ns);
     events_add_in(duration_ns, on_delay_ended, NULL, 0);
 }
 
 static void do_hang(void)
 {
-    uint64_t duration_ns = a_while(10000);
-    disturb(duration_ns);
-    redis_hang(&scenario.redis, duration_ns);
+    uint64_t duration_ns = scenario_a_while(10000);
+    scenario_disturb(duration_ns);
+    redis_hang(any_server(), duration_ns);
 }
 
 static void on_error_ended(void *arg, uint64_t number)
 {
-    (void)arg;
+    struct redis *r = arg;
     (void)number;
-    TRACE("scenario", "no more errors");
-    scenario.redis.faults.error = NULL;
+    TRACE("scenario", "no more errors from %s", r->name);
+    r->faults.error = NULL;
 }
 
 static void do_error(void)
@@ -263,58 +278,60 @@ static void do_error(void)
     static const char *const errors[] = {"LOADING Redis is loading the dataset in memory",
                                          "BUSY Redis is busy running a script",
                                          "MISCONF Redis is configured to save RDB snapshots"};
-    uint64_t duration_ns = a_while(10000);
-    scenario.redis.faults.error = errors[choose(sizeof errors / sizeof errors[0])];
-    scenario.redis.faults.error_one_in = 1 + choose(8);
-    TRACE("scenario", "errors for %u ms: %s", (unsigned)(duration_ns / MS), scenario.redis.faults.error);
-    disturb(duration_ns);
-    events_add_in(duration_ns, on_error_ended, NULL, 0);
+    struct redis *r = any_server();
+    uint64_t duration_ns = scenario_a_while(10000);
+    r->faults.error = errors[scenario_choose(sizeof errors / sizeof errors[0])];
+    r->faults.error_one_in = 1 + scenario_choose(8);
+    TRACE("scenario", "errors from %s for %u ms: %s", r->name, (unsigned)(duration_ns / MS), r->faults.error);
+    scenario_disturb(duration_ns);
+    events_add_in(duration_ns, on_error_ended, r, 0);
 }
 
 static void on_restore(void *arg, uint64_t number)
 {
-    (void)arg;
     (void)number;
-    redis_restore(&scenario.redis);
+    redis_restore(arg);
 }
 
 /* Without invalidations a read that lacks something is repeated once: of two losses in a row nothing tells.
  */
 static void do_lose(void)
 {
-    uint64_t duration_ns = a_while(10000);
+    struct redis *r = scenario.master;
+    uint64_t duration_ns = scenario_a_while(10000);
     if (scenario.settings.cache_size == 0 && now_ns() < scenario.lost_until_ns + 10 * SECOND)
         return;
     scenario.lost_until_ns = now_ns() + duration_ns;
-    disturb(duration_ns);
-    redis_lose(&scenario.redis);
-    if (choose(2) == 0) /* Redis has started again, without its data */
-        redis_restart(&scenario.redis, true);
-    events_add_in(duration_ns, on_restore, NULL, 0);
+    scenario_disturb(duration_ns);
+    redis_lose(r);
+    if (scenario_choose(2) == 0) /* Redis has started again, without its data */
+        redis_restart(r, true);
+    events_add_in(duration_ns, on_restore, r, 0);
 }
 
 static void do_evict(void)
 {
-    for (unsigned n = choose(4) + 1; n > 0; n--)
-        redis_evict(&scenario.redis);
+    struct redis *r = any_server();
+    for (unsigned n = scenario_choose(4) + 1; n > 0; n--)
+        redis_evict(r);
 }
 
 static void do_flood(void)
 {
-    redis_flood(&scenario.redis, 1 + choose(2000));
+    redis_flood(any_server(), 1 + scenario_choose(2000));
 }
 
 static void do_stop(void)
 {
-    uint64_t duration_ns = a_while(10000);
-    disturb(duration_ns);
+    uint64_t duration_ns = scenario_a_while(10000);
+    scenario_disturb(duration_ns);
     process_stop(duration_ns, false);
 }
 
 static void do_suspend(void)
 {
-    uint64_t duration_ns = a_while(60000);
-    disturb(duration_ns);
+    uint64_t duration_ns = scenario_a_while(60000);
+    scenario_disturb(duration_ns);
     process_stop(duration_ns, true);
 }
 
@@ -323,19 +340,25 @@ static void on_throttle(void *arg, uint64_t number)
     (void)arg;
     if (number == 0 || scenario.quiet)
         return;
-    disturb(300 * (uint64_t)MS);
-    process_stop(a_while(250), false);
-    events_add_in(a_while(300), on_throttle, NULL, number - 1);
+    scenario_disturb(300 * (uint64_t)MS);
+    process_stop(scenario_a_while(250), false);
+    events_add_in(scenario_a_while(300), on_throttle, NULL, number - 1);
 }
 
 static void do_throttle(void)
 {
-    on_throttle(NULL, 1 + choose(40));
+    on_throttle(NULL, 1 + scenario_choose(40));
 }
 
 static void do_wall(void)
 {
-    process_set_wall((int64_t)choose(20) - 10);
+    process_set_wall((int64_t)scenario_choose(20) - 10);
+}
+
+static void do_move(void)
+{
+    if (scenario.topology->move != NULL)
+        scenario.topology->move();
 }
 
 static void do_nothing(void) /* cancellations and expiries are the clients' and the writer's */
@@ -357,7 +380,7 @@ static void on_fault(void *arg, uint64_t number)
 #define FAULT_FUNCTION(name, text) do_##name,
     static void (*const faults[])(void) = {FAULTS(FAULT_FUNCTION)};
 #undef FAULT_FUNCTION
-    unsigned kind = choose(FAULT_KINDS);
+    unsigned kind = scenario_choose(FAULT_KINDS);
     (void)arg;
     (void)number;
     if (scenario.quiet)
@@ -375,16 +398,16 @@ static void choose_settings(struct scenario_settings *s)
     static const uint64_t stale_ms[] = {0, 5000, 30000, 300000};
     static const uint64_t keys_ms[] = {0, 5000, 300000};
     *s = (struct scenario_settings){
-        .broadcast = choose(2) == 0,
-        .cache_size = choose(4) == 0    ? 8192
-                      : choose(16) == 0 ? 0
-                                        : 1 << 20,
-        .request_timeout_ms = 500 + choose(4000),
-        .stale_limit_ms = stale_ms[choose(4)],
-        .stale_keys_limit_ms = keys_ms[choose(3)],
-        .writes_every_ms = 100 << choose(5),
-        .requests_every_ms = 50 << choose(5),
-        .faults_every_ms = 2000 << choose(5),
+        .broadcast = scenario_choose(2) == 0,
+        .cache_size = scenario_choose(4) == 0    ? 8192
+                      : scenario_choose(16) == 0 ? 0
+                                                 : 1 << 20,
+        .request_timeout_ms = 500 + scenario_choose(4000),
+        .stale_limit_ms = stale_ms[scenario_choose(4)],
+        .stale_keys_limit_ms = keys_ms[scenario_choose(3)],
+        .writes_every_ms = 100 << scenario_choose(5),
+        .requests_every_ms = 50 << scenario_choose(5),
+        .faults_every_ms = 2000 << scenario_choose(5),
     };
 }
 
@@ -403,24 +426,56 @@ static void fill(void)
     for (int key = 0; key < KEYS; key++)
         planned[OBJECT_KEY + key] = key_value(key < KEYS - 1, 0);
     for (int object = 0; object < OBJECTS; object++)
-        catalogue_set(&scenario.redis.catalogue, object, planned[object], 0);
+        catalogue_set(&scenario.master->catalogue, object, planned[object], 0);
 }
 
-void scenario_begin(unsigned faults)
+struct redis *scenario_add_server(const char *name, uint8_t host)
 {
     static const int other_keys[] = {0, 0, 24, 100000};
+    struct redis *r = &scenario.server[scenario.servers++];
+    assert(scenario.servers <= SERVERS);
+    redis_begin(r, name, host);
+    if (scenario_choose(4) == 0)
+        r->table_max = 4 + scenario_choose(16);
+    r->tls = scenario_choose(3) == 0;
+    r->other_keys = other_keys[scenario_choose(4)];
+    if (r == scenario.server)
+        return r;
+    r->tls = scenario.server[0].tls; /* one setting, and one catalogue */
+    r->other_keys = scenario.server[0].other_keys;
+    return r;
+}
+
+/* One server. */
+const struct topology topology_plain = {.name = "plain", .url = "redis://redis.test"};
+
+/* The first one is the commonest. */
+static const struct topology *const topologies[] = {&topology_plain};
+
+const char *const scenario_topologies[] = {"plain", NULL};
+
+static const struct topology *choose_topology(int wanted)
+{
+    unsigned count = sizeof topologies / sizeof topologies[0];
+    unsigned chosen = scenario_choose(2) == 0 ? 0 : scenario_choose(count);
+    return topologies[wanted < 0 ? chosen : (unsigned)wanted];
+}
+
+void scenario_begin(unsigned faults, int topology)
+{
     scenario.quiet = false;
     scenario.disturbed_until_ns = scenario.lost_until_ns = 0;
     choose_settings(&scenario.settings);
     scenario.faults = (unsigned)random_bits(STREAM_SCENARIO);
     scenario.faults &=
         (unsigned)random_bits(STREAM_SCENARIO) & faults; /* each kind in a quarter of the runs */
-    redis_begin(&scenario.redis, "redis", 1);
-    if (choose(4) == 0)
-        scenario.redis.table_max = 4 + choose(16);
-    scenario.redis.tls = choose(3) == 0;
-    scenario.redis.other_keys = other_keys[choose(4)];
+    scenario.topology = choose_topology(topology);
+    scenario.servers = 0;
+    scenario.master = scenario_add_server("redis", 1);
     fill();
+    net_set_name("redis.test", (const uint8_t[]){1}, 1);
+    if (scenario.topology->begin != NULL)
+        scenario.topology->begin();
     events_add(0, on_write, NULL, 0);
     events_add(0, on_fault, NULL, 0);
 }
@@ -428,9 +483,13 @@ void scenario_begin(unsigned faults)
 void scenario_quieten(void)
 {
     scenario.quiet = true;
-    on_listens(NULL, 0);
     net_set_delay(0);
-    scenario.redis.faults.error = NULL;
-    redis_restore(&scenario.redis);
-    scenario.redis.hung_until_ns = 0;
+    for (struct redis *r = scenario.server; r < scenario.server + scenario.servers; r++) {
+        listen_again(r);
+        r->faults.error = NULL;
+        redis_restore(r);
+        r->hung_until_ns = 0;
+    }
+    if (scenario.topology->quieten != NULL)
+        scenario.topology->quieten();
 }

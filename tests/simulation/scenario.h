@@ -23,7 +23,8 @@
     X(throttle, "the process gets little processor time")            \
     X(cancel, "requests are cancelled")                              \
     X(expire, "API keys expire")                                     \
-    X(wall, "the wall clock of the process is set")
+    X(wall, "the wall clock of the process is set")                  \
+    X(move, "what the topology has of its own: roles, links, owners")
 
 #define FAULT_ENUM(name, text) FAULT_##name,
 enum fault { FAULTS(FAULT_ENUM) FAULT_KINDS };
@@ -36,10 +37,27 @@ struct scenario_settings {
     unsigned writes_every_ms, requests_every_ms, faults_every_ms; /* at most; mostly much more often */
 };
 
+enum { SERVERS = 8 };
+
+/* Which servers there are, and who is whose. Each is in a file of its own; scenario.c lists them. */
+struct topology {
+    const char *name;
+    const char *url;     /* the setting of the process */
+    void (*begin)(void); /* the servers behind the first one, which are empty, and names; NULL: one server */
+    void (*move)(void);  /* a fault that only this topology has; NULL: there is none */
+    void (*quieten)(void); /* everything is whole again; NULL: always */
+    unsigned recovery_s;   /* how much longer recovery takes than from one server */
+};
+
+extern const struct topology topology_plain;
+
 struct scenario {
     struct scenario_settings settings;
     unsigned faults; /* kinds, as bits */
-    struct redis redis;
+    const struct topology *topology;
+    struct redis server[SERVERS]; /* the first `servers` */
+    size_t servers;
+    struct redis *master;        /* the writer's */
     bool quiet;                  /* the writer and the faults have ended */
     uint64_t lost_until_ns;      /* when the catalogue comes back, or did */
     uint64_t disturbed_until_ns; /* until then there was a fault that may cost answers */
@@ -47,8 +65,19 @@ struct scenario {
 
 extern struct scenario scenario;
 
-/* Chooses settings and faults by the seed, leaves out all faults but these, and begins. */
-void scenario_begin(unsigned faults);
+/* The names of all topologies, for the command line; the last one is NULL. */
+extern const char *const scenario_topologies[];
+
+/* Chooses settings, faults and the topology by the seed, leaves out all faults but these, and begins. With a
+ * topology from 0 on it is that one. */
+void scenario_begin(unsigned faults, int topology);
+
+/* For topologies: a server, at 10.0.0.`host`, without data; and random numbers, durations, and what a fault
+ * costs, as those of scenario.c. */
+struct redis *scenario_add_server(const char *name, uint8_t host);
+unsigned scenario_choose(unsigned count);
+uint64_t scenario_a_while(uint64_t max_ms);
+void scenario_disturb(uint64_t duration_ns);
 
 /* No more changes and faults; what lasts ends soon. */
 void scenario_quieten(void);

@@ -242,7 +242,8 @@ static void summarise(const void *arg, double used_s)
 
 int main(int argc, char **argv)
 {
-    const struct runs runs = {"simulation_http", FAULT_KINDS,           LENGTH_S, simulate,
+    static const char *const topologies[] = {NULL};
+    const struct runs runs = {"simulation_http", FAULT_KINDS,           LENGTH_S, topologies, simulate,
                               summarise,         sizeof(struct totals), &totals};
     (void)setvbuf(stdout, NULL, _IOLBF, 1 << 16);
     clients_load_corpus();
