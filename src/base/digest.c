@@ -43,10 +43,13 @@ bool secret_equal(struct span a, struct span b)
     if (a.len != b.len)
         return false;
     uint64_t difference = 0;
-    size_t i = 0;
-    for (; i + sizeof difference <= a.len; i += sizeof difference)
+    if (a.len < sizeof difference) {
+        for (size_t i = 0; i < a.len; i++)
+            difference |= (uint64_t)(unsigned char)(a.data[i] ^ b.data[i]);
+        return difference == 0;
+    }
+    size_t last = a.len - sizeof difference; /* the last word overlaps the one before it */
+    for (size_t i = 0; i < last; i += sizeof difference)
         difference |= span_word(a.data + i) ^ span_word(b.data + i);
-    for (; i < a.len; i++)
-        difference |= (uint64_t)(unsigned char)(a.data[i] ^ b.data[i]);
-    return difference == 0;
+    return (difference | (span_word(a.data + last) ^ span_word(b.data + last))) == 0;
 }
