@@ -103,9 +103,8 @@ struct http_exchange {
     struct http_connection *connection;
     struct http_exchange *next_free;
     uint64_t began_ns;
-    bool close;     /* the connection ends with this response, whatever the client asks for */
-    bool followed;  /* input of a further request was read with this one */
-    bool continued; /* "100 Continue" was sent */
+    bool close;    /* the connection ends with this response, whatever the client asks for */
+    bool followed; /* input of a further request was read with this one */
     max_align_t state[];
 };
 
@@ -168,7 +167,6 @@ static bool begin_exchange(struct http_connection *c)
     http_parser_init(&x->parser, &conns->parser_config);
     x->connection = c;
     x->close = false;
-    x->continued = false;
     c->exchange = x;
     return true;
 }
@@ -462,7 +460,7 @@ static enum http_deadline deadline_for_input(const struct http_connection *c)
         return c->from_proxy ? HTTP_DEADLINE_PROXY_IDLE : HTTP_DEADLINE_IDLE;
     if (c->conns->finishing && c->state != READING)
         return HTTP_DEADLINE_GRACE;
-    if (c->state == READING || c->pending_input.len > 0) /* of a PROXY protocol header */
+    if (c->state == READING)
         return HTTP_DEADLINE_HEAD;
     return c->from_proxy ? HTTP_DEADLINE_PROXY_OPENING : HTTP_DEADLINE_OPENING;
 }
@@ -552,9 +550,8 @@ static void handle(struct http_connection *c, bool followed)
 
 static void send_100_continue(struct http_connection *c)
 {
-    if (c->exchange->continued || !http_parser_wants_continue(&c->exchange->parser))
+    if (!http_parser_wants_continue(&c->exchange->parser))
         return;
-    c->exchange->continued = true;
     buf_append_str(&c->conns->output.heads, "HTTP/1.1 100 Continue\r\n\r\n");
     http_output_add(&c->conns->output, NULL);
 }
@@ -788,14 +785,12 @@ int http_connections_open(struct http_connections *conns, int fd, struct ip peer
 
 /* A connection has such a deadline while it waits for a request, and at no other time when this is called:
  * the deadline changes before the loop polls again. */
-static struct http_connection *next_to_evict(const struct http_connections *conns)
+static struct http_connection *oldest_waiting(const struct http_connections *conns)
 {
     const struct http_scheduler *s = &conns->scheduler;
     struct http_task *t = http_scheduler_oldest(s, HTTP_DEADLINE_OPENING, HTTP_DEADLINE_IDLE);
     if (t == NULL)
         t = http_scheduler_oldest(s, HTTP_DEADLINE_PROXY_OPENING, HTTP_DEADLINE_PROXY_IDLE);
-    if (t == NULL && conns->options.evict_any)
-        t = http_scheduler_oldest(s, HTTP_DEADLINE_HEAD, HTTP_DEADLINE_GRACE);
     return t != NULL ? connection_of(t) : NULL;
 }
 
@@ -805,10 +800,22 @@ static bool has_unread(const struct http_connection *c)
     return ioctl(fd_of(c), SIOCINQ, &bytes) == 0 && bytes > 0;
 }
 
-bool http_connections_evictable(const struct http_connections *conns)
+/* A request that is in the kernel has begun. So each connection is looked at once for it, however many new
+ * ones come before it is read. */
+static struct http_connection *next_to_evict(struct http_connections *conns)
 {
-    const struct http_connection *c = next_to_evict(conns);
-    return c != NULL && !has_unread(c);
+    struct http_connection *c = oldest_waiting(conns);
+    for (; c != NULL && has_unread(c); c = oldest_waiting(conns))
+        set_deadline(c, HTTP_DEADLINE_HEAD);
+    if (c != NULL || !conns->options.evict_any)
+        return c;
+    struct http_task *t = http_scheduler_oldest(&conns->scheduler, HTTP_DEADLINE_HEAD, HTTP_DEADLINE_GRACE);
+    return t != NULL ? connection_of(t) : NULL;
+}
+
+bool http_connections_evictable(struct http_connections *conns)
+{
+    return next_to_evict(conns) != NULL;
 }
 
 bool http_connections_evict(struct http_connections *conns)
@@ -816,7 +823,7 @@ bool http_connections_evict(struct http_connections *conns)
     struct http_connection *c = NULL;
     do {
         c = next_to_evict(conns);
-        if (c == NULL || (has_unread(c) && !conns->options.evict_any))
+        if (c == NULL)
             return false;
         close_connection(c);
     } while (c->over_limit); /* which makes no room */

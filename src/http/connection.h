@@ -37,14 +37,14 @@ int http_connections_open(struct http_connections *conns, int fd, struct ip peer
     __attribute__((warn_unused_result));
 
 /*
- * Closes the connection that has waited longest for a request, of which no byte was read; those of trusted
- * proxies after all others. If there is none and the options say so, another one. Returns false if nothing
- * was closed: without that option, also if the kernel holds input of it.
+ * Closes the connection that has waited longest for a request, of which no byte was read or is in the kernel;
+ * those of trusted proxies after all others. If there is none and the options say so, another one. Returns
+ * false if nothing was closed.
  */
 bool http_connections_evict(struct http_connections *conns);
 
-/* True if there is such a connection, and the kernel holds no input of it that was not read yet. */
-bool http_connections_evictable(const struct http_connections *conns);
+/* True if that would close one. */
+bool http_connections_evictable(struct http_connections *conns);
 
 /* The number of requests handled since the last call. */
 unsigned http_connections_take_requests(struct http_connections *conns);

@@ -62,6 +62,26 @@ SERVER_TEST_WITH(a_connection_with_unread_input_does_not_give_way, t.max_connect
     assert_true(b->ended);
 }
 
+/* New connections do not wait for room any more: none was found for too long. */
+SERVER_TEST_WITH(the_oldest_without_unread_input_gives_way, t.max_connections = 2)
+{
+    struct client *a = client_sending(GET("/later?a"));
+    TURN_UNTIL(t.later_count == 1);
+    test_server_turn_for(APART_MS);
+    struct client *b = client_sending(GET("/later?b"));
+    TURN_UNTIL(t.later_count == 2);
+    expect_503();
+    test_server_answer(0);
+    test_server_turn_for(APART_MS);
+    test_server_answer(0);
+    client_await_bodies(b, "b");
+    struct client *c = client_sending(GET("/now?c"));
+    client_send(a, GET("/now?again"));
+    TURN_UNTIL(client_count(a, "\r\n\r\nagain") == 1 && client_count(c, "\r\n\r\nc") == 1);
+    assert_true(b->ended);
+    assert_int_equal(t.metrics.connections_rejected_total, 1);
+}
+
 static void expect_none_gives_way(void)
 {
     struct client *reading = client_sending("GET /now?reading HTTP/1.1\r\n");

@@ -54,6 +54,18 @@ static uint64_t waits_since_ms(const struct client *c)
     return later(c->stream->accepted_ns, later(c->answered_ns, c->stream->written_ns)) / MS;
 }
 
+/* While it waits, the server has read empty lines, or of a PROXY protocol header. At the limit, these count
+ * as a request for as long as they are in the kernel. */
+static bool has_read_other(const struct client *c)
+{
+    return c->stream->read > (c->handled == 0 ? 0 : handled_end(c));
+}
+
+static uint64_t waits_since_at_most_ms(const struct client *c)
+{
+    return later(waits_since_ms(c), has_read_other(c) ? c->stream->read_ns / MS : 0);
+}
+
 static void note_stop(void)
 {
     static uint64_t seen_ns;
@@ -99,7 +111,7 @@ static void expect_oldest(const struct client *c)
 {
     for (unsigned i = 0; i < streams_count && scenario.servers == 1; i++) {
         const struct client *o = &scenario.client[i];
-        if (o == c || !waits_for_request(o) || o->over_limit)
+        if (o == c || !waits_for_request(o) || o->over_limit || has_read_other(o) || streams[i].in.len > 0)
             continue;
         if (c->from_proxy && !o->from_proxy)
             trace_fail("a proxy's connection gives way before others: %u, %u waits", client_number(c), i);
@@ -109,25 +121,15 @@ static void expect_oldest(const struct client *c)
     }
 }
 
-/* Its next request is in the kernel: where it is the oldest, no other is looked for. */
-static bool has_unread_waiting(void)
-{
-    for (unsigned i = 0; i < streams_count; i++)
-        if (streams[i].in.len > 0 && waits_for_request(&scenario.client[i]))
-            return true;
-    return false;
-}
-
 static void expect_none_waits(const struct client *c)
 {
     if (http_balancer_total(scenario.balancer) < scenario.max_connections)
         trace_fail("503 below the limit: %u", client_number(c));
-    if (has_unread_waiting())
-        return;
     for (unsigned i = 0; i < streams_count && scenario.servers == 1 && scenario.finishing_ns == 0; i++) {
         const struct client *o = &scenario.client[i];
         if (o != c && waits_for_request(o) && streams[i].in.len == 0 && !o->over_limit &&
-            waits_since_ms(o) + EARLY_MS < now_ms() && !stopped_since(waits_since_ms(o)))
+            !has_read_other(o) && waits_since_ms(o) + EARLY_MS < now_ms() &&
+            !stopped_since(waits_since_ms(o)))
             trace_fail("503 although a connection waits for a request: %u, %u waits", client_number(c), i);
     }
 }
@@ -236,9 +238,9 @@ void check_rejection(struct client *c, int status)
     }
     if (status != 408 && (c->model.may & model_status_bit(status)) == 0)
         trace_fail("a request is rejected that may be valid: %u: %d", client_number(c), status);
-    if (status == 408 &&
-        !has_passed(later(c->begun_ns / MS, waits_since_ms(c)), scenario.options.head_timeout_ms) &&
-        !has_passed(c->begun_ns / MS, scenario.options.head_timeout_ms))
+    bool has_header = c->header > 0 && c->handled == 0; /* which the deadline may include */
+    uint64_t begun_ms = (has_header ? c->stream->accepted_ns : c->begun_ns) / MS;
+    if (status == 408 && !has_passed(begun_ms, scenario.options.head_timeout_ms))
         trace_fail("408 too early: %u", client_number(c));
 }
 
@@ -261,7 +263,8 @@ static void check_one(const struct client *c)
     if (s->writes > 0 || s->shutdown_ns > 0 || c->exchange != NULL || c->over_limit)
         return;
     bool has_grace = scenario.finishing_ns > 0 && c->handled == 0;
-    if (waits_for_request(c) && s->in.len == 0 && !has_grace && is_overdue(since_ms, timeout_of_waiting(c)))
+    if (waits_for_request(c) && s->in.len == 0 && !has_grace &&
+        is_overdue(waits_since_at_most_ms(c), timeout_of_waiting(c)))
         trace_fail("the deadline of a connection that waits has passed: %u", client_number(c));
     if (c->handled == c->model.items && c->model.begun && c->rejected == 0 &&
         is_overdue(later(since_ms, c->begun_ns / MS), o->head_timeout_ms))
