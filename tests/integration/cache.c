@@ -3,10 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "support/fixture.h"
-#include "support/proxy.h"
 
 static const char *const ONE_WORKER[] = {"CHANNELD_WORKERS=1", NULL};
 static const char *const NO_CACHE[] = {"CHANNELD_WORKERS=1", "CHANNELD_CACHE_SIZE=0", NULL};
@@ -103,80 +101,6 @@ TEST_CASE(changed_card_shows_everywhere)
     }
 }
 
-static bool costs_nothing(void *arg)
-{
-    struct fixture *f = arg;
-    double before = commands(f);
-    fixture_expect(f, "channels/", 200);
-    return commands(f) == before;
-}
-
-/* The other channels of the page are not read again. */
-TEST_CASE(changed_card_costs_its_page_one_query)
-{
-    AUTO(fixture_drop) struct fixture *f = fixture_new(100, ONE_WORKER);
-    catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", -1);
-    await(f, "channels/", "\"five\"", true);
-    assert_true(wait_until(costs_nothing, f, WAIT_DEADLINE_MS));
-    double before = commands(f);
-    redis_do(&f->redis, "HSET channels:card:5 title changed");
-    await(f, "channels/", "\"changed\"", true);
-    assert_true(commands(f) == before + 1);
-}
-
-static const char INVALIDATIONS[] = "channeld_cache_invalidations_total";
-
-/*
- * Two cards of a page change, the second while the first is read again for the page. Returns the page, and
- * the number of commands before; the first card had the title "first" for a moment, now both have "second".
- */
-static double read_page_while_it_changes(struct fixture *f, int second, struct http_response *page)
-{
-    AUTO(http_close) struct http_conn conn;
-    fixture_expect(f, "channels/", 200);
-    double told = server_metric(&f->server, INVALIDATIONS);
-    redis_do(&f->redis, "HSET channels:card:%lld title first", (long long)catalogue_id(1));
-    server_await_metric(&f->server, INVALIDATIONS, told + 1);
-    double before = commands(f);
-    proxy_set_blackhole(f->proxy, PROXY_UP);
-    fixture_start_get(f, &conn, "channels/");
-    server_await_metric(&f->server, "channeld_redis_commands_total", before + 1);
-    redis_do(&f->redis, "HSET channels:card:%lld title second", (long long)catalogue_id((size_t)second));
-    server_await_metric(&f->server, INVALIDATIONS, told + 2);
-    proxy_restore(f->proxy);
-    assert_int_equal(http_read(&conn, false, page), 0);
-    return before;
-}
-
-/* Only the page as a whole is not cached: the next one is built of what was read, and of the changed card. */
-TEST_CASE(page_invalidated_in_flight_is_not_cached)
-{
-    AUTO(fixture_drop)
-    struct fixture *f =
-        fixture_new_with(&(struct fixture_spec){.channels = 3, .env = ONE_WORKER, .proxied = true});
-    AUTO(http_response_free) struct http_response page;
-    double before = read_page_while_it_changes(f, 2, &page);
-    assert_non_null(strstr(page.body, "\"first\""));
-    AUTOFREE char *again = fixture_body(f, "channels/");
-    assert_non_null(strstr(again, "\"first\""));
-    assert_non_null(strstr(again, "\"second\""));
-    assert_true(commands(f) == before + 2);
-}
-
-/* A broadcast tells of the same card again, whose new value is read then: the next page needs no Redis. */
-TEST_CASE(page_invalidated_in_flight_is_built_of_what_was_read)
-{
-    AUTO(fixture_drop)
-    struct fixture *f = fixture_new_with(&(struct fixture_spec){
-        .channels = 3, .env = ENV("CHANNELD_WORKERS=1", "CHANNELD_TRACKING=broadcast"), .proxied = true});
-    AUTO(http_response_free) struct http_response page;
-    double before = read_page_while_it_changes(f, 1, &page);
-    assert_non_null(strstr(page.body, "\"second\""));
-    AUTOFREE char *again = fixture_body(f, "channels/");
-    assert_string_equal(again, page.body);
-    assert_true(commands(f) == before + 1);
-}
-
 TEST_CASE(changed_index_keeps_the_summaries)
 {
     AUTO(fixture_drop) struct fixture *f = fixture_new(100, ONE_WORKER);
@@ -188,36 +112,6 @@ TEST_CASE(changed_index_keeps_the_summaries)
                 before + 2 * 3); /* size, ids, the new one; twice if the card came in between */
     redis_do(&f->redis, "ZREM channels:index 5");
     await(f, "channels/", "\"first\"", false);
-}
-
-/* At once, as what does not exist is not cached. */
-TEST_CASE(created_channel_is_found)
-{
-    AUTO(fixture_drop) struct fixture *f = fixture_new(1, ONE_WORKER);
-    for (int id = 5; id < 15; id++) {
-        AUTOFREE char *by_id = text_printf("channel/by-id/%d/", id);
-        AUTOFREE char *by_link = text_printf("channel/by-link/?link=https://max.ru/new%d", id);
-        const char *const path[] = {by_id, by_link};
-        fixture_expect(f, by_id, 404);
-        fixture_expect(f, by_link, 404);
-        catalogue_put(&f->redis,
-                      text_temp("{\"max_channel_id\":%d,\"title\":\"t%d\",\"link\":\"https://max.ru/new%d\"}",
-                                id, id, id),
-                      id);
-        fixture_expect(f, path[id % 2], 200);
-        fixture_expect(f, path[1 - id % 2], 200);
-    }
-}
-
-TEST_CASE(removed_channel_is_not_found)
-{
-    AUTO(fixture_drop) struct fixture *f = fixture_new(1, ONE_WORKER);
-    catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/five\"}", 5);
-    await(f, "channel/by-id/5/", "five", true);
-    await(f, "channel/by-link/?link=https://max.ru/five", "five", true);
-    redis_do(&f->redis, "DEL channels:card:5");
-    await(f, "channel/by-id/5/", "not found", true);
-    await(f, "channel/by-link/?link=https://max.ru/five", "not found", true);
 }
 
 /* A channel that the index names before it has a card shows on its page as soon as it has one. */
@@ -240,46 +134,6 @@ TEST_CASE(revoked_key_stops_and_issued_key_works)
     await(f, "channels/", "Invalid or missing API key", true);
     redis_do(&f->redis, "SADD channels:api_keys %s", digest);
     await(f, "channels/", "\"success\":true", true);
-}
-
-/* Where it leaves a catalogue; where it does not: catalogue_missing.c. */
-TEST_CASE(flushall_empties_the_cache)
-{
-    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
-    fixture_expect(f, "channels/", 200);
-    redis_do(&f->redis, "MULTI");
-    redis_do(&f->redis, "FLUSHALL");
-    catalogue_issue_key(&f->redis, FIXTURE_KEY);
-    redis_do(&f->redis, "EXEC");
-    await(f, "channels/", "\"count\":0", true);
-}
-
-/* Its first replies arrive after the client has left: what was read by then is not the page. */
-TEST_CASE(page_of_a_client_that_left_is_not_cached)
-{
-    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
-    struct http_conn conn;
-    fixture_expect(f, "channel/by-id/0/", 200); /* the keys are held */
-    double before = commands(f);
-    redis_pause(&f->redis);
-    fixture_start_get(f, &conn, "channels/");
-    server_await_metric(&f->server, "channeld_redis_commands_total", before + 1);
-    http_reset(&conn);
-    server_await_metric_below(&f->server, "channeld_requests_in_flight", 0);
-    redis_resume(&f->redis);
-    fixture_expect(f, "channel/by-id/777/", 404); /* this reply comes behind those */
-    fixture_expect_text(f, "channels/", "\"count\":3");
-}
-
-/* Invalidations are lost between two connections, so nothing cached before may be served. */
-TEST_CASE(new_connection_starts_with_an_empty_cache)
-{
-    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
-    catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"old\"}", 5);
-    await(f, "channel/by-id/5/", "\"old\"", true);
-    redis_do_argv(&f->redis, 4, (const char *const[]){"CLIENT", "KILL", "TYPE", "normal"}, NULL);
-    redis_do(&f->redis, "HSET channels:card:5 title new");
-    await(f, "channel/by-id/5/", "\"new\"", true);
 }
 
 TEST_CASE(cache_serves_for_the_stale_limit_without_redis)

@@ -1,6 +1,7 @@
 /*
  * A link is an index, and the card is the truth: a response by link is a card whose own link is that link,
- * while links change hands and where link keys lead astray. Links cost Redis no memory.
+ * also where cards are cached by TTL or link keys lead astray. Links cost Redis no memory. While links change
+ * hands tests/simulation and tests/coherence compare it.
  */
 
 #include <poll.h>
@@ -111,30 +112,6 @@ static void exchange_while_read(struct redis *writer, int port, int ms)
     assert_true(atomic_load(&readers.right) > ms / 10);
 }
 
-static const char *const TRACKINGS[] = {"CHANNELD_TRACKING=keys", "CHANNELD_TRACKING=broadcast"};
-static const char *const CACHES[] = {"CHANNELD_CACHE_SIZE=1MiB", "CHANNELD_CACHE_SIZE=0"};
-
-static void expect_own_links(int ms)
-{
-    for (size_t i = 0; i < TEST_COUNT(TRACKINGS) * TEST_COUNT(CACHES); i++) {
-        AUTO(fixture_drop)
-        struct fixture *f = fixture_new_with(
-            &(struct fixture_spec){.fill = put_channels, .env = ENV(TRACKINGS[i % 2], CACHES[i / 2])});
-        exchange_while_read(&f->redis, f->server.port, ms);
-        fixture_expect_metric(f, "channeld_cache_audit_failures_total", 0);
-    }
-}
-
-TEST_CASE(links_that_change_hands_lead_to_their_cards)
-{
-    expect_own_links(BRIEF_MS);
-}
-
-SLOW_TEST(links_that_change_hands_for_long_lead_to_their_cards)
-{
-    expect_own_links(LONG_MS);
-}
-
 /* Cards that are cached for a while have the links that they had when they were read. */
 static void expect_own_links_by_ttl(int ms)
 {
@@ -154,39 +131,6 @@ TEST_CASE(links_that_change_hands_lead_to_their_cards_by_ttl)
 SLOW_TEST(links_that_change_hands_for_long_lead_to_their_cards_by_ttl)
 {
     expect_own_links_by_ttl(LONG_MS);
-}
-
-static bool is_replicated(void *arg)
-{
-    return redis_integer(arg, "EXISTS channels:index") == 1;
-}
-
-static void expect_own_links_of_a_replica(int ms)
-{
-    static const char *const args[] = {"--repl-diskless-sync-delay", "0", NULL};
-    for (size_t i = 0; i < TEST_COUNT(CACHES); i++) {
-        struct fixture f;
-        AUTO(redis_stop) struct redis master;
-        redis_start(&master, args);
-        put_channels(&master);
-        memset(&f, 0, sizeof f);
-        redis_start(&f.redis, NULL);
-        redis_do(&f.redis, "REPLICAOF 127.0.0.1 %d", master.port);
-        assert_true(wait_until(is_replicated, &f.redis, WAIT_DEADLINE_MS));
-        server_start(&f.server, &(struct server_spec){f.redis.url, ENV(CACHES[i]), SERVER_WAIT_READY});
-        exchange_while_read(&master, f.server.port, ms);
-        fixture_fini(&f);
-    }
-}
-
-TEST_CASE(links_that_change_hands_lead_to_their_cards_at_a_replica)
-{
-    expect_own_links_of_a_replica(BRIEF_MS);
-}
-
-SLOW_TEST(links_that_change_hands_for_long_lead_to_their_cards_at_a_replica)
-{
-    expect_own_links_of_a_replica(LONG_MS);
 }
 
 /* ---- link keys that lead astray ---- */

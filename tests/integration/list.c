@@ -1,8 +1,6 @@
 /* The list: its pages, their order, page numbers, links between pages, and pages during a load. */
 
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,55 +207,4 @@ TEST_CASE(missing_card_in_a_full_page_keeps_has_next)
     AUTO(fixture_drop) struct fixture *fixture = fixture_new(101, NULL);
     redis_do(&fixture->redis, "DEL channels:card:%lld", (long long)catalogue_id(7));
     assert_page(fixture, "channels/", "{\"page\":1,\"per_page\":100,\"count\":99,\"has_next\":true}");
-}
-
-enum { COMING_AND_GOING = 20 };
-
-struct loader {
-    struct redis redis;
-    atomic_bool stopping;
-};
-
-/*
- * Removes and restores channels as a loader does: index and card in one transaction. A failure of Redis ends
- * the whole program.
- */
-static void *run_loader(void *arg)
-{
-    struct loader *loader = arg;
-    for (unsigned round = 0; !atomic_load(&loader->stopping); round++) {
-        long long id = catalogue_id(10 + round % COMING_AND_GOING);
-        redis_do(&loader->redis, "MULTI");
-        redis_do(&loader->redis, "ZREM channels:index %lld", id);
-        redis_do(&loader->redis, "DEL channels:card:%lld", id);
-        redis_do(&loader->redis, "EXEC");
-        redis_do(&loader->redis, "MULTI");
-        redis_do(&loader->redis, "HSET channels:card:%lld max_channel_id %lld title whole description whole",
-                 id, id);
-        redis_do(&loader->redis, "ZADD channels:index %u %lld", 10 + round % COMING_AND_GOING, id);
-        redis_do(&loader->redis, "EXEC");
-    }
-    return NULL;
-}
-
-TEST_CASE(pages_stay_whole_while_channels_come_and_go)
-{
-    AUTO(fixture_drop) struct fixture *fixture = fixture_new(60, NULL);
-    struct loader loader = {.redis = fixture->redis};
-    pthread_t thread;
-    loader.redis.connection = NULL;
-    redis_do(&loader.redis, "PING");
-    assert_int_equal(pthread_create(&thread, NULL, run_loader, &loader), 0);
-    for (int i = 0; i < 200; i++) {
-        AUTOFREE char *body = fixture_body(fixture, "channels/");
-        int64_t count = json_integer_at(body, "pagination.count");
-        assert_int_equal(text_count(body, "\"max_channel_id\":"), count);
-        assert_int_equal(text_count(body, "\"max_channel_id\":null"), 0);
-        assert_int_equal(text_count(body, "\"title\":null"), 0);
-        /* One channel is missing at a time; each of them may be while the page is read. */
-        assert_in_range(count, 60 - COMING_AND_GOING, 60);
-    }
-    atomic_store(&loader.stopping, true);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    redis_disconnect(&loader.redis);
 }
