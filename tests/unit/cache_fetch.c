@@ -12,8 +12,6 @@
 
 enum { BUDGET = 1 << 20, RESULTS = 16, DELAY_LIMIT_MS = 50, DISTANT_MS = 500 };
 
-#define KEY_HEX "6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b"
-
 static struct cache_metrics metrics;
 static struct loop_lag loop_lag;
 static struct keyspace keyspace;
@@ -246,20 +244,6 @@ TEST_CASE_WITH(a_card_is_one_command_and_is_cached, set_up, tear_down)
     assert_null(find(QUERY_CARD, 7, SPAN_ABSENT));
 }
 
-TEST_CASE_WITH(a_card_that_does_not_exist_waits_for_a_check_each_time, set_up, tear_down)
-{
-    for (int i = 0; i < 2; i++) {
-        (void)begin_card(-7);
-        answer("HMGET test:card:-7 ", reply_card(NULL, NULL));
-        assert_int_equal(ended, i);
-        assert_int_equal(checks, i + 1);
-        fetches_confirm(&fetches, CATALOGUE_PRESENT);
-        assert_int_equal(ended, i + 1);
-        assert_int_equal(result.status, CACHE_NOT_FOUND);
-    }
-    assert_int_equal(metrics.cache_entries, 0);
-}
-
 TEST_CASE_WITH(an_invalid_reply_fails_the_fetch_and_nothing_is_cached, set_up, tear_down)
 {
     static const char *const replies[] = {"+OK\r\n", "*1\r\n$1\r\n1\r\n", "_\r\n", "-ERR no\r\n"};
@@ -304,39 +288,6 @@ TEST_CASE_WITH(without_tracking_nothing_is_cached, set_up, tear_down)
 }
 
 /* --- keys --- */
-
-TEST_CASE_WITH(a_key_is_checked_in_front_of_the_card, set_up, tear_down)
-{
-    struct fetch *f = begin_query((struct cache_query){.type = QUERY_CARD, .number = 7}, true, NULL);
-    assert_non_null(f);
-    assert_null(find(QUERY_CARD, 7, SPAN_ABSENT)); /* nobody else's */
-    answer("HGET test:api_key_info " KEY_HEX, reply_of("_\r\n"));
-    answer("SISMEMBER test:api_keys " KEY_HEX, reply_integer(1));
-    assert_int_equal(ended, 0);
-    answer("HMGET", reply_card("7", "seven"));
-    assert_int_equal(result.status, CACHE_FOUND);
-    assert_int_equal(valid_keys, 1);
-}
-
-TEST_CASE_WITH(an_invalid_key_gets_nothing_and_that_is_checked, set_up, tear_down)
-{
-    (void)begin_query((struct cache_query){.type = QUERY_CARD, .number = 7}, true, NULL);
-    answer("HGET test:api_key_info " KEY_HEX, reply_of("_\r\n"));
-    answer("SISMEMBER", reply_integer(0));
-    answer("HMGET", reply_card("7", "seven"));
-    assert_int_equal(ended, 0);
-    assert_int_equal(checks, 1);
-    expect_confirmed(CACHE_KEY_INVALID);
-    assert_string_equal(body, "");
-    (void)begin_query((struct cache_query){.type = QUERY_AUTH_ONLY}, true, NULL);
-    answer("HGET test:api_key_info " KEY_HEX, reply_of("_\r\n"));
-    answer("SISMEMBER", reply_integer(1));
-    assert_int_equal(result.status, CACHE_FOUND);
-    (void)begin_query((struct cache_query){.type = QUERY_AUTH_ONLY}, true, NULL);
-    answer("HGET test:api_key_info " KEY_HEX, reply_of("_\r\n"));
-    answer("SISMEMBER", reply_string("1"));
-    assert_int_equal(result.status, CACHE_UNAVAILABLE);
-}
 
 /* --- links --- */
 
@@ -402,14 +353,6 @@ TEST_CASE_WITH(a_link_is_followed_to_its_card, set_up, tear_down)
     assert_int_equal(metrics.redis_commands_total, 2);
 }
 
-TEST_CASE_WITH(a_card_that_was_read_by_its_id_is_found_by_its_link, set_up, tear_down)
-{
-    (void)begin_card(7);
-    answer_card("7", "https://max.ru/x");
-    assert_int_equal(result.status, CACHE_FOUND);
-    assert_ptr_equal(entries_find_link(&entries, LINK), entry(ENTRY_CARD, 7));
-}
-
 TEST_CASE_WITH(a_link_that_leads_nowhere_is_read_each_time, set_up, tear_down)
 {
     static const char *const values[] = {NULL, NULL, "seven"};
@@ -443,85 +386,6 @@ TEST_CASE_WITH(a_link_that_is_not_its_cards_is_read_once_more, set_up, tear_down
     }
 }
 
-TEST_CASE_WITH(a_link_to_a_card_that_does_not_exist_is_read_once_more, set_up, tear_down)
-{
-    (void)begin_link();
-    answer_link("7");
-    answer("HMGET test:card:7 ", reply_card(NULL, NULL));
-    answer("HMGET test:card:7 ", reply_card(NULL, NULL));
-    answer_link("7");
-    expect_not_found();
-    assert_int_equal(metrics.cache_entries, 0);
-}
-
-/* Two channels exchange their links between the reads. */
-TEST_CASE_WITH(a_link_that_has_moved_is_found_by_the_second_look, set_up, tear_down)
-{
-    (void)begin_link();
-    answer_link("7");
-    answer_card("7", OTHER_LINK);
-    assert_null(find(QUERY_CARD_BY_LINK, 0, LINK));
-    answer_again("7", OTHER_LINK, "8");
-    answer_card("8", "https://max.ru/x");
-    expect_found("8");
-    assert_ptr_equal(entries_find_link(&entries, LINK), entry(ENTRY_CARD, 8));
-    assert_ptr_equal(entries_find_link(&entries, span_of(OTHER_LINK)), entry(ENTRY_CARD, 7));
-}
-
-/* And exchange them again. */
-TEST_CASE_WITH(a_link_that_has_come_back_is_found_by_the_second_look, set_up, tear_down)
-{
-    static const char *const leads_to[] = {"7", "8", NULL}; /* by now */
-    for (size_t i = 0; i < TEST_COUNT(leads_to); i++) {
-        ended = 0;
-        (void)begin_link();
-        answer_link("7");
-        answer_card("7", OTHER_LINK);
-        answer_again("7", "https://max.ru/x", leads_to[i]);
-        expect_found("7");
-        push("test:card:7");
-    }
-}
-
-TEST_CASE_WITH(a_link_whose_card_is_deleted_and_which_moves_is_found_by_the_second_look, set_up, tear_down)
-{
-    (void)begin_link();
-    answer_link("7");
-    answer("HMGET test:card:7 ", reply_card(NULL, NULL));
-    answer("HMGET test:card:7 ", reply_card(NULL, NULL));
-    answer_link("8");
-    answer_card("8", "https://max.ru/x");
-    expect_found("8");
-}
-
-TEST_CASE_WITH(a_link_that_is_deleted_between_its_reads_is_not_found, set_up, tear_down)
-{
-    (void)begin_link();
-    answer_link("7");
-    answer_card("7", OTHER_LINK);
-    answer_again("7", OTHER_LINK, NULL);
-    expect_not_found();
-}
-
-/* Its next read is the first one since the check. */
-TEST_CASE_WITH(a_link_is_followed_anew_when_the_keys_may_have_gone, set_up, tear_down)
-{
-    (void)begin_link();
-    push("test:api_keys");
-    answer_link("7");
-    answer_card("7", OTHER_LINK);
-    answer_again("7", OTHER_LINK, "7");
-    find_keys();
-    fetches_confirm(&fetches, CATALOGUE_PRESENT);
-    assert_int_equal(ended, 0);
-    answer_link("7");
-    answer_card("7", OTHER_LINK);
-    answer_again("7", OTHER_LINK, "8");
-    answer_card("8", "https://max.ru/x");
-    checks = 0;
-    expect_found("8");
-}
-
 /* It exists all the time, so it is no 404. */
 TEST_CASE_WITH(a_link_that_moves_all_the_time_is_an_error_in_the_end, set_up, tear_down)
 {
@@ -541,17 +405,6 @@ TEST_CASE_WITH(a_link_that_moves_all_the_time_is_an_error_in_the_end, set_up, te
     assert_int_equal(ended, 1);
     assert_int_equal(result.status, CACHE_UNAVAILABLE);
     assert_int_equal(checks, 0);
-}
-
-TEST_CASE_WITH(a_link_that_leads_to_another_card_without_it_is_not_found, set_up, tear_down)
-{
-    (void)begin_link();
-    answer_link("7");
-    answer_card("7", OTHER_LINK);
-    answer_again("7", OTHER_LINK, "8");
-    answer_card("8", OTHER_LINK);
-    answer_again("8", OTHER_LINK, "8");
-    expect_not_found();
 }
 
 /* The reads of a link that does not agree with its card: GET, HMGET, then HMGET and GET at once. */
@@ -688,22 +541,6 @@ TEST_CASE_WITH(a_page_is_its_index_and_then_the_missing_summaries, set_up, tear_
     assert_int_equal(fetches.page_members.used, 0);
 }
 
-/* FLUSHALL and a new catalogue: what is cached may be out of date until the check has passed. */
-TEST_CASE_WITH(a_page_takes_no_cached_summaries_while_everything_is_pending, set_up, tear_down)
-{
-    struct blob *two = blob_new(SPAN("{\"two\":2}"));
-    entries_put_summary(&entries, LIFETIME_TRACKED, 2, two);
-    blob_unref(two);
-    (void)begin_page(1);
-    answer("ZCARD", reply_integer(1));
-    push(NULL);
-    assert_int_equal(invalidation_pending(&invalidation), INVALIDATED_ALL);
-    answer("ZRANGE", reply_words("2"));
-    answer("HMGET test:card:2 ", reply_summary("2", "new"));
-    assert_non_null(strstr(body, "\"title\":\"new\""));
-    assert_null(strstr(body, "\"two\""));
-}
-
 TEST_CASE_WITH(a_known_page_needs_its_missing_summaries_alone, set_up, tear_down)
 {
     struct page_builder *known = page_builder_new(1);
@@ -747,19 +584,6 @@ TEST_CASE_WITH(a_page_with_a_missing_member_is_read_again_once, set_up, tear_dow
     assert_null(page(1)->body);
 }
 
-TEST_CASE_WITH(a_page_that_is_complete_at_the_second_time_lacks_nothing, set_up, tear_down)
-{
-    (void)begin_page(1);
-    answer_index(1, "2");
-    answer("HMGET test:card:2 ", reply_summary(NULL, NULL));
-    fetches_confirm(&fetches, CATALOGUE_PRESENT);
-    answer_index(1, "3");
-    answer("HMGET test:card:3 ", reply_summary("3", "three"));
-    assert_int_equal(ended, 1);
-    assert_int_equal(metrics.dangling_index_entries_total, 0);
-    assert_non_null(page(1));
-}
-
 TEST_CASE_WITH(a_broken_card_costs_itself_and_not_its_page, set_up, tear_down)
 {
     (void)begin_page(1);
@@ -787,59 +611,6 @@ TEST_CASE_WITH(an_empty_page_waits_for_a_check, set_up, tear_down)
     assert_int_equal(ended, 2);
 }
 
-TEST_CASE_WITH(the_last_page_agrees_with_what_was_read, set_up, tear_down)
-{
-    (void)begin_page(2);
-    answer_index(300, "1"); /* the index shrank between the two */
-    answer("HMGET", reply_summary("1", "one"));
-    assert_int_equal(result.last_page, 2);
-}
-
-TEST_CASE_WITH(a_page_is_not_cached_when_a_channel_is_invalidated_in_flight, set_up, tear_down)
-{
-    (void)begin_page(1);
-    answer_index(2, "1 2");
-    answer("HMGET test:card:1 ", reply_summary("1", "old"));
-    assert_non_null(find(QUERY_PAGE, 1, SPAN_ABSENT));
-    push("test:card:1");
-    assert_null(find(QUERY_PAGE, 1, SPAN_ABSENT)); /* nobody joins */
-    answer("HMGET test:card:2 ", reply_summary("2", "two"));
-    assert_int_equal(result.status, CACHE_FOUND);
-    assert_null(page(1));
-    (void)begin_page(1);
-    answer_index(2, "1 2");
-    push("test:card:3"); /* none of its own */
-    assert_int_equal(fake_redis.count, 0);
-    assert_non_null(page(1));
-}
-
-TEST_CASE_WITH(a_page_is_not_cached_when_the_index_is_invalidated_in_flight, set_up, tear_down)
-{
-    (void)begin_page(1);
-    answer_index(1, "1");
-    fetches_invalidate_pages(&fetches);
-    assert_null(find(QUERY_PAGE, 1, SPAN_ABSENT));
-    answer("HMGET", reply_summary("1", "one"));
-    assert_int_equal(result.status, CACHE_FOUND);
-    assert_null(page(1));
-    struct fetch *f = begin_page(1); /* of the new epoch */
-    assert_ptr_equal(find(QUERY_PAGE, 1, SPAN_ABSENT), f);
-    answer_index(1, "1");
-    assert_non_null(page(1));
-}
-
-TEST_CASE_WITH(nothing_of_the_index_is_cached_while_its_change_is_pending, set_up, tear_down)
-{
-    (void)begin_page(1);
-    push("test:index");
-    assert_int_equal(invalidation_pending(&invalidation), INVALIDATED_INDEX);
-    answer_index(1, "1");
-    answer("HMGET", reply_summary("1", "one"));
-    assert_null(page(1));
-    assert_int_equal(entries_index_size(&entries), -1);
-    assert_non_null(entry(ENTRY_SUMMARY, 1));
-}
-
 TEST_CASE_WITH(invalid_replies_of_the_index_fail_the_page, set_up, tear_down)
 {
     static const char *const replies[][2] = {
@@ -855,35 +626,6 @@ TEST_CASE_WITH(invalid_replies_of_the_index_fail_the_page, set_up, tear_down)
 }
 
 /* --- sharing --- */
-
-TEST_CASE_WITH(invalidated_fetches_are_not_joined, set_up, tear_down)
-{
-    (void)begin_card(7);
-    push("test:card:8");
-    assert_non_null(find(QUERY_CARD, 7, SPAN_ABSENT));
-    push("test:card:7");
-    assert_null(find(QUERY_CARD, 7, SPAN_ABSENT));
-    answer("HMGET", reply_card("7", "seven"));
-    assert_int_equal(result.status, CACHE_FOUND);
-    (void)begin_link();
-    push("test:link:https://max.ru/x"); /* by broadcast: the link has not been read yet */
-    push("test:card:7");
-    assert_non_null(find(QUERY_CARD_BY_LINK, 0, LINK));
-    fetches_invalidate_all(&fetches);
-    assert_null(find(QUERY_CARD_BY_LINK, 0, LINK));
-    fake_redis_answer(NULL);
-    (void)begin_card(7);
-    fetches_invalidate_pages(&fetches);
-    assert_non_null(find(QUERY_CARD, 7, SPAN_ABSENT));
-    fetches_invalidate_all(&fetches);
-    assert_null(find(QUERY_CARD, 7, SPAN_ABSENT));
-    fake_redis_answer(NULL);
-    (void)begin_page(1);
-    fetches_invalidate_all(&fetches);
-    assert_null(find(QUERY_PAGE, 1, SPAN_ABSENT));
-    fake_redis_answer(NULL);
-    fake_redis_answer(NULL);
-}
 
 /* --- the window --- */
 
@@ -982,39 +724,12 @@ TEST_CASE_WITH(a_fetch_that_nobody_waits_for_is_ended_by_its_last_reply, set_up,
     assert_int_equal(ended, 2);
 }
 
-TEST_CASE_WITH(a_check_that_fails_or_is_lost_ends_those_that_wait_for_it, set_up, tear_down)
-{
-    static const enum catalogue_state states[] = {CATALOGUE_UNKNOWN, CATALOGUE_MISSING, CATALOGUE_LOST};
-    for (size_t i = 0; i < TEST_COUNT(states); i++) {
-        (void)begin_card(7);
-        answer("HMGET", reply_card(NULL, NULL));
-        fetches_confirm(&fetches, states[i]);
-        assert_int_equal(ended, i + 1);
-        assert_int_equal(lost, states[i] != CATALOGUE_UNKNOWN);
-        assert_int_equal(result.status, lost ? CACHE_FOUND : CACHE_UNAVAILABLE); /* without meaning if lost */
-    }
-}
-
 /* The reply to a card that is not there, and the check after it. */
 static void reply_nothing(void)
 {
     answer("HMGET", reply_card(NULL, NULL));
     find_keys();
     fetches_confirm(&fetches, CATALOGUE_PRESENT);
-}
-
-TEST_CASE_WITH(what_lacks_something_is_read_again_while_the_keys_may_have_gone, set_up, tear_down)
-{
-    (void)begin_card(7);
-    for (int i = 0; i < 3; i++) {
-        push("test:api_keys");
-        reply_nothing();
-        assert_int_equal(ended, 0);
-    }
-    push("test:index"); /* does not matter */
-    reply_nothing();
-    assert_int_equal(ended, 1);
-    assert_int_equal(result.status, CACHE_NOT_FOUND);
 }
 
 /* They change faster than a card can be read. */
@@ -1028,27 +743,6 @@ TEST_CASE_WITH(keys_that_always_change_do_not_keep_a_request_waiting, set_up, te
     }
     assert_in_range(reads, 3, 10);
     assert_int_equal(result.status, CACHE_NOT_FOUND);
-}
-
-/* So soon after another that there is no check, after which Redis would send an invalidation at the end of a
- * loss. */
-TEST_CASE_WITH(keys_that_changed_before_a_read_may_be_gone_until_they_are_found, set_up, tear_down)
-{
-    push("test:api_keys");
-    find_keys();
-    push("test:api_keys");
-    assert_null(check.fn);
-    (void)begin_card(7);
-    reply_nothing();
-    assert_int_equal(ended, 0);
-    reply_nothing();
-    assert_int_equal(ended, 1);
-    push(NULL); /* with a check, which precedes the read */
-    assert_non_null(check.fn);
-    (void)begin_card(7);
-    find_keys();
-    reply_nothing();
-    assert_int_equal(ended, 2);
 }
 
 TEST_CASE_WITH(what_cannot_be_sent_fails_after_the_replies_to_what_was, set_up, tear_down)

@@ -5,172 +5,20 @@
 #include "cache/cache.h"
 
 #include "cache/key_reader.h"
-#include "redis/connection.h"
-#include "redis/redirect.h"
-#include "redis/socket.h"
 #include "unit/entries_check.h"
-#include "unit/fake_redis.h"
-#include "unit/fixtures/cache_clock.h"
+#include "unit/fixtures/cache_connection.h"
 #include "unit/fixtures/redis_config.h"
 
-enum {
-    NODE = 7001,
-    BUDGET = 1 << 20,
-    STALE_LIMIT_MS = 30000,
-    STALE_KEYS_LIMIT_MS = 10000,
-    TIMEOUT_MS = 500,
-    BACKLOG_MS = REDIS_SOCKET_BACKLOG_MS
-};
+enum { BUDGET = 1 << 20, STALE_LIMIT_MS = 30000, STALE_KEYS_LIMIT_MS = 10000, TIMEOUT_MS = 500 };
 
-/* --- the connection, in place of the real one --- */
+static struct redis_connection *const connection = &connections[0];
 
-struct redis_connection {
-    struct redis_connection_options options;
-    bool ready, tracking;
-    bool handshaking; /* on_handshake_done was called */
-    bool was_ready;   /* permissions are checked before that only */
-    bool replica;     /* in a cluster */
-    uint64_t last_pong_ms;
-    uint64_t
-        drained_ms; /* when its socket was last drained, if what Redis has sent waits there; 0: it does not */
-    int failures;
-};
-
-static struct redis_connection connection;
-
-int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options *options,
-                         struct redis_connection **out)
-{
-    (void)loop;
-    connection = (struct redis_connection){.options = *options, .tracking = true};
-    *out = &connection;
-    return 0;
-}
-
+/* With all that was sent on it. */
 static void lose(void)
 {
-    bool was_ready = connection.ready;
-    connection.ready = connection.handshaking = false;
-    if (was_ready)
-        connection.options.on_lost(connection.options.arg);
-    while (fake_redis.count > 0)
-        fake_redis_answer(NULL);
-}
-
-void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg), void *arg)
-{
-    c->ready = false;
-    while (fake_redis.count > 0)
-        fake_redis_answer(NULL);
-    closed(arg);
-}
-
-void redis_connection_accept(struct redis_connection *c)
-{
-    c->ready = c->was_ready = true;
-    c->handshaking = false;
-    c->options.on_ready(c->options.arg);
-}
-
-void redis_connection_fail(struct redis_connection *c, const char *why)
-{
-    assert_non_null(strstr(why, "no catalogue"));
-    c->failures++;
-    lose();
-}
-
-bool redis_connection_is_ready(const struct redis_connection *c)
-{
-    return c->ready;
-}
-
-bool redis_connection_is_tracking(const struct redis_connection *c)
-{
-    return c->ready && c->tracking;
-}
-
-uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)
-{
-    return c->last_pong_ms;
-}
-
-bool redis_connection_is_drained(struct redis_connection *c, uint64_t at_ms)
-{
-    assert_true(c->ready);
-    assert_true(at_ms <= clock_ms);
-    return c->drained_ms == 0 || at_ms <= c->drained_ms + BACKLOG_MS;
-}
-
-uint64_t redis_connection_valid_until_ms(const struct redis_connection *c)
-{
-    (void)c;
-    return UINT64_MAX;
-}
-
-bool redis_connection_is_usable(const struct redis_connection *c)
-{
-    return c->ready || c->handshaking;
-}
-
-int redis_connection_send_command(struct redis_connection *c, struct span command,
-                                  redis_connection_reply_fn fn, void *arg)
-{
-    return redis_connection_is_usable(c) ? fake_redis_send(NULL, command, fn, arg) : -ENOTCONN;
-}
-
-int redis_connection_send_untracked(struct redis_connection *c, struct span command,
-                                    redis_connection_reply_fn fn, void *arg)
-{
-    return redis_connection_is_usable(c) ? fake_redis_send_untracked(NULL, command, fn, arg) : -ENOTCONN;
-}
-
-bool redis_connection_elsewhere(const struct redis_connection *c, const redisReply *reply,
-                                struct redis_address *node)
-{
-    bool asks = reply->type == REDIS_REPLY_ERROR ? resp_is_error(reply, SPAN("ASK ")) : c->replica;
-    if (asks)
-        node->port = NODE;
-    return asks;
-}
-
-/* --- the other nodes of a cluster: their commands begin with ASKING --- */
-
-struct redirects {
-    const void *cancelled;
-};
-
-static struct redirects redirects;
-
-int redirects_new(uv_loop_t *on_loop, const struct redirects_options *options, struct redirects **out)
-{
-    (void)on_loop;
-    (void)options;
-    redirects.cancelled = NULL;
-    *out = &redirects;
-    return 0;
-}
-
-void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg)
-{
-    (void)r;
-    while (fake_redis.count > 0)
-        fake_redis_answer(NULL);
-    closed(arg);
-}
-
-int redirects_send(struct redirects *r, const struct redis_address *node, struct span command,
-                   redis_connection_reply_fn fn, void *arg)
-{
-    (void)r;
-    assert_int_equal(node->port, NODE);
-    int err = fake_redis_send(NULL, command, fn, arg);
-    fake_redis_mark("ASKING");
-    return err;
-}
-
-void redirects_cancel(struct redirects *r, const void *arg)
-{
-    r->cancelled = arg;
+    connection_lose(connection);
+    fake_redis_fail_all(connection);
+    fake_redis_fail_all(&redirects);
 }
 
 /* --- the cache, and requests --- */
@@ -183,7 +31,6 @@ static struct cache_metrics metrics;
 static struct redis_metrics redis_metrics;
 static struct loop_lag loop_lag;
 static struct cache *cache;
-static int connections; /* that came, less those that were lost */
 static bool closed;
 
 static struct asked {
@@ -258,7 +105,7 @@ static void expect_hit(const struct asked *a, enum cache_status status)
 static void on_connection(void *arg, bool ready)
 {
     (void)arg;
-    connections += ready ? 1 : -1;
+    (void)ready;
 }
 
 static void on_closed(void *arg)
@@ -313,31 +160,30 @@ static void answer_api_keys(void)
 
 static void finish_handshake(void)
 {
-    connection.handshaking = true;
-    connection.options.on_handshake_done(connection.options.arg);
-    if (!connection.was_ready)
+    connection_shake_hands(connection);
+    if (!connection->was_ready)
         answer_permissions();
 }
 
 /* The handshake is over; the catalogue is there. */
 static void connect_redis(void)
 {
-    connection.last_pong_ms = clock_ms;
+    connection->last_pong_ms = clock_ms;
     finish_handshake();
     answer_check(1);
-    assert_true(connection.ready);
+    assert_true(connection->ready);
 }
 
 static void push(const char *key)
 {
     const redisReply *reply = key == NULL ? reply_of("_\r\n") : reply_string(key);
-    connection.options.on_push(connection.options.arg, SPAN("invalidate"), reply);
+    connection->options.on_push(connection->options.arg, SPAN("invalidate"), reply);
 }
 
 static void heartbeat(void)
 {
-    connection.last_pong_ms = clock_ms;
-    connection.options.on_heartbeat(connection.options.arg);
+    connection->last_pong_ms = clock_ms;
+    connection->options.on_heartbeat(connection->options.arg);
 }
 
 static void reconnect(void)
@@ -349,10 +195,9 @@ static void reconnect(void)
 
 static int set_up_with(size_t cache_size)
 {
-    fake_redis_init();
+    connections_init();
     clock_ms = 1000000;
     metrics = (struct cache_metrics){0};
-    connections = 0;
     closed = false;
     assert_int_equal(uv_loop_init(&loop), 0);
     assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
@@ -373,17 +218,11 @@ static int set_up_with(size_t cache_size)
     return err;
 }
 
-static int set_up_alone(void **state)
-{
-    (void)state;
-    return set_up_with(BUDGET);
-}
-
 static int set_up_uncached(void **state)
 {
     (void)state;
     assert_int_equal(set_up_with(0), 0);
-    connection.tracking = false;
+    connection->untracked = true;
     connect_redis();
     return 0;
 }
@@ -404,6 +243,7 @@ static int tear_down(void **state)
     (void)state;
     entries_check(cache_entries(cache));
     cache_close(cache, on_closed, NULL);
+    connection_finish_closing();
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
     assert_true(closed);
     assert_int_equal(uv_loop_close(&loop), 0);
@@ -485,85 +325,6 @@ TEST_CASE_WITH(requests_for_the_same_share_one_fetch, set_up, tear_down)
     assert_string_equal(first->body, second->body);
 }
 
-TEST_CASE_WITH(what_does_not_exist_is_read_and_checked_each_time, set_up, tear_down)
-{
-    const struct asked *a = get(0, QUERY_CARD, 8);
-    answer("HMGET", reply_card(NULL, NULL));
-    assert_false(a->done);
-    const struct asked *b = get(1, QUERY_CARD, 8); /* not confirmed yet: it has a fetch of its own */
-    assert_false(b->done);
-    answer_check(1);
-    expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
-    answer("HMGET", reply_card(NULL, NULL));
-    answer_check(1);
-    expect(b, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
-    for (int i = 0; i < 2; i++) {
-        a = get(2, QUERY_CARD, 8);
-        answer("HMGET test:card:8 ", reply_card(NULL, NULL));
-        answer_check(1);
-        expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
-        a = get(2, QUERY_CARD_BY_LINK, 0);
-        answer(GET_LINK, reply_of("_\r\n"));
-        answer_check(1);
-        expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
-    }
-    assert_int_equal(metrics.cache_entries, 0);
-    (void)get(2, QUERY_CARD, 8);
-    answer("HMGET", reply_card("8", "eight"));
-    expect(&asked[2], CACHE_FOUND, CACHE_SOURCE_MISS);
-}
-
-TEST_CASE_WITH(what_does_not_exist_is_an_error_while_redis_is_away, set_up, tear_down)
-{
-    const struct asked *a = get(0, QUERY_CARD, 8);
-    answer("HMGET", reply_card(NULL, NULL));
-    answer_check(1);
-    expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
-    lose();
-    a = get(1, QUERY_CARD, 8);
-    assert_false(a->done); /* it waits for a connection, until its deadline */
-    cache_cancel(&asked[1].request);
-}
-
-TEST_CASE_WITH(a_card_is_a_hit_by_its_own_link, set_up, tear_down)
-{
-    const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
-    answer(GET_LINK, reply_string("7"));
-    expect_fetched(a, false, "seven");
-    expect_hit(get(1, QUERY_CARD_BY_LINK, 0), CACHE_FOUND);
-    expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
-    push("test:link:https://max.ru/x"); /* says nothing: the card is the truth */
-    expect_hit(get(1, QUERY_CARD_BY_LINK, 0), CACHE_FOUND);
-    push("test:card:7");
-    a = get(1, QUERY_CARD_BY_LINK, 0);
-    answer(GET_LINK, reply_string("7"));
-    expect_fetched(a, false, "new");
-    assert_non_null(strstr(a->body, "new"));
-    push("test:card:7");
-    cache_card("by id");
-    a = get(1, QUERY_CARD_BY_LINK, 0);
-    expect_hit(a, CACHE_FOUND);
-    assert_string_equal(a->body, asked[0].body);
-}
-
-/* They exchange their links in one transaction: neither answer has the other's. */
-TEST_CASE_WITH(cards_that_exchange_links_are_found_by_their_new_ones, set_up, tear_down)
-{
-    cache_card("seven");
-    push("test:card:7");
-    push("test:card:8");
-    const struct asked *a = get(1, QUERY_CARD, 7);
-    answer("HMGET test:card:7 ", reply_linked_card("7", "seven", "https://max.ru/y"));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    a = get(1, QUERY_CARD_BY_LINK, 0);
-    answer(GET_LINK, reply_string("8"));
-    answer("HMGET test:card:8 ", reply_linked("8", "eight"));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    a = get(1, QUERY_CARD_BY_LINK, 0);
-    expect_hit(a, CACHE_FOUND);
-    assert_non_null(strstr(a->body, "eight"));
-}
-
 /* Later the link may lead elsewhere, which nothing would tell. */
 TEST_CASE_WITH(requests_for_a_link_share_its_fetch_until_the_link_is_read, set_up, tear_down)
 {
@@ -638,36 +399,12 @@ TEST_CASE_WITH(a_page_beyond_the_last_is_a_hit_where_the_index_is_known, set_up,
     lose();
 }
 
-TEST_CASE_WITH(without_a_cache_each_request_checks_its_key, set_up_uncached, tear_down)
-{
-    for (int i = 0; i < 2; i++) {
-        const struct asked *a = get(0, QUERY_CARD, 7);
-        const struct asked *b = get(1, QUERY_CARD, 7);
-        expect_fetched(a, true, "seven");
-        expect_fetched(b, true, "seven");
-    }
-    assert_int_equal(fake_redis.count, 0);
-    assert_int_equal(metrics.cache_entries, 0);
-}
-
 /* --- freshness --- */
-
-TEST_CASE_WITH(beyond_the_lease_redis_is_asked, set_up, tear_down)
-{
-    cache_card("seven");
-    clock_ms += 3000;
-    expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
-    clock_ms++;
-    const struct asked *a = get(1, QUERY_CARD, 7);
-    expect_fetched(a, true, "new");
-    connection.last_pong_ms = clock_ms;
-    expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
-}
 
 /* Of a process that was stopped, for example: invalidations may wait there. */
 static void leave_socket_undrained(void)
 {
-    connection.drained_ms = clock_ms;
+    connection->drained_ms = clock_ms;
     clock_ms += BACKLOG_MS + 1;
 }
 
@@ -693,7 +430,7 @@ TEST_CASE_WITH(what_is_cached_is_served_once_the_socket_is_read, set_up, tear_do
     clock_ms += BACKLOG_MS + 1;
     for (int i = 0; i <= 4; i++)
         assert_false(asked[i].done);
-    connection.drained_ms = clock_ms; /* more waits already; that came later than these requests */
+    connection->drained_ms = clock_ms; /* more waits already; that came later than these requests */
     clock_ms += BACKLOG_MS + 1;
     turn();
     for (int i = 0; i <= 2; i++)
@@ -705,120 +442,7 @@ TEST_CASE_WITH(what_is_cached_is_served_once_the_socket_is_read, set_up, tear_do
     assert_int_equal(fake_redis.count, 0);
 }
 
-TEST_CASE_WITH(what_was_invalidated_in_the_undrained_socket_is_fetched, set_up, tear_down)
-{
-    cache_card("seven");
-    leave_socket_undrained();
-    const struct asked *a = get(1, QUERY_CARD, 7);
-    push("test:card:7");
-    connection.drained_ms = 0;
-    turn();
-    assert_false(a->done);
-    expect_fetched(a, false, "new");
-}
-
-TEST_CASE_WITH(connection_that_ends_behind_unread_input_leaves_stale_entries, set_up, tear_down)
-{
-    cache_card("seven");
-    leave_socket_undrained();
-    const struct asked *a = get(1, QUERY_CARD, 7);
-    lose();
-    expect(get(2, QUERY_CARD, 7), CACHE_FOUND, CACHE_SOURCE_STALE);
-    turn();
-    expect(a, CACHE_FOUND, CACHE_SOURCE_STALE);
-}
-
-TEST_CASE_WITH(entries_are_stale_while_redis_is_away, set_up, tear_down)
-{
-    cache_card("seven");
-    lose();
-    assert_int_equal(connections, 0);
-    assert_int_equal(cache_lost_ms(cache), clock_ms);
-    clock_ms += STALE_KEYS_LIMIT_MS - 1;
-    expect(get(1, QUERY_CARD, 7), CACHE_FOUND, CACHE_SOURCE_STALE);
-    expect(get_as(1, 'x', QUERY_CARD, 7), CACHE_KEY_INVALID, CACHE_SOURCE_STALE);
-    assert_int_equal(metrics.cache_stale_hits_total, 2);
-    clock_ms++;
-    assert_false(get(1, QUERY_CARD, 7)->done);
-    connect_redis();
-    assert_int_equal(connections, 1);
-    lose(); /* nothing is known of the new one: the request waits on */
-    assert_false(asked[1].done);
-    cache_cancel(&asked[1].request);
-}
-
-TEST_CASE_WITH(a_new_connection_begins_with_an_empty_cache, set_up, tear_down)
-{
-    cache_card("seven");
-    reconnect();
-    cache_card("new");
-    assert_int_equal(metrics.cache_flushes_total, 2);
-}
-
-TEST_CASE_WITH(requests_of_a_lost_connection_begin_anew, set_up, tear_down)
-{
-    const struct asked *card = get(0, QUERY_CARD, 7);
-    const struct asked *page = get(1, QUERY_PAGE, 1);
-    lose();
-    assert_false(card->done);
-    assert_false(page->done);
-    connect_redis();
-    answer_api_keys(); /* then the two requests, whose key is known */
-    expect_fetched(card, false, "seven");
-    lose();
-    cache_cancel(&asked[1].request);
-}
-
-TEST_CASE_WITH(a_link_whose_card_is_lost_is_read_again, set_up, tear_down)
-{
-    const struct asked *a = get(1, QUERY_CARD_BY_LINK, 0);
-    answer(GET_LINK, reply_string("7"));
-    lose(); /* while its card is read */
-    assert_false(a->done);
-    connect_redis();
-    answer_api_keys();
-    answer(GET_LINK, reply_string("8"));
-    answer("HMGET test:card:8 ", reply_linked("8", "eight"));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-}
-
 /* --- invalidations --- */
-
-TEST_CASE_WITH(a_change_of_everything_is_applied_after_a_check, set_up, tear_down)
-{
-    cache_card("seven");
-    push(NULL);
-    const struct asked *a = get(1, QUERY_CARD, 7);
-    assert_false(a->done);
-    assert_int_equal(metrics.cache_flushes_total, 1);
-    answer_check(1);
-    assert_int_equal(metrics.cache_flushes_total, 2);
-    expect_fetched(a, true, "new");
-    answer_api_keys();
-    const struct asked *b = get(1, QUERY_CARD, 7);
-    if (!b->done) /* it was read before everything was dropped, or after */
-        answer("HMGET", reply_card("7", "new"));
-    assert_non_null(strstr(b->body, "new"));
-}
-
-TEST_CASE_WITH(a_change_of_the_keys_is_applied_after_a_check, set_up, tear_down)
-{
-    cache_card("seven");
-    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
-    push("test:api_keys");
-    assert_false(get(1, QUERY_CARD, 7)->done);
-    answer_check(1);
-    answer("SSCAN", reply_of(PORTION("7878787878787878787878787878787878787878787878787878787878787878")));
-    answer_infos();
-    answer_check(1);
-    answer_key_check(0); /* of the request */
-    assert_false(asked[1].done);
-    answer_check(1);
-    expect(&asked[1], CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
-    expect_idle();
-    expect_hit(get(1, QUERY_CARD, 7), CACHE_KEY_INVALID);
-    expect_hit(get_as(1, 'x', QUERY_CARD, 7), CACHE_FOUND);
-}
 
 static void expect_name(const struct asked *a, const char *name)
 {
@@ -888,23 +512,6 @@ TEST_CASE_WITH(without_a_cache_the_info_is_read_with_each_request, set_up_uncach
     wall_s = 0;
 }
 
-/* A check under way may be executed in one turn with the last read, in front of the invalidation of a change
- * in that turn. */
-TEST_CASE_WITH(the_set_is_committed_by_a_check_that_was_sent_after_it_was_read, set_up, tear_down)
-{
-    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
-    push("test:api_keys");
-    answer_check(1);
-    answer_portion();
-    heartbeat(); /* begins a check */
-    answer_infos();
-    answer_check(1);
-    assert_false(get(0, QUERY_AUTH_ONLY, 0)->done); /* not committed */
-    answer_check(1);
-    expect_hit(&asked[0], CACHE_FOUND);
-    expect_hit(get_as(1, 'x', QUERY_AUTH_ONLY, 0), CACHE_KEY_INVALID);
-}
-
 /* Redis may evict them from its tracking table, which is an invalidation as well, hundreds of times per
  * second. */
 TEST_CASE_WITH(keys_that_change_again_and_again_are_not_read_each_time, set_up, tear_down)
@@ -933,63 +540,6 @@ TEST_CASE_WITH(keys_that_change_again_and_again_are_not_read_each_time, set_up, 
     answer_check(1);
     expect_hit(get(0, QUERY_CARD, 7), CACHE_FOUND);
     expect_hit(get_as(1, 'x', QUERY_CARD, 7), CACHE_KEY_INVALID);
-}
-
-TEST_CASE_WITH(a_missing_catalogue_ends_the_connection_and_the_cache_serves_on, set_up, tear_down)
-{
-    cache_card("seven");
-    push(NULL);
-    const struct asked *waiting = get(1, QUERY_CARD, 7);
-    answer("SCARD", reply_integer(0));
-    answer_auth(1); /* of the request: its key */
-    fake_redis_answer(reply_card(NULL, NULL));
-    assert_false(waiting->done);
-    answer("ZCARD test:index", reply_integer(0));
-    assert_int_equal(connection.failures, 1);
-    assert_int_equal(metrics.catalogue_missing, 1);
-    expect(waiting, CACHE_FOUND, CACHE_SOURCE_STALE);
-    expect(get(2, QUERY_CARD, 7), CACHE_FOUND, CACHE_SOURCE_STALE);
-    finish_handshake();
-    answer("SCARD", reply_integer(0));
-    answer("ZCARD", reply_integer(0));
-    assert_false(connection.ready);
-    assert_int_equal(connection.failures, 2);
-    expect(get(2, QUERY_CARD, 7), CACHE_FOUND, CACHE_SOURCE_STALE);
-    connect_redis();
-    assert_int_equal(metrics.catalogue_missing, 0);
-}
-
-/* Loaded again between the two steps of the check, with the keys before the index: the index is there. */
-TEST_CASE_WITH(a_catalogue_that_comes_back_within_its_check_is_read_again, set_up, tear_down)
-{
-    push(NULL);
-    const struct asked *a = get(1, QUERY_CARD, 7);
-    answer("SCARD", reply_integer(0));
-    answer_auth(0); /* both still of the empty Redis */
-    answer("HMGET test:card:7 ", reply_card(NULL, NULL));
-    answer("ZCARD test:index", reply_integer(1));
-    assert_false(a->done);
-    answer_portion();
-    answer_auth(1);
-    answer("HMGET test:card:7 ", reply_card("7", "restored"));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    answer_infos();
-    answer_check(1);
-}
-
-TEST_CASE_WITH(a_redis_that_refuses_the_check_is_taken_into_use, set_up_alone, tear_down)
-{
-    finish_handshake();
-    answer("SCARD", reply_of("-LOADING x\r\n"));
-    answer("ZCARD", reply_of("-LOADING x\r\n"));
-    assert_true(connection.ready);
-    const struct asked *a = get(0, QUERY_CARD, 7);
-    answer_auth(1);
-    answer("HMGET", reply_card(NULL, NULL));
-    clock_ms += 1000;
-    answer("SCARD", reply_of("-LOADING x\r\n")); /* of the request's check */
-    answer("ZCARD", reply_of("-LOADING x\r\n"));
-    expect(a, CACHE_UNAVAILABLE, CACHE_SOURCE_MISS);
 }
 
 /* --- the audit --- */
@@ -1027,79 +577,6 @@ TEST_CASE_WITH(a_change_that_was_not_told_suspends_the_cache, set_up, tear_down)
     reconnect();
     assert_int_equal(metrics.cache_suspended, 0);
     cache_card("other");
-}
-
-static void expect_no_failure(void)
-{
-    for (int i = 0; i < 3; i++) {
-        heartbeat();
-        answer_check(1);
-    }
-    assert_int_equal(metrics.cache_audit_failures_total, 0);
-}
-
-TEST_CASE_WITH(a_change_that_was_told_late_does_not, set_up, tear_down)
-{
-    suspect_card();
-    push("test:card:7");
-    expect_no_failure();
-    reconnect();
-    suspect_card();
-    push(NULL); /* or a change of everything */
-    answer_check(1);
-    answer_api_keys();
-    expect_no_failure();
-}
-
-TEST_CASE_WITH(a_page_in_flight_is_not_joined_when_the_index_has_changed, set_up, tear_down)
-{
-    const struct asked *old = get(0, QUERY_PAGE, 1);
-    assert_false(get(1, QUERY_PAGE, 1)->done);
-    assert_int_equal(metrics.cache_coalesced_total, 1);
-    push("test:index");
-    const struct asked *new = get(2, QUERY_PAGE, 1);
-    assert_int_equal(metrics.cache_coalesced_total, 1);
-    answer("ZCARD", reply_integer(1));
-    answer("ZRANGE", reply_words("1"));
-    answer_check(1);
-    answer("ZCARD", reply_integer(1));
-    answer("ZRANGE", reply_words("2"));
-    answer("HMGET test:card:1 ", reply_summary("1", "one"));
-    answer("HMGET test:card:2 ", reply_summary("2", "two"));
-    assert_non_null(strstr(old->body, "one"));
-    assert_non_null(strstr(new->body, "two"));
-}
-
-TEST_CASE_WITH(a_number_of_keys_that_changed_untold_suspends_the_cache, set_up, tear_down)
-{
-    for (int i = 0; i < 3; i++) {
-        heartbeat();
-        answer_check(2);
-    }
-    assert_int_equal(metrics.cache_audit_failures_total, 1);
-}
-
-/* --- deadlines --- */
-
-/* The timer of the requests runs for real, the clock by which it judges does not. */
-static void await_timer(void)
-{
-    for (int i = 0; i < 2; i++) {
-        clock_ms += TIMEOUT_MS;
-        (void)uv_run(&loop, UV_RUN_ONCE);
-    }
-}
-
-TEST_CASE_WITH(requests_that_wait_too_long_are_answered, set_up_alone, tear_down)
-{
-    const struct asked *a = get(0, QUERY_CARD, 7);
-    const struct asked *b = get(1, QUERY_CARD, 7);
-    assert_false(a->done);
-    await_timer();
-    expect(a, CACHE_UNAVAILABLE, CACHE_SOURCE_MISS);
-    expect(b, CACHE_UNAVAILABLE, CACHE_SOURCE_MISS);
-    assert_int_equal(metrics.request_timeouts_total, 2);
-    assert_int_equal(fake_redis.count, 0); /* they waited for a connection */
 }
 
 /* --- the queue --- */
@@ -1187,38 +664,6 @@ TEST_CASE_WITH(what_waited_too_long_is_not_read_but_a_hit_is_served, set_up, tea
         cache_cancel(&asked[i].request);
 }
 
-TEST_CASE_WITH(waiting_for_a_connection_does_not_count, set_up, tear_down)
-{
-    lose();
-    clock_ms += STALE_LIMIT_MS;
-    const struct asked *a = get(1, QUERY_CARD, 7);
-    clock_ms += TOO_LATE_MS;
-    connect_redis();
-    answer_api_keys();
-    expect_fetched(a, false, "seven");
-}
-
-TEST_CASE_WITH(a_deadline_counts_after_another_look_at_the_socket, set_up, tear_down)
-{
-    const struct asked *a = get(0, QUERY_CARD, 7);
-    clock_ms += TIMEOUT_MS;
-    (void)uv_run(&loop, UV_RUN_ONCE); /* the timer has ended, but the reply may be there */
-    assert_false(a->done);
-    expect_fetched(a, false, "seven");
-    (void)uv_run(&loop, UV_RUN_DEFAULT);
-}
-
-TEST_CASE_WITH(a_deadline_counts_while_the_socket_is_not_read, set_up, tear_down)
-{
-    cache_card("seven");
-    leave_socket_undrained();
-    const struct asked *a = get(1, QUERY_CARD, 7);
-    assert_false(a->done);
-    await_timer();
-    expect(a, CACHE_UNAVAILABLE, CACHE_SOURCE_MISS);
-    assert_int_equal(metrics.request_timeouts_total, 1);
-}
-
 TEST_CASE_WITH(a_full_cache_is_reclaimed_between_polls, set_up, tear_down)
 {
     cache_page();
@@ -1230,11 +675,6 @@ TEST_CASE_WITH(a_full_cache_is_reclaimed_between_polls, set_up, tear_down)
 }
 
 /* --- a cluster, whose slot may migrate --- */
-
-static const redisReply *ask(void)
-{
-    return reply_of("-ASK 8726 127.0.0.1:7001\r\n");
-}
 
 TEST_CASE_WITH(absence_is_not_cached_in_a_cluster, set_up_in_cluster, tear_down)
 {
@@ -1481,8 +921,7 @@ TEST_CASE_WITH(connection_lost_during_a_redirect, set_up_in_cluster, tear_down)
 {
     const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
     answer(GET_LINK, ask());
-    connection.ready = false;
-    connection.options.on_lost(connection.options.arg);
+    connection_lose(connection);
     answer("ASKING GET test:link:", reply_string("7"));
     assert_false(a->done);
     expect_idle();
@@ -1494,25 +933,14 @@ TEST_CASE_WITH(connection_lost_during_a_redirect, set_up_in_cluster, tear_down)
     expect_idle();
 }
 
-/* The oldest command, which nobody waits for any more. */
-static void skip_cancelled(void)
-{
-    assert_non_null(redirects.cancelled);
-    assert_ptr_equal(redirects.cancelled, fake_redis.sent[fake_redis.first].arg);
-    redirects.cancelled = NULL;
-    fake_redis.first++;
-    fake_redis.count--;
-}
-
 /* A check of the catalogue has no connection then, and the next one is not accepted before its handshake. */
 TEST_CASE_WITH(absence_on_another_node_after_the_connection_is_lost, set_up_in_cluster, tear_down)
 {
     const struct asked *a = get(0, QUERY_CARD, 7);
     answer("HMGET test:card:7 ", ask());
-    connection.ready = false;
-    connection.options.on_lost(connection.options.arg);
+    connection_lose(connection);
     answer("ASKING HMGET test:card:7 ", reply_card(NULL, NULL));
-    assert_false(connection.ready);
+    assert_false(connection->ready);
     assert_false(a->done);
     expect_idle();
     connect_redis();
@@ -1524,24 +952,21 @@ TEST_CASE_WITH(absence_on_another_node_after_the_connection_is_lost, set_up_in_c
 /* The connection that the check is of may be lost, and the next one has its own. */
 TEST_CASE_WITH(redirected_check_ends_with_its_connection, set_up_in_cluster, tear_down)
 {
-    connection.ready = false;
-    connection.options.on_lost(connection.options.arg);
+    connection_lose(connection);
     finish_handshake();
     answer("SCARD test:api_keys", ask());
     assert_string_equal(fake_redis_next(), "ASKING SCARD test:api_keys");
-    connection.handshaking = false; /* lost; the owner is not told */
-    finish_handshake();
-    skip_cancelled();
+    connection->handshake_done = false; /* lost; the owner is not told */
+    finish_handshake();                 /* that is cancelled */
     answer("SCARD test:api_keys", ask());
     answer("ASKING SCARD test:api_keys", reply_integer(1));
-    assert_true(connection.ready);
+    assert_true(connection->ready);
     heartbeat();
     answer("SSCAN test:api_keys", ask());
     answer("SCARD test:api_keys", ask()); /* the check */
     assert_string_equal(fake_redis_next(), "ASKING SCARD test:api_keys");
-    connection.ready = false;
-    connection.options.on_lost(connection.options.arg);
-    skip_cancelled();
+    connection_lose(connection);
+    expect_idle(); /* cancelled */
 }
 
 static void ask_for_page_of_master(void)
@@ -1560,7 +985,7 @@ static void ask_for_page_of_master(void)
 /* A replica replies that nothing is there while its master would refer to another node. */
 TEST_CASE_WITH(what_a_replica_has_not_got_is_asked_of_its_master, set_up_in_cluster, tear_down)
 {
-    connection.replica = true;
+    connection->replica = true;
     cache_card("seven");
     expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
     push("test:card:7"); /* which has the link */
@@ -1642,7 +1067,7 @@ TEST_CASE_WITH(infos_of_other_keys_suffice_in_a_cluster, set_up_in_cluster, tear
 /* Infos and members may have moved one before the other. */
 TEST_CASE_WITH(a_replica_without_infos_asks_its_master, set_up_in_cluster, tear_down)
 {
-    connection.replica = true;
+    connection->replica = true;
     read_keys_without_infos(false);
     const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
     answer_auth(1);

@@ -364,38 +364,6 @@ TEST_CASE_WITH(a_change_begins_anew_and_not_faster, set_up, tear_down)
     assert_int_equal(api_keys_size(&keys), KEYS);
 }
 
-TEST_CASE_WITH(a_change_while_a_portion_is_under_way_makes_it_worthless, set_up, tear_down)
-{
-    connect_redis(KEY_READER_PORTION);
-    assert_memory_equal(fake_redis_next(), "SSCAN", 5);
-    change_keys();
-    (void)serve_all();
-    assert_int_not_equal(api_keys_state(&keys), API_KEYS_WHOLE);
-    (void)heartbeat();
-    assert_int_equal(api_keys_state(&keys), API_KEYS_WHOLE);
-}
-
-/* The members were read before it, and some may be none any more. */
-TEST_CASE_WITH(a_change_behind_a_portion_makes_it_worthless, set_up, tear_down)
-{
-    for (int replies = 1; replies <= 4; replies++) { /* SSCAN, HLEN, HMGET, SCARD */
-        connect_redis(3);
-        change_keys(); /* so soon after another a change waits for no check of the catalogue */
-        (void)serve_all();
-        (void)heartbeat();
-        clock_ms += KEY_READER_RECENT_INTERVAL_MS;
-        change_keys();
-        assert_int_equal(serve(), 'S'); /* its check; now the set is read */
-        for (int i = 0; i < replies; i++)
-            (void)serve();
-        member[1] = false;
-        change_keys();
-        (void)serve_all();
-        assert_int_not_equal(check(1), AUTH_RESULT_VALID);
-        invalidation_lost(&invalidation, clock_ms, UINT64_MAX);
-    }
-}
-
 /* A faulty server, or a replica from which the set was moved. */
 TEST_CASE_WITH(a_set_of_which_members_are_missing_is_not_whole, set_up, tear_down)
 {
@@ -493,25 +461,6 @@ TEST_CASE_WITH(they_are_checked_once_a_second_at_most, set_up, tear_down)
     assert_int_equal(check(0), AUTH_RESULT_VALID);
 }
 
-TEST_CASE_WITH(a_change_behind_the_infos_makes_a_check_worthless, set_up, tear_down)
-{
-    connect_redis(KEYS);
-    change_keys(); /* so soon after another a change waits for no check of the catalogue */
-    (void)serve_all();
-    wait_for(0, 1);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(serve(), 'H');
-        assert_int_equal(serve(), 'H');
-        change_keys(); /* behind the infos: the expiry may have changed */
-        assert_int_equal(serve(), 'S');
-        assert_int_equal(results[KEY_READER_LOOK_UP], 0);
-        assert_int_equal(check(1), AUTH_RESULT_UNKNOWN);
-    }
-    (void)serve_all();
-    assert_int_equal(results[KEY_READER_LOOK_UP], 1);
-    assert_int_equal(check(1), AUTH_RESULT_VALID);
-}
-
 /* --- requests --- */
 
 TEST_CASE_WITH(requests_share_a_check, set_up, tear_down)
@@ -526,38 +475,6 @@ TEST_CASE_WITH(requests_share_a_check, set_up, tear_down)
     assert_int_equal(serve_all(), 3);
     assert_int_equal(results[KEY_READER_LOOK_UP], 10);
     assert_int_equal(metrics.redis_commands_total, 6);
-}
-
-TEST_CASE_WITH(a_key_that_is_no_member_is_invalid_when_the_catalogue_is_confirmed, set_up, tear_down)
-{
-    connect_redis(100);
-    wait_for(0, 150);
-    assert_int_equal(serve(), 'H');
-    assert_int_equal(serve(), 'H');
-    assert_int_equal(serve(), 'S');
-    assert_int_equal(results[KEY_READER_INVALID], 0);
-    assert_int_equal(serve_all(), 1);
-    assert_int_equal(results[KEY_READER_INVALID], 1);
-    wait_for(1, 150); /* nothing of it is kept */
-    end_pause();
-    member[150] = true;
-    (void)serve_all();
-    assert_int_equal(results[KEY_READER_LOOK_UP], 1);
-}
-
-/* Redis may have lost its data, and may not track the set. */
-TEST_CASE_WITH(it_is_checked_again_where_the_set_may_have_been_missing, set_up, tear_down)
-{
-    connect_redis(100);
-    wait_for(0, 1);
-    member[1] = false;
-    while (reader.step != KEY_READER_CONFIRMING)
-        (void)serve();
-    member[1] = true;
-    change_keys();
-    (void)serve_all();
-    assert_int_equal(results[KEY_READER_INVALID], 0);
-    assert_int_equal(results[KEY_READER_LOOK_UP], 1);
 }
 
 TEST_CASE_WITH(a_set_that_always_changes_does_not_keep_a_request_waiting, set_up, tear_down)
@@ -576,38 +493,6 @@ TEST_CASE_WITH(a_set_that_always_changes_does_not_keep_a_request_waiting, set_up
     assert_in_range(changes, 2, 10);
 }
 
-TEST_CASE_WITH(without_any_set_one_repetition_has_to_do, set_up, tear_down)
-{
-    connect_redis(0);
-    (void)serve_all();
-    assert_int_equal(api_keys_size(&keys), 0);
-    clock_ms += KEY_READER_RECENT_INTERVAL_MS / 2;
-    change_keys();
-    (void)serve_all();
-    wait_for(0, 1);
-    int commands = serve_all();
-    assert_int_equal(results[KEY_READER_INVALID], 1);
-    assert_int_equal(commands, 2 * (3 + 2));
-}
-
-TEST_CASE_WITH(requests_fail_with_the_check_of_the_catalogue, set_up, tear_down)
-{
-    connect_redis(100);
-    wait_for(0, 150);
-    while (reader.step != KEY_READER_CONFIRMING)
-        (void)serve();
-    answer("SCARD", reply_of("-LOADING\r\n"));
-    answer("ZCARD", reply_of("-LOADING\r\n"));
-    assert_int_equal(results[KEY_READER_FAILED], 1);
-    wait_for(1, 150);
-    end_pause();
-    while (reader.step != KEY_READER_CONFIRMING)
-        (void)serve();
-    invalidation_lost(&invalidation, clock_ms, UINT64_MAX);
-    answer("SCARD", NULL);
-    assert_int_equal(results[KEY_READER_LOOK_UP], 1);
-}
-
 TEST_CASE_WITH(a_replica_does_not_say_that_a_key_is_invalid, set_up, tear_down)
 {
     is_replica = true;
@@ -619,18 +504,6 @@ TEST_CASE_WITH(a_replica_does_not_say_that_a_key_is_invalid, set_up, tear_down)
     wait_for(1, 150);
     assert_int_equal(serve_all(), 3);
     assert_int_equal(results[KEY_READER_FETCH], 1);
-}
-
-TEST_CASE_WITH(requests_end_with_the_connection, set_up, tear_down)
-{
-    connect_redis(100);
-    for (int i = 0; i < 3; i++)
-        wait_for(i, i);
-    invalidation_lost(&invalidation, clock_ms, UINT64_MAX);
-    assert_int_equal(results[KEY_READER_LOOK_UP], 0); /* not before all has been told */
-    while (fake_redis.count > 0)
-        fake_redis_answer(NULL);
-    assert_int_equal(results[KEY_READER_LOOK_UP], 3);
 }
 
 TEST_CASE_WITH(requests_leave, set_up, tear_down)

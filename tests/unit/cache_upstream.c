@@ -4,169 +4,16 @@
  */
 #include "cache/upstream.h"
 
-#include "redis/redirect.h"
 #include "support/text.h"
-#include "unit/fake_redis.h"
+#include "unit/fixtures/cache_connection.h"
 #include "unit/fixtures/redis_config.h"
 
-#include <limits.h>
+enum { PERMISSIONS = 6 };
 
-/* --- connections, in place of the real ones --- */
-
-enum { CONNECTIONS = 8, COMMANDS = 8, PERMISSIONS = 6 };
-
-struct redis_connection {
-    struct redis_connection_options options;
-    bool open, handshake_done, ready;
-    bool replica; /* of a cluster: another node has to answer for what is not here */
-    bool was_ready;
-    char failure[256];
-    struct {
-        redis_connection_reply_fn fn;
-        void *arg;
-    } pending[COMMANDS];
-    int replied, sent;
-    int sent_max; /* further commands cannot be sent */
-};
-
-static struct redis_connection connections[CONNECTIONS]; /* in the order in which they were made */
-static int made;
-static int error; /* of the next that is made */
-
-int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options *options,
-                         struct redis_connection **out)
-{
-    (void)loop;
-    if (error != 0)
-        return error;
-    assert_in_range(made, 0, CONNECTIONS - 1);
-    *out = &connections[made++];
-    **out = (struct redis_connection){.options = *options, .open = true, .sent_max = INT_MAX};
-    return 0;
-}
-
-/* To the oldest command; NULL: to all, as the connection was lost. */
+/* To the oldest command on it. */
 static void reply(struct redis_connection *c, const redisReply *with)
 {
-    do {
-        if (c->replied == c->sent)
-            return;
-        int n = c->replied++ % COMMANDS;
-        c->pending[n].fn(c->pending[n].arg, with);
-    } while (with == NULL);
-}
-
-static void (*closing)(void *arg);
-static void *closing_arg;
-
-/* The memory is freed by the loop: here by finish_closing(). */
-void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg), void *arg)
-{
-    assert_true(c->open);
-    c->open = c->ready = false;
-    reply(c, NULL);
-    if (closing != NULL)
-        closing(closing_arg);
-    closing = closed;
-    closing_arg = arg;
-}
-
-static void finish_closing(void)
-{
-    void (*closed)(void *arg) = closing;
-    closing = NULL;
-    if (closed != NULL)
-        closed(closing_arg);
-}
-
-int redis_connection_send_command(struct redis_connection *c, struct span command,
-                                  redis_connection_reply_fn fn, void *arg)
-{
-    (void)command;
-    if (!c->open || !c->handshake_done)
-        return -ENOTCONN;
-    if (c->sent == c->sent_max)
-        return -ENOMEM;
-    assert_true(c->sent - c->replied < COMMANDS);
-    c->pending[c->sent % COMMANDS].fn = fn;
-    c->pending[c->sent++ % COMMANDS].arg = arg;
-    return 0;
-}
-
-void redis_connection_accept(struct redis_connection *c)
-{
-    assert_true(c->open && c->handshake_done && !c->ready);
-    c->ready = c->was_ready = true;
-    c->options.on_ready(c->options.arg);
-}
-
-void redis_connection_fail(struct redis_connection *c, const char *why)
-{
-    bool was_ready = c->ready;
-    (void)snprintf(c->failure, sizeof c->failure, "%s", why);
-    c->ready = c->handshake_done = false;
-    if (was_ready)
-        c->options.on_lost(c->options.arg);
-    reply(c, NULL);
-}
-
-bool redis_connection_is_ready(const struct redis_connection *c)
-{
-    return c->ready;
-}
-
-bool redis_connection_is_usable(const struct redis_connection *c)
-{
-    return c->handshake_done;
-}
-
-enum { NODE = 7001 };
-
-bool redis_connection_elsewhere(const struct redis_connection *c, const redisReply *reply,
-                                struct redis_address *node)
-{
-    node->port = NODE;
-    return reply->type == REDIS_REPLY_ERROR ? resp_is_error(reply, SPAN("ASK ")) : c->replica;
-}
-
-/* --- another node of a cluster: its commands are in the queue of fake_redis.h --- */
-
-struct redirects {
-    struct redis_config *config;
-};
-
-static struct redirects redirects;
-
-int redirects_new(uv_loop_t *loop, const struct redirects_options *options, struct redirects **out)
-{
-    (void)loop;
-    redirects.config = options->config;
-    *out = &redirects;
-    return 0;
-}
-
-void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg)
-{
-    r->config = NULL;
-    while (fake_redis.count > 0)
-        fake_redis_answer(NULL);
-    closed(arg);
-}
-
-int redirects_send(struct redirects *r, const struct redis_address *node, struct span command,
-                   redis_connection_reply_fn fn, void *arg)
-{
-    assert_non_null(r->config);
-    assert_int_equal(node->port, NODE);
-    return fake_redis_send(NULL, command, fn, arg);
-}
-
-void redirects_cancel(struct redirects *r, const void *arg)
-{
-    (void)r;
-    assert_int_equal(fake_redis.count, 1);
-    assert_ptr_equal(fake_redis.sent[fake_redis.first].arg, arg);
-    fake_redis.count = 0;
+    (void)fake_redis_answer_to(c, with);
 }
 
 /* --- the upstream, and its events --- */
@@ -215,11 +62,13 @@ static void on_push(void *arg, struct span kind, const redisReply *element)
     buf_printf(&events, "%.*s ", (int)kind.len, kind.data);
 }
 
+#define PING SPAN("*1\r\n$4\r\nPING\r\n")
+
 /* Of a command of the cache's: another cannot be sent now. */
 static void on_reply(void *arg, const redisReply *answer)
 {
     (void)arg;
-    int err = redis_connection_send_command(upstream_connection(&upstream), SPAN("x"), on_reply, NULL);
+    int err = redis_connection_send_command(upstream_connection(&upstream), PING, on_reply, NULL);
     buf_printf(&events, "%s ", answer != NULL ? "reply" : err == -ENOTCONN ? "failed" : "sent");
 }
 
@@ -235,19 +84,11 @@ static void expect_events(const char *expected)
     buf_clear(&events);
 }
 
-/* Before the permissions are checked. */
-static void shake_hands(int n)
-{
-    struct redis_connection *c = &connections[n];
-    c->handshake_done = true;
-    c->options.on_handshake_done(c->options.arg);
-}
-
 /* The check ends with a reply to each command: all are permitted. */
 static void finish_handshake(int n)
 {
     struct redis_connection *c = &connections[n];
-    shake_hands(n);
+    connection_shake_hands(c);
     for (int i = 0; i < PERMISSIONS && !c->was_ready; i++)
         reply(c, reply_of("_\r\n"));
 }
@@ -269,9 +110,8 @@ static int set_up(void **state)
                                                             .on_lost = on_lost,
                                                             .on_push = on_push};
     (void)state;
-    made = error = 0;
     closed = false;
-    fake_redis_init();
+    connections_init();
     for (int i = 0; i < (int)TEST_COUNT(config); i++)
         config[i] = config_numbered((uint64_t)i);
     assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
@@ -290,7 +130,7 @@ static int tear_down(void **state)
 {
     (void)state;
     upstream_close(&upstream, on_closed, NULL);
-    finish_closing();
+    connection_finish_closing();
     assert_true(closed);
     for (size_t i = 0; i < TEST_COUNT(config); i++)
         redis_config_unref(config[i]);
@@ -308,14 +148,14 @@ static void use(int n)
 CONNECTED_TEST(next_connection_replaces_the_one_in_use_when_it_is_ready)
 {
     use(1);
-    assert_int_equal(made, 2);
+    assert_int_equal(connections_made, 2);
     assert_ptr_equal(connections[1].options.endpoint, redis_config_endpoint(config[1]));
     assert_ptr_equal(upstream_connection(&upstream), &connections[0]);
     finish_next(1, 1, 0);
     assert_ptr_equal(upstream_connection(&upstream), &connections[1]);
     assert_false(connections[0].open);
     expect_events("replaced ready:1 ");
-    finish_closing();
+    connection_finish_closing();
     connections[1].options.on_heartbeat(connections[1].options.arg);
     connections[1].options.on_push(connections[1].options.arg, SPAN("invalidate"), NULL);
     redis_connection_fail(&connections[1], "reset");
@@ -327,7 +167,7 @@ CONNECTED_TEST(next_connection_replaces_the_one_in_use_when_it_is_ready)
 CONNECTED_TEST(pending_commands_fail_before_the_other_connection_is_there)
 {
     use(1);
-    assert_int_equal(redis_connection_send_command(&connections[0], SPAN("x"), on_reply, NULL), 0);
+    assert_int_equal(redis_connection_send_command(&connections[0], PING, on_reply, NULL), 0);
     finish_next(1, 1, 0);
     expect_events("replaced failed ready:1 ");
 }
@@ -368,7 +208,7 @@ CONNECTED_TEST(user_without_a_permission_does_not_replace_another)
                                                   "the API keys", "the names and expiries of API keys"};
     use(1);
     for (int i = 0; i < PERMISSIONS; i++) {
-        shake_hands(1);
+        connection_shake_hands(&connections[1]);
         reply_to_permission(1, i, "-NOPERM denied\r\n");
         assert_string_equal(connections[1].failure,
                             text_temp(UPSTREAM_NO_PERMISSION "%s: NOPERM denied", what[i]));
@@ -382,7 +222,7 @@ CONNECTED_TEST(user_without_a_permission_does_not_replace_another)
 CONNECTED_TEST(only_a_denial_counts_as_a_missing_permission)
 {
     use(1);
-    shake_hands(1);
+    connection_shake_hands(&connections[1]);
     for (int i = 0; i < PERMISSIONS; i++)
         reply(&connections[1], reply_of("-LOADING x\r\n"));
     reply(&connections[1], reply_integer(1));
@@ -394,12 +234,12 @@ CONNECTED_TEST(permissions_are_checked_until_the_connection_was_ready)
 {
     redis_connection_fail(&connections[0], "reset");
     expect_events("lost ");
-    shake_hands(0);
+    connection_shake_hands(&connections[0]);
     expect_events("handshake ready:0 ");
     use(1);
     finish_handshake(1);
     redis_connection_fail(&connections[1], "reset");
-    shake_hands(1);
+    connection_shake_hands(&connections[1]);
     reply_to_permission(1, 0, "-NOPERM denied\r\n");
     expect_events("");
     assert_false(connections[1].ready);
@@ -407,7 +247,7 @@ CONNECTED_TEST(permissions_are_checked_until_the_connection_was_ready)
 
 TEST_CASE_WITH(first_connection_needs_all_permissions, set_up, tear_down)
 {
-    shake_hands(0);
+    connection_shake_hands(&connections[0]);
     reply_to_permission(0, PERMISSIONS - 1, "-NOPERM denied\r\n");
     expect_events("");
     finish_handshake(0);
@@ -417,7 +257,7 @@ TEST_CASE_WITH(first_connection_needs_all_permissions, set_up, tear_down)
 TEST_CASE_WITH(lost_check_of_permissions_is_repeated, set_up, tear_down)
 {
     for (int answered = 0; answered < PERMISSIONS; answered++) {
-        shake_hands(0);
+        connection_shake_hands(&connections[0]);
         for (int i = 0; i < answered; i++)
             reply(&connections[0], reply_of("_\r\n"));
         redis_connection_fail(&connections[0], "reset");
@@ -431,12 +271,12 @@ TEST_CASE_WITH(check_of_permissions_that_cannot_be_sent_fails_the_attempt, set_u
 {
     struct redis_connection *c = &connections[0];
     for (int sent = 0; sent < PERMISSIONS; sent++) {
-        c->sent_max = c->sent + sent;
-        shake_hands(0);
+        fake_redis.sends_left = sent;
+        connection_shake_hands(c);
         assert_string_equal(c->failure, "out of memory");
         c->failure[0] = '\0';
     }
-    c->sent_max = INT_MAX;
+    fake_redis.sends_left = -1;
     finish_handshake(0);
     expect_events("handshake ready:0 ");
 }
@@ -449,28 +289,23 @@ static void use_cluster(int n)
     finish_handshake(n);
 }
 
-static const redisReply *ask(void)
-{
-    return reply_of("-ASK 8726 127.0.0.1:7001\r\n");
-}
-
 CONNECTED_TEST(catalogue_on_another_node_is_looked_for_there)
 {
     use_cluster(1);
     reply(&connections[1], ask());
     assert_ptr_equal(redirects.config, config[1]);
-    answer("SCARD test:api_keys", reply_integer(0));
+    answer("ASKING SCARD test:api_keys", reply_integer(0));
     reply(&connections[1], ask());
-    answer("ZCARD test:index", reply_integer(0));
+    answer("ASKING ZCARD test:index", reply_integer(0));
     assert_string_equal(connections[1].failure, UPSTREAM_NO_CATALOGUE);
     expect_events("");
     connections[1].replica = true; /* which does not say ASK, and has not got it */
     finish_handshake(1);
     reply(&connections[1], reply_integer(0));
-    answer("SCARD test:api_keys", reply_integer(0));
+    answer("ASKING SCARD test:api_keys", reply_integer(0));
     reply(&connections[1], reply_integer(0));
     expect_events("");
-    answer("ZCARD test:index", reply_integer(3));
+    answer("ASKING ZCARD test:index", reply_integer(3));
     expect_events("replaced ready:1 ");
 }
 
@@ -485,7 +320,7 @@ CONNECTED_TEST(check_on_another_node_ends_with_its_connection)
     reply(&connections[1], ask());
     redis_connection_fail(&connections[1], "reset");
     finish_handshake(1);
-    assert_int_equal(fake_redis.count, 0); /* the other was cancelled */
+    assert_int_equal(fake_redis.count, 1); /* the other was cancelled */
     reply(&connections[1], ask());
     use(0);
     assert_false(connections[1].open);
@@ -526,22 +361,22 @@ TEST_CASE_WITH(first_connection_may_be_replaced_before_it_is_ready, set_up, tear
 CONNECTED_TEST(same_settings_are_no_move)
 {
     use(0);
-    assert_int_equal(made, 1);
+    assert_int_equal(connections_made, 1);
     use(1);
     use(1);
-    assert_int_equal(made, 2);
+    assert_int_equal(connections_made, 2);
 }
 
 CONNECTED_TEST(newer_settings_end_the_attempt_with_older_ones)
 {
     use(1);
     use(2);
-    assert_int_equal(made, 3);
+    assert_int_equal(connections_made, 3);
     assert_false(connections[1].open);
-    finish_closing();
+    connection_finish_closing();
     finish_next(2, 1, 0);
     expect_events("replaced ready:2 ");
-    finish_closing();
+    connection_finish_closing();
     use(3);
     use(2); /* those in use again: no attempt is left */
     assert_false(connections[3].open);
@@ -552,7 +387,7 @@ CONNECTED_TEST(newer_settings_end_the_attempt_with_older_ones)
 CONNECTED_TEST(move_that_cannot_begin)
 {
     use(1);
-    error = -ENOMEM;
+    connections_error = -ENOMEM;
     assert_int_equal(upstream_use(&upstream, config[2]), -ENOMEM);
     assert_true(connections[0].open && connections[1].open);
     finish_next(1, 1, 0);

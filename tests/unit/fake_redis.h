@@ -16,12 +16,15 @@ enum { FAKE_REDIS_COMMANDS = 512, FAKE_REDIS_TEXT = 64 * 1024 };
 
 typedef void (*fake_redis_reply_fn)(void *arg, const redisReply *reply);
 
+struct fake_redis_sent {
+    char text[512]; /* its words with a space between them, cut off where they are too many */
+    const void *sender;
+    fake_redis_reply_fn fn;
+    void *arg;
+};
+
 static struct fake_redis {
-    struct {
-        char text[512]; /* its words with a space between them, cut off where they are too many */
-        fake_redis_reply_fn fn;
-        void *arg;
-    } sent[FAKE_REDIS_COMMANDS];
+    struct fake_redis_sent sent[FAKE_REDIS_COMMANDS];
     size_t first, count;
     int sends_left; /* before sending fails; -1: it does not */
     struct resp_parser parser;
@@ -141,24 +144,30 @@ static inline void fake_redis_init(void)
     fake_redis.sends_left = -1;
 }
 
-/* Of the shape that fetches send with. */
-static inline int fake_redis_send(void *unused, struct span command, fake_redis_reply_fn fn, void *arg)
+/* The i-th of those that are not answered. */
+static inline struct fake_redis_sent *fake_redis_at(size_t i)
 {
-    (void)unused;
+    return &fake_redis.sent[(fake_redis.first + i) % FAKE_REDIS_COMMANDS];
+}
+
+/* Of the shape that fetches send with. */
+static inline int fake_redis_send(void *sender, struct span command, fake_redis_reply_fn fn, void *arg)
+{
     if (fake_redis.sends_left == 0)
         return -ENOMEM;
     fake_redis.sends_left -= fake_redis.sends_left > 0;
-    size_t at = (fake_redis.first + fake_redis.count++) % FAKE_REDIS_COMMANDS;
+    struct fake_redis_sent *sent = fake_redis_at(fake_redis.count++);
     assert_true(fake_redis.count <= FAKE_REDIS_COMMANDS);
-    char *text = fake_redis.sent[at].text;
+    char *text = sent->text;
     const redisReply *words = reply_parse(command);
     size_t len = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < words->elements && len < sizeof fake_redis.sent[at].text; i++)
-        len += (size_t)snprintf(text + len, sizeof fake_redis.sent[at].text - len, "%s%.*s",
-                                i == 0 ? "" : " ", (int)words->element[i]->len, words->element[i]->str);
-    fake_redis.sent[at].fn = fn;
-    fake_redis.sent[at].arg = arg;
+    for (size_t i = 0; i < words->elements && len < sizeof sent->text; i++)
+        len += (size_t)snprintf(text + len, sizeof sent->text - len, "%s%.*s", i == 0 ? "" : " ",
+                                (int)words->element[i]->len, words->element[i]->str);
+    sent->sender = sender;
+    sent->fn = fn;
+    sent->arg = arg;
     return 0;
 }
 
@@ -166,15 +175,15 @@ static inline int fake_redis_send(void *unused, struct span command, fake_redis_
 static inline void fake_redis_mark(const char *mark)
 {
     char text[sizeof fake_redis.sent[0].text];
-    char *sent = fake_redis.sent[(fake_redis.first + fake_redis.count - 1) % FAKE_REDIS_COMMANDS].text;
+    char *sent = fake_redis_at(fake_redis.count - 1)->text;
     (void)snprintf(text, sizeof text, "%s %.400s", mark, sent);
     (void)snprintf(sent, sizeof text, "%s", text);
 }
 
-static inline int fake_redis_send_untracked(void *unused, struct span command, fake_redis_reply_fn fn,
+static inline int fake_redis_send_untracked(void *sender, struct span command, fake_redis_reply_fn fn,
                                             void *arg)
 {
-    int err = fake_redis_send(unused, command, fn, arg);
+    int err = fake_redis_send(sender, command, fn, arg);
     if (err == 0)
         fake_redis_mark("UNTRACKED");
     return err;
@@ -183,17 +192,44 @@ static inline int fake_redis_send_untracked(void *unused, struct span command, f
 /* The oldest command that is not answered; "" where there is none. */
 static inline const char *fake_redis_next(void)
 {
-    return fake_redis.count == 0 ? "" : fake_redis.sent[fake_redis.first].text;
+    return fake_redis.count == 0 ? "" : fake_redis_at(0)->text;
 }
 
-/* Answers it; NULL: the connection was lost. */
+/* The i-th of those that are not answered will not be. */
+static inline struct fake_redis_sent fake_redis_remove(size_t i)
+{
+    assert_true(i < fake_redis.count);
+    struct fake_redis_sent sent = *fake_redis_at(i);
+    for (; i > 0; i--)
+        *fake_redis_at(i) = *fake_redis_at(i - 1);
+    fake_redis.first = (fake_redis.first + 1) % FAKE_REDIS_COMMANDS;
+    fake_redis.count--;
+    return sent;
+}
+
+/* Answers the oldest; NULL: the connection was lost. */
 static inline void fake_redis_answer(const redisReply *reply)
 {
-    assert_true(fake_redis.count > 0);
-    size_t at = fake_redis.first;
-    fake_redis.first = (at + 1) % FAKE_REDIS_COMMANDS;
-    fake_redis.count--;
-    fake_redis.sent[at].fn(fake_redis.sent[at].arg, reply);
+    struct fake_redis_sent sent = fake_redis_remove(0);
+    sent.fn(sent.arg, reply);
+}
+
+/* Answers the oldest of that sender; returns whether there was one. */
+static inline bool fake_redis_answer_to(const void *sender, const redisReply *reply)
+{
+    for (size_t i = 0; i < fake_redis.count; i++)
+        if (fake_redis_at(i)->sender == sender) {
+            struct fake_redis_sent sent = fake_redis_remove(i);
+            sent.fn(sent.arg, reply);
+            return true;
+        }
+    return false;
+}
+
+static inline void fake_redis_fail_all(const void *sender)
+{
+    while (fake_redis_answer_to(sender, NULL))
+        ;
 }
 
 /* The oldest command begins so; it is answered. */
