@@ -33,6 +33,8 @@ enum part {
 
 enum { REPEATS_MAX = 8 }; /* of a read while what it depends on changes all the time */
 
+enum lack { LACKS_NOTHING, LACKS_KEY, LACKS_DATA };
+
 struct fetch {
     struct fetches *fetches;
     enum fetch_state state;
@@ -49,6 +51,7 @@ struct fetch {
     bool key_known;           /* the key is in the set */
     bool key_invalid;         /* the key is not valid, or has expired */
     int repeats;              /* of all its reads, because the result lacked something */
+    enum lack lacked;         /* by the last result that was read again */
     unsigned elsewhere;       /* a set of `part`: what another node of the cluster has to answer */
     int first_elsewhere;      /* the place of the first summary in it */
     bool redirecting;         /* the batch under way is sent there */
@@ -791,9 +794,14 @@ static void finish(struct fetch *f)
     fetch_free(f);
 }
 
+static enum lack lack_of(const struct fetch *f)
+{
+    return f->key_invalid ? LACKS_KEY : LACKS_DATA;
+}
+
 /*
  * Whether an incomplete result must be read again after the check passed: Redis may have lost its data and
- * been reloaded in between. Where no invalidation would tell, one repetition has to do; as for an incomplete
+ * been reloaded in between. Where no invalidation would tell, the same twice has to do; as for an incomplete
  * page, since a loader may have been writing between the reads of the index and of the cards.
  */
 static bool must_be_read_again(const struct fetch *f)
@@ -801,9 +809,11 @@ static bool must_be_read_again(const struct fetch *f)
     const struct invalidation *c = f->fetches->options.invalidation;
     bool is_told = invalidation_may_store(c) && invalidation_has_api_keys(c);
     bool incomplete = !f->key_invalid && f->page != NULL && page_builder_is_incomplete(f->page);
+    if (f->repeats == REPEATS_MAX)
+        return false;
     if (is_told && !invalidation_lost_nothing(c, f->mark))
-        return f->repeats < REPEATS_MAX;
-    return f->repeats == 0 && (incomplete || !is_told);
+        return true;
+    return f->lacked != lack_of(f) && (incomplete || !is_told);
 }
 
 /* The check passed. */
@@ -814,6 +824,7 @@ static void confirm(struct fetch *f)
         return;
     }
     f->repeats++;
+    f->lacked = lack_of(f);
     f->found = f->key_invalid = false;
     blob_unref(f->result.body);
     f->result.body = NULL;

@@ -78,11 +78,19 @@ static void on_counted(void *arg, const redisReply *reply, bool decided)
     c->losses_counted = c->possible_losses;
 }
 
+/* The keys may have come back between SCARD and ZCARD. Where Redis does not track, nothing tells of it. */
+static bool must_count_again(const struct invalidation *c)
+{
+    bool tracked = c->tracking && !c->suspended;
+    return c->losses_seen == 0 && (tracked ? c->possible_losses != c->losses_counted : !c->counted_again);
+}
+
 static void on_checked(void *arg, enum catalogue_state state)
 {
     struct invalidation *c = arg;
-    if (state == CATALOGUE_PRESENT && c->losses_seen == 0 && c->possible_losses != c->losses_counted) {
-        catalogue_check(&c->catalogue); /* the keys may have come back between SCARD and ZCARD */
+    if (state == CATALOGUE_PRESENT && c->connected && must_count_again(c)) {
+        c->counted_again = true;
+        catalogue_check(&c->catalogue);
         return;
     }
     if (state == CATALOGUE_PRESENT) {
@@ -101,6 +109,7 @@ void invalidation_check(struct invalidation *c)
     if (catalogue_is_being_checked(&c->catalogue))
         return;
     c->checks_begun++;
+    c->counted_again = false;
     catalogue_check(&c->catalogue);
 }
 

@@ -119,3 +119,25 @@ TEST_CASE_WITH(keys_that_come_back_between_the_two_commands_are_counted_again, i
     assert_true(invalidation_has_api_keys(&invalidation));
     assert_int_equal(invalidation_begun(&invalidation), 1);
 }
+
+/* Once: a catalogue may have an index and no keys. */
+TEST_CASE_WITH(without_tracking_keys_that_are_not_found_are_counted_again, invalidation_set_up,
+               invalidation_tear_down)
+{
+    invalidation_connected(&invalidation, false, false);
+    begin_check();
+    expect_index_read(":0\r\n");
+    checked = NOT_CHECKED;
+    fake_redis_answer(reply_integer(1));
+    assert_int_equal(checked, NOT_CHECKED);
+    expect_checked(reply_integer(1), CATALOGUE_PRESENT);
+    assert_true(invalidation_has_api_keys(&invalidation));
+    begin_check();
+    expect_index_read(":0\r\n");
+    checked = NOT_CHECKED;
+    fake_redis_answer(reply_integer(1));
+    assert_int_equal(checked, NOT_CHECKED);
+    expect_index_read(":0\r\n");
+    expect_checked(reply_integer(1), CATALOGUE_PRESENT);
+    assert_false(invalidation_has_api_keys(&invalidation));
+}

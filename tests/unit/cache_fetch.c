@@ -58,7 +58,7 @@ static void on_auth_known(void *arg, const struct digest *key, struct lifetime l
                           const struct api_key_info *info)
 {
     (void)arg;
-    assert_true(lifetime_is_tracked(lifetime));
+    assert_int_equal(lifetime_is_tracked(lifetime), invalidation.tracking);
     assert_int_equal(key->bytes[0], 'k');
     assert_int_equal(info->expires, API_KEY_NEVER);
     valid_keys++;
@@ -582,6 +582,27 @@ TEST_CASE_WITH(a_page_with_a_missing_member_is_read_again_once, set_up, tear_dow
     assert_int_equal(page(1)->page->member_count, 2); /* it depends on the missing one too */
     entries_invalidate_page_of(&entries, 2);
     assert_null(page(1)->body);
+}
+
+/* The catalogue goes between the index and a card, and is back after the second read of the key. */
+TEST_CASE_WITH(without_tracking_a_key_that_goes_while_a_page_is_read_is_read_again, set_up, tear_down)
+{
+    static const int is_member[] = {1, 0, 1};
+    invalidation_lost(&invalidation, 0, 0);
+    invalidation_connected(&invalidation, false, false);
+    (void)begin_query((struct cache_query){.type = QUERY_PAGE, .number = 1}, true, NULL);
+    for (int i = 0; i < 3; i++) {
+        answer("HGET test:api_key_info ", reply_of("_\r\n"));
+        answer("SISMEMBER test:api_keys ", reply_integer(is_member[i]));
+        answer_index(is_member[i], is_member[i] == 0 ? "" : "2");
+        if (is_member[i] != 0)
+            answer("HMGET test:card:2 ", i == 0 ? reply_summary(NULL, NULL) : reply_summary("2", "two"));
+        assert_int_equal(ended, i == 2);
+        if (i < 2)
+            fetches_confirm(&fetches, CATALOGUE_PRESENT);
+    }
+    assert_int_equal(result.status, CACHE_FOUND);
+    assert_non_null(strstr(body, "two"));
 }
 
 TEST_CASE_WITH(a_broken_card_costs_itself_and_not_its_page, set_up, tear_down)
