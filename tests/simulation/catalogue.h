@@ -62,6 +62,7 @@ extern int64_t catalogue_expires[INFOS]; /* by the number of the info, by the wa
 
 /* Some objects change in one transaction. */
 struct change {
+    enum { CHANGE_WRITE, CHANGE_LOSE, CHANGE_RESTORE, CHANGE_PING, CHANGE_REPLACE } kind; /* as redis.h */
     size_t count;
     struct {
         int object;

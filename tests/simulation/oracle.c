@@ -20,6 +20,9 @@ static const uint64_t LEASE_NS = 3000 * (uint64_t)MS;
 /* After the last fault: the pause between attempts, two that time out, and the check of the keys. */
 static const uint64_t RECOVERY_NS = 8 * UINT64_C(1000000000);
 
+/* Silence of a master that is permitted, rounded, until the next heartbeat, and the lease. */
+static const uint64_t SILENCE_NS = 21 * UINT64_C(1000000000);
+
 /* Turns of the loop beyond the deadline, each of which may be late. */
 static const uint64_t LATE_NS = 60 * (uint64_t)MS;
 
@@ -31,7 +34,16 @@ enum { VIEWS = 64 };
 static struct view {
     const struct redis *server;
     unsigned conn;
+    uint64_t heard_ns; /* from the master, at most, when the connection was lost; of a replica */
 } views[VIEWS];
+
+/* The newest position of the stream that replicas have stated, and when the process may take the master for
+ * heard: that which a replica hears from another one later tells nothing of the master. */
+static struct {
+    unsigned stream, conn; /* the last one on which it was stated */
+    int64_t offset;
+    uint64_t heard_ns;
+} told;
 
 static size_t view_count;
 static bool connected; /* by the last one */
@@ -39,6 +51,7 @@ static bool connected; /* by the last one */
 void oracle_begin(void)
 {
     view_count = 0;
+    told.stream = 0;
     connected = false;
     memset(oracle_answers, 0, sizeof oracle_answers);
 }
@@ -46,21 +59,34 @@ void oracle_begin(void)
 /* The newest connection that has said HELLO. */
 static struct view newest(void)
 {
-    struct view found = {scenario.server, 0};
+    struct view found = {scenario.server, 0, 0};
     for (const struct redis *r = scenario.server; r < scenario.server + scenario.servers; r++)
         for (const struct redis_client *c = r->client; c < r->client + CLIENTS; c++)
-            if (c->conn != NULL && c->said_hello && c->number > found.conn)
-                found = (struct view){r, c->number};
+            if (c->conn != NULL && c->said_hello && r->sentinel == NULL && c->number > found.conn)
+                found = (struct view){r, c->number, 0};
     return found;
 }
 
 void oracle_connection(bool ready)
 {
+    struct view *last = &views[(view_count - 1) % VIEWS];
+    if (!ready && view_count > 0)
+        last->heard_ns = last->conn == told.conn ? told.heard_ns : 0;
     connected = ready;
     if (ready)
         views[view_count++ % VIEWS] = newest();
     TRACE("process", ready ? "is connected by %u" : "has lost its connection",
           ready ? views[(view_count - 1) % VIEWS].conn : 0);
+}
+
+void oracle_told(unsigned on, unsigned stream, int64_t offset, uint64_t io_ns)
+{
+    told.conn = on;
+    if (stream == told.stream && offset <= told.offset)
+        return;
+    told.stream = stream;
+    told.offset = offset;
+    told.heard_ns = io_ns;
 }
 
 void oracle_asked(struct asked *a)
@@ -333,6 +359,25 @@ static void check_age(const struct answer *a)
         reject(a, "an answer is older than the stale limits");
 }
 
+/*
+ * Of a replica: a fresh answer needs a master that was heard, and the age of a stale one counts from that.
+ * What the replica lied about is not checked.
+ */
+static void check_master(const struct answer *a)
+{
+    const struct view *v = &views[(view_count - 1) % VIEWS];
+    uint64_t since_ns = before(now_ns(), (uint64_t)a->result->age_s * SECOND);
+    if (view_count == 0 || v->server->replication.upstream == NULL || v->server->replication.has_lied)
+        return;
+    if (a->result->source == CACHE_SOURCE_STALE && v->heard_ns != 0 &&
+        since_ns > v->heard_ns + 2 * (uint64_t)MS)
+        reject(a, "a stale answer counts its age from after the master was heard");
+    uint64_t heard_ns =
+        told.heard_ns > v->server->replication.since_ns ? told.heard_ns : v->server->replication.since_ns;
+    if (a->result->source == CACHE_SOURCE_HIT && heard_ns + SILENCE_NS < now_ns())
+        reject(a, "a fresh answer of a replica that has not heard of its master");
+}
+
 static void check_deadline(const struct answer *a)
 {
     uint64_t taken_ns = process_monotonic_ns() - a->asked->monotonic_ns;
@@ -374,6 +419,7 @@ void oracle_answered(const struct asked *asked, const struct cache_result *resul
         return;
     }
     check_age(&a);
+    check_master(&a);
     const char *why = check_views(&a, check_key);
     if (why == NULL && result->status != CACHE_KEY_INVALID && asked->query.type != QUERY_AUTH_ONLY)
         why = check_views(&a, checks[asked->query.type]);

@@ -37,6 +37,10 @@ void oracle_begin(void);
 /* The connection has come, or was lost. */
 void oracle_connection(bool ready);
 
+/* A replica has stated that it last heard of its master at `io_ns`, at this position of this stream, on
+ * connection `on`. */
+void oracle_told(unsigned on, unsigned stream, int64_t offset, uint64_t io_ns);
+
 /* To be called when the request is made, and when it is answered. */
 void oracle_asked(struct asked *a);
 void oracle_answered(const struct asked *a, const struct cache_result *result);

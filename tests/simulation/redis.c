@@ -10,17 +10,7 @@
 #include <strings.h>
 #include <time.h>
 
-enum { WORDS_MAX = 64, PORTION = 2, DIGITS = 64 };
-
-struct word {
-    const char *text;
-    size_t len;
-};
-
-struct command {
-    struct word word[WORDS_MAX];
-    size_t count;
-};
+enum { PORTION = 2, DIGITS = 64 };
 
 /* --- replies --- */
 
@@ -146,7 +136,7 @@ static int64_t count_infos(const struct redis *r)
     return n;
 }
 
-static bool word_is(const struct word *w, const char *text)
+bool word_is(const struct word *w, const char *text)
 {
     return w->len == strlen(text) && strncasecmp(w->text, text, w->len) == 0;
 }
@@ -331,9 +321,14 @@ static void on_select(struct redis *r, struct redis_client *c, const struct comm
 
 static void on_role(struct redis *r, struct redis_client *c, const struct command *m)
 {
-    (void)r;
     (void)m;
-    put(&c->out, "*3\r\n$6\r\nmaster\r\n:100\r\n*0\r\n");
+    replica_put_role(r, &c->out);
+}
+
+static void on_info(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    (void)m;
+    replica_put_info(r, c->number, &c->out);
 }
 
 static void on_client(struct redis *r, struct redis_client *c, const struct command *m)
@@ -366,11 +361,18 @@ static const struct known *find(const struct word *name)
         {"GET", true, on_get},      {"ZCARD", true, on_zcard},    {"ZRANGE", true, on_zrange},
         {"SSCAN", true, on_sscan},  {"HGET", true, on_hget},      {"SISMEMBER", true, on_sismember},
         {"HELLO", false, on_hello}, {"SELECT", false, on_select}, {"CLIENT", false, on_client},
+        {"INFO", false, on_info},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (word_is(name, all[i].name))
             return &all[i];
     trace_fail("%.*s is not simulated", (int)name->len, name->text);
+}
+
+/* Of the server's state: commands of a connection are executed all the same. */
+static const char *state_error(const struct redis *r, const struct known *k)
+{
+    return k->reads || k->execute == on_ping ? replica_error(r) : NULL;
 }
 
 /* Commands of a connection are executed while Redis loads its data, HELLO while it is busy as well. */
@@ -396,6 +398,10 @@ static void execute(struct redis *r, struct redis_client *c, const struct comman
           name >= 0 ? catalogue_name(name) : "", untracked ? " untracked" : "");
     bound_table(r);
     c->caching_no = false;
+    if (state_error(r, k) != NULL) {
+        put(&c->out, "-%s\r\n", state_error(r, k));
+        return;
+    }
     if (is_refused(r, k)) {
         put(&c->out, "-%s\r\n", r->faults.error);
         return;
@@ -455,16 +461,52 @@ static void execute_all(struct redis *r, struct redis_client *c)
 
 /* --- changes --- */
 
-static void apply(struct redis *r, const struct change *change)
+static void flush(struct redis *r)
 {
-    r->changed_ns = now_ns() > r->changed_ns ? now_ns() : r->changed_ns + 1;
+    for (struct redis_client *c = r->client; c < r->client + CLIENTS; c++) {
+        if (c->conn != NULL && c->tracks && !c->broadcast)
+            push_all(c);
+        c->tracked = 0;
+    }
+    r->flushed = true;
+    r->changed = 0;
+}
+
+static void lose(struct redis *r)
+{
+    TRACE("writer", "FLUSHALL at %s", r->name);
+    r->catalogue.lost = true;
+    flush(r);
+}
+
+static void restore(struct redis *r)
+{
+    TRACE("writer", "everything is back at %s", r->name);
+    r->catalogue.lost = false;
+    for (int name = 0; name < NAMES_COUNT; name++)
+        touch(r, name);
+}
+
+static void replace(struct redis *r, const struct catalogue *by)
+{
+    if (by == NULL)
+        return;
+    for (int object = 0; object < OBJECTS; object++)
+        if (r->catalogue.value[object] != by->value[object])
+            catalogue_set(&r->catalogue, object, by->value[object], r->changed_ns);
+    r->catalogue.lost = by->lost;
+    flush(r);
+}
+
+static void write_objects(struct redis *r, const struct change *change)
+{
     for (size_t i = 0; i < change->count; i++) {
         int object = change->set[i].object;
         int64_t value = change->set[i].value;
         int64_t before = r->catalogue.value[object];
         bool is_key = object >= OBJECT_KEY;
         catalogue_set(&r->catalogue, object, value, r->changed_ns);
-        TRACE("writer", "changes object %d from %lld to %lld", object, (long long)before, (long long)value);
+        TRACE(r->name, "changes object %d from %lld to %lld", object, (long long)before, (long long)value);
         trace_sum((uint64_t)value);
         if (r->catalogue.lost)
             continue;
@@ -475,6 +517,28 @@ static void apply(struct redis *r, const struct change *change)
         if (is_key && key_info(before) != key_info(value))
             touch(r, NAME_API_KEY_INFO);
     }
+}
+
+static void apply(struct redis *r, const struct change *change)
+{
+    r->changed_ns = now_ns() > r->changed_ns ? now_ns() : r->changed_ns + 1;
+    switch (change->kind) {
+    case CHANGE_WRITE:
+        write_objects(r, change);
+        break;
+    case CHANGE_LOSE:
+        lose(r);
+        break;
+    case CHANGE_RESTORE:
+        restore(r);
+        break;
+    case CHANGE_PING:
+        break;
+    case CHANGE_REPLACE:
+        replace(r, replica_load(r));
+        return;
+    }
+    replica_feed(r, change);
 }
 
 static void on_turn(void *arg, uint64_t number);
@@ -503,24 +567,11 @@ void redis_evict(struct redis *r)
     schedule(r);
 }
 
-static void flush(struct redis *r)
-{
-    for (struct redis_client *c = r->client; c < r->client + CLIENTS; c++) {
-        if (c->conn != NULL && c->tracks && !c->broadcast)
-            push_all(c);
-        c->tracked = 0;
-    }
-    r->flushed = true;
-    r->changed = 0;
-}
-
 void redis_lose(struct redis *r)
 {
     if (r->catalogue.lost)
         return;
-    TRACE("writer", "FLUSHALL at %s", r->name);
-    r->catalogue.lost = true;
-    flush(r);
+    apply(r, &(const struct change){.kind = CHANGE_LOSE});
     schedule(r);
 }
 
@@ -529,10 +580,7 @@ void redis_restore(struct redis *r)
 {
     if (!r->catalogue.lost)
         return;
-    TRACE("writer", "everything is back at %s", r->name);
-    r->catalogue.lost = false;
-    for (int name = 0; name < NAMES_COUNT; name++)
-        touch(r, name);
+    apply(r, &(const struct change){.kind = CHANGE_RESTORE});
     schedule(r);
 }
 
@@ -644,7 +692,7 @@ static void *on_accepted(void *server, struct net_conn *conn)
     c->redis = r;
     c->conn = conn;
     c->number = net_number(conn);
-    c->tracks = c->broadcast = c->caching_no = c->said_hello = false;
+    c->tracks = c->broadcast = c->caching_no = c->said_hello = c->subscribed = false;
     c->tracked = 0;
     bytes_clear(&c->in);
     bytes_clear(&c->out);
@@ -681,6 +729,7 @@ void redis_begin(struct redis *r, const char *name, uint8_t host)
     }
     r->pending_count = 0;
     r->faults = (struct redis_faults){.error_one_in = 1};
+    r->sentinel = NULL;
     r->table_max = NAMES_COUNT;
     r->other_keys = 0;
     r->tls = false;
@@ -690,6 +739,7 @@ void redis_begin(struct redis *r, const char *name, uint8_t host)
     r->hung_until_ns = 0;
     r->scheduled = r->in_turn = false;
     r->commands = 0;
+    replica_begin(r);
     net_listen(&r->listener);
 }
 

@@ -13,10 +13,26 @@
 #include "simulation/bytes.h"
 #include "simulation/catalogue.h"
 #include "simulation/net.h"
+#include "simulation/replica.h"
 
 enum { CLIENTS = 32, PENDING_CHANGES = 512 };
 
+enum { WORDS_MAX = 64 };
+
+struct word {
+    const char *text;
+    size_t len;
+};
+
+struct command {
+    struct word word[WORDS_MAX];
+    size_t count;
+};
+
+bool word_is(const struct word *w, const char *text);
+
 struct redis;
+struct sentinel;
 
 struct redis_client {
     struct redis *redis;
@@ -27,6 +43,7 @@ struct redis_client {
     bool caching_no;  /* the next command is not tracked */
     uint64_t tracked; /* names, as bits */
     bool said_hello;  /* by HELLO */
+    bool subscribed;
 };
 
 struct redis_faults {
@@ -45,11 +62,13 @@ struct redis {
     struct change pending[PENDING_CHANGES];
     size_t pending_count;
     struct redis_faults faults;
-    unsigned table_max; /* names in the tracking table */
-    bool tls;           /* what is sent is sent in records */
-    int other_keys;     /* members of the API key set that are nobody's */
-    uint64_t changed;   /* names, in this turn: for broadcast */
-    bool flushed;       /* everything, in this turn: for broadcast */
+    struct replication replication;
+    struct sentinel *sentinel; /* NULL: it is a Redis */
+    unsigned table_max;        /* names in the tracking table */
+    bool tls;                  /* what is sent is sent in records */
+    int other_keys;            /* members of the API key set that are nobody's */
+    uint64_t changed;          /* names, in this turn: for broadcast */
+    bool flushed;              /* everything, in this turn: for broadcast */
     uint64_t hung_until_ns;
     uint64_t turn_ns; /* when the turn began */
     bool scheduled, in_turn;

@@ -7,6 +7,7 @@
 #include "simulation/trace.h"
 
 #include <assert.h>
+#include <string.h>
 
 struct scenario scenario;
 
@@ -289,8 +290,19 @@ static void do_error(void)
 
 static void on_restore(void *arg, uint64_t number)
 {
+    (void)arg;
     (void)number;
-    redis_restore(arg);
+    redis_restore(scenario.master);
+}
+
+void scenario_set_master(struct redis *r)
+{
+    scenario.master = r;
+    memcpy(planned, r->catalogue.value, sizeof planned);
+    if (r->catalogue.lost) {
+        scenario_disturb(SECOND);
+        events_add_in(SECOND, on_restore, NULL, 0);
+    }
 }
 
 /* Without invalidations a read that lacks something is repeated once: of two losses in a row nothing tells.
@@ -306,7 +318,7 @@ static void do_lose(void)
     redis_lose(r);
     if (scenario_choose(2) == 0) /* Redis has started again, without its data */
         redis_restart(r, true);
-    events_add_in(duration_ns, on_restore, r, 0);
+    events_add_in(duration_ns, on_restore, NULL, 0);
 }
 
 static void do_evict(void)
@@ -381,6 +393,8 @@ static void on_fault(void *arg, uint64_t number)
     static void (*const faults[])(void) = {FAULTS(FAULT_FUNCTION)};
 #undef FAULT_FUNCTION
     unsigned kind = scenario_choose(FAULT_KINDS);
+    if (scenario.topology->move != NULL && scenario_choose(4) == 0)
+        kind = FAULT_move;
     (void)arg;
     (void)number;
     if (scenario.quiet)
@@ -450,9 +464,9 @@ struct redis *scenario_add_server(const char *name, uint8_t host)
 const struct topology topology_plain = {.name = "plain", .url = "redis://redis.test"};
 
 /* The first one is the commonest. */
-static const struct topology *const topologies[] = {&topology_plain};
+static const struct topology *const topologies[] = {&topology_plain, &topology_replica};
 
-const char *const scenario_topologies[] = {"plain", NULL};
+const char *const scenario_topologies[] = {"plain", "replica", NULL};
 
 static const struct topology *choose_topology(int wanted)
 {
@@ -470,6 +484,8 @@ void scenario_begin(unsigned faults, int topology)
     scenario.faults &=
         (unsigned)random_bits(STREAM_SCENARIO) & faults; /* each kind in a quarter of the runs */
     scenario.topology = choose_topology(topology);
+    if (scenario.topology->move != NULL && scenario_choose(4) != 0)
+        scenario.faults |= 1U << FAULT_move & faults;
     scenario.servers = 0;
     scenario.master = scenario_add_server("redis", 1);
     fill();
@@ -487,9 +503,9 @@ void scenario_quieten(void)
     for (struct redis *r = scenario.server; r < scenario.server + scenario.servers; r++) {
         listen_again(r);
         r->faults.error = NULL;
-        redis_restore(r);
         r->hung_until_ns = 0;
     }
+    redis_restore(scenario.master);
     if (scenario.topology->quieten != NULL)
         scenario.topology->quieten();
 }

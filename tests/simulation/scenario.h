@@ -49,7 +49,7 @@ struct topology {
     unsigned recovery_s;   /* how much longer recovery takes than from one server */
 };
 
-extern const struct topology topology_plain;
+extern const struct topology topology_plain, topology_replica;
 
 struct scenario {
     struct scenario_settings settings;
@@ -78,6 +78,9 @@ struct redis *scenario_add_server(const char *name, uint8_t host);
 unsigned scenario_choose(unsigned count);
 uint64_t scenario_a_while(uint64_t max_ms);
 void scenario_disturb(uint64_t duration_ns);
+
+/* The writer goes on there, with what it finds. */
+void scenario_set_master(struct redis *r);
 
 /* No more changes and faults; what lasts ends soon. */
 void scenario_quieten(void);
