@@ -301,13 +301,19 @@ TEST_CASE(list_queries_a_page_by_default_the_first)
     expect_page("page=%32", 2);
     expect_page("p%61ge=7&page=8", 7);
     expect_page("x=y&page=9223372036854775807", INT64_MAX);
+    expect_page("page=1&page=2&page=abc", 1);
+    expect_page("&&=&=x&foo=bar&page=2&x&&", 2);
+    expect_page("%&%zz=%&page=2", 2);
+    expect_page("x=1%26page=2", 1); /* what is encoded separates nothing */
+    EACH_TEXT (text, "&", "per_page=5", "Page=2", "pages=2&xpage=2&page%20=2")
+        expect_page(text, 1);
 }
 
 TEST_CASE(page_must_be_a_positive_integer)
 {
     EACH_TEXT (text, "page=", "page", "page=0", "page=-1", "page=abc", "page=1.5", "page=+1", "page=01",
                "page=1%20", "page=%201", "page=1,2", "page=9223372036854775808", "page=1e3", "page=0x1",
-               "page=1%00", "page=&page=2", "page=-9223372036854775808")
+               "page=1%00", "page=1%26x=1", "page=abc&page=1", "page=&page=2", "page=-9223372036854775808")
         expect_error(ROUTE_LIST, text, NULL, API_ERROR_BAD_PAGE);
 }
 
@@ -348,18 +354,30 @@ TEST_CASE(card_by_link_queries_the_stored_shape)
                {"link=https%3A%2F%2Fmax.ru%2Fslug", "https://max.ru/slug"},
                {"link=HTTP://WEB.MAX.RU:80/slug/", "https://max.ru/slug"},
                {"page=0&link=https://max.ru/slug%3Fa=b&x=y", "https://max.ru/slug"},
-               {"link=https://max.ru/one&link=https://max.ru/two", "https://max.ru/one"})
+               {"link=https://max.ru/one&link=https://max.ru/two", "https://max.ru/one"},
+               {"%6cink=https://max.ru:%34%343/%73lug", "https://max.ru/slug"},
+               {"link=https://max.ru/%2573lug", "https://max.ru/%73lug"},
+               {"link=https://max.ru/slug%26x=y", "https://max.ru/slug&x=y"},
+               {"link=https://max.ru/a%zz%4%", "https://max.ru/a%zz%4%"},
+               {"link=https://max.ru/a%c1%9f", "https://max.ru/a\xC1\x9F"},
+               {"link=https://max.ru/%0d%0aDEL", "https://max.ru/\r\nDEL"})
         expect_link(text, expected);
 }
 
 TEST_CASE(missing_link_is_400_and_foreign_link_404)
 {
     expect_error(ROUTE_CARD_BY_LINK, NULL, NULL, API_ERROR_LINK_MISSING);
-    EACH_TEXT (text, "", "link=", "link", "Link=https://max.ru/a", "link=&link=https://max.ru/a")
+    EACH_TEXT (text, "", "link=", "link", "Link=https://max.ru/a", "link=&link=https://max.ru/a",
+               "other=https://max.ru/a", "link%00=https://max.ru/a", "link[]=https://max.ru/a",
+               "link;=https://max.ru/a", "x=y;link=https://max.ru/a", "?link=https://max.ru/a")
         expect_error(ROUTE_CARD_BY_LINK, text, NULL, API_ERROR_LINK_MISSING);
-    expect_error(ROUTE_CARD_BY_LINK, "link=https://example.org/a", NULL, API_ERROR_CHANNEL_NOT_FOUND);
-    expect_error(ROUTE_CARD_BY_LINK, "link=slug", NULL, API_ERROR_CHANNEL_NOT_FOUND);
-    expect_error(ROUTE_CARD_BY_LINK, "link=ftp://max.ru/a", NULL, API_ERROR_CHANNEL_NOT_FOUND);
+    EACH_TEXT (text, "link=https://example.org/a", "link=slug", "link=ftp://max.ru/a",
+               "link==https://max.ru/a", "link=https://example.org/a&link=https://max.ru/a", "link=%00",
+               "link=%00https://max.ru/a", "link=https://max.ru%00/a",
+               "link=https%253A%252F%252Fmax.ru%252Fa", "link=https://max.ru%c0%afa",
+               "link=https://max.ru%ff/a", "link=%0ahttps://max.ru/a", "link=+https://max.ru/a",
+               "link=https://max.ru%40evil.example/a", "link=https://max.ru%3fa")
+        expect_error(ROUTE_CARD_BY_LINK, text, NULL, API_ERROR_CHANNEL_NOT_FOUND);
 }
 
 /* The stored shape is made behind the decoded link in one buffer, which may have to grow for it. */
