@@ -373,19 +373,15 @@ void page_builder_report_gaps(const struct page_builder *p, struct value_reports
     metric_add(&r->metrics->dangling_index_entries_total, (uint64_t)left_out);
 }
 
-bool page_builder_is_incomplete(const struct page_builder *p)
+uint64_t page_builder_lack(const struct page_builder *p)
 {
-    bool incomplete = p->members.invalid > 0;
-    for (int i = 0; i < p->members.count; i++)
-        incomplete = incomplete || p->gap[i] == PAGE_GAP_ABSENT;
-    return incomplete;
-}
-
-bool page_builder_lacks_something(const struct page_builder *p)
-{
+    uint64_t lack = (uint64_t)p->members.invalid;
     if (p->members.count == 0)
         return p->index_size == 0 || p->number <= page_last(p->index_size);
-    return page_builder_is_incomplete(p);
+    for (int i = 0; i < p->members.count; i++)
+        if (p->gap[i] == PAGE_GAP_ABSENT)
+            lack = lack * 31 + ((uint64_t)p->members.id[i] << 1 | 1);
+    return lack;
 }
 
 /* The size of the index and its members were read by two commands: makes `last` consistent with has_next. */

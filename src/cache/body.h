@@ -232,11 +232,11 @@ static inline enum page_gap page_gap_of(const redisReply *reply)
     return resp_is_error(reply, SPAN("WRONGTYPE ")) ? PAGE_GAP_WRONG_TYPE : PAGE_GAP_NONE;
 }
 
-/* True when an index member has no channel: a loader may have been at work between the two reads. */
-bool page_builder_is_incomplete(const struct page_builder *p);
-
-/* True when it is incomplete, or empty although the index is empty or has such a page. */
-bool page_builder_lacks_something(const struct page_builder *p);
+/*
+ * What the page lacks, as a number: the members of the index that have no channel (a loader may have been at
+ * work between the two reads), or all, though the index is empty or has such a page. 0: nothing.
+ */
+uint64_t page_builder_lack(const struct page_builder *p);
 
 /* Counts the index members that are left out. */
 void page_builder_report_gaps(const struct page_builder *p, struct value_reports *r);

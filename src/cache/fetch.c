@@ -33,8 +33,6 @@ enum part {
 
 enum { REPEATS_MAX = 8 }; /* of a read while what it depends on changes all the time */
 
-enum lack { LACKS_NOTHING, LACKS_KEY, LACKS_DATA };
-
 struct fetch {
     struct fetches *fetches;
     enum fetch_state state;
@@ -51,7 +49,7 @@ struct fetch {
     bool key_known;           /* the key is in the set */
     bool key_invalid;         /* the key is not valid, or has expired */
     int repeats;              /* of all its reads, because the result lacked something */
-    enum lack lacked;         /* by the last result that was read again */
+    uint64_t lack;            /* what it lacked before them */
     unsigned elsewhere;       /* a set of `part`: what another node of the cluster has to answer */
     int first_elsewhere;      /* the place of the first summary in it */
     bool redirecting;         /* the batch under way is sent there */
@@ -794,26 +792,29 @@ static void finish(struct fetch *f)
     fetch_free(f);
 }
 
-static enum lack lack_of(const struct fetch *f)
+/* What the result lacks, as a number; 0: nothing. A Redis without data would have given a result that lacks
+ * the same. */
+static uint64_t lack_of(const struct fetch *f)
 {
-    return f->key_invalid ? LACKS_KEY : LACKS_DATA;
+    if (f->key_invalid || !f->found)
+        return f->key_invalid ? UINT64_MAX : UINT64_MAX - 1;
+    return f->page == NULL ? 0 : page_builder_lack(f->page);
 }
 
 /*
- * Whether an incomplete result must be read again after the check passed: Redis may have lost its data and
- * been reloaded in between. Where no invalidation would tell, the same twice has to do; as for an incomplete
- * page, since a loader may have been writing between the reads of the index and of the cards.
+ * Whether a result that lacks something must be read again after the check passed: Redis may have lost its
+ * data and been reloaded in between. Where no invalidation would tell, the same has to be lacking twice in a
+ * row; as on a page, since a loader may have been writing between the reads of the index and of the cards.
  */
 static bool must_be_read_again(const struct fetch *f)
 {
     const struct invalidation *c = f->fetches->options.invalidation;
     bool is_told = invalidation_may_store(c) && invalidation_has_api_keys(c);
-    bool incomplete = !f->key_invalid && f->page != NULL && page_builder_is_incomplete(f->page);
-    if (f->repeats == REPEATS_MAX)
-        return false;
-    if (is_told && !invalidation_lost_nothing(c, f->mark))
-        return true;
-    return f->lacked != lack_of(f) && (incomplete || !is_told);
+    bool is_one_read = f->key_invalid || f->page == NULL;
+    bool is_certain = lack_of(f) == f->lack;
+    if (is_told)
+        is_certain = invalidation_lost_nothing(c, f->mark) && (is_one_read || is_certain);
+    return !is_certain && f->repeats < REPEATS_MAX;
 }
 
 /* The check passed. */
@@ -824,7 +825,7 @@ static void confirm(struct fetch *f)
         return;
     }
     f->repeats++;
-    f->lacked = lack_of(f);
+    f->lack = lack_of(f);
     f->found = f->key_invalid = false;
     blob_unref(f->result.body);
     f->result.body = NULL;
@@ -851,12 +852,6 @@ void fetches_confirm(struct fetches *fs, enum catalogue_state state)
     }
 }
 
-/* True when a Redis without data would have given the same result. */
-static bool lacks_something(const struct fetch *f)
-{
-    return f->key_invalid || !f->found || (f->page != NULL && page_builder_lacks_something(f->page));
-}
-
 static void proceed(struct fetch *f)
 {
     if (f->replies_due > 0)
@@ -865,7 +860,7 @@ static void proceed(struct fetch *f)
     bool wanted = !f->lost && !list_empty(&f->requests);
     if (wanted && !f->failed && !f->key_invalid && advance(f))
         return;
-    if (!wanted || f->lost || f->failed || !lacks_something(f)) {
+    if (!wanted || f->lost || f->failed || lack_of(f) == 0) {
         finish(f);
         return;
     }

@@ -75,24 +75,11 @@ static void on_counted(void *arg, const redisReply *reply, bool decided)
     compare_key_count(c);
     c->possible_losses += !decided;
     c->losses_seen = decided ? c->possible_losses : 0;
-    c->losses_counted = c->possible_losses;
-}
-
-/* The keys may have come back between SCARD and ZCARD. Where Redis does not track, nothing tells of it. */
-static bool must_count_again(const struct invalidation *c)
-{
-    bool tracked = c->tracking && !c->suspended;
-    return c->losses_seen == 0 && (tracked ? c->possible_losses != c->losses_counted : !c->counted_again);
 }
 
 static void on_checked(void *arg, enum catalogue_state state)
 {
     struct invalidation *c = arg;
-    if (state == CATALOGUE_PRESENT && c->connected && must_count_again(c)) {
-        c->counted_again = true;
-        catalogue_check(&c->catalogue);
-        return;
-    }
     if (state == CATALOGUE_PRESENT) {
         c->check_passed = c->checks_begun;
         if (c->connected)
@@ -109,7 +96,6 @@ void invalidation_check(struct invalidation *c)
     if (catalogue_is_being_checked(&c->catalogue))
         return;
     c->checks_begun++;
-    c->counted_again = false;
     catalogue_check(&c->catalogue);
 }
 

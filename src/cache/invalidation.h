@@ -122,9 +122,7 @@ struct invalidation {
     uint64_t keys_check_ms;
     uint64_t possible_losses; /* invalidations so far, plus 1, that may mean a loss of data */
     uint64_t losses_seen; /* those before the API key set was last found; 0: it was not, in the last check */
-    uint64_t losses_counted; /* those before SCARD of the last check */
-    bool counted_again;      /* by this check */
-    int64_t key_count;       /* members of the API key set, by the last check; -1: not known */
+    int64_t key_count;    /* members of the API key set, by the last check; -1: not known */
 
     /* The check of the catalogue. */
     struct catalogue catalogue;

@@ -305,15 +305,10 @@ void scenario_set_master(struct redis *r)
     }
 }
 
-/* Without invalidations a read that lacks something is repeated once: of two losses in a row nothing tells.
- */
 static void do_lose(void)
 {
     struct redis *r = scenario.master;
     uint64_t duration_ns = scenario_a_while(10000);
-    if (scenario.settings.cache_size == 0 && now_ns() < scenario.lost_until_ns + 10 * SECOND)
-        return;
-    scenario.lost_until_ns = now_ns() + duration_ns;
     scenario_disturb(duration_ns);
     redis_lose(r);
     if (scenario_choose(2) == 0) /* Redis has started again, without its data */
@@ -478,7 +473,7 @@ static const struct topology *choose_topology(int wanted)
 void scenario_begin(unsigned faults, int topology)
 {
     scenario.quiet = false;
-    scenario.disturbed_until_ns = scenario.lost_until_ns = 0;
+    scenario.disturbed_until_ns = 0;
     choose_settings(&scenario.settings);
     scenario.faults = (unsigned)random_bits(STREAM_SCENARIO);
     scenario.faults &=

@@ -59,7 +59,6 @@ struct scenario {
     size_t servers;
     struct redis *master;        /* the writer's */
     bool quiet;                  /* the writer and the faults have ended */
-    uint64_t lost_until_ns;      /* when the catalogue comes back, or did */
     uint64_t disturbed_until_ns; /* until then there was a fault that may cost answers */
 };
 
