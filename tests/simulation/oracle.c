@@ -22,6 +22,9 @@ static const uint64_t RECOVERY_NS = 8 * UINT64_C(1000000000);
 
 /* Silence of a master that is permitted, rounded, until the next heartbeat, and the lease. */
 static const uint64_t SILENCE_NS = 21 * UINT64_C(1000000000);
+/* Where no invalidation arrives: one entry is read again with each heartbeat, and what differs counts after
+ * two. */
+static const uint64_t AUDITED_NS = 75 * UINT64_C(1000000000);
 
 /* Turns of the loop beyond the deadline, each of which may be late. */
 static const uint64_t LATE_NS = 60 * (uint64_t)MS;
@@ -72,6 +75,9 @@ void oracle_connection(bool ready)
     struct view *last = &views[(view_count - 1) % VIEWS];
     if (!ready && view_count > 0)
         last->heard_ns = last->conn == told.conn ? told.heard_ns : 0;
+    if (!ready && connected && scenario.topology == &topology_plain &&
+        process_noticed_ns(scenario.severed_until_ns) + RECOVERY_NS < now_ns())
+        trace_fail("a connection was given up without a fault");
     connected = ready;
     if (ready)
         views[view_count++ % VIEWS] = newest();
@@ -163,12 +169,18 @@ static void find_views(struct answer *a)
     a->first = a->first > oldest ? a->first : oldest;
 }
 
+/* The audit does not run while the process is stopped. */
+static bool is_deaf(void)
+{
+    return scenario.server[0].faults.deaf;
+}
+
 /* NULL as soon as the check finds nothing against one view; otherwise what the last one says. */
 static const char *check_views(struct answer *a, const char *(*check)(const struct answer *a))
 {
     const char *why = "there was no connection";
     for (size_t i = a->first; i < a->last && why != NULL; i++) {
-        a->since_ns = true_since(a, i);
+        a->since_ns = before(true_since(a, i), is_deaf() ? AUDITED_NS + process_stopped_ns() : 0);
         a->catalogue = &views[i % VIEWS].server->catalogue;
         why = check(a);
     }
@@ -199,11 +211,32 @@ static bool key_may_be(const struct answer *a, bool valid)
     return w.forgotten;
 }
 
+/* Is it the name that the info of the key had at some moment? */
+static bool name_may_be(const struct answer *a, const struct api_key_name *name)
+{
+    struct walk w = walk_of(a, OBJECT_KEY + a->asked->key);
+    int64_t value = 0;
+    while (walk_next(&w, &value)) {
+        char text[16] = "";
+        if (key_info(value) != 0)
+            (void)snprintf(text, sizeof text, "n%d", (int)key_info(value));
+        if (name->len == (int)strlen(text) && memcmp(name->text, text, strlen(text)) == 0)
+            return true;
+    }
+    return w.forgotten;
+}
+
+/* The audit compares the number of keys, and not their infos. */
 static const char *check_key(const struct answer *a)
 {
-    bool valid = a->result->status != CACHE_KEY_INVALID;
-    if (key_may_be(a, valid))
+    const struct api_key_name *name = a->result->key_name;
+    if (is_deaf())
         return NULL;
+    bool valid = a->result->status != CACHE_KEY_INVALID;
+    if (key_may_be(a, valid)) {
+        bool named = valid && name != NULL && name->len >= 0;
+        return !named || name_may_be(a, name) ? NULL : "a key has a name that is not its own";
+    }
     return valid ? "a key was accepted that is not valid" : "a valid key was refused";
 }
 

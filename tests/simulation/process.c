@@ -15,13 +15,13 @@ static const uint64_t MONOTONIC_AT_START = UINT64_C(100000) * 1000000000;
 static const uint64_t BOOT_AT_START = UINT64_C(200000) * 1000000000;
 static const int64_t WALL_AT_START = 1800000000;
 
-static uint64_t stopped_until_ns, suspended_ns, stopped_ns, last_stop_ns;
+static uint64_t stopped_until_ns, suspended_ns, stopped_ns, last_stop_ns, last_stop_began_ns;
 static bool is_suspended;
 static int64_t wall_by_s;
 
 void process_begin(void)
 {
-    stopped_until_ns = suspended_ns = stopped_ns = last_stop_ns = 0;
+    stopped_until_ns = suspended_ns = stopped_ns = last_stop_ns = last_stop_began_ns = 0;
     is_suspended = false;
     wall_by_s = 0;
 }
@@ -47,6 +47,8 @@ void process_resume(void)
         TRACE("process", "%s for %u ms", is_suspended ? "was suspended" : "was stopped",
               (unsigned)(left_ns / MS));
         stopped_ns += left_ns;
+        if (now_ns() > last_stop_ns + 3 * SECOND) /* or it is the same one, with a moment in between */
+            last_stop_began_ns = now_ns();
         suspended_ns += is_suspended ? left_ns : 0;
         events_run_until(stopped_until_ns);
         last_stop_ns = now_ns();
@@ -67,6 +69,11 @@ uint64_t process_stopped_ns(void)
 uint64_t process_last_stop_ns(void)
 {
     return last_stop_ns;
+}
+
+uint64_t process_noticed_ns(uint64_t at_ns)
+{
+    return at_ns >= last_stop_began_ns && at_ns < last_stop_ns ? last_stop_ns : at_ns;
 }
 
 uint64_t process_monotonic_ns(void)

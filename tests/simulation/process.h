@@ -32,6 +32,9 @@ uint64_t process_last_stop_ns(void);
 /* By the monotonic clock; without taking time. */
 uint64_t process_monotonic_ns(void);
 
+/* What happened at that moment could be noticed: then, or when the process was resumed. */
+uint64_t process_noticed_ns(uint64_t at_ns);
+
 int64_t process_wall_s(void);
 
 #endif

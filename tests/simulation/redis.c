@@ -42,13 +42,16 @@ static void push_name(struct redis_client *c, const char *name)
 {
     if (c->redis->faults.deaf)
         return;
-    put(&c->out, ">2\r\n$10\r\ninvalidate\r\n*1\r\n");
-    put_bulk(&c->out, name);
+    struct bytes *out = c->redis->faults.disordered ? &c->early : &c->out;
+    put(out, ">2\r\n$10\r\ninvalidate\r\n*1\r\n");
+    put_bulk(out, name);
     TRACE(c->redis->name, "%u: invalidates %s", c->number, name);
 }
 
 static void push_all(struct redis_client *c)
 {
+    if (c->redis->faults.deaf)
+        return;
     put(&c->out, ">2\r\n$10\r\ninvalidate\r\n_\r\n");
     TRACE(c->redis->name, "%u: invalidates everything", c->number);
 }
@@ -298,18 +301,21 @@ static void on_sscan(struct redis *r, struct redis_client *c, const struct comma
 
 static void on_ping(struct redis *r, struct redis_client *c, const struct command *m)
 {
-    (void)r;
     (void)m;
     put(&c->out, "+PONG\r\n");
+    if (r->faults.hang_behind_ping_ns > 0)
+        redis_hang(r, r->faults.hang_behind_ping_ns);
+    r->faults.hang_behind_ping_ns = 0;
 }
 
 static void on_hello(struct redis *r, struct redis_client *c, const struct command *m)
 {
-    (void)r;
     (void)m;
     c->said_hello = true;
-    put(&c->out, "%%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n"
-                 "$4\r\nmode\r\n$10\r\nstandalone\r\n");
+    put(&c->out,
+        "%%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n%s\r\n"
+        "$4\r\nmode\r\n$10\r\nstandalone\r\n",
+        r->faults.disordered ? "7.0.04" : "7.0.15");
 }
 
 static void on_select(struct redis *r, struct redis_client *c, const struct command *m)
@@ -598,8 +604,9 @@ void redis_flood(struct redis *r, unsigned count)
 /* In records of any size, or as it is. */
 static void send_to(struct redis *r, struct redis_client *c)
 {
-    const char *at = bytes_front(&c->out);
-    size_t left = bytes_count(&c->out);
+    bytes_add(&c->early, bytes_front(&c->out), bytes_count(&c->out));
+    const char *at = bytes_front(&c->early);
+    size_t left = bytes_count(&c->early);
     while (r->tls && left > 0) {
         unsigned most = random_once_in(STREAM_SERVER, 4) ? 16384 : 64;
         size_t n = 1 + random_below(STREAM_SERVER, most);
@@ -610,9 +617,10 @@ static void send_to(struct redis *r, struct redis_client *c)
         at += n;
         left -= n;
     }
-    const struct bytes *all = r->tls ? &r->records : &c->out;
+    const struct bytes *all = r->tls ? &r->records : &c->early;
     net_send(c->conn, bytes_front(all), bytes_count(all), r->turn_ns);
     bytes_clear(&r->records);
+    bytes_clear(&c->early);
     bytes_clear(&c->out);
 }
 
@@ -695,6 +703,7 @@ static void *on_accepted(void *server, struct net_conn *conn)
     c->tracks = c->broadcast = c->caching_no = c->said_hello = c->subscribed = false;
     c->tracked = 0;
     bytes_clear(&c->in);
+    bytes_clear(&c->early);
     bytes_clear(&c->out);
     return c;
 }

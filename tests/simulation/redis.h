@@ -38,7 +38,8 @@ struct redis_client {
     struct redis *redis;
     struct net_conn *conn; /* NULL: free */
     struct bytes in, out;
-    unsigned number; /* of the connection */
+    struct bytes early; /* pushes of a server before 7.0.5: they leave ahead of the replies of their turn */
+    unsigned number;    /* of the connection */
     bool tracks, broadcast;
     bool caching_no;  /* the next command is not tracked */
     uint64_t tracked; /* names, as bits */
@@ -50,7 +51,9 @@ struct redis_faults {
     const char *error; /* replied to every command, or to one in `error_one_in` */
     unsigned error_one_in;
     bool refuses_tracking;
-    bool deaf; /* accepts tracking, and sends no invalidations */
+    bool deaf;                    /* accepts tracking, and sends no invalidations */
+    bool disordered;              /* a server before 7.0.5 */
+    uint64_t hang_behind_ping_ns; /* hangs for this time when it has executed PING; 0: not */
 };
 
 struct redis {

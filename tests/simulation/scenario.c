@@ -54,8 +54,9 @@ static void change_card(void)
 static void move_link(void)
 {
     struct change c = {0};
-    int one = (int)pick(CARDS);
-    int link = (int)pick(LINKS);
+    bool hot = scenario_has(FAULT_hot) && pick(4) != 0;
+    int one = (int)pick(hot ? 2 : CARDS);
+    int link = hot ? 0 : (int)pick(LINKS);
     int other = (int)planned[OBJECT_LINK + link] - 1;
     int former = card_link(planned[OBJECT_CARD + one]);
     if (planned[OBJECT_CARD + one] == 0 || former == link || one == other)
@@ -151,7 +152,7 @@ static void on_write(void *arg, uint64_t number)
         return;
     if (scenario.master->pending_count == 0)
         for (unsigned n = 1 + (pick(4) == 0 ? pick(4) : 0); n > 0; n--)
-            writes[pick(sizeof writes / sizeof writes[0])]();
+            writes[scenario_has(FAULT_hot) && pick(2) == 0 ? 2 : pick(sizeof writes / sizeof writes[0])]();
     events_add_in(random_duration(STREAM_WRITER, scenario.settings.writes_every_ms * (uint64_t)MS) + MS / 10,
                   on_write, NULL, 0);
 }
@@ -168,12 +169,22 @@ uint64_t scenario_a_while(uint64_t max_ms)
     return random_duration(STREAM_SCENARIO, max_ms * MS);
 }
 
+static void prolong(uint64_t *until_ns, uint64_t duration_ns)
+{
+    *until_ns = now_ns() + duration_ns > *until_ns ? now_ns() + duration_ns : *until_ns;
+}
+
 /* Answers may fail until then, and until the process has recovered from it. */
+static void delay_answers(uint64_t duration_ns)
+{
+    prolong(&scenario.disturbed_until_ns, duration_ns);
+}
+
+/* Connections may end, too. */
 void scenario_disturb(uint64_t duration_ns)
 {
-    uint64_t until_ns = now_ns() + duration_ns;
-    scenario.disturbed_until_ns =
-        until_ns > scenario.disturbed_until_ns ? until_ns : scenario.disturbed_until_ns;
+    delay_answers(duration_ns);
+    prolong(&scenario.severed_until_ns, duration_ns);
 }
 
 static struct redis *any_server(void)
@@ -209,6 +220,10 @@ static void stop_listening(struct redis *r)
     events_add_in(duration_ns, on_listens, r, 0);
 }
 
+static void do_nothing(void) /* these last for the whole run */
+{
+}
+
 static void do_reset(void)
 {
     scenario_disturb(0);
@@ -222,14 +237,27 @@ static void on_cut_ended(void *arg, uint64_t number)
     redis_restart(arg, true);
 }
 
-static void do_cut(void)
+static void on_cut(void *arg, uint64_t number)
 {
-    struct redis *r = any_server();
-    uint64_t duration_ns = scenario_a_while(10000);
+    struct redis *r = arg;
+    (void)number;
+    if (scenario.quiet)
+        return;
     TRACE("scenario", "connections to %s are cut", r->name);
     net_cut(&r->listener);
     scenario_disturb(2 * SECOND);
-    events_add_in(duration_ns, on_cut_ended, r, 0);
+    events_add_in(scenario_a_while(10000), on_cut_ended, r, 0);
+}
+
+static void do_delay(void);
+static void do_stop(void);
+
+/* Possibly while something is under way. */
+static void do_cut(void)
+{
+    static void (*const before[])(void) = {do_nothing, do_delay, do_stop};
+    before[scenario_choose(3)]();
+    events_add_in(scenario_a_while(4000), on_cut, any_server(), 0);
 }
 
 static void do_refuse(void)
@@ -259,11 +287,18 @@ static void do_delay(void)
     events_add_in(duration_ns, on_delay_ended, NULL, 0);
 }
 
+/* At once, or so that what the process sends after a PING waits for the next one. */
 static void do_hang(void)
 {
-    uint64_t duration_ns = scenario_a_while(10000);
-    scenario_disturb(duration_ns);
-    redis_hang(any_server(), duration_ns);
+    struct redis *r = any_server();
+    bool behind_ping = scenario_choose(2) == 0;
+    uint64_t duration_ns =
+        behind_ping ? (500 + scenario_choose(1500)) * (uint64_t)MS : scenario_a_while(10000);
+    scenario_disturb(duration_ns + (behind_ping ? 2 * SECOND : 0));
+    if (behind_ping)
+        r->faults.hang_behind_ping_ns = duration_ns;
+    else
+        redis_hang(r, duration_ns);
 }
 
 static void on_error_ended(void *arg, uint64_t number)
@@ -331,14 +366,14 @@ static void do_flood(void)
 static void do_stop(void)
 {
     uint64_t duration_ns = scenario_a_while(10000);
-    scenario_disturb(duration_ns);
+    delay_answers(duration_ns);
     process_stop(duration_ns, false);
 }
 
 static void do_suspend(void)
 {
     uint64_t duration_ns = scenario_a_while(60000);
-    scenario_disturb(duration_ns);
+    delay_answers(duration_ns);
     process_stop(duration_ns, true);
 }
 
@@ -347,7 +382,7 @@ static void on_throttle(void *arg, uint64_t number)
     (void)arg;
     if (number == 0 || scenario.quiet)
         return;
-    scenario_disturb(300 * (uint64_t)MS);
+    delay_answers(300 * (uint64_t)MS);
     process_stop(scenario_a_while(250), false);
     events_add_in(scenario_a_while(300), on_throttle, NULL, number - 1);
 }
@@ -368,16 +403,27 @@ static void do_move(void)
         scenario.topology->move();
 }
 
-static void do_nothing(void) /* cancellations and expiries are the clients' and the writer's */
-{
-}
-
 static void do_cancel(void)
 {
     do_nothing();
 }
 
 static void do_expire(void)
+{
+    do_nothing();
+}
+
+static void do_hot(void)
+{
+    do_nothing();
+}
+
+static void do_untracked(void)
+{
+    do_nothing();
+}
+
+static void do_deaf(void)
 {
     do_nothing();
 }
@@ -463,6 +509,14 @@ static const struct topology *const topologies[] = {&topology_plain, &topology_r
 
 const char *const scenario_topologies[] = {"plain", "replica", NULL};
 
+/* For the whole run. Of a catalogue that is lost nothing tells where Redis is deaf. */
+static void choose_tracking(struct redis_faults *f)
+{
+    f->disordered = scenario_has(FAULT_untracked) && scenario_choose(2) == 0;
+    f->refuses_tracking = scenario_has(FAULT_untracked) && !f->disordered;
+    f->deaf = scenario_has(FAULT_deaf) && !scenario_has(FAULT_lose);
+}
+
 static const struct topology *choose_topology(int wanted)
 {
     unsigned count = sizeof topologies / sizeof topologies[0];
@@ -473,7 +527,7 @@ static const struct topology *choose_topology(int wanted)
 void scenario_begin(unsigned faults, int topology)
 {
     scenario.quiet = false;
-    scenario.disturbed_until_ns = 0;
+    scenario.disturbed_until_ns = scenario.severed_until_ns = 0;
     choose_settings(&scenario.settings);
     scenario.faults = (unsigned)random_bits(STREAM_SCENARIO);
     scenario.faults &=
@@ -483,6 +537,8 @@ void scenario_begin(unsigned faults, int topology)
         scenario.faults |= 1U << FAULT_move & faults;
     scenario.servers = 0;
     scenario.master = scenario_add_server("redis", 1);
+    if (scenario.topology == &topology_plain)
+        choose_tracking(&scenario.master->faults);
     fill();
     net_set_name("redis.test", (const uint8_t[]){1}, 1);
     if (scenario.topology->begin != NULL)
@@ -498,7 +554,7 @@ void scenario_quieten(void)
     for (struct redis *r = scenario.server; r < scenario.server + scenario.servers; r++) {
         listen_again(r);
         r->faults.error = NULL;
-        r->hung_until_ns = 0;
+        r->hung_until_ns = r->faults.hang_behind_ping_ns = 0;
     }
     redis_restore(scenario.master);
     if (scenario.topology->quieten != NULL)

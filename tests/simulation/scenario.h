@@ -8,23 +8,26 @@
 #include "simulation/redis.h"
 
 /* X(name, what happens) */
-#define FAULTS(X)                                                    \
-    X(reset, "connections are reset or closed")                      \
-    X(cut, "nothing arrives on a connection any more")               \
-    X(refuse, "connections are refused, ignored, or met by silence") \
-    X(delay, "the network is slow")                                  \
-    X(hang, "Redis executes nothing")                                \
-    X(error, "Redis replies with errors")                            \
-    X(lose, "the catalogue is lost, and comes back")                 \
-    X(evict, "the tracking table is full")                           \
-    X(flood, "many changes at once")                                 \
-    X(stop, "the process is stopped")                                \
-    X(suspend, "the machine of the process is suspended")            \
-    X(throttle, "the process gets little processor time")            \
-    X(cancel, "requests are cancelled")                              \
-    X(expire, "API keys expire")                                     \
-    X(wall, "the wall clock of the process is set")                  \
-    X(move, "what the topology has of its own: roles, links, owners")
+#define FAULTS(X)                                                     \
+    X(reset, "connections are reset or closed")                       \
+    X(cut, "nothing arrives on a connection any more")                \
+    X(refuse, "connections are refused, ignored, or met by silence")  \
+    X(delay, "the network is slow")                                   \
+    X(hang, "Redis executes nothing")                                 \
+    X(error, "Redis replies with errors")                             \
+    X(lose, "the catalogue is lost, and comes back")                  \
+    X(evict, "the tracking table is full")                            \
+    X(flood, "many changes at once")                                  \
+    X(stop, "the process is stopped")                                 \
+    X(suspend, "the machine of the process is suspended")             \
+    X(throttle, "the process gets little processor time")             \
+    X(cancel, "requests are cancelled")                               \
+    X(expire, "API keys expire")                                      \
+    X(wall, "the wall clock of the process is set")                   \
+    X(move, "what the topology has of its own: roles, links, owners") \
+    X(hot, "two cards exchange a link again and again")               \
+    X(untracked, "Redis does not track, or not in order")             \
+    X(deaf, "Redis sends no invalidations")
 
 #define FAULT_ENUM(name, text) FAULT_##name,
 enum fault { FAULTS(FAULT_ENUM) FAULT_KINDS };
@@ -60,6 +63,7 @@ struct scenario {
     struct redis *master;        /* the writer's */
     bool quiet;                  /* the writer and the faults have ended */
     uint64_t disturbed_until_ns; /* until then there was a fault that may cost answers */
+    uint64_t severed_until_ns;   /* until then there was one that may cost the connection */
 };
 
 extern struct scenario scenario;
