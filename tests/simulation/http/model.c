@@ -453,7 +453,7 @@ static enum body read_trailers(struct chunks *c)
         const char *lf = memchr(s, '\n', c->n - c->at);
         size_t line = lf != NULL ? (size_t)(lf - s) : c->n - c->at;
         bool has_cr = line > 0 && s[line - 1] == '\r';
-        c->statuses = 0;
+        c->statuses = c->extended;
         if (lf != NULL && !has_cr)
             return bad_chunk(c);
         if (lf != NULL && line == 1) {
@@ -462,7 +462,7 @@ static enum body read_trailers(struct chunks *c)
         }
         if (line > has_cr)
             read_field(&trailer, s, line - has_cr, has_cr);
-        c->statuses = trailer.syntax | trailer.sense;
+        c->statuses = trailer.syntax | trailer.sense | c->extended;
         if (trailer.syntax != 0 && lf != NULL)
             return BODY_BAD;
         if (c->n - from > c->model->head_max)
