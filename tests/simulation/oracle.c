@@ -4,6 +4,7 @@
 #include "simulation/events.h"
 #include "simulation/process.h"
 #include "simulation/scenario.h"
+#include "simulation/sentinel.h"
 #include "simulation/trace.h"
 
 #include <assert.h>
@@ -25,6 +26,9 @@ static const uint64_t SILENCE_NS = 21 * UINT64_C(1000000000);
 /* Where no invalidation arrives: one entry is read again with each heartbeat, and what differs counts after
  * two. */
 static const uint64_t AUDITED_NS = 75 * UINT64_C(1000000000);
+
+/* Until it is known that Sentinels name another server: rounds of queries, or the grace of a replica. */
+static const uint64_t SUPERSEDED_NS = 12 * UINT64_C(1000000000);
 
 /* Turns of the loop beyond the deadline, each of which may be late. */
 static const uint64_t LATE_NS = 60 * (uint64_t)MS;
@@ -411,6 +415,29 @@ static void check_master(const struct answer *a)
         reject(a, "a fresh answer of a replica that has not heard of its master");
 }
 
+/* Where the master is wanted, a server that has become a replica is left. */
+static void check_role(const struct answer *a)
+{
+    const struct view *v = &views[(view_count - 1) % VIEWS];
+    const struct replication *p = &v->server->replication;
+    if (view_count == 0 || scenario.topology != &topology_sentinel || p->upstream == NULL || p->has_lied)
+        return;
+    if (a->result->source == CACHE_SOURCE_HIT && process_last_stop_ns() < p->since_ns &&
+        scenario.slow_until_ns < p->since_ns && p->since_ns + SUPERSEDED_NS < now_ns())
+        reject(a, "a replica is taken for the master");
+}
+
+/* Who is not the master by the word of all Sentinels for some time, or follows one who is not, is left. */
+static void check_superseded(const struct answer *a)
+{
+    const struct view *v = &views[(view_count - 1) % VIEWS];
+    uint64_t since_ns = view_count == 0 ? 0 : sentinel_superseded_ns(v->server);
+    if (a->result->source != CACHE_SOURCE_HIT || since_ns == 0 || scenario.slow_until_ns > since_ns)
+        return;
+    if (process_last_stop_ns() < since_ns && since_ns + SUPERSEDED_NS < now_ns())
+        reject(a, "a server is believed that no Sentinel names");
+}
+
 static void check_deadline(const struct answer *a)
 {
     uint64_t taken_ns = process_monotonic_ns() - a->asked->monotonic_ns;
@@ -453,6 +480,8 @@ void oracle_answered(const struct asked *asked, const struct cache_result *resul
     }
     check_age(&a);
     check_master(&a);
+    check_role(&a);
+    check_superseded(&a);
     const char *why = check_views(&a, check_key);
     if (why == NULL && result->status != CACHE_KEY_INVALID && asked->query.type != QUERY_AUTH_ONLY)
         why = check_views(&a, checks[asked->query.type]);

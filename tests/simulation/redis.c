@@ -3,6 +3,7 @@
 
 #include "simulation/events.h"
 #include "simulation/random.h"
+#include "simulation/sentinel.h"
 #include "simulation/trace.h"
 
 #include <stdarg.h>
@@ -362,12 +363,24 @@ struct known {
 static const struct known *find(const struct word *name)
 {
     static const struct known all[] = {
-        {"HMGET", true, on_hmget},  {"PING", false, on_ping},     {"ROLE", false, on_role},
-        {"SCARD", true, on_scard},  {"HLEN", true, on_hlen},      {"SMISMEMBER", true, on_smismember},
-        {"GET", true, on_get},      {"ZCARD", true, on_zcard},    {"ZRANGE", true, on_zrange},
-        {"SSCAN", true, on_sscan},  {"HGET", true, on_hget},      {"SISMEMBER", true, on_sismember},
-        {"HELLO", false, on_hello}, {"SELECT", false, on_select}, {"CLIENT", false, on_client},
+        {"HMGET", true, on_hmget},
+        {"PING", false, on_ping},
+        {"ROLE", false, on_role},
+        {"SCARD", true, on_scard},
+        {"HLEN", true, on_hlen},
+        {"SMISMEMBER", true, on_smismember},
+        {"GET", true, on_get},
+        {"ZCARD", true, on_zcard},
+        {"ZRANGE", true, on_zrange},
+        {"SSCAN", true, on_sscan},
+        {"HGET", true, on_hget},
+        {"SISMEMBER", true, on_sismember},
+        {"HELLO", false, on_hello},
+        {"SELECT", false, on_select},
+        {"CLIENT", false, on_client},
         {"INFO", false, on_info},
+        {"SENTINEL", false, sentinel_query},
+        {"SUBSCRIBE", false, sentinel_subscribe},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (word_is(name, all[i].name))
@@ -565,6 +578,11 @@ bool redis_submit(struct redis *r, const struct change *c)
     r->pending[r->pending_count++] = *c;
     schedule(r);
     return true;
+}
+
+void redis_wake(struct redis *r)
+{
+    schedule(r);
 }
 
 void redis_evict(struct redis *r)

@@ -85,6 +85,9 @@ void redis_begin(struct redis *r, const char *name, uint8_t host);
 /* A writer's transaction: executed in a turn to come. False when too many wait. */
 bool redis_submit(struct redis *r, const struct change *c);
 
+/* What was added to the output of a client is sent with the next turn. */
+void redis_wake(struct redis *r);
+
 /* The table evicts one name; everything is lost (FLUSHALL), or comes back. */
 void redis_evict(struct redis *r);
 void redis_lose(struct redis *r);

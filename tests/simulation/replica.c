@@ -248,6 +248,7 @@ void replica_promote(struct redis *r)
     TRACE(r->name, "becomes a master");
     break_link(r);
     p->upstream = NULL;
+    p->since_ns = now_ns();
     p->former_id = p->id;
     p->former_offset = p->offset;
     p->id = ++last_id;

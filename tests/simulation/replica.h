@@ -29,7 +29,7 @@ struct replication {
 
     /* The link; of a replica. */
     struct redis *upstream; /* NULL: a master */
-    uint64_t since_ns;      /* it is a replica, of this one */
+    uint64_t since_ns;      /* it is a replica of this one, or a master */
     enum { LINK_DOWN, LINK_SYNC, LINK_UP } link;
     unsigned number;   /* of the link */
     bool silent;       /* nothing arrives any more */

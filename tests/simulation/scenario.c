@@ -283,6 +283,7 @@ static void do_delay(void)
     uint64_t duration_ns = scenario_a_while(20000);
     TRACE("scenario", "the network is slow for %u ms", (unsigned)(duration_ns / MS));
     net_set_delay(delay_ns);
+    scenario.slow_until_ns = now_ns() + duration_ns + delay_ns;
     scenario_disturb(duration_ns + delay_ns);
     events_add_in(duration_ns, on_delay_ended, NULL, 0);
 }
@@ -505,9 +506,10 @@ struct redis *scenario_add_server(const char *name, uint8_t host)
 const struct topology topology_plain = {.name = "plain", .url = "redis://redis.test"};
 
 /* The first one is the commonest. */
-static const struct topology *const topologies[] = {&topology_plain, &topology_replica};
+static const struct topology *const topologies[] = {&topology_plain, &topology_replica, &topology_sentinel,
+                                                    &topology_sentinel_replica};
 
-const char *const scenario_topologies[] = {"plain", "replica", NULL};
+const char *const scenario_topologies[] = {"plain", "replica", "sentinel", "sentinel-replica", NULL};
 
 /* For the whole run. Of a catalogue that is lost nothing tells where Redis is deaf. */
 static void choose_tracking(struct redis_faults *f)
@@ -527,7 +529,7 @@ static const struct topology *choose_topology(int wanted)
 void scenario_begin(unsigned faults, int topology)
 {
     scenario.quiet = false;
-    scenario.disturbed_until_ns = scenario.severed_until_ns = 0;
+    scenario.disturbed_until_ns = scenario.severed_until_ns = scenario.slow_until_ns = 0;
     choose_settings(&scenario.settings);
     scenario.faults = (unsigned)random_bits(STREAM_SCENARIO);
     scenario.faults &=

@@ -52,7 +52,7 @@ struct topology {
     unsigned recovery_s;   /* how much longer recovery takes than from one server */
 };
 
-extern const struct topology topology_plain, topology_replica;
+extern const struct topology topology_plain, topology_replica, topology_sentinel, topology_sentinel_replica;
 
 struct scenario {
     struct scenario_settings settings;
@@ -62,6 +62,7 @@ struct scenario {
     size_t servers;
     struct redis *master;        /* the writer's */
     bool quiet;                  /* the writer and the faults have ended */
+    uint64_t slow_until_ns;      /* until then the network is, or was, slow */
     uint64_t disturbed_until_ns; /* until then there was a fault that may cost answers */
     uint64_t severed_until_ns;   /* until then there was one that may cost the connection */
 };

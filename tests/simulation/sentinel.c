@@ -1,0 +1,294 @@
+/* Opinions, and failovers; see sentinel.h. */
+#include "simulation/sentinel.h"
+
+#include "simulation/events.h"
+#include "simulation/scenario.h"
+#include "simulation/trace.h"
+
+#include <stdio.h>
+
+enum { DATA = 3, SENTINELS = 3, PORT = 26379 };
+
+static struct sentinel {
+    const struct redis *named; /* NULL: it knows no master */
+    uint64_t since_ns;
+} sentinels[SENTINELS];
+
+static struct redis *elected;     /* by the last failover */
+static uint64_t failover_ends_ns; /* when the last of all has heard of it */
+
+/* --- replies --- */
+
+static void put_text(struct bytes *out, const char *text)
+{
+    bytes_add(out, text, strlen(text));
+}
+
+static void put_word(struct bytes *out, const char *text)
+{
+    char head[32];
+    (void)snprintf(head, sizeof head, "$%zu\r\n", strlen(text));
+    put_text(out, head);
+    put_text(out, text);
+    put_text(out, "\r\n");
+}
+
+static void put_host(struct bytes *out, const struct redis *r)
+{
+    char host[16];
+    (void)snprintf(host, sizeof host, "10.0.0.%d", r->listener.address.host);
+    put_word(out, host);
+}
+
+static void put_replica(struct bytes *out, const struct redis *r)
+{
+    bool down = r->hung_until_ns > now_ns() || r->listener.state != NET_LISTENS;
+    bool linked = r->replication.upstream != NULL && r->replication.link == LINK_UP;
+    put_text(out, "%4\r\n");
+    put_word(out, "ip");
+    put_host(out, r);
+    put_word(out, "port");
+    put_word(out, "6379");
+    put_word(out, "flags");
+    put_word(out, down ? "s_down,slave,disconnected" : "slave");
+    put_word(out, "master-link-status");
+    put_word(out, linked ? "ok" : "err");
+}
+
+static void put_replicas(struct bytes *out, const struct redis *named)
+{
+    char head[32];
+    (void)snprintf(head, sizeof head, "*%d\r\n", DATA - 1);
+    put_text(out, head);
+    for (const struct redis *r = scenario.server; r < scenario.server + DATA; r++)
+        if (r != named)
+            put_replica(out, r);
+}
+
+void sentinel_query(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    const struct redis *named = r->sentinel->named;
+    TRACE(r->name, "names %s", named == NULL ? "none" : named->name);
+    if (word_is(&m->word[1], "REPLICAS")) {
+        if (named == NULL)
+            put_text(&c->out, "-ERR No such master with that name\r\n");
+        else
+            put_replicas(&c->out, named);
+    } else if (named == NULL) {
+        put_text(&c->out, "_\r\n");
+    } else {
+        put_text(&c->out, "*2\r\n");
+        put_host(&c->out, named);
+        put_word(&c->out, "6379");
+    }
+}
+
+void sentinel_subscribe(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    (void)r;
+    (void)m;
+    c->subscribed = true;
+    put_text(&c->out, ">3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n");
+}
+
+/* --- opinions --- */
+
+static struct redis *sentinel_at(unsigned number)
+{
+    return &scenario.server[DATA + number];
+}
+
+static void publish(struct redis *r)
+{
+    for (struct redis_client *c = r->client; c < r->client + CLIENTS; c++)
+        if (c->conn != NULL && c->subscribed)
+            put_text(&c->out, ">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$8\r\nmymaster\r\n");
+    redis_wake(r);
+}
+
+static void name_master(unsigned number, const struct redis *named, bool published)
+{
+    struct redis *r = sentinel_at(number);
+    TRACE(r->name, "takes %s for the master", named == NULL ? "none" : named->name);
+    r->sentinel->named = named;
+    r->sentinel->since_ns = now_ns();
+    if (published)
+        publish(r);
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+uint64_t sentinel_superseded_ns(const struct redis *r)
+{
+    const struct redis *root = replica_root(r);
+    uint64_t since_ns = later(r->replication.since_ns, root->replication.since_ns);
+    if (scenario.server[scenario.servers - 1].sentinel == NULL)
+        return 0;
+    for (int i = 0; i < SENTINELS; i++) {
+        if (sentinels[i].named == root)
+            return 0;
+        since_ns = later(since_ns, sentinels[i].since_ns);
+    }
+    return since_ns;
+}
+
+static void on_heard(void *arg, uint64_t number)
+{
+    (void)arg;
+    if (!scenario.quiet)
+        name_master((unsigned)number, elected, scenario_choose(4) != 0);
+}
+
+/* --- a failover --- */
+
+/* The writer goes on at the new master; until then it writes to the former one what will be lost. */
+static void on_writer_moves(void *arg, uint64_t number)
+{
+    (void)arg;
+    (void)number;
+    if (scenario.master != elected)
+        scenario_set_master(elected);
+}
+
+/* A replica of the former master, or that one, hears that it has another. */
+static void on_reconfigured(void *arg, uint64_t number)
+{
+    struct redis *r = arg;
+    if (scenario.quiet || r == elected || r->replication.upstream == elected)
+        return;
+    if (scenario.master != elected)
+        scenario_set_master(elected);
+    replica_follow(r, elected);
+    if (number != 0) /* as Sentinel orders it */
+        redis_restart(r, true);
+}
+
+static uint64_t soon_or_late(unsigned late_ms)
+{
+    bool is_late = scenario_choose(4) == 0;
+    uint64_t after_ns = is_late ? scenario_choose(late_ms) * (uint64_t)MS : scenario_a_while(3000);
+    failover_ends_ns = later(failover_ends_ns, now_ns() + after_ns);
+    return after_ns;
+}
+
+static bool may_be_elected(const struct redis *r)
+{
+    return r->replication.upstream == scenario.master && r->replication.link == LINK_UP;
+}
+
+static void fail_over(void)
+{
+    struct redis *next = &scenario.server[scenario_choose(DATA)];
+    if (failover_ends_ns >= now_ns() || !may_be_elected(next))
+        return;
+    TRACE("scenario", "%s takes the place of %s", next->name, scenario.master->name);
+    elected = next;
+    failover_ends_ns = now_ns();
+    if (scenario_choose(3) == 0)
+        redis_hang(scenario.master, scenario_a_while(10000));
+    replica_promote(next);
+    if (scenario_choose(2) == 0)
+        redis_restart(next, true);
+    for (unsigned i = 0; i < SENTINELS; i++)
+        events_add_in(soon_or_late(20000), on_heard, NULL, i);
+    for (struct redis *r = scenario.server; r < scenario.server + DATA; r++)
+        if (r != next)
+            events_add_in(soon_or_late(25000), on_reconfigured, r, scenario_choose(2));
+    events_add_in(soon_or_late(2000), on_writer_moves, NULL, 0);
+    scenario_disturb(failover_ends_ns - now_ns() + 10 * SECOND);
+}
+
+/* --- the topology --- */
+
+static void begin_sentinels(void)
+{
+    static const char *const names[] = {"sentinel1", "sentinel2", "sentinel3"};
+    static const char *const hosts[] = {"s1.test", "s2.test", "s3.test"};
+    for (uint8_t host = 2; host <= DATA; host++)
+        replica_join(scenario_add_server(host == 2 ? "second" : "third", host), scenario.master);
+    for (int i = 0; i < SENTINELS; i++) {
+        uint8_t host = (uint8_t)(11 + i);
+        struct redis *r = scenario_add_server(names[i], host);
+        r->listener.address.port = PORT;
+        r->sentinel = &sentinels[i];
+        sentinels[i] = (struct sentinel){scenario.master, 0};
+        net_set_name(hosts[i], &host, 1);
+    }
+    elected = scenario.master;
+    failover_ends_ns = 0;
+}
+
+/* One Sentinel is wrong; it costs no more than the way to the next one. */
+static void mislead(void)
+{
+    unsigned number = scenario_choose(SENTINELS);
+    unsigned wrong = scenario_choose(DATA + 1);
+    uint64_t duration_ns = scenario_choose(60000) * (uint64_t)MS;
+    if (failover_ends_ns >= now_ns())
+        return;
+    name_master(number, wrong == DATA ? NULL : &scenario.server[wrong], scenario_choose(2) == 0);
+    scenario_disturb(10 * SECOND);
+    events_add_in(duration_ns, on_heard, NULL, number);
+}
+
+static void on_replica_healed(void *arg, uint64_t number)
+{
+    (void)number;
+    if (!scenario.quiet)
+        replica_heal(arg);
+}
+
+static void disturb_replica(void)
+{
+    struct redis *r = &scenario.server[scenario_choose(DATA)];
+    uint64_t duration_ns = scenario_a_while(40000);
+    switch (scenario_choose(3)) {
+    case 0:
+        replica_silence(r);
+        break;
+    case 1:
+        replica_separate(r, now_ns() + duration_ns);
+        break;
+    default:
+        r->replication.lie = 1 + scenario_choose(LIES - 1);
+        TRACE("scenario", "%s lies about its role (%d)", r->name, r->replication.lie);
+        break;
+    }
+    scenario_disturb(duration_ns + 10 * SECOND);
+    events_add_in(duration_ns, on_replica_healed, r, 0);
+}
+
+static void move_sentinels(void)
+{
+    static void (*const moves[])(void) = {fail_over, fail_over, mislead, disturb_replica};
+    moves[scenario_choose(sizeof moves / sizeof moves[0])]();
+}
+
+static void quieten_sentinels(void)
+{
+    on_writer_moves(NULL, 0);
+    for (unsigned i = 0; i < SENTINELS; i++)
+        name_master(i, elected, true);
+    for (struct redis *r = scenario.server; r < scenario.server + DATA; r++)
+        if (r != elected)
+            replica_follow(r, elected);
+    replica_heal_all();
+}
+
+const struct topology topology_sentinel = {.name = "sentinel",
+                                           .url = "redis+sentinel://s1.test,s2.test,s3.test/mymaster",
+                                           .begin = begin_sentinels,
+                                           .move = move_sentinels,
+                                           .quieten = quieten_sentinels,
+                                           .recovery_s = 10};
+
+const struct topology topology_sentinel_replica = {
+    .name = "sentinel-replica",
+    .url = "redis+sentinel://s1.test,s2.test,s3.test/mymaster?role=replica",
+    .begin = begin_sentinels,
+    .move = move_sentinels,
+    .quieten = quieten_sentinels,
+    .recovery_s = 10};

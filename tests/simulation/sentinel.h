@@ -1,0 +1,17 @@
+/*
+ * Sentinels: servers beside those of replica.h, each with an opinion of its own which of these is the master.
+ */
+#ifndef SIMULATION_SENTINEL_H
+#define SIMULATION_SENTINEL_H
+
+#include "simulation/redis.h"
+
+/* SENTINEL, and SUBSCRIBE +switch-master. */
+void sentinel_query(struct redis *r, struct redis_client *c, const struct command *m);
+void sentinel_subscribe(struct redis *r, struct redis_client *c, const struct command *m);
+
+/* Since when no Sentinel has named this one, or the master that it follows; 0: one does, or there are none.
+ * For the oracle. */
+uint64_t sentinel_superseded_ns(const struct redis *r);
+
+#endif
