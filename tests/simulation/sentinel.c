@@ -207,8 +207,8 @@ static void begin_sentinels(void)
 {
     static const char *const names[] = {"sentinel1", "sentinel2", "sentinel3"};
     static const char *const hosts[] = {"s1.test", "s2.test", "s3.test"};
-    for (uint8_t host = 2; host <= DATA; host++)
-        replica_join(scenario_add_server(host == 2 ? "second" : "third", host), scenario.master);
+    replica_join(scenario_add_server("second", 2), scenario.master);
+    replica_join(scenario_add_server("third", 3), scenario.master);
     for (int i = 0; i < SENTINELS; i++) {
         uint8_t host = (uint8_t)(11 + i);
         struct redis *r = scenario_add_server(names[i], host);
