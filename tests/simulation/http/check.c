@@ -238,8 +238,9 @@ void check_rejection(struct client *c, int status)
     }
     if (status != 408 && (c->model.may & model_status_bit(status)) == 0)
         trace_fail("a request is rejected that may be valid: %u: %d", client_number(c), status);
-    bool has_header = c->header > 0 && c->handled == 0; /* which the deadline may include */
-    uint64_t begun_ms = (has_header ? c->stream->accepted_ns : c->begun_ns) / MS;
+    bool may_have_header =
+        c->from_proxy && c->handled == 0; /* which the deadline includes; it begins as an empty line */
+    uint64_t begun_ms = (may_have_header ? c->stream->accepted_ns : c->begun_ns) / MS;
     if (status == 408 && !has_passed(begun_ms, scenario.options.head_timeout_ms))
         trace_fail("408 too early: %u", client_number(c));
 }
