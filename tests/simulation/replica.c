@@ -9,7 +9,10 @@
 
 #include <stdio.h>
 
-enum { PING_S = 10, LOADING_MS = 1000, SYNC_MS = 3000 };
+enum { PING_S = 10 };
+
+/* How long, at most, a full resync takes until the replica drops what it has, and then until it has all. */
+static const uint64_t SYNC_NS = 3 * UINT64_C(1000000000), LOADING_NS = UINT64_C(1000000000);
 
 static unsigned last_id;
 
@@ -127,7 +130,7 @@ static void on_synced(void *arg, uint64_t number)
 const struct catalogue *replica_load(struct redis *r)
 {
     struct replication *p = &r->replication;
-    uint64_t loading_ns = random_duration(STREAM_SERVER, LOADING_MS * (uint64_t)MS);
+    uint64_t loading_ns = random_duration(STREAM_SERVER, LOADING_NS);
     if (p->link != LINK_SYNC || !can_reach(r)) {
         p->link = LINK_DOWN;
         return NULL;
@@ -153,7 +156,7 @@ static void attempt(struct redis *r)
     if (!same || !reaches(u, p->offset)) {
         p->link = LINK_SYNC;
         p->io_ns = now_ns();
-        events_add_in(random_duration(STREAM_SERVER, SYNC_MS * (uint64_t)MS), on_synced, r, p->number);
+        events_add_in(random_duration(STREAM_SERVER, SYNC_NS), on_synced, r, p->number);
         return;
     }
     if (p->id != u->id)
@@ -395,7 +398,7 @@ static void on_healed(void *arg, uint64_t number)
     bool forgets = number != 0;
     if (scenario.quiet) /* it has been healed */
         return;
-    scenario_disturb(SYNC_MS * (uint64_t)MS);
+    scenario_disturb(SYNC_NS);
     r->replication.lie = LIE_NONE;
     r->replication.delay_ns = 5 * (uint64_t)MS;
     replica_break(r, forgets);
