@@ -53,6 +53,7 @@ struct fetch {
     unsigned elsewhere;       /* a set of `part`: what another node of the cluster has to answer */
     int first_elsewhere;      /* the place of the first summary in it */
     bool redirecting;         /* the batch under way is sent there */
+    bool auth_due;            /* the key's info came from there: the set has to be read behind it */
     uint64_t sent_ms;         /* by the boot clock; none of its reads was sent before */
     uint64_t batch_ms;        /* the same of the batch under way */
     struct lifetime lifetime; /* of the reply that is being read */
@@ -396,7 +397,7 @@ static void on_key_info(void *arg, const redisReply *reply)
     proceed(f);
 }
 
-/* It comes after the info, but that may have to be read again from another node. */
+/* It comes after the info: where another node has that, this is read again behind it. */
 static void on_auth(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
@@ -657,7 +658,7 @@ static int start(struct fetch *f)
     f->linked = false;
     f->relinks = 0;
     f->elsewhere = 0;
-    f->redirecting = false;
+    f->redirecting = f->auth_due = false;
     if (f->needs_auth)
         send_auth(f, PART_INFO | PART_AUTH);
     if (!f->failed)
@@ -674,9 +675,10 @@ static void redirect(struct fetch *f)
     unsigned parts = f->elsewhere;
     f->elsewhere = 0;
     f->redirecting = true;
+    f->auth_due = (parts & PART_INFO) != 0;
     unpublish(f);
     if ((parts & (PART_INFO | PART_AUTH)) != 0)
-        send_auth(f, parts);
+        send_auth(f, f->auth_due ? PART_INFO : PART_AUTH);
     if ((parts & PART_CARD) != 0)
         send_card(f);
     if ((parts & PART_LINK) != 0)
@@ -707,6 +709,16 @@ static void send_relinked(struct fetch *f)
     send_link(f);
 }
 
+/*
+ * A key that had expired and was revoked since is in a set that was read before its info, and has none any
+ * more: it would be valid, which it never was.
+ */
+static void send_due_auth(struct fetch *f)
+{
+    f->auth_due = false;
+    send_auth(f, PART_AUTH);
+}
+
 /* The next batch. False when there is nothing more to send. */
 static bool advance(struct fetch *f)
 {
@@ -714,6 +726,8 @@ static bool advance(struct fetch *f)
     f->batch_ms = clock_boot_ms();
     if (f->elsewhere != 0)
         redirect(f);
+    else if (f->auth_due)
+        send_due_auth(f);
     else if (f->linked && !f->found)
         send_linked_card(f);
     else if (f->state == FETCH_LINKED_CARD && !f->found)

@@ -1015,6 +1015,7 @@ TEST_CASE_WITH(what_a_replica_has_not_got_is_asked_of_its_master, set_up_in_clus
     answer_key_check(0);
     answer_auth(0);
     answer("ASKING HGET test:api_key_info ", reply_of("_\r\n"));
+    answer("SISMEMBER", reply_integer(0));
     answer("ASKING SISMEMBER", reply_integer(1));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
     expect_idle();
@@ -1074,6 +1075,7 @@ TEST_CASE_WITH(a_replica_without_infos_asks_its_master, set_up_in_cluster, tear_
     const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
     answer_auth(1);
     answer("ASKING HGET test:api_key_info ", reply_string("{\"name\":\"far\"}"));
+    answer("SISMEMBER test:api_keys ", reply_integer(1));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
     expect_name(a, "far");
 }
@@ -1090,4 +1092,17 @@ TEST_CASE_WITH(an_info_on_another_node_counts, set_up_in_cluster, tear_down)
     answer_check(1);
     expect(a, CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
     wall_s = 0;
+}
+
+/* A key had expired and is revoked: from the set behind its first look-up, then from the infos. */
+TEST_CASE_WITH(a_key_that_loses_an_info_on_another_node_is_looked_up_again, set_up_in_cluster, tear_down)
+{
+    read_keys_without_infos(true);
+    const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
+    answer("HGET test:api_key_info ", ask());
+    answer("SISMEMBER test:api_keys ", reply_integer(1));
+    answer("ASKING HGET test:api_key_info ", reply_of("_\r\n"));
+    answer("SISMEMBER test:api_keys ", reply_integer(0));
+    answer_check(1);
+    expect(a, CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
 }
